@@ -1,0 +1,14 @@
+# Warnings for our own targets; VIRTRAIN_WERROR makes them errors (presets and CI do).
+option(VIRTRAIN_WERROR "Treat warnings as errors" OFF)
+set(VIRTRAIN_SANITIZE "" CACHE STRING "Value for -fsanitize=, empty for none")
+
+function(virtrain_target_options target)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_compile_options(${target} PRIVATE
+    $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wconversion -Wno-sign-conversion>
+    $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${VIRTRAIN_WERROR}>>:-Werror>)
+  if(VIRTRAIN_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${VIRTRAIN_SANITIZE} -fno-omit-frame-pointer)
+    target_link_options(${target} PRIVATE -fsanitize=${VIRTRAIN_SANITIZE})
+  endif()
+endfunction()

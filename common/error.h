@@ -1,0 +1,51 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace virtrain {
+
+/// What kind of failure it is; decides the exit code of the command line (design: "The command line").
+enum class ErrorCode {
+  usage,         ///< wrong flags or arguments: exit 2
+  bad_input,     ///< a scenario or input file is wrong, nothing was done: exit 3
+  host_unable,   ///< this host cannot do it (doctor's words): exit 4
+  trial_failed,  ///< a trial ran and failed: exit 6
+  busy,          ///< devices, cores or names are taken, try later: exit 75
+  timeout,       ///< a deadline passed
+  not_found,     ///< the named thing does not exist
+  io,            ///< the operating system or a library refused; message carries its words
+  protocol,      ///< the peer sent something it may not send
+  interrupted,   ///< stopped on request
+};
+
+/// Name of the code as logs and the database show it, for example "host_unable".
+const char* to_string(ErrorCode code);
+
+/// Exit code of the process for an error that reaches main().
+int exit_status(ErrorCode code);
+
+/// The one failure type: what was tried, what kind of failure, and what came back with what to do.
+class Error : public std::runtime_error {
+ public:
+  Error(std::string operation, ErrorCode code, std::string message)
+      : std::runtime_error(operation + ": " + message),
+        operation_(std::move(operation)),
+        code_(code),
+        message_(std::move(message)) {}
+
+  const std::string& operation() const { return operation_; }
+  ErrorCode code() const { return code_; }
+  const std::string& message() const { return message_; }
+
+ private:
+  std::string operation_;
+  ErrorCode code_;
+  std::string message_;
+};
+
+/// Error with code io from errno, as "operation: strerror(errno)".
+Error errno_error(std::string operation, int errno_value);
+
+}  // namespace virtrain

@@ -1,0 +1,69 @@
+#include "common/log.h"
+
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <string>
+
+#include "common/text.h"
+#include "common/time.h"
+
+namespace virtrain::log {
+namespace {
+
+Format current_format = Format::text;
+
+spdlog::logger& logger() {
+  static const auto instance = [] {
+    auto made = spdlog::stderr_color_mt("virtrain");
+    made->set_pattern("%^%l%$: %v");
+    return made;
+  }();
+  return *instance;
+}
+
+spdlog::level::level_enum to_spdlog(Level level) {
+  switch (level) {
+    case Level::debug:
+      return spdlog::level::debug;
+    case Level::info:
+      return spdlog::level::info;
+    case Level::warning:
+      return spdlog::level::warn;
+    case Level::error:
+      return spdlog::level::err;
+  }
+  return spdlog::level::info;
+}
+
+std::string as_text(std::string_view message, const nlohmann::json& fields) {
+  std::string line = printable(message);
+  if (!fields.is_object()) return line;
+  for (const auto& [key, value] : fields.items())
+    line += " " + key + "=" + (value.is_string() ? printable(value.get<std::string>()) : value.dump());
+  return line;
+}
+
+}  // namespace
+
+void configure(Format format, Level least) {
+  current_format = format;
+  logger().set_level(to_spdlog(least));
+  logger().set_pattern(format == Format::json ? "%v" : "%^%l%$: %v");
+  logger().flush_on(spdlog::level::debug);
+}
+
+void write(Level level, std::string_view message, const nlohmann::json& fields) {
+  if (!logger().should_log(to_spdlog(level))) return;
+  if (current_format == Format::text) {
+    logger().log(to_spdlog(level), as_text(message, fields));
+    return;
+  }
+  nlohmann::json line = fields.is_object() ? fields : nlohmann::json::object();
+  line["time"] = iso8601(wall_ns());
+  line["level"] = std::string(spdlog::level::to_string_view(to_spdlog(level)).data());
+  line["message"] = message;
+  logger().log(to_spdlog(level), line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+}  // namespace virtrain::log

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <string_view>
+
+namespace virtrain::log {
+
+enum class Format { text, json };
+enum class Level { debug, info, warning, error };
+
+/// Logs go to stderr; call once from main(). Colour only where stderr is a terminal.
+void configure(Format format, Level least);
+
+/// One event: a short sentence, and fields as a JSON object that both formats print.
+void write(Level level, std::string_view message, const nlohmann::json& fields = nullptr);
+
+inline void debug(std::string_view message, const nlohmann::json& fields = nullptr) {
+  write(Level::debug, message, fields);
+}
+inline void info(std::string_view message, const nlohmann::json& fields = nullptr) {
+  write(Level::info, message, fields);
+}
+inline void warning(std::string_view message, const nlohmann::json& fields = nullptr) {
+  write(Level::warning, message, fields);
+}
+inline void error(std::string_view message, const nlohmann::json& fields = nullptr) {
+  write(Level::error, message, fields);
+}
+
+}  // namespace virtrain::log

@@ -1,0 +1,85 @@
+#include "common/subprocess.h"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <boost/asio.hpp>
+#include <boost/process.hpp>
+#include <boost/process/extend.hpp>
+
+#include "common/error.h"
+#include "common/text.h"
+
+namespace virtrain {
+namespace {
+
+namespace bp = boost::process;
+
+void read_bounded(bp::async_pipe& pipe, std::vector<char>& chunk, std::string& into, std::size_t limit) {
+  pipe.async_read_some(boost::asio::buffer(chunk),
+                       [&, limit](const boost::system::error_code& error, std::size_t got) {
+                         if (into.size() < limit)
+                           into.append(chunk.data(), std::min(got, limit - into.size()));
+                         if (!error) read_bounded(pipe, chunk, into, limit);
+                       });
+}
+
+int wait_status_to_exit(int native) {
+  return WIFSIGNALED(native) ? 128 + WTERMSIG(native) : WEXITSTATUS(native);
+}
+
+}  // namespace
+
+CommandResult run_command(const std::vector<std::string>& argv, const CommandOptions& options) {
+  const std::string operation = "run " + join(argv, " ");
+  const auto program =
+      argv.at(0).find('/') == std::string::npos ? bp::search_path(argv[0]) : boost::filesystem::path(argv[0]);
+  if (program.empty()) throw Error(operation, ErrorCode::not_found, argv[0] + " is not on PATH");
+
+  auto environment = boost::this_process::environment();
+  bp::environment with_ours = environment;
+  for (const auto& entry : options.environment) {
+    const auto equals = entry.find('=');
+    with_ours[entry.substr(0, equals)] = entry.substr(equals + 1);
+  }
+
+  boost::asio::io_context io;
+  bp::async_pipe out(io), err(io), in(io);
+  bp::group group;
+  std::error_code failed;
+  bp::child child(program, bp::args(std::vector<std::string>(argv.begin() + 1, argv.end())), with_ours,
+                  bp::std_out > out, bp::std_err > err, bp::std_in < in, group, failed);
+  if (failed) throw Error(operation, ErrorCode::io, failed.message());
+
+  CommandResult result;
+  std::vector<char> out_chunk(65536), err_chunk(65536);
+  read_bounded(out, out_chunk, result.out, options.max_output_bytes);
+  read_bounded(err, err_chunk, result.err, options.max_output_bytes);
+  boost::asio::async_write(in, boost::asio::buffer(options.input),
+                           [&](const boost::system::error_code&, std::size_t) { in.close(); });
+  io.run_for(options.deadline);
+
+  // Pipes end when the command and all who inherited them are gone; what is still open now overran.
+  std::error_code ignored;
+  const bool overran = !io.stopped() || !child.wait_for(std::chrono::seconds(5), ignored);
+  if (overran) {
+    group.terminate(ignored);
+    child.wait(ignored);
+    throw Error(operation, ErrorCode::timeout,
+                fmt::format("still running after {} ms", options.deadline.count()));
+  }
+  result.exit_status = wait_status_to_exit(child.native_exit_code());
+  return result;
+}
+
+CommandResult run_checked(const std::vector<std::string>& argv, const CommandOptions& options) {
+  CommandResult result = run_command(argv, options);
+  if (result.exit_status == 0) return result;
+  const std::string_view words = trim(result.err.empty() ? result.out : result.err);
+  constexpr std::size_t kTail = 600;
+  throw Error("run " + join(argv, " "), ErrorCode::io,
+              fmt::format("exit status {}: {}", result.exit_status,
+                          printable(words.substr(words.size() > kTail ? words.size() - kTail : 0))));
+}
+
+}  // namespace virtrain

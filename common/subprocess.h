@@ -1,0 +1,30 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace virtrain {
+
+struct CommandResult {
+  int exit_status = 0;  ///< exit code; 128 + signal if it was killed by one
+  std::string out;      ///< standard output, at most max_output_bytes
+  std::string err;      ///< standard error, likewise
+};
+
+struct CommandOptions {
+  std::chrono::milliseconds deadline{
+      30'000};        ///< past it the whole process group is killed and Error(timeout) thrown
+  std::string input;  ///< written to its standard input, which is then closed
+  std::vector<std::string> environment;  ///< NAME=value added to ours
+  std::size_t max_output_bytes = 4U << 20;
+};
+
+/// Runs a command (argv[0] searched on PATH) and waits for it. Throws Error if it cannot start or overruns.
+CommandResult run_command(const std::vector<std::string>& argv, const CommandOptions& options = {});
+
+/// As run_command, and any exit status but 0 is an Error(io) with the command line and the end of its stderr.
+CommandResult run_checked(const std::vector<std::string>& argv, const CommandOptions& options = {});
+
+}  // namespace virtrain

@@ -1,0 +1,173 @@
+#include "common/text.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <numeric>
+
+#include "common/error.h"
+#include "common/unique_fd.h"
+#include "common/units.h"
+
+namespace virtrain {
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  while (true) {
+    const auto end = text.find(separator);
+    parts.emplace_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+std::string_view trim(std::string_view text) {
+  const auto begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
+}
+
+std::string join(const std::vector<std::string>& parts, std::string_view separator) {
+  return fmt::format("{}", fmt::join(parts, separator));
+}
+
+std::optional<std::string> read_file(const std::filesystem::path& path) {
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return std::nullopt;
+  std::string content;
+  char buffer[16384];
+  while (true) {
+    const auto got = ::read(file.get(), buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return std::nullopt;
+    if (got == 0) return content;
+    content.append(buffer, static_cast<std::size_t>(got));
+  }
+}
+
+std::optional<std::string> read_value(const std::filesystem::path& path) {
+  auto content = read_file(path);
+  if (content) content = std::string(trim(*content));
+  return content;
+}
+
+void write_file_atomically(const std::filesystem::path& path, std::string_view content) {
+  const std::string temporary = fmt::format("{}.{}.tmp", path.string(), ::getpid());
+  UniqueFd file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!file) throw errno_error("write " + path.string(), errno);
+  for (std::string_view rest = content; !rest.empty();) {
+    const auto written = ::write(file.get(), rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      const int reason = errno;
+      ::unlink(temporary.c_str());
+      throw errno_error("write " + path.string(), reason);
+    }
+    rest.remove_prefix(static_cast<std::size_t>(written));
+  }
+  if (::fsync(file.get()) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0) {
+    const int reason = errno;
+    ::unlink(temporary.c_str());
+    throw errno_error("write " + path.string(), reason);
+  }
+}
+
+namespace {
+
+/// Length of the valid UTF-8 sequence that starts here, 0 if there is none (RFC 3629).
+std::size_t utf8_length(std::string_view bytes) {
+  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };
+  const unsigned char first = at(0);
+  if (first < 0x80) return 1;
+  const std::size_t length = first >= 0xC2 && first <= 0xDF   ? 2
+                             : (first & 0xF0) == 0xE0         ? 3
+                             : first >= 0xF0 && first <= 0xF4 ? 4
+                                                              : 0;
+  if (length == 0 || bytes.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i)
+    if ((at(i) & 0xC0) != 0x80) return 0;
+  const unsigned char second = at(1);
+  const bool overlong = (first == 0xE0 && second < 0xA0) || (first == 0xF0 && second < 0x90);
+  const bool beyond = (first == 0xED && second > 0x9F) || (first == 0xF4 && second > 0x8F);
+  return overlong || beyond ? 0 : length;
+}
+
+}  // namespace
+
+std::string printable(std::string_view bytes) {
+  std::string text;
+  while (!bytes.empty()) {
+    const std::size_t length = utf8_length(bytes);
+    const auto first = static_cast<unsigned char>(bytes[0]);
+    const bool control = length == 1 && (first < 0x20 || first == 0x7F) && first != '\t' && first != '\n';
+    if (length == 0 || control) {
+      text += "\uFFFD";
+      bytes.remove_prefix(1);
+      continue;
+    }
+    text += bytes.substr(0, length);
+    bytes.remove_prefix(length);
+  }
+  return text;
+}
+
+std::optional<std::string> nearest_word(std::string_view word, const std::vector<std::string>& known) {
+  const auto distance = [&](std::string_view other) {  // Levenshtein, one row
+    std::vector<std::size_t> row(other.size() + 1);
+    std::iota(row.begin(), row.end(), std::size_t{0});
+    for (std::size_t i = 1; i <= word.size(); ++i) {
+      std::size_t diagonal = std::exchange(row[0], i);
+      for (std::size_t j = 1; j <= other.size(); ++j) {
+        const std::size_t substitute = diagonal + (word[i - 1] == other[j - 1] ? 0 : 1);
+        diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, substitute}));
+      }
+    }
+    return row.back();
+  };
+  std::optional<std::string> best;
+  std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
+  for (const auto& candidate : known) {
+    const std::size_t d = distance(candidate);
+    if (d < best_distance && d < candidate.size()) {
+      best = candidate;
+      best_distance = d;
+    }
+  }
+  return best;
+}
+
+std::vector<int> parse_cpu_list(std::string_view text) {
+  std::vector<int> cpus;
+  text = trim(text);
+  if (text.empty()) return cpus;
+  for (const auto& part : split(text, ',')) {
+    const auto dash = part.find('-');
+    const auto first = parse_integer(std::string_view(part).substr(0, dash));
+    const auto last =
+        dash == std::string::npos ? first : parse_integer(std::string_view(part).substr(dash + 1));
+    if (!first || !last || *first < 0 || *last < *first || *last > 65535)
+      throw Error("read CPU list", ErrorCode::bad_input,
+                  fmt::format("'{}' is not a CPU list such as 0-3,8", text));
+    for (auto cpu = *first; cpu <= *last; ++cpu) cpus.push_back(static_cast<int>(cpu));
+  }
+  return cpus;
+}
+
+std::string format_cpu_list(const std::vector<int>& cpus) {
+  std::vector<int> sorted = cpus;
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < sorted.size();) {
+    std::size_t end = i + 1;
+    while (end < sorted.size() && sorted[end] == sorted[end - 1] + 1) ++end;
+    parts.push_back(end - i == 1 ? fmt::format("{}", sorted[i])
+                                 : fmt::format("{}-{}", sorted[i], sorted[end - 1]));
+    i = end;
+  }
+  return join(parts, ",");
+}
+
+}  // namespace virtrain

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace virtrain {
+
+/// Parts between separators; n separators give n+1 parts, empty ones too.
+std::vector<std::string> split(std::string_view text, char separator);
+/// Without blanks, tabs and line ends at both ends.
+std::string_view trim(std::string_view text);
+std::string join(const std::vector<std::string>& parts, std::string_view separator);
+
+/// Whole file; nothing if it cannot be read. Works on /proc and /sys, whose sizes read 0.
+std::optional<std::string> read_file(const std::filesystem::path& path);
+/// As read_file, trimmed; for one-value files under /proc and /sys.
+std::optional<std::string> read_value(const std::filesystem::path& path);
+/// Writes and closes, whole or not at all by rename. Throws Error.
+void write_file_atomically(const std::filesystem::path& path, std::string_view content);
+
+/// Bytes made safe to show: invalid UTF-8 and control characters (except tab and newline) become U+FFFD.
+std::string printable(std::string_view bytes);
+/// The word of `known` nearest to `word`, if it is near enough to be a typing error.
+std::optional<std::string> nearest_word(std::string_view word, const std::vector<std::string>& known);
+
+/// Linux CPU list syntax, "0-3,8" as {0,1,2,3,8}; throws Error(bad_input) on other text.
+std::vector<int> parse_cpu_list(std::string_view text);
+/// {0,1,2,3,8} as "0-3,8".
+std::string format_cpu_list(const std::vector<int>& cpus);
+
+}  // namespace virtrain

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace virtrain {
+
+/// "512MiB", "64GiB", "4096" (bytes). Binary units only (B, KiB, MiB, GiB, TiB). Nothing on any other text.
+std::optional<std::uint64_t> parse_size_bytes(std::string_view text);
+/// "2%" or "0.02" as the fraction 0.02; nothing unless finite.
+std::optional<double> parse_share(std::string_view text);
+/// "30s", "5m", "2h", "500ms" in nanoseconds; a bare number is refused.
+std::optional<std::int64_t> parse_duration_ns(std::string_view text);
+/// A number of finite value; the whole text must be the number.
+std::optional<double> parse_number(std::string_view text);
+/// A whole number; the whole text must be the number.
+std::optional<std::int64_t> parse_integer(std::string_view text);
+
+/// Largest binary unit that divides exactly, otherwise two digits: "64GiB", "1.50GiB".
+std::string format_size(std::uint64_t bytes);
+/// "1.5 s", "2 min 03 s", "12 ms": for people.
+std::string format_duration(std::int64_t nanoseconds);
+
+}  // namespace virtrain
