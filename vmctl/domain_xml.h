@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "vmctl/virtualization.h"
+
+namespace virtrain::vmctl {
+
+/// Name of the guest agent's virtio-serial port.
+inline constexpr const char* kAgentChannel = "org.virtrain.agent.0";
+
+/// What virtrain stamps into the XML of each of its domains and networks, so that they are found without the
+/// journal.
+struct LeaseMark {
+  std::string experiment;
+  std::string node;
+  bool operator==(const LeaseMark&) const = default;
+};
+
+/// One virtio NIC. Exactly one of `network` (libvirt network) and `bridge` (host bridge) is set.
+struct NicSpec {
+  std::string network;
+  std::string bridge;
+  std::string mac;  ///< "52:54:00:..."
+  std::string tap;  ///< host-side device, at most 15 characters, "vt..."
+};
+
+/// One virtual machine that boots kernel + initrd directly, with a read-only root that its init overlays.
+struct DomainSpec {
+  std::string name;  ///< "virtrain-<experiment>-<n>"
+  std::string uuid;
+  LeaseMark mark;
+  int vcpus = 1;
+  std::uint64_t memory_bytes = 0;
+  std::vector<int> vcpu_cores;      ///< host core of each vCPU; empty leaves the VM unpinned
+  std::vector<int> emulator_cores;  ///< host cores of QEMU's helper threads; empty leaves them free
+  std::optional<int> numa_node;     ///< memory comes strictly from this host node
+  bool hugepages = false;
+  Virtualization virtualization = Virtualization::tcg;
+  std::string kernel;
+  std::string initrd;
+  std::string root_image;           ///< raw file system, attached read-only as vda
+  std::string kernel_command_line;  ///< see guest_command_line()
+  std::vector<NicSpec> nics;
+  std::string console_log;  ///< host file that receives ttyS0
+  std::string channel = kAgentChannel;
+};
+
+/// libvirt domain XML. Throws Error(bad_input) where the spec contradicts itself.
+std::string domain_xml(const DomainSpec& spec);
+
+/// An isolated libvirt network: a bridge with the host's address on it, no DHCP, no DNS, no forwarding.
+struct NetworkSpec {
+  std::string name;     ///< "virtrain-<experiment>-<tenant>"
+  std::string bridge;   ///< "vt...", at most 15 characters
+  std::string address;  ///< the host's own, "10.77.0.1/24"; empty: the bridge has none
+  LeaseMark mark;
+};
+
+std::string network_xml(const NetworkSpec& spec);
+
+/// The mark in a domain's or network's XML; nothing if it is not ours or not XML.
+std::optional<LeaseMark> read_lease_mark(std::string_view xml);
+
+/// What the guest's init reads from its kernel command line.
+struct GuestBoot {
+  struct Host {
+    std::string name;
+    std::string address;  ///< without prefix length
+  };
+  std::string hostname;
+  std::string address;      ///< of eth0, "10.77.0.11/24"; empty: no network
+  std::vector<Host> hosts;  ///< for /etc/hosts, itself included
+};
+
+/// "root=/dev/vda console=ttyS0 panic=-1 quiet vt.host=... vt.ip=... vt.hosts=...". Throws Error(bad_input)
+/// on blanks or where it passes the kernel's limit of 2,047 bytes.
+std::string guest_command_line(const GuestBoot& boot);
+
+}  // namespace virtrain::vmctl

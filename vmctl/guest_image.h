@@ -1,0 +1,44 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace virtrain::vmctl {
+
+/// A host file that travels into the guest; its shared libraries' packages follow by themselves.
+struct CarriedFile {
+  std::filesystem::path source;
+  std::string target;  ///< absolute path in the guest; executable
+};
+
+struct MirrorSpec {
+  std::vector<CarriedFile> files;  ///< among them the agent at /usr/bin/virtrain-agent, which init starts
+  std::vector<std::string> extra_packages;  ///< beside the base tools and what `files` need
+  std::filesystem::path cache_dir;          ///< see vmctl::cache_dir()
+};
+
+/// A bootable mirror of this host; files of the cache, shared by all VMs, never written.
+struct GuestImage {
+  std::filesystem::path kernel;
+  std::filesystem::path initrd;
+  std::filesystem::path root;
+  std::string hash;                   ///< of everything that went into it
+  std::string kernel_version;         ///< "6.1.0-56-cloud-amd64"
+  std::vector<std::string> packages;  ///< "name version arch" of each package in it
+  bool from_cache = false;
+};
+
+/// Says what is being done, for a progress line.
+using ImageProgress = std::function<void(std::string_view)>;
+
+/// Returns the cached image of these inputs or builds it (seconds; one builder at a time, others wait).
+/// Throws Error(host_unable) with the apt command where something is missing.
+GuestImage build_mirror_image(const MirrorSpec& spec, const ImageProgress& progress = {});
+
+/// The newest kernel under /boot with modules under /lib/modules, for probes. Throws Error(host_unable).
+std::filesystem::path newest_guest_kernel();
+
+}  // namespace virtrain::vmctl

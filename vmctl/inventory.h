@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace virtrain::vmctl {
+
+struct Core {
+  int id = 0;
+  int numa_node = 0;
+  bool operator==(const Core&) const = default;
+};
+
+struct NumaNode {
+  int id = 0;
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t free_hugepages_1gib = 0;
+  std::uint64_t free_hugepages_2mib = 0;
+};
+
+struct Device {
+  std::string pci_address;  ///< "0000:17:00.0"
+  std::string vendor;       ///< "0x10de"
+  std::string device;
+  std::string driver;  ///< empty: none bound
+  int numa_node = -1;
+};
+
+/// What a host has that placements can use. Only logical CPUs that this process may run on (cpuset,
+/// affinity).
+struct Inventory {
+  std::string hostname;
+  std::vector<Core> cores;
+  std::vector<NumaNode> numa_nodes;
+  std::uint64_t memory_bytes = 0;            ///< total, or the memory cgroup's limit where that is less
+  std::uint64_t available_memory_bytes = 0;  ///< what could be used now
+  std::string cpu_model;
+  std::vector<std::string> cpu_flags;
+  std::string kernel;  ///< release
+  std::string boot_id;
+  std::string microcode;
+  std::map<std::string, std::string> mitigations;
+  bool has_kvm_device = false;
+  bool is_virtual_machine = false;  ///< the hypervisor CPU flag
+  std::vector<Device> devices;      ///< GPUs
+};
+
+/// From "/" or from a recorded tree with the same files (proc/, sys/, etc/hostname). Throws Error(bad_input).
+Inventory load_inventory(const std::filesystem::path& root = "/");
+
+/// Named facts of this host that decide whether two trials are comparable: kernel, cpu_model, cpu_flags,
+/// microcode, mitigations, bios, governor, boot_id, libvirt, qemu, open_mpi, …; a fact that cannot be read is
+/// absent.
+std::map<std::string, std::string> host_fingerprint();
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace virtrain::vmctl {
+
+/// Who holds a lease: a process (pid and start time, of one boot) and where its experiment's rows are.
+struct Owner {
+  pid_t pid = 0;
+  std::uint64_t start_time = 0;  ///< field 22 of /proc/<pid>/stat
+  std::string boot_id;
+  std::string experiment;
+  std::string results_db;
+};
+
+/// This process as an owner.
+Owner this_process(std::string experiment, std::string results_db);
+/// Whether that very process still runs in this boot.
+bool is_alive(const Owner& owner);
+
+enum class EffectKind { domain, network, bridge, netns, veth, slice, cgroup, file, process };
+const char* to_string(EffectKind kind);
+
+/// A side effect that was announced and not yet undone.
+struct Effect {
+  std::int64_t id = 0;
+  Owner owner;
+  EffectKind kind = EffectKind::file;
+  std::string name;   ///< domain name, bridge name, path, pid…
+  bool done = false;  ///< false: announced only; it may or may not have happened
+};
+
+/// The host's write-ahead journal: who holds what, and what was made. Safe for many processes; every change
+/// is on disk before the call returns.
+class LeaseJournal {
+ public:
+  /// Opens or makes the journal; by default state_dir()/leases.db.
+  explicit LeaseJournal(const std::filesystem::path& file = {});
+  ~LeaseJournal();
+  LeaseJournal(LeaseJournal&&) noexcept;
+  LeaseJournal& operator=(LeaseJournal&&) noexcept;
+
+  /// Takes all of the exclusive resources ("core:3", "device:0000:17:00.0") or none: Error(busy) naming the
+  /// holder. What the same owner already holds is no conflict; what a dead owner holds is taken over.
+  void acquire(const Owner& owner, const std::vector<std::string>& resources);
+  /// Gives these back.
+  void release(const Owner& owner, const std::vector<std::string>& resources);
+  /// Gives everything of the owner back and forgets its undone effects; call after tear-down.
+  void release_all(const Owner& owner);
+
+  /// Journals a side effect before it is tried; returns its id.
+  std::int64_t intent(const Owner& owner, EffectKind kind, std::string_view name);
+  void done(std::int64_t id);
+  /// The effect no longer exists (or never happened).
+  void undone(std::int64_t id);
+
+  /// Effects not undone, newest first, of all owners.
+  std::vector<Effect> effects() const;
+  struct Lease {
+    std::string resource;
+    Owner owner;
+  };
+  std::vector<Lease> leases() const;
+  /// Every owner that holds a lease or an effect.
+  std::vector<Owner> owners() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Scope of one side effect: intent when made, done() after success, undone by undo().
+class JournalledEffect {
+ public:
+  JournalledEffect(LeaseJournal& journal, const Owner& owner, EffectKind kind, std::string_view name)
+      : journal_(&journal), id_(journal.intent(owner, kind, name)) {}
+  void done() { journal_->done(id_); }
+  void undone() { journal_->undone(id_); }
+
+ private:
+  LeaseJournal* journal_;
+  std::int64_t id_;
+};
+
+}  // namespace virtrain::vmctl

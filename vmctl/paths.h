@@ -1,0 +1,18 @@
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+namespace virtrain::vmctl {
+
+/// Journal and pid files: $VIRTRAIN_STATE_DIR, else /var/lib/virtrain as root, else $XDG_STATE_HOME/virtrain.
+/// Made if absent.
+std::filesystem::path state_dir();
+/// Images and probe results: $VIRTRAIN_CACHE_DIR, else $XDG_CACHE_HOME/virtrain, else ~/.cache/virtrain; as
+/// root /var/cache/virtrain where QEMU's user could not traverse to it (a 0700 home). Made if absent.
+std::filesystem::path cache_dir();
+/// A program that ships with virtrain: beside this executable, else in ../libexec/virtrain. Throws
+/// Error(not_found).
+std::filesystem::path sibling_program(std::string_view name);
+
+}  // namespace virtrain::vmctl
