@@ -1,0 +1,37 @@
+#include "harness/agent/agent.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "common/error.h"
+#include "harness/agent/conversation.h"
+
+namespace virtrain::harness {
+
+std::string rsh_socket_name() {
+  return fmt::format("@virtrain-agent-{}", ::getpid());
+}
+
+Agent::Agent(asio::io_context& io, UniqueFd stream, bool reconnects)
+    : io_(io), stream_(std::move(stream)), reconnects_(reconnects) {}
+
+Agent::~Agent() = default;
+
+asio::awaitable<void> Agent::run() {
+  do {
+    // A port stays open for the next coordinator, so each conversation gets a descriptor of its own to close.
+    UniqueFd stream(::fcntl(stream_.get(), F_DUPFD_CLOEXEC, 3));
+    if (!stream) throw errno_error("duplicate the coordinator's stream", errno);
+    auto conversation = std::make_shared<Conversation>(io_, std::move(stream));
+    co_await conversation->run();
+    // End of file from a port without a host client comes at once and again: look now and then, do not spin.
+    asio::steady_timer pause(io_, std::chrono::milliseconds(50));
+    co_await pause.async_wait(asio::use_awaitable);
+  } while (reconnects_);
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,124 @@
+#include "harness/agent/child_process.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "common/units.h"
+
+namespace virtrain::harness {
+namespace {
+
+std::array<UniqueFd, 2> make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw errno_error("pipe", errno);
+  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+void set_non_blocking(const UniqueFd& fd) {
+  ::fcntl(fd.get(), F_SETFL, ::fcntl(fd.get(), F_GETFL) | O_NONBLOCK);
+}
+
+/// Runs in the child, between fork and exec; reports errno through `failure` if exec does not happen.
+[[noreturn]] void become(const ProcessSpec& spec, int in, int out, int err, int failure) {
+  ::setpgid(0, 0);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  for (const int signal_number : {SIGPIPE, SIGCHLD, SIGTERM, SIGINT, SIGHUP})
+    ::signal(signal_number, SIG_DFL);
+  ::dup2(in, STDIN_FILENO);
+  ::dup2(out, STDOUT_FILENO);
+  ::dup2(err, STDERR_FILENO);
+  for (const auto& [name, value] : spec.environment) ::setenv(name.c_str(), value.c_str(), 1);
+  const bool moved = spec.working_directory.empty() || ::chdir(spec.working_directory.c_str()) == 0;
+  if (moved) {
+    std::vector<char*> argv;
+    for (const auto& word : spec.argv) argv.push_back(const_cast<char*>(word.c_str()));
+    argv.push_back(nullptr);
+    ::execvp(argv[0], argv.data());
+  }
+  const int reason = errno;
+  [[maybe_unused]] const auto written = ::write(failure, &reason, sizeof reason);
+  ::_exit(127);
+}
+
+pid_t parent_of(pid_t pid) {
+  const auto stat = read_file(fmt::format("/proc/{}/stat", pid));
+  if (!stat) return -1;
+  const auto after_name = stat->rfind(')');  // the name may hold blanks and brackets
+  if (after_name == std::string::npos) return -1;
+  const auto fields = split(std::string_view(*stat).substr(after_name + 2), ' ');
+  const bool zombie = fields.at(0) == "Z";
+  return zombie ? -1 : static_cast<pid_t>(parse_integer(fields.at(1)).value_or(-1));
+}
+
+}  // namespace
+
+ChildProcess start_process(const ProcessSpec& spec) {
+  if (spec.argv.empty()) throw Error("start process", ErrorCode::protocol, "no program named");
+  auto in = make_pipe(), out = make_pipe(), err = make_pipe(), failure = make_pipe();
+  const pid_t pid = ::fork();
+  if (pid < 0) throw errno_error("fork", errno);
+  if (pid == 0) become(spec, in[0].get(), out[1].get(), err[1].get(), failure[1].get());
+  failure[1].reset();
+  int reason = 0;
+  ssize_t got = 0;
+  do got = ::read(failure[0].get(), &reason, sizeof reason);
+  while (got < 0 && errno == EINTR);
+  if (got == sizeof reason) {
+    ::waitpid(pid, nullptr, 0);
+    throw errno_error("start " + spec.argv[0], reason);
+  }
+  ChildProcess child{pid, std::move(in[1]), std::move(out[0]), std::move(err[0])};
+  for (const auto* fd : {&child.standard_input, &child.standard_output, &child.standard_error})
+    set_non_blocking(*fd);
+  return child;
+}
+
+std::vector<pid_t> descendants() {
+  std::map<pid_t, std::vector<pid_t>> children;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const auto pid = parse_integer(entry.path().filename().string());
+    if (!pid) continue;
+    const pid_t parent = parent_of(static_cast<pid_t>(*pid));
+    if (parent > 0) children[parent].push_back(static_cast<pid_t>(*pid));
+  }
+  std::vector<pid_t> found;
+  std::vector<pid_t> pending{::getpid()};
+  while (!pending.empty()) {
+    const pid_t pid = pending.back();
+    pending.pop_back();
+    for (const pid_t child : children[pid]) {
+      found.push_back(child);
+      pending.push_back(child);
+    }
+  }
+  return found;
+}
+
+int kill_descendants() {
+  int killed = 0;
+  // A process may fork between the look and the kill, so look until nobody is left.
+  for (int round = 0; round < 200; ++round) {
+    const auto alive = descendants();
+    if (alive.empty()) break;
+    if (round == 0) killed = static_cast<int>(alive.size());
+    for (const pid_t pid : alive) ::kill(pid, SIGKILL);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return killed;
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/unique_fd.h"
+
+namespace virtrain::harness {
+
+struct ProcessSpec {
+  std::vector<std::string> argv;                   ///< argv[0] is searched on PATH
+  std::map<std::string, std::string> environment;  ///< added to the agent's own
+  std::string working_directory;                   ///< empty: the agent's
+};
+
+/// A started process in a process group of its own, with our ends of its three pipes (non-blocking).
+struct ChildProcess {
+  pid_t pid = -1;
+  UniqueFd standard_input, standard_output, standard_error;
+};
+
+/// Forks and executes. A program that is not found is an Error, not a process that exits with 127.
+ChildProcess start_process(const ProcessSpec& spec);
+
+/// Living descendants of this process, grandchildren included. The agent is their subreaper, so none escapes.
+std::vector<pid_t> descendants();
+/// Kills all descendants with SIGKILL and waits until they are gone; returns how many there were.
+int kill_descendants();
+
+}  // namespace virtrain::harness

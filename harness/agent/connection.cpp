@@ -1,0 +1,46 @@
+#include "harness/agent/connection.h"
+
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+
+#include <array>
+#include <utility>
+
+#include "common/error.h"
+
+namespace virtrain::harness {
+namespace {
+constexpr std::size_t kQueuedFrames = 32;
+}
+
+Connection::Connection(asio::io_context& io, UniqueFd stream)
+    : stream_(io, stream.release()), queue_(io, kQueuedFrames) {}
+
+asio::awaitable<void> Connection::send(Frame frame) {
+  co_await queue_.async_send(boost::system::error_code{}, encode(frame), asio::use_awaitable);
+}
+
+asio::awaitable<Frame> Connection::receive() {
+  while (true) {
+    if (auto frame = decoder_.next()) co_return std::move(*frame);
+    std::array<char, 65536> chunk;
+    const std::size_t got = co_await stream_.async_read_some(asio::buffer(chunk), asio::use_awaitable);
+    decoder_.feed({chunk.data(), got});
+  }
+}
+
+asio::awaitable<void> Connection::write_queued() {
+  while (true) {
+    const std::string bytes = co_await queue_.async_receive(asio::use_awaitable);
+    co_await asio::async_write(stream_, asio::buffer(bytes), asio::use_awaitable);
+  }
+}
+
+void Connection::close() {
+  queue_.close();
+  boost::system::error_code ignored;
+  stream_.close(ignored);
+}
+
+}  // namespace virtrain::harness

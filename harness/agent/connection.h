@@ -1,0 +1,39 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/experimental/channel.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <string>
+
+#include "common/unique_fd.h"
+#include "harness/agent/frame.h"
+
+namespace virtrain::harness {
+
+namespace asio = boost::asio;
+
+/// Frames over one byte stream (socket, virtio-serial port). All calls from the io_context's one thread.
+/// Senders wait while the queue is full, so a flooding process is slowed down and never fills memory.
+class Connection {
+ public:
+  Connection(asio::io_context& io, UniqueFd stream);
+
+  /// Queues one frame for writing. Throws once the connection is closed.
+  asio::awaitable<void> send(Frame frame);
+  /// The next frame; throws boost::system::system_error(eof) at the end and Error(protocol) on anything
+  /// malformed.
+  asio::awaitable<Frame> receive();
+  /// Writes queued frames until the connection closes; run it once beside receive().
+  asio::awaitable<void> write_queued();
+  /// Ends everything that waits on this connection.
+  void close();
+  bool is_open() const { return stream_.is_open(); }
+
+ private:
+  asio::posix::stream_descriptor stream_;
+  asio::experimental::channel<void(boost::system::error_code, std::string)> queue_;
+  FrameDecoder decoder_;
+};
+
+}  // namespace virtrain::harness

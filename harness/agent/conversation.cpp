@@ -1,0 +1,292 @@
+#include "harness/agent/conversation.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "common/time.h"
+#include "harness/agent/telemetry.h"
+
+namespace virtrain::harness {
+namespace {
+
+using boost::system::error_code;
+using namespace asio::experimental::awaitable_operators;
+
+constexpr std::size_t kOutputChunkBytes = 32768;
+/// How long output may go on after its process has ended (a grandchild holds the pipe).
+constexpr std::chrono::milliseconds kOutputGrace{500};
+
+std::vector<std::string> string_list(const nlohmann::json& message, const char* name) {
+  std::vector<std::string> words;
+  for (const auto& word : message.value(name, nlohmann::json::array())) {
+    if (!word.is_string())
+      throw Error("read frame", ErrorCode::protocol, fmt::format("'{}' holds more than text", name));
+    words.push_back(word.get<std::string>());
+  }
+  return words;
+}
+
+asio::local::stream_protocol::endpoint abstract_endpoint(std::string name) {
+  name[0] = '\0';
+  return asio::local::stream_protocol::endpoint(name);
+}
+
+}  // namespace
+
+Agent::Conversation::Conversation(asio::io_context& io, UniqueFd stream)
+    : io_(io),
+      connection_(std::make_shared<Connection>(io, std::move(stream))),
+      child_signals_(io, SIGCHLD),
+      rsh_acceptor_(io, abstract_endpoint(rsh_socket_name())) {}
+
+void Agent::Conversation::spawn(asio::awaitable<void> task) {
+  // A task ends with its conversation; what ends it early (a closed pipe, a closed connection) is no news.
+  asio::co_spawn(io_, std::move(task), [](std::exception_ptr) {});
+}
+
+asio::awaitable<void> Agent::Conversation::run() {
+  spawn(connection_->write_queued());
+  spawn(accept_rsh());
+  spawn(reap());
+  try {
+    co_await connection_->send(make_frame("announce", 0));
+    co_await serve_requests();
+  } catch (const boost::system::system_error&) {
+    // the coordinator has gone
+  } catch (const Error&) {
+    // not a coordinator of our kind: start anew
+  }
+  ended_ = true;
+  kill_descendants();
+  connection_->close();
+  rsh_acceptor_.close();
+  child_signals_.cancel();
+  for (auto& [id, client] : rsh_clients_) client->close();
+  for (auto& [id, child] : children_) child.changed->cancel();
+  // Let the spawned tasks see the closed descriptors before this object goes.
+  asio::steady_timer settle(io_, std::chrono::milliseconds(100));
+  co_await settle.async_wait(asio::use_awaitable);
+  while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+  }
+}
+
+asio::awaitable<void> Agent::Conversation::serve_requests() {
+  while (true) co_await handle(co_await connection_->receive());
+}
+
+asio::awaitable<void> Agent::Conversation::handle(Frame request) {
+  const std::string type = string_field(request.message, "type");
+  std::string failure;
+  try {
+    co_await dispatch(type, request);
+    co_return;
+  } catch (const Error& error) {
+    failure = error.what();
+  }
+  co_await connection_->send(make_frame("failed", integer_field(request.message, "id"), "message", failure));
+}
+
+asio::awaitable<void> Agent::Conversation::dispatch(const std::string& type, Frame& request) {
+  const auto& message = request.message;
+  const std::int64_t id = integer_field(message, "id");
+  if (type == "hello") {
+    co_await connection_->send(
+        make_frame("hello", id, "nonce", string_field(message, "nonce"), "facts", read_node_facts()));
+  } else if (type == "ping") {
+    co_await connection_->send(make_frame("pong", id, "t_ns", monotonic_ns()));
+  } else if (type == "start") {
+    co_await start(request);
+  } else if (type == "stdin") {
+    co_await feed_stdin(request);
+  } else if (type == "signal") {
+    const auto child = children_.find(id);
+    if (child != children_.end() && !child->second.exit_status)
+      ::kill(-child->second.pid, static_cast<int>(integer_field(message, "signal")));
+  } else if (type == "sweep") {
+    co_await connection_->send(make_frame("swept", id, "count", kill_descendants()));
+  } else if (type == "read_file") {
+    auto content = read_file(string_field(message, "path"));
+    if (!content || content->size() > kMaxBodyBytes)
+      throw Error("read " + string_field(message, "path"), ErrorCode::io,
+                  content ? "over 1 MiB" : "cannot be read");
+    auto answer = make_frame("file", id);
+    answer.body = std::move(*content);
+    co_await connection_->send(std::move(answer));
+  } else if (type == "write_file") {
+    const std::string path = string_field(message, "path");
+    write_file_atomically(path, request.body);
+    ::chmod(path.c_str(), static_cast<mode_t>(message.value("mode", 0644)));
+    co_await connection_->send(make_frame("written", id));
+  } else if (type == "reach") {
+    spawn(reach(id, string_field(message, "address"), integer_field(message, "deadline_ms")));
+  } else if (type == "telemetry") {
+    spawn(sample_telemetry(integer_field(message, "period_ms"), parse_cpu_list(message.value("cores", ""))));
+  } else if (type == "rsh_output" || type == "rsh_exit") {
+    const auto client = rsh_clients_.find(id);
+    if (client != rsh_clients_.end() && client->second->is_open())
+      co_await client->second->send(std::move(request));
+  } else {
+    throw Error("handle request", ErrorCode::protocol, fmt::format("unknown type '{}'", printable(type)));
+  }
+}
+
+// --- processes
+// -------------------------------------------------------------------------------------------------------
+
+asio::awaitable<void> Agent::Conversation::start(Frame& request) {
+  const std::int64_t id = integer_field(request.message, "id");
+  ProcessSpec spec{string_list(request.message, "argv"), {}, request.message.value("working_directory", "")};
+  for (const auto& [name, value] : request.message.value("environment", nlohmann::json::object()).items())
+    if (value.is_string()) spec.environment[name] = value.get<std::string>();
+  spec.environment[kRshSocketVariable] = rsh_socket_name();
+  if (children_.contains(id))
+    throw Error("start process", ErrorCode::protocol, fmt::format("id {} is taken", id));
+
+  auto started = start_process(spec);
+  Child& child = children_[id];
+  child.pid = started.pid;
+  child.standard_input =
+      std::make_unique<asio::posix::stream_descriptor>(io_, started.standard_input.release());
+  child.changed = std::make_unique<asio::steady_timer>(io_, asio::steady_timer::time_point::max());
+  co_await connection_->send(make_frame("started", id, "pid", started.pid, "t_ns", monotonic_ns()));
+  spawn(relay_output(id, "stdout", std::move(started.standard_output)));
+  spawn(relay_output(id, "stderr", std::move(started.standard_error)));
+  spawn(report_exit(id));
+}
+
+asio::awaitable<void> Agent::Conversation::feed_stdin(Frame& request) {
+  const auto found = children_.find(integer_field(request.message, "id"));
+  if (found == children_.end()) co_return;
+  error_code ignored;  // a process that has ended or closed its input reports itself by its exit
+  auto& input = *found->second.standard_input;
+  if (!request.body.empty())
+    co_await asio::async_write(input, asio::buffer(request.body),
+                               asio::redirect_error(asio::use_awaitable, ignored));
+  if (request.message.value("eof", false)) input.close(ignored);
+}
+
+asio::awaitable<void> Agent::Conversation::relay_output(std::int64_t id, const char* stream_name,
+                                                        UniqueFd output) {
+  asio::posix::stream_descriptor pipe(io_, output.release());
+  std::string chunk(kOutputChunkBytes, '\0');
+  while (!ended_) {
+    error_code end;
+    const std::size_t got =
+        co_await pipe.async_read_some(asio::buffer(chunk), asio::redirect_error(asio::use_awaitable, end));
+    if (end) break;
+    auto frame = make_frame("output", id, "stream", stream_name, "t_ns", monotonic_ns());
+    frame.body = chunk.substr(0, got);
+    co_await connection_->send(std::move(frame));
+  }
+  auto& child = children_.at(id);
+  --child.open_outputs;
+  child.changed->cancel();
+}
+
+asio::awaitable<void> Agent::Conversation::report_exit(std::int64_t id) {
+  auto& child = children_.at(id);
+  error_code cancelled;
+  while (!ended_ && !child.exit_status)
+    co_await child.changed->async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
+  asio::steady_timer grace(io_, kOutputGrace);
+  const auto drained = [&]() -> asio::awaitable<void> {
+    while (!ended_ && child.open_outputs > 0)
+      co_await child.changed->async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
+  };
+  co_await (drained() || grace.async_wait(asio::redirect_error(asio::use_awaitable, cancelled)));
+  if (!ended_)
+    co_await connection_->send(make_frame("exit", id, "status", *child.exit_status, "t_ns", monotonic_ns()));
+}
+
+asio::awaitable<void> Agent::Conversation::reap() {
+  while (!ended_) {
+    // As PID 1 or subreaper we also inherit orphans: wait for all, report ours.
+    int status = 0;
+    for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+      for (auto& [id, child] : children_) {
+        if (child.pid != pid || child.exit_status) continue;
+        child.exit_status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+        child.changed->cancel();
+      }
+    }
+    co_await child_signals_.async_wait(asio::use_awaitable);
+  }
+}
+
+// --- the node's network and counters
+// ----------------------------------------------------------------------------------
+
+asio::awaitable<void> Agent::Conversation::reach(std::int64_t id, std::string address,
+                                                 std::int64_t deadline_ms) {
+  // Nobody listens on the discard port here: a refusal is an answer, and proves the path both ways.
+  error_code bad_address;
+  const asio::ip::tcp::endpoint peer(asio::ip::make_address(address, bad_address), 9);
+  asio::ip::tcp::socket socket(io_);
+  asio::steady_timer deadline(io_, std::chrono::milliseconds(deadline_ms));
+  error_code result = asio::error::timed_out;
+  error_code ignored;
+  const auto connect = [&]() -> asio::awaitable<void> {
+    error_code answer;
+    co_await socket.async_connect(peer, asio::redirect_error(asio::use_awaitable, answer));
+    if (answer != asio::error::operation_aborted) result = answer;
+  };
+  if (!bad_address)
+    co_await (connect() || deadline.async_wait(asio::redirect_error(asio::use_awaitable, ignored)));
+  const bool reached = !bad_address && (!result || result == asio::error::connection_refused);
+  co_await connection_->send(
+      make_frame("reached", id, "reached", reached, "message", reached ? "" : result.message()));
+}
+
+asio::awaitable<void> Agent::Conversation::sample_telemetry(std::int64_t period_ms, std::vector<int> cores) {
+  asio::steady_timer timer(io_);
+  while (!ended_) {
+    auto values = read_telemetry("/", cores);
+    co_await connection_->send(
+        make_frame("telemetry", 0, "t_ns", monotonic_ns(), "values", std::move(values)));
+    timer.expires_after(std::chrono::milliseconds(std::max<std::int64_t>(period_ms, 100)));
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+}
+
+// --- mpirun's remote shell
+// ----------------------------------------------------------------------------------------------
+
+asio::awaitable<void> Agent::Conversation::accept_rsh() {
+  while (!ended_) {
+    auto socket = co_await rsh_acceptor_.async_accept(asio::use_awaitable);
+    spawn(relay_rsh(std::make_shared<Connection>(io_, UniqueFd(socket.release()))));
+  }
+}
+
+asio::awaitable<void> Agent::Conversation::relay_rsh(RshSocket socket) {
+  spawn(socket->write_queued());
+  const Frame request = co_await socket->receive();
+  const std::int64_t id = next_rsh_id_++;
+  rsh_clients_[id] = socket;
+  co_await connection_->send(make_frame("rsh", id, "host", string_field(request.message, "host"), "command",
+                                        string_field(request.message, "command")));
+  // The shim sends nothing more; the end of its stream means that mpirun has given up on it.
+  bool gone = false;
+  try {
+    co_await socket->receive();
+  } catch (const std::exception&) {
+    gone = true;
+  }
+  rsh_clients_.erase(id);
+  if (gone && !ended_) co_await connection_->send(make_frame("rsh_closed", id));
+}
+
+}  // namespace virtrain::harness

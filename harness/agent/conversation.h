@@ -1,0 +1,64 @@
+#pragma once
+
+#include <boost/asio/experimental/channel.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "harness/agent/agent.h"
+#include "harness/agent/child_process.h"
+#include "harness/agent/connection.h"
+
+namespace virtrain::harness {
+
+/// One coordinator's visit: all state that dies with it. Everything runs on the io_context's one thread.
+class Agent::Conversation {
+ public:
+  Conversation(asio::io_context& io, UniqueFd stream);
+  /// Serves requests until the stream ends or the coordinator breaks the protocol; then kills all
+  /// descendants.
+  asio::awaitable<void> run();
+
+ private:
+  struct Child {
+    pid_t pid = -1;
+    std::unique_ptr<asio::posix::stream_descriptor> standard_input;
+    int open_outputs = 2;
+    std::optional<int> exit_status;
+    std::unique_ptr<asio::steady_timer> changed;  ///< cancelled at each change of the two fields above
+  };
+  using RshSocket = std::shared_ptr<Connection>;
+
+  asio::awaitable<void> serve_requests();
+  asio::awaitable<void> handle(Frame request);
+  asio::awaitable<void> dispatch(const std::string& type, Frame& request);
+
+  asio::awaitable<void> start(Frame& request);
+  asio::awaitable<void> feed_stdin(Frame& request);
+  asio::awaitable<void> relay_output(std::int64_t id, const char* stream_name, UniqueFd output);
+  asio::awaitable<void> report_exit(std::int64_t id);
+  asio::awaitable<void> reap();
+
+  asio::awaitable<void> reach(std::int64_t id, std::string address, std::int64_t deadline_ms);
+  asio::awaitable<void> sample_telemetry(std::int64_t period_ms, std::vector<int> cores);
+
+  asio::awaitable<void> accept_rsh();
+  asio::awaitable<void> relay_rsh(RshSocket socket);
+
+  void spawn(asio::awaitable<void> task);
+
+  asio::io_context& io_;
+  std::shared_ptr<Connection> connection_;
+  asio::signal_set child_signals_;
+  asio::local::stream_protocol::acceptor rsh_acceptor_;
+  std::map<std::int64_t, Child> children_;
+  std::map<std::int64_t, RshSocket> rsh_clients_;
+  std::int64_t next_rsh_id_ = 1;
+  bool ended_ = false;
+};
+
+}  // namespace virtrain::harness

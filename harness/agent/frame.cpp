@@ -1,0 +1,92 @@
+#include "harness/agent/frame.h"
+
+#include <fmt/format.h>
+
+#include <type_traits>
+
+#include "common/error.h"
+#include "common/text.h"
+
+namespace virtrain::harness {
+namespace {
+
+Error protocol_error(std::string message) {
+  return Error("read frame", ErrorCode::protocol, std::move(message));
+}
+
+template <typename Integer>
+void put(std::string& out, Integer value) {
+  for (std::size_t i = 0; i < sizeof value; ++i) out.push_back(static_cast<char>(value >> (8 * i) & 0xff));
+}
+
+template <typename Integer>
+Integer get(std::string_view bytes, std::size_t at) {
+  Integer value = 0;
+  for (std::size_t i = 0; i < sizeof value; ++i)
+    value = static_cast<Integer>(value | static_cast<Integer>(static_cast<unsigned char>(bytes[at + i]))
+                                             << (8 * i));
+  return value;
+}
+
+}  // namespace
+
+std::string encode(const Frame& frame) {
+  // Hostile bytes inside strings (a process's name, say) must not make the frame itself unreadable.
+  const std::string json = frame.message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  if (json.size() > kMaxJsonBytes || frame.body.size() > kMaxBodyBytes)
+    throw Error("write frame", ErrorCode::protocol,
+                fmt::format("{} + {} bytes are over the limits {} + {}", json.size(), frame.body.size(),
+                            kMaxJsonBytes, kMaxBodyBytes));
+  std::string bytes;
+  bytes.reserve(kFrameHeaderBytes + json.size() + frame.body.size());
+  put(bytes, kFrameMagic);
+  put(bytes, kProtocolVersion);
+  put(bytes, std::uint16_t{0});
+  put(bytes, static_cast<std::uint32_t>(json.size()));
+  put(bytes, static_cast<std::uint32_t>(frame.body.size()));
+  bytes += json;
+  bytes += frame.body;
+  return bytes;
+}
+
+std::optional<Frame> FrameDecoder::next() {
+  if (buffer_.size() < kFrameHeaderBytes) return std::nullopt;
+  if (get<std::uint32_t>(buffer_, 0) != kFrameMagic)
+    throw protocol_error("no frame starts here (wrong magic number)");
+  if (const auto version = get<std::uint16_t>(buffer_, 4); version != kProtocolVersion)
+    throw protocol_error(fmt::format("the peer speaks version {}, this side {}", version, kProtocolVersion));
+  if (get<std::uint16_t>(buffer_, 6) != 0) throw protocol_error("reserved bytes are not zero");
+  const std::size_t json_bytes = get<std::uint32_t>(buffer_, 8);
+  const std::size_t body_bytes = get<std::uint32_t>(buffer_, 12);
+  if (json_bytes > kMaxJsonBytes || body_bytes > kMaxBodyBytes)
+    throw protocol_error(fmt::format("{} + {} bytes are over the limits", json_bytes, body_bytes));
+  const std::size_t total = kFrameHeaderBytes + json_bytes + body_bytes;
+  if (buffer_.size() < total) return std::nullopt;
+
+  Frame frame;
+  frame.message = nlohmann::json::parse(
+      buffer_.begin() + kFrameHeaderBytes,
+      buffer_.begin() + static_cast<std::ptrdiff_t>(kFrameHeaderBytes + json_bytes), nullptr,
+      /*allow_exceptions=*/false);
+  if (!frame.message.is_object()) throw protocol_error("the message is not a JSON object");
+  string_field(frame.message, "type");
+  frame.body = buffer_.substr(kFrameHeaderBytes + json_bytes, body_bytes);
+  buffer_.erase(0, total);
+  return frame;
+}
+
+std::string string_field(const nlohmann::json& message, const char* name) {
+  const auto found = message.find(name);
+  if (found == message.end() || !found->is_string())
+    throw protocol_error(fmt::format("field '{}' is missing or not text", name));
+  return found->get<std::string>();
+}
+
+std::int64_t integer_field(const nlohmann::json& message, const char* name) {
+  const auto found = message.find(name);
+  if (found == message.end() || !found->is_number_integer())
+    throw protocol_error(fmt::format("field '{}' is missing or not a whole number", name));
+  return found->get<std::int64_t>();
+}
+
+}  // namespace virtrain::harness

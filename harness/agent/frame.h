@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace virtrain::harness {
+
+/// One message between coordinator and agent: a JSON object with a "type", and raw bytes (a process's output,
+/// a file).
+struct Frame {
+  nlohmann::json message = nlohmann::json::object();
+  std::string body;
+};
+
+inline void set_fields(nlohmann::json&) {}
+template <typename Value, typename... Rest>
+void set_fields(nlohmann::json& message, const char* key, Value&& value, Rest&&... rest) {
+  message[key] = std::forward<Value>(value);
+  set_fields(message, std::forward<Rest>(rest)...);
+}
+
+/// Wire format, little endian: magic u32, version u16, zero u16, JSON length u32, body length u32, JSON,
+/// body.
+inline constexpr std::uint32_t kFrameMagic = 0x4d525456;  // "VTRM"
+inline constexpr std::uint16_t kProtocolVersion = 1;
+inline constexpr std::size_t kFrameHeaderBytes = 16;
+inline constexpr std::size_t kMaxJsonBytes = 64U << 10;
+inline constexpr std::size_t kMaxBodyBytes = 1U << 20;
+
+/// Bytes of the frame. Throws Error(protocol) if a part is over its limit.
+std::string encode(const Frame& frame);
+
+/// Turns a byte stream into frames. What it is fed is untrusted: anything but a well-formed frame of our
+/// version within the limits throws Error(protocol), and the stream is then of no further use.
+class FrameDecoder {
+ public:
+  void feed(std::string_view bytes) { buffer_.append(bytes); }
+  /// The next whole frame, nothing while it is incomplete.
+  std::optional<Frame> next();
+
+ private:
+  std::string buffer_;
+};
+
+/// A message of this type about request, process or shell `id`, with further fields as key, value, key,
+/// value, …. (Plain arguments: g++ 12 miscompiles initializer lists inside co_await expressions.)
+template <typename... KeysAndValues>
+Frame make_frame(const char* type, std::int64_t id, KeysAndValues&&... keys_and_values) {
+  Frame frame{{{"type", type}, {"id", id}}, {}};
+  set_fields(frame.message, std::forward<KeysAndValues>(keys_and_values)...);
+  return frame;
+}
+
+/// Checked access to an untrusted message; throws Error(protocol) naming the field.
+std::string string_field(const nlohmann::json& message, const char* name);
+std::int64_t integer_field(const nlohmann::json& message, const char* name);
+
+}  // namespace virtrain::harness

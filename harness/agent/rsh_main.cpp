@@ -1,0 +1,90 @@
+// virtrain-rsh HOST WORDS...: stands where mpirun expects ssh (plm_rsh_agent). It asks the agent of this node
+// to have the command run by the agent of HOST, copies its output here, and exits with its status. No keys,
+// no daemon.
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "common/unique_fd.h"
+#include "harness/agent/agent.h"
+#include "harness/agent/frame.h"
+
+namespace {
+
+using namespace virtrain;
+
+UniqueFd connect_to_agent() {
+  const char* name = std::getenv(harness::kRshSocketVariable);
+  if (name == nullptr || *name != '@' || std::strlen(name) >= sizeof(sockaddr_un::sun_path))
+    throw Error(
+        "find the agent", ErrorCode::usage,
+        fmt::format("{} is not set; mpirun must be started by virtrain-agent", harness::kRshSocketVariable));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name + 1, std::strlen(name) - 1);
+  UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + std::strlen(name));
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0)
+    throw errno_error(std::string("connect to the agent at ") + name, errno);
+  return socket;
+}
+
+void write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const auto written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw errno_error("write", errno);
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+int relay(int socket) {
+  harness::FrameDecoder decoder;
+  char chunk[65536];
+  while (true) {
+    while (auto frame = decoder.next()) {
+      const auto type = harness::string_field(frame->message, "type");
+      if (type == "rsh_exit") {
+        write_all(STDERR_FILENO, frame->body);
+        return static_cast<int>(harness::integer_field(frame->message, "status"));
+      }
+      if (type == "rsh_output")
+        write_all(frame->message.value("stream", "") == "stderr" ? STDERR_FILENO : STDOUT_FILENO,
+                  frame->body);
+    }
+    const auto got = ::read(socket, chunk, sizeof chunk);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0)
+      throw Error("wait for the remote command", ErrorCode::io, "the agent closed the connection");
+    decoder.feed({chunk, static_cast<std::size_t>(got)});
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) {
+    fmt::print(stderr, "usage: virtrain-rsh HOST COMMAND...\n  (given to mpirun as plm_rsh_agent)\n");
+    return 2;
+  }
+  try {
+    const std::vector<std::string> words(argv + 2, argv + argc);
+    const auto socket = connect_to_agent();
+    write_all(socket.get(),
+              harness::encode(harness::make_frame("rsh", 0, "host", argv[1], "command", join(words, " "))));
+    return relay(socket.get());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "virtrain-rsh: {}\n", error.what());
+    return 255;
+  }
+}

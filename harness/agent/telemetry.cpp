@@ -1,0 +1,123 @@
+#include "harness/agent/telemetry.h"
+
+#include <fmt/format.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+#include "common/text.h"
+#include "common/units.h"
+
+namespace virtrain::harness {
+namespace {
+
+void read_cpu(const std::filesystem::path& root, const std::vector<int>& cores, nlohmann::json& out) {
+  // proc(5): user nice system idle iowait irq softirq steal, in ticks
+  const double tick_seconds = 1.0 / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  double user = 0, system = 0, idle = 0, iowait = 0, steal = 0;
+  std::istringstream lines(read_file(root / "proc/stat").value_or(""));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream fields(line);
+    std::string name;
+    fields >> name;
+    if (name.size() < 4 || !name.starts_with("cpu")) continue;
+    const auto core = parse_integer(std::string_view(name).substr(3));
+    if (!core) continue;
+    if (!cores.empty() && std::find(cores.begin(), cores.end(), static_cast<int>(*core)) == cores.end())
+      continue;
+    double ticks[8] = {};
+    for (double& value : ticks) fields >> value;
+    user += ticks[0] + ticks[1];
+    system += ticks[2] + ticks[5] + ticks[6];
+    idle += ticks[3];
+    iowait += ticks[4];
+    steal += ticks[7];
+  }
+  out["cpu_user_seconds"] = user * tick_seconds;
+  out["cpu_system_seconds"] = system * tick_seconds;
+  out["cpu_idle_seconds"] = idle * tick_seconds;
+  out["cpu_iowait_seconds"] = iowait * tick_seconds;
+  out["cpu_steal_seconds"] = steal * tick_seconds;
+}
+
+void read_memory(const std::filesystem::path& root, nlohmann::json& out) {
+  std::istringstream lines(read_file(root / "proc/meminfo").value_or(""));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream fields(line);
+    std::string name;
+    double kib = 0;
+    fields >> name >> kib;
+    if (name == "MemTotal:") out["memory_total_bytes"] = kib * 1024;
+    if (name == "MemAvailable:") out["memory_available_bytes"] = kib * 1024;
+  }
+}
+
+void read_network(const std::filesystem::path& root, nlohmann::json& out) {
+  double received = 0, sent = 0;
+  std::istringstream lines(read_file(root / "proc/net/dev").value_or(""));
+  for (std::string line; std::getline(lines, line);) {
+    const auto colon = line.find(':');
+    if (colon == std::string::npos || trim(std::string_view(line).substr(0, colon)) == "lo") continue;
+    std::istringstream fields(line.substr(colon + 1));
+    double values[9] = {};
+    for (double& value : values) fields >> value;
+    received += values[0];
+    sent += values[8];
+  }
+  out["network_rx_bytes"] = received;
+  out["network_tx_bytes"] = sent;
+}
+
+/// First "name : value" of /proc/cpuinfo.
+std::string cpuinfo_value(const std::string& cpuinfo, std::string_view name) {
+  std::istringstream lines(cpuinfo);
+  for (std::string line; std::getline(lines, line);) {
+    const auto colon = line.find(':');
+    if (colon != std::string::npos && trim(std::string_view(line).substr(0, colon)) == name)
+      return std::string(trim(std::string_view(line).substr(colon + 1)));
+  }
+  return "";
+}
+
+std::string mitigations() {
+  std::vector<std::string> parts;
+  std::error_code none;
+  for (const auto& entry :
+       std::filesystem::directory_iterator("/sys/devices/system/cpu/vulnerabilities", none))
+    parts.push_back(entry.path().filename().string() + "=" + read_value(entry.path()).value_or("?"));
+  std::sort(parts.begin(), parts.end());
+  return join(parts, "; ");
+}
+
+}  // namespace
+
+nlohmann::json read_telemetry(const std::filesystem::path& root, const std::vector<int>& cores) {
+  nlohmann::json out = nlohmann::json::object();
+  read_cpu(root, cores, out);
+  read_memory(root, out);
+  read_network(root, out);
+  return out;
+}
+
+nlohmann::json read_node_facts() {
+  utsname names{};
+  ::uname(&names);
+  const std::string cpuinfo = read_file("/proc/cpuinfo").value_or("");
+  const std::string status = read_file("/proc/self/status").value_or("");
+  nlohmann::json memory = nlohmann::json::object();
+  read_memory("/", memory);
+  return {{"hostname", names.nodename},
+          {"kernel", names.release},
+          {"boot_id", read_value("/proc/sys/kernel/random/boot_id").value_or("")},
+          {"cpu_model", cpuinfo_value(cpuinfo, "model name")},
+          {"cpu_flags", cpuinfo_value(cpuinfo, "flags")},
+          {"microcode", cpuinfo_value(cpuinfo, "microcode")},
+          {"mitigations", mitigations()},
+          {"cpus", cpuinfo_value(status, "Cpus_allowed_list")},
+          {"memory_total_bytes", memory.value("memory_total_bytes", 0.0)}};
+}
+
+}  // namespace virtrain::harness
