@@ -23,134 +23,134 @@ using Fingerprint = std::map<std::string, std::string>;
 
 /// One `virtrain run`, or one imported series.
 struct Experiment {
-  std::string id;
-  std::string scenario;
-  std::string scenario_text;
-  std::string label;
-  std::string started_at;  ///< ISO 8601, wall clock
-  std::string ended_at;
+  std::string id = {};
+  std::string scenario = {};
+  std::string scenario_text = {};
+  std::string label = {};
+  std::string started_at = {};  ///< ISO 8601, wall clock
+  std::string ended_at = {};
   Status status = Status::running;
-  std::string host_name;
-  std::string boot_id;
-  std::string virtrain_version;
-  std::string command_line;
-  nlohmann::json plan;             ///< what `plan --format json` printed
-  nlohmann::json daemon_versions;  ///< {"libvirtd": "9.0.0", "qemu": "7.2.0"}
-  Fingerprint fingerprint;         ///< of the host
+  std::string host_name = {};
+  std::string boot_id = {};
+  std::string virtrain_version = {};
+  std::string command_line = {};
+  nlohmann::json plan = nullptr;             ///< what `plan --format json` printed
+  nlohmann::json daemon_versions = nullptr;  ///< {"libvirtd": "9.0.0", "qemu": "7.2.0"}
+  Fingerprint fingerprint = {};              ///< of the host
 };
 
 /// One execution of one case in one arm.
 struct Trial {
-  std::int64_t id = 0;     ///< of the row; the store sets it
-  std::string experiment;  ///< Experiment::id
-  std::optional<std::int64_t> order;
-  std::string case_name;
-  std::string arm;
-  std::optional<std::int64_t> pair;
+  std::int64_t id = 0;          ///< of the row; the store sets it
+  std::string experiment = {};  ///< Experiment::id
+  std::optional<std::int64_t> order = {};
+  std::string case_name = {};
+  std::string arm = {};
+  std::optional<std::int64_t> pair = {};
   std::int64_t nodes = 1;
   std::int64_t gpus_per_node = 0;
-  std::optional<std::int64_t> ranks_per_node;
-  std::optional<std::int64_t> batch_size;  ///< per rank
-  std::string precision;
-  std::string backend;
-  std::string virtualization;  ///< none, kvm, kvm_nested, kvm_on_emulated, tcg
+  std::optional<std::int64_t> ranks_per_node = {};
+  std::optional<std::int64_t> batch_size = {};  ///< per rank
+  std::string precision = {};
+  std::string backend = {};
+  std::string virtualization = {};  ///< none, kvm, kvm_nested, kvm_on_emulated, tcg
   bool oversubscribed = false;
   Status status = Status::running;
-  std::optional<double> images_per_second;  ///< of the trial: the sum over its ranks
-  std::string started_at;
-  std::string ended_at;
-  std::optional<std::int64_t> start_spread_ns;  ///< last start minus first start over all ranks
+  std::optional<double> images_per_second = {};  ///< of the trial: the sum over its ranks
+  std::string started_at = {};
+  std::string ended_at = {};
+  std::optional<std::int64_t> start_spread_ns = {};  ///< last start minus first start over all ranks
   bool valid = true;
-  std::string invalid_reason;
-  std::string failed_stage;  ///< image, define, boot, agent, place, barrier, run, collect, tear_down
-  std::string failure_reason;
-  std::string console_tail;
-  nlohmann::json environment;  ///< free facts of imported trials
+  std::string invalid_reason = {};
+  std::string failed_stage = {};  ///< image, define, boot, agent, place, barrier, run, collect, tear_down
+  std::string failure_reason = {};
+  std::string console_tail = {};
+  nlohmann::json environment = nullptr;  ///< free facts of imported trials
 };
 
 /// What finish_trial() stores.
 struct TrialOutcome {
   double images_per_second = 0;
-  std::optional<std::int64_t> start_spread_ns;
+  std::optional<std::int64_t> start_spread_ns = {};
   bool valid = true;
-  std::string invalid_reason;  ///< why it must not be compared, if it is not valid
+  std::string invalid_reason = {};  ///< why it must not be compared, if it is not valid
 };
 
 /// What fail_trial() stores.
 struct TrialFailure {
-  std::string stage;
-  std::string reason;
-  std::string console_tail;
+  std::string stage = {};
+  std::string reason = {};
+  std::string console_tail = {};
 };
 
 /// An isolated owner of nodes inside a trial.
 struct Tenant {
   std::int64_t id = 0;
   std::int64_t tenant_index = 0;  ///< 0, 1, … inside the trial
-  std::string name;
-  nlohmann::json workload;
+  std::string name = {};
+  nlohmann::json workload = nullptr;
   std::int64_t nodes = 1;
-  std::optional<double> images_per_second;  ///< sum over the tenant's ranks
-  std::optional<std::int64_t> network_bytes_required;
-  std::optional<std::int64_t> network_bytes_measured;
-  std::optional<double> loss_first;
-  std::optional<double> loss_last;
-  std::string transport;  ///< the one between its ranks, or a list if they differ
+  std::optional<double> images_per_second = {};  ///< sum over the tenant's ranks
+  std::optional<std::int64_t> network_bytes_required = {};
+  std::optional<std::int64_t> network_bytes_measured = {};
+  std::optional<double> loss_first = {};
+  std::optional<double> loss_last = {};
+  std::string transport = {};  ///< the one between its ranks, or a list if they differ
 };
 
 /// One VM or one bare-metal slice.
 struct Node {
   std::int64_t id = 0;
-  std::string name;  ///< unique inside its trial
-  std::string kind;  ///< vm or slice
-  std::string domain_name;
-  std::string domain_uuid;
-  std::string guest_boot_id;
-  std::string hostname;  ///< as the node itself says
-  std::string cores;     ///< host cores, "0-3,8"
-  std::optional<std::int64_t> memory_bytes;
-  std::optional<std::int64_t> numa_node;
-  std::string cpuset_read_back;  ///< Cpus_allowed_list of a rank, from /proc
-  std::optional<std::int64_t> memory_limit_read_back_bytes;
-  std::optional<std::int64_t> clock_offset_ns;  ///< node clock minus host clock
-  std::optional<std::int64_t> clock_uncertainty_ns;
-  std::string kernel;
-  std::string console_log;  ///< path
-  std::optional<double> helper_cpu_seconds;
-  std::optional<double> agent_ready_seconds;  ///< from start to the agent's hello
-  Fingerprint fingerprint;
+  std::string name = {};  ///< unique inside its trial
+  std::string kind = {};  ///< vm or slice
+  std::string domain_name = {};
+  std::string domain_uuid = {};
+  std::string guest_boot_id = {};
+  std::string hostname = {};  ///< as the node itself says
+  std::string cores = {};     ///< host cores, "0-3,8"
+  std::optional<std::int64_t> memory_bytes = {};
+  std::optional<std::int64_t> numa_node = {};
+  std::string cpuset_read_back = {};  ///< Cpus_allowed_list of a rank, from /proc
+  std::optional<std::int64_t> memory_limit_read_back_bytes = {};
+  std::optional<std::int64_t> clock_offset_ns = {};  ///< node clock minus host clock
+  std::optional<std::int64_t> clock_uncertainty_ns = {};
+  std::string kernel = {};
+  std::string console_log = {};  ///< path
+  std::optional<double> helper_cpu_seconds = {};
+  std::optional<double> agent_ready_seconds = {};  ///< from start to the agent's hello
+  Fingerprint fingerprint = {};
 };
 
 /// One trainer process.
 struct Rank {
   std::int64_t id = 0;
-  std::string node;  ///< Node::name
+  std::string node = {};  ///< Node::name
   std::int64_t rank = 0;
   std::int64_t local_rank = 0;
   std::int64_t size = 1;
-  std::string hostname;
-  std::optional<std::int64_t> pid;
-  std::string isa;  ///< instruction set the library chose
-  std::optional<std::int64_t> threads;
-  std::optional<double> images_per_second;
-  std::string parameters_hash_before;
-  std::string parameters_hash_after;
-  std::optional<double> loss_first;
-  std::optional<double> loss_last;
-  std::optional<std::int64_t> peak_rss_bytes;
-  std::string cpuset_read_back;
-  std::optional<std::int64_t> memory_limit_read_back_bytes;
-  std::optional<double> step_p50_seconds;
-  std::optional<double> step_p95_seconds;
-  std::optional<double> step_p99_seconds;
-  std::optional<double> exposed_allreduce_seconds;
+  std::string hostname = {};
+  std::optional<std::int64_t> pid = {};
+  std::string isa = {};  ///< instruction set the library chose
+  std::optional<std::int64_t> threads = {};
+  std::optional<double> images_per_second = {};
+  std::string parameters_hash_before = {};
+  std::string parameters_hash_after = {};
+  std::optional<double> loss_first = {};
+  std::optional<double> loss_last = {};
+  std::optional<std::int64_t> peak_rss_bytes = {};
+  std::string cpuset_read_back = {};
+  std::optional<std::int64_t> memory_limit_read_back_bytes = {};
+  std::optional<double> step_p50_seconds = {};
+  std::optional<double> step_p95_seconds = {};
+  std::optional<double> step_p99_seconds = {};
+  std::optional<double> exposed_allreduce_seconds = {};
 };
 
 /// The transport really used between two nodes of a tenant.
 struct Transport {
-  std::string from_node;
-  std::string to_node;
-  std::string transport;  ///< tcp, shm, ib, …
+  std::string from_node = {};
+  std::string to_node = {};
+  std::string transport = {};  ///< tcp, shm, ib, …
 };
 
 /// One measured window of steps of one rank.
@@ -159,25 +159,25 @@ struct Sample {
   std::int64_t step = 0;
   std::int64_t images = 0;
   double seconds = 0;
-  std::optional<double> loss;
+  std::optional<double> loss = {};
 };
 
 /// One reading of one metric of a node.
 struct Telemetry {
-  std::int64_t t_ns = 0;  ///< on the host's clock
-  std::string source;     ///< guest or host
-  std::string metric;
+  std::int64_t t_ns = 0;    ///< on the host's clock
+  std::string source = {};  ///< guest or host
+  std::string metric = {};
   double value = 0;
 };
 
 /// Something that happened: a stage entered, a VM started, a fault.
 struct Event {
-  std::optional<std::int64_t> trial;  ///< Trial::id; none for events of the whole experiment
+  std::optional<std::int64_t> trial = {};  ///< Trial::id; none for events of the whole experiment
   std::int64_t t_ns = 0;
-  std::string wall_time;
-  std::string stage;
-  std::string message;
-  nlohmann::json detail;
+  std::string wall_time = {};
+  std::string stage = {};
+  std::string message = {};
+  nlohmann::json detail = nullptr;
 };
 
 }  // namespace virtrain::results

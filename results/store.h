@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -18,9 +19,9 @@ inline constexpr int schema_version = 2;
 
 /// Which experiments are meant. With nothing given: the latest one that has trials.
 struct Selection {
-  std::vector<std::string> experiments;
-  std::string scenario;
-  std::string label;
+  std::vector<std::string> experiments = {};
+  std::string scenario = {};
+  std::string label = {};
   bool all = false;
 };
 
@@ -43,7 +44,9 @@ class Store {
   };
 
   /// Opens the file and brings its schema up to date; a newer schema or a foreign file is refused.
-  explicit Store(std::filesystem::path file, Mode mode = Mode::create);
+  /// A lock of another process is waited for `busy_timeout` long.
+  explicit Store(std::filesystem::path file, Mode mode = Mode::create,
+                 std::chrono::milliseconds busy_timeout = std::chrono::seconds(10));
   ~Store();
   Store(Store&&) noexcept;
   Store& operator=(Store&&) noexcept;

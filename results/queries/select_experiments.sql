@@ -1,0 +1,5 @@
+-- ?1 scenario or NULL, ?2 label or NULL; only experiments that have trials.
+SELECT id FROM experiment e
+WHERE (?1 IS NULL OR scenario = ?1) AND (?2 IS NULL OR label = ?2)
+  AND EXISTS (SELECT 1 FROM trial t WHERE t.experiment_number = e.number)
+ORDER BY number

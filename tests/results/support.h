@@ -1,0 +1,71 @@
+#pragma once
+
+#include <stdlib.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <string>
+
+#include "common/error.h"
+#include "results/store.h"
+
+namespace virtrain::results {
+
+/// A folder for one test, removed with it.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "virtrain-results-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw errno_error("make " + name, errno);
+    path = name;
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder() { std::filesystem::remove_all(path); }
+
+  std::filesystem::path path;
+};
+
+/// The Error that the function throws; fails the test if it throws none.
+template <typename Work>
+Error error_of(Work&& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    return error;
+  }
+  FAIL("no Error was thrown");
+  return {"", ErrorCode::io, ""};
+}
+
+inline Experiment an_experiment(const std::string& id) {
+  Experiment experiment;
+  experiment.id = id;
+  experiment.scenario = "quickstart";
+  experiment.started_at = "2026-11-20T08:00:00.000Z";
+  return experiment;
+}
+
+inline Trial a_trial(const std::string& experiment, const std::string& case_name, const std::string& arm,
+                     std::optional<std::int64_t> pair) {
+  Trial trial;
+  trial.experiment = experiment;
+  trial.case_name = case_name;
+  trial.arm = arm;
+  trial.pair = pair;
+  return trial;
+}
+
+/// Inserts a finished trial as an import would.
+inline std::int64_t add_finished(Store& store, const std::string& experiment, const std::string& case_name,
+                                 const std::string& arm, std::optional<std::int64_t> pair,
+                                 double images_per_second, std::int64_t nodes = 1) {
+  Trial trial = a_trial(experiment, case_name, arm, pair);
+  trial.status = Status::finished;
+  trial.images_per_second = images_per_second;
+  trial.nodes = nodes;
+  trial.virtualization = arm.starts_with("vm") ? "kvm" : "none";
+  return store.import_trial(trial);
+}
+
+}  // namespace virtrain::results
