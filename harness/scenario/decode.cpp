@@ -1,0 +1,310 @@
+#include "harness/scenario/decode.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <set>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "harness/scenario/yaml_reader.h"
+
+namespace virtrain::harness {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::uint64_t kMiB = 1ULL << 20;
+constexpr std::uint64_t kTiB = 1ULL << 40;
+constexpr std::int64_t kMostNodes = 4096;
+constexpr std::int64_t kMostPerNode = 64;
+
+const std::vector<std::string> kBackends{"cpu", "cuda"};
+const std::vector<std::string> kPrecisions{"fp32", "tf32", "bf16", "fp16"};
+const std::vector<std::string> kDeviceKinds{"none", "passthrough", "vgpu"};
+const std::vector<std::string> kPinnings{"none", "cores", "numa"};
+const std::vector<std::string> kArms{kArmBareMetal, kArmVm, kArmBareMetalShared};
+
+/// Keys given here override `base` (the scenario's own workload for a tenant's).
+Workload decode_workload(const YAML::Node& node, Workload base, Diagnostics& diagnostics) {
+  MapReader in(node, "workload", diagnostics);
+  in.one_of("model", {"resnet50"});
+  if (const auto i = in.one_of("backend", kBackends)) base.backend = static_cast<Backend>(*i);
+  if (const auto i = in.one_of("precision", kPrecisions)) base.precision = static_cast<Precision>(*i);
+  const auto integer = [&](const char* key, Range range, std::int64_t& into) {
+    if (const auto value = in.integer(key, range)) into = *value;
+  };
+  integer("batch_size", {1, 65536}, base.batch_size);
+  integer("image_size", {32, 1024}, base.image_size);
+  integer("warmup_steps", {0, 100'000}, base.warmup_steps);
+  integer("steps", {1, 10'000'000}, base.steps);
+  integer("display_every", {1, 1'000'000}, base.display_every);
+  integer("accumulate_steps", {1, 1024}, base.accumulate_steps);
+  integer("seed", {0, 2'147'483'647}, base.seed);
+  if (const auto threads = in.integer("threads", {1, 1024})) base.threads = *threads;
+  if (const auto environment = in.child("env")) {
+    MapReader names(*environment, "env", diagnostics);
+    for (const auto& [name, value] : names.all_text()) base.environment[name] = value;
+  }
+  in.finish();
+
+  if (base.backend == Backend::cpu &&
+      (base.precision == Precision::tf32 || base.precision == Precision::fp16))
+    in.refuse("precision", fmt::format("precision {} is not possible with backend cpu (allowed: fp32, bf16)",
+                                       to_string(base.precision)));
+  if (base.steps < base.display_every)
+    in.refuse("display_every",
+              fmt::format("display_every {} leaves no sample in {} steps (allowed: at most steps)",
+                          base.display_every, base.steps));
+  return base;
+}
+
+Guest decode_guest(const YAML::Node& node, Diagnostics& diagnostics) {
+  Guest guest;
+  MapReader in(node, "guest", diagnostics);
+  in.require("vcpus");
+  in.require("memory");
+  in.one_of("image", {"mirror"});
+  if (const auto vcpus = in.integer("vcpus", {1, 1024})) guest.vcpus = *vcpus;
+  if (const auto memory = in.size_bytes("memory", 128 * kMiB, 64 * kTiB)) guest.memory_bytes = *memory;
+  if (const auto i = in.one_of("pinning", kPinnings)) guest.pinning = static_cast<Pinning>(*i);
+  if (const auto hugepages = in.boolean("hugepages")) guest.hugepages = *hugepages;
+  in.finish();
+  return guest;
+}
+
+Devices decode_devices(const YAML::Node& node, Diagnostics& diagnostics) {
+  Devices devices;
+  MapReader in(node, "devices", diagnostics);
+  in.require("kind");
+  if (const auto i = in.one_of("kind", kDeviceKinds)) devices.kind = static_cast<DeviceKind>(*i);
+  if (const auto select = in.child("select")) {
+    MapReader by(*select, "select", diagnostics);
+    devices.vendor = by.text("vendor", 32);
+    if (const auto count = by.integer("count", {1, kMostPerNode * kMostNodes})) devices.count = *count;
+    if (const auto addresses = by.child("address"))
+      for (const auto& address : read_list(*addresses, "address", 1, 1024, diagnostics))
+        if (address.IsScalar())
+          devices.addresses.push_back(address.Scalar());
+        else
+          diagnostics.add(address.Mark(), "address must be a PCI address such as 0000:17:00.0");
+    by.finish();
+    if (devices.kind == DeviceKind::none)
+      in.refuse("select", "select has no meaning with kind none (remove one of them)");
+  }
+  in.finish();
+  return devices;
+}
+
+/// What a placement asks of each node, in a tenant and in `scale` alike.
+struct PerNode {
+  std::int64_t gpus = 0;
+  std::int64_t ranks = 1;
+};
+
+PerNode decode_per_node(MapReader& in, const Scenario& scenario, const Workload& workload) {
+  PerNode per_node;
+  if (const auto gpus = in.integer("gpus_per_node", {0, kMostPerNode})) per_node.gpus = *gpus;
+  per_node.ranks = per_node.gpus > 0 ? per_node.gpus : 1;
+  if (const auto ranks = in.integer("ranks_per_node", {1, kMostPerNode})) per_node.ranks = *ranks;
+  if (per_node.gpus > 0 && scenario.devices.kind == DeviceKind::none)
+    in.refuse("gpus_per_node",
+              "gpus_per_node needs devices of a kind other than none (allowed here: 0, or ranks_per_node)");
+  if (per_node.gpus == 0 && workload.backend == Backend::cuda)
+    in.refuse("gpus_per_node",
+              "backend cuda needs at least one GPU in each node (gpus_per_node, and devices)");
+  if (per_node.gpus > 0 && per_node.ranks != per_node.gpus)
+    in.refuse("ranks_per_node", "there is one rank for each GPU (leave ranks_per_node out)");
+  return per_node;
+}
+
+void decode_tenants(const YAML::Node& node, const Scenario& scenario, const Workload& base, Case& out,
+                    Diagnostics& diagnostics) {
+  std::set<std::string> names;
+  for (const auto& item : read_list(node, "tenants", 1, kMostNodes, diagnostics)) {
+    MapReader in(item, "tenant", diagnostics);
+    Tenant tenant;
+    tenant.name = in.name("name").value_or(fmt::format("tenant-{}", out.tenants.size() + 1));
+    if (!names.insert(tenant.name).second)
+      in.refuse("name", fmt::format("two tenants are named '{}'", tenant.name));
+    tenant.nodes = in.integer("nodes", {1, kMostNodes}).value_or(1);
+    tenant.workload = base;
+    if (const auto workload = in.child("workload"))
+      tenant.workload = decode_workload(*workload, base, diagnostics);
+    const auto per_node = decode_per_node(in, scenario, tenant.workload);
+    tenant.gpus_per_node = per_node.gpus;
+    tenant.ranks_per_node = per_node.ranks;
+    in.finish();
+    out.tenants.push_back(std::move(tenant));
+  }
+}
+
+std::vector<Case> decode_scale(const YAML::Node& node, const Scenario& scenario, const Workload& base,
+                               const std::string& name, Diagnostics& diagnostics) {
+  MapReader in(node, "scale", diagnostics);
+  in.require("nodes");
+  const auto per_node = decode_per_node(in, scenario, base);
+  std::vector<Case> cases;
+  if (const auto sizes = in.child("nodes")) {
+    std::set<std::string> seen;
+    for (const auto& item : read_list(*sizes, "nodes", 1, 64, diagnostics)) {
+      // A list item has no key of its own, so it is read as the value of one.
+      YAML::Node wrapped(YAML::NodeType::Map);
+      wrapped["nodes"] = item;
+      const auto size = MapReader(wrapped, "scale", diagnostics).integer("nodes", {1, kMostNodes});
+      if (!size) continue;
+      if (!seen.insert(item.Scalar()).second)
+        diagnostics.add(item.Mark(), fmt::format("size {} is there twice", *size));
+      cases.push_back({fmt::format("{}/{}", name, *size),
+                       name,
+                       {{"tenant-1", *size, per_node.gpus, per_node.ranks, base}}});
+    }
+  }
+  in.finish();
+  return cases;
+}
+
+void decode_case(const YAML::Node& node, const Workload& base, Scenario& scenario,
+                 std::set<std::string>& names, Diagnostics& diagnostics) {
+  MapReader in(node, "case", diagnostics);
+  in.require("name");
+  const std::string name = in.name("name").value_or("unnamed");
+  if (!names.insert(name).second) in.refuse("name", fmt::format("two cases are named '{}'", name));
+  Workload workload = base;
+  if (const auto own = in.child("workload")) workload = decode_workload(*own, base, diagnostics);
+  const auto tenants = in.child("tenants");
+  const auto scale = in.child("scale");
+  if (static_cast<bool>(tenants) == static_cast<bool>(scale)) {
+    diagnostics.add(in.mark(), fmt::format("case '{}' needs exactly one of 'tenants' and 'scale'", name));
+  } else if (tenants) {
+    Case placement{name, "", {}};
+    decode_tenants(*tenants, scenario, workload, placement, diagnostics);
+    scenario.cases.push_back(std::move(placement));
+  } else {
+    for (auto& sized : decode_scale(*scale, scenario, workload, name, diagnostics))
+      scenario.cases.push_back(std::move(sized));
+  }
+  in.finish();
+}
+
+void decode_arms(MapReader& in, Scenario& scenario, Diagnostics& diagnostics) {
+  const auto arms = in.child("arms");
+  if (!arms) {
+    scenario.arms = {kArmBareMetal, kArmVm};
+    return;
+  }
+  for (const auto& item : read_list(*arms, "arms", 1, kArms.size(), diagnostics)) {
+    const std::string arm = item.IsScalar() ? item.Scalar() : "";
+    if (std::find(kArms.begin(), kArms.end(), arm) == kArms.end())
+      diagnostics.add(item.Mark(), fmt::format("arms: '{}' is not allowed (allowed: {})", printable(arm),
+                                               join(kArms, ", ")));
+    else if (std::find(scenario.arms.begin(), scenario.arms.end(), arm) != scenario.arms.end())
+      diagnostics.add(item.Mark(), fmt::format("arm '{}' is there twice", arm));
+    else
+      scenario.arms.push_back(arm);
+  }
+}
+
+void decode_expect(MapReader& in, Scenario& scenario, Diagnostics& diagnostics) {
+  const auto expect = in.child("expect");
+  if (!expect) return;
+  MapReader expectations(*expect, "expect", diagnostics);
+  if (const auto node = expectations.child("vm_vs_bare_metal")) {
+    MapReader limits(*node, "vm_vs_bare_metal", diagnostics);
+    limits.require("margin");
+    Expectation wanted;
+    if (const auto margin = limits.share("margin", 0, 1)) wanted.margin = *margin;
+    if (const auto alpha = limits.share("alpha", 0, 0.5)) wanted.alpha = *alpha;
+    limits.finish();
+    scenario.vm_vs_bare_metal = wanted;
+    const auto has = [&](const char* arm) {
+      return std::find(scenario.arms.begin(), scenario.arms.end(), arm) != scenario.arms.end();
+    };
+    if (!scenario.arms.empty() && (!has(kArmVm) || !has(kArmBareMetal)))
+      in.refuse("expect", "vm_vs_bare_metal needs both arms, bare_metal and vm");
+  }
+  expectations.finish();
+}
+
+Scenario decode_document(const YAML::Node& document, Diagnostics& diagnostics) {
+  Scenario scenario;
+  MapReader in(document, "the scenario", diagnostics);
+  for (const char* key : {"name", "workload", "guest", "cases"}) in.require(key);
+  scenario.name = in.name("name").value_or("");
+  scenario.description = in.text("description").value_or("");
+  Workload base;
+  if (const auto node = in.child("workload")) base = decode_workload(*node, base, diagnostics);
+  if (const auto node = in.child("guest")) scenario.guest = decode_guest(*node, diagnostics);
+  if (const auto node = in.child("devices")) scenario.devices = decode_devices(*node, diagnostics);
+  if (const auto node = in.child("cases")) {
+    std::set<std::string> names;
+    for (const auto& item : read_list(*node, "cases", 1, 256, diagnostics))
+      decode_case(item, base, scenario, names, diagnostics);
+  }
+  decode_arms(in, scenario, diagnostics);
+  scenario.pairs = in.integer("pairs", {1, 10'000}).value_or(6);
+  if (const auto i = in.one_of("reuse", {"trial", "case"})) scenario.reuse = static_cast<Reuse>(*i);
+  scenario.oversubscribe = in.boolean("oversubscribe").value_or(false);
+  scenario.settle_ns = in.duration_ns("settle", 0, 3600 * kSecond).value_or(0);
+  scenario.boot_timeout_ns = in.duration_ns("boot_timeout", kSecond, 3600 * kSecond).value_or(90 * kSecond);
+  scenario.trial_timeout_ns =
+      in.duration_ns("trial_timeout", kSecond, 7 * 24 * 3600 * kSecond).value_or(3600 * kSecond);
+  decode_expect(in, scenario, diagnostics);
+  in.finish();
+  if (scenario.pairs % 2 == 1 && scenario.arms.size() > 1)
+    scenario.warnings.push_back(fmt::format(
+        "pairs: {} is odd, so one order of the arms runs once more often than the other", scenario.pairs));
+  return scenario;
+}
+
+}  // namespace
+
+const char* to_string(Backend backend) {
+  return kBackends[static_cast<std::size_t>(backend)].c_str();
+}
+const char* to_string(Precision precision) {
+  return kPrecisions[static_cast<std::size_t>(precision)].c_str();
+}
+const char* to_string(DeviceKind kind) {
+  return kDeviceKinds[static_cast<std::size_t>(kind)].c_str();
+}
+const char* to_string(Pinning pinning) {
+  return kPinnings[static_cast<std::size_t>(pinning)].c_str();
+}
+
+Scenario decode_scenario(const std::string& text, const std::string& file_name) {
+  Diagnostics diagnostics(file_name);
+  if (text.size() > kMaxScenarioBytes)
+    throw Error(
+        "read " + file_name, ErrorCode::bad_input,
+        fmt::format("{}:1:1: the file has {} bytes (allowed: at most 1 MiB)", file_name, text.size()));
+  Scenario scenario;
+  try {
+    const auto documents = YAML::LoadAll(text);
+    if (documents.size() != 1 || documents[0].IsNull())
+      diagnostics.add(YAML::Mark(), fmt::format("a scenario is one YAML document, not {}",
+                                                documents.empty() ? "none" : "an empty one or several"));
+    else
+      scenario = decode_document(documents[0], diagnostics);
+  } catch (const YAML::Exception& error) {
+    diagnostics.add(error.mark.is_null() ? YAML::Mark() : error.mark, "not YAML: " + error.msg);
+  }
+  diagnostics.throw_if_any();
+  scenario.text = text;
+  return scenario;
+}
+
+Scenario load_scenario(const std::string& path) {
+  if (path == "-")
+    return decode_scenario({std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()},
+                           "<stdin>");
+  const auto text = read_file(path);
+  if (!text)
+    throw Error(
+        "read " + path, ErrorCode::bad_input,
+        fmt::format("{}:1:1: the file cannot be read: {}", path, std::generic_category().message(errno)));
+  return decode_scenario(*text, path);
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+
+#include "harness/scenario/scenario.h"
+
+namespace virtrain::harness {
+
+inline constexpr std::size_t kMaxScenarioBytes = 1U << 20;
+
+/// Decodes a scenario. `file_name` is what positions are shown with. Throws Error(bad_input) whose message is
+/// one "file:line:column: what is wrong (what is allowed)" a line.
+Scenario decode_scenario(const std::string& text, const std::string& file_name);
+
+/// Reads and decodes; "-" is standard input. Throws Error(bad_input), also where the file cannot be read.
+Scenario load_scenario(const std::string& path);
+
+}  // namespace virtrain::harness

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace virtrain::harness {
+
+enum class Backend { cpu, cuda };
+enum class Precision { fp32, tf32, bf16, fp16 };
+enum class DeviceKind { none, passthrough, vgpu };
+enum class Pinning { none, cores, numa };
+enum class Reuse { trial, experiment_case };
+
+const char* to_string(Backend backend);
+const char* to_string(Precision precision);
+const char* to_string(DeviceKind kind);
+const char* to_string(Pinning pinning);
+
+/// What each rank runs. `batch_size` is per rank.
+struct Workload {
+  std::string model = "resnet50";
+  Backend backend = Backend::cpu;
+  Precision precision = Precision::fp32;
+  std::int64_t batch_size = 32;
+  std::int64_t image_size = 224;
+  std::int64_t warmup_steps = 2;
+  std::int64_t steps = 10;
+  std::int64_t display_every = 1;
+  std::int64_t accumulate_steps = 1;
+  std::int64_t seed = 1;
+  std::optional<std::int64_t> threads;  ///< per rank; absent: the node's cores divided by its ranks
+  std::map<std::string, std::string> environment;
+};
+
+struct Guest {
+  std::string image = "mirror";
+  std::int64_t vcpus = 1;
+  std::uint64_t memory_bytes = 0;
+  Pinning pinning = Pinning::cores;
+  bool hugepages = false;
+};
+
+struct Devices {
+  DeviceKind kind = DeviceKind::none;
+  std::optional<std::string> vendor;   ///< PCI vendor id, "0x10de"
+  std::vector<std::string> addresses;  ///< PCI addresses; empty: any
+  std::optional<std::int64_t> count;
+};
+
+struct Tenant {
+  std::string name;
+  std::int64_t nodes = 1;
+  std::int64_t gpus_per_node = 0;
+  std::int64_t ranks_per_node = 1;
+  Workload workload;
+};
+
+/// One placement of work. A weak-scaling case of the file has become one case for each size:
+/// `weak-scaling/2`.
+struct Case {
+  std::string name;
+  std::string scaling_of;  ///< name in the file for a weak-scaling size, else empty
+  std::vector<Tenant> tenants;
+};
+
+/// How a case's arm is asked for: the bare metal slice, the VM, or bare metal without namespaces.
+inline constexpr const char* kArmBareMetal = "bare_metal";
+inline constexpr const char* kArmVm = "vm";
+inline constexpr const char* kArmBareMetalShared = "bare_metal_shared";
+
+struct Expectation {
+  double margin = 0.02;
+  double alpha = 0.05;
+};
+
+/// A decoded scenario file: what to measure, where and how often. Valid in itself; whether a host can do it
+/// is the planner's question.
+struct Scenario {
+  std::string name;
+  std::string description;
+  std::string text;  ///< the file as it was read
+  Guest guest;
+  Devices devices;
+  std::vector<Case> cases;
+  std::vector<std::string> arms;
+  std::int64_t pairs = 6;
+  Reuse reuse = Reuse::trial;
+  bool oversubscribe = false;
+  std::int64_t settle_ns = 0;
+  std::int64_t boot_timeout_ns = 0;
+  std::int64_t trial_timeout_ns = 0;
+  std::optional<Expectation> vm_vs_bare_metal;
+  std::vector<std::string> warnings;  ///< for example an odd number of pairs
+};
+
+}  // namespace virtrain::harness

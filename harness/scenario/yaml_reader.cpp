@@ -1,0 +1,219 @@
+#include "harness/scenario/yaml_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "common/units.h"
+
+namespace virtrain::harness {
+namespace {
+
+constexpr std::size_t kMostDiagnostics = 20;
+
+std::string shown(std::string_view value) {
+  constexpr std::size_t kMostShown = 60;
+  return "'" + printable(value.substr(0, kMostShown)) + (value.size() > kMostShown ? "…'" : "'");
+}
+
+bool is_plain(const YAML::Node& node) {
+  return node.Tag() != "!";
+}
+
+}  // namespace
+
+void Diagnostics::add(const YAML::Mark& mark, std::string message) {
+  found_.push_back({mark.line + 1, mark.column + 1, std::move(message)});
+}
+
+std::string Diagnostics::text() const {
+  auto sorted = found_;
+  std::stable_sort(sorted.begin(), sorted.end(), [](const Diagnostic& a, const Diagnostic& b) {
+    return std::pair(a.line, a.column) < std::pair(b.line, b.column);
+  });
+  std::vector<std::string> lines;
+  for (const auto& d : sorted) {
+    if (lines.size() == kMostDiagnostics) {
+      lines.push_back(fmt::format("{}: and {} more", file_name_, sorted.size() - kMostDiagnostics));
+      break;
+    }
+    lines.push_back(fmt::format("{}:{}:{}: {}", file_name_, d.line, d.column, d.message));
+  }
+  return join(lines, "\n");
+}
+
+void Diagnostics::throw_if_any() const {
+  if (!empty()) throw Error("read " + file_name_, ErrorCode::bad_input, text());
+}
+
+bool is_name(std::string_view text) {
+  const auto alnum = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+  if (text.empty() || text.size() > 64 || !alnum(text[0])) return false;
+  return std::all_of(text.begin(), text.end(),
+                     [&](char c) { return alnum(c) || c == '.' || c == '_' || c == '-'; });
+}
+
+MapReader::MapReader(const YAML::Node& node, std::string what, Diagnostics& diagnostics)
+    : node_(node), what_(std::move(what)), diagnostics_(diagnostics) {
+  if (!node_.IsMap()) {
+    diagnostics_.add(node_.Mark(), fmt::format("{} must be a mapping of keys to values", what_));
+    node_ = YAML::Node(YAML::NodeType::Map);
+    return;
+  }
+  std::set<std::string> seen;
+  for (const auto& entry : node_) {
+    if (!entry.first.IsScalar())
+      diagnostics_.add(entry.first.Mark(), fmt::format("a key of {} must be plain text", what_));
+    else if (!seen.insert(entry.first.Scalar()).second)
+      diagnostics_.add(entry.first.Mark(),
+                       fmt::format("key {} is there twice in {}", shown(entry.first.Scalar()), what_));
+  }
+}
+
+bool MapReader::has(const std::string& key) {
+  known_.insert(key);
+  return static_cast<bool>(node_[key]);
+}
+
+YAML::Mark MapReader::mark(const std::string& key) const {
+  for (const auto& entry : node_)
+    if (entry.first.IsScalar() && entry.first.Scalar() == key) return entry.second.Mark();
+  return node_.Mark();
+}
+
+std::optional<YAML::Node> MapReader::child(const std::string& key) {
+  if (!has(key)) return std::nullopt;
+  return node_[key];
+}
+
+void MapReader::require(const std::string& key) {
+  if (!has(key)) diagnostics_.add(node_.Mark(), fmt::format("{} needs the key '{}'", what_, key));
+}
+
+void MapReader::refuse(const std::string& key, std::string message) {
+  diagnostics_.add(mark(key), std::move(message));
+}
+
+std::optional<std::string> MapReader::scalar(const std::string& key, bool plain, std::string_view expected) {
+  if (!has(key)) return std::nullopt;
+  const YAML::Node value = node_[key];
+  if (!value.IsScalar() || (plain && !is_plain(value))) {
+    refuse(key, fmt::format("{} must be {}", key, expected));
+    return std::nullopt;
+  }
+  return value.Scalar();
+}
+
+std::optional<std::string> MapReader::text(const std::string& key, std::size_t most_bytes) {
+  auto value = scalar(key, false, "text");
+  if (!value) return std::nullopt;
+  if (value->size() <= most_bytes && value->find('\0') == std::string::npos) return value;
+  refuse(key, fmt::format("{} must be text of at most {} bytes without NUL", key, most_bytes));
+  return std::nullopt;
+}
+
+std::map<std::string, std::string> MapReader::all_text() {
+  std::map<std::string, std::string> values;
+  for (const auto& entry : node_) {
+    if (!entry.first.IsScalar()) continue;
+    if (auto value = text(entry.first.Scalar())) values[entry.first.Scalar()] = std::move(*value);
+  }
+  return values;
+}
+
+std::optional<std::string> MapReader::name(const std::string& key) {
+  auto value = scalar(key, false, "a name");
+  if (!value || is_name(*value)) return value;
+  refuse(key,
+         fmt::format("{}: {} is not a name (allowed: [a-z0-9][a-z0-9._-]*, at most 64)", key, shown(*value)));
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> MapReader::integer(const std::string& key, Range range) {
+  const auto expected = fmt::format("a whole number from {} to {}", range.least, range.most);
+  const auto value = scalar(key, true, expected);
+  if (!value) return std::nullopt;
+  const auto number = parse_integer(*value);
+  if (number && *number >= range.least && *number <= range.most) return number;
+  refuse(key, fmt::format("{}: {} is not allowed (allowed: {})", key, shown(*value), expected));
+  return std::nullopt;
+}
+
+std::optional<bool> MapReader::boolean(const std::string& key) {
+  const auto value = scalar(key, true, "true or false");
+  if (!value) return std::nullopt;
+  if (*value == "true") return true;
+  if (*value == "false") return false;
+  refuse(key, fmt::format("{}: {} is not allowed (allowed: true, false)", key, shown(*value)));
+  return std::nullopt;
+}
+
+std::optional<std::uint64_t> MapReader::size_bytes(const std::string& key, std::uint64_t least,
+                                                   std::uint64_t most) {
+  const auto value = scalar(key, false, "a size such as 512MiB");
+  if (!value) return std::nullopt;
+  const auto bytes = value->ends_with('B') ? parse_size_bytes(*value) : std::nullopt;
+  if (bytes && *bytes >= least && *bytes <= most) return bytes;
+  refuse(key, fmt::format("{}: {} is not allowed (allowed: a size from {} to {} in KiB, MiB, GiB or TiB)",
+                          key, shown(*value), format_size(least), format_size(most)));
+  return std::nullopt;
+}
+
+std::optional<double> MapReader::share(const std::string& key, double above, double below) {
+  const auto value = scalar(key, false, "a share such as 2% or 0.02");
+  if (!value) return std::nullopt;
+  const auto share = parse_share(*value);
+  if (share && *share > above && *share < below) return share;
+  refuse(key,
+         fmt::format("{}: {} is not allowed (allowed: a share such as 2% or 0.02, above {} and below {})",
+                     key, shown(*value), above, below));
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> MapReader::duration_ns(const std::string& key, std::int64_t least_ns,
+                                                   std::int64_t most_ns) {
+  const auto value = scalar(key, false, "a duration such as 30s or 5m");
+  if (!value) return std::nullopt;
+  const auto duration = parse_duration_ns(*value);
+  if (duration && *duration >= least_ns && *duration <= most_ns) return duration;
+  refuse(key, fmt::format(
+                  "{}: {} is not allowed (allowed: a duration from {} to {}, such as 500ms, 30s, 5m or 2h)",
+                  key, shown(*value), format_duration(least_ns), format_duration(most_ns)));
+  return std::nullopt;
+}
+
+std::optional<std::size_t> MapReader::one_of(const std::string& key,
+                                             const std::vector<std::string>& allowed) {
+  const auto value = scalar(key, false, "one of " + join(allowed, ", "));
+  if (!value) return std::nullopt;
+  const auto found = std::find(allowed.begin(), allowed.end(), *value);
+  if (found != allowed.end()) return static_cast<std::size_t>(found - allowed.begin());
+  const auto near = nearest_word(*value, allowed);
+  refuse(key, fmt::format("{}: {} is not allowed (allowed: {}{})", key, shown(*value), join(allowed, ", "),
+                          near ? "; did you mean " + *near + "?" : ""));
+  return std::nullopt;
+}
+
+void MapReader::finish() {
+  const std::vector<std::string> allowed(known_.begin(), known_.end());
+  for (const auto& entry : node_) {
+    if (!entry.first.IsScalar() || known_.contains(entry.first.Scalar())) continue;
+    const auto near = nearest_word(entry.first.Scalar(), allowed);
+    diagnostics_.add(entry.first.Mark(),
+                     fmt::format("unknown key {} in {} (allowed: {}{})", shown(entry.first.Scalar()), what_,
+                                 join(allowed, ", "), near ? "; did you mean " + *near + "?" : ""));
+  }
+}
+
+std::vector<YAML::Node> read_list(const YAML::Node& node, const std::string& what, std::size_t least,
+                                  std::size_t most, Diagnostics& diagnostics) {
+  if (!node.IsSequence() || node.size() < least || node.size() > most) {
+    diagnostics.add(node.Mark(), fmt::format("{} must be a list of {} to {} items", what, least, most));
+    return {};
+  }
+  return {node.begin(), node.end()};
+}
+
+}  // namespace virtrain::harness
