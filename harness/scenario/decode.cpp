@@ -83,12 +83,14 @@ Devices decode_devices(const YAML::Node& node, Diagnostics& diagnostics) {
     MapReader by(*select, "select", diagnostics);
     devices.vendor = by.text("vendor", 32);
     if (const auto count = by.integer("count", {1, kMostPerNode * kMostNodes})) devices.count = *count;
-    if (const auto addresses = by.child("address"))
-      for (const auto& address : read_list(*addresses, "address", 1, 1024, diagnostics))
+    if (const auto addresses = by.child("address")) {
+      for (const auto& address : read_list(*addresses, "address", 1, 1024, diagnostics)) {
         if (address.IsScalar())
           devices.addresses.push_back(address.Scalar());
         else
           diagnostics.add(address.Mark(), "address must be a PCI address such as 0000:17:00.0");
+      }
+    }
     by.finish();
     if (devices.kind == DeviceKind::none)
       in.refuse("select", "select has no meaning with kind none (remove one of them)");
