@@ -1,0 +1,72 @@
+#include "workloads/resnet50/cpu/affinity.h"
+
+#include "common/error.h"
+#include "common/text.h"
+
+#include <omp.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace virtrain::resnet50::cpu {
+namespace {
+
+/// Value of "key : value" in a file of /proc; empty if there is none.
+std::string proc_field(const char* path, std::string_view key) {
+  for (const std::string& line : split(read_file(path).value_or(""), '\n')) {
+    const std::size_t colon = line.find(':');
+    if (colon != std::string::npos && trim(std::string_view(line).substr(0, colon)) == key) {
+      return std::string(trim(std::string_view(line).substr(colon + 1)));
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+std::vector<int> allowed_cpus() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  if (sched_getaffinity(0, sizeof mask, &mask) != 0) throw errno_error("read the affinity mask", errno);
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &mask)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+std::string allowed_cpus_text() {
+  return proc_field("/proc/self/status", "Cpus_allowed_list");
+}
+
+std::string cpu_model() {
+  return proc_field("/proc/cpuinfo", "model name");
+}
+
+ThreadPlacement place_threads(const std::vector<int>& cpus, int sharers, int index, int requested) {
+  const int count = static_cast<int>(cpus.size());
+  const int share = std::max(1, count / sharers);
+  ThreadPlacement placement;
+  placement.threads = requested > 0 ? requested : share;
+  const int first = index * share;
+  if (placement.threads <= share && first + placement.threads <= count) {
+    placement.cpus.assign(cpus.begin() + first, cpus.begin() + first + placement.threads);
+  }
+  return placement;
+}
+
+void apply(const ThreadPlacement& placement) {
+  omp_set_dynamic(0);
+  omp_set_num_threads(placement.threads);
+  if (placement.cpus.empty()) return;
+#pragma omp parallel
+  {
+    cpu_set_t mask;
+    CPU_ZERO(&mask);
+    CPU_SET(placement.cpus[static_cast<std::size_t>(omp_get_thread_num())], &mask);
+    sched_setaffinity(0, sizeof mask, &mask);  // a mask that changed meanwhile costs speed, not correctness
+  }
+}
+
+}  // namespace virtrain::resnet50::cpu

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace virtrain::resnet50 {
+
+enum class Precision { fp32, bf16, fp16 };
+enum class OutputFormat { json, tf_cnn_benchmarks };
+
+const char* to_string(Precision precision);
+const char* to_string(OutputFormat format);
+
+/// What a run of the trainer is told; the same flags for every backend.
+struct Flags {
+  int batch_size = 32;  ///< per rank and micro-batch
+  int num_batches = 100;
+  int num_warmup_batches = 2;
+  int display_every = 1;
+  Precision precision = Precision::fp32;
+  int image_size = 224;
+  int num_classes = 1000;
+  std::uint64_t seed = 1;
+  int accumulate_steps = 1;
+  double residual_gamma = 1;
+  double learning_rate = 0.01;
+  int num_threads = 0;  ///< 0: as many as the affinity mask has cores
+  int bucket_mib = 25;
+  OutputFormat format = OutputFormat::json;
+  std::string dump;  ///< empty: none
+};
+
+/// What a backend can do, for refusals and help.
+struct Backend {
+  std::string executable;             ///< "virtrain-resnet50-cpu"
+  std::string name;                   ///< "CPU"
+  std::vector<Precision> precisions;  ///< that this machine can run
+};
+
+/// Flags, or the help text if it was asked for.
+struct ParsedFlags {
+  Flags flags;
+  std::optional<std::string> help;
+};
+
+/// Throws Error(usage) for unknown, out-of-range, contradictory or impossible flags, with what is allowed.
+ParsedFlags parse_flags(int argc, const char* const* argv, const Backend& backend);
+
+/// All flags by their names, for the record "hello".
+nlohmann::json to_json(const Flags& flags);
+
+}  // namespace virtrain::resnet50
