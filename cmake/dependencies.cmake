@@ -20,5 +20,6 @@ find_path(CLI11_INCLUDE_DIR CLI/CLI.hpp REQUIRED)
 add_library(virtrain_boost INTERFACE)
 target_include_directories(virtrain_boost SYSTEM INTERFACE ${Boost_INCLUDE_DIRS})
 target_compile_definitions(virtrain_boost INTERFACE
-  BOOST_ASIO_NO_DEPRECATED BOOST_ALLOW_DEPRECATED_HEADERS BOOST_ASIO_HAS_STD_INVOKE_RESULT)
+  BOOST_ASIO_NO_DEPRECATED BOOST_ALLOW_DEPRECATED_HEADERS BOOST_ASIO_HAS_STD_INVOKE_RESULT
+  BOOST_PROCESS_USE_STD_FS)
 target_link_libraries(virtrain_boost INTERFACE Threads::Threads)

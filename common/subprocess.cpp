@@ -7,6 +7,9 @@
 #include <boost/process.hpp>
 #include <boost/process/extend.hpp>
 
+#include <filesystem>
+#include <thread>
+
 #include "common/error.h"
 #include "common/text.h"
 
@@ -28,12 +31,22 @@ int wait_status_to_exit(int native) {
   return WIFSIGNALED(native) ? 128 + WTERMSIG(native) : WEXITSTATUS(native);
 }
 
+/// Polls: Boost's own wait_for() can miss the end of a child that ends first and then sleeps its whole time.
+bool ends_soon(bp::child& child) {
+  std::error_code ignored;
+  for (const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5); child.running(ignored);) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
 }  // namespace
 
 CommandResult run_command(const std::vector<std::string>& argv, const CommandOptions& options) {
   const std::string operation = "run " + join(argv, " ");
   const auto program =
-      argv.at(0).find('/') == std::string::npos ? bp::search_path(argv[0]) : boost::filesystem::path(argv[0]);
+      argv.at(0).find('/') == std::string::npos ? bp::search_path(argv[0]) : std::filesystem::path(argv[0]);
   if (program.empty()) throw Error(operation, ErrorCode::not_found, argv[0] + " is not on PATH");
 
   auto environment = boost::this_process::environment();
@@ -61,7 +74,7 @@ CommandResult run_command(const std::vector<std::string>& argv, const CommandOpt
 
   // Pipes end when the command and all who inherited them are gone; what is still open now overran.
   std::error_code ignored;
-  const bool overran = !io.stopped() || !child.wait_for(std::chrono::seconds(5), ignored);
+  const bool overran = !io.stopped() || !ends_soon(child);
   if (overran) {
     group.terminate(ignored);
     child.wait(ignored);

@@ -3,12 +3,14 @@
 #include <chrono>
 #include <string>
 
+#include "common/unique_fd.h"
+
 namespace virtrain::vmctl {
 
 /// Makes sure that a libvirt daemon answers at `uri` for as long as it lives. Where none does and we are root
-/// it starts virtlogd and libvirtd (or the modular daemons), and stops again exactly what it started, unless
-/// domains still run. A daemon whose starter was killed is adopted: the pid files under state_dir() say that
-/// virtrain started it.
+/// it starts virtlogd and libvirtd (or the modular daemons), and the last virtrain to go stops again exactly
+/// what virtrain started, unless domains still run. A daemon whose starter was killed is adopted by the next:
+/// state_dir() remembers.
 class LibvirtDaemon {
  public:
   /// Throws Error(host_unable) with what to install or start.
@@ -18,15 +20,16 @@ class LibvirtDaemon {
   LibvirtDaemon(const LibvirtDaemon&) = delete;
   LibvirtDaemon& operator=(const LibvirtDaemon&) = delete;
 
-  /// Whether this object (or a killed virtrain before it) started the daemon.
-  bool started_by_us() const { return started_by_us_; }
+  /// Whether this virtrain or one before it started the daemon.
+  bool started_by_us() const;
 
  private:
   std::string uri_;
-  bool started_by_us_ = false;
+  UniqueFd users_;  ///< shared lock while somebody uses the daemon
 };
 
-/// Whether a libvirt daemon answers at `uri` right now; starts nothing. `why` receives libvirt's words.
+/// Whether a libvirt daemon answers at `uri` right now; starts nothing. `why` receives libvirt's words if
+/// not.
 bool libvirt_answers(const std::string& uri, std::string* why = nullptr);
 
 }  // namespace virtrain::vmctl

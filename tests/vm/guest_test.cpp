@@ -1,0 +1,136 @@
+// Real virtual machines: needs root, QEMU, libvirt and supermin.
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "common/error.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "tests/support/stub_client.h"
+#include "vmctl/guest_image.h"
+#include "vmctl/libvirt_daemon.h"
+#include "vmctl/libvirt_hypervisor.h"
+#include "vmctl/paths.h"
+#include "vmctl/process_info.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+using namespace std::chrono_literals;
+using test::StubClient;
+namespace fs = std::filesystem;
+
+GuestImage stub_image() {
+  return build_mirror_image(
+      {{{VIRTRAIN_BINARY_DIR "/virtrain-stub-agent", "/usr/bin/virtrain-agent"}}, {}, cache_dir()});
+}
+
+DomainSpec guest(const GuestImage& image, int number, const fs::path& logs) {
+  DomainSpec spec;
+  spec.name = "virtrain-vmtest-" + std::to_string(number);
+  spec.mark = {"vmtest", "node" + std::to_string(number)};
+  spec.memory_bytes = 256U << 20;
+  spec.virtualization = Virtualization::tcg;
+  spec.kernel = image.kernel;
+  spec.initrd = image.initrd;
+  spec.root_image = image.root;
+  const auto address = [](int n) { return "10.77.9.1" + std::to_string(n); };
+  spec.kernel_command_line = guest_command_line(
+      {"g" + std::to_string(number), address(number) + "/24", {{"g1", address(1)}, {"g2", address(2)}}});
+  spec.nics = {
+      {"virtrain-vmtest", "", "52:54:00:77:09:1" + std::to_string(number), "vttap" + std::to_string(number)}};
+  spec.console_log = logs / ("console" + std::to_string(number));
+  return spec;
+}
+
+/// Removes the test's domains and network whatever happens.
+struct Stage {
+  explicit Stage(Hypervisor& used) : hypervisor(used) { clear(); }
+  ~Stage() { clear(); }
+  void clear() {
+    for (const auto* name : {"virtrain-vmtest-1", "virtrain-vmtest-2"}) hypervisor.destroy_domain(name);
+    hypervisor.destroy_network("virtrain-vmtest");
+  }
+  Hypervisor& hypervisor;
+};
+
+TEST_CASE("two guests share one read-only root, talk over their channels and see each other") {
+  const LibvirtDaemon daemon;
+  const auto hypervisor = connect_libvirt("qemu:///system");
+  const auto image = stub_image();
+  const auto root_time = fs::last_write_time(image.root);
+  const fs::path logs = fs::temp_directory_path() / "virtrain-vmtest";
+  fs::create_directories(logs);
+  const Stage stage(*hypervisor);
+
+  hypervisor->create_network({"virtrain-vmtest", "vtvmtest", "10.77.9.1/24", {"vmtest", ""}});
+  for (const int n : {1, 2}) hypervisor->create_domain(guest(image, n, logs));
+  StubClient first(hypervisor->open_channel("virtrain-vmtest-1"));
+  StubClient second(hypervisor->open_channel("virtrain-vmtest-2"));
+  INFO("console 1: " << read_file(logs / "console1").value_or(""));
+  CHECK(first.line() == "hello g1");
+  CHECK(second.line() == "hello g2");
+
+  SECTION("a guest") {
+    // 1 MB each way, byte for byte
+    std::string megabyte;
+    for (std::size_t i = 0; i < 1'000'000; ++i) megabyte += static_cast<char>(i * 2654435761U >> 13);
+    first.send("echo 1000000\n" + megabyte);
+    CHECK(first.bytes(1'000'000) == megabyte);
+    // a write in one guest is not seen by the other
+    first.send("put /usr/mark only-here\n");
+    CHECK(first.line() == "ok");
+    CHECK(first.ask("cat /usr/mark") == "only-here");
+    CHECK(second.ask("cat /usr/mark") == "(cannot be read)");
+    // what init set
+    CHECK(first.ask("cat /proc/sys/net/ipv4/tcp_retries2") == "5\n");
+    CHECK(first.ask("cat /etc/hosts") == "127.0.0.1 localhost\n10.77.9.11 g1\n10.77.9.12 g2\n");
+    CHECK(first.ask("cat /proc/sys/kernel/random/boot_id") !=
+          second.ask("cat /proc/sys/kernel/random/boot_id"));
+    CHECK(first.ask("run uname -r") == image.kernel_version + "\n");
+    // a second client is refused in libvirt's words
+    try {
+      hypervisor->open_channel("virtrain-vmtest-1");
+      FAIL("a second client was let in");
+    } catch (const Error& error) {
+      CHECK(error.code() == ErrorCode::busy);
+      CHECK(error.message().find("Active channel stream exists") != std::string::npos);
+    }
+    // TCP between the guests: bash speaks it
+    second.send("run exec 3<>/dev/tcp/g1/1 || echo refused\n");
+    CHECK(second.bytes(static_cast<std::size_t>(std::stol(second.line()))).find("refused") !=
+          std::string::npos);
+
+    const auto stats = hypervisor->domain_stats("virtrain-vmtest-1");
+    REQUIRE(stats.vcpus.size() == 1);
+    CHECK(stats.vcpus[0].time_ns > 0);
+    CHECK(stats.vcpus[0].wait_ns.has_value());
+    CHECK(stats.cpu_time_ns >= stats.vcpus[0].time_ns);
+    CHECK(stats.rss_bytes > (100U << 20));
+    REQUIRE(stats.nics.size() == 1);
+    CHECK(stats.nics[0].tap == "vttap1");
+    CHECK(stats.nics[0].tx_bytes > 0);
+    WARN("vcpu " << stats.vcpus[0].time_ns << " helper " << stats.helper_cpu_ns << " rss "
+                 << stats.rss_bytes);
+
+    // destroyed: end of file, soon
+    hypervisor->destroy_domain("virtrain-vmtest-1");
+    CHECK(first.ends(2s));
+    CHECK(hypervisor->domain_state("virtrain-vmtest-1") == DomainState::gone);
+    // the agent's end is the guest's end
+    second.send("exit\n");
+    CHECK(second.ends(5s));
+  }
+  CHECK(fs::last_write_time(image.root) == root_time);
+  struct stat status {};
+  ::stat(image.root.c_str(), &status);
+  CHECK(status.st_uid == 0);
+}
+
+}  // namespace
+}  // namespace virtrain::vmctl

@@ -1,0 +1,241 @@
+#include "vmctl/domain_xml.h"
+
+#include <fmt/format.h>
+
+#include <pugixml.hpp>
+#include <sstream>
+
+#include "common/error.h"
+#include "common/text.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+constexpr const char* kMarkNamespace = "https://virtrain.dev/1";
+constexpr std::size_t kDeviceNameLimit = 15;  // IFNAMSIZ - 1
+
+[[noreturn]] void refuse(const std::string& what, const std::string& why) {
+  throw Error("describe " + what, ErrorCode::bad_input, why);
+}
+
+std::string to_text(const pugi::xml_document& document) {
+  std::ostringstream out;
+  document.save(out, "  ", pugi::format_default | pugi::format_no_declaration);
+  return out.str();
+}
+
+pugi::xml_node add(pugi::xml_node parent, const char* name, const std::string& text = {}) {
+  auto node = parent.append_child(name);
+  if (!text.empty()) node.text().set(text.c_str());
+  return node;
+}
+
+pugi::xml_node with(pugi::xml_node node, const char* attribute, const std::string& value) {
+  node.append_attribute(attribute).set_value(value.c_str());
+  return node;
+}
+
+void add_mark(pugi::xml_node parent, const LeaseMark& mark) {
+  auto lease = add(add(parent, "metadata"), "virtrain:lease");
+  with(lease, "xmlns:virtrain", kMarkNamespace);
+  with(lease, "experiment", mark.experiment);
+  with(lease, "node", mark.node);
+}
+
+void check(const DomainSpec& spec) {
+  const std::string what = "domain " + spec.name;
+  if (spec.name.empty()) refuse(what, "it has no name");
+  if (spec.vcpus < 1) refuse(what, fmt::format("{} vCPUs (at least 1)", spec.vcpus));
+  if (spec.memory_bytes < (96U << 20))
+    refuse(what,
+           fmt::format("{} bytes of memory (a mirror guest boots with 96 MiB or more)", spec.memory_bytes));
+  if (!spec.vcpu_cores.empty() && spec.vcpu_cores.size() != static_cast<std::size_t>(spec.vcpus))
+    refuse(what, fmt::format("{} cores to pin {} vCPUs (one for each, or none)", spec.vcpu_cores.size(),
+                             spec.vcpus));
+  if (spec.virtualization == Virtualization::none) refuse(what, "virtualization none is no virtual machine");
+  for (const auto& nic : spec.nics) {
+    if (nic.network.empty() == nic.bridge.empty()) refuse(what, "a NIC needs either a network or a bridge");
+    if (nic.tap.size() > kDeviceNameLimit)
+      refuse(what, fmt::format("tap name '{}' is longer than {} characters", nic.tap, kDeviceNameLimit));
+  }
+}
+
+void add_cpu_placement(pugi::xml_node domain, const DomainSpec& spec) {
+  auto vcpu = add(domain, "vcpu", std::to_string(spec.vcpus));
+  with(vcpu, "placement", "static");
+  if (spec.vcpu_cores.empty() && spec.emulator_cores.empty()) return;
+  auto cputune = add(domain, "cputune");
+  for (std::size_t i = 0; i < spec.vcpu_cores.size(); ++i) {
+    auto pin = add(cputune, "vcpupin");
+    with(pin, "vcpu", std::to_string(i));
+    with(pin, "cpuset", std::to_string(spec.vcpu_cores[i]));
+  }
+  if (!spec.emulator_cores.empty())
+    with(add(cputune, "emulatorpin"), "cpuset", format_cpu_list(spec.emulator_cores));
+}
+
+void add_memory(pugi::xml_node domain, const DomainSpec& spec) {
+  with(add(domain, "memory", std::to_string(spec.memory_bytes >> 10)), "unit", "KiB");
+  auto backing = add(domain, "memoryBacking");
+  if (spec.hugepages) add(backing, "hugepages");
+  add(backing, "nosharepages");
+}
+
+void add_boot(pugi::xml_node domain, const DomainSpec& spec) {
+  auto os = add(domain, "os");
+  auto type = add(os, "type", "hvm");
+  with(type, "arch", "x86_64");
+  with(type, "machine", "q35");
+  add(os, "kernel", spec.kernel);
+  add(os, "initrd", spec.initrd);
+  if (!spec.kernel_command_line.empty()) add(os, "cmdline", spec.kernel_command_line);
+}
+
+void add_cpu_model(pugi::xml_node domain, const DomainSpec& spec) {
+  auto cpu = add(domain, "cpu");
+  if (uses_kvm(spec.virtualization)) {
+    with(cpu, "mode", "host-passthrough");
+    with(cpu, "check", "none");
+    with(cpu, "migratable", "off");
+  } else {
+    with(cpu, "mode", "maximum");
+  }
+  auto topology = add(cpu, "topology");
+  with(topology, "sockets", "1");
+  with(topology, "cores", std::to_string(spec.vcpus));
+  with(topology, "threads", "1");
+}
+
+void add_disk(pugi::xml_node devices, const DomainSpec& spec) {
+  auto disk = add(devices, "disk");
+  with(disk, "type", "file");
+  with(disk, "device", "disk");
+  auto driver = with(with(add(disk, "driver"), "name", "qemu"), "type", "raw");
+  with(driver, "cache", "unsafe");
+  auto source = with(add(disk, "source"), "file", spec.root_image);
+  // Without this libvirt would give the shared image to its own user and never back.
+  with(with(add(source, "seclabel"), "model", "dac"), "relabel", "no");
+  with(with(add(disk, "target"), "dev", "vda"), "bus", "virtio");
+  add(disk, "readonly");
+}
+
+void add_nic(pugi::xml_node devices, const NicSpec& nic) {
+  const bool by_network = !nic.network.empty();
+  auto interface = with(add(devices, "interface"), "type", by_network ? "network" : "bridge");
+  if (!nic.mac.empty()) with(add(interface, "mac"), "address", nic.mac);
+  with(add(interface, "source"), by_network ? "network" : "bridge", by_network ? nic.network : nic.bridge);
+  if (!nic.tap.empty()) with(add(interface, "target"), "dev", nic.tap);
+  with(add(interface, "model"), "type", "virtio");
+}
+
+void add_console(pugi::xml_node devices, const std::string& log) {
+  auto serial = with(add(devices, "serial"), "type", "file");
+  with(add(serial, "source"), "path", log);
+  with(add(serial, "target"), "port", "0");
+  auto console = with(add(devices, "console"), "type", "file");
+  with(add(console, "source"), "path", log);
+  with(with(add(console, "target"), "type", "serial"), "port", "0");
+}
+
+void add_devices(pugi::xml_node domain, const DomainSpec& spec) {
+  auto devices = add(domain, "devices");
+  add_disk(devices, spec);
+  for (const auto& nic : spec.nics) add_nic(devices, nic);
+  if (!spec.console_log.empty()) add_console(devices, spec.console_log);
+  with(with(add(devices, "controller"), "type", "virtio-serial"), "index", "0");
+  auto channel = with(add(devices, "channel"), "type", "unix");
+  with(add(channel, "source"), "mode", "bind");
+  with(with(add(channel, "target"), "type", "virtio"), "name", spec.channel);
+  auto rng = with(add(devices, "rng"), "model", "virtio");
+  with(add(rng, "backend", "/dev/urandom"), "model", "random");
+  with(with(add(devices, "controller"), "type", "usb"), "model", "none");
+  with(add(devices, "memballoon"), "model", "none");
+  with(add(add(devices, "video"), "model"), "type", "none");
+}
+
+}  // namespace
+
+std::string domain_xml(const DomainSpec& spec) {
+  check(spec);
+  pugi::xml_document document;
+  auto domain = with(add(document, "domain"), "type", uses_kvm(spec.virtualization) ? "kvm" : "qemu");
+  add(domain, "name", spec.name);
+  if (!spec.uuid.empty()) add(domain, "uuid", spec.uuid);
+  add_mark(domain, spec.mark);
+  add_memory(domain, spec);
+  add_cpu_placement(domain, spec);
+  if (spec.numa_node) {
+    auto memory = with(add(add(domain, "numatune"), "memory"), "mode", "strict");
+    with(memory, "nodeset", std::to_string(*spec.numa_node));
+  }
+  add_boot(domain, spec);
+  auto features = add(domain, "features");
+  add(features, "acpi");
+  add(features, "apic");
+  add_cpu_model(domain, spec);
+  // An agent that ends, a panic and a power-off all end the VM: nothing of ours ever reboots.
+  add(domain, "on_poweroff", "destroy");
+  add(domain, "on_reboot", "destroy");
+  add(domain, "on_crash", "destroy");
+  add_devices(domain, spec);
+  return to_text(document);
+}
+
+std::string network_xml(const NetworkSpec& spec) {
+  if (spec.bridge.size() > kDeviceNameLimit || spec.bridge.empty())
+    refuse("network " + spec.name,
+           fmt::format("bridge name '{}' must have 1 to {} characters", spec.bridge, kDeviceNameLimit));
+  pugi::xml_document document;
+  auto network = add(document, "network");
+  add(network, "name", spec.name);
+  add_mark(network, spec.mark);
+  with(with(with(add(network, "bridge"), "name", spec.bridge), "stp", "off"), "delay", "0");
+  with(add(network, "dns"), "enable", "no");
+  if (!spec.address.empty()) {
+    const auto slash = spec.address.find('/');
+    if (slash == std::string::npos)
+      refuse("network " + spec.name, fmt::format("address '{}' has no /prefix", spec.address));
+    auto ip = with(add(network, "ip"), "address", spec.address.substr(0, slash));
+    with(ip, "prefix", spec.address.substr(slash + 1));
+  }
+  return to_text(document);
+}
+
+std::optional<LeaseMark> read_lease_mark(std::string_view xml) {
+  pugi::xml_document document;
+  if (!document.load_buffer(xml.data(), xml.size())) return std::nullopt;
+  for (const auto& entry : document.document_element().child("metadata").children()) {
+    // libvirt keeps the prefix, but only the namespace says whose it is.
+    const std::string_view name = entry.name();
+    const auto colon = name.find(':');
+    if (colon == std::string_view::npos || name.substr(colon + 1) != "lease") continue;
+    const auto declared = entry.attribute(("xmlns:" + std::string(name.substr(0, colon))).c_str());
+    if (std::string_view(declared.value()) != kMarkNamespace) continue;
+    return LeaseMark{entry.attribute("experiment").value(), entry.attribute("node").value()};
+  }
+  return std::nullopt;
+}
+
+std::string guest_command_line(const GuestBoot& boot) {
+  std::string line = "root=/dev/vda console=ttyS0 panic=-1 quiet vt.host=" + boot.hostname;
+  if (!boot.address.empty()) line += " vt.ip=" + boot.address;
+  std::vector<std::string> hosts;
+  for (const auto& host : boot.hosts) hosts.push_back(host.name + ":" + host.address);
+  if (!hosts.empty()) line += " vt.hosts=" + join(hosts, ",");
+
+  const auto blank_free = [](const std::string& word) {
+    return word.find_first_of(" \t\r\n\"',") == std::string::npos;
+  };
+  bool words_ok = blank_free(boot.hostname) && blank_free(boot.address);
+  for (const auto& host : boot.hosts)
+    words_ok = words_ok && blank_free(host.name) && blank_free(host.address);
+  constexpr std::size_t kKernelLimit = 2047;
+  if (!words_ok)
+    refuse("guest " + boot.hostname, "names and addresses may not contain blanks, quotes or commas");
+  if (line.size() > kKernelLimit)
+    refuse("guest " + boot.hostname, fmt::format("{} hosts make a kernel command line of {} bytes (limit {})",
+                                                 boot.hosts.size(), line.size(), kKernelLimit));
+  return line;
+}
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,192 @@
+#include "vmctl/guest_image.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "common/error.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "common/unique_fd.h"
+#include "vmctl/guest_packages.h"
+#include "vmctl/newc.h"
+#include "vmctl/node_settings.h"
+#include "vmctl/paths.h"
+#include "vmctl/sha256.h"
+#include "vmctl/supermin.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Raised when the recipe in supermin.cpp or the guest's layout changes, so that cached images are made anew.
+constexpr const char* kRecipe = "mirror-1";
+
+enum class Identity { by_stat, by_content };
+
+/// A word that changes when the file does: cheap from its inode, or sure from its content.
+std::string identity_of(const fs::path& file, Identity how) {
+  struct stat status {};
+  if (::stat(file.c_str(), &status) != 0) throw errno_error("look at " + file.string(), errno);
+  if (how == Identity::by_content) return sha256_of_file(file);
+  return fmt::format("{}:{}:{}:{}.{:09}", status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec,
+                     status.st_mtim.tv_nsec);
+}
+
+struct Inputs {
+  MirrorSpec spec;
+  GuestKernel kernel;
+  fs::path init;
+};
+
+/// Everything that can change the image, as one hash.
+std::string key_of(const Inputs& inputs, Identity how) {
+  std::string text = kRecipe;
+  text += "\ninit " + identity_of(inputs.init, how) + "\nkernel " + inputs.kernel.version + " " +
+          identity_of(inputs.kernel.file, Identity::by_stat);
+  text +=
+      "\npackages " + identity_of("/var/lib/dpkg/status", how) + " " + join(inputs.spec.extra_packages, " ");
+  for (const auto& file : inputs.spec.files) text += "\n" + file.target + " " + identity_of(file.source, how);
+  return sha256(text);
+}
+
+GuestImage load_image(const fs::path& folder) {
+  const auto manifest = nlohmann::json::parse(read_file(folder / "manifest.json").value_or("{}"));
+  GuestImage image;
+  image.kernel = folder / "kernel";
+  image.initrd = folder / "initrd";
+  image.root = folder / "root";
+  image.hash = manifest.at("hash").get<std::string>();
+  image.kernel_version = manifest.at("kernel_version").get<std::string>();
+  image.packages = manifest.at("packages").get<std::vector<std::string>>();
+  return image;
+}
+
+std::optional<GuestImage> find_image(const fs::path& images, const std::string& key) {
+  const auto hash = read_value(images / "keys" / key);
+  if (!hash || hash->empty()) return std::nullopt;
+  const auto folder = images / *hash;
+  for (const auto* name : {"kernel", "initrd", "root", "manifest.json"})
+    if (!fs::exists(folder / name)) return std::nullopt;
+  ::utimensat(AT_FDCWD, folder.c_str(), nullptr, 0);  // used now: pruning goes by this
+  auto image = load_image(folder);
+  image.from_cache = true;
+  return image;
+}
+
+UniqueFd lock_builds(const fs::path& images) {
+  UniqueFd lock(::open((images / "build.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  if (!lock) throw errno_error("open " + (images / "build.lock").string(), errno);
+  while (::flock(lock.get(), LOCK_EX) != 0)
+    if (errno != EINTR) throw errno_error("lock the image cache", errno);
+  return lock;
+}
+
+/// Old images go once there are several newer ones; an hour's grace for a run that has just looked one up.
+void prune(const fs::path& images) {
+  constexpr std::size_t kKeep = 3;
+  std::vector<std::pair<fs::file_time_type, fs::path>> found;
+  for (const auto& entry : fs::directory_iterator(images))
+    if (fs::exists(entry.path() / "manifest.json")) found.emplace_back(entry.last_write_time(), entry.path());
+  std::sort(found.rbegin(), found.rend());
+  const auto grace = fs::file_time_type::clock::now() - std::chrono::hours(1);
+  std::error_code ignored;
+  for (std::size_t i = kKeep; i < found.size(); ++i)
+    if (found[i].first < grace) fs::remove_all(found[i].second, ignored);
+}
+
+/// Hash of what is in the image: the same inputs give the same name wherever and whenever they are built.
+std::string content_hash(const Inputs& inputs, const std::vector<std::string>& packages) {
+  std::string text = kRecipe;
+  text += "\nkernel " + inputs.kernel.version + "\ninit " + sha256_of_file(inputs.init);
+  for (const auto& package : packages) text += "\npackage " + package;
+  for (const auto& file : inputs.spec.files) text += "\n" + file.target + " " + sha256_of_file(file.source);
+  return sha256(text).substr(0, 32);
+}
+
+/// Removes the work folder whatever happens.
+struct WorkFolder {
+  fs::path path;
+  ~WorkFolder() {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+};
+
+void finish_folder(const fs::path& folder, const Inputs& inputs, const std::vector<std::string>& packages,
+                   const std::string& hash) {
+  const auto initrd =
+      read_file(folder / "initrd").value_or("") + newc_archive("init", read_file(inputs.init).value_or(""));
+  write_file_atomically(folder / "initrd", initrd);
+  const nlohmann::json manifest = {
+      {"hash", hash}, {"kernel_version", inputs.kernel.version}, {"packages", packages}, {"recipe", kRecipe}};
+  write_file_atomically(folder / "manifest.json", manifest.dump(1) + "\n");
+  for (const auto* name : {"kernel", "initrd", "root", "manifest.json"}) {
+    if (::geteuid() == 0 && ::chown((folder / name).c_str(), 0, 0) != 0)
+      throw errno_error("take ownership of the image", errno);
+    ::chmod((folder / name).c_str(), 0644);
+  }
+  if (::geteuid() == 0 && ::chown(folder.c_str(), 0, 0) != 0)
+    throw errno_error("take ownership of the image", errno);
+  ::chmod(folder.c_str(), 0755);
+}
+
+GuestImage build(const Inputs& inputs, const fs::path& images, const ImageProgress& progress) {
+  const auto say = [&](std::string_view what) {
+    if (progress) progress(what);
+  };
+  std::vector<fs::path> programs;
+  for (const auto& file : inputs.spec.files) programs.push_back(file.source);
+  say("looking up the packages of the guest");
+  const auto needs = find_needs(programs);
+  const WorkFolder work{make_work_folder(images)};
+  say("building the guest image from installed packages");
+  const auto built =
+      run_supermin({work.path, inputs.kernel, inputs.spec.files, inputs.spec.extra_packages, needs});
+  const auto hash = content_hash(inputs, built.packages);
+  finish_folder(built.folder, inputs, built.packages, hash);
+  if (!fs::exists(images / hash / "manifest.json")) {
+    std::error_code ignored;
+    fs::remove_all(images / hash, ignored);
+    fs::rename(built.folder, images / hash);
+  }
+  prune(images);
+  return load_image(images / hash);
+}
+
+}  // namespace
+
+GuestImage build_mirror_image(const MirrorSpec& spec, const ImageProgress& progress) {
+  const auto agent = [](const CarriedFile& file) { return file.target == kGuestAgent; };
+  if (std::none_of(spec.files.begin(), spec.files.end(), agent))
+    throw Error("build the guest image", ErrorCode::bad_input,
+                std::string("no file is carried to ") + kGuestAgent + ", which the guest starts");
+  const Inputs inputs{spec, find_guest_kernel(), sibling_program("virtrain-guest-init")};
+  const auto images = spec.cache_dir / "images";
+  fs::create_directories(images / "keys");
+
+  const auto quick_key = key_of(inputs, Identity::by_stat);
+  if (auto image = find_image(images, quick_key)) return *image;
+  const auto lock = lock_builds(images);
+  const auto sure_key = key_of(inputs, Identity::by_content);
+  auto image = find_image(images, sure_key);
+  if (!image) image = build(inputs, images, progress);
+  for (const auto& key : {quick_key, sure_key})
+    write_file_atomically(images / "keys" / key, image->hash + "\n");
+  return *image;
+}
+
+fs::path newest_guest_kernel() {
+  return find_guest_kernel().file;
+}
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace virtrain::vmctl {
+
+/// Paths of the libraries in ldd's output. Throws Error(host_unable) naming a library that ldd did not find.
+std::vector<std::string> parse_ldd(std::string_view program, std::string_view output);
+
+/// Path to owning package of each line of `dpkg -S` ("libc6:amd64: /lib/x86_64-linux-gnu/libc.so.6"), without
+/// its architecture; diversion lines and lines of several owners' directories are left out.
+std::map<std::string, std::string> parse_dpkg_search(std::string_view output);
+
+/// What programs of this host need in order to run in a mirror guest.
+struct GuestNeeds {
+  std::set<std::string> packages;
+  std::vector<std::string> unpackaged_files;    ///< real paths of libraries that no package owns
+  std::map<std::string, std::string> symlinks;  ///< links made by alternatives or by hand: path to real path
+};
+
+/// From the shared libraries of the programs and the packages that own them.
+GuestNeeds find_needs(const std::vector<std::filesystem::path>& programs);
+
+}  // namespace virtrain::vmctl

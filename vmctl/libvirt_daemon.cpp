@@ -1,0 +1,172 @@
+#include "vmctl/libvirt_daemon.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include "common/log.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "common/units.h"
+#include "vmctl/libvirt_handles.h"
+#include "vmctl/paths.h"
+#include "vmctl/process_info.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+struct Daemon {
+  const char* name;
+  bool needed;
+};
+constexpr Daemon kMonolithic[] = {{"virtlogd", false}, {"libvirtd", true}};
+constexpr Daemon kModular[] = {{"virtlogd", false}, {"virtnetworkd", true}, {"virtqemud", true}};
+
+fs::path program_of(const std::string& daemon) {
+  return fs::path("/usr/sbin") / daemon;
+}
+fs::path record_of(const std::string& daemon) {
+  return state_dir() / (daemon + ".started");
+}
+
+/// The process that the record names, if it is still that very one.
+std::optional<pid_t> recorded_process(const std::string& daemon) {
+  const auto fields = split(read_value(record_of(daemon)).value_or(""), ' ');  // "pid start_time boot_id"
+  if (fields.size() != 3 || fields[2] != boot_id()) return std::nullopt;
+  const auto pid = parse_integer(fields[0]), start = parse_integer(fields[1]);
+  if (!pid || !start) return std::nullopt;
+  const auto now = process_info(static_cast<pid_t>(*pid));
+  if (!now || now->start_time != static_cast<std::uint64_t>(*start)) return std::nullopt;
+  return now->pid;
+}
+
+std::optional<ProcessInfo> running(const std::string& daemon) {
+  for (const auto& process : all_processes())
+    if (process.name == daemon && process.state != 'Z') return process;
+  return std::nullopt;
+}
+
+void start(const std::string& daemon) {
+  if (running(daemon)) return;  // it runs but does not answer yet, or was there before us
+  CommandOptions options;
+  options.deadline = 15s;
+  run_checked({program_of(daemon).string(), "-d"}, options);
+  if (const auto process = running(daemon)) {
+    write_file_atomically(record_of(daemon),
+                          fmt::format("{} {} {}\n", process->pid, process->start_time, boot_id()));
+    log::info("started a daemon, to be stopped again at the end",
+              {{"daemon", daemon}, {"pid", process->pid}});
+  }
+}
+
+void stop(const std::string& daemon) {
+  if (const auto pid = recorded_process(daemon)) {
+    ::kill(*pid, SIGTERM);
+    for (int i = 0; i < 100 && recorded_process(daemon); ++i) std::this_thread::sleep_for(100ms);
+    if (recorded_process(daemon)) kill_and_wait(*pid);
+    log::info("stopped the daemon that virtrain started", {{"daemon", daemon}});
+  }
+  std::error_code ignored;
+  fs::remove(record_of(daemon), ignored);
+}
+
+bool any_domain_runs(const std::string& uri) {
+  try {
+    return with_deadline("list domains", 5s, [uri] {
+      const auto connection = open_libvirt(uri);
+      return virConnectNumOfDomains(connection.get()) != 0;
+    });
+  } catch (const Error&) {
+    return true;  // not known, so nothing is stopped
+  }
+}
+
+std::vector<Daemon> available_daemons() {
+  if (fs::exists(program_of("libvirtd"))) return {std::begin(kMonolithic), std::end(kMonolithic)};
+  if (fs::exists(program_of("virtqemud"))) return {std::begin(kModular), std::end(kModular)};
+  throw Error("start libvirt", ErrorCode::host_unable,
+              "neither libvirtd nor virtqemud is installed: apt-get install libvirt-daemon-system");
+}
+
+void start_and_wait(const std::string& uri, std::chrono::milliseconds deadline) {
+  // Without dnsmasq its folder is missing, and the first interface on a network then fails to start.
+  std::error_code ignored;
+  fs::create_directories("/var/lib/libvirt/dnsmasq", ignored);
+  for (const auto& daemon : available_daemons())
+    if (daemon.needed || fs::exists(program_of(daemon.name))) start(daemon.name);
+  std::string why;
+  const auto end = std::chrono::steady_clock::now() + deadline;
+  while (!libvirt_answers(uri, &why)) {
+    if (std::chrono::steady_clock::now() > end)
+      throw Error("start libvirt", ErrorCode::host_unable,
+                  "the daemon was started but does not answer: " + why + " (see journalctl or libvirtd -v)");
+    std::this_thread::sleep_for(50ms);
+  }
+}
+
+UniqueFd lock_file(const std::string& name, int operation) {
+  UniqueFd file(::open((state_dir() / name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  if (!file) throw errno_error("open " + (state_dir() / name).string(), errno);
+  while (::flock(file.get(), operation) != 0)
+    if (errno != EINTR) throw errno_error("lock " + name, errno);
+  return file;
+}
+
+constexpr const char* kStartLock = "libvirt-start.lock";
+constexpr const char* kUsersLock = "libvirt-users.lock";
+
+bool recorded_any() {
+  for (const auto* name : {"libvirtd", "virtqemud", "virtnetworkd", "virtlogd"})
+    if (recorded_process(name)) return true;
+  return false;
+}
+
+}  // namespace
+
+bool libvirt_answers(const std::string& uri, std::string* why) {
+  try {
+    with_deadline("connect to " + uri, 5s, [uri] { open_libvirt(uri); });
+    return true;
+  } catch (const Error& error) {
+    if (why != nullptr) *why = error.message();
+    return false;
+  }
+}
+
+LibvirtDaemon::LibvirtDaemon(std::string uri, std::chrono::milliseconds deadline) : uri_(std::move(uri)) {
+  const UniqueFd starting = lock_file(kStartLock, LOCK_EX);
+  users_ = lock_file(kUsersLock, LOCK_SH);
+  std::string why;
+  if (libvirt_answers(uri_, &why)) return;
+  if (uri_ != "qemu:///system" || ::geteuid() != 0)
+    throw Error("reach libvirt at " + uri_, ErrorCode::host_unable,
+                why +
+                    " (start libvirtd, or run as root and virtrain starts it; your user may have to join "
+                    "group libvirt)");
+  start_and_wait(uri_, deadline);
+}
+
+LibvirtDaemon::~LibvirtDaemon() {
+  try {
+    const UniqueFd starting = lock_file(kStartLock, LOCK_EX);
+    const bool last_user = ::flock(users_.get(), LOCK_EX | LOCK_NB) == 0;
+    if (!last_user || !recorded_any() || any_domain_runs(uri_)) return;
+    for (const auto* name : {"libvirtd", "virtqemud", "virtnetworkd", "virtlogd"}) stop(name);
+  } catch (const std::exception& error) {
+    log::warning("could not stop libvirt again", {{"reason", error.what()}});
+  }
+}
+
+bool LibvirtDaemon::started_by_us() const {
+  return recorded_any();
+}
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <fmt/format.h>
+#include <libvirt/libvirt.h>
+#include <libvirt/virterror.h>
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "common/error.h"
+
+namespace virtrain::vmctl {
+
+struct LibvirtRelease {
+  void operator()(virDomainPtr domain) const { virDomainFree(domain); }
+  void operator()(virNetworkPtr network) const { virNetworkFree(network); }
+};
+using DomainHandle = std::unique_ptr<virDomain, LibvirtRelease>;
+using NetworkHandle = std::unique_ptr<virNetwork, LibvirtRelease>;
+using ConnectionHandle = std::shared_ptr<virConnect>;
+
+/// Throws the calling thread's last libvirt error in libvirt's own words.
+[[noreturn]] void throw_libvirt_error(const std::string& operation);
+
+/// Starts the process-wide libvirt event loop thread; must come before any connection. Also stops libvirt
+/// from printing errors to stderr.
+void start_libvirt_event_loop();
+
+/// Opens a connection with keepalive. Blocks as long as libvirt does: call it inside with_deadline().
+ConnectionHandle open_libvirt(const std::string& uri);
+
+/// Runs a blocking libvirt call on a thread of its own and gives it up after the deadline: libvirt has no
+/// timeouts. `work` must own all it uses, since it may outlive the caller.
+template <typename Work>
+auto with_deadline(const std::string& operation, std::chrono::milliseconds deadline, Work work)
+    -> decltype(work()) {
+  std::packaged_task<decltype(work())()> task(std::move(work));
+  auto result = task.get_future();
+  std::thread(std::move(task)).detach();
+  if (result.wait_for(deadline) != std::future_status::ready)
+    throw Error(operation, ErrorCode::timeout,
+                fmt::format("libvirt did not answer within {} ms; is the daemon stuck?", deadline.count()));
+  return result.get();
+}
+
+}  // namespace virtrain::vmctl

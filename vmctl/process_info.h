@@ -1,0 +1,36 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace virtrain::vmctl {
+
+/// One process (or thread) as /proc shows it.
+struct ProcessInfo {
+  pid_t pid = 0;
+  pid_t parent = 0;
+  std::string name;  ///< comm, at most 15 characters
+  char state = '?';
+  std::uint64_t start_time = 0;  ///< clock ticks after boot
+  std::uint64_t cpu_ticks = 0;   ///< user and system time
+};
+
+/// Decodes the text of /proc/<pid>/stat; nothing if it is not one.
+std::optional<ProcessInfo> parse_proc_stat(std::string_view text);
+std::optional<ProcessInfo> process_info(pid_t pid);
+std::vector<ProcessInfo> all_processes();
+/// Command line, one argument each; empty for kernel threads and gone processes.
+std::vector<std::string> process_arguments(pid_t pid);
+/// The process and everything below it, parents first.
+std::vector<pid_t> process_tree(pid_t root);
+/// SIGKILL and wait until /proc no longer shows it (or shows a zombie); false if it is still there after 5 s.
+bool kill_and_wait(pid_t pid);
+
+std::string boot_id();
+
+}  // namespace virtrain::vmctl
