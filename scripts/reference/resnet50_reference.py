@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+"""Checks one training step of a trainer against PyTorch.
+
+  resnet50_reference.py check DUMP [--precision bf16]      replays the trainer's --dump and judges every gradient
+  resnet50_reference.py make OUT DUMP...                   writes the small reference that tests/workloads uses offline
+
+A dump comes from, for example:
+  echo go | build/virtrain-resnet50-cpu --image_size 64 --batch_size 8 --num_batches 1 --num_warmup_batches 0 \\
+      --residual_gamma 0.1 --seed 7 --dump step.safetensors
+scripts/reference/venv runs this file in a throw-away environment with the newest PyTorch.
+
+ResNet-50 at its initialization is ill-conditioned: PyTorch's own fp32 gradients differ from its fp64 ones by 1e-2 and
+more. So errors are judged against PyTorch's own, the larger of its two memory formats'.
+"""
+import argparse
+import json
+import sys
+
+import numpy as np
+import torch
+from torch import nn
+
+
+class Bottleneck(nn.Module):
+    def __init__(self, inputs, width, stride):
+        super().__init__()
+        outputs = width * 4
+        self.conv1 = nn.Conv2d(inputs, width, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, stride, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.conv3 = nn.Conv2d(width, outputs, 1, bias=False)
+        self.bn3 = nn.BatchNorm2d(outputs)
+        self.relu = nn.ReLU(inplace=True)
+        self.downsample = None
+        if stride != 1 or inputs != outputs:
+            self.downsample = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False),
+                                            nn.BatchNorm2d(outputs))
+
+    def forward(self, x):
+        out = self.relu(self.bn1(self.conv1(x)))
+        out = self.relu(self.bn2(self.conv2(out)))
+        out = self.bn3(self.conv3(out))
+        return self.relu(out + (x if self.downsample is None else self.downsample(x)))
+
+
+class ResNet50(nn.Module):
+    """ResNet-50 v1.5 with torchvision's names, so that torchvision itself is not needed."""
+
+    def __init__(self, classes=1000):
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 64, 7, 2, 3, bias=False)
+        self.bn1 = nn.BatchNorm2d(64)
+        self.relu = nn.ReLU(inplace=True)
+        self.maxpool = nn.MaxPool2d(3, 2, 1)
+        inputs = 64
+        for number, (blocks, width, stride) in enumerate([(3, 64, 1), (4, 128, 2), (6, 256, 2), (3, 512, 2)], 1):
+            layers = []
+            for block in range(blocks):
+                layers.append(Bottleneck(inputs, width, stride if block == 0 else 1))
+                inputs = width * 4
+            setattr(self, f"layer{number}", nn.Sequential(*layers))
+        self.avgpool = nn.AdaptiveAvgPool2d(1)
+        self.fc = nn.Linear(inputs, classes)
+
+    def forward(self, x):
+        x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        return self.fc(torch.flatten(self.avgpool(x), 1))
+
+
+def read_safetensors(path):
+    types = {"F32": np.float32, "I64": np.int64}
+    with open(path, "rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(length))
+        data = file.read()
+    tensors = {}
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        begin, end = entry["data_offsets"]
+        values = np.frombuffer(data[begin:end], types[entry["dtype"]]).reshape(entry["shape"])
+        tensors[name] = torch.from_numpy(values.copy())
+    return tensors
+
+
+def torch_step(dump, dtype, channels_last=False, autocast=False, learning_rate=None):
+    """One step in PyTorch from the dump's state: loss, gradients and, with a learning rate, the state after it."""
+    model = ResNet50(dump["fc.weight"].shape[0])
+    model.load_state_dict({name: dump[name] for name in model.state_dict()})
+    model = model.to(dtype).train()
+    images = dump["input"].to(dtype)
+    if channels_last:
+        model = model.to(memory_format=torch.channels_last)
+        images = images.to(memory_format=torch.channels_last)
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
+        loss = nn.functional.cross_entropy(model(images).to(torch.promote_types(dtype, torch.float32)),
+                                           dump["labels"])
+    loss.backward()
+    gradients = {name: parameter.grad.double().contiguous() for name, parameter in model.named_parameters()}
+    if learning_rate is not None:
+        torch.optim.SGD(model.parameters(), learning_rate, momentum=0.9, weight_decay=1e-4).step()
+    return loss.item(), gradients, {name: value.double() for name, value in model.state_dict().items()}
+
+
+def distance(a, b):
+    return ((a.double() - b.double()).norm() / b.double().norm().clamp_min(1e-300)).item()
+
+
+def reference(dump, bf16, learning_rate=None):
+    """fp64 loss, gradients and state, and PyTorch's own errors against them in the precision that is judged."""
+    loss, gradients, after = torch_step(dump, torch.float64, learning_rate=learning_rate)
+    own_loss, own = 0.0, dict.fromkeys(gradients, 0.0)
+    for channels_last in (False, True):
+        other_loss, other, _ = torch_step(dump, torch.float32, channels_last, bf16)
+        own_loss = max(own_loss, abs(other_loss - loss) / abs(loss))
+        for name in gradients:
+            own[name] = max(own[name], distance(other[name], gradients[name]))
+    return loss, gradients, after, own_loss, own
+
+
+# The rules: share of gradients and bound for most, bound for all, bound for the loss.
+RULES = {False: (0.9, 1e-3, 5e-2, 1e-4), True: (0.9, 2e-2, 1e-1, 1e-2)}
+
+
+def check(path, bf16, learning_rate):
+    dump = read_safetensors(path)
+    loss, gradients, after, own_loss, own = reference(dump, bf16, learning_rate)
+    share, most, every, loss_bound = RULES[bf16]
+    failures = []
+    error = abs(dump["loss"].item() - loss) / abs(loss)
+    print(f"loss: fp64 {loss:.6f}, ours off by {error:.2e}, PyTorch by {own_loss:.2e}")
+    if error > max(loss_bound, 3 * own_loss):
+        failures.append("loss")
+    errors = {name: distance(dump["grad." + name], gradients[name]) for name in gradients}
+    good = sum(errors[name] <= max(most, 3 * own[name]) for name in errors)
+    print(f"gradients: {good} of {len(errors)} within max({most:g}, 3 x PyTorch's own); "
+          f"largest error {max(errors.values()):.2e}, PyTorch's {max(own.values()):.2e}; "
+          f"median {np.median(list(errors.values())):.2e}, PyTorch's {np.median(list(own.values())):.2e}")
+    if good < share * len(errors):
+        failures.append("share of gradients")
+    failures += [f"{name}: {errors[name]:.2e}, PyTorch {own[name]:.2e}" for name in errors
+                 if errors[name] > max(every, 3 * own[name])]
+    worst = max((distance(dump["after." + name], after[name]), name) for name in after
+                if not name.endswith("num_batches_tracked"))
+    print(f"state after the step: largest error {worst[0]:.2e} ({worst[1]})")
+    print("FAILED: " + "; ".join(failures[:10]) if failures else "passed")
+    return not failures
+
+
+def mix(counter):
+    """SplitMix64 of a counter, as in the trainer."""
+    z = (counter + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+PROJECTIONS = 32
+
+
+def project(values):
+    """Sums of the elements with 32 fixed patterns of signs: bit k of mix(i) is the sign of element i in pattern k.
+    The mean square of such sums over patterns estimates a squared norm, of a difference as well."""
+    values = values.numpy().ravel()
+    with np.errstate(over="ignore"):
+        words = mix(np.arange(values.size, dtype=np.uint64))
+    return [float(np.where((words >> np.uint64(k)) & np.uint64(1), values, -values).sum())
+            for k in range(PROJECTIONS)]
+
+
+def make(out, paths):
+    cases = []
+    for path in paths:
+        dump = read_safetensors(path)
+        with open(path + ".json") as file:
+            hello, ready = [json.loads(line) for line in file][:2]
+        case = {"configuration": {key: hello["configuration"][key] for key in
+                                  ("batch_size", "image_size", "seed", "residual_gamma", "num_classes")},
+                "parameters_hash": ready["parameters_hash"], "gradients": {}}
+        precisions = {"fp32": False, "bf16": True} if case["configuration"]["residual_gamma"] < 1 else {"fp32": False}
+        for precision, bf16 in precisions.items():
+            loss, gradients, _, own_loss, own = reference(dump, bf16)
+            case["loss"] = loss
+            case.setdefault("pytorch_loss_error", {})[precision] = own_loss
+            for name, gradient in gradients.items():
+                entry = case["gradients"].setdefault(name, {"pytorch_error": {}})
+                entry["pytorch_error"][precision] = float(f"{own[name]:.4g}")
+                if "norm" not in entry:
+                    entry["norm"] = gradient.norm().item()
+                    entry["projections"] = [float(f"{p:.9g}") for p in project(gradient)]
+        cases.append(case)
+    with open(out, "w") as file:
+        json.dump({"made_with": f"PyTorch {torch.__version__}", "cases": cases}, file, indent=None)
+        file.write("\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    checker = verbs.add_parser("check")
+    checker.add_argument("dump")
+    checker.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
+    checker.add_argument("--learning_rate", type=float, default=0.01)
+    maker = verbs.add_parser("make")
+    maker.add_argument("out")
+    maker.add_argument("dumps", nargs="+")
+    arguments = parser.parse_args()
+    torch.manual_seed(0)
+    if arguments.verb == "make":
+        make(arguments.out, arguments.dumps)
+        return 0
+    return 0 if check(arguments.dump, arguments.precision == "bf16", arguments.learning_rate) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
