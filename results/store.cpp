@@ -103,6 +103,14 @@ void Store::set_trial_started(std::int64_t trial, const std::string& started_at)
   });
 }
 
+void Store::set_trial_virtualization(std::int64_t trial, const std::string& virtualization) {
+  connection_->in_transaction("describe trial", [&] {
+    auto update = connection_->query(
+        "UPDATE trial SET virtualization = ? WHERE id = ? AND status = 'running' RETURNING id");
+    require_one_row(update.bind(virtualization).bind(trial), trial, "describe trial");
+  });
+}
+
 void Store::finish_trial(std::int64_t trial, const TrialOutcome& outcome, const std::string& ended_at) {
   connection_->in_transaction("finish trial", [&] {
     auto update = connection_->query(

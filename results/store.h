@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "results/comparison_data.h"
 #include "results/records.h"
 
 namespace virtrain::results {
@@ -62,6 +63,8 @@ class Store {
   std::int64_t begin_trial(const Trial& trial);
   /// Replaces the wall clock time of the start, for trials whose ranks started later than the row.
   void set_trial_started(std::int64_t trial, const std::string& started_at);
+  /// Says what stood between the trial's nodes and the hardware, known only once the host has been probed.
+  void set_trial_virtualization(std::int64_t trial, const std::string& virtualization);
   void finish_trial(std::int64_t trial, const TrialOutcome& outcome, const std::string& ended_at);
   void fail_trial(std::int64_t trial, const TrialFailure& failure, const std::string& ended_at);
   void interrupt_trial(std::int64_t trial, const std::string& ended_at);
@@ -93,6 +96,8 @@ class Store {
   std::vector<Sample> samples(std::int64_t rank) const;
   std::vector<Telemetry> telemetry(std::int64_t node) const;
   std::vector<Event> events(const std::string& experiment) const;
+  /// What compare() needs of these experiments, read in one go.
+  ComparisonData comparison_data(const std::vector<std::string>& experiments) const;
 
   // -- import and export
   /// Runs the function in one transaction; what it wrote is undone if it throws.

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace virtrain::results {
+
+/// What a difference of one fact between two arms means for their comparison.
+enum class FactRule {
+  must_be_equal,         ///< a difference makes the arms incomparable
+  explained_by_the_arm,  ///< a guest sees another value than its host; between hosts it must be equal
+  informative,           ///< shown, never decides
+};
+const char* to_string(FactRule rule);
+
+struct FieldRule {
+  std::string_view field;  ///< key of a fingerprint
+  FactRule rule;
+  std::string_view why;
+};
+
+/// The guard's table: every fact that has a rule.
+std::span<const FieldRule> field_rules();
+
+/// Values seen for each field in one arm of a case; facts of the host have the prefix "host.".
+using Facts = std::map<std::string, std::set<std::string>>;
+
+struct FactDifference {
+  std::string field;
+  FactRule rule;
+  std::set<std::string> baseline;
+  std::set<std::string> candidate;
+};
+
+/// Differences in fields that have a rule and are known in both arms, in the table's order.
+std::vector<FactDifference> differences(const Facts& baseline, const Facts& candidate);
+
+/// Whether this difference forbids the comparison.
+bool forbids(const FactDifference& difference);
+
+}  // namespace virtrain::results

@@ -1,0 +1,5 @@
+SELECT t."case", t.arm, n.tenant_index, max(n.name), avg(n.images_per_second)
+FROM tenant n JOIN trial t ON t.id = n.trial_id
+WHERE t.experiment_number = ? AND t.status = 'finished' AND t.valid = 1
+GROUP BY t."case", t.arm, n.tenant_index
+ORDER BY min(t.id), n.tenant_index
