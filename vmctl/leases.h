@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,8 +45,6 @@ class LeaseJournal {
   /// Opens or makes the journal; by default state_dir()/leases.db.
   explicit LeaseJournal(const std::filesystem::path& file = {});
   ~LeaseJournal();
-  LeaseJournal(LeaseJournal&&) noexcept;
-  LeaseJournal& operator=(LeaseJournal&&) noexcept;
 
   /// Takes all of the exclusive resources ("core:3", "device:0000:17:00.0") or none: Error(busy) naming the
   /// holder. What the same owner already holds is no conflict; what a dead owner holds is taken over.
@@ -74,6 +73,7 @@ class LeaseJournal {
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
+  mutable std::mutex mutex_;  // one connection, many threads
 };
 
 /// Scope of one side effect: intent when made, done() after success, undone by undo().

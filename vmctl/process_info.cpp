@@ -59,6 +59,13 @@ std::vector<std::string> process_arguments(pid_t pid) {
   return split(*text, '\0');
 }
 
+std::optional<std::string> process_variable(pid_t pid, std::string_view name) {
+  for (const auto& entry : split(read_file(proc_dir(pid) / "environ").value_or(""), '\0'))
+    if (entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=')
+      return entry.substr(name.size() + 1);
+  return std::nullopt;
+}
+
 std::vector<pid_t> process_tree(pid_t root) {
   const auto processes = all_processes();
   std::vector<pid_t> tree{root};

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace virtrain::vmctl {
@@ -26,6 +27,9 @@ std::optional<ProcessInfo> process_info(pid_t pid);
 std::vector<ProcessInfo> all_processes();
 /// Command line, one argument each; empty for kernel threads and gone processes.
 std::vector<std::string> process_arguments(pid_t pid);
+/// Value of a variable in a process's environment at its start; nothing if it has none or is not ours to
+/// read.
+std::optional<std::string> process_variable(pid_t pid, std::string_view name);
 /// The process and everything below it, parents first.
 std::vector<pid_t> process_tree(pid_t root);
 /// SIGKILL and wait until /proc no longer shows it (or shows a zombie); false if it is still there after 5 s.

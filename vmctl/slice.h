@@ -11,8 +11,13 @@
 #include <vector>
 
 #include "common/unique_fd.h"
+#include "vmctl/net_devices.h"
 
 namespace virtrain::vmctl {
+
+/// Environment of everything in a slice: how clean recognises processes.
+inline constexpr const char* kSliceVariable = "VIRTRAIN_SLICE";
+inline constexpr const char* kExperimentVariable = "VIRTRAIN_EXPERIMENT";
 
 struct SliceNetwork {
   std::string bridge;   ///< existing bridge, see create_bridge()
@@ -59,19 +64,5 @@ class Slice {
 
 /// Throws Error(host_unable) for an isolated slice without root.
 std::unique_ptr<Slice> start_slice(const SliceSpec& spec);
-
-/// A host bridge for slices, named "vt...", up, with `address` ("10.78.0.1/24") on it if given. Needs root.
-void create_bridge(const std::string& name, const std::string& address = {});
-/// No error if it does not exist.
-void destroy_bridge(const std::string& name);
-/// Cuts or restores the cable of a slice.
-void set_veth_link(const std::string& veth, bool up);
-
-struct NicBytes {
-  std::uint64_t rx = 0;
-  std::uint64_t tx = 0;
-};
-/// Counters of a host device from /sys/class/net, the host's view; nothing if there is no such device.
-std::optional<NicBytes> nic_bytes(const std::string& device);
 
 }  // namespace virtrain::vmctl

@@ -1,0 +1,294 @@
+#include "vmctl/cleanup.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "common/unique_fd.h"
+#include "vmctl/cgroups.h"
+#include "vmctl/net_devices.h"
+#include "vmctl/paths.h"
+#include "vmctl/process_info.h"
+#include "vmctl/slice.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kDomainPrefix = "virtrain-";
+constexpr std::string_view kDevicePrefix = "vt";
+constexpr std::string_view kNamespacePrefix = "vt-";
+
+/// "virtrain-<experiment>-<n>" without its ends; for things that carry no mark.
+std::string experiment_in_name(std::string_view name) {
+  if (!name.starts_with(kDomainPrefix)) return {};
+  name.remove_prefix(kDomainPrefix.size());
+  return std::string(name.substr(0, name.rfind('-')));
+}
+
+/// Sorts what it is shown into leftovers, things in use, and foreign things.
+class Search {
+ public:
+  Search(Hypervisor* hypervisor, const LeaseJournal* journal) : hypervisor_(hypervisor) {
+    if (journal == nullptr) return;
+    for (const auto& owner : journal->owners()) {
+      if (is_alive(owner))
+        live_experiments_.insert(owner.experiment);
+      else
+        view_.dead_owners.push_back(owner);
+    }
+    for (auto& effect : journal->effects()) {
+      if (is_alive(effect.owner)) live_names_.insert(effect.name);
+      effects_.push_back(std::move(effect));
+    }
+  }
+
+  CleanupView run() {
+    for (const auto& process : all_processes()) processes_[process.pid] = process;
+    look_at_processes();
+    look_at_libvirt();
+    look_at_lost_qemus();
+    look_at_devices();
+    look_at_namespaces();
+    look_at_cgroups();
+    look_at_files();
+    return std::move(view_);
+  }
+
+ private:
+  void add(EffectKind kind, std::string name, std::string experiment, std::string detail, bool used = false) {
+    used = used || live_names_.contains(name) || live_experiments_.contains(experiment);
+    auto& into = used ? view_.in_use : view_.leftovers;
+    into.push_back({kind, std::move(name), std::move(experiment), std::move(detail)});
+  }
+
+  /// A slice's helper ends when its harness does, so one that still has a parent proves a live harness.
+  bool below_living_harness(pid_t pid) const {
+    for (auto at = processes_.find(pid); at != processes_.end(); at = processes_.find(at->second.parent))
+      if (at->second.name == "virtrain-slice" && at->second.parent != 1) return true;
+    return false;
+  }
+
+  bool orphaned(const ProcessInfo& process) const {
+    return process.parent == 1 || !processes_.contains(process.parent);
+  }
+
+  void look_at_processes() {
+    for (const auto& [pid, process] : processes_) {
+      if (pid == ::getpid() || pid == 1 || process.state == 'Z') continue;
+      const auto slice = process_variable(pid, kSliceVariable);
+      const bool named = process.name == "virtrain-agent" || process.name.starts_with("virtrain-resnet") ||
+                         process.name == "virtrain-slice";
+      if (!slice && !(named && orphaned(process))) continue;
+      const bool used = below_living_harness(pid);
+      if (slice && used) used_slices_.insert(*slice);
+      const auto experiment = process_variable(pid, kExperimentVariable).value_or("");
+      add(EffectKind::process, std::to_string(pid), experiment,
+          process.name + (slice ? " in slice " + *slice : " without a harness"), used);
+    }
+  }
+
+  void look_at_libvirt() {
+    if (hypervisor_ == nullptr) return;
+    for (const auto& domain : hypervisor_->domains()) {
+      domains_.insert(domain.name);
+      if (domain.mark)
+        add(EffectKind::domain, domain.name, domain.mark->experiment,
+            "libvirt domain with virtrain's metadata");
+      else if (domain.name.starts_with(kDomainPrefix))
+        add(EffectKind::domain, domain.name, experiment_in_name(domain.name),
+            "libvirt domain with virtrain's name");
+    }
+    for (const auto& network : hypervisor_->networks()) {
+      network_bridges_.insert(network.bridge);
+      if (network.mark)
+        add(EffectKind::network, network.name, network.mark->experiment,
+            "libvirt network with virtrain's metadata");
+      else if (network.name.starts_with(kDomainPrefix))
+        add(EffectKind::network, network.name, experiment_in_name(network.name),
+            "libvirt network with virtrain's name");
+    }
+  }
+
+  void look_at_lost_qemus() {
+    for (const auto& [pid, process] : processes_) {
+      if (!process.name.starts_with("qemu-system")) continue;
+      for (const auto& argument : process_arguments(pid)) {
+        constexpr std::string_view kGuest = "guest=virtrain-";
+        if (!argument.starts_with(kGuest)) continue;
+        const auto name = argument.substr(6, argument.find(',') - 6);
+        if (!domains_.contains(name))
+          add(EffectKind::process, std::to_string(pid), experiment_in_name(name),
+              "QEMU of domain " + name + ", which libvirt does not know");
+      }
+    }
+  }
+
+  bool has_foreign_port(const std::string& bridge) const {
+    const auto ports = bridge_ports(bridge);
+    return std::any_of(ports.begin(), ports.end(),
+                       [](const auto& port) { return !port.starts_with(kDevicePrefix); });
+  }
+
+  void look_at_devices() {
+    for (const auto& device : list_links()) {
+      const auto kind = link_kind(device);
+      const auto marked = link_experiment(device);
+      if (!marked && !device.starts_with(kDevicePrefix)) continue;
+      if (kind == LinkKind::tap || network_bridges_.contains(device)) continue;  // go with domain and network
+      const bool other_alias = !marked && !link_alias_of(device).empty();
+      if (kind == LinkKind::other || other_alias || (kind == LinkKind::bridge && has_foreign_port(device))) {
+        view_.foreign.push_back({EffectKind::bridge, device, "", "network device that is not virtrain's"});
+        continue;
+      }
+      const bool is_bridge = kind == LinkKind::bridge;
+      add(is_bridge ? EffectKind::bridge : EffectKind::veth, device, marked.value_or(""),
+          marked ? "network device with virtrain's alias" : "network device with virtrain's name");
+    }
+  }
+
+  static std::string link_alias_of(const std::string& device) {
+    return read_value(fs::path("/sys/class/net") / device / "ifalias").value_or("");
+  }
+
+  void look_at_namespaces() {
+    for (const auto& name : list_namespaces())
+      if (name.starts_with(kNamespacePrefix))
+        add(EffectKind::netns, name, "", "network namespace of a slice", used_slices_.contains(name));
+  }
+
+  void look_at_cgroups() {
+    for (const auto& folder : find_slice_cgroups()) {
+      const auto slice = folder.filename().string();
+      add(EffectKind::cgroup, folder.string(), "", "cgroup of slice " + slice,
+          used_slices_.contains(slice) || live_names_.contains(slice));
+    }
+  }
+
+  void look_at_files() {
+    for (const auto& effect : effects_)
+      if (effect.kind == EffectKind::file && fs::exists(effect.name))
+        add(EffectKind::file, effect.name, effect.owner.experiment, "file in the journal");
+    look_at_build_folders();
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator("/var/lib/libvirt/qemu/channel/target", ignored)) {
+      const auto name = entry.path().filename().string();  // "domain-<id>-<name>"
+      const auto at = name.find(kDomainPrefix);
+      if (at != std::string::npos && hypervisor_ != nullptr && !belongs_to_domain(name.substr(at)))
+        add(EffectKind::file, entry.path().string(), "", "channel folder of a domain that is gone");
+    }
+  }
+
+  /// libvirt shortens long names in paths.
+  bool belongs_to_domain(const std::string& name) const {
+    return std::any_of(domains_.begin(), domains_.end(), [&](const auto& domain) {
+      return domain.starts_with(name) || name.starts_with(domain);
+    });
+  }
+
+  /// Left by a killed image build; while somebody builds, the lock is taken.
+  void look_at_build_folders() {
+    const auto images = cache_dir() / "images";
+    const UniqueFd lock(::open((images / "build.lock").c_str(), O_RDWR | O_CLOEXEC));
+    if (!lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return;
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(images, ignored))
+      if (entry.path().filename().string().starts_with(".build-"))
+        add(EffectKind::file, entry.path().string(), "", "folder of an unfinished image build");
+  }
+
+  Hypervisor* const hypervisor_;
+  CleanupView view_;
+  std::set<std::string> live_experiments_, live_names_;
+  std::vector<Effect> effects_;
+  std::map<pid_t, ProcessInfo> processes_;
+  std::set<std::string> domains_, network_bridges_, used_slices_;
+};
+
+/// Position in the order of removal: what uses something goes before it.
+int removal_order(EffectKind kind) {
+  constexpr EffectKind kOrder[] = {EffectKind::process, EffectKind::slice,  EffectKind::domain,
+                                   EffectKind::network, EffectKind::veth,   EffectKind::netns,
+                                   EffectKind::bridge,  EffectKind::cgroup, EffectKind::file};
+  return static_cast<int>(std::find(std::begin(kOrder), std::end(kOrder), kind) - std::begin(kOrder));
+}
+
+void need(bool worked, const Leftover& leftover) {
+  if (!worked) throw Error("remove " + leftover.name, ErrorCode::io, "it is still there");
+}
+
+void remove_domain(const Leftover& leftover, Hypervisor* hypervisor) {
+  if (hypervisor == nullptr)
+    throw Error("remove " + leftover.name, ErrorCode::host_unable, "libvirt does not answer");
+  if (leftover.kind == EffectKind::domain) return hypervisor->destroy_domain(leftover.name);
+  hypervisor->destroy_network(leftover.name);
+}
+
+void remove_one(const Leftover& leftover, Hypervisor* hypervisor) {
+  switch (leftover.kind) {
+    case EffectKind::process:
+    case EffectKind::slice: {
+      const auto pid = static_cast<pid_t>(std::stol(leftover.name));
+      return need(kill_and_wait(pid), leftover);
+    }
+    case EffectKind::domain:
+    case EffectKind::network:
+      return remove_domain(leftover, hypervisor);
+    case EffectKind::veth:
+    case EffectKind::bridge:
+      return delete_link(leftover.name);
+    case EffectKind::netns:
+      return delete_namespace(leftover.name);
+    case EffectKind::cgroup:
+      return need(remove_cgroup(leftover.name), leftover);
+    case EffectKind::file:
+      fs::remove_all(leftover.name);
+  }
+}
+
+}  // namespace
+
+CleanupView find_leftovers(Hypervisor* hypervisor, const LeaseJournal* journal) {
+  auto view = Search(hypervisor, journal).run();
+  std::stable_sort(view.leftovers.begin(), view.leftovers.end(), [](const Leftover& a, const Leftover& b) {
+    return removal_order(a.kind) < removal_order(b.kind);
+  });
+  return view;
+}
+
+CleanupResult clean(const CleanupView& view, Hypervisor* hypervisor, LeaseJournal* journal) {
+  CleanupResult result;
+  std::set<std::string> failed_experiments;
+  for (const auto& leftover : view.leftovers) {
+    try {
+      remove_one(leftover, hypervisor);
+      result.removed.push_back(leftover);
+    } catch (const std::exception& error) {
+      result.failed.emplace_back(leftover, error.what());
+      failed_experiments.insert(leftover.experiment);
+    }
+  }
+  std::set<std::string> known;
+  for (const auto& owner : view.dead_owners) {
+    known.insert(owner.experiment);
+    result.interrupted_experiments.emplace_back(owner.results_db, owner.experiment);
+    if (journal != nullptr && !failed_experiments.contains(owner.experiment)) journal->release_all(owner);
+  }
+  // With the journal lost the metadata still names the experiment, though not its database.
+  for (const auto& leftover : view.leftovers)
+    if (!leftover.experiment.empty() && known.insert(leftover.experiment).second)
+      result.interrupted_experiments.emplace_back("", leftover.experiment);
+  return result;
+}
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,235 @@
+#include "vmctl/inventory.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+
+#include "common/error.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "common/units.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Numbered children of a sysfs folder: "cpu7" of prefix "cpu" is 7; in order.
+std::vector<int> numbered(const fs::path& folder, std::string_view prefix) {
+  std::vector<int> numbers;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    const auto name = entry.path().filename().string();
+    if (!name.starts_with(prefix)) continue;
+    if (const auto number = parse_integer(std::string_view(name).substr(prefix.size())))
+      numbers.push_back(static_cast<int>(*number));
+  }
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
+/// "Name:   value" lines, as in /proc/meminfo and /proc/cpuinfo; the first of each name.
+std::map<std::string, std::string> colon_lines(const std::string& text) {
+  std::map<std::string, std::string> values;
+  for (const auto& line : split(text, '\n')) {
+    const auto colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    values.emplace(trim(std::string_view(line).substr(0, colon)),
+                   trim(std::string_view(line).substr(colon + 1)));
+  }
+  return values;
+}
+
+/// "16384 kB" in bytes.
+std::uint64_t kilobytes(const std::string& text) {
+  const auto number = parse_integer(trim(std::string_view(text).substr(0, text.find(' '))));
+  return number && *number > 0 ? static_cast<std::uint64_t>(*number) << 10 : 0;
+}
+
+std::uint64_t number_in(const fs::path& file) {
+  const auto text = read_value(file);
+  const auto number = text ? parse_integer(*text) : std::nullopt;
+  return number && *number > 0 ? static_cast<std::uint64_t>(*number) : 0;
+}
+
+std::vector<Core> read_cores(const fs::path& root, const std::vector<int>& nodes) {
+  const auto cpu_folder = root / "sys/devices/system/cpu";
+  std::vector<int> online = parse_cpu_list(read_value(cpu_folder / "online").value_or(""));
+  if (online.empty()) online = numbered(cpu_folder, "cpu");
+  std::map<int, int> node_of;
+  for (const int node : nodes) {
+    const auto list = root / "sys/devices/system/node" / ("node" + std::to_string(node)) / "cpulist";
+    for (const int cpu : parse_cpu_list(read_value(list).value_or(""))) node_of[cpu] = node;
+  }
+  std::vector<Core> cores;
+  for (const int cpu : online) cores.push_back({cpu, node_of.contains(cpu) ? node_of[cpu] : 0});
+  return cores;
+}
+
+/// CPUs that this process may run on; covers affinity and cpusets alike.
+std::set<int> own_affinity() {
+  std::set<int> allowed;
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  if (::sched_getaffinity(0, sizeof mask, &mask) != 0) return allowed;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &mask)) allowed.insert(cpu);
+  return allowed;
+}
+
+NumaNode read_node(const fs::path& root, int id) {
+  const auto folder = root / "sys/devices/system/node" / ("node" + std::to_string(id));
+  NumaNode node;
+  node.id = id;
+  // "Node 0 MemTotal:       24684548 kB"
+  for (const auto& line : split(read_file(folder / "meminfo").value_or(""), '\n')) {
+    const auto at = line.find("MemTotal:");
+    if (at != std::string::npos)
+      node.memory_bytes = kilobytes(std::string(trim(std::string_view(line).substr(at + 9))));
+  }
+  node.free_hugepages_1gib = number_in(folder / "hugepages/hugepages-1048576kB/free_hugepages");
+  node.free_hugepages_2mib = number_in(folder / "hugepages/hugepages-2048kB/free_hugepages");
+  return node;
+}
+
+/// The tightest memory limit of this process's cgroup (v1 or v2); nothing if unlimited.
+std::optional<std::uint64_t> own_memory_limit() {
+  std::optional<std::uint64_t> least;
+  for (const auto& line : split(read_file("/proc/self/cgroup").value_or(""), '\n')) {
+    const auto fields = split(line, ':');
+    if (fields.size() != 3) continue;
+    const bool v2 = fields[1].empty();
+    if (!v2 && fields[1] != "memory") continue;
+    const fs::path mount = v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+    const char* file = v2 ? "memory.max" : "memory.limit_in_bytes";
+    for (fs::path below = fs::path(fields[2]).relative_path();; below = below.parent_path()) {
+      const auto limit = number_in(mount / below / file);
+      if (limit > 0 && (!least || limit < *least)) least = limit;
+      if (below.empty()) break;
+    }
+  }
+  return least;
+}
+
+std::map<std::string, std::string> read_mitigations(const fs::path& root) {
+  std::map<std::string, std::string> found;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(root / "sys/devices/system/cpu/vulnerabilities", ignored))
+    if (auto value = read_value(entry.path())) found[entry.path().filename().string()] = *value;
+  return found;
+}
+
+std::vector<Device> read_gpus(const fs::path& root) {
+  std::vector<Device> gpus;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(root / "sys/bus/pci/devices", ignored)) {
+    const auto& folder = entry.path();
+    const auto vendor = read_value(folder / "vendor").value_or("");
+    const bool is_display = read_value(folder / "class").value_or("").starts_with("0x03");
+    if (!is_display || vendor != "0x10de") continue;
+    Device gpu;
+    gpu.pci_address = folder.filename().string();
+    gpu.vendor = vendor;
+    gpu.device = read_value(folder / "device").value_or("");
+    gpu.numa_node =
+        static_cast<int>(parse_integer(read_value(folder / "numa_node").value_or("-1")).value_or(-1));
+    gpu.driver = fs::read_symlink(folder / "driver", ignored).filename().string();
+    gpus.push_back(std::move(gpu));
+  }
+  std::sort(gpus.begin(), gpus.end(),
+            [](const Device& a, const Device& b) { return a.pci_address < b.pci_address; });
+  return gpus;
+}
+
+void restrict_to_this_process(Inventory& inventory) {
+  const auto allowed = own_affinity();
+  if (!allowed.empty())
+    std::erase_if(inventory.cores, [&](const Core& core) { return !allowed.contains(core.id); });
+  if (const auto limit = own_memory_limit()) {
+    inventory.memory_bytes = std::min(inventory.memory_bytes, *limit);
+    inventory.available_memory_bytes = std::min(inventory.available_memory_bytes, *limit);
+  }
+}
+
+void add_if_known(std::map<std::string, std::string>& facts, const char* name,
+                  std::optional<std::string> value) {
+  if (value && !value->empty()) facts[name] = *value;
+}
+
+/// First line of a program's --version, without blanks around; nothing if it is not installed.
+std::optional<std::string> version_of(const std::vector<std::string>& command) {
+  try {
+    const auto result = run_command(command);
+    if (result.exit_status != 0) return std::nullopt;
+    return std::string(trim(std::string_view(result.out).substr(0, result.out.find('\n'))));
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+Inventory load_inventory(const fs::path& root) {
+  const auto cpu = colon_lines(read_file(root / "proc/cpuinfo").value_or(""));
+  const auto memory = colon_lines(read_file(root / "proc/meminfo").value_or(""));
+  if (cpu.empty() || memory.empty())
+    throw Error("read the inventory", ErrorCode::bad_input,
+                "no proc/cpuinfo and proc/meminfo under " + root.string() + "; is it a recorded host?");
+  const auto value = [](const auto& map, const char* key) {
+    const auto found = map.find(key);
+    return found == map.end() ? std::string() : found->second;
+  };
+  auto nodes = numbered(root / "sys/devices/system/node", "node");
+  if (nodes.empty()) nodes = {0};
+
+  Inventory inventory;
+  inventory.hostname = read_value(root / "proc/sys/kernel/hostname")
+                           .value_or(read_value(root / "etc/hostname").value_or("unknown"));
+  inventory.cores = read_cores(root, nodes);
+  for (const int node : nodes) inventory.numa_nodes.push_back(read_node(root, node));
+  inventory.memory_bytes = kilobytes(value(memory, "MemTotal"));
+  inventory.available_memory_bytes = kilobytes(value(memory, "MemAvailable"));
+  if (inventory.numa_nodes.size() == 1 && inventory.numa_nodes[0].memory_bytes == 0)
+    inventory.numa_nodes[0].memory_bytes = inventory.memory_bytes;
+  inventory.cpu_model = value(cpu, "model name");
+  for (auto& flag : split(value(cpu, "flags"), ' '))
+    if (!flag.empty()) inventory.cpu_flags.push_back(std::move(flag));
+  inventory.microcode = value(cpu, "microcode");
+  inventory.kernel = read_value(root / "proc/sys/kernel/osrelease").value_or("");
+  inventory.boot_id = read_value(root / "proc/sys/kernel/random/boot_id").value_or("");
+  inventory.mitigations = read_mitigations(root);
+  inventory.has_kvm_device = fs::exists(root / "dev/kvm");
+  const auto& flags = inventory.cpu_flags;
+  inventory.is_virtual_machine = std::find(flags.begin(), flags.end(), "hypervisor") != flags.end();
+  inventory.devices = read_gpus(root);
+  if (root == "/") restrict_to_this_process(inventory);
+  return inventory;
+}
+
+std::map<std::string, std::string> host_fingerprint() {
+  const auto inventory = load_inventory();
+  std::map<std::string, std::string> facts;
+  const auto dmi = [](const char* name) { return read_value(fs::path("/sys/class/dmi/id") / name); };
+  add_if_known(facts, "kernel", inventory.kernel);
+  add_if_known(facts, "cpu_model", inventory.cpu_model);
+  add_if_known(facts, "cpu_flags", join(inventory.cpu_flags, " "));
+  add_if_known(facts, "microcode", inventory.microcode);
+  add_if_known(facts, "boot_id", inventory.boot_id);
+  add_if_known(facts, "hostname", inventory.hostname);
+  std::vector<std::string> mitigations;
+  for (const auto& [name, state] : inventory.mitigations) mitigations.push_back(name + "=" + state);
+  add_if_known(facts, "mitigations", join(mitigations, "; "));
+  add_if_known(facts, "bios", dmi("bios_version"));
+  add_if_known(facts, "product", dmi("product_name"));
+  add_if_known(facts, "governor", read_value("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));
+  add_if_known(facts, "smt", read_value("/sys/devices/system/cpu/smt/control"));
+  add_if_known(facts, "command_line", read_value("/proc/cmdline"));
+  add_if_known(facts, "libvirt", version_of({"libvirtd", "--version"}));
+  add_if_known(facts, "qemu", version_of({"qemu-system-x86_64", "--version"}));
+  add_if_known(facts, "open_mpi", version_of({"mpirun.openmpi", "--version"}));
+  return facts;
+}
+
+}  // namespace virtrain::vmctl

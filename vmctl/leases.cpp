@@ -1,0 +1,264 @@
+#include "vmctl/leases.h"
+
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <fmt/format.h>
+#include <sqlite3.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "common/error.h"
+#include "virtrain_vmctl_embedded.h"
+#include "vmctl/paths.h"
+#include "vmctl/process_info.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+constexpr std::array kKinds = {EffectKind::domain, EffectKind::network, EffectKind::bridge,
+                               EffectKind::netns,  EffectKind::veth,    EffectKind::slice,
+                               EffectKind::cgroup, EffectKind::file,    EffectKind::process};
+
+EffectKind parse_kind(const std::string& word) {
+  for (const auto kind : kKinds)
+    if (word == to_string(kind)) return kind;
+  return EffectKind::file;
+}
+
+/// Runs a journal operation; SQLite's failures become ours, with its words.
+template <typename Work>
+auto journalled(const char* operation, Work work) -> decltype(work()) {
+  try {
+    return work();
+  } catch (const SQLite::Exception& failure) {
+    const bool locked = failure.getErrorCode() == SQLITE_BUSY;
+    throw Error(operation, locked ? ErrorCode::busy : ErrorCode::io,
+                std::string(failure.what()) + " (lease journal)");
+  }
+}
+
+constexpr const char* kOwnerColumns = "o.pid, o.start_time, o.boot_id, o.experiment, o.results_db";
+
+Owner read_owner(SQLite::Statement& row, int at) {
+  Owner owner;
+  owner.pid = row.getColumn(at).getInt();
+  owner.start_time = static_cast<std::uint64_t>(row.getColumn(at + 1).getInt64());
+  owner.boot_id = row.getColumn(at + 2).getString();
+  owner.experiment = row.getColumn(at + 3).getString();
+  owner.results_db = row.getColumn(at + 4).getString();
+  return owner;
+}
+
+bool same(const Owner& a, const Owner& b) {
+  return a.pid == b.pid && a.start_time == b.start_time && a.boot_id == b.boot_id &&
+         a.experiment == b.experiment;
+}
+
+}  // namespace
+
+const char* to_string(EffectKind kind) {
+  switch (kind) {
+    case EffectKind::domain:
+      return "domain";
+    case EffectKind::network:
+      return "network";
+    case EffectKind::bridge:
+      return "bridge";
+    case EffectKind::netns:
+      return "netns";
+    case EffectKind::veth:
+      return "veth";
+    case EffectKind::slice:
+      return "slice";
+    case EffectKind::cgroup:
+      return "cgroup";
+    case EffectKind::file:
+      return "file";
+    case EffectKind::process:
+      return "process";
+  }
+  return "unknown";
+}
+
+Owner this_process(std::string experiment, std::string results_db) {
+  const auto self = process_info(::getpid());
+  return {::getpid(), self ? self->start_time : 0, boot_id(), std::move(experiment), std::move(results_db)};
+}
+
+bool is_alive(const Owner& owner) {
+  if (owner.boot_id != boot_id()) return false;
+  const auto process = process_info(owner.pid);
+  return process && process->start_time == owner.start_time && process->state != 'Z';
+}
+
+struct LeaseJournal::Impl {
+  explicit Impl(const std::filesystem::path& file)
+      : database(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE) {
+    constexpr int kBusyMilliseconds = 10'000;
+    database.setBusyTimeout(kBusyMilliseconds);
+    database.exec("PRAGMA journal_mode=TRUNCATE; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;");
+    SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
+    database.exec(std::string(leases_sql));
+    transaction.commit();
+  }
+
+  std::int64_t owner_id(const Owner& owner) {
+    SQLite::Statement insert(database,
+                             "INSERT INTO owner (pid, start_time, boot_id, experiment, results_db) "
+                             "VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING");
+    insert.bind(1, owner.pid);
+    insert.bind(2, static_cast<std::int64_t>(owner.start_time));
+    insert.bind(3, owner.boot_id);
+    insert.bind(4, owner.experiment);
+    insert.bind(5, owner.results_db);
+    insert.exec();
+    return find_owner(owner);
+  }
+
+  std::int64_t find_owner(const Owner& owner) {
+    SQLite::Statement find(
+        database, "SELECT id FROM owner WHERE pid = ? AND start_time = ? AND boot_id = ? AND experiment = ?");
+    find.bind(1, owner.pid);
+    find.bind(2, static_cast<std::int64_t>(owner.start_time));
+    find.bind(3, owner.boot_id);
+    find.bind(4, owner.experiment);
+    return find.executeStep() ? find.getColumn(0).getInt64() : 0;
+  }
+
+  void take(const std::string& resource, const Owner& owner, std::int64_t id) {
+    SQLite::Statement holder(
+        database, fmt::format("SELECT {} FROM lease l JOIN owner o ON o.id = l.owner WHERE l.resource = ?",
+                              kOwnerColumns));
+    holder.bind(1, resource);
+    if (holder.executeStep()) {
+      const Owner held_by = read_owner(holder, 0);
+      if (!same(held_by, owner) && is_alive(held_by))
+        throw Error("lease " + resource, ErrorCode::busy,
+                    fmt::format("held by experiment {} (pid {}, results in {})", held_by.experiment,
+                                held_by.pid, held_by.results_db));
+    }
+    SQLite::Statement insert(database, "INSERT OR REPLACE INTO lease (resource, owner) VALUES (?, ?)");
+    insert.bind(1, resource);
+    insert.bind(2, id);
+    insert.exec();
+  }
+
+  SQLite::Database database;
+};
+
+LeaseJournal::LeaseJournal(const std::filesystem::path& file)
+    : impl_(journalled("open the lease journal", [&] {
+        return std::make_unique<Impl>(file.empty() ? state_dir() / "leases.db" : file);
+      })) {}
+LeaseJournal::~LeaseJournal() = default;
+
+void LeaseJournal::acquire(const Owner& owner, const std::vector<std::string>& resources) {
+  journalled("lease resources", [&] {
+    const std::scoped_lock lock(mutex_);
+    SQLite::Transaction transaction(impl_->database, SQLite::TransactionBehavior::IMMEDIATE);
+    const auto id = impl_->owner_id(owner);
+    for (const auto& resource : resources) impl_->take(resource, owner, id);
+    transaction.commit();
+  });
+}
+
+void LeaseJournal::release(const Owner& owner, const std::vector<std::string>& resources) {
+  journalled("release resources", [&] {
+    const std::scoped_lock lock(mutex_);
+    SQLite::Transaction transaction(impl_->database, SQLite::TransactionBehavior::IMMEDIATE);
+    const auto id = impl_->find_owner(owner);
+    for (const auto& resource : resources) {
+      SQLite::Statement remove(impl_->database, "DELETE FROM lease WHERE resource = ? AND owner = ?");
+      remove.bind(1, resource);
+      remove.bind(2, id);
+      remove.exec();
+    }
+    transaction.commit();
+  });
+}
+
+void LeaseJournal::release_all(const Owner& owner) {
+  journalled("release everything", [&] {
+    const std::scoped_lock lock(mutex_);
+    SQLite::Statement remove(impl_->database, "DELETE FROM owner WHERE id = ?");
+    remove.bind(1, impl_->find_owner(owner));
+    remove.exec();
+  });
+}
+
+std::int64_t LeaseJournal::intent(const Owner& owner, EffectKind kind, std::string_view name) {
+  return journalled("journal an intent", [&] {
+    const std::scoped_lock lock(mutex_);
+    SQLite::Transaction transaction(impl_->database, SQLite::TransactionBehavior::IMMEDIATE);
+    SQLite::Statement insert(impl_->database, "INSERT INTO effect (owner, kind, name) VALUES (?, ?, ?)");
+    insert.bind(1, impl_->owner_id(owner));
+    insert.bind(2, to_string(kind));
+    insert.bind(3, std::string(name));
+    insert.exec();
+    const std::int64_t id = impl_->database.getLastInsertRowid();
+    transaction.commit();
+    return id;
+  });
+}
+
+void LeaseJournal::done(std::int64_t id) {
+  journalled("journal an outcome", [&] {
+    const std::scoped_lock lock(mutex_);
+    SQLite::Statement update(impl_->database, "UPDATE effect SET done = 1 WHERE id = ?");
+    update.bind(1, id);
+    update.exec();
+  });
+}
+
+void LeaseJournal::undone(std::int64_t id) {
+  journalled("journal an undoing", [&] {
+    const std::scoped_lock lock(mutex_);
+    SQLite::Statement remove(impl_->database, "DELETE FROM effect WHERE id = ?");
+    remove.bind(1, id);
+    remove.exec();
+  });
+}
+
+std::vector<Effect> LeaseJournal::effects() const {
+  return journalled("read the lease journal", [&] {
+    const std::scoped_lock lock(mutex_);
+    SQLite::Statement row(impl_->database,
+                          fmt::format("SELECT e.id, e.kind, e.name, e.done, {} FROM effect e "
+                                      "JOIN owner o ON o.id = e.owner ORDER BY e.id DESC",
+                                      kOwnerColumns));
+    std::vector<Effect> found;
+    while (row.executeStep()) {
+      constexpr int kOwnerAt = 4;
+      found.push_back({row.getColumn(0).getInt64(), read_owner(row, kOwnerAt),
+                       parse_kind(row.getColumn(1).getString()), row.getColumn(2).getString(),
+                       row.getColumn(3).getInt() != 0});
+    }
+    return found;
+  });
+}
+
+std::vector<LeaseJournal::Lease> LeaseJournal::leases() const {
+  return journalled("read the lease journal", [&] {
+    const std::scoped_lock lock(mutex_);
+    SQLite::Statement row(impl_->database,
+                          fmt::format("SELECT l.resource, {} FROM lease l JOIN owner o ON o.id = l.owner "
+                                      "ORDER BY l.resource",
+                                      kOwnerColumns));
+    std::vector<Lease> found;
+    while (row.executeStep()) found.push_back({row.getColumn(0).getString(), read_owner(row, 1)});
+    return found;
+  });
+}
+
+std::vector<Owner> LeaseJournal::owners() const {
+  return journalled("read the lease journal", [&] {
+    const std::scoped_lock lock(mutex_);
+    SQLite::Statement row(impl_->database,
+                          fmt::format("SELECT {} FROM owner o ORDER BY o.id", kOwnerColumns));
+    std::vector<Owner> found;
+    while (row.executeStep()) found.push_back(read_owner(row, 0));
+    return found;
+  });
+}
+
+}  // namespace virtrain::vmctl

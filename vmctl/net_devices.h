@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace virtrain::vmctl {
+
+/// A host bridge for slices, named "vt...", up, with `address` ("10.78.0.1/24") on it if given. Needs root.
+void create_bridge(const std::string& name, const std::string& address = {},
+                   const std::string& experiment = {});
+/// No error if it does not exist.
+void destroy_bridge(const std::string& name);
+/// Cuts or restores the cable of a slice.
+void set_veth_link(const std::string& veth, bool up);
+
+struct NicBytes {
+  std::uint64_t rx = 0;
+  std::uint64_t tx = 0;
+};
+/// Counters of a host device from /sys/class/net, the host's view; nothing if there is no such device.
+std::optional<NicBytes> nic_bytes(const std::string& device);
+
+/// Runs ip(8) commands in one batch, in network namespace `netns` or (empty) here. Throws Error with ip's
+/// words.
+void run_ip(const std::string& netns, const std::vector<std::string>& commands);
+/// No error if it does not exist.
+void delete_link(const std::string& device);
+void delete_namespace(const std::string& netns);
+
+/// The alias that marks a device as virtrain's, and whose: "virtrain:<experiment>".
+std::string link_alias(const std::string& experiment);
+/// Experiment in a device's alias; nothing if it has none of ours.
+std::optional<std::string> link_experiment(const std::string& device);
+
+enum class LinkKind { bridge, veth, tap, other };
+LinkKind link_kind(const std::string& device);
+/// Devices plugged into a bridge.
+std::vector<std::string> bridge_ports(const std::string& bridge);
+
+/// Network devices of this host, and the names of its network namespaces.
+std::vector<std::string> list_links();
+std::vector<std::string> list_namespaces();
+
+}  // namespace virtrain::vmctl
