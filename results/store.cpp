@@ -239,6 +239,15 @@ bool Store::mark_interrupted(const std::string& experiment) {
   });
 }
 
+void Store::set_label(const std::string& experiment, const std::string& label) {
+  connection_->in_transaction("label experiment " + experiment, [&] {
+    connection_->query("UPDATE experiment SET label = ? WHERE number = ?")
+        .bind(label)
+        .bind(connection_->experiment_number(experiment))
+        .run();
+  });
+}
+
 bool Store::remember_import(const std::string& sha256, const std::string& name,
                             const std::string& imported_at) {
   return connection_->in_transaction("remember the imported file " + name, [&] {

@@ -104,6 +104,8 @@ class Store {
   void transaction(const std::string& operation, const std::function<void()>& work);
   /// Inserts a trial in any status, as it is; the pair must be new in its experiment, case and arm.
   std::int64_t import_trial(const Trial& trial);
+  /// Gives an imported experiment the label that a later record of it carries.
+  void set_label(const std::string& experiment, const std::string& label);
   /// Remembers an imported file by the hash of its bytes; false if it was imported before.
   bool remember_import(const std::string& sha256, const std::string& name, const std::string& imported_at);
   /// True if the database has a finished or other trial of this experiment, case, arm and pair.

@@ -265,6 +265,12 @@ std::int64_t Placement::nodes() const {
   return sum;
 }
 
+bool expects_emulation(const vmctl::Inventory& inventory) {
+  const auto& flags = inventory.cpu_flags;
+  const auto has = [&](const char* flag) { return std::find(flags.begin(), flags.end(), flag) != flags.end(); };
+  return !inventory.has_kvm_device || !(has("vmx") || has("svm"));
+}
+
 Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool emulated) {
   Plan plan;
   plan.scenario = scenario.name;

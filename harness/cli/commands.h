@@ -1,0 +1,34 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <string>
+
+#include "results/render.h"
+
+namespace virtrain::harness {
+
+/// What every verb knows. Verbs register themselves on the app; the chosen one's callback sets `exit_status`.
+struct Cli {
+  CLI::App app{
+      "virtrain: measures what virtualization costs a GPU training job, and whether tenants stay out of each "
+      "other's way."};
+  std::string log_format = "text";
+  bool verbose = false;
+  std::string command_line;  ///< as given, for the database
+  int exit_status = 0;
+};
+
+void add_scenario_commands(Cli& cli);  ///< validate, plan, schema
+void add_run_command(Cli& cli);        ///< run
+void add_results_commands(Cli& cli);   ///< list, show, compare, export, import
+void add_host_commands(Cli& cli);      ///< doctor, clean
+
+/// Adds --db to a verb; the default is $XDG_DATA_HOME/virtrain/results.db.
+void add_database_option(CLI::App& verb, std::filesystem::path& database);
+/// Adds --format table|json|csv|markdown to a verb.
+void add_format_option(CLI::App& verb, results::Format& format);
+/// Whether standard output is a terminal that shows colour (NO_COLOR is honoured).
+bool colour_on_stdout();
+
+}  // namespace virtrain::harness

@@ -1,0 +1,148 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "common/error.h"
+#include "common/log.h"
+#include "harness/cli/commands.h"
+#include "harness/execute/preflight.h"
+#include "harness/plan/plan.h"
+#include "harness/scenario/decode.h"
+#include "results/store.h"
+#include "vmctl/cleanup.h"
+#include "vmctl/doctor.h"
+#include "vmctl/inventory.h"
+#include "vmctl/libvirt_daemon.h"
+#include "vmctl/libvirt_hypervisor.h"
+
+namespace virtrain::harness {
+namespace {
+
+constexpr int kSomethingLeft = 6;
+
+struct CleanArguments {
+  bool verify = false;
+  std::string connect_uri = "qemu:///system";
+};
+
+struct DoctorArguments {
+  std::string scenario;
+  results::Format format = results::Format::table;
+};
+
+// --- doctor
+// ---------------------------------------------------------------------------------------------------------------
+
+void print_findings(const std::vector<vmctl::Finding>& findings, results::Format format) {
+  if (format == results::Format::json) {
+    auto list = nlohmann::json::array();
+    for (const auto& f : findings)
+      list.push_back({{"id", f.id},
+                      {"severity", to_string(f.severity)},
+                      {"status", to_string(f.status)},
+                      {"found", f.found},
+                      {"fix", f.fix}});
+    fmt::print("{}\n", list.dump(2));
+    return;
+  }
+  for (const auto& f : findings) {
+    fmt::print("{:<8} {:<11} {:<8} {}\n", f.id, to_string(f.severity), to_string(f.status), f.found);
+    if (!f.fix.empty()) fmt::print("{:<8} {:<11} {:<8} fix: {}\n", "", "", "", f.fix);
+  }
+}
+
+void examine(const DoctorArguments& arguments, Cli& cli) {
+  const auto findings = vmctl::examine_host();
+  print_findings(findings, arguments.format);
+  if (arguments.scenario.empty()) {
+    // Bare metal needs cores and a trainer only, so a host on which nothing at all can run has no usable
+    // core.
+    if (vmctl::load_inventory().cores.empty()) cli.exit_status = exit_status(ErrorCode::host_unable);
+    return;
+  }
+  const auto scenario = load_scenario(arguments.scenario);
+  const auto inventory = vmctl::load_inventory();
+  make_plan(scenario, inventory, expects_emulation(inventory));
+  check_host(scenario, "qemu:///system");
+  if (arguments.format == results::Format::table)
+    fmt::print("{}: this host can run it\n", arguments.scenario);
+}
+
+// --- clean
+// ----------------------------------------------------------------------------------------------------------------
+
+void print_leftovers(const char* heading, const std::vector<vmctl::Leftover>& leftovers) {
+  for (const auto& l : leftovers)
+    fmt::print("{}: {} {}{} ({})\n", heading, to_string(l.kind), l.name,
+               l.experiment.empty() ? "" : " of " + l.experiment, l.detail);
+}
+
+void mark_interrupted(const std::vector<std::pair<std::string, std::string>>& experiments) {
+  for (const auto& [database, experiment] : experiments) {
+    try {
+      results::Store store(database, results::Store::Mode::open);
+      if (store.mark_interrupted(experiment))
+        fmt::print("interrupted: experiment {} in {}\n", experiment, database);
+    } catch (const Error& error) {
+      log::warning("an interrupted experiment could not be marked",
+                   {{"experiment", experiment}, {"reason", error.what()}});
+    }
+  }
+}
+
+void clean(const CleanArguments& arguments, Cli& cli) {
+  std::unique_ptr<vmctl::LibvirtDaemon> daemon;
+  std::unique_ptr<vmctl::Hypervisor> hypervisor;
+  try {
+    if (::geteuid() == 0 && arguments.connect_uri == "qemu:///system")
+      daemon = std::make_unique<vmctl::LibvirtDaemon>();
+    hypervisor = vmctl::connect_libvirt(arguments.connect_uri);
+  } catch (const Error& error) {
+    log::warning("libvirt is not looked at", {{"reason", error.what()}});
+  }
+  vmctl::LeaseJournal journal;
+  auto view = vmctl::find_leftovers(hypervisor.get(), &journal);
+  print_leftovers("foreign, not touched", view.foreign);
+  if (arguments.verify) {
+    print_leftovers("left over", view.leftovers);
+    if (view.leftovers.empty())
+      fmt::print("nothing is left over\n");
+    else
+      cli.exit_status = kSomethingLeft;
+    return;
+  }
+  const auto result = vmctl::clean(view, hypervisor.get(), &journal);
+  print_leftovers("removed", result.removed);
+  for (const auto& [leftover, reason] : result.failed)
+    fmt::print("not removed: {} {}: {}\n", to_string(leftover.kind), leftover.name, reason);
+  mark_interrupted(result.interrupted_experiments);
+  if (result.removed.empty() && result.failed.empty()) fmt::print("nothing is left over\n");
+  if (!result.failed.empty()) cli.exit_status = kSomethingLeft;
+}
+
+}  // namespace
+
+void add_host_commands(Cli& cli) {
+  auto* doctor =
+      cli.app.add_subcommand("doctor", "Examine this host: what it can do, what is wrong, how to mend it");
+  auto examined = std::make_shared<DoctorArguments>();
+  doctor->add_option("scenario", examined->scenario,
+                     "Also whether this scenario can run here (exit 4 if not)");
+  add_format_option(*doctor, examined->format);
+  doctor->footer("Examples:\n  virtrain doctor\n  virtrain doctor scenarios/dell-r750xa.yaml --format json");
+  doctor->callback([examined, &cli] { examine(*examined, cli); });
+
+  auto* cleaner = cli.app.add_subcommand(
+      "clean", "Remove what killed runs left behind; mark their experiments interrupted");
+  auto cleaned = std::make_shared<CleanArguments>();
+  cleaner->add_flag("--verify", cleaned->verify,
+                    "Only look: exit 0 if nothing is left, 6 with the list if something is");
+  cleaner->add_option("--connect", cleaned->connect_uri, "libvirt URI")
+      ->type_name("URI")
+      ->capture_default_str();
+  cleaner->footer("Examples:\n  virtrain clean --verify\n  virtrain clean");
+  cleaner->callback([cleaned, &cli] { clean(*cleaned, cli); });
+}
+
+}  // namespace virtrain::harness

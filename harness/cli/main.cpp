@@ -1,0 +1,94 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <map>
+
+#include "common/error.h"
+#include "common/log.h"
+#include "common/text.h"
+#include "common/version.h"
+#include "harness/cli/commands.h"
+
+namespace virtrain::harness {
+
+void add_database_option(CLI::App& verb, std::filesystem::path& database) {
+  const char* data_home = std::getenv("XDG_DATA_HOME");
+  const char* home = std::getenv("HOME");
+  const auto base = data_home != nullptr && *data_home != '\0'
+                        ? std::filesystem::path(data_home)
+                        : std::filesystem::path(home != nullptr ? home : "/root") / ".local/share";
+  database = base / "virtrain/results.db";
+  verb.add_option("--db", database, "Results database")->type_name("FILE")->capture_default_str();
+}
+
+void add_format_option(CLI::App& verb, results::Format& format) {
+  static const std::map<std::string, results::Format> names{{"table", results::Format::table},
+                                                            {"json", results::Format::json},
+                                                            {"csv", results::Format::csv},
+                                                            {"markdown", results::Format::markdown}};
+  verb.add_option("--format", format, "table, json, csv or markdown")
+      ->type_name("FORMAT")
+      ->transform(CLI::CheckedTransformer(names).description(""));
+}
+
+bool colour_on_stdout() {
+  const char* refused = std::getenv("NO_COLOR");
+  return ::isatty(STDOUT_FILENO) == 1 && (refused == nullptr || *refused == '\0');
+}
+
+namespace {
+
+void configure_log(const Cli& cli) {
+  log::configure(cli.log_format == "json" ? log::Format::json : log::Format::text,
+                 cli.verbose ? log::Level::debug : log::Level::info);
+}
+
+int run(int argc, char** argv) {
+  Cli cli;
+  cli.command_line = join(std::vector<std::string>(argv, argv + argc), " ");
+  cli.app.set_version_flag("--version", std::string("virtrain ") + kVersion);
+  cli.app.add_option("--log-format", cli.log_format, "Logs on standard error as text or json")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  cli.app.add_flag("-v,--verbose", cli.verbose, "Log every stage");
+  cli.app.require_subcommand(1);
+  cli.app.fallthrough();
+  cli.app.parse_complete_callback([&cli] { configure_log(cli); });
+  cli.app.footer(
+      "Examples:\n"
+      "  virtrain doctor                          what this host can do, and what to mend\n"
+      "  virtrain plan scenarios/quickstart.yaml  what run would do\n"
+      "  virtrain run scenarios/quickstart.yaml   VMs and bare metal, measured and compared\n"
+      "  virtrain compare --format json           the latest experiment's verdicts");
+  add_run_command(cli);
+  add_scenario_commands(cli);
+  add_results_commands(cli);
+  add_host_commands(cli);
+  try {
+    cli.app.parse(argc, argv);
+    return cli.exit_status;
+  } catch (const CLI::ParseError& error) {
+    const int status = cli.app.exit(error);
+    return status == 0 ? 0 : exit_status(ErrorCode::usage);
+  }
+}
+
+}  // namespace
+}  // namespace virtrain::harness
+
+int main(int argc, char** argv) {
+  using namespace virtrain;
+  try {
+    return harness::run(argc, argv);
+  } catch (const Error& error) {
+    // A refused input file already says where and what, line by line.
+    fmt::print(
+        stderr, "{}\n",
+        error.code() == ErrorCode::bad_input ? error.message() : std::string("virtrain: ") + error.what());
+    return exit_status(error.code());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "virtrain: {}\n", error.what());
+    return exit_status(ErrorCode::io);
+  }
+}

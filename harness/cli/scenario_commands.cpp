@@ -1,0 +1,67 @@
+#include <fmt/format.h>
+
+#include "common/log.h"
+#include "harness/cli/commands.h"
+#include "harness/plan/plan.h"
+#include "harness/scenario/decode.h"
+#include "virtrain_embedded.h"
+#include "vmctl/inventory.h"
+
+namespace virtrain::harness {
+namespace {
+
+struct PlanArguments {
+  std::string scenario;
+  std::string inventory = "/";
+  results::Format format = results::Format::table;
+};
+
+void validate(const std::string& path) {
+  const auto scenario = load_scenario(path);
+  for (const auto& warning : scenario.warnings) log::warning(warning);
+  fmt::print("{}: valid: {} cases, {} arms, {} pairs\n", path, scenario.cases.size(), scenario.arms.size(),
+             scenario.pairs);
+}
+
+void print_plan(const PlanArguments& arguments) {
+  const auto scenario = load_scenario(arguments.scenario);
+  const auto inventory = vmctl::load_inventory(arguments.inventory);
+  const auto plan = make_plan(scenario, inventory, expects_emulation(inventory));
+  if (arguments.format == results::Format::json)
+    fmt::print("{}\n", to_json(plan).dump(2));
+  else
+    fmt::print("{}", to_table(plan));
+}
+
+}  // namespace
+
+void add_scenario_commands(Cli& cli) {
+  auto* check = cli.app.add_subcommand("validate", "Check a scenario file; nothing is done");
+  auto path = std::make_shared<std::string>();
+  check->add_option("scenario", *path, "Scenario file, - for standard input")->required();
+  check->footer("Example:\n  virtrain validate scenarios/quickstart.yaml");
+  check->callback([path] { validate(*path); });
+
+  auto* plan =
+      cli.app.add_subcommand("plan", "Show exactly what run would do: trials, placement, boots, time");
+  auto arguments = std::make_shared<PlanArguments>();
+  plan->add_option("scenario", arguments->scenario, "Scenario file, - for standard input")->required();
+  plan->add_option("--inventory", arguments->inventory,
+                   "Plan for a recorded host: a folder with its proc/ and sys/ files")
+      ->check(CLI::ExistingDirectory);
+  plan->add_option("--format", arguments->format, "table or json")
+      ->transform(
+          CLI::CheckedTransformer(std::map<std::string, results::Format>{{"table", results::Format::table},
+                                                                         {"json", results::Format::json}})
+              .description(""));
+  plan->footer(
+      "Examples:\n  virtrain plan scenarios/quickstart.yaml\n  virtrain plan scenarios/dell-r750xa.yaml "
+      "--inventory r750xa --format json");
+  plan->callback([arguments] { print_plan(*arguments); });
+
+  auto* schema = cli.app.add_subcommand("schema", "Print the JSON Schema of scenario files, for editors");
+  schema->footer("Example:\n  virtrain schema > virtrain.schema.json");
+  schema->callback([] { fmt::print("{}", schemas::scenario_schema_json); });
+}
+
+}  // namespace virtrain::harness

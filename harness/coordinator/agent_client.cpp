@@ -1,0 +1,257 @@
+#include "harness/coordinator/agent_client.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <random>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "common/time.h"
+
+namespace virtrain::harness {
+namespace {
+
+using boost::system::error_code;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kRequestDeadline{15'000};
+
+std::string make_nonce() {
+  std::random_device device;
+  return fmt::format("{:08x}{:08x}", device(), device());
+}
+
+OutputStream stream_of(const nlohmann::json& message) {
+  return string_field(message, "stream") == "stderr" ? OutputStream::standard_error
+                                                     : OutputStream::standard_output;
+}
+
+}  // namespace
+
+AgentClient::AgentClient(asio::io_context& io, std::string node, UniqueFd channel)
+    : io_(io),
+      node_(std::move(node)),
+      connection_(std::make_shared<Connection>(io, std::move(channel))),
+      announcement_(io, asio::steady_timer::time_point::max()) {}
+
+asio::awaitable<nlohmann::json> AgentClient::handshake(milliseconds deadline) {
+  last_heard_ns_ = monotonic_ns();
+  // Each task keeps this object and the connection alive until it has seen the end.
+  const auto keep = [self = shared_from_this()](std::exception_ptr) {};
+  asio::co_spawn(io_, receive_frames(), keep);
+  asio::co_spawn(io_, connection_->write_queued(), keep);
+
+  const std::string operation = "reach the agent of " + node_;
+  announcement_.expires_after(deadline);
+  error_code woken;
+  while (!announced_ && !lost_) {
+    co_await announcement_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
+    if (!woken)
+      throw Error(operation, ErrorCode::timeout,
+                  fmt::format("no word from it within {} s", deadline.count() / 1000));
+    if (!announced_ && !lost_) throw Error(operation, ErrorCode::interrupted, "stopped");
+  }
+  if (lost_) throw Error(operation, ErrorCode::io, *lost_);
+
+  // What was announced may be of an earlier conversation: only an answer to our nonce proves a live agent.
+  const std::string nonce = make_nonce();
+  const Frame hello = co_await request(make_frame("hello", 0, "nonce", nonce), deadline);
+  if (string_field(hello.message, "nonce") != nonce)
+    throw Error(operation, ErrorCode::protocol, "it answered another question");
+  co_await synchronize_clock(8);
+  asio::co_spawn(io_, watch_silence(), keep);
+  co_return hello.message.value("facts", nlohmann::json::object());
+}
+
+asio::awaitable<void> AgentClient::receive_frames() {
+  std::string reason;
+  try {
+    while (true) {
+      Frame frame = co_await connection_->receive();
+      last_heard_ns_ = monotonic_ns();
+      dispatch(std::move(frame));
+    }
+  } catch (const boost::system::system_error& error) {
+    reason =
+        error.code() == asio::error::eof ? "its channel closed (the node ended)" : error.code().message();
+  } catch (const Error& error) {
+    reason = std::string("it broke the protocol: ") + error.what();
+  }
+  lose(reason);
+}
+
+asio::awaitable<void> AgentClient::watch_silence() {
+  asio::steady_timer timer(io_);
+  while (!lost_ && !closed_) {
+    timer.expires_after(kPingPeriod);
+    co_await timer.async_wait(asio::use_awaitable);
+    if (lost_ || closed_) co_return;
+    const std::int64_t silent_ns = monotonic_ns() - last_heard_ns_;
+    if (silent_ns > std::chrono::nanoseconds(kSilenceLimit).count())
+      lose(fmt::format("the agent has been silent for {:.0f} s", static_cast<double>(silent_ns) * 1e-9));
+    else if (silent_ns > std::chrono::nanoseconds(kPingPeriod).count())
+      co_await send(make_frame("ping", next_id_++));  // the pong has nobody waiting; hearing it is enough
+  }
+}
+
+void AgentClient::lose(const std::string& reason) {
+  if (lost_ || closed_) return;
+  lost_ = reason;
+  connection_->close();
+  announcement_.cancel();
+  for (auto& [id, pending] : pending_) pending->done.cancel();
+  if (on_lost) on_lost(reason);
+}
+
+void AgentClient::close() {
+  if (!lost_) lost_ = "closed by the coordinator";
+  closed_ = true;
+  connection_->close();
+  announcement_.cancel();
+  for (auto& [id, pending] : pending_) pending->done.cancel();
+}
+
+void AgentClient::dispatch(Frame frame) {
+  const std::string type = string_field(frame.message, "type");
+  const std::int64_t id = integer_field(frame.message, "id");
+  if (type == "announce") {
+    announced_ = true;
+    announcement_.cancel();
+  } else if (type == "output") {
+    const auto process = processes_.find(id);
+    if (process != processes_.end() && process->second.on_output)
+      process->second.on_output(stream_of(frame.message), frame.body,
+                                to_our_clock(integer_field(frame.message, "t_ns")));
+  } else if (type == "exit") {
+    const auto process = processes_.find(id);
+    if (process == processes_.end()) return;
+    const auto events = std::move(process->second);
+    processes_.erase(process);
+    if (events.on_exit) events.on_exit(static_cast<int>(integer_field(frame.message, "status")));
+  } else if (type == "telemetry") {
+    if (on_telemetry)
+      on_telemetry(frame.message.value("values", nlohmann::json::object()),
+                   to_our_clock(integer_field(frame.message, "t_ns")));
+  } else if (type == "rsh") {
+    if (on_rsh) on_rsh(id, string_field(frame.message, "host"), string_field(frame.message, "command"));
+  } else if (type == "rsh_closed") {
+    if (on_rsh_closed) on_rsh_closed(id);
+  } else if (const auto pending = pending_.find(id); pending != pending_.end()) {
+    pending->second->reply = std::move(frame);
+    pending->second->done.cancel();
+  }
+}
+
+asio::awaitable<void> AgentClient::send(Frame frame) {
+  if (lost_) throw Error("talk to the agent of " + node_, ErrorCode::io, *lost_);
+  co_await connection_->send(std::move(frame));
+}
+
+asio::awaitable<Frame> AgentClient::request(Frame frame, milliseconds deadline) {
+  const std::int64_t id = next_id_++;
+  const std::string what =
+      fmt::format("ask the agent of {} to {}", node_, string_field(frame.message, "type"));
+  frame.message["id"] = id;
+  auto pending = std::make_shared<Pending>(io_);
+  pending_[id] = pending;
+  pending->done.expires_after(deadline);
+  co_await send(std::move(frame));
+  error_code woken;
+  if (!pending->reply && !lost_)
+    co_await pending->done.async_wait(asio::redirect_error(asio::use_awaitable, woken));
+  pending_.erase(id);
+  if (!pending->reply) {
+    if (lost_) throw Error(what, ErrorCode::io, *lost_);
+    if (woken) throw Error(what, ErrorCode::interrupted, "stopped");
+    throw Error(what, ErrorCode::timeout, fmt::format("no answer within {} ms", deadline.count()));
+  }
+  Frame reply = std::move(*pending->reply);
+  if (string_field(reply.message, "type") == "failed")
+    throw Error(what, ErrorCode::io, printable(reply.message.value("message", "")));
+  co_return reply;
+}
+
+asio::awaitable<std::int64_t> AgentClient::start(const ProcessSpec& spec, ProcessEvents events) {
+  Frame frame = make_frame("start", 0, "argv", spec.argv, "environment", spec.environment,
+                           "working_directory", spec.working_directory);
+  const std::int64_t id = next_id_;  // request() takes this one
+  processes_[id] = std::move(events);
+  try {
+    co_await request(std::move(frame), kRequestDeadline);
+  } catch (...) {
+    processes_.erase(id);
+    throw;
+  }
+  co_return id;
+}
+
+asio::awaitable<void> AgentClient::write_stdin(std::int64_t process, std::string bytes, bool end_of_file) {
+  Frame frame = make_frame("stdin", process, "eof", end_of_file);
+  frame.body = std::move(bytes);
+  co_await send(std::move(frame));
+}
+
+asio::awaitable<void> AgentClient::signal(std::int64_t process, int signal_number) {
+  co_await send(make_frame("signal", process, "signal", signal_number));
+}
+
+asio::awaitable<std::int64_t> AgentClient::sweep() {
+  const Frame reply = co_await request(make_frame("sweep", 0), kRequestDeadline);
+  co_return integer_field(reply.message, "count");
+}
+
+asio::awaitable<std::string> AgentClient::read_file(std::string path) {
+  Frame reply = co_await request(make_frame("read_file", 0, "path", std::move(path)), kRequestDeadline);
+  co_return std::move(reply.body);
+}
+
+asio::awaitable<void> AgentClient::write_file(std::string path, std::string content, int mode) {
+  Frame frame = make_frame("write_file", 0, "path", std::move(path), "mode", mode);
+  frame.body = std::move(content);
+  co_await request(std::move(frame), kRequestDeadline);
+}
+
+asio::awaitable<std::optional<std::string>> AgentClient::unreachable(std::string address,
+                                                                     milliseconds deadline) {
+  const Frame reply =
+      co_await request(make_frame("reach", 0, "address", std::move(address), "deadline_ms", deadline.count()),
+                       deadline + kRequestDeadline);
+  if (reply.message.value("reached", false)) co_return std::nullopt;
+  co_return printable(reply.message.value("message", "no answer"));
+}
+
+asio::awaitable<void> AgentClient::synchronize_clock(int pings) {
+  ClockOffset best{0, INT64_MAX};
+  for (int i = 0; i < pings; ++i) {
+    const std::int64_t sent_ns = monotonic_ns();
+    const Frame reply = co_await request(make_frame("ping", 0), kRequestDeadline);
+    const std::int64_t received_ns = monotonic_ns();
+    const std::int64_t half_trip_ns = (received_ns - sent_ns) / 2;
+    if (half_trip_ns < best.uncertainty_ns)
+      best = {integer_field(reply.message, "t_ns") - (sent_ns + half_trip_ns), half_trip_ns};
+  }
+  clock_ = best;
+}
+
+asio::awaitable<void> AgentClient::start_telemetry(milliseconds period, std::string cores) {
+  co_await send(make_frame("telemetry", 0, "period_ms", period.count(), "cores", std::move(cores)));
+}
+
+asio::awaitable<void> AgentClient::rsh_output(std::int64_t shell, OutputStream stream, std::string bytes) {
+  Frame frame =
+      make_frame("rsh_output", shell, "stream", stream == OutputStream::standard_error ? "stderr" : "stdout");
+  frame.body = std::move(bytes);
+  co_await send(std::move(frame));
+}
+
+asio::awaitable<void> AgentClient::rsh_exit(std::int64_t shell, int status, std::string words) {
+  Frame frame = make_frame("rsh_exit", shell, "status", status);
+  frame.body = std::move(words);
+  co_await send(std::move(frame));
+}
+
+}  // namespace virtrain::harness

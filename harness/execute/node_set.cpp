@@ -1,0 +1,283 @@
+#include "harness/execute/node_set.h"
+
+#include <fmt/format.h>
+
+#include <random>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "common/time.h"
+#include "common/units.h"
+
+namespace virtrain::harness {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kSliceAgentDeadline{10'000};
+constexpr std::size_t kConsoleTailBytes = 3000;
+
+std::string random_uuid() {
+  std::random_device device;
+  std::uint32_t words[4];
+  for (auto& word : words) word = device();
+  return fmt::format("{:08x}-{:04x}-4{:03x}-{:04x}-{:08x}{:04x}", words[0], words[1] >> 16, words[1] & 0xfff,
+                     (words[2] >> 16 & 0x3fff) | 0x8000, words[3], words[2] & 0xffff);
+}
+
+}  // namespace
+
+NodeSet::NodeSet(RunContext& context, const Placement& placement, std::string arm)
+    : context_(context), placement_(placement), arm_(std::move(arm)) {
+  plan_nodes();
+}
+
+vmctl::Virtualization NodeSet::virtualization() const {
+  return is_vm() && context_.vm_host ? context_.vm_host->virtualization : vmctl::Virtualization::none;
+}
+
+void NodeSet::plan_nodes() {
+  for (std::size_t t = 0; t < placement_.tenants.size(); ++t) {
+    const std::string bridge = fmt::format("vtb{}{}", context_.tag, t);
+    networks_.push_back({is_vm() ? fmt::format("virtrain-{}-t{}", context_.experiment, t) : bridge, bridge});
+    for (const auto& placed : placement_.tenants[t].nodes) {
+      const std::int64_t number = context_.next_node_number++;
+      LiveNode node;
+      node.tenant = t;
+      node.placement = &placed;
+      node.name = is_vm() ? fmt::format("virtrain-{}-{}", context_.experiment, number)
+                          : fmt::format("vt-{}-{}", context_.tag, number);
+      if (!is_shared()) node.nic = fmt::format("vt{}{}{}", is_vm() ? 't' : 'v', context_.tag, number);
+      node.console_log = context_.log_dir / (node.name + (is_vm() ? ".console" : ".log"));
+      if (is_vm()) node.uuid = random_uuid();
+      nodes_.push_back(std::move(node));
+      if (is_shared()) break;  // one slice stands for all of the tenant's nodes
+    }
+  }
+}
+
+// --- making
+// ---------------------------------------------------------------------------------------------------------------
+
+asio::awaitable<void> NodeSet::define() {
+  if (is_shared()) co_return;
+  for (const auto& network : networks_) {
+    const auto kind = is_vm() ? vmctl::EffectKind::network : vmctl::EffectKind::bridge;
+    const std::int64_t id = context_.journal.intent(context_.owner, kind, network.name);
+    made_networks_.emplace_back(network, id);
+    if (is_vm()) {
+      vmctl::NetworkSpec spec{network.name, network.bridge, "", {context_.experiment, ""}};
+      auto* hypervisor = context_.vm_host->hypervisor.get();
+      const auto create = [hypervisor, spec] { hypervisor->create_network(spec); };
+      co_await offload(context_.pool, create);
+    } else {
+      const auto create = [bridge = network.bridge] { vmctl::create_bridge(bridge); };
+      co_await offload(context_.pool, create);
+    }
+    context_.journal.done(id);
+  }
+}
+
+asio::awaitable<void> NodeSet::boot() {
+  for (auto& node : nodes_) {
+    if (is_vm())
+      co_await start_vm(node);
+    else
+      co_await start_slice(node);
+  }
+}
+
+vmctl::DomainSpec NodeSet::domain_spec(const LiveNode& node) const {
+  const auto& host = *context_.vm_host;
+  const auto& guest = context_.scenario.guest;
+  vmctl::DomainSpec spec;
+  spec.name = node.name;
+  spec.uuid = node.uuid;
+  spec.mark = {context_.experiment, node.placement->hostname};
+  spec.vcpus = static_cast<int>(guest.vcpus);
+  spec.memory_bytes = node.placement->memory_bytes;
+  if (guest.pinning != Pinning::none) {
+    spec.vcpu_cores = node.placement->cores;
+    spec.emulator_cores =
+        node.placement->emulator_cores.empty() ? node.placement->cores : node.placement->emulator_cores;
+  }
+  if (guest.pinning == Pinning::numa) spec.numa_node = node.placement->numa_node;
+  spec.hugepages = guest.hugepages;
+  spec.virtualization = host.virtualization;
+  spec.kernel = host.image.kernel;
+  spec.initrd = host.image.initrd;
+  spec.root_image = host.image.root;
+  vmctl::GuestBoot boot{node.placement->hostname, node.placement->address, {}};
+  for (const auto& peer : placement_.tenants[node.tenant].nodes)
+    boot.hosts.push_back({peer.hostname, split(peer.address, '/')[0]});
+  spec.kernel_command_line = vmctl::guest_command_line(boot);
+  spec.nics.push_back({networks_[node.tenant].name, "", node.placement->mac, node.nic});
+  spec.console_log = node.console_log;
+  return spec;
+}
+
+asio::awaitable<void> NodeSet::start_vm(LiveNode& node) {
+  const auto spec = domain_spec(node);
+  auto* hypervisor = context_.vm_host->hypervisor.get();
+  const std::int64_t id = context_.journal.intent(context_.owner, vmctl::EffectKind::domain, node.name);
+  made_nodes_.emplace_back(static_cast<std::size_t>(&node - nodes_.data()), id);
+  node.started_ns = monotonic_ns();
+  const auto create = [hypervisor, spec] { hypervisor->create_domain(spec); };
+  co_await offload(context_.pool, create);
+  context_.journal.done(id);
+  const auto open = [hypervisor, name = node.name] { return hypervisor->open_channel(name); };
+  UniqueFd channel = co_await offload(context_.pool, open);
+  node.agent = std::make_shared<AgentClient>(context_.io, node.placement->hostname, std::move(channel));
+}
+
+vmctl::SliceSpec NodeSet::slice_spec(const LiveNode& node) const {
+  vmctl::SliceSpec spec;
+  spec.name = node.name;
+  spec.experiment = context_.experiment;
+  spec.hostname = node.placement->hostname;
+  spec.isolated = !is_shared();
+  const auto& peers = placement_.tenants[node.tenant].nodes;
+  for (const auto& peer : peers) {
+    spec.hosts.push_back({peer.hostname, split(peer.address, '/')[0]});
+    if (!is_shared() && &peer != node.placement) continue;
+    spec.cores.insert(spec.cores.end(), peer.cores.begin(), peer.cores.end());
+    spec.memory_bytes += peer.memory_bytes;
+  }
+  if (!is_shared()) spec.network = {networks_[node.tenant].bridge, node.nic, node.placement->address};
+  spec.argv = {context_.programs.agent};
+  const char* path = std::getenv("PATH");
+  spec.environment = {"PATH=" + context_.programs.rsh.parent_path().string() + ":" +
+                      (path != nullptr ? path : "/usr/bin:/bin")};
+  spec.log = node.console_log;
+  return spec;
+}
+
+asio::awaitable<void> NodeSet::start_slice(LiveNode& node) {
+  const auto spec = slice_spec(node);
+  const std::int64_t id = context_.journal.intent(context_.owner, vmctl::EffectKind::slice, node.name);
+  made_nodes_.emplace_back(static_cast<std::size_t>(&node - nodes_.data()), id);
+  node.started_ns = monotonic_ns();
+  // Assigned by the call itself, so that a stop in between cannot lose the slice.
+  const auto start = [&node, &spec] { node.slice = vmctl::start_slice(spec); };
+  co_await offload(context_.pool, start);
+  context_.journal.done(id);
+  node.agent =
+      std::make_shared<AgentClient>(context_.io, node.placement->hostname, node.slice->take_channel());
+}
+
+asio::awaitable<void> NodeSet::reach_agents() {
+  const milliseconds deadline =
+      is_vm() ? milliseconds(context_.scenario.boot_timeout_ns / 1'000'000) : kSliceAgentDeadline;
+  for (auto& node : nodes_) co_await reach_agent(node, deadline);
+}
+
+asio::awaitable<void> NodeSet::reach_agent(LiveNode& node, milliseconds deadline) {
+  std::string failure;
+  try {
+    node.facts = co_await node.agent->handshake(deadline);
+    node.agent_ready_seconds = static_cast<double>(monotonic_ns() - node.started_ns) * 1e-9;
+    co_return;
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::interrupted) throw;
+    failure = error.what();
+  }
+  const std::string tail = console_tail(node);
+  throw Error(is_vm() ? "boot " + node.name : "start slice " + node.name, ErrorCode::trial_failed,
+              failure + (tail.empty() ? "; its console is empty" : "; its console ends with:\n" + tail));
+}
+
+// --- reading
+// --------------------------------------------------------------------------------------------------------------
+
+asio::awaitable<NodeCounters> NodeSet::counters(const LiveNode& node) {
+  NodeCounters out;
+  if (is_vm()) {
+    auto* hypervisor = context_.vm_host->hypervisor.get();
+    const auto look = [hypervisor, name = node.name] { return hypervisor->domain_stats(name); };
+    out.domain = co_await offload(context_.pool, look);
+    for (const auto& nic : out.domain->nics) {
+      out.network_rx_bytes += nic.rx_bytes;
+      out.network_tx_bytes += nic.tx_bytes;
+    }
+  } else if (const auto bytes = vmctl::nic_bytes(node.nic)) {
+    // The host's end of the pair sends what the slice receives.
+    out.network_rx_bytes = bytes->tx;
+    out.network_tx_bytes = bytes->rx;
+  }
+  co_return out;
+}
+
+std::string NodeSet::console_tail(const LiveNode& node) {
+  const auto log = read_file(node.console_log).value_or("");
+  return printable(trim(
+      std::string_view(log).substr(log.size() > kConsoleTailBytes ? log.size() - kConsoleTailBytes : 0)));
+}
+
+// --- removing
+// -------------------------------------------------------------------------------------------------------------
+
+asio::awaitable<void> NodeSet::remove_domain(const std::string& name) {
+  auto* hypervisor = context_.vm_host->hypervisor.get();
+  const auto destroy = [hypervisor, name] { hypervisor->destroy_domain(name); };
+  std::string first_failure;
+  try {
+    co_await offload(context_.pool, destroy);
+    co_return;
+  } catch (const Error& error) {
+    first_failure = error.what();
+  }
+  // The daemon may have gone in the meantime while QEMU runs on: bring one back and ask again.
+  context_.event(std::nullopt, "tear_down", "libvirt failed, trying again with a fresh daemon",
+                 {{"reason", first_failure}});
+  auto& daemon = context_.vm_host->daemon;
+  const auto restart = [&daemon, uri = context_.connect_uri] {
+    auto again = std::make_unique<vmctl::LibvirtDaemon>(uri);
+    if (!daemon || again->started_by_us()) daemon = std::move(again);
+  };
+  co_await offload(context_.pool, restart);
+  co_await offload(context_.pool, destroy);
+}
+
+asio::awaitable<void> NodeSet::remove_node(LiveNode& node, std::vector<std::string>& left) {
+  if (node.agent) node.agent->close();
+  node.agent.reset();
+  try {
+    const auto destroy_slice = [&node] { node.slice->destroy(); };
+    if (is_vm())
+      co_await remove_domain(node.name);
+    else if (node.slice)
+      co_await offload(context_.pool, destroy_slice);
+    node.slice.reset();
+  } catch (const std::exception& error) {
+    left.push_back(node.name + ": " + error.what());
+  }
+}
+
+asio::awaitable<std::vector<std::string>> NodeSet::tear_down() {
+  std::vector<std::string> left;
+  for (; !made_nodes_.empty(); made_nodes_.pop_back()) {
+    const auto [index, journal_id] = made_nodes_.back();
+    const std::size_t before = left.size();
+    co_await remove_node(nodes_[index], left);
+    if (left.size() == before) context_.journal.undone(journal_id);
+  }
+  for (; !made_networks_.empty(); made_networks_.pop_back()) {
+    const auto& [network, journal_id] = made_networks_.back();
+    try {
+      auto* hypervisor = is_vm() ? context_.vm_host->hypervisor.get() : nullptr;
+      const auto remove = [hypervisor, name = network.name] {
+        if (hypervisor != nullptr)
+          hypervisor->destroy_network(name);
+        else
+          vmctl::destroy_bridge(name);
+      };
+      co_await offload(context_.pool, remove);
+      context_.journal.undone(journal_id);
+    } catch (const std::exception& error) {
+      left.push_back(network.name + ": " + error.what());
+    }
+  }
+  co_return left;
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/coordinator/agent_client.h"
+#include "harness/execute/run_context.h"
+#include "vmctl/slice.h"
+
+namespace virtrain::harness {
+
+/// One VM or slice with its agent. Which of the two it is only matters while it is made, read and removed.
+struct LiveNode {
+  std::size_t tenant = 0;
+  const NodePlacement* placement = nullptr;
+  std::string name;  ///< domain "virtrain-<experiment>-<n>" or slice "vt-<tag>-<n>"
+  std::string nic;   ///< host side of its network: tap or veth; empty: none
+  std::string uuid;  ///< VM only
+  std::filesystem::path console_log;
+  std::int64_t started_ns = 0;
+  double agent_ready_seconds = 0;
+  nlohmann::json facts;  ///< what its agent says of it
+  std::unique_ptr<vmctl::Slice> slice;
+  std::shared_ptr<AgentClient> agent;
+};
+
+/// Counters of one node as the host sees them.
+struct NodeCounters {
+  std::uint64_t network_rx_bytes = 0;  ///< what the node received
+  std::uint64_t network_tx_bytes = 0;
+  std::optional<vmctl::DomainStats> domain;
+};
+
+/// The nodes of one placement in one arm, networks included: brought up, used, torn down. Each side effect is
+/// journalled before it is tried, and tear_down() undoes whatever was, however far bring_up() came.
+class NodeSet {
+ public:
+  NodeSet(RunContext& context, const Placement& placement, std::string arm);
+
+  /// Stages define and boot: networks, then all nodes.
+  asio::awaitable<void> define();
+  asio::awaitable<void> boot();
+  /// Stage agent: every node's agent has answered within the scenario's boot_timeout.
+  asio::awaitable<void> reach_agents();
+  /// Removes everything. Never throws: what could not be removed stays in the journal for `clean`, and is
+  /// returned.
+  asio::awaitable<std::vector<std::string>> tear_down();
+
+  asio::awaitable<NodeCounters> counters(const LiveNode& node);
+  /// The end of a VM's console or an agent's log, for error messages.
+  static std::string console_tail(const LiveNode& node);
+
+  std::vector<LiveNode>& nodes() { return nodes_; }
+  bool is_vm() const { return arm_ == kArmVm; }
+  bool is_shared() const { return arm_ == kArmBareMetalShared; }
+  vmctl::Virtualization virtualization() const;
+
+ private:
+  struct NetworkRecord {
+    std::string name;  ///< libvirt's, or the bridge itself for slices
+    std::string bridge;
+  };
+
+  void plan_nodes();
+  vmctl::DomainSpec domain_spec(const LiveNode& node) const;
+  vmctl::SliceSpec slice_spec(const LiveNode& node) const;
+  asio::awaitable<void> start_vm(LiveNode& node);
+  asio::awaitable<void> start_slice(LiveNode& node);
+  asio::awaitable<void> reach_agent(LiveNode& node, std::chrono::milliseconds deadline);
+  asio::awaitable<void> remove_node(LiveNode& node, std::vector<std::string>& left);
+  asio::awaitable<void> remove_domain(const std::string& name);
+
+  RunContext& context_;
+  const Placement& placement_;
+  std::string arm_;
+  std::vector<LiveNode> nodes_;
+  std::vector<NetworkRecord> networks_;                                ///< by tenant
+  std::vector<std::pair<NetworkRecord, std::int64_t>> made_networks_;  ///< with journal id
+  std::vector<std::pair<std::size_t, std::int64_t>> made_nodes_;       ///< index in nodes_, journal id
+};
+
+}  // namespace virtrain::harness

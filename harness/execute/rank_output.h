@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace virtrain::harness {
+
+/// Longest line of a workload's protocol (design: "every record … fits in 4,096 bytes").
+inline constexpr std::size_t kMaxRecordBytes = 4096;
+/// What a job may print beside its records before it counts as a flood.
+inline constexpr std::size_t kMaxOtherOutputBytes = 8U << 20;
+
+/// One line of a job's output and the rank that wrote it, if mpirun's tag says so.
+struct RankLine {
+  std::optional<std::int64_t> rank;
+  std::string text;
+};
+
+/// Splits a job's output into lines of ranks. mpirun forwards pieces of up to 4,096 bytes and, with
+/// --tag-output, puts
+/// "[jobid,rank]<stdout>:" before each line and before each piece that goes on in the middle of one; so a tag
+/// within a line switches to another rank's line. Without tags (a single rank, mpirun's own words) lines have
+/// no rank. Lines over `kMaxRecordBytes` are cut there.
+class RankOutputSplitter {
+ public:
+  /// Whole lines that these bytes complete are handed out in order.
+  void feed(std::string_view bytes, const std::function<void(RankLine)>& on_line);
+  /// Unfinished lines, at the end of the output.
+  void finish(const std::function<void(RankLine)>& on_line);
+
+ private:
+  void add(std::string_view text);
+  void take_piece(std::string_view piece, bool ends_line, const std::function<void(RankLine)>& on_line);
+
+  std::string pending_;                          ///< bytes that could be the beginning of a tag
+  std::map<std::int64_t, std::string> partial_;  ///< by rank; -1: untagged
+  std::int64_t current_ = -1;
+};
+
+/// What a record says; fields are those of design.md, "The workload protocol".
+struct RankRecord {
+  enum class Kind { hello, ready, warmup, sample, result, error, other };
+  Kind kind = Kind::other;
+  std::int64_t rank = 0;
+  nlohmann::json fields;
+};
+
+/// Decodes one line of standard output. A line that does not begin with '{' is no record (libraries print to
+/// standard output too): nothing. Throws Error(protocol) on a broken record or a number that is not finite
+/// where one is needed.
+std::optional<RankRecord> decode_record(const RankLine& line);
+
+}  // namespace virtrain::harness

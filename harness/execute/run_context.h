@@ -1,0 +1,65 @@
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "harness/execute/offload.h"
+#include "harness/plan/plan.h"
+#include "harness/scenario/scenario.h"
+#include "results/store.h"
+#include "vmctl/guest_image.h"
+#include "vmctl/hypervisor.h"
+#include "vmctl/leases.h"
+#include "vmctl/libvirt_daemon.h"
+
+namespace virtrain::harness {
+
+/// Programs of this build as the host sees them, and where they stand in a guest.
+struct Programs {
+  std::filesystem::path agent, rsh, trainer_cpu;
+  static constexpr const char* guest_agent = "/usr/bin/virtrain-agent";
+  static constexpr const char* guest_rsh = "/usr/bin/virtrain-rsh";
+  static constexpr const char* guest_trainer_cpu = "/usr/bin/virtrain-resnet50-cpu";
+};
+
+/// What VM trials need, made when the first of them comes.
+struct VmHost {
+  std::unique_ptr<vmctl::LibvirtDaemon> daemon;  ///< only where we may have to start one
+  std::unique_ptr<vmctl::Hypervisor> hypervisor;
+  vmctl::GuestImage image;
+  vmctl::Virtualization virtualization = vmctl::Virtualization::tcg;
+  std::string virtualization_reason;
+};
+
+/// Everything one experiment's trials share. Lives on the thread of `io`; only blocking calls go to `pool`.
+struct RunContext {
+  asio::io_context& io;
+  asio::thread_pool& pool;
+  StopSource& stop;
+  results::Store& store;
+  vmctl::LeaseJournal& journal;
+  vmctl::Owner owner;
+  const Scenario& scenario;
+  const Plan& plan;
+  std::string experiment;  ///< "20261120t083012-7f3a2b"
+  std::string tag;         ///< its last six characters, for device names of at most 15
+  std::string connect_uri;
+  std::filesystem::path log_dir;  ///< console and agent logs of this experiment
+  Programs programs;
+  std::optional<VmHost> vm_host;
+  std::int64_t next_node_number = 1;
+
+  /// One line for people about what happens now.
+  std::function<void(const std::string& line)> progress;
+
+  /// Stores an event and logs it.
+  void event(std::optional<std::int64_t> trial, const std::string& stage, const std::string& message,
+             const nlohmann::json& detail = nullptr);
+};
+
+}  // namespace virtrain::harness

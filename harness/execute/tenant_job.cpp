@@ -1,0 +1,361 @@
+#include "harness/execute/tenant_job.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "common/units.h"
+
+namespace virtrain::harness {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kPathDeadline{5'000};
+constexpr milliseconds kExitGrace{10'000};
+constexpr std::size_t kLastLines = 12;
+
+/// "[…] mca: bml: Using tcp btl for send to [[12,1],1] on node t1n2" as (transport, node).
+std::optional<std::pair<std::string, std::string>> parse_bml_line(std::string_view text) {
+  constexpr std::string_view kBegin = "bml: Using ", kMiddle = " btl for send to ", kNode = " on node ";
+  const auto begin = text.find(kBegin);
+  const auto middle = text.find(kMiddle);
+  const auto node = text.rfind(kNode);
+  if (begin == std::string_view::npos || middle == std::string_view::npos || node == std::string_view::npos)
+    return std::nullopt;
+  const auto name_at = begin + kBegin.size();
+  return std::pair(std::string(text.substr(name_at, middle - name_at)),
+                   std::string(trim(text.substr(node + kNode.size()))));
+}
+
+}  // namespace
+
+std::vector<std::string> mpirun_command(const std::vector<std::string>& hostnames,
+                                        std::int64_t ranks_per_node, RankNetwork network,
+                                        std::int64_t timeout_seconds,
+                                        const std::vector<std::string>& program) {
+  std::vector<std::string> hosts;
+  for (const auto& hostname : hostnames) hosts.push_back(fmt::format("{}:{}", hostname, ranks_per_node));
+  const auto ranks = static_cast<std::int64_t>(hostnames.size()) * ranks_per_node;
+  std::vector<std::string> words{"mpirun.openmpi",
+                                 "-np",
+                                 std::to_string(ranks),
+                                 "--host",
+                                 join(hosts, ","),
+                                 "--timeout",
+                                 std::to_string(timeout_seconds),
+                                 "--tag-output",
+                                 "--bind-to",
+                                 "none",
+                                 "--oversubscribe"};
+  const auto mca = [&](const char* name, const char* value) {
+    words.insert(words.end(), {"--mca", name, value});
+  };
+  mca("pml", "ob1");
+  if (network == RankNetwork::tcp) {
+    words.push_back("--leave-session-attached");
+    mca("plm", "rsh");
+    mca("plm_rsh_agent", "virtrain-rsh");
+    mca("plm_rsh_no_tree_spawn", "1");
+    mca("btl", ranks_per_node > 1 ? "self,vader,tcp" : "self,tcp");
+    mca("btl_tcp_if_include", "eth0");
+    mca("oob_tcp_if_include", "eth0");
+    // Open MPI's own keepalive takes 8 minutes to see a dead link; this one about 10 s.
+    mca("oob_tcp_keepalive_time", "5");
+    mca("oob_tcp_keepalive_intvl", "2");
+    mca("oob_tcp_keepalive_probes", "3");
+  } else {
+    mca("btl", "self,vader");
+  }
+  mca("btl_base_verbose", "100");  // says which transport each pair of ranks really uses
+  words.insert(words.end(), program.begin(), program.end());
+  return words;
+}
+
+std::vector<std::string> trainer_command(const std::string& program, const Workload& w,
+                                         std::int64_t threads) {
+  const auto flag = [](const char* name, auto value) { return fmt::format("--{}={}", name, value); };
+  return {program,
+          flag("batch_size", w.batch_size),
+          flag("image_size", w.image_size),
+          flag("precision", to_string(w.precision)),
+          flag("num_warmup_batches", w.warmup_steps),
+          flag("num_batches", w.steps),
+          flag("display_every", w.display_every),
+          flag("accumulate_steps", w.accumulate_steps),
+          flag("seed", w.seed),
+          flag("num_threads", threads)};
+}
+
+TenantJob::TenantJob(asio::io_context& io, const TenantPlacement& placement, std::vector<JobNode> nodes,
+                     RankNetwork network)
+    : io_(io),
+      placement_(placement),
+      nodes_(std::move(nodes)),
+      network_(network),
+      ranks_(static_cast<std::size_t>(placement.ranks())),
+      changed_(io, asio::steady_timer::time_point::max()) {}
+
+void TenantJob::spawn(asio::awaitable<void> task) {
+  asio::co_spawn(io_, std::move(task), [self = shared_from_this()](std::exception_ptr error) {
+    if (!error) return;
+    try {
+      std::rethrow_exception(error);
+    } catch (const std::exception& e) {
+      self->fail(e.what());
+    }
+  });
+}
+
+void TenantJob::fail(const std::string& reason) {
+  if (!failure_) failure_ = reason;
+  changed_.cancel();
+}
+
+std::string TenantJob::last_words() const {
+  return join(std::vector<std::string>(last_lines_.begin(), last_lines_.end()), "\n");
+}
+
+// --- starting
+// -----------------------------------------------------------------------------------------------------------
+
+asio::awaitable<void> TenantJob::check_paths() {
+  for (std::size_t n = 1; n < nodes_.size(); ++n) {
+    const std::pair<std::size_t, std::size_t> ways[] = {{0, n}, {n, 0}};
+    for (const auto& [from, to] : ways) {
+      const std::string address = split(placement_.nodes[to].address, '/')[0];
+      const auto why = co_await nodes_[from].agent->unreachable(address, kPathDeadline);
+      if (why)
+        throw Error("check the tenant's network", ErrorCode::trial_failed,
+                    fmt::format("{} does not reach {} at {}: {} (is the link down?)", nodes_[from].hostname,
+                                nodes_[to].hostname, address, *why));
+    }
+  }
+}
+
+asio::awaitable<void> TenantJob::launch(const std::string& trainer_program, std::chrono::seconds timeout) {
+  if (network_ == RankNetwork::tcp) co_await check_paths();
+  ProcessSpec spec;
+  spec.argv = trainer_command(trainer_program, placement_.workload, placement_.threads_per_rank);
+  spec.environment = placement_.workload.environment;
+  spec.environment["OMP_NUM_THREADS"] = std::to_string(placement_.threads_per_rank);
+  if (network_ != RankNetwork::single_process) {
+    std::vector<std::string> hostnames;
+    for (const auto& node : nodes_)
+      hostnames.push_back(network_ == RankNetwork::tcp ? node.hostname : "localhost");
+    const auto per_node = placement_.ranks() / static_cast<std::int64_t>(nodes_.size());
+    spec.argv = mpirun_command(hostnames, per_node, network_, timeout.count(), spec.argv);
+    spec.environment["OMPI_ALLOW_RUN_AS_ROOT"] = "1";
+    spec.environment["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1";
+    for (std::size_t n = 0; n < nodes_.size(); ++n) serve_remote_shell(n);
+  }
+  ProcessEvents events;
+  events.on_output = [self = shared_from_this()](OutputStream stream, std::string_view bytes, std::int64_t) {
+    self->take_output(stream, bytes);
+  };
+  events.on_exit = [self = shared_from_this()](int status) {
+    self->exit_status_ = status;
+    self->changed_.cancel();
+  };
+  process_ = co_await nodes_[0].agent->start(spec, std::move(events));
+}
+
+asio::awaitable<void> TenantJob::go() {
+  co_await nodes_[0].agent->write_stdin(process_, "go\n", false);
+}
+
+// --- mpirun's remote shell: its daemons are started by the agents
+// ---------------------------------------------------------
+
+void TenantJob::serve_remote_shell(std::size_t node) {
+  auto& agent = *nodes_[node].agent;
+  const std::weak_ptr<TenantJob> weak = weak_from_this();
+  agent.on_rsh = [weak, node](std::int64_t shell, std::string host, std::string command) {
+    if (const auto self = weak.lock())
+      self->spawn(self->run_remote_shell(node, shell, std::move(host), std::move(command)));
+  };
+  agent.on_rsh_closed = [weak, node](std::int64_t shell) {
+    const auto self = weak.lock();
+    const auto found = self ? self->shells_.find({node, shell}) : decltype(shells_)::iterator{};
+    if (!self || found == self->shells_.end()) return;
+    self->spawn(self->nodes_[found->second.first].agent->signal(found->second.second, SIGKILL));
+  };
+}
+
+asio::awaitable<void> TenantJob::run_remote_shell(std::size_t from, std::int64_t shell, std::string host,
+                                                  std::string command) {
+  const auto target =
+      std::find_if(nodes_.begin(), nodes_.end(), [&](const JobNode& node) { return node.hostname == host; });
+  if (target == nodes_.end()) {
+    // At once: without an answer mpirun would wait for ever.
+    co_await nodes_[from].agent->rsh_exit(
+        shell, 255, fmt::format("virtrain-rsh: no node of this tenant is named {}\n", printable(host)));
+    co_return;
+  }
+  const auto asking = nodes_[from].agent;
+  ProcessEvents events;
+  events.on_output = [self = shared_from_this(), asking, shell](OutputStream stream, std::string_view bytes,
+                                                                std::int64_t) {
+    self->spawn(asking->rsh_output(shell, stream, std::string(bytes)));
+  };
+  events.on_exit = [self = shared_from_this(), asking, from, shell](int status) {
+    self->shells_.erase({from, shell});
+    if (!asking->is_lost()) self->spawn(asking->rsh_exit(shell, status, ""));
+  };
+  ProcessSpec spec;
+  spec.argv = {"/bin/sh", "-c", command};
+  spec.environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
+  spec.environment.insert(placement_.workload.environment.begin(), placement_.workload.environment.end());
+  spec.environment["OMP_NUM_THREADS"] = std::to_string(placement_.threads_per_rank);
+  const std::int64_t process = co_await target->agent->start(spec, std::move(events));
+  shells_[{from, shell}] = {static_cast<std::size_t>(target - nodes_.begin()), process};
+}
+
+// --- output
+// -----------------------------------------------------------------------------------------------------------------
+
+void TenantJob::take_output(OutputStream stream, std::string_view bytes) {
+  auto& splitter = stream == OutputStream::standard_output ? out_ : err_;
+  try {
+    splitter.feed(bytes, [&](RankLine line) { take_line(stream, std::move(line)); });
+  } catch (const Error& error) {
+    fail(error.what());
+  }
+}
+
+void TenantJob::take_line(OutputStream stream, RankLine line) {
+  if (stream == OutputStream::standard_output) {
+    if (const auto record = decode_record(line)) return take_record(*record);
+  }
+  note_transport(line);
+  other_bytes_ += line.text.size() + 1;
+  if (other_bytes_ > kMaxOtherOutputBytes)
+    throw Error(
+        "read the trainer's output", ErrorCode::protocol,
+        fmt::format("it floods: more than {} that are no records", format_size(kMaxOtherOutputBytes)));
+  if (line.text.find("mca: ") != std::string::npos || trim(line.text).empty()) return;  // Open MPI's chatter
+  last_lines_.push_back(printable(line.text.substr(0, 400)));
+  if (last_lines_.size() > kLastLines) last_lines_.pop_front();
+}
+
+void TenantJob::note_transport(const RankLine& line) {
+  const auto used = parse_bml_line(line.text);
+  if (!used || !line.rank || *line.rank >= placement_.ranks()) return;
+  const auto per_node = placement_.ranks() / static_cast<std::int64_t>(nodes_.size());
+  const std::string& from = nodes_[static_cast<std::size_t>(*line.rank / per_node)].hostname;
+  // vader is Open MPI's shared memory; mpirun shortens host names no further than ours are.
+  const std::string name = used->first == "vader" ? "shm" : used->first;
+  if (name != "self") transports_[{from, used->second}] = name;
+}
+
+void TenantJob::take_record(const RankRecord& record) {
+  if (record.rank < 0 || record.rank >= placement_.ranks())
+    throw Error("read the trainer's output", ErrorCode::protocol,
+                fmt::format("rank {} of {}", record.rank, placement_.ranks()));
+  auto& state = ranks_[static_cast<std::size_t>(record.rank)];
+  const auto per_node = placement_.ranks() / static_cast<std::int64_t>(nodes_.size());
+  state.node = static_cast<std::size_t>(record.rank / per_node);
+  const auto& agent = *nodes_[state.node].agent;
+  using Kind = RankRecord::Kind;
+  switch (record.kind) {
+    case Kind::hello:
+      state.hello = record.fields;
+      break;
+    case Kind::ready:
+      state.ready = record.fields;
+      break;
+    case Kind::warmup:
+    case Kind::sample: {
+      RankState::Window window{agent.to_our_clock(record.fields["t_ns"].get<std::int64_t>()),
+                               record.fields.value("step", std::int64_t{0}),
+                               record.fields.value("images", std::int64_t{0}),
+                               record.fields.value("seconds", 0.0), std::nullopt};
+      if (record.fields.contains("loss") && record.fields["loss"].is_number())
+        window.loss = record.fields["loss"].get<double>();
+      if (!state.first_start_ns)
+        state.first_start_ns = window.t_ns - static_cast<std::int64_t>(window.seconds * 1e9);
+      if (record.kind == Kind::sample) state.samples.push_back(window);
+      break;
+    }
+    case Kind::result:
+      if (record.fields["scope"] == "rank") state.result = record.fields;
+      break;
+    case Kind::error:
+      fail(fmt::format("rank {}: {}", record.rank, printable(record.fields["message"].get<std::string>())));
+      break;
+    case Kind::other:
+      break;
+  }
+  if (on_record) on_record(record.rank, record);
+  changed_.cancel();
+}
+
+// --- waiting
+// ----------------------------------------------------------------------------------------------------------------
+
+std::string TenantJob::missing(const std::function<bool(const RankState&)>& has) const {
+  std::vector<std::string> names;
+  for (std::size_t r = 0; r < ranks_.size() && names.size() < 8; ++r)
+    if (!has(ranks_[r])) names.push_back(std::to_string(r));
+  return join(names, ", ");
+}
+
+asio::awaitable<void> TenantJob::wait_until(const char* what, std::function<bool()> reached,
+                                            milliseconds deadline) {
+  const auto ends = asio::steady_timer::clock_type::now() + deadline;
+  while (true) {
+    if (failure_)
+      throw Error(what, ErrorCode::trial_failed,
+                  *failure_ + (last_lines_.empty() ? "" : "\n" + last_words()));
+    if (reached()) co_return;
+    if (exit_status_)
+      throw Error(what, ErrorCode::trial_failed,
+                  fmt::format("the trainer of {} ended with exit status {} before that{}", placement_.name,
+                              *exit_status_, last_lines_.empty() ? "" : "; it said:\n" + last_words()));
+    boost::system::error_code woken;
+    changed_.expires_at(ends);
+    co_await changed_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
+    if (!woken)
+      throw Error(what, ErrorCode::timeout,
+                  fmt::format("not within {} s{}", deadline.count() / 1000,
+                              last_lines_.empty() ? "" : "; last words:\n" + last_words()));
+  }
+}
+
+asio::awaitable<void> TenantJob::wait_for_hello(milliseconds deadline) {
+  const auto said = [](const RankState& rank) { return rank.hello.has_value(); };
+  co_await wait_until(
+      "wait for every rank's hello", [this, said] { return missing(said).empty(); }, deadline);
+}
+
+asio::awaitable<void> TenantJob::wait_for_ready(milliseconds deadline) {
+  const auto said = [](const RankState& rank) { return rank.ready.has_value(); };
+  co_await wait_until(
+      "wait at the start barrier", [this, said] { return missing(said).empty(); }, deadline);
+}
+
+asio::awaitable<void> TenantJob::wait_for_results(milliseconds deadline) {
+  const auto said = [](const RankState& rank) { return rank.result.has_value(); };
+  co_await wait_until(
+      "wait for every rank's result", [this, said] { return missing(said).empty(); }, deadline);
+  co_await wait_until(
+      "wait for the trainer to end", [this] { return exit_status_.has_value(); }, kExitGrace);
+  if (*exit_status_ != 0)
+    throw Error("wait for the trainer to end", ErrorCode::trial_failed,
+                fmt::format("exit status {}; it said:\n{}", *exit_status_, last_words()));
+}
+
+asio::awaitable<std::int64_t> TenantJob::sweep() {
+  std::int64_t killed = 0;
+  for (const auto& node : nodes_)
+    if (!node.agent->is_lost()) killed += co_await node.agent->sweep();
+  co_return killed;
+}
+
+}  // namespace virtrain::harness

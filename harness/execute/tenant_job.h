@@ -1,0 +1,119 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "harness/coordinator/agent_client.h"
+#include "harness/execute/rank_output.h"
+#include "harness/plan/plan.h"
+
+namespace virtrain::harness {
+
+/// A node as a job sees it: its place in the plan and the agent that speaks for it.
+struct JobNode {
+  std::string hostname;
+  std::shared_ptr<AgentClient> agent;
+};
+
+/// One rank as its own records describe it. Times are on the coordinator's clock.
+struct RankState {
+  std::optional<nlohmann::json> hello, ready, result;
+  struct Window {
+    std::int64_t t_ns = 0;  ///< end
+    std::int64_t step = 0;
+    std::int64_t images = 0;
+    double seconds = 0;
+    std::optional<double> loss;
+  };
+  std::vector<Window> samples;
+  std::optional<std::int64_t> first_start_ns;  ///< when its first step (warm-up or counted) began
+  std::size_t node = 0;                        ///< index in the job's nodes
+};
+
+/// How ranks talk to each other, which decides mpirun's arguments.
+enum class RankNetwork { single_process, shared_memory, tcp };
+
+/// mpirun's command line for ranks over these nodes (guest-and-mpi.md, section 5). Pure.
+std::vector<std::string> mpirun_command(const std::vector<std::string>& hostnames,
+                                        std::int64_t ranks_per_node, RankNetwork network,
+                                        std::int64_t timeout_seconds,
+                                        const std::vector<std::string>& program);
+
+/// The trainer's command line. Pure.
+std::vector<std::string> trainer_command(const std::string& program, const Workload& workload,
+                                         std::int64_t threads);
+
+/// One tenant's trainer: all its ranks over all its nodes, from start to result. Any failure (a node lost, a
+/// process that ends early, a broken record, a flood) is kept, ends the job everywhere, and is thrown by
+/// every wait.
+class TenantJob : public std::enable_shared_from_this<TenantJob> {
+ public:
+  TenantJob(asio::io_context& io, const TenantPlacement& placement, std::vector<JobNode> nodes,
+            RankNetwork network);
+
+  /// Checks the paths between the nodes, then starts the trainer, directly or by mpirun in the first node.
+  asio::awaitable<void> launch(const std::string& trainer_program, std::chrono::seconds timeout);
+  asio::awaitable<void> wait_for_hello(std::chrono::milliseconds deadline);
+  asio::awaitable<void> wait_for_ready(std::chrono::milliseconds deadline);
+  /// Releases the barrier; training begins.
+  asio::awaitable<void> go();
+  /// Until every rank has sent its result and the processes have ended well.
+  asio::awaitable<void> wait_for_results(std::chrono::milliseconds deadline);
+  /// Kills what is left on all nodes that still answer; returns how many processes that were.
+  asio::awaitable<std::int64_t> sweep();
+
+  void fail(const std::string& reason);
+  const std::optional<std::string>& failure() const { return failure_; }
+
+  const std::vector<RankState>& ranks() const { return ranks_; }
+  const TenantPlacement& placement() const { return placement_; }
+  /// Transport Open MPI reported for each pair (from node, to node), for example "tcp".
+  const std::map<std::pair<std::string, std::string>, std::string>& transports() const { return transports_; }
+  /// Last lines that were no records, for error messages.
+  std::string last_words() const;
+
+  /// Told at each record, after the state above holds it.
+  std::function<void(std::int64_t rank, const RankRecord& record)> on_record;
+
+ private:
+  asio::awaitable<void> check_paths();
+  asio::awaitable<void> wait_until(const char* what, std::function<bool()> reached,
+                                   std::chrono::milliseconds deadline);
+  void take_output(OutputStream stream, std::string_view bytes);
+  void take_line(OutputStream stream, RankLine line);
+  void take_record(const RankRecord& record);
+  void note_transport(const RankLine& line);
+  std::string missing(const std::function<bool(const RankState&)>& has) const;
+
+  void serve_remote_shell(std::size_t node);
+  asio::awaitable<void> run_remote_shell(std::size_t from, std::int64_t shell, std::string host,
+                                         std::string command);
+  void spawn(asio::awaitable<void> task);
+
+  asio::io_context& io_;
+  const TenantPlacement& placement_;
+  std::vector<JobNode> nodes_;
+  RankNetwork network_;
+  std::vector<RankState> ranks_;
+  RankOutputSplitter out_, err_;
+  std::deque<std::string> last_lines_;
+  std::size_t other_bytes_ = 0;
+  std::map<std::pair<std::string, std::string>, std::string> transports_;
+  std::int64_t process_ = 0;
+  std::optional<int> exit_status_;
+  std::optional<std::string> failure_;
+  asio::steady_timer changed_;
+  /// Remote shells by (node, shell id): where the daemon runs and its process id there.
+  std::map<std::pair<std::size_t, std::int64_t>, std::pair<std::size_t, std::int64_t>> shells_;
+};
+
+}  // namespace virtrain::harness

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/execute/node_set.h"
+#include "harness/execute/run_context.h"
+#include "harness/execute/tenant_job.h"
+
+namespace virtrain::harness {
+
+/// The stages of a trial in their order; names as the database has them.
+inline constexpr const char* kStages[] = {"image",   "define", "boot",    "agent",    "place",
+                                          "barrier", "run",    "collect", "tear_down"};
+
+/// How one trial ended.
+enum class TrialEnd { finished, failed, interrupted };
+
+/// One execution of one case in one arm, from its row in the database to its result there. The nodes may
+/// outlive it (reuse: case).
+class TrialRun {
+ public:
+  TrialRun(RunContext& context, const PlannedTrial& planned, std::int64_t trial_row);
+
+  /// Stages define to collect on these nodes (define to agent only if they are not up yet). Stores everything
+  /// that is measured as it comes. Throws Error; the stage it reached is stage().
+  asio::awaitable<void> run(NodeSet& nodes, bool nodes_are_up);
+  /// Writes buffered samples and telemetry; also after a failure, for what was measured counts.
+  void flush();
+
+  const std::string& stage() const { return stage_; }
+  /// What went wrong in the nodes while the trial ran: the console's end of the first lost one.
+  std::string console_tail() const { return console_tail_; }
+  double images_per_second() const { return images_per_second_; }
+
+ private:
+  struct NodeRow {
+    std::int64_t id = 0;
+    results::Node record;
+    std::vector<results::Telemetry> telemetry;
+    NodeCounters before, after;
+  };
+  struct RankRow {
+    std::int64_t id = 0;
+    results::Rank record;
+    std::size_t stored_samples = 0;
+  };
+  struct TenantRow {
+    std::int64_t id = 0;
+    results::Tenant record;
+    std::vector<RankRow> ranks;
+  };
+
+  void enter(const std::string& stage);
+  void save_tenants();
+  void save_nodes(NodeSet& nodes);
+  void watch_agents(NodeSet& nodes);
+  void make_jobs(NodeSet& nodes);
+  asio::awaitable<void> place(NodeSet& nodes);
+  asio::awaitable<void> barrier(NodeSet& nodes);
+  asio::awaitable<void> measure(NodeSet& nodes);
+  asio::awaitable<void> collect(NodeSet& nodes);
+  asio::awaitable<void> read_counters(NodeSet& nodes, NodeCounters NodeRow::*into);
+  /// Stores samples and looks at the nodes from the host once a second; ends only by cancellation.
+  asio::awaitable<void> poll(NodeSet& nodes);
+  void add_host_telemetry(NodeRow& row, const NodeCounters& counters);
+  void on_record(std::size_t tenant, std::int64_t rank, const RankRecord& record);
+  void store_results(NodeSet& nodes);
+  std::int64_t network_bytes_required(const TenantPlacement& tenant) const;
+  std::int64_t network_bytes_measured(NodeSet& nodes, std::size_t tenant) const;
+  std::optional<std::int64_t> start_spread_ns() const;
+  std::chrono::milliseconds time_left() const;
+
+  RunContext& context_;
+  const PlannedTrial& planned_;
+  const Placement& placement_;
+  std::int64_t trial_row_;
+  std::string stage_ = "define";
+  std::string console_tail_;
+  std::vector<NodeRow> node_rows_;
+  std::vector<TenantRow> tenant_rows_;
+  std::vector<std::shared_ptr<TenantJob>> jobs_;
+  std::int64_t deadline_ns_ = 0;
+  double images_per_second_ = 0;
+};
+
+}  // namespace virtrain::harness

@@ -1,0 +1,79 @@
+#include "harness/execute/validity.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <set>
+
+namespace virtrain::harness {
+namespace {
+
+constexpr std::int64_t kGradientBytes = 25'557'032LL * 4;
+
+void check_rank(const TenantEvidence& tenant, std::size_t index, std::vector<std::string>& reasons) {
+  const auto& rank = tenant.ranks[index];
+  const auto label = fmt::format("{} rank {}", tenant.name, index);
+  if (!rank.hello || !rank.ready || !rank.result) {
+    reasons.push_back(label + " did not report");
+    return;
+  }
+  const auto& hello = *rank.hello;
+  const auto per_node =
+      tenant.shared_host ? static_cast<std::int64_t>(tenant.ranks.size()) : tenant.ranks_per_node;
+  const auto expect = [&](const char* field, std::int64_t wanted) {
+    const auto seen = hello.value(field, std::int64_t{-1});
+    if (seen != wanted)
+      reasons.push_back(fmt::format("{} says {} {} where {} was planned", label, field, seen, wanted));
+  };
+  expect("rank", static_cast<std::int64_t>(index));
+  expect("size", static_cast<std::int64_t>(tenant.ranks.size()));
+  expect("local_rank", static_cast<std::int64_t>(index) % per_node);
+  if (!tenant.shared_host) {
+    const auto& node = tenant.nodes[index / static_cast<std::size_t>(tenant.ranks_per_node)];
+    const auto host = hello.value("hostname", std::string());
+    if (host != node.hostname)
+      reasons.push_back(fmt::format("{} ran on {} where {} was planned", label, host, node.hostname));
+  }
+  const auto before = rank.ready->value("parameters_hash", std::string());
+  if (before == rank.result->value("parameters_hash", std::string()))
+    reasons.push_back(label + " did not change its parameters");
+  for (const auto& window : rank.samples)
+    if (window.loss && !std::isfinite(*window.loss)) reasons.push_back(label + " lost its loss (not finite)");
+}
+
+}  // namespace
+
+std::int64_t all_reduce_bytes_per_node(std::int64_t nodes, std::int64_t steps) {
+  return nodes < 2 ? 0 : steps * (2 * (nodes - 1) * kGradientBytes / nodes);
+}
+
+std::vector<std::string> invalid_reasons(const std::vector<TenantEvidence>& tenants,
+                                         const std::string& host_boot_id) {
+  std::vector<std::string> reasons;
+  std::set<std::string> guest_boots;
+  for (const auto& tenant : tenants) {
+    for (std::size_t r = 0; r < tenant.ranks.size(); ++r) check_rank(tenant, r, reasons);
+    std::set<std::string> before, after;
+    for (const auto& rank : tenant.ranks) {
+      if (rank.ready) before.insert(rank.ready->value("parameters_hash", std::string()));
+      if (rank.result) after.insert(rank.result->value("parameters_hash", std::string()));
+    }
+    if (before.size() > 1 || after.size() > 1)
+      reasons.push_back(tenant.name + ": its ranks hold different parameters");
+    if (tenant.network_bytes_measured < tenant.network_bytes_required)
+      reasons.push_back(fmt::format("{}: its network carried {} bytes a node, the all-reduces need {}",
+                                    tenant.name, tenant.network_bytes_measured,
+                                    tenant.network_bytes_required));
+    for (const auto& node : tenant.nodes) {
+      if (!node.is_vm) continue;
+      if (node.boot_id.empty() || node.boot_id == host_boot_id)
+        reasons.push_back(fmt::format("{} {} has no boot id of its own", tenant.name, node.hostname));
+      else if (!guest_boots.insert(node.boot_id).second)
+        reasons.push_back(
+            fmt::format("{} {} shares its boot id with another VM", tenant.name, node.hostname));
+    }
+  }
+  return reasons;
+}
+
+}  // namespace virtrain::harness
