@@ -119,7 +119,9 @@ ParsedFlags parse_flags(int argc, const char* const* argv, const Backend& backen
   app.add_option("--num_classes", flags.num_classes, "Outputs of the last layer")
       ->check(CLI::Range(2, 100'000))
       ->capture_default_str();
-  app.add_option("--seed", flags.seed, "Of parameters and data")->capture_default_str();
+  app.add_option("--seed", flags.seed, "Of parameters and data")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app.add_option("--accumulate_steps", flags.accumulate_steps, "Micro-batches per step")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();

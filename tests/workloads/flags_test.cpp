@@ -1,0 +1,88 @@
+#include "workloads/resnet50/flags.h"
+
+#include "common/error.h"
+
+#include <catch2/catch.hpp>
+
+using namespace virtrain;
+using namespace virtrain::resnet50;
+
+namespace {
+
+const Backend backend{"virtrain-resnet50-cpu", "CPU", {Precision::fp32, Precision::bf16}};
+const Backend without_bf16{"virtrain-resnet50-cpu", "CPU", {Precision::fp32}};
+
+ParsedFlags parse(std::vector<const char*> arguments, const Backend& on = backend) {
+  arguments.insert(arguments.begin(), "virtrain-resnet50-cpu");
+  return parse_flags(static_cast<int>(arguments.size()), arguments.data(), on);
+}
+
+/// The refusal's message; "" if nothing was refused or not as a usage error.
+std::string refusal(const std::vector<const char*>& arguments, const Backend& on = backend) {
+  try {
+    parse(arguments, on);
+  } catch (const Error& error) {
+    return error.code() == ErrorCode::usage ? error.message() : "";
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("flags follow tf_cnn_benchmarks, with '=' or a blank") {
+  const Flags flags =
+      parse({"--batch_size=16", "--num_batches", "7", "--num_warmup_batches=3", "--display_every=2",
+             "--precision", "bf16", "--image_size=64", "--seed=9", "--accumulate_steps=4",
+             "--residual_gamma=0.1", "--learning_rate=0.2", "--num_threads=3", "--bucket_mib=8",
+             "--format=tf_cnn_benchmarks", "--num_classes=12"})
+          .flags;
+  CHECK(flags.batch_size == 16);
+  CHECK(flags.num_batches == 7);
+  CHECK(flags.num_warmup_batches == 3);
+  CHECK(flags.display_every == 2);
+  CHECK(flags.precision == Precision::bf16);
+  CHECK(flags.image_size == 64);
+  CHECK(flags.seed == 9);
+  CHECK(flags.accumulate_steps == 4);
+  CHECK(flags.residual_gamma == 0.1);
+  CHECK(flags.learning_rate == 0.2);
+  CHECK(flags.num_threads == 3);
+  CHECK(flags.bucket_mib == 8);
+  CHECK(flags.format == OutputFormat::tf_cnn_benchmarks);
+  CHECK(flags.num_classes == 12);
+  CHECK(to_json(flags)["precision"] == "bf16");
+}
+
+TEST_CASE("what is not allowed is refused with what is") {
+  CHECK_THAT(refusal({"--batch_size=0"}), Catch::Contains("--batch_size") && Catch::Contains("1 to 4096"));
+  CHECK_THAT(refusal({"--batch_size=1.5"}), Catch::Contains("--batch_size"));
+  CHECK_THAT(refusal({"--batch_size=many"}), Catch::Contains("--batch_size"));
+  CHECK_THAT(refusal({"--image_size=31"}), Catch::Contains("32 to 1024"));
+  CHECK_THAT(refusal({"--precision=fp8"}), Catch::Contains("fp32") && Catch::Contains("bf16"));
+  CHECK_THAT(refusal({"--format=xml"}), Catch::Contains("tf_cnn_benchmarks"));
+  CHECK_THAT(refusal({"--no_such_flag"}), Catch::Contains("--no_such_flag"));
+  CHECK_THAT(refusal({"--num_batches=3", "--num_batches=4"}), Catch::Contains("--num_batches"));
+  CHECK_THAT(refusal({"stray"}), Catch::Contains("stray"));
+  CHECK_THAT(refusal({"--seed=-1"}), Catch::Contains("--seed"));
+}
+
+TEST_CASE("precisions that this machine lacks are refused with those it has") {
+  CHECK_THAT(refusal({"--use_fp16"}), Catch::Contains("--use_fp16") && Catch::Contains("fp32|bf16"));
+  CHECK_THAT(refusal({"--precision=fp16"}), Catch::Contains("fp32|bf16"));
+  CHECK_THAT(refusal({"--precision=bf16"}, without_bf16), Catch::Contains("--precision fp32"));
+  CHECK_THAT(refusal({"--use_fp16", "--precision=fp32"}), Catch::Contains("contradicts"));
+}
+
+TEST_CASE("contradictions are refused") {
+  CHECK_THAT(refusal({"--dump=x", "--num_batches=2", "--num_warmup_batches=0"}),
+             Catch::Contains("--num_batches=1"));
+  CHECK_THAT(refusal({"--dump=x", "--num_batches=1"}), Catch::Contains("--num_warmup_batches=0"));
+  CHECK_THAT(refusal({"--batch_size=1", "--image_size=32"}), Catch::Contains("--batch_size 2"));
+  CHECK(refusal({"--batch_size=1", "--image_size=33"}).empty());
+}
+
+TEST_CASE("help has an example") {
+  const ParsedFlags parsed = parse({"--help"});
+  REQUIRE(parsed.help);
+  CHECK_THAT(*parsed.help, Catch::Contains("Examples:") && Catch::Contains("--bucket_mib"));
+}

@@ -1,0 +1,131 @@
+#include "common/text.h"
+#include "workloads/resnet50/cpu/device.h"
+#include "workloads/resnet50/cpu/network.h"
+#include "workloads/resnet50/cpu/parameter_store.h"
+#include "workloads/resnet50/initialize.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iostream>
+
+/// One whole step against PyTorch's fp64 gradients, offline. tests/data/resnet50_reference.json (made by
+/// scripts/reference/resnet50_reference.py) has 32 random projections of each gradient and PyTorch's own
+/// error: the mean square of the differences of projections estimates the squared norm of the difference to
+/// within a quarter or so, hence the slack.
+using namespace virtrain;
+using namespace virtrain::resnet50;
+using namespace virtrain::resnet50::cpu;
+
+namespace {
+
+constexpr std::size_t projections = 32;
+constexpr double slack = 1.5;
+
+std::uint64_t mix(std::uint64_t counter) {
+  std::uint64_t z = (counter + 1) * 0x9e3779b97f4a7c15ULL;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+  return z ^ (z >> 31);
+}
+
+std::array<double, projections> project(const std::vector<float>& values) {
+  std::array<double, projections> sums{};
+#pragma omp parallel
+  {
+    std::array<double, projections> mine{};
+#pragma omp for schedule(static)
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const std::uint64_t word = mix(i);
+      const std::array<double, 2> signed_value{-values[i], values[i]};
+      for (std::size_t k = 0; k < projections; ++k) mine[k] += signed_value[(word >> k) & 1];
+    }
+#pragma omp critical
+    for (std::size_t k = 0; k < projections; ++k) sums[k] += mine[k];
+  }
+  return sums;
+}
+
+double estimated_error(const std::vector<float>& gradient, const nlohmann::json& expected) {
+  const std::array<double, projections> ours = project(gradient);
+  double sum = 0;
+  for (std::size_t k = 0; k < projections; ++k) {
+    const double difference = ours[k] - expected["projections"][k].get<double>();
+    sum += difference * difference;
+  }
+  return std::sqrt(sum / static_cast<double>(projections)) / expected["norm"].get<double>();
+}
+
+struct Rules {
+  double most;
+  double every;
+  double loss;
+};
+
+void check_case(const nlohmann::json& reference, Precision precision, const Rules& rules) {
+  const nlohmann::json& configuration = reference["configuration"];
+  const std::string name = to_string(precision);
+  CAPTURE(name, configuration.dump());
+  const int batch_size = configuration["batch_size"];
+  const Model model = build_model(configuration["image_size"], configuration["num_classes"]);
+  const std::uint64_t seed = configuration["seed"];
+  Device device(precision);
+  Network network(device, model, batch_size);
+  ParameterStore store(device, parameters(model), network.parameter_layouts());
+  network.attach(store);
+  for (std::size_t i = 0; i < store.parameters().size(); ++i) {
+    store.set(i, initial_value(store.parameters()[i], i, seed, configuration["residual_gamma"]));
+  }
+  REQUIRE(store.hash() == std::stoull(reference["parameters_hash"].get<std::string>(), nullptr, 16));
+
+  const Batch batch = synthetic_batch(model, batch_size, 0, seed);
+  const double loss = network.forward(network.prepare_images(batch.images), batch.labels);
+  network.backward([](std::size_t) {});
+  const double expected_loss = reference["loss"];
+  CHECK(std::abs(loss - expected_loss) / expected_loss <=
+        std::max(rules.loss, 3 * reference["pytorch_loss_error"][name].get<double>()));
+
+  std::size_t good = 0;
+  for (std::size_t i = 0; i < store.parameters().size(); ++i) {
+    const std::string& parameter = store.parameters()[i].name;
+    const nlohmann::json& expected = reference["gradients"][parameter];
+    const double own = expected["pytorch_error"][name];
+    const double error = estimated_error(store.plain_gradient(i), expected);
+    if (error <= slack * std::max(rules.most, 3 * own)) ++good;
+    CAPTURE(parameter, error, own);
+    CHECK(error <= slack * std::max(rules.every, 3 * own));
+  }
+  CHECK(static_cast<double>(good) >= 0.9 * static_cast<double>(store.parameters().size()));
+}
+
+nlohmann::json reference_case(double residual_gamma) {
+  const auto all =
+      nlohmann::json::parse(read_file(VIRTRAIN_SOURCE_DIR "/tests/data/resnet50_reference.json").value());
+  for (const nlohmann::json& reference : all["cases"]) {
+    if (reference["configuration"]["residual_gamma"] == residual_gamma) return reference;
+  }
+  FAIL("no such case in the reference");
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("one fp32 step equals PyTorch's within PyTorch's own error, residual_gamma 0.1") {
+  check_case(reference_case(0.1), Precision::fp32, {1e-3, 5e-2, 1e-4});
+}
+
+TEST_CASE("one fp32 step equals PyTorch's within PyTorch's own error, residual_gamma 1") {
+  check_case(reference_case(1), Precision::fp32, {1e-3, 5e-2, 1e-4});
+}
+
+TEST_CASE("one bf16 step equals PyTorch's within PyTorch's own error, residual_gamma 0.1") {
+  const std::vector<Precision> possible = possible_precisions();
+  if (std::find(possible.begin(), possible.end(), Precision::bf16) == possible.end()) {
+    std::cout << "skipped: this processor has no bf16 (oneDNN: " << effective_isa() << ")\n";
+    return;
+  }
+  check_case(reference_case(0.1), Precision::bf16, {2e-2, 1e-1, 1e-2});
+}
