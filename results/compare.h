@@ -73,7 +73,7 @@ nlohmann::json to_json(const std::vector<CaseComparison>& comparisons);
 
 /// One sentence: the verdict with its numbers, or why there is none.
 std::string verdict_sentence(const CaseComparison& comparison);
-/// One sentence: what was virtual about the arms; empty where nothing ran in a VM.
+/// What was virtual about each arm: "bare_metal: no virtual machine; vm: virtual machines on KVM".
 std::string virtualization_sentence(const CaseComparison& comparison);
 
 }  // namespace virtrain::results

@@ -96,19 +96,14 @@ Table comparison_table(const std::vector<CaseComparison>& comparisons) {
   std::vector<std::string> virtual_lines;
   for (const auto& comparison : comparisons) {
     for (const auto& arm : comparison.arms) table.rows.push_back(arm_row(comparison, arm));
-    const auto sentence = virtualization_sentence(comparison);
-    if (!sentence.empty() && (virtual_lines.empty() || virtual_lines.back() != sentence)) {
-      virtual_lines.push_back(sentence);
+    const auto line = "What was virtual: " + virtualization_sentence(comparison) + ".";
+    if (std::find(virtual_lines.begin(), virtual_lines.end(), line) == virtual_lines.end()) {
+      virtual_lines.push_back(line);
     }
     table.notes.push_back(comparison.case_name + ": " + verdict_sentence(comparison) + ".");
     for (const auto& note : comparison.notes) table.notes.push_back("  " + note + ".");
   }
-  std::vector<std::string> shown;
-  for (const auto& line : virtual_lines) {
-    if (std::find(shown.begin(), shown.end(), line) == shown.end()) shown.push_back(line);
-  }
-  for (auto& line : shown) line = "What was virtual: " + line + ".";
-  table.notes.insert(table.notes.begin(), shown.begin(), shown.end());
+  table.notes.insert(table.notes.begin(), virtual_lines.begin(), virtual_lines.end());
   return table;
 }
 

@@ -115,7 +115,7 @@ std::string virtualization_sentence(const CaseComparison& comparison) {
     for (const auto& kind : arm.virtualization) kinds.push_back(words_for(kind));
     if (!kinds.empty()) parts.push_back(arm.arm + ": " + join(kinds, " and "));
   }
-  return join(parts, "; ");
+  return parts.empty() ? "nothing ran" : join(parts, "; ");
 }
 
 }  // namespace virtrain::results
