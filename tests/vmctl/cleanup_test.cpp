@@ -1,0 +1,190 @@
+// Plants leaks on this host and looks whether they are found. Root only.
+
+#include "vmctl/cleanup.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "common/subprocess.h"
+#include "tests/support/skip.h"
+#include "tests/support/stub_client.h"
+#include "vmctl/cgroups.h"
+#include "vmctl/net_devices.h"
+#include "vmctl/process_info.h"
+#include "vmctl/slice.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What libvirt would say, without libvirt.
+class FakeHypervisor final : public Hypervisor {
+ public:
+  HypervisorVersions versions() override { return {}; }
+  void create_network(const NetworkSpec&) override {}
+  void destroy_network(const std::string& name) override {
+    std::erase_if(all_networks, [&](const auto& network) { return network.name == name; });
+  }
+  void create_domain(const DomainSpec&) override {}
+  UniqueFd open_channel(const std::string&) override { return {}; }
+  DomainState domain_state(const std::string&) override { return DomainState::running; }
+  void destroy_domain(const std::string& name) override {
+    std::erase_if(all_domains, [&](const auto& domain) { return domain.name == name; });
+  }
+  DomainStats domain_stats(const std::string&) override { return {}; }
+  void set_link(const std::string&, const std::string&, bool) override {}
+  std::vector<DomainInfo> domains() override { return all_domains; }
+  std::vector<NetworkInfo> networks() override { return all_networks; }
+
+  std::vector<DomainInfo> all_domains;
+  std::vector<NetworkInfo> all_networks;
+};
+
+bool has(const std::vector<Leftover>& list, EffectKind kind, const std::string& name) {
+  return std::any_of(list.begin(), list.end(),
+                     [&](const auto& item) { return item.kind == kind && item.name == name; });
+}
+
+fs::path temporary(const std::string& name) {
+  return fs::temp_directory_path() / ("virtrain-cleanup-" + std::to_string(::getpid()) + "-" + name);
+}
+
+/// An owner that was alive in this boot and is dead now.
+Owner dead_owner(const std::string& experiment) {
+  const pid_t child = ::fork();
+  if (child == 0) ::pause();
+  const auto info = process_info(child);
+  Owner owner{child, info ? info->start_time : 1, boot_id(), experiment, "/results/" + experiment + ".db"};
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  return owner;
+}
+
+TEST_CASE(
+    "domains and networks: ours by mark or name are leftovers, a live owner's are in use, others nobody's "
+    "business") {
+  const auto file = temporary("leases.db");
+  {
+    LeaseJournal journal(file);
+    const auto live = this_process("live", "/results/live.db");
+    const auto dead = dead_owner("dead");
+    journal.acquire(live, {"core:9000"});
+    journal.acquire(dead, {"core:9001"});
+    FakeHypervisor libvirt;
+    libvirt.all_domains = {{"virtrain-dead-1", "u", DomainState::running, LeaseMark{"dead", "n"}},
+                           {"renamed", "u", DomainState::running, LeaseMark{"dead", "n"}},
+                           {"virtrain-lost-1", "u", DomainState::running, std::nullopt},
+                           {"virtrain-live-1", "u", DomainState::running, LeaseMark{"live", "n"}},
+                           {"somebody's", "u", DomainState::running, std::nullopt}};
+    libvirt.all_networks = {{"virtrain-dead-a", "vtx", LeaseMark{"dead", "a"}},
+                            {"default", "virbr0", std::nullopt}};
+
+    const auto view = find_leftovers(&libvirt, &journal);
+    CHECK(has(view.leftovers, EffectKind::domain, "virtrain-dead-1"));
+    CHECK(has(view.leftovers, EffectKind::domain, "renamed"));
+    CHECK(has(view.leftovers, EffectKind::domain, "virtrain-lost-1"));
+    CHECK(has(view.leftovers, EffectKind::network, "virtrain-dead-a"));
+    CHECK(has(view.in_use, EffectKind::domain, "virtrain-live-1"));
+    CHECK_FALSE(has(view.leftovers, EffectKind::domain, "somebody's"));
+    CHECK_FALSE(has(view.leftovers, EffectKind::network, "default"));
+    // domains go before the network they are on
+    const auto position = [&](const std::string& name) {
+      return std::find_if(view.leftovers.begin(), view.leftovers.end(),
+                          [&](const auto& l) { return l.name == name; });
+    };
+    CHECK(position("virtrain-dead-1") < position("virtrain-dead-a"));
+
+    CleanupView domains_only;
+    domains_only.dead_owners = view.dead_owners;
+    for (const auto& leftover : view.leftovers)
+      if (leftover.kind == EffectKind::domain || leftover.kind == EffectKind::network)
+        domains_only.leftovers.push_back(leftover);
+    const auto result = clean(domains_only, &libvirt, &journal);
+    CHECK(result.failed.empty());
+    CHECK(libvirt.all_domains.size() == 2);
+    const std::pair<std::string, std::string> dead_pair{"/results/dead.db", "dead"}, lost_pair{"", "lost"};
+    const auto& pairs = result.interrupted_experiments;
+    CHECK(std::find(pairs.begin(), pairs.end(), dead_pair) != pairs.end());
+    CHECK(std::find(pairs.begin(), pairs.end(), lost_pair) != pairs.end());
+    REQUIRE(journal.owners().size() == 1);
+    CHECK(journal.owners()[0].experiment == "live");
+    CHECK(clean(domains_only, &libvirt, &journal).failed.empty());  // again is fine
+  }
+  fs::remove(file);
+}
+
+TEST_CASE("a killed harness's slice is found and removed without a journal; foreign devices stay") {
+  test::need_root();
+  create_bridge("vtleak", "", "leaked");
+  run_checked({"ip", "link", "add", "vtforeign", "type", "bridge"});
+  run_checked({"ip", "link", "set", "vtforeign", "alias", "somebody's"});
+  int said[2];
+  REQUIRE(::pipe(said) == 0);
+  const pid_t harness = ::fork();
+  if (harness == 0) {
+    SliceSpec spec;
+    spec.name = "vt-leak";
+    spec.experiment = "leaked";
+    spec.hostname = "s";
+    spec.cores = {0};
+    spec.memory_bytes = 128U << 20;
+    spec.network = {"vtleak", "vtleak0", "10.78.8.11/24"};
+    spec.argv = {VIRTRAIN_BINARY_DIR "/virtrain-stub-agent"};
+    const auto made = start_slice(spec);
+    test::StubClient client(made->take_channel());
+    client.line();
+    if (::write(said[1], "x", 1) < 0) ::_exit(1);
+    while (true) ::pause();
+  }
+  char ready = 0;
+  REQUIRE(::read(said[0], &ready, 1) == 1);
+  const auto during = find_leftovers(nullptr, nullptr);
+  CHECK(has(during.in_use, EffectKind::netns, "vt-leak"));
+  ::kill(harness, SIGKILL);
+  ::waitpid(harness, nullptr, 0);
+
+  const auto view = find_leftovers(nullptr, nullptr);
+  CHECK(has(view.leftovers, EffectKind::netns, "vt-leak"));
+  CHECK(has(view.leftovers, EffectKind::veth, "vtleak0"));
+  CHECK(has(view.leftovers, EffectKind::bridge, "vtleak"));
+  CHECK(has(view.foreign, EffectKind::bridge, "vtforeign"));
+  CleanupView ours;  // other harnesses may have leftovers on this host, which are not this test's
+  for (const auto& leftover : view.leftovers)
+    if (leftover.name.find("leak") != std::string::npos || leftover.experiment == "leaked")
+      ours.leftovers.push_back(leftover);
+  const auto result = clean(ours, nullptr, nullptr);
+  for (const auto& [leftover, reason] : result.failed) FAIL_CHECK(leftover.name << ": " << reason);
+  const auto after = find_leftovers(nullptr, nullptr);
+  for (const auto& list : {after.leftovers, after.in_use})
+    for (const auto& leftover : list) CHECK(leftover.name.find("leak") == std::string::npos);
+  const auto links = list_links();
+  CHECK(std::find(links.begin(), links.end(), "vtforeign") != links.end());
+  delete_link("vtforeign");
+}
+
+TEST_CASE("an agent without a harness is a leftover, a process of another name is not") {
+  const auto program = temporary("bin") / "virtrain-agent";
+  fs::create_directories(program.parent_path());
+  fs::copy_file("/bin/sleep", program);
+  // The shell in between ends at once, so that the sleeper is nobody's child.
+  const auto pid = static_cast<pid_t>(
+      std::stol(run_checked({"sh", "-c", program.string() + " 1000 >/dev/null 2>&1 & echo $!"}).out));
+  const auto view = find_leftovers(nullptr, nullptr);
+  CHECK(has(view.leftovers, EffectKind::process, std::to_string(pid)));
+  CHECK_FALSE(has(view.leftovers, EffectKind::process, std::to_string(::getppid())));
+  CleanupView just_it;
+  just_it.leftovers = {{EffectKind::process, std::to_string(pid), "", ""}};
+  CHECK(clean(just_it, nullptr, nullptr).failed.empty());
+  CHECK_FALSE(has(find_leftovers(nullptr, nullptr).leftovers, EffectKind::process, std::to_string(pid)));
+  fs::remove_all(program.parent_path());
+}
+
+}  // namespace
+}  // namespace virtrain::vmctl

@@ -1,0 +1,50 @@
+#include "vmctl/supermin.h"
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "common/error.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct FakeBoot {
+  fs::path root = fs::temp_directory_path() / ("virtrain-boot-" + std::to_string(::getpid()));
+  FakeBoot() { fs::create_directories(root / "boot"); }
+  ~FakeBoot() { fs::remove_all(root); }
+  void add(const std::string& version, bool modules) const {
+    std::ofstream(root / "boot" / ("vmlinuz-" + version)) << "kernel";
+    if (!modules) return;
+    fs::create_directories(root / "lib/modules" / version);
+    std::ofstream(root / "lib/modules" / version / "modules.dep") << "";
+  }
+};
+
+TEST_CASE("the guest boots the newest kernel that has its modules") {
+  const FakeBoot host;
+  host.add("6.1.0-9-amd64", true);
+  host.add("6.1.0-10-amd64", true);
+  host.add("6.12.0-1-amd64", false);
+  const auto kernel = find_guest_kernel(host.root);
+  CHECK(kernel.version == "6.1.0-10-amd64");
+  CHECK(kernel.file == host.root / "boot/vmlinuz-6.1.0-10-amd64");
+  CHECK(kernel.modules == host.root / "lib/modules/6.1.0-10-amd64");
+}
+
+TEST_CASE("without a kernel the error names the package to install") {
+  const FakeBoot host;
+  try {
+    find_guest_kernel(host.root);
+    FAIL("found a kernel where there is none");
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::host_unable);
+    CHECK(error.message().find("apt-get install linux-image-cloud-amd64") != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace virtrain::vmctl
