@@ -27,7 +27,7 @@ struct GuestImage {
   std::filesystem::path root;
   std::string hash;                   ///< of everything that went into it
   std::string kernel_version;         ///< "6.1.0-56-cloud-amd64"
-  std::vector<std::string> packages;  ///< "name version arch" of each package in it
+  std::vector<std::string> packages;  ///< "name_version_arch" of each package in it
   bool from_cache = false;
 };
 

@@ -11,7 +11,6 @@
 #include <optional>
 
 #include "common/error.h"
-#include "common/log.h"
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "common/time.h"
@@ -136,13 +135,11 @@ std::string fix_kvm_device() {
   if (kvm == nullptr || (status.st_gid == kvm->gr_gid && (status.st_mode & kMode) == kMode)) return {};
   if (::chown(kDevice, status.st_uid, kvm->gr_gid) != 0 || ::chmod(kDevice, kMode) != 0)
     throw errno_error("give /dev/kvm to group kvm", errno);
-  const auto words = fmt::format(
+  return fmt::format(
       "gave /dev/kvm to group kvm with mode 0660 (it was {:04o}): libvirt would have probed QEMU anew, 80 s "
       "at each "
       "start",
       status.st_mode & 07777);
-  log::info(words);
-  return words;
 }
 
 }  // namespace virtrain::vmctl

@@ -32,7 +32,7 @@ struct SuperminRequest {
 
 struct SuperminResult {
   std::filesystem::path folder;       ///< holds kernel, initrd and root
-  std::vector<std::string> packages;  ///< "name version arch", sorted
+  std::vector<std::string> packages;  ///< "name_version_arch", sorted
 };
 
 /// Builds kernel, initrd and root from the host's installed packages, as an unprivileged user, with nothing

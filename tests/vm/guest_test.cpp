@@ -6,11 +6,13 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "common/error.h"
 #include "common/subprocess.h"
 #include "common/text.h"
+#include "tests/support/skip.h"
 #include "tests/support/stub_client.h"
 #include "vmctl/guest_image.h"
 #include "vmctl/libvirt_daemon.h"
@@ -49,6 +51,12 @@ DomainSpec guest(const GuestImage& image, int number, const fs::path& logs) {
   return spec;
 }
 
+fs::path log_folder() {
+  const fs::path logs = fs::temp_directory_path() / "virtrain-vmtest";
+  fs::create_directories(logs);
+  return logs;
+}
+
 /// Removes the test's domains and network whatever happens.
 struct Stage {
   explicit Stage(Hypervisor& used) : hypervisor(used) { clear(); }
@@ -56,6 +64,8 @@ struct Stage {
   void clear() {
     for (const auto* name : {"virtrain-vmtest-1", "virtrain-vmtest-2"}) hypervisor.destroy_domain(name);
     hypervisor.destroy_network("virtrain-vmtest");
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(log_folder(), ignored)) fs::remove(entry, ignored);
   }
   Hypervisor& hypervisor;
 };
@@ -65,8 +75,7 @@ TEST_CASE("two guests share one read-only root, talk over their channels and see
   const auto hypervisor = connect_libvirt("qemu:///system");
   const auto image = stub_image();
   const auto root_time = fs::last_write_time(image.root);
-  const fs::path logs = fs::temp_directory_path() / "virtrain-vmtest";
-  fs::create_directories(logs);
+  const auto logs = log_folder();
   const Stage stage(*hypervisor);
 
   hypervisor->create_network({"virtrain-vmtest", "vtvmtest", "10.77.9.1/24", {"vmtest", ""}});
@@ -77,7 +86,7 @@ TEST_CASE("two guests share one read-only root, talk over their channels and see
   CHECK(first.line() == "hello g1");
   CHECK(second.line() == "hello g2");
 
-  SECTION("a guest") {
+  {
     // 1 MB each way, byte for byte
     std::string megabyte;
     for (std::size_t i = 0; i < 1'000'000; ++i) megabyte += static_cast<char>(i * 2654435761U >> 13);
@@ -114,8 +123,6 @@ TEST_CASE("two guests share one read-only root, talk over their channels and see
     REQUIRE(stats.nics.size() == 1);
     CHECK(stats.nics[0].tap == "vttap1");
     CHECK(stats.nics[0].tx_bytes > 0);
-    WARN("vcpu " << stats.vcpus[0].time_ns << " helper " << stats.helper_cpu_ns << " rss "
-                 << stats.rss_bytes);
 
     // destroyed: end of file, soon
     hypervisor->destroy_domain("virtrain-vmtest-1");
@@ -129,6 +136,91 @@ TEST_CASE("two guests share one read-only root, talk over their channels and see
   struct stat status {};
   ::stat(image.root.c_str(), &status);
   CHECK(status.st_uid == 0);
+}
+
+TEST_CASE("a cut link is cut and comes back") {
+  const LibvirtDaemon daemon;
+  const auto hypervisor = connect_libvirt("qemu:///system");
+  const auto image = stub_image();
+  const auto logs = log_folder();
+  const Stage stage(*hypervisor);
+  hypervisor->create_network({"virtrain-vmtest", "vtvmtest", "10.77.9.1/24", {"vmtest", ""}});
+  for (const int n : {1, 2}) hypervisor->create_domain(guest(image, n, logs));
+  StubClient first(hypervisor->open_channel("virtrain-vmtest-1"));
+  StubClient second(hypervisor->open_channel("virtrain-vmtest-2"));
+  first.line();
+  second.line();
+  const std::string knock = "run timeout 2 bash -c 'exec 3<>/dev/tcp/g1/1' 2>/dev/null; echo $?";
+  CHECK(second.ask(knock) == "1\n");  // refused: the packet came through
+  hypervisor->set_link("virtrain-vmtest-1", "vttap1", false);
+  CHECK(second.ask(knock) == "124\n");  // timeout's own status
+  hypervisor->set_link("virtrain-vmtest-1", "vttap1", true);
+  CHECK(second.ask(knock) == "1\n");
+  CHECK_THROWS_AS(hypervisor->set_link("virtrain-vmtest-1", "vtnone", true), Error);
+}
+
+TEST_CASE("a guest that cannot boot says why on its console and ends") {
+  const LibvirtDaemon daemon;
+  const auto hypervisor = connect_libvirt("qemu:///system");
+  const auto image = stub_image();
+  const auto logs = log_folder();
+  const Stage stage(*hypervisor);
+  hypervisor->create_network({"virtrain-vmtest", "vtvmtest", "10.77.9.1/24", {"vmtest", ""}});
+  auto spec = guest(image, 1, logs);
+  const auto empty = logs / "no-file-system";
+  std::ofstream(empty) << std::string(1U << 20, '\0');
+  spec.root_image = empty;
+  hypervisor->create_domain(spec);
+  StubClient client(hypervisor->open_channel(spec.name));
+  CHECK(client.ends(30s));
+  CHECK(read_file(spec.console_log).value_or("").find("virtrain-guest-init: mount /ro") != std::string::npos);
+}
+
+TEST_CASE("domains and networks carry their mark; what does not exist is no error to destroy") {
+  const LibvirtDaemon daemon;
+  const auto hypervisor = connect_libvirt("qemu:///system");
+  const Stage stage(*hypervisor);
+  hypervisor->create_network({"virtrain-vmtest", "vtvmtest", "10.77.9.1/24", {"vmtest", "tenant"}});
+  const auto networks = hypervisor->networks();
+  const auto ours = std::find_if(networks.begin(), networks.end(),
+                                 [](const auto& n) { return n.name == "virtrain-vmtest"; });
+  REQUIRE(ours != networks.end());
+  CHECK(ours->bridge == "vtvmtest");
+  CHECK(ours->mark == LeaseMark{"vmtest", "tenant"});
+  hypervisor->destroy_network("virtrain-vmtest");
+  hypervisor->destroy_network("virtrain-vmtest");
+  hypervisor->destroy_domain("virtrain-vmtest-1");
+  CHECK(hypervisor->domain_state("virtrain-vmtest-1") == DomainState::gone);
+  CHECK_THROWS_AS(hypervisor->open_channel("virtrain-vmtest-1"), Error);
+  CHECK_THROWS_AS(hypervisor->domain_stats("virtrain-vmtest-1"), Error);
+  CHECK(hypervisor->versions().libvirt.find('.') != std::string::npos);
+}
+
+TEST_CASE("the daemon's death ends channels and calls, and a new daemon is found again") {
+  std::string why;
+  if (libvirt_answers("qemu:///system", &why) && !LibvirtDaemon().started_by_us())
+    test::skip("a libvirtd that is not ours runs here; this test kills it");
+  auto daemon = std::make_unique<LibvirtDaemon>();
+  const auto hypervisor = connect_libvirt("qemu:///system");
+  for (const auto& domain : hypervisor->domains())
+    if (domain.mark && domain.mark->experiment != "vmtest") test::skip("another virtrain is at work");
+  const auto image = stub_image();
+  const auto logs = log_folder();
+  const Stage stage(*hypervisor);
+  hypervisor->create_network({"virtrain-vmtest", "vtvmtest", "10.77.9.1/24", {"vmtest", ""}});
+  hypervisor->create_domain(guest(image, 1, logs));
+  StubClient client(hypervisor->open_channel("virtrain-vmtest-1"));
+  client.line();
+  const auto pid = std::stoi(read_file("/run/libvirtd.pid").value_or("0"));
+  REQUIRE(pid > 1);
+  REQUIRE(kill_and_wait(pid));
+  CHECK(client.ends(5s));
+  CHECK_THROWS_AS(hypervisor->domains(), Error);
+  daemon.reset();  // the domain still runs, so this stops nothing
+  const LibvirtDaemon second;
+  CHECK(hypervisor->domain_state("virtrain-vmtest-1") == DomainState::running);
+  hypervisor->destroy_domain("virtrain-vmtest-1");
+  CHECK(hypervisor->domain_state("virtrain-vmtest-1") == DomainState::gone);
 }
 
 }  // namespace

@@ -1,0 +1,157 @@
+// Mirror images from this host's packages: needs supermin and a kernel; the canary also root and dpkg.
+
+#include "vmctl/guest_image.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "common/error.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "common/unique_fd.h"
+#include "tests/support/skip.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A cache of the test's own, where every user may look.
+struct Cache {
+  fs::path folder = "/var/tmp/virtrain-imagetest-" + std::to_string(::getpid());
+  Cache() { fs::create_directories(folder); }
+  ~Cache() { fs::remove_all(folder); }
+};
+
+MirrorSpec spec(const Cache& cache, std::vector<std::string> packages = {}) {
+  return {{{VIRTRAIN_BINARY_DIR "/virtrain-stub-agent", "/usr/bin/virtrain-agent"}},
+          std::move(packages),
+          cache.folder};
+}
+
+/// Whether the text occurs in the raw bytes of a file; holes of a sparse file are passed over.
+bool contains(const fs::path& file, const std::string& text) {
+  const UniqueFd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  REQUIRE(fd);
+  std::string window;
+  std::vector<char> chunk(1U << 20);
+  for (off_t at = 0; (at = ::lseek(fd.get(), at, SEEK_DATA)) >= 0;) {
+    const off_t end = ::lseek(fd.get(), at, SEEK_HOLE);
+    for (window.clear(); at < end;) {
+      const auto got = ::pread(fd.get(), chunk.data(), std::min<std::size_t>(chunk.size(), end - at), at);
+      REQUIRE(got > 0);
+      window.append(chunk.data(), static_cast<std::size_t>(got));
+      if (window.find(text) != std::string::npos) return true;
+      window.erase(0, window.size() - std::min(window.size(), text.size()));  // it may lie across two chunks
+      at += got;
+    }
+  }
+  return false;
+}
+
+std::string in_image(const GuestImage& image, const std::string& command) {
+  return run_checked({"debugfs", "-R", command, image.root.string()}).out;
+}
+
+/// A package with secrets in every kind of file, all edited after the installation as an administrator would.
+class Canary {
+ public:
+  Canary() {
+    const fs::path stage = "/var/tmp/virtrain-canary-" + std::to_string(::getpid());
+    const std::string script = R"(set -e
+      mkdir -p $D/DEBIAN $D/etc/virtraincanary $D/usr/share/virtraincanary
+      printf 'Package: virtraincanary\nVersion: 1\nArchitecture: all\nMaintainer: test <t@example.org>\nDescription: test\n' > $D/DEBIAN/control
+      printf '/etc/virtraincanary/open\n/etc/virtraincanary/closed\n' > $D/DEBIAN/conffiles
+      for f in etc/virtraincanary/open etc/virtraincanary/closed usr/share/virtraincanary/data; do echo original > $D/$f; done
+      chmod -R go+rX $D; chmod 600 $D/etc/virtraincanary/closed $D/usr/share/virtraincanary/data
+      dpkg-deb --root-owner-group -b $D $D.deb >/dev/null
+      dpkg -i $D.deb >/dev/null
+      for f in etc/virtraincanary/open etc/virtraincanary/closed usr/share/virtraincanary/data; do echo "$S" > /$f; done
+      echo "$S" > /etc/virtraincanary/unowned
+      rm -rf $D $D.deb)";
+    CommandOptions options;
+    options.environment = {"D=" + stage.string(), "S=" + secret};
+    run_checked({"sh", "-c", script}, options);
+  }
+  ~Canary() {
+    run_command({"dpkg", "--purge", "virtraincanary"});
+    std::error_code ignored;
+    fs::remove_all("/etc/virtraincanary", ignored);
+  }
+  const std::string secret = "canary-" + std::to_string(::getpid()) + "-sings";
+};
+
+TEST_CASE("no secret of the host gets into the image, and nothing under /etc that is not ours") {
+  test::need_root();
+  const Canary canary;
+  const Cache cache;
+  const auto image = build_mirror_image(spec(cache, {"virtraincanary"}));
+  CHECK_FALSE(contains(image.root, canary.secret));
+  CHECK_FALSE(contains(image.initrd, canary.secret));
+  // the package is in it, and the search finds what is there
+  CHECK(contains(image.root, "nobody:x:65534:65534:nobody:/nonexistent"));
+  CHECK(std::find(image.packages.begin(), image.packages.end(), "virtraincanary_1_all") !=
+        image.packages.end());
+  CHECK(in_image(image, "cat /etc/hosts") == "127.0.0.1 localhost\n");
+  CHECK(in_image(image, "cat /etc/passwd").find("root:x:0:0:root:/root:/bin/bash\nnobody") == 0);
+}
+
+TEST_CASE("an image is made once, readable by all, and named by its content") {
+  const Cache cache;
+  std::vector<std::string> said;
+  const auto made = build_mirror_image(spec(cache), [&](std::string_view what) { said.emplace_back(what); });
+  CHECK_FALSE(made.from_cache);
+  CHECK_FALSE(said.empty());
+  said.clear();
+  const auto again = build_mirror_image(spec(cache), [&](std::string_view what) { said.emplace_back(what); });
+  CHECK(again.from_cache);
+  CHECK(said.empty());
+  CHECK(again.hash == made.hash);
+  for (const auto& file : {made.kernel, made.initrd, made.root}) {
+    struct stat status {};
+    REQUIRE(::stat(file.c_str(), &status) == 0);
+    CHECK((status.st_mode & 0777) == 0644);
+    CHECK(status.st_uid == ::geteuid());
+  }
+  for (const auto* package : {"openmpi-bin_", "libopenmpi3_", "libstdc++6_", "coreutils_"}) {
+    INFO(package);
+    CHECK(std::any_of(made.packages.begin(), made.packages.end(),
+                      [&](const auto& name) { return name.starts_with(package); }));
+  }
+
+  // A copied agent has another inode and time but the same content: found, not built.
+  const auto copy = cache.folder / "agent-copy";
+  fs::copy_file(VIRTRAIN_BINARY_DIR "/virtrain-stub-agent", copy);
+  auto moved = spec(cache);
+  moved.files[0].source = copy;
+  CHECK(build_mirror_image(moved).from_cache);
+  // Another content is another image.
+  std::ofstream(copy, std::ios::app) << "changed";
+  const auto changed = build_mirror_image(moved);
+  CHECK_FALSE(changed.from_cache);
+  CHECK(changed.hash != made.hash);
+  CHECK(in_image(changed, "stat /usr/bin/virtrain-agent").find("Mode:  0755") != std::string::npos);
+  // No work folder is left.
+  for (const auto& entry : fs::directory_iterator(cache.folder / "images"))
+    CHECK_FALSE(entry.path().filename().string().starts_with(".build-"));
+}
+
+TEST_CASE("what is missing is said before anything is built") {
+  const Cache cache;
+  try {
+    build_mirror_image(spec(cache, {"no-such-package-here"}));
+    FAIL("built with a package that is not installed");
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::host_unable);
+    CHECK(error.message().find("apt-get install no-such-package-here") != std::string::npos);
+  }
+  CHECK_THROWS_AS(build_mirror_image({{}, {}, cache.folder}), Error);
+}
+
+}  // namespace
+}  // namespace virtrain::vmctl
