@@ -287,7 +287,9 @@ std::vector<CaseComparison> compare(const ComparisonData& data, const CompareReq
 
 std::vector<CaseComparison> compare(const Store& store, const CompareRequest& request) {
   const auto experiments = store.select(request.selection);
-  auto result = compare(store.comparison_data(experiments), request);
+  std::vector<std::string> fields;
+  for (const auto& rule : field_rules()) fields.emplace_back(rule.field);
+  auto result = compare(store.comparison_data(experiments, fields), request);
   if (result.empty()) {
     throw Error("compare", ErrorCode::not_found,
                 fmt::format("experiment {} has no case {}", fmt::join(experiments, ", "), request.case_name));

@@ -73,7 +73,8 @@ nlohmann::json to_json(const std::vector<CaseComparison>& comparisons);
 
 /// One sentence: the verdict with its numbers, or why there is none.
 std::string verdict_sentence(const CaseComparison& comparison);
-/// What was virtual about each arm: "bare_metal: no virtual machine; vm: virtual machines on KVM".
-std::string virtualization_sentence(const CaseComparison& comparison);
+/// What was virtual about each arm of these cases: "bare_metal: no virtual machine; vm: virtual machines on
+/// KVM".
+std::string virtualization_sentence(const std::vector<CaseComparison>& comparisons);
 
 }  // namespace virtrain::results

@@ -1,40 +1,52 @@
 #include <algorithm>
-#include <boost/math/distributions/normal.hpp>
 #include <boost/math/distributions/students_t.hpp>
 #include <boost/math/quadrature/gauss_kronrod.hpp>
 #include <cmath>
+#include <numbers>
 
 #include "results/statistics.h"
 
 namespace virtrain::results {
 namespace {
 
+using StudentsT = boost::math::students_t_distribution<
+    double, boost::math::policies::policy<boost::math::policies::promote_double<false>>>;
+
 constexpr double wanted_power = 0.80;
 constexpr std::int64_t most_pairs = 10'000;
 
+/// Standard normal distribution.
 double phi(double z) {
-  return boost::math::cdf(boost::math::normal(), z);
+  return 0.5 * std::erfc(-z / std::numbers::sqrt2);
 }
 
 /// Density of u = s / sigma with nu degrees of freedom, by logarithms: Gamma(nu / 2) overflows above nu =
 /// 340.
-double spread_density(double u, double nu) {
-  if (u <= 0) return 0;
-  return std::exp(std::log(2.0) + nu / 2 * std::log(nu / 2) - std::lgamma(nu / 2) + (nu - 1) * std::log(u) -
-                  nu * u * u / 2);
-}
+class SpreadDensity {
+ public:
+  explicit SpreadDensity(double nu)
+      : nu_(nu), log_scale_(std::log(2.0) + nu / 2 * std::log(nu / 2) - std::lgamma(nu / 2)) {}
+  double operator()(double u) const {
+    return u > 0 ? std::exp(log_scale_ + (nu_ - 1) * std::log(u) - nu_ * u * u / 2) : 0;
+  }
+
+ private:
+  double nu_;
+  double log_scale_;
+};
 
 }  // namespace
 
 double power(std::int64_t pairs, double delta, double sigma, double theta, double alpha) {
   const double nu = static_cast<double>(pairs - 1);
-  const double c = boost::math::quantile(boost::math::complement(boost::math::students_t(nu), alpha));
+  const double c = boost::math::quantile(boost::math::complement(StudentsT(nu), alpha));
   const double sm = sigma / std::sqrt(static_cast<double>(pairs));
   const bool equivalence = std::abs(delta) < theta;
+  const SpreadDensity density(nu);
   const auto integrand = [&](double u) {
     const double inside = equivalence ? phi((theta - delta) / sm - c * u) - phi(-(theta + delta) / sm + c * u)
                                       : phi((std::abs(delta) - theta) / sm - c * u);
-    return inside * spread_density(u, nu);
+    return inside * density(u);
   };
   // The density is narrow for many pairs: beyond twelve of its standard deviations there is nothing to add.
   const double reach = 12 / std::sqrt(2 * nu);

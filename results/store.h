@@ -96,8 +96,10 @@ class Store {
   std::vector<Sample> samples(std::int64_t rank) const;
   std::vector<Telemetry> telemetry(std::int64_t node) const;
   std::vector<Event> events(const std::string& experiment) const;
-  /// What compare() needs of these experiments, read in one go.
-  ComparisonData comparison_data(const std::vector<std::string>& experiments) const;
+  /// What compare() needs of these experiments, read in one go; of imported trials' environments these
+  /// fields.
+  ComparisonData comparison_data(const std::vector<std::string>& experiments,
+                                 const std::vector<std::string>& environment_fields) const;
 
   // -- import and export
   /// Runs the function in one transaction; what it wrote is undone if it throws.

@@ -228,7 +228,8 @@ std::vector<Event> Store::events(const std::string& experiment) const {
   });
 }
 
-ComparisonData Store::comparison_data(const std::vector<std::string>& experiments) const {
+ComparisonData Store::comparison_data(const std::vector<std::string>& experiments,
+                                      const std::vector<std::string>& environment_fields) const {
   return connection_->guarded("read trials to compare", [&] {
     ComparisonData data;
     for (std::size_t i = 0; i < experiments.size(); ++i) {
@@ -238,7 +239,7 @@ ComparisonData Store::comparison_data(const std::vector<std::string>& experiment
       auto tenants = connection_->query(std::string(sql::comparison_tenants_sql));
       read_tenant_means(tenants.bind(number), data.tenants);
       auto facts = connection_->query(std::string(sql::comparison_facts_sql));
-      read_facts(facts.bind(number), data.facts);
+      read_facts(facts.bind(number).bind(nlohmann::json(environment_fields)), data.facts);
     }
     return data;
   });

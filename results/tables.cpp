@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <map>
 
 #include "common/error.h"
 #include "common/text.h"
@@ -42,6 +42,24 @@ std::vector<Cell> arm_row(const CaseComparison& comparison, const ArmSummary& ar
           cell(is_candidate ? std::optional(comparison.test->ratio) : std::nullopt, 4),
           cell(is_candidate ? to_string(comparison.verdict) : "")};
 }
+
+/// Sentences in the order they first came, each with the cases it holds for.
+class SentencesOfCases {
+ public:
+  void add(const std::string& sentence, const std::string& case_name) {
+    const auto [found, fresh] = index_.try_emplace(sentence, sentences_.size());
+    if (fresh) sentences_.push_back({sentence, {}});
+    sentences_[found->second].second.push_back(case_name);
+  }
+  void append_to(std::vector<std::string>& lines) const {
+    for (const auto& [sentence, cases] : sentences_)
+      lines.push_back(join(cases, ", ") + ": " + sentence + ".");
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::vector<std::string>>> sentences_;
+  std::map<std::string, std::size_t> index_;
+};
 
 std::string experiment_facts(const Experiment& experiment) {
   std::vector<std::string> parts{"scenario " + experiment.scenario};
@@ -93,17 +111,16 @@ Table comparison_table(const std::vector<CaseComparison>& comparisons) {
     // The last but one column says what is divided by what.
     table.columns[8].head = fmt::format("{}/{}", comparisons.front().candidate, comparisons.front().baseline);
   }
-  std::vector<std::string> virtual_lines;
+  SentencesOfCases verdicts;
+  SentencesOfCases notes;
   for (const auto& comparison : comparisons) {
     for (const auto& arm : comparison.arms) table.rows.push_back(arm_row(comparison, arm));
-    const auto line = "What was virtual: " + virtualization_sentence(comparison) + ".";
-    if (std::find(virtual_lines.begin(), virtual_lines.end(), line) == virtual_lines.end()) {
-      virtual_lines.push_back(line);
-    }
-    table.notes.push_back(comparison.case_name + ": " + verdict_sentence(comparison) + ".");
-    for (const auto& note : comparison.notes) table.notes.push_back("  " + note + ".");
+    verdicts.add(verdict_sentence(comparison), comparison.case_name);
+    for (const auto& note : comparison.notes) notes.add(note, comparison.case_name);
   }
-  table.notes.insert(table.notes.begin(), virtual_lines.begin(), virtual_lines.end());
+  table.notes.push_back("What was virtual: " + virtualization_sentence(comparisons) + ".");
+  verdicts.append_to(table.notes);
+  notes.append_to(table.notes);
   return table;
 }
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "common/text.h"
@@ -108,12 +109,19 @@ std::string verdict_sentence(const CaseComparison& comparison) {
   return fmt::format("no verdict yet: {} is {}{}", v, numbers, outlook(comparison));
 }
 
-std::string virtualization_sentence(const CaseComparison& comparison) {
+std::string virtualization_sentence(const std::vector<CaseComparison>& comparisons) {
+  std::vector<std::pair<std::string, std::set<std::string>>> arms;
+  for (const auto& comparison : comparisons) {
+    for (const auto& arm : comparison.arms) {
+      auto known =
+          std::find_if(arms.begin(), arms.end(), [&](const auto& one) { return one.first == arm.arm; });
+      if (known == arms.end()) known = arms.insert(arms.end(), {arm.arm, {}});
+      for (const auto& kind : arm.virtualization) known->second.insert(words_for(kind));
+    }
+  }
   std::vector<std::string> parts;
-  for (const auto& arm : comparison.arms) {
-    std::vector<std::string> kinds;
-    for (const auto& kind : arm.virtualization) kinds.push_back(words_for(kind));
-    if (!kinds.empty()) parts.push_back(arm.arm + ": " + join(kinds, " and "));
+  for (const auto& [arm, kinds] : arms) {
+    if (!kinds.empty()) parts.push_back(fmt::format("{}: {}", arm, fmt::join(kinds, " and ")));
   }
   return parts.empty() ? "nothing ran" : join(parts, "; ");
 }

@@ -1,4 +1,5 @@
--- What was seen inside the nodes, the transports between their ranks, and (as host.…) the host itself.
+-- What was seen inside the nodes, the transports between their ranks, and (as host.…) the host itself, and the
+-- facts of imported records that have a rule (?2, a JSON list of their names).
 SELECT DISTINCT t."case", t.arm, f.key, f.value
 FROM trial t JOIN tenant w ON w.trial_id = t.id JOIN node n ON n.tenant_id = w.id
 JOIN fingerprint f ON f.node_id = n.id
@@ -12,7 +13,7 @@ SELECT c."case", c.arm, 'host.' || f.key, f.value
 FROM (SELECT DISTINCT "case", arm FROM trial WHERE experiment_number = ?1) c
 JOIN fingerprint f ON f.experiment_number = ?1
 UNION
-SELECT DISTINCT t."case", t.arm, m.key, CAST(m.value AS TEXT)
-FROM (SELECT DISTINCT "case", arm, environment FROM trial
-      WHERE experiment_number = ?1 AND environment IS NOT NULL) t, json_each(t.environment) m
-WHERE m.type IN ('text', 'integer', 'real')
+SELECT t."case", t.arm, m.key, CAST(m.value AS TEXT)
+FROM trial t, json_each(t.environment) m
+WHERE t.experiment_number = ?1 AND t.environment IS NOT NULL AND m.type IN ('text', 'integer', 'real')
+  AND m.key IN (SELECT value FROM json_each(?2))

@@ -155,7 +155,7 @@ TEST_CASE("nested KVM is a mark, not an obstacle") {
   const auto result = only(data);
   CHECK(result.verdict == Verdict::equivalent);
   CHECK(result.flags == std::vector<std::string>{"nested"});
-  CHECK_THAT(virtualization_sentence(result), Contains("inside another virtual machine"));
+  CHECK_THAT(virtualization_sentence({result}), Contains("inside another virtual machine"));
 }
 
 TEST_CASE("a case with one arm only says what is missing") {
