@@ -55,9 +55,12 @@ std::string domain_xml(const DomainSpec& spec);
 
 /// An isolated libvirt network: a bridge with the host's address on it, no DHCP, no DNS, no forwarding.
 struct NetworkSpec {
-  std::string name;     ///< "virtrain-<experiment>-<tenant>"
-  std::string bridge;   ///< "vt...", at most 15 characters
-  std::string address;  ///< the host's own, "10.77.0.1/24"; empty: the bridge has none
+  std::string name;    ///< "virtrain-<experiment>-<tenant>"
+  std::string bridge;  ///< "vt...", at most 15 characters
+  /// The host's own, "10.77.0.1/24"; empty: the bridge has none, and guests cannot reach the host. Leave it
+  /// empty where dnsmasq is not installed: libvirtd 9.0 then crashes at its next start while a network with
+  /// an address runs.
+  std::string address;
   LeaseMark mark;
 };
 

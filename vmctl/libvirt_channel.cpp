@@ -32,6 +32,15 @@ class ChannelPump : public std::enable_shared_from_this<ChannelPump> {
     }
   }
 
+  /// The daemon is gone, and with it the stream.
+  void lose() {
+    const std::scoped_lock lock(mutex_);
+    if (!open_) return;
+    guest_ended_ = true;
+    write_socket();
+    close();
+  }
+
  private:
   using Shared = std::shared_ptr<ChannelPump>;
   Shared* hold() { return new Shared(shared_from_this()); }
@@ -162,6 +171,9 @@ UniqueFd open_libvirt_channel(const ConnectionHandle& connection, const std::str
   auto [ours, theirs] = make_socketpair();
   const auto pump = std::make_shared<ChannelPump>(connection, stream, std::move(theirs));
   if (virDomainOpenChannel(handle.get(), port.c_str(), stream, 0) < 0) throw_libvirt_error(operation);
+  when_closed(connection, [weak = std::weak_ptr(pump)] {
+    if (const auto still_open = weak.lock()) still_open->lose();
+  });
   pump->start();
   return std::move(ours);
 }

@@ -1,6 +1,8 @@
 #include "vmctl/libvirt_handles.h"
 
+#include <map>
 #include <mutex>
+#include <vector>
 
 namespace virtrain::vmctl {
 namespace {
@@ -13,6 +15,26 @@ ErrorCode classify(const virError& error) {
 }
 
 void keep_quiet(void*, virErrorPtr) {}
+
+/// What to do when a connection breaks; libvirt allows one callback for each connection.
+std::mutex actions_mutex;
+std::multimap<virConnectPtr, std::function<void()>> actions;
+
+std::vector<std::function<void()>> take_actions(virConnectPtr connection) {
+  const std::scoped_lock lock(actions_mutex);
+  std::vector<std::function<void()>> taken;
+  const auto [first, last] = actions.equal_range(connection);
+  for (auto at = first; at != last; ++at) taken.push_back(std::move(at->second));
+  actions.erase(first, last);
+  return taken;
+}
+
+void on_closed(virConnectPtr connection, int, void*) {
+  // Not here: libvirt holds locks of the connection during this call.
+  std::thread([todo = take_actions(connection)] {
+    for (const auto& action : todo) action();
+  }).detach();
+}
 
 }  // namespace
 
@@ -40,12 +62,23 @@ ConnectionHandle open_libvirt(const std::string& uri) {
   virConnectPtr raw = virConnectOpen(uri.c_str());
   if (raw == nullptr) throw_libvirt_error("connect to " + uri);
   // Closing talks to the daemon; a daemon that hangs must not hang us.
-  ConnectionHandle connection(raw,
-                              [](virConnectPtr c) { std::thread([c] { virConnectClose(c); }).detach(); });
+  ConnectionHandle connection(raw, [](virConnectPtr c) {
+    take_actions(c);
+    std::thread([c] {
+      virConnectUnregisterCloseCallback(c, on_closed);
+      virConnectClose(c);
+    }).detach();
+  });
+  virConnectRegisterCloseCallback(raw, on_closed, nullptr, nullptr);
   constexpr int kIntervalSeconds = 5;
   constexpr unsigned kMissed = 3;
   virConnectSetKeepAlive(raw, kIntervalSeconds, kMissed);
   return connection;
+}
+
+void when_closed(const ConnectionHandle& connection, std::function<void()> action) {
+  const std::scoped_lock lock(actions_mutex);
+  actions.emplace(connection.get(), std::move(action));
 }
 
 }  // namespace virtrain::vmctl

@@ -5,6 +5,7 @@
 #include <libvirt/virterror.h>
 
 #include <chrono>
+#include <functional>
 #include <future>
 #include <memory>
 #include <string>
@@ -31,6 +32,10 @@ void start_libvirt_event_loop();
 
 /// Opens a connection with keepalive. Blocks as long as libvirt does: call it inside with_deadline().
 ConnectionHandle open_libvirt(const std::string& uri);
+
+/// Runs `action` once, on a thread of its own, when the connection to the daemon breaks. libvirt itself tells
+/// calls, but not the streams that wait for something to come.
+void when_closed(const ConnectionHandle& connection, std::function<void()> action);
 
 /// Runs a blocking libvirt call on a thread of its own and gives it up after the deadline: libvirt has no
 /// timeouts. `work` must own all it uses, since it may outlive the caller.
