@@ -60,10 +60,11 @@ nlohmann::json parse_strict_json(std::string_view text, const std::string& posit
   std::vector<std::set<std::string>> open_objects;
   std::string duplicate;
   const auto watch = [&](int, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
-    using enum nlohmann::json::parse_event_t;
-    if (event == object_start) open_objects.emplace_back();
-    if (event == object_end) open_objects.pop_back();
-    if (event == key && !open_objects.back().insert(parsed.get<std::string>()).second && duplicate.empty()) {
+    using Event = nlohmann::json::parse_event_t;
+    if (event == Event::object_start) open_objects.emplace_back();
+    if (event == Event::object_end) open_objects.pop_back();
+    if (event == Event::key && !open_objects.back().insert(parsed.get<std::string>()).second &&
+        duplicate.empty()) {
       duplicate = parsed.get<std::string>();
     }
     return true;

@@ -44,7 +44,7 @@ class Query {
   }
   template <typename Record>
   Query& bind_columns(const Record& record) {
-    visit_columns(record, [this](const char*, const auto& value) { bind(value); });
+    visit_columns(record, [this](const char*, const auto& value) { this->bind(value); });
     return *this;
   }
 
@@ -75,7 +75,7 @@ class Query {
   }
   template <typename Record>
   void read_columns(Record& record) {
-    visit_columns(record, [this](const char*, auto& value) { read(value); });
+    visit_columns(record, [this](const char*, auto& value) { this->read(value); });
   }
   /// To the first column again, for the next row.
   Query& row() {

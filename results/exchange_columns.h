@@ -32,7 +32,8 @@ class ObjectReader {
   }
   template <typename Record>
   void take_columns(Record& record) {
-    visit_columns(record, [this](const char* column, auto& value) { take(exchange_name(column), value); });
+    visit_columns(record,
+                  [this](const char* column, auto& value) { this->take(exchange_name(column), value); });
   }
   /// The member's elements; none where it is absent.
   std::vector<nlohmann::json> take_list(std::string_view key);
