@@ -183,7 +183,7 @@ TEST_CASE("a guest that cannot boot says why on its console and ends") {
   CHECK(read_file(spec.console_log).value_or("").find("virtrain-guest-init: mount /ro") != std::string::npos);
 }
 
-TEST_CASE("domains and networks carry their mark; what does not exist is no error to destroy") {
+TEST_CASE("domains and networks carry their mark, and what does not exist is no error to destroy") {
   const LibvirtDaemon daemon;
   const auto hypervisor = connect_libvirt("qemu:///system");
   const Stage stage(*hypervisor);

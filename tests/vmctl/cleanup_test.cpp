@@ -120,7 +120,7 @@ TEST_CASE(
   fs::remove(file);
 }
 
-TEST_CASE("a killed harness's slice is found and removed without a journal; foreign devices stay") {
+TEST_CASE("a killed harness's slice is found and removed without a journal, and foreign devices stay") {
   test::need_root();
   create_bridge("vtleak", "", "leaked");
   run_checked({"ip", "link", "add", "vtforeign", "type", "bridge"});
@@ -176,6 +176,11 @@ TEST_CASE("an agent without a harness is a leftover, a process of another name i
   // The shell in between ends at once, so that the sleeper is nobody's child.
   const auto pid = static_cast<pid_t>(
       std::stol(run_checked({"sh", "-c", program.string() + " 1000 >/dev/null 2>&1 & echo $!"}).out));
+  const auto is_agent = [&] {
+    const auto info = process_info(pid);
+    return info && info->name == "virtrain-agent";
+  };
+  for (int i = 0; i < 500 && !is_agent(); ++i) ::usleep(10'000);  // until it has been executed
   const auto view = find_leftovers(nullptr, nullptr);
   CHECK(has(view.leftovers, EffectKind::process, std::to_string(pid)));
   CHECK_FALSE(has(view.leftovers, EffectKind::process, std::to_string(::getppid())));

@@ -89,7 +89,7 @@ TEST_CASE("a resource of a live process is busy, one of a killed process is free
   CHECK(journal.leases().size() == 3);  // the dead owner still has core:0, for clean to see
 }
 
-TEST_CASE("what an owner holds is no conflict for itself; release gives back") {
+TEST_CASE("what an owner holds is no conflict for itself, and release gives back") {
   const TemporaryJournal temporary;
   LeaseJournal journal(temporary.file);
   const auto first = this_process("a", "a.db"), second = this_process("b", "b.db");
