@@ -31,9 +31,9 @@ std::vector<std::function<void()>> take_actions(virConnectPtr connection) {
 
 void on_closed(virConnectPtr connection, int, void*) {
   // Not here: libvirt holds locks of the connection during this call.
-  std::thread([todo = take_actions(connection)] {
+  detach([todo = take_actions(connection)] {
     for (const auto& action : todo) action();
-  }).detach();
+  });
 }
 
 }  // namespace
@@ -50,10 +50,10 @@ void start_libvirt_event_loop() {
     virSetErrorFunc(nullptr, keep_quiet);
     if (virInitialize() < 0 || virEventRegisterDefaultImpl() < 0)
       throw_libvirt_error("start libvirt's events");
-    std::thread([] {
+    detach([] {
       while (true)
         if (virEventRunDefaultImpl() < 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }).detach();
+    });
   });
 }
 
@@ -64,10 +64,10 @@ ConnectionHandle open_libvirt(const std::string& uri) {
   // Closing talks to the daemon; a daemon that hangs must not hang us.
   ConnectionHandle connection(raw, [](virConnectPtr c) {
     take_actions(c);
-    std::thread([c] {
+    detach([c] {
       virConnectUnregisterCloseCallback(c, on_closed);
       virConnectClose(c);
-    }).detach();
+    });
   });
   virConnectRegisterCloseCallback(raw, on_closed, nullptr, nullptr);
   constexpr int kIntervalSeconds = 5;

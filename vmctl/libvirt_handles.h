@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <libvirt/libvirt.h>
 #include <libvirt/virterror.h>
+#include <signal.h>
 
 #include <chrono>
 #include <functional>
@@ -37,6 +38,19 @@ ConnectionHandle open_libvirt(const std::string& uri);
 /// calls, but not the streams that wait for something to come.
 void when_closed(const ConnectionHandle& connection, std::function<void()> action);
 
+/// A thread of its own for libvirt's calls. They write to the daemon's socket, and a daemon that has just
+/// gone must not end this process by SIGPIPE.
+template <typename Work>
+void detach(Work work) {
+  std::thread([work = std::move(work)]() mutable {
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
+    work();
+  }).detach();
+}
+
 /// Runs a blocking libvirt call on a thread of its own and gives it up after the deadline: libvirt has no
 /// timeouts. `work` must own all it uses, since it may outlive the caller.
 template <typename Work>
@@ -44,7 +58,7 @@ auto with_deadline(const std::string& operation, std::chrono::milliseconds deadl
     -> decltype(work()) {
   std::packaged_task<decltype(work())()> task(std::move(work));
   auto result = task.get_future();
-  std::thread(std::move(task)).detach();
+  detach(std::move(task));
   if (result.wait_for(deadline) != std::future_status::ready)
     throw Error(operation, ErrorCode::timeout,
                 fmt::format("libvirt did not answer within {} ms; is the daemon stuck?", deadline.count()));

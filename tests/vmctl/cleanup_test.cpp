@@ -118,6 +118,7 @@ TEST_CASE(
     CHECK(clean(domains_only, &libvirt, &journal).failed.empty());  // again is fine
   }
   fs::remove(file);
+  fs::remove(file.string() + "-journal");
 }
 
 TEST_CASE("a killed harness's slice is found and removed without a journal, and foreign devices stay") {
@@ -173,9 +174,10 @@ TEST_CASE("an agent without a harness is a leftover, a process of another name i
   const auto program = temporary("bin") / "virtrain-agent";
   fs::create_directories(program.parent_path());
   fs::copy_file("/bin/sleep", program);
-  // The shell in between ends at once, so that the sleeper is nobody's child.
-  const auto pid = static_cast<pid_t>(
-      std::stol(run_checked({"sh", "-c", program.string() + " 1000 >/dev/null 2>&1 & echo $!"}).out));
+  // The shell in between ends at once, so that the sleeper is nobody's child; a group of its own survives
+  // that.
+  const auto pid = static_cast<pid_t>(std::stol(
+      run_checked({"sh", "-c", "setsid " + program.string() + " 1000 >/dev/null 2>&1 & echo $!"}).out));
   const auto is_agent = [&] {
     const auto info = process_info(pid);
     return info && info->name == "virtrain-agent";
