@@ -71,11 +71,13 @@ Finding skipped(std::string id, Severity severity, std::string found) {
 Finding check_kvm_device() {
   constexpr int kApi = 12;
   const UniqueFd device(::open("/dev/kvm", O_RDWR | O_CLOEXEC));
+  const int reason = errno;
   if (!device)
-    return failed(
-        "KVM-1", Severity::warns, "/dev/kvm: " + errno_error("", errno).message(),
-        "enable VT-x or AMD-V in the firmware, load kvm_intel or kvm_amd, join group kvm; without it VMs "
-        "are emulated");
+    return failed("KVM-1", Severity::warns, "/dev/kvm: " + errno_error("", reason).message(),
+                  reason == EACCES
+                      ? "join group kvm; until then VMs are emulated"
+                      : "enable VT-x or AMD-V in the firmware, load kvm_intel or kvm_amd; until then VMs "
+                        "are emulated");
   const int version = ::ioctl(device.get(), KVM_GET_API_VERSION, 0);
   if (version != kApi)
     return failed("KVM-1", Severity::warns, fmt::format("KVM API {}", version), "update the kernel");

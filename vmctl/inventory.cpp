@@ -1,5 +1,6 @@
 #include "vmctl/inventory.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -64,6 +65,7 @@ std::vector<Core> read_cores(const fs::path& root, const std::vector<int>& nodes
     for (const int cpu : parse_cpu_list(read_value(list).value_or(""))) node_of[cpu] = node;
   }
   std::vector<Core> cores;
+  cores.reserve(online.size());
   for (const int cpu : online) cores.push_back({cpu, node_of.contains(cpu) ? node_of[cpu] : 0});
   return cores;
 }
@@ -219,7 +221,8 @@ std::map<std::string, std::string> host_fingerprint() {
   add_if_known(facts, "boot_id", inventory.boot_id);
   add_if_known(facts, "hostname", inventory.hostname);
   std::vector<std::string> mitigations;
-  for (const auto& [name, state] : inventory.mitigations) mitigations.push_back(name + "=" + state);
+  for (const auto& [name, state] : inventory.mitigations)
+    mitigations.push_back(fmt::format("{}={}", name, state));
   add_if_known(facts, "mitigations", join(mitigations, "; "));
   add_if_known(facts, "bios", dmi("bios_version"));
   add_if_known(facts, "product", dmi("product_name"));

@@ -119,7 +119,7 @@ KvmVerdict probe_kvm(const fs::path& kernel, const fs::path& cache, std::chrono:
         known.is_object() ? parse_virtualization(known.value("virtualization", "")) : std::nullopt;
     if (virtualization) return {*virtualization, known.value("reason", "")};
   }
-  const auto verdict = judge(kernel, cache, deadline);
+  auto verdict = judge(kernel, cache, deadline);
   const nlohmann::json json = {{"virtualization", to_string(verdict.virtualization)},
                                {"reason", verdict.reason}};
   write_file_atomically(file, json.dump() + "\n");

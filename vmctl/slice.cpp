@@ -89,6 +89,7 @@ std::vector<std::string> helper_arguments(const SliceSpec& spec, const SliceCgro
 
 std::vector<char*> pointers(std::vector<std::string>& words) {
   std::vector<char*> raw;
+  raw.reserve(words.size() + 1);
   for (auto& word : words) raw.push_back(word.data());
   raw.push_back(nullptr);
   return raw;

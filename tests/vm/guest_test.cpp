@@ -78,6 +78,7 @@ struct Stage {
 };
 
 TEST_CASE("two guests share one read-only root, talk over their channels and see each other") {
+  test::need_root();
   const LibvirtDaemon daemon;
   const auto hypervisor = connect_libvirt("qemu:///system");
   const auto image = stub_image();
@@ -146,6 +147,7 @@ TEST_CASE("two guests share one read-only root, talk over their channels and see
 }
 
 TEST_CASE("a cut link is cut and comes back") {
+  test::need_root();
   const LibvirtDaemon daemon;
   const auto hypervisor = connect_libvirt("qemu:///system");
   const auto image = stub_image();
@@ -167,6 +169,7 @@ TEST_CASE("a cut link is cut and comes back") {
 }
 
 TEST_CASE("a guest that cannot boot says why on its console and ends") {
+  test::need_root();
   const LibvirtDaemon daemon;
   const auto hypervisor = connect_libvirt("qemu:///system");
   const auto image = stub_image();
@@ -184,6 +187,7 @@ TEST_CASE("a guest that cannot boot says why on its console and ends") {
 }
 
 TEST_CASE("domains and networks carry their mark, and what does not exist is no error to destroy") {
+  test::need_root();
   const LibvirtDaemon daemon;
   const auto hypervisor = connect_libvirt("qemu:///system");
   const Stage stage(*hypervisor);
@@ -204,6 +208,7 @@ TEST_CASE("domains and networks carry their mark, and what does not exist is no 
 }
 
 TEST_CASE("a VM and its network are found by their marks, without a journal, and cleaned") {
+  test::need_root();
   const LibvirtDaemon daemon;
   const auto hypervisor = connect_libvirt("qemu:///system");
   const auto image = stub_image();
@@ -227,6 +232,7 @@ TEST_CASE("a VM and its network are found by their marks, without a journal, and
 }
 
 TEST_CASE("the daemon's death ends channels and calls, and a new daemon is found again") {
+  test::need_root();
   std::string why;
   if (libvirt_answers("qemu:///system", &why) && !LibvirtDaemon().started_by_us())
     test::skip("a libvirtd that is not ours runs here; this test kills it");
