@@ -119,7 +119,13 @@ pid_t spawn(const SliceSpec& spec, const SliceCgroups& groups, int channel, int 
   std::vector<std::string> environment = spec.environment;
   environment.push_back(std::string(kSliceVariable) + "=" + spec.name);
   environment.push_back(std::string(kExperimentVariable) + "=" + spec.experiment);
-  for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
+  // A name given twice means one thing to libc and another to the shell, so what the spec sets is not inherited.
+  const auto is_set = [given = environment](std::string_view entry) {
+    const std::string_view name = entry.substr(0, entry.find('=') + 1);
+    return std::any_of(given.begin(), given.end(), [&](const std::string& own) { return own.starts_with(name); });
+  };
+  for (char** entry = environ; *entry != nullptr; ++entry)
+    if (!is_set(*entry)) environment.emplace_back(*entry);
   const std::string log = spec.log.empty() ? "/dev/null" : spec.log.string();
 
   posix_spawn_file_actions_t actions;

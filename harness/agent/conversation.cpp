@@ -149,7 +149,8 @@ asio::awaitable<void> Agent::Conversation::dispatch(const std::string& type, Fra
 asio::awaitable<void> Agent::Conversation::start(Frame& request) {
   const std::int64_t id = integer_field(request.message, "id");
   ProcessSpec spec{string_list(request.message, "argv"), {}, request.message.value("working_directory", "")};
-  for (const auto& [name, value] : request.message.value("environment", nlohmann::json::object()).items())
+  const auto environment = request.message.value("environment", nlohmann::json::object());
+  for (const auto& [name, value] : environment.items())
     if (value.is_string()) spec.environment[name] = value.get<std::string>();
   spec.environment[kRshSocketVariable] = rsh_socket_name();
   if (children_.contains(id))
@@ -246,8 +247,10 @@ asio::awaitable<void> Agent::Conversation::reach(std::int64_t id, std::string ad
   if (!bad_address)
     co_await (connect() || deadline.async_wait(asio::redirect_error(asio::use_awaitable, ignored)));
   const bool reached = !bad_address && (!result || result == asio::error::connection_refused);
-  co_await connection_->send(
-      make_frame("reached", id, "reached", reached, "message", reached ? "" : result.message()));
+  // g++ 12 destroys conditional temporaries inside a co_await expression twice, so the text has a name.
+  const std::string why = reached ? "" : result.message();
+  Frame answer = make_frame("reached", id, "reached", reached, "message", why);
+  co_await connection_->send(std::move(answer));
 }
 
 asio::awaitable<void> Agent::Conversation::sample_telemetry(std::int64_t period_ms, std::vector<int> cores) {

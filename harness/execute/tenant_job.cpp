@@ -9,6 +9,7 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include "common/error.h"
+#include "common/log.h"
 #include "common/text.h"
 #include "common/units.h"
 
@@ -194,8 +195,8 @@ asio::awaitable<void> TenantJob::run_remote_shell(std::size_t from, std::int64_t
       std::find_if(nodes_.begin(), nodes_.end(), [&](const JobNode& node) { return node.hostname == host; });
   if (target == nodes_.end()) {
     // At once: without an answer mpirun would wait for ever.
-    co_await nodes_[from].agent->rsh_exit(
-        shell, 255, fmt::format("virtrain-rsh: no node of this tenant is named {}\n", printable(host)));
+    const auto words = fmt::format("virtrain-rsh: no node of this tenant is named {}\n", printable(host));
+    co_await nodes_[from].agent->rsh_exit(shell, 255, words);
     co_return;
   }
   const auto asking = nodes_[from].agent;
@@ -233,6 +234,7 @@ void TenantJob::take_line(OutputStream stream, RankLine line) {
   if (stream == OutputStream::standard_output) {
     if (const auto record = decode_record(line)) return take_record(*record);
   }
+  log::debug(line.text, {{"tenant", placement_.name}});
   note_transport(line);
   other_bytes_ += line.text.size() + 1;
   if (other_bytes_ > kMaxOtherOutputBytes)
@@ -299,11 +301,9 @@ void TenantJob::take_record(const RankRecord& record) {
 // --- waiting
 // ----------------------------------------------------------------------------------------------------------------
 
-std::string TenantJob::missing(const std::function<bool(const RankState&)>& has) const {
-  std::vector<std::string> names;
-  for (std::size_t r = 0; r < ranks_.size() && names.size() < 8; ++r)
-    if (!has(ranks_[r])) names.push_back(std::to_string(r));
-  return join(names, ", ");
+bool TenantJob::every_rank(std::optional<nlohmann::json> RankState::*record) const {
+  return std::all_of(ranks_.begin(), ranks_.end(),
+                     [&](const RankState& rank) { return (rank.*record).has_value(); });
 }
 
 asio::awaitable<void> TenantJob::wait_until(const char* what, std::function<bool()> reached,
@@ -329,23 +329,20 @@ asio::awaitable<void> TenantJob::wait_until(const char* what, std::function<bool
 }
 
 asio::awaitable<void> TenantJob::wait_for_hello(milliseconds deadline) {
-  const auto said = [](const RankState& rank) { return rank.hello.has_value(); };
-  co_await wait_until(
-      "wait for every rank's hello", [this, said] { return missing(said).empty(); }, deadline);
+  const std::function<bool()> all = [this] { return every_rank(&RankState::hello); };
+  co_await wait_until("wait for every rank's hello", all, deadline);
 }
 
 asio::awaitable<void> TenantJob::wait_for_ready(milliseconds deadline) {
-  const auto said = [](const RankState& rank) { return rank.ready.has_value(); };
-  co_await wait_until(
-      "wait at the start barrier", [this, said] { return missing(said).empty(); }, deadline);
+  const std::function<bool()> all = [this] { return every_rank(&RankState::ready); };
+  co_await wait_until("wait at the start barrier", all, deadline);
 }
 
 asio::awaitable<void> TenantJob::wait_for_results(milliseconds deadline) {
-  const auto said = [](const RankState& rank) { return rank.result.has_value(); };
-  co_await wait_until(
-      "wait for every rank's result", [this, said] { return missing(said).empty(); }, deadline);
-  co_await wait_until(
-      "wait for the trainer to end", [this] { return exit_status_.has_value(); }, kExitGrace);
+  const std::function<bool()> all = [this] { return every_rank(&RankState::result); };
+  const std::function<bool()> ended = [this] { return exit_status_.has_value(); };
+  co_await wait_until("wait for every rank's result", all, deadline);
+  co_await wait_until("wait for the trainer to end", ended, kExitGrace);
   if (*exit_status_ != 0)
     throw Error("wait for the trainer to end", ErrorCode::trial_failed,
                 fmt::format("exit status {}; it said:\n{}", *exit_status_, last_words()));

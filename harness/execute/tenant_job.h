@@ -92,7 +92,7 @@ class TenantJob : public std::enable_shared_from_this<TenantJob> {
   void take_line(OutputStream stream, RankLine line);
   void take_record(const RankRecord& record);
   void note_transport(const RankLine& line);
-  std::string missing(const std::function<bool(const RankState&)>& has) const;
+  bool every_rank(std::optional<nlohmann::json> RankState::*record) const;
 
   void serve_remote_shell(std::size_t node);
   asio::awaitable<void> run_remote_shell(std::size_t from, std::int64_t shell, std::string host,

@@ -267,7 +267,9 @@ std::int64_t Placement::nodes() const {
 
 bool expects_emulation(const vmctl::Inventory& inventory) {
   const auto& flags = inventory.cpu_flags;
-  const auto has = [&](const char* flag) { return std::find(flags.begin(), flags.end(), flag) != flags.end(); };
+  const auto has = [&](const char* flag) {
+    return std::find(flags.begin(), flags.end(), flag) != flags.end();
+  };
   return !inventory.has_kvm_device || !(has("vmx") || has("svm"));
 }
 

@@ -63,8 +63,8 @@ struct Plan {
   std::vector<std::string> warnings;
 };
 
-/// Whether VMs on this host will most likely run under TCG: no /dev/kvm, or a CPU without vmx and svm. A guess for the
-/// plan; `run` decides by a probe boot.
+/// Whether VMs on this host will most likely run under TCG: no /dev/kvm, or a CPU without vmx and svm. A
+/// guess for the plan; `run` decides by a probe boot.
 bool expects_emulation(const vmctl::Inventory& inventory);
 
 /// Pure: the same scenario and inventory give the same plan. `emulated` says that VMs will run under TCG,
