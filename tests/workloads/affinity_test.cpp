@@ -13,10 +13,12 @@ TEST_CASE("a rank alone takes all its cores") {
 TEST_CASE("ranks with one and the same mask divide it") {
   CHECK(place_threads({0, 1, 4, 5}, 2, 0, 0).cpus == std::vector<int>{0, 1});
   CHECK(place_threads({0, 1, 4, 5}, 2, 1, 0).cpus == std::vector<int>{4, 5});
-  CHECK(place_threads({0, 1, 4, 5}, 2, 1, 1).cpus == std::vector<int>{4});
 }
 
-TEST_CASE("more threads than cores are not pinned") {
+TEST_CASE("threads that are not as many as the cores are not pinned") {
+  const ThreadPlacement fewer = place_threads({0, 1, 4, 5}, 1, 0, 2);
+  CHECK(fewer.threads == 2);
+  CHECK(fewer.cpus.empty());
   const ThreadPlacement requested = place_threads({0, 1}, 1, 0, 3);
   CHECK(requested.threads == 3);
   CHECK(requested.cpus.empty());

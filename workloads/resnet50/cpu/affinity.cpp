@@ -50,7 +50,9 @@ ThreadPlacement place_threads(const std::vector<int>& cpus, int sharers, int ind
   ThreadPlacement placement;
   placement.threads = requested > 0 ? requested : share;
   const int first = index * share;
-  if (placement.threads <= share && first + placement.threads <= count) {
+  // With fewer threads than cores the scheduler may choose: another job on these cores would pin to the same
+  // ones.
+  if (placement.threads == share && first + share <= count) {
     placement.cpus.assign(cpus.begin() + first, cpus.begin() + first + placement.threads);
   }
   return placement;

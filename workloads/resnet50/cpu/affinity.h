@@ -15,7 +15,7 @@ std::string cpu_model();
 /// Where the threads of one rank run.
 struct ThreadPlacement {
   int threads = 1;
-  std::vector<int> cpus;  ///< one per thread; empty: not pinned, because there are more threads than cores
+  std::vector<int> cpus;  ///< one per thread; empty: not pinned, because they are not as many as our cores
 };
 
 /// Divides `cpus` among the `sharers` ranks of this host that have the very same mask; `index` is ours among
