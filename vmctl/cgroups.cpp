@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <fstream>
 #include <optional>
@@ -111,7 +112,11 @@ SliceCgroups make_slice_cgroups(const std::string& name, const std::vector<int>&
 bool remove_cgroup(const fs::path& folder) {
   constexpr int kTries = 200;
   for (int i = 0; i < kTries; ++i) {
-    if (::rmdir(folder.c_str()) == 0 || errno == ENOENT) return true;
+    if (::rmdir(folder.c_str()) == 0 || errno == ENOENT) {
+      if (folder.parent_path() == kMount / "virtrain")
+        ::rmdir(folder.parent_path().c_str());  // if it was the last
+      return true;
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return false;
