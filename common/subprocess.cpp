@@ -1,6 +1,7 @@
 #include "common/subprocess.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/wait.h>
 
 #include <boost/asio.hpp>
@@ -43,7 +44,12 @@ bool ends_soon(bp::child& child) {
 
 }  // namespace
 
+void ignore_broken_pipes() {
+  [[maybe_unused]] static const auto once = ::signal(SIGPIPE, SIG_IGN);
+}
+
 CommandResult run_command(const std::vector<std::string>& argv, const CommandOptions& options) {
+  ignore_broken_pipes();  // the command may end without reading its input
   const std::string operation = "run " + join(argv, " ");
   const auto program =
       argv.at(0).find('/') == std::string::npos ? bp::search_path(argv[0]) : std::filesystem::path(argv[0]);

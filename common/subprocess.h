@@ -27,4 +27,8 @@ CommandResult run_command(const std::vector<std::string>& argv, const CommandOpt
 /// As run_command, and any exit status but 0 is an Error(io) with the command line and the end of its stderr.
 CommandResult run_checked(const std::vector<std::string>& argv, const CommandOptions& options = {});
 
+/// A pipe or socket whose reader has gone shall be an error of the write (EPIPE), not the end of this
+/// process.
+void ignore_broken_pipes();
+
 }  // namespace virtrain

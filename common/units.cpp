@@ -39,11 +39,10 @@ std::optional<std::uint64_t> parse_size_bytes(std::string_view text) {
     unit_bytes = bytes;
     break;
   }
-  const auto value = parse_number(text);
-  if (!value || *value < 0) return std::nullopt;
-  const double bytes = *value * static_cast<double>(unit_bytes);
-  if (bytes > 9.0e18 || bytes != std::floor(bytes)) return std::nullopt;
-  return static_cast<std::uint64_t>(bytes);
+  const auto value = parse_integer(text);
+  if (!value || *value < 0 || static_cast<std::uint64_t>(*value) > INT64_MAX / unit_bytes)
+    return std::nullopt;
+  return static_cast<std::uint64_t>(*value) * unit_bytes;
 }
 
 std::optional<double> parse_share(std::string_view text) {

@@ -7,7 +7,8 @@
 
 namespace virtrain {
 
-/// "512MiB", "64GiB", "4096" (bytes). Binary units only (B, KiB, MiB, GiB, TiB). Nothing on any other text.
+/// "512MiB", "64GiB", "4096" (bytes). Whole numbers of binary units only (B, KiB, MiB, GiB, TiB); nothing on
+/// any other text, and nothing above 2^63 - 1.
 std::optional<std::uint64_t> parse_size_bytes(std::string_view text);
 /// "2%" or "0.02" as the fraction 0.02; nothing unless finite.
 std::optional<double> parse_share(std::string_view text);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/error.h"
+#include "common/subprocess.h"
 
 namespace virtrain::harness {
 namespace {
@@ -15,7 +16,9 @@ constexpr std::size_t kQueuedFrames = 32;
 }
 
 Connection::Connection(asio::io_context& io, UniqueFd stream)
-    : stream_(io, stream.release()), queue_(io, kQueuedFrames) {}
+    : stream_(io, stream.release()), queue_(io, kQueuedFrames) {
+  ignore_broken_pipes();
+}
 
 asio::awaitable<void> Connection::send(Frame frame) {
   co_await queue_.async_send(boost::system::error_code{}, encode(frame), asio::use_awaitable);
@@ -31,13 +34,19 @@ asio::awaitable<Frame> Connection::receive() {
 }
 
 asio::awaitable<void> Connection::write_queued() {
-  while (true) {
-    const std::string bytes = co_await queue_.async_receive(asio::use_awaitable);
-    co_await asio::async_write(stream_, asio::buffer(bytes), asio::use_awaitable);
+  try {
+    while (true) {
+      const std::string bytes = co_await queue_.async_receive(asio::use_awaitable);
+      co_await asio::async_write(stream_, asio::buffer(bytes), asio::use_awaitable);
+    }
+  } catch (...) {
+    close();  // nobody takes frames any more: whoever waits to send or to receive must hear of it
+    throw;
   }
 }
 
 void Connection::close() {
+  queue_.cancel();  // close() alone leaves those waiting who found the queue full
   queue_.close();
   boost::system::error_code ignored;
   stream_.close(ignored);

@@ -53,8 +53,9 @@ Agent::Conversation::Conversation(asio::io_context& io, UniqueFd stream)
       rsh_acceptor_(io, abstract_endpoint(rsh_socket_name())) {}
 
 void Agent::Conversation::spawn(asio::awaitable<void> task) {
-  // A task ends with its conversation; what ends it early (a closed pipe, a closed connection) is no news.
-  asio::co_spawn(io_, std::move(task), [](std::exception_ptr) {});
+  // What ends a task early (a closed pipe, a closed connection) is no news. Some outlast the conversation by
+  // a moment (a timer that has to fire first), so each keeps it alive.
+  asio::co_spawn(io_, std::move(task), [self = shared_from_this()](std::exception_ptr) {});
 }
 
 asio::awaitable<void> Agent::Conversation::run() {
@@ -64,10 +65,8 @@ asio::awaitable<void> Agent::Conversation::run() {
   try {
     co_await connection_->send(make_frame("announce", 0));
     co_await serve_requests();
-  } catch (const boost::system::system_error&) {
-    // the coordinator has gone
-  } catch (const Error&) {
-    // not a coordinator of our kind: start anew
+  } catch (const std::exception&) {
+    // The coordinator has gone, or is none of our kind. Whatever it was, what it started must end.
   }
   ended_ = true;
   kill_descendants();
@@ -93,8 +92,10 @@ asio::awaitable<void> Agent::Conversation::handle(Frame request) {
   try {
     co_await dispatch(type, request);
     co_return;
-  } catch (const Error& error) {
-    failure = error.what();
+  } catch (const boost::system::system_error&) {
+    throw;  // the connection itself
+  } catch (const std::exception& error) {
+    failure = error.what();  // of this request only, fields of the wrong type included
   }
   co_await connection_->send(make_frame("failed", integer_field(request.message, "id"), "message", failure));
 }

@@ -16,7 +16,7 @@
 namespace virtrain::harness {
 
 /// One coordinator's visit: all state that dies with it. Everything runs on the io_context's one thread.
-class Agent::Conversation {
+class Agent::Conversation : public std::enable_shared_from_this<Agent::Conversation> {
  public:
   Conversation(asio::io_context& io, UniqueFd stream);
   /// Serves requests until the stream ends or the coordinator breaks the protocol; then kills all

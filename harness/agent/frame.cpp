@@ -64,9 +64,13 @@ std::optional<Frame> FrameDecoder::next() {
   if (buffer_.size() < total) return std::nullopt;
 
   Frame frame;
+  const auto limit_depth = [](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
+    if (depth > kMaxJsonDepth) throw protocol_error(fmt::format("nested deeper than {}", kMaxJsonDepth));
+    return true;
+  };
   frame.message = nlohmann::json::parse(
       buffer_.begin() + kFrameHeaderBytes,
-      buffer_.begin() + static_cast<std::ptrdiff_t>(kFrameHeaderBytes + json_bytes), nullptr,
+      buffer_.begin() + static_cast<std::ptrdiff_t>(kFrameHeaderBytes + json_bytes), limit_depth,
       /*allow_exceptions=*/false);
   if (!frame.message.is_object()) throw protocol_error("the message is not a JSON object");
   string_field(frame.message, "type");
@@ -82,9 +86,16 @@ std::string string_field(const nlohmann::json& message, const char* name) {
   return found->get<std::string>();
 }
 
+std::string optional_text(const nlohmann::json& message, const char* name) {
+  const auto found = message.find(name);
+  return found != message.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
 std::int64_t integer_field(const nlohmann::json& message, const char* name) {
   const auto found = message.find(name);
-  if (found == message.end() || !found->is_number_integer())
+  const bool whole = found != message.end() && found->is_number_integer();
+  // Unsigned numbers beyond std::int64_t would turn negative.
+  if (!whole || (found->is_number_unsigned() && found->get<std::uint64_t>() > INT64_MAX))
     throw protocol_error(fmt::format("field '{}' is missing or not a whole number", name));
   return found->get<std::int64_t>();
 }

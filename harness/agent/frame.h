@@ -29,6 +29,8 @@ inline constexpr std::uint16_t kProtocolVersion = 1;
 inline constexpr std::size_t kFrameHeaderBytes = 16;
 inline constexpr std::size_t kMaxJsonBytes = 64U << 10;
 inline constexpr std::size_t kMaxBodyBytes = 1U << 20;
+/// Objects and arrays within each other: whoever prints or walks a message recurses no deeper.
+inline constexpr int kMaxJsonDepth = 16;
 
 /// Bytes of the frame. Throws Error(protocol) if a part is over its limit.
 std::string encode(const Frame& frame);
@@ -57,5 +59,7 @@ Frame make_frame(const char* type, std::int64_t id, KeysAndValues&&... keys_and_
 /// Checked access to an untrusted message; throws Error(protocol) naming the field.
 std::string string_field(const nlohmann::json& message, const char* name);
 std::int64_t integer_field(const nlohmann::json& message, const char* name);
+/// Empty where the field is missing or not text: for words to show only.
+std::string optional_text(const nlohmann::json& message, const char* name);
 
 }  // namespace virtrain::harness

@@ -64,7 +64,10 @@ asio::awaitable<nlohmann::json> AgentClient::handshake(milliseconds deadline) {
     throw Error(operation, ErrorCode::protocol, "it answered another question");
   co_await synchronize_clock(8);
   asio::co_spawn(io_, watch_silence(), keep);
-  co_return hello.message.value("facts", nlohmann::json::object());
+  const auto facts = hello.message.find("facts");
+  if (facts == hello.message.end() || !facts->is_object())
+    throw Error(operation, ErrorCode::protocol, "it says nothing of its node");
+  co_return *facts;
 }
 
 asio::awaitable<void> AgentClient::receive_frames() {
@@ -80,6 +83,8 @@ asio::awaitable<void> AgentClient::receive_frames() {
         error.code() == asio::error::eof ? "its channel closed (the node ended)" : error.code().message();
   } catch (const Error& error) {
     reason = std::string("it broke the protocol: ") + error.what();
+  } catch (const std::exception& error) {
+    reason = std::string("what it sent could not be handled: ") + error.what();
   }
   lose(reason);
 }
@@ -94,7 +99,10 @@ asio::awaitable<void> AgentClient::watch_silence() {
     if (silent_ns > std::chrono::nanoseconds(kSilenceLimit).count())
       lose(fmt::format("the agent has been silent for {:.0f} s", static_cast<double>(silent_ns) * 1e-9));
     else if (silent_ns > std::chrono::nanoseconds(kPingPeriod).count())
-      co_await send(make_frame("ping", next_id_++));  // the pong has nobody waiting; hearing it is enough
+      // Not awaited: where the agent takes nothing any more, sending would wait for ever. The pong has nobody
+      // waiting; hearing it is enough.
+      asio::co_spawn(io_, send(make_frame("ping", next_id_++)),
+                     [self = shared_from_this()](std::exception_ptr) {});
   }
 }
 
@@ -159,7 +167,12 @@ asio::awaitable<Frame> AgentClient::request(Frame frame, milliseconds deadline) 
   auto pending = std::make_shared<Pending>(io_);
   pending_[id] = pending;
   pending->done.expires_after(deadline);
-  co_await send(std::move(frame));
+  try {
+    co_await send(std::move(frame));
+  } catch (...) {
+    pending_.erase(id);
+    throw;
+  }
   error_code woken;
   if (!pending->reply && !lost_)
     co_await pending->done.async_wait(asio::redirect_error(asio::use_awaitable, woken));
@@ -171,7 +184,7 @@ asio::awaitable<Frame> AgentClient::request(Frame frame, milliseconds deadline) 
   }
   Frame reply = std::move(*pending->reply);
   if (string_field(reply.message, "type") == "failed")
-    throw Error(what, ErrorCode::io, printable(reply.message.value("message", "")));
+    throw Error(what, ErrorCode::io, printable(optional_text(reply.message, "message")));
   co_return reply;
 }
 
@@ -220,8 +233,10 @@ asio::awaitable<std::optional<std::string>> AgentClient::unreachable(std::string
   const Frame reply =
       co_await request(make_frame("reach", 0, "address", std::move(address), "deadline_ms", deadline.count()),
                        deadline + kRequestDeadline);
-  if (reply.message.value("reached", false)) co_return std::nullopt;
-  co_return printable(reply.message.value("message", "no answer"));
+  const auto reached = reply.message.find("reached");
+  if (reached != reply.message.end() && *reached == true) co_return std::nullopt;
+  const auto why = printable(optional_text(reply.message, "message"));
+  co_return why.empty() ? "no answer" : why;
 }
 
 asio::awaitable<void> AgentClient::synchronize_clock(int pings) {

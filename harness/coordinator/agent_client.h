@@ -76,7 +76,11 @@ class AgentClient : public std::enable_shared_from_this<AgentClient> {
   const std::string& node() const { return node_; }
   const ClockOffset& clock() const { return clock_; }
   /// A time of the node's clock on the coordinator's.
-  std::int64_t to_our_clock(std::int64_t node_t_ns) const { return node_t_ns - clock_.offset_ns; }
+  std::int64_t to_our_clock(std::int64_t node_t_ns) const {
+    // Untrusted on both sides of the minus, so without signed overflow.
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(node_t_ns) -
+                                     static_cast<std::uint64_t>(clock_.offset_ns));
+  }
 
  private:
   struct Pending {

@@ -16,6 +16,9 @@ namespace {
 /// Longest tag considered: "[4294967295,4294967295]<stdout>:".
 constexpr std::size_t kMaxTagBytes = 40;
 
+/// What an unfinished line costs beside its text, roughly.
+constexpr std::size_t kEntryBytes = 100;
+
 struct Tag {
   std::int64_t rank = 0;
   std::size_t bytes = 0;
@@ -88,6 +91,7 @@ void check_fields(const RankLine& line, RankRecord::Kind kind, const nlohmann::j
   } else if (kind == Kind::result) {
     need_number("images_per_second", true);
     need_text("scope");
+    if (fields["scope"] == "rank") need_text("parameters_hash");
   } else if (kind == Kind::error) {
     need_text("message");
   }
@@ -96,8 +100,15 @@ void check_fields(const RankLine& line, RankRecord::Kind kind, const nlohmann::j
 }  // namespace
 
 void RankOutputSplitter::add(std::string_view text) {
-  auto& line = partial_[current_];
-  line += text.substr(0, kMaxRecordBytes + 1 - std::min(line.size(), kMaxRecordBytes + 1));
+  const auto [entry, is_new] = partial_.try_emplace(current_);
+  auto& line = entry->second;
+  const auto added = text.substr(0, kMaxRecordBytes + 1 - std::min(line.size(), kMaxRecordBytes + 1));
+  line += added;
+  held_bytes_ += added.size() + (is_new ? kEntryBytes : 0);
+  if (held_bytes_ > kMaxOtherOutputBytes)
+    throw Error(
+        "read the trainer's output", ErrorCode::protocol,
+        fmt::format("it floods: more than {} of unfinished lines", format_size(kMaxOtherOutputBytes)));
 }
 
 void RankOutputSplitter::take_piece(std::string_view piece, bool ends_line,
@@ -106,7 +117,9 @@ void RankOutputSplitter::take_piece(std::string_view piece, bool ends_line,
   if (!ends_line) return;
   RankLine line;
   if (current_ >= 0) line.rank = current_;
-  line.text = std::exchange(partial_[current_], {});
+  line.text = std::move(partial_[current_]);
+  partial_.erase(current_);
+  held_bytes_ -= line.text.size() + kEntryBytes;
   current_ = -1;
   on_line(std::move(line));
 }
@@ -144,10 +157,12 @@ void RankOutputSplitter::feed(std::string_view bytes, const std::function<void(R
 
 void RankOutputSplitter::finish(const std::function<void(RankLine)>& on_line) {
   add(std::exchange(pending_, {}));
-  for (auto& [rank, text] : partial_) {
-    if (text.empty()) continue;
-    current_ = rank;
-    take_piece({}, true, on_line);
+  while (!partial_.empty()) {
+    current_ = partial_.begin()->first;
+    if (partial_.begin()->second.empty())
+      partial_.erase(partial_.begin());
+    else
+      take_piece({}, true, on_line);
   }
 }
 
@@ -170,7 +185,7 @@ std::optional<RankRecord> decode_record(const RankLine& line) {
                                                                   {"result", Kind::result},
                                                                   {"error", Kind::error}}};
   RankRecord out;
-  out.rank = rank->get<std::int64_t>();
+  out.rank = rank->get<std::int64_t>();  // below 0 where it does not fit, which no job has
   for (const auto& [name, kind] : kinds)
     if (*record == name) out.kind = kind;
   if (line.rank && *line.rank != out.rank)

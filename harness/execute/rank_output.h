@@ -25,7 +25,8 @@ struct RankLine {
 /// --tag-output, puts
 /// "[jobid,rank]<stdout>:" before each line and before each piece that goes on in the middle of one; so a tag
 /// within a line switches to another rank's line. Without tags (a single rank, mpirun's own words) lines have
-/// no rank. Lines over `kMaxRecordBytes` are cut there.
+/// no rank. Lines over `kMaxRecordBytes` are cut there. Unfinished lines of more than `kMaxOtherOutputBytes`
+/// together are an Error(protocol).
 class RankOutputSplitter {
  public:
   /// Whole lines that these bytes complete are handed out in order.
@@ -37,6 +38,7 @@ class RankOutputSplitter {
   void add(std::string_view text);
   void take_piece(std::string_view piece, bool ends_line, const std::function<void(RankLine)>& on_line);
 
+  std::size_t held_bytes_ = 0;                   ///< of partial_, with a charge for each entry
   std::string pending_;                          ///< bytes that could be the beginning of a tag
   std::map<std::int64_t, std::string> partial_;  ///< by rank; -1: untagged
   std::int64_t current_ = -1;

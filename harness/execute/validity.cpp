@@ -37,8 +37,12 @@ void check_rank(const TenantEvidence& tenant, std::size_t index, std::vector<std
   const auto before = rank.ready->value("parameters_hash", std::string());
   if (before == rank.result->value("parameters_hash", std::string()))
     reasons.push_back(label + " did not change its parameters");
-  for (const auto& window : rank.samples)
-    if (window.loss && !std::isfinite(*window.loss)) reasons.push_back(label + " lost its loss (not finite)");
+  for (const auto& window : rank.samples) {
+    if (!window.loss || !std::isfinite(*window.loss)) {
+      reasons.push_back(label + " has no finite loss");
+      break;
+    }
+  }
 }
 
 }  // namespace

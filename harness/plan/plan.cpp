@@ -133,16 +133,21 @@ class Placer {
 
  private:
   void check_totals(const Case& wanted, std::size_t cores, std::size_t devices, Placement& out) {
-    std::int64_t nodes = 0, gpus = 0, ranks = 0;
+    std::int64_t nodes = 0, gpus = 0, needed = 0;
+    bool crowded = false;  // a node's ranks share its vCPUs, however many cores the host has
     for (const auto& tenant : wanted.tenants) {
       nodes += tenant.nodes;
       gpus += tenant.nodes * tenant.gpus_per_node;
-      ranks += tenant.nodes * tenant.ranks_per_node;
+      needed += tenant.nodes * std::max(scenario_.guest.vcpus, tenant.ranks_per_node);
+      crowded = crowded || tenant.ranks_per_node > scenario_.guest.vcpus;
     }
-    const std::int64_t needed = std::max(nodes * scenario_.guest.vcpus, ranks);
-    out.oversubscribed = needed > static_cast<std::int64_t>(cores);
+    out.oversubscribed = crowded || needed > static_cast<std::int64_t>(cores);
     if (inventory_.cores.empty()) problems_.push_back("no core of this host may be used");
-    if (out.oversubscribed && !scenario_.oversubscribe)
+    if (crowded && !scenario_.oversubscribe)
+      problems_.push_back(fmt::format(
+          "case {}: its nodes have {} vCPUs, fewer than ranks (use more vcpus, or oversubscribe: true)",
+          wanted.name, scenario_.guest.vcpus));
+    else if (out.oversubscribed && !scenario_.oversubscribe)
       problems_.push_back(fmt::format(
           "case {}: {} nodes of {} vCPUs need {} cores, {} has {} (use fewer, or oversubscribe: true)",
           wanted.name, nodes, scenario_.guest.vcpus, needed, inventory_.hostname, cores));

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <regex>
 #include <set>
 
 #include "common/error.h"
@@ -26,6 +29,24 @@ const std::vector<std::string> kDeviceKinds{"none", "passthrough", "vgpu"};
 const std::vector<std::string> kPinnings{"none", "cores", "numa"};
 const std::vector<std::string> kArms{kArmBareMetal, kArmVm, kArmBareMetalShared};
 
+bool is_environment_name(const std::string& text) {
+  static const std::regex allowed("[A-Za-z_][A-Za-z0-9_]{0,255}");
+  return std::regex_match(text, allowed);
+}
+
+/// "0x10DE" as "0x10de", the way sysfs spells it.
+std::optional<std::string> vendor_id(std::string text) {
+  static const std::regex allowed("0x[0-9a-fA-F]{4}");
+  if (!std::regex_match(text, allowed)) return std::nullopt;
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+bool is_pci_address(const std::string& text) {
+  static const std::regex allowed("[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\\.[0-7]");
+  return text.size() < 16 && std::regex_match(text, allowed);
+}
+
 /// Keys given here override `base` (the scenario's own workload for a tenant's).
 Workload decode_workload(const YAML::Node& node, Workload base, Diagnostics& diagnostics) {
   MapReader in(node, "workload", diagnostics);
@@ -45,7 +66,13 @@ Workload decode_workload(const YAML::Node& node, Workload base, Diagnostics& dia
   if (const auto threads = in.integer("threads", {1, 1024})) base.threads = *threads;
   if (const auto environment = in.child("env")) {
     MapReader names(*environment, "env", diagnostics);
-    for (const auto& [name, value] : names.all_text()) base.environment[name] = value;
+    for (const auto& [name, value] : names.all_text()) {
+      if (is_environment_name(name))
+        base.environment[name] = value;
+      else
+        names.refuse(name, fmt::format("env: '{}' is not a variable's name (allowed: [A-Za-z_][A-Za-z0-9_]*)",
+                                       printable(name)));
+    }
   }
   in.finish();
 
@@ -81,11 +108,16 @@ Devices decode_devices(const YAML::Node& node, Diagnostics& diagnostics) {
   if (const auto i = in.one_of("kind", kDeviceKinds)) devices.kind = static_cast<DeviceKind>(*i);
   if (const auto select = in.child("select")) {
     MapReader by(*select, "select", diagnostics);
-    devices.vendor = by.text("vendor", 32);
+    if (const auto vendor = by.text("vendor", 32)) {
+      devices.vendor = vendor_id(*vendor);
+      if (!devices.vendor)
+        by.refuse("vendor",
+                  fmt::format("vendor: '{}' is not a PCI vendor id such as 0x10de", printable(*vendor)));
+    }
     if (const auto count = by.integer("count", {1, kMostPerNode * kMostNodes})) devices.count = *count;
     if (const auto addresses = by.child("address")) {
       for (const auto& address : read_list(*addresses, "address", 1, 1024, diagnostics)) {
-        if (address.IsScalar())
+        if (address.IsScalar() && is_pci_address(address.Scalar()))
           devices.addresses.push_back(address.Scalar());
         else
           diagnostics.add(address.Mark(), "address must be a PCI address such as 0000:17:00.0");
@@ -149,14 +181,14 @@ std::vector<Case> decode_scale(const YAML::Node& node, const Scenario& scenario,
   const auto per_node = decode_per_node(in, scenario, base);
   std::vector<Case> cases;
   if (const auto sizes = in.child("nodes")) {
-    std::set<std::string> seen;
+    std::set<std::int64_t> seen;
     for (const auto& item : read_list(*sizes, "nodes", 1, 64, diagnostics)) {
       // A list item has no key of its own, so it is read as the value of one.
       YAML::Node wrapped(YAML::NodeType::Map);
       wrapped["nodes"] = item;
       const auto size = MapReader(wrapped, "scale", diagnostics).integer("nodes", {1, kMostNodes});
       if (!size) continue;
-      if (!seen.insert(item.Scalar()).second)
+      if (!seen.insert(*size).second)
         diagnostics.add(item.Mark(), fmt::format("size {} is there twice", *size));
       cases.push_back({fmt::format("{}/{}", name, *size),
                        name,
@@ -177,7 +209,7 @@ void decode_case(const YAML::Node& node, const Workload& base, Scenario& scenari
   if (const auto own = in.child("workload")) workload = decode_workload(*own, base, diagnostics);
   const auto tenants = in.child("tenants");
   const auto scale = in.child("scale");
-  if (static_cast<bool>(tenants) == static_cast<bool>(scale)) {
+  if (tenants.has_value() == scale.has_value()) {
     diagnostics.add(in.mark(), fmt::format("case '{}' needs exactly one of 'tenants' and 'scale'", name));
   } else if (tenants) {
     Case placement{name, "", {}};
@@ -285,8 +317,9 @@ Scenario decode_scenario(const std::string& text, const std::string& file_name) 
   try {
     const auto documents = YAML::LoadAll(text);
     if (documents.size() != 1 || documents[0].IsNull())
-      diagnostics.add(YAML::Mark(), fmt::format("a scenario is one YAML document, not {}",
-                                                documents.empty() ? "none" : "an empty one or several"));
+      diagnostics.add(documents.size() > 1 ? documents[1].Mark() : YAML::Mark(),
+                      fmt::format("a scenario is one YAML document, not {}",
+                                  documents.size() > 1 ? "several" : "an empty one"));
     else
       scenario = decode_document(documents[0], diagnostics);
   } catch (const YAML::Exception& error) {
