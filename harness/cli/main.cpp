@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <map>
 
@@ -79,6 +80,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace virtrain;
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away is an error where it is written to, not the end of us
   try {
     return harness::run(argc, argv);
   } catch (const Error& error) {

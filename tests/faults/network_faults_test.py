@@ -1,0 +1,107 @@
+#!/usr/bin/python3
+"""The real trainer over MPI, in two VMs and in two slices, while its network or one node goes away.
+
+Open MPI alone hangs in most of these; the trial must fail within 20 s and no rank may be left.
+"""
+
+import os
+import re
+import signal
+import time
+
+import outside
+
+WITHIN_SECONDS = 20
+CASE = [{"name": "pair", "scale": {"nodes": [2]}}]
+
+
+def start(folder, arm, steps):
+    text = outside.scenario(arms=[arm], cases=CASE, guest={"memory": "768MiB"},
+                            workload={"batch_size": 1, "image_size": 32, "steps": steps})
+    return outside.Run(folder, text, program=outside.BUILD / "virtrain")
+
+
+def links(prefix):
+    names = [line.split(": ")[1].split("@")[0] for line in outside.sh("ip", "-o", "link").splitlines()]
+    return sorted(name for name in names if name.startswith(prefix))
+
+
+def cut(arm):
+    """Cuts the cable of the second node."""
+    if arm == "vm":
+        domain = sorted(outside.domains())[-1]
+        tap = re.search(r"target dev='(vtt[^']+)'", outside.sh("virsh", "dumpxml", domain)).group(1)
+        outside.sh("virsh", "domif-setlink", domain, tap, "down")
+    else:
+        outside.sh("ip", "link", "set", links("vtv")[-1], "down")
+
+
+def fails_in_time(run, words):
+    began = time.monotonic()
+    run.wait_for("trial failed", WITHIN_SECONDS)
+    assert time.monotonic() - began < WITHIN_SECONDS
+    assert run.end() == 6, run.log[-5:]
+    (row,) = run.rows("SELECT status, failed_stage, failure_reason FROM trial")
+    assert row["status"] == "failed" and re.search(words, row["failure_reason"]), row
+    outside.assert_nothing_left()
+
+
+def link_cut_mid_trial(arm):
+    with outside.scratch() as folder:
+        run = start(folder, arm, 10_000)
+        run.wait_for_stage("run", 120)
+        time.sleep(3)
+        cut(arm)
+        fails_in_time(run, "exit status")
+
+
+def link_down_before_the_start(arm):
+    with outside.scratch() as folder:
+        run = start(folder, arm, 5)
+        run.wait_for_stage("agent")
+        cut(arm)
+        run.wait_for_stage("place")
+        fails_in_time(run, "does not reach|ended with exit status")
+
+
+def node_destroyed_mid_trial(arm):
+    with outside.scratch() as folder:
+        run = start(folder, arm, 10_000)
+        run.wait_for_stage("run", 120)
+        time.sleep(3)
+        if arm == "vm":
+            outside.sh("virsh", "destroy", sorted(outside.domains())[-1])
+        else:
+            agents = [int(pid) for pid in outside.sh("pgrep", "-x", "virtrain-agent").split()]
+            os.kill(max(agents), signal.SIGKILL)
+        fails_in_time(run, "is lost|exit status")
+
+
+def link_cut_mid_trial_vm():
+    link_cut_mid_trial("vm")
+
+
+def link_cut_mid_trial_slice():
+    link_cut_mid_trial("bare_metal")
+
+
+def link_down_before_the_start_vm():
+    link_down_before_the_start("vm")
+
+
+def link_down_before_the_start_slice():
+    link_down_before_the_start("bare_metal")
+
+
+def node_destroyed_mid_trial_vm():
+    node_destroyed_mid_trial("vm")
+
+
+def node_destroyed_mid_trial_slice():
+    node_destroyed_mid_trial("bare_metal")
+
+
+TESTS = {name: value for name, value in list(globals().items()) if name.endswith(("_vm", "_slice"))}
+
+if __name__ == "__main__":
+    outside.main(TESTS)

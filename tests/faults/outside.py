@@ -1,0 +1,211 @@
+"""Looks at a virtrain run from outside: starts it, waits for a stage, does harm, and reads virsh, ip, /proc and SQLite.
+
+Nothing here uses virtrain's own journal to decide whether something was left behind.
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import tempfile
+import threading
+import time
+
+KIT = pathlib.Path(os.environ["VIRTRAIN_FAULT_KIT"])  # virtrain with the fake trainer beside it
+BUILD = pathlib.Path(os.environ["VIRTRAIN_BUILD"])  # virtrain with the real one
+STAGES = ["image", "define", "boot", "agent", "place", "barrier", "run", "collect", "tear_down"]
+
+
+def sh(*words, check=True, timeout=60):
+    done = subprocess.run(words, capture_output=True, text=True, timeout=timeout)
+    if check and done.returncode != 0:
+        raise RuntimeError(f"{' '.join(words)}: {done.returncode}: {done.stderr}")
+    return done.stdout
+
+
+def scenario(**changes):
+    """A scenario small enough for a fault test; keys of `workload`, `guest` and the top level may be changed."""
+    doc = {
+        "name": "fault",
+        "workload": {"batch_size": 4, "image_size": 32, "warmup_steps": 0, "steps": 5, "display_every": 1},
+        "guest": {"vcpus": 1, "memory": "512MiB"},
+        "cases": [{"name": "one", "tenants": [{"nodes": 1}]}],
+        "arms": ["vm"],
+        "pairs": 1,
+    }
+    for key, value in changes.items():
+        if isinstance(doc.get(key), dict):
+            doc[key] = {**doc[key], **value}
+        else:
+            doc[key] = value
+    return json.dumps(doc)  # JSON is YAML
+
+
+class Run:
+    """One `virtrain run` in its own process, its log read as it comes."""
+
+    def __init__(self, folder, text, *arguments, program=None, cache=None, database=None):
+        self.folder = pathlib.Path(folder)
+        self.database = pathlib.Path(database or self.folder / "results.db")
+        path = self.folder / f"scenario-{time.monotonic_ns()}.yaml"
+        path.write_text(text)
+        environment = dict(os.environ)
+        if cache:
+            environment["VIRTRAIN_CACHE_DIR"] = str(cache)
+        self.began = time.monotonic()
+        self.process = subprocess.Popen(
+            [str(program or KIT / "virtrain"), "-v", "--log-format", "json", "run", str(path), "--db", str(self.database),
+             *arguments],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+        self.log = []
+        self.experiment = None
+        self._changed = threading.Condition()
+        self._out = []
+        self._readers = [threading.Thread(target=self._read_log), threading.Thread(target=self._read_out)]
+        for reader in self._readers:
+            reader.start()
+
+    def _read_log(self):
+        for line in self.process.stderr:
+            with self._changed:
+                if re.fullmatch(r"\d{8}t\d{6}-[0-9a-f]{6}", line.strip()):
+                    self.experiment = line.strip()
+                self.log.append(line.strip())
+                self._changed.notify_all()
+        with self._changed:
+            self.log.append("")
+            self._changed.notify_all()
+
+    def _read_out(self):
+        self._out = list(self.process.stdout)
+
+    def wait_for(self, words, deadline=90):
+        """Until a log line has these words; returns it."""
+        ends = time.monotonic() + deadline
+        seen = 0
+        with self._changed:
+            while True:
+                for line in self.log[seen:]:
+                    if words in line:
+                        return line
+                seen = len(self.log)
+                left = ends - time.monotonic()
+                if left <= 0 or (self.log and self.log[-1] == "" and self.process.poll() is not None):
+                    raise AssertionError(f"no log line says {words!r}:\n" + "\n".join(self.log[-30:]))
+                self._changed.wait(min(left, 1))
+
+    def wait_for_stage(self, stage, deadline=90):
+        return self.wait_for(f'"stage {stage}"', deadline)
+
+    def end(self, deadline=90):
+        """Exit status; the run must end by itself."""
+        try:
+            status = self.process.wait(deadline)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise AssertionError("virtrain hangs:\n" + "\n".join(self.log[-30:])) from None
+        for reader in self._readers:
+            reader.join()
+        self.seconds = time.monotonic() - self.began
+        return status
+
+    @property
+    def output(self):
+        return "".join(self._out)
+
+    def rows(self, sql):
+        with contextlib.closing(sqlite3.connect(self.database)) as db:
+            db.row_factory = sqlite3.Row
+            return [dict(row) for row in db.execute(sql)]
+
+    def trials(self):
+        return self.rows("SELECT * FROM v_trial ORDER BY trial_order")
+
+    def experiment_status(self):
+        return self.rows("SELECT status FROM experiment")[-1]["status"]
+
+
+def domains():
+    return [name for name in sh("virsh", "-q", "list", "--all", "--name", check=False).split() if name.startswith("virtrain-")]
+
+
+def qemu_pids():
+    return [int(pid) for pid in sh("pgrep", "-f", "qemu-system.*guest=virtrain-", check=False).split()]
+
+
+def slice_processes():
+    """Everything a slice's helper started carries this variable; other tests' agents and trainers do not."""
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if b"VIRTRAIN_SLICE=" in (folder / "environ").read_bytes():
+                yield int(folder.name)
+
+
+def leftovers():
+    """Everything of virtrain's that is still on this host, by the host's own words."""
+    found = [f"domain {name}" for name in domains()]
+    found += [f"network {n}" for n in sh("virsh", "-q", "net-list", "--all", "--name", check=False).split() if n.startswith("virtrain-")]
+    found += [f"qemu {pid}" for pid in qemu_pids()]
+    for line in sh("ip", "-o", "link").splitlines():
+        name = line.split(": ")[1].split("@")[0]
+        if name.startswith("vt"):
+            found.append(f"link {name}")
+    found += [f"netns {line.split()[0]}" for line in sh("ip", "netns").splitlines() if line.startswith("vt-")]
+    found += [f"process {pid} of a slice" for pid in slice_processes()]
+    for root in ["/sys/fs/cgroup", "/sys/fs/cgroup/memory", "/sys/fs/cgroup/cpuset"]:
+        found += [f"cgroup {path}" for path in pathlib.Path(root).glob("**/vt-*") if path.is_dir()]
+    return found
+
+
+def assert_nothing_left(within=5):
+    """Processes may need a moment to be reaped; anything beyond that is a leak."""
+    ends = time.monotonic() + within
+    while leftovers() and time.monotonic() < ends:
+        time.sleep(0.2)
+    assert not leftovers(), leftovers()
+
+
+def clean(*arguments):
+    done = subprocess.run([str(KIT / "virtrain"), "clean", *arguments], capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stdout + done.stderr
+
+
+@contextlib.contextmanager
+def scratch():
+    """A folder of its own, removed afterwards; and nothing of virtrain's may be on the host before and after."""
+    assert_nothing_left()
+    folder = tempfile.mkdtemp(prefix="virtrain-fault-")
+    os.chmod(folder, 0o755)
+    try:
+        yield pathlib.Path(folder)
+        assert_nothing_left()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def main(tests):
+    """Runs the named tests (all without arguments), a line each; exit status 1 if one failed."""
+    import sys
+    import traceback
+
+    if os.geteuid() != 0:
+        print("SKIP: virtual machines and slices need root")
+        sys.exit(77)
+    chosen = sys.argv[1:] or sorted(tests)
+    failed = 0
+    for name in chosen:
+        began = time.monotonic()
+        try:
+            tests[name]()
+            print(f"ok   {name} ({time.monotonic() - began:.1f} s)", flush=True)
+        except Exception:
+            failed += 1
+            print(f"FAIL {name} ({time.monotonic() - began:.1f} s)", flush=True)
+            traceback.print_exc()
+            clean()
+    sys.exit(1 if failed else 0)

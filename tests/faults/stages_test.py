@@ -1,0 +1,68 @@
+#!/usr/bin/python3
+"""Stopped or killed at each stage, in VMs and in slices: exit code, database and host must be as promised."""
+
+import functools
+import os
+import signal
+import tempfile
+
+import outside
+
+SLICE_STAGES = [stage for stage in outside.STAGES if stage != "image"]
+
+
+def stop(stage, arm, number):
+    """Ctrl-C and SIGTERM: a clean teardown, exit code 130 or 143, the trial and the experiment interrupted."""
+    with outside.scratch() as folder:
+        cache = folder / "cache" if stage == "image" else None  # no image yet, so that there is one to build
+        run = outside.Run(folder, outside.scenario(arms=[arm], workload={"steps": 20}), cache=cache)
+        run.wait_for_stage(stage)
+        run.process.send_signal(number)
+        status = run.end()
+        assert status == 128 + number, (status, run.log[-5:])
+        assert run.experiment_status() == "interrupted"
+        (trial,) = run.trials()
+        # What collect has stored is a result, whatever comes after.
+        allowed = ("finished", "interrupted") if stage in ("collect", "tear_down") else ("interrupted",)
+        assert trial["status"] in allowed, trial
+        outside.assert_nothing_left()
+
+
+def kill(stage, arm):
+    """kill -9, then clean: nothing is left, the experiment reads interrupted, finished trials stay."""
+    with outside.scratch() as folder:
+        cache = folder / "cache" if stage == "image" else None
+        run = outside.Run(folder, outside.scenario(arms=[arm], pairs=1, workload={"steps": 20}), cache=cache)
+        run.wait_for_stage(stage)
+        run.process.kill()
+        run.end()
+        status, words = outside.clean()
+        assert status == 0, words
+        outside.assert_nothing_left()
+        status, words = outside.clean("--verify")
+        assert status == 0, words
+        assert run.experiment_status() == "interrupted"
+        assert all(trial["status"] in ("interrupted", "finished") for trial in run.trials()), run.trials()
+
+
+def kill_keeps_finished_trials():
+    with outside.scratch() as folder:
+        run = outside.Run(folder, outside.scenario(arms=["bare_metal"], pairs=2))
+        run.wait_for('"trial":2')
+        run.wait_for('stage run","stage":"run"')
+        run.process.kill()
+        run.end()
+        outside.clean()
+        assert [trial["status"] for trial in run.trials()] == ["finished", "interrupted"], run.trials()
+
+
+TESTS = {"kill_keeps_finished_trials": kill_keeps_finished_trials}
+for name in outside.STAGES:
+    TESTS[f"sigint_vm_{name}"] = functools.partial(stop, name, "vm", signal.SIGINT)
+    TESTS[f"sigkill_vm_{name}"] = functools.partial(kill, name, "vm")
+for name in SLICE_STAGES:
+    TESTS[f"sigterm_slice_{name}"] = functools.partial(stop, name, "bare_metal", signal.SIGTERM)
+    TESTS[f"sigkill_slice_{name}"] = functools.partial(kill, name, "bare_metal")
+
+if __name__ == "__main__":
+    outside.main(TESTS)
