@@ -13,6 +13,7 @@
 #include <set>
 
 #include "common/error.h"
+#include "common/sha256.h"
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "common/unique_fd.h"
@@ -20,7 +21,6 @@
 #include "vmctl/newc.h"
 #include "vmctl/node_settings.h"
 #include "vmctl/paths.h"
-#include "vmctl/sha256.h"
 #include "vmctl/supermin.h"
 
 namespace virtrain::vmctl {

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "common/error.h"
+#include "common/memory_limit.h"
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "common/units.h"
@@ -96,25 +97,6 @@ NumaNode read_node(const fs::path& root, int id) {
   return node;
 }
 
-/// The tightest memory limit of this process's cgroup (v1 or v2); nothing if unlimited.
-std::optional<std::uint64_t> own_memory_limit() {
-  std::optional<std::uint64_t> least;
-  for (const auto& line : split(read_file("/proc/self/cgroup").value_or(""), '\n')) {
-    const auto fields = split(line, ':');
-    if (fields.size() != 3) continue;
-    const bool v2 = fields[1].empty();
-    if (!v2 && fields[1] != "memory") continue;
-    const fs::path mount = v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
-    const char* file = v2 ? "memory.max" : "memory.limit_in_bytes";
-    for (fs::path below = fs::path(fields[2]).relative_path();; below = below.parent_path()) {
-      const auto limit = number_in(mount / below / file);
-      if (limit > 0 && (!least || limit < *least)) least = limit;
-      if (below.empty()) break;
-    }
-  }
-  return least;
-}
-
 std::map<std::string, std::string> read_mitigations(const fs::path& root) {
   std::map<std::string, std::string> found;
   std::error_code ignored;
@@ -149,7 +131,7 @@ void restrict_to_this_process(Inventory& inventory) {
   const auto allowed = own_affinity();
   if (!allowed.empty())
     std::erase_if(inventory.cores, [&](const Core& core) { return !allowed.contains(core.id); });
-  if (const auto limit = own_memory_limit()) {
+  if (const auto limit = cgroup_memory_limit()) {
     inventory.memory_bytes = std::min(inventory.memory_bytes, *limit);
     inventory.available_memory_bytes = std::min(inventory.available_memory_bytes, *limit);
   }

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "common/error.h"
+#include "common/sha256.h"
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "common/time.h"
@@ -20,7 +21,6 @@
 #include "vmctl/node_settings.h"
 #include "vmctl/paths.h"
 #include "vmctl/process_info.h"
-#include "vmctl/sha256.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -2,6 +2,7 @@
 
 #include "common/log.h"
 #include "harness/cli/commands.h"
+#include "harness/plan/domain_spec.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode.h"
 #include "virtrain_embedded.h"
@@ -14,6 +15,7 @@ struct PlanArguments {
   std::string scenario;
   std::string inventory = "/";
   results::Format format = results::Format::table;
+  bool xml = false;
 };
 
 void validate(const std::string& path) {
@@ -26,11 +28,14 @@ void validate(const std::string& path) {
 void print_plan(const PlanArguments& arguments) {
   const auto scenario = load_scenario(arguments.scenario);
   const auto inventory = vmctl::load_inventory(arguments.inventory);
-  const auto plan = make_plan(scenario, inventory, expects_emulation(inventory));
-  if (arguments.format == results::Format::json)
-    fmt::print("{}\n", to_json(plan).dump(2));
-  else
-    fmt::print("{}", to_table(plan));
+  const bool emulated = expects_emulation(inventory);
+  const auto plan = make_plan(scenario, inventory, emulated);
+  const bool as_json = arguments.format == results::Format::json;
+  if (!as_json) fmt::print("{}", to_table(plan));
+  if (!as_json && !arguments.xml) return;
+  auto json = to_json(plan);
+  if (arguments.xml) add_domain_xml(json, plan, scenario, emulated);
+  fmt::print("{}", as_json ? json.dump(2) + "\n" : domain_xml_text(json));
 }
 
 }  // namespace
@@ -54,6 +59,8 @@ void add_scenario_commands(Cli& cli) {
           CLI::CheckedTransformer(std::map<std::string, results::Format>{{"table", results::Format::table},
                                                                          {"json", results::Format::json}})
               .description(""));
+  plan->add_flag("--xml", arguments->xml,
+                 "Also the domain XML: each VM's in JSON, those of each case's first VM trial in the table");
   plan->footer(
       "Examples:\n  virtrain plan scenarios/quickstart.yaml\n  virtrain plan scenarios/dell-r750xa.yaml "
       "--inventory r750xa --format json");

@@ -28,7 +28,10 @@ std::string random_uuid() {
 }  // namespace
 
 NodeSet::NodeSet(RunContext& context, const Placement& placement, std::string arm)
-    : context_(context), placement_(placement), arm_(std::move(arm)) {
+    : context_(context),
+      placement_(placement),
+      arm_(std::move(arm)),
+      names_{context.experiment, context.tag} {
   plan_nodes();
 }
 
@@ -38,16 +41,15 @@ vmctl::Virtualization NodeSet::virtualization() const {
 
 void NodeSet::plan_nodes() {
   for (std::size_t t = 0; t < placement_.tenants.size(); ++t) {
-    const std::string bridge = fmt::format("vtb{}{}", context_.tag, t);
-    networks_.push_back({is_vm() ? fmt::format("virtrain-{}-t{}", context_.experiment, t) : bridge, bridge});
+    networks_.push_back({is_vm() ? names_.network(t) : names_.bridge(t), names_.bridge(t)});
     for (const auto& placed : placement_.tenants[t].nodes) {
-      const std::int64_t number = context_.next_node_number++;
       LiveNode node;
+      node.number = context_.next_node_number++;
       node.tenant = t;
       node.placement = &placed;
-      node.name = is_vm() ? fmt::format("virtrain-{}-{}", context_.experiment, number)
-                          : fmt::format("vt-{}-{}", context_.tag, number);
-      if (!is_shared()) node.nic = fmt::format("vt{}{}{}", is_vm() ? 't' : 'v', context_.tag, number);
+      node.name = is_vm() ? names_.domain(node.number) : fmt::format("vt-{}-{}", context_.tag, node.number);
+      if (is_vm()) node.nic = names_.tap(node.number);
+      if (!is_vm() && !is_shared()) node.nic = fmt::format("vtv{}{}", context_.tag, node.number);
       node.console_log = context_.log_dir / (node.name + (is_vm() ? ".console" : ".log"));
       if (is_vm()) node.uuid = random_uuid();
       nodes_.push_back(std::move(node));
@@ -87,37 +89,16 @@ asio::awaitable<void> NodeSet::boot() {
   }
 }
 
-vmctl::DomainSpec NodeSet::domain_spec(const LiveNode& node) const {
+vmctl::DomainSpec NodeSet::spec_of(const LiveNode& node) const {
   const auto& host = *context_.vm_host;
-  const auto& guest = context_.scenario.guest;
-  vmctl::DomainSpec spec;
-  spec.name = node.name;
-  spec.uuid = node.uuid;
-  spec.mark = {context_.experiment, node.placement->hostname};
-  spec.vcpus = static_cast<int>(guest.vcpus);
-  spec.memory_bytes = node.placement->memory_bytes;
-  if (guest.pinning != Pinning::none) {
-    spec.vcpu_cores = node.placement->cores;
-    spec.emulator_cores =
-        node.placement->emulator_cores.empty() ? node.placement->cores : node.placement->emulator_cores;
-  }
-  if (guest.pinning == Pinning::numa) spec.numa_node = node.placement->numa_node;
-  spec.hugepages = guest.hugepages;
-  spec.virtualization = host.virtualization;
-  spec.kernel = host.image.kernel;
-  spec.initrd = host.image.initrd;
-  spec.root_image = host.image.root;
-  vmctl::GuestBoot boot{node.placement->hostname, node.placement->address, {}};
-  for (const auto& peer : placement_.tenants[node.tenant].nodes)
-    boot.hosts.push_back({peer.hostname, split(peer.address, '/')[0]});
-  spec.kernel_command_line = vmctl::guest_command_line(boot);
-  spec.nics.push_back({networks_[node.tenant].name, "", node.placement->mac, node.nic});
-  spec.console_log = node.console_log;
-  return spec;
+  const VmFacts facts{node.number,     node.uuid,        host.image.kernel,  host.image.initrd,
+                      host.image.root, node.console_log, host.virtualization};
+  return domain_spec(context_.scenario.guest, placement_.tenants[node.tenant], node.tenant, *node.placement,
+                     names_, facts);
 }
 
 asio::awaitable<void> NodeSet::start_vm(LiveNode& node) {
-  const auto spec = domain_spec(node);
+  const auto spec = spec_of(node);
   auto* hypervisor = context_.vm_host->hypervisor.get();
   const std::int64_t id = context_.journal.intent(context_.owner, vmctl::EffectKind::domain, node.name);
   made_nodes_.emplace_back(static_cast<std::size_t>(&node - nodes_.data()), id);

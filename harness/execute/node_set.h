@@ -8,6 +8,7 @@
 
 #include "harness/coordinator/agent_client.h"
 #include "harness/execute/run_context.h"
+#include "harness/plan/domain_spec.h"
 #include "vmctl/slice.h"
 
 namespace virtrain::harness {
@@ -15,6 +16,7 @@ namespace virtrain::harness {
 /// One VM or slice with its agent. Which of the two it is only matters while it is made, read and removed.
 struct LiveNode {
   std::size_t tenant = 0;
+  std::int64_t number = 0;  ///< counted over the experiment
   const NodePlacement* placement = nullptr;
   std::string name;  ///< domain "virtrain-<experiment>-<n>" or slice "vt-<tag>-<n>"
   std::string nic;   ///< host side of its network: tap or veth; empty: none
@@ -65,7 +67,7 @@ class NodeSet {
   };
 
   void plan_nodes();
-  vmctl::DomainSpec domain_spec(const LiveNode& node) const;
+  vmctl::DomainSpec spec_of(const LiveNode& node) const;
   vmctl::SliceSpec slice_spec(const LiveNode& node) const;
   asio::awaitable<void> start_vm(LiveNode& node);
   asio::awaitable<void> start_slice(LiveNode& node);
@@ -76,6 +78,7 @@ class NodeSet {
   RunContext& context_;
   const Placement& placement_;
   std::string arm_;
+  HostNames names_;
   std::vector<LiveNode> nodes_;
   std::vector<NetworkRecord> networks_;                                ///< by tenant
   std::vector<std::pair<NetworkRecord, std::int64_t>> made_networks_;  ///< with journal id

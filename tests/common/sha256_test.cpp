@@ -1,11 +1,10 @@
-#include "vmctl/sha256.h"
+#include "common/sha256.h"
 
 #include <catch2/catch.hpp>
 
 #include "common/subprocess.h"
-#include "vmctl/newc.h"
 
-namespace virtrain::vmctl {
+namespace virtrain {
 namespace {
 
 TEST_CASE("SHA-256 gives FIPS 180's answers") {
@@ -25,13 +24,5 @@ TEST_CASE("SHA-256 agrees with sha256sum around its block size") {
   }
 }
 
-TEST_CASE("a newc archive is one that cpio reads") {
-  CommandOptions options;
-  options.input = newc_archive("init", "#!/bin/sh\necho odd\n");
-  CHECK(run_checked({"cpio", "-t"}, options).out == "init\n");
-  CHECK(run_checked({"cpio", "-i", "--to-stdout", "init"}, options).out == "#!/bin/sh\necho odd\n");
-  CHECK(run_checked({"cpio", "-tv"}, options).out.substr(0, 10) == "-rwxr-xr-x");
-}
-
 }  // namespace
-}  // namespace virtrain::vmctl
+}  // namespace virtrain

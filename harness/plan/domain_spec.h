@@ -1,0 +1,42 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "harness/plan/plan.h"
+#include "vmctl/domain_xml.h"
+
+namespace virtrain::harness {
+
+/// Names of one experiment's objects on the host, as an outside observer sees them.
+struct HostNames {
+  std::string experiment;  ///< "20261120t083012-7f3a2b"
+  std::string tag;         ///< its last six characters, for device names of at most 15
+
+  std::string domain(std::int64_t number) const;
+  std::string network(std::size_t tenant) const;
+  std::string bridge(std::size_t tenant) const;
+  std::string tap(std::int64_t number) const;
+};
+
+/// What one VM has beyond the plan: its number in the experiment, and files and facts of the host.
+struct VmFacts {
+  std::int64_t number = 1;
+  std::string uuid;  ///< empty: libvirt chooses
+  std::string kernel, initrd, root_image;
+  std::string console_log;
+  vmctl::Virtualization virtualization = vmctl::Virtualization::tcg;
+};
+
+/// Pure: the VM that `run` makes of one node of a placement, and `plan --xml` shows.
+vmctl::DomainSpec domain_spec(const Guest& guest, const TenantPlacement& tenant, std::size_t tenant_index,
+                              const NodePlacement& node, const HostNames& names, const VmFacts& facts);
+
+/// Adds "xml" to each node of the VM trials in to_json(plan). EXPERIMENT, TAG and IMAGE stand in it for what
+/// is only known when it runs.
+void add_domain_xml(nlohmann::json& plan_json, const Plan& plan, const Scenario& scenario, bool emulated);
+
+/// The domain XML of each case's first VM trial, for people.
+std::string domain_xml_text(const nlohmann::json& plan_json);
+
+}  // namespace virtrain::harness
