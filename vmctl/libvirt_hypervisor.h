@@ -10,7 +10,7 @@ namespace virtrain::vmctl {
 
 struct LibvirtDeadlines {
   std::chrono::milliseconds connect{10'000};
-  std::chrono::milliseconds query{10'000};    ///< state, stats, lists, link
+  std::chrono::milliseconds query{5'000};     ///< state, stats, lists, link
   std::chrono::milliseconds create{60'000};   ///< domains and networks; QEMU's first capability probe is slow
   std::chrono::milliseconds destroy{40'000};  ///< libvirt itself waits 15 s between SIGTERM and SIGKILL
 };

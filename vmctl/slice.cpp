@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "common/error.h"
@@ -52,11 +53,14 @@ void make_network(const SliceSpec& spec) {
 }
 
 /// The folders of the agent and of what it may start, where the slice's fresh /tmp would hide them.
-std::vector<std::string> hidden_folders(const SliceSpec& spec) {
-  std::vector<std::string> folders;
-  const auto folder = fs::absolute(spec.argv[0]).parent_path().string();
-  if (folder.starts_with("/tmp/") || folder.starts_with("/dev/shm/")) folders.push_back(folder);
-  return folders;
+std::set<std::string> hidden_folders(const SliceSpec& spec) {
+  std::vector<fs::path> folders = spec.program_folders;
+  folders.push_back(fs::absolute(spec.argv[0]).parent_path());
+  std::set<std::string> hidden;
+  for (const auto& folder : folders)
+    if (folder.string().starts_with("/tmp/") || folder.string().starts_with("/dev/shm/"))
+      hidden.insert(folder.string());
+  return hidden;
 }
 
 std::string hosts_file(const SliceSpec& spec) {
@@ -119,10 +123,12 @@ pid_t spawn(const SliceSpec& spec, const SliceCgroups& groups, int channel, int 
   std::vector<std::string> environment = spec.environment;
   environment.push_back(std::string(kSliceVariable) + "=" + spec.name);
   environment.push_back(std::string(kExperimentVariable) + "=" + spec.experiment);
-  // A name given twice means one thing to libc and another to the shell, so what the spec sets is not inherited.
+  // A name given twice means one thing to libc and another to the shell, so what the spec sets is not
+  // inherited.
   const auto is_set = [given = environment](std::string_view entry) {
     const std::string_view name = entry.substr(0, entry.find('=') + 1);
-    return std::any_of(given.begin(), given.end(), [&](const std::string& own) { return own.starts_with(name); });
+    return std::any_of(given.begin(), given.end(),
+                       [&](const std::string& own) { return own.starts_with(name); });
   };
   for (char** entry = environ; *entry != nullptr; ++entry)
     if (!is_set(*entry)) environment.emplace_back(*entry);

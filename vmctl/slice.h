@@ -43,7 +43,9 @@ struct SliceSpec {
   /// The agent's command line. "--fd 3" is appended: the descriptor of its channel.
   std::vector<std::string> argv;
   std::vector<std::string> environment;  ///< NAME=value, added
-  std::filesystem::path log;             ///< receives its stdout and stderr
+  /// Folders of what the agent may start, beside its own: they stay visible where they lie under /tmp.
+  std::vector<std::filesystem::path> program_folders;
+  std::filesystem::path log;  ///< receives its stdout and stderr
 };
 
 /// A running slice. Destroying it kills everything in it. When this process dies without that, the slice's

@@ -126,6 +126,7 @@ vmctl::SliceSpec NodeSet::slice_spec(const LiveNode& node) const {
   }
   if (!is_shared()) spec.network = {networks_[node.tenant].bridge, node.nic, node.placement->address};
   spec.argv = {context_.programs.agent};
+  spec.program_folders = {context_.programs.trainer_cpu.parent_path()};
   const char* path = std::getenv("PATH");
   spec.environment = {"PATH=" + context_.programs.rsh.parent_path().string() + ":" +
                       (path != nullptr ? path : "/usr/bin:/bin")};

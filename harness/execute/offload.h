@@ -1,11 +1,15 @@
 #pragma once
 
+#include <boost/asio/associated_executor.hpp>
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <exception>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -14,13 +18,37 @@ namespace virtrain::harness {
 namespace asio = boost::asio;
 
 /// Runs a blocking call (libvirt, a subprocess) on the pool and resumes here with its result or exception.
-/// The call itself is never cut short, so it must have a deadline of its own.
+/// The call itself is never cut short, so it must have a deadline of its own; a cancelled coroutine learns of
+/// it afterwards.
 template <typename Function>
 asio::awaitable<std::invoke_result_t<Function>> offload(asio::thread_pool& pool, Function function) {
-  auto call = [](Function blocking) -> asio::awaitable<std::invoke_result_t<Function>> {
-    co_return blocking();
+  using Result = std::invoke_result_t<Function>;
+  using Kept = std::conditional_t<std::is_void_v<Result>, bool, std::optional<Result>>;
+  Kept kept{};
+  // The pool only ever sees these references: this frame stays suspended until the call has ended.
+  const auto call = [&kept, &function] {
+    if constexpr (std::is_void_v<Result>)
+      function();
+    else
+      kept = function();
   };
-  co_return co_await asio::co_spawn(pool, call(std::move(function)), asio::use_awaitable);
+  const auto initiate = [&pool, &call](auto handler) {
+    const auto back = asio::get_associated_executor(handler);
+    auto work = asio::make_work_guard(back);
+    asio::post(pool, [&call, handler = std::move(handler), work = std::move(work)]() mutable {
+      std::exception_ptr failure;
+      try {
+        call();
+      } catch (...) {
+        failure = std::current_exception();
+      }
+      asio::post(work.get_executor(),
+                 [handler = std::move(handler), failure]() mutable { std::move(handler)(failure); });
+    });
+  };
+  co_await asio::async_initiate<const asio::use_awaitable_t<>, void(std::exception_ptr)>(initiate,
+                                                                                         asio::use_awaitable);
+  if constexpr (!std::is_void_v<Result>) co_return std::move(*kept);
 }
 
 /// Set once, by a signal; everything long waits for it beside its own work.

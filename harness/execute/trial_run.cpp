@@ -254,22 +254,41 @@ asio::awaitable<void> TrialRun::measure(NodeSet& nodes) {
 
 asio::awaitable<void> TrialRun::poll(NodeSet& nodes) {
   asio::steady_timer timer(context_.io);
-  std::string failure;
-  while (failure.empty()) {
+  while (true) {
     timer.expires_after(kTelemetryPeriod);
     co_await timer.async_wait(asio::use_awaitable);
+    if (const auto failure = try_flush()) {
+      for (auto& job : jobs_) job->fail(*failure);
+      timer.expires_at(
+          asio::steady_timer::time_point::max());  // the failed jobs end the trial, this must not
+      co_await timer.async_wait(asio::use_awaitable);
+    }
+    if (nodes.is_vm()) co_await look_at_nodes(nodes);
+  }
+}
+
+std::optional<std::string> TrialRun::try_flush() {
+  try {
+    flush();
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+asio::awaitable<void> TrialRun::look_at_nodes(NodeSet& nodes) {
+  for (std::size_t n = 0; n < nodes.nodes().size(); ++n) {
+    if (!node_rows_[n].visible_from_host) continue;
     try {
-      flush();
-      for (std::size_t n = 0; nodes.is_vm() && n < nodes.nodes().size(); ++n)
-        add_host_telemetry(node_rows_[n], co_await nodes.counters(nodes.nodes()[n]));
+      add_host_telemetry(node_rows_[n], co_await nodes.counters(nodes.nodes()[n]));
     } catch (const Error& error) {
-      failure = error.what();
+      // Only telemetry is lost; whether the node lives is its agent's to say, and must not wait for libvirt
+      // again.
+      node_rows_[n].visible_from_host = false;
+      context_.event(trial_row_, "run", "the host no longer sees into the node",
+                     {{"node", nodes.nodes()[n].name}, {"reason", error.what()}});
     }
   }
-  for (auto& job : jobs_) job->fail(failure);
-  // The failed jobs end the trial; this only must not end first.
-  timer.expires_at(asio::steady_timer::time_point::max());
-  co_await timer.async_wait(asio::use_awaitable);
 }
 
 void TrialRun::add_host_telemetry(NodeRow& row, const NodeCounters& counters) {

@@ -42,6 +42,7 @@ class TrialRun {
     results::Node record;
     std::vector<results::Telemetry> telemetry;
     NodeCounters before, after;
+    bool visible_from_host = true;  ///< until libvirt fails to answer for it
   };
   struct RankRow {
     std::int64_t id = 0;
@@ -66,6 +67,8 @@ class TrialRun {
   asio::awaitable<void> read_counters(NodeSet& nodes, NodeCounters NodeRow::*into);
   /// Stores samples and looks at the nodes from the host once a second; ends only by cancellation.
   asio::awaitable<void> poll(NodeSet& nodes);
+  std::optional<std::string> try_flush();
+  asio::awaitable<void> look_at_nodes(NodeSet& nodes);
   void add_host_telemetry(NodeRow& row, const NodeCounters& counters);
   void on_record(std::size_t tenant, std::int64_t rank, const RankRecord& record);
   void store_results(NodeSet& nodes);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "common/error.h"
 #include "common/text.h"
@@ -180,7 +181,14 @@ class Placer {
     return node;
   }
 
-  static void give_emulator_cores(Placement& placement, const std::vector<int>& spare) {
+  /// `left` are the cores of no node; but where cores are shared, vCPUs may sit there too.
+  static void give_emulator_cores(Placement& placement, const std::vector<int>& left) {
+    std::set<int> used;
+    for (const auto& tenant : placement.tenants)
+      for (const auto& node : tenant.nodes) used.insert(node.cores.begin(), node.cores.end());
+    std::vector<int> spare;
+    for (const int core : left)
+      if (!used.contains(core)) spare.push_back(core);
     for (auto& tenant : placement.tenants)
       for (auto& node : tenant.nodes) node.emulator_cores = spare;
   }

@@ -1,6 +1,7 @@
 #include "harness/scenario/decode.h"
 
 #include <fmt/format.h>
+#include <yaml-cpp/depthguard.h>
 
 #include <algorithm>
 #include <cctype>
@@ -322,6 +323,8 @@ Scenario decode_scenario(const std::string& text, const std::string& file_name) 
                                   documents.size() > 1 ? "several" : "an empty one"));
     else
       scenario = decode_document(documents[0], diagnostics);
+  } catch (const YAML::DeepRecursion& error) {
+    diagnostics.add(error.mark, "not YAML: nested too deeply");
   } catch (const YAML::Exception& error) {
     diagnostics.add(error.mark.is_null() ? YAML::Mark() : error.mark, "not YAML: " + error.msg);
   }

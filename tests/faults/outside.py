@@ -16,8 +16,8 @@ import tempfile
 import threading
 import time
 
-KIT = pathlib.Path(os.environ["VIRTRAIN_FAULT_KIT"])  # virtrain with the fake trainer beside it
-BUILD = pathlib.Path(os.environ["VIRTRAIN_BUILD"])  # virtrain with the real one
+BUILD = pathlib.Path(os.environ.get("VIRTRAIN_BUILD", pathlib.Path(__file__).parents[2] / "build"))
+KIT = pathlib.Path(os.environ.get("VIRTRAIN_FAULT_KIT", BUILD / "fault-kit"))  # the same with a fake trainer
 STAGES = ["image", "define", "boot", "agent", "place", "barrier", "run", "collect", "tear_down"]
 
 

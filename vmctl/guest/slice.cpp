@@ -156,6 +156,9 @@ void make_private_mounts(const Options& options) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (options.isolated) make_private_mounts(options);
   if (options.isolated) ::setenv("TMPDIR", "/tmp", 1);
+  // As in a guest; and where we were started may lie under the old /tmp, where mpirun then finds no folder to
+  // be in.
+  need(::chdir("/") == 0, "change to /");
   ::fcntl(kStatus, F_SETFD, FD_CLOEXEC);
   ::fcntl(kLifeLine, F_SETFD, FD_CLOEXEC);
   ::execv(options.agent[0], options.agent.data());

@@ -1,0 +1,272 @@
+#!/usr/bin/python3
+"""Every verb from outside: exit status, words, and what goes to which stream."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from command_line import BUILD, SCENARIOS, small_scenario, virtrain
+
+VERBS = ["run", "plan", "validate", "list", "show", "compare", "export", "import", "doctor", "clean", "schema"]
+EXPERIMENT = re.compile(r"\d{8}t\d{6}-[0-9a-f]{6}")
+
+
+class CommandLine(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="virtrain-cli-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.database = self.folder / "results.db"
+
+    def file(self, text, name="scenario.yaml"):
+        path = self.folder / name
+        path.write_text(text)
+        return path
+
+    def succeed(self, *arguments, **options):
+        result = virtrain(*arguments, **options)
+        self.assertEqual(result.status, 0, result)
+        return result
+
+
+class Help(CommandLine):
+    def test_every_verb_has_an_example_that_names_it(self):
+        listed = self.succeed("--help").out
+        for verb in VERBS:
+            with self.subTest(verb=verb):
+                self.assertRegex(listed, rf"(?m)^  {verb}\b")
+                words = self.succeed(verb, "--help").out
+                self.assertRegex(words, rf"Examples?:\n  virtrain {verb}")
+
+    def test_version(self):
+        self.assertRegex(self.succeed("--version").out, r"^virtrain \d+\.\d+\.\d+\n$")
+
+
+class Usage(CommandLine):
+    def test_what_is_not_known_is_a_usage_error(self):
+        scenario = SCENARIOS / "quickstart.yaml"
+        for words in [("frobnicate",), (), ("run",), ("plan", scenario, "--frobnicate"), ("plan", scenario, "--format", "xml"),
+                      ("list", "--format", "yaml"), ("plan", scenario, "--inventory", "/nonexistent"),
+                      ("--log-format", "xml", "schema")]:
+            with self.subTest(words=words):
+                result = virtrain(*words)
+                self.assertEqual(result.status, 2, result)
+                self.assertEqual(result.out, "")
+                self.assertTrue(result.err)
+
+
+class BadInput(CommandLine):
+    def test_a_bad_scenario_is_named_with_its_position(self):
+        text = (SCENARIOS / "quickstart.yaml").read_text().replace("  batch_size: 4", "  batch_sise: 4")
+        path = self.file(text)
+        line = text.splitlines().index("  batch_sise: 4") + 1
+        for verb in ["validate", "plan", "run"]:
+            with self.subTest(verb=verb):
+                result = virtrain(verb, path)
+                self.assertEqual(result.status, 3)
+                self.assertEqual(result.out, "")
+                self.assertIn(f"{path}:{line}:3: ", result.err)
+                self.assertIn("batch_size", result.err, "it says what was meant")
+
+    def test_a_missing_file(self):
+        for verb in ["validate", "plan", "run", "import"]:
+            with self.subTest(verb=verb):
+                result = virtrain(verb, self.folder / "none.yaml", *(["--db", self.database] if verb == "import" else []))
+                self.assertEqual(result.status, 3)
+                self.assertIn(f"{self.folder}/none.yaml:1:1: ", result.err)
+
+    def test_a_missing_database(self):
+        for verb in ["list", "show", "compare", "export"]:
+            with self.subTest(verb=verb):
+                result = virtrain(verb, "--db", self.database)
+                self.assertNotIn(result.status, [0, 130, 134, 139])
+                self.assertEqual(result.out, "")
+                self.assertIn(str(self.database), result.err)
+                self.assertFalse(self.database.exists(), "looking makes no database")
+
+    def test_a_file_that_is_no_database(self):
+        path = self.file("not a database at all, but long enough to be looked at\n" * 100, "results.db")
+        for verb in ["list", "compare"]:
+            result = virtrain(verb, "--db", path)
+            self.assertNotIn(result.status, [0, 134, 139])
+            self.assertIn(str(path), result.err)
+
+    def test_an_experiment_that_is_not_there(self):
+        virtrain("import", SCENARIOS / "published/dell-r750xa.jsonl", "--db", self.database)
+        for words in [("show", "nobody"), ("compare", "--experiment", "nobody")]:
+            result = virtrain(*words, "--db", self.database)
+            self.assertNotEqual(result.status, 0)
+            self.assertIn("nobody", result.err)
+
+
+class HostUnable(CommandLine):
+    def test_a_scenario_for_gpus_that_are_not_there(self):
+        # A host of one core is small for Dell's study whatever machine this test runs on.
+        host = self.folder / "host/proc"
+        host.mkdir(parents=True)
+        (host / "cpuinfo").write_text("processor\t: 0\nmodel name\t: none\nflags\t: fpu\n")
+        (host / "meminfo").write_text("MemTotal: 1048576 kB\nMemAvailable: 1048576 kB\n")
+        result = virtrain("plan", SCENARIOS / "dell-r750xa.yaml", "--inventory", self.folder / "host")
+        self.assertEqual(result.status, 4)
+        self.assertEqual(result.out, "")
+        for case in ["one-vm-two-gpus", "two-vms-one-gpu", "two-vms-two-gpus", "weak-scaling/4"]:
+            self.assertRegex(result.err, rf"case {case}: needs \d GPUs")
+        self.assertIn("cores", result.err)
+        self.assertIn("64GiB", result.err)
+
+    def test_run_of_it_here_changes_nothing(self):
+        if list(pathlib.Path("/sys/bus/pci/drivers").glob("nvidia*")):
+            self.skipTest("this host may have GPUs")
+        result = virtrain("run", SCENARIOS / "dell-r750xa.yaml", "--db", self.database)
+        self.assertEqual(result.status, 4, result)
+        self.assertIn("GPU", result.err)
+        self.assertFalse(self.database.exists())
+
+
+class Plan(CommandLine):
+    def test_json_says_where_everything_goes(self):
+        plan = self.succeed("plan", SCENARIOS / "quickstart.yaml", "--format", "json").json()
+        self.assertEqual([t["order"] for t in plan["trials"]], list(range(1, len(plan["trials"]) + 1)))
+        self.assertGreater(plan["estimate_seconds"], 0)
+        self.assertEqual(plan["vm_boots"], sum(t["nodes"] for t in plan["trials"] if t["arm"] == "vm"))
+        for trial in plan["trials"]:
+            self.assertTrue({"order", "case", "arm", "pair", "nodes", "estimate_seconds", "tenants"} <= trial.keys())
+            nodes = [node for tenant in trial["tenants"] for node in tenant["nodes"]]
+            self.assertEqual(len(nodes), trial["nodes"])
+            for node in nodes:
+                self.assertTrue({"hostname", "cores", "numa_node", "memory_bytes", "devices", "network"} <= node.keys())
+                self.assertEqual(node["memory_bytes"], 768 << 20)
+                self.assertEqual(len(node["cores"]), 1)
+                self.assertNotIn("xml", node)
+
+    def test_xml_shows_the_domains_of_vm_trials(self):
+        plan = self.succeed("plan", SCENARIOS / "quickstart.yaml", "--format", "json", "--xml").json()
+        numbers = []
+        for trial in plan["trials"]:
+            for node in (node for tenant in trial["tenants"] for node in tenant["nodes"]):
+                self.assertEqual("xml" in node, trial["arm"] == "vm")
+                if "xml" not in node:
+                    continue
+                numbers.append(int(re.search(r"<name>virtrain-EXPERIMENT-(\d+)</name>", node["xml"]).group(1)))
+                self.assertIn(f'<vcpupin vcpu="0" cpuset="{node["cores"][0]}" />', node["xml"])
+                self.assertIn(f'vt.host={node["hostname"]} vt.ip={node["network"]["address"]} ', node["xml"])
+                self.assertIn(f'<mac address="{node["network"]["mac"]}" />', node["xml"])
+                if validator := shutil.which("virt-xml-validate"):
+                    checked = subprocess.run([validator, str(self.file(node["xml"], "domain.xml")), "domain"],
+                                             capture_output=True, text=True)
+                    self.assertEqual(checked.returncode, 0, checked.stderr)
+        self.assertEqual(len(numbers), plan["vm_boots"])
+        self.assertEqual(sorted(set(numbers)), numbers, "domains are numbered as they come")
+        table = self.succeed("plan", SCENARIOS / "quickstart.yaml", "--xml").out
+        self.assertEqual(table.count("<domain "), 5)
+
+    def test_works_without_privilege_and_without_libvirt(self):
+        if os.geteuid() != 0:
+            self.skipTest("only root can become somebody else")
+        copy = self.folder / "copy"
+        copy.mkdir()
+        shutil.copy(BUILD / "virtrain", copy)
+        shutil.copy(SCENARIOS / "quickstart.yaml", copy)
+        self.folder.chmod(0o755)
+        result = virtrain("--reuid=65534", "--regid=65534", "--clear-groups", "env", "-i", "LIBVIRT_DEFAULT_URI=test:///none",
+                          copy / "virtrain", "plan", copy / "quickstart.yaml", program="/usr/bin/setpriv")
+        self.assertEqual(result.status, 0, result)
+        self.assertEqual(result.out, self.succeed("plan", SCENARIOS / "quickstart.yaml").out)
+
+    def test_reads_standard_input(self):
+        result = self.succeed("plan", "-", stdin=small_scenario())
+        self.assertIn("bare_metal_shared", result.out)
+        self.assertIn("<stdin>:1:1: ", virtrain("validate", "-", stdin="[]").err)
+
+    def test_a_recorded_host(self):
+        folder = pathlib.Path(__file__).parent.parent / "data/inventory/two-nodes"
+        text = small_scenario(arms=["vm"], cases=[{"name": "two", "tenants": [{"nodes": 2}]}])
+        plan = self.succeed("plan", "-", "--inventory", folder, "--format", "json", stdin=text).json()
+        self.assertEqual(plan["trials"][0]["nodes"], 2)
+
+
+class Schema(CommandLine):
+    def test_is_json_schema(self):
+        schema = self.succeed("schema").json()
+        self.assertIn("json-schema.org", schema["$schema"])
+        self.assertIn('"workload"', json.dumps(schema))
+
+
+class Doctor(CommandLine):
+    def test_json_is_a_list_of_findings(self):
+        findings = virtrain("doctor", "--format", "json").json()
+        self.assertTrue(findings)
+        for finding in findings:
+            self.assertEqual(finding.keys(), {"id", "severity", "status", "found", "fix"})
+        self.assertEqual(len({f["id"] for f in findings}), len(findings))
+
+
+class Published(CommandLine):
+    def test_the_study_gives_its_known_numbers(self):
+        source = SCENARIOS / "published/dell-r750xa.jsonl"
+        self.assertIn("7 trials in 1 experiments", self.succeed("import", source, "--db", self.database).out)
+        table = self.succeed("compare", "--db", self.database).out
+        for number in ["1.956", "3.872", "97.8 %", "96.8 %", "1.32 %"]:
+            self.assertIn(number, table)
+        cases = {c["case"]: c for c in self.succeed("compare", "--db", self.database, "--format", "json").json()}
+        self.assertAlmostEqual(cases["weak-scaling/2"]["arms"]["vm"]["speedup"], 1.956, delta=0.0005)
+        self.assertAlmostEqual(cases["weak-scaling/4"]["arms"]["vm"]["speedup"], 3.872, delta=0.0005)
+        self.assertAlmostEqual(cases["weak-scaling/2"]["arms"]["vm"]["efficiency"], 0.978, delta=0.0005)
+        self.assertAlmostEqual(cases["weak-scaling/4"]["arms"]["vm"]["efficiency"], 0.968, delta=0.0005)
+        self.assertAlmostEqual(1 - cases["weak-scaling/4"]["ratio"], 0.0132, delta=0.00005)
+        self.assertEqual(virtrain("import", source, "--db", self.database).status, 3, "the same file a second time")
+
+    def test_every_format(self):
+        self.succeed("import", SCENARIOS / "published/dell-r750xa.jsonl", "--db", self.database)
+        for verb in ["list", "show", "compare"]:
+            with self.subTest(verb=verb):
+                self.succeed(verb, "--db", self.database, "--format", "json").json()
+                self.assertIn("\r\n", self.succeed(verb, "--db", self.database, "--format", "csv").out.replace("\n", "\r\n"))
+                self.assertIn("|---", self.succeed(verb, "--db", self.database, "--format", "markdown").out)
+
+
+class Run(CommandLine):
+    """A real run of the real trainer, as small as it can be."""
+
+    def run_small(self, *arguments, before=(), **changes):
+        result = virtrain(*before, "run", "-", "--db", self.database, *arguments, stdin=small_scenario(**changes))
+        self.assertEqual(result.status, 0, result)
+        return result
+
+    def test_results_go_to_stdout_and_logs_to_stderr(self):
+        result = self.run_small()
+        self.assertRegex(result.err.splitlines()[0], EXPERIMENT)
+        self.assertIn("one", result.out)
+        self.assertIn("bare_metal_shared", result.out)
+        self.assertIn(f"database: {self.database}", result.out)
+        self.assertIn("1 trials finished", result.err)
+        self.assertNotIn("trials finished", result.out)
+        self.assertIsNone(EXPERIMENT.search(result.out.replace(result.err.splitlines()[0], "")))
+        for stream in (result.out, result.err):
+            self.assertNotIn("\x1b", stream, "no colour and no cursor moves where there is no terminal")
+        experiments = self.succeed("list", "--db", self.database, "--format", "json").json()
+        self.assertEqual(len(experiments), 1)
+
+    def test_json_logs_are_json(self):
+        result = self.run_small(before=("-v", "--log-format", "json"))
+        lines = result.err.splitlines()
+        self.assertRegex(lines[0], EXPERIMENT)
+        logged = [json.loads(line) for line in lines[1:-1]]
+        self.assertTrue(any("stage run" in json.dumps(line) for line in logged))
+
+    def test_quiet_is_one_line(self):
+        result = self.run_small("--quiet")
+        self.assertRegex(result.out, r"^virtrain small \S+: 1 trials finished, 0 failed in [^\n]+\n$")
+
+    def test_label_is_kept(self):
+        self.run_small("--label", "first")
+        self.assertIn("first", self.succeed("list", "--db", self.database).out)
+        self.succeed("compare", "--db", self.database, "--label", "first")
+
+
+if __name__ == "__main__":
+    unittest.main()
