@@ -233,7 +233,7 @@ class Run(CommandLine):
     """A real run of the real trainer, as small as it can be."""
 
     def run_small(self, *arguments, before=(), **changes):
-        result = virtrain(*before, "run", "-", "--db", self.database, *arguments, stdin=small_scenario(**changes))
+        result = virtrain(*before, "run", "-", "--wait", "--db", self.database, *arguments, stdin=small_scenario(**changes))
         self.assertEqual(result.status, 0, result)
         return result
 

@@ -43,7 +43,7 @@ class Install(unittest.TestCase):
             self.skipTest("slices need root")
         database = self.prefix / "results.db"
         cases = [{"name": "two", "tenants": [{"nodes": 2}]}]
-        result = virtrain("run", "-", "--db", database, program=self.program, cwd=self.prefix,
+        result = virtrain("run", "-", "--wait", "--db", database, program=self.program, cwd=self.prefix,
                           stdin=small_scenario(arms=["bare_metal"], cases=cases, oversubscribe=True))
         self.assertEqual(result.status, 0, result)
         self.assertIn("two", result.out)
