@@ -40,7 +40,7 @@ std::optional<std::uint64_t> parse_size_bytes(std::string_view text) {
     break;
   }
   const auto value = parse_integer(text);
-  if (!value || *value < 0 || static_cast<std::uint64_t>(*value) > INT64_MAX / unit_bytes)
+  if (!value || text[0] == '-' || static_cast<std::uint64_t>(*value) > INT64_MAX / unit_bytes)
     return std::nullopt;
   return static_cast<std::uint64_t>(*value) * unit_bytes;
 }

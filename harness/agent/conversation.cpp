@@ -31,7 +31,10 @@ constexpr std::chrono::milliseconds kOutputGrace{500};
 
 std::vector<std::string> string_list(const nlohmann::json& message, const char* name) {
   std::vector<std::string> words;
-  for (const auto& word : message.value(name, nlohmann::json::array())) {
+  const auto list = message.find(name);
+  if (list == message.end() || !list->is_array())
+    throw Error("read frame", ErrorCode::protocol, fmt::format("'{}' is missing or no list", name));
+  for (const auto& word : *list) {
     if (!word.is_string())
       throw Error("read frame", ErrorCode::protocol, fmt::format("'{}' holds more than text", name));
     words.push_back(word.get<std::string>());
@@ -151,6 +154,7 @@ asio::awaitable<void> Agent::Conversation::start(Frame& request) {
   const std::int64_t id = integer_field(request.message, "id");
   ProcessSpec spec{string_list(request.message, "argv"), {}, request.message.value("working_directory", "")};
   const auto environment = request.message.value("environment", nlohmann::json::object());
+  if (!environment.is_object()) throw Error("read frame", ErrorCode::protocol, "'environment' is no object");
   for (const auto& [name, value] : environment.items())
     if (value.is_string()) spec.environment[name] = value.get<std::string>();
   spec.environment[kRshSocketVariable] = rsh_socket_name();

@@ -79,8 +79,11 @@ asio::awaitable<void> AgentClient::receive_frames() {
       dispatch(std::move(frame));
     }
   } catch (const boost::system::system_error& error) {
-    reason =
-        error.code() == asio::error::eof ? "its channel closed (the node ended)" : error.code().message();
+    // However a socket tells it: at the end, with unread bytes on the way, or while we were writing.
+    const auto& code = error.code();
+    const bool gone = code == asio::error::eof || code == asio::error::connection_reset ||
+                      code == asio::error::broken_pipe || code == asio::error::operation_aborted;
+    reason = gone ? "its channel closed (the node ended)" : code.message();
   } catch (const Error& error) {
     reason = std::string("it broke the protocol: ") + error.what();
   } catch (const std::exception& error) {

@@ -1,0 +1,209 @@
+#!/usr/bin/python3
+"""architecture_test.py SOURCE BUILD: the arrows between the folders, read from the includes and from the link graph.
+
+common <- {vmctl, workloads, results} <- harness; the three in the middle never know each other. Who may include and link
+what from outside, who may print to standard output, and how long a file may be. Planted offenders prove that each rule
+bites.
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+SOURCE = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parents[2])
+BUILD = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else None
+
+MAY_KNOW = {
+    "common": {"common"},
+    "vmctl": {"common", "vmctl"},
+    "workloads": {"common", "workloads"},
+    "results": {"common", "results"},
+    "harness": {"common", "vmctl", "results", "harness"},  # workloads are started as processes
+}
+# A header (or library) and the only files (or targets) that may have it.
+OWNED_HEADERS = [
+    (r"libvirt/", r"vmctl/libvirt_\w+\.(h|cpp)"),
+    (r"SQLiteCpp/|sqlite3?\.h", r"results/.*|vmctl/leases\.(h|cpp)"),
+    (r"cuda|cudnn|nccl|nvml", r"workloads/.*/cuda/.*|workloads/probe/.*|workloads/stress/.*"),
+    (r"oneapi/|dnnl", r"workloads/.*"),
+    (r"mpi\.h", r"workloads/.*"),
+    (r"yaml-cpp/", r"harness/scenario/.*"),
+    (r"pugixml", r"vmctl/.*"),
+]
+FORBIDDEN_LINKS = [  # (target, library) as link lines spell them
+    (r"virtrain|virtrain-agent|virtrain-rsh", r"cuda|cudnn|nccl|dnnl|libmpi|MPI::"),
+    (r"virtrain-agent|virtrain-rsh", r"libvirt|sqlite|SQLiteCpp|yaml-cpp"),
+    (r"virtrain-resnet50-.*", r"libvirt|sqlite|SQLiteCpp|yaml-cpp"),
+]
+PRINTS = re.compile(r"std::cout|\bputs\(|\bstd::printf\(|[^fsn:]printf\(|\bfmt::print\((?!stderr|file)|STDOUT_FILENO")
+# The command line; the workloads' protocol; and programs of their own.
+MAY_PRINT = re.compile(r"harness/cli/.*|workloads/.*|.*_main\.cpp|vmctl/guest/.*|harness/agent/child_process\.cpp")
+MOST_LINES = 500
+
+
+def folder_of(path):
+    return path.split("/", 1)[0]
+
+
+def include_offences(path, text):
+    """What is wrong with the includes of one file, as 'path:line: words'."""
+    found = []
+    for number, line in enumerate(text.split("\n"), 1):
+        match = re.match(r'\s*#\s*include\s*[<"]([^>"]+)[>"]', line)
+        if not match:
+            continue
+        header = match.group(1)
+        target, own = folder_of(header), folder_of(path)
+        if target in MAY_KNOW and target not in MAY_KNOW[own]:
+            found.append(f"{path}:{number}: {own} may not know {target} ({header})")
+        for pattern, owners in OWNED_HEADERS:
+            if re.match(pattern, header) and not re.fullmatch(owners, path):
+                found.append(f"{path}:{number}: {header} belongs to {owners}")
+    return found
+
+
+def without_comments(text):
+    return re.sub(r"//[^\n]*", "", re.sub(r"/\*.*?\*/", lambda m: "\n" * m.group(0).count("\n"), text, flags=re.S))
+
+
+def print_offences(path, text):
+    if MAY_PRINT.fullmatch(path):
+        return []
+    lines = without_comments(text).split("\n")
+    return [f"{path}:{n}: only the command line prints to standard output" for n, line in enumerate(lines, 1) if PRINTS.search(line)]
+
+
+def length_offences(path, text):
+    lines = text.count("\n")
+    return [f"{path}: {lines} lines, more than {MOST_LINES}"] if lines > MOST_LINES else []
+
+
+def link_offences(folder_of_target, links):
+    """folder_of_target: {target: folder}; links: {target: set of targets and libraries}, direct or not."""
+    found = []
+    for target, others in sorted(links.items()):
+        own = folder_of_target.get(target)
+        for other in sorted(others):
+            folder = folder_of_target.get(other)
+            if own in MAY_KNOW and folder in MAY_KNOW and folder not in MAY_KNOW[own]:
+                found.append(f"target {target} ({own}) may not link {other} ({folder})")
+            for targets, libraries in FORBIDDEN_LINKS:
+                if re.fullmatch(targets, target) and re.search(libraries, other, re.IGNORECASE):
+                    found.append(f"target {target} may not link {other}")
+    return found
+
+
+def read_links(text):
+    """What write_links.cmake wrote, a line 'FOLDER TARGET LIBRARY;LIBRARY': ({target: folder}, {target: all it reaches})."""
+    folders, direct = {}, {}
+    for line in text.splitlines():
+        folder, target, libraries = line.split(" ", 2)
+        folders[target] = folder
+        direct[target] = {re.sub(r"^\$<LINK_ONLY:(.*)>$", r"\1", library) for library in libraries.split(";") if library}
+
+    def reach(target, seen):
+        for other in direct.get(target, ()):
+            if other not in seen:
+                seen.add(other)
+                reach(other, seen)
+        return seen
+
+    return folders, {target: reach(target, set()) for target in direct}
+
+
+def source_files():
+    listed = subprocess.run(["git", "-C", SOURCE, "ls-files"], capture_output=True, text=True, check=False).stdout.split("\n")
+    if not listed[0]:  # an archive without its history
+        listed = [str(p.relative_to(SOURCE)) for folder in MAY_KNOW for p in (SOURCE / folder).rglob("*")]
+    return [f for f in listed if f.endswith((".h", ".cpp", ".cu", ".cuh")) and (SOURCE / f).exists()]
+
+
+def product_files():
+    return [(f, (SOURCE / f).read_text(encoding="utf-8")) for f in source_files() if folder_of(f) in MAY_KNOW]
+
+
+class Includes(unittest.TestCase):
+    def test_arrows(self):
+        files = product_files()
+        self.assertGreater(len(files), 100)
+        self.assertEqual([o for f, text in files for o in include_offences(f, text)], [])
+
+    def test_planted_offenders(self):
+        for path, header in [
+            ("common/text.cpp", "vmctl/paths.h"),
+            ("vmctl/paths.cpp", "results/store.h"),
+            ("results/store.cpp", "vmctl/leases.h"),
+            ("workloads/x.cpp", "harness/agent/frame.h"),
+            ("harness/plan/plan.cpp", "workloads/resnet50/model.h"),
+            ("vmctl/doctor.cpp", "libvirt/libvirt.h"),
+            ("harness/execute/x.cpp", "SQLiteCpp/SQLiteCpp.h"),
+            ("vmctl/doctor.cpp", "sqlite3.h"),
+            ("harness/cli/x.cpp", "cuda_runtime.h"),
+            ("harness/cli/x.cpp", "mpi.h"),
+            ("vmctl/x.cpp", "oneapi/dnnl/dnnl.hpp"),
+        ]:
+            for text in (f"#include <{header}>\n", f'  #  include "{header}"\n'):
+                with self.subTest(path=path, header=header):
+                    offences = include_offences(path, "#pragma once\n" + text)
+                    self.assertEqual(len(offences), 1)
+                    self.assertTrue(offences[0].startswith(f"{path}:2: "))
+        self.assertEqual(include_offences("vmctl/libvirt_x.cpp", '#include <libvirt/libvirt.h>\n#include "common/text.h"\n'), [])
+
+
+class Printing(unittest.TestCase):
+    def test_only_the_command_line_prints(self):
+        self.assertEqual([o for f, text in product_files() for o in print_offences(f, text)], [])
+
+    def test_planted_offenders(self):
+        for line in ["std::cout << 1;", 'fmt::print("x");', "fmt::print(format, 1);", 'std::printf("x");', 'printf("x");', 'puts("x");']:
+            with self.subTest(line):
+                self.assertEqual(len(print_offences("results/x.cpp", f"void f() {{\n  {line}\n}}\n")), 1)
+        for line in ["fmt::print(stderr, 1);", "std::fprintf(stderr, 1);", "// std::cout", "std::snprintf(b, 1, c);"]:
+            with self.subTest(line):
+                self.assertEqual(print_offences("results/x.cpp", f"  {line}\n"), [])
+
+
+class Length(unittest.TestCase):
+    def test_files_are_short(self):
+        files = [(f, (SOURCE / f).read_text(encoding="utf-8")) for f in source_files()]
+        self.assertEqual([o for f, text in files for o in length_offences(f, text)], [])
+
+    def test_planted_offender(self):
+        self.assertEqual(length_offences("a.cpp", "\n" * 501), ["a.cpp: 501 lines, more than 500"])
+        self.assertEqual(length_offences("a.cpp", "\n" * 500), [])
+
+
+@unittest.skipUnless(BUILD, "no build folder given")
+class Links(unittest.TestCase):
+    def test_arrows(self):
+        folders, graph = read_links((BUILD / "links.txt").read_text(encoding="utf-8"))
+        self.assertIn("virtrain_vmctl", graph["virtrain"])
+        self.assertIn("virtrain_common", graph["virtrain"])
+        self.assertIn("virtrain_common", graph["virtrain-agent"])
+        self.assertEqual(set(folders.values()), set(MAY_KNOW))
+        self.assertEqual(link_offences(folders, graph), [])
+
+    def test_planted_offenders(self):
+        folders, graph = read_links(
+            "vmctl virtrain_vmctl virtrain_results\n"
+            "results virtrain_results SQLiteCpp\n"
+            "harness virtrain virtrain_harness;cpu\n"
+            "harness virtrain-agent virtrain_vmctl\n"
+            "workloads cpu $<LINK_ONLY:/usr/lib/x86_64-linux-gnu/libdnnl.so>;MPI::MPI_CXX\n"
+        )
+        self.assertEqual(
+            link_offences(folders, graph),
+            [
+                "target virtrain may not link /usr/lib/x86_64-linux-gnu/libdnnl.so",
+                "target virtrain may not link MPI::MPI_CXX",
+                "target virtrain (harness) may not link cpu (workloads)",
+                "target virtrain-agent may not link SQLiteCpp",
+                "target virtrain_vmctl (vmctl) may not link virtrain_results (results)",
+            ],
+        )
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]])

@@ -1,0 +1,21 @@
+#include "common/error.h"
+
+#include <catch2/catch.hpp>
+#include <cerrno>
+
+using namespace virtrain;
+
+TEST_CASE("an error says what was tried and what came back") {
+  const Error error("open x", ErrorCode::busy, "taken");
+  CHECK(std::string(error.what()) == "open x: taken");
+  CHECK(error.operation() == "open x");
+  CHECK(error.message() == "taken");
+  CHECK(std::string(errno_error("open x", ENOENT).what()) == "open x: No such file or directory");
+  CHECK(errno_error("open x", ENOENT).code() == ErrorCode::io);
+}
+
+TEST_CASE("each code has its word") {
+  CHECK(std::string(to_string(ErrorCode::host_unable)) == "host_unable");
+  CHECK(std::string(to_string(ErrorCode::bad_input)) == "bad_input");
+  CHECK(std::string(to_string(ErrorCode::interrupted)) == "interrupted");
+}

@@ -1,0 +1,62 @@
+#include "common/subprocess.h"
+
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+
+#include "common/error.h"
+#include "common/units.h"
+
+using namespace virtrain;
+using Catch::Contains;
+using namespace std::chrono_literals;
+
+namespace {
+
+Error error_of(const std::vector<std::string>& argv, const CommandOptions& options = {}) {
+  try {
+    run_checked(argv, options);
+  } catch (const Error& error) {
+    return error;
+  }
+  return Error("none", ErrorCode::usage, "no error");
+}
+
+}  // namespace
+
+TEST_CASE("a command's streams and exit status") {
+  const auto result = run_command({"sh", "-c", "echo out; echo err >&2; exit 3"});
+  CHECK(result.out == "out\n");
+  CHECK(result.err == "err\n");
+  CHECK(result.exit_status == 3);
+  CHECK(run_command({"sh", "-c", "kill -9 $$"}).exit_status == 128 + SIGKILL);
+  CHECK(run_command({"printf", "%s|", "a b", "", "$HOME"}).out == "a b||$HOME|");
+}
+
+TEST_CASE("input, environment and the limit of what is kept") {
+  CommandOptions options;
+  options.input = std::string(1'000'000, 'x');
+  options.environment = {"VIRTRAIN_A=b=c"};
+  CHECK(run_command({"sh", "-c", "wc -c; echo $VIRTRAIN_A"}, options).out == "1000000\nb=c\n");
+  // Nobody reads the input: an error of the write, not our end by SIGPIPE.
+  CHECK(run_command({"true"}, options).exit_status == 0);
+  options.max_output_bytes = 1000;
+  CHECK(run_command({"sh", "-c", "cat; echo end >&2"}, options).out.size() == 1000);
+}
+
+TEST_CASE("what cannot start, fails or overruns says so") {
+  CHECK(error_of({"no-such-command"}).code() == ErrorCode::not_found);
+  CHECK_THAT(error_of({"/nonexistent/command"}).what(), Contains("/nonexistent/command"));
+  const auto failed = error_of({"sh", "-c", "printf '\\033[2Jwords' >&2; exit 4"});
+  CHECK(failed.code() == ErrorCode::io);
+  CHECK_THAT(failed.what(), Contains("exit status 4: \uFFFD[2Jwords"));
+  CommandOptions hurried;
+  hurried.deadline = 200ms;
+  const auto late = error_of({"sh", "-c", "sleep 987 & sleep 987"}, hurried);
+  CHECK(late.code() == ErrorCode::timeout);
+  CHECK_THAT(late.what(), Contains("still running after 200 ms"));
+  // The whole group has gone, the grandchild too (it may still be dying).
+  bool gone = false;
+  for (int i = 0; i < 100 && !gone; ++i) gone = run_command({"pgrep", "-f", "^sleep 987$"}).out.empty();
+  CHECK(gone);
+}

@@ -1,0 +1,365 @@
+#include "harness/plan/plan.h"
+
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "common/error.h"
+#include "harness/scenario/decode.h"
+
+using namespace virtrain;
+using namespace virtrain::harness;
+using Catch::Contains;
+
+namespace {
+
+constexpr std::uint64_t kGiB = 1ULL << 30;
+
+/// A host of `nodes` NUMA nodes with as many cores each, numbered one node after the other.
+vmctl::Inventory host(int nodes, int cores_per_node, std::uint64_t memory_gib = 1024) {
+  vmctl::Inventory inventory;
+  inventory.hostname = "testhost";
+  for (int n = 0; n < nodes; ++n) {
+    inventory.numa_nodes.push_back({n, memory_gib * kGiB / static_cast<std::uint64_t>(nodes), 0, 0});
+    for (int c = 0; c < cores_per_node; ++c) inventory.cores.push_back({n * cores_per_node + c, n});
+  }
+  inventory.memory_bytes = memory_gib * kGiB;
+  return inventory;
+}
+
+/// Four GPUs as in the study's server, and a card of another vendor between them.
+vmctl::Inventory gpu_host() {
+  auto inventory = host(2, 32);
+  inventory.devices = {{"0000:17:00.0", "0x10de", "0x20f1", "nvidia", 0},
+                       {"0000:3d:00.0", "0x1002", "0x73bf", "amdgpu", 0},
+                       {"0000:65:00.0", "0x10de", "0x20f1", "nvidia", 0},
+                       {"0000:ca:00.0", "0x10de", "0x20f1", "nvidia", 1},
+                       {"0000:e3:00.0", "0x10de", "0x20f1", "nvidia", 1}};
+  return inventory;
+}
+
+Scenario scenario(const std::string& cases, const std::string& more = "",
+                  const std::string& guest = "vcpus: 2", const std::string& workload = "backend: cpu") {
+  return decode_scenario(
+      fmt::format("name: planned\nworkload: {{{}}}\nguest: {{memory: 1GiB, {}}}\ncases: [{}]\n{}", workload,
+                  guest, cases, more),
+      "planned.yaml");
+}
+
+Scenario gpu_scenario(const std::string& cases, const std::string& devices, const std::string& more = "") {
+  return scenario(cases, "devices: " + devices + "\n" + more, "vcpus: 4", "backend: cuda");
+}
+
+const std::string kOneNode = "{name: one, tenants: [{nodes: 1}]}";
+const std::string kTwoGpus = "{name: gpus, tenants: [{nodes: 1, gpus_per_node: 2}]}";
+
+std::string refusal(const Scenario& s, const vmctl::Inventory& inventory, bool emulated = false) {
+  try {
+    make_plan(s, inventory, emulated);
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::host_unable);
+    CHECK(exit_status(error.code()) == 4);
+    return error.message();
+  }
+  return "(planned)";
+}
+
+std::vector<std::string> arms_of(const Plan& plan) {
+  std::vector<std::string> arms;
+  for (const auto& trial : plan.trials) arms.push_back(trial.arm);
+  return arms;
+}
+
+const NodePlacement& node(const Plan& plan, std::size_t placement, std::size_t tenant, std::size_t n) {
+  return plan.placements.at(placement).tenants.at(tenant).nodes.at(n);
+}
+
+}  // namespace
+
+TEST_CASE("arms alternate ABBA, pair by pair and case by case") {
+  const auto plan =
+      make_plan(scenario("{name: a, tenants: [{nodes: 1}]}, {name: b, scale: {nodes: [1, 2]}}", "pairs: 4\n"),
+                host(1, 8), false);
+  const std::vector<std::string> abba{"bare_metal", "vm", "vm", "bare_metal",
+                                      "bare_metal", "vm", "vm", "bare_metal"};
+  auto all = abba;
+  for (int i = 0; i < 2; ++i) all.insert(all.end(), abba.begin(), abba.end());
+  CHECK(arms_of(plan) == all);
+  for (std::size_t i = 0; i < plan.trials.size(); ++i) {
+    CHECK(plan.trials[i].order == static_cast<std::int64_t>(i) + 1);
+    CHECK(plan.trials[i].pair == static_cast<std::int64_t>(i % 8 / 2) + 1);
+    CHECK(plan.trials[i].placement == i / 8);
+  }
+  CHECK(plan.placements[1].case_name == "b/1");
+  CHECK(plan.placements[2].case_name == "b/2");
+  CHECK(plan.vm_boots == 4 * (1 + 1 + 2));
+}
+
+TEST_CASE("three arms are reversed in every second pair") {
+  const auto plan = make_plan(scenario(kOneNode, "pairs: 2\narms: [vm, bare_metal, bare_metal_shared]\n"),
+                              host(1, 8), false);
+  CHECK(arms_of(plan) == std::vector<std::string>{"vm", "bare_metal", "bare_metal_shared",
+                                                  "bare_metal_shared", "bare_metal", "vm"});
+}
+
+TEST_CASE("nodes get cores of their own, and what is left runs QEMU's helpers") {
+  const auto plan =
+      make_plan(scenario("{name: a, tenants: [{nodes: 2}, {name: other, nodes: 1}]}"), host(1, 8), false);
+  CHECK(node(plan, 0, 0, 0).cores == std::vector<int>{0, 1});
+  CHECK(node(plan, 0, 0, 1).cores == std::vector<int>{2, 3});
+  CHECK(node(plan, 0, 1, 0).cores == std::vector<int>{4, 5});
+  for (std::size_t n : {0u, 1u}) CHECK(node(plan, 0, 0, n).emulator_cores == std::vector<int>{6, 7});
+  CHECK(node(plan, 0, 0, 0).memory_bytes == kGiB);
+  CHECK_FALSE(plan.placements[0].oversubscribed);
+  CHECK(node(plan, 0, 0, 1).hostname == "t1n2");
+  CHECK(node(plan, 0, 1, 0).hostname == "t2n1");
+  // Each tenant has a bridge of its own: addresses repeat, MACs and host names do not.
+  CHECK(node(plan, 0, 0, 0).address == "10.77.0.1/16");
+  CHECK(node(plan, 0, 0, 1).address == "10.77.0.2/16");
+  CHECK(node(plan, 0, 1, 0).address == "10.77.0.1/16");
+  CHECK(node(plan, 0, 0, 0).mac == "52:54:00:00:00:00");
+  CHECK(node(plan, 0, 1, 0).mac == "52:54:00:00:00:02");
+}
+
+TEST_CASE("no core to spare: helpers share the node's own") {
+  const auto plan = make_plan(scenario(kOneNode), host(1, 2), false);
+  CHECK(node(plan, 0, 0, 0).emulator_cores.empty());
+}
+
+TEST_CASE("pinning numa keeps a node's cores on one NUMA node as long as any has room") {
+  const std::string three = "{name: a, tenants: [{nodes: 3}]}";
+  const auto by_numa = make_plan(scenario(three, "", "vcpus: 3, pinning: numa"), host(2, 5), false);
+  CHECK(node(by_numa, 0, 0, 0).cores == std::vector<int>{0, 1, 2});
+  CHECK(node(by_numa, 0, 0, 0).numa_node == 0);
+  CHECK(node(by_numa, 0, 0, 1).cores == std::vector<int>{5, 6, 7});
+  CHECK(node(by_numa, 0, 0, 1).numa_node == 1);
+  // Neither has three left, so the third spans both and says so.
+  CHECK(node(by_numa, 0, 0, 2).cores == std::vector<int>{3, 4, 8});
+  CHECK_FALSE(node(by_numa, 0, 0, 2).numa_node);
+  CHECK(node(by_numa, 0, 0, 0).emulator_cores == std::vector<int>{9});
+
+  const auto in_order = make_plan(scenario(three, "", "vcpus: 3, pinning: cores"), host(2, 5), false);
+  CHECK(node(in_order, 0, 0, 1).cores == std::vector<int>{3, 4, 5});
+  CHECK_FALSE(node(in_order, 0, 0, 1).numa_node);
+}
+
+TEST_CASE("too few cores are refused, and shared where the scenario allows it") {
+  const std::string three = "{name: crowd, tenants: [{nodes: 3}]}";
+  CHECK(refusal(scenario(three), host(1, 4)) ==
+        "case crowd: 3 nodes of 2 vCPUs need 6 cores, testhost has 4 (use fewer, or oversubscribe: true)");
+  const auto plan = make_plan(scenario(three, "oversubscribe: true\n"), host(1, 4), false);
+  CHECK(plan.placements[0].oversubscribed);
+  CHECK(node(plan, 0, 0, 0).cores == std::vector<int>{0, 1});
+  CHECK(node(plan, 0, 0, 1).cores == std::vector<int>{2, 3});
+  CHECK(node(plan, 0, 0, 2).cores == std::vector<int>{0, 1});
+  CHECK(to_json(plan)["trials"][0]["oversubscribed"] == true);
+  CHECK_THAT(to_table(plan), Contains("crowd  (oversubscribed: more vCPUs than cores)"));
+  // Only the case that needs it is marked.
+  const auto both = make_plan(scenario(kOneNode + ", " + three, "oversubscribe: true\n"), host(1, 4), false);
+  CHECK_FALSE(both.placements[0].oversubscribed);
+  CHECK(both.placements[1].oversubscribed);
+}
+
+TEST_CASE("a core that some vCPU shares is no spare core") {
+  // Three nodes of three on four cores: the second and third take turns over all four.
+  const auto plan = make_plan(
+      scenario("{name: a, tenants: [{nodes: 3}]}", "oversubscribe: true\n", "vcpus: 3"), host(1, 4), false);
+  CHECK(node(plan, 0, 0, 0).cores == std::vector<int>{0, 1, 2});
+  CHECK(node(plan, 0, 0, 1).cores == std::vector<int>{0, 1, 2});
+  CHECK(node(plan, 0, 0, 2).cores == std::vector<int>{3, 0, 1});
+  CHECK(node(plan, 0, 0, 0).emulator_cores.empty());
+}
+
+TEST_CASE("more ranks than a node's vCPUs oversubscribe it, however large the host") {
+  const std::string crowded = "{name: a, tenants: [{nodes: 1, ranks_per_node: 3}]}";
+  CHECK_THAT(refusal(scenario(crowded), host(1, 64)), Contains("its nodes have 2 vCPUs, fewer than ranks"));
+  CHECK(
+      make_plan(scenario(crowded, "oversubscribe: true\n"), host(1, 64), false).placements[0].oversubscribed);
+}
+
+TEST_CASE("threads of a rank: the node's cores shared by its ranks, or as the scenario says") {
+  const auto threads = [](const std::string& tenant, const std::string& workload) {
+    return make_plan(scenario("{name: a, tenants: [" + tenant + "]}", "", "vcpus: 7", workload), host(1, 8),
+                     false)
+        .placements[0]
+        .tenants[0]
+        .threads_per_rank;
+  };
+  CHECK(threads("{nodes: 1}", "backend: cpu") == 7);
+  CHECK(threads("{nodes: 1, ranks_per_node: 2}", "backend: cpu") == 3);
+  CHECK(threads("{nodes: 1, ranks_per_node: 2}", "backend: cpu, threads: 5") == 5);
+}
+
+TEST_CASE("memory: the nodes and QEMU's own must fit, which emulation needs more of") {
+  const auto five = scenario("{name: five, tenants: [{nodes: 5}]}");
+  // 5 GiB + 5 x 150 MiB = 5.73 GiB; 5 GiB + 5 x 350 MiB = 6.71 GiB
+  CHECK(refusal(five, host(1, 16, 6), false) == "(planned)");
+  CHECK(refusal(five, host(1, 16, 6), true) ==
+        "case five: 5 nodes of 1GiB and QEMU's own 350MiB each need 6.71GiB, testhost has 6GiB");
+  CHECK(refusal(five, host(1, 16, 7), true) == "(planned)");
+}
+
+TEST_CASE("a host without a usable core is refused in words") {
+  CHECK_THAT(refusal(scenario(kOneNode, "oversubscribe: true\n"), host(0, 0)),
+             Contains("no core of this host may be used"));
+}
+
+TEST_CASE("every reason is told at once, one a line") {
+  const auto all =
+      refusal(gpu_scenario("{name: a, tenants: [{nodes: 3, gpus_per_node: 1}]}", "{kind: passthrough}"),
+              host(1, 2, 1));
+  CHECK_THAT(
+      all, Contains("need 12 cores") && Contains("need 3.44GiB") && Contains("needs 3 GPUs, testhost has 0"));
+  CHECK(std::count(all.begin(), all.end(), '\n') == 2);
+}
+
+TEST_CASE("GPUs are chosen by vendor, address and count") {
+  const auto devices = [](const std::string& select) {
+    return node(make_plan(gpu_scenario(kTwoGpus, "{kind: passthrough" + select + "}"), gpu_host(), false), 0,
+                0, 0)
+        .devices;
+  };
+  using List = std::vector<std::string>;
+  CHECK(devices("") == List{"0000:17:00.0", "0000:3d:00.0"});
+  CHECK(devices(", select: {vendor: 0x10de}") == List{"0000:17:00.0", "0000:65:00.0"});
+  CHECK(devices(", select: {vendor: 0x10DE}") == List{"0000:17:00.0", "0000:65:00.0"});
+  CHECK(devices(", select: {address: [0000:ca:00.0, 0000:e3:00.0]}") == List{"0000:ca:00.0", "0000:e3:00.0"});
+  const auto refused = [](const std::string& select) {
+    return refusal(gpu_scenario(kTwoGpus, "{kind: passthrough, select: " + select + "}"), gpu_host());
+  };
+  CHECK(refused("{vendor: 0x1002}") ==
+        "case gpus: needs 2 GPUs, testhost has 1 that devices.select allows (virtrain doctor says more)");
+  CHECK_THAT(refused("{vendor: 0x10de, count: 1}"), Contains("needs 2 GPUs, testhost has 1"));
+  CHECK_THAT(refused("{vendor: 0x1002, address: [0000:17:00.0]}"), Contains("needs 2 GPUs, testhost has 0"));
+}
+
+TEST_CASE("no GPU is given twice, and a rank drives each") {
+  const auto plan = make_plan(
+      gpu_scenario("{name: a, tenants: [{nodes: 1, gpus_per_node: 2}, {nodes: 2, gpus_per_node: 1}]}",
+                   "{kind: passthrough, select: {vendor: 0x10de}}"),
+      gpu_host(), false);
+  std::set<std::string> given;
+  for (const auto& tenant : plan.placements[0].tenants)
+    for (const auto& n : tenant.nodes)
+      for (const auto& device : n.devices) CHECK(given.insert(device).second);
+  CHECK(given.size() == 4);
+  CHECK(plan.placements[0].tenants[0].ranks() == 2);
+  CHECK(plan.placements[0].tenants[1].ranks() == 2);
+}
+
+TEST_CASE("device bindings: neighbours of one arm share a binding") {
+  const auto bindings = [](const std::string& arms_and_pairs) {
+    return make_plan(gpu_scenario(kTwoGpus, "{kind: passthrough}", arms_and_pairs), gpu_host(), false)
+        .device_bindings;
+  };
+  // B V | V B | B V | V B: to the VM and back, twice, two GPUs each
+  CHECK(bindings("pairs: 4\n") == 8);
+  CHECK(bindings("pairs: 1\n") == 2);
+  CHECK(bindings("pairs: 3\narms: [vm]\n") == 2);
+  CHECK(bindings("pairs: 3\narms: [bare_metal]\n") == 0);
+  CHECK(make_plan(scenario(kOneNode), host(1, 2), false).device_bindings == 0);
+}
+
+TEST_CASE("the estimate grows with the work, and emulation and settling cost time") {
+  const auto seconds = [](const std::string& workload, bool emulated, const std::string& more = "") {
+    return make_plan(scenario(kOneNode, "arms: [vm]\npairs: 2\n" + more, "vcpus: 2", workload), host(1, 2),
+                     emulated)
+        .estimate_seconds;
+  };
+  const std::string small = "backend: cpu, image_size: 32, steps: 10, batch_size: 4";
+  CHECK(seconds("backend: cpu, image_size: 64, steps: 10, batch_size: 4", true) > seconds(small, true));
+  CHECK(seconds(small, true) > seconds(small, false));
+  CHECK(seconds(small, false, "settle: 10s\n") == Approx(seconds(small, false) + 20));
+  const auto plan = make_plan(scenario(kOneNode), host(1, 2), false);
+  double sum = 0;
+  for (const auto& trial : plan.trials) sum += trial.estimate_seconds;
+  CHECK(plan.estimate_seconds == Approx(sum));
+}
+
+TEST_CASE("emulation is expected without /dev/kvm or without vmx and svm") {
+  auto inventory = host(1, 2);
+  CHECK(expects_emulation(inventory));
+  inventory.has_kvm_device = true;
+  CHECK(expects_emulation(inventory));
+  inventory.cpu_flags = {"sse2", "svm"};
+  CHECK_FALSE(expects_emulation(inventory));
+  inventory.cpu_flags = {"vmx"};
+  CHECK_FALSE(expects_emulation(inventory));
+  inventory.has_kvm_device = false;
+  CHECK(expects_emulation(inventory));
+}
+
+TEST_CASE("JSON has the fields that outside tests rely on") {
+  const auto plan = make_plan(
+      gpu_scenario(
+          "{name: two, tenants: [{name: a, nodes: 1, gpus_per_node: 1}, {nodes: 1, gpus_per_node: 1}]}",
+          "{kind: passthrough, select: {vendor: 0x10de}}", "pairs: 1\n"),
+      gpu_host(), false);
+  const auto json = to_json(plan);
+  CHECK(json["scenario"] == "planned");
+  REQUIRE(json["trials"].size() == 2);
+  const auto& trial = json["trials"][1];
+  CHECK(trial["order"] == 2);
+  CHECK(trial["case"] == "two");
+  CHECK(trial["arm"] == "vm");
+  CHECK(trial["pair"] == 1);
+  CHECK(trial["nodes"] == 2);
+  CHECK(trial["oversubscribed"] == false);
+  CHECK(trial["estimate_seconds"].is_number());
+  const auto& tenant = trial["tenants"][0];
+  CHECK(tenant["name"] == "a");
+  CHECK(tenant["gpus_per_node"] == 1);
+  CHECK(tenant["workload"]["backend"] == "cuda");
+  const auto& first = tenant["nodes"][0];
+  CHECK(first["hostname"] == "t1n1");
+  CHECK(first["cores"] == nlohmann::json({0, 1, 2, 3}));
+  CHECK(first["numa_node"] == 0);
+  CHECK(first["memory_bytes"] == kGiB);
+  CHECK(first["devices"] == nlohmann::json({"0000:17:00.0"}));
+  CHECK(first["network"]["address"] == "10.77.0.1/16");
+  CHECK(first["network"]["mac"] == "52:54:00:00:00:00");
+  CHECK(json["vm_boots"] == 2);
+  CHECK(json["device_bindings"] == 2);
+  CHECK(json["warnings"].size() == 1);
+  CHECK_THAT(to_table(plan),
+             Contains("2 trials, 2 VM boots, 2 device rebinds") && Contains("warning: pairs: 1 is odd"));
+}
+
+TEST_CASE("the same input gives the same plan") {
+  const auto s = gpu_scenario("{name: a, scale: {nodes: [1, 2, 4], gpus_per_node: 1}}",
+                              "{kind: passthrough, select: {vendor: 0x10de}}");
+  CHECK(to_json(make_plan(s, gpu_host(), true)).dump() == to_json(make_plan(s, gpu_host(), true)).dump());
+}
+
+TEST_CASE("a thousand tenants: each core, name and MAC is given once") {
+  std::string tenants;
+  for (int i = 0; i < 1000; ++i) tenants += "{nodes: 1},";
+  const auto plan =
+      make_plan(scenario("{name: a, tenants: [" + tenants + "]}", "", "vcpus: 1"), host(8, 125, 4096), false);
+  std::set<int> cores;
+  std::set<std::string> hostnames, macs, names;
+  REQUIRE(plan.placements[0].tenants.size() == 1000);
+  for (const auto& tenant : plan.placements[0].tenants) {
+    names.insert(tenant.name);
+    cores.insert(tenant.nodes.at(0).cores.at(0));
+    hostnames.insert(tenant.nodes[0].hostname);
+    macs.insert(tenant.nodes[0].mac);
+  }
+  CHECK(cores.size() == 1000);
+  CHECK(hostnames.size() == 1000);
+  CHECK(macs.size() == 1000);
+  CHECK(names.size() == 1000);
+  CHECK(plan.trials.size() == 12);
+  CHECK(plan.placements[0].nodes() == 1000);
+}
+
+TEST_CASE("a tenant of many nodes keeps its addresses apart") {
+  const auto plan =
+      make_plan(scenario("{name: a, tenants: [{nodes: 600}]}", "", "vcpus: 1"), host(1, 600, 4096), false);
+  std::set<std::string> addresses;
+  for (const auto& n : plan.placements[0].tenants[0].nodes) addresses.insert(n.address);
+  CHECK(addresses.size() == 600);
+  CHECK(node(plan, 0, 0, 249).address == "10.77.0.250/16");
+  CHECK(node(plan, 0, 0, 250).address == "10.77.1.1/16");
+}

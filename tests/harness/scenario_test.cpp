@@ -1,0 +1,236 @@
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <set>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "harness/scenario/decode.h"
+
+using namespace virtrain;
+using namespace virtrain::harness;
+using Catch::Contains;
+using Catch::EndsWith;
+using Catch::StartsWith;
+
+namespace {
+
+const std::filesystem::path kSource = VIRTRAIN_SOURCE_DIR;
+
+std::vector<std::filesystem::path> yaml_files(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (entry.path().extension() == ".yaml") files.push_back(entry.path());
+  return files;
+}
+
+/// What the decoder says of a text it must refuse.
+std::string refusal(const std::string& text) {
+  try {
+    decode_scenario(text, "x.yaml");
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::bad_input);
+    CHECK(exit_status(error.code()) == 3);
+    return error.message();
+  }
+  return "(accepted)";
+}
+
+std::string small_scenario(const std::string& more = "") {
+  return "name: small\n"
+         "workload: {model: resnet50}\n"
+         "guest: {vcpus: 1, memory: 512MiB}\n"
+         "cases:\n"
+         "  - {name: one, tenants: [{nodes: 1}]}\n" +
+         more;
+}
+
+}  // namespace
+
+TEST_CASE("every shipped scenario decodes without a warning that surprises") {
+  const auto files = yaml_files(kSource / "scenarios");
+  CHECK(files.size() >= 10);
+  for (const auto& file : files) {
+    INFO(file);
+    const auto scenario = load_scenario(file);
+    CHECK(scenario.name == file.stem());
+    CHECK(scenario.text == read_file(file));
+    CHECK(scenario.warnings.size() == (scenario.pairs % 2 == 1 ? 1 : 0));
+  }
+}
+
+TEST_CASE("every refusal names the place and says what is wrong") {
+  const auto files = yaml_files(kSource / "tests/data/refusals");
+  CHECK(files.size() >= 90);
+  for (const auto& file : files) {
+    INFO(file);
+    const auto text = read_file(file).value();
+    const auto first_line = split(text, '\n').at(0);
+    REQUIRE_THAT(first_line, StartsWith("# expect: "));
+    const auto expected = first_line.substr(std::string("# expect: ").size());
+    const auto words_at = expected.find(": ");  // after LINE:COL
+    REQUIRE(words_at != std::string::npos);
+    const auto said = refusal(text);
+    INFO(said);
+    bool found = false;
+    for (const auto& line : split(said, '\n'))
+      found = found || (line.starts_with("x.yaml:" + expected.substr(0, words_at + 2)) &&
+                        line.find(expected.substr(words_at + 2)) != std::string::npos);
+    CHECK(found);
+  }
+}
+
+TEST_CASE("one reading shows every mistake in file order, and at most twenty") {
+  const auto two = refusal(small_scenario("pairs: 0\nreuse: never\n"));
+  CHECK_THAT(two, StartsWith("x.yaml:6:8: pairs: '0' is not allowed"));
+  CHECK_THAT(two, Contains("\nx.yaml:7:8: reuse: 'never' is not allowed (allowed: trial, case)"));
+  std::string many;
+  for (int i = 0; i < 30; ++i) many += "key" + std::to_string(i) + ": 1\n";
+  CHECK(split(refusal(small_scenario(many)), '\n').size() == 21);
+  CHECK_THAT(refusal(small_scenario(many)), EndsWith("x.yaml: and 10 more"));
+}
+
+TEST_CASE("a scenario is at most 1 MiB") {
+  const auto fill = [](std::size_t bytes) {
+    auto text = small_scenario("# ");
+    return text + std::string(bytes - text.size(), 'x');
+  };
+  CHECK_NOTHROW(decode_scenario(fill(kMaxScenarioBytes), "x.yaml"));
+  CHECK_THAT(refusal(fill(kMaxScenarioBytes + 1)),
+             Contains("x.yaml:1:1: the file has 1048577 bytes (allowed: at most 1 MiB)"));
+}
+
+TEST_CASE("hostile bytes are refused with printable words") {
+  CHECK_THAT(refusal(small_scenario("\"\\e[2J\": 1\n")), Contains("unknown key '\uFFFD[2J'"));
+  CHECK_THAT(refusal(small_scenario("pairs: \"\\u0001\"\n")), Contains("x.yaml:6:8: "));
+  CHECK_THAT(refusal(std::string("name: \xff\xfe\n")), Contains("x.yaml:1:"));
+  CHECK_THAT(refusal(std::string(300'000, '[')), Contains("not YAML"));
+  CHECK_THAT(refusal(std::string(500'000, '\n') + "x"), Contains("x.yaml:500001:1: the scenario must be"));
+}
+
+TEST_CASE("a file that is not there is refused with its name") {
+  CHECK_THROWS_WITH(load_scenario("/nonexistent/x.yaml"),
+                    Contains("/nonexistent/x.yaml:1:1: the file cannot be read: No such file or directory"));
+}
+
+TEST_CASE("what is not said has its default") {
+  const auto s = decode_scenario(small_scenario(), "x.yaml");
+  CHECK(s.arms == std::vector<std::string>{kArmBareMetal, kArmVm});
+  CHECK(s.pairs == 6);
+  CHECK(s.reuse == Reuse::trial);
+  CHECK_FALSE(s.oversubscribe);
+  CHECK(s.settle_ns == 0);
+  CHECK(s.boot_timeout_ns == 90'000'000'000);
+  CHECK(s.trial_timeout_ns == 3'600'000'000'000);
+  CHECK_FALSE(s.vm_vs_bare_metal);
+  CHECK(s.guest.image == "mirror");
+  CHECK(s.guest.pinning == Pinning::cores);
+  CHECK(s.devices.kind == DeviceKind::none);
+  REQUIRE(s.cases.size() == 1);
+  const auto& tenant = s.cases[0].tenants.at(0);
+  CHECK(tenant.name == "tenant-1");
+  CHECK(tenant.ranks_per_node == 1);
+  CHECK(tenant.workload.precision == Precision::fp32);
+  CHECK(tenant.workload.batch_size == 32);
+  CHECK(tenant.workload.image_size == 224);
+  CHECK_FALSE(tenant.workload.threads);
+}
+
+TEST_CASE("each value lands in its field") {
+  const auto s = decode_scenario(R"(
+name: full
+description: "words: with colons"
+workload: {model: resnet50, backend: cuda, precision: bf16, batch_size: 7, image_size: 64, warmup_steps: 3, steps: 11,
+           display_every: 5, accumulate_steps: 2, seed: 9, threads: 4, env: {NCCL_DEBUG: INFO, N: 5}}
+guest: {image: mirror, vcpus: 12, memory: 3GiB, pinning: numa, hugepages: true}
+devices: {kind: vgpu, select: {vendor: 0x10DE, count: 3, address: [0000:17:00.0, "0001:b3:00.1"]}}
+cases:
+  - name: mixed
+    workload: {batch_size: 8}
+    tenants:
+      - {name: a, nodes: 2, gpus_per_node: 2}
+      - {nodes: 1, gpus_per_node: 1, workload: {steps: 99, env: {N: 6}}}
+  - {name: weak, scale: {nodes: [4, 1], gpus_per_node: 3}}
+arms: [vm, bare_metal_shared, bare_metal]
+pairs: 4
+reuse: case
+oversubscribe: true
+settle: 500ms
+boot_timeout: 2m
+trial_timeout: 3h
+expect: {vm_vs_bare_metal: {margin: 0.03, alpha: 1%}}
+)",
+                                 "x.yaml");
+  CHECK(s.description == "words: with colons");
+  CHECK(s.guest.vcpus == 12);
+  CHECK(s.guest.memory_bytes == 3ULL << 30);
+  CHECK(s.guest.pinning == Pinning::numa);
+  CHECK(s.guest.hugepages);
+  CHECK(s.devices.kind == DeviceKind::vgpu);
+  CHECK(s.devices.vendor == "0x10de");
+  CHECK(s.devices.count == 3);
+  CHECK(s.devices.addresses == std::vector<std::string>{"0000:17:00.0", "0001:b3:00.1"});
+  CHECK(s.arms == std::vector<std::string>{"vm", "bare_metal_shared", "bare_metal"});
+  CHECK(s.pairs == 4);
+  CHECK(s.reuse == Reuse::experiment_case);
+  CHECK(s.oversubscribe);
+  CHECK(s.settle_ns == 500'000'000);
+  CHECK(s.boot_timeout_ns == 120'000'000'000);
+  CHECK(s.trial_timeout_ns == 3 * 3'600'000'000'000);
+  REQUIRE(s.vm_vs_bare_metal);
+  CHECK(s.vm_vs_bare_metal->margin == Approx(0.03));
+  CHECK(s.vm_vs_bare_metal->alpha == Approx(0.01));
+
+  REQUIRE(s.cases.size() == 3);
+  const auto& a = s.cases[0].tenants.at(0);
+  CHECK(s.cases[0].scaling_of.empty());
+  CHECK(a.name == "a");
+  CHECK(a.nodes == 2);
+  CHECK(a.gpus_per_node == 2);
+  CHECK(a.ranks_per_node == 2);
+  CHECK(a.workload.backend == Backend::cuda);
+  CHECK(a.workload.precision == Precision::bf16);
+  CHECK(a.workload.batch_size == 8);
+  CHECK(a.workload.image_size == 64);
+  CHECK(a.workload.warmup_steps == 3);
+  CHECK(a.workload.steps == 11);
+  CHECK(a.workload.display_every == 5);
+  CHECK(a.workload.accumulate_steps == 2);
+  CHECK(a.workload.seed == 9);
+  CHECK(a.workload.threads == 4);
+  CHECK(a.workload.environment == std::map<std::string, std::string>{{"N", "5"}, {"NCCL_DEBUG", "INFO"}});
+  const auto& second = s.cases[0].tenants.at(1);
+  CHECK(second.name == "tenant-2");
+  CHECK(second.workload.steps == 99);
+  CHECK(second.workload.batch_size == 8);
+  CHECK(second.workload.environment.at("N") == "6");
+  CHECK(second.workload.environment.at("NCCL_DEBUG") == "INFO");
+  CHECK(s.cases[1].name == "weak/4");
+  CHECK(s.cases[1].scaling_of == "weak");
+  CHECK(s.cases[1].tenants.at(0).nodes == 4);
+  CHECK(s.cases[1].tenants.at(0).ranks_per_node == 3);
+  CHECK(s.cases[1].tenants.at(0).workload.batch_size == 7);
+  CHECK(s.cases[2].name == "weak/1");
+}
+
+TEST_CASE("an odd number of pairs warns, with one arm it does not") {
+  const auto odd = decode_scenario(small_scenario("pairs: 3\n"), "x.yaml");
+  REQUIRE(odd.warnings.size() == 1);
+  CHECK_THAT(odd.warnings[0], Contains("pairs: 3 is odd"));
+  CHECK(decode_scenario(small_scenario("pairs: 4\n"), "x.yaml").warnings.empty());
+  CHECK(decode_scenario(small_scenario("pairs: 3\narms: [vm]\n"), "x.yaml").warnings.empty());
+}
+
+TEST_CASE("names") {
+  const auto decodes = [](const std::string& name) {
+    try {
+      decode_scenario("name: " + name + small_scenario().substr(std::string("name: small").size()), "x.yaml");
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  for (const char* name : {"a", "0", "a.b_c-9", "x..y"}) CHECK(decodes(name));
+  CHECK(decodes(std::string(64, 'a')));
+  for (const char* name : {"-a", ".a", "_a", "a/b", "A", "ä", "a\\b", "'a b'", "\"a\\n\""})
+    CHECK_FALSE(decodes(name));
+}

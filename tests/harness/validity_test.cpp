@@ -1,0 +1,111 @@
+#include "harness/execute/validity.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+using namespace virtrain::harness;
+
+namespace {
+
+const std::string kHostBoot = "host-boot";
+
+/// Two tenants that did everything right: two VMs of two ranks, and one VM of one.
+std::vector<TenantEvidence> good() {
+  std::vector<TenantEvidence> tenants(2);
+  tenants[0].name = "a";
+  tenants[0].nodes = {{"t1n1", "boot-1", true}, {"t1n2", "boot-2", true}};
+  tenants[0].ranks_per_node = 2;
+  tenants[0].network_bytes_required = 1000;
+  tenants[0].network_bytes_measured = 1000;
+  tenants[1].name = "b";
+  tenants[1].nodes = {{"t2n1", "boot-3", true}};
+  for (auto& tenant : tenants) {
+    const auto size = tenant.nodes.size() * static_cast<std::size_t>(tenant.ranks_per_node);
+    for (std::size_t r = 0; r < size; ++r) {
+      RankState rank;
+      const auto per_node = static_cast<std::size_t>(tenant.ranks_per_node);
+      rank.hello = nlohmann::json{{"rank", r},
+                                  {"size", size},
+                                  {"local_rank", r % per_node},
+                                  {"hostname", tenant.nodes[r / per_node].hostname}};
+      rank.ready = nlohmann::json{{"parameters_hash", "before"}};
+      rank.result = nlohmann::json{{"parameters_hash", "after"}};
+      RankState::Window window;
+      window.loss = 7.0;
+      rank.samples = {window, window};
+      tenant.ranks.push_back(rank);
+    }
+  }
+  return tenants;
+}
+
+/// The one reason of a trial that is right but for one change.
+template <typename Change>
+std::string only_reason(Change change) {
+  auto tenants = good();
+  change(tenants);
+  const auto reasons = invalid_reasons(tenants, kHostBoot);
+  CHECK(reasons.size() == 1);
+  return reasons.empty() ? "(valid)" : reasons[0];
+}
+
+using Tenants = std::vector<TenantEvidence>&;
+
+}  // namespace
+
+TEST_CASE("a trial that did everything right is valid") {
+  CHECK(invalid_reasons(good(), kHostBoot).empty());
+}
+
+TEST_CASE("each reason stands alone") {
+  CHECK(only_reason([](Tenants t) { t[0].ranks[2].result.reset(); }) == "a rank 2 did not report");
+  CHECK(only_reason([](Tenants t) { t[0].ranks[3].hello.reset(); }) == "a rank 3 did not report");
+  CHECK(only_reason([](Tenants t) { (*t[0].ranks[1].hello)["rank"] = 0; }) ==
+        "a rank 1 says rank 0 where 1 was planned");
+  CHECK(only_reason([](Tenants t) { (*t[0].ranks[1].hello)["size"] = 1; }) ==
+        "a rank 1 says size 1 where 4 was planned");
+  CHECK(only_reason([](Tenants t) { (*t[0].ranks[2].hello)["local_rank"] = 2; }) ==
+        "a rank 2 says local_rank 2 where 0 was planned");
+  CHECK(only_reason([](Tenants t) { (*t[0].ranks[2].hello)["hostname"] = "t1n1"; }) ==
+        "a rank 2 ran on t1n1 where t1n2 was planned");
+  CHECK(only_reason([](Tenants t) { (*t[1].ranks[0].result)["parameters_hash"] = "before"; }) ==
+        "b rank 0 did not change its parameters");
+  CHECK(only_reason([](Tenants t) { (*t[0].ranks[3].result)["parameters_hash"] = "else"; }) ==
+        "a: its ranks hold different parameters");
+  CHECK(only_reason([](Tenants t) { (*t[0].ranks[3].ready)["parameters_hash"] = "else"; }) ==
+        "a: its ranks hold different parameters");
+  CHECK(only_reason([](Tenants t) { t[0].ranks[0].samples[1].loss = std::nan(""); }) ==
+        "a rank 0 has no finite loss");
+  CHECK(only_reason([](Tenants t) { t[0].ranks[0].samples[0].loss = INFINITY; }) ==
+        "a rank 0 has no finite loss");
+  CHECK(only_reason([](Tenants t) { t[0].ranks[0].samples[0].loss.reset(); }) ==
+        "a rank 0 has no finite loss");
+  CHECK(only_reason([](Tenants t) { t[0].network_bytes_measured = 999; }) ==
+        "a: its network carried 999 bytes a node, the all-reduces need 1000");
+  CHECK(only_reason([](Tenants t) { t[0].nodes[1].boot_id = kHostBoot; }) ==
+        "a t1n2 has no boot id of its own");
+  CHECK(only_reason([](Tenants t) { t[0].nodes[1].boot_id = ""; }) == "a t1n2 has no boot id of its own");
+  CHECK(only_reason([](Tenants t) { t[1].nodes[0].boot_id = "boot-1"; }) ==
+        "b t2n1 shares its boot id with another VM");
+}
+
+TEST_CASE("bare metal has the host's boot id, and shared bare metal its name") {
+  auto tenants = good();
+  for (auto& tenant : tenants)
+    for (auto& node : tenant.nodes) node.is_vm = false, node.boot_id = kHostBoot;
+  CHECK(invalid_reasons(tenants, kHostBoot).empty());
+  tenants[0].shared_host = true;
+  for (std::size_t r = 0; r < tenants[0].ranks.size(); ++r) {
+    (*tenants[0].ranks[r].hello)["hostname"] = "the-host";
+    (*tenants[0].ranks[r].hello)["local_rank"] = r;
+  }
+  CHECK(invalid_reasons(tenants, kHostBoot).empty());
+}
+
+TEST_CASE("bytes that all-reduces must move") {
+  // 25,557,032 parameters of 4 bytes; 2 (N-1)/N of them a step
+  CHECK(all_reduce_bytes_per_node(1, 10) == 0);
+  CHECK(all_reduce_bytes_per_node(2, 1) == 102'228'128);
+  CHECK(all_reduce_bytes_per_node(2, 10) == 1'022'281'280);
+  CHECK(all_reduce_bytes_per_node(4, 1) == 153'342'192);
+}
