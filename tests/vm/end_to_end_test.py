@@ -200,7 +200,7 @@ def check_exchange(run, folder):
 
 def check_second_run(folder):
     """Build and image are there already: the first VM's agent answers soon."""
-    text = outside.scenario(workload={"batch_size": 1, "steps": 1}, guest={"memory": "768MiB"})
+    text = outside.scenario(workload={"batch_size": 2, "steps": 1}, guest={"memory": "768MiB"})
     run = outside.Run(folder, text, program=VIRTRAIN, database=folder / "second.db")
     assert run.end(180) == 0, run.log[-5:]
     (event,) = rows(run, "SELECT detail FROM event WHERE message = 'guest image ready'")
