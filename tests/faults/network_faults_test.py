@@ -17,7 +17,7 @@ CASE = [{"name": "pair", "scale": {"nodes": [2]}}]
 
 def start(folder, arm, steps):
     text = outside.scenario(arms=[arm], cases=CASE, guest={"memory": "768MiB"},
-                            workload={"batch_size": 1, "image_size": 32, "steps": steps})
+                            workload={"batch_size": 2, "image_size": 32, "steps": steps})
     return outside.Run(folder, text, program=outside.BUILD / "virtrain")
 
 
