@@ -284,7 +284,7 @@ Scenario decode_document(const YAML::Node& document, Diagnostics& diagnostics) {
   scenario.settle_ns = in.duration_ns("settle", 0, 3600 * kSecond).value_or(0);
   scenario.boot_timeout_ns = in.duration_ns("boot_timeout", kSecond, 3600 * kSecond).value_or(90 * kSecond);
   scenario.trial_timeout_ns =
-      in.duration_ns("trial_timeout", kSecond, 7 * 24 * 3600 * kSecond).value_or(3600 * kSecond);
+      in.duration_ns("trial_timeout", kSecond, 7L * 24 * 3600 * kSecond).value_or(3600 * kSecond);
   decode_expect(in, scenario, diagnostics);
   in.finish();
   if (scenario.pairs % 2 == 1 && scenario.arms.size() > 1)

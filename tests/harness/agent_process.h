@@ -123,7 +123,7 @@ struct Collected {
       (stream == harness::OutputStream::standard_output ? into->out : into->err) += bytes;
       into->times_ns.push_back(t_ns);
     };
-    events.on_exit = [into](int status) { into->status = status; };
+    events.on_exit = [into](int code) { into->status = code; };
     return events;
   }
 };

@@ -247,7 +247,7 @@ TEST_CASE("a flood arrives whole, is slowed down instead of stored, and leaves t
     const std::function<bool()> ended = [status] { return status->has_value(); };
     co_await s.until(ended);
     CHECK(*received == kBytes);
-    CHECK(s.agent().peak_memory_kib() - before_kib < 32 * 1024);
+    CHECK(s.agent().peak_memory_kib() - before_kib < 32'768);
   });
 }
 

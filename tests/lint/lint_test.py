@@ -3,7 +3,7 @@
 
 format   clang-format over every tracked C++ file.
 tidy     clang-tidy over the sources changed since the merge base with origin/main; in a clone that has nothing else, over
-         those of the last commit. At most 12 files; VIRTRAIN_TIDY_ALL=1 looks at all of them.
+         those of the last commit. At most 8 files; VIRTRAIN_TIDY_ALL=1 looks at all of them.
 headers  every header compiles when it is the only thing that is included; of those changed, likewise.
 """
 
@@ -18,7 +18,7 @@ import subprocess
 import sys
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-MOST_FILES = 12
+MOST_FILES = 8
 JOBS = 2
 SKIPPED = 77
 
@@ -102,7 +102,9 @@ def check_tidy(build):
     files = chosen([f for f in tracked(".cpp") if f in known])
     print("looked at: " + " ".join(files))
     options = ["-p", build, "--quiet", "--extra-arg=-Wno-unknown-warning-option"]
-    run_all([[program, *options, file] for file in files])
+    # clang 14's analyzer does not understand coroutines and sees undefined values in Asio's.
+    coroutines = {file: "co_await" in (SOURCE / file).read_text(encoding="utf-8") for file in files}
+    run_all([[program, *options, *(["--checks=-clang-analyzer-*"] if coroutines[file] else []), file] for file in files])
 
 
 def check_headers(build):
@@ -121,7 +123,7 @@ def check_headers(build):
         words = words[next(i for i, word in enumerate(words) if re.search(r"\+\+|clang", word.split("/")[-1])) :]
         takes_file = ("-c", "-o", "-MT", "-MF")
         flags = [w for i, w in enumerate(words[1:], 1) if w not in (*takes_file, "-MD") and words[i - 1] not in takes_file]
-        commands.append([words[0], *flags, "-fsyntax-only", "-x", "c++", "/dev/null", "-include", header])
+        commands.append([words[0], *flags, f"-I{SOURCE}", "-fsyntax-only", "-x", "c++", "/dev/null", "-include", header])
     print("looked at: " + " ".join(command[-1] for command in commands))
     run_all(commands)
 
