@@ -87,7 +87,7 @@ std::string announce() {
 
 }  // namespace
 
-TEST_CASE("requests with fields of the wrong type fail alone; the agent answers and goes on") {
+TEST_CASE("requests with fields of the wrong type fail alone, and the agent goes on") {
   AgentProcess agent;
   RawPeer peer(agent.channel());
   peer.wait_for("announce");

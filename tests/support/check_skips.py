@@ -30,7 +30,7 @@ def skipped_tests(path):
         if case.find("skipped") is None and case.get("status") != "notrun":
             continue
         printed = case.findtext("system-out") or ""
-        reason = re.search(r"skipped: .*", printed)
+        reason = re.search(r"(?i)skip(ped)?: .*", printed)
         yield case.get("name"), reason.group(0) if reason else "(without a reason)"
 
 
