@@ -58,6 +58,7 @@ class Agent::Conversation : public std::enable_shared_from_this<Agent::Conversat
   std::map<std::int64_t, Child> children_;
   std::map<std::int64_t, RshSocket> rsh_clients_;
   std::int64_t next_rsh_id_ = 1;
+  std::int64_t telemetry_requests_ = 0;  ///< only the latest one is served
   bool ended_ = false;
 };
 

@@ -47,6 +47,13 @@ TrialRun::TrialRun(RunContext& context, const PlannedTrial& planned, std::int64_
       placement_(context.plan.placements[planned.placement]),
       trial_row_(trial_row) {}
 
+TrialRun::~TrialRun() {
+  for (auto& agent : watched_) {
+    agent->on_lost = nullptr;
+    agent->on_telemetry = nullptr;
+  }
+}
+
 void TrialRun::enter(const std::string& stage) {
   stage_ = stage;
   context_.event(trial_row_, stage, "stage " + stage);
@@ -116,9 +123,9 @@ void TrialRun::save_nodes(NodeSet& nodes) {
     record.domain_uuid = live.uuid;
     record.hostname = live.facts.value("hostname", "");
     if (nodes.is_vm()) record.guest_boot_id = live.facts.value("boot_id", "");
-    record.cores = format_cpu_list(live.placement->cores);
-    record.memory_bytes = static_cast<std::int64_t>(live.placement->memory_bytes);
-    if (live.placement->numa_node) record.numa_node = *live.placement->numa_node;
+    record.cores = format_cpu_list(live.cores);
+    record.memory_bytes = static_cast<std::int64_t>(live.memory_bytes);
+    if (live.numa_node) record.numa_node = *live.numa_node;
     record.cpuset_read_back = live.facts.value("cpus", "");
     record.memory_limit_read_back_bytes = optional_field<std::int64_t>(live.facts, "memory_limit_bytes");
     record.kernel = live.facts.value("kernel", "");
@@ -196,6 +203,7 @@ void TrialRun::make_jobs(NodeSet& nodes) {
 void TrialRun::watch_agents(NodeSet& nodes) {
   for (std::size_t n = 0; n < nodes.nodes().size(); ++n) {
     auto& live = nodes.nodes()[n];
+    watched_.push_back(live.agent);
     live.agent->on_lost = [this, &live](const std::string& reason) {
       if (console_tail_.empty()) console_tail_ = NodeSet::console_tail(live);
       for (auto& job : jobs_)
@@ -229,7 +237,7 @@ asio::awaitable<void> TrialRun::barrier(NodeSet& nodes) {
     node_rows_[n].record.clock_offset_ns = agent.clock().offset_ns;
     node_rows_[n].record.clock_uncertainty_ns = agent.clock().uncertainty_ns;
     // A VM's cores are all its own; a slice sees the whole host in /proc/stat.
-    const std::string cores = nodes.is_vm() ? "" : format_cpu_list(nodes.nodes()[n].placement->cores);
+    const std::string cores = nodes.is_vm() ? "" : format_cpu_list(nodes.nodes()[n].cores);
     co_await agent.start_telemetry(kTelemetryPeriod, cores);
   }
   co_await read_counters(nodes, &NodeRow::before);

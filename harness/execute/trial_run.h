@@ -24,6 +24,10 @@ enum class TrialEnd { finished, failed, interrupted };
 class TrialRun {
  public:
   TrialRun(RunContext& context, const PlannedTrial& planned, std::int64_t trial_row);
+  /// The nodes may live on (reuse: case); what they say then is no longer for this trial.
+  ~TrialRun();
+  TrialRun(const TrialRun&) = delete;
+  TrialRun& operator=(const TrialRun&) = delete;
 
   /// Stages define to collect on these nodes (define to agent only if they are not up yet). Stores everything
   /// that is measured as it comes. Throws Error; the stage it reached is stage().
@@ -84,6 +88,7 @@ class TrialRun {
   std::string stage_ = "define";
   std::string console_tail_;
   std::vector<NodeRow> node_rows_;
+  std::vector<std::shared_ptr<AgentClient>> watched_;
   std::vector<TenantRow> tenant_rows_;
   std::vector<std::shared_ptr<TenantJob>> jobs_;
   std::int64_t deadline_ns_ = 0;
