@@ -226,7 +226,8 @@ class LibvirtHypervisor final : public Hypervisor {
       const DomainHandle domain(virDomainLookupByName(c.get(), name.c_str()));
       if (!domain && virGetLastErrorCode() == VIR_ERR_NO_DOMAIN) return;
       if (!domain) throw_libvirt_error(op);
-      // SIGTERM, and SIGKILL 10 s later if QEMU is stuck; the graceful flag would first wait 15 s more for nothing.
+      // SIGTERM, and SIGKILL 10 s later if QEMU is stuck; the graceful flag would first wait 15 s more for
+      // nothing.
       if (virDomainDestroy(domain.get()) == 0) return;
       // It may have ended by itself in between, which is what was wanted.
       const auto code = virGetLastErrorCode();

@@ -259,8 +259,9 @@ asio::awaitable<void> Agent::Conversation::reach(std::int64_t id, std::string ad
 }
 
 asio::awaitable<void> Agent::Conversation::sample_telemetry(std::int64_t period_ms, std::vector<int> cores) {
+  const std::int64_t request = ++telemetry_requests_;
   asio::steady_timer timer(io_);
-  while (!ended_) {
+  while (!ended_ && request == telemetry_requests_) {
     auto values = read_telemetry("/", cores);
     co_await connection_->send(
         make_frame("telemetry", 0, "t_ns", monotonic_ns(), "values", std::move(values)));

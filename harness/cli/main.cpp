@@ -80,7 +80,8 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace virtrain;
-  std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away is an error where it is written to, not the end of us
+  std::signal(SIGPIPE,
+              SIG_IGN);  // a reader that goes away is an error where it is written to, not the end of us
   try {
     return harness::run(argc, argv);
   } catch (const Error& error) {

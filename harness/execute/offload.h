@@ -26,7 +26,7 @@ asio::awaitable<std::invoke_result_t<Function>> offload(asio::thread_pool& pool,
   using Kept = std::conditional_t<std::is_void_v<Result>, bool, std::optional<Result>>;
   Kept kept{};
   // The pool only ever sees these references: this frame stays suspended until the call has ended.
-  const auto call = [&kept, &function] {
+  const auto call = [&] {
     if constexpr (std::is_void_v<Result>)
       function();
     else

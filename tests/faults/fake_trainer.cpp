@@ -1,5 +1,6 @@
 // Stands where the trainer does in the fault tests: the same protocol, no arithmetic, and a fault on demand
-// (FAULT in the environment, from the scenario's workload.env). One rank; the real trainer serves the tests over MPI.
+// (FAULT in the environment, from the scenario's workload.env). One rank; the real trainer serves the tests
+// over MPI.
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -37,11 +38,13 @@ void train(int steps, int batch_size, const std::string& fault) {
   const double seconds = 0.2;
   for (int step = 1; step <= steps; ++step) {
     std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-    std::printf(R"({"record":"sample","rank":0,"t_ns":%lld,"step":%d,"images":%d,"seconds":%.3f,"loss":%.4f})" "\n",
+    std::printf(R"({"record":"sample","rank":0,"t_ns":%lld,"step":%d,"images":%d,"seconds":%.3f,"loss":%.4f})"
+                "\n",
                 monotonic_ns(), step, batch_size, seconds, 7.0 / step);
     if (step < 3) continue;
     if (fault == "exit") std::exit(9);
-    if (fault == "garbage") std::puts("{\"record\":\"sample\",\"rank\":0,\"t_ns\":1,\"step\":9,\"images\":4,\"seconds\":-1}");
+    if (fault == "garbage")
+      std::puts("{\"record\":\"sample\",\"rank\":0,\"t_ns\":1,\"step\":9,\"images\":4,\"seconds\":-1}");
     if (fault == "flood") flood();
     if (fault == "hang") ::pause();
   }
@@ -56,13 +59,18 @@ int main(int argc, char** argv) {
   char host[256] = {};
   ::gethostname(host, sizeof host - 1);
   if (fault == "silent") ::pause();
-  std::printf(R"({"record":"hello","rank":0,"size":1,"local_rank":0,"hostname":"%s","pid":%d,"isa":"none","threads":1})" "\n",
-              host, static_cast<int>(::getpid()));
+  std::printf(
+      R"({"record":"hello","rank":0,"size":1,"local_rank":0,"hostname":"%s","pid":%d,"isa":"none","threads":1})"
+      "\n",
+      host, static_cast<int>(::getpid()));
   std::puts(R"({"record":"ready","rank":0,"parameters_hash":"before"})");
   std::string line;
   if (!std::getline(std::cin, line) || line != "go") return 2;
   const int steps = flag(argc, argv, "num_batches", 10), batch_size = flag(argc, argv, "batch_size", 4);
   train(steps, batch_size, fault);
-  std::printf(R"({"record":"result","rank":0,"scope":"rank","images_per_second":%.3f,"parameters_hash":"after"})" "\n", batch_size / 0.2);
+  std::printf(
+      R"({"record":"result","rank":0,"scope":"rank","images_per_second":%.3f,"parameters_hash":"after"})"
+      "\n",
+      batch_size / 0.2);
   return 0;
 }
