@@ -174,15 +174,13 @@ TEST_CASE("an agent without a harness is a leftover, a process of another name i
   const auto program = temporary("bin") / "virtrain-agent";
   fs::create_directories(program.parent_path());
   fs::copy_file("/bin/sleep", program);
-  // The shell in between ends at once, so that the sleeper is nobody's child; a group of its own survives
-  // that.
-  const auto pid = static_cast<pid_t>(std::stol(
-      run_checked({"sh", "-c", "setsid " + program.string() + " 1000 >/dev/null 2>&1 & echo $!"}).out));
-  const auto is_agent = [&] {
-    const auto info = process_info(pid);
-    return info && info->name == "virtrain-agent";
-  };
-  for (int i = 0; i < 500 && !is_agent(); ++i) ::usleep(10'000);  // until it has been executed
+  // The shell in between ends, so that the sleeper is nobody's child. It waits until the sleeper has been
+  // executed, for only a group of its own survives the end of run_checked().
+  const std::string script =
+      "setsid " + program.string() +
+      " 1000 >/dev/null 2>&1 & pid=$!; "
+      "until [ \"$(cat /proc/$pid/comm)\" = virtrain-agent ]; do sleep 0.01; done; echo $pid";
+  const auto pid = static_cast<pid_t>(std::stol(run_checked({"sh", "-c", script}).out));
   const auto view = find_leftovers(nullptr, nullptr);
   CHECK(has(view.leftovers, EffectKind::process, std::to_string(pid)));
   CHECK_FALSE(has(view.leftovers, EffectKind::process, std::to_string(::getppid())));
