@@ -13,7 +13,6 @@ find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp REQUIRED)
 find_library(DNNL_LIBRARY dnnl REQUIRED)
 find_package(MPI REQUIRED COMPONENTS CXX)
 pkg_check_modules(LIBVIRT REQUIRED IMPORTED_TARGET libvirt>=9.0)
-pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc>=2.0)
 find_path(CLI11_INCLUDE_DIR CLI/CLI.hpp REQUIRED)
 
 # Third-party headers are system headers: our warnings are for our code.
