@@ -1,5 +1,7 @@
 #include "common/memory_limit.h"
 
+#include <algorithm>
+
 #include <sys/resource.h>
 
 #include <vector>
@@ -45,6 +47,11 @@ std::optional<std::uint64_t> data_segment_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_DATA, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
   return limit.rlim_cur;
+}
+
+std::optional<std::uint64_t> own_memory_limit() {
+  const auto cgroup = cgroup_memory_limit(), data = data_segment_limit();
+  return cgroup && data ? std::min(*cgroup, *data) : cgroup ? cgroup : data;
 }
 
 }  // namespace virtrain

@@ -12,5 +12,7 @@ std::optional<std::uint64_t> cgroup_memory_limit(const std::filesystem::path& ro
 
 /// The soft limit of RLIMIT_DATA, which bounds a process where no cgroup can; nothing if unlimited.
 std::optional<std::uint64_t> data_segment_limit();
+/// The tighter of the two; nothing if neither bounds this process.
+std::optional<std::uint64_t> own_memory_limit();
 
 }  // namespace virtrain

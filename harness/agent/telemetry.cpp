@@ -93,14 +93,6 @@ std::string mitigations() {
   return join(parts, "; ");
 }
 
-/// What really bounds this node's memory: a guest's own size, a slice's cgroup or resource limit.
-std::uint64_t memory_limit_bytes(double total_bytes) {
-  auto least = static_cast<std::uint64_t>(total_bytes);
-  for (const auto& limit : {cgroup_memory_limit(), data_segment_limit()})
-    if (limit) least = std::min(least, *limit);
-  return least;
-}
-
 }  // namespace
 
 nlohmann::json read_telemetry(const std::filesystem::path& root, const std::vector<int>& cores) {
@@ -126,7 +118,8 @@ nlohmann::json read_node_facts() {
           {"microcode", cpuinfo_value(cpuinfo, "microcode")},
           {"mitigations", mitigations()},
           {"cpus", cpuinfo_value(status, "Cpus_allowed_list")},
-          {"memory_limit_bytes", memory_limit_bytes(memory.value("memory_total_bytes", 0.0))},
+          {"memory_limit_bytes",
+           own_memory_limit().value_or(static_cast<std::uint64_t>(memory.value("memory_total_bytes", 0.0)))},
           {"memory_total_bytes", memory.value("memory_total_bytes", 0.0)}};
 }
 

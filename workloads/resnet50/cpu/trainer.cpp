@@ -1,6 +1,7 @@
 #include "workloads/resnet50/cpu/trainer.h"
 
 #include "common/error.h"
+#include "common/memory_limit.h"
 #include "common/time.h"
 #include "workloads/resnet50/cpu/affinity.h"
 #include "workloads/resnet50/cpu/device.h"
@@ -114,21 +115,24 @@ Trainer::Trainer(const Flags& flags, Communicator& communicator)
 
 void Trainer::say_hello(const ThreadPlacement& placement, const std::string& cpuset) const {
   const std::optional<std::string> mpi = communicator_.library();
-  record("hello", {{"size", communicator_.size()},
-                   {"local_rank", communicator_.local_rank()},
-                   {"local_size", communicator_.local_size()},
-                   {"hostname", host_name()},
-                   {"pid", getpid()},
-                   {"cpuset", cpuset},
-                   {"threads", placement.threads},
-                   {"thread_cpus", placement.cpus},
-                   {"device", cpu_model()},
-                   {"isa", effective_isa()},
-                   {"onednn", onednn_version()},
-                   {"mpi", mpi ? nlohmann::json(*mpi) : nlohmann::json(nullptr)},
-                   {"build", std::string("virtrain ") + VIRTRAIN_VERSION + ", g++ " + __VERSION__ + ", " +
-                                 VIRTRAIN_BUILD_TYPE},
-                   {"configuration", to_json(flags_)}});
+  const std::optional<std::uint64_t> memory_limit = own_memory_limit();
+  record("hello",
+         {{"size", communicator_.size()},
+          {"local_rank", communicator_.local_rank()},
+          {"local_size", communicator_.local_size()},
+          {"hostname", host_name()},
+          {"pid", getpid()},
+          {"cpuset", cpuset},
+          {"memory_limit_bytes", memory_limit ? nlohmann::json(*memory_limit) : nlohmann::json(nullptr)},
+          {"threads", placement.threads},
+          {"thread_cpus", placement.cpus},
+          {"device", cpu_model()},
+          {"isa", effective_isa()},
+          {"onednn", onednn_version()},
+          {"mpi", mpi ? nlohmann::json(*mpi) : nlohmann::json(nullptr)},
+          {"build",
+           std::string("virtrain ") + VIRTRAIN_VERSION + ", g++ " + __VERSION__ + ", " + VIRTRAIN_BUILD_TYPE},
+          {"configuration", to_json(flags_)}});
 }
 
 void Trainer::check_same_on_all_ranks(std::uint64_t value, const std::string& what,
