@@ -35,6 +35,8 @@ struct Device {
 struct Inventory {
   std::string hostname;
   std::vector<Core> cores;
+  std::vector<int>
+      leased_cores;  ///< of `cores`, those another live run holds; load_inventory() leaves it empty
   std::vector<NumaNode> numa_nodes;
   std::uint64_t memory_bytes = 0;            ///< total, or the memory cgroup's limit where that is less
   std::uint64_t available_memory_bytes = 0;  ///< what could be used now

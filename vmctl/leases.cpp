@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <array>
+#include <string_view>
 
 #include "common/error.h"
+#include "common/units.h"
 #include "virtrain_vmctl_embedded.h"
 #include "vmctl/paths.h"
 #include "vmctl/process_info.h"
@@ -248,6 +250,17 @@ std::vector<LeaseJournal::Lease> LeaseJournal::leases() const {
     while (row.executeStep()) found.push_back({row.getColumn(0).getString(), read_owner(row, 1)});
     return found;
   });
+}
+
+std::vector<int> LeaseJournal::leased_cores() const {
+  constexpr std::string_view kPrefix = "core:";
+  std::vector<int> cores;
+  for (const auto& lease : leases()) {
+    if (!lease.resource.starts_with(kPrefix) || !is_alive(lease.owner)) continue;
+    if (const auto core = parse_integer(lease.resource.substr(kPrefix.size())))
+      cores.push_back(static_cast<int>(*core));
+  }
+  return cores;
 }
 
 std::vector<Owner> LeaseJournal::owners() const {

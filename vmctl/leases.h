@@ -67,6 +67,8 @@ class LeaseJournal {
     Owner owner;
   };
   std::vector<Lease> leases() const;
+  /// Cores that live owners hold.
+  std::vector<int> leased_cores() const;
   /// Every owner that holds a lease or an effect.
   std::vector<Owner> owners() const;
 

@@ -64,7 +64,7 @@ void examine(const DoctorArguments& arguments, Cli& cli) {
   const auto scenario = load_scenario(arguments.scenario);
   const auto inventory = vmctl::load_inventory();
   make_plan(scenario, inventory, expects_emulation(inventory));
-  check_host(scenario, "qemu:///system");
+  check_host(scenario, inventory, "qemu:///system");
   if (arguments.format == results::Format::table)
     fmt::print("{}: this host can run it\n", arguments.scenario);
 }

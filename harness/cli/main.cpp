@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -40,12 +41,21 @@ bool colour_on_stdout() {
 
 namespace {
 
+/// Standard streams that were closed before us become /dev/null, or the next file opened would take their
+/// place.
+void open_missing_streams() {
+  for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream)
+    if (::fcntl(stream, F_GETFD) < 0) [[maybe_unused]]
+      const int lowest_free = ::open("/dev/null", O_RDWR);
+}
+
 void configure_log(const Cli& cli) {
   log::configure(cli.log_format == "json" ? log::Format::json : log::Format::text,
                  cli.verbose ? log::Level::debug : log::Level::info);
 }
 
 int run(int argc, char** argv) {
+  open_missing_streams();
   Cli cli;
   cli.command_line = join(std::vector<std::string>(argv, argv + argc), " ");
   cli.app.set_version_flag("--version", std::string("virtrain ") + kVersion);

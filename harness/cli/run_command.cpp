@@ -1,7 +1,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <csignal>
+#include <algorithm>
+#include <cstdio>
 
 #include "common/error.h"
 #include "common/log.h"
@@ -15,6 +16,7 @@
 #include "harness/scenario/decode.h"
 #include "results/compare.h"
 #include "vmctl/inventory.h"
+#include "vmctl/leases.h"
 
 namespace virtrain::harness {
 namespace {
@@ -28,12 +30,16 @@ struct RunArguments {
   bool expect = false;
 };
 
+/// A terminal that was closed or a reader that has gone must not decide how an experiment ends, so what
+/// cannot be written is left out.
+void write_to(std::FILE* stream, const std::string& text) {
+  std::fputs(text.c_str(), stream);
+  std::fflush(stream);
+}
+
 /// One line that is written over on a terminal; nothing elsewhere, where logs say enough.
 void show_progress(const std::string& line) {
-  fmt::print(stderr, "\r\033[K{}", line);
-}
-void end_progress() {
-  fmt::print(stderr, "\r\033[K");
+  write_to(stderr, "\r\033[K" + line);
 }
 
 std::string summary_line(const Scenario& scenario, const ExperimentOutcome& outcome, std::int64_t took_ns) {
@@ -46,6 +52,17 @@ std::string summary_line(const Scenario& scenario, const ExperimentOutcome& outc
                      format_duration(took_ns));
 }
 
+/// Where a scenario has no VMs, its other arms are what there is to compare.
+void choose_arms(const std::vector<std::string>& arms, results::CompareRequest& request) {
+  const auto has = [&](const std::string& arm) {
+    return std::find(arms.begin(), arms.end(), arm) != arms.end();
+  };
+  if (has(request.baseline) && has(request.candidate)) return;
+  if (arms.size() < 2) return;
+  if (!has(request.baseline)) request.baseline = kArmBareMetalShared;
+  if (!has(request.candidate)) request.candidate = kArmBareMetalShared;
+}
+
 /// Everything that is printed comes from the database.
 std::vector<results::CaseComparison> compared(const RunArguments& arguments, const ExperimentOutcome& outcome,
                                               const Scenario& scenario) {
@@ -53,6 +70,7 @@ std::vector<results::CaseComparison> compared(const RunArguments& arguments, con
   const results::Store store(arguments.database, results::Store::Mode::open);
   results::CompareRequest request;
   request.selection.experiments = {outcome.experiment};
+  choose_arms(scenario.arms, request);
   if (scenario.vm_vs_bare_metal)
     request.settings = {scenario.vm_vs_bare_metal->margin, scenario.vm_vs_bare_metal->alpha};
   return results::compare(store, request);
@@ -60,26 +78,31 @@ std::vector<results::CaseComparison> compared(const RunArguments& arguments, con
 
 void run(RunArguments& arguments, Cli& cli) {
   const auto scenario = load_scenario(arguments.scenario);
-  const auto inventory = vmctl::load_inventory();
+  auto inventory = vmctl::load_inventory();
+  inventory.leased_cores = vmctl::LeaseJournal().leased_cores();
   const auto plan = make_plan(scenario, inventory, expects_emulation(inventory));
-  check_host(scenario, arguments.options.connect_uri);
+  check_host(scenario, inventory, arguments.options.connect_uri);
   for (const auto& warning : plan.warnings) log::warning(warning);
 
   const bool terminal = ::isatty(STDERR_FILENO) == 1 && !arguments.quiet;
   arguments.options.command_line = cli.command_line;
-  arguments.options.on_id = [](const std::string& id) { fmt::print(stderr, "{}\n", id); };
+  arguments.options.on_id = [](const std::string& id) { write_to(stderr, id + "\n"); };
   if (terminal) arguments.options.progress = show_progress;
   const std::int64_t began_ns = monotonic_ns();
   const auto outcome = run_experiment(scenario, plan, arguments.database, arguments.options);
-  if (terminal) end_progress();
+  if (terminal) show_progress("");
 
   const auto comparisons = compared(arguments, outcome, scenario);
   if (!arguments.quiet && !comparisons.empty()) {
-    fmt::print("{}", results::render(comparisons, arguments.format, colour_on_stdout()));
-    if (arguments.format == results::Format::table) fmt::print("database: {}\n", arguments.database.string());
+    auto text = results::render(comparisons, arguments.format, colour_on_stdout());
+    if (arguments.format == results::Format::table)
+      text += fmt::format("database: {}\n", arguments.database.string());
+    write_to(stdout, text);
   }
   const auto summary = summary_line(scenario, outcome, monotonic_ns() - began_ns);
-  fmt::print(arguments.quiet ? stdout : stderr, "{}\n", summary);
+  write_to(arguments.quiet ? stdout : stderr, summary + "\n");
+  if (std::ferror(stdout) != 0)
+    log::warning("the results are stored but could not be printed; virtrain compare shows them");
   cli.exit_status = judge(outcome, comparisons, scenario.vm_vs_bare_metal.has_value() || arguments.expect);
 }
 
@@ -108,7 +131,7 @@ void add_run_command(Cli& cli) {
       "  virtrain run scenarios/dell-r750xa.yaml --label driver-580 --db study.db\n"
       "  virtrain run nightly.yaml --quiet --wait --expect\n"
       "Exit codes: 0 done, 1 an expectation failed, 3 bad scenario, 4 this host cannot, 5 no verdict,\n"
-      "  6 a trial failed, 75 busy, 130/143 stopped");
+      "  6 a trial failed, 75 busy, 129/130/143 stopped by SIGHUP, SIGINT or SIGTERM");
   verb->callback([arguments, &cli] { run(*arguments, cli); });
 }
 

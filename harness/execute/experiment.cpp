@@ -283,6 +283,11 @@ void acquire(RunContext& context, const ExperimentOptions& options) {
   }
 }
 
+bool is_ignored(int signal_number) {
+  struct sigaction action {};
+  return ::sigaction(signal_number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 /// The last words in the database, if it still takes any.
 void end_in_database(RunContext& context, const ExperimentOutcome& outcome) {
   const bool stopped = outcome.stop_signal != 0;
@@ -310,6 +315,7 @@ ExperimentOutcome run_experiment(const Scenario& scenario, const Plan& plan,
   asio::thread_pool pool(4);
   StopSource stop(io);
   asio::signal_set signals(io, SIGINT, SIGTERM);
+  if (!is_ignored(SIGHUP)) signals.add(SIGHUP);  // a closed terminal; under nohup it is ignored
   const std::function<void()> listen = [&] {
     signals.async_wait([&](const boost::system::error_code& cancelled, int signal_number) {
       if (cancelled) return;

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <random>
+#include <set>
 
 #include "common/error.h"
 #include "common/text.h"
 #include "common/time.h"
 #include "common/units.h"
+#include "harness/execute/preflight.h"
 
 namespace virtrain::harness {
 namespace {
@@ -25,6 +27,18 @@ std::string random_uuid() {
                      (words[2] >> 16 & 0x3fff) | 0x8000, words[3], words[2] & 0xffff);
 }
 
+/// Cores, memory and NUMA node of everything that this node stands for.
+void take_room(LiveNode& node, const std::vector<NodePlacement>& placed) {
+  std::set<int> cores;
+  node.numa_node = placed[0].numa_node;
+  for (const auto& one : placed) {
+    cores.insert(one.cores.begin(), one.cores.end());
+    node.memory_bytes += one.memory_bytes;
+    if (one.numa_node != node.numa_node) node.numa_node.reset();
+  }
+  node.cores.assign(cores.begin(), cores.end());
+}
+
 }  // namespace
 
 NodeSet::NodeSet(RunContext& context, const Placement& placement, std::string arm)
@@ -39,6 +53,11 @@ vmctl::Virtualization NodeSet::virtualization() const {
   return is_vm() && context_.vm_host ? context_.vm_host->virtualization : vmctl::Virtualization::none;
 }
 
+bool NodeSet::networked() const {
+  if (is_vm()) return !is_session_uri(context_.connect_uri);
+  return !is_shared();
+}
+
 void NodeSet::plan_nodes() {
   for (std::size_t t = 0; t < placement_.tenants.size(); ++t) {
     networks_.push_back({is_vm() ? names_.network(t) : names_.bridge(t), names_.bridge(t)});
@@ -48,10 +67,11 @@ void NodeSet::plan_nodes() {
       node.tenant = t;
       node.placement = &placed;
       node.name = is_vm() ? names_.domain(node.number) : fmt::format("vt-{}-{}", context_.tag, node.number);
-      if (is_vm()) node.nic = names_.tap(node.number);
-      if (!is_vm() && !is_shared()) node.nic = fmt::format("vtv{}{}", context_.tag, node.number);
+      if (networked())
+        node.nic = is_vm() ? names_.tap(node.number) : fmt::format("vtv{}{}", context_.tag, node.number);
       node.console_log = context_.log_dir / (node.name + (is_vm() ? ".console" : ".log"));
       if (is_vm()) node.uuid = random_uuid();
+      take_room(node, is_shared() ? placement_.tenants[t].nodes : std::vector{placed});
       nodes_.push_back(std::move(node));
       if (is_shared()) break;  // one slice stands for all of the tenant's nodes
     }
@@ -62,7 +82,7 @@ void NodeSet::plan_nodes() {
 // ---------------------------------------------------------------------------------------------------------------
 
 asio::awaitable<void> NodeSet::define() {
-  if (is_shared()) co_return;
+  if (!networked()) co_return;
   for (const auto& network : networks_) {
     const auto kind = is_vm() ? vmctl::EffectKind::network : vmctl::EffectKind::bridge;
     const std::int64_t id = context_.journal.intent(context_.owner, kind, network.name);
@@ -91,8 +111,8 @@ asio::awaitable<void> NodeSet::boot() {
 
 vmctl::DomainSpec NodeSet::spec_of(const LiveNode& node) const {
   const auto& host = *context_.vm_host;
-  const VmFacts facts{node.number,     node.uuid,        host.image.kernel,  host.image.initrd,
-                      host.image.root, node.console_log, host.virtualization};
+  const VmFacts facts{node.number,     node.uuid,        host.image.kernel,   host.image.initrd,
+                      host.image.root, node.console_log, host.virtualization, networked()};
   return domain_spec(context_.scenario.guest, placement_.tenants[node.tenant], node.tenant, *node.placement,
                      names_, facts);
 }
@@ -118,13 +138,10 @@ vmctl::SliceSpec NodeSet::slice_spec(const LiveNode& node) const {
   spec.hostname = node.placement->hostname;
   spec.isolated = !is_shared();
   const auto& peers = placement_.tenants[node.tenant].nodes;
-  for (const auto& peer : peers) {
-    spec.hosts.push_back({peer.hostname, split(peer.address, '/')[0]});
-    if (!is_shared() && &peer != node.placement) continue;
-    spec.cores.insert(spec.cores.end(), peer.cores.begin(), peer.cores.end());
-    spec.memory_bytes += peer.memory_bytes;
-  }
-  if (!is_shared()) spec.network = {networks_[node.tenant].bridge, node.nic, node.placement->address};
+  for (const auto& peer : peers) spec.hosts.push_back({peer.hostname, split(peer.address, '/')[0]});
+  spec.cores = node.cores;
+  spec.memory_bytes = node.memory_bytes;
+  if (networked()) spec.network = {networks_[node.tenant].bridge, node.nic, node.placement->address};
   spec.argv = {context_.programs.agent};
   spec.program_folders = {context_.programs.trainer_cpu.parent_path()};
   const char* path = std::getenv("PATH");

@@ -18,6 +18,9 @@ struct LiveNode {
   std::size_t tenant = 0;
   std::int64_t number = 0;  ///< counted over the experiment
   const NodePlacement* placement = nullptr;
+  std::vector<int> cores;  ///< of all the nodes it stands for: one, or in the shared arm its tenant's
+  std::uint64_t memory_bytes = 0;
+  std::optional<int> numa_node;
   std::string name;  ///< domain "virtrain-<experiment>-<n>" or slice "vt-<tag>-<n>"
   std::string nic;   ///< host side of its network: tap or veth; empty: none
   std::string uuid;  ///< VM only
@@ -67,6 +70,7 @@ class NodeSet {
   };
 
   void plan_nodes();
+  bool networked() const;
   vmctl::DomainSpec spec_of(const LiveNode& node) const;
   vmctl::SliceSpec slice_spec(const LiveNode& node) const;
   asio::awaitable<void> start_vm(LiveNode& node);

@@ -7,6 +7,7 @@
 
 #include "common/error.h"
 #include "common/text.h"
+#include "harness/plan/plan.h"
 #include "vmctl/doctor.h"
 #include "vmctl/libvirt_daemon.h"
 
@@ -17,20 +18,62 @@ bool has_arm(const Scenario& scenario, const char* arm) {
   return std::find(scenario.arms.begin(), scenario.arms.end(), arm) != scenario.arms.end();
 }
 
-void check_vm_arm(const std::string& connect_uri, std::vector<std::string>& reasons) {
-  for (const auto& finding : vmctl::examine_host())
+/// The CPU trainer's bf16 needs AVX-512's instructions for it, which QEMU does not emulate.
+void check_bf16(const Scenario& scenario, const vmctl::Inventory& inventory,
+                std::vector<std::string>& reasons) {
+  const auto& flags = inventory.cpu_flags;
+  const bool host_can = std::find(flags.begin(), flags.end(), "avx512_bf16") != flags.end();
+  const bool guest_can = host_can && !expects_emulation(inventory);
+  if (host_can && (guest_can || !has_arm(scenario, kArmVm))) return;
+  for (const auto& placement : scenario.cases)
+    for (const auto& tenant : placement.tenants)
+      if (tenant.workload.backend == Backend::cpu && tenant.workload.precision == Precision::bf16)
+        reasons.push_back(fmt::format(
+            "case {}: {} trains in bf16, but {} no avx512_bf16 (use precision fp32{})", placement.name,
+            tenant.name, host_can ? "VMs are emulated here and their CPU has" : "this host's CPU has",
+            host_can ? ", or a host with KVM" : ""));
+}
+
+void check_session(const Scenario& scenario, std::vector<std::string>& reasons) {
+  for (const auto& placement : scenario.cases)
+    for (const auto& tenant : placement.tenants)
+      if (tenant.nodes > 1)
+        reasons.push_back(
+            fmt::format("case {}: {} has {} VMs, and qemu:///session can make no network for them (use "
+                        "qemu:///system, or tenants of one node)",
+                        placement.name, tenant.name, tenant.nodes));
+}
+
+void check_vm_arm(const Scenario& scenario, const std::string& connect_uri,
+                  std::vector<std::string>& reasons) {
+  const bool session = is_session_uri(connect_uri);
+  if (!session && connect_uri != "qemu:///system") {
+    reasons.push_back(
+        fmt::format("--connect {}: VMs of this host only (allowed: qemu:///system, qemu:///session)",
+                    printable(connect_uri)));
+    return;
+  }
+  for (const auto& finding : vmctl::examine_host()) {
+    // The doctor looks for the system's libvirt, which a session does without.
+    if (session && finding.id == "VIRT-1") continue;
     if (finding.severity == vmctl::Severity::blocks && finding.status == vmctl::CheckStatus::failed)
       reasons.push_back(fmt::format("{}: {} ({})", finding.id, finding.found, finding.fix));
+  }
   std::string why;
-  if (::geteuid() != 0 && !vmctl::libvirt_answers(connect_uri, &why))
+  if ((session || ::geteuid() != 0) && !vmctl::libvirt_answers(connect_uri, &why))
     reasons.push_back(fmt::format(
         "libvirt does not answer at {}: {} (start libvirtd, or run as root and virtrain starts it)",
         connect_uri, why));
+  if (session) check_session(scenario, reasons);
 }
 
 }  // namespace
 
-void check_host(const Scenario& scenario, const std::string& connect_uri) {
+bool is_session_uri(const std::string& connect_uri) {
+  return connect_uri == "qemu:///session";
+}
+
+void check_host(const Scenario& scenario, const vmctl::Inventory& inventory, const std::string& connect_uri) {
   std::vector<std::string> reasons;
   if (scenario.devices.kind != DeviceKind::none)
     reasons.push_back(
@@ -43,7 +86,8 @@ void check_host(const Scenario& scenario, const std::string& connect_uri) {
             fmt::format("case {}: backend cuda has no trainer in this build (allowed: cpu)", placement.name));
         break;
       }
-  if (has_arm(scenario, kArmVm)) check_vm_arm(connect_uri, reasons);
+  check_bf16(scenario, inventory, reasons);
+  if (has_arm(scenario, kArmVm)) check_vm_arm(scenario, connect_uri, reasons);
   if (has_arm(scenario, kArmBareMetal) && ::geteuid() != 0)
     reasons.push_back(
         "arm bare_metal isolates its slices with namespaces, which needs root (run as root, or use arm "

@@ -42,9 +42,10 @@ struct RankState {
 /// How ranks talk to each other, which decides mpirun's arguments.
 enum class RankNetwork { single_process, shared_memory, tcp };
 
-/// mpirun's command line for ranks over these nodes (guest-and-mpi.md, section 5). Pure.
+/// mpirun's command line for ranks over these nodes (guest-and-mpi.md, section 5). `crowded`: more ranks or
+/// nodes than cores. Pure.
 std::vector<std::string> mpirun_command(const std::vector<std::string>& hostnames,
-                                        std::int64_t ranks_per_node, RankNetwork network,
+                                        std::int64_t ranks_per_node, RankNetwork network, bool crowded,
                                         std::int64_t timeout_seconds,
                                         const std::vector<std::string>& program);
 
@@ -58,7 +59,7 @@ std::vector<std::string> trainer_command(const std::string& program, const Workl
 class TenantJob : public std::enable_shared_from_this<TenantJob> {
  public:
   TenantJob(asio::io_context& io, const TenantPlacement& placement, std::vector<JobNode> nodes,
-            RankNetwork network);
+            RankNetwork network, bool crowded = false);
 
   /// Checks the paths between the nodes, then starts the trainer, directly or by mpirun in the first node.
   asio::awaitable<void> launch(const std::string& trainer_program, std::chrono::seconds timeout);
@@ -85,11 +86,12 @@ class TenantJob : public std::enable_shared_from_this<TenantJob> {
   std::function<void(std::int64_t rank, const RankRecord& record)> on_record;
 
  private:
+  std::map<std::string, std::string> rank_environment() const;
   asio::awaitable<void> check_paths();
   asio::awaitable<void> wait_until(const char* what, std::function<bool()> reached,
                                    std::chrono::milliseconds deadline);
   void take_output(OutputStream stream, std::string_view bytes);
-  void take_line(OutputStream stream, RankLine line);
+  void take_line(OutputStream stream, const RankLine& line);
   void take_record(const RankRecord& record);
   void note_transport(const RankLine& line);
   bool every_rank(std::optional<nlohmann::json> RankState::*record) const;
@@ -100,6 +102,7 @@ class TenantJob : public std::enable_shared_from_this<TenantJob> {
   void spawn(asio::awaitable<void> task);
 
   asio::io_context& io_;
+  bool crowded_;
   const TenantPlacement& placement_;
   std::vector<JobNode> nodes_;
   RankNetwork network_;

@@ -194,7 +194,8 @@ void TrialRun::make_jobs(NodeSet& nodes) {
     const auto network = placed.ranks() == 1     ? RankNetwork::single_process
                          : job_nodes.size() == 1 ? RankNetwork::shared_memory
                                                  : RankNetwork::tcp;
-    auto job = std::make_shared<TenantJob>(context_.io, placed, std::move(job_nodes), network);
+    auto job = std::make_shared<TenantJob>(context_.io, placed, std::move(job_nodes), network,
+                                           placement_.oversubscribed);
     job->on_record = [this, t](std::int64_t rank, const RankRecord& record) { on_record(t, rank, record); };
     jobs_.push_back(std::move(job));
   }

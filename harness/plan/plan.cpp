@@ -17,6 +17,10 @@ namespace {
 constexpr std::uint64_t kEmulatedOverheadBytes = 350ULL << 20;
 constexpr std::uint64_t kKvmOverheadBytes = 150ULL << 20;
 
+/// Of a CPU rank with the smallest batch: parameters, gradients, momentum, and what the libraries take (seen:
+/// 350 MiB alone, 350-440 MiB with others).
+constexpr std::uint64_t kLeastRankBytes = 400ULL << 20;
+
 /// Rates for the estimate only, one core: oneDNN's convolutions natively, and under QEMU's TCG.
 constexpr double kNativeGflopPerSecond = 200.0;
 constexpr double kEmulatedGflopPerSecond = 0.7;
@@ -27,9 +31,15 @@ constexpr double kGflopPerImage224 = 24.3;
 /// Hands out cores of one host, node by node.
 class CoreAllocator {
  public:
-  CoreAllocator(const vmctl::Inventory& inventory, bool by_numa) {
-    for (const auto& core : inventory.cores) free_[by_numa ? core.numa_node : 0].push_back(core.id);
+  /// Of all the host's cores, or of those that no other run holds where `wanted` of them are left.
+  CoreAllocator(const vmctl::Inventory& inventory, std::size_t wanted, bool by_numa) {
+    const std::set<int> leased(inventory.leased_cores.begin(), inventory.leased_cores.end());
+    const auto is_leased = [&](const vmctl::Core& core) { return leased.contains(core.id); };
+    const auto held = std::count_if(inventory.cores.begin(), inventory.cores.end(), is_leased);
+    const bool avoid_leased = inventory.cores.size() - static_cast<std::size_t>(held) >= wanted;
     for (const auto& core : inventory.cores) {
+      if (avoid_leased && is_leased(core)) continue;
+      free_[by_numa ? core.numa_node : 0].push_back(core.id);
       all_.push_back(core.id);
       numa_of_[core.id] = core.numa_node;
     }
@@ -108,9 +118,13 @@ class Placer {
 
   Placement place(const Case& wanted) {
     Placement out{wanted.name, wanted.scaling_of, {}, false};
-    CoreAllocator cores(inventory_, scenario_.guest.pinning == Pinning::numa);
     auto devices = selected_devices(scenario_.devices, inventory_);
-    check_totals(wanted, cores.left(), devices.size(), out);
+    check_totals(wanted, inventory_.cores.size(), devices.size(), out);
+    warn_of_little_memory(wanted);
+    std::int64_t nodes = 0;
+    for (const auto& tenant : wanted.tenants) nodes += tenant.nodes;
+    CoreAllocator cores(inventory_, static_cast<std::size_t>(nodes * scenario_.guest.vcpus),
+                        scenario_.guest.pinning == Pinning::numa);
     std::int64_t index = 0;
     std::size_t next_device = 0;
     for (const auto& tenant : wanted.tenants) {
@@ -131,6 +145,7 @@ class Placer {
   }
 
   const std::vector<std::string>& problems() const { return problems_; }
+  const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
   void check_totals(const Case& wanted, std::size_t cores, std::size_t devices, Placement& out) {
@@ -166,6 +181,18 @@ class Placer {
           wanted.name, gpus, inventory_.hostname, devices));
   }
 
+  void warn_of_little_memory(const Case& wanted) {
+    std::int64_t ranks = 0;
+    for (const auto& tenant : wanted.tenants)
+      if (tenant.workload.backend == Backend::cpu) ranks = std::max(ranks, tenant.ranks_per_node);
+    const auto needed = static_cast<std::uint64_t>(ranks) * kLeastRankBytes;
+    if (needed > scenario_.guest.memory_bytes)
+      warnings_.push_back(fmt::format(
+          "case {}: {} ranks in a node of {} will most likely be killed for want of memory (each takes at "
+          "least {})",
+          wanted.name, ranks, format_size(scenario_.guest.memory_bytes), format_size(kLeastRankBytes)));
+  }
+
   NodePlacement place_node(std::size_t tenant, std::int64_t n, std::int64_t index, CoreAllocator& cores) {
     NodePlacement node;
     node.hostname = fmt::format("t{}n{}", tenant + 1, n + 1);
@@ -196,7 +223,7 @@ class Placer {
   const Scenario& scenario_;
   const vmctl::Inventory& inventory_;
   bool emulated_;
-  std::vector<std::string> problems_;
+  std::vector<std::string> problems_, warnings_;
 };
 
 double estimate_seconds(const Placement& placement, const std::string& arm, bool emulated) {
@@ -294,15 +321,19 @@ Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool
   for (const auto& wanted : scenario.cases) plan.placements.push_back(placer.place(wanted));
   if (!placer.problems().empty())
     throw Error("plan " + scenario.name, ErrorCode::host_unable, join(placer.problems(), "\n"));
+  plan.warnings.insert(plan.warnings.end(), placer.warnings().begin(), placer.warnings().end());
 
   for (std::size_t p = 0; p < plan.placements.size(); ++p) {
+    bool booted = false;  // and kept for the case's later trials, if the scenario says so
     for (std::int64_t pair = 1; pair <= scenario.pairs; ++pair) {
       for (const auto& arm : order_of_arms(scenario, pair)) {
         const double seconds = estimate_seconds(plan.placements[p], arm, emulated) +
                                static_cast<double>(scenario.settle_ns) * 1e-9;
         plan.trials.push_back({static_cast<std::int64_t>(plan.trials.size()) + 1, p, arm, pair, seconds});
         plan.estimate_seconds += seconds;
-        if (arm == kArmVm) plan.vm_boots += plan.placements[p].nodes();
+        if (arm != kArmVm) continue;
+        if (!booted || scenario.reuse == Reuse::trial) plan.vm_boots += plan.placements[p].nodes();
+        booted = true;
       }
     }
   }

@@ -48,6 +48,13 @@ bool is_pci_address(const std::string& text) {
   return text.size() < 16 && std::regex_match(text, allowed);
 }
 
+/// Values of one channel in the last blocks, whose maps are a 32nd of the image: batch normalization needs
+/// two.
+std::int64_t values_to_normalize(const Workload& workload) {
+  const std::int64_t side = (workload.image_size + 31) / 32;
+  return workload.batch_size * side * side;
+}
+
 /// Keys given here override `base` (the scenario's own workload for a tenant's).
 Workload decode_workload(const YAML::Node& node, Workload base, Diagnostics& diagnostics) {
   MapReader in(node, "workload", diagnostics);
@@ -57,10 +64,10 @@ Workload decode_workload(const YAML::Node& node, Workload base, Diagnostics& dia
   const auto integer = [&](const char* key, Range range, std::int64_t& into) {
     if (const auto value = in.integer(key, range)) into = *value;
   };
-  integer("batch_size", {1, 65536}, base.batch_size);
+  integer("batch_size", {1, 4096}, base.batch_size);
   integer("image_size", {32, 1024}, base.image_size);
   integer("warmup_steps", {0, 100'000}, base.warmup_steps);
-  integer("steps", {1, 10'000'000}, base.steps);
+  integer("steps", {1, 1'000'000}, base.steps);
   integer("display_every", {1, 1'000'000}, base.display_every);
   integer("accumulate_steps", {1, 1024}, base.accumulate_steps);
   integer("seed", {0, 2'147'483'647}, base.seed);
@@ -85,6 +92,11 @@ Workload decode_workload(const YAML::Node& node, Workload base, Diagnostics& dia
     in.refuse("display_every",
               fmt::format("display_every {} leaves no sample in {} steps (allowed: at most steps)",
                           base.display_every, base.steps));
+  if (values_to_normalize(base) < 2)
+    in.refuse(in.has("batch_size") ? "batch_size" : "image_size",
+              fmt::format("batch_size {} at image_size {} leaves one value to normalize in the last blocks "
+                          "(allowed: batch_size 2 or more, or image_size 33 or more)",
+                          base.batch_size, base.image_size));
   return base;
 }
 

@@ -143,14 +143,46 @@ def disk_full_under_the_database():
 
 def second_harness_is_told_busy_or_waits():
     with outside.scratch() as folder:
-        first = outside.Run(folder, outside.scenario(arms=["bare_metal"], workload={"steps": 40}))
+        all_cores = {"vcpus": len(os.sched_getaffinity(0))}
+        first = outside.Run(folder, outside.scenario(arms=["bare_metal"], guest=all_cores, workload={"steps": 40}))
         first.wait_for_stage("run")
-        second = outside.Run(folder, outside.scenario(arms=["bare_metal"]), database=folder / "second.db")
+        small = outside.scenario(arms=["bare_metal"])
+        second = outside.Run(folder, small, database=folder / "second.db")
         assert second.end() == 75, second.log
-        third = outside.Run(folder, outside.scenario(arms=["bare_metal"]), "--wait", database=folder / "third.db")
+        third = outside.Run(folder, small, "--wait", database=folder / "third.db")
         assert first.end() == 0
         assert third.end() == 0, third.log[-5:]
         assert third.seconds > 2
+
+
+def two_harnesses_share_a_host_with_cores_for_both():
+    if len(os.sched_getaffinity(0)) < 2:
+        return
+    with outside.scratch() as folder:
+        first = outside.Run(folder, outside.scenario(arms=["bare_metal"], workload={"steps": 40}))
+        first.wait_for_stage("run")
+        second = outside.Run(folder, outside.scenario(arms=["bare_metal"]), database=folder / "second.db")
+        assert second.end() == 0, second.log[-5:]
+        assert first.end() == 0, first.log[-5:]
+        cores = [run.rows("SELECT cpuset_read_back FROM node")[0]["cpuset_read_back"] for run in (first, second)]
+        assert cores[0] != cores[1], cores
+
+
+def a_closed_terminal_stops_the_run_and_nohup_does_not():
+    with outside.scratch() as folder:
+        run = outside.Run(folder, outside.scenario(arms=["bare_metal"], workload={"steps": 200}))
+        run.wait_for_stage("run")
+        run.process.send_signal(signal.SIGHUP)
+        assert run.end() == 129, run.log[-5:]
+        assert run.experiment_status() == "interrupted"
+        ignored = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        try:
+            run = outside.Run(folder, outside.scenario(arms=["bare_metal"]), database=folder / "nohup.db")
+        finally:
+            signal.signal(signal.SIGHUP, ignored)
+        run.wait_for_stage("run")
+        run.process.send_signal(signal.SIGHUP)
+        assert run.end() == 0, run.log[-5:]
 
 
 def one_failed_trial_does_not_stop_the_others():

@@ -11,7 +11,7 @@ using Catch::EndsWith;
 
 TEST_CASE("mpirun over nodes goes through the agents and names its interfaces") {
   const auto words =
-      join(mpirun_command({"t1n1", "t1n2"}, 1, RankNetwork::tcp, 60, {"trainer", "--x=1"}), " ");
+      join(mpirun_command({"t1n1", "t1n2"}, 1, RankNetwork::tcp, false, 60, {"trainer", "--x=1"}), " ");
   for (const char* part :
        {"-np 2", "--host t1n1:1,t1n2:1", "--timeout 60", "--tag-output", "--mca plm rsh",
         "--mca plm_rsh_agent virtrain-rsh", "--mca plm_rsh_no_tree_spawn 1", "--mca btl self,tcp",
@@ -22,11 +22,19 @@ TEST_CASE("mpirun over nodes goes through the agents and names its interfaces") 
 }
 
 TEST_CASE("ranks of one node talk through shared memory, those of several through both") {
-  CHECK_THAT(join(mpirun_command({"t1n1", "t1n2"}, 2, RankNetwork::tcp, 60, {"t"}), " "),
+  CHECK_THAT(join(mpirun_command({"t1n1", "t1n2"}, 2, RankNetwork::tcp, false, 60, {"t"}), " "),
              Contains("-np 4") && Contains("--host t1n1:2,t1n2:2") && Contains("--mca btl self,vader,tcp"));
-  const auto one = join(mpirun_command({"localhost"}, 2, RankNetwork::shared_memory, 60, {"t"}), " ");
+  const auto one = join(mpirun_command({"localhost"}, 2, RankNetwork::shared_memory, false, 60, {"t"}), " ");
   CHECK_THAT(one, Contains("-np 2") && Contains("--mca btl self,vader "));
   CHECK_THAT(one, !Contains("plm_rsh_agent") && !Contains("tcp"));
+}
+
+TEST_CASE("crowded nodes may take longer to answer") {
+  const auto probes = [](bool crowded) {
+    return join(mpirun_command({"t1n1", "t1n2"}, 1, RankNetwork::tcp, crowded, 60, {"t"}), " ");
+  };
+  CHECK_THAT(probes(false), Contains("--mca oob_tcp_keepalive_probes 3 "));
+  CHECK_THAT(probes(true), Contains("--mca oob_tcp_keepalive_probes 20 "));
 }
 
 TEST_CASE("the trainer is told every setting of its workload") {

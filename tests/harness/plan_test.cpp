@@ -363,3 +363,40 @@ TEST_CASE("a tenant of many nodes keeps its addresses apart") {
   CHECK(node(plan, 0, 0, 249).address == "10.77.0.250/16");
   CHECK(node(plan, 0, 0, 250).address == "10.77.1.1/16");
 }
+
+TEST_CASE("cores of another live run are left alone where enough others are there") {
+  auto inventory = host(2, 2);
+  inventory.leased_cores = {0, 2, 77};
+  const auto cores = [&](const std::string& nodes, const std::string& more = "") {
+    std::vector<int> found;
+    const auto plan = make_plan(scenario("{name: a, tenants: [{nodes: " + nodes + "}]}", more, "vcpus: 1"),
+                                inventory, false);
+    for (const auto& node : plan.placements[0].tenants[0].nodes)
+      found.insert(found.end(), node.cores.begin(), node.cores.end());
+    return found;
+  };
+  CHECK(cores("1") == std::vector<int>{1});
+  CHECK(cores("2") == std::vector<int>{1, 3});
+  CHECK(cores("3") == std::vector<int>{0, 1, 2});  // which is then refused as busy
+}
+
+TEST_CASE("VMs that are kept for their case boot once") {
+  const auto boots = [](const std::string& more) {
+    return make_plan(scenario("{name: a, scale: {nodes: [1, 2]}}", "pairs: 4\n" + more), host(1, 8), false)
+        .vm_boots;
+  };
+  CHECK(boots("") == 12);
+  CHECK(boots("reuse: case\n") == 3);
+}
+
+TEST_CASE("a node too small for its ranks is warned of") {
+  const auto warnings = [](const std::string& ranks) {
+    return make_plan(
+               scenario("{name: a, tenants: [{nodes: 1, ranks_per_node: " + ranks + "}]}", "", "vcpus: 4"),
+               host(1, 8), false)
+        .warnings;
+  };
+  CHECK(warnings("2").empty());
+  REQUIRE(warnings("4").size() == 1);
+  CHECK_THAT(warnings("4")[0], Contains("4 ranks in a node of 1GiB"));
+}
