@@ -114,7 +114,7 @@ void add_disk(pugi::xml_node devices, const DomainSpec& spec) {
   with(driver, "cache", "unsafe");
   auto source = with(add(disk, "source"), "file", spec.root_image);
   // Without this libvirt would give the shared image to its own user and never back.
-  with(with(add(source, "seclabel"), "model", "dac"), "relabel", "no");
+  if (!spec.in_session) with(with(add(source, "seclabel"), "model", "dac"), "relabel", "no");
   with(with(add(disk, "target"), "dev", "vda"), "bus", "virtio");
   add(disk, "readonly");
 }

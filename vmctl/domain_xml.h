@@ -48,6 +48,8 @@ struct DomainSpec {
   std::vector<NicSpec> nics;
   std::string console_log;  ///< host file that receives ttyS0
   std::string channel = kAgentChannel;
+  bool in_session =
+      false;  ///< of a user's own libvirt, which changes no file's owner and refuses to be told so
 };
 
 /// What QEMU itself takes beside the guest's memory, to be counted when a host's memory is shared out. Seen:

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -48,9 +49,15 @@ std::optional<pid_t> recorded_process(const std::string& daemon) {
   return now->pid;
 }
 
+/// Other users' libvirtds serve their own sessions.
+bool is_ours(pid_t pid) {
+  struct stat status {};
+  return ::stat(fmt::format("/proc/{}", pid).c_str(), &status) == 0 && status.st_uid == ::geteuid();
+}
+
 std::optional<ProcessInfo> running(const std::string& daemon) {
   for (const auto& process : all_processes())
-    if (process.name == daemon && process.state != 'Z') return process;
+    if (process.name == daemon && process.state != 'Z' && is_ours(process.pid)) return process;
   return std::nullopt;
 }
 

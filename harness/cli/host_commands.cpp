@@ -23,7 +23,7 @@ constexpr int kSomethingLeft = 6;
 
 struct CleanArguments {
   bool verify = false;
-  std::string connect_uri = "qemu:///system";
+  std::string connect_uri;  ///< empty: the system's, or the user's own session where that is out of reach
 };
 
 struct DoctorArguments {
@@ -91,13 +91,19 @@ void mark_interrupted(const std::vector<std::pair<std::string, std::string>>& ex
   }
 }
 
+std::string libvirt_to_clean(const CleanArguments& arguments) {
+  if (!arguments.connect_uri.empty()) return arguments.connect_uri;
+  const bool system = ::geteuid() == 0 || vmctl::libvirt_answers("qemu:///system");
+  return system ? "qemu:///system" : "qemu:///session";
+}
+
 void clean(const CleanArguments& arguments, Cli& cli) {
+  const auto uri = libvirt_to_clean(arguments);
   std::unique_ptr<vmctl::LibvirtDaemon> daemon;
   std::unique_ptr<vmctl::Hypervisor> hypervisor;
   try {
-    if (::geteuid() == 0 && arguments.connect_uri == "qemu:///system")
-      daemon = std::make_unique<vmctl::LibvirtDaemon>();
-    hypervisor = vmctl::connect_libvirt(arguments.connect_uri);
+    if (::geteuid() == 0 && uri == "qemu:///system") daemon = std::make_unique<vmctl::LibvirtDaemon>();
+    hypervisor = vmctl::connect_libvirt(uri);
   } catch (const Error& error) {
     log::warning("libvirt is not looked at", {{"reason", error.what()}});
   }
@@ -138,9 +144,11 @@ void add_host_commands(Cli& cli) {
   auto cleaned = std::make_shared<CleanArguments>();
   cleaner->add_flag("--verify", cleaned->verify,
                     "Only look: exit 0 if nothing is left, 6 with the list if something is");
-  cleaner->add_option("--connect", cleaned->connect_uri, "libvirt URI")
-      ->type_name("URI")
-      ->capture_default_str();
+  cleaner
+      ->add_option(
+          "--connect", cleaned->connect_uri,
+          "libvirt URI (default: qemu:///system, or a user's qemu:///session where that is out of reach)")
+      ->type_name("URI");
   cleaner->footer("Examples:\n  virtrain clean --verify\n  virtrain clean");
   cleaner->callback([cleaned, &cli] { clean(*cleaned, cli); });
 }

@@ -112,7 +112,7 @@ asio::awaitable<void> NodeSet::boot() {
 vmctl::DomainSpec NodeSet::spec_of(const LiveNode& node) const {
   const auto& host = *context_.vm_host;
   const VmFacts facts{node.number,     node.uuid,        host.image.kernel,   host.image.initrd,
-                      host.image.root, node.console_log, host.virtualization, networked()};
+                      host.image.root, node.console_log, host.virtualization, !networked()};
   return domain_spec(context_.scenario.guest, placement_.tenants[node.tenant], node.tenant, *node.placement,
                      names_, facts);
 }

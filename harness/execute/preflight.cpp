@@ -53,6 +53,11 @@ void check_vm_arm(const Scenario& scenario, const std::string& connect_uri,
                     printable(connect_uri)));
     return;
   }
+  if (session && ::geteuid() == 0) {
+    reasons.push_back(
+        "--connect qemu:///session: libvirt has sessions for other users than root (use qemu:///system)");
+    return;
+  }
   for (const auto& finding : vmctl::examine_host()) {
     // The doctor looks for the system's libvirt, which a session does without.
     if (session && finding.id == "VIRT-1") continue;
@@ -60,7 +65,7 @@ void check_vm_arm(const Scenario& scenario, const std::string& connect_uri,
       reasons.push_back(fmt::format("{}: {} ({})", finding.id, finding.found, finding.fix));
   }
   std::string why;
-  if ((session || ::geteuid() != 0) && !vmctl::libvirt_answers(connect_uri, &why))
+  if (::geteuid() != 0 && !vmctl::libvirt_answers(connect_uri, &why))
     reasons.push_back(fmt::format(
         "libvirt does not answer at {}: {} (start libvirtd, or run as root and virtrain starts it)",
         connect_uri, why));

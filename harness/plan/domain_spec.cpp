@@ -58,10 +58,11 @@ vmctl::DomainSpec domain_spec(const Guest& guest, const TenantPlacement& tenant,
   spec.kernel = facts.kernel;
   spec.initrd = facts.initrd;
   spec.root_image = facts.root_image;
-  vmctl::GuestBoot boot{node.hostname, facts.networked ? node.address : "", {}};
+  vmctl::GuestBoot boot{node.hostname, facts.in_session ? "" : node.address, {}};
   for (const auto& peer : tenant.nodes) boot.hosts.push_back({peer.hostname, split(peer.address, '/')[0]});
   spec.kernel_command_line = vmctl::guest_command_line(boot);
-  if (facts.networked)
+  spec.in_session = facts.in_session;
+  if (!facts.in_session)
     spec.nics.push_back({names.network(tenant_index), "", node.mac, names.tap(facts.number)});
   spec.console_log = facts.console_log;
   return spec;

@@ -26,7 +26,7 @@ struct VmFacts {
   std::string kernel, initrd, root_image;
   std::string console_log;
   vmctl::Virtualization virtualization = vmctl::Virtualization::tcg;
-  bool networked = true;  ///< false: without a NIC, where libvirt may make no network (qemu:///session)
+  bool in_session = false;  ///< qemu:///session: without a NIC, for it may make no network
 };
 
 /// Pure: the VM that `run` makes of one node of a placement, and `plan --xml` shows.
