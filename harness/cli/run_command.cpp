@@ -82,11 +82,14 @@ void run(RunArguments& arguments, Cli& cli) {
   inventory.leased_cores = vmctl::LeaseJournal().leased_cores();
   const auto plan = make_plan(scenario, inventory, expects_emulation(inventory));
   check_host(scenario, inventory, arguments.options.connect_uri);
-  for (const auto& warning : plan.warnings) log::warning(warning);
 
   const bool terminal = ::isatty(STDERR_FILENO) == 1 && !arguments.quiet;
   arguments.options.command_line = cli.command_line;
-  arguments.options.on_id = [](const std::string& id) { write_to(stderr, id + "\n"); };
+  // The id is the first line on stderr, so that whoever reads along knows what to ask for.
+  arguments.options.on_id = [&plan](const std::string& id) {
+    write_to(stderr, id + "\n");
+    for (const auto& warning : plan.warnings) log::warning(warning);
+  };
   if (terminal) arguments.options.progress = show_progress;
   const std::int64_t began_ns = monotonic_ns();
   const auto outcome = run_experiment(scenario, plan, arguments.database, arguments.options);
