@@ -148,7 +148,6 @@ asio::awaitable<void> Agent::Conversation::dispatch(const std::string& type, Fra
 }
 
 // --- processes
-// -------------------------------------------------------------------------------------------------------
 
 asio::awaitable<void> Agent::Conversation::start(Frame& request) {
   const std::int64_t id = integer_field(request.message, "id");
@@ -233,7 +232,6 @@ asio::awaitable<void> Agent::Conversation::reap() {
 }
 
 // --- the node's network and counters
-// ----------------------------------------------------------------------------------
 
 asio::awaitable<void> Agent::Conversation::reach(std::int64_t id, std::string address,
                                                  std::int64_t deadline_ms) {
@@ -271,7 +269,6 @@ asio::awaitable<void> Agent::Conversation::sample_telemetry(std::int64_t period_
 }
 
 // --- mpirun's remote shell
-// ----------------------------------------------------------------------------------------------
 
 asio::awaitable<void> Agent::Conversation::accept_rsh() {
   while (!ended_) {

@@ -32,7 +32,6 @@ struct DoctorArguments {
 };
 
 // --- doctor
-// ---------------------------------------------------------------------------------------------------------------
 
 void print_findings(const std::vector<vmctl::Finding>& findings, results::Format format) {
   if (format == results::Format::json) {
@@ -70,7 +69,6 @@ void examine(const DoctorArguments& arguments, Cli& cli) {
 }
 
 // --- clean
-// ----------------------------------------------------------------------------------------------------------------
 
 void print_leftovers(const char* heading, const std::vector<vmctl::Leftover>& leftovers) {
   for (const auto& l : leftovers)

@@ -79,7 +79,6 @@ void NodeSet::plan_nodes() {
 }
 
 // --- making
-// ---------------------------------------------------------------------------------------------------------------
 
 asio::awaitable<void> NodeSet::define() {
   if (!networked()) co_return;
@@ -186,7 +185,6 @@ asio::awaitable<void> NodeSet::reach_agent(LiveNode& node, milliseconds deadline
 }
 
 // --- reading
-// --------------------------------------------------------------------------------------------------------------
 
 asio::awaitable<NodeCounters> NodeSet::counters(const LiveNode& node) {
   NodeCounters out;
@@ -213,7 +211,6 @@ std::string NodeSet::console_tail(const LiveNode& node) {
 }
 
 // --- removing
-// -------------------------------------------------------------------------------------------------------------
 
 asio::awaitable<void> NodeSet::remove_domain(const std::string& name) {
   auto* hypervisor = context_.vm_host->hypervisor.get();

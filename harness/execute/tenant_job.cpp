@@ -125,12 +125,19 @@ void TenantJob::fail(const std::string& reason) {
   changed_.cancel();
 }
 
+std::int64_t TenantJob::ranks_per_node() const {
+  return placement_.ranks() / static_cast<std::int64_t>(nodes_.size());
+}
+
+std::size_t TenantJob::node_of(std::int64_t rank) const {
+  return static_cast<std::size_t>(rank / ranks_per_node());
+}
+
 std::string TenantJob::last_words() const {
   return join(std::vector<std::string>(last_lines_.begin(), last_lines_.end()), "\n");
 }
 
 // --- starting
-// -----------------------------------------------------------------------------------------------------------
 
 asio::awaitable<void> TenantJob::check_paths() {
   for (std::size_t n = 1; n < nodes_.size(); ++n) {
@@ -165,8 +172,7 @@ asio::awaitable<void> TenantJob::launch(const std::string& trainer_program, std:
     std::vector<std::string> hostnames;
     for (const auto& node : nodes_)
       hostnames.push_back(network_ == RankNetwork::tcp ? node.hostname : "localhost");
-    const auto per_node = placement_.ranks() / static_cast<std::int64_t>(nodes_.size());
-    spec.argv = mpirun_command(hostnames, per_node, network_, crowded_, timeout.count(), spec.argv);
+    spec.argv = mpirun_command(hostnames, ranks_per_node(), network_, crowded_, timeout.count(), spec.argv);
     for (std::size_t n = 0; n < nodes_.size(); ++n) serve_remote_shell(n);
   }
   ProcessEvents events;
@@ -185,7 +191,6 @@ asio::awaitable<void> TenantJob::go() {
 }
 
 // --- mpirun's remote shell: its daemons are started by the agents
-// ---------------------------------------------------------
 
 void TenantJob::serve_remote_shell(std::size_t node) {
   auto& agent = *nodes_[node].agent;
@@ -230,7 +235,6 @@ asio::awaitable<void> TenantJob::run_remote_shell(std::size_t from, std::int64_t
 }
 
 // --- output
-// -----------------------------------------------------------------------------------------------------------------
 
 void TenantJob::take_output(OutputStream stream, std::string_view bytes) {
   auto& splitter = stream == OutputStream::standard_output ? out_ : err_;
@@ -260,8 +264,7 @@ void TenantJob::take_line(OutputStream stream, const RankLine& line) {
 void TenantJob::note_transport(const RankLine& line) {
   const auto used = parse_bml_line(line.text);
   if (!used || !line.rank || *line.rank >= placement_.ranks()) return;
-  const auto per_node = placement_.ranks() / static_cast<std::int64_t>(nodes_.size());
-  const std::string& from = nodes_[static_cast<std::size_t>(*line.rank / per_node)].hostname;
+  const std::string& from = nodes_[node_of(*line.rank)].hostname;
   // vader is Open MPI's shared memory; mpirun shortens host names no further than ours are.
   const std::string name = used->first == "vader" ? "shm" : used->first;
   if (name == "self") return;
@@ -274,8 +277,7 @@ void TenantJob::take_record(const RankRecord& record) {
     throw Error("read the trainer's output", ErrorCode::protocol,
                 fmt::format("rank {} of {}", record.rank, placement_.ranks()));
   auto& state = ranks_[static_cast<std::size_t>(record.rank)];
-  const auto per_node = placement_.ranks() / static_cast<std::int64_t>(nodes_.size());
-  state.node = static_cast<std::size_t>(record.rank / per_node);
+  state.node = node_of(record.rank);
   const auto& agent = *nodes_[state.node].agent;
   using Kind = RankRecord::Kind;
   switch (record.kind) {
@@ -312,7 +314,6 @@ void TenantJob::take_record(const RankRecord& record) {
 }
 
 // --- waiting
-// ----------------------------------------------------------------------------------------------------------------
 
 bool TenantJob::every_rank(std::optional<nlohmann::json> RankState::*record) const {
   return std::all_of(ranks_.begin(), ranks_.end(),

@@ -87,6 +87,9 @@ class TenantJob : public std::enable_shared_from_this<TenantJob> {
 
  private:
   std::map<std::string, std::string> rank_environment() const;
+  /// Of this job's live nodes: the one slice of bare_metal_shared stands for all planned nodes.
+  std::int64_t ranks_per_node() const;
+  std::size_t node_of(std::int64_t rank) const;
   asio::awaitable<void> check_paths();
   asio::awaitable<void> wait_until(const char* what, std::function<bool()> reached,
                                    std::chrono::milliseconds deadline);

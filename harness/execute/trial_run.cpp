@@ -89,7 +89,6 @@ asio::awaitable<void> TrialRun::run(NodeSet& nodes, bool nodes_are_up) {
 }
 
 // --- rows
-// -------------------------------------------------------------------------------------------------------------------
 
 void TrialRun::save_tenants() {
   for (std::size_t t = 0; t < placement_.tenants.size(); ++t) {
@@ -98,15 +97,7 @@ void TrialRun::save_tenants() {
     row.record.tenant_index = static_cast<std::int64_t>(t);
     row.record.name = placed.name;
     row.record.nodes = static_cast<std::int64_t>(placed.nodes.size());
-    row.record.workload = {{"model", placed.workload.model},
-                           {"backend", to_string(placed.workload.backend)},
-                           {"precision", to_string(placed.workload.precision)},
-                           {"batch_size", placed.workload.batch_size},
-                           {"image_size", placed.workload.image_size},
-                           {"warmup_steps", placed.workload.warmup_steps},
-                           {"steps", placed.workload.steps},
-                           {"accumulate_steps", placed.workload.accumulate_steps},
-                           {"seed", placed.workload.seed}};
+    row.record.workload = to_json(placed.workload);
     row.id = context_.store.save_tenant(trial_row_, row.record);
     row.ranks.resize(static_cast<std::size_t>(placed.ranks()));
     tenant_rows_.push_back(std::move(row));
@@ -183,7 +174,6 @@ void TrialRun::flush() {
 }
 
 // --- stages
-// -----------------------------------------------------------------------------------------------------------------
 
 void TrialRun::make_jobs(NodeSet& nodes) {
   for (std::size_t t = 0; t < placement_.tenants.size(); ++t) {
@@ -338,7 +328,6 @@ asio::awaitable<void> TrialRun::collect(NodeSet& nodes) {
 }
 
 // --- results
-// ----------------------------------------------------------------------------------------------------------------
 
 std::int64_t TrialRun::network_bytes_required(const TenantPlacement& tenant) const {
   if (planned_.arm == kArmBareMetalShared) return 0;

@@ -279,25 +279,27 @@ nlohmann::json node_json(const NodePlacement& node) {
 nlohmann::json tenant_json(const TenantPlacement& tenant) {
   nlohmann::json nodes = nlohmann::json::array();
   for (const auto& node : tenant.nodes) nodes.push_back(node_json(node));
-  const auto& w = tenant.workload;
   return {{"name", tenant.name},
           {"gpus_per_node", tenant.gpus_per_node},
           {"ranks_per_node", tenant.ranks_per_node},
           {"threads_per_rank", tenant.threads_per_rank},
           {"nodes", std::move(nodes)},
-          {"workload",
-           {{"model", w.model},
-            {"backend", to_string(w.backend)},
-            {"precision", to_string(w.precision)},
-            {"batch_size", w.batch_size},
-            {"image_size", w.image_size},
-            {"warmup_steps", w.warmup_steps},
-            {"steps", w.steps},
-            {"accumulate_steps", w.accumulate_steps},
-            {"seed", w.seed}}}};
+          {"workload", to_json(tenant.workload)}};
 }
 
 }  // namespace
+
+nlohmann::json to_json(const Workload& workload) {
+  return {{"model", workload.model},
+          {"backend", to_string(workload.backend)},
+          {"precision", to_string(workload.precision)},
+          {"batch_size", workload.batch_size},
+          {"image_size", workload.image_size},
+          {"warmup_steps", workload.warmup_steps},
+          {"steps", workload.steps},
+          {"accumulate_steps", workload.accumulate_steps},
+          {"seed", workload.seed}};
+}
 
 std::int64_t Placement::nodes() const {
   std::int64_t sum = 0;

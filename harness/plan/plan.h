@@ -72,6 +72,9 @@ bool expects_emulation(const vmctl::Inventory& inventory);
 /// reason a line where this host cannot do it.
 Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool emulated);
 
+/// A workload as plans show it and the database keeps it.
+nlohmann::json to_json(const Workload& workload);
+
 /// `plan --format json`.
 nlohmann::json to_json(const Plan& plan);
 /// `plan` for people: trials, placements, boots, bindings and hours.

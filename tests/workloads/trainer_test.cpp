@@ -98,6 +98,8 @@ TEST_CASE("a run says hello, ready, its samples and its result") {
   CHECK(result["stopped"] == false);
   CHECK(result["images_per_second"].get<double>() == Approx(20 / result["seconds"].get<double>()));
   CHECK(result["step_seconds_p50"] <= result["step_seconds_p99"]);
+  CHECK(result["step_seconds_p90"] <= result["step_seconds_p95"]);
+  CHECK(result["step_seconds_p95"] <= result["step_seconds_p99"]);
   CHECK(result["parameters_hash"] != ready["parameters_hash"]);
   CHECK(result["peak_rss_bytes"] > 300'000'000);
   CHECK(outcome.all("result").size() == 2);

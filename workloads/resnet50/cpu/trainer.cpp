@@ -312,6 +312,7 @@ void Trainer::report() {
                         {"warmup_steps", warmup_done_},
                         {"step_seconds_p50", percentile(0.5)},
                         {"step_seconds_p90", percentile(0.9)},
+                        {"step_seconds_p95", percentile(0.95)},
                         {"step_seconds_p99", percentile(0.99)},
                         {"loss_first", steps == 0 ? nlohmann::json(nullptr) : nlohmann::json(loss_first_)},
                         {"loss_last", steps == 0 ? nlohmann::json(nullptr) : nlohmann::json(loss_last_)},
