@@ -1,8 +1,9 @@
 # virtrain_embed(TARGET NAMESPACE FILE...): compiles each FILE into TARGET as
 #   std::string_view NAMESPACE::<file name with dots and dashes as underscores>
-# declared in <target>_embedded.h. SQL, schemas and templates stay files of their own.
+# declared in <last word of NAMESPACE>_embedded.h. SQL, schemas and templates stay files of their own.
 function(virtrain_embed target namespace)
-  set(header ${CMAKE_CURRENT_BINARY_DIR}/${target}_embedded.h)
+  string(REGEX REPLACE ".*::" "" topic ${namespace})
+  set(header ${CMAKE_CURRENT_BINARY_DIR}/${topic}_embedded.h)
   set(text "#pragma once\n#include <string_view>\nnamespace ${namespace} {\n")
   foreach(file IN LISTS ARGN)
     get_filename_component(name ${file} NAME)
@@ -13,7 +14,7 @@ function(virtrain_embed target namespace)
     string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
     string(REGEX REPLACE "((0x[0-9a-f][0-9a-f],){24})" "\\1\n" bytes "${bytes}")
     file(CONFIGURE OUTPUT ${source} CONTENT
-"#include \"${target}_embedded.h\"
+"#include \"${topic}_embedded.h\"
 namespace ${namespace} {
 static const unsigned char ${symbol}_bytes[] = {\n${bytes}0};
 const std::string_view ${symbol}{reinterpret_cast<const char*>(${symbol}_bytes), sizeof(${symbol}_bytes) - 1};

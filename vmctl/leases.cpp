@@ -10,7 +10,7 @@
 
 #include "common/error.h"
 #include "common/units.h"
-#include "virtrain_vmctl_embedded.h"
+#include "vmctl_embedded.h"
 #include "vmctl/paths.h"
 #include "vmctl/process_info.h"
 

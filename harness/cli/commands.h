@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "results/render.h"
+#include "results/tables/render.h"
 
 namespace virtrain::harness {
 
@@ -21,8 +21,12 @@ struct Cli {
 
 void add_scenario_commands(Cli& cli);  ///< validate, plan, schema
 void add_run_command(Cli& cli);        ///< run
-void add_results_commands(Cli& cli);   ///< list, show, compare, export, import
-void add_host_commands(Cli& cli);      ///< doctor, clean
+void add_results_commands(Cli& cli);   ///< list, show
+void add_compare_command(Cli& cli);    ///< compare
+void add_exchange_commands(Cli& cli);  ///< export, import
+/// Adds --experiment, --scenario and --label to a verb.
+void add_selection_options(CLI::App& verb, results::Selection& selection);
+void add_host_commands(Cli& cli);  ///< doctor, clean
 
 /// Adds --db to a verb; the default is $XDG_DATA_HOME/virtrain/results.db.
 void add_database_option(CLI::App& verb, std::filesystem::path& database);

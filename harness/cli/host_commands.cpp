@@ -9,7 +9,7 @@
 #include "harness/execute/preflight.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode.h"
-#include "results/store.h"
+#include "results/store/store.h"
 #include "vmctl/cleanup.h"
 #include "vmctl/doctor.h"
 #include "vmctl/inventory.h"

@@ -24,6 +24,13 @@ void add_database_option(CLI::App& verb, std::filesystem::path& database) {
   verb.add_option("--db", database, "Results database")->type_name("FILE")->capture_default_str();
 }
 
+void add_selection_options(CLI::App& verb, results::Selection& selection) {
+  verb.add_option("--experiment", selection.experiments,
+                  "Experiment id, repeatable (default: the latest one with trials)");
+  verb.add_option("--scenario", selection.scenario, "Experiments of this scenario");
+  verb.add_option("--label", selection.label, "Experiments with this label");
+}
+
 void add_format_option(CLI::App& verb, results::Format& format) {
   static const std::map<std::string, results::Format> names{{"table", results::Format::table},
                                                             {"json", results::Format::json},
@@ -75,6 +82,8 @@ int run(int argc, char** argv) {
   add_run_command(cli);
   add_scenario_commands(cli);
   add_results_commands(cli);
+  add_compare_command(cli);
+  add_exchange_commands(cli);
   add_host_commands(cli);
   try {
     cli.app.parse(argc, argv);

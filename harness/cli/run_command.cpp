@@ -14,7 +14,7 @@
 #include "harness/execute/preflight.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode.h"
-#include "results/compare.h"
+#include "results/comparison/compare.h"
 #include "vmctl/inventory.h"
 #include "vmctl/leases.h"
 

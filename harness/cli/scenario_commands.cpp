@@ -5,7 +5,7 @@
 #include "harness/plan/domain_spec.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode.h"
-#include "virtrain_embedded.h"
+#include "schemas_embedded.h"
 #include "vmctl/inventory.h"
 
 namespace virtrain::harness {

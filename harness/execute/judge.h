@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "harness/execute/experiment.h"
-#include "results/compare.h"
+#include "results/comparison/compare.h"
 
 namespace virtrain::harness {
 

@@ -11,7 +11,7 @@
 #include "harness/execute/offload.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/scenario.h"
-#include "results/store.h"
+#include "results/store/store.h"
 #include "vmctl/guest_image.h"
 #include "vmctl/hypervisor.h"
 #include "vmctl/leases.h"

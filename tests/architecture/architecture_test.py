@@ -133,8 +133,8 @@ class Includes(unittest.TestCase):
     def test_planted_offenders(self):
         for path, header in [
             ("common/text.cpp", "vmctl/paths.h"),
-            ("vmctl/paths.cpp", "results/store.h"),
-            ("results/store.cpp", "vmctl/leases.h"),
+            ("vmctl/paths.cpp", "results/store/store.h"),
+            ("results/store/store.cpp", "vmctl/leases.h"),
             ("workloads/x.cpp", "harness/agent/frame.h"),
             ("harness/plan/plan.cpp", "workloads/resnet50/model.h"),
             ("vmctl/doctor.cpp", "libvirt/libvirt.h"),

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "common/error.h"
-#include "results/store.h"
+#include "results/store/store.h"
 
 namespace virtrain::results {
 

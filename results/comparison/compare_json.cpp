@@ -1,0 +1,91 @@
+#include "results/comparison/compare.h"
+
+namespace virtrain::results {
+namespace {
+
+using nlohmann::json;
+
+template <typename T>
+json or_null(const std::optional<T>& value) {
+  return value ? json(*value) : json();
+}
+
+json text_or_null(const std::string& text) {
+  return text.empty() ? json() : json(text);
+}
+
+void put_interval(json& object, const char* low, const char* high, const std::optional<Interval>& interval) {
+  object[low] = interval ? json(interval->low) : json();
+  object[high] = interval ? json(interval->high) : json();
+}
+
+/// {"vm": {"speedup": …}, …}; null where the case is no step of a weak scaling.
+json scaling_json(const CaseComparison& comparison) {
+  json arms;
+  for (const auto& arm : comparison.arms) {
+    if (!arm.scaling) continue;
+    json& object = arms[arm.arm];
+    object["speedup"] = arm.scaling->speedup;
+    object["efficiency"] = arm.scaling->efficiency;
+    put_interval(object, "speedup_ci_low", "speedup_ci_high", arm.scaling->speedup_ci);
+    put_interval(object, "efficiency_ci_low", "efficiency_ci_high", arm.scaling->efficiency_ci);
+  }
+  return arms;
+}
+
+/// Intervals and p values; all null where there is no test to rely on.
+void put_test(json& object, const std::optional<RatioTest>& test, bool paired) {
+  const RatioTest shown = test.value_or(RatioTest{});
+  put_interval(object, "ci_low", "ci_high", shown.ci);
+  put_interval(object, "ci_tost_low", "ci_tost_high", shown.ci_tost);
+  object["p_lower"] = or_null(shown.p_lower);
+  object["p_upper"] = or_null(shown.p_upper);
+  object["tost_p"] = or_null(shown.tost_p);
+  object["p_diff"] = or_null(shown.p_diff);
+  object["log_df"] = paired ? json() : or_null(shown.df);
+}
+
+void put_raw_scale(json& object, const std::optional<WelchTest>& welch,
+                   const std::optional<FiellerInterval>& fieller) {
+  object["welch_t"] = welch ? or_null(welch->t) : json();
+  object["welch_df"] = welch ? or_null(welch->df) : json();
+  object["welch_p"] = welch ? json(welch->p) : json();
+  put_interval(object, "fieller_low", "fieller_high", fieller ? fieller->limits : std::nullopt);
+  object["fieller_kind"] = fieller ? json(to_string(fieller->kind)) : json();
+}
+
+}  // namespace
+
+json to_json(const CaseComparison& comparison) {
+  const bool comparable = comparison.verdict != Verdict::not_comparable;
+  json object = {{"case", comparison.case_name},
+                 {"baseline", comparison.baseline},
+                 {"candidate", comparison.candidate},
+                 {"paired", comparison.paired},
+                 {"n", or_null(comparison.n)},
+                 {"n_baseline", or_null(comparison.n_baseline)},
+                 {"n_candidate", or_null(comparison.n_candidate)},
+                 {"dropped_pairs", or_null(comparison.dropped_pairs)},
+                 {"unpaired_left_out", comparison.unpaired_left_out},
+                 {"invalid_left_out", comparison.invalid_left_out},
+                 {"ratio", comparison.test ? json(comparison.test->ratio) : json()},
+                 {"ratio_of_means", or_null(comparison.ratio_of_means)},
+                 {"verdict", to_string(comparison.verdict)},
+                 {"reason", text_or_null(comparison.reason)},
+                 {"flags", comparison.flags},
+                 {"notes", comparison.notes},
+                 {"further_pairs", comparable ? or_null(comparison.further_pairs) : json()},
+                 {"arms", scaling_json(comparison)}};
+  put_test(object, comparable ? comparison.test : std::nullopt, comparison.paired);
+  put_raw_scale(object, comparable ? comparison.welch : std::nullopt,
+                comparable ? comparison.fieller : std::nullopt);
+  return object;
+}
+
+json to_json(const std::vector<CaseComparison>& comparisons) {
+  json list = json::array();
+  for (const auto& comparison : comparisons) list.push_back(to_json(comparison));
+  return list;
+}
+
+}  // namespace virtrain::results

@@ -1,0 +1,129 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/text.h"
+#include "results/comparison/compare.h"
+
+namespace virtrain::results {
+namespace {
+
+/// 0.02 as "2 %", 0.015 as "1.5 %".
+std::string percent(double share) {
+  return fmt::format("{:.4g} %", share * 100);
+}
+
+/// "1.32 % below bare_metal".
+std::string distance(const CaseComparison& comparison) {
+  const double off = (comparison.test->ratio - 1) * 100;
+  if (std::abs(off) < 0.005) return "level with " + comparison.baseline;
+  return fmt::format("{:.2f} % {} {}", std::abs(off), off < 0 ? "below" : "above", comparison.baseline);
+}
+
+std::string evidence(const CaseComparison& comparison) {
+  const auto& test = *comparison.test;
+  const std::string size =
+      comparison.paired ? fmt::format("{} pairs", *comparison.n)
+                        : fmt::format("{} and {} runs", *comparison.n_baseline, *comparison.n_candidate);
+  return fmt::format("({} interval {:.4f} … {:.4f}, {})", percent(1 - 2 * comparison.settings.alpha),
+                     test.ci_tost->low, test.ci_tost->high, size);
+}
+
+std::string outlook(const CaseComparison& comparison) {
+  if (!comparison.further_pairs) return "";
+  const auto pairs = *comparison.further_pairs;
+  return fmt::format("; {} further {} should settle it", pairs, pairs == 1 ? "pair" : "pairs");
+}
+
+std::string without_interval(const CaseComparison& comparison) {
+  const bool single =
+      comparison.paired ? comparison.n == 1 : comparison.n_baseline == 1 && comparison.n_candidate == 1;
+  const std::string start = comparison.candidate + " is " + distance(comparison) + "; no interval: ";
+  if (single && comparison.published) return start + "single published values";
+  if (!comparison.paired) {
+    return start + fmt::format("{} and {} runs are too few (three on each side are needed)",
+                               *comparison.n_baseline, *comparison.n_candidate);
+  }
+  return start + fmt::format("{} {} too few (three pairs are needed)", *comparison.n,
+                             comparison.n == 1 ? "pair is" : "pairs are");
+}
+
+std::string without_data(const CaseComparison& comparison) {
+  if (comparison.reason == "too_few_pairs") return "nothing to compare: there is no complete pair";
+  for (const auto& wanted : {comparison.baseline, comparison.candidate}) {
+    bool found = false;
+    for (const auto& arm : comparison.arms) found = found || (arm.arm == wanted && arm.runs > 0);
+    if (!found)
+      return fmt::format("nothing to compare: there is no finished, valid trial in the arm {}", wanted);
+  }
+  return "nothing to compare";
+}
+
+std::string why_not_comparable(const CaseComparison& comparison) {
+  if (comparison.reason == "emulated") {
+    return "a virtual machine was emulated, so this says nothing about the cost of virtualization";
+  }
+  std::vector<std::string> fields;
+  for (const auto& difference : comparison.differences) {
+    if (forbids(difference)) fields.push_back(difference.field);
+  }
+  return join(fields, ", ") + (fields.size() == 1 ? " differs" : " differ") + " between the arms";
+}
+
+std::string words_for(const std::string& virtualization) {
+  if (virtualization == "none") return "no virtual machine";
+  if (virtualization == "kvm") return "virtual machines on KVM";
+  if (virtualization == "kvm_nested") return "virtual machines on KVM inside another virtual machine";
+  if (virtualization == "kvm_on_emulated") return "virtual machines on KVM of an emulated processor";
+  if (virtualization == "tcg") return "virtual machines emulated by QEMU (TCG)";
+  return "published data";
+}
+
+}  // namespace
+
+std::string verdict_sentence(const CaseComparison& comparison) {
+  if (!comparison.test) return without_data(comparison);
+  const std::string margin = percent(comparison.settings.margin);
+  const auto& [b, v] = std::tie(comparison.baseline, comparison.candidate);
+  if (comparison.verdict == Verdict::not_comparable) {
+    return fmt::format("not comparable: {} ran at {:.4g} of {}, but {}", v, comparison.test->ratio, b,
+                       why_not_comparable(comparison));
+  }
+  if (!comparison.test->ci_tost) return without_interval(comparison);
+  const std::string numbers = distance(comparison) + " " + evidence(comparison);
+  switch (comparison.verdict) {
+    case Verdict::equivalent:
+      return fmt::format("{} is equivalent to {} within {}: {}", v, b, margin, numbers);
+    case Verdict::better:
+      return fmt::format("{} is better than {} by more than {}: {}", v, b, margin, numbers);
+    case Verdict::worse:
+      return fmt::format("{} is worse than {} by more than {}: {}", v, b, margin, numbers);
+    case Verdict::non_inferior:
+      return fmt::format("{} is not worse than {} by {}, equivalence is not shown: {}{}", v, b, margin,
+                         numbers, outlook(comparison));
+    case Verdict::inconclusive:
+    case Verdict::not_comparable:
+      break;
+  }
+  return fmt::format("no verdict yet: {} is {}{}", v, numbers, outlook(comparison));
+}
+
+std::string virtualization_sentence(const std::vector<CaseComparison>& comparisons) {
+  std::vector<std::pair<std::string, std::set<std::string>>> arms;
+  for (const auto& comparison : comparisons) {
+    for (const auto& arm : comparison.arms) {
+      auto known =
+          std::find_if(arms.begin(), arms.end(), [&](const auto& one) { return one.first == arm.arm; });
+      if (known == arms.end()) known = arms.insert(arms.end(), {arm.arm, {}});
+      for (const auto& kind : arm.virtualization) known->second.insert(words_for(kind));
+    }
+  }
+  std::vector<std::string> parts;
+  for (const auto& [arm, kinds] : arms) {
+    if (!kinds.empty()) parts.push_back(fmt::format("{}: {}", arm, fmt::join(kinds, " and ")));
+  }
+  return parts.empty() ? "nothing ran" : join(parts, "; ");
+}
+
+}  // namespace virtrain::results

@@ -1,0 +1,133 @@
+#include <fmt/format.h>
+
+#include <ostream>
+
+#include "common/error.h"
+#include "results/exchange/canonical_json.h"
+#include "results/exchange/exchange.h"
+#include "results/exchange/exchange_columns.h"
+
+namespace virtrain::results {
+namespace {
+
+using nlohmann::json;
+
+/// Keys of a trial that are always written, null or not; the others only where something is known.
+const std::set<std::string> always_written = {
+    "arm",   "backend",  "batch_size",        "case",   "environment", "gpus_per_node",
+    "nodes", "order",    "images_per_second", "pair",   "precision",   "started_at",
+    "label", "scenario", "virtualization",    "status", "experiment",  "record"};
+
+void drop_unknown(json& object, const std::set<std::string>& keep = {}) {
+  for (auto member = object.begin(); member != object.end();) {
+    const bool drop = member->is_null() && !keep.contains(member.key());
+    member = drop ? object.erase(member) : std::next(member);
+  }
+}
+
+template <typename Record>
+json sparse_json(const Record& record) {
+  json object = columns_json(record);
+  drop_unknown(object);
+  return object;
+}
+
+/// One line each; remembers nothing but where to write.
+class Exporter {
+ public:
+  Exporter(const Store& store, std::ostream& out) : store_(store), out_(out) {}
+
+  void write(const std::string& id) {
+    const auto experiment = store_.experiment(id).value();
+    write_experiment(experiment);
+    const auto trials = store_.trials(id);
+    std::map<std::int64_t, std::int64_t> ordinals;
+    for (const auto& trial : trials) {
+      ordinals[trial.id] = std::ssize(ordinals) + 1;
+      write_trial(experiment, trial);
+    }
+    for (const auto& trial : trials) write_measurements(id, trial.id, ordinals.at(trial.id));
+    for (const auto& event : store_.events(id)) {
+      json object = columns_json(event);
+      object["record"] = "event";
+      object["experiment"] = id;
+      object["trial"] = event.trial ? json(ordinals.at(*event.trial)) : json();
+      write_line(object);
+    }
+  }
+
+ private:
+  void write_line(const json& object) { out_ << canonical_json(object) << '\n'; }
+
+  void write_experiment(const Experiment& experiment) {
+    json object = columns_json(experiment);
+    object["record"] = "experiment";
+    if (!experiment.fingerprint.empty()) object["fingerprint"] = experiment.fingerprint;
+    drop_unknown(object, always_written);
+    write_line(object);
+  }
+
+  void write_trial(const Experiment& experiment, const Trial& trial) {
+    json object = columns_json(trial);
+    object["record"] = "trial";
+    object["experiment"] = experiment.id;
+    object["scenario"] = experiment.scenario;
+    object["label"] = value_json(experiment.label);
+    if (trial.valid) object.erase("valid");
+    if (!trial.oversubscribed) object.erase("oversubscribed");
+    for (const auto& tenant : store_.tenants(trial.id)) object["tenants"].push_back(tenant_json(tenant));
+    drop_unknown(object, always_written);
+    write_line(object);
+  }
+
+  json tenant_json(const Tenant& tenant) {
+    json object = sparse_json(tenant);
+    for (const auto& node : store_.nodes(tenant.id)) {
+      auto& entry = object["node_list"].emplace_back(sparse_json(node));
+      if (!node.fingerprint.empty()) entry["fingerprint"] = node.fingerprint;
+    }
+    for (const auto& rank : store_.ranks(tenant.id)) object["ranks"].push_back(sparse_json(rank));
+    for (const auto& transport : store_.transports(tenant.id)) {
+      object["transports"].push_back(sparse_json(transport));
+    }
+    return object;
+  }
+
+  void write_measurements(const std::string& experiment, std::int64_t trial, std::int64_t ordinal) {
+    for (const auto& tenant : store_.tenants(trial)) {
+      const json owner = {{"experiment", experiment}, {"trial", ordinal}, {"tenant", tenant.tenant_index}};
+      for (const auto& rank : store_.ranks(tenant.id)) {
+        for (const auto& sample : store_.samples(rank.id)) {
+          json object = columns_json(sample);
+          object.update(owner);
+          object["record"] = "sample";
+          object["rank"] = rank.rank;
+          write_line(object);
+        }
+      }
+      for (const auto& node : store_.nodes(tenant.id)) {
+        for (const auto& reading : store_.telemetry(node.id)) {
+          json object = columns_json(reading);
+          object.update(owner);
+          object["record"] = "telemetry";
+          object["node"] = node.name;
+          write_line(object);
+        }
+      }
+    }
+  }
+
+  const Store& store_;
+  std::ostream& out_;
+};
+
+}  // namespace
+
+void export_jsonl(const Store& store, const Selection& selection, std::ostream& out) {
+  Exporter exporter(store, out);
+  for (const auto& id : store.select(selection)) exporter.write(id);
+  out.flush();
+  if (!out) throw Error("export", ErrorCode::io, "writing failed; the output is not complete");
+}
+
+}  // namespace virtrain::results

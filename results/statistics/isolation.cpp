@@ -1,0 +1,67 @@
+#include "results/statistics/isolation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/error.h"
+#include "results/statistics/statistics.h"
+
+namespace virtrain::results {
+namespace {
+
+constexpr std::size_t enough_steps = 100;
+
+void require_runs(const std::vector<double>& runs, const std::string& name) {
+  require_throughputs(runs, name);
+  if (runs.empty()) throw Error("compare isolation", ErrorCode::bad_input, name + " has no runs");
+}
+
+}  // namespace
+
+Isolation isolation_of(std::vector<double> slowdowns) {
+  require_runs(slowdowns, "slowdowns");
+  Isolation result;
+  const auto count = static_cast<double>(slowdowns.size());
+  double squares = 0;
+  for (const double slowdown : slowdowns) {
+    const double progress = 1 / slowdown;
+    result.system_throughput += progress;
+    squares += progress * progress;
+  }
+  result.mean_slowdown = mean(slowdowns);
+  result.jain_index = result.system_throughput * result.system_throughput / (count * squares);
+  result.worst_slowdown = *std::max_element(slowdowns.begin(), slowdowns.end());
+  result.slowdowns = std::move(slowdowns);
+  return result;
+}
+
+Isolation compare_isolation(const std::vector<std::vector<double>>& alone,
+                            const std::vector<std::vector<double>>& shared) {
+  if (alone.size() != shared.size()) {
+    throw Error("compare isolation", ErrorCode::bad_input,
+                fmt::format("{} tenants ran alone and {} shared; give the same tenants", alone.size(),
+                            shared.size()));
+  }
+  std::vector<double> slowdowns;
+  for (std::size_t i = 0; i < alone.size(); ++i) {
+    require_runs(alone[i], fmt::format("tenant {} alone", i + 1));
+    require_runs(shared[i], fmt::format("tenant {} shared", i + 1));
+    slowdowns.push_back(mean(alone[i]) / mean(shared[i]));
+  }
+  return isolation_of(std::move(slowdowns));
+}
+
+TailInflation tail_inflation(const std::vector<double>& alone_seconds,
+                             const std::vector<double>& shared_seconds) {
+  require_runs(alone_seconds, "step times alone");
+  require_runs(shared_seconds, "step times shared");
+  TailInflation result;
+  result.alone_p99_seconds = quantile(alone_seconds, 0.99);
+  result.shared_p99_seconds = quantile(shared_seconds, 0.99);
+  result.inflation = result.shared_p99_seconds / result.alone_p99_seconds;
+  result.few_samples = std::min(alone_seconds.size(), shared_seconds.size()) < enough_steps;
+  return result;
+}
+
+}  // namespace virtrain::results

@@ -1,0 +1,211 @@
+#include "results/store/connection.h"
+
+#include <fmt/format.h>
+#include <sqlite3.h>
+
+#include <cmath>
+#include <string_view>
+#include <vector>
+
+#include "results/exchange/canonical_json.h"
+#include "sql_embedded.h"
+
+namespace virtrain::results {
+namespace {
+
+constexpr int application_id = 0x76745253;  // "vtRS"
+
+const std::vector<std::string_view>& migrations() {
+  static const std::vector<std::string_view> files = {sql::migration_001_base_sql,
+                                                      sql::migration_002_exchange_sql};
+  return files;
+}
+
+/// What a user can do about this failure of SQLite; empty where only its own words help.
+std::pair<ErrorCode, std::string> advice(int code) {
+  switch (code) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return {ErrorCode::busy,
+              "another process holds the database; wait until it is done, or give another file with --db"};
+    case SQLITE_FULL:
+    case SQLITE_IOERR:
+      return {ErrorCode::io,
+              "nothing of this step was stored; free space on that disk, or give a file elsewhere with --db"};
+    case SQLITE_NOTADB:
+    case SQLITE_CORRUPT:
+      return {ErrorCode::bad_input,
+              "this is not a sound virtrain database; give another file with --db or restore it from a copy"};
+    case SQLITE_CANTOPEN:
+      return {ErrorCode::io, "check that its folder exists and that you may write there, or use --db"};
+    case SQLITE_READONLY:
+      return {ErrorCode::io, "the file or its folder may not be written; change that, or use --db"};
+    case SQLITE_CONSTRAINT:
+      return {ErrorCode::bad_input, "the schema refuses this row; nothing of this step was stored"};
+    default:
+      return {ErrorCode::io, "nothing of this step was stored"};
+  }
+}
+
+}  // namespace
+
+Error database_error(const std::string& operation, const std::filesystem::path& file,
+                     const SQLite::Exception& failure) {
+  const auto [code, words] = advice(failure.getErrorCode());
+  return {operation, code, fmt::format("{}: {} ({})", file.string(), failure.what(), words)};
+}
+
+Query& Query::bind(const std::string& value) {
+  ++parameter_;
+  if (!value.empty()) statement_.bind(parameter_, value);
+  return *this;
+}
+
+Query& Query::bind(std::int64_t value) {
+  statement_.bind(++parameter_, value);
+  return *this;
+}
+
+Query& Query::bind(double value) {
+  // SQLite would store NaN as NULL without a word.
+  if (!std::isfinite(value)) {
+    throw Error("store results", ErrorCode::bad_input,
+                fmt::format("parameter {} of \"{}\" is {}, it must be a finite number", parameter_ + 1,
+                            statement_.getQuery(), value));
+  }
+  statement_.bind(++parameter_, value);
+  return *this;
+}
+
+Query& Query::bind(const nlohmann::json& value) {
+  return bind(value.is_null() ? std::string() : canonical_json(value));
+}
+
+void Query::read(std::string& value) {
+  value = statement_.getColumn(column_++).getString();
+}
+
+void Query::read(std::int64_t& value) {
+  value = statement_.getColumn(column_++).getInt64();
+}
+
+void Query::read(double& value) {
+  value = statement_.getColumn(column_++).getDouble();
+}
+
+void Query::read(bool& value) {
+  value = statement_.getColumn(column_++).getInt64() != 0;
+}
+
+void Query::read(Status& value) {
+  value = parse_status(statement_.getColumn(column_++).getString()).value();
+}
+
+void Query::read(nlohmann::json& value) {
+  const auto column = statement_.getColumn(column_++);
+  value = column.isNull() ? nlohmann::json() : nlohmann::json::parse(column.getString());
+}
+
+Store::Connection::Connection(std::filesystem::path path, Mode mode, std::chrono::milliseconds busy_timeout)
+    : file(std::move(path)) {
+  const std::string operation = "open the results database";
+  if (mode == Mode::open && !std::filesystem::exists(file)) {
+    throw Error(operation, ErrorCode::not_found,
+                file.string() + " does not exist (run or import something first, or give --db)");
+  }
+  if (mode == Mode::create && file.has_parent_path()) {
+    std::error_code failure;
+    std::filesystem::create_directories(file.parent_path(), failure);
+    if (failure) {
+      throw Error(operation, ErrorCode::io,
+                  fmt::format("cannot make the folder {}: {} (use --db)", file.parent_path().string(),
+                              failure.message()));
+    }
+  }
+  guarded(operation, [&] {
+    const int create = mode == Mode::create ? SQLite::OPEN_CREATE : 0;
+    database.emplace(file.string(), SQLite::OPEN_READWRITE | create, static_cast<int>(busy_timeout.count()));
+    database->exec("PRAGMA foreign_keys = ON; PRAGMA synchronous = FULL");
+    migrate();
+    database->exec("PRAGMA journal_mode = TRUNCATE");
+  });
+}
+
+Query Store::Connection::query(const std::string& sql) {
+  const auto found = statements_.find(sql);
+  if (found != statements_.end()) return Query(found->second);
+  return Query(statements_.try_emplace(sql, *database, sql).first->second);
+}
+
+std::int64_t Store::Connection::experiment_number(const std::string& id) {
+  auto found = query("SELECT number FROM experiment WHERE id = ?");
+  found.bind(id);
+  if (!found.next()) {
+    throw Error("find experiment " + id, ErrorCode::not_found,
+                "there is none of this id in " + file.string() + " (virtrain list shows them)");
+  }
+  return found.read<std::int64_t>();
+}
+
+void Store::Connection::save_fingerprint(std::optional<std::int64_t> experiment,
+                                         std::optional<std::int64_t> node, const Fingerprint& fingerprint) {
+  for (const auto& [key, value] : fingerprint) {
+    if (value.empty()) continue;
+    query("INSERT INTO fingerprint (experiment_number, node_id, key, value) VALUES (?, ?, ?, ?)")
+        .bind(experiment)
+        .bind(node)
+        .bind(key)
+        .bind(value)
+        .run();
+  }
+}
+
+void Store::Connection::migrate() {
+  const auto pragma = [&](const char* name) {
+    return database->execAndGet(fmt::format("PRAGMA {}", name)).getInt();
+  };
+  const auto refuse = [&](const std::string& words) {
+    return Error("open the results database", ErrorCode::bad_input, file.string() + " " + words);
+  };
+  const int id = pragma("application_id");
+  const bool fresh = id == 0 && database->execAndGet("SELECT count(*) FROM sqlite_schema").getInt() == 0;
+  if (!fresh && id != application_id) {
+    throw refuse("is a database of another program; give another file with --db");
+  }
+  if (pragma("user_version") > schema_version) {
+    throw refuse(
+        fmt::format("was written by a newer virtrain (schema {}, this one knows {}); use that version",
+                    pragma("user_version"), schema_version));
+  }
+  if (pragma("user_version") == schema_version) return;
+  const Scope scope(*this);
+  // Read again inside the transaction: another process may have done it meanwhile.
+  for (int version = pragma("user_version"); version < schema_version; ++version) {
+    database->exec(std::string(migrations().at(static_cast<std::size_t>(version))));
+  }
+  database->exec(
+      fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", application_id, schema_version));
+  scope.commit();
+}
+
+Store::Connection::Scope::Scope(Connection& connection)
+    : connection_(connection), outermost_(!connection.in_transaction_) {
+  if (!outermost_) return;
+  connection_.database->exec("BEGIN IMMEDIATE");
+  connection_.in_transaction_ = true;
+}
+
+Store::Connection::Scope::~Scope() {
+  if (!outermost_) return;
+  connection_.in_transaction_ = false;
+  // SQLite may have rolled back by itself (full disk); then this finds nothing to do.
+  if (open_) connection_.database->tryExec("ROLLBACK");
+}
+
+void Store::Connection::Scope::commit() const {
+  if (!outermost_) return;
+  connection_.database->exec("COMMIT");
+  open_ = false;
+}
+
+}  // namespace virtrain::results

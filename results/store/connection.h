@@ -1,0 +1,190 @@
+#pragma once
+
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "common/error.h"
+#include "results/store/columns.h"
+#include "results/store/store.h"
+
+namespace virtrain::results {
+
+/// The Error that tells a user what SQLite's failure means for this file and what to do.
+Error database_error(const std::string& operation, const std::filesystem::path& file,
+                     const SQLite::Exception& failure);
+
+/// A prepared statement taken from the connection's cache; gives its locks back when it goes.
+class Query {
+ public:
+  explicit Query(SQLite::Statement& statement) : statement_(statement) {}
+  Query(const Query&) = delete;
+  Query& operator=(const Query&) = delete;
+  ~Query() {
+    statement_.tryReset();
+    statement_.clearBindings();
+  }
+
+  /// Binds the next parameter; unknown (empty) values become NULL, numbers that are not finite are refused.
+  Query& bind(const std::string& value);
+  Query& bind(const char* value) { return bind(std::string(value)); }
+  Query& bind(std::int64_t value);
+  Query& bind(double value);
+  Query& bind(bool value) { return bind(static_cast<std::int64_t>(value)); }
+  Query& bind(Status value) { return bind(std::string(to_string(value))); }
+  Query& bind(const nlohmann::json& value);
+  template <typename T>
+  Query& bind(const std::optional<T>& value) {
+    if (value) return bind(*value);
+    ++parameter_;
+    return *this;
+  }
+  template <typename Record>
+  Query& bind_columns(const Record& record) {
+    visit_columns(record, [this](const char*, const auto& value) { this->bind(value); });
+    return *this;
+  }
+
+  bool next() { return statement_.executeStep(); }
+  void run() { statement_.exec(); }
+
+  /// Reads the next column of the present row.
+  void read(std::string& value);
+  void read(std::int64_t& value);
+  void read(double& value);
+  void read(bool& value);
+  void read(Status& value);
+  void read(nlohmann::json& value);
+  template <typename T>
+  void read(std::optional<T>& value) {
+    if (statement_.isColumnNull(column_)) {
+      value.reset();
+      ++column_;
+      return;
+    }
+    read(value.emplace());
+  }
+  template <typename T>
+  T read() {
+    T value{};
+    read(value);
+    return value;
+  }
+  template <typename Record>
+  void read_columns(Record& record) {
+    visit_columns(record, [this](const char*, auto& value) { this->read(value); });
+  }
+  /// To the first column again, for the next row.
+  Query& row() {
+    column_ = 0;
+    return *this;
+  }
+
+ private:
+  SQLite::Statement& statement_;
+  int parameter_ = 0;
+  int column_ = 0;
+};
+
+/// The open file with its prepared statements.
+class Store::Connection {
+ public:
+  Connection(std::filesystem::path path, Mode mode, std::chrono::milliseconds busy_timeout);
+
+  Query query(const std::string& sql);
+  /// Runs `work` and turns SQLite's exceptions into Errors.
+  template <typename Work>
+  auto guarded(const std::string& operation, Work&& work) {
+    try {
+      return work();
+    } catch (const SQLite::Exception& failure) {
+      throw database_error(operation, file, failure);
+    }
+  }
+  /// As guarded, in one BEGIN IMMEDIATE transaction (or inside the one that is open).
+  template <typename Work>
+  auto in_transaction(const std::string& operation, Work&& work) {
+    return guarded(operation, [&] {
+      const Scope scope(*this);
+      if constexpr (std::is_void_v<decltype(work())>) {
+        work();
+        scope.commit();
+      } else {
+        auto result = work();
+        scope.commit();
+        return result;
+      }
+    });
+  }
+  std::int64_t last_insert_id() const { return database->getLastInsertRowid(); }
+  /// Number of the experiment's row; Error(not_found) if there is none.
+  std::int64_t experiment_number(const std::string& id);
+  /// Of an experiment or of a node; facts with an empty value are not known and left out.
+  void save_fingerprint(std::optional<std::int64_t> experiment, std::optional<std::int64_t> node,
+                        const Fingerprint& fingerprint);
+
+  std::filesystem::path file;
+
+ private:
+  /// Rolls back when it goes, unless committed; an inner scope leaves both to the outermost one.
+  class Scope {
+   public:
+    explicit Scope(Connection& connection);
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+    ~Scope();
+    void commit() const;
+
+   private:
+    Connection& connection_;
+    bool outermost_;
+    mutable bool open_ = true;
+  };
+
+  void migrate();
+
+  std::optional<SQLite::Database> database;
+  std::unordered_map<std::string, SQLite::Statement> statements_;
+  bool in_transaction_ = false;
+};
+
+/// "INSERT INTO table (KEY, columns…) VALUES (?, …)": the SQL for a record behind its foreign key.
+template <typename Record>
+std::string insert_sql(const std::string& table, const std::string& key) {
+  std::string columns = key;
+  std::string marks = "?";
+  const Record record{};
+  visit_columns(record, [&](const char* name, const auto&) {
+    columns += std::string(", \"") + name + "\"";
+    marks += ", ?";
+  });
+  return "INSERT INTO " + table + " (" + columns + ") VALUES (" + marks + ")";
+}
+
+/// As insert_sql; a row with the same `unique` columns is updated instead, and its id comes back.
+template <typename Record>
+std::string upsert_sql(const std::string& table, const std::string& key, const std::string& unique) {
+  std::string updates;
+  const Record record{};
+  visit_columns(record, [&](const char* name, const auto&) {
+    updates += std::string(updates.empty() ? "\"" : ", \"") + name + "\" = excluded.\"" + name + "\"";
+  });
+  return insert_sql<Record>(table, key) + " ON CONFLICT (" + unique + ") DO UPDATE SET " + updates +
+         " RETURNING id";
+}
+
+/// "COLUMNS" of a record for SELECT.
+template <typename Record>
+std::string column_list(const std::string& prefix = "") {
+  std::string columns;
+  const Record record{};
+  visit_columns(record, [&](const char* name, const auto&) {
+    columns += (columns.empty() ? "" : ", ") + prefix + "\"" + name + "\"";
+  });
+  return columns;
+}
+
+}  // namespace virtrain::results

@@ -1,0 +1,122 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "results/comparison/comparison_data.h"
+#include "results/store/records.h"
+
+namespace virtrain::results {
+
+/// Present version of the schema (PRAGMA user_version).
+inline constexpr int schema_version = 2;
+
+/// Which experiments are meant. With nothing given: the latest one that has trials.
+struct Selection {
+  std::vector<std::string> experiments = {};
+  std::string scenario = {};
+  std::string label = {};
+  bool all = false;
+};
+
+/// One line of `list`.
+struct ExperimentSummary {
+  Experiment experiment;  ///< without plan, scenario text and fingerprint
+  std::int64_t trials = 0;
+  std::int64_t finished = 0;
+  std::int64_t failed = 0;
+  std::int64_t interrupted = 0;
+};
+
+/// The results database: one file, one writing thread. Every call is one transaction, whole or not at all;
+/// every failure is an Error with SQLite's words, the file and what to do.
+class Store {
+ public:
+  enum class Mode {
+    create,  ///< make the file (and its folder) if it is not there
+    open,    ///< the file must be there
+  };
+
+  /// Opens the file and brings its schema up to date; a newer schema or a foreign file is refused.
+  /// A lock of another process is waited for `busy_timeout` long.
+  explicit Store(std::filesystem::path file, Mode mode = Mode::create,
+                 std::chrono::milliseconds busy_timeout = std::chrono::seconds(10));
+  ~Store();
+  Store(Store&&) noexcept;
+  Store& operator=(Store&&) noexcept;
+
+  const std::filesystem::path& file() const;
+
+  // -- writing, in the order a run does it
+  /// Stores all of it; the id must be new.
+  void add_experiment(const Experiment& experiment);
+  /// Sets the final status and the end's wall clock time.
+  void end_experiment(const std::string& experiment, Status status, const std::string& ended_at);
+  /// Inserts the trial as `running`, before its first side effect, with its start time; returns its row id.
+  std::int64_t begin_trial(const Trial& trial);
+  /// Replaces the wall clock time of the start, for trials whose ranks started later than the row.
+  void set_trial_started(std::int64_t trial, const std::string& started_at);
+  /// Says what stood between the trial's nodes and the hardware, known only once the host has been probed.
+  void set_trial_virtualization(std::int64_t trial, const std::string& virtualization);
+  void finish_trial(std::int64_t trial, const TrialOutcome& outcome, const std::string& ended_at);
+  void fail_trial(std::int64_t trial, const TrialFailure& failure, const std::string& ended_at);
+  void interrupt_trial(std::int64_t trial, const std::string& ended_at);
+  /// The save_… functions insert, or replace what was saved under the same index, name or rank; they return
+  /// the row id, which stays the same.
+  std::int64_t save_tenant(std::int64_t trial, const Tenant& tenant);
+  std::int64_t save_node(std::int64_t tenant, const Node& node);
+  std::int64_t save_rank(std::int64_t tenant, const Rank& rank);
+  void save_transport(std::int64_t tenant, const Transport& transport);
+  void add_samples(std::int64_t rank, std::span<const Sample> samples);
+  void add_telemetry(std::int64_t node, std::span<const Telemetry> readings);
+  void add_event(const std::string& experiment, const Event& event);
+  /// After a crash: the experiment and its running trials become `interrupted`; finished and failed trials
+  /// and ended experiments stay as they are. False if there is no such experiment.
+  bool mark_interrupted(const std::string& experiment);
+
+  // -- reading
+  /// All experiments, oldest first.
+  std::vector<ExperimentSummary> list_experiments() const;
+  std::optional<Experiment> experiment(const std::string& id) const;
+  /// Ids that the selection means, oldest first. Error(not_found) with words if there are none.
+  std::vector<std::string> select(const Selection& selection) const;
+  /// Trials of one experiment in the order they were inserted.
+  std::vector<Trial> trials(const std::string& experiment) const;
+  std::vector<Tenant> tenants(std::int64_t trial) const;
+  std::vector<Node> nodes(std::int64_t tenant) const;
+  std::vector<Rank> ranks(std::int64_t tenant) const;
+  std::vector<Transport> transports(std::int64_t tenant) const;
+  std::vector<Sample> samples(std::int64_t rank) const;
+  std::vector<Telemetry> telemetry(std::int64_t node) const;
+  std::vector<Event> events(const std::string& experiment) const;
+  /// What compare() needs of these experiments, read in one go; of imported trials' environments these
+  /// fields.
+  ComparisonData comparison_data(const std::vector<std::string>& experiments,
+                                 const std::vector<std::string>& environment_fields) const;
+
+  // -- import and export
+  /// Runs the function in one transaction; what it wrote is undone if it throws.
+  void transaction(const std::string& operation, const std::function<void()>& work);
+  /// Inserts a trial in any status, as it is; the pair must be new in its experiment, case and arm.
+  std::int64_t import_trial(const Trial& trial);
+  /// Gives an imported experiment the label that a later record of it carries.
+  void set_label(const std::string& experiment, const std::string& label);
+  /// Remembers an imported file by the hash of its bytes; false if it was imported before.
+  bool remember_import(const std::string& sha256, const std::string& name, const std::string& imported_at);
+  /// True if the database has a finished or other trial of this experiment, case, arm and pair.
+  bool has_pair(const std::string& experiment, const std::string& case_name, const std::string& arm,
+                std::int64_t pair) const;
+
+ private:
+  class Connection;
+  std::unique_ptr<Connection> connection_;
+};
+
+}  // namespace virtrain::results

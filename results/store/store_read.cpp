@@ -1,0 +1,248 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/text.h"
+#include "results/store/connection.h"
+#include "results/store/store.h"
+#include "sql_embedded.h"
+
+namespace virtrain::results {
+namespace {
+
+/// Rows of one table behind one foreign key, in the order they were inserted.
+template <typename Record>
+std::vector<Record> read_rows(Query& query) {
+  std::vector<Record> rows;
+  while (query.next()) query.row().read_columns(rows.emplace_back());
+  return rows;
+}
+
+template <typename Record>
+std::vector<Record> read_rows_with_id(Query& query) {
+  std::vector<Record> rows;
+  while (query.next()) {
+    auto& row = rows.emplace_back();
+    query.row().read(row.id);
+    query.read_columns(row);
+  }
+  return rows;
+}
+
+Fingerprint read_fingerprint(Query& query) {
+  Fingerprint fingerprint;
+  while (query.next()) {
+    auto key = query.row().read<std::string>();
+    fingerprint[std::move(key)] = query.read<std::string>();
+  }
+  return fingerprint;
+}
+
+std::string no_match_words(const Selection& selection, const std::filesystem::path& file) {
+  std::string words = "no experiment with trials";
+  if (!selection.scenario.empty()) words += " of scenario " + selection.scenario;
+  if (!selection.label.empty()) words += " with label " + selection.label;
+  return words + " in " + file.string() + " (virtrain list shows what there is)";
+}
+
+void read_comparison_rows(Query& query, std::int64_t experiment, std::vector<ComparisonRow>& rows) {
+  while (query.next()) {
+    auto& row = rows.emplace_back();
+    row.experiment = experiment;
+    query.row().read(row.case_name);
+    query.read(row.arm);
+    query.read(row.pair);
+    query.read(row.order);
+    query.read(row.nodes);
+    query.read(row.gpus_per_node);
+    query.read(row.batch_size);
+    query.read(row.precision);
+    query.read(row.backend);
+    query.read(row.virtualization);
+    query.read(row.oversubscribed);
+    query.read(row.status);
+    query.read(row.images_per_second);
+    query.read(row.valid);
+  }
+}
+
+void read_tenant_means(Query& query, std::vector<TenantMean>& tenants) {
+  while (query.next()) {
+    auto& tenant = tenants.emplace_back();
+    query.row().read(tenant.case_name);
+    query.read(tenant.arm);
+    query.read(tenant.tenant_index);
+    query.read(tenant.name);
+    query.read(tenant.images_per_second);
+  }
+}
+
+void read_facts(Query& query, std::vector<ArmFact>& facts) {
+  while (query.next()) {
+    auto& fact = facts.emplace_back();
+    query.row().read(fact.case_name);
+    query.read(fact.arm);
+    query.read(fact.key);
+    query.read(fact.value);
+  }
+}
+
+}  // namespace
+
+std::vector<ExperimentSummary> Store::list_experiments() const {
+  return connection_->guarded("list experiments", [&] {
+    std::vector<ExperimentSummary> list;
+    auto query = connection_->query(std::string(sql::list_experiments_sql));
+    while (query.next()) {
+      auto& [experiment, trials, finished, failed, interrupted] = list.emplace_back();
+      query.row().read(experiment.id);
+      query.read(experiment.scenario);
+      query.read(experiment.label);
+      query.read(experiment.started_at);
+      query.read(experiment.ended_at);
+      query.read(experiment.status);
+      query.read(experiment.host_name);
+      query.read(experiment.virtrain_version);
+      query.read(trials);
+      query.read(finished);
+      query.read(failed);
+      query.read(interrupted);
+    }
+    return list;
+  });
+}
+
+std::optional<Experiment> Store::experiment(const std::string& id) const {
+  return connection_->guarded("read experiment " + id, [&]() -> std::optional<Experiment> {
+    auto query = connection_->query("SELECT " + column_list<Experiment>() + " FROM experiment WHERE id = ?");
+    if (!query.bind(id).next()) return std::nullopt;
+    Experiment experiment;
+    query.read_columns(experiment);
+    auto facts = connection_->query(
+        "SELECT key, value FROM fingerprint WHERE experiment_number = (SELECT number FROM experiment WHERE "
+        "id "
+        "= ?)");
+    experiment.fingerprint = read_fingerprint(facts.bind(id));
+    return experiment;
+  });
+}
+
+std::vector<std::string> Store::select(const Selection& selection) const {
+  return connection_->guarded("select experiments", [&] {
+    for (const auto& id : selection.experiments) connection_->experiment_number(id);
+    auto query = connection_->query(std::string(sql::select_experiments_sql));
+    query.bind(selection.scenario).bind(selection.label);
+    std::vector<std::string> ids;
+    while (query.next()) {
+      auto id = query.row().read<std::string>();
+      const auto& wanted = selection.experiments;
+      if (wanted.empty() || std::find(wanted.begin(), wanted.end(), id) != wanted.end()) ids.push_back(id);
+    }
+    if (ids.empty()) {
+      throw Error("select experiments", ErrorCode::not_found, no_match_words(selection, connection_->file));
+    }
+    const bool latest_only = selection.experiments.empty() && selection.scenario.empty() &&
+                             selection.label.empty() && !selection.all;
+    if (latest_only) ids.erase(ids.begin(), ids.end() - 1);
+    return ids;
+  });
+}
+
+std::vector<Trial> Store::trials(const std::string& experiment) const {
+  return connection_->guarded("read trials of " + experiment, [&] {
+    auto query = connection_->query(
+        "SELECT id, " + column_list<Trial>() +
+        " FROM trial WHERE experiment_number = (SELECT number FROM experiment WHERE id = ?) ORDER BY id");
+    auto trials = read_rows_with_id<Trial>(query.bind(experiment));
+    for (auto& trial : trials) trial.experiment = experiment;
+    return trials;
+  });
+}
+
+std::vector<Tenant> Store::tenants(std::int64_t trial) const {
+  return connection_->guarded("read tenants", [&] {
+    auto query = connection_->query("SELECT id, " + column_list<Tenant>() +
+                                    " FROM tenant WHERE trial_id = ? ORDER BY tenant_index");
+    return read_rows_with_id<Tenant>(query.bind(trial));
+  });
+}
+
+std::vector<Node> Store::nodes(std::int64_t tenant) const {
+  return connection_->guarded("read nodes", [&] {
+    auto query = connection_->query("SELECT id, " + column_list<Node>() +
+                                    " FROM node WHERE tenant_id = ? ORDER BY id");
+    auto nodes = read_rows_with_id<Node>(query.bind(tenant));
+    for (auto& node : nodes) {
+      auto facts = connection_->query("SELECT key, value FROM fingerprint WHERE node_id = ?");
+      node.fingerprint = read_fingerprint(facts.bind(node.id));
+    }
+    return nodes;
+  });
+}
+
+std::vector<Rank> Store::ranks(std::int64_t tenant) const {
+  return connection_->guarded("read ranks", [&] {
+    auto query = connection_->query("SELECT id, " + column_list<Rank>() +
+                                    " FROM rank WHERE tenant_id = ? ORDER BY rank");
+    return read_rows_with_id<Rank>(query.bind(tenant));
+  });
+}
+
+std::vector<Transport> Store::transports(std::int64_t tenant) const {
+  return connection_->guarded("read transports", [&] {
+    auto query = connection_->query("SELECT " + column_list<Transport>() +
+                                    " FROM transport WHERE tenant_id = ? ORDER BY from_node, to_node");
+    return read_rows<Transport>(query.bind(tenant));
+  });
+}
+
+std::vector<Sample> Store::samples(std::int64_t rank) const {
+  return connection_->guarded("read samples", [&] {
+    auto query = connection_->query("SELECT " + column_list<Sample>() +
+                                    " FROM sample WHERE rank_id = ? ORDER BY rowid");
+    return read_rows<Sample>(query.bind(rank));
+  });
+}
+
+std::vector<Telemetry> Store::telemetry(std::int64_t node) const {
+  return connection_->guarded("read telemetry", [&] {
+    auto query = connection_->query("SELECT " + column_list<Telemetry>() +
+                                    " FROM telemetry WHERE node_id = ? ORDER BY rowid");
+    return read_rows<Telemetry>(query.bind(node));
+  });
+}
+
+std::vector<Event> Store::events(const std::string& experiment) const {
+  return connection_->guarded("read events of " + experiment, [&] {
+    auto query = connection_->query(
+        "SELECT trial_id, " + column_list<Event>() +
+        " FROM event WHERE experiment_number = (SELECT number FROM experiment WHERE id = ?) ORDER BY rowid");
+    query.bind(experiment);
+    std::vector<Event> events;
+    while (query.next()) {
+      auto& event = events.emplace_back();
+      query.row().read(event.trial);
+      query.read_columns(event);
+    }
+    return events;
+  });
+}
+
+ComparisonData Store::comparison_data(const std::vector<std::string>& experiments,
+                                      const std::vector<std::string>& environment_fields) const {
+  return connection_->guarded("read trials to compare", [&] {
+    ComparisonData data;
+    for (std::size_t i = 0; i < experiments.size(); ++i) {
+      const std::int64_t number = connection_->experiment_number(experiments[i]);
+      auto rows = connection_->query(std::string(sql::comparison_rows_sql));
+      read_comparison_rows(rows.bind(number), static_cast<std::int64_t>(i), data.rows);
+      auto tenants = connection_->query(std::string(sql::comparison_tenants_sql));
+      read_tenant_means(tenants.bind(number), data.tenants);
+      auto facts = connection_->query(std::string(sql::comparison_facts_sql));
+      read_facts(facts.bind(number).bind(nlohmann::json(environment_fields)), data.facts);
+    }
+    return data;
+  });
+}
+
+}  // namespace virtrain::results

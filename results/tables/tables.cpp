@@ -1,0 +1,172 @@
+#include <fmt/format.h>
+
+#include <map>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "results/tables/render.h"
+
+namespace virtrain::results {
+namespace {
+
+/// Two digits below ten images a second (emulated guests), one above.
+Cell throughput_cell(const std::optional<double>& value) {
+  return cell(value, value && *value < 10 ? 3 : 1);
+}
+
+Cell tenants_cell(const std::vector<TenantMean>& tenants) {
+  Cell result;
+  std::vector<std::string> texts;
+  for (const auto& tenant : tenants) {
+    result.value.push_back(tenant.images_per_second ? nlohmann::json(*tenant.images_per_second)
+                                                    : nlohmann::json());
+    texts.push_back(throughput_cell(tenant.images_per_second).text);
+  }
+  result.text = join(texts, " + ");
+  return result;
+}
+
+std::vector<Cell> arm_row(const CaseComparison& comparison, const ArmSummary& arm) {
+  const bool is_candidate = arm.arm == comparison.candidate && comparison.test;
+  const auto scaling = [&](double Scaling::*member) {
+    return arm.scaling ? std::optional(*arm.scaling.*member) : std::nullopt;
+  };
+  return {cell(comparison.case_name),
+          cell(arm.arm),
+          cell(arm.nodes),
+          cell(arm.runs),
+          throughput_cell(arm.images_per_second),
+          tenants_cell(arm.tenants),
+          cell(scaling(&Scaling::speedup), 3),
+          share_cell(scaling(&Scaling::efficiency)),
+          cell(is_candidate ? std::optional(comparison.test->ratio) : std::nullopt, 4),
+          cell(is_candidate ? to_string(comparison.verdict) : "")};
+}
+
+/// Sentences in the order they first came, each with the cases it holds for.
+class SentencesOfCases {
+ public:
+  void add(const std::string& sentence, const std::string& case_name) {
+    const auto [found, fresh] = index_.try_emplace(sentence, sentences_.size());
+    if (fresh) sentences_.push_back({sentence, {}});
+    sentences_[found->second].second.push_back(case_name);
+  }
+  void append_to(std::vector<std::string>& lines) const {
+    for (const auto& [sentence, cases] : sentences_)
+      lines.push_back(join(cases, ", ") + ": " + sentence + ".");
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::vector<std::string>>> sentences_;
+  std::map<std::string, std::size_t> index_;
+};
+
+std::string experiment_facts(const Experiment& experiment) {
+  std::vector<std::string> parts{"scenario " + experiment.scenario};
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty()) parts.push_back(fmt::format("{} {}", name, value));
+  };
+  add("label", experiment.label);
+  add("status", to_string(experiment.status));
+  add("started", experiment.started_at);
+  add("ended", experiment.ended_at);
+  add("host", experiment.host_name);
+  add("boot", experiment.boot_id);
+  add("virtrain", experiment.virtrain_version);
+  return join(parts, ", ");
+}
+
+/// Why a trial has no result, or must not be compared.
+std::string remark(const Trial& trial) {
+  if (!trial.valid) return "invalid: " + trial.invalid_reason;
+  if (trial.failure_reason.empty()) return "";
+  return trial.failed_stage.empty() ? trial.failure_reason : trial.failed_stage + ": " + trial.failure_reason;
+}
+
+std::vector<TenantMean> tenant_values(const Store& store, std::int64_t trial) {
+  std::vector<TenantMean> values;
+  for (const auto& tenant : store.tenants(trial)) {
+    values.push_back({.tenant_index = tenant.tenant_index,
+                      .name = tenant.name,
+                      .images_per_second = tenant.images_per_second});
+  }
+  return values;
+}
+
+}  // namespace
+
+Table comparison_table(const std::vector<CaseComparison>& comparisons) {
+  Table table;
+  table.columns = {{"case", "case"},
+                   {"arm", "arm"},
+                   {"nodes", "nodes", true},
+                   {"runs", "runs", true},
+                   {"images_per_second", "images/s", true},
+                   {"tenants", "of each tenant", true},
+                   {"speedup", "speedup", true},
+                   {"efficiency", "efficiency", true},
+                   {"ratio", "ratio", true},
+                   {"verdict", "verdict"}};
+  if (!comparisons.empty()) {
+    // The last but one column says what is divided by what.
+    table.columns[8].head = fmt::format("{}/{}", comparisons.front().candidate, comparisons.front().baseline);
+  }
+  SentencesOfCases verdicts;
+  SentencesOfCases notes;
+  for (const auto& comparison : comparisons) {
+    for (const auto& arm : comparison.arms) table.rows.push_back(arm_row(comparison, arm));
+    verdicts.add(verdict_sentence(comparison), comparison.case_name);
+    for (const auto& note : comparison.notes) notes.add(note, comparison.case_name);
+  }
+  table.notes.push_back("What was virtual: " + virtualization_sentence(comparisons) + ".");
+  verdicts.append_to(table.notes);
+  notes.append_to(table.notes);
+  return table;
+}
+
+Table experiments_table(const Store& store) {
+  Table table;
+  table.columns = {
+      {"experiment", "experiment"},   {"scenario", "scenario"},   {"label", "label"},
+      {"started_at", "started"},      {"status", "status"},       {"trials", "trials", true},
+      {"finished", "finished", true}, {"failed", "failed", true}, {"interrupted", "interrupted", true}};
+  for (const auto& [experiment, trials, finished, failed, interrupted] : store.list_experiments()) {
+    table.rows.push_back({cell(experiment.id), cell(experiment.scenario), cell(experiment.label),
+                          cell(experiment.started_at), cell(to_string(experiment.status)), cell(trials),
+                          cell(finished), cell(failed), cell(interrupted)});
+  }
+  if (table.rows.empty()) table.notes.push_back("no experiments in " + store.file().string());
+  return table;
+}
+
+Table show_experiment(const Store& store, const std::string& id) {
+  const auto experiment = store.experiment(id);
+  if (!experiment) {
+    throw Error("show experiment " + id, ErrorCode::not_found,
+                "there is none of this id in " + store.file().string() + " (virtrain list shows them)");
+  }
+  Table table;
+  table.title = "experiment " + id + ": " + experiment_facts(*experiment);
+  table.columns = {{"trial_order", "#", true},
+                   {"case", "case"},
+                   {"arm", "arm"},
+                   {"pair", "pair", true},
+                   {"nodes", "nodes", true},
+                   {"status", "status"},
+                   {"images_per_second", "images/s", true},
+                   {"tenants", "of each tenant", true},
+                   {"virtualization", "virtual"},
+                   {"started_at", "started"},
+                   {"remark", "remark"}};
+  for (const auto& trial : store.trials(id)) {
+    table.rows.push_back({cell(trial.order), cell(trial.case_name), cell(trial.arm), cell(trial.pair),
+                          cell(trial.nodes), cell(to_string(trial.status)),
+                          throughput_cell(trial.images_per_second),
+                          tenants_cell(tenant_values(store, trial.id)), cell(trial.virtualization),
+                          cell(trial.started_at), cell(remark(trial))});
+  }
+  for (const auto& [key, value] : experiment->fingerprint) table.notes.push_back(key + ": " + value);
+  return table;
+}
+
+}  // namespace virtrain::results

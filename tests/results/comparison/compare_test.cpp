@@ -1,0 +1,291 @@
+#include "results/comparison/compare.h"
+
+#include <fstream>
+#include <set>
+
+#include "results/exchange/exchange.h"
+#include "tests/results/support.h"
+
+using namespace virtrain;
+using namespace virtrain::results;
+using Catch::Matchers::Contains;
+
+namespace {
+
+ComparisonRow row(const std::string& case_name, const std::string& arm, std::optional<std::int64_t> pair,
+                  std::optional<double> images_per_second, std::int64_t nodes = 1) {
+  ComparisonRow result;
+  result.case_name = case_name;
+  result.arm = arm;
+  result.pair = pair;
+  result.images_per_second = images_per_second;
+  result.nodes = nodes;
+  result.virtualization = arm == "vm" ? "kvm" : "none";
+  return result;
+}
+
+/// K2 of the known answers, as pairs (or not).
+ComparisonData k2(bool paired) {
+  const double baseline[] = {100, 101, 99.5, 100.5, 100.2};
+  const double candidate[] = {98.9, 99.6, 98.7, 99.2, 99.1};
+  ComparisonData data;
+  for (int i = 0; i < 5; ++i) {
+    const auto pair = paired ? std::optional<std::int64_t>(i + 1) : std::nullopt;
+    data.rows.push_back(row("c", "bare_metal", pair, baseline[i]));
+    data.rows.push_back(row("c", "vm", pair, candidate[i]));
+  }
+  return data;
+}
+
+CaseComparison only(const ComparisonData& data, const CompareRequest& request = {}) {
+  const auto list = compare(data, request);
+  REQUIRE(list.size() == 1);
+  return list.front();
+}
+
+}  // namespace
+
+TEST_CASE("paired trials are compared pair by pair, whatever their order in the file") {
+  auto data = k2(true);
+  std::swap(data.rows.front(), data.rows.back());
+  std::swap(data.rows[3], data.rows[6]);
+  const auto result = only(data);
+  CHECK(result.paired);
+  CHECK(result.n == 5);
+  CHECK(result.dropped_pairs == 0);
+  CHECK(result.test->ratio == Approx(0.98863498).epsilon(1e-7));
+  CHECK(result.verdict == Verdict::equivalent);
+  CHECK(result.flags.empty());
+  CHECK_THAT(verdict_sentence(result), Contains("equivalent to bare_metal within 2 %") &&
+                                           Contains("1.14 % below") &&
+                                           Contains("90 % interval 0.9865 … 0.9908") && Contains("5 pairs"));
+}
+
+TEST_CASE("the JSON of a case has the names of the contract, and null where nothing applies") {
+  const auto paired = to_json(only(k2(true)));
+  const std::set<std::string> contract = {"case",        "baseline",      "candidate",     "paired",
+                                          "n",           "dropped_pairs", "ratio",         "ci_low",
+                                          "ci_high",     "ci_tost_low",   "ci_tost_high",  "p_lower",
+                                          "p_upper",     "tost_p",        "p_diff",        "verdict",
+                                          "reason",      "flags",         "further_pairs", "log_df",
+                                          "welch_t",     "welch_df",      "welch_p",       "ratio_of_means",
+                                          "fieller_low", "fieller_high",  "fieller_kind",  "arms"};
+  for (const auto& name : contract) {
+    CAPTURE(name);
+    CHECK(paired.contains(name));
+  }
+  CHECK(paired.at("ci_low").get<double>() == Approx(0.98586121).epsilon(1e-7));
+  CHECK(paired.at("verdict") == "equivalent");
+  CHECK(paired.at("further_pairs") == 0);
+  for (const char* name :
+       {"reason", "log_df", "welch_t", "welch_p", "ratio_of_means", "fieller_low", "fieller_kind", "arms"}) {
+    CAPTURE(name);
+    CHECK(paired.at(name).is_null());
+  }
+  const auto unpaired = to_json(only(k2(false)));
+  CHECK(unpaired.at("paired") == false);
+  CHECK(unpaired.at("log_df").get<double>() == Approx(6.6331542).epsilon(1e-7));
+  CHECK(unpaired.at("welch_t").get<double>() == Approx(-3.8964398).epsilon(1e-7));
+  CHECK(unpaired.at("ratio_of_means").get<double>() == Approx(0.98862729).epsilon(1e-7));
+  CHECK(unpaired.at("fieller_low").get<double>() == Approx(0.98174080).epsilon(1e-7));
+  CHECK(unpaired.at("fieller_kind") == "bounded");
+  for (const char* name : {"n", "dropped_pairs", "further_pairs"}) CHECK(unpaired.at(name).is_null());
+}
+
+TEST_CASE("missing, failed and invalid trials drop their pair") {
+  auto data = k2(true);
+  data.rows[0].images_per_second.reset();
+  data.rows[3].status = Status::failed;
+  data.rows[4].valid = false;
+  const auto result = only(data);
+  CHECK(result.n == 2);
+  CHECK(result.dropped_pairs == 3);
+  CHECK(result.reason == "too_few_pairs");
+  CHECK(result.flags == std::vector<std::string>{"invalid_left_out"});
+  CHECK_THAT(verdict_sentence(result), Contains("2 pairs are too few"));
+}
+
+TEST_CASE("unpaired rows are left out and counted where a case has pairs") {
+  auto data = k2(true);
+  data.rows.push_back(row("c", "vm", std::nullopt, 5000));
+  data.rows.push_back(row("c", "vm", std::nullopt, 6000));
+  const auto result = only(data);
+  CHECK(result.n == 5);
+  CHECK(result.unpaired_left_out == 2);
+  CHECK(result.flags == std::vector<std::string>{"unpaired_left_out"});
+  CHECK(result.arms.at(1).images_per_second.value() == Approx(99.1));
+}
+
+TEST_CASE("a pair belongs to its experiment") {
+  auto data = k2(true);
+  auto more = k2(true).rows;
+  for (auto& one : more) one.experiment = 1;
+  data.rows.insert(data.rows.end(), more.begin(), more.end());
+  CHECK(only(data).n == 10);
+}
+
+TEST_CASE("an emulated arm gives a ratio and no verdict") {
+  for (const char* kind : {"tcg", "kvm_on_emulated"}) {
+    auto data = k2(true);
+    for (auto& one : data.rows) {
+      if (one.arm == "vm") one.virtualization = kind;
+    }
+    const auto result = only(data);
+    CHECK(result.verdict == Verdict::not_comparable);
+    CHECK(result.reason == "emulated");
+    const auto json = to_json(result);
+    CHECK(json.at("ratio").get<double>() == Approx(0.98863498).epsilon(1e-7));
+    for (const char* name : {"ci_low", "ci_tost_high", "p_lower", "tost_p", "p_diff", "further_pairs"}) {
+      CAPTURE(name);
+      CHECK(json.at(name).is_null());
+    }
+    CHECK_THAT(verdict_sentence(result),
+               Contains("not comparable") && Contains("0.9886") && Contains("emulated"));
+    auto unpaired = data;
+    for (auto& one : unpaired.rows) one.pair.reset();
+    CHECK(to_json(only(unpaired)).at("welch_p").is_null());
+  }
+}
+
+TEST_CASE("nested KVM is a mark, not an obstacle") {
+  auto data = k2(true);
+  for (auto& one : data.rows) {
+    if (one.arm == "vm") one.virtualization = "kvm_nested";
+  }
+  const auto result = only(data);
+  CHECK(result.verdict == Verdict::equivalent);
+  CHECK(result.flags == std::vector<std::string>{"nested"});
+  CHECK_THAT(virtualization_sentence({result}), Contains("inside another virtual machine"));
+}
+
+TEST_CASE("a case with one arm only says what is missing") {
+  ComparisonData data;
+  data.rows.push_back(row("c", "vm", 1, 100));
+  const auto result = only(data);
+  CHECK_FALSE(result.test);
+  CHECK(result.reason == "no_data");
+  CHECK(to_json(result).at("ratio").is_null());
+  CHECK(to_json(result).at("verdict") == "inconclusive");
+  CHECK_THAT(verdict_sentence(result), Contains("arm bare_metal"));
+
+  data.rows.push_back(row("c", "bare_metal", 2, 100));
+  CHECK(only(data).reason == "too_few_pairs");
+  CHECK(only(data).dropped_pairs == 2);
+}
+
+TEST_CASE("cases come in plan order") {
+  ComparisonData data;
+  const std::pair<const char*, std::int64_t> trials[] = {
+      {"weak-scaling/4", 9}, {"b", 1}, {"a", 5}, {"b", 10}};
+  for (const auto& [name, order] : trials) {
+    data.rows.push_back(row(name, "vm", std::nullopt, 10));
+    data.rows.back().order = order;
+  }
+  std::vector<std::string> names;
+  for (const auto& one : compare(data, {})) names.push_back(one.case_name);
+  CHECK(names == std::vector<std::string>{"b", "a", "weak-scaling/4"});
+}
+
+TEST_CASE("weak scaling speedups stand under each arm") {
+  ComparisonData data;
+  const auto add = [&](const char* name, const char* arm, std::int64_t nodes,
+                       const std::vector<double>& values) {
+    for (const double value : values) data.rows.push_back(row(name, arm, std::nullopt, value, nodes));
+  };
+  add("weak-scaling/1", "vm", 1, {1000, 1004, 996});
+  add("weak-scaling/2", "vm", 2, {1960, 1975, 1950});
+  add("weak-scaling/2", "bare_metal", 2, {2000, 2000, 2000});
+  const auto list = compare(data, {});
+  const auto one = to_json(list.at(0)).at("arms").at("vm");
+  CHECK(one.at("speedup") == 1);
+  CHECK(one.at("speedup_ci_low") == 1);
+  CHECK(one.at("efficiency_ci_high") == 1);
+  const auto arms = to_json(list.at(1)).at("arms");
+  CHECK_FALSE(arms.contains("bare_metal"));
+  CHECK(arms.at("vm").at("speedup").get<double>() == Approx(1.9616667).epsilon(1e-7));
+  CHECK(arms.at("vm").at("speedup_ci_low").get<double>() == Approx(1.9361335).epsilon(1e-7));
+  CHECK(arms.at("vm").at("efficiency_ci_high").get<double>() == Approx(0.99376829).epsilon(1e-7));
+}
+
+TEST_CASE("other arms can be compared, one case alone, with another margin") {
+  auto data = k2(true);
+  for (auto& one : data.rows) one.arm = one.arm == "vm" ? "vm-unpinned" : "bare_metal_shared";
+  data.rows.push_back(row("other", "vm", 1, 1));
+  CompareRequest request{.case_name = "c", .baseline = "bare_metal_shared", .candidate = "vm-unpinned"};
+  CHECK(only(data, request).verdict == Verdict::equivalent);
+  request.settings.margin = 0.005;
+  CHECK(only(data, request).verdict == Verdict::worse);
+  request.settings.margin = 1.5;
+  CHECK_THROWS_WITH(compare(data, request), Contains("margin"));
+}
+
+// One test a row of the guard's table: the section names the field.
+TEST_CASE("the comparability guard holds for every field of its table") {
+  std::set<std::string> seen;
+  for (const auto& [field, rule, why] : field_rules()) {
+    DYNAMIC_SECTION(field << " " << to_string(rule)) {
+      CHECK(seen.insert(std::string(field)).second);
+      CHECK_FALSE(why.empty());
+      auto data = k2(true);
+      data.facts = {{"c", "bare_metal", std::string(field), "7"}, {"c", "vm", std::string(field), "8"}};
+      const auto result = only(data);
+      const bool allowed = rule != FactRule::must_be_equal;
+      CHECK(result.verdict == (allowed ? Verdict::equivalent : Verdict::not_comparable));
+      CHECK(result.reason == (allowed ? "" : "differs"));
+      if (!allowed) {
+        CHECK_THAT(verdict_sentence(result), Contains(std::string(field) + " differs"));
+        CHECK(result.flags == std::vector<std::string>{"differs:" + std::string(field)});
+      }
+      data.facts = {{"c", "bare_metal", "host." + std::string(field), "7"},
+                    {"c", "vm", "host." + std::string(field), "8"}};
+      CHECK((only(data).verdict == Verdict::equivalent) == (rule == FactRule::informative));
+      data.facts = {{"c", "bare_metal", std::string(field), "7"}};
+      CHECK((only(data).verdict == Verdict::equivalent || data.rows[0].nodes == 1));
+    }
+  }
+}
+
+TEST_CASE("facts of nodes, hosts and imported records reach the guard") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  Experiment experiment = an_experiment("e1");
+  experiment.fingerprint = {{"kernel", "6.1"}};
+  store.add_experiment(experiment);
+  for (const std::string arm : {"bare_metal", "vm"}) {
+    for (int pair = 1; pair <= 3; ++pair) {
+      const auto trial = add_finished(store, "e1", "c", arm, pair, 100 + pair);
+      Tenant tenant;
+      tenant.transport = arm == "vm" ? "tcp" : "shm";
+      tenant.images_per_second = 100 + pair;
+      Node node;
+      node.name = "n";
+      node.kind = arm == "vm" ? "vm" : "slice";
+      node.fingerprint = {{"kernel", "6.1"}};
+      store.save_node(store.save_tenant(trial, tenant), node);
+    }
+  }
+  const auto list = compare(store, {});
+  REQUIRE(list.size() == 1);
+  CHECK(list[0].flags == std::vector<std::string>{"zero_variance", "differs:transport"});
+  CHECK(list[0].arms.at(0).tenants.at(0).images_per_second.value() == Approx(102));
+  CHECK_THROWS_WITH(compare(store, {.case_name = "nope"}), Contains("nope"));
+}
+
+TEST_CASE("the published study compares as published") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  std::ifstream file(VIRTRAIN_SOURCE_DIR "/scenarios/published/dell-r750xa.jsonl");
+  REQUIRE(import_jsonl(store, file, "dell-r750xa.jsonl").trials == 7);
+  const auto list = compare(store, {});
+  REQUIRE(list.size() == 6);
+  const auto& two = list.at(4);
+  const auto& four = list.at(5);
+  CHECK(two.arms.at(0).scaling->speedup == Approx(1.9555).margin(5e-5));
+  CHECK(two.arms.at(0).scaling->efficiency == Approx(0.9778).margin(5e-5));
+  CHECK(four.arms.at(0).scaling->speedup == Approx(3.8717).margin(5e-5));
+  CHECK(four.arms.at(0).scaling->efficiency == Approx(0.9679).margin(5e-5));
+  CHECK(four.test->ratio == Approx(0.98679).margin(5e-6));
+  CHECK(verdict_sentence(four) == "vm is 1.32 % below bare_metal; no interval: single published values");
+  CHECK(list.at(1).arms.at(0).tenants.size() == 2);
+  CHECK_THAT(four.notes.at(0), Contains("published data"));
+}

@@ -1,0 +1,58 @@
+// Known answers come from R 4.2.2, not from this implementation.
+#include "results/statistics/isolation.h"
+
+#include "tests/results/support.h"
+
+using namespace virtrain;
+using namespace virtrain::results;
+using Catch::Matchers::Contains;
+
+namespace {
+
+Approx r(double value) {
+  return Approx(value).epsilon(1e-7).margin(0);
+}
+
+}  // namespace
+
+TEST_CASE("K4: figures of given slowdowns") {
+  const auto result = isolation_of({1.25, 2});
+  CHECK(result.system_throughput == r(1.3));
+  CHECK(result.mean_slowdown == r(1.625));
+  CHECK(result.jain_index == r(0.94943820));
+}
+
+TEST_CASE("E12: three tenants alone and together") {
+  const auto result = compare_isolation({{1000, 1002, 998}, {500, 505, 495}, {2000, 1990, 2010}},
+                                        {{900, 904, 896}, {480, 478, 482}, {1200, 1250, 1150}});
+  CHECK(result.slowdowns.at(0) == r(1.1111111));
+  CHECK(result.slowdowns.at(1) == r(1.0416667));
+  CHECK(result.slowdowns.at(2) == r(1.6666667));
+  CHECK(result.system_throughput == r(2.46));
+  CHECK(result.mean_slowdown == r(1.2731481));
+  CHECK(result.jain_index == r(0.96442915));
+  CHECK(result.worst_slowdown == r(1.6666667));
+}
+
+TEST_CASE("E13: the slow end of the steps") {
+  std::vector<double> alone;
+  std::vector<double> shared;
+  for (int k = 0; k < 100; ++k) {
+    alone.push_back(10 + k / 100.0);
+    shared.push_back(10 + k * k / 2000.0);
+  }
+  const auto result = tail_inflation(alone, shared);
+  CHECK(result.alone_p99_seconds == r(10.980100));
+  CHECK(result.shared_p99_seconds == r(14.802985));
+  CHECK(result.inflation == r(1.3481649));
+  CHECK_FALSE(result.few_samples);
+  alone.pop_back();
+  CHECK(tail_inflation(alone, shared).few_samples);
+}
+
+TEST_CASE("isolation refuses what cannot be compared") {
+  CHECK_THROWS_WITH(compare_isolation({{1}, {2}}, {{1}}), Contains("2 tenants"));
+  CHECK_THROWS_WITH(compare_isolation({{1}, {}}, {{1}, {2}}), Contains("tenant 2 alone"));
+  CHECK_THROWS_WITH(compare_isolation({{1}, {2}}, {{1}, {2, 0}}), Contains("tenant 2 shared, value 2"));
+  CHECK_THROWS_AS(isolation_of({}), Error);
+}

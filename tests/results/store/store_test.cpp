@@ -1,0 +1,337 @@
+#include "results/store/store.h"
+
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <fstream>
+#include <limits>
+
+#include "common/text.h"
+#include "tests/results/support.h"
+
+using namespace virtrain;
+using namespace virtrain::results;
+using Catch::Matchers::Contains;
+
+namespace {
+
+std::string text_of(const std::filesystem::path& file, const std::string& sql) {
+  SQLite::Database database(file.string(), SQLite::OPEN_READONLY);
+  SQLite::Statement query(database, sql);
+  return query.executeStep() ? query.getColumn(0).getString() : "no row";
+}
+
+/// Writes beyond `bytes` fail in this process while it lives, as on a full disk.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, SIG_DFL);
+  }
+
+ private:
+  rlimit before_{};
+};
+
+}  // namespace
+
+TEST_CASE("a new database is strict, journalled by truncation and marked as ours") {
+  const TemporaryFolder folder;
+  const auto file = folder.path / "deep" / "er" / "results.db";
+  const Store store(file);
+  CHECK(text_of(file, "PRAGMA user_version") == std::to_string(schema_version));
+  CHECK(text_of(file, "PRAGMA application_id") == std::to_string(0x76745253));
+  CHECK(text_of(file,
+                "SELECT count(*) FROM pragma_table_list WHERE type = 'table' AND NOT strict AND name NOT "
+                "LIKE 'sqlite_%'") == "0");
+  CHECK(text_of(file, "PRAGMA integrity_check") == "ok");
+  CHECK_FALSE(std::filesystem::exists(file.string() + "-wal"));
+}
+
+TEST_CASE("everything a run stores comes back as it was") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  Experiment experiment = an_experiment("e1");
+  experiment.label = "first";
+  experiment.scenario_text = "name: quickstart\n";
+  experiment.host_name = "host";
+  experiment.plan = {{"trials", 2}};
+  experiment.daemon_versions = {{"libvirtd", "9.0.0"}};
+  experiment.fingerprint = {{"kernel", "6.1"}, {"microcode", ""}};
+  store.add_experiment(experiment);
+
+  Trial trial = a_trial("e1", "one-vm", "vm", 1);
+  trial.order = 2;
+  trial.virtualization = "tcg";
+  trial.oversubscribed = true;
+  const auto id = store.begin_trial(trial);
+  CHECK(store.trials("e1").at(0).status == Status::running);
+
+  Tenant tenant;
+  tenant.name = "blue";
+  tenant.workload = {{"model", "resnet50"}};
+  const auto tenant_id = store.save_tenant(id, tenant);
+  tenant.loss_first = 7.25;
+  tenant.network_bytes_measured = 1'234'567'890'123;
+  CHECK(store.save_tenant(id, tenant) == tenant_id);
+
+  Node node;
+  node.name = "n0";
+  node.kind = "vm";
+  node.domain_uuid = "6ba7b810";
+  node.cores = "0-1";
+  node.clock_offset_ns = -17;
+  node.fingerprint = {{"kernel", "6.1-guest"}};
+  const auto node_id = store.save_node(tenant_id, node);
+  node.guest_boot_id = "boot";
+  CHECK(store.save_node(tenant_id, node) == node_id);
+
+  Rank rank;
+  rank.node = "n0";
+  rank.size = 2;
+  rank.rank = 1;
+  rank.isa = "avx2";
+  rank.parameters_hash_before = "aa";
+  rank.parameters_hash_after = "bb";
+  const auto rank_id = store.save_rank(tenant_id, rank);
+  store.save_transport(tenant_id, {"n0", "n1", "tcp"});
+  store.add_samples(rank_id, std::vector<Sample>{{5, 1, 16, 0.5, 7.0}, {6, 2, 16, 0.25, std::nullopt}});
+  store.add_telemetry(node_id, std::vector<Telemetry>{{7, "guest", "steal_seconds", 0.125}});
+  store.add_event("e1", {id, 3, "2026-11-20T08:00:01.000Z", "boot", "started", {{"domain", "d"}}});
+  store.add_event("e1", {std::nullopt, 4, "", "", "planned", nullptr});
+  store.finish_trial(id, {12.5, 1000, false, "transport differs"}, "2026-11-20T08:01:00.000Z");
+  store.end_experiment("e1", Status::finished, "2026-11-20T08:02:00.000Z");
+
+  const auto read = store.experiment("e1").value();
+  CHECK(read.label == "first");
+  CHECK(read.plan == experiment.plan);
+  CHECK(read.daemon_versions == experiment.daemon_versions);
+  CHECK(read.fingerprint == Fingerprint{{"kernel", "6.1"}});
+  CHECK(read.status == Status::finished);
+  CHECK(read.boot_id.empty());
+  const auto finished = store.trials("e1").at(0);
+  CHECK(finished.status == Status::finished);
+  CHECK(finished.images_per_second == 12.5);
+  CHECK(finished.oversubscribed);
+  CHECK_FALSE(finished.valid);
+  CHECK(finished.invalid_reason == "transport differs");
+  CHECK(finished.pair == 1);
+  CHECK_FALSE(finished.started_at.empty());
+  CHECK(store.tenants(id).at(0).loss_first == 7.25);
+  CHECK(store.tenants(id).at(0).network_bytes_measured == 1'234'567'890'123);
+  CHECK(store.tenants(id).at(0).workload == tenant.workload);
+  CHECK(store.nodes(tenant_id).at(0).guest_boot_id == "boot");
+  CHECK(store.nodes(tenant_id).at(0).clock_offset_ns == -17);
+  CHECK(store.nodes(tenant_id).at(0).fingerprint == node.fingerprint);
+  CHECK(store.ranks(tenant_id).at(0).parameters_hash_after == "bb");
+  CHECK(store.transports(tenant_id).at(0).transport == "tcp");
+  CHECK(store.samples(rank_id).at(0).loss == 7.0);
+  CHECK_FALSE(store.samples(rank_id).at(1).loss);
+  CHECK(store.telemetry(node_id).at(0).value == 0.125);
+  const auto events = store.events("e1");
+  REQUIRE(events.size() == 2);
+  CHECK(events[0].trial == id);
+  CHECK(events[0].detail.at("domain") == "d");
+  CHECK_FALSE(events[1].trial);
+}
+
+TEST_CASE("the views have the columns that others rely on") {
+  const TemporaryFolder folder;
+  const auto file = folder.path / "results.db";
+  Store store(file);
+  CHECK(text_of(file, "SELECT group_concat(name) FROM pragma_table_info('v_trial')") ==
+        "experiment,scenario,label,case,arm,pair,trial_order,nodes,gpus_per_node,images_per_second,status,"
+        "virtualization,valid,invalid_reason,started_at");
+  store.add_experiment(an_experiment("e1"));
+  add_finished(store, "e1", "weak-scaling/1", "vm", 1, 100, 1);
+  add_finished(store, "e1", "weak-scaling/4", "vm", 1, 390, 4);
+  add_finished(store, "e1", "weak-scaling/4", "bare_metal", 1, 400, 4);
+  add_finished(store, "e1", "weak-scaling/4", "bare_metal", 2, 500, 4);
+  CHECK(text_of(file, "SELECT printf('%.3f %.3f', speedup, efficiency) FROM v_speedup WHERE nodes = 4") ==
+        "3.900 0.975");
+  CHECK(text_of(file, "SELECT group_concat(pair || ' ' || ratio) FROM v_vm_vs_bare_metal") == "1 0.975");
+  CHECK(text_of(file, "SELECT count(*) FROM v_tenant") == "0");
+}
+
+TEST_CASE("what cannot be a measurement is refused and leaves nothing behind") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  store.add_experiment(an_experiment("e1"));
+  const auto id = store.begin_trial(a_trial("e1", "c", "vm", 1));
+  for (const double value :
+       {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    CAPTURE(value);
+    CHECK(error_of([&] {
+            store.finish_trial(id, {value, 0, true, ""}, "t");
+          }).code() == ErrorCode::bad_input);
+  }
+  CHECK(store.trials("e1").at(0).status == Status::running);
+  CHECK_THROWS_AS(store.begin_trial(a_trial("e1", "c", "vm", 1)), Error);
+  CHECK_NOTHROW(store.begin_trial(a_trial("e1", "c", "vm", std::nullopt)));
+  CHECK_NOTHROW(store.begin_trial(a_trial("e1", "c", "vm", std::nullopt)));
+  CHECK_THROWS_AS(store.add_experiment(an_experiment("e1")), Error);
+  CHECK(error_of([&] { store.begin_trial(a_trial("e2", "c", "vm", 1)); }).code() == ErrorCode::not_found);
+  CHECK_THROWS_AS(store.save_tenant(77, Tenant{}), Error);
+  CHECK(store.trials("e1").size() == 3);
+}
+
+TEST_CASE("a trial leaves the running state once") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  store.add_experiment(an_experiment("e1"));
+  const auto id = store.begin_trial(a_trial("e1", "c", "vm", 1));
+  store.fail_trial(id, {"boot", "the guest never spoke", "Kernel panic\xff\x1b[31m"}, "t");
+  const auto failed = store.trials("e1").at(0);
+  CHECK(failed.failed_stage == "boot");
+  CHECK(failed.console_tail.find('\x1b') == std::string::npos);
+  CHECK_THROWS_WITH(store.finish_trial(id, {1, 0, true, ""}, "t"), Contains("not running"));
+  CHECK_THROWS_WITH(store.interrupt_trial(id, "t"), Contains("not running"));
+}
+
+TEST_CASE("marking a crashed experiment interrupted keeps what was finished") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  for (const char* id : {"e1", "e2"}) {
+    store.add_experiment(an_experiment(id));
+    store.finish_trial(store.begin_trial(a_trial(id, "c", "vm", 1)), {5, 0, true, ""}, "t");
+    store.begin_trial(a_trial(id, "c", "bare_metal", 1));
+  }
+  CHECK(store.mark_interrupted("e1"));
+  CHECK_FALSE(store.mark_interrupted("e3"));
+  CHECK(store.trials("e1").at(0).status == Status::finished);
+  CHECK(store.trials("e1").at(1).status == Status::interrupted);
+  CHECK(store.trials("e2").at(1).status == Status::running);
+  const auto list = store.list_experiments();
+  CHECK(list.at(0).experiment.status == Status::interrupted);
+  CHECK(list.at(0).finished == 1);
+  CHECK(list.at(0).interrupted == 1);
+  CHECK(list.at(1).experiment.status == Status::running);
+  store.end_experiment("e2", Status::finished, "t");
+  store.mark_interrupted("e2");
+  CHECK(store.experiment("e2")->status == Status::finished);
+}
+
+TEST_CASE("the latest experiment with trials is meant unless a selection says otherwise") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  CHECK(error_of([&] { store.select({}); }).code() == ErrorCode::not_found);
+  for (const char* id : {"z", "a", "empty"}) {
+    Experiment experiment = an_experiment(id);
+    experiment.label = id;
+    store.add_experiment(experiment);
+  }
+  store.begin_trial(a_trial("z", "c", "vm", 1));
+  store.begin_trial(a_trial("a", "c", "vm", 1));
+  using Ids = std::vector<std::string>;
+  CHECK(store.select({}) == Ids{"a"});
+  CHECK(store.select({.experiments = {"a", "z"}}) == Ids{"z", "a"});
+  CHECK(store.select({.scenario = "quickstart"}) == Ids{"z", "a"});
+  CHECK(store.select({.label = "z"}) == Ids{"z"});
+  CHECK(store.select({.all = true}) == Ids{"z", "a"});
+  CHECK_THROWS_WITH(store.select({.experiments = {"nope"}}), Contains("nope"));
+  CHECK_THROWS_WITH(store.select({.label = "nope"}), Contains("nope"));
+}
+
+TEST_CASE("files that are not ours or too new are refused with words") {
+  const TemporaryFolder folder;
+  const auto file = folder.path / "results.db";
+  CHECK(error_of([&] { Store(file, Store::Mode::open); }).code() == ErrorCode::not_found);
+  CHECK_FALSE(std::filesystem::exists(file));
+
+  std::ofstream(folder.path / "text.db") << std::string(4096, 'x');
+  CHECK_THROWS_WITH(Store(folder.path / "text.db"), Contains("text.db") && Contains("--db"));
+
+  SQLite::Database(folder.path / "other.db", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE)
+      .exec("CREATE TABLE songs (name TEXT)");
+  CHECK_THROWS_WITH(Store(folder.path / "other.db"), Contains("another program"));
+
+  { const Store ours(file); }
+  SQLite::Database(file, SQLite::OPEN_READWRITE).exec("PRAGMA user_version = 99");
+  CHECK_THROWS_WITH(Store(file), Contains("newer virtrain") && Contains("99"));
+}
+
+TEST_CASE("a database of version 1 is brought up to date with its data") {
+  const TemporaryFolder folder;
+  const auto file = folder.path / "results.db";
+  {
+    SQLite::Database old(file, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+    old.exec(read_file(std::string(VIRTRAIN_SOURCE_DIR) + "/tests/results/store/data/version-1.sql").value());
+  }
+  REQUIRE(text_of(file, "PRAGMA user_version") == "1");
+  Store store(file);
+  CHECK(text_of(file, "PRAGMA user_version") == std::to_string(schema_version));
+  const auto trials = store.trials("old");
+  REQUIRE(trials.size() == 2);
+  CHECK(trials[0].images_per_second == 101.5);
+  CHECK(trials[0].environment.is_null());
+  CHECK(trials[1].failed_stage == "boot");
+  CHECK(store.experiment("old")->fingerprint.at("kernel") == "6.1.0");
+  CHECK(store.remember_import(std::string(64, 'a'), "f", "t"));
+
+  // The migrated schema is the one a new file gets.
+  const auto fresh = folder.path / "fresh.db";
+  { const Store made(fresh); }
+  const std::string schema =
+      "SELECT group_concat(replace(replace(sql, ' ', ''), char(10), ''), ';') FROM (SELECT sql FROM "
+      "sqlite_schema "
+      "WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' ORDER BY name)";
+  CHECK(text_of(file, schema) == text_of(fresh, schema));
+}
+
+TEST_CASE("a database that another process holds gives words, not a hang") {
+  const TemporaryFolder folder;
+  const auto file = folder.path / "results.db";
+  Store store(file, Store::Mode::create, std::chrono::milliseconds(20));
+  store.add_experiment(an_experiment("e1"));
+  SQLite::Database other(file, SQLite::OPEN_READWRITE);
+  other.exec("BEGIN EXCLUSIVE");
+  const Error error = error_of([&] { store.begin_trial(a_trial("e1", "c", "vm", 1)); });
+  CHECK(error.code() == ErrorCode::busy);
+  CHECK_THAT(error.what(), Contains("results.db") && Contains("another process"));
+  other.exec("ROLLBACK");
+  CHECK(store.trials("e1").empty());
+  CHECK_NOTHROW(store.begin_trial(a_trial("e1", "c", "vm", 1)));
+}
+
+TEST_CASE("a full disk gives words and leaves nothing half-written") {
+  const TemporaryFolder folder;
+  const auto file = folder.path / "results.db";
+  Store store(file);
+  store.add_experiment(an_experiment("e1"));
+  const auto id = store.begin_trial(a_trial("e1", "c", "vm", 1));
+  Tenant tenant;
+  const auto tenant_id = store.save_tenant(id, tenant);
+  const auto rank_id = store.save_rank(tenant_id, Rank{});
+  const std::vector<Sample> many(20'000, Sample{1, 1, 1, 1.0, 1.0});
+  {
+    const FileSizeLimit limit(std::filesystem::file_size(file) + 8192);
+    const Error error = error_of([&] { store.add_samples(rank_id, many); });
+    CHECK(error.code() == ErrorCode::io);
+    CHECK_THAT(error.what(), Contains("results.db") && Contains("free space"));
+  }
+  CHECK(store.samples(rank_id).empty());
+  CHECK(text_of(file, "PRAGMA integrity_check") == "ok");
+  store.add_samples(rank_id, many);
+  CHECK(store.samples(rank_id).size() == many.size());
+}
+
+TEST_CASE("a transaction of many calls is whole or not at all") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  CHECK_THROWS_AS(store.transaction("test",
+                                    [&] {
+                                      store.add_experiment(an_experiment("e1"));
+                                      store.begin_trial(a_trial("nope", "c", "vm", 1));
+                                    }),
+                  Error);
+  CHECK(store.list_experiments().empty());
+}

@@ -1,0 +1,110 @@
+#include "results/tables/render.h"
+
+#include "tests/results/support.h"
+
+using namespace virtrain;
+using namespace virtrain::results;
+using Catch::Matchers::Contains;
+
+namespace {
+
+Table sample_table() {
+  Table table;
+  table.title = "A title";
+  table.columns = {{"case", "case"}, {"images_per_second", "images/s", true}, {"share", "share", true}};
+  table.rows = {{cell("weak/2"), cell(std::optional(5391.751667), 1), share_cell(0.9778)},
+                {cell("=cmd|' /C calc'"), Cell{}, share_cell(std::nullopt)},
+                {cell("a \"b\", c"), cell(std::optional(-1.5), 2), Cell{}}};
+  table.notes = {"a note"};
+  return table;
+}
+
+}  // namespace
+
+TEST_CASE("a table aligns by what is seen") {
+  CHECK(render(sample_table(), Format::table) ==
+        "A title\n\n"
+        "case             images/s   share\n"
+        "weak/2             5391.8  97.8 %\n"
+        "=cmd|' /C calc'\n"
+        "a \"b\", c            -1.50\n"
+        "\na note\n");
+  Table umlauts{.columns = {{"a", "a"}, {"b", "b"}},
+                .rows = {{cell("äöü…"), cell("x")}, {cell("abcd"), cell("x")}}};
+  CHECK(render(umlauts, Format::table) == "a     b\näöü…  x\nabcd  x\n");
+  CHECK_THAT(render(sample_table(), Format::table, true), Contains("\x1b[1m"));
+}
+
+TEST_CASE("a table obeys nothing that a guest printed") {
+  Table table{.columns = {{"a", "a"}}, .rows = {{cell("x\x1b[2Jy\nz")}}};
+  const auto text = render(table, Format::table);
+  CHECK(text.find('\x1b') == std::string::npos);
+  CHECK_THAT(text, Contains("y z"));
+}
+
+TEST_CASE("JSON has full precision and null") {
+  const auto json = nlohmann::json::parse(render(sample_table(), Format::json));
+  CHECK(json.at(0).at("images_per_second") == 5391.751667);
+  CHECK(json.at(1).at("images_per_second").is_null());
+  CHECK(json.at(1).at("case") == "=cmd|' /C calc'");
+}
+
+TEST_CASE("CSV is RFC 4180 and defuses formulas") {
+  CHECK(render(sample_table(), Format::csv) ==
+        "case,images_per_second,share\r\n"
+        "weak/2,5391.751667,0.9778\r\n"
+        "'=cmd|' /C calc',,\r\n"
+        "\"a \"\"b\"\", c\",-1.5,\r\n");
+}
+
+TEST_CASE("Markdown escapes what would be markup") {
+  CHECK(render(sample_table(), Format::markdown) ==
+        "**A title**\n\n"
+        "| case | images/s | share |\n"
+        "|---|---:|---:|\n"
+        "| weak/2 | 5391.8 | 97.8 % |\n"
+        "| =cmd\\|' /C calc' |  |  |\n"
+        "| a \"b\", c | -1.50 |  |\n"
+        "\n- a note\n");
+}
+
+TEST_CASE("the comparison reads like the study's table") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  store.add_experiment(an_experiment("e1"));
+  for (int pair = 1; pair <= 3; ++pair) {
+    add_finished(store, "e1", "weak-scaling/1", "vm", pair, 100 + 0.1 * pair);
+    const auto trial = add_finished(store, "e1", "weak-scaling/2", "vm", pair, 198, 2);
+    store.save_tenant(trial, {.tenant_index = 0, .nodes = 2, .images_per_second = 198});
+    add_finished(store, "e1", "weak-scaling/2", "bare_metal", pair, 200 + 0.1 * pair, 2);
+  }
+  const auto comparisons = compare(store, {});
+  const auto text = render(comparisons, Format::table);
+  CHECK_THAT(text, Contains("vm/bare_metal") && Contains("of each tenant") && Contains("98.8 %") &&
+                       Contains("equivalent") && Contains("What was virtual: ") &&
+                       Contains("vm: virtual machines on KVM"));
+  CHECK(nlohmann::json::parse(render(comparisons, Format::json)).at(1).at("verdict") == "equivalent");
+  CHECK_THAT(render(comparisons, Format::csv), Contains("weak-scaling/2,vm,2,3,198,[198],"));
+}
+
+TEST_CASE("list and show come from the database alone") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  CHECK_THAT(render(experiments_table(store), Format::table), Contains("no experiments in"));
+  auto experiment = an_experiment("e1");
+  experiment.fingerprint = {{"kernel", "6.1"}};
+  store.add_experiment(experiment);
+  add_finished(store, "e1", "c", "vm", 1, 12.5);
+  store.fail_trial(store.begin_trial(a_trial("e1", "c", "bare_metal", 1)), {"boot", "no hello", ""}, "t");
+  CHECK_THAT(render(experiments_table(store), Format::csv),
+             Contains("e1,quickstart,,2026-11-20T08:00:00.000Z,running,2,1,1,0"));
+  const auto shown = render(show_experiment(store, "e1"), Format::table);
+  CHECK_THAT(shown, Contains("experiment e1: scenario quickstart") && Contains("12.5") &&
+                        Contains("boot: no hello") && Contains("kernel: 6.1"));
+  CHECK_THROWS_WITH(show_experiment(store, "e2"), Contains("e2"));
+}
+
+TEST_CASE("format names") {
+  CHECK(parse_format("markdown") == Format::markdown);
+  CHECK_FALSE(parse_format("xml"));
+}
