@@ -132,6 +132,24 @@ void visit_columns(RecordOf<Telemetry> auto& record, auto&& visit) {
   visit("value", record.value);
 }
 
+void visit_columns(RecordOf<Probe> auto& record, auto&& visit) {
+  visit("name", record.name);
+  visit("arm", record.arm);
+  visit("node", record.node);
+  visit("transport", record.transport);
+  visit("data_type", record.data_type);
+  visit("nodes", record.nodes);
+  visit("ranks", record.ranks);
+  visit("size_bytes", record.size_bytes);
+  visit("seconds", record.seconds);
+  visit("value", record.value);
+  visit("unit", record.unit);
+  visit("bus_bytes_per_second", record.bus_bytes_per_second);
+  visit("wrong", record.wrong);
+  visit("measured_at", record.measured_at);
+  visit("detail", record.detail);
+}
+
 void visit_columns(RecordOf<Event> auto& record, auto&& visit) {
   visit("t_ns", record.t_ns);
   visit("wall_time", record.wall_time);

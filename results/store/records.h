@@ -170,6 +170,27 @@ struct Telemetry {
   double value = 0;
 };
 
+/// One figure of a micro-benchmark: one size of an all-reduce sweep, a copy rate, a matrix multiplication
+/// rate.
+struct Probe {
+  std::string name = {};  ///< all_reduce, all_gather, broadcast, gemm, device_copy, host_to_device, triad, …
+  std::string arm = {};   ///< where it ran
+  std::string node = {};       ///< node or host name, where it concerns one
+  std::string transport = {};  ///< tcp, shm, ib, nvlink, pcie, …
+  std::string data_type = {};  ///< float, half, bfloat16, …
+  std::optional<std::int64_t> nodes = {};
+  std::optional<std::int64_t> ranks = {};
+  std::optional<std::int64_t> size_bytes = {};
+  std::optional<double> seconds = {};  ///< of one operation
+  double value = 0;                    ///< the figure itself; of a collective, its algorithm bandwidth
+  std::string unit = {};               ///< B/s, FLOP/s, s
+  /// Of a collective: nccl-tests' bus bandwidth, algorithm bandwidth · 2(n−1)/n for an all-reduce.
+  std::optional<double> bus_bytes_per_second = {};
+  std::optional<std::int64_t> wrong = {};  ///< elements that were not what they should be
+  std::string measured_at = {};            ///< ISO 8601, wall clock
+  nlohmann::json detail = nullptr;         ///< what else the source says
+};
+
 /// Something that happened: a stage entered, a VM started, a fault.
 struct Event {
   std::optional<std::int64_t> trial = {};  ///< Trial::id; none for events of the whole experiment

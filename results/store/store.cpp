@@ -215,6 +215,14 @@ void Store::add_event(const std::string& experiment, const Event& event) {
   });
 }
 
+void Store::add_probes(const std::string& experiment, std::span<const Probe> probes) {
+  connection_->in_transaction("store probes of " + experiment, [&] {
+    static const std::string sql = insert_sql<Probe>("probe", "experiment_number");
+    const std::int64_t number = connection_->experiment_number(experiment);
+    for (const auto& probe : probes) connection_->query(sql).bind(number).bind_columns(probe).run();
+  });
+}
+
 bool Store::mark_interrupted(const std::string& experiment) {
   return connection_->in_transaction("mark experiment " + experiment + " interrupted", [&] {
     auto found = connection_->query("SELECT number FROM experiment WHERE id = ?");

@@ -16,7 +16,7 @@
 namespace virtrain::results {
 
 /// Present version of the schema (PRAGMA user_version).
-inline constexpr int schema_version = 2;
+inline constexpr int schema_version = 3;
 
 /// Which experiments are meant. With nothing given: the latest one that has trials.
 struct Selection {
@@ -77,6 +77,7 @@ class Store {
   void add_samples(std::int64_t rank, std::span<const Sample> samples);
   void add_telemetry(std::int64_t node, std::span<const Telemetry> readings);
   void add_event(const std::string& experiment, const Event& event);
+  void add_probes(const std::string& experiment, std::span<const Probe> probes);
   /// After a crash: the experiment and its running trials become `interrupted`; finished and failed trials
   /// and ended experiments stay as they are. False if there is no such experiment.
   bool mark_interrupted(const std::string& experiment);
@@ -96,6 +97,7 @@ class Store {
   std::vector<Sample> samples(std::int64_t rank) const;
   std::vector<Telemetry> telemetry(std::int64_t node) const;
   std::vector<Event> events(const std::string& experiment) const;
+  std::vector<Probe> probes(const std::string& experiment) const;
   /// What compare() needs of these experiments, read in one go; of imported trials' environments these
   /// fields.
   ComparisonData comparison_data(const std::vector<std::string>& experiments,

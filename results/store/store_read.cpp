@@ -228,6 +228,15 @@ std::vector<Event> Store::events(const std::string& experiment) const {
   });
 }
 
+std::vector<Probe> Store::probes(const std::string& experiment) const {
+  return connection_->guarded("read probes of " + experiment, [&] {
+    auto query = connection_->query(
+        "SELECT " + column_list<Probe>() +
+        " FROM probe WHERE experiment_number = (SELECT number FROM experiment WHERE id = ?) ORDER BY rowid");
+    return read_rows<Probe>(query.bind(experiment));
+  });
+}
+
 ComparisonData Store::comparison_data(const std::vector<std::string>& experiments,
                                       const std::vector<std::string>& environment_fields) const {
   return connection_->guarded("read trials to compare", [&] {

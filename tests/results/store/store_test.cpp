@@ -144,6 +144,30 @@ TEST_CASE("everything a run stores comes back as it was") {
   CHECK_FALSE(events[1].trial);
 }
 
+TEST_CASE("probes come back as they were stored, and a figure that is no number is refused", "[store]") {
+  TemporaryFolder folder;
+  Store store(folder.path / "r.db");
+  store.add_experiment({.id = "e1", .scenario = "s"});
+  Probe sweep{.name = "all_reduce", .arm = "vm", .transport = "tcp", .data_type = "float"};
+  sweep.ranks = 4;
+  sweep.size_bytes = 1 << 20;
+  sweep.seconds = 0.004;
+  sweep.value = 0.25e9;
+  sweep.unit = "B/s";
+  sweep.bus_bytes_per_second = 0.375e9;
+  sweep.wrong = 0;
+  store.add_probes("e1", std::vector{sweep});
+  const auto probes = store.probes("e1");
+  REQUIRE(probes.size() == 1);
+  CHECK(probes[0].transport == "tcp");
+  CHECK(probes[0].size_bytes == 1 << 20);
+  CHECK(probes[0].bus_bytes_per_second == 0.375e9);
+  CHECK(probes[0].node.empty());
+  sweep.value = std::numeric_limits<double>::infinity();
+  CHECK_THROWS_AS(store.add_probes("e1", std::vector{sweep}), Error);
+  CHECK(store.probes("e1").size() == 1);
+}
+
 TEST_CASE("the views have the columns that others rely on") {
   const TemporaryFolder folder;
   const auto file = folder.path / "results.db";
