@@ -9,6 +9,10 @@
 
 #include "results/comparison/comparability.h"
 #include "results/comparison/comparison_data.h"
+#include "results/comparison/explain.h"
+#include "results/comparison/predict.h"
+#include "results/comparison/selector.h"
+#include "results/statistics/isolation.h"
 #include "results/statistics/statistics.h"
 #include "results/store/store.h"
 
@@ -17,9 +21,33 @@ namespace virtrain::results {
 struct CompareRequest {
   Selection selection = {};
   std::string case_name = {};  ///< one case only; empty for all
-  std::string baseline = "bare_metal";
+  std::string baseline = "bare_metal";  ///< an arm, or terms as parse_selector() reads them
   std::string candidate = "vm";
   Settings settings = {};
+  bool force = false;                         ///< a verdict although facts differ that must not; said as a flag
+  bool explain = false;                       ///< read telemetry, ranks and probes, and rank causes
+  std::vector<std::int64_t> predict = {};     ///< sizes to predict weak scaling for; empty: no prediction
+};
+
+/// What another experiment published about the same step of a weak scaling.
+struct PublishedSpeedup {
+  double speedup = 1;
+  double efficiency = 1;
+  std::string experiment = {};  ///< where it comes from
+};
+
+/// One tenant of a case with several, against its own run alone.
+struct TenantAlone {
+  std::int64_t tenant_index = 0;
+  std::string name = {};
+  std::string alone_case = {};
+  double alone_images_per_second = 0;
+  double shared_images_per_second = 0;
+  double slowdown = 1;  ///< alone / shared
+};
+struct TenantsAlone {
+  std::vector<TenantAlone> tenants = {};
+  std::optional<Isolation> isolation = {};  ///< where every tenant has its run alone
 };
 
 /// One arm of a case: what the table shows a line for.
@@ -32,19 +60,30 @@ struct ArmSummary {
   std::optional<Scaling> scaling = {};        ///< where the case is FAMILY/NODES and FAMILY/1 was run
   std::set<std::string> virtualization = {};  ///< what was virtual; "" where nobody said
   bool oversubscribed = false;
+  std::optional<PublishedSpeedup> published = {};
+  std::optional<TenantsAlone> alone = {};      ///< where the case has several tenants, and runs alone exist
+  std::optional<Prediction> prediction = {};  ///< of the case's weak scaling, where asked for
 };
+
+/// What one value of the statistics is.
+enum class Unit { pair, trial, boot_session };
+const char* to_string(Unit unit);
 
 /// The answer for one case.
 struct CaseComparison {
   std::string case_name;
   std::string baseline;
   std::string candidate;
+  std::string arm = {};  ///< where selectors compare each arm with itself
   Settings settings = {};
   bool paired = false;
+  Unit unit = Unit::trial;
   std::optional<std::int64_t> n = {};  ///< complete pairs
   std::optional<std::int64_t> dropped_pairs = {};
   std::optional<std::int64_t> n_baseline = {};   ///< runs, where unpaired
   std::optional<std::int64_t> n_candidate = {};  ///< likewise
+  std::optional<std::int64_t> sessions_baseline = {};   ///< boot sessions, where they are the unit
+  std::optional<std::int64_t> sessions_candidate = {};  ///< likewise
   std::int64_t unpaired_left_out = 0;
   std::int64_t invalid_left_out = 0;
   std::optional<RatioTest> test = {};  ///< none where one side has no data
@@ -52,13 +91,17 @@ struct CaseComparison {
   std::optional<WelchTest> welch = {};
   std::optional<FiellerInterval> fieller = {};
   std::optional<double> ratio_of_means = {};  ///< where unpaired
+  std::optional<double> p_worse_holm = {};  ///< of test->p_worse, corrected for all cases of the comparison
+  bool forced = false;                      ///< the verdict was given although facts differ that must not
   Verdict verdict = Verdict::inconclusive;
-  std::string reason = {};              ///< too_few_pairs, too_few_runs, no_data, emulated, differs or empty
+  /// too_few_pairs, too_few_runs, too_few_sessions, no_data, emulated, differs or empty
+  std::string reason = {};
   bool published = false;               ///< imported rows that do not say what was virtual
   std::vector<std::string> flags = {};  ///< words for programs: zero_variance, emulated, unpaired_left_out, …
   std::vector<std::string> notes = {};  ///< sentences for people
   std::vector<FactDifference> differences = {};
   std::vector<ArmSummary> arms = {};  ///< in the order they were first run
+  std::optional<Explanation> explanation = {};  ///< where asked for
 };
 
 /// Compares every case of the data, in plan order. Pure.
@@ -71,6 +114,8 @@ nlohmann::json to_json(const CaseComparison& comparison);
 /// The list of them.
 nlohmann::json to_json(const std::vector<CaseComparison>& comparisons);
 
+/// The family's answer to "is any case worse?" after Holm's correction; empty for fewer than two cases.
+std::string family_sentence(const std::vector<CaseComparison>& comparisons);
 /// One sentence: the verdict with its numbers, or why there is none.
 std::string verdict_sentence(const CaseComparison& comparison);
 /// What was virtual about each arm of these cases: "bare_metal: no virtual machine; vm: virtual machines on

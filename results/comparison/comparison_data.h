@@ -9,9 +9,19 @@
 
 namespace virtrain::results {
 
+/// One selected experiment.
+struct ComparisonExperiment {
+  std::string id = {};
+  std::string scenario = {};
+  std::string label = {};
+  std::string host_name = {};
+  std::string started_at = {};
+  std::string boot_id = {};
+};
+
 /// One trial, as much of it as a comparison needs.
 struct ComparisonRow {
-  std::int64_t experiment = 0;  ///< position among the selected experiments
+  std::int64_t experiment = 0;  ///< position in ComparisonData::experiments
   std::string case_name = {};
   std::string arm = {};
   std::optional<std::int64_t> pair = {};
@@ -26,30 +36,51 @@ struct ComparisonRow {
   Status status = Status::finished;
   std::optional<double> images_per_second = {};
   bool valid = true;
+  std::string started_at = {};
+  std::string boot_id = {};  ///< of the host, where the trial itself says it; else the experiment's holds
 };
 
-/// Mean throughput of one tenant over the valid finished trials of a case in an arm.
+/// Mean throughput of one tenant over the valid finished trials of a case in an arm of an experiment.
 struct TenantMean {
+  std::int64_t experiment = 0;
   std::string case_name = {};
   std::string arm = {};
   std::int64_t tenant_index = 0;
   std::string name = {};
   std::optional<double> images_per_second = {};
+  std::int64_t runs = 1;  ///< trials with a throughput
+  std::int64_t nodes = 1;
+  std::int64_t gpus_per_node = 0;
+  std::string workload = {};   ///< as JSON
+  std::string transport = {};  ///< between its ranks
 };
 
-/// One fact seen in an arm of a case; facts of the host have the prefix "host.".
+/// One fact seen in an arm of a case of an experiment; facts of the host have the prefix "host.".
 struct ArmFact {
+  std::int64_t experiment = 0;
   std::string case_name = {};
   std::string arm = {};
   std::string key = {};
   std::string value = {};
 };
 
+/// A mean of a published weak-scaling step, of an experiment that is not compared itself.
+struct PublishedMean {
+  std::string experiment = {};
+  std::string scenario = {};
+  std::string case_name = {};
+  std::string arm = {};
+  std::int64_t nodes = 1;
+  double images_per_second = 0;
+};
+
 /// All that compare() looks at, in the order the trials were stored.
 struct ComparisonData {
+  std::vector<ComparisonExperiment> experiments = {};
   std::vector<ComparisonRow> rows = {};
   std::vector<TenantMean> tenants = {};
   std::vector<ArmFact> facts = {};
+  std::vector<PublishedMean> published = {};
 };
 
 }  // namespace virtrain::results

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "results/comparison/comparability.h"
+
+namespace virtrain::results {
+
+/// What was seen on one side of a case, as means over its nodes and ranks. The names of the numbers are those
+/// of docs/method.md: steal_share, exposed_allreduce_seconds, step_seconds, probe.triad, …
+struct Evidence {
+  std::map<std::string, double> numbers = {};
+  Facts facts = {};
+};
+
+/// One difference between the sides that may have cost throughput.
+struct Finding {
+  std::string cause = {};     ///< word for programs: steal, clocks, network_bandwidth, …
+  std::string words = {};     ///< "steal: other work took the node's cores"
+  std::string evidence = {};  ///< its numbers on both sides, in words
+  std::string model = {};     ///< how the estimate follows from them
+  /// Share of the baseline's throughput that it costs by the model (negative: it gains); none where the model
+  /// has no number for it.
+  std::optional<double> cost = {};
+  std::optional<double> share_of_gap = {};  ///< of the logarithm of the ratio
+  bool at_most = false;  ///< an upper bound (no more than what the others leave), not counted as explained
+};
+
+/// Why the candidate is not as fast as the baseline (or faster), as far as the evidence goes.
+struct Explanation {
+  double ratio = 1;
+  double gap = 0;                         ///< 1 - ratio: share of the baseline's throughput that is missing
+  std::vector<Finding> findings = {};     ///< largest cost first, those without a number last
+  std::optional<double> unexplained = {};  ///< share of the gap; negative: over-explained; none without a gap
+  std::vector<std::string> sentences() const;  ///< for people, the last one "unexplained: 12 % of the gap"
+};
+
+/// Ranks the causes by first-order models (docs/method.md). Pure.
+Explanation explain(double ratio, const Evidence& baseline, const Evidence& candidate);
+
+/// One row of the table of causes.
+struct CauseInfo {
+  std::string_view cause;
+  std::string_view words;
+  std::string_view model;
+};
+/// All causes that explain() knows.
+std::vector<CauseInfo> causes();
+
+nlohmann::json to_json(const Explanation& explanation);
+
+}  // namespace virtrain::results

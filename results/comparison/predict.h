@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "results/statistics/statistics.h"
+
+namespace virtrain::results {
+
+/// One measured run of a weak-scaling family.
+struct ScalingRun {
+  std::int64_t nodes = 1;
+  double images_per_second = 0;  ///< of all nodes
+};
+
+/// One point of an all-reduce sweep.
+struct AllReducePoint {
+  std::int64_t ranks = 2;
+  double bytes = 0;
+  double seconds = 0;
+};
+
+/// All that a prediction is fitted on: one arm, one transport.
+struct ScalingEvidence {
+  std::string transport = {};
+  std::vector<ScalingRun> runs = {};
+  std::vector<AllReducePoint> probes = {};
+  /// Images of one step of one node; with it times are in seconds, without it in steps of one node.
+  std::optional<double> images_per_step = {};
+  double gradient_bytes = 25'557'032.0 * 4;  ///< ResNet-50's parameters in fp32
+};
+
+/// Throughput at one size: measured (where it was), by the model, and between which limits.
+struct PredictedPoint {
+  std::int64_t nodes = 1;
+  std::optional<double> measured = {};  ///< mean images/s
+  double predicted = 0;                 ///< images/s
+  double ideal = 0;                     ///< nodes times one node
+  std::optional<Interval> bound = {};   ///< none where the evidence gives none
+  std::optional<double> held_out_error = {};  ///< (predicted without this point - measured) / measured
+  double speedup = 1;                         ///< predicted / one node
+};
+
+/// T(N) = T(1) + max(0, t(N) - overlap), t(N) = 2 (N - 1) latency + 2 (N - 1) / N * bytes / bandwidth:
+/// ring all-reduce (Patarasuk & Yuan 2009) in Hockney's model (Thakur, Rabenseifner & Gropp 2005).
+struct Prediction {
+  std::string transport = {};
+  std::string fitted_on = {};  ///< probes_and_runs, probes, runs, one_run or nothing
+  double one_node = 0;         ///< images/s
+  std::optional<double> step_seconds = {};         ///< T(1)
+  std::optional<double> latency_seconds = {};      ///< of one hop; what is exposed of it without probes
+  std::optional<double> bytes_per_second = {};     ///< none: no cost of bandwidth was seen
+  std::optional<double> overlap_seconds = {};      ///< hidden behind the backward pass; only with probes
+  std::optional<double> worst_held_out_error = {};  ///< of largest size; needs three sizes
+  bool outside_model = false;                       ///< the measured sizes contradict it: bounds do not hold
+  std::vector<PredictedPoint> points = {};          ///< measured and asked-for sizes, smallest first
+  std::vector<std::string> notes = {};              ///< what a reader must know, in sentences
+};
+
+/// Fits and predicts for the measured sizes and for `sizes`. Pure. Error(bad_input) where there is no run on
+/// one node, or a value is no throughput.
+Prediction predict(const ScalingEvidence& evidence, std::span<const std::int64_t> sizes);
+
+nlohmann::json to_json(const Prediction& prediction);
+
+}  // namespace virtrain::results
