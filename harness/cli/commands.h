@@ -21,6 +21,7 @@ struct Cli {
 
 void add_scenario_commands(Cli& cli);  ///< validate, plan, schema
 void add_run_command(Cli& cli);        ///< run
+void add_reproduce_command(Cli& cli);  ///< reproduce
 void add_results_commands(Cli& cli);   ///< list, show
 void add_compare_command(Cli& cli);    ///< compare
 void add_exchange_commands(Cli& cli);  ///< export, import

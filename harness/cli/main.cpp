@@ -80,6 +80,7 @@ int run(int argc, char** argv) {
       "  virtrain run scenarios/quickstart.yaml   VMs and bare metal, measured and compared\n"
       "  virtrain compare --format json           the latest experiment's verdicts");
   add_run_command(cli);
+  add_reproduce_command(cli);
   add_scenario_commands(cli);
   add_results_commands(cli);
   add_compare_command(cli);

@@ -1,0 +1,94 @@
+#include "harness/cli/run_scenario.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "common/log.h"
+#include "common/time.h"
+#include "common/units.h"
+#include "harness/execute/preflight.h"
+#include "harness/plan/plan.h"
+#include "vmctl/inventory.h"
+#include "vmctl/leases.h"
+
+namespace virtrain::harness {
+namespace {
+
+void write_to(std::FILE* stream, const std::string& text) {
+  std::fputs(text.c_str(), stream);
+  std::fflush(stream);
+}
+
+/// One line that is written over on a terminal; nothing elsewhere, where logs say enough.
+void show_progress(const std::string& line) {
+  write_to(stderr, "\r\033[K" + line);
+}
+
+std::string summary_line(const Scenario& scenario, const ExperimentOutcome& outcome, std::int64_t took_ns) {
+  return fmt::format("virtrain {} {}: {} trials finished, {} failed{}{} in {}", scenario.name,
+                     outcome.experiment, outcome.finished, outcome.failed,
+                     outcome.stop_signal != 0 ? ", interrupted" : "",
+                     outcome.first_failure.empty()
+                         ? ""
+                         : " (" + outcome.first_failure.substr(0, outcome.first_failure.find('\n')) + ")",
+                     format_duration(took_ns));
+}
+
+/// Where a scenario has no VMs, its other arms are what there is to compare.
+void choose_arms(const std::vector<std::string>& arms, results::CompareRequest& request) {
+  const auto has = [&](const std::string& arm) {
+    return std::find(arms.begin(), arms.end(), arm) != arms.end();
+  };
+  if (has(request.baseline) && has(request.candidate)) return;
+  if (arms.size() < 2) return;
+  if (!has(request.baseline)) request.baseline = kArmBareMetalShared;
+  if (!has(request.candidate)) request.candidate = kArmBareMetalShared;
+}
+
+/// Everything that is printed comes from the database.
+std::vector<results::CaseComparison> compared(const std::filesystem::path& database,
+                                              const ExperimentOutcome& outcome, const Scenario& scenario) {
+  if (outcome.finished == 0) return {};
+  const results::Store store(database, results::Store::Mode::open);
+  results::CompareRequest request;
+  request.selection.experiments = {outcome.experiment};
+  choose_arms(scenario.arms, request);
+  if (scenario.vm_vs_bare_metal)
+    request.settings = {scenario.vm_vs_bare_metal->margin, scenario.vm_vs_bare_metal->alpha};
+  return results::compare(store, request);
+}
+
+}  // namespace
+
+ScenarioRun run_scenario(const Scenario& scenario, RunOptions& options) {
+  auto inventory = vmctl::load_inventory();
+  inventory.leased_cores = vmctl::LeaseJournal().leased_cores();
+  const auto plan = make_plan(scenario, inventory, expects_emulation(inventory));
+  check_host(scenario, inventory, options.experiment.connect_uri);
+
+  const bool terminal = ::isatty(STDERR_FILENO) == 1 && !options.quiet;
+  // The id is the first line on stderr, so that whoever reads along knows what to ask for.
+  options.experiment.on_id = [&plan](const std::string& id) {
+    write_to(stderr, id + "\n");
+    for (const auto& warning : plan.warnings) log::warning(warning);
+  };
+  if (terminal) options.experiment.progress = show_progress;
+  const std::int64_t began_ns = monotonic_ns();
+  ScenarioRun run;
+  run.outcome = run_experiment(scenario, plan, options.database, options.experiment);
+  if (terminal) show_progress("");
+  run.comparisons = compared(options.database, run.outcome, scenario);
+  run.summary = summary_line(scenario, run.outcome, monotonic_ns() - began_ns);
+  return run;
+}
+
+void print_result(const std::string& text) {
+  write_to(stdout, text);
+  if (std::ferror(stdout) != 0)
+    log::warning("the results are stored but could not be printed; virtrain compare shows them");
+}
+
+}  // namespace virtrain::harness

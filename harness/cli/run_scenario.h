@@ -1,0 +1,34 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "harness/execute/experiment.h"
+#include "results/comparison/compare.h"
+
+namespace virtrain::harness {
+
+/// How a scenario is run from the command line.
+struct RunOptions {
+  std::filesystem::path database;
+  ExperimentOptions experiment;
+  bool quiet = false;  ///< no progress line
+};
+
+/// What a run left, read back from the database.
+struct ScenarioRun {
+  ExperimentOutcome outcome;
+  std::vector<results::CaseComparison> comparisons;  ///< empty where no trial finished
+  std::string summary;                               ///< one line
+};
+
+/// Plans for this host and runs; the experiment's id is the first line on stderr, progress shows on a
+/// terminal. Error(host_unable) before anything is done where this host cannot.
+ScenarioRun run_scenario(const Scenario& scenario, RunOptions& options);
+
+/// A terminal that was closed or a reader that has gone must not decide how an experiment ends, so what
+/// cannot be written is left out, and at the end said in the log.
+void print_result(const std::string& text);
+
+}  // namespace virtrain::harness

@@ -1,0 +1,143 @@
+#include "results/reproduction/reproduction.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace virtrain::results {
+namespace {
+
+using nlohmann::json;
+
+StudyFigures figures_of(const CaseComparison& comparison, const ArmSummary& arm) {
+  StudyFigures figures{.images_per_second = arm.images_per_second};
+  if (arm.scaling) {
+    figures.speedup = arm.scaling->speedup;
+    figures.efficiency = arm.scaling->efficiency;
+  }
+  if (arm.arm == comparison.candidate && comparison.test) figures.ratio = comparison.test->ratio;
+  return figures;
+}
+
+ReproducedArm& line_of(std::vector<ReproducedArm>& lines, const std::string& case_name,
+                       const std::string& arm) {
+  const auto known = std::find_if(lines.begin(), lines.end(), [&](const auto& line) {
+    return line.case_name == case_name && line.arm == arm;
+  });
+  if (known != lines.end()) return *known;
+  // Behind the other arms of its case, so that a case stays together.
+  const auto same_case = std::find_if(lines.rbegin(), lines.rend(),
+                                      [&](const auto& line) { return line.case_name == case_name; });
+  const auto place = same_case == lines.rend() ? lines.end() : same_case.base();
+  return *lines.insert(place, {case_name, arm, {}, {}});
+}
+
+void add_figures(std::vector<ReproducedArm>& lines, const std::vector<CaseComparison>& comparisons,
+                 StudyFigures ReproducedArm::*side) {
+  for (const auto& comparison : comparisons) {
+    for (const auto& arm : comparison.arms)
+      line_of(lines, comparison.case_name, arm.arm).*side = figures_of(comparison, arm);
+  }
+}
+
+std::vector<CaseComparison> compare_experiment(const Store& store, const std::string& experiment) {
+  CompareRequest request;
+  request.selection.experiments = {experiment};
+  return compare(store, request);
+}
+
+template <typename T>
+json or_null(const std::optional<T>& value) {
+  return value ? json(*value) : json();
+}
+
+json to_json(const StudyFigures& figures) {
+  return {{"images_per_second", or_null(figures.images_per_second)},
+          {"speedup", or_null(figures.speedup)},
+          {"efficiency", or_null(figures.efficiency)},
+          {"ratio", or_null(figures.ratio)}};
+}
+
+void append_cells(std::vector<Cell>& row, const StudyFigures& figures) {
+  const bool slow = figures.images_per_second && *figures.images_per_second < 10;
+  row.push_back(cell(figures.images_per_second, slow ? 3 : 1));
+  row.push_back(cell(figures.speedup, 3));
+  row.push_back(share_cell(figures.efficiency));
+  row.push_back(cell(figures.ratio, 4));
+}
+
+Cell stated(const std::string& text) {
+  return text.empty() ? Cell{nullptr, "not stated"} : cell(text);
+}
+
+}  // namespace
+
+std::vector<ReproducedArm> side_by_side(const std::vector<CaseComparison>& published,
+                                        const std::vector<CaseComparison>& own) {
+  std::vector<ReproducedArm> lines;
+  add_figures(lines, published, &ReproducedArm::published);
+  add_figures(lines, own, &ReproducedArm::own);
+  return lines;
+}
+
+Reproduction reproduction(const Store& store, const std::string& published_experiment,
+                          const std::string& own_experiment) {
+  Reproduction result{published_experiment, own_experiment, {}, {}, {}};
+  const auto own = compare_experiment(store, own_experiment);
+  result.arms = side_by_side(compare_experiment(store, published_experiment), own);
+  result.differences =
+      study_differences(study_facts(store, published_experiment), study_facts(store, own_experiment));
+  for (const auto& comparison : own)
+    result.verdicts.push_back(comparison.case_name + ": " + verdict_sentence(comparison));
+  return result;
+}
+
+Table figures_table(const Reproduction& reproduction) {
+  Table table;
+  table.title = fmt::format("{} (published) beside {} (own)", reproduction.published_experiment,
+                            reproduction.own_experiment);
+  table.columns = {{"case", "case"}, {"arm", "arm"}};
+  for (const std::string side : {"published", "own"}) {
+    table.columns.push_back({side + "_images_per_second", side + " images/s", true});
+    table.columns.push_back({side + "_speedup", "speedup", true});
+    table.columns.push_back({side + "_efficiency", "efficiency", true});
+    table.columns.push_back({side + "_ratio", "vm/bare_metal", true});
+  }
+  for (const auto& line : reproduction.arms) {
+    auto& row = table.rows.emplace_back(std::vector{cell(line.case_name), cell(line.arm)});
+    append_cells(row, line.published);
+    append_cells(row, line.own);
+  }
+  for (const auto& verdict : reproduction.verdicts) table.notes.push_back(verdict + ".");
+  return table;
+}
+
+Table differences_table(const Reproduction& reproduction) {
+  Table table;
+  table.title = "What differs";
+  table.columns = {{"topic", "topic"}, {"published", "published"}, {"own", "own"}};
+  for (const auto& line : reproduction.differences)
+    table.rows.push_back({cell(line.topic), stated(line.published), stated(line.own)});
+  return table;
+}
+
+json to_json(const Reproduction& reproduction) {
+  json arms = json::array();
+  for (const auto& line : reproduction.arms)
+    arms.push_back({{"case", line.case_name},
+                    {"arm", line.arm},
+                    {"published", to_json(line.published)},
+                    {"own", to_json(line.own)}});
+  json differences = json::array();
+  for (const auto& line : reproduction.differences)
+    differences.push_back({{"topic", line.topic},
+                           {"published", line.published.empty() ? json() : json(line.published)},
+                           {"own", line.own.empty() ? json() : json(line.own)}});
+  return {{"published_experiment", reproduction.published_experiment},
+          {"experiment", reproduction.own_experiment},
+          {"arms", arms},
+          {"differences", differences},
+          {"verdicts", reproduction.verdicts}};
+}
+
+}  // namespace virtrain::results

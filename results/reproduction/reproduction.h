@@ -1,0 +1,53 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "results/comparison/compare.h"
+#include "results/reproduction/study_facts.h"
+#include "results/tables/render.h"
+
+namespace virtrain::results {
+
+/// Throughput, scaling and ratio of one arm of one case, as one of the two studies has it.
+struct StudyFigures {
+  std::optional<double> images_per_second = {};  ///< of the trial, mean over its runs
+  std::optional<double> speedup = {};
+  std::optional<double> efficiency = {};
+  std::optional<double> ratio = {};  ///< candidate to baseline; on the candidate's line only
+};
+
+/// One case in one arm: published and own.
+struct ReproducedArm {
+  std::string case_name;
+  std::string arm;
+  StudyFigures published;
+  StudyFigures own;
+};
+
+/// A published study beside a run of the same scenario.
+struct Reproduction {
+  std::string published_experiment;
+  std::string own_experiment;
+  std::vector<ReproducedArm> arms;  ///< the published cases in their order, then those only we have
+  std::vector<StudyDifference> differences;
+  std::vector<std::string> verdicts;  ///< "CASE: sentence" of each own case
+};
+
+/// Sets two comparisons side by side, case by case and arm by arm. Pure.
+std::vector<ReproducedArm> side_by_side(const std::vector<CaseComparison>& published,
+                                        const std::vector<CaseComparison>& own);
+/// Reads both experiments. Error(not_found) where one is not there or has no trials.
+Reproduction reproduction(const Store& store, const std::string& published_experiment,
+                          const std::string& own_experiment);
+
+/// The figures side by side, below them the own verdicts.
+Table figures_table(const Reproduction& reproduction);
+/// What differs between the two studies.
+Table differences_table(const Reproduction& reproduction);
+/// {"published_experiment", "experiment", "arms": […], "differences": […], "verdicts": […]}
+nlohmann::json to_json(const Reproduction& reproduction);
+
+}  // namespace virtrain::results

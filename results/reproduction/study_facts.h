@@ -1,0 +1,40 @@
+#pragma once
+
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "results/store/store.h"
+
+namespace virtrain::results {
+
+/// Something about a study that changes its figures: key of imported trials' `environment`, and its words.
+struct StudyTopic {
+  std::string_view key;
+  std::string_view words;
+};
+
+/// Everything that is set side by side, in the order it is shown.
+std::span<const StudyTopic> study_topics();
+
+/// What an experiment says of itself, by topic key; several values where its trials differ.
+using StudyFacts = std::map<std::string, std::set<std::string>, std::less<>>;
+
+/// From the records of a run, and from the `environment` of imported trials. Error(not_found) if there is no
+/// such experiment.
+StudyFacts study_facts(const Store& store, const std::string& experiment);
+
+/// One line of the list of what differs; empty where a side does not say.
+struct StudyDifference {
+  std::string topic;
+  std::string published;
+  std::string own;
+};
+
+/// Topics on which the two do not say the same, also those on which only one says anything.
+std::vector<StudyDifference> study_differences(const StudyFacts& published, const StudyFacts& own);
+
+}  // namespace virtrain::results

@@ -1,0 +1,123 @@
+#include "results/reproduction/reproduction.h"
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "results/exchange/exchange.h"
+#include "tests/results/support.h"
+
+using namespace virtrain;
+using namespace virtrain::results;
+
+namespace {
+
+constexpr const char* published = "dell-r750xa-published";
+
+/// The shipped study, and a run of ours on CPUs with one arm that the study does not have.
+class Studies {
+ public:
+  Studies() : store(folder_.path / "r.db") {
+    std::ifstream shipped(std::string(VIRTRAIN_SOURCE_DIR) + "/scenarios/published/dell-r750xa.jsonl");
+    import_jsonl(store, shipped, "dell-r750xa.jsonl");
+    std::istringstream own(
+        R"({"record":"experiment","experiment":"own","scenario":"dell-r750xa-cpu","host_name":"lab-7","virtrain_version":"0.1.0","fingerprint":{"cpu_model":"AMD EPYC","qemu":"QEMU 7.2.22"}}
+{"record":"trial","experiment":"own","scenario":"dell-r750xa-cpu","case":"weak-scaling/1","arm":"bare_metal","pair":1,"nodes":1,"gpus_per_node":0,"batch_size":4,"backend":"cpu","images_per_second":100,"virtualization":"none"}
+{"record":"trial","experiment":"own","scenario":"dell-r750xa-cpu","case":"weak-scaling/1","arm":"vm","pair":1,"nodes":1,"gpus_per_node":0,"batch_size":4,"backend":"cpu","images_per_second":90,"virtualization":"kvm"}
+{"record":"trial","experiment":"own","scenario":"dell-r750xa-cpu","case":"weak-scaling/4","arm":"bare_metal","pair":1,"nodes":4,"gpus_per_node":0,"batch_size":4,"backend":"cpu","images_per_second":360,"virtualization":"none"}
+{"record":"trial","experiment":"own","scenario":"dell-r750xa-cpu","case":"weak-scaling/4","arm":"vm","pair":1,"nodes":4,"gpus_per_node":0,"batch_size":4,"backend":"cpu","images_per_second":270,"virtualization":"kvm"}
+)");
+    import_jsonl(store, own, "own.jsonl");
+  }
+
+ private:
+  TemporaryFolder folder_;
+
+ public:
+  Store store;
+};
+
+const ReproducedArm& line(const Reproduction& result, const std::string& case_name, const std::string& arm) {
+  const auto found = std::find_if(result.arms.begin(), result.arms.end(), [&](const auto& one) {
+    return one.case_name == case_name && one.arm == arm;
+  });
+  REQUIRE(found != result.arms.end());
+  return *found;
+}
+
+const StudyDifference* difference(const Reproduction& result, const std::string& topic) {
+  const auto found = std::find_if(result.differences.begin(), result.differences.end(),
+                                  [&](const auto& one) { return one.topic == topic; });
+  return found == result.differences.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+TEST_CASE("the published figures stand beside our own", "[reproduction]") {
+  const Studies studies;
+  const auto result = reproduction(studies.store, published, "own");
+
+  const auto& four = line(result, "weak-scaling/4", "vm");
+  CHECK(four.published.images_per_second == 10675.0925);
+  CHECK(*four.published.speedup == Approx(3.8717).epsilon(1e-5));     // published-results.md, "Derived"
+  CHECK(*four.published.efficiency == Approx(0.9679).epsilon(1e-4));  // likewise
+  CHECK(*four.published.ratio == Approx(0.98679).epsilon(1e-5));      // likewise
+  CHECK(four.own.images_per_second == 270);
+  CHECK(four.own.speedup == 3);
+  CHECK(four.own.efficiency == 0.75);
+  CHECK(*four.own.ratio == Approx(0.75));
+}
+
+TEST_CASE("a line that only one side has stays empty on the other, beside the arms of its case",
+          "[reproduction]") {
+  const Studies studies;
+  const auto result = reproduction(studies.store, published, "own");
+  CHECK_FALSE(line(result, "one-vm-two-gpus", "vm").own.images_per_second);
+  const auto& bare_metal = line(result, "weak-scaling/1", "bare_metal");
+  CHECK_FALSE(bare_metal.published.images_per_second);
+  CHECK(bare_metal.own.images_per_second == 100);
+
+  std::vector<std::string> cases;
+  for (const auto& one : result.arms) cases.push_back(one.case_name);
+  CHECK(cases == std::vector<std::string>{"one-vm-two-gpus", "two-vms-one-gpu", "two-vms-two-gpus",
+                                          "weak-scaling/1", "weak-scaling/1", "weak-scaling/2",
+                                          "weak-scaling/4", "weak-scaling/4"});
+}
+
+TEST_CASE("what differs is listed, also where one side says nothing", "[reproduction]") {
+  const Studies studies;
+  const auto result = reproduction(studies.store, published, "own");
+  for (const char* topic : {"host", "hypervisor", "GPU driver", "CUDA", "trainer", "batch size of a rank",
+                            "memory of a VM", "backend", "processor"}) {
+    INFO(topic);
+    CHECK(difference(result, topic) != nullptr);
+  }
+  CHECK(difference(result, "host")->own == "lab-7");
+  CHECK(difference(result, "hypervisor")->published == "VMware ESXi 7.0.3");
+  CHECK(difference(result, "hypervisor")->own == "QEMU 7.2.22");
+  CHECK(difference(result, "batch size of a rank")->published == "1024");
+  CHECK(difference(result, "batch size of a rank")->own == "4");
+  CHECK(difference(result, "GPU driver")->own.empty());
+  CHECK(difference(result, "precision") == nullptr);               // neither says it
+  CHECK(difference(result, "runs of a case and arm") == nullptr);  // one each on both sides
+}
+
+TEST_CASE("the tables and the JSON say the same", "[reproduction]") {
+  const Studies studies;
+  const auto result = reproduction(studies.store, published, "own");
+  const auto text =
+      render(figures_table(result), Format::table) + render(differences_table(result), Format::table);
+  CHECK_THAT(text, Catch::Contains("10675.1") && Catch::Contains("3.872") && Catch::Contains("96.8 %") &&
+                       Catch::Contains("270.0") && Catch::Contains("not stated") &&
+                       Catch::Contains("470.82.01"));
+  const auto json = to_json(result);
+  CHECK(json.at("arms").size() == result.arms.size());
+  CHECK(json.at("arms").at(0).at("own").at("speedup").is_null());
+  CHECK(json.at("verdicts").size() == 2);
+}
+
+TEST_CASE("an experiment that is not there is refused with words", "[reproduction]") {
+  const Studies studies;
+  CHECK_THROWS_WITH(reproduction(studies.store, published, "nowhere"),
+                    Catch::Contains("nowhere") && Catch::Contains("virtrain list"));
+}
