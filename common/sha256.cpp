@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -23,6 +24,7 @@ constexpr std::array<std::uint32_t, 64> kRound = {
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
 using State = std::array<std::uint32_t, 8>;
+constexpr std::size_t kBlock = 64;
 
 void compress(State& state, const unsigned char* block) {
   std::array<std::uint32_t, 64> w;
@@ -48,24 +50,40 @@ void compress(State& state, const unsigned char* block) {
 
 }  // namespace
 
-std::string sha256(std::string_view bytes) {
-  State state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-  constexpr std::size_t kBlock = 64, kLength = 8;
-  const std::uint64_t bits = std::uint64_t{bytes.size()} * 8;
-  const auto* data = reinterpret_cast<const unsigned char*>(bytes.data());
-  for (; bytes.size() >= kBlock; bytes.remove_prefix(kBlock), data += kBlock) compress(state, data);
+void Sha256::update(std::string_view bytes) {
+  length_bytes_ += bytes.size();
+  if (!partial_.empty()) {
+    const auto missing = std::min(kBlock - partial_.size(), bytes.size());
+    partial_ += bytes.substr(0, missing);
+    bytes.remove_prefix(missing);
+    if (partial_.size() < kBlock) return;
+    compress(state_, reinterpret_cast<const unsigned char*>(partial_.data()));
+    partial_.clear();
+  }
+  for (; bytes.size() >= kBlock; bytes.remove_prefix(kBlock))
+    compress(state_, reinterpret_cast<const unsigned char*>(bytes.data()));
+  partial_ = bytes;
+}
 
-  std::string tail(bytes);
+std::string Sha256::finish() {
+  constexpr std::size_t kLength = 8;
+  const std::uint64_t bits = length_bytes_ * 8;
+  std::string tail = partial_;
   tail += static_cast<char>(0x80);
   while (tail.size() % kBlock != kBlock - kLength) tail += '\0';
   for (int shift = 56; shift >= 0; shift -= 8) tail += static_cast<char>(bits >> shift & 0xff);
   for (std::size_t at = 0; at < tail.size(); at += kBlock)
-    compress(state, reinterpret_cast<const unsigned char*>(tail.data()) + at);
+    compress(state_, reinterpret_cast<const unsigned char*>(tail.data()) + at);
 
   std::string digest;
-  for (const auto word : state) digest += fmt::format("{:08x}", word);
+  for (const auto word : state_) digest += fmt::format("{:08x}", word);
   return digest;
+}
+
+std::string sha256(std::string_view bytes) {
+  Sha256 hash;
+  hash.update(bytes);
+  return hash.finish();
 }
 
 std::string sha256_of_file(const std::filesystem::path& file) {

@@ -118,6 +118,7 @@ vmctl::DomainSpec NodeSet::spec_of(const LiveNode& node) const {
 
 asio::awaitable<void> NodeSet::start_vm(LiveNode& node) {
   const auto spec = spec_of(node);
+  node.domain_xml = vmctl::domain_xml(spec);
   auto* hypervisor = context_.vm_host->hypervisor.get();
   const std::int64_t id = context_.journal.intent(context_.owner, vmctl::EffectKind::domain, node.name);
   made_nodes_.emplace_back(static_cast<std::size_t>(&node - nodes_.data()), id);

@@ -25,6 +25,7 @@ struct LiveNode {
   std::string nic;   ///< host side of its network: tap or veth; empty: none
   std::string uuid;  ///< VM only
   std::filesystem::path console_log;
+  std::string domain_xml;  ///< what libvirt was given, VM only
   std::int64_t started_ns = 0;
   double agent_ready_seconds = 0;
   nlohmann::json facts;  ///< what its agent says of it

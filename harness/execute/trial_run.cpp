@@ -121,6 +121,7 @@ void TrialRun::save_nodes(NodeSet& nodes) {
     record.memory_limit_read_back_bytes = optional_field<std::int64_t>(live.facts, "memory_limit_bytes");
     record.kernel = live.facts.value("kernel", "");
     record.console_log = live.console_log;
+    record.domain_xml = live.domain_xml;
     record.agent_ready_seconds = live.agent_ready_seconds;
     record.clock_offset_ns = live.agent->clock().offset_ns;
     record.clock_uncertainty_ns = live.agent->clock().uncertainty_ns;

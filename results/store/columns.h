@@ -86,6 +86,7 @@ void visit_columns(RecordOf<Node> auto& record, auto&& visit) {
   visit("console_log", record.console_log);
   visit("helper_cpu_seconds", record.helper_cpu_seconds);
   visit("agent_ready_seconds", record.agent_ready_seconds);
+  visit("domain_xml", record.domain_xml);
 }
 
 void visit_columns(RecordOf<Rank> auto& record, auto&& visit) {

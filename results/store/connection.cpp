@@ -17,7 +17,8 @@ constexpr int application_id = 0x76745253;  // "vtRS"
 
 const std::vector<std::string_view>& migrations() {
   static const std::vector<std::string_view> files = {
-      sql::migration_001_base_sql, sql::migration_002_exchange_sql, sql::migration_003_probe_sql};
+      sql::migration_001_base_sql, sql::migration_002_exchange_sql, sql::migration_003_probe_sql,
+      sql::migration_004_evidence_sql};
   return files;
 }
 
@@ -104,6 +105,35 @@ void Query::read(Status& value) {
 void Query::read(nlohmann::json& value) {
   const auto column = statement_.getColumn(column_++);
   value = column.isNull() ? nlohmann::json() : nlohmann::json::parse(column.getString());
+}
+
+std::vector<nlohmann::json> Query::read_row() const {
+  std::vector<nlohmann::json> row;
+  for (int i = 0; i < statement_.getColumnCount(); ++i) {
+    const auto column = statement_.getColumn(i);
+    if (column.isNull()) {
+      row.emplace_back();
+    } else if (column.isInteger()) {
+      row.emplace_back(column.getInt64());
+    } else if (column.isFloat()) {
+      row.emplace_back(column.getDouble());
+    } else {
+      row.emplace_back(column.getString());
+    }
+  }
+  return row;
+}
+
+std::vector<std::string> Query::column_names() const {
+  std::vector<std::string> names;
+  for (int i = 0; i < statement_.getColumnCount(); ++i) names.emplace_back(statement_.getColumnName(i));
+  return names;
+}
+
+Query& Query::restart() {
+  statement_.reset();
+  parameter_ = 0;
+  return row();
 }
 
 Store::Connection::Connection(std::filesystem::path path, Mode mode, std::chrono::milliseconds busy_timeout)

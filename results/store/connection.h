@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "common/error.h"
 #include "results/store/columns.h"
@@ -77,6 +78,11 @@ class Query {
   void read_columns(Record& record) {
     visit_columns(record, [this](const char*, auto& value) { this->read(value); });
   }
+  /// All columns of the present row as SQLite typed them.
+  std::vector<nlohmann::json> read_row() const;
+  std::vector<std::string> column_names() const;
+  /// Ready for other parameters.
+  Query& restart();
   /// To the first column again, for the next row.
   Query& row() {
     column_ = 0;

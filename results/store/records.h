@@ -118,6 +118,7 @@ struct Node {
   std::string console_log = {};  ///< path
   std::optional<double> helper_cpu_seconds = {};
   std::optional<double> agent_ready_seconds = {};  ///< from start to the agent's hello
+  std::string domain_xml = {};                     ///< what libvirt was given, VMs only
   Fingerprint fingerprint = {};
 };
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "results/comparison/comparison_data.h"
@@ -16,7 +17,7 @@
 namespace virtrain::results {
 
 /// Present version of the schema (PRAGMA user_version).
-inline constexpr int schema_version = 3;
+inline constexpr int schema_version = 4;
 
 /// Which experiments are meant. With nothing given: the latest one that has trials.
 struct Selection {
@@ -25,6 +26,18 @@ struct Selection {
   std::string label = {};
   bool all = false;
 };
+
+/// Rows of one of the database's views, column by column as JSON: null, number or text.
+struct ViewRows {
+  std::vector<std::string> columns;
+  std::vector<std::vector<nlohmann::json>> rows;
+
+  /// Index of the column; Error(not_found) if the view has none of this name.
+  std::size_t column(std::string_view name) const;
+};
+
+/// The views that exports read (docs/formats.md), v_trial first.
+const std::vector<std::string>& view_names();
 
 /// One line of `list`.
 struct ExperimentSummary {
@@ -98,6 +111,9 @@ class Store {
   std::vector<Telemetry> telemetry(std::int64_t node) const;
   std::vector<Event> events(const std::string& experiment) const;
   std::vector<Probe> probes(const std::string& experiment) const;
+  /// The view's rows of these experiments, experiment by experiment in the view's own order. Error(usage) if
+  /// there is no such view.
+  ViewRows view(std::string_view name, const std::vector<std::string>& experiments) const;
   /// What compare() needs of these experiments, read in one go; of imported trials' environments these
   /// fields.
   ComparisonData comparison_data(const std::vector<std::string>& experiments,

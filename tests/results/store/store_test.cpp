@@ -359,3 +359,46 @@ TEST_CASE("a transaction of many calls is whole or not at all") {
                   Error);
   CHECK(store.list_experiments().empty());
 }
+
+TEST_CASE("views are read row by row with their own names and types") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  store.add_experiment(an_experiment("e1"));
+  store.add_experiment(an_experiment("e2"));
+  add_finished(store, "e1", "c", "vm", 1, 100.5);
+  add_finished(store, "e1", "c", "bare_metal", 1, 200);
+  add_finished(store, "e2", "c", "vm", std::nullopt, 300);
+  const auto trials = store.view("v_trial", {"e2", "e1"});
+  REQUIRE(trials.rows.size() == 3);
+  CHECK(trials.rows[0][trials.column("experiment")] == "e2");
+  CHECK(trials.rows[0][trials.column("pair")].is_null());
+  CHECK(trials.rows[1][trials.column("pair")] == 1);
+  CHECK(trials.rows[1][trials.column("images_per_second")] == 100.5);
+  CHECK_THROWS_AS(trials.column("none"), Error);
+  const auto detail = store.view("v_trial_detail", {"e1"});
+  CHECK(detail.rows.at(1)[detail.column("trial")] == 2);
+  for (const auto& name : view_names()) CHECK(store.view(name, {"e1"}).columns.at(0) == "experiment");
+  CHECK(error_of([&] { store.view("trial", {}); }).code() == ErrorCode::usage);
+}
+
+TEST_CASE("telemetry is summed up by node and metric, counters by their first and last reading") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  store.add_experiment(an_experiment("e1"));
+  const auto tenant = store.save_tenant(add_finished(store, "e1", "c", "vm", 1, 1), {});
+  Node node;
+  node.name = "n0";
+  node.kind = "vm";
+  node.domain_xml = "<domain/>";
+  const auto id = store.save_node(tenant, node);
+  CHECK(store.nodes(tenant).at(0).domain_xml == "<domain/>");
+  store.add_telemetry(
+      id, std::vector<Telemetry>{{30, "host", "m", 9}, {10, "host", "m", 1}, {20, "host", "m", 5}});
+  const auto view = store.view("v_telemetry", {"e1"});
+  REQUIRE(view.rows.size() == 1);
+  const auto value = [&](const char* name) { return view.rows[0][view.column(name)]; };
+  CHECK(value("readings") == 3);
+  CHECK(value("mean") == 5.0);
+  CHECK(value("first") == 1.0);
+  CHECK(value("last") == 9.0);
+}

@@ -1,0 +1,44 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/text.h"
+#include "results/store/connection.h"
+#include "results/store/store.h"
+
+namespace virtrain::results {
+
+std::size_t ViewRows::column(std::string_view name) const {
+  const auto found = std::find(columns.begin(), columns.end(), name);
+  if (found == columns.end()) {
+    throw Error("read a view", ErrorCode::not_found, fmt::format("there is no column {}", name));
+  }
+  return static_cast<std::size_t>(found - columns.begin());
+}
+
+const std::vector<std::string>& view_names() {
+  static const std::vector<std::string> names = {
+      "v_trial",   "v_trial_detail",     "v_tenant",    "v_node", "v_rank",
+      "v_speedup", "v_vm_vs_bare_metal", "v_telemetry", "v_probe"};
+  return names;
+}
+
+ViewRows Store::view(std::string_view name, const std::vector<std::string>& experiments) const {
+  const auto& known = view_names();
+  if (std::find(known.begin(), known.end(), name) == known.end()) {
+    throw Error("read a view", ErrorCode::usage,
+                fmt::format("there is no view {} (allowed: {})", name, join(known, ", ")));
+  }
+  return connection_->guarded(fmt::format("read {}", name), [&] {
+    ViewRows view;
+    auto query = connection_->query(fmt::format("SELECT * FROM {} WHERE experiment = ?", name));
+    view.columns = query.column_names();
+    for (const auto& experiment : experiments) {
+      query.restart().bind(experiment);
+      while (query.next()) view.rows.push_back(query.read_row());
+    }
+    return view;
+  });
+}
+
+}  // namespace virtrain::results
