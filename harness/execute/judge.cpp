@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "common/log.h"
+#include "harness/scenario/decode.h"
+
 namespace virtrain::harness {
 
 using results::CaseComparison;
@@ -12,9 +15,28 @@ int judge_verdicts(const std::vector<CaseComparison>& comparisons) {
     return std::any_of(comparisons.begin(), comparisons.end(),
                        [&](const CaseComparison& c) { return ((c.verdict == verdicts) || ...); });
   };
-  if (any(Verdict::worse)) return 1;
-  if (comparisons.empty() || any(Verdict::inconclusive, Verdict::not_comparable)) return 5;
+  if (std::any_of(comparisons.begin(), comparisons.end(), results::worse_after_holm)) return 1;
+  if (comparisons.empty() || any(Verdict::worse, Verdict::inconclusive, Verdict::not_comparable)) return 5;
   return 0;
+}
+
+std::optional<results::Settings> expected_settings(const results::Store& store,
+                                                   const results::CompareRequest& request) {
+  if (request.baseline != kArmBareMetal || request.candidate != kArmVm) return std::nullopt;
+  const auto experiments = store.select(request.selection);
+  for (auto id = experiments.rbegin(); id != experiments.rend(); ++id) {
+    const auto experiment = store.experiment(*id);
+    if (!experiment || experiment->scenario_text.empty()) continue;
+    try {
+      const auto scenario = decode_scenario(experiment->scenario_text, "scenario of " + *id);
+      if (scenario.vm_vs_bare_metal)
+        return results::Settings{scenario.vm_vs_bare_metal->margin, scenario.vm_vs_bare_metal->alpha};
+    } catch (const Error& error) {
+      log::warning("the stored scenario cannot be read any more: --margin and --alpha decide",
+                   {{"experiment", *id}, {"reason", error.message()}});
+    }
+  }
+  return std::nullopt;
 }
 
 int judge(const ExperimentOutcome& outcome, const std::vector<CaseComparison>& comparisons,

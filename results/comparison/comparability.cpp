@@ -1,6 +1,10 @@
 #include "results/comparison/comparability.h"
 
+#include <fmt/format.h>
+
 #include <array>
+
+#include "common/text.h"
 
 namespace virtrain::results {
 namespace {
@@ -36,17 +40,57 @@ constexpr std::array rules = {
     FieldRule{"nodes", must_be_equal, "the arms must have as many nodes"},
     FieldRule{"gpus_per_node", must_be_equal, "the arms must have as many GPUs"},
     FieldRule{"isa", explained_by_the_arm, "the library picks it by the CPU it sees"},
+    FieldRule{"governor", explained_by_the_arm, "a guest has no governor of its own"},
+    FieldRule{"smt", explained_by_the_arm, "a guest sees the threads it was given"},
+    FieldRule{"open_mpi", must_be_equal, "it carries the gradients of the CPU version"},
+    FieldRule{"command_line", informative, "the kernel's options; those that matter have rows of their own"},
+    FieldRule{"product", informative, "the machine's name says less than its parts"},
+    FieldRule{"hypervisor", informative, "it is what is measured"},
+    FieldRule{"qemu", informative, "it is part of what is measured"},
+    FieldRule{"libvirt", informative, "it only starts and stops"},
     FieldRule{"temperature", informative, "it differs at every start"},
 };
 
 constexpr std::string_view host_prefix = "host.";
 
-void compare_field(const std::string& field, FactRule rule, const Facts& baseline, const Facts& candidate,
-                   std::vector<FactDifference>& found) {
+/// Values of one field on both sides, if they are known and differ.
+void compare_field(const std::string& field, const FieldRule& rule, FactRule strictest, const Facts& baseline,
+                   const Facts& candidate, std::vector<FactDifference>& found) {
   const auto ours = baseline.find(field);
   const auto theirs = candidate.find(field);
   if (ours == baseline.end() || theirs == candidate.end() || ours->second == theirs->second) return;
-  found.push_back({field, rule, ours->second, theirs->second});
+  found.push_back({field, strictest, ours->second, theirs->second, std::string(rule.why)});
+}
+
+/// A long value (CPU flags) is cut: the JSON has all of it.
+std::string shown(const std::set<std::string>& values) {
+  constexpr std::size_t most = 60;
+  const std::string text = join({values.begin(), values.end()}, ", ");
+  if (text.size() <= most) return text;
+  std::size_t end = most;
+  while (end > 0 && (text[end] & 0xC0) == 0x80) --end;  // not inside a character
+  return text.substr(0, end) + "…";
+}
+
+/// What two lists of words (CPU flags) do not share; empty where a side has no list.
+std::string unshared_words(const FactDifference& difference) {
+  if (difference.baseline.size() != 1 || difference.candidate.size() != 1) return "";
+  const auto words = [](const std::string& text) {
+    const auto list = split(text, ' ');
+    return std::set<std::string>(list.begin(), list.end());
+  };
+  const auto ours = words(*difference.baseline.begin());
+  const auto theirs = words(*difference.candidate.begin());
+  if (std::min(ours.size(), theirs.size()) < 10) return "";
+  const auto only_in = [](const std::set<std::string>& some, const std::set<std::string>& others) {
+    std::set<std::string> only;
+    for (const auto& word : some) {
+      if (!others.contains(word)) only.insert(word);
+    }
+    return only.empty() ? std::string("nothing") : shown(only);
+  };
+  return fmt::format("only the first has {}, only the second {}", only_in(ours, theirs),
+                     only_in(theirs, ours));
 }
 
 }  // namespace
@@ -67,15 +111,28 @@ std::span<const FieldRule> field_rules() {
   return rules;
 }
 
-std::vector<FactDifference> differences(const Facts& baseline, const Facts& candidate) {
+std::vector<FactDifference> differences(const Facts& baseline, const Facts& candidate, bool one_arm) {
   std::vector<FactDifference> found;
-  for (const auto& [field, rule, why] : rules) {
-    compare_field(std::string(field), rule, baseline, candidate, found);
-    // No arm explains a difference between two hosts.
-    const FactRule between_hosts = rule == informative ? informative : must_be_equal;
-    compare_field(std::string(host_prefix) + std::string(field), between_hosts, baseline, candidate, found);
+  for (const auto& rule : rules) {
+    // No arm explains a difference between two hosts, or between two runs of one arm.
+    const FactRule strict = rule.rule == informative ? informative : must_be_equal;
+    compare_field(std::string(rule.field), rule, one_arm ? strict : rule.rule, baseline, candidate, found);
+    compare_field(std::string(host_prefix) + std::string(rule.field), rule, strict, baseline, candidate,
+                  found);
   }
   return found;
+}
+
+std::string to_sentence(const FactDifference& difference, const std::string& baseline,
+                        const std::string& candidate) {
+  const auto words = unshared_words(difference);
+  const auto values = words.empty() ? fmt::format("{} in {}, {} in {}", shown(difference.baseline), baseline,
+                                                  shown(difference.candidate), candidate)
+                                    : words;
+  const char* meaning = difference.rule == must_be_equal          ? "it must be equal"
+                        : difference.rule == explained_by_the_arm ? "explained by the arm"
+                                                                  : "informative";
+  return fmt::format("{} differs: {} ({}: {})", difference.field, values, meaning, difference.why);
 }
 
 bool forbids(const FactDifference& difference) {

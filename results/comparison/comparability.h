@@ -34,10 +34,15 @@ struct FactDifference {
   FactRule rule;
   std::set<std::string> baseline;
   std::set<std::string> candidate;
+  std::string why = {};  ///< of the rule
 };
 
-/// Differences in fields that have a rule and are known in both arms, in the table's order.
-std::vector<FactDifference> differences(const Facts& baseline, const Facts& candidate);
+/// Differences in fields that have a rule and are known on both sides, in the table's order. Where both sides
+/// are one arm (of two labels, hosts or dates), the arm explains nothing: such a field must be equal.
+std::vector<FactDifference> differences(const Facts& baseline, const Facts& candidate, bool one_arm = false);
+/// "driver differs: 470 in bare_metal, 580 in vm (…why, and what follows)".
+std::string to_sentence(const FactDifference& difference, const std::string& baseline,
+                        const std::string& candidate);
 
 /// Whether this difference forbids the comparison.
 bool forbids(const FactDifference& difference);

@@ -3,296 +3,361 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <tuple>
 
 #include "common/error.h"
+#include "results/comparison/data_index.h"
 
 namespace virtrain::results {
 namespace {
-
-using Rows = std::vector<const ComparisonRow*>;
-
-/// The rows of one case, and where it stands in the plan.
-struct CaseRows {
-  std::string name;
-  Rows rows;
-};
-
-/// A trial counts if it finished, is valid and has a throughput.
-bool usable(const ComparisonRow& row) {
-  return row.status == Status::finished && row.valid && row.images_per_second;
-}
 
 bool emulated(const std::string& virtualization) {
   return virtualization == "tcg" || virtualization == "kvm_on_emulated";
 }
 
-/// Position of a trial in its plan; imported trials without one stand behind, in file order.
-auto plan_position(const ComparisonRow& row) {
-  return std::tuple(row.experiment, row.order.value_or(std::numeric_limits<std::int64_t>::max()));
-}
+using Pairs =
+    std::map<std::pair<std::int64_t, std::int64_t>, std::pair<std::optional<double>, std::optional<double>>>;
 
-/// Cases in plan order, the rows of each in plan order.
-std::vector<CaseRows> by_case(const ComparisonData& data) {
-  Rows ordered;
-  for (const auto& row : data.rows) ordered.push_back(&row);
-  std::stable_sort(ordered.begin(), ordered.end(), [](const ComparisonRow* a, const ComparisonRow* b) {
-    return plan_position(*a) < plan_position(*b);
-  });
-  std::vector<CaseRows> cases;
-  std::map<std::string, std::size_t> index;
-  for (const auto* row : ordered) {
-    const auto [found, fresh] = index.try_emplace(row->case_name, cases.size());
-    if (fresh) cases.push_back({row->case_name, {}});
-    cases[found->second].rows.push_back(row);
+/// The two sides of one pair, by experiment and pair: a pair number of another experiment is another pair.
+Pairs pairs_of(const Side& baseline, const Side& candidate) {
+  Pairs pairs;
+  for (const auto* side : {&baseline, &candidate}) {
+    for (const auto* row : side->rows) {
+      if (!row->pair) continue;
+      auto& pair = pairs[{row->experiment, *row->pair}];
+      if (usable(*row)) (side == &baseline ? pair.first : pair.second) = row->images_per_second;
+    }
   }
-  return cases;
+  return pairs;
 }
 
-/// FAMILY of a case named FAMILY/NODES; empty for any other.
-std::string scaling_family(const std::string& case_name, std::int64_t nodes) {
-  const std::string ending = fmt::format("/{}", nodes);
-  if (case_name.size() <= ending.size() || !case_name.ends_with(ending)) return {};
-  return case_name.substr(0, case_name.size() - ending.size());
+bool has_pair_numbers(const Side& side) {
+  return std::any_of(side.rows.begin(), side.rows.end(), [](const auto* row) { return row->pair; });
 }
 
-/// Usable rows of an arm; its unpaired rows only where it has no pairs.
-Rows runs_of(const Rows& rows, const std::string& arm) {
-  Rows runs;
-  bool has_pairs = false;
-  for (const auto* row : rows) {
-    if (row->arm != arm || !usable(*row)) continue;
-    runs.push_back(row);
-    has_pairs = has_pairs || row->pair;
-  }
-  if (has_pairs) std::erase_if(runs, [](const ComparisonRow* row) { return !row->pair; });
-  return runs;
-}
-
-std::vector<double> throughputs(const Rows& rows) {
-  std::vector<double> values;
-  for (const auto* row : rows) values.push_back(*row->images_per_second);
-  return values;
+bool any_complete(const Pairs& pairs) {
+  return std::any_of(pairs.begin(), pairs.end(),
+                     [](const auto& pair) { return pair.second.first && pair.second.second; });
 }
 
 class Comparer {
  public:
-  Comparer(const ComparisonData& data, const CompareRequest& request)
-      : request_(request), cases_(by_case(data)) {
-    for (const auto& fact : data.facts) facts_[{fact.case_name, fact.arm}][fact.key].insert(fact.value);
-    for (const auto& row : data.rows) add_row_facts(row);
-    for (const auto& tenant : data.tenants) tenants_[{tenant.case_name, tenant.arm}].push_back(tenant);
-    for (const auto& one : cases_) rows_of_case_[one.name] = &one.rows;
+  Comparer(const DataIndex& index, const CompareRequest& request)
+      : index_(index),
+        request_(request),
+        baseline_(parse_selector(request.baseline)),
+        candidate_(parse_selector(request.candidate)),
+        by_arm_(!baseline_.beyond_arms() && !candidate_.beyond_arms()) {
+    if (baseline_.arm.empty()) baseline_.arm = candidate_.arm;
+    if (candidate_.arm.empty()) candidate_.arm = baseline_.arm;
   }
 
   std::vector<CaseComparison> run() const {
     std::vector<CaseComparison> results;
-    for (const auto& one : cases_) {
-      if (request_.case_name.empty() || request_.case_name == one.name) results.push_back(compare_case(one));
+    for (const auto& one : index_.cases()) {
+      if (!request_.case_name.empty() && request_.case_name != one.name) continue;
+      if (!baseline_.arm.empty()) {
+        results.push_back(compare_case(one, baseline_, candidate_, ""));
+        continue;
+      }
+      for (const auto& arm : arms_of(one)) {
+        auto [ours, theirs] = std::pair(baseline_, candidate_);
+        ours.arm = theirs.arm = arm;
+        results.push_back(compare_case(one, ours, theirs, arm));
+      }
     }
+    correct_for_family(results);
     return results;
   }
 
  private:
-  /// The trial's own columns are facts too.
-  void add_row_facts(const ComparisonRow& row) {
-    if (!usable(row)) return;
-    auto& facts = facts_[{row.case_name, row.arm}];
-    facts["nodes"].insert(std::to_string(row.nodes));
-    facts["gpus_per_node"].insert(std::to_string(row.gpus_per_node));
-    if (row.batch_size) facts["batch_size"].insert(std::to_string(*row.batch_size));
-    if (!row.precision.empty()) facts["precision"].insert(row.precision);
-    if (!row.backend.empty()) facts["backend"].insert(row.backend);
+  /// Arms in which a side has trials, in the order they were first run.
+  std::vector<std::string> arms_of(const CaseRows& one) const {
+    std::vector<std::string> arms;
+    for (const auto* row : one.rows) {
+      const auto& where = experiment_of(index_.data(), *row);
+      if (!selects(baseline_, where, *row) && !selects(candidate_, where, *row)) continue;
+      if (std::find(arms.begin(), arms.end(), row->arm) == arms.end()) arms.push_back(row->arm);
+    }
+    return arms;
   }
 
-  CaseComparison compare_case(const CaseRows& one) const {
+  Side side_of(const CaseRows& one, const std::string& name, const Selector& selector) const {
+    return {name, selector, false, rows_of(index_.data(), one.rows, selector)};
+  }
+
+  CaseComparison compare_case(const CaseRows& one, const Selector& ours, const Selector& theirs,
+                              const std::string& arm) const {
+    Side baseline = side_of(one, by_arm_ ? ours.arm : ours.text, ours);
+    Side candidate = side_of(one, by_arm_ ? theirs.arm : theirs.text, theirs);
+    refuse_overlap(one, baseline, candidate);
     CaseComparison result;
     result.case_name = one.name;
-    result.baseline = request_.baseline;
-    result.candidate = request_.candidate;
+    result.baseline = baseline.name;
+    result.candidate = candidate.name;
+    result.arm = arm;
     result.settings = request_.settings;
-    Rows sides;
-    for (const auto* row : one.rows) {
-      if (row->arm == request_.baseline || row->arm == request_.candidate) sides.push_back(row);
+    const auto pairs = pairs_of(baseline, candidate);
+    // Trials of two experiments or dates have pair numbers that mean nothing to each other.
+    result.paired = by_arm_ ? has_pair_numbers(baseline) || has_pair_numbers(candidate) : any_complete(pairs);
+    baseline.pooled = candidate.pooled = !by_arm_ && !result.paired;
+    for (const auto* side : {&baseline, &candidate}) {
+      result.invalid_left_out +=
+          std::count_if(side->rows.begin(), side->rows.end(), [](const auto* row) { return !row->valid; });
     }
-    result.paired =
-        std::any_of(sides.begin(), sides.end(), [](const auto* row) { return row->pair.has_value(); });
-    result.invalid_left_out =
-        std::count_if(sides.begin(), sides.end(), [](const auto* row) { return !row->valid; });
     if (result.paired) {
-      compare_pairs(sides, result);
+      compare_pairs(baseline, candidate, pairs, result);
     } else {
-      compare_runs(sides, result);
+      compare_runs(baseline, candidate, result);
     }
-    summarise_arms(one, result);
-    judge_comparability(sides, result);
+    summarise_arms(one, baseline, candidate, result);
+    judge_comparability(baseline, candidate, result);
     flag(result);
+    if (request_.explain && result.test) {
+      result.explanation = explain(result.test->ratio, index_.evidence(one.name, baseline),
+                                   index_.evidence(one.name, candidate));
+    }
     return result;
   }
 
-  void compare_pairs(const Rows& sides, CaseComparison& result) const {
-    using Side = std::optional<double>;
-    std::map<std::pair<std::int64_t, std::int64_t>, std::pair<Side, Side>> pairs;
-    for (const auto* row : sides) {
-      if (!row->pair) {
-        result.unpaired_left_out += usable(*row) ? 1 : 0;
-        continue;
-      }
-      auto& [baseline, candidate] = pairs[{row->experiment, *row->pair}];
-      if (usable(*row)) (row->arm == request_.baseline ? baseline : candidate) = row->images_per_second;
+  void refuse_overlap(const CaseRows& one, const Side& baseline, const Side& candidate) const {
+    const bool both = std::any_of(baseline.rows.begin(), baseline.rows.end(), [&](const auto* row) {
+      return selects(candidate.selector, experiment_of(index_.data(), *row), *row);
+    });
+    if (!both) return;
+    throw Error("compare", ErrorCode::usage,
+                fmt::format("trials of {} belong to both sides, {} and {} (say more about one of them: "
+                            "label:, experiment:, host:, date: or arm:)",
+                            one.name, baseline.name, candidate.name));
+  }
+
+  void compare_pairs(const Side& baseline, const Side& candidate, const Pairs& pairs,
+                     CaseComparison& result) const {
+    result.unit = Unit::pair;
+    for (const auto* side : {&baseline, &candidate}) {
+      result.unpaired_left_out += std::count_if(side->rows.begin(), side->rows.end(),
+                                                [](const auto* row) { return !row->pair && usable(*row); });
     }
-    std::vector<Side> baseline;
-    std::vector<Side> candidate;
+    std::vector<std::optional<double>> ours;
+    std::vector<std::optional<double>> theirs;
     std::int64_t complete = 0;
     for (const auto& [key, pair] : pairs) {
-      baseline.push_back(pair.first);
-      candidate.push_back(pair.second);
+      ours.push_back(pair.first);
+      theirs.push_back(pair.second);
       complete += pair.first && pair.second ? 1 : 0;
     }
     result.n = complete;
-    result.dropped_pairs = std::ssize(baseline) - complete;
+    result.dropped_pairs = std::ssize(ours) - complete;
     if (complete == 0) {
-      result.reason = has_runs(sides) ? "too_few_pairs" : "no_data";
+      const bool both_ran = !runs_of(baseline.rows, false).empty() && !runs_of(candidate.rows, false).empty();
+      result.reason = both_ran ? "too_few_pairs" : "no_data";
       return;
     }
-    const auto paired = compare_paired(baseline, candidate, request_.settings);
+    const auto paired = compare_paired(ours, theirs, request_.settings);
     result.test = paired.test;
     result.further_pairs = paired.further_pairs;
   }
 
-  void compare_runs(const Rows& sides, CaseComparison& result) const {
-    const auto baseline = throughputs(runs_of(sides, request_.baseline));
-    const auto candidate = throughputs(runs_of(sides, request_.candidate));
-    result.n_baseline = std::ssize(baseline);
-    result.n_candidate = std::ssize(candidate);
-    if (baseline.empty() || candidate.empty()) {
+  void compare_runs(const Side& baseline, const Side& candidate, CaseComparison& result) const {
+    const auto ours = runs_of(baseline.rows, baseline.pooled);
+    const auto theirs = runs_of(candidate.rows, candidate.pooled);
+    result.n_baseline = std::ssize(ours);
+    result.n_candidate = std::ssize(theirs);
+    if (ours.empty() || theirs.empty()) {
       result.reason = "no_data";
       return;
     }
-    const auto unpaired = compare_unpaired(baseline, candidate, request_.settings);
+    const auto units = units_of(index_.data(), ours, theirs);
+    const auto unpaired = compare_unpaired(units.baseline, units.candidate, request_.settings);
     result.test = unpaired.test;
     result.welch = unpaired.welch;
     result.fieller = unpaired.fieller;
-    result.ratio_of_means = mean(candidate) / mean(baseline);
+    result.ratio_of_means = mean(units.candidate) / mean(units.baseline);
+    if (!units.sessions) return;
+    result.unit = Unit::boot_session;
+    result.sessions_baseline = std::ssize(units.baseline);
+    result.sessions_candidate = std::ssize(units.candidate);
+    if (!result.test->reason.empty()) result.test->reason = "too_few_sessions";
   }
 
-  /// Whether both arms have a usable trial at all.
-  bool has_runs(const Rows& sides) const {
-    return !runs_of(sides, request_.baseline).empty() && !runs_of(sides, request_.candidate).empty();
-  }
-
-  void summarise_arms(const CaseRows& one, CaseComparison& result) const {
+  /// All arms of the case where arms are compared, else the two sides.
+  void summarise_arms(const CaseRows& one, const Side& baseline, const Side& candidate,
+                      CaseComparison& result) const {
+    if (!by_arm_) {
+      result.arms = {summarise(one, baseline), summarise(one, candidate)};
+      return;
+    }
     std::vector<std::string> names;
     for (const auto* row : one.rows) {
       if (std::find(names.begin(), names.end(), row->arm) == names.end()) names.push_back(row->arm);
     }
     for (const auto& name : names) {
-      const auto runs = runs_of(one.rows, name);
-      auto& arm = result.arms.emplace_back();
-      arm.arm = name;
-      arm.runs = std::ssize(runs);
-      arm.nodes = runs.empty() ? one.rows.front()->nodes : runs.front()->nodes;
-      for (const auto* row : runs) {
-        arm.virtualization.insert(row->virtualization);
-        arm.oversubscribed = arm.oversubscribed || row->oversubscribed;
-      }
-      if (!runs.empty()) {
-        arm.images_per_second = mean(throughputs(runs));
-        arm.scaling = scaling_of(one.name, arm, runs);
-      }
-      const auto tenants = tenants_.find({one.name, name});
-      if (tenants != tenants_.end()) arm.tenants = tenants->second;
+      Selector selector;
+      selector.arm = name;
+      result.arms.push_back(summarise(one, side_of(one, name, selector)));
     }
   }
 
-  std::optional<Scaling> scaling_of(const std::string& case_name, const ArmSummary& arm,
-                                    const Rows& runs) const {
-    const std::string family = scaling_family(case_name, arm.nodes);
-    if (family.empty()) return std::nullopt;
-    const auto base = rows_of_case_.find(family + "/1");
-    if (base == rows_of_case_.end()) return std::nullopt;
-    const auto one_node = throughputs(runs_of(*base->second, arm.arm));
-    if (one_node.empty()) return std::nullopt;
-    return weak_scaling(one_node, throughputs(runs), arm.nodes);
+  ArmSummary summarise(const CaseRows& one, const Side& side) const {
+    const auto runs = runs_of(side.rows, side.pooled);
+    ArmSummary arm;
+    arm.arm = side.name;
+    arm.runs = std::ssize(runs);
+    arm.nodes = runs.empty() ? one.rows.front()->nodes : runs.front()->nodes;
+    for (const auto* row : runs) {
+      arm.virtualization.insert(row->virtualization);
+      arm.oversubscribed = arm.oversubscribed || row->oversubscribed;
+    }
+    if (runs.empty()) return arm;
+    arm.images_per_second = mean(throughputs(runs));
+    arm.tenants = index_.tenants(one.name, side.selector);
+    arm.alone = index_.tenants_alone(arm.tenants, side.selector);
+    const std::string family = scaling_family(one.name, arm.nodes);
+    if (family.empty()) return arm;
+    arm.published = index_.published(one.name, arm.nodes, side);
+    const auto one_node = runs_of(index_.rows(family + "/1", side.selector), side.pooled);
+    if (one_node.empty()) return arm;
+    arm.scaling = weak_scaling(throughputs(one_node), throughputs(runs), arm.nodes);
+    if (!request_.predict.empty()) arm.prediction = predict(index_.scaling(family, side), request_.predict);
+    return arm;
   }
 
   /// The guard: emulation, or facts that differ and must not, forbid a verdict.
-  void judge_comparability(const Rows& sides, CaseComparison& result) const {
+  void judge_comparability(const Side& baseline, const Side& candidate, CaseComparison& result) const {
     bool is_emulated = false;
-    for (const auto* row : sides) {
-      if (!usable(*row)) continue;
-      is_emulated = is_emulated || emulated(row->virtualization);
-      result.published = result.published || row->virtualization.empty();
+    for (const auto* side : {&baseline, &candidate}) {
+      for (const auto* row : side->rows) {
+        if (!usable(*row)) continue;
+        is_emulated = is_emulated || emulated(row->virtualization);
+        result.published = result.published || row->virtualization.empty();
+      }
     }
-    const auto baseline = facts_.find({result.case_name, request_.baseline});
-    const auto candidate = facts_.find({result.case_name, request_.candidate});
-    if (baseline != facts_.end() && candidate != facts_.end()) {
-      result.differences = differences(baseline->second, candidate->second);
-    }
+    const bool one_arm = baseline.selector.arm == candidate.selector.arm;
+    result.differences = differences(index_.facts(result.case_name, baseline),
+                                     index_.facts(result.case_name, candidate), one_arm);
     if (!result.test) return;
     result.verdict = result.test->verdict;
     result.reason = result.test->reason;
     const bool differ = std::any_of(result.differences.begin(), result.differences.end(), forbids);
-    if (!is_emulated && !differ) return;
+    // Nobody can force a statement about virtualization out of emulation.
+    result.forced = request_.force && differ && !is_emulated;
+    if (!is_emulated && (!differ || result.forced)) return;
     result.verdict = Verdict::not_comparable;
     result.reason = is_emulated ? "emulated" : "differs";
   }
 
-  void flag(CaseComparison& result) const {
-    const auto add = [&](bool holds, const std::string& word, const std::string& sentence) {
-      if (!holds) return;
-      result.flags.push_back(word);
-      result.notes.push_back(sentence);
-    };
-    add(result.test && result.test->zero_variance, "zero_variance",
-        "all runs show the same ratio: the interval is a point");
-    add(result.unpaired_left_out > 0, "unpaired_left_out",
-        fmt::format("{} unpaired trials left out, because this case has pairs", result.unpaired_left_out));
-    add(result.invalid_left_out > 0, "invalid_left_out",
-        fmt::format("{} invalid trials left out", result.invalid_left_out));
-    add(result.reason == "emulated", "emulated", "a virtual machine was emulated, not run by the processor");
-    const auto any_arm = [&](auto&& holds) {
-      return std::any_of(result.arms.begin(), result.arms.end(), holds);
-    };
-    add(any_arm([](const auto& arm) { return arm.virtualization.contains("kvm_nested"); }), "nested",
-        "KVM ran inside another virtual machine");
-    add(any_arm([](const auto& arm) { return arm.oversubscribed; }), "oversubscribed",
-        "more ranks than cores");
-    for (const auto& difference : result.differences) {
-      if (!forbids(difference)) continue;
-      result.flags.push_back("differs:" + difference.field);
-      result.notes.push_back(fmt::format("{} differs: {} in {}, {} in {}", difference.field,
-                                         fmt::join(difference.baseline, ", "), request_.baseline,
-                                         fmt::join(difference.candidate, ", "), request_.candidate));
+  void flag(CaseComparison& result) const;
+
+  /// Holm's correction over all cases that have a verdict to give.
+  static void correct_for_family(std::vector<CaseComparison>& results) {
+    std::vector<double> p_values;
+    std::vector<CaseComparison*> members;
+    for (auto& result : results) {
+      if (!result.test || !result.test->p_worse || result.verdict == Verdict::not_comparable) continue;
+      p_values.push_back(*result.test->p_worse);
+      members.push_back(&result);
     }
-    if (result.published)
-      result.notes.emplace_back("compared as published data: the source does not say what was virtual");
+    const auto adjusted = holm(p_values);
+    for (std::size_t i = 0; i < members.size(); ++i) members[i]->p_worse_holm = adjusted[i];
   }
 
+  const DataIndex& index_;
   const CompareRequest& request_;
-  std::vector<CaseRows> cases_;
-  // By case and arm.
-  std::map<std::pair<std::string, std::string>, Facts> facts_;
-  std::map<std::pair<std::string, std::string>, std::vector<TenantMean>> tenants_;
-  std::map<std::string, const Rows*> rows_of_case_;
+  Selector baseline_;
+  Selector candidate_;
+  bool by_arm_;  ///< the sides are arms of the selected experiments
 };
+
+void Comparer::flag(CaseComparison& result) const {
+  const auto add = [&](bool holds, const std::string& word, const std::string& sentence) {
+    if (!holds) return;
+    result.flags.push_back(word);
+    result.notes.push_back(sentence);
+  };
+  add(result.test && result.test->zero_variance, "zero_variance",
+      "all runs show the same ratio: the interval is a point");
+  add(result.unpaired_left_out > 0, "unpaired_left_out",
+      fmt::format("{} unpaired trials left out, because this case has pairs", result.unpaired_left_out));
+  add(result.invalid_left_out > 0, "invalid_left_out",
+      fmt::format("{} invalid trials left out", result.invalid_left_out));
+  add(result.reason == "emulated", "emulated", "a virtual machine was emulated, not run by the processor");
+  const auto any_arm = [&](auto&& holds) {
+    return std::any_of(result.arms.begin(), result.arms.end(), holds);
+  };
+  add(any_arm([](const auto& arm) { return arm.virtualization.contains("kvm_nested"); }), "nested",
+      "KVM ran inside another virtual machine");
+  add(any_arm([](const auto& arm) { return arm.oversubscribed; }), "oversubscribed", "more ranks than cores");
+  add(result.unit == Unit::boot_session, "boot_sessions",
+      fmt::format("the unit is the boot session, because trials of one boot are correlated: {} and {} "
+                  "sessions of {} and {} trials",
+                  result.sessions_baseline.value_or(0), result.sessions_candidate.value_or(0),
+                  result.n_baseline.value_or(0), result.n_candidate.value_or(0)));
+  add(result.forced, "forced", "the verdict was forced (--force) although facts differ that must be equal");
+  for (const auto& difference : result.differences) {
+    if (forbids(difference)) result.flags.push_back("differs:" + difference.field);
+    result.notes.push_back(to_sentence(difference, result.baseline, result.candidate));
+  }
+  if (result.published)
+    result.notes.emplace_back("compared as published data: the source does not say what was virtual");
+}
+
+/// Experiments that a side can mean, oldest first; without selectors those of the selection.
+std::vector<std::string> experiments_of(const Store& store, const CompareRequest& request) {
+  const auto baseline = parse_selector(request.baseline);
+  const auto candidate = parse_selector(request.candidate);
+  Selection selection = request.selection;
+  if (!baseline.beyond_arms() && !candidate.beyond_arms()) return store.select(selection);
+  selection.all = true;
+  const auto selected = store.select(selection);
+  const auto all = store.comparison_experiments(selected);
+  std::vector<std::string> chosen;
+  std::map<const Selector*, bool> found;
+  for (const auto& experiment : all) {
+    for (const auto* side : {&baseline, &candidate}) found[side] = found[side] || selects(*side, experiment);
+    if (selects(baseline, experiment) || selects(candidate, experiment)) chosen.push_back(experiment.id);
+  }
+  for (const auto* side : {&baseline, &candidate}) {
+    if (found[side]) continue;
+    throw Error(
+        "compare", ErrorCode::not_found,
+        fmt::format("no experiment with trials is {} (virtrain list shows what there is)", side->text));
+  }
+  return chosen;
+}
 
 }  // namespace
 
+const char* to_string(Unit unit) {
+  switch (unit) {
+    case Unit::pair:
+      return "pair";
+    case Unit::trial:
+      return "trial";
+    case Unit::boot_session:
+      return "boot_session";
+  }
+  return "";
+}
+
 std::vector<CaseComparison> compare(const ComparisonData& data, const CompareRequest& request) {
   require_settings(request.settings);
-  return Comparer(data, request).run();
+  return Comparer(DataIndex(data), request).run();
 }
 
 std::vector<CaseComparison> compare(const Store& store, const CompareRequest& request) {
-  const auto experiments = store.select(request.selection);
+  const auto experiments = experiments_of(store, request);
   std::vector<std::string> fields;
   for (const auto& rule : field_rules()) fields.emplace_back(rule.field);
-  auto result = compare(store.comparison_data(experiments, fields), request);
+  auto data = store.comparison_data(experiments, fields);
+  if (request.explain) data.numbers = store.comparison_numbers(experiments);
+  if (!request.predict.empty()) data.sweeps = store.comparison_sweeps(experiments);
+  auto result = compare(data, request);
   if (result.empty()) {
-    throw Error("compare", ErrorCode::not_found,
-                fmt::format("experiment {} has no case {}", fmt::join(experiments, ", "), request.case_name));
+    throw Error(
+        "compare", ErrorCode::not_found,
+        request.case_name.empty()
+            ? fmt::format("no trial is {} or {}", request.baseline, request.candidate)
+            : fmt::format("experiment {} has no case {}", fmt::join(experiments, ", "), request.case_name));
   }
   return result;
 }

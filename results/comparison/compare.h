@@ -20,13 +20,13 @@ namespace virtrain::results {
 
 struct CompareRequest {
   Selection selection = {};
-  std::string case_name = {};  ///< one case only; empty for all
+  std::string case_name = {};           ///< one case only; empty for all
   std::string baseline = "bare_metal";  ///< an arm, or terms as parse_selector() reads them
   std::string candidate = "vm";
   Settings settings = {};
-  bool force = false;                         ///< a verdict although facts differ that must not; said as a flag
-  bool explain = false;                       ///< read telemetry, ranks and probes, and rank causes
-  std::vector<std::int64_t> predict = {};     ///< sizes to predict weak scaling for; empty: no prediction
+  bool force = false;                      ///< a verdict although facts differ that must not; said as a flag
+  bool explain = false;                    ///< read telemetry, ranks and probes, and rank causes
+  std::vector<std::int64_t> predict = {};  ///< sizes to predict weak scaling for; empty: no prediction
 };
 
 /// What another experiment published about the same step of a weak scaling.
@@ -61,7 +61,7 @@ struct ArmSummary {
   std::set<std::string> virtualization = {};  ///< what was virtual; "" where nobody said
   bool oversubscribed = false;
   std::optional<PublishedSpeedup> published = {};
-  std::optional<TenantsAlone> alone = {};      ///< where the case has several tenants, and runs alone exist
+  std::optional<TenantsAlone> alone = {};     ///< where the case has several tenants, and runs alone exist
   std::optional<Prediction> prediction = {};  ///< of the case's weak scaling, where asked for
 };
 
@@ -80,8 +80,8 @@ struct CaseComparison {
   Unit unit = Unit::trial;
   std::optional<std::int64_t> n = {};  ///< complete pairs
   std::optional<std::int64_t> dropped_pairs = {};
-  std::optional<std::int64_t> n_baseline = {};   ///< runs, where unpaired
-  std::optional<std::int64_t> n_candidate = {};  ///< likewise
+  std::optional<std::int64_t> n_baseline = {};          ///< runs, where unpaired
+  std::optional<std::int64_t> n_candidate = {};         ///< likewise
   std::optional<std::int64_t> sessions_baseline = {};   ///< boot sessions, where they are the unit
   std::optional<std::int64_t> sessions_candidate = {};  ///< likewise
   std::int64_t unpaired_left_out = 0;
@@ -91,8 +91,8 @@ struct CaseComparison {
   std::optional<WelchTest> welch = {};
   std::optional<FiellerInterval> fieller = {};
   std::optional<double> ratio_of_means = {};  ///< where unpaired
-  std::optional<double> p_worse_holm = {};  ///< of test->p_worse, corrected for all cases of the comparison
-  bool forced = false;                      ///< the verdict was given although facts differ that must not
+  std::optional<double> p_worse_holm = {};    ///< of test->p_worse, corrected for all cases of the comparison
+  bool forced = false;                        ///< the verdict was given although facts differ that must not
   Verdict verdict = Verdict::inconclusive;
   /// too_few_pairs, too_few_runs, too_few_sessions, no_data, emulated, differs or empty
   std::string reason = {};
@@ -100,7 +100,7 @@ struct CaseComparison {
   std::vector<std::string> flags = {};  ///< words for programs: zero_variance, emulated, unpaired_left_out, …
   std::vector<std::string> notes = {};  ///< sentences for people
   std::vector<FactDifference> differences = {};
-  std::vector<ArmSummary> arms = {};  ///< in the order they were first run
+  std::vector<ArmSummary> arms = {};            ///< in the order they were first run
   std::optional<Explanation> explanation = {};  ///< where asked for
 };
 
@@ -114,6 +114,8 @@ nlohmann::json to_json(const CaseComparison& comparison);
 /// The list of them.
 nlohmann::json to_json(const std::vector<CaseComparison>& comparisons);
 
+/// Whether the case is worse for sure among all cases of its comparison.
+bool worse_after_holm(const CaseComparison& comparison);
 /// The family's answer to "is any case worse?" after Holm's correction; empty for fewer than two cases.
 std::string family_sentence(const std::vector<CaseComparison>& comparisons);
 /// One sentence: the verdict with its numbers, or why there is none.

@@ -29,8 +29,53 @@ json scaling_json(const CaseComparison& comparison) {
     object["efficiency"] = arm.scaling->efficiency;
     put_interval(object, "speedup_ci_low", "speedup_ci_high", arm.scaling->speedup_ci);
     put_interval(object, "efficiency_ci_low", "efficiency_ci_high", arm.scaling->efficiency_ci);
+    object["ideal"] = arm.nodes;
+    object["published_speedup"] = arm.published ? json(arm.published->speedup) : json();
+    object["published_efficiency"] = arm.published ? json(arm.published->efficiency) : json();
+    object["published_by"] = arm.published ? json(arm.published->experiment) : json();
   }
   return arms;
+}
+
+json alone_json(const TenantsAlone& alone) {
+  json tenants = json::array();
+  for (const auto& tenant : alone.tenants) {
+    tenants.push_back({{"tenant", tenant.tenant_index},
+                       {"name", text_or_null(tenant.name)},
+                       {"alone_case", tenant.alone_case},
+                       {"alone_images_per_second", tenant.alone_images_per_second},
+                       {"shared_images_per_second", tenant.shared_images_per_second},
+                       {"slowdown", tenant.slowdown},
+                       {"np", 1 / tenant.slowdown}});
+  }
+  const auto& all = alone.isolation;
+  return {{"tenants", tenants},
+          {"stp", all ? json(all->system_throughput) : json()},
+          {"antt", all ? json(all->mean_slowdown) : json()},
+          {"jain", all ? json(all->jain_index) : json()},
+          {"worst_slowdown", all ? json(all->worst_slowdown) : json()}};
+}
+
+/// What some arms have, by arm; null where none has it.
+template <typename T, typename ToJson>
+json by_arm(const CaseComparison& comparison, std::optional<T> ArmSummary::*member, ToJson&& shown) {
+  json arms;
+  for (const auto& arm : comparison.arms) {
+    if (arm.*member) arms[arm.arm] = shown(*(arm.*member));
+  }
+  return arms;
+}
+
+json differences_json(const std::vector<FactDifference>& differences) {
+  json list = json::array();
+  for (const auto& difference : differences) {
+    list.push_back({{"field", difference.field},
+                    {"rule", to_string(difference.rule)},
+                    {"baseline", difference.baseline},
+                    {"candidate", difference.candidate},
+                    {"why", difference.why}});
+  }
+  return list;
 }
 
 /// Intervals and p values; all null where there is no test to rely on.
@@ -42,6 +87,7 @@ void put_test(json& object, const std::optional<RatioTest>& test, bool paired) {
   object["p_upper"] = or_null(shown.p_upper);
   object["tost_p"] = or_null(shown.tost_p);
   object["p_diff"] = or_null(shown.p_diff);
+  object["p_worse"] = or_null(shown.p_worse);
   object["log_df"] = paired ? json() : or_null(shown.df);
 }
 
@@ -75,7 +121,21 @@ json to_json(const CaseComparison& comparison) {
                  {"flags", comparison.flags},
                  {"notes", comparison.notes},
                  {"further_pairs", comparable ? or_null(comparison.further_pairs) : json()},
-                 {"arms", scaling_json(comparison)}};
+                 {"arms", scaling_json(comparison)},
+                 {"arm", text_or_null(comparison.arm)},
+                 {"unit", to_string(comparison.unit)},
+                 {"sessions_baseline", or_null(comparison.sessions_baseline)},
+                 {"sessions_candidate", or_null(comparison.sessions_candidate)},
+                 {"margin", comparison.settings.margin},
+                 {"alpha", comparison.settings.alpha},
+                 {"p_worse_holm", or_null(comparison.p_worse_holm)},
+                 {"worse_after_holm", worse_after_holm(comparison)},
+                 {"forced", comparison.forced},
+                 {"differences", differences_json(comparison.differences)},
+                 {"tenants_vs_alone", by_arm(comparison, &ArmSummary::alone, alone_json)},
+                 {"explanation", comparison.explanation ? to_json(*comparison.explanation) : json()},
+                 {"prediction", by_arm(comparison, &ArmSummary::prediction,
+                                       [](const Prediction& prediction) { return to_json(prediction); })}};
   put_test(object, comparable ? comparison.test : std::nullopt, comparison.paired);
   put_raw_scale(object, comparable ? comparison.welch : std::nullopt,
                 comparable ? comparison.fieller : std::nullopt);

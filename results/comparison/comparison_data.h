@@ -28,6 +28,7 @@ struct ComparisonRow {
   std::optional<std::int64_t> order = {};
   std::int64_t nodes = 1;
   std::int64_t gpus_per_node = 0;
+  std::optional<std::int64_t> ranks_per_node = {};
   std::optional<std::int64_t> batch_size = {};
   std::string precision = {};
   std::string backend = {};
@@ -57,11 +58,31 @@ struct TenantMean {
 
 /// One fact seen in an arm of a case of an experiment; facts of the host have the prefix "host.".
 struct ArmFact {
-  std::int64_t experiment = 0;
   std::string case_name = {};
   std::string arm = {};
   std::string key = {};
   std::string value = {};
+  std::int64_t experiment = 0;
+};
+
+/// The mean of one number seen in an arm of a case of an experiment; the case is empty for probes.
+struct ArmNumber {
+  std::string case_name = {};
+  std::string arm = {};
+  std::string name = {};
+  double value = 0;
+  std::int64_t count = 1;  ///< of nodes, ranks or readings in the mean
+  std::int64_t experiment = 0;
+};
+
+/// One point of an all-reduce sweep.
+struct SweepPoint {
+  std::string arm = {};
+  std::string transport = {};
+  std::int64_t ranks = 2;  ///< nodes, where known
+  double bytes = 0;
+  double seconds = 0;
+  std::int64_t experiment = 0;
 };
 
 /// A mean of a published weak-scaling step, of an experiment that is not compared itself.
@@ -81,6 +102,8 @@ struct ComparisonData {
   std::vector<TenantMean> tenants = {};
   std::vector<ArmFact> facts = {};
   std::vector<PublishedMean> published = {};
+  std::vector<ArmNumber> numbers = {};  ///< only where causes are asked for
+  std::vector<SweepPoint> sweeps = {};  ///< only where predictions are asked for
 };
 
 }  // namespace virtrain::results

@@ -16,6 +16,7 @@ namespace virtrain::results {
 struct Evidence {
   std::map<std::string, double> numbers = {};
   Facts facts = {};
+  std::string name = {};  ///< of the side: "vm"
 };
 
 /// One difference between the sides that may have cost throughput.
@@ -34,11 +35,13 @@ struct Finding {
 /// Why the candidate is not as fast as the baseline (or faster), as far as the evidence goes.
 struct Explanation {
   double ratio = 1;
-  double gap = 0;                         ///< 1 - ratio: share of the baseline's throughput that is missing
-  std::vector<Finding> findings = {};     ///< largest cost first, those without a number last
+  double gap = 0;                          ///< 1 - ratio: share of the baseline's throughput that is missing
+  std::vector<Finding> findings = {};      ///< largest cost first, those without a number last
   std::optional<double> unexplained = {};  ///< share of the gap; negative: over-explained; none without a gap
-  std::vector<std::string> sentences() const;  ///< for people, the last one "unexplained: 12 % of the gap"
 };
+
+/// A sentence for each finding, the last one "unexplained: 12 % of the gap".
+std::vector<std::string> sentences(const Explanation& explanation);
 
 /// Ranks the causes by first-order models (docs/method.md). Pure.
 Explanation explain(double ratio, const Evidence& baseline, const Evidence& candidate);

@@ -37,10 +37,10 @@ struct ScalingEvidence {
 /// Throughput at one size: measured (where it was), by the model, and between which limits.
 struct PredictedPoint {
   std::int64_t nodes = 1;
-  std::optional<double> measured = {};  ///< mean images/s
-  double predicted = 0;                 ///< images/s
-  double ideal = 0;                     ///< nodes times one node
-  std::optional<Interval> bound = {};   ///< none where the evidence gives none
+  std::optional<double> measured = {};        ///< mean images/s
+  double predicted = 0;                       ///< images/s
+  double ideal = 0;                           ///< nodes times one node
+  std::optional<Interval> bound = {};         ///< none where the evidence gives none
   std::optional<double> held_out_error = {};  ///< (predicted without this point - measured) / measured
   double speedup = 1;                         ///< predicted / one node
 };
@@ -49,12 +49,12 @@ struct PredictedPoint {
 /// ring all-reduce (Patarasuk & Yuan 2009) in Hockney's model (Thakur, Rabenseifner & Gropp 2005).
 struct Prediction {
   std::string transport = {};
-  std::string fitted_on = {};  ///< probes_and_runs, probes, runs, one_run or nothing
-  double one_node = 0;         ///< images/s
-  std::optional<double> step_seconds = {};         ///< T(1)
-  std::optional<double> latency_seconds = {};      ///< of one hop; what is exposed of it without probes
-  std::optional<double> bytes_per_second = {};     ///< none: no cost of bandwidth was seen
-  std::optional<double> overlap_seconds = {};      ///< hidden behind the backward pass; only with probes
+  std::string fitted_on = {};                       ///< probes_and_runs, probes, runs, one_run or nothing
+  double one_node = 0;                              ///< images/s
+  std::optional<double> step_seconds = {};          ///< T(1)
+  std::optional<double> latency_seconds = {};       ///< of one hop; what is exposed of it without probes
+  std::optional<double> bytes_per_second = {};      ///< none: no cost of bandwidth was seen
+  std::optional<double> overlap_seconds = {};       ///< hidden behind the backward pass; only with probes
   std::optional<double> worst_held_out_error = {};  ///< of largest size; needs three sizes
   bool outside_model = false;                       ///< the measured sizes contradict it: bounds do not hold
   std::vector<PredictedPoint> points = {};          ///< measured and asked-for sizes, smallest first

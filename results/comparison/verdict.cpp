@@ -21,13 +21,20 @@ std::string distance(const CaseComparison& comparison) {
   return fmt::format("{:.2f} % {} {}", std::abs(off), off < 0 ? "below" : "above", comparison.baseline);
 }
 
+/// "6 pairs", "5 and 6 runs", "3 and 4 boot sessions".
+std::string size_of(const CaseComparison& comparison) {
+  if (comparison.paired) return fmt::format("{} {}", *comparison.n, *comparison.n == 1 ? "pair" : "pairs");
+  if (comparison.unit == Unit::boot_session) {
+    return fmt::format("{} and {} boot sessions", *comparison.sessions_baseline,
+                       *comparison.sessions_candidate);
+  }
+  return fmt::format("{} and {} runs", *comparison.n_baseline, *comparison.n_candidate);
+}
+
 std::string evidence(const CaseComparison& comparison) {
   const auto& test = *comparison.test;
-  const std::string size =
-      comparison.paired ? fmt::format("{} pairs", *comparison.n)
-                        : fmt::format("{} and {} runs", *comparison.n_baseline, *comparison.n_candidate);
   return fmt::format("({} interval {:.4f} … {:.4f}, {})", percent(1 - 2 * comparison.settings.alpha),
-                     test.ci_tost->low, test.ci_tost->high, size);
+                     test.ci_tost->low, test.ci_tost->high, size_of(comparison));
 }
 
 std::string outlook(const CaseComparison& comparison) {
@@ -41,12 +48,16 @@ std::string without_interval(const CaseComparison& comparison) {
       comparison.paired ? comparison.n == 1 : comparison.n_baseline == 1 && comparison.n_candidate == 1;
   const std::string start = comparison.candidate + " is " + distance(comparison) + "; no interval: ";
   if (single && comparison.published) return start + "single published values";
-  if (!comparison.paired) {
-    return start + fmt::format("{} and {} runs are too few (three on each side are needed)",
-                               *comparison.n_baseline, *comparison.n_candidate);
+  if (comparison.paired) {
+    return start + fmt::format("{} too few (three pairs are needed)",
+                               size_of(comparison) + (comparison.n == 1 ? " is" : " are"));
   }
-  return start + fmt::format("{} {} too few (three pairs are needed)", *comparison.n,
-                             comparison.n == 1 ? "pair is" : "pairs are");
+  if (comparison.unit == Unit::boot_session) {
+    return start +
+           fmt::format("{} are too few (three on each side are needed: trials of one boot are correlated)",
+                       size_of(comparison));
+  }
+  return start + fmt::format("{} are too few (three on each side are needed)", size_of(comparison));
 }
 
 std::string without_data(const CaseComparison& comparison) {
@@ -55,7 +66,10 @@ std::string without_data(const CaseComparison& comparison) {
     bool found = false;
     for (const auto& arm : comparison.arms) found = found || (arm.arm == wanted && arm.runs > 0);
     if (!found)
-      return fmt::format("nothing to compare: there is no finished, valid trial in the arm {}", wanted);
+      return comparison.arm.empty()
+                 ? fmt::format("nothing to compare: there is no finished, valid trial in the arm {}", wanted)
+                 : fmt::format("nothing to compare: there is no finished, valid trial of {} in the arm {}",
+                               wanted, comparison.arm);
   }
   return "nothing to compare";
 }
@@ -82,8 +96,35 @@ std::string words_for(const std::string& virtualization) {
 
 }  // namespace
 
+bool worse_after_holm(const CaseComparison& comparison) {
+  return comparison.verdict == Verdict::worse &&
+         comparison.p_worse_holm.value_or(0) < comparison.settings.alpha;
+}
+
+std::string family_sentence(const std::vector<CaseComparison>& comparisons) {
+  std::vector<std::string> worse;
+  std::optional<double> smallest;
+  std::size_t members = 0;
+  for (const auto& comparison : comparisons) {
+    if (!comparison.p_worse_holm) continue;
+    ++members;
+    smallest = std::min(smallest.value_or(1), *comparison.p_worse_holm);
+    if (worse_after_holm(comparison)) worse.push_back(comparison.case_name);
+  }
+  if (members < 2) return "";
+  const std::string end =
+      fmt::format("after Holm's correction for {} cases (smallest adjusted p = {:.3g})", members, *smallest);
+  if (worse.empty()) return "No case is worse " + end;
+  return fmt::format("{} {} worse {}", join(worse, ", "), worse.size() == 1 ? "is" : "are", end);
+}
+
 std::string verdict_sentence(const CaseComparison& comparison) {
   if (!comparison.test) return without_data(comparison);
+  if (comparison.forced) {
+    auto plain = comparison;
+    plain.forced = false;
+    return "forced, although " + why_not_comparable(comparison) + ": " + verdict_sentence(plain);
+  }
   const std::string margin = percent(comparison.settings.margin);
   const auto& [b, v] = std::tie(comparison.baseline, comparison.candidate);
   if (comparison.verdict == Verdict::not_comparable) {

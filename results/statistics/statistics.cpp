@@ -69,6 +69,7 @@ void judge_without_spread(RatioTest& test, double theta) {
   test.p_lower = test.mean_log > -theta ? 0 : 1;
   test.p_upper = test.mean_log < theta ? 0 : 1;
   test.p_diff = test.mean_log != 0 ? 0 : 1;
+  test.p_worse = test.mean_log < -theta ? 0 : 1;
   // By the point, and strictly: on the edge of the band nothing is shown.
   if (std::abs(test.mean_log) > theta) {
     test.verdict = test.mean_log > 0 ? Verdict::better : Verdict::worse;
@@ -92,6 +93,7 @@ void judge(RatioTest& test, const Settings& settings) {
     test.p_lower = p_lower;
     test.p_upper = p_upper;
     test.p_diff = two_sided_p(test.mean_log / test.standard_error, df);
+    test.p_worse = boost::math::cdf(StudentsT(df), (test.mean_log + theta) / test.standard_error);
     test.verdict = verdict_of(p_lower, p_upper, settings.alpha);
   }
   test.tost_p = std::max(*test.p_lower, *test.p_upper);
@@ -303,6 +305,25 @@ UnpairedComparison compare_unpaired(std::span<const double> baseline, std::span<
   result.welch = welch_test(baseline, candidate);
   result.fieller = fieller_interval(baseline, candidate);
   return result;
+}
+
+std::vector<double> holm(std::span<const double> p_values) {
+  std::vector<std::size_t> order(p_values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  for (const std::size_t i : order) {
+    if (p_values[i] >= 0 && p_values[i] <= 1) continue;
+    throw Error("correct p values", ErrorCode::bad_input,
+                fmt::format("value {} is {}: a p value lies between 0 and 1", i + 1, p_values[i]));
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return p_values[a] < p_values[b]; });
+  std::vector<double> adjusted(p_values.size());
+  double largest = 0;
+  for (std::size_t rank = 0; rank < order.size(); ++rank) {
+    largest = std::max(largest, static_cast<double>(order.size() - rank) * p_values[order[rank]]);
+    adjusted[order[rank]] = std::min(1.0, largest);
+  }
+  return adjusted;
 }
 
 Scaling weak_scaling(std::span<const double> one_node, std::span<const double> many_nodes,

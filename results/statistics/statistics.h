@@ -38,6 +38,7 @@ struct RatioTest {
   std::optional<double> p_upper = {};    ///< H0: at or above the upper margin
   std::optional<double> tost_p = {};     ///< the larger of the two
   std::optional<double> p_diff = {};     ///< H0: no difference; never decides the verdict
+  std::optional<double> p_worse = {};    ///< H0: at or above the lower margin; small where it is worse
   Verdict verdict = Verdict::inconclusive;
   std::string reason = {};  ///< too_few_pairs, too_few_runs or empty
   bool zero_variance = false;
@@ -117,6 +118,10 @@ struct OneSided {
   double p_upper = 0;
 };
 OneSided two_one_sided(double mean, double standard_error, double df, double low, double high);
+
+/// Holm's step-down adjustment of p values (1979), in their order: controls the error rate of the family.
+/// Error(bad_input) for a value outside 0 … 1.
+std::vector<double> holm(std::span<const double> p_values);
 
 double mean(std::span<const double> values);
 /// Divisor n - 1.

@@ -119,6 +119,14 @@ class Store {
   ComparisonData comparison_data(const std::vector<std::string>& experiments,
                                  const std::vector<std::string>& environment_fields) const;
 
+  /// Label, host, start and boot of these experiments, in their order.
+  std::vector<ComparisonExperiment> comparison_experiments(const std::vector<std::string>& experiments) const;
+  /// Means for the explainer over the valid finished trials of these experiments: telemetry within the measured
+  /// steps ("rate.METRIC" of counters of seconds, "mean.METRIC" of others), ranks, nodes and probes.
+  std::vector<ArmNumber> comparison_numbers(const std::vector<std::string>& experiments) const;
+  /// All-reduce sweeps of these experiments.
+  std::vector<SweepPoint> comparison_sweeps(const std::vector<std::string>& experiments) const;
+
   // -- import and export
   /// Runs the function in one transaction; what it wrote is undone if it throws.
   void transaction(const std::string& operation, const std::function<void()>& work);

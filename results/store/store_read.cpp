@@ -45,48 +45,6 @@ std::string no_match_words(const Selection& selection, const std::filesystem::pa
   return words + " in " + file.string() + " (virtrain list shows what there is)";
 }
 
-void read_comparison_rows(Query& query, std::int64_t experiment, std::vector<ComparisonRow>& rows) {
-  while (query.next()) {
-    auto& row = rows.emplace_back();
-    row.experiment = experiment;
-    query.row().read(row.case_name);
-    query.read(row.arm);
-    query.read(row.pair);
-    query.read(row.order);
-    query.read(row.nodes);
-    query.read(row.gpus_per_node);
-    query.read(row.batch_size);
-    query.read(row.precision);
-    query.read(row.backend);
-    query.read(row.virtualization);
-    query.read(row.oversubscribed);
-    query.read(row.status);
-    query.read(row.images_per_second);
-    query.read(row.valid);
-  }
-}
-
-void read_tenant_means(Query& query, std::vector<TenantMean>& tenants) {
-  while (query.next()) {
-    auto& tenant = tenants.emplace_back();
-    query.row().read(tenant.case_name);
-    query.read(tenant.arm);
-    query.read(tenant.tenant_index);
-    query.read(tenant.name);
-    query.read(tenant.images_per_second);
-  }
-}
-
-void read_facts(Query& query, std::vector<ArmFact>& facts) {
-  while (query.next()) {
-    auto& fact = facts.emplace_back();
-    query.row().read(fact.case_name);
-    query.read(fact.arm);
-    query.read(fact.key);
-    query.read(fact.value);
-  }
-}
-
 }  // namespace
 
 std::vector<ExperimentSummary> Store::list_experiments() const {
@@ -234,23 +192,6 @@ std::vector<Probe> Store::probes(const std::string& experiment) const {
         "SELECT " + column_list<Probe>() +
         " FROM probe WHERE experiment_number = (SELECT number FROM experiment WHERE id = ?) ORDER BY rowid");
     return read_rows<Probe>(query.bind(experiment));
-  });
-}
-
-ComparisonData Store::comparison_data(const std::vector<std::string>& experiments,
-                                      const std::vector<std::string>& environment_fields) const {
-  return connection_->guarded("read trials to compare", [&] {
-    ComparisonData data;
-    for (std::size_t i = 0; i < experiments.size(); ++i) {
-      const std::int64_t number = connection_->experiment_number(experiments[i]);
-      auto rows = connection_->query(std::string(sql::comparison_rows_sql));
-      read_comparison_rows(rows.bind(number), static_cast<std::int64_t>(i), data.rows);
-      auto tenants = connection_->query(std::string(sql::comparison_tenants_sql));
-      read_tenant_means(tenants.bind(number), data.tenants);
-      auto facts = connection_->query(std::string(sql::comparison_facts_sql));
-      read_facts(facts.bind(number).bind(nlohmann::json(environment_fields)), data.facts);
-    }
-    return data;
   });
 }
 

@@ -51,6 +51,19 @@ std::vector<std::size_t> column_widths(const Table& table) {
   return widths;
 }
 
+/// The table as people see it.
+Table without_empty_columns(Table table) {
+  for (std::size_t i = table.columns.size(); i-- > 0;) {
+    const auto index = static_cast<std::ptrdiff_t>(i);
+    const bool empty = std::all_of(table.rows.begin(), table.rows.end(),
+                                   [&](const auto& row) { return row[i].text.empty(); });
+    if (!empty || !table.columns[i].hide_empty) continue;
+    table.columns.erase(table.columns.begin() + index);
+    for (auto& row : table.rows) row.erase(row.begin() + index);
+  }
+  return table;
+}
+
 std::string render_table(const Table& table, bool colour) {
   const auto widths = column_widths(table);
   std::string out;
@@ -176,13 +189,13 @@ Cell share_cell(const std::optional<double>& share, int decimals) {
 std::string render(const Table& table, Format format, bool colour) {
   switch (format) {
     case Format::table:
-      return render_table(table, colour);
+      return render_table(without_empty_columns(table), colour);
     case Format::json:
       return render_json(table);
     case Format::csv:
       return render_csv(table);
     case Format::markdown:
-      return render_markdown(table);
+      return render_markdown(without_empty_columns(table));
   }
   return "";
 }

@@ -32,6 +32,7 @@ struct Column {
   std::string key;   ///< for programs: "images_per_second"
   std::string head;  ///< for people: "images/s"
   bool right = false;
+  bool hide_empty = false;  ///< people see it only where a row has a value; programs always get it
 };
 
 /// What a command prints, before it is text.

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
+#include <set>
 
 #include "common/error.h"
 #include "common/text.h"
@@ -32,12 +34,14 @@ std::vector<Cell> arm_row(const CaseComparison& comparison, const ArmSummary& ar
     return arm.scaling ? std::optional(*arm.scaling.*member) : std::nullopt;
   };
   return {cell(comparison.case_name),
-          cell(arm.arm),
+          cell(comparison.arm.empty() ? arm.arm : comparison.arm + ", " + arm.arm),
           cell(arm.nodes),
           cell(arm.runs),
           throughput_cell(arm.images_per_second),
           tenants_cell(arm.tenants),
           cell(scaling(&Scaling::speedup), 3),
+          cell(arm.scaling ? std::optional(arm.nodes) : std::nullopt),
+          cell(arm.scaling && arm.published ? std::optional(arm.published->speedup) : std::nullopt, 3),
           share_cell(scaling(&Scaling::efficiency)),
           cell(is_candidate ? std::optional(comparison.test->ratio) : std::nullopt, 4),
           cell(is_candidate ? to_string(comparison.verdict) : "")};
@@ -60,6 +64,66 @@ class SentencesOfCases {
   std::vector<std::pair<std::string, std::vector<std::string>>> sentences_;
   std::map<std::string, std::size_t> index_;
 };
+
+std::string words_of_fit(const std::string& fitted_on) {
+  if (fitted_on == "probes_and_runs") return "probes and runs";
+  if (fitted_on == "one_run") return "one size";
+  return fitted_on;
+}
+
+std::string prediction_line(const PredictedPoint& point) {
+  auto line = fmt::format("  {} {}: {:.1f} images/s, speedup {:.2f} of {}", point.nodes,
+                          point.nodes == 1 ? "node" : "nodes", point.predicted, point.speedup, point.nodes);
+  if (point.bound) line += fmt::format(", bound {:.1f} … {:.1f}", point.bound->low, point.bound->high);
+  if (point.measured) line += fmt::format(", measured {:.1f}", *point.measured);
+  return line;
+}
+
+/// Where the published speedups come from, and tenants against their runs alone.
+void add_arm_notes(const CaseComparison& comparison, SentencesOfCases& notes) {
+  for (const auto& arm : comparison.arms) {
+    if (arm.scaling && arm.published)
+      notes.add("the published speedup is that of experiment " + arm.published->experiment,
+                comparison.case_name);
+    if (!arm.alone) continue;
+    std::vector<std::string> parts;
+    for (const auto& tenant : arm.alone->tenants) {
+      parts.push_back(
+          fmt::format("{} has {:.1f} % of its throughput alone ({}; slowdown {:.3f})",
+                      tenant.name.empty() ? fmt::format("tenant {}", tenant.tenant_index + 1) : tenant.name,
+                      100 / tenant.slowdown, tenant.alone_case, tenant.slowdown));
+    }
+    auto sentence = fmt::format("in {}, {}", arm.arm, join(parts, ", "));
+    if (const auto& all = arm.alone->isolation) {
+      sentence +=
+          fmt::format(": STP {:.3f}, ANTT {:.3f}, Jain {:.4f}, worst slowdown {:.3f}", all->system_throughput,
+                      all->mean_slowdown, all->jain_index, all->worst_slowdown);
+    }
+    notes.add(sentence, comparison.case_name);
+  }
+}
+
+/// One line for each size of each weak scaling and arm; the cases of one family share their prediction.
+void append_predictions(const std::vector<CaseComparison>& comparisons, std::vector<std::string>& lines) {
+  std::set<std::string> said;
+  for (const auto& comparison : comparisons) {
+    for (const auto& arm : comparison.arms) {
+      if (!arm.prediction) continue;
+      const auto& model = *arm.prediction;
+      const auto family = comparison.case_name.substr(0, comparison.case_name.rfind('/'));
+      const auto name = comparison.arm.empty() ? arm.arm : comparison.arm + ", " + arm.arm;
+      if (!said.insert(family + "\n" + name).second) continue;
+      lines.push_back(fmt::format(
+          "Prediction of {} in {}{}, fitted on {}, {}:", family, name,
+          model.transport.empty() ? "" : " over " + model.transport, words_of_fit(model.fitted_on),
+          model.worst_held_out_error
+              ? fmt::format("off by at most {:.1f} % on held-out sizes", *model.worst_held_out_error * 100)
+              : "no size could be held out to test it"));
+      for (const auto& point : model.points) lines.push_back(prediction_line(point));
+      for (const auto& note : model.notes) lines.push_back("  " + note + ".");
+    }
+  }
+}
 
 std::string experiment_facts(const Experiment& experiment) {
   std::vector<std::string> parts{"scenario " + experiment.scenario};
@@ -104,23 +168,35 @@ Table comparison_table(const std::vector<CaseComparison>& comparisons) {
                    {"images_per_second", "images/s", true},
                    {"tenants", "of each tenant", true},
                    {"speedup", "speedup", true},
+                   {"ideal", "ideal", true, true},
+                   {"published_speedup", "published", true, true},
                    {"efficiency", "efficiency", true},
                    {"ratio", "ratio", true},
                    {"verdict", "verdict"}};
   if (!comparisons.empty()) {
     // The last but one column says what is divided by what.
-    table.columns[8].head = fmt::format("{}/{}", comparisons.front().candidate, comparisons.front().baseline);
+    table.columns[table.columns.size() - 2].head =
+        fmt::format("{}/{}", comparisons.front().candidate, comparisons.front().baseline);
   }
   SentencesOfCases verdicts;
   SentencesOfCases notes;
+  SentencesOfCases explanations;
   for (const auto& comparison : comparisons) {
     for (const auto& arm : comparison.arms) table.rows.push_back(arm_row(comparison, arm));
     verdicts.add(verdict_sentence(comparison), comparison.case_name);
     for (const auto& note : comparison.notes) notes.add(note, comparison.case_name);
+    add_arm_notes(comparison, notes);
+    if (!comparison.explanation) continue;
+    for (const auto& line : sentences(*comparison.explanation)) explanations.add(line, comparison.case_name);
   }
   table.notes.push_back("What was virtual: " + virtualization_sentence(comparisons) + ".");
   verdicts.append_to(table.notes);
+  if (const auto family = family_sentence(comparisons); !family.empty()) table.notes.push_back(family + ".");
   notes.append_to(table.notes);
+  if (std::any_of(comparisons.begin(), comparisons.end(), [](const auto& one) { return one.explanation; }))
+    table.notes.emplace_back("What may explain the gaps, largest first:");
+  explanations.append_to(table.notes);
+  append_predictions(comparisons, table.notes);
   return table;
 }
 

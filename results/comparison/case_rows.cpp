@@ -1,0 +1,112 @@
+#include "results/comparison/case_rows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "results/statistics/statistics.h"
+
+namespace virtrain::results {
+namespace {
+
+/// Position of a trial in its plan; imported trials without one stand behind, in file order.
+auto plan_position(const ComparisonRow& row) {
+  return std::tuple(row.experiment, row.order.value_or(std::numeric_limits<std::int64_t>::max()));
+}
+
+const std::string& boot_of(const ComparisonData& data, const ComparisonRow& row) {
+  return row.boot_id.empty() ? experiment_of(data, row).boot_id : row.boot_id;
+}
+
+/// Geometric means of the trials of each boot, in the order the boots were first seen.
+std::vector<double> session_means(const ComparisonData& data, const Rows& rows) {
+  std::vector<std::vector<double>> logs;
+  std::map<std::string, std::size_t> session_of_boot;
+  for (const auto* row : rows) {
+    const auto& boot = boot_of(data, *row);
+    std::size_t session = logs.size();
+    if (!boot.empty()) session = session_of_boot.try_emplace(boot, session).first->second;
+    if (session == logs.size()) logs.emplace_back();
+    logs[session].push_back(std::log(*row->images_per_second));
+  }
+  std::vector<double> means;
+  for (const auto& session : logs) means.push_back(std::exp(mean(session)));
+  return means;
+}
+
+}  // namespace
+
+bool usable(const ComparisonRow& row) {
+  return row.status == Status::finished && row.valid && row.images_per_second;
+}
+
+const ComparisonExperiment& experiment_of(const ComparisonData& data, const ComparisonRow& row) {
+  static const ComparisonExperiment unknown;
+  const auto index = static_cast<std::size_t>(row.experiment);
+  return index < data.experiments.size() ? data.experiments[index] : unknown;
+}
+
+std::vector<CaseRows> by_case(const ComparisonData& data) {
+  Rows ordered;
+  for (const auto& row : data.rows) ordered.push_back(&row);
+  std::stable_sort(ordered.begin(), ordered.end(), [](const ComparisonRow* a, const ComparisonRow* b) {
+    return plan_position(*a) < plan_position(*b);
+  });
+  std::vector<CaseRows> cases;
+  std::map<std::string, std::size_t> index;
+  for (const auto* row : ordered) {
+    const auto [found, fresh] = index.try_emplace(row->case_name, cases.size());
+    if (fresh) cases.push_back({row->case_name, {}});
+    cases[found->second].rows.push_back(row);
+  }
+  return cases;
+}
+
+Rows rows_of(const ComparisonData& data, const Rows& rows, const Selector& selector) {
+  Rows chosen;
+  for (const auto* row : rows) {
+    if (selects(selector, experiment_of(data, *row), *row)) chosen.push_back(row);
+  }
+  return chosen;
+}
+
+Rows runs_of(const Rows& rows, bool pooled) {
+  Rows runs;
+  bool has_pairs = false;
+  for (const auto* row : rows) {
+    if (!usable(*row)) continue;
+    runs.push_back(row);
+    has_pairs = has_pairs || row->pair;
+  }
+  if (has_pairs && !pooled) std::erase_if(runs, [](const ComparisonRow* row) { return !row->pair; });
+  return runs;
+}
+
+std::vector<double> throughputs(const Rows& rows) {
+  std::vector<double> values;
+  for (const auto* row : rows) values.push_back(*row->images_per_second);
+  return values;
+}
+
+std::string scaling_family(const std::string& case_name, std::int64_t nodes) {
+  const std::string ending = fmt::format("/{}", nodes);
+  if (case_name.size() <= ending.size() || !case_name.ends_with(ending)) return {};
+  return case_name.substr(0, case_name.size() - ending.size());
+}
+
+Units units_of(const ComparisonData& data, const Rows& baseline, const Rows& candidate) {
+  std::set<std::string> boots;
+  for (const auto* rows : {&baseline, &candidate}) {
+    for (const auto* row : *rows) boots.insert(boot_of(data, *row));
+  }
+  // One boot, or none known at all.
+  if (boots.size() <= 1) return {throughputs(baseline), throughputs(candidate), false};
+  return {session_means(data, baseline), session_means(data, candidate), true};
+}
+
+}  // namespace virtrain::results

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "results/comparison/comparison_data.h"
+#include "results/comparison/selector.h"
+
+namespace virtrain::results {
+
+using Rows = std::vector<const ComparisonRow*>;
+
+/// The rows of one case, in plan order.
+struct CaseRows {
+  std::string name;
+  Rows rows;
+};
+
+/// One side of one comparison: the trials that its selector means.
+struct Side {
+  std::string name;     ///< as people asked for it
+  Selector selector;    ///< with an arm
+  bool pooled = false;  ///< runs of several experiments in which a pair number says nothing
+  Rows rows = {};
+};
+
+/// A trial counts if it finished, is valid and has a throughput.
+bool usable(const ComparisonRow& row);
+/// Where a trial ran; empty facts where nobody said.
+const ComparisonExperiment& experiment_of(const ComparisonData& data, const ComparisonRow& row);
+/// Cases in plan order, the rows of each in plan order.
+std::vector<CaseRows> by_case(const ComparisonData& data);
+/// Those rows that the side means.
+Rows rows_of(const ComparisonData& data, const Rows& rows, const Selector& selector);
+/// The usable ones; the unpaired only where there are no pairs (or pairs say nothing).
+Rows runs_of(const Rows& rows, bool pooled);
+/// Their throughputs, images/s.
+std::vector<double> throughputs(const Rows& rows);
+/// FAMILY of a case named FAMILY/NODES; empty for any other.
+std::string scaling_family(const std::string& case_name, std::int64_t nodes);
+
+/// What an unpaired comparison counts: trials, or boot sessions where the trials come from several boots.
+struct Units {
+  std::vector<double> baseline;
+  std::vector<double> candidate;
+  bool sessions = false;
+};
+/// Trials of one boot are correlated. Where the two sides do not come from one and the same boot, the unit is
+/// the boot session, its value the geometric mean of its trials (the statistics work on logarithms); trials
+/// without a boot id count alone. Without any boot id, and within one boot, the unit is the trial.
+Units units_of(const ComparisonData& data, const Rows& baseline, const Rows& candidate);
+
+}  // namespace virtrain::results

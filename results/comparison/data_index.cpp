@@ -1,0 +1,203 @@
+#include "results/comparison/data_index.h"
+
+#include <algorithm>
+#include <set>
+
+#include "common/text.h"
+
+namespace virtrain::results {
+namespace {
+
+/// Adds what the store calls facts of a trial's own columns.
+void add_row_facts(const Rows& rows, Facts& facts) {
+  for (const auto* row : rows) {
+    if (!usable(*row)) continue;
+    facts["nodes"].insert(std::to_string(row->nodes));
+    facts["gpus_per_node"].insert(std::to_string(row->gpus_per_node));
+    if (row->batch_size) facts["batch_size"].insert(std::to_string(*row->batch_size));
+    if (!row->precision.empty()) facts["precision"].insert(row->precision);
+    if (!row->backend.empty()) facts["backend"].insert(row->backend);
+  }
+}
+
+/// Steps whose gradients are added up before they are sent, as the workload says.
+double accumulated_steps(const std::string& workload) {
+  const auto json = nlohmann::json::parse(workload, nullptr, false);
+  return json.is_object() ? json.value("accumulate_steps", 1.0) : 1.0;
+}
+
+}  // namespace
+
+DataIndex::DataIndex(const ComparisonData& data) : data_(data), cases_(by_case(data)) {
+  for (const auto& one : cases_) rows_of_case_[one.name] = &one.rows;
+  for (const auto& fact : data.facts) facts_[{fact.case_name, fact.arm}].push_back(&fact);
+  for (const auto& number : data.numbers) numbers_[{number.case_name, number.arm}].push_back(&number);
+  for (const auto& tenant : data.tenants) tenants_[{tenant.case_name, tenant.arm}].push_back(&tenant);
+  for (const auto& one : cases_) {
+    std::set<std::string> arms;
+    for (const auto* row : one.rows) arms.insert(row->arm);
+    for (const auto& arm : arms) {
+      const auto found = tenants_.find({one.name, arm});
+      if (found == tenants_.end()) continue;
+      const auto& tenants = found->second;
+      const bool alone =
+          std::all_of(tenants.begin(), tenants.end(), [](const auto* t) { return t->tenant_index == 0; });
+      const auto& first = *tenants.front();
+      if (alone) alone_cases_[{arm, first.nodes, first.gpus_per_node, first.workload}].push_back(one.name);
+    }
+  }
+}
+
+bool DataIndex::means(const Selector& selector, std::int64_t experiment) const {
+  ComparisonRow row;
+  row.experiment = experiment;
+  return selects(selector, experiment_of(data_, row));
+}
+
+Rows DataIndex::rows(const std::string& case_name, const Selector& selector) const {
+  const auto found = rows_of_case_.find(case_name);
+  return found == rows_of_case_.end() ? Rows{} : rows_of(data_, *found->second, selector);
+}
+
+std::vector<TenantMean> DataIndex::tenants(const std::string& case_name, const Selector& selector) const {
+  const auto found = tenants_.find({case_name, selector.arm});
+  if (found == tenants_.end()) return {};
+  std::map<std::int64_t, TenantMean> merged;
+  for (const auto* tenant : found->second) {
+    if (!means(selector, tenant->experiment)) continue;
+    const auto [known, fresh] = merged.try_emplace(tenant->tenant_index, *tenant);
+    if (fresh || !tenant->images_per_second) continue;
+    auto& all = known->second;
+    const double before = all.images_per_second ? static_cast<double>(all.runs) : 0;
+    const double here = static_cast<double>(tenant->runs);
+    all.images_per_second =
+        (all.images_per_second.value_or(0) * before + *tenant->images_per_second * here) / (before + here);
+    all.runs = static_cast<std::int64_t>(before) + tenant->runs;
+  }
+  std::vector<TenantMean> list;
+  for (auto& [index, tenant] : merged) list.push_back(std::move(tenant));
+  return list;
+}
+
+const std::string* DataIndex::alone_case(const TenantMean& tenant, const Selector& selector) const {
+  const auto found = alone_cases_.find({selector.arm, tenant.nodes, tenant.gpus_per_node, tenant.workload});
+  if (found == alone_cases_.end()) return nullptr;
+  const std::string* first = nullptr;
+  for (const auto& name : found->second) {
+    const auto means_here = tenants(name, selector);
+    if (means_here.empty() || !means_here.front().images_per_second) continue;
+    if (means_here.front().name == tenant.name) return &name;
+    if (first == nullptr) first = &name;
+  }
+  return first;
+}
+
+std::optional<TenantsAlone> DataIndex::tenants_alone(const std::vector<TenantMean>& tenants,
+                                                     const Selector& selector) const {
+  if (tenants.size() < 2) return std::nullopt;
+  TenantsAlone result;
+  std::vector<double> slowdowns;
+  for (const auto& tenant : tenants) {
+    if (!tenant.images_per_second) continue;
+    const auto* name = alone_case(tenant, selector);
+    if (name == nullptr) continue;
+    const double alone = *this->tenants(*name, selector).front().images_per_second;
+    slowdowns.push_back(alone / *tenant.images_per_second);
+    result.tenants.push_back(
+        {tenant.tenant_index, tenant.name, *name, alone, *tenant.images_per_second, slowdowns.back()});
+  }
+  if (slowdowns.empty()) return std::nullopt;
+  if (slowdowns.size() == tenants.size()) result.isolation = isolation_of(slowdowns);
+  return result;
+}
+
+Facts DataIndex::facts(const std::string& case_name, const Side& side) const {
+  Facts facts;
+  const auto found = facts_.find({case_name, side.selector.arm});
+  if (found != facts_.end()) {
+    for (const auto* fact : found->second) {
+      if (means(side.selector, fact->experiment)) facts[fact->key].insert(fact->value);
+    }
+  }
+  add_row_facts(side.rows, facts);
+  return facts;
+}
+
+Evidence DataIndex::evidence(const std::string& case_name, const Side& side) const {
+  Evidence evidence;
+  evidence.facts = facts(case_name, side);
+  for (const auto* row : side.rows) {
+    if (usable(*row) && !row->virtualization.empty())
+      evidence.facts["virtualization"].insert(row->virtualization);
+  }
+  std::map<std::string, std::pair<double, double>> sums;
+  // Probes belong to an arm, not to a case.
+  for (const auto& key : {CaseAndArm{case_name, side.selector.arm}, CaseAndArm{"", side.selector.arm}}) {
+    const auto found = numbers_.find(key);
+    if (found == numbers_.end()) continue;
+    for (const auto* number : found->second) {
+      if (!means(side.selector, number->experiment)) continue;
+      auto& [sum, count] = sums[number->name];
+      sum += number->value * static_cast<double>(number->count);
+      count += static_cast<double>(number->count);
+    }
+  }
+  for (const auto& [name, sum] : sums) evidence.numbers[name] = sum.first / sum.second;
+  return evidence;
+}
+
+ScalingEvidence DataIndex::scaling(const std::string& family, const Side& side) const {
+  ScalingEvidence evidence;
+  std::set<std::string> transports;
+  double accumulated = 1;
+  for (const auto& one : cases_) {
+    if (one.rows.empty() || scaling_family(one.name, one.rows.front()->nodes) != family) continue;
+    const auto runs = runs_of(rows(one.name, side.selector), side.pooled);
+    for (const auto* row : runs) {
+      evidence.runs.push_back({row->nodes, *row->images_per_second});
+      if (row->batch_size)
+        evidence.images_per_step = static_cast<double>(
+            *row->batch_size * row->ranks_per_node.value_or(std::max<std::int64_t>(1, row->gpus_per_node)));
+    }
+    for (const auto& tenant : tenants(one.name, side.selector)) {
+      if (tenant.nodes > 1 && !tenant.transport.empty()) transports.insert(tenant.transport);
+      accumulated = accumulated_steps(tenant.workload);
+    }
+  }
+  if (evidence.images_per_step) *evidence.images_per_step *= accumulated;
+  evidence.transport = join({transports.begin(), transports.end()}, ", ");
+  std::map<std::string, std::vector<AllReducePoint>> sweeps;
+  for (const auto& point : data_.sweeps) {
+    if (point.arm == side.selector.arm && means(side.selector, point.experiment))
+      sweeps[point.transport].push_back({point.ranks, point.bytes, point.seconds});
+  }
+  // Each transport has its own model: a sweep over another one says nothing about these runs.
+  auto fitting = sweeps.find(evidence.transport);
+  if (fitting == sweeps.end() && sweeps.size() == 1 && (evidence.transport.empty() || sweeps.contains("")))
+    fitting = sweeps.begin();
+  if (fitting == sweeps.end()) return evidence;
+  if (evidence.transport.empty()) evidence.transport = fitting->first;
+  evidence.probes = fitting->second;
+  return evidence;
+}
+
+std::optional<PublishedSpeedup> DataIndex::published(const std::string& case_name, std::int64_t nodes,
+                                                     const Side& side) const {
+  const std::string family = scaling_family(case_name, nodes);
+  std::set<std::string> scenarios;
+  for (const auto* row : side.rows) scenarios.insert(experiment_of(data_, *row).scenario);
+  std::optional<PublishedSpeedup> newest;
+  for (const auto& step : data_.published) {
+    if (step.case_name != case_name || step.arm != side.selector.arm || !scenarios.contains(step.scenario))
+      continue;
+    for (const auto& one : data_.published) {
+      if (one.experiment != step.experiment || one.arm != step.arm || one.case_name != family + "/1")
+        continue;
+      const double speedup = step.images_per_second / one.images_per_second;
+      newest = {speedup, speedup / static_cast<double>(nodes), step.experiment};
+    }
+  }
+  return newest;
+}
+
+}  // namespace virtrain::results

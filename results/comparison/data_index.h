@@ -1,0 +1,56 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "results/comparison/case_rows.h"
+#include "results/comparison/compare.h"
+
+namespace virtrain::results {
+
+/// The data by case and arm, so that each of thousands of cases finds its own at once. Refers to the data.
+class DataIndex {
+ public:
+  explicit DataIndex(const ComparisonData& data);
+
+  const ComparisonData& data() const { return data_; }
+  const std::vector<CaseRows>& cases() const { return cases_; }
+
+  /// Rows of a case that the selector means; empty for an unknown case.
+  Rows rows(const std::string& case_name, const Selector& selector) const;
+  /// Means over all the side's experiments, by tenant_index.
+  std::vector<TenantMean> tenants(const std::string& case_name, const Selector& selector) const;
+  /// Each tenant's run alone; nothing where the case has one tenant or none of them ran alone.
+  std::optional<TenantsAlone> tenants_alone(const std::vector<TenantMean>& tenants,
+                                            const Selector& selector) const;
+  /// Facts of the side, those of its rows included.
+  Facts facts(const std::string& case_name, const Side& side) const;
+  /// Numbers and facts for the explainer.
+  Evidence evidence(const std::string& case_name, const Side& side) const;
+  /// The runs of all sizes of a weak scaling, and the sweeps that belong to them.
+  ScalingEvidence scaling(const std::string& family, const Side& side) const;
+  /// The newest published speedup of this case, arm and any of these scenarios.
+  std::optional<PublishedSpeedup> published(const std::string& case_name, std::int64_t nodes,
+                                            const Side& side) const;
+
+ private:
+  using CaseAndArm = std::pair<std::string, std::string>;
+  /// Arm, nodes, GPUs per node, workload: what two tenants must share to be measured against each other.
+  using Shape = std::tuple<std::string, std::int64_t, std::int64_t, std::string>;
+
+  bool means(const Selector& selector, std::int64_t experiment) const;
+  const std::string* alone_case(const TenantMean& tenant, const Selector& selector) const;
+
+  const ComparisonData& data_;
+  std::vector<CaseRows> cases_;
+  std::map<std::string, const Rows*> rows_of_case_;
+  std::map<CaseAndArm, std::vector<const TenantMean*>> tenants_;
+  std::map<CaseAndArm, std::vector<const ArmFact*>> facts_;
+  std::map<CaseAndArm, std::vector<const ArmNumber*>> numbers_;
+  std::map<Shape, std::vector<std::string>> alone_cases_;
+};
+
+}  // namespace virtrain::results

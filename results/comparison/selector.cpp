@@ -1,0 +1,98 @@
+#include "results/comparison/selector.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <regex>
+
+#include "common/error.h"
+#include "common/text.h"
+
+namespace virtrain::results {
+namespace {
+
+constexpr const char* allowed =
+    "allowed: an arm such as vm, or terms separated by commas: label:before, experiment:ID, host:NAME, "
+    "scenario:NAME, date:2026-11-01..2026-11-10, arm:vm";
+
+Error refuse(const std::string& text, const std::string& why) {
+  return Error("read the side " + text, ErrorCode::usage, fmt::format("{} ({})", why, allowed));
+}
+
+/// "A..B", "A..", "..B" or "A": a date, or a time in UTC to any precision.
+Selector::Span parse_span(const std::string& text, const std::string& value) {
+  static const std::regex moment(R"((\d{4}(-\d{2}(-\d{2}(T\d{2}(:\d{2}(:\d{2})?)?)?)?)?Z?)?)");
+  const auto dots = value.find("..");
+  Selector::Span span{value, value};
+  if (dots != std::string::npos) span = {value.substr(0, dots), value.substr(dots + 2)};
+  for (auto* end : {&span.from, &span.to}) {
+    if (!std::regex_match(*end, moment)) throw refuse(text, *end + " is no date");
+    if (end->ends_with('Z')) end->pop_back();
+  }
+  if (span.from.empty() && span.to.empty()) throw refuse(text, "a date is missing");
+  if (!span.from.empty() && !span.to.empty() && span.to < span.from.substr(0, span.to.size())) {
+    throw refuse(text, fmt::format("{} is before {}", span.to, span.from));
+  }
+  return span;
+}
+
+void add_term(const std::string& text, const std::string& term, Selector& selector) {
+  const auto colon = term.find(':');
+  const std::string kind = colon == std::string::npos ? "arm" : term.substr(0, colon);
+  const std::string value = colon == std::string::npos ? term : term.substr(colon + 1);
+  if (value.empty()) throw refuse(text, kind + " without a value");
+  if (kind == "arm") {
+    if (!selector.arm.empty()) throw refuse(text, "two arms on one side");
+    selector.arm = value;
+  } else if (kind == "label") {
+    selector.labels.push_back(value);
+  } else if (kind == "experiment") {
+    selector.experiments.push_back(value);
+  } else if (kind == "host") {
+    selector.hosts.push_back(value);
+  } else if (kind == "scenario") {
+    selector.scenarios.push_back(value);
+  } else if (kind == "date") {
+    selector.dates.push_back(parse_span(text, value));
+  } else {
+    throw refuse(text, "there is no term " + kind);
+  }
+}
+
+bool among(const std::string& value, const std::vector<std::string>& wanted) {
+  return wanted.empty() || std::find(wanted.begin(), wanted.end(), value) != wanted.end();
+}
+
+/// ISO 8601 sorts as text; an end without a time holds for its whole day (or month, hour, …).
+bool within(const std::string& time, const std::vector<Selector::Span>& spans) {
+  if (spans.empty()) return true;
+  if (time.empty()) return false;
+  return std::any_of(spans.begin(), spans.end(), [&](const Selector::Span& span) {
+    return time >= span.from && (span.to.empty() || time.substr(0, span.to.size()) <= span.to);
+  });
+}
+
+}  // namespace
+
+bool Selector::beyond_arms() const {
+  return !(labels.empty() && experiments.empty() && hosts.empty() && scenarios.empty() && dates.empty());
+}
+
+Selector parse_selector(const std::string& text) {
+  Selector selector;
+  selector.text = text;
+  for (const auto& term : split(text, ',')) add_term(text, std::string(trim(term)), selector);
+  return selector;
+}
+
+bool selects(const Selector& selector, const ComparisonExperiment& experiment) {
+  return among(experiment.label, selector.labels) && among(experiment.id, selector.experiments) &&
+         among(experiment.host_name, selector.hosts) && among(experiment.scenario, selector.scenarios);
+}
+
+bool selects(const Selector& selector, const ComparisonExperiment& experiment, const ComparisonRow& row) {
+  return (selector.arm.empty() || row.arm == selector.arm) && selects(selector, experiment) &&
+         within(row.started_at.empty() ? experiment.started_at : row.started_at, selector.dates);
+}
+
+}  // namespace virtrain::results

@@ -1,0 +1,224 @@
+#include <set>
+
+#include "common/text.h"
+#include "results/store/connection.h"
+#include "results/store/store.h"
+#include "sql_embedded.h"
+
+namespace virtrain::results {
+namespace {
+
+void read_comparison_rows(Query& query, std::int64_t experiment, std::vector<ComparisonRow>& rows) {
+  while (query.next()) {
+    auto& row = rows.emplace_back();
+    row.experiment = experiment;
+    query.row().read(row.case_name);
+    query.read(row.arm);
+    query.read(row.pair);
+    query.read(row.order);
+    query.read(row.nodes);
+    query.read(row.gpus_per_node);
+    query.read(row.ranks_per_node);
+    query.read(row.batch_size);
+    query.read(row.precision);
+    query.read(row.backend);
+    query.read(row.virtualization);
+    query.read(row.oversubscribed);
+    query.read(row.status);
+    query.read(row.images_per_second);
+    query.read(row.valid);
+    query.read(row.started_at);
+    query.read(row.boot_id);
+  }
+}
+
+void read_tenant_means(Query& query, std::int64_t experiment, std::vector<TenantMean>& tenants) {
+  while (query.next()) {
+    auto& tenant = tenants.emplace_back();
+    tenant.experiment = experiment;
+    query.row().read(tenant.case_name);
+    query.read(tenant.arm);
+    query.read(tenant.tenant_index);
+    query.read(tenant.name);
+    query.read(tenant.images_per_second);
+    query.read(tenant.runs);
+    query.read(tenant.nodes);
+    query.read(tenant.gpus_per_node);
+    query.read(tenant.workload);
+    query.read(tenant.transport);
+  }
+}
+
+void read_facts(Query& query, std::int64_t experiment, std::vector<ArmFact>& facts) {
+  while (query.next()) {
+    auto& fact = facts.emplace_back();
+    fact.experiment = experiment;
+    query.row().read(fact.case_name);
+    query.read(fact.arm);
+    query.read(fact.key);
+    query.read(fact.value);
+  }
+}
+
+void read_published(Query& query, std::vector<PublishedMean>& published) {
+  while (query.next()) {
+    auto& step = published.emplace_back();
+    query.row().read(step.experiment);
+    query.read(step.scenario);
+    query.read(step.case_name);
+    query.read(step.arm);
+    query.read(step.nodes);
+    query.read(step.images_per_second);
+  }
+}
+
+/// Rows of case, arm, name, mean, count; means of nothing are left out.
+void read_numbers(Query& query, std::int64_t experiment, std::vector<ArmNumber>& numbers) {
+  while (query.next()) {
+    ArmNumber number;
+    number.experiment = experiment;
+    query.row().read(number.case_name);
+    query.read(number.arm);
+    query.read(number.name);
+    const auto mean = query.read<std::optional<double>>();
+    query.read(number.count);
+    if (!mean) continue;
+    number.value = *mean;
+    numbers.push_back(std::move(number));
+  }
+}
+
+void read_telemetry_numbers(Query& query, std::int64_t experiment, std::vector<ArmNumber>& numbers) {
+  while (query.next()) {
+    ArmNumber number;
+    number.experiment = experiment;
+    query.row().read(number.case_name);
+    query.read(number.arm);
+    const auto metric = query.read<std::string>();
+    const auto mean = query.read<double>();
+    const auto rate = query.read<std::optional<double>>();
+    const bool counter = metric.ends_with("_seconds");
+    if (counter && !rate) continue;  // a single reading
+    number.name = (counter ? "rate." : "mean.") + metric;
+    number.value = counter ? *rate : mean;
+    numbers.push_back(std::move(number));
+  }
+}
+
+void read_cores(Query& query, std::int64_t experiment, std::vector<ArmNumber>& numbers) {
+  while (query.next()) {
+    ArmNumber number;
+    number.experiment = experiment;
+    number.name = "cores";
+    query.row().read(number.case_name);
+    query.read(number.arm);
+    try {
+      number.value = static_cast<double>(parse_cpu_list(query.read<std::string>()).size());
+    } catch (const Error&) {
+      continue;  // an imported record may say anything
+    }
+    numbers.push_back(std::move(number));
+  }
+}
+
+void read_probe_numbers(Query& query, std::int64_t experiment, std::vector<ArmNumber>& numbers) {
+  while (query.next()) {
+    ArmNumber number;
+    number.experiment = experiment;
+    query.row().read(number.arm);
+    number.name = "probe." + query.read<std::string>();
+    query.read(number.value);
+    query.read(number.count);
+    numbers.push_back(std::move(number));
+  }
+}
+
+void read_sweep(Query& query, std::int64_t experiment, std::vector<SweepPoint>& sweeps) {
+  while (query.next()) {
+    auto& point = sweeps.emplace_back();
+    point.experiment = experiment;
+    query.row().read(point.arm);
+    query.read(point.transport);
+    query.read(point.ranks);
+    query.read(point.bytes);
+    query.read(point.seconds);
+  }
+}
+
+}  // namespace
+
+std::vector<ComparisonExperiment> Store::comparison_experiments(
+    const std::vector<std::string>& experiments) const {
+  return connection_->guarded("read experiments to compare", [&] {
+    std::vector<ComparisonExperiment> list;
+    for (const auto& id : experiments) {
+      auto query = connection_->query(std::string(sql::comparison_experiment_sql));
+      if (!query.bind(connection_->experiment_number(id)).next()) continue;
+      auto& experiment = list.emplace_back();
+      query.row().read(experiment.id);
+      query.read(experiment.scenario);
+      query.read(experiment.label);
+      query.read(experiment.host_name);
+      query.read(experiment.started_at);
+      query.read(experiment.boot_id);
+    }
+    return list;
+  });
+}
+
+ComparisonData Store::comparison_data(const std::vector<std::string>& experiments,
+                                      const std::vector<std::string>& environment_fields) const {
+  return connection_->guarded("read trials to compare", [&] {
+    ComparisonData data;
+    data.experiments = comparison_experiments(experiments);
+    std::set<std::string> scenarios;
+    for (const auto& experiment : data.experiments) scenarios.insert(experiment.scenario);
+    for (std::size_t i = 0; i < experiments.size(); ++i) {
+      const std::int64_t number = connection_->experiment_number(experiments[i]);
+      const auto position = static_cast<std::int64_t>(i);
+      auto rows = connection_->query(std::string(sql::comparison_rows_sql));
+      read_comparison_rows(rows.bind(number), position, data.rows);
+      auto tenants = connection_->query(std::string(sql::comparison_tenants_sql));
+      read_tenant_means(tenants.bind(number), position, data.tenants);
+      auto facts = connection_->query(std::string(sql::comparison_facts_sql));
+      read_facts(facts.bind(number).bind(nlohmann::json(environment_fields)), position, data.facts);
+    }
+    auto published = connection_->query(std::string(sql::comparison_published_sql));
+    read_published(published.bind(nlohmann::json(scenarios)).bind(nlohmann::json(experiments)),
+                   data.published);
+    return data;
+  });
+}
+
+std::vector<ArmNumber> Store::comparison_numbers(const std::vector<std::string>& experiments) const {
+  return connection_->guarded("read what may explain a gap", [&] {
+    std::vector<ArmNumber> numbers;
+    for (std::size_t i = 0; i < experiments.size(); ++i) {
+      const std::int64_t number = connection_->experiment_number(experiments[i]);
+      const auto position = static_cast<std::int64_t>(i);
+      auto ranks = connection_->query(std::string(sql::comparison_ranks_sql));
+      read_numbers(ranks.bind(number), position, numbers);
+      auto telemetry = connection_->query(std::string(sql::comparison_telemetry_sql));
+      read_telemetry_numbers(telemetry.bind(number), position, numbers);
+      auto cores = connection_->query(std::string(sql::comparison_cores_sql));
+      read_cores(cores.bind(number), position, numbers);
+      auto probes = connection_->query(std::string(sql::comparison_probes_sql));
+      read_probe_numbers(probes.bind(number), position, numbers);
+    }
+    return numbers;
+  });
+}
+
+std::vector<SweepPoint> Store::comparison_sweeps(const std::vector<std::string>& experiments) const {
+  return connection_->guarded("read all-reduce sweeps", [&] {
+    std::vector<SweepPoint> sweeps;
+    for (std::size_t i = 0; i < experiments.size(); ++i) {
+      auto query = connection_->query(std::string(sql::comparison_sweeps_sql));
+      read_sweep(query.bind(connection_->experiment_number(experiments[i])), static_cast<std::int64_t>(i),
+                 sweeps);
+    }
+    return sweeps;
+  });
+}
+
+}  // namespace virtrain::results
