@@ -14,6 +14,8 @@ find_library(DNNL_LIBRARY dnnl REQUIRED)
 find_package(MPI REQUIRED COMPONENTS CXX)
 pkg_check_modules(LIBVIRT REQUIRED IMPORTED_TARGET libvirt>=9.0)
 find_path(CLI11_INCLUDE_DIR CLI/CLI.hpp REQUIRED)
+find_path(KAINJOW_MUSTACHE_INCLUDE_DIR kainjow/mustache.hpp REQUIRED)
+find_program(ESBUILD esbuild REQUIRED)  # makes one script of the parts of Vega that the report needs
 
 # Third-party headers are system headers: our warnings are for our code.
 add_library(virtrain_boost INTERFACE)

@@ -84,6 +84,7 @@ int run(int argc, char** argv) {
   add_scenario_commands(cli);
   add_results_commands(cli);
   add_compare_command(cli);
+  add_report_command(cli);
   add_exchange_commands(cli);
   add_host_commands(cli);
   try {

@@ -1,0 +1,81 @@
+#include <fmt/format.h>
+
+#include "common/error.h"
+#include "common/log.h"
+#include "common/text.h"
+#include "common/units.h"
+#include "harness/cli/commands.h"
+#include "results/report/report.h"
+#include "results/store/store.h"
+
+namespace virtrain::harness {
+namespace {
+
+using results::Store;
+
+struct Arguments {
+  std::filesystem::path database;
+  std::filesystem::path output = "report.html";
+  results::ReportRequest request;
+  std::string margin = "2%", alpha = "0.05";
+};
+
+double share(const std::string& flag, const std::string& text, double below) {
+  const auto value = parse_share(text);
+  if (!value || *value <= 0 || *value >= below)
+    throw Error(
+        "read the command line", ErrorCode::usage,
+        fmt::format("{} {} is not allowed (allowed: a share such as 2% or 0.02, above 0 and below {})", flag,
+                    text, below));
+  return *value;
+}
+
+void report(Arguments& arguments, const Cli& cli) {
+  auto& compare = arguments.request.compare;
+  compare.settings = {share("--margin", arguments.margin, 1), share("--alpha", arguments.alpha, 0.5)};
+  compare.explain = true;
+  arguments.request.command_line = cli.command_line;
+  const Store store(arguments.database, Store::Mode::open);
+  const auto written = results::make_report(store, arguments.request);
+  for (const auto& warning : written.warnings) log::warning(warning);
+  if (arguments.output == "-") {
+    fmt::print("{}", written.html);
+    return;
+  }
+  write_file_atomically(arguments.output, written.html);
+  fmt::print("{}\n", arguments.output.string());
+}
+
+}  // namespace
+
+void add_report_command(Cli& cli) {
+  auto* verb =
+      cli.app.add_subcommand("report", "Write one HTML file: verdict, charts, environment, every trial");
+  auto arguments = std::make_shared<Arguments>();
+  auto& compare = arguments->request.compare;
+  add_database_option(*verb, arguments->database);
+  verb->add_option("experiments", compare.selection.experiments,
+                   "Experiment ids (default: the latest one with trials)");
+  verb->add_option("-o,--output", arguments->output, "File to write, - for standard output")
+      ->type_name("FILE")
+      ->capture_default_str();
+  verb->add_option("--scenario", compare.selection.scenario, "Experiments of this scenario");
+  verb->add_option("--label", compare.selection.label, "Experiments with this label");
+  verb->add_option("--case", compare.case_name, "This case only");
+  verb->add_option("--baseline", compare.baseline, "Baseline arm")->capture_default_str();
+  verb->add_option("--candidate", compare.candidate, "Candidate arm")->capture_default_str();
+  verb->add_option("--margin", arguments->margin, "Equivalence margin, 2% or 0.02")->capture_default_str();
+  verb->add_option("--alpha", arguments->alpha, "Level of each one-sided test")->capture_default_str();
+  verb->footer(
+      "The file needs nothing else: it opens offline, prints, and shows its charts without scripts too.\n"
+      "Examples:\n"
+      "  virtrain report                                   the latest experiment, into report.html\n"
+      "  virtrain report 20261120t083012-7f3a2b -o r.html  this one\n"
+      "  virtrain report --scenario nightly -o nightly.html  all of a scenario: adds the series over its "
+      "dates\n"
+      "  virtrain import scenarios/published/dell-r750xa.jsonl --db d.db && virtrain report --db d.db -o "
+      "dell.html");
+  verb->callback([arguments, &cli] { report(*arguments, cli); });
+}
+
+}  // namespace virtrain::harness

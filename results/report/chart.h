@@ -1,0 +1,67 @@
+#pragma once
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "results/report/report_data.h"
+#include "results/tables/render.h"
+
+namespace virtrain::results {
+
+/// What a colour, a dash or a shape of a chart stands for.
+struct KeyEntry {
+  std::string
+      mark;  ///< class of styles/report.css that draws it: "arm-0", "published", "ideal", "level-3", …
+  std::string words;
+};
+
+/// A figure of the report: a Vega specification of charts/, the values that go into it, and all that readers
+/// without the picture get.
+struct Chart {
+  std::string id;       ///< unique in the page
+  std::string spec;     ///< charts/<spec>.vg.json
+  std::string title;    ///< says what is seen
+  std::string summary;  ///< the text alternative: the message in one or two sentences
+  nlohmann::json data = nlohmann::json::object();     ///< rows for each data set that the specification names
+  nlohmann::json signals = nlohmann::json::object();  ///< values of its signals
+  std::vector<KeyEntry> key = {};
+  Table table = {};  ///< the values behind the marks
+  bool zoom = false;
+};
+
+/// Arms in the order of their colours: baseline, candidate, the others as they come.
+class ArmOrder {
+ public:
+  explicit ArmOrder(const ReportData& data);
+  /// 0 … 5; beyond six arms the last colour repeats.
+  int style(const std::string& arm) const;
+  const std::vector<std::string>& arms() const { return arms_; }
+
+ private:
+  std::vector<std::string> arms_;
+};
+
+/// "bare metal", "VM, unpinned": an arm's name as people read it.
+std::string arm_words(const std::string& arm);
+/// The comparison with its arms' names as people read them.
+CaseComparison in_words(CaseComparison comparison);
+/// The key entry of an arm.
+KeyEntry arm_key(const ArmOrder& order, const std::string& arm);
+/// So many significant digits, for the page's weight; full precision is in the tables and the database.
+double rounded(double value, int significant_digits = 7);
+
+/// Ratios of all cases with their intervals and the band of equivalence; nothing if no case has a ratio.
+std::vector<Chart> forest_charts(const ReportData& data);
+/// Speedup and efficiency of each weak scaling beside the ideal and the published one.
+std::vector<Chart> scaling_charts(const ReportData& data, const ArmOrder& order);
+/// Throughput and telemetry over time, one figure for each case that has samples.
+std::vector<Chart> course_charts(const ReportData& data, const ArmOrder& order);
+/// Slowdowns of tenants next to each other; nothing if no tenant ran alone too.
+std::vector<Chart> isolation_charts(const ReportData& data);
+/// Each case's throughput over the experiments' dates with its lasting changes, where there are enough of
+/// them.
+std::vector<Chart> series_charts(const ReportData& data, const ArmOrder& order);
+
+}  // namespace virtrain::results

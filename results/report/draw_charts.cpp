@@ -1,0 +1,40 @@
+#include "common/error.h"
+#include "common/subprocess.h"
+#include "report_embedded.h"
+#include "results/report/html.h"
+#include "results/report/vega_bundle.h"
+
+namespace virtrain::results {
+
+using nlohmann::json;
+
+json charts_json(const std::vector<Chart>& charts) {
+  json specs{{"forest", json::parse(report::forest_vg_json)},
+             {"scaling", json::parse(report::scaling_vg_json)},
+             {"course", json::parse(report::course_vg_json)},
+             {"isolation", json::parse(report::isolation_vg_json)},
+             {"series", json::parse(report::series_vg_json)}};
+  json list = json::array();
+  for (const auto& chart : charts)
+    list.push_back(
+        {{"id", chart.id}, {"spec", chart.spec}, {"data", chart.data}, {"signals", chart.signals}});
+  return {{"specs", specs}, {"theme", json::parse(report::theme_json)}, {"charts", list}};
+}
+
+Pictures draw_charts(const json& charts) {
+  CommandOptions options;
+  options.deadline = std::chrono::seconds(60);
+  options.max_output_bytes = std::size_t{256} << 20;
+  options.input = std::string(vega_bundle()) + "\n" + std::string(report::static_js) + "\ndrawAll(" +
+                  script_json(charts) + ", " + json(static_widths).dump() +
+                  ").then((pictures) => process.stdout.write(JSON.stringify(pictures)));\n";
+  // A program on standard input: no file of ours has to be found, and none is left behind.
+  const auto result = run_checked({"node", "-"}, options);
+  const auto pictures = json::parse(result.out, nullptr, false);
+  if (!pictures.is_object())
+    throw Error("draw the charts with node", ErrorCode::io,
+                "its answer is not JSON: " + result.out.substr(0, 200));
+  return pictures.get<Pictures>();
+}
+
+}  // namespace virtrain::results

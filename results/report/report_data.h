@@ -1,0 +1,56 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "results/report/report.h"
+
+namespace virtrain::results {
+
+/// A trial with its tenants, as the table of all trials shows it.
+struct ReportTrial {
+  Trial trial;
+  std::vector<Tenant> tenants;
+};
+
+/// What was recorded while a node worked.
+struct NodeRecord {
+  std::string name;
+  std::vector<Telemetry> telemetry;
+};
+
+/// What was recorded while a tenant worked; samples[i] are those of its i-th rank.
+struct TenantRecord {
+  std::int64_t index = 0;
+  std::string name;
+  std::vector<std::vector<Sample>> samples;
+  std::vector<NodeRecord> nodes;
+};
+
+/// The one trial of a case in an arm whose course is drawn: the one nearest to the median throughput that has
+/// samples.
+struct TrialRecord {
+  Trial trial;
+  std::int64_t trials = 0;  ///< how many there were to choose from
+  std::vector<TenantRecord> tenants;
+};
+
+/// All that a report shows, as plain values.
+struct ReportData {
+  ReportRequest request;
+  std::string database;
+  std::vector<Experiment> experiments;  ///< oldest first
+  std::vector<CaseComparison> comparisons;
+  std::vector<ReportTrial> trials;     ///< of all experiments, in stored order
+  std::vector<TrialRecord> records;    ///< in order of case and arm
+  std::map<std::string, Facts> facts;  ///< by arm: values seen in any of its cases
+};
+
+/// Most (case, arm)s whose course is read.
+inline constexpr std::size_t most_records = 24;
+
+ReportData read_report_data(const Store& store, const ReportRequest& request);
+
+}  // namespace virtrain::results
