@@ -1,67 +1,195 @@
 #include <fmt/format.h>
 
 #include <fstream>
+#include <functional>
 #include <iostream>
+#include <map>
 
 #include "common/error.h"
+#include "common/text.h"
 #include "harness/cli/commands.h"
+#include "results/exchange/bundle.h"
 #include "results/exchange/exchange.h"
+#include "results/exchange/exporters.h"
 #include "results/store/store.h"
+#include "vmctl/paths.h"
 
 namespace virtrain::harness {
 namespace {
 
 using results::Store;
 
-struct Arguments {
+// --- export
+
+struct ExportArguments {
   std::filesystem::path database;
   results::Selection selection;
-  std::vector<std::string> files;
+  std::string format = "jsonl";
+  std::string view = "v_trial";
   std::string output = "-";
+  std::string bundle;
 };
 
-void export_rows(const Arguments& arguments) {
-  const Store store(arguments.database, Store::Mode::open);
-  if (arguments.output == "-") return results::export_jsonl(store, arguments.selection, std::cout);
-  std::ofstream out(arguments.output, std::ios::binary);
-  results::export_jsonl(store, arguments.selection, out);
-  out.close();
-  if (!out) throw Error("write " + arguments.output, ErrorCode::io, "the file could not be written whole");
+using Writer = std::function<void(const Store&, const std::vector<std::string>&, std::ostream&)>;
+
+/// What writes each format.
+std::map<std::string, Writer> writers(const ExportArguments& arguments) {
+  const auto rendered = [&arguments](results::Format format) {
+    return [&arguments, format](const Store& store, const std::vector<std::string>& ids, std::ostream& out) {
+      out << results::render(results::view_table(store, ids, arguments.view), format);
+    };
+  };
+  return {{"jsonl", [](const Store& store, const std::vector<std::string>& ids,
+                       std::ostream& out) { results::export_jsonl(store, {.experiments = ids}, out); }},
+          {"table", rendered(results::Format::table)},
+          {"json", rendered(results::Format::json)},
+          {"csv", rendered(results::Format::csv)},
+          {"markdown", rendered(results::Format::markdown)},
+          {"superbench", results::export_superbench},
+          {"mlperf", results::export_mlperf},
+          {"prometheus", results::export_prometheus}};
 }
 
-void import_files(const Arguments& arguments) {
+void export_bundle(const ExportArguments& arguments, const Store& store,
+                   const std::vector<std::string>& ids) {
+  const auto report = results::write_bundle(store, ids, arguments.bundle, vmctl::state_dir() / "logs");
+  fmt::print("{}: {} files of {} experiment{}\n", arguments.bundle, report.files, ids.size(),
+             ids.size() == 1 ? "" : "s");
+  for (const auto& path : report.missing) fmt::print("missing, and listed so in it: {}\n", printable(path));
+}
+
+void export_rows(const ExportArguments& arguments) {
+  const Store store(arguments.database, Store::Mode::open);
+  const auto ids = results::experiments_to_export(store, arguments.selection);
+  if (!arguments.bundle.empty()) return export_bundle(arguments, store, ids);
+  const auto write = [&](std::ostream& out) { writers(arguments).at(arguments.format)(store, ids, out); };
+  if (arguments.output != "-") return results::write_whole(arguments.output, write);
+  write(std::cout);
+  std::cout.flush();
+  if (!std::cout) throw Error("export", ErrorCode::io, "writing failed; the output is not complete");
+}
+
+void add_export(Cli& cli) {
+  auto* verb = cli.app.add_subcommand("export", "Write experiments for people and for other tools");
+  auto arguments = std::make_shared<ExportArguments>();
+  std::vector<std::string> formats;
+  for (const auto& [name, writer] : writers(*arguments)) formats.push_back(name);
+  add_database_option(*verb, arguments->database);
+  add_selection_options(*verb, arguments->selection);
+  verb->add_flag("--all", arguments->selection.all, "Every experiment of the database");
+  verb->add_option("--format", arguments->format, join(formats, ", "))
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember(formats).description(""))
+      ->capture_default_str();
+  verb->add_option("--view", arguments->view,
+                   "View whose rows table, json, csv and markdown show: " + join(results::view_names(), ", "))
+      ->type_name("VIEW")
+      ->check(CLI::IsMember(results::view_names()).description(""))
+      ->capture_default_str();
+  auto* output =
+      verb->add_option("-o,--output", arguments->output, "File, whole or not at all; - for standard output")
+          ->capture_default_str();
+  verb->add_option("--bundle", arguments->bundle,
+                   "Everything that backs the figures, in one archive: rows, domain XML, logs, hashes")
+      ->type_name("FILE.tar.gz|FILE.tar.zst")
+      ->excludes(output);
+  verb->footer(
+      "Examples:\n"
+      "  virtrain export -o study.jsonl                      all that is known, for virtrain import\n"
+      "  virtrain export --format csv --view v_rank          one row a trainer process\n"
+      "  virtrain export --format prometheus -o /var/lib/prometheus/node-exporter/virtrain.prom\n"
+      "  virtrain export --format superbench -o results-summary.jsonl\n"
+      "  virtrain export --bundle evidence.tar.zst           rows, domain XML, logs and their hashes\n"
+      "  virtrain compare --format markdown                  the comparison itself, for a pull request");
+  verb->callback([arguments] { export_rows(*arguments); });
+}
+
+// --- import
+
+struct ImportArguments {
+  std::filesystem::path database;
+  std::vector<std::string> paths;
+  std::string format = "auto";
+  std::string scope;
+  results::ImportSettings settings;
+};
+
+void import_files(ImportArguments& arguments) {
+  arguments.settings.format = results::parse_file_format(arguments.format);
+  arguments.settings.scope = results::parse_scope(arguments.scope);
   Store store(arguments.database);
-  for (const auto& path : arguments.files) {
-    std::ifstream file;
-    if (path != "-") file.open(path, std::ios::binary);
-    if (path != "-" && !file)
-      throw Error("import " + path, ErrorCode::bad_input, path + ":1:1: the file cannot be read");
-    const auto report =
-        results::import_jsonl(store, path == "-" ? std::cin : file, path == "-" ? "<stdin>" : path);
-    fmt::print("{}: {} trials in {} experiments imported\n", path, report.trials, report.experiments);
+  for (const auto& file : results::import_paths(store, arguments.paths, arguments.settings, std::cin)) {
+    const auto what = results::to_string(file.report);
+    if (!file.format) {
+      fmt::print("{}: skipped, of no format that import reads\n", printable(file.name));
+    } else if (what.empty()) {
+      fmt::print("{}: {}, with the file before\n", printable(file.name), results::to_string(*file.format));
+    } else {
+      fmt::print("{}: {}: imported {}\n", printable(file.name), results::to_string(*file.format), what);
+    }
   }
+}
+
+/// What other tools' files do not say.
+void add_import_settings(CLI::App& verb, ImportArguments& arguments) {
+  auto& settings = arguments.settings;
+  const std::string group = "What the files do not say";
+  const auto add = [&](const char* flag, auto& value, const char* words) {
+    return verb.add_option(flag, value, words)->group(group);
+  };
+  const auto at_least = [](std::int64_t least) {
+    return CLI::Range(least, std::int64_t{1} << 40).description("");
+  };
+  add("--experiment", settings.experiment, "Experiment id (default of a folder: its name)");
+  add("--scenario", settings.scenario, "Scenario (default: the experiment)");
+  add("--label", settings.label, "Label");
+  add("--case", settings.case_name, "Case");
+  add("--arm", settings.arm, "Arm: vm, bare_metal, …");
+  add("--pair", settings.pair, "Pair; none is unpaired data")->check(at_least(0));
+  add("--nodes", settings.nodes, "Nodes of a trial")->check(at_least(1));
+  add("--gpus-per-node", settings.gpus_per_node, "GPUs of a node, 0 for none")->check(at_least(0));
+  add("--ranks", settings.ranks, "Ranks of a trial")->check(at_least(1));
+  add("--batch-size", settings.batch_size, "Images a step of one rank")->check(at_least(1));
+  add("--precision", settings.precision, "fp32, tf32, fp16, bf16");
+  add("--virtualization", settings.virtualization, "none, kvm, kvm_nested, kvm_on_emulated or tcg")
+      ->check(CLI::IsMember({"none", "kvm", "kvm_nested", "kvm_on_emulated", "tcg"}).description(""));
+  add("--started-at", settings.started_at, "When it ran: 2022-05-01T00:00:00Z");
+  add("--scope", arguments.scope,
+      "Whose throughput a figure is, where the file cannot tell: rank, tenant or trial")
+      ->check(CLI::IsMember({"rank", "tenant", "trial"}).description(""));
+}
+
+void add_import(Cli& cli) {
+  auto* verb =
+      cli.app.add_subcommand("import", "Read results of virtrain and of other tools, all of them or nothing");
+  auto arguments = std::make_shared<ImportArguments>();
+  add_database_option(*verb, arguments->database);
+  verb->add_option("paths", arguments->paths, "Files and folders, - for standard input")->required();
+  verb->add_option("--format", arguments->format,
+                   "auto (told by the content), jsonl, csv, tf_cnn_benchmarks, nccl-tests or superbench")
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember({"auto", "jsonl", "csv", "tf_cnn_benchmarks", "nccl-tests", "superbench"})
+                  .description(""))
+      ->capture_default_str();
+  add_import_settings(*verb, *arguments);
+  verb->footer(
+      "A folder may say case, arm and pair by its files' places: ARM/CASE/PAIR.log, and "
+      "ARM/CASE/PAIR.TENANT.log\n"
+      "where each tenant of a trial has a log of its own.\n"
+      "Examples:\n"
+      "  virtrain import scenarios/published/dell-r750xa.jsonl --db study.db\n"
+      "  virtrain import bare-metal.log --experiment e1 --case one-gpu --arm bare_metal --pair 1\n"
+      "  virtrain import logs/                               logs/vm/weak-scaling/4/1.log and so on\n"
+      "  virtrain import all_reduce_perf.txt --experiment e1 --arm vm\n"
+      "  virtrain import results-summary.jsonl --experiment fleet --arm vm --gpus-per-node 8 --scope rank");
+  verb->callback([arguments] { import_files(*arguments); });
 }
 
 }  // namespace
 
 void add_exchange_commands(Cli& cli) {
-  auto* out = cli.app.add_subcommand("export", "Write experiments as exchange JSON lines");
-  auto to = std::make_shared<Arguments>();
-  add_database_option(*out, to->database);
-  add_selection_options(*out, to->selection);
-  out->add_flag("--all", to->selection.all, "Every experiment of the database");
-  out->add_option("-o,--output", to->output, "File, - for standard output")->capture_default_str();
-  out->add_option("--format", "Only jsonl in this version")->check(CLI::IsMember({"jsonl"}));
-  out->footer("Example:\n  virtrain export --format jsonl -o study.jsonl");
-  out->callback([to] { export_rows(*to); });
-
-  auto* in =
-      cli.app.add_subcommand("import", "Read exchange JSON lines; a file with a bad line is refused whole");
-  auto from = std::make_shared<Arguments>();
-  add_database_option(*in, from->database);
-  in->add_option("files", from->files, "Files, - for standard input")->required();
-  in->footer("Example:\n  virtrain import scenarios/published/dell-r750xa.jsonl --db study.db");
-  in->callback([from] { import_files(*from); });
+  add_export(cli);
+  add_import(cli);
 }
 
 }  // namespace virtrain::harness

@@ -6,6 +6,7 @@
 #include "results/exchange/canonical_json.h"
 #include "results/exchange/exchange.h"
 #include "results/exchange/exchange_columns.h"
+#include "results/exchange/exporters.h"
 
 namespace virtrain::results {
 namespace {
@@ -47,6 +48,12 @@ class Exporter {
       write_trial(experiment, trial);
     }
     for (const auto& trial : trials) write_measurements(id, trial.id, ordinals.at(trial.id));
+    for (const auto& probe : store_.probes(id)) {
+      json object = sparse_json(probe);
+      object["record"] = "probe";
+      object["experiment"] = id;
+      write_line(object);
+    }
     for (const auto& event : store_.events(id)) {
       json object = columns_json(event);
       object["record"] = "event";
@@ -125,7 +132,7 @@ class Exporter {
 
 void export_jsonl(const Store& store, const Selection& selection, std::ostream& out) {
   Exporter exporter(store, out);
-  for (const auto& id : store.select(selection)) exporter.write(id);
+  for (const auto& id : experiments_to_export(store, selection)) exporter.write(id);
   out.flush();
   if (!out) throw Error("export", ErrorCode::io, "writing failed; the output is not complete");
 }

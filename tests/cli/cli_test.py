@@ -208,7 +208,7 @@ class Doctor(CommandLine):
 class Published(CommandLine):
     def test_the_study_gives_its_known_numbers(self):
         source = SCENARIOS / "published/dell-r750xa.jsonl"
-        self.assertIn("7 trials in 1 experiments", self.succeed("import", source, "--db", self.database).out)
+        self.assertIn("1 experiment, 7 trials", self.succeed("import", source, "--db", self.database).out)
         table = self.succeed("compare", "--db", self.database).out
         for number in ["1.956", "3.872", "97.8 %", "96.8 %", "1.32 %"]:
             self.assertIn(number, table)

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <string_view>
+
+struct archive;
+
+namespace virtrain::results {
+
+/// A tar archive that holds no more than names and bytes: every entry has the same owner, mode and time, so
+/// that equal content gives an equal archive.
+class ArchiveWriter {
+ public:
+  enum class Compression { gzip, zstd };
+
+  /// Writes to `file`, which is made or replaced. Every failure is an Error(io) with libarchive's words.
+  ArchiveWriter(const std::filesystem::path& file, Compression compression);
+  ~ArchiveWriter();
+  ArchiveWriter(const ArchiveWriter&) = delete;
+  ArchiveWriter& operator=(const ArchiveWriter&) = delete;
+
+  void add(const std::string& name, std::string_view content);
+  /// The first `size_bytes` of the file, which may have grown since it was measured.
+  void add_file(const std::string& name, const std::filesystem::path& source, std::uint64_t size_bytes);
+  void close();
+
+ private:
+  void begin_entry(const std::string& name, std::uint64_t size_bytes);
+  void write(std::string_view bytes);
+  void check(int result) const;
+
+  std::filesystem::path file_;
+  std::unique_ptr<archive, int (*)(archive*)> archive_;
+};
+
+}  // namespace virtrain::results

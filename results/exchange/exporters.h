@@ -1,0 +1,38 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "results/exchange/exchange.h"
+#include "results/tables/render.h"
+
+namespace virtrain::results {
+
+// Exports for other tools. All of them read the database's views, and equal data gives equal bytes.
+
+/// Experiments that an export is about: as Store::select, but with `all` or by name also those without
+/// trials.
+std::vector<std::string> experiments_to_export(const Store& store, const Selection& selection);
+
+/// A view's rows as a table; numbers in full precision.
+Table view_table(const Store& store, const std::vector<std::string>& experiments, const std::string& view);
+
+/// SuperBench's results-summary.jsonl: a line a node, whose metrics are
+/// "model-benchmarks:CASE/virtrain-resnet50/[RUN/]PRECISION_train_throughput[:RANK]", images per second of
+/// one rank (of one GPU), so that its rules can hold a VM's line against bare metal's.
+void export_superbench(const Store& store, const std::vector<std::string>& experiments, std::ostream& out);
+
+/// MLPerf logging (mlcommons/logging, mllog): for each trial run_start, throughput and run_stop.
+void export_mlperf(const Store& store, const std::vector<std::string>& experiments, std::ostream& out);
+
+/// Prometheus's text format for node_exporter's textfile collector.
+void export_prometheus(const Store& store, const std::vector<std::string>& experiments, std::ostream& out);
+
+/// Calls `write` with the stream of a temporary file beside `file`, which takes the place of `file` once all
+/// of it is on disk; a failure leaves `file` as it was.
+void write_whole(const std::filesystem::path& file, const std::function<void(std::ostream&)>& write);
+
+}  // namespace virtrain::results

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <string_view>
+
+namespace virtrain::results {
+
+/// Longest line that is read; more is no line of any of the formats, and must not fill the memory.
+inline constexpr std::size_t longest_line_bytes = std::size_t{16} << 20;
+
+/// The lines of a text file, numbered from 1, without their ends (LF or CRLF) and the byte order mark. Each
+/// is checked to be UTF-8 without NUL bytes and of bounded length; what is not is refused with its position.
+class LineReader {
+ public:
+  /// `name` is what messages call the file.
+  LineReader(std::istream& in, std::string name);
+
+  /// Goes to the next line; false at the end.
+  bool next();
+  /// To before the first line again.
+  void rewind();
+
+  std::string_view line() const { return line_; }
+  const std::string& name() const { return name_; }
+  /// "name:12" of the present line; "name:1" before the first.
+  std::string position() const;
+  /// "name:12:5"; columns count bytes from 1.
+  std::string position(std::size_t column) const;
+  /// Throws Error(bad_input) with the present line's position.
+  [[noreturn]] void refuse(const std::string& message) const;
+
+ private:
+  void check_text() const;
+
+  std::istream& in_;
+  std::string name_;
+  std::string line_;
+  std::int64_t number_ = 0;
+};
+
+/// Index of the first byte that is not part of well-formed UTF-8; npos if there is none.
+std::size_t find_invalid_utf8(std::string_view text);
+
+}  // namespace virtrain::results
