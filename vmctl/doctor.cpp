@@ -189,10 +189,12 @@ Finding check_apparmor() {
 }
 
 Finding check_gpus(const Inventory& host) {
-  if (host.devices.empty())
-    return skipped("GPU-0", Severity::notes, "no NVIDIA GPU found; scenarios with the cpu backend run");
+  const auto none =
+      skipped("GPU-0", Severity::notes, "no NVIDIA GPU found; scenarios with the cpu backend run");
   std::vector<std::string> addresses;
-  for (const auto& gpu : host.devices) addresses.push_back(gpu.pci_address);
+  for (const auto& device : host.devices)
+    if (device.device_class == DeviceClass::gpu) addresses.push_back(device.function.address);
+  if (addresses.empty()) return none;
   return ok("GPU-0", Severity::notes, join(addresses, " "));
 }
 

@@ -55,6 +55,15 @@ struct NetworkInfo {
   std::optional<LeaseMark> mark;
 };
 
+/// A PCI function as the hypervisor's daemon sees it.
+struct NodeDevice {
+  std::string pci_address;
+  std::string driver;  ///< empty: none
+  std::optional<int> iommu_group;
+};
+/// From the XML of a node device; nothing for what is no PCI function.
+std::optional<NodeDevice> read_node_device(const std::string& xml);
+
 /// Virtual machines of one host. Calls block, may come from any thread, and end by their deadline:
 /// Error(timeout). When the daemon is gone they throw Error(io); the next call tries to connect again.
 class Hypervisor {
@@ -84,6 +93,8 @@ class Hypervisor {
   /// All domains and networks of the host, foreign ones too.
   virtual std::vector<DomainInfo> domains() = 0;
   virtual std::vector<NetworkInfo> networks() = 0;
+  /// PCI functions of the host.
+  virtual std::vector<NodeDevice> pci_devices() = 0;
 };
 
 }  // namespace virtrain::vmctl

@@ -105,28 +105,6 @@ std::map<std::string, std::string> read_mitigations(const fs::path& root) {
   return found;
 }
 
-std::vector<Device> read_gpus(const fs::path& root) {
-  std::vector<Device> gpus;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(root / "sys/bus/pci/devices", ignored)) {
-    const auto& folder = entry.path();
-    const auto vendor = read_value(folder / "vendor").value_or("");
-    const bool is_display = read_value(folder / "class").value_or("").starts_with("0x03");
-    if (!is_display || vendor != "0x10de") continue;
-    Device gpu;
-    gpu.pci_address = folder.filename().string();
-    gpu.vendor = vendor;
-    gpu.device = read_value(folder / "device").value_or("");
-    gpu.numa_node =
-        static_cast<int>(parse_integer(read_value(folder / "numa_node").value_or("-1")).value_or(-1));
-    gpu.driver = fs::read_symlink(folder / "driver", ignored).filename().string();
-    gpus.push_back(std::move(gpu));
-  }
-  std::sort(gpus.begin(), gpus.end(),
-            [](const Device& a, const Device& b) { return a.pci_address < b.pci_address; });
-  return gpus;
-}
-
 void restrict_to_this_process(Inventory& inventory) {
   const auto allowed = own_affinity();
   if (!allowed.empty())
@@ -187,7 +165,7 @@ Inventory load_inventory(const fs::path& root) {
   inventory.has_kvm_device = fs::exists(root / "dev/kvm");
   const auto& flags = inventory.cpu_flags;
   inventory.is_virtual_machine = std::find(flags.begin(), flags.end(), "hypervisor") != flags.end();
-  inventory.devices = read_gpus(root);
+  inventory.devices = read_host_devices(root);
   if (root == "/") restrict_to_this_process(inventory);
   return inventory;
 }

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "vmctl/devices/host_device.h"
+
 namespace virtrain::vmctl {
 
 struct Core {
@@ -20,14 +22,6 @@ struct NumaNode {
   std::uint64_t memory_bytes = 0;
   std::uint64_t free_hugepages_1gib = 0;
   std::uint64_t free_hugepages_2mib = 0;
-};
-
-struct Device {
-  std::string pci_address;  ///< "0000:17:00.0"
-  std::string vendor;       ///< "0x10de"
-  std::string device;
-  std::string driver;  ///< empty: none bound
-  int numa_node = -1;
 };
 
 /// What a host has that placements can use. Only logical CPUs that this process may run on (cpuset,
@@ -48,7 +42,7 @@ struct Inventory {
   std::map<std::string, std::string> mitigations;
   bool has_kvm_device = false;
   bool is_virtual_machine = false;  ///< the hypervisor CPU flag
-  std::vector<Device> devices;      ///< GPUs
+  std::vector<HostDevice> devices;  ///< GPUs, RDMA adapters, NVSwitches
 };
 
 /// From "/" or from a recorded tree with the same files (proc/, sys/, etc/hostname). Throws Error(bad_input).

@@ -19,9 +19,11 @@ namespace virtrain::vmctl {
 struct LibvirtRelease {
   void operator()(virDomainPtr domain) const { virDomainFree(domain); }
   void operator()(virNetworkPtr network) const { virNetworkFree(network); }
+  void operator()(virNodeDevicePtr device) const { virNodeDeviceFree(device); }
 };
 using DomainHandle = std::unique_ptr<virDomain, LibvirtRelease>;
 using NetworkHandle = std::unique_ptr<virNetwork, LibvirtRelease>;
+using NodeDeviceHandle = std::unique_ptr<virNodeDevice, LibvirtRelease>;
 using ConnectionHandle = std::shared_ptr<virConnect>;
 
 /// Throws the calling thread's last libvirt error in libvirt's own words.

@@ -288,6 +288,23 @@ class LibvirtHypervisor final : public Hypervisor {
     });
   }
 
+  std::vector<NodeDevice> pci_devices() override {
+    return call("list PCI devices", deadlines_.query, [](const ConnectionHandle& c, const auto& op) {
+      virNodeDevicePtr* raw = nullptr;
+      const int count =
+          virConnectListAllNodeDevices(c.get(), &raw, VIR_CONNECT_LIST_NODE_DEVICES_CAP_PCI_DEV);
+      if (count < 0) throw_libvirt_error(op);
+      std::vector<NodeDevice> found;
+      for (int i = 0; i < count; ++i) {
+        const NodeDeviceHandle device(raw[i]);
+        if (auto one = read_node_device(take(virNodeDeviceGetXMLDesc(device.get(), 0))))
+          found.push_back(std::move(*one));
+      }
+      std::free(raw);
+      return found;
+    });
+  }
+
  private:
   /// The connection, opened anew if the daemon went away since the last call.
   ConnectionHandle connection() {

@@ -6,13 +6,16 @@
 #include "common/error.h"
 #include "common/log.h"
 #include "harness/cli/commands.h"
+#include "harness/cli/device_listing.h"
 #include "harness/execute/preflight.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode.h"
 #include "results/store/store.h"
 #include "vmctl/cleanup.h"
+#include "vmctl/devices/cross_check.h"
 #include "vmctl/doctor.h"
 #include "vmctl/inventory.h"
+#include "vmctl/leases.h"
 #include "vmctl/libvirt_daemon.h"
 #include "vmctl/libvirt_hypervisor.h"
 
@@ -28,6 +31,8 @@ struct CleanArguments {
 
 struct DoctorArguments {
   std::string scenario;
+  std::string inventory = "/";
+  bool devices = false;
   results::Format format = results::Format::table;
 };
 
@@ -51,7 +56,39 @@ void print_findings(const std::vector<vmctl::Finding>& findings, results::Format
   }
 }
 
+/// Who holds devices of this host now; a recorded host has no journal.
+DeviceLeases device_leases(const std::string& inventory) {
+  constexpr std::string_view kPrefix = "device:";
+  DeviceLeases leases;
+  if (inventory != "/") return leases;
+  for (const auto& lease : vmctl::LeaseJournal().leases())
+    if (lease.resource.starts_with(kPrefix))
+      leases[lease.resource.substr(kPrefix.size())] =
+          fmt::format("{} (pid {}{})", lease.owner.experiment, lease.owner.pid,
+                      vmctl::is_alive(lease.owner) ? "" : ", dead");
+  return leases;
+}
+
+/// What libvirt thinks otherwise, where a daemon runs.
+std::vector<std::string> libvirt_disagrees(const DoctorArguments& arguments,
+                                           const std::vector<vmctl::HostDevice>& devices) {
+  constexpr const char* kUri = "qemu:///system";
+  if (arguments.inventory != "/" || devices.empty() || !vmctl::libvirt_answers(kUri)) return {};
+  return vmctl::disagreements(devices, vmctl::connect_libvirt(kUri)->pci_devices());
+}
+
+void list_devices(const DoctorArguments& arguments) {
+  const auto devices = vmctl::read_host_devices(arguments.inventory);
+  const auto leases = device_leases(arguments.inventory);
+  for (const auto& words : libvirt_disagrees(arguments, devices)) log::warning(words);
+  if (arguments.format == results::Format::json)
+    fmt::print("{}\n", devices_json(devices, leases).dump(2));
+  else
+    fmt::print("{}", results::render(devices_table(devices, leases), arguments.format, colour_on_stdout()));
+}
+
 void examine(const DoctorArguments& arguments, Cli& cli) {
+  if (arguments.devices) return list_devices(arguments);
   const auto findings = vmctl::examine_host();
   print_findings(findings, arguments.format);
   if (arguments.scenario.empty()) {
@@ -133,8 +170,17 @@ void add_host_commands(Cli& cli) {
   auto examined = std::make_shared<DoctorArguments>();
   doctor->add_option("scenario", examined->scenario,
                      "Also whether this scenario can run here (exit 4 if not)");
+  auto* devices =
+      doctor->add_flag("--devices", examined->devices,
+                       "List GPUs, RDMA adapters and NVSwitches instead: IOMMU group, link, driver, "
+                       "who uses them, how a VM can get them");
+  doctor->add_option("--inventory", examined->inventory, "With --devices: a recorded host")
+      ->check(CLI::ExistingDirectory)
+      ->needs(devices);
   add_format_option(*doctor, examined->format);
-  doctor->footer("Examples:\n  virtrain doctor\n  virtrain doctor scenarios/dell-r750xa.yaml --format json");
+  doctor->footer(
+      "Examples:\n  virtrain doctor\n  virtrain doctor scenarios/dell-r750xa.yaml --format json\n"
+      "  virtrain doctor --devices --format json");
   doctor->callback([examined, &cli] { examine(*examined, cli); });
 
   auto* cleaner = cli.app.add_subcommand(

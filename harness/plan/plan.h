@@ -6,43 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "harness/plan/placement.h"
 #include "harness/scenario/scenario.h"
 #include "vmctl/inventory.h"
 
 namespace virtrain::harness {
-
-/// Where one node of a trial sits: the same for the VM and for its bare-metal counterpart.
-struct NodePlacement {
-  std::string hostname;  ///< "t1n2": tenant 1, node 2
-  std::string address;   ///< in the tenant's network, "10.77.0.2/16"
-  std::string mac;
-  std::vector<int> cores;           ///< one host core for each vCPU
-  std::vector<int> emulator_cores;  ///< for QEMU's helper threads; empty: none to spare, they share `cores`
-  std::optional<int> numa_node;     ///< where all cores are of one node
-  std::uint64_t memory_bytes = 0;
-  std::vector<std::string> devices;  ///< PCI addresses
-};
-
-struct TenantPlacement {
-  std::string name;
-  Workload workload;
-  std::int64_t gpus_per_node = 0;
-  std::int64_t ranks_per_node = 1;
-  std::int64_t threads_per_rank = 1;
-  std::vector<NodePlacement> nodes;
-
-  std::int64_t ranks() const { return ranks_per_node * static_cast<std::int64_t>(nodes.size()); }
-};
-
-/// All nodes of one case, placed on one host.
-struct Placement {
-  std::string case_name;
-  std::string scaling_of;
-  std::vector<TenantPlacement> tenants;
-  bool oversubscribed = false;
-
-  std::int64_t nodes() const;
-};
 
 /// One execution to come. `placement` is an index into Plan::placements: the arms of a case share one.
 struct PlannedTrial {

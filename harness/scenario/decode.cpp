@@ -136,6 +136,16 @@ Devices decode_devices(const YAML::Node& node, Diagnostics& diagnostics) {
           diagnostics.add(address.Mark(), "address must be a PCI address such as 0000:17:00.0");
       }
     }
+    if (const auto uuids = by.child("uuid")) {
+      for (const auto& uuid : read_list(*uuids, "uuid", 1, 1024, diagnostics)) {
+        if (uuid.IsScalar() && uuid.Scalar().starts_with("GPU-"))
+          devices.uuids.push_back(uuid.Scalar());
+        else
+          diagnostics.add(uuid.Mark(),
+                          "uuid must be a GPU's UUID such as GPU-8f1c… (nvidia-smi -L shows them)");
+      }
+    }
+    if (const auto name = by.text("name", 128)) devices.name = *name;
     by.finish();
     if (devices.kind == DeviceKind::none)
       in.refuse("select", "select has no meaning with kind none (remove one of them)");

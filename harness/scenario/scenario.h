@@ -47,6 +47,8 @@ struct Devices {
   DeviceKind kind = DeviceKind::none;
   std::optional<std::string> vendor;   ///< PCI vendor id, "0x10de"
   std::vector<std::string> addresses;  ///< PCI addresses; empty: any
+  std::vector<std::string> uuids;      ///< "GPU-…", as the driver says; empty: any
+  std::string name;                    ///< part of the device's name, "A100"; empty: any
   std::optional<std::int64_t> count;
 };
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "common/error.h"
+#include "common/text.h"
 #include "harness/scenario/decode.h"
 
 using namespace virtrain;
@@ -28,14 +29,26 @@ vmctl::Inventory host(int nodes, int cores_per_node, std::uint64_t memory_gib = 
   return inventory;
 }
 
-/// Four GPUs as in the study's server, and a card of another vendor between them.
+vmctl::HostDevice gpu(const std::string& address, const std::string& vendor, int numa_node,
+                      const std::vector<std::string>& nvlink_peers = {}) {
+  vmctl::HostDevice device;
+  device.function.address = address;
+  device.function.vendor = vendor;
+  device.function.numa_node = numa_node;
+  device.mechanism = vmctl::Mechanism::passthrough;
+  device.nvlink_peers = nvlink_peers;
+  device.name = vendor == "0x10de" ? "NVIDIA A100-PCIE-40GB" : "Navi 21";
+  device.uuid = "GPU-" + address;
+  return device;
+}
+
+/// Four GPUs in two NVLink pairs as in the study's server, and a card of another vendor between them.
 vmctl::Inventory gpu_host() {
   auto inventory = host(2, 32);
-  inventory.devices = {{"0000:17:00.0", "0x10de", "0x20f1", "nvidia", 0},
-                       {"0000:3d:00.0", "0x1002", "0x73bf", "amdgpu", 0},
-                       {"0000:65:00.0", "0x10de", "0x20f1", "nvidia", 0},
-                       {"0000:ca:00.0", "0x10de", "0x20f1", "nvidia", 1},
-                       {"0000:e3:00.0", "0x10de", "0x20f1", "nvidia", 1}};
+  inventory.devices = {gpu("0000:17:00.0", "0x10de", 0, {"0000:65:00.0"}), gpu("0000:3d:00.0", "0x1002", 0),
+                       gpu("0000:65:00.0", "0x10de", 0, {"0000:17:00.0"}),
+                       gpu("0000:ca:00.0", "0x10de", 1, {"0000:e3:00.0"}),
+                       gpu("0000:e3:00.0", "0x10de", 1, {"0000:ca:00.0"})};
   return inventory;
 }
 
@@ -221,7 +234,10 @@ TEST_CASE("GPUs are chosen by vendor, address and count") {
         .devices;
   };
   using List = std::vector<std::string>;
-  CHECK(devices("") == List{"0000:17:00.0", "0000:3d:00.0"});
+  CHECK(devices("") == List{"0000:17:00.0", "0000:65:00.0"});
+  CHECK(devices(", select: {name: A100, count: 2}") == List{"0000:17:00.0", "0000:65:00.0"});
+  CHECK(devices(", select: {uuid: ['GPU-0000:65:00.0', 'GPU-0000:e3:00.0']}") ==
+        List{"0000:65:00.0", "0000:e3:00.0"});
   CHECK(devices(", select: {vendor: 0x10de}") == List{"0000:17:00.0", "0000:65:00.0"});
   CHECK(devices(", select: {vendor: 0x10DE}") == List{"0000:17:00.0", "0000:65:00.0"});
   CHECK(devices(", select: {address: [0000:ca:00.0, 0000:e3:00.0]}") == List{"0000:ca:00.0", "0000:e3:00.0"});
@@ -232,6 +248,52 @@ TEST_CASE("GPUs are chosen by vendor, address and count") {
         "case gpus: needs 2 GPUs, testhost has 1 that devices.select allows (virtrain doctor says more)");
   CHECK_THAT(refused("{vendor: 0x10de, count: 1}"), Contains("needs 2 GPUs, testhost has 1"));
   CHECK_THAT(refused("{vendor: 0x1002, address: [0000:17:00.0]}"), Contains("needs 2 GPUs, testhost has 0"));
+}
+
+TEST_CASE("GPUs of one node are NVLink neighbours, with cores of their NUMA node") {
+  const auto plan = make_plan(
+      gpu_scenario("{name: a, tenants: [{nodes: 1, gpus_per_node: 2}, {nodes: 1, gpus_per_node: 2}]}",
+                   "{kind: passthrough, select: {vendor: 0x10de}}"),
+      gpu_host(), false);
+  using List = std::vector<std::string>;
+  const auto& first = node(plan, 0, 0, 0);
+  const auto& second = node(plan, 0, 1, 0);
+  CHECK(first.devices == List{"0000:17:00.0", "0000:65:00.0"});
+  CHECK(first.devices_reason == "joined by NVLink, on NUMA node 0");
+  CHECK(first.numa_node == 0);
+  CHECK(second.devices == List{"0000:ca:00.0", "0000:e3:00.0"});
+  CHECK(second.numa_node == 1);
+  CHECK(second.cores == std::vector<int>{32, 33, 34, 35});
+  CHECK_THAT(to_table(plan), Contains("joined by NVLink"));
+}
+
+TEST_CASE("a node of one GPU leaves the pairs to the nodes that need them; single ones spread over sockets") {
+  using List = std::vector<std::string>;
+  const auto mixed = make_plan(
+      gpu_scenario("{name: a, tenants: [{nodes: 1, gpus_per_node: 1}, {nodes: 1, gpus_per_node: 2}]}",
+                   "{kind: passthrough, select: {vendor: 0x10de}}"),
+      gpu_host(), false);
+  CHECK(node(mixed, 0, 1, 0).devices == List{"0000:17:00.0", "0000:65:00.0"});
+  CHECK(node(mixed, 0, 0, 0).devices == List{"0000:ca:00.0"});
+  const auto single = make_plan(gpu_scenario("{name: a, tenants: [{nodes: 2, gpus_per_node: 1}]}",
+                                             "{kind: passthrough, select: {vendor: 0x10de}}"),
+                                gpu_host(), false);
+  CHECK(node(single, 0, 0, 0).numa_node == 0);
+  CHECK(node(single, 0, 0, 1).numa_node == 1);
+}
+
+TEST_CASE("GPUs that could be joined by NVLink and are not are warned of") {
+  const auto plan = make_plan(
+      gpu_scenario(kTwoGpus, "{kind: passthrough, select: {address: [0000:17:00.0, 0000:ca:00.0]}}"),
+      gpu_host(), false);
+  CHECK_THAT(join(plan.warnings, " "), Contains("not all joined by NVLink"));
+  CHECK(node(plan, 0, 0, 0).devices_reason == "on several NUMA nodes");
+}
+
+TEST_CASE("a GPU that the host cannot pass is not chosen") {
+  auto inventory = gpu_host();
+  for (auto& device : inventory.devices) device.mechanism = vmctl::Mechanism::none;
+  CHECK_THAT(refusal(gpu_scenario(kTwoGpus, "{kind: passthrough}"), inventory), Contains("testhost has 0"));
 }
 
 TEST_CASE("no GPU is given twice, and a rank drives each") {

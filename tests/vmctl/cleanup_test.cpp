@@ -42,6 +42,7 @@ class FakeHypervisor final : public Hypervisor {
   void set_link(const std::string&, const std::string&, bool) override {}
   std::vector<DomainInfo> domains() override { return all_domains; }
   std::vector<NetworkInfo> networks() override { return all_networks; }
+  std::vector<NodeDevice> pci_devices() override { return {}; }
 
   std::vector<DomainInfo> all_domains;
   std::vector<NetworkInfo> all_networks;

@@ -34,9 +34,9 @@ TEST_CASE("inventory of a recorded host with two nodes, an offline core and a GP
   CHECK(host.mitigations.at("meltdown") == "Not affected");
   CHECK_FALSE(host.is_virtual_machine);
   REQUIRE(host.devices.size() == 1);
-  CHECK(host.devices[0].pci_address == "0000:17:00.0");
-  CHECK(host.devices[0].numa_node == 1);
-  CHECK(host.devices[0].device == "0x20b5");
+  CHECK(host.devices[0].function.address == "0000:17:00.0");
+  CHECK(host.devices[0].function.numa_node == 1);
+  CHECK(host.devices[0].function.device == "0x20b5");
 }
 
 TEST_CASE("a recorded host may be as little as cpuinfo and meminfo") {

@@ -1,0 +1,65 @@
+#include "harness/plan/cores.h"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+
+namespace virtrain::harness {
+CoreAllocator::CoreAllocator(const vmctl::Inventory& inventory, std::size_t wanted, bool by_numa)
+    : by_numa_(by_numa) {
+  const std::set<int> leased(inventory.leased_cores.begin(), inventory.leased_cores.end());
+  const auto is_leased = [&](const vmctl::Core& core) { return leased.contains(core.id); };
+  const auto held = std::count_if(inventory.cores.begin(), inventory.cores.end(), is_leased);
+  const bool avoid_leased = inventory.cores.size() - static_cast<std::size_t>(held) >= wanted;
+  for (const auto& core : inventory.cores) {
+    if (avoid_leased && is_leased(core)) continue;
+    free_.push_back(core.id);
+    all_.push_back(core.id);
+    numa_of_[core.id] = core.numa_node;
+  }
+}
+
+std::vector<int> CoreAllocator::take(std::size_t count, std::optional<int> numa_node) {
+  if (free_.size() < count) return {};
+  if (numa_node) {
+    if (auto near = cores_of(*numa_node); near.size() >= count) return take_these(std::move(near), count);
+  }
+  if (!by_numa_) return take_these(free_, count);
+  std::set<int> nodes;
+  for (const int core : free_) nodes.insert(numa_of_.at(core));
+  std::vector<int> node_by_node;
+  for (const int node : nodes) {
+    auto cores = cores_of(node);
+    if (cores.size() >= count) return take_these(std::move(cores), count);
+    node_by_node.insert(node_by_node.end(), cores.begin(), cores.end());
+  }
+  return take_these(std::move(node_by_node), count);
+}
+
+std::vector<int> CoreAllocator::cores_of(int numa_node) const {
+  std::vector<int> cores;
+  std::copy_if(free_.begin(), free_.end(), std::back_inserter(cores),
+               [&](int core) { return numa_of_.at(core) == numa_node; });
+  return cores;
+}
+
+std::vector<int> CoreAllocator::take_these(std::vector<int> cores, std::size_t count) {
+  cores.resize(count);
+  const std::set<int> taken(cores.begin(), cores.end());
+  std::erase_if(free_, [&](int core) { return taken.contains(core); });
+  return cores;
+}
+
+std::vector<int> CoreAllocator::share(std::size_t count) {
+  std::vector<int> cores;
+  for (std::size_t i = 0; i < count; ++i) cores.push_back(all_[next_shared_++ % all_.size()]);
+  return cores;
+}
+
+std::optional<int> CoreAllocator::common_numa_node(const std::vector<int>& cores) const {
+  for (const int core : cores)
+    if (numa_of_.at(core) != numa_of_.at(cores[0])) return std::nullopt;
+  return cores.empty() ? std::nullopt : std::optional(numa_of_.at(cores[0]));
+}
+
+}  // namespace virtrain::harness

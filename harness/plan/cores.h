@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "vmctl/inventory.h"
+
+namespace virtrain::harness {
+
+/// Hands out cores of one host, NUMA node by NUMA node.
+class CoreAllocator {
+ public:
+  /// Of all the host's cores, or of those that no other run holds where `wanted` of them are left. `by_numa`:
+  /// cores of one NUMA node stay together even where nobody asks for that node.
+  CoreAllocator(const vmctl::Inventory& inventory, std::size_t wanted, bool by_numa);
+
+  /// `count` cores: of `numa_node` where it has that many left, else of one node that has, else of several;
+  /// none when too few are left.
+  std::vector<int> take(std::size_t count, std::optional<int> numa_node);
+  /// Cores that are shared with others because none are left, in turn over the whole host.
+  std::vector<int> share(std::size_t count);
+
+  const std::vector<int>& remaining() const { return free_; }
+  /// The NUMA node of all of these; nothing where they are of several.
+  std::optional<int> common_numa_node(const std::vector<int>& cores) const;
+
+ private:
+  std::vector<int> cores_of(int numa_node) const;
+  std::vector<int> take_these(std::vector<int> cores, std::size_t count);
+
+  bool by_numa_;
+  std::vector<int> free_;
+  std::map<int, int> numa_of_;
+  std::vector<int> all_;
+  std::size_t next_shared_ = 0;
+};
+
+}  // namespace virtrain::harness

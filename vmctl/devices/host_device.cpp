@@ -1,0 +1,270 @@
+#include "vmctl/devices/host_device.h"
+
+#include <algorithm>
+
+#include "common/error.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "common/units.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kNvidia = "0x10de";
+constexpr std::chrono::seconds kTopologyDeadline{10};  // NVML may hang with a card that fell off the bus
+/// Where a recorded host keeps what `nvidia-smi topo -m` printed there.
+constexpr const char* kRecordedTopology = "var/lib/virtrain/nvidia-smi-topo.txt";
+
+std::vector<fs::path> children(const fs::path& folder) {
+  std::vector<fs::path> found;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) found.push_back(entry.path());
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::optional<DeviceClass> class_of(const PciFunction& function) {
+  std::error_code ignored;
+  if (function.vendor == kNvidia && function.is_display()) return DeviceClass::gpu;
+  if (function.vendor == kNvidia && function.class_code.starts_with("0x0680")) return DeviceClass::nvswitch;
+  if (fs::exists(function.folder / "infiniband", ignored)) return DeviceClass::rdma_nic;
+  return std::nullopt;
+}
+
+/// "Model: \t\t NVIDIA A100-PCIE-40GB" lines of the driver's own file.
+void read_driver_words(const fs::path& root, HostDevice& device) {
+  const auto file = root / "proc/driver/nvidia/gpus" / device.function.address / "information";
+  for (const auto& line : split(read_file(file).value_or(""), '\n')) {
+    const auto colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    const auto key = trim(std::string_view(line).substr(0, colon));
+    const auto value = trim(std::string_view(line).substr(colon + 1));
+    if (key == "Model") device.name = std::string(value);
+    if (key == "GPU UUID") device.uuid = std::string(value);
+    if (key == "Device Minor")
+      if (const auto minor = parse_integer(value)) device.minor = static_cast<int>(*minor);
+  }
+}
+
+void read_mig_instances(const fs::path& root, HostDevice& device) {
+  if (!device.minor) return;
+  const auto folder =
+      root / "proc/driver/nvidia/capabilities" / ("gpu" + std::to_string(*device.minor)) / "mig";
+  for (const auto& child : children(folder)) {
+    const auto name = child.filename().string();
+    if (name.starts_with("gi")) device.mig_instances.push_back(name);
+  }
+}
+
+std::vector<VgpuType> mdev_types(const fs::path& folder) {
+  std::vector<VgpuType> types;
+  for (const auto& child : children(folder / "mdev_supported_types")) {
+    VgpuType type{child.filename().string(), read_value(child / "name").value_or(""), {}};
+    if (const auto count = parse_integer(read_value(child / "available_instances").value_or("")))
+      type.available_instances = static_cast<int>(*count);
+    types.push_back(std::move(type));
+  }
+  return types;
+}
+
+/// Lines "ID    : vGPU Name" below a header of that very form; the header alone means full.
+std::vector<VgpuType> vendor_vfio_types(const fs::path& folder) {
+  std::vector<VgpuType> types;
+  for (const auto& line : split(read_file(folder / "nvidia/creatable_vgpu_types").value_or(""), '\n')) {
+    const auto colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    const auto id = trim(std::string_view(line).substr(0, colon));
+    if (parse_integer(id)) types.push_back({std::string(id), std::string(trim(line.substr(colon + 1))), {}});
+  }
+  return types;
+}
+
+/// "4: ACTIVE" is ACTIVE.
+std::string after_colon(const std::string& text) {
+  const auto colon = text.find(':');
+  return std::string(trim(colon == std::string::npos ? text : text.substr(colon + 1)));
+}
+
+std::vector<NetworkPort> read_ports(const fs::path& folder) {
+  const auto interfaces = children(folder / "net");
+  std::vector<NetworkPort> ports;
+  for (const auto& adapter : children(folder / "infiniband")) {
+    for (const auto& port : children(adapter / "ports")) {
+      NetworkPort found;
+      found.name = adapter.filename().string() + "/" + port.filename().string();
+      found.state = after_colon(read_value(port / "state").value_or(""));
+      found.rate = read_value(port / "rate").value_or("");
+      found.link_layer = read_value(port / "link_layer").value_or("");
+      if (!interfaces.empty()) {
+        found.interface = interfaces.front().filename().string();
+        if (const auto mtu = parse_integer(read_value(interfaces.front() / "mtu").value_or("")))
+          found.mtu_bytes = static_cast<int>(*mtu);
+      }
+      ports.push_back(std::move(found));
+    }
+  }
+  return ports;
+}
+
+HostDevice describe(const fs::path& root, PciFunction function, DeviceClass device_class) {
+  HostDevice device;
+  device.function = std::move(function);
+  device.device_class = device_class;
+  read_driver_words(root, device);
+  const auto& pci = device.function;
+  if (device.name.empty()) device.name = pci_name(root, pci.vendor, pci.device).value_or("");
+  if (device.name.empty()) device.name = pci.vendor + ":" + pci.device;
+  std::tie(device.mechanism, device.mechanism_reason) = mechanism_of(pci);
+  if (device.mechanism == Mechanism::mdev) device.vgpu_types = mdev_types(pci.folder);
+  if (device.mechanism == Mechanism::vendor_vfio) device.vgpu_types = vendor_vfio_types(pci.folder);
+  if (device_class == DeviceClass::gpu) read_mig_instances(root, device);
+  if (device_class == DeviceClass::rdma_nic) device.ports = read_ports(pci.folder);
+  return device;
+}
+
+/// Device nodes whose openers keep this device busy.
+std::vector<std::string> nodes_of(const HostDevice& device) {
+  std::vector<std::string> nodes;
+  if (device.minor) nodes.push_back("/dev/nvidia" + std::to_string(*device.minor));
+  if (device.function.iommu_group)
+    nodes.push_back("/dev/vfio/" + std::to_string(*device.function.iommu_group));
+  for (const auto& verbs : children(device.function.folder / "infiniband_verbs"))
+    nodes.push_back("/dev/infiniband/" + verbs.filename().string());
+  return nodes;
+}
+
+/// Looks through every process's open files; those of others are visible to root only.
+void find_users(const fs::path& root, std::vector<HostDevice>& devices) {
+  std::map<std::string, std::vector<HostDevice*>> by_node;
+  for (auto& device : devices)
+    for (const auto& node : nodes_of(device)) by_node[node].push_back(&device);
+  if (by_node.empty()) return;
+  for (const auto& process : children(root / "proc")) {
+    const auto pid = parse_integer(process.filename().string());
+    if (!pid) continue;
+    for (const auto& descriptor : children(process / "fd")) {
+      std::error_code failure;
+      const auto target = fs::read_symlink(descriptor, failure).string();
+      const auto found = by_node.find(target);
+      if (failure || found == by_node.end()) continue;
+      for (auto* device : found->second)
+        device->users.push_back({static_cast<int>(*pid), read_value(process / "comm").value_or("?"), target});
+    }
+  }
+}
+
+/// What nvidia-smi says about NVLink, live or recorded; it needs the driver, so nothing without it.
+std::string read_topology(const fs::path& root, const std::vector<HostDevice>& devices) {
+  if (root != "/") return read_file(root / kRecordedTopology).value_or("");
+  const bool has_driver = std::any_of(devices.begin(), devices.end(),
+                                      [](const auto& device) { return device.function.driver == "nvidia"; });
+  if (!has_driver) return "";
+  CommandOptions options;
+  options.deadline = kTopologyDeadline;
+  try {
+    return run_command({"nvidia-smi", "topo", "-m"}, options).out;
+  } catch (const Error&) {
+    return "";  // not installed, or stuck: placement then goes without NVLink
+  }
+}
+
+void add_nvlinks(const fs::path& root, std::vector<HostDevice>& devices) {
+  std::vector<std::string> gpus;
+  for (const auto& device : devices)
+    if (device.minor) gpus.push_back(device.function.address);
+  const auto peers = nvlink_peers(read_topology(root, devices), gpus);
+  for (auto& device : devices) {
+    const auto found = peers.find(device.function.address);
+    if (found != peers.end()) device.nvlink_peers = found->second;
+  }
+}
+
+std::vector<std::string> words(std::string_view line) {
+  std::vector<std::string> found;
+  std::string text(line);
+  std::replace(text.begin(), text.end(), '\t', ' ');
+  for (auto& word : split(text, ' '))
+    if (!word.empty()) found.push_back(std::move(word));
+  return found;
+}
+
+}  // namespace
+
+const char* to_string(DeviceClass device_class) {
+  switch (device_class) {
+    case DeviceClass::gpu:
+      return "gpu";
+    case DeviceClass::rdma_nic:
+      return "rdma_nic";
+    case DeviceClass::nvswitch:
+      return "nvswitch";
+  }
+  return "";
+}
+
+const char* to_string(Mechanism mechanism) {
+  switch (mechanism) {
+    case Mechanism::none:
+      return "none";
+    case Mechanism::passthrough:
+      return "passthrough";
+    case Mechanism::mdev:
+      return "mdev";
+    case Mechanism::vendor_vfio:
+      return "vendor_vfio";
+    case Mechanism::undecided:
+      return "undecided";
+  }
+  return "";
+}
+
+std::pair<Mechanism, std::string> mechanism_of(const PciFunction& function) {
+  std::error_code ignored;
+  const auto has = [&](const char* name) { return fs::exists(function.folder / name, ignored); };
+  if (!function.physical_function.empty() && has("nvidia/creatable_vgpu_types"))
+    return {Mechanism::vendor_vfio, "a virtual function of a driver with vendor-specific VFIO"};
+  if (has("mdev_supported_types")) return {Mechanism::mdev, "a parent of mediated devices"};
+  if (!function.iommu_group)
+    return {Mechanism::none, "it is in no IOMMU group (doctor's IOM-1: switch the IOMMU on)"};
+  if (function.driver == "vfio-pci" || function.has_driver_for_vfio())
+    return {Mechanism::passthrough, "bound to " + function.driver + " already"};
+  if (!function.virtual_functions.empty())
+    return {Mechanism::none, "its virtual functions are on: they are what a VM gets"};
+  if (function.vendor == kNvidia && function.driver == "nvidia" && function.virtual_functions_possible > 0)
+    return {Mechanism::undecided,
+            "SR-IOV is off: passthrough as it is; sriov-manage -e shows whether vGPUs are mdev or "
+            "vendor-specific VFIO"};
+  return {Mechanism::passthrough,
+          function.driver.empty() ? "no driver is bound" : "after " + function.driver + " is unbound"};
+}
+
+std::vector<HostDevice> read_host_devices(const fs::path& root) {
+  std::vector<HostDevice> devices;
+  for (auto& function : read_pci_functions(root))
+    if (const auto device_class = class_of(function))
+      devices.push_back(describe(root, std::move(function), *device_class));
+  find_users(root, devices);
+  add_nvlinks(root, devices);
+  return devices;
+}
+
+std::map<std::string, std::vector<std::string>> nvlink_peers(const std::string& topology,
+                                                             const std::vector<std::string>& gpus) {
+  std::map<std::string, std::vector<std::string>> peers;
+  for (const auto& line : split(topology, '\n')) {
+    const auto cells = words(line);
+    if (cells.size() <= gpus.size() || !cells[0].starts_with("GPU")) continue;
+    const auto row = parse_integer(std::string_view(cells[0]).substr(3));
+    // The header starts with GPU0 too, but its next word is GPU1.
+    if (!row || *row < 0 || static_cast<std::size_t>(*row) >= gpus.size() || cells[1].starts_with("GPU"))
+      continue;
+    for (std::size_t column = 0; column < gpus.size(); ++column)
+      if (cells[column + 1].starts_with("NV"))
+        peers[gpus[static_cast<std::size_t>(*row)]].push_back(gpus[column]);
+  }
+  return peers;
+}
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace virtrain::vmctl {
+
+/// Speed ("16.0 GT/s PCIe") and width (lanes) of a PCIe link; empty and 0 where the device has none.
+struct PciLink {
+  std::string speed;
+  int width = 0;
+  bool operator==(const PciLink&) const = default;
+};
+
+/// A memory region of a device.
+struct Bar {
+  int index = 0;
+  std::uint64_t bytes = 0;
+  bool is_64bit = false;
+  bool is_prefetchable = false;
+};
+
+/// One PCI function as sysfs shows it (Documentation/ABI/testing/sysfs-bus-pci).
+struct PciFunction {
+  std::string address;               ///< "0000:17:00.0"
+  std::string vendor;                ///< "0x10de"
+  std::string device;                ///< "0x20f1"
+  std::string class_code;            ///< "0x030200"
+  std::string driver;                ///< empty: none bound
+  std::string driver_override;       ///< empty: none
+  int numa_node = -1;                ///< -1: the firmware does not say
+  std::vector<std::string> bridges;  ///< from the root port down to the device; empty where unknown
+  std::string root_complex;          ///< "pci0000:16"; empty where unknown
+  PciLink link;                      ///< as it runs now; an idle GPU slows its link down
+  PciLink link_possible;
+  std::vector<Bar> bars;
+  std::vector<std::string> reset_methods;  ///< "flr", "bus", …
+  std::string power_state;                 ///< "D0", "D3hot", "D3cold", …
+  std::optional<int> iommu_group;
+  std::vector<std::string> iommu_group_members;  ///< addresses, this one included, in order
+  std::string physical_function;                 ///< of a virtual function; else empty
+  std::vector<std::string> virtual_functions;    ///< of a physical function, in order
+  int virtual_functions_possible = 0;            ///< sriov_totalvfs
+  std::filesystem::path folder;                  ///< its folder in sysfs
+
+  bool is_bridge() const { return class_code.starts_with("0x0604"); }
+  bool is_display() const { return class_code.starts_with("0x03"); }
+  bool has_driver_for_vfio() const;  ///< a device node for VFIO hangs below it (kernel 6.1 and later)
+};
+
+/// Every function under root/sys/bus/pci/devices, by address. Files that are not there leave their fields
+/// empty.
+std::vector<PciFunction> read_pci_functions(const std::filesystem::path& root);
+
+/// "NVIDIA Corporation GA100 [A100 PCIe 40GB]" from the pci.ids database under root, or else of this host;
+/// nothing where there is none or it does not know the device. `vendor` and `device` as "0x10de".
+std::optional<std::string> pci_name(const std::filesystem::path& root, const std::string& vendor,
+                                    const std::string& device);
+
+}  // namespace virtrain::vmctl
