@@ -72,12 +72,14 @@ std::string shown(const std::set<std::string>& values) {
   return text.substr(0, end) + "…";
 }
 
-/// What two lists of words (CPU flags) do not share; empty where a side has no list.
+/// What two lists (CPU flags, mitigations) do not share; empty where a side has no list.
 std::string unshared_words(const FactDifference& difference) {
   if (difference.baseline.size() != 1 || difference.candidate.size() != 1) return "";
   const auto words = [](const std::string& text) {
-    const auto list = split(text, ' ');
-    return std::set<std::string>(list.begin(), list.end());
+    std::set<std::string> list;
+    for (const auto& word : split(text, text.find(';') == std::string::npos ? ' ' : ';'))
+      list.insert(std::string(trim(word)));
+    return list;
   };
   const auto ours = words(*difference.baseline.begin());
   const auto theirs = words(*difference.candidate.begin());

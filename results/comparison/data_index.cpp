@@ -125,6 +125,7 @@ Facts DataIndex::facts(const std::string& case_name, const Side& side) const {
 
 Evidence DataIndex::evidence(const std::string& case_name, const Side& side) const {
   Evidence evidence;
+  evidence.name = side.name;
   evidence.facts = facts(case_name, side);
   for (const auto* row : side.rows) {
     if (usable(*row) && !row->virtualization.empty())

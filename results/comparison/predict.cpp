@@ -107,8 +107,9 @@ class Predictor {
   }
 
   /// With probes: from nothing hidden behind the backward pass to all of it hidden. Without: from all of the
-  /// cost being latency (it grows with N) to all of it being bandwidth (it levels off), each at the far end
-  /// of the measured scatter.
+  /// cost being latency (it grows with every hop) to a cost that stays what it is on the largest measured
+  /// size, each at the far end of the measured scatter. Any cost that grows, but no faster than a ring's, is
+  /// between.
   std::optional<Interval> bound(std::int64_t nodes) const {
     if (sweep_) {
       const double all_reduce = sweep_->all_reduce_time(nodes);
@@ -118,11 +119,10 @@ class Predictor {
     if (sizes_.size() < 2) return std::nullopt;
     Interval hull{predicted(model_, nodes), predicted(model_, nodes)};
     for (const double off : {-1.0, 1.0}) {
-      const auto points = extra_times(sizes_, off);
-      for (const auto& model : {fit_latency(points), fit_bandwidth(points, evidence_.gradient_bytes)}) {
-        hull.low = std::min(hull.low, predicted(model, nodes));
-        hull.high = std::max(hull.high, predicted(model, nodes));
-      }
+      const double all_latency = predicted(fit_latency(extra_times(sizes_, off)), nodes);
+      const double constant = throughput(nodes, one_step_ + std::max(0.0, extra_time(sizes_.back(), off)));
+      hull.low = std::min({hull.low, all_latency, constant});
+      hull.high = std::max({hull.high, all_latency, constant});
     }
     return hull;
   }
@@ -146,9 +146,8 @@ class Predictor {
       notes.emplace_back("no size beyond one node was measured: only the ideal can be given");
     if (result.fitted_on == "one_run")
       notes.emplace_back(
-          "a prediction from one size assumes that all of its cost is bandwidth; its bound assumes all "
-          "latency "
-          "instead");
+          "a prediction from one size assumes that all of its cost is bandwidth; the bound goes from a cost "
+          "that stays as it is to one that is all latency");
     if (result.fitted_on == "probes")
       notes.emplace_back("no size beyond one node was measured: predicted as if nothing overlapped");
     if (!sweep_ && !evidence_.probes.empty())

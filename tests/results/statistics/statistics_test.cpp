@@ -334,3 +334,16 @@ TEST_CASE("E13: quantiles of type 7") {
   CHECK(quantile(values, 0.99) == r(29.186));
   CHECK(quantile({7}, 0.99) == 7);
 }
+
+TEST_CASE("Holm's correction gives what R's p.adjust gives") {
+  // p.adjust(c(0.01, 0.04, 0.03, 0.005, 0.9, 0.04), "holm")
+  const std::vector<double> p_values = {0.01, 0.04, 0.03, 0.005, 0.9, 0.04};
+  const std::vector<double> expected = {0.05, 0.12, 0.12, 0.03, 0.9, 0.12};
+  const auto adjusted = holm(p_values);
+  REQUIRE(adjusted.size() == expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) CHECK(adjusted[i] == Approx(expected[i]).epsilon(1e-12));
+  CHECK(holm({}).empty());
+  CHECK(holm(std::vector<double>{0.6, 0.7}) == std::vector<double>{1, 1});
+  CHECK_THROWS_WITH(holm(std::vector<double>{0.5, 1.5}), Contains("value 2 is 1.5"));
+  CHECK_THROWS_WITH(holm(std::vector<double>{std::nan("")}), Contains("value 1 is nan"));
+}

@@ -1,0 +1,443 @@
+// Sides beyond arms: labels, experiments, hosts, dates; boot sessions; the family's answer; tenants alone.
+
+#include <cmath>
+#include <random>
+
+#include "results/comparison/compare.h"
+#include "tests/results/support.h"
+
+using namespace virtrain;
+using namespace virtrain::results;
+using Catch::Matchers::Contains;
+
+namespace {
+
+/// An experiment whose trials all have one label, host, boot and day.
+struct Series {
+  std::string id;
+  std::string label = {};
+  std::string host = {};
+  std::string boot = {};
+  std::string day = "2026-11-01";
+};
+
+void add(Store& store, const Series& series) {
+  auto experiment = an_experiment(series.id);
+  experiment.label = series.label;
+  experiment.host_name = series.host;
+  experiment.boot_id = series.boot;
+  experiment.started_at = series.day + "T08:00:00.000Z";
+  store.add_experiment(experiment);
+}
+
+const CaseComparison& of(const std::vector<CaseComparison>& list, const std::string& name,
+                         const std::string& arm) {
+  for (const auto& one : list) {
+    if (one.case_name == name && one.arm == arm) return one;
+  }
+  FAIL("there is no case " << name << " in arm " << arm);
+  return list.front();
+}
+
+CompareRequest between(const std::string& baseline, const std::string& candidate) {
+  CompareRequest request;
+  request.baseline = baseline;
+  request.candidate = candidate;
+  return request;
+}
+
+}  // namespace
+
+TEST_CASE("sides are read as they are written") {
+  CHECK(parse_selector("vm").arm == "vm");
+  CHECK_FALSE(parse_selector("arm:vm").beyond_arms());
+  const auto both = parse_selector("label:before, arm:vm,host:a,host:b");
+  CHECK(both.arm == "vm");
+  CHECK(both.labels == std::vector<std::string>{"before"});
+  CHECK(both.hosts == std::vector<std::string>{"a", "b"});
+  CHECK(both.beyond_arms());
+  CHECK(parse_selector("label:driver:580").labels == std::vector<std::string>{"driver:580"});
+  for (const char* bad : {"", "label:", "colour:red", "vm,bare_metal", "date:yesterday", "date:..",
+                          "date:2026-11-10..2026-11-01", "vm,"}) {
+    CAPTURE(bad);
+    const auto error = error_of([&] { parse_selector(bad); });
+    CHECK(error.code() == ErrorCode::usage);
+    CHECK_THAT(error.message(), Contains("allowed: an arm such as vm"));
+  }
+}
+
+TEST_CASE("dates include both ends, and an end may be open") {
+  ComparisonExperiment experiment;
+  const auto meant = [&](const char* selector, const char* time) {
+    ComparisonRow row;
+    row.started_at = time;
+    return selects(parse_selector(selector), experiment, row);
+  };
+  CHECK(meant("date:2026-11-01..2026-11-10", "2026-11-01T00:00:00.000Z"));
+  CHECK(meant("date:2026-11-01..2026-11-10", "2026-11-10T23:59:59.999Z"));
+  CHECK_FALSE(meant("date:2026-11-01..2026-11-10", "2026-11-11T00:00:00.000Z"));
+  CHECK_FALSE(meant("date:2026-11-01..2026-11-10", "2026-10-31T23:59:59.999Z"));
+  CHECK(meant("date:2026-11-05", "2026-11-05T12:00:00.000Z"));
+  CHECK(meant("date:2026-11..", "2027-01-01T00:00:00.000Z"));
+  CHECK(meant("date:..2026-11", "2026-11-30T00:00:00.000Z"));
+  CHECK(meant("date:2026-11-05T12..2026-11-05T13", "2026-11-05T13:30:00.000Z"));
+  CHECK_FALSE(meant("date:2026-11-05", ""));
+  experiment.started_at = "2026-11-05T08:00:00.000Z";
+  CHECK(meant("date:2026-11-05", ""));
+}
+
+TEST_CASE("two labels are compared arm by arm over the whole database") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  add(store, {.id = "old", .label = "before"});
+  add(store, {.id = "new", .label = "after"});
+  add(store, {.id = "latest"});
+  for (int run = 1; run <= 4; ++run) {
+    add_finished(store, "old", "c", "bare_metal", run, 100 + run * 0.1);
+    add_finished(store, "old", "c", "vm", run, 98 + run * 0.1);
+    add_finished(store, "new", "c", "bare_metal", run, 100 - run * 0.1);
+    add_finished(store, "new", "c", "vm", run, 90 + run * 0.1);
+    add_finished(store, "latest", "c", "vm", run, 1);
+  }
+  const auto list = compare(store, between("label:before", "label:after"));
+  REQUIRE(list.size() == 2);
+  const auto& vm = of(list, "c", "vm");
+  CHECK_FALSE(vm.paired);  // pair 1 of another experiment is another pair
+  CHECK(vm.unit == Unit::trial);
+  CHECK(vm.n_baseline == 4);
+  CHECK(vm.test->ratio == Approx(90.25 / 98.25).epsilon(1e-5));
+  CHECK(vm.verdict == Verdict::worse);
+  CHECK(of(list, "c", "bare_metal").verdict == Verdict::equivalent);
+  const auto json = to_json(vm);
+  CHECK(json.at("case") == "c");
+  CHECK(json.at("arm") == "vm");
+  CHECK(json.at("baseline") == "label:before");
+  CHECK(json.at("candidate") == "label:after");
+  CHECK_THAT(verdict_sentence(vm), Contains("label:after is worse than label:before"));
+
+  const auto narrowed = compare(store, between("label:before,arm:bare_metal", "label:after,arm:vm"));
+  REQUIRE(narrowed.size() == 1);
+  CHECK(narrowed[0].test->ratio == Approx(90.25 / 100.25).epsilon(1e-5));
+  // One side's arm holds for the other.
+  CHECK(compare(store, between("label:before,arm:vm", "label:after")).size() == 1);
+}
+
+TEST_CASE("inside one experiment the pairs of two arms stay pairs, however it is named") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  add(store, {.id = "e", .label = "night"});
+  for (int pair = 1; pair <= 4; ++pair) {
+    add_finished(store, "e", "c", "bare_metal", pair, 100.0 * pair);
+    add_finished(store, "e", "c", "vm", pair, (99 + 0.1 * pair) * pair);
+  }
+  const auto list = compare(store, between("label:night,arm:bare_metal", "experiment:e,arm:vm"));
+  REQUIRE(list.size() == 1);
+  CHECK(list[0].paired);
+  CHECK(list[0].n == 4);
+  CHECK(list[0].verdict == Verdict::equivalent);
+}
+
+TEST_CASE("hosts and dates are sides too") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  add(store, {.id = "e1", .host = "a", .day = "2026-11-01"});
+  add(store, {.id = "e2", .host = "b", .day = "2026-11-12"});
+  for (int run = 0; run < 3; ++run) {
+    add_finished(store, "e1", "c", "vm", std::nullopt, 100 + run);
+    add_finished(store, "e2", "c", "vm", std::nullopt, 50 + run);
+  }
+  CHECK(compare(store, between("host:a", "host:b")).at(0).test->ratio == Approx(0.505).epsilon(1e-3));
+  CHECK(compare(store, between("date:2026-11-01..2026-11-10", "date:2026-11-11..")).at(0).test->ratio ==
+        Approx(0.505).epsilon(1e-3));
+}
+
+TEST_CASE("sides that hold the same trials, or none, are refused") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  add(store, {.id = "e1", .label = "x", .host = "a"});
+  add_finished(store, "e1", "c", "vm", 1, 100);
+  CHECK_THROWS_WITH(compare(store, between("label:x", "host:a")), Contains("belong to both sides"));
+  CHECK_THROWS_WITH(compare(store, between("vm", "vm")), Contains("belong to both sides"));
+  const auto missing = error_of([&] { compare(store, between("label:x", "label:y")); });
+  CHECK(missing.code() == ErrorCode::not_found);
+  CHECK_THAT(missing.message(), Contains("label:y"));
+}
+
+TEST_CASE("across boots the unit is the boot session, and three a side are needed") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  const auto boots = [&](const std::string& label, int count, double level) {
+    for (int boot = 0; boot < count; ++boot) {
+      const auto id = label + std::to_string(boot);
+      add(store, {.id = id, .label = label, .boot = "boot-" + id});
+      // Two trials of one boot agree; boots do not. Their geometric mean is level + boot.
+      add_finished(store, id, "c", "vm", std::nullopt, (level + boot) * 1.001);
+      add_finished(store, id, "c", "vm", std::nullopt, (level + boot) / 1.001);
+    }
+  };
+  boots("before", 3, 100);
+  boots("after", 4, 90);
+  boots("few", 2, 90);
+  const auto one = compare(store, between("label:before", "label:after")).at(0);
+  CHECK(one.unit == Unit::boot_session);
+  CHECK(one.n_baseline == 6);
+  CHECK(one.n_candidate == 8);
+  CHECK(one.sessions_baseline == 3);
+  CHECK(one.sessions_candidate == 4);
+  const std::vector<double> before = {100, 101, 102};
+  const std::vector<double> after = {90, 91, 92, 93};
+  const auto expected = compare_unpaired(before, after, {});
+  CHECK(one.test->ratio == Approx(expected.test.ratio).epsilon(1e-12));
+  CHECK(one.test->df.value() == Approx(expected.test.df.value()).epsilon(1e-9));
+  CHECK(one.welch->p == Approx(expected.welch->p).epsilon(1e-9));
+  CHECK_THAT(verdict_sentence(one), Contains("3 and 4 boot sessions"));
+  CHECK(to_json(one).at("unit") == "boot_session");
+
+  const auto few = compare(store, between("label:before", "label:few")).at(0);
+  CHECK(few.reason == "too_few_sessions");
+  CHECK(few.verdict == Verdict::inconclusive);
+  CHECK(few.test->ratio < 1);
+  CHECK_FALSE(few.test->ci);
+  CHECK_THAT(verdict_sentence(few), Contains("boot sessions are too few") && Contains("correlated"));
+}
+
+TEST_CASE("within one boot, and without boot ids, the trial is the unit") {
+  ComparisonData data;
+  data.experiments = {{.id = "e", .boot_id = "one"}, {.id = "f", .boot_id = ""}};
+  for (int run = 0; run < 4; ++run) {
+    for (const char* arm : {"bare_metal", "vm"}) {
+      ComparisonRow row;
+      row.case_name = "c";
+      row.arm = arm;
+      row.images_per_second = 100 + run;
+      row.virtualization = "kvm";
+      data.rows.push_back(row);
+    }
+  }
+  CHECK(compare(data, {}).at(0).unit == Unit::trial);
+  // A trial without a boot id counts alone; one that says its own is of that boot.
+  data.rows.back().experiment = 1;
+  auto mixed = compare(data, {}).at(0);
+  CHECK(mixed.unit == Unit::boot_session);
+  CHECK(mixed.sessions_baseline == 1);
+  CHECK(mixed.sessions_candidate == 2);
+  data.rows.back().boot_id = "one";
+  CHECK(compare(data, {}).at(0).unit == Unit::trial);
+  data.experiments[0].boot_id = "";
+  data.rows.back().boot_id = "";
+  CHECK(compare(data, {}).at(0).unit == Unit::trial);
+}
+
+TEST_CASE("trials of one boot do not count as independent: the error rate holds") {
+  std::mt19937_64 random(11);
+  std::normal_distribution<double> of_boot(0, 0.02);
+  std::normal_distribution<double> of_trial(0, 0.004);
+  const int rounds = 600;
+  int by_session = 0, by_trial = 0;
+  for (int round = 0; round < rounds; ++round) {
+    ComparisonData data;
+    for (int boot = 0; boot < 8; ++boot) {
+      data.experiments.push_back({.id = "e" + std::to_string(boot), .boot_id = std::to_string(boot)});
+      const double level = std::log(1000) + of_boot(random);
+      for (int run = 0; run < 5; ++run) {
+        ComparisonRow row;
+        row.experiment = boot;
+        row.case_name = "c";
+        row.arm = boot % 2 == 0 ? "bare_metal" : "vm";
+        row.virtualization = "kvm";
+        row.images_per_second = std::exp(level + of_trial(random));
+        data.rows.push_back(row);
+      }
+    }
+    by_session += *compare(data, {}).at(0).test->p_diff < 0.05 ? 1 : 0;
+    for (auto& experiment : data.experiments) experiment.boot_id.clear();
+    by_trial += *compare(data, {}).at(0).test->p_diff < 0.05 ? 1 : 0;
+  }
+  // Four standard deviations of the binomial; Welch with four a side errs a little less than it says.
+  CHECK(by_session <= 0.05 * rounds + 4 * std::sqrt(rounds * 0.05 * 0.95));
+  CHECK(by_session >= 5);
+  CHECK(by_trial > 0.3 * rounds);
+}
+
+TEST_CASE("with many cases, worse means worse after Holm's correction") {
+  ComparisonData data;
+  const auto add_case = [&](const std::string& name, double loss, double spread) {
+    for (int pair = 1; pair <= 5; ++pair) {
+      for (const char* arm : {"bare_metal", "vm"}) {
+        ComparisonRow row;
+        row.case_name = name;
+        row.arm = arm;
+        row.pair = pair;
+        row.virtualization = "kvm";
+        const double off = spread * (pair - 3);
+        row.images_per_second = 100.0 * (row.arm == "vm" ? 1 - loss + off : 1);
+        data.rows.push_back(row);
+      }
+    }
+  };
+  add_case("slightly", 0.04, 0.0105);
+  for (int i = 0; i < 6; ++i) add_case("fine-" + std::to_string(i), 0.0, 0.005);
+  const auto list = compare(data, {});
+  const auto& slightly = list.at(0);
+  CHECK(slightly.verdict == Verdict::worse);
+  CHECK(slightly.test->p_worse.value() < 0.05);
+  CHECK(slightly.p_worse_holm.value() == Approx(7 * slightly.test->p_worse.value()));
+  CHECK_FALSE(worse_after_holm(slightly));
+  CHECK_THAT(family_sentence(list), Contains("No case is worse after Holm's correction for 7 cases"));
+  CHECK(to_json(slightly).at("worse_after_holm") == false);
+
+  add_case("badly", 0.2, 0.005);
+  const auto more = compare(data, {});
+  CHECK(worse_after_holm(more.back()));
+  CHECK_THAT(family_sentence(more), Contains("badly is worse after Holm's correction for 8 cases"));
+  CHECK(family_sentence({more.back()}).empty());
+}
+
+TEST_CASE("--force gives the verdict and says so, but never out of emulation") {
+  ComparisonData data;
+  for (int pair = 1; pair <= 5; ++pair) {
+    for (const char* arm : {"bare_metal", "vm"}) {
+      ComparisonRow row;
+      row.case_name = "c";
+      row.arm = arm;
+      row.pair = pair;
+      row.virtualization = row.arm == "vm" ? "kvm" : "none";
+      row.images_per_second = 100 + 0.1 * pair;
+      data.rows.push_back(row);
+    }
+  }
+  data.facts = {{"c", "bare_metal", "driver", "470"}, {"c", "vm", "driver", "580"}};
+  CompareRequest request;
+  CHECK(compare(data, request).at(0).verdict == Verdict::not_comparable);
+  request.force = true;
+  const auto forced = compare(data, request).at(0);
+  CHECK(forced.verdict == Verdict::equivalent);
+  CHECK(forced.forced);
+  CHECK(to_json(forced).at("forced") == true);
+  CHECK_FALSE(to_json(forced).at("ci_low").is_null());
+  CHECK(std::count(forced.flags.begin(), forced.flags.end(), "forced") == 1);
+  CHECK(std::count(forced.flags.begin(), forced.flags.end(), "differs:driver") == 1);
+  CHECK_THAT(verdict_sentence(forced),
+             Contains("forced, although driver differs") && Contains("is equivalent"));
+  const auto differences = to_json(forced).at("differences");
+  REQUIRE(differences.size() == 1);
+  CHECK(differences.at(0).at("field") == "driver");
+  CHECK(differences.at(0).at("rule") == "must_be_equal");
+  CHECK(differences.at(0).at("baseline") == nlohmann::json({"470"}));
+  CHECK(differences.at(0).at("candidate") == nlohmann::json({"580"}));
+
+  for (auto& row : data.rows) {
+    if (row.arm == "vm") row.virtualization = "tcg";
+  }
+  const auto emulated = compare(data, request).at(0);
+  CHECK(emulated.verdict == Verdict::not_comparable);
+  CHECK_FALSE(emulated.forced);
+  CHECK(to_json(emulated).at("ci_low").is_null());
+
+  data.facts.clear();
+  for (auto& row : data.rows) row.virtualization = "kvm";
+  CHECK_FALSE(compare(data, request).at(0).forced);
+}
+
+TEST_CASE("between two runs of one arm nothing is explained by the arm") {
+  const Facts before = {{"microcode", {"1"}}, {"temperature", {"40"}}};
+  const Facts after = {{"microcode", {"2"}}, {"temperature", {"50"}}};
+  for (const bool one_arm : {false, true}) {
+    const auto found = differences(before, after, one_arm);
+    REQUIRE(found.size() == 2);
+    CHECK(forbids(found[0]) == one_arm);
+    CHECK_FALSE(forbids(found[1]));
+  }
+}
+
+TEST_CASE("long lists of facts are shown by what they do not share") {
+  std::string ours = "a b c d e f g h i j k avx512";
+  std::string theirs = "a b c d e f g h i j k hypervisor";
+  const auto found = differences({{"cpu_flags", {ours}}}, {{"cpu_flags", {theirs}}});
+  REQUIRE(found.size() == 1);
+  CHECK_THAT(to_sentence(found[0], "bare_metal", "vm"),
+             Contains("only the first has avx512, only the second hypervisor"));
+  const auto short_ones = differences({{"driver", {"1"}}}, {{"driver", {"2"}}});
+  CHECK_THAT(to_sentence(short_ones[0], "bare_metal", "vm"), Contains("1 in bare_metal, 2 in vm"));
+}
+
+TEST_CASE("tenants stand beside their own runs alone") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  store.add_experiment(an_experiment("e"));
+  const auto add_trial = [&](const std::string& name,
+                             const std::vector<std::pair<std::string, double>>& tenants,
+                             const nlohmann::json& workload) {
+    double all = 0;
+    for (const auto& [tenant, value] : tenants) all += value;
+    const auto trial =
+        add_finished(store, "e", name, "vm", std::nullopt, all, static_cast<std::int64_t>(tenants.size()));
+    for (std::size_t i = 0; i < tenants.size(); ++i) {
+      store.save_tenant(trial, {.tenant_index = static_cast<std::int64_t>(i),
+                                .name = tenants[i].first,
+                                .workload = workload,
+                                .images_per_second = tenants[i].second});
+    }
+  };
+  const nlohmann::json small = {{"batch_size", 4}};
+  const nlohmann::json large = {{"batch_size", 8}};
+  for (const double value : {1000.0, 1002.0, 998.0}) add_trial("alone-a", {{"a", value}}, small);
+  for (const double value : {500.0, 505.0, 495.0}) add_trial("alone-b", {{"b", value}}, small);
+  add_trial("alone-large", {{"a", 77}}, large);
+  for (const double a : {900.0, 904.0, 896.0}) add_trial("both", {{"a", a}, {"b", a - 420}}, small);
+  add_trial("with-stranger", {{"a", 800}, {"c", 100}, {"b", 250}}, small);
+
+  const auto list = compare(store, {});
+  const auto find = [&](const std::string& name) {
+    for (const auto& one : list) {
+      if (one.case_name == name) return one;
+    }
+    return list.front();
+  };
+  CHECK_FALSE(find("alone-a").arms.at(0).alone);
+  const auto both = find("both").arms.at(0).alone.value();
+  REQUIRE(both.tenants.size() == 2);
+  CHECK(both.tenants[0].alone_case == "alone-a");
+  CHECK(both.tenants[1].alone_case == "alone-b");
+  CHECK(both.tenants[0].slowdown == Approx(1000.0 / 900));
+  CHECK(both.tenants[1].slowdown == Approx(500.0 / 480));
+  CHECK(both.isolation->system_throughput == Approx(0.9 + 0.96));
+  CHECK(both.isolation->worst_slowdown == Approx(1000.0 / 900));
+  const auto json = to_json(find("both")).at("tenants_vs_alone").at("vm");
+  CHECK(json.at("tenants").at(1).at("np").get<double>() == Approx(0.96));
+  CHECK(json.at("jain").get<double>() == Approx(both.isolation->jain_index));
+  // A tenant without a run alone of its name stands against another one of its shape.
+  const auto stranger = find("with-stranger").arms.at(0).alone.value();
+  CHECK(stranger.tenants.at(1).alone_case == "alone-a");
+  CHECK(to_json(find("alone-a")).at("tenants_vs_alone").is_null());
+}
+
+TEST_CASE("a published speedup stands beside the measured one and says where it is from") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  auto published = an_experiment("paper");
+  published.label = "published";
+  store.add_experiment(published);
+  auto other = an_experiment("elsewhere");
+  other.scenario = "another";
+  other.label = "published";
+  store.add_experiment(other);
+  store.add_experiment(an_experiment("own"));
+  const auto add_scaling = [&](const std::string& id, double one, double two) {
+    add_finished(store, id, "weak-scaling/1", "vm", std::nullopt, one, 1);
+    add_finished(store, id, "weak-scaling/2", "vm", std::nullopt, two, 2);
+  };
+  add_scaling("paper", 100, 190);
+  add_scaling("elsewhere", 100, 110);
+  add_scaling("own", 200, 392);
+  const auto list = compare(store, {.selection = {.experiments = {"own"}}});
+  const auto arm = to_json(list.at(1)).at("arms").at("vm");
+  CHECK(arm.at("speedup").get<double>() == Approx(1.96));
+  CHECK(arm.at("ideal") == 2);
+  CHECK(arm.at("published_speedup").get<double>() == Approx(1.9));
+  CHECK(arm.at("published_efficiency").get<double>() == Approx(0.95));
+  CHECK(arm.at("published_by") == "paper");
+  // The published experiment itself has no other to stand beside.
+  const auto itself = compare(store, {.selection = {.experiments = {"paper"}}});
+  CHECK(to_json(itself.at(1)).at("arms").at("vm").at("published_speedup").is_null());
+}
