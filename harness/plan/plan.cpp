@@ -7,6 +7,7 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "common/units.h"
+#include "harness/plan/baselines.h"
 #include "harness/plan/placer.h"
 
 namespace virtrain::harness {
@@ -115,8 +116,9 @@ Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool
   plan.warnings = scenario.warnings;
   Placer placer(scenario, inventory, emulated);
   for (const auto& wanted : scenario.cases) plan.placements.push_back(placer.place(wanted));
-  if (!placer.problems().empty())
-    throw Error("plan " + scenario.name, ErrorCode::host_unable, join(placer.problems(), "\n"));
+  auto problems = impossible_arms(scenario);
+  problems.insert(problems.end(), placer.problems().begin(), placer.problems().end());
+  if (!problems.empty()) throw Error("plan " + scenario.name, ErrorCode::host_unable, join(problems, "\n"));
   plan.warnings.insert(plan.warnings.end(), placer.warnings().begin(), placer.warnings().end());
 
   for (std::size_t p = 0; p < plan.placements.size(); ++p) {

@@ -7,6 +7,7 @@
 
 #include "common/error.h"
 #include "common/text.h"
+#include "harness/plan/baselines.h"
 #include "harness/scenario/decode.h"
 
 using namespace virtrain;
@@ -294,6 +295,26 @@ TEST_CASE("a GPU that the host cannot pass is not chosen") {
   auto inventory = gpu_host();
   for (auto& device : inventory.devices) device.mechanism = vmctl::Mechanism::none;
   CHECK_THAT(refusal(gpu_scenario(kTwoGpus, "{kind: passthrough}"), inventory), Contains("testhost has 0"));
+}
+
+TEST_CASE("each row of the table of baselines: what cannot run is refused with its reason") {
+  for (const auto& rule : baseline_rules()) {
+    Scenario s;
+    s.devices.kind = rule.kind;
+    s.arms = {std::string(rule.arm)};
+    INFO(to_string(rule.kind) << " " << rule.arm);
+    if (rule.can_run) {
+      CHECK(impossible_arms(s).empty());
+    } else {
+      CHECK(impossible_arms(s) == std::vector<std::string>{fmt::format("arm {}: {}", rule.arm, rule.why)});
+    }
+  }
+  auto inventory = gpu_host();
+  for (auto& device : inventory.devices) device.mechanism = vmctl::Mechanism::vendor_vfio;
+  CHECK_THAT(refusal(gpu_scenario(kTwoGpus, "{kind: vgpu}"), inventory),
+             Contains("arm bare_metal: ") && Contains("offers no CUDA"));
+  CHECK(make_plan(gpu_scenario(kTwoGpus, "{kind: vgpu}", "arms: [vm]\n"), inventory, false).trials.size() ==
+        6);
 }
 
 TEST_CASE("no GPU is given twice, and a rank drives each") {
