@@ -97,6 +97,7 @@ void read_telemetry_numbers(Query& query, std::int64_t experiment, std::vector<A
     const auto metric = query.read<std::string>();
     const auto mean = query.read<double>();
     const auto rate = query.read<std::optional<double>>();
+    query.read(number.count);
     const bool counter = metric.ends_with("_seconds");
     if (counter && !rate) continue;  // a single reading
     number.name = (counter ? "rate." : "mean.") + metric;
@@ -112,8 +113,10 @@ void read_cores(Query& query, std::int64_t experiment, std::vector<ArmNumber>& n
     number.name = "cores";
     query.row().read(number.case_name);
     query.read(number.arm);
+    const auto cores = query.read<std::string>();
+    query.read(number.count);
     try {
-      number.value = static_cast<double>(parse_cpu_list(query.read<std::string>()).size());
+      number.value = static_cast<double>(parse_cpu_list(cores).size());
     } catch (const Error&) {
       continue;  // an imported record may say anything
     }
