@@ -28,6 +28,17 @@ TEST_CASE("expectations: worse is 1, no verdict is 5, anything else 0") {
   CHECK(judge_verdicts({}) == 5);
 }
 
+TEST_CASE("of many cases one is worse only after Holm's correction; before it, there is no verdict yet") {
+  auto list = verdicts({Verdict::worse, Verdict::equivalent});
+  list[0].p_worse_holm = 0.06;
+  list[1].p_worse_holm = 1;
+  CHECK(judge_verdicts(list) == 5);
+  list[0].p_worse_holm = 0.04;
+  CHECK(judge_verdicts(list) == 1);
+  list[0].settings.alpha = 0.01;
+  CHECK(judge_verdicts(list) == 5);
+}
+
 TEST_CASE("the highest precedence decides") {
   const auto worse = verdicts({Verdict::worse});
   ExperimentOutcome outcome;

@@ -232,6 +232,13 @@ TEST_CASE("the comparability guard holds for every field of its table") {
       const bool allowed = rule != FactRule::must_be_equal;
       CHECK(result.verdict == (allowed ? Verdict::equivalent : Verdict::not_comparable));
       CHECK(result.reason == (allowed ? "" : "differs"));
+      const auto listed = to_json(result).at("differences");
+      REQUIRE(listed.size() == 1);
+      CHECK(listed[0].at("field") == field);
+      CHECK(listed[0].at("rule") == to_string(rule));
+      CHECK(listed[0].at("why") == why);
+      CHECK_THAT(result.notes.back(), Contains(std::string(field) + " differs: ") &&
+                                          Contains("7 in bare_metal") && Contains("8 in vm"));
       if (!allowed) {
         CHECK_THAT(verdict_sentence(result), Contains(std::string(field) + " differs"));
         CHECK(result.flags == std::vector<std::string>{"differs:" + std::string(field)});
@@ -267,6 +274,7 @@ TEST_CASE("facts of nodes, hosts and imported records reach the guard") {
   const auto list = compare(store, {});
   REQUIRE(list.size() == 1);
   CHECK(list[0].flags == std::vector<std::string>{"zero_variance", "differs:transport"});
+  CHECK(list[0].unit == Unit::pair);
   CHECK(list[0].arms.at(0).tenants.at(0).images_per_second.value() == Approx(102));
   CHECK_THROWS_WITH(compare(store, {.case_name = "nope"}), Contains("nope"));
 }
