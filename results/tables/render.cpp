@@ -131,8 +131,8 @@ std::string render_csv(const Table& table) {
 std::string markdown_text(const std::string& text) {
   std::string out;
   for (const char c : line_safe(text)) {
-    if (c == '<') {
-      out += "&lt;";
+    if (c == '<' || c == '&') {
+      out += c == '<' ? "&lt;" : "&amp;";
       continue;
     }
     if (std::string_view("|\\*_`[]").find(c) != std::string_view::npos) out += '\\';
@@ -202,7 +202,12 @@ std::string render(const Table& table, Format format, bool colour) {
 
 std::string render(const std::vector<CaseComparison>& comparisons, Format format, bool colour) {
   if (format == Format::json) return canonical_json(to_json(comparisons)) + '\n';
-  return render(comparison_table(comparisons), format, colour);
+  const auto text = render(comparison_table(comparisons), format, colour);
+  if (format != Format::markdown || comparisons.empty()) return text;
+  // In a pull request or a CI summary it stands among others' words.
+  const auto& first = comparisons.front();
+  return fmt::format("### {} against {}\n\n{}", markdown_text(first.candidate), markdown_text(first.baseline),
+                     text);
 }
 
 }  // namespace virtrain::results

@@ -50,7 +50,7 @@ std::string render(const Table& table, Format format, bool colour = false);
 /// The comparison as the study's table: a line for each case and arm, then what was virtual, then the
 /// verdicts.
 Table comparison_table(const std::vector<CaseComparison>& comparisons);
-/// What `compare` prints: the table, or with Format::json the contract's list.
+/// What `compare` prints: the table (in Markdown under a heading), or with Format::json the contract's list.
 std::string render(const std::vector<CaseComparison>& comparisons, Format format, bool colour = false);
 
 /// What `list` prints.

@@ -5,6 +5,7 @@
 using namespace virtrain;
 using namespace virtrain::results;
 using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
 
 namespace {
 
@@ -84,6 +85,9 @@ TEST_CASE("the comparison reads like the study's table") {
                        Contains("equivalent") && Contains("What was virtual: ") &&
                        Contains("vm: virtual machines on KVM"));
   CHECK(nlohmann::json::parse(render(comparisons, Format::json)).at(1).at("verdict") == "equivalent");
+  CHECK_THAT(render(comparisons, Format::markdown),
+             StartsWith("### vm against bare\\_metal\n\n| case | arm |") &&
+                 Contains("\n\n- What was virtual: ") && Contains("equivalent"));
   CHECK_THAT(render(comparisons, Format::csv), Contains("weak-scaling/2,vm,2,3,198,[198],"));
 }
 
