@@ -182,6 +182,11 @@ std::optional<Estimate> memory_bandwidth(const Evidence& baseline, const Evidenc
   return std::nullopt;
 }
 
+std::optional<Estimate> arithmetic(const Evidence& baseline, const Evidence& candidate) {
+  return rate(baseline, candidate, number(baseline, {"probe.gemm"}), number(candidate, {"probe.gemm"}),
+              "FLOP/s", true);
+}
+
 std::optional<Estimate> pcie_link(const Evidence& baseline, const Evidence& candidate) {
   const auto link = [](const Evidence& evidence) -> Number {
     const auto width = number_in_fact(evidence, "pcie_width");
@@ -331,6 +336,9 @@ constexpr std::array table = {
     CauseRow{{"peer_to_peer", "peer-to-peer: GPUs reach each other another way",
               "measured as exposed all-reduce, else a bound"},
              peer_to_peer},
+    CauseRow{{"arithmetic", "arithmetic: matrices multiply at another rate",
+              "as if all of the step were arithmetic"},
+             arithmetic},
     CauseRow{
         {"memory_bandwidth", "memory: it has another bandwidth", "as if all of the step waited for memory"},
         memory_bandwidth},

@@ -2,5 +2,5 @@
 SELECT arm, name,
        CASE WHEN count(bus_bytes_per_second) > 0 THEN max(bus_bytes_per_second) ELSE avg(value) END, count(*)
 FROM probe
-WHERE experiment_number = ?
+WHERE experiment_number = ? AND coalesce(wrong, 0) = 0
 GROUP BY arm, name

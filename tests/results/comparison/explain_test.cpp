@@ -56,6 +56,7 @@ std::vector<Planted> planted_causes() {
        false},
       {"transport", {{}, {{"transport", {"shm"}}}}, {{}, {{"transport", {"tcp"}}}}, 0.7, 0.3, true},
       {"peer_to_peer", {{}, {{"peer_to_peer", {"on"}}}}, {{}, {{"peer_to_peer", {"off"}}}}, 0.7, 0.3, true},
+      {"arithmetic", {{{"probe.gemm", 3e12}}}, {{{"probe.gemm", 2.7e12}}}, 0.8, 0.1, true},
       {"memory_bandwidth", {{{"probe.triad", 100e9}}}, {{{"probe.triad", 50e9}}}, 0.7, 0.3, true},
       {"pcie_link",
        {{}, {{"pcie_width", {"x16"}}, {"pcie_speed", {"16 GT/s"}}}},
