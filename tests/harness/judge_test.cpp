@@ -28,7 +28,7 @@ TEST_CASE("expectations: worse is 1, no verdict is 5, anything else 0") {
   CHECK(judge_verdicts({}) == 5);
 }
 
-TEST_CASE("of many cases one is worse only after Holm's correction; before it, there is no verdict yet") {
+TEST_CASE("of many cases one is worse only after Holm's correction, and before it there is no verdict yet") {
   auto list = verdicts({Verdict::worse, Verdict::equivalent});
   list[0].p_worse_holm = 0.06;
   list[1].p_worse_holm = 1;

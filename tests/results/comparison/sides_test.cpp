@@ -293,7 +293,7 @@ TEST_CASE("with many cases, worse means worse after Holm's correction") {
   CHECK(family_sentence({more.back()}).empty());
 }
 
-TEST_CASE("--force gives the verdict and says so, but never out of emulation") {
+TEST_CASE("force gives the verdict and says so, but never out of emulation") {
   ComparisonData data;
   for (int pair = 1; pair <= 5; ++pair) {
     for (const char* arm : {"bare_metal", "vm"}) {
