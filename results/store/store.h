@@ -121,8 +121,8 @@ class Store {
 
   /// Label, host, start and boot of these experiments, in their order.
   std::vector<ComparisonExperiment> comparison_experiments(const std::vector<std::string>& experiments) const;
-  /// Means for the explainer over the valid finished trials of these experiments: telemetry within the measured
-  /// steps ("rate.METRIC" of counters of seconds, "mean.METRIC" of others), ranks, nodes and probes.
+  /// Means for the explainer over the valid finished trials of these experiments: telemetry within the
+  /// measured steps ("rate.METRIC" of counters of seconds, "mean.METRIC" of others), ranks, nodes and probes.
   std::vector<ArmNumber> comparison_numbers(const std::vector<std::string>& experiments) const;
   /// All-reduce sweeps of these experiments.
   std::vector<SweepPoint> comparison_sweeps(const std::vector<std::string>& experiments) const;
