@@ -5,6 +5,7 @@
 #include "common/text.h"
 #include "common/units.h"
 #include "harness/cli/commands.h"
+#include "harness/cli/comparison_arguments.h"
 #include "harness/execute/judge.h"
 #include "results/comparison/compare.h"
 #include "results/store/store.h"
@@ -25,31 +26,6 @@ struct Arguments {
   bool own_settings = false;  ///< --margin or --alpha was given
   bool one_side_only = false;
 };
-
-double share(const std::string& flag, const std::string& text, double below) {
-  const auto value = parse_share(text);
-  if (!value || *value <= 0 || *value >= below)
-    throw Error(
-        "read the command line", ErrorCode::usage,
-        fmt::format("{} {} is not allowed (allowed: a share such as 2% or 0.02, above 0 and below {})", flag,
-                    text, below));
-  return *value;
-}
-
-std::vector<std::int64_t> node_counts(const std::string& text) {
-  constexpr std::int64_t most = 1'000'000;
-  std::vector<std::int64_t> sizes;
-  for (const auto& part : split(text, ',')) {
-    const auto nodes = parse_integer(trim(part));
-    if (!nodes || *nodes < 1 || *nodes > most)
-      throw Error(
-          "read the command line", ErrorCode::usage,
-          fmt::format("--predict {} is not allowed (allowed: node counts such as 8,64,1024, at most {})",
-                      text, most));
-    sizes.push_back(*nodes);
-  }
-  return sizes;
-}
 
 /// Two sides of which one is a label or a host need both to be named: the other's default, an arm, would hold
 /// the same trials.

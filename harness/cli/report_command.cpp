@@ -1,10 +1,9 @@
 #include <fmt/format.h>
 
-#include "common/error.h"
 #include "common/log.h"
 #include "common/text.h"
-#include "common/units.h"
 #include "harness/cli/commands.h"
+#include "harness/cli/comparison_arguments.h"
 #include "results/report/report.h"
 #include "results/store/store.h"
 
@@ -17,23 +16,14 @@ struct Arguments {
   std::filesystem::path database;
   std::filesystem::path output = "report.html";
   results::ReportRequest request;
-  std::string margin = "2%", alpha = "0.05";
+  std::string margin = "2%", alpha = "0.05", sizes = "8,64,1024";
 };
-
-double share(const std::string& flag, const std::string& text, double below) {
-  const auto value = parse_share(text);
-  if (!value || *value <= 0 || *value >= below)
-    throw Error(
-        "read the command line", ErrorCode::usage,
-        fmt::format("{} {} is not allowed (allowed: a share such as 2% or 0.02, above 0 and below {})", flag,
-                    text, below));
-  return *value;
-}
 
 void report(Arguments& arguments, const Cli& cli) {
   auto& compare = arguments.request.compare;
   compare.settings = {share("--margin", arguments.margin, 1), share("--alpha", arguments.alpha, 0.5)};
   compare.explain = true;
+  compare.predict = node_counts(arguments.sizes);
   arguments.request.command_line = cli.command_line;
   const Store store(arguments.database, Store::Mode::open);
   const auto written = results::make_report(store, arguments.request);
@@ -66,6 +56,9 @@ void add_report_command(Cli& cli) {
   verb->add_option("--candidate", compare.candidate, "Candidate arm")->capture_default_str();
   verb->add_option("--margin", arguments->margin, "Equivalence margin, 2% or 0.02")->capture_default_str();
   verb->add_option("--alpha", arguments->alpha, "Level of each one-sided test")->capture_default_str();
+  verb->add_option("--predict", arguments->sizes, "Predict weak scaling for these numbers of nodes")
+      ->type_name("N,N,…")
+      ->capture_default_str();
   verb->footer(
       "The file needs nothing else: it opens offline, prints, and shows its charts without scripts too.\n"
       "Examples:\n"

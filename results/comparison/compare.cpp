@@ -301,7 +301,25 @@ void Comparer::flag(CaseComparison& result) const {
     result.notes.emplace_back("compared as published data: the source does not say what was virtual");
 }
 
-/// Experiments that a side can mean, oldest first; without selectors those of the selection.
+}  // namespace
+
+const char* to_string(Unit unit) {
+  switch (unit) {
+    case Unit::pair:
+      return "pair";
+    case Unit::trial:
+      return "trial";
+    case Unit::boot_session:
+      return "boot_session";
+  }
+  return "";
+}
+
+std::vector<CaseComparison> compare(const ComparisonData& data, const CompareRequest& request) {
+  require_settings(request.settings);
+  return Comparer(DataIndex(data), request).run();
+}
+
 std::vector<std::string> experiments_of(const Store& store, const CompareRequest& request) {
   const auto baseline = parse_selector(request.baseline);
   const auto candidate = parse_selector(request.candidate);
@@ -323,25 +341,6 @@ std::vector<std::string> experiments_of(const Store& store, const CompareRequest
         fmt::format("no experiment with trials is {} (virtrain list shows what there is)", side->text));
   }
   return chosen;
-}
-
-}  // namespace
-
-const char* to_string(Unit unit) {
-  switch (unit) {
-    case Unit::pair:
-      return "pair";
-    case Unit::trial:
-      return "trial";
-    case Unit::boot_session:
-      return "boot_session";
-  }
-  return "";
-}
-
-std::vector<CaseComparison> compare(const ComparisonData& data, const CompareRequest& request) {
-  require_settings(request.settings);
-  return Comparer(DataIndex(data), request).run();
 }
 
 std::vector<CaseComparison> compare(const Store& store, const CompareRequest& request) {

@@ -106,6 +106,9 @@ struct CaseComparison {
 
 /// Compares every case of the data, in plan order. Pure.
 std::vector<CaseComparison> compare(const ComparisonData& data, const CompareRequest& request);
+/// Ids of the experiments that a side can mean, oldest first; without selectors those of the selection.
+/// Error(not_found) with words if there are none.
+std::vector<std::string> experiments_of(const Store& store, const CompareRequest& request);
 /// As above, on what the request selects. Error(not_found) where nothing is selected or the case is unknown.
 std::vector<CaseComparison> compare(const Store& store, const CompareRequest& request);
 

@@ -1,5 +1,7 @@
 #include "results/report/chart.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -47,6 +49,10 @@ CaseComparison in_words(CaseComparison comparison) {
 
 KeyEntry arm_key(const ArmOrder& order, const std::string& arm) {
   return {"arm-" + std::to_string(order.style(arm)), arm_words(arm)};
+}
+
+std::string figure_words(double value) {
+  return std::abs(value) >= 1000 ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
 }
 
 double rounded(double value, int significant_digits) {

@@ -52,6 +52,9 @@ KeyEntry arm_key(const ArmOrder& order, const std::string& arm);
 /// So many significant digits, for the page's weight; full precision is in the tables and the database.
 double rounded(double value, int significant_digits = 7);
 
+/// About four digits, as people write them: "10980", "54.31", "0.0123".
+std::string figure_words(double value);
+
 /// Ratios of all cases with their intervals and the band of equivalence; nothing if no case has a ratio.
 std::vector<Chart> forest_charts(const ReportData& data);
 /// Speedup and efficiency of each weak scaling beside the ideal and the published one.

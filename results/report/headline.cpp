@@ -47,7 +47,8 @@ std::string many_cases(const Cases& cases, const ReportData& data) {
         std::count_if(cases.begin(), cases.end(), [&](const auto* one) { return one->verdict == verdict; });
     if (count == 0) continue;
     const bool all = count == std::ssize(cases);
-    const std::string where = all             ? fmt::format("in all {} cases", count)
+    const std::string all_words = count == 2 ? "in both cases" : fmt::format("in all {} cases", count);
+    const std::string where = all             ? all_words
                               : parts.empty() ? fmt::format("in {} of {} cases", count, cases.size())
                                               : fmt::format("in {}", count);
     parts.push_back(verdict_phrase(verdict, margin) + " " + where);

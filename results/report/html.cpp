@@ -104,7 +104,7 @@ std::string page_html(const json& page_model, const json& charts, const Pictures
   model["charts"] = script_json(charts);
   return render_template(report::page_html, model,
                          {{"figure", report::figure_html},
-                          {"table", report::table_html},
+                          {"values", report::table_html},
                           {"trials_table", report::trials_table_html}});
 }
 

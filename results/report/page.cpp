@@ -85,6 +85,21 @@ json sections_model(const ReportData& data, const std::vector<Chart>& charts, js
   return sections;
 }
 
+/// With a capital letter, as sentences start.
+std::string capitalised(std::string sentence) {
+  if (!sentence.empty() && sentence[0] >= 'a' && sentence[0] <= 'z') sentence[0] -= 'a' - 'A';
+  return sentence;
+}
+
+/// The verdict in a word or two; without an interval there is none.
+std::string verdict_word(const CaseComparison& comparison) {
+  if (!comparison.test) return "no data";
+  if (!comparison.test->ci_tost && comparison.verdict == Verdict::inconclusive) return "no interval";
+  std::string word = to_string(comparison.verdict);
+  std::replace(word.begin(), word.end(), '_', ' ');
+  return word;
+}
+
 std::string glyph_of(Verdict verdict) {
   switch (verdict) {
     case Verdict::equivalent:
@@ -107,16 +122,14 @@ std::string glyph_of(Verdict verdict) {
 json verdicts_model(const ReportData& data) {
   json list = json::array();
   for (const auto& comparison : data.comparisons) {
-    const auto sentence = verdict_sentence(in_words(comparison));
+    const auto sentence = capitalised(verdict_sentence(in_words(comparison)));
     auto known =
         std::find_if(list.begin(), list.end(), [&](const json& one) { return one["sentence"] == sentence; });
     if (known == list.end()) {
-      std::string word = comparison.test ? to_string(comparison.verdict) : "no data";
-      std::replace(word.begin(), word.end(), '_', ' ');
       list.push_back({{"sentence", sentence},
                       {"verdict_class", comparison.test ? to_string(comparison.verdict) : "no_data"},
                       {"glyph", comparison.test ? glyph_of(comparison.verdict) : "–"},
-                      {"word", word},
+                      {"word", verdict_word(comparison)},
                       {"cases", json::array()}});
       known = list.end() - 1;
     }
@@ -133,6 +146,7 @@ json notes_model(const ReportData& data) {
     if (!sentence.empty()) notes.push_back({{"sentence", sentence}});
   };
   add("What was virtual: " + virtualization_sentence(named) + ".");
+  if (const auto family = family_sentence(named); !family.empty()) add(family + ".");
   std::vector<std::pair<std::string, std::vector<std::string>>> by_sentence;
   for (const auto& comparison : named) {
     for (const auto& note : comparison.notes) {
@@ -144,7 +158,7 @@ json notes_model(const ReportData& data) {
   }
   for (const auto& [sentence, cases] : by_sentence) {
     const bool all = cases.size() == named.size();
-    add((all ? "" : join(cases, ", ") + ": ") + sentence + ".");
+    add((all ? capitalised(sentence) : join(cases, ", ") + ": " + sentence) + ".");
   }
   return notes;
 }
@@ -215,6 +229,8 @@ json page_model(const ReportData& data, const std::vector<Chart>& charts) {
   model["verdicts"] = verdicts_model(data);
   model["notes"] = notes_model(data);
   model["sections"] = sections_model(data, charts, absent);
+  model["reasons"] = reasons_model(data);
+  model["predictions"] = predictions_model(data);
   model["environment"] = environment_model(data);
   model["trials"] = trials_model(data);
   model["again"] = again_model(data);

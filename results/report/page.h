@@ -22,6 +22,12 @@ nlohmann::json page_model(const ReportData& data, const std::vector<Chart>& char
 /// A table as the templates know it.
 nlohmann::json table_model(const Table& table, const std::string& caption);
 
+/// What may have cost throughput, case by case, largest first; false where nothing was found.
+nlohmann::json reasons_model(const ReportData& data);
+
+/// Throughput of sizes that were measured and that were not, for each weak scaling; false without any.
+nlohmann::json predictions_model(const ReportData& data);
+
 /// What differs between the arms, what that means, and what is the same everywhere.
 nlohmann::json environment_model(const ReportData& data);
 

@@ -80,7 +80,7 @@ ReportData read_report_data(const Store& store, const ReportRequest& request) {
   data.request = request;
   data.database = store.file().string();
   data.comparisons = compare(store, request.compare);
-  const auto ids = store.select(request.compare.selection);
+  const auto ids = experiments_of(store, request.compare);
   for (const auto& id : ids) {
     data.experiments.push_back(*store.experiment(id));
     for (auto& trial : store.trials(id)) {

@@ -114,6 +114,7 @@ void add_levels(const Line& line, const std::string& style, nlohmann::json& leve
 
 void add_line(const Line& line, const ArmOrder& order, Chart& chart) {
   const auto key = arm_key(order, line.arm);
+  const auto position = chart.key.size();
   chart.key.push_back(key);
   for (const auto& night : line.nights) {
     chart.data["points"].push_back(
@@ -127,10 +128,13 @@ void add_line(const Line& line, const ArmOrder& order, Chart& chart) {
                                 cell(std::optional(night.images_per_second), 1), cell(night.experiment->id)});
   }
   for (const auto& change : line.changes) {
-    chart.data["changes"].push_back({{"style", key.mark},
-                                     {"at", line.nights[change.index].experiment->started_at},
-                                     {"words", fmt::format("{:+.1f} %", 100 * change.relative_change)},
-                                     {"tip", change_words(line, change)}});
+    chart.data["changes"].push_back(
+        {{"style", key.mark},
+         {"at", line.nights[change.index].experiment->started_at},
+         {"position", position},
+         {"words", fmt::format("{} {}{:.1f} %", key.words, change.regression() ? "−" : "+",
+                               100 * std::abs(change.relative_change))},
+         {"tip", change_words(line, change)}});
   }
   add_levels(line, key.mark, chart.data["levels"]);
 }

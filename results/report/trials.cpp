@@ -11,6 +11,9 @@ namespace {
 
 // A browser skips tables that are out of sight, so a long list is cut into tables.
 constexpr std::size_t rows_of_table = 200;
+// What a table takes before it is laid out.
+constexpr std::size_t pixels_of_row = 28;
+constexpr std::size_t pixels_of_head = 90;
 
 std::string throughput_words(const std::optional<double>& value) {
   if (!value) return "";
@@ -91,6 +94,7 @@ nlohmann::json trials_model(const ReportData& data) {
     tables.back()["rows"].push_back(row_of(one, ++number, *experiment));
     tables.back()["last"] = number;
   }
+  for (auto& table : tables) table["height"] = pixels_of_head + pixels_of_row * table["rows"].size();
   return {{"count", number}, {"tables", tables}};
 }
 

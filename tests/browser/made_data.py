@@ -1,6 +1,6 @@
 """Results that nobody measured, as lines of the exchange format: for the report's tests and its measurements.
 
-made_data.py study|nights|large > FILE.jsonl
+made_data.py study|nights|long|large > FILE.jsonl
 """
 
 import datetime
@@ -104,6 +104,18 @@ def nights(count=40, change_at=24, loss=0.08):
         yield from trials(rng, name, "nightly", CASES[3:5], 3, level=1 - loss if night >= change_at else 1, label="nightly")
 
 
+def long(samples=100_000, dip_at=54_321):
+    """One pair of trials with very many samples, all alike but for one dip of the VM."""
+    yield experiment("long-1", "long", "2026-11-20T08:00:00.000Z")
+    for number, (arm, virtualization) in enumerate((("bare_metal", "none"), ("vm", "kvm")), 1):
+        yield line(record="trial", experiment="long-1", scenario="long", case="one", arm=arm, pair=1, order=number, nodes=1, gpus_per_node=1,
+                   virtualization=virtualization, images_per_second=1000, status="finished", tenants=[tenant(0, 1, 1, 1000, arm)])
+        for step in range(samples):
+            dip = 4 if arm == "vm" and step == dip_at else 1
+            yield line(record="sample", experiment="long-1", trial=number, tenant=0, rank=0, t_ns=(step + 1) * SECOND // 10, step=step,
+                       images=100, seconds=0.1 * dip, loss=None)
+
+
 def large(trials_wanted=10_000, samples_wanted=1_000_000):
     rng = random.Random(9)
     cases = [(f"case-{i:02}", [1], 1, 2800.0, 0.99) for i in range(20)]
@@ -121,7 +133,7 @@ def large(trials_wanted=10_000, samples_wanted=1_000_000):
 
 
 if __name__ == "__main__":
-    makers = {"study": study, "nights": nights, "large": large}
+    makers = {"study": study, "nights": nights, "long": long, "large": large}
     if len(sys.argv) != 2 or sys.argv[1] not in makers:
         sys.exit(__doc__)
     for text in makers[sys.argv[1]]():

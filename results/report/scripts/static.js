@@ -6,7 +6,9 @@ async function drawAll(page, widths) {
     pictures[chart.id] = [];
     for (const width of widths) {
       const view = virtrainCharts.viewOf(page, chart, width);
-      pictures[chart.id].push(await view.toSVG());
+      // Vega counts clip paths from 0 in each picture, but they all stand in one page.
+      const picture = await view.toSVG();
+      pictures[chart.id].push(picture.replace(/(id="|url\(#)clip/g, `$1${chart.id}-${width}-clip`));
       view.finalize();
     }
   }

@@ -1,0 +1,329 @@
+#!/usr/bin/python3
+"""report_test.py VIRTRAIN [unittest's arguments]: the report as readers meet it, in real headless Chromium."""
+
+import io
+import pathlib
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+VIRTRAIN = sys.argv.pop(1) if len(sys.argv) > 1 else ""
+for needed in ("/usr/bin/chromium", "/usr/bin/chromedriver", "/usr/bin/node"):
+    if not shutil.which(needed):
+        print(f"skipped: {needed} is missing (scripts/setup installs it)")
+        sys.exit(77)
+
+import made_data  # noqa: E402
+from PIL import Image  # noqa: E402
+from browser import Browser  # noqa: E402
+
+HOSTILE = ("<script>window.hacked=1</script>\"'><img src=x onerror=window.hacked=1><svg onload=window.hacked=1>"
+           "\u202egnorw &amp; {{headline}} ${1} --> ]]> " + "\u05e9\u05dc\u05d5\u05dd " * 40 + "w" * 10_000)
+
+
+def setUpModule():
+    global FOLDER
+    FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="virtrain-browser-"))
+    for name in ("study", "nights", "long"):
+        (FOLDER / f"{name}.jsonl").write_text("\n".join(getattr(made_data, name)()) + "\n")
+        virtrain("import", FOLDER / f"{name}.jsonl", "--db", FOLDER / f"{name}.db")
+    virtrain("import", HERE.parents[1] / "scenarios/published/dell-r750xa.jsonl", "--db", FOLDER / "dell.db")
+    shutil.copy(FOLDER / "nights.db", FOLDER / "hostile.db")
+    with sqlite3.connect(FOLDER / "hostile.db") as database:
+        database.execute("UPDATE experiment SET scenario = ?, host_name = ?, label = ?, command_line = ?, scenario_text = ?", [HOSTILE] * 5)
+        database.execute("UPDATE trial SET \"case\" = \"case\" || ?, invalid_reason = ?", [HOSTILE] * 2)
+        database.execute("UPDATE trial SET arm = arm || ? WHERE arm = 'vm' AND pair = 3", [HOSTILE])
+    for name in ("study", "long", "dell"):
+        virtrain("report", "--db", FOLDER / f"{name}.db", "-o", FOLDER / f"{name}.html")
+    for name, scenario in (("nights", "nightly"), ("hostile", HOSTILE)):
+        virtrain("report", "--db", FOLDER / f"{name}.db", "--scenario", scenario, "-o", FOLDER / f"{name}.html")
+
+
+def tearDownModule():
+    shutil.rmtree(FOLDER)
+
+
+def virtrain(*arguments):
+    done = subprocess.run([VIRTRAIN, *map(str, arguments)], capture_output=True, text=True, check=False)
+    if done.returncode != 0 or "warning" in done.stderr:
+        raise AssertionError(f"virtrain {arguments[0]}: {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+def query(name, sql):
+    with sqlite3.connect(FOLDER / f"{name}.db") as database:
+        return database.execute(sql).fetchall()
+
+
+def count(browser, selector):
+    return browser.run("return document.querySelectorAll(arguments[0]).length", selector)
+
+
+def luminance(colour):
+    channels = [int(c) / 255 for c in re.findall(r"\d+", colour)[:3]]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one, other):
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+# Every text that is seen with its colour and the colour behind it; SVG texts by their fill.
+TEXTS = """
+  const found = new Map();
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement;
+    if (!walker.currentNode.data.trim() || element.closest('script, style, #tip') || !element.checkVisibility()) continue;
+    const style = getComputedStyle(element);
+    let behind = element;
+    while (behind && getComputedStyle(behind).backgroundColor === 'rgba(0, 0, 0, 0)') behind = behind.parentElement;
+    const back = behind ? getComputedStyle(behind).backgroundColor : 'rgb(255, 255, 255)';
+    const ink = element.closest('svg') ? style.fill : style.color;
+    const heat = element.closest('.slowdowns') !== null;
+    if (!heat && style.opacity !== '0') found.set(ink + back, [ink, back, walker.currentNode.data.trim().slice(0, 40)]);
+  }
+  return [...found.values()];
+"""
+
+
+class Charts(unittest.TestCase):
+    """What is drawn against what the database has, live and still."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.browser = Browser()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.driver.quit()
+
+    def marks(self, figure, name, shape):
+        live = count(self.browser, f"{figure} .live .{name} {shape}")
+        for width in ("narrow", "wide"):
+            self.assertEqual(count(self.browser, f"{figure} .still.{width} .{name} {shape}"), live, f"{figure} {name}, {width}")
+        return live
+
+    def test_nothing_on_the_console_and_nothing_from_the_network(self):
+        for name in ("study", "nights", "long", "dell"):
+            with self.subTest(report=name):
+                self.browser.requests()
+                self.browser.open(FOLDER / f"{name}.html")
+                self.assertEqual(self.browser.console(), [])
+                fetched = [address for address in self.browser.requests() if not address.startswith(("chrome", "data:", "about:"))]
+                self.assertEqual(fetched, [f"file://{FOLDER / name}.html"])
+
+    def test_the_marks_are_the_rows(self):
+        self.browser.open(FOLDER / "study.html")
+        cases = query("study", "SELECT DISTINCT \"case\" FROM v_vm_vs_bare_metal")
+        self.assertEqual(self.marks("#forest", "ratio_marks", "path"), len(cases))
+        steps = query("study", "SELECT DISTINCT \"case\", arm FROM v_speedup")
+        self.assertEqual(self.marks("#scaling-1", "speedup_points", "path"), len(steps))
+        self.assertEqual(self.marks("#scaling-1", "efficiency_points", "path"), len(steps))
+        crowded = query("study", "SELECT DISTINCT \"case\", arm, tenant FROM v_tenant WHERE \"case\" IN "
+                                 "(SELECT \"case\" FROM v_tenant WHERE tenant > 0)")
+        self.assertEqual(self.marks("#isolation", "cell_marks", "path"), len(crowded))
+        self.assertEqual(count(self.browser, "figure[id^=course-]"), len(cases))
+        rows = query("study", "SELECT count(*) FROM trial")[0][0]
+        self.assertEqual(count(self.browser, "#trials tbody tr"), rows)
+
+    def test_a_line_has_a_point_for_each_sample(self):
+        self.browser.open(FOLDER / "study.html")
+        samples = query("study", "SELECT count(*) FROM sample s JOIN rank r ON r.id = s.rank_id JOIN tenant w ON w.id = r.tenant_id "
+                                 "JOIN trial t ON t.id = w.trial_id WHERE t.\"case\" = 'weak-scaling/1' AND t.arm = 'vm' AND t.pair = 3")[0][0]
+        cases = [row[0] for row in query("study", "SELECT \"case\" FROM trial GROUP BY 1 ORDER BY min(id)")]
+        figure = f"#course-{cases.index('weak-scaling/1') + 1}"
+        paths = self.browser.run("return [...document.querySelectorAll(arguments[0])].map(p => p.getAttribute('d'))",
+                                 f"{figure} .live .mark-line path")
+        points = [len(re.findall("[ML]", path)) for path in paths]
+        self.assertEqual(points[:2], [samples, samples])
+        self.assertGreater(len(points), 4, "telemetry has lines too")
+
+    def test_a_hundred_thousand_samples_become_two_thousand_points_and_the_dip_stays(self):
+        self.browser.open(FOLDER / "long.html")
+        paths = self.browser.run("return [...document.querySelectorAll('#course-1 .live .mark-line path')].map(p => p.getAttribute('d'))")
+        self.assertEqual(len(paths), 2)
+        heights = []
+        for path in paths:
+            points = re.findall(r"[ML](-?[\d.]+),(-?[\d.]+)", path)
+            self.assertLessEqual(len(points), 2000)
+            heights.append([float(y) for _, y in points])
+        self.assertLess(max(heights[0]) - min(heights[0]), 1)
+        self.assertEqual(sum(y > max(heights[0]) + 20 for y in heights[1]), 1, "one dip, and it is drawn")
+        self.assertIn("every dip and peak", self.browser.element("#course-1-summary").text)
+
+    def test_the_series_shows_its_change(self):
+        self.browser.open(FOLDER / "nights.html")
+        for number, case in enumerate(("weak-scaling/1", "weak-scaling/2"), 1):
+            nights = query("nights", f"SELECT DISTINCT experiment, arm FROM v_trial WHERE \"case\" = '{case}'")
+            self.assertEqual(self.marks(f"#series-{number}", "point_marks", "path"), len(nights))
+            self.assertEqual(self.marks(f"#series-{number}", "change_marks", "line"), 2)
+        self.assertIn("lower from 2026-10-25 on", self.browser.element("#series-1-summary").text)
+
+    def test_published_figures_are_called_so(self):
+        self.browser.open(FOLDER / "dell.html")
+        self.assertIn("1.32 % below bare metal; no interval: single published values", self.browser.element("h1").text)
+        words = self.browser.element("main").text
+        for figure in ("3.872", "96.8 %", "published, no interval"):
+            self.assertIn(figure, self.browser.run("return document.body.textContent"))
+        self.assertIn("throughput over time: no trial has stored samples", words)
+
+    def test_the_mouse_names_what_it_is_on(self):
+        self.browser.open(FOLDER / "study.html")
+        self.browser.hover("#forest .live .ratio_marks path:nth-child(3)")
+        self.browser.wait(lambda: "two-vms-two-gpus" in self.browser.element("#tip").text, "a tooltip with the case")
+        self.assertIn("95 %", self.browser.element("#tip").text)
+        self.browser.hover("#course-1 .live", dx=40)
+        self.browser.wait(lambda: "images/s" in self.browser.element("#tip").text, "a tooltip with throughput")
+        self.assertIn("CPU busy", self.browser.element("#tip").text)
+        self.browser.hover("h1")
+        self.browser.wait(lambda: not self.browser.element("#tip").is_displayed(), "the tooltip's end")
+
+    def axis(self, figure):
+        labels = self.browser.run("return [...document.querySelectorAll(arguments[0])].map(t => t.textContent)",
+                                  f"{figure} .live .role-axis-label text")
+        return sorted(labels)  # Vega adds labels behind those that stay
+
+    def test_dragging_zooms_and_a_double_click_shows_all(self):
+        for report, figure in (("study", "#course-1"), ("nights", "#series-1")):
+            with self.subTest(figure=figure):
+                self.browser.open(FOLDER / f"{report}.html")
+                whole = self.axis(figure)
+                self.browser.drag(f"{figure} .live", (-60, 20), (80, 20))
+                self.browser.wait(lambda: self.axis(figure) != whole, "another axis after dragging")
+                self.assertRegex(self.browser.element(f"{figure} output").text, r"\d+ % of the time")
+                self.browser.double_click()
+                self.browser.wait(lambda: self.axis(figure) == whole, "the whole axis after a double click")
+
+    def test_the_keyboard_zooms_too(self):
+        self.browser.open(FOLDER / "study.html")
+        whole = self.axis("#course-1")
+        button = self.browser.element("#course-1 button[data-step=in]")
+        self.browser.run("arguments[0].focus()", button)
+        self.browser.keys("\ue007")  # Enter
+        self.browser.wait(lambda: self.axis("#course-1") != whole, "another axis after Enter")
+        outline = self.browser.run("return getComputedStyle(arguments[0]).outlineStyle", button)
+        self.assertEqual(outline, "solid", "the focus is seen")
+        self.browser.keys("\ue004" * 4 + " ")  # Tab to the last button, and press it
+        self.browser.wait(lambda: self.axis("#course-1") == whole, "the whole axis again")
+
+
+class Reading(unittest.TestCase):
+    """Widths, colours, structure: without a mouse and without looking."""
+
+    def test_no_page_scrolls_sideways(self):
+        with Browser() as browser:
+            for name in ("study", "nights", "dell", "hostile"):
+                for width in (360, 768, 1920):
+                    with self.subTest(report=name, width=width):
+                        browser.open(FOLDER / f"{name}.html", width)
+                        wide = browser.run("return [...document.querySelectorAll('main *')].filter(e => !e.closest('.scroll, pre, .live, svg, .scenario') && "
+                                           "e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 120))")
+                        self.assertEqual(wide, [])
+                        self.assertLessEqual(browser.run("return document.documentElement.scrollWidth"), width)
+
+    def test_texts_stand_out_in_light_and_dark(self):
+        with Browser() as browser:
+            for scheme in ("light", "dark"):
+                browser.open(FOLDER / "study.html", scheme=scheme)
+                texts = browser.run(TEXTS)
+                self.assertGreater(len(texts), 5)
+                for ink, behind, words in texts:
+                    self.assertGreaterEqual(contrast(ink, behind), 4.5, f"{scheme}: {words!r} {ink} on {behind}")
+                paper = browser.run("return getComputedStyle(document.documentElement).backgroundColor")
+                self.assertEqual(luminance(paper) > 0.5, scheme == "light")
+                for variable in ("--arm-0", "--arm-1", "--arm-2", "--arm-3", "--arm-4", "--arm-5"):
+                    colour = browser.run("const e = document.body.appendChild(document.createElement('i')); e.style.color = `var(${arguments[0]})`;"
+                                         "const c = getComputedStyle(e).color; e.remove(); return c", variable)
+                    self.assertGreaterEqual(contrast(colour, paper), 3, f"{scheme}: {variable}")
+                for level in range(6):
+                    pair = browser.run("const e = document.body.appendChild(document.createElement('i')); e.style.cssText = "
+                                       "`color: var(--heat-ink-${arguments[0]}); background: var(--heat-${arguments[0]})`; const s = getComputedStyle(e);"
+                                       "const c = [s.color, s.backgroundColor]; e.remove(); return c", level)
+                    self.assertGreaterEqual(contrast(*pair), 4.5, f"{scheme}: heat {level}")
+
+    def test_the_page_reads_without_eyes(self):
+        with Browser() as browser:
+            browser.open(FOLDER / "study.html")
+            levels = [int(tag[1]) for tag in browser.run("return [...document.querySelectorAll('h1,h2,h3,h4')].map(h => h.tagName)")]
+            self.assertEqual(levels[0], 1)
+            self.assertEqual(levels.count(1), 1)
+            self.assertTrue(all(b - a <= 1 for a, b in zip(levels, levels[1:])), "no level of headings is left out")
+            self.assertEqual(browser.run("return [...document.querySelectorAll('table')].filter(t => !t.caption || "
+                                         "t.querySelectorAll('th:not([scope])').length).length"), 0)
+            named = ("return [...document.querySelectorAll('[role=img]')].filter(i => !i.getAttribute('aria-labelledby').split(' ').concat("
+                     "i.getAttribute('aria-describedby')).every(id => document.getElementById(id).textContent.trim().length > 5)).length")
+            self.assertEqual(browser.run(named), 0)
+            figures = count(browser, "figure")
+            self.assertGreater(figures, 5)
+            self.assertEqual(count(browser, "figure [role=img]"), figures)
+            self.assertEqual(count(browser, "figure details table"), figures, "a table of values for each figure")
+            self.assertEqual(browser.run("const ids = [...document.querySelectorAll('[id]')].map(e => e.id); return ids.length - new Set(ids).size"), 0)
+            self.assertEqual(browser.run("return [...document.querySelectorAll('a[href^=\"#\"]')].filter(a => !document.querySelector(a.getAttribute('href'))).length"), 0)
+            self.assertEqual(browser.run("return document.documentElement.lang"), "en")
+            self.assertEqual(count(browser, "button:empty, a:empty, summary:empty"), 0)
+            browser.run("document.body.focus()")
+            browser.keys("\ue004")
+            self.assertEqual(browser.run("return document.activeElement.className"), "skip")
+
+    def test_paper_gets_the_still_pictures(self):
+        with Browser() as browser:
+            browser.open(FOLDER / "study.html", scheme="dark")
+            self.assertTrue(browser.print_to_pdf().startswith(b"%PDF"))
+            browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": []})
+            shown = "return [...document.querySelectorAll(arguments[0])].filter(e => e.checkVisibility()).length"
+            self.assertEqual(browser.run(shown, ".still.wide svg"), count(browser, "figure"))
+            self.assertEqual(browser.run(shown, ".live svg, button, nav"), 0)
+            self.assertGreater(luminance(browser.run("return getComputedStyle(document.documentElement).backgroundColor")), 0.9)
+
+    def test_without_scripts_each_chart_is_seen(self):
+        with Browser(scripts=False) as browser:
+            for name, width in (("study", 1280), ("nights", 360), ("dell", 800)):
+                for scheme in ("light", "dark"):
+                    browser.open(FOLDER / f"{name}.html", width, scheme)
+                    for figure in browser.run("return [...document.querySelectorAll('figure')].map(f => f.id)"):
+                        with self.subTest(report=name, figure=figure, scheme=scheme):
+                            picture = Image.open(io.BytesIO(browser.screenshot(f"#{figure} .picture"))).convert("RGB")
+                            colours = picture.getcolors(picture.width * picture.height)
+                            paper = max(colours)[1]
+                            drawn = sum(n for n, colour in colours if colour != paper)
+                            self.assertGreater(drawn, 0.005 * picture.width * picture.height)
+                            self.assertGreater(len(colours), 20, "lines, marks and texts have several colours")
+                    self.assertEqual(browser.run("return [...document.querySelectorAll('.still svg')].filter(e => e.checkVisibility()).length"),
+                                     count(browser, "figure"))
+                    self.assertEqual(browser.run("return document.documentElement.dataset.charts"), None, "no script ran")
+
+
+class Hostile(unittest.TestCase):
+    def test_names_are_text(self):
+        with Browser() as browser:
+            browser.open(FOLDER / "hostile.html")
+            self.assertEqual(browser.console(), [])
+            self.assertIsNone(browser.run("return window.hacked ?? null"))
+            self.assertEqual(browser.element(".scenario").get_attribute("textContent"), HOSTILE)
+            self.assertEqual(count(browser, "script"), 3)
+            self.assertEqual(count(browser, "img, svg svg[onload], [onerror], [onload]"), 0)
+            shown = browser.run("return document.querySelector('.cases bdi').textContent")
+            self.assertEqual(shown, "weak-scaling/1" + HOSTILE)
+
+    def test_the_policy_runs_no_other_script(self):
+        with Browser() as browser:
+            browser.open(FOLDER / "study.html")
+            browser.run("const s = document.createElement('script'); s.textContent = 'window.hacked = 1'; document.body.append(s);"
+                        "const i = document.createElement('img'); i.src = 'https://example.org/x.png'; document.body.append(i);")
+            self.assertIsNone(browser.run("return window.hacked ?? null"))
+            refused = " ".join(browser.console())
+            self.assertIn("script-src", refused)
+            self.assertIn("img-src", refused)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,74 @@
+#include "results/report/html.h"
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <regex>
+#include <set>
+
+#include "common/error.h"
+#include "common/text.h"
+
+namespace virtrain::results {
+namespace {
+
+TEST_CASE("JSON in a script element cannot end it") {
+  const std::string hostile = "</script><!--<script>alert(1)</script>\u2028\u2029&amp;\"'";
+  const auto text = script_json({{"name", hostile}});
+  CHECK(text.find('<') == std::string::npos);
+  CHECK(text.find('>') == std::string::npos);
+  CHECK(text.find('&') == std::string::npos);
+  CHECK(text.find("\xE2\x80\xA8") == std::string::npos);
+  CHECK(nlohmann::json::parse(text)["name"] == hostile);
+  CHECK_NOTHROW(script_json({{"bytes", "\xff\xfe"}}));
+}
+
+TEST_CASE("templates escape what they show") {
+  const nlohmann::json model{{"name", "<b>\"&'"}, {"list", {{{"name", "<i>"}}}}, {"number", 4}};
+  CHECK(render_template("{{name}}", model, {}) == "&lt;b&gt;&quot;&amp;&apos;");
+  CHECK(render_template("{{#list}}{{>part}}{{/list}} {{number}}", model, {{"part", "[{{name}}]"}}) ==
+        "[&lt;i&gt;] 4");
+  CHECK(render_template("{{name}}", {{"name", "a\x01z"}}, {}) == "a\xEF\xBF\xBDz");
+  CHECK_THROWS_AS(render_template("{{#open}}", model, {}), Error);
+}
+
+TEST_CASE("only what we made ourselves goes into the page as it is") {
+  const std::set<std::string> ours{"script_hashes", "styles", "bundle", "script", "charts", "narrow", "wide"};
+  const std::regex raw(R"(\{\{\{\s*(\w+)\s*\}\}\}|\{\{&\s*(\w+))");
+  int found = 0;
+  const std::filesystem::path folder = std::string(VIRTRAIN_SOURCE_DIR) + "/results/report/templates";
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    const auto text = read_file(file.path()).value();
+    for (std::sregex_iterator at(text.begin(), text.end(), raw), end; at != end; ++at) {
+      CAPTURE(file.path(), (*at)[0].str());
+      CHECK(ours.contains((*at)[1].str()));
+      ++found;
+    }
+  }
+  CHECK(found == 7);
+}
+
+TEST_CASE("node draws a chart by the code of the page, hostile names as text") {
+  Chart chart;
+  chart.id = "forest";
+  chart.spec = "forest";
+  chart.signals = {{"count", 1}, {"domain", {0.9, 1.1}}, {"band", {0.98, 1.0204}}};
+  chart.data["rows"] = {{{"case", "<script>alert(1)</script>"},
+                         {"position", 0},
+                         {"ratio", 0.99},
+                         {"shown", 0.99},
+                         {"off", 0},
+                         {"interval", false},
+                         {"words", "\"><img src=x>"},
+                         {"tip", ""}}};
+  const auto pictures = draw_charts(charts_json({chart}));
+  REQUIRE(pictures.at("forest").size() == std::size(static_widths));
+  for (const auto& svg : pictures.at("forest")) {
+    CHECK(svg.starts_with("<svg"));
+    CHECK(svg.find("<script") == std::string::npos);
+    CHECK(svg.find("<img") == std::string::npos);
+    CHECK(svg.find("&lt;script&gt;") != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace virtrain::results

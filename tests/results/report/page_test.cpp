@@ -1,0 +1,168 @@
+#include "results/report/page.h"
+
+#include "tests/results/support.h"
+
+namespace virtrain::results {
+namespace {
+
+/// A database with one experiment of these ratios for each case, six pairs each.
+struct Study {
+  TemporaryFolder folder;
+  Store store{folder.path / "r.db"};
+
+  explicit Study(const std::string& scenario = "quickstart") {
+    auto experiment = an_experiment("e1");
+    experiment.scenario = scenario;
+    store.add_experiment(experiment);
+  }
+
+  void add_case(const std::string& name, double ratio, std::int64_t nodes = 1) {
+    const double wobble[] = {1, 1.002, 0.999, 1.001, 0.998, 1};
+    for (int pair = 0; pair < 6; ++pair) {
+      add_finished(store, "e1", name, "bare_metal", pair, 100.0 * static_cast<double>(nodes), nodes);
+      add_finished(store, "e1", name, "vm", pair, 100 * ratio * wobble[pair] * static_cast<double>(nodes),
+                   nodes);
+    }
+  }
+
+  ReportData data() const { return read_report_data(store, {}); }
+};
+
+TEST_CASE("the verdict of one case is the headline") {
+  Study study;
+  study.add_case("one", 0.99);
+  CHECK(headline(study.data())
+            .starts_with("VM is equivalent to bare metal within 2 %: 1.00 % below bare metal"));
+}
+
+TEST_CASE("many cases make one headline, bad news first") {
+  Study study;
+  study.add_case("a", 0.99);
+  study.add_case("b", 0.9);
+  study.add_case("c", 1);
+  CHECK(headline(study.data()) ==
+        "VM against bare metal: slower by more than 2 % in 1 of 3 cases, equivalent within 2 % in 2");
+}
+
+TEST_CASE("an emulated machine gives no verdict, and the page says so") {
+  Study study;
+  for (int pair = 0; pair < 3; ++pair) {
+    add_finished(study.store, "e1", "one", "bare_metal", pair, 50);
+    auto trial = a_trial("e1", "one", "vm", pair);
+    trial.status = Status::finished;
+    trial.images_per_second = 1.5 + 0.01 * pair;
+    trial.virtualization = "tcg";
+    study.store.import_trial(trial);
+  }
+  const auto data = study.data();
+  CHECK(headline(data).find("emulated") != std::string::npos);
+  const auto charts = charts_of(data);
+  REQUIRE(charts.size() == 1);
+  CHECK(charts[0].data["rows"][0]["interval"] == false);
+  CHECK(charts[0].data["rows"][0]["words"].get<std::string>().find("emulated, not comparable") !=
+        std::string::npos);
+  CHECK(trials_model(data)["tables"][0]["rows"][1]["virtual"] == "emulated (TCG)");
+}
+
+TEST_CASE("a ratio far off stands at the edge and does not squeeze the others") {
+  Study study;
+  study.add_case("near", 0.99);
+  add_finished(study.store, "e1", "far", "bare_metal", 1, 50);
+  auto trial = a_trial("e1", "far", "vm", 1);
+  trial.status = Status::finished;
+  trial.images_per_second = 1.5;
+  trial.virtualization = "tcg";
+  study.store.import_trial(trial);
+  const auto charts = charts_of(study.data());
+  const auto& chart = charts.at(0);
+  CHECK(chart.signals["domain"][0] > 0.9);
+  CHECK(chart.data["rows"][1]["off"] == -1);
+  CHECK(chart.data["rows"][1]["shown"] == chart.signals["domain"][0]);
+  CHECK(chart.data["rows"][1]["ratio"].get<double>() == Approx(0.03));
+}
+
+TEST_CASE("every trial has its row, in tables of bounded length") {
+  Study study;
+  for (int c = 0; c < 40; ++c) study.add_case("case-" + std::to_string(c), 1);
+  const auto model = trials_model(study.data());
+  CHECK(model["count"] == 480);
+  std::size_t rows = 0;
+  for (const auto& table : model["tables"]) {
+    CHECK(table["rows"].size() <= 200);
+    rows += table["rows"].size();
+  }
+  CHECK(rows == 480);
+}
+
+TEST_CASE("every chart has words and a table for those who cannot see it") {
+  Study study;
+  study.add_case("weak-scaling/1", 0.99);
+  study.add_case("weak-scaling/2", 0.98, 2);
+  const auto charts = charts_of(study.data());
+  REQUIRE(charts.size() == 2);
+  for (const auto& chart : charts) {
+    CAPTURE(chart.id);
+    CHECK(!chart.title.empty());
+    CHECK(chart.summary.size() > 20);
+    CHECK(!chart.table.rows.empty());
+    CHECK(!chart.key.empty());
+  }
+  CHECK(charts[1].data["steps"].size() == 4);
+}
+
+TEST_CASE("forty nights with a loss show it where it is, and say it") {
+  Study study;
+  for (int night = 0; night < 40; ++night) {
+    const std::string id = "n" + std::to_string(100 + night);
+    auto experiment = an_experiment(id);
+    experiment.started_at = "2026-" + std::string(night < 28 ? "02" : "03") + "-" +
+                            (night % 28 + 1 < 10 ? "0" : "") + std::to_string(night % 28 + 1) + "T02:00:00Z";
+    study.store.add_experiment(experiment);
+    const double wobble[] = {3, -5, 8, -2, 0, 6, -7, 4, -1, 2};
+    add_finished(study.store, id, "one", "vm", 1, (night < 24 ? 1000 : 920) + wobble[night % 10]);
+    add_finished(study.store, id, "one", "bare_metal", 1, 1000 + wobble[(night + 3) % 10]);
+  }
+  ReportRequest request;
+  request.compare.selection.scenario = "quickstart";
+  const auto data = read_report_data(study.store, request);
+  const auto charts = series_charts(data, ArmOrder(data));
+  REQUIRE(charts.size() == 1);
+  CHECK(charts[0].data["points"].size() == 80);
+  REQUIRE(charts[0].data["changes"].size() == 1);
+  CHECK(charts[0].data["changes"][0]["at"] == "2026-02-25T02:00:00Z");
+  CHECK(charts[0].summary.find("VM: 8.0 % lower from 2026-02-25 on") != std::string::npos);
+}
+
+TEST_CASE("sections without data are named") {
+  Study study;
+  study.add_case("one", 1);
+  const auto data = study.data();
+  const auto model = page_model(data, charts_of(data));
+  CHECK(model["sections"].size() == 1);
+  CHECK(model["absent"].size() == 4);
+}
+
+TEST_CASE("differences come with what they mean") {
+  Study study;
+  for (const std::string arm : {"bare_metal", "vm"}) {
+    const auto trial = add_finished(study.store, "e1", "one", arm, 1, 100);
+    const auto tenant = study.store.save_tenant(trial, {});
+    Node node{.name = "n", .kind = "slice"};
+    node.fingerprint = {{"kernel", arm == "vm" ? "6.1" : "6.2"}, {"driver", "550"}};
+    study.store.save_node(tenant, node);
+  }
+  const auto model = environment_model(study.data());
+  REQUIRE(model["tables"].size() == 1);
+  const auto row = model["tables"][0]["rows"][0]["cells"];
+  CHECK(row[0]["text"] == "kernel");
+  CHECK(row[1]["text"] == "6.2");
+  CHECK(row[2]["text"] == "6.1");
+  CHECK(row[3]["text"].get<std::string>().starts_with("must be equal: forbids a verdict"));
+  bool driver = false;
+  for (const auto& fact : model["facts"]["rows"])
+    driver = driver || (fact["cells"][0]["text"] == "driver" && fact["cells"][2]["text"] == "everywhere");
+  CHECK(driver);
+}
+
+}  // namespace
+}  // namespace virtrain::results
