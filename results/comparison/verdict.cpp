@@ -109,7 +109,8 @@ std::string family_sentence(const std::vector<CaseComparison>& comparisons) {
     if (!comparison.p_worse_holm) continue;
     ++members;
     smallest = std::min(smallest.value_or(1), *comparison.p_worse_holm);
-    if (worse_after_holm(comparison)) worse.push_back(comparison.case_name);
+    if (!worse_after_holm(comparison)) continue;
+    worse.push_back(comparison.case_name + (comparison.arm.empty() ? "" : " in " + comparison.arm));
   }
   if (members < 2) return "";
   const std::string end =

@@ -53,7 +53,8 @@ class SentencesOfCases {
   void add(const std::string& sentence, const std::string& case_name) {
     const auto [found, fresh] = index_.try_emplace(sentence, sentences_.size());
     if (fresh) sentences_.push_back({sentence, {}});
-    sentences_[found->second].second.push_back(case_name);
+    auto& cases = sentences_[found->second].second;
+    if (cases.empty() || cases.back() != case_name) cases.push_back(case_name);
   }
   void append_to(std::vector<std::string>& lines) const {
     for (const auto& [sentence, cases] : sentences_)
