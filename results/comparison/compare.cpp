@@ -297,6 +297,11 @@ void Comparer::flag(CaseComparison& result) const {
     if (forbids(difference)) result.flags.push_back("differs:" + difference.field);
     result.notes.push_back(to_sentence(difference, result.baseline, result.candidate));
   }
+  const auto unpredicted = [](const ArmSummary& arm) { return arm.runs > 0 && !arm.prediction; };
+  if (!request_.predict.empty() && any_arm(unpredicted))
+    result.notes.emplace_back(
+        "no prediction: it needs a weak scaling, cases named FAMILY/NODES, with runs of FAMILY/1 in the same "
+        "arm");
   if (result.published)
     result.notes.emplace_back("compared as published data: the source does not say what was virtual");
 }
