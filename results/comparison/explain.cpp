@@ -28,6 +28,11 @@ std::string percent(double share) {
   return fmt::format("{:.1f} %", share * 100);
 }
 
+/// Rounded, and never "-0".
+double whole_percent(double share) {
+  return std::round(share * 100) + 0.0;
+}
+
 }  // namespace
 
 Explanation explain(double ratio, const Evidence& baseline, const Evidence& candidate) {
@@ -84,7 +89,8 @@ std::vector<std::string> sentences(const Explanation& explanation) {
     } else {
       line += fmt::format("; {} {}{} of the throughput", *finding.cost < 0 ? "gains" : "costs",
                           finding.at_most ? "at most " : "about ", percent(std::abs(*finding.cost)));
-      if (finding.share_of_gap) line += fmt::format(" ({:.0f} % of the gap)", *finding.share_of_gap * 100);
+      if (finding.share_of_gap)
+        line += fmt::format(" ({:.0f} % of the gap)", whole_percent(*finding.share_of_gap));
     }
     lines.push_back(line);
   }
@@ -92,10 +98,9 @@ std::vector<std::string> sentences(const Explanation& explanation) {
     lines.emplace_back("there is no gap to explain");
   } else if (*explanation.unexplained < -0.005) {
     lines.push_back(fmt::format("unexplained: {:.0f} % of the gap (over-explained: the causes overlap)",
-                                *explanation.unexplained * 100));
+                                whole_percent(*explanation.unexplained)));
   } else {
-    lines.push_back(
-        fmt::format("unexplained: {:.0f} % of the gap", std::abs(*explanation.unexplained) * 100));
+    lines.push_back(fmt::format("unexplained: {:.0f} % of the gap", whole_percent(*explanation.unexplained)));
   }
   return lines;
 }

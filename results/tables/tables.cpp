@@ -73,10 +73,12 @@ std::string words_of_fit(const std::string& fitted_on) {
 }
 
 std::string prediction_line(const PredictedPoint& point) {
-  auto line = fmt::format("  {} {}: {:.1f} images/s, speedup {:.2f} of {}", point.nodes,
-                          point.nodes == 1 ? "node" : "nodes", point.predicted, point.speedup, point.nodes);
-  if (point.bound) line += fmt::format(", bound {:.1f} … {:.1f}", point.bound->low, point.bound->high);
-  if (point.measured) line += fmt::format(", measured {:.1f}", *point.measured);
+  const auto rate = [](double value) { return throughput_cell(value).text; };
+  auto line =
+      fmt::format("  {} {}: {} images/s, speedup {:.2f} of {}", point.nodes,
+                  point.nodes == 1 ? "node" : "nodes", rate(point.predicted), point.speedup, point.nodes);
+  if (point.bound) line += fmt::format(", bound {} … {}", rate(point.bound->low), rate(point.bound->high));
+  if (point.measured) line += ", measured " + rate(*point.measured);
   return line;
 }
 
