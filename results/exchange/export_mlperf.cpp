@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <ostream>
 
@@ -26,8 +27,9 @@ std::int64_t milliseconds_of(const std::string& time) {
   if (zone != "Z") std::sscanf(zone.c_str(), "%3d:%2d", &offset_hours, &offset_minutes);
   const int offset = offset_hours * 60 + (zone.starts_with('-') ? -offset_minutes : offset_minutes);
   const std::chrono::sys_days date = std::chrono::year(year) / month / day;
-  const std::int64_t minutes = date.time_since_epoch().count() * 1440 + hour * 60 + minute - offset;
-  return minutes * 60'000 + static_cast<std::int64_t>(second * 1000 + 0.5);
+  const std::int64_t minutes =
+      std::int64_t{date.time_since_epoch().count()} * 1440 + hour * 60 + minute - offset;
+  return minutes * 60'000 + std::llround(second * 1000);
 }
 
 class MlperfLog {

@@ -27,7 +27,8 @@ std::string escaped(const std::string& text) {
 /// The families of one page: samples of a metric stand together behind its HELP and TYPE.
 class Page {
  public:
-  void add(const std::string& metric, const char* type, const char* help, Labels labels, double value) {
+  void add(const std::string& metric, const char* type, const char* help, const Labels& labels,
+           double value) {
     auto& family = families_[metric];
     family.type = type;
     family.help = help;

@@ -187,6 +187,7 @@ CsvColumn column_of(const CsvCell& cell) {
   const auto found = known.find(name);
   if (found != known.end()) return {std::string(exchange_name(name)), found->second};
   std::vector<std::string> allowed;
+  allowed.reserve(known.size());
   for (const auto& [key, reader] : known) allowed.push_back(key);
   const auto near = nearest_word(name, allowed);
   const char* semicolons =
