@@ -202,8 +202,13 @@ std::optional<Estimate> pcie_link(const Evidence& baseline, const Evidence& cand
     found->evidence = both(baseline, candidate, known(baseline), known(candidate));
     return found;
   }
-  return rate(baseline, candidate, number(baseline, {"probe.host_to_device"}),
-              number(candidate, {"probe.host_to_device"}), "bytes/s to the device", true);
+  std::optional<Estimate> slower;
+  for (const char* name : {"probe.host_to_device", "probe.device_to_host"}) {
+    auto found = rate(baseline, candidate, number(baseline, {name}), number(candidate, {name}),
+                      "bytes/s between host and device", true);
+    if (found && (!slower || *found->factor < *slower->factor)) slower = found;
+  }
+  return slower;
 }
 
 Number exposed_share(const Evidence& evidence) {
@@ -212,7 +217,7 @@ Number exposed_share(const Evidence& evidence) {
 
 /// Bus bandwidth of the all-reduce, weighed by the share of the step that waits for it.
 std::optional<Estimate> network_bandwidth(const Evidence& baseline, const Evidence& candidate) {
-  for (const char* name : {"probe.all_reduce", "probe.network_bandwidth", "probe.tcp_bandwidth"}) {
+  for (const char* name : {"probe.all_reduce", "probe.all_gather", "probe.network_bandwidth"}) {
     auto found =
         rate(baseline, candidate, number(baseline, {name}), number(candidate, {name}), "bytes/s", true);
     if (!found) continue;
