@@ -10,9 +10,9 @@
 
 #include "common/error.h"
 #include "common/units.h"
-#include "vmctl_embedded.h"
 #include "vmctl/paths.h"
 #include "vmctl/process_info.h"
+#include "vmctl_embedded.h"
 
 namespace virtrain::vmctl {
 namespace {

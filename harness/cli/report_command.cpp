@@ -1,39 +1,26 @@
 #include <fmt/format.h>
 
-#include "common/log.h"
-#include "common/text.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/comparison_arguments.h"
-#include "results/report/report.h"
-#include "results/store/store.h"
+#include "harness/cli/report_file.h"
 
 namespace virtrain::harness {
 namespace {
-
-using results::Store;
 
 struct Arguments {
   std::filesystem::path database;
   std::filesystem::path output = "report.html";
   results::ReportRequest request;
-  std::string margin = "2%", alpha = "0.05", sizes = "8,64,1024";
+  std::string margin = "2%", alpha = "0.05", sizes = kReportedSizes;
 };
 
 void report(Arguments& arguments, const Cli& cli) {
   auto& compare = arguments.request.compare;
   compare.settings = {share("--margin", arguments.margin, 1), share("--alpha", arguments.alpha, 0.5)};
-  compare.explain = true;
   compare.predict = node_counts(arguments.sizes);
   arguments.request.command_line = cli.command_line;
-  const Store store(arguments.database, Store::Mode::open);
-  const auto written = results::make_report(store, arguments.request);
-  for (const auto& warning : written.warnings) log::warning(warning);
-  if (arguments.output == "-") {
-    fmt::print("{}", written.html);
-    return;
-  }
-  write_file_atomically(arguments.output, written.html);
-  fmt::print("{}\n", arguments.output.string());
+  write_report(arguments.database, arguments.request, arguments.output);
+  if (arguments.output != "-") fmt::print("{}\n", arguments.output.string());
 }
 
 }  // namespace

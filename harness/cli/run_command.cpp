@@ -3,6 +3,8 @@
 #include <iostream>
 
 #include "harness/cli/commands.h"
+#include "harness/cli/comparison_arguments.h"
+#include "harness/cli/report_file.h"
 #include "harness/cli/run_scenario.h"
 #include "harness/execute/judge.h"
 #include "harness/scenario/decode.h"
@@ -14,20 +16,29 @@ struct RunArguments {
   std::string scenario;
   results::Format format = results::Format::table;
   RunOptions options;
+  std::string report;  ///< file; empty: none
   bool expect = false;
 };
+
+void make_report(const RunArguments& arguments, const results::CompareRequest& request, const Cli& cli) {
+  results::ReportRequest wanted{request, cli.command_line};
+  wanted.compare.predict = node_counts(kReportedSizes);
+  write_report(arguments.options.database, wanted, arguments.report);
+  if (!arguments.options.quiet) print_result(fmt::format("report: {}\n", arguments.report));
+}
 
 void run(RunArguments& arguments, Cli& cli) {
   const auto scenario = load_scenario(arguments.scenario);
   auto& options = arguments.options;
   options.experiment.command_line = cli.command_line;
-  const auto [outcome, comparisons, summary] = run_scenario(scenario, options);
+  const auto [outcome, request, comparisons, summary] = run_scenario(scenario, options);
   if (!options.quiet && !comparisons.empty()) {
     auto text = results::render(comparisons, arguments.format, colour_on_stdout());
     if (arguments.format == results::Format::table)
       text += fmt::format("database: {}\n", options.database.string());
     print_result(text);
   }
+  if (!arguments.report.empty() && !comparisons.empty()) make_report(arguments, request, cli);
   if (options.quiet)
     print_result(summary + "\n");
   else
@@ -52,13 +63,16 @@ void add_run_command(Cli& cli) {
                  "Wait for busy cores and devices instead of exiting with 75");
   verb->add_flag("--fail-fast", arguments->options.experiment.fail_fast,
                  "The first failed trial ends the run");
+  verb->add_option("--report", arguments->report, "Write the HTML report of this run to FILE as well")
+      ->type_name("FILE")
+      ->take_last();
   verb->add_flag("--quiet", arguments->options.quiet, "Print one summary line only, for cron");
   verb->add_flag("--expect", arguments->expect,
                  "Exit 1 if a VM is worse than bare metal, 5 without a verdict");
   verb->footer(
       "Examples:\n"
       "  virtrain run scenarios/quickstart.yaml\n"
-      "  virtrain run scenarios/dell-r750xa.yaml --label driver-580 --db study.db\n"
+      "  virtrain run scenarios/dell-r750xa.yaml --label driver-580 --db study.db --report study.html\n"
       "  virtrain run nightly.yaml --quiet --wait --expect\n"
       "Exit codes: 0 done, 1 an expectation failed, 3 bad scenario, 4 this host cannot, 5 no verdict,\n"
       "  6 a trial failed, 75 busy, 129/130/143 stopped by SIGHUP, SIGINT or SIGTERM");

@@ -48,17 +48,13 @@ void choose_arms(const std::vector<std::string>& arms, results::CompareRequest& 
   if (!has(request.candidate)) request.candidate = kArmBareMetalShared;
 }
 
-/// Everything that is printed comes from the database.
-std::vector<results::CaseComparison> compared(const std::filesystem::path& database,
-                                              const ExperimentOutcome& outcome, const Scenario& scenario) {
-  if (outcome.finished == 0) return {};
-  const results::Store store(database, results::Store::Mode::open);
+results::CompareRequest comparison_of(const std::string& experiment, const Scenario& scenario) {
   results::CompareRequest request;
-  request.selection.experiments = {outcome.experiment};
+  request.selection.experiments = {experiment};
   choose_arms(scenario.arms, request);
   if (scenario.vm_vs_bare_metal)
     request.settings = {scenario.vm_vs_bare_metal->margin, scenario.vm_vs_bare_metal->alpha};
-  return results::compare(store, request);
+  return request;
 }
 
 }  // namespace
@@ -80,7 +76,11 @@ ScenarioRun run_scenario(const Scenario& scenario, RunOptions& options) {
   ScenarioRun run;
   run.outcome = run_experiment(scenario, plan, options.database, options.experiment);
   if (terminal) show_progress("");
-  run.comparisons = compared(options.database, run.outcome, scenario);
+  run.request = comparison_of(run.outcome.experiment, scenario);
+  // Everything that is printed comes from the database.
+  if (run.outcome.finished > 0)
+    run.comparisons =
+        results::compare(results::Store(options.database, results::Store::Mode::open), run.request);
   run.summary = summary_line(scenario, run.outcome, monotonic_ns() - began_ns);
   return run;
 }

@@ -19,6 +19,7 @@ struct RunOptions {
 /// What a run left, read back from the database.
 struct ScenarioRun {
   ExperimentOutcome outcome;
+  results::CompareRequest request;                   ///< that gives `comparisons`
   std::vector<results::CaseComparison> comparisons;  ///< empty where no trial finished
   std::string summary;                               ///< one line
 };

@@ -266,15 +266,23 @@ results::Experiment experiment_record(const Scenario& scenario, const Plan& plan
   return record;
 }
 
-/// Takes the plan's cores and devices; with `wait`, again and again until they are free or a stop comes.
+/// Takes the plan's cores and devices; with `wait`, again and again until they are free or a stop comes. The
+/// id is told before the first word about waiting, and not at all where the resources are refused.
 void acquire(RunContext& context, const ExperimentOptions& options) {
+  bool told = false;
+  const auto tell_id = [&] {
+    if (!told && options.on_id) options.on_id(context.experiment);
+    told = true;
+  };
   const auto resources = resources_of(context.plan);
   while (true) {
     try {
       context.journal.acquire(context.owner, resources);
+      tell_id();
       return;
     } catch (const Error& error) {
       if (error.code() != ErrorCode::busy || !options.wait) throw;
+      tell_id();
       log::info("waiting", {{"for", error.message()}});
     }
     context.io.restart();
@@ -348,7 +356,6 @@ ExperimentOutcome run_experiment(const Scenario& scenario, const Plan& plan,
                      1,
                      {}};
   acquire(context, options);
-  if (options.on_id) options.on_id(outcome.experiment);
   std::filesystem::create_directories(context.log_dir);
   store.add_experiment(experiment_record(scenario, plan, options, outcome.experiment));
 

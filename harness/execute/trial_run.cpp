@@ -410,9 +410,12 @@ void TrialRun::store_results(NodeSet& nodes) {
   }
   for (std::size_t n = 0; n < node_rows_.size(); ++n) {
     auto& row = node_rows_[n];
+    // The process's time and its threads' come from two readings, so a short interval may come out negative.
     if (row.before.domain && row.after.domain)
       row.record.helper_cpu_seconds =
-          static_cast<double>(row.after.domain->helper_cpu_ns - row.before.domain->helper_cpu_ns) * 1e-9;
+          std::max(0.0, static_cast<double>(row.after.domain->helper_cpu_ns) -
+                            static_cast<double>(row.before.domain->helper_cpu_ns)) *
+          1e-9;
     context_.store.save_node(tenant_rows_[nodes.nodes()[n].tenant].id, row.record);
   }
   const auto reasons = invalid_reasons(evidence, context_.owner.boot_id);
