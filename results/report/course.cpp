@@ -21,19 +21,25 @@ struct MetricRule {
   std::string_view title;
   std::string_view unit;
   double scale;
+  double least;  ///< a panel whose values all lie below it says nothing and is left out
 };
 
 constexpr MetricRule metric_rules[] = {
-    {"cpu_busy", Kind::share_of_cpu, "CPU busy in the node", "%", 100},
-    {"cpu_steal_seconds", Kind::share_of_cpu, "CPU stolen from the node", "%", 100},
-    {"vcpu_wait_seconds", Kind::rate, "vCPUs waiting for a core", "s/s", 1},
-    {"helper_cpu_seconds", Kind::rate, "QEMU's helper threads", "s/s", 1},
-    {"gpu_utilization_percent", Kind::gauge, "GPU busy", "%", 1},
-    {"gpu_clock_mhz", Kind::gauge, "GPU clock", "MHz", 1},
-    {"gpu_power_watts", Kind::gauge, "GPU power", "W", 1},
-    {"gpu_temperature_celsius", Kind::gauge, "GPU temperature", "°C", 1},
-    {"cpu_clock_mhz", Kind::gauge, "CPU clock", "MHz", 1},
-    {"network_tx_bytes", Kind::rate, "Network, sent", "MB/s", 1e-6},
+    {"cpu_busy", Kind::share_of_cpu, "CPU busy in the node", "%", 100, 0.05},
+    {"cpu_steal_seconds", Kind::share_of_cpu, "CPU stolen from the node", "%", 100, 0.05},
+    {"vcpu_wait_seconds", Kind::rate, "Waiting for a core", "vCPUs", 1, 0.001},
+    {"helper_cpu_seconds", Kind::rate, "Used by QEMU's helper threads", "cores", 1, 0.001},
+    {"gpu_utilization_percent", Kind::gauge, "GPU busy", "%", 1, 0.05},
+    {"gpu_clock_mhz", Kind::gauge, "GPU clock", "MHz", 1, 1},
+    {"gpu_sm_clock_mhz", Kind::gauge, "GPU clock (SM)", "MHz", 1, 1},
+    {"gpu_throttle_share", Kind::gauge, "GPU throttled", "%", 100, 0.05},
+    {"gpu_power_watts", Kind::gauge, "GPU power", "W", 1, 0.1},
+    {"gpu_temperature_celsius", Kind::gauge, "GPU temperature", "°C", 1, 1},
+    {"cpu_clock_mhz", Kind::gauge, "CPU clock", "MHz", 1, 1},
+    {"cpu_mhz", Kind::gauge, "CPU clock", "MHz", 1, 1},
+    {"cpu_throttle_share", Kind::gauge, "CPU throttled", "%", 100, 0.05},
+    {"cpu_throttled_seconds", Kind::rate, "Held back by the CPU limit", "cores", 1, 0.001},
+    {"network_tx_bytes", Kind::rate, "Network, sent", "MB/s", 1e-6, 0.01},
 };
 
 // What CPU time is made of; all but the last two are work.
@@ -133,10 +139,10 @@ void add_line(CoursePanel& panel, const TrialRecord& trial, double start, std::s
   panel.lines.push_back({trial.trial.arm, std::move(name), std::move(points)});
 }
 
-bool says_anything(const CoursePanel& panel) {
-  return std::any_of(panel.lines.begin(), panel.lines.end(), [](const CourseLine& line) {
+bool says_anything(const CoursePanel& panel, double least) {
+  return std::any_of(panel.lines.begin(), panel.lines.end(), [least](const CourseLine& line) {
     return std::any_of(line.points.begin(), line.points.end(),
-                       [](const Point& point) { return point.value != 0; });
+                       [least](const Point& point) { return point.value >= least; });
   });
 }
 
@@ -193,8 +199,8 @@ std::vector<CoursePanel> course_of(std::span<const TrialRecord* const> trials) {
   std::vector<CoursePanel> panels;
   for (auto& [index, panel] : throughput)
     if (!panel.lines.empty()) panels.push_back(std::move(panel));
-  for (auto& panel : telemetry)
-    if (says_anything(panel)) panels.push_back(std::move(panel));
+  for (std::size_t m = 0; m < telemetry.size(); ++m)
+    if (says_anything(telemetry[m], metric_rules[m].least)) panels.push_back(std::move(telemetry[m]));
   return panels;
 }
 

@@ -15,6 +15,9 @@ constexpr std::size_t most_points_of_figure = 12'000;
 constexpr std::size_t most_points_of_line = 2'000;
 constexpr std::size_t least_points_of_line = 200;
 
+// Lines of so few points show where these are; a line of one point would show nothing else.
+constexpr std::size_t most_dots_of_line = 20;
+
 constexpr double panel_gap = 40;
 
 double height_of(const CoursePanel& panel) {
@@ -67,6 +70,7 @@ nlohmann::json lines_of(const std::vector<CoursePanel>& panels, const ArmOrder& 
                       {"low", bottom},
                       {"high", top},
                       {"line", ++number},
+                      {"sparse", line.points.size() <= most_dots_of_line},
                       {"style", arm_key(order, line.arm).mark},
                       {"name", arm_words(line.arm) + ", " + line.name},
                       {"t", std::move(times)},

@@ -138,6 +138,33 @@ json verdicts_model(const ReportData& data) {
   return list;
 }
 
+/// "3 facts differ between the arms, kernel forbids a verdict": the environment's table says more.
+std::string differences_sentence(const ReportData& data) {
+  std::set<std::string> fields;
+  std::set<std::string> fatal;
+  for (const auto& comparison : data.comparisons) {
+    for (const auto& difference : comparison.differences) {
+      fields.insert(difference.field);
+      if (forbids(difference)) fatal.insert(difference.field);
+    }
+  }
+  if (fields.empty()) return "";
+  return fmt::format(
+      "{} {} between the arms (see Environment){}.", fields.size(),
+      fields.size() == 1 ? "fact differs" : "facts differ",
+      fatal.empty() ? "" : fmt::format("; what forbids a verdict: {}", fmt::join(fatal, ", ")));
+}
+
+/// Notes that the verdicts list does not have elsewhere: differences are in a table of their own, and as the
+/// report asks for predictions of its own accord, a case that can have none is no news.
+bool is_news(const std::string& note, const CaseComparison& comparison) {
+  if (note.starts_with("no prediction")) return false;
+  return std::none_of(comparison.differences.begin(), comparison.differences.end(),
+                      [&](const auto& difference) {
+                        return note == to_sentence(difference, comparison.baseline, comparison.candidate);
+                      });
+}
+
 json notes_model(const ReportData& data) {
   std::vector<CaseComparison> named;
   for (const auto& comparison : data.comparisons) named.push_back(in_words(comparison));
@@ -147,9 +174,11 @@ json notes_model(const ReportData& data) {
   };
   add("What was virtual: " + virtualization_sentence(named) + ".");
   if (const auto family = family_sentence(named); !family.empty()) add(family + ".");
+  add(differences_sentence(data));
   std::vector<std::pair<std::string, std::vector<std::string>>> by_sentence;
-  for (const auto& comparison : named) {
+  for (const auto& comparison : data.comparisons) {
     for (const auto& note : comparison.notes) {
+      if (!is_news(note, comparison)) continue;
       auto known = std::find_if(by_sentence.begin(), by_sentence.end(),
                                 [&](const auto& one) { return one.first == note; });
       if (known == by_sentence.end()) known = by_sentence.insert(by_sentence.end(), {note, {}});

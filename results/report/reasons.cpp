@@ -20,11 +20,11 @@ Table table_of(const Prediction& prediction) {
                    {"held_out_error", "Error when held out", true}};
   for (const auto& point : prediction.points) {
     const auto limit = [&](double Interval::*side) {
-      return cell(point.bound ? std::optional(*point.bound.*side) : std::nullopt, 0);
+      return cell(point.bound ? figure_words(*point.bound.*side) : "");
     };
-    table.rows.push_back({cell(point.nodes), cell(point.measured, 0), cell(std::optional(point.predicted), 0),
-                          limit(&Interval::low), limit(&Interval::high), cell(std::optional(point.ideal), 0),
-                          share_cell(point.held_out_error)});
+    table.rows.push_back({cell(point.nodes), cell(point.measured ? figure_words(*point.measured) : ""),
+                          cell(figure_words(point.predicted)), limit(&Interval::low), limit(&Interval::high),
+                          cell(figure_words(point.ideal)), share_cell(point.held_out_error)});
   }
   table.notes = prediction.notes;
   return table;

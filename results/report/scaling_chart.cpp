@@ -100,6 +100,13 @@ std::string summary_of(const std::vector<Step>& steps) {
   return words + ".";
 }
 
+/// The numbers of nodes, which are the ideal speedups, and below 1 the halves down to the slowest.
+std::vector<double> speedup_ticks(double slowest, const std::set<std::int64_t>& nodes) {
+  std::vector<double> ticks(nodes.begin(), nodes.end());
+  for (double tick = 0.5; tick > slowest / 2; tick /= 2) ticks.push_back(tick);
+  return ticks;
+}
+
 Chart chart_of(const std::string& family, const std::vector<Step>& steps, std::size_t number) {
   Chart chart;
   chart.id = fmt::format("scaling-{}", number);
@@ -109,11 +116,15 @@ Chart chart_of(const std::string& family, const std::vector<Step>& steps, std::s
   chart.data["steps"] = nlohmann::json::array();
   std::set<std::int64_t> nodes;
   std::set<std::string> named;
+  double slowest = 1;
+  double fastest = 1;
   double lowest = 90;
   double highest = 100;
   for (const auto& step : steps) {
     chart.data["steps"].push_back(row_of(step));
     nodes.insert(step.nodes);
+    slowest = std::min(slowest, step.scaling.speedup);
+    fastest = std::max({fastest, step.scaling.speedup, static_cast<double>(step.nodes)});
     const auto ci =
         step.scaling.efficiency_ci.value_or(Interval{step.scaling.efficiency, step.scaling.efficiency});
     lowest = std::min(lowest, 100 * ci.low);
@@ -121,7 +132,10 @@ Chart chart_of(const std::string& family, const std::vector<Step>& steps, std::s
     if (named.insert(step.who).second) chart.key.push_back({step.style, step.who});
   }
   chart.key.push_back({"ideal", "ideal: N nodes, N times the throughput"});
-  chart.signals = {{"nodes", nodes}, {"efficiency_domain", {std::floor(lowest / 5) * 5, highest + 2}}};
+  chart.signals = {{"nodes", nodes},
+                   {"speedup_domain", {slowest * 0.9, fastest * 1.1}},
+                   {"speedup_ticks", speedup_ticks(slowest, nodes)},
+                   {"efficiency_domain", {std::floor(lowest / 5) * 5, highest + 2}}};
   chart.table = table_of(steps);
   return chart;
 }

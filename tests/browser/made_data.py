@@ -82,7 +82,7 @@ def trials(rng, name, scenario, cases, pairs, windows=0, level=1.0, label=None):
                 yield line(record="trial", experiment=name, scenario=scenario, label=label, case=case, arm=arm, pair=pair, order=number,
                            nodes=sum(tenants), gpus_per_node=gpus, batch_size=1024, precision="fp16", backend="cuda",
                            virtualization="kvm" if arm == "vm" else "none", images_per_second=total, status="finished",
-                           started_at=f"2026-11-20T{8 + number // 60:02}:{number % 60:02}:00.000Z",
+                           started_at=f"{datetime.datetime(2026, 11, 20, 8) + datetime.timedelta(minutes=number):%Y-%m-%dT%H:%M:%S}.000Z",
                            tenants=[tenant(i, n, gpus, total * s, arm) for i, (n, s) in enumerate(zip(tenants, shares))])
                 if windows and pair == 3:
                     where = {"experiment": name, "trial": number}
