@@ -1,0 +1,17 @@
+#pragma once
+
+#include <filesystem>
+
+#include "results/report/report.h"
+
+namespace virtrain::harness {
+
+/// Numbers of nodes that a report predicts weak scaling for unless asked otherwise.
+inline constexpr const char* kReportedSizes = "8,64,1024";
+
+/// Writes the report on what the request selects, with the causes of gaps, whole or not at all ("-": to
+/// standard output). What could not be drawn goes to the log.
+void write_report(const std::filesystem::path& database, results::ReportRequest request,
+                  const std::filesystem::path& output);
+
+}  // namespace virtrain::harness
