@@ -5,7 +5,7 @@ set(VIRTRAIN_SANITIZE "" CACHE STRING "Value for -fsanitize=, empty for none")
 # False alarms of g++ 12: -Wrestrict on std::string + (GCC bug 105651), -Wmismatched-new-delete at -O2 on coroutine frames
 # that Asio allocates.
 function(virtrain_target_options target)
-  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/..)
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wconversion -Wno-sign-conversion -Wno-restrict -Wno-mismatched-new-delete>
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${VIRTRAIN_WERROR}>>:-Werror>)

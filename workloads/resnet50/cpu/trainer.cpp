@@ -3,7 +3,9 @@
 #include "common/error.h"
 #include "common/memory_limit.h"
 #include "common/time.h"
-#include "workloads/resnet50/cpu/affinity.h"
+#include "workloads/common/affinity.h"
+#include "workloads/common/program.h"
+#include "workloads/common/protocol.h"
 #include "workloads/resnet50/cpu/device.h"
 #include "workloads/resnet50/cpu/dump.h"
 #include "workloads/resnet50/cpu/elementwise.h"
@@ -11,7 +13,6 @@
 #include "workloads/resnet50/cpu/network.h"
 #include "workloads/resnet50/initialize.h"
 #include "workloads/resnet50/model.h"
-#include "workloads/resnet50/protocol.h"
 #include "workloads/resnet50/step_statistics.h"
 
 #include <fmt/format.h>
@@ -19,7 +20,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <functional>
 #include <numeric>
@@ -30,12 +30,6 @@ namespace {
 
 double seconds_since(std::int64_t start_ns) {
   return static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
 }
 
 std::string hex(std::uint64_t value) {
@@ -130,8 +124,7 @@ void Trainer::say_hello(const ThreadPlacement& placement, const std::string& cpu
           {"isa", effective_isa()},
           {"onednn", onednn_version()},
           {"mpi", mpi ? nlohmann::json(*mpi) : nlohmann::json(nullptr)},
-          {"build",
-           std::string("virtrain ") + VIRTRAIN_VERSION + ", g++ " + __VERSION__ + ", " + VIRTRAIN_BUILD_TYPE},
+          {"build", build_text()},
           {"configuration", to_json(flags_)}});
 }
 

@@ -1,4 +1,4 @@
-#include "workloads/resnet50/protocol.h"
+#include "workloads/common/protocol.h"
 
 #include "common/error.h"
 #include "common/text.h"
@@ -9,7 +9,7 @@
 #include <array>
 #include <cerrno>
 
-namespace virtrain::resnet50 {
+namespace virtrain {
 
 void write_out(const std::string& text) {
   std::size_t done = 0;
@@ -69,4 +69,4 @@ std::optional<Command> CommandReader::next(int timeout_ms) {
   }
 }
 
-}  // namespace virtrain::resnet50
+}  // namespace virtrain

@@ -1,8 +1,8 @@
-#include "workloads/resnet50/cpu/affinity.h"
+#include "workloads/common/affinity.h"
 
 #include <catch2/catch.hpp>
 
-using namespace virtrain::resnet50::cpu;
+using namespace virtrain;
 
 TEST_CASE("a rank alone takes all its cores") {
   const ThreadPlacement placement = place_threads({0, 1, 4, 5}, 1, 0, 0);

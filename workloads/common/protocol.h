@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-namespace virtrain::resnet50 {
+namespace virtrain {
 
 /// Most bytes of one record with its line end: so much a pipe takes in one piece.
 inline constexpr std::size_t max_record_bytes = 4096;
@@ -34,4 +34,4 @@ class CommandReader {
   std::string pending_;
 };
 
-}  // namespace virtrain::resnet50
+}  // namespace virtrain

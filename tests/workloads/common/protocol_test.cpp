@@ -1,4 +1,4 @@
-#include "workloads/resnet50/protocol.h"
+#include "workloads/common/protocol.h"
 
 #include "common/error.h"
 #include "common/unique_fd.h"
@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 using namespace virtrain;
-using namespace virtrain::resnet50;
 
 namespace {
 

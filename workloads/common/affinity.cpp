@@ -1,4 +1,4 @@
-#include "workloads/resnet50/cpu/affinity.h"
+#include "workloads/common/affinity.h"
 
 #include "common/error.h"
 #include "common/text.h"
@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 
-namespace virtrain::resnet50::cpu {
+namespace virtrain {
 namespace {
 
 /// Value of "key : value" in a file of /proc; empty if there is none.
@@ -71,4 +71,4 @@ void apply(const ThreadPlacement& placement) {
   }
 }
 
-}  // namespace virtrain::resnet50::cpu
+}  // namespace virtrain

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-namespace virtrain::resnet50::cpu {
+namespace virtrain {
 
 /// Cores this process may run on.
 std::vector<int> allowed_cpus();
@@ -25,4 +25,4 @@ ThreadPlacement place_threads(const std::vector<int>& cpus, int sharers, int ind
 /// Sets OpenMP's number of threads and pins each thread of its pool.
 void apply(const ThreadPlacement& placement);
 
-}  // namespace virtrain::resnet50::cpu
+}  // namespace virtrain
