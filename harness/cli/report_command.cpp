@@ -31,7 +31,7 @@ void add_report_command(Cli& cli) {
   auto arguments = std::make_shared<Arguments>();
   auto& compare = arguments->request.compare;
   add_database_option(*verb, arguments->database);
-  verb->add_option("experiments", compare.selection.experiments,
+  verb->add_option("experiments,--experiment", compare.selection.experiments,
                    "Experiment ids (default: the latest one with trials)");
   verb->add_option("-o,--output", arguments->output, "File to write, - for standard output")
       ->type_name("FILE")

@@ -29,6 +29,7 @@ bool has_samples(const std::vector<TenantRecord>& tenants) {
 /// The trials nearest to the median first; those without samples are passed over.
 void read_record(const Store& store, std::vector<const ReportTrial*> candidates, ReportData& data) {
   std::vector<double> throughputs;
+  throughputs.reserve(candidates.size());
   for (const auto* one : candidates) throughputs.push_back(*one->trial.images_per_second);
   const double median = quantile(throughputs, 0.5);
   std::stable_sort(candidates.begin(), candidates.end(), [&](const auto* a, const auto* b) {

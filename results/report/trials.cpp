@@ -23,6 +23,7 @@ std::string throughput_words(const std::optional<double>& value) {
 std::string tenants_words(const std::vector<Tenant>& tenants) {
   if (tenants.size() < 2) return "";
   std::vector<std::string> words;
+  words.reserve(tenants.size());
   for (const auto& tenant : tenants) words.push_back(throughput_words(tenant.images_per_second));
   return join(words, " + ");
 }

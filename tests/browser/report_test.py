@@ -34,6 +34,9 @@ def setUpModule():
         (FOLDER / f"{name}.jsonl").write_text("\n".join(getattr(made_data, name)()) + "\n")
         virtrain("import", FOLDER / f"{name}.jsonl", "--db", FOLDER / f"{name}.db")
     virtrain("import", HERE.parents[1] / "scenarios/published/dell-r750xa.jsonl", "--db", FOLDER / "dell.db")
+    (FOLDER / "both.jsonl").write_text("\n".join(made_data.study(scenario="dell-r750xa", windows=0)) + "\n")
+    virtrain("import", HERE.parents[1] / "scenarios/published/dell-r750xa.jsonl", FOLDER / "both.jsonl", "--db", FOLDER / "both.db")
+    virtrain("report", "study-1", "--db", FOLDER / "both.db", "-o", FOLDER / "both.html")
     shutil.copy(FOLDER / "nights.db", FOLDER / "hostile.db")
     with sqlite3.connect(FOLDER / "hostile.db") as database:
         database.execute("UPDATE experiment SET scenario = ?, host_name = ?, label = ?, command_line = ?, scenario_text = ?", [HOSTILE] * 5)
@@ -172,9 +175,16 @@ class Charts(unittest.TestCase):
         self.browser.open(FOLDER / "dell.html")
         self.assertIn("1.32 % below bare metal; no interval: single published values", self.browser.element("h1").text)
         words = self.browser.element("main").text
-        for figure in ("3.872", "96.8 %", "published, no interval"):
+        for figure in ("1.956", "3.872", "97.8 %", "96.8 %", "published, no interval"):
             self.assertIn(figure, self.browser.run("return document.body.textContent"))
         self.assertIn("throughput over time: no trial has stored samples", words)
+
+    def test_own_speedups_stand_beside_published_ones(self):
+        self.browser.open(FOLDER / "both.html")
+        own = query("both", "SELECT DISTINCT \"case\", arm FROM v_speedup WHERE experiment = 'study-1'")
+        published = query("both", "SELECT DISTINCT \"case\", arm FROM v_speedup WHERE label = 'published'")
+        self.assertEqual(self.marks("#scaling-1", "speedup_points", "path"), len(own) + len(published))
+        self.assertIn("published, VM", self.browser.element("#scaling-1 .key").text)
 
     def test_the_mouse_names_what_it_is_on(self):
         self.browser.open(FOLDER / "study.html")
@@ -300,6 +310,22 @@ class Reading(unittest.TestCase):
                     self.assertEqual(browser.run("return [...document.querySelectorAll('.still svg')].filter(e => e.checkVisibility()).length"),
                                      count(browser, "figure"))
                     self.assertEqual(browser.run("return document.documentElement.dataset.charts"), None, "no script ran")
+
+
+class WithoutNode(unittest.TestCase):
+    def test_the_report_says_so_and_live_charts_and_tables_stand_in(self):
+        page = FOLDER / "no-node.html"
+        done = subprocess.run([VIRTRAIN, "report", "--db", FOLDER / "dell.db", "-o", page], env={"PATH": "/nonexistent"},
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("apt-get install nodejs", done.stderr)
+        with Browser(scripts=False) as browser:
+            browser.open(page)
+            self.assertEqual(count(browser, ".still svg"), 0)
+            self.assertEqual(count(browser, "figure > details[open] table"), count(browser, "figure"))
+        with Browser() as browser:
+            browser.open(page)
+            self.assertEqual(count(browser, ".live svg"), count(browser, "figure"))
 
 
 class Hostile(unittest.TestCase):
