@@ -72,7 +72,8 @@ nlohmann::json lines_of(const std::vector<CoursePanel>& panels, const ArmOrder& 
                       {"line", ++number},
                       {"sparse", line.points.size() <= most_dots_of_line},
                       {"style", arm_key(order, line.arm).mark},
-                      {"name", arm_words(line.arm) + ", " + line.name},
+                      {"arm", arm_words(line.arm)},
+                      {"name", line.name},
                       {"t", std::move(times)},
                       {"v", std::move(values)}});
     }

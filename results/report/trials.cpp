@@ -89,10 +89,14 @@ nlohmann::json trials_model(const ReportData& data) {
       experiment =
           &*std::find_if(data.experiments.begin(), data.experiments.end(),
                          [&](const auto& candidate) { return candidate.id == one.trial.experiment; });
-      tables.push_back(
-          {{"experiment", experiment->id}, {"first", number + 1}, {"rows", nlohmann::json::array()}});
+      tables.push_back({{"experiment", experiment->id},
+                        {"first", number + 1},
+                        {"has_remarks", false},
+                        {"rows", nlohmann::json::array()}});
     }
-    tables.back()["rows"].push_back(row_of(one, ++number, *experiment));
+    auto row = row_of(one, ++number, *experiment);
+    if (row["odd"] == true) tables.back()["has_remarks"] = true;
+    tables.back()["rows"].push_back(std::move(row));
     tables.back()["last"] = number;
   }
   for (auto& table : tables) table["height"] = pixels_of_head + pixels_of_row * table["rows"].size();

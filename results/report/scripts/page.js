@@ -32,12 +32,21 @@
 
   const short = (value) => Number(value.toPrecision(4)).toLocaleString('en', { maximumFractionDigits: 3 });
 
-  /** What all lines of a chart over time show at `time`. */
+  /** What the lines of a chart over time show at `time`: each tenant, and of several nodes of an arm their mean. */
   function readings(chart, time) {
-    const lines = chart.data.lines
-      .filter((line) => time >= line.t[0] && time <= line.t[line.t.length - 1])
-      .map((line) => `${line.panel.split(',')[0]} · ${line.name}: ${short(line.v[nearest(line.t, time)])} ${line.unit}`);
-    return [`${short(time)} s`, ...lines].join('\n');
+    const groups = new Map();
+    for (const line of chart.data.lines) {
+      if (time < line.t[0] || time > line.t[line.t.length - 1]) continue;
+      const group = `${line.panel}|${line.style}`;
+      if (!groups.has(group)) groups.set(group, { line, values: [] });
+      groups.get(group).values.push(line.v[nearest(line.t, time)]);
+    }
+    const words = [...groups.values()].map(({ line, values }) => {
+      const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+      const of = values.length > 1 ? `${line.arm}, mean of ${values.length} nodes` : line.arm;
+      return `${line.panel.slice(0, -line.unit.length - 2)} · ${of}: ${short(mean)} ${line.unit}`;
+    });
+    return [`${short(time)} s`, ...words].join('\n');
   }
 
   /** The window of `whole` that is `factor` times as wide as `window` and moved by `shift` of its width. */
