@@ -16,6 +16,7 @@
 #include "common/unique_fd.h"
 #include "common/units.h"
 #include "vmctl/cleanup.h"
+#include "vmctl/devices/device_checks.h"
 #include "vmctl/inventory.h"
 #include "vmctl/kvm_probe.h"
 #include "vmctl/libvirt_daemon.h"
@@ -198,6 +199,17 @@ Finding check_gpus(const Inventory& host) {
   return ok("GPU-0", Severity::notes, join(addresses, " "));
 }
 
+/// Addresses that live runs hold.
+std::vector<std::string> leased_devices() {
+  constexpr std::string_view kPrefix = "device:";
+  std::vector<std::string> addresses;
+  if (!fs::exists(state_dir() / "leases.db")) return addresses;
+  for (const auto& lease : LeaseJournal().leases())
+    if (lease.resource.starts_with(kPrefix) && is_alive(lease.owner))
+      addresses.push_back(lease.resource.substr(kPrefix.size()));
+  return addresses;
+}
+
 Finding check_leaks() {
   try {
     std::unique_ptr<Hypervisor> hypervisor;
@@ -219,21 +231,25 @@ Finding check_leaks() {
 
 std::vector<Finding> examine_host() {
   const auto host = load_inventory();
-  return {check_kvm_device(),
-          check_kvm_boots(),
-          check_nesting(host),
-          check_kvm_mode(),
-          check_libvirt(),
-          check_program("VIRT-2", {"qemu-system-x86_64", "--version"}, "qemu-system-x86"),
-          check_program("IMG-1", {"supermin", "--version"}, "supermin"),
-          check_guest_kernel(),
-          check_program("MPI-1", {"mpirun.openmpi", "--version"}, "openmpi-bin"),
-          check_memory(host),
-          check_cores(host),
-          check_dnsmasq_folder(),
-          check_apparmor(),
-          check_gpus(host),
-          check_leaks()};
+  std::vector<Finding> findings{
+      check_kvm_device(),
+      check_kvm_boots(),
+      check_nesting(host),
+      check_kvm_mode(),
+      check_libvirt(),
+      check_program("VIRT-2", {"qemu-system-x86_64", "--version"}, "qemu-system-x86"),
+      check_program("IMG-1", {"supermin", "--version"}, "supermin"),
+      check_guest_kernel(),
+      check_program("MPI-1", {"mpirun.openmpi", "--version"}, "openmpi-bin"),
+      check_memory(host),
+      check_cores(host),
+      check_dnsmasq_folder(),
+      check_apparmor(),
+      check_gpus(host)};
+  const DeviceHost devices{"/", host, leased_devices()};
+  for (const auto& check : device_checks()) findings.push_back(examine(check, devices));
+  findings.push_back(check_leaks());
+  return findings;
 }
 
 }  // namespace virtrain::vmctl

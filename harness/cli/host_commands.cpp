@@ -5,6 +5,7 @@
 
 #include "common/error.h"
 #include "common/log.h"
+#include "common/text.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/device_listing.h"
 #include "harness/execute/preflight.h"
@@ -50,10 +51,17 @@ void print_findings(const std::vector<vmctl::Finding>& findings, results::Format
     fmt::print("{}\n", list.dump(2));
     return;
   }
+  std::vector<std::string> elsewhere;
   for (const auto& f : findings) {
+    if (f.status == vmctl::CheckStatus::skipped && f.found.starts_with("applies when")) {
+      elsewhere.push_back(f.id);
+      continue;
+    }
     fmt::print("{:<8} {:<11} {:<8} {}\n", f.id, to_string(f.severity), to_string(f.status), f.found);
     if (!f.fix.empty()) fmt::print("{:<8} {:<11} {:<8} fix: {}\n", "", "", "", f.fix);
   }
+  if (!elsewhere.empty())
+    fmt::print("{}: for other hosts (--format json says which)\n", join(elsewhere, ", "));
 }
 
 /// Who holds devices of this host now; a recorded host has no journal.
