@@ -1,0 +1,37 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace virtrain::probe {
+
+/// One figure of a micro-benchmark: the fields of the exchange record "probe" (docs/formats.md) that the
+/// program itself knows; experiment and arm come from whoever started it.
+struct Figure {
+  std::string name = {};       ///< all_reduce, triad, gemm, …
+  std::string node = {};       ///< host name, where it concerns one
+  std::string transport = {};  ///< as the flag said
+  std::string data_type = {};  ///< float, double, bfloat16
+  int nodes = 1;
+  int ranks = 1;
+  std::optional<std::uint64_t> size_bytes = {};
+  double seconds = 0;     ///< of one operation
+  double value = 0;       ///< the figure itself; of a collective, its algorithm bandwidth
+  std::string unit = {};  ///< B/s, FLOP/s, s
+  std::optional<double> bus_bytes_per_second = {};
+  std::int64_t wrong = 0;  ///< elements that were not what they should be, on all ranks together
+  nlohmann::json detail = nlohmann::json::object();
+};
+
+/// Its fields as the record "probe" names them; what is not known is null.
+nlohmann::json to_json(const Figure& figure);
+
+/// Heading and line for people, of figures that are no collectives.
+/// collective.
+std::string table_header();
+std::string table_line(const Figure& figure);
+
+}  // namespace virtrain::probe

@@ -1,0 +1,165 @@
+#include "workloads/probe/flags.h"
+
+#include "common/error.h"
+#include "common/text.h"
+#include "common/units.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+
+namespace virtrain::probe {
+namespace {
+
+constexpr std::uint64_t element_bytes = 4;
+/// MPI counts elements with an int.
+constexpr std::uint64_t most_bytes = 4ULL << 30;
+
+Error usage(const std::string& message) {
+  return Error("parse flags", ErrorCode::usage, message);
+}
+
+std::vector<std::string> all_probes() {
+  std::vector<std::string> names = single_probes;
+  names.insert(names.end(), rank_probes.begin(), rank_probes.end());
+  return names;
+}
+
+bool is_in(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+std::vector<std::string> probes_in(const std::string& text) {
+  std::vector<std::string> names;
+  if (text.empty()) return names;
+  for (const std::string& name : split(text, ',')) {
+    if (!is_in(all_probes(), name)) {
+      throw usage("--probe: '" + printable(name) +
+                  "' is unknown (allowed, separated by commas: " + join(all_probes(), ", ") + ")");
+    }
+    if (is_in(names, name)) throw usage("--probe: '" + name + "' is named twice");
+    names.push_back(name);
+  }
+  return names;
+}
+
+std::uint64_t size_in(const std::string& flag, const std::string& text, std::uint64_t least,
+                      std::uint64_t most) {
+  const auto bytes = parse_size_bytes(text);
+  if (!bytes || *bytes < least || *bytes > most) {
+    throw usage(flag + ": '" + printable(text) + "' is no size that is allowed (" + format_size(least) +
+                " to " + format_size(most) + ", as 4096, 64KiB, 16MiB, 1GiB)");
+  }
+  return *bytes;
+}
+
+}  // namespace
+
+ParsedFlags parse_flags(int argc, const char* const* argv) {
+  ParsedFlags parsed;
+  Flags& flags = parsed.flags;
+  CLI::App app(
+      "Measures what training waits for: memory, arithmetic, and what MPI makes of the network.\n"
+      "It checks the data it moves, starts at once and reads no standard input.",
+      "virtrain-probe");
+  app.footer(
+      "Examples:\n"
+      "  virtrain-probe --probe triad,gemm --threads 8\n"
+      "  mpirun -np 2 virtrain-probe --probe all_reduce --min_bytes 1KiB --max_bytes 64MiB > all_reduce.txt\n"
+      "  mpirun -np 2 virtrain-probe --probe all_reduce,round_trip --format jsonl --transport tcp");
+  std::string probes;
+  std::string min_bytes = "8";
+  std::string max_bytes = "64MiB";
+  std::string bytes;
+  std::string format = "table";
+  app.add_option("--probe", probes,
+                 "Of one process: " + join(single_probes, ", ") + "; of ranks: " + join(rank_probes, ", ") +
+                     "; separated by commas (default: all that so many ranks can measure)");
+  app.add_option("--min_bytes", min_bytes, "Smallest message of a sweep")->capture_default_str();
+  app.add_option("--max_bytes", max_bytes, "Largest message of a sweep")->capture_default_str();
+  app.add_option("--factor", flags.factor, "From one size of a sweep to the next")
+      ->check(CLI::Range(2, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--iterations", flags.iterations, "Counted operations of each size")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--warmup_iterations", flags.warmup_iterations, "Operations before the counted ones")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--threads", flags.threads,
+                 "Threads of triad, memory_copy and gemm (default: cores it may run on)")
+      ->check(CLI::Range(1, 1024));
+  CLI::Option* bytes_option = app.add_option(
+      "--bytes", bytes, "One array of triad and memory_copy (default: 4 times the last-level cache)");
+  app.add_option("--repetitions", flags.repetitions, "Of triad, memory_copy and gemm; the best one counts")
+      ->check(CLI::Range(2, 10'000))
+      ->capture_default_str();
+  app.add_option("--gemm_size", flags.gemm_size, "Rows and columns of each matrix")
+      ->check(CLI::Range(16, 32768))
+      ->capture_default_str();
+  app.add_option("--transport", flags.transport, "Kept with the figures of ranks, for example tcp or shm");
+  app.add_option("--format", format, "table, or jsonl (a record a line)")
+      ->check(CLI::IsMember({"table", "jsonl"}))
+      ->capture_default_str();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    parsed.help = app.help();
+    return parsed;
+  } catch (const CLI::ParseError& error) {
+    throw usage(std::string(error.what()) + " (--help lists what is allowed)");
+  }
+  flags.probes = probes_in(probes);
+  flags.format = format == "jsonl" ? OutputFormat::jsonl : OutputFormat::table;
+  flags.min_bytes = size_in("--min_bytes", min_bytes, element_bytes, most_bytes);
+  flags.max_bytes = size_in("--max_bytes", max_bytes, element_bytes, most_bytes);
+  if (flags.max_bytes < flags.min_bytes) {
+    throw usage("--max_bytes " + max_bytes + " is less than --min_bytes " + min_bytes);
+  }
+  if (bytes_option->count() > 0) flags.bytes = size_in("--bytes", bytes, 4096, 1ULL << 40);
+  if (flags.transport.size() > 64) throw usage("--transport: more than 64 bytes");
+  return parsed;
+}
+
+std::vector<std::string> chosen_probes(const Flags& flags, int ranks) {
+  const std::vector<std::string>& possible = ranks > 1 ? rank_probes : single_probes;
+  if (flags.probes.empty()) return possible;
+  for (const std::string& name : flags.probes) {
+    if (is_in(possible, name)) continue;
+    throw usage(ranks > 1 ? "--probe " + name +
+                                " measures one process and would be disturbed by the other ranks "
+                                "(allowed under mpirun: " +
+                                join(rank_probes, ", ") + ")"
+                          : "--probe " + name +
+                                " needs at least two ranks (mpirun -np 2 virtrain-probe …; allowed "
+                                "for one process: " +
+                                join(single_probes, ", ") + ")");
+  }
+  return flags.probes;
+}
+
+std::vector<std::uint64_t> sweep_sizes(const Flags& flags) {
+  std::vector<std::uint64_t> sizes;
+  for (std::uint64_t bytes = flags.min_bytes; bytes <= flags.max_bytes;
+       bytes *= static_cast<std::uint64_t>(flags.factor)) {
+    sizes.push_back(bytes);
+  }
+  return sizes;
+}
+
+nlohmann::json to_json(const Flags& flags) {
+  return {{"probes", flags.probes},
+          {"min_bytes", flags.min_bytes},
+          {"max_bytes", flags.max_bytes},
+          {"factor", flags.factor},
+          {"iterations", flags.iterations},
+          {"warmup_iterations", flags.warmup_iterations},
+          {"threads", flags.threads},
+          {"bytes", flags.bytes},
+          {"repetitions", flags.repetitions},
+          {"gemm_size", flags.gemm_size},
+          {"transport", flags.transport.empty() ? nlohmann::json(nullptr) : nlohmann::json(flags.transport)},
+          {"format", flags.format == OutputFormat::jsonl ? "jsonl" : "table"}};
+}
+
+}  // namespace virtrain::probe

@@ -1,0 +1,113 @@
+#include "common/error.h"
+#include "common/text.h"
+#include "workloads/common/program.h"
+#include "workloads/probe/lone_peer.h"
+
+#include <mpi.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+
+namespace virtrain::probe {
+namespace {
+
+/// MPI's own error handler ends the job with its words, so no status is looked at here.
+class MpiPeers : public Peers {
+ public:
+  MpiPeers() {
+    if (MPI_Init(nullptr, nullptr) != MPI_SUCCESS) {
+      throw Error("MPI_Init", ErrorCode::io, "failed; MPI's words are on stderr");
+    }
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    MPI_Comm_size(MPI_COMM_WORLD, &size_);
+  }
+  ~MpiPeers() override { MPI_Finalize(); }
+  MpiPeers(const MpiPeers&) = delete;
+  MpiPeers& operator=(const MpiPeers&) = delete;
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+
+  std::optional<std::string> library() const override {
+    std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+    int length = 0;
+    MPI_Get_library_version(text.data(), &length);
+    std::string name = split(text.data(), ',').front();  // "Open MPI v4.1.4, package: ..."
+    if (const std::size_t v = name.find(" v"); v != std::string::npos) name.erase(v + 1, 1);
+    return name;
+  }
+
+  std::vector<Process> processes() override {
+    struct Plain {
+      std::array<char, 256> host;
+      int pid;
+    };
+    Plain own{{}, getpid()};
+    host_name().copy(own.host.data(), own.host.size() - 1);
+    std::vector<Plain> all(static_cast<std::size_t>(size_));
+    MPI_Allgather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE, MPI_COMM_WORLD);
+    std::vector<Process> found;
+    for (const Plain& plain : all) found.push_back({plain.host.data(), plain.pid});
+    return found;
+  }
+
+  void barrier() override { MPI_Barrier(MPI_COMM_WORLD); }
+
+  void all_reduce(std::span<const float> send, std::span<float> receive) override {
+    const bool in_place = send.data() == receive.data();
+    MPI_Allreduce(in_place ? MPI_IN_PLACE : send.data(), receive.data(), static_cast<int>(receive.size()),
+                  MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+  }
+
+  void all_gather(std::span<const float> send, std::span<float> receive) override {
+    const bool in_place = send.data() >= receive.data() && send.data() < receive.data() + receive.size();
+    const auto count = static_cast<int>(send.size());
+    MPI_Allgather(in_place ? MPI_IN_PLACE : send.data(), count, MPI_FLOAT, receive.data(), count, MPI_FLOAT,
+                  MPI_COMM_WORLD);
+  }
+
+  void broadcast(std::span<float> values, int root) override {
+    MPI_Bcast(values.data(), static_cast<int>(values.size()), MPI_FLOAT, root, MPI_COMM_WORLD);
+  }
+
+  void round_trip(std::span<unsigned char> message) override {
+    const auto count = static_cast<int>(message.size());
+    constexpr int tag = 0;
+    if (rank_ == 0) {
+      MPI_Send(message.data(), count, MPI_BYTE, 1, tag, MPI_COMM_WORLD);
+      MPI_Recv(message.data(), count, MPI_BYTE, 1, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    } else if (rank_ == 1) {
+      MPI_Recv(message.data(), count, MPI_BYTE, 0, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      for (unsigned char& byte : message) ++byte;
+      MPI_Send(message.data(), count, MPI_BYTE, 0, tag, MPI_COMM_WORLD);
+    }
+  }
+
+  double largest(double value) override {
+    double all = value;
+    MPI_Allreduce(&value, &all, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return all;
+  }
+
+  std::int64_t total(std::int64_t value) override {
+    std::int64_t all = value;
+    MPI_Allreduce(&value, &all, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
+    return all;
+  }
+
+  void abort(int status) override { MPI_Abort(MPI_COMM_WORLD, status); }
+
+ private:
+  int rank_ = 0;
+  int size_ = 1;
+};
+
+}  // namespace
+
+std::unique_ptr<Peers> join_peers() {
+  if (std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr) return std::make_unique<LonePeer>();
+  return std::make_unique<MpiPeers>();
+}
+
+}  // namespace virtrain::probe

@@ -1,0 +1,142 @@
+#include "workloads/probe/run.h"
+
+#include "common/time.h"
+#include "workloads/common/affinity.h"
+#include "workloads/common/cache.h"
+#include "workloads/common/program.h"
+#include "workloads/common/protocol.h"
+#include "workloads/probe/gemm.h"
+#include "workloads/probe/memory.h"
+#include "workloads/probe/nccl_table.h"
+#include "workloads/probe/round_trip.h"
+#include "workloads/probe/sweep.h"
+
+#include <unistd.h>
+
+#include <set>
+
+namespace virtrain::probe {
+namespace {
+
+/// Round trips are short and vary more than sweeps: so many times as many of them.
+constexpr int round_trips_per_iteration = 10;
+
+class Run {
+ public:
+  Run(const Flags& flags, Peers& peers)
+      : flags_(flags),
+        peers_(peers),
+        processes_(peers.processes()),
+        placement_(place_threads(allowed_cpus(), 1, 0, flags.threads)) {}
+
+  std::int64_t measure_all() {
+    const std::vector<std::string> probes = chosen_probes(flags_, peers_.size());
+    say_hello();
+    if (peers_.size() == 1) apply(placement_);
+    const std::int64_t start_ns = monotonic_ns();
+    for (const std::string& name : probes) {
+      if (const auto collective = parse_collective(name)) {
+        sweep(*collective);
+      } else {
+        for (Figure& figure : measure_one(name)) report(std::move(figure));
+      }
+    }
+    if (records() && peers_.rank() == 0) {
+      write_record("result", 0,
+                   {{"scope", "tenant"},
+                    {"figures", figures_},
+                    {"wrong", wrong_},
+                    {"seconds", static_cast<double>(monotonic_ns() - start_ns) * 1e-9}});
+    }
+    return wrong_;
+  }
+
+ private:
+  bool records() const { return flags_.format == OutputFormat::jsonl; }
+
+  void say_hello() const {
+    if (!records()) return;
+    const auto library = peers_.library();
+    write_record("hello", peers_.rank(),
+                 {{"size", peers_.size()},
+                  {"hostname", host_name()},
+                  {"pid", getpid()},
+                  {"cpuset", allowed_cpus_text()},
+                  {"threads", placement_.threads},
+                  {"device", cpu_model()},
+                  {"mpi", library ? nlohmann::json(*library) : nlohmann::json(nullptr)},
+                  {"build", build_text()},
+                  {"configuration", to_json(flags_)}});
+  }
+
+  std::vector<Figure> measure_one(const std::string& name) {
+    if (name == "gemm") return measure_gemm(flags_.gemm_size, flags_.repetitions);
+    if (name == "round_trip") {
+      return {measure_round_trip(peers_, flags_.min_bytes,
+                                 flags_.warmup_iterations * round_trips_per_iteration,
+                                 flags_.iterations * round_trips_per_iteration)};
+    }
+    const MemorySetting setting{flags_.bytes, last_level_cache_bytes(allowed_cpus()), flags_.repetitions};
+    return {name == "triad" ? measure_triad(setting) : measure_copy(setting)};
+  }
+
+  void sweep(Collective collective) {
+    const Repetitions repetitions{flags_.warmup_iterations, flags_.iterations};
+    if (!records()) {
+      write_table(nccl_preamble({collective, flags_.min_bytes, flags_.max_bytes, flags_.factor, repetitions,
+                                 peers_.library().value_or("one process"), processes_, cpu_model()}));
+    }
+    std::vector<SweepLine> lines;
+    for (const std::uint64_t bytes : sweep_sizes(flags_)) {
+      lines.push_back(measure(collective, peers_, bytes, repetitions));
+      if (!records()) write_table(nccl_line(lines.back()));
+      for (Figure& figure : figures(lines.back())) keep(std::move(figure));
+    }
+    if (!records()) write_table(nccl_conclusion(collective, lines));
+    has_heading_ = false;
+  }
+
+  /// A figure that is no line of a sweep.
+  void report(Figure figure) {
+    if (!records()) {
+      write_table((has_heading_ ? "" : table_header()) + table_line(figure));
+      has_heading_ = true;
+    }
+    keep(std::move(figure));
+  }
+
+  void keep(Figure figure) {
+    ++figures_;
+    wrong_ += figure.wrong;
+    if (!records() || peers_.rank() != 0) return;
+    std::set<std::string> hosts;
+    for (const Process& process : processes_) hosts.insert(process.host);
+    figure.nodes = static_cast<int>(hosts.size());
+    if (peers_.size() == 1) {
+      figure.node = processes_.front().host;
+    } else {
+      figure.transport = flags_.transport;
+    }
+    write_record("probe", 0, to_json(figure));
+  }
+
+  void write_table(const std::string& text) const {
+    if (peers_.rank() == 0) write_out(text);
+  }
+
+  const Flags& flags_;
+  Peers& peers_;
+  std::vector<Process> processes_;
+  ThreadPlacement placement_;
+  int figures_ = 0;
+  std::int64_t wrong_ = 0;
+  bool has_heading_ = false;
+};
+
+}  // namespace
+
+std::int64_t run(const Flags& flags, Peers& peers) {
+  return Run(flags, peers).measure_all();
+}
+
+}  // namespace virtrain::probe
