@@ -1,0 +1,197 @@
+#include "workloads/stress/flags.h"
+
+#include "common/error.h"
+#include "common/text.h"
+#include "common/units.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <array>
+
+namespace virtrain::stress {
+namespace {
+
+constexpr std::array all_kinds{Kind::cpu, Kind::llc, Kind::membw, Kind::disk, Kind::net};
+const std::vector<std::string> gpu_kinds{"gemm", "h2d", "d2h", "allreduce"};
+
+Error usage(const std::string& message) {
+  return Error("parse flags", ErrorCode::usage, message);
+}
+
+std::string kind_names() {
+  std::vector<std::string> names;
+  for (const Kind kind : all_kinds) names.emplace_back(to_string(kind));
+  return join(names, ", ");
+}
+
+Kind kind_in(const std::string& text) {
+  for (const Kind kind : all_kinds) {
+    if (text == to_string(kind)) return kind;
+  }
+  if (std::find(gpu_kinds.begin(), gpu_kinds.end(), text) != gpu_kinds.end()) {
+    throw usage("--kind " + text +
+                " loads a GPU and needs the CUDA build (allowed in this build: " + kind_names() + ")");
+  }
+  throw usage("--kind: '" + printable(text) + "' is unknown (allowed: " + kind_names() + ")");
+}
+
+bool has_share(Kind kind) {
+  return kind == Kind::cpu || kind == Kind::llc;
+}
+
+void read_rate(Flags& flags, const std::string& text) {
+  const std::string kind = std::string("--kind ") + to_string(flags.kind);
+  if (has_share(flags.kind)) {
+    const auto share = parse_share(text);
+    if (!share || *share <= 0 || *share > 1) {
+      throw usage("--rate: '" + printable(text) + "' is not allowed with " + kind +
+                  " (allowed: a share of the time above 0, at most 100%, as 50% or 0.5)");
+    }
+    flags.share = *share;
+    return;
+  }
+  constexpr std::string_view per_second = "/s";
+  std::optional<std::uint64_t> bytes;
+  if (text.ends_with(per_second)) bytes = parse_size_bytes(text.substr(0, text.size() - per_second.size()));
+  if (!bytes || *bytes < 1) {
+    throw usage("--rate: '" + printable(text) + "' is not allowed with " + kind +
+                " (allowed: bytes a second, as 500MiB/s, 2GiB/s)");
+  }
+  flags.bytes_per_second = bytes;
+}
+
+void read_bytes(Flags& flags, const std::string& text) {
+  constexpr std::uint64_t least = 1ULL << 20;
+  constexpr std::uint64_t most = 1ULL << 44;
+  const auto bytes = parse_size_bytes(text);
+  if (!bytes || *bytes < least || *bytes > most) {
+    throw usage("--bytes: '" + printable(text) + "' is not allowed (allowed: " + format_size(least) + " to " +
+                format_size(most) + ", as 64MiB, 2GiB)");
+  }
+  flags.bytes = *bytes;
+}
+
+/// "node-b:5000", "[fe80::1]:5000"
+void read_peer(Flags& flags, const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  const auto port = colon == std::string::npos ? std::nullopt : parse_integer(text.substr(colon + 1));
+  if (!port || *port < 1 || *port > 65535 || colon == 0) {
+    throw usage("--peer: '" + printable(text) + "' is not allowed (allowed: HOST:PORT, [IPV6]:PORT)");
+  }
+  flags.peer_host = text.substr(0, colon);
+  if (flags.peer_host.starts_with('[') && flags.peer_host.ends_with(']')) {
+    flags.peer_host = flags.peer_host.substr(1, flags.peer_host.size() - 2);
+  }
+  flags.peer_port = text.substr(colon + 1);
+}
+
+/// Each flag of one kind only, as "--file", and the words for the refusal.
+void check_combinations(const Flags& flags, bool has_peer) {
+  const auto only_with = [&](bool given, const char* flag, bool fits, const char* kinds) {
+    if (given && !fits) {
+      throw usage(std::string(flag) + " has no meaning with --kind " + to_string(flags.kind) +
+                  " (allowed with: " + kinds + ")");
+    }
+  };
+  only_with(!flags.file.empty(), "--file", flags.kind == Kind::disk, "disk");
+  only_with(has_peer, "--peer", flags.kind == Kind::net, "net");
+  only_with(flags.listen_port.has_value(), "--listen", flags.kind == Kind::net, "net");
+  only_with(flags.bytes > 0, "--bytes", flags.kind != Kind::cpu && flags.kind != Kind::net,
+            "llc, membw, disk");
+  if (flags.kind == Kind::disk && flags.file.empty()) {
+    throw usage("--kind disk needs --file FILE, a new file on the file system to be loaded");
+  }
+  if (flags.kind == Kind::net && has_peer == flags.listen_port.has_value()) {
+    throw usage("--kind net needs one of --peer HOST:PORT (sends) and --listen PORT (receives)");
+  }
+  only_with(flags.listen_port && flags.bytes_per_second, "--rate", false, "the sending side of net");
+  only_with(flags.listen_port && flags.threads > 0, "--threads", false, "the sending side of net");
+}
+
+}  // namespace
+
+const char* to_string(Kind kind) {
+  switch (kind) {
+    case Kind::cpu:
+      return "cpu";
+    case Kind::llc:
+      return "llc";
+    case Kind::membw:
+      return "membw";
+    case Kind::disk:
+      return "disk";
+    case Kind::net:
+      return "net";
+  }
+  return "?";
+}
+
+ParsedFlags parse_flags(int argc, const char* const* argv) {
+  ParsedFlags parsed;
+  Flags& flags = parsed.flags;
+  CLI::App app(
+      "Loads one part of a machine, so that a neighbour can be measured, and says every second how much it "
+      "did.\n"
+      "It prints 'hello' and 'ready', waits for the line 'go' on standard input, and ends at 'stop'.",
+      "virtrain-stress");
+  app.footer(
+      "Examples:\n"
+      "  echo go | virtrain-stress --kind cpu --rate 50% --seconds 10\n"
+      "  (echo go; sleep 10; echo stop) | virtrain-stress --kind membw --rate 2GiB/s --threads 2\n"
+      "  echo go | virtrain-stress --kind disk --file /var/tmp/load --bytes 1GiB --seconds 10\n"
+      "  echo go | virtrain-stress --kind net --listen 5000 --seconds 30\n"
+      "  echo go | virtrain-stress --kind net --peer node-b:5000 --rate 500MiB/s --seconds 20");
+  std::string kind, rate, bytes, peer;
+  int listen_port = 0;
+  app.add_option("--kind", kind,
+                 "What to load: " + kind_names() + " (gemm, h2d, d2h, allreduce: the CUDA build)")
+      ->required();
+  app.add_option("--rate", rate,
+                 "At most so much: a share of the time (cpu, llc), bytes a second (membw, disk, net)");
+  app.add_option("--threads", flags.threads, "Default: cores it may run on; of disk and net one")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--bytes", bytes,
+                 "Working set (llc: the last-level cache, membw: 4 times it), size of the file (disk: 1GiB)");
+  app.add_option("--seconds", flags.seconds, "How long; 0: until 'stop' or the end of standard input")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
+  app.add_option("--file", flags.file, "Made for disk and removed at the end; must not exist");
+  app.add_option("--peer", peer, "Send to a virtrain-stress that listens there");
+  CLI::Option* listen =
+      app.add_option("--listen", listen_port, "Receive on this port (0: any, 'ready' says which)")
+          ->check(CLI::Range(0, 65535));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    parsed.help = app.help();
+    return parsed;
+  } catch (const CLI::ParseError& error) {
+    throw usage(std::string(error.what()) + " (--help lists what is allowed)");
+  }
+  flags.kind = kind_in(kind);
+  if (!rate.empty()) read_rate(flags, rate);
+  if (!bytes.empty()) read_bytes(flags, bytes);
+  if (!peer.empty()) read_peer(flags, peer);
+  if (listen->count() > 0) flags.listen_port = listen_port;
+  check_combinations(flags, !peer.empty());
+  return parsed;
+}
+
+nlohmann::json to_json(const Flags& flags) {
+  const auto or_null = [](const auto& value) {
+    return value ? nlohmann::json(*value) : nlohmann::json(nullptr);
+  };
+  return {{"kind", to_string(flags.kind)},
+          {"share", flags.share},
+          {"bytes_per_second", or_null(flags.bytes_per_second)},
+          {"threads", flags.threads},
+          {"bytes", flags.bytes},
+          {"seconds", flags.seconds},
+          {"file", flags.file.empty() ? nlohmann::json(nullptr) : nlohmann::json(flags.file)},
+          {"peer", flags.peer_host.empty() ? nlohmann::json(nullptr)
+                                           : nlohmann::json(flags.peer_host + ":" + flags.peer_port)},
+          {"listen", or_null(flags.listen_port)}};
+}
+
+}  // namespace virtrain::stress

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace virtrain::stress {
+
+enum class Kind { cpu, llc, membw, disk, net };
+
+const char* to_string(Kind kind);
+
+/// What a run of virtrain-stress is told.
+struct Flags {
+  Kind kind = Kind::cpu;
+  double share = 1;                               ///< of the time, of cpu and llc
+  std::optional<std::uint64_t> bytes_per_second;  ///< of membw, disk and net together with all threads
+  int threads = 0;          ///< 0: cores it may run on (cpu, llc, membw), one (disk, net)
+  std::uint64_t bytes = 0;  ///< working set of all threads (llc, membw), file size (disk); 0: the kind's own
+  double seconds = 0;       ///< 0: until "stop" or the end of standard input
+  std::string file;         ///< of disk
+  std::string peer_host;    ///< of net, sending
+  std::string peer_port;
+  std::optional<int> listen_port;  ///< of net, receiving; 0: any
+};
+
+/// Flags, or the help text if it was asked for.
+struct ParsedFlags {
+  Flags flags;
+  std::optional<std::string> help;
+};
+
+/// Throws Error(usage) for unknown, out-of-range or contradictory flags, with what is allowed.
+ParsedFlags parse_flags(int argc, const char* const* argv);
+
+nlohmann::json to_json(const Flags& flags);
+
+}  // namespace virtrain::stress
