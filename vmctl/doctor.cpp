@@ -246,9 +246,14 @@ std::vector<Finding> examine_host() {
       check_dnsmasq_folder(),
       check_apparmor(),
       check_gpus(host)};
-  const DeviceHost devices{"/", host, leased_devices()};
-  for (const auto& check : device_checks()) findings.push_back(examine(check, devices));
   findings.push_back(check_leaks());
+  return findings;
+}
+
+std::vector<Finding> examine_devices() {
+  const DeviceHost host{"/", load_inventory(), leased_devices()};
+  std::vector<Finding> findings;
+  for (const auto& check : device_checks()) findings.push_back(examine(check, host));
   return findings;
 }
 

@@ -19,7 +19,9 @@ struct Finding {
   std::string fix;  ///< what to do; empty if ok
 };
 
-/// Checks this host; starts nothing that stays.
+/// Checks what every scenario needs of this host; starts nothing that stays.
 std::vector<Finding> examine_host();
+/// Checks what scenarios with GPUs or RDMA adapters need.
+std::vector<Finding> examine_devices();
 
 }  // namespace virtrain::vmctl

@@ -97,7 +97,9 @@ void list_devices(const DoctorArguments& arguments) {
 
 void examine(const DoctorArguments& arguments, Cli& cli) {
   if (arguments.devices) return list_devices(arguments);
-  const auto findings = vmctl::examine_host();
+  auto findings = vmctl::examine_host();
+  const auto devices = vmctl::examine_devices();
+  findings.insert(findings.end(), devices.begin(), devices.end());
   print_findings(findings, arguments.format);
   if (arguments.scenario.empty()) {
     // Bare metal needs cores and a trainer only, so a host on which nothing at all can run has no usable

@@ -44,6 +44,12 @@ void check_session(const Scenario& scenario, std::vector<std::string>& reasons) 
                         placement.name, tenant.name, tenant.nodes));
 }
 
+void add_what_blocks(const std::vector<vmctl::Finding>& findings, std::vector<std::string>& reasons) {
+  for (const auto& finding : findings)
+    if (finding.severity == vmctl::Severity::blocks && finding.status == vmctl::CheckStatus::failed)
+      reasons.push_back(fmt::format("{}: {} ({})", finding.id, finding.found, finding.fix));
+}
+
 void check_vm_arm(const Scenario& scenario, const std::string& connect_uri,
                   std::vector<std::string>& reasons) {
   const bool session = is_session_uri(connect_uri);
@@ -58,12 +64,10 @@ void check_vm_arm(const Scenario& scenario, const std::string& connect_uri,
         "--connect qemu:///session: libvirt has sessions for other users than root (use qemu:///system)");
     return;
   }
-  for (const auto& finding : vmctl::examine_host()) {
-    // The doctor looks for the system's libvirt, which a session does without.
-    if (session && finding.id == "VIRT-1") continue;
-    if (finding.severity == vmctl::Severity::blocks && finding.status == vmctl::CheckStatus::failed)
-      reasons.push_back(fmt::format("{}: {} ({})", finding.id, finding.found, finding.fix));
-  }
+  auto findings = vmctl::examine_host();
+  // The doctor looks for the system's libvirt, which a session does without.
+  if (session) std::erase_if(findings, [](const auto& finding) { return finding.id == "VIRT-1"; });
+  add_what_blocks(findings, reasons);
   std::string why;
   if (::geteuid() != 0 && !vmctl::libvirt_answers(connect_uri, &why))
     reasons.push_back(fmt::format(
@@ -80,10 +84,12 @@ bool is_session_uri(const std::string& connect_uri) {
 
 void check_host(const Scenario& scenario, const vmctl::Inventory& inventory, const std::string& connect_uri) {
   std::vector<std::string> reasons;
-  if (scenario.devices.kind != DeviceKind::none)
+  if (scenario.devices.kind != DeviceKind::none) {
     reasons.push_back(
         fmt::format("devices: kind {} is planned but not yet run by this version (allowed: none)",
                     to_string(scenario.devices.kind)));
+    add_what_blocks(vmctl::examine_devices(), reasons);
+  }
   for (const auto& placement : scenario.cases)
     for (const auto& tenant : placement.tenants)
       if (tenant.workload.backend == Backend::cuda) {
