@@ -29,6 +29,8 @@ if(VIRTRAIN_MPI)
   endif()
 endif()
 
+include(${CMAKE_CURRENT_LIST_DIR}/resnet50/cuda/toolkit.cmake)
+
 add_library(fmt::fmt INTERFACE IMPORTED)
 set_target_properties(fmt::fmt PROPERTIES
   INTERFACE_INCLUDE_DIRECTORIES ${FMT_INCLUDE_DIR} INTERFACE_COMPILE_DEFINITIONS FMT_HEADER_ONLY)

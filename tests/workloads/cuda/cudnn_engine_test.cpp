@@ -1,0 +1,104 @@
+#include "common/error.h"
+#include "workloads/resnet50/cuda/cudnn_graph.h"
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+// Asks cuDNN itself which graphs it has for which GPU, from descriptions of GPUs: no GPU is needed.
+
+using namespace virtrain;
+using namespace virtrain::resnet50;
+using namespace virtrain::resnet50::cuda;
+
+namespace {
+
+const std::vector<int> families{75, 80, 86, 89, 90, 100, 120};
+const std::vector<Numeric> numerics{Numeric::fp32, Numeric::tf32, Numeric::bf16, Numeric::fp16};
+
+DeviceDescription describe(int family) {
+  const std::string path =
+      VIRTRAIN_SOURCE_DIR "/tests/workloads/cuda/devices/sm_" + std::to_string(family) + ".json";
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return DeviceDescription(text.str());
+}
+
+/// The first graph that cuDNN refuses, with its words; empty if it has all of them.
+std::string refusal(const std::vector<GraphSpec>& specs, const DeviceDescription& device) {
+  for (const GraphSpec& spec : specs) {
+    const Engines engines = find_engines(spec, device);
+    if (!engines.found) return to_string(spec) + ": " + engines.refusal;
+  }
+  return "";
+}
+
+std::vector<GraphSpec> steps_graphs(Numeric numeric, Fusion fusion, int batch = 128) {
+  return graphs_of_step(build_model(224, 1000), batch, numeric, fusion);
+}
+
+}  // namespace
+
+TEST_CASE("every family has an engine for each graph the trainer takes there") {
+  const int family = GENERATE(from_range(families));
+  const DeviceDescription device = describe(family);
+  for (const Numeric numeric : numerics) {
+    if (!is_possible(numeric, family)) continue;
+    CAPTURE(family, to_string(numeric));
+    CHECK(refusal(steps_graphs(numeric, highest_fusion(numeric, family)), device) == "");
+    // What a graph falls back to must exist as well: the trainer may find the fused one slower.
+    if (numeric != Numeric::fp16) continue;
+    CHECK(refusal(steps_graphs(numeric, Fusion::none), device) == "");
+  }
+}
+
+TEST_CASE("no family could take a higher level than the table says") {
+  const int family = GENERATE(75, 80, 90, 100, 120);  // 86 is as 80; 89 is kept lower on purpose
+  const DeviceDescription device = describe(family);
+  for (const Numeric numeric : numerics) {
+    const Fusion highest = highest_fusion(numeric, family);
+    if (!is_possible(numeric, family) || highest == Fusion::full || family == 75) continue;
+    CAPTURE(family, to_string(numeric));
+    CHECK_FALSE(refusal(steps_graphs(numeric, static_cast<Fusion>(static_cast<int>(highest) + 1)), device) ==
+                "");
+  }
+}
+
+TEST_CASE("Turing has no bf16") {
+  CHECK_FALSE(is_possible(Numeric::bf16, 75));
+  CHECK(refusal(steps_graphs(Numeric::bf16, Fusion::none), describe(75)) != "");
+}
+
+TEST_CASE("odd, large and largest batches have engines on Hopper") {
+  const int batch = GENERATE(7, 256, 2560);
+  CAPTURE(batch);
+  const DeviceDescription device = describe(90);
+  CHECK(refusal(steps_graphs(Numeric::fp16, Fusion::full, batch), device) == "");
+  CHECK(refusal(steps_graphs(Numeric::bf16, Fusion::none, batch), device) == "");
+}
+
+TEST_CASE("small images and few classes have engines") {
+  const DeviceDescription device = describe(90);
+  for (const Numeric numeric : numerics) {
+    CAPTURE(to_string(numeric));
+    CHECK(refusal(graphs_of_step(build_model(64, 10), 8, numeric, highest_fusion(numeric, 90)), device)
+              .empty());
+  }
+}
+
+TEST_CASE("a graph that cuDNN does not have is refused with its words") {
+  const GraphSpec bf16_sums{GraphKind::convolution_statistics, Numeric::bf16, 8, 64, 64, 56, 1, 1, 0};
+  const Engines engines = find_engines(bf16_sums, describe(90));
+  CHECK_FALSE(engines.found);
+  CHECK_FALSE(engines.refusal.empty());
+  CHECK(find_engines(fallback(bf16_sums), describe(90)).found);
+}
+
+TEST_CASE("a description without a key is refused with the key's name") {
+  CHECK_THROWS_WITH(DeviceDescription(R"({"warpSize": 32})"),
+                    Catch::Contains("read the description of a GPU"));
+}

@@ -1,0 +1,80 @@
+#pragma once
+
+#include "workloads/resnet50/model.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+/// Which cuDNN graphs a training step needs, as plain data: no cuDNN here.
+namespace virtrain::resnet50::cuda {
+
+/// How numbers are stored and multiplied. Sums are always fp32; tf32 is fp32 in memory.
+enum class Numeric { fp32, tf32, bf16, fp16 };
+const char* to_string(Numeric numeric);
+/// Bytes of one element of an activation.
+int element_bytes(Numeric numeric);
+
+/// One graph, one kernel (or a few that cuDNN hides behind it). The tensors of each are in cudnn_graph.h.
+enum class GraphKind {
+  convolution,                  ///< y = conv(x, w)
+  convolution_statistics,       ///< ... with the sums of y and of y squared per channel
+  norm_convolution_statistics,  ///< the same of max(scale x + shift, 0) instead of x
+  backward_data,                ///< dx = dgrad(dy, w)
+  backward_data_add,            ///< dx = dgrad(dy, w) + other: where a block's two paths meet
+  backward_data_norm,           ///< dz = dgrad(dy, w) where relu(norm(x)) > 0, and the norm's sums over it
+  backward_weights,             ///< dw = wgrad(dy, x), in the type of the activations
+  norm_backward_weights,        ///< the same with max(scale x + shift, 0) instead of x
+};
+const char* to_string(GraphKind kind);
+
+/// A graph with its sizes. The last layer is a 1x1 convolution over 1x1 images; its bias is our kernels'
+/// work.
+struct GraphSpec {
+  GraphKind kind = GraphKind::convolution;
+  Numeric numeric = Numeric::fp16;
+  int batch = 1;
+  int in_channels = 1;
+  int out_channels = 1;
+  int in_size = 1;
+  int kernel = 1;
+  int stride = 1;
+  int padding = 0;
+
+  int out_size() const { return (in_size + 2 * padding - kernel) / stride + 1; }
+  auto operator<=>(const GraphSpec&) const = default;
+};
+
+/// "backward_data fp16 n128 64->256 56x56 k1 s1": the same graph has the same name everywhere (plan cache,
+/// traces).
+std::string to_string(const GraphSpec& spec);
+
+/// How much of what stands between the convolutions lives inside them. Each level holds those before it.
+enum class Fusion {
+  none,        ///< convolutions alone; normalization, ReLU and additions are our kernels
+  addition,    ///< backward adds a block's two gradients while it writes one
+  statistics,  ///< forward also writes the sums that the normalization needs
+  full,        ///< also scale, shift and ReLU while reading, and the normalization's backward sums
+};
+const char* to_string(Fusion fusion);
+
+/// Whether the GPU has arithmetic for it: bf16 and tf32 came with compute capability 8.0 (given as 80).
+bool is_possible(Numeric numeric, int compute_capability);
+
+/// The highest level whose graphs cuDNN 9 has for this type on this compute capability. Its engines with sums
+/// exist for fp16 only, on Ampere and Hopper all of them, on data-centre Blackwell those that only write
+/// sums.
+Fusion highest_fusion(Numeric numeric, int compute_capability);
+
+/// The images' three channels are padded to four zero-filled ones: without it cuDNN pads in a 49 MB
+/// workspace.
+inline constexpr int padded_image_channels = 4;
+
+/// Each distinct graph of one training step, in the order of first use.
+std::vector<GraphSpec> graphs_of_step(const Model& model, int batch, Numeric numeric, Fusion fusion);
+
+/// The graph the trainer takes where cuDNN has no engine for this one (our kernels do the rest). The same
+/// graph comes back where there is none: then the GPU cannot run the trainer.
+GraphSpec fallback(const GraphSpec& spec);
+
+}  // namespace virtrain::resnet50::cuda

@@ -1,0 +1,25 @@
+# Looks for what the CUDA trainer is built with; VIRTRAIN_CUDA_FOUND says whether all of it is there.
+# Included where the project begins, since languages and imported targets belong to the folder that asks for them.
+option(VIRTRAIN_CUDA "Build the CUDA trainer where its toolkit is found" ON)
+set(VIRTRAIN_CUDA_FOUND FALSE)
+set(VIRTRAIN_CUDA_MISSING "VIRTRAIN_CUDA is OFF")
+if(VIRTRAIN_CUDA)
+  find_package(CUDAToolkit 12 QUIET)
+  find_path(CUDNN_INCLUDE_DIR cudnn_graph.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  find_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})
+  # scripts/setup puts it there; from elsewhere with -DCUDNN_FRONTEND_INCLUDE_DIR=FOLDER.
+  find_path(CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h
+            HINTS ${CMAKE_CURRENT_LIST_DIR}/../../../build/tools/cudnn-frontend/include)
+  if(NOT CUDAToolkit_FOUND)
+    set(VIRTRAIN_CUDA_MISSING "no CUDA toolkit 12 or newer found")
+  elseif(NOT CUDNN_INCLUDE_DIR OR NOT CUDNN_LIBRARY)
+    set(VIRTRAIN_CUDA_MISSING "no cuDNN 9 found")
+  elseif(NOT CUDNN_FRONTEND_INCLUDE_DIR)
+    set(VIRTRAIN_CUDA_MISSING "no cudnn-frontend headers found; scripts/setup fetches them")
+  else()
+    set(VIRTRAIN_CUDA_FOUND TRUE)
+  endif()
+endif()
+if(NOT VIRTRAIN_CUDA_FOUND)
+  message(STATUS "without virtrain-resnet50-cuda: ${VIRTRAIN_CUDA_MISSING}")
+endif()
