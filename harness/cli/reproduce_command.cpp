@@ -14,6 +14,7 @@
 #include "results/exchange/exchange.h"
 #include "results/reproduction/reproduction.h"
 #include "study_files_embedded.h"
+#include "vmctl/doctor.h"
 #include "vmctl/inventory.h"
 
 namespace virtrain::harness {
@@ -58,6 +59,24 @@ const Study& find_study(const std::string& name) {
               fmt::format("there is no such study (allowed: {})", fmt::join(names, ", ")));
 }
 
+/// What the doctor says of this host, where it stands against the study; a recorded host has no doctor.
+std::string doctor_words(const Arguments& arguments) {
+  std::string words;
+  if (arguments.inventory != "/") return words;
+  auto findings = vmctl::examine_host();
+  const auto devices = vmctl::examine_devices();
+  findings.insert(findings.end(), devices.begin(), devices.end());
+  for (const auto& finding : findings) {
+    const bool blocks =
+        finding.severity == vmctl::Severity::blocks && finding.status == vmctl::CheckStatus::failed;
+    const bool no_gpu = finding.id == "GPU-0" && finding.status == vmctl::CheckStatus::skipped;
+    if (blocks || no_gpu)
+      words += fmt::format("\n{}: {}{}", finding.id, finding.found,
+                           finding.fix.empty() ? "" : " (" + finding.fix + ")");
+  }
+  return words;
+}
+
 /// What the host lacks, and the way out, in one message.
 template <typename Work>
 auto with_way_out(const Study& study, const Arguments& arguments, Work&& work) {
@@ -66,9 +85,9 @@ auto with_way_out(const Study& study, const Arguments& arguments, Work&& work) {
   } catch (const Error& error) {
     if (error.code() != ErrorCode::host_unable || arguments.backend == "cpu") throw;
     throw Error(error.operation(), error.code(),
-                fmt::format("{}\nthis host cannot run the study itself; its CPU-sized version: virtrain "
+                fmt::format("{}{}\nthis host cannot run the study itself; its CPU-sized version: virtrain "
                             "reproduce {} --backend cpu",
-                            error.message(), study.name));
+                            error.message(), doctor_words(arguments), study.name));
   }
 }
 

@@ -35,6 +35,12 @@ class Reproduce(unittest.TestCase):
         self.assertIn("virtrain reproduce dell-r750xa --backend cpu", result.err)
         self.assertEqual(result.out, "")
 
+    def test_a_host_without_gpus_hears_the_doctor_too(self):
+        gpus = [device for device in virtrain("doctor", "--devices", "--format", "json").json() if device["kind"] == "gpu"]
+        result = virtrain("reproduce", "dell-r750xa", "--plan")
+        self.assertEqual("GPU-0: no NVIDIA GPU found" in result.err, not gpus, result)
+        self.assertTrue(gpus or result.status == 4, result)
+
     def test_the_cpu_sized_version_has_the_same_cases(self):
         plan = virtrain("reproduce", "dell-r750xa", "--backend", "cpu", "--plan", "--format", "json")
         self.assertEqual(plan.status, 0, plan)
