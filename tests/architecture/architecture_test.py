@@ -35,7 +35,7 @@ OWNED_HEADERS = [
 FORBIDDEN_LINKS = [  # (target, library) as link lines spell them
     (r"virtrain|virtrain-agent|virtrain-rsh", r"cuda|cudnn|nccl|dnnl|libmpi|MPI::"),
     (r"virtrain-agent|virtrain-rsh", r"libvirt|sqlite|SQLiteCpp|yaml-cpp"),
-    (r"virtrain-resnet50-.*", r"libvirt|sqlite|SQLiteCpp|yaml-cpp"),
+    (r"virtrain-(resnet50-.*|probe|stress)", r"libvirt|sqlite|SQLiteCpp|yaml-cpp"),
 ]
 PRINTS = re.compile(r"std::cout|\bputs\(|\bstd::printf\(|[^fsn:]printf\(|\bfmt::print\((?!stderr|file)|STDOUT_FILENO")
 # The command line; the workloads' protocol; and programs of their own.

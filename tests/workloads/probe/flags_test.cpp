@@ -1,0 +1,65 @@
+#include "workloads/probe/flags.h"
+
+#include "common/error.h"
+
+#include <catch2/catch.hpp>
+
+using namespace virtrain;
+using namespace virtrain::probe;
+using Catch::Contains;
+
+namespace {
+
+Flags parsed(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "virtrain-probe");
+  return parse_flags(static_cast<int>(arguments.size()), arguments.data()).flags;
+}
+
+std::string refusal(const std::vector<const char*>& arguments, int ranks = 1) {
+  try {
+    chosen_probes(parsed(arguments), ranks);
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::usage);
+    return error.message();
+  }
+  return "not refused";
+}
+
+}  // namespace
+
+TEST_CASE("flags are read") {
+  const Flags flags = parsed({"--probe=all_reduce,round_trip", "--min_bytes=1KiB", "--max_bytes=1MiB",
+                              "--factor=4", "--format=jsonl", "--transport=tcp"});
+  CHECK(flags.probes == std::vector<std::string>{"all_reduce", "round_trip"});
+  CHECK(flags.format == OutputFormat::jsonl);
+  CHECK(sweep_sizes(flags) == std::vector<std::uint64_t>{1024, 4096, 16384, 65536, 262144, 1048576});
+  CHECK(to_json(flags)["transport"] == "tcp");
+}
+
+TEST_CASE("without names, all that so many ranks can measure") {
+  CHECK(chosen_probes({}, 1) == single_probes);
+  CHECK(chosen_probes({}, 2) == rank_probes);
+}
+
+TEST_CASE("what cannot be is refused with what is allowed") {
+  CHECK_THAT(refusal({"--bogus"}), Contains("--bogus"));
+  CHECK_THAT(refusal({"--probe=treiad"}),
+             Contains("treiad") && Contains("triad, memory_copy, gemm, all_reduce"));
+  CHECK_THAT(refusal({"--probe=triad,triad"}), Contains("twice"));
+  CHECK_THAT(refusal({"--probe=all_reduce"}), Contains("mpirun -np 2"));
+  CHECK_THAT(refusal({"--probe=triad"}, 2), Contains("all_reduce, all_gather, broadcast, round_trip"));
+  CHECK_THAT(refusal({"--min_bytes=1MB"}), Contains("16MiB"));
+  CHECK_THAT(refusal({"--min_bytes=2"}), Contains("4B"));
+  CHECK_THAT(refusal({"--min_bytes=1MiB", "--max_bytes=1KiB"}), Contains("less than"));
+  CHECK_THAT(refusal({"--max_bytes=8GiB"}), Contains("4GiB"));
+  CHECK_THAT(refusal({"--factor=1"}), Contains("2"));
+  CHECK_THAT(refusal({"--iterations=0"}), Contains("1"));
+  CHECK_THAT(refusal({"--repetitions=1"}), Contains("2"));
+  CHECK_THAT(refusal({"--format=xml"}), Contains("table"));
+  CHECK_THAT(refusal({"--bytes=1"}), Contains("4KiB"));
+}
+
+TEST_CASE("help has examples") {
+  const char* const arguments[] = {"virtrain-probe", "--help"};
+  CHECK_THAT(parse_flags(2, arguments).help.value(), Contains("mpirun -np 2 virtrain-probe"));
+}

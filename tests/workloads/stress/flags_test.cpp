@@ -1,0 +1,71 @@
+#include "workloads/stress/flags.h"
+
+#include "common/error.h"
+
+#include <catch2/catch.hpp>
+
+using namespace virtrain;
+using namespace virtrain::stress;
+using Catch::Contains;
+
+namespace {
+
+Flags parsed(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "virtrain-stress");
+  return parse_flags(static_cast<int>(arguments.size()), arguments.data()).flags;
+}
+
+std::string refusal(const std::vector<const char*>& arguments) {
+  try {
+    parsed(arguments);
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::usage);
+    return error.message();
+  }
+  return "not refused";
+}
+
+}  // namespace
+
+TEST_CASE("rates are shares or bytes a second, as the kind has it") {
+  CHECK(parsed({"--kind=cpu", "--rate=25%"}).share == Approx(0.25));
+  CHECK(parsed({"--kind=llc", "--rate=0.5"}).share == Approx(0.5));
+  CHECK(parsed({"--kind=cpu"}).share == 1);
+  CHECK(parsed({"--kind=membw", "--rate=2GiB/s"}).bytes_per_second == 2ULL << 30);
+  CHECK_FALSE(parsed({"--kind=membw"}).bytes_per_second);
+  CHECK_THAT(refusal({"--kind=cpu", "--rate=2GiB/s"}), Contains("50%"));
+  CHECK_THAT(refusal({"--kind=cpu", "--rate=0%"}), Contains("100%"));
+  CHECK_THAT(refusal({"--kind=cpu", "--rate=101%"}), Contains("100%"));
+  CHECK_THAT(refusal({"--kind=membw", "--rate=50%"}), Contains("2GiB/s"));
+  CHECK_THAT(refusal({"--kind=membw", "--rate=2GiB"}), Contains("2GiB/s"));
+  CHECK_THAT(refusal({"--kind=membw", "--rate=0/s"}), Contains("2GiB/s"));
+}
+
+TEST_CASE("peers are a host and a port") {
+  const Flags named = parsed({"--kind=net", "--peer=node-b:5000"});
+  CHECK(named.peer_host == "node-b");
+  CHECK(named.peer_port == "5000");
+  CHECK(parsed({"--kind=net", "--peer=[fe80::1]:5000"}).peer_host == "fe80::1");
+  CHECK(parsed({"--kind=net", "--listen=0"}).listen_port == 0);
+  for (const char* const peer : {"--peer=node-b", "--peer=:5000", "--peer=node-b:x", "--peer=node-b:70000"}) {
+    CHECK_THAT(refusal({"--kind=net", peer}), Contains("HOST:PORT"));
+  }
+}
+
+TEST_CASE("what cannot be is refused with what is allowed") {
+  CHECK_THAT(refusal({}), Contains("--kind"));
+  CHECK_THAT(refusal({"--kind=disc"}), Contains("cpu, llc, membw, disk, net"));
+  for (const char* const kind : {"gemm", "h2d", "d2h", "allreduce"}) {
+    CHECK_THAT(refusal({"--kind", kind}), Contains("needs the CUDA build"));
+  }
+  CHECK_THAT(refusal({"--kind=disk"}), Contains("--file"));
+  CHECK_THAT(refusal({"--kind=cpu", "--file=x"}), Contains("disk"));
+  CHECK_THAT(refusal({"--kind=cpu", "--bytes=1MiB"}), Contains("llc, membw, disk"));
+  CHECK_THAT(refusal({"--kind=net"}), Contains("--peer") && Contains("--listen"));
+  CHECK_THAT(refusal({"--kind=net", "--peer=a:1", "--listen=1"}), Contains("one of"));
+  CHECK_THAT(refusal({"--kind=cpu", "--peer=a:1"}), Contains("net"));
+  CHECK_THAT(refusal({"--kind=net", "--listen=1", "--rate=1MiB/s"}), Contains("sending"));
+  CHECK_THAT(refusal({"--kind=cpu", "--seconds=-1"}), Contains("seconds"));
+  CHECK_THAT(refusal({"--kind=membw", "--bytes=3"}), Contains("1MiB"));
+  CHECK_THAT(refusal({"--kind=cpu", "--bogus"}), Contains("--bogus"));
+}
