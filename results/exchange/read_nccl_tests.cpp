@@ -45,14 +45,23 @@ class NcclTestsReader {
   /// The probes, each with its position.
   std::vector<std::pair<json, std::string>> read() {
     while (lines_.next()) read_line(without_rank_tag(lines_.line()));
-    if (!concluded_)
-      lines_.refuse("the output ends without \"# Avg bus bandwidth\": the test did not finish");
+    finish_test();
     if (probes_.empty()) lines_.refuse("there are no lines of figures in it");
-    for (auto& [probe, position] : probes_) complete(probe);
     return std::move(probes_);
   }
 
  private:
+  /// One file may hold the outputs of several tests, one after the other.
+  void finish_test() {
+    if (!concluded_)
+      lines_.refuse("the output ends without \"# Avg bus bandwidth\": the test did not finish");
+    for (; completed_ < probes_.size(); ++completed_) complete(probes_[completed_].first);
+    device_.clear();
+    hosts_.clear();
+    ranks_ = 0;
+    concluded_ = false;
+  }
+
   void read_line(std::string_view line) {
     const auto words = words_of(line);
     if (words.empty()) return;
@@ -70,6 +79,7 @@ class NcclTestsReader {
   void read_comment(const std::vector<std::string_view>& words) {
     const auto word = [&](std::size_t i) { return i < words.size() ? words[i] : std::string_view(); };
     if (word(1) == "Collective" && word(2) == "test" && word(3) == "starting:") {
+      if (completed_ < probes_.size()) finish_test();
       if (const auto name = collective_in(word(4)); !name.empty()) collective_ = name;
     } else if (word(1) == "Rank" && parse_integer(word(2))) {
       ++ranks_;
@@ -164,6 +174,7 @@ class NcclTestsReader {
   std::int64_t ranks_ = 0;
   bool counts_wrong_ = true;
   bool concluded_ = false;
+  std::size_t completed_ = 0;  ///< probes that have all their fields
   std::vector<std::pair<json, std::string>> probes_;
 };
 

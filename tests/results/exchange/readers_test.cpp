@@ -294,6 +294,22 @@ TEST_CASE("wrong data of nccl-tests is flagged, a test that did not finish is re
         "all_reduce");
 }
 
+TEST_CASE("outputs of several nccl-tests may follow each other in one file") {
+  const ImportSettings settings{.experiment = "e", .arm = "vm"};
+  const auto text = text_of("nccl-tests/all_reduce_perf.txt");
+  const auto other = replaced(replaced(text, "starting: all_reduce_perf", "starting: broadcast_perf"),
+                              "on     node-b", "on     node-a");
+  const auto probes = import_text("x.txt", text + other, settings)->store.probes("e");
+  REQUIRE(probes.size() == 12);
+  CHECK(probes[5].name == "all_reduce");
+  CHECK(probes[5].nodes == 2);
+  CHECK(probes[6].name == "broadcast");
+  CHECK(probes[6].ranks == 2);
+  CHECK(probes[6].nodes == 1);
+  CHECK_THAT(refusal("x.txt", text.substr(0, text.find("# Avg")) + other, settings),
+             Contains("did not finish"));
+}
+
 TEST_CASE("SuperBench's summary becomes trials and probes") {
   const ImportSettings settings{.experiment = "fleet", .arm = "vm"};
   const auto got = import_these({data / "results-summary.jsonl"}, settings);

@@ -92,7 +92,7 @@ class Ranks(unittest.TestCase):
             table, database = pathlib.Path(folder, "probe.txt"), str(pathlib.Path(folder, "results.db"))
             table.write_text(result.stdout, encoding="utf-8")
             virtrain("import", str(table), "--experiment", "e", "--arm", "vm", "--db", database)
-            rows = json.loads(virtrain("export", "--view", "v_probe", "--format", "json", "--db", database))
+            rows = json.loads(virtrain("export", "--experiment", "e", "--view", "v_probe", "--format", "json", "--db", database))
         self.assertEqual([r["name"] for r in rows].count("all_reduce"), 8)
         self.assertEqual([r["name"] for r in rows].count("all_gather"), 8)
         self.assertEqual([r["name"] for r in rows].count("broadcast"), 4)

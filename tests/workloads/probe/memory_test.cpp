@@ -72,16 +72,16 @@ TEST_CASE("last-level caches are counted once each") {
 }
 
 TEST_CASE("a product is checked against sums in double") {
-  constexpr int n = 33;
+  constexpr std::size_t n = 33;
   std::vector<float> a(n * n), b(n * n), c(n * n);
-  for (int i = 0; i < n * n; ++i) {
+  for (std::size_t i = 0; i < n * n; ++i) {
     a[i] = static_cast<float>(i % 7) - 3;
     b[i] = static_cast<float>(i % 5) - 2;
   }
-  for (int row = 0; row < n; ++row) {
-    for (int column = 0; column < n; ++column) {
+  for (std::size_t row = 0; row < n; ++row) {
+    for (std::size_t column = 0; column < n; ++column) {
       float sum = 0;
-      for (int k = 0; k < n; ++k) sum += a[row * n + k] * b[k * n + column];
+      for (std::size_t k = 0; k < n; ++k) sum += a[row * n + k] * b[k * n + column];
       c[row * n + column] = sum;
     }
   }

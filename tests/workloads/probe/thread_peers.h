@@ -105,6 +105,7 @@ template <typename Result>
 Result on_all(Job& job, const std::function<Result(Peers&)>& body) {
   std::vector<Result> results(static_cast<std::size_t>(job.size));
   std::vector<std::thread> threads;
+  threads.reserve(results.size());
   for (int rank = 0; rank < job.size; ++rank) {
     threads.emplace_back([&, rank] {
       ThreadPeers peers(job, rank);
