@@ -48,6 +48,7 @@ class MpiPeers : public Peers {
     std::vector<Plain> all(static_cast<std::size_t>(size_));
     MPI_Allgather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE, MPI_COMM_WORLD);
     std::vector<Process> found;
+    found.reserve(all.size());
     for (const Plain& plain : all) found.push_back({plain.host.data(), plain.pid});
     return found;
   }

@@ -18,7 +18,7 @@ std::string side_columns(const SweepLine& line, const std::optional<Side>& side)
 
 std::string fitted_number(double value, int width) {
   int digits = 0;
-  for (double power = 1; value >= power; power *= 10) ++digits;
+  for (std::uint64_t power = 1; value >= static_cast<double>(power); power *= 10) ++digits;
   if (digits < width - 2) return fmt::format("{:{}.2f}", value, width);
   if (digits < width - 1) return fmt::format("{:{}.1f}", value, width);
   if (digits < width + 1) return fmt::format("{:{}.0f}", value, width);
