@@ -1,0 +1,135 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+/// The arithmetic and the index arithmetic of our kernels, as functions that run on the CPU as well: tests
+/// call them without a GPU.
+#ifdef __CUDACC__
+#define VIRTRAIN_HOST_DEVICE __host__ __device__
+#else
+#define VIRTRAIN_HOST_DEVICE
+#endif
+
+namespace virtrain::resnet50::cuda {
+
+/// Elements that one thread handles at once: 16 bytes of 16-bit types, and a whole byte of a bitmask.
+inline constexpr int pack_size = 8;
+
+/// A 3x3 (kernel x kernel) window over a padded square image, seen from either side.
+struct PoolShape {
+  int batch = 1;
+  int channels = pack_size;
+  int in_size = 1;
+  int kernel = 3;
+  int stride = 2;
+  int padding = 1;
+
+  VIRTRAIN_HOST_DEVICE int out_size() const { return (in_size + 2 * padding - kernel) / stride + 1; }
+};
+
+/// Outputs [first, end) whose window holds input coordinate `in`.
+struct OutRange {
+  int first;
+  int end;
+};
+VIRTRAIN_HOST_DEVICE inline OutRange windows_of(int in, const PoolShape& shape) {
+  const int shifted = in + shape.padding;
+  const int first = shifted < shape.kernel ? 0 : (shifted - shape.kernel) / shape.stride + 1;
+  const int end = shifted / shape.stride + 1;
+  const int out = shape.out_size();
+  return {first, end < out ? end : out};
+}
+
+/// Row-major position of an input inside the window of an output, as the forward pass stored it.
+VIRTRAIN_HOST_DEVICE inline int window_position(int in_row, int in_column, int out_row, int out_column,
+                                                const PoolShape& shape) {
+  const int row = in_row + shape.padding - out_row * shape.stride;
+  const int column = in_column + shape.padding - out_column * shape.stride;
+  return row * shape.kernel + column;
+}
+
+/// Where element (image, row, column, channel pack) of an NHWC image begins, in packs.
+VIRTRAIN_HOST_DEVICE inline std::int64_t pack_index(int image, int row, int column, int pack, int size,
+                                                    int packs) {
+  return ((static_cast<std::int64_t>(image) * size + row) * size + column) * packs + pack;
+}
+
+/// Mean and 1 / sqrt(biased variance + epsilon) of n values from sums of (x - origin) and its square.
+struct Moments {
+  float mean;
+  float inverse_std;
+  float unbiased_variance;  ///< what torch keeps as running variance; of one value the biased one
+};
+VIRTRAIN_HOST_DEVICE inline Moments moments(double sum, double square_sum, double origin, double n,
+                                            double epsilon) {
+  const double offset = sum / n;
+  const double spread = square_sum / n - offset * offset;
+  const double variance = spread > 0 ? spread : 0;  // rounding must not make it negative
+  return {static_cast<float>(origin + offset), static_cast<float>(1 / sqrt(variance + epsilon)),
+          static_cast<float>(n > 1 ? variance * n / (n - 1) : variance)};
+}
+
+/// norm(x) = scale x + shift.
+struct ForwardFactors {
+  float scale;
+  float shift;
+};
+VIRTRAIN_HOST_DEVICE inline ForwardFactors forward_factors(float gamma, float beta, float mean,
+                                                           float inverse_std) {
+  const float scale = gamma * inverse_std;
+  return {scale, beta - mean * scale};
+}
+
+/// The gradient of the norm's input: gradient of its output * dy + x * x + constant (cuDNN's A, B and C).
+struct BackwardFactors {
+  float dy;
+  float x;
+  float constant;
+};
+VIRTRAIN_HOST_DEVICE inline BackwardFactors backward_factors(float gamma, float mean, float inverse_std,
+                                                             double gamma_grad, double beta_grad, double n) {
+  const double dy = static_cast<double>(gamma) * inverse_std;
+  const double x = -dy * inverse_std * gamma_grad / n;
+  return {static_cast<float>(dy), static_cast<float>(x), static_cast<float>(-dy * beta_grad / n - x * mean)};
+}
+
+struct SgdRule {
+  float learning_rate = 0;
+  float momentum = 0;
+  float weight_decay = 0;
+  float gradient_scale = 1;  ///< without the loss scale, which the kernel takes off itself
+};
+
+/// torch.optim.SGD: velocity = momentum velocity + (gradient + decay parameter); parameter -= rate velocity.
+VIRTRAIN_HOST_DEVICE inline void sgd_element(float& parameter, float& velocity, float gradient,
+                                             const SgdRule& rule) {
+  const float full = gradient + rule.weight_decay * parameter;
+  velocity = rule.momentum * velocity + full;
+  parameter -= rule.learning_rate * velocity;
+}
+
+/// Lives on the GPU, so that a captured step can change it: the loss is multiplied by `scale`, and a step
+/// whose gradients overflow is left out.
+struct LossScale {
+  float scale = 1;
+  int overflow = 0;  ///< of this step: 1 after an infinity or a NaN
+  int good_steps = 0;
+  int skipped_steps = 0;
+};
+/// Between two steps, as torch.amp's GradScaler: half after an overflow, double after 2000 steps without one.
+VIRTRAIN_HOST_DEVICE inline void update_loss_scale(LossScale& state) {
+  constexpr int growth_interval = 2000;
+  constexpr float largest = 65536.0F;
+  if (state.overflow != 0) {
+    state.scale = state.scale > 1 ? state.scale / 2 : 1;
+    state.good_steps = 0;
+    ++state.skipped_steps;
+  } else if (++state.good_steps == growth_interval) {
+    state.scale = state.scale < largest ? state.scale * 2 : largest;
+    state.good_steps = 0;
+  }
+  state.overflow = 0;
+}
+
+}  // namespace virtrain::resnet50::cuda

@@ -1,0 +1,115 @@
+// What happens to parameters and gradients between two passes: update, overflow, accumulation, conversions.
+// Each element alone, so four bytes a thread are enough to reach the copy rate where there are 25.6 million
+// of them: an update moves 511 MB in 16 bits, 0.12 ms at 4.3 TB/s.
+
+#include "workloads/resnet50/cuda/kernels/device.cuh"
+#include "workloads/resnet50/cuda/kernels/kernels.h"
+
+namespace virtrain::resnet50::cuda {
+namespace {
+
+template <typename Gradient, typename Copy>
+__global__ void sgd_kernel(const Gradient* gradient, std::int64_t count, float* parameters, float* velocity,
+                           Copy* copy, const SgdRule* rule, const LossScale* loss_scale) {
+  const std::int64_t i = global_thread();
+  if (i >= count || loss_scale->overflow != 0) return;
+  const float scale = rule->gradient_scale / loss_scale->scale;
+  sgd_element(parameters[i], velocity[i], to_float(gradient[i]) * scale, *rule);
+  if (copy != nullptr) copy[i] = from_float<Copy>(parameters[i]);
+}
+
+template <typename T>
+__global__ void find_overflow_kernel(const T* values, std::int64_t count, LossScale* loss_scale) {
+  const std::int64_t i = global_thread();
+  // Several threads may write, all of them the same value.
+  if (i < count && !isfinite(to_float(values[i]))) loss_scale->overflow = 1;
+}
+
+__global__ void advance_loss_scale_kernel(LossScale* loss_scale) {
+  update_loss_scale(*loss_scale);
+}
+
+template <typename T>
+__global__ void accumulate_kernel(const T* values, std::int64_t count, float* sum) {
+  const std::int64_t i = global_thread();
+  if (i < count) sum[i] += to_float(values[i]);
+}
+
+template <typename From, typename To>
+__global__ void convert_kernel(const From* from, std::int64_t count, To* to) {
+  const std::int64_t i = global_thread();
+  if (i < count) to[i] = from_float<To>(to_float(from[i]));
+}
+
+template <typename T>
+__global__ void pad_images_kernel(const float* images, int batch, int pixels, T* out) {
+  const std::int64_t i = global_thread();
+  if (i >= static_cast<std::int64_t>(batch) * pixels * padded_image_channels) return;
+  const int channel = static_cast<int>(i % padded_image_channels);
+  const std::int64_t pixel = i / padded_image_channels;
+  const std::int64_t from = (pixel / pixels * 3 + channel) * pixels + pixel % pixels;
+  out[i] = from_float<T>(channel < 3 ? images[from] : 0.0F);
+}
+
+}  // namespace
+
+void sgd(Numeric gradient_numeric, const void* gradient, std::int64_t count, float* parameters,
+         float* velocity, Numeric copy_numeric, void* copy, const SgdRule* rule, const LossScale* loss_scale,
+         Stream stream) {
+  with_element(gradient_numeric, [&]<typename Gradient>(Gradient) {
+    with_element(copy_numeric, [&]<typename Copy>(Copy) {
+      sgd_kernel<<<blocks_for(count), block_threads, 0, stream>>>(static_cast<const Gradient*>(gradient),
+                                                                  count, parameters, velocity,
+                                                                  static_cast<Copy*>(copy), rule, loss_scale);
+    });
+  });
+  check_launch("sgd");
+}
+
+void find_overflow(Numeric numeric, const void* values, std::int64_t count, LossScale* loss_scale,
+                   Stream stream) {
+  with_element(numeric, [&]<typename T>(T) {
+    find_overflow_kernel<<<blocks_for(count), block_threads, 0, stream>>>(static_cast<const T*>(values),
+                                                                          count, loss_scale);
+  });
+  check_launch("find_overflow");
+}
+
+void advance_loss_scale(LossScale* loss_scale, Stream stream) {
+  advance_loss_scale_kernel<<<1, 1, 0, stream>>>(loss_scale);
+  check_launch("advance_loss_scale");
+}
+
+void accumulate(Numeric numeric, const void* values, std::int64_t count, float* sum, Stream stream) {
+  with_element(numeric, [&]<typename T>(T) {
+    accumulate_kernel<<<blocks_for(count), block_threads, 0, stream>>>(static_cast<const T*>(values), count,
+                                                                       sum);
+  });
+  check_launch("accumulate");
+}
+
+void narrow(const float* values, std::int64_t count, Numeric numeric, void* out, Stream stream) {
+  with_element(numeric, [&]<typename T>(T) {
+    convert_kernel<<<blocks_for(count), block_threads, 0, stream>>>(values, count, static_cast<T*>(out));
+  });
+  check_launch("narrow");
+}
+
+void widen(Numeric numeric, const void* values, std::int64_t count, float* out, Stream stream) {
+  with_element(numeric, [&]<typename T>(T) {
+    convert_kernel<<<blocks_for(count), block_threads, 0, stream>>>(static_cast<const T*>(values), count,
+                                                                    out);
+  });
+  check_launch("widen");
+}
+
+void pad_images(const float* images, int batch, int size, Numeric numeric, void* out, Stream stream) {
+  const int pixels = size * size;
+  with_element(numeric, [&]<typename T>(T) {
+    pad_images_kernel<<<blocks_for(static_cast<std::int64_t>(batch) * pixels * padded_image_channels),
+                        block_threads, 0, stream>>>(images, batch, pixels, static_cast<T*>(out));
+  });
+  check_launch("pad_images");
+}
+
+}  // namespace virtrain::resnet50::cuda
