@@ -1,0 +1,81 @@
+#include "workloads/common/nvml.h"
+
+#include "common/error.h"
+
+#include <catch2/catch.hpp>
+
+#include <dlfcn.h>
+
+using namespace virtrain;
+using Strings = std::vector<std::string>;
+
+// FAKE_NVML is the path of a library of our own, loaded as the real one would be.
+
+TEST_CASE("a whole GPU tells everything") {
+  const Nvml nvml(FAKE_NVML);
+  const GpuIdentity identity = nvml.identity("0000:01:00.0");
+  CHECK(identity.name == "NVIDIA H200");
+  CHECK(identity.driver == "580.65.06");
+  CHECK(identity.power_limit_w == 700);
+  CHECK(identity.most_sm_clock_mhz == 1980U);
+  CHECK(identity.ecc_enabled == true);
+  CHECK(identity.pcie_generation == 4U);
+  CHECK(identity.best_pcie_generation == 5U);
+  CHECK(identity.best_pcie_width == 16U);
+  CHECK(identity.mig_enabled == false);
+  CHECK(identity.virtualization == "passthrough");
+  CHECK(identity.licensed == std::nullopt);  // nothing to license
+  const GpuState state = nvml.state("0000:01:00.0");
+  CHECK(state.sm_clock_mhz == 1755U);
+  CHECK(state.memory_clock_mhz == 3201U);
+  CHECK(state.temperature_c == 61U);
+  CHECK(state.power_w == 512.345);
+  CHECK(state.energy_j == 5'000'000'000.25);
+  CHECK(state.throttle_reasons == Strings{"sw_power_cap", "hw_thermal_slowdown", "bit 9"});
+  CHECK(state.uncorrected_ecc_errors == 2U);
+  CHECK(state.compute_processes == 3U);
+}
+
+TEST_CASE("what a vGPU does not tell is absent, and a missing licence shows") {
+  const Nvml nvml(FAKE_NVML);
+  const GpuIdentity identity = nvml.identity("0000:02:00.0");
+  CHECK(identity.virtualization == "vgpu");
+  CHECK(identity.licensed == false);
+  CHECK(identity.power_limit_w == std::nullopt);
+  CHECK(identity.ecc_enabled == std::nullopt);
+  const nlohmann::json state = to_json(nvml.state("0000:02:00.0"));
+  CHECK(state["power_w"].is_null());
+  CHECK(state["throttle_reasons"].is_null());
+  CHECK(to_json(identity)["name"] == "NVIDIA H200X-35C");
+}
+
+TEST_CASE("a function that an older driver lacks is an absent value") {
+  CHECK(Nvml(FAKE_NVML).identity("0000:01:00.0").vbios == std::nullopt);
+}
+
+TEST_CASE("the library is shut down as often as it was initialized") {
+  void* const library = dlopen(FAKE_NVML, RTLD_NOW);
+  REQUIRE(library != nullptr);
+  const auto users = reinterpret_cast<int (*)()>(dlsym(library, "fake_nvml_users"));
+  {
+    Nvml first(FAKE_NVML);
+    const Nvml second(FAKE_NVML);
+    const Nvml moved = std::move(first);
+    CHECK(users() == 2);
+  }
+  CHECK(users() == 0);
+  dlclose(library);
+}
+
+TEST_CASE("an unknown address, a missing library and a wrong one are errors with advice") {
+  const Nvml nvml(FAKE_NVML);
+  CHECK_THROWS_WITH(nvml.identity("0000:99:00.0"),
+                    "find the GPU 0000:99:00.0: Not Found (nvidia-smi -L lists the GPUs)");
+  CHECK_THROWS_WITH(Nvml("libno-such-thing.so.1"), Catch::Contains("load libno-such-thing.so.1") &&
+                                                       Catch::Contains("install NVIDIA's driver"));
+  CHECK_THROWS_WITH(Nvml("libm.so.6"), Catch::Contains("it has no nvmlInit_v2"));
+}
+
+TEST_CASE("no reason to throttle is an empty list") {
+  CHECK(throttle_reason_names(0).empty());
+}

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+/// What NVIDIA's management library says about a GPU. It is loaded at run time with declarations of our own,
+/// so that one binary runs with and without a driver. What a GPU (or the driver's version, or a vGPU) does
+/// not tell is absent, never zero.
+namespace virtrain {
+
+/// What does not change while a job runs.
+struct GpuIdentity {
+  std::optional<std::string> name;
+  std::optional<std::string> uuid;
+  std::optional<std::string> driver;
+  std::optional<std::string> vbios;
+  std::optional<double> power_limit_w;  ///< the one in force
+  std::optional<unsigned> most_sm_clock_mhz;
+  std::optional<bool> ecc_enabled;
+  std::optional<unsigned> pcie_generation;  ///< now; an idle link may be slower than its best
+  std::optional<unsigned> pcie_width;
+  std::optional<unsigned> best_pcie_generation;
+  std::optional<unsigned> best_pcie_width;
+  std::optional<bool> mig_enabled;
+  std::optional<std::string> virtualization;  ///< "none", "passthrough", "vgpu", "host_vgpu", "host_vsga"
+  std::optional<bool> licensed;               ///< of a vGPU: an unlicensed one slows down with time
+};
+
+/// What does.
+struct GpuState {
+  std::optional<unsigned> sm_clock_mhz;
+  std::optional<unsigned> memory_clock_mhz;
+  std::optional<unsigned> temperature_c;
+  std::optional<double> power_w;
+  std::optional<double> energy_j;  ///< since the driver was loaded
+  std::optional<std::vector<std::string>> throttle_reasons;
+  std::optional<std::uint64_t> uncorrected_ecc_errors;  ///< since the driver was loaded
+  std::optional<unsigned> compute_processes;            ///< that use the GPU, ours included
+};
+
+/// The reasons' names in NVML's bit mask, "bit 9" for what is newer than this list.
+std::vector<std::string> throttle_reason_names(std::uint64_t bits);
+
+nlohmann::json to_json(const GpuIdentity& identity);
+nlohmann::json to_json(const GpuState& state);
+
+/// The library, initialized as long as this lives. Calls take under a millisecond to some ten; all may be
+/// made from any thread.
+class Nvml {
+ public:
+  /// Throws Error(host_unable) if there is no library or no driver behind it.
+  explicit Nvml(const std::string& library = "libnvidia-ml.so.1");
+  ~Nvml();
+  Nvml(Nvml&&) noexcept;
+  Nvml& operator=(Nvml&&) noexcept;
+
+  /// A GPU by its PCI address ("0000:19:00.0"): CUDA and NVML may count them differently. Throws
+  /// Error(not_found).
+  GpuIdentity identity(const std::string& pci_address) const;
+  GpuState state(const std::string& pci_address) const;
+
+ private:
+  struct Library;
+  std::unique_ptr<Library> library_;
+};
+
+}  // namespace virtrain
