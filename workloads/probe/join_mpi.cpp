@@ -1,10 +1,8 @@
 #include "common/error.h"
 #include "common/text.h"
-#include "workloads/common/program.h"
 #include "workloads/probe/lone_peer.h"
 
 #include <mpi.h>
-#include <unistd.h>
 
 #include <array>
 #include <cstdlib>
@@ -38,19 +36,18 @@ class MpiPeers : public Peers {
     return name;
   }
 
-  std::vector<Process> processes() override {
-    struct Plain {
-      std::array<char, 256> host;
-      int pid;
-    };
-    Plain own{{}, getpid()};
-    host_name().copy(own.host.data(), own.host.size() - 1);
-    std::vector<Plain> all(static_cast<std::size_t>(size_));
-    MPI_Allgather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE, MPI_COMM_WORLD);
-    std::vector<Process> found;
-    found.reserve(all.size());
-    for (const Plain& plain : all) found.push_back({plain.host.data(), plain.pid});
-    return found;
+  std::vector<std::string> gather(const std::string& text) override {
+    const auto length = static_cast<std::size_t>(largest(static_cast<double>(text.size())));
+    std::string own = text;
+    own.resize(length, '\0');
+    std::string all(length * static_cast<std::size_t>(size_), '\0');
+    MPI_Allgather(own.data(), static_cast<int>(length), MPI_CHAR, all.data(), static_cast<int>(length),
+                  MPI_CHAR, MPI_COMM_WORLD);
+    std::vector<std::string> texts;
+    texts.reserve(static_cast<std::size_t>(size_));
+    for (std::size_t at = 0; at < all.size(); at += length)
+      texts.emplace_back(all.substr(at, length).c_str());
+    return texts;
   }
 
   void barrier() override { MPI_Barrier(MPI_COMM_WORLD); }

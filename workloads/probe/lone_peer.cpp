@@ -1,17 +1,9 @@
 #include "workloads/probe/lone_peer.h"
 
-#include "workloads/common/program.h"
-
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
 
 namespace virtrain::probe {
-
-std::vector<Process> LonePeer::processes() {
-  return {{host_name(), getpid()}};
-}
 
 void LonePeer::all_reduce(std::span<const float> send, std::span<float> receive) {
   if (send.data() != receive.data()) std::copy(send.begin(), send.end(), receive.begin());

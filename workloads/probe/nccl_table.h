@@ -10,6 +10,12 @@ namespace virtrain::probe {
 // nccl-tests' table, so that whoever reads theirs reads ours (NVIDIA/nccl-tests, src/util.cu: the lines;
 // src/common.cu: what stands around them). GB are 10^9 bytes.
 
+/// A rank as the table names it.
+struct Process {
+  std::string host = {};
+  int pid = 0;
+};
+
 /// What a sweep was done with, for the lines before the table.
 struct SweepSetting {
   Collective collective = Collective::all_reduce;

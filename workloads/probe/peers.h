@@ -10,12 +10,6 @@
 
 namespace virtrain::probe {
 
-/// One rank of the job.
-struct Process {
-  std::string host = {};
-  int pid = 0;
-};
-
 /// The ranks of this job and what they can do together. All of them call the same functions in the same
 /// order.
 class Peers {
@@ -26,8 +20,8 @@ class Peers {
   virtual int size() const = 0;
   /// "Open MPI 4.1.4"; nothing for a process that is alone.
   virtual std::optional<std::string> library() const = 0;
-  /// All of them, by rank.
-  virtual std::vector<Process> processes() = 0;
+  /// Everyone's text, by rank.
+  virtual std::vector<std::string> gather(const std::string& text) = 0;
 
   virtual void barrier() = 0;
   /// Sum of everyone's `send` into everyone's `receive`, both of the same size. In place where they are one.

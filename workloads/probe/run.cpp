@@ -24,10 +24,7 @@ constexpr int round_trips_per_iteration = 10;
 class Run {
  public:
   Run(const Flags& flags, Peers& peers)
-      : flags_(flags),
-        peers_(peers),
-        processes_(peers.processes()),
-        placement_(place_threads(allowed_cpus(), 1, 0, flags.threads)) {}
+      : flags_(flags), peers_(peers), placement_(place_threads(allowed_cpus(), 1, 0, flags.threads)) {}
 
   std::int64_t measure_all() {
     const std::vector<std::string> probes = chosen_probes(flags_, peers_.size());
@@ -54,19 +51,28 @@ class Run {
  private:
   bool records() const { return flags_.format == OutputFormat::jsonl; }
 
-  void say_hello() const {
-    if (!records()) return;
+  nlohmann::json hello() const {
     const auto library = peers_.library();
-    write_record("hello", peers_.rank(),
-                 {{"size", peers_.size()},
-                  {"hostname", host_name()},
-                  {"pid", getpid()},
-                  {"cpuset", allowed_cpus_text()},
-                  {"threads", placement_.threads},
-                  {"device", cpu_model()},
-                  {"mpi", library ? nlohmann::json(*library) : nlohmann::json(nullptr)},
-                  {"build", build_text()},
-                  {"configuration", to_json(flags_)}});
+    return {{"size", peers_.size()},
+            {"hostname", host_name()},
+            {"pid", getpid()},
+            {"cpuset", allowed_cpus_text()},
+            {"threads", placement_.threads},
+            {"device", cpu_model()},
+            {"mpi", library ? nlohmann::json(*library) : nlohmann::json(nullptr)},
+            {"build", build_text()},
+            {"configuration", to_json(flags_)}};
+  }
+
+  /// Rank 0 writes for all: mpirun may cut a rank's output within a line and put another's between.
+  void say_hello() {
+    const std::vector<std::string> all =
+        peers_.gather(hello().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      const nlohmann::json fields = nlohmann::json::parse(all[rank]);
+      processes_.push_back({fields["hostname"], fields["pid"]});
+      if (records() && peers_.rank() == 0) write_record("hello", static_cast<int>(rank), fields);
+    }
   }
 
   std::vector<Figure> measure_one(const std::string& name) {

@@ -7,7 +7,7 @@
 
 namespace virtrain::probe {
 
-/// Measures what the flags name and writes tables or records; rank 0 writes all but "hello". Returns the
+/// Measures what the flags name and writes tables or records; rank 0 writes for all ranks. Returns the
 /// number of wrong elements. Throws Error.
 std::int64_t run(const Flags& flags, Peers& peers);
 

@@ -31,8 +31,8 @@ class ThreadPeers : public Peers {
   int rank() const override { return rank_; }
   int size() const override { return job_.size; }
   std::optional<std::string> library() const override { return "threads"; }
-  std::vector<Process> processes() override {
-    return std::vector<Process>(static_cast<std::size_t>(job_.size), {"here", 1});
+  std::vector<std::string> gather(const std::string& text) override {
+    return std::vector<std::string>(static_cast<std::size_t>(job_.size), text);
   }
   void barrier() override { job_.meeting.arrive_and_wait(); }
 
@@ -67,12 +67,12 @@ class ThreadPeers : public Peers {
     barrier();
   }
   double largest(double value) override {
-    const std::vector<double> all = gather(value);
+    const std::vector<double> all = gather_numbers(value);
     return *std::max_element(all.begin(), all.end());
   }
   std::int64_t total(std::int64_t value) override {
     double sum = 0;
-    for (const double one : gather(static_cast<double>(value))) sum += one;
+    for (const double one : gather_numbers(static_cast<double>(value))) sum += one;
     return static_cast<std::int64_t>(sum);
   }
   void abort(int /*status*/) override {}
@@ -80,7 +80,7 @@ class ThreadPeers : public Peers {
   int answer_plus = 1;  ///< what rank 1 adds to each byte: anything but 1 is a fault
 
  private:
-  std::vector<double> gather(double value) {
+  std::vector<double> gather_numbers(double value) {
     job_.numbers[static_cast<std::size_t>(rank_)] = value;
     barrier();
     std::vector<double> all = job_.numbers;
