@@ -21,6 +21,7 @@ Error usage(const std::string& message) {
 
 std::string kind_names() {
   std::vector<std::string> names;
+  names.reserve(all_kinds.size());
   for (const Kind kind : all_kinds) names.emplace_back(to_string(kind));
   return join(names, ", ");
 }
