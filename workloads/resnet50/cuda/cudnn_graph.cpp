@@ -111,7 +111,7 @@ class GraphBuilder {
         pointwise(fe::PointwiseMode_t::MUL, x, vector_input(TensorId::scale, data_type(spec_.numeric)));
     const TensorRef shifted =
         pointwise(fe::PointwiseMode_t::ADD, scaled, vector_input(TensorId::shift, data_type(spec_.numeric)));
-    const TensorRef activated =
+    TensorRef activated =
         graph_.pointwise(shifted, fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::RELU_FWD));
     activated->set_data_type(data_type(spec_.numeric));
     return activated;
@@ -129,9 +129,8 @@ class GraphBuilder {
   }
 
   TensorRef backward_data() {
-    const TensorRef dx =
-        graph_.conv_dgrad(input(TensorId::dy, out_extents()), input(TensorId::w, weight_extents()),
-                          with_window(fe::graph::Conv_dgrad_attributes()));
+    TensorRef dx = graph_.conv_dgrad(input(TensorId::dy, out_extents()), input(TensorId::w, weight_extents()),
+                                     with_window(fe::graph::Conv_dgrad_attributes()));
     dx->set_dim(in_extents()).set_stride(channels_last(in_extents()));
     return dx;
   }
