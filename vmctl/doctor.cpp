@@ -190,8 +190,7 @@ Finding check_apparmor() {
 }
 
 Finding check_gpus(const Inventory& host) {
-  const auto none =
-      skipped("GPU-0", Severity::notes, "no NVIDIA GPU found; scenarios with the cpu backend run");
+  auto none = skipped("GPU-0", Severity::notes, "no NVIDIA GPU found; scenarios with the cpu backend run");
   std::vector<std::string> addresses;
   for (const auto& device : host.devices)
     if (device.device_class == DeviceClass::gpu) addresses.push_back(device.function.address);

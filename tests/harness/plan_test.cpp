@@ -268,7 +268,7 @@ TEST_CASE("GPUs of one node are NVLink neighbours, with cores of their NUMA node
   CHECK_THAT(to_table(plan), Contains("joined by NVLink"));
 }
 
-TEST_CASE("a node of one GPU leaves the pairs to the nodes that need them; single ones spread over sockets") {
+TEST_CASE("a node of one GPU leaves the pairs to others, and single ones spread over sockets") {
   using List = std::vector<std::string>;
   const auto mixed = make_plan(
       gpu_scenario("{name: a, tenants: [{nodes: 1, gpus_per_node: 1}, {nodes: 1, gpus_per_node: 2}]}",

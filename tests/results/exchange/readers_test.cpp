@@ -125,7 +125,7 @@ TEST_CASE("a log of tf_cnn_benchmarks becomes a trial") {
   CHECK(got->reports.at(0).format == FileFormat::tf_cnn_benchmarks);
 }
 
-TEST_CASE("Horovod's total is of all ranks; on how many nodes is asked") {
+TEST_CASE("Horovod's total is of all ranks, and on how many nodes is asked") {
   auto settings = said();
   CHECK_THAT(refusal("h.log", text_of("horovod-tagged.log"), settings),
              StartsWith("h.log:") && Contains("--nodes"));
