@@ -42,7 +42,8 @@ template <typename Describe>
 Words gpus_where(const DeviceHost& host, Describe&& describe) {
   Words found;
   for (const auto* gpu : host.gpus())
-    if (auto words = describe(*gpu); !words.empty()) found.push_back(gpu->function.address + " " + words);
+    if (const auto words = describe(*gpu); !words.empty())
+      found.push_back(fmt::format("{} {}", gpu->function.address, words));
   return found;
 }
 
@@ -117,7 +118,7 @@ CheckAnswer groups_let_go_together(const DeviceHost& host) {
     Words held;
     for (const auto& member : gpu.function.iommu_group_members)
       if (const auto driver = driver_of(host, member); !is_vfio(driver) && !is_bridge(host, member))
-        held.push_back(member + " on " + driver);
+        held.push_back(fmt::format("{} on {}", member, driver));
     return held.empty() ? "" : "is on vfio-pci, but of its group " + join(held, ", ");
   });
   return none_of(offenders, "no group is half lent",
