@@ -35,6 +35,7 @@ std::vector<double> session_means(const ComparisonData& data, const Rows& rows) 
     logs[session].push_back(std::log(*row->images_per_second));
   }
   std::vector<double> means;
+  means.reserve(logs.size());
   for (const auto& session : logs) means.push_back(std::exp(mean(session)));
   return means;
 }

@@ -65,7 +65,7 @@ void compare_field(const std::string& field, const FieldRule& rule, FactRule str
 /// A long value (CPU flags) is cut: the JSON has all of it.
 std::string shown(const std::set<std::string>& values) {
   constexpr std::size_t most = 60;
-  const std::string text = join({values.begin(), values.end()}, ", ");
+  std::string text = join({values.begin(), values.end()}, ", ");
   if (text.size() <= most) return text;
   std::size_t end = most;
   while (end > 0 && (text[end] & 0xC0) == 0x80) --end;  // not inside a character

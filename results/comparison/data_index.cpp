@@ -75,6 +75,7 @@ std::vector<TenantMean> DataIndex::tenants(const std::string& case_name, const S
     all.runs = static_cast<std::int64_t>(before) + tenant->runs;
   }
   std::vector<TenantMean> list;
+  list.reserve(merged.size());
   for (auto& [index, tenant] : merged) list.push_back(std::move(tenant));
   return list;
 }

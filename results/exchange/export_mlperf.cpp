@@ -28,7 +28,7 @@ std::int64_t milliseconds_of(const std::string& time) {
   const int offset = offset_hours * 60 + (zone.starts_with('-') ? -offset_minutes : offset_minutes);
   const std::chrono::sys_days date = std::chrono::year(year) / month / day;
   const std::int64_t minutes =
-      std::int64_t{date.time_since_epoch().count()} * 1440 + hour * 60 + minute - offset;
+      std::int64_t{date.time_since_epoch().count()} * 1440 + std::int64_t{hour} * 60 + minute - offset;
   return minutes * 60'000 + std::llround(second * 1000);
 }
 

@@ -103,7 +103,11 @@ std::string summary_of(const std::vector<Step>& steps) {
 /// The numbers of nodes, which are the ideal speedups, and below 1 the halves down to the slowest.
 std::vector<double> speedup_ticks(double slowest, const std::set<std::int64_t>& nodes) {
   std::vector<double> ticks(nodes.begin(), nodes.end());
-  for (double tick = 0.5; tick > slowest / 2; tick /= 2) ticks.push_back(tick);
+  double tick = 0.5;
+  while (tick > slowest / 2) {
+    ticks.push_back(tick);
+    tick /= 2;
+  }
   return ticks;
 }
 

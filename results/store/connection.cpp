@@ -126,6 +126,7 @@ std::vector<nlohmann::json> Query::read_row() const {
 
 std::vector<std::string> Query::column_names() const {
   std::vector<std::string> names;
+  names.reserve(static_cast<std::size_t>(statement_.getColumnCount()));
   for (int i = 0; i < statement_.getColumnCount(); ++i) names.emplace_back(statement_.getColumnName(i));
   return names;
 }

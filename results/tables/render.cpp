@@ -202,7 +202,7 @@ std::string render(const Table& table, Format format, bool colour) {
 
 std::string render(const std::vector<CaseComparison>& comparisons, Format format, bool colour) {
   if (format == Format::json) return canonical_json(to_json(comparisons)) + '\n';
-  const auto text = render(comparison_table(comparisons), format, colour);
+  auto text = render(comparison_table(comparisons), format, colour);
   if (format != Format::markdown || comparisons.empty()) return text;
   // In a pull request or a CI summary it stands among others' words.
   const auto& first = comparisons.front();

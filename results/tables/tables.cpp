@@ -115,7 +115,7 @@ void append_predictions(const std::vector<CaseComparison>& comparisons, std::vec
       const auto& model = *arm.prediction;
       const auto family = comparison.case_name.substr(0, comparison.case_name.rfind('/'));
       const auto name = comparison.arm.empty() ? arm.arm : comparison.arm + ", " + arm.arm;
-      if (!said.insert(family + "\n" + name).second) continue;
+      if (!said.insert(fmt::format("{}\n{}", family, name)).second) continue;
       lines.push_back(fmt::format(
           "Prediction of {} in {}{}, fitted on {}, {}:", family, name,
           model.transport.empty() ? "" : " over " + model.transport, words_of_fit(model.fitted_on),
@@ -244,7 +244,8 @@ Table show_experiment(const Store& store, const std::string& id) {
                           tenants_cell(tenant_values(store, trial.id)), cell(trial.virtualization),
                           cell(trial.started_at), cell(remark(trial))});
   }
-  for (const auto& [key, value] : experiment->fingerprint) table.notes.push_back(key + ": " + value);
+  for (const auto& [key, value] : experiment->fingerprint)
+    table.notes.push_back(fmt::format("{}: {}", key, value));
   return table;
 }
 
