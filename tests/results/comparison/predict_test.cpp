@@ -44,8 +44,10 @@ ScalingEvidence measured(const std::function<double(double)>& throughput,
 
 void add_sweep(const Truth& truth, ScalingEvidence& evidence) {
   for (const std::int64_t ranks : {2, 4}) {
-    for (double bytes = 4096; bytes < 3e8; bytes *= 8)
+    for (std::int64_t size = 4096; size < 300'000'000; size *= 8) {
+      const auto bytes = static_cast<double>(size);
       evidence.probes.push_back({ranks, bytes, truth.all_reduce(static_cast<double>(ranks), bytes)});
+    }
   }
 }
 

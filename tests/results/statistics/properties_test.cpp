@@ -175,6 +175,7 @@ TEST_CASE("Holm keeps the rate of any false alarm in a family") {
   const int families = 1000;
   for (int i = 0; i < families; ++i) {
     std::vector<double> p_values;
+    p_values.reserve(10);
     for (int k = 0; k < 10; ++k) p_values.push_back(*paired(simulate(random, 5, 0.98, 0.005)).p_worse);
     const auto adjusted = holm(p_values);
     plain += *std::min_element(p_values.begin(), p_values.end()) < 0.05 ? 1 : 0;
