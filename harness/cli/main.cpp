@@ -11,6 +11,7 @@
 #include "common/text.h"
 #include "common/version.h"
 #include "harness/cli/commands.h"
+#include "harness/cli/first_process.h"
 
 namespace virtrain::harness {
 
@@ -104,6 +105,7 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE,
               SIG_IGN);  // a reader that goes away is an error where it is written to, not the end of us
   try {
+    harness::leave_first_process();
     return harness::run(argc, argv);
   } catch (const Error& error) {
     // A refused input file already says where and what, line by line.

@@ -258,6 +258,16 @@ class Run(CommandLine):
         logged = [json.loads(line) for line in lines[1:-1]]
         self.assertTrue(any("stage run" in json.dumps(line) for line in logged))
 
+    def test_as_process_1_of_a_container_it_reaps_orphans_and_keeps_its_status(self):
+        unshare = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+        if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode != 0:
+            unshare = ["unshare", "--user", "--map-root-user", *unshare[1:]]
+        inner = f'(sh -c "sleep 0.2 & exec true"); exec {BUILD}/virtrain list --db {self.folder}/none.db'
+        done = subprocess.run([*unshare, "sh", "-c", inner], capture_output=True, text=True, timeout=60, check=False)
+        self.assertNotIn("process 1", done.stderr)
+        self.assertIn("does not exist", done.stderr)
+        self.assertNotEqual(done.returncode, 0)
+
     def test_quiet_is_one_line(self):
         result = self.run_small("--quiet")
         self.assertRegex(result.out, r"^virtrain small \S+: 1 trials finished, 0 failed in [^\n]+\n$")
