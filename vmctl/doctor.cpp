@@ -58,13 +58,13 @@ namespace fs = std::filesystem;
 constexpr const char* kUri = "qemu:///system";
 
 Finding ok(std::string id, Severity severity, std::string found) {
-  return {std::move(id), severity, CheckStatus::ok, std::move(found), ""};
+  return {std::move(id), severity, CheckStatus::ok, std::move(found), "", true};
 }
 Finding failed(std::string id, Severity severity, std::string found, std::string fix) {
-  return {std::move(id), severity, CheckStatus::failed, std::move(found), std::move(fix)};
+  return {std::move(id), severity, CheckStatus::failed, std::move(found), std::move(fix), true};
 }
 Finding skipped(std::string id, Severity severity, std::string found) {
-  return {std::move(id), severity, CheckStatus::skipped, std::move(found), ""};
+  return {std::move(id), severity, CheckStatus::skipped, std::move(found), "", true};
 }
 
 // KVM findings warn: without KVM the same VMs run emulated, marked as such.
@@ -200,12 +200,10 @@ Finding check_gpus(const Inventory& host) {
 
 /// Addresses that live runs hold.
 std::vector<std::string> leased_devices() {
-  constexpr std::string_view kPrefix = "device:";
   std::vector<std::string> addresses;
   if (!fs::exists(state_dir() / "leases.db")) return addresses;
-  for (const auto& lease : LeaseJournal().leases())
-    if (lease.resource.starts_with(kPrefix) && is_alive(lease.owner))
-      addresses.push_back(lease.resource.substr(kPrefix.size()));
+  for (const auto& [address, owner] : LeaseJournal().device_owners())
+    if (is_alive(owner)) addresses.push_back(address);
   return addresses;
 }
 
@@ -228,31 +226,40 @@ Finding check_leaks() {
 
 }  // namespace
 
-std::vector<Finding> examine_host() {
-  const auto host = load_inventory();
-  std::vector<Finding> findings{
-      check_kvm_device(),
-      check_kvm_boots(),
-      check_nesting(host),
-      check_kvm_mode(),
-      check_libvirt(),
-      check_program("VIRT-2", {"qemu-system-x86_64", "--version"}, "qemu-system-x86"),
-      check_program("IMG-1", {"supermin", "--version"}, "supermin"),
-      check_guest_kernel(),
-      check_program("MPI-1", {"mpirun.openmpi", "--version"}, "openmpi-bin"),
-      check_memory(host),
-      check_cores(host),
-      check_dnsmasq_folder(),
-      check_apparmor(),
-      check_gpus(host)};
-  findings.push_back(check_leaks());
+bool blocks(const Finding& finding) {
+  return finding.severity == Severity::blocks && finding.status == CheckStatus::failed;
+}
+
+std::vector<Finding> examine_host(const Inventory& host) {
+  return {check_kvm_device(),
+          check_kvm_boots(),
+          check_nesting(host),
+          check_kvm_mode(),
+          check_libvirt(),
+          check_program("VIRT-2", {"qemu-system-x86_64", "--version"}, "qemu-system-x86"),
+          check_program("IMG-1", {"supermin", "--version"}, "supermin"),
+          check_guest_kernel(),
+          check_program("MPI-1", {"mpirun.openmpi", "--version"}, "openmpi-bin"),
+          check_memory(host),
+          check_cores(host),
+          check_dnsmasq_folder(),
+          check_apparmor(),
+          check_gpus(host),
+          check_leaks()};
+}
+
+std::vector<Finding> examine_devices(const Inventory& inventory) {
+  DeviceHost host{"/", inventory, leased_devices()};
+  find_users(host.root, host.inventory.devices);
+  std::vector<Finding> findings;
+  for (const auto& check : device_checks()) findings.push_back(examine(check, host));
   return findings;
 }
 
-std::vector<Finding> examine_devices() {
-  const DeviceHost host{"/", load_inventory(), leased_devices()};
-  std::vector<Finding> findings;
-  for (const auto& check : device_checks()) findings.push_back(examine(check, host));
+std::vector<Finding> examine_all(const Inventory& inventory) {
+  auto findings = examine_host(inventory);
+  const auto devices = examine_devices(inventory);
+  findings.insert(findings.end(), devices.begin(), devices.end());
   return findings;
 }
 

@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "vmctl/inventory.h"
+
 namespace virtrain::vmctl {
 
 enum class Severity { blocks, invalidates, warns, notes };  ///< B, I, W, N
@@ -16,12 +18,18 @@ struct Finding {
   Severity severity = Severity::notes;
   CheckStatus status = CheckStatus::ok;
   std::string found;
-  std::string fix;  ///< what to do; empty if ok
+  std::string fix;               ///< what to do; empty if ok
+  bool is_for_this_host = true;  ///< false: skipped because the host has nothing that it is about
 };
 
+/// Whether what it is about cannot run here.
+bool blocks(const Finding& finding);
+
 /// Checks what every scenario needs of this host; starts nothing that stays.
-std::vector<Finding> examine_host();
+std::vector<Finding> examine_host(const Inventory& host);
 /// Checks what scenarios with GPUs or RDMA adapters need.
-std::vector<Finding> examine_devices();
+std::vector<Finding> examine_devices(const Inventory& host);
+/// Both.
+std::vector<Finding> examine_all(const Inventory& host);
 
 }  // namespace virtrain::vmctl

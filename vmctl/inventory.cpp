@@ -133,7 +133,7 @@ std::optional<std::string> version_of(const std::vector<std::string>& command) {
 
 }  // namespace
 
-Inventory load_inventory(const fs::path& root) {
+Inventory load_machine(const fs::path& root) {
   const auto cpu = colon_lines(read_file(root / "proc/cpuinfo").value_or(""));
   const auto memory = colon_lines(read_file(root / "proc/meminfo").value_or(""));
   if (cpu.empty() || memory.empty())
@@ -165,13 +165,18 @@ Inventory load_inventory(const fs::path& root) {
   inventory.has_kvm_device = fs::exists(root / "dev/kvm");
   const auto& flags = inventory.cpu_flags;
   inventory.is_virtual_machine = std::find(flags.begin(), flags.end(), "hypervisor") != flags.end();
-  inventory.devices = read_host_devices(root);
   if (root == "/") restrict_to_this_process(inventory);
   return inventory;
 }
 
+Inventory load_inventory(const fs::path& root) {
+  auto inventory = load_machine(root);
+  inventory.devices = read_host_devices(root);
+  return inventory;
+}
+
 std::map<std::string, std::string> host_fingerprint() {
-  const auto inventory = load_inventory();
+  const auto inventory = load_machine();
   std::map<std::string, std::string> facts;
   const auto dmi = [](const char* name) { return read_value(fs::path("/sys/class/dmi/id") / name); };
   add_if_known(facts, "kernel", inventory.kernel);

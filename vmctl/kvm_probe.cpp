@@ -92,7 +92,7 @@ bool host_is_emulated() {
 }
 
 KvmVerdict judge(const fs::path& kernel, const fs::path& cache, std::chrono::milliseconds deadline) {
-  const auto host = load_inventory();
+  const auto host = load_machine();
   if (const auto reason = obstacle(host)) return {Virtualization::tcg, *reason};
   const auto started = monotonic_ns();
   if (const auto reason = boot_failure(kernel, cache, deadline)) return {Virtualization::tcg, *reason};

@@ -263,6 +263,14 @@ std::vector<int> LeaseJournal::leased_cores() const {
   return cores;
 }
 
+std::map<std::string, Owner> LeaseJournal::device_owners() const {
+  constexpr std::string_view kPrefix = "device:";
+  std::map<std::string, Owner> owners;
+  for (const auto& lease : leases())
+    if (lease.resource.starts_with(kPrefix)) owners[lease.resource.substr(kPrefix.size())] = lease.owner;
+  return owners;
+}
+
 std::vector<Owner> LeaseJournal::owners() const {
   return journalled("read the lease journal", [&] {
     const std::scoped_lock lock(mutex_);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -69,6 +70,8 @@ class LeaseJournal {
   std::vector<Lease> leases() const;
   /// Cores that live owners hold.
   std::vector<int> leased_cores() const;
+  /// Owners of devices by PCI address, dead ones too.
+  std::map<std::string, Owner> device_owners() const;
   /// Every owner that holds a lease or an effect.
   std::vector<Owner> owners() const;
 

@@ -53,7 +53,7 @@ void print_findings(const std::vector<vmctl::Finding>& findings, results::Format
   }
   std::vector<std::string> elsewhere;
   for (const auto& f : findings) {
-    if (f.status == vmctl::CheckStatus::skipped && f.found.starts_with("applies when")) {
+    if (!f.is_for_this_host) {
       elsewhere.push_back(f.id);
       continue;
     }
@@ -66,14 +66,11 @@ void print_findings(const std::vector<vmctl::Finding>& findings, results::Format
 
 /// Who holds devices of this host now; a recorded host has no journal.
 DeviceLeases device_leases(const std::string& inventory) {
-  constexpr std::string_view kPrefix = "device:";
   DeviceLeases leases;
   if (inventory != "/") return leases;
-  for (const auto& lease : vmctl::LeaseJournal().leases())
-    if (lease.resource.starts_with(kPrefix))
-      leases[lease.resource.substr(kPrefix.size())] =
-          fmt::format("{} (pid {}{})", lease.owner.experiment, lease.owner.pid,
-                      vmctl::is_alive(lease.owner) ? "" : ", dead");
+  for (const auto& [address, owner] : vmctl::LeaseJournal().device_owners())
+    leases[address] =
+        fmt::format("{} (pid {}{})", owner.experiment, owner.pid, vmctl::is_alive(owner) ? "" : ", dead");
   return leases;
 }
 
@@ -86,7 +83,8 @@ std::vector<std::string> libvirt_disagrees(const DoctorArguments& arguments,
 }
 
 void list_devices(const DoctorArguments& arguments) {
-  const auto devices = vmctl::read_host_devices(arguments.inventory);
+  auto devices = vmctl::read_host_devices(arguments.inventory);
+  vmctl::find_users(arguments.inventory, devices);
   const auto leases = device_leases(arguments.inventory);
   for (const auto& words : libvirt_disagrees(arguments, devices)) log::warning(words);
   if (arguments.format == results::Format::json)
@@ -97,18 +95,15 @@ void list_devices(const DoctorArguments& arguments) {
 
 void examine(const DoctorArguments& arguments, Cli& cli) {
   if (arguments.devices) return list_devices(arguments);
-  auto findings = vmctl::examine_host();
-  const auto devices = vmctl::examine_devices();
-  findings.insert(findings.end(), devices.begin(), devices.end());
-  print_findings(findings, arguments.format);
+  const auto inventory = vmctl::load_inventory();
+  print_findings(vmctl::examine_all(inventory), arguments.format);
   if (arguments.scenario.empty()) {
     // Bare metal needs cores and a trainer only, so a host on which nothing at all can run has no usable
     // core.
-    if (vmctl::load_inventory().cores.empty()) cli.exit_status = exit_status(ErrorCode::host_unable);
+    if (inventory.cores.empty()) cli.exit_status = exit_status(ErrorCode::host_unable);
     return;
   }
   const auto scenario = load_scenario(arguments.scenario);
-  const auto inventory = vmctl::load_inventory();
   make_plan(scenario, inventory, expects_emulation(inventory));
   check_host(scenario, inventory, "qemu:///system");
   if (arguments.format == results::Format::table)

@@ -63,14 +63,9 @@ const Study& find_study(const std::string& name) {
 std::string doctor_words(const Arguments& arguments) {
   std::string words;
   if (arguments.inventory != "/") return words;
-  auto findings = vmctl::examine_host();
-  const auto devices = vmctl::examine_devices();
-  findings.insert(findings.end(), devices.begin(), devices.end());
-  for (const auto& finding : findings) {
-    const bool blocks =
-        finding.severity == vmctl::Severity::blocks && finding.status == vmctl::CheckStatus::failed;
+  for (const auto& finding : vmctl::examine_all(vmctl::load_inventory())) {
     const bool no_gpu = finding.id == "GPU-0" && finding.status == vmctl::CheckStatus::skipped;
-    if (blocks || no_gpu)
+    if (vmctl::blocks(finding) || no_gpu)
       words += fmt::format("\n{}: {}{}", finding.id, finding.found,
                            finding.fix.empty() ? "" : " (" + finding.fix + ")");
   }

@@ -46,11 +46,11 @@ void check_session(const Scenario& scenario, std::vector<std::string>& reasons) 
 
 void add_what_blocks(const std::vector<vmctl::Finding>& findings, std::vector<std::string>& reasons) {
   for (const auto& finding : findings)
-    if (finding.severity == vmctl::Severity::blocks && finding.status == vmctl::CheckStatus::failed)
+    if (vmctl::blocks(finding))
       reasons.push_back(fmt::format("{}: {} ({})", finding.id, finding.found, finding.fix));
 }
 
-void check_vm_arm(const Scenario& scenario, const std::string& connect_uri,
+void check_vm_arm(const Scenario& scenario, const vmctl::Inventory& inventory, const std::string& connect_uri,
                   std::vector<std::string>& reasons) {
   const bool session = is_session_uri(connect_uri);
   if (!session && connect_uri != "qemu:///system") {
@@ -64,7 +64,7 @@ void check_vm_arm(const Scenario& scenario, const std::string& connect_uri,
         "--connect qemu:///session: libvirt has sessions for other users than root (use qemu:///system)");
     return;
   }
-  auto findings = vmctl::examine_host();
+  auto findings = vmctl::examine_host(inventory);
   // The doctor looks for the system's libvirt, which a session does without.
   if (session) std::erase_if(findings, [](const auto& finding) { return finding.id == "VIRT-1"; });
   add_what_blocks(findings, reasons);
@@ -88,7 +88,7 @@ void check_host(const Scenario& scenario, const vmctl::Inventory& inventory, con
     reasons.push_back(
         fmt::format("devices: kind {} is planned but not yet run by this version (allowed: none)",
                     to_string(scenario.devices.kind)));
-    add_what_blocks(vmctl::examine_devices(), reasons);
+    add_what_blocks(vmctl::examine_devices(inventory), reasons);
   }
   for (const auto& placement : scenario.cases)
     for (const auto& tenant : placement.tenants)
@@ -98,7 +98,7 @@ void check_host(const Scenario& scenario, const vmctl::Inventory& inventory, con
         break;
       }
   check_bf16(scenario, inventory, reasons);
-  if (has_arm(scenario, kArmVm)) check_vm_arm(scenario, connect_uri, reasons);
+  if (has_arm(scenario, kArmVm)) check_vm_arm(scenario, inventory, connect_uri, reasons);
   if (has_arm(scenario, kArmBareMetal) && ::geteuid() != 0)
     reasons.push_back(
         "arm bare_metal isolates its slices with namespaces, which needs root (run as root, or use arm "

@@ -277,10 +277,10 @@ std::span<const DeviceCheck> device_checks() {
 Finding examine(const DeviceCheck& check, const DeviceHost& host) {
   if (!check.applies(host))
     return {check.id, check.severity, CheckStatus::skipped, std::string("applies when ") + check.applies_when,
-            ""};
+            "",       false};
   auto answer = check.look(host);
   const auto status = answer.fix.empty() ? CheckStatus::ok : CheckStatus::failed;
-  return {check.id, check.severity, status, std::move(answer.found), std::move(answer.fix)};
+  return {check.id, check.severity, status, std::move(answer.found), std::move(answer.fix), true};
 }
 
 }  // namespace virtrain::vmctl

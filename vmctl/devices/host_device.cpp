@@ -135,26 +135,6 @@ std::vector<std::string> nodes_of(const HostDevice& device) {
   return nodes;
 }
 
-/// Looks through every process's open files; those of others are visible to root only.
-void find_users(const fs::path& root, std::vector<HostDevice>& devices) {
-  std::map<std::string, std::vector<HostDevice*>> by_node;
-  for (auto& device : devices)
-    for (const auto& node : nodes_of(device)) by_node[node].push_back(&device);
-  if (by_node.empty()) return;
-  for (const auto& process : children(root / "proc")) {
-    const auto pid = parse_integer(process.filename().string());
-    if (!pid) continue;
-    for (const auto& descriptor : children(process / "fd")) {
-      std::error_code failure;
-      const auto target = fs::read_symlink(descriptor, failure).string();
-      const auto found = by_node.find(target);
-      if (failure || found == by_node.end()) continue;
-      for (auto* device : found->second)
-        device->users.push_back({static_cast<int>(*pid), read_value(process / "comm").value_or("?"), target});
-    }
-  }
-}
-
 /// What nvidia-smi says about NVLink, live or recorded; it needs the driver, so nothing without it.
 std::string read_topology(const fs::path& root, const std::vector<HostDevice>& devices) {
   if (root != "/") return read_file(root / kRecordedTopology).value_or("");
@@ -245,9 +225,27 @@ std::vector<HostDevice> read_host_devices(const fs::path& root) {
   for (auto& function : read_pci_functions(root))
     if (const auto device_class = class_of(function))
       devices.push_back(describe(root, std::move(function), *device_class));
-  find_users(root, devices);
   add_nvlinks(root, devices);
   return devices;
+}
+
+void find_users(const fs::path& root, std::vector<HostDevice>& devices) {
+  std::map<std::string, std::vector<HostDevice*>> by_node;
+  for (auto& device : devices)
+    for (const auto& node : nodes_of(device)) by_node[node].push_back(&device);
+  if (by_node.empty()) return;
+  for (const auto& process : children(root / "proc")) {
+    const auto pid = parse_integer(process.filename().string());
+    if (!pid) continue;
+    for (const auto& descriptor : children(process / "fd")) {
+      std::error_code failure;
+      const auto target = fs::read_symlink(descriptor, failure).string();
+      const auto found = by_node.find(target);
+      if (failure || found == by_node.end()) continue;
+      for (auto* device : found->second)
+        device->users.push_back({static_cast<int>(*pid), read_value(process / "comm").value_or("?"), target});
+    }
+  }
 }
 
 std::map<std::string, std::vector<std::string>> nvlink_peers(const std::string& topology,

@@ -64,8 +64,12 @@ struct HostDevice {
 };
 
 /// All GPUs (with their virtual functions), RDMA adapters and NVSwitches, by address; from "/" or a recorded
-/// tree.
+/// tree. Without their users.
 std::vector<HostDevice> read_host_devices(const std::filesystem::path& root);
+
+/// Fills in who has the devices open, from every process's open files; those of others are visible to root
+/// only.
+void find_users(const std::filesystem::path& root, std::vector<HostDevice>& devices);
 
 /// Which mechanism a function offers, decided from sysfs alone, and why.
 std::pair<Mechanism, std::string> mechanism_of(const PciFunction& function);

@@ -46,7 +46,6 @@ struct PciFunction {
   int virtual_functions_possible = 0;            ///< sriov_totalvfs
   std::filesystem::path folder;                  ///< its folder in sysfs
 
-  bool is_bridge() const { return class_code.starts_with("0x0604"); }
   bool is_display() const { return class_code.starts_with("0x03"); }
   bool has_driver_for_vfio() const;  ///< a device node for VFIO hangs below it (kernel 6.1 and later)
 };

@@ -36,8 +36,10 @@ class Tree {
     fs::create_symlink(target, root / file);
   }
   Finding examine(const std::string& id, const std::vector<std::string>& leased = {}) const {
+    DeviceHost host{root, load_inventory(root), leased};
+    find_users(root, host.inventory.devices);
     for (const auto& check : device_checks())
-      if (id == check.id) return vmctl::examine(check, {root, load_inventory(root), leased});
+      if (id == check.id) return vmctl::examine(check, host);
     FAIL("no check " << id);
     return {};
   }

@@ -17,7 +17,9 @@ const fs::path kHosts = fs::path(VIRTRAIN_BINARY_DIR) / "hosts";
 
 std::vector<HostDevice> devices_of(const std::string& host) {
   REQUIRE(fs::exists(kHosts / host));
-  return read_host_devices(kHosts / host);
+  auto devices = read_host_devices(kHosts / host);
+  find_users(kHosts / host, devices);
+  return devices;
 }
 
 const HostDevice& at(const std::vector<HostDevice>& devices, const std::string& address) {
