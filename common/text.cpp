@@ -24,10 +24,27 @@ std::vector<std::string> split(std::string_view text, char separator) {
   }
 }
 
+std::string lower(std::string text) {
+  for (char& letter : text)
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  return text;
+}
+
 std::string_view trim(std::string_view text) {
   const auto begin = text.find_first_not_of(" \t\r\n");
   if (begin == std::string_view::npos) return {};
   return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
+}
+
+std::vector<std::string_view> words_of(std::string_view text) {
+  constexpr std::string_view blanks = " \t";
+  std::vector<std::string_view> words;
+  for (auto begin = text.find_first_not_of(blanks); begin != text.npos;) {
+    const auto end = std::min(text.find_first_of(blanks, begin), text.size());
+    words.push_back(text.substr(begin, end - begin));
+    begin = text.find_first_not_of(blanks, end);
+  }
+  return words;
 }
 
 std::string join(const std::vector<std::string>& parts, std::string_view separator) {
@@ -52,6 +69,21 @@ std::optional<std::string> read_value(const std::filesystem::path& path) {
   auto content = read_file(path);
   if (content) content = std::string(trim(*content));
   return content;
+}
+
+std::string link_name(const std::filesystem::path& link) {
+  std::error_code failure;
+  const auto target = std::filesystem::read_symlink(link, failure);
+  return failure ? "" : target.filename().string();
+}
+
+std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> entries;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
+    entries.push_back(entry.path());
+  std::sort(entries.begin(), entries.end());
+  return entries;
 }
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view content) {

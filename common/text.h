@@ -12,12 +12,20 @@ namespace virtrain {
 std::vector<std::string> split(std::string_view text, char separator);
 /// Without blanks, tabs and line ends at both ends.
 std::string_view trim(std::string_view text);
+/// ASCII letters in small.
+std::string lower(std::string text);
+/// Words between blanks and tabs; views into the text.
+std::vector<std::string_view> words_of(std::string_view text);
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 
 /// Whole file; nothing if it cannot be read. Works on /proc and /sys, whose sizes read 0.
 std::optional<std::string> read_file(const std::filesystem::path& path);
 /// As read_file, trimmed; for one-value files under /proc and /sys.
 std::optional<std::string> read_value(const std::filesystem::path& path);
+/// Last part of a link's target; empty if it is no link.
+std::string link_name(const std::filesystem::path& link);
+/// What is in a folder, in order; nothing if it cannot be read.
+std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder);
 /// Writes and closes, whole or not at all by rename. Throws Error.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 

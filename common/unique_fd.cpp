@@ -1,8 +1,10 @@
 #include "common/unique_fd.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "common/error.h"
@@ -18,6 +20,17 @@ std::array<UniqueFd, 2> make_socketpair() {
   int fds[2] = {-1, -1};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) throw errno_error("socketpair", errno);
   return {UniqueFd(fds[0]), UniqueFd(fds[1])};
+}
+
+bool becomes_readable(int fd, std::chrono::milliseconds deadline) {
+  const auto end = std::chrono::steady_clock::now() + deadline;
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    pollfd watched{fd, POLLIN, 0};
+    const int ready = ::poll(&watched, 1, std::max(0, static_cast<int>(left.count())));
+    if (ready > 0) return true;
+    if (ready == 0 || errno != EINTR) return false;
+  }
 }
 
 }  // namespace virtrain

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <utility>
 
 namespace virtrain {
@@ -30,5 +31,8 @@ class UniqueFd {
 
 /// A connected pair of stream sockets, close-on-exec. Throws Error.
 std::array<UniqueFd, 2> make_socketpair();
+
+/// Waits until there is something to read (or the other end is gone). False: not before the deadline.
+bool becomes_readable(int fd, std::chrono::milliseconds deadline);
 
 }  // namespace virtrain

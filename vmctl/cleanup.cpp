@@ -15,6 +15,7 @@
 #include "common/text.h"
 #include "common/unique_fd.h"
 #include "vmctl/cgroups.h"
+#include "vmctl/lending/device_lender.h"
 #include "vmctl/net_devices.h"
 #include "vmctl/paths.h"
 #include "vmctl/process_info.h"
@@ -34,6 +35,15 @@ std::string experiment_in_name(std::string_view name) {
   if (!name.starts_with(kDomainPrefix)) return {};
   name.remove_prefix(kDomainPrefix.size());
   return std::string(name.substr(0, name.rfind('-')));
+}
+
+/// What cannot be looked at is not known to be back; the others are to be cleaned all the same.
+std::string left_of(const Effect& effect) {
+  try {
+    return what_is_left(effect);
+  } catch (const Error& failure) {
+    return failure.what();
+  }
 }
 
 /// Sorts what it is shown into leftovers, things in use, and foreign things.
@@ -62,6 +72,8 @@ class Search {
     look_at_namespaces();
     look_at_cgroups();
     look_at_files();
+    look_at_lent_devices();
+    look_at_foreign_devices();
     return std::move(view_);
   }
 
@@ -207,19 +219,60 @@ class Search {
         add(EffectKind::file, entry.path().string(), "", "folder of an unfinished image build");
   }
 
+  /// The journal says what is ours, sysfs whether it is still so. A reboot undoes most of it by itself.
+  void look_at_lent_devices() {
+    for (const auto& effect : effects_) {
+      if (!is_device_effect(effect.kind)) continue;
+      lent_.insert(effect.name);
+      if (effect.owner.boot_id != boot_id() && !survives_reboot(effect.kind)) continue;
+      const auto left = left_of(effect);
+      if (left.empty()) continue;
+      auto& into = is_alive(effect.owner) ? view_.in_use : view_.leftovers;
+      into.push_back({effect.kind, effect.name, effect.owner.experiment, left, effect});
+    }
+  }
+
+  /// Without the journal nobody can tell who lent a device, so these are only shown.
+  void look_at_foreign_devices() {
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator("/sys/bus/pci/drivers/vfio-pci", ignored)) {
+      const auto name = entry.path().filename().string();
+      if (name.starts_with("0") && !lent_.contains(name))
+        view_.foreign.push_back({EffectKind::binding, name, "", "bound to vfio-pci, not by virtrain"});
+    }
+    for (const auto& entry : fs::directory_iterator("/sys/bus/mdev/devices", ignored)) {
+      const auto name = entry.path().filename().string();
+      if (!lent_.contains(name))
+        view_.foreign.push_back({EffectKind::mdev, name, "", "mediated device that is not virtrain's"});
+    }
+  }
+
   Hypervisor* const hypervisor_;
   CleanupView view_;
   std::set<std::string> live_experiments_, live_names_;
   std::vector<Effect> effects_;
   std::map<pid_t, ProcessInfo> processes_;
-  std::set<std::string> domains_, network_bridges_, used_slices_;
+  std::set<std::string> domains_, network_bridges_, used_slices_, lent_;
 };
 
 /// Position in the order of removal: what uses something goes before it.
 int removal_order(EffectKind kind) {
-  constexpr EffectKind kOrder[] = {EffectKind::process, EffectKind::slice,  EffectKind::domain,
-                                   EffectKind::network, EffectKind::veth,   EffectKind::netns,
-                                   EffectKind::bridge,  EffectKind::cgroup, EffectKind::file};
+  constexpr EffectKind kOrder[] = {EffectKind::process,
+                                   EffectKind::slice,
+                                   EffectKind::domain,
+                                   EffectKind::network,
+                                   EffectKind::veth,
+                                   EffectKind::netns,
+                                   EffectKind::bridge,
+                                   EffectKind::cgroup,
+                                   EffectKind::file,
+                                   EffectKind::mdev,
+                                   EffectKind::vgpu_type,
+                                   EffectKind::binding,
+                                   EffectKind::guids,
+                                   EffectKind::virtual_functions,
+                                   EffectKind::device_settings,
+                                   EffectKind::service};
   return static_cast<int>(std::find(std::begin(kOrder), std::end(kOrder), kind) - std::begin(kOrder));
 }
 
@@ -234,7 +287,8 @@ void remove_domain(const Leftover& leftover, Hypervisor* hypervisor) {
   hypervisor->destroy_network(leftover.name);
 }
 
-void remove_one(const Leftover& leftover, Hypervisor* hypervisor) {
+void remove_one(const Leftover& leftover, Hypervisor* hypervisor, LeaseJournal* journal) {
+  if (leftover.effect && journal != nullptr) return undo_and_forget(*journal, *leftover.effect);
   switch (leftover.kind) {
     case EffectKind::process:
     case EffectKind::slice: {
@@ -253,6 +307,9 @@ void remove_one(const Leftover& leftover, Hypervisor* hypervisor) {
       return need(remove_cgroup(leftover.name), leftover);
     case EffectKind::file:
       fs::remove_all(leftover.name);
+      return;
+    default:
+      throw Error("remove " + leftover.name, ErrorCode::usage, "a device is put back by its journal only");
   }
 }
 
@@ -271,7 +328,7 @@ CleanupResult clean(const CleanupView& view, Hypervisor* hypervisor, LeaseJourna
   std::set<std::string> failed_experiments;
   for (const auto& leftover : view.leftovers) {
     try {
-      remove_one(leftover, hypervisor);
+      remove_one(leftover, hypervisor, journal);
       result.removed.push_back(leftover);
     } catch (const std::exception& error) {
       result.failed.emplace_back(leftover, error.what());

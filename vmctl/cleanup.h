@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,9 +13,10 @@ namespace virtrain::vmctl {
 /// Something on this host that looks like virtrain's.
 struct Leftover {
   EffectKind kind = EffectKind::file;
-  std::string name;        ///< domain, network, device, namespace, path, or pid
-  std::string experiment;  ///< empty where it cannot be known
-  std::string detail;      ///< for people: how it was recognised
+  std::string name;                   ///< domain, network, device, namespace, path, or pid
+  std::string experiment;             ///< empty where it cannot be known
+  std::string detail;                 ///< for people: how it was recognised
+  std::optional<Effect> effect = {};  ///< of a device: how it is put back
 };
 
 struct CleanupView {

@@ -1,11 +1,6 @@
 #include "vmctl/doctor.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <grp.h>
-#include <linux/kvm.h>
-#include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -13,7 +8,6 @@
 #include "common/error.h"
 #include "common/subprocess.h"
 #include "common/text.h"
-#include "common/unique_fd.h"
 #include "common/units.h"
 #include "vmctl/cleanup.h"
 #include "vmctl/devices/device_checks.h"
@@ -67,66 +61,23 @@ Finding skipped(std::string id, Severity severity, std::string found) {
   return {std::move(id), severity, CheckStatus::skipped, std::move(found), "", true};
 }
 
-// KVM findings warn: without KVM the same VMs run emulated, marked as such.
-
-Finding check_kvm_device() {
-  constexpr int kApi = 12;
-  const UniqueFd device(::open("/dev/kvm", O_RDWR | O_CLOEXEC));
-  const int reason = errno;
-  if (!device)
-    return failed("KVM-1", Severity::warns, "/dev/kvm: " + errno_error("", reason).message(),
-                  reason == EACCES
-                      ? "join group kvm; until then VMs are emulated"
-                      : "enable VT-x or AMD-V in the firmware, load kvm_intel or kvm_amd; until then VMs "
-                        "are emulated");
-  const int version = ::ioctl(device.get(), KVM_GET_API_VERSION, 0);
-  if (version != kApi)
-    return failed("KVM-1", Severity::warns, fmt::format("KVM API {}", version), "update the kernel");
-  return ok("KVM-1", Severity::warns, "/dev/kvm opens, API 12");
-}
-
-Finding check_kvm_boots() {
-  try {
-    const auto verdict = probe_kvm(newest_guest_kernel(), cache_dir());
-    if (uses_kvm(verdict.virtualization)) return ok("KVM-2", Severity::warns, verdict.reason);
-    return failed(
-        "KVM-2", Severity::warns, verdict.reason,
-        "VMs run emulated (TCG) here and their ratios are not comparable; use a host with working KVM");
-  } catch (const Error& error) {
-    return skipped("KVM-2", Severity::warns, error.what());
-  }
-}
-
-Finding check_nesting(const Inventory& host) {
-  if (!host.is_virtual_machine) return ok("KVM-3", Severity::invalidates, "the host is no virtual machine");
-  return failed("KVM-3", Severity::invalidates, "the host is itself a virtual machine",
-                "figures are nested and say so; measure on bare metal");
-}
-
-Finding check_kvm_mode() {
-  struct stat status {};
-  if (::stat("/dev/kvm", &status) != 0) return skipped("KVM-4", Severity::warns, "there is no /dev/kvm");
-  const group* owner = ::getgrgid(status.st_gid);
-  const auto found = fmt::format("{:04o} group {}", status.st_mode & 07777, owner ? owner->gr_name : "?");
-  const bool right =
-      owner != nullptr && std::string(owner->gr_name) == "kvm" && (status.st_mode & 0660) == 0660;
-  if (right) return ok("KVM-4", Severity::warns, found);
-  return failed(
-      "KVM-4", Severity::warns, found,
-      "chgrp kvm /dev/kvm; chmod 660 /dev/kvm (libvirt otherwise probes QEMU for 80 s at every start; `run` "
-      "as root does it)");
-}
-
 Finding check_libvirt() {
   std::string why;
-  if (libvirt_answers(kUri, &why)) {
+  auto state = look_at_libvirt(kUri, &why);
+  if (state == DaemonState::answers) {
     try {
       const auto versions = connect_libvirt(kUri)->versions();
       return ok("VIRT-1", Severity::blocks, "libvirt " + versions.libvirt + ", " + versions.hypervisor);
     } catch (const Error& error) {
       why = error.what();
+      if (error.code() == ErrorCode::timeout) state = DaemonState::busy;
     }
   }
+  if (state == DaemonState::busy)
+    return ok(
+        "VIRT-1", Severity::blocks,
+        "libvirt's daemon runs and does not answer yet: for up to 80 s after its start it looks at QEMU; "
+        "`run` waits for it");
   const bool installed = fs::exists("/usr/sbin/libvirtd") || fs::exists("/usr/sbin/virtqemud");
   if (installed && ::geteuid() == 0)
     return ok("VIRT-1", Severity::blocks, "libvirt is installed, not running; `run` starts and stops it");
@@ -182,13 +133,6 @@ Finding check_dnsmasq_folder() {
                 std::string("mkdir -p ") + kFolder);
 }
 
-Finding check_apparmor() {
-  const bool on = read_value("/sys/module/apparmor/parameters/enabled").value_or("N") == "Y";
-  return ok(
-      "SEC-1", Severity::notes,
-      on ? "AppArmor is on: look for denials of QEMU in dmesg if a VM cannot open its image" : "no AppArmor");
-}
-
 Finding check_gpus(const Inventory& host) {
   auto none = skipped("GPU-0", Severity::notes, "no NVIDIA GPU found; scenarios with the cpu backend run");
   std::vector<std::string> addresses;
@@ -198,13 +142,13 @@ Finding check_gpus(const Inventory& host) {
   return ok("GPU-0", Severity::notes, join(addresses, " "));
 }
 
-/// Addresses that live runs hold.
-std::vector<std::string> leased_devices() {
-  std::vector<std::string> addresses;
-  if (!fs::exists(state_dir() / "leases.db")) return addresses;
-  for (const auto& [address, owner] : LeaseJournal().device_owners())
-    if (is_alive(owner)) addresses.push_back(address);
-  return addresses;
+/// What the journal says of devices: addresses that live runs hold, and what is in quarantine.
+void add_journal(DeviceHost& host) {
+  if (!fs::exists(state_dir() / "leases.db")) return;
+  const LeaseJournal journal;
+  for (const auto& [address, owner] : journal.device_owners())
+    if (is_alive(owner)) host.leased.push_back(address);
+  for (const auto& device : journal.quarantined()) host.quarantined[device.address] = device.reason;
 }
 
 Finding check_leaks() {
@@ -214,13 +158,13 @@ Finding check_leaks() {
     std::unique_ptr<LeaseJournal> journal;
     if (fs::exists(state_dir() / "leases.db")) journal = std::make_unique<LeaseJournal>();
     const auto view = find_leftovers(hypervisor.get(), journal.get());
-    if (view.leftovers.empty()) return ok("LEAK-1", Severity::warns, "nothing left behind");
+    if (view.leftovers.empty()) return ok("LEAK-0", Severity::warns, "nothing left behind");
     std::vector<std::string> names;
     for (const auto& leftover : view.leftovers)
       names.push_back(std::string(to_string(leftover.kind)) + " " + leftover.name);
-    return failed("LEAK-1", Severity::warns, join(names, ", "), "virtrain clean");
+    return failed("LEAK-0", Severity::warns, join(names, ", "), "virtrain clean");
   } catch (const Error& error) {
-    return skipped("LEAK-1", Severity::warns, error.what());
+    return skipped("LEAK-0", Severity::warns, error.what());
   }
 }
 
@@ -231,11 +175,7 @@ bool blocks(const Finding& finding) {
 }
 
 std::vector<Finding> examine_host(const Inventory& host) {
-  return {check_kvm_device(),
-          check_kvm_boots(),
-          check_nesting(host),
-          check_kvm_mode(),
-          check_libvirt(),
+  return {check_libvirt(),
           check_program("VIRT-2", {"qemu-system-x86_64", "--version"}, "qemu-system-x86"),
           check_program("IMG-1", {"supermin", "--version"}, "supermin"),
           check_guest_kernel(),
@@ -243,16 +183,42 @@ std::vector<Finding> examine_host(const Inventory& host) {
           check_memory(host),
           check_cores(host),
           check_dnsmasq_folder(),
-          check_apparmor(),
           check_gpus(host),
           check_leaks()};
 }
 
-std::vector<Finding> examine_devices(const Inventory& inventory) {
-  DeviceHost host{"/", inventory, leased_devices()};
+namespace {
+
+DeviceHost device_host(const Inventory& inventory, const fs::path& root) {
+  DeviceHost host{root, inventory, {}, {}, read_host_words(root), try_kvm(root), {}};
+  if (root == "/") add_journal(host);
   find_users(host.root, host.inventory.devices);
+  find_users(host.root, host.inventory.other_devices);
+  return host;
+}
+
+}  // namespace
+
+std::vector<Finding> examine_devices(const Inventory& inventory, const fs::path& root) {
+  const auto host = device_host(inventory, root);
   std::vector<Finding> findings;
   for (const auto& check : device_checks()) findings.push_back(examine(check, host));
+  return findings;
+}
+
+std::vector<Finding> examine_devices(const Inventory& inventory, const std::vector<DeviceDemand>& demands) {
+  auto host = device_host(inventory, "/");
+  std::vector<Finding> findings;
+  for (const auto& demand : demands) {
+    host.demand = demand;
+    for (std::size_t i = 0; i < device_checks().size(); ++i) {
+      auto finding = examine(device_checks()[i], host);
+      if (findings.size() == i)
+        findings.push_back(std::move(finding));
+      else if (findings[i].status != CheckStatus::failed && finding.status != CheckStatus::skipped)
+        findings[i] = std::move(finding);
+    }
+  }
   return findings;
 }
 

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "vmctl/inventory.h"
 
 namespace virtrain::vmctl {
+
+struct DeviceDemand;
 
 enum class Severity { blocks, invalidates, warns, notes };  ///< B, I, W, N
 enum class CheckStatus { ok, failed, skipped };
@@ -27,8 +30,12 @@ bool blocks(const Finding& finding);
 
 /// Checks what every scenario needs of this host; starts nothing that stays.
 std::vector<Finding> examine_host(const Inventory& host);
-/// Checks what scenarios with GPUs or RDMA adapters need.
-std::vector<Finding> examine_devices(const Inventory& host);
+/// Checks what scenarios with GPUs or RDMA adapters need, of all GPUs: of this host, or of the recorded one
+/// below `root`.
+std::vector<Finding> examine_devices(const Inventory& host, const std::filesystem::path& root = "/");
+/// Checks what a plan needs, of the devices that it wants: at one time each of these. The first that a check
+/// fails for is what it says.
+std::vector<Finding> examine_devices(const Inventory& host, const std::vector<DeviceDemand>& demands);
 /// Both.
 std::vector<Finding> examine_all(const Inventory& host);
 

@@ -7,12 +7,15 @@
 
 #include "common/error.h"
 #include "common/text.h"
+#include "vmctl/devices/device_xml.h"
+#include "vmctl/xml_nodes.h"
 
 namespace virtrain::vmctl {
 namespace {
 
 constexpr const char* kMarkNamespace = "https://virtrain.dev/1";
-constexpr std::size_t kDeviceNameLimit = 15;  // IFNAMSIZ - 1
+constexpr const char* kRootSerial = "virtrain-root";  // cloud/start.sh looks for it
+constexpr std::size_t kDeviceNameLimit = 15;          // IFNAMSIZ - 1
 
 [[noreturn]] void refuse(const std::string& what, const std::string& why) {
   throw Error("describe " + what, ErrorCode::bad_input, why);
@@ -24,22 +27,27 @@ std::string to_text(const pugi::xml_document& document) {
   return out.str();
 }
 
-pugi::xml_node add(pugi::xml_node parent, const char* name, const std::string& text = {}) {
-  auto node = parent.append_child(name);
-  if (!text.empty()) node.text().set(text.c_str());
-  return node;
-}
-
-pugi::xml_node with(pugi::xml_node node, const char* attribute, const std::string& value) {
-  node.append_attribute(attribute).set_value(value.c_str());
-  return node;
-}
-
 void add_mark(pugi::xml_node parent, const LeaseMark& mark) {
   auto lease = add(add(parent, "metadata"), "virtrain:lease");
   with(lease, "xmlns:virtrain", kMarkNamespace);
   with(lease, "experiment", mark.experiment);
   with(lease, "node", mark.node);
+}
+
+void check_cells(const DomainSpec& spec) {
+  const std::string what = "domain " + spec.name;
+  std::uint64_t memory = 0;
+  std::size_t vcpus = 0;
+  for (const auto& cell : spec.numa_cells) {
+    if (cell.vcpus.empty())
+      refuse(what, fmt::format("NUMA cell of host node {} has no vCPU", cell.host_node));
+    memory += cell.memory_bytes;
+    vcpus += cell.vcpus.size();
+  }
+  if (!spec.numa_cells.empty() &&
+      (memory != spec.memory_bytes || vcpus != static_cast<std::size_t>(spec.vcpus)))
+    refuse(what, "its NUMA cells do not add up to its vCPUs and memory");
+  if (spec.memory_by_cell && spec.numa_cells.empty()) refuse(what, "memory by cell, but no NUMA cells");
 }
 
 void check(const DomainSpec& spec) {
@@ -53,6 +61,10 @@ void check(const DomainSpec& spec) {
     refuse(what, fmt::format("{} cores to pin {} vCPUs (one for each, or none)", spec.vcpu_cores.size(),
                              spec.vcpus));
   if (spec.virtualization == Virtualization::none) refuse(what, "virtualization none is no virtual machine");
+  check_cells(spec);
+  for (const auto& device : spec.devices)
+    if (device.grant.kind == GrantKind::mdev && device.grant.uuid.empty())
+      refuse(what, "a mediated device of " + device.grant.address + " has no UUID");
   for (const auto& nic : spec.nics) {
     if (nic.network.empty() == nic.bridge.empty()) refuse(what, "a NIC needs either a network or a bridge");
     if (nic.tap.size() > kDeviceNameLimit)
@@ -81,19 +93,47 @@ void add_memory(pugi::xml_node domain, const DomainSpec& spec) {
   add(backing, "nosharepages");
 }
 
+/// Memory comes strictly from the host nodes of the guest's cells, or else from the one node.
+void add_memory_nodes(pugi::xml_node domain, const DomainSpec& spec) {
+  if (!spec.numa_node && !spec.memory_by_cell) return;
+  auto numatune = add(domain, "numatune");
+  auto memory = with(add(numatune, "memory"), "mode", "strict");
+  if (!spec.memory_by_cell) {
+    with(memory, "nodeset", std::to_string(*spec.numa_node));
+    return;
+  }
+  with(memory, "nodeset", format_cpu_list(host_nodes(spec)));
+  for (std::size_t i = 0; i < spec.numa_cells.size(); ++i) {
+    auto cell = with(add(numatune, "memnode"), "cellid", std::to_string(i));
+    with(with(cell, "mode", "strict"), "nodeset", std::to_string(spec.numa_cells[i].host_node));
+  }
+}
+
 void add_boot(pugi::xml_node domain, const DomainSpec& spec) {
   auto os = add(domain, "os");
   auto type = add(os, "type", "hvm");
   with(type, "arch", "x86_64");
   with(type, "machine", "q35");
+  if (spec.boot_disk) {
+    with(add(os, "boot"), "dev", "hd");
+    return;
+  }
   add(os, "kernel", spec.kernel);
   add(os, "initrd", spec.initrd);
   if (!spec.kernel_command_line.empty()) add(os, "cmdline", spec.kernel_command_line);
 }
 
+/// A socket for each NUMA cell where they are equal, for a kernel distrusts sockets that span cells.
+std::size_t sockets(const DomainSpec& spec) {
+  for (const auto& cell : spec.numa_cells)
+    if (cell.vcpus.size() != spec.numa_cells[0].vcpus.size()) return 1;
+  return std::max<std::size_t>(1, spec.numa_cells.size());
+}
+
 void add_cpu_model(pugi::xml_node domain, const DomainSpec& spec) {
+  const bool by_kvm = uses_kvm(spec.virtualization);
   auto cpu = add(domain, "cpu");
-  if (uses_kvm(spec.virtualization)) {
+  if (by_kvm) {
     with(cpu, "mode", "host-passthrough");
     with(cpu, "check", "none");
     with(cpu, "migratable", "off");
@@ -101,22 +141,58 @@ void add_cpu_model(pugi::xml_node domain, const DomainSpec& spec) {
     with(cpu, "mode", "maximum");
   }
   auto topology = add(cpu, "topology");
-  with(topology, "sockets", "1");
-  with(topology, "cores", std::to_string(spec.vcpus));
+  with(topology, "sockets", std::to_string(sockets(spec)));
+  with(topology, "cores", std::to_string(static_cast<std::size_t>(spec.vcpus) / sockets(spec)));
   with(topology, "threads", "1");
+  if (by_kvm && !spec.devices.empty()) {
+    with(add(cpu, "cache"), "mode", "passthrough");
+    // Firmware maps memory regions of 64 GiB and more only below the guest's highest address; QEMU's default
+    // of 40 bits is too low for a few of them.
+    with(add(cpu, "maxphysaddr"), "mode", "passthrough");
+  }
+  if (spec.hide_arch_capabilities)
+    with(with(add(cpu, "feature"), "policy", "disable"), "name", "arch-capabilities");
+  if (spec.numa_cells.empty()) return;
+  auto numa = add(cpu, "numa");
+  for (std::size_t i = 0; i < spec.numa_cells.size(); ++i) {
+    const auto& cell = spec.numa_cells[i];
+    auto node = with(add(numa, "cell"), "id", std::to_string(i));
+    with(node, "cpus", format_cpu_list(cell.vcpus));
+    with(with(node, "memory", std::to_string(cell.memory_bytes >> 10)), "unit", "KiB");
+  }
 }
 
-void add_disk(pugi::xml_node devices, const DomainSpec& spec) {
+/// Without this libvirt would give a shared image to its own user and never back.
+void leave_owner_alone(pugi::xml_node source, const DomainSpec& spec) {
+  if (!spec.in_session) with(with(add(source, "seclabel"), "model", "dac"), "relabel", "no");
+}
+
+pugi::xml_node add_disk(pugi::xml_node devices, const std::string& file, const char* format,
+                        const char* target, const DomainSpec& spec, bool is_shared) {
   auto disk = add(devices, "disk");
   with(disk, "type", "file");
   with(disk, "device", "disk");
-  auto driver = with(with(add(disk, "driver"), "name", "qemu"), "type", "raw");
+  auto driver = with(with(add(disk, "driver"), "name", "qemu"), "type", format);
   with(driver, "cache", "unsafe");
-  auto source = with(add(disk, "source"), "file", spec.root_image);
-  // Without this libvirt would give the shared image to its own user and never back.
-  if (!spec.in_session) with(with(add(source, "seclabel"), "model", "dac"), "relabel", "no");
-  with(with(add(disk, "target"), "dev", "vda"), "bus", "virtio");
-  add(disk, "readonly");
+  auto source = with(add(disk, "source"), "file", file);
+  if (is_shared) leave_owner_alone(source, spec);
+  with(with(add(disk, "target"), "dev", target), "bus", "virtio");
+  if (is_shared) add(disk, "readonly");
+  return disk;
+}
+
+void add_disks(pugi::xml_node devices, const DomainSpec& spec) {
+  if (!spec.boot_disk) {
+    add_disk(devices, spec.root_image, "raw", "vda", spec, true);
+    return;
+  }
+  auto boot = add_disk(devices, spec.boot_disk->overlay, "qcow2", "vda", spec, false);
+  auto base = with(add(boot, "backingStore"), "type", "file");
+  with(add(base, "format"), "type", spec.boot_disk->base_format);
+  leave_owner_alone(with(add(base, "source"), "file", spec.boot_disk->base), spec);
+  add(base, "backingStore");
+  add(add_disk(devices, spec.root_image, "raw", "vdb", spec, true), "serial", kRootSerial);
+  add_disk(devices, spec.boot_disk->seed, "raw", "vdc", spec, true);
 }
 
 void add_nic(pugi::xml_node devices, const NicSpec& nic) {
@@ -139,7 +215,8 @@ void add_console(pugi::xml_node devices, const std::string& log) {
 
 void add_devices(pugi::xml_node domain, const DomainSpec& spec) {
   auto devices = add(domain, "devices");
-  add_disk(devices, spec);
+  add_granted_devices(devices, spec.devices, guest_layout(spec.devices, host_nodes(spec)));
+  add_disks(devices, spec);
   for (const auto& nic : spec.nics) add_nic(devices, nic);
   if (!spec.console_log.empty()) add_console(devices, spec.console_log);
   with(with(add(devices, "controller"), "type", "virtio-serial"), "index", "0");
@@ -155,6 +232,12 @@ void add_devices(pugi::xml_node domain, const DomainSpec& spec) {
 
 }  // namespace
 
+std::vector<int> host_nodes(const DomainSpec& spec) {
+  std::vector<int> nodes;
+  for (const auto& cell : spec.numa_cells) nodes.push_back(cell.host_node);
+  return nodes;
+}
+
 std::string domain_xml(const DomainSpec& spec) {
   check(spec);
   pugi::xml_document document;
@@ -164,10 +247,7 @@ std::string domain_xml(const DomainSpec& spec) {
   add_mark(domain, spec.mark);
   add_memory(domain, spec);
   add_cpu_placement(domain, spec);
-  if (spec.numa_node) {
-    auto memory = with(add(add(domain, "numatune"), "memory"), "mode", "strict");
-    with(memory, "nodeset", std::to_string(*spec.numa_node));
-  }
+  add_memory_nodes(domain, spec);
   add_boot(domain, spec);
   auto features = add(domain, "features");
   add(features, "acpi");
@@ -178,6 +258,7 @@ std::string domain_xml(const DomainSpec& spec) {
   add(domain, "on_reboot", "destroy");
   add(domain, "on_crash", "destroy");
   add_devices(domain, spec);
+  add_cliques(domain, spec.devices, spec.clique);
   return to_text(document);
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "vmctl/devices/placed_device.h"
 #include "vmctl/virtualization.h"
 
 namespace virtrain::vmctl {
@@ -29,23 +30,46 @@ struct NicSpec {
   std::string tap;  ///< host-side device, at most 15 characters, "vt..."
 };
 
-/// One virtual machine that boots kernel + initrd directly, with a read-only root that its init overlays.
+/// A NUMA node of the guest that stands for one of the host.
+struct NumaCell {
+  int host_node = 0;
+  std::vector<int> vcpus;
+  std::uint64_t memory_bytes = 0;
+};
+
+/// Disks of a VM that boots from an image of somebody else's.
+struct BootDisk {
+  std::string overlay;  ///< qcow2, takes the VM's writes
+  std::string base;     ///< what it lies over, read-only
+  std::string base_format;
+  std::string seed;  ///< for cloud-init, read-only
+};
+
+/// One virtual machine: it boots kernel + initrd directly, with a read-only root that its init overlays, or
+/// from a disk, with that root as a second one.
 struct DomainSpec {
   std::string name;  ///< "virtrain-<experiment>-<n>"
   std::string uuid;
   LeaseMark mark;
   int vcpus = 1;
   std::uint64_t memory_bytes = 0;
-  std::vector<int> vcpu_cores;      ///< host core of each vCPU; empty leaves the VM unpinned
-  std::vector<int> emulator_cores;  ///< host cores of QEMU's helper threads; empty leaves them free
-  std::optional<int> numa_node;     ///< memory comes strictly from this host node
+  std::vector<int> vcpu_cores;       ///< host core of each vCPU; empty leaves the VM unpinned
+  std::vector<int> emulator_cores;   ///< host cores of QEMU's helper threads; empty leaves them free
+  std::optional<int> numa_node;      ///< memory comes strictly from this host node
+  std::vector<NumaCell> numa_cells;  ///< empty: the guest has no NUMA nodes
+  bool memory_by_cell = false;       ///< each cell's memory comes strictly from its host node
   bool hugepages = false;
   Virtualization virtualization = Virtualization::tcg;
+  /// QEMU 7.2 dies of this feature on AMD hosts with newer kernels ("failed to set MSR 0x10a").
+  bool hide_arch_capabilities = false;
   std::string kernel;
   std::string initrd;
-  std::string root_image;           ///< raw file system, attached read-only as vda
-  std::string kernel_command_line;  ///< see guest_command_line()
+  std::string root_image;  ///< raw file system, attached read-only as vda, or vdb beside a boot disk
+  std::optional<BootDisk> boot_disk;  ///< then without kernel, initrd and kernel_command_line
+  std::string kernel_command_line;    ///< see guest_command_line()
   std::vector<NicSpec> nics;
+  std::vector<PlacedDevice> devices;  ///< their guest sees them where they sit on the host
+  Clique clique = Clique::off;
   std::string console_log;  ///< host file that receives ttyS0
   std::string channel = kAgentChannel;
   bool in_session =
@@ -55,6 +79,9 @@ struct DomainSpec {
 /// What QEMU itself takes beside the guest's memory, to be counted when a host's memory is shared out. Seen:
 /// under TCG even small guests end at 290 to 350 MiB more.
 inline constexpr std::uint64_t kEmulatorOverheadBytes = 350ULL << 20;
+
+/// Host nodes of the guest's NUMA cells.
+std::vector<int> host_nodes(const DomainSpec& spec);
 
 /// libvirt domain XML. Throws Error(bad_input) where the spec contradicts itself.
 std::string domain_xml(const DomainSpec& spec);

@@ -17,6 +17,7 @@
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "common/unique_fd.h"
+#include "vmctl/guest_driver.h"
 #include "vmctl/guest_packages.h"
 #include "vmctl/newc.h"
 #include "vmctl/node_settings.h"
@@ -56,6 +57,8 @@ std::string key_of(const Inputs& inputs, Identity how) {
   text +=
       "\npackages " + identity_of("/var/lib/dpkg/status", how) + " " + join(inputs.spec.extra_packages, " ");
   for (const auto& file : inputs.spec.files) text += "\n" + file.target + " " + identity_of(file.source, how);
+  for (const auto& file : inputs.spec.depends_on) text += "\n" + file.string() + " " + identity_of(file, how);
+  for (const auto& [link, target] : inputs.spec.symlinks) text += "\n" + link + " -> " + target;
   return sha256(text);
 }
 
@@ -110,6 +113,8 @@ std::string content_hash(const Inputs& inputs, const std::vector<std::string>& p
   text += "\nkernel " + inputs.kernel.version + "\ninit " + sha256_of_file(inputs.init);
   for (const auto& package : packages) text += "\npackage " + package;
   for (const auto& file : inputs.spec.files) text += "\n" + file.target + " " + sha256_of_file(file.source);
+  for (const auto& file : inputs.spec.depends_on) text += "\n" + file.string() + " " + sha256_of_file(file);
+  for (const auto& [link, target] : inputs.spec.symlinks) text += "\n" + link + " -> " + target;
   return sha256(text).substr(0, 32);
 }
 
@@ -147,7 +152,8 @@ GuestImage build(const Inputs& inputs, const fs::path& images, const ImageProgre
   std::vector<fs::path> programs;
   for (const auto& file : inputs.spec.files) programs.push_back(file.source);
   say("looking up the packages of the guest");
-  const auto needs = find_needs(programs);
+  auto needs = find_needs(programs);
+  needs.symlinks.insert(inputs.spec.symlinks.begin(), inputs.spec.symlinks.end());
   const WorkFolder work{make_work_folder(images)};
   say("building the guest image from installed packages");
   const auto built =
@@ -183,6 +189,12 @@ GuestImage build_mirror_image(const MirrorSpec& spec, const ImageProgress& progr
   for (const auto& key : {quick_key, sure_key})
     write_file_atomically(images / "keys" / key, image->hash + "\n");
   return *image;
+}
+
+void carry_driver(MirrorSpec& spec, const GuestDriver& driver) {
+  spec.files.insert(spec.files.end(), driver.files.begin(), driver.files.end());
+  spec.symlinks.insert(driver.symlinks.begin(), driver.symlinks.end());
+  spec.depends_on.push_back(driver.kernel_module);
 }
 
 fs::path newest_guest_kernel() {

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,8 +17,11 @@ struct CarriedFile {
 
 struct MirrorSpec {
   std::vector<CarriedFile> files;  ///< among them the agent at /usr/bin/virtrain-agent, which init starts
-  std::vector<std::string> extra_packages;  ///< beside the base tools and what `files` need
-  std::filesystem::path cache_dir;          ///< see vmctl::cache_dir()
+  std::vector<std::string> extra_packages;           ///< beside the base tools and what `files` need
+  std::filesystem::path cache_dir;                   ///< see vmctl::cache_dir()
+  std::map<std::string, std::string> symlinks = {};  ///< further ones: path in the guest to what it names
+  /// Further files of the host that the image depends on, though they come into it by another way.
+  std::vector<std::filesystem::path> depends_on = {};
 };
 
 /// A bootable mirror of this host; files of the cache, shared by all VMs, never written.
@@ -37,6 +41,10 @@ using ImageProgress = std::function<void(std::string_view)>;
 /// Returns the cached image of these inputs or builds it (seconds; one builder at a time, others wait).
 /// Throws Error(host_unable) with the apt command where something is missing.
 GuestImage build_mirror_image(const MirrorSpec& spec, const ImageProgress& progress = {});
+
+struct GuestDriver;
+/// The image's guests get the host's GPU driver too.
+void carry_driver(MirrorSpec& spec, const GuestDriver& driver);
 
 /// The newest kernel under /boot with modules under /lib/modules, for probes. Throws Error(host_unable).
 std::filesystem::path newest_guest_kernel();

@@ -1,8 +1,12 @@
 #include "vmctl/guest_packages.h"
 
+#include <algorithm>
+#include <array>
+
 #include "common/error.h"
 #include "common/subprocess.h"
 #include "common/text.h"
+#include "vmctl/guest_driver.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -10,6 +14,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kUsr = "/usr";
+
+/// Where a guest's linker looks: it has neither /etc/ld.so.conf nor a cache made of it.
+constexpr std::array kSearched = {
+    "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"};
+constexpr std::string_view kLinkFolder = "/usr/lib/x86_64-linux-gnu/";
 
 /// dpkg knows files by the path they were packed with: with or without /usr where the two are merged.
 std::vector<std::string> spellings(const std::string& path) {
@@ -28,6 +37,8 @@ std::set<std::string> libraries_of(const std::vector<fs::path>& programs) {
     if (result.exit_status != 0) continue;  // a script or a static program
     for (auto& library : parse_ldd(program.string(), result.out)) libraries.insert(std::move(library));
   }
+  for (const auto& library : opened_at_run_time({libraries.begin(), libraries.end()}))
+    libraries.insert(library.string());
   return libraries;
 }
 
@@ -84,6 +95,9 @@ GuestNeeds find_needs(const std::vector<fs::path>& programs) {
     const auto link_owner = owner_of(library);
     if (!link_owner.empty()) needs.packages.insert(link_owner);
     if (link_owner.empty() && library != real && fs::is_symlink(library)) needs.symlinks[library] = real;
+    const fs::path path = library;
+    if (std::find(kSearched.begin(), kSearched.end(), path.parent_path()) == kSearched.end())
+      needs.symlinks[std::string(kLinkFolder) + path.filename().string()] = library;
   }
   return needs;
 }

@@ -155,6 +155,7 @@ Inventory load_machine(const fs::path& root) {
   inventory.available_memory_bytes = kilobytes(value(memory, "MemAvailable"));
   if (inventory.numa_nodes.size() == 1 && inventory.numa_nodes[0].memory_bytes == 0)
     inventory.numa_nodes[0].memory_bytes = inventory.memory_bytes;
+  inventory.cpu_vendor = value(cpu, "vendor_id");
   inventory.cpu_model = value(cpu, "model name");
   for (auto& flag : split(value(cpu, "flags"), ' '))
     if (!flag.empty()) inventory.cpu_flags.push_back(std::move(flag));
@@ -162,7 +163,9 @@ Inventory load_machine(const fs::path& root) {
   inventory.kernel = read_value(root / "proc/sys/kernel/osrelease").value_or("");
   inventory.boot_id = read_value(root / "proc/sys/kernel/random/boot_id").value_or("");
   inventory.mitigations = read_mitigations(root);
-  inventory.has_kvm_device = fs::exists(root / "dev/kvm");
+  // A recorded tree has no device nodes; sysfs shows the same.
+  inventory.has_kvm_device =
+      fs::exists(root / "dev/kvm") || (root != "/" && fs::exists(root / "sys/class/misc/kvm"));
   const auto& flags = inventory.cpu_flags;
   inventory.is_virtual_machine = std::find(flags.begin(), flags.end(), "hypervisor") != flags.end();
   if (root == "/") restrict_to_this_process(inventory);
@@ -171,7 +174,9 @@ Inventory load_machine(const fs::path& root) {
 
 Inventory load_inventory(const fs::path& root) {
   auto inventory = load_machine(root);
-  inventory.devices = read_host_devices(root);
+  auto found = read_host_devices(root);
+  inventory.devices = std::move(found.devices);
+  inventory.other_devices = std::move(found.others);
   return inventory;
 }
 

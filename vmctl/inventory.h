@@ -34,6 +34,7 @@ struct Inventory {
   std::vector<NumaNode> numa_nodes;
   std::uint64_t memory_bytes = 0;            ///< total, or the memory cgroup's limit where that is less
   std::uint64_t available_memory_bytes = 0;  ///< what could be used now
+  std::string cpu_vendor;                    ///< "GenuineIntel", "AuthenticAMD"
   std::string cpu_model;
   std::vector<std::string> cpu_flags;
   std::string kernel;  ///< release
@@ -41,8 +42,11 @@ struct Inventory {
   std::string microcode;
   std::map<std::string, std::string> mitigations;
   bool has_kvm_device = false;
-  bool is_virtual_machine = false;  ///< the hypervisor CPU flag
-  std::vector<HostDevice> devices;  ///< GPUs, RDMA adapters, NVSwitches
+  bool is_virtual_machine = false;        ///< the hypervisor CPU flag
+  std::vector<HostDevice> devices;        ///< GPUs, RDMA adapters, NVSwitches
+  std::vector<HostDevice> other_devices;  ///< what can only be had by naming its address
+  /// By address, devices that are lent to nobody and why (quarantine); load_inventory() leaves it empty.
+  std::map<std::string, std::string> withheld_devices;
 };
 
 /// From "/" or from a recorded tree with the same files (proc/, sys/, etc/hostname). Throws Error(bad_input).

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <grp.h>
+#include <linux/kvm.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,6 +18,9 @@
 #include "common/text.h"
 #include "common/time.h"
 #include "common/unique_fd.h"
+#include "vmctl/devices/host_words.h"
+#include "vmctl/devices/version_limits.h"
+#include "vmctl/guest_image.h"
 #include "vmctl/inventory.h"
 #include "vmctl/newc.h"
 #include "vmctl/node_settings.h"
@@ -42,13 +47,14 @@ std::optional<std::string> obstacle(const Inventory& host) {
 }
 
 /// Whether the kernel under KVM prints our init's line within the deadline.
-std::optional<std::string> boot_failure(const fs::path& kernel, const fs::path& cache,
+std::optional<std::string> boot_failure(const Inventory& host, const fs::path& kernel, const fs::path& cache,
                                         std::chrono::milliseconds deadline) {
   const auto initrd = cache / fmt::format("probe-{}.initrd", ::getpid());
   const auto init = read_file(sibling_program("virtrain-guest-init")).value_or("");
   write_file_atomically(initrd, newc_archive("init", init));
   CommandOptions options;
   options.deadline = deadline;
+  const char* cpu = hides_arch_capabilities(host, qemu_version("/")) ? "host,arch-capabilities=off" : "host";
   std::optional<std::string> failure;
   try {
     const auto result = run_command({"qemu-system-x86_64",
@@ -57,7 +63,7 @@ std::optional<std::string> boot_failure(const fs::path& kernel, const fs::path& 
                                      "-machine",
                                      "q35",
                                      "-cpu",
-                                     "host",
+                                     cpu,
                                      "-m",
                                      "256",
                                      "-display",
@@ -91,11 +97,15 @@ bool host_is_emulated() {
          read_file("/proc/cpuinfo").value_or("").find("QEMU TCG") != std::string::npos;
 }
 
+/// A guest that boots in one second on hardware needs ten where the host itself is emulated.
+constexpr int kEmulatedPatience = 8;
+
 KvmVerdict judge(const fs::path& kernel, const fs::path& cache, std::chrono::milliseconds deadline) {
   const auto host = load_machine();
   if (const auto reason = obstacle(host)) return {Virtualization::tcg, *reason};
   const auto started = monotonic_ns();
-  if (const auto reason = boot_failure(kernel, cache, deadline)) return {Virtualization::tcg, *reason};
+  if (host_is_emulated()) deadline *= kEmulatedPatience;
+  if (const auto reason = boot_failure(host, kernel, cache, deadline)) return {Virtualization::tcg, *reason};
   const auto took =
       fmt::format("a probe guest booted in {:.1f} s", static_cast<double>(monotonic_ns() - started) / 1e9);
   if (host_is_emulated()) return {Virtualization::kvm_on_emulated, took + "; this host is itself emulated"};
@@ -124,6 +134,41 @@ KvmVerdict probe_kvm(const fs::path& kernel, const fs::path& cache, std::chrono:
                                {"reason", verdict.reason}};
   write_file_atomically(file, json.dump() + "\n");
   return verdict;
+}
+
+namespace {
+
+KvmTrial try_kvm_here() {
+  KvmTrial trial;
+  const UniqueFd device(::open("/dev/kvm", O_RDWR | O_CLOEXEC));
+  trial.open_error = device ? 0 : errno;
+  if (device) trial.api_version = ::ioctl(device.get(), KVM_GET_API_VERSION, 0);
+  try {
+    trial.guest = probe_kvm(newest_guest_kernel(), cache_dir());
+  } catch (const Error& error) {
+    trial.guest.reason = std::string("no probe guest was started: ") + error.what();
+  }
+  return trial;
+}
+
+}  // namespace
+
+std::optional<KvmTrial> try_kvm(const fs::path& root) {
+  if (root == "/") return try_kvm_here();
+  const auto text = read_file(root / "var/lib/virtrain/kvm.json");
+  const auto record = nlohmann::json::parse(text.value_or(""), nullptr, false);
+  if (!record.is_object()) return std::nullopt;
+  KvmTrial trial;
+  trial.open_error = record.value("open_error", 0);
+  trial.api_version = record.value("api_version", 0);
+  trial.guest.virtualization =
+      parse_virtualization(record.value("virtualization", "")).value_or(Virtualization::tcg);
+  trial.guest.reason = record.value("reason", "");
+  return trial;
+}
+
+bool hides_arch_capabilities(const Inventory& host, const std::string& qemu) {
+  return host.cpu_vendor == "AuthenticAMD" && !is_since(qemu, 10, 1);
 }
 
 std::string fix_kvm_device() {

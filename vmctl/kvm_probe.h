@@ -2,12 +2,14 @@
 
 #include <chrono>
 #include <filesystem>
-#include <functional>
+#include <optional>
 #include <string>
 
 #include "vmctl/virtualization.h"
 
 namespace virtrain::vmctl {
+
+struct Inventory;
 
 struct KvmVerdict {
   Virtualization virtualization = Virtualization::tcg;  ///< kvm, kvm_nested, kvm_on_emulated or tcg
@@ -19,6 +21,22 @@ struct KvmVerdict {
 /// there.
 KvmVerdict probe_kvm(const std::filesystem::path& kernel, const std::filesystem::path& cache,
                      std::chrono::milliseconds deadline = std::chrono::seconds(15));
+
+/// What came of trying KVM on a host.
+struct KvmTrial {
+  int open_error = 0;   ///< errno of opening /dev/kvm; 0: it opens
+  int api_version = 0;  ///< of a /dev/kvm that opens
+  KvmVerdict guest;     ///< of the probe guest, or why there was none
+};
+
+/// Tries it here; of a recorded host reads var/lib/virtrain/kvm.json ("open_error", "api_version",
+/// "virtualization", "reason"), nothing where that is missing.
+std::optional<KvmTrial> try_kvm(const std::filesystem::path& root);
+
+/// Whether a KVM guest must not be shown the CPU feature arch-capabilities: AMD's processors have none, newer
+/// kernels offer it all the same, and QEMU before 10.1, which passes on what it is offered, may die of it
+/// ("failed to set MSR 0x10a"). `qemu`: "QEMU 7.2.22".
+bool hides_arch_capabilities(const Inventory& host, const std::string& qemu);
 
 /// libvirt re-probes QEMU for about 80 s at every start while /dev/kvm exists but QEMU's user cannot open it.
 /// As root: group kvm, mode 0660. Returns what was done in words; empty if there was nothing to do.

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "common/error.h"
+#include "common/time.h"
 #include "common/units.h"
 #include "vmctl/paths.h"
 #include "vmctl/process_info.h"
@@ -17,15 +18,32 @@
 namespace virtrain::vmctl {
 namespace {
 
-constexpr std::array kKinds = {EffectKind::domain, EffectKind::network, EffectKind::bridge,
-                               EffectKind::netns,  EffectKind::veth,    EffectKind::slice,
-                               EffectKind::cgroup, EffectKind::file,    EffectKind::process};
+constexpr std::array<std::pair<EffectKind, const char*>, 16> kKinds{{
+    {EffectKind::domain, "domain"},
+    {EffectKind::network, "network"},
+    {EffectKind::bridge, "bridge"},
+    {EffectKind::netns, "netns"},
+    {EffectKind::veth, "veth"},
+    {EffectKind::slice, "slice"},
+    {EffectKind::cgroup, "cgroup"},
+    {EffectKind::file, "file"},
+    {EffectKind::process, "process"},
+    {EffectKind::service, "service"},
+    {EffectKind::device_settings, "device_settings"},
+    {EffectKind::virtual_functions, "virtual_functions"},
+    {EffectKind::mdev, "mdev"},
+    {EffectKind::vgpu_type, "vgpu_type"},
+    {EffectKind::binding, "binding"},
+    {EffectKind::guids, "guids"},
+}};
 
 EffectKind parse_kind(const std::string& word) {
-  for (const auto kind : kKinds)
-    if (word == to_string(kind)) return kind;
+  for (const auto& [kind, name] : kKinds)
+    if (word == name) return kind;
   return EffectKind::file;
 }
+
+constexpr std::string_view kDevicePrefix = "device:";
 
 /// Runs a journal operation; SQLite's failures become ours, with its words.
 template <typename Work>
@@ -59,26 +77,8 @@ bool same(const Owner& a, const Owner& b) {
 }  // namespace
 
 const char* to_string(EffectKind kind) {
-  switch (kind) {
-    case EffectKind::domain:
-      return "domain";
-    case EffectKind::network:
-      return "network";
-    case EffectKind::bridge:
-      return "bridge";
-    case EffectKind::netns:
-      return "netns";
-    case EffectKind::veth:
-      return "veth";
-    case EffectKind::slice:
-      return "slice";
-    case EffectKind::cgroup:
-      return "cgroup";
-    case EffectKind::file:
-      return "file";
-    case EffectKind::process:
-      return "process";
-  }
+  for (const auto& [one, name] : kKinds)
+    if (one == kind) return name;
   return "unknown";
 }
 
@@ -101,6 +101,9 @@ struct LeaseJournal::Impl {
     database.exec("PRAGMA journal_mode=TRUNCATE; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;");
     SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
     database.exec(std::string(leases_sql));
+    constexpr int kVersion = 2;
+    if (database.execAndGet("PRAGMA user_version").getInt() < kVersion)
+      database.exec(std::string(leases_2_sql));
     transaction.commit();
   }
 
@@ -127,7 +130,20 @@ struct LeaseJournal::Impl {
     return find.executeStep() ? find.getColumn(0).getInt64() : 0;
   }
 
+  void refuse_quarantined(const std::string& resource) {
+    if (!resource.starts_with(kDevicePrefix)) return;
+    SQLite::Statement row(database, "SELECT reason, since FROM quarantine WHERE address = ?");
+    row.bind(1, resource.substr(kDevicePrefix.size()));
+    if (!row.executeStep()) return;
+    throw Error("lease " + resource, ErrorCode::host_unable,
+                fmt::format("in quarantine since {}: {} (when it is well again: virtrain clean "
+                            "--lift-quarantine {})",
+                            row.getColumn(1).getString(), row.getColumn(0).getString(),
+                            resource.substr(kDevicePrefix.size())));
+  }
+
   void take(const std::string& resource, const Owner& owner, std::int64_t id) {
+    refuse_quarantined(resource);
     SQLite::Statement holder(
         database, fmt::format("SELECT {} FROM lease l JOIN owner o ON o.id = l.owner WHERE l.resource = ?",
                               kOwnerColumns));
@@ -188,14 +204,33 @@ void LeaseJournal::release_all(const Owner& owner) {
   });
 }
 
-std::int64_t LeaseJournal::intent(const Owner& owner, EffectKind kind, std::string_view name) {
+void LeaseJournal::end(const Owner& owner) {
+  journalled("end a run in the lease journal", [&] {
+    const std::scoped_lock lock(mutex_);
+    SQLite::Transaction transaction(impl_->database, SQLite::TransactionBehavior::IMMEDIATE);
+    const auto id = impl_->find_owner(owner);
+    SQLite::Statement leases(impl_->database, "DELETE FROM lease WHERE owner = ?");
+    leases.bind(1, id);
+    leases.exec();
+    SQLite::Statement forget(impl_->database,
+                             "DELETE FROM owner WHERE id = ? AND id NOT IN (SELECT owner FROM effect)");
+    forget.bind(1, id);
+    forget.exec();
+    transaction.commit();
+  });
+}
+
+std::int64_t LeaseJournal::intent(const Owner& owner, EffectKind kind, std::string_view name,
+                                  std::string_view state) {
   return journalled("journal an intent", [&] {
     const std::scoped_lock lock(mutex_);
     SQLite::Transaction transaction(impl_->database, SQLite::TransactionBehavior::IMMEDIATE);
-    SQLite::Statement insert(impl_->database, "INSERT INTO effect (owner, kind, name) VALUES (?, ?, ?)");
+    SQLite::Statement insert(impl_->database,
+                             "INSERT INTO effect (owner, kind, name, state) VALUES (?, ?, ?, ?)");
     insert.bind(1, impl_->owner_id(owner));
     insert.bind(2, to_string(kind));
     insert.bind(3, std::string(name));
+    insert.bind(4, std::string(state));
     insert.exec();
     const std::int64_t id = impl_->database.getLastInsertRowid();
     transaction.commit();
@@ -225,15 +260,15 @@ std::vector<Effect> LeaseJournal::effects() const {
   return journalled("read the lease journal", [&] {
     const std::scoped_lock lock(mutex_);
     SQLite::Statement row(impl_->database,
-                          fmt::format("SELECT e.id, e.kind, e.name, e.done, {} FROM effect e "
+                          fmt::format("SELECT e.id, e.kind, e.name, e.done, e.state, {} FROM effect e "
                                       "JOIN owner o ON o.id = e.owner ORDER BY e.id DESC",
                                       kOwnerColumns));
     std::vector<Effect> found;
     while (row.executeStep()) {
-      constexpr int kOwnerAt = 4;
+      constexpr int kOwnerAt = 5;
       found.push_back({row.getColumn(0).getInt64(), read_owner(row, kOwnerAt),
                        parse_kind(row.getColumn(1).getString()), row.getColumn(2).getString(),
-                       row.getColumn(3).getInt() != 0});
+                       row.getColumn(3).getInt() != 0, row.getColumn(4).getString()});
     }
     return found;
   });
@@ -264,11 +299,45 @@ std::vector<int> LeaseJournal::leased_cores() const {
 }
 
 std::map<std::string, Owner> LeaseJournal::device_owners() const {
-  constexpr std::string_view kPrefix = "device:";
   std::map<std::string, Owner> owners;
   for (const auto& lease : leases())
-    if (lease.resource.starts_with(kPrefix)) owners[lease.resource.substr(kPrefix.size())] = lease.owner;
+    if (lease.resource.starts_with(kDevicePrefix))
+      owners[lease.resource.substr(kDevicePrefix.size())] = lease.owner;
   return owners;
+}
+
+void LeaseJournal::quarantine(const std::string& address, const std::string& reason) {
+  journalled("put a device in quarantine", [&] {
+    const std::scoped_lock lock(mutex_);
+    SQLite::Statement insert(impl_->database,
+                             "INSERT INTO quarantine (address, reason, since) VALUES (?, ?, ?) "
+                             "ON CONFLICT DO NOTHING");
+    insert.bind(1, address);
+    insert.bind(2, reason);
+    insert.bind(3, iso8601(wall_ns()));
+    insert.exec();
+  });
+}
+
+bool LeaseJournal::lift_quarantine(const std::string& address) {
+  return journalled("lift a quarantine", [&] {
+    const std::scoped_lock lock(mutex_);
+    SQLite::Statement remove(impl_->database, "DELETE FROM quarantine WHERE address = ?");
+    remove.bind(1, address);
+    return remove.exec() > 0;
+  });
+}
+
+std::vector<Quarantine> LeaseJournal::quarantined() const {
+  return journalled("read the lease journal", [&] {
+    const std::scoped_lock lock(mutex_);
+    SQLite::Statement row(impl_->database, "SELECT address, reason, since FROM quarantine ORDER BY address");
+    std::vector<Quarantine> found;
+    while (row.executeStep())
+      found.push_back(
+          {row.getColumn(0).getString(), row.getColumn(1).getString(), row.getColumn(2).getString()});
+    return found;
+  });
 }
 
 std::vector<Owner> LeaseJournal::owners() const {

@@ -27,7 +27,24 @@ Owner this_process(std::string experiment, std::string results_db);
 /// Whether that very process still runs in this boot.
 bool is_alive(const Owner& owner);
 
-enum class EffectKind { domain, network, bridge, netns, veth, slice, cgroup, file, process };
+enum class EffectKind {
+  domain,
+  network,
+  bridge,
+  netns,
+  veth,
+  slice,
+  cgroup,
+  file,
+  process,
+  service,            ///< a systemd unit that was stopped
+  device_settings,    ///< of a GPU, by its address
+  virtual_functions,  ///< that a physical function was given, by its address
+  mdev,               ///< by its UUID
+  vgpu_type,          ///< of a virtual function, by its address
+  binding,            ///< of a PCI function to another driver, by its address
+  guids,              ///< of an InfiniBand adapter's virtual function, by its address
+};
 const char* to_string(EffectKind kind);
 
 /// A side effect that was announced and not yet undone.
@@ -35,8 +52,16 @@ struct Effect {
   std::int64_t id = 0;
   Owner owner;
   EffectKind kind = EffectKind::file;
-  std::string name;   ///< domain name, bridge name, path, pid…
-  bool done = false;  ///< false: announced only; it may or may not have happened
+  std::string name;        ///< domain name, bridge name, path, pid…
+  bool done = false;       ///< false: announced only; it may or may not have happened
+  std::string state = {};  ///< JSON: what was there before, for those kinds that have to put it back
+};
+
+/// A device that could not be given back as it was: nobody gets it until a person says so.
+struct Quarantine {
+  std::string address;
+  std::string reason;
+  std::string since;  ///< ISO 8601
 };
 
 /// The host's write-ahead journal: who holds what, and what was made. Safe for many processes; every change
@@ -48,15 +73,19 @@ class LeaseJournal {
   ~LeaseJournal();
 
   /// Takes all of the exclusive resources ("core:3", "device:0000:17:00.0") or none: Error(busy) naming the
-  /// holder. What the same owner already holds is no conflict; what a dead owner holds is taken over.
+  /// holder, Error(host_unable) for a device in quarantine. What the same owner already holds is no conflict;
+  /// what a dead owner holds is taken over.
   void acquire(const Owner& owner, const std::vector<std::string>& resources);
   /// Gives these back.
   void release(const Owner& owner, const std::vector<std::string>& resources);
   /// Gives everything of the owner back and forgets its undone effects; call after tear-down.
   void release_all(const Owner& owner);
+  /// Gives everything of the owner back, and forgets it unless it has effects that still have to be undone.
+  void end(const Owner& owner);
 
   /// Journals a side effect before it is tried; returns its id.
-  std::int64_t intent(const Owner& owner, EffectKind kind, std::string_view name);
+  std::int64_t intent(const Owner& owner, EffectKind kind, std::string_view name,
+                      std::string_view state = {});
   void done(std::int64_t id);
   /// The effect no longer exists (or never happened).
   void undone(std::int64_t id);
@@ -75,6 +104,12 @@ class LeaseJournal {
   /// Every owner that holds a lease or an effect.
   std::vector<Owner> owners() const;
 
+  /// From now on acquire() refuses the device; an older reason stays.
+  void quarantine(const std::string& address, const std::string& reason);
+  /// False: it was in none.
+  bool lift_quarantine(const std::string& address);
+  std::vector<Quarantine> quarantined() const;
+
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
@@ -84,8 +119,9 @@ class LeaseJournal {
 /// Scope of one side effect: intent when made, done() after success, undone by undo().
 class JournalledEffect {
  public:
-  JournalledEffect(LeaseJournal& journal, const Owner& owner, EffectKind kind, std::string_view name)
-      : journal_(&journal), id_(journal.intent(owner, kind, name)) {}
+  JournalledEffect(LeaseJournal& journal, const Owner& owner, EffectKind kind, std::string_view name,
+                   std::string_view state = {})
+      : journal_(&journal), id_(journal.intent(owner, kind, name, state)) {}
   void done() { journal_->done(id_); }
   void undone() { journal_->undone(id_); }
 

@@ -103,18 +103,28 @@ std::vector<Daemon> available_daemons() {
               "neither libvirtd nor virtqemud is installed: apt-get install libvirt-daemon-system");
 }
 
-void start_and_wait(const std::string& uri, std::chrono::milliseconds deadline) {
+void start_daemons() {
   // Without dnsmasq its folder is missing, and the first interface on a network then fails to start.
   std::error_code ignored;
   fs::create_directories("/var/lib/libvirt/dnsmasq", ignored);
   for (const auto& daemon : available_daemons())
     if (daemon.needed || fs::exists(program_of(daemon.name))) start(daemon.name);
+}
+
+/// A daemon that takes connections and does not answer has its first look at QEMU, which is slow where
+/// /dev/kvm is there and does not work.
+constexpr std::chrono::seconds kFirstLook{150};
+
+void wait_for_daemon(const std::string& uri, std::chrono::milliseconds deadline) {
   std::string why;
-  const auto end = std::chrono::steady_clock::now() + deadline;
-  while (!libvirt_answers(uri, &why)) {
-    if (std::chrono::steady_clock::now() > end)
+  const auto began = std::chrono::steady_clock::now();
+  while (true) {
+    const auto state = look_at_libvirt(uri, &why);
+    if (state == DaemonState::answers) return;
+    const auto patience = state == DaemonState::busy ? kFirstLook : deadline;
+    if (std::chrono::steady_clock::now() - began > patience)
       throw Error("start libvirt", ErrorCode::host_unable,
-                  "the daemon was started but does not answer: " + why + " (see journalctl or libvirtd -v)");
+                  "the daemon runs but does not answer: " + why + " (see journalctl or libvirtd -v)");
     std::this_thread::sleep_for(50ms);
   }
 }
@@ -138,27 +148,34 @@ bool recorded_any() {
 
 }  // namespace
 
-bool libvirt_answers(const std::string& uri, std::string* why) {
+DaemonState look_at_libvirt(const std::string& uri, std::string* why, std::chrono::milliseconds deadline) {
   try {
-    with_deadline("connect to " + uri, 5s, [uri] { open_libvirt(uri); });
-    return true;
+    with_deadline("connect to " + uri, deadline, [uri] { open_libvirt(uri); });
+    return DaemonState::answers;
   } catch (const Error& error) {
     if (why != nullptr) *why = error.message();
-    return false;
+    return error.code() == ErrorCode::timeout ? DaemonState::busy : DaemonState::absent;
   }
+}
+
+bool libvirt_answers(const std::string& uri, std::string* why) {
+  return look_at_libvirt(uri, why) == DaemonState::answers;
 }
 
 LibvirtDaemon::LibvirtDaemon(std::string uri, std::chrono::milliseconds deadline) : uri_(std::move(uri)) {
   const UniqueFd starting = lock_file(kStartLock, LOCK_EX);
   users_ = lock_file(kUsersLock, LOCK_SH);
   std::string why;
-  if (libvirt_answers(uri_, &why)) return;
-  if (uri_ != "qemu:///system" || ::geteuid() != 0)
+  const auto state = look_at_libvirt(uri_, &why);
+  if (state == DaemonState::answers) return;
+  const bool may_start = uri_ == "qemu:///system" && ::geteuid() == 0;
+  if (!may_start && state == DaemonState::absent)
     throw Error("reach libvirt at " + uri_, ErrorCode::host_unable,
                 why +
                     " (start libvirtd, or run as root and virtrain starts it; your user may have to join "
                     "group libvirt)");
-  start_and_wait(uri_, deadline);
+  if (may_start) start_daemons();
+  wait_for_daemon(uri_, deadline);
 }
 
 LibvirtDaemon::~LibvirtDaemon() {

@@ -28,6 +28,17 @@ class LibvirtDaemon {
   UniqueFd users_;  ///< shared lock while somebody uses the daemon
 };
 
+enum class DaemonState {
+  answers,
+  busy,   ///< somebody listens, and did not answer within the deadline
+  absent  ///< nobody does, or it refuses us
+};
+
+/// What a libvirt daemon at `uri` does right now; starts nothing. `why` receives libvirt's words if it does
+/// not answer.
+DaemonState look_at_libvirt(const std::string& uri, std::string* why = nullptr,
+                            std::chrono::milliseconds deadline = std::chrono::seconds(5));
+
 /// Whether a libvirt daemon answers at `uri` right now; starts nothing. `why` receives libvirt's words if
 /// not.
 bool libvirt_answers(const std::string& uri, std::string* why = nullptr);

@@ -48,10 +48,14 @@ fs::path state_dir() {
   return made((base.empty() ? home() / ".local/state" : fs::path(base)) / "virtrain");
 }
 
+fs::path user_cache_dir() {
+  const auto base = variable("XDG_CACHE_HOME");
+  return base.empty() ? home() / ".cache" : fs::path(base);
+}
+
 fs::path cache_dir() {
   if (const auto chosen = variable("VIRTRAIN_CACHE_DIR"); !chosen.empty()) return made(chosen);
-  const auto base = variable("XDG_CACHE_HOME");
-  const auto wanted = (base.empty() ? home() / ".cache" : fs::path(base)) / "virtrain";
+  const auto wanted = user_cache_dir() / "virtrain";
   if (::geteuid() == 0 && !traversable_by_all(wanted)) return made("/var/cache/virtrain");
   return made(wanted);
 }

@@ -8,6 +8,8 @@ namespace virtrain::vmctl {
 /// Journal and pid files: $VIRTRAIN_STATE_DIR, else /var/lib/virtrain as root, else $XDG_STATE_HOME/virtrain.
 /// Made if absent.
 std::filesystem::path state_dir();
+/// Where programs of this user keep what can be made again: $XDG_CACHE_HOME, else ~/.cache. Not made.
+std::filesystem::path user_cache_dir();
 /// Images and probe results: $VIRTRAIN_CACHE_DIR, else $XDG_CACHE_HOME/virtrain, else ~/.cache/virtrain; as
 /// root /var/cache/virtrain where QEMU's user could not traverse to it (a 0700 home). Made if absent.
 std::filesystem::path cache_dir();

@@ -17,6 +17,7 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "common/time.h"
+#include "harness/agent/pci_report.h"
 #include "harness/agent/telemetry.h"
 
 namespace virtrain::harness {
@@ -110,7 +111,7 @@ asio::awaitable<void> Agent::Conversation::dispatch(const std::string& type, Fra
     co_await connection_->send(
         make_frame("hello", id, "nonce", string_field(message, "nonce"), "facts", read_node_facts()));
   } else if (type == "ping") {
-    co_await connection_->send(make_frame("pong", id, "t_ns", monotonic_ns()));
+    co_await connection_->send(make_frame("pong", id, "t_ns", monotonic_ns(), "wall_ns", wall_ns()));
   } else if (type == "start") {
     co_await start(request);
   } else if (type == "stdin") {
@@ -128,6 +129,10 @@ asio::awaitable<void> Agent::Conversation::dispatch(const std::string& type, Fra
                   content ? "over 1 MiB" : "cannot be read");
     auto answer = make_frame("file", id);
     answer.body = std::move(*content);
+    co_await connection_->send(std::move(answer));
+  } else if (type == "pci_functions") {
+    auto answer = make_frame("pci", id);
+    answer.body = pci_report(vmctl::read_pci_functions("/"));
     co_await connection_->send(std::move(answer));
   } else if (type == "write_file") {
     const std::string path = string_field(message, "path");

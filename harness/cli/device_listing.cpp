@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "common/json.h"
 #include "common/text.h"
 #include "common/units.h"
 
@@ -13,18 +14,17 @@ using results::cell;
 using vmctl::HostDevice;
 using vmctl::PciLink;
 
-json text_or_null(const std::string& text) {
-  return text.empty() ? json() : json(text);
+/// The value of this device; nothing if there is none.
+template <typename Value>
+const Value* of(const std::map<std::string, Value>& by_address, const HostDevice& device) {
+  const auto found = by_address.find(device.function.address);
+  return found == by_address.end() ? nullptr : &found->second;
 }
 
-template <typename T>
-json or_null(const std::optional<T>& value) {
-  return value ? json(*value) : json();
-}
-
-std::string lease_of(const DeviceLeases& leases, const HostDevice& device) {
-  const auto found = leases.find(device.function.address);
-  return found == leases.end() ? "" : found->second;
+std::string lease_text(const DeviceContext& context, const HostDevice& device) {
+  const auto* lease = of(context.leases, device);
+  if (lease != nullptr) return *lease;
+  return of(context.quarantined, device) == nullptr ? "" : "in quarantine";
 }
 
 /// "16.0 GT/s PCIe" ×16 as "16.0 GT/s x16".
@@ -44,17 +44,46 @@ std::string group_text(const vmctl::PciFunction& pci) {
   return others == 0 ? std::to_string(*pci.iommu_group) : fmt::format("{} (+{})", *pci.iommu_group, others);
 }
 
+/// "below pci0000:16 / 0000:16:02.0, BARs of 16MiB 64GiB 32MiB, resets by flr bus".
+std::string place_text(const vmctl::PciFunction& pci) {
+  std::vector<std::string> parts;
+  if (!pci.root_complex.empty())
+    parts.push_back(fmt::format("below {}{}", pci.root_complex,
+                                pci.bridges.empty() ? "" : " / " + join(pci.bridges, " / ")));
+  std::vector<std::string> sizes;
+  for (const auto& bar : pci.bars) sizes.push_back(format_size(bar.bytes));
+  if (!sizes.empty()) parts.push_back("BARs of " + join(sizes, " "));
+  if (!pci.reset_methods.empty()) parts.push_back("resets by " + join(pci.reset_methods, " "));
+  if (!pci.driver_override.empty()) parts.push_back("driver_override " + pci.driver_override);
+  if (pci.virtual_functions_possible > 0)
+    parts.push_back(fmt::format("{} of {} virtual functions on", pci.virtual_functions.size(),
+                                pci.virtual_functions_possible));
+  if (!pci.physical_function.empty()) parts.push_back("virtual function of " + pci.physical_function);
+  return join(parts, ", ");
+}
+
+std::string mig_text(const vmctl::GpuReport& report) {
+  const auto word = [](bool on) { return on ? "on" : "off"; };
+  const bool pending = report.mig_pending.value_or(*report.mig);
+  return fmt::format("MIG is {}{}", word(*report.mig),
+                     pending == *report.mig ? "" : fmt::format(", {} after the next reset", word(pending)));
+}
+
 /// What a reader must know before the device is lent.
-std::vector<std::string> remarks(const HostDevice& device) {
-  std::vector<std::string> lines;
+std::vector<std::string> remarks(const HostDevice& device, const DeviceContext& context) {
   const auto& pci = device.function;
-  const auto add = [&](const std::string& words) { lines.push_back(pci.address + ": " + words); };
+  std::vector<std::string> lines{fmt::format("{} {}", pci.address, device.name)};
+  const auto add = [&](const std::string& words) { lines.push_back("  " + words); };
   add(fmt::format("{}: {}", to_string(device.mechanism), device.mechanism_reason));
+  if (const auto* reason = of(context.quarantined, device)) add("in quarantine: " + *reason);
+  if (const auto place = place_text(pci); !place.empty()) add(place);
   if (pci.iommu_group_members.size() > 1) add("its IOMMU group is " + join(pci.iommu_group_members, " "));
-  for (const auto& user : device.users)
-    add(fmt::format("{} is open in {} (pid {})", user.path, user.process, user.pid));
+  for (const auto& user : device.users) add("in use: " + in_words(user));
   if (!device.nvlink_peers.empty()) add("NVLink to " + join(device.nvlink_peers, " "));
+  if (const auto* report = of(context.reports, device); report != nullptr && report->mig)
+    add(mig_text(*report));
   if (!device.mig_instances.empty()) add("MIG instances: " + join(device.mig_instances, " "));
+  for (const auto& vgpu : device.vgpus) add("carries a vGPU: " + vgpu);
   for (const auto& type : device.vgpu_types)
     add(fmt::format("vGPU type {} ({}){}", type.id, type.name,
                     type.available_instances ? fmt::format(", {} left", *type.available_instances) : ""));
@@ -96,8 +125,15 @@ json lists_json(const HostDevice& device) {
   return out;
 }
 
-json device_json(const HostDevice& device, const std::string& lease) {
+json mig_json(const vmctl::GpuReport* report) {
+  if (report == nullptr || !report->mig) return nullptr;
+  return {{"enabled", *report->mig}, {"enabled_after_reset", or_null(report->mig_pending)}};
+}
+
+json device_json(const HostDevice& device, const DeviceContext& context) {
   const auto& pci = device.function;
+  const auto* lease = of(context.leases, device);
+  const auto* quarantine = of(context.quarantined, device);
   json out = lists_json(device);
   out.update({{"address", pci.address},
               {"kind", to_string(device.device_class)},
@@ -119,39 +155,40 @@ json device_json(const HostDevice& device, const std::string& lease) {
               {"power_state", text_or_null(pci.power_state)},
               {"mechanism", to_string(device.mechanism)},
               {"mechanism_reason", device.mechanism_reason},
+              {"vgpus", device.vgpus},
               {"mig_instances", device.mig_instances},
               {"nvlink_peers", device.nvlink_peers},
               {"physical_function", text_or_null(pci.physical_function)},
               {"virtual_functions", pci.virtual_functions},
               {"virtual_functions_possible", pci.virtual_functions_possible},
-              {"lease", text_or_null(lease)}});
+              {"mig", mig_json(of(context.reports, device))},
+              {"lease", lease == nullptr ? json() : json(*lease)},
+              {"quarantine", quarantine == nullptr ? json() : json(*quarantine)}});
   return out;
 }
 
 }  // namespace
 
-results::Table devices_table(const std::vector<HostDevice>& devices, const DeviceLeases& leases) {
+results::Table devices_table(const std::vector<HostDevice>& devices, const DeviceContext& context) {
   results::Table table;
   table.columns = {{"address", "address"},   {"kind", "kind"},           {"name", "name"},
                    {"iommu_group", "group"}, {"numa_node", "NUMA"},      {"link", "link"},
-                   {"driver", "driver"},     {"mechanism", "mechanism"}, {"lease", "lease"}};
+                   {"driver", "driver"},     {"mechanism", "mechanism"}, {"lease", "lease", false, true}};
   for (const auto& device : devices) {
     const auto& pci = device.function;
     table.rows.push_back({cell(pci.address), cell(to_string(device.device_class)), cell(device.name),
                           cell(group_text(pci)),
                           cell(pci.numa_node < 0 ? "-" : std::to_string(pci.numa_node)),
                           cell(link_cell_text(pci)), cell(pci.driver.empty() ? "-" : pci.driver),
-                          cell(to_string(device.mechanism)), cell(lease_of(leases, device))});
-    for (auto& line : remarks(device)) table.notes.push_back(std::move(line));
+                          cell(to_string(device.mechanism)), cell(lease_text(context, device))});
+    for (auto& line : remarks(device, context)) table.notes.push_back(std::move(line));
   }
-  if (devices.empty())
-    table.notes.emplace_back("no NVIDIA GPU and no RDMA adapter; scenarios with the cpu backend run");
   return table;
 }
 
-json devices_json(const std::vector<HostDevice>& devices, const DeviceLeases& leases) {
+json devices_json(const std::vector<HostDevice>& devices, const DeviceContext& context) {
   json list = json::array();
-  for (const auto& device : devices) list.push_back(device_json(device, lease_of(leases, device)));
+  for (const auto& device : devices) list.push_back(device_json(device, context));
   return list;
 }
 

@@ -87,7 +87,8 @@ int run(int argc, char** argv) {
   add_compare_command(cli);
   add_report_command(cli);
   add_exchange_commands(cli);
-  add_host_commands(cli);
+  add_doctor_command(cli);
+  add_clean_command(cli);
   try {
     cli.app.parse(argc, argv);
     return cli.exit_status;

@@ -9,10 +9,9 @@
 #include "common/log.h"
 #include "common/time.h"
 #include "common/units.h"
+#include "harness/cli/host_inventory.h"
 #include "harness/execute/preflight.h"
 #include "harness/plan/plan.h"
-#include "vmctl/inventory.h"
-#include "vmctl/leases.h"
 
 namespace virtrain::harness {
 namespace {
@@ -60,10 +59,9 @@ results::CompareRequest comparison_of(const std::string& experiment, const Scena
 }  // namespace
 
 ScenarioRun run_scenario(const Scenario& scenario, RunOptions& options) {
-  auto inventory = vmctl::load_inventory();
-  inventory.leased_cores = vmctl::LeaseJournal().leased_cores();
+  const auto inventory = host_inventory(scenario, "/");
   const auto plan = make_plan(scenario, inventory, expects_emulation(inventory));
-  check_host(scenario, inventory, options.experiment.connect_uri);
+  check_host(scenario, plan, inventory, options.experiment.connect_uri);
 
   const bool terminal = ::isatty(STDERR_FILENO) == 1 && !options.quiet;
   // The id is the first line on stderr, so that whoever reads along knows what to ask for.

@@ -2,11 +2,13 @@
 
 #include "common/log.h"
 #include "harness/cli/commands.h"
+#include "harness/cli/host_inventory.h"
 #include "harness/plan/domain_spec.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode.h"
 #include "schemas_embedded.h"
-#include "vmctl/inventory.h"
+#include "vmctl/devices/host_words.h"
+#include "vmctl/kvm_probe.h"
 
 namespace virtrain::harness {
 namespace {
@@ -27,14 +29,17 @@ void validate(const std::string& path) {
 
 void print_plan(const PlanArguments& arguments) {
   const auto scenario = load_scenario(arguments.scenario);
-  const auto inventory = vmctl::load_inventory(arguments.inventory);
+  const auto inventory = host_inventory(scenario, arguments.inventory);
   const bool emulated = expects_emulation(inventory);
   const auto plan = make_plan(scenario, inventory, emulated);
   const bool as_json = arguments.format == results::Format::json;
   if (!as_json) fmt::print("{}", to_table(plan));
   if (!as_json && !arguments.xml) return;
   auto json = to_json(plan);
-  if (arguments.xml) add_domain_xml(json, plan, scenario, emulated);
+  if (arguments.xml) {
+    const auto qemu = vmctl::qemu_version(arguments.inventory);
+    add_domain_xml(json, plan, scenario, {emulated, vmctl::hides_arch_capabilities(inventory, qemu)});
+  }
   fmt::print("{}", as_json ? json.dump(2) + "\n" : domain_xml_text(json));
 }
 

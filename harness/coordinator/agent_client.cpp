@@ -11,6 +11,7 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "common/time.h"
+#include "harness/agent/pci_report.h"
 
 namespace virtrain::harness {
 namespace {
@@ -225,6 +226,11 @@ asio::awaitable<std::string> AgentClient::read_file(std::string path) {
   co_return std::move(reply.body);
 }
 
+asio::awaitable<std::vector<vmctl::PciFunction>> AgentClient::pci_functions() {
+  const Frame reply = co_await request(make_frame("pci_functions", 0), kRequestDeadline);
+  co_return parse_pci_report(reply.body);
+}
+
 asio::awaitable<void> AgentClient::write_file(std::string path, std::string content, int mode) {
   Frame frame = make_frame("write_file", 0, "path", std::move(path), "mode", mode);
   frame.body = std::move(content);
@@ -242,6 +248,19 @@ asio::awaitable<std::optional<std::string>> AgentClient::unreachable(std::string
   co_return why.empty() ? "no answer" : why;
 }
 
+namespace {
+
+/// Of an answer that has just come in, half a round trip after it was sent.
+std::optional<std::int64_t> wall_offset(const nlohmann::json& pong, std::int64_t half_trip_ns) {
+  const auto told = pong.find("wall_ns");
+  if (told == pong.end() || !told->is_number_integer()) return std::nullopt;
+  // Untrusted, so without signed overflow.
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(told->get<std::int64_t>()) -
+                                   static_cast<std::uint64_t>(wall_ns() - half_trip_ns));
+}
+
+}  // namespace
+
 asio::awaitable<void> AgentClient::synchronize_clock(int pings) {
   ClockOffset best{0, INT64_MAX};
   for (int i = 0; i < pings; ++i) {
@@ -250,7 +269,8 @@ asio::awaitable<void> AgentClient::synchronize_clock(int pings) {
     const std::int64_t received_ns = monotonic_ns();
     const std::int64_t half_trip_ns = (received_ns - sent_ns) / 2;
     if (half_trip_ns < best.uncertainty_ns)
-      best = {integer_field(reply.message, "t_ns") - (sent_ns + half_trip_ns), half_trip_ns};
+      best = {integer_field(reply.message, "t_ns") - (sent_ns + half_trip_ns), half_trip_ns,
+              wall_offset(reply.message, half_trip_ns)};
   }
   clock_ = best;
 }

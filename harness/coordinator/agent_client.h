@@ -12,6 +12,7 @@
 
 #include "harness/agent/child_process.h"
 #include "harness/agent/connection.h"
+#include "vmctl/devices/pci_function.h"
 
 namespace virtrain::harness {
 
@@ -20,6 +21,7 @@ namespace virtrain::harness {
 struct ClockOffset {
   std::int64_t offset_ns = 0;
   std::int64_t uncertainty_ns = 0;
+  std::optional<std::int64_t> wall_offset_ns = {};  ///< of the clocks on the wall; where the agent tells it
 };
 
 enum class OutputStream { standard_output, standard_error };
@@ -53,6 +55,8 @@ class AgentClient : public std::enable_shared_from_this<AgentClient> {
   asio::awaitable<std::int64_t> sweep();
   asio::awaitable<std::string> read_file(std::string path);
   asio::awaitable<void> write_file(std::string path, std::string content, int mode = 0644);
+  /// The node's PCI functions, as far as pci_report.h tells of them.
+  asio::awaitable<std::vector<vmctl::PciFunction>> pci_functions();
   /// Whether `address` answers this node within the deadline; if not, why.
   asio::awaitable<std::optional<std::string>> unreachable(std::string address,
                                                           std::chrono::milliseconds deadline);

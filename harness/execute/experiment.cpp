@@ -15,10 +15,13 @@
 #include "common/time.h"
 #include "common/version.h"
 #include "harness/execute/trial_run.h"
+#include "harness/plan/domain_spec.h"
+#include "vmctl/guest_driver.h"
 #include "vmctl/inventory.h"
 #include "vmctl/kvm_probe.h"
 #include "vmctl/libvirt_hypervisor.h"
 #include "vmctl/paths.h"
+#include "vmctl/supermin.h"
 
 namespace virtrain::harness {
 namespace {
@@ -39,7 +42,7 @@ std::vector<std::string> resources_of(const Plan& plan) {
     for (const auto& tenant : placement.tenants) {
       for (const auto& node : tenant.nodes) {
         for (const int core : node.cores) names.insert(fmt::format("core:{}", core));
-        for (const auto& device : node.devices) names.insert("device:" + device);
+        for (const auto& address : node.device_addresses()) names.insert("device:" + address);
       }
     }
   }
@@ -56,8 +59,11 @@ class Runner {
  private:
   asio::awaitable<void> run_trial(const PlannedTrial& planned, ExperimentOutcome& outcome);
   asio::awaitable<void> prepare_vm_host(std::int64_t trial);
-  asio::awaitable<std::exception_ptr> attempt(TrialRun& trial, NodeSet& nodes, std::int64_t row,
-                                              bool nodes_are_up);
+  asio::awaitable<void> bind_devices(TrialRun& trial, const PlannedTrial& planned);
+  asio::awaitable<void> give_devices_back(std::optional<std::int64_t> row);
+  asio::awaitable<std::vector<std::string>> end_lending();
+  asio::awaitable<std::exception_ptr> attempt(TrialRun& trial, const PlannedTrial& planned, NodeSet& nodes,
+                                              std::int64_t row, bool nodes_are_up);
   asio::awaitable<void> tear_down(std::int64_t row);
   bool may_keep_nodes(const PlannedTrial& planned) const;
   void record_end(std::int64_t row, const TrialRun& trial, const std::exception_ptr& failure,
@@ -102,10 +108,56 @@ void Runner::say(const PlannedTrial& planned, const std::string& line) const {
                                 planned.pair, line));
 }
 
+std::vector<vmctl::DeviceGrant> grants_in(const Placement& placement, const HostNames& names) {
+  std::vector<vmctl::DeviceGrant> grants;
+  for (const auto& tenant : placement.tenants)
+    for (const auto& node : tenant.nodes)
+      for (auto& grant : grants_of(node, names)) grants.push_back(std::move(grant));
+  return grants;
+}
+
+/// Stage bind: the trial's devices are where its arm needs them. Adjacent trials of one arm find them so.
+asio::awaitable<void> Runner::bind_devices(TrialRun& trial, const PlannedTrial& planned) {
+  const auto grants =
+      grants_in(context_.plan.placements[planned.placement], HostNames{context_.experiment, context_.tag});
+  if (grants.empty()) co_return;
+  trial.enter("bind");
+  auto& lender = context_.lender;
+  const std::int64_t began_ns = monotonic_ns();
+  if (planned.arm == kArmVm) {
+    const auto lend = [&lender, grants] { return lender.lend(grants); };
+    const auto count = co_await offload(context_.pool, lend);
+    context_.event(trial.row(), "bind", "devices lent",
+                   {{"count", count}, {"seconds", static_cast<double>(monotonic_ns() - began_ns) * 1e-9}});
+    co_return;
+  }
+  co_await give_devices_back(trial.row());
+  const auto& settings = context_.scenario.devices.settings;
+  const auto set = [&lender, grants, &settings] { lender.set(grants, settings); };
+  if (!settings.empty()) co_await offload(context_.pool, set);
+}
+
+asio::awaitable<void> Runner::give_devices_back(std::optional<std::int64_t> row) {
+  auto& lender = context_.lender;
+  const auto give_back = [&lender] { return lender.give_back(); };
+  const auto failures = co_await offload(context_.pool, give_back);
+  if (failures.empty()) co_return;
+  context_.event(row, "bind", "devices could not be given back", {{"failures", failures}});
+  throw Error("give the devices back", ErrorCode::host_unable, join(failures, "; "));
+}
+
+bool lends_nvidia_devices(const Plan& plan) {
+  const auto is_nvidia = [](const auto& device) { return device.vendor == vmctl::kNvidia; };
+  for (const auto& placement : plan.placements)
+    for (const auto& tenant : placement.tenants)
+      for (const auto& node : tenant.nodes)
+        if (std::any_of(node.devices.begin(), node.devices.end(), is_nvidia)) return true;
+  return false;
+}
+
 /// Stage image: libvirt answers, the guest image exists, and a probe has shown whether KVM works.
 asio::awaitable<void> Runner::prepare_vm_host(std::int64_t trial) {
   if (context_.vm_host) co_return;
-  context_.event(trial, "image", "stage image");
   VmHost host;
   const auto prepare = [&host, this] {
     if (const auto done = vmctl::fix_kvm_device(); !done.empty()) log::info(done);
@@ -114,17 +166,29 @@ asio::awaitable<void> Runner::prepare_vm_host(std::int64_t trial) {
     host.hypervisor = vmctl::connect_libvirt(context_.connect_uri);
     vmctl::MirrorSpec spec;
     spec.files = {{context_.programs.agent, Programs::guest_agent},
-                  {context_.programs.rsh, Programs::guest_rsh},
-                  {context_.programs.trainer_cpu, Programs::guest_trainer_cpu}};
+                  {context_.programs.rsh, Programs::guest_rsh}};
+    for (const auto& [backend, program] : context_.programs.trainers)
+      spec.files.push_back({program, Programs::guest_trainer(backend)});
+    if (!context_.scenario.probes.empty())
+      spec.files.push_back({context_.programs.probe, Programs::guest_probe});
     spec.cache_dir = vmctl::cache_dir();
+    if (lends_nvidia_devices(context_.plan)) {
+      const auto driver = vmctl::find_guest_driver("/", vmctl::find_guest_kernel().version);
+      if (driver) vmctl::carry_driver(spec, *driver);
+    }
     host.image = vmctl::build_mirror_image(spec, [](std::string_view line) { log::info(line); });
+    if (!context_.scenario.guest.is_mirror())
+      host.cloud_image = vmctl::inspect_cloud_image(context_.scenario.guest.image);
     const auto verdict = vmctl::probe_kvm(host.image.kernel, spec.cache_dir);
     host.virtualization = verdict.virtualization;
     host.virtualization_reason = verdict.reason;
+    host.hide_arch_capabilities =
+        vmctl::hides_arch_capabilities(vmctl::load_machine(), host.hypervisor->versions().hypervisor);
   };
   co_await offload(context_.pool, prepare);
   context_.event(trial, "image", "guest image ready",
                  {{"hash", host.image.hash},
+                  {"boots", host.cloud_image ? host.cloud_image->file.string() : "mirror"},
                   {"kernel", host.image.kernel_version},
                   {"from_cache", host.image.from_cache},
                   {"virtualization", vmctl::to_string(host.virtualization)},
@@ -133,15 +197,17 @@ asio::awaitable<void> Runner::prepare_vm_host(std::int64_t trial) {
 }
 
 /// Runs the trial unless a stop comes first; returns what failed, null if nothing did.
-asio::awaitable<std::exception_ptr> Runner::attempt(TrialRun& trial, NodeSet& nodes, std::int64_t row,
-                                                    bool nodes_are_up) {
+asio::awaitable<std::exception_ptr> Runner::attempt(TrialRun& trial, const PlannedTrial& planned,
+                                                    NodeSet& nodes, std::int64_t row, bool nodes_are_up) {
   std::exception_ptr failure;
   const auto work = [&]() -> asio::awaitable<void> {
     try {
       if (nodes.is_vm()) {
+        if (!context_.vm_host) trial.enter("image");
         co_await prepare_vm_host(row);
         context_.store.set_trial_virtualization(row, vmctl::to_string(nodes.virtualization()));
       }
+      if (!nodes_are_up) co_await bind_devices(trial, planned);
       co_await trial.run(nodes, nodes_are_up);
     } catch (...) {
       failure = std::current_exception();
@@ -205,7 +271,7 @@ asio::awaitable<void> Runner::run_trial(const PlannedTrial& planned, ExperimentO
     nodes_ = std::make_unique<NodeSet>(context_, context_.plan.placements[planned.placement], planned.arm);
 
   TrialRun trial(context_, planned, row);
-  std::exception_ptr failure = co_await attempt(trial, *nodes_, row, reused);
+  std::exception_ptr failure = co_await attempt(trial, planned, *nodes_, row, reused);
   std::exception_ptr storage_failure;
   try {
     if (failure) trial.flush();  // what was measured before the fault counts
@@ -227,6 +293,19 @@ asio::awaitable<void> Runner::run_trial(const PlannedTrial& planned, ExperimentO
   if (storage_failure) std::rethrow_exception(storage_failure);
 }
 
+/// Returns what could not be given back; that is in quarantine, and no later run gets it.
+asio::awaitable<std::vector<std::string>> Runner::end_lending() {
+  auto& lender = context_.lender;
+  const auto end = [&lender] { return lender.end(); };
+  auto failures = co_await offload(context_.pool, end);
+  if (!failures.empty()) {
+    log::error("devices could not be given back and are in quarantine; see virtrain clean",
+               {{"failures", failures}});
+    context_.event(std::nullopt, "tear_down", "devices could not be given back", {{"failures", failures}});
+  }
+  co_return failures;
+}
+
 asio::awaitable<void> Runner::run(ExperimentOutcome& outcome) {
   std::exception_ptr failure;
   try {
@@ -245,6 +324,10 @@ asio::awaitable<void> Runner::run(ExperimentOutcome& outcome) {
       if (!failure) failure = std::current_exception();
     }
     nodes_.reset();
+  }
+  for (const auto& left : co_await end_lending()) {
+    ++outcome.failed;
+    if (outcome.first_failure.empty()) outcome.first_failure = left;
   }
   if (failure) std::rethrow_exception(failure);
 }
@@ -337,21 +420,22 @@ ExperimentOutcome run_experiment(const Scenario& scenario, const Plan& plan,
 
   results::Store store(database);
   vmctl::LeaseJournal journal;
-  Programs programs{vmctl::sibling_program("virtrain-agent"), vmctl::sibling_program("virtrain-rsh"),
-                    vmctl::sibling_program("virtrain-resnet50-cpu")};
+  const auto owner = vmctl::this_process(outcome.experiment, std::filesystem::absolute(database).string());
+  vmctl::DeviceLender lender(journal, owner);
   RunContext context{io,
                      pool,
                      stop,
                      store,
                      journal,
-                     vmctl::this_process(outcome.experiment, std::filesystem::absolute(database).string()),
+                     owner,
+                     lender,
                      scenario,
                      plan,
                      outcome.experiment,
                      outcome.experiment.substr(outcome.experiment.size() - 6),
                      options.connect_uri,
                      vmctl::state_dir() / "logs" / outcome.experiment,
-                     std::move(programs),
+                     find_programs(scenario, plan),
                      std::nullopt,
                      1,
                      {}};
@@ -385,7 +469,7 @@ ExperimentOutcome run_experiment(const Scenario& scenario, const Plan& plan,
   }
   end_in_database(context, outcome);
   context.vm_host.reset();
-  journal.release_all(context.owner);
+  journal.end(context.owner);
   return outcome;
 }
 

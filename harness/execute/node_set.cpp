@@ -10,6 +10,7 @@
 #include "common/time.h"
 #include "common/units.h"
 #include "harness/execute/preflight.h"
+#include "vmctl/qemu_log.h"
 
 namespace virtrain::harness {
 namespace {
@@ -110,13 +111,44 @@ asio::awaitable<void> NodeSet::boot() {
 
 vmctl::DomainSpec NodeSet::spec_of(const LiveNode& node) const {
   const auto& host = *context_.vm_host;
-  const VmFacts facts{node.number,     node.uuid,        host.image.kernel,   host.image.initrd,
-                      host.image.root, node.console_log, host.virtualization, !networked()};
+  VmFacts facts;
+  facts.number = node.number;
+  facts.uuid = node.uuid;
+  facts.kernel = host.image.kernel;
+  facts.initrd = host.image.initrd;
+  facts.root_image = host.image.root;
+  facts.console_log = node.console_log;
+  facts.virtualization = host.virtualization;
+  facts.boot_disk = boot_disk_of(node);
+  facts.hide_arch_capabilities = host.hide_arch_capabilities;
+  facts.in_session = !networked();
   return domain_spec(context_.scenario.guest, placement_.tenants[node.tenant], node.tenant, *node.placement,
                      names_, facts);
 }
 
+std::optional<vmctl::BootDisk> NodeSet::boot_disk_of(const LiveNode& node) const {
+  const auto& image = context_.vm_host->cloud_image;
+  if (!image) return std::nullopt;
+  const auto disk = (context_.log_dir / node.name).string();
+  return vmctl::BootDisk{disk + ".qcow2", image->file, image->format, disk + "-seed.iso"};
+}
+
+asio::awaitable<void> NodeSet::make_boot_disk(const LiveNode& node) {
+  const auto disk = boot_disk_of(node);
+  if (!disk) co_return;
+  for (const auto& file : {disk->overlay, disk->seed})
+    made_files_.emplace_back(file, context_.journal.intent(context_.owner, vmctl::EffectKind::file, file));
+  const auto& tenant = placement_.tenants[node.tenant];
+  const vmctl::CloudSeed seed{guest_boot(tenant, *node.placement, !networked()), node.placement->mac};
+  const auto make = [&disk, &seed, &node, &image = *context_.vm_host->cloud_image] {
+    vmctl::make_overlay(image, disk->overlay);
+    vmctl::write_seed(seed, node.uuid, disk->seed);
+  };
+  co_await offload(context_.pool, make);
+}
+
 asio::awaitable<void> NodeSet::start_vm(LiveNode& node) {
+  co_await make_boot_disk(node);
   const auto spec = spec_of(node);
   node.domain_xml = vmctl::domain_xml(spec);
   auto* hypervisor = context_.vm_host->hypervisor.get();
@@ -143,7 +175,8 @@ vmctl::SliceSpec NodeSet::slice_spec(const LiveNode& node) const {
   spec.memory_bytes = node.memory_bytes;
   if (networked()) spec.network = {networks_[node.tenant].bridge, node.nic, node.placement->address};
   spec.argv = {context_.programs.agent};
-  spec.program_folders = {context_.programs.trainer_cpu.parent_path()};
+  for (const auto& [backend, program] : context_.programs.trainers)
+    spec.program_folders.push_back(program.parent_path());
   const char* path = std::getenv("PATH");
   spec.environment = {"PATH=" + context_.programs.rsh.parent_path().string() + ":" +
                       (path != nullptr ? path : "/usr/bin:/bin")};
@@ -165,9 +198,12 @@ asio::awaitable<void> NodeSet::start_slice(LiveNode& node) {
 }
 
 asio::awaitable<void> NodeSet::reach_agents() {
-  const milliseconds deadline =
-      is_vm() ? milliseconds(context_.scenario.boot_timeout_ns / 1'000'000) : kSliceAgentDeadline;
-  for (auto& node : nodes_) co_await reach_agent(node, deadline);
+  for (auto& node : nodes_) {
+    const milliseconds deadline =
+        is_vm() ? milliseconds(boot_deadline_ns(context_.scenario, *node.placement) / 1'000'000)
+                : kSliceAgentDeadline;
+    co_await reach_agent(node, deadline);
+  }
 }
 
 asio::awaitable<void> NodeSet::reach_agent(LiveNode& node, milliseconds deadline) {
@@ -182,7 +218,8 @@ asio::awaitable<void> NodeSet::reach_agent(LiveNode& node, milliseconds deadline
   }
   const std::string tail = console_tail(node);
   throw Error(is_vm() ? "boot " + node.name : "start slice " + node.name, ErrorCode::trial_failed,
-              failure + (tail.empty() ? "; its console is empty" : "; its console ends with:\n" + tail));
+              failure + (tail.empty() ? "; its console is empty" : "; its console ends with:\n" + tail) +
+                  qemu_words(node));
 }
 
 // --- reading
@@ -209,6 +246,11 @@ std::string NodeSet::console_tail(const LiveNode& node) {
   const auto log = read_file(node.console_log).value_or("");
   return printable(trim(
       std::string_view(log).substr(log.size() > kConsoleTailBytes ? log.size() - kConsoleTailBytes : 0)));
+}
+
+std::string NodeSet::qemu_words(const LiveNode& node) const {
+  const auto words = is_vm() ? vmctl::read_qemu_last_words(node.name) : "";
+  return words.empty() ? "" : "\nQEMU's log ends with:\n" + printable(words);
 }
 
 // --- removing
@@ -257,6 +299,11 @@ asio::awaitable<std::vector<std::string>> NodeSet::tear_down() {
     const std::size_t before = left.size();
     co_await remove_node(nodes_[index], left);
     if (left.size() == before) context_.journal.undone(journal_id);
+  }
+  for (; left.empty() && !made_files_.empty(); made_files_.pop_back()) {
+    std::error_code ignored;
+    std::filesystem::remove(made_files_.back().first, ignored);
+    context_.journal.undone(made_files_.back().second);
   }
   for (; !made_networks_.empty(); made_networks_.pop_back()) {
     const auto& [network, journal_id] = made_networks_.back();

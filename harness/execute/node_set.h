@@ -58,7 +58,11 @@ class NodeSet {
   asio::awaitable<NodeCounters> counters(const LiveNode& node);
   /// The end of a VM's console or an agent's log, for error messages.
   static std::string console_tail(const LiveNode& node);
+  /// What QEMU and libvirt wrote last about a VM, to be put behind an error message; empty for a slice.
+  std::string qemu_words(const LiveNode& node) const;
 
+  /// What libvirt was given for a VM.
+  vmctl::DomainSpec spec_of(const LiveNode& node) const;
   std::vector<LiveNode>& nodes() { return nodes_; }
   bool is_vm() const { return arm_ == kArmVm; }
   bool is_shared() const { return arm_ == kArmBareMetalShared; }
@@ -72,8 +76,9 @@ class NodeSet {
 
   void plan_nodes();
   bool networked() const;
-  vmctl::DomainSpec spec_of(const LiveNode& node) const;
   vmctl::SliceSpec slice_spec(const LiveNode& node) const;
+  std::optional<vmctl::BootDisk> boot_disk_of(const LiveNode& node) const;
+  asio::awaitable<void> make_boot_disk(const LiveNode& node);
   asio::awaitable<void> start_vm(LiveNode& node);
   asio::awaitable<void> start_slice(LiveNode& node);
   asio::awaitable<void> reach_agent(LiveNode& node, std::chrono::milliseconds deadline);
@@ -88,6 +93,7 @@ class NodeSet {
   std::vector<NetworkRecord> networks_;                                ///< by tenant
   std::vector<std::pair<NetworkRecord, std::int64_t>> made_networks_;  ///< with journal id
   std::vector<std::pair<std::size_t, std::int64_t>> made_nodes_;       ///< index in nodes_, journal id
+  std::vector<std::pair<std::string, std::int64_t>> made_files_;       ///< path, journal id
 };
 
 }  // namespace virtrain::harness

@@ -7,16 +7,14 @@
 
 #include "common/error.h"
 #include "common/text.h"
-#include "harness/plan/plan.h"
+#include "harness/execute/cuda_host.h"
+#include "harness/plan/device_demand.h"
+#include "vmctl/cloud/cloud_image.h"
 #include "vmctl/doctor.h"
 #include "vmctl/libvirt_daemon.h"
 
 namespace virtrain::harness {
 namespace {
-
-bool has_arm(const Scenario& scenario, const char* arm) {
-  return std::find(scenario.arms.begin(), scenario.arms.end(), arm) != scenario.arms.end();
-}
 
 /// The CPU trainer's bf16 needs AVX-512's instructions for it, which QEMU does not emulate.
 void check_bf16(const Scenario& scenario, const vmctl::Inventory& inventory,
@@ -50,6 +48,24 @@ void add_what_blocks(const std::vector<vmctl::Finding>& findings, std::vector<st
       reasons.push_back(fmt::format("{}: {} ({})", finding.id, finding.found, finding.fix));
 }
 
+void check_devices(const Scenario& scenario, const Plan& plan, const vmctl::Inventory& inventory,
+                   const std::string& connect_uri, std::vector<std::string>& reasons) {
+  auto findings = vmctl::examine_devices(inventory, device_demands(plan, scenario));
+  // The plan has none with users, nor one that another run of ours holds and that can be waited for.
+  std::erase_if(findings, [](const auto& finding) { return finding.id == "USE-1"; });
+  add_what_blocks(findings, reasons);
+  if (::geteuid() != 0) reasons.emplace_back("devices: binding them to another driver needs root");
+  if (is_session_uri(connect_uri))
+    reasons.emplace_back("devices: qemu:///session cannot lend any (use qemu:///system)");
+  const auto& token = scenario.devices.licence_token;
+  if (!token.empty() && ::access(token.c_str(), R_OK) != 0)
+    reasons.push_back("devices: the licence token " + printable(token) + " cannot be read");
+  if (scenario.reuse == Reuse::experiment_case && scenario.devices.kind == DeviceKind::passthrough &&
+      scenario.arms.size() > 1)
+    reasons.emplace_back(
+        "reuse: case would keep the devices in VMs while bare metal needs them (use reuse: trial)");
+}
+
 void check_vm_arm(const Scenario& scenario, const vmctl::Inventory& inventory, const std::string& connect_uri,
                   std::vector<std::string>& reasons) {
   const bool session = is_session_uri(connect_uri);
@@ -63,6 +79,13 @@ void check_vm_arm(const Scenario& scenario, const vmctl::Inventory& inventory, c
     reasons.push_back(
         "--connect qemu:///session: libvirt has sessions for other users than root (use qemu:///system)");
     return;
+  }
+  if (!scenario.guest.is_mirror()) {
+    try {
+      vmctl::inspect_cloud_image(scenario.guest.image);
+    } catch (const Error& error) {
+      reasons.emplace_back(error.what());
+    }
   }
   auto findings = vmctl::examine_host(inventory);
   // The doctor looks for the system's libvirt, which a session does without.
@@ -82,21 +105,15 @@ bool is_session_uri(const std::string& connect_uri) {
   return connect_uri == "qemu:///session";
 }
 
-void check_host(const Scenario& scenario, const vmctl::Inventory& inventory, const std::string& connect_uri) {
+void check_host(const Scenario& scenario, const Plan& plan, const vmctl::Inventory& inventory,
+                const std::string& connect_uri) {
   std::vector<std::string> reasons;
-  if (scenario.devices.kind != DeviceKind::none) {
-    reasons.push_back(
-        fmt::format("devices: kind {} is planned but not yet run by this version (allowed: none)",
-                    to_string(scenario.devices.kind)));
-    add_what_blocks(vmctl::examine_devices(inventory), reasons);
+  if (scenario.devices.kind != DeviceKind::none)
+    check_devices(scenario, plan, inventory, connect_uri, reasons);
+  if (uses_cuda(plan)) {
+    const auto missing = cuda_reasons(scenario, plan, look_at_cuda_host());
+    reasons.insert(reasons.end(), missing.begin(), missing.end());
   }
-  for (const auto& placement : scenario.cases)
-    for (const auto& tenant : placement.tenants)
-      if (tenant.workload.backend == Backend::cuda) {
-        reasons.push_back(
-            fmt::format("case {}: backend cuda has no trainer in this build (allowed: cpu)", placement.name));
-        break;
-      }
   check_bf16(scenario, inventory, reasons);
   if (has_arm(scenario, kArmVm)) check_vm_arm(scenario, inventory, connect_uri, reasons);
   if (has_arm(scenario, kArmBareMetal) && ::geteuid() != 0)

@@ -9,31 +9,28 @@
 #include <string>
 
 #include "harness/execute/offload.h"
+#include "harness/execute/programs.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/scenario.h"
 #include "results/store/store.h"
+#include "vmctl/cloud/cloud_image.h"
 #include "vmctl/guest_image.h"
 #include "vmctl/hypervisor.h"
 #include "vmctl/leases.h"
+#include "vmctl/lending/device_lender.h"
 #include "vmctl/libvirt_daemon.h"
 
 namespace virtrain::harness {
-
-/// Programs of this build as the host sees them, and where they stand in a guest.
-struct Programs {
-  std::filesystem::path agent, rsh, trainer_cpu;
-  static constexpr const char* guest_agent = "/usr/bin/virtrain-agent";
-  static constexpr const char* guest_rsh = "/usr/bin/virtrain-rsh";
-  static constexpr const char* guest_trainer_cpu = "/usr/bin/virtrain-resnet50-cpu";
-};
 
 /// What VM trials need, made when the first of them comes.
 struct VmHost {
   std::unique_ptr<vmctl::LibvirtDaemon> daemon;  ///< only where we may have to start one
   std::unique_ptr<vmctl::Hypervisor> hypervisor;
   vmctl::GuestImage image;
+  std::optional<vmctl::CloudImage> cloud_image;  ///< what guests boot from, if not from `image`
   vmctl::Virtualization virtualization = vmctl::Virtualization::tcg;
   std::string virtualization_reason;
+  bool hide_arch_capabilities = false;  ///< see vmctl::DomainSpec
 };
 
 /// Everything one experiment's trials share. Lives on the thread of `io`; only blocking calls go to `pool`.
@@ -44,6 +41,7 @@ struct RunContext {
   results::Store& store;
   vmctl::LeaseJournal& journal;
   vmctl::Owner owner;
+  vmctl::DeviceLender& lender;
   const Scenario& scenario;
   const Plan& plan;
   std::string experiment;  ///< "20261120t083012-7f3a2b"

@@ -20,6 +20,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kPathDeadline{5'000};
 constexpr milliseconds kExitGrace{10'000};
+/// Of VMs and slices alike, in their tenant's network.
+constexpr const char* kTenantInterface = "eth0";
 constexpr std::size_t kLastLines = 12;
 constexpr int kKilledStatus = 128 + SIGKILL;
 constexpr const char* kKilledHint =
@@ -69,8 +71,8 @@ std::vector<std::string> mpirun_command(const std::vector<std::string>& hostname
     mca("plm_rsh_agent", "virtrain-rsh");
     mca("plm_rsh_no_tree_spawn", "1");
     mca("btl", ranks_per_node > 1 ? "self,vader,tcp" : "self,tcp");
-    mca("btl_tcp_if_include", "eth0");
-    mca("oob_tcp_if_include", "eth0");
+    mca("btl_tcp_if_include", kTenantInterface);
+    mca("oob_tcp_if_include", kTenantInterface);
     // Open MPI's own keepalive takes 8 minutes to see a dead link; this one about 10 s. Nodes that share
     // their cores have been seen not to answer for longer than that.
     mca("oob_tcp_keepalive_time", "5");
@@ -87,16 +89,19 @@ std::vector<std::string> mpirun_command(const std::vector<std::string>& hostname
 std::vector<std::string> trainer_command(const std::string& program, const Workload& w,
                                          std::int64_t threads) {
   const auto flag = [](const char* name, auto value) { return fmt::format("--{}={}", name, value); };
-  return {program,
-          flag("batch_size", w.batch_size),
-          flag("image_size", w.image_size),
-          flag("precision", to_string(w.precision)),
-          flag("num_warmup_batches", w.warmup_steps),
-          flag("num_batches", w.steps),
-          flag("display_every", w.display_every),
-          flag("accumulate_steps", w.accumulate_steps),
-          flag("seed", w.seed),
-          flag("num_threads", threads)};
+  std::vector<std::string> words{program,
+                                 flag("batch_size", w.batch_size),
+                                 flag("image_size", w.image_size),
+                                 flag("precision", to_string(w.precision)),
+                                 flag("num_warmup_batches", w.warmup_steps),
+                                 flag("num_batches", w.steps),
+                                 flag("display_every", w.display_every),
+                                 flag("accumulate_steps", w.accumulate_steps),
+                                 flag("seed", w.seed),
+                                 flag("num_threads", threads)};
+  // Not by timing, which each fresh guest would do for itself: the arms must compute in the same way.
+  if (w.backend == Backend::cuda) words.push_back("--fusion=highest");
+  return words;
 }
 
 TenantJob::TenantJob(asio::io_context& io, const TenantPlacement& placement, std::vector<JobNode> nodes,
@@ -153,8 +158,10 @@ asio::awaitable<void> TenantJob::check_paths() {
   }
 }
 
-std::map<std::string, std::string> TenantJob::rank_environment() const {
+std::map<std::string, std::string> TenantJob::rank_environment(const JobNode& node) const {
   auto environment = placement_.workload.environment;
+  for (const auto& [name, value] : node.environment) environment[name] = value;
+  if (network_ == RankNetwork::tcp) environment.insert({"NCCL_SOCKET_IFNAME", kTenantInterface});
   environment.insert({{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}});
   environment["OMP_NUM_THREADS"] = std::to_string(placement_.threads_per_rank);
   // Ranks that spin while they wait take the core from the one they wait for: four nodes on two cores trained
@@ -167,7 +174,7 @@ asio::awaitable<void> TenantJob::launch(const std::string& trainer_program, std:
   if (network_ == RankNetwork::tcp) co_await check_paths();
   ProcessSpec spec;
   spec.argv = trainer_command(trainer_program, placement_.workload, placement_.threads_per_rank);
-  spec.environment = rank_environment();
+  spec.environment = rank_environment(nodes_[0]);
   if (network_ != RankNetwork::single_process) {
     std::vector<std::string> hostnames;
     for (const auto& node : nodes_)
@@ -229,7 +236,7 @@ asio::awaitable<void> TenantJob::run_remote_shell(std::size_t from, std::int64_t
   };
   ProcessSpec spec;
   spec.argv = {"/bin/sh", "-c", command};
-  spec.environment = rank_environment();
+  spec.environment = rank_environment(*target);
   const std::int64_t process = co_await target->agent->start(spec, std::move(events));
   shells_[{from, shell}] = {static_cast<std::size_t>(target - nodes_.begin()), process};
 }

@@ -22,6 +22,7 @@ namespace virtrain::harness {
 struct JobNode {
   std::string hostname;
   std::shared_ptr<AgentClient> agent;
+  std::map<std::string, std::string> environment = {};  ///< of its ranks, beside the workload's
 };
 
 /// One rank as its own records describe it. Times are on the coordinator's clock.
@@ -86,7 +87,7 @@ class TenantJob : public std::enable_shared_from_this<TenantJob> {
   std::function<void(std::int64_t rank, const RankRecord& record)> on_record;
 
  private:
-  std::map<std::string, std::string> rank_environment() const;
+  std::map<std::string, std::string> rank_environment(const JobNode& node) const;
   /// Of this job's live nodes: the one slice of bare_metal_shared stands for all planned nodes.
   std::int64_t ranks_per_node() const;
   std::size_t node_of(std::int64_t rank) const;

@@ -9,8 +9,10 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "common/time.h"
-#include "common/units.h"
-#include "harness/execute/validity.h"
+#include "harness/coordinator/run_in_node.h"
+#include "harness/execute/gpu_environment.h"
+#include "harness/execute/guest_gpus.h"
+#include "harness/execute/node_probes.h"
 
 namespace virtrain::harness {
 namespace {
@@ -19,16 +21,12 @@ using namespace asio::experimental::awaitable_operators;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
+/// For NCCL_TOPO_FILE: a guest cannot see the host's switches and links.
+constexpr const char* kGuestNcclTopology = "/run/nccl-topology.xml";
 constexpr milliseconds kTelemetryPeriod{1'000};
 /// mpirun, its daemons and MPI_Init; a guest under TCG that shares its core needs most of it.
 constexpr milliseconds kPlaceDeadline{120'000};
-
-template <typename Value>
-std::optional<Value> optional_field(const nlohmann::json& fields, const char* name) {
-  const auto found = fields.find(name);
-  if (found == fields.end() || !found->is_number()) return std::nullopt;
-  return found->get<Value>();
-}
+constexpr seconds kToolDeadline{60};
 
 }  // namespace
 
@@ -76,8 +74,11 @@ asio::awaitable<void> TrialRun::run(NodeSet& nodes, bool nodes_are_up) {
   }
   deadline_ns_ = monotonic_ns() + context_.scenario.trial_timeout_ns;
   save_nodes(nodes);
-  make_jobs(nodes);
   watch_agents(nodes);
+  if (nodes.is_vm()) co_await look_at_guest_devices(nodes);
+  co_await make_jobs(nodes);
+  if (planned_.pair == 1 && !context_.scenario.probes.empty()) co_await probe(nodes);
+  co_await look_at_licences(nodes, &NodeRow::licensed_at_start);
   enter("place");
   co_await place(nodes);
   enter("barrier");
@@ -88,100 +89,41 @@ asio::awaitable<void> TrialRun::run(NodeSet& nodes, bool nodes_are_up) {
   co_await collect(nodes);
 }
 
-// --- rows
-
-void TrialRun::save_tenants() {
-  for (std::size_t t = 0; t < placement_.tenants.size(); ++t) {
-    const auto& placed = placement_.tenants[t];
-    TenantRow row;
-    row.record.tenant_index = static_cast<std::int64_t>(t);
-    row.record.name = placed.name;
-    row.record.nodes = static_cast<std::int64_t>(placed.nodes.size());
-    row.record.workload = to_json(placed.workload);
-    row.id = context_.store.save_tenant(trial_row_, row.record);
-    row.ranks.resize(static_cast<std::size_t>(placed.ranks()));
-    tenant_rows_.push_back(std::move(row));
-  }
-}
-
-void TrialRun::save_nodes(NodeSet& nodes) {
-  for (const auto& live : nodes.nodes()) {
-    NodeRow row;
-    auto& record = row.record;
-    record.name = live.placement->hostname;
-    record.kind = nodes.is_vm() ? "vm" : "slice";
-    if (nodes.is_vm()) record.domain_name = live.name;
-    record.domain_uuid = live.uuid;
-    record.hostname = live.facts.value("hostname", "");
-    if (nodes.is_vm()) record.guest_boot_id = live.facts.value("boot_id", "");
-    record.cores = format_cpu_list(live.cores);
-    record.memory_bytes = static_cast<std::int64_t>(live.memory_bytes);
-    if (live.numa_node) record.numa_node = *live.numa_node;
-    record.cpuset_read_back = live.facts.value("cpus", "");
-    record.memory_limit_read_back_bytes = optional_field<std::int64_t>(live.facts, "memory_limit_bytes");
-    record.kernel = live.facts.value("kernel", "");
-    record.console_log = live.console_log;
-    record.domain_xml = live.domain_xml;
-    record.agent_ready_seconds = live.agent_ready_seconds;
-    record.clock_offset_ns = live.agent->clock().offset_ns;
-    record.clock_uncertainty_ns = live.agent->clock().uncertainty_ns;
-    for (const auto& [name, value] : live.facts.items())
-      record.fingerprint[name] = value.is_string() ? value.get<std::string>() : value.dump();
-    row.id = context_.store.save_node(tenant_rows_[live.tenant].id, record);
-    node_rows_.push_back(std::move(row));
-  }
-}
-
-void TrialRun::on_record(std::size_t tenant, std::int64_t rank, const RankRecord& record) {
-  if (record.kind != RankRecord::Kind::hello) return;
-  auto& row = tenant_rows_[tenant].ranks[static_cast<std::size_t>(rank)];
-  const auto& placed = placement_.tenants[tenant];
-  const auto& hello = record.fields;
-  row.record.node = placed.nodes[static_cast<std::size_t>(rank / placed.ranks_per_node)].hostname;
-  // In the shared arm one slice, named after the first node, holds all ranks.
-  if (planned_.arm == kArmBareMetalShared) row.record.node = placed.nodes[0].hostname;
-  row.record.rank = rank;
-  row.record.local_rank = hello.value("local_rank", std::int64_t{0});
-  row.record.size = hello.value("size", std::int64_t{0});
-  row.record.hostname = printable(hello.value("hostname", ""));
-  row.record.pid = optional_field<std::int64_t>(hello, "pid");
-  row.record.isa = printable(hello.value("isa", ""));
-  row.record.threads = optional_field<std::int64_t>(hello, "threads");
-  row.record.cpuset_read_back = printable(hello.value("cpuset", ""));
-  row.record.memory_limit_read_back_bytes = optional_field<std::int64_t>(hello, "memory_limit_bytes");
-  row.id = context_.store.save_rank(tenant_rows_[tenant].id, row.record);
-}
-
-void TrialRun::flush() {
-  context_.store.transaction("store samples and telemetry", [&] {
-    for (std::size_t t = 0; t < jobs_.size(); ++t) {
-      for (std::size_t r = 0; r < jobs_[t]->ranks().size(); ++r) {
-        const auto& windows = jobs_[t]->ranks()[r].samples;
-        auto& row = tenant_rows_[t].ranks[r];
-        if (row.id == 0 || row.stored_samples == windows.size()) continue;
-        std::vector<results::Sample> fresh;
-        for (std::size_t i = row.stored_samples; i < windows.size(); ++i)
-          fresh.push_back(
-              {windows[i].t_ns, windows[i].step, windows[i].images, windows[i].seconds, windows[i].loss});
-        context_.store.add_samples(row.id, fresh);
-        row.stored_samples = windows.size();
-      }
-    }
-    for (auto& row : node_rows_) {
-      if (!row.telemetry.empty()) context_.store.add_telemetry(row.id, row.telemetry);
-      row.telemetry.clear();
-    }
-  });
-}
-
 // --- stages
 
-void TrialRun::make_jobs(NodeSet& nodes) {
+/// What ranks on a node must know of its GPUs: in a VM how they hang together on the host, and on bare metal
+/// which of the host's they may use.
+asio::awaitable<std::map<std::string, std::string>> TrialRun::gpu_environment(NodeSet& nodes, std::size_t n) {
+  const auto& live = nodes.nodes()[n];
+  const auto& tenant = placement_.tenants[live.tenant];
+  std::map<std::string, std::string> environment;
+  if (tenant.workload.backend != Backend::cuda) co_return environment;
+  if (nodes.is_vm()) {
+    const bool has_own = tenant.workload.environment.contains("NCCL_TOPO_FILE");
+    if (!has_own && !node_rows_[n].topology.nccl_topology.empty())
+      environment["NCCL_TOPO_FILE"] = kGuestNcclTopology;
+    co_return environment;
+  }
+  std::vector<std::string> addresses;
+  for (const auto& node : tenant.nodes)  // the one slice of bare_metal_shared stands for all of them
+    if (nodes.is_shared() || &node == live.placement)
+      for (const auto& device : node.devices)
+        if (device.device_class == vmctl::DeviceClass::gpu) addresses.push_back(device.grant.address);
+  const auto answer = co_await run_in_node(context_.io, live.agent, gpu_uuid_query(), kToolDeadline);
+  environment["CUDA_VISIBLE_DEVICES"] = visible_gpus(answer, addresses);
+  co_return environment;
+}
+
+asio::awaitable<void> TrialRun::make_jobs(NodeSet& nodes) {
   for (std::size_t t = 0; t < placement_.tenants.size(); ++t) {
     const auto& placed = placement_.tenants[t];
     std::vector<JobNode> job_nodes;
-    for (const auto& live : nodes.nodes())
-      if (live.tenant == t) job_nodes.push_back({live.placement->hostname, live.agent});
+    for (std::size_t n = 0; n < nodes.nodes().size(); ++n) {
+      const auto& live = nodes.nodes()[n];
+      if (live.tenant != t) continue;
+      auto environment = co_await gpu_environment(nodes, n);
+      job_nodes.push_back({live.placement->hostname, live.agent, std::move(environment)});
+    }
     const auto network = placed.ranks() == 1     ? RankNetwork::single_process
                          : job_nodes.size() == 1 ? RankNetwork::shared_memory
                                                  : RankNetwork::tcp;
@@ -196,10 +138,11 @@ void TrialRun::watch_agents(NodeSet& nodes) {
   for (std::size_t n = 0; n < nodes.nodes().size(); ++n) {
     auto& live = nodes.nodes()[n];
     watched_.push_back(live.agent);
-    live.agent->on_lost = [this, &live](const std::string& reason) {
+    live.agent->on_lost = [this, &nodes, &live](const std::string& reason) {
       if (console_tail_.empty()) console_tail_ = NodeSet::console_tail(live);
-      for (auto& job : jobs_)
-        job->fail(fmt::format("node {} ({}) is lost: {}", live.placement->hostname, live.name, reason));
+      const auto words = fmt::format("node {} ({}) is lost: {}{}", live.placement->hostname, live.name,
+                                     reason, nodes.qemu_words(live));
+      for (auto& job : jobs_) job->fail(words);
     };
     live.agent->on_telemetry = [this, n](const nlohmann::json& values, std::int64_t t_ns) {
       for (const auto& [metric, value] : values.items())
@@ -209,11 +152,60 @@ void TrialRun::watch_agents(NodeSet& nodes) {
   }
 }
 
+/// What was lent must be there, and near what it is near to on the host; the rest explains figures.
+asio::awaitable<void> TrialRun::look_at_guest_devices(NodeSet& nodes) {
+  for (std::size_t n = 0; n < nodes.nodes().size(); ++n) {
+    auto& live = nodes.nodes()[n];
+    if (live.placement->devices.empty()) continue;
+    const auto functions = co_await live.agent->pci_functions();
+    auto& topology = node_rows_[n].topology;
+    const auto peers = co_await guest_peer_matrix(context_.io, live.agent, live.placement->devices);
+    topology = vmctl::check_guest_topology(nodes.spec_of(live), functions, peers);
+    for (const auto& difference : topology.differences)
+      context_.event(trial_row_, "agent", "the guest's devices differ from the plan: " + difference.words,
+                     {{"node", live.placement->hostname}, {"xml_that_mends_it", difference.xml}});
+    if (!topology.nccl_topology.empty())
+      co_await live.agent->write_file(kGuestNcclTopology, topology.nccl_topology);
+    co_await prepare_guest_gpus(context_.io, live.agent, context_.scenario.devices,
+                                topology.gpu_numa_nodes.size());
+  }
+}
+
+asio::awaitable<void> TrialRun::look_at_licences(NodeSet& nodes, std::optional<bool> NodeRow::*into) {
+  for (std::size_t n = 0; n < node_rows_.size(); ++n)
+    node_rows_[n].*into =
+        co_await guest_is_licensed(context_.io, nodes.nodes()[n].agent, context_.scenario.devices,
+                                   node_rows_[n].topology.gpu_numa_nodes.size());
+}
+
+/// One node after the other, so that each figure is of the node alone. They explain a gap; a trial whose
+/// probes fail is as good as any other.
+asio::awaitable<void> TrialRun::probe(NodeSet& nodes) {
+  if (context_.progress) context_.progress("probes");
+  const std::string program = nodes.is_vm() ? Programs::guest_probe : context_.programs.probe.string();
+  const auto command = probe_command(program, context_.scenario.probes, context_.scenario.guest.memory_bytes);
+  for (auto& live : nodes.nodes()) {
+    std::string failure;
+    try {
+      const auto lines = co_await run_in_node(context_.io, live.agent, command, time_left());
+      const auto figures = parse_probe_records(lines, planned_.arm, live.placement->hostname);
+      context_.store.add_probes(context_.experiment, figures);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::trial_failed) throw;
+      failure = error.what();
+    }
+    if (!failure.empty()) context_.event(trial_row_, "agent", "a probe failed", {{"reason", failure}});
+  }
+}
+
 asio::awaitable<void> TrialRun::place(NodeSet& nodes) {
   const auto timeout = std::chrono::duration_cast<seconds>(time_left()) + seconds(1);
-  const std::string trainer =
-      nodes.is_vm() ? Programs::guest_trainer_cpu : context_.programs.trainer_cpu.string();
-  for (auto& job : jobs_) co_await job->launch(trainer, timeout);
+  for (auto& job : jobs_) {
+    const auto backend = job->placement().workload.backend;
+    const auto trainer =
+        nodes.is_vm() ? Programs::guest_trainer(backend) : context_.programs.trainers.at(backend).string();
+    co_await job->launch(trainer, timeout);
+  }
   for (auto& job : jobs_) co_await job->wait_for_hello(std::min(kPlaceDeadline, time_left()));
 }
 
@@ -233,6 +225,7 @@ asio::awaitable<void> TrialRun::barrier(NodeSet& nodes) {
     co_await agent.start_telemetry(kTelemetryPeriod, cores);
   }
   co_await read_counters(nodes, &NodeRow::before);
+  device_watch_.emplace(placement_);
 }
 
 asio::awaitable<void> TrialRun::measure(NodeSet& nodes) {
@@ -263,6 +256,7 @@ asio::awaitable<void> TrialRun::poll(NodeSet& nodes) {
           asio::steady_timer::time_point::max());  // the failed jobs end the trial, this must not
       co_await timer.async_wait(asio::use_awaitable);
     }
+    if (device_watch_) device_watch_->look();
     if (nodes.is_vm()) co_await look_at_nodes(nodes);
   }
 }
@@ -318,6 +312,7 @@ asio::awaitable<void> TrialRun::read_counters(NodeSet& nodes, NodeCounters NodeR
 
 asio::awaitable<void> TrialRun::collect(NodeSet& nodes) {
   co_await read_counters(nodes, &NodeRow::after);
+  co_await look_at_licences(nodes, &NodeRow::licensed_at_end);
   for (auto& job : jobs_) {
     const auto killed = co_await job->sweep();
     if (killed > 0)
@@ -326,102 +321,6 @@ asio::awaitable<void> TrialRun::collect(NodeSet& nodes) {
   }
   flush();
   store_results(nodes);
-}
-
-// --- results
-
-std::int64_t TrialRun::network_bytes_required(const TenantPlacement& tenant) const {
-  if (planned_.arm == kArmBareMetalShared) return 0;
-  return all_reduce_bytes_per_node(static_cast<std::int64_t>(tenant.nodes.size()),
-                                   tenant.workload.warmup_steps + tenant.workload.steps);
-}
-
-std::int64_t TrialRun::network_bytes_measured(NodeSet& nodes, std::size_t tenant) const {
-  std::uint64_t sent = 0;
-  std::int64_t count = 0;
-  for (std::size_t n = 0; n < nodes.nodes().size(); ++n) {
-    if (nodes.nodes()[n].tenant != tenant) continue;
-    sent += node_rows_[n].after.network_tx_bytes - node_rows_[n].before.network_tx_bytes;
-    ++count;
-  }
-  return count == 0 ? 0 : static_cast<std::int64_t>(sent) / count;
-}
-
-std::optional<std::int64_t> TrialRun::start_spread_ns() const {
-  std::optional<std::int64_t> first, last;
-  for (const auto& job : jobs_) {
-    for (const auto& rank : job->ranks()) {
-      if (!rank.first_start_ns) continue;
-      first = std::min(first.value_or(*rank.first_start_ns), *rank.first_start_ns);
-      last = std::max(last.value_or(*rank.first_start_ns), *rank.first_start_ns);
-    }
-  }
-  return first ? std::optional(*last - *first) : std::nullopt;
-}
-
-void TrialRun::store_results(NodeSet& nodes) {
-  std::vector<TenantEvidence> evidence;
-  for (std::size_t t = 0; t < jobs_.size(); ++t) {
-    const auto& placed = placement_.tenants[t];
-    auto& tenant = tenant_rows_[t];
-    double tenant_rate = 0;
-    for (std::size_t r = 0; r < jobs_[t]->ranks().size(); ++r) {
-      const auto& state = jobs_[t]->ranks()[r];
-      auto& record = tenant.ranks[r].record;
-      const auto& result = *state.result;
-      record.images_per_second = result.value("images_per_second", 0.0);
-      record.parameters_hash_before = printable(state.ready->value("parameters_hash", ""));
-      record.parameters_hash_after = printable(result.value("parameters_hash", ""));
-      record.loss_first = optional_field<double>(result, "loss_first");
-      record.loss_last = optional_field<double>(result, "loss_last");
-      record.peak_rss_bytes = optional_field<std::int64_t>(result, "peak_rss_bytes");
-      record.step_p50_seconds = optional_field<double>(result, "step_seconds_p50");
-      record.step_p95_seconds = optional_field<double>(result, "step_seconds_p95");
-      record.step_p99_seconds = optional_field<double>(result, "step_seconds_p99");
-      record.exposed_allreduce_seconds = optional_field<double>(result, "allreduce_seconds_exposed");
-      context_.store.save_rank(tenant.id, record);
-      tenant_rate += *record.images_per_second;
-    }
-    images_per_second_ += tenant_rate;
-    tenant.record.images_per_second = tenant_rate;
-    tenant.record.loss_first = tenant.ranks[0].record.loss_first;
-    tenant.record.loss_last = tenant.ranks[0].record.loss_last;
-    tenant.record.network_bytes_required = network_bytes_required(placed);
-    tenant.record.network_bytes_measured = network_bytes_measured(nodes, t);
-    std::vector<std::string> names;
-    for (const auto& [pair, transport] : jobs_[t]->transports()) {
-      context_.store.save_transport(tenant.id, {pair.first, pair.second, transport});
-      if (std::find(names.begin(), names.end(), transport) == names.end()) names.push_back(transport);
-    }
-    tenant.record.transport = join(names, ", ");
-    context_.store.save_tenant(trial_row_, tenant.record);
-
-    TenantEvidence seen{placed.name,
-                        {},
-                        placed.ranks_per_node,
-                        nodes.is_shared(),
-                        *tenant.record.network_bytes_required,
-                        *tenant.record.network_bytes_measured,
-                        jobs_[t]->ranks()};
-    for (const auto& live : nodes.nodes())
-      if (live.tenant == t)
-        seen.nodes.push_back({live.placement->hostname, live.facts.value("boot_id", ""), nodes.is_vm()});
-    evidence.push_back(std::move(seen));
-  }
-  for (std::size_t n = 0; n < node_rows_.size(); ++n) {
-    auto& row = node_rows_[n];
-    // The process's time and its threads' come from two readings, so a short interval may come out negative.
-    if (row.before.domain && row.after.domain)
-      row.record.helper_cpu_seconds =
-          std::max(0.0, static_cast<double>(row.after.domain->helper_cpu_ns) -
-                            static_cast<double>(row.before.domain->helper_cpu_ns)) *
-          1e-9;
-    context_.store.save_node(tenant_rows_[nodes.nodes()[n].tenant].id, row.record);
-  }
-  const auto reasons = invalid_reasons(evidence, context_.owner.boot_id);
-  context_.store.finish_trial(trial_row_,
-                              {images_per_second_, start_spread_ns(), reasons.empty(), join(reasons, "; ")},
-                              iso8601(wall_ns()));
 }
 
 }  // namespace virtrain::harness

@@ -6,15 +6,17 @@
 #include <string>
 #include <vector>
 
+#include "harness/execute/device_evidence.h"
 #include "harness/execute/node_set.h"
 #include "harness/execute/run_context.h"
 #include "harness/execute/tenant_job.h"
+#include "vmctl/devices/topology_check.h"
 
 namespace virtrain::harness {
 
 /// The stages of a trial in their order; names as the database has them.
-inline constexpr const char* kStages[] = {"image",   "define", "boot",    "agent",    "place",
-                                          "barrier", "run",    "collect", "tear_down"};
+inline constexpr const char* kStages[] = {"image", "bind",    "define", "boot",    "agent",
+                                          "place", "barrier", "run",    "collect", "tear_down"};
 
 /// How one trial ended.
 enum class TrialEnd { finished, failed, interrupted };
@@ -35,10 +37,13 @@ class TrialRun {
   /// Writes buffered samples and telemetry; also after a failure, for what was measured counts.
   void flush();
 
+  /// A stage begins; those before define are the caller's.
+  void enter(const std::string& stage);
   const std::string& stage() const { return stage_; }
   /// What went wrong in the nodes while the trial ran: the console's end of the first lost one.
   std::string console_tail() const { return console_tail_; }
   double images_per_second() const { return images_per_second_; }
+  std::int64_t row() const { return trial_row_; }
 
  private:
   struct NodeRow {
@@ -46,6 +51,8 @@ class TrialRun {
     results::Node record;
     std::vector<results::Telemetry> telemetry;
     NodeCounters before, after;
+    vmctl::GuestTopology topology;  ///< of a VM with devices
+    std::optional<bool> licensed_at_start, licensed_at_end;
     bool visible_from_host = true;  ///< until libvirt fails to answer for it
   };
   struct RankRow {
@@ -59,11 +66,14 @@ class TrialRun {
     std::vector<RankRow> ranks;
   };
 
-  void enter(const std::string& stage);
   void save_tenants();
   void save_nodes(NodeSet& nodes);
   void watch_agents(NodeSet& nodes);
-  void make_jobs(NodeSet& nodes);
+  asio::awaitable<void> make_jobs(NodeSet& nodes);
+  asio::awaitable<void> look_at_guest_devices(NodeSet& nodes);
+  asio::awaitable<void> probe(NodeSet& nodes);
+  asio::awaitable<std::map<std::string, std::string>> gpu_environment(NodeSet& nodes, std::size_t n);
+  asio::awaitable<void> look_at_licences(NodeSet& nodes, std::optional<bool> NodeRow::*into);
   asio::awaitable<void> place(NodeSet& nodes);
   asio::awaitable<void> barrier(NodeSet& nodes);
   asio::awaitable<void> measure(NodeSet& nodes);
@@ -91,6 +101,7 @@ class TrialRun {
   std::vector<std::shared_ptr<AgentClient>> watched_;
   std::vector<TenantRow> tenant_rows_;
   std::vector<std::shared_ptr<TenantJob>> jobs_;
+  std::optional<DeviceWatch> device_watch_;  ///< from the barrier on
   std::int64_t deadline_ns_ = 0;
   double images_per_second_ = 0;
 };

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <set>
 
+#include "harness/execute/validity_rules.h"
+
 namespace virtrain::harness {
 namespace {
 
@@ -45,17 +47,26 @@ void check_rank(const TenantEvidence& tenant, std::size_t index, std::vector<std
   }
 }
 
+/// What the rules find whose severity makes a trial invalid, or of the others.
+void add_findings(const TrialEvidence& trial, bool invalidating, std::vector<std::string>& into) {
+  for (const auto& rule : validity_rules()) {
+    const bool invalidates =
+        rule.severity == vmctl::Severity::blocks || rule.severity == vmctl::Severity::invalidates;
+    if (invalidates != invalidating) continue;
+    for (const auto& words : rule.look(trial)) into.push_back(fmt::format("{}: {}", rule.id, words));
+  }
+}
+
 }  // namespace
 
 std::int64_t all_reduce_bytes_per_node(std::int64_t nodes, std::int64_t steps) {
   return nodes < 2 ? 0 : steps * (2 * (nodes - 1) * kGradientBytes / nodes);
 }
 
-std::vector<std::string> invalid_reasons(const std::vector<TenantEvidence>& tenants,
-                                         const std::string& host_boot_id) {
+std::vector<std::string> invalid_reasons(const TrialEvidence& trial, const std::string& host_boot_id) {
   std::vector<std::string> reasons;
   std::set<std::string> guest_boots;
-  for (const auto& tenant : tenants) {
+  for (const auto& tenant : trial.tenants) {
     for (std::size_t r = 0; r < tenant.ranks.size(); ++r) check_rank(tenant, r, reasons);
     std::set<std::string> before, after;
     for (const auto& rank : tenant.ranks) {
@@ -77,7 +88,14 @@ std::vector<std::string> invalid_reasons(const std::vector<TenantEvidence>& tena
             fmt::format("{} {} shares its boot id with another VM", tenant.name, node.hostname));
     }
   }
+  add_findings(trial, true, reasons);
   return reasons;
+}
+
+std::vector<std::string> remarks(const TrialEvidence& trial) {
+  std::vector<std::string> found;
+  add_findings(trial, false, found);
+  return found;
 }
 
 }  // namespace virtrain::harness

@@ -1,9 +1,13 @@
 #pragma once
 
+#include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/execute/tenant_job.h"
+#include "vmctl/devices/link_errors.h"
 
 namespace virtrain::harness {
 
@@ -12,6 +16,17 @@ struct NodeEvidence {
   std::string hostname;  ///< planned
   std::string boot_id;   ///< as its agent says
   bool is_vm = false;
+  // With devices only; empty or absent elsewhere.
+  std::size_t devices = 0;
+  std::vector<std::string> missing_devices = {};  ///< of them, what its guest does not show
+  std::vector<int> core_numa_nodes = {};          ///< of the host cores that its vCPUs or ranks are pinned to
+  std::optional<int> memory_numa_node = {};       ///< that its memory is bound to
+  std::vector<int> gpu_numa_nodes = {};           ///< of its GPUs, on the host
+  std::vector<int> guest_gpu_numa_nodes = {};     ///< of the same, as the node sees them; -1: none
+  std::vector<std::string> peer_differences = {};  ///< pairs of GPUs that reach each other other than planned
+  /// Of its vGPUs, as nvidia-smi said there before and after; absent where it said nothing.
+  std::optional<bool> licensed_at_start = {}, licensed_at_end = {};
+  std::optional<std::int64_t> wall_clock_offset_ns = {};  ///< its clock less the host's
 };
 
 /// What is known of one tenant.
@@ -23,13 +38,40 @@ struct TenantEvidence {
   std::int64_t network_bytes_required = 0;
   std::int64_t network_bytes_measured = 0;
   std::vector<RankState> ranks;
+  /// NCCL's word for each pair of ranks, "0-1" to "P2P/IPC": as planned, and as it said itself. Pairs that
+  /// are not planned are not judged.
+  std::map<std::string, std::string> transports_planned = {}, transports_seen = {};
+};
+
+/// A PCIe link at its best while a trial ran (an idle GPU slows its link down), and what it can be.
+struct LinkEvidence {
+  double gigatransfers = 0;  ///< per second and lane; 0: never seen
+  int lanes = 0;
+  double possible_gigatransfers = 0;
+  int possible_lanes = 0;
+};
+
+/// What is known of the host's side of a trial's devices; empty without them.
+struct HostEvidence {
+  /// By the device's address, when the trial began and when it had ended.
+  std::map<std::string, vmctl::LinkErrors> link_errors_before = {}, link_errors_after = {};
+  std::map<std::string, LinkEvidence> links = {};  ///< of its GPUs
+  std::vector<std::string> acs_gaps = {};  ///< bridges above its devices that let them talk past the IOMMU
+  bool unsafe_interrupts = false;
+};
+
+struct TrialEvidence {
+  std::vector<TenantEvidence> tenants;
+  HostEvidence host = {};
 };
 
 /// Why a trial that ran to its end must not be compared; empty if it may. Each check looks at what really
 /// happened: rank, size and host names as seen from inside, parameters that changed and are equal on all
-/// ranks, a finite loss, the bytes the network must have carried, and guests that are not the host.
-std::vector<std::string> invalid_reasons(const std::vector<TenantEvidence>& tenants,
-                                         const std::string& host_boot_id);
+/// ranks, a finite loss, the bytes the network must have carried, guests that are not the host, and what
+/// validity_rules() say of its devices.
+std::vector<std::string> invalid_reasons(const TrialEvidence& trial, const std::string& host_boot_id);
+/// What is to be noted of it, without making it invalid.
+std::vector<std::string> remarks(const TrialEvidence& trial);
 
 /// Bytes each node of a tenant must send for `steps` all-reduces of ResNet-50's fp32 gradients over `nodes`
 /// nodes: 2 (N-1)/N · 102 MB a step (the bandwidth-optimal all-reduce). 0 for one node.

@@ -9,9 +9,23 @@
 
 namespace virtrain::harness {
 
-/// What an arm's devices can be set beside: one row for each kind of device and arm.
+/// What a scenario's devices are to a tenant.
+enum class DeviceForm {
+  none,
+  passthrough,
+  passthrough_with_mig,  ///< whole GPUs, which their tenant cuts into MIG instances
+  vgpu,                  ///< time-sliced
+  mig_backed_vgpu,
+  virtual_function,
+};
+const char* to_string(DeviceForm form);
+
+/// Each form that the scenario's tenants have.
+std::vector<DeviceForm> forms_of(const Scenario& scenario);
+
+/// What an arm's devices can be set beside: one row for each form and arm.
 struct BaselineRule {
-  DeviceKind kind;
+  DeviceForm form;
   std::string_view arm;
   bool can_run;          ///< on the host that has such devices
   std::string_view why;  ///< a sentence for people, also where it can
@@ -22,5 +36,8 @@ std::span<const BaselineRule> baseline_rules();
 
 /// Arms of the scenario that no host with its kind of devices can run: "arm bare_metal: …" for each.
 std::vector<std::string> impossible_arms(const Scenario& scenario);
+
+/// What must not be read out of the scenario's figures, a sentence each.
+std::vector<std::string> caveats(const Scenario& scenario);
 
 }  // namespace virtrain::harness

@@ -36,6 +36,19 @@ std::vector<int> CoreAllocator::take(std::size_t count, std::optional<int> numa_
   return take_these(std::move(node_by_node), count);
 }
 
+std::vector<int> CoreAllocator::take_over(std::size_t count, const std::vector<int>& numa_nodes) {
+  std::vector<int> together;
+  for (std::size_t i = 0; i < numa_nodes.size(); ++i) {
+    // The first nodes get one more where it does not come out even.
+    const std::size_t share = count / numa_nodes.size() + (i < count % numa_nodes.size() ? 1 : 0);
+    auto cores = cores_of(numa_nodes[i]);
+    if (cores.size() < share) return {};
+    cores.resize(share);
+    together.insert(together.end(), cores.begin(), cores.end());
+  }
+  return take_these(std::move(together), count);
+}
+
 std::vector<int> CoreAllocator::cores_of(int numa_node) const {
   std::vector<int> cores;
   std::copy_if(free_.begin(), free_.end(), std::back_inserter(cores),
@@ -54,6 +67,12 @@ std::vector<int> CoreAllocator::share(std::size_t count) {
   std::vector<int> cores;
   for (std::size_t i = 0; i < count; ++i) cores.push_back(all_[next_shared_++ % all_.size()]);
   return cores;
+}
+
+std::vector<int> CoreAllocator::numa_nodes_of(const std::vector<int>& cores) const {
+  std::vector<int> nodes(cores.size());
+  std::transform(cores.begin(), cores.end(), nodes.begin(), [&](int core) { return numa_of_.at(core); });
+  return nodes;
 }
 
 std::optional<int> CoreAllocator::common_numa_node(const std::vector<int>& cores) const {

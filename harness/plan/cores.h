@@ -19,11 +19,14 @@ class CoreAllocator {
   /// `count` cores: of `numa_node` where it has that many left, else of one node that has, else of several;
   /// none when too few are left.
   std::vector<int> take(std::size_t count, std::optional<int> numa_node);
+  /// `count` cores in equal shares of these NUMA nodes, one node after the other; none where one has too few.
+  std::vector<int> take_over(std::size_t count, const std::vector<int>& numa_nodes);
   /// Cores that are shared with others because none are left, in turn over the whole host.
   std::vector<int> share(std::size_t count);
 
   const std::vector<int>& remaining() const { return free_; }
   /// The NUMA node of all of these; nothing where they are of several.
+  std::vector<int> numa_nodes_of(const std::vector<int>& cores) const;
   std::optional<int> common_numa_node(const std::vector<int>& cores) const;
 
  private:

@@ -2,15 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
+#include "common/sha256.h"
 #include "common/text.h"
 
 namespace virtrain::harness {
 namespace {
 
 /// A VM as far as it is known before it runs.
-VmFacts planned_facts(std::int64_t number, const HostNames& names, bool emulated) {
+VmFacts planned_facts(std::int64_t number, const HostNames& names, const Guest& guest,
+                      const PlannedHost& host) {
   const std::string image = "/var/cache/virtrain/images/IMAGE/";
   VmFacts facts;
   facts.number = number;
@@ -18,8 +21,60 @@ VmFacts planned_facts(std::int64_t number, const HostNames& names, bool emulated
   facts.initrd = image + "initrd";
   facts.root_image = image + "root";
   facts.console_log = "/var/lib/virtrain/logs/EXPERIMENT/" + names.domain(number) + ".console";
-  facts.virtualization = emulated ? vmctl::Virtualization::tcg : vmctl::Virtualization::kvm;
+  const std::string disk = "/var/lib/virtrain/logs/EXPERIMENT/" + names.domain(number);
+  if (!guest.is_mirror())
+    facts.boot_disk = vmctl::BootDisk{disk + ".qcow2", guest.image, "FORMAT", disk + "-seed.iso"};
+  facts.virtualization = host.emulates ? vmctl::Virtualization::tcg : vmctl::Virtualization::kvm;
+  facts.hide_arch_capabilities = host.hide_arch_capabilities;
   return facts;
+}
+
+/// A UUID that says the same thing twice: the words' SHA-256 in the form of version 8 (RFC 9562).
+std::string uuid_of(const std::string& words) {
+  auto digits = sha256(words);
+  digits[12] = '8';
+  digits[16] = '8';
+  return fmt::format("{}-{}-{}-{}-{}", digits.substr(0, 8), digits.substr(8, 4), digits.substr(12, 4),
+                     digits.substr(16, 4), digits.substr(20, 12));
+}
+
+/// Memory of each of `shares` parts of a whole, in whole GiB where that comes out even (for huge pages), else
+/// in MiB; the first gets what is left over.
+std::vector<std::uint64_t> memory_shares(std::uint64_t bytes, const std::vector<std::size_t>& shares) {
+  std::size_t all = 0;
+  for (const auto share : shares) all += share;
+  const std::uint64_t gib = 1ULL << 30;
+  const std::uint64_t unit = bytes % (gib * all) == 0 ? gib : 1ULL << 20;
+  std::vector<std::uint64_t> parts;
+  std::uint64_t given = 0;
+  for (const auto share : shares) {
+    parts.push_back(bytes / all * share / unit * unit);
+    given += parts.back();
+  }
+  parts[0] += bytes - given;
+  return parts;
+}
+
+/// A guest with devices has a NUMA cell for each host node of its cores, so that the devices can be on one.
+std::vector<vmctl::NumaCell> numa_cells(const NodePlacement& node) {
+  std::vector<vmctl::NumaCell> cells;
+  const bool any_known = std::any_of(node.devices.begin(), node.devices.end(),
+                                     [](const auto& device) { return device.numa_node >= 0; });
+  if (!any_known) return cells;
+  for (std::size_t vcpu = 0; vcpu < node.core_numa_nodes.size(); ++vcpu) {
+    const int host_node = node.core_numa_nodes[vcpu];
+    auto cell =
+        std::find_if(cells.begin(), cells.end(), [&](const auto& one) { return one.host_node == host_node; });
+    if (cell == cells.end()) cell = cells.insert(cells.end(), vmctl::NumaCell{host_node, {}, 0});
+    cell->vcpus.push_back(static_cast<int>(vcpu));
+  }
+  if (cells.empty()) return cells;
+  std::vector<std::size_t> shares(cells.size());
+  std::transform(cells.begin(), cells.end(), shares.begin(),
+                 [](const auto& cell) { return cell.vcpus.size(); });
+  const auto memory = memory_shares(node.memory_bytes, shares);
+  for (std::size_t i = 0; i < cells.size(); ++i) cells[i].memory_bytes = memory[i];
+  return cells;
 }
 
 }  // namespace
@@ -40,6 +95,24 @@ std::string HostNames::tap(std::int64_t number) const {
   return fmt::format("vtt{}{}", tag, number);
 }
 
+std::vector<vmctl::DeviceGrant> grants_of(const NodePlacement& node, const HostNames& names) {
+  std::vector<vmctl::DeviceGrant> grants;
+  for (const auto& device : node.devices) {
+    auto grant = device.grant;
+    if (grant.kind == vmctl::GrantKind::mdev)
+      grant.uuid = uuid_of(fmt::format("{} {} {} {} {}", names.experiment, node.hostname, grant.address,
+                                       grant.vgpu_type, grants.size()));
+    grants.push_back(std::move(grant));
+  }
+  return grants;
+}
+
+vmctl::GuestBoot guest_boot(const TenantPlacement& tenant, const NodePlacement& node, bool in_session) {
+  vmctl::GuestBoot boot{node.hostname, in_session ? "" : node.address, {}};
+  for (const auto& peer : tenant.nodes) boot.hosts.push_back({peer.hostname, split(peer.address, '/')[0]});
+  return boot;
+}
+
 vmctl::DomainSpec domain_spec(const Guest& guest, const TenantPlacement& tenant, std::size_t tenant_index,
                               const NodePlacement& node, const HostNames& names, const VmFacts& facts) {
   vmctl::DomainSpec spec;
@@ -58,17 +131,24 @@ vmctl::DomainSpec domain_spec(const Guest& guest, const TenantPlacement& tenant,
   spec.kernel = facts.kernel;
   spec.initrd = facts.initrd;
   spec.root_image = facts.root_image;
-  vmctl::GuestBoot boot{node.hostname, facts.in_session ? "" : node.address, {}};
-  for (const auto& peer : tenant.nodes) boot.hosts.push_back({peer.hostname, split(peer.address, '/')[0]});
-  spec.kernel_command_line = vmctl::guest_command_line(boot);
+  spec.kernel_command_line = vmctl::guest_command_line(guest_boot(tenant, node, facts.in_session));
+  spec.boot_disk = facts.boot_disk;
   spec.in_session = facts.in_session;
   if (!facts.in_session)
     spec.nics.push_back({names.network(tenant_index), "", node.mac, names.tap(facts.number)});
   spec.console_log = facts.console_log;
+  if (guest.pinning != Pinning::none) spec.numa_cells = numa_cells(node);
+  spec.memory_by_cell = guest.pinning == Pinning::numa && spec.numa_cells.size() > 1;
+  spec.hide_arch_capabilities = facts.hide_arch_capabilities && uses_kvm(facts.virtualization);
+  spec.clique = node.clique;
+  spec.devices = node.devices;
+  const auto grants = grants_of(node, names);
+  for (std::size_t i = 0; i < grants.size(); ++i) spec.devices[i].grant = grants[i];
   return spec;
 }
 
-void add_domain_xml(nlohmann::json& plan_json, const Plan& plan, const Scenario& scenario, bool emulated) {
+void add_domain_xml(nlohmann::json& plan_json, const Plan& plan, const Scenario& scenario,
+                    const PlannedHost& host) {
   const HostNames names{"EXPERIMENT", "TAG"};
   std::int64_t number = 0;
   for (std::size_t i = 0; i < plan.trials.size(); ++i) {
@@ -80,7 +160,7 @@ void add_domain_xml(nlohmann::json& plan_json, const Plan& plan, const Scenario&
         // Slices take numbers too; in the shared arm one stands for all nodes of its tenant.
         if (trial.arm != kArmBareMetalShared || n == 0) ++number;
         if (trial.arm != kArmVm) continue;
-        const auto facts = planned_facts(number, names, emulated);
+        const auto facts = planned_facts(number, names, scenario.guest, host);
         plan_json["trials"][i]["tenants"][t]["nodes"][n]["xml"] =
             vmctl::domain_xml(domain_spec(scenario.guest, tenant, t, tenant.nodes[n], names, facts));
       }

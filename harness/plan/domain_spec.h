@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "harness/plan/plan.h"
 #include "vmctl/domain_xml.h"
@@ -19,6 +20,10 @@ struct HostNames {
   std::string tap(std::int64_t number) const;
 };
 
+/// What the node's VM is granted, in the order of its devices. A mediated device's UUID follows from the
+/// experiment, the node, the parent and the type: the same in every trial, so that trials can share it.
+std::vector<vmctl::DeviceGrant> grants_of(const NodePlacement& node, const HostNames& names);
+
 /// What one VM has beyond the plan: its number in the experiment, and files and facts of the host.
 struct VmFacts {
   std::int64_t number = 1;
@@ -26,16 +31,28 @@ struct VmFacts {
   std::string kernel, initrd, root_image;
   std::string console_log;
   vmctl::Virtualization virtualization = vmctl::Virtualization::tcg;
-  bool in_session = false;  ///< qemu:///session: without a NIC, for it may make no network
+  std::optional<vmctl::BootDisk> boot_disk;  ///< of a guest with an image of its own
+  bool hide_arch_capabilities = false;       ///< see DomainSpec
+  bool in_session = false;                   ///< qemu:///session: without a NIC, for it may make no network
 };
+
+/// Name, address and neighbours that a node boots with.
+vmctl::GuestBoot guest_boot(const TenantPlacement& tenant, const NodePlacement& node, bool in_session);
 
 /// Pure: the VM that `run` makes of one node of a placement, and `plan --xml` shows.
 vmctl::DomainSpec domain_spec(const Guest& guest, const TenantPlacement& tenant, std::size_t tenant_index,
                               const NodePlacement& node, const HostNames& names, const VmFacts& facts);
 
+/// What the host of a plan makes of its VMs, as far as it is known before any is started.
+struct PlannedHost {
+  bool emulates = false;                ///< without KVM
+  bool hide_arch_capabilities = false;  ///< see DomainSpec
+};
+
 /// Adds "xml" to each node of the VM trials in to_json(plan). EXPERIMENT, TAG and IMAGE stand in it for what
 /// is only known when it runs.
-void add_domain_xml(nlohmann::json& plan_json, const Plan& plan, const Scenario& scenario, bool emulated);
+void add_domain_xml(nlohmann::json& plan_json, const Plan& plan, const Scenario& scenario,
+                    const PlannedHost& host);
 
 /// The domain XML of each case's first VM trial, for people.
 std::string domain_xml_text(const nlohmann::json& plan_json);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "harness/scenario/scenario.h"
+#include "vmctl/devices/placed_device.h"
 
 namespace virtrain::harness {
 
@@ -14,12 +15,17 @@ struct NodePlacement {
   std::string hostname;  ///< "t1n2": tenant 1, node 2
   std::string address;   ///< in the tenant's network, "10.77.0.2/16"
   std::string mac;
-  std::vector<int> cores;           ///< one host core for each vCPU
-  std::vector<int> emulator_cores;  ///< for QEMU's helper threads; empty: none to spare, they share `cores`
-  std::optional<int> numa_node;     ///< where all cores are of one node
+  std::vector<int> cores;            ///< one host core for each vCPU
+  std::vector<int> core_numa_nodes;  ///< of each of `cores`
+  std::vector<int> emulator_cores;   ///< for QEMU's helper threads; empty: none to spare, they share `cores`
+  std::optional<int> numa_node;      ///< where all cores are of one node
   std::uint64_t memory_bytes = 0;
-  std::vector<std::string> devices;  ///< PCI addresses
-  std::string devices_reason;        ///< why these: "joined by NVLink, on NUMA node 0"
+  std::vector<vmctl::PlacedDevice> devices;  ///< GPUs, then NICs; mediated devices without their UUIDs
+  vmctl::Clique clique = vmctl::Clique::off;
+  std::string devices_reason;  ///< why these: "joined by NVLink, on NUMA node 0"
+
+  /// Of its devices, as `plan` lists them and leases name them.
+  std::vector<std::string> device_addresses() const;
 };
 
 struct TenantPlacement {

@@ -7,6 +7,8 @@
 
 #include "common/units.h"
 #include "harness/plan/cores.h"
+#include "harness/plan/device_demand.h"
+#include "harness/plan/device_shortage.h"
 
 namespace virtrain::harness {
 namespace {
@@ -41,12 +43,17 @@ void give_emulator_cores(Placement& placement, const std::vector<int>& left) {
     for (auto& node : tenant.nodes) node.emulator_cores = spare;
 }
 
+/// "one node of 2 vCPUs needs", "3 nodes of 2 vCPUs need".
+std::string needing(std::int64_t nodes, const std::string& size) {
+  return nodes == 1 ? fmt::format("one node of {} needs", size)
+                    : fmt::format("{} nodes of {} need", nodes, size);
+}
+
 }  // namespace
 
 Placement Placer::place(const Case& wanted) {
   Placement out{wanted.name, wanted.scaling_of, {}, false};
-  auto gpus = selected_gpus(scenario_.devices, inventory_);
-  check_totals(wanted, gpus.size(), out);
+  check_totals(wanted, out);
   warn_of_little_memory(wanted);
   std::int64_t index = 0;
   for (const auto& tenant : wanted.tenants) {
@@ -60,58 +67,105 @@ Placement Placer::place(const Case& wanted) {
     }
     out.tenants.push_back(std::move(placed));
   }
-  place_gpus(out, GpuAllocator(std::move(gpus)));
+  place_devices(wanted, out);
   place_cores(out);
   return out;
 }
 
-/// Nodes with the most GPUs choose first, so that single ones do not break pairs up.
-void Placer::place_gpus(Placement& out, GpuAllocator gpus) {
-  std::vector<TenantPlacement*> tenants;
-  for (auto& tenant : out.tenants) tenants.push_back(&tenant);
-  std::stable_sort(tenants.begin(), tenants.end(),
-                   [](const auto* a, const auto* b) { return a->gpus_per_node > b->gpus_per_node; });
-  for (auto* tenant : tenants) {
-    for (auto& node : tenant->nodes) {
-      const auto choice = gpus.take(static_cast<std::size_t>(tenant->gpus_per_node));
-      for (const auto* gpu : choice.gpus) node.devices.push_back(gpu->function.address);
-      node.devices_reason = choice.reason;
-      node.numa_node = choice.numa_node;
-      const bool could_be = std::any_of(choice.gpus.begin(), choice.gpus.end(),
-                                        [](const auto* gpu) { return !gpu->nvlink_peers.empty(); });
-      if (could_be && !choice.joined_by_nvlink)
-        warnings_.push_back(fmt::format("case {}: the GPUs of {} are not all joined by NVLink ({})",
-                                        out.case_name, node.hostname, choice.reason));
+void Placer::give(NodePlacement& node, const DeviceChoice& choice, std::int64_t& macs) {
+  for (const auto& slot : choice.slots) {
+    auto device = slot.device;
+    if (device.is_ethernet && device.grant.kind == vmctl::GrantKind::virtual_function) {
+      device.mac =
+          fmt::format("52:54:01:{:02x}:{:02x}:{:02x}", macs >> 16 & 0xff, macs >> 8 & 0xff, macs & 0xff);
+      ++macs;
     }
+    node.devices.push_back(std::move(device));
   }
+  if (choice.reason.empty()) return;
+  node.devices_reason += (node.devices_reason.empty() ? "" : "; ") + choice.reason;
 }
 
-/// Cores near the node's GPUs where it has any (place_gpus() has set their NUMA node).
+void Placer::warn_of_distance(const std::string& case_name, const NodePlacement& node,
+                              const DeviceChoice& choice) {
+  const bool could_be = std::any_of(choice.slots.begin(), choice.slots.end(),
+                                    [](const auto& slot) { return !slot.device.nvlink_peers.empty(); });
+  if (could_be && !choice.joined_by_nvlink)
+    warnings_.push_back(fmt::format("case {}: the GPUs of {} are not all joined by NVLink ({})", case_name,
+                                    node.hostname, choice.reason));
+}
+
+/// Nodes with the most devices choose first, so that single ones do not break pairs up; adapters come last,
+/// near what was chosen.
+void Placer::place_devices(const Case& wanted, Placement& out) {
+  const auto& devices = scenario_.devices;
+  if (devices.kind == DeviceKind::none) return;
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < wanted.tenants.size(); ++i) order.push_back(i);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return wanted.tenants[a].gpus_per_node > wanted.tenants[b].gpus_per_node;
+  });
+  DeviceAllocator allocator(devices.spread);
+  std::int64_t macs = 0;
+  DeviceShortage shortage;
+  std::vector<std::pair<NodePlacement*, DeviceChoice>> chosen;
+  for (const auto i : order) {
+    const auto& tenant = wanted.tenants[i];
+    const auto offer = offered_devices(devices, tenant.vgpu_type, inventory_, lends_to_vms(scenario_));
+    for (auto& node : out.tenants[i].nodes) {
+      auto choice = allocator.take(offer, static_cast<std::size_t>(tenant.gpus_per_node));
+      shortage.add(devices, tenant.vgpu_type, static_cast<std::size_t>(tenant.gpus_per_node),
+                   choice.slots.size(), offer);
+      give(node, choice, macs);
+      node.clique = devices.clique;
+      warn_of_distance(out.case_name, node, choice);
+      chosen.emplace_back(&node, std::move(choice));
+    }
+  }
+  if (devices.nics) {
+    const auto offer = offered_nics(*devices.nics, inventory_);
+    for (auto& [node, choice] : chosen) {
+      const auto nics =
+          allocator.take_nics(offer, static_cast<std::size_t>(devices.nics->per_node), choice.slots);
+      shortage.add_nics(static_cast<std::size_t>(devices.nics->per_node), nics.slots.size(), offer);
+      give(*node, nics, macs);
+    }
+  }
+  auto& problems = shortage.is_only_busy() ? busy_ : problems_;
+  for (const auto& words : shortage.problems(inventory_.hostname))
+    problems.push_back("case " + wanted.name + ": " + words);
+  for (auto& [node, choice] : chosen) device_numa_nodes_[node->hostname] = choice.numa_nodes;
+}
+
+/// Cores near the node's devices where it has any.
 void Placer::place_cores(Placement& out) {
   const auto count = static_cast<std::size_t>(scenario_.guest.vcpus);
   CoreAllocator cores(inventory_, static_cast<std::size_t>(out.nodes()) * count,
                       scenario_.guest.pinning == Pinning::numa);
   for (auto& tenant : out.tenants) {
     for (auto& node : tenant.nodes) {
-      const auto near_gpus = node.numa_node;
-      node.cores = cores.take(count, near_gpus);
+      const auto& near = device_numa_nodes_[node.hostname];
+      if (near.size() > 1) node.cores = cores.take_over(count, near);
+      const auto one = near.size() == 1 ? std::optional(near[0]) : std::nullopt;
+      if (node.cores.empty()) node.cores = cores.take(count, one);
       if (node.cores.empty() && !inventory_.cores.empty()) node.cores = cores.share(count);
       node.numa_node = cores.common_numa_node(node.cores);
-      if (near_gpus && node.numa_node != near_gpus)
-        warnings_.push_back(fmt::format("case {}: {} has its GPUs on NUMA node {} and its cores elsewhere",
-                                        out.case_name, node.hostname, *near_gpus));
+      node.core_numa_nodes = cores.numa_nodes_of(node.cores);
+      if (one && node.numa_node != one)
+        warnings_.push_back(fmt::format("case {}: {} has its devices on NUMA node {} and its cores elsewhere",
+                                        out.case_name, node.hostname, *one));
     }
   }
+  device_numa_nodes_.clear();
   give_emulator_cores(out, cores.remaining());
 }
 
-void Placer::check_totals(const Case& wanted, std::size_t gpus_here, Placement& out) {
+void Placer::check_totals(const Case& wanted, Placement& out) {
   const auto cores = inventory_.cores.size();
-  std::int64_t nodes = 0, gpus = 0, needed = 0;
+  std::int64_t nodes = 0, needed = 0;
   bool crowded = false;  // a node's ranks share its vCPUs, however many cores the host has
   for (const auto& tenant : wanted.tenants) {
     nodes += tenant.nodes;
-    gpus += tenant.nodes * tenant.gpus_per_node;
     needed += tenant.nodes * std::max(scenario_.guest.vcpus, tenant.ranks_per_node);
     crowded = crowded || tenant.ranks_per_node > scenario_.guest.vcpus;
   }
@@ -123,19 +177,16 @@ void Placer::check_totals(const Case& wanted, std::size_t gpus_here, Placement& 
         wanted.name, scenario_.guest.vcpus));
   else if (out.oversubscribed && !scenario_.oversubscribe)
     problems_.push_back(fmt::format(
-        "case {}: {} nodes of {} vCPUs need {} cores, {} has {} (use fewer, or oversubscribe: true)",
-        wanted.name, nodes, scenario_.guest.vcpus, needed, inventory_.hostname, cores));
+        "case {}: {} {} cores, {} has {} (use fewer, or oversubscribe: true)", wanted.name,
+        needing(nodes, fmt::format("{} vCPUs", scenario_.guest.vcpus)), needed, inventory_.hostname, cores));
   const std::uint64_t overhead = emulated_ ? kEmulatedOverheadBytes : kKvmOverheadBytes;
   const std::uint64_t memory = static_cast<std::uint64_t>(nodes) * (scenario_.guest.memory_bytes + overhead);
   if (memory > inventory_.memory_bytes)
-    problems_.push_back(fmt::format("case {}: {} nodes of {} and QEMU's own {} each need {}, {} has {}",
-                                    wanted.name, nodes, format_size(scenario_.guest.memory_bytes),
-                                    format_size(overhead), format_size(memory), inventory_.hostname,
-                                    format_size(inventory_.memory_bytes)));
-  if (gpus > static_cast<std::int64_t>(gpus_here))
     problems_.push_back(fmt::format(
-        "case {}: needs {} GPUs, {} has {} that devices.select allows (virtrain doctor says more)",
-        wanted.name, gpus, inventory_.hostname, gpus_here));
+        "case {}: {} {}, {} has {}", wanted.name,
+        needing(nodes, fmt::format("{} and QEMU's own {}{}", format_size(scenario_.guest.memory_bytes),
+                                   format_size(overhead), nodes == 1 ? "" : " each")),
+        format_size(memory), inventory_.hostname, format_size(inventory_.memory_bytes)));
 }
 
 void Placer::warn_of_little_memory(const Case& wanted) {

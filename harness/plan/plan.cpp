@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "common/error.h"
 #include "common/text.h"
@@ -17,6 +18,9 @@ namespace {
 constexpr double kNativeGflopPerSecond = 200.0;
 constexpr double kEmulatedGflopPerSecond = 0.7;
 constexpr double kGpuImagesPerSecond = 2500.0;
+/// Likewise: one function to another driver, and a guest whose memory is pinned and whose devices start up.
+constexpr double kBindingSeconds = 4.0;
+constexpr double kBootSecondsPerDevice = 10.0;
 /// ResNet-50's training step at 224 px: forward 8.2 GFLOP, backward twice that.
 constexpr double kGflopPerImage224 = 24.3;
 
@@ -34,8 +38,12 @@ double estimate_seconds(const Placement& placement, const std::string& arm, bool
     const double setup = vm && emulated ? 15.0 : 3.0;
     longest = std::max(longest, setup + run);
   }
+  std::size_t most_devices = 0;
+  for (const auto& tenant : placement.tenants)
+    for (const auto& node : tenant.nodes) most_devices = std::max(most_devices, node.devices.size());
+  const double devices = vm ? kBootSecondsPerDevice * static_cast<double>(most_devices) : 0.0;
   const double boot = vm ? (emulated ? 8.0 : 5.0) : 0.5;
-  return boot + longest;
+  return boot + devices + longest;
 }
 
 /// Arms of pair k: as listed, and reversed in every second pair, so that drift hits both alike (ABBA).
@@ -45,25 +53,56 @@ std::vector<std::string> order_of_arms(const Scenario& scenario, std::int64_t pa
   return arms;
 }
 
+/// A mediated device is made for its node; anything else is one function, whoever gets it.
+std::string lent_as(const NodePlacement& node, std::size_t index) {
+  const auto& grant = node.devices[index].grant;
+  if (grant.kind != vmctl::GrantKind::mdev) return grant.address + " " + grant.vgpu_type;
+  return fmt::format("{} {} {} {}", grant.address, grant.vgpu_type, node.hostname, index);
+}
+
+/// Devices go to VMs when a trial first needs them there, stay over further VM trials, and all go back for
+/// the first trial on bare metal, or at the end.
 void count_bindings(Plan& plan) {
-  std::string bound_to = kArmBareMetal;  // the host's own driver
+  std::set<std::string> lent;
+  const auto bind = [&](std::size_t devices) {
+    plan.device_bindings += static_cast<std::int64_t>(devices);
+    plan.estimate_seconds += static_cast<double>(devices) * kBindingSeconds;
+  };
   for (const auto& trial : plan.trials) {
-    const std::string side = trial.arm == kArmVm ? kArmVm : kArmBareMetal;
-    std::int64_t devices = 0;
-    for (const auto& tenant : plan.placements[trial.placement].tenants)
-      for (const auto& node : tenant.nodes) devices += static_cast<std::int64_t>(node.devices.size());
-    if (devices > 0 && side != bound_to) {
-      plan.device_bindings += devices;
-      bound_to = side;
+    if (trial.arm != kArmVm) {
+      bind(lent.size());
+      lent.clear();
+      continue;
     }
+    for (const auto& tenant : plan.placements[trial.placement].tenants)
+      for (const auto& node : tenant.nodes)
+        for (std::size_t i = 0; i < node.devices.size(); ++i)
+          bind(lent.insert(lent_as(node, i)).second ? 1 : 0);
   }
+  bind(lent.size());
+}
+
+nlohmann::json device_json(const vmctl::PlacedDevice& device) {
+  nlohmann::json out{{"address", device.grant.address},
+                     {"kind", vmctl::to_string(device.grant.kind)},
+                     {"class", vmctl::to_string(device.device_class)},
+                     {"name", device.name},
+                     {"root_complex", device.root_complex},
+                     {"bridges", device.bridges},
+                     {"numa_node", device.numa_node}};
+  if (!device.grant.vgpu_type.empty()) out["vgpu_type"] = device.grant.vgpu_type;
+  if (!device.grant.physical_function.empty()) out["physical_function"] = device.grant.physical_function;
+  return out;
 }
 
 nlohmann::json node_json(const NodePlacement& node) {
+  nlohmann::json details = nlohmann::json::array();
+  for (const auto& device : node.devices) details.push_back(device_json(device));
   nlohmann::json out{{"hostname", node.hostname},
                      {"cores", node.cores},
                      {"memory_bytes", node.memory_bytes},
-                     {"devices", node.devices},
+                     {"devices", node.device_addresses()},
+                     {"device_details", details},
                      {"devices_reason", node.devices_reason},
                      {"emulator_cores", node.emulator_cores},
                      {"network", {{"address", node.address}, {"mac", node.mac}}}};
@@ -96,10 +135,28 @@ nlohmann::json to_json(const Workload& workload) {
           {"seed", workload.seed}};
 }
 
+std::vector<std::string> NodePlacement::device_addresses() const {
+  std::vector<std::string> addresses;
+  for (const auto& device : devices) addresses.push_back(device.grant.address);
+  return addresses;
+}
+
 std::int64_t Placement::nodes() const {
   std::int64_t sum = 0;
   for (const auto& tenant : tenants) sum += static_cast<std::int64_t>(tenant.nodes.size());
   return sum;
+}
+
+std::int64_t boot_deadline_ns(const Scenario& scenario, const NodePlacement& node) {
+  if (node.devices.empty()) return scenario.boot_timeout_ns;
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  constexpr std::uint64_t kPinnedAtOnce = 100ULL << 30;
+  const auto gpus = std::count_if(node.devices.begin(), node.devices.end(), [](const auto& device) {
+    return device.device_class == vmctl::DeviceClass::gpu;
+  });
+  const auto pinning = static_cast<std::int64_t>(node.memory_bytes / kPinnedAtOnce + 1);
+  return scenario.boot_timeout_ns + gpus * 90 * kSecond +
+         (scenario.guest.hugepages ? 0 : pinning * 30 * kSecond);
 }
 
 bool expects_emulation(const vmctl::Inventory& inventory) {
@@ -118,7 +175,10 @@ Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool
   for (const auto& wanted : scenario.cases) plan.placements.push_back(placer.place(wanted));
   auto problems = impossible_arms(scenario);
   problems.insert(problems.end(), placer.problems().begin(), placer.problems().end());
-  if (!problems.empty()) throw Error("plan " + scenario.name, ErrorCode::host_unable, join(problems, "\n"));
+  const auto code = problems.empty() ? ErrorCode::busy : ErrorCode::host_unable;
+  problems.insert(problems.end(), placer.busy().begin(), placer.busy().end());
+  if (!problems.empty()) throw Error("plan " + scenario.name, code, join(problems, "\n"));
+  for (auto& words : caveats(scenario)) plan.warnings.push_back(std::move(words));
   plan.warnings.insert(plan.warnings.end(), placer.warnings().begin(), placer.warnings().end());
 
   for (std::size_t p = 0; p < plan.placements.size(); ++p) {
@@ -162,6 +222,47 @@ nlohmann::json to_json(const Plan& plan) {
           {"warnings", plan.warnings}};
 }
 
+namespace {
+
+/// "core 1", "4 cores 0-3", and "32 cores 0,2,…,62" where the gaps between many are equal, as on a host whose
+/// sockets take turns.
+std::string cores_text(const std::vector<int>& cores) {
+  constexpr std::size_t kMany = 6;
+  if (cores.size() == 1) return fmt::format("core {}", cores[0]);
+  bool regular = cores.size() >= kMany && cores[1] - cores[0] > 1;
+  for (std::size_t i = 2; regular && i < cores.size(); ++i)
+    regular = cores[i] - cores[i - 1] == cores[1] - cores[0];
+  return fmt::format(
+      "{} cores {}", cores.size(),
+      regular ? fmt::format("{},{},…,{}", cores[0], cores[1], cores.back()) : format_cpu_list(cores));
+}
+
+/// "GPUs", "vGPUs" or, where there is anything else among them, "devices".
+const char* word_for(const std::vector<vmctl::PlacedDevice>& devices) {
+  const auto is_vgpu = [](const vmctl::PlacedDevice& device) {
+    return device.grant.kind == vmctl::GrantKind::mdev || device.grant.kind == vmctl::GrantKind::vendor_vfio;
+  };
+  if (std::all_of(devices.begin(), devices.end(), is_vgpu)) return "vGPUs";
+  const bool all_gpus = std::all_of(devices.begin(), devices.end(), [&](const auto& device) {
+    return device.is_display && !is_vgpu(device);
+  });
+  return all_gpus ? "GPUs" : "devices";
+}
+
+std::string node_line(const TenantPlacement& tenant, const NodePlacement& node) {
+  return fmt::format(
+      "    {} {}: {}, NUMA node {}, {}{}, {} × {} {} px batch {}\n", tenant.name, node.hostname,
+      cores_text(node.cores), node.numa_node ? std::to_string(*node.numa_node) : "several",
+      format_size(node.memory_bytes),
+      node.devices.empty() ? ""
+                           : fmt::format(", {} {} ({})", word_for(node.devices),
+                                         join(node.device_addresses(), " "), node.devices_reason),
+      tenant.ranks_per_node, to_string(tenant.workload.precision), tenant.workload.image_size,
+      tenant.workload.batch_size);
+}
+
+}  // namespace
+
 std::string to_table(const Plan& plan) {
   std::size_t width = 4;
   for (const auto& placement : plan.placements) width = std::max(width, placement.case_name.size());
@@ -178,16 +279,7 @@ std::string to_table(const Plan& plan) {
     out += fmt::format("  {}{}\n", placement.case_name,
                        placement.oversubscribed ? "  (oversubscribed: more vCPUs than cores)" : "");
     for (const auto& tenant : placement.tenants)
-      for (const auto& node : tenant.nodes)
-        out += fmt::format("    {} {}: cores {}, NUMA node {}, {}{}, {} × {} {} px batch {}\n", tenant.name,
-                           node.hostname, format_cpu_list(node.cores),
-                           node.numa_node ? std::to_string(*node.numa_node) : "several",
-                           format_size(node.memory_bytes),
-                           node.devices.empty()
-                               ? ""
-                               : fmt::format(", GPUs {} ({})", join(node.devices, " "), node.devices_reason),
-                           tenant.ranks_per_node, to_string(tenant.workload.precision),
-                           tenant.workload.image_size, tenant.workload.batch_size);
+      for (const auto& node : tenant.nodes) out += node_line(tenant, node);
   }
   out += fmt::format("\n{} trials, {} VM boots, {} device rebinds, about {}\n", plan.trials.size(),
                      plan.vm_boots, plan.device_bindings,

@@ -26,7 +26,7 @@ struct Plan {
   std::vector<Placement> placements;
   std::vector<PlannedTrial> trials;
   std::int64_t vm_boots = 0;
-  std::int64_t device_bindings = 0;  ///< changes of driver of a device over the whole run
+  std::int64_t device_bindings = 0;  ///< devices lent and given back over the whole run, each time one
   double estimate_seconds = 0;
   std::vector<std::string> warnings;
 };
@@ -37,8 +37,12 @@ bool expects_emulation(const vmctl::Inventory& inventory);
 
 /// Pure: the same scenario and inventory give the same plan. `emulated` says that VMs will run under TCG,
 /// which only changes the estimate and the memory each VM costs the host. Throws Error(host_unable) with one
-/// reason a line where this host cannot do it.
+/// reason a line where this host cannot do it, Error(busy) where it could once devices are free.
 Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool emulated);
+
+/// How long a node may take until its agent answers: the scenario's boot_timeout, and where it has devices
+/// what pinning its memory and mapping big memory regions takes (before Linux 6.12 and QEMU 9.2, minutes).
+std::int64_t boot_deadline_ns(const Scenario& scenario, const NodePlacement& node);
 
 /// A workload as plans show it and the database keeps it.
 nlohmann::json to_json(const Workload& workload);

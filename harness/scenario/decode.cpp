@@ -13,6 +13,7 @@
 
 #include "common/error.h"
 #include "common/text.h"
+#include "harness/scenario/decode_devices.h"
 #include "harness/scenario/yaml_reader.h"
 
 namespace virtrain::harness {
@@ -21,31 +22,17 @@ namespace {
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kMiB = 1ULL << 20;
 constexpr std::uint64_t kTiB = 1ULL << 40;
-constexpr std::int64_t kMostNodes = 4096;
-constexpr std::int64_t kMostPerNode = 64;
 
 const std::vector<std::string> kBackends{"cpu", "cuda"};
 const std::vector<std::string> kPrecisions{"fp32", "tf32", "bf16", "fp16"};
-const std::vector<std::string> kDeviceKinds{"none", "passthrough", "vgpu"};
 const std::vector<std::string> kPinnings{"none", "cores", "numa"};
 const std::vector<std::string> kArms{kArmBareMetal, kArmVm, kArmBareMetalShared};
+/// Those that one process can measure.
+const std::vector<std::string> kProbes{"triad", "memory_copy", "gemm"};
 
 bool is_environment_name(const std::string& text) {
   static const std::regex allowed("[A-Za-z_][A-Za-z0-9_]{0,255}");
   return std::regex_match(text, allowed);
-}
-
-/// "0x10DE" as "0x10de", the way sysfs spells it.
-std::optional<std::string> vendor_id(std::string text) {
-  static const std::regex allowed("0x[0-9a-fA-F]{4}");
-  if (!std::regex_match(text, allowed)) return std::nullopt;
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
-
-bool is_pci_address(const std::string& text) {
-  static const std::regex allowed("[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\\.[0-7]");
-  return text.size() < 16 && std::regex_match(text, allowed);
 }
 
 /// Values of one channel in the last blocks, whose maps are a 32nd of the image: batch normalization needs
@@ -105,7 +92,13 @@ Guest decode_guest(const YAML::Node& node, Diagnostics& diagnostics) {
   MapReader in(node, "guest", diagnostics);
   in.require("vcpus");
   in.require("memory");
-  in.one_of("image", {"mirror"});
+  if (const auto image = in.text("image", 4096)) {
+    guest.image = *image;
+    if (*image != kMirrorImage && !image->starts_with('/'))
+      in.refuse("image", fmt::format("image: '{}' is neither mirror nor the absolute path of a qcow2 or raw "
+                                     "image with cloud-init (allowed: mirror, /path/to/image.qcow2)",
+                                     printable(*image)));
+  }
   if (const auto vcpus = in.integer("vcpus", {1, 1024})) guest.vcpus = *vcpus;
   if (const auto memory = in.size_bytes("memory", 128 * kMiB, 64 * kTiB)) guest.memory_bytes = *memory;
   if (const auto i = in.one_of("pinning", kPinnings)) guest.pinning = static_cast<Pinning>(*i);
@@ -114,50 +107,11 @@ Guest decode_guest(const YAML::Node& node, Diagnostics& diagnostics) {
   return guest;
 }
 
-Devices decode_devices(const YAML::Node& node, Diagnostics& diagnostics) {
-  Devices devices;
-  MapReader in(node, "devices", diagnostics);
-  in.require("kind");
-  if (const auto i = in.one_of("kind", kDeviceKinds)) devices.kind = static_cast<DeviceKind>(*i);
-  if (const auto select = in.child("select")) {
-    MapReader by(*select, "select", diagnostics);
-    if (const auto vendor = by.text("vendor", 32)) {
-      devices.vendor = vendor_id(*vendor);
-      if (!devices.vendor)
-        by.refuse("vendor",
-                  fmt::format("vendor: '{}' is not a PCI vendor id such as 0x10de", printable(*vendor)));
-    }
-    if (const auto count = by.integer("count", {1, kMostPerNode * kMostNodes})) devices.count = *count;
-    if (const auto addresses = by.child("address")) {
-      for (const auto& address : read_list(*addresses, "address", 1, 1024, diagnostics)) {
-        if (address.IsScalar() && is_pci_address(address.Scalar()))
-          devices.addresses.push_back(address.Scalar());
-        else
-          diagnostics.add(address.Mark(), "address must be a PCI address such as 0000:17:00.0");
-      }
-    }
-    if (const auto uuids = by.child("uuid")) {
-      for (const auto& uuid : read_list(*uuids, "uuid", 1, 1024, diagnostics)) {
-        if (uuid.IsScalar() && uuid.Scalar().starts_with("GPU-"))
-          devices.uuids.push_back(uuid.Scalar());
-        else
-          diagnostics.add(uuid.Mark(),
-                          "uuid must be a GPU's UUID such as GPU-8f1c… (nvidia-smi -L shows them)");
-      }
-    }
-    if (const auto name = by.text("name", 128)) devices.name = *name;
-    by.finish();
-    if (devices.kind == DeviceKind::none)
-      in.refuse("select", "select has no meaning with kind none (remove one of them)");
-  }
-  in.finish();
-  return devices;
-}
-
 /// What a placement asks of each node, in a tenant and in `scale` alike.
 struct PerNode {
   std::int64_t gpus = 0;
   std::int64_t ranks = 1;
+  std::string vgpu_type;
 };
 
 PerNode decode_per_node(MapReader& in, const Scenario& scenario, const Workload& workload) {
@@ -165,6 +119,15 @@ PerNode decode_per_node(MapReader& in, const Scenario& scenario, const Workload&
   if (const auto gpus = in.integer("gpus_per_node", {0, kMostPerNode})) per_node.gpus = *gpus;
   per_node.ranks = per_node.gpus > 0 ? per_node.gpus : 1;
   if (const auto ranks = in.integer("ranks_per_node", {1, kMostPerNode})) per_node.ranks = *ranks;
+  per_node.vgpu_type = scenario.devices.vgpu_type;
+  if (const auto type = in.text("vgpu_type", kMostTypeBytes)) {
+    per_node.vgpu_type = *type;
+    if (scenario.devices.kind != DeviceKind::vgpu)
+      in.refuse("vgpu_type", "vgpu_type needs devices of kind vgpu (remove one of them)");
+  }
+  if (scenario.devices.kind == DeviceKind::vgpu && per_node.gpus > 0 && per_node.vgpu_type.empty())
+    in.refuse("gpus_per_node",
+              "a vGPU needs a type (devices.type, or vgpu_type here; virtrain doctor --devices lists them)");
   if (per_node.gpus > 0 && scenario.devices.kind == DeviceKind::none)
     in.refuse("gpus_per_node",
               "gpus_per_node needs devices of a kind other than none (allowed here: 0, or ranks_per_node)");
@@ -192,6 +155,7 @@ void decode_tenants(const YAML::Node& node, const Scenario& scenario, const Work
     const auto per_node = decode_per_node(in, scenario, tenant.workload);
     tenant.gpus_per_node = per_node.gpus;
     tenant.ranks_per_node = per_node.ranks;
+    tenant.vgpu_type = per_node.vgpu_type;
     in.finish();
     out.tenants.push_back(std::move(tenant));
   }
@@ -215,7 +179,7 @@ std::vector<Case> decode_scale(const YAML::Node& node, const Scenario& scenario,
         diagnostics.add(item.Mark(), fmt::format("size {} is there twice", *size));
       cases.push_back({fmt::format("{}/{}", name, *size),
                        name,
-                       {{"tenant-1", *size, per_node.gpus, per_node.ranks, base}}});
+                       {{"tenant-1", *size, per_node.gpus, per_node.ranks, base, per_node.vgpu_type}}});
     }
   }
   in.finish();
@@ -245,22 +209,23 @@ void decode_case(const YAML::Node& node, const Workload& base, Scenario& scenari
   in.finish();
 }
 
-void decode_arms(MapReader& in, Scenario& scenario, Diagnostics& diagnostics) {
-  const auto arms = in.child("arms");
-  if (!arms) {
-    scenario.arms = {kArmBareMetal, kArmVm};
-    return;
-  }
-  for (const auto& item : read_list(*arms, "arms", 1, kArms.size(), diagnostics)) {
-    const std::string arm = item.IsScalar() ? item.Scalar() : "";
-    if (std::find(kArms.begin(), kArms.end(), arm) == kArms.end())
-      diagnostics.add(item.Mark(), fmt::format("arms: '{}' is not allowed (allowed: {})", printable(arm),
-                                               join(kArms, ", ")));
-    else if (std::find(scenario.arms.begin(), scenario.arms.end(), arm) != scenario.arms.end())
-      diagnostics.add(item.Mark(), fmt::format("arm '{}' is there twice", arm));
+/// Words of a list under this key, each of them allowed and there once.
+std::vector<std::string> decode_words(MapReader& in, const char* key, const std::vector<std::string>& allowed,
+                                      Diagnostics& diagnostics) {
+  std::vector<std::string> words;
+  const auto list = in.child(key);
+  if (!list) return words;
+  for (const auto& item : read_list(*list, key, 1, allowed.size(), diagnostics)) {
+    const std::string word = item.IsScalar() ? item.Scalar() : "";
+    if (std::find(allowed.begin(), allowed.end(), word) == allowed.end())
+      diagnostics.add(item.Mark(), fmt::format("{}: '{}' is not allowed (allowed: {})", key, printable(word),
+                                               join(allowed, ", ")));
+    else if (std::find(words.begin(), words.end(), word) != words.end())
+      diagnostics.add(item.Mark(), fmt::format("{}: '{}' is there twice", key, word));
     else
-      scenario.arms.push_back(arm);
+      words.push_back(word);
   }
+  return words;
 }
 
 void decode_expect(MapReader& in, Scenario& scenario, Diagnostics& diagnostics) {
@@ -275,10 +240,7 @@ void decode_expect(MapReader& in, Scenario& scenario, Diagnostics& diagnostics) 
     if (const auto alpha = limits.share("alpha", 0, 0.5)) wanted.alpha = *alpha;
     limits.finish();
     scenario.vm_vs_bare_metal = wanted;
-    const auto has = [&](const char* arm) {
-      return std::find(scenario.arms.begin(), scenario.arms.end(), arm) != scenario.arms.end();
-    };
-    if (!scenario.arms.empty() && (!has(kArmVm) || !has(kArmBareMetal)))
+    if (!has_arm(scenario, kArmVm) || !has_arm(scenario, kArmBareMetal))
       in.refuse("expect", "vm_vs_bare_metal needs both arms, bare_metal and vm");
   }
   expectations.finish();
@@ -299,12 +261,15 @@ Scenario decode_document(const YAML::Node& document, Diagnostics& diagnostics) {
     for (const auto& item : read_list(*node, "cases", 1, 256, diagnostics))
       decode_case(item, base, scenario, names, diagnostics);
   }
-  decode_arms(in, scenario, diagnostics);
+  scenario.arms = decode_words(in, "arms", kArms, diagnostics);
+  if (scenario.arms.empty()) scenario.arms = {kArmBareMetal, kArmVm};
+  scenario.probes = decode_words(in, "probes", kProbes, diagnostics);
   scenario.pairs = in.integer("pairs", {1, 10'000}).value_or(6);
   if (const auto i = in.one_of("reuse", {"trial", "case"})) scenario.reuse = static_cast<Reuse>(*i);
   scenario.oversubscribe = in.boolean("oversubscribe").value_or(false);
   scenario.settle_ns = in.duration_ns("settle", 0, 3600 * kSecond).value_or(0);
-  scenario.boot_timeout_ns = in.duration_ns("boot_timeout", kSecond, 3600 * kSecond).value_or(90 * kSecond);
+  scenario.boot_timeout_ns = in.duration_ns("boot_timeout", kSecond, 3600 * kSecond)
+                                 .value_or(scenario.guest.is_mirror() ? 90 * kSecond : 600 * kSecond);
   scenario.trial_timeout_ns =
       in.duration_ns("trial_timeout", kSecond, 7L * 24 * 3600 * kSecond).value_or(3600 * kSecond);
   decode_expect(in, scenario, diagnostics);
@@ -317,14 +282,15 @@ Scenario decode_document(const YAML::Node& document, Diagnostics& diagnostics) {
 
 }  // namespace
 
+bool has_arm(const Scenario& scenario, const std::string& arm) {
+  return std::find(scenario.arms.begin(), scenario.arms.end(), arm) != scenario.arms.end();
+}
+
 const char* to_string(Backend backend) {
   return kBackends[static_cast<std::size_t>(backend)].c_str();
 }
 const char* to_string(Precision precision) {
   return kPrecisions[static_cast<std::size_t>(precision)].c_str();
-}
-const char* to_string(DeviceKind kind) {
-  return kDeviceKinds[static_cast<std::size_t>(kind)].c_str();
 }
 const char* to_string(Pinning pinning) {
   return kPinnings[static_cast<std::size_t>(pinning)].c_str();

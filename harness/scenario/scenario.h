@@ -6,17 +6,22 @@
 #include <string>
 #include <vector>
 
+#include "vmctl/devices/placed_device.h"
+#include "vmctl/lending/device_settings.h"
+
 namespace virtrain::harness {
 
 enum class Backend { cpu, cuda };
 enum class Precision { fp32, tf32, bf16, fp16 };
-enum class DeviceKind { none, passthrough, vgpu };
+enum class DeviceKind { none, passthrough, vgpu, vf };
+enum class NicKind { passthrough, vf };
 enum class Pinning { none, cores, numa };
 enum class Reuse { trial, experiment_case };
 
 const char* to_string(Backend backend);
 const char* to_string(Precision precision);
 const char* to_string(DeviceKind kind);
+const char* to_string(NicKind kind);
 const char* to_string(Pinning pinning);
 
 /// What each rank runs. `batch_size` is per rank.
@@ -35,21 +40,43 @@ struct Workload {
   std::map<std::string, std::string> environment;
 };
 
+inline constexpr const char* kMirrorImage = "mirror";
+
 struct Guest {
-  std::string image = "mirror";
+  std::string image = kMirrorImage;  ///< or the absolute path of a disk image with cloud-init
   std::int64_t vcpus = 1;
   std::uint64_t memory_bytes = 0;
   Pinning pinning = Pinning::cores;
   bool hugepages = false;
+
+  bool is_mirror() const { return image == kMirrorImage; }
 };
 
-struct Devices {
-  DeviceKind kind = DeviceKind::none;
+/// Which devices of the host.
+struct DeviceSelection {
   std::optional<std::string> vendor;   ///< PCI vendor id, "0x10de"
   std::vector<std::string> addresses;  ///< PCI addresses; empty: any
   std::vector<std::string> uuids;      ///< "GPU-…", as the driver says; empty: any
   std::string name;                    ///< part of the device's name, "A100"; empty: any
-  std::optional<std::int64_t> count;
+  std::optional<std::int64_t> count;   ///< at most so many of them
+};
+
+/// Adapters that a node gets beside its GPUs.
+struct Nics {
+  NicKind kind = NicKind::passthrough;
+  std::int64_t per_node = 1;
+  DeviceSelection select;
+};
+
+struct Devices {
+  DeviceKind kind = DeviceKind::none;
+  DeviceSelection select;
+  std::string vgpu_type;  ///< name or id; a tenant's own goes before it
+  vmctl::Clique clique = vmctl::Clique::off;
+  bool spread = false;  ///< parts of cards (vGPUs, virtual functions) go to as many cards as can be, not few
+  vmctl::DeviceSettings settings;  ///< of each GPU, in every arm; what is absent stays as it is found
+  std::optional<Nics> nics;
+  std::string licence_token = {};  ///< file for the vGPUs' licence client; empty: the guests need none
 };
 
 struct Tenant {
@@ -58,6 +85,7 @@ struct Tenant {
   std::int64_t gpus_per_node = 0;
   std::int64_t ranks_per_node = 1;
   Workload workload;
+  std::string vgpu_type = {};  ///< of this tenant's vGPUs; empty with other devices
 };
 
 /// One placement of work. A weak-scaling case of the file has become one case for each size:
@@ -89,6 +117,7 @@ struct Scenario {
   std::vector<Case> cases;
   std::vector<std::string> arms;
   std::int64_t pairs = 6;
+  std::vector<std::string> probes;  ///< of virtrain-probe, in each node before the first trial of an arm
   Reuse reuse = Reuse::trial;
   bool oversubscribe = false;
   std::int64_t settle_ns = 0;
@@ -97,5 +126,7 @@ struct Scenario {
   std::optional<Expectation> vm_vs_bare_metal;
   std::vector<std::string> warnings;  ///< for example an odd number of pairs
 };
+
+bool has_arm(const Scenario& scenario, const std::string& arm);
 
 }  // namespace virtrain::harness

@@ -1,18 +1,11 @@
 #include "results/comparison/compare.h"
 
+#include "common/json.h"
+
 namespace virtrain::results {
 namespace {
 
 using nlohmann::json;
-
-template <typename T>
-json or_null(const std::optional<T>& value) {
-  return value ? json(*value) : json();
-}
-
-json text_or_null(const std::string& text) {
-  return text.empty() ? json() : json(text);
-}
 
 void put_interval(json& object, const char* low, const char* high, const std::optional<Interval>& interval) {
   object[low] = interval ? json(interval->low) : json();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/json.h"
 #include "results/comparison/cause_models.h"
 
 namespace virtrain::results {
@@ -112,9 +113,6 @@ std::vector<CauseInfo> causes() {
 }
 
 nlohmann::json to_json(const Explanation& explanation) {
-  const auto or_null = [](const std::optional<double>& value) {
-    return value ? nlohmann::json(*value) : nlohmann::json();
-  };
   auto findings = nlohmann::json::array();
   for (const auto& finding : explanation.findings) {
     findings.push_back({{"cause", finding.cause},

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "common/error.h"
+#include "common/json.h"
 #include "results/comparison/ring_model.h"
 
 namespace virtrain::results {
@@ -223,9 +224,6 @@ Prediction predict(const ScalingEvidence& evidence, std::span<const std::int64_t
 }
 
 nlohmann::json to_json(const Prediction& prediction) {
-  const auto or_null = [](const std::optional<double>& value) {
-    return value ? nlohmann::json(*value) : nlohmann::json();
-  };
   auto points = nlohmann::json::array();
   for (const auto& point : prediction.points) {
     points.push_back({{"nodes", point.nodes},

@@ -11,8 +11,6 @@
 namespace virtrain::results {
 namespace {
 
-constexpr std::string_view blanks = " \t";
-
 /// What the first line with anything on it says about the format of the whole; nothing if only more lines
 /// can.
 std::optional<FileFormat> format_by_first_line(std::string_view line) {
@@ -86,16 +84,6 @@ std::string_view without_rank_tag(std::string_view line) {
   const auto digits_end = line.find_first_not_of("0123456789,", 1);
   if (tag_end == line.npos || digits_end == line.npos || line.substr(digits_end, 2) != "]<") return line;
   return line.substr(tag_end + 2);
-}
-
-std::vector<std::string_view> words_of(std::string_view line) {
-  std::vector<std::string_view> words;
-  for (auto begin = line.find_first_not_of(blanks); begin != line.npos;) {
-    const auto end = std::min(line.find_first_of(blanks, begin), line.size());
-    words.push_back(line.substr(begin, end - begin));
-    begin = line.find_first_not_of(blanks, end);
-  }
-  return words;
 }
 
 }  // namespace virtrain::results

@@ -30,7 +30,5 @@ void read_superbench(LineReader& lines, const ImportSettings& settings, RecordIm
 nlohmann::json record_of(const ImportSettings& settings, const LineReader& lines);
 /// The line without the "[1,0]<stdout>:" that mpirun --tag-output (and horovodrun) put in front.
 std::string_view without_rank_tag(std::string_view line);
-/// Words between blanks and tabs.
-std::vector<std::string_view> words_of(std::string_view line);
 
 }  // namespace virtrain::results

@@ -1,5 +1,7 @@
 #include "results/reproduction/reproduction.h"
 
+#include "common/json.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -44,11 +46,6 @@ std::vector<CaseComparison> compare_experiment(const Store& store, const std::st
   CompareRequest request;
   request.selection.experiments = {experiment};
   return compare(store, request);
-}
-
-template <typename T>
-json or_null(const std::optional<T>& value) {
-  return value ? json(*value) : json();
 }
 
 json to_json(const StudyFigures& figures) {

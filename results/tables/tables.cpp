@@ -218,6 +218,20 @@ Table experiments_table(const Store& store) {
   return table;
 }
 
+/// What was noticed in its trials: events that are more than the beginning of a stage.
+void append_remarks(const Store& store, const std::string& id, std::vector<std::string>& notes) {
+  std::map<std::int64_t, std::int64_t> order_of;
+  for (const auto& trial : store.trials(id)) order_of[trial.id] = trial.order.value_or(0);
+  for (const auto& event : store.events(id)) {
+    const bool is_remark = event.stage == "agent" || event.stage == "collect" || event.stage == "tear_down";
+    if (!is_remark || event.message.starts_with("stage ")) continue;
+    const auto trial = event.trial ? fmt::format("trial {}: ", order_of[*event.trial]) : std::string();
+    notes.push_back("noticed: " + trial + event.message);
+    const auto xml = event.detail.is_object() ? event.detail.value("xml_that_mends_it", "") : std::string();
+    if (!xml.empty()) notes.push_back("in the domain's XML this would mend it:\n" + xml);
+  }
+}
+
 Table show_experiment(const Store& store, const std::string& id) {
   const auto experiment = store.experiment(id);
   if (!experiment) {
@@ -244,6 +258,7 @@ Table show_experiment(const Store& store, const std::string& id) {
                           tenants_cell(tenant_values(store, trial.id)), cell(trial.virtualization),
                           cell(trial.started_at), cell(remark(trial))});
   }
+  append_remarks(store, id, table.notes);
   for (const auto& [key, value] : experiment->fingerprint)
     table.notes.push_back(fmt::format("{}: {}", key, value));
   return table;

@@ -11,6 +11,7 @@ import os
 import pathlib
 import shutil
 import sys
+import xml.etree.ElementTree as xml
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -19,12 +20,26 @@ GEN5_X16 = ("32.0 GT/s PCIe", 16)
 IDLE_GEN1_X16 = ("2.5 GT/s PCIe", 16)
 
 
+# Lines of pci.ids, for what no driver names.
+PCI_IDS = """\
+10de  NVIDIA Corporation
+\t22a3  GH100 [H100 NVSwitch]
+\t26b9  AD102GL [L40S]
+15b3  Mellanox Technologies
+\t101b  MT28908 Family [ConnectX-6]
+\t1021  MT2910 Family [ConnectX-7]
+"""
+
+
 class Host:
     def __init__(self, base, name, model, cpus_of_node, gib_of_node, kernel="6.1.0-35-amd64", flags="vmx"):
         self.root = base / name
         shutil.rmtree(self.root, ignore_errors=True)
         self.groups = {}
-        self.write("proc/cpuinfo", f"processor\t: 0\nmodel name\t: {model}\nmicrocode\t: 0xd0003e7\nflags\t\t: fpu sse2 avx2 {flags}\n")
+        vendor = "AuthenticAMD" if model.startswith("AMD") else "GenuineIntel"
+        self.write("proc/cpuinfo", f"processor\t: 0\nvendor_id\t: {vendor}\nmodel name\t: {model}\nmicrocode\t: 0xd0003e7\nflags\t\t: fpu sse2 avx2 {flags}\n")
+        self.write("sys/class/misc/kvm/dev", "10:232\n")
+        self.write("usr/share/misc/pci.ids", PCI_IDS)
         kib = sum(gib_of_node) * (GIB >> 10)
         self.write("proc/meminfo", f"MemTotal:       {kib} kB\nMemAvailable:   {kib - (8 << 20)} kB\n")
         self.write("proc/sys/kernel/hostname", name)
@@ -76,6 +91,21 @@ class Host:
                    f"Model: \t\t {model}\nIRQ:   \t\t 120\nGPU UUID: \t GPU-{minor:08x}-0000-4000-8000-00000000{minor:04x}\n"
                    f"Bus Location: \t {address}\nDevice Minor: \t {minor}\n")
 
+    def nvidia_smi(self, driver, gpus):
+        """What `nvidia-smi -q -x` prints, as far as virtrain reads it: address to fields, "mig_mode/current_mig" for nested ones."""
+        log = xml.Element("nvidia_smi_log")
+        xml.SubElement(log, "driver_version").text = driver
+        for address, fields in gpus.items():
+            gpu = xml.SubElement(log, "gpu", id=f"0000{address}".upper())
+            for path, text in fields.items():
+                node = gpu
+                for name in path.split("/"):
+                    child = node.find(name)
+                    node = xml.SubElement(node, name) if child is None else child
+                node.text = text
+        xml.indent(log, "\t")
+        self.write("var/lib/virtrain/nvidia-smi-query.xml", '<?xml version="1.0" ?>\n' + xml.tostring(log, "unicode"))
+
     def opens(self, pid, command, path):
         self.write(f"proc/{pid}/comm", command)
         descriptor = self.root / f"proc/{pid}/fd/7"
@@ -96,15 +126,18 @@ def resource(bars):
     return "\n".join(lines[:6])
 
 
-def connectx(host, port, bus, numa, group, ports, state="4: ACTIVE", layer="InfiniBand", rate="100 Gb/sec (2X HDR)"):
+def connectx(host, port, bus, numa, group, ports, state="4: ACTIVE", layer="InfiniBand", rate="100 Gb/sec (2X HDR)", first=0,
+             ids="15b3:101b", possible=GEN4_X16):
+    """A card's ports; its virtual functions come after all of its physical ones, those of the first port first."""
     for function in range(ports):
-        folder = host.function(f"{port}/{bus}.{function}", "15b3:101b", "020700" if layer == "InfiniBand" else "020000", numa=numa,
-                               driver="mlx5_core", group=group + function, possible=GEN4_X16, bars=[32 * MIB],
-                               files={"sriov_totalvfs": "8", "sriov_numvfs": "0"})
-        name = f"mlx5_{function}"
+        folder = host.function(f"{port}/{bus}.{function}", ids, "020700" if layer == "InfiniBand" else "020000", numa=numa,
+                               driver="mlx5_core", group=group + function, possible=possible, bars=[32 * MIB],
+                               files={"sriov_totalvfs": "8", "sriov_numvfs": "0", "sriov_offset": str(ports + 7 * function),
+                                      "sriov_stride": "1"})
+        name = f"mlx5_{first + function}"
         for key, value in {"state": state if function == 0 else "1: DOWN", "rate": rate, "link_layer": layer}.items():
             host.write(f"{folder}/infiniband/{name}/ports/1/{key}", value)
-        host.write(f"{folder}/net/ib{function}/mtu" if layer == "InfiniBand" else f"{folder}/net/ens{function}/mtu",
+        host.write(f"{folder}/net/ib{first + function}/mtu" if layer == "InfiniBand" else f"{folder}/net/ens{first + function}/mtu",
                    "2044" if layer == "InfiniBand" else "9000")
 
 
@@ -136,7 +169,8 @@ Legend:
 
 
 def hgx_h200(base):
-    """Eight H200 SXM behind PCIe switches and four NVSwitches; the persistence daemon has the first one open."""
+    """Eight H200 SXM, each behind a PCIe switch with a ConnectX-7, and four NVSwitches; the persistence daemon has the first GPU open.
+    The adapters of the second socket speak Ethernet."""
     host = Host(base, "hgx-h200", "Intel(R) Xeon(R) Platinum 8480C", [range(0, 112), range(112, 224)], [1024, 1024], "6.8.0-60-generic")
     for minor in range(8):
         numa = minor // 4
@@ -151,11 +185,22 @@ def hgx_h200(base):
                       link=GEN5_X16, possible=GEN5_X16, bars=[(16 * MIB,), 256 * GIB, 32 * MIB],
                       files={"sriov_totalvfs": "32", "sriov_numvfs": "0"})
         host.nvidia_driver_words(address, "NVIDIA H200", minor)
+        down = f"0000:{bus - 1:02x}:01.0"
+        host.function(f"{above}/{switch}/{down}", "1000:c030", "060400", numa=numa, driver="pcieport", group=80 + 2 * minor, possible=GEN5_X16)
+        connectx(host, f"{above}/{switch}/{down}", f"0000:{bus + 1:02x}:00", numa, 81 + 2 * minor, 1, first=minor, ids="15b3:1021",
+                 possible=GEN5_X16, **({"layer": "Ethernet", "rate": "400 Gb/sec (4X NDR)"} if numa else {"rate": "400 Gb/sec (4X NDR)"}))
     above = host.root_port("pci0000:04", "0000:04:01.0", 0, 70, "8086:352a")
     for switch in range(4):
         host.function(f"{above}/0000:05:00.{switch}", "10de:22a3", "068000", driver="nvidia-nvswitch", group=71 + switch,
                       possible=("16.0 GT/s PCIe", 2), bars=[32 * MIB])
     host.opens(2200, "nvidia-persiste", "/dev/nvidia0")
+    host.write("proc/2200/cgroup", "0::/system.slice/nvidia-persistenced.service")
+    host.write("proc/2100/comm", "nv-fabricmanage")
+    host.write("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.90.07  Release Build  (dvs-builder)")
+    host.write("var/lib/virtrain/nv-fabricmanager-version.txt", "Fabric Manager version is : 550.90.07")
+    host.nvidia_smi("550.90.07", {f"0000:{0x18 + 0x18 * minor:02x}:00.0": {
+        "persistence_mode": "Enabled", "mig_mode/current_mig": "Disabled", "mig_mode/pending_mig": "Disabled",
+        "gpu_virtualization_mode/virtualization_mode": "None", "fabric/state": "Completed", "fabric/status": "Success"} for minor in range(8)})
     rows = "".join(f"GPU{i}\t" + "\t".join(" X " if i == j else "NV18" for j in range(8)) + f"\t{112 * (i // 4)}-{112 * (i // 4) + 111}\t{i // 4}\n"
                    for i in range(8))
     host.write("var/lib/virtrain/nvidia-smi-topo.txt", "\t" + "\t".join(f"GPU{i}" for i in range(8)) + "\tCPU Affinity\tNUMA Affinity\n" + rows)
@@ -185,6 +230,11 @@ def vendor_vfio_host(base):
     folder = host.function(card, "10de:26b9", "030200", driver="nvidia", group=11, possible=GEN4_X16, bars=[(16 * MIB,), 64 * GIB, 32 * MIB],
                            files={"sriov_totalvfs": "4", "sriov_numvfs": "4"})
     host.nvidia_driver_words("0000:41:00.0", "NVIDIA L40S", 0)
+    host.write("proc/1300/comm", "nvidia-vgpu-mgr")
+    host.write("sys/module/nvidia_vgpu_vfio/initstate", "live")
+    host.nvidia_smi("570.133.10", {"0000:41:00.0": {
+        "persistence_mode": "Enabled", "gpu_virtualization_mode/virtualization_mode": "Host VGPU",
+        "gpu_virtualization_mode/host_vgpu_mode": "SR-IOV", "gpu_virtualization_mode/vgpu_heterogeneous_mode": "Disabled"}})
     for index in range(4):
         address = f"0000:41:00.{index + 4}"
         taken = index == 0
@@ -204,6 +254,11 @@ def mig_host(base):
         host.function(f"{above}/0000:{bus}:00.0", "10de:20b0", "030200", numa=minor, driver="nvidia", group=11 + 2 * minor,
                       link=GEN4_X16, possible=GEN4_X16, bars=[(16 * MIB,), 64 * GIB, 32 * MIB])
         host.nvidia_driver_words(f"0000:{bus}:00.0", "NVIDIA A100-SXM4-40GB", minor)
+    host.nvidia_smi("535.129.03", {f"0000:{bus}:00.0": {
+        "persistence_mode": "Disabled", "mig_mode/current_mig": mode, "mig_mode/pending_mig": mode,
+        "ecc_mode/current_ecc": "Enabled", "ecc_mode/pending_ecc": "Enabled", "remapped_rows/remapped_row_pending": "No",
+        "gpu_power_readings/current_power_limit": "400.00 W", "gpu_power_readings/default_power_limit": "400.00 W"}
+        for bus, mode in (("07", "Enabled"), ("47", "Disabled"))})
     for instance in (1, 2):
         host.write(f"proc/driver/nvidia/capabilities/gpu0/mig/gi{instance}/access", f"DeviceFileMinor: {instance * 3}\nDeviceFileMode: 292\n")
     host.opens(4242, "python3", "/dev/nvidia1")

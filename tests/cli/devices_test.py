@@ -1,11 +1,18 @@
 #!/usr/bin/python3
 """`virtrain doctor --devices` and the plan of the study, on the recorded host that the repository ships."""
 
+import csv
+import pathlib
+import subprocess
+import sys
+import tempfile
 import unittest
+import xml.etree.ElementTree
 
-from command_line import SCENARIOS, SOURCE, virtrain
+from command_line import BUILD, SCENARIOS, SOURCE, virtrain
 
 R750XA = SOURCE / "tests/data/r750xa"
+HOSTS = BUILD / "hosts"
 PAIRS = [["0000:17:00.0", "0000:31:00.0"], ["0000:b1:00.0", "0000:ca:00.0"]]
 
 
@@ -19,17 +26,55 @@ class Devices(unittest.TestCase):
         self.assertEqual((gpu["iommu_group"], gpu["numa_node"], gpu["mechanism"]), (21, 0, "passthrough"))
         self.assertEqual(gpu["link_possible"], {"speed": "16.0 GT/s PCIe", "width": 16})
         self.assertEqual(max(bar["bytes"] for bar in gpu["bars"]), 64 << 30)
-        self.assertIsNone(gpu["lease"])
+        for nothing in ["lease", "quarantine", "mig", "driver_override"]:
+            self.assertIsNone(gpu[nothing], nothing)
+        self.assertEqual(gpu["reset_methods"], ["flr", "bus"])
+        self.assertEqual((gpu["root_complex"], gpu["bridges"]), ("pci0000:16", ["0000:16:02.0"]))
         self.assertEqual(devices["0000:98:00.0"]["ports"][0]["mtu_bytes"], 2044)
         table = virtrain("doctor", "--devices", "--inventory", R750XA).out
-        for words in ["NVIDIA A100-PCIE-40GB", "2.5 GT/s x16 (of 16.0 GT/s x16)", "NVLink to 0000:ca:00.0"]:
+        for words in ["NVIDIA A100-PCIE-40GB", "2.5 GT/s x16 (of 16.0 GT/s x16)", "NVLink to 0000:ca:00.0",
+                      "below pci0000:16 / 0000:16:02.0, BARs of 16MiB 64GiB 32MiB, resets by flr bus", "0 of 8 virtual functions on"]:
             self.assertIn(words, table)
+
+    def test_each_device_is_named_and_says_what_it_carries(self):
+        table = virtrain("doctor", "--devices", "--inventory", HOSTS / "vendor-vfio-host").out
+        self.assertIn("\n0000:41:00.4 NVIDIA Corporation AD102GL [L40S]\n", table)
+        self.assertEqual(table.count("carries a vGPU: type 1153"), 1)
+        listed = virtrain("doctor", "--devices", "--inventory", HOSTS / "vendor-vfio-host", "--format", "json").json()
+        vgpus = {device["address"]: device["vgpus"] for device in listed}
+        self.assertEqual((vgpus["0000:41:00.4"], vgpus["0000:41:00.5"]), (["type 1153"], []))
+        self.assertNotIn("address", virtrain("doctor", "--devices", "--inventory", HOSTS / "laptop").out)
 
     def test_this_host_answers_too(self):
         self.assertEqual(virtrain("doctor", "--devices").status, 0)
 
-    def test_a_recorded_host_is_for_devices_only(self):
-        self.assertEqual(virtrain("doctor", "--inventory", R750XA).status, 2)
+    def test_the_doctor_lists_every_check_once_those_of_trials_too(self):
+        findings = virtrain("doctor", "--format", "json").json()
+        ids = [finding["id"] for finding in findings]
+        self.assertEqual(len(ids), len(set(ids)))
+        topics = {"KVM": 4, "IOM": 4, "ACS": 1, "VER": 3, "DRV": 4, "USE": 3, "RST": 2, "LNK": 1, "AER": 1, "NUM": 2, "MEM": 4, "BAR": 1,
+                  "FW": 1, "VG": 7, "LIC": 1, "FAB": 1, "P2P": 2, "RDM": 1, "ECC": 1, "CLK": 1, "CPU": 1, "CH": 1, "SEC": 1, "LEAK": 1, "TIME": 1}
+        self.assertEqual({f"{topic}-{number + 1}" for topic, count in topics.items() for number in range(count)} - set(ids), set())
+
+    def test_tables_for_other_programs_have_every_check_too(self):
+        rows = list(csv.DictReader(virtrain("doctor", "--format", "csv").out.splitlines()))
+        self.assertEqual([row["id"] for row in rows], [finding["id"] for finding in virtrain("doctor", "--format", "json").json()])
+        self.assertTrue(virtrain("doctor", "--format", "markdown").out.startswith("| check"))
+
+    def test_the_doctor_says_in_plain_words_what_can_run_here(self):
+        out = virtrain("doctor").out
+        self.assertRegex(out, r"\nGPUs in VMs: \S+")
+        self.assertRegex(out, r"\nScenarios with backend cpu run here")
+
+    def test_of_a_recorded_host_the_devices_are_examined(self):
+        result = virtrain("doctor", "--inventory", R750XA)
+        self.assertEqual(result.status, 0, result)
+        self.assertRegex(result.out, r"\nIOM-2 +ok ")
+        self.assertRegex(result.out, r"\nRDM-1 +invalidates +neither nvidia-peermem")
+        self.assertIn("\nGPUs in VMs: nothing speaks against it\n", result.out)
+        self.assertNotIn("VIRT-1", result.out)
+        self.assertNotIn("backend cpu", result.out)
+        self.assertEqual(virtrain("doctor", SCENARIOS / "dell-r750xa.yaml", "--inventory", R750XA).status, 2)
 
 
 class StudyPlan(unittest.TestCase):
@@ -49,6 +94,59 @@ class StudyPlan(unittest.TestCase):
                 if len(node["devices"]) == 2:
                     self.assertIn(node["devices"], PAIRS)
                     self.assertIn("NVLink", node["devices_reason"])
+
+    def test_rebinds_and_hours(self):
+        plan = virtrain("plan", SCENARIOS / "dell-r750xa.yaml", "--inventory", R750XA, "--format", "json").json()
+        # Of each pair B V V B …, the GPUs go to VMs and come back three times in six pairs: cases of 2, 2, 4, 1, 2 and 4 GPUs.
+        self.assertEqual(plan["device_bindings"], 2 * 3 * (2 + 2 + 4 + 1 + 2 + 4))
+        table = virtrain("plan", SCENARIOS / "dell-r750xa.yaml", "--inventory", R750XA).out
+        self.assertRegex(table, r"90 device rebinds, about \d+ h")
+
+    def test_the_xml_of_each_vm(self):
+        plan = virtrain("plan", SCENARIOS / "dell-r750xa.yaml", "--inventory", R750XA, "--format", "json", "--xml").json()
+        nodes = [node for trial in plan["trials"] if trial["arm"] == "vm" for tenant in trial["tenants"] for node in tenant["nodes"]]
+        for node in nodes:
+            domain = xml.etree.ElementTree.fromstring(node["xml"])
+            self.assertEqual(domain.get("type"), "kvm")
+            given = [f"{int(a.get('domain'), 16):04x}:{int(a.get('bus'), 16):02x}:{int(a.get('slot'), 16):02x}.{int(a.get('function'), 16)}"
+                     for a in domain.iterfind("devices/hostdev/source/address")]
+            self.assertEqual(given, node["devices"])
+            self.assertTrue(all(device.get("managed") == "no" for device in domain.iterfind("devices/hostdev")))
+            cells = {cell.get("id") for cell in domain.iterfind("cpu/numa/cell")}
+            expanders = [c.findtext("target/node") for c in domain.iterfind("devices/controller") if c.get("model") == "pcie-expander-bus"]
+            self.assertEqual((cells, expanders), ({"0"}, ["0"] * len(given)))  # each of these GPUs has a root complex of its own
+
+
+class Busy(unittest.TestCase):
+    """A recorded host whose second GPU a process has open."""
+
+    SCENARIO = """
+name: busy
+workload: {}
+guest: {vcpus: 1, memory: 1GiB}
+devices: {kind: passthrough}
+cases: [{name: two, tenants: [{gpus_per_node: 1}, {gpus_per_node: 1}]}]
+"""
+
+    def plan(self, *more):
+        return virtrain("plan", "-", "--inventory", self.host, *more, stdin=self.SCENARIO)
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.host = pathlib.Path(self.folder.name) / "mig-host"
+        subprocess.run([sys.executable, "-B", SOURCE / "scripts/reference/make_host_trees.py", self.folder.name], check=True)
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def test_is_named_with_who_has_it(self):
+        result = self.plan()
+        self.assertEqual(result.status, 75, result)
+        self.assertIn("0000:47:00.0 (NVIDIA A100-SXM4-40GB): in use: python3 (pid 4242) has /dev/nvidia1 open", result.err)
+
+    def test_but_a_service_that_the_run_keeps_away_is_no_hindrance(self):
+        (self.host / "proc/4242/cgroup").write_text("0::/system.slice/nvidia-persistenced.service\n")
+        self.assertEqual(self.plan().status, 0)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 #include "common/memory_limit.h"
+#include "tests/support/temporary_folder.h"
 
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -14,8 +15,8 @@ namespace fs = std::filesystem;
 
 /// A recorded host with these files; removed at the end.
 struct Host {
-  fs::path root = fs::temp_directory_path() / ("virtrain-memory-limit-" + std::to_string(::getpid()));
-  ~Host() { fs::remove_all(root); }
+  TemporaryFolder folder;
+  fs::path root = folder.path;
   void put(const char* path, const char* text) const {
     fs::create_directories((root / path).parent_path());
     std::ofstream(root / path) << text;

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "common/error.h"
+#include "tests/support/temporary_folder.h"
 
 using namespace virtrain;
 
@@ -55,8 +56,8 @@ TEST_CASE("CPU lists, both ways") {
 }
 
 TEST_CASE("files are written whole or not at all") {
-  std::string folder = "/tmp/virtrain-text-test-XXXXXX";
-  REQUIRE(::mkdtemp(folder.data()) != nullptr);
+  const TemporaryFolder temporary;
+  const std::string folder = temporary.path;
   const std::filesystem::path file = folder + "/file";
   write_file_atomically(file, "first\n");
   CHECK(read_file(file) == "first\n");
@@ -70,5 +71,4 @@ TEST_CASE("files are written whole or not at all") {
   CHECK_FALSE(read_file(folder));
   CHECK(std::distance(std::filesystem::directory_iterator(folder), {}) == 1);
   CHECK(read_file("/proc/self/comm").value().size() > 1);  // its size reads 0
-  std::filesystem::remove_all(folder);
 }

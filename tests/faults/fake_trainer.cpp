@@ -29,6 +29,11 @@ int flag(int argc, char** argv, const std::string& name, int otherwise) {
   return otherwise;
 }
 
+const char* variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
 [[noreturn]] void flood() {
   const std::string line(1000, 'x');
   while (true) std::puts(line.c_str());
@@ -54,15 +59,15 @@ void train(int steps, int batch_size, const std::string& fault) {
 
 int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 4096);
-  const char* wanted = std::getenv("FAULT");
-  const std::string fault = wanted != nullptr ? wanted : "";
+  const std::string fault = variable("FAULT");
   char host[256] = {};
   ::gethostname(host, sizeof host - 1);
   if (fault == "silent") ::pause();
   std::printf(
-      R"({"record":"hello","rank":0,"size":1,"local_rank":0,"hostname":"%s","pid":%d,"isa":"none","threads":1})"
+      R"({"record":"hello","rank":0,"size":1,"local_rank":0,"hostname":"%s","pid":%d,"isa":"none","threads":1,)"
+      R"("visible_gpus":"%s","nccl_topology":"%s"})"
       "\n",
-      host, static_cast<int>(::getpid()));
+      host, static_cast<int>(::getpid()), variable("CUDA_VISIBLE_DEVICES"), variable("NCCL_TOPO_FILE"));
   std::puts(R"({"record":"ready","rank":0,"parameters_hash":"before"})");
   std::string line;
   if (!std::getline(std::cin, line) || line != "go") return 2;

@@ -4,7 +4,9 @@
 
 #include "common/error.h"
 #include "common/time.h"
+#include "harness/coordinator/run_in_node.h"
 #include "tests/harness/agent_process.h"
+#include "tests/support/temporary_folder.h"
 
 using namespace virtrain;
 using namespace virtrain::harness;
@@ -33,15 +35,6 @@ asio::awaitable<std::string> words_of(asio::awaitable<Result> request) {
   co_return words;
 }
 
-struct TemporaryFolder {
-  std::filesystem::path path;
-  TemporaryFolder() {
-    std::string name = "/tmp/virtrain-agent-test-XXXXXX";
-    path = ::mkdtemp(name.data());
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path); }
-};
-
 }  // namespace
 
 TEST_CASE("an agent introduces its node, and its clock is the one of this host") {
@@ -55,6 +48,8 @@ TEST_CASE("an agent introduces its node, and its clock is the one of this host")
   // Both sides read the same clock here, so the true offset is 0 and must lie within the uncertainty.
   CHECK(session.client().clock().uncertainty_ns > 0);
   CHECK(std::abs(session.client().clock().offset_ns) <= session.client().clock().uncertainty_ns + 1);
+  REQUIRE(session.client().clock().wall_offset_ns);  // the same machine's, but read twice
+  CHECK(std::abs(*session.client().clock().wall_offset_ns) < 1'000'000'000);
   session.close();
   CHECK(session.agent().ends_well());
   CHECK(session.lost.empty());  // we closed it ourselves
@@ -222,6 +217,39 @@ TEST_CASE("an address that answers is reachable, another is not and says why") {
     CHECK_FALSE(nowhere->empty());
     const auto no_address = co_await s.client().unreachable("not an address", 5s);
     REQUIRE(no_address);
+  });
+}
+
+TEST_CASE("a node tells its PCI functions") {
+  Session session;
+  session.run(+[](Session& s) -> Task {
+    const auto functions = co_await s.client().pci_functions();
+    const auto here = vmctl::read_pci_functions("/");
+    REQUIRE(functions.size() == here.size());
+    for (std::size_t i = 0; i < here.size(); ++i) CHECK(functions[i].address == here[i].address);
+  });
+}
+
+asio::awaitable<std::string> words_of_run(Session& s, std::vector<std::string> argv) {
+  try {
+    co_return co_await run_in_node(s.io, s.clients.at(0), std::move(argv), 300ms);
+  } catch (const Error& error) {
+    co_return error.what();
+  }
+}
+
+TEST_CASE("a short command in a node: its output, its failure in its own words, and its deadline") {
+  Session session;
+  session.run(+[](Session& s) -> Task {
+    std::vector<std::string> works{"sh", "-c", "echo 250.00; echo noise >&2"};
+    const auto output = co_await words_of_run(s, std::move(works));
+    CHECK(output == "250.00\n");
+    std::vector<std::string> fails{"sh", "-c", "echo no such GPU >&2; exit 6"};
+    const auto failure = co_await words_of_run(s, std::move(fails));
+    CHECK(failure.ends_with("exit status 6: no such GPU"));
+    std::vector<std::string> sleeps{"sleep", "30"};
+    const auto late = co_await words_of_run(s, std::move(sleeps));
+    CHECK(late.ends_with("it has not ended within 0 s"));
   });
 }
 

@@ -142,12 +142,13 @@ description: "words: with colons"
 workload: {model: resnet50, backend: cuda, precision: bf16, batch_size: 7, image_size: 64, warmup_steps: 3, steps: 11,
            display_every: 5, accumulate_steps: 2, seed: 9, threads: 4, env: {NCCL_DEBUG: INFO, N: 5}}
 guest: {image: mirror, vcpus: 12, memory: 3GiB, pinning: numa, hugepages: true}
-devices: {kind: vgpu, select: {vendor: 0x10DE, count: 3, address: [0000:17:00.0, "0001:b3:00.1"]}}
+devices: {kind: vgpu, type: A100-20C, select: {vendor: 0x10DE, count: 3, address: [0000:17:00.0, "0001:b3:00.1"]}, spread: true,
+          nics: {kind: vf, per_node: 2, select: {name: ConnectX}}, settings: {power_limit: 250.5W, graphics_clock: 1410MHz, ecc: on, persistence: off}}
 cases:
   - name: mixed
     workload: {batch_size: 8}
     tenants:
-      - {name: a, nodes: 2, gpus_per_node: 2}
+      - {name: a, nodes: 2, gpus_per_node: 2, vgpu_type: nvidia-474}
       - {nodes: 1, gpus_per_node: 1, workload: {steps: 99, env: {N: 6}}}
   - {name: weak, scale: {nodes: [4, 1], gpus_per_node: 3}}
 arms: [vm, bare_metal_shared, bare_metal]
@@ -166,9 +167,21 @@ expect: {vm_vs_bare_metal: {margin: 0.03, alpha: 1%}}
   CHECK(s.guest.pinning == Pinning::numa);
   CHECK(s.guest.hugepages);
   CHECK(s.devices.kind == DeviceKind::vgpu);
-  CHECK(s.devices.vendor == "0x10de");
-  CHECK(s.devices.count == 3);
-  CHECK(s.devices.addresses == std::vector<std::string>{"0000:17:00.0", "0001:b3:00.1"});
+  CHECK(s.devices.select.vendor == "0x10de");
+  CHECK(s.devices.select.count == 3);
+  CHECK(s.devices.select.addresses == std::vector<std::string>{"0000:17:00.0", "0001:b3:00.1"});
+  CHECK(s.devices.vgpu_type == "A100-20C");
+  CHECK(s.devices.spread);
+  CHECK(s.devices.clique == vmctl::Clique::off);
+  REQUIRE(s.devices.nics);
+  CHECK(s.devices.nics->kind == NicKind::vf);
+  CHECK(s.devices.nics->per_node == 2);
+  CHECK(s.devices.nics->select.name == "ConnectX");
+  CHECK(s.devices.settings.power_limit_watts == 250.5);
+  CHECK(s.devices.settings.graphics_clock_mhz == 1410);
+  CHECK(s.devices.settings.ecc == true);
+  CHECK(s.devices.settings.persistence == false);
+  CHECK_FALSE(s.devices.settings.mig);
   CHECK(s.arms == std::vector<std::string>{"vm", "bare_metal_shared", "bare_metal"});
   CHECK(s.pairs == 4);
   CHECK(s.reuse == Reuse::experiment_case);
@@ -198,7 +211,9 @@ expect: {vm_vs_bare_metal: {margin: 0.03, alpha: 1%}}
   CHECK(a.workload.seed == 9);
   CHECK(a.workload.threads == 4);
   CHECK(a.workload.environment == std::map<std::string, std::string>{{"N", "5"}, {"NCCL_DEBUG", "INFO"}});
+  CHECK(a.vgpu_type == "nvidia-474");
   const auto& second = s.cases[0].tenants.at(1);
+  CHECK(second.vgpu_type == "A100-20C");
   CHECK(second.name == "tenant-2");
   CHECK(second.workload.steps == 99);
   CHECK(second.workload.batch_size == 8);
@@ -210,6 +225,18 @@ expect: {vm_vs_bare_metal: {margin: 0.03, alpha: 1%}}
   CHECK(s.cases[1].tenants.at(0).ranks_per_node == 3);
   CHECK(s.cases[1].tenants.at(0).workload.batch_size == 7);
   CHECK(s.cases[2].name == "weak/1");
+}
+
+TEST_CASE("cliques, and parents of mediated devices that are no PCI functions") {
+  const auto devices = [](const std::string& text) {
+    return decode_scenario(small_scenario("devices: " + text + "\n"), "x.yaml").devices;
+  };
+  CHECK(devices("{kind: passthrough, clique: auto}").clique == vmctl::Clique::same_switch);
+  CHECK(devices("{kind: passthrough, clique: all}").clique == vmctl::Clique::all);
+  CHECK(devices("{kind: passthrough, clique: off}").clique == vmctl::Clique::off);
+  CHECK(devices("{kind: vgpu, type: mtty-2, select: {address: [mtty]}}").select.addresses ==
+        std::vector<std::string>{"mtty"});
+  CHECK(devices("{kind: vf, select: {address: [0000:98:00.0]}}").kind == DeviceKind::vf);
 }
 
 TEST_CASE("an odd number of pairs warns, with one arm it does not") {

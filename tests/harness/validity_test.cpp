@@ -44,7 +44,7 @@ template <typename Change>
 std::string only_reason(Change change) {
   auto tenants = good();
   change(tenants);
-  const auto reasons = invalid_reasons(tenants, kHostBoot);
+  const auto reasons = invalid_reasons({tenants}, kHostBoot);
   CHECK(reasons.size() == 1);
   return reasons.empty() ? "(valid)" : reasons[0];
 }
@@ -54,7 +54,7 @@ using Tenants = std::vector<TenantEvidence>&;
 }  // namespace
 
 TEST_CASE("a trial that did everything right is valid") {
-  CHECK(invalid_reasons(good(), kHostBoot).empty());
+  CHECK(invalid_reasons({good()}, kHostBoot).empty());
 }
 
 TEST_CASE("each reason stands alone") {
@@ -93,13 +93,13 @@ TEST_CASE("bare metal has the host's boot id, and shared bare metal its name") {
   auto tenants = good();
   for (auto& tenant : tenants)
     for (auto& node : tenant.nodes) node.is_vm = false, node.boot_id = kHostBoot;
-  CHECK(invalid_reasons(tenants, kHostBoot).empty());
+  CHECK(invalid_reasons({tenants}, kHostBoot).empty());
   tenants[0].shared_host = true;
   for (std::size_t r = 0; r < tenants[0].ranks.size(); ++r) {
     (*tenants[0].ranks[r].hello)["hostname"] = "the-host";
     (*tenants[0].ranks[r].hello)["local_rank"] = r;
   }
-  CHECK(invalid_reasons(tenants, kHostBoot).empty());
+  CHECK(invalid_reasons({tenants}, kHostBoot).empty());
 }
 
 TEST_CASE("bytes that all-reduces must move") {

@@ -16,6 +16,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 MOST_FILES = 8
@@ -93,6 +94,8 @@ def check_format():
 
 def compile_commands(build):
     database = json.loads((pathlib.Path(build) / "compile_commands.json").read_text(encoding="utf-8"))
+    for entry in database:  # g++'s precompiled headers are not clang's, and hide what a file does not include
+        entry["command"] = re.sub(r" -Winvalid-pch -include \S+/cmake_pch\.hxx", "", entry["command"])
     # What nvcc compiles, neither clang-tidy nor a C++ compiler takes.
     return {os.path.relpath(e["file"], SOURCE): e for e in database if not e["file"].endswith(".cu")}
 
@@ -102,19 +105,34 @@ def check_tidy(build):
     known = compile_commands(build)
     files = chosen([f for f in tracked(".cpp") if f in known])
     print("looked at: " + " ".join(files))
-    options = ["-p", build, "--quiet", "--extra-arg=-Wno-unknown-warning-option"]
+    options = ["--quiet", "--extra-arg=-Wno-unknown-warning-option"]
     # clang 14's analyzer does not understand coroutines and sees undefined values in Asio's.
     coroutines = {file: "co_await" in (SOURCE / file).read_text(encoding="utf-8") for file in files}
-    run_all([[program, *options, *(["--checks=-clang-analyzer-*"] if coroutines[file] else []), file] for file in files])
+    with tempfile.TemporaryDirectory() as folder:
+        (pathlib.Path(folder) / "compile_commands.json").write_text(json.dumps(list(known.values())), encoding="utf-8")
+        checks = {file: ["--checks=-clang-analyzer-*"] if coroutines[file] else [] for file in files}
+        run_all([[program, "-p", folder, *options, *checks[file], file] for file in files])
+
+
+def includers(known):
+    """Header -> a source of ours that includes it by its path from the root."""
+    found = {}
+    for source in known:
+        for header in re.findall(r'^#include "([^"]+)"', (SOURCE / source).read_text(encoding="utf-8"), re.MULTILINE):
+            found.setdefault(header, source)
+    return found
 
 
 def check_headers(build):
     known = compile_commands(build)
+    included_by = includers(known)
     candidates = {}
     for header in tracked(".h"):
         beside = header[: -len(".h")] + ".cpp"
-        # Compiled as its source is; a header without one as any file of its folder.
-        like = beside if beside in known else next((f for f in known if os.path.dirname(f) == os.path.dirname(header)), None)
+        folder = os.path.dirname(header)
+        # Compiled as its source is; a header without one, as a file that includes it, or as any of its folder.
+        in_folder = next((f for f in known if os.path.dirname(f) == folder), None)
+        like = beside if beside in known else included_by.get(header, in_folder)
         if like:
             candidates[header] = known[like]
     commands = []

@@ -1,30 +1,14 @@
 #pragma once
 
-#include <stdlib.h>
-
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <string>
 
 #include "common/error.h"
 #include "results/store/store.h"
+#include "tests/support/temporary_folder.h"
 
 namespace virtrain::results {
-
-/// A folder for one test, removed with it.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "virtrain-results-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw errno_error("make " + name, errno);
-    path = name;
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() { std::filesystem::remove_all(path); }
-
-  std::filesystem::path path;
-};
 
 /// The Error that the function throws; fails the test if it throws none.
 template <typename Work>

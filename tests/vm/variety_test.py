@@ -69,6 +69,18 @@ def tenants_with_workloads_of_their_own():
         assert json.loads(shown)[0]["case"] == long_name
 
 
+def probes_run_once_in_each_node_of_each_arm():
+    with outside.scratch() as folder:
+        done = run(folder, pairs=2, arms=["bare_metal", "bare_metal_shared"], probes=["triad", "memory_copy"],
+                   cases=[{"name": "two", "tenants": [{"nodes": 1}, {"nodes": 1}]}])
+        assert done.end() == 0, done.log[-5:]
+        figures = done.rows("SELECT arm, node, name, size_bytes, value FROM v_probe ORDER BY arm, node, name")
+        wanted = [(arm, node, name) for arm in ("bare_metal", "bare_metal_shared") for node in ("t1n1", "t2n1")
+                  for name in ("memory_copy", "triad")]
+        assert [(f["arm"], f["node"], f["name"]) for f in figures] == wanted, figures
+        assert all(f["value"] > 1e8 and f["size_bytes"] == 128 << 20 for f in figures), figures
+
+
 def nothing_grows_over_many_trials():
     with outside.scratch() as folder:
         done = run(folder, pairs=12, cases=[{"name": "one", "tenants": [{"nodes": 1}]}], workload={"steps": 1})

@@ -1,19 +1,12 @@
 #include "vmctl/domain_xml.h"
 
 #include <catch2/catch.hpp>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 
 #include "common/error.h"
-#include "common/subprocess.h"
-#include "common/text.h"
+#include "tests/support/domain_schema.h"
 
 namespace virtrain::vmctl {
 namespace {
-
-namespace fs = std::filesystem;
-const fs::path kGolden = fs::path(VIRTRAIN_SOURCE_DIR) / "tests/golden/vmctl";
 
 DomainSpec emulated() {
   DomainSpec spec;
@@ -43,23 +36,6 @@ DomainSpec pinned() {
   spec.hugepages = true;
   spec.nics = {{"", "vtbridge", "52:54:00:77:00:12", ""}, {"virtrain-e1-a", "", "", ""}};
   return spec;
-}
-
-/// Compares with the golden file; VIRTRAIN_UPDATE_GOLDEN=1 rewrites it, for a look at the difference with
-/// git.
-void check_golden(const std::string& name, const std::string& text) {
-  if (std::getenv("VIRTRAIN_UPDATE_GOLDEN") != nullptr) std::ofstream(kGolden / name) << text;
-  CHECK(read_file(kGolden / name).value_or("(no such file)") == text);
-}
-
-/// libvirt's own schema.
-void check_schema(const std::string& schema, const std::string& text) {
-  const auto file = fs::temp_directory_path() / (schema + "-" + std::to_string(::getpid()) + ".xml");
-  std::ofstream(file) << text;
-  const auto result = run_command({"virt-xml-validate", file.string(), schema});
-  fs::remove(file);
-  INFO(text << result.out << result.err);
-  CHECK(result.exit_status == 0);
 }
 
 TEST_CASE("domain XML of an emulated guest") {

@@ -1,11 +1,16 @@
 #include "vmctl/guest_packages.h"
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
 
 #include "common/error.h"
+#include "tests/support/temporary_folder.h"
 
 namespace virtrain::vmctl {
 namespace {
+
+namespace fs = std::filesystem;
 
 TEST_CASE("ldd's output") {
   const auto libraries =
@@ -40,6 +45,18 @@ TEST_CASE("a shell needs libc") {
   CHECK(needs.packages.contains("libc6"));
   CHECK(needs.unpackaged_files.empty());
   CHECK(find_needs({}).packages.empty());
+}
+
+TEST_CASE("a library that only this host's linker is told of is linked where every linker looks") {
+  const TemporaryFolder folder;
+  fs::copy_file("/lib/x86_64-linux-gnu/libtinfo.so.6", folder.path / "libtinfo.so.6");
+  ::setenv("LD_LIBRARY_PATH", folder.path.c_str(), 1);
+  const auto needs = find_needs({"/bin/bash"});
+  ::unsetenv("LD_LIBRARY_PATH");
+  const auto library = (folder.path / "libtinfo.so.6").string();
+  CHECK(needs.unpackaged_files == std::vector<std::string>{library});
+  CHECK(needs.symlinks ==
+        std::map<std::string, std::string>{{"/usr/lib/x86_64-linux-gnu/libtinfo.so.6", library}});
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "common/error.h"
 #include "common/subprocess.h"
+#include "tests/support/temporary_folder.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -17,10 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct TemporaryJournal {
-  fs::path folder = fs::temp_directory_path() / ("virtrain-leases-" + std::to_string(::getpid()));
-  fs::path file = folder / "leases.db";
-  TemporaryJournal() { fs::create_directories(folder); }
-  ~TemporaryJournal() { fs::remove_all(folder); }
+  TemporaryFolder folder;
+  fs::path file = folder.path / "leases.db";
 };
 
 /// Runs `work` in a process of its own, which then stays until it is killed.
@@ -162,6 +161,65 @@ TEST_CASE("the journal keeps a truncated rollback file and stays whole") {
   const auto rollback = temporary.file.string() + "-journal";  // journal_mode=TRUNCATE keeps it, empty
   CHECK((fs::exists(rollback) && fs::file_size(rollback) == 0));
   CHECK(run_checked({"sqlite3", temporary.file.string(), "PRAGMA integrity_check"}).out == "ok\n");
+}
+
+TEST_CASE("what was before an effect travels with it") {
+  const TemporaryJournal temporary;
+  LeaseJournal journal(temporary.file);
+  const auto owner = this_process("a", "a.db");
+  journal.intent(owner, EffectKind::binding, "0000:17:00.0", R"({"driver":"nvidia"})");
+  const auto effects = journal.effects();
+  REQUIRE(effects.size() == 1);
+  CHECK(effects[0].kind == EffectKind::binding);
+  CHECK(effects[0].state == R"({"driver":"nvidia"})");
+}
+
+TEST_CASE("an owner with something still to undo is remembered at its end, others are forgotten") {
+  const TemporaryJournal temporary;
+  LeaseJournal journal(temporary.file);
+  const auto owner = this_process("a", "a.db");
+  journal.acquire(owner, {"device:0000:17:00.0"});
+  const auto id = journal.intent(owner, EffectKind::binding, "0000:17:00.0");
+  journal.end(owner);
+  CHECK(journal.leases().empty());
+  CHECK(journal.effects().size() == 1);
+  journal.undone(id);
+  journal.end(owner);
+  CHECK(journal.owners().empty());
+}
+
+TEST_CASE("a device in quarantine is lent to nobody until that is lifted, and the first reason stays") {
+  const TemporaryJournal temporary;
+  LeaseJournal journal(temporary.file);
+  journal.quarantine("0000:17:00.0", "it does not answer");
+  journal.quarantine("0000:17:00.0", "again");
+  REQUIRE(journal.quarantined().size() == 1);
+  CHECK(journal.quarantined()[0].reason == "it does not answer");
+  const auto owner = this_process("a", "a.db");
+  std::string words;
+  CHECK(code_of_acquire(journal, owner, {"core:0", "device:0000:17:00.0"}, &words) == ErrorCode::host_unable);
+  CHECK(words.find("it does not answer") != std::string::npos);
+  CHECK(journal.leases().empty());
+  CHECK(journal.lift_quarantine("0000:17:00.0"));
+  CHECK_FALSE(journal.lift_quarantine("0000:17:00.0"));
+  journal.acquire(owner, {"core:0", "device:0000:17:00.0"});
+  CHECK(journal.leases().size() == 2);
+}
+
+TEST_CASE("a journal of the first version is brought up to date with what it holds") {
+  const TemporaryJournal temporary;
+  run_checked({"sqlite3", temporary.file.string(),
+               ".read " + std::string(VIRTRAIN_SOURCE_DIR) + "/vmctl/leases.sql"});
+  run_checked({"sqlite3", temporary.file.string(),
+               "INSERT INTO owner VALUES (1, 999999, 1, 'boot', 'old', 'old.db');"
+               "INSERT INTO effect (owner, kind, name) VALUES (1, 'domain', 'virtrain-old-1')"});
+  for (int opened = 0; opened < 2; ++opened) {
+    LeaseJournal journal(temporary.file);
+    REQUIRE(journal.effects().size() == 1);
+    CHECK(journal.effects()[0].name == "virtrain-old-1");
+    CHECK(journal.effects()[0].state.empty());
+    CHECK(journal.quarantined().empty());
+  }
 }
 
 TEST_CASE("a file that is no database is an error with SQLite's words") {

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "common/error.h"
+#include "tests/support/temporary_folder.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -13,9 +14,9 @@ namespace {
 namespace fs = std::filesystem;
 
 struct FakeBoot {
-  fs::path root = fs::temp_directory_path() / ("virtrain-boot-" + std::to_string(::getpid()));
+  TemporaryFolder folder;
+  fs::path root = folder.path;
   FakeBoot() { fs::create_directories(root / "boot"); }
-  ~FakeBoot() { fs::remove_all(root); }
   void add(const std::string& version, bool modules) const {
     std::ofstream(root / "boot" / ("vmlinuz-" + version)) << "kernel";
     if (!modules) return;

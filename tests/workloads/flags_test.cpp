@@ -11,6 +11,12 @@ namespace {
 
 const Backend backend{"virtrain-resnet50-cpu", "CPU", {Precision::fp32, Precision::bf16}};
 const Backend without_bf16{"virtrain-resnet50-cpu", "CPU", {Precision::fp32}};
+const Backend gpu{"virtrain-resnet50-cuda",
+                  "GPU",
+                  {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16},
+                  60,
+                  {"none", "addition", "statistics", "full"},
+                  true};
 
 ParsedFlags parse(std::vector<const char*> arguments, const Backend& on = backend) {
   arguments.insert(arguments.begin(), "virtrain-resnet50-cpu");
@@ -30,12 +36,12 @@ std::string refusal(const std::vector<const char*>& arguments, const Backend& on
 }  // namespace
 
 TEST_CASE("flags follow tf_cnn_benchmarks, with '=' or a blank") {
-  const Flags flags =
-      parse({"--batch_size=16", "--num_batches", "7", "--num_warmup_batches=3", "--display_every=2",
-             "--precision", "bf16", "--image_size=64", "--seed=9", "--accumulate_steps=4",
-             "--residual_gamma=0.1", "--learning_rate=0.2", "--num_threads=3", "--bucket_mib=8",
-             "--format=tf_cnn_benchmarks", "--num_classes=12"})
-          .flags;
+  const Flags flags = parse({"--batch_size=16", "--num_batches", "7", "--num_warmup_batches=3",
+                             "--display_every=2", "--precision", "bf16", "--image_size=64", "--seed=9",
+                             "--accumulate_steps=4", "--residual_gamma=0.1", "--learning_rate=0.2",
+                             "--num_threads=3", "--bucket_mib=8", "--steady_seconds=30", "--stall_seconds=90",
+                             "--trace=t.json", "--format=tf_cnn_benchmarks", "--num_classes=12"})
+                          .flags;
   CHECK(flags.batch_size == 16);
   CHECK(flags.num_batches == 7);
   CHECK(flags.num_warmup_batches == 3);
@@ -50,7 +56,23 @@ TEST_CASE("flags follow tf_cnn_benchmarks, with '=' or a blank") {
   CHECK(flags.bucket_mib == 8);
   CHECK(flags.format == OutputFormat::tf_cnn_benchmarks);
   CHECK(flags.num_classes == 12);
+  CHECK(flags.steady_seconds == 30);
+  CHECK(flags.stall_seconds == 90);
+  CHECK(flags.trace == "t.json");
   CHECK(to_json(flags)["precision"] == "bf16");
+  CHECK(to_json(flags)["trace"] == "t.json");
+  CHECK(to_json(flags)["dump"].is_null());
+}
+
+TEST_CASE("levels of fusion and a step's profile are the GPU's") {
+  const Flags flags = parse({"--fusion=statistics", "--profile_step=p.jsonl"}, gpu).flags;
+  CHECK(to_json(flags)["fusion"] == "statistics");
+  CHECK(to_json(flags)["profile_step"] == "p.jsonl");
+  CHECK(parse({}, gpu).flags.fusion == "auto");
+  CHECK_THAT(refusal({"--fusion=most"}, gpu), Catch::Contains("--fusion") && Catch::Contains("statistics"));
+  CHECK(parse({"--fusion=auto"}).flags.fusion == "auto");
+  CHECK_THAT(refusal({"--fusion=full"}), Catch::Contains("--fusion") && Catch::Contains("auto"));
+  CHECK_THAT(refusal({"--profile_step=p.jsonl"}), Catch::Contains("--profile_step"));
 }
 
 TEST_CASE("what is not allowed is refused with what is") {
@@ -64,13 +86,42 @@ TEST_CASE("what is not allowed is refused with what is") {
   CHECK_THAT(refusal({"--num_batches=3", "--num_batches=4"}), Catch::Contains("--num_batches"));
   CHECK_THAT(refusal({"stray"}), Catch::Contains("stray"));
   CHECK_THAT(refusal({"--seed=-1"}), Catch::Contains("--seed"));
+  CHECK_THAT(refusal({"--bucket_mib=0"}), Catch::Contains("--bucket_mib") && Catch::Contains("1 to 1024"));
+  CHECK_THAT(refusal({"--accumulate_steps=0"}), Catch::Contains("1 to 1024"));
+  CHECK_THAT(refusal({"--steady_seconds=3601"}), Catch::Contains("0 to 3600"));
+  CHECK_THAT(refusal({"--stall_seconds=0"}), Catch::Contains("1 to 86400"));
+  const std::string half(513, 'x');
+  CHECK_THAT(
+      refusal({"--num_batches=1", "--num_warmup_batches=0", "--dump", half.c_str(), "--trace", half.c_str()}),
+      Catch::Contains("1024 bytes"));
 }
 
 TEST_CASE("precisions that this machine lacks are refused with those it has") {
   CHECK_THAT(refusal({"--use_fp16"}), Catch::Contains("--use_fp16") && Catch::Contains("fp32|bf16"));
   CHECK_THAT(refusal({"--precision=fp16"}), Catch::Contains("fp32|bf16"));
   CHECK_THAT(refusal({"--precision=bf16"}, without_bf16), Catch::Contains("--precision fp32"));
+  CHECK_THAT(refusal({"--precision=tf32"}), Catch::Contains("tf32") && Catch::Contains("fp32|bf16"));
   CHECK_THAT(refusal({"--use_fp16", "--precision=fp32"}), Catch::Contains("contradicts"));
+  CHECK_THAT(refusal({"--use_fp16", "--precision=tf32"}, gpu), Catch::Contains("contradicts"));
+}
+
+TEST_CASE("a GPU has all precisions, each under its name") {
+  for (const char* name : {"fp32", "tf32", "bf16", "fp16"}) {
+    const Flags flags = parse({"--precision", name}, gpu).flags;
+    CHECK(to_json(flags)["precision"] == name);
+  }
+  CHECK(parse({"--use_fp16"}, gpu).flags.precision == Precision::fp16);
+}
+
+TEST_CASE("a backend says for how long it looks for a steady state") {
+  CHECK(parse({}).flags.steady_seconds == 0);
+  CHECK(parse({}, gpu).flags.steady_seconds == 60);
+  CHECK(parse({"--steady_seconds=0"}, gpu).flags.steady_seconds == 0);
+  // A dump is of the first step.
+  const std::vector<const char*> dump{"--dump=x", "--num_batches=1", "--num_warmup_batches=0"};
+  CHECK(parse(dump, gpu).flags.steady_seconds == 0);
+  CHECK_THAT(refusal({"--dump=x", "--num_batches=1", "--num_warmup_batches=0", "--steady_seconds=5"}, gpu),
+             Catch::Contains("--steady_seconds=0"));
 }
 
 TEST_CASE("contradictions are refused") {

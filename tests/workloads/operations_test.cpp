@@ -138,7 +138,15 @@ TEST_CASE("convolutions equal plain loops over doubles, forward and backward") {
     check_convolution(precision, {3, 5, 7, 9, 3, 2, 1});
     check_convolution(precision, {1, 17, 33, 5, 1, 1, 0});
     check_convolution(precision, {2, 512, 512, 1, 3, 1, 1});
+    check_convolution(precision, {3, 64, 32, 14, 3, 1, 1});  // in fp32 by Winograd: winograd_test
   }
+}
+
+TEST_CASE("a 3x3 convolution of many tiles is Winograd's where the layouts are AVX2's") {
+  Device device(Precision::fp32);
+  const ConvolutionOperation many(device, {3, 64, 32, 14, 3, 1, 1}, true);
+  if (effective_isa() == "avx2") CHECK(many.is_winograd());
+  CHECK_FALSE(ConvolutionOperation(device, {3, 64, 32, 14, 1, 1, 0}, true).is_winograd());
 }
 
 TEST_CASE("batch normalization equals plain loops over doubles, forward, backward and running statistics") {

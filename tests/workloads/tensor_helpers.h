@@ -35,7 +35,7 @@ inline double tolerance(Precision precision) {
 /// A new tensor in this layout and type with these values in row-major order.
 inline cpu::Tensor make_tensor(cpu::Device& device, const cpu::Layout& layout, const Values& values) {
   std::vector<float> floats(values.begin(), values.end());
-  const cpu::Tensor tensor = device.allocate(layout);
+  cpu::Tensor tensor = device.allocate(layout);
   device.reorder(cpu::Tensor(cpu::plain_layout(layout.dims()), device.engine(), floats.data()), tensor);
   return tensor;
 }

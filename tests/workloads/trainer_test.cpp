@@ -96,6 +96,7 @@ TEST_CASE("a run says hello, ready, its samples and its result") {
   CHECK(result["steps"] == 5);
   CHECK(result["images"] == 20);
   CHECK(result["stopped"] == false);
+  CHECK(result["steady_state"].is_null());
   CHECK(result["images_per_second"].get<double>() == Approx(20 / result["seconds"].get<double>()));
   CHECK(result["step_seconds_p50"] <= result["step_seconds_p99"]);
   CHECK(result["step_seconds_p90"] <= result["step_seconds_p95"]);
@@ -117,7 +118,7 @@ TEST_CASE("the same flags give the same parameters, another seed others") {
 
 TEST_CASE("with one fixed batch the loss falls") {
   std::vector<std::string> precisions{"fp32"};
-  if (run(1, {"--precision=bf16"}, "").one("hello")["isa"].get<std::string>().find("bf16") !=
+  if (run(1, {"--precision=fp32"}, "").one("hello")["isa"].get<std::string>().find("bf16") !=
       std::string::npos) {
     precisions.emplace_back("bf16");
   }
@@ -210,6 +211,21 @@ TEST_CASE("a diverging run is an error, not a result") {
   }
 }
 
+TEST_CASE("a rank whose peer stands still ends the job with an error") {
+  const std::vector<std::string> flags = with({"--num_batches=1000000", "--num_threads=1"});
+  const std::string command = trainer + " " + join(flags, " ") + " --stall_seconds=3";
+  const CommandResult result =
+      run_command({"mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "-np", "1", "sh", "-c",
+                   "exec " + command, ":", "-np", "1", "sh", "-c",
+                   "(sleep 3; kill -STOP $$) & exec " + command + "0"},  // the stopped one is patient
+                  {.deadline = std::chrono::seconds(120),
+                   .input = "go\n",
+                   .environment = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}});
+  CHECK(result.exit_status == 1);
+  CHECK_THAT(result.out, Catch::Contains("\"record\":\"error\""));  // of a step, or of a slow setting up
+  CHECK_THAT(result.err, Catch::Contains("--stall_seconds"));
+}
+
 TEST_CASE("tf_cnn_benchmarks' table needs no 'go'") {
   const Outcome outcome =
       run(1, with({"--num_batches=4", "--display_every=2", "--format=tf_cnn_benchmarks"}), "");
@@ -223,6 +239,57 @@ TEST_CASE("tf_cnn_benchmarks' table needs no 'go'") {
   CHECK(lines[4] == std::string(64, '-'));
   CHECK_THAT(lines[5], Catch::Matches("total images/sec: [0-9]+\\.[0-9]{2}"));
   CHECK(lines[6] == std::string(64, '-'));
+}
+
+TEST_CASE("a trace has what each rank did in each counted step") {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("virtrain-trace-" + std::to_string(getpid()));
+  std::filesystem::create_directory(folder);
+  const Outcome outcome = run(2,
+                              with({"--num_batches=2", "--num_threads=1", "--accumulate_steps=2",
+                                    "--bucket_mib=40", "--trace=" + (folder / "t.json").string()}),
+                              "go\n");
+  REQUIRE(outcome.result.exit_status == 0);
+  for (int rank = 0; rank < 2; ++rank) {
+    CAPTURE(rank);
+    const json trace = json::parse(read_file(folder / ("t." + std::to_string(rank) + ".json")).value());
+    std::map<std::string, int> seen;
+    for (const json& event : trace["traceEvents"]) {
+      if (event["ph"] != "X") continue;
+      CHECK(event["pid"] == rank);
+      CHECK(event["dur"] >= 0);
+      ++seen[event["name"]];
+    }
+    // 102 MB of gradients in buckets of at least 42 MB, and what is left
+    CHECK(seen == std::map<std::string, int>{{"forward", 4},
+                                             {"backward", 4},
+                                             {"update", 2},
+                                             {"all-reduce 0", 2},
+                                             {"all-reduce 1", 2},
+                                             {"all-reduce 2", 2}});
+    const json sums = trace["otherData"];
+    CHECK(sums["communication_ms"] > 0);
+    CHECK(sums["exposed_communication_ms"] <= sums["communication_ms"]);
+  }
+  std::filesystem::remove_all(folder);
+  const Outcome refused = run(1, with({"--trace=/nonexistent/t.json"}), "go\n");
+  CHECK(refused.result.exit_status == 1);
+  CHECK_THAT(refused.one("error")["operation"].get<std::string>(), Catch::Contains("/nonexistent/t.json"));
+  CHECK(refused.all("warmup").empty());
+}
+
+TEST_CASE("a steady state that is not reached in time is said, and ranks agree when to begin") {
+  const Outcome outcome = run(2, with({"--num_batches=1", "--num_threads=1", "--steady_seconds=1"}), "go\n");
+  REQUIRE(outcome.result.exit_status == 0);
+  for (int rank = 0; rank < 2; ++rank) {
+    const json state = outcome.one("result", rank)["steady_state"];
+    CHECK(state["level"] == false);
+    CHECK(state["seconds"] >= 1);
+    CHECK(state["bound_seconds"] == 1);
+    CHECK_FALSE(state["not_level"].empty());
+  }
+  CHECK(outcome.one("result", 0)["warmup_steps"] > 1);
+  CHECK(outcome.one("result", 0)["warmup_steps"] == outcome.one("result", 1)["warmup_steps"]);
 }
 
 TEST_CASE("a dump has what a reference needs") {

@@ -1,6 +1,9 @@
 #include "vmctl/devices/host_device.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <set>
 
 #include "common/error.h"
 #include "common/subprocess.h"
@@ -12,25 +15,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kNvidia = "0x10de";
 constexpr std::chrono::seconds kTopologyDeadline{10};  // NVML may hang with a card that fell off the bus
 /// Where a recorded host keeps what `nvidia-smi topo -m` printed there.
 constexpr const char* kRecordedTopology = "var/lib/virtrain/nvidia-smi-topo.txt";
-
-std::vector<fs::path> children(const fs::path& folder) {
-  std::vector<fs::path> found;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) found.push_back(entry.path());
-  std::sort(found.begin(), found.end());
-  return found;
-}
 
 std::optional<DeviceClass> class_of(const PciFunction& function) {
   std::error_code ignored;
   if (function.vendor == kNvidia && function.is_display()) return DeviceClass::gpu;
   if (function.vendor == kNvidia && function.class_code.starts_with("0x0680")) return DeviceClass::nvswitch;
   if (fs::exists(function.folder / "infiniband", ignored)) return DeviceClass::rdma_nic;
-  return std::nullopt;
+  if (function.class_code.starts_with("0x06")) return std::nullopt;  // bridges are lent to nobody
+  return DeviceClass::other;
 }
 
 /// "Model: \t\t NVIDIA A100-PCIE-40GB" lines of the driver's own file.
@@ -52,7 +47,7 @@ void read_mig_instances(const fs::path& root, HostDevice& device) {
   if (!device.minor) return;
   const auto folder =
       root / "proc/driver/nvidia/capabilities" / ("gpu" + std::to_string(*device.minor)) / "mig";
-  for (const auto& child : children(folder)) {
+  for (const auto& child : entries_of(folder)) {
     const auto name = child.filename().string();
     if (name.starts_with("gi")) device.mig_instances.push_back(name);
   }
@@ -60,7 +55,7 @@ void read_mig_instances(const fs::path& root, HostDevice& device) {
 
 std::vector<VgpuType> mdev_types(const fs::path& folder) {
   std::vector<VgpuType> types;
-  for (const auto& child : children(folder / "mdev_supported_types")) {
+  for (const auto& child : entries_of(folder / "mdev_supported_types")) {
     VgpuType type{child.filename().string(), read_value(child / "name").value_or(""), {}};
     if (const auto count = parse_integer(read_value(child / "available_instances").value_or("")))
       type.available_instances = static_cast<int>(*count);
@@ -81,6 +76,25 @@ std::vector<VgpuType> vendor_vfio_types(const fs::path& folder) {
   return types;
 }
 
+/// Mediated devices are folders below their parent, by UUID.
+std::vector<std::string> existing_mdevs(const fs::path& folder) {
+  constexpr std::size_t kUuidLength = 36;
+  std::vector<std::string> found;
+  for (const auto& child : entries_of(folder)) {
+    const auto name = child.filename().string();
+    std::error_code ignored;
+    if (name.size() != kUuidLength || !fs::exists(child / "mdev_type", ignored)) continue;
+    found.push_back(fmt::format("{} (type {})", name, link_name(child / "mdev_type")));
+  }
+  return found;
+}
+
+/// The file says 0 where there is none.
+std::vector<std::string> existing_vgpu(const fs::path& folder) {
+  const auto type = read_value(folder / "nvidia/current_vgpu_type").value_or("0");
+  return type == "0" ? std::vector<std::string>() : std::vector{"type " + type};
+}
+
 /// "4: ACTIVE" is ACTIVE.
 std::string after_colon(const std::string& text) {
   const auto colon = text.find(':');
@@ -88,10 +102,10 @@ std::string after_colon(const std::string& text) {
 }
 
 std::vector<NetworkPort> read_ports(const fs::path& folder) {
-  const auto interfaces = children(folder / "net");
+  const auto interfaces = entries_of(folder / "net");
   std::vector<NetworkPort> ports;
-  for (const auto& adapter : children(folder / "infiniband")) {
-    for (const auto& port : children(adapter / "ports")) {
+  for (const auto& adapter : entries_of(folder / "infiniband")) {
+    for (const auto& port : entries_of(adapter / "ports")) {
       NetworkPort found;
       found.name = adapter.filename().string() + "/" + port.filename().string();
       found.state = after_colon(read_value(port / "state").value_or(""));
@@ -117,22 +131,17 @@ HostDevice describe(const fs::path& root, PciFunction function, DeviceClass devi
   if (device.name.empty()) device.name = pci_name(root, pci.vendor, pci.device).value_or("");
   if (device.name.empty()) device.name = pci.vendor + ":" + pci.device;
   std::tie(device.mechanism, device.mechanism_reason) = mechanism_of(pci);
-  if (device.mechanism == Mechanism::mdev) device.vgpu_types = mdev_types(pci.folder);
-  if (device.mechanism == Mechanism::vendor_vfio) device.vgpu_types = vendor_vfio_types(pci.folder);
+  if (device.mechanism == Mechanism::mdev) {
+    device.vgpu_types = mdev_types(pci.folder);
+    device.vgpus = existing_mdevs(pci.folder);
+  }
+  if (device.mechanism == Mechanism::vendor_vfio) {
+    device.vgpu_types = vendor_vfio_types(pci.folder);
+    device.vgpus = existing_vgpu(pci.folder);
+  }
   if (device_class == DeviceClass::gpu) read_mig_instances(root, device);
   if (device_class == DeviceClass::rdma_nic) device.ports = read_ports(pci.folder);
   return device;
-}
-
-/// Device nodes whose openers keep this device busy.
-std::vector<std::string> nodes_of(const HostDevice& device) {
-  std::vector<std::string> nodes;
-  if (device.minor) nodes.push_back("/dev/nvidia" + std::to_string(*device.minor));
-  if (device.function.iommu_group)
-    nodes.push_back("/dev/vfio/" + std::to_string(*device.function.iommu_group));
-  for (const auto& verbs : children(device.function.folder / "infiniband_verbs"))
-    nodes.push_back("/dev/infiniband/" + verbs.filename().string());
-  return nodes;
 }
 
 /// What nvidia-smi says about NVLink, live or recorded; it needs the driver, so nothing without it.
@@ -161,15 +170,6 @@ void add_nvlinks(const fs::path& root, std::vector<HostDevice>& devices) {
   }
 }
 
-std::vector<std::string> words(std::string_view line) {
-  std::vector<std::string> found;
-  std::string text(line);
-  std::replace(text.begin(), text.end(), '\t', ' ');
-  for (auto& word : split(text, ' '))
-    if (!word.empty()) found.push_back(std::move(word));
-  return found;
-}
-
 }  // namespace
 
 const char* to_string(DeviceClass device_class) {
@@ -180,6 +180,8 @@ const char* to_string(DeviceClass device_class) {
       return "rdma_nic";
     case DeviceClass::nvswitch:
       return "nvswitch";
+    case DeviceClass::other:
+      return "other";
   }
   return "";
 }
@@ -220,41 +222,54 @@ std::pair<Mechanism, std::string> mechanism_of(const PciFunction& function) {
           function.driver.empty() ? "no driver is bound" : "after " + function.driver + " is unbound"};
 }
 
-std::vector<HostDevice> read_host_devices(const fs::path& root) {
+HostDevices read_host_devices(const fs::path& root) {
+  HostDevices found;
+  std::set<std::string> addresses;
+  for (auto& function : read_pci_functions(root)) {
+    addresses.insert(function.address);
+    const auto device_class = class_of(function);
+    if (!device_class) continue;
+    auto& into = *device_class == DeviceClass::other ? found.others : found.devices;
+    into.push_back(describe(root, std::move(function), *device_class));
+  }
+  for (const auto& parent : entries_of(root / "sys/class/mdev_bus")) {
+    if (addresses.contains(parent.filename().string())) continue;
+    PciFunction function;
+    function.address = parent.filename().string();
+    function.folder = parent;
+    found.others.push_back(describe(root, std::move(function), DeviceClass::other));
+  }
+  add_nvlinks(root, found.devices);
+  return found;
+}
+
+std::vector<HostDevice> read_devices(const fs::path& root, const std::vector<std::string>& addresses) {
   std::vector<HostDevice> devices;
-  for (auto& function : read_pci_functions(root))
-    if (const auto device_class = class_of(function))
-      devices.push_back(describe(root, std::move(function), *device_class));
-  add_nvlinks(root, devices);
+  for (const auto& address : addresses) {
+    auto function = read_pci_function(root, address);
+    if (!function) continue;
+    const auto device_class = class_of(*function).value_or(DeviceClass::other);
+    devices.push_back(describe(root, std::move(*function), device_class));
+  }
   return devices;
 }
 
-void find_users(const fs::path& root, std::vector<HostDevice>& devices) {
-  std::map<std::string, std::vector<HostDevice*>> by_node;
-  for (auto& device : devices)
-    for (const auto& node : nodes_of(device)) by_node[node].push_back(&device);
-  if (by_node.empty()) return;
-  for (const auto& process : children(root / "proc")) {
-    const auto pid = parse_integer(process.filename().string());
-    if (!pid) continue;
-    for (const auto& descriptor : children(process / "fd")) {
-      std::error_code failure;
-      const auto target = fs::read_symlink(descriptor, failure).string();
-      const auto found = by_node.find(target);
-      if (failure || found == by_node.end()) continue;
-      for (auto* device : found->second)
-        device->users.push_back({static_cast<int>(*pid), read_value(process / "comm").value_or("?"), target});
-    }
-  }
+std::optional<std::string> loaded_nvidia_driver(const fs::path& root) {
+  const auto text = read_file(root / "proc/driver/nvidia/version").value_or("");
+  for (const auto word : words_of(std::string_view(text).substr(0, text.find('\n'))))
+    if (word.find('.') != std::string_view::npos &&
+        word.find_first_not_of("0123456789.") == std::string_view::npos)
+      return std::string(word);
+  return std::nullopt;
 }
 
 std::map<std::string, std::vector<std::string>> nvlink_peers(const std::string& topology,
                                                              const std::vector<std::string>& gpus) {
   std::map<std::string, std::vector<std::string>> peers;
   for (const auto& line : split(topology, '\n')) {
-    const auto cells = words(line);
+    const auto cells = words_of(line);
     if (cells.size() <= gpus.size() || !cells[0].starts_with("GPU")) continue;
-    const auto row = parse_integer(std::string_view(cells[0]).substr(3));
+    const auto row = parse_integer(cells[0].substr(3));
     // The header starts with GPU0 too, but its next word is GPU1.
     if (!row || *row < 0 || static_cast<std::size_t>(*row) >= gpus.size() || cells[1].starts_with("GPU"))
       continue;

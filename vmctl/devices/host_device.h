@@ -10,7 +10,12 @@
 
 namespace virtrain::vmctl {
 
-enum class DeviceClass { gpu, rdma_nic, nvswitch };
+enum class DeviceClass {
+  gpu,
+  rdma_nic,
+  nvswitch,
+  other,  ///< only lent where a scenario names it by its address
+};
 const char* to_string(DeviceClass device_class);
 
 /// How a tenant's VM can get the device, or a part of it.
@@ -40,14 +45,17 @@ struct NetworkPort {
   std::optional<int> mtu_bytes;
 };
 
-/// A process that has the device open.
+/// Who uses the device now, so that it must not be taken away.
 struct DeviceUser {
-  int pid = 0;
-  std::string process;
-  std::string path;  ///< "/dev/nvidia0"
+  int pid = 0;          ///< 0: the kernel itself, for a mount, swap space or a route
+  std::string process;  ///< its name, or "mounted on /mnt", "swap", "route"
+  std::string path;     ///< "/dev/nvidia0", "/dev/nvme0n1", "eth0"
 };
 
-/// A GPU, an RDMA adapter or an NVSwitch of this host.
+/// "dd (pid 77) has /dev/nvme0n1 open", "/dev/nvme0n1 is mounted on /mnt".
+std::string in_words(const DeviceUser& user);
+
+/// A device of this host: a GPU, an RDMA adapter, an NVSwitch, or another one that can be named by address.
 struct HostDevice {
   PciFunction function;
   DeviceClass device_class = DeviceClass::gpu;
@@ -57,18 +65,33 @@ struct HostDevice {
   Mechanism mechanism = Mechanism::none;
   std::string mechanism_reason;
   std::vector<VgpuType> vgpu_types;
+  std::vector<std::string> vgpus;          ///< that exist: "type 1153", or UUIDs of mediated devices
   std::vector<std::string> mig_instances;  ///< GPU instances by name, "gi1"
   std::vector<std::string> nvlink_peers;   ///< addresses of GPUs on the other end of an NVLink
   std::vector<NetworkPort> ports;
   std::vector<DeviceUser> users;
 };
 
-/// All GPUs (with their virtual functions), RDMA adapters and NVSwitches, by address; from "/" or a recorded
-/// tree. Without their users.
-std::vector<HostDevice> read_host_devices(const std::filesystem::path& root);
+/// The devices of a host, without their users.
+struct HostDevices {
+  std::vector<HostDevice>
+      devices;  ///< GPUs (with their virtual functions), RDMA adapters, NVSwitches; by address
+  /// Every other endpoint, by address, and parents of mediated devices that are no PCI functions, by name.
+  std::vector<HostDevice> others;
+};
+/// From "/" or a recorded tree.
+HostDevices read_host_devices(const std::filesystem::path& root);
 
-/// Fills in who has the devices open, from every process's open files; those of others are visible to root
-/// only.
+/// Just these functions, whatever they are, without asking nvidia-smi; unknown addresses are left out.
+std::vector<HostDevice> read_devices(const std::filesystem::path& root,
+                                     const std::vector<std::string>& addresses);
+
+/// Version of the NVIDIA driver that is loaded: the first word of digits and dots in "NVRM version: NVIDIA
+/// UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 …".
+std::optional<std::string> loaded_nvidia_driver(const std::filesystem::path& root);
+
+/// Fills in who uses the devices: open files of every process (those of others are visible to root only),
+/// mounts, swap space and routes.
 void find_users(const std::filesystem::path& root, std::vector<HostDevice>& devices);
 
 /// Which mechanism a function offers, decided from sysfs alone, and why.

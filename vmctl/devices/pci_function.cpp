@@ -1,11 +1,16 @@
 #include "vmctl/devices/pci_function.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <fstream>
 
+#include "common/error.h"
 #include "common/text.h"
 #include "common/units.h"
+#include "vmctl/devices/locked_value.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -16,14 +21,8 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kResourceMemory = 0x200;
 constexpr std::uint64_t kResourcePrefetch = 0x2000;
 constexpr std::uint64_t kResource64Bit = 0x100000;
+constexpr const char* kPciDevices = "sys/bus/pci/devices";
 constexpr std::size_t kBarCount = 6;  // further lines are the expansion ROM and SR-IOV's windows
-
-/// Last part of a link's target; empty if there is no such link.
-std::string link_name(const fs::path& link) {
-  std::error_code failure;
-  const auto target = fs::read_symlink(link, failure);
-  return failure ? "" : target.filename().string();
-}
 
 int small_number(const fs::path& file, int otherwise) {
   const auto text = read_value(file);
@@ -80,16 +79,16 @@ void read_iommu_group(const fs::path& folder, PciFunction& function) {
   const auto number = parse_integer(name);
   if (!number) return;
   function.iommu_group = static_cast<int>(*number);
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder / "iommu_group/devices", ignored))
-    function.iommu_group_members.push_back(entry.path().filename().string());
-  std::sort(function.iommu_group_members.begin(), function.iommu_group_members.end());
+  for (const auto& member : entries_of(folder / "iommu_group/devices"))
+    function.iommu_group_members.push_back(member.filename().string());
 }
 
 /// virtfn0, virtfn1, … in the order of their numbers.
 void read_virtual_functions(const fs::path& folder, PciFunction& function) {
   function.physical_function = link_name(folder / "physfn");
   function.virtual_functions_possible = small_number(folder / "sriov_totalvfs", 0);
+  function.virtual_function_offset = small_number(folder / "sriov_offset", 0);
+  function.virtual_function_stride = small_number(folder / "sriov_stride", 0);
   for (int i = 0;; ++i) {
     auto address = link_name(folder / ("virtfn" + std::to_string(i)));
     if (address.empty()) return;
@@ -97,11 +96,14 @@ void read_virtual_functions(const fs::path& folder, PciFunction& function) {
   }
 }
 
-std::vector<std::string> words(const std::string& text) {
-  std::vector<std::string> found;
-  for (auto& word : split(text, ' '))
-    if (!word.empty()) found.push_back(std::move(word));
-  return found;
+/// Unknown where a driver that does not let go of the device keeps everybody from looking.
+std::string read_override(const fs::path& folder) {
+  try {
+    const auto driver = read_locked_value(folder / "driver_override").value_or("");
+    return driver == "(null)" ? "" : driver;
+  } catch (const Error&) {
+    return "";
+  }
 }
 
 PciFunction read_function(const fs::path& folder) {
@@ -112,13 +114,13 @@ PciFunction read_function(const fs::path& folder) {
   function.device = read_value(folder / "device").value_or("");
   function.class_code = read_value(folder / "class").value_or("");
   function.driver = link_name(folder / "driver");
-  function.driver_override = read_value(folder / "driver_override").value_or("");
-  if (function.driver_override == "(null)") function.driver_override.clear();
+  function.driver_override = read_override(folder);
   function.numa_node = small_number(folder / "numa_node", -1);
   function.link = read_link(folder, "current");
   function.link_possible = read_link(folder, "max");
   function.bars = read_bars(folder);
-  function.reset_methods = words(read_value(folder / "reset_method").value_or(""));
+  const auto methods = read_value(folder / "reset_method").value_or("");
+  for (const auto method : words_of(methods)) function.reset_methods.emplace_back(method);
   function.power_state = read_value(folder / "power_state").value_or("");
   read_path(folder, function);
   read_iommu_group(folder, function);
@@ -156,14 +158,34 @@ bool PciFunction::has_driver_for_vfio() const {
   return fs::exists(folder / "vfio-dev", ignored);
 }
 
+std::optional<std::string> virtual_function_address(const PciFunction& physical, int index) {
+  const auto place = static_cast<std::size_t>(index);
+  if (index < 0 || index >= physical.virtual_functions_possible) return std::nullopt;
+  if (place < physical.virtual_functions.size()) return physical.virtual_functions[place];
+  unsigned domain = 0, bus = 0, slot = 0, function = 0;
+  if (std::sscanf(physical.address.c_str(), "%x:%x:%x.%x", &domain, &bus, &slot, &function) != 4)
+    return std::nullopt;
+  if (physical.virtual_function_offset <= 0 || (index > 0 && physical.virtual_function_stride <= 0))
+    return std::nullopt;
+  // Eight bits of bus, five of slot, three of function, added up as one number.
+  const auto routing_id =
+      (bus << 8U | slot << 3U | function) + static_cast<unsigned>(physical.virtual_function_offset) +
+      static_cast<unsigned>(index) * static_cast<unsigned>(physical.virtual_function_stride);
+  return fmt::format("{:04x}:{:02x}:{:02x}.{}", domain, routing_id >> 8U & 0xffU, routing_id >> 3U & 0x1fU,
+                     routing_id & 7U);
+}
+
 std::vector<PciFunction> read_pci_functions(const fs::path& root) {
   std::vector<PciFunction> functions;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(root / "sys/bus/pci/devices", ignored))
-    functions.push_back(read_function(entry.path()));
-  std::sort(functions.begin(), functions.end(),
-            [](const auto& a, const auto& b) { return a.address < b.address; });
+  for (const auto& folder : entries_of(root / kPciDevices)) functions.push_back(read_function(folder));
   return functions;
+}
+
+std::optional<PciFunction> read_pci_function(const fs::path& root, const std::string& address) {
+  const auto folder = root / kPciDevices / address;
+  std::error_code ignored;
+  if (!fs::exists(folder, ignored)) return std::nullopt;
+  return read_function(folder);
 }
 
 std::optional<std::string> pci_name(const fs::path& root, const std::string& vendor,

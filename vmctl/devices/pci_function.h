@@ -8,6 +8,9 @@
 
 namespace virtrain::vmctl {
 
+/// NVIDIA's vendor id.
+inline constexpr const char* kNvidia = "0x10de";
+
 /// Speed ("16.0 GT/s PCIe") and width (lanes) of a PCIe link; empty and 0 where the device has none.
 struct PciLink {
   std::string speed;
@@ -44,15 +47,23 @@ struct PciFunction {
   std::string physical_function;                 ///< of a virtual function; else empty
   std::vector<std::string> virtual_functions;    ///< of a physical function, in order
   int virtual_functions_possible = 0;            ///< sriov_totalvfs
+  int virtual_function_offset = 0;               ///< sriov_offset: where the first one's number is
+  int virtual_function_stride = 0;               ///< sriov_stride: from one's number to the next one's
   std::filesystem::path folder;                  ///< its folder in sysfs
 
   bool is_display() const { return class_code.starts_with("0x03"); }
   bool has_driver_for_vfio() const;  ///< a device node for VFIO hangs below it (kernel 6.1 and later)
 };
 
+/// Where a virtual function is or will be, counted from 0: the routing id of the physical one plus offset
+/// plus `index` times stride (PCI Express, SR-IOV capability). Nothing where the function has none such.
+std::optional<std::string> virtual_function_address(const PciFunction& physical, int index);
+
 /// Every function under root/sys/bus/pci/devices, by address. Files that are not there leave their fields
 /// empty.
 std::vector<PciFunction> read_pci_functions(const std::filesystem::path& root);
+/// One of them; nothing where there is no such function.
+std::optional<PciFunction> read_pci_function(const std::filesystem::path& root, const std::string& address);
 
 /// "NVIDIA Corporation GA100 [A100 PCIe 40GB]" from the pci.ids database under root, or else of this host;
 /// nothing where there is none or it does not know the device. `vendor` and `device` as "0x10de".

@@ -31,6 +31,17 @@ constexpr std::array<const char*, 9> throttle_reasons{"gpu_idle",
                                                       "hw_power_brake_slowdown",
                                                       "display_clock_setting"};
 
+/// nvmlGpuFabricInfo_t as nvmlDeviceGetGpuFabricInfo fills it.
+struct FabricInfo {
+  std::array<unsigned char, 16> cluster;
+  int status;
+  unsigned clique;
+  unsigned char state;
+};
+constexpr std::array<const char*, 4> fabric_states{"not_supported", "not_started", "in_progress",
+                                                   "completed"};
+constexpr unsigned char fabric_completed = 3;
+
 /// nvmlGridLicensableFeatures_t as nvmlDeviceGetGridLicensableFeatures_v4 fills it.
 struct LicenseExpiry {
   unsigned year;
@@ -115,6 +126,13 @@ struct Nvml::Library {
     return current != 0;
   }
 
+  std::optional<bool> row_remap_pending(Device device) const {
+    unsigned corrected = 0, uncorrected = 0, pending = 0, failed = 0;
+    if (call("nvmlDeviceGetRemappedRows", device, &corrected, &uncorrected, &pending, &failed) != success)
+      return std::nullopt;
+    return pending != 0 || failed != 0;
+  }
+
   std::optional<std::string> get_text(const char* function, Device device) const {
     std::array<char, 128> text{};
     if (call(function, device, text.data(), static_cast<unsigned>(text.size() - 1)) != success)
@@ -160,6 +178,13 @@ std::optional<bool> licensed(const std::optional<LicensableFeatures>& features) 
   }
   if (!any_enabled) return std::nullopt;
   return false;
+}
+
+std::optional<std::string> fabric_state_name(const std::optional<FabricInfo>& info) {
+  if (!info) return std::nullopt;
+  if (info->state == fabric_completed && info->status != success) return "failed";
+  return info->state < fabric_states.size() ? fabric_states[info->state]
+                                            : "state " + std::to_string(info->state);
 }
 
 std::optional<std::string> mode_name(const std::optional<unsigned>& mode) {
@@ -218,6 +243,8 @@ GpuState Nvml::state(const std::string& pci_address) const {
   }
   state.uncorrected_ecc_errors =
       nvml.get<Wide>("nvmlDeviceGetTotalEccErrors", device, uncorrected_errors, since_driver_load);
+  state.row_remap_pending = nvml.row_remap_pending(device);
+  state.fabric_state = fabric_state_name(nvml.get<FabricInfo>("nvmlDeviceGetGpuFabricInfo", device));
   unsigned processes = 0;
   void* const no_room = nullptr;
   const auto counted = nvml.call("nvmlDeviceGetComputeRunningProcesses_v3", device, &processes, no_room);
@@ -250,6 +277,8 @@ nlohmann::json to_json(const GpuState& state) {
           {"energy_j", nullable(state.energy_j)},
           {"throttle_reasons", nullable(state.throttle_reasons)},
           {"uncorrected_ecc_errors", nullable(state.uncorrected_ecc_errors)},
+          {"row_remap_pending", nullable(state.row_remap_pending)},
+          {"fabric_state", nullable(state.fabric_state)},
           {"compute_processes", nullable(state.compute_processes)}};
 }
 

@@ -40,7 +40,11 @@ struct GpuState {
   std::optional<double> energy_j;  ///< since the driver was loaded
   std::optional<std::vector<std::string>> throttle_reasons;
   std::optional<std::uint64_t> uncorrected_ecc_errors;  ///< since the driver was loaded
-  std::optional<unsigned> compute_processes;            ///< that use the GPU, ours included
+  std::optional<bool> row_remap_pending;  ///< rows of its memory to be replaced at the next reset
+  /// Of NVLink through switches: "not_supported", "not_started", "in_progress", "completed", "failed". CUDA
+  /// starts with the first and the fourth only.
+  std::optional<std::string> fabric_state;
+  std::optional<unsigned> compute_processes;  ///< that use the GPU, ours included
 };
 
 /// The reasons' names in NVML's bit mask, "bit 9" for what is newer than this list.

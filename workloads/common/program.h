@@ -1,7 +1,5 @@
 #pragma once
 
-#include "common/error.h"
-
 #include <string>
 
 namespace virtrain {
@@ -13,9 +11,19 @@ std::string host_name();
 /// Our rank as mpirun's environment says it, for errors before MPI runs; 0 for a process that is alone.
 int environment_rank();
 
+/// Our rank among those on this host, and how many they are.
+struct LocalRank {
+  int rank = 0;
+  int size = 1;
+};
+/// As mpirun's environment says it; alone without one.
+LocalRank environment_local_rank();
+
 /// A failure as a line on stderr and as the record "error".
 void report_failure(const std::string& executable, const std::string& operation, const std::string& message);
-/// Exit status of a workload: 2 for wrong usage, 1 for any other failure.
-int usage_or_failure(const Error& error);
+/// Inside a catch block: reports the exception that is handled, under `operation` where it names none.
+/// Returns the exit status of the workload: 2 for wrong usage, 4 where this host cannot do it, 75 where what
+/// it needs is taken, 1 for any other failure.
+int report_current_failure(const std::string& executable, const std::string& operation);
 
 }  // namespace virtrain

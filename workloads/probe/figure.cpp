@@ -1,5 +1,6 @@
 #include "workloads/probe/figure.h"
 
+#include "common/json.h"
 #include "common/time.h"
 #include "common/units.h"
 
@@ -7,15 +8,6 @@
 
 namespace virtrain::probe {
 namespace {
-
-nlohmann::json text_or_null(const std::string& text) {
-  return text.empty() ? nlohmann::json(nullptr) : nlohmann::json(text);
-}
-
-template <typename Value>
-nlohmann::json or_null(const std::optional<Value>& value) {
-  return value ? nlohmann::json(*value) : nlohmann::json(nullptr);
-}
 
 std::string rate(const Figure& figure) {
   if (figure.unit == "s") return fmt::format("{:.2f} us", figure.value * 1e6);

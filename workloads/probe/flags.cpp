@@ -1,8 +1,10 @@
 #include "workloads/probe/flags.h"
 
 #include "common/error.h"
+#include "common/json.h"
 #include "common/text.h"
 #include "common/units.h"
+#include "workloads/common/command_line.h"
 
 #include <CLI/CLI.hpp>
 
@@ -15,12 +17,11 @@ constexpr std::uint64_t element_bytes = 4;
 /// MPI counts elements with an int.
 constexpr std::uint64_t most_bytes = 4ULL << 30;
 
-Error usage(const std::string& message) {
-  return Error("parse flags", ErrorCode::usage, message);
-}
-
 std::vector<std::string> all_probes() {
   std::vector<std::string> names = single_probes;
+  names.insert(names.end(), model_probes.begin(), model_probes.end());
+  names.insert(names.end(), gpu_probes.begin(), gpu_probes.end());
+  names.insert(names.end(), nccl_probes.begin(), nccl_probes.end());
   names.insert(names.end(), rank_probes.begin(), rank_probes.end());
   return names;
 }
@@ -59,22 +60,27 @@ ParsedFlags parse_flags(int argc, const char* const* argv) {
   ParsedFlags parsed;
   Flags& flags = parsed.flags;
   CLI::App app(
-      "Measures what training waits for: memory, arithmetic, and what MPI makes of the network.\n"
+      "Measures what training waits for: memory, arithmetic, and what MPI and NCCL make of the network.\n"
       "It checks the data it moves, starts at once and reads no standard input.",
       "virtrain-probe");
   app.footer(
       "Examples:\n"
       "  virtrain-probe --probe triad,gemm --threads 8\n"
+      "  virtrain-probe --probe convolutions,memory_copy --batch_size 32 --image_size 64\n"
       "  mpirun -np 2 virtrain-probe --probe all_reduce --min_bytes 1KiB --max_bytes 64MiB > all_reduce.txt\n"
-      "  mpirun -np 2 virtrain-probe --probe all_reduce,round_trip --format jsonl --transport tcp");
+      "  mpirun -np 2 virtrain-probe --probe all_reduce,round_trip --format jsonl --transport tcp\n"
+      "  mpirun -np 2 virtrain-probe --probe nccl_all_reduce,nccl_all_gather,nccl_broadcast (a GPU each)");
   std::string probes;
   std::string min_bytes = "8";
   std::string max_bytes = "64MiB";
   std::string bytes;
   std::string format = "table";
   app.add_option("--probe", probes,
-                 "Of one process: " + join(single_probes, ", ") + "; of ranks: " + join(rank_probes, ", ") +
-                     "; separated by commas (default: all that so many ranks can measure)");
+                 "Of one process: " + join(single_probes, ", ") +
+                     "; of the model: " + join(model_probes, ", ") + "; of a GPU: " + join(gpu_probes, ", ") +
+                     "; of ranks: " + join(rank_probes, ", ") +
+                     "; of ranks with a GPU each, or one alone: " + join(nccl_probes, ", ") +
+                     "; separated by commas (default: all that so many ranks can measure without a GPU)");
   app.add_option("--min_bytes", min_bytes, "Smallest message of a sweep")->capture_default_str();
   app.add_option("--max_bytes", max_bytes, "Largest message of a sweep")->capture_default_str();
   app.add_option("--factor", flags.factor, "From one size of a sweep to the next")
@@ -89,26 +95,35 @@ ParsedFlags parse_flags(int argc, const char* const* argv) {
   app.add_option("--threads", flags.threads,
                  "Threads of triad, memory_copy and gemm (default: cores it may run on)")
       ->check(CLI::Range(1, 1024));
-  CLI::Option* bytes_option = app.add_option(
-      "--bytes", bytes, "One array of triad and memory_copy (default: 4 times the last-level cache)");
-  app.add_option("--repetitions", flags.repetitions, "Of triad, memory_copy and gemm; the best one counts")
+  CLI::Option* bytes_option = app.add_option("--bytes", bytes,
+                                             "One array of triad and memory_copy (default: 4 times the "
+                                             "last-level cache), or what is copied to, from or "
+                                             "within a GPU (default: 256MiB, within it 1GiB)");
+  app.add_option("--repetitions", flags.repetitions, "Of what one process measures; the best one counts")
       ->check(CLI::Range(2, 10'000))
       ->capture_default_str();
-  app.add_option("--gemm_size", flags.gemm_size, "Rows and columns of each matrix")
-      ->check(CLI::Range(16, 32768))
+  app.add_option("--gemm_size", flags.gemm_size,
+                 "Rows and columns of each matrix (default: 2048, of a GPU 4096)")
+      ->check(CLI::Range(16, 32768));
+  app.add_option("--batch_size", flags.batch_size, "Images of convolutions")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  app.add_option("--image_size", flags.image_size, "Their height and width")
+      ->check(CLI::Range(32, 1024))
+      ->capture_default_str();
+  app.add_option("--gpu", flags.gpu, "Which GPU, as CUDA counts; of several ranks on a host the first rank's")
+      ->check(CLI::Range(0, 63))
+      ->capture_default_str();
+  app.add_option("--stall_seconds", flags.stall_seconds,
+                 "Ranks that get no further for so long end with an error")
+      ->check(CLI::Range(1, 86'400))
       ->capture_default_str();
   app.add_option("--transport", flags.transport, "Kept with the figures of ranks, for example tcp or shm");
   app.add_option("--format", format, "table, or jsonl (a record a line)")
       ->check(CLI::IsMember({"table", "jsonl"}))
       ->capture_default_str();
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    parsed.help = app.help();
-    return parsed;
-  } catch (const CLI::ParseError& error) {
-    throw usage(std::string(error.what()) + " (--help lists what is allowed)");
-  }
+  parsed.help = parse_command_line(app, argc, argv);
+  if (parsed.help) return parsed;
   flags.probes = probes_in(probes);
   flags.format = format == "jsonl" ? OutputFormat::jsonl : OutputFormat::table;
   flags.min_bytes = size_in("--min_bytes", min_bytes, element_bytes, most_bytes);
@@ -121,21 +136,32 @@ ParsedFlags parse_flags(int argc, const char* const* argv) {
   return parsed;
 }
 
+bool is_gpu_probe(const std::string& name) {
+  return is_in(gpu_probes, name);
+}
+
 std::vector<std::string> chosen_probes(const Flags& flags, int ranks) {
   const std::vector<std::string>& possible = ranks > 1 ? rank_probes : single_probes;
   if (flags.probes.empty()) return possible;
   for (const std::string& name : flags.probes) {
-    if (is_in(possible, name)) continue;
+    if (is_in(possible, name) || nccl_collective(name)) continue;
+    if (ranks == 1 && (is_gpu_probe(name) || is_in(model_probes, name))) continue;
     throw usage(ranks > 1 ? "--probe " + name +
                                 " measures one process and would be disturbed by the other ranks "
                                 "(allowed under mpirun: " +
-                                join(rank_probes, ", ") + ")"
+                                join(rank_probes, ", ") + ", " + join(nccl_probes, ", ") + ")"
                           : "--probe " + name +
                                 " needs at least two ranks (mpirun -np 2 virtrain-probe …; allowed "
                                 "for one process: " +
-                                join(single_probes, ", ") + ")");
+                                join(single_probes, ", ") + ", " + join(model_probes, ", ") + ", " +
+                                join(gpu_probes, ", ") + ", " + join(nccl_probes, ", ") + ")");
   }
   return flags.probes;
+}
+
+std::optional<Collective> nccl_collective(const std::string& name) {
+  if (!is_in(nccl_probes, name)) return std::nullopt;
+  return parse_collective(name.substr(name.find('_') + 1));
 }
 
 std::vector<std::uint64_t> sweep_sizes(const Flags& flags) {
@@ -158,7 +184,11 @@ nlohmann::json to_json(const Flags& flags) {
           {"bytes", flags.bytes},
           {"repetitions", flags.repetitions},
           {"gemm_size", flags.gemm_size},
-          {"transport", flags.transport.empty() ? nlohmann::json(nullptr) : nlohmann::json(flags.transport)},
+          {"batch_size", flags.batch_size},
+          {"image_size", flags.image_size},
+          {"gpu", flags.gpu},
+          {"stall_seconds", flags.stall_seconds},
+          {"transport", text_or_null(flags.transport)},
           {"format", flags.format == OutputFormat::jsonl ? "jsonl" : "table"}};
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "workloads/probe/collective.h"
+
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
@@ -13,6 +15,13 @@ enum class OutputFormat { table, jsonl };
 
 /// What one process measures alone, and what needs ranks.
 inline const std::vector<std::string> single_probes{"triad", "memory_copy", "gemm"};
+/// What one process measures of the model, where that is asked for by name.
+inline const std::vector<std::string> model_probes{"convolutions"};
+/// What one process measures of a GPU, where that is asked for by name.
+inline const std::vector<std::string> gpu_probes{"gpu_gemm", "device_copy", "host_to_device",
+                                                 "device_to_host", "peer_copy"};
+/// What any number of ranks measures with a GPU each, where that is asked for by name.
+inline const std::vector<std::string> nccl_probes{"nccl_all_reduce", "nccl_all_gather", "nccl_broadcast"};
 inline const std::vector<std::string> rank_probes{"all_reduce", "all_gather", "broadcast", "round_trip"};
 
 /// What a run of virtrain-probe is told.
@@ -24,9 +33,13 @@ struct Flags {
   int iterations = 20;
   int warmup_iterations = 5;
   int threads = 0;          ///< 0: as many as the affinity mask has cores
-  std::uint64_t bytes = 0;  ///< of one array of triad and memory_copy; 0: 4 times the last-level cache
-  int repetitions = 10;     ///< of triad, memory_copy and gemm: the best counts
-  int gemm_size = 2048;     ///< rows and columns of each matrix
+  std::uint64_t bytes = 0;  ///< of one array or copy; 0: see --help
+  int repetitions = 10;     ///< of what one process measures: the best counts
+  int gemm_size = 0;        ///< rows and columns of each matrix; 0: 2048, of a GPU 4096
+  int batch_size = 16;      ///< of convolutions
+  int image_size = 224;     ///< likewise: height and width
+  int gpu = 0;              ///< CUDA's number of it; of several ranks on a host, the first rank's
+  int stall_seconds = 600;  ///< ranks that get no further for so long end with an error
   std::string transport;    ///< kept with every figure of ranks; empty: not known
   OutputFormat format = OutputFormat::table;
 };
@@ -42,6 +55,12 @@ ParsedFlags parse_flags(int argc, const char* const* argv);
 
 /// The probes to measure with so many ranks. Throws Error(usage) where one needs fewer or more of them.
 std::vector<std::string> chosen_probes(const Flags& flags, int ranks);
+
+/// Whether it is one of gpu_probes.
+bool is_gpu_probe(const std::string& name);
+
+/// The collective of one of nccl_probes; nothing for other names.
+std::optional<Collective> nccl_collective(const std::string& name);
 
 /// Sizes of a sweep: min_bytes, times factor each, up to max_bytes.
 std::vector<std::uint64_t> sweep_sizes(const Flags& flags);

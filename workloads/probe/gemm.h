@@ -14,6 +14,16 @@ namespace virtrain::probe {
 /// the product of the last one checked. Throws Error(host_unable) where the build has no library for it.
 std::vector<Figure> measure_gemm(int n, int repetitions);
 
+/// Whether this processor has instructions for products of bfloat16 (oneDNN's builds only).
+bool multiplies_bfloat16();
+
+/// C = A B took so long; of C so many elements were wrong.
+Figure gemm_figure(const std::string& data_type, int n, double seconds, std::int64_t wrong);
+
+/// Numbers in [-1, 1] without a pattern; exact in 16 bits of either kind, so that rounding them changes
+/// nothing.
+std::vector<float> random_matrix(std::size_t elements, std::uint32_t seed);
+
 /// A, B and C row by row, A and B as they were after rounding. Of the elements of C all, or for large n some
 /// in every row: how many differ from the sum in double by more than `tolerance` times the sum of the
 /// magnitudes.

@@ -4,6 +4,27 @@
 
 namespace virtrain::probe {
 
+Figure gemm_figure(const std::string& data_type, int n, double seconds, std::int64_t wrong) {
+  Figure figure;
+  figure.name = "gemm";
+  figure.data_type = data_type;
+  figure.seconds = seconds;
+  figure.value = 2.0 * std::pow(n, 3) / seconds;
+  figure.unit = "FLOP/s";
+  figure.wrong = wrong;
+  figure.detail = {{"m", n}, {"n", n}, {"k", n}};
+  return figure;
+}
+
+std::vector<float> random_matrix(std::size_t elements, std::uint32_t seed) {
+  std::vector<float> values(elements);
+  for (float& value : values) {
+    seed = seed * 1664525U + 1013904223U;
+    value = (static_cast<float>(seed >> 25U) - 64.0F) / 64.0F;
+  }
+  return values;
+}
+
 std::int64_t wrong_products(std::span<const float> a, std::span<const float> b, std::span<const float> c,
                             int n, double tolerance) {
   const auto size = static_cast<std::size_t>(n);

@@ -20,22 +20,6 @@ struct Kind {
   double tolerance;  ///< of fp32 sums over products of exact inputs; wide enough for any order
 };
 
-bool multiplies_bfloat16() {
-  const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-  const auto least = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
-  return (isa & least) == least;
-}
-
-/// Numbers in [-1, 1] without a pattern; exact in bfloat16, so that rounding the inputs changes nothing.
-std::vector<float> random_matrix(std::size_t elements, std::uint32_t seed) {
-  std::vector<float> values(elements);
-  for (float& value : values) {
-    seed = seed * 1664525U + 1013904223U;
-    value = (static_cast<float>(seed >> 25U) - 64.0F) / 64.0F;
-  }
-  return values;
-}
-
 class Product {
  public:
   Product(const Kind& kind, int n)
@@ -93,19 +77,19 @@ Figure measure(const Kind& kind, int n, int repetitions) {
     const double seconds = static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
     if (k > 0) best = std::min(best, seconds);
   }
-  Figure figure;
-  figure.name = "gemm";
-  figure.data_type = kind.name;
-  figure.seconds = best;
-  figure.value = 2.0 * std::pow(n, 3) / best;
-  figure.unit = "FLOP/s";
-  figure.wrong = product.wrong(kind.tolerance);
-  figure.detail = {
-      {"m", n}, {"n", n}, {"k", n}, {"threads", omp_get_max_threads()}, {"repetitions", repetitions}};
+  Figure figure = gemm_figure(kind.name, n, best, product.wrong(kind.tolerance));
+  figure.detail["threads"] = omp_get_max_threads();
+  figure.detail["repetitions"] = repetitions;
   return figure;
 }
 
 }  // namespace
+
+bool multiplies_bfloat16() {
+  const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  const auto least = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+  return (isa & least) == least;
+}
 
 std::vector<Figure> measure_gemm(int n, int repetitions) {
   std::vector<Figure> found{measure({Type::f32, "float", 1e-5}, n, repetitions)};

@@ -1,9 +1,7 @@
-#include "common/error.h"
-#include "workloads/common/program.h"
+#include "workloads/common/run_program.h"
 #include "workloads/probe/flags.h"
 #include "workloads/probe/run.h"
 
-#include <cstdio>
 #include <exception>
 
 namespace {
@@ -14,21 +12,23 @@ using namespace virtrain::probe;
 constexpr const char* executable = "virtrain-probe";
 
 int measure_and_report(const Flags& flags) {
+  Watchdog watchdog(std::chrono::seconds(flags.stall_seconds), [&](const std::string& doing) {
+    report_failure(executable, doing, stall_words(flags.stall_seconds));
+  });
+  watchdog.expect("join the other ranks");
   const std::unique_ptr<Peers> peers = join_peers();
-  int status = 1;
+  int status = 0;
   try {
-    const std::int64_t wrong = run(flags, *peers);
+    const std::int64_t wrong = run(flags, *peers, watchdog);
+    watchdog.expect("leave the other ranks");
     if (wrong == 0) return 0;
     if (peers->rank() == 0) {
       report_failure(executable, "check the data",
                      std::to_string(wrong) + " elements were wrong; the figures do not count");
     }
     return 1;
-  } catch (const Error& error) {
-    report_failure(executable, error.operation(), error.message());
-    status = usage_or_failure(error);
-  } catch (const std::exception& error) {
-    report_failure(executable, "measure", error.what());
+  } catch (const std::exception&) {
+    status = report_current_failure(executable, "measure");
   }
   peers->abort(status);  // the others may wait for us
   return status;
@@ -37,18 +37,6 @@ int measure_and_report(const Flags& flags) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    const ParsedFlags parsed = parse_flags(argc, argv);
-    if (parsed.help) {
-      std::fputs(parsed.help->c_str(), stdout);
-      return 0;
-    }
-    return measure_and_report(parsed.flags);
-  } catch (const Error& error) {
-    report_failure(executable, error.operation(), error.message());
-    return usage_or_failure(error);
-  } catch (const std::exception& error) {
-    report_failure(executable, "start", error.what());
-    return 1;
-  }
+  return run_program(
+      executable, "start", [&] { return parse_flags(argc, argv); }, measure_and_report);
 }

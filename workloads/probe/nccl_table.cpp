@@ -33,8 +33,9 @@ std::string nccl_preamble(const SweepSetting& setting) {
       kVersion, setting.library, to_string(setting.collective), setting.min_bytes, setting.max_bytes,
       setting.factor, setting.repetitions.warmup, setting.repetitions.counted);
   for (std::size_t rank = 0; rank < setting.processes.size(); ++rank) {
-    text += fmt::format("#  Rank {:>2} Group  0 Pid {:>6} on {:>10} device  0 [0] {}\n", rank,
-                        setting.processes[rank].pid, setting.processes[rank].host, setting.device);
+    text += fmt::format("#  Rank {:>2} Group  0 Pid {:>6} on {:>10} device {}\n", rank,
+                        setting.processes[rank].pid, setting.processes[rank].host,
+                        setting.processes[rank].device);
   }
   return text +
          "#\n"
@@ -50,7 +51,7 @@ std::string nccl_preamble(const SweepSetting& setting) {
 
 std::string nccl_line(const SweepLine& line) {
   const char* const operation = line.collective == Collective::all_reduce ? "sum" : "none";
-  const int root = line.collective == Collective::broadcast ? 0 : -1;
+  const int root = line.collective == Collective::broadcast ? broadcast_root : -1;
   return fmt::format("{:>12}  {:>12}  {:>8}  {:>6}  {:>6}", line.size_bytes, line.count, "float", operation,
                      root) +
          side_columns(line, line.out_of_place) + side_columns(line, line.in_place) + "\n";

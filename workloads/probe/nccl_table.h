@@ -14,6 +14,7 @@ namespace virtrain::probe {
 struct Process {
   std::string host = {};
   int pid = 0;
+  std::string device = {};  ///< " 0 [0000:19:00.0] NVIDIA H200"
 };
 
 /// What a sweep was done with, for the lines before the table.
@@ -25,7 +26,6 @@ struct SweepSetting {
   Repetitions repetitions = {};
   std::string library = {};             ///< "Open MPI 4.1.4"
   std::vector<Process> processes = {};  ///< of each rank
-  std::string device = {};              ///< "AMD EPYC"
 };
 
 /// Lines up to the column heads.

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "workloads/common/peers.h"
 #include "workloads/probe/figure.h"
-#include "workloads/probe/peers.h"
 
 #include <cstdint>
 

@@ -1,11 +1,15 @@
 #include "workloads/probe/run.h"
 
 #include "common/time.h"
+#include "common/units.h"
 #include "workloads/common/affinity.h"
 #include "workloads/common/cache.h"
 #include "workloads/common/program.h"
 #include "workloads/common/protocol.h"
+#include "workloads/probe/convolutions.h"
+#include "workloads/probe/exchange.h"
 #include "workloads/probe/gemm.h"
+#include "workloads/probe/gpu.h"
 #include "workloads/probe/memory.h"
 #include "workloads/probe/nccl_table.h"
 #include "workloads/probe/round_trip.h"
@@ -23,8 +27,11 @@ constexpr int round_trips_per_iteration = 10;
 
 class Run {
  public:
-  Run(const Flags& flags, Peers& peers)
-      : flags_(flags), peers_(peers), placement_(place_threads(allowed_cpus(), 1, 0, flags.threads)) {}
+  Run(const Flags& flags, Peers& peers, Watchdog& watchdog)
+      : flags_(flags),
+        peers_(peers),
+        watchdog_(watchdog),
+        placement_(place_threads(allowed_cpus(), 1, 0, flags.threads)) {}
 
   std::int64_t measure_all() {
     const std::vector<std::string> probes = chosen_probes(flags_, peers_.size());
@@ -32,8 +39,13 @@ class Run {
     if (peers_.size() == 1) apply(placement_);
     const std::int64_t start_ns = monotonic_ns();
     for (const std::string& name : probes) {
+      watchdog_.pause();  // what one process measures takes as long as it takes
       if (const auto collective = parse_collective(name)) {
-        sweep(*collective);
+        sweep(*collective, *host_);
+      } else if (const auto of_gpus = nccl_collective(name)) {
+        watchdog_.expect("join the other GPUs");
+        if (!nccl_) nccl_ = make_nccl_exchange(peers_, flags_.gpu);
+        sweep(*of_gpus, *nccl_);
       } else {
         for (Figure& figure : measure_one(name)) report(std::move(figure));
       }
@@ -70,14 +82,20 @@ class Run {
         peers_.gather(hello().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
       const nlohmann::json fields = nlohmann::json::parse(all[rank]);
-      processes_.push_back({fields["hostname"], fields["pid"]});
+      processes_.push_back({fields["hostname"], fields["pid"], ""});
       if (records() && peers_.rank() == 0) write_record("hello", static_cast<int>(rank), fields);
     }
   }
 
   std::vector<Figure> measure_one(const std::string& name) {
-    if (name == "gemm") return measure_gemm(flags_.gemm_size, flags_.repetitions);
+    if (name == "gemm")
+      return measure_gemm(flags_.gemm_size > 0 ? flags_.gemm_size : 2048, flags_.repetitions);
+    if (name == "convolutions") {
+      return measure_convolutions({flags_.batch_size, flags_.image_size, flags_.repetitions});
+    }
+    if (is_gpu_probe(name)) return measure_gpu(name, gpu_setting());
     if (name == "round_trip") {
+      watchdog_.expect("measure round_trip");
       return {measure_round_trip(peers_, flags_.min_bytes,
                                  flags_.warmup_iterations * round_trips_per_iteration,
                                  flags_.iterations * round_trips_per_iteration)};
@@ -86,17 +104,30 @@ class Run {
     return {name == "triad" ? measure_triad(setting) : measure_copy(setting)};
   }
 
-  void sweep(Collective collective) {
+  GpuSetting gpu_setting() const {
+    GpuSetting setting{flags_.gpu, flags_.bytes, flags_.repetitions};
+    if (flags_.gemm_size > 0) setting.gemm_size = flags_.gemm_size;
+    return setting;
+  }
+
+  void sweep(Collective collective, Exchange& exchange) {
     const Repetitions repetitions{flags_.warmup_iterations, flags_.iterations};
+    const std::vector<std::string> devices = peers_.gather(exchange.device());
+    for (std::size_t rank = 0; rank < devices.size(); ++rank) processes_[rank].device = devices[rank];
     if (!records()) {
       write_table(nccl_preamble({collective, flags_.min_bytes, flags_.max_bytes, flags_.factor, repetitions,
-                                 peers_.library().value_or("one process"), processes_, cpu_model()}));
+                                 exchange.library(), processes_}));
     }
     std::vector<SweepLine> lines;
     for (const std::uint64_t bytes : sweep_sizes(flags_)) {
-      lines.push_back(measure(collective, peers_, bytes, repetitions));
+      watchdog_.expect(std::string("measure ") + to_string(collective) + " of " + format_size(bytes));
+      lines.push_back(measure(collective, exchange, peers_, bytes, repetitions));
       if (!records()) write_table(nccl_line(lines.back()));
-      for (Figure& figure : figures(lines.back())) keep(std::move(figure));
+      for (Figure& figure : figures(lines.back())) {
+        figure.detail["library"] = exchange.library();
+        if (&exchange == nccl_.get()) figure.transport = "nccl";
+        keep(std::move(figure));
+      }
     }
     if (!records()) write_table(nccl_conclusion(collective, lines));
     has_heading_ = false;
@@ -120,7 +151,7 @@ class Run {
     figure.nodes = static_cast<int>(hosts.size());
     if (peers_.size() == 1) {
       figure.node = processes_.front().host;
-    } else {
+    } else if (!flags_.transport.empty()) {
       figure.transport = flags_.transport;
     }
     write_record("probe", 0, to_json(figure));
@@ -132,6 +163,9 @@ class Run {
 
   const Flags& flags_;
   Peers& peers_;
+  Watchdog& watchdog_;
+  std::unique_ptr<Exchange> host_ = make_host_exchange(peers_);
+  std::unique_ptr<Exchange> nccl_;  ///< once it is wanted
   std::vector<Process> processes_;
   ThreadPlacement placement_;
   int figures_ = 0;
@@ -141,8 +175,8 @@ class Run {
 
 }  // namespace
 
-std::int64_t run(const Flags& flags, Peers& peers) {
-  return Run(flags, peers).measure_all();
+std::int64_t run(const Flags& flags, Peers& peers, Watchdog& watchdog) {
+  return Run(flags, peers, watchdog).measure_all();
 }
 
 }  // namespace virtrain::probe

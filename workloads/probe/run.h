@@ -1,14 +1,15 @@
 #pragma once
 
+#include "workloads/common/peers.h"
+#include "workloads/common/watchdog.h"
 #include "workloads/probe/flags.h"
-#include "workloads/probe/peers.h"
 
 #include <cstdint>
 
 namespace virtrain::probe {
 
-/// Measures what the flags name and writes tables or records; rank 0 writes for all ranks. Returns the
-/// number of wrong elements. Throws Error.
-std::int64_t run(const Flags& flags, Peers& peers);
+/// Measures what the flags name and writes tables or records; rank 0 writes for all ranks. The watchdog is
+/// told where ranks wait for each other. Returns the number of wrong elements. Throws Error.
+std::int64_t run(const Flags& flags, Peers& peers, Watchdog& watchdog);
 
 }  // namespace virtrain::probe

@@ -1,15 +1,11 @@
 #include "workloads/probe/sweep.h"
 
-#include "common/time.h"
-
 #include <algorithm>
-#include <functional>
-#include <span>
+#include <vector>
 
 namespace virtrain::probe {
 namespace {
 
-constexpr int root = 0;
 constexpr float poison = -1;
 
 /// What rank `rank` puts in at place i: small whole numbers, so that sums of floats are exact in any order.
@@ -24,125 +20,75 @@ float sum_of_patterns(std::uint64_t i, int ranks, int salt) {
   return sum;
 }
 
-/// Buffers of one rank, and the operation on them.
+/// What goes in and what has to come out on one rank.
 class Operation {
  public:
-  Operation(Collective collective, Peers& peers, std::uint64_t bytes)
-      : collective_(collective), peers_(peers), ranks_(static_cast<std::uint64_t>(peers.size())) {
+  Operation(Collective collective, const Peers& peers, std::uint64_t bytes)
+      : collective_(collective), rank_(peers.rank()), ranks_(peers.size()) {
     const std::uint64_t elements = bytes / sizeof(float);
-    count_ = std::max<std::uint64_t>(1, collective == Collective::all_gather ? elements / ranks_ : elements);
-    received_ = collective == Collective::all_gather ? count_ * ranks_ : count_;
-    send_.resize(count_);
-    receive_.resize(received_);
+    const bool gathers = collective == Collective::all_gather;
+    const auto parts = static_cast<std::uint64_t>(gathers ? ranks_ : 1);
+    send_.resize(std::max<std::uint64_t>(1, elements / parts));
+    receive_.resize(send_.size() * parts);
   }
 
-  std::uint64_t count() const { return count_; }
-  std::uint64_t size_bytes() const { return received_ * sizeof(float); }
+  std::uint64_t count() const { return send_.size(); }
+  std::uint64_t size_bytes() const { return receive_.size() * sizeof(float); }
 
-  /// Fresh input, and no trace of earlier output.
-  void fill(bool in_place, int salt) {
+  /// Hands over fresh input, and no trace of earlier output.
+  void fill(Exchange& exchange, bool in_place, int salt) {
+    std::fill(send_.begin(), send_.end(), poison);
     std::fill(receive_.begin(), receive_.end(), poison);
-    const std::span<float> input = in_place ? own_part() : std::span<float>(send_);
-    for (std::uint64_t i = 0; i < count_; ++i) input[i] = pattern(i, peers_.rank(), salt);
-  }
-
-  void run(bool in_place) {
-    const std::span<const float> input = in_place ? own_part() : std::span<float>(send_);
-    switch (collective_) {
-      case Collective::all_reduce:
-        peers_.all_reduce(input, receive_);
-        break;
-      case Collective::all_gather:
-        peers_.all_gather(input, receive_);
-        break;
-      case Collective::broadcast:
-        peers_.broadcast(receive_, root);
-        break;
-    }
+    float* const input = in_place ? receive_.data() + own_part() : send_.data();
+    for (std::uint64_t i = 0; i < count(); ++i) input[i] = pattern(i, rank_, salt);
+    exchange.take(send_, receive_);
   }
 
   std::int64_t wrong(int salt) const {
     std::int64_t wrong = 0;
-    for (std::uint64_t i = 0; i < received_; ++i) wrong += receive_[i] != expected(i, salt) ? 1 : 0;
+    for (std::uint64_t i = 0; i < receive_.size(); ++i) wrong += receive_[i] != expected(i, salt) ? 1 : 0;
     return wrong;
   }
 
  private:
   /// Where our input lies in the output of an operation in place.
-  std::span<float> own_part() {
-    const std::uint64_t offset =
-        collective_ == Collective::all_gather ? count_ * static_cast<std::uint64_t>(peers_.rank()) : 0;
-    return std::span<float>(receive_).subspan(offset, count_);
+  std::uint64_t own_part() const {
+    return collective_ == Collective::all_gather ? count() * static_cast<std::uint64_t>(rank_) : 0;
   }
 
   float expected(std::uint64_t i, int salt) const {
     switch (collective_) {
       case Collective::all_reduce:
-        return sum_of_patterns(i, peers_.size(), salt);
+        return sum_of_patterns(i, ranks_, salt);
       case Collective::all_gather:
-        return pattern(i % count_, static_cast<int>(i / count_), salt);
+        return pattern(i % count(), static_cast<int>(i / count()), salt);
       case Collective::broadcast:
-        return pattern(i, root, salt);
+        return pattern(i, broadcast_root, salt);
     }
     return poison;
   }
 
   Collective collective_;
-  Peers& peers_;
-  std::uint64_t ranks_;
-  std::uint64_t count_ = 0;
-  std::uint64_t received_ = 0;
+  int rank_;
+  int ranks_;
   std::vector<float> send_;
   std::vector<float> receive_;
 };
 
-Side measure_side(Operation& operation, Peers& peers, bool in_place, const Repetitions& repetitions) {
-  operation.fill(in_place, 1);
-  for (int k = 0; k < repetitions.warmup; ++k) operation.run(in_place);
+Side measure_side(Operation& operation, Exchange& exchange, Peers& peers, Collective collective,
+                  bool in_place, const Repetitions& repetitions) {
+  operation.fill(exchange, in_place, 1);
+  exchange.run(collective, in_place, repetitions.warmup);
   peers.barrier();
-  const std::int64_t start_ns = monotonic_ns();
-  for (int k = 0; k < repetitions.counted; ++k) operation.run(in_place);
-  const double elapsed = static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
+  const double elapsed = exchange.run(collective, in_place, repetitions.counted);
   constexpr int salt = 2;
-  operation.fill(in_place, salt);
-  operation.run(in_place);
+  operation.fill(exchange, in_place, salt);
+  exchange.run(collective, in_place, 1);
+  exchange.give_back();
   return {peers.largest(elapsed) / repetitions.counted, peers.total(operation.wrong(salt))};
 }
 
 }  // namespace
-
-const char* to_string(Collective collective) {
-  switch (collective) {
-    case Collective::all_reduce:
-      return "all_reduce";
-    case Collective::all_gather:
-      return "all_gather";
-    case Collective::broadcast:
-      return "broadcast";
-  }
-  return "?";
-}
-
-std::optional<Collective> parse_collective(const std::string& name) {
-  for (const Collective collective :
-       {Collective::all_reduce, Collective::all_gather, Collective::broadcast}) {
-    if (name == to_string(collective)) return collective;
-  }
-  return std::nullopt;
-}
-
-double bus_factor(Collective collective, int ranks) {
-  const double share = static_cast<double>(ranks - 1) / ranks;
-  switch (collective) {
-    case Collective::all_reduce:
-      return 2 * share;
-    case Collective::all_gather:
-      return share;
-    case Collective::broadcast:
-      return 1;
-  }
-  return 1;
-}
 
 double SweepLine::algorithm_bandwidth(const Side& side) const {
   return side.seconds > 0 ? static_cast<double>(size_bytes) / side.seconds : 0;
@@ -152,17 +98,19 @@ double SweepLine::bus_bandwidth(const Side& side) const {
   return algorithm_bandwidth(side) * bus_factor(collective, ranks);
 }
 
-SweepLine measure(Collective collective, Peers& peers, std::uint64_t bytes, const Repetitions& repetitions) {
+SweepLine measure(Collective collective, Exchange& exchange, Peers& peers, std::uint64_t bytes,
+                  const Repetitions& repetitions) {
   Operation operation(collective, peers, bytes);
   SweepLine line;
   line.collective = collective;
   line.ranks = peers.size();
   line.size_bytes = operation.size_bytes();
   line.count = operation.count();
-  if (collective != Collective::broadcast) {
-    line.out_of_place = measure_side(operation, peers, false, repetitions);
-  }
-  line.in_place = measure_side(operation, peers, true, repetitions);
+  const auto side = [&](bool in_place) {
+    return measure_side(operation, exchange, peers, collective, in_place, repetitions);
+  };
+  if (exchange.goes_out_of_place(collective)) line.out_of_place = side(false);
+  line.in_place = side(true);
   return line;
 }
 
@@ -181,7 +129,7 @@ std::vector<Figure> figures(const SweepLine& line) {
     figure.wrong = side.wrong;
     figure.detail = {{"count", line.count}, {"in_place", in_place}};
     if (line.collective == Collective::all_reduce) figure.detail["operation"] = "sum";
-    if (line.collective == Collective::broadcast) figure.detail["root"] = root;
+    if (line.collective == Collective::broadcast) figure.detail["root"] = broadcast_root;
     found.push_back(figure);
   };
   if (line.out_of_place) add(*line.out_of_place, false);

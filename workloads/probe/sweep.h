@@ -1,7 +1,7 @@
 #pragma once
 
+#include "workloads/probe/exchange.h"
 #include "workloads/probe/figure.h"
-#include "workloads/probe/peers.h"
 
 #include <cstdint>
 #include <optional>
@@ -9,17 +9,6 @@
 #include <vector>
 
 namespace virtrain::probe {
-
-enum class Collective { all_reduce, all_gather, broadcast };
-
-/// "all_reduce"
-const char* to_string(Collective collective);
-/// Nothing for a name that is no collective's.
-std::optional<Collective> parse_collective(const std::string& name);
-
-/// Bus bandwidth over algorithm bandwidth: what a link must carry at least, so that different numbers of
-/// ranks compare (NVIDIA/nccl-tests, doc/PERFORMANCE.md): 2 (n - 1) / n, (n - 1) / n, 1.
-double bus_factor(Collective collective, int ranks);
 
 /// One way of doing an operation.
 struct Side {
@@ -48,7 +37,8 @@ struct Repetitions {
 
 /// Does the operation on floats of about `bytes` (rounded to whole floats of each rank, at least one), times
 /// it and checks the data of one operation more. All ranks call it and all get the same line.
-SweepLine measure(Collective collective, Peers& peers, std::uint64_t bytes, const Repetitions& repetitions);
+SweepLine measure(Collective collective, Exchange& exchange, Peers& peers, std::uint64_t bytes,
+                  const Repetitions& repetitions);
 
 /// The line as probe records: out of place if there is one, and in place.
 std::vector<Figure> figures(const SweepLine& line);

@@ -2,6 +2,7 @@
 
 #include "common/error.h"
 #include "common/text.h"
+#include "workloads/common/command_line.h"
 #include "workloads/resnet50/model.h"
 
 #include <CLI/CLI.hpp>
@@ -11,12 +12,6 @@
 
 namespace virtrain::resnet50 {
 namespace {
-
-constexpr const char* operation = "parse flags";
-
-Error usage(const std::string& message) {
-  return Error(operation, ErrorCode::usage, message);
-}
 
 std::string allowed_precisions(const Backend& backend) {
   std::vector<std::string> names;
@@ -45,7 +40,14 @@ void check_combinations(const Flags& flags) {
         "--dump describes one step from the initial parameters (allowed with it: --num_batches=1 "
         "--num_warmup_batches=0)");
   }
-  if (flags.dump.size() > 1024) throw usage("--dump: the path is longer than 1024 bytes");
+  if (!flags.dump.empty() && flags.steady_seconds != 0) {
+    throw usage("--dump describes the very first step (allowed with it: --steady_seconds=0)");
+  }
+  // The record "hello" carries all of them, and no record has more than 4,096 bytes.
+  if (flags.dump.size() + flags.trace.size() + flags.profile_step.size() > 1024) {
+    throw usage(
+        "--dump, --trace, --profile_step: the paths have more than 1024 bytes (allowed: as many together)");
+  }
   if (!flags.dump.empty() && flags.accumulate_steps != 1) {
     throw usage("--dump holds one batch (allowed with it: --accumulate_steps=1)");
   }
@@ -57,12 +59,79 @@ void check_combinations(const Flags& flags) {
   }
 }
 
+nlohmann::json path_or_null(const std::string& path) {
+  return path.empty() ? nlohmann::json(nullptr) : nlohmann::json(path);
+}
+
+template <typename Value>
+std::map<std::string, Value> by_name(std::initializer_list<Value> values) {
+  std::map<std::string, Value> names;
+  for (const Value value : values) names.emplace(to_string(value), value);
+  return names;
+}
+
+void add_training_options(CLI::App& app, Flags& flags) {
+  const auto add = [&app](const char* name, auto& value, const char* words, auto least, auto most) {
+    app.add_option(name, value, words)->check(CLI::Range(least, most))->capture_default_str();
+  };
+  add("--batch_size", flags.batch_size, "Images per rank and micro-batch", 1, 4096);
+  add("--num_batches", flags.num_batches, "Counted steps", 1, 1'000'000);
+  add("--num_warmup_batches", flags.num_warmup_batches, "Steps before the counted ones", 0, 100'000);
+  add("--steady_seconds", flags.steady_seconds,
+      "Then, for at most so long, more such steps until step times, and a GPU's clocks and temperature, are "
+      "level (0: none)",
+      0, 3600);
+  add("--display_every", flags.display_every, "Counted steps per sample", 1, 1'000'000);
+  add("--image_size", flags.image_size, "Height and width of an image", 32, 1024);
+  add("--num_classes", flags.num_classes, "Outputs of the last layer", 2, 100'000);
+  app.add_option("--seed", flags.seed, "Of parameters and data")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  add("--accumulate_steps", flags.accumulate_steps, "Micro-batches per step", 1, 1024);
+  add("--residual_gamma", flags.residual_gamma, "Initial scale of the last norm of each block", 0.0, 10.0);
+  add("--learning_rate", flags.learning_rate, "Of SGD with momentum 0.9, weight decay 1e-4", 0.0, 10.0);
+}
+
+/// Where the backend has levels of fusion, or takes steps apart; elsewhere the flags are there and allow
+/// nothing.
+void add_backend_options(CLI::App& app, Flags& flags, const Backend& backend) {
+  std::vector<std::string> fusions = backend.fusions;
+  fusions.insert(fusions.begin(), flags.fusion);
+  app.add_option(
+         "--fusion", flags.fusion,
+         "How much is computed inside the convolutions; auto: each level that is possible is timed once, and "
+         "the fastest is kept; highest: the first that runs, whatever its time")
+      ->check(CLI::IsMember(fusions))
+      ->capture_default_str();
+  CLI::Option* const profile = app.add_option(
+      "--profile_step", flags.profile_step,
+      "Before the run, time each operation of a step alone and write them to this file, a JSON object "
+      "a line" +
+          std::string(backend.profiles ? "" : " (not by this backend)"));
+  if (!backend.profiles)
+    profile->check([](const std::string&) { return "only the GPU's trainer can do that"; });
+}
+
+void add_machine_options(CLI::App& app, Flags& flags) {
+  app.add_option("--num_threads", flags.num_threads, "Threads of this rank (default: cores it may run on)")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--bucket_mib", flags.bucket_mib, "Gradients that one all-reduce carries, in MiB")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_option("--stall_seconds", flags.stall_seconds,
+                 "Without a finished step for so long, the run ends with an error")
+      ->check(CLI::Range(1, 86'400))
+      ->capture_default_str();
+}
+
 }  // namespace
 
 const char* to_string(Precision precision) {
   switch (precision) {
     case Precision::fp32:
       return "fp32";
+    case Precision::tf32:
+      return "tf32";
     case Precision::bf16:
       return "bf16";
     case Precision::fp16:
@@ -78,7 +147,7 @@ const char* to_string(OutputFormat format) {
 ParsedFlags parse_flags(int argc, const char* const* argv, const Backend& backend) {
   ParsedFlags parsed;
   Flags& flags = parsed.flags;
-  bool use_fp16 = false;
+  flags.steady_seconds = backend.steady_seconds;
   CLI::App app(
       "Trains ResNet-50 v1.5 on synthetic data and reports its speed as JSON lines.\n"
       "It prints 'hello' and 'ready', waits for the line 'go' on standard input, and trains.",
@@ -89,69 +158,35 @@ ParsedFlags parse_flags(int argc, const char* const* argv, const Backend& backen
       "  mpirun -np 2 " +
       backend.executable + " --batch_size=16 --format tf_cnn_benchmarks\n  echo go | " + backend.executable +
       " --image_size 64 --batch_size 8 --num_batches 1 --num_warmup_batches 0 --dump step.safetensors");
-  const std::map<std::string, Precision> precisions{
-      {"fp32", Precision::fp32}, {"bf16", Precision::bf16}, {"fp16", Precision::fp16}};
-  const std::map<std::string, OutputFormat> formats{{"json", OutputFormat::json},
-                                                    {"tf_cnn_benchmarks", OutputFormat::tf_cnn_benchmarks}};
-  std::string precision = "fp32";
-  std::string format = "json";
-  app.add_option("--batch_size", flags.batch_size, "Images per rank and micro-batch")
-      ->check(CLI::Range(1, 4096))
-      ->capture_default_str();
-  app.add_option("--num_batches", flags.num_batches, "Counted steps")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
-  app.add_option("--num_warmup_batches", flags.num_warmup_batches, "Steps before the counted ones")
-      ->check(CLI::Range(0, 100'000))
-      ->capture_default_str();
-  app.add_option("--display_every", flags.display_every, "Counted steps per sample")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
+  const auto precisions = by_name({Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16});
+  const auto formats = by_name({OutputFormat::json, OutputFormat::tf_cnn_benchmarks});
+  bool use_fp16 = false;
+  std::string precision = to_string(flags.precision);
+  std::string format = to_string(flags.format);
+  add_training_options(app, flags);
   CLI::Option* precision_option =
       app.add_option("--precision", precision,
                      "Of activations and convolutions; " + allowed_precisions(backend))
-          ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
+          ->check(CLI::IsMember(precisions))
           ->capture_default_str();
   app.add_flag("--use_fp16", use_fp16, "Same as --precision fp16");
-  app.add_option("--image_size", flags.image_size, "Height and width of an image")
-      ->check(CLI::Range(32, 1024))
-      ->capture_default_str();
-  app.add_option("--num_classes", flags.num_classes, "Outputs of the last layer")
-      ->check(CLI::Range(2, 100'000))
-      ->capture_default_str();
-  app.add_option("--seed", flags.seed, "Of parameters and data")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  app.add_option("--accumulate_steps", flags.accumulate_steps, "Micro-batches per step")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  app.add_option("--residual_gamma", flags.residual_gamma, "Initial scale of the last norm of each block")
-      ->check(CLI::Range(0.0, 10.0))
-      ->capture_default_str();
-  app.add_option("--learning_rate", flags.learning_rate, "Of SGD with momentum 0.9, weight decay 1e-4")
-      ->check(CLI::Range(0.0, 10.0))
-      ->capture_default_str();
-  app.add_option("--num_threads", flags.num_threads, "Threads of this rank (default: cores it may run on)")
-      ->check(CLI::Range(1, 1024));
-  app.add_option("--bucket_mib", flags.bucket_mib, "Gradients that one all-reduce carries, in MiB")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
+  add_machine_options(app, flags);
+  add_backend_options(app, flags, backend);
   app.add_option("--format", format, "json, or tf_cnn_benchmarks' table (which waits for no 'go')")
-      ->check(CLI::IsMember({"json", "tf_cnn_benchmarks"}))
+      ->check(CLI::IsMember(formats))
       ->capture_default_str();
-  app.add_option("--dump", flags.dump, "Write the first step to this safetensors file, for a reference");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    parsed.help = app.help();
-    return parsed;
-  } catch (const CLI::ParseError& error) {
-    throw usage(std::string(error.what()) + " (--help lists what is allowed)");
-  }
+  const CLI::Option* dump =
+      app.add_option("--dump", flags.dump, "Write the first step to this safetensors file, for a reference");
+  app.add_option("--trace", flags.trace,
+                 "Write when each rank computed and communicated in its first counted steps to this file, in "
+                 "Chrome's trace format (with several ranks: FILE.json becomes FILE.RANK.json)");
+  parsed.help = parse_command_line(app, argc, argv);
+  if (parsed.help) return parsed;
   flags.precision = precisions.at(precision);
   flags.format = formats.at(format);
   check_precision(flags, use_fp16, precision_option->count() > 0, backend);
   if (use_fp16) flags.precision = Precision::fp16;
+  if (dump->count() > 0 && app.get_option("--steady_seconds")->count() == 0) flags.steady_seconds = 0;
   check_combinations(flags);
   return parsed;
 }
@@ -171,8 +206,13 @@ nlohmann::json to_json(const Flags& flags) {
           {"learning_rate", flags.learning_rate},
           {"num_threads", flags.num_threads},
           {"bucket_mib", flags.bucket_mib},
+          {"steady_seconds", flags.steady_seconds},
+          {"stall_seconds", flags.stall_seconds},
           {"format", to_string(flags.format)},
-          {"dump", flags.dump.empty() ? nlohmann::json(nullptr) : nlohmann::json(flags.dump)}};
+          {"dump", path_or_null(flags.dump)},
+          {"trace", path_or_null(flags.trace)},
+          {"fusion", flags.fusion},
+          {"profile_step", path_or_null(flags.profile_step)}};
 }
 
 }  // namespace virtrain::resnet50

@@ -9,7 +9,9 @@
 
 namespace virtrain::resnet50 {
 
-enum class Precision { fp32, bf16, fp16 };
+/// tf32 is fp32 whose convolutions and matrix products round their factors to 10 bits of mantissa, on tensor
+/// cores; the CPU has no such arithmetic.
+enum class Precision { fp32, tf32, bf16, fp16 };
 enum class OutputFormat { json, tf_cnn_benchmarks };
 
 const char* to_string(Precision precision);
@@ -30,15 +32,23 @@ struct Flags {
   double learning_rate = 0.01;
   int num_threads = 0;  ///< 0: as many as the affinity mask has cores
   int bucket_mib = 25;
+  int steady_seconds = 0;   ///< the warm-up goes on for at most so long after its steps, until all is level
+  int stall_seconds = 600;  ///< without progress for so long, the run ends with an error
   OutputFormat format = OutputFormat::json;
-  std::string dump;  ///< empty: none
+  std::string dump;             ///< empty: none
+  std::string trace;            ///< empty: none
+  std::string fusion = "auto";  ///< a level of Backend::fusions, or the fastest
+  std::string profile_step;     ///< empty: none
 };
 
 /// What a backend can do, for refusals and help.
 struct Backend {
-  std::string executable;             ///< "virtrain-resnet50-cpu"
-  std::string name;                   ///< "CPU"
-  std::vector<Precision> precisions;  ///< that this machine can run
+  std::string executable;                 ///< "virtrain-resnet50-cpu"
+  std::string name;                       ///< "CPU"
+  std::vector<Precision> precisions;      ///< that this machine can run
+  int steady_seconds = 0;                 ///< default of --steady_seconds
+  std::vector<std::string> fusions = {};  ///< levels of fusion to choose from; empty: there is no choice
+  bool profiles = false;                  ///< can take a step apart (--profile_step)
 };
 
 /// Flags, or the help text if it was asked for.

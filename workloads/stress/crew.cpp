@@ -22,6 +22,7 @@ Crew::Crew(Load& load, double share, std::optional<std::uint64_t> bytes_per_seco
     : load_(load), share_(share) {
   const int count = load.threads();
   if (bytes_per_second) per_second_each_ = static_cast<double>(*bytes_per_second) / count;
+  working_ = count;
   const std::vector<int> cpus = place_threads(allowed_cpus(), 1, 0, count).cpus;
   for (int index = 0; index < count; ++index) {
     threads_.emplace_back([this, index] { work_on(index); });
@@ -35,6 +36,13 @@ Crew::Crew(Load& load, double share, std::optional<std::uint64_t> bytes_per_seco
 
 Crew::~Crew() {
   stop();
+}
+
+bool Crew::ends_within(std::chrono::milliseconds time) {
+  std::unique_lock lock(mutex_);
+  stopping_ = true;
+  woken_.notify_all();
+  return ended_.wait_for(lock, time, [this] { return working_ == 0; });
 }
 
 void Crew::stop() {
@@ -54,20 +62,27 @@ void Crew::rethrow_failure() {
 
 void Crew::work_on(int index) {
   try {
-    const std::unique_ptr<Worker> worker = load_.make_worker(index);
-    Pace pace(share_, per_second_each_);
-    while (true) {
-      const std::int64_t start_ns = monotonic_ns();
-      const std::uint64_t done = worker->work();
-      work_ += done;
-      const double busy_seconds = seconds_since(start_ns);
-      pace.rested(rest(pace.rest_seconds(busy_seconds, done)));
-      const std::lock_guard lock(mutex_);
-      if (stopping_) return;
-    }
+    work_until_stopped(index);
   } catch (...) {
     const std::lock_guard lock(mutex_);
     if (!failure_) failure_ = std::current_exception();
+  }
+  const std::lock_guard lock(mutex_);
+  --working_;
+  ended_.notify_all();
+}
+
+void Crew::work_until_stopped(int index) {
+  const std::unique_ptr<Worker> worker = load_.make_worker(index);
+  Pace pace(share_, per_second_each_);
+  while (true) {
+    const std::int64_t start_ns = monotonic_ns();
+    const std::uint64_t done = worker->work();
+    work_ += done;
+    const double busy_seconds = seconds_since(start_ns);
+    pace.rested(rest(pace.rest_seconds(busy_seconds, done)));
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return;
   }
 }
 

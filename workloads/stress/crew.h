@@ -3,6 +3,7 @@
 #include "workloads/stress/load.h"
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -24,6 +25,8 @@ class Crew {
 
   /// Work done so far, in the load's unit.
   std::uint64_t work() const { return work_.load(); }
+  /// Asks all threads to end, and says whether they did within this time.
+  bool ends_within(std::chrono::milliseconds time);
   /// Ends all threads and waits for them.
   void stop();
   /// Throws what a thread threw, if one did.
@@ -31,6 +34,7 @@ class Crew {
 
  private:
   void work_on(int index);
+  void work_until_stopped(int index);
   /// Sleeps, but not beyond stop(); how long it really was.
   double rest(double seconds);
 
@@ -38,9 +42,11 @@ class Crew {
   double share_;
   std::optional<double> per_second_each_;
   std::atomic<std::uint64_t> work_ = 0;
-  std::mutex mutex_;  ///< guards stopping_ and failure_
+  std::mutex mutex_;  ///< guards stopping_, working_ and failure_
   std::condition_variable woken_;
+  std::condition_variable ended_;
   bool stopping_ = false;
+  int working_ = 0;
   std::exception_ptr failure_;
   std::vector<std::thread> threads_;
 };

@@ -1,8 +1,10 @@
 #include "workloads/stress/flags.h"
 
 #include "common/error.h"
+#include "common/json.h"
 #include "common/text.h"
 #include "common/units.h"
+#include "workloads/common/command_line.h"
 
 #include <CLI/CLI.hpp>
 
@@ -12,12 +14,8 @@
 namespace virtrain::stress {
 namespace {
 
-constexpr std::array all_kinds{Kind::cpu, Kind::llc, Kind::membw, Kind::disk, Kind::net};
-const std::vector<std::string> gpu_kinds{"gemm", "h2d", "d2h", "allreduce"};
-
-Error usage(const std::string& message) {
-  return Error("parse flags", ErrorCode::usage, message);
-}
+constexpr std::array all_kinds{Kind::cpu,  Kind::llc, Kind::membw, Kind::disk,     Kind::net,
+                               Kind::gemm, Kind::h2d, Kind::d2h,   Kind::allreduce};
 
 std::string kind_names() {
   std::vector<std::string> names;
@@ -30,15 +28,11 @@ Kind kind_in(const std::string& text) {
   for (const Kind kind : all_kinds) {
     if (text == to_string(kind)) return kind;
   }
-  if (std::find(gpu_kinds.begin(), gpu_kinds.end(), text) != gpu_kinds.end()) {
-    throw usage("--kind " + text +
-                " loads a GPU and needs the CUDA build (allowed in this build: " + kind_names() + ")");
-  }
   throw usage("--kind: '" + printable(text) + "' is unknown (allowed: " + kind_names() + ")");
 }
 
 bool has_share(Kind kind) {
-  return kind == Kind::cpu || kind == Kind::llc;
+  return kind == Kind::cpu || kind == Kind::llc || kind == Kind::gemm;
 }
 
 void read_rate(Flags& flags, const std::string& text) {
@@ -88,7 +82,7 @@ void read_peer(Flags& flags, const std::string& text) {
 }
 
 /// Each flag of one kind only, as "--file", and the words for the refusal.
-void check_combinations(const Flags& flags, bool has_peer) {
+void check_combinations(const Flags& flags, bool has_peer, bool has_stall) {
   const auto only_with = [&](bool given, const char* flag, bool fits, const char* kinds) {
     if (given && !fits) {
       throw usage(std::string(flag) + " has no meaning with --kind " + to_string(flags.kind) +
@@ -98,8 +92,17 @@ void check_combinations(const Flags& flags, bool has_peer) {
   only_with(!flags.file.empty(), "--file", flags.kind == Kind::disk, "disk");
   only_with(has_peer, "--peer", flags.kind == Kind::net, "net");
   only_with(flags.listen_port.has_value(), "--listen", flags.kind == Kind::net, "net");
-  only_with(flags.bytes > 0, "--bytes", flags.kind != Kind::cpu && flags.kind != Kind::net,
-            "llc, membw, disk");
+  only_with(flags.bytes > 0, "--bytes",
+            flags.kind != Kind::cpu && flags.kind != Kind::net && flags.kind != Kind::gemm,
+            "llc, membw, disk, h2d, d2h, allreduce");
+  const bool on_ranks = flags.kind == Kind::allreduce;
+  only_with(flags.gpu.has_value(), "--gpu", loads_gpu(flags) || on_ranks, "gemm, membw, h2d, d2h, allreduce");
+  only_with(flags.threads > 0, "--threads", !loads_gpu(flags) && !on_ranks, "what loads no GPU and no ranks");
+  only_with(has_stall, "--stall_seconds", on_ranks, "allreduce");
+  constexpr std::uint64_t most_on_ranks = 4ULL << 30;  // MPI counts elements with an int
+  if (on_ranks && flags.bytes > most_on_ranks) {
+    throw usage("--bytes: more than the " + format_size(most_on_ranks) + " that --kind allreduce takes");
+  }
   if (flags.kind == Kind::disk && flags.file.empty()) {
     throw usage("--kind disk needs --file FILE, a new file on the file system to be loaded");
   }
@@ -124,8 +127,21 @@ const char* to_string(Kind kind) {
       return "disk";
     case Kind::net:
       return "net";
+    case Kind::gemm:
+      return "gemm";
+    case Kind::h2d:
+      return "h2d";
+    case Kind::d2h:
+      return "d2h";
+    case Kind::allreduce:
+      return "allreduce";
   }
   return "?";
+}
+
+bool loads_gpu(const Flags& flags) {
+  return flags.kind == Kind::gemm || flags.kind == Kind::h2d || flags.kind == Kind::d2h ||
+         (flags.kind == Kind::membw && flags.gpu);
 }
 
 ParsedFlags parse_flags(int argc, const char* const* argv) {
@@ -142,54 +158,60 @@ ParsedFlags parse_flags(int argc, const char* const* argv) {
       "  (echo go; sleep 10; echo stop) | virtrain-stress --kind membw --rate 2GiB/s --threads 2\n"
       "  echo go | virtrain-stress --kind disk --file /var/tmp/load --bytes 1GiB --seconds 10\n"
       "  echo go | virtrain-stress --kind net --listen 5000 --seconds 30\n"
-      "  echo go | virtrain-stress --kind net --peer node-b:5000 --rate 500MiB/s --seconds 20");
+      "  echo go | virtrain-stress --kind net --peer node-b:5000 --rate 500MiB/s --seconds 20\n"
+      "  (echo go; sleep 10; echo stop) | mpirun -np 2 virtrain-stress --kind allreduce --rate 200MiB/s");
   std::string kind, rate, bytes, peer;
   int listen_port = 0;
   app.add_option("--kind", kind,
-                 "What to load: " + kind_names() + " (gemm, h2d, d2h, allreduce: the CUDA build)")
+                 "What to load: " + kind_names() +
+                     " (gemm, h2d, d2h, and membw with --gpu: a GPU; allreduce: the ranks of mpirun, "
+                     "which rank 0 leads, by MPI, with --gpu by NCCL)")
       ->required();
   app.add_option("--rate", rate,
-                 "At most so much: a share of the time (cpu, llc), bytes a second (membw, disk, net)");
+                 "At most so much: a share of the time (cpu, llc, gemm), else bytes a second");
   app.add_option("--threads", flags.threads, "Default: cores it may run on; of disk and net one")
       ->check(CLI::Range(1, 1024));
   app.add_option("--bytes", bytes,
-                 "Working set (llc: the last-level cache, membw: 4 times it), size of the file (disk: 1GiB)");
+                 "Working set (llc: the last-level cache, membw: 4 times it, of a GPU 512MiB; h2d, d2h: "
+                 "64MiB), vector of "
+                 "each rank (allreduce: 16MiB, of GPUs 64MiB), size "
+                 "of the file (disk: 1GiB)");
   app.add_option("--seconds", flags.seconds, "How long; 0: until 'stop' or the end of standard input")
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
+  app.add_option("--gpu", flags.gpu,
+                 "Which GPU, as CUDA counts (default: 0); of allreduce: the first rank's on each host")
+      ->check(CLI::Range(0, 63));
+  CLI::Option* stall = app.add_option("--stall_seconds", flags.stall_seconds,
+                                      "Of allreduce: ranks that get no further for so long end with an error")
+                           ->check(CLI::Range(1, 86'400))
+                           ->capture_default_str();
   app.add_option("--file", flags.file, "Made for disk and removed at the end; must not exist");
   app.add_option("--peer", peer, "Send to a virtrain-stress that listens there");
   CLI::Option* listen =
       app.add_option("--listen", listen_port, "Receive on this port (0: any, 'ready' says which)")
           ->check(CLI::Range(0, 65535));
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    parsed.help = app.help();
-    return parsed;
-  } catch (const CLI::ParseError& error) {
-    throw usage(std::string(error.what()) + " (--help lists what is allowed)");
-  }
+  parsed.help = parse_command_line(app, argc, argv);
+  if (parsed.help) return parsed;
   flags.kind = kind_in(kind);
   if (!rate.empty()) read_rate(flags, rate);
   if (!bytes.empty()) read_bytes(flags, bytes);
   if (!peer.empty()) read_peer(flags, peer);
   if (listen->count() > 0) flags.listen_port = listen_port;
-  check_combinations(flags, !peer.empty());
+  check_combinations(flags, !peer.empty(), stall->count() > 0);
   return parsed;
 }
 
 nlohmann::json to_json(const Flags& flags) {
-  const auto or_null = [](const auto& value) {
-    return value ? nlohmann::json(*value) : nlohmann::json(nullptr);
-  };
   return {{"kind", to_string(flags.kind)},
           {"share", flags.share},
           {"bytes_per_second", or_null(flags.bytes_per_second)},
           {"threads", flags.threads},
           {"bytes", flags.bytes},
           {"seconds", flags.seconds},
-          {"file", flags.file.empty() ? nlohmann::json(nullptr) : nlohmann::json(flags.file)},
+          {"gpu", or_null(flags.gpu)},
+          {"stall_seconds", flags.stall_seconds},
+          {"file", text_or_null(flags.file)},
           {"peer", flags.peer_host.empty() ? nlohmann::json(nullptr)
                                            : nlohmann::json(flags.peer_host + ":" + flags.peer_port)},
           {"listen", or_null(flags.listen_port)}};

@@ -8,23 +8,31 @@
 
 namespace virtrain::stress {
 
-enum class Kind { cpu, llc, membw, disk, net };
+enum class Kind { cpu, llc, membw, disk, net, gemm, h2d, d2h, allreduce };
 
 const char* to_string(Kind kind);
 
 /// What a run of virtrain-stress is told.
 struct Flags {
   Kind kind = Kind::cpu;
-  double share = 1;                               ///< of the time, of cpu and llc
-  std::optional<std::uint64_t> bytes_per_second;  ///< of membw, disk and net together with all threads
+  double share = 1;                               ///< of the time, of cpu, llc and gemm
+  std::optional<std::uint64_t> bytes_per_second;  ///< of the others, of all threads together
   int threads = 0;          ///< 0: cores it may run on (cpu, llc, membw), one (disk, net)
-  std::uint64_t bytes = 0;  ///< working set of all threads (llc, membw), file size (disk); 0: the kind's own
+  std::uint64_t bytes = 0;  ///< working set of all threads (llc, membw), file size (disk), vector of each
+                            ///< rank (allreduce); 0: the kind's own
   double seconds = 0;       ///< 0: until "stop" or the end of standard input
+  /// CUDA's number of it; of membw: the GPU's memory instead of the host's; of allreduce: NCCL instead of
+  /// MPI, and the first rank's GPU
+  std::optional<int> gpu;
+  int stall_seconds = 600;  ///< of allreduce: ranks that get no further for so long end with an error
   std::string file;         ///< of disk
   std::string peer_host;    ///< of net, sending
   std::string peer_port;
   std::optional<int> listen_port;  ///< of net, receiving; 0: any
 };
+
+/// Whether a GPU is loaded: gemm, h2d, d2h, and membw where a GPU is named.
+bool loads_gpu(const Flags& flags);
 
 /// Flags, or the help text if it was asked for.
 struct ParsedFlags {

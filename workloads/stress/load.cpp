@@ -7,6 +7,8 @@
 namespace virtrain::stress {
 
 std::unique_ptr<Load> make_load(const Flags& flags) {
+  if (flags.kind == Kind::allreduce) return make_ranks_load(flags);
+  if (loads_gpu(flags)) return make_gpu_load(flags);
   const int cores = static_cast<int>(allowed_cpus().size());
   const bool on_every_core = flags.kind != Kind::disk && flags.kind != Kind::net;
   const int threads = flags.threads > 0 ? flags.threads : (on_every_core ? cores : 1);

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace virtrain::stress {
 
@@ -28,14 +30,29 @@ class Load {
   virtual std::unique_ptr<Worker> make_worker(int index) = 0;
   /// The port that a listening load was given.
   virtual std::optional<int> port() const { return std::nullopt; }
+
+  // Of a load on several ranks, which rank 0 leads; all of them come here in this order.
+
+  /// Meets the other ranks: what each of them says in its record "hello", by rank.
+  virtual std::vector<std::string> meet(const std::string& hello) { return {hello}; }
+  /// On the ranks that do not lead: works as rank 0 says, to the end, and returns true.
+  virtual bool follow() { return false; }
+  /// On the rank that leads, after its last piece: the others end, too.
+  virtual void finish() {}
+  /// Ends all ranks at once after a failure.
+  virtual void abort(int /*status*/) {}
 };
 
 /// The kind's load; opens what it needs. Throws Error.
 std::unique_ptr<Load> make_load(const Flags& flags);
 
 std::unique_ptr<Load> make_compute_load(const Flags& flags, int threads);  ///< cpu, llc, membw
+/// gemm, h2d, d2h, and membw with a GPU. Throws Error(host_unable) in a build without CUDA.
+std::unique_ptr<Load> make_gpu_load(const Flags& flags);
 std::unique_ptr<Load> make_disk_load(const Flags& flags, int threads);
 std::unique_ptr<Load> make_sender(const Flags& flags, int threads);
 std::unique_ptr<Load> make_receiver(const Flags& flags);
+/// allreduce: joins the other ranks. Throws Error for a process that is alone.
+std::unique_ptr<Load> make_ranks_load(const Flags& flags);
 
 }  // namespace virtrain::stress

@@ -20,6 +20,7 @@
 namespace virtrain::stress {
 namespace {
 
+constexpr const char* executable = "virtrain-stress";
 constexpr std::int64_t second_ns = 1'000'000'000;
 
 /// SIGTERM and SIGINT as something to read; made before any thread starts, so that none of them gets them.
@@ -36,30 +37,38 @@ UniqueFd watch_signals() {
 
 class Run {
  public:
-  explicit Run(const Flags& flags) : flags_(flags), signals_(watch_signals()), load_(make_load(flags)) {}
+  Run(const Flags& flags, UniqueFd signals, Load& load)
+      : flags_(flags), signals_(std::move(signals)), load_(load) {}
 
   void run_all() {
     say_hello();
+    if (load_.follow()) return;
     write_record("ready", environment_rank(),
                  {{"t_ns", monotonic_ns()},
-                  {"port", load_->port() ? nlohmann::json(*load_->port()) : nlohmann::json(nullptr)}});
+                  {"port", load_.port() ? nlohmann::json(*load_.port()) : nlohmann::json(nullptr)}});
     wait_for_go();
     start_ns_ = last_ns_ = monotonic_ns();
     if (ended_by_.empty()) work_until_the_end();
+    load_.finish();
     report_result();
   }
 
  private:
-  void say_hello() const {
-    write_record("hello", environment_rank(),
-                 {{"size", 1},
-                  {"hostname", host_name()},
-                  {"pid", getpid()},
-                  {"cpuset", allowed_cpus_text()},
-                  {"threads", load_->threads()},
-                  {"device", cpu_model()},
-                  {"build", build_text()},
-                  {"configuration", to_json(flags_)}});
+  /// Rank 0 writes for all: mpirun may cut a rank's output within a line and put another's between.
+  void say_hello() {
+    const nlohmann::json own = {{"hostname", host_name()},         {"pid", getpid()},
+                                {"cpuset", allowed_cpus_text()},   {"threads", load_.threads()},
+                                {"device", cpu_model()},           {"build", build_text()},
+                                {"configuration", to_json(flags_)}};
+    const std::vector<std::string> all =
+        load_.meet(own.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    ranks_ = static_cast<int>(all.size());
+    if (ranks_ > 1 && environment_rank() > 0) return;
+    for (int rank = 0; rank < ranks_; ++rank) {
+      nlohmann::json fields = nlohmann::json::parse(all[static_cast<std::size_t>(rank)]);
+      fields["size"] = ranks_;
+      write_record("hello", ranks_ > 1 ? rank : environment_rank(), fields);
+    }
   }
 
   void wait_for_go() {
@@ -67,16 +76,30 @@ class Run {
   }
 
   void work_until_the_end() {
-    Crew crew(*load_, flags_.share, flags_.bytes_per_second);
+    Crew crew(load_, flags_.share, flags_.bytes_per_second);
     while (ended_by_.empty()) {
       wait_until(next_moment());
       crew.rethrow_failure();
       if (monotonic_ns() >= last_ns_ + second_ns) report_progress(crew.work());
       if (ended_by_.empty() && is_time_over()) ended_by_ = "seconds";
     }
+    if (ranks_ > 1) stop_before_mpirun_kills(crew);
     crew.stop();
     crew.rethrow_failure();
     if (crew.work() > last_work_) report_progress(crew.work());
+  }
+
+  /// Without a rank that was lost, the sum under way has no end. mpirun tells it by closing standard input,
+  /// SIGTERM and, a second later or two, SIGKILL: this makes it an error in between.
+  void stop_before_mpirun_kills(Crew& crew) const {
+    int looks_left = 12;
+    while (!crew.ends_within(std::chrono::milliseconds(50))) {
+      pollfd watched{signals_.get(), POLLIN, 0};
+      if (::poll(&watched, 1, 0) != 1 || --looks_left > 0) continue;
+      report_failure(executable, "end the load of all ranks",
+                     "another rank is gone, or so slow that a signal did not wait for it");
+      ::_exit(1);  // no destructors: they would wait for what hangs
+    }
   }
 
   bool is_time_over() const {
@@ -128,7 +151,7 @@ class Run {
                  {{"t_ns", now_ns},
                   {"seconds", seconds},
                   {"work", done},
-                  {"unit", load_->unit()},
+                  {"unit", load_.unit()},
                   {"rate", static_cast<double>(done) / seconds}});
     last_ns_ = now_ns;
     last_work_ = work;
@@ -141,7 +164,7 @@ class Run {
                   {"kind", to_string(flags_.kind)},
                   {"seconds", seconds},
                   {"work", last_work_},
-                  {"unit", load_->unit()},
+                  {"unit", load_.unit()},
                   {"rate", seconds > 0 ? static_cast<double>(last_work_) / seconds : 0},
                   {"stopped", ended_by_ != "seconds"},
                   {"ended_by", ended_by_}});
@@ -149,7 +172,8 @@ class Run {
 
   const Flags& flags_;
   UniqueFd signals_;
-  std::unique_ptr<Load> load_;
+  Load& load_;
+  int ranks_ = 1;
   CommandReader commands_{STDIN_FILENO};
   bool went_ = false;
   bool input_ended_ = false;
@@ -161,8 +185,17 @@ class Run {
 
 }  // namespace
 
-void run(const Flags& flags) {
-  Run(flags).run_all();
+int run(const Flags& flags) {
+  UniqueFd signals = watch_signals();
+  const std::unique_ptr<Load> load = make_load(flags);
+  int status = 0;
+  try {
+    Run(flags, std::move(signals), *load).run_all();
+  } catch (const std::exception&) {
+    status = report_current_failure(executable, "stress");
+    load->abort(status);  // the others may wait for us
+  }
+  return status;
 }
 
 }  // namespace virtrain::stress

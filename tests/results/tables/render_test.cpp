@@ -102,7 +102,16 @@ TEST_CASE("list and show come from the database alone") {
   store.fail_trial(store.begin_trial(a_trial("e1", "c", "bare_metal", 1)), {"boot", "no hello", ""}, "t");
   CHECK_THAT(render(experiments_table(store), Format::csv),
              Contains("e1,quickstart,,2026-11-20T08:00:00.000Z,running,2,1,1,0"));
+  store.add_event("e1", {1, 5, "t", "boot", "stage boot", nullptr});
+  store.add_event("e1", {1,
+                         6,
+                         "t",
+                         "agent",
+                         "the guest's devices differ from the plan: gone",
+                         {{"node", "t1n1"}, {"xml_that_mends_it", "<hostdev/>"}}});
   const auto shown = render(show_experiment(store, "e1"), Format::table);
+  CHECK_THAT(shown, Contains("the guest's devices differ from the plan: gone") && Contains("<hostdev/>") &&
+                        !Contains("stage boot"));
   CHECK_THAT(shown, Contains("experiment e1: scenario quickstart") && Contains("12.5") &&
                         Contains("boot: no hello") && Contains("kernel: 6.1"));
   CHECK_THROWS_WITH(show_experiment(store, "e2"), Contains("e2"));

@@ -33,6 +33,8 @@ TEST_CASE("a whole GPU tells everything") {
   CHECK(state.energy_j == 5'000'000'000.25);
   CHECK(state.throttle_reasons == Strings{"sw_power_cap", "hw_thermal_slowdown", "bit 9"});
   CHECK(state.uncorrected_ecc_errors == 2U);
+  CHECK(state.row_remap_pending == true);
+  CHECK(state.fabric_state == "in_progress");
   CHECK(state.compute_processes == 3U);
 }
 
@@ -46,6 +48,8 @@ TEST_CASE("what a vGPU does not tell is absent, and a missing licence shows") {
   const nlohmann::json state = to_json(nvml.state("0000:02:00.0"));
   CHECK(state["power_w"].is_null());
   CHECK(state["throttle_reasons"].is_null());
+  CHECK(state["row_remap_pending"].is_null());
+  CHECK(state["fabric_state"].is_null());
   CHECK(to_json(identity)["name"] == "NVIDIA H200X-35C");
 }
 

@@ -1,5 +1,6 @@
 #include "common/error.h"
 #include "workloads/resnet50/cuda/cudnn_graph.h"
+#include "workloads/resnet50/cuda/step_program.h"
 
 #include <catch2/catch.hpp>
 

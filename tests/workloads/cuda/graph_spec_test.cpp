@@ -1,4 +1,5 @@
 #include "workloads/resnet50/cuda/graph_spec.h"
+#include "workloads/resnet50/cuda/step_program.h"
 
 #include <catch2/catch.hpp>
 

@@ -55,8 +55,27 @@ class Alone(unittest.TestCase):
         self.assertEqual(heading.split()[0], "probe")
         self.assertEqual(line.split()[:3], ["triad", "double", "1MiB"])
 
+    def test_without_a_gpu(self):
+        if os.path.exists("/dev/nvidiactl"):
+            self.skipTest("there is a GPU")
+        result = run(["--probe", "device_copy", "--format", "jsonl"])
+        self.assertNotEqual(result.returncode, 0)
+        self.assertRegex(result.stderr, "no CUDA|CUDA driver|no CUDA-capable device")
+        self.assertEqual(len(records(result, "error")), 1)
+
+    def test_nccl_without_a_gpu(self):
+        if os.path.exists("/dev/nvidiactl"):
+            self.skipTest("there is a GPU")
+        for ranks in (1, 2):
+            for probe in ("nccl_all_reduce", "nccl_all_gather", "nccl_broadcast"):
+                result = run(["--probe", probe, "--format", "jsonl"], ranks)
+                self.assertEqual(result.returncode, 4)
+                self.assertRegex(result.stderr, "no CUDA|CUDA driver|no CUDA-capable device|no NCCL")
+                self.assertGreaterEqual(len(records(result, "error")), 1)
+                self.assertEqual(records(result, "probe"), [])
+
     def test_refusals(self):
-        for arguments in (["--bogus"], ["--probe", "all_reduce"], ["--probe", "x"]):
+        for arguments in (["--bogus"], ["--probe", "all_reduce"], ["--probe", "x"], ["--probe", "nccl_reduce"]):
             result = run(arguments)
             self.assertEqual(result.returncode, 2)
             self.assertEqual(len(records(result, "error")), 1)
@@ -75,6 +94,7 @@ class Ranks(unittest.TestCase):
         self.assertEqual(names, 2 * sizes * ["all_reduce"] + 2 * sizes * ["all_gather"] + sizes * ["broadcast"] + ["round_trip"])
         for probe in probes:
             self.assertEqual((probe["wrong"], probe["ranks"], probe["nodes"], probe["transport"]), (0, 2, 1, "shm"))
+        self.assertEqual({p["detail"]["library"] for p in probes[:-1]}, {records(result, "hello")[0]["mpi"]})
         factors = {"all_reduce": 1.0, "all_gather": 0.5, "broadcast": 1.0}
         for probe in probes[:-1]:
             self.assertAlmostEqual(probe["bus_bytes_per_second"] / probe["value"], factors[probe["name"]])

@@ -41,13 +41,43 @@ TEST_CASE("without names, all that so many ranks can measure") {
   CHECK(chosen_probes({}, 2) == rank_probes);
 }
 
+TEST_CASE("a GPU is measured where its probes are named") {
+  CHECK(chosen_probes(parsed({"--probe=host_to_device,triad"}), 1) ==
+        std::vector<std::string>{"host_to_device", "triad"});
+}
+
+TEST_CASE("the model's convolutions are measured where they are named, by one process") {
+  CHECK(chosen_probes(parsed({"--probe=convolutions", "--batch_size=32", "--image_size=64"}), 1) ==
+        std::vector<std::string>{"convolutions"});
+  CHECK_THAT(refusal({"--probe=convolutions"}, 2), Contains("one process"));
+  CHECK_THAT(refusal({"--batch_size=0"}), Contains("4096"));
+  CHECK_THAT(refusal({"--image_size=31"}), Contains("32"));
+}
+
+TEST_CASE("NCCL is measured by any number of ranks where it is named") {
+  const Flags flags = parsed({"--probe=nccl_all_reduce,nccl_broadcast", "--gpu=1", "--stall_seconds=30"});
+  for (const int ranks : {1, 2, 8}) CHECK(chosen_probes(flags, ranks) == flags.probes);
+  CHECK(flags.gpu == 1);
+  CHECK(to_json(flags)["stall_seconds"] == 30);
+  CHECK(nccl_collective("nccl_all_reduce") == Collective::all_reduce);
+  CHECK(nccl_collective("nccl_all_gather") == Collective::all_gather);
+  CHECK(nccl_collective("nccl_broadcast") == Collective::broadcast);
+  CHECK_FALSE(nccl_collective("all_reduce"));
+}
+
 TEST_CASE("what cannot be is refused with what is allowed") {
   CHECK_THAT(refusal({"--bogus"}), Contains("--bogus"));
   CHECK_THAT(refusal({"--probe=treiad"}),
-             Contains("treiad") && Contains("triad, memory_copy, gemm, all_reduce"));
+             Contains("treiad") && Contains("triad, memory_copy, gemm, convolutions, gpu_gemm") &&
+                 Contains("nccl_all_reduce, nccl_all_gather, nccl_broadcast, all_reduce"));
+  CHECK_THAT(refusal({"--probe=nccl_reduce"}), Contains("nccl_broadcast"));
+  CHECK_THAT(refusal({"--stall_seconds=0"}), Contains("1"));
+  CHECK_THAT(refusal({"--probe=device_copy"}, 2), Contains("one process"));
+  CHECK_THAT(refusal({"--gpu=-1"}), Contains("--gpu"));
   CHECK_THAT(refusal({"--probe=triad,triad"}), Contains("twice"));
-  CHECK_THAT(refusal({"--probe=all_reduce"}), Contains("mpirun -np 2"));
-  CHECK_THAT(refusal({"--probe=triad"}, 2), Contains("all_reduce, all_gather, broadcast, round_trip"));
+  CHECK_THAT(refusal({"--probe=all_reduce"}), Contains("mpirun -np 2") && Contains("nccl_all_reduce"));
+  CHECK_THAT(refusal({"--probe=triad"}, 2),
+             Contains("all_reduce, all_gather, broadcast, round_trip, nccl_all_reduce"));
   CHECK_THAT(refusal({"--min_bytes=1MB"}), Contains("16MiB"));
   CHECK_THAT(refusal({"--min_bytes=2"}), Contains("4B"));
   CHECK_THAT(refusal({"--min_bytes=1MiB", "--max_bytes=1KiB"}), Contains("less than"));

@@ -37,6 +37,24 @@ TEST_CASE("a line is nccl-tests' line") {
         "     12\n");
 }
 
+TEST_CASE("the lines before the table name each rank's device as nccl-tests does") {
+  SweepSetting setting;
+  setting.collective = Collective::all_gather;
+  setting.library = "NCCL 2.28.3";
+  setting.processes = {{"node-a", 41, " 0 [0000:19:00.0] NVIDIA H200"},
+                       {"node-b", 42, " 1 [0000:1a:00.0] NVIDIA H200"}};
+  const std::string text = nccl_preamble(setting);
+  CHECK_THAT(text,
+             Catch::Contains(
+                 "over NCCL 2.28.3, nccl-tests' columns\n# Collective test starting: all_gather_perf\n"));
+  CHECK_THAT(
+      text,
+      Catch::Contains("#  Rank  0 Group  0 Pid     41 on     node-a device  0 [0000:19:00.0] NVIDIA H200\n"));
+  CHECK_THAT(
+      text,
+      Catch::Contains("#  Rank  1 Group  0 Pid     42 on     node-b device  1 [0000:1a:00.0] NVIDIA H200\n"));
+}
+
 TEST_CASE("the end counts wrong elements and averages both sides") {
   SweepLine line;
   line.ranks = 2;

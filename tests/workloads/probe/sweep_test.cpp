@@ -1,21 +1,59 @@
 #include "workloads/probe/sweep.h"
 
-#include "tests/workloads/probe/thread_peers.h"
-#include "workloads/probe/lone_peer.h"
+#include "tests/workloads/common/thread_peers.h"
+#include "workloads/common/lone_peer.h"
 #include "workloads/probe/round_trip.h"
 
 #include <catch2/catch.hpp>
 
+using namespace virtrain;
 using namespace virtrain::probe;
-using virtrain::probe::test::Job;
-using virtrain::probe::test::on_all;
-using virtrain::probe::test::ThreadPeers;
+using virtrain::test::Job;
+using virtrain::test::on_all;
+using virtrain::test::ThreadPeers;
 
 namespace {
 
 SweepLine measured(Job& job, Collective collective, std::uint64_t bytes) {
-  return on_all<SweepLine>(job, [&](Peers& peers) { return measure(collective, peers, bytes, {1, 2}); });
+  return on_all<SweepLine>(job, [&](Peers& peers) {
+    return measure(collective, *make_host_exchange(peers), peers, bytes, {1, 2});
+  });
 }
+
+/// Buffers of its own, as a GPU's are: what is not taken and given back never arrives. Its broadcast goes out
+/// of place, as NCCL's does.
+class DistantExchange : public Exchange {
+ public:
+  explicit DistantExchange(Peers& peers) : peers_(peers) {}
+  std::string library() const override { return "a test"; }
+  std::string device() const override { return "0"; }
+  bool goes_out_of_place(Collective /*collective*/) const override { return true; }
+  void take(std::span<const float> send, std::span<float> receive) override {
+    send_.assign(send.begin(), send.end());
+    receive_.assign(receive.begin(), receive.end());
+    to_ = receive;
+  }
+  double run(Collective collective, bool in_place, int times) override {
+    const auto own = std::span<const float>(receive_).subspan(
+        collective == Collective::all_gather ? send_.size() * static_cast<std::size_t>(peers_.rank()) : 0,
+        send_.size());
+    for (int k = 0; k < times; ++k) {
+      const std::span<const float> input = in_place ? own : std::span<const float>(send_);
+      if (collective == Collective::all_reduce) peers_.all_reduce(input, receive_);
+      if (collective == Collective::all_gather) peers_.all_gather(input, receive_);
+      if (collective != Collective::broadcast) continue;
+      if (!in_place && peers_.rank() == broadcast_root) receive_.assign(send_.begin(), send_.end());
+      peers_.broadcast(std::span<float>(receive_), broadcast_root);
+    }
+    return 0.001 * times * (1 + peers_.rank());  // rank 2 of 3 is the slowest: 3 ms each
+  }
+  void give_back() override { std::copy(receive_.begin(), receive_.end(), to_.begin()); }
+
+ private:
+  Peers& peers_;
+  std::vector<float> send_, receive_;
+  std::span<float> to_;
+};
 
 constexpr Collective all[] = {Collective::all_reduce, Collective::all_gather, Collective::broadcast};
 
@@ -54,6 +92,42 @@ TEST_CASE("right data counts as right, on any number of ranks and for odd sizes"
   }
 }
 
+TEST_CASE("buffers elsewhere are filled, timed by the slowest rank and checked") {
+  for (const Collective collective : all) {
+    for (const std::uint64_t bytes : {4U, 1020U}) {
+      CAPTURE(to_string(collective), bytes);
+      Job job(3);
+      const auto sweep = [&] {
+        return on_all<SweepLine>(job, [&](Peers& peers) {
+          DistantExchange exchange(peers);
+          return measure(collective, exchange, peers, bytes, {1, 2});
+        });
+      };
+      SweepLine line = sweep();
+      REQUIRE(line.out_of_place);
+      CHECK(line.out_of_place->wrong == 0);
+      CHECK(line.in_place.wrong == 0);
+      CHECK(line.in_place.seconds == Approx(0.003));
+      job.fault = [](int rank, std::span<float> output) {
+        if (rank == 1) output[0] += 1;
+      };
+      line = sweep();
+      CHECK(line.out_of_place->wrong == 1);
+      CHECK(line.in_place.wrong == 1);
+    }
+  }
+}
+
+TEST_CASE("a GPU that is alone has the bus bandwidth that nccl-tests gives it") {
+  LonePeer alone;
+  DistantExchange exchange(alone);
+  const SweepLine line = measure(Collective::all_reduce, exchange, alone, 4096, {0, 2});
+  CHECK(line.in_place.wrong == 0);
+  CHECK(line.algorithm_bandwidth(line.in_place) == Approx(4096 / 0.001));
+  CHECK(line.bus_bandwidth(line.in_place) == 0);  // 2 (n - 1) / n: nothing goes over a bus
+  CHECK(measure(Collective::broadcast, exchange, alone, 4096, {0, 1}).out_of_place->wrong == 0);
+}
+
 TEST_CASE("one wrong element on one rank is counted") {
   for (const Collective collective : all) {
     CAPTURE(to_string(collective));
@@ -81,8 +155,9 @@ TEST_CASE("an operation that leaves a part undone, or does nothing, is seen") {
   struct Alone : LonePeer {
     int size() const override { return 2; }
   } alone;
-  CHECK(measure(Collective::all_reduce, alone, 400, {0, 1}).out_of_place->wrong > 90);
-  CHECK(measure(Collective::all_gather, alone, 400, {0, 1}).out_of_place->wrong == 50);
+  const auto exchange = make_host_exchange(alone);
+  CHECK(measure(Collective::all_reduce, *exchange, alone, 400, {0, 1}).out_of_place->wrong > 90);
+  CHECK(measure(Collective::all_gather, *exchange, alone, 400, {0, 1}).out_of_place->wrong == 50);
 }
 
 TEST_CASE("figures carry the record's fields") {

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 STRESS = str(pathlib.Path(sys.argv[1]) / "virtrain-stress")
@@ -18,9 +19,15 @@ MIB = 1 << 20
 class Process:
     """A running virtrain-stress; its records one by one."""
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, launcher=()):
+        environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
         self.process = subprocess.Popen(
-            [STRESS, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [*launcher, STRESS, *arguments],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
 
     def __enter__(self):
@@ -36,7 +43,7 @@ class Process:
     def next(self, record):
         for line in self.process.stdout:
             found = json.loads(line)
-            assert found["rank"] == 0 and len(line) < 4096
+            assert (found["rank"] == 0 or found["record"] == "hello") and len(line) < 4096
             if found["record"] == record:
                 return found
         raise AssertionError(f"no record {record}: {self.process.stderr.read()}")
@@ -97,8 +104,16 @@ class Protocol(unittest.TestCase):
             if not status:
                 self.assertEqual(last["work"], 0)
 
+    def test_without_a_gpu(self):
+        if os.path.exists("/dev/nvidiactl"):
+            self.skipTest("there is a GPU")
+        result = subprocess.run([STRESS, "--kind", "gemm"], input="go\n", capture_output=True, text=True, check=False)
+        self.assertEqual(result.returncode, 4)
+        self.assertRegex(result.stderr, "no CUDA|CUDA driver")
+        self.assertEqual(json.loads(result.stdout)["record"], "error")
+
     def test_refusals(self):
-        for arguments in ([], ["--kind", "gemm"], ["--kind", "disk"], ["--kind", "membw", "--rate", "50%"]):
+        for arguments in ([], ["--kind", "gemm", "--threads", "2"], ["--kind", "disk"], ["--kind", "membw", "--rate", "50%"]):
             result = subprocess.run([STRESS, *arguments], input="go\n", capture_output=True, text=True, check=False)
             self.assertEqual(result.returncode, 2)
             self.assertEqual(json.loads(result.stdout)["record"], "error")
@@ -162,6 +177,124 @@ class Net(unittest.TestCase):
                 receiver.process.kill()
                 self.assertIn("peer", sender.next("error")["operation"])
                 self.assertEqual(sender.wait(), 1)
+
+
+def gone(pid):
+    """Whether it has ended, reaped or not; mpirun does not wait until what it killed is gone."""
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        try:
+            if pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[0] == "Z":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+class Ranks(unittest.TestCase):
+    """allreduce over real ranks."""
+
+    ARGUMENTS = ("--kind", "allreduce", "--bytes", "1MiB")
+
+    @staticmethod
+    def started(ranks, *arguments):
+        launcher = ("mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "-np", str(ranks))
+        return Process(*Ranks.ARGUMENTS, *arguments, launcher=launcher)
+
+    def hellos(self, stress, ranks):
+        found = [stress.next("hello") for _ in range(ranks)]
+        self.assertEqual([hello["rank"] for hello in found], list(range(ranks)))
+        self.assertEqual({hello["size"] for hello in found}, {ranks})
+        self.assertEqual(len({hello["pid"] for hello in found}), ranks)
+        return found
+
+    def test_all_ranks_start_and_stop_together(self):
+        for ranks in (2, 3):
+            with self.started(ranks, "--rate", "32MiB/s") as stress:
+                hellos = self.hellos(stress, ranks)
+                stress.next("ready")
+                stress.say("go")
+                progress = stress.next("progress")
+                self.assertEqual((progress["unit"], progress["work"] % MIB), ("B", 0))
+                self.assertGreater(progress["work"], 0)
+                stress.say("stop")
+                result = stress.next("result")
+                self.assertEqual((result["ended_by"], result["unit"]), ("stop", "B"))
+                self.assertGreaterEqual(result["work"], progress["work"])
+                self.assertEqual(stress.wait(), 0)
+                for hello in hellos:
+                    self.assertTrue(gone(hello["pid"]))
+
+    def test_the_rate_is_an_upper_bound_and_rests_are_no_work(self):
+        with self.started(2, "--rate", "8MiB/s", "--seconds", "2") as stress:
+            pids = [hello["pid"] for hello in self.hellos(stress, 2)]
+            stress.say("go")
+            stress.next("progress")
+            follower = pathlib.Path(f"/proc/{pids[1]}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
+            result = stress.next("result")
+            self.assertEqual(result["ended_by"], "seconds")
+            self.assertLess(result["work"], 1.1 * 8 * MIB * result["seconds"] + 2 * MIB)
+            self.assertGreater(result["work"], 0.1 * 8 * MIB * result["seconds"])
+            # The rank that waits for rank 0 must not keep a core busy, as MPI's own waiting would.
+            self.assertLess(int(follower[11]) + int(follower[12]), 0.7 * os.sysconf("SC_CLK_TCK"))
+            self.assertEqual(stress.wait(), 0)
+
+    def test_a_long_rest_ends_at_once(self):
+        with self.started(2, "--rate", "20KiB/s") as stress:  # 51 s between two sums
+            self.hellos(stress, 2)
+            stress.say("go")
+            stress.next("progress")
+            stress.say("stop")
+            begun = time.monotonic()
+            self.assertEqual(stress.next("result")["ended_by"], "stop")
+            self.assertEqual(stress.wait(), 0)
+            self.assertLess(time.monotonic() - begun, 10)
+
+    def test_stop_or_the_end_of_input_before_go(self):
+        for words, record, status in (("stop\n", "result", 0), ("", "error", 2)):
+            with self.started(2) as stress:
+                stress.process.stdin.write(words)
+                stress.process.stdin.close()
+                stress.next(record)
+                self.assertEqual(stress.wait(), status)
+
+    def test_a_killed_rank_is_an_error(self):
+        for number in (0, 1):
+            with self.started(3) as stress:
+                pids = [hello["pid"] for hello in self.hellos(stress, 3)]
+                stress.say("go")
+                stress.next("progress")
+                os.kill(pids[number], signal.SIGKILL)
+                self.assertNotEqual(stress.wait(), 0)
+                records = [json.loads(line)["record"] for line in stress.process.stdout]
+                self.assertNotIn("result", records)
+                if number == 1:
+                    self.assertIn("error", records)
+                for pid in pids:
+                    self.assertTrue(gone(pid))
+
+    def test_a_rank_that_hangs_is_an_error_within_the_limit(self):
+        with self.started(2, "--stall_seconds", "2") as stress:
+            pids = [hello["pid"] for hello in self.hellos(stress, 2)]
+            stress.say("go")
+            stress.next("progress")
+            os.kill(pids[1], signal.SIGSTOP)
+            begun = time.monotonic()
+            error = stress.next("error")
+            self.assertLess(time.monotonic() - begun, 10)
+            self.assertIn("for 2 s", error["message"])
+            self.assertNotEqual(stress.wait(), 0)
+
+    def test_a_lone_process_and_missing_gpus_are_refused(self):
+        result = subprocess.run([STRESS, *self.ARGUMENTS], input="go\n", capture_output=True, text=True, check=False)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("mpirun -np 2", result.stderr)
+        if os.path.exists("/dev/nvidiactl"):
+            self.skipTest("there is a GPU")
+        with self.started(2, "--gpu", "0") as stress:
+            self.assertEqual(stress.wait(), 4)
+            self.assertRegex(stress.process.stderr.read(), "no CUDA|CUDA driver|no CUDA-capable device|no NCCL")
 
 
 if __name__ == "__main__":

@@ -41,6 +41,29 @@ TEST_CASE("rates are shares or bytes a second, as the kind has it") {
   CHECK_THAT(refusal({"--kind=membw", "--rate=0/s"}), Contains("2GiB/s"));
 }
 
+TEST_CASE("a GPU is loaded by its own kinds, and its memory where it is named") {
+  CHECK(loads_gpu(parsed({"--kind=gemm", "--rate=50%"})));
+  CHECK(loads_gpu(parsed({"--kind=h2d", "--gpu=3", "--rate=5GiB/s"})));
+  CHECK(loads_gpu(parsed({"--kind=membw", "--gpu=0"})));
+  CHECK_FALSE(loads_gpu(parsed({"--kind=membw"})));
+  CHECK(parsed({"--kind=d2h", "--gpu=3"}).gpu == 3);
+}
+
+TEST_CASE("ranks add up as much as they are told") {
+  const Flags flags =
+      parsed({"--kind=allreduce", "--rate=2GiB/s", "--bytes=4MiB", "--gpu=2", "--stall_seconds=5"});
+  CHECK(flags.bytes_per_second == 2ULL << 30);
+  CHECK(flags.bytes == 4U << 20);
+  CHECK(flags.gpu == 2);
+  CHECK(to_json(flags)["stall_seconds"] == 5);
+  CHECK_FALSE(loads_gpu(flags));  // NCCL's ranks are joined before a GPU is loaded
+  CHECK_THAT(refusal({"--kind=allreduce", "--rate=50%"}), Contains("2GiB/s"));
+  CHECK_THAT(refusal({"--kind=allreduce", "--threads=2"}), Contains("no ranks"));
+  CHECK_THAT(refusal({"--kind=allreduce", "--bytes=8GiB"}), Contains("4GiB"));
+  CHECK_THAT(refusal({"--kind=allreduce", "--stall_seconds=0"}), Contains("1"));
+  CHECK_THAT(refusal({"--kind=cpu", "--stall_seconds=5"}), Contains("allreduce"));
+}
+
 TEST_CASE("peers are a host and a port") {
   const Flags named = parsed({"--kind=net", "--peer=node-b:5000"});
   CHECK(named.peer_host == "node-b");
@@ -54,10 +77,11 @@ TEST_CASE("peers are a host and a port") {
 
 TEST_CASE("what cannot be is refused with what is allowed") {
   CHECK_THAT(refusal({}), Contains("--kind"));
-  CHECK_THAT(refusal({"--kind=disc"}), Contains("cpu, llc, membw, disk, net"));
-  for (const char* const kind : {"gemm", "h2d", "d2h", "allreduce"}) {
-    CHECK_THAT(refusal({"--kind", kind}), Contains("needs the CUDA build"));
-  }
+  CHECK_THAT(refusal({"--kind=disc"}), Contains("cpu, llc, membw, disk, net, gemm, h2d, d2h, allreduce"));
+  CHECK_THAT(refusal({"--kind=cpu", "--gpu=0"}), Contains("gemm, membw, h2d, d2h"));
+  CHECK_THAT(refusal({"--kind=gemm", "--bytes=1MiB"}), Contains("h2d"));
+  CHECK_THAT(refusal({"--kind=gemm", "--rate=1GiB/s"}), Contains("50%"));
+  CHECK_THAT(refusal({"--kind=h2d", "--threads=2"}), Contains("no GPU"));
   CHECK_THAT(refusal({"--kind=disk"}), Contains("--file"));
   CHECK_THAT(refusal({"--kind=cpu", "--file=x"}), Contains("disk"));
   CHECK_THAT(refusal({"--kind=cpu", "--bytes=1MiB"}), Contains("llc, membw, disk"));

@@ -33,6 +33,9 @@ enum class Scratch {
   gradient_c,
   gradient_d,
   convolution_out,
+  winograd_from,
+  winograd_to,
+  winograd_weights,
 };
 
 /// Memory of floats or anything else, aligned to cache lines, zeroed by all threads (first touch).

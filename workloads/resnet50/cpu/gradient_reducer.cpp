@@ -4,19 +4,27 @@
 
 namespace virtrain::resnet50::cpu {
 
+void GradientReducer::start(std::size_t count) {
+  communicator_.start_sum(values_.subspan(started_, count - started_));
+  buckets_.push_back({monotonic_ns(), 0});
+  started_ = count;
+}
+
+void GradientReducer::note_done() {
+  const std::int64_t now_ns = monotonic_ns();
+  for (; done_ < buckets_.size(); ++done_) buckets_[done_].end_ns = now_ns;
+}
+
 void GradientReducer::ready(std::size_t count) {
-  if (count - started_ >= bucket_elements_) {
-    communicator_.start_sum(values_.subspan(started_, count - started_));
-    started_ = count;
-  }
-  communicator_.progress();
+  if (count - started_ >= bucket_elements_) start(count);
+  if (communicator_.progress()) note_done();
 }
 
 double GradientReducer::finish() {
   const std::int64_t start_ns = monotonic_ns();
-  if (started_ < values_.size()) communicator_.start_sum(values_.subspan(started_));
+  if (started_ < values_.size()) start(values_.size());
   communicator_.wait_all();
-  started_ = 0;
+  note_done();
   return static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
 }
 

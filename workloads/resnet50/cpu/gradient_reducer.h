@@ -1,9 +1,11 @@
 #pragma once
 
-#include "workloads/resnet50/cpu/communicator.h"
+#include "workloads/resnet50/communicator.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
+#include <vector>
 
 namespace virtrain::resnet50::cpu {
 
@@ -18,11 +20,23 @@ class GradientReducer {
   /// Starts the rest, waits for all; seconds of this call are what the backward pass did not hide.
   double finish();
 
+  /// When a bucket was under way. MPI works, and says that it is done, only when it is called.
+  struct Bucket {
+    std::int64_t begin_ns = 0;
+    std::int64_t end_ns = 0;
+  };
+  const std::vector<Bucket>& buckets() const { return buckets_; }
+
  private:
+  void start(std::size_t count);
+  void note_done();
+
   Communicator& communicator_;
   std::span<float> values_;
   std::size_t bucket_elements_;
   std::size_t started_ = 0;
+  std::vector<Bucket> buckets_;
+  std::size_t done_ = 0;  ///< the buckets before this one are done
 };
 
 }  // namespace virtrain::resnet50::cpu

@@ -73,7 +73,7 @@ std::vector<Layout> Network::parameter_layouts() const {
   return layouts;
 }
 
-std::vector<Network::RunningStatistics> Network::running_statistics() const {
+std::vector<RunningStatistics> Network::running_statistics() const {
   std::vector<RunningStatistics> all{stem_.running};
   for (const BlockState& block : blocks_) {
     for (const UnitState& unit : block.units) all.push_back(unit.running);

@@ -3,6 +3,7 @@
 #include "workloads/resnet50/cpu/device.h"
 #include "workloads/resnet50/cpu/operations.h"
 #include "workloads/resnet50/cpu/parameter_store.h"
+#include "workloads/resnet50/dump.h"
 #include "workloads/resnet50/initialize.h"
 #include "workloads/resnet50/model.h"
 
@@ -33,10 +34,6 @@ class Network {
   /// Gradients of the latest forward pass, into the store.
   void backward(const Ready& ready);
 
-  struct RunningStatistics {
-    std::vector<float> mean;
-    std::vector<float> variance;
-  };
   /// In the order of norms(model).
   std::vector<RunningStatistics> running_statistics() const;
 

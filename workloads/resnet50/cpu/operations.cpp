@@ -1,5 +1,6 @@
 #include "workloads/resnet50/cpu/operations.h"
 
+#include "workloads/resnet50/cpu/winograd.h"
 #include "workloads/resnet50/model.h"
 
 namespace virtrain::resnet50::cpu {
@@ -41,6 +42,10 @@ ConvolutionOperation::ConvolutionOperation(Device& device, const ConvolutionShap
       forward_descriptor_};
   forward_ = dnnl::convolution_forward(forward_descriptor_);
   backward_weights_ = dnnl::convolution_backward_weights(weights_descriptor_);
+  if (auto made =
+          WinogradConvolution::make(device, shape, source_layout(), destination_layout(), master_layout())) {
+    winograd_ = std::make_unique<WinogradConvolution>(*made);
+  }
   if (!input_gradient) return;
   data_descriptor_ = {{algorithm::convolution_direct, source, any(filter, activation), destination, strides,
                        padding, padding},
@@ -49,42 +54,53 @@ ConvolutionOperation::ConvolutionOperation(Device& device, const ConvolutionShap
   backward_data_ = dnnl::convolution_backward_data(data_descriptor_);
 }
 
+ConvolutionOperation::~ConvolutionOperation() = default;
+
 void ConvolutionOperation::forward(const Tensor& source, const Tensor& master, const Tensor& destination) {
   const auto& descriptor = forward_descriptor_;
   const Layout wanted = descriptor.dst_desc();
   const bool direct = destination.get_desc() == wanted;
   const Tensor out = direct ? destination : device_.scratch(Scratch::destination, wanted);
-  forward_.execute(
-      device_.stream(),
-      {{DNNL_ARG_SRC, device_.in_layout(source, descriptor.src_desc(), Scratch::source)},
-       {DNNL_ARG_WEIGHTS, device_.in_layout(master, descriptor.weights_desc(), Scratch::weights)},
-       {DNNL_ARG_DST, out}});
+  const Tensor in = device_.in_layout(source, descriptor.src_desc(), Scratch::source);
+  if (winograd_) {
+    winograd_->forward(in, master, out);
+  } else {
+    const Tensor weights = device_.in_layout(master, descriptor.weights_desc(), Scratch::weights);
+    forward_.execute(device_.stream(),
+                     {{DNNL_ARG_SRC, in}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DST, out}});
+  }
   if (!direct) device_.reorder(out, destination);
 }
 
 void ConvolutionOperation::backward_weights(const Tensor& source, const Tensor& destination_gradient,
                                             const Tensor& master_gradient) {
   const auto& descriptor = weights_descriptor_;
+  const Layout in_layout = winograd_ ? source_layout() : descriptor.src_desc();
+  const Layout out_layout = winograd_ ? destination_layout() : descriptor.diff_dst_desc();
+  const Tensor in = device_.in_layout(source, in_layout, Scratch::source);
+  const Tensor gradient = device_.in_layout(destination_gradient, out_layout, Scratch::destination);
+  if (winograd_) return winograd_->backward_weights(in, gradient, master_gradient);
   backward_weights_.execute(
       device_.stream(),
-      {{DNNL_ARG_SRC, device_.in_layout(source, descriptor.src_desc(), Scratch::source)},
-       {DNNL_ARG_DIFF_DST,
-        device_.in_layout(destination_gradient, descriptor.diff_dst_desc(), Scratch::destination)},
-       {DNNL_ARG_DIFF_WEIGHTS, master_gradient}});
+      {{DNNL_ARG_SRC, in}, {DNNL_ARG_DIFF_DST, gradient}, {DNNL_ARG_DIFF_WEIGHTS, master_gradient}});
 }
 
 void ConvolutionOperation::backward_data(const Tensor& destination_gradient, const Tensor& master,
                                          const Tensor& source_gradient) {
   const auto& descriptor = data_descriptor_;
-  const Layout wanted = descriptor.diff_src_desc();
+  const Layout wanted = winograd_ ? source_layout() : descriptor.diff_src_desc();
+  const Layout out_layout = winograd_ ? destination_layout() : descriptor.diff_dst_desc();
   const bool direct = source_gradient.get_desc() == wanted;
   const Tensor out = direct ? source_gradient : device_.scratch(Scratch::source, wanted);
-  backward_data_.execute(
-      device_.stream(),
-      {{DNNL_ARG_DIFF_DST,
-        device_.in_layout(destination_gradient, descriptor.diff_dst_desc(), Scratch::destination)},
-       {DNNL_ARG_WEIGHTS, device_.in_layout(master, descriptor.weights_desc(), Scratch::weights)},
-       {DNNL_ARG_DIFF_SRC, out}});
+  const Tensor gradient = device_.in_layout(destination_gradient, out_layout, Scratch::destination);
+  if (winograd_) {
+    winograd_->backward_data(gradient, master, out);
+  } else {
+    const Tensor weights = device_.in_layout(master, descriptor.weights_desc(), Scratch::weights);
+    backward_data_.execute(
+        device_.stream(),
+        {{DNNL_ARG_DIFF_DST, gradient}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DIFF_SRC, out}});
+  }
   if (!direct) device_.reorder(out, source_gradient);
 }
 

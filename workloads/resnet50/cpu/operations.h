@@ -5,6 +5,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 /// The operations of the network on oneDNN, each usable alone. Layouts are oneDNN's choice (`any`); an
@@ -22,16 +23,22 @@ struct ConvolutionShape {
   int padding = 0;
 };
 
+class WinogradConvolution;
+
 /// Convolution without bias. Master weights and their gradients are fp32, in the layout in which the
 /// gradients come.
 class ConvolutionOperation {
  public:
   ConvolutionOperation(Device& device, const ConvolutionShape& shape, bool input_gradient);
+  ~ConvolutionOperation();
 
   Layout source_layout() const { return forward_descriptor_.src_desc(); }
   Layout destination_layout() const { return forward_descriptor_.dst_desc(); }
   Layout master_layout() const { return weights_descriptor_.diff_weights_desc(); }
   Layout source_gradient_layout() const { return data_descriptor_.diff_src_desc(); }
+
+  /// In fewer multiplications (winograd.h), not by oneDNN.
+  bool is_winograd() const { return winograd_ != nullptr; }
 
   void forward(const Tensor& source, const Tensor& master, const Tensor& destination);
   void backward_weights(const Tensor& source, const Tensor& destination_gradient,
@@ -46,6 +53,7 @@ class ConvolutionOperation {
   dnnl::convolution_forward forward_;
   dnnl::convolution_backward_weights backward_weights_;
   dnnl::convolution_backward_data backward_data_;
+  std::unique_ptr<WinogradConvolution> winograd_;  ///< does it where it serves
 };
 
 /// Batch normalization with the batch's statistics, and a fused ReLU if asked for.

@@ -1,11 +1,11 @@
 #pragma once
 
-#include "workloads/resnet50/cpu/communicator.h"
-#include "workloads/resnet50/flags.h"
+#include "workloads/resnet50/training.h"
+
+#include <memory>
 
 namespace virtrain::resnet50::cpu {
 
-/// Everything of a run but the flags: sets up, waits for "go", trains, reports. Throws Error.
-void train(const Flags& flags, Communicator& communicator);
+std::unique_ptr<TrainingBackend> make_backend(const Flags& flags, Communicator& communicator);
 
 }  // namespace virtrain::resnet50::cpu

@@ -1,242 +1,29 @@
 #include "workloads/resnet50/cuda/cudnn_graph.h"
 
-#include "common/error.h"
-
-#include <cudnn_frontend.h>
+#include <cudnn.h>
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <optional>
 
 namespace virtrain::resnet50::cuda {
-namespace {
-
-namespace fe = cudnn_frontend;
-using Graph = fe::graph::Graph;
-using TensorRef = std::shared_ptr<fe::graph::Tensor_attributes>;
-
-fe::DataType_t data_type(Numeric numeric) {
-  switch (numeric) {
-    case Numeric::fp16:
-      return fe::DataType_t::HALF;
-    case Numeric::bf16:
-      return fe::DataType_t::BFLOAT16;
-    case Numeric::fp32:
-    case Numeric::tf32:
-      break;
-  }
-  return fe::DataType_t::FLOAT;
-}
-
-using Extents = std::vector<std::int64_t>;
-
-/// cuDNN names extents N, C, H, W in this order whatever the layout; the strides make it NHWC (or KRSC).
-Extents channels_last(const Extents& extents) {
-  const std::int64_t c = extents[1], h = extents[2], w = extents[3];
-  return {c * h * w, 1, c * w, c};
-}
-
-/// Builds the nodes of one GraphSpec.
-class GraphBuilder {
- public:
-  GraphBuilder(Graph& graph, const GraphSpec& spec) : graph_(graph), spec_(spec) {
-    graph.set_io_data_type(data_type(spec.numeric))
-        .set_intermediate_data_type(fe::DataType_t::FLOAT)
-        .set_compute_data_type(fe::DataType_t::FLOAT);
-  }
-
-  void build() {
-    switch (spec_.kind) {
-      case GraphKind::convolution:
-        return add_convolution(input(TensorId::x, in_extents()), false);
-      case GraphKind::convolution_statistics:
-        return add_convolution(input(TensorId::x, in_extents()), true);
-      case GraphKind::norm_convolution_statistics:
-        return add_convolution(scaled_and_shifted(), true);
-      case GraphKind::backward_data:
-        return output(backward_data(), TensorId::dx);
-      case GraphKind::backward_data_add:
-        return add_backward_data_add();
-      case GraphKind::backward_data_norm:
-        return add_backward_data_norm();
-      case GraphKind::backward_weights:
-        return add_backward_weights(input(TensorId::x, in_extents()));
-      case GraphKind::norm_backward_weights:
-        return add_backward_weights(scaled_and_shifted());
-    }
-  }
-
- private:
-  Extents in_extents() const { return {spec_.batch, spec_.in_channels, spec_.in_size, spec_.in_size}; }
-  Extents out_extents() const {
-    return {spec_.batch, spec_.out_channels, spec_.out_size(), spec_.out_size()};
-  }
-  Extents weight_extents() const {
-    return {spec_.out_channels, spec_.in_channels, spec_.kernel, spec_.kernel};
-  }
-  Extents in_channel_extents() const { return {1, spec_.in_channels, 1, 1}; }
-
-  TensorRef input(TensorId id, const Extents& extents) {
-    return graph_.tensor(fe::graph::Tensor_attributes()
-                             .set_uid(static_cast<std::int64_t>(id))
-                             .set_dim(extents)
-                             .set_stride(channels_last(extents)));
-  }
-  TensorRef vector_input(TensorId id, fe::DataType_t type) {
-    TensorRef tensor = input(id, in_channel_extents());
-    tensor->set_data_type(type);
-    return tensor;
-  }
-  static void output(const TensorRef& tensor, TensorId id) {
-    tensor->set_output(true).set_uid(static_cast<std::int64_t>(id));
-  }
-  static void fp32_output(const TensorRef& tensor, TensorId id) {
-    output(tensor, id);
-    tensor->set_data_type(fe::DataType_t::FLOAT);
-  }
-  TensorRef pointwise(fe::PointwiseMode_t mode, const TensorRef& a, const TensorRef& b) {
-    return graph_.pointwise(a, b, fe::graph::Pointwise_attributes().set_mode(mode));
-  }
-
-  template <typename Attributes>
-  Attributes with_window(Attributes attributes) const {
-    const Extents padding{spec_.padding, spec_.padding};
-    const Extents stride{spec_.stride, spec_.stride};
-    return attributes.set_padding(padding).set_stride(stride).set_dilation({1, 1});
-  }
-
-  /// relu(scale x + shift), never stored. The engines that do it want fp16 vectors.
-  TensorRef scaled_and_shifted() {
-    const TensorRef x = input(TensorId::x, in_extents());
-    const TensorRef scaled =
-        pointwise(fe::PointwiseMode_t::MUL, x, vector_input(TensorId::scale, data_type(spec_.numeric)));
-    const TensorRef shifted =
-        pointwise(fe::PointwiseMode_t::ADD, scaled, vector_input(TensorId::shift, data_type(spec_.numeric)));
-    TensorRef activated =
-        graph_.pointwise(shifted, fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::RELU_FWD));
-    activated->set_data_type(data_type(spec_.numeric));
-    return activated;
-  }
-
-  void add_convolution(const TensorRef& x, bool statistics) {
-    const TensorRef y = graph_.conv_fprop(x, input(TensorId::w, weight_extents()),
-                                          with_window(fe::graph::Conv_fprop_attributes()));
-    output(y, TensorId::y);
-    y->set_data_type(data_type(spec_.numeric));
-    if (!statistics) return;
-    const auto [sum, square_sum] = graph_.genstats(y, fe::graph::Genstats_attributes());
-    fp32_output(sum, TensorId::sum);
-    fp32_output(square_sum, TensorId::square_sum);
-  }
-
-  TensorRef backward_data() {
-    TensorRef dx = graph_.conv_dgrad(input(TensorId::dy, out_extents()), input(TensorId::w, weight_extents()),
-                                     with_window(fe::graph::Conv_dgrad_attributes()));
-    dx->set_dim(in_extents()).set_stride(channels_last(in_extents()));
-    return dx;
-  }
-
-  void add_backward_data_add() {
-    output(pointwise(fe::PointwiseMode_t::ADD, backward_data(), input(TensorId::other, in_extents())),
-           TensorId::dx);
-  }
-
-  /// Computes the norm again to know where its ReLU passed, instead of reading a stored mask.
-  void add_backward_data_norm() {
-    const TensorRef gradient = backward_data();
-    const TensorRef x = input(TensorId::x, in_extents());
-    const TensorRef mean = vector_input(TensorId::mean, fe::DataType_t::FLOAT);
-    const TensorRef inverse_std = vector_input(TensorId::inverse_std, fe::DataType_t::FLOAT);
-    const TensorRef scale = vector_input(TensorId::scale, fe::DataType_t::FLOAT);
-    const TensorRef shift = vector_input(TensorId::shift, fe::DataType_t::FLOAT);
-    const TensorRef centered = pointwise(fe::PointwiseMode_t::SUB, x, mean);
-    const TensorRef normalized = pointwise(fe::PointwiseMode_t::MUL, centered, inverse_std);
-    const TensorRef scaled = pointwise(fe::PointwiseMode_t::MUL, normalized, scale);
-    const TensorRef shifted = pointwise(fe::PointwiseMode_t::ADD, scaled, shift);
-    const TensorRef masked = pointwise(fe::PointwiseMode_t::RELU_BWD, gradient, shifted);
-    output(masked, TensorId::dx);
-    const auto [scale_grad, shift_grad, factor_dy, factor_x, constant] =
-        graph_.dbn_weight(masked, x, mean, inverse_std, scale, fe::graph::DBN_weight_attributes());
-    fp32_output(scale_grad, TensorId::scale_grad);
-    fp32_output(shift_grad, TensorId::shift_grad);
-    fp32_output(factor_dy, TensorId::factor_dy);
-    fp32_output(factor_x, TensorId::factor_x);
-    fp32_output(constant, TensorId::constant);
-  }
-
-  /// In the type of the activations: no engine sums into fp32 from narrower inputs.
-  void add_backward_weights(const TensorRef& x) {
-    const TensorRef dw = graph_.conv_wgrad(input(TensorId::dy, out_extents()), x,
-                                           with_window(fe::graph::Conv_wgrad_attributes()));
-    dw->set_dim(weight_extents()).set_stride(channels_last(weight_extents()));
-    output(dw, TensorId::dw);
-  }
-
-  Graph& graph_;
-  const GraphSpec& spec_;
-};
-
-/// cuDNN-frontend's words, with the library's own where it has more to say.
-std::string words(fe::error_t error) {
-  std::string text(1024, '\0');
-  cudnnGetLastErrorString(text.data(), text.size());
-  text.resize(text.find('\0'));
-  return text.empty() ? error.get_message() : error.get_message() + " (" + text + ")";
-}
-
-/// Strict fp32 must not be rounded to tf32 on the way into the tensor cores.
-void keep_to_numeric(Graph& graph, Numeric numeric) {
-  if (numeric != Numeric::fp32) return;
-  graph.deselect_numeric_notes({fe::NumericalNote_t::TENSOR_CORE, fe::NumericalNote_t::DOWN_CONVERT_INPUTS});
-}
-
-bool is_runtime_compiled(const Graph& graph, std::int64_t index) {
-  std::vector<fe::BehaviorNote_t> notes;
-  if (graph.get_behavior_notes_for_plan_at_index(index, notes).is_bad()) return false;
-  return std::find(notes.begin(), notes.end(), fe::BehaviorNote_t::RUNTIME_COMPILATION) != notes.end();
-}
-
-}  // namespace
-
-struct DeviceDescription::Impl {
-  std::shared_ptr<fe::DeviceProperties> properties = std::make_shared<fe::DeviceProperties>();
-};
-
-DeviceDescription::DeviceDescription(const std::string& json_text) : impl_(std::make_unique<Impl>()) {
-  const fe::error_t error = impl_->properties->deserialize({json_text.begin(), json_text.end()});
-  if (error.is_bad()) throw Error("read the description of a GPU", ErrorCode::bad_input, words(error));
-}
-DeviceDescription::~DeviceDescription() = default;
-DeviceDescription::DeviceDescription(DeviceDescription&&) noexcept = default;
-DeviceDescription& DeviceDescription::operator=(DeviceDescription&&) noexcept = default;
 
 Engines find_engines(const GraphSpec& spec, const DeviceDescription& device) {
-  Graph graph;
-  graph.set_device_properties(device.impl_->properties);
-  GraphBuilder(graph, spec).build();
+  BuiltGraph graph(spec, device);
   Engines engines;
-  const auto failed = [&](const fe::error_t& error) {
-    if (error.is_bad()) engines.refusal = words(error);
-    return error.is_bad();
-  };
-  if (failed(graph.validate()) || failed(graph.build_operation_graph()) ||
-      failed(graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}))) {
+  engines.offered = static_cast<int>(graph.offered());
+  for (std::int64_t i = 0; i < engines.offered; ++i) {
+    const std::optional<std::string> name = graph.name(i);
+    if (!name) continue;
+    engines.name = *name;
+    // Its kernel is compiled and loaded when the plan is built, and only the GPU's own machine can load it.
+    engines.found = engines.compiled_at_run_time = graph.is_runtime_compiled(i);
+    // Not by Graph::check_support: it asks for a GPU, building a plan does not.
+    if (!engines.found && !graph.build(i)) continue;
+    engines.found = true;
+    if (!engines.compiled_at_run_time) engines.workspace_bytes = graph.workspace_bytes(i).value_or(0);
     return engines;
   }
-  keep_to_numeric(graph, spec.numeric);
-  engines.offered = static_cast<int>(graph.get_execution_plan_count());
-  for (std::int64_t i = 0; i < engines.offered; ++i) {
-    if (failed(graph.get_plan_name_at_index(i, engines.name))) continue;
-    // Its kernel is compiled and loaded when the plan is built, and only the GPU's own machine can load it.
-    engines.found = engines.compiled_at_run_time = is_runtime_compiled(graph, i);
-    // Not by Graph::check_support: it asks for a GPU, building a plan does not.
-    if (!engines.found && failed(graph.build_plan_at_index(i))) continue;
-    engines.found = true;
-    engines.refusal.clear();
-    if (!engines.compiled_at_run_time) {
-      static_cast<void>(failed(graph.get_workspace_size_plan_at_index(i, engines.workspace_bytes)));
-    }
-    break;
-  }
+  engines.refusal = graph.refusal();
   return engines;
 }
 

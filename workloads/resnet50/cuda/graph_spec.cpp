@@ -5,70 +5,6 @@
 #include <algorithm>
 
 namespace virtrain::resnet50::cuda {
-namespace {
-
-GraphSpec convolution_spec(GraphKind kind, Numeric numeric, int batch, const Convolution& c) {
-  const int in_channels = std::max(c.in_channels, padded_image_channels);
-  return {kind, numeric, batch, in_channels, c.out_channels, c.in_size, c.kernel, c.stride, c.padding};
-}
-
-class Collector {
- public:
-  Collector(int batch, Numeric numeric, Fusion fusion) : batch_(batch), numeric_(numeric), fusion_(fusion) {}
-
-  void add(const GraphSpec& spec) {
-    if (std::find(specs_.begin(), specs_.end(), spec) == specs_.end()) specs_.push_back(spec);
-  }
-  void add(GraphKind kind, const Convolution& c) { add(convolution_spec(kind, numeric_, batch_, c)); }
-
-  /// No engine of cuDNN sums in the 7x7, and no gradient goes back to the images.
-  void add_stem(const Unit& stem) {
-    add(GraphKind::convolution, stem.convolution);
-    add(GraphKind::backward_weights, stem.convolution);
-  }
-
-  void add_block(const Block& block) {
-    for (std::size_t i = 0; i < block.units.size(); ++i) {
-      const bool reads_norm = i > 0 && fusion_ == Fusion::full;  // the block's input is stored after its ReLU
-      const Convolution& c = block.units[i].convolution;
-      add(forward_kind(reads_norm), c);
-      add(reads_norm ? GraphKind::norm_backward_weights : GraphKind::backward_weights, c);
-      add(data_kind(i, reads_norm), c);
-    }
-    if (block.shortcut) {
-      add(forward_kind(false), block.shortcut->convolution);
-      add(GraphKind::backward_weights, block.shortcut->convolution);
-      add(GraphKind::backward_data, block.shortcut->convolution);
-    }
-  }
-
-  void add_linear(const Model& model) {
-    for (const GraphKind kind :
-         {GraphKind::convolution, GraphKind::backward_data, GraphKind::backward_weights}) {
-      add({kind, numeric_, batch_, model.features, model.classes, 1, 1, 1, 0});
-    }
-  }
-
-  std::vector<GraphSpec> take() { return std::move(specs_); }
-
- private:
-  GraphKind forward_kind(bool reads_norm) const {
-    if (reads_norm) return GraphKind::norm_convolution_statistics;
-    return fusion_ < Fusion::statistics ? GraphKind::convolution : GraphKind::convolution_statistics;
-  }
-  GraphKind data_kind(std::size_t unit, bool reads_norm) const {
-    if (reads_norm) return GraphKind::backward_data_norm;
-    return unit == 0 && fusion_ != Fusion::none ? GraphKind::backward_data_add : GraphKind::backward_data;
-  }
-
-  int batch_;
-  Numeric numeric_;
-  Fusion fusion_;
-  std::vector<GraphSpec> specs_;
-};
-
-}  // namespace
-
 const char* to_string(Numeric numeric) {
   switch (numeric) {
     case Numeric::fp32:
@@ -149,12 +85,39 @@ Fusion highest_fusion(Numeric numeric, int compute_capability) {
   }
 }
 
-std::vector<GraphSpec> graphs_of_step(const Model& model, int batch, Numeric numeric, Fusion fusion) {
-  Collector collector(batch, numeric, fusion);
-  collector.add_stem(model.stem);
-  for (const Block& block : model.blocks) collector.add_block(block);
-  collector.add_linear(model);
-  return collector.take();
+GraphSpec convolution_graph(GraphKind kind, Numeric numeric, int batch, const Convolution& c) {
+  const int in_channels = std::max(c.in_channels, padded_image_channels);
+  return {kind, numeric, batch, in_channels, c.out_channels, c.in_size, c.kernel, c.stride, c.padding};
+}
+
+GraphSpec linear_graph(GraphKind kind, Numeric numeric, int batch, const Model& model) {
+  return {kind, numeric, batch, model.features, model.classes, 1, 1, 1, 0};
+}
+
+bool is_output(TensorId id) {
+  switch (id) {
+    case TensorId::y:
+    case TensorId::dx:
+    case TensorId::dw:
+    case TensorId::sum:
+    case TensorId::square_sum:
+    case TensorId::scale_grad:
+    case TensorId::shift_grad:
+    case TensorId::factor_dy:
+    case TensorId::factor_x:
+    case TensorId::constant:
+      return true;
+    case TensorId::x:
+    case TensorId::w:
+    case TensorId::dy:
+    case TensorId::other:
+    case TensorId::scale:
+    case TensorId::shift:
+    case TensorId::mean:
+    case TensorId::inverse_std:
+      return false;
+  }
+  return false;
 }
 
 GraphSpec fallback(const GraphSpec& spec) {

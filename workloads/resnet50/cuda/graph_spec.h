@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 /// Which cuDNN graphs a training step needs, as plain data: no cuDNN here.
 namespace virtrain::resnet50::cuda {
@@ -15,7 +14,7 @@ const char* to_string(Numeric numeric);
 /// Bytes of one element of an activation.
 int element_bytes(Numeric numeric);
 
-/// One graph, one kernel (or a few that cuDNN hides behind it). The tensors of each are in cudnn_graph.h.
+/// One graph, one kernel (or a few that cuDNN hides behind it). Its tensors are those of TensorId.
 enum class GraphKind {
   convolution,                  ///< y = conv(x, w)
   convolution_statistics,       ///< ... with the sums of y and of y squared per channel
@@ -27,6 +26,32 @@ enum class GraphKind {
   norm_backward_weights,        ///< the same with max(scale x + shift, 0) instead of x
 };
 const char* to_string(GraphKind kind);
+
+/// The tensors of a graph. Activations are NHWC, weights KRSC, vectors fp32 with one element per channel
+/// unless said otherwise.
+enum class TensorId : std::int64_t {
+  x = 1,        ///< input {batch, in_channels, in_size, in_size}; of a norm_ or _norm graph before its norm
+  w,            ///< weights {out_channels, in_channels, kernel, kernel}
+  y,            ///< output {batch, out_channels, out_size, out_size}
+  dx,           ///< gradient of x (of backward_data_norm: of the norm's output, masked by the ReLU)
+  dw,           ///< gradient of w, type of the activations
+  dy,           ///< gradient of y
+  other,        ///< backward_data_add: what is added; like x
+  sum,          ///< of y over batch and space, {out_channels}
+  square_sum,   ///< of y squared, {out_channels}
+  scale,        ///< norm_ graphs: gamma / deviation, fp16 {in_channels}; backward_data_norm: gamma, fp32
+  shift,        ///< norm_ graphs: beta - mean gamma / deviation, fp16; backward_data_norm: beta, fp32
+  mean,         ///< backward_data_norm: of x, {in_channels}
+  inverse_std,  ///< backward_data_norm: 1 / sqrt(variance of x + epsilon)
+  scale_grad,   ///< backward_data_norm: of gamma, {in_channels}
+  shift_grad,   ///< backward_data_norm: of beta
+  factor_dy,    ///< backward_data_norm: d(norm's input) = factor_dy dx + factor_x x + constant
+  factor_x,
+  constant,
+};
+
+/// What a graph writes; the others it reads.
+bool is_output(TensorId id);
 
 /// A graph with its sizes. The last layer is a 1x1 convolution over 1x1 images; its bias is our kernels'
 /// work.
@@ -42,7 +67,8 @@ struct GraphSpec {
   int padding = 0;
 
   int out_size() const { return (in_size + 2 * padding - kernel) / stride + 1; }
-  auto operator<=>(const GraphSpec&) const = default;
+  // clang-tidy 14 takes the 0 that the result is compared with for a pointer.
+  auto operator<=>(const GraphSpec&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 /// "backward_data fp16 n128 64->256 56x56 k1 s1": the same graph has the same name everywhere (plan cache,
@@ -70,8 +96,10 @@ Fusion highest_fusion(Numeric numeric, int compute_capability);
 /// workspace.
 inline constexpr int padded_image_channels = 4;
 
-/// Each distinct graph of one training step, in the order of first use.
-std::vector<GraphSpec> graphs_of_step(const Model& model, int batch, Numeric numeric, Fusion fusion);
+/// The graph of one direction of this convolution; the images' channels padded.
+GraphSpec convolution_graph(GraphKind kind, Numeric numeric, int batch, const Convolution& convolution);
+/// The last layer as a convolution.
+GraphSpec linear_graph(GraphKind kind, Numeric numeric, int batch, const Model& model);
 
 /// The graph the trainer takes where cuDNN has no engine for this one (our kernels do the rest). The same
 /// graph comes back where there is none: then the GPU cannot run the trainer.

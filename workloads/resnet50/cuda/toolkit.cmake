@@ -10,6 +10,8 @@ if(VIRTRAIN_CUDA)
   # scripts/setup puts it there; from elsewhere with -DCUDNN_FRONTEND_INCLUDE_DIR=FOLDER.
   find_path(CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h
             HINTS ${CMAKE_CURRENT_LIST_DIR}/../../../build/tools/cudnn-frontend/include)
+  find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
   if(NOT CUDAToolkit_FOUND)
     set(VIRTRAIN_CUDA_MISSING "no CUDA toolkit 12 or newer found")
   elseif(NOT CUDNN_INCLUDE_DIR OR NOT CUDNN_LIBRARY)

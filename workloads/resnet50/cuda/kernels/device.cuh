@@ -3,6 +3,7 @@
 #include "common/error.h"
 #include "workloads/resnet50/cuda/graph_spec.h"
 #include "workloads/resnet50/cuda/kernels/arithmetic.h"
+#include "workloads/resnet50/cuda/kernels/execution.cuh"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -10,7 +11,7 @@
 #include <algorithm>
 #include <string>
 
-/// What all kernels share: packs of eight elements, conversions, launches.
+/// What all kernels share: packs of eight elements, conversions, sizes of launches.
 namespace virtrain::resnet50::cuda {
 
 __device__ inline float to_float(float value) {
@@ -80,24 +81,17 @@ inline unsigned blocks_for(std::int64_t work) {
   return static_cast<unsigned>((work + block_threads - 1) / block_threads);
 }
 
-/// Calls launch(T{}) with the element type of `numeric`.
-template <typename Launch>
-void with_element(Numeric numeric, const Launch& launch) {
+/// Calls call(T{}) with the element type of `numeric`.
+template <typename Call>
+void with_element(Numeric numeric, const Call& call) {
   switch (numeric) {
     case Numeric::fp16:
-      return launch(__half{});
+      return call(__half{});
     case Numeric::bf16:
-      return launch(__nv_bfloat16{});
+      return call(__nv_bfloat16{});
     case Numeric::fp32:
     case Numeric::tf32:
-      return launch(float{});
-  }
-}
-
-inline void check_launch(const char* kernel) {
-  const cudaError_t status = cudaGetLastError();
-  if (status != cudaSuccess) {
-    throw Error(std::string("launch ") + kernel, ErrorCode::io, cudaGetErrorString(status));
+      return call(float{});
   }
 }
 

@@ -9,10 +9,10 @@
 struct CUstream_st;
 
 /// Our own kernels: what no library has, or has in more passes over memory. All pointers are to device
-/// memory, activations NHWC and aligned to 16 bytes, channels a multiple of pack_size (Error(usage)
-/// otherwise). All sums are fp32 or wider and in a fixed order: equal inputs give equal bits. Nothing here
-/// waits for the GPU, allocates, or fails once the first launch succeeded, so all of it can be captured in a
-/// CUDA graph.
+/// memory, activations NHWC, they and the vectors of a normalization aligned to 16 bytes, channels a multiple
+/// of pack_size (Error(usage) otherwise). All sums are fp32 or wider and in a fixed order: equal inputs give
+/// equal bits. Nothing here waits for the GPU, allocates, or fails once the first launch succeeded, so all of
+/// it can be captured in a CUDA graph.
 ///
 /// Bytes are per element of the largest tensor, e = bytes of one activation; the floor is bytes over copy
 /// rate.
@@ -53,8 +53,8 @@ void norm_sums(Numeric numeric, const void* x, const RowShape& shape, const Part
                Stream stream);
 
 /// Mean, deviation and running statistics from the sums. `origin`: x where norm_sums made the sums, null for
-/// cuDNN's. `scale16` and `shift16` (may be null) get fp16 factors for cuDNN's norm_ graphs. Bytes: vectors
-/// only.
+/// cuDNN's. `scale16` and `shift16` (may be null) get fp16 factors for cuDNN's norm_ graphs. Reads 8 bytes
+/// per channel and block of partial sums, which it adds in double by 32 threads a channel; else vectors only.
 void norm_finalize(Numeric numeric, const void* origin, const PartialSums& partial, const RowShape& shape,
                    const NormVectors& vectors, void* scale16, void* shift16, Stream stream);
 
@@ -74,7 +74,7 @@ void norm_backward_sums(Numeric numeric, const void* dy, const std::uint8_t* mas
                         const RowShape& shape, const NormVectors& vectors, const PartialSums& partial,
                         Stream stream);
 
-/// Gradients of gamma and beta and the factors of the gradient of x, from the sums. Vectors only.
+/// Gradients of gamma and beta and the factors of the gradient of x, from the sums. Bytes as norm_finalize.
 void norm_backward_finalize(const PartialSums& partial, const RowShape& shape, const NormVectors& vectors,
                             float* gamma_grad, float* beta_grad, BackwardFactors* factors, Stream stream);
 
@@ -106,7 +106,7 @@ void softmax_cross_entropy(Numeric numeric, const void* logits, const float* bia
                            void* gradient, Stream stream);
 /// Mean of the rows' losses into *loss, by one block.
 void mean_loss(const float* row_loss, int rows, float* loss, Stream stream);
-/// Sums over rows: the gradient of the last layer's bias. Reads e.
+/// Sums over rows, in double: the gradient of the last layer's bias. Reads e.
 void column_sums(Numeric numeric, const void* values, int rows, int columns, float* sums, Stream stream);
 
 /// The update of `count` parameters, all tensors of one type at once since they lie in one block of memory.
@@ -123,8 +123,13 @@ void find_overflow(Numeric numeric, const void* values, std::int64_t count, Loss
 /// update_loss_scale on the GPU.
 void advance_loss_scale(LossScale* loss_scale, Stream stream);
 
+/// sum = a + b, which may lie in the same place: where a block's two gradients meet and no graph adds them.
+/// Reads 2e, writes e.
+void add(Numeric numeric, const void* a, const void* b, std::int64_t count, void* sum, Stream stream);
 /// sum += values, for --accumulate_steps. Reads 4 + e, writes 4.
 void accumulate(Numeric numeric, const void* values, std::int64_t count, float* sum, Stream stream);
+/// The GPU's clock (nanoseconds since an epoch of its own, in steps of up to a microsecond) into *time.
+void stamp(std::uint64_t* time, Stream stream);
 /// To and from fp32.
 void narrow(const float* values, std::int64_t count, Numeric numeric, void* out, Stream stream);
 void widen(Numeric numeric, const void* values, std::int64_t count, float* out, Stream stream);

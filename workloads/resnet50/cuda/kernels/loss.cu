@@ -1,6 +1,7 @@
 // Softmax cross-entropy forward and backward in one kernel, and the sums that go with it. At batch 256 and
 // 1000 classes all of it touches 1 MB: launch time, not bytes.
 
+#include "workloads/resnet50/cuda/kernels/column_sums.cuh"
 #include "workloads/resnet50/cuda/kernels/device.cuh"
 #include "workloads/resnet50/cuda/kernels/kernels.h"
 
@@ -14,10 +15,13 @@ struct Plus {
   __device__ float operator()(float a, float b) const { return a + b; }
 };
 
+struct BlockValues {
+  float at[block_threads];
+};
 /// The same result in all threads of the block, combined in a fixed order.
 template <typename Combine>
 __device__ float over_block(float value, const Combine& combine) {
-  __shared__ float values[block_threads];
+  float* const values = block_shared<BlockValues>().at;
   values[threadIdx.x] = value;
   __syncthreads();
   for (unsigned half = block_threads / 2; half > 0; half /= 2) {
@@ -62,12 +66,12 @@ __global__ void mean_kernel(const float* values, int count, float* mean) {
 
 template <typename T>
 __global__ void column_sums_kernel(const T* values, int rows, int columns, float* sums) {
-  const int column = static_cast<int>(global_thread());
-  if (column >= columns) return;
-  float sum = 0;
-  for (int row = 0; row < rows; ++row)
-    sum += to_float(values[static_cast<std::int64_t>(row) * columns + column]);
-  sums[column] = sum;
+  const int column = column_of_thread();
+  const auto values_of = [&](int row) {
+    return ColumnSums<1>{{to_float(values[static_cast<std::int64_t>(row) * columns + column])}};
+  };
+  ColumnSums<1> sum;
+  if (sum_column(rows, columns, values_of, sum)) sums[column] = static_cast<float>(sum.at[0]);
 }
 
 }  // namespace
@@ -76,24 +80,21 @@ void softmax_cross_entropy(Numeric numeric, const void* logits, const float* bia
                            int rows, int classes, const LossScale* loss_scale, float* row_loss,
                            void* gradient, Stream stream) {
   with_element(numeric, [&]<typename T>(T) {
-    softmax_kernel<T><<<static_cast<unsigned>(rows), block_threads, 0, stream>>>(
-        static_cast<const T*>(logits), bias, labels, classes, loss_scale, row_loss,
-        static_cast<T*>(gradient));
+    launch("softmax_cross_entropy", softmax_kernel<T>, static_cast<unsigned>(rows), block_threads, stream,
+           static_cast<const T*>(logits), bias, labels, classes, loss_scale, row_loss,
+           static_cast<T*>(gradient));
   });
-  check_launch("softmax_cross_entropy");
 }
 
 void mean_loss(const float* row_loss, int rows, float* loss, Stream stream) {
-  mean_kernel<<<1, block_threads, 0, stream>>>(row_loss, rows, loss);
-  check_launch("mean_loss");
+  launch("mean_loss", mean_kernel, 1, block_threads, stream, row_loss, rows, loss);
 }
 
 void column_sums(Numeric numeric, const void* values, int rows, int columns, float* sums, Stream stream) {
   with_element(numeric, [&]<typename T>(T) {
-    column_sums_kernel<T><<<blocks_for(columns), block_threads, 0, stream>>>(static_cast<const T*>(values),
-                                                                             rows, columns, sums);
+    launch("column_sums", column_sums_kernel<T>, column_blocks(columns), block_threads, stream,
+           static_cast<const T*>(values), rows, columns, sums);
   });
-  check_launch("column_sums");
 }
 
 }  // namespace virtrain::resnet50::cuda

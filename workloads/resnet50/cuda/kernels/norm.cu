@@ -5,6 +5,7 @@
 // Elements of all 53 outputs at 224 px: 11.1 million per image (fp16: 22 MB). Forward sums read that once,
 // apply reads and writes it once; backward reads it four times and writes once.
 
+#include "workloads/resnet50/cuda/kernels/column_sums.cuh"
 #include "workloads/resnet50/cuda/kernels/device.cuh"
 #include "workloads/resnet50/cuda/kernels/kernels.h"
 
@@ -24,12 +25,18 @@ __device__ unsigned mask_bits(const std::uint8_t* mask, std::int64_t pack) {
   return mask == nullptr ? 0xffU : mask[pack];
 }
 
+/// What the threads of a block have added up, before their row lanes are added.
+struct RowLanes {
+  float first[block_threads * pack_size];
+  float second[block_threads * pack_size];
+};
+
 /// Adds up two values per element over the rows. Each thread takes every (row lanes x blocks)-th row; then
-/// the row lanes of a block are added in order. `Values` gives the two values of an element.
+/// the row lanes of a block are added in order. `Values` gives the two values of an element, from its
+/// distance to the channel's origin, and what the second is multiplied with in the end.
 template <typename Values>
 __global__ void sum_rows_kernel(Values values, RowShape shape, PartialSums partial) {
-  __shared__ float first_sums[block_threads * pack_size];
-  __shared__ float second_sums[block_threads * pack_size];
+  RowLanes& sums = block_shared<RowLanes>();
   const int packs = shape.channels / pack_size;
   const int lanes = lanes_of(packs);
   const int row_lanes = block_threads / lanes;
@@ -39,14 +46,21 @@ __global__ void sum_rows_kernel(Values values, RowShape shape, PartialSums parti
   Floats first{};
   Floats second{};
   if (row_lane < row_lanes && pack < packs) {
-    for (std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * row_lanes + row_lane; row < shape.rows;
-         row += static_cast<std::int64_t>(gridDim.x) * row_lanes) {
-      values.add(row * packs + pack, pack, first, second);
+    const Floats origin = values.origin(pack);
+    // Counted in advance and in 32 bits (no tensor has 2^31 elements), so that several rows are under way.
+    const unsigned rows = static_cast<unsigned>(shape.rows);
+    const unsigned first_row = blockIdx.x * row_lanes + row_lane;
+    const unsigned stride = gridDim.x * row_lanes;
+    const unsigned count = first_row < rows ? (rows - first_row - 1) / stride + 1 : 0;
+#pragma unroll 4
+    for (unsigned i = 0; i < count; ++i) {
+      const std::int64_t row = first_row + i * stride;
+      values.add(row * packs + pack, origin, first, second);
     }
   }
   for (int c = 0; c < pack_size; ++c) {
-    first_sums[threadIdx.x * pack_size + c] = first.at[c];
-    second_sums[threadIdx.x * pack_size + c] = second.at[c];
+    sums.first[threadIdx.x * pack_size + c] = first.at[c];
+    sums.second[threadIdx.x * pack_size + c] = second.at[c];
   }
   __syncthreads();
   for (int c = static_cast<int>(threadIdx.x); c < lanes * pack_size; c += block_threads) {
@@ -55,12 +69,12 @@ __global__ void sum_rows_kernel(Values values, RowShape shape, PartialSums parti
     float first_sum = 0;
     float second_sum = 0;
     for (int r = 0; r < row_lanes; ++r) {
-      first_sum += first_sums[r * lanes * pack_size + c];
-      second_sum += second_sums[r * lanes * pack_size + c];
+      first_sum += sums.first[r * lanes * pack_size + c];
+      second_sum += sums.second[r * lanes * pack_size + c];
     }
     const std::int64_t out = static_cast<std::int64_t>(blockIdx.x) * shape.channels + channel;
     partial.first[out] = first_sum;
-    partial.second[out] = second_sum;
+    partial.second[out] = second_sum * values.second_factor(channel);
   }
 }
 
@@ -71,16 +85,16 @@ void sum_rows(const char* name, const Values& values, const RowShape& shape, con
   const int packs = shape.channels / pack_size;
   const int lanes = lanes_of(packs);
   const dim3 grid(static_cast<unsigned>(partial.blocks), static_cast<unsigned>((packs + lanes - 1) / lanes));
-  sum_rows_kernel<<<grid, block_threads, 0, stream>>>(values, shape, partial);
-  check_launch(name);
+  launch(name, sum_rows_kernel<Values>, grid, block_threads, stream, values, shape, partial);
 }
 
 template <typename T>
 struct ForwardValues {
   const void* x;
-  __device__ void add(std::int64_t at, int pack, Floats& sum, Floats& square_sum) const {
+  __device__ Floats origin(int pack) const { return load<T>(x, pack); }
+  __device__ float second_factor(int /*channel*/) const { return 1; }
+  __device__ void add(std::int64_t at, const Floats& origin, Floats& sum, Floats& square_sum) const {
     const Floats value = load<T>(x, at);
-    const Floats origin = load<T>(x, pack);
     for (int c = 0; c < pack_size; ++c) {
       const float offset = value.at[c] - origin.at[c];
       sum.at[c] += offset;
@@ -96,40 +110,38 @@ struct BackwardValues {
   const void* x;
   const float* mean;
   const float* inverse_std;
-  __device__ void add(std::int64_t at, int pack, Floats& sum, Floats& product_sum) const {
+  __device__ Floats origin(int pack) const { return load<float>(mean, pack); }
+  __device__ float second_factor(int channel) const { return inverse_std[channel]; }
+  __device__ void add(std::int64_t at, const Floats& origin, Floats& sum, Floats& product_sum) const {
     const Floats gradient = load<T>(dy, at);
     const Floats value = load<T>(x, at);
     const unsigned bits = mask_bits(mask, at);
     for (int c = 0; c < pack_size; ++c) {
       if ((bits >> c & 1U) == 0) continue;
-      const int channel = pack * pack_size + c;
       sum.at[c] += gradient.at[c];
-      product_sum.at[c] += gradient.at[c] * (value.at[c] - mean[channel]) * inverse_std[channel];
+      product_sum.at[c] += gradient.at[c] * (value.at[c] - origin.at[c]);
     }
   }
 };
 
-struct Sums {
-  double first, second;
-};
-__device__ Sums add_blocks(const PartialSums& partial, int channels, int channel) {
-  Sums sums{0, 0};
-  for (int block = 0; block < partial.blocks; ++block) {
+/// Both sums of this thread's channel over all blocks of sum_rows_kernel (or cuDNN's one row).
+__device__ bool add_blocks(const PartialSums& partial, int channels, ColumnSums<2>& sums) {
+  const int channel = column_of_thread();
+  const auto values_of = [&](int block) {
     const std::int64_t at = static_cast<std::int64_t>(block) * channels + channel;
-    sums.first += partial.first[at];
-    sums.second += partial.second[at];
-  }
-  return sums;
+    return ColumnSums<2>{{partial.first[at], partial.second[at]}};
+  };
+  return sum_column(partial.blocks, channels, values_of, sums);
 }
 
 template <typename T>
 __global__ void finalize_kernel(const void* origin, PartialSums partial, RowShape shape, NormVectors vectors,
                                 __half* scale16, __half* shift16) {
-  const int channel = static_cast<int>(global_thread());
-  if (channel >= shape.channels) return;
-  const Sums sums = add_blocks(partial, shape.channels, channel);
+  ColumnSums<2> sums;
+  if (!add_blocks(partial, shape.channels, sums)) return;
+  const int channel = column_of_thread();
   const double from = origin == nullptr ? 0.0 : to_float(static_cast<const T*>(origin)[channel]);
-  const Moments batch = moments(sums.first, sums.second, from, static_cast<double>(shape.rows), norm_epsilon);
+  const Moments batch = moments(sums.at[0], sums.at[1], from, static_cast<double>(shape.rows), norm_epsilon);
   vectors.mean[channel] = batch.mean;
   vectors.inverse_std[channel] = batch.inverse_std;
   constexpr float momentum = static_cast<float>(norm_momentum);
@@ -149,11 +161,12 @@ struct PackFactors {
   Floats scale, shift;
 };
 __device__ PackFactors pack_factors(const NormVectors& vectors, int pack) {
+  const Floats gamma = load<float>(vectors.gamma, pack), beta = load<float>(vectors.beta, pack);
+  const Floats mean = load<float>(vectors.mean, pack);
+  const Floats inverse_std = load<float>(vectors.inverse_std, pack);
   PackFactors factors;
   for (int c = 0; c < pack_size; ++c) {
-    const int channel = pack * pack_size + c;
-    const ForwardFactors factor = forward_factors(vectors.gamma[channel], vectors.beta[channel],
-                                                  vectors.mean[channel], vectors.inverse_std[channel]);
+    const ForwardFactors factor = forward_factors(gamma.at[c], beta.at[c], mean.at[c], inverse_std.at[c]);
     factors.scale.at[c] = factor.scale;
     factors.shift.at[c] = factor.shift;
   }
@@ -196,23 +209,22 @@ __global__ void apply_kernel(const void* x, RowShape shape, NormVectors vectors,
 
 __global__ void backward_finalize_kernel(PartialSums partial, RowShape shape, NormVectors vectors,
                                          float* gamma_grad, float* beta_grad, BackwardFactors* factors) {
-  const int channel = static_cast<int>(global_thread());
-  if (channel >= shape.channels) return;
-  const Sums sums = add_blocks(partial, shape.channels, channel);
-  beta_grad[channel] = static_cast<float>(sums.first);
-  gamma_grad[channel] = static_cast<float>(sums.second);
+  ColumnSums<2> sums;
+  if (!add_blocks(partial, shape.channels, sums)) return;
+  const int channel = column_of_thread();
+  beta_grad[channel] = static_cast<float>(sums.at[0]);
+  gamma_grad[channel] = static_cast<float>(sums.at[1]);
   factors[channel] =
       backward_factors(vectors.gamma[channel], vectors.mean[channel], vectors.inverse_std[channel],
-                       sums.second, sums.first, static_cast<double>(shape.rows));
+                       sums.at[1], sums.at[0], static_cast<double>(shape.rows));
 }
 
 template <typename T>
 __global__ void backward_apply_kernel(const void* dy, const std::uint8_t* mask, const void* x, RowShape shape,
                                       const BackwardFactors* factors, void* dx, void* masked) {
   const int packs = shape.channels / pack_size;
-  const std::int64_t first_channel = global_thread() % packs * pack_size;
-  BackwardFactors own[pack_size];
-  for (int c = 0; c < pack_size; ++c) own[c] = factors[first_channel + c];
+  const Pack<BackwardFactors> own =
+      reinterpret_cast<const Pack<BackwardFactors>*>(factors)[global_thread() % packs];
   for (std::int64_t at = global_thread(); at < shape.rows * packs; at += thread_count()) {
     Floats gradient = load<T>(dy, at);
     const Floats value = load<T>(x, at);
@@ -220,7 +232,8 @@ __global__ void backward_apply_kernel(const void* dy, const std::uint8_t* mask, 
     Floats out;
     for (int c = 0; c < pack_size; ++c) {
       if ((bits >> c & 1U) == 0) gradient.at[c] = 0;
-      out.at[c] = own[c].dy * gradient.at[c] + own[c].x * value.at[c] + own[c].constant;
+      const BackwardFactors& factor = own.at[c];
+      out.at[c] = factor.dy * gradient.at[c] + factor.x * value.at[c] + factor.constant;
     }
     if (masked != nullptr) store<T>(masked, at, gradient);
     store<T>(dx, at, out);
@@ -256,10 +269,9 @@ void norm_sums(Numeric numeric, const void* x, const RowShape& shape, const Part
 void norm_finalize(Numeric numeric, const void* origin, const PartialSums& partial, const RowShape& shape,
                    const NormVectors& vectors, void* scale16, void* shift16, Stream stream) {
   with_element(numeric, [&]<typename T>(T) {
-    finalize_kernel<T><<<blocks_for(shape.channels), block_threads, 0, stream>>>(
-        origin, partial, shape, vectors, static_cast<__half*>(scale16), static_cast<__half*>(shift16));
+    launch("norm_finalize", finalize_kernel<T>, column_blocks(shape.channels), block_threads, stream, origin,
+           partial, shape, vectors, static_cast<__half*>(scale16), static_cast<__half*>(shift16));
   });
-  check_launch("norm_finalize");
 }
 
 void norm_apply(Numeric numeric, const void* x, const RowShape& shape, const NormVectors& vectors,
@@ -268,17 +280,16 @@ void norm_apply(Numeric numeric, const void* x, const RowShape& shape, const Nor
   const unsigned blocks = row_blocks(shape);
   with_element(numeric, [&]<typename T>(T) {
     if (shortcut.values == nullptr) {
-      apply_kernel<T, Added::nothing>
-          <<<blocks, block_threads, 0, stream>>>(x, shape, vectors, nullptr, {}, y, mask);
+      launch("norm_apply", apply_kernel<T, Added::nothing>, blocks, block_threads, stream, x, shape, vectors,
+             nullptr, {}, y, mask);
     } else if (shortcut.norm == nullptr) {
-      apply_kernel<T, Added::activation>
-          <<<blocks, block_threads, 0, stream>>>(x, shape, vectors, shortcut.values, {}, y, mask);
+      launch("norm_apply", apply_kernel<T, Added::activation>, blocks, block_threads, stream, x, shape,
+             vectors, shortcut.values, {}, y, mask);
     } else {
-      apply_kernel<T, Added::normalized>
-          <<<blocks, block_threads, 0, stream>>>(x, shape, vectors, shortcut.values, *shortcut.norm, y, mask);
+      launch("norm_apply", apply_kernel<T, Added::normalized>, blocks, block_threads, stream, x, shape,
+             vectors, shortcut.values, *shortcut.norm, y, mask);
     }
   });
-  check_launch("norm_apply");
 }
 
 void norm_backward_sums(Numeric numeric, const void* dy, const std::uint8_t* mask, const void* x,
@@ -292,9 +303,8 @@ void norm_backward_sums(Numeric numeric, const void* dy, const std::uint8_t* mas
 
 void norm_backward_finalize(const PartialSums& partial, const RowShape& shape, const NormVectors& vectors,
                             float* gamma_grad, float* beta_grad, BackwardFactors* factors, Stream stream) {
-  backward_finalize_kernel<<<blocks_for(shape.channels), block_threads, 0, stream>>>(
-      partial, shape, vectors, gamma_grad, beta_grad, factors);
-  check_launch("norm_backward_finalize");
+  launch("norm_backward_finalize", backward_finalize_kernel, column_blocks(shape.channels), block_threads,
+         stream, partial, shape, vectors, gamma_grad, beta_grad, factors);
 }
 
 void norm_backward_apply(Numeric numeric, const void* dy, const std::uint8_t* mask, const void* x,
@@ -303,9 +313,9 @@ void norm_backward_apply(Numeric numeric, const void* dy, const std::uint8_t* ma
   require_packs("norm_backward_apply", shape.channels);
   const unsigned blocks = row_blocks(shape);
   with_element(numeric, [&]<typename T>(T) {
-    backward_apply_kernel<T><<<blocks, block_threads, 0, stream>>>(dy, mask, x, shape, factors, dx, masked);
+    launch("norm_backward_apply", backward_apply_kernel<T>, blocks, block_threads, stream, dy, mask, x, shape,
+           factors, dx, masked);
   });
-  check_launch("norm_backward_apply");
 }
 
 }  // namespace virtrain::resnet50::cuda

@@ -7,6 +7,11 @@
 namespace virtrain::resnet50::cuda {
 namespace {
 
+/// Positions of a pack's maxima in their windows: one load or store of 8 bytes.
+struct alignas(pack_size) Positions {
+  std::uint8_t at[pack_size];
+};
+
 struct Place {
   int image, row, column, pack;
 };
@@ -23,14 +28,14 @@ __device__ Place place_of(std::int64_t index, int size, int packs) {
 }
 
 template <typename T>
-__global__ void max_pool_kernel(const void* x, PoolShape shape, void* y, std::uint8_t* position) {
+__global__ void max_pool_kernel(const void* x, PoolShape shape, void* y, Positions* position) {
   const int packs = shape.channels / pack_size;
   const int out = shape.out_size();
   const std::int64_t index = global_thread();
   if (index >= static_cast<std::int64_t>(shape.batch) * out * out * packs) return;
   const Place place = place_of(index, out, packs);
   Floats largest;
-  Pack<std::uint8_t> where;
+  Positions where;
   bool first = true;
   for (int i = 0; i < shape.kernel * shape.kernel; ++i) {
     const int row = place.row * shape.stride - shape.padding + i / shape.kernel;
@@ -45,11 +50,11 @@ __global__ void max_pool_kernel(const void* x, PoolShape shape, void* y, std::ui
     first = false;
   }
   store<T>(y, index, largest);
-  for (int c = 0; c < pack_size; ++c) position[index * pack_size + c] = where.at[c];
+  position[index] = where;
 }
 
 template <typename T>
-__global__ void max_pool_backward_kernel(const void* dy, const std::uint8_t* position, PoolShape shape,
+__global__ void max_pool_backward_kernel(const void* dy, const Positions* position, PoolShape shape,
                                          void* dx) {
   const int packs = shape.channels / pack_size;
   const int out = shape.out_size();
@@ -64,8 +69,9 @@ __global__ void max_pool_backward_kernel(const void* dy, const std::uint8_t* pos
       const std::int64_t from = pack_index(place.image, row, column, place.pack, out, packs);
       const int wanted = window_position(place.row, place.column, row, column, shape);
       const Floats gradient = load<T>(dy, from);
+      const Positions largest = position[from];
       for (int c = 0; c < pack_size; ++c) {
-        if (position[from * pack_size + c] == wanted) sum.at[c] += gradient.at[c];
+        if (largest.at[c] == wanted) sum.at[c] += gradient.at[c];
       }
     }
   }
@@ -104,9 +110,9 @@ void max_pool(Numeric numeric, const void* x, const PoolShape& shape, void* y, s
   const std::int64_t out = shape.out_size();
   const std::int64_t work = shape.batch * out * out * (shape.channels / pack_size);
   with_element(numeric, [&]<typename T>(T) {
-    max_pool_kernel<T><<<blocks_for(work), block_threads, 0, stream>>>(x, shape, y, position);
+    launch("max_pool", max_pool_kernel<T>, blocks_for(work), block_threads, stream, x, shape, y,
+           reinterpret_cast<Positions*>(position));
   });
-  check_launch("max_pool");
 }
 
 void max_pool_backward(Numeric numeric, const void* dy, const std::uint8_t* position, const PoolShape& shape,
@@ -115,9 +121,9 @@ void max_pool_backward(Numeric numeric, const void* dy, const std::uint8_t* posi
   const std::int64_t in = shape.in_size;
   const std::int64_t work = shape.batch * in * in * (shape.channels / pack_size);
   with_element(numeric, [&]<typename T>(T) {
-    max_pool_backward_kernel<T><<<blocks_for(work), block_threads, 0, stream>>>(dy, position, shape, dx);
+    launch("max_pool_backward", max_pool_backward_kernel<T>, blocks_for(work), block_threads, stream, dy,
+           reinterpret_cast<const Positions*>(position), shape, dx);
   });
-  check_launch("max_pool_backward");
 }
 
 void average_pool(Numeric numeric, const void* x, int batch, int positions, int channels, void* y,
@@ -125,11 +131,9 @@ void average_pool(Numeric numeric, const void* x, int batch, int positions, int 
   require_packs("average_pool", channels);
   const int packs = channels / pack_size;
   with_element(numeric, [&]<typename T>(T) {
-    average_pool_kernel<T>
-        <<<blocks_for(static_cast<std::int64_t>(batch) * packs), block_threads, 0, stream>>>(
-            x, batch, positions, packs, y);
+    launch("average_pool", average_pool_kernel<T>, blocks_for(static_cast<std::int64_t>(batch) * packs),
+           block_threads, stream, x, batch, positions, packs, y);
   });
-  check_launch("average_pool");
 }
 
 void average_pool_backward(Numeric numeric, const void* dy, int batch, int positions, int channels, void* dx,
@@ -138,10 +142,9 @@ void average_pool_backward(Numeric numeric, const void* dy, int batch, int posit
   const int packs = channels / pack_size;
   const std::int64_t work = static_cast<std::int64_t>(batch) * positions * packs;
   with_element(numeric, [&]<typename T>(T) {
-    average_pool_backward_kernel<T>
-        <<<blocks_for(work), block_threads, 0, stream>>>(dy, batch, positions, packs, dx);
+    launch("average_pool_backward", average_pool_backward_kernel<T>, blocks_for(work), block_threads, stream,
+           dy, batch, positions, packs, dx);
   });
-  check_launch("average_pool_backward");
 }
 
 }  // namespace virtrain::resnet50::cuda

@@ -1,0 +1,114 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "common/log.h"
+#include "harness/cli/commands.h"
+#include "results/store/store.h"
+#include "vmctl/cleanup.h"
+#include "vmctl/leases.h"
+#include "vmctl/libvirt_daemon.h"
+#include "vmctl/libvirt_hypervisor.h"
+
+namespace virtrain::harness {
+namespace {
+
+constexpr int kSomethingLeft = 6;
+
+struct CleanArguments {
+  std::string lift_quarantine;
+  bool verify = false;
+  std::string connect_uri;  ///< empty: the system's, or the user's own session where that is out of reach
+};
+
+void print_leftovers(const char* heading, const std::vector<vmctl::Leftover>& leftovers) {
+  for (const auto& l : leftovers)
+    fmt::print("{}: {} {}{} ({})\n", heading, to_string(l.kind), l.name,
+               l.experiment.empty() ? "" : " of " + l.experiment, l.detail);
+}
+
+void mark_interrupted(const std::vector<std::pair<std::string, std::string>>& experiments) {
+  for (const auto& [database, experiment] : experiments) {
+    try {
+      results::Store store(database, results::Store::Mode::open);
+      if (store.mark_interrupted(experiment))
+        fmt::print("interrupted: experiment {} in {}\n", experiment, database);
+    } catch (const Error& error) {
+      log::warning("an interrupted experiment could not be marked",
+                   {{"experiment", experiment}, {"reason", error.what()}});
+    }
+  }
+}
+
+std::string libvirt_to_clean(const CleanArguments& arguments) {
+  if (!arguments.connect_uri.empty()) return arguments.connect_uri;
+  const bool system = ::geteuid() == 0 || vmctl::libvirt_answers("qemu:///system");
+  return system ? "qemu:///system" : "qemu:///session";
+}
+
+void print_quarantined(const vmctl::LeaseJournal& journal) {
+  for (const auto& device : journal.quarantined())
+    fmt::print("in quarantine since {}: {} ({}; lent to nobody until virtrain clean --lift-quarantine {})\n",
+               device.since, device.address, device.reason, device.address);
+}
+
+void lift_quarantine(const std::string& address, vmctl::LeaseJournal& journal) {
+  if (!journal.lift_quarantine(address))
+    throw Error("lift the quarantine of " + address, ErrorCode::usage, "it is in none");
+  fmt::print("{} may be lent again\n", address);
+}
+
+void clean(const CleanArguments& arguments, Cli& cli) {
+  const auto uri = libvirt_to_clean(arguments);
+  std::unique_ptr<vmctl::LibvirtDaemon> daemon;
+  std::unique_ptr<vmctl::Hypervisor> hypervisor;
+  try {
+    if (::geteuid() == 0 && uri == "qemu:///system") daemon = std::make_unique<vmctl::LibvirtDaemon>();
+    hypervisor = vmctl::connect_libvirt(uri);
+  } catch (const Error& error) {
+    log::warning("libvirt is not looked at", {{"reason", error.what()}});
+  }
+  vmctl::LeaseJournal journal;
+  if (!arguments.lift_quarantine.empty()) return lift_quarantine(arguments.lift_quarantine, journal);
+  auto view = vmctl::find_leftovers(hypervisor.get(), &journal);
+  print_leftovers("foreign, not touched", view.foreign);
+  print_quarantined(journal);
+  if (arguments.verify) {
+    print_leftovers("left over", view.leftovers);
+    if (view.leftovers.empty())
+      fmt::print("nothing is left over\n");
+    else
+      cli.exit_status = kSomethingLeft;
+    return;
+  }
+  const auto result = vmctl::clean(view, hypervisor.get(), &journal);
+  print_leftovers("removed", result.removed);
+  for (const auto& [leftover, reason] : result.failed)
+    fmt::print("not removed: {} {}: {}\n", to_string(leftover.kind), leftover.name, reason);
+  mark_interrupted(result.interrupted_experiments);
+  if (result.removed.empty() && result.failed.empty()) fmt::print("nothing is left over\n");
+  if (!result.failed.empty()) cli.exit_status = kSomethingLeft;
+}
+
+}  // namespace
+
+void add_clean_command(Cli& cli) {
+  auto* cleaner = cli.app.add_subcommand(
+      "clean", "Remove what killed runs left behind; mark their experiments interrupted");
+  auto cleaned = std::make_shared<CleanArguments>();
+  cleaner->add_flag("--verify", cleaned->verify,
+                    "Only look: exit 0 if nothing is left, 6 with the list if something is");
+  cleaner
+      ->add_option(
+          "--connect", cleaned->connect_uri,
+          "libvirt URI (default: qemu:///system, or a user's qemu:///session where that is out of reach)")
+      ->type_name("URI");
+  cleaner
+      ->add_option("--lift-quarantine", cleaned->lift_quarantine,
+                   "Only this: a device that could not be given back and is well again may be lent again")
+      ->type_name("ADDRESS");
+  cleaner->footer("Examples:\n  virtrain clean --verify\n  virtrain clean");
+  cleaner->callback([cleaned, &cli] { clean(*cleaned, cli); });
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,84 @@
+#include "harness/execute/cuda_host.h"
+
+#include <fmt/format.h>
+
+#include "common/error.h"
+#include "common/subprocess.h"
+#include "harness/execute/programs.h"
+#include "vmctl/devices/host_device.h"
+#include "vmctl/guest_driver.h"
+#include "vmctl/guest_packages.h"
+#include "vmctl/paths.h"
+#include "vmctl/supermin.h"
+
+namespace virtrain::harness {
+namespace {
+
+/// The words of the Error that `look` ends in; "" if it ends in none.
+template <typename Look>
+std::string trouble(Look&& look) {
+  try {
+    look();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+void find_trainer_with_libraries() {
+  const auto program = vmctl::sibling_program(trainer_name(Backend::cuda));
+  vmctl::parse_ldd(program.string(), run_command({"ldd", program.string()}).out);
+}
+
+void find_driver_for_guests() {
+  if (!vmctl::find_guest_driver("/", vmctl::find_guest_kernel().version))
+    throw Error("carry the NVIDIA driver into the guest", ErrorCode::host_unable,
+                "this host has none (install it, or use a guest.image that has one)");
+}
+
+void add_foreign_devices(const Placement& placement, const TenantPlacement& tenant,
+                         std::vector<std::string>& reasons) {
+  for (const auto& node : tenant.nodes)
+    for (const auto& device : node.devices) {
+      // The vendor of a virtual function that is yet to be made is not known.
+      const bool known = !device.vendor.empty();
+      if (known && device.device_class == vmctl::DeviceClass::gpu && device.vendor != vmctl::kNvidia)
+        reasons.push_back(fmt::format("case {}: backend cuda needs NVIDIA GPUs, and {} is {} (vendor {})",
+                                      placement.case_name, device.grant.address, device.name, device.vendor));
+    }
+}
+
+}  // namespace
+
+bool uses_cuda(const Plan& plan) {
+  for (const auto& placement : plan.placements)
+    for (const auto& tenant : placement.tenants)
+      if (tenant.workload.backend == Backend::cuda) return true;
+  return false;
+}
+
+CudaHost look_at_cuda_host() {
+  CudaHost host;
+  host.trainer = trouble(find_trainer_with_libraries);
+  if (!vmctl::loaded_nvidia_driver("/"))
+    host.host_driver = "no NVIDIA driver is loaded (modprobe nvidia; nvidia-smi shows whether it works)";
+  host.guest_driver = trouble(find_driver_for_guests);
+  return host;
+}
+
+std::vector<std::string> cuda_reasons(const Scenario& scenario, const Plan& plan, const CudaHost& host) {
+  if (!uses_cuda(plan)) return {};
+  std::vector<std::string> reasons;
+  for (const auto& placement : plan.placements)
+    for (const auto& tenant : placement.tenants)
+      if (tenant.workload.backend == Backend::cuda) add_foreign_devices(placement, tenant, reasons);
+  const auto need = [&reasons](bool applies, const std::string& trouble) {
+    if (applies && !trouble.empty()) reasons.push_back("backend cuda: " + trouble);
+  };
+  need(true, host.trainer);
+  need(has_arm(scenario, kArmBareMetal) || has_arm(scenario, kArmBareMetalShared), host.host_driver);
+  need(has_arm(scenario, kArmVm) && scenario.guest.is_mirror(), host.guest_driver);
+  return reasons;
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,185 @@
+#include "harness/plan/device_allocator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "common/text.h"
+
+namespace virtrain::harness {
+namespace {
+
+using Slots = std::vector<const DeviceSlot*>;
+
+template <typename T>
+bool contains(const std::vector<T>& list, const T& value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+bool of_one_card(const DeviceSlot& a, const DeviceSlot& b) {
+  return a.card == b.card;
+}
+
+bool nvlinked(const DeviceSlot& a, const DeviceSlot& b) {
+  return contains(a.device.nvlink_peers, b.card);
+}
+
+/// Below the same root port, that is a switch or one card's functions; not only the same root complex.
+bool share_a_switch(const DeviceSlot& a, const DeviceSlot& b) {
+  const auto& [x, y] = std::tie(a.device.bridges, b.device.bridges);
+  return !x.empty() && !y.empty() && x.front() == y.front();
+}
+
+bool share_a_complex(const DeviceSlot& a, const DeviceSlot& b) {
+  return !a.device.root_complex.empty() && a.device.root_complex == b.device.root_complex;
+}
+
+bool share_a_numa_node(const DeviceSlot& a, const DeviceSlot& b) {
+  return a.device.numa_node >= 0 && a.device.numa_node == b.device.numa_node;
+}
+
+/// Pairs of a set for which the relation holds.
+template <typename Relation>
+std::size_t pairs(const Slots& slots, Relation&& holds) {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    for (std::size_t k = i + 1; k < slots.size(); ++k) count += holds(*slots[i], *slots[k]) ? 1U : 0U;
+  return count;
+}
+
+auto nearness(const Slots& slots) {
+  return std::tuple(pairs(slots, of_one_card), pairs(slots, nvlinked), pairs(slots, share_a_switch),
+                    pairs(slots, share_a_numa_node));
+}
+
+/// The nearest set of `count` that grows from one slot; of equally near ones the first.
+Slots nearest_set(const Slots& from, std::size_t count) {
+  Slots best;
+  for (const auto* seed : from) {
+    Slots set{seed};
+    while (set.size() < count) {
+      Slots next;
+      for (const auto* slot : from) {
+        if (contains(set, slot)) continue;
+        auto wider = set;
+        wider.push_back(slot);
+        if (next.empty() || nearness(wider) > nearness(next)) next = std::move(wider);
+      }
+      set = std::move(next);
+    }
+    if (best.empty() || nearness(set) > nearness(best)) best = std::move(set);
+  }
+  std::sort(best.begin(), best.end(), [](const auto* a, const auto* b) { return a->id < b->id; });
+  return best;
+}
+
+std::vector<int> numa_nodes_of(const Slots& slots) {
+  std::set<int> nodes;
+  for (const auto* slot : slots)
+    if (slot->device.numa_node >= 0) nodes.insert(slot->device.numa_node);
+  return {nodes.begin(), nodes.end()};
+}
+
+DeviceChoice describe(const Slots& slots) {
+  DeviceChoice choice;
+  if (slots.empty()) return choice;
+  for (const auto* slot : slots) choice.slots.push_back(*slot);
+  choice.numa_nodes = numa_nodes_of(slots);
+  const std::size_t all = slots.size() * (slots.size() - 1) / 2;
+  choice.joined_by_nvlink = pairs(slots, nvlinked) == all;
+  std::vector<std::string> reasons;
+  const bool one_card = all > 0 && pairs(slots, of_one_card) == all;
+  if (one_card) reasons.emplace_back("of one card");
+  if (all > 0 && choice.joined_by_nvlink) reasons.emplace_back("joined by NVLink");
+  if (!one_card && all > 0 && pairs(slots, share_a_switch) == all)
+    reasons.emplace_back("below one PCIe switch");
+  if (choice.numa_nodes.size() == 1 && pairs(slots, share_a_numa_node) == all)
+    reasons.push_back(fmt::format("on NUMA node {}", choice.numa_nodes[0]));
+  else
+    reasons.emplace_back(choice.numa_nodes.empty() ? "on a NUMA node that the firmware does not name"
+                                                   : "on several NUMA nodes");
+  choice.reason = join(reasons, ", ");
+  return choice;
+}
+
+/// How near, and in words; larger is nearer.
+std::pair<int, const char*> distance(const DeviceSlot& nic, const DeviceSlot& device) {
+  if (share_a_switch(nic, device)) return {3, "below the same PCIe switch as"};
+  if (share_a_complex(nic, device)) return {2, "below the same root complex as"};
+  if (share_a_numa_node(nic, device)) return {1, "on the NUMA node of"};
+  return {0, "far from"};
+}
+
+}  // namespace
+
+Slots DeviceAllocator::left_of(const Offer& offer) const {
+  const auto clashes = [](const DeviceSlot& slot, const DeviceSlot& taken) {
+    return slot.id == taken.id || (slot.iommu_group && slot.iommu_group == taken.iommu_group) ||
+           (slot.is_time_sliced() && taken.is_time_sliced() && of_one_card(slot, taken) &&
+            slot.device.vgpu_name != taken.device.vgpu_name);
+  };
+  Slots left;
+  for (const auto& slot : offer.slots)
+    if (std::none_of(taken_.begin(), taken_.end(), [&](const auto& taken) { return clashes(slot, taken); }))
+      left.push_back(&slot);
+  return left;
+}
+
+const DeviceSlot* DeviceAllocator::best_single(const Slots& from) const {
+  const auto count = [&](auto&& relation, const DeviceSlot* slot) {
+    return std::count_if(taken_.begin(), taken_.end(),
+                         [&](const auto& taken) { return relation(*slot, taken); });
+  };
+  const auto cost = [&](const DeviceSlot* slot) {
+    const auto on_card = count(of_one_card, slot);
+    return std::pair(spread_ ? on_card : -on_card, count(share_a_numa_node, slot));
+  };
+  return *std::min_element(from.begin(), from.end(),
+                           [&](const auto* a, const auto* b) { return cost(a) < cost(b); });
+}
+
+DeviceChoice DeviceAllocator::take(const Offer& offer, std::size_t count) {
+  const auto left = left_of(offer);
+  count = std::min(count, left.size());
+  if (count == 0) return {};
+  auto choice = describe(count == 1 ? Slots{best_single(left)} : nearest_set(left, count));
+  keep(choice);
+  return choice;
+}
+
+DeviceChoice DeviceAllocator::take_nics(const Offer& offer, std::size_t count,
+                                        const std::vector<DeviceSlot>& near) {
+  auto left = left_of(offer);
+  DeviceChoice choice;
+  std::vector<std::string> reasons;
+  for (std::size_t i = 0; i < count && !left.empty(); ++i) {
+    if (near.empty()) {
+      choice.slots.push_back(*left.front());
+      left.erase(left.begin());
+      continue;
+    }
+    const auto& device = near[i % near.size()];
+    // A port that is up goes before one that is as near and down.
+    const auto worth = [&](const DeviceSlot* slot) {
+      return std::pair(distance(*slot, device).first, slot->is_ready);
+    };
+    const auto best = std::max_element(left.begin(), left.end(),
+                                       [&](const auto* a, const auto* b) { return worth(a) < worth(b); });
+    reasons.push_back(fmt::format("NIC {} {} {}{}", (*best)->device.grant.address,
+                                  distance(**best, device).second, device.device.grant.address,
+                                  (*best)->is_ready ? "" : " with no port up"));
+    choice.slots.push_back(**best);
+    left.erase(best);
+  }
+  choice.reason = join(reasons, ", ");
+  keep(choice);
+  return choice;
+}
+
+void DeviceAllocator::keep(const DeviceChoice& choice) {
+  taken_.insert(taken_.end(), choice.slots.begin(), choice.slots.end());
+}
+
+}  // namespace virtrain::harness

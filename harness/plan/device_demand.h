@@ -1,0 +1,17 @@
+#pragma once
+
+#include <vector>
+
+#include "harness/plan/plan.h"
+#include "vmctl/devices/device_checks.h"
+
+namespace virtrain::harness {
+
+/// What each of a plan's placements wants of the host's devices, for the doctor; placements without devices
+/// are left out. Pure.
+std::vector<vmctl::DeviceDemand> device_demands(const Plan& plan, const Scenario& scenario);
+
+/// Whether an arm of the scenario gives its devices to VMs.
+bool lends_to_vms(const Scenario& scenario);
+
+}  // namespace virtrain::harness

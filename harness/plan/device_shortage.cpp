@@ -1,0 +1,79 @@
+#include "harness/plan/device_shortage.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/text.h"
+
+namespace virtrain::harness {
+namespace {
+
+std::string noun(const Devices& devices, const std::string& vgpu_type) {
+  switch (devices.kind) {
+    case DeviceKind::vgpu:
+      return "vGPUs of type " + vgpu_type;
+    case DeviceKind::vf:
+      return "virtual functions";
+    case DeviceKind::passthrough:
+    case DeviceKind::none:
+      break;
+  }
+  return devices.select.addresses.empty() ? "GPUs" : "devices";
+}
+
+/// "2 vGPUs of type A100-20C", "1 vGPU of type A100-20C".
+std::string counted(std::size_t number, std::string nouns) {
+  if (number == 1) nouns.erase(std::min(nouns.find(" of "), nouns.size()) - 1, 1);
+  return fmt::format("{} {}", number, nouns);
+}
+
+}  // namespace
+
+DeviceShortage::Count& DeviceShortage::count(const std::string& what, const std::string& select,
+                                             const Offer& offer) {
+  const auto same =
+      std::find_if(counts_.begin(), counts_.end(), [&](const Count& one) { return one.what == what; });
+  if (same != counts_.end()) return *same;
+  counts_.push_back({what, select, 0, 0, offer.slots.size(), offer.in_use, offer.reasons});
+  return counts_.back();
+}
+
+void DeviceShortage::add(const Devices& devices, const std::string& vgpu_type, std::size_t wanted,
+                         std::size_t got, const Offer& offer) {
+  auto& sum = count(noun(devices, vgpu_type), "devices.select", offer);
+  sum.wanted += wanted;
+  sum.got += got;
+}
+
+void DeviceShortage::add_nics(std::size_t wanted, std::size_t got, const Offer& offer) {
+  auto& sum = count("adapters", "devices.nics.select", offer);
+  sum.wanted += wanted;
+  sum.got += got;
+}
+
+bool DeviceShortage::is_only_busy() const {
+  return std::all_of(counts_.begin(), counts_.end(),
+                     [](const Count& sum) { return sum.wanted <= sum.got + sum.in_use; });
+}
+
+std::vector<std::string> DeviceShortage::problems(const std::string& hostname) const {
+  std::vector<std::string> out;
+  for (const auto& sum : counts_) {
+    if (sum.got >= sum.wanted) continue;
+    std::string words;
+    if (sum.wanted <= sum.offered)
+      words = fmt::format(
+          "needs {}, and of the {} that {} has only {} can be given out together (an IOMMU "
+          "group goes to one VM, and a card has time-sliced vGPUs of one type)",
+          counted(sum.wanted, sum.what), sum.offered, hostname, sum.got);
+    else
+      words = fmt::format("needs {}, {} has {} that {} allows", counted(sum.wanted, sum.what), hostname,
+                          sum.offered, sum.select);
+    out.push_back(words + (sum.reasons.empty() ? " (virtrain doctor --devices says more)"
+                                               : ": " + join(sum.reasons, "; ")));
+  }
+  return out;
+}
+
+}  // namespace virtrain::harness

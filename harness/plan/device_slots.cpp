@@ -1,0 +1,313 @@
+#include "harness/plan/device_slots.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <regex>
+#include <set>
+
+#include "common/text.h"
+
+namespace virtrain::harness {
+namespace {
+
+using vmctl::GrantKind;
+using vmctl::HostDevice;
+using vmctl::Inventory;
+using vmctl::Mechanism;
+using Candidates = std::vector<const HostDevice*>;
+
+constexpr int kMostSlotsOfParent = 64;
+
+template <typename T>
+bool contains(const std::vector<T>& list, const T& value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+const HostDevice* find_device(const Inventory& inventory, const std::string& address) {
+  for (const auto* list : {&inventory.devices, &inventory.other_devices})
+    for (const auto& device : *list)
+      if (device.function.address == address) return &device;
+  return nullptr;
+}
+
+/// "0000:41:00" of "0000:41:00.5": functions of one slot are of one card.
+std::string slot_of(const std::string& address) {
+  return address.substr(0, address.find('.'));
+}
+
+std::string card_of(const HostDevice& device) {
+  const auto& pci = device.function;
+  return pci.physical_function.empty() ? pci.address : pci.physical_function;
+}
+
+std::string named(const HostDevice& device) {
+  return fmt::format("{} ({})", device.function.address, device.name);
+}
+
+/// By name, uuid and vendor, and by address: its own or its physical function's.
+bool is_selected(const DeviceSelection& select, const HostDevice& device) {
+  const auto& pci = device.function;
+  return (!select.vendor || *select.vendor == pci.vendor) &&
+         (select.addresses.empty() || contains(select.addresses, pci.address) ||
+          contains(select.addresses, pci.physical_function)) &&
+         (select.uuids.empty() || contains(select.uuids, device.uuid)) &&
+         (select.name.empty() || device.name.find(select.name) != std::string::npos);
+}
+
+/// Devices of the class, and of every other one that is named by address.
+Candidates candidates(const DeviceSelection& select, vmctl::DeviceClass device_class,
+                      const Inventory& inventory, Offer& offer) {
+  Candidates found;
+  for (const auto* list : {&inventory.devices, &inventory.other_devices})
+    for (const auto& device : *list)
+      if ((device.device_class == device_class || !select.addresses.empty()) && is_selected(select, device))
+        found.push_back(&device);
+  for (const auto& address : select.addresses)
+    if (find_device(inventory, address) == nullptr)
+      offer.reasons.push_back(fmt::format("{}: this host has no such device", address));
+  return found;
+}
+
+/// Members of its IOMMU group that are neither bridges, which are in no list, nor functions of its own card.
+std::vector<std::string> strangers_in_group(const HostDevice& device, const Inventory& inventory) {
+  std::vector<std::string> strangers;
+  for (const auto& member : device.function.iommu_group_members) {
+    const auto* other = find_device(inventory, member);
+    if (other != nullptr && slot_of(member) != slot_of(device.function.address))
+      strangers.push_back(named(*other));
+  }
+  return strangers;
+}
+
+/// Why a whole function cannot be had; bare metal needs no IOMMU for it.
+std::optional<std::string> not_as_a_whole(const HostDevice& device, const Inventory& inventory,
+                                          bool for_vms) {
+  switch (device.mechanism) {
+    case Mechanism::passthrough:
+    case Mechanism::undecided:
+      break;
+    case Mechanism::mdev:
+    case Mechanism::vendor_vfio:
+      return "its driver makes vGPUs of it: " + device.mechanism_reason + " (use kind vgpu)";
+    case Mechanism::none:
+      if (for_vms || device.function.iommu_group) return device.mechanism_reason;
+  }
+  if (!for_vms) return std::nullopt;
+  if (const auto strangers = strangers_in_group(device, inventory); !strangers.empty())
+    return fmt::format(
+        "it shares IOMMU group {} with {}, and a group goes to one VM as a whole (another slot, or a board "
+        "with ACS, parts them)",
+        device.function.iommu_group.value_or(-1), join(strangers, ", "));
+  return std::nullopt;
+}
+
+DeviceSlot whole(const HostDevice& device, GrantKind kind) {
+  DeviceSlot slot;
+  slot.device = vmctl::placed({kind, device.function.address, device.function.physical_function}, device);
+  slot.id = device.function.address;
+  slot.card = card_of(device);
+  slot.iommu_group = device.function.iommu_group;
+  slot.is_ready =
+      device.ports.empty() || std::any_of(device.ports.begin(), device.ports.end(),
+                                          [](const auto& port) { return port.state == "ACTIVE"; });
+  return slot;
+}
+
+void offer_whole(const HostDevice& device, const Inventory& inventory, Offer& offer, bool for_vms = true) {
+  if (const auto why = not_as_a_whole(device, inventory, for_vms)) {
+    offer.reasons.push_back(named(device) + ": " + *why);
+  } else if (!device.users.empty()) {
+    offer.reasons.push_back(named(device) + ": in use: " + vmctl::in_words(device.users[0]));
+    ++offer.in_use;
+  } else {
+    offer.slots.push_back(whole(device, device.function.physical_function.empty()
+                                            ? GrantKind::passthrough
+                                            : GrantKind::virtual_function));
+  }
+}
+
+/// Those that are there, for their number cannot change while any is; where none is, those that can be made.
+void offer_virtual_functions(const HostDevice& physical, const Inventory& inventory, Offer& offer) {
+  const auto& pci = physical.function;
+  if (pci.virtual_functions_possible == 0) {
+    offer.reasons.push_back(
+        named(physical) + ": it has no virtual functions (SR-IOV is off in its firmware, or unknown to it)");
+    return;
+  }
+  const int count = pci.virtual_functions.empty() ? pci.virtual_functions_possible
+                                                  : static_cast<int>(pci.virtual_functions.size());
+  for (int i = 0; i < count; ++i) {
+    const auto address = vmctl::virtual_function_address(pci, i);
+    if (!address) {
+      offer.reasons.push_back(named(physical) + ": it does not say where its virtual functions will be");
+      return;
+    }
+    const auto* existing = find_device(inventory, *address);
+    if (existing != nullptr) {
+      offer_whole(*existing, inventory, offer);
+      continue;
+    }
+    DeviceSlot slot = whole(physical, GrantKind::virtual_function);
+    slot.device = vmctl::placed({GrantKind::virtual_function, *address, pci.address}, physical);
+    slot.id = *address;
+    slot.iommu_group.reset();
+    offer.slots.push_back(std::move(slot));
+  }
+}
+
+/// "NVIDIA A100-20C" is meant by "A100-20C", by itself, and by its id.
+bool is_type(const vmctl::VgpuType& type, const std::string& wanted) {
+  return type.id == wanted || type.name == wanted || type.name.ends_with(" " + wanted);
+}
+
+/// "24" of "NVIDIA L40S-24C": GiB of the card's memory; 0 where the name says nothing.
+int gibibytes(const std::string& type_name) {
+  static const std::regex size("-([0-9]{1,4})[A-Z]+$");
+  std::smatch match;
+  return std::regex_search(type_name, match, size) ? std::stoi(match[1]) : 0;
+}
+
+/// What kind vgpu finds on the functions of one card.
+struct VgpuCard {
+  std::vector<std::pair<const HostDevice*, const vmctl::VgpuType*>> functions;  ///< that offer the type
+  std::vector<std::string> reasons;
+  std::set<std::string> offered;  ///< names of other types
+  int largest = 0;                ///< GiB of the largest type on offer
+  bool is_empty = true;           ///< every function still offers something
+};
+
+void look_for_type(const HostDevice& device, const std::string& wanted, VgpuCard& card) {
+  if (device.mechanism == Mechanism::undecided) {
+    card.reasons.push_back(
+        fmt::format("{}: SR-IOV is off (switch its virtual functions on: sriov-manage -e {})", named(device),
+                    device.function.address));
+    return;
+  }
+  if (device.mechanism != Mechanism::mdev && device.mechanism != Mechanism::vendor_vfio) {
+    if (device.function.virtual_functions.empty())
+      card.reasons.push_back(fmt::format("{}: its driver ({}) offers no vGPUs", named(device),
+                                         device.function.driver.empty() ? "none" : device.function.driver));
+    return;
+  }
+  if (device.vgpu_types.empty()) card.is_empty = false;
+  for (const auto& type : device.vgpu_types) {
+    card.largest = std::max(card.largest, gibibytes(type.name));
+    if (!is_type(type, wanted))
+      card.offered.insert(type.name);
+    else if (type.available_instances == 0)
+      card.reasons.push_back(fmt::format("{}: no instance of {} is left", named(device), type.name));
+    else
+      card.functions.emplace_back(&device, &type);
+  }
+}
+
+/// Each function of an SR-IOV card offers a type as long as there is memory for one more, so that their
+/// number says nothing; on an empty card the largest type says how much there is.
+std::size_t most_on_card(const VgpuCard& card, const vmctl::VgpuType& type) {
+  const int size = gibibytes(type.name);
+  if (is_mig_backed(type.name) || !card.is_empty || size == 0 || card.largest == 0)
+    return std::numeric_limits<std::size_t>::max();
+  return static_cast<std::size_t>(card.largest / size);
+}
+
+void offer_vgpus(const VgpuCard& card, Offer& offer) {
+  std::size_t on_card = 0;
+  for (const auto& [device, type] : card.functions) {
+    const bool is_mdev = device->mechanism == Mechanism::mdev;
+    const bool is_function = !device->function.physical_function.empty();
+    const int instances = is_mdev ? std::min(type->available_instances.value_or(1), kMostSlotsOfParent) : 1;
+    for (int i = 0; i < instances; ++i) {
+      if (is_function && on_card == most_on_card(card, *type)) return;
+      DeviceSlot slot;
+      slot.device = vmctl::placed({is_mdev ? GrantKind::mdev : GrantKind::vendor_vfio,
+                                   device->function.address, device->function.physical_function, type->id},
+                                  *device);
+      slot.device.vgpu_name = type->name;
+      slot.id = fmt::format("{}#{}", device->function.address, i);
+      slot.card = card_of(*device);
+      offer.slots.push_back(std::move(slot));
+      ++on_card;
+    }
+  }
+}
+
+void offer_type(const Candidates& devices, const std::string& wanted, Offer& offer) {
+  std::map<std::string, VgpuCard> cards;
+  for (const auto* device : devices) look_for_type(*device, wanted, cards[card_of(*device)]);
+  for (const auto& [address, card] : cards) {
+    offer_vgpus(card, offer);
+    offer.reasons.insert(offer.reasons.end(), card.reasons.begin(), card.reasons.end());
+    if (!card.functions.empty() || !card.reasons.empty()) continue;
+    const std::vector<std::string> names(card.offered.begin(), card.offered.end());
+    offer.reasons.push_back(names.empty() ? fmt::format("{}: it is full, no type is on offer", address)
+                                          : fmt::format("{}: no vGPU type {} (offered now: {})", address,
+                                                        wanted, join(names, ", ")));
+  }
+}
+
+/// Leaves out what a run or a quarantine withholds, and all beyond `select.count`.
+void limit(Offer& offer, const DeviceSelection& select, const Inventory& inventory) {
+  std::set<std::string> said;
+  std::erase_if(offer.slots, [&](const DeviceSlot& slot) {
+    for (const auto& address : {slot.device.grant.address, slot.card}) {
+      const auto withheld = inventory.withheld_devices.find(address);
+      if (withheld == inventory.withheld_devices.end()) continue;
+      if (said.insert(address).second) offer.reasons.push_back(address + ": " + withheld->second);
+      return true;
+    }
+    return false;
+  });
+  if (select.count && static_cast<std::size_t>(*select.count) < offer.slots.size())
+    offer.slots.resize(static_cast<std::size_t>(*select.count));
+}
+
+}  // namespace
+
+bool is_mig_backed(const std::string& vgpu_type_name) {
+  static const std::regex with_slices("-[0-9]+-[0-9]+[A-Z]+");
+  return std::regex_search(vgpu_type_name, with_slices);
+}
+
+bool DeviceSlot::is_time_sliced() const {
+  return !device.vgpu_name.empty() && !is_mig_backed(device.vgpu_name);
+}
+
+Offer offered_devices(const Devices& devices, const std::string& vgpu_type, const Inventory& inventory,
+                      bool for_vms) {
+  Offer offer;
+  if (devices.kind == DeviceKind::none) return offer;
+  const auto found = candidates(devices.select, vmctl::DeviceClass::gpu, inventory, offer);
+  switch (devices.kind) {
+    case DeviceKind::passthrough:
+      for (const auto* device : found) offer_whole(*device, inventory, offer, for_vms);
+      break;
+    case DeviceKind::vf:
+      for (const auto* device : found)
+        if (device->function.physical_function.empty()) offer_virtual_functions(*device, inventory, offer);
+      break;
+    case DeviceKind::vgpu:
+      offer_type(found, vgpu_type, offer);
+      break;
+    case DeviceKind::none:
+      break;
+  }
+  limit(offer, devices.select, inventory);
+  return offer;
+}
+
+Offer offered_nics(const Nics& nics, const Inventory& inventory) {
+  Offer offer;
+  for (const auto* device : candidates(nics.select, vmctl::DeviceClass::rdma_nic, inventory, offer)) {
+    if (nics.kind == NicKind::passthrough)
+      offer_whole(*device, inventory, offer);
+    else if (device->function.physical_function.empty())
+      offer_virtual_functions(*device, inventory, offer);
+  }
+  limit(offer, nics.select, inventory);
+  return offer;
+}
+
+}  // namespace virtrain::harness

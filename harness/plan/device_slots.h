@@ -1,0 +1,42 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/scenario/scenario.h"
+#include "vmctl/devices/placed_device.h"
+#include "vmctl/inventory.h"
+
+namespace virtrain::harness {
+
+/// Something that can be given to one node: a device, or a part of one.
+struct DeviceSlot {
+  vmctl::PlacedDevice device;
+  std::string id;    ///< tells the parts of one device apart
+  std::string card;  ///< address of the physical card
+  std::optional<int> iommu_group;
+  bool is_ready = true;  ///< of an adapter: a port is up
+
+  /// Time-sliced vGPUs of one card are all of one size; those backed by MIG are not.
+  bool is_time_sliced() const;
+};
+
+/// What a host has of what was selected, and why the rest cannot be had, a sentence a device.
+struct Offer {
+  std::vector<DeviceSlot> slots;
+  std::vector<std::string> reasons;
+  std::size_t in_use = 0;  ///< of the rest, those that could be had once their users are gone
+};
+
+/// What `devices` selects, for nodes whose vGPUs are of `vgpu_type`: GPUs, or whatever is named by address.
+/// `for_vms`: some arm gives them to VMs, which takes an IOMMU.
+Offer offered_devices(const Devices& devices, const std::string& vgpu_type, const vmctl::Inventory& inventory,
+                      bool for_vms = true);
+/// RDMA adapters, or whatever is named by address.
+Offer offered_nics(const Nics& nics, const vmctl::Inventory& inventory);
+
+/// Whether a type of this name is cut out of a MIG instance ("A100-2-10C") and not of time ("A100-10C").
+bool is_mig_backed(const std::string& vgpu_type_name);
+
+}  // namespace virtrain::harness

@@ -1,0 +1,122 @@
+"""Builds workloads/ alone, without MPI where there is none, against the system's or the wheels' cuDNN and NCCL."""
+import glob
+import os
+import shutil
+
+import machine
+import processes
+
+# What a header is found by, and the folders in which systems and scripts/setup keep them.
+HEADERS = {"CLI": "CLI/CLI.hpp", "fmt": "fmt/format.h", "nlohmann": "nlohmann/json.hpp", "catch2": "catch2/catch.hpp",
+           "cudnn_frontend.h": "cudnn_frontend.h"}
+FOLDERS = ["/usr/include", "/usr/local/include", os.path.join(machine.ROOT, "build/tools/cudnn-frontend/include")]
+
+
+class Failure(Exception):
+    """The build cannot be, in words."""
+
+
+def collect(into):
+    """Copies what the headers above belong to into one folder; returns the exit status. It is named "include" because
+    cudnn-frontend's headers include each other by that name."""
+    into = os.path.join(into, "include")
+    os.makedirs(into, exist_ok=True)
+    missing = []
+    for name, header in HEADERS.items():
+        source = next((folder for folder in FOLDERS if os.path.exists(os.path.join(folder, header))), None)
+        if source is None:
+            missing.append(header)
+        elif name == "cudnn_frontend.h":
+            shutil.copytree(source, into, dirs_exist_ok=True)
+        else:
+            shutil.copytree(os.path.join(source, name), os.path.join(into, name), dirs_exist_ok=True)
+    print(f"gpu-check: headers are in {into}" + (f"; not found: {', '.join(missing)}" if missing else ""))
+    return 4 if missing else 0
+
+
+def has_mpi():
+    return shutil.which("mpicxx") is not None
+
+
+def library(folder, name):
+    """Wheels have libcudnn.so.9 without the short name that find_library looks for."""
+    found = sorted(glob.glob(os.path.join(folder, "lib", f"lib{name}.so*")))
+    return found[0] if found else None
+
+
+def toolkit_has(pattern):
+    """Whether nvcc's own toolkit has such a file; one that was installed piece by piece may lack libraries."""
+    nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+    root = os.path.dirname(os.path.dirname(os.path.realpath(nvcc)))
+    return bool(glob.glob(os.path.join(root, pattern)) or glob.glob(os.path.join(root, "targets/*", pattern)))
+
+
+def wheel_options():
+    """PyTorch's cuDNN and NCCL, if there are any: then both sides of the comparison use the same. CMake puts their
+    folders into the programs' search path; cuDNN's parts find each other from there."""
+    folders, words = machine.wheel_folders(), []
+    for name in ("cudnn", "nccl"):
+        path = library(folders[name], name) if name in folders else None
+        if path:
+            words += [f"-D{name.upper()}_INCLUDE_DIR={folders[name]}/include", f"-D{name.upper()}_LIBRARY={path}"]
+    toolkit = folders.get("cu13") or folders.get("cu12")
+    if toolkit:
+        words.append(f"-DCMAKE_CXX_FLAGS=-idirafter {toolkit}/include")  # only what the toolkit lacks
+        nvrtc = library(toolkit, "nvrtc")
+        if nvrtc and not toolkit_has("lib*/libnvrtc.so"):
+            words.append(f"-DCUDA_nvrtc_LIBRARY={nvrtc}")
+    return words
+
+
+def options(arguments, gpu):
+    words = ["-DCMAKE_BUILD_TYPE=Release", "-DVIRTRAIN_STANDALONE_TESTS=ON",
+             "-DDNNL_LIBRARY=",  # no CPU trainer
+             f"-DVIRTRAIN_MPI={'ON' if arguments.mpi else 'OFF'}", *wheel_options()]
+    if arguments.headers:
+        folder = os.path.join(os.path.abspath(arguments.headers), "include")
+        words += [f"-DCMAKE_INCLUDE_PATH={folder}", f"-DCUDNN_FRONTEND_INCLUDE_DIR={folder}"]
+    architectures = arguments.architectures or (gpu["capability"].replace(".", "") + "-real" if gpu else None)
+    if architectures:
+        words.append(f"-DCMAKE_CUDA_ARCHITECTURES={architectures}")
+    if shutil.which("ninja"):
+        words += ["-G", "Ninja"]
+    for language in ("CXX", "CUDA") if shutil.which("ccache") else ():
+        words.append(f"-DCMAKE_{language}_COMPILER_LAUNCHER=ccache")
+    return words
+
+
+def run(session, *command):
+    seconds = session.limit(3600)
+    done = processes.run(command, seconds)
+    if done.code != 0:
+        end = f"not done after {seconds:.0f} s" if done.code is None else f"exit {done.code}"
+        raise Failure(f"{' '.join(command[:4])} …: {end}\n{(done.out + done.err)[-6000:]}")
+    return done.out
+
+
+def build(session, gpu):
+    """Afterwards `program()` finds what was built; returns what failed of the rest, in words, or None. Throws Failure
+    where there is no trainer."""
+    arguments = session.arguments
+    if not shutil.which("cmake"):
+        raise Failure("there is no cmake")
+    said = run(session, "cmake", "-S", os.path.join(machine.ROOT, "workloads"), "-B", arguments.build_folder,
+               *options(arguments, gpu))
+    for line in said.splitlines():
+        if "without virtrain-resnet50-cuda" in line:
+            raise Failure(line.lstrip("- ") + " (--help says where headers may come from)")
+    # One program that cannot be built must not keep the others from being run.
+    go_on = ["-k", "0"] if shutil.which("ninja") else ["-k"]
+    try:
+        run(session, "cmake", "--build", arguments.build_folder, "-j", str(arguments.jobs), "--", *go_on)
+    except Failure as failure:
+        if program(arguments, "virtrain-resnet50-cuda") is None:
+            raise
+        return str(failure)
+    return None
+
+
+def program(arguments, name):
+    """Its path; None where it could not be built."""
+    path = os.path.join(arguments.build_folder, name)
+    return path if os.path.exists(path) else None

@@ -1,0 +1,81 @@
+"""What this machine is: its GPU, and where PyTorch's wheels keep NVIDIA's libraries."""
+import ctypes
+import datetime
+import importlib.util
+import os
+import platform
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+
+
+def first_gpu():
+    """{"name", "capability": "9.0", "driver"} of CUDA's first GPU; None without one."""
+    try:
+        answer = subprocess.run(["nvidia-smi", "--query-gpu=name,compute_cap,driver_version", "--format=csv,noheader"],
+                                capture_output=True, text=True, timeout=60, check=True).stdout
+        name, capability, driver = [field.strip() for field in answer.splitlines()[0].split(",")]
+        return {"name": name, "capability": capability, "driver": driver}
+    except (OSError, subprocess.SubprocessError, IndexError, ValueError):
+        return gpu_of_driver()
+
+
+def gpu_of_driver():
+    """The same asked of the driver's library: a container may lack nvidia-smi."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    name, value = ctypes.create_string_buffer(96), ctypes.c_int()
+
+    def attribute(number):
+        driver.cuDeviceGetAttribute(ctypes.byref(value), number, 0)
+        return value.value
+
+    if driver.cuInit(0) or driver.cuDeviceGetName(name, len(name), 0):
+        return None
+    capability = f"{attribute(75)}.{attribute(76)}"  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
+    driver.cuDriverGetVersion(ctypes.byref(value))
+    return {"name": name.value.decode(), "capability": capability,
+            "driver": f"for CUDA {value.value // 1000}.{value.value % 1000 // 10}"}
+
+
+def why_no_gpu():
+    """The driver library's own answer."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        return f"the driver's library cannot be loaded ({error})"
+    status = driver.cuInit(0)
+    return f"CUDA says {status} at its start" if status else "nvidia-smi lists none"
+
+
+def wheel_folders():
+    """Folders of NVIDIA's libraries that pip has installed beside PyTorch, by name: "cudnn", "nccl", and "cu13" (or
+    "cu12"), where the toolkit's own are. Found without importing PyTorch, which takes seconds."""
+    spec = importlib.util.find_spec("nvidia")
+    found = {}
+    for base in (spec.submodule_search_locations or []) if spec else []:
+        for name in ("cudnn", "nccl", "cu13", "cu12"):
+            folder = os.path.join(base, name)
+            if os.path.isdir(os.path.join(folder, "include")):
+                found.setdefault(name, folder)
+    return found
+
+
+def has_torch():
+    return importlib.util.find_spec("torch") is not None
+
+
+def commit():
+    done = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True,
+                          check=False)
+    return done.stdout.strip() or "unknown"
+
+
+def describe(gpu):
+    day = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+    return (f"# virtrain on {gpu['name']}\n\n{day}, commit {commit()}, driver {gpu['driver']}, compute capability "
+            f"{gpu['capability']}, {platform.system()} {platform.release()}, {os.cpu_count()} CPUs, {sys.executable} "
+            f"{'with' if has_torch() else 'without'} PyTorch")

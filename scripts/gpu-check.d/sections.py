@@ -1,0 +1,112 @@
+"""What is checked and measured, in the order of importance, and how each part went.
+
+A section prints its Markdown and returns OK, FAILED (or words that begin with it), or why it was left out. It knows the
+time that is left, and what it needs at least: NEEDS_SECONDS, guesses until they have been seen on a GPU.
+"""
+import os
+import shutil
+import traceback
+
+import build
+import correctness
+import machine
+import passes
+import processes
+import speed
+import tables
+import trainer
+from correctness import FAILED, OK
+
+
+# Large messages only: of one GPU they say what the library costs, of several what their links carry.
+NCCL_SWEEP = ["--probe", "nccl_all_reduce,nccl_all_gather,nccl_broadcast", "--min_bytes", "1MiB", "--max_bytes", "64MiB",
+              "--factor", "8", "--stall_seconds", "60", "--format", "jsonl"]
+EXIT_HOST_UNABLE = 4
+
+
+def probes(session):
+    """Probes"""
+    program = build.program(session.arguments, "virtrain-probe")
+    if program is None:
+        return "left out: virtrain-probe was not built"
+    outcome = OK
+    names = ("device_copy", "gpu_gemm", "host_to_device", "device_to_host", "peer_copy", "triad")
+    folder = machine.wheel_folders().get("nccl")  # where the probe, which loads NCCL at run time, would not look
+    command = ["env", f"LD_LIBRARY_PATH={folder}/lib", program] if folder else [program]
+    for flags in [*(["--probe", name, "--format", "jsonl"] for name in names), NCCL_SWEEP]:
+        done = processes.run([*command, *flags], session.limit(120))
+        for figure in [record for record in speed.json_lines(done.out) if record.get("record") == "probe"]:
+            session.row("probes", **figure)
+            wrong = f", {figure['wrong']} WRONG" if figure.get("wrong") else ""
+            print(f"- {figure['name']} {figure.get('data_type') or ''}: {figure['value']:.4g} {figure['unit']}{wrong}")
+        if done.code != 0:
+            print(f"- {flags[1]}: {done.last_words()}")
+            # NCCL is loaded at run time; a machine without it has the trainer for one GPU all the same.
+            if not (flags is NCCL_SWEEP and done.code == EXIT_HOST_UNABLE):
+                outcome = FAILED
+    return outcome
+
+
+def ranks(session):
+    """Two ranks on one GPU (whether they agree, never how fast)"""
+    mpirun = shutil.which("mpirun")
+    if mpirun is None or not session.arguments.mpi:
+        return "left out: there is no mpirun" if mpirun is None else "left out: built without MPI"
+    # NCCL refuses two ranks on one GPU of one host, so each is told of a host of its own.
+    one = [os.path.join(session.arguments.build_folder, trainer.TRAINER), "--precision=fp32", "--image_size=64",
+           "--batch_size=16", "--num_batches=3", "--num_warmup_batches=0", "--steady_seconds=0", "--stall_seconds=120"]
+    of_rank = ["-np", "1", "-x", "NCCL_SOCKET_IFNAME=lo", "-x", "NCCL_IB_DISABLE=1", "-x"]
+    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    launcher = [mpirun, *root, "--oversubscribe", *of_rank, "NCCL_HOSTID=first", *one, ":", *of_rank, "NCCL_HOSTID=second"]
+    try:
+        records = trainer.run(session, *one[1:], launcher=launcher, most_seconds=180)
+    except trainer.Failed as failed:
+        return f"{FAILED}: {failed}"
+    results = records["ranks"]
+    hashes = {result["parameters_hash"] for result in results}
+    print(f"{len(results)} ranks, {'equal' if len(hashes) == 1 else 'DIFFERENT'} parameters after 3 steps")
+    return OK if len(results) == 2 and len(hashes) == 1 else FAILED
+
+
+ALL = {section.__name__: section for section in (
+    correctness.kernels, correctness.steps, correctness.outside, correctness.correctness, speed.throughput, speed.speed,
+    passes.passes, probes, ranks)}
+NEEDS_SECONDS = {"kernels": 40, "steps": 60, "outside": 60, "correctness": 40, "throughput": 40, "speed": 150, "passes": 60,
+                 "probes": 30, "ranks": 40}
+
+
+def title(section):
+    return section.__doc__.splitlines()[0]
+
+
+def run_section(session, name):
+    """How it went, in words; nothing that it throws stops the others."""
+    late = session.too_late(NEEDS_SECONDS[name])
+    if late:
+        return late
+    try:
+        return ALL[name](session)
+    except Exception as error:  # whatever it is, the next section may tell more
+        session.row("failure", section_name=name, words=traceback.format_exc())
+        return f"{FAILED}: {type(error).__name__}: {error}"
+
+
+def run_all(session):
+    """Runs what was asked for, then says how each part went; returns whether nothing failed."""
+    outcomes = []
+    try:
+        for name in session.arguments.sections:
+            print(f"\n## {title(ALL[name])}\n", flush=True)
+            begin = session.clock()
+            outcomes.append([name, "cut off", begin])
+            words = run_section(session, name)
+            outcomes[-1] = [name, words, session.clock() - begin]
+            session.row("summary", name=name, result=words, seconds=round(outcomes[-1][2], 1))
+            if words != OK:
+                print(words, flush=True)
+    finally:  # also when somebody ends us
+        if outcomes and outcomes[-1][1] == "cut off":
+            outcomes[-1][2] = session.clock() - outcomes[-1][2]
+        print("\n## Summary\n\n" + tables.table(["section", "result", "seconds"],
+                                                [[n, w, f"{s:.0f}"] for n, w, s in outcomes]), flush=True)
+    return not any(words.startswith(FAILED) for _, words, _ in outcomes)

@@ -1,0 +1,51 @@
+"""Runs the trainer and reads its records."""
+import json
+import os
+
+import processes
+
+TRAINER = "virtrain-resnet50-cuda"
+MOST_SECONDS = 900
+
+
+class Failed(Exception):
+    """A run ended badly, in its own words."""
+
+
+def records_of(text):
+    """{"hello": …, "ready": …, "result": …}: rank 0's own, the first of each; "ranks" has all results of ranks."""
+    found = {"ranks": []}
+    for line in text.splitlines():
+        try:
+            record = json.loads(line) if line.startswith("{") else {}
+        except ValueError:
+            continue
+        kind = record.get("record")
+        if kind == "result" and record.get("scope") == "rank":
+            found["ranks"].append(record)
+        if record.get("rank", 0) == 0:
+            found.setdefault(kind, record)
+    return found
+
+
+def words_of(done):
+    error = records_of(done.out).get("error")
+    if error:
+        return f"{error.get('operation')}: {error.get('message')}"
+    return f"exit {done.code}: {done.last_words()}"
+
+
+def run(session, *flags, launcher=(), most_seconds=MOST_SECONDS):
+    """One run from "go" to its result. Throws Failed."""
+    command = [*launcher, os.path.join(session.arguments.build_folder, TRAINER), *flags]
+    seconds = session.limit(most_seconds)
+    done = processes.run(command, seconds, given="go\n")
+    records = records_of(done.out)
+    if done.code == 0 and "result" in records:
+        return records
+    words = words_of(done)
+    if done.code is None:
+        reached = [name for name in ("hello", "ready", "warmup", "sample", "result") if name in records]
+        words = f"not done after {seconds:.0f} s; it reached {reached[-1] if reached else 'nothing'}"
+    session.row("failure", flags=flags, words=words, out=done.out[-4000:], err=done.err[-4000:])
+    raise Failed(words)

@@ -1,0 +1,309 @@
+#!/usr/bin/python3
+"""gpu_check_test.py SOURCE: what scripts/gpu-check computes and says, without a GPU."""
+
+import argparse
+import contextlib
+import io
+import json
+import math
+import os
+import pathlib
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import unittest.mock
+
+SOURCE = pathlib.Path(sys.argv[1])
+sys.path.insert(0, str(SOURCE / "scripts" / "gpu-check.d"))
+import build  # noqa: E402
+import correctness  # noqa: E402
+import floor  # noqa: E402
+import machine  # noqa: E402
+import passes  # noqa: E402
+import processes  # noqa: E402
+import sections  # noqa: E402
+import speed  # noqa: E402
+import tables  # noqa: E402
+import trainer  # noqa: E402
+from session import Pace, Session  # noqa: E402
+
+
+def gpu_check(*arguments):
+    return subprocess.run([str(SOURCE / "scripts" / "gpu-check"), *arguments], capture_output=True, text=True, check=False)
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+def session_of(minutes=None, results=None, clock=time.monotonic, **more):
+    return Session(argparse.Namespace(minutes=minutes, results=results, **more), clock)
+
+
+class Time(unittest.TestCase):
+    def test_what_does_not_fit_is_left_out_in_words(self):
+        clock = Clock()
+        session = session_of(10, clock=clock)
+        self.assertEqual(session.left(), 590)  # ten seconds are kept for the end
+        self.assertIsNone(session.too_late(590))
+        clock.now += 400
+        self.assertEqual(session.too_late(300), "left out: 3 min left, needs about 5 min")
+        self.assertEqual(session.limit(900), 190)
+        self.assertEqual(session.limit(60), 60)
+        clock.now += 400
+        self.assertEqual(session.left(), 0)
+        self.assertEqual(session.too_late(40), "left out: 0 s left, needs about 40 s")
+
+    def test_without_minutes_time_has_no_end(self):
+        session = session_of()
+        self.assertEqual(session.left(), math.inf)
+        self.assertIsNone(session.too_late(1e9))
+        self.assertEqual(session.limit(900), 900)
+
+    def test_rows_are_guessed_by_the_longest_before(self):
+        clock = Clock()
+        session = session_of(10, clock=clock)
+        pace = Pace(session, 600)
+        self.assertIn("needs about 10 min", pace.too_late())
+        for seconds in (100, 50):
+            with pace:
+                clock.now += seconds
+        self.assertEqual(pace.needs, 100)
+        self.assertIsNone(pace.too_late())
+
+    def test_a_program_that_does_not_end_is_ended_with_its_children_and_has_said_what_it_said(self):
+        begin = time.monotonic()
+        lines = []
+        done = processes.run(["sh", "-c", "echo first; sleep 60 & echo second; wait"], 1, on_line=lines.append)
+        self.assertIsNone(done.code)
+        self.assertEqual(lines, ["first", "second"])
+        self.assertLess(time.monotonic() - begin, 30)
+        done = processes.run(["sh", "-c", "read word; echo $word; echo why >&2; exit 3"], 60, given="go\n")
+        self.assertEqual((done.code, done.out, done.err, done.last_words()), (3, "go\n", "why\n", "why"))
+
+
+class Sections(unittest.TestCase):
+    def run_sections(self, session, **fakes):
+        for name, function in fakes.items():
+            function.__doc__ = function.__doc__ or name
+        with unittest.mock.patch.dict(sections.ALL, fakes, clear=True), \
+                unittest.mock.patch.dict(sections.NEEDS_SECONDS, {name: 60 for name in fakes}), \
+                contextlib.redirect_stdout(io.StringIO()) as out:
+            return sections.run_all(session), out.getvalue()
+
+    def test_a_section_that_fails_stops_no_other_and_all_is_kept(self):
+        def breaks(_):
+            raise KeyError("images_per_second")
+
+        clock = Clock()
+
+        def slow(_):
+            clock.now += 500
+            return "ok"
+
+        with tempfile.TemporaryDirectory() as folder:
+            results = os.path.join(folder, "new", "rows.jsonl")
+            session = session_of(10, results, clock, sections=["breaks", "slow", "late"])
+            well, said = self.run_sections(session, breaks=breaks, slow=slow, late=lambda _: "ok")
+            rows = [json.loads(line) for line in pathlib.Path(results).read_text(encoding="utf-8").splitlines()]
+        self.assertFalse(well)
+        self.assertIn("| breaks | FAILED: KeyError: 'images_per_second' | 0 |", said)
+        self.assertIn("| slow | ok | 500 |", said)
+        self.assertIn("| late | ok | 0 |", said)  # 90 s were left
+        self.assertEqual([row["name"] for row in rows if row["section"] == "summary"], ["breaks", "slow", "late"])
+        self.assertIn("KeyError", next(row for row in rows if row["section"] == "failure")["words"])
+
+    def test_a_section_without_time_is_left_out_and_is_no_failure(self):
+        session = session_of(0.5, sections=["one"])
+        well, said = self.run_sections(session, one=lambda _: "FAILED: it ran")
+        self.assertTrue(well)
+        self.assertIn("| one | left out: 20 s left, needs about 60 s | 0 |", said)
+
+    def test_a_run_that_is_ended_still_sums_up(self):
+        def ended(_):
+            raise SystemExit(143)
+
+        out = io.StringIO()
+        with self.assertRaises(SystemExit), contextlib.redirect_stdout(out):
+            with unittest.mock.patch.dict(sections.ALL, {"one": ended}), \
+                    unittest.mock.patch.object(sections, "title", lambda _: "one"), \
+                    unittest.mock.patch.dict(sections.NEEDS_SECONDS, {"one": 1}):
+                sections.run_all(session_of(sections=["one"]))
+        self.assertIn("| one | cut off |", out.getvalue())
+
+    def test_every_section_has_its_need_and_its_title(self):
+        self.assertEqual(set(sections.ALL), set(sections.NEEDS_SECONDS))
+        for section in sections.ALL.values():
+            self.assertTrue(sections.title(section))
+        self.assertEqual(list(sections.ALL)[:2], ["kernels", "steps"])  # the most important first
+
+
+class Tests(unittest.TestCase):
+    def run_program(self, script):
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder, "workloads_cuda_step_test")
+            program.write_text("#!/bin/sh\n" + script, encoding="utf-8")
+            program.chmod(0o755)
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                return correctness.steps(session_of(build_folder=folder)), out.getvalue()
+
+    def test_cases_are_shown_once_with_their_seconds(self):
+        outcome, said = self.run_program("echo '1.5 s: a'; echo '2 s: a'; echo '0.1 s: b'; echo 'All tests passed'")
+        self.assertEqual(outcome, "ok")
+        self.assertEqual(said, "- a: 3.5 s (2 times)\n- b: 0.1 s\n- All tests passed\n")
+
+    def test_a_test_that_fails_tells_all_and_one_that_skips_itself_fails(self):
+        outcome, said = self.run_program("echo '1 s: a'; echo 'kernels.cpp:7: FAILED: CHECK( 1 == 2 )'; exit 1")
+        self.assertEqual(outcome, "FAILED: exit 1")
+        self.assertIn("kernels.cpp:7: FAILED: CHECK( 1 == 2 )", said)
+        self.assertEqual(self.run_program("echo 'skipped: no GPU'; exit 77")[0], "FAILED: skipped: no GPU")
+        self.assertIn("was not built", correctness.steps(session_of(build_folder="/nonexistent")))
+
+
+class Passes(unittest.TestCase):
+    def test_operations_are_summed_by_pass(self):
+        def operation(name, seconds, moved):
+            return {"pass": name, "seconds": seconds, "bytes": moved}
+
+        rows = passes.by_pass([operation("norm apply", 0.002, 4e9), operation("pool", 0.001, 1e9),
+                               operation("norm apply", 0.001, 5e9)], 4e12)
+        self.assertEqual([row["pass"] for row in rows], ["norm apply", "pool", "all"])
+        self.assertEqual([row["operations"] for row in rows], [2, 1, 3])
+        self.assertAlmostEqual(rows[0]["share"], 0.75)
+        self.assertAlmostEqual(rows[0]["bytes_per_second"], 3e12)
+        self.assertAlmostEqual(rows[0]["of_floor"], 0.75)
+        self.assertAlmostEqual(rows[2]["of_floor"], 10e9 / 0.004 / 4e12)
+        self.assertIsNone(passes.by_pass([operation("pool", 1, 1)], None)[0]["of_floor"])
+        self.assertEqual(passes.by_pass([], 4e12), [])
+
+    def test_the_table_of_a_profile(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder, trainer.TRAINER)
+            program.write_text("""#!/bin/sh
+for flag; do case $flag in --profile_step=*) file=${flag#*=};; esac; done
+echo '{"name":"conv1 forward","pass":"convolution forward","micro_batch":0,"seconds":0.002,"bytes":4000000000,'\
+'"bytes_per_second":2e12,"graph":"convolution fp16","engine":"eng1"}' > "$file"
+echo '{"record":"ready","rank":0,"fusion":"full"}'
+echo '{"record":"result","rank":0,"scope":"rank","step_seconds_p50":0.0015}'
+""", encoding="utf-8")
+            program.chmod(0o755)
+            results = os.path.join(folder, "rows.jsonl")
+            session = session_of(None, results, build_folder=folder, precision=["fp16"], batch_size=[256], image_size=224)
+            with unittest.mock.patch.object(passes.speed, "copy_rate", lambda _: 4e12), \
+                    contextlib.redirect_stdout(io.StringIO()) as out:
+                self.assertEqual(passes.passes(session), "ok")
+            row = json.loads(pathlib.Path(results).read_text(encoding="utf-8"))
+        self.assertIn("fusion full: the step as one graph takes 1.50 ms, its operations one by one 2.00 ms", out.getvalue())
+        self.assertIn("| convolution forward | 1 | 2.000 | 100 % | 15.6 | 2.00 | 50 % |", out.getvalue())
+        self.assertIn("| conv1 forward | 2.000 | 2.00 | eng1 |", out.getvalue())
+        self.assertEqual(row["operations"][0]["name"], "conv1 forward")
+
+
+class Speed(unittest.TestCase):
+    def test_levels_of_fusion_are_shown_where_they_were_timed(self):
+        self.assertEqual(speed.fusion_words({"fusion": "full", "fusion_timed": {}, "fusion_refused": {}}), "full")
+        self.assertEqual(speed.fusion_words({"fusion": "none", "fusion_timed": {"none": 0.0314}, "fusion_refused": {"full": "?"}}),
+                         "none (none 31.40 ms, no full)")
+        self.assertEqual(speed.fusion_words({}), "–")
+
+
+class Build(unittest.TestCase):
+    def test_the_wheels_libraries_are_preferred_and_the_toolkits_comes_last(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, library in (("cudnn", "libcudnn.so.9"), ("nccl", "libnccl.so.2"), ("cu13", "libnvrtc.so.13")):
+                os.makedirs(os.path.join(folder, name, "include"))
+                os.makedirs(os.path.join(folder, name, "lib"))
+                pathlib.Path(folder, name, "lib", library).touch()
+            folders = {name: os.path.join(folder, name) for name in ("cudnn", "nccl", "cu13")}
+            with unittest.mock.patch.object(machine, "wheel_folders", lambda: folders), \
+                    unittest.mock.patch.object(build, "toolkit_has", lambda _: False):
+                words = build.wheel_options()
+        self.assertIn(f"-DCUDNN_LIBRARY={folder}/cudnn/lib/libcudnn.so.9", words)
+        self.assertIn(f"-DNCCL_INCLUDE_DIR={folder}/nccl/include", words)
+        self.assertIn(f"-DCMAKE_CXX_FLAGS=-idirafter {folder}/cu13/include", words)
+        self.assertIn(f"-DCUDA_nvrtc_LIBRARY={folder}/cu13/lib/libnvrtc.so.13", words)
+
+
+class GpuCheck(unittest.TestCase):
+    def test_without_a_gpu_it_says_so(self):
+        if os.path.exists("/dev/nvidiactl"):
+            self.skipTest("there is a GPU")
+        done = gpu_check()
+        self.assertEqual(done.returncode, 77)
+        self.assertIn("no GPU here", done.stderr)
+        self.assertEqual(done.stdout, "")
+
+    def test_flags(self):
+        self.assertEqual(gpu_check("--help").returncode, 0)
+        done = gpu_check("--precision", "fp8")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("tf32", done.stderr)
+        done = gpu_check("--sections", "kernels,sped")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("no section 'sped' (allowed: kernels, steps", done.stderr)
+
+    def test_floor(self):
+        # 4.3 TB/s over 304 MB an image, by hand
+        self.assertAlmostEqual(floor.images_per_second(4.3e12, "full", "fp16", 224), 14144.7, places=1)
+        self.assertAlmostEqual(floor.images_per_second(4.3e12, "none", "fp32", 224), 5810.8, places=1)
+        self.assertAlmostEqual(floor.images_per_second(4.3e12, "none", "bf16", 112), 4 * 11621.6, places=0)
+        self.assertIsNone(floor.images_per_second(4.3e12, "unheard of", "fp16", 224))
+        self.assertIsNone(floor.images_per_second(None, "full", "fp16", 224))
+
+    def test_tables(self):
+        self.assertEqual(tables.table(["a", "b"], [["x|y", 1], ["two\nlines", "–"]]),
+                         "| a | b |\n|---|---|\n| x\\|y | 1 |\n| two lines | – |")
+        self.assertEqual(tables.number(7950.4), "7,950")
+        self.assertEqual(tables.number(None), "–")
+        self.assertEqual(tables.share(0.853), "85 %")
+        self.assertEqual(tables.gigabytes(41.5e9), "41.5 GB")
+
+    def test_records(self):
+        records = trainer.records_of('{"record":"hello","rank":0,"size":2}\ncuDNN says something\n{broken\n'
+                                     '{"record":"result","rank":1,"scope":"rank","images_per_second":2}\n'
+                                     '{"record":"result","rank":0,"scope":"rank","images_per_second":1}\n'
+                                     '{"record":"result","rank":0,"scope":"tenant","images_per_second":3}\n')
+        self.assertEqual(records["hello"]["size"], 2)
+        self.assertEqual(records["result"]["images_per_second"], 1)
+        self.assertEqual(len(records["ranks"]), 2)
+
+    def test_a_trainer_that_fails_or_says_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder, trainer.TRAINER)
+            session = session_of(build_folder=folder)
+
+            def run(script):
+                program.write_text("#!/bin/sh\n" + script, encoding="utf-8")
+                program.chmod(program.stat().st_mode | stat.S_IXUSR)
+                return trainer.run(session, "--precision=fp16", most_seconds=20)
+
+            with self.assertRaisesRegex(trainer.Failed, "out of memory: batch 4096"):
+                run("""echo '{"record":"error","rank":0,"operation":"out of memory","message":"batch 4096"}'; exit 4""")
+            with self.assertRaisesRegex(trainer.Failed, "exit 0: it said nothing"):
+                run("exit 0")
+            with self.assertRaisesRegex(trainer.Failed, "not done after 1 s; it reached ready"):
+                program.write_text("""#!/bin/sh\necho '{"record":"ready","rank":0}'; sleep 60""", encoding="utf-8")
+                trainer.run(session, most_seconds=1)
+            self.assertEqual(run("""read go; echo '{"record":"result","rank":0,"scope":"rank","flag":"'$1$go'"}'""")
+                             ["result"]["flag"], "--precision=fp16go")
+
+    def test_libraries_of_wheels_have_long_names(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(os.path.join(folder, "lib"))
+            self.assertIsNone(build.library(folder, "cudnn"))
+            for name in ("libcudnn.so.9", "libcudnn_ops.so.9"):
+                pathlib.Path(folder, "lib", name).touch()
+            self.assertEqual(build.library(folder, "cudnn"), os.path.join(folder, "lib", "libcudnn.so.9"))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]])

@@ -1,0 +1,79 @@
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/temporary_folder.h"
+#include "vmctl/devices/host_device.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A host with an NVMe disk, a NIC and a parent of mediated devices that is no PCI function.
+class SmallHost {
+ public:
+  SmallHost() {
+    add_function("0000:00:11.0", "0x010802");
+    fs::create_directories(root / "sys/bus/pci/devices/0000:00:11.0/nvme/nvme0/nvme0n1/nvme0n1p1");
+    add_function("0000:00:12.0", "0x020000");
+    fs::create_directories(root / "sys/bus/pci/devices/0000:00:12.0/net/eth0");
+    add_function("0000:00:1f.0", "0x060100");  // a bridge
+    fs::create_directories(root / "sys/class/mdev_bus/mtty/mdev_supported_types/mtty-2");
+    write("sys/class/mdev_bus/mtty/mdev_supported_types/mtty-2/available_instances", "24\n");
+  }
+
+  void write(const fs::path& file, const std::string& text) const {
+    fs::create_directories((root / file).parent_path());
+    std::ofstream(root / file) << text;
+  }
+  std::vector<HostDevice> devices() const {
+    auto found = read_host_devices(root).others;
+    find_users(root, found);
+    return found;
+  }
+
+  const TemporaryFolder temporary;
+  const fs::path root = temporary.path;
+
+ private:
+  void add_function(const std::string& address, const std::string& class_code) const {
+    const auto folder = fs::path("sys/bus/pci/devices") / address;
+    write(folder / "class", class_code + "\n");
+    write(folder / "vendor", "0x1b36\n");
+  }
+};
+
+TEST_CASE("devices that are no GPUs: endpoints and parents of mediated devices, not bridges") {
+  const auto devices = SmallHost().devices();
+  REQUIRE(devices.size() == 3);
+  CHECK(devices[0].function.address == "0000:00:11.0");
+  CHECK(devices[0].device_class == DeviceClass::other);
+  CHECK(devices[2].function.address == "mtty");
+  CHECK(devices[2].mechanism == Mechanism::mdev);
+  CHECK(devices[2].vgpu_types.at(0).id == "mtty-2");
+  CHECK(devices[2].vgpu_types.at(0).available_instances == 24);
+  for (const auto& device : devices) CHECK(device.users.empty());
+}
+
+TEST_CASE("a mounted partition, swap space, an open disk and a route are users of their devices") {
+  const SmallHost host;
+  host.write("proc/1/mounts", "proc /proc proc rw 0 0\n/dev/nvme0n1p1 /mnt/disk ext4 rw 0 0\n");
+  host.write("proc/swaps", "Filename Type Size Used Priority\n/dev/nvme0n1 partition 1048572 0 -2\n");
+  host.write("proc/net/route", "Iface Destination Gateway\neth0 0002000A 00000000\n");
+  host.write("proc/77/comm", "dd\n");
+  fs::create_directories(host.root / "proc/77/fd");
+  fs::create_symlink("/dev/nvme0n1", host.root / "proc/77/fd/3");
+  const auto devices = host.devices();
+  const auto& disk = devices.at(0).users;
+  REQUIRE(disk.size() == 3);
+  CHECK((disk[0].pid == 77 && disk[0].process == "dd" && disk[0].path == "/dev/nvme0n1"));
+  CHECK((disk[1].process == "mounted on /mnt/disk" && disk[1].path == "/dev/nvme0n1p1"));
+  CHECK((disk[2].process == "swap" && disk[2].pid == 0));
+  REQUIRE(devices.at(1).users.size() == 1);
+  CHECK((devices.at(1).users[0].process == "route" && devices.at(1).users[0].path == "eth0"));
+}
+
+}  // namespace
+}  // namespace virtrain::vmctl

@@ -1,0 +1,183 @@
+#include "vmctl/guest_driver.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fstream>
+
+#include "common/error.h"
+#include "common/subprocess.h"
+#include "tests/support/temporary_folder.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kKernel = "6.12.0-1-amd64";
+constexpr const char* kVersion = "580.95.05";
+
+/// A made-up host: files of the right names and places, and a module that modinfo can read.
+class Host {
+ public:
+  void file(const fs::path& path, const std::string& text = "content") const {
+    fs::create_directories((root / path).parent_path());
+    std::ofstream(root / path) << text;
+  }
+  void link(const fs::path& path, const fs::path& target) const {
+    fs::create_directories((root / path).parent_path());
+    fs::create_symlink(target, root / path);
+  }
+  void libraries(const fs::path& folder, const std::string& version) const {
+    for (const auto* name : {"libcuda", "libnvidia-ml", "libnvidia-ptxjitcompiler", "libnvidia-gpucomp",
+                             "libnvidia-nvvm", "libnvidia-cfg", "libGLX_nvidia", "libnvidia-encode"})
+      file(folder / (std::string(name) + ".so." + version), name);
+    link(folder / "libcuda.so.1", "libcuda.so." + version);
+    link(folder / "libcuda.so", "libcuda.so.1");
+    link(folder / "libnvidia-nvvm.so.4", "libnvidia-nvvm.so." + version);
+  }
+  /// An object file with the section that modinfo reads; compressed where the name says so.
+  void module(const fs::path& path, const std::string& version) const {
+    file("modinfo", std::string("version=") + version + '\0' + "license=Dual MIT/GPL" + '\0');
+    auto plain = path;
+    if (path.extension() == ".xz") plain.replace_extension();
+    fs::create_directories((root / path).parent_path());
+    run_checked({"objcopy", "-I", "binary", "-O", "elf64-x86-64", "--rename-section", ".data=.modinfo",
+                 (root / "modinfo").string(), (root / plain).string()});
+    if (plain != path) run_checked({"xz", (root / plain).string()});
+  }
+  void running(const std::string& version) const {
+    file("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  " + version +
+                                           "  Release Build  (dvs-builder)\nGCC version: gcc 14.2.0\n");
+  }
+  std::string modules() const { return std::string("lib/modules/") + kKernel; }
+  GuestDriver driver() const {
+    const auto found = find_guest_driver(root, kKernel);
+    REQUIRE(found);
+    return *found;
+  }
+  std::string refusal() const {
+    try {
+      find_guest_driver(root, kKernel);
+    } catch (const Error& error) {
+      CHECK(error.code() == ErrorCode::host_unable);
+      return error.what();
+    }
+    FAIL("a driver that cannot work was taken");
+    return {};
+  }
+
+  const TemporaryFolder temporary;
+  const fs::path root = temporary.path;
+};
+
+std::vector<std::string> targets(const GuestDriver& driver) {
+  std::vector<std::string> found;
+  for (const auto& file : driver.files) found.push_back(file.target);
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+bool carries(const GuestDriver& driver, const std::string& target) {
+  const auto all = targets(driver);
+  return std::find(all.begin(), all.end(), target) != all.end();
+}
+
+const std::string kLib = "/usr/lib/x86_64-linux-gnu/";
+
+void check_libraries(const GuestDriver& driver) {
+  CHECK(driver.version == kVersion);
+  for (const auto* name : {"libcuda", "libnvidia-ml", "libnvidia-ptxjitcompiler", "libnvidia-gpucomp"})
+    CHECK(carries(driver, kLib + name + ".so." + kVersion));
+  CHECK_FALSE(carries(driver, kLib + "libGLX_nvidia.so." + kVersion));
+  CHECK(driver.symlinks.at(kLib + "libcuda.so.1") == std::string("libcuda.so.") + kVersion);
+  CHECK(driver.symlinks.at(kLib + "libnvidia-ml.so.1") == std::string("libnvidia-ml.so.") + kVersion);
+  CHECK(driver.symlinks.at(kLib + "libnvidia-nvvm.so.4") == std::string("libnvidia-nvvm.so.") + kVersion);
+}
+
+TEST_CASE("the driver of Debian's packages: its own folder, alternatives, DKMS's nvidia-current.ko") {
+  const Host host;
+  host.libraries("usr/lib/x86_64-linux-gnu/nvidia/current", kVersion);
+  host.link("usr/lib/x86_64-linux-gnu/libcuda.so.1", "/etc/alternatives/glx--libcuda.so.1-x86_64-linux-gnu");
+  host.module(host.modules() + "/updates/dkms/nvidia-current.ko.xz", kVersion);
+  host.file("usr/bin/nvidia-smi");
+  host.file("usr/bin/nvidia-modprobe");
+  host.file(std::string("lib/firmware/nvidia/") + kVersion + "/gsp_ga10x.bin");
+  host.running(kVersion);
+  const auto driver = host.driver();
+  check_libraries(driver);
+  CHECK(driver.origin == "DKMS");
+  CHECK(carries(driver, "/usr/bin/nvidia-smi"));
+  CHECK(carries(driver, "/usr/bin/nvidia-modprobe"));
+  CHECK(carries(driver, std::string("/lib/firmware/nvidia/") + kVersion + "/gsp_ga10x.bin"));
+}
+
+TEST_CASE("the driver of Ubuntu's packages: modules built by the distribution") {
+  const Host host;
+  host.libraries("usr/lib/x86_64-linux-gnu", kVersion);
+  host.module(host.modules() + "/kernel/nvidia-580/nvidia.ko", kVersion);
+  const auto driver = host.driver();
+  check_libraries(driver);
+  CHECK(driver.origin == "packages");
+}
+
+TEST_CASE("the driver of the run file: module among the kernel's own") {
+  const Host host;
+  host.libraries("usr/lib64", kVersion);
+  host.module(host.modules() + "/kernel/drivers/video/nvidia.ko", kVersion);
+  const auto driver = host.driver();
+  check_libraries(driver);
+  CHECK(driver.origin == "run file");
+}
+
+TEST_CASE("no driver is no error") {
+  const Host host;
+  host.file(host.modules() + "/modules.dep");
+  CHECK_FALSE(find_guest_driver(host.root, kKernel));
+}
+
+TEST_CASE("a module for another kernel only, with the words that help") {
+  const Host host;
+  host.libraries("usr/lib/x86_64-linux-gnu", kVersion);
+  host.module("lib/modules/6.1.0-9-amd64/updates/dkms/nvidia.ko", kVersion);
+  const auto words = host.refusal();
+  CHECK(words.find("no nvidia.ko for Linux 6.12.0-1-amd64") != std::string::npos);
+  CHECK(words.find("dkms autoinstall -k 6.12.0-1-amd64") != std::string::npos);
+}
+
+TEST_CASE("libraries and module of different versions") {
+  const Host host;
+  host.libraries("usr/lib/x86_64-linux-gnu", "570.86.10");
+  host.module(host.modules() + "/updates/dkms/nvidia.ko", kVersion);
+  CHECK(host.refusal().find("its kernel module is 580.95.05, its libraries are 570.86.10") !=
+        std::string::npos);
+}
+
+TEST_CASE("an update that has not been loaded yet: bare metal and VM would differ") {
+  const Host host;
+  host.libraries("usr/lib/x86_64-linux-gnu", kVersion);
+  host.module(host.modules() + "/updates/dkms/nvidia.ko", kVersion);
+  host.running("570.86.10");
+  CHECK(host.refusal().find("570.86.10 is loaded on the host and 580.95.05 is installed") !=
+        std::string::npos);
+}
+
+TEST_CASE("a module without libraries") {
+  const Host host;
+  host.module(host.modules() + "/updates/dkms/nvidia.ko", kVersion);
+  CHECK(host.refusal().find("no libcuda.so") != std::string::npos);
+}
+
+TEST_CASE("cuDNN's parts and NVRTC's built-ins follow what links them") {
+  const Host host;
+  for (const auto* name : {"libcudnn.so.9", "libcudnn_ops.so.9", "libcudnn_engines_precompiled.so.9",
+                           "libnvrtc-builtins.so.13.0", "libcublas.so.13"})
+    host.file(fs::path("cuda") / name);
+  const auto found =
+      opened_at_run_time({host.root / "cuda/libcudnn.so.9", host.root / "cuda/libcublas.so.13"});
+  REQUIRE(found.size() == 3);
+  CHECK(found[0].filename() == "libcudnn_engines_precompiled.so.9");
+  CHECK(opened_at_run_time({host.root / "cuda/libcublas.so.13"}).empty());
+}
+
+}  // namespace
+}  // namespace virtrain::vmctl

@@ -1,0 +1,34 @@
+#include "workloads/resnet50/cuda/gpu_errors.h"
+
+#include <catch2/catch.hpp>
+
+#include <cuda_runtime_api.h>
+
+using namespace virtrain;
+using namespace virtrain::resnet50::cuda;
+
+TEST_CASE("a missing driver and an old one are told apart, with the least that serves") {
+  CHECK_THAT(driver_words(0, 13000), Catch::StartsWith("no NVIDIA driver here") &&
+                                         Catch::Contains("CUDA 13.0 needs driver 580.65 or newer"));
+  CHECK_THAT(driver_words(12040, 13000), Catch::Contains("too old: it serves CUDA 12.4") &&
+                                             Catch::Contains("built with CUDA 13.0") &&
+                                             Catch::Contains("580.65"));
+  CHECK_THAT(driver_words(11040, 12080), Catch::Contains("CUDA 12.8") && Catch::Contains("525.60"));
+}
+
+TEST_CASE("each state of a GPU that prevents training is said with what to do") {
+  const auto [status, code, words] = GENERATE(table<cudaError_t, ErrorCode, std::string>(
+      {{cudaErrorNoDevice, ErrorCode::host_unable, "CUDA_VISIBLE_DEVICES"},
+       {cudaErrorDevicesUnavailable, ErrorCode::busy, "exclusive compute mode"},
+       {cudaErrorECCUncorrectable, ErrorCode::host_unable, "uncorrectable error"},
+       {cudaErrorSystemNotReady, ErrorCode::host_unable, "fabric manager"},
+       {cudaErrorSystemDriverMismatch, ErrorCode::host_unable, "different versions"},
+       {cudaErrorNoKernelImageForDevice, ErrorCode::host_unable, "no code for this GPU"},
+       {cudaErrorMemoryAllocation, ErrorCode::host_unable, "smaller --batch_size"},
+       {cudaErrorIllegalAddress, ErrorCode::io, "illegal memory access"}}));
+  const Error error = gpu_error("train", status);
+  CHECK(error.code() == code);
+  CHECK_THAT(error.message(), Catch::Contains(words) && Catch::Contains("CUDA: "));
+  CHECK_THROWS_AS(check_gpu("train", status), Error);
+  CHECK_NOTHROW(check_gpu("train", cudaSuccess));
+}

@@ -1,0 +1,98 @@
+#include "workloads/resnet50/training.h"
+
+#include "common/error.h"
+#include "common/unique_fd.h"
+
+#include <catch2/catch.hpp>
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+
+// How a run ends when what trains fails or hangs, as a lost peer or a broken GPU makes it.
+using namespace virtrain;
+using namespace virtrain::resnet50;
+
+namespace {
+
+[[noreturn]] void hang() {
+  while (true) pause();
+}
+
+/// Like a GPU whose kernels wait for a rank that is gone: freeing its memory waits for them.
+class StuckBackend : public TrainingBackend {
+ public:
+  explicit StuckBackend(bool step_hangs) : step_hangs_(step_hangs) {}
+  ~StuckBackend() override { hang(); }
+  nlohmann::json hello() const override { return nlohmann::json::object(); }
+  void set_up() override {}
+  StepResult step(const StepOrder&, Timeline&) override {
+    if (step_hangs_) hang();
+    throw Error("reduce gradients", ErrorCode::io, "NCCL: remote process exited");
+  }
+  nlohmann::json result(std::int64_t) override { return nlohmann::json::object(); }
+  std::uint64_t parameters_hash() override { return 0; }
+  void write_dump() const override {}
+
+ private:
+  const bool step_hangs_;
+};
+
+struct Ended {
+  int status = 0;  ///< as wait(2) gives it
+  std::vector<nlohmann::json> records;
+};
+
+Ended train_in_child(bool step_hangs) {
+  auto ends = make_socketpair();
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    alarm(60);  // the test's own end, should the run hang
+    if (dup2(ends[1].get(), STDOUT_FILENO) < 0) _exit(99);
+    if (dup2(open("/dev/null", O_RDWR | O_CLOEXEC), STDERR_FILENO) < 0) _exit(99);
+    ends[0].reset();
+    ends[1].reset();
+    Flags flags;
+    flags.format = OutputFormat::json;
+    flags.stall_seconds = 1;
+    std::array<int, 2> input{};
+    if (pipe(input.data()) != 0 || write(input[1], "go\n", 3) != 3 || dup2(input[0], STDIN_FILENO) < 0)
+      _exit(99);
+    const auto make = [&](const Flags&, Communicator&) { return std::make_unique<StuckBackend>(step_hangs); };
+    _exit(run_training("test", flags, make));
+  }
+  ends[1].reset();
+  std::string said;
+  std::array<char, 4096> buffer{};
+  for (ssize_t count = 0; (count = read(ends[0].get(), buffer.data(), buffer.size())) > 0;) {
+    said.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+  Ended ended;
+  REQUIRE(waitpid(child, &ended.status, 0) == child);
+  for (std::size_t begin = 0, end = 0; (end = said.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    ended.records.push_back(nlohmann::json::parse(said.substr(begin, end - begin)));
+  }
+  return ended;
+}
+
+}  // namespace
+
+TEST_CASE("a failure is told before anything is torn down that may hang") {
+  const Ended ended = train_in_child(/*step_hangs=*/false);
+  REQUIRE(WIFEXITED(ended.status));
+  CHECK(WEXITSTATUS(ended.status) == 1);
+  REQUIRE(ended.records.back()["record"] == "error");
+  CHECK(ended.records.back()["operation"] == "reduce gradients");
+  CHECK(ended.records.back()["message"] == "NCCL: remote process exited");
+}
+
+TEST_CASE("a step that never ends is told by the watchdog and nothing that hangs is waited for") {
+  const Ended ended = train_in_child(/*step_hangs=*/true);
+  REQUIRE(WIFEXITED(ended.status));
+  CHECK(WEXITSTATUS(ended.status) == 1);
+  REQUIRE(ended.records.back()["record"] == "error");
+  CHECK(ended.records.back()["operation"] == "train a step");
+}

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+
+namespace virtrain::vmctl {
+
+/// In which form a VM gets a device.
+enum class GrantKind {
+  passthrough,       ///< the whole function, bound to vfio-pci with everything else in its IOMMU group
+  virtual_function,  ///< a virtual function of a physical one, bound to vfio-pci; made where there is none
+  mdev,              ///< a mediated device, made of a type its parent offers
+  vendor_vfio,       ///< a vGPU on a virtual function that keeps its vendor's driver
+};
+const char* to_string(GrantKind kind);
+
+/// A device, or a part of one, for one VM.
+struct DeviceGrant {
+  GrantKind kind = GrantKind::passthrough;
+  /// "0000:17:00.0": the function that the VM gets; of an mdev its parent, which may be no PCI function
+  /// ("mtty").
+  std::string address;
+  std::string physical_function = {};  ///< virtual_function, vendor_vfio: whose it is
+  std::string vgpu_type = {};          ///< mdev, vendor_vfio: the type's id, "nvidia-474" or "902"
+  std::string uuid = {};  ///< mdev: chosen before it is made, so that it is recognised afterwards
+  bool operator==(const DeviceGrant&) const = default;
+};
+
+}  // namespace virtrain::vmctl

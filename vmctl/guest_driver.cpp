@@ -1,0 +1,167 @@
+#include "vmctl/guest_driver.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "common/error.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "vmctl/devices/host_device.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Where the guest's linker looks without a cache.
+constexpr const char* kGuestLibraries = "/usr/lib/x86_64-linux-gnu/";
+
+/// Of Debian's and Ubuntu's packages, and of the run file there and on other systems.
+constexpr std::array kLibraryFolders = {"usr/lib/x86_64-linux-gnu/nvidia/current", "usr/lib/x86_64-linux-gnu",
+                                        "usr/lib64", "usr/lib"};
+
+/// What CUDA and NVML need of the driver; libcuda opens the others by name.
+constexpr std::array kLibraries = {"libcuda",           "libnvidia-ml",   "libnvidia-ptxjitcompiler",
+                                   "libnvidia-gpucomp", "libnvidia-nvvm", "libnvidia-cfg"};
+
+/// nvidia-modprobe loads the modules and makes the device nodes when a program first wants a GPU;
+/// nvidia-gridd fetches the licence of a vGPU.
+constexpr std::array kTools = {"usr/bin/nvidia-smi", "usr/bin/nvidia-modprobe", "usr/bin/nvidia-gridd"};
+
+/// Where a module lies tells who put it there.
+struct ModuleHome {
+  const char* folder;
+  const char* origin;
+};
+constexpr std::array kModuleHomes = {
+    ModuleHome{"updates/dkms", "DKMS"}, ModuleHome{"kernel/drivers/video", "run file"},
+    ModuleHome{"kernel", "packages"}, ModuleHome{"updates", "packages"}, ModuleHome{"extra", "packages"}};
+
+[[noreturn]] void unusable(const std::string& why) {
+  throw Error("carry the NVIDIA driver into the guest", ErrorCode::host_unable, why);
+}
+
+/// "580.95.05" of "libcuda.so.580.95.05"; nothing for another library, a link's short name, or no file.
+std::optional<std::string> version_of(const fs::path& file, const std::string& library) {
+  const auto name = file.filename().string();
+  const auto prefix = library + ".so.";
+  std::error_code ignored;
+  if (!name.starts_with(prefix) || fs::is_symlink(file, ignored)) return std::nullopt;
+  const auto version = name.substr(prefix.size());
+  return version.find('.') == std::string::npos ? std::nullopt : std::optional(version);
+}
+
+/// nvidia.ko; Debian names it nvidia-current.ko, and any may be compressed.
+bool is_driver(const fs::path& file) {
+  const auto name = file.filename().string();
+  return name.starts_with("nvidia.ko") || name.starts_with("nvidia-current.ko");
+}
+
+std::optional<std::pair<fs::path, std::string>> find_module(const fs::path& modules) {
+  for (const auto& home : kModuleHomes) {
+    std::vector<fs::path> found;
+    std::error_code ignored;
+    for (const auto& entry : fs::recursive_directory_iterator(modules / home.folder, ignored))
+      if (is_driver(entry.path())) found.push_back(entry.path());
+    if (!found.empty()) return std::pair(*std::min_element(found.begin(), found.end()), home.origin);
+  }
+  return std::nullopt;
+}
+
+std::string module_version(const fs::path& module) {
+  return std::string(trim(run_checked({"modinfo", "-F", "version", module.string()}).out));
+}
+
+struct LibraryFolder {
+  fs::path path;
+  std::string version;
+};
+
+std::optional<LibraryFolder> find_libraries(const fs::path& root) {
+  for (const auto* folder : kLibraryFolders)
+    for (const auto& file : entries_of(root / folder))
+      if (const auto version = version_of(file, "libcuda")) return LibraryFolder{root / folder, *version};
+  return std::nullopt;
+}
+
+void add_libraries(const LibraryFolder& from, GuestDriver& driver) {
+  std::map<std::string, std::string> names;  // in the folder, by the file that each leads to
+  for (const auto& entry : entries_of(from.path)) {
+    std::error_code broken;
+    const auto target = fs::canonical(entry, broken);
+    if (!broken && fs::is_symlink(entry)) names[entry.filename().string()] = target.filename().string();
+  }
+  for (const auto* library : kLibraries) {
+    const auto file = fmt::format("{}.so.{}", library, from.version);
+    if (!fs::exists(from.path / file)) continue;
+    driver.files.push_back({from.path / file, kGuestLibraries + file});
+    driver.symlinks[fmt::format("{}{}.so.1", kGuestLibraries, library)] = file;
+    for (const auto& [name, target] : names)
+      if (target == file) driver.symlinks[kGuestLibraries + name] = file;
+  }
+}
+
+/// GSP's firmware, which the open kernel modules cannot do without.
+void add_firmware(const fs::path& root, GuestDriver& driver) {
+  for (const auto* folder : {"lib/firmware/nvidia", "usr/lib/firmware/nvidia"})
+    for (const auto& file : entries_of(root / folder / driver.version)) {
+      driver.files.push_back(
+          {file, fmt::format("/lib/firmware/nvidia/{}/{}", driver.version, file.filename().string())});
+    }
+}
+
+void see_that_versions_agree(const GuestDriver& driver, const std::string& libraries,
+                             const std::optional<std::string>& running) {
+  if (libraries != driver.version)
+    unusable(fmt::format("its kernel module is {}, its libraries are {} (install both of one version)",
+                         driver.version, libraries));
+  if (running && *running != driver.version)
+    unusable(
+        fmt::format("{} is loaded on the host and {} is installed, so that bare metal and VM would run "
+                    "different drivers (reload the modules, or reboot)",
+                    *running, driver.version));
+}
+
+}  // namespace
+
+std::optional<GuestDriver> find_guest_driver(const fs::path& root, const std::string& kernel_version) {
+  const auto libraries = find_libraries(root);
+  const auto module = find_module(root / "lib/modules" / kernel_version);
+  const auto running = loaded_nvidia_driver(root);
+  if (!libraries && !module && !running) return std::nullopt;
+  if (!module)
+    unusable(
+        fmt::format("there is no nvidia.ko for Linux {}, which guests boot (dkms autoinstall -k {}, or "
+                    "install the driver for that kernel)",
+                    kernel_version, kernel_version));
+  if (!libraries) unusable("there is a kernel module but no libcuda.so (install the driver's libraries)");
+  GuestDriver driver;
+  driver.kernel_module = module->first;
+  driver.origin = module->second;
+  driver.version = module_version(module->first);
+  see_that_versions_agree(driver, libraries->version, running);
+  add_libraries(*libraries, driver);
+  for (const auto* tool : kTools)
+    if (fs::exists(root / tool)) driver.files.push_back({root / tool, std::string("/") + tool});
+  add_firmware(root, driver);
+  return driver;
+}
+
+std::vector<fs::path> opened_at_run_time(const std::vector<fs::path>& linked) {
+  std::set<fs::path> found;
+  for (const auto& library : linked) {
+    const auto name = library.filename().string();
+    // The part before ".so": cuDNN opens libcudnn_*, NVRTC opens libnvrtc-builtins and cuDNN opens NVRTC.
+    if (!name.starts_with("libcudnn.so") && !name.starts_with("libnvrtc.so")) continue;
+    for (const auto& sibling : entries_of(library.parent_path())) {
+      const auto other = sibling.filename().string();
+      if (other.starts_with("libcudnn_") || other.starts_with("libnvrtc")) found.insert(sibling);
+    }
+  }
+  return {found.begin(), found.end()};
+}
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace virtrain::vmctl {
+
+inline constexpr const char* kVfioDriver = "vfio-pci";
+
+/// How a PCI function is bound, as far as lending it changes that.
+struct Binding {
+  std::string driver;           ///< empty: none
+  std::string driver_override;  ///< empty: none
+  std::string d3cold_allowed;   ///< "0" or "1"; empty where the kernel does not say
+  bool operator==(const Binding&) const = default;
+};
+
+/// As sysfs shows it now; nothing if there is no such function.
+std::optional<Binding> read_binding(const std::string& address);
+nlohmann::json to_json(const Binding& binding);
+/// Throws Error(io) on text that to_json() has not made.
+Binding parse_binding(const std::string& json);
+
+/// One write, relative to /sys/bus/pci.
+struct PciWrite {
+  std::string file;
+  std::string text;
+  bool operator==(const PciWrite&) const = default;
+};
+
+/// From what is to a function ready for a VM, bound to vfio-pci. `driver_override` and not `new_id`, which
+/// would take every other device of that model too; and no sleep so deep (D3cold) that it may not wake up.
+std::vector<PciWrite> steps_to_lend(const std::string& address, const Binding& now);
+
+/// From what is, wherever lending or giving back was cut off, to what was before.
+std::vector<PciWrite> steps_to_give_back(const std::string& address, const Binding& now,
+                                         const Binding& before);
+
+}  // namespace virtrain::vmctl

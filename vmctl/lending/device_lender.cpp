@@ -1,0 +1,130 @@
+#include "vmctl/lending/device_lender.h"
+
+#include <algorithm>
+#include <map>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "vmctl/lending/host_services.h"
+#include "vmctl/lending/sysfs.h"
+#include "vmctl/lending/vgpu.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+template <typename T>
+bool contains(const std::vector<T>& list, const T& value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+}  // namespace
+
+void undo_and_forget(LeaseJournal& journal, const Effect& effect) {
+  try {
+    undo_device_effect(effect);
+  } catch (const std::exception& failure) {
+    if (effect.kind != EffectKind::service) journal.quarantine(device_of(effect), failure.what());
+    throw;
+  }
+  journal.undone(effect.id);
+}
+
+void DeviceLender::perform(const PlannedEffect& planned, std::vector<Effect>& into) {
+  const auto id = journal_.intent(owner_, planned.kind, planned.name, planned.state);
+  into.push_back({id, owner_, planned.kind, planned.name, false, planned.state});
+  do_device_effect(planned);
+  journal_.done(id);
+}
+
+void DeviceLender::lend_one(const DeviceGrant& grant) {
+  for (const auto& planned : effects_of(grant)) {
+    // The functions of one group may be granted one by one.
+    const auto already = [&](const Effect& effect) {
+      return effect.kind == planned.kind && effect.name == planned.name;
+    };
+    if (std::none_of(done_.begin(), done_.end(), already)) perform(planned, done_);
+  }
+}
+
+void DeviceLender::make_virtual_functions_for(const std::vector<DeviceGrant>& grants) {
+  std::map<std::string, std::vector<std::string>> wanted;
+  for (const auto& grant : grants)
+    if (!grant.physical_function.empty()) wanted[grant.physical_function].push_back(grant.address);
+  for (const auto& [physical_function, functions] : wanted)
+    for (const auto& planned : virtual_functions_effect(physical_function, functions))
+      perform(planned, done_);
+}
+
+void DeviceLender::keep_services_away(const std::vector<DeviceGrant>& grants) {
+  const auto driven_by_nvidia = [](const auto& grant) { return bound_driver(grant.address) == "nvidia"; };
+  if (std::none_of(grants.begin(), grants.end(), driven_by_nvidia)) return;
+  for (const auto& unit : services_that_grab_gpus()) perform({EffectKind::service, unit, ""}, services_);
+}
+
+std::size_t DeviceLender::lend(const std::vector<DeviceGrant>& grants) {
+  const std::scoped_lock lock(mutex_);
+  std::vector<DeviceGrant> missing;
+  for (const auto& grant : grants)
+    if (!contains(granted_, grant) && !contains(missing, grant)) missing.push_back(grant);
+  if (missing.empty()) return 0;
+  give_settings_back();
+  const auto before = done_.size();
+  try {
+    keep_services_away(missing);
+    make_virtual_functions_for(missing);
+    for (const auto& grant : missing) lend_one(grant);
+  } catch (...) {
+    undo_down_to(before, done_);
+    throw;
+  }
+  granted_.insert(granted_.end(), missing.begin(), missing.end());
+  return missing.size();
+}
+
+void DeviceLender::give_settings_back() {
+  const auto failures = undo_down_to(0, settings_);
+  if (!failures.empty())
+    throw Error("set the GPUs as they were", ErrorCode::host_unable, join(failures, "; "));
+}
+
+void DeviceLender::set(const std::vector<DeviceGrant>& grants, const DeviceSettings& wanted) {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& grant : grants)
+    if (bound_driver(grant.address) == "nvidia") perform(settings_effect(grant.address, wanted), settings_);
+}
+
+std::vector<std::string> DeviceLender::undo_down_to(std::size_t count, std::vector<Effect>& effects) {
+  std::vector<std::string> failures;
+  for (; effects.size() > count; effects.pop_back()) {
+    try {
+      undo_and_forget(journal_, effects.back());
+    } catch (const std::exception& failure) {
+      failures.emplace_back(failure.what());
+    }
+  }
+  return failures;
+}
+
+std::vector<std::string> DeviceLender::give_back() {
+  const std::scoped_lock lock(mutex_);
+  granted_.clear();
+  auto failures = undo_down_to(0, done_);
+  const auto settings = undo_down_to(0, settings_);
+  failures.insert(failures.end(), settings.begin(), settings.end());
+  return failures;
+}
+
+std::vector<std::string> DeviceLender::end() {
+  auto failures = give_back();
+  const std::scoped_lock lock(mutex_);
+  const auto services = undo_down_to(0, services_);
+  failures.insert(failures.end(), services.begin(), services.end());
+  return failures;
+}
+
+std::size_t DeviceLender::lent() const {
+  const std::scoped_lock lock(mutex_);
+  return granted_.size();
+}
+
+}  // namespace virtrain::vmctl

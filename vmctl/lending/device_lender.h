@@ -1,0 +1,54 @@
+#pragma once
+
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "vmctl/devices/device_grant.h"
+#include "vmctl/leases.h"
+#include "vmctl/lending/device_effect.h"
+
+namespace virtrain::vmctl {
+
+/// Makes devices ready for VMs and gives them back to the host. Every change is journalled before it is tried
+/// and undone in reverse order; a device that does not come back as it was goes into quarantine. Calls block
+/// and may come from any thread.
+class DeviceLender {
+ public:
+  DeviceLender(LeaseJournal& journal, Owner owner) : journal_(journal), owner_(std::move(owner)) {}
+
+  /// Makes those ready that are not yet; returns how many. Throws Error(busy) naming who uses a device,
+  /// Error(host_unable) or Error(io) with what the kernel said; what this call changed is undone then.
+  std::size_t lend(const std::vector<DeviceGrant>& grants);
+  /// Sets GPUs that the host's own driver has (bare metal) until the next give_back(). Throws Error.
+  void set(const std::vector<DeviceGrant>& grants, const DeviceSettings& wanted);
+  /// Gives every device back, last lent first. Never throws: what could not be given back is in quarantine,
+  /// stays in the journal for `clean`, and is returned in words.
+  std::vector<std::string> give_back();
+  /// As give_back(), and lets the services run again that were kept away from the devices.
+  std::vector<std::string> end();
+  /// Functions that are bound away from the host, and vGPUs that exist.
+  std::size_t lent() const;
+
+ private:
+  void perform(const PlannedEffect& planned, std::vector<Effect>& into);
+  void lend_one(const DeviceGrant& grant);
+  void make_virtual_functions_for(const std::vector<DeviceGrant>& grants);
+  void give_settings_back();
+  void keep_services_away(const std::vector<DeviceGrant>& grants);
+  std::vector<std::string> undo_down_to(std::size_t count, std::vector<Effect>& effects);
+
+  LeaseJournal& journal_;
+  Owner owner_;
+  mutable std::mutex mutex_;
+  std::vector<DeviceGrant> granted_;
+  std::vector<Effect> done_;      ///< in the order they were done
+  std::vector<Effect> settings_;  ///< of GPUs that the host has: undone before any of them is lent
+  std::vector<Effect> services_;  ///< stopped: until the end, whichever arm has the devices
+};
+
+/// As DeviceLender::give_back() does it, for one effect of the journal: undoes and forgets it, else puts its
+/// device into quarantine and throws.
+void undo_and_forget(LeaseJournal& journal, const Effect& effect);
+
+}  // namespace virtrain::vmctl

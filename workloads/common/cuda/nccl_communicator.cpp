@@ -1,0 +1,75 @@
+#include "workloads/common/cuda/nccl_communicator.h"
+
+#include "common/error.h"
+#include "common/time.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+namespace virtrain {
+namespace {
+
+Error nccl_error(const NcclLibrary& nccl, const std::string& operation, ncclResult_t result,
+                 ncclComm_t communicator) {
+  return Error(operation, ErrorCode::io,
+               std::string("NCCL: ") + nccl.error_string(result) + " (" + nccl.last_error(communicator) +
+                   "; NCCL_DEBUG=INFO says more)");
+}
+
+/// A call is mostly through within microseconds, and a rank that slept would measure its sleep; joining the
+/// others takes seconds.
+void wait_a_little(std::int64_t since_ns) {
+  constexpr std::int64_t spinning_ns = 1'000'000;
+  constexpr useconds_t nap_us = 100;
+  if (monotonic_ns() - since_ns < spinning_ns) {
+    sched_yield();
+  } else {
+    usleep(nap_us);
+  }
+}
+
+}  // namespace
+
+NcclCommunicator::NcclCommunicator(const NcclLibrary& nccl, int rank, int size, const ShareBytes& share)
+    : nccl_(nccl) {
+  ncclUniqueId id{};
+  if (rank == 0) {
+    const ncclResult_t made = nccl_.get_unique_id(&id);
+    if (made != ncclSuccess) throw nccl_error(nccl_, "start NCCL", made, nullptr);
+  }
+  share(std::as_writable_bytes(std::span(&id, 1)));
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  const ncclResult_t joined = nccl_.init_rank(&communicator_, size, id, rank, &config);
+  try {
+    settle("join the other GPUs", joined);
+  } catch (const Error&) {
+    if (communicator_ != nullptr) nccl_.abort(communicator_);
+    throw;
+  }
+}
+
+NcclCommunicator::~NcclCommunicator() {
+  if (communicator_ != nullptr) nccl_.abort(communicator_);
+}
+
+void NcclCommunicator::settle(const std::string& operation, ncclResult_t result) const {
+  const std::int64_t start_ns = monotonic_ns();
+  while (result == ncclInProgress) {
+    wait_a_little(start_ns);
+    const ncclResult_t asked = nccl_.async_error(communicator_, &result);
+    if (asked != ncclSuccess) result = asked;
+  }
+  if (result != ncclSuccess) throw nccl_error(nccl_, operation, result, communicator_);
+}
+
+void NcclCommunicator::check(const std::string& operation) const {
+  ncclResult_t state = ncclSuccess;
+  const ncclResult_t asked = nccl_.async_error(communicator_, &state);
+  if (asked != ncclSuccess) throw nccl_error(nccl_, operation, asked, communicator_);
+  if (state != ncclSuccess && state != ncclInProgress) {
+    throw nccl_error(nccl_, operation, state, communicator_);
+  }
+}
+
+}  // namespace virtrain

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "workloads/common/peers.h"
+
+namespace virtrain {
+
+/// A process that mpirun did not start: everything it says to all, it says to itself.
+class LonePeer : public Peers {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  std::optional<std::string> library() const override { return std::nullopt; }
+  std::vector<std::string> gather(const std::string& text) override { return {text}; }
+  void barrier() override {}
+  void all_reduce(std::span<const float> send, std::span<float> receive) override;
+  void all_gather(std::span<const float> send, std::span<float> receive) override;
+  void broadcast(std::span<float> /*values*/, int /*root*/) override {}
+  void broadcast(std::span<std::byte> /*bytes*/) override {}
+  int announce(int word) override { return word; }
+  void round_trip(std::span<unsigned char> message) override;
+  double largest(double value) override { return value; }
+  std::int64_t total(std::int64_t value) override { return value; }
+  void abort(int status) override;
+};
+
+}  // namespace virtrain

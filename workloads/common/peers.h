@@ -1,0 +1,58 @@
+#pragma once
+
+#include "common/error.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace virtrain {
+
+/// The ranks of this job and what they can do together. All of them call the same functions in the same
+/// order.
+class Peers {
+ public:
+  virtual ~Peers() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// "Open MPI 4.1.4"; nothing for a process that is alone.
+  virtual std::optional<std::string> library() const = 0;
+  /// Everyone's text, by rank.
+  virtual std::vector<std::string> gather(const std::string& text) = 0;
+
+  virtual void barrier() = 0;
+  /// Sum of everyone's `send` into everyone's `receive`, both of the same size. In place where they are one.
+  virtual void all_reduce(std::span<const float> send, std::span<float> receive) = 0;
+  /// Everyone's `send`, by rank, into everyone's `receive`. In place where `send` is our part of `receive`.
+  virtual void all_gather(std::span<const float> send, std::span<float> receive) = 0;
+  /// `values` of the root to everyone.
+  virtual void broadcast(std::span<float> values, int root) = 0;
+  /// Rank 0's bytes to everyone.
+  virtual void broadcast(std::span<std::byte> bytes) = 0;
+  /// Rank 0's word to everyone. The others wait for it, however long, without keeping a core busy.
+  virtual int announce(int word) = 0;
+  /// There and back between ranks 0 and 1: rank 0 sends `message` and has the answer in it afterwards; rank 1
+  /// answers with what came, each byte plus one. The others do nothing.
+  virtual void round_trip(std::span<unsigned char> message) = 0;
+
+  virtual double largest(double value) = 0;
+  virtual std::int64_t total(std::int64_t value) = 0;
+
+  /// Ends all ranks of the job at once with this status; of a lone process, just itself.
+  virtual void abort(int status) = 0;
+};
+
+/// Joins the job that mpirun's environment names, or is alone. Throws Error. Only one thread at a time may
+/// use the peers.
+std::unique_ptr<Peers> join_peers();
+
+/// Why `what` cannot be done by a process that is alone: Error(usage) with mpirun's command line, or
+/// Error(host_unable) in a build without MPI.
+Error needs_ranks(const std::string& what, const std::string& command);
+
+}  // namespace virtrain

@@ -1,0 +1,28 @@
+#pragma once
+
+#include "workloads/common/program.h"
+
+#include <cstdio>
+#include <exception>
+#include <string>
+
+namespace virtrain {
+
+/// main() of a workload: `parse` gives {help, flags}, `run` takes the flags and gives the exit status. Help
+/// is printed; a failure becomes a line on stderr, the record "error" (`operation`, where the failure names
+/// none) and its exit status.
+template <typename Parse, typename Run>
+int run_program(const std::string& executable, const std::string& operation, Parse&& parse, Run&& run) {
+  try {
+    const auto parsed = parse();
+    if (parsed.help) {
+      std::fputs(parsed.help->c_str(), stdout);
+      return 0;
+    }
+    return run(parsed.flags);
+  } catch (const std::exception&) {
+    return report_current_failure(executable, operation);
+  }
+}
+
+}  // namespace virtrain

@@ -1,0 +1,24 @@
+#include "workloads/probe/gpu_copies.h"
+
+#include <algorithm>
+
+namespace virtrain::probe {
+
+std::int64_t wrong_words(const std::vector<std::uint32_t>& sent, const std::vector<std::uint32_t>& arrived) {
+  std::int64_t wrong = static_cast<std::int64_t>(std::max(sent.size(), arrived.size())) -
+                       static_cast<std::int64_t>(std::min(sent.size(), arrived.size()));
+  for (std::size_t i = 0; i < std::min(sent.size(), arrived.size()); ++i) wrong += sent[i] != arrived[i];
+  return wrong;
+}
+
+std::vector<std::uint32_t> pattern(std::size_t words, std::uint32_t seed) {
+  std::vector<std::uint32_t> values(words);
+  std::uint32_t state = seed;
+  for (std::size_t i = 0; i < words; ++i) {
+    state = state * 1664525U + 1013904223U;  // Numerical Recipes' generator: its period is all 2^32 words
+    values[i] = state;
+  }
+  return values;
+}
+
+}  // namespace virtrain::probe

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "workloads/probe/gpu.h"
+
+namespace virtrain::probe {
+
+/// "device_copy", "host_to_device", "device_to_host", "peer_copy".
+std::vector<Figure> measure_gpu_copies(const std::string& probe, const GpuSetting& setting);
+
+/// "gpu_gemm", with cuBLAS, which is loaded when it is wanted.
+std::vector<Figure> measure_gpu_gemm(const GpuSetting& setting);
+
+/// Words of two buffers that differ.
+std::int64_t wrong_words(const std::vector<std::uint32_t>& sent, const std::vector<std::uint32_t>& arrived);
+
+/// Words without a pattern: a copy that swaps, repeats or drops pages shows.
+std::vector<std::uint32_t> pattern(std::size_t words, std::uint32_t seed);
+
+}  // namespace virtrain::probe

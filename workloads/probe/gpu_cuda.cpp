@@ -1,0 +1,163 @@
+#include "common/time.h"
+#include "workloads/common/cuda/gpu_memory.h"
+#include "workloads/probe/gpu_copies.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace virtrain::probe {
+namespace {
+
+using Words = std::vector<std::uint32_t>;
+constexpr std::uint64_t default_device_bytes = 1ULL << 30;
+constexpr std::uint64_t default_host_bytes = 256ULL << 20;
+
+std::size_t word_count(const GpuSetting& setting, std::uint64_t otherwise) {
+  return static_cast<std::size_t>((setting.bytes > 0 ? setting.bytes : otherwise) / sizeof(std::uint32_t));
+}
+
+std::size_t size_of(const Words& words) {
+  return words.size() * sizeof(std::uint32_t);
+}
+
+void transfer(void* to, const void* from, std::size_t bytes) {
+  check_cuda(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "copy " + std::to_string(bytes) + " bytes");
+  check_cuda(cudaDeviceSynchronize(), "wait for the copy");
+}
+
+/// Best seconds of all repetitions but the first.
+template <typename Copy>
+double best_seconds(int repetitions, Copy&& copy) {
+  double best = INFINITY;
+  for (int k = 0; k < repetitions; ++k) {
+    const std::int64_t start_ns = monotonic_ns();
+    copy();
+    const double seconds = static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
+    if (k > 0) best = std::min(best, seconds);
+  }
+  return best;
+}
+
+/// A figure of `bytes` moved in `seconds`, counted once or, within one memory, twice.
+Figure figure_of(const std::string& name, std::size_t bytes, double seconds, int times, std::int64_t wrong) {
+  Figure figure;
+  figure.name = name;
+  figure.data_type = "byte";
+  figure.size_bytes = bytes;
+  figure.seconds = seconds;
+  figure.value = static_cast<double>(bytes) * times / seconds;
+  figure.unit = "B/s";
+  figure.wrong = wrong;
+  return figure;
+}
+
+Figure copy_within(const GpuSetting& setting) {
+  const Words sent = pattern(word_count(setting, default_device_bytes), 1);
+  const std::size_t bytes = size_of(sent);
+  const DeviceMemory from = allocate_device(bytes);
+  const DeviceMemory to = allocate_device(bytes);
+  transfer(from.get(), sent.data(), bytes);
+  const double seconds = best_seconds(setting.repetitions, [&] { transfer(to.get(), from.get(), bytes); });
+  Words arrived(sent.size());
+  transfer(arrived.data(), to.get(), bytes);
+  return figure_of("device_copy", bytes, seconds, 2, wrong_words(sent, arrived));
+}
+
+/// Between the device and host memory at `host`, which has room for all.
+Figure host_copy(const std::string& probe, const GpuSetting& setting, void* host, const Words& sent) {
+  const std::size_t bytes = size_of(sent);
+  const DeviceMemory device = allocate_device(bytes);
+  Words arrived(sent.size());
+  double seconds = 0;
+  if (probe == "host_to_device") {
+    std::memcpy(host, sent.data(), bytes);
+    seconds = best_seconds(setting.repetitions, [&] { transfer(device.get(), host, bytes); });
+    transfer(arrived.data(), device.get(), bytes);
+  } else {
+    transfer(device.get(), sent.data(), bytes);
+    std::memset(host, 0, bytes);
+    seconds = best_seconds(setting.repetitions, [&] { transfer(host, device.get(), bytes); });
+    std::memcpy(arrived.data(), host, bytes);
+  }
+  return figure_of(probe, bytes, seconds, 1, wrong_words(sent, arrived));
+}
+
+std::vector<Figure> host_copies(const std::string& probe, const GpuSetting& setting) {
+  const Words sent = pattern(word_count(setting, default_host_bytes), 2);
+  Words pageable(sent.size());
+  const PinnedMemory pinned = allocate_pinned(size_of(sent));
+  std::vector<Figure> figures{host_copy(probe, setting, pageable.data(), sent),
+                              host_copy(probe, setting, pinned.get(), sent)};
+  figures[0].name += "_pageable";
+  return figures;
+}
+
+/// Whether the GPUs were made to reach each other, else the driver copies through the host.
+bool enable_peer(int from, int to) {
+  int possible = 0;
+  check_cuda(cudaDeviceCanAccessPeer(&possible, from, to), "ask whether the GPUs reach each other");
+  if (possible == 0) return false;
+  check_cuda(cudaSetDevice(from), "use GPU " + std::to_string(from));
+  const cudaError_t status = cudaDeviceEnablePeerAccess(to, 0);
+  if (status != cudaErrorPeerAccessAlreadyEnabled) check_cuda(status, "let the GPUs reach each other");
+  cudaGetLastError();  // "already" is kept as the last error
+  return true;
+}
+
+Figure copy_to_peer(int from_gpu, int to_gpu, const GpuSetting& setting) {
+  const bool direct = enable_peer(from_gpu, to_gpu);
+  const Words sent = pattern(word_count(setting, default_host_bytes), 3);
+  const std::size_t bytes = size_of(sent);
+  use_gpu(to_gpu);
+  const DeviceMemory to = allocate_device(bytes);
+  check_cuda(cudaMemset(to.get(), 0, bytes), "clear the target");
+  use_gpu(from_gpu);
+  const DeviceMemory from = allocate_device(bytes);
+  transfer(from.get(), sent.data(), bytes);
+  const double seconds = best_seconds(setting.repetitions, [&] {
+    check_cuda(cudaMemcpyPeer(to.get(), to_gpu, from.get(), from_gpu, bytes), "copy to another GPU");
+    check_cuda(cudaDeviceSynchronize(), "wait for the copy");
+  });
+  Words arrived(sent.size());
+  use_gpu(to_gpu);
+  transfer(arrived.data(), to.get(), bytes);
+  Figure figure = figure_of("peer_copy", bytes, seconds, 1, wrong_words(sent, arrived));
+  figure.detail = {{"from", from_gpu}, {"to", to_gpu}, {"direct", direct}};
+  return figure;
+}
+
+std::vector<Figure> peer_copies(const GpuSetting& setting) {
+  int count = 0;
+  check_cuda(cudaGetDeviceCount(&count), "look for a GPU");
+  std::vector<Figure> figures;
+  for (int other = 0; other < count; ++other) {
+    if (other == setting.gpu) continue;
+    figures.push_back(copy_to_peer(setting.gpu, other, setting));
+    figures.push_back(copy_to_peer(other, setting.gpu, setting));
+  }
+  return figures;
+}
+
+}  // namespace
+
+std::vector<Figure> measure_gpu_copies(const std::string& probe, const GpuSetting& setting) {
+  if (probe == "device_copy") return {copy_within(setting)};
+  if (probe == "peer_copy") return peer_copies(setting);
+  return host_copies(probe, setting);
+}
+
+std::vector<Figure> measure_gpu(const std::string& probe, const GpuSetting& setting) {
+  use_gpu(setting.gpu);
+  cudaDeviceProp properties{};
+  check_cuda(cudaGetDeviceProperties(&properties, setting.gpu), "ask the GPU for its properties");
+  std::vector<Figure> figures =
+      probe == "gpu_gemm" ? measure_gpu_gemm(setting) : measure_gpu_copies(probe, setting);
+  for (Figure& figure : figures) {
+    figure.detail["gpu"] = static_cast<const char*>(properties.name);
+    figure.detail["repetitions"] = setting.repetitions;
+  }
+  return figures;
+}
+
+}  // namespace virtrain::probe

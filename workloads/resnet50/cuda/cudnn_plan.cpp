@@ -1,0 +1,62 @@
+#include "workloads/resnet50/cuda/cudnn_plan.h"
+
+#include "common/error.h"
+
+#include <cudnn.h>
+
+#include <algorithm>
+
+namespace virtrain::resnet50::cuda {
+namespace {
+
+constexpr std::size_t most_ready_candidates = 8;
+constexpr std::size_t most_compiled_candidates = 3;  // each takes half a second to compile
+
+void check_cudnn(const std::string& operation, cudnnStatus_t status) {
+  if (status == CUDNN_STATUS_SUCCESS) return;
+  throw Error(operation, ErrorCode::host_unable, std::string("cuDNN: ") + cudnnGetErrorString(status));
+}
+
+}  // namespace
+
+Cudnn::Cudnn(CUstream_st* stream) {
+  check_cudnn("start cuDNN", cudnnCreate(&handle_));
+  check_cudnn("give cuDNN a stream", cudnnSetStream(handle_, stream));
+}
+Cudnn::~Cudnn() {
+  cudnnDestroy(handle_);
+}
+
+GraphPlan::GraphPlan(Cudnn& cudnn, const GraphSpec& spec, const std::optional<std::string>& wanted,
+                     std::int64_t most_workspace_bytes)
+    : graph_(spec, cudnn.handle_) {
+  collect(wanted, most_workspace_bytes);
+  if (candidates_.empty() && wanted) collect(std::nullopt, most_workspace_bytes);
+}
+
+void GraphPlan::collect(const std::optional<std::string>& wanted, std::int64_t most_workspace_bytes) {
+  std::size_t compiled = 0;
+  for (std::int64_t i = 0; i < graph_.offered() && candidates_.size() < most_ready_candidates; ++i) {
+    const std::optional<std::string> name = graph_.name(i);
+    if (!name || (wanted && *name != *wanted)) continue;
+    const bool compiles = graph_.is_runtime_compiled(i);
+    if (compiles && compiled == most_compiled_candidates) continue;
+    if (!graph_.build(i)) continue;
+    const std::optional<std::int64_t> bytes = graph_.workspace_bytes(i);
+    if (!bytes || *bytes > most_workspace_bytes) continue;
+    compiled += compiles ? 1 : 0;
+    candidates_.push_back({i, *name, *bytes});
+  }
+}
+
+std::int64_t GraphPlan::workspace_bytes() const {
+  std::int64_t most = 0;
+  for (const Candidate& candidate : candidates_) most = std::max(most, candidate.workspace_bytes);
+  return most;
+}
+
+void GraphPlan::run_candidate(std::size_t index, const TensorPointers& tensors, void* workspace) const {
+  graph_.execute(candidates_[index].index, tensors, workspace);
+}
+
+}  // namespace virtrain::resnet50::cuda

@@ -1,0 +1,66 @@
+#pragma once
+
+#include "workloads/resnet50/cuda/cudnn_builder.h"
+#include "workloads/resnet50/cuda/graph_spec.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+struct CUstream_st;
+
+/// cuDNN's graphs on the GPU of this process.
+namespace virtrain::resnet50::cuda {
+
+/// cuDNN itself, on one stream.
+class Cudnn {
+ public:
+  /// Throws Error(host_unable) with cuDNN's words.
+  explicit Cudnn(CUstream_st* stream);
+  ~Cudnn();
+  Cudnn(const Cudnn&) = delete;
+  Cudnn& operator=(const Cudnn&) = delete;
+
+ private:
+  friend class GraphPlan;
+  cudnnContext* handle_ = nullptr;
+};
+
+/// One graph with the engines that cuDNN offers for it here.
+class GraphPlan {
+ public:
+  /// Builds the best few of the engines that the heuristics name, or only `wanted` (the name of an earlier
+  /// run's choice) where it is still there. Engines that want more workspace than `most_workspace_bytes` are
+  /// left out.
+  GraphPlan(Cudnn& cudnn, const GraphSpec& spec, const std::optional<std::string>& wanted,
+            std::int64_t most_workspace_bytes);
+
+  /// False: cuDNN has no engine, in these words.
+  bool found() const { return !candidates_.empty(); }
+  const std::string& refusal() const { return graph_.refusal(); }
+
+  std::size_t candidates() const { return candidates_.size(); }
+  /// Of all candidates, until one is chosen.
+  std::int64_t workspace_bytes() const;
+  void run_candidate(std::size_t index, const TensorPointers& tensors, void* workspace) const;
+  void choose(std::size_t index) { chosen_ = index; }
+  const std::string& name() const { return candidates_[chosen_].name; }
+  void run(const TensorPointers& tensors, void* workspace) const {
+    run_candidate(chosen_, tensors, workspace);
+  }
+
+ private:
+  struct Candidate {
+    std::int64_t index = 0;  ///< in cuDNN's list
+    std::string name;
+    std::int64_t workspace_bytes = 0;
+  };
+  void collect(const std::optional<std::string>& wanted, std::int64_t most_workspace_bytes);
+
+  BuiltGraph graph_;
+  std::vector<Candidate> candidates_;
+  std::size_t chosen_ = 0;
+};
+
+}  // namespace virtrain::resnet50::cuda

@@ -1,0 +1,102 @@
+#include "workloads/resnet50/cuda/gpu.h"
+
+#include "workloads/common/gpu_of_rank.h"
+#include "workloads/resnet50/cuda/gpu_errors.h"
+
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <array>
+
+namespace virtrain::resnet50::cuda {
+namespace {
+
+std::string pci_address(int index) {
+  std::array<char, 32> text{};
+  check_gpu("read the GPU's PCI address", cudaDeviceGetPCIBusId(text.data(), text.size(), index));
+  std::string address = text.data();
+  for (char& c : address) c = c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
+  return address;
+}
+
+}  // namespace
+
+Gpu take_gpu(int local_rank, int local_size) {
+  int count = 0;
+  check_gpu("look for GPUs", cudaGetDeviceCount(&count));
+  Gpu gpu;
+  gpu.index = gpu_of_rank({local_rank, local_size}, 0, count);
+  check_gpu(fmt::format("take GPU {}", gpu.index), cudaSetDevice(gpu.index));
+  cudaDeviceProp properties{};
+  check_gpu("read the GPU's properties", cudaGetDeviceProperties(&properties, gpu.index));
+  gpu.name = properties.name;
+  gpu.compute_capability = properties.major * 10 + properties.minor;
+  gpu.pci_address = pci_address(gpu.index);
+  check_gpu("read the driver's version", cudaDriverGetVersion(&gpu.driver_version));
+  check_gpu("read the runtime's version", cudaRuntimeGetVersion(&gpu.runtime_version));
+  std::size_t free_bytes = 0, total_bytes = 0;
+  check_gpu("read the GPU's free memory", cudaMemGetInfo(&free_bytes, &total_bytes));
+  gpu.free_bytes = static_cast<std::int64_t>(free_bytes);
+  gpu.total_bytes = static_cast<std::int64_t>(total_bytes);
+  return gpu;
+}
+
+DeviceMemory::DeviceMemory(std::int64_t bytes) {
+  void* data = nullptr;
+  check_gpu(fmt::format("allocate {:.1f} GiB on the GPU", static_cast<double>(bytes) / (1 << 30)),
+            cudaMalloc(&data, static_cast<std::size_t>(bytes)));
+  data_ = static_cast<std::byte*>(data);
+}
+DeviceMemory::~DeviceMemory() {
+  cudaFree(data_);
+}
+
+PinnedMemory::PinnedMemory(std::size_t bytes) {
+  check_gpu("allocate pinned memory", cudaMallocHost(&data_, bytes));
+}
+PinnedMemory::~PinnedMemory() {
+  cudaFreeHost(data_);
+}
+
+StreamHandle::StreamHandle() {
+  check_gpu("create a stream", cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+}
+StreamHandle::~StreamHandle() {
+  cudaStreamDestroy(stream_);
+}
+void StreamHandle::wait() const {
+  check_gpu("wait for the GPU", cudaStreamSynchronize(stream_));
+}
+
+EventHandle::EventHandle(Timing timing) {
+  // Whoever waits on the host sleeps: the step behind is already queued.
+  const unsigned flags = timing == Timing::on ? cudaEventBlockingSync : cudaEventDisableTiming;
+  check_gpu("create an event", cudaEventCreateWithFlags(&event_, flags));
+}
+EventHandle::~EventHandle() {
+  cudaEventDestroy(event_);
+}
+void EventHandle::record(CUstream_st* stream) const {
+  check_gpu("record an event", cudaEventRecord(event_, stream));
+}
+void EventHandle::hold(CUstream_st* stream) const {
+  check_gpu("wait for an event", cudaStreamWaitEvent(stream, event_, 0));
+}
+bool EventHandle::is_done() const {
+  const cudaError_t status = cudaEventQuery(event_);
+  if (status == cudaErrorNotReady) return false;
+  check_gpu("train on the GPU", status);
+  return true;
+}
+void EventHandle::wait() const {
+  check_gpu("train on the GPU", cudaEventSynchronize(event_));
+}
+
+double seconds_between(const EventHandle& first, const EventHandle& second) {
+  float milliseconds = 0;
+  check_gpu("read the time between two events",
+            cudaEventElapsedTime(&milliseconds, first.get(), second.get()));
+  return milliseconds * 1e-3;
+}
+
+}  // namespace virtrain::resnet50::cuda

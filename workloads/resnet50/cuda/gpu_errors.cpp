@@ -1,0 +1,86 @@
+#include "workloads/resnet50/cuda/gpu_errors.h"
+
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+namespace virtrain::resnet50::cuda {
+namespace {
+
+std::string version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+/// The first driver of each toolkit's family (NVIDIA's release notes, table "minor version compatibility").
+const char* least_driver(int runtime_version) {
+  return runtime_version >= 13000 ? "580.65" : "525.60";
+}
+
+/// What a status means for a trainer; empty where CUDA's own words must do.
+std::string meaning(cudaError_t status) {
+  switch (status) {
+    case cudaErrorNoDevice:
+      return "the driver shows no GPU (nvidia-smi -L lists them; CUDA_VISIBLE_DEVICES may hide them)";
+    case cudaErrorDevicesUnavailable:
+      return "the GPU is taken: another process has it in an exclusive compute mode, or the mode is "
+             "'prohibited' "
+             "(nvidia-smi -q -d COMPUTE; nvidia-smi -c DEFAULT shares it)";
+    case cudaErrorECCUncorrectable:
+      return "the GPU's memory has an uncorrectable error (nvidia-smi -q -d ECC,ROW_REMAPPER; reset the GPU, "
+             "and "
+             "have it replaced if it comes again)";
+    case cudaErrorSystemNotReady:
+      return "NVLink's switches are not ready: the fabric manager is not running or still starting "
+             "(systemctl status nvidia-fabricmanager)";
+    case cudaErrorSystemDriverMismatch:
+      return "the kernel's driver and libcuda.so.1 have different versions (reboot or reload the driver)";
+    case cudaErrorCompatNotSupportedOnDevice:
+      return "CUDA's forward-compatibility library does not serve this GPU (install a newer driver)";
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorUnsupportedPtxVersion:
+      return "this executable has no code for this GPU (build it with a newer toolkit, or for its compute "
+             "capability)";
+    case cudaErrorMemoryAllocation:
+      return "the GPU's memory is used up (nvidia-smi lists who has it; a smaller --batch_size needs less)";
+    case cudaErrorInsufficientDriver: {
+      int driver = 0, runtime = 0;
+      cudaDriverGetVersion(&driver);
+      cudaRuntimeGetVersion(&runtime);
+      return driver_words(driver, runtime);
+    }
+    default:
+      return "";
+  }
+}
+
+ErrorCode code_of(cudaError_t status) {
+  if (status == cudaErrorDevicesUnavailable) return ErrorCode::busy;
+  return meaning(status).empty() ? ErrorCode::io : ErrorCode::host_unable;
+}
+
+}  // namespace
+
+std::string driver_words(int driver_version, int runtime_version) {
+  if (driver_version == 0) {
+    return fmt::format(
+        "no NVIDIA driver here: libcuda.so.1 cannot be loaded (CUDA {} needs driver {} or newer; in a guest, "
+        "the GPU must be passed through and the driver be in its image)",
+        version_text(runtime_version), least_driver(runtime_version));
+  }
+  return fmt::format(
+      "the driver is too old: it serves CUDA {}, this executable was built with CUDA {}, which needs driver "
+      "{} or newer",
+      version_text(driver_version), version_text(runtime_version), least_driver(runtime_version));
+}
+
+Error gpu_error(const std::string& operation, int status) {
+  const auto error = static_cast<cudaError_t>(status);
+  const std::string words = meaning(error);
+  const std::string cuda = fmt::format("CUDA: {}", cudaGetErrorString(error));
+  return Error(operation, code_of(error), words.empty() ? cuda : fmt::format("{} ({})", words, cuda));
+}
+
+void check_gpu(const std::string& operation, int status) {
+  if (status != cudaSuccess) throw gpu_error(operation, status);
+}
+
+}  // namespace virtrain::resnet50::cuda

@@ -1,0 +1,39 @@
+#include "workloads/resnet50/cuda/gpu_telemetry.h"
+
+#include "common/error.h"
+
+namespace virtrain::resnet50::cuda {
+
+GpuTelemetry::GpuTelemetry(const std::string& pci_address) : pci_address_(pci_address) {
+  try {
+    nvml_.emplace();
+    identity_ = nvml_->identity(pci_address_);
+    sampler_ = std::make_unique<GpuSampler>([this] { return nvml_->state(pci_address_); });
+  } catch (const Error& error) {
+    error_ = error.what();
+  }
+}
+
+nlohmann::json GpuTelemetry::now() const {
+  if (!sampler_) return {{"error", error_}};
+  return gpu_record(identity_, nvml_->state(pci_address_), GpuCourse(), std::nullopt);
+}
+
+void GpuTelemetry::observe(WarmupStep& step) const {
+  if (!sampler_) return;
+  const GpuState state = sampler_->course().latest();
+  if (state.sm_clock_mhz) step.sm_clock_mhz = *state.sm_clock_mhz;
+  if (state.temperature_c) step.temperature_c = *state.temperature_c;
+}
+
+void GpuTelemetry::begin_counting() {
+  if (sampler_) sampler_->restart();
+}
+
+nlohmann::json GpuTelemetry::result(std::int64_t images) {
+  if (!sampler_) return {{"error", error_}};
+  const GpuCourse course = sampler_->stop();
+  return gpu_record(identity_, course.latest(), course, images);
+}
+
+}  // namespace virtrain::resnet50::cuda

@@ -1,0 +1,37 @@
+#pragma once
+
+#include "workloads/common/gpu_sampler.h"
+#include "workloads/common/nvml.h"
+#include "workloads/resnet50/steady_state.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace virtrain::resnet50::cuda {
+
+/// The GPU as NVML sees it; where there is no NVML, nothing is told and the run goes on.
+class GpuTelemetry {
+ public:
+  explicit GpuTelemetry(const std::string& pci_address);
+
+  /// "580.65.06", where NVML tells.
+  std::optional<std::string> driver() const { return identity_.driver; }
+  /// Object `gpu` of a record: {"error": words} without NVML.
+  nlohmann::json now() const;
+  void observe(WarmupStep& step) const;
+  void begin_counting();
+  nlohmann::json result(std::int64_t images);
+
+ private:
+  std::string pci_address_;
+  std::optional<Nvml> nvml_;
+  GpuIdentity identity_;
+  std::string error_;
+  std::unique_ptr<GpuSampler> sampler_;
+};
+
+}  // namespace virtrain::resnet50::cuda

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "workloads/resnet50/communicator.h"
+#include "workloads/resnet50/cuda/graph_spec.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+struct CUstream_st;
+
+namespace virtrain::resnet50::cuda {
+
+/// Means over all ranks, on the GPU. All calls but the last may be captured in a CUDA graph.
+class GradientExchange {
+ public:
+  virtual ~GradientExchange() = default;
+  /// Replaces the values by their mean over all ranks, on this stream. The same calls in the same order on
+  /// all ranks.
+  virtual void mean(void* values, std::int64_t count, Numeric numeric, CUstream_st* stream) = 0;
+  /// Throws Error if another rank or the network failed meanwhile.
+  virtual void check() = 0;
+};
+
+/// By NCCL, one GPU for each rank; null for a rank that is alone. Throws Error(host_unable) where this
+/// executable was built without NCCL.
+std::unique_ptr<GradientExchange> join_exchange(Communicator& communicator);
+
+/// "2.28.9"; nothing without NCCL.
+std::optional<std::string> exchange_version();
+
+}  // namespace virtrain::resnet50::cuda

@@ -1,0 +1,43 @@
+#pragma once
+
+#include "workloads/resnet50/cuda/cudnn_plan.h"
+#include "workloads/resnet50/cuda/plan_cache.h"
+#include "workloads/resnet50/cuda/step_program.h"
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+namespace virtrain::resnet50::cuda {
+
+/// The graphs of a program with their engines on this GPU.
+class GraphSet {
+ public:
+  /// Asks cuDNN for each graph; what the cache knows is taken from there.
+  GraphSet(Cudnn& cudnn, const StepProgram& program, const PlanCache& cache);
+
+  /// The first graph that cuDNN has no engine for, with its words; empty if it has all.
+  const std::string& refusal() const { return refusal_; }
+  std::int64_t workspace_bytes() const;
+
+  /// Times the candidates of each graph where its tensors lie, keeps the fastest, here and in the cache.
+  using Pointers = std::function<TensorPointers(const RunGraph&)>;
+  void tune(const StepProgram& program, const Pointers& pointers, void* workspace, CUstream_st* stream,
+            PlanCache& cache);
+
+  void run(const RunGraph& graph, const TensorPointers& tensors, void* workspace) const {
+    plans_.at(graph.spec).run(tensors, workspace);
+  }
+  const std::string& engine_of(const RunGraph& graph) const { return plans_.at(graph.spec).name(); }
+  std::size_t size() const { return plans_.size(); }
+  /// Graphs that had more than one candidate to time.
+  std::size_t timed() const { return timed_; }
+
+ private:
+  std::map<GraphSpec, GraphPlan> plans_;
+  std::string refusal_;
+  std::size_t timed_ = 0;
+};
+
+}  // namespace virtrain::resnet50::cuda

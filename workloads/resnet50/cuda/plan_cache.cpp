@@ -1,0 +1,84 @@
+#include "workloads/resnet50/cuda/plan_cache.h"
+
+#include "common/text.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+#include <nlohmann/json.hpp>
+
+#include <cstdlib>
+#include <fstream>
+#include <system_error>
+
+namespace virtrain::resnet50::cuda {
+namespace {
+
+/// The file's object; an empty one for anything else.
+nlohmann::json read_machines(const std::filesystem::path& file) {
+  const nlohmann::json machines =
+      nlohmann::json::parse(read_file(file.string()).value_or(""), nullptr, /*allow_exceptions=*/false);
+  return machines.is_object() ? machines : nlohmann::json::object();
+}
+
+}  // namespace
+
+PlanCache::PlanCache(std::filesystem::path file, std::string machine)
+    : file_(std::move(file)), machine_(std::move(machine)) {
+  const nlohmann::json machines = read_machines(file_);
+  const auto known = machines.find(machine_);
+  if (known == machines.end() || !known->is_object()) return;
+  for (const auto& [graph, engine] : known->items()) {
+    if (engine.is_string()) engines_[graph] = engine.get<std::string>();
+  }
+}
+
+std::optional<std::string> PlanCache::find(const std::string& graph) const {
+  const auto known = engines_.find(graph);
+  return known == engines_.end() ? std::nullopt : std::optional(known->second);
+}
+
+void PlanCache::set(const std::string& graph, const std::string& engine) {
+  std::string& known = engines_[graph];
+  changed_ = changed_ || known != engine;
+  known = engine;
+}
+
+bool PlanCache::save() const {
+  if (!changed_) return true;
+  std::error_code ignored;
+  std::filesystem::create_directories(file_.parent_path(), ignored);
+  nlohmann::json machines = read_machines(file_);
+  nlohmann::json& ours = machines[machine_];
+  if (!ours.is_object()) ours = nlohmann::json::object();
+  for (const auto& [graph, engine] : engines_) ours[graph] = engine;
+  std::filesystem::path written = file_;
+  written += "." + std::to_string(getpid());
+  {
+    std::ofstream out(written);
+    out << machines.dump(1) << '\n';
+    if (!out.flush()) return false;
+  }
+  std::error_code error;
+  std::filesystem::rename(written, file_, error);  // whole or not at all, whoever else writes
+  return !error;
+}
+
+std::string machine_key(const std::string& gpu, int compute_capability,
+                        const std::optional<std::string>& driver, int cuda_driver_version,
+                        const std::string& cudnn_version) {
+  return fmt::format("{}, sm_{}, {}, cuDNN {}", gpu, compute_capability,
+                     driver ? "driver " + *driver : fmt::format("CUDA driver {}", cuda_driver_version),
+                     cudnn_version);
+}
+
+std::filesystem::path plan_cache_file() {
+  const auto folder = [](const char* variable) -> std::filesystem::path {
+    const char* const value = std::getenv(variable);
+    return value == nullptr ? "" : value;
+  };
+  std::filesystem::path cache = folder("XDG_CACHE_HOME");
+  if (cache.empty()) cache = folder("HOME") / ".cache";
+  return cache / "virtrain" / "cudnn-plans.json";
+}
+
+}  // namespace virtrain::resnet50::cuda

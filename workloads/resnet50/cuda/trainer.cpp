@@ -1,0 +1,276 @@
+#include "workloads/resnet50/cuda/trainer.h"
+
+#include "common/error.h"
+#include "workloads/resnet50/cuda/cudnn_graph.h"
+#include "workloads/resnet50/cuda/fusion_choice.h"
+#include "workloads/resnet50/cuda/gpu.h"
+#include "workloads/resnet50/cuda/gpu_telemetry.h"
+#include "workloads/resnet50/cuda/parameter_transfer.h"
+#include "workloads/resnet50/cuda/step_executor.h"
+#include "workloads/resnet50/cuda/step_profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <optional>
+#include <utility>
+
+namespace virtrain::resnet50::cuda {
+namespace {
+
+Numeric numeric_of(Precision precision) {
+  switch (precision) {
+    case Precision::fp32:
+      return Numeric::fp32;
+    case Precision::tf32:
+      return Numeric::tf32;
+    case Precision::bf16:
+      return Numeric::bf16;
+    case Precision::fp16:
+      return Numeric::fp16;
+  }
+  return Numeric::fp32;
+}
+
+StepSettings settings_of(const Flags& flags, const Gpu& gpu, int ranks) {
+  const Numeric numeric = numeric_of(flags.precision);
+  if (!is_possible(numeric, gpu.compute_capability)) {
+    throw Error("take a GPU", ErrorCode::host_unable,
+                fmt::format("{} has no arithmetic for --precision {} (it has fp32 and fp16)", gpu.name,
+                            to_string(flags.precision)));
+  }
+  StepSettings settings;
+  settings.batch = flags.batch_size;
+  settings.numeric = numeric;
+  settings.accumulate_steps = flags.accumulate_steps;
+  settings.all_reduce = ranks > 1;
+  settings.stamps = settings.all_reduce || !flags.trace.empty();
+  settings.bucket_bytes = static_cast<std::int64_t>(flags.bucket_mib) << 20;
+  return settings;
+}
+
+class Trainer : public TrainingBackend {
+ public:
+  Trainer(const Flags& flags, Communicator& communicator)
+      : flags_(flags),
+        communicator_(communicator),
+        model_(build_model(flags.image_size, flags.num_classes)),
+        gpu_(take_gpu(communicator.local_rank(), communicator.local_size())),
+        settings_(settings_of(flags, gpu_, communicator.size())),
+        fusions_(fusion_candidates(flags.fusion, settings_.numeric, gpu_.compute_capability)),
+        telemetry_(gpu_.pci_address) {}
+
+  nlohmann::json hello() const override;
+  void set_up() override;
+  nlohmann::json ready() const override;
+  StepResult step(const StepOrder& order, Timeline& timeline) override;
+  void observe(WarmupStep& step) const override { telemetry_.observe(step); }
+  void begin_counting() override { telemetry_.begin_counting(); }
+  nlohmann::json result(std::int64_t images) override;
+  std::uint64_t parameters_hash() override;
+  void write_dump() const override { dump_->write(flags_.dump); }
+
+ private:
+  void choose_fusion(PlanCache& cache);
+  double step_seconds(Fusion fusion, PlanCache& cache) const;
+  void write_start(StepExecutor& executor) const;
+  Batch batch(int micro) const;
+  void launch(bool stop_requested);
+  StepDump::State state() const;
+  float gradient_scale() const { return 1.0F / static_cast<float>(flags_.accumulate_steps); }
+  void add_spans(const StepExecutor::Finished& finished, Timeline& timeline) const;
+  void dump_step(double loss, float loss_scale);
+
+  const Flags& flags_;
+  Communicator& communicator_;
+  Model model_;
+  Gpu gpu_;
+  StepSettings settings_;
+  std::vector<Fusion> fusions_;  ///< that this run may take
+  FusionChoice fusion_;
+  GpuTelemetry telemetry_;
+  std::unique_ptr<GradientExchange> exchange_;
+  std::optional<StepExecutor> executor_;
+  std::optional<StepDump> dump_;
+  std::deque<bool> stops_;  ///< of the steps under way: all ranks agreed to stop after it
+  LossScale loss_scale_;
+  std::int64_t clock_offset_ns_ = 0;
+};
+
+nlohmann::json Trainer::hello() const {
+  const std::optional<std::string> nccl = exchange_version();
+  return {{"device", gpu_.name},
+          {"pci_address", gpu_.pci_address},
+          {"compute_capability", gpu_.compute_capability},
+          {"cuda_driver", gpu_.driver_version},
+          {"cuda_runtime", gpu_.runtime_version},
+          {"cudnn", cudnn_version()},
+          {"nccl", nccl ? nlohmann::json(*nccl) : nlohmann::json(nullptr)},
+          {"gpu", telemetry_.now()}};
+}
+
+void Trainer::set_up() {
+  PlanCache cache(plan_cache_file(), machine_key(gpu_.name, gpu_.compute_capability, telemetry_.driver(),
+                                                 gpu_.driver_version, cudnn_version()));
+  choose_fusion(cache);
+  exchange_ = join_exchange(communicator_);
+  executor_.emplace(model_, settings_, exchange_.get(), cache);
+  executor_->warm_up();
+  if (!flags_.profile_step.empty() && communicator_.rank() == 0) {
+    write_start(*executor_);
+    write_profile(flags_.profile_step, *executor_, time_operations(*executor_));
+    executor_->clear();
+  }
+  write_start(*executor_);
+  if (!flags_.dump.empty() && communicator_.rank() == 0) {
+    dump_.emplace(model_);
+    dump_->before_step(state(), batch(0));
+  }
+  executor_->capture();
+  if (settings_.stamps) clock_offset_ns_ = executor_->clock_offset_ns();
+}
+
+/// Rank 0 times the levels, alone, while the others wait: all ranks must take the same one.
+void Trainer::choose_fusion(PlanCache& cache) {
+  const std::string key = fusion_key(flags_.image_size, flags_.num_classes, settings_.numeric,
+                                     flags_.batch_size, flags_.accumulate_steps);
+  if (communicator_.rank() == 0) {
+    const std::optional<std::string> known = cache.find(key);
+    const FusionRule rule = flags_.fusion == "highest" ? FusionRule::highest : FusionRule::fastest;
+    fusion_ = cuda::choose_fusion(rule, fusions_, known ? fusion_named(*known) : std::nullopt,
+                                  [&](Fusion fusion) { return step_seconds(fusion, cache); });
+    if (rule == FusionRule::fastest && !fusion_.tried.empty()) cache.set(key, to_string(fusion_.fusion));
+    cache.save();
+  }
+  fusion_.fusion = static_cast<Fusion>(communicator_.broadcast(static_cast<int>(fusion_.fusion)));
+  settings_.fusion = fusion_.fusion;
+}
+
+/// The median of a few steps as they will be run, but without other ranks. All memory is free again
+/// afterwards.
+double Trainer::step_seconds(Fusion fusion, PlanCache& cache) const {
+  constexpr int steps_before = 5, timed_steps = 11;
+  StepSettings alone = settings_;
+  alone.fusion = fusion;
+  alone.all_reduce = alone.stamps = false;
+  StepExecutor executor(model_, alone, nullptr, cache);
+  executor.warm_up();
+  write_start(executor);
+  executor.capture();
+  std::vector<double> seconds;
+  executor.launch();
+  for (int step = 0; step < steps_before + timed_steps; ++step) {
+    executor.launch();  // the next one is queued, as in a run
+    const double taken = executor.finish().seconds;
+    if (step >= steps_before) seconds.push_back(taken);
+  }
+  executor.finish();
+  std::nth_element(seconds.begin(), seconds.begin() + timed_steps / 2, seconds.end());
+  return seconds[timed_steps / 2];
+}
+
+Batch Trainer::batch(int micro) const {
+  const int shard = communicator_.rank() * flags_.accumulate_steps + micro;
+  return synthetic_batch(model_, flags_.batch_size, static_cast<std::uint64_t>(shard), flags_.seed);
+}
+
+/// Parameters and data as training begins with them.
+void Trainer::write_start(StepExecutor& executor) const {
+  SgdRule rule;
+  rule.learning_rate = static_cast<float>(flags_.learning_rate);
+  rule.momentum = static_cast<float>(sgd_momentum);
+  rule.weight_decay = static_cast<float>(weight_decay);
+  rule.gradient_scale = gradient_scale();
+  write_initial_state(executor, model_, flags_.seed, flags_.residual_gamma, rule);
+  for (int micro = 0; micro < flags_.accumulate_steps; ++micro) write_batch(executor, batch(micro), micro);
+}
+
+nlohmann::json Trainer::ready() const {
+  nlohmann::json fields = to_json(fusion_);
+  fields.update({{"fusion", to_string(executor_->program().settings.fusion)},
+                 {"graphs", executor_->graphs()},
+                 {"graphs_timed", executor_->graphs_timed()},
+                 {"device_bytes", executor_->peak_bytes()},
+                 {"workspace_bytes", executor_->workspace_bytes()},
+                 {"gpu", telemetry_.now()}});
+  return fields;
+}
+
+void Trainer::launch(bool stop_requested) {
+  stops_.push_back(communicator_.broadcast(stop_requested ? 1 : 0) != 0);
+  executor_->launch();
+}
+
+/// While the GPU runs one step, the next one is already queued: it never waits for the host.
+StepResult Trainer::step(const StepOrder& order, Timeline& timeline) {
+  if (executor_->under_way() == 0) launch(order.stop_requested);
+  if (order.more_follow && !stops_.back()) launch(order.stop_requested);
+  const StepExecutor::Finished finished = executor_->finish();
+  add_spans(finished, timeline);
+  StepResult result;
+  if (settings_.all_reduce) {
+    const auto [begin, end] = std::pair(executor_->program().exposed_begin, executor_->program().exposed_end);
+    const auto at = [&](int stamp) { return finished.stamps.at(static_cast<std::size_t>(stamp)); };
+    result.exposed_seconds = static_cast<double>(at(end) - at(begin)) * 1e-9;
+  }
+  result.seconds = finished.seconds;
+  result.loss = finished.loss;
+  result.stop = stops_.front();
+  stops_.pop_front();
+  loss_scale_ = finished.loss_scale;
+  if (dump_) dump_step(result.loss, loss_scale_.scale);
+  require_finite(result.loss);
+  return result;
+}
+
+void Trainer::add_spans(const StepExecutor::Finished& finished, Timeline& timeline) const {
+  const auto host_ns = [&](int stamp) {
+    return static_cast<std::int64_t>(finished.stamps.at(static_cast<std::size_t>(stamp))) + clock_offset_ns_;
+  };
+  for (const StampedSpan& span : executor_->program().spans) {
+    timeline.add(span.communicates ? Span::Kind::communication : Span::Kind::compute, span.name,
+                 host_ns(span.begin), host_ns(span.end));
+  }
+}
+
+void Trainer::dump_step(double loss, float loss_scale) {
+  const auto gradients = read_gradients(*executor_, model_, gradient_scale() / loss_scale);
+  dump_->after_step(
+      state(), [&](std::size_t index) { return gradients[index]; }, loss);
+}
+
+StepDump::State Trainer::state() const {
+  auto all = std::make_shared<std::vector<std::vector<float>>>(read_parameters(*executor_, model_));
+  return {[all](std::size_t index) { return (*all)[index]; },
+          [this] { return read_running_statistics(*executor_); }};
+}
+
+nlohmann::json Trainer::result(std::int64_t images) {
+  const StepProgram& program = executor_->program();
+  std::int64_t bytes = 0;
+  for (const Operation& operation : program.micro_batch) {
+    const auto* const reduce = std::get_if<AllReduce>(&operation.action);
+    if (reduce == nullptr) continue;
+    bytes += reduce->count * bytes_of(program.at(reduce->values).element, settings_.numeric);
+  }
+  return {{"bytes_allreduced_per_step", bytes},
+          {"loss_scale", loss_scale_.scale},
+          {"skipped_steps", loss_scale_.skipped_steps},
+          {"device_bytes", executor_->peak_bytes()},
+          {"gpu", telemetry_.result(images)}};
+}
+
+std::uint64_t Trainer::parameters_hash() {
+  ParameterHash hash;
+  for (const std::vector<float>& values : read_parameters(*executor_, model_)) hash.add(values);
+  return hash.value();
+}
+
+}  // namespace
+
+std::unique_ptr<TrainingBackend> make_backend(const Flags& flags, Communicator& communicator) {
+  return std::make_unique<Trainer>(flags, communicator);
+}
+
+}  // namespace virtrain::resnet50::cuda

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "workloads/resnet50/initialize.h"
+#include "workloads/resnet50/model.h"
+#include "workloads/resnet50/safetensors.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace virtrain::resnet50 {
+
+struct RunningStatistics {
+  std::vector<float> mean;
+  std::vector<float> variance;
+};
+
+/// What a reference needs to check one step, collected around it (design: `--dump`).
+class StepDump {
+ public:
+  /// The i-th parameter, or its gradient, in plain layout.
+  using ReadParameter = std::function<std::vector<float>(std::size_t)>;
+  /// How a backend's state is read; norms in the order of norms(model).
+  struct State {
+    ReadParameter parameter;
+    std::function<std::vector<RunningStatistics>()> running;
+  };
+
+  explicit StepDump(const Model& model) : model_(model) {}
+  void before_step(const State& state, const Batch& batch);
+  /// After the backward pass and the parameters' update; the gradients are those of the whole job.
+  void after_step(const State& state, const ReadParameter& gradient, double loss);
+  void write(const std::filesystem::path& path) const { writer_.write(path); }
+
+ private:
+  void add_state(const std::string& prefix, const State& state, std::int64_t batches_tracked);
+  Model model_;
+  SafetensorsWriter writer_;
+};
+
+}  // namespace virtrain::resnet50
