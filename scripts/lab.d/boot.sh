@@ -29,15 +29,14 @@ lab_devices() { # RUN-FOLDER
 }
 
 # boot RUN-FOLDER SUITE IOMMU MEMORY SECONDS [QEMU-ARG...]: with RUN-FOLDER/payload.tar; returns QEMU's status.
-# TCG emulates AMD's SVM, so that the first level has a /dev/kvm of its own; this host's is never used. Without ERMS the
-# kernels clear and copy memory by words, which TCG does five times as fast as byte by byte: a VM that is given a device has
-# all of its memory cleared before it starts.
+# TCG emulates AMD's SVM, so that the first level has a /dev/kvm of its own; this host's is never used.
 boot() {
-  local run=$1 suite=$2 iommu=$3 memory=$4 seconds=$5 devices=() iommu_device=(); shift 5
+  local run=$1 suite=$2 iommu=$3 memory=$4 seconds=$5 devices=() iommu_device=() qemu cpu; shift 5
+  choose_qemu
   lab_devices "$run"
   [ "$iommu" = none ] || iommu_device=(-device "$iommu")
-  timeout --foreground "$seconds" qemu-system-x86_64 \
-    -machine q35,accel=tcg,kernel-irqchip=off -cpu max,-erms -smp 2 -m "$memory" \
+  timeout --foreground "$seconds" "${qemu[@]}" \
+    -machine q35,accel=tcg,kernel-irqchip=off -cpu "$cpu" -smp 2 -m "$memory" \
     -nodefaults -no-user-config -display none -no-reboot "${iommu_device[@]}" \
     -kernel "$lab_dir/$suite/vmlinuz" -initrd "$lab_dir/$suite/l1-initrd" \
     -append "console=ttyS0 quiet panic=-1 mitigations=off intel_iommu=on iommu=pt ${LAB_APPEND:-}" \

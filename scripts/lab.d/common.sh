@@ -19,6 +19,13 @@ hash_of() { { echo "$@"; xargs -r sha256sum | cut -d' ' -f1; } | sha256sum | cut
 # is_built FOLDER KEY: whether FOLDER was finished with that key.
 is_built() { [ "$(cat "$1/key" 2> /dev/null)" = "$2" ]; }
 
+# The mirror that this host gets its own packages from.
+debian_mirror() {
+  local mirror
+  mirror=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' | awk '$2 == "bookworm" { print $1; exit }')
+  echo "${mirror:-http://deb.debian.org/debian}"
+}
+
 # --- proofs describe themselves in the comment at their head
 
 proof_file() { echo "$source_dir/tests/lab/proofs/$1.sh"; }

@@ -80,8 +80,7 @@ build_root() {
   rm -rf --one-file-system "$out"
   mkdir -p "$out"
   root=$out/root
-  mirror=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' | awk '$2 == "bookworm" { print $1; exit }')
-  mirror=${mirror:-http://deb.debian.org/debian}
+  mirror=$(debian_mirror)
   # Everywhere the kernel of bookworm: the modules of the lab are made for it. INITRD=No: the lab brings its own.
   local sources=("deb $mirror bookworm main")
   [ "$suite" = bookworm ] || sources=("deb $mirror $suite main" "${sources[@]}")

@@ -52,6 +52,7 @@ domain() {
     <cmdline>console=ttyS0 quiet panic=-1 $3</cmdline>
   </os>
   <features><acpi/></features>
+  $([ "$2" != kvm ] || echo "<cpu mode='host-passthrough'/>")
   <on_poweroff>destroy</on_poweroff>
   <on_reboot>destroy</on_reboot>
   <on_crash>destroy</on_crash>

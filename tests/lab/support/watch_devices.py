@@ -65,4 +65,4 @@ while True:
     if any(held):
         each = collections.Counter(group for groups in held for group in groups)
         seen.add(f"groups {' '.join(str(count) for count in each.values())}")
-    time.sleep(0.5)
+    time.sleep(1)
