@@ -15,7 +15,7 @@ fetch_qemu() {
   mkdir -p "$tree"/{lists,cache}
   echo "deb $(debian_mirror) bookworm-backports main" > "$tree/sources.list"
   apt=(apt-get -qq -o "Dir::Etc::SourceList=$tree/sources.list" -o "Dir::Etc::SourceParts=-" -o "Dir::State::Lists=$tree/lists"
-       -o "Dir::Cache=$tree/cache" -o APT::Sandbox::User=root)
+       -o "Dir::Cache=$tree/cache" -o APT::Sandbox::User=root -o Acquire::Retries=3)
   # Called in a condition, where the shell's errexit is off.
   (
     cd "$tree" &&
