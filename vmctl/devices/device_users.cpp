@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <regex>
 
 #include "common/text.h"
 #include "common/units.h"
@@ -21,28 +22,36 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-/// Disks below a function, with their partitions: an NVMe controller holds nvme/nvme0/nvme0n1/nvme0n1p1.
-std::vector<std::string> disks_below(const fs::path& folder) {
+/// A disk that several controllers may reach is used through its head, nvme0n1: a controller has a path to
+/// it, nvme0c1n1, and no such node is under /dev.
+std::string head_of(const std::string& disk) {
+  static const std::regex path("(nvme[0-9]+)c[0-9]+(n[0-9]+)");
+  return std::regex_replace(disk, path, "$1$2");
+}
+
+/// Disks of a function, with their partitions: an NVMe controller holds nvme/nvme0/nvme0n1.
+std::vector<std::string> disks_of(const fs::path& root, const fs::path& folder) {
   std::vector<std::string> disks;
   for (const auto& controller : names_in(folder / "nvme")) {
-    for (const auto& disk : names_in(folder / "nvme" / controller)) {
-      if (!disk.starts_with("nvme")) continue;
+    for (const auto& name : names_in(folder / "nvme" / controller)) {
+      if (!name.starts_with("nvme")) continue;
+      const auto disk = head_of(name);
       disks.push_back(disk);
-      for (const auto& part : names_in(folder / "nvme" / controller / disk))
+      for (const auto& part : names_in(root / "sys/class/block" / disk))
         if (part.starts_with(disk)) disks.push_back(part);
     }
   }
   return disks;
 }
 
-std::vector<std::string> nodes_of(const HostDevice& device) {
+std::vector<std::string> nodes_of(const fs::path& root, const HostDevice& device) {
   std::vector<std::string> nodes;
   if (device.minor) nodes.push_back("/dev/nvidia" + std::to_string(*device.minor));
   if (device.function.iommu_group)
     nodes.push_back("/dev/vfio/" + std::to_string(*device.function.iommu_group));
   for (const auto& verbs : names_in(device.function.folder / "infiniband_verbs"))
     nodes.push_back("/dev/infiniband/" + verbs);
-  for (const auto& disk : disks_below(device.function.folder)) nodes.push_back("/dev/" + disk);
+  for (const auto& disk : disks_of(root, device.function.folder)) nodes.push_back("/dev/" + disk);
   return nodes;
 }
 
@@ -107,7 +116,7 @@ void find_users(const fs::path& root, std::vector<HostDevice>& devices) {
   DevicesByName by_node, by_interface;
   for (auto& device : devices) {
     device.users.clear();
-    for (const auto& node : nodes_of(device)) by_node[node].push_back(&device);
+    for (const auto& node : nodes_of(root, device)) by_node[node].push_back(&device);
     for (const auto& interface : names_in(device.function.folder / "net"))
       by_interface[interface].push_back(&device);
   }

@@ -7,7 +7,6 @@
 . ./support/proof.sh
 . ./support/host_state.sh
 nvme=0000:00:11.0 nic=0000:00:12.0 pair0=0000:00:13.0 pair1=0000:00:13.1
-disk_of() { echo /dev/"$(basename "$(echo /sys/bus/pci/devices/"$1"/nvme/nvme*/nvme*n1)")"; }
 lender() { virtrain-lab-lender passthrough "$1" < /dev/null; }
 before=$(host_state)
 

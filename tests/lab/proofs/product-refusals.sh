@@ -17,7 +17,7 @@ before=$(host_state)
 scenario half "{kind: passthrough, select: {address: [\"$half\"]}}" "$one"
 refused_run "half of a group" 4 "$half.*shares IOMMU group.*$neighbour" half
 
-disk=/dev/$(basename "$(echo /sys/bus/pci/devices/$nvme/nvme/nvme*/nvme*n1)")
+disk=$(disk_of $nvme)
 scenario busy "{kind: passthrough, select: {address: [\"$nvme\"]}}" "$one"
 sleep 1000 < "$disk" & holder=$!
 refused_run "a disk that a process has open" 75 "$nvme.*sleep.*$holder" busy

@@ -56,7 +56,7 @@ sleep 2
 expect "driver after libvirtd and QEMU died" nvme "$(driver $nvme)"
 
 # a mounted disk: libvirt does not look, virtrain must
-disk=/dev/$(basename "$(echo /sys/bus/pci/devices/$nvme/nvme/nvme*/nvme*n1)")
+disk=$(disk_of $nvme)
 mke2fs -q "$disk"
 mkdir -p /mnt/disk
 mount "$disk" /mnt/disk

@@ -23,6 +23,8 @@ driver() { # ADDRESS -> name of the bound driver or "none"
     local link=/sys/bus/pci/devices/$1/driver
     if [ -e "$link" ]; then basename "$(readlink "$link")"; else echo none; fi
 }
+# disk_of ADDRESS -> node of an NVMe controller's disk: nvme0n1, where the controller has only a path to it, nvme0c0n1
+disk_of() { echo /dev/"$(basename "$(echo /sys/bus/pci/devices/"$1"/nvme/nvme*/nvme*n1)" | sed -E 's/c[0-9]+n/n/')"; }
 group() { basename "$(readlink "/sys/bus/pci/devices/$1/iommu_group")"; }
 members() { local m=(/sys/kernel/iommu_groups/"$1"/devices/*); echo "${m[@]##*/}"; }
 

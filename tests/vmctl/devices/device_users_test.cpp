@@ -16,7 +16,8 @@ class SmallHost {
  public:
   SmallHost() {
     add_function("0000:00:11.0", "0x010802");
-    fs::create_directories(root / "sys/bus/pci/devices/0000:00:11.0/nvme/nvme0/nvme0n1/nvme0n1p1");
+    fs::create_directories(root / "sys/bus/pci/devices/0000:00:11.0/nvme/nvme0/nvme0n1");
+    fs::create_directories(root / "sys/class/block/nvme0n1/nvme0n1p1");
     add_function("0000:00:12.0", "0x020000");
     fs::create_directories(root / "sys/bus/pci/devices/0000:00:12.0/net/eth0");
     add_function("0000:00:1f.0", "0x060100");  // a bridge
@@ -73,6 +74,19 @@ TEST_CASE("a mounted partition, swap space, an open disk and a route are users o
   CHECK((disk[2].process == "swap" && disk[2].pid == 0));
   REQUIRE(devices.at(1).users.size() == 1);
   CHECK((devices.at(1).users[0].process == "route" && devices.at(1).users[0].path == "eth0"));
+}
+
+TEST_CASE("a disk that several controllers may reach is used through its head") {
+  const SmallHost host;
+  const auto controller = host.root / "sys/bus/pci/devices/0000:00:11.0/nvme/nvme3";
+  fs::remove_all(controller.parent_path());
+  fs::create_directories(controller / "nvme0c3n1");
+  host.write("proc/1/mounts", "/dev/nvme0n1p1 /mnt/disk ext4 rw 0 0\n");
+  host.write("proc/swaps", "Filename Type Size Used Priority\n/dev/nvme0n1 partition 1048572 0 -2\n");
+  const auto disk = host.devices().at(0).users;
+  REQUIRE(disk.size() == 2);
+  CHECK(disk[0].path == "/dev/nvme0n1p1");
+  CHECK(disk[1].path == "/dev/nvme0n1");
 }
 
 }  // namespace
