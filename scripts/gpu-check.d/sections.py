@@ -4,7 +4,6 @@ A section prints its Markdown and returns OK, FAILED (or words that begin with i
 time that is left, and what it needs at least: NEEDS_SECONDS, guesses until they have been seen on a GPU.
 """
 import os
-import shutil
 import traceback
 
 import build
@@ -49,9 +48,10 @@ def probes(session):
 
 def ranks(session):
     """Two ranks on one GPU (whether they agree, never how fast)"""
-    mpirun = shutil.which("mpirun")
+    mpirun = build.of_mpi(session.arguments, "mpirun")
     if mpirun is None or not session.arguments.mpi:
         return "left out: there is no mpirun" if mpirun is None else "left out: built without MPI"
+    os.environ.setdefault("HOME", os.path.expanduser("~"))  # PyPI's Open MPI does not start without
     # NCCL refuses two ranks on one GPU of one host, so each is told of a host of its own.
     one = [os.path.join(session.arguments.build_folder, trainer.TRAINER), "--precision=fp32", "--image_size=64",
            "--batch_size=16", "--num_batches=3", "--num_warmup_batches=0", "--steady_seconds=0", "--stall_seconds=120"]

@@ -233,6 +233,22 @@ class Build(unittest.TestCase):
         self.assertIn(f"-DCUDA_nvrtc_LIBRARY={folder}/cu13/lib/libnvrtc.so.13", words)
 
 
+class Mpi(unittest.TestCase):
+    def test_what_was_collected_is_preferred_and_none_at_all_is_no_obstacle(self):
+        with tempfile.TemporaryDirectory() as headers, tempfile.TemporaryDirectory() as system:
+            for folder in (pathlib.Path(headers, "openmpi", "bin"), pathlib.Path(system)):
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / "mpicxx").write_text("#!/bin/sh\n")
+                (folder / "mpicxx").chmod(0o755)
+            collected, there = os.path.join(headers, "openmpi/bin/mpicxx"), os.path.join(system, "mpicxx")
+            for path, folder, mpi, expected in ((system, headers, True, collected), (system, None, True, there),
+                                                ("/nonexistent", None, True, None), (system, headers, False, None)):
+                with unittest.mock.patch.dict(os.environ, PATH=path):
+                    words = build.mpi_options(argparse.Namespace(headers=folder, mpi=mpi))
+                compiler = [f"-DMPI_CXX_COMPILER={expected}"] if expected else []
+                self.assertEqual(words, [f"-DVIRTRAIN_MPI={'ON' if expected else 'OFF'}", *compiler])
+
+
 class GpuCheck(unittest.TestCase):
     def test_without_a_gpu_it_says_so(self):
         if os.path.exists("/dev/nvidiactl"):

@@ -61,7 +61,7 @@ Ended train_in_child(bool step_hangs) {
     std::array<int, 2> input{};
     if (pipe(input.data()) != 0 || write(input[1], "go\n", 3) != 3 || dup2(input[0], STDIN_FILENO) < 0)
       _exit(99);
-    const auto make = [&](const Flags&, Communicator&) { return std::make_unique<StuckBackend>(step_hangs); };
+    const auto make = [&](const Flags&, Peers&) { return std::make_unique<StuckBackend>(step_hangs); };
     _exit(run_training("test", flags, make));
   }
   ends[1].reset();

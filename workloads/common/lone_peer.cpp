@@ -1,7 +1,6 @@
 #include "workloads/common/lone_peer.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 namespace virtrain {
 
@@ -15,10 +14,6 @@ void LonePeer::all_gather(std::span<const float> send, std::span<float> receive)
 
 void LonePeer::round_trip(std::span<unsigned char> message) {
   for (unsigned char& byte : message) ++byte;
-}
-
-void LonePeer::abort(int status) {
-  std::_Exit(status);
 }
 
 }  // namespace virtrain

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <span>
@@ -34,6 +35,12 @@ class Peers {
   virtual void broadcast(std::span<float> values, int root) = 0;
   /// Rank 0's bytes to everyone.
   virtual void broadcast(std::span<std::byte> bytes) = 0;
+  /// Starts an all-reduce in place that runs while we compute, as far as progress() is called. `values` are
+  /// not to be touched before it is done.
+  virtual void start_all_reduce(std::span<float> values) = 0;
+  /// Drives what was started; true if all of it is done.
+  virtual bool progress() = 0;
+  virtual void wait_all() = 0;
   /// Rank 0's word to everyone. The others wait for it, however long, without keeping a core busy.
   virtual int announce(int word) = 0;
   /// There and back between ranks 0 and 1: rank 0 sends `message` and has the answer in it afterwards; rank 1
@@ -41,10 +48,17 @@ class Peers {
   virtual void round_trip(std::span<unsigned char> message) = 0;
 
   virtual double largest(double value) = 0;
+  virtual double total(double value) = 0;
   virtual std::int64_t total(std::int64_t value) = 0;
 
-  /// Ends all ranks of the job at once with this status; of a lone process, just itself.
-  virtual void abort(int status) = 0;
+  /// Ends all ranks of the job at once with this status, without destructors; of a lone process, just itself.
+  [[noreturn]] void abort(int status) {
+    abort_others(status);
+    std::_Exit(status);
+  }
+
+ private:
+  virtual void abort_others(int /*status*/) {}
 };
 
 /// Joins the job that mpirun's environment names, or is alone. Throws Error. Only one thread at a time may

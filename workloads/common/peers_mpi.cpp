@@ -1,14 +1,26 @@
 #include "common/error.h"
+#include "common/text.h"
 #include "workloads/common/lone_peer.h"
-#include "workloads/common/mpi_library.h"
 
 #include <mpi.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 
 namespace virtrain {
 namespace {
+
+/// "Open MPI 4.1.4".
+std::string mpi_library() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  MPI_Get_library_version(text.data(), &length);
+  std::string name = split(text.data(), ',').front();  // "Open MPI v4.1.4, package: ..."
+  if (const std::size_t v = name.find(" v"); v != std::string::npos) name.erase(v + 1, 1);
+  return name;
+}
 
 /// MPI's own error handler ends the job with its words, so no status is looked at here.
 class MpiPeers : public Peers {
@@ -67,12 +79,36 @@ class MpiPeers : public Peers {
     MPI_Bcast(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, 0, MPI_COMM_WORLD);
   }
 
+  void start_all_reduce(std::span<float> values) override {
+    if (size_ == 1) return;
+    MPI_Iallreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_FLOAT, MPI_SUM,
+                   MPI_COMM_WORLD, &started_.emplace_back());
+  }
+
+  bool progress() override {
+    if (started_.empty()) return true;
+    int done = 0;
+    MPI_Testall(static_cast<int>(started_.size()), started_.data(), &done, MPI_STATUSES_IGNORE);
+    if (done != 0) started_.clear();
+    return done != 0;
+  }
+
+  void wait_all() override {
+    MPI_Waitall(static_cast<int>(started_.size()), started_.data(), MPI_STATUSES_IGNORE);
+    started_.clear();
+  }
+
+  /// The naps grow: a word that is due in each step comes at once, one that a user types may take hours.
   int announce(int word) override {
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Ibcast(&word, 1, MPI_INT, 0, MPI_COMM_WORLD, &request);
-    constexpr useconds_t nap_us = 100;
+    constexpr useconds_t longest_nap_us = 1000;
+    useconds_t nap_us = 10;
     int done = 0;
-    while (MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0) usleep(nap_us);
+    while (MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0) {
+      usleep(nap_us);
+      nap_us = std::min(2 * nap_us, longest_nap_us);
+    }
     return word;
   }
 
@@ -95,17 +131,24 @@ class MpiPeers : public Peers {
     return all;
   }
 
+  double total(double value) override {
+    double all = value;
+    MPI_Allreduce(&value, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    return all;
+  }
+
   std::int64_t total(std::int64_t value) override {
     std::int64_t all = value;
     MPI_Allreduce(&value, &all, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
     return all;
   }
 
-  void abort(int status) override { MPI_Abort(MPI_COMM_WORLD, status); }
-
  private:
+  void abort_others(int status) override { MPI_Abort(MPI_COMM_WORLD, status); }
+
   int rank_ = 0;
   int size_ = 1;
+  std::vector<MPI_Request> started_;
 };
 
 }  // namespace

@@ -2,14 +2,10 @@
 #include "workloads/probe/flags.h"
 #include "workloads/probe/run.h"
 
-#include <exception>
-
 namespace {
 
 using namespace virtrain;
 using namespace virtrain::probe;
-
-constexpr const char* executable = "virtrain-probe";
 
 int measure_and_report(const Flags& flags) {
   Watchdog watchdog(std::chrono::seconds(flags.stall_seconds), [&](const std::string& doing) {
@@ -17,21 +13,14 @@ int measure_and_report(const Flags& flags) {
   });
   watchdog.expect("join the other ranks");
   const std::unique_ptr<Peers> peers = join_peers();
-  int status = 0;
-  try {
-    const std::int64_t wrong = run(flags, *peers, watchdog);
-    watchdog.expect("leave the other ranks");
-    if (wrong == 0) return 0;
-    if (peers->rank() == 0) {
-      report_failure(executable, "check the data",
-                     std::to_string(wrong) + " elements were wrong; the figures do not count");
-    }
-    return 1;
-  } catch (const std::exception&) {
-    status = report_current_failure(executable, "measure");
+  const std::int64_t wrong = run(flags, *peers, watchdog);
+  watchdog.expect("leave the other ranks");
+  if (wrong == 0) return 0;
+  if (peers->rank() == 0) {
+    report_failure(executable, "check the data",
+                   std::to_string(wrong) + " elements were wrong; the figures do not count");
   }
-  peers->abort(status);  // the others may wait for us
-  return status;
+  return 1;
 }
 
 }  // namespace

@@ -17,6 +17,8 @@
 
 #include <unistd.h>
 
+#include <exception>
+#include <optional>
 #include <set>
 
 namespace virtrain::probe {
@@ -176,7 +178,13 @@ class Run {
 }  // namespace
 
 std::int64_t run(const Flags& flags, Peers& peers, Watchdog& watchdog) {
-  return Run(flags, peers, watchdog).measure_all();
+  std::optional<Run> run;
+  try {
+    return run.emplace(flags, peers, watchdog).measure_all();
+  } catch (const std::exception&) {
+    // While NCCL still stands: taking it down may wait for ranks that are gone.
+    peers.abort(report_current_failure(executable, "measure"));
+  }
 }
 
 }  // namespace virtrain::probe

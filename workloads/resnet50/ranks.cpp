@@ -6,27 +6,27 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <vector>
 
 namespace virtrain::resnet50 {
 
-ThreadPlacement place_this_rank(Communicator& communicator, int requested_threads) {
-  const std::size_t key = std::hash<std::string>{}(host_name() + "/" + allowed_cpus_text());
-  const std::vector<std::uint64_t> keys = communicator.gather(key);
-  const auto self = keys.begin() + communicator.rank();
-  return place_threads(allowed_cpus(), static_cast<int>(std::count(keys.begin(), keys.end(), key)),
-                       static_cast<int>(std::count(keys.begin(), self, key)), requested_threads);
+ThreadPlacement place_this_rank(Peers& peers, int requested_threads) {
+  const std::string cores = host_name() + "/" + allowed_cpus_text();
+  const std::vector<std::string> all = peers.gather(cores);
+  const auto self = all.begin() + peers.rank();
+  return place_threads(allowed_cpus(), static_cast<int>(std::count(all.begin(), all.end(), cores)),
+                       static_cast<int>(std::count(all.begin(), self, cores)), requested_threads);
 }
 
-void check_same_on_all_ranks(Communicator& communicator, std::uint64_t value, const std::string& what,
+void check_same_on_all_ranks(Peers& peers, std::uint64_t value, const std::string& what,
                              const std::string& advice) {
-  const std::vector<std::uint64_t> values = communicator.gather(value);
-  const auto other = std::find_if(values.begin(), values.end(), [&](auto v) { return v != values.front(); });
+  const std::vector<std::string> values = peers.gather(hex(value));
+  const auto other =
+      std::find_if(values.begin(), values.end(), [&](const auto& v) { return v != values.front(); });
   if (other == values.end()) return;
   throw Error("compare " + what + " of all ranks", ErrorCode::trial_failed,
-              fmt::format("rank 0 has {}, rank {} has {}; {}", hex(values.front()), other - values.begin(),
-                          hex(*other), advice));
+              fmt::format("rank 0 has {}, rank {} has {}; {}", values.front(), other - values.begin(), *other,
+                          advice));
 }
 
 std::string hex(std::uint64_t value) {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "workloads/common/affinity.h"
-#include "workloads/resnet50/communicator.h"
+#include "workloads/common/peers.h"
 
 #include <cstdint>
 #include <string>
@@ -10,10 +10,10 @@
 namespace virtrain::resnet50 {
 
 /// Ranks on one host with the same mask (mpirun --bind-to none) divide its cores among themselves.
-ThreadPlacement place_this_rank(Communicator& communicator, int requested_threads);
+ThreadPlacement place_this_rank(Peers& peers, int requested_threads);
 
 /// Throws Error(trial_failed) with the advice unless all ranks have the same value (of `what`).
-void check_same_on_all_ranks(Communicator& communicator, std::uint64_t value, const std::string& what,
+void check_same_on_all_ranks(Peers& peers, std::uint64_t value, const std::string& what,
                              const std::string& advice);
 
 /// "00ff…": how records show a hash.

@@ -38,8 +38,8 @@ nlohmann::json or_null(const std::optional<Value>& value) {
 
 class Run {
  public:
-  Run(const Flags& flags, Communicator& communicator, Watchdog& watchdog)
-      : flags_(flags), communicator_(communicator), watchdog_(watchdog), timeline_(!flags.trace.empty()) {}
+  Run(const Flags& flags, Peers& peers, Watchdog& watchdog)
+      : flags_(flags), peers_(peers), watchdog_(watchdog), timeline_(!flags.trace.empty()) {}
   void run(const MakeBackend& make_backend);
 
  private:
@@ -53,16 +53,14 @@ class Run {
   void count_steps();
   void report();
   nlohmann::json rank_result(std::uint64_t parameters_hash, int images, double speed);
-  std::string trace_file() const {
-    return trace_path(flags_.trace, communicator_.rank(), communicator_.size());
-  }
+  std::string trace_file() const { return trace_path(flags_.trace, peers_.rank(), peers_.size()); }
   bool json() const { return flags_.format == OutputFormat::json; }
   void record(const std::string& name, nlohmann::json fields) const {
-    if (json()) write_record(name, communicator_.rank(), std::move(fields));
+    if (json()) write_record(name, peers_.rank(), std::move(fields));
   }
 
   const Flags& flags_;
-  Communicator& communicator_;
+  Peers& peers_;
   Watchdog& watchdog_;
   std::unique_ptr<TrainingBackend> backend_;
   CommandReader commands_{STDIN_FILENO};
@@ -78,15 +76,16 @@ class Run {
 };
 
 void Run::say_hello(const std::string& cpuset) const {
+  const LocalRank local = environment_local_rank();
   nlohmann::json fields = backend_->hello();
-  fields.update({{"size", communicator_.size()},
-                 {"local_rank", communicator_.local_rank()},
-                 {"local_size", communicator_.local_size()},
+  fields.update({{"size", peers_.size()},
+                 {"local_rank", local.rank},
+                 {"local_size", local.size},
                  {"hostname", host_name()},
                  {"pid", getpid()},
                  {"cpuset", cpuset},
                  {"memory_limit_bytes", or_null(own_memory_limit())},
-                 {"mpi", or_null(communicator_.library())},
+                 {"mpi", or_null(peers_.library())},
                  {"build", build_text()},
                  {"configuration", to_json(flags_)}});
   record("hello", std::move(fields));
@@ -95,7 +94,7 @@ void Run::say_hello(const std::string& cpuset) const {
 void Run::say_ready(std::int64_t start_ns) {
   backend_->check_ranks();
   const std::uint64_t hash = backend_->parameters_hash();
-  check_same_on_all_ranks(communicator_, hash, "initial parameters",
+  check_same_on_all_ranks(peers_, hash, "initial parameters",
                           "start all ranks with the same flags and the same build");
   nlohmann::json fields = backend_->ready();
   fields.update({{"t_ns", monotonic_ns()},
@@ -108,11 +107,11 @@ void Run::say_ready(std::int64_t start_ns) {
 void Run::wait_for_go() {
   if (!json()) return;
   int go = 1;
-  if (communicator_.rank() == 0) {
+  if (peers_.rank() == 0) {
     const std::optional<Command> command = commands_.next(-1);
     go = command == Command::go ? 1 : (command == Command::stop ? 2 : 0);
   }
-  go = communicator_.broadcast(go);
+  go = peers_.announce(go);
   if (go == 0) {
     throw Error("wait for 'go'", ErrorCode::usage,
                 "standard input ended before it (write the line 'go' to start, or use --format "
@@ -122,7 +121,7 @@ void Run::wait_for_go() {
 }
 
 bool Run::stop_requested() {
-  if (!json() || communicator_.rank() != 0) return false;
+  if (!json() || peers_.rank() != 0) return false;
   while (const std::optional<Command> command = commands_.next(0)) {
     if (command == Command::stop) return true;
     if (command == Command::end_of_file) return false;  // our coordinator decides our end, not a closed pipe
@@ -158,7 +157,7 @@ void Run::warm_up() {
     WarmupStep known{static_cast<double>(monotonic_ns()) * 1e-9, result.seconds, std::nullopt, std::nullopt};
     backend_->observe(known);
     steady_state_->add(known);
-    all_are_ready = communicator_.sum(steady_state_->is_over() ? 0 : 1) == 0;
+    all_are_ready = peers_.total(std::int64_t{steady_state_->is_over() ? 0 : 1}) == 0;
   }
 }
 
@@ -186,7 +185,7 @@ void Run::count_steps() {
                         {"loss", result.loss}});
       window_start_ns = now_ns;
       window_steps = 0;
-    } else if (!json() && communicator_.rank() == 0 && (k == 1 || k % flags_.display_every == 0)) {
+    } else if (!json() && peers_.rank() == 0 && (k == 1 || k % flags_.display_every == 0)) {
       write_out(tf_cnn_line(step_seconds_, images_per_step, result.loss));
     }
   }
@@ -222,16 +221,16 @@ void Run::report() {
   const auto steps = static_cast<int>(step_seconds_.size());
   const int images = steps * flags_.batch_size * flags_.accumulate_steps;
   const double speed = steps == 0 ? 0 : images / counted_seconds_;
-  const double total = communicator_.sum(speed);
+  const double total = peers_.total(speed);
   if (!json()) {
-    if (communicator_.rank() == 0) write_out(tf_cnn_total(total));
+    if (peers_.rank() == 0) write_out(tf_cnn_total(total));
     return;
   }
   const std::uint64_t hash = backend_->parameters_hash();
-  check_same_on_all_ranks(communicator_, hash, "parameters", "the gradients' sums differed between ranks");
+  check_same_on_all_ranks(peers_, hash, "parameters", "the gradients' sums differed between ranks");
   record("result", rank_result(hash, images, speed));
-  if (communicator_.rank() != 0) return;
-  const int size = communicator_.size();
+  if (peers_.rank() != 0) return;
+  const int size = peers_.size();
   record("result", {{"scope", "tenant"},
                     {"images_per_second", total},
                     {"images", static_cast<std::int64_t>(images) * size},
@@ -245,19 +244,19 @@ void Run::run(const MakeBackend& make_backend) {
   const std::int64_t start_ns = monotonic_ns();
   const std::string cpuset = allowed_cpus_text();  // before our threads are pinned to parts of it
   watchdog_.expect("set up");
-  backend_ = make_backend(flags_, communicator_);
+  backend_ = make_backend(flags_, peers_);
   say_hello(cpuset);
   backend_->set_up();
-  if (!flags_.trace.empty()) write_trace(trace_file(), {}, communicator_.rank());  // can it be written?
+  if (!flags_.trace.empty()) write_trace(trace_file(), {}, peers_.rank());  // can it be written?
   say_ready(start_ns);
   watchdog_.pause();
   wait_for_go();
-  if (!json() && communicator_.rank() == 0) write_out(tf_cnn_header());
+  if (!json() && peers_.rank() == 0) write_out(tf_cnn_header());
   warm_up();
   count_steps();
   watchdog_.expect("report");
-  if (!flags_.dump.empty() && communicator_.rank() == 0) backend_->write_dump();
-  if (!flags_.trace.empty()) write_trace(trace_file(), timeline_.spans(), communicator_.rank());
+  if (!flags_.dump.empty() && peers_.rank() == 0) backend_->write_dump();
+  if (!flags_.trace.empty()) write_trace(trace_file(), timeline_.spans(), peers_.rank());
   report();
 }
 
@@ -268,8 +267,8 @@ int run_training(const std::string& executable, const Flags& flags, const MakeBa
     report_failure(executable, doing, stall_words(flags.stall_seconds));
   });
   watchdog.expect("join the other ranks");
-  Communicator communicator;
-  Run run(flags, communicator, watchdog);
+  const std::unique_ptr<Peers> peers = join_peers();
+  Run run(flags, *peers, watchdog);
   try {
     run.run(make_backend);
     watchdog.expect("leave the other ranks");
@@ -277,7 +276,7 @@ int run_training(const std::string& executable, const Flags& flags, const MakeBa
   } catch (const std::exception&) {
     // While the backend still stands: its destructors free the GPU's memory, which waits for kernels that
     // wait for ranks that may be gone. The failure is told first, and the process ends without them.
-    communicator.abort(report_current_failure(executable, "train"));
+    peers->abort(report_current_failure(executable, "train"));
   }
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "workloads/common/peers.h"
 #include "workloads/common/watchdog.h"
-#include "workloads/resnet50/communicator.h"
 #include "workloads/resnet50/flags.h"
 #include "workloads/resnet50/steady_state.h"
 #include "workloads/resnet50/trace.h"
@@ -54,7 +54,7 @@ class TrainingBackend {
   virtual void write_dump() const = 0;
 };
 
-using MakeBackend = std::function<std::unique_ptr<TrainingBackend>(const Flags&, Communicator&)>;
+using MakeBackend = std::function<std::unique_ptr<TrainingBackend>(const Flags&, Peers&)>;
 
 /// All of a run but its flags, watched over: a failure becomes a line on stderr and the record "error", a run
 /// that gets no further too, and ends all ranks. Returns the exit status.

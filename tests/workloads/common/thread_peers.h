@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -65,6 +66,9 @@ class ThreadPeers : public Peers {
     std::memcpy(bytes.data(), job_.message.data(), bytes.size());
     barrier();
   }
+  void start_all_reduce(std::span<float> values) override { all_reduce(values, values); }
+  bool progress() override { return true; }
+  void wait_all() override {}
   int announce(int word) override {
     broadcast(std::as_writable_bytes(std::span(&word, 1)));
     return word;
@@ -83,12 +87,13 @@ class ThreadPeers : public Peers {
     const std::vector<double> all = gather_numbers(value);
     return *std::max_element(all.begin(), all.end());
   }
-  std::int64_t total(std::int64_t value) override {
-    double sum = 0;
-    for (const double one : gather_numbers(static_cast<double>(value))) sum += one;
-    return static_cast<std::int64_t>(sum);
+  double total(double value) override {
+    const std::vector<double> all = gather_numbers(value);
+    return std::accumulate(all.begin(), all.end(), 0.0);
   }
-  void abort(int /*status*/) override {}
+  std::int64_t total(std::int64_t value) override {
+    return static_cast<std::int64_t>(total(static_cast<double>(value)));
+  }
 
   int answer_plus = 1;  ///< what rank 1 adds to each byte: anything but 1 is a fault
 

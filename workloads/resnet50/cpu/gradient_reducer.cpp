@@ -5,7 +5,7 @@
 namespace virtrain::resnet50::cpu {
 
 void GradientReducer::start(std::size_t count) {
-  communicator_.start_sum(values_.subspan(started_, count - started_));
+  peers_.start_all_reduce(values_.subspan(started_, count - started_));
   buckets_.push_back({monotonic_ns(), 0});
   started_ = count;
 }
@@ -17,13 +17,13 @@ void GradientReducer::note_done() {
 
 void GradientReducer::ready(std::size_t count) {
   if (count - started_ >= bucket_elements_) start(count);
-  if (communicator_.progress()) note_done();
+  if (peers_.progress()) note_done();
 }
 
 double GradientReducer::finish() {
   const std::int64_t start_ns = monotonic_ns();
   if (started_ < values_.size()) start(values_.size());
-  communicator_.wait_all();
+  peers_.wait_all();
   note_done();
   return static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "workloads/resnet50/communicator.h"
+#include "workloads/common/peers.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace virtrain::resnet50::cpu {
 /// Sums gradients over the ranks in buckets, while the backward pass still computes the rest.
 class GradientReducer {
  public:
-  GradientReducer(Communicator& communicator, std::span<float> values, std::size_t bucket_elements)
-      : communicator_(communicator), values_(values), bucket_elements_(bucket_elements) {}
+  GradientReducer(Peers& peers, std::span<float> values, std::size_t bucket_elements)
+      : peers_(peers), values_(values), bucket_elements_(bucket_elements) {}
 
   /// The first `count` values are final: starts what makes full buckets and drives what is under way.
   void ready(std::size_t count);
@@ -31,7 +31,7 @@ class GradientReducer {
   void start(std::size_t count);
   void note_done();
 
-  Communicator& communicator_;
+  Peers& peers_;
   std::span<float> values_;
   std::size_t bucket_elements_;
   std::size_t started_ = 0;

@@ -21,10 +21,10 @@ namespace {
 
 class Trainer : public TrainingBackend {
  public:
-  Trainer(const Flags& flags, Communicator& communicator)
+  Trainer(const Flags& flags, Peers& peers)
       : flags_(flags),
-        communicator_(communicator),
-        placement_(place_this_rank(communicator, flags.num_threads)),
+        peers_(peers),
+        placement_(place_this_rank(peers, flags.num_threads)),
         device_(flags.precision),
         model_(build_model(flags.image_size, flags.num_classes)) {}
 
@@ -47,7 +47,7 @@ class Trainer : public TrainingBackend {
   void update(float gradient_scale, Timeline& timeline);
 
   const Flags& flags_;
-  Communicator& communicator_;
+  Peers& peers_;
   ThreadPlacement placement_;
   Device device_;
   Model model_;
@@ -75,9 +75,9 @@ void Trainer::set_up() {
   for (std::size_t i = 0; i < store_->parameters().size(); ++i) {
     store_->set(i, initial_value(store_->parameters()[i], i, flags_.seed, flags_.residual_gamma));
   }
-  if (!flags_.dump.empty() && communicator_.rank() == 0) dump_.emplace(model_);
+  if (!flags_.dump.empty() && peers_.rank() == 0) dump_.emplace(model_);
   for (int micro = 0; micro < flags_.accumulate_steps; ++micro) {
-    const int shard = communicator_.rank() * flags_.accumulate_steps + micro;
+    const int shard = peers_.rank() * flags_.accumulate_steps + micro;
     Batch batch = synthetic_batch(model_, flags_.batch_size, static_cast<std::uint64_t>(shard), flags_.seed);
     images_.push_back(network_->prepare_images(batch.images));
     if (dump_) dump_->before_step(state(), batch);
@@ -87,7 +87,7 @@ void Trainer::set_up() {
 }
 
 void Trainer::check_ranks() {
-  check_same_on_all_ranks(communicator_, store_->layout_hash(), "weight layouts",
+  check_same_on_all_ranks(peers_, store_->layout_hash(), "weight layouts",
                           "ranks on processors with different instruction sets cannot add up gradients "
                           "(set ONEDNN_MAX_CPU_ISA to the smallest one on all)");
 }
@@ -145,15 +145,15 @@ StepResult Trainer::step(const StepOrder& order, Timeline& timeline) {
   const std::int64_t start_ns = monotonic_ns();
   const std::span<float> wire = store_->gradients_and_control();
   wire.back() = order.stop_requested ? 1.0F : 0.0F;
-  GradientReducer reducer(communicator_, wire,
+  GradientReducer reducer(peers_, wire,
                           static_cast<std::size_t>(flags_.bucket_mib) * (1U << 20) / sizeof(float));
   result.loss = forward_backward_all(reducer, timeline);
   result.exposed_seconds = reducer.finish();
   result.stop = wire.back() > 0;
-  const float gradient_scale = 1.0F / static_cast<float>(communicator_.size() * flags_.accumulate_steps);
+  const float gradient_scale = 1.0F / static_cast<float>(peers_.size() * flags_.accumulate_steps);
   update(gradient_scale, timeline);
   result.seconds = static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
-  for (std::size_t i = 0; communicator_.size() > 1 && i < reducer.buckets().size(); ++i) {
+  for (std::size_t i = 0; peers_.size() > 1 && i < reducer.buckets().size(); ++i) {
     timeline.add(Span::Kind::communication, fmt::format("all-reduce {}", i), reducer.buckets()[i].begin_ns,
                  reducer.buckets()[i].end_ns);
   }
@@ -170,15 +170,14 @@ StepResult Trainer::step(const StepOrder& order, Timeline& timeline) {
 }
 
 nlohmann::json Trainer::result(std::int64_t) {
-  return {{"bytes_allreduced_per_step",
-           communicator_.size() > 1 ? store_->gradients_and_control().size_bytes() : 0},
+  return {{"bytes_allreduced_per_step", peers_.size() > 1 ? store_->gradients_and_control().size_bytes() : 0},
           {"activation_reorders", device_.activation_reorders()}};
 }
 
 }  // namespace
 
-std::unique_ptr<TrainingBackend> make_backend(const Flags& flags, Communicator& communicator) {
-  return std::make_unique<Trainer>(flags, communicator);
+std::unique_ptr<TrainingBackend> make_backend(const Flags& flags, Peers& peers) {
+  return std::make_unique<Trainer>(flags, peers);
 }
 
 }  // namespace virtrain::resnet50::cpu

@@ -6,6 +6,6 @@
 
 namespace virtrain::resnet50::cpu {
 
-std::unique_ptr<TrainingBackend> make_backend(const Flags& flags, Communicator& communicator);
+std::unique_ptr<TrainingBackend> make_backend(const Flags& flags, Peers& peers);
 
 }  // namespace virtrain::resnet50::cpu

@@ -21,11 +21,11 @@ std::string pci_address(int index) {
 
 }  // namespace
 
-Gpu take_gpu(int local_rank, int local_size) {
+Gpu take_gpu(const LocalRank& local) {
   int count = 0;
   check_gpu("look for GPUs", cudaGetDeviceCount(&count));
   Gpu gpu;
-  gpu.index = gpu_of_rank({local_rank, local_size}, 0, count);
+  gpu.index = gpu_of_rank(local, 0, count);
   check_gpu(fmt::format("take GPU {}", gpu.index), cudaSetDevice(gpu.index));
   cudaDeviceProp properties{};
   check_gpu("read the GPU's properties", cudaGetDeviceProperties(&properties, gpu.index));

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "workloads/common/program.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -20,9 +22,9 @@ struct Gpu {
   std::int64_t free_bytes = 0, total_bytes = 0;
 };
 
-/// Takes the GPU of this rank: the local_rank-th that is visible. Throws Error in words that say what is
+/// Takes the GPU of this rank: the local.rank-th that is visible. Throws Error in words that say what is
 /// missing.
-Gpu take_gpu(int local_rank, int local_size);
+Gpu take_gpu(const LocalRank& local);
 
 class DeviceMemory {
  public:

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "workloads/resnet50/communicator.h"
+#include "workloads/common/peers.h"
 #include "workloads/resnet50/cuda/graph_spec.h"
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class GradientExchange {
 
 /// By NCCL, one GPU for each rank; null for a rank that is alone. Throws Error(host_unable) where this
 /// executable was built without NCCL.
-std::unique_ptr<GradientExchange> join_exchange(Communicator& communicator);
+std::unique_ptr<GradientExchange> join_exchange(Peers& peers);
 
 /// "2.28.9"; nothing without NCCL.
 std::optional<std::string> exchange_version();

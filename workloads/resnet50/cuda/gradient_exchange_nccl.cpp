@@ -29,9 +29,9 @@ ncclDataType_t data_type(Numeric numeric) {
 /// the operation: so each call is awaited.
 class NcclExchange : public GradientExchange {
  public:
-  explicit NcclExchange(Communicator& communicator)
-      : nccl_(linked_nccl(), communicator.rank(), communicator.size(),
-              [&](std::span<std::byte> bytes) { communicator.broadcast(bytes); }) {}
+  explicit NcclExchange(Peers& peers)
+      : nccl_(linked_nccl(), peers.rank(), peers.size(),
+              [&](std::span<std::byte> bytes) { peers.broadcast(bytes); }) {}
 
   /// ncclAvg multiplies by 1 / ranks before it adds: a sum in 16 bits would overflow sooner.
   void mean(void* values, std::int64_t count, Numeric numeric, CUstream_st* stream) override {
@@ -47,9 +47,9 @@ class NcclExchange : public GradientExchange {
 
 }  // namespace
 
-std::unique_ptr<GradientExchange> join_exchange(Communicator& communicator) {
-  if (communicator.size() == 1) return nullptr;
-  return std::make_unique<NcclExchange>(communicator);
+std::unique_ptr<GradientExchange> join_exchange(Peers& peers) {
+  if (peers.size() == 1) return nullptr;
+  return std::make_unique<NcclExchange>(peers);
 }
 
 std::optional<std::string> exchange_version() {

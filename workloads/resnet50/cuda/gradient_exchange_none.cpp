@@ -4,8 +4,8 @@
 // Chosen where there is no NCCL to build with: one rank.
 namespace virtrain::resnet50::cuda {
 
-std::unique_ptr<GradientExchange> join_exchange(Communicator& communicator) {
-  if (communicator.size() == 1) return nullptr;
+std::unique_ptr<GradientExchange> join_exchange(Peers& peers) {
+  if (peers.size() == 1) return nullptr;
   throw Error("join the other GPUs", ErrorCode::host_unable,
               "this executable was built without NCCL and runs on one GPU only");
 }

@@ -52,12 +52,12 @@ StepSettings settings_of(const Flags& flags, const Gpu& gpu, int ranks) {
 
 class Trainer : public TrainingBackend {
  public:
-  Trainer(const Flags& flags, Communicator& communicator)
+  Trainer(const Flags& flags, Peers& peers)
       : flags_(flags),
-        communicator_(communicator),
+        peers_(peers),
         model_(build_model(flags.image_size, flags.num_classes)),
-        gpu_(take_gpu(communicator.local_rank(), communicator.local_size())),
-        settings_(settings_of(flags, gpu_, communicator.size())),
+        gpu_(take_gpu(environment_local_rank())),
+        settings_(settings_of(flags, gpu_, peers.size())),
         fusions_(fusion_candidates(flags.fusion, settings_.numeric, gpu_.compute_capability)),
         telemetry_(gpu_.pci_address) {}
 
@@ -83,7 +83,7 @@ class Trainer : public TrainingBackend {
   void dump_step(double loss, float loss_scale);
 
   const Flags& flags_;
-  Communicator& communicator_;
+  Peers& peers_;
   Model model_;
   Gpu gpu_;
   StepSettings settings_;
@@ -114,16 +114,16 @@ void Trainer::set_up() {
   PlanCache cache(plan_cache_file(), machine_key(gpu_.name, gpu_.compute_capability, telemetry_.driver(),
                                                  gpu_.driver_version, cudnn_version()));
   choose_fusion(cache);
-  exchange_ = join_exchange(communicator_);
+  exchange_ = join_exchange(peers_);
   executor_.emplace(model_, settings_, exchange_.get(), cache);
   executor_->warm_up();
-  if (!flags_.profile_step.empty() && communicator_.rank() == 0) {
+  if (!flags_.profile_step.empty() && peers_.rank() == 0) {
     write_start(*executor_);
     write_profile(flags_.profile_step, *executor_, time_operations(*executor_));
     executor_->clear();
   }
   write_start(*executor_);
-  if (!flags_.dump.empty() && communicator_.rank() == 0) {
+  if (!flags_.dump.empty() && peers_.rank() == 0) {
     dump_.emplace(model_);
     dump_->before_step(state(), batch(0));
   }
@@ -135,7 +135,7 @@ void Trainer::set_up() {
 void Trainer::choose_fusion(PlanCache& cache) {
   const std::string key = fusion_key(flags_.image_size, flags_.num_classes, settings_.numeric,
                                      flags_.batch_size, flags_.accumulate_steps);
-  if (communicator_.rank() == 0) {
+  if (peers_.rank() == 0) {
     const std::optional<std::string> known = cache.find(key);
     const FusionRule rule = flags_.fusion == "highest" ? FusionRule::highest : FusionRule::fastest;
     fusion_ = cuda::choose_fusion(rule, fusions_, known ? fusion_named(*known) : std::nullopt,
@@ -143,7 +143,7 @@ void Trainer::choose_fusion(PlanCache& cache) {
     if (rule == FusionRule::fastest && !fusion_.tried.empty()) cache.set(key, to_string(fusion_.fusion));
     cache.save();
   }
-  fusion_.fusion = static_cast<Fusion>(communicator_.broadcast(static_cast<int>(fusion_.fusion)));
+  fusion_.fusion = static_cast<Fusion>(peers_.announce(static_cast<int>(fusion_.fusion)));
   settings_.fusion = fusion_.fusion;
 }
 
@@ -171,7 +171,7 @@ double Trainer::step_seconds(Fusion fusion, PlanCache& cache) const {
 }
 
 Batch Trainer::batch(int micro) const {
-  const int shard = communicator_.rank() * flags_.accumulate_steps + micro;
+  const int shard = peers_.rank() * flags_.accumulate_steps + micro;
   return synthetic_batch(model_, flags_.batch_size, static_cast<std::uint64_t>(shard), flags_.seed);
 }
 
@@ -198,7 +198,7 @@ nlohmann::json Trainer::ready() const {
 }
 
 void Trainer::launch(bool stop_requested) {
-  stops_.push_back(communicator_.broadcast(stop_requested ? 1 : 0) != 0);
+  stops_.push_back(peers_.announce(stop_requested ? 1 : 0) != 0);
   executor_->launch();
 }
 
@@ -269,8 +269,8 @@ std::uint64_t Trainer::parameters_hash() {
 
 }  // namespace
 
-std::unique_ptr<TrainingBackend> make_backend(const Flags& flags, Communicator& communicator) {
-  return std::make_unique<Trainer>(flags, communicator);
+std::unique_ptr<TrainingBackend> make_backend(const Flags& flags, Peers& peers) {
+  return std::make_unique<Trainer>(flags, peers);
 }
 
 }  // namespace virtrain::resnet50::cuda

@@ -7,6 +7,6 @@
 namespace virtrain::resnet50::cuda {
 
 /// Takes this rank's GPU. Throws Error in words that say what is missing.
-std::unique_ptr<TrainingBackend> make_backend(const Flags& flags, Communicator& communicator);
+std::unique_ptr<TrainingBackend> make_backend(const Flags& flags, Peers& peers);
 
 }  // namespace virtrain::resnet50::cuda
