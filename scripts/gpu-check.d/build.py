@@ -129,15 +129,30 @@ def run(session, *command):
     return done.out
 
 
+def configure(session, gpu):
+    """What CMake says. An MPI that it cannot use costs the two ranks, not the machine's time."""
+    arguments = session.arguments
+
+    def cmake():
+        return run(session, "cmake", "-S", os.path.join(machine.ROOT, "workloads"), "-B", arguments.build_folder,
+                   *options(arguments, gpu))
+    try:
+        return cmake()
+    except Failure as failure:
+        if not arguments.mpi:
+            raise
+        print(f"gpu-check: once more, without MPI: {failure}", file=sys.stderr)
+        arguments.mpi = False
+        return cmake()
+
+
 def build(session, gpu):
     """Afterwards `program()` finds what was built; returns what failed of the rest, in words, or None. Throws Failure
     where there is no trainer."""
     arguments = session.arguments
     if not shutil.which("cmake"):
         raise Failure("there is no cmake")
-    said = run(session, "cmake", "-S", os.path.join(machine.ROOT, "workloads"), "-B", arguments.build_folder,
-               *options(arguments, gpu))
-    for line in said.splitlines():
+    for line in configure(session, gpu).splitlines():
         if "without virtrain-resnet50-cuda" in line:
             raise Failure(line.lstrip("- ") + " (--help says where headers may come from)")
     # One program that cannot be built must not keep the others from being run.
