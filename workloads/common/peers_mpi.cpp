@@ -109,6 +109,7 @@ class MpiPeers : public Peers {
       usleep(nap_us);
       nap_us = std::min(2 * nap_us, longest_nap_us);
     }
+    MPI_Wait(&request, MPI_STATUS_IGNORE);  // at once: it is done
     return word;
   }
 
