@@ -1,8 +1,7 @@
 # shellcheck shell=bash
 # The QEMU that emulates the first level: that of bookworm-backports, unpacked under build/lab and never installed. Its
-# software emulation starts programs three times as fast as bookworm's own QEMU 7.2, and its emulated SVM is right: under 7.2,
-# of two VMs started at once one often found the first level's processor state in place of its own, and stood still or took
-# the first level down with it. Sourced by scripts/lab.
+# software emulation starts programs three times as fast as bookworm's own QEMU 7.2, and its emulated SVM is wrong less often
+# (docs/lab.md, "What surprised us"). Sourced by scripts/lab.
 
 # The processor has AMD's SVM and none of the instructions that TCG lacks. Without ERMS the kernels clear memory by words,
 # twice as fast. virtrain knows an emulated host by the model's name.
