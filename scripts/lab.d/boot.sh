@@ -100,25 +100,25 @@ run_proof() {
     rc=0
     try_proof "$1" || rc=$?
     [ "$rc" = 125 ] || return "$rc"
-    echo "== $1: the emulation failed ($(cat "$lab_dir/run/$1/emulation")), try $try of 4"
+    echo "== $1: that was try $try of 4"
   done
   return 1
 }
 
-# emulation_failed QEMU-STATUS RUN-FOLDER: whether the emulation, not the proof, was at fault; RUN-FOLDER/emulation says how.
-emulation_failed() {
-  local how=
-  case $1 in 132|134|135|136|139) how="QEMU crashed, status $1" ;; esac # SIGILL, SIGABRT (an assertion), SIGBUS, SIGFPE, SIGSEGV
-  [ ! -e "$2/frozen" ] || how="no sign of life from the first level for two minutes"
-  ! grep -qs "Kernel panic - not syncing" "$2/console" || how="the first level's kernel panicked"
-  ! grep -q "its console is empty" "$2/output" || how="a VM in the first level never reached its kernel's first word"
-  echo "$how" > "$2/emulation"
-  [ -n "$how" ]
+# emulation_fault QEMU-STATUS RUN-FOLDER: prints how the emulation, not the proof, failed; false where it did not.
+emulation_fault() {
+  case $1 in
+    132|134|135|136|139) echo "QEMU crashed, status $1"; return ;; # SIGILL, SIGABRT (an assertion), SIGBUS, SIGFPE, SIGSEGV
+  esac
+  if [ -e "$2/frozen" ]; then echo "no sign of life from the first level for two minutes"
+  elif grep -qs "Kernel panic - not syncing" "$2/console"; then echo "the first level's kernel panicked"
+  elif grep -q "its console is empty" "$2/output"; then echo "a VM in the first level never reached its kernel's first word"
+  else return 1; fi
 }
 
 # try_proof NAME: prints what it stands for and its output; fails where it does, with 125 where the emulation does.
 try_proof() {
-  local name=$1 suite product cache run rc=0 status began=$SECONDS seconds
+  local name=$1 suite product cache run rc=0 status fault began=$SECONDS seconds
   suite=$(proof_setting "$name" suite bookworm)
   seconds=$(proof_setting "$name" seconds 600)
   run=$lab_dir/run/$name
@@ -145,15 +145,15 @@ try_proof() {
   if [ "$rc" = 124 ] || [ -z "$status" ]; then
     echo "== $name: the first-level VM $([ "$rc" = 124 ] && echo "ran past $seconds s" || echo "ended without a word"); its console ends with:"
     tail -n 20 "$run/console"
-    ! emulation_failed "$rc" "$run" || return 125
-    return 1
-  fi
-  if [ "$status" != 0 ]; then
+  elif [ "$status" != 0 ]; then
     echo "== $name: FAILED ($((SECONDS - began)) s); console of the first level: $run/console"
-    ! emulation_failed "$rc" "$run" || return 125
-    return 1
+  else
+    echo "== $name: proved in $((SECONDS - began)) s"
+    return 0
   fi
-  echo "== $name: proved in $((SECONDS - began)) s"
+  fault=$(emulation_fault "$rc" "$run") || return 1
+  echo "== $name: the emulation failed: $fault"
+  return 125
 }
 
 # A root shell on the first level, with everything in /lab.
