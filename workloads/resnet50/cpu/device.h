@@ -36,6 +36,7 @@ enum class Scratch {
   winograd_from,
   winograd_to,
   winograd_weights,
+  pixel_pairs,
 };
 
 /// Memory of floats or anything else, aligned to cache lines, zeroed by all threads (first touch).

@@ -1,5 +1,6 @@
 #include "workloads/resnet50/cpu/operations.h"
 
+#include "workloads/resnet50/cpu/weights_gradient.h"
 #include "workloads/resnet50/cpu/winograd.h"
 #include "workloads/resnet50/model.h"
 
@@ -46,6 +47,10 @@ ConvolutionOperation::ConvolutionOperation(Device& device, const ConvolutionShap
           WinogradConvolution::make(device, shape, source_layout(), destination_layout(), master_layout())) {
     winograd_ = std::make_unique<WinogradConvolution>(*made);
   }
+  if (auto made =
+          WeightsGradient::make(device, shape, source_layout(), destination_layout(), master_layout())) {
+    weights_gradient_ = std::make_unique<WeightsGradient>(*made);
+  }
   if (!input_gradient) return;
   data_descriptor_ = {{algorithm::convolution_direct, source, any(filter, activation), destination, strides,
                        padding, padding},
@@ -75,11 +80,13 @@ void ConvolutionOperation::forward(const Tensor& source, const Tensor& master, c
 void ConvolutionOperation::backward_weights(const Tensor& source, const Tensor& destination_gradient,
                                             const Tensor& master_gradient) {
   const auto& descriptor = weights_descriptor_;
-  const Layout in_layout = winograd_ ? source_layout() : descriptor.src_desc();
-  const Layout out_layout = winograd_ ? destination_layout() : descriptor.diff_dst_desc();
+  const bool own = winograd_ || weights_gradient_;
+  const Layout in_layout = own ? source_layout() : descriptor.src_desc();
+  const Layout out_layout = own ? destination_layout() : descriptor.diff_dst_desc();
   const Tensor in = device_.in_layout(source, in_layout, Scratch::source);
   const Tensor gradient = device_.in_layout(destination_gradient, out_layout, Scratch::destination);
   if (winograd_) return winograd_->backward_weights(in, gradient, master_gradient);
+  if (weights_gradient_) return weights_gradient_->run(in, gradient, master_gradient);
   backward_weights_.execute(
       device_.stream(),
       {{DNNL_ARG_SRC, in}, {DNNL_ARG_DIFF_DST, gradient}, {DNNL_ARG_DIFF_WEIGHTS, master_gradient}});

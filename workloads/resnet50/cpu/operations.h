@@ -23,6 +23,7 @@ struct ConvolutionShape {
   int padding = 0;
 };
 
+class WeightsGradient;
 class WinogradConvolution;
 
 /// Convolution without bias. Master weights and their gradients are fp32, in the layout in which the
@@ -53,7 +54,8 @@ class ConvolutionOperation {
   dnnl::convolution_forward forward_;
   dnnl::convolution_backward_weights backward_weights_;
   dnnl::convolution_backward_data backward_data_;
-  std::unique_ptr<WinogradConvolution> winograd_;  ///< does it where it serves
+  std::unique_ptr<WinogradConvolution> winograd_;      ///< does it where it serves
+  std::unique_ptr<WeightsGradient> weights_gradient_;  ///< as well
 };
 
 /// Batch normalization with the batch's statistics, and a fused ReLU if asked for.
