@@ -53,12 +53,10 @@ DomainSpec guest(const GuestImage& image, int number, const fs::path& logs) {
 }
 
 fs::path log_folder() {
-  const fs::path logs = fs::temp_directory_path() / "virtrain-vmtest";
-  fs::create_directories(logs);
-  return logs;
+  return fs::temp_directory_path() / "virtrain-vmtest";
 }
 
-/// Removes the test's domains and network whatever happens.
+/// Removes the test's domains, network and logs whatever happens.
 struct Stage {
   explicit Stage(Hypervisor& used) : hypervisor(used) { clear(); }
   ~Stage() {
@@ -72,7 +70,7 @@ struct Stage {
     for (const auto* name : {"virtrain-vmtest-1", "virtrain-vmtest-2"}) hypervisor.destroy_domain(name);
     hypervisor.destroy_network("virtrain-vmtest");
     std::error_code ignored;
-    for (const auto& entry : fs::directory_iterator(log_folder(), ignored)) fs::remove(entry, ignored);
+    fs::remove_all(log_folder(), ignored);
   }
   Hypervisor& hypervisor;
 };
@@ -83,8 +81,9 @@ TEST_CASE("two guests share one read-only root, talk over their channels and see
   const auto hypervisor = connect_libvirt("qemu:///system");
   const auto image = stub_image();
   const auto root_time = fs::last_write_time(image.root);
-  const auto logs = log_folder();
   const Stage stage(*hypervisor);
+  const auto logs = log_folder();
+  fs::create_directories(logs);
 
   hypervisor->create_network({"virtrain-vmtest", "vtvmtest", "", {"vmtest", ""}});
   for (const int n : {1, 2}) hypervisor->create_domain(guest(image, n, logs));
