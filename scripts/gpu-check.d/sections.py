@@ -14,6 +14,7 @@ import processes
 import speed
 import tables
 import trainer
+import turns
 from correctness import FAILED, OK
 
 
@@ -69,9 +70,9 @@ def ranks(session):
 
 
 ALL = {section.__name__: section for section in (
-    correctness.kernels, correctness.steps, correctness.outside, correctness.correctness, speed.throughput, speed.speed,
+    correctness.kernels, correctness.steps, correctness.outside, correctness.correctness, speed.throughput, turns.speed,
     passes.passes, probes, ranks)}
-NEEDS_SECONDS = {"kernels": 40, "steps": 60, "outside": 60, "correctness": 40, "throughput": 40, "speed": 150, "passes": 60,
+NEEDS_SECONDS = {"kernels": 40, "steps": 60, "outside": 60, "correctness": 40, "throughput": 40, "speed": 90, "passes": 60,
                  "probes": 30, "ranks": 60}
 
 

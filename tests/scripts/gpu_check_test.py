@@ -3,7 +3,6 @@
 
 import argparse
 import contextlib
-import importlib
 import io
 import json
 import math
@@ -216,39 +215,6 @@ class Speed(unittest.TestCase):
         self.assertEqual(speed.fusion_words({"fusion": "none", "fusion_timed": {"none": 0.0314}, "fusion_refused": {"full": "?"}}),
                          "none (none 31.40 ms, no full)")
         self.assertEqual(speed.fusion_words({}), "–")
-
-
-class PyTorch(unittest.TestCase):
-    """The peer's process with a torch that does nothing: what is called, and in which order."""
-
-    def step(self, torch, **arguments):
-        with unittest.mock.patch.dict(sys.modules, {"torch": torch, "resnet50_reference": unittest.mock.MagicMock()}):
-            sys.modules.pop("pytorch_gpu", None)
-            self.pytorch_gpu = importlib.import_module("pytorch_gpu")
-        given = {"variant": "eager", "precision": "bf16", "batch_size": 2, "image_size": 64, **arguments}
-        return self.pytorch_gpu.Step(argparse.Namespace(**given))
-
-    def test_every_variant_steps_and_a_graph_is_captured_once_and_replayed(self):
-        for variant, eager_steps, replayed in (("eager", 2, 0), ("graph", 4, 2), ("compile", 2, 0), ("compile-graphs", 2, 0)):
-            torch = unittest.mock.MagicMock()
-            step = self.step(torch, variant=variant)
-            for _ in range(2):
-                step.run()
-            self.assertEqual(torch.optim.SGD.return_value.step.call_count, eager_steps, variant)
-            self.assertEqual(torch.cuda.CUDAGraph.return_value.replay.call_count, replayed, variant)
-            self.assertEqual(torch.compile.call_count, "compile" in variant)
-
-    def test_images_come_in_the_type_of_the_arithmetic_and_the_update_takes_the_loss_scale(self):
-        for precision, type_name, scaled in (("fp16", "float16", True), ("bf16", "bfloat16", False), ("tf32", "float32", False)):
-            torch = unittest.mock.MagicMock()
-            torch.optim.SGD.return_value = argparse.Namespace()
-            step = self.step(torch, precision=precision)
-            torch.randn.return_value.to.assert_called_once_with(getattr(torch, type_name),
-                                                                memory_format=torch.channels_last)
-            self.assertEqual(hasattr(step.optimizer, "grad_scale"), scaled)
-            self.assertEqual(hasattr(step.optimizer, "found_inf"), scaled)
-            self.assertEqual(step.scale, 128 if scaled else 1)
-            self.assertEqual(torch.backends.cudnn.benchmark_limit, 0)
 
 
 class Build(unittest.TestCase):
