@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 
@@ -68,10 +69,33 @@ def has_torch():
     return importlib.util.find_spec("torch") is not None
 
 
+def library_path():
+    """LD_LIBRARY_PATH for a program that loads NCCL and cuBLAS at run time: the wheels' folders, where it would not look by
+    itself, before what is set already, which may be the only way to the driver."""
+    found = wheel_folders()
+    folders = [os.path.join(found[name], "lib") for name in ("nccl", "cu13", "cu12") if name in found]
+    words = [*filter(os.path.isdir, folders), os.environ.get("LD_LIBRARY_PATH")]
+    return os.pathsep.join(filter(None, words))  # an empty entry would be the current folder
+
+
+def give_home():
+    """PyPI's Open MPI, its compiler like its mpirun, does not start without HOME, which a bare machine may lack."""
+    if not os.environ.get("HOME"):
+        os.environ.pop("HOME", None)
+        home = os.path.expanduser("~")
+        os.environ["HOME"] = home if os.path.isdir(home) else tempfile.gettempdir()
+
+
 def commit():
-    done = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True,
-                          check=False)
-    return done.stdout.strip() or "unknown"
+    """What git says of this tree; VIRTRAIN_COMMIT of a copy that travelled without .git, or where there is no git."""
+    said = ""
+    if os.path.exists(os.path.join(ROOT, ".git")):  # git would look for one further up
+        try:
+            said = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True,
+                                  check=False).stdout.strip()
+        except OSError:
+            pass
+    return said or os.environ.get("VIRTRAIN_COMMIT") or "unknown"
 
 
 def describe(gpu):

@@ -6,6 +6,7 @@ import sys
 import tempfile
 import threading
 
+OUT_OF_MEMORY = "out of memory"  # PyTorch's words, CUDA's own as well
 SCRIPT = os.path.join(os.path.dirname(os.path.realpath(__file__)), "pytorch_gpu.py")
 
 
@@ -21,7 +22,11 @@ class Peer:
         self.process = subprocess.Popen(
             [sys.executable, SCRIPT, f"--variant={variant}", f"--precision={precision}", f"--batch_size={batch_size}",
              f"--image_size={image_size}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True)
-        self.about = self._answer(seconds)
+        try:
+            self.about = self._answer(seconds)
+        except Failed:
+            self.close()
+            raise
 
     def _answer(self, seconds):
         overrun = threading.Event()
@@ -38,7 +43,8 @@ class Peer:
             raise Failed(f"no answer in {seconds:.0f} s")
         self.errors.seek(0)
         words = [line for line in self.errors.read().splitlines() if line.strip()]
-        raise Failed(words[-1] if words else f"exit {self.process.returncode}")
+        memory = [line for line in words if OUT_OF_MEMORY in line]  # which a compiler's words may follow
+        raise Failed((memory or words or [f"exit {self.process.returncode}"])[-1])
 
     def ask(self, command, seconds=600):
         try:
@@ -57,6 +63,8 @@ class Peer:
             self.process.wait(30)
         except subprocess.TimeoutExpired:
             self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
         self.errors.close()
 
     def __enter__(self):

@@ -14,6 +14,7 @@ import processes
 import speed
 import tables
 import trainer
+import turns
 from correctness import FAILED, OK
 
 
@@ -30,8 +31,7 @@ def probes(session):
         return "left out: virtrain-probe was not built"
     outcome = OK
     names = ("device_copy", "gpu_gemm", "host_to_device", "device_to_host", "peer_copy", "triad")
-    folder = machine.wheel_folders().get("nccl")  # where the probe, which loads NCCL at run time, would not look
-    command = ["env", f"LD_LIBRARY_PATH={folder}/lib", program] if folder else [program]
+    command = ["env", f"LD_LIBRARY_PATH={machine.library_path()}", program]
     for flags in [*(["--probe", name, "--format", "jsonl"] for name in names), NCCL_SWEEP]:
         done = processes.run([*command, *flags], session.limit(120))
         for figure in [record for record in speed.json_lines(done.out) if record.get("record") == "probe"]:
@@ -51,15 +51,16 @@ def ranks(session):
     mpirun = build.of_mpi(session.arguments, "mpirun")
     if mpirun is None or not session.arguments.mpi:
         return "left out: there is no mpirun" if mpirun is None else "left out: built without MPI"
-    os.environ.setdefault("HOME", os.path.expanduser("~"))  # PyPI's Open MPI does not start without
-    # NCCL refuses two ranks on one GPU of one host, so each is told of a host of its own.
+    # NCCL refuses two ranks on one GPU of one host, so each is told of a host of its own. One waits while the other
+    # times engines, so there is one level of fusion alone, and patience.
     one = [os.path.join(session.arguments.build_folder, trainer.TRAINER), "--precision=fp32", "--image_size=64",
-           "--batch_size=16", "--num_batches=3", "--num_warmup_batches=0", "--steady_seconds=0", "--stall_seconds=120"]
+           "--batch_size=16", "--num_batches=3", "--num_warmup_batches=0", "--steady_seconds=0", "--fusion=none",
+           "--stall_seconds=200"]
     of_rank = ["-np", "1", "-x", "NCCL_SOCKET_IFNAME=lo", "-x", "NCCL_IB_DISABLE=1", "-x"]
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
     launcher = [mpirun, *root, "--oversubscribe", *of_rank, "NCCL_HOSTID=first", *one, ":", *of_rank, "NCCL_HOSTID=second"]
     try:
-        records = trainer.run(session, *one[1:], launcher=launcher, most_seconds=180)
+        records = trainer.run(session, *one[1:], launcher=launcher, most_seconds=240)
     except trainer.Failed as failed:
         return f"{FAILED}: {failed}"
     results = records["ranks"]
@@ -69,10 +70,10 @@ def ranks(session):
 
 
 ALL = {section.__name__: section for section in (
-    correctness.kernels, correctness.steps, correctness.outside, correctness.correctness, speed.throughput, speed.speed,
+    correctness.kernels, correctness.steps, correctness.outside, correctness.correctness, speed.throughput, turns.speed,
     passes.passes, probes, ranks)}
-NEEDS_SECONDS = {"kernels": 40, "steps": 60, "outside": 60, "correctness": 40, "throughput": 40, "speed": 150, "passes": 60,
-                 "probes": 30, "ranks": 40}
+NEEDS_SECONDS = {"kernels": 40, "steps": 60, "outside": 60, "correctness": 40, "throughput": 40, "speed": 90, "passes": 60,
+                 "probes": 30, "ranks": 60}
 
 
 def title(section):

@@ -2,14 +2,20 @@
 import json
 import os
 
+import plans
 import processes
 
 TRAINER = "virtrain-resnet50-cuda"
 MOST_SECONDS = 900
+EXIT_USAGE = 2
 
 
 class Failed(Exception):
     """A run ended badly, in its own words."""
+
+
+class DoesNotFit(Failed):
+    """The batch is too large for the GPU's memory, which is no fault: in the trainer's words, the largest that is not."""
 
 
 def records_of(text):
@@ -40,6 +46,7 @@ def run(session, *flags, launcher=(), most_seconds=MOST_SECONDS):
     command = [*launcher, os.path.join(session.arguments.build_folder, TRAINER), *flags]
     seconds = session.limit(most_seconds)
     done = processes.run(command, seconds, given="go\n")
+    plans.keep()
     records = records_of(done.out)
     if done.code == 0 and "result" in records:
         return records
@@ -47,5 +54,7 @@ def run(session, *flags, launcher=(), most_seconds=MOST_SECONDS):
     if done.code is None:
         reached = [name for name in ("hello", "ready", "warmup", "sample", "result") if name in records]
         words = f"not done after {seconds:.0f} s; it reached {reached[-1] if reached else 'nothing'}"
+    if done.code == EXIT_USAGE and "does not fit in" in words:
+        raise DoesNotFit(words)
     session.row("failure", flags=flags, words=words, out=done.out[-4000:], err=done.err[-4000:])
     raise Failed(words)

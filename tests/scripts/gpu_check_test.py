@@ -8,6 +8,7 @@ import json
 import math
 import os
 import pathlib
+import pwd
 import stat
 import subprocess
 import sys
@@ -233,6 +234,49 @@ class Build(unittest.TestCase):
         self.assertIn(f"-DCUDA_nvrtc_LIBRARY={folder}/cu13/lib/libnvrtc.so.13", words)
 
 
+class Machine(unittest.TestCase):
+    def test_libraries_are_looked_for_in_wheels_and_where_the_driver_was_found(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("nccl/lib", "cu13/lib", "cu12"):
+                os.makedirs(os.path.join(folder, name))
+            folders = {name: os.path.join(folder, name) for name in ("cudnn", "cu13", "nccl", "cu12")}
+            for found, before, expected in ((folders, "/driver", f"{folder}/nccl/lib:{folder}/cu13/lib:/driver"),
+                                            (folders, "", f"{folder}/nccl/lib:{folder}/cu13/lib"),
+                                            ({}, "/driver:/more", "/driver:/more"), ({}, "", "")):
+                with unittest.mock.patch.object(machine, "wheel_folders", lambda found=found: found), \
+                        unittest.mock.patch.dict(os.environ, LD_LIBRARY_PATH=before):
+                    self.assertEqual(machine.library_path(), expected)
+
+    def test_the_commit_is_known_without_git_or_its_folder(self):
+        with tempfile.TemporaryDirectory() as root, unittest.mock.patch.object(machine, "ROOT", root):
+            self.assertEqual(machine.commit(), "unknown")
+            with unittest.mock.patch.dict(os.environ, VIRTRAIN_COMMIT="1234abc"):
+                self.assertEqual(machine.commit(), "1234abc")
+                os.mkdir(os.path.join(root, ".git"))  # of no repository
+                self.assertEqual(machine.commit(), "1234abc")
+                with unittest.mock.patch.dict(os.environ, PATH="/nonexistent"):
+                    self.assertEqual(machine.commit(), "1234abc")
+                subprocess.run("git init -q . && git -c user.name=a -c user.email=b commit -q --allow-empty -m c", shell=True,
+                               cwd=root, check=True)
+                self.assertRegex(machine.commit(), "^[0-9a-f]{7,}$")
+
+    def test_there_is_a_home(self):
+        with unittest.mock.patch.dict(os.environ, HOME="/somewhere"):
+            machine.give_home()
+            self.assertEqual(os.environ["HOME"], "/somewhere")
+        for home in ("", None):
+            with unittest.mock.patch.dict(os.environ):
+                os.environ.pop("HOME")
+                if home is not None:
+                    os.environ["HOME"] = home
+                machine.give_home()
+                known = pwd.getpwuid(os.getuid()).pw_dir
+                self.assertEqual(os.environ["HOME"], known if os.path.isdir(known) else tempfile.gettempdir())
+        with unittest.mock.patch.dict(os.environ, HOME=""), unittest.mock.patch("os.path.expanduser", lambda path: path):
+            machine.give_home()  # somebody without an entry in /etc/passwd
+            self.assertEqual(os.environ["HOME"], tempfile.gettempdir())
+
+
 class Mpi(unittest.TestCase):
     def test_what_was_collected_is_preferred_and_none_at_all_is_no_obstacle(self):
         with tempfile.TemporaryDirectory() as headers, tempfile.TemporaryDirectory() as system:
@@ -247,6 +291,35 @@ class Mpi(unittest.TestCase):
                     words = build.mpi_options(argparse.Namespace(headers=folder, mpi=mpi))
                 compiler = [f"-DMPI_CXX_COMPILER={expected}"] if expected else []
                 self.assertEqual(words, [f"-DVIRTRAIN_MPI={'ON' if expected else 'OFF'}", *compiler])
+
+
+class OnOneGpu(unittest.TestCase):
+    """The last two sections, with programs that tell how they were started."""
+
+    def run_section(self, section, **programs):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, script in programs.items():
+                path = pathlib.Path(folder, name.replace("_", "-"))
+                path.write_text("#!/bin/sh\n" + script, encoding="utf-8")
+                path.chmod(0o755)
+            with contextlib.redirect_stdout(io.StringIO()) as out, \
+                    unittest.mock.patch.dict(os.environ, PATH=folder + os.pathsep + os.environ["PATH"]):
+                return section(session_of(build_folder=folder, headers=None, mpi=True)), out.getvalue()
+
+    def test_two_ranks_take_one_level_of_fusion_and_have_patience(self):
+        rank = 'echo \'{"record":"result","rank":%d,"scope":"rank","parameters_hash":"%s"}\'\n'
+        mpirun = 'case "$*" in *--fusion=none*--stall_seconds=200*:*--fusion=none*--stall_seconds=200);; *) exit 9;; esac\n'
+        outcome, said = self.run_section(sections.ranks, mpirun=mpirun + rank % (0, "a") + rank % (1, "a"))
+        self.assertEqual((outcome, said), ("ok", "2 ranks, equal parameters after 3 steps\n"))
+        outcome, said = self.run_section(sections.ranks, mpirun=mpirun + rank % (0, "a") + rank % (1, "b"))
+        self.assertEqual((outcome, said), ("FAILED", "2 ranks, DIFFERENT parameters after 3 steps\n"))
+
+    def test_a_probe_finds_the_libraries(self):
+        probe = """echo '{"record":"probe","name":"'$2'","value":1,"unit":"'$LD_LIBRARY_PATH'"}'"""
+        with unittest.mock.patch.object(machine, "library_path", lambda: "/wheel:/driver"):
+            outcome, said = self.run_section(sections.probes, virtrain_probe=probe)
+        self.assertEqual(outcome, "ok")
+        self.assertIn("- device_copy : 1 /wheel:/driver\n", said)
 
 
 class GpuCheck(unittest.TestCase):
