@@ -50,6 +50,7 @@ class RanksLoad : public Load {
   std::unique_ptr<Worker> make_worker(int index) override;
 
   std::vector<std::string> meet(const std::string& hello) override {
+    if (flags_.gpu) watchdog_.expect("join the other GPUs");
     all_reduce_ = flags_.gpu ? make_gpu_all_reduce(*peers_, *flags_.gpu, bytes_)
                              : make_host_all_reduce(*peers_, bytes_);
     std::vector<std::string> hellos = peers_->gather(hello);
