@@ -79,10 +79,11 @@ json GpuCourse::to_json(std::optional<std::int64_t> images) const {
           {"throttled", throttled}};
 }
 
-json gpu_record(const GpuIdentity& identity, const GpuState& now, const GpuCourse& course,
-                std::optional<std::int64_t> images) {
+json gpu_record(const GpuIdentity& identity, const GpuState& now, const GpuHealth& health,
+                const GpuCourse& course, std::optional<std::int64_t> images) {
   json record = to_json(identity);
   record.update(to_json(now));
+  record.update(to_json(health));
   if (const auto reasons = course.throttle_reasons()) record["throttle_reasons"] = *reasons;
   record["during"] = course.to_json(images);
   return record;

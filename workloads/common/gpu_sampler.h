@@ -52,10 +52,10 @@ class GpuCourse {
   std::map<std::string, std::size_t> throttled_;
 };
 
-/// The object `gpu` of the record "result": who the GPU is and how it stands now, by the names of nvml.h, but
+/// The object `gpu` of the record "result": who the GPU is and how it is now, by the names of nvml.h, but
 /// with all the reasons to throttle of the course; under "during" the course itself.
-nlohmann::json gpu_record(const GpuIdentity& identity, const GpuState& now, const GpuCourse& course,
-                          std::optional<std::int64_t> images);
+nlohmann::json gpu_record(const GpuIdentity& identity, const GpuState& now, const GpuHealth& health,
+                          const GpuCourse& course, std::optional<std::int64_t> images);
 
 /// Looks at a GPU ten times a second from a thread of its own, beginning with its making.
 class GpuSampler {

@@ -241,15 +241,22 @@ GpuState Nvml::state(const std::string& pci_address) const {
   if (const auto bits = nvml.get<Wide>("nvmlDeviceGetCurrentClocksThrottleReasons", device)) {
     state.throttle_reasons = throttle_reason_names(*bits);
   }
-  state.uncorrected_ecc_errors =
-      nvml.get<Wide>("nvmlDeviceGetTotalEccErrors", device, uncorrected_errors, since_driver_load);
-  state.row_remap_pending = nvml.row_remap_pending(device);
-  state.fabric_state = fabric_state_name(nvml.get<FabricInfo>("nvmlDeviceGetGpuFabricInfo", device));
+  return state;
+}
+
+GpuHealth Nvml::health(const std::string& pci_address) const {
+  const Library& nvml = *library_;
+  const Device device = nvml.find(pci_address);
+  GpuHealth health;
+  health.uncorrected_ecc_errors = nvml.get<unsigned long long>("nvmlDeviceGetTotalEccErrors", device,
+                                                               uncorrected_errors, since_driver_load);
+  health.row_remap_pending = nvml.row_remap_pending(device);
+  health.fabric_state = fabric_state_name(nvml.get<FabricInfo>("nvmlDeviceGetGpuFabricInfo", device));
   unsigned processes = 0;
   void* const no_room = nullptr;
   const auto counted = nvml.call("nvmlDeviceGetComputeRunningProcesses_v3", device, &processes, no_room);
-  if (counted == success || counted == insufficient_size) state.compute_processes = processes;
-  return state;
+  if (counted == success || counted == insufficient_size) health.compute_processes = processes;
+  return health;
 }
 
 nlohmann::json to_json(const GpuIdentity& identity) {
@@ -275,11 +282,14 @@ nlohmann::json to_json(const GpuState& state) {
           {"temperature_c", nullable(state.temperature_c)},
           {"power_w", nullable(state.power_w)},
           {"energy_j", nullable(state.energy_j)},
-          {"throttle_reasons", nullable(state.throttle_reasons)},
-          {"uncorrected_ecc_errors", nullable(state.uncorrected_ecc_errors)},
-          {"row_remap_pending", nullable(state.row_remap_pending)},
-          {"fabric_state", nullable(state.fabric_state)},
-          {"compute_processes", nullable(state.compute_processes)}};
+          {"throttle_reasons", nullable(state.throttle_reasons)}};
+}
+
+nlohmann::json to_json(const GpuHealth& health) {
+  return {{"uncorrected_ecc_errors", nullable(health.uncorrected_ecc_errors)},
+          {"row_remap_pending", nullable(health.row_remap_pending)},
+          {"fabric_state", nullable(health.fabric_state)},
+          {"compute_processes", nullable(health.compute_processes)}};
 }
 
 }  // namespace virtrain

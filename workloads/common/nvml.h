@@ -31,7 +31,7 @@ struct GpuIdentity {
   std::optional<bool> licensed;               ///< of a vGPU: an unlicensed one slows down with time
 };
 
-/// What does.
+/// What changes from moment to moment. Cheap to ask for: it is sampled during a measurement.
 struct GpuState {
   std::optional<unsigned> sm_clock_mhz;
   std::optional<unsigned> memory_clock_mhz;
@@ -39,6 +39,11 @@ struct GpuState {
   std::optional<double> power_w;
   std::optional<double> energy_j;  ///< since the driver was loaded
   std::optional<std::vector<std::string>> throttle_reasons;
+};
+
+/// What may have changed from one end of a run to the other. It is asked for there and not in between: the
+/// driver may have to ask the GPU's firmware, which would disturb a measurement.
+struct GpuHealth {
   std::optional<std::uint64_t> uncorrected_ecc_errors;  ///< since the driver was loaded
   std::optional<bool> row_remap_pending;  ///< rows of its memory to be replaced at the next reset
   /// Of NVLink through switches: "not_supported", "not_started", "in_progress", "completed", "failed". CUDA
@@ -52,6 +57,7 @@ std::vector<std::string> throttle_reason_names(std::uint64_t bits);
 
 nlohmann::json to_json(const GpuIdentity& identity);
 nlohmann::json to_json(const GpuState& state);
+nlohmann::json to_json(const GpuHealth& health);
 
 /// The library, initialized as long as this lives. Calls take under a millisecond to some ten; all may be
 /// made from any thread.
@@ -67,6 +73,7 @@ class Nvml {
   /// Error(not_found).
   GpuIdentity identity(const std::string& pci_address) const;
   GpuState state(const std::string& pci_address) const;
+  GpuHealth health(const std::string& pci_address) const;
 
  private:
   struct Library;

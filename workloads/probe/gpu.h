@@ -11,15 +11,16 @@ namespace virtrain::probe {
 struct GpuSetting {
   int gpu = 0;              ///< CUDA's number of it
   std::uint64_t bytes = 0;  ///< of one copy; 0: 1 GiB within the device, else 256 MiB
-  int repetitions = 10;     ///< the best counts, the first never
+  int repetitions = 10;     ///< of some 20 ms; the best counts, the first never
   int gemm_size = 4096;     ///< rows and columns of each matrix
 };
 
 /// One of gpu_probes (flags.h): "gpu_gemm", whose figures are named gemm, in every precision that the GPU
 /// multiplies in; "device_copy" within its memory (what is read and what is written counts); "host_to_device"
 /// and "device_to_host" with page-locked memory, and with pageable memory as host_to_device_pageable, …;
-/// "peer_copy" to every other GPU and back, over whatever way the driver takes. All that arrives is compared
-/// with what was sent. Throws Error(host_unable) without a GPU, or in a build without CUDA.
+/// "peer_copy" to every other GPU and back, over whatever way the driver takes. All are timed by the GPU's
+/// clock, and all that arrives is compared with what was sent. Throws Error(host_unable) without a GPU, or in
+/// a build without CUDA.
 std::vector<Figure> measure_gpu(const std::string& probe, const GpuSetting& setting);
 
 }  // namespace virtrain::probe

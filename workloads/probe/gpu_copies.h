@@ -2,6 +2,8 @@
 
 #include "workloads/probe/gpu.h"
 
+#include <functional>
+
 namespace virtrain::probe {
 
 /// "device_copy", "host_to_device", "device_to_host", "peer_copy".
@@ -9,6 +11,10 @@ std::vector<Figure> measure_gpu_copies(const std::string& probe, const GpuSettin
 
 /// "gpu_gemm", with cuBLAS, which is loaded when it is wanted.
 std::vector<Figure> measure_gpu_gemm(const GpuSetting& setting);
+
+/// Seconds of one operation on the current GPU (repetitions.h), by its own clock: what the host needs to
+/// start operations counts only where the GPU waits for it. `start` starts one in the default stream.
+double best_gpu_seconds(int repetitions, const std::function<void()>& start);
 
 /// Words of two buffers that differ.
 std::int64_t wrong_words(const std::vector<std::uint32_t>& sent, const std::vector<std::uint32_t>& arrived);

@@ -1,9 +1,7 @@
-#include "common/time.h"
-#include "workloads/common/cuda/gpu_memory.h"
+#include "workloads/common/cuda/gpu_stream.h"
 #include "workloads/probe/gpu_copies.h"
+#include "workloads/probe/repetitions.h"
 
-#include <algorithm>
-#include <cmath>
 #include <cstring>
 
 namespace virtrain::probe {
@@ -26,17 +24,17 @@ void transfer(void* to, const void* from, std::size_t bytes) {
   check_cuda(cudaDeviceSynchronize(), "wait for the copy");
 }
 
-/// Best seconds of all repetitions but the first.
-template <typename Copy>
-double best_seconds(int repetitions, Copy&& copy) {
-  double best = INFINITY;
-  for (int k = 0; k < repetitions; ++k) {
-    const std::int64_t start_ns = monotonic_ns();
-    copy();
-    const double seconds = static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
-    if (k > 0) best = std::min(best, seconds);
-  }
-  return best;
+double copy_seconds(int repetitions, void* to, const void* from, std::size_t bytes) {
+  return best_gpu_seconds(
+      repetitions, [=] { check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault), "start a copy"); });
+}
+
+/// Memory of the current GPU in which nothing lies that could pass for what arrives.
+DeviceMemory cleared_device(std::size_t bytes) {
+  DeviceMemory memory = allocate_device(bytes);
+  check_cuda(cudaMemset(memory.get(), 0, bytes), "clear the GPU's memory");
+  check_cuda(cudaDeviceSynchronize(), "wait for the GPU");  // a copy from another GPU would not wait
+  return memory;
 }
 
 /// A figure of `bytes` moved in `seconds`, counted once or, within one memory, twice.
@@ -56,9 +54,9 @@ Figure copy_within(const GpuSetting& setting) {
   const Words sent = pattern(word_count(setting, default_device_bytes), 1);
   const std::size_t bytes = size_of(sent);
   const DeviceMemory from = allocate_device(bytes);
-  const DeviceMemory to = allocate_device(bytes);
+  const DeviceMemory to = cleared_device(bytes);
   transfer(from.get(), sent.data(), bytes);
-  const double seconds = best_seconds(setting.repetitions, [&] { transfer(to.get(), from.get(), bytes); });
+  const double seconds = copy_seconds(setting.repetitions, to.get(), from.get(), bytes);
   Words arrived(sent.size());
   transfer(arrived.data(), to.get(), bytes);
   return figure_of("device_copy", bytes, seconds, 2, wrong_words(sent, arrived));
@@ -67,17 +65,17 @@ Figure copy_within(const GpuSetting& setting) {
 /// Between the device and host memory at `host`, which has room for all.
 Figure host_copy(const std::string& probe, const GpuSetting& setting, void* host, const Words& sent) {
   const std::size_t bytes = size_of(sent);
-  const DeviceMemory device = allocate_device(bytes);
+  const DeviceMemory device = cleared_device(bytes);
   Words arrived(sent.size());
   double seconds = 0;
   if (probe == "host_to_device") {
     std::memcpy(host, sent.data(), bytes);
-    seconds = best_seconds(setting.repetitions, [&] { transfer(device.get(), host, bytes); });
+    seconds = copy_seconds(setting.repetitions, device.get(), host, bytes);
     transfer(arrived.data(), device.get(), bytes);
   } else {
     transfer(device.get(), sent.data(), bytes);
     std::memset(host, 0, bytes);
-    seconds = best_seconds(setting.repetitions, [&] { transfer(host, device.get(), bytes); });
+    seconds = copy_seconds(setting.repetitions, host, device.get(), bytes);
     std::memcpy(arrived.data(), host, bytes);
   }
   return figure_of(probe, bytes, seconds, 1, wrong_words(sent, arrived));
@@ -110,14 +108,12 @@ Figure copy_to_peer(int from_gpu, int to_gpu, const GpuSetting& setting) {
   const Words sent = pattern(word_count(setting, default_host_bytes), 3);
   const std::size_t bytes = size_of(sent);
   use_gpu(to_gpu);
-  const DeviceMemory to = allocate_device(bytes);
-  check_cuda(cudaMemset(to.get(), 0, bytes), "clear the target");
+  const DeviceMemory to = cleared_device(bytes);
   use_gpu(from_gpu);
   const DeviceMemory from = allocate_device(bytes);
   transfer(from.get(), sent.data(), bytes);
-  const double seconds = best_seconds(setting.repetitions, [&] {
-    check_cuda(cudaMemcpyPeer(to.get(), to_gpu, from.get(), from_gpu, bytes), "copy to another GPU");
-    check_cuda(cudaDeviceSynchronize(), "wait for the copy");
+  const double seconds = best_gpu_seconds(setting.repetitions, [&] {
+    check_cuda(cudaMemcpyPeerAsync(to.get(), to_gpu, from.get(), from_gpu, bytes), "copy to another GPU");
   });
   Words arrived(sent.size());
   use_gpu(to_gpu);
@@ -140,6 +136,18 @@ std::vector<Figure> peer_copies(const GpuSetting& setting) {
 }
 
 }  // namespace
+
+double best_gpu_seconds(int repetitions, const std::function<void()>& start) {
+  const GpuEvent begin;
+  const GpuEvent end;
+  return best_seconds(repetitions, [&](int times) {
+    check_cuda(cudaEventRecord(begin.get()), "record an event");
+    for (int k = 0; k < times; ++k) start();
+    check_cuda(cudaEventRecord(end.get()), "record an event");
+    check_cuda(cudaEventSynchronize(end.get()), "wait for the GPU");
+    return seconds_between(begin, end);
+  });
+}
 
 std::vector<Figure> measure_gpu_copies(const std::string& probe, const GpuSetting& setting) {
   if (probe == "device_copy") return {copy_within(setting)};

@@ -1,4 +1,3 @@
-#include "common/time.h"
 #include "workloads/common/cuda/cublas.h"
 #include "workloads/common/cuda/gpu_memory.h"
 #include "workloads/probe/gemm.h"
@@ -6,16 +5,13 @@
 
 #include <cuda_fp16.h>
 
-#include <algorithm>
 #include <bit>
-#include <cmath>
 
 namespace virtrain::probe {
 namespace {
 
 /// Inputs are exact in every type, so only the order of the sums may differ.
 constexpr double tolerance = 1e-4;
-constexpr int products_in_a_repetition = 5;
 
 struct Kind {
   const char* name;  ///< as figures of the CPU name it, and "tf32"
@@ -55,19 +51,14 @@ Figure measure(const Cublas& cublas, const Kind& kind, const GpuSetting& setting
   const DeviceMemory device_b = on_device(b, kind.type);
   std::vector<float> c(a.size());
   const DeviceMemory device_c = allocate_device(c.size() * sizeof(float));
-  double best = INFINITY;
-  for (int k = 0; k < setting.repetitions; ++k) {
-    const std::int64_t start_ns = monotonic_ns();
-    for (int i = 0; i < products_in_a_repetition; ++i) {
-      cublas.multiply(n, device_a.get(), device_b.get(), device_c.get(), kind.type, kind.arithmetic);
-    }
-    check_cuda(cudaDeviceSynchronize(), "wait for the product");
-    const double seconds = static_cast<double>(monotonic_ns() - start_ns) * 1e-9 / products_in_a_repetition;
-    if (k > 0) best = std::min(best, seconds);
-  }
+  // Else the product of the kind before, whose memory this may be, could pass for ours.
+  check_cuda(cudaMemset(device_c.get(), 0, c.size() * sizeof(float)), "clear the product");
+  const double seconds = best_gpu_seconds(setting.repetitions, [&] {
+    cublas.multiply(n, device_a.get(), device_b.get(), device_c.get(), kind.type, kind.arithmetic);
+  });
   check_cuda(cudaMemcpy(c.data(), device_c.get(), c.size() * sizeof(float), cudaMemcpyDeviceToHost),
              "copy the product to the host");
-  return gemm_figure(kind.name, n, best, wrong_products(a, b, c, n, tolerance));
+  return gemm_figure(kind.name, n, seconds, wrong_products(a, b, c, n, tolerance));
 }
 
 }  // namespace

@@ -7,14 +7,15 @@
 namespace virtrain::probe {
 namespace {
 
-/// NCCL's ranks are the peers; what they tell each other besides goes by MPI.
+/// NCCL's ranks are the peers; what they tell each other besides goes by MPI. Calls block, as nccl-tests' do.
 class NcclExchange : public Exchange {
  public:
   NcclExchange(Peers& peers, int first_gpu)
       : gpu_(use_gpu_of_rank(first_gpu)),
         rank_(static_cast<std::size_t>(peers.rank())),
-        nccl_(load_nccl(), peers.rank(), peers.size(),
-              [&](std::span<std::byte> bytes) { peers.broadcast(bytes); }) {}
+        nccl_(
+            load_nccl(), peers.rank(), peers.size(),
+            [&](std::span<std::byte> bytes) { peers.broadcast(bytes); }, NcclCalls::blocking) {}
 
   std::string library() const override { return "NCCL " + nccl_.nccl().version(); }
 

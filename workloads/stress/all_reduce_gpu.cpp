@@ -16,8 +16,9 @@ class GpuAllReduce : public AllReduce {
         count_(bytes / sizeof(float)),
         send_(allocate_device(bytes)),
         receive_(allocate_device(bytes)),
-        nccl_(load_nccl(), peers.rank(), peers.size(),
-              [&](std::span<std::byte> id) { peers.broadcast(id); }) {
+        nccl_(
+            load_nccl(), peers.rank(), peers.size(), [&](std::span<std::byte> id) { peers.broadcast(id); },
+            NcclCalls::blocking) {
     const std::vector<float> ones(count_, 1.0F);
     check_cuda(cudaMemcpy(send_.get(), ones.data(), bytes, cudaMemcpyHostToDevice), "fill the GPU's memory");
   }

@@ -64,7 +64,8 @@ void read_bytes(Flags& flags, const std::string& text) {
     throw usage("--bytes: '" + printable(text) + "' is not allowed (allowed: " + format_size(least) + " to " +
                 format_size(most) + ", as 64MiB, 2GiB)");
   }
-  flags.bytes = *bytes;
+  constexpr std::uint64_t element = 4;  // a float of a vector, or a half in each of a GPU's two buffers
+  flags.bytes = *bytes / element * element;
 }
 
 /// "node-b:5000", "[fe80::1]:5000"

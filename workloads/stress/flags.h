@@ -19,7 +19,7 @@ struct Flags {
   std::optional<std::uint64_t> bytes_per_second;  ///< of the others, of all threads together
   int threads = 0;          ///< 0: cores it may run on (cpu, llc, membw), one (disk, net)
   std::uint64_t bytes = 0;  ///< working set of all threads (llc, membw), file size (disk), vector of each
-                            ///< rank (allreduce); 0: the kind's own
+                            ///< rank (allreduce), rounded down to whole elements; 0: the kind's own
   double seconds = 0;       ///< 0: until "stop" or the end of standard input
   /// CUDA's number of it; of membw: the GPU's memory instead of the host's; of allreduce: NCCL instead of
   /// MPI, and the first rank's GPU

@@ -50,6 +50,7 @@ class RanksLoad : public Load {
   std::unique_ptr<Worker> make_worker(int index) override;
 
   std::vector<std::string> meet(const std::string& hello) override {
+    if (flags_.gpu) watchdog_.expect("join the other GPUs");
     all_reduce_ = flags_.gpu ? make_gpu_all_reduce(*peers_, *flags_.gpu, bytes_)
                              : make_host_all_reduce(*peers_, bytes_);
     std::vector<std::string> hellos = peers_->gather(hello);
@@ -63,13 +64,14 @@ class RanksLoad : public Load {
       add_up();
       watchdog_.expect("hear from rank 0");
     }
-    watchdog_.expect("leave the other ranks");
+    leave();
     return true;
   }
 
   void finish() override {
-    watchdog_.expect("leave the other ranks");
+    watchdog_.expect("end the others");
     peers_->announce(Word::end);
+    leave();
   }
 
   void abort(int status) override { peers_->abort(status); }
@@ -87,6 +89,13 @@ class RanksLoad : public Load {
   void add_up() {
     watchdog_.expect("add up over all ranks");
     all_reduce_->run();
+  }
+
+  /// Everyone's last sum is done when it returns. Ours may be done while we still send what another rank
+  /// needs for its own, and taking NCCL down would end that.
+  void leave() {
+    watchdog_.expect("leave the other ranks");
+    peers_->barrier();
   }
 
   const Flags flags_;

@@ -7,6 +7,7 @@
 namespace {
 
 int users = 0;
+int firmware_questions = 0;  ///< what the driver may pass on to the GPU's firmware
 constexpr int success = 0, not_initialized = 1, not_supported = 3, not_found = 6, insufficient_size = 7;
 int whole_gpu, vgpu;
 
@@ -35,6 +36,9 @@ int nvmlShutdown() {
 }
 int fake_nvml_users() {
   return users;
+}
+int fake_nvml_firmware_questions() {
+  return firmware_questions;
 }
 const char* nvmlErrorString(int status) {
   return status == not_found ? "Not Found" : "Unknown Error";
@@ -83,12 +87,14 @@ int nvmlDeviceGetEccMode(void* device, unsigned* current, unsigned* pending) {
   return answer(device, current, 1);
 }
 int nvmlDeviceGetTotalEccErrors(void* device, int type, int counter, unsigned long long* out) {
+  ++firmware_questions;
   if (device == &vgpu) return not_supported;
   *out = type == 1 && counter == 0 ? 2 : 99;
   return success;
 }
 int nvmlDeviceGetRemappedRows(void* device, unsigned* corrected, unsigned* uncorrected, unsigned* pending,
                               unsigned* failed) {
+  ++firmware_questions;
   if (device == &vgpu) return not_supported;
   *corrected = 7;
   *uncorrected = 0;
@@ -97,6 +103,7 @@ int nvmlDeviceGetRemappedRows(void* device, unsigned* corrected, unsigned* uncor
   return success;
 }
 int nvmlDeviceGetGpuFabricInfo(void* device, void* out) {
+  ++firmware_questions;
   if (device == &vgpu) return not_supported;
   struct Info {
     unsigned char clusterUuid[16];
@@ -128,6 +135,7 @@ int nvmlDeviceGetVirtualizationMode(void* device, unsigned* out) {
   return success;
 }
 int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, void*) {
+  ++firmware_questions;
   *count = 3;
   return insufficient_size;
 }

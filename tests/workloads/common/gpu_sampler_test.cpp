@@ -81,7 +81,8 @@ TEST_CASE("the record has nvml.h's names, and the reasons of the whole course") 
   GpuCourse course;
   course.add(0, state(1900, 600, 1, {"sync_boost"}));
   course.add(second_ns, state(1900, 600, 501, {}));
-  const json record = gpu_record(nvml.identity(address), nvml.state(address), course, 1000);
+  const json record =
+      gpu_record(nvml.identity(address), nvml.state(address), nvml.health(address), course, 1000);
   CHECK(record["uuid"] == "GPU-6ba7b810-9dad-11d1-80b4-00c04fd430c8");
   CHECK(record["virtualization"] == "passthrough");
   CHECK(record["ecc_enabled"] == true);

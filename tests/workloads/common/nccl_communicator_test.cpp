@@ -20,6 +20,7 @@ struct Nccl {
   std::size_t asked = 0;
   int aborted = 0;
   int blocking = -1;
+  ncclResult_t joined = ncclSuccess;  ///< of a call that blocks
   std::string id;
 };
 Nccl nccl;
@@ -40,7 +41,7 @@ NcclLibrary played() {
     *communicator = some_communicator;
     nccl.blocking = config->blocking;
     nccl.id = static_cast<const char*>(id.internal);
-    return ncclInProgress;
+    return config->blocking == 0 ? ncclInProgress : nccl.joined;
   };
   library.abort = [](ncclComm_t communicator) {
     CHECK(communicator == some_communicator);
@@ -74,6 +75,23 @@ TEST_CASE("ranks join without blocking, under rank 0's id") {
                                 [&](auto id) { std::copy(sent.begin(), sent.end(), id.begin()); });
   CHECK(nccl.id == "rank 0's");
   CHECK(nccl.blocking == 0);
+}
+
+TEST_CASE("calls that block are through when they return: nobody asks for their state") {
+  const NcclLibrary library = played();
+  {
+    const NcclCommunicator communicator(library, 0, 2, keep, NcclCalls::blocking);
+    CHECK(nccl.blocking == 1);
+    communicator.settle("add up", ncclSuccess);
+    CHECK(nccl.asked == 0);
+    nccl.states = {ncclRemoteError};
+    CHECK_THROWS_WITH(communicator.check("add up"), Contains("remote"));
+  }
+  CHECK(nccl.aborted == 1);
+  nccl.joined = ncclRemoteError;
+  CHECK_THROWS_WITH(NcclCommunicator(library, 0, 2, keep, NcclCalls::blocking),
+                    Contains("join the other GPUs") && Contains("remote"));
+  CHECK(nccl.aborted == 2);
 }
 
 TEST_CASE("a call in progress is awaited") {

@@ -32,10 +32,11 @@ TEST_CASE("a whole GPU tells everything") {
   CHECK(state.power_w == 512.345);
   CHECK(state.energy_j == 5'000'000'000.25);
   CHECK(state.throttle_reasons == Strings{"sw_power_cap", "hw_thermal_slowdown", "bit 9"});
-  CHECK(state.uncorrected_ecc_errors == 2U);
-  CHECK(state.row_remap_pending == true);
-  CHECK(state.fabric_state == "in_progress");
-  CHECK(state.compute_processes == 3U);
+  const GpuHealth health = nvml.health("0000:01:00.0");
+  CHECK(health.uncorrected_ecc_errors == 2U);
+  CHECK(health.row_remap_pending == true);
+  CHECK(health.fabric_state == "in_progress");
+  CHECK(health.compute_processes == 3U);
 }
 
 TEST_CASE("what a vGPU does not tell is absent, and a missing licence shows") {
@@ -48,13 +49,28 @@ TEST_CASE("what a vGPU does not tell is absent, and a missing licence shows") {
   const nlohmann::json state = to_json(nvml.state("0000:02:00.0"));
   CHECK(state["power_w"].is_null());
   CHECK(state["throttle_reasons"].is_null());
-  CHECK(state["row_remap_pending"].is_null());
-  CHECK(state["fabric_state"].is_null());
+  const nlohmann::json health = to_json(nvml.health("0000:02:00.0"));
+  CHECK(health["uncorrected_ecc_errors"].is_null());
+  CHECK(health["row_remap_pending"].is_null());
+  CHECK(health["fabric_state"].is_null());
   CHECK(to_json(identity)["name"] == "NVIDIA H200X-35C");
 }
 
 TEST_CASE("a function that an older driver lacks is an absent value") {
   CHECK(Nvml(FAKE_NVML).identity("0000:01:00.0").vbios == std::nullopt);
+}
+
+TEST_CASE("a sample asks nothing that may go to the GPU's firmware") {
+  void* const library = dlopen(FAKE_NVML, RTLD_NOW);
+  REQUIRE(library != nullptr);
+  const auto questions = reinterpret_cast<int (*)()>(dlsym(library, "fake_nvml_firmware_questions"));
+  const Nvml nvml(FAKE_NVML);
+  const int before = questions();
+  nvml.state("0000:01:00.0");
+  CHECK(questions() == before);
+  nvml.health("0000:01:00.0");
+  CHECK(questions() == before + 4);
+  dlclose(library);
 }
 
 TEST_CASE("the library is shut down as often as it was initialized") {

@@ -286,6 +286,18 @@ class Ranks(unittest.TestCase):
             self.assertIn("for 2 s", error["message"])
             self.assertNotEqual(stress.wait(), 0)
 
+    def test_a_rank_that_hangs_at_the_end_is_an_error_and_no_result(self):
+        with self.started(2, "--stall_seconds", "2", "--rate", "1MiB/s") as stress:  # a second between two sums
+            pids = [hello["pid"] for hello in self.hellos(stress, 2)]
+            stress.say("go")
+            stress.next("progress")
+            os.kill(pids[1], signal.SIGSTOP)
+            stress.say("stop")
+            self.assertNotEqual(stress.wait(), 0)
+            records = [json.loads(line)["record"] for line in stress.process.stdout]
+            self.assertIn("error", records)
+            self.assertNotIn("result", records)
+
     def test_a_lone_process_and_missing_gpus_are_refused(self):
         result = subprocess.run([STRESS, *self.ARGUMENTS], input="go\n", capture_output=True, text=True, check=False)
         self.assertEqual(result.returncode, 2)

@@ -64,6 +64,17 @@ TEST_CASE("ranks add up as much as they are told") {
   CHECK_THAT(refusal({"--kind=cpu", "--stall_seconds=5"}), Contains("allreduce"));
 }
 
+TEST_CASE("a load has whole elements, be they floats or halves of two buffers") {
+  constexpr std::uint64_t least = 1U << 20;
+  for (const std::string kind : {"allreduce", "h2d", "membw"}) {
+    for (std::uint64_t odd = 0; odd < 8; ++odd) {
+      const std::string kind_flag = "--kind=" + kind;
+      const std::string bytes_flag = "--bytes=" + std::to_string(least + odd);
+      CHECK(parsed({kind_flag.c_str(), bytes_flag.c_str()}).bytes == least + (odd < 4 ? 0 : 4));
+    }
+  }
+}
+
 TEST_CASE("peers are a host and a port") {
   const Flags named = parsed({"--kind=net", "--peer=node-b:5000"});
   CHECK(named.peer_host == "node-b");

@@ -30,7 +30,8 @@ void wait_a_little(std::int64_t since_ns) {
 
 }  // namespace
 
-NcclCommunicator::NcclCommunicator(const NcclLibrary& nccl, int rank, int size, const ShareBytes& share)
+NcclCommunicator::NcclCommunicator(const NcclLibrary& nccl, int rank, int size, const ShareBytes& share,
+                                   NcclCalls calls)
     : nccl_(nccl) {
   ncclUniqueId id{};
   if (rank == 0) {
@@ -39,7 +40,7 @@ NcclCommunicator::NcclCommunicator(const NcclLibrary& nccl, int rank, int size, 
   }
   share(std::as_writable_bytes(std::span(&id, 1)));
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
+  config.blocking = calls == NcclCalls::blocking ? 1 : 0;
   const ncclResult_t joined = nccl_.init_rank(&communicator_, size, id, rank, &config);
   try {
     settle("join the other GPUs", joined);

@@ -11,13 +11,19 @@ namespace virtrain {
 /// Gives rank 0's bytes to all ranks.
 using ShareBytes = std::function<void(std::span<std::byte> bytes)>;
 
-/// One NCCL communicator over all ranks, each on its current GPU. Its calls return at once (blocking = 0), so
-/// a lost peer cannot hold a thread in NCCL: whoever waits asks check() meanwhile, and a watchdog ends what
-/// lasts.
+/// NCCL's `blocking` of a communicator. Calls that do not block return at once, so a lost peer cannot hold
+/// the caller in NCCL; but each starts a thread and is awaited by settle(), which costs the host some ten
+/// microseconds and measures its scheduler (group.cc, ncclGroupEndInternal). Calls that block are as fast as
+/// NCCL is, and hold the caller as long as a peer does: only a watchdog that ends the process helps then.
+enum class NcclCalls { nonblocking, blocking };
+
+/// One NCCL communicator over all ranks, each on its current GPU. Either way an operation is done by the GPU
+/// later: whoever waits for it asks check() meanwhile, and a watchdog ends what lasts.
 class NcclCommunicator {
  public:
   /// All ranks together; `share` carries NCCL's id from rank 0 to them. Throws Error.
-  NcclCommunicator(const NcclLibrary& nccl, int rank, int size, const ShareBytes& share);
+  NcclCommunicator(const NcclLibrary& nccl, int rank, int size, const ShareBytes& share,
+                   NcclCalls calls = NcclCalls::nonblocking);
   /// Not ncclCommDestroy, which waits for peers that may be gone. No captured graph may be left: NCCL waits
   /// until all that hold its operations are destroyed (init.cc, commDestroySync).
   ~NcclCommunicator();

@@ -16,7 +16,8 @@ GpuTelemetry::GpuTelemetry(const std::string& pci_address) : pci_address_(pci_ad
 
 nlohmann::json GpuTelemetry::now() const {
   if (!sampler_) return {{"error", error_}};
-  return gpu_record(identity_, nvml_->state(pci_address_), GpuCourse(), std::nullopt);
+  return gpu_record(identity_, nvml_->state(pci_address_), nvml_->health(pci_address_), GpuCourse(),
+                    std::nullopt);
 }
 
 void GpuTelemetry::observe(WarmupStep& step) const {
@@ -33,7 +34,7 @@ void GpuTelemetry::begin_counting() {
 nlohmann::json GpuTelemetry::result(std::int64_t images) {
   if (!sampler_) return {{"error", error_}};
   const GpuCourse course = sampler_->stop();
-  return gpu_record(identity_, course.latest(), course, images);
+  return gpu_record(identity_, course.latest(), nvml_->health(pci_address_), course, images);
 }
 
 }  // namespace virtrain::resnet50::cuda

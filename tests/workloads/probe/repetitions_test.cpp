@@ -1,0 +1,46 @@
+#include "workloads/probe/repetitions.h"
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <vector>
+
+using namespace virtrain::probe;
+
+namespace {
+
+/// A GPU whose operations take `seconds` each by its clock, and which starts with each call's share of
+/// `slowness`, the last one for all further calls.
+struct Played {
+  double seconds;
+  std::vector<double> slowness{1};
+  std::vector<int> calls = {};
+
+  double best(int repetitions) {
+    return best_seconds(repetitions, [this](int times) {
+      const double slow = slowness[std::min(calls.size(), slowness.size() - 1)];
+      calls.push_back(times);
+      return slow * seconds * times;
+    });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a repetition lasts some 20 ms, however short an operation is") {
+  Played products{0.00017};
+  CHECK(products.best(3) == Approx(0.00017));
+  CHECK(products.calls == std::vector<int>{1, 1, 118, 118, 118});
+  Played copies{0.1};
+  CHECK(copies.best(2) == Approx(0.1));
+  CHECK(copies.calls == std::vector<int>{1, 1, 1, 1});
+  Played unmeasurable{0};
+  unmeasurable.best(2);
+  CHECK(unmeasurable.calls.back() == 10'000);
+}
+
+TEST_CASE("what the first use takes chooses nothing, and the first repetition does not count") {
+  Played gpu{0.001, {500, 1, 0.5, 3, 2, 4}};
+  CHECK(gpu.best(4) == Approx(0.002));
+  CHECK(gpu.calls == std::vector<int>{1, 1, 20, 20, 20, 20});
+}

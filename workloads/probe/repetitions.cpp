@@ -1,0 +1,28 @@
+#include "workloads/probe/repetitions.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace virtrain::probe {
+namespace {
+
+int times_that_last(double seconds, double seconds_of_one) {
+  constexpr double most = 10'000;
+  return static_cast<int>(std::clamp(std::ceil(seconds / seconds_of_one), 1.0, most));
+}
+
+}  // namespace
+
+double best_seconds(int repetitions, const RunTimes& run) {
+  constexpr double seconds_of_a_repetition = 0.02;
+  run(1);  // loads what is loaded at the first use
+  const int times = times_that_last(seconds_of_a_repetition, run(1));
+  double best = INFINITY;
+  for (int k = 0; k < repetitions; ++k) {
+    const double seconds = run(times) / times;
+    if (k > 0) best = std::min(best, seconds);
+  }
+  return best;
+}
+
+}  // namespace virtrain::probe
