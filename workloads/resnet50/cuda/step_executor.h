@@ -37,8 +37,8 @@ class StepExecutor {
   std::size_t graphs() const { return graphs_->size(); }
   std::size_t graphs_timed() const { return graphs_->timed(); }
 
-  /// Runs all once, on meaningless numbers, and clears what is kept over steps: kernels load and NCCL
-  /// connects, which a capture must not.
+  /// Runs all once, on meaningless numbers, and clears what is kept over steps: kernels load, which a capture
+  /// must not.
   void warm_up();
   /// Zeroes all that is kept over steps. Between steps only, as what follows up to capture().
   void clear();
@@ -79,7 +79,6 @@ class StepExecutor {
   TensorPointers pointers(const RunGraph& graph, int micro_batch) const;
   void run(const Operation& operation, int micro_batch);
   void run_once();
-  void wait(const EventHandle& event);
   std::size_t count_of(Ref tensor) const {
     return tensor == no_tensor ? 0 : static_cast<std::size_t>(program_.at(tensor).count);
   }

@@ -215,6 +215,16 @@ struct StepProgram {
   void for_each(const std::function<void(const Operation&, int)>& visit) const;
 };
 
+/// In which type a tensor of activations or of fp32 is handed to what takes any.
+Numeric numeric_of(const StepProgram& program, Ref tensor);
+
+/// What one rank gives to the others in a step, in order.
+struct Reduction {
+  std::int64_t count = 0;
+  Numeric numeric = Numeric::fp32;
+};
+std::vector<Reduction> reductions_of(const StepProgram& program);
+
 StepProgram build_step(const Model& model, const StepSettings& settings);
 
 enum class Access { read, write };

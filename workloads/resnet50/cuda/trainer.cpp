@@ -113,8 +113,11 @@ nlohmann::json Trainer::hello() const {
 void Trainer::set_up() {
   PlanCache cache(plan_cache_file(), machine_key(gpu_.name, gpu_.compute_capability, telemetry_.driver(),
                                                  gpu_.driver_version, cudnn_version()));
-  choose_fusion(cache);
+  // First of all, so that no level of fusion is timed in memory that NCCL takes later. What is reduced is the
+  // same at each of them.
   exchange_ = join_exchange(peers_);
+  if (exchange_) connect(*exchange_, build_step(model_, settings_));
+  choose_fusion(cache);
   executor_.emplace(model_, settings_, exchange_.get(), cache);
   executor_->warm_up();
   if (!flags_.profile_step.empty() && peers_.rank() == 0) {
@@ -247,12 +250,9 @@ StepDump::State Trainer::state() const {
 }
 
 nlohmann::json Trainer::result(std::int64_t images) {
-  const StepProgram& program = executor_->program();
   std::int64_t bytes = 0;
-  for (const Operation& operation : program.micro_batch) {
-    const auto* const reduce = std::get_if<AllReduce>(&operation.action);
-    if (reduce == nullptr) continue;
-    bytes += reduce->count * bytes_of(program.at(reduce->values).element, settings_.numeric);
+  for (const Reduction& reduction : reductions_of(executor_->program())) {
+    bytes += reduction.count * element_bytes(reduction.numeric);
   }
   return {{"bytes_allreduced_per_step", bytes},
           {"loss_scale", loss_scale_.scale},
