@@ -11,10 +11,6 @@
 namespace virtrain::resnet50::cuda {
 namespace {
 
-/// More than any engine that is worth it: on an A100 the backward pass with the norm's sums wants 400 MB at
-/// batch 128.
-constexpr std::int64_t most_workspace_bytes = 1LL << 30;
-
 /// Median of a few runs behind each other, hot.
 double seconds_of(const GraphPlan& plan, std::size_t candidate, const TensorPointers& tensors,
                   void* workspace, CUstream_st* stream) {
@@ -52,9 +48,9 @@ void choose_fastest(GraphPlan& plan, const TensorPointers& tensors, void* worksp
 
 }  // namespace
 
-GraphSet::GraphSet(Cudnn& cudnn, const StepProgram& program, const PlanCache& cache) {
+GraphSet::GraphSet(const Cudnn& cudnn, const StepProgram& program, const PlanCache& cache) {
   for (const GraphSpec& spec : graphs_of(program)) {
-    GraphPlan plan(cudnn, spec, cache.find(to_string(spec)), most_workspace_bytes);
+    GraphPlan plan(cudnn.build(spec), cache.find(to_string(spec)));
     if (!plan.found()) {
       refusal_ = to_string(spec) + ": " + plan.refusal();
       return;

@@ -15,7 +15,7 @@ namespace virtrain::resnet50::cuda {
 class GraphSet {
  public:
   /// Asks cuDNN for each graph; what the cache knows is taken from there.
-  GraphSet(Cudnn& cudnn, const StepProgram& program, const PlanCache& cache);
+  GraphSet(const Cudnn& cudnn, const StepProgram& program, const PlanCache& cache);
 
   /// The first graph that cuDNN has no engine for, with its words; empty if it has all.
   const std::string& refusal() const { return refusal_; }
