@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <utility>
 
 namespace virtrain::resnet50::cuda {
 namespace {
@@ -66,6 +67,27 @@ StreamHandle::~StreamHandle() {
 }
 void StreamHandle::wait() const {
   check_gpu("wait for the GPU", cudaStreamSynchronize(stream_));
+}
+
+StreamCapture::StreamCapture(CUstream_st* stream) : stream_(stream) {
+  // Of this thread alone: the watchdog and NCCL's threads go on calling CUDA.
+  check_gpu("begin to capture", cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+}
+StreamCapture::~StreamCapture() {
+  if (stream_ == nullptr) return;
+  cudaGraph_t graph = nullptr;
+  cudaStreamEndCapture(stream_, &graph);
+  if (graph != nullptr) cudaGraphDestroy(graph);
+  cudaGetLastError();  // or the next launch would be taken to have failed
+}
+CUgraphExec_st* StreamCapture::end() {
+  cudaGraph_t graph = nullptr;
+  check_gpu("end the capture", cudaStreamEndCapture(std::exchange(stream_, nullptr), &graph));
+  cudaGraphExec_t runnable = nullptr;
+  const cudaError_t status = cudaGraphInstantiate(&runnable, graph, 0);
+  cudaGraphDestroy(graph);
+  check_gpu("make a graph of what was captured", status);
+  return runnable;
 }
 
 EventHandle::EventHandle(Timing timing) {

@@ -155,15 +155,9 @@ void StepExecutor::copy_masters() {
 }
 
 void StepExecutor::capture() {
-  cudaGraph_t graph = nullptr;
-  // Of this thread alone: the watchdog and NCCL's threads go on calling CUDA.
-  check_gpu("begin to capture the step",
-            cudaStreamBeginCapture(compute_.get(), cudaStreamCaptureModeThreadLocal));
+  StreamCapture capture(compute_.get());
   run_once();
-  check_gpu("capture the step", cudaStreamEndCapture(compute_.get(), &graph));
-  const cudaError_t status = cudaGraphInstantiate(&captured_, graph, 0);
-  cudaGraphDestroy(graph);
-  check_gpu("make a graph of the step", status);
+  captured_ = capture.end();
   check_gpu("upload the step's graph", cudaGraphUpload(captured_, compute_.get()));
   compute_.wait();
 }
