@@ -49,21 +49,21 @@ DeviceMemory::DeviceMemory(std::int64_t bytes) {
   data_ = static_cast<std::byte*>(data);
 }
 DeviceMemory::~DeviceMemory() {
-  cudaFree(data_);
+  ignore_gpu(cudaFree(data_));
 }
 
 PinnedMemory::PinnedMemory(std::size_t bytes) {
   check_gpu("allocate pinned memory", cudaMallocHost(&data_, bytes));
 }
 PinnedMemory::~PinnedMemory() {
-  cudaFreeHost(data_);
+  ignore_gpu(cudaFreeHost(data_));
 }
 
 StreamHandle::StreamHandle() {
   check_gpu("create a stream", cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
 }
 StreamHandle::~StreamHandle() {
-  cudaStreamDestroy(stream_);
+  ignore_gpu(cudaStreamDestroy(stream_));
 }
 void StreamHandle::wait() const {
   check_gpu("wait for the GPU", cudaStreamSynchronize(stream_));
@@ -76,16 +76,15 @@ StreamCapture::StreamCapture(CUstream_st* stream) : stream_(stream) {
 StreamCapture::~StreamCapture() {
   if (stream_ == nullptr) return;
   cudaGraph_t graph = nullptr;
-  cudaStreamEndCapture(stream_, &graph);
-  if (graph != nullptr) cudaGraphDestroy(graph);
-  cudaGetLastError();  // or the next launch would be taken to have failed
+  ignore_gpu(cudaStreamEndCapture(stream_, &graph));
+  if (graph != nullptr) ignore_gpu(cudaGraphDestroy(graph));
 }
 CUgraphExec_st* StreamCapture::end() {
   cudaGraph_t graph = nullptr;
   check_gpu("end the capture", cudaStreamEndCapture(std::exchange(stream_, nullptr), &graph));
   cudaGraphExec_t runnable = nullptr;
   const cudaError_t status = cudaGraphInstantiate(&runnable, graph, 0);
-  cudaGraphDestroy(graph);
+  ignore_gpu(cudaGraphDestroy(graph));
   check_gpu("make a graph of what was captured", status);
   return runnable;
 }
@@ -96,7 +95,7 @@ EventHandle::EventHandle(Timing timing) {
   check_gpu("create an event", cudaEventCreateWithFlags(&event_, flags));
 }
 EventHandle::~EventHandle() {
-  cudaEventDestroy(event_);
+  ignore_gpu(cudaEventDestroy(event_));
 }
 void EventHandle::record(CUstream_st* stream) const {
   check_gpu("record an event", cudaEventRecord(event_, stream));
@@ -106,7 +105,10 @@ void EventHandle::hold(CUstream_st* stream) const {
 }
 bool EventHandle::is_done() const {
   const cudaError_t status = cudaEventQuery(event_);
-  if (status == cudaErrorNotReady) return false;
+  if (status == cudaErrorNotReady) {
+    ignore_gpu(status);
+    return false;
+  }
   check_gpu("train on the GPU", status);
   return true;
 }

@@ -1,7 +1,7 @@
 #include "workloads/resnet50/cuda/graph_set.h"
 
-#include "common/error.h"
 #include "workloads/resnet50/cuda/gpu.h"
+#include "workloads/resnet50/cuda/gpu_errors.h"
 
 #include <algorithm>
 #include <array>
@@ -39,6 +39,8 @@ void choose_fastest(GraphPlan& plan, const TensorPointers& tensors, void* worksp
       if (best && seconds >= *best) continue;
       best = seconds;
       plan.choose(i);
+    } catch (const GpuFault&) {
+      throw;
     } catch (const Error& error) {
       refusal = error;
     }

@@ -57,7 +57,7 @@ StepExecutor::StepExecutor(const Model& model, const StepSettings& settings, Gra
 }
 
 StepExecutor::~StepExecutor() {
-  if (captured_ != nullptr) cudaGraphExecDestroy(captured_);
+  if (captured_ != nullptr) ignore_gpu(cudaGraphExecDestroy(captured_));
 }
 
 void StepExecutor::build(const Model& model, const StepSettings& settings, PlanCache& cache) {
