@@ -96,6 +96,27 @@ TEST_CASE("strict fp32 has engines that need no compiler and little workspace at
   }
 }
 
+TEST_CASE("engines that do not repeat bit by bit are taken only where there is no other") {
+  const int family = GENERATE(75, 80, 90, 100, 120);
+  CAPTURE(family);
+  const DeviceDescription device = describe(family);
+  int left_out = 0;
+  for (const GraphSpec& spec : steps_graphs(Numeric::fp32, Fusion::none)) {
+    CAPTURE(to_string(spec));
+    BuiltGraph graph(spec, device);
+    for (std::int64_t i = 0; i < graph.offered(); ++i) left_out += graph.is_repeatable(i) ? 0 : 1;
+    GraphPlan plan(std::move(graph), std::nullopt);
+    for (std::size_t i = 0; i < plan.candidates(); ++i) {
+      plan.choose(i);
+      CHECK(plan.is_repeatable());
+    }
+  }
+  CHECK(left_out > 0);
+  // Blackwell's only engines with the norm's sums.
+  const GraphSpec sums{GraphKind::convolution_statistics, Numeric::fp16, 128, 64, 64, 56, 1, 1, 0};
+  if (family == 100) CHECK_FALSE(GraphPlan(BuiltGraph(sums, device), std::nullopt).is_repeatable());
+}
+
 TEST_CASE("where all engines want more workspace than is allowed the one that wants the least is taken") {
   const GraphSpec spec{GraphKind::backward_data, Numeric::fp32, 256, 64, 256, 56, 1, 1, 0};
   const DeviceDescription device = describe(90);

@@ -38,7 +38,7 @@ class GraphPlan {
   /// Builds the best few of the engines that the heuristics name, or only `wanted` (the name of an earlier
   /// run's choice) where it is still there. Engines that want more workspace than `most_bytes` are left out;
   /// where all do, the one that wants the least is taken, and whether the batch fits is for the memory plan
-  /// to say.
+  /// to say. Engines that do not repeat bit by bit are taken only where cuDNN has no other.
   GraphPlan(BuiltGraph graph, const std::optional<std::string>& wanted,
             std::int64_t most_bytes = most_workspace_bytes);
 
@@ -52,6 +52,7 @@ class GraphPlan {
   void run_candidate(std::size_t index, const TensorPointers& tensors, void* workspace) const;
   void choose(std::size_t index) { chosen_ = index; }
   const std::string& name() const { return candidates_[chosen_].name; }
+  bool is_repeatable() const { return graph_.is_repeatable(candidates_[chosen_].index); }
   void run(const TensorPointers& tensors, void* workspace) const {
     run_candidate(chosen_, tensors, workspace);
   }
@@ -62,7 +63,14 @@ class GraphPlan {
     std::string name;
     std::int64_t workspace_bytes = 0;
   };
-  void collect(const std::optional<std::string>& wanted, std::int64_t most_bytes);
+  /// What an engine must be like to be a candidate.
+  struct Terms {
+    std::optional<std::string> name;
+    std::int64_t most_bytes = 0;
+    bool repeatable = true;  ///< false: any
+  };
+  void collect(const Terms& terms);
+  void collect_least(bool repeatable);
 
   BuiltGraph graph_;
   std::vector<Candidate> candidates_;

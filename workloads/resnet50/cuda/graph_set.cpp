@@ -91,6 +91,11 @@ std::int64_t GraphSet::workspace_bytes() const {
   return most;
 }
 
+bool GraphSet::is_repeatable() const {
+  return std::all_of(plans_.begin(), plans_.end(),
+                     [](const auto& each) { return each.second.is_repeatable(); });
+}
+
 void GraphSet::tune(const StepProgram& program, const Pointers& pointers, void* workspace,
                     CUstream_st* stream, PlanCache& cache) {
   const Stopwatch stopwatch(stream);

@@ -31,6 +31,8 @@ class GraphSet {
   }
   const std::string& engine_of(const RunGraph& graph) const { return plans_.at(graph.spec).name(); }
   std::size_t size() const { return plans_.size(); }
+  /// Equal inputs give equal bits, by each engine.
+  bool is_repeatable() const;
   /// Graphs that had more than one candidate to time.
   std::size_t timed() const { return timed_; }
 

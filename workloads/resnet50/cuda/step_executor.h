@@ -34,6 +34,8 @@ class StepExecutor {
   std::int64_t peak_bytes() const { return plan_.peak_bytes; }
   std::int64_t workspace_bytes() const { return graphs_->workspace_bytes(); }
   const std::string& engine_of(const RunGraph& graph) const { return graphs_->engine_of(graph); }
+  /// The step repeats bit by bit, as far as cuDNN's engines do.
+  bool is_repeatable() const { return graphs_->is_repeatable(); }
   std::size_t graphs() const { return graphs_->size(); }
   std::size_t graphs_timed() const { return graphs_->timed(); }
 

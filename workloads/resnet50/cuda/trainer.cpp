@@ -205,6 +205,7 @@ void Trainer::write_start(StepExecutor& executor) const {
 nlohmann::json Trainer::ready() const {
   nlohmann::json fields = to_json(fusion_);
   fields.update({{"fusion", to_string(executor_->program().settings.fusion)},
+                 {"repeatable", executor_->is_repeatable()},
                  {"graphs", executor_->graphs()},
                  {"graphs_timed", executor_->graphs_timed()},
                  {"device_bytes", executor_->peak_bytes()},
