@@ -59,7 +59,8 @@ class StepExecutor {
   /// From now on the step is what is captured here.
   void capture();
 
-  /// What to add to the GPU's clock for the host's (monotonic_ns), to some ten microseconds. Needs stamps.
+  /// What to add to the GPU's clock for the host's (monotonic_ns), to some ten microseconds. Needs stamps,
+  /// and no step under way.
   std::int64_t clock_offset_ns();
 
   /// Queues one step; at most two may be under way.

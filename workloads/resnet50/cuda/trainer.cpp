@@ -67,7 +67,7 @@ class Trainer : public TrainingBackend {
   nlohmann::json ready() const override;
   StepResult step(const StepOrder& order, Timeline& timeline) override;
   void observe(WarmupStep& step) const override { telemetry_.observe(step); }
-  void begin_counting() override { telemetry_.begin_counting(); }
+  void begin_counting() override;
   nlohmann::json result(std::int64_t images) override;
   std::uint64_t parameters_hash() override;
   void write_dump() const override { dump_->write(flags_.dump); }
@@ -133,7 +133,6 @@ void Trainer::set_up() {
     dump_->before_step(state(), batch(0));
   }
   executor_->capture();
-  if (settings_.stamps) clock_offset_ns_ = executor_->clock_offset_ns();
 }
 
 PlanCache Trainer::read_plan_cache() const {
@@ -212,6 +211,12 @@ nlohmann::json Trainer::ready() const {
                  {"workspace_bytes", executor_->workspace_bytes()},
                  {"gpu", telemetry_.now()}});
   return fields;
+}
+
+/// The clocks drift by milliseconds in the minutes before, and only what is counted is traced.
+void Trainer::begin_counting() {
+  if (settings_.stamps) clock_offset_ns_ = executor_->clock_offset_ns();
+  telemetry_.begin_counting();
 }
 
 void Trainer::launch(bool stop_requested) {
