@@ -185,7 +185,8 @@ struct StampedSpan {
 
 /// What is read or written from outside.
 struct StepHandles {
-  Ref images = no_tensor;  ///< NHWC with padded_image_channels, activations' type, per micro-batch
+  Ref images =
+      no_tensor;  ///< NHWC with padded_image_channels, activations' type, per micro-batch: each part padded
   Ref labels = no_tensor;  ///< int32, per micro-batch
   Ref losses = no_tensor;  ///< fp32, one per micro-batch
   Ref loss_scale = no_tensor, rule = no_tensor;
