@@ -1,11 +1,13 @@
 #include "common/error.h"
 #include "workloads/resnet50/cuda/cudnn_graph.h"
+#include "workloads/resnet50/cuda/cudnn_plan.h"
 #include "workloads/resnet50/cuda/step_program.h"
 
 #include <catch2/catch.hpp>
 
 #include <algorithm>
 #include <fstream>
+#include <limits>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -80,6 +82,53 @@ TEST_CASE("odd, large and largest batches have engines on Hopper") {
   const DeviceDescription device = describe(90);
   CHECK(refusal(steps_graphs(Numeric::fp16, Fusion::full, batch), device) == "none");
   CHECK(refusal(steps_graphs(Numeric::bf16, Fusion::none, batch), device) == "none");
+}
+
+TEST_CASE("strict fp32 has engines that need no compiler and little workspace at batch 256") {
+  const int family = GENERATE(from_range(families));
+  CAPTURE(family);
+  const DeviceDescription device = describe(family);
+  for (const GraphSpec& spec : steps_graphs(Numeric::fp32, Fusion::none, 256)) {
+    CAPTURE(to_string(spec));
+    const GraphPlan plan(BuiltGraph(spec, device), std::nullopt);
+    CHECK(plan.found());
+    CHECK(plan.workspace_bytes() <= most_workspace_bytes);
+  }
+}
+
+TEST_CASE("engines that do not repeat bit by bit are taken only where there is no other") {
+  const int family = GENERATE(75, 80, 90, 100, 120);
+  CAPTURE(family);
+  const DeviceDescription device = describe(family);
+  int left_out = 0;
+  for (const GraphSpec& spec : steps_graphs(Numeric::fp32, Fusion::none)) {
+    CAPTURE(to_string(spec));
+    BuiltGraph graph(spec, device);
+    for (std::int64_t i = 0; i < graph.offered(); ++i) left_out += graph.is_repeatable(i) ? 0 : 1;
+    GraphPlan plan(std::move(graph), std::nullopt);
+    for (std::size_t i = 0; i < plan.candidates(); ++i) {
+      plan.choose(i);
+      CHECK(plan.is_repeatable());
+    }
+  }
+  CHECK(left_out > 0);
+  // Blackwell's only engines with the norm's sums.
+  const GraphSpec sums{GraphKind::convolution_statistics, Numeric::fp16, 128, 64, 64, 56, 1, 1, 0};
+  if (family == 100) CHECK_FALSE(GraphPlan(BuiltGraph(sums, device), std::nullopt).is_repeatable());
+}
+
+TEST_CASE("where all engines want more workspace than is allowed the one that wants the least is taken") {
+  const GraphSpec spec{GraphKind::backward_data, Numeric::fp32, 256, 64, 256, 56, 1, 1, 0};
+  const DeviceDescription device = describe(90);
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  BuiltGraph graph(spec, device);
+  for (std::int64_t i = 0; i < graph.offered(); ++i) {
+    if (graph.build(i)) least = std::min(least, graph.workspace_bytes(i).value_or(least));
+  }
+  const GraphPlan plan(BuiltGraph(spec, device), "an engine that is gone", least - 1);
+  REQUIRE(plan.candidates() == 1);
+  CHECK(plan.workspace_bytes() == least);
+  CHECK(GraphPlan(BuiltGraph(spec, device), plan.name()).name() == plan.name());
 }
 
 TEST_CASE("small images and few classes have engines") {

@@ -1,6 +1,6 @@
 #include "workloads/resnet50/cuda/fusion_choice.h"
 
-#include "common/error.h"
+#include "workloads/resnet50/cuda/gpu_errors.h"
 
 #include <catch2/catch.hpp>
 
@@ -69,6 +69,16 @@ TEST_CASE("where all refuse a batch that is too large is said before what cuDNN 
   Stopwatch other{{}, {{Fusion::full, ErrorCode::io}, {Fusion::addition, ErrorCode::host_unable}}};
   CHECK_THROWS_WITH(other.choose({Fusion::full, Fusion::addition}),
                     Catch::Contains("no full") && Catch::Contains("no addition"));
+}
+
+TEST_CASE("after a fault of the GPU no further level is tried") {
+  std::vector<Fusion> asked;
+  const auto faults = [&](Fusion fusion) -> double {
+    asked.push_back(fusion);
+    throw GpuFault(Error("train", ErrorCode::io, "an illegal memory access"));
+  };
+  CHECK_THROWS_AS(choose_fusion(FusionRule::fastest, all, {}, faults), GpuFault);
+  CHECK(asked == std::vector{Fusion::full});
 }
 
 TEST_CASE("nothing is timed where there is one level or the choice is remembered") {

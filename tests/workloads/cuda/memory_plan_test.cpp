@@ -65,6 +65,11 @@ TEST_CASE("no two tensors that live at the same time overlap, and the plan is ne
       if (program.tensors[i].view_of == no_tensor && plan.offset[i] % memory_alignment != 0) {
         FAIL(program.tensors[i].name << " is not aligned");
       }
+      const ProgramTensor& tensor = program.tensors[i];
+      const std::int64_t part = tensor.count / accumulate_steps * bytes_of(tensor.element, numeric);
+      if (tensor.per_micro_batch && tensor.element == Element::activation && part % 16 != 0) {
+        FAIL(tensor.name << " of a later micro-batch is not aligned");
+      }
       if (end_of(program, plan, i) > plan.workspace_offset)
         FAIL(program.tensors[i].name << " reaches too far");
     }

@@ -43,6 +43,17 @@ TEST_CASE("what one run found out, the next one knows, and each machine has its 
         1);  // nothing left beside it
 }
 
+TEST_CASE("a rank that reads the file again knows what another has saved meanwhile") {
+  const Folder folder;
+  const auto file = folder.path / "plans.json";
+  PlanCache first(file, "H200"), second(file, "H200");
+  first.set("convolution", "eng1_k2=3");
+  CHECK(first.save());
+  CHECK_FALSE(second.find("convolution"));
+  second = PlanCache(file, "H200");
+  CHECK(second.find("convolution") == "eng1_k2=3");
+}
+
 TEST_CASE("another driver is another machine, though it serves the same CUDA") {
   CHECK(machine_key("NVIDIA H200", 90, "580.65.06", 13000, "9.19.0") ==
         "NVIDIA H200, sm_90, driver 580.65.06, cuDNN 9.19.0");

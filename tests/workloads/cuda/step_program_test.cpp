@@ -151,6 +151,24 @@ TEST_CASE("a bucket is reduced once, when all its gradients are written and befo
   CHECK(early >= 3);
 }
 
+TEST_CASE("what a step reduces, told beforehand, is all gradients in the type in which they travel") {
+  StepSettings wanted = settings(8, Numeric::fp16, Fusion::none);
+  CHECK(reductions_of(build_step(build_model(64, 10), wanted)).empty());
+  wanted.all_reduce = true;
+  wanted.accumulate_steps = GENERATE(1, 2);
+  const StepProgram program = build_step(build_model(64, 10), wanted);
+  const std::vector<Reduction> reductions = reductions_of(program);
+  REQUIRE(reductions.size() > 2);
+  CHECK(reductions.back().count == program.parameters.vectors_count);
+  CHECK(reductions.back().numeric == Numeric::fp32);
+  std::int64_t weights = 0;
+  for (std::size_t i = 0; i + 1 < reductions.size(); ++i) {
+    weights += reductions[i].count;
+    CHECK(reductions[i].numeric == (wanted.accumulate_steps == 1 ? Numeric::fp16 : Numeric::fp32));
+  }
+  CHECK(weights == program.parameters.weights_count);
+}
+
 TEST_CASE("stamps note when each part of a step begins and ends, each stamp once") {
   StepSettings wanted = settings(8, Numeric::bf16, Fusion::addition, 2);
   wanted.all_reduce = true;

@@ -63,7 +63,9 @@ void set_batch(const TrainingCase& run, const StepProgram& program, StepInterpre
                int micro) {
   const Batch batch = shard(run, rank * run.settings.accumulate_steps + micro);
   const auto size = static_cast<std::size_t>(run.model.image_size), pixels = size * size;
-  Values images(static_cast<std::size_t>(run.settings.batch) * pixels * padded_image_channels);
+  // Its part of the tensor, with the padding behind it.
+  Values images(
+      static_cast<std::size_t>(program.at(program.handles.images).count / run.settings.accumulate_steps));
   for (std::size_t i = 0; i < batch.images.size(); ++i) {
     const std::size_t n = i / (3 * pixels), c = i / pixels % 3;
     images[(n * pixels + i % pixels) * padded_image_channels + c] = batch.images[i];

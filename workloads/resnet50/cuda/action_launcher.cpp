@@ -18,10 +18,6 @@ PartialSums ActionLauncher::sums(Ref first, Ref second, const RowShape& shape, b
   return {at<float>(first), at<float>(second), one_row ? 1 : partial_blocks(shape)};
 }
 
-Numeric ActionLauncher::numeric_of(Ref tensor) const {
-  return executor_.program_.at(tensor).element == Element::fp32 ? Numeric::fp32 : numeric();
-}
-
 void ActionLauncher::note(const Stamp& a, Stream on) const {
   if (a.stamps != no_tensor) cuda::stamp(at<std::uint64_t>(a.stamps) + a.index, on);
 }

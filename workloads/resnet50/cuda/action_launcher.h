@@ -39,8 +39,7 @@ class ActionLauncher {
   NormVectors vectors(const NormRefs& norm) const;
   PartialSums sums(Ref first, Ref second, const RowShape& shape, bool one_row) const;
   void note(const Stamp& stamp, Stream stream) const;
-  /// Of a tensor's elements, for the kernels that take any.
-  Numeric numeric_of(Ref tensor) const;
+  Numeric numeric_of(Ref tensor) const { return cuda::numeric_of(executor_.program_, tensor); }
   Numeric numeric() const { return executor_.program_.settings.numeric; }
   Stream stream() const { return executor_.compute_.get(); }
 

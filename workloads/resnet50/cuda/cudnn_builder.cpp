@@ -12,7 +12,15 @@ namespace virtrain::resnet50::cuda {
 namespace {
 
 namespace fe = cudnn_frontend;
-using Graph = fe::graph::Graph;
+/// A graph that also tells what cuDNN notes on each of its plans: cudnn-frontend only filters by it, for
+/// good.
+class Graph : public fe::graph::Graph {
+ public:
+  bool has_note(std::int64_t plan, fe::NumericalNote_t note) const {
+    const auto& notes = plans.numeric_notes.at(static_cast<std::size_t>(plan));
+    return std::find(notes.begin(), notes.end(), note) != notes.end();
+  }
+};
 using TensorRef = std::shared_ptr<fe::graph::Tensor_attributes>;
 
 fe::DataType_t data_type(Numeric numeric) {
@@ -259,6 +267,10 @@ bool BuiltGraph::is_runtime_compiled(std::int64_t index) const {
   std::vector<fe::BehaviorNote_t> notes;
   if (impl_->graph.get_behavior_notes_for_plan_at_index(index, notes).is_bad()) return false;
   return std::find(notes.begin(), notes.end(), fe::BehaviorNote_t::RUNTIME_COMPILATION) != notes.end();
+}
+
+bool BuiltGraph::is_repeatable(std::int64_t index) const {
+  return !impl_->graph.has_note(index, fe::NumericalNote_t::NONDETERMINISTIC);
 }
 
 bool BuiltGraph::build(std::int64_t index) {

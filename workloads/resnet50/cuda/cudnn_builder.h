@@ -53,6 +53,8 @@ class BuiltGraph {
   /// Of one plan, by its place; nothing or false where cuDNN refuses.
   std::optional<std::string> name(std::int64_t index);
   bool is_runtime_compiled(std::int64_t index) const;
+  /// Equal inputs give equal bits.
+  bool is_repeatable(std::int64_t index) const;
   bool build(std::int64_t index);
   std::optional<std::int64_t> workspace_bytes(std::int64_t index);
 

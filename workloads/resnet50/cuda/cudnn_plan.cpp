@@ -5,6 +5,8 @@
 #include <cudnn.h>
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 
 namespace virtrain::resnet50::cuda {
 namespace {
@@ -27,26 +29,39 @@ Cudnn::~Cudnn() {
   cudnnDestroy(handle_);
 }
 
-GraphPlan::GraphPlan(Cudnn& cudnn, const GraphSpec& spec, const std::optional<std::string>& wanted,
-                     std::int64_t most_workspace_bytes)
-    : graph_(spec, cudnn.handle_) {
-  collect(wanted, most_workspace_bytes);
-  if (candidates_.empty() && wanted) collect(std::nullopt, most_workspace_bytes);
+GraphPlan::GraphPlan(BuiltGraph graph, const std::optional<std::string>& wanted, std::int64_t most_bytes)
+    : graph_(std::move(graph)) {
+  for (const bool repeatable : {true, false}) {
+    if (wanted) collect({wanted, most_bytes, repeatable});
+    if (candidates_.empty()) collect({std::nullopt, most_bytes, repeatable});
+    if (candidates_.empty()) collect_least(repeatable);
+    if (!candidates_.empty()) return;
+  }
 }
 
-void GraphPlan::collect(const std::optional<std::string>& wanted, std::int64_t most_workspace_bytes) {
+void GraphPlan::collect(const Terms& terms) {
   std::size_t compiled = 0;
   for (std::int64_t i = 0; i < graph_.offered() && candidates_.size() < most_ready_candidates; ++i) {
     const std::optional<std::string> name = graph_.name(i);
-    if (!name || (wanted && *name != *wanted)) continue;
+    if (!name || (terms.name && *name != *terms.name)) continue;
+    if (terms.repeatable && !graph_.is_repeatable(i)) continue;
     const bool compiles = graph_.is_runtime_compiled(i);
     if (compiles && compiled == most_compiled_candidates) continue;
     if (!graph_.build(i)) continue;
     const std::optional<std::int64_t> bytes = graph_.workspace_bytes(i);
-    if (!bytes || *bytes > most_workspace_bytes) continue;
+    if (!bytes || *bytes > terms.most_bytes) continue;
     compiled += compiles ? 1 : 0;
     candidates_.push_back({i, *name, *bytes});
   }
+}
+
+void GraphPlan::collect_least(bool repeatable) {
+  collect({std::nullopt, std::numeric_limits<std::int64_t>::max(), repeatable});
+  if (candidates_.empty()) return;
+  const auto least = std::min_element(
+      candidates_.begin(), candidates_.end(),
+      [](const Candidate& a, const Candidate& b) { return a.workspace_bytes < b.workspace_bytes; });
+  candidates_ = {Candidate(*least)};
 }
 
 std::int64_t GraphPlan::workspace_bytes() const {

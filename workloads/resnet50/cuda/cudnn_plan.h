@@ -22,19 +22,25 @@ class Cudnn {
   Cudnn(const Cudnn&) = delete;
   Cudnn& operator=(const Cudnn&) = delete;
 
+  BuiltGraph build(const GraphSpec& spec) const { return {spec, handle_}; }
+
  private:
-  friend class GraphPlan;
   cudnnContext* handle_ = nullptr;
 };
+
+/// More than most engines want that are worth it: on an A100 the backward pass with the norm's sums wants 400
+/// MB at batch 128.
+inline constexpr std::int64_t most_workspace_bytes = 1LL << 30;
 
 /// One graph with the engines that cuDNN offers for it here.
 class GraphPlan {
  public:
   /// Builds the best few of the engines that the heuristics name, or only `wanted` (the name of an earlier
-  /// run's choice) where it is still there. Engines that want more workspace than `most_workspace_bytes` are
-  /// left out.
-  GraphPlan(Cudnn& cudnn, const GraphSpec& spec, const std::optional<std::string>& wanted,
-            std::int64_t most_workspace_bytes);
+  /// run's choice) where it is still there. Engines that want more workspace than `most_bytes` are left out;
+  /// where all do, the one that wants the least is taken, and whether the batch fits is for the memory plan
+  /// to say. Engines that do not repeat bit by bit are taken only where cuDNN has no other.
+  GraphPlan(BuiltGraph graph, const std::optional<std::string>& wanted,
+            std::int64_t most_bytes = most_workspace_bytes);
 
   /// False: cuDNN has no engine, in these words.
   bool found() const { return !candidates_.empty(); }
@@ -46,6 +52,7 @@ class GraphPlan {
   void run_candidate(std::size_t index, const TensorPointers& tensors, void* workspace) const;
   void choose(std::size_t index) { chosen_ = index; }
   const std::string& name() const { return candidates_[chosen_].name; }
+  bool is_repeatable() const { return graph_.is_repeatable(candidates_[chosen_].index); }
   void run(const TensorPointers& tensors, void* workspace) const {
     run_candidate(chosen_, tensors, workspace);
   }
@@ -56,7 +63,14 @@ class GraphPlan {
     std::string name;
     std::int64_t workspace_bytes = 0;
   };
-  void collect(const std::optional<std::string>& wanted, std::int64_t most_workspace_bytes);
+  /// What an engine must be like to be a candidate.
+  struct Terms {
+    std::optional<std::string> name;
+    std::int64_t most_bytes = 0;
+    bool repeatable = true;  ///< false: any
+  };
+  void collect(const Terms& terms);
+  void collect_least(bool repeatable);
 
   BuiltGraph graph_;
   std::vector<Candidate> candidates_;

@@ -1,6 +1,6 @@
 #include "workloads/resnet50/cuda/fusion_choice.h"
 
-#include "common/error.h"
+#include "workloads/resnet50/cuda/gpu_errors.h"
 
 #include <fmt/format.h>
 
@@ -68,6 +68,8 @@ FusionChoice choose_fusion(FusionRule rule, const std::vector<Fusion>& candidate
       best = seconds;
       choice.fusion = fusion;
       if (rule == FusionRule::highest) break;
+    } catch (const GpuFault&) {
+      throw;
     } catch (const Error& error) {
       choice.tried.push_back({fusion, std::nullopt, error.what()});
       if (!of_flag && error.code() == ErrorCode::usage) of_flag = error;

@@ -35,9 +35,9 @@ struct FusionChoice {
 };
 
 /// The only candidate; by `fastest` the remembered one, else the fastest; by `highest` the first that runs.
-/// `step_seconds` times a level; where it throws
-/// Error that level is passed over. If all of them are: the first refusal that names a flag (a batch too
-/// large), else Error(host_unable) with all of their words.
+/// `step_seconds` times a level; where it throws Error that level is passed over, but a GpuFault ends it all.
+/// If all of them are: the first refusal that names a flag (a batch too large), else Error(host_unable) with
+/// all of their words.
 FusionChoice choose_fusion(FusionRule rule, const std::vector<Fusion>& candidates,
                            const std::optional<Fusion>& remembered,
                            const std::function<double(Fusion)>& step_seconds);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <utility>
 
 namespace virtrain::resnet50::cuda {
 namespace {
@@ -48,24 +49,44 @@ DeviceMemory::DeviceMemory(std::int64_t bytes) {
   data_ = static_cast<std::byte*>(data);
 }
 DeviceMemory::~DeviceMemory() {
-  cudaFree(data_);
+  ignore_gpu(cudaFree(data_));
 }
 
 PinnedMemory::PinnedMemory(std::size_t bytes) {
   check_gpu("allocate pinned memory", cudaMallocHost(&data_, bytes));
 }
 PinnedMemory::~PinnedMemory() {
-  cudaFreeHost(data_);
+  ignore_gpu(cudaFreeHost(data_));
 }
 
 StreamHandle::StreamHandle() {
   check_gpu("create a stream", cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
 }
 StreamHandle::~StreamHandle() {
-  cudaStreamDestroy(stream_);
+  ignore_gpu(cudaStreamDestroy(stream_));
 }
 void StreamHandle::wait() const {
   check_gpu("wait for the GPU", cudaStreamSynchronize(stream_));
+}
+
+StreamCapture::StreamCapture(CUstream_st* stream) : stream_(stream) {
+  // Of this thread alone: the watchdog and NCCL's threads go on calling CUDA.
+  check_gpu("begin to capture", cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+}
+StreamCapture::~StreamCapture() {
+  if (stream_ == nullptr) return;
+  cudaGraph_t graph = nullptr;
+  ignore_gpu(cudaStreamEndCapture(stream_, &graph));
+  if (graph != nullptr) ignore_gpu(cudaGraphDestroy(graph));
+}
+CUgraphExec_st* StreamCapture::end() {
+  cudaGraph_t graph = nullptr;
+  check_gpu("end the capture", cudaStreamEndCapture(std::exchange(stream_, nullptr), &graph));
+  cudaGraphExec_t runnable = nullptr;
+  const cudaError_t status = cudaGraphInstantiate(&runnable, graph, 0);
+  ignore_gpu(cudaGraphDestroy(graph));
+  check_gpu("make a graph of what was captured", status);
+  return runnable;
 }
 
 EventHandle::EventHandle(Timing timing) {
@@ -74,7 +95,7 @@ EventHandle::EventHandle(Timing timing) {
   check_gpu("create an event", cudaEventCreateWithFlags(&event_, flags));
 }
 EventHandle::~EventHandle() {
-  cudaEventDestroy(event_);
+  ignore_gpu(cudaEventDestroy(event_));
 }
 void EventHandle::record(CUstream_st* stream) const {
   check_gpu("record an event", cudaEventRecord(event_, stream));
@@ -84,7 +105,10 @@ void EventHandle::hold(CUstream_st* stream) const {
 }
 bool EventHandle::is_done() const {
   const cudaError_t status = cudaEventQuery(event_);
-  if (status == cudaErrorNotReady) return false;
+  if (status == cudaErrorNotReady) {
+    ignore_gpu(status);
+    return false;
+  }
   check_gpu("train on the GPU", status);
   return true;
 }

@@ -8,6 +8,7 @@
 
 struct CUstream_st;
 struct CUevent_st;
+struct CUgraphExec_st;
 
 /// CUDA's objects as RAII handles, and the choice of the GPU.
 namespace virtrain::resnet50::cuda {
@@ -62,6 +63,21 @@ class StreamHandle {
 
  private:
   CUstream_st* stream_ = nullptr;
+};
+
+/// What this thread queues on a stream while this lives is noted instead of run. Left before end(), by an
+/// exception, it is dropped: a thread that goes on capturing may not even free memory.
+class StreamCapture {
+ public:
+  explicit StreamCapture(CUstream_st* stream);
+  ~StreamCapture();
+  StreamCapture(const StreamCapture&) = delete;
+  StreamCapture& operator=(const StreamCapture&) = delete;
+  /// What was noted, to be launched as often as wanted. The caller destroys it.
+  CUgraphExec_st* end();
+
+ private:
+  CUstream_st* stream_;  ///< null once it has ended
 };
 
 class EventHandle {

@@ -52,6 +52,26 @@ std::string meaning(cudaError_t status) {
   }
 }
 
+/// Those of which CUDA's manual says that the process must end before CUDA is used again.
+bool lasts(cudaError_t status) {
+  switch (status) {
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+      return true;
+    default:
+      return false;
+  }
+}
+
 ErrorCode code_of(cudaError_t status) {
   if (status == cudaErrorDevicesUnavailable) return ErrorCode::busy;
   return meaning(status).empty() ? ErrorCode::io : ErrorCode::host_unable;
@@ -80,7 +100,15 @@ Error gpu_error(const std::string& operation, int status) {
 }
 
 void check_gpu(const std::string& operation, int status) {
-  if (status != cudaSuccess) throw gpu_error(operation, status);
+  if (status == cudaSuccess) return;
+  const Error error = gpu_error(operation, status);
+  cudaGetLastError();
+  if (lasts(static_cast<cudaError_t>(status))) throw GpuFault(error);
+  throw Error(error);
+}
+
+void ignore_gpu(int status) {
+  if (status != cudaSuccess) cudaGetLastError();
 }
 
 }  // namespace virtrain::resnet50::cuda

@@ -1,7 +1,9 @@
 #pragma once
 
 #include "workloads/common/peers.h"
+#include "workloads/resnet50/cuda/gpu.h"
 #include "workloads/resnet50/cuda/graph_spec.h"
+#include "workloads/resnet50/cuda/step_program.h"
 
 #include <cstdint>
 #include <memory>
@@ -26,6 +28,14 @@ class GradientExchange {
 /// By NCCL, one GPU for each rank; null for a rank that is alone. Throws Error(host_unable) where this
 /// executable was built without NCCL.
 std::unique_ptr<GradientExchange> join_exchange(Peers& peers);
+
+/// Waits for the event. A peer that is lost never lets it come, so `exchange` (null for a rank that is alone)
+/// is asked about meanwhile.
+void wait(const EventHandle& event, GradientExchange* exchange);
+
+/// Reduces once all that a step reduces, in memory that is free again afterwards: NCCL takes its buffers when
+/// it connects, at the first reduction of each kind, and a step's memory is planned from what is free then.
+void connect(GradientExchange& exchange, const StepProgram& program);
 
 /// "2.28.9"; nothing without NCCL.
 std::optional<std::string> exchange_version();

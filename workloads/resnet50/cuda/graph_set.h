@@ -15,7 +15,7 @@ namespace virtrain::resnet50::cuda {
 class GraphSet {
  public:
   /// Asks cuDNN for each graph; what the cache knows is taken from there.
-  GraphSet(Cudnn& cudnn, const StepProgram& program, const PlanCache& cache);
+  GraphSet(const Cudnn& cudnn, const StepProgram& program, const PlanCache& cache);
 
   /// The first graph that cuDNN has no engine for, with its words; empty if it has all.
   const std::string& refusal() const { return refusal_; }
@@ -31,6 +31,8 @@ class GraphSet {
   }
   const std::string& engine_of(const RunGraph& graph) const { return plans_.at(graph.spec).name(); }
   std::size_t size() const { return plans_.size(); }
+  /// Equal inputs give equal bits, by each engine.
+  bool is_repeatable() const;
   /// Graphs that had more than one candidate to time.
   std::size_t timed() const { return timed_; }
 

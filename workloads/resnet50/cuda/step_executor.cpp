@@ -8,7 +8,6 @@
 
 #include <cuda_runtime_api.h>
 #include <nvtx3/nvToolsExt.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <limits>
@@ -16,13 +15,16 @@
 namespace virtrain::resnet50::cuda {
 namespace {
 
-/// What modules that load later, NCCL's buffers and the driver may still take.
-constexpr std::int64_t spare_bytes = 256LL << 20;
+/// What modules that load later and the driver may still take, and the captured step: each micro-batch is
+/// some 550 nodes of it.
+std::int64_t spare_bytes(const StepSettings& settings) {
+  return (256LL << 20) + settings.accumulate_steps * (1LL << 20);
+}
 
-std::int64_t free_bytes() {
+std::int64_t bytes_for(const StepSettings& settings) {
   std::size_t free = 0, total = 0;
   check_gpu("read the GPU's free memory", cudaMemGetInfo(&free, &total));
-  return static_cast<std::int64_t>(free);
+  return static_cast<std::int64_t>(free) - spare_bytes(settings);
 }
 
 /// A range in the profilers' timelines.
@@ -55,17 +57,17 @@ StepExecutor::StepExecutor(const Model& model, const StepSettings& settings, Gra
 }
 
 StepExecutor::~StepExecutor() {
-  if (captured_ != nullptr) cudaGraphExecDestroy(captured_);
+  if (captured_ != nullptr) ignore_gpu(cudaGraphExecDestroy(captured_));
 }
 
 void StepExecutor::build(const Model& model, const StepSettings& settings, PlanCache& cache) {
   program_ = build_step(model, settings);
-  if (!is_countable(program_)) require_fit(model, program_, free_bytes() - spare_bytes, 0);
+  if (!is_countable(program_)) require_fit(model, program_, bytes_for(settings), 0);
   graphs_.emplace(cudnn_, program_, cache);
   if (!graphs_->refusal().empty()) {
     throw Error("find cuDNN's engines", ErrorCode::host_unable, graphs_->refusal());
   }
-  require_fit(model, program_, free_bytes() - spare_bytes, graphs_->workspace_bytes());
+  require_fit(model, program_, bytes_for(settings), graphs_->workspace_bytes());
   plan_ = plan_memory(program_, graphs_->workspace_bytes());
 }
 
@@ -107,7 +109,7 @@ void StepExecutor::warm_up() {
   run_once();
   const EventHandle done(EventHandle::Timing::off);
   done.record(compute_.get());  // the step's end waits for the exchange
-  wait(done);
+  wait(done, exchange_);
 }
 
 // All on the stream that computes, and awaited: it does not wait for the default stream, on which plain
@@ -153,15 +155,9 @@ void StepExecutor::copy_masters() {
 }
 
 void StepExecutor::capture() {
-  cudaGraph_t graph = nullptr;
-  // Of this thread alone: the watchdog and NCCL's threads go on calling CUDA.
-  check_gpu("begin to capture the step",
-            cudaStreamBeginCapture(compute_.get(), cudaStreamCaptureModeThreadLocal));
+  StreamCapture capture(compute_.get());
   run_once();
-  check_gpu("capture the step", cudaStreamEndCapture(compute_.get(), &graph));
-  const cudaError_t status = cudaGraphInstantiate(&captured_, graph, 0);
-  cudaGraphDestroy(graph);
-  check_gpu("make a graph of the step", status);
+  captured_ = capture.end();
   check_gpu("upload the step's graph", cudaGraphUpload(captured_, compute_.get()));
   compute_.wait();
 }
@@ -199,19 +195,10 @@ void StepExecutor::launch() {
   ++launched_;
 }
 
-/// A peer that is lost never lets the step end, so it is asked about meanwhile.
-void StepExecutor::wait(const EventHandle& event) {
-  if (exchange_ == nullptr) return event.wait();
-  while (!event.is_done()) {
-    exchange_->check();
-    usleep(100);
-  }
-}
-
 StepExecutor::Finished StepExecutor::finish() {
   const auto index = static_cast<std::size_t>(finished_);
   const Slot& slot = slots_[index % slots_.size()];
-  wait(slot.end);
+  wait(slot.end, exchange_);
   ++finished_;
   Finished finished;
   const EventHandle& begin =

@@ -34,11 +34,13 @@ class StepExecutor {
   std::int64_t peak_bytes() const { return plan_.peak_bytes; }
   std::int64_t workspace_bytes() const { return graphs_->workspace_bytes(); }
   const std::string& engine_of(const RunGraph& graph) const { return graphs_->engine_of(graph); }
+  /// The step repeats bit by bit, as far as cuDNN's engines do.
+  bool is_repeatable() const { return graphs_->is_repeatable(); }
   std::size_t graphs() const { return graphs_->size(); }
   std::size_t graphs_timed() const { return graphs_->timed(); }
 
-  /// Runs all once, on meaningless numbers, and clears what is kept over steps: kernels load and NCCL
-  /// connects, which a capture must not.
+  /// Runs all once, on meaningless numbers, and clears what is kept over steps: kernels load, which a capture
+  /// must not.
   void warm_up();
   /// Zeroes all that is kept over steps. Between steps only, as what follows up to capture().
   void clear();
@@ -57,7 +59,8 @@ class StepExecutor {
   /// From now on the step is what is captured here.
   void capture();
 
-  /// What to add to the GPU's clock for the host's (monotonic_ns), to some ten microseconds. Needs stamps.
+  /// What to add to the GPU's clock for the host's (monotonic_ns), to some ten microseconds. Needs stamps,
+  /// and no step under way.
   std::int64_t clock_offset_ns();
 
   /// Queues one step; at most two may be under way.
@@ -79,7 +82,6 @@ class StepExecutor {
   TensorPointers pointers(const RunGraph& graph, int micro_batch) const;
   void run(const Operation& operation, int micro_batch);
   void run_once();
-  void wait(const EventHandle& event);
   std::size_t count_of(Ref tensor) const {
     return tensor == no_tensor ? 0 : static_cast<std::size_t>(program_.at(tensor).count);
   }

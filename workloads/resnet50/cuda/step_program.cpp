@@ -120,6 +120,19 @@ void StepProgram::for_each(const std::function<void(const Operation&, int)>& vis
   for (const Operation& operation : update) visit(operation, settings.accumulate_steps - 1);
 }
 
+Numeric numeric_of(const StepProgram& program, Ref tensor) {
+  return program.at(tensor).element == Element::fp32 ? Numeric::fp32 : program.settings.numeric;
+}
+
+std::vector<Reduction> reductions_of(const StepProgram& program) {
+  std::vector<Reduction> all;
+  for (const Operation& operation : program.micro_batch) {
+    const auto* const reduce = std::get_if<AllReduce>(&operation.action);
+    if (reduce != nullptr) all.push_back({reduce->count, numeric_of(program, reduce->values)});
+  }
+  return all;
+}
+
 void for_each_access(const Action& action, const std::function<void(Ref, Access)>& visit) {
   std::visit(Accesses(visit), action);
 }

@@ -185,7 +185,8 @@ struct StampedSpan {
 
 /// What is read or written from outside.
 struct StepHandles {
-  Ref images = no_tensor;  ///< NHWC with padded_image_channels, activations' type, per micro-batch
+  Ref images =
+      no_tensor;  ///< NHWC with padded_image_channels, activations' type, per micro-batch: each part padded
   Ref labels = no_tensor;  ///< int32, per micro-batch
   Ref losses = no_tensor;  ///< fp32, one per micro-batch
   Ref loss_scale = no_tensor, rule = no_tensor;
@@ -214,6 +215,16 @@ struct StepProgram {
   /// Runs visit(operation, micro-batch) in order.
   void for_each(const std::function<void(const Operation&, int)>& visit) const;
 };
+
+/// In which type a tensor of activations or of fp32 is handed to what takes any.
+Numeric numeric_of(const StepProgram& program, Ref tensor);
+
+/// What one rank gives to the others in a step, in order.
+struct Reduction {
+  std::int64_t count = 0;
+  Numeric numeric = Numeric::fp32;
+};
+std::vector<Reduction> reductions_of(const StepProgram& program);
 
 StepProgram build_step(const Model& model, const StepSettings& settings);
 

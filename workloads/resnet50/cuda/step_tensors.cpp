@@ -1,13 +1,23 @@
 #include "workloads/resnet50/cuda/step_tensors.h"
 
 namespace virtrain::resnet50::cuda {
+namespace {
+
+/// Up to a multiple of 128 bytes of the narrowest type.
+std::int64_t padded(std::int64_t elements) {
+  constexpr std::int64_t multiple = 64;
+  return (elements + multiple - 1) / multiple * multiple;
+}
+
+}  // namespace
 
 StepTensors::StepTensors(const Model& model, StepProgram& program) : program_(program) {
   const StepSettings& settings = program.settings;
   StepHandles& handles = program.handles;
   const std::int64_t pixels = static_cast<std::int64_t>(model.image_size) * model.image_size;
+  // Each part begins where a graph may read it: its engines are chosen for pointers aligned to 16 bytes.
   handles.images =
-      per_micro_batch("images", Element::activation, settings.batch * pixels * padded_image_channels);
+      per_micro_batch("images", Element::activation, padded(settings.batch * pixels * padded_image_channels));
   handles.labels = per_micro_batch("labels", Element::int32, settings.batch);
   handles.losses = per_micro_batch("losses", Element::fp32, 1);
   handles.loss_scale = persistent("loss_scale", Element::loss_scale, 1);

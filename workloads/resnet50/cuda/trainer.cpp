@@ -1,6 +1,7 @@
 #include "workloads/resnet50/cuda/trainer.h"
 
 #include "common/error.h"
+#include "common/time.h"
 #include "workloads/resnet50/cuda/cudnn_graph.h"
 #include "workloads/resnet50/cuda/fusion_choice.h"
 #include "workloads/resnet50/cuda/gpu.h"
@@ -66,12 +67,13 @@ class Trainer : public TrainingBackend {
   nlohmann::json ready() const override;
   StepResult step(const StepOrder& order, Timeline& timeline) override;
   void observe(WarmupStep& step) const override { telemetry_.observe(step); }
-  void begin_counting() override { telemetry_.begin_counting(); }
+  void begin_counting() override;
   nlohmann::json result(std::int64_t images) override;
   std::uint64_t parameters_hash() override;
   void write_dump() const override { dump_->write(flags_.dump); }
 
  private:
+  PlanCache read_plan_cache() const;
   void choose_fusion(PlanCache& cache);
   double step_seconds(Fusion fusion, PlanCache& cache) const;
   void write_start(StepExecutor& executor) const;
@@ -111,10 +113,13 @@ nlohmann::json Trainer::hello() const {
 }
 
 void Trainer::set_up() {
-  PlanCache cache(plan_cache_file(), machine_key(gpu_.name, gpu_.compute_capability, telemetry_.driver(),
-                                                 gpu_.driver_version, cudnn_version()));
-  choose_fusion(cache);
+  PlanCache cache = read_plan_cache();
+  // First of all, so that no level of fusion is timed in memory that NCCL takes later. What is reduced is the
+  // same at each of them.
   exchange_ = join_exchange(peers_);
+  if (exchange_) connect(*exchange_, build_step(model_, settings_));
+  choose_fusion(cache);
+  if (peers_.rank() != 0) cache = read_plan_cache();  // with the engines that rank 0 has chosen meanwhile
   executor_.emplace(model_, settings_, exchange_.get(), cache);
   executor_->warm_up();
   if (!flags_.profile_step.empty() && peers_.rank() == 0) {
@@ -128,7 +133,11 @@ void Trainer::set_up() {
     dump_->before_step(state(), batch(0));
   }
   executor_->capture();
-  if (settings_.stamps) clock_offset_ns_ = executor_->clock_offset_ns();
+}
+
+PlanCache Trainer::read_plan_cache() const {
+  return {plan_cache_file(), machine_key(gpu_.name, gpu_.compute_capability, telemetry_.driver(),
+                                         gpu_.driver_version, cudnn_version())};
 }
 
 /// Rank 0 times the levels, alone, while the others wait: all ranks must take the same one.
@@ -151,6 +160,7 @@ void Trainer::choose_fusion(PlanCache& cache) {
 /// afterwards.
 double Trainer::step_seconds(Fusion fusion, PlanCache& cache) const {
   constexpr int steps_before = 5, timed_steps = 11;
+  constexpr std::int64_t warm_up_ns = 2'000'000'000;
   StepSettings alone = settings_;
   alone.fusion = fusion;
   alone.all_reduce = alone.stamps = false;
@@ -158,13 +168,18 @@ double Trainer::step_seconds(Fusion fusion, PlanCache& cache) const {
   executor.warm_up();
   write_start(executor);
   executor.capture();
-  std::vector<double> seconds;
   executor.launch();
-  for (int step = 0; step < steps_before + timed_steps; ++step) {
+  const auto step = [&executor] {
     executor.launch();  // the next one is queued, as in a run
-    const double taken = executor.finish().seconds;
-    if (step >= steps_before) seconds.push_back(taken);
-  }
+    return executor.finish().seconds;
+  };
+  // A cool GPU is faster, and the level that is timed first must not gain by it. Nothing hangs on the time of
+  // the only one.
+  const std::int64_t begin_ns = monotonic_ns();
+  const bool compares = flags_.fusion != "highest";
+  for (int i = 0; i < steps_before || (compares && monotonic_ns() - begin_ns < warm_up_ns); ++i) step();
+  std::vector<double> seconds;
+  for (int i = 0; i < timed_steps; ++i) seconds.push_back(step());
   executor.finish();
   std::nth_element(seconds.begin(), seconds.begin() + timed_steps / 2, seconds.end());
   return seconds[timed_steps / 2];
@@ -189,12 +204,19 @@ void Trainer::write_start(StepExecutor& executor) const {
 nlohmann::json Trainer::ready() const {
   nlohmann::json fields = to_json(fusion_);
   fields.update({{"fusion", to_string(executor_->program().settings.fusion)},
+                 {"repeatable", executor_->is_repeatable()},
                  {"graphs", executor_->graphs()},
                  {"graphs_timed", executor_->graphs_timed()},
                  {"device_bytes", executor_->peak_bytes()},
                  {"workspace_bytes", executor_->workspace_bytes()},
                  {"gpu", telemetry_.now()}});
   return fields;
+}
+
+/// The clocks drift by milliseconds in the minutes before, and only what is counted is traced.
+void Trainer::begin_counting() {
+  if (settings_.stamps) clock_offset_ns_ = executor_->clock_offset_ns();
+  telemetry_.begin_counting();
 }
 
 void Trainer::launch(bool stop_requested) {
@@ -247,12 +269,9 @@ StepDump::State Trainer::state() const {
 }
 
 nlohmann::json Trainer::result(std::int64_t images) {
-  const StepProgram& program = executor_->program();
   std::int64_t bytes = 0;
-  for (const Operation& operation : program.micro_batch) {
-    const auto* const reduce = std::get_if<AllReduce>(&operation.action);
-    if (reduce == nullptr) continue;
-    bytes += reduce->count * bytes_of(program.at(reduce->values).element, settings_.numeric);
+  for (const Reduction& reduction : reductions_of(executor_->program())) {
+    bytes += reduction.count * element_bytes(reduction.numeric);
   }
   return {{"bytes_allreduced_per_step", bytes},
           {"loss_scale", loss_scale_.scale},

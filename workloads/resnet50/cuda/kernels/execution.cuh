@@ -1,6 +1,6 @@
 #pragma once
 
-#include "common/error.h"
+#include "workloads/resnet50/cuda/gpu_errors.h"
 #include "workloads/resnet50/cuda/kernels/kernels.h"
 
 #include <cstdint>
@@ -13,15 +13,13 @@
 #ifdef __CUDACC__
 namespace virtrain::resnet50::cuda {
 
-/// Puts `kernel` on the stream. Throws Error(io), which names it, where it cannot be launched.
+/// Puts `kernel` on the stream. Throws Error, which names it, where it cannot be launched.
 template <typename... Parameters>
 void launch(const char* name, void (*kernel)(Parameters...), dim3 blocks, unsigned threads, Stream stream,
             std::type_identity_t<Parameters>... arguments) {
   kernel<<<blocks, threads, 0, stream>>>(arguments...);
   const cudaError_t status = cudaGetLastError();
-  if (status != cudaSuccess) {
-    throw Error(std::string("launch ") + name, ErrorCode::io, cudaGetErrorString(status));
-  }
+  if (status != cudaSuccess) check_gpu(std::string("launch ") + name, status);
 }
 
 /// The block's one T in shared memory, not initialized: whoever asks for the same type gets the same one.

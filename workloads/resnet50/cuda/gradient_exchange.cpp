@@ -1,0 +1,36 @@
+#include "workloads/resnet50/cuda/gradient_exchange.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace virtrain::resnet50::cuda {
+
+void wait(const EventHandle& event, GradientExchange* exchange) {
+  if (exchange == nullptr) return event.wait();
+  while (!event.is_done()) {
+    exchange->check();
+    usleep(100);
+  }
+}
+
+void connect(GradientExchange& exchange, const StepProgram& program) {
+  const std::vector<Reduction> reductions = reductions_of(program);
+  std::int64_t most_bytes = 0;
+  for (const Reduction& reduction : reductions) {
+    most_bytes = std::max(most_bytes, reduction.count * element_bytes(reduction.numeric));
+  }
+  if (most_bytes == 0) return;
+  const DeviceMemory scratch(most_bytes);
+  const StreamHandle stream;
+  const EventHandle done(EventHandle::Timing::off);
+  // Each as the step does it: how NCCL goes about it depends on the size and the type.
+  for (const Reduction& reduction : reductions) {
+    exchange.mean(scratch.data(), reduction.count, reduction.numeric, stream.get());
+  }
+  done.record(stream.get());
+  wait(done, &exchange);
+}
+
+}  // namespace virtrain::resnet50::cuda
