@@ -26,21 +26,17 @@ def json_lines(text):
     return found
 
 
-# The probe goes by the host's clock, which makes 1 GiB 2 to 3 % slower than it is; small GPUs have no room for two of 4.
-COPY_BYTES = ("4GiB", "1GiB")
-
-
 @functools.lru_cache
 def copy_rate(session):
     """Bytes read and written per second by a device copy: our probe's, else PyTorch's; None without either."""
     program = build.program(session.arguments, "virtrain-probe")
-    for size in COPY_BYTES if program else ():
-        done = processes.run([program, "--probe", "device_copy", "--bytes", size, "--format", "jsonl"], session.limit(60))
+    if program:
+        done = processes.run([program, "--probe", "device_copy", "--format", "jsonl"], session.limit(60))
         for record in json_lines(done.out):
             if record.get("value") and record.get("unit") == "B/s":
                 session.row("copy_rate", bytes_per_second=record["value"], by="virtrain-probe")
                 return record["value"]
-        print(f"copy rate of {size}: {done.last_words()}", file=sys.stderr)
+        print(f"copy rate: {done.last_words()}", file=sys.stderr)
     if not machine.has_torch():
         return None
     try:

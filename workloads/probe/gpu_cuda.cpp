@@ -1,6 +1,10 @@
-#include "workloads/common/cuda/gpu_stream.h"
+#include "workloads/common/cuda/gpu_choice.h"
+#include "workloads/common/cuda/gpu_errors.h"
+#include "workloads/common/cuda/gpu_handles.h"
 #include "workloads/probe/gpu_copies.h"
 #include "workloads/probe/repetitions.h"
+
+#include <cuda_runtime_api.h>
 
 #include <cstring>
 
@@ -20,20 +24,20 @@ std::size_t size_of(const Words& words) {
 }
 
 void transfer(void* to, const void* from, std::size_t bytes) {
-  check_cuda(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "copy " + std::to_string(bytes) + " bytes");
-  check_cuda(cudaDeviceSynchronize(), "wait for the copy");
+  check_gpu("copy " + std::to_string(bytes) + " bytes", cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
+  check_gpu("wait for the copy", cudaDeviceSynchronize());
 }
 
 double copy_seconds(int repetitions, void* to, const void* from, std::size_t bytes) {
   return best_gpu_seconds(
-      repetitions, [=] { check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault), "start a copy"); });
+      repetitions, [=] { check_gpu("start a copy", cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault)); });
 }
 
 /// Memory of the current GPU in which nothing lies that could pass for what arrives.
 DeviceMemory cleared_device(std::size_t bytes) {
   DeviceMemory memory = allocate_device(bytes);
-  check_cuda(cudaMemset(memory.get(), 0, bytes), "clear the GPU's memory");
-  check_cuda(cudaDeviceSynchronize(), "wait for the GPU");  // a copy from another GPU would not wait
+  check_gpu("clear the GPU's memory", cudaMemset(memory.get(), 0, bytes));
+  check_gpu("wait for the GPU", cudaDeviceSynchronize());  // a copy from another GPU would not wait
   return memory;
 }
 
@@ -94,12 +98,12 @@ std::vector<Figure> host_copies(const std::string& probe, const GpuSetting& sett
 /// Whether the GPUs were made to reach each other, else the driver copies through the host.
 bool enable_peer(int from, int to) {
   int possible = 0;
-  check_cuda(cudaDeviceCanAccessPeer(&possible, from, to), "ask whether the GPUs reach each other");
+  check_gpu("ask whether the GPUs reach each other", cudaDeviceCanAccessPeer(&possible, from, to));
   if (possible == 0) return false;
-  check_cuda(cudaSetDevice(from), "use GPU " + std::to_string(from));
+  check_gpu("use GPU " + std::to_string(from), cudaSetDevice(from));
   const cudaError_t status = cudaDeviceEnablePeerAccess(to, 0);
-  if (status != cudaErrorPeerAccessAlreadyEnabled) check_cuda(status, "let the GPUs reach each other");
-  cudaGetLastError();  // "already" is kept as the last error
+  if (status != cudaErrorPeerAccessAlreadyEnabled) check_gpu("let the GPUs reach each other", status);
+  ignore_gpu(status);
   return true;
 }
 
@@ -113,7 +117,7 @@ Figure copy_to_peer(int from_gpu, int to_gpu, const GpuSetting& setting) {
   const DeviceMemory from = allocate_device(bytes);
   transfer(from.get(), sent.data(), bytes);
   const double seconds = best_gpu_seconds(setting.repetitions, [&] {
-    check_cuda(cudaMemcpyPeerAsync(to.get(), to_gpu, from.get(), from_gpu, bytes), "copy to another GPU");
+    check_gpu("copy to another GPU", cudaMemcpyPeerAsync(to.get(), to_gpu, from.get(), from_gpu, bytes));
   });
   Words arrived(sent.size());
   use_gpu(to_gpu);
@@ -125,7 +129,7 @@ Figure copy_to_peer(int from_gpu, int to_gpu, const GpuSetting& setting) {
 
 std::vector<Figure> peer_copies(const GpuSetting& setting) {
   int count = 0;
-  check_cuda(cudaGetDeviceCount(&count), "look for a GPU");
+  check_gpu("look for a GPU", cudaGetDeviceCount(&count));
   std::vector<Figure> figures;
   for (int other = 0; other < count; ++other) {
     if (other == setting.gpu) continue;
@@ -138,13 +142,12 @@ std::vector<Figure> peer_copies(const GpuSetting& setting) {
 }  // namespace
 
 double best_gpu_seconds(int repetitions, const std::function<void()>& start) {
-  const GpuEvent begin;
-  const GpuEvent end;
+  const GpuEvent begin(GpuEvent::Timing::on), end(GpuEvent::Timing::on);
   return best_seconds(repetitions, [&](int times) {
-    check_cuda(cudaEventRecord(begin.get()), "record an event");
+    begin.record(nullptr);
     for (int k = 0; k < times; ++k) start();
-    check_cuda(cudaEventRecord(end.get()), "record an event");
-    check_cuda(cudaEventSynchronize(end.get()), "wait for the GPU");
+    end.record(nullptr);
+    end.wait();
     return seconds_between(begin, end);
   });
 }
@@ -158,7 +161,7 @@ std::vector<Figure> measure_gpu_copies(const std::string& probe, const GpuSettin
 std::vector<Figure> measure_gpu(const std::string& probe, const GpuSetting& setting) {
   use_gpu(setting.gpu);
   cudaDeviceProp properties{};
-  check_cuda(cudaGetDeviceProperties(&properties, setting.gpu), "ask the GPU for its properties");
+  check_gpu("ask the GPU for its properties", cudaGetDeviceProperties(&properties, setting.gpu));
   std::vector<Figure> figures =
       probe == "gpu_gemm" ? measure_gpu_gemm(setting) : measure_gpu_copies(probe, setting);
   for (Figure& figure : figures) {

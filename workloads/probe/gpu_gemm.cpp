@@ -1,9 +1,11 @@
 #include "workloads/common/cuda/cublas.h"
-#include "workloads/common/cuda/gpu_memory.h"
+#include "workloads/common/cuda/gpu_errors.h"
+#include "workloads/common/cuda/gpu_handles.h"
 #include "workloads/probe/gemm.h"
 #include "workloads/probe/gpu_copies.h"
 
 #include <cuda_fp16.h>
+#include <cuda_runtime_api.h>
 
 #include <bit>
 
@@ -40,7 +42,7 @@ DeviceMemory on_device(const std::vector<float>& values, cudaDataType_t type) {
     bytes = values.size() * sizeof(std::uint16_t);
   }
   DeviceMemory memory = allocate_device(bytes);
-  check_cuda(cudaMemcpy(memory.get(), source, bytes, cudaMemcpyHostToDevice), "copy a matrix to the GPU");
+  check_gpu("copy a matrix to the GPU", cudaMemcpy(memory.get(), source, bytes, cudaMemcpyHostToDevice));
   return memory;
 }
 
@@ -52,12 +54,12 @@ Figure measure(const Cublas& cublas, const Kind& kind, const GpuSetting& setting
   std::vector<float> c(a.size());
   const DeviceMemory device_c = allocate_device(c.size() * sizeof(float));
   // Else the product of the kind before, whose memory this may be, could pass for ours.
-  check_cuda(cudaMemset(device_c.get(), 0, c.size() * sizeof(float)), "clear the product");
+  check_gpu("clear the product", cudaMemset(device_c.get(), 0, c.size() * sizeof(float)));
   const double seconds = best_gpu_seconds(setting.repetitions, [&] {
     cublas.multiply(n, device_a.get(), device_b.get(), device_c.get(), kind.type, kind.arithmetic);
   });
-  check_cuda(cudaMemcpy(c.data(), device_c.get(), c.size() * sizeof(float), cudaMemcpyDeviceToHost),
-             "copy the product to the host");
+  check_gpu("copy the product to the host",
+            cudaMemcpy(c.data(), device_c.get(), c.size() * sizeof(float), cudaMemcpyDeviceToHost));
   return gemm_figure(kind.name, n, seconds, wrong_products(a, b, c, n, tolerance));
 }
 
@@ -65,7 +67,7 @@ Figure measure(const Cublas& cublas, const Kind& kind, const GpuSetting& setting
 
 std::vector<Figure> measure_gpu_gemm(const GpuSetting& setting) {
   cudaDeviceProp properties{};
-  check_cuda(cudaGetDeviceProperties(&properties, setting.gpu), "ask the GPU for its properties");
+  check_gpu("ask the GPU for its properties", cudaGetDeviceProperties(&properties, setting.gpu));
   const Cublas cublas;
   const auto elements =
       static_cast<std::size_t>(setting.gemm_size) * static_cast<std::size_t>(setting.gemm_size);

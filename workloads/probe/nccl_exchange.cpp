@@ -1,6 +1,10 @@
-#include "workloads/common/cuda/gpu_stream.h"
+#include "workloads/common/cuda/gpu_choice.h"
+#include "workloads/common/cuda/gpu_errors.h"
+#include "workloads/common/cuda/gpu_handles.h"
 #include "workloads/common/cuda/nccl_communicator.h"
 #include "workloads/probe/exchange.h"
+
+#include <cuda_runtime_api.h>
 
 #include <array>
 
@@ -21,9 +25,9 @@ class NcclExchange : public Exchange {
 
   std::string device() const override {
     std::array<char, 32> address{};
-    check_cuda(cudaDeviceGetPCIBusId(address.data(), address.size(), gpu_), "ask the GPU for its address");
+    check_gpu("ask the GPU for its address", cudaDeviceGetPCIBusId(address.data(), address.size(), gpu_));
     cudaDeviceProp properties{};
-    check_cuda(cudaGetDeviceProperties(&properties, gpu_), "ask the GPU for its properties");
+    check_gpu("ask the GPU for its properties", cudaGetDeviceProperties(&properties, gpu_));
     return (gpu_ < 10 ? " " : "") + std::to_string(gpu_) + " [" + address.data() + "] " +
            static_cast<const char*>(properties.name);
   }
@@ -46,9 +50,9 @@ class NcclExchange : public Exchange {
   /// By the stream's clock: what the host needs to start the operations counts only where the GPU waits for
   /// it.
   double run(Collective collective, bool in_place, int times) override {
-    start_.record(stream_);
+    start_.record(stream_.get());
     for (int k = 0; k < times; ++k) nccl_.settle("start an operation", start_once(collective, in_place));
-    end_.record(stream_);
+    end_.record(stream_.get());
     while (!end_.is_done()) nccl_.check(std::string("wait for ") + to_string(collective));
     return seconds_between(start_, end_);
   }
@@ -74,15 +78,15 @@ class NcclExchange : public Exchange {
 
   /// To or from the GPU, done when it returns. Nothing else is on the stream then.
   void copy(void* to, const void* from, std::size_t bytes) const {
-    check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_.get()),
-               "copy " + std::to_string(bytes) + " bytes");
-    check_cuda(cudaStreamSynchronize(stream_.get()), "wait for the copy");
+    check_gpu("copy " + std::to_string(bytes) + " bytes",
+              cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_.get()));
+    stream_.wait();
   }
 
   int gpu_;
   std::size_t rank_;
   GpuStream stream_;
-  GpuEvent start_, end_;
+  GpuEvent start_{GpuEvent::Timing::on}, end_{GpuEvent::Timing::on};
   DeviceMemory send_, receive_;
   std::size_t count_ = 0;
   std::span<float> host_output_;

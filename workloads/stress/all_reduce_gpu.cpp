@@ -1,6 +1,10 @@
-#include "workloads/common/cuda/gpu_stream.h"
+#include "workloads/common/cuda/gpu_choice.h"
+#include "workloads/common/cuda/gpu_errors.h"
+#include "workloads/common/cuda/gpu_handles.h"
 #include "workloads/common/cuda/nccl_communicator.h"
 #include "workloads/stress/all_reduce.h"
+
+#include <cuda_runtime_api.h>
 
 #include <unistd.h>
 
@@ -20,14 +24,16 @@ class GpuAllReduce : public AllReduce {
             load_nccl(), peers.rank(), peers.size(), [&](std::span<std::byte> id) { peers.broadcast(id); },
             NcclCalls::blocking) {
     const std::vector<float> ones(count_, 1.0F);
-    check_cuda(cudaMemcpy(send_.get(), ones.data(), bytes, cudaMemcpyHostToDevice), "fill the GPU's memory");
+    check_gpu("fill the GPU's memory",
+              cudaMemcpyAsync(send_.get(), ones.data(), bytes, cudaMemcpyHostToDevice, stream_.get()));
+    stream_.wait();
   }
 
   void run() override {
-    check_cuda(cudaSetDevice(gpu_), "use the GPU");  // the current GPU is one of each thread
+    check_gpu("use the GPU", cudaSetDevice(gpu_));  // the current GPU is one of each thread
     nccl_.settle("add up", nccl_.nccl().all_reduce(send_.get(), receive_.get(), count_, ncclFloat, ncclSum,
                                                    nccl_.get(), stream_.get()));
-    done_.record(stream_);
+    done_.record(stream_.get());
     constexpr useconds_t nap_us = 50;
     while (!done_.is_done()) {
       nccl_.check("add up");
@@ -39,7 +45,7 @@ class GpuAllReduce : public AllReduce {
   int gpu_;
   std::size_t count_;
   GpuStream stream_;
-  GpuEvent done_;
+  GpuEvent done_{GpuEvent::Timing::off};
   DeviceMemory send_, receive_;
   NcclCommunicator nccl_;  // last: it goes first, and with it what a lost peer would leave running on the GPU
 };

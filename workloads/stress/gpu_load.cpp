@@ -1,8 +1,11 @@
 #include "workloads/common/cuda/cublas.h"
-#include "workloads/common/cuda/gpu_memory.h"
+#include "workloads/common/cuda/gpu_choice.h"
+#include "workloads/common/cuda/gpu_errors.h"
+#include "workloads/common/cuda/gpu_handles.h"
 #include "workloads/stress/load.h"
 
 #include <cuda_fp16.h>
+#include <cuda_runtime_api.h>
 
 #include <bit>
 #include <vector>
@@ -11,7 +14,7 @@ namespace virtrain::stress {
 namespace {
 
 void wait() {
-  check_cuda(cudaDeviceSynchronize(), "wait for the GPU");
+  check_gpu("wait for the GPU", cudaDeviceSynchronize());
 }
 
 /// Bits that are finite numbers between -1 and 1 in 16 bits, and no pattern: zeros would run faster.
@@ -28,7 +31,7 @@ std::vector<std::uint16_t> random_halves(std::size_t count) {
 DeviceMemory on_device(const std::vector<std::uint16_t>& values) {
   const std::size_t bytes = values.size() * sizeof values[0];
   DeviceMemory memory = allocate_device(bytes);
-  check_cuda(cudaMemcpy(memory.get(), values.data(), bytes, cudaMemcpyHostToDevice), "fill the GPU's memory");
+  check_gpu("fill the GPU's memory", cudaMemcpy(memory.get(), values.data(), bytes, cudaMemcpyHostToDevice));
   return memory;
 }
 
@@ -68,7 +71,7 @@ class DeviceCopyWorker : public Worker {
   }
   std::uint64_t work() override {
     for (int i = 0; i < copies; ++i) {
-      check_cuda(cudaMemcpyAsync(to_.get(), from_.get(), bytes_, cudaMemcpyDeviceToDevice), "copy");
+      check_gpu("copy", cudaMemcpyAsync(to_.get(), from_.get(), bytes_, cudaMemcpyDeviceToDevice));
     }
     wait();
     return 2ULL * bytes_ * copies;
@@ -87,14 +90,14 @@ class HostCopyWorker : public Worker {
     use_gpu(gpu);
     device_ = on_device(random_halves(bytes_ / sizeof(std::uint16_t)));
     host_ = allocate_pinned(bytes_);
-    check_cuda(cudaMemcpy(host_.get(), device_.get(), bytes_, cudaMemcpyDeviceToHost),
-               "fill the host's memory");
+    check_gpu("fill the host's memory",
+              cudaMemcpy(host_.get(), device_.get(), bytes_, cudaMemcpyDeviceToHost));
   }
   std::uint64_t work() override {
     const bool up = way_ == cudaMemcpyHostToDevice;
     const std::byte* const from = up ? host_.get() : device_.get();
     std::byte* const to = up ? device_.get() : host_.get();
-    check_cuda(cudaMemcpyAsync(to, from, bytes_, way_), "copy");
+    check_gpu("copy", cudaMemcpyAsync(to, from, bytes_, way_));
     wait();
     return bytes_;
   }

@@ -134,17 +134,17 @@ TEST_CASE("each operation of a step has its time") {
 
 TEST_CASE("a capture that an exception leaves forbids nothing afterwards") {
   require_gpu();
-  const StreamHandle stream;
-  const DeviceMemory memory(1 << 20);
+  const GpuStream stream;
+  const DeviceMemory memory = allocate_device(1 << 20);
   const auto fail = [&] {
     const StreamCapture capture(stream.get());
     throw Error("queue", ErrorCode::io, "failed");
   };
   CHECK_THROWS_AS(fail(), Error);
-  CHECK(cudaMemset(memory.data(), 0, 1 << 20) == cudaSuccess);
-  CHECK_NOTHROW(DeviceMemory(1 << 20));
+  CHECK(cudaMemset(memory.get(), 0, 1 << 20) == cudaSuccess);
+  CHECK_NOTHROW(allocate_device(1 << 20));
   StreamCapture again(stream.get());
-  CHECK(cudaMemsetAsync(memory.data(), 0, 1 << 20, stream.get()) == cudaSuccess);
+  CHECK(cudaMemsetAsync(memory.get(), 0, 1 << 20, stream.get()) == cudaSuccess);
   CUgraphExec_st* const noted = again.end();
   CHECK(cudaGraphLaunch(noted, stream.get()) == cudaSuccess);
   stream.wait();

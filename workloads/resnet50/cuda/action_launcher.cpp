@@ -24,7 +24,7 @@ void ActionLauncher::note(const Stamp& a, Stream on) const {
 
 void ActionLauncher::operator()(const RunGraph& a) const {
   executor_.graphs_->run(a, executor_.pointers(a, micro_batch_),
-                         executor_.arena_->data() + executor_.plan_.workspace_offset);
+                         executor_.arena_.get() + executor_.plan_.workspace_offset);
 }
 
 void ActionLauncher::operator()(const NormSums& a) const {

@@ -1,6 +1,6 @@
 #include "workloads/resnet50/cuda/fusion_choice.h"
 
-#include "workloads/resnet50/cuda/gpu_errors.h"
+#include "workloads/common/cuda/gpu_errors.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #include "workloads/resnet50/cuda/gpu.h"
 
+#include "workloads/common/cuda/gpu_errors.h"
 #include "workloads/common/gpu_of_rank.h"
-#include "workloads/resnet50/cuda/gpu_errors.h"
 
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
@@ -42,33 +42,6 @@ Gpu take_gpu(const LocalRank& local) {
   return gpu;
 }
 
-DeviceMemory::DeviceMemory(std::int64_t bytes) {
-  void* data = nullptr;
-  check_gpu(fmt::format("allocate {:.1f} GiB on the GPU", static_cast<double>(bytes) / (1 << 30)),
-            cudaMalloc(&data, static_cast<std::size_t>(bytes)));
-  data_ = static_cast<std::byte*>(data);
-}
-DeviceMemory::~DeviceMemory() {
-  ignore_gpu(cudaFree(data_));
-}
-
-PinnedMemory::PinnedMemory(std::size_t bytes) {
-  check_gpu("allocate pinned memory", cudaMallocHost(&data_, bytes));
-}
-PinnedMemory::~PinnedMemory() {
-  ignore_gpu(cudaFreeHost(data_));
-}
-
-StreamHandle::StreamHandle() {
-  check_gpu("create a stream", cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-}
-StreamHandle::~StreamHandle() {
-  ignore_gpu(cudaStreamDestroy(stream_));
-}
-void StreamHandle::wait() const {
-  check_gpu("wait for the GPU", cudaStreamSynchronize(stream_));
-}
-
 StreamCapture::StreamCapture(CUstream_st* stream) : stream_(stream) {
   // Of this thread alone: the watchdog and NCCL's threads go on calling CUDA.
   check_gpu("begin to capture", cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
@@ -87,40 +60,6 @@ CUgraphExec_st* StreamCapture::end() {
   ignore_gpu(cudaGraphDestroy(graph));
   check_gpu("make a graph of what was captured", status);
   return runnable;
-}
-
-EventHandle::EventHandle(Timing timing) {
-  // Whoever waits on the host sleeps: the step behind is already queued.
-  const unsigned flags = timing == Timing::on ? cudaEventBlockingSync : cudaEventDisableTiming;
-  check_gpu("create an event", cudaEventCreateWithFlags(&event_, flags));
-}
-EventHandle::~EventHandle() {
-  ignore_gpu(cudaEventDestroy(event_));
-}
-void EventHandle::record(CUstream_st* stream) const {
-  check_gpu("record an event", cudaEventRecord(event_, stream));
-}
-void EventHandle::hold(CUstream_st* stream) const {
-  check_gpu("wait for an event", cudaStreamWaitEvent(stream, event_, 0));
-}
-bool EventHandle::is_done() const {
-  const cudaError_t status = cudaEventQuery(event_);
-  if (status == cudaErrorNotReady) {
-    ignore_gpu(status);
-    return false;
-  }
-  check_gpu("train on the GPU", status);
-  return true;
-}
-void EventHandle::wait() const {
-  check_gpu("train on the GPU", cudaEventSynchronize(event_));
-}
-
-double seconds_between(const EventHandle& first, const EventHandle& second) {
-  float milliseconds = 0;
-  check_gpu("read the time between two events",
-            cudaEventElapsedTime(&milliseconds, first.get(), second.get()));
-  return milliseconds * 1e-3;
 }
 
 }  // namespace virtrain::resnet50::cuda

@@ -1,16 +1,15 @@
 #pragma once
 
+#include "workloads/common/cuda/gpu_handles.h"
 #include "workloads/common/program.h"
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 
 struct CUstream_st;
-struct CUevent_st;
 struct CUgraphExec_st;
 
-/// CUDA's objects as RAII handles, and the choice of the GPU.
+/// The GPU of this rank, and what is captured on it.
 namespace virtrain::resnet50::cuda {
 
 struct Gpu {
@@ -27,44 +26,6 @@ struct Gpu {
 /// missing.
 Gpu take_gpu(const LocalRank& local);
 
-class DeviceMemory {
- public:
-  explicit DeviceMemory(std::int64_t bytes);
-  ~DeviceMemory();
-  DeviceMemory(const DeviceMemory&) = delete;
-  DeviceMemory& operator=(const DeviceMemory&) = delete;
-  std::byte* data() const { return data_; }
-
- private:
-  std::byte* data_ = nullptr;
-};
-
-/// Of the host, at a fixed place: copies to and from it need no wait.
-class PinnedMemory {
- public:
-  explicit PinnedMemory(std::size_t bytes);
-  ~PinnedMemory();
-  PinnedMemory(const PinnedMemory&) = delete;
-  PinnedMemory& operator=(const PinnedMemory&) = delete;
-  void* data() const { return data_; }
-
- private:
-  void* data_ = nullptr;
-};
-
-class StreamHandle {
- public:
-  StreamHandle();
-  ~StreamHandle();
-  StreamHandle(const StreamHandle&) = delete;
-  StreamHandle& operator=(const StreamHandle&) = delete;
-  CUstream_st* get() const { return stream_; }
-  void wait() const;
-
- private:
-  CUstream_st* stream_ = nullptr;
-};
-
 /// What this thread queues on a stream while this lives is noted instead of run. Left before end(), by an
 /// exception, it is dropped: a thread that goes on capturing may not even free memory.
 class StreamCapture {
@@ -79,25 +40,5 @@ class StreamCapture {
  private:
   CUstream_st* stream_;  ///< null once it has ended
 };
-
-class EventHandle {
- public:
-  enum class Timing { off, on };
-  explicit EventHandle(Timing timing);
-  ~EventHandle();
-  EventHandle(const EventHandle&) = delete;
-  EventHandle& operator=(const EventHandle&) = delete;
-  void record(CUstream_st* stream) const;
-  /// What comes next on the stream waits for the latest record.
-  void hold(CUstream_st* stream) const;
-  bool is_done() const;
-  void wait() const;
-  CUevent_st* get() const { return event_; }
-
- private:
-  CUevent_st* event_ = nullptr;
-};
-/// Between two records that are done.
-double seconds_between(const EventHandle& first, const EventHandle& second);
 
 }  // namespace virtrain::resnet50::cuda

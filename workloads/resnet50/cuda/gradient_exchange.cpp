@@ -7,7 +7,7 @@
 
 namespace virtrain::resnet50::cuda {
 
-void wait(const EventHandle& event, GradientExchange* exchange) {
+void wait(const GpuEvent& event, GradientExchange* exchange) {
   if (exchange == nullptr) return event.wait();
   while (!event.is_done()) {
     exchange->check();
@@ -22,12 +22,12 @@ void connect(GradientExchange& exchange, const StepProgram& program) {
     most_bytes = std::max(most_bytes, reduction.count * element_bytes(reduction.numeric));
   }
   if (most_bytes == 0) return;
-  const DeviceMemory scratch(most_bytes);
-  const StreamHandle stream;
-  const EventHandle done(EventHandle::Timing::off);
+  const DeviceMemory scratch = allocate_device(static_cast<std::size_t>(most_bytes));
+  const GpuStream stream;
+  const GpuEvent done(GpuEvent::Timing::off);
   // Each as the step does it: how NCCL goes about it depends on the size and the type.
   for (const Reduction& reduction : reductions) {
-    exchange.mean(scratch.data(), reduction.count, reduction.numeric, stream.get());
+    exchange.mean(scratch.get(), reduction.count, reduction.numeric, stream.get());
   }
   done.record(stream.get());
   wait(done, &exchange);

@@ -31,7 +31,7 @@ std::unique_ptr<GradientExchange> join_exchange(Peers& peers);
 
 /// Waits for the event. A peer that is lost never lets it come, so `exchange` (null for a rank that is alone)
 /// is asked about meanwhile.
-void wait(const EventHandle& event, GradientExchange* exchange);
+void wait(const GpuEvent& event, GradientExchange* exchange);
 
 /// Reduces once all that a step reduces, in memory that is free again afterwards: NCCL takes its buffers when
 /// it connects, at the first reduction of each kind, and a step's memory is planned from what is free then.

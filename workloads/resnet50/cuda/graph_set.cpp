@@ -1,7 +1,7 @@
 #include "workloads/resnet50/cuda/graph_set.h"
 
+#include "workloads/common/cuda/gpu_errors.h"
 #include "workloads/resnet50/cuda/gpu.h"
-#include "workloads/resnet50/cuda/gpu_errors.h"
 
 #include <algorithm>
 #include <deque>
@@ -16,7 +16,7 @@ namespace {
 class Stopwatch {
  public:
   explicit Stopwatch(CUstream_st* stream) : stream_(stream) {
-    while (marks_.size() <= repetitions) marks_.emplace_back(EventHandle::Timing::on);
+    while (marks_.size() <= repetitions) marks_.emplace_back(GpuEvent::Timing::on);
   }
 
   /// Median of a few runs behind each other, hot. One that is far behind the best so far is run once only:
@@ -49,7 +49,7 @@ class Stopwatch {
   }
 
   CUstream_st* stream_;
-  std::deque<EventHandle> marks_;  // they cannot be moved
+  std::deque<GpuEvent> marks_;  // they cannot be moved
 };
 
 /// An engine that cuDNN offers may still refuse to run: then the next one.

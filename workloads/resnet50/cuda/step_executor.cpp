@@ -2,8 +2,8 @@
 
 #include "common/error.h"
 #include "common/time.h"
+#include "workloads/common/cuda/gpu_errors.h"
 #include "workloads/resnet50/cuda/action_launcher.h"
-#include "workloads/resnet50/cuda/gpu_errors.h"
 #include "workloads/resnet50/cuda/step_traffic.h"
 
 #include <cuda_runtime_api.h>
@@ -42,18 +42,17 @@ StepExecutor::StepExecutor(const Model& model, const StepSettings& settings, Gra
                            PlanCache& cache)
     : exchange_(exchange), cudnn_(compute_.get()) {
   build(model, settings, cache);
-  arena_.emplace(plan_.peak_bytes);
+  arena_ = allocate_device(static_cast<std::size_t>(plan_.peak_bytes));
   // Not zeros: with them a GPU draws less power and runs faster than it will.
-  check_gpu(
-      "fill the GPU's memory",
-      cudaMemsetAsync(arena_->data(), 0x3c, static_cast<std::size_t>(plan_.peak_bytes), compute_.get()));
+  check_gpu("fill the GPU's memory",
+            cudaMemsetAsync(arena_.get(), 0x3c, static_cast<std::size_t>(plan_.peak_bytes), compute_.get()));
   graphs_->tune(
       program_, [this](const RunGraph& graph) { return pointers(graph, 0); },
-      arena_->data() + plan_.workspace_offset, compute_.get(), cache);
+      arena_.get() + plan_.workspace_offset, compute_.get(), cache);
   cache.save();
   const std::size_t read_back_bytes = count_of(program_.handles.stamps) * sizeof(std::uint64_t) +
                                       sizeof(LossScale) + count_of(program_.handles.losses) * sizeof(float);
-  for (Slot& slot : slots_) slot.memory = std::make_unique<PinnedMemory>(read_back_bytes);
+  for (Slot& slot : slots_) slot.memory = allocate_pinned(read_back_bytes);
 }
 
 StepExecutor::~StepExecutor() {
@@ -78,7 +77,7 @@ std::byte* StepExecutor::at(Ref tensor, int micro_batch) const {
     offset += t.count / program_.settings.accumulate_steps * micro_batch *
               bytes_of(t.element, program_.settings.numeric);
   }
-  return arena_->data() + offset;
+  return arena_.get() + offset;
 }
 
 TensorPointers StepExecutor::pointers(const RunGraph& graph, int micro_batch) const {
@@ -107,7 +106,7 @@ void StepExecutor::run_alone(const std::function<void(const Operation&, int)>& a
 void StepExecutor::warm_up() {
   clear();
   run_once();
-  const EventHandle done(EventHandle::Timing::off);
+  const GpuEvent done(GpuEvent::Timing::off);
   done.record(compute_.get());  // the step's end waits for the exchange
   wait(done, exchange_);
 }
@@ -117,7 +116,7 @@ void StepExecutor::warm_up() {
 void StepExecutor::clear() {
   check_gpu(
       "clear the GPU's memory",
-      cudaMemsetAsync(arena_->data(), 0, static_cast<std::size_t>(plan_.persistent_bytes), compute_.get()));
+      cudaMemsetAsync(arena_.get(), 0, static_cast<std::size_t>(plan_.persistent_bytes), compute_.get()));
   compute_.wait();
 }
 
@@ -134,7 +133,7 @@ void StepExecutor::read(Ref tensor, std::span<std::byte> values) const {
 }
 
 void StepExecutor::write_images(std::span<const float> images, int micro_batch) {
-  std::byte* const staging = arena_->data() + plan_.persistent_bytes;  // activations are much larger
+  std::byte* const staging = arena_.get() + plan_.persistent_bytes;  // activations are much larger
   check_gpu("write to the GPU", cudaMemcpyAsync(staging, images.data(), images.size_bytes(),
                                                 cudaMemcpyHostToDevice, compute_.get()));
   const StepSettings& settings = program_.settings;
@@ -181,7 +180,7 @@ void StepExecutor::launch() {
   slot.follows = under_way() > 0;
   slot.begin.record(compute_.get());
   check_gpu("launch the step", cudaGraphLaunch(captured_, compute_.get()));
-  auto* memory = static_cast<std::byte*>(slot.memory->data());
+  std::byte* memory = slot.memory.get();
   const auto copy = [&](Ref from, std::size_t bytes) {
     if (bytes == 0) return;
     check_gpu("read the loss",
@@ -201,10 +200,9 @@ StepExecutor::Finished StepExecutor::finish() {
   wait(slot.end, exchange_);
   ++finished_;
   Finished finished;
-  const EventHandle& begin =
-      slot.follows ? slots_[(index + slots_.size() - 1) % slots_.size()].end : slot.begin;
+  const GpuEvent& begin = slot.follows ? slots_[(index + slots_.size() - 1) % slots_.size()].end : slot.begin;
   finished.seconds = seconds_between(begin, slot.end);
-  const auto* const stamps = static_cast<const std::uint64_t*>(slot.memory->data());
+  const auto* const stamps = reinterpret_cast<const std::uint64_t*>(slot.memory.get());
   finished.stamps.assign(stamps, stamps + count_of(program_.handles.stamps));
   const auto* const loss_scale = reinterpret_cast<const LossScale*>(stamps + finished.stamps.size());
   finished.loss_scale = *loss_scale;

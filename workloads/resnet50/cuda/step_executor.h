@@ -89,19 +89,19 @@ class StepExecutor {
   /// What the host reads of a step. Four, so that two steps can be under way and the one before is still
   /// known.
   struct Slot {
-    EventHandle begin{EventHandle::Timing::on}, end{EventHandle::Timing::on};
-    std::unique_ptr<PinnedMemory> memory;
+    GpuEvent begin{GpuEvent::Timing::on}, end{GpuEvent::Timing::on};
+    PinnedMemory memory;
     bool follows = false;  ///< on the step before without a gap
   };
 
   GradientExchange* const exchange_;
-  StreamHandle compute_, communication_;
-  EventHandle gradients_ready_{EventHandle::Timing::off}, gradients_reduced_{EventHandle::Timing::off};
+  GpuStream compute_, communication_;
+  GpuEvent gradients_ready_{GpuEvent::Timing::off}, gradients_reduced_{GpuEvent::Timing::off};
   Cudnn cudnn_;
   StepProgram program_;
   std::optional<GraphSet> graphs_;
   MemoryPlan plan_;
-  std::optional<DeviceMemory> arena_;
+  DeviceMemory arena_;
   CUgraphExec_st* captured_ = nullptr;
   std::array<Slot, 4> slots_;
   int launched_ = 0, finished_ = 0;

@@ -28,8 +28,8 @@ std::vector<OperationTime> time_operations(StepExecutor& executor) {
   executor.program().for_each([&](const Operation& operation, int micro_batch) {
     if (!communicates(operation.action)) times.push_back({&operation, micro_batch, 0});
   });
-  std::deque<EventHandle> ends;  // they cannot be moved
-  for (std::size_t i = 0; i <= times.size(); ++i) ends.emplace_back(EventHandle::Timing::on);
+  std::deque<GpuEvent> ends;  // they cannot be moved
+  for (std::size_t i = 0; i <= times.size(); ++i) ends.emplace_back(GpuEvent::Timing::on);
   std::vector<std::vector<double>> seconds(times.size());
   for (int step = 0; step < timed_steps; ++step) {
     std::size_t next = 0;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "workloads/resnet50/cuda/gpu_errors.h"
+#include "workloads/common/cuda/gpu_errors.h"
 #include "workloads/resnet50/cuda/kernels/kernels.h"
 
 #include <cstdint>

@@ -5,7 +5,7 @@
 #include <string>
 
 /// CUDA's failures in our words: what it means and what to do.
-namespace virtrain::resnet50::cuda {
+namespace virtrain {
 
 /// The GPU has faulted in a kernel or broke: whatever this process asks of it from now on fails in the same
 /// way.
@@ -29,4 +29,4 @@ void ignore_gpu(int status);
 /// driver), `runtime_version` what this executable was built with.
 std::string driver_words(int driver_version, int runtime_version);
 
-}  // namespace virtrain::resnet50::cuda
+}  // namespace virtrain

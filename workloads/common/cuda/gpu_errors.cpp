@@ -1,9 +1,9 @@
-#include "workloads/resnet50/cuda/gpu_errors.h"
+#include "workloads/common/cuda/gpu_errors.h"
 
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
-namespace virtrain::resnet50::cuda {
+namespace virtrain {
 namespace {
 
 std::string version_text(int version) {
@@ -40,7 +40,8 @@ std::string meaning(cudaError_t status) {
       return "this executable has no code for this GPU (build it with a newer toolkit, or for its compute "
              "capability)";
     case cudaErrorMemoryAllocation:
-      return "the GPU's memory is used up (nvidia-smi lists who has it; a smaller --batch_size needs less)";
+      return "the GPU's memory is used up (nvidia-smi lists who has it; a smaller --batch_size or --bytes "
+             "needs less)";
     case cudaErrorInsufficientDriver: {
       int driver = 0, runtime = 0;
       cudaDriverGetVersion(&driver);
@@ -111,4 +112,4 @@ void ignore_gpu(int status) {
   if (status != cudaSuccess) cudaGetLastError();
 }
 
-}  // namespace virtrain::resnet50::cuda
+}  // namespace virtrain

@@ -1,4 +1,4 @@
-#include "workloads/resnet50/cuda/gpu_errors.h"
+#include "workloads/common/cuda/gpu_errors.h"
 #include "tests/support/skip.h"
 
 #include <catch2/catch.hpp>
@@ -6,7 +6,6 @@
 #include <cuda_runtime_api.h>
 
 using namespace virtrain;
-using namespace virtrain::resnet50::cuda;
 
 TEST_CASE("a missing driver and an old one are told apart, with the least that serves") {
   CHECK_THAT(driver_words(0, 13000), Catch::StartsWith("no NVIDIA driver here") &&
