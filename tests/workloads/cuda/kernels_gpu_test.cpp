@@ -168,12 +168,14 @@ TEST_CASE("softmax cross-entropy and its sums") {
 TEST_CASE("the update, its overflow and the copy in the activations' type") {
   require_gpu();
   const Numeric numeric = GENERATE(Numeric::bf16, Numeric::fp16);
-  const bool overflow = GENERATE(false, true);
-  constexpr std::int64_t count = 1027;
+  constexpr std::int64_t count = 1027;  // no multiple of a pack
+  const int infinite = GENERATE(-1, 0, 7, 516, 1023, 1024, 1026);
+  const bool overflow = infinite >= 0;
+  CAPTURE(to_string(numeric), infinite);
   const Values parameters = random_values(Numeric::fp32, count, 1),
                velocity = random_values(Numeric::fp32, count, 2);
   Values gradient = random_values(numeric, count, 3);
-  if (overflow) gradient[1026] = INFINITY;
+  if (overflow) gradient[static_cast<std::size_t>(infinite)] = infinite % 2 == 0 ? INFINITY : NAN;
   Tensor p = vector_of(parameters), v = vector_of(velocity);
   const Tensor g(numeric, gradient), copy(numeric, parameters);
   const SgdRule rule{0.1F, 0.9F, 1e-4F, 0.5F};
