@@ -12,10 +12,8 @@ using namespace virtrain::resnet50::cuda;
 
 TEST_CASE("an input's windows are those that hold it") {
   const int size = GENERATE(1, 2, 3, 7, 8, 112, 113);
-  const PoolShape shape = GENERATE_COPY(PoolShape{1, 8, size, 3, 2, 1}, PoolShape{1, 8, size, 3, 1, 1},
-                                        PoolShape{1, 8, size, 2, 2, 0}, PoolShape{1, 8, size, 3, 3, 1});
-  if (shape.in_size < shape.kernel - 2 * shape.padding) return;
-  CAPTURE(shape.in_size, shape.kernel, shape.stride, shape.padding);
+  const PoolShape shape{1, 8, size};
+  CAPTURE(size);
   for (int in = 0; in < shape.in_size; ++in) {
     const OutRange range = windows_of(in, shape);
     for (int out = 0; out < shape.out_size(); ++out) {
@@ -28,8 +26,8 @@ TEST_CASE("an input's windows are those that hold it") {
   }
 }
 
-TEST_CASE("packs of an NHWC image lie one behind the other, beyond 32 bits too") {
-  std::int64_t expected = 0;
+TEST_CASE("packs of an NHWC image lie one behind the other, and the largest batch has places in 32 bits") {
+  int expected = 0;
   for (int image = 0; image < 2; ++image) {
     for (int row = 0; row < 3; ++row) {
       for (int column = 0; column < 3; ++column) {
@@ -37,7 +35,7 @@ TEST_CASE("packs of an NHWC image lie one behind the other, beyond 32 bits too")
       }
     }
   }
-  CHECK(pack_index(2560, 0, 0, 0, 1000, 8) == 2560LL * 1000 * 1000 * 8);
+  CHECK(pack_index(2674, 0, 0, 0, 112, 8) == 2674 * 112 * 112 * 8);
 }
 
 TEST_CASE("moments are those of the values, wherever the sums' origin was") {

@@ -20,7 +20,7 @@ TEST_CASE("max-pool forward and backward at odd and even sizes") {
   const Numeric numeric = GENERATE(Numeric::fp32, Numeric::bf16, Numeric::fp16);
   const int size = GENERATE(1, 2, 5, 16, 113);
   CAPTURE(to_string(numeric), size);
-  const PoolShape shape{2, 24, size, 3, 2, 1};
+  const PoolShape shape{2, 24, size};
   const int out = shape.out_size();
   const Values x = random_values(numeric, 2LL * size * size * 24, 1);
   const Values dy = random_values(numeric, 2LL * out * out * 24, 2);
@@ -45,6 +45,39 @@ TEST_CASE("max-pool forward and backward at odd and even sizes") {
   check(cudaDeviceSynchronize());
   CHECK(distance(device_y.values(), y) == 0);
   CHECK(distance(device_dx.values(), dx) < tolerance(numeric));
+}
+
+TEST_CASE("max-pool of infinities and of NaN") {
+  require_gpu();
+  const Numeric numeric = GENERATE(Numeric::fp32, Numeric::fp16);
+  constexpr int size = 5, channels = 8, out = 3;
+  const PoolShape shape{1, channels, size};
+  Values x(std::size_t{size} * size * channels, -INFINITY);
+  constexpr std::size_t nan = (2 * size + 2) * channels + 3;  // in the middle's window alone
+  x[nan] = NAN;
+  const Values dy(std::size_t{out} * out * channels, 1);
+  const Tensor device_x(numeric, x), device_dy(numeric, dy), y(numeric, dy.size()), dx(numeric, x.size());
+  const Buffer position(dy.size());
+  max_pool(numeric, device_x.data(), shape, y.data(), position.as<std::uint8_t>(), nullptr);
+  max_pool_backward(numeric, device_dy.data(), position.as<std::uint8_t>(), shape, dx.data(), nullptr);
+  check(cudaDeviceSynchronize());
+  const Values largest = y.values(), gradient = dx.values();
+  double sum = 0;
+  for (const double value : gradient) sum += value;
+  CHECK(sum == static_cast<double>(dy.size()));  // each window's has gone to a place inside the image
+  CHECK(gradient[nan] == 1);
+  for (std::size_t i = 0; i < largest.size(); ++i) {
+    const bool middle = i == (1 * out + 1) * channels + 3;
+    CHECK((middle ? std::isnan(largest[i]) : largest[i] == -INFINITY));
+  }
+}
+
+TEST_CASE("a max-pool of more than 32 bits can count is refused") {
+  const PoolShape shape{1 << 20, 64, 112};
+  CHECK_THROWS_WITH(max_pool(Numeric::fp16, nullptr, shape, nullptr, nullptr, nullptr),
+                    Catch::Contains("less than 2^31"));
+  CHECK_THROWS_WITH(max_pool_backward(Numeric::fp16, nullptr, nullptr, shape, nullptr, nullptr),
+                    Catch::Contains("less than 2^31"));
 }
 
 TEST_CASE("two gradients are added in place") {
@@ -135,12 +168,14 @@ TEST_CASE("softmax cross-entropy and its sums") {
 TEST_CASE("the update, its overflow and the copy in the activations' type") {
   require_gpu();
   const Numeric numeric = GENERATE(Numeric::bf16, Numeric::fp16);
-  const bool overflow = GENERATE(false, true);
-  constexpr std::int64_t count = 1027;
+  constexpr std::int64_t count = 1027;  // no multiple of a pack
+  const int infinite = GENERATE(-1, 0, 7, 516, 1023, 1024, 1026);
+  const bool overflow = infinite >= 0;
+  CAPTURE(to_string(numeric), infinite);
   const Values parameters = random_values(Numeric::fp32, count, 1),
                velocity = random_values(Numeric::fp32, count, 2);
   Values gradient = random_values(numeric, count, 3);
-  if (overflow) gradient[1026] = INFINITY;
+  if (overflow) gradient[static_cast<std::size_t>(infinite)] = infinite % 2 == 0 ? INFINITY : NAN;
   Tensor p = vector_of(parameters), v = vector_of(velocity);
   const Tensor g(numeric, gradient), copy(numeric, parameters);
   const SgdRule rule{0.1F, 0.9F, 1e-4F, 0.5F};

@@ -16,19 +16,20 @@ namespace virtrain::resnet50::cuda {
 /// Elements that one thread handles at once: 16 bytes of 16-bit types, and a whole byte of a bitmask.
 inline constexpr int pack_size = 8;
 
-/// A 3x3 (kernel x kernel) window over a padded square image, seen from either side.
+/// The model's one max-pool, of windows over a padded square image: their size is known when it is compiled.
 struct PoolShape {
+  static constexpr int kernel = 3;
+  static constexpr int stride = 2;
+  static constexpr int padding = 1;
+
   int batch = 1;
   int channels = pack_size;
   int in_size = 1;
-  int kernel = 3;
-  int stride = 2;
-  int padding = 1;
 
   VIRTRAIN_HOST_DEVICE int out_size() const { return (in_size + 2 * padding - kernel) / stride + 1; }
 };
 
-/// Outputs [first, end) whose window holds input coordinate `in`.
+/// Outputs [first, end) whose window holds input coordinate `in`: one or two.
 struct OutRange {
   int first;
   int end;
@@ -49,10 +50,10 @@ VIRTRAIN_HOST_DEVICE inline int window_position(int in_row, int in_column, int o
   return row * shape.kernel + column;
 }
 
-/// Where element (image, row, column, channel pack) of an NHWC image begins, in packs.
-VIRTRAIN_HOST_DEVICE inline std::int64_t pack_index(int image, int row, int column, int pack, int size,
-                                                    int packs) {
-  return ((static_cast<std::int64_t>(image) * size + row) * size + column) * packs + pack;
+/// Where element (image, row, column, channel pack) of an NHWC image begins, in packs: fewer than 2^31, as no
+/// tensor has more elements.
+VIRTRAIN_HOST_DEVICE inline int pack_index(int image, int row, int column, int pack, int size, int packs) {
+  return ((image * size + row) * size + column) * packs + pack;
 }
 
 /// Mean and 1 / sqrt(biased variance + epsilon) of n values from sums of (x - origin) and its square.

@@ -117,7 +117,8 @@ void sgd(Numeric gradient_numeric, const void* gradient, std::int64_t count, flo
          float* velocity, Numeric copy_numeric, void* copy, const SgdRule* rule, const LossScale* loss_scale,
          Stream stream);
 
-/// Sets loss_scale->overflow if one of the values is infinite or not a number. Reads e.
+/// Sets loss_scale->overflow if one of the values, which begin at 16 bytes, is infinite or not a number.
+/// Reads e.
 void find_overflow(Numeric numeric, const void* values, std::int64_t count, LossScale* loss_scale,
                    Stream stream);
 /// update_loss_scale on the GPU.

@@ -4,6 +4,9 @@
 #include "workloads/resnet50/cuda/kernels/device.cuh"
 #include "workloads/resnet50/cuda/kernels/kernels.h"
 
+#include <cmath>
+#include <limits>
+
 namespace virtrain::resnet50::cuda {
 namespace {
 
@@ -16,64 +19,90 @@ struct Place {
   int image, row, column, pack;
 };
 /// Which pack of an NHWC image a thread handles.
-__device__ Place place_of(std::int64_t index, int size, int packs) {
+__device__ Place place_of(int index, int size, int packs) {
   Place place;
-  place.pack = static_cast<int>(index % packs);
+  place.pack = index % packs;
   index /= packs;
-  place.column = static_cast<int>(index % size);
+  place.column = index % size;
   index /= size;
-  place.row = static_cast<int>(index % size);
-  place.image = static_cast<int>(index / size);
+  place.row = index % size;
+  place.image = index / size;
   return place;
 }
 
+__device__ int clamped(int coordinate, int size) {
+  const int at_least = coordinate < 0 ? 0 : coordinate;
+  return at_least < size ? at_least : size - 1;
+}
+
+/// The first of two that are equal stays, a NaN is larger than any number. Without branches: a warp would go
+/// both ways.
+__device__ void take_larger(const Floats& values, int position, bool first, Floats& largest,
+                            Positions& where) {
+#pragma unroll
+  for (int c = 0; c < pack_size; ++c) {
+    const float value = values.at[c];
+    const bool takes =
+        first || (static_cast<int>(value > largest.at[c]) | static_cast<int>(isnan(value))) != 0;
+    largest.at[c] = takes ? value : largest.at[c];
+    where.at[c] = takes ? static_cast<std::uint8_t>(position) : where.at[c];
+  }
+}
+
 template <typename T>
-__global__ void max_pool_kernel(const void* x, PoolShape shape, void* y, Positions* position) {
+__global__ void max_pool_kernel(const void* x, PoolShape shape, int work, void* y, Positions* position) {
+  const int index = static_cast<int>(global_thread());
+  if (index >= work) return;
   const int packs = shape.channels / pack_size;
-  const int out = shape.out_size();
-  const std::int64_t index = global_thread();
-  if (index >= static_cast<std::int64_t>(shape.batch) * out * out * packs) return;
-  const Place place = place_of(index, out, packs);
+  const Place place = place_of(index, shape.out_size(), packs);
+  const int top = place.row * PoolShape::stride - PoolShape::padding;
+  const int left = place.column * PoolShape::stride - PoolShape::padding;
+  // A window that reaches over the edge looks at the edge again, with the edge's own position: that changes
+  // nothing, and no thread has to leave its warp.
   Floats largest;
   Positions where;
-  bool first = true;
-  for (int i = 0; i < shape.kernel * shape.kernel; ++i) {
-    const int row = place.row * shape.stride - shape.padding + i / shape.kernel;
-    const int column = place.column * shape.stride - shape.padding + i % shape.kernel;
-    if (row < 0 || row >= shape.in_size || column < 0 || column >= shape.in_size) continue;
-    const Floats values = load<T>(x, pack_index(place.image, row, column, place.pack, shape.in_size, packs));
-    for (int c = 0; c < pack_size; ++c) {
-      const bool takes = first || values.at[c] > largest.at[c] || isnan(values.at[c]);
-      largest.at[c] = takes ? values.at[c] : largest.at[c];
-      where.at[c] = takes ? static_cast<std::uint8_t>(i) : where.at[c];
+#pragma unroll
+  for (int i = 0; i < PoolShape::kernel; ++i) {
+    const int row = clamped(top + i, shape.in_size);
+    Floats values[PoolShape::kernel];  // loaded together: none waits until another has been compared
+    int positions[PoolShape::kernel];
+#pragma unroll
+    for (int j = 0; j < PoolShape::kernel; ++j) {
+      const int column = clamped(left + j, shape.in_size);
+      values[j] = load<T>(x, pack_index(place.image, row, column, place.pack, shape.in_size, packs));
+      positions[j] = (row - top) * PoolShape::kernel + column - left;
     }
-    first = false;
+#pragma unroll
+    for (int j = 0; j < PoolShape::kernel; ++j) {
+      take_larger(values[j], positions[j], i + j == 0, largest, where);
+    }
   }
   store<T>(y, index, largest);
   position[index] = where;
 }
 
 template <typename T>
-__global__ void max_pool_backward_kernel(const void* dy, const Positions* position, PoolShape shape,
+__global__ void max_pool_backward_kernel(const void* dy, const Positions* position, PoolShape shape, int work,
                                          void* dx) {
+  constexpr int most_windows = 2;  // in each direction
+  const int index = static_cast<int>(global_thread());
+  if (index >= work) return;
   const int packs = shape.channels / pack_size;
   const int out = shape.out_size();
-  const std::int64_t index = global_thread();
-  if (index >= static_cast<std::int64_t>(shape.batch) * shape.in_size * shape.in_size * packs) return;
   const Place place = place_of(index, shape.in_size, packs);
-  Floats sum{};
   const OutRange rows = windows_of(place.row, shape);
   const OutRange columns = windows_of(place.column, shape);
-  for (int row = rows.first; row < rows.end; ++row) {
-    for (int column = columns.first; column < columns.end; ++column) {
-      const std::int64_t from = pack_index(place.image, row, column, place.pack, out, packs);
-      const int wanted = window_position(place.row, place.column, row, column, shape);
-      const Floats gradient = load<T>(dy, from);
-      const Positions largest = position[from];
-      for (int c = 0; c < pack_size; ++c) {
-        if (largest.at[c] == wanted) sum.at[c] += gradient.at[c];
-      }
-    }
+  Floats sum{};
+#pragma unroll
+  for (int i = 0; i < most_windows * most_windows; ++i) {
+    const int row = rows.first + i / most_windows, column = columns.first + i % most_windows;
+    if (row >= rows.end || column >= columns.end) continue;
+    const int from = pack_index(place.image, row, column, place.pack, out, packs);
+    const int wanted = window_position(place.row, place.column, row, column, shape);
+    const Floats gradient = load<T>(dy, from);
+    const Positions largest = position[from];
+#pragma unroll
+    for (int c = 0; c < pack_size; ++c) sum.at[c] += largest.at[c] == wanted ? gradient.at[c] : 0.0F;
   }
   store<T>(dx, index, sum);
 }
@@ -102,27 +131,35 @@ __global__ void average_pool_backward_kernel(const void* dy, int batch, int posi
   store<T>(dx, index, gradient);
 }
 
+/// Packs of an image batch of that size. The kernels count them in 32 bits: a step's tensor has less than
+/// 2^31 elements.
+int packs_of(const char* kernel, const PoolShape& shape, int size) {
+  require_packs(kernel, shape.channels);
+  const std::int64_t packs =
+      static_cast<std::int64_t>(shape.batch) * size * size * (shape.channels / pack_size);
+  if (packs <= std::numeric_limits<int>::max() - block_threads) return static_cast<int>(packs);
+  throw Error(std::string("launch ") + kernel, ErrorCode::usage,
+              std::to_string(packs) + " packs (allowed: less than 2^31)");
+}
+
 }  // namespace
 
 void max_pool(Numeric numeric, const void* x, const PoolShape& shape, void* y, std::uint8_t* position,
               Stream stream) {
-  require_packs("max_pool", shape.channels);
-  const std::int64_t out = shape.out_size();
-  const std::int64_t work = shape.batch * out * out * (shape.channels / pack_size);
+  const int work = packs_of("max_pool", shape, shape.out_size());
+  packs_of("max_pool", shape, shape.in_size);  // x is larger
   with_element(numeric, [&]<typename T>(T) {
-    launch("max_pool", max_pool_kernel<T>, blocks_for(work), block_threads, stream, x, shape, y,
+    launch("max_pool", max_pool_kernel<T>, blocks_for(work), block_threads, stream, x, shape, work, y,
            reinterpret_cast<Positions*>(position));
   });
 }
 
 void max_pool_backward(Numeric numeric, const void* dy, const std::uint8_t* position, const PoolShape& shape,
                        void* dx, Stream stream) {
-  require_packs("max_pool_backward", shape.channels);
-  const std::int64_t in = shape.in_size;
-  const std::int64_t work = shape.batch * in * in * (shape.channels / pack_size);
+  const int work = packs_of("max_pool_backward", shape, shape.in_size);
   with_element(numeric, [&]<typename T>(T) {
     launch("max_pool_backward", max_pool_backward_kernel<T>, blocks_for(work), block_threads, stream, dy,
-           reinterpret_cast<const Positions*>(position), shape, dx);
+           reinterpret_cast<const Positions*>(position), shape, work, dx);
   });
 }
 
