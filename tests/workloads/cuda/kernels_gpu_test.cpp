@@ -52,7 +52,7 @@ TEST_CASE("max-pool of infinities and of NaN") {
   const Numeric numeric = GENERATE(Numeric::fp32, Numeric::fp16);
   constexpr int size = 5, channels = 8, out = 3;
   const PoolShape shape{1, channels, size};
-  Values x(std::size_t{size} * size * channels, -INFINITY);
+  Values x(std::size_t{size} * size * channels, -double{INFINITY});
   constexpr std::size_t nan = (2 * size + 2) * channels + 3;  // in the middle's window alone
   x[nan] = NAN;
   const Values dy(std::size_t{out} * out * channels, 1);

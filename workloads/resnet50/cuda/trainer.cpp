@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <optional>
 #include <utility>
@@ -178,8 +179,8 @@ double Trainer::step_seconds(Fusion fusion, PlanCache& cache) const {
   const std::int64_t begin_ns = monotonic_ns();
   const bool compares = flags_.fusion != "highest";
   for (int i = 0; i < steps_before || (compares && monotonic_ns() - begin_ns < warm_up_ns); ++i) step();
-  std::vector<double> seconds;
-  for (int i = 0; i < timed_steps; ++i) seconds.push_back(step());
+  std::array<double, timed_steps> seconds{};
+  for (double& each : seconds) each = step();
   executor.finish();
   std::nth_element(seconds.begin(), seconds.begin() + timed_steps / 2, seconds.end());
   return seconds[timed_steps / 2];
