@@ -2,6 +2,7 @@
 #include "tests/support/skip.h"
 #include "tests/workloads/cuda/small_model.h"
 #include "tests/workloads/cuda/training_case.h"
+#include "workloads/common/cuda/gpu_errors.h"
 #include "workloads/resnet50/cuda/parameter_transfer.h"
 #include "workloads/resnet50/cuda/step_executor.h"
 #include "workloads/resnet50/cuda/step_profile.h"
@@ -149,6 +150,17 @@ TEST_CASE("a capture that an exception leaves forbids nothing afterwards") {
   CHECK(cudaGraphLaunch(noted, stream.get()) == cudaSuccess);
   stream.wait();
   cudaGraphExecDestroy(noted);
+}
+
+TEST_CASE("a failure that was told is not found again by the next launch") {
+  require_gpu();
+  const auto refused = [] { return cudaEventDestroy(nullptr); };
+  const cudaError_t status = refused();
+  REQUIRE(status != cudaSuccess);
+  CHECK_THROWS_AS(check_gpu("destroy nothing", status), Error);
+  CHECK(cudaPeekAtLastError() == cudaSuccess);
+  ignore_gpu(refused());
+  CHECK(cudaPeekAtLastError() == cudaSuccess);
 }
 
 TEST_CASE("a batch that the GPU cannot hold is refused before anything is allocated") {
