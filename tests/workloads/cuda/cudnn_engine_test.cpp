@@ -1,6 +1,7 @@
 #include "common/error.h"
 #include "workloads/resnet50/cuda/cudnn_graph.h"
 #include "workloads/resnet50/cuda/cudnn_plan.h"
+#include "workloads/resnet50/cuda/fusion_choice.h"
 #include "workloads/resnet50/cuda/step_program.h"
 
 #include <catch2/catch.hpp>
@@ -46,16 +47,15 @@ std::vector<GraphSpec> steps_graphs(Numeric numeric, Fusion fusion, int batch = 
 
 }  // namespace
 
-TEST_CASE("every family has an engine for each graph the trainer takes there") {
+TEST_CASE("every family has an engine for each graph of each level that the trainer takes or times there") {
   const int family = GENERATE(from_range(families));
   const DeviceDescription device = describe(family);
   for (const Numeric numeric : numerics) {
     if (!is_possible(numeric, family)) continue;
-    CAPTURE(family, to_string(numeric));
-    CHECK(refusal(steps_graphs(numeric, highest_fusion(numeric, family)), device) == "none");
-    // What a graph falls back to must exist as well: the trainer may find the fused one slower.
-    if (numeric != Numeric::fp16) continue;
-    CHECK(refusal(steps_graphs(numeric, Fusion::none), device) == "none");
+    for (const Fusion fusion : fusion_candidates("auto", numeric, family)) {
+      CAPTURE(family, to_string(numeric), to_string(fusion));
+      CHECK(refusal(steps_graphs(numeric, fusion), device) == "none");
+    }
   }
 }
 
