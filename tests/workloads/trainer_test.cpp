@@ -62,6 +62,17 @@ std::vector<std::string> with(std::vector<std::string> more) {
   return more;
 }
 
+const std::string endless = trainer + " " + join(with({"--num_batches=1000000", "--num_threads=1"}), " ");
+
+/// Two ranks, each as its shell's words start it.
+CommandResult run_pair(const std::string& first, const std::string& second) {
+  return run_command({"mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "-np", "1", "sh", "-c", first,
+                      ":", "-np", "1", "sh", "-c", second},
+                     {.deadline = std::chrono::seconds(120),
+                      .input = "go\n",
+                      .environment = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}});
+}
+
 }  // namespace
 
 TEST_CASE("a run says hello, ready, its samples and its result") {
@@ -212,18 +223,38 @@ TEST_CASE("a diverging run is an error, not a result") {
 }
 
 TEST_CASE("a rank whose peer stands still ends the job with an error") {
-  const std::vector<std::string> flags = with({"--num_batches=1000000", "--num_threads=1"});
-  const std::string command = trainer + " " + join(flags, " ") + " --stall_seconds=3";
-  const CommandResult result =
-      run_command({"mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "-np", "1", "sh", "-c",
-                   "exec " + command, ":", "-np", "1", "sh", "-c",
-                   "(sleep 3; kill -STOP $$) & exec " + command + "0"},  // the stopped one is patient
-                  {.deadline = std::chrono::seconds(120),
-                   .input = "go\n",
-                   .environment = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}});
+  const std::string command = endless + " --stall_seconds=3";
+  const CommandResult result = run_pair("exec " + command,
+                                        "(sleep 3; kill -STOP $$) & exec " + command + "0");  // patient
   CHECK(result.exit_status == 1);
   CHECK_THAT(result.out, Catch::Contains("\"record\":\"error\""));  // of a step, or of a slow setting up
   CHECK_THAT(result.err, Catch::Contains("--stall_seconds"));
+}
+
+TEST_CASE("a rank whose peer is killed says so and ends") {
+  const std::string quiet = endless + " --display_every=1000000";
+  const auto begun = std::chrono::steady_clock::now();
+  const CommandResult result =
+      run_pair("exec " + quiet, "(sleep 5; kill -KILL $$) & exec " + quiet);  // in the midst of its steps
+  CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(30));
+  CHECK(result.exit_status != 0);
+  CHECK_THAT(result.out, Catch::Contains("\"record\":\"warmup\""));
+  json error;
+  for (const std::string& line : split(result.out, '\n')) {
+    if (line.find("\"record\":\"error\"") != std::string::npos) error = json::parse(line);
+  }
+  REQUIRE(error.is_object());
+  CHECK(error["rank"] == 0);
+  CHECK_THAT(error["message"].get<std::string>(), Catch::Contains("another rank may be gone"));
+  CHECK_THAT(result.err, Catch::Contains("virtrain-resnet50-cpu: run: ended by SIGTERM"));
+}
+
+TEST_CASE("a lone run that is ended by SIGTERM says so, with its exit status") {
+  const CommandResult result =
+      run_command({"sh", "-c", "(sleep 3; kill $$) & exec " + endless},
+                  {.deadline = std::chrono::seconds(120), .input = "go\n", .environment = {}});
+  CHECK(result.exit_status == 143);
+  CHECK_THAT(result.out, Catch::Contains("\"record\":\"error\""));
 }
 
 TEST_CASE("tf_cnn_benchmarks' table needs no 'go'") {

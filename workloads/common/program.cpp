@@ -5,11 +5,14 @@
 #include "common/version.h"
 #include "workloads/common/protocol.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 namespace virtrain {
 namespace {
@@ -17,6 +20,35 @@ namespace {
 int environment_number(const char* name, int otherwise) {
   const char* const text = std::getenv(name);
   return text == nullptr ? otherwise : static_cast<int>(parse_integer(text).value_or(otherwise));
+}
+
+std::string failure_line(const std::string& executable, const std::string& operation,
+                         const std::string& message) {
+  return executable + ": " + operation + ": " + message + "\n";
+}
+
+nlohmann::json failure_fields(const std::string& operation, const std::string& message) {
+  constexpr std::size_t longest_text = 1500;  // bytes; with JSON's escapes the record still fits
+  return {{"operation", operation.substr(0, longest_text / 4)}, {"message", message.substr(0, longest_text)}};
+}
+
+/// What the handler of SIGTERM writes: it may allocate nothing, so all of it is made before.
+struct LastWords {
+  std::string line, record;
+};
+const LastWords* last_words = nullptr;
+std::atomic<bool> failure_is_told = false;
+
+/// Whatever our threads wait for. Nobody may read our output any more: then SIGALRM ends us, or mpirun.
+extern "C" void tell_and_end(int /*signal*/) {
+  constexpr unsigned grace_seconds = 5;
+  if (failure_is_told.exchange(true)) return;
+  alarm(grace_seconds);
+  for (const auto& [fd, text] :
+       {std::pair(STDERR_FILENO, &last_words->line), std::pair(STDOUT_FILENO, &last_words->record)}) {
+    if (::write(fd, text->data(), text->size()) < 0) continue;  // all the more do we end
+  }
+  _exit(128 + SIGTERM);
 }
 
 }  // namespace
@@ -41,11 +73,24 @@ LocalRank environment_local_rank() {
 }
 
 void report_failure(const std::string& executable, const std::string& operation, const std::string& message) {
-  std::fprintf(stderr, "%s: %s: %s\n", executable.c_str(), operation.c_str(), message.c_str());
-  constexpr std::size_t longest_text = 1500;  // bytes; with JSON's escapes the record still fits
-  write_record(
-      "error", environment_rank(),
-      {{"operation", operation.substr(0, longest_text / 4)}, {"message", message.substr(0, longest_text)}});
+  failure_is_told = true;
+  std::fputs(failure_line(executable, operation, message).c_str(), stderr);
+  write_record("error", environment_rank(), failure_fields(operation, message));
+}
+
+void report_termination(const std::string& executable) {
+  const std::string operation = "run";
+  const std::string message =
+      "ended by SIGTERM (exit status 143): another rank may be gone (killed, perhaps for want of memory; or "
+      "its machine is), or somebody ended the job";
+  nlohmann::json record = failure_fields(operation, message);
+  record.update({{"record", "error"}, {"rank", environment_rank()}});
+  static const LastWords words{failure_line(executable, operation, message), record.dump() + "\n"};
+  last_words = &words;
+  struct sigaction action {};
+  action.sa_handler = tell_and_end;
+  action.sa_flags = SA_RESTART;  // where it returns
+  if (::sigaction(SIGTERM, &action, nullptr) != 0) throw errno_error("handle SIGTERM", errno);
 }
 
 int report_current_failure(const std::string& executable, const std::string& operation) {

@@ -21,6 +21,10 @@ LocalRank environment_local_rank();
 
 /// A failure as a line on stderr and as the record "error".
 void report_failure(const std::string& executable, const std::string& operation, const std::string& message);
+/// From now on SIGTERM ends this process at once, after the same line and record ("error") of what it says.
+/// mpirun sends it to the ranks that are left when one of them dies, which may then wait for it in MPI or
+/// NCCL for ever. Exit status 143. A failure that is already being told is told to its end instead.
+void report_termination(const std::string& executable);
 /// Inside a catch block: reports the exception that is handled, under `operation` where it names none.
 /// Returns the exit status of the workload: 2 for wrong usage, 4 where this host cannot do it, 75 where what
 /// it needs is taken, 1 for any other failure.

@@ -9,8 +9,8 @@
 namespace virtrain {
 
 /// main() of a workload: `parse` gives {help, flags}, `run` takes the flags and gives the exit status. Help
-/// is printed; a failure becomes a line on stderr, the record "error" (`operation`, where the failure names
-/// none) and its exit status.
+/// is printed; a failure, and SIGTERM, becomes a line on stderr, the record "error" (`operation`, where the
+/// failure names none) and its exit status.
 template <typename Parse, typename Run>
 int run_program(const std::string& executable, const std::string& operation, Parse&& parse, Run&& run) {
   try {
@@ -19,6 +19,7 @@ int run_program(const std::string& executable, const std::string& operation, Par
       std::fputs(parsed.help->c_str(), stdout);
       return 0;
     }
+    report_termination(executable);
     return run(parsed.flags);
   } catch (const std::exception&) {
     return report_current_failure(executable, operation);
