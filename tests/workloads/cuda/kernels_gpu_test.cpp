@@ -128,9 +128,9 @@ TEST_CASE("average pool forward and backward") {
 TEST_CASE("softmax cross-entropy and its sums") {
   require_gpu();
   const Numeric numeric = GENERATE(Numeric::fp32, Numeric::bf16, Numeric::fp16);
-  const int classes = GENERATE(2, 255, 1000);
-  CAPTURE(to_string(numeric), classes);
-  const int rows = 5;
+  // More rows than a block has threads, and more classes, none of them a multiple.
+  const auto [rows, classes] = GENERATE(table<int, int>({{5, 2}, {5, 255}, {5, 1000}, {300, 3}}));
+  CAPTURE(to_string(numeric), rows, classes);
   const double scale = 64;
   const Values logits = random_values(numeric, static_cast<std::int64_t>(rows) * classes, 1, 20);
   const Values bias = random_values(Numeric::fp32, classes, 2);
@@ -167,24 +167,30 @@ TEST_CASE("softmax cross-entropy and its sums") {
 
 TEST_CASE("the update, its overflow and the copy in the activations' type") {
   require_gpu();
-  const Numeric numeric = GENERATE(Numeric::bf16, Numeric::fp16);
+  // Of gradients and of the copy, of which fp32 has none; sums of micro-batches are fp32.
+  const auto [numeric, copied] = GENERATE(table<Numeric, Numeric>({{Numeric::bf16, Numeric::bf16},
+                                                                   {Numeric::fp16, Numeric::fp16},
+                                                                   {Numeric::fp32, Numeric::bf16},
+                                                                   {Numeric::fp32, Numeric::fp16},
+                                                                   {Numeric::fp32, Numeric::fp32}}));
   constexpr std::int64_t count = 1027;  // no multiple of a pack
   const int infinite = GENERATE(-1, 0, 7, 516, 1023, 1024, 1026);
   const bool overflow = infinite >= 0;
-  CAPTURE(to_string(numeric), infinite);
+  CAPTURE(to_string(numeric), to_string(copied), infinite);
+  const bool has_copy = copied != Numeric::fp32;
   const Values parameters = random_values(Numeric::fp32, count, 1),
                velocity = random_values(Numeric::fp32, count, 2);
   Values gradient = random_values(numeric, count, 3);
   if (overflow) gradient[static_cast<std::size_t>(infinite)] = infinite % 2 == 0 ? INFINITY : NAN;
   Tensor p = vector_of(parameters), v = vector_of(velocity);
-  const Tensor g(numeric, gradient), copy(numeric, parameters);
+  const Tensor g(numeric, gradient), copy(copied, parameters);
   const SgdRule rule{0.1F, 0.9F, 1e-4F, 0.5F};
   Buffer device_rule(sizeof rule), state(sizeof(LossScale));
   device_rule.set(std::vector<SgdRule>{rule});
   state.set(std::vector<LossScale>{{8, 0, 0, 0}});
   find_overflow(numeric, g.data(), count, state.as<LossScale>(), nullptr);
-  sgd(numeric, g.data(), count, p.as<float>(), v.as<float>(), numeric, copy.data(), device_rule.as<SgdRule>(),
-      state.as<LossScale>(), nullptr);
+  sgd(numeric, g.data(), count, p.as<float>(), v.as<float>(), copied, has_copy ? copy.data() : nullptr,
+      device_rule.as<SgdRule>(), state.as<LossScale>(), nullptr);
   advance_loss_scale(state.as<LossScale>(), nullptr);
   check(cudaDeviceSynchronize());
   Values expected(parameters);
@@ -193,7 +199,7 @@ TEST_CASE("the update, its overflow and the copy in the activations' type") {
     expected[i] -= 0.1 * (0.9 * velocity[i] + full);
   }
   CHECK(distance(p.values(), expected) < 1e-6);
-  CHECK(distance(copy.values(), expected) < tolerance(numeric));
+  if (has_copy) CHECK(distance(copy.values(), expected) < tolerance(copied));
   CHECK(state.get<LossScale>()[0].scale == (overflow ? 4 : 8));
 }
 
@@ -209,7 +215,9 @@ TEST_CASE("images are padded to four channels, conversions keep what fits") {
   widen(numeric, narrowed.data(), static_cast<std::int64_t>(images.size()), plain.as<float>(), nullptr);
   check(cudaDeviceSynchronize());
   CHECK(plain.values() == images);
-  CHECK(sum.values()[7] == Approx(2 * images[7]));
+  Values doubled(images);
+  for (double& value : doubled) value *= 2;
+  CHECK(sum.values() == doubled);
   const Values padded = out.values();
   for (std::size_t i = 0; i < padded.size(); ++i) {
     const std::size_t pixel = i / 4, channel = i % 4;

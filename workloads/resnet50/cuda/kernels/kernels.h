@@ -104,7 +104,7 @@ void average_pool_backward(Numeric numeric, const void* dy, int batch, int posit
 void softmax_cross_entropy(Numeric numeric, const void* logits, const float* bias, const std::int32_t* labels,
                            int rows, int classes, const LossScale* loss_scale, float* row_loss,
                            void* gradient, Stream stream);
-/// Mean of the rows' losses into *loss, by one block.
+/// Mean of the rows' losses into *loss, by one block. Reads 4 bytes a row: launch time, not bytes.
 void mean_loss(const float* row_loss, int rows, float* loss, Stream stream);
 /// Sums over rows, in double: the gradient of the last layer's bias. Reads e.
 void column_sums(Numeric numeric, const void* values, int rows, int columns, float* sums, Stream stream);
@@ -131,10 +131,12 @@ void add(Numeric numeric, const void* a, const void* b, std::int64_t count, void
 void accumulate(Numeric numeric, const void* values, std::int64_t count, float* sum, Stream stream);
 /// The GPU's clock (nanoseconds since an epoch of its own, in steps of up to a microsecond) into *time.
 void stamp(std::uint64_t* time, Stream stream);
-/// To and from fp32.
+/// To and from fp32: the parameters' copies before the first step; the first micro-batch's gradients, to
+/// which the others are added. Moves 4 + e.
 void narrow(const float* values, std::int64_t count, Numeric numeric, void* out, Stream stream);
 void widen(Numeric numeric, const void* values, std::int64_t count, float* out, Stream stream);
-/// fp32 NCHW with three channels to NHWC with padded_image_channels, the last one zero.
+/// fp32 NCHW with three channels to NHWC with padded_image_channels, the last one zero. Once for each batch,
+/// before the first step. Per element written: reads 3, writes e.
 void pad_images(const float* images, int batch, int size, Numeric numeric, void* out, Stream stream);
 
 }  // namespace virtrain::resnet50::cuda
