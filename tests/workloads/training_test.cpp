@@ -40,12 +40,34 @@ class StuckBackend : public TrainingBackend {
   const bool step_hangs_;
 };
 
+/// Notes in which order it is called.
+class NotingBackend : public TrainingBackend {
+ public:
+  nlohmann::json hello() const override { return nlohmann::json::object(); }
+  void set_up() override {}
+  StepResult step(const StepOrder&, Timeline&) override {
+    calls_ += "step ";
+    return {};
+  }
+  void begin_counting() override { calls_ += "begin "; }
+  void end_counting() override { calls_ += "end "; }
+  nlohmann::json result(std::int64_t) override { return {{"calls", calls_ + "result"}}; }
+  std::uint64_t parameters_hash() override {
+    calls_ += "hash ";
+    return 0;
+  }
+  void write_dump() const override { calls_ += "dump "; }
+
+ private:
+  mutable std::string calls_;
+};
+
 struct Ended {
   int status = 0;  ///< as wait(2) gives it
   std::vector<nlohmann::json> records;
 };
 
-Ended train_in_child(bool step_hangs) {
+Ended train_in_child(const MakeBackend& make, const Flags& wanted = {}) {
   auto ends = make_socketpair();
   const pid_t child = fork();
   REQUIRE(child >= 0);
@@ -55,13 +77,12 @@ Ended train_in_child(bool step_hangs) {
     if (dup2(open("/dev/null", O_RDWR | O_CLOEXEC), STDERR_FILENO) < 0) _exit(99);
     ends[0].reset();
     ends[1].reset();
-    Flags flags;
+    Flags flags = wanted;
     flags.format = OutputFormat::json;
     flags.stall_seconds = 1;
     std::array<int, 2> input{};
     if (pipe(input.data()) != 0 || write(input[1], "go\n", 3) != 3 || dup2(input[0], STDIN_FILENO) < 0)
       _exit(99);
-    const auto make = [&](const Flags&, Peers&) { return std::make_unique<StuckBackend>(step_hangs); };
     _exit(run_training("test", flags, make));
   }
   ends[1].reset();
@@ -78,10 +99,28 @@ Ended train_in_child(bool step_hangs) {
   return ended;
 }
 
+MakeBackend stuck(bool step_hangs) {
+  return [step_hangs](const Flags&, Peers&) { return std::make_unique<StuckBackend>(step_hangs); };
+}
+
 }  // namespace
 
+TEST_CASE("what is counted ends with the last step, before anything is read back") {
+  Flags flags;
+  flags.num_warmup_batches = 1;
+  flags.num_batches = 2;
+  flags.dump = "wanted";
+  const Ended ended =
+      train_in_child([](const Flags&, Peers&) { return std::make_unique<NotingBackend>(); }, flags);
+  REQUIRE(ended.status == 0);
+  REQUIRE(ended.records.size() >= 2);
+  const nlohmann::json& result = ended.records.at(ended.records.size() - 2);
+  REQUIRE(result["scope"] == "rank");
+  CHECK(result["calls"] == "hash step begin step step end dump hash result");
+}
+
 TEST_CASE("a failure is told before anything is torn down that may hang") {
-  const Ended ended = train_in_child(/*step_hangs=*/false);
+  const Ended ended = train_in_child(stuck(/*step_hangs=*/false));
   REQUIRE(WIFEXITED(ended.status));
   CHECK(WEXITSTATUS(ended.status) == 1);
   REQUIRE(ended.records.back()["record"] == "error");
@@ -90,7 +129,7 @@ TEST_CASE("a failure is told before anything is torn down that may hang") {
 }
 
 TEST_CASE("a step that never ends is told by the watchdog and nothing that hangs is waited for") {
-  const Ended ended = train_in_child(/*step_hangs=*/true);
+  const Ended ended = train_in_child(stuck(/*step_hangs=*/true));
   REQUIRE(WIFEXITED(ended.status));
   CHECK(WEXITSTATUS(ended.status) == 1);
   REQUIRE(ended.records.back()["record"] == "error");

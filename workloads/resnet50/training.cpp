@@ -190,6 +190,7 @@ void Run::count_steps() {
     }
   }
   counted_seconds_ = seconds_since(start_ns);
+  backend_->end_counting();
 }
 
 nlohmann::json Run::rank_result(std::uint64_t parameters_hash, int images, double speed) {

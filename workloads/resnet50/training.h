@@ -48,6 +48,8 @@ class TrainingBackend {
   virtual void observe(WarmupStep&) const {}
   /// The warm-up is over.
   virtual void begin_counting() {}
+  /// The counted steps are over: what follows (reading back, dumps, traces) is none of theirs.
+  virtual void end_counting() {}
   virtual nlohmann::json result(std::int64_t images) = 0;
   /// Of all master parameters in the model's order and plain layout.
   virtual std::uint64_t parameters_hash() = 0;

@@ -31,10 +31,13 @@ void GpuTelemetry::begin_counting() {
   if (sampler_) sampler_->restart();
 }
 
+void GpuTelemetry::end_counting() {
+  if (sampler_) course_ = sampler_->stop();
+}
+
 nlohmann::json GpuTelemetry::result(std::int64_t images) {
   if (!sampler_) return {{"error", error_}};
-  const GpuCourse course = sampler_->stop();
-  return gpu_record(identity_, course.latest(), nvml_->health(pci_address_), course, images);
+  return gpu_record(identity_, course_.latest(), nvml_->health(pci_address_), course_, images);
 }
 
 }  // namespace virtrain::resnet50::cuda

@@ -24,6 +24,8 @@ class GpuTelemetry {
   nlohmann::json now() const;
   void observe(WarmupStep& step) const;
   void begin_counting();
+  /// The last sample: what the record says of the run is between the two.
+  void end_counting();
   nlohmann::json result(std::int64_t images);
 
  private:
@@ -32,6 +34,7 @@ class GpuTelemetry {
   GpuIdentity identity_;
   std::string error_;
   std::unique_ptr<GpuSampler> sampler_;
+  GpuCourse course_;  ///< of the counted steps, once they are over
 };
 
 }  // namespace virtrain::resnet50::cuda

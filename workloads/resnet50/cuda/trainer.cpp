@@ -69,6 +69,7 @@ class Trainer : public TrainingBackend {
   StepResult step(const StepOrder& order, Timeline& timeline) override;
   void observe(WarmupStep& step) const override { telemetry_.observe(step); }
   void begin_counting() override;
+  void end_counting() override { telemetry_.end_counting(); }
   nlohmann::json result(std::int64_t images) override;
   std::uint64_t parameters_hash() override;
   void write_dump() const override { dump_->write(flags_.dump); }
