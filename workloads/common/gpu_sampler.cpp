@@ -79,11 +79,17 @@ json GpuCourse::to_json(std::optional<std::int64_t> images) const {
           {"throttled", throttled}};
 }
 
-json gpu_record(const GpuIdentity& identity, const GpuState& now, const GpuHealth& health,
-                const GpuCourse& course, std::optional<std::int64_t> images) {
-  json record = to_json(identity);
+json gpu_record(const Nvml& nvml, const std::string& pci_address, const GpuIdentity& known,
+                const GpuState& now, const GpuCourse& course, std::optional<std::int64_t> images) {
+  json record = to_json(known);
+  record.update(to_json(GpuHealth()));
   record.update(to_json(now));
-  record.update(to_json(health));
+  try {
+    record.update(to_json(nvml.identity(pci_address)));
+    record.update(to_json(nvml.health(pci_address)));
+  } catch (const Error& error) {  // a whole run's result is not to be lost for that
+    record["error"] = error.what();
+  }
   if (const auto reasons = course.throttle_reasons()) record["throttle_reasons"] = *reasons;
   record["during"] = course.to_json(images);
   return record;

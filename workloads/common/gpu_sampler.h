@@ -52,10 +52,13 @@ class GpuCourse {
   std::map<std::string, std::size_t> throttled_;
 };
 
-/// The object `gpu` of the record "result": who the GPU is and how it is now, by the names of nvml.h, but
-/// with all the reasons to throttle of the course; under "during" the course itself.
-nlohmann::json gpu_record(const GpuIdentity& identity, const GpuState& now, const GpuHealth& health,
-                          const GpuCourse& course, std::optional<std::int64_t> images);
+/// The object `gpu` of the records "hello", "ready" and "result", by the names of nvml.h: who the GPU is and
+/// what its health is, both read here, at each end of a run, for what compares the two (a power limit that
+/// was changed, an ECC mode, a licence); how it is `now`, but with all the reasons to throttle of the course;
+/// under "during" the course itself. Where NVML no longer finds the GPU, who it is comes from `known`, and
+/// "error" says so.
+nlohmann::json gpu_record(const Nvml& nvml, const std::string& pci_address, const GpuIdentity& known,
+                          const GpuState& now, const GpuCourse& course, std::optional<std::int64_t> images);
 
 /// Looks at a GPU ten times a second from a thread of its own, beginning with its making.
 class GpuSampler {

@@ -13,7 +13,7 @@
 /// not tell is absent, never zero.
 namespace virtrain {
 
-/// What does not change while a job runs.
+/// What should not change while a job runs, and is read at both its ends to know that it did not.
 struct GpuIdentity {
   std::optional<std::string> name;
   std::optional<std::string> uuid;
@@ -22,7 +22,7 @@ struct GpuIdentity {
   std::optional<double> power_limit_w;  ///< the one in force
   std::optional<unsigned> most_sm_clock_mhz;
   std::optional<bool> ecc_enabled;
-  std::optional<unsigned> pcie_generation;  ///< now; an idle link may be slower than its best
+  std::optional<unsigned> pcie_generation;  ///< now; an idle link is slower than its best
   std::optional<unsigned> pcie_width;
   std::optional<unsigned> best_pcie_generation;
   std::optional<unsigned> best_pcie_width;

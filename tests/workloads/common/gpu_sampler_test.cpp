@@ -81,8 +81,9 @@ TEST_CASE("the record has nvml.h's names, and the reasons of the whole course") 
   GpuCourse course;
   course.add(0, state(1900, 600, 1, {"sync_boost"}));
   course.add(second_ns, state(1900, 600, 501, {}));
-  const json record =
-      gpu_record(nvml.identity(address), nvml.state(address), nvml.health(address), course, 1000);
+  GpuIdentity known;
+  known.power_limit_w = 650;  // changed meanwhile
+  const json record = gpu_record(nvml, address, known, nvml.state(address), course, 1000);
   CHECK(record["uuid"] == "GPU-6ba7b810-9dad-11d1-80b4-00c04fd430c8");
   CHECK(record["virtualization"] == "passthrough");
   CHECK(record["ecc_enabled"] == true);
@@ -94,6 +95,17 @@ TEST_CASE("the record has nvml.h's names, and the reasons of the whole course") 
   CHECK(record["during"]["images_per_joule"] == 2);
   // With all the rest of a result it has to fit in one record.
   CHECK(record.dump().size() < 2048);
+  CHECK_FALSE(record.contains("error"));
+}
+
+TEST_CASE("a GPU that is lost at the end of a run leaves a record of what is known, and says so") {
+  const Nvml nvml(FAKE_NVML);
+  GpuState last = state(1900, 600, 1, {});
+  const json record = gpu_record(nvml, "0000:09:00.0", nvml.identity("0000:01:00.0"), last, GpuCourse(), 1);
+  CHECK(record["power_limit_w"] == 700);
+  CHECK(record["sm_clock_mhz"] == 1900);
+  CHECK(record["uncorrected_ecc_errors"].is_null());
+  CHECK_THAT(record["error"].get<std::string>(), Catch::Contains("0000:09:00.0"));
 }
 
 TEST_CASE("the sampler looks on its own, and a restart forgets what was") {

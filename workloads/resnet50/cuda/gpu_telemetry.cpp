@@ -16,8 +16,8 @@ GpuTelemetry::GpuTelemetry(const std::string& pci_address) : pci_address_(pci_ad
 
 nlohmann::json GpuTelemetry::now() const {
   if (!sampler_) return {{"error", error_}};
-  return gpu_record(identity_, nvml_->state(pci_address_), nvml_->health(pci_address_), GpuCourse(),
-                    std::nullopt);
+  sampler_->restart();  // a sample of this moment, or none where the GPU is lost
+  return gpu_record(*nvml_, pci_address_, identity_, sampler_->course().latest(), GpuCourse(), std::nullopt);
 }
 
 void GpuTelemetry::observe(WarmupStep& step) const {
@@ -37,7 +37,7 @@ void GpuTelemetry::end_counting() {
 
 nlohmann::json GpuTelemetry::result(std::int64_t images) {
   if (!sampler_) return {{"error", error_}};
-  return gpu_record(identity_, course_.latest(), nvml_->health(pci_address_), course_, images);
+  return gpu_record(*nvml_, pci_address_, identity_, course_.latest(), course_, images);
 }
 
 }  // namespace virtrain::resnet50::cuda

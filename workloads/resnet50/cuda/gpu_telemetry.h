@@ -31,7 +31,7 @@ class GpuTelemetry {
  private:
   std::string pci_address_;
   std::optional<Nvml> nvml_;
-  GpuIdentity identity_;
+  GpuIdentity identity_;  ///< as the run began
   std::string error_;
   std::unique_ptr<GpuSampler> sampler_;
   GpuCourse course_;  ///< of the counted steps, once they are over
