@@ -6,14 +6,14 @@ if(NOT VIRTRAIN_CUDA_FOUND OR NOT CATCH2_INCLUDE_DIR)
 endif()
 set(tests ${CMAKE_CURRENT_LIST_DIR}/../tests)
 add_library(virtrain_gpu_tests OBJECT
-  ${tests}/support/main.cpp ${tests}/workloads/cuda/plain_convolution.cpp ${tests}/workloads/cuda/step_interpreter.cpp
-  ${tests}/workloads/cuda/training_case.cpp)
+  ${tests}/support/main.cpp ${tests}/workloads/cuda/operation_reference.cpp ${tests}/workloads/cuda/plain_convolution.cpp
+  ${tests}/workloads/cuda/step_interpreter.cpp ${tests}/workloads/cuda/training_case.cpp)
 virtrain_target_options(virtrain_gpu_tests)
 target_include_directories(virtrain_gpu_tests SYSTEM PUBLIC ${CATCH2_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
 target_compile_definitions(virtrain_gpu_tests PUBLIC
   VIRTRAIN_BINARY_DIR="${CMAKE_BINARY_DIR}" VIRTRAIN_SOURCE_DIR="${CMAKE_CURRENT_LIST_DIR}/..")
 target_link_libraries(virtrain_gpu_tests PUBLIC virtrain_resnet50_cuda)
-foreach(name kernels_gpu gpu_step cuda_trainer cudnn_engine)
+foreach(name kernels_gpu cudnn_operations_gpu gpu_step cuda_trainer cudnn_engine)
   string(REGEX REPLACE "_?(gpu|cuda|cudnn)_?" "" program ${name})
   add_executable(workloads_cuda_${program}_test ${tests}/workloads/cuda/${name}_test.cpp)
   virtrain_target_options(workloads_cuda_${program}_test)

@@ -17,7 +17,8 @@ FAILED = "FAILED"
 
 
 class Cases:
-    """Prints each test case with its seconds as soon as the next one ends: Catch2 has a line for each of its values."""
+    """Prints each test case with its seconds as soon as the next one ends: Catch2 has a line for each of its values. What
+    a test has to tell is a line of a list as well."""
 
     def __init__(self):
         self.name, self.seconds, self.times = None, 0.0, 0
@@ -30,6 +31,8 @@ class Cases:
         if found:
             self.seconds += float(found[1])
             self.times += 1
+        elif line.startswith("- "):
+            print(line, flush=True)
         elif re.match(r"^All tests|^test cases:|^assertions:", line):
             self.end()
             print(f"- {line}", flush=True)
@@ -62,6 +65,11 @@ def catch2(session, name, most_seconds, *cases):
 def kernels(session):
     """Our kernels against a plain CPU version"""
     return catch2(session, "workloads_cuda_kernels_test", 240)
+
+
+def operations(session):
+    """cuDNN's operations alone, by each engine that may be chosen, against fp64"""
+    return catch2(session, "workloads_cuda_operations_test", 300)
 
 
 def steps(session):

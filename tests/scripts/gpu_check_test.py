@@ -145,22 +145,27 @@ class Sections(unittest.TestCase):
         self.assertEqual(set(sections.ALL), set(sections.NEEDS_SECONDS))
         for section in sections.ALL.values():
             self.assertTrue(sections.title(section))
-        self.assertEqual(list(sections.ALL)[:2], ["kernels", "steps"])  # the most important first
+        self.assertEqual(list(sections.ALL)[:3], ["kernels", "operations", "steps"])  # the most important first
 
 
 class Tests(unittest.TestCase):
-    def run_program(self, script):
+    def run_program(self, script, section=correctness.steps, name="workloads_cuda_step_test"):
         with tempfile.TemporaryDirectory() as folder:
-            program = pathlib.Path(folder, "workloads_cuda_step_test")
+            program = pathlib.Path(folder, name)
             program.write_text("#!/bin/sh\n" + script, encoding="utf-8")
             program.chmod(0o755)
             with contextlib.redirect_stdout(io.StringIO()) as out:
-                return correctness.steps(session_of(build_folder=folder)), out.getvalue()
+                return section(session_of(build_folder=folder)), out.getvalue()
 
     def test_cases_are_shown_once_with_their_seconds(self):
         outcome, said = self.run_program("echo '1.5 s: a'; echo '2 s: a'; echo '0.1 s: b'; echo 'All tests passed'")
         self.assertEqual(outcome, "ok")
         self.assertEqual(said, "- a: 3.5 s (2 times)\n- b: 0.1 s\n- All tests passed\n")
+
+    def test_what_a_test_has_measured_is_shown(self):
+        script = "echo '- convolution fp16: 40 engines'; echo '1 s: each'; echo 'a word'; echo '- more'; echo '2 s: each'"
+        outcome, said = self.run_program(script, correctness.operations, "workloads_cuda_operations_test")
+        self.assertEqual((outcome, said), ("ok", "- convolution fp16: 40 engines\n- more\n- each: 3.0 s (2 times)\n"))
 
     def test_a_test_that_fails_tells_all_and_one_that_skips_itself_fails(self):
         outcome, said = self.run_program("echo '1 s: a'; echo 'kernels.cpp:7: FAILED: CHECK( 1 == 2 )'; exit 1")
@@ -338,7 +343,7 @@ class GpuCheck(unittest.TestCase):
         self.assertIn("tf32", done.stderr)
         done = gpu_check("--sections", "kernels,sped")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("no section 'sped' (allowed: kernels, steps", done.stderr)
+        self.assertIn("no section 'sped' (allowed: kernels, operations", done.stderr)
 
     def test_floor(self):
         # 4.3 TB/s over 304 MB an image, by hand
