@@ -85,7 +85,17 @@ TEST_CASE("what is not allowed is refused with what is") {
   CHECK_THAT(refusal({"--no_such_flag"}), Catch::Contains("--no_such_flag"));
   CHECK_THAT(refusal({"--num_batches=3", "--num_batches=4"}), Catch::Contains("--num_batches"));
   CHECK_THAT(refusal({"stray"}), Catch::Contains("stray"));
-  CHECK_THAT(refusal({"--seed=-1"}), Catch::Contains("--seed"));
+  for (const char* seed : {"--seed=-1", "--seed=18446744073709551616", "--seed=1x", "--seed=1.5"}) {
+    CAPTURE(seed);
+    CHECK_THAT(refusal({seed}), Catch::Contains("--seed") && Catch::Contains("0 to 18446744073709551615"));
+  }
+  CHECK(parse({"--seed=18446744073709551615"}).flags.seed == UINT64_MAX);
+  for (const char* rate : {"--learning_rate=nan", "--learning_rate=-nan", "--learning_rate=NaN(1)",
+                           "--learning_rate=inf", "--learning_rate=-0.1", "--learning_rate=10.1"}) {
+    CAPTURE(rate);
+    CHECK_THAT(refusal({rate}), Catch::Contains("--learning_rate") && Catch::Contains("0 to 10"));
+  }
+  CHECK_THAT(refusal({"--residual_gamma=nan"}), Catch::Contains("--residual_gamma"));
   CHECK_THAT(refusal({"--bucket_mib=0"}), Catch::Contains("--bucket_mib") && Catch::Contains("1 to 1024"));
   CHECK_THAT(refusal({"--accumulate_steps=0"}), Catch::Contains("1 to 1024"));
   CHECK_THAT(refusal({"--steady_seconds=3601"}), Catch::Contains("0 to 3600"));

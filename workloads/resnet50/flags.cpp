@@ -8,7 +8,10 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <map>
+#include <utility>
 
 namespace virtrain::resnet50 {
 namespace {
@@ -31,6 +34,14 @@ void check_precision(const Flags& flags, bool use_fp16, bool precision_given, co
   if (!possible(wanted)) {
     throw usage((use_fp16 ? "--use_fp16" : "--precision " + std::string(to_string(wanted))) +
                 " is not possible here (" + allowed_precisions(backend) + ")");
+  }
+}
+
+/// CLI11's range has no objection to what is neither less nor more than anything.
+void check_numbers(const Flags& flags) {
+  for (const auto& [name, value] : {std::pair("--learning_rate", flags.learning_rate),
+                                    std::pair("--residual_gamma", flags.residual_gamma)}) {
+    if (std::isnan(value)) throw usage(std::string(name) + " is no number (allowed: 0 to 10)");
   }
 }
 
@@ -70,6 +81,15 @@ std::map<std::string, Value> by_name(std::initializer_list<Value> values) {
   return names;
 }
 
+/// For CLI11 a number beyond 64 bits is the largest that they hold.
+std::string check_seed(const std::string& text) {
+  std::uint64_t seed = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, failure] = std::from_chars(text.data(), end, seed);
+  return failure == std::errc() && rest == end ? ""
+                                               : text + " is no seed (allowed: 0 to 18446744073709551615)";
+}
+
 void add_training_options(CLI::App& app, Flags& flags) {
   const auto add = [&app](const char* name, auto& value, const char* words, auto least, auto most) {
     app.add_option(name, value, words)->check(CLI::Range(least, most))->capture_default_str();
@@ -84,9 +104,7 @@ void add_training_options(CLI::App& app, Flags& flags) {
   add("--display_every", flags.display_every, "Counted steps per sample", 1, 1'000'000);
   add("--image_size", flags.image_size, "Height and width of an image", 32, 1024);
   add("--num_classes", flags.num_classes, "Outputs of the last layer", 2, 100'000);
-  app.add_option("--seed", flags.seed, "Of parameters and data")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+  app.add_option("--seed", flags.seed, "Of parameters and data")->check(check_seed)->capture_default_str();
   add("--accumulate_steps", flags.accumulate_steps, "Micro-batches per step", 1, 1024);
   add("--residual_gamma", flags.residual_gamma, "Initial scale of the last norm of each block", 0.0, 10.0);
   add("--learning_rate", flags.learning_rate, "Of SGD with momentum 0.9, weight decay 1e-4", 0.0, 10.0);
@@ -187,6 +205,7 @@ ParsedFlags parse_flags(int argc, const char* const* argv, const Backend& backen
   check_precision(flags, use_fp16, precision_option->count() > 0, backend);
   if (use_fp16) flags.precision = Precision::fp16;
   if (dump->count() > 0 && app.get_option("--steady_seconds")->count() == 0) flags.steady_seconds = 0;
+  check_numbers(flags);
   check_combinations(flags);
   return parsed;
 }
