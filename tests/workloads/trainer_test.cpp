@@ -323,6 +323,19 @@ TEST_CASE("a steady state that is not reached in time is said, and ranks agree w
   CHECK(outcome.one("result", 0)["warmup_steps"] == outcome.one("result", 1)["warmup_steps"]);
 }
 
+TEST_CASE("a dump of several ranks is refused: it would hold all ranks' gradients and one's batch") {
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("virtrain-ranks-dump-" + std::to_string(getpid()));
+  const Outcome outcome = run(2,
+                              {"--image_size=32", "--batch_size=2", "--num_batches=1",
+                               "--num_warmup_batches=0", "--dump=" + path.string()},
+                              "go\n");
+  CHECK(outcome.result.exit_status == 2);
+  CHECK_THAT(outcome.all("error").at(0)["message"].get<std::string>(),
+             Catch::Contains("--dump") && Catch::Contains("one rank"));
+  CHECK_FALSE(std::filesystem::exists(path));
+}
+
 TEST_CASE("a dump has what a reference needs") {
   const std::filesystem::path path =
       std::filesystem::temp_directory_path() / ("virtrain-dump-" + std::to_string(getpid()));

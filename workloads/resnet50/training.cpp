@@ -43,6 +43,7 @@ class Run {
   void run(const MakeBackend& make_backend);
 
  private:
+  void check_dump() const;
   void say_hello(const std::string& cpuset) const;
   void say_ready(std::int64_t start_ns);
   void wait_for_go();
@@ -241,7 +242,17 @@ void Run::report() {
                     {"stopped", stopped_}});
 }
 
+/// Its gradients are the means over all ranks, beside the batch of one of them: no reference could repeat
+/// them.
+void Run::check_dump() const {
+  if (flags_.dump.empty() || peers_.size() == 1) return;
+  throw Error("parse flags", ErrorCode::usage,
+              fmt::format("--dump holds one batch, and {} ranks have as many (allowed with it: one rank)",
+                          peers_.size()));
+}
+
 void Run::run(const MakeBackend& make_backend) {
+  check_dump();
   const std::int64_t start_ns = monotonic_ns();
   const std::string cpuset = allowed_cpus_text();  // before our threads are pinned to parts of it
   watchdog_.expect("set up");
@@ -256,7 +267,7 @@ void Run::run(const MakeBackend& make_backend) {
   warm_up();
   count_steps();
   watchdog_.expect("report");
-  if (!flags_.dump.empty() && peers_.rank() == 0) backend_->write_dump();
+  if (!flags_.dump.empty()) backend_->write_dump();
   if (!flags_.trace.empty()) write_trace(trace_file(), timeline_.spans(), peers_.rank());
   report();
 }

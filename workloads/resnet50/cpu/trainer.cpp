@@ -75,7 +75,7 @@ void Trainer::set_up() {
   for (std::size_t i = 0; i < store_->parameters().size(); ++i) {
     store_->set(i, initial_value(store_->parameters()[i], i, flags_.seed, flags_.residual_gamma));
   }
-  if (!flags_.dump.empty() && peers_.rank() == 0) dump_.emplace(model_);
+  if (!flags_.dump.empty()) dump_.emplace(model_);
   for (int micro = 0; micro < flags_.accumulate_steps; ++micro) {
     const int shard = peers_.rank() * flags_.accumulate_steps + micro;
     Batch batch = synthetic_batch(model_, flags_.batch_size, static_cast<std::uint64_t>(shard), flags_.seed);

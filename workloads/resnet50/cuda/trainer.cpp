@@ -130,7 +130,7 @@ void Trainer::set_up() {
     executor_->clear();
   }
   write_start(*executor_);
-  if (!flags_.dump.empty() && peers_.rank() == 0) {
+  if (!flags_.dump.empty()) {
     dump_.emplace(model_);
     dump_->before_step(state(), batch(0));
   }
