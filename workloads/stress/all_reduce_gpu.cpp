@@ -3,6 +3,7 @@
 #include "workloads/common/cuda/gpu_handles.h"
 #include "workloads/common/cuda/nccl_communicator.h"
 #include "workloads/stress/all_reduce.h"
+#include "workloads/stress/gpu_device.h"
 
 #include <cuda_runtime_api.h>
 
@@ -51,6 +52,10 @@ class GpuAllReduce : public AllReduce {
 };
 
 }  // namespace
+
+Device gpu_all_reduce_device(int first_gpu) {
+  return gpu_device(use_gpu_of_rank(first_gpu));
+}
 
 std::unique_ptr<AllReduce> make_gpu_all_reduce(Peers& peers, int first_gpu, std::uint64_t bytes) {
   return std::make_unique<GpuAllReduce>(peers, first_gpu, bytes);

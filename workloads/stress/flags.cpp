@@ -99,7 +99,8 @@ void check_combinations(const Flags& flags, bool has_peer, bool has_stall) {
   const bool on_ranks = flags.kind == Kind::allreduce;
   only_with(flags.gpu.has_value(), "--gpu", loads_gpu(flags) || on_ranks, "gemm, membw, h2d, d2h, allreduce");
   only_with(flags.threads > 0, "--threads", !loads_gpu(flags) && !on_ranks, "what loads no GPU and no ranks");
-  only_with(has_stall, "--stall_seconds", on_ranks, "allreduce");
+  only_with(has_stall, "--stall_seconds", loads_gpu(flags) || on_ranks,
+            "gemm, membw with --gpu, h2d, d2h, allreduce");
   constexpr std::uint64_t most_on_ranks = 4ULL << 30;  // MPI counts elements with an int
   if (on_ranks && flags.bytes > most_on_ranks) {
     throw usage("--bytes: more than the " + format_size(most_on_ranks) + " that --kind allreduce takes");
@@ -183,10 +184,11 @@ ParsedFlags parse_flags(int argc, const char* const* argv) {
   app.add_option("--gpu", flags.gpu,
                  "Which GPU, as CUDA counts (default: 0); of allreduce: the first rank's on each host")
       ->check(CLI::Range(0, 63));
-  CLI::Option* stall = app.add_option("--stall_seconds", flags.stall_seconds,
-                                      "Of allreduce: ranks that get no further for so long end with an error")
-                           ->check(CLI::Range(1, 86'400))
-                           ->capture_default_str();
+  CLI::Option* stall =
+      app.add_option("--stall_seconds", flags.stall_seconds,
+                     "Of a GPU or of ranks: what gets no further for so long ends with an error")
+          ->check(CLI::Range(1, 86'400))
+          ->capture_default_str();
   app.add_option("--file", flags.file, "Made for disk and removed at the end; must not exist");
   app.add_option("--peer", peer, "Send to a virtrain-stress that listens there");
   CLI::Option* listen =

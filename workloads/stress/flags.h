@@ -24,9 +24,10 @@ struct Flags {
   /// CUDA's number of it; of membw: the GPU's memory instead of the host's; of allreduce: NCCL instead of
   /// MPI, and the first rank's GPU
   std::optional<int> gpu;
-  int stall_seconds = 600;  ///< of allreduce: ranks that get no further for so long end with an error
-  std::string file;         ///< of disk
-  std::string peer_host;    ///< of net, sending
+  /// Of what loads a GPU or ranks: where a piece or a sum gets no further for so long, it is an error.
+  int stall_seconds = 600;
+  std::string file;       ///< of disk
+  std::string peer_host;  ///< of net, sending
   std::string peer_port;
   std::optional<int> listen_port;  ///< of net, receiving; 0: any
 };

@@ -1,8 +1,12 @@
+#include "common/time.h"
 #include "workloads/common/cuda/cublas.h"
 #include "workloads/common/cuda/gpu_choice.h"
 #include "workloads/common/cuda/gpu_errors.h"
 #include "workloads/common/cuda/gpu_handles.h"
-#include "workloads/stress/load.h"
+#include "workloads/common/program.h"
+#include "workloads/common/watchdog.h"
+#include "workloads/stress/gpu_device.h"
+#include "workloads/stress/gpu_piece.h"
 
 #include <cuda_fp16.h>
 #include <cuda_runtime_api.h>
@@ -13,9 +17,17 @@
 namespace virtrain::stress {
 namespace {
 
-void wait() {
-  check_gpu("wait for the GPU", cudaDeviceSynchronize());
-}
+/// The end of what was started, for which the host sleeps: spinning would load one of its cores as well.
+class End {
+ public:
+  void wait() const {
+    done_.record(nullptr);
+    done_.wait();
+  }
+
+ private:
+  GpuEvent done_{GpuEvent::Timing::on};
+};
 
 /// Bits that are finite numbers between -1 and 1 in 16 bits, and no pattern: zeros would run faster.
 std::vector<std::uint16_t> random_halves(std::size_t count) {
@@ -38,99 +50,147 @@ DeviceMemory on_device(const std::vector<std::uint16_t>& values) {
 /// Products of 4096 x 4096 matrices in fp16, on tensor cores where there are any.
 class GemmWorker : public Worker {
  public:
-  explicit GemmWorker(int gpu) {
-    use_gpu(gpu);
+  GemmWorker() {
     const auto values = random_halves(std::size_t{n} * n);
     a_ = on_device(values);
     b_ = on_device(values);
     c_ = allocate_device(std::size_t{n} * n * sizeof(float));
-    cublas_.emplace();
   }
   std::uint64_t work() override {
-    for (int i = 0; i < products; ++i) {
-      cublas_->multiply(n, a_.get(), b_.get(), c_.get(), CUDA_R_16F, CUBLAS_COMPUTE_32F);
+    const std::int64_t start_ns = monotonic_ns();
+    for (int i = 0; i < products_; ++i) {
+      cublas_.multiply(n, a_.get(), b_.get(), c_.get(), CUDA_R_16F, CUBLAS_COMPUTE_32F);
     }
-    wait();
-    return 2ULL * n * n * n * products;
+    end_.wait();
+    const std::uint64_t done = 2ULL * n * n * n * static_cast<std::uint64_t>(products_);
+    products_ = products_in_piece(static_cast<double>(monotonic_ns() - start_ns) * 1e-9 / products_);
+    return done;
   }
 
  private:
   static constexpr int n = 4096;
-  static constexpr int products = 4;
+  int products_ = 1;
   DeviceMemory a_, b_, c_;
-  std::optional<Cublas> cublas_;
+  Cublas cublas_;
+  End end_;
 };
 
-/// Copies within the GPU's memory; what is read and what is written counts.
-class DeviceCopyWorker : public Worker {
+/// What a copying worker copies between, and how.
+struct Route {
+  DeviceMemory device;
+  DeviceMemory other_device;  ///< of a copy within the GPU
+  PinnedMemory host;          ///< of one between it and the host
+  std::byte* to = nullptr;
+  const std::byte* from = nullptr;
+  cudaMemcpyKind way = cudaMemcpyDefault;
+};
+
+Route route_within(std::uint64_t bytes) {
+  Route route;
+  route.device = on_device(random_halves(bytes / sizeof(std::uint16_t)));
+  route.other_device = allocate_device(bytes);
+  route.from = route.device.get();
+  route.to = route.other_device.get();
+  route.way = cudaMemcpyDeviceToDevice;
+  return route;
+}
+
+Route route_to_host(std::uint64_t bytes, cudaMemcpyKind way) {
+  Route route;
+  route.device = on_device(random_halves(bytes / sizeof(std::uint16_t)));
+  route.host = allocate_pinned(bytes);
+  check_gpu("fill the host's memory",
+            cudaMemcpy(route.host.get(), route.device.get(), bytes, cudaMemcpyDeviceToHost));
+  const bool up = way == cudaMemcpyHostToDevice;
+  route.from = up ? route.host.get() : route.device.get();
+  route.to = up ? route.device.get() : route.host.get();
+  route.way = way;
+  return route;
+}
+
+/// Copies piece by piece around two buffers of so many bytes; of each byte `times` count.
+class CopyWorker : public Worker {
  public:
-  DeviceCopyWorker(int gpu, std::uint64_t bytes) : bytes_(bytes / 2) {
-    use_gpu(gpu);
-    from_ = on_device(random_halves(bytes_ / sizeof(std::uint16_t)));
-    to_ = allocate_device(bytes_);
-  }
+  CopyWorker(Route route, std::uint64_t bytes, std::uint64_t piece, int times)
+      : route_(std::move(route)), ring_(bytes), piece_(piece), times_(static_cast<std::uint64_t>(times)) {}
+
   std::uint64_t work() override {
-    for (int i = 0; i < copies; ++i) {
-      check_gpu("copy", cudaMemcpyAsync(to_.get(), from_.get(), bytes_, cudaMemcpyDeviceToDevice));
+    for (const auto& [offset, bytes] : ring_.next(piece_)) {
+      check_gpu("copy", cudaMemcpyAsync(route_.to + offset, route_.from + offset, bytes, route_.way));
     }
-    wait();
-    return 2ULL * bytes_ * copies;
+    end_.wait();
+    return times_ * piece_;
   }
 
  private:
-  static constexpr int copies = 4;
-  std::size_t bytes_;
-  DeviceMemory from_, to_;
+  Route route_;
+  Ring ring_;
+  std::uint64_t piece_;
+  std::uint64_t times_;
+  End end_;
 };
 
-/// Copies between page-locked host memory and the GPU.
-class HostCopyWorker : public Worker {
+/// A worker of whose pieces each has to come to its end.
+class WatchedWorker : public Worker {
  public:
-  HostCopyWorker(int gpu, std::uint64_t bytes, cudaMemcpyKind way) : bytes_(bytes), way_(way) {
-    use_gpu(gpu);
-    device_ = on_device(random_halves(bytes_ / sizeof(std::uint16_t)));
-    host_ = allocate_pinned(bytes_);
-    check_gpu("fill the host's memory",
-              cudaMemcpy(host_.get(), device_.get(), bytes_, cudaMemcpyDeviceToHost));
-  }
+  WatchedWorker(std::unique_ptr<Worker> worker, Watchdog& watchdog)
+      : worker_(std::move(worker)), watchdog_(watchdog) {}
   std::uint64_t work() override {
-    const bool up = way_ == cudaMemcpyHostToDevice;
-    const std::byte* const from = up ? host_.get() : device_.get();
-    std::byte* const to = up ? device_.get() : host_.get();
-    check_gpu("copy", cudaMemcpyAsync(to, from, bytes_, way_));
-    wait();
-    return bytes_;
+    watchdog_.expect("load the GPU");
+    const std::uint64_t done = worker_->work();
+    watchdog_.pause();  // while it rests
+    return done;
   }
 
  private:
-  std::size_t bytes_;
-  cudaMemcpyKind way_;
-  DeviceMemory device_;
-  PinnedMemory host_;
+  std::unique_ptr<Worker> worker_;
+  Watchdog& watchdog_;
 };
 
 class GpuLoad : public Load {
  public:
-  explicit GpuLoad(const Flags& flags) : kind_(flags.kind), gpu_(flags.gpu.value_or(0)), bytes_(flags.bytes) {
+  explicit GpuLoad(const Flags& flags)
+      : flags_(flags),
+        gpu_(flags.gpu.value_or(0)),
+        watchdog_(std::chrono::seconds(flags.stall_seconds), [flags](const std::string& doing) {
+          report_failure("virtrain-stress", doing, gpu_stall_words(flags.stall_seconds));
+        }) {
+    watchdog_.expect("use GPU " + std::to_string(gpu_));
     use_gpu(gpu_);  // without one, an error before "hello" and not in the midst of the load
+    device_ = gpu_device(gpu_);
+    watchdog_.pause();
   }
-  const char* unit() const override { return kind_ == Kind::gemm ? "operations" : "B"; }
+  const char* unit() const override { return flags_.kind == Kind::gemm ? "operations" : "B"; }
   int threads() const override { return 1; }
+  Device device() override { return device_; }
+
   std::unique_ptr<Worker> make_worker(int /*index*/) override {
-    constexpr std::uint64_t device_bytes = 512ULL << 20;
-    constexpr std::uint64_t host_bytes = 64ULL << 20;
-    if (kind_ == Kind::gemm) return std::make_unique<GemmWorker>(gpu_);
-    if (kind_ == Kind::membw)
-      return std::make_unique<DeviceCopyWorker>(gpu_, bytes_ > 0 ? bytes_ : device_bytes);
-    return std::make_unique<HostCopyWorker>(
-        gpu_, bytes_ > 0 ? bytes_ : host_bytes,
-        kind_ == Kind::h2d ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost);
+    watchdog_.expect("fill the GPU's memory");
+    use_gpu(gpu_);  // the current GPU is one of each thread
+    return std::make_unique<WatchedWorker>(make_unwatched(), watchdog_);
   }
 
  private:
-  Kind kind_;
+  std::unique_ptr<Worker> make_unwatched() const {
+    if (flags_.kind == Kind::gemm) return std::make_unique<GemmWorker>();
+    if (flags_.kind == Kind::membw) {
+      constexpr std::uint64_t largest_piece = 1ULL << 30;
+      const std::uint64_t bytes = (flags_.bytes > 0 ? flags_.bytes : 512ULL << 20) / 2;
+      constexpr int times = 2;  // what is read and what is written
+      return std::make_unique<CopyWorker>(route_within(bytes), bytes,
+                                          piece_bytes(largest_piece, times, flags_.bytes_per_second), times);
+    }
+    constexpr std::uint64_t largest_piece = 64ULL << 20;
+    const std::uint64_t bytes = flags_.bytes > 0 ? flags_.bytes : largest_piece;
+    const auto way = flags_.kind == Kind::h2d ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
+    return std::make_unique<CopyWorker>(route_to_host(bytes, way), bytes,
+                                        piece_bytes(largest_piece, 1, flags_.bytes_per_second), 1);
+  }
+
+  const Flags flags_;
   int gpu_;
-  std::uint64_t bytes_;
+  Watchdog watchdog_;
+  Device device_;
 };
 
 }  // namespace

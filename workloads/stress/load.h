@@ -19,6 +19,12 @@ class Worker {
   virtual std::uint64_t work() = 0;
 };
 
+/// What a load works on, for the record "hello".
+struct Device {
+  std::string name = {};
+  std::optional<std::string> pci_address = {};  ///< of a GPU
+};
+
 /// What is loaded.
 class Load {
  public:
@@ -26,6 +32,8 @@ class Load {
   /// "B", "operations" or "accesses": what work() counts.
   virtual const char* unit() const = 0;
   virtual int threads() const = 0;
+  /// The host's processor unless it is a GPU that is loaded.
+  virtual Device device();
   /// Worker number `index`, made by its own thread (so that its memory is near).
   virtual std::unique_ptr<Worker> make_worker(int index) = 0;
   /// The port that a listening load was given.
@@ -49,6 +57,8 @@ std::unique_ptr<Load> make_load(const Flags& flags);
 std::unique_ptr<Load> make_compute_load(const Flags& flags, int threads);  ///< cpu, llc, membw
 /// gemm, h2d, d2h, and membw with a GPU. Throws Error(host_unable) in a build without CUDA.
 std::unique_ptr<Load> make_gpu_load(const Flags& flags);
+/// What it says when a piece got no further for so long.
+std::string gpu_stall_words(int stall_seconds);
 std::unique_ptr<Load> make_disk_load(const Flags& flags, int threads);
 std::unique_ptr<Load> make_sender(const Flags& flags, int threads);
 std::unique_ptr<Load> make_receiver(const Flags& flags);

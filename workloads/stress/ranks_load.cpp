@@ -47,6 +47,7 @@ class RanksLoad : public Load {
 
   const char* unit() const override { return "B"; }
   int threads() const override { return 1; }
+  Device device() override { return flags_.gpu ? gpu_all_reduce_device(*flags_.gpu) : Load::device(); }
   std::unique_ptr<Worker> make_worker(int index) override;
 
   std::vector<std::string> meet(const std::string& hello) override {

@@ -1,6 +1,7 @@
 #include "workloads/stress/run.h"
 
 #include "common/error.h"
+#include "common/json.h"
 #include "common/time.h"
 #include "common/unique_fd.h"
 #include "workloads/common/affinity.h"
@@ -56,10 +57,11 @@ class Run {
  private:
   /// Rank 0 writes for all: mpirun may cut a rank's output within a line and put another's between.
   void say_hello() {
-    const nlohmann::json own = {{"hostname", host_name()},         {"pid", getpid()},
-                                {"cpuset", allowed_cpus_text()},   {"threads", load_.threads()},
-                                {"device", cpu_model()},           {"build", build_text()},
-                                {"configuration", to_json(flags_)}};
+    const Device device = load_.device();
+    const nlohmann::json own = {{"hostname", host_name()},       {"pid", getpid()},
+                                {"cpuset", allowed_cpus_text()}, {"threads", load_.threads()},
+                                {"device", device.name},         {"pci_address", or_null(device.pci_address)},
+                                {"build", build_text()},         {"configuration", to_json(flags_)}};
     const std::vector<std::string> all =
         load_.meet(own.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     ranks_ = static_cast<int>(all.size());

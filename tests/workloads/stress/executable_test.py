@@ -59,7 +59,9 @@ class Process:
 class Protocol(unittest.TestCase):
     def test_go_progress_stop(self):
         with Process("--kind", "cpu", "--threads", "1") as stress:
-            self.assertEqual(stress.next("hello")["configuration"]["kind"], "cpu")
+            hello = stress.next("hello")
+            self.assertEqual((hello["configuration"]["kind"], hello["pci_address"]), ("cpu", None))
+            self.assertTrue(hello["device"])
             stress.next("ready")
             stress.say("go")
             first, second = stress.next("progress"), stress.next("progress")

@@ -47,6 +47,10 @@ TEST_CASE("a GPU is loaded by its own kinds, and its memory where it is named") 
   CHECK(loads_gpu(parsed({"--kind=membw", "--gpu=0"})));
   CHECK_FALSE(loads_gpu(parsed({"--kind=membw"})));
   CHECK(parsed({"--kind=d2h", "--gpu=3"}).gpu == 3);
+  for (const char* const kind : {"--kind=gemm", "--kind=h2d", "--kind=d2h"})
+    CHECK(parsed({kind, "--stall_seconds=5"}).stall_seconds == 5);
+  CHECK(parsed({"--kind=membw", "--gpu=0", "--stall_seconds=5"}).stall_seconds == 5);
+  CHECK_THAT(refusal({"--kind=membw", "--stall_seconds=5"}), Contains("membw with --gpu"));
 }
 
 TEST_CASE("ranks add up as much as they are told") {
@@ -61,7 +65,7 @@ TEST_CASE("ranks add up as much as they are told") {
   CHECK_THAT(refusal({"--kind=allreduce", "--threads=2"}), Contains("no ranks"));
   CHECK_THAT(refusal({"--kind=allreduce", "--bytes=8GiB"}), Contains("4GiB"));
   CHECK_THAT(refusal({"--kind=allreduce", "--stall_seconds=0"}), Contains("1"));
-  CHECK_THAT(refusal({"--kind=cpu", "--stall_seconds=5"}), Contains("allreduce"));
+  CHECK_THAT(refusal({"--kind=cpu", "--stall_seconds=5"}), Contains("gemm") && Contains("allreduce"));
 }
 
 TEST_CASE("a load has whole elements, be they floats or halves of two buffers") {

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "workloads/stress/load.h"
+
+namespace virtrain::stress {
+
+/// Of the GPU that CUDA numbers so. Only in builds with CUDA.
+Device gpu_device(int gpu);
+
+}  // namespace virtrain::stress
