@@ -3,7 +3,6 @@
 A section prints its Markdown and returns OK, FAILED (or words that begin with it), or why it was left out. It knows the
 time that is left, and what it needs at least: NEEDS_SECONDS, guesses until they have been seen on a GPU.
 """
-import os
 import traceback
 
 import build
@@ -11,9 +10,10 @@ import correctness
 import machine
 import passes
 import processes
+import ranks
 import speed
+import stressors
 import tables
-import trainer
 import turns
 from correctness import FAILED, OK
 
@@ -46,34 +46,11 @@ def probes(session):
     return outcome
 
 
-def ranks(session):
-    """Two ranks on one GPU (whether they agree, never how fast)"""
-    mpirun = build.of_mpi(session.arguments, "mpirun")
-    if mpirun is None or not session.arguments.mpi:
-        return "left out: there is no mpirun" if mpirun is None else "left out: built without MPI"
-    # NCCL refuses two ranks on one GPU of one host, so each is told of a host of its own. One waits while the other
-    # times engines, so there is one level of fusion alone, and patience.
-    one = [os.path.join(session.arguments.build_folder, trainer.TRAINER), "--precision=fp32", "--image_size=64",
-           "--batch_size=16", "--num_batches=3", "--num_warmup_batches=0", "--steady_seconds=0", "--fusion=none",
-           "--stall_seconds=200"]
-    of_rank = ["-np", "1", "-x", "NCCL_SOCKET_IFNAME=lo", "-x", "NCCL_IB_DISABLE=1", "-x"]
-    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-    launcher = [mpirun, *root, "--oversubscribe", *of_rank, "NCCL_HOSTID=first", *one, ":", *of_rank, "NCCL_HOSTID=second"]
-    try:
-        records = trainer.run(session, *one[1:], launcher=launcher, most_seconds=240)
-    except trainer.Failed as failed:
-        return f"{FAILED}: {failed}"
-    results = records["ranks"]
-    hashes = {result["parameters_hash"] for result in results}
-    print(f"{len(results)} ranks, {'equal' if len(hashes) == 1 else 'DIFFERENT'} parameters after 3 steps")
-    return OK if len(results) == 2 and len(hashes) == 1 else FAILED
-
-
 ALL = {section.__name__: section for section in (
     correctness.kernels, correctness.operations, correctness.steps, correctness.outside, correctness.correctness,
-    speed.throughput, turns.speed, passes.passes, probes, ranks)}
+    speed.throughput, turns.speed, passes.passes, probes, stressors.stressors, ranks.ranks)}
 NEEDS_SECONDS = {"kernels": 40, "operations": 90, "steps": 60, "outside": 60, "correctness": 40, "throughput": 40, "speed": 90,
-                 "passes": 60, "probes": 30, "ranks": 60}
+                 "passes": 60, "probes": 30, "stressors": 60, "ranks": 60}
 
 
 def title(section):

@@ -41,9 +41,13 @@ def words_of(done):
     return f"exit {done.code}: {done.last_words()}"
 
 
+def path(session):
+    return os.path.join(session.arguments.build_folder, TRAINER)
+
+
 def run(session, *flags, launcher=(), most_seconds=MOST_SECONDS):
     """One run from "go" to its result. Throws Failed."""
-    command = [*launcher, os.path.join(session.arguments.build_folder, TRAINER), *flags]
+    command = [*launcher, path(session), *flags]
     seconds = session.limit(most_seconds)
     done = processes.run(command, seconds, given="go\n")
     plans.keep()

@@ -25,8 +25,10 @@ import floor  # noqa: E402
 import machine  # noqa: E402
 import passes  # noqa: E402
 import processes  # noqa: E402
+import ranks  # noqa: E402
 import sections  # noqa: E402
 import speed  # noqa: E402
+import stressors  # noqa: E402
 import tables  # noqa: E402
 import trainer  # noqa: E402
 from session import Pace, Session  # noqa: E402
@@ -299,7 +301,7 @@ class Mpi(unittest.TestCase):
 
 
 class OnOneGpu(unittest.TestCase):
-    """The last two sections, with programs that tell how they were started."""
+    """The last three sections, with programs that tell how they were started."""
 
     def run_section(self, section, **programs):
         with tempfile.TemporaryDirectory() as folder:
@@ -314,10 +316,44 @@ class OnOneGpu(unittest.TestCase):
     def test_two_ranks_take_one_level_of_fusion_and_have_patience(self):
         rank = 'echo \'{"record":"result","rank":%d,"scope":"rank","parameters_hash":"%s"}\'\n'
         mpirun = 'case "$*" in *--fusion=none*--stall_seconds=200*:*--fusion=none*--stall_seconds=200);; *) exit 9;; esac\n'
-        outcome, said = self.run_section(sections.ranks, mpirun=mpirun + rank % (0, "a") + rank % (1, "a"))
+        outcome, said = self.run_section(ranks.ranks, mpirun=mpirun + rank % (0, "a") + rank % (1, "a"))
         self.assertEqual((outcome, said), ("ok", "2 ranks, equal parameters after 3 steps\n"))
-        outcome, said = self.run_section(sections.ranks, mpirun=mpirun + rank % (0, "a") + rank % (1, "b"))
+        outcome, said = self.run_section(ranks.ranks, mpirun=mpirun + rank % (0, "a") + rank % (1, "b"))
         self.assertEqual((outcome, said), ("FAILED", "2 ranks, DIFFERENT parameters after 3 steps\n"))
+
+    STRESS = """share=1
+while [ -n "$1" ]; do case $1 in --kind) kind=$2;; --rate) rate=$2;; --bytes) bytes=16777216;; esac; shift; done
+case $rate in '') work=$FREE;; *%) work=$LIMITED; share=0.5;; *) work=$LIMITED; per_second=100;; esac
+echo '{"record":"hello","configuration":{"bytes":'${bytes:-0}',"share":'$share',"bytes_per_second":'${per_second:-null}'}}'
+echo '{"record":"progress","seconds":1.0,"work":'$work'}'
+echo '{"record":"result","seconds":3.0,"work":'$((3 * work))',"unit":"B"}'
+"""
+    MPIRUN = "case \"$*\" in *HOSTID=first*--gpu\\ 0*:*HOSTID=second*) ;; *) exit 9;; esac\n" + STRESS
+
+    def run_stressors(self, **work):
+        with unittest.mock.patch.dict(os.environ, work):
+            return self.run_section(stressors.stressors, virtrain_stress=self.STRESS, mpirun=self.MPIRUN)
+
+    def test_a_stressor_works_and_keeps_its_limit(self):
+        outcome, said = self.run_stressors(FREE="200", LIMITED="101")  # a piece above is allowed, of each load
+        self.assertEqual(outcome, "ok", said)
+        self.assertIn("| h2d | none | 200 B/s | ok |\n| h2d | 512MiB/s | 101 B/s | ok |\n", said)
+        outcome, said = self.run_stressors(FREE="200", LIMITED="160")
+        self.assertEqual(outcome, "FAILED")
+        self.assertIn("| gemm | 50% | 160 B/s | FAILED: 80 % of the unlimited rate at 50 % of the time |", said)
+        self.assertIn("| d2h | 512MiB/s | 160 B/s | FAILED: 160 B/s are more than the 100 allowed |", said)
+        self.assertIn("| allreduce | 100MiB/s | 160 B/s | ok |", said)  # within a vector
+        outcome, said = self.run_stressors(FREE="0", LIMITED="100")
+        self.assertEqual(outcome, "FAILED")
+        self.assertIn("| membw | none | 0 B/s | FAILED: it did nothing |", said)
+
+    def test_a_load_that_cannot_be_here_is_left_out_and_one_that_ends_badly_fails(self):
+        script = "echo 'stress: no such library' >&2; exit 4\n"
+        outcome, said = self.run_section(stressors.stressors, virtrain_stress=script, mpirun=script)
+        self.assertEqual(outcome, "FAILED")
+        self.assertIn("| gemm | none | – | FAILED: exit 4: stress: no such library |", said)
+        self.assertIn("| allreduce | none | – | left out: exit 4: stress: no such library |", said)
+        self.assertIn("was not built", self.run_section(stressors.stressors)[0])
 
     def test_a_probe_finds_the_libraries(self):
         probe = """echo '{"record":"probe","name":"'$2'","value":1,"unit":"'$LD_LIBRARY_PATH'"}'"""
