@@ -6,6 +6,12 @@
 
 using namespace virtrain;
 
+namespace {
+
+constexpr auto contained = static_cast<cudaError_t>(226);  // cudaErrorContained, not in each toolkit
+
+}  // namespace
+
 TEST_CASE("a missing driver and an old one are told apart, with the least that serves") {
   CHECK_THAT(driver_words(0, 13000), Catch::StartsWith("no NVIDIA driver here") &&
                                          Catch::Contains("CUDA 13.0 needs driver 580.65 or newer"));
@@ -13,6 +19,9 @@ TEST_CASE("a missing driver and an old one are told apart, with the least that s
                                              Catch::Contains("built with CUDA 13.0") &&
                                              Catch::Contains("580.65"));
   CHECK_THAT(driver_words(11040, 12080), Catch::Contains("CUDA 12.8") && Catch::Contains("525.60"));
+  // A driver of the same family starts, but compiles no newer PTX: 525.60 would be no help.
+  CHECK_THAT(ptx_words(12000, 12080), Catch::Contains("serves CUDA 12.0") && Catch::Contains("CUDA 12.8") &&
+                                          !Catch::Contains("525.60"));
 }
 
 TEST_CASE("each state of a GPU that prevents training is said with what to do") {
@@ -23,6 +32,9 @@ TEST_CASE("each state of a GPU that prevents training is said with what to do") 
        {cudaErrorSystemNotReady, ErrorCode::host_unable, "fabric manager"},
        {cudaErrorSystemDriverMismatch, ErrorCode::host_unable, "different versions"},
        {cudaErrorNoKernelImageForDevice, ErrorCode::host_unable, "no code for this GPU"},
+       {cudaErrorUnsupportedPtxVersion, ErrorCode::host_unable, "driver is too old"},
+       {cudaErrorNvlinkUncorrectable, ErrorCode::host_unable, "NVLink"},
+       {contained, ErrorCode::host_unable, "contained"},
        {cudaErrorMemoryAllocation, ErrorCode::host_unable, "smaller --batch_size"},
        {cudaErrorIllegalAddress, ErrorCode::io, "illegal memory access"}}));
   const Error error = gpu_error("train", status);
@@ -33,7 +45,9 @@ TEST_CASE("each state of a GPU that prevents training is said with what to do") 
 }
 
 TEST_CASE("a fault that lasts is told apart from a call that failed") {
-  CHECK_THROWS_AS(check_gpu("train", cudaErrorIllegalAddress), GpuFault);
+  for (const cudaError_t lasting : {cudaErrorIllegalAddress, cudaErrorNvlinkUncorrectable, contained}) {
+    CHECK_THROWS_AS(check_gpu("train", lasting), GpuFault);
+  }
   CHECK_THROWS_WITH(check_gpu("train", cudaErrorIllegalAddress), Catch::StartsWith("train: CUDA: "));
   try {
     check_gpu("allocate", cudaErrorMemoryAllocation);

@@ -15,6 +15,16 @@ const char* least_driver(int runtime_version) {
   return runtime_version >= 13000 ? "580.65" : "525.60";
 }
 
+/// cudaErrorContained, which toolkits of CUDA 12 do not all name; the driver says it all the same.
+constexpr auto contained = static_cast<cudaError_t>(226);
+
+std::string of_versions(std::string (*words)(int driver_version, int runtime_version)) {
+  int driver = 0, runtime = 0;
+  cudaDriverGetVersion(&driver);
+  cudaRuntimeGetVersion(&runtime);
+  return words(driver, runtime);
+}
+
 /// What a status means for a trainer; empty where CUDA's own words must do.
 std::string meaning(cudaError_t status) {
   switch (status) {
@@ -35,21 +45,26 @@ std::string meaning(cudaError_t status) {
       return "the kernel's driver and libcuda.so.1 have different versions (reboot or reload the driver)";
     case cudaErrorCompatNotSupportedOnDevice:
       return "CUDA's forward-compatibility library does not serve this GPU (install a newer driver)";
-    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorNvlinkUncorrectable:
+      return "NVLink had an error that could not be corrected (nvidia-smi nvlink -e counts them; reset the "
+             "GPUs "
+             "that it joins)";
     case cudaErrorUnsupportedPtxVersion:
+      return of_versions(ptx_words);
+    case cudaErrorNoKernelImageForDevice:
       return "this executable has no code for this GPU (build it with a newer toolkit, or for its compute "
              "capability)";
     case cudaErrorMemoryAllocation:
       return "the GPU's memory is used up (nvidia-smi lists who has it; a smaller --batch_size or --bytes "
              "needs less)";
-    case cudaErrorInsufficientDriver: {
-      int driver = 0, runtime = 0;
-      cudaDriverGetVersion(&driver);
-      cudaRuntimeGetVersion(&runtime);
-      return driver_words(driver, runtime);
-    }
+    case cudaErrorInsufficientDriver:
+      return of_versions(driver_words);
     default:
-      return "";
+      return status == contained
+                 ? "the GPU met an error of its hardware, or of NVLink, and contained it to this "
+                   "process (nvidia-smi -q -d ECC,ROW_REMAPPER and dmesg, NVRM: Xid, say more; "
+                   "start again)"
+                 : "";
   }
 }
 
@@ -69,7 +84,7 @@ bool lasts(cudaError_t status) {
     case cudaErrorLaunchFailure:
       return true;
     default:
-      return false;
+      return status == contained;
   }
 }
 
@@ -91,6 +106,13 @@ std::string driver_words(int driver_version, int runtime_version) {
       "the driver is too old: it serves CUDA {}, this executable was built with CUDA {}, which needs driver "
       "{} or newer",
       version_text(driver_version), version_text(runtime_version), least_driver(runtime_version));
+}
+
+std::string ptx_words(int driver_version, int runtime_version) {
+  return fmt::format(
+      "the driver is too old for this code's PTX: it serves CUDA {}, the executable was built with CUDA {} "
+      "(install a driver that serves that, or build it with machine code for this GPU)",
+      version_text(driver_version), version_text(runtime_version));
 }
 
 Error gpu_error(const std::string& operation, int status) {

@@ -29,4 +29,8 @@ void ignore_gpu(int status);
 /// driver), `runtime_version` what this executable was built with.
 std::string driver_words(int driver_version, int runtime_version);
 
+/// Where the driver starts, but is older than the PTX that it has to compile for this GPU; a newer driver of
+/// the same family may be needed than the least of driver_words.
+std::string ptx_words(int driver_version, int runtime_version);
+
 }  // namespace virtrain
