@@ -177,6 +177,60 @@ class Tests(unittest.TestCase):
         self.assertIn("was not built", correctness.steps(session_of(build_folder="/nonexistent")))
 
 
+class FirstSteps(unittest.TestCase):
+    """The section "correctness" with stand-ins for the trainer and PyTorch."""
+
+    TRAINER = """#!/bin/sh
+echo "$*" >> "$LOG"
+case $* in
+  *fp32*=full*|*fp32*=statistics*)
+    words='--fusion full: for fp32 on compute capability 9.0 cuDNN has no more than addition'
+    echo '{"record":"error","rank":0,"operation":"parse flags","message":"'$words'"}'; exit 2;;
+  *$FAILS*) echo 'an illegal access' >&2; exit 1;;
+esac
+echo '{"record":"result","rank":0,"scope":"rank","loss_first":6.9,"loss_last":'$LAST'}'
+"""
+    REFERENCE = "import os, sys; print('loss\\ngradients\\npassed'); sys.exit(os.environ['CHECK'] in sys.argv)"
+
+    def run_section(self, fails="nothing", last="2.5", check="nothing"):
+        with tempfile.TemporaryDirectory() as folder:
+            program, reference = pathlib.Path(folder, trainer.TRAINER), pathlib.Path(folder, "reference.py")
+            program.write_text(self.TRAINER, encoding="utf-8")
+            program.chmod(0o755)
+            reference.write_text(self.REFERENCE, encoding="utf-8")
+            log = pathlib.Path(folder, "log")
+            with unittest.mock.patch.dict(os.environ, LOG=str(log), FAILS=fails, LAST=last, CHECK=check), \
+                    unittest.mock.patch.object(correctness, "REFERENCE", str(reference)), \
+                    unittest.mock.patch.object(machine, "has_torch", lambda: True), \
+                    contextlib.redirect_stdout(io.StringIO()) as out:
+                outcome = correctness.correctness(session_of(build_folder=folder, precision=["fp16", "fp32"]))
+            return outcome, out.getvalue(), log.read_text(encoding="utf-8").splitlines()
+
+    def test_every_possible_level_is_checked_from_a_fresh_start_and_fp32_from_both(self):
+        outcome, said, log = self.run_section()
+        self.assertEqual(outcome, "ok")
+        rows = [line.split(" | ") for line in said.splitlines() if "passed" in line]
+        self.assertEqual([row[1:3] for row in rows], [["full", "0.1"], ["statistics", "0.1"], ["addition", "0.1"], ["none", "0.1"],
+                                                      ["addition", "0.1"], ["addition", "1"], ["none", "0.1"], ["none", "1"]])
+        seeds = [row[3] for row in rows]
+        self.assertEqual(len(set(seeds)), len(seeds))
+        dumped = [words for words in log if "--dump" in words and "no more" not in words]
+        for seed, row in zip(seeds, rows):
+            self.assertTrue(any(f"--fusion={row[1]} " in words and f"--residual_gamma={row[2]} --seed={seed} " in words
+                                for words in dumped), row)
+        left_out = [line for line in said.splitlines() if "left out: not possible here" in line]
+        self.assertEqual(len(left_out), 2)  # once a level
+        self.assertIn("cuDNN has no more than addition", left_out[0])
+
+    def test_what_is_wrong_at_one_level_fails(self):
+        outcome, said, _ = self.run_section(fails="fp16*=statistics*")
+        self.assertEqual((outcome, said.count("an illegal access")), ("FAILED", 1))
+        outcome, said, _ = self.run_section(last="6.8")
+        self.assertEqual((outcome, said.count("6.900 → 6.800 DOES NOT FALL")), ("FAILED", 6))
+        outcome, said, _ = self.run_section(check="fp32")
+        self.assertEqual((outcome, said.count("| FAILED |")), ("FAILED", 4))
+
+
 class Passes(unittest.TestCase):
     def test_operations_are_summed_by_pass(self):
         def operation(name, seconds, moved):
