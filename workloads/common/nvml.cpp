@@ -73,6 +73,13 @@ std::vector<std::string> throttle_reason_names(std::uint64_t bits) {
   return names;
 }
 
+std::string sharing_words(const GpuHealth& health) {
+  const unsigned processes = health.compute_processes.value_or(0);
+  if (processes < 2) return "";
+  return "; " + std::to_string(processes) +
+         " processes use the GPU, this one included (nvidia-smi lists them)";
+}
+
 /// The loaded library. A function that this driver does not have, or that fails for this GPU, is no value.
 struct Nvml::Library {
   explicit Library(const std::string& path)

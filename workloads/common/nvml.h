@@ -52,6 +52,10 @@ struct GpuHealth {
   std::optional<unsigned> compute_processes;  ///< that use the GPU, ours included
 };
 
+/// "; 3 processes use the GPU, this one included (nvidia-smi lists them)", to follow the words of a refusal;
+/// "" where it is not shared or not told (in a container NVML may see no process at all).
+std::string sharing_words(const GpuHealth& health);
+
 /// The reasons' names in NVML's bit mask, "bit 9" for what is newer than this list.
 std::vector<std::string> throttle_reason_names(std::uint64_t bits);
 

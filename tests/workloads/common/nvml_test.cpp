@@ -39,6 +39,17 @@ TEST_CASE("a whole GPU tells everything") {
   CHECK(health.compute_processes == 3U);
 }
 
+TEST_CASE("a GPU that others use is said, one's own use is not") {
+  CHECK_THAT(sharing_words(Nvml(FAKE_NVML).health("0000:01:00.0")),
+             Catch::Contains("; 3 processes use the GPU"));
+  GpuHealth health;
+  CHECK(sharing_words(health).empty());  // not told
+  for (const unsigned processes : {0U, 1U}) {
+    health.compute_processes = processes;
+    CHECK(sharing_words(health).empty());
+  }
+}
+
 TEST_CASE("what a vGPU does not tell is absent, and a missing licence shows") {
   const Nvml nvml(FAKE_NVML);
   const GpuIdentity identity = nvml.identity("0000:02:00.0");

@@ -14,6 +14,15 @@ GpuTelemetry::GpuTelemetry(const std::string& pci_address) : pci_address_(pci_ad
   }
 }
 
+std::string GpuTelemetry::sharing_words() const {
+  if (!sampler_) return "";
+  try {
+    return virtrain::sharing_words(nvml_->health(pci_address_));
+  } catch (const Error&) {  // the GPU is lost: who asks has a failure to tell already
+    return "";
+  }
+}
+
 nlohmann::json GpuTelemetry::now() const {
   if (!sampler_) return {{"error", error_}};
   sampler_->restart();  // a sample of this moment, or none where the GPU is lost

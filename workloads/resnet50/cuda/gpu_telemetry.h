@@ -20,6 +20,8 @@ class GpuTelemetry {
 
   /// "580.65.06", where NVML tells.
   std::optional<std::string> driver() const { return identity_.driver; }
+  /// "; 3 processes use the GPU, this one included (...)", where it is shared and NVML tells; else "".
+  std::string sharing_words() const;
   /// Object `gpu` of a record: {"error": words} without NVML.
   nlohmann::json now() const;
   void observe(WarmupStep& step) const;

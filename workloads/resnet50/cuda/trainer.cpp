@@ -75,6 +75,7 @@ class Trainer : public TrainingBackend {
   void write_dump() const override { dump_->write(flags_.dump); }
 
  private:
+  void prepare();
   PlanCache read_plan_cache() const;
   void choose_fusion(PlanCache& cache);
   double step_seconds(Fusion fusion, PlanCache& cache) const;
@@ -114,7 +115,19 @@ nlohmann::json Trainer::hello() const {
           {"gpu", telemetry_.now()}};
 }
 
+// A GPU that another process uses is not refused for itself: NVML counts idle contexts, MPS's server and what
+// runs on other MIG instances as well, and in a container it may see none. Exclusive compute modes are there
+// for that. Where memory is short, the others are named; the records have `compute_processes`.
 void Trainer::set_up() {
+  try {
+    prepare();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::usage) throw;  // usage: the batch does not fit
+    throw Error(error.operation(), error.code(), error.message() + telemetry_.sharing_words());
+  }
+}
+
+void Trainer::prepare() {
   PlanCache cache = read_plan_cache();
   // First of all, so that no level of fusion is timed in memory that NCCL takes later. What is reduced is the
   // same at each of them.
