@@ -61,7 +61,8 @@ StepExecutor::~StepExecutor() {
 
 void StepExecutor::build(const Model& model, const StepSettings& settings, PlanCache& cache) {
   program_ = build_step(model, settings);
-  if (!is_countable(program_)) require_fit(model, program_, bytes_for(settings), 0);
+  // Such a batch is refused before cuDNN is asked for its engines; the largest that fits will want them.
+  if (!is_countable(program_)) require_fit(model, program_, bytes_for(settings), most_workspace_bytes);
   graphs_.emplace(cudnn_, program_, cache);
   if (!graphs_->refusal().empty()) {
     throw Error("find cuDNN's engines", ErrorCode::host_unable, graphs_->refusal());
