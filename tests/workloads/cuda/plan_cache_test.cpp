@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 using namespace virtrain;
 using namespace virtrain::resnet50::cuda;
@@ -61,6 +62,26 @@ TEST_CASE("another driver is another machine, though it serves the same CUDA") {
         machine_key("NVIDIA H200", 90, "580.65.06", 13000, "9.19.0"));
   CHECK(machine_key("NVIDIA H200", 90, std::nullopt, 13000, "9.19.0") ==
         "NVIDIA H200, sm_90, CUDA driver 13000, cuDNN 9.19.0");
+}
+
+TEST_CASE("the cache's place is XDG's, or below the home, and without either there is none") {
+  const auto place = [](const char* cache, const char* home) {
+    for (const auto& [name, value] : {std::pair("XDG_CACHE_HOME", cache), std::pair("HOME", home)}) {
+      value == nullptr ? unsetenv(name) : setenv(name, value, 1);
+    }
+    return plan_cache_file();
+  };
+  CHECK(place("/c", "/h") == "/c/virtrain/cudnn-plans.json");
+  CHECK(place(nullptr, "/h") == "/h/.cache/virtrain/cudnn-plans.json");
+  CHECK(place("", "/h") == "/h/.cache/virtrain/cudnn-plans.json");
+  CHECK(place("c", "/h") == "/h/.cache/virtrain/cudnn-plans.json");  // XDG: what is relative is ignored
+  CHECK(place(nullptr, nullptr).empty());
+  CHECK(place("", "").empty());
+  PlanCache none("", "m");
+  none.set("g", "eng1");
+  CHECK(none.find("g") == "eng1");
+  CHECK_FALSE(none.save());
+  CHECK_FALSE(PlanCache("", "m").find("g"));
 }
 
 TEST_CASE("a cache that cannot be read or written is as good as none") {

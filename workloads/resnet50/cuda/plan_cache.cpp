@@ -24,6 +24,7 @@ nlohmann::json read_machines(const std::filesystem::path& file) {
 
 PlanCache::PlanCache(std::filesystem::path file, std::string machine)
     : file_(std::move(file)), machine_(std::move(machine)) {
+  if (file_.empty()) return;
   const nlohmann::json machines = read_machines(file_);
   const auto known = machines.find(machine_);
   if (known == machines.end() || !known->is_object()) return;
@@ -45,6 +46,7 @@ void PlanCache::set(const std::string& graph, const std::string& engine) {
 
 bool PlanCache::save() const {
   if (!changed_) return true;
+  if (file_.empty()) return false;
   std::error_code ignored;
   std::filesystem::create_directories(file_.parent_path(), ignored);
   nlohmann::json machines = read_machines(file_);
@@ -77,7 +79,8 @@ std::filesystem::path plan_cache_file() {
     return value == nullptr ? "" : value;
   };
   std::filesystem::path cache = folder("XDG_CACHE_HOME");
-  if (cache.empty()) cache = folder("HOME") / ".cache";
+  if (!cache.is_absolute()) cache = folder("HOME") / ".cache";
+  if (!cache.is_absolute()) return {};
   return cache / "virtrain" / "cudnn-plans.json";
 }
 

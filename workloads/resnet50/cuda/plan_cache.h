@@ -11,7 +11,7 @@ namespace virtrain::resnet50::cuda {
 /// A JSON file {machine: {graph: engine}}; one that cannot be read or written is as good as none.
 class PlanCache {
  public:
-  /// `machine` as machine_key gives it.
+  /// `machine` as machine_key gives it. An empty `file`: nothing is known, and nothing is kept.
   PlanCache(std::filesystem::path file, std::string machine);
 
   std::optional<std::string> find(const std::string& graph) const;
@@ -33,7 +33,8 @@ std::string machine_key(const std::string& gpu, int compute_capability,
                         const std::optional<std::string>& driver, int cuda_driver_version,
                         const std::string& cudnn_version);
 
-/// $XDG_CACHE_HOME/virtrain/cudnn-plans.json, or below ~/.cache.
+/// $XDG_CACHE_HOME/virtrain/cudnn-plans.json, or below ~/.cache; empty, and nothing is kept, where neither is
+/// known: beside whatever folder a run happens to start in, nobody would look for it.
 std::filesystem::path plan_cache_file();
 
 }  // namespace virtrain::resnet50::cuda
