@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace virtrain::probe {
 namespace {
 
@@ -33,15 +35,28 @@ nlohmann::json to_json(const Figure& figure) {
           {"detail", figure.detail}};
 }
 
-std::string table_header() {
-  return fmt::format("{:<12} {:>9} {:>10} {:>14} {:>16} {:>8}\n", "probe", "type", "size", "time (us)",
-                     "figure", "#wrong");
-}
-
-std::string table_line(const Figure& figure) {
-  return fmt::format("{:<12} {:>9} {:>10} {:>14.2f} {:>16} {:>8}\n", figure.name, figure.data_type,
-                     figure.size_bytes ? format_size(*figure.size_bytes) : "", figure.seconds * 1e6,
-                     rate(figure), figure.wrong);
+std::string Table::lines(const std::vector<Figure>& figures) {
+  constexpr std::size_t least_name_width = 12;
+  std::size_t name_width = std::max(name_width_, least_name_width);
+  std::size_t where_width = std::max(where_width_, std::string("where").size());
+  for (const Figure& figure : figures) {
+    name_width = std::max(name_width, figure.name.size());
+    where_width = std::max(where_width, figure.where.size());
+  }
+  std::string text;
+  if (name_width != name_width_ || where_width != where_width_) {
+    text = fmt::format("{:<{}} {:<{}} {:>9} {:>10} {:>14} {:>16} {:>8}\n", "probe", name_width, "where",
+                       where_width, "type", "size", "time (us)", "figure", "#wrong");
+  }
+  for (const Figure& figure : figures) {
+    text += fmt::format("{:<{}} {:<{}} {:>9} {:>10} {:>14.2f} {:>16} {:>8}\n", figure.name, name_width,
+                        figure.where, where_width, figure.data_type,
+                        figure.size_bytes ? format_size(*figure.size_bytes) : "", figure.seconds * 1e6,
+                        rate(figure), figure.wrong);
+  }
+  name_width_ = name_width;
+  where_width_ = where_width;
+  return text;
 }
 
 }  // namespace virtrain::probe

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace virtrain::probe {
 
@@ -12,6 +13,7 @@ namespace virtrain::probe {
 /// program itself knows; experiment and arm come from whoever started it.
 struct Figure {
   std::string name = {};       ///< all_reduce, triad, gemm, …
+  std::string where = "CPU";   ///< for the table: "GPU 0", "GPU 0->1 direct"; records have it in `detail`
   std::string node = {};       ///< host name, where it concerns one
   std::string transport = {};  ///< as the flag said
   std::string data_type = {};  ///< float, double, bfloat16
@@ -29,9 +31,15 @@ struct Figure {
 /// Its fields as the record "probe" names them; what is not known is null.
 nlohmann::json to_json(const Figure& figure);
 
-/// Heading and line for people, of figures that are no collectives.
-/// collective.
-std::string table_header();
-std::string table_line(const Figure& figure);
+/// Lines for people, of figures that are no collectives.
+class Table {
+ public:
+  /// A line for each, below a heading where they are the first or need wider columns than those before.
+  std::string lines(const std::vector<Figure>& figures);
+
+ private:
+  std::size_t name_width_ = 0;  ///< of the heading before; 0: none
+  std::size_t where_width_ = 0;
+};
 
 }  // namespace virtrain::probe

@@ -115,7 +115,7 @@ ParsedFlags parse_flags(int argc, const char* const* argv) {
       ->check(CLI::Range(0, 63))
       ->capture_default_str();
   app.add_option("--stall_seconds", flags.stall_seconds,
-                 "Ranks that get no further for so long end with an error")
+                 "Ranks, or a probe of a GPU, that get no further for so long end with an error")
       ->check(CLI::Range(1, 86'400))
       ->capture_default_str();
   app.add_option("--transport", flags.transport, "Kept with the figures of ranks, for example tcp or shm");

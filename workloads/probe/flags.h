@@ -39,7 +39,7 @@ struct Flags {
   int batch_size = 16;      ///< of convolutions
   int image_size = 224;     ///< likewise: height and width
   int gpu = 0;              ///< CUDA's number of it; of several ranks on a host, the first rank's
-  int stall_seconds = 600;  ///< ranks that get no further for so long end with an error
+  int stall_seconds = 600;  ///< ranks, or a probe of a GPU, that get no further for so long: an error
   std::string transport;    ///< kept with every figure of ranks; empty: not known
   OutputFormat format = OutputFormat::table;
 };

@@ -18,7 +18,8 @@ struct GpuSetting {
 /// One of gpu_probes (flags.h): "gpu_gemm", whose figures are named gemm, in every precision that the GPU
 /// multiplies in; "device_copy" within its memory (what is read and what is written counts); "host_to_device"
 /// and "device_to_host" with page-locked memory, and with pageable memory as host_to_device_pageable, …;
-/// "peer_copy" to every other GPU and back, over whatever way the driver takes. All are timed by the GPU's
+/// "peer_copy" to every other GPU and back, over whatever way the driver takes; nothing where there is no
+/// other. All are timed by the GPU's
 /// clock, and all that arrives is compared with what was sent. Throws Error(host_unable) without a GPU, or in
 /// a build without CUDA.
 std::vector<Figure> measure_gpu(const std::string& probe, const GpuSetting& setting);

@@ -4,6 +4,11 @@
 
 namespace virtrain::probe {
 
+std::string peer_words(int from, int to, bool direct) {
+  return "GPU " + std::to_string(from) + "->" + std::to_string(to) +
+         (direct ? " direct" : " through the host");
+}
+
 std::int64_t wrong_words(const std::vector<std::uint32_t>& sent, const std::vector<std::uint32_t>& arrived) {
   std::int64_t wrong = static_cast<std::int64_t>(std::max(sent.size(), arrived.size())) -
                        static_cast<std::int64_t>(std::min(sent.size(), arrived.size()));

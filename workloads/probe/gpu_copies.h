@@ -16,6 +16,9 @@ std::vector<Figure> measure_gpu_gemm(const GpuSetting& setting);
 /// start operations counts only where the GPU waits for it. `start` starts one in the default stream.
 double best_gpu_seconds(int repetitions, const std::function<void()>& start);
 
+/// "GPU 0->1 direct", or "GPU 0->1 through the host".
+std::string peer_words(int from, int to, bool direct);
+
 /// Words of two buffers that differ.
 std::int64_t wrong_words(const std::vector<std::uint32_t>& sent, const std::vector<std::uint32_t>& arrived);
 

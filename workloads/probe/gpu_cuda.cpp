@@ -123,6 +123,7 @@ Figure copy_to_peer(int from_gpu, int to_gpu, const GpuSetting& setting) {
   use_gpu(to_gpu);
   transfer(arrived.data(), to.get(), bytes);
   Figure figure = figure_of("peer_copy", bytes, seconds, 1, wrong_words(sent, arrived));
+  figure.where = peer_words(from_gpu, to_gpu, direct);
   figure.detail = {{"from", from_gpu}, {"to", to_gpu}, {"direct", direct}};
   return figure;
 }
@@ -165,6 +166,7 @@ std::vector<Figure> measure_gpu(const std::string& probe, const GpuSetting& sett
   std::vector<Figure> figures =
       probe == "gpu_gemm" ? measure_gpu_gemm(setting) : measure_gpu_copies(probe, setting);
   for (Figure& figure : figures) {
+    if (probe != "peer_copy") figure.where = "GPU " + std::to_string(setting.gpu);
     figure.detail["gpu"] = static_cast<const char*>(properties.name);
     figure.detail["repetitions"] = setting.repetitions;
   }

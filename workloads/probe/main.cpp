@@ -2,14 +2,27 @@
 #include "workloads/probe/flags.h"
 #include "workloads/probe/run.h"
 
+#include <algorithm>
+
 namespace {
 
 using namespace virtrain;
 using namespace virtrain::probe;
 
+/// What only one process measures waits for its GPU, all else for other ranks.
+std::string words_of_a_stall(const Flags& flags) {
+  if (std::none_of(flags.probes.begin(), flags.probes.end(), is_gpu_probe)) {
+    return stall_words(flags.stall_seconds);
+  }
+  return "nothing came of it for " + std::to_string(flags.stall_seconds) +
+         " s: the GPU may be broken or gone (nvidia-smi and the kernel's log say so), or it is too slow for "
+         "so "
+         "much (then --stall_seconds gives it longer)";
+}
+
 int measure_and_report(const Flags& flags) {
   Watchdog watchdog(std::chrono::seconds(flags.stall_seconds), [&](const std::string& doing) {
-    report_failure(executable, doing, stall_words(flags.stall_seconds));
+    report_failure(executable, doing, words_of_a_stall(flags));
   });
   watchdog.expect("join the other ranks");
   const std::unique_ptr<Peers> peers = join_peers();

@@ -29,6 +29,7 @@ Figure measure_round_trip(Peers& peers, std::uint64_t bytes, int warmup, int cou
   const std::size_t middle = seconds.size() / 2;
   Figure figure;
   figure.name = "round_trip";
+  figure.where = "ranks 0, 1";
   figure.data_type = "byte";
   figure.ranks = 2;
   figure.size_bytes = bytes;

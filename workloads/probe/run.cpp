@@ -41,7 +41,7 @@ class Run {
     if (peers_.size() == 1) apply(placement_);
     const std::int64_t start_ns = monotonic_ns();
     for (const std::string& name : probes) {
-      watchdog_.pause();  // what one process measures takes as long as it takes
+      watchdog_.pause();  // what one process measures of the host takes as long as it takes
       if (const auto collective = parse_collective(name)) {
         sweep(*collective, *host_);
       } else if (const auto of_gpus = nccl_collective(name)) {
@@ -49,7 +49,7 @@ class Run {
         if (!nccl_) nccl_ = make_nccl_exchange(peers_, flags_.gpu);
         sweep(*of_gpus, *nccl_);
       } else {
-        for (Figure& figure : measure_one(name)) report(std::move(figure));
+        report(name, measure_one(name));
       }
     }
     if (records() && peers_.rank() == 0) {
@@ -95,7 +95,10 @@ class Run {
     if (name == "convolutions") {
       return measure_convolutions({flags_.batch_size, flags_.image_size, flags_.repetitions});
     }
-    if (is_gpu_probe(name)) return measure_gpu(name, gpu_setting());
+    if (is_gpu_probe(name)) {
+      watchdog_.expect("measure " + name);
+      return measure_gpu(name, gpu_setting());
+    }
     if (name == "round_trip") {
       watchdog_.expect("measure round_trip");
       return {measure_round_trip(peers_, flags_.min_bytes,
@@ -132,16 +135,20 @@ class Run {
       }
     }
     if (!records()) write_table(nccl_conclusion(collective, lines));
-    has_heading_ = false;
+    table_ = {};
   }
 
-  /// A figure that is no line of a sweep.
-  void report(Figure figure) {
-    if (!records()) {
-      write_table((has_heading_ ? "" : table_header()) + table_line(figure));
-      has_heading_ = true;
-    }
-    keep(std::move(figure));
+  /// Figures that are no lines of a sweep.
+  void report(const std::string& probe, const std::vector<Figure>& figures) {
+    if (figures.empty()) note(probe + ": there is nothing to measure, since there is no other GPU here");
+    if (!records()) write_table(table_.lines(figures));
+    for (const Figure& figure : figures) keep(figure);
+  }
+
+  /// What is no figure and no failure.
+  void note(const std::string& message) const {
+    if (!records()) write_table("# " + message + "\n");
+    if (records() && peers_.rank() == 0) write_record("note", 0, {{"message", message}});
   }
 
   void keep(Figure figure) {
@@ -172,7 +179,7 @@ class Run {
   ThreadPlacement placement_;
   int figures_ = 0;
   std::int64_t wrong_ = 0;
-  bool has_heading_ = false;
+  Table table_;
 };
 
 }  // namespace

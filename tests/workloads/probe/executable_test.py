@@ -53,7 +53,7 @@ class Alone(unittest.TestCase):
         result = run(["--probe", "triad", "--bytes", "1MiB"])
         heading, line = result.stdout.splitlines()
         self.assertEqual(heading.split()[0], "probe")
-        self.assertEqual(line.split()[:3], ["triad", "double", "1MiB"])
+        self.assertEqual(line.split()[:4], ["triad", "CPU", "double", "1MiB"])
 
     def test_without_a_gpu(self):
         if os.path.exists("/dev/nvidiactl"):

@@ -26,6 +26,12 @@ class Hanging(unittest.TestCase):
             self.assertEqual((status, error["record"], error["operation"]), (1, "error", "use GPU 0"))
             self.assertRegex(error["message"], "for 1 s.*GPU")
 
+    def test_probes(self):
+        for probe in ("gpu_gemm", "device_copy", "host_to_device", "device_to_host", "peer_copy"):
+            status, error = failure("virtrain-probe", "--probe", probe, "--format", "jsonl")
+            self.assertEqual((status, error["record"], error["operation"]), (1, "error", f"measure {probe}"))
+            self.assertRegex(error["message"], "for 1 s.*GPU")
+
 
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0]])
