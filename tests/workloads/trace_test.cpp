@@ -62,8 +62,8 @@ TEST_CASE("a trace is what Chrome's viewer reads") {
     if (event.at("ph") == "X") spans.push_back(event);
     if (event.at("ph") == "M") names.push_back(event.at("args").at("name"));
   }
-  CHECK(names == std::vector<std::string>{"rank 3", "compute", "communication"});
-  REQUIRE(spans.size() == 2);
+  CHECK(names == std::vector<std::string>{"rank 3", "compute", "communication", "exposed communication"});
+  REQUIRE(spans.size() == 3);
   CHECK(spans[0].at("name") == "forward \"x\"");
   CHECK(spans[0].at("ts") == 5'000'001.5);  // microseconds
   CHECK(spans[0].at("dur") == 2);
@@ -71,6 +71,24 @@ TEST_CASE("a trace is what Chrome's viewer reads") {
   CHECK(spans[0].at("tid") != spans[1].at("tid"));
   CHECK(trace.at("otherData").at("communication_ms") == 0.002);
   CHECK(trace.at("otherData").at("exposed_communication_ms") == 0.001);
+}
+
+TEST_CASE("a trace shows when communication was exposed, on a line of its own") {
+  // compute        0────────100  120─130   150──180
+  // communicate      60─────────────────140  160────200    300─310
+  // exposed                  100─120 130─140       180─200 300─310
+  const json trace =
+      json::parse(trace_json({communication(60, 140), compute(120, 130), compute(0, 100), compute(150, 180),
+                              communication(160, 200), communication(300, 310)},
+                             0));
+  std::vector<std::pair<double, double>> exposed;
+  for (const json& event : trace.at("traceEvents")) {
+    if (event.at("ph") != "X" || event.at("cat") != "exposed communication") continue;
+    CHECK(event.at("tid") == 2);
+    exposed.emplace_back(event.at("ts"), event.at("dur"));
+  }
+  CHECK(exposed ==
+        std::vector<std::pair<double, double>>{{0.1, 0.02}, {0.13, 0.01}, {0.18, 0.02}, {0.3, 0.01}});
 }
 
 TEST_CASE("several ranks write several files") {

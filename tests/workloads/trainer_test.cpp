@@ -285,10 +285,15 @@ TEST_CASE("a trace has what each rank did in each counted step") {
     CAPTURE(rank);
     const json trace = json::parse(read_file(folder / ("t." + std::to_string(rank) + ".json")).value());
     std::map<std::string, int> seen;
+    double exposed_us = 0;
     for (const json& event : trace["traceEvents"]) {
       if (event["ph"] != "X") continue;
       CHECK(event["pid"] == rank);
       CHECK(event["dur"] >= 0);
+      if (event["name"] == "exposed") {
+        exposed_us += event["dur"].get<double>();
+        continue;
+      }
       ++seen[event["name"]];
     }
     // 102 MB of gradients in buckets of at least 42 MB, and what is left
@@ -301,6 +306,7 @@ TEST_CASE("a trace has what each rank did in each counted step") {
     const json sums = trace["otherData"];
     CHECK(sums["communication_ms"] > 0);
     CHECK(sums["exposed_communication_ms"] <= sums["communication_ms"]);
+    CHECK(sums["exposed_communication_ms"].get<double>() == Approx(exposed_us / 1000));
   }
   std::filesystem::remove_all(folder);
   const Outcome refused = run(1, with({"--trace=/nonexistent/t.json"}), "go\n");

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 namespace virtrain::resnet50 {
@@ -40,29 +41,45 @@ std::int64_t length(const std::vector<Interval>& intervals) {
   return sum;
 }
 
-std::int64_t common_length(const std::vector<Interval>& a, const std::vector<Interval>& b) {
-  std::int64_t sum = 0;
-  for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
-    sum += std::max<std::int64_t>(0, std::min(a[i].end, b[j].end) - std::max(a[i].begin, b[j].begin));
-    (a[i].end < b[j].end ? i : j) += 1;
+/// The parts of `a` that are in none of `b`.
+std::vector<Interval> without(const std::vector<Interval>& a, const std::vector<Interval>& b) {
+  std::vector<Interval> rest;
+  std::size_t first = 0;  // of b that may reach into what comes
+  for (const auto& [begin, end] : a) {
+    while (first < b.size() && b[first].end <= begin) ++first;
+    std::int64_t from = begin;
+    for (std::size_t i = first; i < b.size() && b[i].begin < end; ++i) {
+      if (b[i].begin > from) rest.push_back({from, b[i].begin});
+      from = b[i].end;
+    }
+    if (from < end) rest.push_back({from, end});
   }
-  return sum;
+  return rest;
 }
 
-json name_of_thread(int rank, Span::Kind kind, const char* name) {
-  return {{"ph", "M"},
-          {"name", "thread_name"},
+/// When a rank communicated and computed nothing.
+std::vector<Interval> exposed(const std::vector<Span>& spans) {
+  return without(moments(spans, Span::Kind::communication), moments(spans, Span::Kind::compute));
+}
+
+/// A viewer's threads: one for each kind of span, by its number, and what comes of the two.
+constexpr std::array threads{"compute", "communication", "exposed communication"};
+constexpr std::size_t exposed_thread = 2;
+
+json event(int rank, std::size_t thread, const std::string& name, const Interval& time) {
+  return {{"ph", "X"},
+          {"name", name},
+          {"cat", threads[thread]},
           {"pid", rank},
-          {"tid", static_cast<int>(kind)},
-          {"args", {{"name", name}}}};
+          {"tid", thread},
+          {"ts", static_cast<double>(time.begin) / 1000},
+          {"dur", static_cast<double>(time.end - time.begin) / 1000}};
 }
 
 }  // namespace
 
 Exposure exposure(const std::vector<Span>& spans) {
-  const std::vector<Interval> communication = moments(spans, Span::Kind::communication);
-  const std::int64_t total = length(communication);
-  return {total, total - common_length(communication, moments(spans, Span::Kind::compute))};
+  return {length(moments(spans, Span::Kind::communication)), length(exposed(spans))};
 }
 
 std::string trace_json(const std::vector<Span>& spans, int rank) {
@@ -72,17 +89,20 @@ std::string trace_json(const std::vector<Span>& spans, int rank) {
                     {"pid", rank},
                     {"tid", 0},
                     {"args", {{"name", "rank " + std::to_string(rank)}}}});
-  events.push_back(name_of_thread(rank, Span::Kind::compute, "compute"));
-  events.push_back(name_of_thread(rank, Span::Kind::communication, "communication"));
-  for (const Span& span : spans) {
-    events.push_back({{"ph", "X"},
-                      {"name", span.name},
-                      {"cat", span.kind == Span::Kind::compute ? "compute" : "communication"},
+  for (std::size_t thread = 0; thread < threads.size(); ++thread) {
+    events.push_back({{"ph", "M"},
+                      {"name", "thread_name"},
                       {"pid", rank},
-                      {"tid", static_cast<int>(span.kind)},
-                      {"ts", static_cast<double>(span.begin_ns) / 1000},
-                      {"dur", static_cast<double>(span.end_ns - span.begin_ns) / 1000},
-                      {"args", {{"step", span.step}}}});
+                      {"tid", thread},
+                      {"args", {{"name", threads[thread]}}}});
+  }
+  for (const Span& span : spans) {
+    events.push_back(
+        event(rank, static_cast<std::size_t>(span.kind), span.name, {span.begin_ns, span.end_ns}));
+    events.back()["args"] = {{"step", span.step}};
+  }
+  for (const Interval& time : exposed(spans)) {
+    events.push_back(event(rank, exposed_thread, "exposed", time));
   }
   const Exposure seen = exposure(spans);
   const json trace{{"traceEvents", events},

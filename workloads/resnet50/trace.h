@@ -46,7 +46,8 @@ struct Exposure {
 Exposure exposure(const std::vector<Span>& spans);
 
 /// A rank's timeline in Chrome's trace event format (chrome://tracing, ui.perfetto.dev): an object with
-/// "traceEvents", the rank as process, computing and communication as its threads, times in microseconds.
+/// "traceEvents", the rank as process; computing, communication, and the moments of it in which nothing was
+/// computed, as its threads; times in microseconds.
 /// "otherData" has the rank and, over all steps, milliseconds of communication and of its exposed part.
 std::string trace_json(const std::vector<Span>& spans, int rank);
 
