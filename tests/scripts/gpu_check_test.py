@@ -20,15 +20,12 @@ import unittest.mock
 SOURCE = pathlib.Path(sys.argv[1])
 sys.path.insert(0, str(SOURCE / "scripts" / "gpu-check.d"))
 import build  # noqa: E402
-import correctness  # noqa: E402
 import floor  # noqa: E402
 import machine  # noqa: E402
 import passes  # noqa: E402
 import processes  # noqa: E402
-import ranks  # noqa: E402
 import sections  # noqa: E402
 import speed  # noqa: E402
-import stressors  # noqa: E402
 import tables  # noqa: E402
 import trainer  # noqa: E402
 from session import Pace, Session  # noqa: E402
@@ -148,87 +145,6 @@ class Sections(unittest.TestCase):
         for section in sections.ALL.values():
             self.assertTrue(sections.title(section))
         self.assertEqual(list(sections.ALL)[:3], ["kernels", "operations", "steps"])  # the most important first
-
-
-class Tests(unittest.TestCase):
-    def run_program(self, script, section=correctness.steps, name="workloads_cuda_step_test"):
-        with tempfile.TemporaryDirectory() as folder:
-            program = pathlib.Path(folder, name)
-            program.write_text("#!/bin/sh\n" + script, encoding="utf-8")
-            program.chmod(0o755)
-            with contextlib.redirect_stdout(io.StringIO()) as out:
-                return section(session_of(build_folder=folder)), out.getvalue()
-
-    def test_cases_are_shown_once_with_their_seconds(self):
-        outcome, said = self.run_program("echo '1.5 s: a'; echo '2 s: a'; echo '0.1 s: b'; echo 'All tests passed'")
-        self.assertEqual(outcome, "ok")
-        self.assertEqual(said, "- a: 3.5 s (2 times)\n- b: 0.1 s\n- All tests passed\n")
-
-    def test_what_a_test_has_measured_is_shown(self):
-        script = "echo '- convolution fp16: 40 engines'; echo '1 s: each'; echo 'a word'; echo '- more'; echo '2 s: each'"
-        outcome, said = self.run_program(script, correctness.operations, "workloads_cuda_operations_test")
-        self.assertEqual((outcome, said), ("ok", "- convolution fp16: 40 engines\n- more\n- each: 3.0 s (2 times)\n"))
-
-    def test_a_test_that_fails_tells_all_and_one_that_skips_itself_fails(self):
-        outcome, said = self.run_program("echo '1 s: a'; echo 'kernels.cpp:7: FAILED: CHECK( 1 == 2 )'; exit 1")
-        self.assertEqual(outcome, "FAILED: exit 1")
-        self.assertIn("kernels.cpp:7: FAILED: CHECK( 1 == 2 )", said)
-        self.assertEqual(self.run_program("echo 'skipped: no GPU'; exit 77")[0], "FAILED: skipped: no GPU")
-        self.assertIn("was not built", correctness.steps(session_of(build_folder="/nonexistent")))
-
-
-class FirstSteps(unittest.TestCase):
-    """The section "correctness" with stand-ins for the trainer and PyTorch."""
-
-    TRAINER = """#!/bin/sh
-echo "$*" >> "$LOG"
-case $* in
-  *fp32*=full*|*fp32*=statistics*)
-    words='--fusion full: for fp32 on compute capability 9.0 cuDNN has no more than addition'
-    echo '{"record":"error","rank":0,"operation":"parse flags","message":"'$words'"}'; exit 2;;
-  *$FAILS*) echo 'an illegal access' >&2; exit 1;;
-esac
-echo '{"record":"result","rank":0,"scope":"rank","loss_first":6.9,"loss_last":'$LAST'}'
-"""
-    REFERENCE = "import os, sys; print('loss\\ngradients\\npassed'); sys.exit(os.environ['CHECK'] in sys.argv)"
-
-    def run_section(self, fails="nothing", last="2.5", check="nothing"):
-        with tempfile.TemporaryDirectory() as folder:
-            program, reference = pathlib.Path(folder, trainer.TRAINER), pathlib.Path(folder, "reference.py")
-            program.write_text(self.TRAINER, encoding="utf-8")
-            program.chmod(0o755)
-            reference.write_text(self.REFERENCE, encoding="utf-8")
-            log = pathlib.Path(folder, "log")
-            with unittest.mock.patch.dict(os.environ, LOG=str(log), FAILS=fails, LAST=last, CHECK=check), \
-                    unittest.mock.patch.object(correctness, "REFERENCE", str(reference)), \
-                    unittest.mock.patch.object(machine, "has_torch", lambda: True), \
-                    contextlib.redirect_stdout(io.StringIO()) as out:
-                outcome = correctness.correctness(session_of(build_folder=folder, precision=["fp16", "fp32"]))
-            return outcome, out.getvalue(), log.read_text(encoding="utf-8").splitlines()
-
-    def test_every_possible_level_is_checked_from_a_fresh_start_and_fp32_from_both(self):
-        outcome, said, log = self.run_section()
-        self.assertEqual(outcome, "ok")
-        rows = [line.split(" | ") for line in said.splitlines() if "passed" in line]
-        self.assertEqual([row[1:3] for row in rows], [["full", "0.1"], ["statistics", "0.1"], ["addition", "0.1"], ["none", "0.1"],
-                                                      ["addition", "0.1"], ["addition", "1"], ["none", "0.1"], ["none", "1"]])
-        seeds = [row[3] for row in rows]
-        self.assertEqual(len(set(seeds)), len(seeds))
-        dumped = [words for words in log if "--dump" in words and "no more" not in words]
-        for seed, row in zip(seeds, rows):
-            self.assertTrue(any(f"--fusion={row[1]} " in words and f"--residual_gamma={row[2]} --seed={seed} " in words
-                                for words in dumped), row)
-        left_out = [line for line in said.splitlines() if "left out: not possible here" in line]
-        self.assertEqual(len(left_out), 2)  # once a level
-        self.assertIn("cuDNN has no more than addition", left_out[0])
-
-    def test_what_is_wrong_at_one_level_fails(self):
-        outcome, said, _ = self.run_section(fails="fp16*=statistics*")
-        self.assertEqual((outcome, said.count("an illegal access")), ("FAILED", 1))
-        outcome, said, _ = self.run_section(last="6.8")
-        self.assertEqual((outcome, said.count("6.900 → 6.800 DOES NOT FALL")), ("FAILED", 6))
-        outcome, said, _ = self.run_section(check="fp32")
-        self.assertEqual((outcome, said.count("| FAILED |")), ("FAILED", 4))
 
 
 class Passes(unittest.TestCase):
@@ -352,69 +268,6 @@ class Mpi(unittest.TestCase):
                     words = build.mpi_options(argparse.Namespace(headers=folder, mpi=mpi))
                 compiler = [f"-DMPI_CXX_COMPILER={expected}"] if expected else []
                 self.assertEqual(words, [f"-DVIRTRAIN_MPI={'ON' if expected else 'OFF'}", *compiler])
-
-
-class OnOneGpu(unittest.TestCase):
-    """The last three sections, with programs that tell how they were started."""
-
-    def run_section(self, section, **programs):
-        with tempfile.TemporaryDirectory() as folder:
-            for name, script in programs.items():
-                path = pathlib.Path(folder, name.replace("_", "-"))
-                path.write_text("#!/bin/sh\n" + script, encoding="utf-8")
-                path.chmod(0o755)
-            with contextlib.redirect_stdout(io.StringIO()) as out, \
-                    unittest.mock.patch.dict(os.environ, PATH=folder + os.pathsep + os.environ["PATH"]):
-                return section(session_of(build_folder=folder, headers=None, mpi=True)), out.getvalue()
-
-    def test_two_ranks_take_one_level_of_fusion_and_have_patience(self):
-        rank = 'echo \'{"record":"result","rank":%d,"scope":"rank","parameters_hash":"%s"}\'\n'
-        mpirun = 'case "$*" in *--fusion=none*--stall_seconds=200*:*--fusion=none*--stall_seconds=200);; *) exit 9;; esac\n'
-        outcome, said = self.run_section(ranks.ranks, mpirun=mpirun + rank % (0, "a") + rank % (1, "a"))
-        self.assertEqual((outcome, said), ("ok", "2 ranks, equal parameters after 3 steps\n"))
-        outcome, said = self.run_section(ranks.ranks, mpirun=mpirun + rank % (0, "a") + rank % (1, "b"))
-        self.assertEqual((outcome, said), ("FAILED", "2 ranks, DIFFERENT parameters after 3 steps\n"))
-
-    STRESS = """share=1
-while [ -n "$1" ]; do case $1 in --kind) kind=$2;; --rate) rate=$2;; --bytes) bytes=16777216;; esac; shift; done
-case $rate in '') work=$FREE;; *%) work=$LIMITED; share=0.5;; *) work=$LIMITED; per_second=100;; esac
-echo '{"record":"hello","configuration":{"bytes":'${bytes:-0}',"share":'$share',"bytes_per_second":'${per_second:-null}'}}'
-echo '{"record":"progress","seconds":1.0,"work":'$work'}'
-echo '{"record":"result","seconds":3.0,"work":'$((3 * work))',"unit":"B"}'
-"""
-    MPIRUN = "case \"$*\" in *HOSTID=first*--gpu\\ 0*:*HOSTID=second*) ;; *) exit 9;; esac\n" + STRESS
-
-    def run_stressors(self, **work):
-        with unittest.mock.patch.dict(os.environ, work):
-            return self.run_section(stressors.stressors, virtrain_stress=self.STRESS, mpirun=self.MPIRUN)
-
-    def test_a_stressor_works_and_keeps_its_limit(self):
-        outcome, said = self.run_stressors(FREE="200", LIMITED="101")  # a piece above is allowed, of each load
-        self.assertEqual(outcome, "ok", said)
-        self.assertIn("| h2d | none | 200 B/s | ok |\n| h2d | 512MiB/s | 101 B/s | ok |\n", said)
-        outcome, said = self.run_stressors(FREE="200", LIMITED="160")
-        self.assertEqual(outcome, "FAILED")
-        self.assertIn("| gemm | 50% | 160 B/s | FAILED: 80 % of the unlimited rate at 50 % of the time |", said)
-        self.assertIn("| d2h | 512MiB/s | 160 B/s | FAILED: 160 B/s are more than the 100 allowed |", said)
-        self.assertIn("| allreduce | 100MiB/s | 160 B/s | ok |", said)  # within a vector
-        outcome, said = self.run_stressors(FREE="0", LIMITED="100")
-        self.assertEqual(outcome, "FAILED")
-        self.assertIn("| membw | none | 0 B/s | FAILED: it did nothing |", said)
-
-    def test_a_load_that_cannot_be_here_is_left_out_and_one_that_ends_badly_fails(self):
-        script = "echo 'stress: no such library' >&2; exit 4\n"
-        outcome, said = self.run_section(stressors.stressors, virtrain_stress=script, mpirun=script)
-        self.assertEqual(outcome, "FAILED")
-        self.assertIn("| gemm | none | – | FAILED: exit 4: stress: no such library |", said)
-        self.assertIn("| allreduce | none | – | left out: exit 4: stress: no such library |", said)
-        self.assertIn("was not built", self.run_section(stressors.stressors)[0])
-
-    def test_a_probe_finds_the_libraries(self):
-        probe = """echo '{"record":"probe","name":"'$2'","value":1,"unit":"'$LD_LIBRARY_PATH'"}'"""
-        with unittest.mock.patch.object(machine, "library_path", lambda: "/wheel:/driver"):
-            outcome, said = self.run_section(sections.probes, virtrain_probe=probe)
-        self.assertEqual(outcome, "ok")
-        self.assertIn("- device_copy : 1 /wheel:/driver\n", said)
 
 
 class GpuCheck(unittest.TestCase):

@@ -1,0 +1,194 @@
+#!/usr/bin/python3
+"""gpu_check_sections_test.py SOURCE: gpu-check's sections about what is right, with stand-ins for the programs that they run."""
+
+import argparse
+import contextlib
+import io
+import os
+import pathlib
+import sys
+import tempfile
+import unittest
+import unittest.mock
+
+SOURCE = pathlib.Path(sys.argv[1])
+sys.path.insert(0, str(SOURCE / "scripts" / "gpu-check.d"))
+import correctness  # noqa: E402
+import machine  # noqa: E402
+import ranks  # noqa: E402
+import sections  # noqa: E402
+import stressors  # noqa: E402
+import trainer  # noqa: E402
+from session import Session  # noqa: E402
+
+
+def session_of(**arguments):
+    return Session(argparse.Namespace(minutes=None, results=None, **arguments))
+
+
+class Tests(unittest.TestCase):
+    def run_program(self, script, section=correctness.steps, name="workloads_cuda_step_test"):
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder, name)
+            program.write_text("#!/bin/sh\n" + script, encoding="utf-8")
+            program.chmod(0o755)
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                return section(session_of(build_folder=folder)), out.getvalue()
+
+    def test_cases_are_shown_once_with_their_seconds(self):
+        outcome, said = self.run_program("echo '1.5 s: a'; echo '2 s: a'; echo '0.1 s: b'; echo 'All tests passed'")
+        self.assertEqual(outcome, "ok")
+        self.assertEqual(said, "- a: 3.5 s (2 times)\n- b: 0.1 s\n- All tests passed\n")
+
+    def test_what_a_test_has_measured_is_shown(self):
+        script = "echo '- convolution fp16: 40 engines'; echo '1 s: each'; echo 'a word'; echo '- more'; echo '2 s: each'"
+        outcome, said = self.run_program(script, correctness.operations, "workloads_cuda_operations_test")
+        self.assertEqual((outcome, said), ("ok", "- convolution fp16: 40 engines\n- more\n- each: 3.0 s (2 times)\n"))
+
+    def test_a_test_that_fails_tells_all_and_one_that_skips_itself_fails(self):
+        outcome, said = self.run_program("echo '1 s: a'; echo 'kernels.cpp:7: FAILED: CHECK( 1 == 2 )'; exit 1")
+        self.assertEqual(outcome, "FAILED: exit 1")
+        self.assertIn("kernels.cpp:7: FAILED: CHECK( 1 == 2 )", said)
+        self.assertEqual(self.run_program("echo 'skipped: no GPU'; exit 77")[0], "FAILED: skipped: no GPU")
+        self.assertIn("was not built", correctness.steps(session_of(build_folder="/nonexistent")))
+
+
+class FirstSteps(unittest.TestCase):
+    """The section "correctness" with stand-ins for the trainer and PyTorch."""
+
+    TRAINER = """#!/bin/sh
+echo "$*" >> "$LOG"
+case $* in
+  *fp32*=full*|*fp32*=statistics*)
+    words='--fusion full: for fp32 on compute capability 9.0 cuDNN has no more than addition'
+    echo '{"record":"error","rank":0,"operation":"parse flags","message":"'$words'"}'; exit 2;;
+  *$FAILS*) echo 'an illegal access' >&2; exit 1;;
+esac
+echo '{"record":"result","rank":0,"scope":"rank","loss_first":6.9,"loss_last":'$LAST'}'
+"""
+    REFERENCE = "import os, sys; print('loss\\ngradients\\npassed'); sys.exit(os.environ['CHECK'] in sys.argv)"
+
+    def run_section(self, fails="nothing", last="2.5", check="nothing"):
+        with tempfile.TemporaryDirectory() as folder:
+            program, reference = pathlib.Path(folder, trainer.TRAINER), pathlib.Path(folder, "reference.py")
+            program.write_text(self.TRAINER, encoding="utf-8")
+            program.chmod(0o755)
+            reference.write_text(self.REFERENCE, encoding="utf-8")
+            log = pathlib.Path(folder, "log")
+            with unittest.mock.patch.dict(os.environ, LOG=str(log), FAILS=fails, LAST=last, CHECK=check), \
+                    unittest.mock.patch.object(correctness, "REFERENCE", str(reference)), \
+                    unittest.mock.patch.object(machine, "has_torch", lambda: True), \
+                    contextlib.redirect_stdout(io.StringIO()) as out:
+                outcome = correctness.correctness(session_of(build_folder=folder, precision=["fp16", "fp32"]))
+            return outcome, out.getvalue(), log.read_text(encoding="utf-8").splitlines()
+
+    def test_every_possible_level_is_checked_from_a_fresh_start_and_fp32_from_both(self):
+        outcome, said, log = self.run_section()
+        self.assertEqual(outcome, "ok")
+        rows = [line.split(" | ") for line in said.splitlines() if "passed" in line]
+        self.assertEqual([row[1:3] for row in rows], [["full", "0.1"], ["statistics", "0.1"], ["addition", "0.1"], ["none", "0.1"],
+                                                      ["addition", "0.1"], ["addition", "1"], ["none", "0.1"], ["none", "1"]])
+        seeds = [row[3] for row in rows]
+        self.assertEqual(len(set(seeds)), len(seeds))
+        dumped = [words for words in log if "--dump" in words and "no more" not in words]
+        for seed, row in zip(seeds, rows):
+            self.assertTrue(any(f"--fusion={row[1]} " in words and f"--residual_gamma={row[2]} --seed={seed} " in words
+                                for words in dumped), row)
+        left_out = [line for line in said.splitlines() if "left out: not possible here" in line]
+        self.assertEqual(len(left_out), 2)  # once a level
+        self.assertIn("cuDNN has no more than addition", left_out[0])
+
+    def test_what_is_wrong_at_one_level_fails(self):
+        outcome, said, _ = self.run_section(fails="fp16*=statistics*")
+        self.assertEqual((outcome, said.count("an illegal access")), ("FAILED", 1))
+        outcome, said, _ = self.run_section(last="6.8")
+        self.assertEqual((outcome, said.count("6.900 → 6.800 DOES NOT FALL")), ("FAILED", 6))
+        outcome, said, _ = self.run_section(check="fp32")
+        self.assertEqual((outcome, said.count("| FAILED |")), ("FAILED", 4))
+
+
+class OnOneGpu(unittest.TestCase):
+    """The last three sections, with programs that tell how they were started."""
+
+    def run_section(self, section, **programs):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, script in programs.items():
+                path = pathlib.Path(folder, name.replace("_", "-"))
+                path.write_text("#!/bin/sh\n" + script, encoding="utf-8")
+                path.chmod(0o755)
+            with contextlib.redirect_stdout(io.StringIO()) as out, \
+                    unittest.mock.patch.dict(os.environ, PATH=folder + os.pathsep + os.environ["PATH"]):
+                return section(session_of(build_folder=folder, headers=None, mpi=True)), out.getvalue()
+
+    RESULT = """echo '{"record":"result","rank":%d,"scope":"rank","parameters_hash":"%s","loss_first":%s,"loss_last":%s,"""\
+        """"allreduce_seconds_exposed":%s}'\n"""
+    # Both are started alike, with one level of fusion and patience; each leaves its trace.
+    TWO = """case "$*" in *--fusion=none*--stall_seconds=200*HOSTID=second*--fusion=none*--stall_seconds=200*);; *) exit 9;; esac
+for flag; do case $flag in --trace=*) folder=$(dirname ${flag#*=});; esac; done
+for rank in 0 1; do
+  echo '{"traceEvents":[{"ph":"M"},{"cat":"compute"},{"cat":"'$SPAN'"}]}' > $folder/trace.$rank.json
+done
+"""
+
+    def run_ranks(self, span="communication", hashes="aa", losses=(("7.1", "6.2"), ("6.9", "5.8")), exposed="0.25"):
+        both = [self.RESULT % (rank, hashes[rank], *losses[rank], exposed) for rank in range(len(losses))]
+        alone = 'case "$*" in *--accumulate_steps=2);; *) exit 9;; esac\n' + self.RESULT % (0, "b", "7.0", "6.0", "1e-6")
+        with unittest.mock.patch.dict(os.environ, SPAN=span):
+            return self.run_section(ranks.ranks, mpirun=self.TWO + "".join(both), virtrain_resnet50_cuda=alone)
+
+    def test_two_ranks_agree_with_each_other_and_with_one_that_accumulates(self):
+        outcome, said = self.run_ranks()
+        self.assertEqual(outcome, "ok")
+        self.assertIn("2 ranks, equal parameters after 3 steps; losses at first 7.100000 and 6.900000, at last 6.2", said)
+        for wrong, words in (({"hashes": "ab"}, "DIFFERENT parameters"), ({"exposed": "null"}, "no time of the all-reduces"),
+                             ({"losses": (("7.1", "6.2"), ("6.9", "5.9"))}, "loss_last 6.050000, but 6.000000 of one rank"),
+                             ({"losses": (("7.1", "NaN"), ("6.9", "5.8"))}, "loss_last nan"),
+                             ({"span": "compute"}, "traces without spans"), ({"losses": (("7.1", "6.2"),)}, "1 results, not 2")):
+            outcome, said = self.run_ranks(**wrong)
+            self.assertTrue(outcome.startswith("FAILED: " + words), outcome)
+            self.assertEqual(said, "")
+
+    STRESS = """share=1
+while [ -n "$1" ]; do case $1 in --kind) kind=$2;; --rate) rate=$2;; --bytes) bytes=16777216;; esac; shift; done
+case $rate in '') work=$FREE;; *%) work=$LIMITED; share=0.5;; *) work=$LIMITED; per_second=100;; esac
+echo '{"record":"hello","configuration":{"bytes":'${bytes:-0}',"share":'$share',"bytes_per_second":'${per_second:-null}'}}'
+echo '{"record":"progress","seconds":1.0,"work":'$work'}'
+echo '{"record":"result","seconds":3.0,"work":'$((3 * work))',"unit":"B"}'
+"""
+    MPIRUN = "case \"$*\" in *HOSTID=first*--gpu\\ 0*:*HOSTID=second*) ;; *) exit 9;; esac\n" + STRESS
+
+    def run_stressors(self, **work):
+        with unittest.mock.patch.dict(os.environ, work):
+            return self.run_section(stressors.stressors, virtrain_stress=self.STRESS, mpirun=self.MPIRUN)
+
+    def test_a_stressor_works_and_keeps_its_limit(self):
+        outcome, said = self.run_stressors(FREE="200", LIMITED="101")  # a piece above is allowed, of each load
+        self.assertEqual(outcome, "ok", said)
+        self.assertIn("| h2d | none | 200 B/s | ok |\n| h2d | 512MiB/s | 101 B/s | ok |\n", said)
+        outcome, said = self.run_stressors(FREE="200", LIMITED="160")
+        self.assertEqual(outcome, "FAILED")
+        self.assertIn("| gemm | 50% | 160 B/s | FAILED: 80 % of the unlimited rate at 50 % of the time |", said)
+        self.assertIn("| d2h | 512MiB/s | 160 B/s | FAILED: 160 B/s are more than the 100 allowed |", said)
+        self.assertIn("| allreduce | 100MiB/s | 160 B/s | ok |", said)  # within a vector
+        outcome, said = self.run_stressors(FREE="0", LIMITED="100")
+        self.assertEqual(outcome, "FAILED")
+        self.assertIn("| membw | none | 0 B/s | FAILED: it did nothing |", said)
+
+    def test_a_load_that_cannot_be_here_is_left_out_and_one_that_ends_badly_fails(self):
+        script = "echo 'stress: no such library' >&2; exit 4\n"
+        outcome, said = self.run_section(stressors.stressors, virtrain_stress=script, mpirun=script)
+        self.assertEqual(outcome, "FAILED")
+        self.assertIn("| gemm | none | – | FAILED: exit 4: stress: no such library |", said)
+        self.assertIn("| allreduce | none | – | left out: exit 4: stress: no such library |", said)
+        self.assertIn("was not built", self.run_section(stressors.stressors)[0])
+
+    def test_a_probe_finds_the_libraries(self):
+        probe = """echo '{"record":"probe","name":"'$2'","value":1,"unit":"'$LD_LIBRARY_PATH'"}'"""
+        with unittest.mock.patch.object(machine, "library_path", lambda: "/wheel:/driver"):
+            outcome, said = self.run_section(sections.probes, virtrain_probe=probe)
+        self.assertEqual(outcome, "ok")
+        self.assertIn("- device_copy : 1 /wheel:/driver\n", said)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]])
