@@ -81,8 +81,12 @@ def fusion_words(ready):
     return ready.get("fusion", "–") + (f" ({', '.join(filter(None, [timed, refused]))})" if timed or refused else "")
 
 
-def combinations(session):
-    return [(p, b) for b in session.arguments.batch_size for p in session.arguments.precision]
+# Those that are measured where none is asked for: by throughput a few, by what takes minutes for each the first.
+BATCH_SIZES = (256, 128, 64)
+
+
+def combinations(session, batch_sizes=BATCH_SIZES[:1]):
+    return [(p, b) for b in session.arguments.batch_size or batch_sizes for p in session.arguments.precision]
 
 
 def throughput(session):
@@ -90,7 +94,7 @@ def throughput(session):
     print(f"{session.arguments.image_size} px, 50 steps; device copy {rate_words(session)} read and written.\n\n"
           + head(["precision", "batch", "images/s", *OURS]), flush=True)
     outcome, pace = OK, Pace(session, 60)
-    for precision, batch_size in combinations(session):
+    for precision, batch_size in combinations(session, BATCH_SIZES):
         late = pace.too_late()
         if late:
             print(line([precision, batch_size, late] + ["–"] * len(OURS)), flush=True)

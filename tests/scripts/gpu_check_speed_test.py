@@ -253,6 +253,13 @@ class OursAlone(Stage):
         self.assertEqual(outcome, "ok")
         self.assertIn("fp16, batch 4096: left out: plan the memory: batch 4096 does not fit in", said)
 
+    def test_several_batch_sizes_are_looked_at_where_none_is_asked_for_and_one_where_each_takes_minutes(self):
+        outcome, _ = self.run_section(speed.throughput, self.session(batch_size=None))
+        self.assertEqual(outcome, "ok")
+        self.assertEqual([row["batch_size"] for row in self.rows("throughput")], [256, 128, 64])
+        self.assertEqual(speed.combinations(self.session(batch_size=None)), [("fp16", 256)])  # of the comparison
+        self.assertEqual(speed.combinations(self.session(batch_size=[32]), speed.BATCH_SIZES), [("fp16", 32)])
+
     def test_the_copy_rate_is_the_probes(self):
         self.program("virtrain-probe", """#!/bin/sh
 echo '{"record":"probe","name":"device_copy","value":3e12,"unit":"B/s"}'
