@@ -34,7 +34,11 @@ def probes(session):
     command = ["env", f"LD_LIBRARY_PATH={machine.library_path()}", program]
     for flags in [*(["--probe", name, "--format", "jsonl"] for name in names), NCCL_SWEEP]:
         done = processes.run([*command, *flags], session.limit(120))
-        for figure in [record for record in speed.json_lines(done.out) if record.get("record") == "probe"]:
+        figures = [record for record in speed.json_lines(done.out) if record.get("record") == "probe"]
+        if done.code == 0 and flags[1] == "peer_copy" and not figures:
+            print("- peer_copy: left out: one GPU, no peer")
+            session.row("probes", name="peer_copy", left_out="one GPU, no peer")
+        for figure in figures:
             session.row("probes", **figure)
             wrong = f", {figure['wrong']} WRONG" if figure.get("wrong") else ""
             print(f"- {figure['name']} {figure.get('data_type') or ''}: {figure['value']:.4g} {figure['unit']}{wrong}")
