@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 namespace virtrain::stress {
 namespace {
@@ -196,6 +197,7 @@ ParsedFlags parse_flags(int argc, const char* const* argv) {
           ->check(CLI::Range(0, 65535));
   parsed.help = parse_command_line(app, argc, argv);
   if (parsed.help) return parsed;
+  if (std::isnan(flags.seconds)) throw usage("--seconds is no number (allowed: 0 to 1000000)");  // no end
   flags.kind = kind_in(kind);
   if (!rate.empty()) read_rate(flags, rate);
   if (!bytes.empty()) read_bytes(flags, bytes);

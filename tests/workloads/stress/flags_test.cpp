@@ -105,6 +105,10 @@ TEST_CASE("what cannot be is refused with what is allowed") {
   CHECK_THAT(refusal({"--kind=cpu", "--peer=a:1"}), Contains("net"));
   CHECK_THAT(refusal({"--kind=net", "--listen=1", "--rate=1MiB/s"}), Contains("sending"));
   CHECK_THAT(refusal({"--kind=cpu", "--seconds=-1"}), Contains("seconds"));
+  for (const char* const seconds : {"--seconds=nan", "--seconds=-nan", "--seconds=NaN", "--seconds=inf"})
+    CHECK_THAT(refusal({"--kind=cpu", seconds}), Contains("seconds"));
+  for (const char* const rate : {"--rate=nan", "--rate=nan%", "--rate=inf"})
+    CHECK_THAT(refusal({"--kind=cpu", rate}), Contains("50%"));
   CHECK_THAT(refusal({"--kind=membw", "--bytes=3"}), Contains("1MiB"));
   CHECK_THAT(refusal({"--kind=cpu", "--bogus"}), Contains("--bogus"));
 }
