@@ -45,17 +45,16 @@ std::vector<std::string> probe_command(const std::string& program, const std::ve
                                        std::uint64_t memory_bytes) {
   constexpr std::uint64_t kMib = 1U << 20;
   const auto array_mib = std::clamp<std::uint64_t>(memory_bytes / 6 / kMib, 1, 1024);
-  return {program,
-          "--format",
-          "jsonl",
-          "--probe",
-          join(probes, ","),
-          "--bytes",
-          fmt::format("{}MiB", array_mib),
-          "--gemm_size",
-          "1024",
-          "--repetitions",
-          "5"};
+  std::vector<std::string> command{program,           "--format",      "jsonl", "--probe",
+                                   join(probes, ","), "--repetitions", "5"};
+  const auto measures = [&](const char* name) {
+    return std::find(probes.begin(), probes.end(), name) != probes.end();
+  };
+  // A flag that none of its probes reads is refused.
+  if (measures("triad") || measures("memory_copy"))
+    command.insert(command.end(), {"--bytes", fmt::format("{}MiB", array_mib)});
+  if (measures("gemm")) command.insert(command.end(), {"--gemm_size", "1024"});
+  return command;
 }
 
 std::vector<results::Probe> parse_probe_records(const std::string& lines, const std::string& arm,

@@ -44,11 +44,18 @@ TEST_CASE("what is no record of virtrain-probe fails with the node's name") {
 }
 
 TEST_CASE("three arrays fit into half of the node, up to 1 GiB each") {
-  const auto bytes = [](std::uint64_t memory) { return probe_command("p", {"triad", "gemm"}, memory)[6]; };
+  const auto bytes = [](std::uint64_t memory) { return probe_command("p", {"triad", "gemm"}, memory)[8]; };
   CHECK(bytes(768ULL << 20) == "128MiB");
   CHECK(bytes(64ULL << 30) == "1024MiB");
   CHECK(join(probe_command("p", {"triad", "gemm"}, 1ULL << 30), " ") ==
-        "p --format jsonl --probe triad,gemm --bytes 170MiB --gemm_size 1024 --repetitions 5");
+        "p --format jsonl --probe triad,gemm --repetitions 5 --bytes 170MiB --gemm_size 1024");
+}
+
+TEST_CASE("virtrain-probe is given no flag that none of its probes reads") {
+  CHECK(join(probe_command("p", {"gemm"}, 1ULL << 30), " ") ==
+        "p --format jsonl --probe gemm --repetitions 5 --gemm_size 1024");
+  CHECK(join(probe_command("p", {"memory_copy"}, 1ULL << 30), " ") ==
+        "p --format jsonl --probe memory_copy --repetitions 5 --bytes 170MiB");
 }
 
 }  // namespace

@@ -17,13 +17,16 @@ constexpr std::uint64_t element_bytes = 4;
 /// MPI counts elements with an int.
 constexpr std::uint64_t most_bytes = 4ULL << 30;
 
-std::vector<std::string> all_probes() {
-  std::vector<std::string> names = single_probes;
-  names.insert(names.end(), model_probes.begin(), model_probes.end());
-  names.insert(names.end(), gpu_probes.begin(), gpu_probes.end());
-  names.insert(names.end(), nccl_probes.begin(), nccl_probes.end());
-  names.insert(names.end(), rank_probes.begin(), rank_probes.end());
+using Names = std::vector<std::string>;
+
+Names together(std::initializer_list<Names> lists) {
+  Names names;
+  for (const Names& list : lists) names.insert(names.end(), list.begin(), list.end());
   return names;
+}
+
+Names all_probes() {
+  return together({single_probes, model_probes, gpu_probes, nccl_probes, rank_probes});
 }
 
 bool is_in(const std::vector<std::string>& names, const std::string& name) {
@@ -93,7 +96,7 @@ ParsedFlags parse_flags(int argc, const char* const* argv) {
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
   app.add_option("--threads", flags.threads,
-                 "Threads of triad, memory_copy and gemm (default: cores it may run on)")
+                 "Threads of triad, memory_copy, gemm and convolutions (default: cores it may run on)")
       ->check(CLI::Range(1, 1024));
   CLI::Option* bytes_option = app.add_option("--bytes", bytes,
                                              "One array of triad and memory_copy (default: 4 times the "
@@ -124,6 +127,9 @@ ParsedFlags parse_flags(int argc, const char* const* argv) {
       ->capture_default_str();
   parsed.help = parse_command_line(app, argc, argv);
   if (parsed.help) return parsed;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->count() > 0) flags.given.push_back(option->get_name());
+  }
   flags.probes = probes_in(probes);
   flags.format = format == "jsonl" ? OutputFormat::jsonl : OutputFormat::table;
   flags.min_bytes = size_in("--min_bytes", min_bytes, element_bytes, most_bytes);
@@ -140,23 +146,73 @@ bool is_gpu_probe(const std::string& name) {
   return is_in(gpu_probes, name);
 }
 
-std::vector<std::string> chosen_probes(const Flags& flags, int ranks) {
-  const std::vector<std::string>& possible = ranks > 1 ? rank_probes : single_probes;
-  if (flags.probes.empty()) return possible;
-  for (const std::string& name : flags.probes) {
-    if (is_in(possible, name) || nccl_collective(name)) continue;
-    if (ranks == 1 && (is_gpu_probe(name) || is_in(model_probes, name))) continue;
-    throw usage(ranks > 1 ? "--probe " + name +
-                                " measures one process and would be disturbed by the other ranks "
-                                "(allowed under mpirun: " +
-                                join(rank_probes, ", ") + ", " + join(nccl_probes, ", ") + ")"
-                          : "--probe " + name +
-                                " needs at least two ranks (mpirun -np 2 virtrain-probe …; allowed "
-                                "for one process: " +
-                                join(single_probes, ", ") + ", " + join(model_probes, ", ") + ", " +
-                                join(gpu_probes, ", ") + ", " + join(nccl_probes, ", ") + ")");
+namespace {
+
+/// A flag that some probes read, and those.
+struct Reading {
+  const char* flag;
+  Names probes;
+};
+
+std::vector<Reading> readings() {
+  const Names sweeps = together({{"all_reduce", "all_gather", "broadcast"}, nccl_probes});
+  const Names of_ranks = together({rank_probes, nccl_probes});
+  return {
+      {"--min_bytes", of_ranks},
+      {"--max_bytes", sweeps},
+      {"--factor", sweeps},
+      {"--iterations", of_ranks},
+      {"--warmup_iterations", of_ranks},
+      {"--threads", together({single_probes, model_probes})},
+      {"--bytes", {"triad", "memory_copy", "device_copy", "host_to_device", "device_to_host", "peer_copy"}},
+      {"--repetitions", together({single_probes, model_probes, gpu_probes})},
+      {"--gemm_size", {"gemm", "gpu_gemm"}},
+      {"--batch_size", model_probes},
+      {"--image_size", model_probes},
+      {"--gpu", together({gpu_probes, nccl_probes})},
+      {"--stall_seconds", together({rank_probes, nccl_probes, gpu_probes})},
+      {"--transport", of_ranks}};
+}
+
+/// A flag that changes nothing would leave its user in the belief that it did.
+void check_that_flags_are_read(const Flags& flags, const Names& chosen) {
+  for (const auto& [flag, readers] : readings()) {
+    if (!is_in(flags.given, flag)) continue;
+    const auto reads = [&readers = readers](const std::string& probe) { return is_in(readers, probe); };
+    if (std::none_of(chosen.begin(), chosen.end(), reads)) {
+      throw usage(std::string(flag) + " has no meaning with --probe " + join(chosen, ",") +
+                  " (allowed with: " + join(readers, ", ") + ")");
+    }
   }
-  return flags.probes;
+}
+
+const Names& possible_probes(int ranks) {
+  return ranks > 1 ? rank_probes : single_probes;
+}
+
+void check_that_ranks_fit(const Names& probes, int ranks) {
+  for (const std::string& name : probes) {
+    if (is_in(possible_probes(ranks), name) || nccl_collective(name)) continue;
+    if (ranks == 1 && (is_gpu_probe(name) || is_in(model_probes, name))) continue;
+    throw usage(ranks > 1
+                    ? "--probe " + name +
+                          " measures one process and would be disturbed by the other ranks "
+                          "(allowed under mpirun: " +
+                          join(together({rank_probes, nccl_probes}), ", ") + ")"
+                    : "--probe " + name +
+                          " needs at least two ranks (mpirun -np 2 virtrain-probe …; allowed "
+                          "for one process: " +
+                          join(together({single_probes, model_probes, gpu_probes, nccl_probes}), ", ") + ")");
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> chosen_probes(const Flags& flags, int ranks) {
+  const Names& chosen = flags.probes.empty() ? possible_probes(ranks) : flags.probes;
+  check_that_ranks_fit(chosen, ranks);
+  check_that_flags_are_read(flags, chosen);
+  return chosen;
 }
 
 std::optional<Collective> nccl_collective(const std::string& name) {

@@ -42,6 +42,7 @@ struct Flags {
   int stall_seconds = 600;  ///< ranks, or a probe of a GPU, that get no further for so long: an error
   std::string transport;    ///< kept with every figure of ranks; empty: not known
   OutputFormat format = OutputFormat::table;
+  std::vector<std::string> given;  ///< of the command line: "--gemm_size"
 };
 
 /// Flags, or the help text if it was asked for.
@@ -53,7 +54,8 @@ struct ParsedFlags {
 /// Throws Error(usage) for unknown, out-of-range or contradictory flags, with what is allowed.
 ParsedFlags parse_flags(int argc, const char* const* argv);
 
-/// The probes to measure with so many ranks. Throws Error(usage) where one needs fewer or more of them.
+/// The probes to measure with so many ranks. Throws Error(usage) where one needs fewer or more of them, or
+/// where a flag was given that none of them reads.
 std::vector<std::string> chosen_probes(const Flags& flags, int ranks);
 
 /// Whether it is one of gpu_probes.

@@ -75,7 +75,8 @@ class Alone(unittest.TestCase):
                 self.assertEqual(records(result, "probe"), [])
 
     def test_refusals(self):
-        for arguments in (["--bogus"], ["--probe", "all_reduce"], ["--probe", "x"], ["--probe", "nccl_reduce"]):
+        for arguments in (["--bogus"], ["--probe", "all_reduce"], ["--probe", "x"], ["--probe", "nccl_reduce"],
+                          ["--probe", "triad", "--gpu", "3"]):
             result = run(arguments)
             self.assertEqual(result.returncode, 2)
             self.assertEqual(len(records(result, "error")), 1)

@@ -89,6 +89,32 @@ TEST_CASE("what cannot be is refused with what is allowed") {
   CHECK_THAT(refusal({"--bytes=1"}), Contains("4KiB"));
 }
 
+TEST_CASE("a flag that none of the probes reads is refused with those that do") {
+  CHECK_THAT(refusal({"--probe=triad", "--gpu=3"}), Contains("gpu_gemm") && Contains("nccl_broadcast"));
+  CHECK_THAT(refusal({"--probe=triad", "--gemm_size=64"}),
+             Contains("--probe triad (allowed with: gemm, gpu_gemm)"));
+  CHECK_THAT(refusal({"--probe=gemm", "--bytes=1MiB"}), Contains("triad") && Contains("peer_copy"));
+  CHECK_THAT(refusal({"--probe=device_copy", "--threads=2"}), Contains("memory_copy"));
+  CHECK_THAT(refusal({"--probe=triad", "--batch_size=2"}), Contains("convolutions"));
+  CHECK_THAT(refusal({"--probe=triad", "--stall_seconds=5"}), Contains("gpu_gemm"));
+  CHECK_THAT(refusal({"--probe=round_trip", "--max_bytes=8KiB"}, 2), Contains("all_gather"));
+  CHECK_THAT(refusal({"--probe=nccl_broadcast", "--repetitions=3"}), Contains("triad"));
+  CHECK_THAT(refusal({"--image_size=64"}), Contains("--probe triad,memory_copy,gemm"));
+  CHECK_THAT(refusal({"--transport=tcp"}), Contains("round_trip"));
+  CHECK_THAT(refusal({"--repetitions=3"}, 2), Contains("gemm"));
+}
+
+TEST_CASE("a flag that one of the probes reads is taken") {
+  for (const auto& [arguments, ranks] : std::vector<std::pair<std::vector<const char*>, int>>{
+           {{"--gemm_size=64", "--bytes=1MiB", "--repetitions=3", "--threads=2"}, 1},
+           {{"--probe=triad,gpu_gemm", "--gemm_size=64", "--gpu=1", "--stall_seconds=5"}, 1},
+           {{"--probe=round_trip", "--min_bytes=8", "--iterations=3", "--transport=tcp"}, 2},
+           {{"--max_bytes=1MiB", "--factor=4", "--warmup_iterations=1"}, 2},
+           {{"--probe=nccl_all_reduce", "--max_bytes=1MiB", "--gpu=1", "--format=jsonl"}, 1}}) {
+    CHECK(refusal(arguments, ranks) == "not refused");
+  }
+}
+
 TEST_CASE("help has examples") {
   const char* const arguments[] = {"virtrain-probe", "--help"};
   CHECK_THAT(parse_flags(2, arguments).help.value(), Contains("mpirun -np 2 virtrain-probe"));
