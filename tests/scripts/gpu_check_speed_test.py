@@ -319,7 +319,8 @@ echo '{"record":"result","rank":0,"scope":"rank","images_per_second":1000}'
         with unittest.mock.patch.dict(os.environ, OUT=str(self.folder / "out"), VIRTRAIN_COMMIT="1234abc",
                                       PATH=f"{self.folder}:{os.environ['PATH']}"):
             done = subprocess.run([str(SOURCE / "scripts" / "gpu-check"), "--build_folder=build", "--headers=carried", "--no-mpi",
-                                   "--sections=throughput", "--precision=fp16"], capture_output=True, text=True, check=False)
+                                   "--sections=throughput", "--precision=fp16", "--batch_size=256"],
+                                  capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("| fp16 | 256 | 1,000 |", done.stdout)
         self.assertTrue((self.folder / "home").read_text().strip())
