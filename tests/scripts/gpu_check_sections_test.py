@@ -86,8 +86,9 @@ echo '{"record":"result","rank":0,"scope":"rank","loss_first":6.9,"loss_last":'$
         outcome, said, log = self.run_section()
         self.assertEqual(outcome, "ok")
         rows = [line.split(" | ") for line in said.splitlines() if "passed" in line]
-        self.assertEqual([row[1:3] for row in rows], [["full", "0.1"], ["statistics", "0.1"], ["addition", "0.1"], ["none", "0.1"],
-                                                      ["addition", "0.1"], ["addition", "1"], ["none", "0.1"], ["none", "1"]])
+        self.assertEqual([" ".join(row[:3]).lstrip("| ") for row in rows], [
+            "fp16 full 0.1", "fp16 statistics 0.1", "fp16 addition 0.1", "fp32 addition 0.1", "fp32 addition 1", "fp16 none 0.1",
+            "fp32 none 0.1", "fp32 none 1"])
         seeds = [row[3] for row in rows]
         self.assertEqual(len(set(seeds)), len(seeds))
         dumped = [words for words in log if "--dump" in words and "no more" not in words]
