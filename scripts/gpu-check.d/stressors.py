@@ -54,8 +54,9 @@ def fault(records, free_rate=None):
         return "it did nothing"
     asked = hello[0]["configuration"]
     limit, work, seconds = asked.get("bytes_per_second"), result[0]["work"], result[0]["seconds"]
-    # A piece is begun while there is time, and done in full: a vector, or a twentieth of a second's work (gpu_piece.h).
-    if limit and work > limit * seconds + (asked.get("bytes") or limit / 20):
+    # A piece is begun while there is time, and done in full: a vector, or a twentieth of a second's work (gpu_piece.h). For
+    # a millisecond nobody rests (pace.cpp).
+    if limit and work > limit * (seconds + 0.001) + (asked.get("bytes") or limit / 20):
         return f"{work / seconds:.4g} B/s are more than the {limit:.4g} allowed"
     # A GPU that rests may clock higher meanwhile, so a share of the time is a larger one of the work.
     share = asked.get("share") or 1

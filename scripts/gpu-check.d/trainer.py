@@ -1,6 +1,7 @@
 """Runs the trainer and reads its records."""
 import json
 import os
+import re
 
 import plans
 import processes
@@ -16,6 +17,13 @@ class Failed(Exception):
 
 class DoesNotFit(Failed):
     """The batch is too large for the GPU's memory, which is no fault: in the trainer's words, the largest that is not."""
+
+
+class NoSuchFusion(Failed):
+    """cuDNN has no such level for this precision on this GPU, which is no fault either."""
+
+
+NO_SUCH_FUSION = re.compile(r"parse flags: .* cuDNN has no more than|find cuDNN's engines:")
 
 
 def records_of(text):
@@ -60,5 +68,7 @@ def run(session, *flags, launcher=(), most_seconds=MOST_SECONDS):
         words = f"not done after {seconds:.0f} s; it reached {reached[-1] if reached else 'nothing'}"
     if done.code == EXIT_USAGE and "does not fit in" in words:
         raise DoesNotFit(words)
+    if NO_SUCH_FUSION.match(words):
+        raise NoSuchFusion(words)
     session.row("failure", flags=flags, words=words, out=done.out[-4000:], err=done.err[-4000:])
     raise Failed(words)

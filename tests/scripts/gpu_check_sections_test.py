@@ -22,8 +22,8 @@ import trainer  # noqa: E402
 from session import Session  # noqa: E402
 
 
-def session_of(**arguments):
-    return Session(argparse.Namespace(minutes=None, results=None, **arguments))
+def session_of(results=None, **arguments):
+    return Session(argparse.Namespace(minutes=None, results=results, **arguments))
 
 
 class Tests(unittest.TestCase):
@@ -59,7 +59,7 @@ class FirstSteps(unittest.TestCase):
     TRAINER = """#!/bin/sh
 echo "$*" >> "$LOG"
 case $* in
-  *fp32*=full*|*fp32*=statistics*)
+  *fp32*=full*|*fp32*=statistics*|*fp32*=$REFUSED*)
     words='--fusion full: for fp32 on compute capability 9.0 cuDNN has no more than addition'
     echo '{"record":"error","rank":0,"operation":"parse flags","message":"'$words'"}'; exit 2;;
   *$FAILS*) echo 'an illegal access' >&2; exit 1;;
@@ -68,18 +68,21 @@ echo '{"record":"result","rank":0,"scope":"rank","loss_first":6.9,"loss_last":'$
 """
     REFERENCE = "import os, sys; print('loss\\ngradients\\npassed'); sys.exit(os.environ['CHECK'] in sys.argv)"
 
-    def run_section(self, fails="nothing", last="2.5", check="nothing"):
+    def run_section(self, fails="nothing", last="2.5", check="nothing", refused="nothing"):
         with tempfile.TemporaryDirectory() as folder:
             program, reference = pathlib.Path(folder, trainer.TRAINER), pathlib.Path(folder, "reference.py")
             program.write_text(self.TRAINER, encoding="utf-8")
             program.chmod(0o755)
             reference.write_text(self.REFERENCE, encoding="utf-8")
             log = pathlib.Path(folder, "log")
-            with unittest.mock.patch.dict(os.environ, LOG=str(log), FAILS=fails, LAST=last, CHECK=check), \
+            with unittest.mock.patch.dict(os.environ, LOG=str(log), FAILS=fails, LAST=last, CHECK=check,
+                                          REFUSED=refused), \
                     unittest.mock.patch.object(correctness, "REFERENCE", str(reference)), \
                     unittest.mock.patch.object(machine, "has_torch", lambda: True), \
                     contextlib.redirect_stdout(io.StringIO()) as out:
-                outcome = correctness.correctness(session_of(build_folder=folder, precision=["fp16", "fp32"]))
+                outcome = correctness.correctness(session_of(os.path.join(folder, "rows"), build_folder=folder,
+                                                             precision=["fp16", "fp32"]))
+            self.rows = pathlib.Path(folder, "rows").read_text(encoding="utf-8")
             return outcome, out.getvalue(), log.read_text(encoding="utf-8").splitlines()
 
     def test_every_possible_level_is_checked_from_a_fresh_start_and_fp32_from_both(self):
@@ -95,6 +98,7 @@ echo '{"record":"result","rank":0,"scope":"rank","loss_first":6.9,"loss_last":'$
         for seed, row in zip(seeds, rows):
             self.assertTrue(any(f"--fusion={row[1]} " in words and f"--residual_gamma={row[2]} --seed={seed} " in words
                                 for words in dumped), row)
+        self.assertNotIn('"failure"', self.rows)  # what cannot be here is none
         left_out = [line for line in said.splitlines() if "left out: not possible here" in line]
         self.assertEqual(len(left_out), 2)  # once a level
         self.assertIn("cuDNN has no more than addition", left_out[0])
@@ -102,6 +106,8 @@ echo '{"record":"result","rank":0,"scope":"rank","loss_first":6.9,"loss_last":'$
     def test_what_is_wrong_at_one_level_fails(self):
         outcome, said, _ = self.run_section(fails="fp16*=statistics*")
         self.assertEqual((outcome, said.count("an illegal access")), ("FAILED", 1))
+        outcome, said, _ = self.run_section(refused="none")  # that level every GPU must have
+        self.assertEqual((outcome, said.count("| FAILED |")), ("FAILED", 2))
         outcome, said, _ = self.run_section(last="6.8")
         self.assertEqual((outcome, said.count("6.900 → 6.800 DOES NOT FALL")), ("FAILED", 6))
         outcome, said, _ = self.run_section(check="fp32")
