@@ -303,7 +303,7 @@ TEST_CASE("a trace has what each rank did in each counted step") {
                                              {"all-reduce 0", 2},
                                              {"all-reduce 1", 2},
                                              {"all-reduce 2", 2}});
-    const json sums = trace["otherData"];
+    const json& sums = trace["otherData"];
     CHECK(sums["communication_ms"] > 0);
     CHECK(sums["exposed_communication_ms"] <= sums["communication_ms"]);
     CHECK(sums["exposed_communication_ms"].get<double>() == Approx(exposed_us / 1000));
