@@ -52,8 +52,13 @@ DomainSpec guest(const GuestImage& image, int number, const fs::path& logs) {
   return spec;
 }
 
-fs::path log_folder() {
+fs::path log_place() {
   return fs::temp_directory_path() / "virtrain-vmtest";
+}
+
+fs::path log_folder() {
+  fs::create_directories(log_place());
+  return log_place();
 }
 
 /// Removes the test's domains, network and logs whatever happens.
@@ -70,7 +75,7 @@ struct Stage {
     for (const auto* name : {"virtrain-vmtest-1", "virtrain-vmtest-2"}) hypervisor.destroy_domain(name);
     hypervisor.destroy_network("virtrain-vmtest");
     std::error_code ignored;
-    fs::remove_all(log_folder(), ignored);
+    fs::remove_all(log_place(), ignored);
   }
   Hypervisor& hypervisor;
 };
@@ -83,7 +88,6 @@ TEST_CASE("two guests share one read-only root, talk over their channels and see
   const auto root_time = fs::last_write_time(image.root);
   const Stage stage(*hypervisor);
   const auto logs = log_folder();
-  fs::create_directories(logs);
 
   hypervisor->create_network({"virtrain-vmtest", "vtvmtest", "", {"vmtest", ""}});
   for (const int n : {1, 2}) hypervisor->create_domain(guest(image, n, logs));
@@ -150,8 +154,8 @@ TEST_CASE("a cut link is cut and comes back") {
   const LibvirtDaemon daemon;
   const auto hypervisor = connect_libvirt("qemu:///system");
   const auto image = stub_image();
-  const auto logs = log_folder();
   const Stage stage(*hypervisor);
+  const auto logs = log_folder();
   hypervisor->create_network({"virtrain-vmtest", "vtvmtest", "", {"vmtest", ""}});
   for (const int n : {1, 2}) hypervisor->create_domain(guest(image, n, logs));
   StubClient first(hypervisor->open_channel("virtrain-vmtest-1"));
@@ -172,8 +176,8 @@ TEST_CASE("a guest that cannot boot says why on its console and ends") {
   const LibvirtDaemon daemon;
   const auto hypervisor = connect_libvirt("qemu:///system");
   const auto image = stub_image();
-  const auto logs = log_folder();
   const Stage stage(*hypervisor);
+  const auto logs = log_folder();
   hypervisor->create_network({"virtrain-vmtest", "vtvmtest", "", {"vmtest", ""}});
   auto spec = guest(image, 1, logs);
   const auto empty = logs / "no-file-system";
@@ -211,8 +215,8 @@ TEST_CASE("a VM and its network are found by their marks, without a journal, and
   const LibvirtDaemon daemon;
   const auto hypervisor = connect_libvirt("qemu:///system");
   const auto image = stub_image();
-  const auto logs = log_folder();
   const Stage stage(*hypervisor);
+  const auto logs = log_folder();
   hypervisor->create_network({"virtrain-vmtest", "vtvmtest", "", {"vmtest", ""}});
   hypervisor->create_domain(guest(image, 1, logs));
 
@@ -240,8 +244,8 @@ TEST_CASE("the daemon's death ends channels and calls, and a new daemon is found
   for (const auto& domain : hypervisor->domains())
     if (domain.mark && domain.mark->experiment != "vmtest") test::skip("another virtrain is at work");
   const auto image = stub_image();
-  const auto logs = log_folder();
   const Stage stage(*hypervisor);
+  const auto logs = log_folder();
   hypervisor->create_network({"virtrain-vmtest", "vtvmtest", "", {"vmtest", ""}});
   hypervisor->create_domain(guest(image, 1, logs));
   StubClient client(hypervisor->open_channel("virtrain-vmtest-1"));
