@@ -83,7 +83,7 @@ Tensor blocked(Device& device, int batch, int channels, int size, const Values& 
 void check(const PixelPairKernels& kernels, const ConvolutionShape& shape) {
   CAPTURE(shape.batch, shape.in_channels, shape.out_channels, shape.in_size, shape.kernel, shape.stride);
   Device device(Precision::bf16);
-  const int out_size = (shape.in_size + 2 * shape.padding - shape.kernel) / shape.stride + 1;
+  const int out_size = shape.out_size();
   const auto random = [&](int channels, int size, unsigned seed) {
     return random_values(std::size_t{1} * shape.batch * channels * size * size, Precision::bf16, seed);
   };

@@ -99,7 +99,7 @@ void check_engines(const GraphSpec& spec, const Cudnn& cudnn, const GpuStream& s
 
 TEST_CASE("each operation of cuDNN alone is what fp64 says, by each engine") {
   require_gpu();
-  const Gpu gpu = take_gpu(LocalRank{});
+  const Gpu gpu = take_gpu();
   const Numeric numeric = GENERATE(Numeric::fp32, Numeric::tf32, Numeric::bf16, Numeric::fp16);
   const GraphKind kind = GENERATE(GraphKind::convolution, GraphKind::backward_data,
                                   GraphKind::backward_weights, GraphKind::backward_data_add,

@@ -29,7 +29,7 @@ Gpu require_gpu() {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess || count == 0) test::skip(std::string("no GPU: ") + cudaGetErrorString(status));
-  return take_gpu(LocalRank{});
+  return take_gpu();
 }
 
 /// One for all tests: what one has found out about an engine, the next one need not time again.

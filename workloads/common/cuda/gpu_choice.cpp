@@ -5,6 +5,10 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
+#include <array>
+#include <cctype>
+
 namespace virtrain {
 namespace {
 
@@ -29,6 +33,15 @@ int use_gpu_of_rank(int first) {
   const int gpu = gpu_of_rank(environment_local_rank(), first, count_gpus());
   use_gpu(gpu);
   return gpu;
+}
+
+std::string gpu_pci_address(int gpu) {
+  std::array<char, 32> text{};
+  check_gpu("ask the GPU for its address", cudaDeviceGetPCIBusId(text.data(), text.size(), gpu));
+  std::string address = text.data();
+  std::transform(address.begin(), address.end(), address.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return address;
 }
 
 }  // namespace virtrain

@@ -26,7 +26,7 @@ Layout vector_layout(std::int64_t length) {
 ConvolutionOperation::ConvolutionOperation(Device& device, const ConvolutionShape& shape, bool input_gradient)
     : device_(device) {
   const type activation = device.activation_type();
-  const int out_size = (shape.in_size + 2 * shape.padding - shape.kernel) / shape.stride + 1;
+  const int out_size = shape.out_size();
   const Layout source = any({shape.batch, shape.in_channels, shape.in_size, shape.in_size}, activation);
   const Layout destination = any({shape.batch, shape.out_channels, out_size, out_size}, activation);
   const dims filter{shape.out_channels, shape.in_channels, shape.kernel, shape.kernel};

@@ -21,6 +21,8 @@ struct ConvolutionShape {
   int kernel = 1;
   int stride = 1;
   int padding = 0;
+
+  int out_size() const { return (in_size + 2 * padding - kernel) / stride + 1; }
 };
 
 class WeightsGradient;

@@ -1,38 +1,22 @@
 #include "workloads/resnet50/cuda/gpu.h"
 
+#include "workloads/common/cuda/gpu_choice.h"
 #include "workloads/common/cuda/gpu_errors.h"
-#include "workloads/common/gpu_of_rank.h"
 
 #include <cuda_runtime_api.h>
-#include <fmt/format.h>
 
-#include <array>
 #include <utility>
 
 namespace virtrain::resnet50::cuda {
-namespace {
 
-std::string pci_address(int index) {
-  std::array<char, 32> text{};
-  check_gpu("read the GPU's PCI address", cudaDeviceGetPCIBusId(text.data(), text.size(), index));
-  std::string address = text.data();
-  for (char& c : address) c = c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
-  return address;
-}
-
-}  // namespace
-
-Gpu take_gpu(const LocalRank& local) {
-  int count = 0;
-  check_gpu("look for GPUs", cudaGetDeviceCount(&count));
+Gpu take_gpu() {
   Gpu gpu;
-  gpu.index = gpu_of_rank(local, 0, count);
-  check_gpu(fmt::format("take GPU {}", gpu.index), cudaSetDevice(gpu.index));
+  gpu.index = use_gpu_of_rank(0);
   cudaDeviceProp properties{};
   check_gpu("read the GPU's properties", cudaGetDeviceProperties(&properties, gpu.index));
   gpu.name = properties.name;
   gpu.compute_capability = properties.major * 10 + properties.minor;
-  gpu.pci_address = pci_address(gpu.index);
+  gpu.pci_address = gpu_pci_address(gpu.index);
   check_gpu("read the driver's version", cudaDriverGetVersion(&gpu.driver_version));
   check_gpu("read the runtime's version", cudaRuntimeGetVersion(&gpu.runtime_version));
   std::size_t free_bytes = 0, total_bytes = 0;

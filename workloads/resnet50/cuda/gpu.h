@@ -1,7 +1,6 @@
 #pragma once
 
 #include "workloads/common/cuda/gpu_handles.h"
-#include "workloads/common/program.h"
 
 #include <cstdint>
 #include <string>
@@ -24,7 +23,7 @@ struct Gpu {
 
 /// Takes the GPU of this rank: the local.rank-th that is visible. Throws Error in words that say what is
 /// missing.
-Gpu take_gpu(const LocalRank& local);
+Gpu take_gpu();
 
 /// What this thread queues on a stream while this lives is noted instead of run. Left before end(), by an
 /// exception, it is dropped: a thread that goes on capturing may not even free memory.
