@@ -125,6 +125,31 @@ void see_that_versions_agree(const GuestDriver& driver, const std::string& libra
                     *running, driver.version));
 }
 
+std::optional<fs::path> find_library(const std::vector<fs::path>& linked, std::string_view beginning) {
+  for (const auto& library : linked)
+    if (library.filename().string().starts_with(beginning)) return library;
+  return std::nullopt;
+}
+
+/// cuBLAS of NVRTC's version: cuDNN's engines open libcublasLt and end the process where it is missing,
+/// whether they use it or not; virtrain-probe opens libcublas for gpu_gemm.
+void add_cublas(const fs::path& cudnn, const fs::path& nvrtc, std::set<fs::path>& found) {
+  const auto version = nvrtc.filename().string().substr(std::string_view("libnvrtc.so.").size());
+  // The last is where cuDNN's own RUNPATH leads to in PyPI's packages.
+  const std::array folders{cudnn.parent_path(), nvrtc.parent_path(),
+                           (cudnn.parent_path() / "../../cublas/lib").lexically_normal()};
+  const auto add = [&](const std::string& name) {
+    for (const auto& folder : folders)
+      if (fs::exists(folder / name)) return found.insert(folder / name), true;
+    return false;
+  };
+  add("libcublas.so." + version);
+  if (!add("libcublasLt.so." + version))
+    throw Error("find the libraries that cuDNN opens", ErrorCode::host_unable,
+                fmt::format("libcublasLt.so.{} is in none of {}, {} and {} (install the toolkit's cuBLAS)",
+                            version, folders[0].string(), folders[1].string(), folders[2].string()));
+}
+
 }  // namespace
 
 std::optional<GuestDriver> find_guest_driver(const fs::path& root, const std::string& kernel_version) {
@@ -152,15 +177,15 @@ std::optional<GuestDriver> find_guest_driver(const fs::path& root, const std::st
 
 std::vector<fs::path> opened_at_run_time(const std::vector<fs::path>& linked) {
   std::set<fs::path> found;
-  for (const auto& library : linked) {
-    const auto name = library.filename().string();
-    // The part before ".so": cuDNN opens libcudnn_*, NVRTC opens libnvrtc-builtins and cuDNN opens NVRTC.
-    if (!name.starts_with("libcudnn.so") && !name.starts_with("libnvrtc.so")) continue;
-    for (const auto& sibling : entries_of(library.parent_path())) {
-      const auto other = sibling.filename().string();
-      if (other.starts_with("libcudnn_") || other.starts_with("libnvrtc")) found.insert(sibling);
-    }
-  }
+  const auto cudnn = find_library(linked, "libcudnn.so.");
+  const auto nvrtc = find_library(linked, "libnvrtc.so.");
+  const auto add_siblings = [&found](const fs::path& library, std::string_view beginning) {
+    for (const auto& sibling : entries_of(library.parent_path()))
+      if (sibling.filename().string().starts_with(beginning)) found.insert(sibling);
+  };
+  if (cudnn) add_siblings(*cudnn, "libcudnn_");
+  if (nvrtc) add_siblings(*nvrtc, "libnvrtc");
+  if (cudnn && nvrtc) add_cublas(*cudnn, *nvrtc, found);
   return {found.begin(), found.end()};
 }
 

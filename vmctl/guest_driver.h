@@ -26,8 +26,9 @@ struct GuestDriver {
 std::optional<GuestDriver> find_guest_driver(const std::filesystem::path& root,
                                              const std::string& kernel_version);
 
-/// Libraries that a program opens by name as it runs, which ldd does not show: cuDNN's parts and NVRTC's
-/// built-ins beside those that it links. Paths of files, without links.
+/// Libraries that a program opens by name as it runs, which ldd does not show: cuDNN's parts, NVRTC's
+/// built-ins and cuBLAS, for a program that links cuDNN and NVRTC. Error(host_unable) where cuBLAS is missing,
+/// without which cuDNN ends the process.
 std::vector<std::filesystem::path> opened_at_run_time(const std::vector<std::filesystem::path>& linked);
 
 }  // namespace virtrain::vmctl

@@ -89,15 +89,16 @@ GuestNeeds find_needs(const std::vector<fs::path>& programs) {
   for (const auto& library : libraries) {
     const std::string real = fs::canonical(library).string();
     if (const auto owner = owner_of(real); owner.empty())
-      needs.unpackaged_files.push_back(real);
+      needs.unpackaged_files.insert(real);
     else
       needs.packages.insert(owner);
     const auto link_owner = owner_of(library);
     if (!link_owner.empty()) needs.packages.insert(link_owner);
-    if (link_owner.empty() && library != real && fs::is_symlink(library)) needs.symlinks[library] = real;
     const fs::path path = library;
     if (std::find(kSearched.begin(), kSearched.end(), path.parent_path()) == kSearched.end())
-      needs.symlinks[std::string(kLinkFolder) + path.filename().string()] = library;
+      needs.symlinks[std::string(kLinkFolder) + path.filename().string()] = real;
+    else if (link_owner.empty() && fs::is_symlink(library))
+      needs.symlinks[library] = real;
   }
   return needs;
 }

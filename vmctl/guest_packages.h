@@ -19,7 +19,7 @@ std::map<std::string, std::string> parse_dpkg_search(std::string_view output);
 /// What programs of this host need in order to run in a mirror guest.
 struct GuestNeeds {
   std::set<std::string> packages;
-  std::vector<std::string> unpackaged_files;  ///< real paths of libraries that no package owns
+  std::set<std::string> unpackaged_files;  ///< real paths of libraries that no package owns
   /// Path to target: links made by alternatives or by hand, and one for each library that the host's linker
   /// finds by its configuration only (/usr/local, CUDA's toolkit).
   std::map<std::string, std::string> symlinks;

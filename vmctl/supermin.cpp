@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
 constexpr unsigned kNobody = 65534;
+constexpr auto kBuildDeadline = 300s;
 
 /// What every guest has: a shell and the usual tools, and Open MPI with its plug-ins.
 const std::vector<std::string> kBasePackages = {"bash",        "coreutils", "dash", "grep",
@@ -49,7 +50,7 @@ CommandResult run_unprivileged(const fs::path& work, std::vector<std::string> ar
     argv.insert(argv.begin(), {"setpriv", fmt::format("--reuid={}", kNobody),
                                fmt::format("--regid={}", kNobody), "--clear-groups", "--no-new-privs"});
   CommandOptions options;
-  options.deadline = 300s;
+  options.deadline = kBuildDeadline;
   options.environment = environment;
   options.environment.push_back("HOME=" + work.string());
   options.environment.push_back("TMPDIR=" + work.string());
@@ -74,7 +75,8 @@ void stage_file(const fs::path& source, const fs::path& target) {
   ::chmod(target.c_str(), 0755);
 }
 
-/// Our own base.tar.gz in place of the one that `supermin --prepare` fills with the host's configuration.
+/// Our own base.tar in place of the base.tar.gz that `supermin --prepare` fills with the host's
+/// configuration.
 void make_base_tar(const SuperminRequest& request, const fs::path& tar) {
   const auto stage = request.work / "stage";
   for (const auto* folder : {"etc", "root", "dev", "proc", "sys", "run", "tmp", "ro", "var/tmp"})
@@ -86,11 +88,13 @@ void make_base_tar(const SuperminRequest& request, const fs::path& tar) {
     fs::create_directories(under(stage, link).parent_path());
     fs::create_symlink(target, under(stage, link));
   }
+  // With CUDA's libraries it is more than a gigabyte, and lives for seconds: not worth compressing.
   CommandOptions options;
-  options.environment = {"GZIP=-1"};
-  run_checked({"tar", "--owner=0", "--group=0", "--sort=name", "-C", stage.string(), "--use-compress-program",
-               "gzip -1", "-cf", tar.string(), "."},
-              options);
+  options.deadline = kBuildDeadline;
+  run_checked(
+      {"tar", "--owner=0", "--group=0", "--sort=name", "-C", stage.string(), "-cf", tar.string(), "."},
+      options);
+  fs::remove_all(stage);
   ::chmod(tar.c_str(), 0644);
 }
 
@@ -194,7 +198,7 @@ SuperminResult run_supermin(const SuperminRequest& request) {
   check_packages(prepared, wanted);
 
   fs::remove(prepared / "base.tar.gz");
-  make_base_tar(request, prepared / "base.tar.gz");
+  make_base_tar(request, prepared / "base.tar");
   write_file_atomically(prepared / "excludefiles", kExcluded);
   // The distribution may keep /boot/vmlinuz-* readable by root only.
   const auto kernel = request.work / "vmlinuz";

@@ -27,7 +27,8 @@ std::string trouble(Look&& look) {
 
 void find_trainer_with_libraries() {
   const auto program = vmctl::sibling_program(trainer_name(Backend::cuda));
-  vmctl::parse_ldd(program.string(), run_command({"ldd", program.string()}).out);
+  const auto linked = vmctl::parse_ldd(program.string(), run_command({"ldd", program.string()}).out);
+  vmctl::opened_at_run_time({linked.begin(), linked.end()});
 }
 
 void find_driver_for_guests() {

@@ -14,6 +14,7 @@
 #include "common/text.h"
 #include "tests/support/skip.h"
 #include "tests/support/stub_client.h"
+#include "tests/vm/stage.h"
 #include "vmctl/cleanup.h"
 #include "vmctl/guest_image.h"
 #include "vmctl/libvirt_daemon.h"
@@ -32,53 +33,6 @@ GuestImage stub_image() {
   return build_mirror_image(
       {{{VIRTRAIN_BINARY_DIR "/virtrain-stub-agent", "/usr/bin/virtrain-agent"}}, {}, cache_dir()});
 }
-
-DomainSpec guest(const GuestImage& image, int number, const fs::path& logs) {
-  DomainSpec spec;
-  spec.name = "virtrain-vmtest-" + std::to_string(number);
-  spec.mark = {"vmtest", "node" + std::to_string(number)};
-  spec.memory_bytes = 256U << 20;
-  spec.virtualization = Virtualization::tcg;
-  spec.kernel = image.kernel;
-  spec.initrd = image.initrd;
-  spec.root_image = image.root;
-  const auto address = [](int n) { return "10.77.9.1" + std::to_string(n); };
-  spec.kernel_command_line = guest_command_line(
-      {"g" + std::to_string(number), address(number) + "/24", {{"g1", address(1)}, {"g2", address(2)}}});
-  spec.nics = {
-      {"virtrain-vmtest", "", "52:54:00:77:09:1" + std::to_string(number), "vttap" + std::to_string(number)}};
-  spec.vcpu_cores = {(number - 1) % static_cast<int>(std::thread::hardware_concurrency())};
-  spec.console_log = logs / ("console" + std::to_string(number));
-  return spec;
-}
-
-fs::path log_place() {
-  return fs::temp_directory_path() / "virtrain-vmtest";
-}
-
-fs::path log_folder() {
-  fs::create_directories(log_place());
-  return log_place();
-}
-
-/// Removes the test's domains, network and logs whatever happens.
-struct Stage {
-  explicit Stage(Hypervisor& used) : hypervisor(used) { clear(); }
-  ~Stage() {
-    try {
-      clear();
-    } catch (const std::exception& error) {
-      WARN("could not clear the stage: " << error.what());
-    }
-  }
-  void clear() {
-    for (const auto* name : {"virtrain-vmtest-1", "virtrain-vmtest-2"}) hypervisor.destroy_domain(name);
-    hypervisor.destroy_network("virtrain-vmtest");
-    std::error_code ignored;
-    fs::remove_all(log_place(), ignored);
-  }
-  Hypervisor& hypervisor;
-};
 
 TEST_CASE("two guests share one read-only root, talk over their channels and see each other") {
   test::need_root();

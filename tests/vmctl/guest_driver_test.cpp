@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>
+#include <set>
 
 #include "common/error.h"
 #include "common/subprocess.h"
@@ -167,16 +168,38 @@ TEST_CASE("a module without libraries") {
   CHECK(host.refusal().find("no libcuda.so") != std::string::npos);
 }
 
-TEST_CASE("cuDNN's parts and NVRTC's built-ins follow what links them") {
+std::set<std::string> names_of(const std::vector<fs::path>& files) {
+  std::set<std::string> names;
+  for (const auto& file : files) names.insert(file.filename());
+  return names;
+}
+
+TEST_CASE("cuDNN's parts, NVRTC's built-ins and cuBLAS follow what links cuDNN and NVRTC") {
   const Host host;
-  for (const auto* name : {"libcudnn.so.9", "libcudnn_ops.so.9", "libcudnn_engines_precompiled.so.9",
-                           "libnvrtc-builtins.so.13.0", "libcublas.so.13"})
-    host.file(fs::path("cuda") / name);
-  const auto found =
-      opened_at_run_time({host.root / "cuda/libcudnn.so.9", host.root / "cuda/libcublas.so.13"});
-  REQUIRE(found.size() == 3);
-  CHECK(found[0].filename() == "libcudnn_engines_precompiled.so.9");
-  CHECK(opened_at_run_time({host.root / "cuda/libcublas.so.13"}).empty());
+  for (const auto* name : {"cudnn/lib/libcudnn.so.9", "cudnn/lib/libcudnn_ops.so.9",
+                           "cudnn/lib/libcudnn_engines_precompiled.so.9", "cuda/libnvrtc.so.13",
+                           "cuda/libnvrtc-builtins.so.13.0", "cuda/libcublas.so.12"})
+    host.file(name);
+  const std::vector<fs::path> linked{host.root / "cudnn/lib/libcudnn.so.9",
+                                     host.root / "cuda/libnvrtc.so.13"};
+
+  SECTION("cuBLAS of the toolkit") {
+    for (const auto* name : {"libcublas.so.13", "libcublasLt.so.13", "libcublas.so"})
+      host.file(fs::path("cuda") / name);
+    CHECK(names_of(opened_at_run_time(linked)) ==
+          std::set<std::string>{"libcudnn_ops.so.9", "libcudnn_engines_precompiled.so.9", "libnvrtc.so.13",
+                                "libnvrtc-builtins.so.13.0", "libcublas.so.13", "libcublasLt.so.13"});
+  }
+  SECTION("cuBLAS of PyPI's packages") {
+    host.file("cublas/lib/libcublasLt.so.13");
+    CHECK(names_of(opened_at_run_time(linked)).contains("libcublasLt.so.13"));
+  }
+  SECTION("no cuBLAS of that version") {
+    host.file("cuda/libcublasLt.so.12");
+    CHECK_THROWS_WITH(opened_at_run_time(linked), Catch::Contains("libcublasLt.so.13 is in none of " +
+                                                                  (host.root / "cudnn/lib").string()));
+  }
+  CHECK(opened_at_run_time({host.root / "cuda/libcublas.so.12"}).empty());
 }
 
 }  // namespace

@@ -47,16 +47,29 @@ TEST_CASE("a shell needs libc") {
   CHECK(find_needs({}).packages.empty());
 }
 
-TEST_CASE("a library that only this host's linker is told of is linked where every linker looks") {
-  const TemporaryFolder folder;
-  fs::copy_file("/lib/x86_64-linux-gnu/libtinfo.so.6", folder.path / "libtinfo.so.6");
-  ::setenv("LD_LIBRARY_PATH", folder.path.c_str(), 1);
+/// What bash needs where the linker is told to look there first.
+GuestNeeds needs_of_bash(const fs::path& library_path) {
+  ::setenv("LD_LIBRARY_PATH", library_path.c_str(), 1);
   const auto needs = find_needs({"/bin/bash"});
   ::unsetenv("LD_LIBRARY_PATH");
+  return needs;
+}
+
+TEST_CASE("a library that only this host's linker is told of is linked where every linker looks") {
+  const TemporaryFolder folder;
   const auto library = (folder.path / "libtinfo.so.6").string();
-  CHECK(needs.unpackaged_files == std::vector<std::string>{library});
-  CHECK(needs.symlinks ==
-        std::map<std::string, std::string>{{"/usr/lib/x86_64-linux-gnu/libtinfo.so.6", library}});
+  const std::map<std::string, std::string> links{{"/usr/lib/x86_64-linux-gnu/libtinfo.so.6", library}};
+  fs::copy_file("/lib/x86_64-linux-gnu/libtinfo.so.6", library);
+  const auto needs = needs_of_bash(folder.path);
+  CHECK(needs.unpackaged_files == std::set<std::string>{library});
+  CHECK(needs.symlinks == links);
+
+  // As /usr/local/cuda: the guest has the real folder, and not the link to it.
+  const TemporaryFolder other;
+  fs::create_directory_symlink(folder.path, other.path / "cuda");
+  const auto through_link = needs_of_bash(other.path / "cuda");
+  CHECK(through_link.unpackaged_files == std::set<std::string>{library});
+  CHECK(through_link.symlinks == links);
 }
 
 }  // namespace

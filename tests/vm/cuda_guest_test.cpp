@@ -1,0 +1,60 @@
+// The guest that the CUDA trainer gets, without a GPU: needs root, QEMU, libvirt, supermin and the CUDA
+// toolkit.
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "tests/support/skip.h"
+#include "tests/support/stub_client.h"
+#include "tests/vm/stage.h"
+#include "vmctl/guest_image.h"
+#include "vmctl/libvirt_daemon.h"
+#include "vmctl/libvirt_hypervisor.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+using test::StubClient;
+namespace fs = std::filesystem;
+
+/// With libraries of more than a gigabyte, so not one of the images that are kept.
+struct CudaImage {
+  CudaImage() {
+    const fs::path device = fs::path(VIRTRAIN_SOURCE_DIR) / "tests/workloads/cuda/devices/sm_90.json";
+    image = build_mirror_image({{{VIRTRAIN_BINARY_DIR "/virtrain-stub-agent", "/usr/bin/virtrain-agent"},
+                                 {VIRTRAIN_BINARY_DIR "/virtrain-resnet50-cuda", "/usr/bin/trainer"},
+                                 {VIRTRAIN_BINARY_DIR "/workloads_cuda_engine_test", "/usr/bin/engine-test"},
+                                 {device, device.string()}},
+                                {},
+                                folder});
+  }
+  ~CudaImage() { fs::remove_all(folder); }
+
+  fs::path folder = "/var/tmp/virtrain-cudaimage-" + std::to_string(::getpid());
+  GuestImage image;
+};
+
+TEST_CASE("the CUDA trainer's guest has the libraries that cuDNN opens as it runs") {
+  test::need_root();
+  const LibvirtDaemon daemon;
+  const auto hypervisor = connect_libvirt("qemu:///system");
+  const CudaImage cuda;
+  const Stage stage(*hypervisor);
+  hypervisor->create_network({"virtrain-vmtest", "vtvmtest", "", {"vmtest", ""}});
+  auto spec = guest(cuda.image, 1, log_folder());
+  spec.memory_bytes = 1U << 30;
+  hypervisor->create_domain(spec);
+  StubClient client(hypervisor->open_channel(spec.name));
+  REQUIRE(client.line() == "hello g1");
+
+  // It asks cuDNN for engines of a described GPU; the guest has no driver.
+  const auto engines = client.ask("run engine-test 'where all engines want more*' 2>&1");
+  CHECK_THAT(engines, Catch::Contains("All tests passed"));
+  CHECK_THAT(client.ask("run trainer --num_batches 1 </dev/null 2>&1; echo $?"),
+             Catch::Contains("no NVIDIA driver") && Catch::EndsWith("4\n"));
+}
+
+}  // namespace
+}  // namespace virtrain::vmctl
