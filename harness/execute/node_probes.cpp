@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "common/error.h"
 #include "common/text.h"
+#include "harness/scenario/scenario.h"
 
 namespace virtrain::harness {
 namespace {
@@ -39,22 +41,54 @@ results::Probe figure(const nlohmann::json& record) {
   return probe;
 }
 
+using Words = std::vector<std::string>;
+
+bool measures(const Words& probes, std::initializer_list<const char*> names) {
+  return std::any_of(names.begin(), names.end(), [&](const char* name) {
+    return std::find(probes.begin(), probes.end(), name) != probes.end();
+  });
+}
+
+/// So much of the node's memory, at most `most_mib`.
+std::string array_size(std::uint64_t share_bytes, std::uint64_t most_mib) {
+  return fmt::format("{}MiB", std::clamp<std::uint64_t>(share_bytes >> 20U, 1, most_mib));
+}
+
+Words command_of(const std::string& program, const Words& probes) {
+  return {program, "--format", "jsonl", "--probe", join(probes, ","), "--repetitions", "5"};
+}
+
+// A flag that none of its probes reads is refused.
+
+Words host_command(const std::string& program, const Words& probes, std::uint64_t memory_bytes) {
+  auto command = command_of(program, probes);
+  if (measures(probes, {"triad", "memory_copy"}))
+    command.insert(command.end(), {"--bytes", array_size(memory_bytes / 6, 1024)});
+  if (measures(probes, {"gemm"})) command.insert(command.end(), {"--gemm_size", "1024"});
+  return command;
+}
+
+Words gpu_command(const std::string& program, const Words& probes, std::uint64_t memory_bytes,
+                  std::int64_t gpu) {
+  auto command = command_of(program, probes);
+  command.insert(command.end(), {"--gpu", std::to_string(gpu)});
+  if (measures(probes, {"device_copy", "host_to_device", "device_to_host", "peer_copy"}))
+    command.insert(command.end(), {"--bytes", array_size(memory_bytes / 8, 256)});
+  return command;
+}
+
 }  // namespace
 
-std::vector<std::string> probe_command(const std::string& program, const std::vector<std::string>& probes,
-                                       std::uint64_t memory_bytes) {
-  constexpr std::uint64_t kMib = 1U << 20;
-  const auto array_mib = std::clamp<std::uint64_t>(memory_bytes / 6 / kMib, 1, 1024);
-  std::vector<std::string> command{program,           "--format",      "jsonl", "--probe",
-                                   join(probes, ","), "--repetitions", "5"};
-  const auto measures = [&](const char* name) {
-    return std::find(probes.begin(), probes.end(), name) != probes.end();
-  };
-  // A flag that none of its probes reads is refused.
-  if (measures("triad") || measures("memory_copy"))
-    command.insert(command.end(), {"--bytes", fmt::format("{}MiB", array_mib)});
-  if (measures("gemm")) command.insert(command.end(), {"--gemm_size", "1024"});
-  return command;
+std::vector<Words> probe_commands(const std::string& program, const Words& probes, std::uint64_t memory_bytes,
+                                  std::int64_t gpus) {
+  Words of_host;
+  Words of_gpu;
+  for (const auto& probe : probes) (is_gpu_probe(probe) ? of_gpu : of_host).push_back(probe);
+  std::vector<Words> commands;
+  if (!of_host.empty()) commands.push_back(host_command(program, of_host, memory_bytes));
+  for (std::int64_t gpu = 0; gpu < gpus && !of_gpu.empty(); ++gpu)
+    commands.push_back(gpu_command(program, of_gpu, memory_bytes, gpu));
+  return commands;
 }
 
 std::vector<results::Probe> parse_probe_records(const std::string& lines, const std::string& arm,

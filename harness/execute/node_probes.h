@@ -8,11 +8,13 @@
 
 namespace virtrain::harness {
 
-/// virtrain-probe's command line for these probes, of one size in every arm, in nodes of so much memory: half
-/// a node's for the three arrays of triad and at most 1 GiB each, and few seconds of a GEMM even where it is
-/// emulated.
-std::vector<std::string> probe_command(const std::string& program, const std::vector<std::string>& probes,
-                                       std::uint64_t memory_bytes);
+/// virtrain-probe's command lines for these probes in a node of so much memory: one for its host and one for
+/// each of its GPUs, of one size in every arm. Of the host half its memory for the three arrays of triad and
+/// at most 1 GiB each, and few seconds of a GEMM even where it is emulated; of a GPU copies of an eighth of
+/// the node's memory, which the host needs three times, and at most 256 MiB.
+std::vector<std::vector<std::string>> probe_commands(const std::string& program,
+                                                     const std::vector<std::string>& probes,
+                                                     std::uint64_t memory_bytes, std::int64_t gpus);
 
 /// The figures among the records that virtrain-probe has written, measured in this arm and node. Throws
 /// Error(trial_failed) where they are not such records.

@@ -178,24 +178,37 @@ asio::awaitable<void> TrialRun::look_at_licences(NodeSet& nodes, std::optional<b
                                    node_rows_[n].topology.gpu_numa_nodes.size());
 }
 
-/// One node after the other, so that each figure is of the node alone. They explain a gap; a trial whose
-/// probes fail is as good as any other.
+/// One node after the other, so that each figure is of the node alone.
 asio::awaitable<void> TrialRun::probe(NodeSet& nodes) {
   if (context_.progress) context_.progress("probes");
   const std::string program = nodes.is_vm() ? Programs::guest_probe : context_.programs.probe.string();
-  const auto command = probe_command(program, context_.scenario.probes, context_.scenario.guest.memory_bytes);
-  for (auto& live : nodes.nodes()) {
-    std::string failure;
-    try {
-      const auto lines = co_await run_in_node(context_.io, live.agent, command, time_left());
-      const auto figures = parse_probe_records(lines, planned_.arm, live.placement->hostname);
-      context_.store.add_probes(context_.experiment, figures);
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::trial_failed) throw;
-      failure = error.what();
-    }
-    if (!failure.empty()) context_.event(trial_row_, "agent", "a probe failed", {{"reason", failure}});
+  for (std::size_t n = 0; n < nodes.nodes().size(); ++n) {
+    const auto& tenant = placement_.tenants[nodes.nodes()[n].tenant];
+    std::int64_t gpus = tenant.workload.backend == Backend::cuda ? tenant.gpus_per_node : 0;
+    if (nodes.is_shared()) gpus *= std::ssize(tenant.nodes);  // one slice stands for all of them
+    for (const auto& command :
+         probe_commands(program, context_.scenario.probes, context_.scenario.guest.memory_bytes, gpus))
+      co_await probe_node(nodes, n, command);
   }
+}
+
+/// They explain a gap; a trial whose probes fail is as good as any other.
+asio::awaitable<void> TrialRun::probe_node(NodeSet& nodes, std::size_t n, std::vector<std::string> command) {
+  const auto& live = nodes.nodes()[n];
+  std::string failure;
+  try {
+    std::vector<std::string> with_environment{"env"};
+    for (const auto& [name, value] : co_await gpu_environment(nodes, n))
+      with_environment.push_back(fmt::format("{}={}", name, value));
+    with_environment.insert(with_environment.end(), command.begin(), command.end());
+    const auto lines = co_await run_in_node(context_.io, live.agent, with_environment, time_left());
+    const auto figures = parse_probe_records(lines, planned_.arm, live.placement->hostname);
+    context_.store.add_probes(context_.experiment, figures);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::trial_failed) throw;
+    failure = error.what();
+  }
+  if (!failure.empty()) context_.event(trial_row_, "agent", "a probe failed", {{"reason", failure}});
 }
 
 asio::awaitable<void> TrialRun::place(NodeSet& nodes) {

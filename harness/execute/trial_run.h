@@ -72,6 +72,7 @@ class TrialRun {
   asio::awaitable<void> make_jobs(NodeSet& nodes);
   asio::awaitable<void> look_at_guest_devices(NodeSet& nodes);
   asio::awaitable<void> probe(NodeSet& nodes);
+  asio::awaitable<void> probe_node(NodeSet& nodes, std::size_t n, std::vector<std::string> command);
   asio::awaitable<std::map<std::string, std::string>> gpu_environment(NodeSet& nodes, std::size_t n);
   asio::awaitable<void> look_at_licences(NodeSet& nodes, std::optional<bool> NodeRow::*into);
   asio::awaitable<void> place(NodeSet& nodes);

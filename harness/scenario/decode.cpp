@@ -27,8 +27,6 @@ const std::vector<std::string> kBackends{"cpu", "cuda"};
 const std::vector<std::string> kPrecisions{"fp32", "tf32", "bf16", "fp16"};
 const std::vector<std::string> kPinnings{"none", "cores", "numa"};
 const std::vector<std::string> kArms{kArmBareMetal, kArmVm, kArmBareMetalShared};
-/// Those that one process can measure.
-const std::vector<std::string> kProbes{"triad", "memory_copy", "gemm"};
 
 bool is_environment_name(const std::string& text) {
   static const std::regex allowed("[A-Za-z_][A-Za-z0-9_]{0,255}");
@@ -228,6 +226,23 @@ std::vector<std::string> decode_words(MapReader& in, const char* key, const std:
   return words;
 }
 
+/// Those that one process can measure; what concerns GPUs needs ranks that have some.
+std::vector<std::string> decode_probes(MapReader& in, const std::vector<Case>& cases,
+                                       Diagnostics& diagnostics) {
+  auto allowed = kHostProbes;
+  allowed.insert(allowed.end(), kGpuProbes.begin(), kGpuProbes.end());
+  auto probes = decode_words(in, "probes", allowed, diagnostics);
+  const auto trains_on_gpus = [](const Case& one) {
+    return std::any_of(one.tenants.begin(), one.tenants.end(),
+                       [](const Tenant& tenant) { return tenant.workload.backend == Backend::cuda; });
+  };
+  const auto of_gpus = std::find_if(probes.begin(), probes.end(), is_gpu_probe);
+  if (of_gpus != probes.end() && std::none_of(cases.begin(), cases.end(), trains_on_gpus))
+    in.refuse("probes", fmt::format("probes: {} needs a tenant with backend cuda (allowed here: {})",
+                                    *of_gpus, join(kHostProbes, ", ")));
+  return probes;
+}
+
 void decode_expect(MapReader& in, Scenario& scenario, Diagnostics& diagnostics) {
   const auto expect = in.child("expect");
   if (!expect) return;
@@ -263,7 +278,7 @@ Scenario decode_document(const YAML::Node& document, Diagnostics& diagnostics) {
   }
   scenario.arms = decode_words(in, "arms", kArms, diagnostics);
   if (scenario.arms.empty()) scenario.arms = {kArmBareMetal, kArmVm};
-  scenario.probes = decode_words(in, "probes", kProbes, diagnostics);
+  scenario.probes = decode_probes(in, scenario.cases, diagnostics);
   scenario.pairs = in.integer("pairs", {1, 10'000}).value_or(6);
   if (const auto i = in.one_of("reuse", {"trial", "case"})) scenario.reuse = static_cast<Reuse>(*i);
   scenario.oversubscribe = in.boolean("oversubscribe").value_or(false);
@@ -284,6 +299,10 @@ Scenario decode_document(const YAML::Node& document, Diagnostics& diagnostics) {
 
 bool has_arm(const Scenario& scenario, const std::string& arm) {
   return std::find(scenario.arms.begin(), scenario.arms.end(), arm) != scenario.arms.end();
+}
+
+bool is_gpu_probe(const std::string& probe) {
+  return std::find(kGpuProbes.begin(), kGpuProbes.end(), probe) != kGpuProbes.end();
 }
 
 const char* to_string(Backend backend) {

@@ -129,4 +129,10 @@ struct Scenario {
 
 bool has_arm(const Scenario& scenario, const std::string& arm);
 
+/// What `probes` may name, of a node's host and of each of its GPUs.
+inline const std::vector<std::string> kHostProbes{"triad", "memory_copy", "gemm"};
+inline const std::vector<std::string> kGpuProbes{"gpu_gemm", "device_copy", "host_to_device",
+                                                 "device_to_host", "peer_copy"};
+bool is_gpu_probe(const std::string& probe);
+
 }  // namespace virtrain::harness

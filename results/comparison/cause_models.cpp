@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <vector>
 
 #include "common/text.h"
 
@@ -172,19 +173,46 @@ std::optional<Estimate> numa(const Evidence& baseline, const Evidence& candidate
                   (1 + ours.value_or(0) * slower) / (1 + theirs.value_or(0) * slower), true};
 }
 
-std::optional<Estimate> memory_bandwidth(const Evidence& baseline, const Evidence& candidate) {
-  for (const char* name : {"probe.device_copy", "probe.triad", "probe.stream_triad", "probe.memory_copy",
-                           "probe.memory_bandwidth"}) {
+/// Whether the work is known to be the processor's, or a GPU's, alone: of the other a probe says nothing
+/// about it.
+bool is_work_of(const Evidence& evidence, const char* backend) {
+  return fact(evidence, "backend") == backend;
+}
+
+/// The first of these probes that both sides have, as a bound.
+std::optional<Estimate> probed_rate(const Evidence& baseline, const Evidence& candidate,
+                                    const std::vector<std::string>& probes, const std::string& unit) {
+  for (const auto& probe : probes) {
+    const auto name = "probe." + probe;
     if (auto found =
-            rate(baseline, candidate, number(baseline, {name}), number(candidate, {name}), "bytes/s", true))
+            rate(baseline, candidate, number(baseline, {name.c_str()}), number(candidate, {name.c_str()}),
+                 fmt::format("{} ({})", unit, probe).c_str(), true))
       return found;
   }
   return std::nullopt;
 }
 
+std::optional<Estimate> memory_bandwidth(const Evidence& baseline, const Evidence& candidate) {
+  std::vector<std::string> probes;
+  if (!is_work_of(baseline, "cpu")) probes.push_back("device_copy");
+  if (!is_work_of(baseline, "cuda"))
+    probes.insert(probes.end(), {"triad", "stream_triad", "memory_copy", "memory_bandwidth"});
+  return probed_rate(baseline, candidate, probes, "bytes/s");
+}
+
+/// virtrain-probe's word for what a trainer of this precision multiplies.
+std::string multiplied_type(const std::string& precision) {
+  if (precision == "fp32") return "float";
+  if (precision == "bf16") return "bfloat16";
+  return precision == "fp16" ? "float16" : precision;
+}
+
 std::optional<Estimate> arithmetic(const Evidence& baseline, const Evidence& candidate) {
-  return rate(baseline, candidate, number(baseline, {"probe.gemm"}), number(candidate, {"probe.gemm"}),
-              "FLOP/s", true);
+  const auto type = "." + multiplied_type(fact(baseline, "precision"));
+  std::vector<std::string> probes;
+  if (!is_work_of(baseline, "cpu")) probes.insert(probes.end(), {"gpu_gemm" + type, "gpu_gemm"});
+  if (!is_work_of(baseline, "cuda")) probes.insert(probes.end(), {"gemm" + type, "gemm"});
+  return probed_rate(baseline, candidate, probes, "FLOP/s");
 }
 
 std::optional<Estimate> pcie_link(const Evidence& baseline, const Evidence& candidate) {
@@ -203,6 +231,7 @@ std::optional<Estimate> pcie_link(const Evidence& baseline, const Evidence& cand
     return found;
   }
   std::optional<Estimate> slower;
+  if (is_work_of(baseline, "cpu")) return slower;
   for (const char* name : {"probe.host_to_device", "probe.device_to_host"}) {
     auto found = rate(baseline, candidate, number(baseline, {name}), number(candidate, {name}),
                       "bytes/s between host and device", true);

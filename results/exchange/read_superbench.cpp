@@ -96,7 +96,7 @@ class SuperBenchReader {
       return true;
     }
     if (std::regex_match(metric, match, gemm)) {
-      add_rate(metric, "gemm", "FLOP/s", number(metric, value), match[3]);
+      add_rate(metric, "gpu_gemm", "FLOP/s", number(metric, value), match[3]);
       probes_[metric]["data_type"] = match[2];
       return true;
     }

@@ -152,6 +152,7 @@ cases:
       - {nodes: 1, gpus_per_node: 1, workload: {steps: 99, env: {N: 6}}}
   - {name: weak, scale: {nodes: [4, 1], gpus_per_node: 3}}
 arms: [vm, bare_metal_shared, bare_metal]
+probes: [peer_copy, gemm]
 pairs: 4
 reuse: case
 oversubscribe: true
@@ -183,6 +184,7 @@ expect: {vm_vs_bare_metal: {margin: 0.03, alpha: 1%}}
   CHECK(s.devices.settings.persistence == false);
   CHECK_FALSE(s.devices.settings.mig);
   CHECK(s.arms == std::vector<std::string>{"vm", "bare_metal_shared", "bare_metal"});
+  CHECK(s.probes == std::vector<std::string>{"peer_copy", "gemm"});
   CHECK(s.pairs == 4);
   CHECK(s.reuse == Reuse::experiment_case);
   CHECK(s.oversubscribe);

@@ -75,6 +75,7 @@ class Schema(unittest.TestCase):
             "settle: 500ms",
             "boot_timeout: 1.5m",
             "arms: [vm, bare_metal_shared]",
+            "probes: [triad, memory_copy, gemm, gpu_gemm, device_copy, host_to_device, device_to_host, peer_copy]",
             "description: any",
         ]:
             with self.subTest(more):

@@ -168,6 +168,7 @@ std::vector<Figure> measure_gpu(const std::string& probe, const GpuSetting& sett
   for (Figure& figure : figures) {
     if (probe != "peer_copy") figure.where = "GPU " + std::to_string(setting.gpu);
     figure.detail["gpu"] = static_cast<const char*>(properties.name);
+    figure.detail["pci_address"] = gpu_pci_address(setting.gpu);
     figure.detail["repetitions"] = setting.repetitions;
   }
   return figures;

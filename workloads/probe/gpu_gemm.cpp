@@ -60,7 +60,9 @@ Figure measure(const Cublas& cublas, const Kind& kind, const GpuSetting& setting
   });
   check_gpu("copy the product to the host",
             cudaMemcpy(c.data(), device_c.get(), c.size() * sizeof(float), cudaMemcpyDeviceToHost));
-  return gemm_figure(kind.name, n, seconds, wrong_products(a, b, c, n, tolerance));
+  Figure figure = gemm_figure(kind.name, n, seconds, wrong_products(a, b, c, n, tolerance));
+  figure.name = "gpu_gemm";
+  return figure;
 }
 
 }  // namespace

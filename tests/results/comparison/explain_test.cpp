@@ -111,6 +111,39 @@ TEST_CASE("each cause of the table is found where it is planted, alone and with 
   }
 }
 
+TEST_CASE("a probe explains the work of what it measures") {
+  const std::map<std::string, double> fast = {
+      {"probe.triad", 100},        {"probe.device_copy", 1000},     {"probe.gemm", 10},
+      {"probe.gpu_gemm", 1000},    {"probe.gpu_gemm.float16", 900}, {"probe.gemm.bfloat16", 9},
+      {"probe.host_to_device", 50}};
+  const auto costs = [&](const char* backend, const char* precision, const std::string& slower) {
+    const Facts facts = {{"backend", {backend}}, {"precision", {precision}}};
+    Evidence candidate{fast, facts};
+    candidate.numbers[slower] /= 2;
+    std::set<std::string> causes;
+    for (const auto& finding : explain(0.5, {fast, facts}, candidate).findings) {
+      CHECK_THAT(finding.evidence,
+                 Contains(slower.substr(slower.find('.') + 1)) || Contains("host and device"));
+      causes.insert(finding.cause);
+    }
+    return causes;
+  };
+  using Causes = std::set<std::string>;
+  CHECK(costs("cuda", "fp16", "probe.gpu_gemm.float16") == Causes{"arithmetic"});
+  CHECK(costs("cuda", "fp16", "probe.gpu_gemm") ==
+        Causes{});  // of all types together: the one in use is known
+  CHECK(costs("cuda", "bf16", "probe.gpu_gemm") == Causes{"arithmetic"});
+  CHECK(costs("cuda", "bf16", "probe.gemm.bfloat16") == Causes{});
+  CHECK(costs("cpu", "bf16", "probe.gemm.bfloat16") == Causes{"arithmetic"});
+  CHECK(costs("cpu", "bf16", "probe.gpu_gemm") == Causes{});
+  CHECK(costs("cuda", "fp16", "probe.device_copy") == Causes{"memory_bandwidth"});
+  CHECK(costs("cuda", "fp16", "probe.triad") == Causes{});
+  CHECK(costs("cpu", "bf16", "probe.triad") == Causes{"memory_bandwidth"});
+  CHECK(costs("cpu", "bf16", "probe.device_copy") == Causes{});
+  CHECK(costs("cuda", "fp16", "probe.host_to_device") == Causes{"pcie_link"});
+  CHECK(costs("cpu", "bf16", "probe.host_to_device") == Causes{});
+}
+
 TEST_CASE("causes are ranked, multiply, and leave the rest unexplained") {
   const Evidence baseline{{{"mean.gpu_sm_clock_mhz", 1000}, {"rate.cpu_user_seconds", 1}}};
   const Evidence candidate{

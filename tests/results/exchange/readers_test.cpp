@@ -330,8 +330,8 @@ TEST_CASE("SuperBench's summary becomes trials and probes") {
   CHECK(by_name.at("all_reduce").bus_bytes_per_second == 70.875e9);
   CHECK(by_name.at("all_reduce").size_bytes == 8388608);
   CHECK(by_name.at("host_to_device").value == 25.5e9);
-  CHECK(by_name.at("gemm").value == 280000e9);
-  CHECK(by_name.at("gemm").unit == "FLOP/s");
+  CHECK(by_name.at("gpu_gemm").value == 280000e9);
+  CHECK(by_name.at("gpu_gemm").unit == "FLOP/s");
 
   const std::string plain = R"({"node":"a","model-benchmarks/pytorch-resnet50/fp32_train_throughput":300})";
   auto asked = settings;

@@ -1,4 +1,5 @@
 #include "common/error.h"
+#include "workloads/common/cuda/cublas.h"
 #include "workloads/resnet50/cuda/cudnn_graph.h"
 #include "workloads/resnet50/cuda/cudnn_plan.h"
 #include "workloads/resnet50/cuda/fusion_choice.h"
@@ -46,6 +47,10 @@ std::vector<GraphSpec> steps_graphs(Numeric numeric, Fusion fusion, int batch = 
 }
 
 }  // namespace
+
+TEST_CASE("the library of cuBLAS that cuDNN opens is found, else said to be missing") {
+  CHECK_NOTHROW(load_cublas_lt(nullptr));
+}
 
 TEST_CASE("every family has an engine for each graph of each level that the trainer takes or times there") {
   const int family = GENERATE(from_range(families));

@@ -5,7 +5,9 @@
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 
+#include <filesystem>
 #include <string>
+#include <vector>
 
 namespace virtrain {
 namespace {
@@ -22,6 +24,20 @@ void check(cublasStatus_t status, const char* operation) {
   throw Error(operation, ErrorCode::host_unable, "cuBLAS says " + std::to_string(static_cast<int>(status)));
 }
 
+/// The library of this toolkit's version by its name, else in the first of the folders that has it.
+void* load(const std::string& library, const std::vector<std::string>& folders) {
+  const std::string name = library + ".so." + std::to_string(CUDART_VERSION / 1000);
+  void* loaded = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  const std::string failure = loaded == nullptr ? dlerror() : "";
+  for (const std::string& folder : folders) {
+    if (loaded == nullptr) loaded = dlopen((folder + "/" + name).c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
+  if (loaded != nullptr) return loaded;
+  std::string words = failure + "; not in";
+  for (const std::string& folder : folders) words += " " + folder;
+  throw Error("load " + name, ErrorCode::host_unable, words + " either (install the toolkit's cuBLAS)");
+}
+
 }  // namespace
 
 template <typename Function>
@@ -32,11 +48,7 @@ Function Cublas::find(const char* name) const {
 }
 
 Cublas::Cublas() {
-  const std::string name = "libcublas.so." + std::to_string(CUDART_VERSION / 1000);
-  for (const std::string& path : {name, std::string(VIRTRAIN_CUDA_LIBRARY_DIR "/") + name}) {
-    if (library_ == nullptr) library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  }
-  if (library_ == nullptr) throw Error("load " + name, ErrorCode::host_unable, dlerror());
+  library_ = load("libcublas", {VIRTRAIN_CUDA_LIBRARY_DIR});
   check(find<Create>("cublasCreate_v2")(&handle_), "start cuBLAS");
 }
 
@@ -52,6 +64,19 @@ void Cublas::multiply(int n, const void* a, const void* b, void* c, cudaDataType
   check(find<Multiply>("cublasGemmEx")(handle_, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, b, type, n, a, type,
                                        n, &zero, c, CUDA_R_32F, n, arithmetic, CUBLAS_GEMM_DEFAULT),
         "multiply");
+}
+
+void load_cublas_lt(const void* address) {
+  std::vector<std::string> folders{VIRTRAIN_CUDA_LIBRARY_DIR};
+  Dl_info info{};
+  if (dladdr(address, &info) != 0 && info.dli_fname != nullptr) {
+    const std::filesystem::path folder = std::filesystem::path(info.dli_fname).parent_path();
+    const std::string toolkit = "../../cu" + std::to_string(CUDART_VERSION / 1000) + "/lib";
+    for (const std::string& beside : {std::string("."), std::string("../../cublas/lib"), toolkit}) {
+      folders.push_back((folder / beside).lexically_normal());
+    }
+  }
+  load("libcublasLt", folders);
 }
 
 }  // namespace virtrain

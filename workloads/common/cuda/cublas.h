@@ -2,6 +2,8 @@
 
 #include <cublas_v2.h>
 
+#include <string>
+
 namespace virtrain {
 
 /// cuBLAS, loaded when it is wanted: it has hundreds of megabytes.
@@ -25,5 +27,10 @@ class Cublas {
   void* library_ = nullptr;
   cublasHandle_t handle_ = nullptr;
 };
+
+/// Loads libcublasLt, which cuDNN's engines open by name whatever they compute: where it is missing they end
+/// the process, without a record. Looked for as the linker does, in the toolkit it was built with, and where
+/// the library with `address` (a function of cuDNN's) looks beside itself. Throws Error(host_unable).
+void load_cublas_lt(const void* address);
 
 }  // namespace virtrain

@@ -1,6 +1,7 @@
 #include "workloads/resnet50/cuda/cudnn_plan.h"
 
 #include "common/error.h"
+#include "workloads/common/cuda/cublas.h"
 
 #include <cudnn.h>
 
@@ -22,6 +23,7 @@ void check_cudnn(const std::string& operation, cudnnStatus_t status) {
 }  // namespace
 
 Cudnn::Cudnn(CUstream_st* stream) {
+  load_cublas_lt(reinterpret_cast<const void*>(&cudnnCreate));
   check_cudnn("start cuDNN", cudnnCreate(&handle_));
   check_cudnn("give cuDNN a stream", cudnnSetStream(handle_, stream));
 }
