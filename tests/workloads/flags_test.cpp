@@ -73,6 +73,9 @@ TEST_CASE("levels of fusion and a step's profile are the GPU's") {
   CHECK(parse({"--fusion=auto"}).flags.fusion == "auto");
   CHECK_THAT(refusal({"--fusion=full"}), Catch::Contains("--fusion") && Catch::Contains("auto"));
   CHECK_THAT(refusal({"--profile_step=p.jsonl"}), Catch::Contains("--profile_step"));
+  CHECK_FALSE(parse({}, gpu).flags.shared_gpu);
+  CHECK(to_json(parse({"--shared_gpu"}, gpu).flags)["shared_gpu"] == true);
+  CHECK_THAT(refusal({"--shared_gpu"}), Catch::Contains("--shared_gpu"));
 }
 
 TEST_CASE("what is not allowed is refused with what is") {

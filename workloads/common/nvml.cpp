@@ -31,6 +31,12 @@ constexpr std::array<const char*, 9> throttle_reasons{"gpu_idle",
                                                       "hw_power_brake_slowdown",
                                                       "display_clock_setting"};
 
+/// nvmlUtilization_t as nvmlDeviceGetUtilizationRates fills it.
+struct Utilization {
+  unsigned gpu_percent;
+  unsigned memory_percent;
+};
+
 /// nvmlGpuFabricInfo_t as nvmlDeviceGetGpuFabricInfo fills it.
 struct FabricInfo {
   std::array<unsigned char, 16> cluster;
@@ -138,6 +144,14 @@ struct Nvml::Library {
     if (call("nvmlDeviceGetRemappedRows", device, &corrected, &uncorrected, &pending, &failed) != success)
       return std::nullopt;
     return pending != 0 || failed != 0;
+  }
+
+  std::optional<unsigned> compute_processes(Device device) const {
+    unsigned processes = 0;
+    void* const no_room = nullptr;
+    const auto counted = call("nvmlDeviceGetComputeRunningProcesses_v3", device, &processes, no_room);
+    if (counted != success && counted != insufficient_size) return std::nullopt;
+    return processes;
   }
 
   std::optional<std::string> get_text(const char* function, Device device) const {
@@ -259,11 +273,18 @@ GpuHealth Nvml::health(const std::string& pci_address) const {
                                                                uncorrected_errors, since_driver_load);
   health.row_remap_pending = nvml.row_remap_pending(device);
   health.fabric_state = fabric_state_name(nvml.get<FabricInfo>("nvmlDeviceGetGpuFabricInfo", device));
-  unsigned processes = 0;
-  void* const no_room = nullptr;
-  const auto counted = nvml.call("nvmlDeviceGetComputeRunningProcesses_v3", device, &processes, no_room);
-  if (counted == success || counted == insufficient_size) health.compute_processes = processes;
+  health.compute_processes = nvml.compute_processes(device);
   return health;
+}
+
+GpuUse Nvml::use(const std::string& pci_address) const {
+  const Library& nvml = *library_;
+  const Device device = nvml.find(pci_address);
+  GpuUse use;
+  use.compute_processes = nvml.compute_processes(device);
+  if (const auto rates = nvml.get<Utilization>("nvmlDeviceGetUtilizationRates", device))
+    use.busy_percent = rates->gpu_percent;
+  return use;
 }
 
 nlohmann::json to_json(const GpuIdentity& identity) {

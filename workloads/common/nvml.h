@@ -52,6 +52,12 @@ struct GpuHealth {
   std::optional<unsigned> compute_processes;  ///< that use the GPU, ours included
 };
 
+/// Whether others compute on it.
+struct GpuUse {
+  std::optional<unsigned> compute_processes;  ///< that have a context on the GPU, ours included
+  std::optional<unsigned> busy_percent;       ///< of the last second or less, in which a kernel ran
+};
+
 /// "; 3 processes use the GPU, this one included (nvidia-smi lists them)", to follow the words of a refusal;
 /// "" where it is not shared or not told (in a container NVML may see no process at all).
 std::string sharing_words(const GpuHealth& health);
@@ -78,6 +84,7 @@ class Nvml {
   GpuIdentity identity(const std::string& pci_address) const;
   GpuState state(const std::string& pci_address) const;
   GpuHealth health(const std::string& pci_address) const;
+  GpuUse use(const std::string& pci_address) const;
 
  private:
   struct Library;

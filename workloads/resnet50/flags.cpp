@@ -121,13 +121,17 @@ void add_backend_options(CLI::App& app, Flags& flags, const Backend& backend) {
          "the fastest is kept; highest: the first that runs, whatever its time")
       ->check(CLI::IsMember(fusions))
       ->capture_default_str();
+  const std::string elsewhere = backend.on_gpu ? "" : " (not by this backend)";
   CLI::Option* const profile = app.add_option(
       "--profile_step", flags.profile_step,
-      "Before the run, time each operation of a step alone and write them to this file, a JSON object "
-      "a line" +
-          std::string(backend.profiles ? "" : " (not by this backend)"));
-  if (!backend.profiles)
-    profile->check([](const std::string&) { return "only the GPU's trainer can do that"; });
+      "Before the run, time each operation of a step alone and write them to this file, a JSON "
+      "object a line" +
+          elsewhere);
+  CLI::Option* const shared =
+      app.add_flag("--shared_gpu", flags.shared_gpu, "Train although others compute on the GPU" + elsewhere);
+  if (backend.on_gpu) return;
+  for (CLI::Option* const option : {profile, shared})
+    option->check([](const std::string&) { return "only the GPU's trainer can do that"; });
 }
 
 void add_machine_options(CLI::App& app, Flags& flags) {
@@ -231,7 +235,8 @@ nlohmann::json to_json(const Flags& flags) {
           {"dump", path_or_null(flags.dump)},
           {"trace", path_or_null(flags.trace)},
           {"fusion", flags.fusion},
-          {"profile_step", path_or_null(flags.profile_step)}};
+          {"profile_step", path_or_null(flags.profile_step)},
+          {"shared_gpu", flags.shared_gpu}};
 }
 
 }  // namespace virtrain::resnet50

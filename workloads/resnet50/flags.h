@@ -39,6 +39,7 @@ struct Flags {
   std::string trace;            ///< empty: none
   std::string fusion = "auto";  ///< a level of Backend::fusions, or the fastest
   std::string profile_step;     ///< empty: none
+  bool shared_gpu = false;      ///< though others compute on it
 };
 
 /// What a backend can do, for refusals and help.
@@ -48,7 +49,7 @@ struct Backend {
   std::vector<Precision> precisions;      ///< that this machine can run
   int steady_seconds = 0;                 ///< default of --steady_seconds
   std::vector<std::string> fusions = {};  ///< levels of fusion to choose from; empty: there is no choice
-  bool profiles = false;                  ///< can take a step apart (--profile_step)
+  bool on_gpu = false;  ///< can share it (--shared_gpu) and take a step apart (--profile_step)
 };
 
 /// Flags, or the help text if it was asked for.

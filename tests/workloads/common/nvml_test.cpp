@@ -37,6 +37,9 @@ TEST_CASE("a whole GPU tells everything") {
   CHECK(health.row_remap_pending == true);
   CHECK(health.fabric_state == "in_progress");
   CHECK(health.compute_processes == 3U);
+  CHECK(nvml.use("0000:01:00.0").compute_processes == 3U);
+  CHECK(nvml.use("0000:01:00.0").busy_percent == 97U);
+  CHECK(nvml.use("0000:02:00.0").busy_percent == std::nullopt);
 }
 
 TEST_CASE("a GPU that others use is said, one's own use is not") {

@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
                             {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16},
                             steady_seconds,
                             {"highest", "none", "addition", "statistics", "full"},
-                            /*profiles=*/true});
+                            /*on_gpu=*/true});
       },
       [&](const Flags& flags) { return run_training(executable, flags, cuda::make_backend); });
 }

@@ -2,6 +2,7 @@
 
 #include "common/error.h"
 #include "common/time.h"
+#include "workloads/common/gpu_occupation.h"
 #include "workloads/resnet50/cuda/cudnn_graph.h"
 #include "workloads/resnet50/cuda/fusion_choice.h"
 #include "workloads/resnet50/cuda/gpu.h"
@@ -115,10 +116,11 @@ nlohmann::json Trainer::hello() const {
           {"gpu", telemetry_.now()}};
 }
 
-// A GPU that another process uses is not refused for itself: NVML counts idle contexts, MPS's server and what
-// runs on other MIG instances as well, and in a container it may see none. Exclusive compute modes are there
-// for that. Where memory is short, the others are named; the records have `compute_processes`.
+// Others on the GPU are no reason to refuse it before they compute; where they leave too little memory, they
+// are named. Each rank looks before any of them works: two may share a GPU.
 void Trainer::set_up() {
+  if (!flags_.shared_gpu) refuse_occupied_gpu(gpu_.pci_address);
+  peers_.barrier();
   try {
     prepare();
   } catch (const Error& error) {
