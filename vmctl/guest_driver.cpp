@@ -27,9 +27,15 @@ constexpr std::array kLibraryFolders = {"usr/lib/x86_64-linux-gnu/nvidia/current
 constexpr std::array kLibraries = {"libcuda",           "libnvidia-ml",   "libnvidia-ptxjitcompiler",
                                    "libnvidia-gpucomp", "libnvidia-nvvm", "libnvidia-cfg"};
 
-/// nvidia-modprobe loads the modules and makes the device nodes when a program first wants a GPU;
-/// nvidia-gridd fetches the licence of a vGPU.
-constexpr std::array kTools = {"usr/bin/nvidia-smi", "usr/bin/nvidia-modprobe", "usr/bin/nvidia-gridd"};
+/// nvidia-modprobe loads the modules and makes the device nodes when a program first wants a GPU, for a guest
+/// has no udev; virtrain asks nvidia-smi; nvidia-gridd fetches the licence of a vGPU.
+struct Tool {
+  const char* path;
+  const char* package;  ///< that a guest cannot do without; null: it can
+};
+constexpr std::array kTools = {Tool{"usr/bin/nvidia-smi", "Debian: nvidia-smi, Ubuntu: nvidia-utils-…"},
+                               Tool{"usr/bin/nvidia-modprobe", "Debian and Ubuntu: nvidia-modprobe"},
+                               Tool{"usr/bin/nvidia-gridd", nullptr}};
 
 /// Where a module lies tells who put it there.
 struct ModuleHome {
@@ -54,10 +60,12 @@ std::optional<std::string> version_of(const fs::path& file, const std::string& l
   return version.find('.') == std::string::npos ? std::nullopt : std::optional(version);
 }
 
-/// nvidia.ko; Debian names it nvidia-current.ko, and any may be compressed.
+/// nvidia.ko; Debian names it nvidia-current.ko or, with open sources, nvidia-current-open.ko. Any may be
+/// compressed.
 bool is_driver(const fs::path& file) {
   const auto name = file.filename().string();
-  return name.starts_with("nvidia.ko") || name.starts_with("nvidia-current.ko");
+  return name.starts_with("nvidia.ko") || name.starts_with("nvidia-current.ko") ||
+         name.starts_with("nvidia-current-open.ko");
 }
 
 std::optional<std::pair<fs::path, std::string>> find_module(const fs::path& modules) {
@@ -104,6 +112,15 @@ void add_libraries(const LibraryFolder& from, GuestDriver& driver) {
   }
 }
 
+void add_tools(const fs::path& root, GuestDriver& driver) {
+  for (const auto& [path, package] : kTools) {
+    if (fs::exists(root / path))
+      driver.files.push_back({root / path, std::string("/") + path});
+    else if (package != nullptr)
+      unusable(fmt::format("/{} is not there, which guests need (install it; {})", path, package));
+  }
+}
+
 /// GSP's firmware, which the open kernel modules cannot do without.
 void add_firmware(const fs::path& root, GuestDriver& driver) {
   for (const auto* folder : {"lib/firmware/nvidia", "usr/lib/firmware/nvidia"})
@@ -111,6 +128,17 @@ void add_firmware(const fs::path& root, GuestDriver& driver) {
       driver.files.push_back(
           {file, fmt::format("/lib/firmware/nvidia/{}/{}", driver.version, file.filename().string())});
     }
+}
+
+/// Where the modules have other names than those that nvidia-modprobe asks for: on the host Debian's
+/// /etc/modprobe.d leads from one to the other, and nothing of the host's /etc travels.
+void add_module_aliases(GuestDriver& driver) {
+  const auto file = driver.kernel_module.filename().string();
+  const auto module = file.substr(0, file.find(".ko"));
+  if (module == "nvidia") return;
+  std::string& aliases = driver.texts["/usr/lib/modprobe.d/virtrain-nvidia.conf"];
+  for (const auto* part : {"", "-uvm", "-modeset", "-drm", "-peermem"})
+    aliases += fmt::format("alias nvidia{} {}{}\n", part, module, part);
 }
 
 void see_that_versions_agree(const GuestDriver& driver, const std::string& libraries,
@@ -169,8 +197,8 @@ std::optional<GuestDriver> find_guest_driver(const fs::path& root, const std::st
   driver.version = module_version(module->first);
   see_that_versions_agree(driver, libraries->version, running);
   add_libraries(*libraries, driver);
-  for (const auto* tool : kTools)
-    if (fs::exists(root / tool)) driver.files.push_back({root / tool, std::string("/") + tool});
+  add_module_aliases(driver);
+  add_tools(root, driver);
   add_firmware(root, driver);
   return driver;
 }

@@ -18,6 +18,7 @@ struct GuestDriver {
   std::filesystem::path kernel_module;
   std::vector<CarriedFile> files;               ///< libraries, tools and firmware
   std::map<std::string, std::string> symlinks;  ///< in the guest: path to what it names
+  std::map<std::string, std::string> texts;     ///< in the guest: path to content, modprobe's settings
 };
 
 /// The NVIDIA driver under `root` for guests with that kernel, whichever way it was installed; nothing where
@@ -27,8 +28,8 @@ std::optional<GuestDriver> find_guest_driver(const std::filesystem::path& root,
                                              const std::string& kernel_version);
 
 /// Libraries that a program opens by name as it runs, which ldd does not show: cuDNN's parts, NVRTC's
-/// built-ins and cuBLAS, for a program that links cuDNN and NVRTC. Error(host_unable) where cuBLAS is missing,
-/// without which cuDNN ends the process.
+/// built-ins and cuBLAS, for a program that links cuDNN and NVRTC. Error(host_unable) where cuBLAS is
+/// missing, without which cuDNN ends the process.
 std::vector<std::filesystem::path> opened_at_run_time(const std::vector<std::filesystem::path>& linked);
 
 }  // namespace virtrain::vmctl

@@ -49,6 +49,14 @@ struct Inputs {
   fs::path init;
 };
 
+/// What comes from no file of the host.
+std::string made_for(const MirrorSpec& spec) {
+  std::string text;
+  for (const auto& [link, target] : spec.symlinks) text += "\n" + link + " -> " + target;
+  for (const auto& [path, content] : spec.texts) text += "\n" + path + " = " + sha256(content);
+  return text;
+}
+
 /// Everything that can change the image, as one hash.
 std::string key_of(const Inputs& inputs, Identity how) {
   std::string text = kRecipe;
@@ -58,8 +66,7 @@ std::string key_of(const Inputs& inputs, Identity how) {
       "\npackages " + identity_of("/var/lib/dpkg/status", how) + " " + join(inputs.spec.extra_packages, " ");
   for (const auto& file : inputs.spec.files) text += "\n" + file.target + " " + identity_of(file.source, how);
   for (const auto& file : inputs.spec.depends_on) text += "\n" + file.string() + " " + identity_of(file, how);
-  for (const auto& [link, target] : inputs.spec.symlinks) text += "\n" + link + " -> " + target;
-  return sha256(text);
+  return sha256(text + made_for(inputs.spec));
 }
 
 GuestImage load_image(const fs::path& folder) {
@@ -114,8 +121,7 @@ std::string content_hash(const Inputs& inputs, const std::vector<std::string>& p
   for (const auto& package : packages) text += "\npackage " + package;
   for (const auto& file : inputs.spec.files) text += "\n" + file.target + " " + sha256_of_file(file.source);
   for (const auto& file : inputs.spec.depends_on) text += "\n" + file.string() + " " + sha256_of_file(file);
-  for (const auto& [link, target] : inputs.spec.symlinks) text += "\n" + link + " -> " + target;
-  return sha256(text).substr(0, 32);
+  return sha256(text + made_for(inputs.spec)).substr(0, 32);
 }
 
 /// Removes the work folder whatever happens.
@@ -156,8 +162,8 @@ GuestImage build(const Inputs& inputs, const fs::path& images, const ImageProgre
   needs.symlinks.insert(inputs.spec.symlinks.begin(), inputs.spec.symlinks.end());
   const WorkFolder work{make_work_folder(images)};
   say("building the guest image from installed packages");
-  const auto built =
-      run_supermin({work.path, inputs.kernel, inputs.spec.files, inputs.spec.extra_packages, needs});
+  const auto built = run_supermin(
+      {work.path, inputs.kernel, inputs.spec.files, inputs.spec.texts, inputs.spec.extra_packages, needs});
   const auto hash = content_hash(inputs, built.packages);
   finish_folder(built.folder, inputs, built.packages, hash);
   if (!fs::exists(images / hash / "manifest.json")) {
@@ -194,6 +200,7 @@ GuestImage build_mirror_image(const MirrorSpec& spec, const ImageProgress& progr
 void carry_driver(MirrorSpec& spec, const GuestDriver& driver) {
   spec.files.insert(spec.files.end(), driver.files.begin(), driver.files.end());
   spec.symlinks.insert(driver.symlinks.begin(), driver.symlinks.end());
+  spec.texts.insert(driver.texts.begin(), driver.texts.end());
   spec.depends_on.push_back(driver.kernel_module);
 }
 

@@ -20,6 +20,7 @@ struct MirrorSpec {
   std::vector<std::string> extra_packages;           ///< beside the base tools and what `files` need
   std::filesystem::path cache_dir;                   ///< see vmctl::cache_dir()
   std::map<std::string, std::string> symlinks = {};  ///< further ones: path in the guest to what it names
+  std::map<std::string, std::string> texts = {};     ///< small files of our own: path in the guest to content
   /// Further files of the host that the image depends on, though they come into it by another way.
   std::vector<std::filesystem::path> depends_on = {};
 };

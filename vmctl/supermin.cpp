@@ -84,6 +84,10 @@ void make_base_tar(const SuperminRequest& request, const fs::path& tar) {
   for (const auto& [name, content] : kEtc) write_file_atomically(stage / "etc" / name, content);
   for (const auto& file : request.files) stage_file(file.source, under(stage, file.target));
   for (const auto& file : request.needs.unpackaged_files) stage_file(file, under(stage, file));
+  for (const auto& [path, content] : request.texts) {
+    fs::create_directories(under(stage, path).parent_path());
+    write_file_atomically(under(stage, path), content);
+  }
   for (const auto& [link, target] : request.needs.symlinks) {
     fs::create_directories(under(stage, link).parent_path());
     fs::create_symlink(target, under(stage, link));

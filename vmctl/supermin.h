@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct SuperminRequest {
   std::filesystem::path work;
   GuestKernel kernel;
   std::vector<CarriedFile> files;
+  std::map<std::string, std::string> texts;  ///< path in the guest to content
   std::vector<std::string> extra_packages;
   GuestNeeds needs;
 };

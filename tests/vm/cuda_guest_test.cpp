@@ -23,12 +23,14 @@ namespace fs = std::filesystem;
 struct CudaImage {
   CudaImage() {
     const fs::path device = fs::path(VIRTRAIN_SOURCE_DIR) / "tests/workloads/cuda/devices/sm_90.json";
-    image = build_mirror_image({{{VIRTRAIN_BINARY_DIR "/virtrain-stub-agent", "/usr/bin/virtrain-agent"},
-                                 {VIRTRAIN_BINARY_DIR "/virtrain-resnet50-cuda", "/usr/bin/trainer"},
-                                 {VIRTRAIN_BINARY_DIR "/workloads_cuda_engine_test", "/usr/bin/engine-test"},
-                                 {device, device.string()}},
-                                {},
-                                folder});
+    MirrorSpec spec{{{VIRTRAIN_BINARY_DIR "/virtrain-stub-agent", "/usr/bin/virtrain-agent"},
+                     {VIRTRAIN_BINARY_DIR "/virtrain-resnet50-cuda", "/usr/bin/trainer"},
+                     {VIRTRAIN_BINARY_DIR "/workloads_cuda_engine_test", "/usr/bin/engine-test"},
+                     {device, device.string()}},
+                    {},
+                    folder};
+    spec.texts["/usr/lib/modprobe.d/virtrain-nvidia.conf"] = "alias nvidia dummy\n";
+    image = build_mirror_image(spec);
   }
   ~CudaImage() { fs::remove_all(folder); }
 
@@ -49,6 +51,8 @@ TEST_CASE("the CUDA trainer's guest has the libraries that cuDNN opens as it run
   StubClient client(hypervisor->open_channel(spec.name));
   REQUIRE(client.line() == "hello g1");
 
+  // As nvidia-modprobe does; a module that is there stands in for Debian's nvidia-current.
+  CHECK(client.ask("run modprobe nvidia && grep -c ^dummy /proc/modules") == "1\n");
   // It asks cuDNN for engines of a described GPU; the guest has no driver.
   const auto engines = client.ask("run engine-test 'where all engines want more*' 2>&1");
   CHECK_THAT(engines, Catch::Contains("All tests passed"));

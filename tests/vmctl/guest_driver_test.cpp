@@ -20,6 +20,9 @@ constexpr const char* kVersion = "580.95.05";
 /// A made-up host: files of the right names and places, and a module that modinfo can read.
 class Host {
  public:
+  Host() {
+    for (const auto* tool : {"nvidia-smi", "nvidia-modprobe"}) file(fs::path("usr/bin") / tool);
+  }
   void file(const fs::path& path, const std::string& text = "content") const {
     fs::create_directories((root / path).parent_path());
     std::ofstream(root / path) << text;
@@ -100,13 +103,14 @@ TEST_CASE("the driver of Debian's packages: its own folder, alternatives, DKMS's
   host.libraries("usr/lib/x86_64-linux-gnu/nvidia/current", kVersion);
   host.link("usr/lib/x86_64-linux-gnu/libcuda.so.1", "/etc/alternatives/glx--libcuda.so.1-x86_64-linux-gnu");
   host.module(host.modules() + "/updates/dkms/nvidia-current.ko.xz", kVersion);
-  host.file("usr/bin/nvidia-smi");
-  host.file("usr/bin/nvidia-modprobe");
   host.file(std::string("lib/firmware/nvidia/") + kVersion + "/gsp_ga10x.bin");
   host.running(kVersion);
   const auto driver = host.driver();
   check_libraries(driver);
   CHECK(driver.origin == "DKMS");
+  const auto& aliases = driver.texts.at("/usr/lib/modprobe.d/virtrain-nvidia.conf");
+  CHECK_THAT(aliases,
+             Catch::StartsWith("alias nvidia nvidia-current\nalias nvidia-uvm nvidia-current-uvm\n"));
   CHECK(carries(driver, "/usr/bin/nvidia-smi"));
   CHECK(carries(driver, "/usr/bin/nvidia-modprobe"));
   CHECK(carries(driver, std::string("/lib/firmware/nvidia/") + kVersion + "/gsp_ga10x.bin"));
@@ -119,6 +123,15 @@ TEST_CASE("the driver of Ubuntu's packages: modules built by the distribution") 
   const auto driver = host.driver();
   check_libraries(driver);
   CHECK(driver.origin == "packages");
+  CHECK(driver.texts.empty());  // modules of the names that are asked for
+}
+
+TEST_CASE("Debian's driver with open sources: nvidia-current-open.ko") {
+  const Host host;
+  host.libraries("usr/lib/x86_64-linux-gnu/nvidia/current", kVersion);
+  host.module(host.modules() + "/updates/dkms/nvidia-current-open.ko", kVersion);
+  CHECK_THAT(host.driver().texts.at("/usr/lib/modprobe.d/virtrain-nvidia.conf"),
+             Catch::Contains("alias nvidia-uvm nvidia-current-open-uvm\n"));
 }
 
 TEST_CASE("the driver of the run file: module among the kernel's own") {
@@ -128,6 +141,15 @@ TEST_CASE("the driver of the run file: module among the kernel's own") {
   const auto driver = host.driver();
   check_libraries(driver);
   CHECK(driver.origin == "run file");
+}
+
+TEST_CASE("a driver without a tool that guests need is refused with its package") {
+  const Host host;
+  host.libraries("usr/lib/x86_64-linux-gnu", kVersion);
+  host.module(host.modules() + "/kernel/nvidia-580/nvidia.ko", kVersion);
+  fs::remove(host.root / "usr/bin/nvidia-modprobe");
+  CHECK_THAT(host.refusal(), Catch::Contains("/usr/bin/nvidia-modprobe is not there") &&
+                                 Catch::Contains("Ubuntu: nvidia-modprobe"));
 }
 
 TEST_CASE("no driver is no error") {
