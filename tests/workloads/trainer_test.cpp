@@ -329,29 +329,32 @@ TEST_CASE("a steady state that is not reached in time is said, and ranks agree w
   CHECK(outcome.one("result", 0)["warmup_steps"] == outcome.one("result", 1)["warmup_steps"]);
 }
 
+/// Where a dump goes, and a run of so many ranks that is to write it there.
+struct Dumping {
+  explicit Dumping(int ranks)
+      : path(std::filesystem::temp_directory_path() / ("virtrain-dump-" + std::to_string(getpid()))),
+        outcome(run(ranks,
+                    {"--image_size=32", "--batch_size=2", "--num_batches=1", "--num_warmup_batches=0",
+                     "--dump=" + path.string()},
+                    "go\n")) {}
+  ~Dumping() { std::filesystem::remove(path); }
+
+  std::filesystem::path path;
+  Outcome outcome;
+};
+
 TEST_CASE("a dump of several ranks is refused: it would hold all ranks' gradients and one's batch") {
-  const std::filesystem::path path =
-      std::filesystem::temp_directory_path() / ("virtrain-ranks-dump-" + std::to_string(getpid()));
-  const Outcome outcome = run(2,
-                              {"--image_size=32", "--batch_size=2", "--num_batches=1",
-                               "--num_warmup_batches=0", "--dump=" + path.string()},
-                              "go\n");
-  CHECK(outcome.result.exit_status == 2);
-  CHECK_THAT(outcome.all("error").at(0)["message"].get<std::string>(),
+  const Dumping dumping(2);
+  CHECK(dumping.outcome.result.exit_status == 2);
+  CHECK_THAT(dumping.outcome.all("error").at(0)["message"].get<std::string>(),
              Catch::Contains("--dump") && Catch::Contains("one rank"));
-  CHECK_FALSE(std::filesystem::exists(path));
+  CHECK_FALSE(std::filesystem::exists(dumping.path));
 }
 
 TEST_CASE("a dump has what a reference needs") {
-  const std::filesystem::path path =
-      std::filesystem::temp_directory_path() / ("virtrain-dump-" + std::to_string(getpid()));
-  const Outcome outcome = run(1,
-                              {"--image_size=32", "--batch_size=2", "--num_batches=1",
-                               "--num_warmup_batches=0", "--dump=" + path.string()},
-                              "go\n");
-  REQUIRE(outcome.result.exit_status == 0);
-  const std::string file = read_file(path).value();
-  std::filesystem::remove(path);
+  const Dumping dumping(1);
+  REQUIRE(dumping.outcome.result.exit_status == 0);
+  const std::string file = read_file(dumping.path).value();
   std::uint64_t length = 0;
   file.copy(reinterpret_cast<char*>(&length), 8);
   const json header = json::parse(file.substr(8, length));

@@ -6,8 +6,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <array>
-
 namespace virtrain::probe {
 namespace {
 
@@ -24,11 +22,9 @@ class NcclExchange : public Exchange {
   std::string library() const override { return "NCCL " + nccl_.nccl().version(); }
 
   std::string device() const override {
-    std::array<char, 32> address{};
-    check_gpu("ask the GPU for its address", cudaDeviceGetPCIBusId(address.data(), address.size(), gpu_));
     cudaDeviceProp properties{};
     check_gpu("ask the GPU for its properties", cudaGetDeviceProperties(&properties, gpu_));
-    return (gpu_ < 10 ? " " : "") + std::to_string(gpu_) + " [" + address.data() + "] " +
+    return (gpu_ < 10 ? " " : "") + std::to_string(gpu_) + " [" + gpu_pci_address(gpu_) + "] " +
            static_cast<const char*>(properties.name);
   }
 
