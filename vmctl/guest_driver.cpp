@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <regex>
 #include <set>
 
 #include "common/error.h"
@@ -20,8 +21,9 @@ namespace fs = std::filesystem;
 constexpr const char* kGuestLibraries = "/usr/lib/x86_64-linux-gnu/";
 
 /// Of Debian's and Ubuntu's packages, and of the run file there and on other systems.
-constexpr std::array kLibraryFolders = {"usr/lib/x86_64-linux-gnu/nvidia/current", "usr/lib/x86_64-linux-gnu",
-                                        "usr/lib64", "usr/lib"};
+constexpr std::array kLibraryFolders = {"usr/lib/x86_64-linux-gnu", "usr/lib64", "usr/lib"};
+/// Debian's packages have theirs in a folder of it for each series: current, tesla-535.
+constexpr const char* kSeriesFolder = "usr/lib/x86_64-linux-gnu/nvidia";
 
 /// What CUDA and NVML need of the driver; libcuda opens the others by name.
 constexpr std::array kLibraries = {"libcuda",           "libnvidia-ml",   "libnvidia-ptxjitcompiler",
@@ -60,12 +62,11 @@ std::optional<std::string> version_of(const fs::path& file, const std::string& l
   return version.find('.') == std::string::npos ? std::nullopt : std::optional(version);
 }
 
-/// nvidia.ko; Debian names it nvidia-current.ko or, with open sources, nvidia-current-open.ko. Any may be
-/// compressed.
+/// nvidia.ko; Debian names it by its series, and whether its sources are open: nvidia-current.ko,
+/// nvidia-current-open.ko, nvidia-tesla-535.ko. Any may be compressed.
 bool is_driver(const fs::path& file) {
-  const auto name = file.filename().string();
-  return name.starts_with("nvidia.ko") || name.starts_with("nvidia-current.ko") ||
-         name.starts_with("nvidia-current-open.ko");
+  static const std::regex driver(R"(nvidia(-(current|tesla)(-\d+)?(-open)?)?\.ko(\..*)?)");
+  return std::regex_match(file.filename().string(), driver);
 }
 
 std::optional<std::pair<fs::path, std::string>> find_module(const fs::path& modules) {
@@ -89,9 +90,11 @@ struct LibraryFolder {
 };
 
 std::optional<LibraryFolder> find_libraries(const fs::path& root) {
-  for (const auto* folder : kLibraryFolders)
-    for (const auto& file : entries_of(root / folder))
-      if (const auto version = version_of(file, "libcuda")) return LibraryFolder{root / folder, *version};
+  auto folders = entries_of(root / kSeriesFolder);
+  for (const auto* folder : kLibraryFolders) folders.push_back(root / folder);
+  for (const auto& folder : folders)
+    for (const auto& file : entries_of(folder))
+      if (const auto version = version_of(file, "libcuda")) return LibraryFolder{folder, *version};
   return std::nullopt;
 }
 
@@ -123,11 +126,14 @@ void add_tools(const fs::path& root, GuestDriver& driver) {
 
 /// GSP's firmware, which the open kernel modules cannot do without.
 void add_firmware(const fs::path& root, GuestDriver& driver) {
-  for (const auto* folder : {"lib/firmware/nvidia", "usr/lib/firmware/nvidia"})
-    for (const auto& file : entries_of(root / folder / driver.version)) {
+  // On most systems the two are one folder.
+  for (const auto* folder : {"usr/lib/firmware/nvidia", "lib/firmware/nvidia"}) {
+    const auto files = entries_of(root / folder / driver.version);
+    for (const auto& file : files)
       driver.files.push_back(
-          {file, fmt::format("/lib/firmware/nvidia/{}/{}", driver.version, file.filename().string())});
-    }
+          {file, fmt::format("/usr/lib/firmware/nvidia/{}/{}", driver.version, file.filename().string())});
+    if (!files.empty()) return;
+  }
 }
 
 /// Where the modules have other names than those that nvidia-modprobe asks for: on the host Debian's
@@ -207,12 +213,14 @@ std::vector<fs::path> opened_at_run_time(const std::vector<fs::path>& linked) {
   std::set<fs::path> found;
   const auto cudnn = find_library(linked, "libcudnn.so.");
   const auto nvrtc = find_library(linked, "libnvrtc.so.");
-  const auto add_siblings = [&found](const fs::path& library, std::string_view beginning) {
+  const auto add_siblings = [&found](const fs::path& library, const char* names) {
+    // With a version: those without are for linking, and come with headers and static libraries.
+    const std::regex wanted(names + std::string(R"(\.so\..+)"));
     for (const auto& sibling : entries_of(library.parent_path()))
-      if (sibling.filename().string().starts_with(beginning)) found.insert(sibling);
+      if (std::regex_match(sibling.filename().string(), wanted)) found.insert(sibling);
   };
-  if (cudnn) add_siblings(*cudnn, "libcudnn_");
-  if (nvrtc) add_siblings(*nvrtc, "libnvrtc");
+  if (cudnn) add_siblings(*cudnn, "libcudnn_[a-z_]+");
+  if (nvrtc) add_siblings(*nvrtc, "libnvrtc(-builtins)?");
   if (cudnn && nvrtc) add_cublas(*cudnn, *nvrtc, found);
   return {found.begin(), found.end()};
 }

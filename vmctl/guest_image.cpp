@@ -30,7 +30,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Raised when the recipe in supermin.cpp or the guest's layout changes, so that cached images are made anew.
-constexpr const char* kRecipe = "mirror-1";
+constexpr const char* kRecipe = "mirror-2";
 
 enum class Identity { by_stat, by_content };
 
@@ -81,12 +81,28 @@ GuestImage load_image(const fs::path& folder) {
   return image;
 }
 
+/// Libraries that no package owns (CUDA's, from a tar file or PyPI), as they were when the image was made.
+nlohmann::json library_identities(const GuestNeeds& needs) {
+  auto identities = nlohmann::json::object();
+  for (const auto& file : needs.unpackaged_files) identities[file] = identity_of(file, Identity::by_stat);
+  return identities;
+}
+
+bool libraries_are_unchanged(const fs::path& folder) {
+  const auto manifest = nlohmann::json::parse(read_file(folder / "manifest.json").value_or("{}"));
+  const auto libraries = manifest.value("libraries", nlohmann::json::object());
+  for (const auto& [file, identity] : libraries.items())
+    if (!fs::exists(file) || identity_of(file, Identity::by_stat) != identity) return false;
+  return true;
+}
+
 std::optional<GuestImage> find_image(const fs::path& images, const std::string& key) {
   const auto hash = read_value(images / "keys" / key);
   if (!hash || hash->empty()) return std::nullopt;
   const auto folder = images / *hash;
   for (const auto* name : {"kernel", "initrd", "root", "manifest.json"})
     if (!fs::exists(folder / name)) return std::nullopt;
+  if (!libraries_are_unchanged(folder)) return std::nullopt;
   ::utimensat(AT_FDCWD, folder.c_str(), nullptr, 0);  // used now: pruning goes by this
   auto image = load_image(folder);
   image.from_cache = true;
@@ -115,12 +131,14 @@ void prune(const fs::path& images) {
 }
 
 /// Hash of what is in the image: the same inputs give the same name wherever and whenever they are built.
-std::string content_hash(const Inputs& inputs, const std::vector<std::string>& packages) {
+std::string content_hash(const Inputs& inputs, const std::vector<std::string>& packages,
+                         const GuestNeeds& needs) {
   std::string text = kRecipe;
   text += "\nkernel " + inputs.kernel.version + "\ninit " + sha256_of_file(inputs.init);
   for (const auto& package : packages) text += "\npackage " + package;
   for (const auto& file : inputs.spec.files) text += "\n" + file.target + " " + sha256_of_file(file.source);
   for (const auto& file : inputs.spec.depends_on) text += "\n" + file.string() + " " + sha256_of_file(file);
+  for (const auto& file : needs.unpackaged_files) text += "\n" + file + " " + sha256_of_file(file);
   return sha256(text + made_for(inputs.spec)).substr(0, 32);
 }
 
@@ -133,13 +151,10 @@ struct WorkFolder {
   }
 };
 
-void finish_folder(const fs::path& folder, const Inputs& inputs, const std::vector<std::string>& packages,
-                   const std::string& hash) {
+void finish_folder(const fs::path& folder, const Inputs& inputs, const nlohmann::json& manifest) {
   const auto initrd =
       read_file(folder / "initrd").value_or("") + newc_archive("init", read_file(inputs.init).value_or(""));
   write_file_atomically(folder / "initrd", initrd);
-  const nlohmann::json manifest = {
-      {"hash", hash}, {"kernel_version", inputs.kernel.version}, {"packages", packages}, {"recipe", kRecipe}};
   write_file_atomically(folder / "manifest.json", manifest.dump(1) + "\n");
   for (const auto* name : {"kernel", "initrd", "root", "manifest.json"}) {
     if (::geteuid() == 0 && ::chown((folder / name).c_str(), 0, 0) != 0)
@@ -164,9 +179,16 @@ GuestImage build(const Inputs& inputs, const fs::path& images, const ImageProgre
   say("building the guest image from installed packages");
   const auto built = run_supermin(
       {work.path, inputs.kernel, inputs.spec.files, inputs.spec.texts, inputs.spec.extra_packages, needs});
-  const auto hash = content_hash(inputs, built.packages);
-  finish_folder(built.folder, inputs, built.packages, hash);
-  if (!fs::exists(images / hash / "manifest.json")) {
+  const auto hash = content_hash(inputs, built.packages, needs);
+  const nlohmann::json manifest = {{"hash", hash},
+                                   {"kernel_version", inputs.kernel.version},
+                                   {"packages", built.packages},
+                                   {"libraries", library_identities(needs)},
+                                   {"recipe", kRecipe}};
+  finish_folder(built.folder, inputs, manifest);
+  if (fs::exists(images / hash / "manifest.json")) {
+    write_file_atomically(images / hash / "manifest.json", manifest.dump(1) + "\n");
+  } else {
     std::error_code ignored;
     fs::remove_all(images / hash, ignored);
     fs::rename(built.folder, images / hash);

@@ -20,6 +20,11 @@ constexpr std::array kSearched = {
     "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"};
 constexpr std::string_view kLinkFolder = "/usr/lib/x86_64-linux-gnu/";
 
+/// One spelling of a path, where /lib is a link to /usr/lib.
+std::string in_usr(const std::string& path) {
+  return path.starts_with("/lib") ? std::string(kUsr) + path : path;
+}
+
 /// dpkg knows files by the path they were packed with: with or without /usr where the two are merged.
 std::vector<std::string> spellings(const std::string& path) {
   std::vector<std::string> both{path};
@@ -92,13 +97,14 @@ GuestNeeds find_needs(const std::vector<fs::path>& programs) {
       needs.unpackaged_files.insert(real);
     else
       needs.packages.insert(owner);
+    needs.library_bytes += fs::file_size(real);
     const auto link_owner = owner_of(library);
     if (!link_owner.empty()) needs.packages.insert(link_owner);
     const fs::path path = library;
     if (std::find(kSearched.begin(), kSearched.end(), path.parent_path()) == kSearched.end())
       needs.symlinks[std::string(kLinkFolder) + path.filename().string()] = real;
     else if (link_owner.empty() && fs::is_symlink(library))
-      needs.symlinks[library] = real;
+      needs.symlinks[in_usr(library)] = real;
   }
   return needs;
 }

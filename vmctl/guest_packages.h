@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -23,6 +24,7 @@ struct GuestNeeds {
   /// Path to target: links made by alternatives or by hand, and one for each library that the host's linker
   /// finds by its configuration only (/usr/local, CUDA's toolkit).
   std::map<std::string, std::string> symlinks;
+  std::uintmax_t library_bytes = 0;  ///< of all libraries, packaged or not
 };
 
 /// From the shared libraries of the programs and the packages that own them.

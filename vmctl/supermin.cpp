@@ -63,7 +63,10 @@ void give_to_builder(const fs::path& path) {
     throw errno_error("give " + path.string() + " to the image builder", errno);
 }
 
+/// A guest's /lib, /bin and so on are links into /usr, as the host's; supermin cannot make folders of them.
 fs::path under(const fs::path& root, const std::string& absolute) {
+  for (const auto* merged : {"/bin/", "/sbin/", "/lib/", "/lib64/"})
+    if (absolute.starts_with(merged)) return root / "usr" / fs::path(absolute).relative_path();
   return root / fs::path(absolute).relative_path();
 }
 
@@ -100,6 +103,15 @@ void make_base_tar(const SuperminRequest& request, const fs::path& tar) {
       options);
   fs::remove_all(stage);
   ::chmod(tar.c_str(), 0644);
+}
+
+/// What supermin takes by itself, and room for twice the libraries: CUDA's are gigabytes, and their packages
+/// may have more. The file has holes where nothing is.
+std::string disk_size(const SuperminRequest& request) {
+  constexpr std::uintmax_t least_gib = 4;
+  auto bytes = request.needs.library_bytes;
+  for (const auto& file : request.files) bytes += fs::file_size(file.source);
+  return fmt::format("{}G", least_gib + (2 * bytes >> 30U));
 }
 
 /// supermin silently drops packages that are not installed.
@@ -209,8 +221,8 @@ SuperminResult run_supermin(const SuperminRequest& request) {
   stage_file(request.kernel.file, kernel);
   run_unprivileged(
       request.work,
-      {"supermin", "--build", "-f", "ext2", "--copy-kernel", "--include-packagelist", prepared.string(), "-o",
-       built.string()},
+      {"supermin", "--build", "-f", "ext2", "--size", disk_size(request), "--copy-kernel",
+       "--include-packagelist", prepared.string(), "-o", built.string()},
       {"SUPERMIN_KERNEL=" + kernel.string(), "SUPERMIN_MODULES=" + request.kernel.modules.string(),
        "SUPERMIN_KERNEL_VERSION=" + request.kernel.version});
   check_etc(built / "root");

@@ -11,7 +11,8 @@ from correctness import FAILED, OK
 # sees that accumulates twice. One rank waits while the other times engines, so there is one level of fusion alone, and
 # patience. With this gamma rounding does not grow from step to step.
 FLAGS = ["--precision=fp32", "--image_size=64", "--batch_size=16", "--num_batches=3", "--num_warmup_batches=0",
-         "--steady_seconds=0", "--fusion=none", "--residual_gamma=0.1", "--stall_seconds=200"]
+         "--steady_seconds=0", "--fusion=none", "--residual_gamma=0.1", "--stall_seconds=200",
+         "--shared_gpu"]
 # Their means may differ by so much: the first is before any exchange, the last after two. Gradients summed and not
 # averaged move that by a tenth.
 LOSSES = {"loss_first": 1e-4, "loss_last": 1e-3}

@@ -77,7 +77,8 @@ def run_all(session):
     """Runs what was asked for, then says how each part went; returns whether nothing failed."""
     outcomes = []
     try:
-        for name in session.arguments.sections:
+        for i, name in enumerate(session.arguments.sections):
+            session.needed_later = sum(NEEDS_SECONDS[behind] for behind in session.arguments.sections[i + 1:])
             print(f"\n## {title(ALL[name])}\n", flush=True)
             begin = session.clock()
             outcomes.append([name, "cut off", begin])

@@ -23,6 +23,7 @@ class Session:
         allowed = getattr(arguments, "minutes", None)
         self.end = self.begin + 60 * allowed - self.RESERVE_SECONDS if allowed else math.inf
         self.results = getattr(arguments, "results", None)
+        self.needed_later = 0  # seconds, by what comes behind the section that runs
 
     def left(self):
         """Seconds, perhaps none."""

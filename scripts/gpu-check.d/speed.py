@@ -54,10 +54,10 @@ def rate_words(session):
     return "–" if rate is None else f"{rate / 1e12:.2f} TB/s"
 
 
-def run_ours(session, precision, batch_size, steady_seconds, steps):
+def run_ours(session, precision, batch_size, steady_seconds, steps, *flags):
     return trainer.run(session, f"--precision={precision}", f"--batch_size={batch_size}",
                        f"--image_size={session.arguments.image_size}", f"--num_batches={steps}",
-                       "--num_warmup_batches=10", f"--steady_seconds={steady_seconds}", "--display_every=10")
+                       "--num_warmup_batches=10", f"--steady_seconds={steady_seconds}", "--display_every=10", *flags)
 
 
 OURS = ["fusion", "of the floor", "peak memory", "images/J", "SM MHz", "throttled"]

@@ -59,9 +59,14 @@ def faster(best, challenger, most_seconds):
     return winner
 
 
+def turns_seconds(arguments):
+    """Of both sides."""
+    return 2 * arguments.rounds * (arguments.steady_seconds + 15)
+
+
 def least_seconds(arguments):
     """Of a row: our engines are looked for, then both sides take their turns."""
-    return 60 + 2 * arguments.rounds * (arguments.steady_seconds + 15)
+    return 60 + turns_seconds(arguments)
 
 
 class Row:
@@ -71,6 +76,7 @@ class Row:
         self.session, self.precision, self.batch_size = session, precision, batch_size
         self.mine, self.theirs, self.records = [], [], None
         self.best, self.variant, self.tried = None, None, []  # PyTorch's fastest, its name, what came of each variant
+        self.untried = 0  # variants left out for want of time: one of them may be the fastest
         self.wrong = None  # on our side, in words
 
     def keep(self, section, **fields):
@@ -92,7 +98,9 @@ class Row:
                       ready=(self.records or {}).get("ready"), result=(self.records or {}).get("result"))
 
     def run_ours(self, steady_seconds, steps):
-        return ours.run_ours(self.session, self.precision, self.batch_size, steady_seconds, steps)
+        """PyTorch, which waits for its turn, may keep its process on the GPU."""
+        shares = ["--shared_gpu"] if self.best and self.best.process else []
+        return ours.run_ours(self.session, self.precision, self.batch_size, steady_seconds, steps, *shares)
 
     def first_look(self):
         """Ours alone on the GPU: engines and fusion are chosen with all of its memory, and what does not fit is known."""
@@ -106,12 +114,14 @@ class Row:
         if not machine.has_torch():
             self.tried.append("no PyTorch")
             return
-        names = ["eager", "graph"] + (["compile", "compile-graphs"] if arguments.compile else [])
-        reserve = (1 + rows_after) * least_seconds(arguments)  # for our turns, and for the rows behind
+        names = ["eager"] + (["compile", "compile-graphs"] if arguments.compile else []) + ["graph"]
+        # For the turns of both, the rows behind, and the sections behind those.
+        reserve = turns_seconds(arguments) + rows_after * least_seconds(arguments) + self.session.needed_later
         for name in dict.fromkeys([favourite or "eager", "eager", *names]):
             # One of them at any rate, eager, the quickest to start; the others leave that time alone.
             spare = 0 if name == "eager" and self.best is None else reserve
             late = self.session.too_late(VARIANT_SECONDS[name] + spare)
+            self.untried += bool(late)
             self.tried.append(f"{name} {late}" if late else self.challenge(name, min(400, self.session.left() - spare)))
         self.variant = self.best.name if self.best else None
 
@@ -176,7 +186,7 @@ class Row:
         mine = statistics.median(self.mine)
         other = statistics.median(self.theirs) if self.theirs else None
         return [number(mine) + (f" ({self.wrong})" if self.wrong else ""),
-                f"{number(other)} ({self.variant})" if other else "–", number(mine / other, 2) if other else "–",
+                f"{number(other)} ({self.variant}{f', {self.untried} not tried' * bool(self.untried)})" if other else "–", number(mine / other, 2) if other else "–",
                 *ours.cells_of_ours(self.session, self.precision, self.records, mine)]
 
 

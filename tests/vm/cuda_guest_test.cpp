@@ -30,6 +30,8 @@ struct CudaImage {
                     {},
                     folder};
     spec.texts["/usr/lib/modprobe.d/virtrain-nvidia.conf"] = "alias nvidia dummy\n";
+    spec.files.push_back({device, "/usr/lib/firmware/nvidia/1/gsp.bin"});
+    spec.symlinks["/lib/x86_64-linux-gnu/libnvidia-stand-in.so"] = "libc.so.6";  // as ldd spells folders
     image = build_mirror_image(spec);
   }
   ~CudaImage() { fs::remove_all(folder); }
@@ -53,6 +55,8 @@ TEST_CASE("the CUDA trainer's guest has the libraries that cuDNN opens as it run
 
   // As nvidia-modprobe does; a module that is there stands in for Debian's nvidia-current.
   CHECK(client.ask("run modprobe nvidia && grep -c ^dummy /proc/modules") == "1\n");
+  CHECK(client.ask("run test -s /lib/firmware/nvidia/1/gsp.bin && "
+                   "test -s /usr/lib/x86_64-linux-gnu/libnvidia-stand-in.so && echo both") == "both\n");
   // It asks cuDNN for engines of a described GPU; the guest has no driver.
   const auto engines = client.ask("run engine-test 'where all engines want more*' 2>&1");
   CHECK_THAT(engines, Catch::Contains("All tests passed"));

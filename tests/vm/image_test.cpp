@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -139,6 +140,26 @@ TEST_CASE("an image is made once, readable by all, and named by its content") {
   // No work folder is left.
   for (const auto& entry : fs::directory_iterator(cache.folder / "images"))
     CHECK_FALSE(entry.path().filename().string().starts_with(".build-"));
+}
+
+TEST_CASE("an image is made anew when a library that no package owns has changed") {
+  const Cache cache;
+  const auto library = cache.folder / "own/libtinfo.so.6";
+  fs::create_directories(library.parent_path());
+  fs::copy_file("/lib/x86_64-linux-gnu/libtinfo.so.6", library);
+  auto with_bash = spec(cache);
+  with_bash.files.push_back({"/bin/bash", "/usr/bin/own-bash"});
+  ::setenv("LD_LIBRARY_PATH", library.parent_path().c_str(), 1);
+  const auto made = build_mirror_image(with_bash);
+  CHECK(build_mirror_image(with_bash).from_cache);
+  std::ofstream(library, std::ios::app) << "an update";
+  const auto updated = build_mirror_image(with_bash);
+  CHECK_FALSE(updated.from_cache);
+  CHECK(updated.hash != made.hash);
+  fs::last_write_time(library, fs::file_time_type::clock::now());  // the same content: made anew once
+  CHECK(build_mirror_image(with_bash).hash == updated.hash);
+  CHECK(build_mirror_image(with_bash).from_cache);
+  ::unsetenv("LD_LIBRARY_PATH");
 }
 
 TEST_CASE("what is missing is said before anything is built") {

@@ -21,6 +21,8 @@ constexpr const char* kVersion = "580.95.05";
 class Host {
  public:
   Host() {
+    fs::create_directories(root / "usr/lib");
+    fs::create_symlink("usr/lib", root / "lib");  // as nearly everywhere
     for (const auto* tool : {"nvidia-smi", "nvidia-modprobe"}) file(fs::path("usr/bin") / tool);
   }
   void file(const fs::path& path, const std::string& text = "content") const {
@@ -113,7 +115,7 @@ TEST_CASE("the driver of Debian's packages: its own folder, alternatives, DKMS's
              Catch::StartsWith("alias nvidia nvidia-current\nalias nvidia-uvm nvidia-current-uvm\n"));
   CHECK(carries(driver, "/usr/bin/nvidia-smi"));
   CHECK(carries(driver, "/usr/bin/nvidia-modprobe"));
-  CHECK(carries(driver, std::string("/lib/firmware/nvidia/") + kVersion + "/gsp_ga10x.bin"));
+  CHECK(carries(driver, std::string("/usr/lib/firmware/nvidia/") + kVersion + "/gsp_ga10x.bin"));
 }
 
 TEST_CASE("the driver of Ubuntu's packages: modules built by the distribution") {
@@ -141,6 +143,18 @@ TEST_CASE("the driver of the run file: module among the kernel's own") {
   const auto driver = host.driver();
   check_libraries(driver);
   CHECK(driver.origin == "run file");
+}
+
+TEST_CASE("Debian's driver of an older series: nvidia-tesla-535") {
+  const Host host;
+  host.libraries("usr/lib/x86_64-linux-gnu/nvidia/tesla-535", kVersion);
+  for (const auto* part : {"", "-uvm", "-modeset"})
+    host.module(host.modules() + "/updates/dkms/nvidia-tesla-535" + part + ".ko", kVersion);
+  const auto driver = host.driver();
+  check_libraries(driver);
+  CHECK(driver.kernel_module.filename() == "nvidia-tesla-535.ko");
+  CHECK_THAT(driver.texts.at("/usr/lib/modprobe.d/virtrain-nvidia.conf"),
+             Catch::Contains("alias nvidia-uvm nvidia-tesla-535-uvm\n"));
 }
 
 TEST_CASE("a driver without a tool that guests need is refused with its package") {
@@ -198,9 +212,11 @@ std::set<std::string> names_of(const std::vector<fs::path>& files) {
 
 TEST_CASE("cuDNN's parts, NVRTC's built-ins and cuBLAS follow what links cuDNN and NVRTC") {
   const Host host;
-  for (const auto* name : {"cudnn/lib/libcudnn.so.9", "cudnn/lib/libcudnn_ops.so.9",
-                           "cudnn/lib/libcudnn_engines_precompiled.so.9", "cuda/libnvrtc.so.13",
-                           "cuda/libnvrtc-builtins.so.13.0", "cuda/libcublas.so.12"})
+  for (const auto* name :
+       {"cudnn/lib/libcudnn.so.9", "cudnn/lib/libcudnn_ops.so.9",
+        "cudnn/lib/libcudnn_engines_precompiled.so.9", "cuda/libnvrtc.so.13",
+        "cuda/libnvrtc-builtins.so.13.0", "cuda/libnvrtc.so", "cuda/libnvrtc_static.a",
+        "cudnn/lib/libcudnn_ops_static_v9.a", "cudnn/lib/libcudnn_ops.so", "cuda/libcublas.so.12"})
     host.file(name);
   const std::vector<fs::path> linked{host.root / "cudnn/lib/libcudnn.so.9",
                                      host.root / "cuda/libnvrtc.so.13"};

@@ -36,7 +36,8 @@ struct Outcome {
 Outcome run(const std::vector<std::string>& arguments, const std::string& environment = "") {
   const TemporaryFolder folder;
   const std::string out = (folder.path / "out").string(), err = (folder.path / "err").string();
-  std::string command = "echo go | " + environment + " timeout 280 '" + trainer + "'";
+  // In our process group: whoever ends us ends it too, and the GPU is free again.
+  std::string command = "echo go | " + environment + " timeout --foreground 280 '" + trainer + "'";
   for (const std::string& argument : arguments) command += " '" + argument + "'";
   const int status = std::system((command + " >'" + out + "' 2>'" + err + "'").c_str());
   Outcome outcome{WIFEXITED(status) ? WEXITSTATUS(status) : -1,
