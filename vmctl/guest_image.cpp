@@ -152,8 +152,10 @@ struct WorkFolder {
 };
 
 void finish_folder(const fs::path& folder, const Inputs& inputs, const nlohmann::json& manifest) {
-  const auto initrd =
+  auto initrd =
       read_file(folder / "initrd").value_or("") + newc_archive("init", read_file(inputs.init).value_or(""));
+  if (const auto overlay = unpacked_overlay_module(inputs.kernel); !overlay.empty())
+    initrd += newc_archive("overlay.ko", overlay);
   write_file_atomically(folder / "initrd", initrd);
   write_file_atomically(folder / "manifest.json", manifest.dump(1) + "\n");
   for (const auto* name : {"kernel", "initrd", "root", "manifest.json"}) {

@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <set>
+#include <utility>
 
 #include "common/error.h"
 #include "common/subprocess.h"
@@ -188,6 +190,16 @@ GuestKernel find_guest_kernel(const fs::path& root) {
   const auto version =
       has_running ? std::string(running.release) : *std::max_element(versions.begin(), versions.end(), older);
   return {root / "boot" / (std::string(kPrefix) + version), root / "lib/modules" / version, version};
+}
+
+std::string unpacked_overlay_module(const GuestKernel& kernel) {
+  constexpr std::array<std::pair<const char*, const char*>, 3> kTools = {
+      {{".xz", "xz"}, {".zst", "zstd"}, {".gz", "gzip"}}};
+  for (const auto& [suffix, tool] : kTools) {
+    const auto file = (kernel.modules / "kernel/fs/overlayfs/overlay.ko").string() + suffix;
+    if (fs::exists(file)) return run_checked({tool, "-dc", file}).out;
+  }
+  return {};
 }
 
 fs::path make_work_folder(const fs::path& images) {

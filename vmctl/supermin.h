@@ -20,6 +20,10 @@ struct GuestKernel {
 /// Throws Error(host_unable) with the apt command where there is none. `root` is "/" except in tests.
 GuestKernel find_guest_kernel(const std::filesystem::path& root = "/");
 
+/// overlay.ko of a kernel whose modules are compressed, plain: not every kernel unpacks them by itself, and
+/// the guest's init, which needs this one, cannot. "" where the modules are plain or this one is built in.
+std::string unpacked_overlay_module(const GuestKernel& kernel);
+
 /// A new folder under `images` in which the unprivileged builder may write.
 std::filesystem::path make_work_folder(const std::filesystem::path& images);
 

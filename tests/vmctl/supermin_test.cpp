@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "common/error.h"
+#include "common/subprocess.h"
 #include "tests/support/temporary_folder.h"
 
 namespace virtrain::vmctl {
@@ -34,6 +35,23 @@ TEST_CASE("the guest boots the newest kernel that has its modules") {
   CHECK(kernel.version == "6.1.0-10-amd64");
   CHECK(kernel.file == host.root / "boot/vmlinuz-6.1.0-10-amd64");
   CHECK(kernel.modules == host.root / "lib/modules/6.1.0-10-amd64");
+}
+
+TEST_CASE("a compressed overlay module is unpacked for init, a plain one is left where it is") {
+  const FakeBoot host;
+  host.add("6.8.0-1-generic", true);
+  const auto kernel = find_guest_kernel(host.root);
+  CHECK(unpacked_overlay_module(kernel).empty());
+  const auto module = (kernel.modules / "kernel/fs/overlayfs/overlay.ko").string();
+  for (const auto* tool : {"xz", "zstd", "gzip"}) {
+    CAPTURE(tool);
+    fs::create_directories(fs::path(module).parent_path());
+    std::ofstream(module) << "a module";
+    CHECK(unpacked_overlay_module(kernel).empty());
+    run_checked({tool, "-q", module});
+    CHECK(unpacked_overlay_module(kernel) == "a module");
+    fs::remove_all(fs::path(module).parent_path());
+  }
 }
 
 TEST_CASE("without a kernel the error names the package to install") {

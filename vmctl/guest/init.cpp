@@ -113,7 +113,9 @@ void wait_for(const char* device) {
   give_up(std::string("wait for ") + device);
 }
 
+/// The initrd has it where the root's is compressed.
 void load_overlay(const std::string& release) {
+  if (load_module("/overlay.ko")) return;
   const std::string stem = "/ro/lib/modules/" + release + "/kernel/fs/overlayfs/overlay.ko";
   for (const char* suffix : {"", ".xz", ".zst", ".gz"})
     if (load_module(stem + suffix)) return;  // none: it may be built in, and then the mount works
