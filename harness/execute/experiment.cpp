@@ -73,6 +73,7 @@ class Runner {
 
   RunContext& context_;
   const ExperimentOptions& options_;
+  PlanFile plans_;
   std::unique_ptr<NodeSet> nodes_;  ///< of the present trial, or kept for the next one (reuse: case)
   std::size_t kept_placement_ = 0;
 };
@@ -116,13 +117,28 @@ std::vector<vmctl::DeviceGrant> grants_in(const Placement& placement, const Host
   return grants;
 }
 
+/// Of all the plan's trials.
+std::vector<vmctl::DeviceGrant> all_grants(const RunContext& context) {
+  std::vector<vmctl::DeviceGrant> grants;
+  for (const auto& placement : context.plan.placements)
+    for (auto& grant : grants_in(placement, HostNames{context.experiment, context.tag}))
+      grants.push_back(std::move(grant));
+  return grants;
+}
+
 /// Stage bind: the trial's devices are where its arm needs them. Adjacent trials of one arm find them so.
 asio::awaitable<void> Runner::bind_devices(TrialRun& trial, const PlannedTrial& planned) {
+  const auto all = all_grants(context_);
+  if (all.empty()) co_return;
+  trial.enter("bind");
+  auto& lender = context_.lender;
+  // For whichever trial comes first: what a service does to the GPUs or takes of the CPU would else be in the
+  // trials before the first VM with devices and not in those after it.
+  const auto keep_away = [&lender, all] { lender.keep_services_away(all); };
+  co_await offload(context_.pool, keep_away);
   const auto grants =
       grants_in(context_.plan.placements[planned.placement], HostNames{context_.experiment, context_.tag});
   if (grants.empty()) co_return;
-  trial.enter("bind");
-  auto& lender = context_.lender;
   const std::int64_t began_ns = monotonic_ns();
   if (planned.arm == kArmVm) {
     const auto lend = [&lender, grants] { return lender.lend(grants); };
@@ -270,7 +286,7 @@ asio::awaitable<void> Runner::run_trial(const PlannedTrial& planned, ExperimentO
   else
     nodes_ = std::make_unique<NodeSet>(context_, context_.plan.placements[planned.placement], planned.arm);
 
-  TrialRun trial(context_, planned, row);
+  TrialRun trial(context_, planned, row, plans_);
   std::exception_ptr failure = co_await attempt(trial, planned, *nodes_, row, reused);
   std::exception_ptr storage_failure;
   try {

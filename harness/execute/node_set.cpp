@@ -19,6 +19,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kSliceAgentDeadline{10'000};
 constexpr std::size_t kConsoleTailBytes = 3000;
+/// In memory, and gone with the guest.
+constexpr const char* kGuestCacheHome = "/run/virtrain-cache";
 
 std::string random_uuid() {
   std::random_device device;
@@ -77,6 +79,11 @@ void NodeSet::plan_nodes() {
       if (is_shared()) break;  // one slice stands for all of the tenant's nodes
     }
   }
+}
+
+std::string NodeSet::cache_home(const LiveNode& node) const {
+  // A slice sees the host's files, the shared arm's even /tmp; its log's folder is this experiment's alone.
+  return is_vm() ? kGuestCacheHome : (context_.log_dir / (node.name + ".cache")).string();
 }
 
 // --- making

@@ -61,6 +61,8 @@ class NodeSet {
   /// What QEMU and libvirt wrote last about a VM, to be put behind an error message; empty for a slice.
   std::string qemu_words(const LiveNode& node) const;
 
+  /// Where the trainers of a node may keep what they find out: a folder of this node and no other. Not made.
+  std::string cache_home(const LiveNode& node) const;
   /// What libvirt was given for a VM.
   vmctl::DomainSpec spec_of(const LiveNode& node) const;
   std::vector<LiveNode>& nodes() { return nodes_; }

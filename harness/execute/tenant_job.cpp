@@ -19,7 +19,11 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kPathDeadline{5'000};
+/// From the last result to the trainer's exit.
 constexpr milliseconds kExitGrace{10'000};
+/// With GPUs: whoever closes one last waits for the driver to shut it down, 1 to 4 s for each, one after the
+/// other, after tens of GB were freed and NCCL and MPI have ended.
+constexpr milliseconds kGpuExitGrace{60'000};
 /// Of VMs and slices alike, in their tenant's network.
 constexpr const char* kTenantInterface = "eth0";
 constexpr std::size_t kLastLines = 12;
@@ -104,6 +108,23 @@ std::vector<std::string> trainer_command(const std::string& program, const Workl
   return words;
 }
 
+std::map<std::string, std::string> rank_environment(const TenantPlacement& placement, const JobNode& node,
+                                                    RankNetwork network, bool crowded) {
+  auto environment = placement.workload.environment;
+  for (const auto& [name, value] : node.environment) environment[name] = value;
+  if (network == RankNetwork::tcp) environment.insert({"NCCL_SOCKET_IFNAME", kTenantInterface});
+  // Slices see the host's RDMA adapters (/dev/infiniband is shared), VMs only those lent to them: left free,
+  // NCCL would train over InfiniBand or RoCE on bare metal and over sockets in VMs.
+  if (placement.workload.backend == Backend::cuda && !placement.has_rdma_adapter())
+    environment.insert({"NCCL_IB_DISABLE", "1"});
+  environment.insert({{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}});
+  environment["OMP_NUM_THREADS"] = std::to_string(placement.threads_per_rank);
+  // Ranks that spin while they wait take the core from the one they wait for: four nodes on two cores trained
+  // 2 to 7 times as fast when waiting threads slept.
+  if (crowded) environment.insert({{"OMP_WAIT_POLICY", "passive"}, {"OMPI_MCA_mpi_yield_when_idle", "1"}});
+  return environment;
+}
+
 TenantJob::TenantJob(asio::io_context& io, const TenantPlacement& placement, std::vector<JobNode> nodes,
                      RankNetwork network, bool crowded)
     : io_(io),
@@ -158,23 +179,11 @@ asio::awaitable<void> TenantJob::check_paths() {
   }
 }
 
-std::map<std::string, std::string> TenantJob::rank_environment(const JobNode& node) const {
-  auto environment = placement_.workload.environment;
-  for (const auto& [name, value] : node.environment) environment[name] = value;
-  if (network_ == RankNetwork::tcp) environment.insert({"NCCL_SOCKET_IFNAME", kTenantInterface});
-  environment.insert({{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}});
-  environment["OMP_NUM_THREADS"] = std::to_string(placement_.threads_per_rank);
-  // Ranks that spin while they wait take the core from the one they wait for: four nodes on two cores trained
-  // 2 to 7 times as fast when waiting threads slept.
-  if (crowded_) environment.insert({{"OMP_WAIT_POLICY", "passive"}, {"OMPI_MCA_mpi_yield_when_idle", "1"}});
-  return environment;
-}
-
 asio::awaitable<void> TenantJob::launch(const std::string& trainer_program, std::chrono::seconds timeout) {
   if (network_ == RankNetwork::tcp) co_await check_paths();
   ProcessSpec spec;
   spec.argv = trainer_command(trainer_program, placement_.workload, placement_.threads_per_rank);
-  spec.environment = rank_environment(nodes_[0]);
+  spec.environment = rank_environment(placement_, nodes_[0], network_, crowded_);
   if (network_ != RankNetwork::single_process) {
     std::vector<std::string> hostnames;
     for (const auto& node : nodes_)
@@ -236,7 +245,7 @@ asio::awaitable<void> TenantJob::run_remote_shell(std::size_t from, std::int64_t
   };
   ProcessSpec spec;
   spec.argv = {"/bin/sh", "-c", command};
-  spec.environment = rank_environment(*target);
+  spec.environment = rank_environment(placement_, *target, network_, crowded_);
   const std::int64_t process = co_await target->agent->start(spec, std::move(events));
   shells_[{from, shell}] = {static_cast<std::size_t>(target - nodes_.begin()), process};
 }
@@ -364,7 +373,8 @@ asio::awaitable<void> TenantJob::wait_for_results(milliseconds deadline) {
   const std::function<bool()> all = [this] { return every_rank(&RankState::result); };
   const std::function<bool()> ended = [this] { return exit_status_.has_value(); };
   co_await wait_until("wait for every rank's result", all, deadline);
-  co_await wait_until("wait for the trainer to end", ended, kExitGrace);
+  const auto grace = placement_.workload.backend == Backend::cuda ? kGpuExitGrace : kExitGrace;
+  co_await wait_until("wait for the trainer to end", ended, grace);
   if (*exit_status_ != 0)
     throw Error("wait for the trainer to end", ErrorCode::trial_failed,
                 fmt::format("exit status {}; it said:\n{}", *exit_status_, last_words()));

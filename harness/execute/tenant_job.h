@@ -54,6 +54,11 @@ std::vector<std::string> mpirun_command(const std::vector<std::string>& hostname
 std::vector<std::string> trainer_command(const std::string& program, const Workload& workload,
                                          std::int64_t threads);
 
+/// The environment of the ranks on this node: the workload's, the node's, and what the harness adds; of that
+/// only the number of threads overrides them. Pure.
+std::map<std::string, std::string> rank_environment(const TenantPlacement& placement, const JobNode& node,
+                                                    RankNetwork network, bool crowded);
+
 /// One tenant's trainer: all its ranks over all its nodes, from start to result. Any failure (a node lost, a
 /// process that ends early, a broken record, a flood) is kept, ends the job everywhere, and is thrown by
 /// every wait.
@@ -87,7 +92,6 @@ class TenantJob : public std::enable_shared_from_this<TenantJob> {
   std::function<void(std::int64_t rank, const RankRecord& record)> on_record;
 
  private:
-  std::map<std::string, std::string> rank_environment(const JobNode& node) const;
   /// Of this job's live nodes: the one slice of bare_metal_shared stands for all planned nodes.
   std::int64_t ranks_per_node() const;
   std::size_t node_of(std::int64_t rank) const;

@@ -111,9 +111,13 @@ void TrialRun::flush() {
 // --- results
 
 std::int64_t TrialRun::network_bytes_required(const TenantPlacement& tenant) const {
-  if (planned_.arm == kArmBareMetalShared) return 0;
+  // Gradients that go through shared memory or an adapter of the tenant's own pass by its veths and taps.
+  if (planned_.arm == kArmBareMetalShared || tenant.has_rdma_adapter()) return 0;
+  // Jobs are in the order of the tenants.
+  const auto& job = *jobs_[static_cast<std::size_t>(&tenant - placement_.tenants.data())];
   return all_reduce_bytes_per_node(static_cast<std::int64_t>(tenant.nodes.size()),
-                                   tenant.workload.warmup_steps + tenant.workload.steps);
+                                   tenant.workload.warmup_steps + tenant.workload.steps,
+                                   gradient_bytes_per_step(tenant.workload, job.ranks()));
 }
 
 std::int64_t TrialRun::network_bytes_measured(NodeSet& nodes, std::size_t tenant) const {

@@ -39,11 +39,12 @@ void RunContext::event(std::optional<std::int64_t> trial, const std::string& sta
   log::debug(message, fields);
 }
 
-TrialRun::TrialRun(RunContext& context, const PlannedTrial& planned, std::int64_t trial_row)
+TrialRun::TrialRun(RunContext& context, const PlannedTrial& planned, std::int64_t trial_row, PlanFile& plans)
     : context_(context),
       planned_(planned),
       placement_(context.plan.placements[planned.placement]),
-      trial_row_(trial_row) {}
+      trial_row_(trial_row),
+      plans_(plans) {}
 
 TrialRun::~TrialRun() {
   for (auto& agent : watched_) {
@@ -77,6 +78,7 @@ asio::awaitable<void> TrialRun::run(NodeSet& nodes, bool nodes_are_up) {
   watch_agents(nodes);
   if (nodes.is_vm()) co_await look_at_guest_devices(nodes);
   co_await make_jobs(nodes);
+  co_await give_plans_to(nodes);
   if (planned_.pair == 1 && !context_.scenario.probes.empty()) co_await probe(nodes);
   co_await look_at_licences(nodes, &NodeRow::licensed_at_start);
   enter("place");
@@ -98,6 +100,7 @@ asio::awaitable<std::map<std::string, std::string>> TrialRun::gpu_environment(No
   const auto& tenant = placement_.tenants[live.tenant];
   std::map<std::string, std::string> environment;
   if (tenant.workload.backend != Backend::cuda) co_return environment;
+  if (const auto home = plans_home(nodes, n)) environment[kCacheVariable] = *home;
   if (nodes.is_vm()) {
     const bool has_own = tenant.workload.environment.contains("NCCL_TOPO_FILE");
     if (!has_own && !node_rows_[n].topology.nccl_topology.empty())
@@ -112,6 +115,49 @@ asio::awaitable<std::map<std::string, std::string>> TrialRun::gpu_environment(No
   const auto answer = co_await run_in_node(context_.io, live.agent, gpu_uuid_query(), kToolDeadline);
   environment["CUDA_VISIBLE_DEVICES"] = visible_gpus(answer, addresses);
   co_return environment;
+}
+
+/// Where a node's ranks find the experiment's engines and leave theirs; nothing for those that use none, or
+/// that the scenario has given a cache of its own.
+std::optional<std::string> TrialRun::plans_home(NodeSet& nodes, std::size_t n) const {
+  const auto& live = nodes.nodes()[n];
+  const auto& workload = placement_.tenants[live.tenant].workload;
+  if (workload.backend != Backend::cuda || workload.environment.contains(kCacheVariable)) return std::nullopt;
+  return nodes.cache_home(live);
+}
+
+asio::awaitable<void> TrialRun::give_plans_to(NodeSet& nodes) {
+  for (std::size_t n = 0; n < nodes.nodes().size(); ++n) {
+    const auto home = plans_home(nodes, n);
+    if (!home) continue;
+    const auto& live = nodes.nodes()[n];
+    try {
+      co_await give_plans(context_.io, live.agent, *home, plans_);
+    } catch (const Error& error) {
+      note_plans_failure("the engines known so far could not be given to a node", live, error);
+    }
+  }
+}
+
+/// Of all nodes, for each may have GPUs of its own kind.
+asio::awaitable<void> TrialRun::take_plans_from(NodeSet& nodes) {
+  for (std::size_t n = 0; n < nodes.nodes().size(); ++n) {
+    const auto home = plans_home(nodes, n);
+    if (!home) continue;
+    const auto& live = nodes.nodes()[n];
+    try {
+      co_await take_plans(live.agent, *home, plans_);
+    } catch (const Error& error) {
+      note_plans_failure("the engines that a node has timed could not be read", live, error);
+    }
+  }
+}
+
+/// The trial goes on, and its ranks or a later trial's time for themselves. Throws the error where it is a
+/// stop.
+void TrialRun::note_plans_failure(const std::string& what, const LiveNode& node, const Error& error) {
+  if (error.code() == ErrorCode::interrupted) throw Error(error);
+  context_.event(trial_row_, stage_, what, {{"node", node.placement->hostname}, {"reason", error.what()}});
 }
 
 asio::awaitable<void> TrialRun::make_jobs(NodeSet& nodes) {
@@ -224,6 +270,7 @@ asio::awaitable<void> TrialRun::place(NodeSet& nodes) {
 
 asio::awaitable<void> TrialRun::barrier(NodeSet& nodes) {
   for (auto& job : jobs_) co_await job->wait_for_ready(time_left());
+  co_await take_plans_from(nodes);
   if (context_.scenario.settle_ns > 0) {
     asio::steady_timer settle(context_.io, std::chrono::nanoseconds(context_.scenario.settle_ns));
     co_await settle.async_wait(asio::use_awaitable);

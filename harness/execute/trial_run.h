@@ -6,8 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "common/error.h"
 #include "harness/execute/device_evidence.h"
 #include "harness/execute/node_set.h"
+#include "harness/execute/plan_file.h"
 #include "harness/execute/run_context.h"
 #include "harness/execute/tenant_job.h"
 #include "vmctl/devices/topology_check.h"
@@ -25,7 +27,8 @@ enum class TrialEnd { finished, failed, interrupted };
 /// outlive it (reuse: case).
 class TrialRun {
  public:
-  TrialRun(RunContext& context, const PlannedTrial& planned, std::int64_t trial_row);
+  /// `plans`: what the experiment's trials have timed so far, and what this one adds.
+  TrialRun(RunContext& context, const PlannedTrial& planned, std::int64_t trial_row, PlanFile& plans);
   /// The nodes may live on (reuse: case); what they say then is no longer for this trial.
   ~TrialRun();
   TrialRun(const TrialRun&) = delete;
@@ -74,6 +77,10 @@ class TrialRun {
   asio::awaitable<void> probe(NodeSet& nodes);
   asio::awaitable<void> probe_node(NodeSet& nodes, std::size_t n, std::vector<std::string> command);
   asio::awaitable<std::map<std::string, std::string>> gpu_environment(NodeSet& nodes, std::size_t n);
+  std::optional<std::string> plans_home(NodeSet& nodes, std::size_t n) const;
+  asio::awaitable<void> give_plans_to(NodeSet& nodes);
+  asio::awaitable<void> take_plans_from(NodeSet& nodes);
+  void note_plans_failure(const std::string& what, const LiveNode& node, const Error& error);
   asio::awaitable<void> look_at_licences(NodeSet& nodes, std::optional<bool> NodeRow::*into);
   asio::awaitable<void> place(NodeSet& nodes);
   asio::awaitable<void> barrier(NodeSet& nodes);
@@ -96,6 +103,7 @@ class TrialRun {
   const PlannedTrial& planned_;
   const Placement& placement_;
   std::int64_t trial_row_;
+  PlanFile& plans_;
   std::string stage_ = "define";
   std::string console_tail_;
   std::vector<NodeRow> node_rows_;

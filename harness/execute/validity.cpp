@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -10,7 +11,25 @@
 namespace virtrain::harness {
 namespace {
 
-constexpr std::int64_t kGradientBytes = 25'557'032LL * 4;
+constexpr std::int64_t kParameters = 25'557'032;
+/// Of all gradients in fp32, and in the two bytes of fp16 or bf16.
+constexpr std::int64_t kWholeGradientBytes = kParameters * 4, kHalfGradientBytes = kParameters * 2;
+
+/// The CUDA trainer reduces weights' gradients in the activations' type, the CPU's reduces fp32.
+bool may_reduce_in_two_bytes(const Workload& workload) {
+  return workload.backend == Backend::cuda &&
+         (workload.precision == Precision::fp16 || workload.precision == Precision::bf16);
+}
+
+/// What a rank says that it gave to the others in each step, where that is believable. It comes from a guest:
+/// nothing it says may ask for less than half, nor for so much that the sums overflow.
+std::int64_t claimed_gradient_bytes(const RankState& rank) {
+  if (!rank.result) return kWholeGradientBytes;
+  const auto claim = rank.result->find("bytes_allreduced_per_step");
+  if (claim == rank.result->end() || !claim->is_number_integer()) return kWholeGradientBytes;
+  const auto bytes = claim->get<std::int64_t>();
+  return bytes < 0 ? kWholeGradientBytes : std::clamp(bytes, kHalfGradientBytes, kWholeGradientBytes);
+}
 
 void check_rank(const TenantEvidence& tenant, std::size_t index, std::vector<std::string>& reasons) {
   const auto& rank = tenant.ranks[index];
@@ -59,8 +78,15 @@ void add_findings(const TrialEvidence& trial, bool invalidating, std::vector<std
 
 }  // namespace
 
-std::int64_t all_reduce_bytes_per_node(std::int64_t nodes, std::int64_t steps) {
-  return nodes < 2 ? 0 : steps * (2 * (nodes - 1) * kGradientBytes / nodes);
+std::int64_t gradient_bytes_per_step(const Workload& workload, const std::vector<RankState>& ranks) {
+  if (!may_reduce_in_two_bytes(workload) || ranks.empty()) return kWholeGradientBytes;
+  std::int64_t most = 0;
+  for (const auto& rank : ranks) most = std::max(most, claimed_gradient_bytes(rank));
+  return most;
+}
+
+std::int64_t all_reduce_bytes_per_node(std::int64_t nodes, std::int64_t steps, std::int64_t gradient_bytes) {
+  return nodes < 2 ? 0 : steps * (2 * (nodes - 1) * gradient_bytes / nodes);
 }
 
 std::vector<std::string> invalid_reasons(const TrialEvidence& trial, const std::string& host_boot_id) {

@@ -73,8 +73,13 @@ std::vector<std::string> invalid_reasons(const TrialEvidence& trial, const std::
 /// What is to be noted of it, without making it invalid.
 std::vector<std::string> remarks(const TrialEvidence& trial);
 
-/// Bytes each node of a tenant must send for `steps` all-reduces of ResNet-50's fp32 gradients over `nodes`
-/// nodes: 2 (N-1)/N · 102 MB a step (the bandwidth-optimal all-reduce). 0 for one node.
-std::int64_t all_reduce_bytes_per_node(std::int64_t nodes, std::int64_t steps);
+/// Bytes of ResNet-50's gradients that a tenant's ranks reduce in a step: 102 MB (fp32), or of backend cuda
+/// in fp16 or bf16 what its ranks say (the most of them), if that is no less than two bytes a parameter. A
+/// rank that says nothing of use counts as fp32.
+std::int64_t gradient_bytes_per_step(const Workload& workload, const std::vector<RankState>& ranks);
+
+/// Bytes each node of a tenant must send for `steps` all-reduces of its gradients over `nodes` nodes:
+/// 2 (N-1)/N of them a step (the bandwidth-optimal all-reduce). 0 for one node.
+std::int64_t all_reduce_bytes_per_node(std::int64_t nodes, std::int64_t steps, std::int64_t gradient_bytes);
 
 }  // namespace virtrain::harness

@@ -37,6 +37,8 @@ struct TenantPlacement {
   std::vector<NodePlacement> nodes;
 
   std::int64_t ranks() const { return ranks_per_node * static_cast<std::int64_t>(nodes.size()); }
+  /// Whether any node was lent an RDMA adapter, past which the tenant's network is not looked at.
+  bool has_rdma_adapter() const;
 };
 
 /// All nodes of one case, placed on one host.

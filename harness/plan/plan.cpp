@@ -141,6 +141,15 @@ std::vector<std::string> NodePlacement::device_addresses() const {
   return addresses;
 }
 
+bool TenantPlacement::has_rdma_adapter() const {
+  const auto is_adapter = [](const auto& device) {
+    return device.device_class == vmctl::DeviceClass::rdma_nic;
+  };
+  return std::any_of(nodes.begin(), nodes.end(), [&](const auto& node) {
+    return std::any_of(node.devices.begin(), node.devices.end(), is_adapter);
+  });
+}
+
 std::int64_t Placement::nodes() const {
   std::int64_t sum = 0;
   for (const auto& tenant : tenants) sum += static_cast<std::int64_t>(tenant.nodes.size());

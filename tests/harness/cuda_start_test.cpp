@@ -80,6 +80,29 @@ TEST_CASE("on bare metal a tenant sees its own GPUs, by their UUIDs") {
   CHECK_THROWS_AS(visible_gpus("No devices were found\n", {"0000:17:00.0"}), Error);
 }
 
+TEST_CASE("NCCL takes RDMA adapters only where they were lent, whichever the arm") {
+  TenantPlacement tenant;
+  tenant.workload.backend = Backend::cuda;
+  tenant.nodes.resize(2);
+  tenant.nodes[0].devices.resize(2);  // GPUs
+  const auto disabled = [&](RankNetwork network) -> std::string {
+    const auto environment = rank_environment(tenant, {"t1n1", nullptr}, network, false);
+    const auto found = environment.find("NCCL_IB_DISABLE");
+    return found == environment.end() ? "(unset)" : found->second;
+  };
+  for (const auto network : {RankNetwork::single_process, RankNetwork::shared_memory, RankNetwork::tcp})
+    CHECK(disabled(network) == "1");
+  tenant.workload.environment["NCCL_IB_DISABLE"] = "0";
+  CHECK(disabled(RankNetwork::tcp) == "0");
+  tenant.workload.environment.clear();
+  tenant.nodes[1].devices.resize(1);
+  tenant.nodes[1].devices[0].device_class = vmctl::DeviceClass::rdma_nic;
+  CHECK(disabled(RankNetwork::tcp) == "(unset)");
+  tenant.nodes[1].devices.clear();
+  tenant.workload.backend = Backend::cpu;
+  CHECK(disabled(RankNetwork::tcp) == "(unset)");
+}
+
 // The faults' trainer stands in for virtrain-resnet50-cuda, which needs a GPU: it shows that the harness
 // starts a tenant's trainer with the GPUs' environment and follows it to its result, not that anything trains
 // on a GPU.

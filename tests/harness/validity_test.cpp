@@ -51,6 +51,22 @@ std::string only_reason(Change change) {
 
 using Tenants = std::vector<TenantEvidence>&;
 
+constexpr std::int64_t kHalf = 25'557'032 * 2, kWhole = 2 * kHalf;
+
+Workload trains_in(Precision precision) {
+  Workload workload;
+  workload.backend = Backend::cuda;
+  workload.precision = precision;
+  return workload;
+}
+
+/// Two ranks whose results say this of the bytes that each step reduced.
+std::vector<RankState> said_by_ranks(const nlohmann::json& bytes) {
+  std::vector<RankState> ranks(2);
+  for (auto& rank : ranks) rank.result = nlohmann::json{{"bytes_allreduced_per_step", bytes}};
+  return ranks;
+}
+
 }  // namespace
 
 TEST_CASE("a trial that did everything right is valid") {
@@ -104,8 +120,64 @@ TEST_CASE("bare metal has the host's boot id, and shared bare metal its name") {
 
 TEST_CASE("bytes that all-reduces must move") {
   // 25,557,032 parameters of 4 bytes; 2 (N-1)/N of them a step
-  CHECK(all_reduce_bytes_per_node(1, 10) == 0);
-  CHECK(all_reduce_bytes_per_node(2, 1) == 102'228'128);
-  CHECK(all_reduce_bytes_per_node(2, 10) == 1'022'281'280);
-  CHECK(all_reduce_bytes_per_node(4, 1) == 153'342'192);
+  CHECK(all_reduce_bytes_per_node(1, 10, kWhole) == 0);
+  CHECK(all_reduce_bytes_per_node(2, 1, kWhole) == 102'228'128);
+  CHECK(all_reduce_bytes_per_node(2, 10, kWhole) == 1'022'281'280);
+  CHECK(all_reduce_bytes_per_node(4, 1, kWhole) == 153'342'192);
+  CHECK(all_reduce_bytes_per_node(2, 10, kHalf) == 511'140'640);
+}
+
+TEST_CASE("gradients in two bytes need half the network, which must have carried that") {
+  constexpr std::int64_t kSteps = 10;
+  // As the CUDA trainer counts them: weights in two bytes, the norms' scales and biases in four.
+  const auto half = said_by_ranks(kHalf + 106'240);
+  const auto judged = [&](std::int64_t carried) {
+    auto tenants = good();
+    tenants[0].network_bytes_required =
+        all_reduce_bytes_per_node(2, kSteps, gradient_bytes_per_step(trains_in(Precision::fp16), half));
+    tenants[0].network_bytes_measured = carried;
+    return invalid_reasons({tenants}, kHostBoot);
+  };
+  CHECK(judged(kSteps * (kHalf + 106'240)).empty());
+  for (const std::int64_t carried : {std::int64_t{0}, kSteps * kHalf / 2, kSteps * (kHalf + 106'240) - 1}) {
+    INFO(carried);
+    REQUIRE(judged(carried).size() == 1);
+    CHECK_THAT(judged(carried)[0], Catch::Contains("the all-reduces need 512203040"));
+  }
+}
+
+TEST_CASE("what ranks say of their gradients never asks for less than two bytes a parameter") {
+  const auto fp16 = trains_in(Precision::fp16);
+  const auto bytes_if_said = [&](const nlohmann::json& said) {
+    return gradient_bytes_per_step(fp16, said_by_ranks(said));
+  };
+  CHECK(bytes_if_said(kHalf + 4) == kHalf + 4);
+  CHECK(bytes_if_said(0) == kHalf);
+  CHECK(bytes_if_said(kHalf / 2) == kHalf);
+  for (const nlohmann::json& useless :
+       {nlohmann::json(), nlohmann::json("51114064"), nlohmann::json(5.2e7), nlohmann::json(true),
+        nlohmann::json(-1), nlohmann::json(INT64_MAX), nlohmann::json(UINT64_MAX)}) {
+    INFO(useless.dump());
+    CHECK(bytes_if_said(useless) == kWhole);
+  }
+  CHECK(gradient_bytes_per_step(fp16, {}) == kWhole);
+  // One rank that says nothing, or more than the others, is enough.
+  auto ranks = said_by_ranks(kHalf);
+  CHECK(gradient_bytes_per_step(fp16, ranks) == kHalf);
+  (*ranks[1].result)["bytes_allreduced_per_step"] = kHalf + 8;
+  CHECK(gradient_bytes_per_step(fp16, ranks) == kHalf + 8);
+  ranks[1].result->erase("bytes_allreduced_per_step");
+  CHECK(gradient_bytes_per_step(fp16, ranks) == kWhole);
+  ranks[1].result.reset();
+  CHECK(gradient_bytes_per_step(fp16, ranks) == kWhole);
+}
+
+TEST_CASE("only CUDA's two-byte precisions reduce less than fp32") {
+  const auto half = said_by_ranks(kHalf);
+  CHECK(gradient_bytes_per_step(trains_in(Precision::bf16), half) == kHalf);
+  CHECK(gradient_bytes_per_step(trains_in(Precision::tf32), half) == kWhole);
+  CHECK(gradient_bytes_per_step(trains_in(Precision::fp32), half) == kWhole);
+  auto cpu = trains_in(Precision::bf16);
+  cpu.backend = Backend::cpu;
+  CHECK(gradient_bytes_per_step(cpu, half) == kWhole);
 }

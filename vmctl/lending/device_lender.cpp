@@ -55,10 +55,15 @@ void DeviceLender::make_virtual_functions_for(const std::vector<DeviceGrant>& gr
       perform(planned, done_);
 }
 
-void DeviceLender::keep_services_away(const std::vector<DeviceGrant>& grants) {
+void DeviceLender::stop_services(const std::vector<DeviceGrant>& grants) {
   const auto driven_by_nvidia = [](const auto& grant) { return bound_driver(grant.address) == "nvidia"; };
   if (std::none_of(grants.begin(), grants.end(), driven_by_nvidia)) return;
   for (const auto& unit : services_that_grab_gpus()) perform({EffectKind::service, unit, ""}, services_);
+}
+
+void DeviceLender::keep_services_away(const std::vector<DeviceGrant>& grants) {
+  const std::scoped_lock lock(mutex_);
+  stop_services(grants);
 }
 
 std::size_t DeviceLender::lend(const std::vector<DeviceGrant>& grants) {
@@ -70,7 +75,7 @@ std::size_t DeviceLender::lend(const std::vector<DeviceGrant>& grants) {
   give_settings_back();
   const auto before = done_.size();
   try {
-    keep_services_away(missing);
+    stop_services(missing);
     make_virtual_functions_for(missing);
     for (const auto& grant : missing) lend_one(grant);
   } catch (...) {

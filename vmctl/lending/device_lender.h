@@ -17,6 +17,9 @@ class DeviceLender {
  public:
   DeviceLender(LeaseJournal& journal, Owner owner) : journal_(journal), owner_(std::move(owner)) {}
 
+  /// Stops the services that open GPUs or disturb them, until end(), if the host's driver has any of these
+  /// devices; lend() does it too. Throws Error where one does not stop.
+  void keep_services_away(const std::vector<DeviceGrant>& grants);
   /// Makes those ready that are not yet; returns how many. Throws Error(busy) naming who uses a device,
   /// Error(host_unable) or Error(io) with what the kernel said; what this call changed is undone then.
   std::size_t lend(const std::vector<DeviceGrant>& grants);
@@ -35,7 +38,7 @@ class DeviceLender {
   void lend_one(const DeviceGrant& grant);
   void make_virtual_functions_for(const std::vector<DeviceGrant>& grants);
   void give_settings_back();
-  void keep_services_away(const std::vector<DeviceGrant>& grants);
+  void stop_services(const std::vector<DeviceGrant>& grants);
   std::vector<std::string> undo_down_to(std::size_t count, std::vector<Effect>& effects);
 
   LeaseJournal& journal_;
