@@ -144,8 +144,9 @@ void add_cpu_model(pugi::xml_node domain, const DomainSpec& spec) {
   with(topology, "sockets", std::to_string(sockets(spec)));
   with(topology, "cores", std::to_string(static_cast<std::size_t>(spec.vcpus) / sockets(spec)));
   with(topology, "threads", "1");
+  // Else QEMU makes sizes up, by which libraries choose their blocks.
+  if (by_kvm) with(add(cpu, "cache"), "mode", "passthrough");
   if (by_kvm && !spec.devices.empty()) {
-    with(add(cpu, "cache"), "mode", "passthrough");
     // Firmware maps memory regions of 64 GiB and more only below the guest's highest address; QEMU's default
     // of 40 bits is too low for a few of them.
     with(add(cpu, "maxphysaddr"), "mode", "passthrough");

@@ -103,10 +103,14 @@ std::vector<Daemon> available_daemons() {
               "neither libvirtd nor virtqemud is installed: apt-get install libvirt-daemon-system");
 }
 
-void start_daemons() {
-  // Without dnsmasq its folder is missing, and the first interface on a network then fails to start.
+/// Where dnsmasq is not installed its folder is missing, and the first interface on a network then fails to
+/// start, whoever has started the daemon.
+void make_folder_for_networks() {
   std::error_code ignored;
   fs::create_directories("/var/lib/libvirt/dnsmasq", ignored);
+}
+
+void start_daemons() {
   for (const auto& daemon : available_daemons())
     if (daemon.needed || fs::exists(program_of(daemon.name))) start(daemon.name);
 }
@@ -167,8 +171,9 @@ LibvirtDaemon::LibvirtDaemon(std::string uri, std::chrono::milliseconds deadline
   users_ = lock_file(kUsersLock, LOCK_SH);
   std::string why;
   const auto state = look_at_libvirt(uri_, &why);
-  if (state == DaemonState::answers) return;
   const bool may_start = uri_ == "qemu:///system" && ::geteuid() == 0;
+  if (may_start) make_folder_for_networks();
+  if (state == DaemonState::answers) return;
   if (!may_start && state == DaemonState::absent)
     throw Error("reach libvirt at " + uri_, ErrorCode::host_unable,
                 why +

@@ -171,15 +171,21 @@ bool older(const std::string& a, const std::string& b) {
 }  // namespace
 
 GuestKernel find_guest_kernel(const fs::path& root) {
-  std::vector<std::string> versions;
+  std::vector<std::string> versions, closed;
   std::error_code ignored;
   constexpr std::string_view kPrefix = "vmlinuz-";
   for (const auto& entry : fs::directory_iterator(root / "boot", ignored)) {
     const auto name = entry.path().filename().string();
     if (!name.starts_with(kPrefix)) continue;
     const auto version = name.substr(kPrefix.size());
-    if (fs::exists(root / "lib/modules" / version / "modules.dep")) versions.push_back(version);
+    if (!fs::exists(root / "lib/modules" / version / "modules.dep")) continue;
+    (::access(entry.path().c_str(), R_OK) == 0 ? versions : closed).push_back(version);
   }
+  if (versions.empty() && !closed.empty())
+    throw Error("find a kernel for the guest", ErrorCode::host_unable,
+                fmt::format("/boot/vmlinuz-{0} may only be read by root (run as root, or chmod a+r "
+                            "/boot/vmlinuz-{0})",
+                            *std::max_element(closed.begin(), closed.end(), older)));
   if (versions.empty())
     throw Error(
         "find a kernel for the guest", ErrorCode::host_unable,

@@ -59,6 +59,14 @@ void DeviceWatch::look() {
     auto& link = links_[pci.address];
     link.possible_gigatransfers = gigatransfers_of(pci.link_possible.speed);
     link.possible_lanes = pci.link_possible.width;
+    // A card may be faster than its slot.
+    const auto slot =
+        pci.bridges.empty() ? std::nullopt : vmctl::read_pci_function(root_, pci.bridges.back());
+    if (slot && slot->link_possible.width > 0) {
+      link.possible_gigatransfers =
+          std::min(link.possible_gigatransfers, gigatransfers_of(slot->link_possible.speed));
+      link.possible_lanes = std::min(link.possible_lanes, slot->link_possible.width);
+    }
     const auto lanes = parse_integer(read_value(pci.folder / "current_link_width").value_or(""));
     link.lanes = std::max(link.lanes, static_cast<int>(lanes.value_or(0)));
     link.gigatransfers = std::max(

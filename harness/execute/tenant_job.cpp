@@ -90,8 +90,8 @@ std::vector<std::string> mpirun_command(const std::vector<std::string>& hostname
   return words;
 }
 
-std::vector<std::string> trainer_command(const std::string& program, const Workload& w,
-                                         std::int64_t threads) {
+std::vector<std::string> trainer_command(const std::string& program, const Workload& w, std::int64_t threads,
+                                         bool beside_others) {
   const auto flag = [](const char* name, auto value) { return fmt::format("--{}={}", name, value); };
   std::vector<std::string> words{program,
                                  flag("batch_size", w.batch_size),
@@ -105,6 +105,8 @@ std::vector<std::string> trainer_command(const std::string& program, const Workl
                                  flag("num_threads", threads)};
   // Not by timing, which each fresh guest would do for itself: the arms must compute in the same way.
   if (w.backend == Backend::cuda) words.push_back("--fusion=highest");
+  // Each tenant would go on warming up until it alone is level, and one would be counted beside an idle GPU.
+  if (w.backend == Backend::cuda && beside_others) words.push_back("--steady_seconds=0");
   return words;
 }
 
@@ -126,9 +128,10 @@ std::map<std::string, std::string> rank_environment(const TenantPlacement& place
 }
 
 TenantJob::TenantJob(asio::io_context& io, const TenantPlacement& placement, std::vector<JobNode> nodes,
-                     RankNetwork network, bool crowded)
+                     RankNetwork network, bool crowded, bool beside_others)
     : io_(io),
       crowded_(crowded),
+      beside_others_(beside_others),
       placement_(placement),
       nodes_(std::move(nodes)),
       network_(network),
@@ -182,7 +185,8 @@ asio::awaitable<void> TenantJob::check_paths() {
 asio::awaitable<void> TenantJob::launch(const std::string& trainer_program, std::chrono::seconds timeout) {
   if (network_ == RankNetwork::tcp) co_await check_paths();
   ProcessSpec spec;
-  spec.argv = trainer_command(trainer_program, placement_.workload, placement_.threads_per_rank);
+  spec.argv =
+      trainer_command(trainer_program, placement_.workload, placement_.threads_per_rank, beside_others_);
   spec.environment = rank_environment(placement_, nodes_[0], network_, crowded_);
   if (network_ != RankNetwork::single_process) {
     std::vector<std::string> hostnames;

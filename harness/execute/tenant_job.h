@@ -52,7 +52,7 @@ std::vector<std::string> mpirun_command(const std::vector<std::string>& hostname
 
 /// The trainer's command line. Pure.
 std::vector<std::string> trainer_command(const std::string& program, const Workload& workload,
-                                         std::int64_t threads);
+                                         std::int64_t threads, bool beside_others = false);
 
 /// The environment of the ranks on this node: the workload's, the node's, and what the harness adds; of that
 /// only the number of threads overrides them. Pure.
@@ -65,7 +65,7 @@ std::map<std::string, std::string> rank_environment(const TenantPlacement& place
 class TenantJob : public std::enable_shared_from_this<TenantJob> {
  public:
   TenantJob(asio::io_context& io, const TenantPlacement& placement, std::vector<JobNode> nodes,
-            RankNetwork network, bool crowded = false);
+            RankNetwork network, bool crowded = false, bool beside_others = false);
 
   /// Checks the paths between the nodes, then starts the trainer, directly or by mpirun in the first node.
   asio::awaitable<void> launch(const std::string& trainer_program, std::chrono::seconds timeout);
@@ -111,6 +111,7 @@ class TenantJob : public std::enable_shared_from_this<TenantJob> {
 
   asio::io_context& io_;
   bool crowded_;
+  bool beside_others_;  ///< tenants that train at the same time
   const TenantPlacement& placement_;
   std::vector<JobNode> nodes_;
   RankNetwork network_;

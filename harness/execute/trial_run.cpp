@@ -174,7 +174,7 @@ asio::awaitable<void> TrialRun::make_jobs(NodeSet& nodes) {
                          : job_nodes.size() == 1 ? RankNetwork::shared_memory
                                                  : RankNetwork::tcp;
     auto job = std::make_shared<TenantJob>(context_.io, placed, std::move(job_nodes), network,
-                                           placement_.oversubscribed);
+                                           placement_.oversubscribed, placement_.tenants.size() > 1);
     job->on_record = [this, t](std::int64_t rank, const RankRecord& record) { on_record(t, rank, record); };
     jobs_.push_back(std::move(job));
   }

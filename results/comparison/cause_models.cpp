@@ -115,6 +115,19 @@ Number steal_share(const Evidence& evidence) {
   return share;
 }
 
+/// Whether the work is known to be the processor's, or a GPU's, alone: of the other a probe says nothing
+/// about it.
+bool is_work_of(const Evidence& evidence, const char* backend) {
+  return fact(evidence, "backend") == backend;
+}
+
+/// What the processor lost, where the work is a GPU's: how much of a step waits for the processor is not
+/// known.
+std::optional<Estimate> of_processor(const Evidence& baseline, std::optional<Estimate> found) {
+  if (found && is_work_of(baseline, "cuda")) found->at_most = true;
+  return found;
+}
+
 std::optional<Estimate> emulation(const Evidence& baseline, const Evidence& candidate) {
   const auto is_emulated = [](const Evidence& evidence) {
     const auto kind = fact(evidence, "virtualization");
@@ -126,17 +139,17 @@ std::optional<Estimate> emulation(const Evidence& baseline, const Evidence& cand
 }
 
 std::optional<Estimate> steal(const Evidence& baseline, const Evidence& candidate) {
-  return lost_time(baseline, candidate, steal_share(baseline), steal_share(candidate),
-                   "of the CPU time it wanted");
+  return of_processor(baseline, lost_time(baseline, candidate, steal_share(baseline), steal_share(candidate),
+                                          "of the CPU time it wanted"));
 }
 
 std::optional<Estimate> cores(const Evidence& baseline, const Evidence& candidate) {
   if (auto found = rate(baseline, candidate, number(baseline, {"cores"}), number(candidate, {"cores"}),
                         "cores a node", false);
       found && found->factor != 1)
-    return found;
-  return rate(baseline, candidate, number(baseline, {"threads_per_rank"}),
-              number(candidate, {"threads_per_rank"}), "threads a rank", false);
+    return of_processor(baseline, found);
+  return of_processor(baseline, rate(baseline, candidate, number(baseline, {"threads_per_rank"}),
+                                     number(candidate, {"threads_per_rank"}), "threads a rank", false));
 }
 
 constexpr Names clock_names = {"mean.gpu_sm_clock_mhz", "mean.gpu_clock_mhz", "mean.cpu_mhz",
@@ -171,12 +184,6 @@ std::optional<Estimate> numa(const Evidence& baseline, const Evidence& candidate
   return Estimate{both(baseline, candidate, percent(ours.value_or(0)), percent(theirs.value_or(0))) +
                       " of the memory accesses remote",
                   (1 + ours.value_or(0) * slower) / (1 + theirs.value_or(0) * slower), true};
-}
-
-/// Whether the work is known to be the processor's, or a GPU's, alone: of the other a probe says nothing
-/// about it.
-bool is_work_of(const Evidence& evidence, const char* backend) {
-  return fact(evidence, "backend") == backend;
 }
 
 /// The first of these probes that both sides have, as a bound.
@@ -327,7 +334,8 @@ std::optional<Estimate> io_wait(const Evidence& baseline, const Evidence& candid
     const auto all = cpu_rate(evidence);
     return waiting && all ? Number(*waiting / *all) : std::nullopt;
   };
-  return lost_time(baseline, candidate, share(baseline), share(candidate), "of the CPU time");
+  return of_processor(baseline,
+                      lost_time(baseline, candidate, share(baseline), share(candidate), "of the CPU time"));
 }
 
 std::optional<Estimate> instruction_set(const Evidence& baseline, const Evidence& candidate) {

@@ -20,6 +20,15 @@ void add_row_facts(const Rows& rows, Facts& facts) {
   }
 }
 
+/// The CUDA trainer sends gradients in the two bytes of fp16 and bf16, sums over micro-batches and all others
+/// in fp32.
+bool sends_half(const std::string& workload) {
+  const auto json = nlohmann::json::parse(workload, nullptr, false);
+  if (!json.is_object() || json.value("backend", "") != "cuda") return false;
+  const auto precision = json.value("precision", "");
+  return (precision == "fp16" || precision == "bf16") && json.value("accumulate_steps", 1.0) == 1;
+}
+
 /// Steps whose gradients are added up before they are sent, as the workload says.
 double accumulated_steps(const std::string& workload) {
   const auto json = nlohmann::json::parse(workload, nullptr, false);
@@ -164,6 +173,7 @@ ScalingEvidence DataIndex::scaling(const std::string& family, const Side& side) 
     for (const auto& tenant : tenants(one.name, side.selector)) {
       if (tenant.nodes > 1 && !tenant.transport.empty()) transports.insert(tenant.transport);
       accumulated = accumulated_steps(tenant.workload);
+      evidence.gradient_bytes = ScalingEvidence{}.gradient_bytes / (sends_half(tenant.workload) ? 2 : 1);
     }
   }
   if (evidence.images_per_step) *evidence.images_per_step *= accumulated;

@@ -136,6 +136,8 @@ TEST_CASE("a tenant with backend cuda is run to its result (with a stand-in for 
     CHECK((*rank.hello)["nccl_topology"] == "/run/nccl-topology.xml");
     CHECK(rank.samples.size() == 2);
     CHECK((*rank.result)["images_per_second"] == 40);
+    const auto beside_others = trainer_command("trainer", placement.workload, 4, true);
+    CHECK(beside_others.back() == "--steady_seconds=0");  // all are counted at the same time
     const auto command = trainer_command("trainer", placement.workload, 4);
     CHECK(std::find(command.begin(), command.end(), "--precision=tf32") != command.end());
     CHECK(command.back() == "--fusion=highest");  // the arms compute alike

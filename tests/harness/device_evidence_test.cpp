@@ -68,6 +68,19 @@ TEST_CASE("the link of a GPU counts as it was at its best") {
   CHECK(link.possible_lanes == 16);
 }
 
+TEST_CASE("a GPU in a slot that is slower than it is judged by the slot") {
+  const Root root;
+  const auto port = kGpu.parent_path();
+  root.write(port / "max_link_speed", "8.0 GT/s PCIe\n");
+  root.write(port / "max_link_width", "8\n");
+  DeviceWatch watch(one_gpu(), root.path);
+  root.write(kGpu / "current_link_speed", "8.0 GT/s PCIe\n");
+  watch.look();
+  const auto link = watch.finish().links.at("0000:17:00.0");
+  CHECK(link.possible_gigatransfers == 8);
+  CHECK(link.possible_lanes == 8);
+}
+
 TEST_CASE("what keeps tenants apart is looked at on the way to the devices") {
   const Root root;
   std::string config(4096, '\0');

@@ -13,6 +13,8 @@ namespace virtrain {
 /// failure names none) and its exit status.
 template <typename Parse, typename Run>
 int run_program(const std::string& executable, const std::string& operation, Parse&& parse, Run&& run) {
+  // NCCL and others write there as well; half a line of theirs in a buffer would take a record with it.
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   try {
     const auto parsed = parse();
     if (parsed.help) {

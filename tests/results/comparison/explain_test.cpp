@@ -111,6 +111,19 @@ TEST_CASE("each cause of the table is found where it is planted, alone and with 
   }
 }
 
+TEST_CASE("what the processor lost bounds a GPU's loss and does not measure it") {
+  const Facts cuda = {{"backend", {"cuda"}}};
+  const Evidence baseline{{{"rate.cpu_user_seconds", 1.0}, {"cores", 4}}, cuda};
+  const Evidence candidate{{{"rate.cpu_user_seconds", 0.8},
+                            {"rate.cpu_steal_seconds", 0.2},
+                            {"rate.cpu_iowait_seconds", 0.1},
+                            {"cores", 2}},
+                           cuda};
+  const auto found = explain(0.99, baseline, candidate);
+  CHECK(found.findings.size() == 3);
+  for (const auto& finding : found.findings) CHECK(finding.at_most);
+}
+
 TEST_CASE("a probe explains the work of what it measures") {
   const std::map<std::string, double> fast = {
       {"probe.triad", 100},        {"probe.device_copy", 1000},     {"probe.gemm", 10},
