@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <pwd.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +16,7 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "common/unique_fd.h"
+#include "common/units.h"
 #include "vmctl/cgroups.h"
 #include "vmctl/lending/device_lender.h"
 #include "vmctl/net_devices.h"
@@ -37,6 +40,30 @@ std::string experiment_in_name(std::string_view name) {
   return std::string(name.substr(0, name.rfind('-')));
 }
 
+/// The real user of a process: everybody may read it, unlike the environment. Nothing of one that is gone.
+std::optional<uid_t> user_of(pid_t pid) {
+  constexpr std::string_view kUid = "Uid:";  // "Uid:\t1000\t1000\t1000\t1000"
+  for (const auto& line : split(read_file(fmt::format("/proc/{}/status", pid)).value_or(""), '\n')) {
+    if (!line.starts_with(kUid)) continue;
+    const auto number = parse_integer(split(trim(std::string_view(line).substr(kUid.size())), '\t').at(0));
+    return number ? std::optional(static_cast<uid_t>(*number)) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+/// Whose a thing of this user is: libvirt's system instance runs QEMU as one of these for whoever asked.
+std::optional<uid_t> holder_of(std::optional<uid_t> user) {
+  if (!user || *user == 0) return std::nullopt;
+  const passwd* account = ::getpwuid(*user);
+  const std::string_view name = account != nullptr ? account->pw_name : "";
+  return name == "libvirt-qemu" || name == "qemu" ? std::nullopt : user;
+}
+
+uid_t folder_owner(const fs::path& folder) {
+  struct stat status {};
+  return ::stat(folder.c_str(), &status) == 0 ? status.st_uid : 0;
+}
+
 /// What cannot be looked at is not known to be back; the others are to be cleaned all the same.
 std::string left_of(const Effect& effect) {
   try {
@@ -49,15 +76,18 @@ std::string left_of(const Effect& effect) {
 /// Sorts what it is shown into leftovers, things in use, and foreign things.
 class Search {
  public:
-  Search(Hypervisor* hypervisor, const LeaseJournal* journal) : hypervisor_(hypervisor) {
+  Search(Hypervisor* hypervisor, const LeaseJournal* journal, const Caller& caller)
+      : hypervisor_(hypervisor), caller_(caller) {
     if (journal == nullptr) return;
     for (const auto& owner : journal->owners()) {
+      known_experiments_.insert(owner.experiment);
       if (is_alive(owner))
         live_experiments_.insert(owner.experiment);
       else
         view_.dead_owners.push_back(owner);
     }
     for (auto& effect : journal->effects()) {
+      known_names_.insert(effect.name);
       if (is_alive(effect.owner)) live_names_.insert(effect.name);
       effects_.push_back(std::move(effect));
     }
@@ -84,6 +114,22 @@ class Search {
     into.push_back({kind, std::move(name), std::move(experiment), std::move(detail)});
   }
 
+  /// As add(), of what somebody else's experiment may have too.
+  void add_held(std::optional<uid_t> holder, Leftover found, bool used = false) {
+    const bool known = known_experiments_.contains(found.experiment) || known_names_.contains(found.name);
+    const auto reason = known || used ? std::string() : reason_to_leave(caller_, holder);
+    if (reason.empty())
+      return add(found.kind, std::move(found.name), std::move(found.experiment), std::move(found.detail),
+                 used);
+    found.detail += "; " + reason;
+    view_.foreign.push_back(std::move(found));
+  }
+
+  /// Of domains and networks.
+  std::optional<uid_t> libvirt_holder() const {
+    return caller_.own_libvirt ? std::optional(caller_.user) : std::nullopt;
+  }
+
   /// A slice's helper ends when its harness does, so one that still has a parent proves a live harness.
   bool below_living_harness(pid_t pid) const {
     for (auto at = processes_.find(pid); at != processes_.end(); at = processes_.find(at->second.parent))
@@ -105,8 +151,12 @@ class Search {
       const bool used = below_living_harness(pid);
       if (slice && used) used_slices_.insert(*slice);
       const auto experiment = process_variable(pid, kExperimentVariable).value_or("");
-      add(EffectKind::process, std::to_string(pid), experiment,
-          process.name + (slice ? " in slice " + *slice : " without a harness"), used);
+      // Root sees all of its parents and its environment: without a harness it is nobody's.
+      const auto holder = caller_.user == 0 ? std::optional<uid_t>(0) : user_of(pid);
+      add_held(holder,
+               {EffectKind::process, std::to_string(pid), experiment,
+                process.name + (slice ? " in slice " + *slice : " without a harness")},
+               used);
     }
   }
 
@@ -115,20 +165,20 @@ class Search {
     for (const auto& domain : hypervisor_->domains()) {
       domains_.insert(domain.name);
       if (domain.mark)
-        add(EffectKind::domain, domain.name, domain.mark->experiment,
-            "libvirt domain with virtrain's metadata");
+        add_held(libvirt_holder(), {EffectKind::domain, domain.name, domain.mark->experiment,
+                                    "libvirt domain with virtrain's metadata"});
       else if (domain.name.starts_with(kDomainPrefix))
-        add(EffectKind::domain, domain.name, experiment_in_name(domain.name),
-            "libvirt domain with virtrain's name");
+        add_held(libvirt_holder(), {EffectKind::domain, domain.name, experiment_in_name(domain.name),
+                                    "libvirt domain with virtrain's name"});
     }
     for (const auto& network : hypervisor_->networks()) {
       network_bridges_.insert(network.bridge);
       if (network.mark)
-        add(EffectKind::network, network.name, network.mark->experiment,
-            "libvirt network with virtrain's metadata");
+        add_held(libvirt_holder(), {EffectKind::network, network.name, network.mark->experiment,
+                                    "libvirt network with virtrain's metadata"});
       else if (network.name.starts_with(kDomainPrefix))
-        add(EffectKind::network, network.name, experiment_in_name(network.name),
-            "libvirt network with virtrain's name");
+        add_held(libvirt_holder(), {EffectKind::network, network.name, experiment_in_name(network.name),
+                                    "libvirt network with virtrain's name"});
     }
   }
 
@@ -140,8 +190,9 @@ class Search {
         if (!argument.starts_with(kGuest)) continue;
         const auto name = argument.substr(6, argument.find(',') - 6);
         if (!domains_.contains(name))
-          add(EffectKind::process, std::to_string(pid), experiment_in_name(name),
-              "QEMU of domain " + name + ", which libvirt does not know");
+          add_held(holder_of(user_of(pid)),
+                   {EffectKind::process, std::to_string(pid), experiment_in_name(name),
+                    "QEMU of domain " + name + ", which libvirt does not know"});
       }
     }
   }
@@ -164,8 +215,9 @@ class Search {
         continue;
       }
       const bool is_bridge = kind == LinkKind::bridge;
-      add(is_bridge ? EffectKind::bridge : EffectKind::veth, device, marked.value_or(""),
-          marked ? "network device with virtrain's alias" : "network device with virtrain's name");
+      add_held(kRoot,
+               {is_bridge ? EffectKind::bridge : EffectKind::veth, device, marked.value_or(""),
+                marked ? "network device with virtrain's alias" : "network device with virtrain's name"});
     }
   }
 
@@ -176,14 +228,15 @@ class Search {
   void look_at_namespaces() {
     for (const auto& name : list_namespaces())
       if (name.starts_with(kNamespacePrefix))
-        add(EffectKind::netns, name, "", "network namespace of a slice", used_slices_.contains(name));
+        add_held(kRoot, {EffectKind::netns, name, "", "network namespace of a slice"},
+                 used_slices_.contains(name));
   }
 
   void look_at_cgroups() {
     for (const auto& folder : find_slice_cgroups()) {
       const auto slice = folder.filename().string();
-      add(EffectKind::cgroup, folder.string(), "", "cgroup of slice " + slice,
-          used_slices_.contains(slice) || live_names_.contains(slice));
+      add_held(folder_owner(folder), {EffectKind::cgroup, folder.string(), "", "cgroup of slice " + slice},
+               used_slices_.contains(slice) || live_names_.contains(slice));
     }
   }
 
@@ -197,7 +250,8 @@ class Search {
       const auto name = entry.path().filename().string();  // "domain-<id>-<name>"
       const auto at = name.find(kDomainPrefix);
       if (at != std::string::npos && hypervisor_ != nullptr && !belongs_to_domain(name.substr(at)))
-        add(EffectKind::file, entry.path().string(), "", "channel folder of a domain that is gone");
+        add_held(holder_of(folder_owner(entry.path())),
+                 {EffectKind::file, entry.path().string(), "", "channel folder of a domain that is gone"});
     }
   }
 
@@ -247,9 +301,13 @@ class Search {
     }
   }
 
+  static constexpr uid_t kRoot = 0;  ///< who alone makes network devices and namespaces
+
   Hypervisor* const hypervisor_;
+  const Caller& caller_;
   CleanupView view_;
-  std::set<std::string> live_experiments_, live_names_;
+  std::set<std::string> live_experiments_, live_names_;    ///< of the journal, those with a living owner
+  std::set<std::string> known_experiments_, known_names_;  ///< all of the journal
   std::vector<Effect> effects_;
   std::map<pid_t, ProcessInfo> processes_;
   std::set<std::string> domains_, network_bridges_, used_slices_, lent_;
@@ -315,8 +373,27 @@ void remove_one(const Leftover& leftover, Hypervisor* hypervisor, LeaseJournal* 
 
 }  // namespace
 
-CleanupView find_leftovers(Hypervisor* hypervisor, const LeaseJournal* journal) {
-  auto view = Search(hypervisor, journal).run();
+Caller this_caller() {
+  Caller caller;
+  caller.user = ::geteuid();
+  for (const auto& process : all_processes()) {
+    if (process.name != "virtrain" || process.state == 'Z') continue;
+    const auto user = user_of(process.pid);
+    if (user && *user != 0 && *user != caller.user) caller.other_harnesses.insert(*user);
+  }
+  return caller;
+}
+
+std::string reason_to_leave(const Caller& caller, std::optional<uid_t> holder) {
+  if (caller.user != 0) return holder == caller.user ? "" : "of another user, left alone";
+  const auto& others = caller.other_harnesses;
+  if (holder ? !others.contains(*holder) : others.empty()) return {};
+  return holder ? fmt::format("of user {}, whose virtrain runs, left alone", *holder)
+                : fmt::format("perhaps of user {}, whose virtrain runs, left alone", *others.begin());
+}
+
+CleanupView find_leftovers(Hypervisor* hypervisor, const LeaseJournal* journal, const Caller& caller) {
+  auto view = Search(hypervisor, journal, caller).run();
   std::stable_sort(view.leftovers.begin(), view.leftovers.end(), [](const Leftover& a, const Leftover& b) {
     return removal_order(a.kind) < removal_order(b.kind);
   });

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,9 +29,25 @@ struct CleanupView {
   std::vector<Owner> dead_owners;   ///< whose experiments are to be marked interrupted
 };
 
+/// Who cleans. Journals are a user's own while libvirt's system instance and /proc are everybody's, so an
+/// experiment that the journal does not know may be somebody else's and alive.
+struct Caller {
+  uid_t user = 0;
+  std::set<uid_t> other_harnesses;  ///< users other than root and the caller of whom a virtrain lives
+  bool own_libvirt = false;         ///< the libvirt that is looked at serves only this user (qemu:///session)
+};
+
+/// This process's user, on a libvirt for all.
+Caller this_caller();
+
+/// Why something of an experiment that the caller's journal does not know is left alone; empty: nobody living
+/// can own it. `holder`: whose it is; nothing where libvirt's system instance holds it for whoever asked.
+std::string reason_to_leave(const Caller& caller, std::optional<uid_t> holder);
+
 /// Looks at libvirt (null: skipped), ip, /proc, cgroups, files and the journal (null or deleted: the host
-/// decides).
-CleanupView find_leftovers(Hypervisor* hypervisor, const LeaseJournal* journal);
+/// decides). What may be another user's is foreign.
+CleanupView find_leftovers(Hypervisor* hypervisor, const LeaseJournal* journal,
+                           const Caller& caller = this_caller());
 
 struct CleanupResult {
   std::vector<Leftover> removed;

@@ -56,6 +56,13 @@ std::uint64_t number_in(const fs::path& file) {
   return number && *number > 0 ? static_cast<std::uint64_t>(*number) : 0;
 }
 
+/// The lowest CPU that is a thread of the same physical core; -1 where it is the core's only one, or unknown.
+int first_sibling(const fs::path& cpu_folder, int cpu) {
+  const auto list = cpu_folder / fmt::format("cpu{}", cpu) / "topology/thread_siblings_list";
+  const auto threads = parse_cpu_list(read_value(list).value_or(""));
+  return threads.size() < 2 ? -1 : *std::min_element(threads.begin(), threads.end());
+}
+
 std::vector<Core> read_cores(const fs::path& root, const std::vector<int>& nodes) {
   const auto cpu_folder = root / "sys/devices/system/cpu";
   std::vector<int> online = parse_cpu_list(read_value(cpu_folder / "online").value_or(""));
@@ -67,8 +74,23 @@ std::vector<Core> read_cores(const fs::path& root, const std::vector<int>& nodes
   }
   std::vector<Core> cores;
   cores.reserve(online.size());
-  for (const int cpu : online) cores.push_back({cpu, node_of.contains(cpu) ? node_of[cpu] : 0});
+  for (const int cpu : online)
+    cores.push_back({cpu, node_of.contains(cpu) ? node_of[cpu] : 0, first_sibling(cpu_folder, cpu)});
   return cores;
+}
+
+/// Whoever takes cores in order shall share a physical core with somebody else only once each is in use. Of
+/// usable cores: where a first thread is not, the second is as good.
+void put_first_threads_first(std::vector<Core>& cores) {
+  std::map<int, int> seen;  // threads so far, by physical core
+  std::vector<std::vector<Core>> by_thread(1);
+  for (const auto& core : cores) {
+    const auto thread = static_cast<std::size_t>(core.first_sibling < 0 ? 0 : seen[core.first_sibling]++);
+    if (thread == by_thread.size()) by_thread.emplace_back();
+    by_thread[thread].push_back(core);
+  }
+  cores.clear();
+  for (const auto& some : by_thread) cores.insert(cores.end(), some.begin(), some.end());
 }
 
 /// CPUs that this process may run on; covers affinity and cpusets alike.
@@ -169,6 +191,7 @@ Inventory load_machine(const fs::path& root) {
   const auto& flags = inventory.cpu_flags;
   inventory.is_virtual_machine = std::find(flags.begin(), flags.end(), "hypervisor") != flags.end();
   if (root == "/") restrict_to_this_process(inventory);
+  put_first_threads_first(inventory.cores);
   return inventory;
 }
 

@@ -14,6 +14,7 @@ namespace virtrain::vmctl {
 struct Core {
   int id = 0;
   int numa_node = 0;
+  int first_sibling = -1;  ///< lowest CPU of the physical core where that has several threads, else -1
   bool operator==(const Core&) const = default;
 };
 
@@ -28,7 +29,7 @@ struct NumaNode {
 /// affinity).
 struct Inventory {
   std::string hostname;
-  std::vector<Core> cores;
+  std::vector<Core> cores;  ///< one thread of each physical core by number, then the second threads, …
   std::vector<int>
       leased_cores;  ///< of `cores`, those another live run holds; load_inventory() leaves it empty
   std::vector<NumaNode> numa_nodes;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -32,17 +33,31 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kQemu = "qemu-system-x86_64";
+
 bool has_flag(const Inventory& host, const char* flag) {
   return std::find(host.cpu_flags.begin(), host.cpu_flags.end(), flag) != host.cpu_flags.end();
 }
 
-/// Why no probe is worth its time; nothing if one is.
-std::optional<std::string> obstacle(const Inventory& host) {
+/// Where PATH has QEMU; empty if it has none.
+fs::path find_qemu() {
+  const char* path = std::getenv("PATH");
+  for (const auto& folder : split(path != nullptr ? path : "/usr/bin:/bin", ':'))
+    if (const auto file = fs::path(folder) / kQemu; ::access(file.c_str(), X_OK) == 0) return file;
+  return {};
+}
+
+/// Why no probe is worth its time; nothing if one is. A user takes these out of the way within a boot, so
+/// they are looked up each time.
+std::optional<std::string> obstacle(const Inventory& host, const KvmSubject& subject) {
   if (!host.has_kvm_device) return "there is no /dev/kvm";
   if (!has_flag(host, "vmx") && !has_flag(host, "svm"))
     return "/dev/kvm exists, but /proc/cpuinfo has neither vmx nor svm: stock kernels hang under such a KVM";
   if (::access("/dev/kvm", R_OK | W_OK) != 0)
     return "/dev/kvm cannot be opened by this user (join group kvm)";
+  if (subject.qemu.empty()) return fmt::format("no probe guest could be started: {} is not on PATH", kQemu);
+  if (::access(subject.kernel.c_str(), R_OK) != 0)
+    return fmt::format("no probe guest could be started: {} cannot be read", subject.kernel.string());
   return std::nullopt;
 }
 
@@ -57,7 +72,7 @@ std::optional<std::string> boot_failure(const Inventory& host, const fs::path& k
   const char* cpu = hides_arch_capabilities(host, qemu_version("/")) ? "host,arch-capabilities=off" : "host";
   std::optional<std::string> failure;
   try {
-    const auto result = run_command({"qemu-system-x86_64",
+    const auto result = run_command({kQemu,
                                      "-accel",
                                      "kvm",
                                      "-machine",
@@ -100,39 +115,77 @@ bool host_is_emulated() {
 /// A guest that boots in one second on hardware needs ten where the host itself is emulated.
 constexpr int kEmulatedPatience = 8;
 
-KvmVerdict judge(const fs::path& kernel, const fs::path& cache, std::chrono::milliseconds deadline) {
-  const auto host = load_machine();
-  if (const auto reason = obstacle(host)) return {Virtualization::tcg, *reason};
+/// Whether others leave a guest too little of this host's cores to boot in time.
+bool host_is_busy(const Inventory& host) {
+  double load = 0;
+  return ::getloadavg(&load, 1) == 1 && load >= static_cast<double>(host.cores.size());
+}
+
+struct Judgement {
+  KvmVerdict verdict;
+  bool keep = false;
+};
+
+Judgement judge(const Inventory& host, const fs::path& kernel, const fs::path& cache,
+                std::chrono::milliseconds deadline) {
+  const bool busy = host_is_busy(host);  // before the probe adds to it
+  const bool emulated = host_is_emulated();
   const auto started = monotonic_ns();
-  if (host_is_emulated()) deadline *= kEmulatedPatience;
-  if (const auto reason = boot_failure(host, kernel, cache, deadline)) return {Virtualization::tcg, *reason};
-  const auto took =
-      fmt::format("a probe guest booted in {:.1f} s", static_cast<double>(monotonic_ns() - started) / 1e9);
-  if (host_is_emulated()) return {Virtualization::kvm_on_emulated, took + "; this host is itself emulated"};
+  const auto failure = boot_failure(host, kernel, cache, emulated ? deadline * kEmulatedPatience : deadline);
+  const std::chrono::nanoseconds took(monotonic_ns() - started);
+  const bool keep = keeps_verdict(!failure, took, busy);
+  if (failure) return {{Virtualization::tcg, *failure}, keep};
+  const auto words =
+      fmt::format("a probe guest booted in {:.1f} s", std::chrono::duration<double>(took).count());
+  if (emulated) return {{Virtualization::kvm_on_emulated, words + "; this host is itself emulated"}, keep};
   if (host.is_virtual_machine)
-    return {Virtualization::kvm_nested, took + "; this host is itself a virtual machine"};
-  return {Virtualization::kvm, took};
+    return {{Virtualization::kvm_nested, words + "; this host is itself a virtual machine"}, keep};
+  return {{Virtualization::kvm, words}, keep};
+}
+
+std::optional<KvmVerdict> kept_verdict(const fs::path& file) {
+  const auto known = nlohmann::json::parse(read_file(file).value_or(""), nullptr, false);
+  if (!known.is_object()) return std::nullopt;
+  const auto virtualization = parse_virtualization(known.value("virtualization", ""));
+  if (!virtualization) return std::nullopt;
+  return KvmVerdict{*virtualization, known.value("reason", "")};
+}
+
+void keep_verdict(const fs::path& file, const KvmVerdict& verdict) {
+  const nlohmann::json json = {{"virtualization", to_string(verdict.virtualization)},
+                               {"reason", verdict.reason}};
+  write_file_atomically(file, json.dump() + "\n");
 }
 
 }  // namespace
 
+std::string kvm_verdict_key(const KvmSubject& subject) {
+  struct stat kernel {};
+  struct stat qemu {};
+  struct stat device {};
+  ::stat(subject.kernel.c_str(), &kernel);
+  ::stat(subject.qemu.c_str(), &qemu);
+  ::stat(subject.device.c_str(), &device);
+  const auto text = fmt::format("{} {} {} {} {} {} {} {:o} {} {} {}", boot_id(), subject.kernel.string(),
+                                kernel.st_size, kernel.st_mtime, subject.qemu.string(), qemu.st_size,
+                                qemu.st_mtime, device.st_mode, device.st_uid, device.st_gid, ::geteuid());
+  return sha256(text).substr(0, 16);
+}
+
+bool keeps_verdict(bool booted, std::chrono::nanoseconds took, bool busy) {
+  constexpr std::chrono::seconds kSoonLearntAgain(3);
+  return booted || (took >= kSoonLearntAgain && !busy);
+}
+
 KvmVerdict probe_kvm(const fs::path& kernel, const fs::path& cache, std::chrono::milliseconds deadline) {
   fs::create_directories(cache);
-  struct stat status {};
-  ::stat(kernel.c_str(), &status);
-  const auto key =
-      sha256(fmt::format("{} {} {} {}", boot_id(), kernel.string(), status.st_size, status.st_mtime));
-  const auto file = cache / ("kvm-" + key.substr(0, 16) + ".json");
-  if (const auto text = read_file(file)) {
-    const auto known = nlohmann::json::parse(*text, nullptr, false);
-    const auto virtualization =
-        known.is_object() ? parse_virtualization(known.value("virtualization", "")) : std::nullopt;
-    if (virtualization) return {*virtualization, known.value("reason", "")};
-  }
-  auto verdict = judge(kernel, cache, deadline);
-  const nlohmann::json json = {{"virtualization", to_string(verdict.virtualization)},
-                               {"reason", verdict.reason}};
-  write_file_atomically(file, json.dump() + "\n");
+  const auto host = load_machine();
+  const KvmSubject subject{kernel, find_qemu(), "/dev/kvm"};
+  if (const auto reason = obstacle(host, subject)) return {Virtualization::tcg, *reason};
+  const auto file = cache / ("kvm-" + kvm_verdict_key(subject) + ".json");
+  if (auto known = kept_verdict(file)) return *std::move(known);
+  auto [verdict, keep] = judge(host, kernel, cache, deadline);
+  if (keep) keep_verdict(file, verdict);
   return verdict;
 }
 

@@ -16,9 +16,25 @@ struct KvmVerdict {
   std::string reason;  ///< one sentence for people, why it is not plain KVM or how long the probe took
 };
 
-/// Boots `kernel` with a one-line initrd under KVM and waits for its line. The answer is kept per boot and
-/// kernel under `cache`. Without vmx or svm in /proc/cpuinfo it answers tcg at once: stock kernels hang
-/// there.
+/// What a probe guest runs on; where any of it changes, KVM is tried again.
+struct KvmSubject {
+  std::filesystem::path kernel;
+  std::filesystem::path qemu;    ///< empty: not on PATH
+  std::filesystem::path device;  ///< /dev/kvm
+};
+
+/// Names a verdict: this boot, the kernel and QEMU's binary by size and time, the device's mode and owner,
+/// and our user.
+std::string kvm_verdict_key(const KvmSubject& subject);
+
+/// Whether what a probe guest showed is kept until its key changes: that it booted, or that it took long to
+/// fail where the host was not `busy`. Otherwise it costs little to learn again, and what others do may be to
+/// blame (another hypervisor holds the CPU, a build all cores), which ends within a boot.
+bool keeps_verdict(bool booted, std::chrono::nanoseconds took, bool busy);
+
+/// Boots `kernel` with a one-line initrd under KVM and waits for its line. keeps_verdict() says whether the
+/// answer is kept under `cache`; what stands in the way of any probe (no /dev/kvm, no permission, no QEMU, no
+/// kernel) never is. Without vmx or svm in /proc/cpuinfo it answers tcg at once: stock kernels hang there.
 KvmVerdict probe_kvm(const std::filesystem::path& kernel, const std::filesystem::path& cache,
                      std::chrono::milliseconds deadline = std::chrono::seconds(15));
 

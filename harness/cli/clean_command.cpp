@@ -70,7 +70,9 @@ void clean(const CleanArguments& arguments, Cli& cli) {
   }
   vmctl::LeaseJournal journal;
   if (!arguments.lift_quarantine.empty()) return lift_quarantine(arguments.lift_quarantine, journal);
-  auto view = vmctl::find_leftovers(hypervisor.get(), &journal);
+  auto caller = vmctl::this_caller();
+  caller.own_libvirt = uri.ends_with("/session");
+  auto view = vmctl::find_leftovers(hypervisor.get(), &journal, caller);
   print_leftovers("foreign, not touched", view.foreign);
   print_quarantined(journal);
   if (arguments.verify) {

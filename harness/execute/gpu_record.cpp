@@ -29,6 +29,7 @@ std::optional<GpuRecord> read_gpu_record(const std::optional<json>& record) {
   const auto* gpu = record ? field(*record, "gpu") : nullptr;
   if (gpu == nullptr || !gpu->is_object()) return std::nullopt;
   GpuRecord out;
+  out.error = text(*gpu, "error");
   out.uuid = text(*gpu, "uuid");
   out.virtualization = text(*gpu, "virtualization");
   out.licensed = flag(*gpu, "licensed");

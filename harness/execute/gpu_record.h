@@ -12,6 +12,7 @@ namespace virtrain::harness {
 /// and `result`, with the names of workloads/common/nvml.h. What it does not say is absent, never false or
 /// zero.
 struct GpuRecord {
+  std::optional<std::string> error;  ///< why NVML, or the GPU within it, could not be asked
   std::optional<std::string> uuid;
   std::optional<std::string> virtualization;  ///< "none", "passthrough", "vgpu"
   std::optional<bool> licensed;

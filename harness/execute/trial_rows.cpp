@@ -7,6 +7,7 @@
 #include "common/text.h"
 #include "common/time.h"
 #include "harness/execute/device_evidence.h"
+#include "harness/execute/gpu_facts.h"
 #include "harness/execute/trial_run.h"
 #include "harness/execute/validity.h"
 
@@ -143,6 +144,23 @@ std::optional<std::int64_t> TrialRun::start_spread_ns() const {
   return first ? std::optional(*last - *first) : std::nullopt;
 }
 
+/// What a tenant's ranks say of their GPUs becomes facts and readings of their nodes.
+void TrialRun::take_gpu_evidence(NodeSet& nodes, std::size_t tenant) {
+  if (placement_.tenants[tenant].workload.backend != Backend::cuda) return;
+  std::size_t job_node = 0;  // jobs have their nodes in the order of the trial's
+  for (std::size_t n = 0; n < nodes.nodes().size(); ++n) {
+    if (nodes.nodes()[n].tenant != tenant) continue;
+    std::vector<const RankState*> ranks;
+    for (const auto& rank : jobs_[tenant]->ranks())
+      if (rank.node == job_node) ranks.push_back(&rank);
+    ++job_node;
+    auto& row = node_rows_[n];
+    for (const auto& [name, value] : gpu_facts(ranks)) row.record.fingerprint[name] = value;
+    const auto readings = gpu_telemetry(ranks);
+    row.telemetry.insert(row.telemetry.end(), readings.begin(), readings.end());
+  }
+}
+
 void TrialRun::store_results(NodeSet& nodes) {
   TrialEvidence evidence;
   for (std::size_t t = 0; t < jobs_.size(); ++t) {
@@ -179,6 +197,7 @@ void TrialRun::store_results(NodeSet& nodes) {
     }
     tenant.record.transport = join(names, ", ");
     context_.store.save_tenant(trial_row_, tenant.record);
+    take_gpu_evidence(nodes, t);
 
     TenantEvidence seen{placed.name,
                         {},
@@ -214,6 +233,7 @@ void TrialRun::store_results(NodeSet& nodes) {
           1e-9;
     context_.store.save_node(tenant_rows_[nodes.nodes()[n].tenant].id, row.record);
   }
+  flush();  // the GPUs' readings, which came with the results
   if (device_watch_) evidence.host = device_watch_->finish();
   for (const auto& remark : remarks(evidence)) context_.event(trial_row_, "collect", remark);
   const auto reasons = invalid_reasons(evidence, context_.owner.boot_id);

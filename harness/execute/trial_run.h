@@ -94,6 +94,7 @@ class TrialRun {
   void add_host_telemetry(NodeRow& row, const NodeCounters& counters);
   void on_record(std::size_t tenant, std::int64_t rank, const RankRecord& record);
   void store_results(NodeSet& nodes);
+  void take_gpu_evidence(NodeSet& nodes, std::size_t tenant);
   std::int64_t network_bytes_required(const TenantPlacement& tenant) const;
   std::int64_t network_bytes_measured(NodeSet& nodes, std::size_t tenant) const;
   std::optional<std::int64_t> start_spread_ns() const;

@@ -20,6 +20,9 @@ using vmctl::Severity;
 constexpr std::int64_t kMostClockOffsetNs = 50'000'000;
 /// So many corrected link errors in one trial are a bad cable or slot, though every bit arrived in the end.
 constexpr std::uint64_t kMostCorrectableErrors = 100;
+/// Of all steps. A loss scale that starts too high skips a few; more is arithmetic that overflows, and a
+/// skipped step does less than a whole one.
+constexpr double kMostSkippedShare = 0.05;
 
 /// Calls `judge` with the name of every rank that tells of its GPU, and what it said first and last.
 template <typename Judge>
@@ -229,6 +232,42 @@ Words warm_ups_got_level(const TrialEvidence& trial) {
   return found;
 }
 
+/// What NVML could not be asked has not been judged above, and silence must not pass for a good answer.
+Words nvml_answered(const TrialEvidence& trial) {
+  return each_gpu(trial, [](const GpuRecord& first, const GpuRecord& last) -> std::string {
+    if (first.error)
+      return "its GPU's ECC, clocks and licence were not judged, for NVML did not answer: " + *first.error;
+    if (last.error)
+      return "its GPU's ECC, clocks and licence at the end were not judged, for NVML did not answer: " +
+             *last.error;
+    return "";
+  });
+}
+
+/// A count in a rank's result; nothing where it is no whole number of at least 0.
+std::optional<double> count(const json& result, const char* name) {
+  const auto found = result.find(name);
+  if (found == result.end() || !found->is_number_integer() || *found < json(0)) return std::nullopt;
+  return found->get<double>();
+}
+
+Words steps_were_taken(const TrialEvidence& trial) {
+  Words found;
+  for (const auto& tenant : trial.tenants)
+    for (std::size_t r = 0; r < tenant.ranks.size(); ++r) {
+      const auto& result = tenant.ranks[r].result;
+      if (!result || !result->is_object()) continue;
+      const auto skipped = count(*result, "skipped_steps");
+      const auto counted = count(*result, "steps");
+      if (!skipped || !counted) continue;
+      const double steps = *counted + count(*result, "warmup_steps").value_or(0);
+      if (*skipped > kMostSkippedShare * steps)
+        found.push_back(fmt::format("{} rank {}: {:.0f} of {:.0f} steps were skipped: gradients overflowed",
+                                    tenant.name, r, *skipped, steps));
+    }
+  return found;
+}
+
 constexpr const char* kGpus = "a rank tells of its GPU";
 constexpr const char* kTenants = "several tenants have devices";
 
@@ -255,6 +294,9 @@ constexpr std::array rules = {
                  clock_was_right},
     ValidityRule{"WARM-1", Severity::warns, "a rank warmed up until all was level (--steady_seconds)",
                  warm_ups_got_level},
+    ValidityRule{"NVML-1", Severity::warns, kGpus, nvml_answered},
+    ValidityRule{"STEP-1", Severity::warns, "a rank scales its loss and counts the steps that it skips",
+                 steps_were_taken},
 };
 
 }  // namespace

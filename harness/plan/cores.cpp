@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <set>
 
 namespace virtrain::harness {
 CoreAllocator::CoreAllocator(const vmctl::Inventory& inventory, std::size_t wanted, bool by_numa)
@@ -12,11 +11,14 @@ CoreAllocator::CoreAllocator(const vmctl::Inventory& inventory, std::size_t want
   const auto held = std::count_if(inventory.cores.begin(), inventory.cores.end(), is_leased);
   const bool avoid_leased = inventory.cores.size() - static_cast<std::size_t>(held) >= wanted;
   for (const auto& core : inventory.cores) {
+    physical_[core.id] = core.first_sibling;
     if (avoid_leased && is_leased(core)) continue;
     free_.push_back(core.id);
     all_.push_back(core.id);
     numa_of_[core.id] = core.numa_node;
   }
+  for (const auto& core : inventory.cores)
+    if (is_leased(core)) note_taken({core.id});
 }
 
 std::vector<int> CoreAllocator::take(std::size_t count, std::optional<int> numa_node) {
@@ -56,8 +58,21 @@ std::vector<int> CoreAllocator::cores_of(int numa_node) const {
   return cores;
 }
 
+std::vector<int> CoreAllocator::remaining() const {
+  std::vector<int> alone;
+  std::copy_if(free_.begin(), free_.end(), std::back_inserter(alone),
+               [&](int core) { return !taken_physical_.contains(physical_.at(core)); });
+  return alone.empty() ? free_ : alone;
+}
+
+void CoreAllocator::note_taken(const std::vector<int>& cores) {
+  for (const int core : cores)
+    if (physical_.at(core) >= 0) taken_physical_.insert(physical_.at(core));
+}
+
 std::vector<int> CoreAllocator::take_these(std::vector<int> cores, std::size_t count) {
   cores.resize(count);
+  note_taken(cores);
   const std::set<int> taken(cores.begin(), cores.end());
   std::erase_if(free_, [&](int core) { return taken.contains(core); });
   return cores;
@@ -66,6 +81,7 @@ std::vector<int> CoreAllocator::take_these(std::vector<int> cores, std::size_t c
 std::vector<int> CoreAllocator::share(std::size_t count) {
   std::vector<int> cores;
   for (std::size_t i = 0; i < count; ++i) cores.push_back(all_[next_shared_++ % all_.size()]);
+  note_taken(cores);
   return cores;
 }
 

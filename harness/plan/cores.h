@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "vmctl/inventory.h"
@@ -24,18 +25,22 @@ class CoreAllocator {
   /// Cores that are shared with others because none are left, in turn over the whole host.
   std::vector<int> share(std::size_t count);
 
-  const std::vector<int>& remaining() const { return free_; }
+  /// What nobody took: only cores whose other threads nobody took either, if there are any.
+  std::vector<int> remaining() const;
   /// The NUMA node of all of these; nothing where they are of several.
   std::vector<int> numa_nodes_of(const std::vector<int>& cores) const;
   std::optional<int> common_numa_node(const std::vector<int>& cores) const;
 
  private:
   std::vector<int> cores_of(int numa_node) const;
+  void note_taken(const std::vector<int>& cores);
   std::vector<int> take_these(std::vector<int> cores, std::size_t count);
 
   bool by_numa_;
   std::vector<int> free_;
   std::map<int, int> numa_of_;
+  std::map<int, int> physical_;   ///< by core, its Core::first_sibling
+  std::set<int> taken_physical_;  ///< of cores with several threads, those of which one is taken or leased
   std::vector<int> all_;
   std::size_t next_shared_ = 0;
 };

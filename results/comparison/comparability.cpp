@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "common/text.h"
@@ -30,6 +31,11 @@ constexpr std::array rules = {
     FieldRule{"clocks", must_be_equal, "throughput follows the clock"},
     FieldRule{"power_limit", must_be_equal, "throughput follows the power limit"},
     FieldRule{"ecc", must_be_equal, "ECC costs memory bandwidth"},
+    FieldRule{"mig", must_be_equal, "MIG cuts the card into parts"},
+    FieldRule{"fusion", must_be_equal, "another level of fusion runs other kernels"},
+    FieldRule{"gpu_virtualization", explained_by_the_arm, "passthrough and vGPUs are what the arm is"},
+    FieldRule{"gpu_pcie_generation", explained_by_the_arm, "a guest sees the link of a virtual port"},
+    FieldRule{"gpu_pcie_width", explained_by_the_arm, "a guest sees the link of a virtual port"},
     FieldRule{"numa", explained_by_the_arm, "a guest sees the topology it was given"},
     FieldRule{"transport", must_be_equal, "shared memory against TCP is not a question of virtualization"},
     FieldRule{"trainer_build", must_be_equal, "another build is another workload"},
@@ -49,16 +55,39 @@ constexpr std::array rules = {
     FieldRule{"qemu", informative, "it is part of what is measured"},
     FieldRule{"libvirt", informative, "it only starts and stops"},
     FieldRule{"temperature", informative, "it differs at every start"},
+    FieldRule{"gpu_licensed", informative, "each trial's own validity judges it"},
+    FieldRule{"repeatable", informative, "it follows from the kernels, and costs nothing itself"},
 };
 
+/// Fields of cards, whose value lists those of all of a node's ranks, joined by ", ". One node of an arm may
+/// hold the ranks that are spread over several nodes in the other, so the listed values must be the same.
+constexpr std::array<std::string_view, 10> listed_fields = {
+    "gpu_uuid", "gpu_name",           "vbios",        "power_limit",         "ecc",
+    "mig",      "gpu_virtualization", "gpu_licensed", "gpu_pcie_generation", "gpu_pcie_width"};
+
 constexpr std::string_view host_prefix = "host.";
+
+std::set<std::string> listed(const std::set<std::string>& values) {
+  std::set<std::string> all;
+  for (const auto& value : values)
+    for (const auto& one : split(value, ',')) all.insert(std::string(trim(one)));
+  return all;
+}
+
+bool are_equal(std::string_view field, const std::set<std::string>& ours,
+               const std::set<std::string>& theirs) {
+  if (ours == theirs) return true;
+  const bool lists = std::find(listed_fields.begin(), listed_fields.end(), field) != listed_fields.end();
+  return lists && listed(ours) == listed(theirs);
+}
 
 /// Values of one field on both sides, if they are known and differ.
 void compare_field(const std::string& field, const FieldRule& rule, FactRule strictest, const Facts& baseline,
                    const Facts& candidate, std::vector<FactDifference>& found) {
   const auto ours = baseline.find(field);
   const auto theirs = candidate.find(field);
-  if (ours == baseline.end() || theirs == candidate.end() || ours->second == theirs->second) return;
+  if (ours == baseline.end() || theirs == candidate.end()) return;
+  if (are_equal(rule.field, ours->second, theirs->second)) return;
   found.push_back({field, strictest, ours->second, theirs->second, std::string(rule.why)});
 }
 

@@ -87,10 +87,20 @@ class FactCollector {
     if (tenant.workload.is_object() && tenant.workload.contains("image_size"))
       add("image_size", words_of(tenant.workload.at("image_size")));
     for (const auto& node : store_.nodes(tenant.id)) {
+      add_gpu(node);
       if (node.kind != "vm") continue;
       const auto cpus = node.fingerprint.find("cpus");
       if (cpus != node.fingerprint.end()) add("vcpus", std::to_string(parse_cpu_list(cpus->second).size()));
       if (node.memory_bytes) add("memory", format_size(static_cast<std::uint64_t>(*node.memory_bytes)));
+    }
+  }
+
+  /// What the ranks in a node said of their GPUs; where they differ, it is a list.
+  void add_gpu(const Node& node) {
+    for (const char* topic : {"gpu_name", "driver", "cuda"}) {
+      const auto said = node.fingerprint.find(topic);
+      if (said == node.fingerprint.end()) continue;
+      for (const auto& value : split(said->second, ',')) add(topic, std::string(trim(value)));
     }
   }
 

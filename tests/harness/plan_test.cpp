@@ -135,6 +135,21 @@ TEST_CASE("nodes get cores of their own, and what is left runs QEMU's helpers") 
   CHECK(node(plan, 0, 1, 0).mac == "52:54:00:00:00:02");
 }
 
+TEST_CASE("QEMU's helpers run beside no vCPU on one physical core, as long as there are others") {
+  // As load_machine() orders four physical cores of threads 0 and 1, 2 and 3, …
+  auto smt = host(1, 0);
+  for (const int thread : {0, 1})
+    for (int first = 0; first < 8; first += 2) smt.cores.push_back({first + thread, 0, first});
+  const auto one = make_plan(scenario(kOneNode), smt, false);
+  CHECK(node(one, 0, 0, 0).cores == std::vector<int>{0, 2});
+  CHECK(node(one, 0, 0, 0).emulator_cores == std::vector<int>{4, 6, 5, 7});
+  const auto two = make_plan(scenario("{name: a, tenants: [{nodes: 2}]}"), smt, false);
+  CHECK(node(two, 0, 0, 1).cores == std::vector<int>{4, 6});
+  CHECK(node(two, 0, 0, 0).emulator_cores == std::vector<int>{1, 3, 5, 7});  // no whole core is left
+  smt.leased_cores = {4};
+  CHECK(node(make_plan(scenario(kOneNode), smt, false), 0, 0, 0).emulator_cores == std::vector<int>{6, 7});
+}
+
 TEST_CASE("no core to spare: helpers share the node's own") {
   const auto plan = make_plan(scenario(kOneNode), host(1, 2), false);
   CHECK(node(plan, 0, 0, 0).emulator_cores.empty());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <functional>
+#include <set>
 
 #include "harness/execute/gpu_record.h"
 #include "harness/execute/guest_gpus.h"
@@ -30,6 +31,9 @@ RankState rank_on(const char* virtualization) {
   RankState rank;
   rank.hello = json{{"gpu", good_gpu(virtualization)}};
   rank.result = json{{"gpu", good_gpu(virtualization)},
+                     {"steps", 80},
+                     {"warmup_steps", 20},
+                     {"skipped_steps", 5},
                      {"steady_state", {{"level", true}, {"not_level", json::array()}}}};
   return rank;
 }
@@ -138,6 +142,19 @@ const std::vector<Row>& rows() {
              {"level", false}, {"not_level", {"sm_clock_mhz falls by 3.1 % in 10 s (at most 1 %)"}}};
        },
        "b rank 0: its warm-up never got level: sm_clock_mhz falls by 3.1 % in 10 s (at most 1 %)"},
+      // As GpuTelemetry writes it where the library is not there, and as gpu_record() does for a lost GPU.
+      {"NVML-1",
+       [](Trial t) {
+         (*t.tenants[0].ranks[0].hello)["gpu"] = {{"error", "load libnvidia-ml.so.1: no such file"}};
+         (*t.tenants[0].ranks[0].result)["gpu"] = {{"error", "load libnvidia-ml.so.1: no such file"}};
+       },
+       "a rank 0: its GPU's ECC, clocks and licence were not judged, for NVML did not answer: "
+       "load libnvidia-ml.so.1: no such file"},
+      {"NVML-1", [](Trial t) { said(t, 1, true, "error") = "find the GPU 0000:01:00.0: Not Found"; },
+       "b rank 0: its GPU's ECC, clocks and licence at the end were not judged, for NVML did not answer: "
+       "find the GPU 0000:01:00.0: Not Found"},
+      {"STEP-1", [](Trial t) { (*t.tenants[0].ranks[0].result)["skipped_steps"] = 6; },
+       "a rank 0: 6 of 100 steps were skipped: gradients overflowed"},
   };
   return all;
 }
@@ -169,8 +186,8 @@ TEST_CASE("what makes a trial invalid, and what is only noted") {
     INFO(row.words);
     auto trial = good();
     row.change(trial);
-    const bool noted =
-        std::string(row.id) == "NUM-2" || std::string(row.id) == "TIME-1" || std::string(row.id) == "WARM-1";
+    const std::set<std::string> notes{"NUM-2", "TIME-1", "WARM-1", "NVML-1", "STEP-1"};
+    const bool noted = notes.contains(row.id);
     CHECK(remarks(trial).size() == (noted ? 1 : 0));
     const auto reasons = invalid_reasons(trial, "host");
     CHECK(std::count(reasons.begin(), reasons.end(), std::string(row.id) + ": " + row.words) ==
@@ -188,6 +205,23 @@ TEST_CASE("without devices no rule has anything to say") {
     tenant.transports_seen.clear();
   }
   CHECK(found_in(trial).empty());
+}
+
+TEST_CASE("skipped steps are judged only where they are counted") {
+  const auto words_for = [](const json& skipped, const json& steps) {
+    TrialEvidence trial = good();
+    auto& result = *trial.tenants[0].ranks[0].result;
+    result["skipped_steps"] = skipped;
+    result["steps"] = steps;
+    return found_in(trial).size();
+  };
+  CHECK(words_for(100, 80) == 1);
+  CHECK(words_for(1, 0) == 0);  // of the warm-up's 20
+  CHECK(words_for(2, 0) == 1);
+  for (const json& bad : {json("6"), json(nullptr), json(-6), json(6.5), json::array({6})}) {
+    CHECK(words_for(bad, 80) == 0);
+    CHECK(words_for(100, bad) == 0);
+  }
 }
 
 TEST_CASE("one tenant alone needs no isolation") {

@@ -87,7 +87,7 @@ TEST_CASE(
     libvirt.all_networks = {{"virtrain-dead-a", "vtx", LeaseMark{"dead", "a"}},
                             {"default", "virbr0", std::nullopt}};
 
-    const auto view = find_leftovers(&libvirt, &journal);
+    const auto view = find_leftovers(&libvirt, &journal, Caller{});
     CHECK(has(view.leftovers, EffectKind::domain, "virtrain-dead-1"));
     CHECK(has(view.leftovers, EffectKind::domain, "renamed"));
     CHECK(has(view.leftovers, EffectKind::domain, "virtrain-lost-1"));
@@ -120,6 +120,95 @@ TEST_CASE(
   }
   fs::remove(file);
   fs::remove(file.string() + "-journal");
+}
+
+TEST_CASE("what the journal does not know may be somebody else's: who cleans it") {
+  constexpr uid_t kMe = 1000, kOther = 1001;
+  const Caller me{kMe, {kOther}, false}, root{0, {}, false}, root_beside_other{0, {kOther}, false};
+  CHECK(reason_to_leave(me, kMe).empty());
+  CHECK(reason_to_leave(me, kOther) == "of another user, left alone");
+  CHECK(reason_to_leave(me, 0) == "of another user, left alone");
+  CHECK(reason_to_leave(me, std::nullopt) == "of another user, left alone");
+  // libvirt's system instance says not for whom: as long as any other user's virtrain runs, it may be theirs.
+  CHECK(reason_to_leave(root, std::nullopt).empty());
+  CHECK(reason_to_leave(root, kOther).empty());
+  CHECK(reason_to_leave(root_beside_other, std::nullopt) ==
+        "perhaps of user 1001, whose virtrain runs, left alone");
+  CHECK(reason_to_leave(root_beside_other, kOther) == "of user 1001, whose virtrain runs, left alone");
+  CHECK(reason_to_leave(root_beside_other, kMe).empty());
+  CHECK(reason_to_leave(root_beside_other, 0).empty());
+}
+
+TEST_CASE("a user cleans what their own journal knows, and all of a libvirt of their own") {
+  const auto file = temporary("user.db");
+  {
+    LeaseJournal journal(file);
+    journal.acquire(dead_owner("mine"), {"core:9002"});
+    FakeHypervisor libvirt;
+    libvirt.all_domains = {{"virtrain-mine-1", "u", DomainState::running, LeaseMark{"mine", "n"}},
+                           {"virtrain-roots-1", "u", DomainState::running, LeaseMark{"roots", "n"}},
+                           {"virtrain-unmarked-1", "u", DomainState::running, std::nullopt}};
+    libvirt.all_networks = {{"virtrain-roots-t0", "vtx", LeaseMark{"roots", "n"}}};
+    Caller user{1000, {}, false};
+    const auto shared = find_leftovers(&libvirt, &journal, user);
+    CHECK(has(shared.leftovers, EffectKind::domain, "virtrain-mine-1"));
+    for (const auto* name : {"virtrain-roots-1", "virtrain-unmarked-1"}) {
+      CHECK(has(shared.foreign, EffectKind::domain, name));
+      CHECK_FALSE(has(shared.leftovers, EffectKind::domain, name));
+    }
+    CHECK(has(shared.foreign, EffectKind::network, "virtrain-roots-t0"));
+    user.own_libvirt = true;
+    CHECK(has(find_leftovers(&libvirt, &journal, user).leftovers, EffectKind::domain, "virtrain-roots-1"));
+
+    const auto beside = find_leftovers(&libvirt, &journal, Caller{0, {1000}, false});
+    CHECK(has(beside.leftovers, EffectKind::domain, "virtrain-mine-1"));
+    CHECK(has(beside.foreign, EffectKind::domain, "virtrain-roots-1"));
+  }
+  fs::remove(file);
+  fs::remove(file.string() + "-journal");
+}
+
+/// A shell under another name, as another user, that waits for its end.
+pid_t start_as(uid_t user, const fs::path& program, const std::string& argument) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::setgid(user) == 0 && ::setuid(user) == 0)
+      ::execl(program.c_str(), program.c_str(), "-c", "read never", argument.c_str(), nullptr);
+    ::_exit(1);
+  }
+  const auto name = program.filename().string();
+  for (int i = 0; i < 500 && process_info(child).value_or(ProcessInfo{}).name != name; ++i) ::usleep(10'000);
+  return child;
+}
+
+void end(pid_t child) {
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+
+TEST_CASE("root leaves the QEMU of a user's session alone as long as that user's virtrain runs") {
+  test::need_root();
+  constexpr uid_t kNobody = 65534;
+  const auto folder = temporary("session");
+  fs::create_directories(folder);
+  for (const auto* name : {"virtrain", "qemu-system-x86"}) fs::copy_file("/bin/sh", folder / name);
+  int life[2];  // what the shells read from: nothing ever comes
+  REQUIRE(::pipe(life) == 0);
+  const int input = ::dup(0);
+  ::dup2(life[0], 0);
+  const auto qemu = start_as(kNobody, folder / "qemu-system-x86", "guest=virtrain-theirs-1,debug-threads=on");
+  const auto harness = start_as(kNobody, folder / "virtrain", "run");
+  ::dup2(input, 0);
+  const auto name = std::to_string(qemu);
+  CHECK(this_caller().other_harnesses.contains(kNobody));
+  const auto during = find_leftovers(nullptr, nullptr);
+  CHECK(has(during.foreign, EffectKind::process, name));
+  CHECK_FALSE(has(during.leftovers, EffectKind::process, name));
+  end(harness);
+  CHECK(has(find_leftovers(nullptr, nullptr).leftovers, EffectKind::process, name));
+  end(qemu);
+  for (const int file : {life[0], life[1], input}) ::close(file);
+  fs::remove_all(folder);
 }
 
 TEST_CASE("a killed harness's slice is found and removed without a journal, and foreign devices stay") {

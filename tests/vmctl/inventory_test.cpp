@@ -1,5 +1,7 @@
 #include "vmctl/inventory.h"
 
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <filesystem>
 
@@ -50,6 +52,34 @@ TEST_CASE("a recorded host may be as little as cpuinfo and meminfo") {
 
 TEST_CASE("a folder that is no host is refused") {
   CHECK_THROWS_AS(load_inventory(kHosts), Error);
+}
+
+/// A host of one node whose CPUs 0, 1, … have these threads of their physical core.
+std::vector<int> order_of(const std::vector<std::string>& siblings, const std::string& online) {
+  const auto root = fs::temp_directory_path() / ("virtrain-inventory-" + std::to_string(::getpid()));
+  fs::copy(kHosts / "minimal", root, fs::copy_options::recursive);
+  const auto cpus = root / "sys/devices/system/cpu";
+  for (std::size_t i = 0; i < siblings.size(); ++i) {
+    const auto topology = cpus / ("cpu" + std::to_string(i)) / "topology";
+    fs::create_directories(topology);
+    write_file_atomically(topology / "thread_siblings_list", siblings[i] + "\n");
+  }
+  write_file_atomically(cpus / "online", online + "\n");
+  std::vector<int> order;
+  for (const auto& core : load_machine(root).cores) order.push_back(core.id);
+  fs::remove_all(root);
+  return order;
+}
+
+TEST_CASE("one thread of each physical core comes before the second of any") {
+  using Order = std::vector<int>;
+  CHECK(order_of({"0-1", "0-1", "2-3", "2-3"}, "0-3") == Order{0, 2, 1, 3});
+  CHECK(order_of({"0,2", "1,3", "0,2", "1,3"}, "0-3") == Order{0, 1, 2, 3});
+  CHECK(order_of({"0-1", "0-1", "2-3", "2-3"}, "1-3") == Order{1, 2, 3});  // the first thread is offline
+  CHECK(order_of({"0-3", "0-3", "0-3", "0-3", "4-5", "4-5"}, "0-5") == Order{0, 4, 1, 5, 2, 3});
+  // Some with one thread, as hybrid CPUs have them, and a host without SMT.
+  CHECK(order_of({"0-1", "0-1", "2", "3"}, "0-3") == Order{0, 2, 3, 1});
+  CHECK(order_of({"0", "1", "2"}, "0-2") == Order{0, 1, 2});
 }
 
 TEST_CASE("this host: no more cores than this process may use") {

@@ -279,6 +279,44 @@ TEST_CASE("facts of nodes, hosts and imported records reach the guard") {
   CHECK_THROWS_WITH(compare(store, {.case_name = "nope"}), Contains("nope"));
 }
 
+TEST_CASE("the cards of an arm are the same whether its nodes hold one of them each or all") {
+  const auto verdict_with = [](const std::string& field, const std::vector<std::string>& shared,
+                               const std::vector<std::string>& vms) {
+    auto data = k2(true);
+    for (const auto& value : shared) data.facts.push_back({"c", "bare_metal", field, value});
+    for (const auto& value : vms) data.facts.push_back({"c", "vm", field, value});
+    return only(data).verdict;
+  };
+  CHECK(verdict_with("gpu_uuid", {"GPU-1, GPU-2"}, {"GPU-1", "GPU-2"}) == Verdict::equivalent);
+  CHECK(verdict_with("gpu_uuid", {"GPU-1", "GPU-2"}, {"GPU-2", "GPU-1"}) == Verdict::equivalent);
+  CHECK(verdict_with("gpu_uuid", {"GPU-1, GPU-2"}, {"GPU-1"}) == Verdict::not_comparable);
+  CHECK(verdict_with("gpu_uuid", {"GPU-1, GPU-2"}, {"GPU-1", "GPU-3"}) == Verdict::not_comparable);
+  CHECK(verdict_with("ecc", {"off, on"}, {"on"}) == Verdict::not_comparable);
+  // Lists of other facts are one value each: what two transports carry together is no other's.
+  CHECK(verdict_with("transport", {"shm, tcp"}, {"shm", "tcp"}) == Verdict::not_comparable);
+}
+
+// As a passed-through card and bare metal differ where all is well: only in what the arm explains.
+TEST_CASE("one card on bare metal and in a VM is comparable") {
+  auto data = k2(true);
+  for (const std::string arm : {"bare_metal", "vm"}) {
+    const bool is_vm = arm == "vm";
+    for (const auto& [field, value] :
+         std::map<std::string, std::string>{{"gpu_uuid", "GPU-1"},
+                                            {"gpu_name", "NVIDIA A100-PCIE-40GB"},
+                                            {"fusion", "full"},
+                                            {"gpu_virtualization", is_vm ? "passthrough" : "none"},
+                                            {"gpu_pcie_generation", is_vm ? "3" : "4"},
+                                            {"gpu_pcie_width", is_vm ? "x8" : "x16"},
+                                            {"repeatable", is_vm ? "no" : "yes"}})
+      data.facts.push_back({"c", arm, field, value});
+  }
+  data.facts.push_back({"c", "bare_metal", "power_limit", "250 W"});  // a vGPU does not tell it
+  CHECK(only(data).verdict == Verdict::equivalent);
+  data.facts.push_back({"c", "vm", "fusion", "none"});
+  CHECK(only(data).verdict == Verdict::not_comparable);
+}
+
 TEST_CASE("the published study compares as published") {
   const TemporaryFolder folder;
   Store store(folder.path / "results.db");

@@ -102,6 +102,25 @@ TEST_CASE("what differs is listed, also where one side says nothing", "[reproduc
   CHECK(difference(result, "runs of a case and arm") == nullptr);  // one each on both sides
 }
 
+TEST_CASE("what ranks said of their GPUs stands in the study's list", "[reproduction]") {
+  Studies studies;
+  const auto trial = studies.store.trials("own").at(0);
+  Tenant tenant;
+  const auto tenant_id = studies.store.save_tenant(trial.id, tenant);
+  Node node;
+  for (const char* name : {"n1", "n2"}) {
+    node.name = name;
+    node.kind = "slice";
+    node.fingerprint = {{"gpu_name", "NVIDIA A100, NVIDIA T4"}, {"driver", "550.90.07"}, {"cuda", "13.0"}};
+    studies.store.save_node(tenant_id, node);
+  }
+  const auto facts = study_facts(studies.store, "own");
+  CHECK(facts.find("gpu_name")->second == std::set<std::string>{"NVIDIA A100", "NVIDIA T4"});
+  const auto result = reproduction(studies.store, published, "own");
+  CHECK(difference(result, "GPU driver")->own == "550.90.07");
+  CHECK(difference(result, "CUDA")->own == "13.0");
+}
+
 TEST_CASE("the tables and the JSON say the same", "[reproduction]") {
   const Studies studies;
   const auto result = reproduction(studies.store, published, "own");

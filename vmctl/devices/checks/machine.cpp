@@ -131,6 +131,23 @@ CheckAnswer vsock_is_there(const DeviceHost& host) {
           "modprobe vhost_vsock, where tools of yours in the guests want it"};
 }
 
+constexpr const char* kBridgeFilter = "proc/sys/net/bridge/bridge-nf-call-iptables";
+
+bool may_filter_bridges(const DeviceHost& host) {
+  return exists(host, kBridgeFilter);
+}
+
+/// Docker switches this on and lets FORWARD drop. libvirt has rules for its own networks, slices' bridges
+/// have none.
+CheckAnswer bridges_are_not_filtered(const DeviceHost& host) {
+  if (value(host, kBridgeFilter) != "1") return {"iptables does not see what bridges forward"};
+  return {
+      "iptables sees what bridges forward (bridge-nf-call-iptables is 1): where FORWARD drops, as Docker "
+      "has it, slices do not reach each other",
+      "iptables -I FORWARD -i vtb+ -o vtb+ -j ACCEPT (with Docker: -I DOCKER-USER); with such a rule this "
+      "is harmless"};
+}
+
 bool confines_qemu(const DeviceHost& host) {
   const bool confined =
       value(host, "sys/module/apparmor/parameters/enabled") == "Y" || exists(host, "sys/fs/selinux");
@@ -159,6 +176,8 @@ constexpr std::array checks = {
     DeviceCheck{"KVM-4", Severity::warns, "there is a /dev/kvm", has_kvm, qemu_may_open_kvm},
     DeviceCheck{"CPU-1", Severity::warns, "the kernel sets the clocks", has_governor, clocks_are_fixed},
     DeviceCheck{"CH-1", Severity::warns, kDevices, has_devices, vsock_is_there},
+    DeviceCheck{"NET-2", Severity::warns, "the kernel can show bridges' traffic to iptables",
+                may_filter_bridges, bridges_are_not_filtered},
     DeviceCheck{"SEC-1", Severity::blocks,
                 "there are devices, QEMU is confined, and we may read the kernel's log", confines_qemu,
                 qemu_is_let},

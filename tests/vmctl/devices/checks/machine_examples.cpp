@@ -8,6 +8,7 @@ namespace virtrain::vmctl {
 Examples machine_examples() {
   constexpr const char* kGovernor = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
   constexpr const char* kNoTurbo = "sys/devices/system/cpu/intel_pstate/no_turbo";
+  constexpr const char* kBridgeFilter = "proc/sys/net/bridge/bridge-nf-call-iptables";
   const auto denied = [](const std::string& path) {
     return [=](HostTree& tree) {
       tree.write("sys/module/apparmor/parameters/enabled", "Y");
@@ -44,6 +45,7 @@ Examples machine_examples() {
        {both(writes(kGovernor, "performance"), writes(kNoTurbo, "1")),
         both(writes(kGovernor, "schedutil"), writes(kNoTurbo, "0")), "governor schedutil; turbo is on"}},
       {"CH-1", {writes("dev/vhost-vsock", ""), kAsItIs, "no /dev/vhost-vsock"}},
+      {"NET-2", {writes(kBridgeFilter, "0"), writes(kBridgeFilter, "1"), "slices do not reach each other"}},
       {"SEC-1", {denied("/etc/gai.conf"), denied("/dev/vfio/21"), "/dev/vfio/21"}},
   };
 }
