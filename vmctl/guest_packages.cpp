@@ -20,11 +20,6 @@ constexpr std::array kSearched = {
     "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"};
 constexpr std::string_view kLinkFolder = "/usr/lib/x86_64-linux-gnu/";
 
-/// One spelling of a path, where /lib is a link to /usr/lib.
-std::string in_usr(const std::string& path) {
-  return path.starts_with("/lib") ? std::string(kUsr) + path : path;
-}
-
 /// dpkg knows files by the path they were packed with: with or without /usr where the two are merged.
 std::vector<std::string> spellings(const std::string& path) {
   std::vector<std::string> both{path};
@@ -48,6 +43,12 @@ std::set<std::string> libraries_of(const std::vector<fs::path>& programs) {
 }
 
 }  // namespace
+
+std::string in_usr(const std::string& path) {
+  for (const auto* merged : {"/bin/", "/sbin/", "/lib/", "/lib64/"})
+    if (path.starts_with(merged)) return std::string(kUsr) + path;
+  return path;
+}
 
 std::vector<std::string> parse_ldd(std::string_view program, std::string_view output) {
   std::vector<std::string> libraries;

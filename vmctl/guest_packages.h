@@ -10,6 +10,10 @@
 
 namespace virtrain::vmctl {
 
+/// The path in a guest, where /lib, /bin and so on are links into /usr as on the host: supermin cannot make
+/// folders of them.
+std::string in_usr(const std::string& path);
+
 /// Paths of the libraries in ldd's output. Throws Error(host_unable) naming a library that ldd did not find.
 std::vector<std::string> parse_ldd(std::string_view program, std::string_view output);
 

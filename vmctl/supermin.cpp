@@ -65,11 +65,8 @@ void give_to_builder(const fs::path& path) {
     throw errno_error("give " + path.string() + " to the image builder", errno);
 }
 
-/// A guest's /lib, /bin and so on are links into /usr, as the host's; supermin cannot make folders of them.
 fs::path under(const fs::path& root, const std::string& absolute) {
-  for (const auto* merged : {"/bin/", "/sbin/", "/lib/", "/lib64/"})
-    if (absolute.starts_with(merged)) return root / "usr" / fs::path(absolute).relative_path();
-  return root / fs::path(absolute).relative_path();
+  return root / fs::path(in_usr(absolute)).relative_path();
 }
 
 void stage_file(const fs::path& source, const fs::path& target) {

@@ -43,6 +43,19 @@ std::optional<int> numa_node_of(const fs::path& root, int core) {
   return std::nullopt;
 }
 
+/// What card and slot can do: a card may be faster than its slot.
+LinkEvidence best_link(const vmctl::PciFunction& pci, const fs::path& root) {
+  LinkEvidence link;
+  link.possible_gigatransfers = gigatransfers_of(pci.link_possible.speed);
+  link.possible_lanes = pci.link_possible.width;
+  const auto slot = pci.bridges.empty() ? std::nullopt : vmctl::read_pci_function(root, pci.bridges.back());
+  if (!slot || slot->link_possible.width == 0) return link;
+  link.possible_gigatransfers =
+      std::min(link.possible_gigatransfers, gigatransfers_of(slot->link_possible.speed));
+  link.possible_lanes = std::min(link.possible_lanes, slot->link_possible.width);
+  return link;
+}
+
 }  // namespace
 
 DeviceWatch::DeviceWatch(const Placement& placement, fs::path root) : root_(std::move(root)) {
@@ -50,23 +63,15 @@ DeviceWatch::DeviceWatch(const Placement& placement, fs::path root) : root_(std:
   if (addresses.empty()) return;
   devices_ = vmctl::read_devices(root_, addresses);
   before_ = link_errors_of(devices_);
+  for (const auto& device : devices_)
+    best_links_[device.function.address] = best_link(device.function, root_);
 }
 
 void DeviceWatch::look() {
   for (const auto& device : devices_) {
     const auto& pci = device.function;
     if (device.device_class != vmctl::DeviceClass::gpu || pci.link_possible.width == 0) continue;
-    auto& link = links_[pci.address];
-    link.possible_gigatransfers = gigatransfers_of(pci.link_possible.speed);
-    link.possible_lanes = pci.link_possible.width;
-    // A card may be faster than its slot.
-    const auto slot =
-        pci.bridges.empty() ? std::nullopt : vmctl::read_pci_function(root_, pci.bridges.back());
-    if (slot && slot->link_possible.width > 0) {
-      link.possible_gigatransfers =
-          std::min(link.possible_gigatransfers, gigatransfers_of(slot->link_possible.speed));
-      link.possible_lanes = std::min(link.possible_lanes, slot->link_possible.width);
-    }
+    auto& link = links_.try_emplace(pci.address, best_links_.at(pci.address)).first->second;
     const auto lanes = parse_integer(read_value(pci.folder / "current_link_width").value_or(""));
     link.lanes = std::max(link.lanes, static_cast<int>(lanes.value_or(0)));
     link.gigatransfers = std::max(

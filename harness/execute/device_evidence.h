@@ -22,6 +22,7 @@ class DeviceWatch {
   std::filesystem::path root_;
   std::vector<vmctl::HostDevice> devices_;
   std::map<std::string, vmctl::LinkErrors> before_;
+  std::map<std::string, LinkEvidence> best_links_;  ///< what is possible, before look() has looked
   std::map<std::string, LinkEvidence> links_;
 };
 

@@ -185,8 +185,9 @@ class Row:
             return [self.wrong] + ["–"] * (2 + len(ours.OURS))
         mine = statistics.median(self.mine)
         other = statistics.median(self.theirs) if self.theirs else None
+        untried = f", {self.untried} not tried" if self.untried else ""
         return [number(mine) + (f" ({self.wrong})" if self.wrong else ""),
-                f"{number(other)} ({self.variant}{f', {self.untried} not tried' * bool(self.untried)})" if other else "–", number(mine / other, 2) if other else "–",
+                f"{number(other)} ({self.variant}{untried})" if other else "–", number(mine / other, 2) if other else "–",
                 *ours.cells_of_ours(self.session, self.precision, self.records, mine)]
 
 

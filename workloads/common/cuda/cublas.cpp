@@ -1,6 +1,7 @@
 #include "workloads/common/cuda/cublas.h"
 
 #include "common/error.h"
+#include "workloads/common/shared_library.h"
 
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
@@ -24,18 +25,10 @@ void check(cublasStatus_t status, const char* operation) {
   throw Error(operation, ErrorCode::host_unable, "cuBLAS says " + std::to_string(static_cast<int>(status)));
 }
 
-/// The library of this toolkit's version by its name, else in the first of the folders that has it.
+/// Of this toolkit's version.
 void* load(const std::string& library, const std::vector<std::string>& folders) {
-  const std::string name = library + ".so." + std::to_string(CUDART_VERSION / 1000);
-  void* loaded = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-  const std::string failure = loaded == nullptr ? dlerror() : "";
-  for (const std::string& folder : folders) {
-    if (loaded == nullptr) loaded = dlopen((folder + "/" + name).c_str(), RTLD_NOW | RTLD_LOCAL);
-  }
-  if (loaded != nullptr) return loaded;
-  std::string words = failure + "; not in";
-  for (const std::string& folder : folders) words += " " + folder;
-  throw Error("load " + name, ErrorCode::host_unable, words + " either (install the toolkit's cuBLAS)");
+  return load_library(library + ".so." + std::to_string(CUDART_VERSION / 1000), folders,
+                      "install the toolkit's cuBLAS");
 }
 
 }  // namespace

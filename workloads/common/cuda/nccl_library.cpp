@@ -1,6 +1,7 @@
 #include "workloads/common/cuda/nccl_library.h"
 
 #include "common/error.h"
+#include "workloads/common/shared_library.h"
 
 #include <dlfcn.h>
 
@@ -26,12 +27,7 @@ std::string NcclLibrary::version() const {
 }
 
 NcclLibrary load_nccl() {
-  const std::string name = "libnccl.so.2";
-  void* library = nullptr;
-  for (const std::string& path : {name, std::string(VIRTRAIN_NCCL_LIBRARY_DIR "/") + name}) {
-    if (library == nullptr) library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  }
-  if (library == nullptr) throw Error("load " + name, ErrorCode::host_unable, dlerror());
+  void* const library = load_library("libnccl.so.2", {VIRTRAIN_NCCL_LIBRARY_DIR}, "install NCCL");
   NcclLibrary nccl;
   find(library, "ncclGetVersion", nccl.get_version);
   find(library, "ncclGetUniqueId", nccl.get_unique_id);
