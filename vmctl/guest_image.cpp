@@ -52,8 +52,10 @@ struct Inputs {
 /// What comes from no file of the host.
 std::string made_for(const MirrorSpec& spec) {
   std::string text;
-  for (const auto& [link, target] : spec.symlinks) text += "\n" + link + " -> " + target;
-  for (const auto& [path, content] : spec.texts) text += "\n" + path + " = " + sha256(content);
+  for (const auto& [link, target] : spec.symlinks)
+    text.append("\n").append(link).append(" -> ").append(target);
+  for (const auto& [path, content] : spec.texts)
+    text.append("\n").append(path).append(" = ").append(sha256(content));
   return text;
 }
 

@@ -43,7 +43,7 @@ bool has_flag(const Inventory& host, const char* flag) {
 fs::path find_qemu() {
   const char* path = std::getenv("PATH");
   for (const auto& folder : split(path != nullptr ? path : "/usr/bin:/bin", ':'))
-    if (const auto file = fs::path(folder) / kQemu; ::access(file.c_str(), X_OK) == 0) return file;
+    if (auto file = fs::path(folder) / kQemu; ::access(file.c_str(), X_OK) == 0) return file;
   return {};
 }
 

@@ -44,6 +44,12 @@ std::optional<std::pair<std::string, std::string>> parse_bml_line(std::string_vi
                    std::string(trim(text.substr(node + kNode.size()))));
 }
 
+/// What Open MPI and NCCL print about themselves, of no use beside an error.
+bool is_chatter(const std::string& text) {
+  return text.find("mca: ") != std::string::npos || text.find("NCCL INFO") != std::string::npos ||
+         trim(text).empty();
+}
+
 }  // namespace
 
 std::vector<std::string> mpirun_command(const std::vector<std::string>& hostnames,
@@ -119,6 +125,8 @@ std::map<std::string, std::string> rank_environment(const TenantPlacement& place
   // NCCL would train over InfiniBand or RoCE on bare metal and over sockets in VMs.
   if (placement.workload.backend == Backend::cuda && !placement.has_rdma_adapter())
     environment.insert({"NCCL_IB_DISABLE", "1"});
+  if (placement.workload.backend == Backend::cuda)
+    environment.insert({"NCCL_DEBUG", "INFO"});  // says which way each pair of ranks goes
   environment.insert({{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}});
   environment["OMP_NUM_THREADS"] = std::to_string(placement.threads_per_rank);
   // Ranks that spin while they wait take the core from the one they wait for: four nodes on two cores trained
@@ -271,12 +279,13 @@ void TenantJob::take_line(OutputStream stream, const RankLine& line) {
   }
   log::debug(line.text, {{"tenant", placement_.name}});
   note_transport(line);
+  nccl_transports_.take(line.text, placement_.ranks());
   other_bytes_ += line.text.size() + 1;
   if (other_bytes_ > kMaxOtherOutputBytes)
     throw Error(
         "read the trainer's output", ErrorCode::protocol,
         fmt::format("it floods: more than {} that are no records", format_size(kMaxOtherOutputBytes)));
-  if (line.text.find("mca: ") != std::string::npos || trim(line.text).empty()) return;  // Open MPI's chatter
+  if (is_chatter(line.text)) return;
   last_lines_.push_back(printable(line.text.substr(0, 400)));
   if (last_lines_.size() > kLastLines) last_lines_.pop_front();
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "harness/coordinator/agent_client.h"
+#include "harness/execute/nccl_transports.h"
 #include "harness/execute/rank_output.h"
 #include "harness/plan/plan.h"
 
@@ -85,6 +86,8 @@ class TenantJob : public std::enable_shared_from_this<TenantJob> {
   const TenantPlacement& placement() const { return placement_; }
   /// Transport Open MPI reported for each pair (from node, to node), for example "tcp".
   const std::map<std::pair<std::string, std::string>, std::string>& transports() const { return transports_; }
+  /// What NCCL reported of its own, which carries the gradients of backend cuda.
+  const NcclTransports& nccl_transports() const { return nccl_transports_; }
   /// Last lines that were no records, for error messages.
   std::string last_words() const;
 
@@ -120,6 +123,7 @@ class TenantJob : public std::enable_shared_from_this<TenantJob> {
   std::deque<std::string> last_lines_;
   std::size_t other_bytes_ = 0;
   std::map<std::pair<std::string, std::string>, std::string> transports_;
+  NcclTransports nccl_transports_;
   std::int64_t process_ = 0;
   std::optional<int> exit_status_;
   std::optional<std::string> failure_;

@@ -147,14 +147,20 @@ std::optional<std::int64_t> TrialRun::start_spread_ns() const {
 /// What a tenant's ranks say of their GPUs becomes facts and readings of their nodes.
 void TrialRun::take_gpu_evidence(NodeSet& nodes, std::size_t tenant) {
   if (placement_.tenants[tenant].workload.backend != Backend::cuda) return;
-  std::size_t job_node = 0;  // jobs have their nodes in the order of the trial's
+  const auto& job = *jobs_[tenant];
+  std::size_t job_node = 0;    // jobs have their nodes in the order of the trial's
+  std::int64_t next_rank = 0;  // and their ranks in the order of the nodes
   for (std::size_t n = 0; n < nodes.nodes().size(); ++n) {
     if (nodes.nodes()[n].tenant != tenant) continue;
     std::vector<const RankState*> ranks;
-    for (const auto& rank : jobs_[tenant]->ranks())
+    for (const auto& rank : job.ranks())
       if (rank.node == job_node) ranks.push_back(&rank);
     ++job_node;
+    const auto first_rank = next_rank;
+    next_rank += static_cast<std::int64_t>(ranks.size());
     auto& row = node_rows_[n];
+    if (const auto ways = job.nccl_transports().of_ranks(first_rank, next_rank); !ways.empty())
+      row.record.fingerprint["peer_to_peer"] = ways;
     for (const auto& [name, value] : gpu_facts(ranks)) row.record.fingerprint[name] = value;
     const auto readings = gpu_telemetry(ranks);
     row.telemetry.insert(row.telemetry.end(), readings.begin(), readings.end());
@@ -221,6 +227,9 @@ void TrialRun::store_results(NodeSet& nodes) {
         seen.nodes.push_back(std::move(node));
       }
     }
+    // One slice of all has the tenant's GPUs in an order of its own.
+    if (!nodes.is_shared()) seen.transports_planned = planned_transports(placed);
+    seen.transports_seen = jobs_[t]->nccl_transports().by_pair();
     evidence.tenants.push_back(std::move(seen));
   }
   for (std::size_t n = 0; n < node_rows_.size(); ++n) {

@@ -38,8 +38,8 @@ struct TenantEvidence {
   std::int64_t network_bytes_required = 0;
   std::int64_t network_bytes_measured = 0;
   std::vector<RankState> ranks;
-  /// NCCL's word for each pair of ranks, "0-1" to "P2P/IPC": as planned, and as it said itself. Pairs that
-  /// are not planned are not judged.
+  /// By pair of ranks: NCCL's word for its way as planned ("0-1" to "P2P"), and its ways as it said itself
+  /// ("P2P/IPC", "SHM/direct/direct"). Pairs that are not planned are not judged.
   std::map<std::string, std::string> transports_planned = {}, transports_seen = {};
 };
 

@@ -132,7 +132,8 @@ nlohmann::json to_json(const Workload& workload) {
           {"warmup_steps", workload.warmup_steps},
           {"steps", workload.steps},
           {"accumulate_steps", workload.accumulate_steps},
-          {"seed", workload.seed}};
+          {"seed", workload.seed},
+          {"environment", workload.environment}};
 }
 
 std::vector<std::string> NodePlacement::device_addresses() const {

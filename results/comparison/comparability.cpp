@@ -37,9 +37,14 @@ constexpr std::array rules = {
     FieldRule{"gpu_pcie_generation", explained_by_the_arm, "a guest sees the link of a virtual port"},
     FieldRule{"gpu_pcie_width", explained_by_the_arm, "a guest sees the link of a virtual port"},
     FieldRule{"numa", explained_by_the_arm, "a guest sees the topology it was given"},
+    FieldRule{"peer_to_peer", explained_by_the_arm, "virtualization may part GPUs that reach each other"},
     FieldRule{"transport", must_be_equal, "shared memory against TCP is not a question of virtualization"},
     FieldRule{"trainer_build", must_be_equal, "another build is another workload"},
     FieldRule{"workload_flags", must_be_equal, "other flags are another workload"},
+    FieldRule{"model", must_be_equal, "another model is another workload"},
+    FieldRule{"image_size", must_be_equal, "another image size is another workload"},
+    FieldRule{"accumulate_steps", must_be_equal, "it decides how often gradients are sent"},
+    FieldRule{"environment", must_be_equal, "its variables steer libraries: NCCL, MPI, oneDNN"},
     FieldRule{"batch_size", must_be_equal, "another batch size is another workload"},
     FieldRule{"precision", must_be_equal, "another precision is another workload"},
     FieldRule{"backend", must_be_equal, "another backend is another workload"},
@@ -61,9 +66,10 @@ constexpr std::array rules = {
 
 /// Fields of cards, whose value lists those of all of a node's ranks, joined by ", ". One node of an arm may
 /// hold the ranks that are spread over several nodes in the other, so the listed values must be the same.
-constexpr std::array<std::string_view, 10> listed_fields = {
-    "gpu_uuid", "gpu_name",           "vbios",        "power_limit",         "ecc",
-    "mig",      "gpu_virtualization", "gpu_licensed", "gpu_pcie_generation", "gpu_pcie_width"};
+constexpr std::array<std::string_view, 11> listed_fields = {
+    "gpu_uuid",    "gpu_name",           "vbios",        "power_limit",         "ecc",
+    "mig",         "gpu_virtualization", "gpu_licensed", "gpu_pcie_generation", "gpu_pcie_width",
+    "peer_to_peer"};
 
 constexpr std::string_view host_prefix = "host.";
 

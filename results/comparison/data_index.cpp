@@ -20,6 +20,17 @@ void add_row_facts(const Rows& rows, Facts& facts) {
   }
 }
 
+/// What else a tenant's workload says of the work in a step. How many steps warm up and count is none of it.
+void add_workload_facts(const TenantMean& tenant, Facts& facts) {
+  const auto workload = nlohmann::json::parse(tenant.workload, nullptr, false);
+  if (!workload.is_object()) return;
+  for (const char* name : {"model", "image_size", "accumulate_steps", "environment"}) {
+    const auto found = workload.find(name);
+    if (found == workload.end() || found->is_null()) continue;
+    facts[name].insert(found->is_string() ? found->get<std::string>() : found->dump());
+  }
+}
+
 /// The CUDA trainer sends gradients in the two bytes of fp16 and bf16, sums over micro-batches and all others
 /// in fp32.
 bool sends_half(const std::string& workload) {
@@ -130,6 +141,7 @@ Facts DataIndex::facts(const std::string& case_name, const Side& side) const {
     }
   }
   add_row_facts(side.rows, facts);
+  for (const auto& tenant : tenants(case_name, side.selector)) add_workload_facts(tenant, facts);
   return facts;
 }
 

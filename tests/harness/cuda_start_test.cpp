@@ -103,6 +103,16 @@ TEST_CASE("NCCL takes RDMA adapters only where they were lent, whichever the arm
   CHECK(disabled(RankNetwork::tcp) == "(unset)");
 }
 
+TEST_CASE("NCCL is asked for its transports, unless the workload asks it for something else") {
+  TenantPlacement tenant;
+  const auto asked = [&] { return rank_environment(tenant, {"t1n1", nullptr}, RankNetwork::tcp, false); };
+  CHECK(asked().count("NCCL_DEBUG") == 0);
+  tenant.workload.backend = Backend::cuda;
+  CHECK(asked().at("NCCL_DEBUG") == "INFO");
+  tenant.workload.environment["NCCL_DEBUG"] = "WARN";
+  CHECK(asked().at("NCCL_DEBUG") == "WARN");
+}
+
 // The faults' trainer stands in for virtrain-resnet50-cuda, which needs a GPU: it shows that the harness
 // starts a tenant's trainer with the GPUs' environment and follows it to its result, not that anything trains
 // on a GPU.

@@ -68,6 +68,7 @@ json& during(RankState& rank) {
 /// Readings of ranks in one node by their names; all must be the guest's and of one time.
 std::map<std::string, double> readings(const std::vector<RankState>& ranks, std::int64_t t_ns) {
   std::vector<const RankState*> list;
+  list.reserve(ranks.size());
   for (const auto& rank : ranks) list.push_back(&rank);
   std::map<std::string, double> found;
   for (const auto& reading : gpu_telemetry(list)) {

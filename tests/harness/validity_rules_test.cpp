@@ -53,7 +53,7 @@ TrialEvidence good() {
     node.wall_clock_offset_ns = -49'000'000;
     tenant.nodes = {node};
     tenant.ranks = {rank_on(trial.tenants.empty() ? "passthrough" : "vgpu")};
-    tenant.transports_planned = {{"0-1", "P2P/IPC"}};
+    tenant.transports_planned = {{"0-1", "P2P"}};
     tenant.transports_seen = {{"0-1", "P2P/IPC"}, {"0-2", "SHM"}};
     trial.tenants.push_back(tenant);
   }
@@ -123,8 +123,8 @@ const std::vector<Row>& rows() {
        "a rank 0: its NVLink fabric was in_progress"},
       {"P2P-1", [](Trial t) { t.tenants[0].nodes[0].peer_differences = {"GPU 0 does not reach GPU 1"}; },
        "a t-a: GPU 0 does not reach GPU 1"},
-      {"P2P-2", [](Trial t) { t.tenants[1].transports_seen["0-1"] = "SHM/direct"; },
-       "b ranks 0-1: SHM/direct where P2P/IPC was planned"},
+      {"P2P-2", [](Trial t) { t.tenants[1].transports_seen["0-1"] = "P2P/IPC, SHM/direct"; },
+       "b ranks 0-1: P2P/IPC, SHM/direct where P2P was planned"},
       {"ECC-1", [](Trial t) { said(t, 0, true, "uncorrected_ecc_errors") = 6; },
        "a rank 0: 2 uncorrected ECC errors"},
       {"ECC-1", [](Trial t) { said(t, 0, true, "ecc_enabled") = false; }, "a rank 0: ECC was switched"},

@@ -51,7 +51,7 @@ std::string only_reason(Change change) {
 
 using Tenants = std::vector<TenantEvidence>&;
 
-constexpr std::int64_t kHalf = 25'557'032 * 2, kWhole = 2 * kHalf;
+constexpr std::int64_t kHalf = 25'557'032L * 2, kWhole = 2 * kHalf;
 
 Workload trains_in(Precision precision) {
   Workload workload;

@@ -41,7 +41,7 @@ TEST_CASE("dpkg -S's output, with architectures, diversions and shared folders")
 }
 
 TEST_CASE("a shell needs libc") {
-  const auto needs = find_needs({"/bin/bash"});
+  auto needs = find_needs({"/bin/bash"});
   CHECK(needs.packages.contains("libc6"));
   CHECK(needs.unpackaged_files.empty());
   CHECK(find_needs({}).packages.empty());
@@ -50,7 +50,7 @@ TEST_CASE("a shell needs libc") {
 /// What bash needs where the linker is told to look there first.
 GuestNeeds needs_of_bash(const fs::path& library_path) {
   ::setenv("LD_LIBRARY_PATH", library_path.c_str(), 1);
-  const auto needs = find_needs({"/bin/bash"});
+  auto needs = find_needs({"/bin/bash"});
   ::unsetenv("LD_LIBRARY_PATH");
   return needs;
 }

@@ -3,6 +3,7 @@
 #include "common/error.h"
 
 #include <dlfcn.h>
+#include <filesystem>
 
 namespace virtrain {
 
@@ -11,7 +12,8 @@ void* load_library(const std::string& name, const std::vector<std::string>& fold
   void* loaded = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   const std::string failure = loaded == nullptr ? dlerror() : "";
   for (const std::string& folder : folders) {
-    if (loaded == nullptr) loaded = dlopen((folder + "/" + name).c_str(), RTLD_NOW | RTLD_LOCAL);
+    const std::filesystem::path file = std::filesystem::path(folder) / name;
+    if (loaded == nullptr) loaded = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   }
   if (loaded != nullptr) return loaded;
   std::string words = failure + "; not in";

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <set>
 
+#include "common/text.h"
 #include "results/exchange/exchange.h"
 #include "tests/results/support.h"
 
@@ -250,6 +251,25 @@ TEST_CASE("the comparability guard holds for every field of its table") {
       CHECK((only(data).verdict == Verdict::equivalent || data.rows[0].nodes == 1));
     }
   }
+}
+
+TEST_CASE("another image size, model, accumulation or environment is another workload, more steps are none") {
+  const auto verdict_of = [](const char* baseline, const char* candidate) {
+    auto data = k2(true);
+    for (const auto& [arm, workload] : {std::pair("bare_metal", baseline), std::pair("vm", candidate)})
+      data.tenants.push_back({.case_name = "c", .arm = arm, .images_per_second = 1, .workload = workload});
+    const auto result = only(data);
+    return result.flags.empty() ? std::string(to_string(result.verdict)) : join(result.flags, " ");
+  };
+  const char* ours =
+      R"({"model":"resnet50","image_size":224,"accumulate_steps":1,"steps":9,"environment":{}})";
+  CHECK(verdict_of(ours, ours) == "equivalent");
+  CHECK(verdict_of(ours, R"({"model":"resnet50","image_size":64,"steps":9})") == "differs:image_size");
+  CHECK(verdict_of(ours, R"({"model":"resnet101","accumulate_steps":2})") ==
+        "differs:model differs:accumulate_steps");
+  CHECK(verdict_of(ours, R"({"environment":{"NCCL_P2P_DISABLE":"1"}})") == "differs:environment");
+  CHECK(verdict_of(ours, R"({"steps":100,"warmup_steps":7})") == "equivalent");
+  CHECK(verdict_of(ours, "") == "equivalent");  // imported: nothing is known of it
 }
 
 TEST_CASE("facts of nodes, hosts and imported records reach the guard") {
