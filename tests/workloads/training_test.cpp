@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
+#include <thread>
 
 // How a run ends when what trains fails or hangs, as a lost peer or a broken GPU makes it.
 using namespace virtrain;
@@ -27,7 +29,7 @@ class StuckBackend : public TrainingBackend {
   explicit StuckBackend(bool step_hangs) : step_hangs_(step_hangs) {}
   ~StuckBackend() override { hang(); }
   nlohmann::json hello() const override { return nlohmann::json::object(); }
-  void set_up() override {}
+  void set_up(Watchdog&) override {}
   StepResult step(const StepOrder&, Timeline&) override {
     if (step_hangs_) hang();
     throw Error("reduce gradients", ErrorCode::io, "NCCL: remote process exited");
@@ -44,7 +46,7 @@ class StuckBackend : public TrainingBackend {
 class NotingBackend : public TrainingBackend {
  public:
   nlohmann::json hello() const override { return nlohmann::json::object(); }
-  void set_up() override {}
+  void set_up(Watchdog&) override {}
   StepResult step(const StepOrder&, Timeline&) override {
     calls_ += "step ";
     return {};
@@ -60,6 +62,22 @@ class NotingBackend : public TrainingBackend {
 
  private:
   mutable std::string calls_;
+};
+
+/// Sets up in parts, all together longer than a run may stall, and then hangs or not.
+class SlowBackend : public NotingBackend {
+ public:
+  explicit SlowBackend(bool hangs) : hangs_(hangs) {}
+  void set_up(Watchdog& watchdog) override {
+    for (int part = 1; part <= 5; ++part) {
+      watchdog.expect("set up part " + std::to_string(part));
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    }
+    if (hangs_) hang();
+  }
+
+ private:
+  const bool hangs_;
 };
 
 struct Ended {
@@ -117,6 +135,17 @@ TEST_CASE("what is counted ends with the last step, before anything is read back
   const nlohmann::json& result = ended.records.at(ended.records.size() - 2);
   REQUIRE(result["scope"] == "rank");
   CHECK(result["calls"] == "hash step begin step step end dump hash result");
+}
+
+TEST_CASE("a set-up may last as long as its parts go on, and the one that hangs is named") {
+  for (const bool hangs : {false, true}) {
+    const Ended ended =
+        train_in_child([hangs](const Flags&, Peers&) { return std::make_unique<SlowBackend>(hangs); });
+    REQUIRE(WIFEXITED(ended.status));
+    CHECK(WEXITSTATUS(ended.status) == (hangs ? 1 : 0));
+    REQUIRE(ended.records.back()["record"] == (hangs ? "error" : "result"));
+    if (hangs) CHECK(ended.records.back()["operation"] == "set up part 5");
+  }
 }
 
 TEST_CASE("a failure is told before anything is torn down that may hang") {

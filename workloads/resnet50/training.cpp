@@ -258,7 +258,7 @@ void Run::run(const MakeBackend& make_backend) {
   watchdog_.expect("set up");
   backend_ = make_backend(flags_, peers_);
   say_hello(cpuset);
-  backend_->set_up();
+  backend_->set_up(watchdog_);
   if (!flags_.trace.empty()) write_trace(trace_file(), {}, peers_.rank());  // can it be written?
   say_ready(start_ns);
   watchdog_.pause();

@@ -38,8 +38,8 @@ class TrainingBackend {
 
   /// Its own fields of the records "hello", "ready" and "result".
   virtual nlohmann::json hello() const = 0;
-  /// Parameters, data, all that the first step needs.
-  virtual void set_up() = 0;
+  /// Parameters, data, all that the first step needs. Where that lasts, the watchdog is told of each part.
+  virtual void set_up(Watchdog& watchdog) = 0;
   /// Throws Error(trial_failed) where ranks differ in more than their parameters.
   virtual void check_ranks() {}
   virtual nlohmann::json ready() const { return nlohmann::json::object(); }

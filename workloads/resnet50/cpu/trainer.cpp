@@ -29,7 +29,7 @@ class Trainer : public TrainingBackend {
         model_(build_model(flags.image_size, flags.num_classes)) {}
 
   nlohmann::json hello() const override;
-  void set_up() override;
+  void set_up(Watchdog& watchdog) override;
   void check_ranks() override;
   StepResult step(const StepOrder& order, Timeline& timeline) override;
   nlohmann::json result(std::int64_t images) override;
@@ -67,7 +67,7 @@ nlohmann::json Trainer::hello() const {
           {"onednn", onednn_version()}};
 }
 
-void Trainer::set_up() {
+void Trainer::set_up(Watchdog& /*watchdog*/) {
   apply(placement_);
   network_.emplace(device_, model_, flags_.batch_size);
   store_.emplace(device_, parameters(model_), network_->parameter_layouts());

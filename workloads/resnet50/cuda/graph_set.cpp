@@ -74,8 +74,10 @@ void choose_fastest(GraphPlan& plan, const TensorPointers& tensors, void* worksp
 
 }  // namespace
 
-GraphSet::GraphSet(const Cudnn& cudnn, const StepProgram& program, const PlanCache& cache) {
+GraphSet::GraphSet(const Cudnn& cudnn, const StepProgram& program, const PlanCache& cache,
+                   const Progress& progress) {
   for (const GraphSpec& spec : graphs_of(program)) {
+    progress("build cuDNN's engines for " + to_string(spec));
     GraphPlan plan(cudnn.build(spec), cache.find(to_string(spec)));
     if (!plan.found()) {
       refusal_ = to_string(spec) + ": " + plan.refusal();
@@ -97,12 +99,13 @@ bool GraphSet::is_repeatable() const {
 }
 
 void GraphSet::tune(const StepProgram& program, const Pointers& pointers, void* workspace,
-                    CUstream_st* stream, PlanCache& cache) {
+                    CUstream_st* stream, PlanCache& cache, const Progress& progress) {
   const Stopwatch stopwatch(stream);
   std::set<GraphSpec> seen;
   for (const Operation& operation : program.micro_batch) {
     const auto* const run = std::get_if<RunGraph>(&operation.action);
     if (run == nullptr || !seen.insert(run->spec).second) continue;
+    progress("time cuDNN's engines for " + to_string(run->spec));
     GraphPlan& plan = plans_.at(run->spec);
     if (plan.candidates() > 1) {
       choose_fastest(plan, pointers(*run), workspace, stopwatch);

@@ -11,11 +11,15 @@
 
 namespace virtrain::resnet50::cuda {
 
+/// Told what comes now, before each part of a work that lasts.
+using Progress = std::function<void(const std::string& doing)>;
+
 /// The graphs of a program with their engines on this GPU.
 class GraphSet {
  public:
-  /// Asks cuDNN for each graph; what the cache knows is taken from there.
-  GraphSet(const Cudnn& cudnn, const StepProgram& program, const PlanCache& cache);
+  /// Asks cuDNN for each graph, which compiles some engines for up to a second each; what the cache knows is
+  /// taken from there.
+  GraphSet(const Cudnn& cudnn, const StepProgram& program, const PlanCache& cache, const Progress& progress);
 
   /// The first graph that cuDNN has no engine for, with its words; empty if it has all.
   const std::string& refusal() const { return refusal_; }
@@ -24,7 +28,7 @@ class GraphSet {
   /// Times the candidates of each graph where its tensors lie, keeps the fastest, here and in the cache.
   using Pointers = std::function<TensorPointers(const RunGraph&)>;
   void tune(const StepProgram& program, const Pointers& pointers, void* workspace, CUstream_st* stream,
-            PlanCache& cache);
+            PlanCache& cache, const Progress& progress);
 
   void run(const RunGraph& graph, const TensorPointers& tensors, void* workspace) const {
     plans_.at(graph.spec).run(tensors, workspace);

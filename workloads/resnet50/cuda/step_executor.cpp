@@ -39,16 +39,16 @@ class Range {
 }  // namespace
 
 StepExecutor::StepExecutor(const Model& model, const StepSettings& settings, GradientExchange* exchange,
-                           PlanCache& cache)
+                           PlanCache& cache, const Progress& progress)
     : exchange_(exchange), cudnn_(compute_.get()) {
-  build(model, settings, cache);
+  build(model, settings, cache, progress);
   arena_ = allocate_device(static_cast<std::size_t>(plan_.peak_bytes));
   // Not zeros: with them a GPU draws less power and runs faster than it will.
   check_gpu("fill the GPU's memory",
             cudaMemsetAsync(arena_.get(), 0x3c, static_cast<std::size_t>(plan_.peak_bytes), compute_.get()));
   graphs_->tune(
       program_, [this](const RunGraph& graph) { return pointers(graph, 0); },
-      arena_.get() + plan_.workspace_offset, compute_.get(), cache);
+      arena_.get() + plan_.workspace_offset, compute_.get(), cache, progress);
   cache.save();
   const std::size_t read_back_bytes = count_of(program_.handles.stamps) * sizeof(std::uint64_t) +
                                       sizeof(LossScale) + count_of(program_.handles.losses) * sizeof(float);
@@ -59,11 +59,12 @@ StepExecutor::~StepExecutor() {
   if (captured_ != nullptr) ignore_gpu(cudaGraphExecDestroy(captured_));
 }
 
-void StepExecutor::build(const Model& model, const StepSettings& settings, PlanCache& cache) {
+void StepExecutor::build(const Model& model, const StepSettings& settings, PlanCache& cache,
+                         const Progress& progress) {
   program_ = build_step(model, settings);
   // Such a batch is refused before cuDNN is asked for its engines; the largest that fits will want them.
   if (!is_countable(program_)) require_fit(model, program_, bytes_for(settings), most_workspace_bytes);
-  graphs_.emplace(cudnn_, program_, cache);
+  graphs_.emplace(cudnn_, program_, cache, progress);
   if (!graphs_->refusal().empty()) {
     throw Error("find cuDNN's engines", ErrorCode::host_unable, graphs_->refusal());
   }

@@ -24,8 +24,8 @@ class StepExecutor {
   /// Plans the memory and takes it, times the engines. Throws Error(usage) with the largest batch that fits
   /// where this one does not, Error(host_unable) where cuDNN lacks an engine for this level of fusion.
   /// `exchange` is null for a rank that is alone.
-  StepExecutor(const Model& model, const StepSettings& settings, GradientExchange* exchange,
-               PlanCache& cache);
+  StepExecutor(const Model& model, const StepSettings& settings, GradientExchange* exchange, PlanCache& cache,
+               const Progress& progress);
   ~StepExecutor();
   StepExecutor(const StepExecutor&) = delete;
   StepExecutor& operator=(const StepExecutor&) = delete;
@@ -77,7 +77,7 @@ class StepExecutor {
 
  private:
   friend class ActionLauncher;
-  void build(const Model& model, const StepSettings& settings, PlanCache& cache);
+  void build(const Model& model, const StepSettings& settings, PlanCache& cache, const Progress& progress);
   std::byte* at(Ref tensor, int micro_batch = 0) const;
   TensorPointers pointers(const RunGraph& graph, int micro_batch) const;
   void run(const Operation& operation, int micro_batch);

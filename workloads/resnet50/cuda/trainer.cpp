@@ -53,6 +53,10 @@ StepSettings settings_of(const Flags& flags, const Gpu& gpu, int ranks) {
   return settings;
 }
 
+Progress progress_to(Watchdog& watchdog) {
+  return [&watchdog](const std::string& doing) { watchdog.expect(doing); };
+}
+
 class Trainer : public TrainingBackend {
  public:
   Trainer(const Flags& flags, Peers& peers)
@@ -65,7 +69,7 @@ class Trainer : public TrainingBackend {
         telemetry_(gpu_.pci_address) {}
 
   nlohmann::json hello() const override;
-  void set_up() override;
+  void set_up(Watchdog& watchdog) override;
   nlohmann::json ready() const override;
   StepResult step(const StepOrder& order, Timeline& timeline) override;
   void observe(WarmupStep& step) const override { telemetry_.observe(step); }
@@ -76,10 +80,10 @@ class Trainer : public TrainingBackend {
   void write_dump() const override { dump_->write(flags_.dump); }
 
  private:
-  void prepare();
+  void prepare(Watchdog& watchdog);
   PlanCache read_plan_cache() const;
-  void choose_fusion(PlanCache& cache);
-  double step_seconds(Fusion fusion, PlanCache& cache) const;
+  void choose_fusion(PlanCache& cache, Watchdog& watchdog);
+  double step_seconds(Fusion fusion, PlanCache& cache, const Progress& progress) const;
   void write_start(StepExecutor& executor) const;
   Batch batch(int micro) const;
   void launch(bool stop_requested);
@@ -118,26 +122,27 @@ nlohmann::json Trainer::hello() const {
 
 // Others on the GPU are no reason to refuse it before they compute; where they leave too little memory, they
 // are named. Each rank looks before any of them works: two may share a GPU.
-void Trainer::set_up() {
+void Trainer::set_up(Watchdog& watchdog) {
   if (!flags_.shared_gpu) refuse_occupied_gpu(gpu_.pci_address);
   peers_.barrier();
   try {
-    prepare();
+    prepare(watchdog);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::usage) throw;  // usage: the batch does not fit
     throw Error(error.operation(), error.code(), error.message() + telemetry_.sharing_words());
   }
 }
 
-void Trainer::prepare() {
+void Trainer::prepare(Watchdog& watchdog) {
   PlanCache cache = read_plan_cache();
   // First of all, so that no level of fusion is timed in memory that NCCL takes later. What is reduced is the
   // same at each of them.
   exchange_ = join_exchange(peers_);
   if (exchange_) connect(*exchange_, build_step(model_, settings_));
-  choose_fusion(cache);
+  choose_fusion(cache, watchdog);
   if (peers_.rank() != 0) cache = read_plan_cache();  // with the engines that rank 0 has chosen meanwhile
-  executor_.emplace(model_, settings_, exchange_.get(), cache);
+  executor_.emplace(model_, settings_, exchange_.get(), cache, progress_to(watchdog));
+  watchdog.expect("set up");
   executor_->warm_up();
   if (!flags_.profile_step.empty() && peers_.rank() == 0) {
     write_start(*executor_);
@@ -157,31 +162,36 @@ PlanCache Trainer::read_plan_cache() const {
                                          gpu_.driver_version, cudnn_version())};
 }
 
-/// Rank 0 times the levels, alone, while the others wait: all ranks must take the same one.
-void Trainer::choose_fusion(PlanCache& cache) {
+/// Rank 0 times the levels, alone, while the others wait: all ranks must take the same one. For as long as it
+/// takes: rank 0's own watchdog ends them all.
+void Trainer::choose_fusion(PlanCache& cache, Watchdog& watchdog) {
   const std::string key = fusion_key(flags_.image_size, flags_.num_classes, settings_.numeric,
                                      flags_.batch_size, flags_.accumulate_steps);
+  if (peers_.rank() != 0) watchdog.pause();
   if (peers_.rank() == 0) {
+    const Progress progress = progress_to(watchdog);
     const std::optional<std::string> known = cache.find(key);
     const FusionRule rule = flags_.fusion == "highest" ? FusionRule::highest : FusionRule::fastest;
     fusion_ = cuda::choose_fusion(rule, fusions_, known ? fusion_named(*known) : std::nullopt,
-                                  [&](Fusion fusion) { return step_seconds(fusion, cache); });
+                                  [&](Fusion fusion) { return step_seconds(fusion, cache, progress); });
     if (rule == FusionRule::fastest && !fusion_.tried.empty()) cache.set(key, to_string(fusion_.fusion));
     cache.save();
   }
   fusion_.fusion = static_cast<Fusion>(peers_.announce(static_cast<int>(fusion_.fusion)));
   settings_.fusion = fusion_.fusion;
+  watchdog.expect("set up");
 }
 
 /// The median of a few steps as they will be run, but without other ranks. All memory is free again
 /// afterwards.
-double Trainer::step_seconds(Fusion fusion, PlanCache& cache) const {
+double Trainer::step_seconds(Fusion fusion, PlanCache& cache, const Progress& progress) const {
   constexpr int steps_before = 5, timed_steps = 11;
   constexpr std::int64_t warm_up_ns = 2'000'000'000;
   StepSettings alone = settings_;
   alone.fusion = fusion;
   alone.all_reduce = alone.stamps = false;
-  StepExecutor executor(model_, alone, nullptr, cache);
+  StepExecutor executor(model_, alone, nullptr, cache, progress);
+  progress(std::string("time steps with fusion ") + to_string(fusion));
   executor.warm_up();
   write_start(executor);
   executor.capture();
