@@ -1,5 +1,7 @@
 """Builds workloads/ alone, without MPI where there is none, against the system's or the wheels' cuDNN and NCCL."""
 import glob
+import hashlib
+import json
 import os
 import shutil
 import stat
@@ -13,6 +15,8 @@ import processes
 # What a header is found by, and the folders in which systems and scripts/setup keep them.
 HEADERS = {"CLI": "CLI/CLI.hpp", "fmt": "fmt/format.h", "nlohmann": "nlohmann/json.hpp", "catch2": "catch2/catch.hpp",
            "cudnn_frontend.h": "cudnn_frontend.h"}
+SOURCES = ("cmake", "common", "tests", "workloads")
+STAMP = "gpu-check-stamp.json"
 FOLDERS = ["/usr/include", "/usr/local/include", os.path.join(machine.ROOT, "build/tools/cudnn-frontend/include")]
 
 
@@ -146,12 +150,47 @@ def configure(session, gpu):
         return cmake()
 
 
+def digest(arguments, gpu):
+    """Of all that a build is made of, by content: a machine that is lent gets its files anew before each command, and by
+    their times alone all would be built again."""
+    found = hashlib.sha256(json.dumps(options(arguments, gpu)).encode())
+    folders = [os.path.join(machine.ROOT, name) for name in SOURCES]
+    for folder in folders + ([arguments.headers] if arguments.headers else []):
+        for path in sorted(glob.glob(os.path.join(folder, "**"), recursive=True)):
+            if os.path.isfile(path) and "__pycache__" not in path:
+                with open(path, "rb") as file:
+                    found.update(path.encode() + b"\0" + hashlib.sha256(file.read()).digest())
+    return found.hexdigest()
+
+
+def is_built(arguments, stamp):
+    """Whether an earlier build of the very same is there, whole."""
+    try:
+        with open(os.path.join(arguments.build_folder, STAMP), encoding="utf-8") as file:
+            known = json.load(file)
+    except (OSError, ValueError):
+        return False
+    if known.get("digest") != stamp or not all(program(arguments, name) for name in known["programs"]):
+        return False
+    arguments.mpi = known["mpi"]  # what became of it
+    return True
+
+
+def keep_stamp(arguments, stamp):
+    programs = [name for name in os.listdir(arguments.build_folder) if name.startswith(("virtrain-", "workloads_"))]
+    with open(os.path.join(arguments.build_folder, STAMP), "w", encoding="utf-8") as file:
+        json.dump({"digest": stamp, "programs": programs, "mpi": arguments.mpi}, file)
+
+
 def build(session, gpu):
     """Afterwards `program()` finds what was built; returns what failed of the rest, in words, or None. Throws Failure
     where there is no trainer."""
     arguments = session.arguments
     if not shutil.which("cmake"):
         raise Failure("there is no cmake")
+    stamp = digest(arguments, gpu)
+    if is_built(arguments, stamp):
+        return None
     for line in configure(session, gpu).splitlines():
         if "without virtrain-resnet50-cuda" in line:
             raise Failure(line.lstrip("- ") + " (--help says where headers may come from)")
@@ -163,6 +202,7 @@ def build(session, gpu):
         if program(arguments, "virtrain-resnet50-cuda") is None:
             raise
         return str(failure)
+    keep_stamp(arguments, stamp)
     return None
 
 

@@ -151,9 +151,10 @@ def correctness(session):
         for case in cases(session.arguments.precision):
             if (case.precision, case.fusion) in impossible:
                 continue
-            if pace.too_late():
+            late = session.too_late(pace.needs + session.needed_later)
+            if late:
                 return outcome if outcome != OK else (
-                    f"ok; {case.precision} with fusion {case.fusion} and what follows {pace.too_late()}")
+                    f"ok; {case.precision} with fusion {case.fusion} and what follows {late}")
             begin = [case.precision, case.fusion, case.gamma, case.seed]
             try:
                 with pace:

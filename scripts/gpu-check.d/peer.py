@@ -6,6 +6,8 @@ import sys
 import tempfile
 import threading
 
+import processes
+
 OUT_OF_MEMORY = "out of memory"  # PyTorch's words, CUDA's own as well
 SCRIPT = os.path.join(os.path.dirname(os.path.realpath(__file__)), "pytorch_gpu.py")
 
@@ -21,7 +23,8 @@ class Peer:
         self.errors = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(
             [sys.executable, SCRIPT, f"--variant={variant}", f"--precision={precision}", f"--batch_size={batch_size}",
-             f"--image_size={image_size}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True)
+             f"--image_size={image_size}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
+            start_new_session=True)
         try:
             self.about = self._answer(seconds)
         except Failed:
@@ -30,7 +33,7 @@ class Peer:
 
     def _answer(self, seconds):
         overrun = threading.Event()
-        timer = threading.Timer(seconds, lambda: (overrun.set(), self.process.kill()))
+        timer = threading.Timer(seconds, lambda: (overrun.set(), processes.end(self.process)))
         timer.start()
         try:
             for line in self.process.stdout:
@@ -62,7 +65,7 @@ class Peer:
         try:
             self.process.wait(30)
         except subprocess.TimeoutExpired:
-            self.process.kill()
+            processes.end(self.process)
             self.process.wait()
         self.process.stdout.close()
         self.errors.close()

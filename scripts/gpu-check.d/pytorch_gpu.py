@@ -31,7 +31,6 @@ class Step:
     def __init__(self, arguments):
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = arguments.precision == "tf32"
         torch.backends.cudnn.benchmark = True
-        torch.backends.cudnn.benchmark_limit = 0  # all of cuDNN's engines are timed, not the first ten
         torch.manual_seed(1)
         self.model = ResNet50().cuda().to(memory_format=torch.channels_last).train()
         size = arguments.image_size

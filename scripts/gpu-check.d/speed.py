@@ -32,8 +32,8 @@ def copy_rate(session):
     program = build.program(session.arguments, "virtrain-probe")
     if program:
         done = processes.run([program, "--probe", "device_copy", "--format", "jsonl"], session.limit(60))
-        for record in json_lines(done.out):
-            if record.get("value") and record.get("unit") == "B/s":
+        for record in json_lines(done.out) if done.code == 0 else []:
+            if record.get("value") and record.get("unit") == "B/s" and not record.get("wrong"):
                 session.row("copy_rate", bytes_per_second=record["value"], by="virtrain-probe")
                 return record["value"]
         print(f"copy rate: {done.last_words()}", file=sys.stderr)
@@ -67,7 +67,8 @@ def cells_of_ours(session, precision, records, speed):
     fusion = records.get("ready", {}).get("fusion")
     least = floor.images_per_second(copy_rate(session), fusion, precision, session.arguments.image_size)
     during = (records["result"].get("gpu") or {}).get("during") or {}
-    throttled = ", ".join(f"{name} {share(part)}" for name, part in (during.get("throttled") or {}).items()) or "no"
+    reasons = during.get("throttled")  # None where NVML does not tell
+    throttled = "–" if reasons is None else ", ".join(f"{name} {share(part)}" for name, part in reasons.items()) or "no"
     clock = (during.get("sm_clock_mhz") or {}).get("mean")
     return [fusion_words(records.get("ready", {})), share(speed / least if least else None),
             gigabytes(records["result"].get("device_bytes")), number(during.get("images_per_joule"), 2),
@@ -81,6 +82,16 @@ def fusion_words(ready):
     return ready.get("fusion", "–") + (f" ({', '.join(filter(None, [timed, refused]))})" if timed or refused else "")
 
 
+def refusals(ready):
+    """Why levels were passed over, a line of Markdown for each: any may be a fault of ours."""
+    return "".join(f"\n- no {name}: {words}" for name, words in ((ready or {}).get("fusion_refused") or {}).items())
+
+
+def steps_for(batch_size):
+    """Enough that a fast GPU takes some 3 s: it counts its energy ten times a second."""
+    return max(50, min(400, 24_000 // batch_size))
+
+
 # Those that are measured where none is asked for: by throughput a few, by what takes minutes for each the first.
 BATCH_SIZES = (256, 128, 64)
 
@@ -91,9 +102,9 @@ def combinations(session, batch_sizes=BATCH_SIZES[:1]):
 
 def throughput(session):
     """Images per second, ours alone: a first look"""
-    print(f"{session.arguments.image_size} px, 50 steps; device copy {rate_words(session)} read and written.\n\n"
+    print(f"{session.arguments.image_size} px; device copy {rate_words(session)} read and written.\n\n"
           + head(["precision", "batch", "images/s", *OURS]), flush=True)
-    outcome, pace = OK, Pace(session, 60)
+    outcome, pace, refused_words = OK, Pace(session, 60), ""
     for precision, batch_size in combinations(session, BATCH_SIZES):
         late = pace.too_late()
         if late:
@@ -102,9 +113,11 @@ def throughput(session):
             continue
         with pace:
             try:
-                records = run_ours(session, precision, batch_size, min(10, session.arguments.steady_seconds), 50)
+                records = run_ours(session, precision, batch_size, min(10, session.arguments.steady_seconds),
+                                   steps_for(batch_size))
                 speed = records["result"]["images_per_second"]
                 cells = [number(speed), *cells_of_ours(session, precision, records, speed)]
+                refused_words += refusals(records.get("ready"))
                 session.row("throughput", precision=precision, batch_size=batch_size, ready=records.get("ready"),
                             result=records["result"])
             except trainer.DoesNotFit as refused:
@@ -113,4 +126,6 @@ def throughput(session):
             except trainer.Failed as failed:
                 cells, outcome = [f"{FAILED}: {failed}"] + ["–"] * len(OURS), FAILED
         print(line([precision, batch_size, *cells]), flush=True)
+    if refused_words:
+        print(refused_words, flush=True)
     return outcome

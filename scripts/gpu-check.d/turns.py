@@ -114,12 +114,15 @@ class Row:
         if not machine.has_torch():
             self.tried.append("no PyTorch")
             return
-        names = ["eager"] + (["compile", "compile-graphs"] if arguments.compile else []) + ["graph"]
+        names = ["eager", "graph"] + (["compile-graphs", "compile"] if arguments.compile else [])
         # For the turns of both, the rows behind, and the sections behind those.
         reserve = turns_seconds(arguments) + rows_after * least_seconds(arguments) + self.session.needed_later
-        for name in dict.fromkeys([favourite or "eager", "eager", *names]):
-            # One of them at any rate, eager, the quickest to start; the others leave that time alone.
-            spare = 0 if name == "eager" and self.best is None else reserve
+        at_any_rate = favourite or "eager"  # the fastest of the row before, else the quickest to start
+        for name in dict.fromkeys([at_any_rate, *names]):
+            # It leaves alone the time for the turns, eager without another one nothing, the others all that comes.
+            spare = turns_seconds(arguments) if name == at_any_rate else reserve
+            if name == "eager" and self.best is None:
+                spare = 0
             late = self.session.too_late(VARIANT_SECONDS[name] + spare)
             self.untried += bool(late)
             self.tried.append(f"{name} {late}" if late else self.challenge(name, min(400, self.session.left() - spare)))
@@ -178,7 +181,8 @@ class Row:
     def note(self):
         """What the table has no room for."""
         return (f"- {self.precision}, batch {self.batch_size}: PyTorch {'; '.join(self.tried) or 'not tried'}; turns "
-                f"{[round(x) for x in self.mine]} / {[round(x) for x in self.theirs]}")
+                f"{[round(x) for x in self.mine]} / {[round(x) for x in self.theirs]}"
+                + ours.refusals((self.records or {}).get("ready")))
 
     def cells(self):
         if not self.mine:

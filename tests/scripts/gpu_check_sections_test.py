@@ -176,7 +176,7 @@ echo '{"record":"result","seconds":3.0,"work":'$((3 * work))',"unit":"B"}'
         self.assertEqual(outcome, "FAILED")
         self.assertIn("| gemm | 50% | 160 B/s | FAILED: 80 % of the unlimited rate at 50 % of the time |", said)
         self.assertIn("| d2h | 512MiB/s | 160 B/s | FAILED: 160 B/s are more than the 100 allowed |", said)
-        self.assertIn("| allreduce | 100MiB/s | 160 B/s | ok |", said)  # within a vector
+        self.assertIn("| allreduce | 32MiB/s | 160 B/s | ok |", said)  # within a vector
         outcome, said = self.run_stressors(FREE="0", LIMITED="100")
         self.assertEqual(outcome, "FAILED")
         self.assertIn("| membw | none | 0 B/s | FAILED: it did nothing |", said)
@@ -196,6 +196,16 @@ echo '{"record":"result","seconds":3.0,"work":'$((3 * work))',"unit":"B"}'
         self.assertEqual(outcome, "ok")
         self.assertIn("- device_copy : 1 /wheel:/driver\n", said)
         self.assertIn("- peer_copy: left out: one GPU, no peer\n", said)
+
+    def test_what_nccl_does_not_do_for_one_rank_is_no_figure(self):
+        line = """'{"record":"probe","name":"%s","ranks":%d,"size_bytes":8,"value":1,"unit":"B/s","detail":{"in_place":%s}}'"""
+        probe = "\n".join("echo " + line % figure for figure in (
+            ("alone_in_place", 1, "true"), ("alone", 1, "false"), ("together_in_place", 2, "true")))
+        outcome, said = self.run_section(sections.probes, virtrain_probe=probe)
+        self.assertEqual(outcome, "ok")
+        self.assertNotIn("alone_in_place", said)
+        self.assertIn("- alone  8 bytes: 1 B/s\n", said)
+        self.assertIn("- together_in_place  8 bytes: 1 B/s\n", said)
 
 
 if __name__ == "__main__":

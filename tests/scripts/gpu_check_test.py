@@ -211,6 +211,37 @@ class Build(unittest.TestCase):
         self.assertIn(f"-DCUDA_nvrtc_LIBRARY={folder}/cu13/lib/libnvrtc.so.13", words)
 
 
+    def test_what_has_not_changed_is_not_built_again(self):
+        with tempfile.TemporaryDirectory() as root, unittest.mock.patch.object(machine, "ROOT", root), \
+                unittest.mock.patch.object(build, "run") as run:
+            folder = pathlib.Path(root, "build")
+            source, built = pathlib.Path(root, "workloads", "main.cpp"), folder / "virtrain-resnet50-cuda"
+
+            def make(_, *command):
+                folder.mkdir(exist_ok=True)
+                built.touch()
+                return ""
+            run.side_effect = make
+            source.parent.mkdir()
+            source.write_text("one")
+            arguments = argparse.Namespace(build_folder=str(folder), headers=None, mpi=False, architectures="90", jobs=1)
+
+            def builds():
+                run.reset_mock()
+                self.assertIsNone(build.build(Session(arguments), None))
+                return run.called
+
+            self.assertTrue(builds())
+            os.utime(source)  # carried once more
+            self.assertFalse(builds())
+            source.write_text("two")
+            self.assertTrue(builds())
+            arguments.architectures = "100"
+            self.assertTrue(builds())
+            built.unlink()
+            self.assertTrue(builds())
+
+
 class Machine(unittest.TestCase):
     def test_libraries_are_looked_for_in_wheels_and_where_the_driver_was_found(self):
         with tempfile.TemporaryDirectory() as folder:

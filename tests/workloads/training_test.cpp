@@ -80,6 +80,25 @@ class SlowBackend : public NotingBackend {
   const bool hangs_;
 };
 
+/// Starts the next step before it answers for one, as a GPU does; counting must begin with none under way.
+class QueueingBackend : public NotingBackend {
+ public:
+  StepResult step(const StepOrder& order, Timeline&) override {
+    gaps_ += started_ ? 0 : 1;
+    started_ = order.more_follow;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return {};
+  }
+  void begin_counting() override {
+    if (started_) throw Error("begin to count", ErrorCode::trial_failed, "a step is under way");
+  }
+  nlohmann::json result(std::int64_t) override { return {{"gaps", gaps_}}; }
+
+ private:
+  bool started_ = false;
+  int gaps_ = 0;
+};
+
 struct Ended {
   int status = 0;  ///< as wait(2) gives it
   std::vector<nlohmann::json> records;
@@ -135,6 +154,19 @@ TEST_CASE("what is counted ends with the last step, before anything is read back
   const nlohmann::json& result = ended.records.at(ended.records.size() - 2);
   REQUIRE(result["scope"] == "rank");
   CHECK(result["calls"] == "hash step begin step step end dump hash result");
+}
+
+TEST_CASE("the warm-up runs without gaps, as what is counted, and leaves no step under way") {
+  Flags flags;
+  flags.num_warmup_batches = 3;
+  flags.num_batches = 4;
+  flags.steady_seconds = 1;
+  const Ended ended =
+      train_in_child([](const Flags&, Peers&) { return std::make_unique<QueueingBackend>(); }, flags);
+  REQUIRE(ended.status == 0);
+  const nlohmann::json& result = ended.records.at(ended.records.size() - 2);
+  CHECK(result["warmup_steps"] > 10);
+  CHECK(result["gaps"] == 3);  // the first of each: warm-up by number, by what is level, counting
 }
 
 TEST_CASE("a set-up may last as long as its parts go on, and the one that hangs is named") {

@@ -259,9 +259,9 @@ GpuState Nvml::state(const std::string& pci_address) const {
   if (const auto energy_mj = nvml.get<Wide>("nvmlDeviceGetTotalEnergyConsumption", device)) {
     state.energy_j = static_cast<double>(*energy_mj) / 1000;
   }
-  if (const auto bits = nvml.get<Wide>("nvmlDeviceGetCurrentClocksThrottleReasons", device)) {
-    state.throttle_reasons = throttle_reason_names(*bits);
-  }
+  auto bits = nvml.get<Wide>("nvmlDeviceGetCurrentClocksEventReasons", device);  // since driver 535
+  if (!bits) bits = nvml.get<Wide>("nvmlDeviceGetCurrentClocksThrottleReasons", device);
+  if (bits) state.throttle_reasons = throttle_reason_names(*bits);
   return state;
 }
 

@@ -154,12 +154,13 @@ void Run::warm_up() {
   steady_state_.emplace(flags_.steady_seconds);
   bool all_are_ready = false;
   while (!stopped_ && !all_are_ready) {
-    const StepResult result = warm_up_step(false);
+    const StepResult result = warm_up_step(true);  // without gaps, as what is counted will be
     WarmupStep known{static_cast<double>(monotonic_ns()) * 1e-9, result.seconds, std::nullopt, std::nullopt};
     backend_->observe(known);
     steady_state_->add(known);
     all_are_ready = peers_.total(std::int64_t{steady_state_->is_over() ? 0 : 1}) == 0;
   }
+  if (!stopped_) warm_up_step(false);  // the one that may have been started already
 }
 
 void Run::count_steps() {

@@ -96,7 +96,7 @@ TEST_CASE("on a GPU the loss falls in each precision") {
     CAPTURE(precision);
     const Outcome outcome =
         run({"--image_size=64", "--batch_size=16", "--num_batches=30", "--num_warmup_batches=0",
-             "--steady_seconds=0", std::string("--precision=") + precision});
+             "--steady_seconds=0", "--fusion=highest", std::string("--precision=") + precision});
     if (outcome.exit_status == 4 && std::string(precision) != "fp32") {
       CHECK_THAT(outcome.one("error")["message"].get<std::string>(),
                  Catch::Contains("has no arithmetic for"));
@@ -111,8 +111,8 @@ TEST_CASE("on a GPU the loss falls in each precision") {
 
 TEST_CASE("on a GPU the same run gives the same parameters") {
   require_gpu();
-  const std::vector<std::string> flags{"--image_size=64", "--batch_size=8", "--num_batches=3",
-                                       "--steady_seconds=0", "--precision=fp16"};
+  const std::vector<std::string> flags{"--image_size=64",    "--batch_size=8",   "--num_batches=3",
+                                       "--steady_seconds=0", "--fusion=highest", "--precision=fp16"};
   const json ready = run(flags).one("ready");  // chooses the engines
   const bool same =
       run(flags).one("result")["parameters_hash"] == run(flags).one("result")["parameters_hash"];

@@ -82,6 +82,7 @@ bool lasts(cudaError_t status) {
     case cudaErrorInvalidAddressSpace:
     case cudaErrorInvalidPc:
     case cudaErrorLaunchFailure:
+    case cudaErrorUnknown:
       return true;
     default:
       return status == contained;

@@ -12,7 +12,7 @@
 namespace virtrain::resnet50::cuda {
 namespace {
 
-constexpr std::size_t most_ready_candidates = 8;
+constexpr std::size_t most_ready_candidates = 16;
 constexpr std::size_t most_compiled_candidates = 3;  // each takes half a second to compile
 
 void check_cudnn(const std::string& operation, cudnnStatus_t status) {

@@ -50,8 +50,9 @@ class GraphPlan {
   /// Of all candidates, until one is chosen.
   std::int64_t workspace_bytes() const;
   void run_candidate(std::size_t index, const TensorPointers& tensors, void* workspace) const;
+  const std::string& name_of(std::size_t index) const { return candidates_[index].name; }
   void choose(std::size_t index) { chosen_ = index; }
-  const std::string& name() const { return candidates_[chosen_].name; }
+  const std::string& name() const { return name_of(chosen_); }
   bool is_repeatable() const { return graph_.is_repeatable(candidates_[chosen_].index); }
   void run(const TensorPointers& tensors, void* workspace) const {
     run_candidate(chosen_, tensors, workspace);

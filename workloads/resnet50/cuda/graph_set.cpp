@@ -3,8 +3,12 @@
 #include "workloads/common/cuda/gpu_errors.h"
 #include "workloads/resnet50/cuda/gpu.h"
 
+#include <cuda_runtime_api.h>
+
 #include <algorithm>
+#include <array>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <set>
 #include <vector>
@@ -12,60 +16,79 @@
 namespace virtrain::resnet50::cuda {
 namespace {
 
-/// Times candidates on one stream.
+struct DestroyGraph {
+  void operator()(CUgraphExec_st* graph) const { ignore_gpu(cudaGraphExecDestroy(graph)); }
+};
+using CapturedRuns = std::unique_ptr<CUgraphExec_st, DestroyGraph>;
+
+/// Times candidates on one stream, captured as the step will be: a call of cuDNN takes the host longer than
+/// small convolutions take the GPU, and an engine that cannot be captured is none for us.
 class Stopwatch {
  public:
   explicit Stopwatch(CUstream_st* stream) : stream_(stream) {
-    while (marks_.size() <= repetitions) marks_.emplace_back(GpuEvent::Timing::on);
+    while (marks_.size() <= launches) marks_.emplace_back(GpuEvent::Timing::on);
   }
 
-  /// Median of a few runs behind each other, hot. One that is far behind the best so far is run once only:
-  /// strict fp32's fallbacks may take a hundred times as long.
+  /// Of one run, the median over a few launches of some, hot. One that is far behind the best so far is run
+  /// no further: strict fp32's fallbacks may take a hundred times as long.
   double seconds_of(const std::function<void()>& run, const std::optional<double>& best) const {
-    constexpr double hopeless = 3;
-    const double first = times(run, 1).front();
-    if (best && first > hopeless * *best) return first;
-    std::vector<double> seconds = times(run, repetitions);
-    std::sort(seconds.begin(), seconds.end());
-    return seconds[repetitions / 2];
+    constexpr double hopeless = 2, of_the_host = 100e-6;
+    run();  // kernels load, which a capture must not
+    marks_[0].record(stream_);
+    run();
+    marks_[1].record(stream_);
+    marks_[1].wait();
+    const double first = seconds_between(marks_[0], marks_[1]);
+    if (best && first > hopeless * *best + of_the_host) return first;
+    return median_of_launches(capture(run));
   }
 
  private:
-  static constexpr std::size_t repetitions = 7;
+  static constexpr std::size_t launches = 3, runs_of_a_launch = 3;
 
-  /// All are queued behind a run that is not timed: on a stream that had run empty the host's time for a call
-  /// of cuDNN would be in it, which a captured step does not have.
-  std::vector<double> times(const std::function<void()>& run, std::size_t count) const {
-    run();
+  CapturedRuns capture(const std::function<void()>& run) const {
+    StreamCapture capture(stream_);
+    for (std::size_t i = 0; i < runs_of_a_launch; ++i) run();
+    return CapturedRuns(capture.end());
+  }
+
+  double median_of_launches(const CapturedRuns& runs) const {
+    const auto launch = [&] { check_gpu("launch an engine", cudaGraphLaunch(runs.get(), stream_)); };
+    launch();
     marks_[0].record(stream_);
-    for (std::size_t i = 0; i < count; ++i) {
-      run();
+    for (std::size_t i = 0; i < launches; ++i) {
+      launch();
       marks_[i + 1].record(stream_);
     }
-    marks_[count].wait();
-    std::vector<double> seconds;
-    for (std::size_t i = 0; i < count; ++i) seconds.push_back(seconds_between(marks_[i], marks_[i + 1]));
-    return seconds;
+    marks_[launches].wait();
+    std::array<double, launches> seconds{};
+    for (std::size_t i = 0; i < launches; ++i) seconds[i] = seconds_between(marks_[i], marks_[i + 1]);
+    std::sort(seconds.begin(), seconds.end());
+    return seconds[launches / 2] / runs_of_a_launch;
   }
 
   CUstream_st* stream_;
   std::deque<GpuEvent> marks_;  // they cannot be moved
 };
 
-/// An engine that cuDNN offers may still refuse to run: then the next one.
-void choose_fastest(GraphPlan& plan, const TensorPointers& tensors, void* workspace,
-                    const Stopwatch& stopwatch) {
+/// An engine that cuDNN offers may still refuse to run: then the next one. A GPU that has faulted may say so
+/// as cuDNN's refusal first, and what it names is not the engine.
+void choose_fastest(GraphPlan& plan, const std::string& graph, const TensorPointers& tensors, void* workspace,
+                    CUstream_st* stream) {
+  const Stopwatch stopwatch(stream);
   std::optional<double> best;
   std::optional<Error> refusal;
   for (std::size_t i = 0; i < plan.candidates(); ++i) {
+    const std::string operation = "time " + plan.name_of(i) + " of " + graph;
     try {
       const double seconds = stopwatch.seconds_of([&] { plan.run_candidate(i, tensors, workspace); }, best);
       if (best && seconds >= *best) continue;
       best = seconds;
       plan.choose(i);
-    } catch (const GpuFault&) {
-      throw;
+    } catch (const GpuFault& fault) {
+      throw GpuFault(Error(operation, fault.code(), fault.what()));
     } catch (const Error& error) {
+      check_gpu(operation, cudaStreamSynchronize(stream));
       refusal = error;
     }
   }
@@ -100,18 +123,18 @@ bool GraphSet::is_repeatable() const {
 
 void GraphSet::tune(const StepProgram& program, const Pointers& pointers, void* workspace,
                     CUstream_st* stream, PlanCache& cache, const Progress& progress) {
-  const Stopwatch stopwatch(stream);
   std::set<GraphSpec> seen;
   for (const Operation& operation : program.micro_batch) {
     const auto* const run = std::get_if<RunGraph>(&operation.action);
     if (run == nullptr || !seen.insert(run->spec).second) continue;
-    progress("time cuDNN's engines for " + to_string(run->spec));
+    const std::string graph = to_string(run->spec);
+    progress("time cuDNN's engines for " + graph);
     GraphPlan& plan = plans_.at(run->spec);
     if (plan.candidates() > 1) {
-      choose_fastest(plan, pointers(*run), workspace, stopwatch);
+      choose_fastest(plan, graph, pointers(*run), workspace, stream);
       ++timed_;
     }
-    cache.set(to_string(run->spec), plan.name());
+    cache.set(graph, plan.name());
   }
 }
 
