@@ -35,17 +35,13 @@ int exit_status(ErrorCode code) {
     case ErrorCode::usage:
       return 2;
     case ErrorCode::bad_input:
-      return 3;
     case ErrorCode::not_found:
       return 3;
     case ErrorCode::host_unable:
-      return 4;
     case ErrorCode::io:
       return 4;
     case ErrorCode::timeout:
-      return 6;
     case ErrorCode::trial_failed:
-      return 6;
     case ErrorCode::protocol:
       return 6;
     case ErrorCode::busy:

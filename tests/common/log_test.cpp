@@ -25,7 +25,7 @@ std::string stderr_of(Calls calls) {
   ::dup2(saved, STDERR_FILENO);
   ::close(saved);
   ::close(file);
-  const auto text = read_file(name).value();
+  auto text = read_file(name).value();
   ::unlink(name.c_str());
   return text;
 }

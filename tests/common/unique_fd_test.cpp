@@ -18,7 +18,7 @@ TEST_CASE("a descriptor is closed once, when its owner goes") {
   {
     UniqueFd first(raw);
     UniqueFd second(std::move(first));
-    CHECK_FALSE(first);
+    CHECK_FALSE(first);  // NOLINT(bugprone-use-after-move): what it then is
     CHECK(second.get() == raw);
     first = std::move(second);
     CHECK(is_open(raw));

@@ -69,7 +69,7 @@ TEST_CASE("each row of the table of baselines: what cannot run is refused with i
 }
 
 TEST_CASE("every form has a row for every arm") {
-  CHECK(baseline_rules().size() == 6 * 3);
+  CHECK(baseline_rules().size() == std::size_t{6} * 3);
 }
 
 TEST_CASE("a vGPU has no bare metal, and the plan is refused for that") {

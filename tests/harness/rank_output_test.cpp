@@ -93,7 +93,7 @@ TEST_CASE("a line that is too long is cut, and the next one is whole") {
 
 TEST_CASE("endless unfinished lines of made-up ranks are a flood") {
   RankOutputSplitter splitter;
-  const auto drop = [](RankLine) {};
+  const auto drop = [](const RankLine&) {};
   std::int64_t rank = 0;
   const auto flood = [&] {
     for (; rank < 1'000'000; ++rank) splitter.feed("[1," + std::to_string(rank) + "]<stdout>:x", drop);

@@ -143,8 +143,10 @@ TEST_CASE("many processes at once: exactly one gets the resource") {
   const TemporaryJournal temporary;
   { LeaseJournal made(temporary.file); }
   int winners = 0;
+  constexpr int kProcesses = 6;
   std::vector<std::unique_ptr<OtherProcess>> others;
-  for (int i = 0; i < 6; ++i)
+  others.reserve(kProcesses);
+  for (int i = 0; i < kProcesses; ++i)
     others.push_back(std::make_unique<OtherProcess>([&] {
       LeaseJournal journal(temporary.file);
       return code_of_acquire(journal, this_process("e" + std::to_string(::getpid()), "r.db"), {"core:0"}) ==

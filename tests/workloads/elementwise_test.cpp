@@ -12,7 +12,7 @@ using namespace virtrain::resnet50::plain;
 
 namespace {
 
-constexpr std::size_t odd_count = 3 * 7 * 13 * 13 * 71;  // several pieces of work and a rest
+constexpr std::size_t odd_count = std::size_t{3} * 7 * 13 * 13 * 71;  // several pieces of work and a rest
 
 Layout flat(const Device& device, std::size_t count) {
   return Layout({static_cast<std::int64_t>(count)}, device.activation_type(), dnnl::memory::format_tag::x);

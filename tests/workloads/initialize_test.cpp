@@ -58,7 +58,7 @@ TEST_CASE("shards differ, labels are in range, images are never zeros") {
   const Model model = build_model(32, 10);
   const Batch first = synthetic_batch(model, 64, 0, 5);
   const Batch second = synthetic_batch(model, 64, 1, 5);
-  CHECK(first.images.size() == 64U * 3 * 32 * 32);
+  CHECK(first.images.size() == std::size_t{64} * 3 * 32 * 32);
   CHECK(first.images != second.images);
   CHECK(first.labels != second.labels);
   CHECK(*std::min_element(first.labels.begin(), first.labels.end()) == 0);

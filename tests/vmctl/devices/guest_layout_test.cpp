@@ -106,8 +106,10 @@ TEST_CASE("devices of which nothing is known are plugged in side by side") {
 }
 
 TEST_CASE("more devices than PCI has room for are refused") {
+  constexpr int kMany = 200;
   std::vector<PlacedDevice> many;
-  for (int i = 0; i < 200; ++i)
+  many.reserve(kMany);
+  for (int i = 0; i < kMany; ++i)
     many.push_back(device("0000:01:00.0", fmt::format("pci{:04x}:00", i), {"0000:00:01.0"}));
   CHECK_THROWS_AS(guest_layout(many, {0}), Error);
 }

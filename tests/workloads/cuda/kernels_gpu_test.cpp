@@ -129,7 +129,8 @@ TEST_CASE("softmax cross-entropy and its sums") {
   require_gpu();
   const Numeric numeric = GENERATE(Numeric::fp32, Numeric::bf16, Numeric::fp16);
   // More rows than a block has threads, and more classes, none of them a multiple.
-  const auto [rows, classes] = GENERATE(table<int, int>({{5, 2}, {5, 255}, {5, 1000}, {300, 3}}));
+  const auto size = GENERATE(table<int, int>({{5, 2}, {5, 255}, {5, 1000}, {300, 3}}));
+  const int rows = std::get<0>(size), classes = std::get<1>(size);
   CAPTURE(to_string(numeric), rows, classes);
   const double scale = 64;
   const Values logits = random_values(numeric, static_cast<std::int64_t>(rows) * classes, 1, 20);

@@ -16,7 +16,7 @@ Change writes(const fs::path& file, const std::string& text) {
   return [=](const HostTree& tree) { tree.write(file, text); };
 }
 
-Change both(Change first, Change second) {
+Change both(const Change& first, const Change& second) {
   return [=](HostTree& tree) {
     first(tree);
     second(tree);

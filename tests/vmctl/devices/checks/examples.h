@@ -50,7 +50,7 @@ extern const Change kAsItIs;
 /// One value of one file.
 Change writes(const std::filesystem::path& file, const std::string& text);
 /// One after the other.
-Change both(Change first, Change second);
+Change both(const Change& first, const Change& second);
 
 /// A tree that passes a check and one that fails it, made from a host of build/hosts, and words of what is
 /// found then.
