@@ -21,12 +21,12 @@ std::vector<char> bytes_of(const std::vector<T>& values) {
 }  // namespace
 
 void SafetensorsWriter::add(const std::string& name, const std::vector<std::int64_t>& shape,
-                            std::vector<float> values) {
+                            const std::vector<float>& values) {
   tensors_.push_back({name, {"F32", shape, bytes_of(values)}});
 }
 
 void SafetensorsWriter::add(const std::string& name, const std::vector<std::int64_t>& shape,
-                            std::vector<std::int64_t> values) {
+                            const std::vector<std::int64_t>& values) {
   tensors_.push_back({name, {"I64", shape, bytes_of(values)}});
 }
 

@@ -11,8 +11,9 @@ namespace virtrain::resnet50 {
 /// data.
 class SafetensorsWriter {
  public:
-  void add(const std::string& name, const std::vector<std::int64_t>& shape, std::vector<float> values);
-  void add(const std::string& name, const std::vector<std::int64_t>& shape, std::vector<std::int64_t> values);
+  void add(const std::string& name, const std::vector<std::int64_t>& shape, const std::vector<float>& values);
+  void add(const std::string& name, const std::vector<std::int64_t>& shape,
+           const std::vector<std::int64_t>& values);
   /// Throws Error(io) with the path and the operating system's words.
   void write(const std::filesystem::path& path) const;
 

@@ -39,9 +39,11 @@ std::string tf_cnn_header() {
 
 std::string tf_cnn_line(const std::vector<double>& step_seconds, int images_per_step, double loss) {
   std::vector<double> speeds;
+  speeds.reserve(step_seconds.size());
   for (const double seconds : step_seconds) speeds.push_back(images_per_step / seconds);
   const double median = quantile(speeds, 0.5);
   std::vector<double> distances;
+  distances.reserve(speeds.size());
   for (const double speed : speeds) distances.push_back(std::abs(speed - median));
   const double uncertainty = deviation(speeds) / std::sqrt(static_cast<double>(speeds.size()));
   std::array<char, 160> line{};

@@ -33,7 +33,8 @@ TEST_CASE("a repetition lasts some 20 ms, however short an operation is") {
   Played products{0.00017};
   CHECK(products.best(3) == Approx(0.00017));
   CHECK(products.calls.size() == 2 + waking + 3);
-  CHECK(std::all_of(products.calls.begin() + 2, products.calls.end(), [](int times) { return times == 118; }));
+  CHECK(
+      std::all_of(products.calls.begin() + 2, products.calls.end(), [](int times) { return times == 118; }));
   Played copies{0.1};
   CHECK(copies.best(2) == Approx(0.1));
   CHECK(copies.calls == std::vector<int>(2 + waking + 2, 1));

@@ -105,7 +105,7 @@ void Device::reorder(const Tensor& from, const Tensor& to) {
 Tensor Device::in_layout(const Tensor& tensor, const Layout& layout, Scratch slot) {
   if (tensor.get_desc() == layout) return tensor;
   if (slot != Scratch::weights && slot != Scratch::master) ++activation_reorders_;
-  const Tensor copy = scratch(slot, layout);
+  Tensor copy = scratch(slot, layout);
   reorder(tensor, copy);
   return copy;
 }

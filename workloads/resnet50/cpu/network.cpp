@@ -85,7 +85,7 @@ std::vector<RunningStatistics> Network::running_statistics() const {
 Tensor Network::prepare_images(const std::vector<float>& images) {
   const Tensor plain(plain_layout({batch_size_, 3, model_.image_size, model_.image_size}), device_.engine(),
                      const_cast<float*>(images.data()));
-  const Tensor prepared = device_.allocate(stem_.convolution->source_layout());
+  Tensor prepared = device_.allocate(stem_.convolution->source_layout());
   device_.reorder(plain, prepared);
   return prepared;
 }
@@ -141,7 +141,7 @@ void Network::backward_norm_and_weights(UnitState& unit, const Tensor& in, const
 Tensor Network::backward_unit(UnitState& unit, const Tensor& in, const Tensor& gradient,
                               const Tensor& norm_gradient, Scratch slot, const Ready& ready) {
   backward_norm_and_weights(unit, in, gradient, norm_gradient, ready);
-  const Tensor in_gradient = device_.scratch(slot, in.get_desc());
+  Tensor in_gradient = device_.scratch(slot, in.get_desc());
   unit.convolution->backward_data(norm_gradient, store_->master(unit.first_parameter), in_gradient);
   return in_gradient;
 }
@@ -152,7 +152,7 @@ Tensor Network::backward_head() {
   linear_->backward(features_rows_, store_->master(linear), logits_gradient_, rows, store_->gradient(linear),
                     store_->gradient(linear + 1));
   const Tensor plain(features_.get_desc(), device_.engine(), rows.get_data_handle());
-  const Tensor gradient = device_.scratch(Scratch::gradient_a, blocks_.back().units.back().out.get_desc());
+  Tensor gradient = device_.scratch(Scratch::gradient_a, blocks_.back().units.back().out.get_desc());
   average_->backward(plain, gradient);
   return gradient;
 }

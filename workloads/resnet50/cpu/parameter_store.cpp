@@ -56,6 +56,7 @@ std::uint64_t ParameterStore::layout_hash() const {
     const dnnl_memory_desc_t& description = tensor.get_desc().data;
     const dnnl_blocking_desc_t& blocking = description.format_desc.blocking;
     std::vector<float> numbers;  // all small whole numbers: exact as floats
+    numbers.reserve(static_cast<std::size_t>(description.ndims) + std::size_t{2} * DNNL_MAX_NDIMS);
     for (int i = 0; i < description.ndims; ++i) numbers.push_back(static_cast<float>(blocking.strides[i]));
     for (int i = 0; i < blocking.inner_nblks; ++i) {
       numbers.push_back(static_cast<float>(blocking.inner_blks[i]));
