@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <set>
 #include <vector>
 
 #include "common/text.h"
@@ -300,6 +301,13 @@ std::optional<Estimate> transport(const Evidence& baseline, const Evidence& cand
 }
 
 std::optional<Estimate> peer_to_peer(const Evidence& baseline, const Evidence& candidate) {
+  // Lists of ways, of which a node has those of its own ranks.
+  const auto ways = [](const Evidence& evidence) {
+    std::set<std::string> all;
+    for (const auto& way : split(fact(evidence, "peer_to_peer"), ',')) all.insert(std::string(trim(way)));
+    return all;
+  };
+  if (ways(baseline) == ways(candidate)) return std::nullopt;
   return communication_fact(baseline, candidate, "peer_to_peer");
 }
 

@@ -62,8 +62,11 @@ DataIndex::DataIndex(const ComparisonData& data) : data_(data), cases_(by_case(d
       const auto& tenants = found->second;
       const bool alone =
           std::all_of(tenants.begin(), tenants.end(), [](const auto* t) { return t->tenant_index == 0; });
-      const auto& first = *tenants.front();
-      if (alone) alone_cases_[{arm, first.nodes, first.gpus_per_node, first.workload}].push_back(one.name);
+      if (!alone) continue;
+      // Experiments may have the same case with workloads that differ.
+      std::set<Shape> shapes;
+      for (const auto* t : tenants) shapes.insert({arm, t->nodes, t->gpus_per_node, t->workload});
+      for (const auto& shape : shapes) alone_cases_[shape].push_back(one.name);
     }
   }
 }
@@ -141,7 +144,11 @@ Facts DataIndex::facts(const std::string& case_name, const Side& side) const {
     }
   }
   add_row_facts(side.rows, facts);
-  for (const auto& tenant : tenants(case_name, side.selector)) add_workload_facts(tenant, facts);
+  const auto tenants = tenants_.find({case_name, side.selector.arm});
+  if (tenants != tenants_.end()) {
+    for (const auto* tenant : tenants->second)
+      if (means(side.selector, tenant->experiment)) add_workload_facts(*tenant, facts);
+  }
   return facts;
 }
 

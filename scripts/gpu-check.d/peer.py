@@ -40,6 +40,9 @@ class Peer:
                 if line.startswith("{"):
                     return json.loads(line)
             self.process.wait()
+        except BaseException:  # somebody ends us: what has a session of its own would go on
+            processes.end(self.process)
+            raise
         finally:
             timer.cancel()
         if overrun.is_set():

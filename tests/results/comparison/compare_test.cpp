@@ -270,6 +270,15 @@ TEST_CASE("another image size, model, accumulation or environment is another wor
   CHECK(verdict_of(ours, R"({"environment":{"NCCL_P2P_DISABLE":"1"}})") == "differs:environment");
   CHECK(verdict_of(ours, R"({"steps":100,"warmup_steps":7})") == "equivalent");
   CHECK(verdict_of(ours, "") == "equivalent");  // imported: nothing is known of it
+
+  auto pooled = k2(true);  // of several experiments: each counts, not only the first
+  for (const auto& [arm, size] :
+       {std::pair("bare_metal", 224), std::pair("bare_metal", 64), std::pair("vm", 224)})
+    pooled.tenants.push_back({.case_name = "c",
+                              .arm = arm,
+                              .images_per_second = 1,
+                              .workload = nlohmann::json{{"image_size", size}}.dump()});
+  CHECK(only(pooled).flags == std::vector<std::string>{"differs:image_size"});
 }
 
 TEST_CASE("facts of nodes, hosts and imported records reach the guard") {

@@ -156,6 +156,15 @@ TEST_CASE("a probe explains the work of what it measures") {
   CHECK(costs("cpu", "bf16", "probe.host_to_device").empty());
 }
 
+TEST_CASE("ways between GPUs that nodes list together or apart are the same ways") {
+  const auto with_ways = [](const std::set<std::string>& nodes) {
+    return Evidence{{}, {{"peer_to_peer", nodes}}};
+  };
+  const auto apart = with_ways({"NET/Socket, P2P/CUMEM", "NET/Socket, SHM/direct"});
+  CHECK(explain(0.9, apart, with_ways({"NET/Socket, P2P/CUMEM, SHM/direct"})).findings.empty());
+  CHECK(explain(0.9, apart, with_ways({"NET/Socket, SHM/direct"})).findings.size() == 1);
+}
+
 TEST_CASE("causes are ranked, multiply, and leave the rest unexplained") {
   const Evidence baseline{{{"mean.gpu_sm_clock_mhz", 1000}, {"rate.cpu_user_seconds", 1}}};
   const Evidence candidate{

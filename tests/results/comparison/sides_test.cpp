@@ -412,6 +412,31 @@ TEST_CASE("tenants stand beside their own runs alone") {
   CHECK(to_json(find("alone-a")).at("tenants_vs_alone").is_null());
 }
 
+TEST_CASE(
+    "tenants stand beside their own runs alone, also where an older experiment says less of its workload") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  for (const std::string number : {"old", "new"}) {
+    store.add_experiment(an_experiment(number));
+    nlohmann::json workload = {{"batch_size", 4}};
+    if (number == "new") workload["environment"] = nlohmann::json::object();
+    for (const auto& [name, tenants] : {std::pair("alone", 1), std::pair("both", 2)}) {
+      const auto trial = add_finished(store, number, name, "vm", std::nullopt, 1000 * tenants, tenants);
+      for (int i = 0; i < tenants; ++i)
+        store.save_tenant(trial,
+                          {.tenant_index = i, .name = "a", .workload = workload, .images_per_second = 1000});
+    }
+  }
+  CompareRequest request;
+  request.baseline = "experiment:old,arm:vm";
+  request.candidate = "experiment:new,arm:vm";
+  for (const auto& one : compare(store, request)) {
+    if (one.case_name != "both") continue;
+    REQUIRE(one.arms.size() == 2);
+    for (const auto& arm : one.arms) CHECK(arm.alone.has_value());
+  }
+}
+
 TEST_CASE("a published speedup stands beside the measured one and says where it is from") {
   const TemporaryFolder folder;
   Store store(folder.path / "results.db");

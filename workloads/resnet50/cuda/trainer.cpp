@@ -142,6 +142,9 @@ void Trainer::prepare(Watchdog& watchdog) {
   choose_fusion(cache, watchdog);
   if (peers_.rank() != 0) cache = read_plan_cache();  // with the engines that rank 0 has chosen meanwhile
   executor_.emplace(model_, settings_, exchange_.get(), cache, progress_to(watchdog));
+  // Ranks of other hosts may have had to find their engines; each one's own watchdog looks after that.
+  watchdog.pause();
+  peers_.barrier();
   watchdog.expect("set up");
   executor_->warm_up();
   if (!flags_.profile_step.empty() && peers_.rank() == 0) {
