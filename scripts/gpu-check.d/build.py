@@ -151,16 +151,22 @@ def configure(session, gpu):
         return cmake()
 
 
+def files_below(*folders):
+    """Regular files only, and no link is followed: the hosts' trees that tests read have circles of them, as sysfs has, and
+    some that lead nowhere."""
+    found = [os.path.join(where, name) for folder in folders for where, _, names in os.walk(folder) for name in names
+             if not where.endswith("__pycache__")]
+    return sorted(path for path in found if os.path.isfile(path) and not os.path.islink(path))
+
+
 def digest(arguments, gpu):
     """Of all that a build is made of, by content: a machine that is lent gets its files anew before each command, and by
     their times alone all would be built again."""
     found = hashlib.sha256(json.dumps(options(arguments, gpu)).encode())
     folders = [os.path.join(machine.ROOT, name) for name in SOURCES]
-    for folder in folders + ([arguments.headers] if arguments.headers else []):
-        for path in sorted(glob.glob(os.path.join(folder, "**"), recursive=True)):
-            if os.path.isfile(path) and "__pycache__" not in path:
-                with open(path, "rb") as file:
-                    found.update(path.encode() + b"\0" + hashlib.sha256(file.read()).digest())
+    for path in files_below(*folders, *filter(None, [arguments.headers])):
+        with open(path, "rb") as file:
+            found.update(path.encode() + b"\0" + hashlib.sha256(file.read()).digest())
     return found.hexdigest()
 
 

@@ -241,6 +241,17 @@ class Build(unittest.TestCase):
             built.unlink()
             self.assertTrue(builds())
 
+    def test_links_that_go_round_in_circles_or_nowhere_are_not_followed(self):
+        with tempfile.TemporaryDirectory() as root:
+            device, group = pathlib.Path(root, "devices", "17:00.0"), pathlib.Path(root, "groups", "21")
+            device.mkdir(parents=True)
+            group.mkdir(parents=True)
+            (device / "vendor").write_text("0x10de")
+            (device / "driver").symlink_to("../../drivers/nvidia")
+            (device / "group").symlink_to("../../groups/21")
+            (group / "17:00.0").symlink_to("../../devices/17:00.0")
+            self.assertEqual(build.files_below(root), [str(device / "vendor")])
+
 
 class Machine(unittest.TestCase):
     def test_libraries_are_looked_for_in_wheels_and_where_the_driver_was_found(self):
