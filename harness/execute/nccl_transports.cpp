@@ -50,9 +50,7 @@ bool is_whole_gpu(const vmctl::PlacedDevice& device) {
 bool all_joined_by_nvlink(const std::vector<vmctl::PlacedDevice>& gpus) {
   const auto reaches_others = [&](const vmctl::PlacedDevice& gpu) {
     return std::all_of(gpus.begin(), gpus.end(), [&](const vmctl::PlacedDevice& other) {
-      const auto& address = other.grant.address;
-      const auto& peers = gpu.nvlink_peers;
-      return address == gpu.grant.address || std::find(peers.begin(), peers.end(), address) != peers.end();
+      return &other == &gpu || joined_by_nvlink(gpu, other);
     });
   };
   return gpus.size() > 1 && std::all_of(gpus.begin(), gpus.end(), reaches_others);

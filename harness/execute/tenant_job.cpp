@@ -121,12 +121,12 @@ std::map<std::string, std::string> rank_environment(const TenantPlacement& place
   auto environment = placement.workload.environment;
   for (const auto& [name, value] : node.environment) environment[name] = value;
   if (network == RankNetwork::tcp) environment.insert({"NCCL_SOCKET_IFNAME", kTenantInterface});
-  // Slices see the host's RDMA adapters (/dev/infiniband is shared), VMs only those lent to them: left free,
-  // NCCL would train over InfiniBand or RoCE on bare metal and over sockets in VMs.
-  if (placement.workload.backend == Backend::cuda && !placement.has_rdma_adapter())
-    environment.insert({"NCCL_IB_DISABLE", "1"});
-  if (placement.workload.backend == Backend::cuda)
+  if (placement.workload.backend == Backend::cuda) {
     environment.insert({"NCCL_DEBUG", "INFO"});  // says which way each pair of ranks goes
+    // Slices see the host's RDMA adapters (/dev/infiniband is shared), VMs only those lent to them: left
+    // free, NCCL would train over InfiniBand or RoCE on bare metal and over sockets in VMs.
+    if (!placement.has_rdma_adapter()) environment.insert({"NCCL_IB_DISABLE", "1"});
+  }
   environment.insert({{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}});
   environment["OMP_NUM_THREADS"] = std::to_string(placement.threads_per_rank);
   // Ranks that spin while they wait take the core from the one they wait for: four nodes on two cores trained

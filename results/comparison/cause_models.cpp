@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/text.h"
+#include "results/comparison/comparability.h"
 
 namespace virtrain::results {
 namespace {
@@ -32,13 +33,19 @@ double number_or(const Evidence& evidence, const char* name, double otherwise) {
   return number(evidence, {name}).value_or(otherwise);
 }
 
-/// A fact of the nodes, else of their host; empty if not known.
-std::string fact(const Evidence& evidence, const std::string& name) {
+/// Values of a fact of the nodes, else of their host; none if not known.
+std::set<std::string> values(const Evidence& evidence, const std::string& name) {
   for (const auto& key : {name, "host." + name}) {
     const auto found = evidence.facts.find(key);
-    if (found != evidence.facts.end()) return join({found->second.begin(), found->second.end()}, ", ");
+    if (found != evidence.facts.end()) return found->second;
   }
-  return "";
+  return {};
+}
+
+/// The same in words; empty if not known.
+std::string fact(const Evidence& evidence, const std::string& name) {
+  const auto all = values(evidence, name);
+  return join({all.begin(), all.end()}, ", ");
 }
 
 /// The first number in a fact such as "1410 MHz" or "x16".
@@ -51,9 +58,9 @@ Number number_in_fact(const Evidence& evidence, const std::string& name) {
 }
 
 bool fact_differs(const Evidence& baseline, const Evidence& candidate, const std::string& name) {
-  const auto ours = fact(baseline, name);
-  const auto theirs = fact(candidate, name);
-  return !ours.empty() && !theirs.empty() && ours != theirs;
+  const auto ours = values(baseline, name);
+  const auto theirs = values(candidate, name);
+  return !ours.empty() && !theirs.empty() && !are_equal(name, ours, theirs);
 }
 
 std::string both(const Evidence& baseline, const Evidence& candidate, const std::string& ours,
@@ -301,13 +308,6 @@ std::optional<Estimate> transport(const Evidence& baseline, const Evidence& cand
 }
 
 std::optional<Estimate> peer_to_peer(const Evidence& baseline, const Evidence& candidate) {
-  // Lists of ways, of which a node has those of its own ranks.
-  const auto ways = [](const Evidence& evidence) {
-    std::set<std::string> all;
-    for (const auto& way : split(fact(evidence, "peer_to_peer"), ',')) all.insert(std::string(trim(way)));
-    return all;
-  };
-  if (ways(baseline) == ways(candidate)) return std::nullopt;
   return communication_fact(baseline, candidate, "peer_to_peer");
 }
 

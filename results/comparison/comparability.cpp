@@ -80,13 +80,6 @@ std::set<std::string> listed(const std::set<std::string>& values) {
   return all;
 }
 
-bool are_equal(std::string_view field, const std::set<std::string>& ours,
-               const std::set<std::string>& theirs) {
-  if (ours == theirs) return true;
-  const bool lists = std::find(listed_fields.begin(), listed_fields.end(), field) != listed_fields.end();
-  return lists && listed(ours) == listed(theirs);
-}
-
 /// Values of one field on both sides, if they are known and differ.
 void compare_field(const std::string& field, const FieldRule& rule, FactRule strictest, const Facts& baseline,
                    const Facts& candidate, std::vector<FactDifference>& found) {
@@ -131,6 +124,13 @@ std::string unshared_words(const FactDifference& difference) {
 }
 
 }  // namespace
+
+bool are_equal(std::string_view field, const std::set<std::string>& ours,
+               const std::set<std::string>& theirs) {
+  if (ours == theirs) return true;
+  const bool lists = std::find(listed_fields.begin(), listed_fields.end(), field) != listed_fields.end();
+  return lists && listed(ours) == listed(theirs);
+}
 
 const char* to_string(FactRule rule) {
   switch (rule) {

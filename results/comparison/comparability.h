@@ -37,6 +37,11 @@ struct FactDifference {
   std::string why = {};  ///< of the rule
 };
 
+/// Whether two sides' values of a field say the same. Fields of cards list those of all of a node's ranks,
+/// which may be of one node on one side and of several on the other.
+bool are_equal(std::string_view field, const std::set<std::string>& ours,
+               const std::set<std::string>& theirs);
+
 /// Differences in fields that have a rule and are known on both sides, in the table's order. Where both sides
 /// are one arm (of two labels, hosts or dates), the arm explains nothing: such a field must be equal.
 std::vector<FactDifference> differences(const Facts& baseline, const Facts& candidate, bool one_arm = false);

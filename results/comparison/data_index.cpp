@@ -20,10 +20,14 @@ void add_row_facts(const Rows& rows, Facts& facts) {
   }
 }
 
-/// What else a tenant's workload says of the work in a step. How many steps warm up and count is none of it.
-void add_workload_facts(const TenantMean& tenant, Facts& facts) {
-  const auto workload = nlohmann::json::parse(tenant.workload, nullptr, false);
-  if (!workload.is_object()) return;
+/// A tenant's workload; an empty object where nothing is known of it.
+nlohmann::json workload_of(const TenantMean& tenant) {
+  auto workload = nlohmann::json::parse(tenant.workload, nullptr, false);
+  return workload.is_object() ? workload : nlohmann::json::object();
+}
+
+/// What else a workload says of the work in a step. How many steps warm up and count is none of it.
+void add_workload_facts(const nlohmann::json& workload, Facts& facts) {
   for (const char* name : {"model", "image_size", "accumulate_steps", "environment"}) {
     const auto found = workload.find(name);
     if (found == workload.end() || found->is_null()) continue;
@@ -33,17 +37,10 @@ void add_workload_facts(const TenantMean& tenant, Facts& facts) {
 
 /// The CUDA trainer sends gradients in the two bytes of fp16 and bf16, sums over micro-batches and all others
 /// in fp32.
-bool sends_half(const std::string& workload) {
-  const auto json = nlohmann::json::parse(workload, nullptr, false);
-  if (!json.is_object() || json.value("backend", "") != "cuda") return false;
-  const auto precision = json.value("precision", "");
-  return (precision == "fp16" || precision == "bf16") && json.value("accumulate_steps", 1.0) == 1;
-}
-
-/// Steps whose gradients are added up before they are sent, as the workload says.
-double accumulated_steps(const std::string& workload) {
-  const auto json = nlohmann::json::parse(workload, nullptr, false);
-  return json.is_object() ? json.value("accumulate_steps", 1.0) : 1.0;
+bool sends_half(const nlohmann::json& workload) {
+  if (workload.value("backend", "") != "cuda") return false;
+  const auto precision = workload.value("precision", "");
+  return (precision == "fp16" || precision == "bf16") && workload.value("accumulate_steps", 1.0) == 1;
 }
 
 }  // namespace
@@ -147,7 +144,7 @@ Facts DataIndex::facts(const std::string& case_name, const Side& side) const {
   const auto tenants = tenants_.find({case_name, side.selector.arm});
   if (tenants != tenants_.end()) {
     for (const auto* tenant : tenants->second)
-      if (means(side.selector, tenant->experiment)) add_workload_facts(*tenant, facts);
+      if (means(side.selector, tenant->experiment)) add_workload_facts(workload_of(*tenant), facts);
   }
   return facts;
 }
@@ -191,8 +188,9 @@ ScalingEvidence DataIndex::scaling(const std::string& family, const Side& side) 
     }
     for (const auto& tenant : tenants(one.name, side.selector)) {
       if (tenant.nodes > 1 && !tenant.transport.empty()) transports.insert(tenant.transport);
-      accumulated = accumulated_steps(tenant.workload);
-      evidence.gradient_bytes = ScalingEvidence{}.gradient_bytes / (sends_half(tenant.workload) ? 2 : 1);
+      const auto workload = workload_of(tenant);
+      accumulated = workload.value("accumulate_steps", 1.0);
+      evidence.gradient_bytes = ScalingEvidence{}.gradient_bytes / (sends_half(workload) ? 2 : 1);
     }
   }
   if (evidence.images_per_step) *evidence.images_per_step *= accumulated;

@@ -153,11 +153,10 @@ def correctness(session):
                 continue
             # The first one at any rate; further ones leave the sections behind their time.
             late = session.too_late(pace.needs + (session.needed_later if pace.known else 0))
-            if late and not pace.known:
-                return late
             if late:
-                return outcome if outcome != OK else (
-                    f"ok; {case.precision} with fusion {case.fusion} and what follows {late}")
+                if outcome == OK:
+                    outcome = f"ok; {case.precision} with fusion {case.fusion} and what follows {late}" if pace.known else late
+                return outcome
             begin = [case.precision, case.fusion, case.gamma, case.seed]
             try:
                 with pace:

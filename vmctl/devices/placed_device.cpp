@@ -4,6 +4,10 @@
 
 namespace virtrain::vmctl {
 
+bool joined_by_nvlink(const PlacedDevice& a, const PlacedDevice& b) {
+  return std::find(a.nvlink_peers.begin(), a.nvlink_peers.end(), b.grant.address) != a.nvlink_peers.end();
+}
+
 PlacedDevice placed(DeviceGrant grant, const HostDevice& device) {
   const auto& pci = device.function;
   PlacedDevice out;

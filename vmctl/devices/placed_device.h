@@ -35,6 +35,9 @@ struct PlacedDevice {
   std::vector<std::string> nvlink_peers;  ///< addresses of GPUs on the other end of an NVLink
 };
 
+/// Whether an NVLink joins the two.
+bool joined_by_nvlink(const PlacedDevice& a, const PlacedDevice& b);
+
 /// `grant` is filled in by the caller; of a virtual function, `function` may be the physical one.
 PlacedDevice placed(DeviceGrant grant, const HostDevice& device);
 

@@ -183,8 +183,7 @@ class TopologyChecker {
   }
 
   void check_pair(std::size_t a, std::size_t b, const std::string& seen) {
-    const auto& peers = devices_[a].nvlink_peers;
-    const bool nvlink = std::find(peers.begin(), peers.end(), devices_[b].grant.address) != peers.end();
+    const bool nvlink = joined_by_nvlink(devices_[a], devices_[b]);
     const auto numbers = cliques(devices_, spec_.clique);
     const bool hinted = numbers[a] >= 0 && numbers[a] == numbers[b];
     if ((nvlink || hinted) == (seen == "OK")) return;

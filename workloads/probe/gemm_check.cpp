@@ -31,7 +31,7 @@ std::int64_t wrong_products(std::span<const float> a, std::span<const float> b, 
   // A prime stride: over the rows, every column has its turn.
   constexpr std::size_t stride = 127;
   const std::size_t step = size <= stride ? 1 : stride;
-  std::vector<float> columns(size * size);  // of b, each in one piece: read with a stride they take 10 s
+  std::vector<float> columns(size * size);  // of b, each in one piece: 0.9 s for 4096², with a stride 5 s
   for (std::size_t k = 0; k < size; ++k)
     for (std::size_t column = 0; column < size; ++column) columns[column * size + k] = b[k * size + column];
   std::int64_t wrong = 0;

@@ -38,11 +38,13 @@ PlanCache& plan_cache() {
   return cache;
 }
 
+const Progress untold = [](const std::string&) {};
+
 /// At the level of fusion of `settings`, or the highest below it for which cuDNN has all engines here.
 void build_highest(std::optional<StepExecutor>& executor, const Model& model, StepSettings& settings) {
   while (true) {
     try {
-      executor.emplace(model, settings, nullptr, plan_cache(), [](const std::string&) {});
+      executor.emplace(model, settings, nullptr, plan_cache(), untold);
       return;
     } catch (const Error& error) {
       if (settings.fusion == Fusion::none) throw;
@@ -121,7 +123,7 @@ TEST_CASE("the GPU takes ResNet-50's step, everything fused that this GPU can fu
 TEST_CASE("each operation of a step has its time") {
   require_gpu();
   const TrainingCase run{small_model(), settings(8, Numeric::fp32, Fusion::none)};
-  StepExecutor executor(run.model, run.settings, nullptr, plan_cache(), [](const std::string&) {});
+  StepExecutor executor(run.model, run.settings, nullptr, plan_cache(), untold);
   executor.warm_up();
   write_initial_state(executor, run.model, case_seed, residual_gamma, rule(1));
   write_batch(executor, shard(run, 0), 0);
@@ -167,6 +169,6 @@ TEST_CASE("a batch that the GPU cannot hold is refused before anything is alloca
   const Gpu gpu = require_gpu();
   StepSettings wanted = settings(4096, Numeric::fp32, Fusion::none, 1);
   CHECK_THROWS_WITH(
-      StepExecutor(build_model(1024, 1000), wanted, nullptr, plan_cache(), [](const std::string&) {}),
+      StepExecutor(build_model(1024, 1000), wanted, nullptr, plan_cache(), untold),
       Catch::Contains("batch 4096 does not fit") && Catch::Contains(gpu.name.empty() ? "?" : "largest"));
 }

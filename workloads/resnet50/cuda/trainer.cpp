@@ -170,8 +170,9 @@ PlanCache Trainer::read_plan_cache() const {
 void Trainer::choose_fusion(PlanCache& cache, Watchdog& watchdog) {
   const std::string key = fusion_key(flags_.image_size, flags_.num_classes, settings_.numeric,
                                      flags_.batch_size, flags_.accumulate_steps);
-  if (peers_.rank() != 0) watchdog.pause();
-  if (peers_.rank() == 0) {
+  if (peers_.rank() != 0) {
+    watchdog.pause();
+  } else {
     const Progress progress = progress_to(watchdog);
     const std::optional<std::string> known = cache.find(key);
     const FusionRule rule = flags_.fusion == "highest" ? FusionRule::highest : FusionRule::fastest;
