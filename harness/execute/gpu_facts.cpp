@@ -90,6 +90,7 @@ void put_card(Facts& facts, const json& gpu) {
   }
   put(facts, "driver", text(gpu, "driver"));
   put(facts, "power_limit", in_words(gpu, "power_limit_w", "{:g} W"));
+  put(facts, "clocks", in_words(gpu, "application_clock_mhz", "{:g} MHz"));
   put(facts, "ecc", flag(gpu, "ecc_enabled", "on", "off"));
   put(facts, "mig", flag(gpu, "mig_enabled", "on", "off"));
   put(facts, "gpu_licensed", flag(gpu, "licensed", "yes", "no"));

@@ -17,6 +17,11 @@ std::optional<bool> flag(const json& object, const char* name) {
   return value != nullptr && value->is_boolean() ? std::optional(value->get<bool>()) : std::nullopt;
 }
 
+std::optional<double> number(const json& object, const char* name) {
+  const auto* value = field(object, name);
+  return value != nullptr && value->is_number() ? std::optional(value->get<double>()) : std::nullopt;
+}
+
 std::optional<std::string> text(const json& object, const char* name) {
   const auto* value = field(object, name);
   return value != nullptr && value->is_string() ? std::optional(printable(value->get<std::string>()))
@@ -38,8 +43,8 @@ std::optional<GpuRecord> read_gpu_record(const std::optional<json>& record) {
   if (const auto* errors = field(*gpu, "uncorrected_ecc_errors");
       errors != nullptr && errors->is_number_integer())
     out.uncorrected_ecc_errors = errors->get<std::int64_t>();
-  if (const auto* watts = field(*gpu, "power_limit_w"); watts != nullptr && watts->is_number())
-    out.power_limit_w = watts->get<double>();
+  out.power_limit_w = number(*gpu, "power_limit_w");
+  out.application_clock_mhz = number(*gpu, "application_clock_mhz");
   out.fabric_state = text(*gpu, "fabric_state");
   if (const auto* reasons = field(*gpu, "throttle_reasons"); reasons != nullptr && reasons->is_array()) {
     auto& list = out.throttle_reasons.emplace();

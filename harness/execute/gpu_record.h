@@ -21,6 +21,7 @@ struct GpuRecord {
   std::optional<std::int64_t> uncorrected_ecc_errors;
   std::optional<std::vector<std::string>> throttle_reasons;
   std::optional<double> power_limit_w;
+  std::optional<double> application_clock_mhz;
   std::optional<std::string> fabric_state;  ///< "completed", "not_supported", "in_progress", "failed", …
 };
 

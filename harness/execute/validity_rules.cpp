@@ -99,9 +99,13 @@ Words clocks_were_free(const TrialEvidence& trial) {
       for (const auto& reason : record->throttle_reasons.value_or(Words{}))
         if (is_harmful(reason)) slowed.insert(reason);
     Words wrong(slowed.begin(), slowed.end());
-    if (first.power_limit_w && last.power_limit_w && *first.power_limit_w != *last.power_limit_w)
-      wrong.push_back(fmt::format("its power limit went from {:g} W to {:g} W", *first.power_limit_w,
-                                  *last.power_limit_w));
+    const auto compare = [&wrong](const char* name, const auto& before, const auto& after, const char* unit) {
+      if (before && after && *before != *after)
+        wrong.push_back(
+            fmt::format("its {} went from {:g} {} to {:g} {}", name, *before, unit, *after, unit));
+    };
+    compare("power limit", first.power_limit_w, last.power_limit_w, "W");
+    compare("application clock", first.application_clock_mhz, last.application_clock_mhz, "MHz");
     return join(wrong, ", ");
   });
 }

@@ -19,6 +19,7 @@ RankState rank_on(const std::string& pci_address, const std::string& uuid) {
                     {"vbios", "92.00.25.00.08"},
                     {"power_limit_w", 250.0},
                     {"most_sm_clock_mhz", 1410},
+                    {"application_clock_mhz", 1095},
                     {"ecc_enabled", true},
                     {"pcie_generation", 1},
                     {"pcie_width", 16},
@@ -88,6 +89,7 @@ TEST_CASE("what a rank says of GPU, libraries and fusion, by the comparison's na
                                     {"driver", "550.90.07"},
                                     {"vbios", "92.00.25.00.08"},
                                     {"power_limit", "250 W"},
+                                    {"clocks", "1095 MHz"},
                                     {"ecc", "on"},
                                     {"mig", "off"},
                                     {"gpu_virtualization", "passthrough"},
@@ -121,11 +123,12 @@ TEST_CASE("a vGPU has no UUID and no VBIOS of a card") {
   gpu["virtualization"] = "vgpu";
   gpu["licensed"] = true;
   gpu["power_limit_w"] = nullptr;
+  gpu["application_clock_mhz"] = nullptr;
   gpu["vbios"] = "00.00.00.00.00";
   const auto facts = gpu_facts({&rank});
   CHECK(facts.at("gpu_virtualization") == "vgpu");
   CHECK(facts.at("gpu_licensed") == "yes");
-  for (const char* name : {"gpu_uuid", "vbios", "power_limit"}) CHECK(facts.count(name) == 0);
+  for (const char* name : {"gpu_uuid", "vbios", "power_limit", "clocks"}) CHECK(facts.count(name) == 0);
 }
 
 TEST_CASE("without NVML the trainer still names its device and libraries") {

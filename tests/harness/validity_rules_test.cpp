@@ -24,6 +24,7 @@ json good_gpu(const char* virtualization) {
           {"uncorrected_ecc_errors", 4},
           {"throttle_reasons", {"gpu_idle", "sw_power_cap"}},
           {"power_limit_w", 300},
+          {"application_clock_mhz", 1410},
           {"fabric_state", "completed"}};
 }
 
@@ -134,6 +135,8 @@ const std::vector<Row>& rows() {
        "a rank 0: hw_power_brake_slowdown"},
       {"CLK-1", [](Trial t) { said(t, 0, true, "power_limit_w") = 250; },
        "a rank 0: its power limit went from 300 W to 250 W"},
+      {"CLK-1", [](Trial t) { said(t, 0, true, "application_clock_mhz") = 1095; },
+       "a rank 0: its application clock went from 1410 MHz to 1095 MHz"},
       {"TIME-1", [](Trial t) { t.tenants[0].nodes[0].wall_clock_offset_ns = 51'000'000; },
        "a t-a: its clock is 51 ms off the host's"},
       {"WARM-1",

@@ -14,6 +14,7 @@ constexpr int insufficient_size = 7;
 using Device = void*;
 
 // Values of nvml.h's enumerations.
+constexpr int graphics_clock = 0;
 constexpr int sm_clock = 1;
 constexpr int memory_clock = 2;
 constexpr int gpu_temperature = 0;
@@ -235,6 +236,8 @@ GpuIdentity Nvml::identity(const std::string& pci_address) const {
   identity.vbios = nvml.get_text("nvmlDeviceGetVbiosVersion", device);
   identity.power_limit_w = thousandth(nvml.get<unsigned>("nvmlDeviceGetEnforcedPowerLimit", device));
   identity.most_sm_clock_mhz = nvml.get<unsigned>("nvmlDeviceGetMaxClockInfo", device, sm_clock);
+  identity.application_clock_mhz =
+      nvml.get<unsigned>("nvmlDeviceGetApplicationsClock", device, graphics_clock);
   identity.ecc_enabled = nvml.get_flag("nvmlDeviceGetEccMode", device);
   identity.pcie_generation = nvml.get<unsigned>("nvmlDeviceGetCurrPcieLinkGeneration", device);
   identity.pcie_width = nvml.get<unsigned>("nvmlDeviceGetCurrPcieLinkWidth", device);
@@ -294,6 +297,7 @@ nlohmann::json to_json(const GpuIdentity& identity) {
           {"vbios", nullable(identity.vbios)},
           {"power_limit_w", nullable(identity.power_limit_w)},
           {"most_sm_clock_mhz", nullable(identity.most_sm_clock_mhz)},
+          {"application_clock_mhz", nullable(identity.application_clock_mhz)},
           {"ecc_enabled", nullable(identity.ecc_enabled)},
           {"pcie_generation", nullable(identity.pcie_generation)},
           {"pcie_width", nullable(identity.pcie_width)},

@@ -21,6 +21,8 @@ struct GpuIdentity {
   std::optional<std::string> vbios;
   std::optional<double> power_limit_w;  ///< the one in force
   std::optional<unsigned> most_sm_clock_mhz;
+  std::optional<unsigned>
+      application_clock_mhz;  ///< the one that is set for its work; newest cards have none
   std::optional<bool> ecc_enabled;
   std::optional<unsigned> pcie_generation;  ///< now; an idle link is slower than its best
   std::optional<unsigned> pcie_width;

@@ -66,6 +66,9 @@ int nvmlDeviceGetPowerUsage(void* device, unsigned* out) {
 int nvmlDeviceGetMaxClockInfo(void* device, int type, unsigned* out) {
   return answer(device, out, type == 1 ? 1980 : 3201);
 }
+int nvmlDeviceGetApplicationsClock(void* device, int type, unsigned* out) {
+  return answer(device, out, type == 0 ? 1830 : 3201);
+}
 int nvmlDeviceGetClockInfo(void* device, int type, unsigned* out) {
   return answer(device, out, type == 1 ? 1755 : 3201);
 }

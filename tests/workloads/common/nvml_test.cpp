@@ -18,6 +18,7 @@ TEST_CASE("a whole GPU tells everything") {
   CHECK(identity.driver == "580.65.06");
   CHECK(identity.power_limit_w == 700);
   CHECK(identity.most_sm_clock_mhz == 1980U);
+  CHECK(identity.application_clock_mhz == 1830U);
   CHECK(identity.ecc_enabled == true);
   CHECK(identity.pcie_generation == 4U);
   CHECK(identity.best_pcie_generation == 5U);
@@ -59,6 +60,7 @@ TEST_CASE("what a vGPU does not tell is absent, and a missing licence shows") {
   CHECK(identity.virtualization == "vgpu");
   CHECK(identity.licensed == false);
   CHECK(identity.power_limit_w == std::nullopt);
+  CHECK(identity.application_clock_mhz == std::nullopt);
   CHECK(identity.ecc_enabled == std::nullopt);
   const nlohmann::json state = to_json(nvml.state("0000:02:00.0"));
   CHECK(state["power_w"].is_null());
