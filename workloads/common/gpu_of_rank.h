@@ -2,12 +2,19 @@
 
 #include "workloads/common/program.h"
 
+#include <string>
+#include <vector>
+
 namespace virtrain {
 
 /// The GPU of a rank where `visible` GPUs are counted from 0: the first rank of a host takes `first`, each
-/// further rank the next. Throws Error(host_unable) where they do not suffice, except where NCCL_HOSTID is
-/// set: NCCL lets two ranks use one GPU only where each has a NCCL_HOSTID of its own, a test that the data is
-/// right.
+/// further rank the next. Where one is visible it is every rank's, for each may have been shown another.
+/// Throws Error(host_unable) where they do not suffice.
 int gpu_of_rank(const LocalRank& local, int first, int visible);
+
+/// `gpus` are those that the ranks have taken, by rank, in any words that tell them apart. Throws
+/// Error(host_unable) where two are one. Neither function does where NCCL_HOSTID is set: NCCL lets two ranks
+/// use one GPU only where each has a NCCL_HOSTID of its own, a test that the data is right.
+void refuse_shared_gpu(const std::vector<std::string>& gpus);
 
 }  // namespace virtrain

@@ -79,6 +79,17 @@ json GpuCourse::to_json(std::optional<std::int64_t> images) const {
           {"throttled", throttled}};
 }
 
+namespace {
+
+/// A slice of a card by MIG draws a part of its power, which nobody measures.
+void forget_what_is_of_the_card(json& record) {
+  record["power_w"] = nullptr;
+  for (const char* name : {"power_w", "energy_j", "energy_from", "images_per_joule"})
+    record["during"][name] = nullptr;
+}
+
+}  // namespace
+
 json gpu_record(const Nvml& nvml, const std::string& pci_address, const GpuIdentity& known,
                 const GpuState& now, const GpuCourse& course, std::optional<std::int64_t> images) {
   json record = to_json(known);
@@ -92,6 +103,7 @@ json gpu_record(const Nvml& nvml, const std::string& pci_address, const GpuIdent
   }
   if (const auto reasons = course.throttle_reasons()) record["throttle_reasons"] = *reasons;
   record["during"] = course.to_json(images);
+  if (record["mig_enabled"] == true) forget_what_is_of_the_card(record);
   return record;
 }
 

@@ -56,7 +56,7 @@ class GpuCourse {
 /// what its health is, both read here, at each end of a run, for what compares the two (a power limit that
 /// was changed, an ECC mode, a licence); how it is `now`, but with all the reasons to throttle of the course;
 /// under "during" the course itself. Where NVML no longer finds the GPU, who it is comes from `known`, and
-/// "error" says so.
+/// "error" says so. Power and energy are the whole card's, so they are null where MIG has cut it.
 nlohmann::json gpu_record(const Nvml& nvml, const std::string& pci_address, const GpuIdentity& known,
                           const GpuState& now, const GpuCourse& course, std::optional<std::int64_t> images);
 

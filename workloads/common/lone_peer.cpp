@@ -1,8 +1,20 @@
 #include "workloads/common/lone_peer.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace virtrain {
+
+void refuse_other_launchers() {
+  for (const char* name : {"SLURM_STEP_NUM_TASKS", "PMI_SIZE"}) {
+    const char* const tasks = std::getenv(name);
+    if (tasks == nullptr || std::atoi(tasks) < 2) continue;
+    throw Error("join the other ranks", ErrorCode::usage,
+                std::string("this process is one of ") + tasks + " (" + name +
+                    "), and knows the others only if Open MPI's mpirun has started it (mpirun -np " + tasks +
+                    " …)");
+  }
+}
 
 void LonePeer::all_reduce(std::span<const float> send, std::span<float> receive) {
   if (send.data() != receive.data()) std::copy(send.begin(), send.end(), receive.begin());

@@ -26,4 +26,8 @@ class LonePeer : public Peers {
   std::int64_t total(std::int64_t value) override { return value; }
 };
 
+/// Throws Error(usage) where something else than Open MPI's mpirun has started this process as one of several
+/// (srun, another MPI's mpiexec): each would take itself for the only one, and all for the first GPU.
+void refuse_other_launchers();
+
 }  // namespace virtrain

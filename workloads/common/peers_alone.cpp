@@ -10,6 +10,7 @@ std::unique_ptr<Peers> join_peers() {
     throw Error("join the other ranks", ErrorCode::host_unable,
                 "this build has no MPI (build without -DVIRTRAIN_MPI=OFF, or start it without mpirun)");
   }
+  refuse_other_launchers();
   return std::make_unique<LonePeer>();
 }
 

@@ -155,8 +155,9 @@ class MpiPeers : public Peers {
 }  // namespace
 
 std::unique_ptr<Peers> join_peers() {
-  if (std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr) return std::make_unique<LonePeer>();
-  return std::make_unique<MpiPeers>();
+  if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) return std::make_unique<MpiPeers>();
+  refuse_other_launchers();
+  return std::make_unique<LonePeer>();
 }
 
 Error needs_ranks(const std::string& what, const std::string& command) {

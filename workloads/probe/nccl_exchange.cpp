@@ -13,7 +13,7 @@ namespace {
 class NcclExchange : public Exchange {
  public:
   NcclExchange(Peers& peers, int first_gpu)
-      : gpu_(use_gpu_of_rank(first_gpu)),
+      : gpu_(use_own_gpu(peers, first_gpu)),
         rank_(static_cast<std::size_t>(peers.rank())),
         nccl_(
             load_nccl(), peers.rank(), peers.size(),

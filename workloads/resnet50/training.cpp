@@ -53,7 +53,7 @@ class Run {
   StepResult warm_up_step(bool more_follow);
   void count_steps();
   void report();
-  nlohmann::json rank_result(std::uint64_t parameters_hash, int images, double speed);
+  nlohmann::json rank_result(std::uint64_t parameters_hash, std::int64_t images, double speed);
   std::string trace_file() const { return trace_path(flags_.trace, peers_.rank(), peers_.size()); }
   bool json() const { return flags_.format == OutputFormat::json; }
   void record(const std::string& name, nlohmann::json fields) const {
@@ -182,7 +182,7 @@ void Run::count_steps() {
       const std::int64_t now_ns = monotonic_ns();
       record("sample", {{"t_ns", now_ns},
                         {"step", k},
-                        {"images", window_steps * images_per_step},
+                        {"images", static_cast<std::int64_t>(window_steps) * images_per_step},
                         {"seconds", static_cast<double>(now_ns - window_start_ns) * 1e-9},
                         {"loss", result.loss}});
       window_start_ns = now_ns;
@@ -195,7 +195,7 @@ void Run::count_steps() {
   backend_->end_counting();
 }
 
-nlohmann::json Run::rank_result(std::uint64_t parameters_hash, int images, double speed) {
+nlohmann::json Run::rank_result(std::uint64_t parameters_hash, std::int64_t images, double speed) {
   const auto percentile = [&](double share) {
     return step_seconds_.empty() ? nlohmann::json(nullptr) : nlohmann::json(quantile(step_seconds_, share));
   };
@@ -221,9 +221,9 @@ nlohmann::json Run::rank_result(std::uint64_t parameters_hash, int images, doubl
 }
 
 void Run::report() {
-  const auto steps = static_cast<int>(step_seconds_.size());
-  const int images = steps * flags_.batch_size * flags_.accumulate_steps;
-  const double speed = steps == 0 ? 0 : images / counted_seconds_;
+  const auto steps = static_cast<std::int64_t>(step_seconds_.size());
+  const std::int64_t images = steps * flags_.batch_size * flags_.accumulate_steps;
+  const double speed = steps == 0 ? 0 : static_cast<double>(images) / counted_seconds_;
   const double total = peers_.total(speed);
   if (!json()) {
     if (peers_.rank() == 0) write_out(tf_cnn_total(total));
@@ -236,7 +236,7 @@ void Run::report() {
   const int size = peers_.size();
   record("result", {{"scope", "tenant"},
                     {"images_per_second", total},
-                    {"images", static_cast<std::int64_t>(images) * size},
+                    {"images", images * size},
                     {"seconds", counted_seconds_},
                     {"steps", steps},
                     {"ranks", size},

@@ -17,7 +17,7 @@ namespace {
 class GpuAllReduce : public AllReduce {
  public:
   GpuAllReduce(Peers& peers, int first_gpu, std::uint64_t bytes)
-      : gpu_(use_gpu_of_rank(first_gpu)),
+      : gpu_(use_own_gpu(peers, first_gpu)),
         count_(bytes / sizeof(float)),
         send_(allocate_device(bytes)),
         receive_(allocate_device(bytes)),

@@ -1,15 +1,16 @@
 #include <cstring>
 
 // A libnvidia-ml.so.1 with the functions that workloads/common/nvml.cpp calls, written against NVIDIA's
-// documentation and not against that file. Two GPUs: a whole one at 01:00.0 and a vGPU without a licence at
-// 02:00.0, which tells little. nvmlDeviceGetVbiosVersion is missing, as from an older driver.
+// documentation and not against that file. A whole GPU at 01:00.0, a vGPU without a licence at 02:00.0, which
+// tells little, and a GPU in MIG mode at 03:00.0. nvmlDeviceGetVbiosVersion is missing, as from an older
+// driver.
 
 namespace {
 
 int users = 0;
 int firmware_questions = 0;  ///< what the driver may pass on to the GPU's firmware
 constexpr int success = 0, not_initialized = 1, not_supported = 3, not_found = 6, insufficient_size = 7;
-int whole_gpu, vgpu;
+int whole_gpu, vgpu, mig_gpu;
 
 int answer(void* device, unsigned* out, unsigned value) {
   if (users == 0) return not_initialized;
@@ -49,6 +50,7 @@ int nvmlSystemGetDriverVersion(char* out, unsigned size) {
 int nvmlDeviceGetHandleByPciBusId_v2(const char* address, void** device) {
   if (std::strcmp(address, "0000:01:00.0") == 0) return *device = &whole_gpu, success;
   if (std::strcmp(address, "0000:02:00.0") == 0) return *device = &vgpu, success;
+  if (std::strcmp(address, "0000:03:00.0") == 0) return *device = &mig_gpu, success;
   return not_found;
 }
 int nvmlDeviceGetName(void* device, char* out, unsigned size) {
@@ -131,7 +133,7 @@ int nvmlDeviceGetMaxPcieLinkWidth(void* device, unsigned* out) {
 }
 int nvmlDeviceGetMigMode(void* device, unsigned* current, unsigned* pending) {
   *pending = 1;
-  return answer(device, current, 0);
+  return answer(device, current, device == &mig_gpu ? 1 : 0);
 }
 int nvmlDeviceGetVirtualizationMode(void* device, unsigned* out) {
   *out = device == &vgpu ? 2 : 1;

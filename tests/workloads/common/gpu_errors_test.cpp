@@ -35,6 +35,11 @@ TEST_CASE("each state of a GPU that prevents training is said with what to do") 
        {cudaErrorUnsupportedPtxVersion, ErrorCode::host_unable, "driver is too old"},
        {cudaErrorNvlinkUncorrectable, ErrorCode::host_unable, "NVLink"},
        {contained, ErrorCode::host_unable, "contained"},
+       {cudaErrorDeviceNotLicensed, ErrorCode::host_unable, "no licence"},
+       {cudaErrorInitializationError, ErrorCode::host_unable, "/dev/nvidia-uvm"},
+       {cudaErrorOperatingSystem, ErrorCode::host_unable, "/dev/nvidia-uvm"},
+       {cudaErrorStubLibrary, ErrorCode::host_unable, "stub"},
+       {cudaErrorMpsServerNotReady, ErrorCode::host_unable, "MPS"},
        {cudaErrorMemoryAllocation, ErrorCode::host_unable, "smaller --batch_size"},
        {cudaErrorIllegalAddress, ErrorCode::io, "illegal memory access"}}));
   const Error error = gpu_error("train", status);

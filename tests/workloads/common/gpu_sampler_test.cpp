@@ -98,6 +98,20 @@ TEST_CASE("the record has nvml.h's names, and the reasons of the whole course") 
   CHECK_FALSE(record.contains("error"));
 }
 
+TEST_CASE("of a card cut by MIG nobody knows what a slice draws") {
+  const Nvml nvml(FAKE_NVML);
+  const char* const address = "0000:03:00.0";
+  GpuCourse course;
+  course.add(0, state(1900, 600, 1, {}));
+  course.add(second_ns, state(1900, 600, 501, {}));
+  const json record = gpu_record(nvml, address, nvml.identity(address), nvml.state(address), course, 1000);
+  CHECK(record["mig_enabled"] == true);
+  CHECK(record["power_w"].is_null());
+  for (const char* name : {"power_w", "energy_j", "energy_from", "images_per_joule"})
+    CHECK(record["during"][name].is_null());
+  CHECK(record["during"]["sm_clock_mhz"]["mean"] == 1900);
+}
+
 TEST_CASE("a GPU that is lost at the end of a run leaves a record of what is known, and says so") {
   const Nvml nvml(FAKE_NVML);
   GpuState last = state(1900, 600, 1, {});

@@ -2,6 +2,7 @@
 #include "tests/workloads/cuda/kernel_tensors.h"
 #include "tests/workloads/cuda/operation_reference.h"
 #include "workloads/common/cuda/gpu_errors.h"
+#include "workloads/common/lone_peer.h"
 #include "workloads/resnet50/cuda/cudnn_plan.h"
 #include "workloads/resnet50/cuda/gpu.h"
 
@@ -99,7 +100,8 @@ void check_engines(const GraphSpec& spec, const Cudnn& cudnn, const GpuStream& s
 
 TEST_CASE("each operation of cuDNN alone is what fp64 says, by each engine") {
   require_gpu();
-  const Gpu gpu = take_gpu();
+  LonePeer alone;
+  const Gpu gpu = take_gpu(alone);
   const Numeric numeric = GENERATE(Numeric::fp32, Numeric::tf32, Numeric::bf16, Numeric::fp16);
   const GraphKind kind = GENERATE(GraphKind::convolution, GraphKind::backward_data,
                                   GraphKind::backward_weights, GraphKind::backward_data_add,

@@ -3,6 +3,7 @@
 #include "tests/workloads/cuda/small_model.h"
 #include "tests/workloads/cuda/training_case.h"
 #include "workloads/common/cuda/gpu_errors.h"
+#include "workloads/common/lone_peer.h"
 #include "workloads/resnet50/cuda/parameter_transfer.h"
 #include "workloads/resnet50/cuda/step_executor.h"
 #include "workloads/resnet50/cuda/step_profile.h"
@@ -29,7 +30,8 @@ Gpu require_gpu() {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess || count == 0) test::skip(std::string("no GPU: ") + cudaGetErrorString(status));
-  return take_gpu();
+  LonePeer alone;
+  return take_gpu(alone);
 }
 
 /// One for all tests: what one has found out about an engine, the next one need not time again.

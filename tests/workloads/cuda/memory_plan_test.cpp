@@ -115,12 +115,23 @@ TEST_CASE("the largest batch fits and the next one does not") {
   CHECK(largest_batch(model, wanted, 1LL << 50, 0) == 2674);
 }
 
+TEST_CASE("a workspace as large as the room that is left fits, and no larger one") {
+  const Model model = build_model(64, 10);
+  const StepProgram program = build_step(model, settings(8, Numeric::fp32, Fusion::none));
+  const std::int64_t available = (1LL << 30) + 100, room = workspace_room(program, available);
+  REQUIRE(room > 0);
+  CHECK(plan_memory(program, room).peak_bytes <= available);
+  CHECK(plan_memory(program, room + 1).peak_bytes > available);
+  CHECK(workspace_room(program, plan_memory(program, 0).peak_bytes - 1) < 0);
+}
+
 TEST_CASE("a batch that cannot fit is refused with the largest that does") {
   const Model model = build_model(224, 1000);
   const StepProgram program = build_step(model, settings(4096, Numeric::fp16, Fusion::full));
   CHECK_THROWS_WITH(
       require_fit(model, program, 16LL << 30, 0),
       Catch::Matches(".*batch 4096 does not fit in 16\\.0 GiB; the largest that does is [0-9]+"));
+  CHECK(workspace_room(program, 16LL << 30) < 0);
   CHECK_THROWS_WITH(require_fit(model, program, 100 << 20, 0), Catch::Contains("not even one image does"));
   CHECK_NOTHROW(
       require_fit(model, build_step(model, settings(64, Numeric::fp16, Fusion::full)), 16LL << 30, 0));

@@ -4,6 +4,7 @@
 #include "workloads/common/gpu_of_rank.h"
 
 #include <cuda_runtime_api.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -12,9 +13,19 @@
 namespace virtrain {
 namespace {
 
+/// Of a call with which CUDA starts: there its "unknown error" is no fault of the GPU's.
+void check_start(const std::string& operation, cudaError_t status) {
+  if (status != cudaErrorUnknown) return check_gpu(operation, status);
+  ignore_gpu(status);
+  throw Error(
+      operation, ErrorCode::host_unable,
+      "the driver does not start, and CUDA does not say why (nvidia-smi and dmesg may; in a container, "
+      "is /dev/nvidia-uvm there?)");
+}
+
 int count_gpus() {
   int count = 0;
-  check_gpu("look for GPUs", cudaGetDeviceCount(&count));
+  check_start("look for GPUs", cudaGetDeviceCount(&count));
   return count;
 }
 
@@ -26,12 +37,18 @@ void use_gpu(int gpu) {
     throw Error("use GPU " + std::to_string(gpu), ErrorCode::host_unable,
                 "there are " + std::to_string(count) + ", counted from 0 (--gpu)");
   }
-  check_gpu("use GPU " + std::to_string(gpu), cudaSetDevice(gpu));
+  check_start("use GPU " + std::to_string(gpu), cudaSetDevice(gpu));
 }
 
 int use_gpu_of_rank(int first) {
   const int gpu = gpu_of_rank(environment_local_rank(), first, count_gpus());
   use_gpu(gpu);
+  return gpu;
+}
+
+int use_own_gpu(Peers& peers, int first) {
+  const int gpu = use_gpu_of_rank(first);
+  refuse_shared_gpu(peers.gather(gpu_uuid(gpu)));
   return gpu;
 }
 
@@ -42,6 +59,18 @@ std::string gpu_pci_address(int gpu) {
   std::transform(address.begin(), address.end(), address.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return address;
+}
+
+std::string gpu_uuid(int gpu) {
+  cudaDeviceProp properties{};
+  check_gpu("read the GPU's properties", cudaGetDeviceProperties(&properties, gpu));
+  std::string text = "GPU";
+  for (std::size_t i = 0; i < sizeof properties.uuid.bytes; ++i) {
+    const bool begins_a_group = i == 0 || i == 4 || i == 6 || i == 8 || i == 10;
+    text += fmt::format("{}{:02x}", begins_a_group ? "-" : "",
+                        static_cast<unsigned char>(properties.uuid.bytes[i]));
+  }
+  return text;
 }
 
 }  // namespace virtrain

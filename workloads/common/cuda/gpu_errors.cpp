@@ -57,6 +57,22 @@ std::string meaning(cudaError_t status) {
     case cudaErrorMemoryAllocation:
       return "the GPU's memory is used up (nvidia-smi lists who has it; a smaller --batch_size or --bytes "
              "needs less)";
+    case cudaErrorDeviceNotLicensed:
+      return "the vGPU has no licence (nvidia-smi -q says so under vGPU Software Licensed Product)";
+    case cudaErrorInitializationError:
+    case cudaErrorOperatingSystem:
+      return "the driver does not start (in a container or after a fresh boot /dev/nvidia-uvm may be "
+             "missing: "
+             "nvidia-modprobe -u -c 0; dmesg says more)";
+    case cudaErrorStubLibrary:
+      return "libcuda.so.1 is the toolkit's stub for linking, not the driver's (LD_LIBRARY_PATH leads to it)";
+    case cudaErrorMpsConnectionFailed:
+    case cudaErrorMpsRpcFailure:
+    case cudaErrorMpsServerNotReady:
+    case cudaErrorMpsMaxClientsReached:
+    case cudaErrorMpsMaxConnectionsReached:
+      return "the MPS server does not serve this process (CUDA_MPS_PIPE_DIRECTORY says which; echo quit | "
+             "nvidia-cuda-mps-control ends it)";
     case cudaErrorInsufficientDriver:
       return of_versions(driver_words);
     default:

@@ -9,9 +9,9 @@
 
 namespace virtrain::resnet50::cuda {
 
-Gpu take_gpu() {
+Gpu take_gpu(Peers& peers) {
   Gpu gpu;
-  gpu.index = use_gpu_of_rank(0);
+  gpu.index = use_own_gpu(peers, 0);
   cudaDeviceProp properties{};
   check_gpu("read the GPU's properties", cudaGetDeviceProperties(&properties, gpu.index));
   gpu.name = properties.name;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "workloads/common/cuda/gpu_handles.h"
+#include "workloads/common/peers.h"
 
 #include <cstdint>
 #include <string>
@@ -21,9 +22,9 @@ struct Gpu {
   std::int64_t free_bytes = 0, total_bytes = 0;
 };
 
-/// Takes the GPU of this rank: the local.rank-th that is visible. Throws Error in words that say what is
-/// missing.
-Gpu take_gpu();
+/// Takes the GPU of this rank (workloads/common/gpu_of_rank.h), by all ranks. Throws Error in words that say
+/// what is missing.
+Gpu take_gpu(Peers& peers);
 
 /// What this thread queues on a stream while this lives is noted instead of run. Left before end(), by an
 /// exception, it is dropped: a thread that goes on capturing may not even free memory.

@@ -15,7 +15,7 @@ GpuTelemetry::GpuTelemetry(const std::string& pci_address) : pci_address_(pci_ad
 }
 
 std::string GpuTelemetry::sharing_words() const {
-  if (!sampler_) return "";
+  if (!sampler_ || identity_.mig_enabled.value_or(false)) return "";  // other slices' memory is their own
   try {
     return virtrain::sharing_words(nvml_->health(pci_address_));
   } catch (const Error&) {  // the GPU is lost: who asks has a failure to tell already

@@ -97,11 +97,11 @@ void choose_fastest(GraphPlan& plan, const std::string& graph, const TensorPoint
 
 }  // namespace
 
-GraphSet::GraphSet(const Cudnn& cudnn, const StepProgram& program, const PlanCache& cache,
-                   const Progress& progress) {
+GraphSet::GraphSet(const Cudnn& cudnn, const StepProgram& program, std::int64_t most_bytes,
+                   const PlanCache& cache, const Progress& progress) {
   for (const GraphSpec& spec : graphs_of(program)) {
     progress("build cuDNN's engines for " + to_string(spec));
-    GraphPlan plan(cudnn.build(spec), cache.find(to_string(spec)));
+    GraphPlan plan(cudnn.build(spec), cache.find(to_string(spec)), most_bytes);
     if (!plan.found()) {
       refusal_ = to_string(spec) + ": " + plan.refusal();
       return;

@@ -18,8 +18,9 @@ using Progress = std::function<void(const std::string& doing)>;
 class GraphSet {
  public:
   /// Asks cuDNN for each graph, which compiles some engines for up to a second each; what the cache knows is
-  /// taken from there.
-  GraphSet(const Cudnn& cudnn, const StepProgram& program, const PlanCache& cache, const Progress& progress);
+  /// taken from there. Engines that want more workspace than `most_bytes` only where there are no others.
+  GraphSet(const Cudnn& cudnn, const StepProgram& program, std::int64_t most_bytes, const PlanCache& cache,
+           const Progress& progress);
 
   /// The first graph that cuDNN has no engine for, with its words; empty if it has all.
   const std::string& refusal() const { return refusal_; }

@@ -104,6 +104,10 @@ MemoryPlan plan_memory(const StepProgram& program, std::int64_t workspace_bytes)
   return plan;
 }
 
+std::int64_t workspace_room(const StepProgram& program, std::int64_t available_bytes) {
+  return available_bytes / memory_alignment * memory_alignment - plan_memory(program, 0).peak_bytes;
+}
+
 std::int64_t least_bytes(const StepProgram& program, std::int64_t workspace_bytes) {
   std::int64_t persistent = 0;
   std::vector<std::int64_t> change(program.micro_batch.size() + program.update.size() + 1, 0);

@@ -31,6 +31,10 @@ struct MemoryPlan {
 /// Largest tensors first, each at the lowest place that nothing alive at the same time takes.
 MemoryPlan plan_memory(const StepProgram& program, std::int64_t workspace_bytes);
 
+/// Bytes that the tensors leave of those that are available, in which a workspace fits; negative where they
+/// do not fit themselves.
+std::int64_t workspace_room(const StepProgram& program, std::int64_t available_bytes);
+
 /// What no plan can go below: the most that is alive at one operation, and the persistent tensors.
 std::int64_t least_bytes(const StepProgram& program, std::int64_t workspace_bytes);
 

@@ -62,13 +62,14 @@ StepExecutor::~StepExecutor() {
 void StepExecutor::build(const Model& model, const StepSettings& settings, PlanCache& cache,
                          const Progress& progress) {
   program_ = build_step(model, settings);
+  const std::int64_t available = bytes_for(settings), room = workspace_room(program_, available);
   // Such a batch is refused before cuDNN is asked for its engines; the largest that fits will want them.
-  if (!is_countable(program_)) require_fit(model, program_, bytes_for(settings), most_workspace_bytes);
-  graphs_.emplace(cudnn_, program_, cache, progress);
+  if (!is_countable(program_) || room < 0) require_fit(model, program_, available, most_workspace_bytes);
+  graphs_.emplace(cudnn_, program_, std::min(room, most_workspace_bytes), cache, progress);
   if (!graphs_->refusal().empty()) {
     throw Error("find cuDNN's engines", ErrorCode::host_unable, graphs_->refusal());
   }
-  require_fit(model, program_, bytes_for(settings), graphs_->workspace_bytes());
+  require_fit(model, program_, available, graphs_->workspace_bytes());
   plan_ = plan_memory(program_, graphs_->workspace_bytes());
 }
 

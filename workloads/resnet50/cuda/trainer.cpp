@@ -63,7 +63,7 @@ class Trainer : public TrainingBackend {
       : flags_(flags),
         peers_(peers),
         model_(build_model(flags.image_size, flags.num_classes)),
-        gpu_(take_gpu()),
+        gpu_(take_gpu(peers)),
         settings_(settings_of(flags, gpu_, peers.size())),
         fusions_(fusion_candidates(flags.fusion, settings_.numeric, gpu_.compute_capability)),
         telemetry_(gpu_.pci_address) {}
