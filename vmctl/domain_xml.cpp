@@ -233,6 +233,14 @@ void add_devices(pugi::xml_node domain, const DomainSpec& spec) {
 
 }  // namespace
 
+std::chrono::seconds pinning_time(std::uint64_t memory_bytes, const std::vector<PlacedDevice>& devices,
+                                  bool hugepages) {
+  constexpr std::uint64_t kPinnedAtOnce = 100ULL << 30;
+  constexpr std::chrono::seconds kEach{30};
+  if (devices.empty() || hugepages) return {};
+  return (memory_bytes / kPinnedAtOnce + 1) * kEach;
+}
+
 std::vector<int> host_nodes(const DomainSpec& spec) {
   std::vector<int> nodes;
   for (const auto& cell : spec.numa_cells) nodes.push_back(cell.host_node);

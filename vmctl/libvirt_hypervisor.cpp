@@ -197,7 +197,7 @@ class LibvirtHypervisor final : public Hypervisor {
   }
 
   void create_domain(const DomainSpec& spec) override {
-    call("start domain " + spec.name, deadlines_.create,
+    call("start domain " + spec.name, create_deadline(deadlines_, spec),
          [xml = domain_xml(spec)](const ConnectionHandle& c, const auto& op) {
            const DomainHandle domain(virDomainCreateXML(c.get(), xml.c_str(), VIR_DOMAIN_NONE));
            if (!domain) throw_libvirt_error(op);
@@ -335,6 +335,10 @@ class LibvirtHypervisor final : public Hypervisor {
 };
 
 }  // namespace
+
+std::chrono::milliseconds create_deadline(const LibvirtDeadlines& deadlines, const DomainSpec& spec) {
+  return deadlines.create + pinning_time(spec.memory_bytes, spec.devices, spec.hugepages);
+}
 
 std::unique_ptr<Hypervisor> connect_libvirt(const std::string& uri, const LibvirtDeadlines& deadlines) {
   return std::make_unique<LibvirtHypervisor>(uri, deadlines);

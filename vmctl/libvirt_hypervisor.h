@@ -17,6 +17,9 @@ struct LibvirtDeadlines {
   std::chrono::milliseconds destroy{40'000};  ///< libvirt itself waits 15 s between SIGTERM and SIGKILL
 };
 
+/// libvirt answers once QEMU has pinned the guest's memory.
+std::chrono::milliseconds create_deadline(const LibvirtDeadlines& deadlines, const DomainSpec& spec);
+
 /// Connects to libvirt ("qemu:///system", "qemu:///session", …). Throws Error(host_unable) with libvirt's
 /// words.
 std::unique_ptr<Hypervisor> connect_libvirt(const std::string& uri, const LibvirtDeadlines& deadlines = {});

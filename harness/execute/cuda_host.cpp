@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "common/error.h"
 #include "common/subprocess.h"
 #include "harness/execute/programs.h"
@@ -25,10 +27,11 @@ std::string trouble(Look&& look) {
   return "";
 }
 
-void find_trainer_with_libraries() {
+std::vector<std::string> libraries_of_trainer() {
   const auto program = vmctl::sibling_program(trainer_name(Backend::cuda));
-  const auto linked = vmctl::parse_ldd(program.string(), run_command({"ldd", program.string()}).out);
+  auto linked = vmctl::parse_ldd(program.string(), run_command({"ldd", program.string()}).out);
   vmctl::opened_at_run_time({linked.begin(), linked.end()});
+  return linked;
 }
 
 void find_driver_for_guests() {
@@ -49,18 +52,29 @@ void add_foreign_devices(const Placement& placement, const TenantPlacement& tena
     }
 }
 
+bool trains_with_cuda(const Plan& plan, std::int64_t least_ranks) {
+  for (const auto& placement : plan.placements)
+    for (const auto& tenant : placement.tenants)
+      if (tenant.workload.backend == Backend::cuda && tenant.ranks() >= least_ranks) return true;
+  return false;
+}
+
 }  // namespace
 
 bool uses_cuda(const Plan& plan) {
-  for (const auto& placement : plan.placements)
-    for (const auto& tenant : placement.tenants)
-      if (tenant.workload.backend == Backend::cuda) return true;
-  return false;
+  return trains_with_cuda(plan, 1);
+}
+
+std::string nccl_trouble(const std::vector<std::string>& linked) {
+  for (const auto& library : linked)
+    if (std::filesystem::path(library).filename().string().starts_with("libnccl.so")) return "";
+  return "the trainer was built without NCCL, for one rank only (install libnccl-dev and run scripts/setup "
+         "again)";
 }
 
 CudaHost look_at_cuda_host() {
   CudaHost host;
-  host.trainer = trouble(find_trainer_with_libraries);
+  host.trainer = trouble([&host] { host.nccl = nccl_trouble(libraries_of_trainer()); });
   if (!vmctl::loaded_nvidia_driver("/"))
     host.host_driver = "no NVIDIA driver is loaded (modprobe nvidia; nvidia-smi shows whether it works)";
   host.guest_driver = trouble(find_driver_for_guests);
@@ -77,6 +91,7 @@ std::vector<std::string> cuda_reasons(const Scenario& scenario, const Plan& plan
     if (applies && !trouble.empty()) reasons.push_back("backend cuda: " + trouble);
   };
   need(true, host.trainer);
+  need(trains_with_cuda(plan, 2), host.nccl);
   need(has_arm(scenario, kArmBareMetal) || has_arm(scenario, kArmBareMetalShared), host.host_driver);
   need(has_arm(scenario, kArmVm) && scenario.guest.is_mirror(), host.guest_driver);
   return reasons;

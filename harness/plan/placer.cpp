@@ -95,6 +95,25 @@ void Placer::warn_of_distance(const std::string& case_name, const NodePlacement&
                                     node.hostname, choice.reason));
 }
 
+/// By what the validity rule NUM-1 judges, so that nobody runs a night of trials to hear of it.
+void Placer::warn_of_far_cores(const std::string& case_name, const NodePlacement& node,
+                               const std::vector<int>& near) {
+  const auto is_near = [&](int numa_node) {
+    return std::find(near.begin(), near.end(), numa_node) != near.end();
+  };
+  if (near.empty() || std::all_of(node.core_numa_nodes.begin(), node.core_numa_nodes.end(), is_near)) return;
+  const bool has_gpu = std::any_of(node.devices.begin(), node.devices.end(), [](const auto& device) {
+    return device.device_class == vmctl::DeviceClass::gpu;
+  });
+  const auto cores = std::count_if(inventory_.cores.begin(), inventory_.cores.end(),
+                                   [&](const auto& core) { return is_near(core.numa_node); });
+  warnings_.push_back(
+      fmt::format("case {}: {} has its devices on NUMA node {} and cores elsewhere{} (use fewer vcpus: {} "
+                  "cores are near)",
+                  case_name, node.hostname, fmt::join(near, ", "),
+                  has_gpu ? ", so each of its trials will be invalid by NUM-1" : "", cores));
+}
+
 /// Nodes with the most devices choose first, so that single ones do not break pairs up; adapters come last,
 /// near what was chosen.
 void Placer::place_devices(const Case& wanted, Placement& out) {
@@ -151,9 +170,7 @@ void Placer::place_cores(Placement& out) {
       if (node.cores.empty() && !inventory_.cores.empty()) node.cores = cores.share(count);
       node.numa_node = cores.common_numa_node(node.cores);
       node.core_numa_nodes = cores.numa_nodes_of(node.cores);
-      if (one && node.numa_node != one)
-        warnings_.push_back(fmt::format("case {}: {} has its devices on NUMA node {} and its cores elsewhere",
-                                        out.case_name, node.hostname, *one));
+      warn_of_far_cores(out.case_name, node, near);
     }
   }
   device_numa_nodes_.clear();

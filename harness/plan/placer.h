@@ -33,6 +33,8 @@ class Placer {
   void place_devices(const Case& wanted, Placement& out);
   void give(NodePlacement& node, const DeviceChoice& choice, std::int64_t& macs);
   void warn_of_distance(const std::string& case_name, const NodePlacement& node, const DeviceChoice& choice);
+  void warn_of_far_cores(const std::string& case_name, const NodePlacement& node,
+                         const std::vector<int>& near);
   void place_cores(Placement& out);
 
   const Scenario& scenario_;

@@ -10,6 +10,7 @@
 #include "common/units.h"
 #include "harness/plan/baselines.h"
 #include "harness/plan/placer.h"
+#include "vmctl/domain_xml.h"
 
 namespace virtrain::harness {
 namespace {
@@ -158,15 +159,12 @@ std::int64_t Placement::nodes() const {
 }
 
 std::int64_t boot_deadline_ns(const Scenario& scenario, const NodePlacement& node) {
-  if (node.devices.empty()) return scenario.boot_timeout_ns;
   constexpr std::int64_t kSecond = 1'000'000'000;
-  constexpr std::uint64_t kPinnedAtOnce = 100ULL << 30;
   const auto gpus = std::count_if(node.devices.begin(), node.devices.end(), [](const auto& device) {
     return device.device_class == vmctl::DeviceClass::gpu;
   });
-  const auto pinning = static_cast<std::int64_t>(node.memory_bytes / kPinnedAtOnce + 1);
-  return scenario.boot_timeout_ns + gpus * 90 * kSecond +
-         (scenario.guest.hugepages ? 0 : pinning * 30 * kSecond);
+  const auto pinning = vmctl::pinning_time(node.memory_bytes, node.devices, scenario.guest.hugepages);
+  return scenario.boot_timeout_ns + gpus * 90 * kSecond + pinning.count() * kSecond;
 }
 
 bool expects_emulation(const vmctl::Inventory& inventory) {

@@ -98,6 +98,20 @@ std::optional<double> quantity(MapReader& in, const char* key, const std::string
   return std::nullopt;
 }
 
+/// Without persistence the driver forgets these as soon as nobody holds the GPU, and a run stops the daemon
+/// that would hold it.
+void keep_what_is_set(MapReader& in, vmctl::DeviceSettings& settings) {
+  std::vector<std::string> forgotten;
+  for (const auto* key : {"power_limit", "graphics_clock"})
+    if (in.has(key)) forgotten.emplace_back(key);
+  if (forgotten.empty()) return;
+  if (!settings.persistence) settings.persistence = true;
+  if (*settings.persistence) return;
+  in.refuse("persistence",
+            fmt::format("persistence: off has the driver forget {} at once (allowed with that: on)",
+                        join(forgotten, " and ")));
+}
+
 vmctl::DeviceSettings decode_settings(const YAML::Node& node, Diagnostics& diagnostics) {
   vmctl::DeviceSettings settings;
   MapReader in(node, "settings", diagnostics);
@@ -110,6 +124,7 @@ vmctl::DeviceSettings decode_settings(const YAML::Node& node, Diagnostics& diagn
   switched("ecc", settings.ecc);
   switched("persistence", settings.persistence);
   switched("mig", settings.mig);
+  keep_what_is_set(in, settings);
   in.finish();
   return settings;
 }

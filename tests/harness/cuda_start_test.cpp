@@ -24,16 +24,18 @@ vmctl::Inventory study_host() {
   return vmctl::load_inventory(std::filesystem::path(VIRTRAIN_BINARY_DIR) / "hosts/r750xa");
 }
 
-Scenario cuda_scenario(const std::string& arms, const std::string& guest = "mirror") {
+Scenario cuda_scenario(const std::string& arms, const std::string& guest = "mirror",
+                       const std::string& tenant = "{gpus_per_node: 2}") {
   return decode_scenario(
       "name: start\nworkload: {backend: cuda, precision: tf32}\nguest: {image: " + guest +
           ", memory: 4GiB, vcpus: 4}\ndevices: {kind: passthrough, select: {vendor: 0x10de}}\n"
-          "cases: [{name: a, tenants: [{gpus_per_node: 2}]}]\narms: " +
-          arms + "\npairs: 2\n",
+          "cases: [{name: a, tenants: [" +
+          tenant + "]}]\narms: " + arms + "\npairs: 2\n",
       "start.yaml");
 }
 
-const CudaHost nothing_there{"no trainer", "no host driver", "no guest driver"};
+const CudaHost nothing_there{"no trainer", "no host driver", "no guest driver",
+                             ""};  // no trainer, none without NCCL
 
 }  // namespace
 
@@ -49,6 +51,21 @@ TEST_CASE("backend cuda needs what its arms need, and nothing more") {
   // A cloud image brings its own driver.
   CHECK(reasons_of(cuda_scenario("[vm]", "/srv/ubuntu.qcow2"), nothing_there) ==
         Strings{"backend cuda: no trainer"});
+}
+
+TEST_CASE("a trainer without NCCL is refused to tenants of several ranks, before any VM boots") {
+  CHECK(nccl_trouble({"/usr/lib/x86_64-linux-gnu/libcudnn.so.9", "/opt/nccl/libnccl.so.2"}).empty());
+  CudaHost host;
+  host.nccl = nccl_trouble({"/usr/lib/x86_64-linux-gnu/libcudnn.so.9", "/opt/libnccl.so/libc.so.6"});
+  CHECK_THAT(host.nccl, Contains("install libnccl-dev and run scripts/setup again"));
+  const auto reasons_of = [&host](const std::string& tenant) {
+    const Scenario scenario = cuda_scenario("[vm]", "mirror", tenant);
+    return cuda_reasons(scenario, make_plan(scenario, study_host(), false), host);
+  };
+  CHECK(reasons_of("{gpus_per_node: 1}, {gpus_per_node: 1}").empty());
+  const Strings refused{"backend cuda: " + host.nccl};
+  CHECK(reasons_of("{gpus_per_node: 2}") == refused);
+  CHECK(reasons_of("{nodes: 2, gpus_per_node: 1}") == refused);
 }
 
 TEST_CASE("a device that is not NVIDIA's is refused by its address") {

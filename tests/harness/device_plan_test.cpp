@@ -338,6 +338,22 @@ TEST_CASE("the domain's NUMA cells follow the cores, and its memory comes from t
   CHECK_FALSE(spec.numa_node);
 }
 
+TEST_CASE("GPUs without cores beside them are warned of, with what the validity rule will say") {
+  const auto warnings = [](std::size_t cores_near) {
+    auto inventory = host("r750xa");
+    std::size_t near = 0;
+    std::erase_if(inventory.cores,
+                  [&](const auto& core) { return core.numa_node == 0 && ++near > cores_near; });
+    const auto s = scenario("{kind: passthrough, select: {address: [0000:17:00.0]}}", kOne);
+    return join(plan_of(s, inventory).warnings, " ");
+  };
+  CHECK_THAT(warnings(4), !Contains("elsewhere"));
+  CHECK_THAT(
+      warnings(3),
+      Contains("case a: t1n1 has its devices on NUMA node 0 and cores elsewhere, so each of its trials "
+               "will be invalid by NUM-1 (use fewer vcpus: 3 cores are near)"));
+}
+
 TEST_CASE("a CPU feature that kills QEMU on some hosts is hidden from KVM's guests") {
   const auto s = scenario("{kind: passthrough}", "{gpus_per_node: 1}");
   const auto plan = plan_of(s, host("r750xa"));

@@ -135,6 +135,18 @@ TEST_CASE("what is not said has its default") {
   CHECK_FALSE(tenant.workload.threads);
 }
 
+TEST_CASE("persistence is switched on for what the driver would forget without it") {
+  const auto persistence = [](const std::string& settings) {
+    const auto devices = "devices: {kind: passthrough, settings: {" + settings + "}}\n";
+    return decode_scenario(small_scenario(devices), "x.yaml").devices.settings.persistence;
+  };
+  CHECK(persistence("power_limit: 250W") == true);
+  CHECK(persistence("graphics_clock: 1410MHz") == true);
+  CHECK(persistence("power_limit: 250W, persistence: on") == true);
+  CHECK(persistence("ecc: on, persistence: off") == false);
+  CHECK_FALSE(persistence("ecc: on"));
+}
+
 TEST_CASE("each value lands in its field") {
   const auto s = decode_scenario(R"(
 name: full
@@ -143,7 +155,7 @@ workload: {model: resnet50, backend: cuda, precision: bf16, batch_size: 7, image
            display_every: 5, accumulate_steps: 2, seed: 9, threads: 4, env: {NCCL_DEBUG: INFO, N: 5}}
 guest: {image: mirror, vcpus: 12, memory: 3GiB, pinning: numa, hugepages: true}
 devices: {kind: vgpu, type: A100-20C, select: {vendor: 0x10DE, count: 3, address: [0000:17:00.0, "0001:b3:00.1"]}, spread: true,
-          nics: {kind: vf, per_node: 2, select: {name: ConnectX}}, settings: {power_limit: 250.5W, graphics_clock: 1410MHz, ecc: on, persistence: off}}
+          nics: {kind: vf, per_node: 2, select: {name: ConnectX}}, settings: {power_limit: 250.5W, graphics_clock: 1410MHz, ecc: on}}
 cases:
   - name: mixed
     workload: {batch_size: 8}
@@ -181,7 +193,6 @@ expect: {vm_vs_bare_metal: {margin: 0.03, alpha: 1%}}
   CHECK(s.devices.settings.power_limit_watts == 250.5);
   CHECK(s.devices.settings.graphics_clock_mhz == 1410);
   CHECK(s.devices.settings.ecc == true);
-  CHECK(s.devices.settings.persistence == false);
   CHECK_FALSE(s.devices.settings.mig);
   CHECK(s.arms == std::vector<std::string>{"vm", "bare_metal_shared", "bare_metal"});
   CHECK(s.probes == std::vector<std::string>{"peer_copy", "gemm"});

@@ -4,9 +4,12 @@
 
 #include "common/error.h"
 #include "tests/support/domain_schema.h"
+#include "vmctl/libvirt_hypervisor.h"
 
 namespace virtrain::vmctl {
 namespace {
+
+using namespace std::chrono_literals;
 
 DomainSpec emulated() {
   DomainSpec spec;
@@ -48,6 +51,16 @@ TEST_CASE("domain XML of a pinned KVM guest with huge pages") {
   const auto text = domain_xml(pinned());
   check_golden("domain-pinned.xml", text);
   check_schema("domain", text);
+}
+
+TEST_CASE("a guest whose memory is pinned for its devices may take longer to start") {
+  DomainSpec spec = emulated();
+  spec.memory_bytes = 450ULL << 30;
+  CHECK(create_deadline({}, spec) == 150s);
+  spec.devices.resize(1);
+  CHECK(create_deadline({}, spec) == 150s + 5 * 30s);
+  spec.hugepages = true;
+  CHECK(create_deadline({}, spec) == 150s);
 }
 
 TEST_CASE("network XML") {
