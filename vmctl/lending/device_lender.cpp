@@ -1,6 +1,7 @@
 #include "vmctl/lending/device_lender.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "common/error.h"
@@ -36,14 +37,16 @@ void DeviceLender::perform(const PlannedEffect& planned, std::vector<Effect>& in
   journal_.done(id);
 }
 
+void DeviceLender::perform_once(const PlannedEffect& planned, std::vector<Effect>& into) {
+  const auto already = [&](const Effect& effect) {
+    return effect.kind == planned.kind && effect.name == planned.name;
+  };
+  if (std::none_of(into.begin(), into.end(), already)) perform(planned, into);
+}
+
+// The functions of one group may be granted one by one.
 void DeviceLender::lend_one(const DeviceGrant& grant) {
-  for (const auto& planned : effects_of(grant)) {
-    // The functions of one group may be granted one by one.
-    const auto already = [&](const Effect& effect) {
-      return effect.kind == planned.kind && effect.name == planned.name;
-    };
-    if (std::none_of(done_.begin(), done_.end(), already)) perform(planned, done_);
-  }
+  for (const auto& planned : effects_of(grant)) perform_once(planned, done_);
 }
 
 void DeviceLender::make_virtual_functions_for(const std::vector<DeviceGrant>& grants) {
@@ -56,9 +59,16 @@ void DeviceLender::make_virtual_functions_for(const std::vector<DeviceGrant>& gr
 }
 
 void DeviceLender::stop_services(const std::vector<DeviceGrant>& grants) {
-  const auto driven_by_nvidia = [](const auto& grant) { return bound_driver(grant.address) == "nvidia"; };
-  if (std::none_of(grants.begin(), grants.end(), driven_by_nvidia)) return;
-  for (const auto& unit : services_that_grab_gpus()) perform({EffectKind::service, unit, ""}, services_);
+  std::vector<DeviceGrant> driven;
+  std::copy_if(grants.begin(), grants.end(), std::back_inserter(driven),
+               [](const auto& grant) { return bound_driver(grant.address) == "nvidia"; });
+  if (driven.empty()) return;
+  const auto units = services_that_grab_gpus();
+  if (units.empty()) return;
+  // A GPU that nvidia-persistenced lets go forgets a power limit that its owner has set: it gets it again as
+  // soon as the services run.
+  for (const auto& grant : driven) perform_once(settings_effect(grant.address, {}), services_);
+  for (const auto& unit : units) perform({EffectKind::service, unit, ""}, services_);
 }
 
 void DeviceLender::keep_services_away(const std::vector<DeviceGrant>& grants) {
