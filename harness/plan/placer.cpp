@@ -105,13 +105,10 @@ void Placer::warn_of_far_cores(const std::string& case_name, const NodePlacement
   const bool has_gpu = std::any_of(node.devices.begin(), node.devices.end(), [](const auto& device) {
     return device.device_class == vmctl::DeviceClass::gpu;
   });
-  const auto cores = std::count_if(inventory_.cores.begin(), inventory_.cores.end(),
-                                   [&](const auto& core) { return is_near(core.numa_node); });
   warnings_.push_back(
-      fmt::format("case {}: {} has its devices on NUMA node {} and cores elsewhere{} (use fewer vcpus: {} "
-                  "cores are near)",
+      fmt::format("case {}: {} has its devices on NUMA node {} and cores elsewhere{} (use fewer vcpus)",
                   case_name, node.hostname, fmt::join(near, ", "),
-                  has_gpu ? ", so each of its trials will be invalid by NUM-1" : "", cores));
+                  has_gpu ? ", so each of its trials will be invalid by NUM-1" : ""));
 }
 
 /// Nodes with the most devices choose first, so that single ones do not break pairs up; adapters come last,

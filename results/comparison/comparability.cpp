@@ -66,10 +66,11 @@ constexpr std::array rules = {
 
 /// Fields of cards, whose value lists those of all of a node's ranks, joined by ", ". One node of an arm may
 /// hold the ranks that are spread over several nodes in the other, so the listed values must be the same.
-constexpr std::array<std::string_view, 11> listed_fields = {
-    "gpu_uuid",    "gpu_name",           "vbios",        "power_limit",         "ecc",
-    "mig",         "gpu_virtualization", "gpu_licensed", "gpu_pcie_generation", "gpu_pcie_width",
-    "peer_to_peer"};
+constexpr std::array<std::string_view, 12> listed_fields = {
+    "gpu_uuid",           "gpu_name",     "vbios",
+    "power_limit",        "ecc",          "mig",
+    "gpu_virtualization", "gpu_licensed", "gpu_pcie_generation",
+    "gpu_pcie_width",     "peer_to_peer", "clocks"};
 
 constexpr std::string_view host_prefix = "host.";
 

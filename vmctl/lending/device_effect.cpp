@@ -237,7 +237,8 @@ void undo_device_effect(const Effect& effect) {
     case EffectKind::guids:
       return clear_guids(effect.name, effect.state);
     case EffectKind::service:
-      return start_service(effect.name);
+      start_service(effect.name);
+      return restore_power_limits(effect.state);
     case EffectKind::device_settings:
       return put_settings_back(effect);
     default:

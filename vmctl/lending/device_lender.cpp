@@ -1,11 +1,12 @@
 #include "vmctl/lending/device_lender.h"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
+#include <set>
 
 #include "common/error.h"
 #include "common/text.h"
+#include "vmctl/lending/device_settings.h"
 #include "vmctl/lending/host_services.h"
 #include "vmctl/lending/sysfs.h"
 #include "vmctl/lending/vgpu.h"
@@ -37,16 +38,14 @@ void DeviceLender::perform(const PlannedEffect& planned, std::vector<Effect>& in
   journal_.done(id);
 }
 
-void DeviceLender::perform_once(const PlannedEffect& planned, std::vector<Effect>& into) {
-  const auto already = [&](const Effect& effect) {
-    return effect.kind == planned.kind && effect.name == planned.name;
-  };
-  if (std::none_of(into.begin(), into.end(), already)) perform(planned, into);
-}
-
-// The functions of one group may be granted one by one.
 void DeviceLender::lend_one(const DeviceGrant& grant) {
-  for (const auto& planned : effects_of(grant)) perform_once(planned, done_);
+  for (const auto& planned : effects_of(grant)) {
+    // The functions of one group may be granted one by one.
+    const auto already = [&](const Effect& effect) {
+      return effect.kind == planned.kind && effect.name == planned.name;
+    };
+    if (std::none_of(done_.begin(), done_.end(), already)) perform(planned, done_);
+  }
 }
 
 void DeviceLender::make_virtual_functions_for(const std::vector<DeviceGrant>& grants) {
@@ -59,16 +58,15 @@ void DeviceLender::make_virtual_functions_for(const std::vector<DeviceGrant>& gr
 }
 
 void DeviceLender::stop_services(const std::vector<DeviceGrant>& grants) {
-  std::vector<DeviceGrant> driven;
-  std::copy_if(grants.begin(), grants.end(), std::back_inserter(driven),
-               [](const auto& grant) { return bound_driver(grant.address) == "nvidia"; });
-  if (driven.empty()) return;
+  std::set<std::string> cards;
+  for (const auto& grant : grants)
+    if (bound_driver(grant.address) == "nvidia")
+      cards.insert(grant.physical_function.empty() ? grant.address : grant.physical_function);
+  if (cards.empty()) return;
   const auto units = services_that_grab_gpus();
   if (units.empty()) return;
-  // A GPU that nvidia-persistenced lets go forgets a power limit that its owner has set: it gets it again as
-  // soon as the services run.
-  for (const auto& grant : driven) perform_once(settings_effect(grant.address, {}), services_);
-  for (const auto& unit : units) perform({EffectKind::service, unit, ""}, services_);
+  const auto limits = power_limits(cards);
+  for (const auto& unit : units) perform({EffectKind::service, unit, limits}, services_);
 }
 
 void DeviceLender::keep_services_away(const std::vector<DeviceGrant>& grants) {

@@ -35,8 +35,6 @@ class DeviceLender {
 
  private:
   void perform(const PlannedEffect& planned, std::vector<Effect>& into);
-  /// Unless this effect is there already.
-  void perform_once(const PlannedEffect& planned, std::vector<Effect>& into);
   void lend_one(const DeviceGrant& grant);
   void make_virtual_functions_for(const std::vector<DeviceGrant>& grants);
   void give_settings_back();
@@ -49,8 +47,7 @@ class DeviceLender {
   std::vector<DeviceGrant> granted_;
   std::vector<Effect> done_;      ///< in the order they were done
   std::vector<Effect> settings_;  ///< of GPUs that the host has: undone before any of them is lent
-  /// Until the end, whichever arm has the devices: stopped, and before that what their GPUs were set to.
-  std::vector<Effect> services_;
+  std::vector<Effect> services_;  ///< stopped: until the end, whichever arm has the devices
 };
 
 /// As DeviceLender::give_back() does it, for one effect of the journal: undoes and forgets it, else puts its

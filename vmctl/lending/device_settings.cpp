@@ -7,6 +7,7 @@
 
 #include "common/error.h"
 #include "common/json.h"
+#include "common/log.h"
 #include "common/subprocess.h"
 #include "common/text.h"
 
@@ -145,6 +146,33 @@ void apply_settings(const std::string& gpu, const DeviceSettings& wanted, const 
     throw Error("set GPU " + gpu, ErrorCode::host_unable,
                 join(differences, ", ") +
                     " (ECC and MIG mode change with a reset: nvidia-smi --gpu-reset, or a reboot)");
+}
+
+std::string power_limits(const std::set<std::string>& gpus) {
+  auto limits = nlohmann::json::object();
+  for (const auto& gpu : gpus) {
+    try {
+      if (const auto watts = read_settings(gpu).power_limit_watts) limits[gpu] = *watts;
+    } catch (const Error& error) {
+      log::warning("the GPU's power limit cannot be read", {{"gpu", gpu}, {"reason", error.what()}});
+    }
+  }
+  return limits.dump();
+}
+
+void restore_power_limits(const std::string& limits) {
+  const auto known = nlohmann::json::parse(limits, nullptr, false);
+  if (!known.is_object()) return;  // of an older journal
+  for (const auto& [gpu, watts] : known.items()) {
+    try {
+      DeviceSettings wanted;
+      wanted.power_limit_watts = watts.get<double>();
+      if (!settings_differences(wanted, read_settings(gpu)).empty()) apply_settings(gpu, wanted);
+    } catch (const std::exception& error) {
+      log::warning("the GPU's power limit is not what it was",
+                   {{"gpu", gpu}, {"watts", watts}, {"reason", error.what()}});
+    }
+  }
 }
 
 }  // namespace virtrain::vmctl

@@ -83,7 +83,7 @@ namespace {
 
 /// A slice of a card by MIG draws a part of its power, which nobody measures.
 void forget_what_is_of_the_card(json& record) {
-  record["power_w"] = nullptr;
+  record["power_w"] = record["energy_j"] = nullptr;
   for (const char* name : {"power_w", "energy_j", "energy_from", "images_per_joule"})
     record["during"][name] = nullptr;
 }

@@ -6,13 +6,14 @@
 namespace virtrain {
 
 void refuse_other_launchers() {
-  for (const char* name : {"SLURM_STEP_NUM_TASKS", "PMI_SIZE"}) {
-    const char* const tasks = std::getenv(name);
-    if (tasks == nullptr || std::atoi(tasks) < 2) continue;
-    throw Error("join the other ranks", ErrorCode::usage,
-                std::string("this process is one of ") + tasks + " (" + name +
-                    "), and knows the others only if Open MPI's mpirun has started it (mpirun -np " + tasks +
-                    " …)");
+  for (const char* name : {"SLURM_PROCID", "PMI_RANK"}) {
+    const char* const rank = std::getenv(name);
+    if (rank == nullptr || std::atoi(rank) < 1) continue;
+    throw Error(
+        "join the other ranks", ErrorCode::usage,
+        std::string("this process is rank ") + rank + " of a job (" + name +
+            "), and knows the others only if Open MPI's mpirun has started it (mpirun -np N …; env -u " +
+            name + " … if it is to be alone)");
   }
 }
 

@@ -26,8 +26,9 @@ class LonePeer : public Peers {
   std::int64_t total(std::int64_t value) override { return value; }
 };
 
-/// Throws Error(usage) where something else than Open MPI's mpirun has started this process as one of several
-/// (srun, another MPI's mpiexec): each would take itself for the only one, and all for the first GPU.
+/// Throws Error(usage) where something else than Open MPI's mpirun has started this process after others of
+/// its job (srun, another MPI's mpiexec): each would take itself for the only one, and the first GPU. The
+/// first one may be rightly alone: srun --pty starts a shell as such.
 void refuse_other_launchers();
 
 }  // namespace virtrain

@@ -1,8 +1,14 @@
 #include "vmctl/lending/device_settings.h"
 
+#include <stdlib.h>
+
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
 
 #include "common/error.h"
+#include "common/text.h"
+#include "tests/support/temporary_folder.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -44,6 +50,32 @@ TEST_CASE("what did not become as wanted is said and what nobody asked for is no
   CHECK(found[1] == "power limit is 249.8 W where 200 W was asked for");
   CHECK(settings_differences({true, {}, {}, {}, {}, {}}, {}).at(0) ==
         "ECC is not offered where on was asked for");
+}
+
+TEST_CASE("a power limit that was forgotten is set again, and one that cannot be is no failure") {
+  const TemporaryFolder folder;
+  const auto file = folder.path / "limit";
+  const auto limit_is = [&](const std::string& watts) { std::ofstream(file) << watts; };
+  std::ofstream(folder.path / "nvidia-smi")
+      << "#!/bin/sh\n[ \"$2\" = 0000:17:00.0 ] || { echo No devices were found; exit 6; }\n"
+      << "case $3 in\n  -pl) echo \"$4\" > " << file.string() << ";;\n"
+      << "  *) echo \"Enabled, Enabled, [N/A], $(cat " << file.string() << ")\";;\nesac\n";
+  std::filesystem::permissions(folder.path / "nvidia-smi", std::filesystem::perms::owner_all);
+  const std::string path = std::getenv("PATH");
+  ::setenv("PATH", (folder.path.string() + ":" + path).c_str(), 1);
+
+  limit_is("250.00");
+  const auto limits = power_limits({"0000:17:00.0", "0000:17:00.4"});
+  CHECK(limits == R"({"0000:17:00.0":250.0})");
+  limit_is("350.00");
+  restore_power_limits(limits);
+  CHECK(trim(read_file(file).value()) == "250");
+  limit_is("[N/A]");
+  CHECK(power_limits({"0000:17:00.0"}) == "{}");
+  CHECK_NOTHROW(restore_power_limits(R"({"0000:17:00.4":250.0})"));
+  CHECK_NOTHROW(restore_power_limits(""));
+
+  ::setenv("PATH", path.c_str(), 1);
 }
 
 TEST_CASE("settings come through the journal unchanged") {

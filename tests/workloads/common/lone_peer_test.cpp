@@ -7,12 +7,12 @@
 using namespace virtrain;
 
 TEST_CASE("one of several processes that mpirun has not started does not take itself for the only one") {
-  for (const char* name : {"SLURM_STEP_NUM_TASKS", "PMI_SIZE"}) {
-    setenv(name, "1", 1);  // srun --pty bash: alone
+  for (const char* name : {"SLURM_PROCID", "PMI_RANK"}) {
+    setenv(name, "0", 1);  // srun --pty bash
     CHECK_NOTHROW(refuse_other_launchers());
-    setenv(name, "8", 1);
+    setenv(name, "7", 1);
     CHECK_THROWS_WITH(refuse_other_launchers(),
-                      Catch::Contains("one of 8") && Catch::Contains("mpirun -np 8"));
+                      Catch::Contains("rank 7 of a job") && Catch::Contains("mpirun"));
     unsetenv(name);
   }
   CHECK_NOTHROW(refuse_other_launchers());

@@ -2,6 +2,7 @@
 
 #include "workloads/common/cuda/gpu_errors.h"
 #include "workloads/common/gpu_of_rank.h"
+#include "workloads/common/program.h"
 
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
@@ -48,7 +49,9 @@ int use_gpu_of_rank(int first) {
 
 int use_own_gpu(Peers& peers, int first) {
   const int gpu = use_gpu_of_rank(first);
-  refuse_shared_gpu(peers.gather(gpu_uuid(gpu)));
+  // Hosts may have one name, and virtual GPUs one UUID.
+  refuse_shared_gpu(
+      peers.gather(fmt::format("{} at {} of {}", gpu_uuid(gpu), gpu_pci_address(gpu), host_name())));
   return gpu;
 }
 

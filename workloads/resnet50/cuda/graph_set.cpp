@@ -98,7 +98,8 @@ void choose_fastest(GraphPlan& plan, const std::string& graph, const TensorPoint
 }  // namespace
 
 GraphSet::GraphSet(const Cudnn& cudnn, const StepProgram& program, std::int64_t most_bytes,
-                   const PlanCache& cache, const Progress& progress) {
+                   const PlanCache& cache, const Progress& progress)
+    : has_room_(most_bytes >= most_workspace_bytes) {
   for (const GraphSpec& spec : graphs_of(program)) {
     progress("build cuDNN's engines for " + to_string(spec));
     GraphPlan plan(cudnn.build(spec), cache.find(to_string(spec)), most_bytes);
@@ -134,7 +135,7 @@ void GraphSet::tune(const StepProgram& program, const Pointers& pointers, void* 
       choose_fastest(plan, graph, pointers(*run), workspace, stream);
       ++timed_;
     }
-    cache.set(graph, plan.name());
+    if (has_room_ || !cache.find(graph)) cache.set(graph, plan.name());
   }
 }
 

@@ -26,7 +26,8 @@ class GraphSet {
   const std::string& refusal() const { return refusal_; }
   std::int64_t workspace_bytes() const;
 
-  /// Times the candidates of each graph where its tensors lie, keeps the fastest, here and in the cache.
+  /// Times the candidates of each graph where its tensors lie, keeps the fastest, here and in the cache; what
+  /// was found there with more room stays.
   using Pointers = std::function<TensorPointers(const RunGraph&)>;
   void tune(const StepProgram& program, const Pointers& pointers, void* workspace, CUstream_st* stream,
             PlanCache& cache, const Progress& progress);
@@ -45,6 +46,7 @@ class GraphSet {
   std::map<GraphSpec, GraphPlan> plans_;
   std::string refusal_;
   std::size_t timed_ = 0;
+  bool has_room_ = true;  ///< for all workspaces that are worth it
 };
 
 }  // namespace virtrain::resnet50::cuda

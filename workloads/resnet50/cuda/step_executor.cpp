@@ -63,8 +63,9 @@ void StepExecutor::build(const Model& model, const StepSettings& settings, PlanC
                          const Progress& progress) {
   program_ = build_step(model, settings);
   const std::int64_t available = bytes_for(settings), room = workspace_room(program_, available);
-  // Such a batch is refused before cuDNN is asked for its engines; the largest that fits will want them.
-  if (!is_countable(program_) || room < 0) require_fit(model, program_, available, most_workspace_bytes);
+  // Such a batch is refused before cuDNN is asked for its engines; the largest that fits will want some.
+  if (!is_countable(program_) || room < 0)
+    require_fit(model, program_, available, std::min(most_workspace_bytes, available / 8));
   graphs_.emplace(cudnn_, program_, std::min(room, most_workspace_bytes), cache, progress);
   if (!graphs_->refusal().empty()) {
     throw Error("find cuDNN's engines", ErrorCode::host_unable, graphs_->refusal());
