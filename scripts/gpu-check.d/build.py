@@ -11,6 +11,7 @@ import tempfile
 import zipfile
 
 import machine
+import plans
 import processes
 
 # What a header is found by, and the folders in which systems and scripts/setup keep them.
@@ -23,6 +24,10 @@ FOLDERS = ["/usr/include", "/usr/local/include", os.path.join(machine.ROOT, "bui
 
 class Failure(Exception):
     """The build cannot be, in words."""
+
+
+class Unfinished(Failure):
+    """It took too long: with more time it may be."""
 
 
 def collect(into):
@@ -130,7 +135,8 @@ def run(session, *command):
     done = processes.run(command, seconds)
     if done.code != 0:
         end = f"not done after {seconds:.0f} s" if done.code is None else f"exit {done.code}"
-        raise Failure(f"{' '.join(command[:4])} …: {end}\n{(done.out + done.err)[-6000:]}")
+        kind = Unfinished if done.code is None else Failure
+        raise kind(f"{' '.join(command[:4])} …: {end}\n{(done.out + done.err)[-6000:]}")
     return done.out
 
 
@@ -161,32 +167,34 @@ def files_below(*folders):
 
 def digest(arguments, gpu):
     """Of all that a build is made of, by content: a machine that is lent gets its files anew before each command, and by
-    their times alone all would be built again."""
+    their times alone all would be built again. Engines that came back from the command before are no part of it."""
     found = hashlib.sha256(json.dumps(options(arguments, gpu)).encode())
     folders = [os.path.join(machine.ROOT, name) for name in SOURCES]
     for path in files_below(*folders, *filter(None, [arguments.headers])):
+        if os.path.basename(path) == plans.NAME:
+            continue
         with open(path, "rb") as file:
             found.update(path.encode() + b"\0" + hashlib.sha256(file.read()).digest())
     return found.hexdigest()
 
 
-def is_built(arguments, stamp):
-    """Whether an earlier build of the very same is there, whole."""
+def built_before(arguments, stamp):
+    """What is known of an earlier build of the very same; None if there is none, or if some of it is gone."""
     try:
         with open(os.path.join(arguments.build_folder, STAMP), encoding="utf-8") as file:
             known = json.load(file)
     except (OSError, ValueError):
-        return False
+        return None
     if known.get("digest") != stamp or not all(program(arguments, name) for name in known["programs"]):
-        return False
-    arguments.mpi = known["mpi"]  # what became of it
-    return True
+        return None
+    return known
 
 
-def keep_stamp(arguments, stamp):
+def keep_stamp(arguments, stamp, unbuilt):
+    """`unbuilt`: what failed, in words. It would fail again, and all the rest be built for that."""
     programs = [name for name in os.listdir(arguments.build_folder) if name.startswith(("virtrain-", "workloads_"))]
     with open(os.path.join(arguments.build_folder, STAMP), "w", encoding="utf-8") as file:
-        json.dump({"digest": stamp, "programs": programs, "mpi": arguments.mpi}, file)
+        json.dump({"digest": stamp, "programs": programs, "mpi": arguments.mpi, "unbuilt": unbuilt}, file)
 
 
 def build(session, gpu):
@@ -196,23 +204,27 @@ def build(session, gpu):
     if not shutil.which("cmake"):
         raise Failure("there is no cmake")
     stamp = digest(arguments, gpu)
-    if is_built(arguments, stamp):
-        return None
+    known = built_before(arguments, stamp)
+    if known:
+        arguments.mpi = known["mpi"]  # what became of it
+        return known.get("unbuilt")
     with contextlib.suppress(FileNotFoundError):  # what is there is of two builds until this one is whole
         os.remove(os.path.join(arguments.build_folder, STAMP))
     for line in configure(session, gpu).splitlines():
         if "without virtrain-resnet50-cuda" in line:
             raise Failure(line.lstrip("- ") + " (--help says where headers may come from)")
     # One program that cannot be built must not keep the others from being run.
-    go_on = ["-k", "0"] if shutil.which("ninja") else ["-k"]
+    go_on, unbuilt = ["-k", "0"] if shutil.which("ninja") else ["-k"], None
     try:
         run(session, "cmake", "--build", arguments.build_folder, "-j", str(arguments.jobs), "--", *go_on)
     except Failure as failure:
         if program(arguments, "virtrain-resnet50-cuda") is None:
             raise
-        return str(failure)
-    keep_stamp(arguments, stamp)
-    return None
+        unbuilt = str(failure)
+        if isinstance(failure, Unfinished):
+            return unbuilt
+    keep_stamp(arguments, stamp, unbuilt)
+    return unbuilt
 
 
 def program(arguments, name):

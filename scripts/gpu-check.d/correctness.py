@@ -48,20 +48,24 @@ class Cases:
 
 def catch2(session, name, most_seconds, *cases):
     """One of the tests' programs (all cases, or those that Catch2's patterns name), a line for each test case as it ends;
-    all of its words where it fails."""
+    all of its words where it fails. It leaves the sections behind it their time."""
     program = build.program(session.arguments, name)
     if program is None:
         return f"left out: {name} was not built (it needs Catch2 2's headers)"
-    seconds, seen = session.limit(most_seconds), Cases()
-    done = processes.run([program, "--durations", "yes", *cases], seconds, on_line=seen.see)
+    seen = Cases()
+    done = session.run([program, "--durations", "yes", *cases], most_seconds, session.needed_now, on_line=seen.see)
     seen.end()
     session.row("test", name=name, code=done.code, out=done.out[-20000:], err=done.err[-4000:])
     if done.code == 0:
         return OK
     if done.code == 77:
         return f"{FAILED}: {done.last_words()}"  # there is a GPU, or gpu-check would not have come so far
+    if done.cut_off and "FAILED:" not in done.out:
+        return f"left out: {done.cut_off}"
     print(f"```\n{(done.out + done.err).strip()[-6000:]}\n```", flush=True)
-    return f"{FAILED}: not done after {seconds:.0f} s" if done.code is None else f"{FAILED}: exit {done.code}"
+    if done.code is None:
+        return f"{FAILED}: {done.cut_off or f'not done after {most_seconds:.0f} s'}"
+    return f"{FAILED}: exit {done.code}"
 
 
 def kernels(session):
@@ -76,13 +80,14 @@ def operations(session):
 
 def steps(session):
     """Whole steps, at each level of fusion, against the interpreter of the step's program"""
-    return catch2(session, "workloads_cuda_step_test", 300)
+    return catch2(session, "workloads_cuda_step_test", 900)
 
 
 def outside(session):
     """The trainer from outside: what it says where it cannot run, and that it trains and repeats itself"""
-    # A test that skips itself ends its whole program, and this one does so where there is a driver.
-    return catch2(session, "workloads_cuda_trainer_test", 240, "~without a driver*")
+    # A test that skips itself ends its whole program, and this one does so where there is a driver. Most of the time goes
+    # into engines, which five of seven trainers look for.
+    return catch2(session, "workloads_cuda_trainer_test", 900, "~without a driver*")
 
 
 @dataclasses.dataclass
@@ -113,8 +118,9 @@ def first_step(session, case, folder):
         return "left out", "no PyTorch"
     dump = os.path.join(folder, "step.safetensors")
     case.run(session, "--num_batches=1", f"--residual_gamma={case.gamma}", f"--seed={case.seed}", f"--dump={dump}")
-    done = processes.run([sys.executable, REFERENCE, "check", dump, "--precision", case.precision, "--device", "cuda"],
-                         session.limit(240))
+    done = session.run([sys.executable, REFERENCE, "check", dump, "--precision", case.precision, "--device", "cuda"], 240)
+    if done.cut_off:
+        return "left out", done.cut_off
     if done.code == 0:
         words = done.out.strip().splitlines() or ["it said nothing"]
         return words[-1], "; ".join(words[:2])
@@ -126,21 +132,33 @@ def falling_loss(session, case):
     if case.gamma != "0.1":
         return "–", True
     # The same batch size again, so that its engines are chosen once.
-    result = case.run(session, "--num_batches=40")["result"]
+    try:
+        result = case.run(session, "--num_batches=40")["result"]
+    except trainer.OutOfTime as why:  # what the first step has shown stays
+        return f"left out: {why}", True
     falls = result["loss_last"] < 0.5 * result["loss_first"]
     return f"{result['loss_first']:.3f} → {result['loss_last']:.3f}" + ("" if falls else " DOES NOT FALL"), falls
 
 
 def correctness_row(session, case, folder):
-    """The row's last cells, and whether all is well. Throws trainer.NoSuchFusion."""
+    """The row's last cells, and whether all is well. Throws trainer.NoSuchFusion and trainer.OutOfTime."""
     try:
         verdict, details = first_step(session, case, folder)
         loss, falls = falling_loss(session, case)
+    except trainer.OutOfTime:
+        raise
     except trainer.Failed as failed:
         if isinstance(failed, trainer.NoSuchFusion) and case.fusion != "none":  # without any it must be possible
             raise
         return [FAILED, "–", str(failed)], False
     return [verdict, loss, details], falls and verdict != FAILED
+
+
+def without(case, late, outcome, known):
+    """The section's outcome where time ends with that case; `known` is whether there was any before."""
+    if outcome != OK:
+        return outcome
+    return f"ok; {case.precision} with fusion {case.fusion} and what follows {late}" if known else late
 
 
 def correctness(session):
@@ -151,12 +169,9 @@ def correctness(session):
         for case in cases(session.arguments.precision):
             if (case.precision, case.fusion) in impossible:
                 continue
-            # The first one at any rate; further ones leave the sections behind their time.
-            late = session.too_late(pace.needs + (session.needed_later if pace.known else 0))
+            late, known = pace.too_late(), pace.known
             if late:
-                if outcome == OK:
-                    outcome = f"ok; {case.precision} with fusion {case.fusion} and what follows {late}" if pace.known else late
-                return outcome
+                return without(case, late, outcome, known)
             begin = [case.precision, case.fusion, case.gamma, case.seed]
             try:
                 with pace:
@@ -164,6 +179,8 @@ def correctness(session):
             except trainer.NoSuchFusion as refused:
                 impossible.add((case.precision, case.fusion))
                 cells, well = ["left out: not possible here", "–", str(refused)], True
+            except trainer.OutOfTime as why:
+                return without(case, f"left out: {why}", outcome, known)
             print(tables.line(begin + cells), flush=True)
             session.row("correctness", **dataclasses.asdict(case), well=well, cells=cells)
             outcome = outcome if well else FAILED

@@ -12,22 +12,29 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__
 
 
 def first_gpu():
-    """{"name", "capability": "9.0", "driver"} of CUDA's first GPU; None without one."""
+    """{"name", "capability": "9.0", "driver"} of CUDA's first GPU, which is built for; None without one. nvidia-smi lists
+    them by their place on the bus and ignores CUDA_VISIBLE_DEVICES, but knows the driver's version."""
+    listed = gpu_of_nvidia_smi()
+    try:
+        gpu = gpu_of_driver(ctypes.CDLL("libcuda.so.1"))
+    except OSError:
+        return listed
+    return {**gpu, "driver": listed["driver"]} if gpu and listed else gpu
+
+
+def gpu_of_nvidia_smi():
+    """The first that it lists; None where it lists none: a container may lack it."""
     try:
         answer = subprocess.run(["nvidia-smi", "--query-gpu=name,compute_cap,driver_version", "--format=csv,noheader"],
                                 capture_output=True, text=True, timeout=60, check=True).stdout
         name, capability, driver = [field.strip() for field in answer.splitlines()[0].split(",")]
         return {"name": name, "capability": capability, "driver": driver}
     except (OSError, subprocess.SubprocessError, IndexError, ValueError):
-        return gpu_of_driver()
-
-
-def gpu_of_driver():
-    """The same asked of the driver's library: a container may lack nvidia-smi."""
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
         return None
+
+
+def gpu_of_driver(driver):
+    """CUDA's first, by the driver's library."""
     name, value = ctypes.create_string_buffer(96), ctypes.c_int()
 
     def attribute(number):
@@ -49,7 +56,7 @@ def why_no_gpu():
     except OSError as error:
         return f"the driver's library cannot be loaded ({error})"
     status = driver.cuInit(0)
-    return f"CUDA says {status} at its start" if status else "nvidia-smi lists none"
+    return f"CUDA says {status} at its start" if status else "its first device cannot be asked"
 
 
 def wheel_folders():

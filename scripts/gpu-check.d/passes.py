@@ -73,9 +73,9 @@ def passes(session):
         with pace:
             try:
                 show(session, precision, batch_size)
-            except trainer.DoesNotFit as refused:
-                print(f"\n{precision}, batch {batch_size}: left out: {refused}", flush=True)
-                session.row("passes", precision=precision, batch_size=batch_size, left_out=str(refused))
+            except trainer.LeftOut as why:
+                print(f"\n{precision}, batch {batch_size}: left out: {why}", flush=True)
+                session.row("passes", precision=precision, batch_size=batch_size, left_out=str(why))
             except trainer.Failed as failed:
                 print(f"\n{precision}, batch {batch_size}: {FAILED}: {failed}", flush=True)
                 outcome = FAILED

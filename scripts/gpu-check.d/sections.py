@@ -9,7 +9,6 @@ import build
 import correctness
 import machine
 import passes
-import processes
 import ranks
 import speed
 import stressors
@@ -38,7 +37,7 @@ def probes(session):
     names = ("device_copy", "gpu_gemm", "host_to_device", "device_to_host", "peer_copy", "triad")
     command = ["env", f"LD_LIBRARY_PATH={machine.library_path()}", program]
     for flags in [*(["--probe", name, "--format", "jsonl"] for name in names), NCCL_SWEEP]:
-        done = processes.run([*command, *flags], session.limit(120))
+        done = session.run([*command, *flags], 120)
         figures = [record for record in speed.json_lines(done.out) if record.get("record") == "probe"]
         if done.code == 0 and flags[1] == "peer_copy" and not figures:
             print("- peer_copy: left out: one GPU, no peer")
@@ -50,7 +49,9 @@ def probes(session):
             wrong = f", {figure['wrong']} WRONG" if figure.get("wrong") else ""
             size = f" {figure['size_bytes']} bytes" if figure.get("size_bytes") else ""
             print(f"- {figure['name']} {figure.get('data_type') or ''}{size}: {figure['value']:.4g} {figure['unit']}{wrong}")
-        if done.code != 0:
+        if done.cut_off:
+            print(f"- {flags[1]}: left out: {done.cut_off}")
+        elif done.code != 0:
             print(f"- {flags[1]}: {done.last_words()}")
             # NCCL is loaded at run time; a machine without it has the trainer for one GPU all the same.
             if not (flags is NCCL_SWEEP and done.code == EXIT_HOST_UNABLE):
@@ -59,10 +60,10 @@ def probes(session):
 
 
 ALL = {section.__name__: section for section in (
-    correctness.kernels, correctness.operations, correctness.steps, correctness.outside, correctness.correctness,
-    speed.throughput, turns.speed, passes.passes, probes, stressors.stressors, ranks.ranks)}
-NEEDS_SECONDS = {"kernels": 40, "operations": 90, "steps": 60, "outside": 60, "correctness": 60, "throughput": 40, "speed": 90,
-                 "passes": 60, "probes": 60, "stressors": 60, "ranks": 80}
+    correctness.kernels, correctness.correctness, speed.throughput, correctness.operations, correctness.steps,
+    correctness.outside, turns.speed, ranks.ranks, probes, stressors.stressors, passes.passes)}
+NEEDS_SECONDS = {"kernels": 40, "correctness": 60, "throughput": 40, "operations": 90, "steps": 60, "outside": 60, "speed": 90,
+                 "ranks": 80, "probes": 60, "stressors": 60, "passes": 60}
 
 
 def title(section):
@@ -86,6 +87,7 @@ def run_all(session):
     outcomes = []
     try:
         for i, name in enumerate(session.arguments.sections):
+            session.needed_now = NEEDS_SECONDS[name]
             session.needed_later = sum(NEEDS_SECONDS[behind] for behind in session.arguments.sections[i + 1:])
             print(f"\n## {title(ALL[name])}\n", flush=True)
             begin = session.clock()

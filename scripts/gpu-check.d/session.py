@@ -4,6 +4,8 @@ import math
 import os
 import time
 
+import processes
+
 
 def minutes(seconds):
     """ "5 min", "40 s": for people."""
@@ -23,7 +25,8 @@ class Session:
         allowed = getattr(arguments, "minutes", None)
         self.end = self.begin + 60 * allowed - self.RESERVE_SECONDS if allowed else math.inf
         self.results = getattr(arguments, "results", None)
-        self.needed_later = 0  # seconds, by what comes behind the section that runs
+        self.needed_now = 0  # seconds, at least, by the section that runs
+        self.needed_later = 0  # by what comes behind it
 
     def left(self):
         """Seconds, perhaps none."""
@@ -38,6 +41,14 @@ class Session:
         if needs <= self.left():
             return None
         return f"left out: {minutes(self.left())} left, needs about {minutes(needs)}"
+
+    def run(self, command, most, least=math.inf, **given):
+        """processes.run for at most `most` seconds. What names the `least` that it can do with leaves the sections behind it
+        their time. `cut_off` of what comes back says so where our time ended it, which is no fault of the program's."""
+        seconds = min(most, self.left(), max(self.left() - self.needed_later, least))
+        done = processes.run(command, seconds, **given)
+        done.cut_off = f"cut off after {seconds:.0f} s" if done.code is None and seconds < most else None
+        return done
 
     def row(self, section, **fields):
         """Keeps what was measured at once: a run that is cut off loses nothing."""
@@ -57,7 +68,8 @@ class Pace:
         self.known = False
 
     def too_late(self):
-        return self.session.too_late(self.needs)
+        """The first row comes at any rate; further ones leave the sections behind their time."""
+        return self.session.too_late(self.needs + (self.session.needed_later if self.known else 0))
 
     def __enter__(self):
         self.begin = self.session.clock()

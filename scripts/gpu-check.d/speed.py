@@ -104,7 +104,7 @@ def throughput(session):
     """Images per second, ours alone: a first look"""
     print(f"{session.arguments.image_size} px; device copy {rate_words(session)} read and written.\n\n"
           + head(["precision", "batch", "images/s", *OURS]), flush=True)
-    outcome, pace, refused_words = OK, Pace(session, 60), ""
+    outcome, pace, refused_words = OK, Pace(session, 40), ""
     for precision, batch_size in combinations(session, BATCH_SIZES):
         late = pace.too_late()
         if late:
@@ -120,9 +120,9 @@ def throughput(session):
                 refused_words += refusals(records.get("ready"))
                 session.row("throughput", precision=precision, batch_size=batch_size, ready=records.get("ready"),
                             result=records["result"])
-            except trainer.DoesNotFit as refused:
-                cells = [f"left out: {refused}"] + ["–"] * len(OURS)
-                session.row("throughput", precision=precision, batch_size=batch_size, left_out=str(refused))
+            except trainer.LeftOut as why:
+                cells = [f"left out: {why}"] + ["–"] * len(OURS)
+                session.row("throughput", precision=precision, batch_size=batch_size, left_out=str(why))
             except trainer.Failed as failed:
                 cells, outcome = [f"{FAILED}: {failed}"] + ["–"] * len(OURS), FAILED
         print(line([precision, batch_size, *cells]), flush=True)

@@ -1,7 +1,6 @@
 """The section that loads the GPU, in each way that there is: without a limit, and with one that must be kept."""
 import build
 import machine
-import processes
 import ranks
 import speed
 import trainer
@@ -28,8 +27,9 @@ def load(session, kind, flags):
         raise LeftOut(late)
     command = [build.program(session.arguments, PROGRAM), "--kind", kind, "--seconds", str(SECONDS), *flags]
     launcher = ranks.launcher(session, command) if kind == "allreduce" else []
-    done = processes.run(["env", f"LD_LIBRARY_PATH={machine.library_path()}", *launcher, *command], session.limit(60),
-                         given="go\n")
+    done = session.run(["env", f"LD_LIBRARY_PATH={machine.library_path()}", *launcher, *command], 60, given="go\n")
+    if done.cut_off:
+        raise LeftOut(f"left out: {done.cut_off}")
     if kind == "allreduce" and done.code == EXIT_HOST_UNABLE:  # NCCL is loaded at run time, and may not be there
         raise LeftOut(f"left out: {trainer.words_of(done)}")
     if done.code != 0:

@@ -4,10 +4,10 @@ import os
 import re
 
 import plans
-import processes
 
 TRAINER = "virtrain-resnet50-cuda"
 MOST_SECONDS = 900
+LEAST_SECONDS = 120  # start, a minute or more for engines that are not known yet, and the run
 EXIT_USAGE = 2
 
 
@@ -15,8 +15,16 @@ class Failed(Exception):
     """A run ended badly, in its own words."""
 
 
-class DoesNotFit(Failed):
-    """The batch is too large for the GPU's memory, which is no fault: in the trainer's words, the largest that is not."""
+class LeftOut(Failed):
+    """There is no result, and nobody's fault."""
+
+
+class DoesNotFit(LeftOut):
+    """The batch is too large for the GPU's memory: in the trainer's words, the largest that is not."""
+
+
+class OutOfTime(LeftOut):
+    """Our own time ended, or what is left belongs to the sections behind."""
 
 
 class NoSuchFusion(Failed):
@@ -54,10 +62,9 @@ def path(session):
 
 
 def run(session, *flags, launcher=(), most_seconds=MOST_SECONDS):
-    """One run from "go" to its result. Throws Failed."""
+    """One run from "go" to its result; the sections behind it keep their time. Throws Failed."""
     command = [*launcher, path(session), *flags]
-    seconds = session.limit(most_seconds)
-    done = processes.run(command, seconds, given="go\n")
+    done = session.run(command, most_seconds, LEAST_SECONDS, given="go\n")
     plans.keep()
     records = records_of(done.out)
     if done.code == 0 and "result" in records:
@@ -65,7 +72,9 @@ def run(session, *flags, launcher=(), most_seconds=MOST_SECONDS):
     words = words_of(done)
     if done.code is None:
         reached = [name for name in ("hello", "ready", "warmup", "sample", "result") if name in records]
-        words = f"not done after {seconds:.0f} s; it reached {reached[-1] if reached else 'nothing'}"
+        words = f"{done.cut_off or f'not done after {most_seconds:.0f} s'}; it reached {reached[-1] if reached else 'nothing'}"
+    if done.cut_off:
+        raise OutOfTime(words)
     if done.code == EXIT_USAGE and "does not fit in" in words:
         raise DoesNotFit(words)
     if NO_SUCH_FUSION.match(words):

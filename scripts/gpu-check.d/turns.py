@@ -74,7 +74,7 @@ class Row:
 
     def __init__(self, session, precision, batch_size):
         self.session, self.precision, self.batch_size = session, precision, batch_size
-        self.mine, self.theirs, self.records = [], [], None
+        self.mine, self.theirs, self.records = [], [], None  # turns of both; what our latest run has said
         self.best, self.variant, self.tried = None, None, []  # PyTorch's fastest, its name, what came of each variant
         self.untried = 0  # variants left out for want of time: one of them may be the fastest
         self.wrong = None  # on our side, in words
@@ -87,8 +87,8 @@ class Row:
             self.first_look()
             self.find_fastest(favourite, rows_after)
             self.take_turns()
-        except trainer.DoesNotFit as refused:
-            self.wrong = f"left out: {refused}"
+        except trainer.LeftOut as why:
+            self.wrong = f"left out: {why}"
         except trainer.Failed as failed:
             self.wrong = f"{FAILED}: {failed}"
         finally:  # also when somebody ends us
@@ -104,9 +104,9 @@ class Row:
 
     def first_look(self):
         """Ours alone on the GPU: engines and fusion are chosen with all of its memory, and what does not fit is known."""
-        records = self.run_ours(0, 20)
-        self.keep("speed_first_look", side="ours", images_per_second=records["result"]["images_per_second"],
-                  ready=records.get("ready"))
+        self.records = self.run_ours(0, 20)
+        self.keep("speed_first_look", side="ours", images_per_second=self.records["result"]["images_per_second"],
+                  ready=self.records.get("ready"))
 
     def find_fastest(self, favourite, rows_after):
         """PyTorch's, the likely ones first."""
@@ -185,12 +185,13 @@ class Row:
                 + ours.refusals((self.records or {}).get("ready")))
 
     def cells(self):
-        if not self.mine:
+        if not self.records:
             return [self.wrong] + ["–"] * (2 + len(ours.OURS))
-        mine = statistics.median(self.mine)
+        mine = statistics.median(self.mine or [self.records["result"]["images_per_second"]])
+        remarks = "; ".join(filter(None, [None if self.mine else "first look", self.wrong]))
         other = statistics.median(self.theirs) if self.theirs else None
         untried = f", {self.untried} not tried" if self.untried else ""
-        return [number(mine) + (f" ({self.wrong})" if self.wrong else ""),
+        return [number(mine) + (f" ({remarks})" if remarks else ""),
                 f"{number(other)} ({self.variant}{untried})" if other else "–", number(mine / other, 2) if other else "–",
                 *ours.cells_of_ours(self.session, self.precision, self.records, mine)]
 

@@ -8,6 +8,7 @@ import os
 import pathlib
 import sys
 import tempfile
+import time
 import unittest
 import unittest.mock
 
@@ -22,18 +23,45 @@ import trainer  # noqa: E402
 from session import Session  # noqa: E402
 
 
-def session_of(results=None, **arguments):
-    return Session(argparse.Namespace(minutes=None, results=results, **arguments))
+def session_of(results=None, seconds=None, **arguments):
+    """With `seconds` so many are left, for ever."""
+    minutes = seconds and (seconds + Session.RESERVE_SECONDS) / 60
+    clock = (lambda: 0) if seconds else time.monotonic
+    return Session(argparse.Namespace(minutes=minutes, results=results, **arguments), clock)
+
+
+def out_of_time(*_, **__):
+    raise trainer.OutOfTime("cut off after 7 s; it reached ready")
 
 
 class Tests(unittest.TestCase):
-    def run_program(self, script, section=correctness.steps, name="workloads_cuda_step_test"):
+    def run_program(self, script, section=correctness.steps, name="workloads_cuda_step_test", seconds=None, needed_later=0):
         with tempfile.TemporaryDirectory() as folder:
             program = pathlib.Path(folder, name)
             program.write_text("#!/bin/sh\n" + script, encoding="utf-8")
             program.chmod(0o755)
+            session = session_of(build_folder=folder, seconds=seconds)
+            session.needed_now, session.needed_later = 1, needed_later
             with contextlib.redirect_stdout(io.StringIO()) as out:
-                return section(session_of(build_folder=folder)), out.getvalue()
+                return section(session), out.getvalue()
+
+    def test_a_program_that_our_time_ends_is_no_failure_unless_it_has_told_of_one(self):
+        outcome, said = self.run_program("echo '1 s: a'; sleep 60", seconds=1)
+        self.assertEqual((outcome, said), ("left out: cut off after 1 s", "- a: 1.0 s\n"))
+        self.assertEqual(self.run_program("sleep 60", seconds=300, needed_later=300)[0], "left out: cut off after 1 s")
+        outcome, said = self.run_program("echo 'kernels.cpp:7: FAILED:'; sleep 60", seconds=1)
+        self.assertEqual(outcome, "FAILED: cut off after 1 s")
+        self.assertIn("kernels.cpp:7: FAILED:", said)
+
+        def impatient(session):
+            return correctness.catch2(session, "workloads_cuda_step_test", 1)
+        self.assertEqual(self.run_program("sleep 60", impatient, seconds=300)[0], "FAILED: not done after 1 s")
+
+    def test_what_looks_for_engines_again_and_again_has_a_quarter_of_an_hour(self):
+        for section in (correctness.steps, correctness.outside):
+            with unittest.mock.patch.object(correctness, "catch2") as catch2:
+                section(None)
+            self.assertEqual(catch2.call_args.args[2], 900)
 
     def test_cases_are_shown_once_with_their_seconds(self):
         outcome, said = self.run_program("echo '1.5 s: a'; echo '2 s: a'; echo '0.1 s: b'; echo 'All tests passed'")
@@ -74,15 +102,17 @@ echo '{"record":"result","rank":0,"scope":"rank","loss_first":6.9,"loss_last":'$
             program.write_text(self.TRAINER, encoding="utf-8")
             program.chmod(0o755)
             reference.write_text(self.REFERENCE, encoding="utf-8")
-            log = pathlib.Path(folder, "log")
+            log, rows = pathlib.Path(folder, "log"), pathlib.Path(folder, "rows")
+            log.touch()
+            rows.touch()
             with unittest.mock.patch.dict(os.environ, LOG=str(log), FAILS=fails, LAST=last, CHECK=check,
                                           REFUSED=refused), \
                     unittest.mock.patch.object(correctness, "REFERENCE", str(reference)), \
                     unittest.mock.patch.object(machine, "has_torch", lambda: True), \
                     contextlib.redirect_stdout(io.StringIO()) as out:
-                outcome = correctness.correctness(session_of(os.path.join(folder, "rows"), build_folder=folder,
+                outcome = correctness.correctness(session_of(str(rows), build_folder=folder,
                                                              precision=["fp16", "fp32"]))
-            self.rows = pathlib.Path(folder, "rows").read_text(encoding="utf-8")
+            self.rows = rows.read_text(encoding="utf-8")
             return outcome, out.getvalue(), log.read_text(encoding="utf-8").splitlines()
 
     def test_every_possible_level_is_checked_from_a_fresh_start_and_fp32_from_both(self):
@@ -113,11 +143,33 @@ echo '{"record":"result","rank":0,"scope":"rank","loss_first":6.9,"loss_last":'$
         outcome, said, _ = self.run_section(check="fp32")
         self.assertEqual((outcome, said.count("| FAILED |")), ("FAILED", 4))
 
+    def test_a_case_that_our_time_ends_is_no_failure_and_the_last_one(self):
+        run = correctness.Case.run
+        cut_off = "left out: cut off after 7 s; it reached ready"
+        # The first run, and after both of fp16's first case and fp32's, which is refused.
+        for runs, expected in ((0, cut_off), (3, f"ok; fp16 with fusion statistics and what follows {cut_off}")):
+            in_time = iter([run] * runs)
+
+            def until(*arguments):
+                return next(in_time, out_of_time)(*arguments)
+            with unittest.mock.patch.object(correctness.Case, "run", until):
+                self.assertEqual(self.run_section()[0], expected)
+        # What the first step has shown stays.
+        with unittest.mock.patch.object(trainer, "run", side_effect=out_of_time):
+            self.assertEqual(correctness.falling_loss(None, correctness.Case("fp16", "none", "0.1")),
+                             (cut_off, True))
+        with unittest.mock.patch.object(correctness.Case, "run"), tempfile.TemporaryDirectory() as folder, \
+                unittest.mock.patch.object(correctness, "REFERENCE", os.path.join(folder, "slow.py")), \
+                unittest.mock.patch.object(machine, "has_torch", lambda: True):
+            pathlib.Path(folder, "slow.py").write_text("import time; time.sleep(60)", encoding="utf-8")
+            self.assertEqual(correctness.first_step(session_of(seconds=1), correctness.Case("fp16", "none", "0.1"), folder),
+                             ("left out", "cut off after 1 s"))
+
 
 class OnOneGpu(unittest.TestCase):
     """The last three sections, with programs that tell how they were started."""
 
-    def run_section(self, section, **programs):
+    def run_section(self, section, seconds=None, **programs):
         with tempfile.TemporaryDirectory() as folder:
             for name, script in programs.items():
                 path = pathlib.Path(folder, name.replace("_", "-"))
@@ -125,12 +177,13 @@ class OnOneGpu(unittest.TestCase):
                 path.chmod(0o755)
             with contextlib.redirect_stdout(io.StringIO()) as out, \
                     unittest.mock.patch.dict(os.environ, PATH=folder + os.pathsep + os.environ["PATH"]):
-                return section(session_of(build_folder=folder, headers=None, mpi=True)), out.getvalue()
+                return section(session_of(build_folder=folder, headers=None, mpi=True, seconds=seconds)), out.getvalue()
 
     RESULT = """echo '{"record":"result","rank":%d,"scope":"rank","parameters_hash":"%s","loss_first":%s,"loss_last":%s,"""\
         """"allreduce_seconds_exposed":%s}'\n"""
-    # Both are started alike, with one level of fusion and patience; each leaves its trace.
-    TWO = """case "$*" in *--fusion=none*--stall_seconds=200*HOSTID=second*--fusion=none*--stall_seconds=200*);; *) exit 9;; esac
+    # Both are started alike, with one level of fusion and patience, when engines are known; each leaves its trace.
+    TWO = """[ -e "$(dirname "$0")/known" ] || exit 8
+case "$*" in *--fusion=none*--stall_seconds=200*HOSTID=second*--fusion=none*--stall_seconds=200*);; *) exit 9;; esac
 for flag; do case $flag in --trace=*) folder=$(dirname ${flag#*=});; esac; done
 for rank in 0 1; do
   echo '{"traceEvents":[{"ph":"M"},{"cat":"compute"},{"cat":"'$SPAN'"}]}' > $folder/trace.$rank.json
@@ -139,7 +192,8 @@ done
 
     def run_ranks(self, span="communication", hashes="aa", losses=(("7.1", "6.2"), ("6.9", "5.8")), exposed="0.25"):
         both = [self.RESULT % (rank, hashes[rank], *losses[rank], exposed) for rank in range(len(losses))]
-        alone = 'case "$*" in *--accumulate_steps=2);; *) exit 9;; esac\n' + self.RESULT % (0, "b", "7.0", "6.0", "1e-6")
+        alone = 'touch "$(dirname "$0")/known"; case "$*" in *--accumulate_steps=2);; *) exit 9;; esac\n'
+        alone += self.RESULT % (0, "b", "7.0", "6.0", "1e-6")
         with unittest.mock.patch.dict(os.environ, SPAN=span):
             return self.run_section(ranks.ranks, mpirun=self.TWO + "".join(both), virtrain_resnet50_cuda=alone)
 
@@ -188,6 +242,17 @@ echo '{"record":"result","seconds":3.0,"work":'$((3 * work))',"unit":"B"}'
         self.assertIn("| gemm | none | – | FAILED: exit 4: stress: no such library |", said)
         self.assertIn("| allreduce | none | – | left out: exit 4: stress: no such library |", said)
         self.assertIn("was not built", self.run_section(stressors.stressors)[0])
+
+    def test_what_our_time_ends_is_no_failure(self):
+        with unittest.mock.patch.object(trainer, "run", side_effect=out_of_time):
+            outcome, _ = self.run_section(ranks.ranks, mpirun="")
+        self.assertEqual(outcome, "left out: cut off after 7 s; it reached ready")
+        outcome, said = self.run_section(sections.probes, 0.1, virtrain_probe="sleep 60")
+        self.assertEqual(outcome, "ok")
+        self.assertIn("- device_copy: left out: cut off after 0 s\n", said)
+        with unittest.mock.patch.object(stressors, "ROW_SECONDS", 0):
+            outcome, said = self.run_section(stressors.stressors, 0.1, virtrain_stress="sleep 60", mpirun="sleep 60")
+        self.assertEqual((outcome, said.count("left out: cut off after 0 s")), ("ok", 10))
 
     def test_a_probe_finds_the_libraries(self):
         probe = """[ "$2" = peer_copy ] || echo '{"record":"probe","name":"'$2'","value":1,"unit":"'$LD_LIBRARY_PATH'"}'"""

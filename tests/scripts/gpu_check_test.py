@@ -9,6 +9,7 @@ import math
 import os
 import pathlib
 import pwd
+import re
 import stat
 import subprocess
 import sys
@@ -23,6 +24,7 @@ import build  # noqa: E402
 import floor  # noqa: E402
 import machine  # noqa: E402
 import passes  # noqa: E402
+import plans  # noqa: E402
 import processes  # noqa: E402
 import sections  # noqa: E402
 import speed  # noqa: E402
@@ -63,6 +65,16 @@ class Time(unittest.TestCase):
         self.assertEqual(session.left(), 0)
         self.assertEqual(session.too_late(40), "left out: 0 s left, needs about 40 s")
 
+    def test_what_runs_leaves_the_sections_behind_their_time_and_a_cut_off_is_told_from_its_own_slowness(self):
+        session = session_of(10, clock=Clock())
+        session.needed_later = 500
+        for most, least, seconds in ((900, 60, 90), (900, 120, 120), (900, math.inf, 590), (900, 700, 590), (50, 60, 50)):
+            with unittest.mock.patch.object(processes, "run", return_value=processes.Done(None, "", "")) as run:
+                done = session.run(["it"], most, least, given="go")
+            run.assert_called_once_with(["it"], seconds, given="go")
+            self.assertEqual(done.cut_off, None if seconds == most else f"cut off after {seconds} s")
+        self.assertIsNone(session.run(["false"], 900).cut_off)
+
     def test_without_minutes_time_has_no_end(self):
         session = session_of()
         self.assertEqual(session.left(), math.inf)
@@ -79,6 +91,9 @@ class Time(unittest.TestCase):
                 clock.now += seconds
         self.assertEqual(pace.needs, 100)
         self.assertIsNone(pace.too_late())
+        session.needed_later = 341
+        self.assertEqual(pace.too_late(), "left out: 7 min left, needs about 7 min")
+        self.assertIsNone(Pace(session, 100).too_late())  # the first one at any rate
 
     def test_a_program_that_does_not_end_is_ended_with_its_children_and_has_said_what_it_said(self):
         begin = time.monotonic()
@@ -107,6 +122,7 @@ class Sections(unittest.TestCase):
         clock = Clock()
 
         def slow(_):
+            self.assertEqual((session.needed_now, session.needed_later), (60, 60))
             clock.now += 500
             return "ok"
 
@@ -144,7 +160,9 @@ class Sections(unittest.TestCase):
         self.assertEqual(set(sections.ALL), set(sections.NEEDS_SECONDS))
         for section in sections.ALL.values():
             self.assertTrue(sections.title(section))
-        self.assertEqual(list(sections.ALL)[:3], ["kernels", "operations", "steps"])  # the most important first
+        self.assertEqual(list(sections.ALL)[:3], ["kernels", "correctness", "throughput"])  # the most important first
+        commands = re.findall(r"--sections (\S+)", (SOURCE / "scripts" / "gpu-check").read_text(encoding="utf-8"))
+        self.assertEqual(list(dict.fromkeys(",".join(commands).split(","))), list(sections.ALL))  # in all, and in that order
 
 
 class Passes(unittest.TestCase):
@@ -240,6 +258,30 @@ class Build(unittest.TestCase):
             self.assertTrue(builds())
             built.unlink()
             self.assertTrue(builds())
+            arguments.headers = root + "/headers"
+            os.mkdir(arguments.headers)
+            self.assertTrue(builds())
+            pathlib.Path(arguments.headers, plans.NAME).write_text("found")  # brought from the command before
+            self.assertFalse(builds())
+
+            def make_badly(_, *command):
+                make(_)
+                if "--build" in command:
+                    raise kind("one failed")
+                return ""
+            run.side_effect = make_badly
+            for kind, again in ((build.Failure, False), (build.Unfinished, True)):
+                source.write_text(str(kind))
+                self.assertEqual(build.build(Session(arguments), None), "one failed")
+                run.reset_mock()
+                self.assertEqual(build.build(Session(arguments), None), "one failed")
+                self.assertEqual(run.called, again)
+
+    def test_a_build_that_is_cut_off_is_told_from_one_that_fails(self):
+        for script, kind in (("exit 3", build.Failure), ("sleep 60", build.Unfinished)):
+            with self.assertRaises(build.Failure) as raised:
+                build.run(session_of(10.5 / 60, clock=Clock()), "sh", "-c", script)
+            self.assertIs(type(raised.exception), kind)
 
     def test_links_that_go_round_in_circles_or_nowhere_are_not_followed(self):
         with tempfile.TemporaryDirectory() as root:
@@ -265,6 +307,35 @@ class Machine(unittest.TestCase):
                 with unittest.mock.patch.object(machine, "wheel_folders", lambda found=found: found), \
                         unittest.mock.patch.dict(os.environ, LD_LIBRARY_PATH=before):
                     self.assertEqual(machine.library_path(), expected)
+
+    def test_the_first_gpu_is_cudas_and_the_drivers_version_nvidia_smis(self):
+        class Driver:
+            """Of a library that has a second GPU alone before it."""
+
+            def __init__(self, status=0):
+                self.cuInit = lambda _: status
+
+            def cuDeviceGetName(self, name, _size, _device):
+                name.value = b"NVIDIA L4"
+                return 0
+
+            def cuDeviceGetAttribute(self, value, number, _device):
+                value._obj.value = {75: 8, 76: 9}[number]
+
+            def cuDriverGetVersion(self, value):
+                value._obj.value = 13010
+
+        def first(driver, smi):
+            with unittest.mock.patch.object(machine.ctypes, "CDLL", side_effect=[driver]), \
+                    unittest.mock.patch.object(machine.subprocess, "run", side_effect=[smi]):
+                return machine.first_gpu()
+
+        smi = argparse.Namespace(stdout="NVIDIA H100, 9.0, 580.1\nNVIDIA L4, 8.9, 580.1\n")
+        self.assertEqual(first(Driver(), smi), {"name": "NVIDIA L4", "capability": "8.9", "driver": "580.1"})
+        self.assertEqual(first(Driver(), OSError()), {"name": "NVIDIA L4", "capability": "8.9", "driver": "for CUDA 13.1"})
+        self.assertEqual(first(OSError(), smi), {"name": "NVIDIA H100", "capability": "9.0", "driver": "580.1"})
+        self.assertIsNone(first(OSError(), OSError()))
+        self.assertIsNone(first(Driver(100), smi))  # CUDA_VISIBLE_DEVICES leaves none
 
     def test_the_commit_is_known_without_git_or_its_folder(self):
         with tempfile.TemporaryDirectory() as root, unittest.mock.patch.object(machine, "ROOT", root):
@@ -328,7 +399,7 @@ class GpuCheck(unittest.TestCase):
         self.assertIn("tf32", done.stderr)
         done = gpu_check("--sections", "kernels,sped")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("no section 'sped' (allowed: kernels, operations", done.stderr)
+        self.assertIn("no section 'sped' (allowed: kernels, correctness", done.stderr)
 
     def test_floor(self):
         # 4.3 TB/s over 304 MB an image, by hand
@@ -372,6 +443,13 @@ class GpuCheck(unittest.TestCase):
             with self.assertRaisesRegex(trainer.Failed, "not done after 1 s; it reached ready"):
                 program.write_text("""#!/bin/sh\necho '{"record":"ready","rank":0}'; sleep 60""", encoding="utf-8")
                 trainer.run(session, most_seconds=1)
+            ending = session_of((1 + Session.RESERVE_SECONDS) / 60, clock=Clock(), build_folder=folder)
+            with self.assertRaisesRegex(trainer.OutOfTime, "cut off after 1 s; it reached ready"):
+                trainer.run(ending)
+            ending.end += 300
+            ending.needed_later = 300
+            with unittest.mock.patch.object(trainer, "LEAST_SECONDS", 1), self.assertRaisesRegex(trainer.OutOfTime, "after 1 s"):
+                trainer.run(ending)
             self.assertEqual(run("""read go; echo '{"record":"result","rank":0,"scope":"rank","flag":"'$1$go'"}'""")
                              ["result"]["flag"], "--precision=fp16go")
 
