@@ -4,13 +4,13 @@
 #include <fmt/format.h>
 
 #include <boost/asio/co_spawn.hpp>
-#include <cstdlib>
 #include <fstream>
 
 #include "common/text.h"
 #include "common/time.h"
 #include "harness/execute/trial_run.h"
 #include "tests/harness/agent_process.h"
+#include "tests/support/first_in_path.h"
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
 #include "vmctl/inventory.h"
@@ -57,25 +57,15 @@ Placement placement_of(const std::vector<Strings>& slots) {
   return {"case", "", {tenant}, true};
 }
 
-/// Stands first in PATH, and answers the one question that is asked of it.
-class FakeNvidiaSmi {
- public:
-  explicit FakeNvidiaSmi(const fs::path& folder) : path_(std::getenv("PATH")) {
-    const auto program = folder / "nvidia-smi";
-    std::ofstream(program) << "#!/bin/sh\n"
-                              "[ \"$*\" = '--query-gpu=pci.bus_id,uuid --format=csv,noheader' ] || exit 9\n"
-                              "cat <<'END'\n"
-                           << kListed << "END\n";
-    fs::permissions(program, fs::perms::owner_all);
-    ::setenv("PATH", (folder.string() + ":" + path_).c_str(), 1);
-  }
-  FakeNvidiaSmi(const FakeNvidiaSmi&) = delete;
-  FakeNvidiaSmi& operator=(const FakeNvidiaSmi&) = delete;
-  ~FakeNvidiaSmi() { ::setenv("PATH", path_.c_str(), 1); }
-
- private:
-  std::string path_;
-};
+/// Answers the one question that is asked of it.
+void write_nvidia_smi(const fs::path& folder) {
+  const auto program = folder / "nvidia-smi";
+  std::ofstream(program) << "#!/bin/sh\n"
+                            "[ \"$*\" = '--query-gpu=pci.bus_id,uuid --format=csv,noheader' ] || exit 9\n"
+                            "cat <<'END'\n"
+                         << kListed << "END\n";
+  fs::permissions(program, fs::perms::owner_all);
+}
 
 /// An experiment of one trial, driven as experiment.cpp does it. Its folder is the trainer's too, for that
 /// stays visible in slices.
@@ -89,6 +79,7 @@ class OneTrial {
     plan_.placements = {std::move(placement)};
     plan_.trials = {{1, 0, arm, 1, 0}};
     scenario_.trial_timeout_ns = 60'000'000'000;
+    write_nvidia_smi(folder_.path);
     const fs::path build = VIRTRAIN_BINARY_DIR;
     context_.programs.agent = build / "virtrain-agent";
     context_.programs.rsh = build / "virtrain-rsh";
@@ -151,7 +142,7 @@ class OneTrial {
   }
 
   const TemporaryFolder folder_;
-  const FakeNvidiaSmi nvidia_smi_{folder_.path};
+  const FirstInPath programs_{folder_.path};
   asio::io_context io_;
   asio::thread_pool pool_{2};
   StopSource stop_{io_};

@@ -1,13 +1,12 @@
 #include "vmctl/lending/device_settings.h"
 
-#include <stdlib.h>
-
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 
 #include "common/error.h"
 #include "common/text.h"
+#include "tests/support/first_in_path.h"
 #include "tests/support/temporary_folder.h"
 
 namespace virtrain::vmctl {
@@ -61,8 +60,7 @@ TEST_CASE("a power limit that was forgotten is set again, and one that cannot be
       << "case $3 in\n  -pl) echo \"$4\" > " << file.string() << ";;\n"
       << "  *) echo \"Enabled, Enabled, [N/A], $(cat " << file.string() << ")\";;\nesac\n";
   std::filesystem::permissions(folder.path / "nvidia-smi", std::filesystem::perms::owner_all);
-  const std::string path = std::getenv("PATH");
-  ::setenv("PATH", (folder.path.string() + ":" + path).c_str(), 1);
+  const FirstInPath stands_for_the_real_one(folder.path);
 
   limit_is("250.00");
   const auto limits = power_limits({"0000:17:00.0", "0000:17:00.4"});
@@ -74,8 +72,6 @@ TEST_CASE("a power limit that was forgotten is set again, and one that cannot be
   CHECK(power_limits({"0000:17:00.0"}) == "{}");
   CHECK_NOTHROW(restore_power_limits(R"({"0000:17:00.4":250.0})"));
   CHECK_NOTHROW(restore_power_limits(""));
-
-  ::setenv("PATH", path.c_str(), 1);
 }
 
 TEST_CASE("settings come through the journal unchanged") {
