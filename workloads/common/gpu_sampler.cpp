@@ -14,6 +14,13 @@ json nullable(const std::optional<double>& value) {
   return value ? json(*value) : json(nullptr);
 }
 
+/// A slice of a card by MIG draws a part of its power, which nobody measures.
+void forget_what_is_of_the_card(json& record) {
+  record["power_w"] = record["energy_j"] = nullptr;
+  for (const char* name : {"power_w", "energy_j", "energy_from", "images_per_joule"})
+    record["during"][name] = nullptr;
+}
+
 }  // namespace
 
 void GpuCourse::Range::add(std::optional<double> value) {
@@ -78,17 +85,6 @@ json GpuCourse::to_json(std::optional<std::int64_t> images) const {
           {"images_per_joule", nullable(per_joule)},
           {"throttled", throttled}};
 }
-
-namespace {
-
-/// A slice of a card by MIG draws a part of its power, which nobody measures.
-void forget_what_is_of_the_card(json& record) {
-  record["power_w"] = record["energy_j"] = nullptr;
-  for (const char* name : {"power_w", "energy_j", "energy_from", "images_per_joule"})
-    record["during"][name] = nullptr;
-}
-
-}  // namespace
 
 json gpu_record(const Nvml& nvml, const std::string& pci_address, const GpuIdentity& known,
                 const GpuState& now, const GpuCourse& course, std::optional<std::int64_t> images) {
