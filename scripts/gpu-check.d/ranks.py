@@ -8,8 +8,8 @@ import trainer
 from correctness import FAILED, OK
 
 # Shard k of the data is the k-th micro-batch over all ranks (workloads/resnet50/initialize.h), so two ranks see what one
-# sees that accumulates twice. One rank waits while the other times engines, so there is one level of fusion alone, and
-# patience. With this gamma rounding does not grow from step to step.
+# sees that accumulates twice. One level of fusion alone: one rank would wait while the other times several. With this gamma
+# rounding does not grow from step to step.
 FLAGS = ["--precision=fp32", "--image_size=64", "--batch_size=16", "--num_batches=3", "--num_warmup_batches=0",
          "--steady_seconds=0", "--fusion=none", "--residual_gamma=0.1", "--stall_seconds=200",
          "--shared_gpu"]

@@ -167,7 +167,7 @@ void restore_power_limits(const std::string& limits) {
     try {
       DeviceSettings wanted;
       wanted.power_limit_watts = watts.get<double>();
-      if (!settings_differences(wanted, read_settings(gpu)).empty()) apply_settings(gpu, wanted);
+      apply_settings(gpu, wanted);
     } catch (const std::exception& error) {
       log::warning("the GPU's power limit is not what it was",
                    {{"gpu", gpu}, {"watts", watts}, {"reason", error.what()}});
