@@ -23,7 +23,7 @@ std::optional<ProcessInfo> parse_proc_stat(std::string_view text) {
   const auto open = text.find('('), close = text.rfind(')');
   if (open == std::string_view::npos || close == std::string_view::npos || close < open) return std::nullopt;
   const auto fields = split(trim(text.substr(close + 1)), ' ');
-  constexpr std::size_t kState = 0, kParent = 1, kUserTime = 11, kSystemTime = 12, kStartTime = 19;
+  constexpr std::size_t kState = 0, kParent = 1, kStartTime = 19;
   if (fields.size() <= kStartTime || fields[kState].size() != 1) return std::nullopt;
   const auto number = [&](std::size_t i) { return parse_integer(fields[i]).value_or(0); };
   ProcessInfo info;
@@ -32,7 +32,6 @@ std::optional<ProcessInfo> parse_proc_stat(std::string_view text) {
   info.name = text.substr(open + 1, close - open - 1);
   info.state = fields[kState][0];
   info.start_time = static_cast<std::uint64_t>(number(kStartTime));
-  info.cpu_ticks = static_cast<std::uint64_t>(number(kUserTime) + number(kSystemTime));
   return info;
 }
 

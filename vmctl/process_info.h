@@ -18,7 +18,6 @@ struct ProcessInfo {
   std::string name;  ///< comm, at most 15 characters
   char state = '?';
   std::uint64_t start_time = 0;  ///< clock ticks after boot
-  std::uint64_t cpu_ticks = 0;   ///< user and system time
 };
 
 /// Decodes the text of /proc/<pid>/stat; nothing if it is not one.

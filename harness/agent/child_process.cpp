@@ -42,13 +42,10 @@ void set_non_blocking(const UniqueFd& fd) {
   ::dup2(out, STDOUT_FILENO);
   ::dup2(err, STDERR_FILENO);
   for (const auto& [name, value] : spec.environment) ::setenv(name.c_str(), value.c_str(), 1);
-  const bool moved = spec.working_directory.empty() || ::chdir(spec.working_directory.c_str()) == 0;
-  if (moved) {
-    std::vector<char*> argv;
-    for (const auto& word : spec.argv) argv.push_back(const_cast<char*>(word.c_str()));
-    argv.push_back(nullptr);
-    ::execvp(argv[0], argv.data());
-  }
+  std::vector<char*> argv;
+  for (const auto& word : spec.argv) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  ::execvp(argv[0], argv.data());
   const int reason = errno;
   [[maybe_unused]] const auto written = ::write(failure, &reason, sizeof reason);
   ::_exit(127);

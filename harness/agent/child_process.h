@@ -13,7 +13,6 @@ namespace virtrain::harness {
 struct ProcessSpec {
   std::vector<std::string> argv;                   ///< argv[0] is searched on PATH
   std::map<std::string, std::string> environment;  ///< added to the agent's own
-  std::string working_directory;                   ///< empty: the agent's
 };
 
 /// A started process in a process group of its own, with our ends of its three pipes (non-blocking).

@@ -156,7 +156,7 @@ asio::awaitable<void> Agent::Conversation::dispatch(const std::string& type, Fra
 
 asio::awaitable<void> Agent::Conversation::start(Frame& request) {
   const std::int64_t id = integer_field(request.message, "id");
-  ProcessSpec spec{string_list(request.message, "argv"), {}, request.message.value("working_directory", "")};
+  ProcessSpec spec{string_list(request.message, "argv"), {}};
   const auto environment = request.message.value("environment", nlohmann::json::object());
   if (!environment.is_object()) throw Error("read frame", ErrorCode::protocol, "'environment' is no object");
   for (const auto& [name, value] : environment.items())

@@ -193,8 +193,7 @@ asio::awaitable<Frame> AgentClient::request(Frame frame, milliseconds deadline) 
 }
 
 asio::awaitable<std::int64_t> AgentClient::start(const ProcessSpec& spec, ProcessEvents events) {
-  Frame frame = make_frame("start", 0, "argv", spec.argv, "environment", spec.environment,
-                           "working_directory", spec.working_directory);
+  Frame frame = make_frame("start", 0, "argv", spec.argv, "environment", spec.environment);
   const std::int64_t id = next_id_;  // request() takes this one
   processes_[id] = std::move(events);
   try {

@@ -76,7 +76,6 @@ class AgentClient : public std::enable_shared_from_this<AgentClient> {
   /// Ends the conversation from this side; on_lost is not told.
   void close();
   bool is_lost() const { return lost_.has_value(); }
-  const std::string& lost_reason() const { return *lost_; }
   const std::string& node() const { return node_; }
   const ClockOffset& clock() const { return clock_; }
   /// A time of the node's clock on the coordinator's.

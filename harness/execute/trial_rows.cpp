@@ -167,71 +167,80 @@ void TrialRun::take_gpu_evidence(NodeSet& nodes, std::size_t tenant) {
   }
 }
 
-void TrialRun::store_results(NodeSet& nodes) {
-  TrialEvidence evidence;
-  for (std::size_t t = 0; t < jobs_.size(); ++t) {
-    const auto& placed = placement_.tenants[t];
-    auto& tenant = tenant_rows_[t];
-    double tenant_rate = 0;
-    for (std::size_t r = 0; r < jobs_[t]->ranks().size(); ++r) {
-      const auto& state = jobs_[t]->ranks()[r];
-      auto& record = tenant.ranks[r].record;
-      const auto& result = *state.result;
-      record.images_per_second = result.value("images_per_second", 0.0);
-      record.parameters_hash_before = printable(state.ready->value("parameters_hash", ""));
-      record.parameters_hash_after = printable(result.value("parameters_hash", ""));
-      record.loss_first = optional_field<double>(result, "loss_first");
-      record.loss_last = optional_field<double>(result, "loss_last");
-      record.peak_rss_bytes = optional_field<std::int64_t>(result, "peak_rss_bytes");
-      record.step_p50_seconds = optional_field<double>(result, "step_seconds_p50");
-      record.step_p95_seconds = optional_field<double>(result, "step_seconds_p95");
-      record.step_p99_seconds = optional_field<double>(result, "step_seconds_p99");
-      record.exposed_allreduce_seconds = optional_field<double>(result, "allreduce_seconds_exposed");
-      context_.store.save_rank(tenant.id, record);
-      tenant_rate += *record.images_per_second;
-    }
-    images_per_second_ += tenant_rate;
-    tenant.record.images_per_second = tenant_rate;
-    tenant.record.loss_first = tenant.ranks[0].record.loss_first;
-    tenant.record.loss_last = tenant.ranks[0].record.loss_last;
-    tenant.record.network_bytes_required = network_bytes_required(placed);
-    tenant.record.network_bytes_measured = network_bytes_measured(nodes, t);
-    std::vector<std::string> names;
-    for (const auto& [pair, transport] : jobs_[t]->transports()) {
-      context_.store.save_transport(tenant.id, {pair.first, pair.second, transport});
-      if (std::find(names.begin(), names.end(), transport) == names.end()) names.push_back(transport);
-    }
-    tenant.record.transport = join(names, ", ");
-    context_.store.save_tenant(trial_row_, tenant.record);
-    take_gpu_evidence(nodes, t);
-
-    TenantEvidence seen{placed.name,
-                        {},
-                        placed.ranks_per_node,
-                        nodes.is_shared(),
-                        *tenant.record.network_bytes_required,
-                        *tenant.record.network_bytes_measured,
-                        jobs_[t]->ranks()};
-    for (std::size_t n = 0; n < nodes.nodes().size(); ++n) {
-      const auto& live = nodes.nodes()[n];
-      if (live.tenant == t) {
-        auto node = placement_evidence(*live.placement);
-        node.missing_devices = node_rows_[n].topology.missing;
-        node.licensed_at_start = node_rows_[n].licensed_at_start;
-        node.licensed_at_end = node_rows_[n].licensed_at_end;
-        node.peer_differences = node_rows_[n].topology.peer_differences;
-        node.guest_gpu_numa_nodes = node_rows_[n].topology.gpu_numa_nodes;
-        node.boot_id = live.facts.value("boot_id", "");
-        node.is_vm = nodes.is_vm();
-        if (node.devices > 0) node.wall_clock_offset_ns = live.agent->clock().wall_offset_ns;
-        seen.nodes.push_back(std::move(node));
-      }
-    }
-    // One slice of all has the tenant's GPUs in an order of its own.
-    if (!nodes.is_shared()) seen.transports_planned = planned_transports(placed);
-    seen.transports_seen = jobs_[t]->nccl_transports().by_pair();
-    evidence.tenants.push_back(std::move(seen));
+double TrialRun::store_ranks(std::size_t t) {
+  auto& tenant = tenant_rows_[t];
+  double images_per_second = 0;
+  for (std::size_t r = 0; r < jobs_[t]->ranks().size(); ++r) {
+    const auto& state = jobs_[t]->ranks()[r];
+    auto& record = tenant.ranks[r].record;
+    const auto& result = *state.result;
+    record.images_per_second = result.value("images_per_second", 0.0);
+    record.parameters_hash_before = printable(state.ready->value("parameters_hash", ""));
+    record.parameters_hash_after = printable(result.value("parameters_hash", ""));
+    record.loss_first = optional_field<double>(result, "loss_first");
+    record.loss_last = optional_field<double>(result, "loss_last");
+    record.peak_rss_bytes = optional_field<std::int64_t>(result, "peak_rss_bytes");
+    record.step_p50_seconds = optional_field<double>(result, "step_seconds_p50");
+    record.step_p95_seconds = optional_field<double>(result, "step_seconds_p95");
+    record.step_p99_seconds = optional_field<double>(result, "step_seconds_p99");
+    record.exposed_allreduce_seconds = optional_field<double>(result, "allreduce_seconds_exposed");
+    context_.store.save_rank(tenant.id, record);
+    images_per_second += *record.images_per_second;
   }
+  return images_per_second;
+}
+
+void TrialRun::store_tenant(NodeSet& nodes, std::size_t t) {
+  auto& tenant = tenant_rows_[t];
+  tenant.record.images_per_second = store_ranks(t);
+  tenant.record.loss_first = tenant.ranks[0].record.loss_first;
+  tenant.record.loss_last = tenant.ranks[0].record.loss_last;
+  tenant.record.network_bytes_required = network_bytes_required(placement_.tenants[t]);
+  tenant.record.network_bytes_measured = network_bytes_measured(nodes, t);
+  std::vector<std::string> names;
+  for (const auto& [pair, transport] : jobs_[t]->transports()) {
+    context_.store.save_transport(tenant.id, {pair.first, pair.second, transport});
+    if (std::find(names.begin(), names.end(), transport) == names.end()) names.push_back(transport);
+  }
+  tenant.record.transport = join(names, ", ");
+  context_.store.save_tenant(trial_row_, tenant.record);
+  images_per_second_ += *tenant.record.images_per_second;
+}
+
+NodeEvidence TrialRun::node_evidence(NodeSet& nodes, std::size_t n) const {
+  const auto& live = nodes.nodes()[n];
+  const auto& row = node_rows_[n];
+  auto node = placement_evidence(*live.placement);
+  node.missing_devices = row.topology.missing;
+  node.licensed_at_start = row.licensed_at_start;
+  node.licensed_at_end = row.licensed_at_end;
+  node.peer_differences = row.topology.peer_differences;
+  node.guest_gpu_numa_nodes = row.topology.gpu_numa_nodes;
+  node.boot_id = live.facts.value("boot_id", "");
+  node.is_vm = nodes.is_vm();
+  if (node.devices > 0) node.wall_clock_offset_ns = live.agent->clock().wall_offset_ns;
+  return node;
+}
+
+TenantEvidence TrialRun::tenant_evidence(NodeSet& nodes, std::size_t t) const {
+  const auto& placed = placement_.tenants[t];
+  const auto& record = tenant_rows_[t].record;
+  TenantEvidence seen{placed.name,
+                      {},
+                      placed.ranks_per_node,
+                      nodes.is_shared(),
+                      *record.network_bytes_required,
+                      *record.network_bytes_measured,
+                      jobs_[t]->ranks()};
+  for (std::size_t n = 0; n < nodes.nodes().size(); ++n)
+    if (nodes.nodes()[n].tenant == t) seen.nodes.push_back(node_evidence(nodes, n));
+  // One slice of all has the tenant's GPUs in an order of its own.
+  if (!nodes.is_shared()) seen.transports_planned = planned_transports(placed);
+  seen.transports_seen = jobs_[t]->nccl_transports().by_pair();
+  return seen;
+}
+
+void TrialRun::store_nodes(NodeSet& nodes) {
   for (std::size_t n = 0; n < node_rows_.size(); ++n) {
     auto& row = node_rows_[n];
     // The process's time and its threads' come from two readings, so a short interval may come out negative.
@@ -242,6 +251,16 @@ void TrialRun::store_results(NodeSet& nodes) {
           1e-9;
     context_.store.save_node(tenant_rows_[nodes.nodes()[n].tenant].id, row.record);
   }
+}
+
+void TrialRun::store_results(NodeSet& nodes) {
+  TrialEvidence evidence;
+  for (std::size_t t = 0; t < jobs_.size(); ++t) {
+    store_tenant(nodes, t);
+    take_gpu_evidence(nodes, t);
+    evidence.tenants.push_back(tenant_evidence(nodes, t));
+  }
+  store_nodes(nodes);
   flush();  // the GPUs' readings, which came with the results
   if (device_watch_) evidence.host = device_watch_->finish();
   for (const auto& remark : remarks(evidence)) context_.event(trial_row_, "collect", remark);

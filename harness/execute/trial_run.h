@@ -16,13 +16,6 @@
 
 namespace virtrain::harness {
 
-/// The stages of a trial in their order; names as the database has them.
-inline constexpr const char* kStages[] = {"image", "bind",    "define", "boot",    "agent",
-                                          "place", "barrier", "run",    "collect", "tear_down"};
-
-/// How one trial ended.
-enum class TrialEnd { finished, failed, interrupted };
-
 /// One execution of one case in one arm, from its row in the database to its result there. The nodes may
 /// outlive it (reuse: case).
 class TrialRun {
@@ -94,6 +87,12 @@ class TrialRun {
   void add_host_telemetry(NodeRow& row, const NodeCounters& counters);
   void on_record(std::size_t tenant, std::int64_t rank, const RankRecord& record);
   void store_results(NodeSet& nodes);
+  /// Images per second of all ranks of the tenant.
+  double store_ranks(std::size_t tenant);
+  void store_tenant(NodeSet& nodes, std::size_t tenant);
+  void store_nodes(NodeSet& nodes);
+  NodeEvidence node_evidence(NodeSet& nodes, std::size_t node) const;
+  TenantEvidence tenant_evidence(NodeSet& nodes, std::size_t tenant) const;
   void take_gpu_evidence(NodeSet& nodes, std::size_t tenant);
   std::int64_t network_bytes_required(const TenantPlacement& tenant) const;
   std::int64_t network_bytes_measured(NodeSet& nodes, std::size_t tenant) const;

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "results/comparison/comparison_data.h"
 #include "results/comparison/selector.h"
+#include "results/store/comparison_data.h"
 
 namespace virtrain::results {
 

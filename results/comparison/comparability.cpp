@@ -40,7 +40,7 @@ constexpr std::array rules = {
     FieldRule{"peer_to_peer", explained_by_the_arm, "virtualization may part GPUs that reach each other"},
     FieldRule{"transport", must_be_equal, "shared memory against TCP is not a question of virtualization"},
     FieldRule{"trainer_build", must_be_equal, "another build is another workload"},
-    FieldRule{"workload_flags", must_be_equal, "other flags are another workload"},
+    FieldRule{"threads_per_rank", must_be_equal, "more threads are more of the machine"},
     FieldRule{"model", must_be_equal, "another model is another workload"},
     FieldRule{"image_size", must_be_equal, "another image size is another workload"},
     FieldRule{"accumulate_steps", must_be_equal, "it decides how often gradients are sent"},

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "results/comparison/comparability.h"
-#include "results/comparison/comparison_data.h"
 #include "results/comparison/explain.h"
 #include "results/comparison/predict.h"
 #include "results/comparison/selector.h"
 #include "results/statistics/isolation.h"
 #include "results/statistics/statistics.h"
+#include "results/store/comparison_data.h"
 #include "results/store/store.h"
 
 namespace virtrain::results {
@@ -43,7 +43,8 @@ struct TenantAlone {
   std::string alone_case = {};
   double alone_images_per_second = 0;
   double shared_images_per_second = 0;
-  double slowdown = 1;  ///< alone / shared
+  double slowdown = 1;                     ///< alone / shared
+  std::optional<TailInflation> tail = {};  ///< where both have step times
 };
 struct TenantsAlone {
   std::vector<TenantAlone> tenants = {};

@@ -33,13 +33,18 @@ json scaling_json(const CaseComparison& comparison) {
 json alone_json(const TenantsAlone& alone) {
   json tenants = json::array();
   for (const auto& tenant : alone.tenants) {
+    const auto& tail = tenant.tail;
     tenants.push_back({{"tenant", tenant.tenant_index},
                        {"name", text_or_null(tenant.name)},
                        {"alone_case", tenant.alone_case},
                        {"alone_images_per_second", tenant.alone_images_per_second},
                        {"shared_images_per_second", tenant.shared_images_per_second},
                        {"slowdown", tenant.slowdown},
-                       {"np", 1 / tenant.slowdown}});
+                       {"np", 1 / tenant.slowdown},
+                       {"alone_step_p99_seconds", tail ? json(tail->alone_p99_seconds) : json()},
+                       {"shared_step_p99_seconds", tail ? json(tail->shared_p99_seconds) : json()},
+                       {"p99_inflation", tail ? json(tail->inflation) : json()},
+                       {"few_samples", tail ? json(tail->few_samples) : json()}});
   }
   const auto& all = alone.isolation;
   return {{"tenants", tenants},

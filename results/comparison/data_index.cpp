@@ -48,6 +48,7 @@ bool sends_half(const nlohmann::json& workload) {
 DataIndex::DataIndex(const ComparisonData& data) : data_(data), cases_(by_case(data)) {
   for (const auto& one : cases_) rows_of_case_[one.name] = &one.rows;
   for (const auto& fact : data.facts) facts_[{fact.case_name, fact.arm}].push_back(&fact);
+  for (const auto& steps : data.step_times) step_times_[{steps.case_name, steps.arm}].push_back(&steps);
   for (const auto& number : data.numbers) numbers_[{number.case_name, number.arm}].push_back(&number);
   for (const auto& tenant : data.tenants) tenants_[{tenant.case_name, tenant.arm}].push_back(&tenant);
   for (const auto& one : cases_) {
@@ -113,6 +114,18 @@ const std::string* DataIndex::alone_case(const TenantMean& tenant, const Selecto
   return first;
 }
 
+std::vector<double> DataIndex::step_seconds(const std::string& case_name, const Selector& selector,
+                                            std::int64_t tenant_index) const {
+  std::vector<double> all;
+  const auto found = step_times_.find({case_name, selector.arm});
+  if (found == step_times_.end()) return all;
+  for (const auto* steps : found->second) {
+    if (steps->tenant_index == tenant_index && means(selector, steps->experiment))
+      all.insert(all.end(), steps->seconds.begin(), steps->seconds.end());
+  }
+  return all;
+}
+
 std::optional<TenantsAlone> DataIndex::tenants_alone(const std::vector<TenantMean>& tenants,
                                                      const Selector& selector) const {
   if (tenants.size() < 2) return std::nullopt;
@@ -126,6 +139,10 @@ std::optional<TenantsAlone> DataIndex::tenants_alone(const std::vector<TenantMea
     slowdowns.push_back(alone / *tenant.images_per_second);
     result.tenants.push_back(
         {tenant.tenant_index, tenant.name, *name, alone, *tenant.images_per_second, slowdowns.back()});
+    const auto steps_alone = step_seconds(*name, selector, 0);
+    const auto steps_shared = step_seconds(tenant.case_name, selector, tenant.tenant_index);
+    if (!steps_alone.empty() && !steps_shared.empty())
+      result.tenants.back().tail = tail_inflation(steps_alone, steps_shared);
   }
   if (slowdowns.empty()) return std::nullopt;
   if (slowdowns.size() == tenants.size()) result.isolation = isolation_of(slowdowns);

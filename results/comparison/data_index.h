@@ -43,11 +43,14 @@ class DataIndex {
 
   bool means(const Selector& selector, std::int64_t experiment) const;
   const std::string* alone_case(const TenantMean& tenant, const Selector& selector) const;
+  std::vector<double> step_seconds(const std::string& case_name, const Selector& selector,
+                                   std::int64_t tenant_index) const;
 
   const ComparisonData& data_;
   std::vector<CaseRows> cases_;
   std::map<std::string, const Rows*> rows_of_case_;
   std::map<CaseAndArm, std::vector<const TenantMean*>> tenants_;
+  std::map<CaseAndArm, std::vector<const StepTimes*>> step_times_;
   std::map<CaseAndArm, std::vector<const ArmFact*>> facts_;
   std::map<CaseAndArm, std::vector<const ArmNumber*>> numbers_;
   std::map<Shape, std::vector<std::string>> alone_cases_;

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "results/comparison/comparison_data.h"
+#include "results/store/comparison_data.h"
 
 namespace virtrain::results {
 

@@ -6,7 +6,7 @@
 
 #include "common/error.h"
 #include "common/text.h"
-#include "results/exchange/canonical_json.h"
+#include "results/store/canonical_json.h"
 
 namespace virtrain::results {
 namespace {

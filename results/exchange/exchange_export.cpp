@@ -3,10 +3,10 @@
 #include <ostream>
 
 #include "common/error.h"
-#include "results/exchange/canonical_json.h"
 #include "results/exchange/exchange.h"
 #include "results/exchange/exchange_columns.h"
 #include "results/exchange/exporters.h"
+#include "results/store/canonical_json.h"
 
 namespace virtrain::results {
 namespace {

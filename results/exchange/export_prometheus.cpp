@@ -5,9 +5,9 @@
 #include <ostream>
 #include <set>
 
-#include "results/exchange/canonical_json.h"
 #include "results/exchange/exporters.h"
 #include "results/exchange/view_row.h"
+#include "results/store/canonical_json.h"
 
 namespace virtrain::results {
 namespace {

@@ -4,9 +4,9 @@
 #include <map>
 #include <ostream>
 
-#include "results/exchange/canonical_json.h"
 #include "results/exchange/exporters.h"
 #include "results/exchange/view_row.h"
+#include "results/store/canonical_json.h"
 
 namespace virtrain::results {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "common/error.h"
 #include "common/unique_fd.h"
-#include "results/exchange/canonical_json.h"
 #include "results/exchange/exporters.h"
+#include "results/store/canonical_json.h"
 
 namespace virtrain::results {
 

@@ -7,8 +7,8 @@
 
 #include "common/error.h"
 #include "common/text.h"
-#include "results/exchange/canonical_json.h"
 #include "results/exchange/readers.h"
+#include "results/store/canonical_json.h"
 
 namespace virtrain::results {
 namespace {

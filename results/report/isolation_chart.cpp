@@ -56,6 +56,10 @@ nlohmann::json cells_of(const std::vector<Row>& rows) {
   return cells;
 }
 
+std::optional<double> inflation_of(const TenantAlone& tenant) {
+  return tenant.tail ? std::optional(tenant.tail->inflation) : std::nullopt;
+}
+
 Table table_of(const std::vector<Row>& rows) {
   Table table;
   table.columns = {{"case", "Case"},
@@ -64,13 +68,20 @@ Table table_of(const std::vector<Row>& rows) {
                    {"alone_case", "Alone in"},
                    {"alone", "Alone, images/s", true},
                    {"shared", "Next to others", true},
-                   {"slowdown", "Slowdown", true}};
+                   {"slowdown", "Slowdown", true},
+                   {"p99_inflation", "p99 of step times, shared / alone", true}};
   for (const auto& row : rows) {
     for (const auto& tenant : row.alone->tenants) {
-      table.rows.push_back(
-          {cell(row.case_name), cell(row.arm), cell(tenant_name(tenant.tenant_index, tenant.name)),
-           cell(tenant.alone_case), cell(std::optional(tenant.alone_images_per_second), 1),
-           cell(std::optional(tenant.shared_images_per_second), 1), cell(std::optional(tenant.slowdown), 3)});
+      table.rows.push_back({cell(row.case_name), cell(row.arm),
+                            cell(tenant_name(tenant.tenant_index, tenant.name)), cell(tenant.alone_case),
+                            cell(std::optional(tenant.alone_images_per_second), 1),
+                            cell(std::optional(tenant.shared_images_per_second), 1),
+                            cell(std::optional(tenant.slowdown), 3), cell(inflation_of(tenant), 3)});
+    }
+    const auto few = [](const TenantAlone& tenant) { return tenant.tail && tenant.tail->few_samples; };
+    if (std::any_of(row.alone->tenants.begin(), row.alone->tenants.end(), few)) {
+      table.notes.push_back(fmt::format("{}, {}: fewer than 100 steps stand behind a 99th percentile.",
+                                        row.case_name, row.arm));
     }
     if (const auto& isolation = row.alone->isolation) {
       table.notes.push_back(

@@ -1,7 +1,5 @@
 #include "results/statistics/isolation.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "common/error.h"
@@ -34,22 +32,6 @@ Isolation isolation_of(std::vector<double> slowdowns) {
   result.worst_slowdown = *std::max_element(slowdowns.begin(), slowdowns.end());
   result.slowdowns = std::move(slowdowns);
   return result;
-}
-
-Isolation compare_isolation(const std::vector<std::vector<double>>& alone,
-                            const std::vector<std::vector<double>>& shared) {
-  if (alone.size() != shared.size()) {
-    throw Error("compare isolation", ErrorCode::bad_input,
-                fmt::format("{} tenants ran alone and {} shared; give the same tenants", alone.size(),
-                            shared.size()));
-  }
-  std::vector<double> slowdowns;
-  for (std::size_t i = 0; i < alone.size(); ++i) {
-    require_runs(alone[i], fmt::format("tenant {} alone", i + 1));
-    require_runs(shared[i], fmt::format("tenant {} shared", i + 1));
-    slowdowns.push_back(mean(alone[i]) / mean(shared[i]));
-  }
-  return isolation_of(std::move(slowdowns));
 }
 
 TailInflation tail_inflation(const std::vector<double>& alone_seconds,

@@ -15,13 +15,9 @@ struct Isolation {
   double worst_slowdown = 0;
 };
 
-/// Figures that follow from the slowdowns of the tenants; at least one, each finite and above zero.
+/// Figures that follow from the slowdowns of the tenants, at least one. Throws Error(bad_input) unless each
+/// is finite and above zero.
 Isolation isolation_of(std::vector<double> slowdowns);
-
-/// alone[i] and shared[i] are the runs of tenant i. Values that are no throughput are refused with
-/// Error(bad_input).
-Isolation compare_isolation(const std::vector<std::vector<double>>& alone,
-                            const std::vector<std::vector<double>>& shared);
 
 /// The slow end of step times, shared against alone.
 struct TailInflation {
@@ -30,6 +26,7 @@ struct TailInflation {
   double inflation = 0;      ///< shared / alone
   bool few_samples = false;  ///< fewer than 100 steps on a side
 };
+/// At least one step time on each side. Throws Error(bad_input) unless each is finite and above zero.
 TailInflation tail_inflation(const std::vector<double>& alone_seconds,
                              const std::vector<double>& shared_seconds);
 

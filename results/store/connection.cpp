@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "results/exchange/canonical_json.h"
+#include "results/store/canonical_json.h"
 #include "sql_embedded.h"
 
 namespace virtrain::results {

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "results/comparison/comparison_data.h"
+#include "results/store/comparison_data.h"
 #include "results/store/records.h"
 
 namespace virtrain::results {
@@ -141,6 +141,8 @@ class Store {
                 std::int64_t pair) const;
 
  private:
+  std::vector<StepTimes> step_times(const std::vector<std::string>& experiments) const;
+
   class Connection;
   std::unique_ptr<Connection> connection_;
 };

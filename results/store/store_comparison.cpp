@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <set>
 
 #include "common/text.h"
@@ -46,6 +47,26 @@ void read_tenant_means(Query& query, std::int64_t experiment, std::vector<Tenant
     query.read(tenant.gpus_per_node);
     query.read(tenant.workload);
     query.read(tenant.transport);
+  }
+}
+
+/// Rows of one tenant follow each other.
+void read_step_times(Query& query, std::int64_t experiment, std::vector<StepTimes>& step_times) {
+  bool first = true;
+  while (query.next()) {
+    StepTimes here;
+    here.experiment = experiment;
+    query.row().read(here.case_name);
+    query.read(here.arm);
+    query.read(here.tenant_index);
+    const auto is_of_last = [&] {
+      const auto& last = step_times.back();
+      return last.case_name == here.case_name && last.arm == here.arm &&
+             last.tenant_index == here.tenant_index;
+    };
+    if (first || !is_of_last()) step_times.push_back(std::move(here));
+    first = false;
+    step_times.back().seconds.push_back(query.read<double>());
   }
 }
 
@@ -186,11 +207,24 @@ ComparisonData Store::comparison_data(const std::vector<std::string>& experiment
       auto facts = connection_->query(std::string(sql::comparison_facts_sql));
       read_facts(facts.bind(number).bind(nlohmann::json(environment_fields)), position, data.facts);
     }
+    if (std::any_of(data.tenants.begin(), data.tenants.end(),
+                    [](const auto& t) { return t.tenant_index > 0; }))
+      data.step_times = step_times(experiments);
     auto published = connection_->query(std::string(sql::comparison_published_sql));
     read_published(published.bind(nlohmann::json(scenarios)).bind(nlohmann::json(experiments)),
                    data.published);
     return data;
   });
+}
+
+std::vector<StepTimes> Store::step_times(const std::vector<std::string>& experiments) const {
+  std::vector<StepTimes> all;
+  for (std::size_t i = 0; i < experiments.size(); ++i) {
+    auto query = connection_->query(std::string(sql::comparison_steps_sql));
+    read_step_times(query.bind(connection_->experiment_number(experiments[i])), static_cast<std::int64_t>(i),
+                    all);
+  }
+  return all;
 }
 
 std::vector<ArmNumber> Store::comparison_numbers(const std::vector<std::string>& experiments) const {

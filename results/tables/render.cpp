@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "common/text.h"
-#include "results/exchange/canonical_json.h"
+#include "results/store/canonical_json.h"
 
 namespace virtrain::results {
 namespace {
@@ -157,14 +157,6 @@ std::string render_markdown(const Table& table) {
 }
 
 }  // namespace
-
-std::optional<Format> parse_format(std::string_view name) {
-  if (name == "table") return Format::table;
-  if (name == "json") return Format::json;
-  if (name == "csv") return Format::csv;
-  if (name == "markdown") return Format::markdown;
-  return std::nullopt;
-}
 
 Cell cell(const std::string& text) {
   return text.empty() ? Cell{} : Cell{text, text};

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "results/comparison/compare.h"
@@ -12,8 +11,6 @@
 namespace virtrain::results {
 
 enum class Format { table, json, csv, markdown };
-/// "table", "json", "csv" or "markdown"; nothing for another word.
-std::optional<Format> parse_format(std::string_view name);
 
 /// A value with the words that people read; programs get the value in full precision.
 struct Cell {

@@ -82,6 +82,12 @@ std::string prediction_line(const PredictedPoint& point) {
   return line;
 }
 
+std::string words_of_tail(const std::optional<TailInflation>& tail) {
+  if (!tail) return "";
+  return fmt::format("; p99 of its step times {:.3f} times{}", tail->inflation,
+                     tail->few_samples ? ", of fewer than 100 steps" : "");
+}
+
 /// Where the published speedups come from, and tenants against their runs alone.
 void add_arm_notes(const CaseComparison& comparison, SentencesOfCases& notes) {
   for (const auto& arm : comparison.arms) {
@@ -92,9 +98,9 @@ void add_arm_notes(const CaseComparison& comparison, SentencesOfCases& notes) {
     std::vector<std::string> parts;
     for (const auto& tenant : arm.alone->tenants) {
       parts.push_back(
-          fmt::format("{} has {:.1f} % of its throughput alone ({}; slowdown {:.3f})",
+          fmt::format("{} has {:.1f} % of its throughput alone ({}; slowdown {:.3f}{})",
                       tenant.name.empty() ? fmt::format("tenant {}", tenant.tenant_index + 1) : tenant.name,
-                      100 / tenant.slowdown, tenant.alone_case, tenant.slowdown));
+                      100 / tenant.slowdown, tenant.alone_case, tenant.slowdown, words_of_tail(tenant.tail)));
     }
     auto sentence = fmt::format("in {}, {}", arm.arm, join(parts, ", "));
     if (const auto& all = arm.alone->isolation) {

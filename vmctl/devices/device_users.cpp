@@ -49,6 +49,8 @@ std::vector<std::string> nodes_of(const fs::path& root, const HostDevice& device
   if (device.minor) nodes.push_back("/dev/nvidia" + std::to_string(*device.minor));
   if (device.function.iommu_group)
     nodes.push_back("/dev/vfio/" + std::to_string(*device.function.iommu_group));
+  // A display server, or a renderer without one: nvidia-drm's nodes hold the card as its own do.
+  for (const auto& card : names_in(device.function.folder / "drm")) nodes.push_back("/dev/dri/" + card);
   for (const auto& verbs : names_in(device.function.folder / "infiniband_verbs"))
     nodes.push_back("/dev/infiniband/" + verbs);
   for (const auto& disk : disks_of(root, device.function.folder)) nodes.push_back("/dev/" + disk);

@@ -37,7 +37,7 @@ std::optional<AcsControl> acs_control(const std::string& config) {
   if (!capability) return std::nullopt;
   const unsigned control = word_at(config, *capability + 6);
   const auto bit = [&](unsigned which) { return (control >> which & 1U) != 0; };
-  return AcsControl{bit(2), bit(3), bit(4), bit(6)};
+  return AcsControl{bit(2), bit(3), bit(4)};
 }
 
 std::optional<bool> ats_enabled(const std::string& config) {

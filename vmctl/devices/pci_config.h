@@ -17,7 +17,6 @@ struct AcsControl {
   bool request_redirect = false;     ///< RR
   bool completion_redirect = false;  ///< CR
   bool upstream_forwarding = false;  ///< UF
-  bool direct_translated = false;    ///< DT: addresses that the IOMMU translated before (ATS) go straight
 };
 /// Nothing where the space has no such capability, or ends before it.
 std::optional<AcsControl> acs_control(const std::string& config);

@@ -13,6 +13,10 @@ SELECT t."case", t.arm, 'isa', r.isa
 FROM trial t JOIN tenant w ON w.trial_id = t.id JOIN rank r ON r.tenant_id = w.id
 WHERE t.experiment_number = ?1 AND t.status = 'finished' AND r.isa IS NOT NULL
 UNION
+SELECT t."case", t.arm, 'threads_per_rank', CAST(r.threads AS TEXT)
+FROM trial t JOIN tenant w ON w.trial_id = t.id JOIN rank r ON r.tenant_id = w.id
+WHERE t.experiment_number = ?1 AND t.status = 'finished' AND r.threads IS NOT NULL
+UNION
 SELECT c."case", c.arm, 'host.' || f.key, f.value
 FROM (SELECT DISTINCT "case", arm FROM trial WHERE experiment_number = ?1) c
 JOIN fingerprint f ON f.experiment_number = ?1

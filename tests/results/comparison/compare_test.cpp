@@ -281,7 +281,7 @@ TEST_CASE("another image size, model, accumulation or environment is another wor
   CHECK(only(pooled).flags == std::vector<std::string>{"differs:image_size"});
 }
 
-TEST_CASE("facts of nodes, hosts and imported records reach the guard") {
+TEST_CASE("facts of nodes, ranks, hosts and imported records reach the guard") {
   const TemporaryFolder folder;
   Store store(folder.path / "results.db");
   Experiment experiment = an_experiment("e1");
@@ -297,12 +297,15 @@ TEST_CASE("facts of nodes, hosts and imported records reach the guard") {
       node.name = "n";
       node.kind = arm == "vm" ? "vm" : "slice";
       node.fingerprint = {{"kernel", "6.1"}};
-      store.save_node(store.save_tenant(trial, tenant), node);
+      const auto row = store.save_tenant(trial, tenant);
+      store.save_node(row, node);
+      store.save_rank(row, {.rank = 0, .size = 1, .threads = arm == "vm" ? 2 : 4});
     }
   }
   const auto list = compare(store, {});
   REQUIRE(list.size() == 1);
-  CHECK(list[0].flags == std::vector<std::string>{"zero_variance", "differs:transport"});
+  CHECK(list[0].flags ==
+        std::vector<std::string>{"zero_variance", "differs:transport", "differs:threads_per_rank"});
   CHECK(list[0].unit == Unit::pair);
   CHECK(list[0].arms.at(0).tenants.at(0).images_per_second.value() == Approx(102));
   CHECK_THROWS_WITH(compare(store, {.case_name = "nope"}), Contains("nope"));

@@ -412,6 +412,41 @@ TEST_CASE("tenants stand beside their own runs alone") {
   CHECK(to_json(find("alone-a")).at("tenants_vs_alone").is_null());
 }
 
+TEST_CASE("the slow end of a tenant's steps stands beside that of its run alone") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  // Known answer E12, over two experiments, two ranks and windows of two steps.
+  const auto add_tenant = [&](std::int64_t trial, std::int64_t index, auto&& step_seconds) {
+    const auto tenant = store.save_tenant(
+        trial, {.tenant_index = index, .workload = {{"batch_size", 4}}, .images_per_second = 100});
+    for (const int rank : {0, 1}) {
+      const auto id = store.save_rank(tenant, {.rank = rank, .size = 2});
+      std::vector<Sample> samples;
+      for (int k = rank; k < 100; k += 2)
+        samples.push_back({.t_ns = k, .step = k, .images = 8, .seconds = 2 * step_seconds(k)});
+      store.add_samples(id, samples);
+    }
+  };
+  const auto alone = [](int k) { return 10 + k / 100.0; };
+  const auto shared = [](int k) { return 10 + k * k / 2000.0; };
+  for (const std::string id : {"first", "second"}) store.add_experiment(an_experiment(id));
+  add_tenant(add_finished(store, "first", "one", "vm", std::nullopt, 100), 0, alone);
+  const auto both = add_finished(store, "second", "both", "vm", std::nullopt, 200, 2);
+  add_tenant(both, 0, shared);
+  add_tenant(both, 1, alone);
+  for (const auto& comparison : compare(store, {.selection = {.experiments = {"first", "second"}}})) {
+    if (comparison.case_name != "both") continue;
+    const auto json = to_json(comparison).at("tenants_vs_alone").at("vm").at("tenants");
+    CHECK(json.at(0).at("alone_step_p99_seconds").get<double>() == Approx(10.980100));
+    CHECK(json.at(0).at("shared_step_p99_seconds").get<double>() == Approx(14.802985));
+    CHECK(json.at(0).at("p99_inflation").get<double>() == Approx(1.3481649));
+    CHECK(json.at(0).at("few_samples") == false);
+    CHECK(json.at(1).at("p99_inflation").get<double>() == Approx(1));
+    return;
+  }
+  FAIL("there is no case both");
+}
+
 TEST_CASE(
     "tenants stand beside their own runs alone, also where an older experiment says less of its workload") {
   const TemporaryFolder folder;

@@ -6,7 +6,7 @@
 
 #include "common/sha256.h"
 #include "results/comparison/compare.h"
-#include "results/exchange/canonical_json.h"
+#include "results/store/canonical_json.h"
 #include "tests/results/support.h"
 
 using namespace virtrain;

@@ -3,9 +3,9 @@
 #include <sstream>
 
 #include "common/text.h"
-#include "results/exchange/canonical_json.h"
 #include "results/exchange/exchange.h"
 #include "results/exchange/line_reader.h"
+#include "results/store/canonical_json.h"
 #include "tests/results/support.h"
 
 using namespace virtrain;

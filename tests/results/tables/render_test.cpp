@@ -116,8 +116,3 @@ TEST_CASE("list and show come from the database alone") {
                         Contains("boot: no hello") && Contains("kernel: 6.1"));
   CHECK_THROWS_WITH(show_experiment(store, "e2"), Contains("e2"));
 }
-
-TEST_CASE("format names") {
-  CHECK(parse_format("markdown") == Format::markdown);
-  CHECK_FALSE(parse_format("xml"));
-}

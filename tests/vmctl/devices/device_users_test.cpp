@@ -76,6 +76,20 @@ TEST_CASE("a mounted partition, swap space, an open disk and a route are users o
   CHECK((devices.at(1).users[0].process == "route" && devices.at(1).users[0].path == "eth0"));
 }
 
+TEST_CASE("a process that draws has its card's node under /dev/dri open") {
+  const SmallHost host;
+  const auto cards = host.root / "sys/bus/pci/devices/0000:00:12.0/drm";
+  fs::create_directories(cards / "card1");
+  fs::create_directories(cards / "renderD129");
+  host.write("proc/77/comm", "Xorg\n");
+  fs::create_directories(host.root / "proc/77/fd");
+  fs::create_symlink("/dev/dri/card0", host.root / "proc/77/fd/3");  // another card's
+  fs::create_symlink("/dev/dri/renderD129", host.root / "proc/77/fd/4");
+  const auto devices = host.devices();
+  REQUIRE(devices.at(1).users.size() == 1);
+  CHECK(in_words(devices.at(1).users[0]) == "Xorg (pid 77) has /dev/dri/renderD129 open");
+}
+
 TEST_CASE("a disk that several controllers may reach is used through its head") {
   const SmallHost host;
   const auto controller = host.root / "sys/bus/pci/devices/0000:00:11.0/nvme/nvme3";

@@ -1,4 +1,4 @@
-#include "results/exchange/canonical_json.h"
+#include "results/store/canonical_json.h"
 
 #include <fmt/format.h>
 

@@ -56,6 +56,15 @@ struct TenantMean {
   std::string transport = {};  ///< between its ranks
 };
 
+/// Step times of all ranks of one tenant, of the valid finished trials of a case in an arm of an experiment.
+struct StepTimes {
+  std::int64_t experiment = 0;
+  std::string case_name = {};
+  std::string arm = {};
+  std::int64_t tenant_index = 0;
+  std::vector<double> seconds = {};
+};
+
 /// One fact seen in an arm of a case of an experiment; facts of the host have the prefix "host.".
 struct ArmFact {
   std::string case_name = {};
@@ -100,6 +109,7 @@ struct ComparisonData {
   std::vector<ComparisonExperiment> experiments = {};
   std::vector<ComparisonRow> rows = {};
   std::vector<TenantMean> tenants = {};
+  std::vector<StepTimes> step_times = {};  ///< only where tenants share a case
   std::vector<ArmFact> facts = {};
   std::vector<PublishedMean> published = {};
   std::vector<ArmNumber> numbers = {};  ///< only where causes are asked for
