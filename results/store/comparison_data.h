@@ -56,7 +56,8 @@ struct TenantMean {
   std::string transport = {};  ///< between its ranks
 };
 
-/// Step times of all ranks of one tenant, of the valid finished trials of a case in an arm of an experiment.
+/// Step times of ranks of one tenant, of valid finished trials of a case in an arm of an experiment. A tenant
+/// has several of them.
 struct StepTimes {
   std::int64_t experiment = 0;
   std::string case_name = {};

@@ -50,7 +50,7 @@ void read_tenant_means(Query& query, std::int64_t experiment, std::vector<Tenant
   }
 }
 
-/// Rows of one tenant follow each other.
+/// Those of one rank follow each other; a tenant may come several times.
 void read_step_times(Query& query, std::int64_t experiment, std::vector<StepTimes>& step_times) {
   bool first = true;
   while (query.next()) {

@@ -84,8 +84,8 @@ std::string prediction_line(const PredictedPoint& point) {
 
 std::string words_of_tail(const std::optional<TailInflation>& tail) {
   if (!tail) return "";
-  return fmt::format("; p99 of its step times {:.3f} times{}", tail->inflation,
-                     tail->few_samples ? ", of fewer than 100 steps" : "");
+  return fmt::format("; p99 of its steps {:.3f} times as long{}", tail->inflation,
+                     tail->few_samples ? ", fewer than 100 steps" : "");
 }
 
 /// Where the published speedups come from, and tenants against their runs alone.

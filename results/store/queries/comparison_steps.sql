@@ -11,4 +11,3 @@ WITH counted AS (
   FROM counted c JOIN rank r ON r.tenant_id = c.id JOIN sample s ON s.rank_id = r.id
 )
 SELECT "case", arm, tenant_index, seconds FROM measured WHERE seconds > 0 AND seconds < 9e999  -- imports may say anything
-ORDER BY "case", arm, tenant_index
