@@ -8,7 +8,7 @@ import tempfile
 
 import build
 import machine
-import processes
+import peer
 import tables
 import trainer
 from session import Pace
@@ -74,7 +74,7 @@ def kernels(session):
 
 
 def operations(session):
-    """cuDNN's operations alone, by each engine that may be chosen, against fp64"""
+    """cuDNN's operations alone, at small shapes like the model's, by each engine that may be chosen there, against fp64"""
     return catch2(session, "workloads_cuda_operations_test", 300)
 
 
@@ -98,10 +98,15 @@ class Case:
     fusion: str
     gamma: str  # of a block's last norm at the start; at 1 gradients are so ill-conditioned that 16 bits say nothing
     seed: int = dataclasses.field(default_factory=lambda: random.randrange(1, 2**31))
+    image_size: int = 64
+    batch_size: int = 16
+    most_seconds: int = 180
+    fp64_on: str = "cpu"  # where PyTorch's fp64 is found
 
     def run(self, session, *flags):
-        return trainer.run(session, f"--precision={self.precision}", f"--fusion={self.fusion}", "--image_size=64",
-                           "--batch_size=16", "--num_warmup_batches=0", "--steady_seconds=0", *flags, most_seconds=180)
+        return trainer.run(session, f"--precision={self.precision}", f"--fusion={self.fusion}",
+                           f"--image_size={self.image_size}", f"--batch_size={self.batch_size}", "--num_warmup_batches=0",
+                           "--steady_seconds=0", *flags, most_seconds=self.most_seconds)
 
 
 def cases(precisions):
@@ -118,9 +123,12 @@ def first_step(session, case, folder):
         return "left out", "no PyTorch"
     dump = os.path.join(folder, "step.safetensors")
     case.run(session, "--num_batches=1", f"--residual_gamma={case.gamma}", f"--seed={case.seed}", f"--dump={dump}")
-    done = session.run([sys.executable, REFERENCE, "check", dump, "--precision", case.precision, "--device", "cuda"], 240)
+    done = session.run([sys.executable, REFERENCE, "check", dump, "--precision", case.precision, "--device", "cuda",
+                        "--fp64_device", case.fp64_on], 240, session.needed_now)
     if done.cut_off:
         return "left out", done.cut_off
+    if done.code != 0 and peer.OUT_OF_MEMORY in done.err:
+        return "left out", f"PyTorch {peer.OUT_OF_MEMORY}"
     if done.code == 0:
         words = done.out.strip().splitlines() or ["it said nothing"]
         return words[-1], "; ".join(words[:2])
@@ -184,4 +192,46 @@ def correctness(session):
             print(tables.line(begin + cells), flush=True)
             session.row("correctness", **dataclasses.asdict(case), well=well, cells=cells)
             outcome = outcome if well else FAILED
+    return outcome
+
+
+def full_size_step(session, precision, folder):
+    """(case, verdict, details) at the first batch size of the speed sections, or a smaller one where PyTorch or ours has no
+    memory for that. Ours takes the level of fusion and the engines that are timed; fp64 is found on the GPU as well, since
+    24 GFLOP an image would take a CPU minutes."""
+    sizes = [(session.arguments.batch_size or [256])[0]]
+    for batch_size in sizes + [smaller for smaller in (64, 16) if smaller < sizes[0]]:
+        case = Case(precision, "auto", "0.1", image_size=session.arguments.image_size, batch_size=batch_size,
+                    most_seconds=trainer.MOST_SECONDS, fp64_on="cuda")
+        try:
+            verdict, details = first_step(session, case, folder)
+        except trainer.DoesNotFit as why:
+            verdict, details = "left out", str(why)
+            continue
+        if peer.OUT_OF_MEMORY not in details:
+            break
+    return case, verdict, details
+
+
+def full_size(session):
+    """Correctness at the size that is timed: one step against PyTorch in fp64"""
+    print(tables.head(["precision", "batch", "seed", "first step", "details"]), flush=True)
+    outcome, pace = OK, Pace(session, 40)
+    with tempfile.TemporaryDirectory(prefix="gpu-check-") as folder:
+        for precision in session.arguments.precision:
+            late = pace.too_late()
+            if late:
+                print(tables.line([precision, "–", "–", late, "–"]), flush=True)
+                continue
+            with pace:
+                try:
+                    case, verdict, details = full_size_step(session, precision, folder)
+                    cells = [case.batch_size, case.seed, verdict, details]
+                except trainer.OutOfTime as why:
+                    cells = ["–", "–", f"left out: {why}", "–"]
+                except trainer.Failed as failed:
+                    cells = ["–", "–", FAILED, str(failed)]
+            print(tables.line([precision, *cells]), flush=True)
+            session.row("full_size", precision=precision, cells=cells)
+            outcome = FAILED if cells[2] == FAILED else outcome
     return outcome

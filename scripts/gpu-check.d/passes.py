@@ -36,6 +36,7 @@ def profile(session, precision, batch_size):
         records = trainer.run(session, f"--precision={precision}", f"--batch_size={batch_size}",
                               f"--image_size={session.arguments.image_size}", "--num_batches=30",
                               "--num_warmup_batches=10", "--steady_seconds=0", f"--profile_step={file}")
+        trainer.require_falling_loss(session, records)
         with open(file, encoding="utf-8") as lines:
             return [json.loads(words) for words in lines], records
 

@@ -60,10 +60,10 @@ def probes(session):
 
 
 ALL = {section.__name__: section for section in (
-    correctness.kernels, correctness.correctness, speed.throughput, correctness.operations, correctness.steps,
-    correctness.outside, turns.speed, ranks.ranks, probes, stressors.stressors, passes.passes)}
-NEEDS_SECONDS = {"kernels": 40, "correctness": 60, "throughput": 40, "operations": 90, "steps": 60, "outside": 60, "speed": 90,
-                 "ranks": 80, "probes": 60, "stressors": 60, "passes": 60}
+    correctness.kernels, correctness.correctness, speed.throughput, correctness.full_size, correctness.operations,
+    correctness.steps, correctness.outside, turns.speed, ranks.ranks, probes, stressors.stressors, passes.passes)}
+NEEDS_SECONDS = {"kernels": 40, "correctness": 60, "throughput": 40, "full_size": 45, "operations": 90, "steps": 60,
+                 "outside": 60, "speed": 90, "ranks": 80, "probes": 60, "stressors": 60, "passes": 60}
 
 
 def title(section):

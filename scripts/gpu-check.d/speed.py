@@ -55,9 +55,12 @@ def rate_words(session):
 
 
 def run_ours(session, precision, batch_size, steady_seconds, steps, *flags):
-    return trainer.run(session, f"--precision={precision}", f"--batch_size={batch_size}",
-                       f"--image_size={session.arguments.image_size}", f"--num_batches={steps}",
-                       "--num_warmup_batches=10", f"--steady_seconds={steady_seconds}", "--display_every=10", *flags)
+    """Its records; its windows have as many steps as the peer's (pytorch_gpu.py)."""
+    records = trainer.run(session, f"--precision={precision}", f"--batch_size={batch_size}",
+                          f"--image_size={session.arguments.image_size}", f"--num_batches={steps}",
+                          "--num_warmup_batches=10", f"--steady_seconds={steady_seconds}", "--display_every=10", *flags)
+    trainer.require_falling_loss(session, records)
+    return records
 
 
 OURS = ["fusion", "of the floor", "peak memory", "images/J", "SM MHz", "throttled"]
@@ -88,8 +91,8 @@ def refusals(ready):
 
 
 def steps_for(batch_size):
-    """Enough that a fast GPU takes some 3 s: it counts its energy ten times a second."""
-    return max(50, min(400, 24_000 // batch_size))
+    """Ten windows, and enough that a fast GPU takes some 3 s: it counts its energy ten times a second."""
+    return max(100, min(400, 24_000 // batch_size))
 
 
 # Those that are measured where none is asked for: by throughput a few, by what takes minutes for each the first.
@@ -115,11 +118,11 @@ def throughput(session):
             try:
                 records = run_ours(session, precision, batch_size, min(10, session.arguments.steady_seconds),
                                    steps_for(batch_size))
-                speed = records["result"]["images_per_second"]
+                speed = trainer.images_per_second(records)
                 cells = [number(speed), *cells_of_ours(session, precision, records, speed)]
                 refused_words += refusals(records.get("ready"))
-                session.row("throughput", precision=precision, batch_size=batch_size, ready=records.get("ready"),
-                            result=records["result"])
+                session.row("throughput", precision=precision, batch_size=batch_size, images_per_second=speed,
+                            ready=records.get("ready"), result=records["result"])
             except trainer.LeftOut as why:
                 cells = [f"left out: {why}"] + ["–"] * len(OURS)
                 session.row("throughput", precision=precision, batch_size=batch_size, left_out=str(why))

@@ -105,7 +105,7 @@ class Row:
     def first_look(self):
         """Ours alone on the GPU: engines and fusion are chosen with all of its memory, and what does not fit is known."""
         self.records = self.run_ours(0, 20)
-        self.keep("speed_first_look", side="ours", images_per_second=self.records["result"]["images_per_second"],
+        self.keep("speed_first_look", side="ours", images_per_second=trainer.images_per_second(self.records),
                   ready=self.records.get("ready"))
 
     def find_fastest(self, favourite, rows_after):
@@ -162,7 +162,7 @@ class Row:
                 raise
             self.best.close()  # it fitted at first sight, alone
             self.records = self.run_ours(arguments.steady_seconds, arguments.steps)
-        self.mine.append(self.records["result"]["images_per_second"])
+        self.mine.append(trainer.images_per_second(self.records))
         self.keep("speed_turn", side="ours", images_per_second=self.mine[-1])
 
     def their_turn(self):
@@ -187,7 +187,7 @@ class Row:
     def cells(self):
         if not self.records:
             return [self.wrong] + ["–"] * (2 + len(ours.OURS))
-        mine = statistics.median(self.mine or [self.records["result"]["images_per_second"]])
+        mine = statistics.median(self.mine or [trainer.images_per_second(self.records)])
         remarks = "; ".join(filter(None, [None if self.mine else "first look", self.wrong]))
         other = statistics.median(self.theirs) if self.theirs else None
         untried = f", {self.untried} not tried" if self.untried else ""

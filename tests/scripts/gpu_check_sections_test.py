@@ -91,12 +91,23 @@ case $* in
     words='--fusion full: for fp32 on compute capability 9.0 cuDNN has no more than addition'
     echo '{"record":"error","rank":0,"operation":"parse flags","message":"'$words'"}'; exit 2;;
   *$FAILS*) echo 'an illegal access' >&2; exit 1;;
+  *batch_size=4096*)
+    words='batch 4096 does not fit in 79.1 GiB; the largest that does is 1800'
+    echo '{"record":"error","rank":0,"operation":"plan the memory","message":"'$words'"}'; exit 2;;
 esac
 echo '{"record":"result","rank":0,"scope":"rank","loss_first":6.9,"loss_last":'$LAST'}'
 """
-    REFERENCE = "import os, sys; print('loss\\ngradients\\npassed'); sys.exit(os.environ['CHECK'] in sys.argv)"
+    # fp64 on the GPU has room for the batches that $ROOM matches.
+    REFERENCE = """import os, re, sys
+last = open(os.environ['LOG']).read().splitlines()[-1]
+if 'cuda' in sys.argv[sys.argv.index('--fp64_device'):] and not re.search('batch_size=' + os.environ['ROOM'], last):
+    sys.exit('torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB')
+print('loss\\ngradients\\npassed')
+sys.exit(os.environ['CHECK'] in sys.argv)
+"""
 
-    def run_section(self, fails="nothing", last="2.5", check="nothing", refused="nothing"):
+    def run_section(self, fails="nothing", last="2.5", check="nothing", refused="nothing", room="(256|64|16) ",
+                    section=correctness.correctness, **arguments):
         with tempfile.TemporaryDirectory() as folder:
             program, reference = pathlib.Path(folder, trainer.TRAINER), pathlib.Path(folder, "reference.py")
             program.write_text(self.TRAINER, encoding="utf-8")
@@ -106,12 +117,11 @@ echo '{"record":"result","rank":0,"scope":"rank","loss_first":6.9,"loss_last":'$
             log.touch()
             rows.touch()
             with unittest.mock.patch.dict(os.environ, LOG=str(log), FAILS=fails, LAST=last, CHECK=check,
-                                          REFUSED=refused), \
+                                          REFUSED=refused, ROOM=room), \
                     unittest.mock.patch.object(correctness, "REFERENCE", str(reference)), \
                     unittest.mock.patch.object(machine, "has_torch", lambda: True), \
                     contextlib.redirect_stdout(io.StringIO()) as out:
-                outcome = correctness.correctness(session_of(str(rows), build_folder=folder,
-                                                             precision=["fp16", "fp32"]))
+                outcome = section(session_of(str(rows), build_folder=folder, precision=["fp16", "fp32"], **arguments))
             self.rows = rows.read_text(encoding="utf-8")
             return outcome, out.getvalue(), log.read_text(encoding="utf-8").splitlines()
 
@@ -143,6 +153,24 @@ echo '{"record":"result","rank":0,"scope":"rank","loss_first":6.9,"loss_last":'$
         outcome, said, _ = self.run_section(check="fp32")
         self.assertEqual((outcome, said.count("| FAILED |")), ("FAILED", 4))
 
+    def test_the_size_that_is_timed_is_checked_as_it_is_run(self):
+        def full_size(batch_size=None, **given):
+            outcome, said, log = self.run_section(section=correctness.full_size, image_size=224, batch_size=batch_size, **given)
+            rows = [[cell.strip(" |") for cell in line.split(" | ")] for line in said.splitlines()[2:]]
+            return outcome, [[row[0], row[1], row[3]] for row in rows], log
+
+        outcome, rows, log = full_size()
+        self.assertEqual((outcome, rows), ("ok", [["fp16", "256", "passed"], ["fp32", "256", "passed"]]))
+        self.assertRegex(log[0], "--precision=fp16 --fusion=auto --image_size=224 --batch_size=256 .*--num_batches=1 .*--dump=")
+        # What has no memory is tried with fewer images: PyTorch's fp64, and ours.
+        for given in ({"room": "64 "}, {"room": "64 ", "batch_size": [4096]}):
+            self.assertEqual(full_size(**given)[:2], ("ok", [["fp16", "64", "passed"], ["fp32", "64", "passed"]]))
+        self.assertEqual(full_size(room="nothing")[:2], ("ok", [["fp16", "16", "left out"], ["fp32", "16", "left out"]]))
+        self.assertEqual(full_size(check="fp32")[:2], ("FAILED", [["fp16", "256", "passed"], ["fp32", "256", "FAILED"]]))
+        self.assertEqual(full_size(fails="precision=fp16")[:2], ("FAILED", [["fp16", "–", "FAILED"], ["fp32", "256", "passed"]]))
+        with unittest.mock.patch.object(trainer, "run", side_effect=out_of_time):
+            self.assertEqual(full_size()[1][0][2], "left out: cut off after 7 s; it reached ready")
+
     def test_a_case_that_our_time_ends_is_no_failure_and_the_last_one(self):
         run = correctness.Case.run
         cut_off = "left out: cut off after 7 s; it reached ready"
@@ -166,6 +194,20 @@ echo '{"record":"result","rank":0,"scope":"rank","loss_first":6.9,"loss_last":'$
                              ("left out", "cut off after 1 s"))
 
 
+class Once:
+    """A pace that lets one row pass."""
+    rows = 0
+
+    def too_late(self):
+        return "left out: 9 s left" if self.rows else None
+
+    def __enter__(self):
+        self.rows += 1
+
+    def __exit__(self, *_):
+        pass
+
+
 class OnOneGpu(unittest.TestCase):
     """The last three sections, with programs that tell how they were started."""
 
@@ -183,6 +225,7 @@ class OnOneGpu(unittest.TestCase):
         """"allreduce_seconds_exposed":%s}'\n"""
     # Both are started alike, with one level of fusion and patience, when engines are known; each leaves its trace.
     TWO = """[ -e "$(dirname "$0")/known" ] || exit 8
+case "$*" in *=$BREAKS*) exit 7;; esac
 case "$*" in *--fusion=none*--stall_seconds=200*HOSTID=second*--fusion=none*--stall_seconds=200*);; *) exit 9;; esac
 for flag; do case $flag in --trace=*) folder=$(dirname ${flag#*=});; esac; done
 for rank in 0 1; do
@@ -190,24 +233,42 @@ for rank in 0 1; do
 done
 """
 
-    def run_ranks(self, span="communication", hashes="aa", losses=(("7.1", "6.2"), ("6.9", "5.8")), exposed="0.25"):
-        both = [self.RESULT % (rank, hashes[rank], *losses[rank], exposed) for rank in range(len(losses))]
+    def run_ranks(self, span="communication", hashes="aa", losses=(("7.1", "6.2"), ("6.9", "5.8")), exposed="0.25",
+                  scales=("1024", "1024"), breaks="nothing"):
+        both = [self.RESULT.replace("{", '{"loss_scale":%s,' % scales[rank], 1) %
+                (rank, hashes[rank], *losses[rank], exposed) for rank in range(len(losses))]
         alone = 'touch "$(dirname "$0")/known"; case "$*" in *--accumulate_steps=2);; *) exit 9;; esac\n'
         alone += self.RESULT % (0, "b", "7.0", "6.0", "1e-6")
-        with unittest.mock.patch.dict(os.environ, SPAN=span):
+        with unittest.mock.patch.dict(os.environ, SPAN=span, BREAKS=breaks):
             return self.run_section(ranks.ranks, mpirun=self.TWO + "".join(both), virtrain_resnet50_cuda=alone)
 
     def test_two_ranks_agree_with_each_other_and_with_one_that_accumulates(self):
         outcome, said = self.run_ranks()
         self.assertEqual(outcome, "ok")
-        self.assertIn("2 ranks, equal parameters after 3 steps; losses at first 7.100000 and 6.900000, at last 6.2", said)
-        for wrong, words in (({"hashes": "ab"}, "DIFFERENT parameters"), ({"exposed": "null"}, "no time of the all-reduces"),
-                             ({"losses": (("7.1", "6.2"), ("6.9", "5.9"))}, "loss_last 6.050000, but 6.000000 of one rank"),
+        for precision in ("fp32", "fp16", "bf16"):
+            self.assertIn(f"- {precision}: 2 ranks, equal parameters after 3 steps; losses at first 7.100000 and 6.900000, at "
+                          "last 6.2", said)
+        for wrong, words in (({"hashes": "ab"}, "DIFFERENT parameters"), ({"scales": ("512", "1024")}, "DIFFERENT loss scales"),
+                             ({"exposed": "null"}, "no time of the all-reduces"),
+                             ({"losses": (("7.1", "6.2"), ("6.9", "5.99"))}, "loss_last 6.095000, but 6.000000 of one rank"),
                              ({"losses": (("7.1", "NaN"), ("6.9", "5.8"))}, "loss_last nan"),
                              ({"span": "compute"}, "traces without spans"), ({"losses": (("7.1", "6.2"),)}, "1 results, not 2")):
             outcome, said = self.run_ranks(**wrong)
-            self.assertTrue(outcome.startswith("FAILED: " + words), outcome)
+            self.assertTrue(outcome.startswith("FAILED: fp32: " + words), outcome)
+            self.assertIn("; bf16: " + words, outcome)
             self.assertEqual(said, "")
+
+    def test_two_ranks_are_run_in_16_bits_too_with_bounds_of_their_own(self):
+        self.assertEqual(self.run_ranks(losses=(("7.1", "6.2"), ("6.9", "5.824")))[0],  # 2e-3 away
+                         "FAILED: fp32: loss_last 6.012000, but 6.000000 of one rank that accumulates the same shards")
+        outcome, said = self.run_ranks(breaks="fp16")
+        self.assertEqual(outcome, "FAILED: fp16: exit 7: it said nothing")
+        self.assertEqual([line.split(":")[0] for line in said.splitlines()], ["- fp32", "- bf16"])
+        # Time for the first pair alone.
+        with unittest.mock.patch.object(ranks, "Pace", lambda session, guess: Once()):
+            outcome, said = self.run_ranks()
+        self.assertEqual(outcome, "ok")
+        self.assertEqual(said.splitlines()[1:], ["- fp16: left out: 9 s left", "- bf16: left out: 9 s left"])
 
     STRESS = """share=1
 while [ -n "$1" ]; do case $1 in --kind) kind=$2;; --rate) rate=$2;; --bytes) bytes=16777216;; esac; shift; done

@@ -25,7 +25,8 @@ import trainer  # noqa: E402
 import turns  # noqa: E402
 from session import Session  # noqa: E402
 
-# Notes its flags; a batch of 4096 never fits, one of 1024 not beside PyTorch. "fails_at N": the N-th run of all fails.
+# Notes its flags; a batch of 4096 never fits, one of 1024 not beside PyTorch. "fails_at N": the N-th run of all fails;
+# "last_loss": where its loss ends. Its speed is that of most windows, not the mean: one was disturbed.
 TRAINER = """#!/bin/sh
 echo "ours $*" >> log
 case "$*" in
@@ -39,7 +40,11 @@ if [ -z "$fits" ]; then
 fi
 [ "$(grep -c ours log)" = "$(cat fails_at 2>&1)" ] && { echo 'an illegal access' >&2; exit 1; }
 [ -n "$profile" ] || echo '{"record":"ready","rank":0,"fusion":"full"}'
-echo '{"record":"result","rank":0,"scope":"rank","images_per_second":'$((1000 + $(grep -c ours log)))'}'
+for loss in 7.1 3.1; do echo '{"record":"warmup","rank":0,"loss":'$loss'}'; done
+for seconds in 1 9.9 1; do
+  echo '{"record":"sample","rank":0,"images":'$((1000 + $(grep -c ours log)))',"seconds":'$seconds'}'
+done
+echo '{"record":"result","rank":0,"scope":"rank","images_per_second":7,"loss_first":3.1,"loss_last":'$(cat last_loss || echo 3.2)'}'
 """
 
 # Its speeds by variant from the file "peers" (images per second; words: what it ends with, "alone": these where another lives).
@@ -138,6 +143,18 @@ class Turns(Stage):
         self.assertEqual(len(self.rows("speed_first_look")), 5)
         self.assertEqual(self.rows("speed")[0]["ours"], [1002, 1003])
         self.assertEqual(list((self.folder / "alive").iterdir()), [])  # no process is left
+
+    def test_a_run_that_does_not_train_is_no_figure(self):
+        # As at the start, though below the first counted step's; and what a NaN would be, which the trainer refuses itself.
+        for last in ("6.9", "NaN", "null"):
+            (self.folder / "last_loss").write_text(last)
+            for section in (turns.speed, speed.throughput):
+                outcome, said = self.run_section(section, self.session(compile=False))
+                self.assertEqual(outcome, "FAILED")
+                self.assertIn("| fp16 | 256 | FAILED: it does not train: the loss was 7.1 after the first step and is ", said)
+        self.assertEqual(self.rows("throughput"), [])
+        (self.folder / "last_loss").write_text("6.3")
+        self.assertEqual(self.run_section(speed.throughput, self.session())[0], "ok")
 
     def test_two_that_do_not_fit_at_once_are_tried_one_after_the_other(self):
         self.peers(eager={"speed": 500}, graph={"speed": 400, "alone": True})
@@ -293,6 +310,13 @@ class OursAlone(Stage):
             with unittest.mock.patch.object(passes, "show"):
                 self.assertNotIn("left out", self.run_section(section, session)[1])
 
+    def test_a_hundred_steps_at_least_and_the_median_of_windows_is_the_speed(self):
+        self.assertEqual([speed.steps_for(batch) for batch in (2560, 256, 128, 8)], [100, 100, 187, 400])
+        self.run_section(speed.throughput, self.session())
+        self.assertIn("--num_batches=100 --num_warmup_batches=10 --steady_seconds=0 --display_every=10", self.log()[0])
+        row = self.rows("throughput")[0]
+        self.assertEqual((row["images_per_second"], row["result"]["images_per_second"]), (1001, 7))
+
     def test_a_run_that_our_time_ends_is_no_failure(self):
         for section in (speed.throughput, passes.passes, turns.speed):
             with unittest.mock.patch.object(trainer, "run", side_effect=trainer.OutOfTime("cut off after 7 s")):
@@ -367,7 +391,8 @@ class Lent(Stage):
             self.program(name, "#!/bin/sh\n" + script)
         self.program("ours", "#!/bin/sh\n" + '''
 cat cache/virtrain/cudnn-plans.json >> log; echo found >> cache/virtrain/cudnn-plans.json
-echo '{"record":"result","rank":0,"scope":"rank","images_per_second":1000}'
+echo '{"record":"warmup","rank":0,"loss":7.1}'
+echo '{"record":"result","rank":0,"scope":"rank","images_per_second":1000,"loss_last":0.1}'
 ''')
         for folder in ("carried", "build", "out"):
             (self.folder / folder).mkdir()

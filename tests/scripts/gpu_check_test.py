@@ -189,7 +189,8 @@ for flag; do case $flag in --profile_step=*) file=${flag#*=};; esac; done
 echo '{"name":"conv1 forward","pass":"convolution forward","micro_batch":0,"seconds":0.002,"bytes":4000000000,'\
 '"bytes_per_second":2e12,"graph":"convolution fp16","engine":"eng1"}' > "$file"
 echo '{"record":"ready","rank":0,"fusion":"full"}'
-echo '{"record":"result","rank":0,"scope":"rank","step_seconds_p50":0.0015}'
+echo '{"record":"warmup","rank":0,"loss":7.1}'
+echo '{"record":"result","rank":0,"scope":"rank","step_seconds_p50":0.0015,"loss_last":0.1}'
 """, encoding="utf-8")
             program.chmod(0o755)
             results = os.path.join(folder, "rows.jsonl")

@@ -1,6 +1,7 @@
 #include "workloads/common/gpu_sampler.h"
 
 #include "common/error.h"
+#include "common/json.h"
 #include "common/time.h"
 
 #include <algorithm>
@@ -9,10 +10,6 @@ namespace virtrain {
 namespace {
 
 using nlohmann::json;
-
-json nullable(const std::optional<double>& value) {
-  return value ? json(*value) : json(nullptr);
-}
 
 /// A slice of a card by MIG draws a part of its power, which nobody measures.
 void forget_what_is_of_the_card(json& record) {
@@ -80,9 +77,9 @@ json GpuCourse::to_json(std::optional<std::int64_t> images) const {
           {"memory_clock_mhz", memory_clock_.to_json()},
           {"temperature_c", temperature_.to_json()},
           {"power_w", power_.to_json()},
-          {"energy_j", nullable(energy)},
+          {"energy_j", or_null(energy)},
           {"energy_from", energy ? json(has_counter() ? "counter" : "power") : json(nullptr)},
-          {"images_per_joule", nullable(per_joule)},
+          {"images_per_joule", or_null(per_joule)},
           {"throttled", throttled}};
 }
 

@@ -1,6 +1,7 @@
 #include "workloads/common/nvml.h"
 
 #include "common/error.h"
+#include "common/json.h"
 
 #include <dlfcn.h>
 
@@ -214,11 +215,6 @@ std::optional<std::string> mode_name(const std::optional<unsigned>& mode) {
   return *mode < virtualization_modes.size() ? virtualization_modes[*mode] : "mode " + std::to_string(*mode);
 }
 
-template <typename Value>
-nlohmann::json nullable(const std::optional<Value>& value) {
-  return value ? nlohmann::json(*value) : nlohmann::json(nullptr);
-}
-
 }  // namespace
 
 Nvml::Nvml(const std::string& library) : library_(std::make_unique<Library>(library)) {}
@@ -291,37 +287,35 @@ GpuUse Nvml::use(const std::string& pci_address) const {
 }
 
 nlohmann::json to_json(const GpuIdentity& identity) {
-  return {{"name", nullable(identity.name)},
-          {"uuid", nullable(identity.uuid)},
-          {"driver", nullable(identity.driver)},
-          {"vbios", nullable(identity.vbios)},
-          {"power_limit_w", nullable(identity.power_limit_w)},
-          {"most_sm_clock_mhz", nullable(identity.most_sm_clock_mhz)},
-          {"application_clock_mhz", nullable(identity.application_clock_mhz)},
-          {"ecc_enabled", nullable(identity.ecc_enabled)},
-          {"pcie_generation", nullable(identity.pcie_generation)},
-          {"pcie_width", nullable(identity.pcie_width)},
-          {"best_pcie_generation", nullable(identity.best_pcie_generation)},
-          {"best_pcie_width", nullable(identity.best_pcie_width)},
-          {"mig_enabled", nullable(identity.mig_enabled)},
-          {"virtualization", nullable(identity.virtualization)},
-          {"licensed", nullable(identity.licensed)}};
+  return {{"name", or_null(identity.name)},
+          {"uuid", or_null(identity.uuid)},
+          {"driver", or_null(identity.driver)},
+          {"vbios", or_null(identity.vbios)},
+          {"power_limit_w", or_null(identity.power_limit_w)},
+          {"most_sm_clock_mhz", or_null(identity.most_sm_clock_mhz)},
+          {"application_clock_mhz", or_null(identity.application_clock_mhz)},
+          {"ecc_enabled", or_null(identity.ecc_enabled)},
+          {"pcie_generation", or_null(identity.pcie_generation)},
+          {"pcie_width", or_null(identity.pcie_width)},
+          {"best_pcie_generation", or_null(identity.best_pcie_generation)},
+          {"best_pcie_width", or_null(identity.best_pcie_width)},
+          {"mig_enabled", or_null(identity.mig_enabled)},
+          {"virtualization", or_null(identity.virtualization)},
+          {"licensed", or_null(identity.licensed)}};
 }
 
 nlohmann::json to_json(const GpuState& state) {
-  return {{"sm_clock_mhz", nullable(state.sm_clock_mhz)},
-          {"memory_clock_mhz", nullable(state.memory_clock_mhz)},
-          {"temperature_c", nullable(state.temperature_c)},
-          {"power_w", nullable(state.power_w)},
-          {"energy_j", nullable(state.energy_j)},
-          {"throttle_reasons", nullable(state.throttle_reasons)}};
+  return {
+      {"sm_clock_mhz", or_null(state.sm_clock_mhz)},   {"memory_clock_mhz", or_null(state.memory_clock_mhz)},
+      {"temperature_c", or_null(state.temperature_c)}, {"power_w", or_null(state.power_w)},
+      {"energy_j", or_null(state.energy_j)},           {"throttle_reasons", or_null(state.throttle_reasons)}};
 }
 
 nlohmann::json to_json(const GpuHealth& health) {
-  return {{"uncorrected_ecc_errors", nullable(health.uncorrected_ecc_errors)},
-          {"row_remap_pending", nullable(health.row_remap_pending)},
-          {"fabric_state", nullable(health.fabric_state)},
-          {"compute_processes", nullable(health.compute_processes)}};
+  return {{"uncorrected_ecc_errors", or_null(health.uncorrected_ecc_errors)},
+          {"row_remap_pending", or_null(health.row_remap_pending)},
+          {"fabric_state", or_null(health.fabric_state)},
+          {"compute_processes", or_null(health.compute_processes)}};
 }
 
 }  // namespace virtrain

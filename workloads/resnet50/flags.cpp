@@ -1,6 +1,7 @@
 #include "workloads/resnet50/flags.h"
 
 #include "common/error.h"
+#include "common/json.h"
 #include "common/text.h"
 #include "workloads/common/command_line.h"
 #include "workloads/resnet50/model.h"
@@ -68,10 +69,6 @@ void check_combinations(const Flags& flags) {
                 " leaves one value to normalize in the last blocks (allowed: --batch_size 2 or more, or "
                 "--image_size 33 or more)");
   }
-}
-
-nlohmann::json path_or_null(const std::string& path) {
-  return path.empty() ? nlohmann::json(nullptr) : nlohmann::json(path);
 }
 
 template <typename Value>
@@ -232,10 +229,10 @@ nlohmann::json to_json(const Flags& flags) {
           {"steady_seconds", flags.steady_seconds},
           {"stall_seconds", flags.stall_seconds},
           {"format", to_string(flags.format)},
-          {"dump", path_or_null(flags.dump)},
-          {"trace", path_or_null(flags.trace)},
+          {"dump", text_or_null(flags.dump)},
+          {"trace", text_or_null(flags.trace)},
           {"fusion", flags.fusion},
-          {"profile_step", path_or_null(flags.profile_step)},
+          {"profile_step", text_or_null(flags.profile_step)},
           {"shared_gpu", flags.shared_gpu}};
 }
 

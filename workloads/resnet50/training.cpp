@@ -1,6 +1,7 @@
 #include "workloads/resnet50/training.h"
 
 #include "common/error.h"
+#include "common/json.h"
 #include "common/memory_limit.h"
 #include "common/time.h"
 #include "workloads/common/affinity.h"
@@ -29,11 +30,6 @@ std::uint64_t peak_rss_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
-}
-
-template <typename Value>
-nlohmann::json or_null(const std::optional<Value>& value) {
-  return value ? nlohmann::json(*value) : nlohmann::json(nullptr);
 }
 
 class Run {

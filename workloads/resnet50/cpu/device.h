@@ -32,7 +32,6 @@ enum class Scratch {
   gradient_b,
   gradient_c,
   gradient_d,
-  convolution_out,
   winograd_from,
   winograd_to,
   winograd_weights,

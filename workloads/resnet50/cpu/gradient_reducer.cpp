@@ -16,7 +16,7 @@ void GradientReducer::note_done() {
 }
 
 void GradientReducer::ready(std::size_t count) {
-  if (count - started_ >= bucket_elements_) start(count);
+  if (rule_.is_complete(static_cast<std::int64_t>(started_), static_cast<std::int64_t>(count))) start(count);
   if (peers_.progress()) note_done();
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "workloads/common/peers.h"
+#include "workloads/resnet50/bucket_rule.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -13,9 +14,11 @@ namespace virtrain::resnet50::cpu {
 class GradientReducer {
  public:
   GradientReducer(Peers& peers, std::span<float> values, std::size_t bucket_elements)
-      : peers_(peers), values_(values), bucket_elements_(bucket_elements) {}
+      : peers_(peers),
+        values_(values),
+        rule_(static_cast<std::int64_t>(values.size()), static_cast<std::int64_t>(bucket_elements)) {}
 
-  /// The first `count` values are final: starts what makes full buckets and drives what is under way.
+  /// The first `count` values are final: starts what makes a bucket and drives what is under way.
   void ready(std::size_t count);
   /// Starts the rest, waits for all; seconds of this call are what the backward pass did not hide.
   double finish();
@@ -33,7 +36,7 @@ class GradientReducer {
 
   Peers& peers_;
   std::span<float> values_;
-  std::size_t bucket_elements_;
+  BucketRule rule_;
   std::size_t started_ = 0;
   std::vector<Bucket> buckets_;
   std::size_t done_ = 0;  ///< the buckets before this one are done

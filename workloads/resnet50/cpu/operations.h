@@ -38,7 +38,6 @@ class ConvolutionOperation {
   Layout source_layout() const { return forward_descriptor_.src_desc(); }
   Layout destination_layout() const { return forward_descriptor_.dst_desc(); }
   Layout master_layout() const { return weights_descriptor_.diff_weights_desc(); }
-  Layout source_gradient_layout() const { return data_descriptor_.diff_src_desc(); }
 
   /// In fewer multiplications (winograd.h), not by oneDNN.
   bool is_winograd() const { return winograd_ != nullptr; }

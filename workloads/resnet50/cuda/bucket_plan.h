@@ -16,7 +16,7 @@ struct Bucket {
   auto operator<=>(const Bucket&) const = default;
 };
 
-/// Divides a block of gradients into buckets of at least `bucket_elements` (the last one takes what remains).
+/// Divides a block of gradients into buckets by the rule of bucket_rule.h; the last one takes what remains.
 /// `ends`: the element behind each slice, padding included, in the order in which they become complete.
 std::vector<Bucket> plan_buckets(std::span<const std::int64_t> ends, std::int64_t bucket_elements);
 

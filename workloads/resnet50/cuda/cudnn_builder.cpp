@@ -3,6 +3,7 @@
 #include "common/error.h"
 
 #include <cudnn_frontend.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <unordered_map>
@@ -194,6 +195,11 @@ std::string words(fe::error_t error) {
 
 }  // namespace
 
+std::string cudnn_version() {
+  const std::size_t version = cudnnGetVersion();
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
 struct DeviceDescription::Impl {
   std::shared_ptr<fe::DeviceProperties> properties = std::make_shared<fe::DeviceProperties>();
 };
@@ -225,10 +231,12 @@ struct BuiltGraph::Impl {
         !accepts(graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}))) {
       return;
     }
-    // Strict fp32 must not be rounded to tf32 on the way into the tensor cores.
+    // Strict fp32 must not be rounded to tf32 on the way into the tensor cores, nor lose digits in
+    // transforms; those of Winograd's smallest tiles lose next to none.
     if (spec.numeric == Numeric::fp32) {
-      graph.deselect_numeric_notes(
-          {fe::NumericalNote_t::TENSOR_CORE, fe::NumericalNote_t::DOWN_CONVERT_INPUTS});
+      using Note = fe::NumericalNote_t;
+      graph.deselect_numeric_notes({Note::TENSOR_CORE, Note::DOWN_CONVERT_INPUTS, Note::FFT,
+                                    Note::WINOGRAD_TILE_6x6, Note::WINOGRAD_TILE_13x13});
     }
     offered = graph.get_execution_plan_count();
   }

@@ -14,6 +14,9 @@ struct cudnnContext;
 /// includes it.
 namespace virtrain::resnet50::cuda {
 
+/// "9.19.0"
+std::string cudnn_version();
+
 /// Where the tensors of a graph lie on the GPU.
 using TensorPointers = std::map<TensorId, void*>;
 

@@ -22,15 +22,18 @@ void connect(GradientExchange& exchange, const StepProgram& program) {
     most_bytes = std::max(most_bytes, reduction.count * element_bytes(reduction.numeric));
   }
   if (most_bytes == 0) return;
-  const DeviceMemory scratch = allocate_device(static_cast<std::size_t>(most_bytes));
+  // Nothing that is thrown here frees it: that would wait for kernels that wait for a lost rank, before the
+  // failure is told. The process ends with it.
+  std::byte* const scratch = allocate_device(static_cast<std::size_t>(most_bytes)).release();
   const GpuStream stream;
   const GpuEvent done(GpuEvent::Timing::off);
   // Each as the step does it: how NCCL goes about it depends on the size and the type.
   for (const Reduction& reduction : reductions) {
-    exchange.mean(scratch.get(), reduction.count, reduction.numeric, stream.get());
+    exchange.mean(scratch, reduction.count, reduction.numeric, stream.get());
   }
   done.record(stream.get());
   wait(done, &exchange);
+  FreeDevice()(scratch);
 }
 
 }  // namespace virtrain::resnet50::cuda

@@ -120,28 +120,4 @@ bool is_output(TensorId id) {
   return false;
 }
 
-GraphSpec fallback(const GraphSpec& spec) {
-  GraphSpec plainer = spec;
-  switch (spec.kind) {
-    case GraphKind::norm_convolution_statistics:
-      plainer.kind = GraphKind::convolution_statistics;
-      break;
-    case GraphKind::convolution_statistics:
-      plainer.kind = GraphKind::convolution;
-      break;
-    case GraphKind::backward_data_add:
-    case GraphKind::backward_data_norm:
-      plainer.kind = GraphKind::backward_data;
-      break;
-    case GraphKind::norm_backward_weights:
-      plainer.kind = GraphKind::backward_weights;
-      break;
-    case GraphKind::convolution:
-    case GraphKind::backward_data:
-    case GraphKind::backward_weights:
-      break;
-  }
-  return plainer;
-}
-
 }  // namespace virtrain::resnet50::cuda

@@ -101,8 +101,4 @@ GraphSpec convolution_graph(GraphKind kind, Numeric numeric, int batch, const Co
 /// The last layer as a convolution.
 GraphSpec linear_graph(GraphKind kind, Numeric numeric, int batch, const Model& model);
 
-/// The graph the trainer takes where cuDNN has no engine for this one (our kernels do the rest). The same
-/// graph comes back where there is none: then the GPU cannot run the trainer.
-GraphSpec fallback(const GraphSpec& spec);
-
 }  // namespace virtrain::resnet50::cuda

@@ -3,7 +3,7 @@
 #include "common/error.h"
 #include "common/time.h"
 #include "workloads/common/gpu_occupation.h"
-#include "workloads/resnet50/cuda/cudnn_graph.h"
+#include "workloads/resnet50/cuda/cudnn_builder.h"
 #include "workloads/resnet50/cuda/fusion_choice.h"
 #include "workloads/resnet50/cuda/gpu.h"
 #include "workloads/resnet50/cuda/gpu_telemetry.h"
