@@ -323,8 +323,9 @@ std::string guest_command_line(const GuestBoot& boot) {
   if (!words_ok)
     refuse("guest " + boot.hostname, "names and addresses may not contain blanks, quotes or commas");
   if (line.size() > kKernelLimit)
-    refuse("guest " + boot.hostname, fmt::format("{} hosts make a kernel command line of {} bytes (limit {})",
-                                                 boot.hosts.size(), line.size(), kKernelLimit));
+    refuse("guest " + boot.hostname,
+           fmt::format("{} hosts make a kernel command line of {} bytes, a guest's kernel takes {}",
+                       boot.hosts.size(), line.size(), kKernelLimit));
   return line;
 }
 

@@ -155,6 +155,12 @@ std::optional<std::string> version_of(const std::vector<std::string>& command) {
 
 }  // namespace
 
+std::uint64_t free_hugepage_bytes(const Inventory& inventory, const NumaNode& node) {
+  constexpr std::uint64_t kGib = 1ULL << 30;
+  return inventory.hugepage_bytes *
+         (inventory.hugepage_bytes == kGib ? node.free_hugepages_1gib : node.free_hugepages_2mib);
+}
+
 Inventory load_machine(const fs::path& root) {
   const auto cpu = colon_lines(read_file(root / "proc/cpuinfo").value_or(""));
   const auto memory = colon_lines(read_file(root / "proc/meminfo").value_or(""));
@@ -173,6 +179,7 @@ Inventory load_machine(const fs::path& root) {
                            .value_or(read_value(root / "etc/hostname").value_or("unknown"));
   inventory.cores = read_cores(root, nodes);
   for (const int node : nodes) inventory.numa_nodes.push_back(read_node(root, node));
+  if (const auto bytes = kilobytes(value(memory, "Hugepagesize"))) inventory.hugepage_bytes = bytes;
   inventory.memory_bytes = kilobytes(value(memory, "MemTotal"));
   inventory.available_memory_bytes = kilobytes(value(memory, "MemAvailable"));
   if (inventory.numa_nodes.size() == 1 && inventory.numa_nodes[0].memory_bytes == 0)

@@ -33,9 +33,10 @@ struct Inventory {
   std::vector<int>
       leased_cores;  ///< of `cores`, those another live run holds; load_inventory() leaves it empty
   std::vector<NumaNode> numa_nodes;
-  std::uint64_t memory_bytes = 0;            ///< total, or the memory cgroup's limit where that is less
-  std::uint64_t available_memory_bytes = 0;  ///< what could be used now
-  std::string cpu_vendor;                    ///< "GenuineIntel", "AuthenticAMD"
+  std::uint64_t hugepage_bytes = 2ULL << 20;  ///< of the size that VMs get: the kernel's default
+  std::uint64_t memory_bytes = 0;             ///< total, or the memory cgroup's limit where that is less
+  std::uint64_t available_memory_bytes = 0;   ///< what could be used now
+  std::string cpu_vendor;                     ///< "GenuineIntel", "AuthenticAMD"
   std::string cpu_model;
   std::vector<std::string> cpu_flags;
   std::string kernel;  ///< release
@@ -49,6 +50,9 @@ struct Inventory {
   /// By address, devices that are lent to nobody and why (quarantine); load_inventory() leaves it empty.
   std::map<std::string, std::string> withheld_devices;
 };
+
+/// Huge pages of the size that VMs get which nobody has, in bytes.
+std::uint64_t free_hugepage_bytes(const Inventory& inventory, const NumaNode& node);
 
 /// From "/" or from a recorded tree with the same files (proc/, sys/, etc/hostname). Throws Error(bad_input).
 Inventory load_inventory(const std::filesystem::path& root = "/");

@@ -14,6 +14,7 @@
 
 #include "harness/coordinator/agent_client.h"
 #include "harness/execute/nccl_transports.h"
+#include "harness/execute/rank_command.h"
 #include "harness/execute/rank_output.h"
 #include "harness/plan/plan.h"
 
@@ -40,25 +41,6 @@ struct RankState {
   std::optional<std::int64_t> first_start_ns;  ///< when its first step (warm-up or counted) began
   std::size_t node = 0;                        ///< index in the job's nodes
 };
-
-/// How ranks talk to each other, which decides mpirun's arguments.
-enum class RankNetwork { single_process, shared_memory, tcp };
-
-/// mpirun's command line for ranks over these nodes (guest-and-mpi.md, section 5). `crowded`: more ranks or
-/// nodes than cores. Pure.
-std::vector<std::string> mpirun_command(const std::vector<std::string>& hostnames,
-                                        std::int64_t ranks_per_node, RankNetwork network, bool crowded,
-                                        std::int64_t timeout_seconds,
-                                        const std::vector<std::string>& program);
-
-/// The trainer's command line. Pure.
-std::vector<std::string> trainer_command(const std::string& program, const Workload& workload,
-                                         std::int64_t threads, bool beside_others = false);
-
-/// The environment of the ranks on this node: the workload's, the node's, and what the harness adds; of that
-/// only the number of threads overrides them. Pure.
-std::map<std::string, std::string> rank_environment(const TenantPlacement& placement, const JobNode& node,
-                                                    RankNetwork network, bool crowded);
 
 /// One tenant's trainer: all its ranks over all its nodes, from start to result. Any failure (a node lost, a
 /// process that ends early, a broken record, a flood) is kept, ends the job everywhere, and is thrown by

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <string_view>
 
 #include "harness/plan/device_slots.h"
 
@@ -19,54 +20,21 @@ constexpr std::string_view kNoBareMetalOfMigVgpus =
     "a vGPU backed by MIG has no bare metal on its host, whose driver for vGPUs offers no CUDA (use the arm "
     "vm only, and compare by --label or import with a passthrough VM or a vGPU of the whole card)";
 
-constexpr std::array rules = {
-    BaselineRule{DeviceForm::none, kArmBareMetal, true, "a slice of the same cores and memory"},
-    BaselineRule{DeviceForm::none, kArmBareMetalShared, true, "the same cores without namespaces"},
-    BaselineRule{DeviceForm::none, kArmVm, true, "virtual machines without devices"},
-    BaselineRule{DeviceForm::passthrough, kArmBareMetal, true,
-                 "the same GPUs, given back to the host's driver for the trial"},
-    BaselineRule{DeviceForm::passthrough, kArmBareMetalShared, true, "likewise, without namespaces"},
-    BaselineRule{DeviceForm::passthrough, kArmVm, true, "whole GPUs through vfio-pci"},
-    BaselineRule{DeviceForm::passthrough_with_mig, kArmBareMetal, true,
-                 "the same GPUs with MIG, given back to the host's driver for the trial"},
-    BaselineRule{DeviceForm::passthrough_with_mig, kArmBareMetalShared, true, "likewise, without namespaces"},
-    BaselineRule{DeviceForm::passthrough_with_mig, kArmVm, true,
-                 "whole GPUs through vfio-pci, cut inside the guest: one tenant"},
-    BaselineRule{DeviceForm::vgpu, kArmBareMetal, false, kNoCudaOnVgpuHosts},
-    BaselineRule{DeviceForm::vgpu, kArmBareMetalShared, false, kNoCudaOnVgpuHosts},
-    BaselineRule{DeviceForm::vgpu, kArmVm, true, "vGPUs, as mediated devices or by vendor-specific VFIO"},
-    BaselineRule{DeviceForm::mig_backed_vgpu, kArmBareMetal, false, kNoBareMetalOfMigVgpus},
-    BaselineRule{DeviceForm::mig_backed_vgpu, kArmBareMetalShared, false, kNoBareMetalOfMigVgpus},
-    BaselineRule{DeviceForm::mig_backed_vgpu, kArmVm, true, "vGPUs, each on a MIG instance of its own"},
-    BaselineRule{DeviceForm::virtual_function, kArmBareMetal, true,
-                 "the physical functions, on the host's driver"},
-    BaselineRule{DeviceForm::virtual_function, kArmBareMetalShared, true, "likewise, without namespaces"},
-    BaselineRule{DeviceForm::virtual_function, kArmVm, true, "virtual functions through vfio-pci"},
+/// An arm that devices of this form cannot have; any other arm runs, on the same devices back on the host's
+/// driver or through VFIO.
+struct MissingArm {
+  DeviceForm form;
+  std::string_view arm;
+  std::string_view why;
+};
+constexpr std::array kMissingArms = {
+    MissingArm{DeviceForm::vgpu, kArmBareMetal, kNoCudaOnVgpuHosts},
+    MissingArm{DeviceForm::vgpu, kArmBareMetalShared, kNoCudaOnVgpuHosts},
+    MissingArm{DeviceForm::mig_backed_vgpu, kArmBareMetal, kNoBareMetalOfMigVgpus},
+    MissingArm{DeviceForm::mig_backed_vgpu, kArmBareMetalShared, kNoBareMetalOfMigVgpus},
 };
 
 }  // namespace
-
-std::span<const BaselineRule> baseline_rules() {
-  return rules;
-}
-
-const char* to_string(DeviceForm form) {
-  switch (form) {
-    case DeviceForm::none:
-      return "no devices";
-    case DeviceForm::passthrough:
-      return "passthrough";
-    case DeviceForm::passthrough_with_mig:
-      return "MIG inside a passthrough guest";
-    case DeviceForm::vgpu:
-      return "vGPU";
-    case DeviceForm::mig_backed_vgpu:
-      return "MIG-backed vGPU";
-    case DeviceForm::virtual_function:
-      return "virtual function";
-  }
-  return "";
-}
 
 std::vector<DeviceForm> forms_of(const Scenario& scenario) {
   const auto& devices = scenario.devices;
@@ -94,10 +62,9 @@ std::vector<DeviceForm> forms_of(const Scenario& scenario) {
 std::vector<std::string> impossible_arms(const Scenario& scenario) {
   std::vector<std::string> reasons;
   for (const auto form : forms_of(scenario))
-    for (const auto& rule : rules)
-      if (rule.form == form && !rule.can_run &&
-          std::find(scenario.arms.begin(), scenario.arms.end(), rule.arm) != scenario.arms.end())
-        reasons.push_back(fmt::format("arm {}: {}", rule.arm, rule.why));
+    for (const auto& missing : kMissingArms)
+      if (missing.form == form && has_arm(scenario, std::string(missing.arm)))
+        reasons.push_back(fmt::format("arm {}: {}", missing.arm, missing.why));
   return reasons;
 }
 

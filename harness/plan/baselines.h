@@ -1,8 +1,6 @@
 #pragma once
 
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "harness/scenario/scenario.h"
@@ -18,21 +16,9 @@ enum class DeviceForm {
   mig_backed_vgpu,
   virtual_function,
 };
-const char* to_string(DeviceForm form);
 
 /// Each form that the scenario's tenants have.
 std::vector<DeviceForm> forms_of(const Scenario& scenario);
-
-/// What an arm's devices can be set beside: one row for each form and arm.
-struct BaselineRule {
-  DeviceForm form;
-  std::string_view arm;
-  bool can_run;          ///< on the host that has such devices
-  std::string_view why;  ///< a sentence for people, also where it can
-};
-
-/// The whole table.
-std::span<const BaselineRule> baseline_rules();
 
 /// Arms of the scenario that no host with its kind of devices can run: "arm bare_metal: …" for each.
 std::vector<std::string> impossible_arms(const Scenario& scenario);

@@ -33,11 +33,6 @@ const HostDevice* find_device(const Inventory& inventory, const std::string& add
   return nullptr;
 }
 
-/// "0000:41:00" of "0000:41:00.5": functions of one slot are of one card.
-std::string slot_of(const std::string& address) {
-  return address.substr(0, address.find('.'));
-}
-
 std::string card_of(const HostDevice& device) {
   const auto& pci = device.function;
   return pci.physical_function.empty() ? pci.address : pci.physical_function;
@@ -76,7 +71,7 @@ std::vector<std::string> strangers_in_group(const HostDevice& device, const Inve
   std::vector<std::string> strangers;
   for (const auto& member : device.function.iommu_group_members) {
     const auto* other = find_device(inventory, member);
-    if (other != nullptr && slot_of(member) != slot_of(device.function.address))
+    if (other != nullptr && vmctl::slot_of(member) != vmctl::slot_of(device.function.address))
       strangers.push_back(named(*other));
   }
   return strangers;

@@ -113,6 +113,14 @@ vmctl::GuestBoot guest_boot(const TenantPlacement& tenant, const NodePlacement& 
   return boot;
 }
 
+std::map<int, std::uint64_t> memory_by_host_node(const Guest& guest, const NodePlacement& node) {
+  if (guest.pinning != Pinning::numa) return {};
+  if (node.numa_node) return {{*node.numa_node, node.memory_bytes}};
+  std::map<int, std::uint64_t> memory;
+  for (const auto& cell : numa_cells(node)) memory[cell.host_node] = cell.memory_bytes;
+  return memory;
+}
+
 vmctl::DomainSpec domain_spec(const Guest& guest, const TenantPlacement& tenant, std::size_t tenant_index,
                               const NodePlacement& node, const HostNames& names, const VmFacts& facts) {
   vmctl::DomainSpec spec;
@@ -131,8 +139,9 @@ vmctl::DomainSpec domain_spec(const Guest& guest, const TenantPlacement& tenant,
   spec.kernel = facts.kernel;
   spec.initrd = facts.initrd;
   spec.root_image = facts.root_image;
-  spec.kernel_command_line = vmctl::guest_command_line(guest_boot(tenant, node, facts.in_session));
   spec.boot_disk = facts.boot_disk;
+  if (!spec.boot_disk)
+    spec.kernel_command_line = vmctl::guest_command_line(guest_boot(tenant, node, facts.in_session));
   spec.in_session = facts.in_session;
   if (!facts.in_session)
     spec.nics.push_back({names.network(tenant_index), "", node.mac, names.tap(facts.number)});

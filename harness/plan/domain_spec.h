@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -38,6 +39,9 @@ struct VmFacts {
 
 /// Name, address and neighbours that a node boots with.
 vmctl::GuestBoot guest_boot(const TenantPlacement& tenant, const NodePlacement& node, bool in_session);
+
+/// How much of a VM's memory has to come from which NUMA node of the host; none: it may come from any.
+std::map<int, std::uint64_t> memory_by_host_node(const Guest& guest, const NodePlacement& node);
 
 /// Pure: the VM that `run` makes of one node of a placement, and `plan --xml` shows.
 vmctl::DomainSpec domain_spec(const Guest& guest, const TenantPlacement& tenant, std::size_t tenant_index,

@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <set>
 
+#include "common/error.h"
+#include "common/sha256.h"
 #include "common/units.h"
 #include "harness/plan/cores.h"
 #include "harness/plan/device_demand.h"
 #include "harness/plan/device_shortage.h"
+#include "harness/plan/domain_spec.h"
 
 namespace virtrain::harness {
 namespace {
@@ -21,13 +24,16 @@ constexpr std::uint64_t kKvmOverheadBytes = 150ULL << 20;
 /// 350 MiB alone, 350-440 MiB with others).
 constexpr std::uint64_t kLeastRankBytes = 400ULL << 20;
 
+std::string mac_of(const char* upper, std::uint32_t lower) {
+  return fmt::format("{}:{:02x}:{:02x}:{:02x}", upper, lower >> 16 & 0xff, lower >> 8 & 0xff, lower & 0xff);
+}
+
 NodePlacement make_node(std::size_t tenant, std::int64_t n, std::int64_t index) {
   NodePlacement node;
   node.hostname = fmt::format("t{}n{}", tenant + 1, n + 1);
   // Each tenant's network is a bridge of its own, so all of them may use the same addresses.
   node.address = fmt::format("10.77.{}.{}/16", n / 250, n % 250 + 1);
-  node.mac =
-      fmt::format("52:54:00:{:02x}:{:02x}:{:02x}", index >> 16 & 0xff, index >> 8 & 0xff, index & 0xff);
+  node.mac = mac_of("52:54:00", static_cast<std::uint32_t>(index));
   return node;
 }
 
@@ -43,6 +49,29 @@ void give_emulator_cores(Placement& placement, const std::vector<int>& left) {
     for (auto& node : tenant.nodes) node.emulator_cores = spare;
 }
 
+constexpr const char* kReservePages =
+    "reserve them on the kernel's command line or by vm.nr_hugepages, or leave guest.hugepages out";
+constexpr const char* kLeaveNumaNode = "use less memory, fewer nodes, or pinning: cores";
+
+/// What a case's VMs take in pages of one size.
+struct WantedMemory {
+  std::map<int, std::uint64_t> by_node;  ///< that has to come from there
+  std::uint64_t bytes = 0;               ///< of all
+};
+
+WantedMemory wanted_memory(const Placement& placement, const Guest& guest, std::uint64_t page,
+                           std::uint64_t overhead) {
+  WantedMemory wanted;
+  const auto in_pages = [&](std::uint64_t bytes) { return (bytes + page - 1) / page * page; };
+  for (const auto& tenant : placement.tenants)
+    for (const auto& node : tenant.nodes) {
+      wanted.bytes += in_pages(node.memory_bytes) + overhead;
+      const auto parts = memory_by_host_node(guest, node);
+      for (const auto& [id, bytes] : parts) wanted.by_node[id] += in_pages(bytes) + overhead / parts.size();
+    }
+  return wanted;
+}
+
 /// "one node of 2 vCPUs needs", "3 nodes of 2 vCPUs need".
 std::string needing(std::int64_t nodes, const std::string& size) {
   return nodes == 1 ? fmt::format("one node of {} needs", size)
@@ -50,6 +79,19 @@ std::string needing(std::int64_t nodes, const std::string& size) {
 }
 
 }  // namespace
+
+std::string function_mac(const std::string& hostname, const std::string& address,
+                         std::set<std::uint32_t>& taken) {
+  constexpr std::uint32_t kLower = 0xffffff;
+  const auto digest = sha256(hostname + " " + address);
+  auto lower = static_cast<std::uint32_t>(std::stoul(digest.substr(0, 6), nullptr, 16));
+  while (!taken.insert(lower).second) lower = (lower + 1) & kLower;
+  return mac_of("52:54:01", lower);
+}
+
+std::uint64_t Placer::qemu_overhead() const {
+  return emulated_ ? kEmulatedOverheadBytes : kKvmOverheadBytes;
+}
 
 Placement Placer::place(const Case& wanted) {
   Placement out{wanted.name, wanted.scaling_of, {}, false};
@@ -69,16 +111,15 @@ Placement Placer::place(const Case& wanted) {
   }
   place_devices(wanted, out);
   place_cores(out);
+  if (has_arm(scenario_, kArmVm)) check_vms(out);
   return out;
 }
 
-void Placer::give(NodePlacement& node, const DeviceChoice& choice, std::int64_t& macs) {
+void Placer::give(NodePlacement& node, const DeviceChoice& choice, std::set<std::uint32_t>& macs) {
   for (const auto& slot : choice.slots) {
     auto device = slot.device;
     if (device.is_ethernet && device.grant.kind == vmctl::GrantKind::virtual_function) {
-      device.mac =
-          fmt::format("52:54:01:{:02x}:{:02x}:{:02x}", macs >> 16 & 0xff, macs >> 8 & 0xff, macs & 0xff);
-      ++macs;
+      device.mac = function_mac(inventory_.hostname, device.grant.address, macs);
     }
     node.devices.push_back(std::move(device));
   }
@@ -122,7 +163,7 @@ void Placer::place_devices(const Case& wanted, Placement& out) {
     return wanted.tenants[a].gpus_per_node > wanted.tenants[b].gpus_per_node;
   });
   DeviceAllocator allocator(devices.spread);
-  std::int64_t macs = 0;
+  std::set<std::uint32_t> macs;
   DeviceShortage shortage;
   std::vector<std::pair<NodePlacement*, DeviceChoice>> chosen;
   for (const auto i : order) {
@@ -193,7 +234,7 @@ void Placer::check_totals(const Case& wanted, Placement& out) {
     problems_.push_back(fmt::format(
         "case {}: {} {} cores, {} has {} (use fewer, or oversubscribe: true)", wanted.name,
         needing(nodes, fmt::format("{} vCPUs", scenario_.guest.vcpus)), needed, inventory_.hostname, cores));
-  const std::uint64_t overhead = emulated_ ? kEmulatedOverheadBytes : kKvmOverheadBytes;
+  const std::uint64_t overhead = qemu_overhead();
   const std::uint64_t memory = static_cast<std::uint64_t>(nodes) * (scenario_.guest.memory_bytes + overhead);
   if (memory > inventory_.memory_bytes)
     problems_.push_back(fmt::format(
@@ -201,6 +242,50 @@ void Placer::check_totals(const Case& wanted, Placement& out) {
         needing(nodes, fmt::format("{} and QEMU's own {}{}", format_size(scenario_.guest.memory_bytes),
                                    format_size(overhead), nodes == 1 ? "" : " each")),
         format_size(memory), inventory_.hostname, format_size(inventory_.memory_bytes)));
+}
+
+void Placer::check_vms(const Placement& placement) {
+  check_vm_memory(placement);
+  if (!scenario_.guest.is_mirror()) return;  // its peers' names come from the seed
+  const auto length = [](const NodePlacement& node) { return node.hostname.size() + node.address.size(); };
+  for (const auto& tenant : placement.tenants) {
+    const auto longest =
+        std::max_element(tenant.nodes.begin(), tenant.nodes.end(),
+                         [&](const auto& a, const auto& b) { return length(a) < length(b); });
+    try {
+      vmctl::guest_command_line(guest_boot(tenant, *longest, false));
+    } catch (const Error& error) {
+      problems_.push_back(fmt::format("case {}: {}: {} (use fewer nodes in a tenant)", placement.case_name,
+                                      tenant.name, error.message()));
+    }
+  }
+}
+
+/// Where pinning says from which NUMA node it comes, memory comes from nowhere else; and huge pages are
+/// reserved or not there.
+void Placer::check_vm_memory(const Placement& placement) {
+  const bool huge = scenario_.guest.hugepages;
+  const auto wanted = huge ? wanted_memory(placement, scenario_.guest, inventory_.hugepage_bytes, 0)
+                           : wanted_memory(placement, scenario_.guest, 1, qemu_overhead());
+  const auto refuse = [&](std::uint64_t bytes, const std::string& where, std::uint64_t there) {
+    const auto page = inventory_.hugepage_bytes;
+    const auto lack = huge ? fmt::format("{} huge pages of {}, {} has {} free ({})", bytes / page,
+                                         format_size(page), where, there / page, kReservePages)
+                           : fmt::format("{}, QEMU's own included, {} has {} ({})", format_size(bytes), where,
+                                         format_size(there), kLeaveNumaNode);
+    problems_.push_back(fmt::format("case {}: its VMs need {}", placement.case_name, lack));
+  };
+  std::uint64_t everywhere = 0;
+  bool any_lacks = false;
+  for (const auto& node : inventory_.numa_nodes) {
+    const auto there = huge ? free_hugepage_bytes(inventory_, node) : node.memory_bytes;
+    everywhere += there;
+    const auto found = wanted.by_node.find(node.id);
+    if (found == wanted.by_node.end() || found->second <= there) continue;
+    refuse(found->second, fmt::format("NUMA node {} of {}", node.id, inventory_.hostname), there);
+    any_lacks = true;
+  }
+  if (huge && !any_lacks && wanted.bytes > everywhere) refuse(wanted.bytes, inventory_.hostname, everywhere);
 }
 
 void Placer::warn_of_little_memory(const Case& wanted) {

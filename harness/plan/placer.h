@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,6 +13,12 @@
 namespace virtrain::harness {
 
 class CoreAllocator;
+
+/// MAC address of an Ethernet virtual function at `address`: the same in every plan, and another one on every
+/// host, for many hosts and runs share one fabric. `taken`: the lower halves of those that a case has
+/// already.
+std::string function_mac(const std::string& hostname, const std::string& address,
+                         std::set<std::uint32_t>& taken);
 
 /// Places cases on one host: cores, memory, GPUs, addresses. What this host cannot do is collected, so that
 /// the user hears of all of it at once.
@@ -28,14 +36,17 @@ class Placer {
   const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
+  std::uint64_t qemu_overhead() const;
   void check_totals(const Case& wanted, Placement& out);
   void warn_of_little_memory(const Case& wanted);
   void place_devices(const Case& wanted, Placement& out);
-  void give(NodePlacement& node, const DeviceChoice& choice, std::int64_t& macs);
+  void give(NodePlacement& node, const DeviceChoice& choice, std::set<std::uint32_t>& macs);
   void warn_of_distance(const std::string& case_name, const NodePlacement& node, const DeviceChoice& choice);
   void warn_of_far_cores(const std::string& case_name, const NodePlacement& node,
                          const std::vector<int>& near);
   void place_cores(Placement& out);
+  void check_vms(const Placement& placement);
+  void check_vm_memory(const Placement& placement);
 
   const Scenario& scenario_;
   const vmctl::Inventory& inventory_;

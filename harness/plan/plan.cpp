@@ -3,14 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "common/error.h"
 #include "common/text.h"
 #include "common/units.h"
 #include "harness/plan/baselines.h"
+#include "harness/plan/domain_spec.h"
 #include "harness/plan/placer.h"
 #include "vmctl/domain_xml.h"
+#include "vmctl/lending/vgpu.h"
 
 namespace virtrain::harness {
 namespace {
@@ -54,33 +55,40 @@ std::vector<std::string> order_of_arms(const Scenario& scenario, std::int64_t pa
   return arms;
 }
 
-/// A mediated device is made for its node; anything else is one function, whoever gets it.
-std::string lent_as(const NodePlacement& node, std::size_t index) {
-  const auto& grant = node.devices[index].grant;
-  if (grant.kind != vmctl::GrantKind::mdev) return grant.address + " " + grant.vgpu_type;
-  return fmt::format("{} {} {} {}", grant.address, grant.vgpu_type, node.hostname, index);
+/// Of no experiment: the UUIDs of mediated devices tell them apart and are not those that they will have.
+std::vector<vmctl::DeviceGrant> grants_in(const Placement& placement) {
+  std::vector<vmctl::DeviceGrant> grants;
+  for (const auto& tenant : placement.tenants)
+    for (const auto& node : tenant.nodes)
+      for (auto& grant : grants_of(node, HostNames{})) grants.push_back(std::move(grant));
+  return grants;
 }
 
-/// Devices go to VMs when a trial first needs them there, stay over further VM trials, and all go back for
-/// the first trial on bare metal, or at the end.
+/// Devices go to VMs when a trial first needs them there, stay over further VM trials unless they are in the
+/// way of others, and all go back for the first trial on bare metal, or at the end.
 void count_bindings(Plan& plan) {
-  std::set<std::string> lent;
+  std::vector<vmctl::DeviceGrant> lent;
   const auto bind = [&](std::size_t devices) {
     plan.device_bindings += static_cast<std::int64_t>(devices);
     plan.estimate_seconds += static_cast<double>(devices) * kBindingSeconds;
   };
+  const auto give_back = [&] {
+    bind(lent.size());
+    lent.clear();
+  };
+  std::vector<std::vector<vmctl::DeviceGrant>> grants;
+  for (const auto& placement : plan.placements) grants.push_back(grants_in(placement));
   for (const auto& trial : plan.trials) {
-    if (trial.arm != kArmVm) {
-      bind(lent.size());
-      lent.clear();
-      continue;
+    const auto& wanted = grants[trial.placement];
+    if (trial.arm != kArmVm || vmctl::must_make_way(lent, wanted)) give_back();
+    if (trial.arm != kArmVm) continue;
+    for (const auto& grant : wanted) {
+      if (std::find(lent.begin(), lent.end(), grant) != lent.end()) continue;
+      lent.push_back(grant);
+      bind(1);
     }
-    for (const auto& tenant : plan.placements[trial.placement].tenants)
-      for (const auto& node : tenant.nodes)
-        for (std::size_t i = 0; i < node.devices.size(); ++i)
-          bind(lent.insert(lent_as(node, i)).second ? 1 : 0);
   }
-  bind(lent.size());
+  give_back();
 }
 
 nlohmann::json device_json(const vmctl::PlacedDevice& device) {

@@ -4,6 +4,7 @@
 #include <yaml-cpp/depthguard.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <fstream>
 #include <iostream>
@@ -33,6 +34,49 @@ bool is_environment_name(const std::string& text) {
   return std::regex_match(text, allowed);
 }
 
+/// Variables that virtrain or its mpirun sets whatever the scenario says, and what to use for them; a name
+/// with "*" at its end means all that begin so.
+struct ReservedVariable {
+  std::string_view name, instead;
+};
+constexpr std::string_view kToMpirun = "mpirun has it on its command line";
+constexpr std::array kReservedVariables = {
+    ReservedVariable{"OMP_NUM_THREADS", "use threads"},
+    ReservedVariable{"CUDA_VISIBLE_DEVICES", "GPUs are chosen by devices"},
+    ReservedVariable{"VIRTRAIN_AGENT_SOCKET", "it is how mpirun reaches other nodes"},
+    ReservedVariable{"OMPI_COMM_WORLD_*", "mpirun tells each rank its place so"},
+    ReservedVariable{"OMPI_MCA_pml", kToMpirun},
+    ReservedVariable{"OMPI_MCA_btl", kToMpirun},
+    ReservedVariable{"OMPI_MCA_btl_base_verbose", kToMpirun},
+    ReservedVariable{"OMPI_MCA_btl_tcp_if_include", kToMpirun},
+    ReservedVariable{"OMPI_MCA_plm", kToMpirun},
+    ReservedVariable{"OMPI_MCA_plm_rsh_*", kToMpirun},
+    ReservedVariable{"OMPI_MCA_oob_tcp_if_include", kToMpirun},
+    ReservedVariable{"OMPI_MCA_oob_tcp_keepalive_*", kToMpirun},
+};
+
+const ReservedVariable* reserved_variable(std::string_view name) {
+  const auto is_this = [&](const ReservedVariable& one) {
+    return one.name.ends_with('*') ? name.starts_with(one.name.substr(0, one.name.size() - 1))
+                                   : name == one.name;
+  };
+  const auto* const found = std::find_if(kReservedVariables.begin(), kReservedVariables.end(), is_this);
+  return found == kReservedVariables.end() ? nullptr : found;
+}
+
+void decode_environment(const YAML::Node& node, Workload& workload, Diagnostics& diagnostics) {
+  MapReader names(node, "env", diagnostics);
+  for (const auto& [name, value] : names.all_text()) {
+    if (!is_environment_name(name))
+      names.refuse(name, fmt::format("env: '{}' is not a variable's name (allowed: [A-Za-z_][A-Za-z0-9_]*)",
+                                     printable(name)));
+    else if (const auto* reserved = reserved_variable(name))
+      names.refuse(name, fmt::format("env: virtrain sets {} itself ({})", name, reserved->instead));
+    else
+      workload.environment[name] = value;
+  }
+}
+
 /// Values of one channel in the last blocks, whose maps are a 32nd of the image: batch normalization needs
 /// two.
 std::int64_t values_to_normalize(const Workload& workload) {
@@ -57,16 +101,7 @@ Workload decode_workload(const YAML::Node& node, Workload base, Diagnostics& dia
   integer("accumulate_steps", {1, 1024}, base.accumulate_steps);
   integer("seed", {0, 2'147'483'647}, base.seed);
   if (const auto threads = in.integer("threads", {1, 1024})) base.threads = *threads;
-  if (const auto environment = in.child("env")) {
-    MapReader names(*environment, "env", diagnostics);
-    for (const auto& [name, value] : names.all_text()) {
-      if (is_environment_name(name))
-        base.environment[name] = value;
-      else
-        names.refuse(name, fmt::format("env: '{}' is not a variable's name (allowed: [A-Za-z_][A-Za-z0-9_]*)",
-                                       printable(name)));
-    }
-  }
+  if (const auto environment = in.child("env")) decode_environment(*environment, base, diagnostics);
   in.finish();
 
   if (base.backend == Backend::cpu &&

@@ -13,31 +13,9 @@
 using namespace virtrain;
 using namespace virtrain::harness;
 using Catch::Contains;
+using Catch::StartsWith;
 
 namespace {
-
-Devices devices_of(DeviceForm form) {
-  Devices devices;
-  switch (form) {
-    case DeviceForm::none:
-      break;
-    case DeviceForm::passthrough_with_mig:
-      devices.settings.mig = true;
-      [[fallthrough]];
-    case DeviceForm::passthrough:
-      devices.kind = DeviceKind::passthrough;
-      break;
-    case DeviceForm::mig_backed_vgpu:
-    case DeviceForm::vgpu:
-      devices.kind = DeviceKind::vgpu;
-      devices.vgpu_type = form == DeviceForm::vgpu ? "A100-10C" : "A100-2-10C";
-      break;
-    case DeviceForm::virtual_function:
-      devices.kind = DeviceKind::vf;
-      break;
-  }
-  return devices;
-}
 
 Scenario scenario(const std::string& devices, const std::string& tenants,
                   const std::string& arms = "[bare_metal, vm]") {
@@ -55,21 +33,22 @@ vmctl::Inventory host(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("each row of the table of baselines: what cannot run is refused with its reason") {
-  for (const auto& rule : baseline_rules()) {
-    Scenario s;
-    s.devices = devices_of(rule.form);
-    s.arms = {std::string(rule.arm)};
-    INFO(to_string(rule.form) << " " << rule.arm);
-    if (rule.can_run)
-      CHECK(impossible_arms(s).empty());
-    else
-      CHECK(impossible_arms(s) == std::vector<std::string>{fmt::format("arm {}: {}", rule.arm, rule.why)});
+TEST_CASE("only vGPUs lack arms, those on bare metal, and each says why") {
+  const auto reasons = [](const std::string& devices) {
+    const auto s = scenario(devices, "{gpus_per_node: 0}", "[bare_metal, vm, bare_metal_shared]");
+    return join(impossible_arms(s), "\n");
+  };
+  for (const char* devices :
+       {"{kind: none}", "{kind: passthrough}", "{kind: passthrough, settings: {mig: on}}",
+        "{kind: vf, select: {address: [0000:98:00.0]}}"})
+    CHECK(reasons(devices).empty());
+  for (const auto& [type, why] : {std::pair{"A100-10C", "there is no bare metal beside a vGPU"},
+                                  std::pair{"A100-2-10C", "a vGPU backed by MIG has no bare metal"}}) {
+    const auto said = reasons(fmt::format("{{kind: vgpu, type: {}}}", type));
+    CHECK_THAT(said,
+               StartsWith("arm bare_metal: ") && Contains("\narm bare_metal_shared: ") && Contains(why));
+    CHECK_THAT(said, !Contains("arm vm: "));
   }
-}
-
-TEST_CASE("every form has a row for every arm") {
-  CHECK(baseline_rules().size() == std::size_t{6} * 3);
 }
 
 TEST_CASE("a vGPU has no bare metal, and the plan is refused for that") {

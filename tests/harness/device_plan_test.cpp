@@ -9,6 +9,7 @@
 #include "harness/plan/device_demand.h"
 #include "harness/plan/device_slots.h"
 #include "harness/plan/domain_spec.h"
+#include "harness/plan/placer.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode.h"
 
@@ -308,8 +309,55 @@ TEST_CASE("Ethernet virtual functions have MACs of their own") {
                                      "nics: {kind: vf, per_node: 1}}",
                                      kTwoTenants),
                             host("hgx-h200"));
-  CHECK(node(plan, 0).devices.at(1).mac == "52:54:01:00:00:00");
-  CHECK(node(plan, 1).devices.at(1).mac == "52:54:01:00:00:01");
+  const auto& first = node(plan, 0).devices.at(1);
+  std::set<std::uint32_t> taken;
+  CHECK(first.mac == function_mac("hgx-h200", first.grant.address, taken));
+  CHECK(first.mac.starts_with("52:54:01:"));
+  CHECK(node(plan, 1).devices.at(1).mac != first.mac);
+}
+
+TEST_CASE("a virtual function has the same MAC in every plan, and others have others") {
+  const auto mac = [](const char* host, const char* address) {
+    std::set<std::uint32_t> taken;
+    return function_mac(host, address, taken);
+  };
+  CHECK(mac("a", "0000:78:00.2") == mac("a", "0000:78:00.2"));
+  CHECK(mac("a", "0000:78:00.2") != mac("b", "0000:78:00.2"));
+  CHECK(mac("a", "0000:78:00.2") != mac("a", "0000:78:00.3"));
+  // Where two meet in one case, the next is free.
+  std::set<std::uint32_t> taken;
+  std::set<std::string> macs;
+  for (int i = 0; i < 3; ++i) macs.insert(function_mac("a", "0000:78:00.2", taken));
+  CHECK(macs.size() == 3);
+}
+
+TEST_CASE("devices that are in others' way go back, and the plan counts that") {
+  const auto planned = [](const std::string& devices, const std::string& cases,
+                          const vmctl::Inventory& inventory) {
+    const auto s = decode_scenario(
+        fmt::format("name: planned\nworkload: {{}}\nguest: {{memory: 4GiB, vcpus: 4}}\ndevices: {}\ncases: "
+                    "[{}]\narms: [vm]\npairs: 2\n",
+                    devices, cases),
+        "planned.yaml");
+    return plan_of(s, inventory).device_bindings;
+  };
+  // One function, then both: their number changes only while there is none.
+  CHECK(planned("{kind: vf, select: {address: [0000:98:00.1]}}",
+                "{name: a, scale: {nodes: [1, 2], gpus_per_node: 1}}", host("r750xa")) == 2 + 4);
+  CHECK(planned("{kind: vf, select: {address: [0000:98:00.1]}}",
+                "{name: a, scale: {nodes: [2, 1], gpus_per_node: 1}}", host("r750xa")) == 4);
+  CHECK(planned("{kind: passthrough}", "{name: a, scale: {nodes: [1, 2], gpus_per_node: 1}}",
+                host("r750xa")) == 4);
+  // A vGPU of the first case has the place of one of the second's, beside one that both have.
+  auto inventory = host("vendor-vfio-host");
+  for (auto& device : inventory.devices)
+    for (auto& type : device.vgpu_types)
+      type.name = type.id == "1150" ? "NVIDIA L40S-1-12C" : "NVIDIA L40S-2-24C";
+  const std::string small = "{gpus_per_node: 1, vgpu_type: L40S-1-12C}";
+  const std::string large = "{gpus_per_node: 1, vgpu_type: L40S-2-24C}";
+  const auto cases =
+      fmt::format("{{name: a, tenants: [{0}, {1}]}}, {{name: b, tenants: [{0}, {0}]}}", small, large);
+  CHECK(planned("{kind: vgpu}", cases, inventory) == 4 + 4);
 }
 
 TEST_CASE("kind vf: nodes get virtual functions of what is named, made or to be made") {

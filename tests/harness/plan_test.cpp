@@ -443,7 +443,8 @@ TEST_CASE("a thousand tenants: each core, name and MAC is given once") {
 
 TEST_CASE("a tenant of many nodes keeps its addresses apart") {
   const auto plan =
-      make_plan(scenario("{name: a, tenants: [{nodes: 600}]}", "", "vcpus: 1"), host(1, 600, 4096), false);
+      make_plan(scenario("{name: a, tenants: [{nodes: 600}]}", "arms: [bare_metal]\n", "vcpus: 1"),
+                host(1, 600, 4096), false);
   std::set<std::string> addresses;
   for (const auto& n : plan.placements[0].tenants[0].nodes) addresses.insert(n.address);
   CHECK(addresses.size() == 600);

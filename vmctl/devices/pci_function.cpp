@@ -158,6 +158,10 @@ bool PciFunction::has_driver_for_vfio() const {
   return fs::exists(folder / "vfio-dev", ignored);
 }
 
+std::string slot_of(const std::string& address) {
+  return address.substr(0, address.find('.'));
+}
+
 std::optional<std::string> virtual_function_address(const PciFunction& physical, int index) {
   const auto place = static_cast<std::size_t>(index);
   if (index < 0 || index >= physical.virtual_functions_possible) return std::nullopt;

@@ -55,6 +55,9 @@ struct PciFunction {
   bool has_driver_for_vfio() const;  ///< a device node for VFIO hangs below it (kernel 6.1 and later)
 };
 
+/// "0000:41:00" of "0000:41:00.5": functions of one slot are of one card.
+std::string slot_of(const std::string& address);
+
 /// Where a virtual function is or will be, counted from 0: the routing id of the physical one plus offset
 /// plus `index` times stride (PCI Express, SR-IOV capability). Nothing where the function has none such.
 std::optional<std::string> virtual_function_address(const PciFunction& physical, int index);

@@ -76,6 +76,7 @@ void DeviceLender::keep_services_away(const std::vector<DeviceGrant>& grants) {
 
 std::size_t DeviceLender::lend(const std::vector<DeviceGrant>& grants) {
   const std::scoped_lock lock(mutex_);
+  if (must_make_way(granted_, grants)) make_way();
   std::vector<DeviceGrant> missing;
   for (const auto& grant : grants)
     if (!contains(granted_, grant) && !contains(missing, grant)) missing.push_back(grant);
@@ -92,6 +93,13 @@ std::size_t DeviceLender::lend(const std::vector<DeviceGrant>& grants) {
   }
   granted_.insert(granted_.end(), missing.begin(), missing.end());
   return missing.size();
+}
+
+void DeviceLender::make_way() {
+  granted_.clear();
+  const auto failures = undo_down_to(0, done_);
+  if (!failures.empty())
+    throw Error("give devices back for others of their cards", ErrorCode::host_unable, join(failures, "; "));
 }
 
 void DeviceLender::give_settings_back() {

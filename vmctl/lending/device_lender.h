@@ -20,7 +20,8 @@ class DeviceLender {
   /// Stops the services that open GPUs or disturb them, until end(), if the host's driver has any of these
   /// devices; lend() does it too. Throws Error where one does not stop.
   void keep_services_away(const std::vector<DeviceGrant>& grants);
-  /// Makes those ready that are not yet; returns how many. Throws Error(busy) naming who uses a device,
+  /// Makes those ready that are not yet, after all that is lent went back where it is in their way
+  /// (must_make_way); returns how many. Throws Error(busy) naming who uses a device,
   /// Error(host_unable) or Error(io) with what the kernel said; what this call changed is undone then.
   std::size_t lend(const std::vector<DeviceGrant>& grants);
   /// Sets GPUs that the host's own driver has (bare metal) until the next give_back(). Throws Error.
@@ -35,6 +36,7 @@ class DeviceLender {
 
  private:
   void perform(const PlannedEffect& planned, std::vector<Effect>& into);
+  void make_way();
   void lend_one(const DeviceGrant& grant);
   void make_virtual_functions_for(const std::vector<DeviceGrant>& grants);
   void give_settings_back();

@@ -9,6 +9,11 @@ namespace virtrain::vmctl {
 
 struct PlannedEffect;
 
+/// Whether what is lent has to go back before `wanted` can be: a vGPU that nobody wants any more has room, or
+/// the very function, that another type needs, and the number of a card's virtual functions cannot change
+/// while there are any. Pure.
+bool must_make_way(const std::vector<DeviceGrant>& lent, const std::vector<DeviceGrant>& wanted);
+
 // Parts of devices: mediated devices, vGPU types of virtual functions, and virtual functions themselves. Each
 // with its effect as it is journalled (`state` is JSON), the doing, what is left of it in words, and the
 // undoing. All throw Error.

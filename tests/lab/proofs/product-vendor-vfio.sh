@@ -10,10 +10,13 @@
 . ./support/vendor_vfio.sh
 vendor_vfs
 before=$(host_state)
+# The second case's vGPU takes the whole card, so those of the first must be gone by then.
 scenario vgpu "{kind: vgpu, type: LAB-2Q, select: {address: [\"$vf\", \"$other\"]}}" \
-  '[{name: two, tenants: [{nodes: 1, gpus_per_node: 1}, {nodes: 1, gpus_per_node: 1}]}]' '[vm]'
-check "two tenants with a vGPU each" watched vgpu $vf $other
-expect "trials" "vm finished kvm_on_emulated" "$(trials vgpu 'arm, status, virtualization' | xargs)"
+  '[{name: two, tenants: [{nodes: 1, gpus_per_node: 1}, {nodes: 1, gpus_per_node: 1}]},
+    {name: whole-card, tenants: [{nodes: 1, gpus_per_node: 1, vgpu_type: LAB-4Q}]}]' '[vm]'
+check "two tenants with a vGPU each, then one with the card's largest" watched vgpu $vf $other
+expect "trials" "two vm finished kvm_on_emulated whole-card vm finished kvm_on_emulated" \
+  "$(trials vgpu '"case", arm, status, virtualization' | xargs)"
 check "two at once, each in a VM of its own" grep -q '^groups 1 1$' /lab/vgpu.watch
 expect "drivers meanwhile" "nvidia nvidia" "$(sed -n 's/.* virtual-machines \([a-z]*\) 1$/\1/p' /lab/vgpu.watch | xargs)"
 unchanged "the host afterwards" "$before"

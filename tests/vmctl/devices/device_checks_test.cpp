@@ -61,6 +61,25 @@ TEST_CASE("checks that do not apply say when they would") {
   }
 }
 
+TEST_CASE("VMs of no NUMA node need hugepages, too, from whichever node has some") {
+  const auto status = [](int pages) {
+    HostTree tree("r750xa");
+    for (const char* node : {"node0", "node1"})
+      tree.write(fs::path("sys/devices/system/node") / node / "hugepages/hugepages-2048kB/free_hugepages",
+                 std::to_string(pages));
+    for (const char* gpu : {kGpuAddress, kOtherAddress})
+      tree.want({{GrantKind::passthrough, gpu}}, 1ULL << 30);
+    tree.plan().hugepages = true;
+    const auto finding = tree.examine("MEM-1");
+    INFO(finding.found);
+    CHECK((finding.status == CheckStatus::ok) ==
+          !finding.found.ends_with("of hugepages are free, the VMs need 2GiB"));
+    return finding.status;
+  };
+  CHECK(status(512) == CheckStatus::ok);
+  CHECK(status(511) == CheckStatus::failed);
+}
+
 TEST_CASE("hosts as they are recorded: what the doctor has against each") {
   const auto against = [](const char* host) {
     std::set<std::string> ids;

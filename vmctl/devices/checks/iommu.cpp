@@ -7,11 +7,6 @@
 namespace virtrain::vmctl {
 namespace {
 
-/// "0000:17:00" of "0000:17:00.1": functions of one card.
-std::string slot_of(const std::string& address) {
-  return address.substr(0, address.find('.'));
-}
-
 CheckAnswer iommu_is_on(const DeviceHost& host) {
   const auto count = names_in(host, "sys/kernel/iommu_groups").size();
   if (count > 0) return {fmt::format("{} IOMMU groups", count)};

@@ -16,14 +16,16 @@ std::string line_value(const DeviceHost& host, const std::string& file, const st
   return "";
 }
 
-/// Free pages of the size that VMs get, in bytes.
-std::uint64_t free_hugepage_bytes(const DeviceHost& host, const NumaNode& node) {
-  const bool gigantic = line_value(host, "proc/meminfo", "Hugepagesize:") == "1048576 kB";
-  return gigantic ? node.free_hugepages_1gib * kGib : node.free_hugepages_2mib * (2ULL << 20);
-}
-
 bool wants_pages(const DeviceHost& host) {
   return host.demand ? host.demand->hugepages : has_gpus(host);
+}
+
+/// Of all VMs, or of those whose memory is of this node.
+std::uint64_t memory_of_vms(const DeviceDemand& demand, std::optional<int> node = std::nullopt) {
+  std::uint64_t sum = 0;
+  for (const auto& vm : demand.vms)
+    if (!node || vm.numa_node == node) sum += vm.memory_bytes;
+  return sum;
 }
 
 CheckAnswer pages_are_reserved(const DeviceHost& host) {
@@ -32,17 +34,22 @@ CheckAnswer pages_are_reserved(const DeviceHost& host) {
       "line, "
       "as many on each node as its VMs need";
   Words free, lacking;
+  std::uint64_t free_bytes = 0;
   for (const auto& node : host.inventory.numa_nodes) {
-    const auto bytes = host.demand ? free_hugepage_bytes(host, node) : node.free_hugepages_1gib * kGib;
+    const auto bytes =
+        host.demand ? free_hugepage_bytes(host.inventory, node) : node.free_hugepages_1gib * kGib;
     free.push_back(fmt::format("{} on node {}", format_size(bytes), node.id));
     if (!host.demand) continue;
-    std::uint64_t needed = 0;
-    for (const auto& vm : host.demand->vms)
-      if (vm.numa_node == node.id) needed += vm.memory_bytes;
+    free_bytes += bytes;
+    const auto needed = memory_of_vms(*host.demand, node.id);
     if (needed > bytes)
       lacking.push_back(fmt::format("node {} has {} of hugepages free, its VMs need {}", node.id,
                                     format_size(bytes), format_size(needed)));
   }
+  // Those of no node have theirs from any.
+  if (host.demand && lacking.empty() && memory_of_vms(*host.demand) > free_bytes)
+    lacking.push_back(fmt::format("{} of hugepages are free, the VMs need {}", format_size(free_bytes),
+                                  format_size(memory_of_vms(*host.demand))));
   if (host.demand) return none_of(lacking, "hugepages free: " + join(free, ", "), kFix);
   const auto& nodes = host.inventory.numa_nodes;
   const bool any =

@@ -1,8 +1,10 @@
+#include "harness/execute/rank_command.h"
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "common/text.h"
-#include "harness/execute/tenant_job.h"
+#include "harness/scenario/decode.h"
 
 using namespace virtrain;
 using namespace virtrain::harness;
@@ -35,6 +37,22 @@ TEST_CASE("crowded nodes may take longer to answer") {
   };
   CHECK_THAT(probes(false), Contains("--mca oob_tcp_keepalive_probes 3 "));
   CHECK_THAT(probes(true), Contains("--mca oob_tcp_keepalive_probes 20 "));
+}
+
+TEST_CASE("what mpirun is told a scenario's env cannot say, for mpirun would not hear it") {
+  const auto words = mpirun_command({"t1n1", "t1n2"}, 2, RankNetwork::tcp, false, 60, {"t"});
+  int told = 0;
+  for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+    if (words[i] != "--mca") continue;
+    ++told;
+    INFO(words[i + 1]);
+    CHECK_THROWS_WITH(decode_scenario("name: s\nworkload: {env: {OMPI_MCA_" + words[i + 1] +
+                                          ": 1}}\nguest: {vcpus: 1, memory: 512MiB}\n"
+                                          "cases: [{name: a, tenants: [{nodes: 1}]}]\n",
+                                      "s.yaml"),
+                      Contains("env: virtrain sets OMPI_MCA_"));
+  }
+  CHECK(told > 8);
 }
 
 TEST_CASE("the trainer is told every setting of its workload") {

@@ -1,0 +1,124 @@
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+
+#include "common/error.h"
+#include "harness/plan/domain_spec.h"
+#include "harness/plan/plan.h"
+#include "harness/scenario/decode.h"
+
+using namespace virtrain;
+using namespace virtrain::harness;
+using Catch::Contains;
+using Catch::EndsWith;
+using Catch::StartsWith;
+
+namespace {
+
+constexpr std::uint64_t kGiB = 1ULL << 30;
+
+/// A host of `nodes` NUMA nodes with as many cores and as much memory each.
+vmctl::Inventory host(int nodes, int cores_per_node, std::uint64_t memory_gib) {
+  vmctl::Inventory inventory;
+  inventory.hostname = "testhost";
+  for (int n = 0; n < nodes; ++n) {
+    inventory.numa_nodes.push_back({n, memory_gib * kGiB / static_cast<std::uint64_t>(nodes), 0, 0});
+    for (int c = 0; c < cores_per_node; ++c) inventory.cores.push_back({n * cores_per_node + c, n});
+  }
+  inventory.memory_bytes = memory_gib * kGiB;
+  return inventory;
+}
+
+/// One case of a tenant of `nodes` with a GiB each.
+Scenario scenario(int nodes, const std::string& guest, const std::string& arms = "[bare_metal, vm]") {
+  return decode_scenario(
+      fmt::format(
+          "name: planned\nworkload: {{}}\nguest: {{memory: 1GiB, {}}}\ncases: [{{name: a, tenants: [{{name: "
+          "many, nodes: {}}}]}}]\narms: {}\npairs: 2\n",
+          guest, nodes, arms),
+      "planned.yaml");
+}
+
+std::string refusal(const Scenario& s, const vmctl::Inventory& inventory) {
+  try {
+    make_plan(s, inventory, false);
+  } catch (const Error& error) {
+    CHECK(exit_status(error.code()) == 4);
+    return error.message();
+  }
+  return "(planned)";
+}
+
+}  // namespace
+
+TEST_CASE("pinning numa takes each VM's memory from one NUMA node, which must have it") {
+  const auto words = [](const std::string& pinning, const std::string& arms = "[vm]") {
+    auto s = scenario(1, "vcpus: 2, pinning: " + pinning, arms);
+    s.guest.memory_bytes = 4 * kGiB;
+    return refusal(s, host(2, 2, 8));
+  };
+  CHECK(words("cores") == "(planned)");
+  CHECK(words("numa") ==
+        "case a: its VMs need 4.15GiB, QEMU's own included, NUMA node 0 of testhost has 4GiB (use less "
+        "memory, fewer "
+        "nodes, or pinning: cores)");
+  CHECK(words("numa", "[bare_metal]") == "(planned)");
+}
+
+TEST_CASE("as many huge pages as the VMs need must be free, on one NUMA node where pinning says so") {
+  const auto words = [](const std::string& pinning, std::uint64_t on_first, std::uint64_t on_second,
+                        const std::string& arms = "[bare_metal, vm]") {
+    auto inventory = host(2, 2, 64);
+    inventory.numa_nodes[0].free_hugepages_2mib = on_first;
+    inventory.numa_nodes[1].free_hugepages_2mib = on_second;
+    return refusal(scenario(2, "vcpus: 2, hugepages: true, pinning: " + pinning, arms), inventory);
+  };
+  CHECK(words("cores", 512, 512) == "(planned)");
+  CHECK(words("none", 1024, 0) == "(planned)");
+  CHECK(words("cores", 512, 511) ==
+        "case a: its VMs need 1024 huge pages of 2MiB, testhost has 1023 free (reserve them on the kernel's "
+        "command line or by vm.nr_hugepages, or leave guest.hugepages out)");
+  CHECK_THAT(words("none", 0, 0), Contains("need 1024 huge pages of 2MiB, testhost has 0 free "));
+  CHECK(words("numa", 512, 512) == "(planned)");
+  CHECK_THAT(words("numa", 1024, 0), StartsWith("case a: its VMs need 512 huge pages of 2MiB, NUMA node 1 of "
+                                                "testhost has 0 free "));
+  CHECK(words("cores", 0, 0, "[bare_metal]") == "(planned)");
+}
+
+TEST_CASE("of a huge page that is begun all is taken") {
+  const auto words = [](std::uint64_t pages) {
+    auto inventory = host(1, 2, 64);
+    inventory.hugepage_bytes = kGiB;
+    inventory.numa_nodes[0].free_hugepages_1gib = pages;
+    auto s = scenario(1, "vcpus: 2, hugepages: true");
+    s.guest.memory_bytes = 3 * kGiB / 2;
+    return refusal(s, inventory);
+  };
+  CHECK(words(2) == "(planned)");
+  CHECK_THAT(words(1), Contains("its VMs need 2 huge pages of 1GiB, testhost has 1 free "));
+}
+
+TEST_CASE("a tenant has no more VMs than its guests' kernel command line has room for") {
+  const auto large = host(1, 600, 4096);
+  const auto words = [&](int nodes, const std::string& arms = "[bare_metal, vm]") {
+    return refusal(scenario(nodes, "vcpus: 1", arms), large);
+  };
+  int most = 2;
+  while (most < 600 && words(most + 1) == "(planned)") ++most;
+  CHECK(most > 100);
+  CHECK_THAT(words(most + 1),
+             StartsWith(fmt::format("case a: many: {} hosts make a kernel command line of 20", most + 1)) &&
+                 EndsWith(" bytes, a guest's kernel takes 2047 (use fewer nodes in a tenant)"));
+  CHECK(words(600, "[bare_metal, bare_metal_shared]") == "(planned)");
+  const auto s = scenario(most, "vcpus: 1");
+  const auto plan = make_plan(s, large, false);
+  auto json = to_json(plan);
+  CHECK_NOTHROW(add_domain_xml(json, plan, s, {}));
+}
+
+TEST_CASE("guests from a cloud image have their peers' names from the seed, however many they are") {
+  const auto s = scenario(300, "vcpus: 1, image: /images/cloud.qcow2", "[vm]");
+  const auto plan = make_plan(s, host(1, 600, 4096), false);
+  auto json = to_json(plan);
+  CHECK_NOTHROW(add_domain_xml(json, plan, s, {}));
+}
