@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <regex>
 #include <set>
 
 #include "common/error.h"
@@ -38,6 +39,19 @@ std::string experiment_in_name(std::string_view name) {
   if (!name.starts_with(kDomainPrefix)) return {};
   name.remove_prefix(kDomainPrefix.size());
   return std::string(name.substr(0, name.rfind('-')));
+}
+
+/// The tag in a name as virtrain makes them (the last six characters of the experiment's id); nothing in
+/// other names: "virtrain-dev" and "vt-lab" are somebody's own.
+std::optional<std::string> generated_tag(const std::string& name) {
+  static const std::regex generated(
+      "(?:virtrain-[0-9]{8}t[0-9]{6}-|vt[btv]|vt-)([0-9a-f]{6})(?:-t?|s)?[0-9]+");
+  std::smatch match;
+  return std::regex_match(name, match, generated) ? std::optional(match.str(1)) : std::nullopt;
+}
+
+std::string tag_of(const std::string& experiment) {
+  return experiment.substr(experiment.rfind('-') + 1);
 }
 
 /// The real user of a process: everybody may read it, unlike the environment. Nothing of one that is gone.
@@ -77,20 +91,8 @@ std::string left_of(const Effect& effect) {
 class Search {
  public:
   Search(Hypervisor* hypervisor, const LeaseJournal* journal, const Caller& caller)
-      : hypervisor_(hypervisor), caller_(caller) {
-    if (journal == nullptr) return;
-    for (const auto& owner : journal->owners()) {
-      known_experiments_.insert(owner.experiment);
-      if (is_alive(owner))
-        live_experiments_.insert(owner.experiment);
-      else
-        view_.dead_owners.push_back(owner);
-    }
-    for (auto& effect : journal->effects()) {
-      known_names_.insert(effect.name);
-      if (is_alive(effect.owner)) live_names_.insert(effect.name);
-      effects_.push_back(std::move(effect));
-    }
+      : hypervisor_(hypervisor), journal_(journal), caller_(caller) {
+    view_.dead_owners = read_journal();
   }
 
   CleanupView run() {
@@ -104,13 +106,52 @@ class Search {
     look_at_files();
     look_at_lent_devices();
     look_at_foreign_devices();
+    spare_what_has_just_begun();
     return std::move(view_);
   }
 
  private:
+  /// Adds what the journal knows now; returns its dead owners.
+  std::vector<Owner> read_journal() {
+    std::vector<Owner> dead;
+    if (journal_ == nullptr) return dead;
+    for (const auto& owner : journal_->owners()) {
+      known_experiments_.insert(owner.experiment);
+      if (is_alive(owner)) {
+        live_experiments_.insert(owner.experiment);
+        live_tags_.insert(tag_of(owner.experiment));
+      } else {
+        dead.push_back(owner);
+      }
+    }
+    effects_ = journal_->effects();
+    for (const auto& effect : effects_) {
+      known_names_.insert(effect.name);
+      if (is_alive(effect.owner)) live_names_.insert(effect.name);
+    }
+    return dead;
+  }
+
+  /// A run that began after the journal was read is in it by now, for it writes there before it makes
+  /// anything.
+  void spare_what_has_just_begun() {
+    read_journal();
+    auto& found = view_.leftovers;
+    const auto spared = std::stable_partition(
+        found.begin(), found.end(), [&](const auto& one) { return !is_live(one.name, one.experiment); });
+    view_.in_use.insert(view_.in_use.end(), std::make_move_iterator(spared),
+                        std::make_move_iterator(found.end()));
+    found.erase(spared, found.end());
+  }
+
+  bool is_live(const std::string& name, const std::string& experiment) const {
+    const auto tag = generated_tag(fs::path(name).filename());
+    return live_names_.contains(name) || live_experiments_.contains(experiment) ||
+           (tag && live_tags_.contains(*tag));
+  }
+
   void add(EffectKind kind, std::string name, std::string experiment, std::string detail, bool used = false) {
-    used = used || live_names_.contains(name) || live_experiments_.contains(experiment);
-    auto& into = used ? view_.in_use : view_.leftovers;
+    auto& into = used || is_live(name, experiment) ? view_.in_use : view_.leftovers;
     into.push_back({kind, std::move(name), std::move(experiment), std::move(detail)});
   }
 
@@ -122,6 +163,17 @@ class Search {
       return add(found.kind, std::move(found.name), std::move(found.experiment), std::move(found.detail),
                  used);
     found.detail += "; " + reason;
+    view_.foreign.push_back(std::move(found));
+  }
+
+  bool is_named_by_us(const std::string& name) const {
+    return known_names_.contains(name) || generated_tag(name);
+  }
+
+  /// As add_held(), of what carries no mark: a prefix alone makes nothing ours.
+  void add_unmarked(std::optional<uid_t> holder, Leftover found, bool used = false) {
+    if (is_named_by_us(fs::path(found.name).filename())) return add_held(holder, std::move(found), used);
+    found.detail += ", but virtrain makes no such names";
     view_.foreign.push_back(std::move(found));
   }
 
@@ -168,8 +220,8 @@ class Search {
         add_held(libvirt_holder(), {EffectKind::domain, domain.name, domain.mark->experiment,
                                     "libvirt domain with virtrain's metadata"});
       else if (domain.name.starts_with(kDomainPrefix))
-        add_held(libvirt_holder(), {EffectKind::domain, domain.name, experiment_in_name(domain.name),
-                                    "libvirt domain with virtrain's name"});
+        add_unmarked(libvirt_holder(), {EffectKind::domain, domain.name, experiment_in_name(domain.name),
+                                        "libvirt domain with virtrain's name"});
     }
     for (const auto& network : hypervisor_->networks()) {
       network_bridges_.insert(network.bridge);
@@ -177,8 +229,8 @@ class Search {
         add_held(libvirt_holder(), {EffectKind::network, network.name, network.mark->experiment,
                                     "libvirt network with virtrain's metadata"});
       else if (network.name.starts_with(kDomainPrefix))
-        add_held(libvirt_holder(), {EffectKind::network, network.name, experiment_in_name(network.name),
-                                    "libvirt network with virtrain's name"});
+        add_unmarked(libvirt_holder(), {EffectKind::network, network.name, experiment_in_name(network.name),
+                                        "libvirt network with virtrain's name"});
     }
   }
 
@@ -189,7 +241,7 @@ class Search {
         constexpr std::string_view kGuest = "guest=virtrain-";
         if (!argument.starts_with(kGuest)) continue;
         const auto name = argument.substr(6, argument.find(',') - 6);
-        if (!domains_.contains(name))
+        if (!domains_.contains(name) && is_named_by_us(name))
           add_held(holder_of(user_of(pid)),
                    {EffectKind::process, std::to_string(pid), experiment_in_name(name),
                     "QEMU of domain " + name + ", which libvirt does not know"});
@@ -214,10 +266,11 @@ class Search {
         view_.foreign.push_back({EffectKind::bridge, device, "", "network device that is not virtrain's"});
         continue;
       }
-      const bool is_bridge = kind == LinkKind::bridge;
-      add_held(kRoot,
-               {is_bridge ? EffectKind::bridge : EffectKind::veth, device, marked.value_or(""),
-                marked ? "network device with virtrain's alias" : "network device with virtrain's name"});
+      const auto found_as = kind == LinkKind::bridge ? EffectKind::bridge : EffectKind::veth;
+      if (marked)
+        add_held(kRoot, {found_as, device, *marked, "network device with virtrain's alias"});
+      else
+        add_unmarked(kRoot, {found_as, device, "", "network device with virtrain's name"});
     }
   }
 
@@ -228,15 +281,16 @@ class Search {
   void look_at_namespaces() {
     for (const auto& name : list_namespaces())
       if (name.starts_with(kNamespacePrefix))
-        add_held(kRoot, {EffectKind::netns, name, "", "network namespace of a slice"},
-                 used_slices_.contains(name));
+        add_unmarked(kRoot, {EffectKind::netns, name, "", "network namespace with a slice's name"},
+                     used_slices_.contains(name));
   }
 
   void look_at_cgroups() {
     for (const auto& folder : find_slice_cgroups()) {
       const auto slice = folder.filename().string();
-      add_held(folder_owner(folder), {EffectKind::cgroup, folder.string(), "", "cgroup of slice " + slice},
-               used_slices_.contains(slice) || live_names_.contains(slice));
+      add_unmarked(folder_owner(folder),
+                   {EffectKind::cgroup, folder.string(), "", "cgroup with a slice's name"},
+                   used_slices_.contains(slice) || live_names_.contains(slice));
     }
   }
 
@@ -248,8 +302,9 @@ class Search {
     std::error_code ignored;
     for (const auto& entry : fs::directory_iterator("/var/lib/libvirt/qemu/channel/target", ignored)) {
       const auto name = entry.path().filename().string();  // "domain-<id>-<name>"
-      const auto at = name.find(kDomainPrefix);
-      if (at != std::string::npos && hypervisor_ != nullptr && !belongs_to_domain(name.substr(at)))
+      static const std::regex ours("domain-[0-9]+-(virtrain-[0-9]{8}t.*)");
+      std::smatch match;
+      if (hypervisor_ != nullptr && std::regex_match(name, match, ours) && !belongs_to_domain(match.str(1)))
         add_held(holder_of(folder_owner(entry.path())),
                  {EffectKind::file, entry.path().string(), "", "channel folder of a domain that is gone"});
     }
@@ -304,10 +359,11 @@ class Search {
   static constexpr uid_t kRoot = 0;  ///< who alone makes network devices and namespaces
 
   Hypervisor* const hypervisor_;
+  const LeaseJournal* const journal_;
   const Caller& caller_;
   CleanupView view_;
-  std::set<std::string> live_experiments_, live_names_;    ///< of the journal, those with a living owner
-  std::set<std::string> known_experiments_, known_names_;  ///< all of the journal
+  std::set<std::string> live_experiments_, live_names_, live_tags_;  ///< of the journal's living owners
+  std::set<std::string> known_experiments_, known_names_;            ///< all of the journal
   std::vector<Effect> effects_;
   std::map<pid_t, ProcessInfo> processes_;
   std::set<std::string> domains_, network_bridges_, used_slices_, lent_;
@@ -400,7 +456,8 @@ CleanupView find_leftovers(Hypervisor* hypervisor, const LeaseJournal* journal, 
   return view;
 }
 
-CleanupResult clean(const CleanupView& view, Hypervisor* hypervisor, LeaseJournal* journal) {
+CleanupResult clean(const CleanupView& view, Hypervisor* hypervisor, LeaseJournal* journal,
+                    const MarkInterrupted& mark) {
   CleanupResult result;
   std::set<std::string> failed_experiments;
   for (const auto& leftover : view.leftovers) {
@@ -415,13 +472,15 @@ CleanupResult clean(const CleanupView& view, Hypervisor* hypervisor, LeaseJourna
   std::set<std::string> known;
   for (const auto& owner : view.dead_owners) {
     known.insert(owner.experiment);
-    result.interrupted_experiments.emplace_back(owner.results_db, owner.experiment);
-    if (journal != nullptr && !failed_experiments.contains(owner.experiment)) journal->release_all(owner);
+    // Marked first: a forgotten owner's experiment would read "running" for ever.
+    const bool marked = mark && mark(owner.results_db, owner.experiment);
+    if (journal != nullptr && marked && !failed_experiments.contains(owner.experiment))
+      journal->release_all(owner);
   }
   // With the journal lost the metadata still names the experiment, though not its database.
   for (const auto& leftover : view.leftovers)
-    if (!leftover.experiment.empty() && known.insert(leftover.experiment).second)
-      result.interrupted_experiments.emplace_back("", leftover.experiment);
+    if (mark && !leftover.experiment.empty() && known.insert(leftover.experiment).second)
+      mark("", leftover.experiment);
   return result;
 }
 

@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -52,11 +53,15 @@ CleanupView find_leftovers(Hypervisor* hypervisor, const LeaseJournal* journal,
 struct CleanupResult {
   std::vector<Leftover> removed;
   std::vector<std::pair<Leftover, std::string>> failed;  ///< with the reason
-  std::vector<std::pair<std::string, std::string>>
-      interrupted_experiments;  ///< (results database, experiment)
 };
 
-/// Removes the leftovers of `view` and forgets dead owners in the journal. Idempotent.
-CleanupResult clean(const CleanupView& view, Hypervisor* hypervisor, LeaseJournal* journal);
+/// Marks an experiment interrupted in its results database (empty: the journal is lost, nobody knows it).
+/// False: it still has to be marked.
+using MarkInterrupted = std::function<bool(const std::string& database, const std::string& experiment)>;
+
+/// Removes the leftovers of `view`, has the dead owners' experiments marked, and forgets in the journal the
+/// owners of whom nothing is left to remove or mark. Idempotent.
+CleanupResult clean(const CleanupView& view, Hypervisor* hypervisor, LeaseJournal* journal,
+                    const MarkInterrupted& mark = {});
 
 }  // namespace virtrain::vmctl

@@ -71,7 +71,20 @@ std::string key_of(const Inputs& inputs, Identity how) {
   return sha256(text + made_for(inputs.spec));
 }
 
-GuestImage load_image(const fs::path& folder) {
+/// The lock of an image's users is on its kernel, a file that is there from the first and never replaced.
+UniqueFd lock_image(const fs::path& folder, int open_flags, int kind) {
+  UniqueFd file(::open((folder / "kernel").c_str(), open_flags | O_CLOEXEC));
+  while (file && ::flock(file.get(), kind) != 0)
+    if (errno != EINTR) return {};
+  return file;
+}
+
+/// From now on nobody prunes it; who does so just now is waited for.
+std::shared_ptr<const UniqueFd> hold_image(const fs::path& folder) {
+  return std::make_shared<const UniqueFd>(lock_image(folder, O_RDONLY, LOCK_SH));
+}
+
+GuestImage load_image(const fs::path& folder, std::shared_ptr<const UniqueFd> hold) {
   const auto manifest = nlohmann::json::parse(read_file(folder / "manifest.json").value_or("{}"));
   GuestImage image;
   image.kernel = folder / "kernel";
@@ -80,6 +93,7 @@ GuestImage load_image(const fs::path& folder) {
   image.hash = manifest.at("hash").get<std::string>();
   image.kernel_version = manifest.at("kernel_version").get<std::string>();
   image.packages = manifest.at("packages").get<std::vector<std::string>>();
+  image.hold = std::move(hold);
   return image;
 }
 
@@ -102,11 +116,12 @@ std::optional<GuestImage> find_image(const fs::path& images, const std::string& 
   const auto hash = read_value(images / "keys" / key);
   if (!hash || hash->empty()) return std::nullopt;
   const auto folder = images / *hash;
+  auto hold = hold_image(folder);
   for (const auto* name : {"kernel", "initrd", "root", "manifest.json"})
     if (!fs::exists(folder / name)) return std::nullopt;
   if (!libraries_are_unchanged(folder)) return std::nullopt;
   ::utimensat(AT_FDCWD, folder.c_str(), nullptr, 0);  // used now: pruning goes by this
-  auto image = load_image(folder);
+  auto image = load_image(folder, std::move(hold));
   image.from_cache = true;
   return image;
 }
@@ -119,7 +134,8 @@ UniqueFd lock_builds(const fs::path& images) {
   return lock;
 }
 
-/// Old images go once there are several newer ones; an hour's grace for a run that has just looked one up.
+/// Old images go once there are several newer ones, unless a run uses them; an hour's grace for what was
+/// used.
 void prune(const fs::path& images) {
   constexpr std::size_t kKeep = 3;
   std::vector<std::pair<fs::file_time_type, fs::path>> found;
@@ -128,8 +144,11 @@ void prune(const fs::path& images) {
   std::sort(found.rbegin(), found.rend());
   const auto grace = fs::file_time_type::clock::now() - std::chrono::hours(1);
   std::error_code ignored;
-  for (std::size_t i = kKeep; i < found.size(); ++i)
-    if (found[i].first < grace) fs::remove_all(found[i].second, ignored);
+  for (std::size_t i = kKeep; i < found.size(); ++i) {
+    const auto& [used, folder] = found[i];
+    if (used >= grace) continue;
+    if (const auto unused = lock_image(folder, O_RDWR, LOCK_EX | LOCK_NB)) fs::remove_all(folder, ignored);
+  }
 }
 
 /// Hash of what is in the image: the same inputs give the same name wherever and whenever they are built.
@@ -198,7 +217,7 @@ GuestImage build(const Inputs& inputs, const fs::path& images, const ImageProgre
     fs::rename(built.folder, images / hash);
   }
   prune(images);
-  return load_image(images / hash);
+  return load_image(images / hash, hold_image(images / hash));
 }
 
 }  // namespace

@@ -3,9 +3,12 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "common/unique_fd.h"
 
 namespace virtrain::vmctl {
 
@@ -34,6 +37,7 @@ struct GuestImage {
   std::string kernel_version;         ///< "6.1.0-56-cloud-amd64"
   std::vector<std::string> packages;  ///< "name_version_arch" of each package in it
   bool from_cache = false;
+  std::shared_ptr<const UniqueFd> hold = {};  ///< while it lives, nobody prunes the image from the cache
 };
 
 /// Says what is being done, for a progress line.

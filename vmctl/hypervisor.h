@@ -87,8 +87,6 @@ class Hypervisor {
   /// SIGTERM to QEMU, then SIGKILL; returns when it is gone. No error if it does not exist.
   virtual void destroy_domain(const std::string& domain) = 0;
   virtual DomainStats domain_stats(const std::string& domain) = 0;
-  /// Plugs or unplugs the cable of the NIC whose host side is `tap`.
-  virtual void set_link(const std::string& domain, const std::string& tap, bool up) = 0;
 
   /// All domains and networks of the host, foreign ones too.
   virtual std::vector<DomainInfo> domains() = 0;

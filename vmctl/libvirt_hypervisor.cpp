@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <mutex>
-#include <pugixml.hpp>
-#include <sstream>
 
 #include "common/time.h"
 #include "vmctl/libvirt_channel.h"
@@ -148,21 +146,6 @@ DomainStats read_stats(virDomainPtr domain, const std::string& name, const std::
   return stats;
 }
 
-/// The live XML of the NIC with this tap, its cable as wanted.
-std::string interface_with_link(const std::string& live_xml, const std::string& tap, bool up) {
-  pugi::xml_document document;
-  document.load_string(live_xml.c_str());
-  for (auto interface : document.child("domain").child("devices").children("interface")) {
-    if (tap != interface.child("target").attribute("dev").value()) continue;
-    interface.remove_child("link");
-    interface.append_child("link").append_attribute("state").set_value(up ? "up" : "down");
-    std::ostringstream out;
-    interface.print(out);
-    return out.str();
-  }
-  return {};
-}
-
 class LibvirtHypervisor final : public Hypervisor {
  public:
   LibvirtHypervisor(std::string uri, const LibvirtDeadlines& deadlines)
@@ -240,17 +223,6 @@ class LibvirtHypervisor final : public Hypervisor {
                 [name](const ConnectionHandle& c, const auto& op) {
                   return read_stats(find_domain(c, name, op).get(), name, op);
                 });
-  }
-
-  void set_link(const std::string& name, const std::string& tap, bool up) override {
-    call(fmt::format("set the link of {} of {} {}", tap, name, up ? "up" : "down"), deadlines_.query,
-         [name, tap, up](const ConnectionHandle& c, const auto& op) {
-           const auto domain = find_domain(c, name, op);
-           const auto xml = interface_with_link(take(virDomainGetXMLDesc(domain.get(), 0)), tap, up);
-           if (xml.empty()) throw Error(op, ErrorCode::not_found, "the domain has no such NIC");
-           if (virDomainUpdateDeviceFlags(domain.get(), xml.c_str(), VIR_DOMAIN_AFFECT_LIVE) < 0)
-             throw_libvirt_error(op);
-         });
   }
 
   std::vector<DomainInfo> domains() override {

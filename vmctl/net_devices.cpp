@@ -1,6 +1,11 @@
 #include "vmctl/net_devices.h"
 
 #include <fmt/format.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -8,6 +13,7 @@
 #include "common/error.h"
 #include "common/subprocess.h"
 #include "common/text.h"
+#include "common/unique_fd.h"
 #include "common/units.h"
 
 namespace virtrain::vmctl {
@@ -25,6 +31,17 @@ std::vector<std::string> names_in(const fs::path& folder) {
     names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());
   return names;
+}
+
+/// The kernel driver of a device as ethtool shows it ("veth", "macvlan"); empty for those that do not say.
+std::string driver_of(const std::string& device) {
+  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ethtool_drvinfo answer{};
+  answer.cmd = ETHTOOL_GDRVINFO;
+  ifreq request{};
+  device.copy(request.ifr_name, sizeof request.ifr_name - 1);
+  request.ifr_data = reinterpret_cast<char*>(&answer);
+  return ::ioctl(socket.get(), SIOCETHTOOL, &request) == 0 ? answer.driver : "";
 }
 
 }  // namespace
@@ -49,10 +66,6 @@ void create_bridge(const std::string& name, const std::string& address, const st
 
 void destroy_bridge(const std::string& name) {
   delete_link(name);
-}
-
-void set_veth_link(const std::string& veth, bool up) {
-  run_ip({}, {fmt::format("link set {} {}", veth, up ? "up" : "down")});
 }
 
 std::optional<NicBytes> nic_bytes(const std::string& device) {
@@ -93,9 +106,7 @@ LinkKind link_kind(const std::string& device) {
   const auto folder = kDevices / device;
   if (fs::exists(folder / "bridge")) return LinkKind::bridge;
   if (fs::exists(folder / "tun_flags")) return LinkKind::tap;
-  // A veth's partner has another index; other virtual devices are their own partner.
-  const auto own = read_value(folder / "ifindex"), partner = read_value(folder / "iflink");
-  return own && partner && *own != *partner ? LinkKind::veth : LinkKind::other;
+  return driver_of(device) == "veth" ? LinkKind::veth : LinkKind::other;
 }
 
 std::vector<std::string> bridge_ports(const std::string& bridge) {

@@ -12,8 +12,6 @@ void create_bridge(const std::string& name, const std::string& address = {},
                    const std::string& experiment = {});
 /// No error if it does not exist.
 void destroy_bridge(const std::string& name);
-/// Cuts or restores the cable of a slice.
-void set_veth_link(const std::string& veth, bool up);
 
 struct NicBytes {
   std::uint64_t rx = 0;
@@ -35,6 +33,7 @@ std::string link_alias(const std::string& experiment);
 std::optional<std::string> link_experiment(const std::string& device);
 
 enum class LinkKind { bridge, veth, tap, other };
+/// What the device's driver says it is; its name and its links in sysfs prove nothing.
 LinkKind link_kind(const std::string& device);
 /// Devices plugged into a bridge.
 std::vector<std::string> bridge_ports(const std::string& bridge);

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "common/error.h"
 #include "common/log.h"
 #include "harness/cli/commands.h"
@@ -27,16 +29,21 @@ void print_leftovers(const char* heading, const std::vector<vmctl::Leftover>& le
                l.experiment.empty() ? "" : " of " + l.experiment, l.detail);
 }
 
-void mark_interrupted(const std::vector<std::pair<std::string, std::string>>& experiments) {
-  for (const auto& [database, experiment] : experiments) {
-    try {
-      results::Store store(database, results::Store::Mode::open);
-      if (store.mark_interrupted(experiment))
-        fmt::print("interrupted: experiment {} in {}\n", experiment, database);
-    } catch (const Error& error) {
-      log::warning("an interrupted experiment could not be marked",
-                   {{"experiment", experiment}, {"reason", error.what()}});
-    }
+/// See vmctl::MarkInterrupted. In a database that is gone there is nothing to mark.
+bool mark_interrupted(const std::string& database, const std::string& experiment) {
+  try {
+    results::Store store(database, results::Store::Mode::open);
+    if (store.mark_interrupted(experiment))
+      fmt::print("interrupted: experiment {} in {}\n", experiment, database);
+    return true;
+  } catch (const std::exception& error) {
+    std::error_code unknown;
+    const bool gone = !std::filesystem::exists(database, unknown) && !unknown;
+    log::warning(
+        gone ? "an interrupted experiment is not marked, for its database is gone"
+             : "an interrupted experiment could not be marked; mend that and run virtrain clean again",
+        {{"experiment", experiment}, {"reason", error.what()}});
+    return gone;
   }
 }
 
@@ -83,11 +90,10 @@ void clean(const CleanArguments& arguments, Cli& cli) {
       cli.exit_status = kSomethingLeft;
     return;
   }
-  const auto result = vmctl::clean(view, hypervisor.get(), &journal);
+  const auto result = vmctl::clean(view, hypervisor.get(), &journal, mark_interrupted);
   print_leftovers("removed", result.removed);
   for (const auto& [leftover, reason] : result.failed)
     fmt::print("not removed: {} {}: {}\n", to_string(leftover.kind), leftover.name, reason);
-  mark_interrupted(result.interrupted_experiments);
   if (result.removed.empty() && result.failed.empty()) fmt::print("nothing is left over\n");
   if (!result.failed.empty()) cli.exit_status = kSomethingLeft;
 }

@@ -63,7 +63,10 @@ bool NodeSet::networked() const {
 
 void NodeSet::plan_nodes() {
   for (std::size_t t = 0; t < placement_.tenants.size(); ++t) {
-    networks_.push_back({is_vm() ? names_.network(t) : names_.bridge(t), names_.bridge(t)});
+    // VMs that wait for their next trial (reuse: case) keep theirs while slices have their own.
+    const auto slices_bridge = fmt::format("vtb{}s{}", context_.tag, t);
+    networks_.push_back(is_vm() ? NetworkRecord{names_.network(t), names_.bridge(t)}
+                                : NetworkRecord{slices_bridge, slices_bridge});
     for (const auto& placed : placement_.tenants[t].nodes) {
       LiveNode node;
       node.number = context_.next_node_number++;
@@ -100,7 +103,9 @@ asio::awaitable<void> NodeSet::define() {
       const auto create = [hypervisor, spec] { hypervisor->create_network(spec); };
       co_await offload(context_.pool, create);
     } else {
-      const auto create = [bridge = network.bridge] { vmctl::create_bridge(bridge); };
+      const auto create = [bridge = network.bridge, experiment = context_.experiment] {
+        vmctl::create_bridge(bridge, {}, experiment);
+      };
       co_await offload(context_.pool, create);
     }
     context_.journal.done(id);
@@ -284,46 +289,60 @@ asio::awaitable<void> NodeSet::remove_domain(const std::string& name) {
   co_await offload(context_.pool, destroy);
 }
 
-asio::awaitable<void> NodeSet::remove_node(LiveNode& node, std::vector<std::string>& left) {
+asio::awaitable<void> NodeSet::remove_node(LiveNode& node) {
   if (node.agent) node.agent->close();
   node.agent.reset();
+  const auto destroy_slice = [&node] { node.slice->destroy(); };
+  if (is_vm())
+    co_await remove_domain(node.name);
+  else if (node.slice)
+    co_await offload(context_.pool, destroy_slice);
+  node.slice.reset();
+}
+
+asio::awaitable<void> NodeSet::remove_network(const std::string& name) {
+  auto* hypervisor = is_vm() ? context_.vm_host->hypervisor.get() : nullptr;
+  const auto remove = [hypervisor, name] {
+    if (hypervisor != nullptr)
+      hypervisor->destroy_network(name);
+    else
+      vmctl::destroy_bridge(name);
+  };
+  co_await offload(context_.pool, remove);
+}
+
+void NodeSet::strike_off(const std::string& name, std::int64_t journal_id, std::vector<std::string>& left) {
   try {
-    const auto destroy_slice = [&node] { node.slice->destroy(); };
-    if (is_vm())
-      co_await remove_domain(node.name);
-    else if (node.slice)
-      co_await offload(context_.pool, destroy_slice);
-    node.slice.reset();
+    context_.journal.undone(journal_id);
   } catch (const std::exception& error) {
-    left.push_back(node.name + ": " + error.what());
+    left.push_back(name + ", which is gone: " + error.what());
   }
 }
 
 asio::awaitable<std::vector<std::string>> NodeSet::tear_down() {
   std::vector<std::string> left;
+  bool may_use_files = false;  // a VM that could not be removed still writes to its disk
   for (; !made_nodes_.empty(); made_nodes_.pop_back()) {
     const auto [index, journal_id] = made_nodes_.back();
-    const std::size_t before = left.size();
-    co_await remove_node(nodes_[index], left);
-    if (left.size() == before) context_.journal.undone(journal_id);
+    try {
+      co_await remove_node(nodes_[index]);
+      strike_off(nodes_[index].name, journal_id, left);
+    } catch (const std::exception& error) {
+      left.push_back(nodes_[index].name + ": " + error.what());
+      may_use_files = true;
+    }
   }
-  for (; left.empty() && !made_files_.empty(); made_files_.pop_back()) {
+  for (; !may_use_files && !made_files_.empty(); made_files_.pop_back()) {
+    const auto& [file, journal_id] = made_files_.back();
     std::error_code ignored;
-    std::filesystem::remove(made_files_.back().first, ignored);
-    context_.journal.undone(made_files_.back().second);
+    std::filesystem::remove(file, ignored);
+    strike_off(file, journal_id, left);
   }
   for (; !made_networks_.empty(); made_networks_.pop_back()) {
     const auto& [network, journal_id] = made_networks_.back();
     try {
-      auto* hypervisor = is_vm() ? context_.vm_host->hypervisor.get() : nullptr;
-      const auto remove = [hypervisor, name = network.name] {
-        if (hypervisor != nullptr)
-          hypervisor->destroy_network(name);
-        else
-          vmctl::destroy_bridge(name);
-      };
-      co_await offload(context_.pool, remove);
-      context_.journal.undone(journal_id);
+      co_await remove_network(network.name);
+      strike_off(network.name, journal_id, left);
     } catch (const std::exception& error) {
       left.push_back(network.name + ": " + error.what());
     }

@@ -51,8 +51,8 @@ class NodeSet {
   asio::awaitable<void> boot();
   /// Stage agent: every node's agent has answered within the scenario's boot_timeout.
   asio::awaitable<void> reach_agents();
-  /// Removes everything. Never throws: what could not be removed stays in the journal for `clean`, and is
-  /// returned.
+  /// Removes everything, whatever fails on the way. Never throws: what could not be removed or struck off the
+  /// journal stays there for `clean`, and is returned.
   asio::awaitable<std::vector<std::string>> tear_down();
 
   asio::awaitable<NodeCounters> counters(const LiveNode& node);
@@ -84,8 +84,12 @@ class NodeSet {
   asio::awaitable<void> start_vm(LiveNode& node);
   asio::awaitable<void> start_slice(LiveNode& node);
   asio::awaitable<void> reach_agent(LiveNode& node, std::chrono::milliseconds deadline);
-  asio::awaitable<void> remove_node(LiveNode& node, std::vector<std::string>& left);
+  asio::awaitable<void> remove_node(LiveNode& node);
   asio::awaitable<void> remove_domain(const std::string& name);
+  asio::awaitable<void> remove_network(const std::string& name);
+  /// Of something that is gone. Where the journal refuses (its disk is full) the other things go all the
+  /// same.
+  void strike_off(const std::string& name, std::int64_t journal_id, std::vector<std::string>& left);
 
   RunContext& context_;
   const Placement& placement_;

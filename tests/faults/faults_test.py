@@ -1,11 +1,13 @@
 #!/usr/bin/python3
 """Each named fault with real processes: the trial fails in words, what was measured stays, nothing is left."""
 
+import contextlib
 import json
 import os
 import pathlib
 import re
 import signal
+import sqlite3
 import subprocess
 import time
 
@@ -122,23 +124,76 @@ def libvirtd_stops_mid_trial():
         assert not outside.qemu_pids()
 
 
+@contextlib.contextmanager
+def small_disk(folder, size):
+    """A file system of that size, and how to fill it up."""
+    small = folder / "small"
+    small.mkdir()
+    outside.sh("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(small))
+    try:
+        yield small, lambda: subprocess.run(["dd", "if=/dev/zero", f"of={small}/filler", "bs=4k"], capture_output=True)
+    finally:
+        outside.sh("umount", str(small))
+
+
 def disk_full_under_the_database():
+    with outside.scratch() as folder, small_disk(folder, "256k") as (small, fill):
+        run = outside.Run(folder, outside.scenario(arms=["bare_metal"], pairs=40, workload={"steps": 10}), database=small / "r.db")
+        run.wait_for_stage("run")
+        fill()
+        status = run.end()
+        assert status == 4, (status, run.log[-5:])
+        assert any("full" in line for line in run.log), run.log[-5:]
+        outside.assert_nothing_left()
+        (small / "filler").unlink()
+        assert run.rows("PRAGMA integrity_check")[0]["integrity_check"] == "ok"
+        assert run.trials(), "the trial's row was there before the disk was full"
+        # The run could not store its own end; what it left in the journal has clean do it.
+        outside.clean()
+        assert run.experiment_status() == "interrupted"
+        assert all(trial["status"] in ("finished", "interrupted") for trial in run.trials()), run.trials()
+
+
+def disk_full_while_vms_wait_for_their_next_trial():
+    """Of both the slice of the trial and the VM that waits (reuse: case) nothing is left."""
+    text = outside.scenario(arms=["bare_metal", "vm"], pairs=3, reuse="case", workload={"steps": 10})
+    with outside.scratch() as folder, small_disk(folder, "4m") as (small, fill):
+        run = outside.Run(folder, text, database=small / "r.db")
+        run.wait_for_stage("run", 180, trial=4)  # B V, V B, B V: on bare metal while the VM waits
+        assert outside.domains() and len(list(pathlib.Path("/sys/class/net").glob("vtb*"))) == 2, "each on its own bridge"
+        fill()
+        assert run.end() == 4, run.log[-5:]
+        outside.assert_nothing_left()
+
+
+def clean_marks_an_experiment_once_its_database_can_be_written():
     with outside.scratch() as folder:
-        small = folder / "small"
-        small.mkdir()
-        outside.sh("mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(small))
-        try:
-            run = outside.Run(folder, outside.scenario(arms=["bare_metal"], pairs=40, workload={"steps": 10}), database=small / "r.db")
-            run.wait_for_stage("run")
-            subprocess.run(["dd", "if=/dev/zero", f"of={small}/filler", "bs=4k"], capture_output=True)
-            status = run.end()
-            assert status == 4, (status, run.log[-5:])
-            assert any("full" in line for line in run.log), run.log[-5:]
-            (small / "filler").unlink()
-            assert run.rows("PRAGMA integrity_check")[0]["integrity_check"] == "ok"
-            assert run.trials(), "the trial's row was there before the disk was full"
-        finally:
-            outside.sh("umount", str(small))
+        run = outside.Run(folder, outside.scenario(arms=["bare_metal"], workload={"steps": 200}))
+        run.wait_for_stage("run")
+        run.process.kill()
+        run.end()
+        with contextlib.closing(sqlite3.connect(run.database, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            status, words = outside.clean()
+        assert status == 0 and "could not be marked" in words, words
+        outside.assert_nothing_left()
+        assert run.experiment_status() == "running"
+        status, words = outside.clean()
+        assert status == 0, words
+        assert run.experiment_status() == "interrupted"
+        assert [trial["status"] for trial in run.trials()] == ["interrupted"]
+        assert "interrupted" not in outside.clean()[1], "it is forgotten"
+
+
+def clean_forgets_an_experiment_whose_database_is_gone():
+    with outside.scratch() as folder:
+        run = outside.Run(folder, outside.scenario(arms=["bare_metal"], workload={"steps": 200}))
+        run.wait_for_stage("run")
+        run.process.kill()
+        run.end()
+        run.database.unlink()
+        assert "its database is gone" in outside.clean()[1]
+        assert "its database is gone" not in outside.clean()[1]
 
 
 def second_harness_is_told_busy_or_waits():
@@ -199,24 +254,26 @@ def one_failed_trial_does_not_stop_the_others():
 
 def planted_leaks_are_found_and_removed():
     with outside.scratch() as folder:
-        outside.sh("ip", "link", "add", "vtbplanted0", "type", "bridge")
-        outside.sh("ip", "netns", "add", "vt-planted-1")
+        outside.sh("ip", "link", "add", "vtb01ea4e0", "type", "bridge")
+        outside.sh("ip", "netns", "add", "vt-01ea4e-1")
         try:
             status, words = outside.clean("--verify")
-            assert status == 6 and "vtbplanted0" in words and "vt-planted-1" in words, words
+            assert status == 6 and "vtb01ea4e0" in words and "vt-01ea4e-1" in words, words
             status, words = outside.clean()
             assert status == 0, words
             outside.assert_nothing_left()
             assert outside.clean("--verify")[0] == 0
         finally:
-            outside.sh("ip", "link", "del", "vtbplanted0", check=False)
-            outside.sh("ip", "netns", "del", "vt-planted-1", check=False)
+            outside.sh("ip", "link", "del", "vtb01ea4e0", check=False)
+            outside.sh("ip", "netns", "del", "vt-01ea4e-1", check=False)
 
 
 def clean_leaves_a_live_run_alone():
     with outside.scratch() as folder:
         run = outside.Run(folder, outside.scenario(arms=["bare_metal"], workload={"steps": 30}))
         run.wait_for_stage("run")
+        (bridge,) = pathlib.Path("/sys/class/net").glob("vtb*")
+        assert (bridge / "ifalias").read_text().strip() == f"virtrain:{run.experiment}"
         status, words = outside.clean()
         assert status == 0, words
         assert run.end() == 0, run.log[-5:]
@@ -237,7 +294,7 @@ def clean_works_without_the_journal():
 
 
 TESTS = {name: value for name, value in list(globals().items())
-         if callable(value) and getattr(value, "__module__", "") == "__main__" and name not in ("failed_trial", "expect_failure")}
+         if callable(value) and getattr(value, "__module__", "") == "__main__" and name not in ("failed_trial", "expect_failure", "small_disk")}
 
 if __name__ == "__main__":
     outside.main(TESTS)

@@ -84,14 +84,14 @@ class Run:
     def _read_out(self):
         self._out = list(self.process.stdout)
 
-    def wait_for(self, words, deadline=90):
+    def wait_for(self, words, deadline=90, and_words=""):
         """Until a log line has these words; returns it."""
         ends = time.monotonic() + deadline
         seen = 0
         with self._changed:
             while True:
                 for line in self.log[seen:]:
-                    if words in line:
+                    if words in line and and_words in line:
                         return line
                 seen = len(self.log)
                 left = ends - time.monotonic()
@@ -99,8 +99,8 @@ class Run:
                     raise AssertionError(f"no log line says {words!r}:\n" + "\n".join(self.log[-30:]))
                 self._changed.wait(min(left, 1))
 
-    def wait_for_stage(self, stage, deadline=90):
-        return self.wait_for(f'"stage {stage}"', deadline)
+    def wait_for_stage(self, stage, deadline=90, trial=None):
+        return self.wait_for(f'"stage {stage}"', deadline, f'"trial":{trial}}}' if trial else "")
 
     def end(self, deadline=90):
         """Exit status; the run must end by itself."""

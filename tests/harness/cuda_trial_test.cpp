@@ -67,8 +67,8 @@ void write_nvidia_smi(const fs::path& folder) {
   fs::permissions(program, fs::perms::owner_all);
 }
 
-/// An experiment of one trial, driven as experiment.cpp does it. Its folder is the trainer's too, for that
-/// stays visible in slices.
+/// An experiment of one trial, driven as experiment_runner.cpp does it. Its folder is the trainer's too, for
+/// that stays visible in slices.
 class OneTrial {
  public:
   PlanFile plans;

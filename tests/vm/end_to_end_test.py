@@ -50,7 +50,7 @@ def check_domains(run, seen):
     assert len({d.uuid for d in seen.domains.values()}) == 5
     assert len({d.xml.find("devices/disk/source").attrib["file"] for d in seen.domains.values()}) == 1, "one shared image"
     tag = run.experiment[-6:]
-    assert seen.bridges == {f"vtb{tag}0", f"vtb{tag}1"}, seen.bridges
+    assert seen.bridges == {f"vtb{tag}{whose}{t}" for whose in ("", "s") for t in (0, 1)}, seen.bridges
     assert seen.networks == {f"virtrain-{run.experiment}-t{t}" for t in (0, 1)}, seen.networks
     return kvm == {True}
 

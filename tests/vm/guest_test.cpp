@@ -103,28 +103,6 @@ TEST_CASE("two guests share one read-only root, talk over their channels and see
   CHECK(status.st_uid == 0);
 }
 
-TEST_CASE("a cut link is cut and comes back") {
-  test::need_root();
-  const LibvirtDaemon daemon;
-  const auto hypervisor = connect_libvirt("qemu:///system");
-  const auto image = stub_image();
-  const Stage stage(*hypervisor);
-  const auto logs = log_folder();
-  hypervisor->create_network({"virtrain-vmtest", "vtvmtest", "", {"vmtest", ""}});
-  for (const int n : {1, 2}) hypervisor->create_domain(guest(image, n, logs));
-  StubClient first(hypervisor->open_channel("virtrain-vmtest-1"));
-  StubClient second(hypervisor->open_channel("virtrain-vmtest-2"));
-  first.line();
-  second.line();
-  const std::string knock = "run timeout 2 bash -c 'exec 3<>/dev/tcp/g1/1' 2>/dev/null; echo $?";
-  CHECK(second.ask(knock) == "1\n");  // refused: the packet came through
-  hypervisor->set_link("virtrain-vmtest-1", "vttap1", false);
-  CHECK(second.ask(knock) == "124\n");  // timeout's own status
-  hypervisor->set_link("virtrain-vmtest-1", "vttap1", true);
-  CHECK(second.ask(knock) == "1\n");
-  CHECK_THROWS_AS(hypervisor->set_link("virtrain-vmtest-1", "vtnone", true), Error);
-}
-
 TEST_CASE("a guest that cannot boot says why on its console and ends") {
   test::need_root();
   const LibvirtDaemon daemon;

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "common/error.h"
 #include "common/subprocess.h"
@@ -160,6 +161,39 @@ TEST_CASE("an image is made anew when a library that no package owns has changed
   CHECK(build_mirror_image(with_bash).hash == updated.hash);
   CHECK(build_mirror_image(with_bash).from_cache);
   ::unsetenv("LD_LIBRARY_PATH");
+}
+
+TEST_CASE("an image that somebody uses stays in the cache, however old it is") {
+  const Cache cache;
+  const auto images = cache.folder / "images";
+  const auto now = fs::file_time_type::clock::now();
+  const auto old = now - std::chrono::hours(2), newer = now + std::chrono::hours(1);
+  const auto plant = [&](const std::string& name, fs::file_time_type used) {
+    fs::create_directories(images / name);
+    for (const auto* file : {"kernel", "manifest.json"}) std::ofstream(images / name / file) << "{}";
+    fs::last_write_time(images / name, used);
+  };
+  for (const auto* name : {"newer-1", "newer-2", "newer-3"}) plant(name, newer);
+  std::optional<GuestImage> used = build_mirror_image(spec(cache));
+  const auto folder = used->root.parent_path();
+  fs::last_write_time(folder, old);
+
+  const auto copy = cache.folder / "agent-copy";
+  fs::copy_file(VIRTRAIN_BINARY_DIR "/virtrain-stub-agent", copy);
+  auto another = spec(cache);
+  another.files[0].source = copy;
+  const auto build_another = [&] {
+    std::ofstream(copy, std::ios::app) << "changed";
+    CHECK_FALSE(build_mirror_image(another).from_cache);
+  };
+  plant("unused", old);
+  build_another();
+  CHECK_FALSE(fs::exists(images / "unused"));
+  CHECK(fs::exists(folder / "root"));
+  used.reset();
+  build_another();
+  CHECK_FALSE(fs::exists(folder));
+  CHECK(fs::exists(images / "newer-1"));
 }
 
 TEST_CASE("what is missing is said before anything is built") {

@@ -10,6 +10,8 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <set>
 
 #include "common/subprocess.h"
 #include "tests/support/skip.h"
@@ -39,14 +41,21 @@ class FakeHypervisor final : public Hypervisor {
     std::erase_if(all_domains, [&](const auto& domain) { return domain.name == name; });
   }
   DomainStats domain_stats(const std::string&) override { return {}; }
-  void set_link(const std::string&, const std::string&, bool) override {}
-  std::vector<DomainInfo> domains() override { return all_domains; }
+  std::vector<DomainInfo> domains() override {
+    if (on_look) on_look();
+    return all_domains;
+  }
   std::vector<NetworkInfo> networks() override { return all_networks; }
   std::vector<NodeDevice> pci_devices() override { return {}; }
 
   std::vector<DomainInfo> all_domains;
   std::vector<NetworkInfo> all_networks;
+  std::function<void()> on_look;  ///< what happens on the host while the search goes on
 };
+
+/// A domain of experiment kLost as virtrain names it.
+constexpr const char* kLost = "20261120t083012-0057ab";
+constexpr const char* kUnmarked = "virtrain-20261120t083012-0057ab-1";
 
 bool has(const std::vector<Leftover>& list, EffectKind kind, const std::string& name) {
   return std::any_of(list.begin(), list.end(),
@@ -56,6 +65,16 @@ bool has(const std::vector<Leftover>& list, EffectKind kind, const std::string& 
 fs::path temporary(const std::string& name) {
   return fs::temp_directory_path() / ("virtrain-cleanup-" + std::to_string(::getpid()) + "-" + name);
 }
+
+/// A journal of the test's own.
+struct TemporaryJournal {
+  explicit TemporaryJournal(const std::string& name) : file(temporary(name + ".db")), journal(file) {}
+  ~TemporaryJournal() {
+    for (const auto* end : {"", "-journal"}) fs::remove(file.string() + end);
+  }
+  const fs::path file;
+  LeaseJournal journal;
+};
 
 /// An owner that was alive in this boot and is dead now.
 Owner dead_owner(const std::string& experiment) {
@@ -81,20 +100,30 @@ TEST_CASE(
     FakeHypervisor libvirt;
     libvirt.all_domains = {{"virtrain-dead-1", "u", DomainState::running, LeaseMark{"dead", "n"}},
                            {"renamed", "u", DomainState::running, LeaseMark{"dead", "n"}},
-                           {"virtrain-lost-1", "u", DomainState::running, std::nullopt},
+                           {kUnmarked, "u", DomainState::running, std::nullopt},
                            {"virtrain-live-1", "u", DomainState::running, LeaseMark{"live", "n"}},
+                           {"virtrain-dev", "u", DomainState::running, std::nullopt},
+                           {"virtrain-20261120t083012-0057ab", "u", DomainState::running, std::nullopt},
                            {"somebody's", "u", DomainState::running, std::nullopt}};
     libvirt.all_networks = {{"virtrain-dead-a", "vtx", LeaseMark{"dead", "a"}},
+                            {"virtrain-lab", "vtlab0", std::nullopt},
                             {"default", "virbr0", std::nullopt}};
 
     const auto view = find_leftovers(&libvirt, &journal, Caller{});
     CHECK(has(view.leftovers, EffectKind::domain, "virtrain-dead-1"));
     CHECK(has(view.leftovers, EffectKind::domain, "renamed"));
-    CHECK(has(view.leftovers, EffectKind::domain, "virtrain-lost-1"));
+    CHECK(has(view.leftovers, EffectKind::domain, kUnmarked));
     CHECK(has(view.leftovers, EffectKind::network, "virtrain-dead-a"));
     CHECK(has(view.in_use, EffectKind::domain, "virtrain-live-1"));
     CHECK_FALSE(has(view.leftovers, EffectKind::domain, "somebody's"));
     CHECK_FALSE(has(view.leftovers, EffectKind::network, "default"));
+    // nor what a person has named like ours
+    for (const auto* name : {"virtrain-dev", "virtrain-20261120t083012-0057ab"}) {
+      CHECK(has(view.foreign, EffectKind::domain, name));
+      CHECK_FALSE(has(view.leftovers, EffectKind::domain, name));
+    }
+    CHECK(has(view.foreign, EffectKind::network, "virtrain-lab"));
+    CHECK_FALSE(has(view.leftovers, EffectKind::network, "virtrain-lab"));
     // domains go before the network they are on
     const auto position = [&](const std::string& name) {
       return std::find_if(view.leftovers.begin(), view.leftovers.end(),
@@ -107,19 +136,54 @@ TEST_CASE(
     for (const auto& leftover : view.leftovers)
       if (leftover.kind == EffectKind::domain || leftover.kind == EffectKind::network)
         domains_only.leftovers.push_back(leftover);
-    const auto result = clean(domains_only, &libvirt, &journal);
+    std::set<std::pair<std::string, std::string>> marked;
+    const auto mark = [&](const std::string& database, const std::string& experiment) {
+      return marked.emplace(database, experiment).second;
+    };
+    const auto result = clean(domains_only, &libvirt, &journal, mark);
     CHECK(result.failed.empty());
-    CHECK(libvirt.all_domains.size() == 2);
-    const std::pair<std::string, std::string> dead_pair{"/results/dead.db", "dead"}, lost_pair{"", "lost"};
-    const auto& pairs = result.interrupted_experiments;
-    CHECK(std::find(pairs.begin(), pairs.end(), dead_pair) != pairs.end());
-    CHECK(std::find(pairs.begin(), pairs.end(), lost_pair) != pairs.end());
+    CHECK(libvirt.all_domains.size() == 4);
+    CHECK(marked == std::set<std::pair<std::string, std::string>>{{"/results/dead.db", "dead"}, {"", kLost}});
     REQUIRE(journal.owners().size() == 1);
     CHECK(journal.owners()[0].experiment == "live");
     CHECK(clean(domains_only, &libvirt, &journal).failed.empty());  // again is fine
   }
   fs::remove(file);
   fs::remove(file.string() + "-journal");
+}
+
+TEST_CASE("an owner is forgotten once its experiment is marked, not before") {
+  TemporaryJournal temporary("mark");
+  auto& journal = temporary.journal;
+  journal.acquire(dead_owner("busy"), {"core:9003"});
+  journal.acquire(dead_owner("fine"), {"core:9004"});
+  CleanupView view;
+  view.dead_owners = journal.owners();
+  const auto one_is_busy = [](const std::string&, const std::string& experiment) {
+    return experiment != "busy";
+  };
+  clean(view, nullptr, &journal, one_is_busy);
+  REQUIRE(journal.owners().size() == 1);
+  CHECK(journal.owners()[0].experiment == "busy");
+  CHECK(journal.owners()[0].results_db == "/results/busy.db");
+  clean(view, nullptr, &journal);  // nobody to mark it
+  CHECK(journal.owners().size() == 1);
+  journal.acquire(this_process("next", ""), {"core:9003"});  // what it held is free all the same
+  clean(view, nullptr, &journal, [](const auto&, const auto&) { return true; });
+  REQUIRE(journal.owners().size() == 1);
+  CHECK(journal.owners()[0].experiment == "next");
+}
+
+TEST_CASE("what begins while clean looks around is in use") {
+  TemporaryJournal temporary("late");
+  FakeHypervisor libvirt;
+  libvirt.all_domains = {{"virtrain-late-1", "u", DomainState::running, LeaseMark{"late", "n"}},
+                         {kUnmarked, "u", DomainState::running, std::nullopt}};
+  libvirt.on_look = [&] { temporary.journal.acquire(this_process("late", ""), {"core:9005"}); };
+  const auto view = find_leftovers(&libvirt, &temporary.journal, Caller{});
+  CHECK(has(view.in_use, EffectKind::domain, "virtrain-late-1"));
+  CHECK_FALSE(has(view.leftovers, EffectKind::domain, "virtrain-late-1"));
+  CHECK(has(view.leftovers, EffectKind::domain, kUnmarked));
 }
 
 TEST_CASE("what the journal does not know may be somebody else's: who cleans it") {
@@ -147,12 +211,12 @@ TEST_CASE("a user cleans what their own journal knows, and all of a libvirt of t
     FakeHypervisor libvirt;
     libvirt.all_domains = {{"virtrain-mine-1", "u", DomainState::running, LeaseMark{"mine", "n"}},
                            {"virtrain-roots-1", "u", DomainState::running, LeaseMark{"roots", "n"}},
-                           {"virtrain-unmarked-1", "u", DomainState::running, std::nullopt}};
+                           {kUnmarked, "u", DomainState::running, std::nullopt}};
     libvirt.all_networks = {{"virtrain-roots-t0", "vtx", LeaseMark{"roots", "n"}}};
     Caller user{1000, {}, false};
     const auto shared = find_leftovers(&libvirt, &journal, user);
     CHECK(has(shared.leftovers, EffectKind::domain, "virtrain-mine-1"));
-    for (const auto* name : {"virtrain-roots-1", "virtrain-unmarked-1"}) {
+    for (const auto* name : {"virtrain-roots-1", kUnmarked}) {
       CHECK(has(shared.foreign, EffectKind::domain, name));
       CHECK_FALSE(has(shared.leftovers, EffectKind::domain, name));
     }
@@ -196,7 +260,8 @@ TEST_CASE("root leaves the QEMU of a user's session alone as long as that user's
   REQUIRE(::pipe(life) == 0);
   const int input = ::dup(0);
   ::dup2(life[0], 0);
-  const auto qemu = start_as(kNobody, folder / "qemu-system-x86", "guest=virtrain-theirs-1,debug-threads=on");
+  const auto qemu = start_as(kNobody, folder / "qemu-system-x86",
+                             "guest=virtrain-20261120t083012-7e1e15-1,debug-threads=on");
   const auto harness = start_as(kNobody, folder / "virtrain", "run");
   ::dup2(input, 0);
   const auto name = std::to_string(qemu);
@@ -213,7 +278,7 @@ TEST_CASE("root leaves the QEMU of a user's session alone as long as that user's
 
 TEST_CASE("a killed harness's slice is found and removed without a journal, and foreign devices stay") {
   test::need_root();
-  create_bridge("vtleak", "", "leaked");
+  create_bridge("vtb1eaced0", "", "leaked");
   run_checked({"ip", "link", "add", "vtforeign", "type", "bridge"});
   run_checked({"ip", "link", "set", "vtforeign", "alias", "somebody's"});
   int said[2];
@@ -221,12 +286,12 @@ TEST_CASE("a killed harness's slice is found and removed without a journal, and 
   const pid_t harness = ::fork();
   if (harness == 0) {
     SliceSpec spec;
-    spec.name = "vt-leak";
+    spec.name = "vt-1eaced-1";
     spec.experiment = "leaked";
     spec.hostname = "s";
     spec.cores = {0};
     spec.memory_bytes = 128U << 20;
-    spec.network = {"vtleak", "vtleak0", "10.78.8.11/24"};
+    spec.network = {"vtb1eaced0", "vtv1eaced1", "10.78.8.11/24"};
     spec.argv = {VIRTRAIN_BINARY_DIR "/virtrain-stub-agent"};
     const auto made = start_slice(spec);
     test::StubClient client(made->take_channel());
@@ -237,27 +302,69 @@ TEST_CASE("a killed harness's slice is found and removed without a journal, and 
   char ready = 0;
   REQUIRE(::read(said[0], &ready, 1) == 1);
   const auto during = find_leftovers(nullptr, nullptr);
-  CHECK(has(during.in_use, EffectKind::netns, "vt-leak"));
+  CHECK(has(during.in_use, EffectKind::netns, "vt-1eaced-1"));
   ::kill(harness, SIGKILL);
   ::waitpid(harness, nullptr, 0);
 
   const auto view = find_leftovers(nullptr, nullptr);
-  CHECK(has(view.leftovers, EffectKind::netns, "vt-leak"));
-  CHECK(has(view.leftovers, EffectKind::veth, "vtleak0"));
-  CHECK(has(view.leftovers, EffectKind::bridge, "vtleak"));
+  CHECK(has(view.leftovers, EffectKind::netns, "vt-1eaced-1"));
+  CHECK(has(view.leftovers, EffectKind::veth, "vtv1eaced1"));
+  CHECK(has(view.leftovers, EffectKind::bridge, "vtb1eaced0"));
   CHECK(has(view.foreign, EffectKind::bridge, "vtforeign"));
   CleanupView ours;  // other harnesses may have leftovers on this host, which are not this test's
   for (const auto& leftover : view.leftovers)
-    if (leftover.name.find("leak") != std::string::npos || leftover.experiment == "leaked")
+    if (leftover.name.find("1eaced") != std::string::npos || leftover.experiment == "leaked")
       ours.leftovers.push_back(leftover);
   const auto result = clean(ours, nullptr, nullptr);
   for (const auto& [leftover, reason] : result.failed) FAIL_CHECK(leftover.name << ": " << reason);
   const auto after = find_leftovers(nullptr, nullptr);
   for (const auto& list : {after.leftovers, after.in_use})
-    for (const auto& leftover : list) CHECK(leftover.name.find("leak") == std::string::npos);
+    for (const auto& leftover : list) CHECK(leftover.name.find("1eaced") == std::string::npos);
   const auto links = list_links();
   CHECK(std::find(links.begin(), links.end(), "vtforeign") != links.end());
   delete_link("vtforeign");
+}
+
+/// Makes network devices and namespaces with plain ip(8), and removes them whatever happens.
+struct PlainDevices {
+  PlainDevices() { remove(); }
+  ~PlainDevices() { remove(); }
+  static void remove() {
+    for (const auto* device :
+         {"vtv00dead1", "vtv00dead2", "vtlab0", "vtb00dead0", "vtb00deads0", "vtb00a11e0"})
+      run_command({"ip", "link", "del", device});
+    for (const auto* name : {"vt-lab", "vt-00dead-1"}) run_command({"ip", "netns", "del", name});
+  }
+};
+
+TEST_CASE("without a mark a prefix makes nothing ours, and the tag of a live experiment proves use") {
+  test::need_root();
+  const PlainDevices devices;
+  for (const auto* bridge : {"vtlab0", "vtb00dead0", "vtb00deads0", "vtb00a11e0"})
+    run_checked({"ip", "link", "add", bridge, "type", "bridge"});
+  for (const auto* name : {"vt-lab", "vt-00dead-1"}) run_checked({"ip", "netns", "add", name});
+  // Their other end has another index, as a veth's has. Not every kernel knows both.
+  run_command({"ip", "link", "add", "link", "vtlab0", "name", "vtv00dead1", "type", "macvlan"});
+  run_command({"ip", "link", "add", "link", "vtlab0", "name", "vtv00dead2", "type", "vlan", "id", "5"});
+  TemporaryJournal temporary("tags");
+  temporary.journal.acquire(this_process("20261120t083012-00a11e", ""), {"core:9006"});
+
+  const auto view = find_leftovers(nullptr, &temporary.journal);
+  for (const auto* device : {"vtv00dead1", "vtv00dead2"}) {
+    if (!fs::exists(fs::path("/sys/class/net") / device)) continue;
+    CHECK(link_kind(device) == LinkKind::other);
+    CHECK(has(view.foreign, EffectKind::bridge, device));
+    CHECK_FALSE(has(view.leftovers, EffectKind::veth, device));
+  }
+  CHECK(has(view.foreign, EffectKind::bridge, "vtlab0"));
+  CHECK_FALSE(has(view.leftovers, EffectKind::bridge, "vtlab0"));
+  CHECK(has(view.foreign, EffectKind::netns, "vt-lab"));
+  CHECK_FALSE(has(view.leftovers, EffectKind::netns, "vt-lab"));
+  for (const auto* bridge : {"vtb00dead0", "vtb00deads0"})
+    CHECK(has(view.leftovers, EffectKind::bridge, bridge));
+  CHECK(has(view.leftovers, EffectKind::netns, "vt-00dead-1"));
+  CHECK(has(view.in_use, EffectKind::bridge, "vtb00a11e0"));
+  CHECK_FALSE(has(view.leftovers, EffectKind::bridge, "vtb00a11e0"));
 }
 
 TEST_CASE("an agent without a harness is a leftover, a process of another name is not") {

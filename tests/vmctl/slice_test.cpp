@@ -120,20 +120,6 @@ TEST_CASE("a slice that uses more memory than it has is stopped, not the host") 
   CHECK(client.ask("run echo alive") == "alive\n");
 }
 
-TEST_CASE("a cut cable is cut") {
-  test::need_root();
-  const Bridge bridge;
-  const auto first = start_slice(slice(1));
-  const auto second = start_slice(slice(2));
-  StubClient one(first->take_channel()), two(second->take_channel());
-  one.line();
-  two.line();
-  set_veth_link("vttest1", false);
-  CHECK(two.ask("run timeout 0.3 bash -c 'exec 3<>/dev/tcp/s1/1'; echo $?") == "124\n");
-  set_veth_link("vttest1", true);
-  CHECK(two.ask("run timeout 5 bash -c 'exec 3<>/dev/tcp/s1/1' 2>/dev/null; echo $?") == "1\n");
-}
-
 TEST_CASE("a shared slice has cores and memory, and the host's own network") {
   const auto shared = start_slice(slice(3, false));
   StubClient client(shared->take_channel());
