@@ -77,10 +77,6 @@ struct DomainSpec {
       false;  ///< of a user's own libvirt, which changes no file's owner and refuses to be told so
 };
 
-/// What QEMU itself takes beside the guest's memory, to be counted when a host's memory is shared out. Seen:
-/// under TCG even small guests end at 290 to 350 MiB more.
-inline constexpr std::uint64_t kEmulatorOverheadBytes = 350ULL << 20;
-
 /// How long VFIO may take to pin a guest's memory for its devices while QEMU starts, page by page of 4 KiB;
 /// it is next to nothing in hugepages.
 std::chrono::seconds pinning_time(std::uint64_t memory_bytes, const std::vector<PlacedDevice>& devices,

@@ -23,7 +23,6 @@ const char* to_string(DomainState state);
 struct VcpuStats {
   std::uint64_t time_ns = 0;               ///< host CPU time the vCPU's thread used
   std::optional<std::uint64_t> wait_ns;    ///< runnable but not running: the host's view of steal
-  std::optional<std::uint64_t> halted_ns;  ///< KVM only
 };
 
 struct NicStats {

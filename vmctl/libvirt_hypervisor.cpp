@@ -110,7 +110,6 @@ std::vector<VcpuStats> vcpus_of(const StatsRecord& record) {
     VcpuStats stats;
     stats.time_ns = *time;
     stats.wait_ns = record.number(prefix + "wait");
-    stats.halted_ns = record.number(prefix + "haltedtime");
     vcpus.push_back(stats);
   }
   return vcpus;

@@ -14,6 +14,7 @@
 #include "vmctl/inventory.h"
 #include "vmctl/kvm_probe.h"
 #include "vmctl/libvirt_hypervisor.h"
+#include "vmctl/node_settings.h"
 #include "vmctl/paths.h"
 #include "vmctl/supermin.h"
 
@@ -85,19 +86,11 @@ void Runner::say(const PlannedTrial& planned, const std::string& line) const {
                                 planned.pair, line));
 }
 
-std::vector<vmctl::DeviceGrant> grants_in(const Placement& placement, const HostNames& names) {
-  std::vector<vmctl::DeviceGrant> grants;
-  for (const auto& tenant : placement.tenants)
-    for (const auto& node : tenant.nodes)
-      for (auto& grant : grants_of(node, names)) grants.push_back(std::move(grant));
-  return grants;
-}
-
 /// Of all the plan's trials.
 std::vector<vmctl::DeviceGrant> all_grants(const RunContext& context) {
   std::vector<vmctl::DeviceGrant> grants;
   for (const auto& placement : context.plan.placements)
-    for (auto& grant : grants_in(placement, HostNames{context.experiment, context.tag}))
+    for (auto& grant : grants_of(placement, HostNames{context.experiment, context.tag}))
       grants.push_back(std::move(grant));
   return grants;
 }
@@ -113,7 +106,7 @@ asio::awaitable<void> Runner::bind_devices(TrialRun& trial, const PlannedTrial& 
   const auto keep_away = [&lender, all] { lender.keep_services_away(all); };
   co_await offload(context_.pool, keep_away);
   const auto grants =
-      grants_in(context_.plan.placements[planned.placement], HostNames{context_.experiment, context_.tag});
+      grants_of(context_.plan.placements[planned.placement], HostNames{context_.experiment, context_.tag});
   if (grants.empty()) co_return;
   const std::int64_t began_ns = monotonic_ns();
   if (planned.arm == kArmVm) {
@@ -157,7 +150,7 @@ asio::awaitable<void> Runner::prepare_vm_host(std::int64_t trial) {
       host.daemon = std::make_unique<vmctl::LibvirtDaemon>(context_.connect_uri);
     host.hypervisor = vmctl::connect_libvirt(context_.connect_uri);
     vmctl::MirrorSpec spec;
-    spec.files = {{context_.programs.agent, Programs::guest_agent},
+    spec.files = {{context_.programs.agent, vmctl::kGuestAgent},
                   {context_.programs.rsh, Programs::guest_rsh}};
     for (const auto& [backend, program] : context_.programs.trainers)
       spec.files.push_back({program, Programs::guest_trainer(backend)});

@@ -17,7 +17,6 @@ struct Programs {
   std::filesystem::path agent, rsh;
   std::filesystem::path probe;                        ///< empty where the scenario asks for no probes
   std::map<Backend, std::filesystem::path> trainers;  ///< those that the plan needs
-  static constexpr const char* guest_agent = "/usr/bin/virtrain-agent";
   static constexpr const char* guest_rsh = "/usr/bin/virtrain-rsh";
   static constexpr const char* guest_probe = "/usr/bin/virtrain-probe";
   static std::string guest_trainer(Backend backend) { return "/usr/bin/" + trainer_name(backend); }

@@ -107,6 +107,14 @@ std::vector<vmctl::DeviceGrant> grants_of(const NodePlacement& node, const HostN
   return grants;
 }
 
+std::vector<vmctl::DeviceGrant> grants_of(const Placement& placement, const HostNames& names) {
+  std::vector<vmctl::DeviceGrant> grants;
+  for (const auto& tenant : placement.tenants)
+    for (const auto& node : tenant.nodes)
+      for (auto& grant : grants_of(node, names)) grants.push_back(std::move(grant));
+  return grants;
+}
+
 vmctl::GuestBoot guest_boot(const TenantPlacement& tenant, const NodePlacement& node, bool in_session) {
   vmctl::GuestBoot boot{node.hostname, in_session ? "" : node.address, {}};
   for (const auto& peer : tenant.nodes) boot.hosts.push_back({peer.hostname, split(peer.address, '/')[0]});

@@ -24,6 +24,8 @@ struct HostNames {
 /// What the node's VM is granted, in the order of its devices. A mediated device's UUID follows from the
 /// experiment, the node, the parent and the type: the same in every trial, so that trials can share it.
 std::vector<vmctl::DeviceGrant> grants_of(const NodePlacement& node, const HostNames& names);
+/// Those of all its nodes.
+std::vector<vmctl::DeviceGrant> grants_of(const Placement& placement, const HostNames& names);
 
 /// What one VM has beyond the plan: its number in the experiment, and files and facts of the host.
 struct VmFacts {

@@ -55,15 +55,6 @@ std::vector<std::string> order_of_arms(const Scenario& scenario, std::int64_t pa
   return arms;
 }
 
-/// Of no experiment: the UUIDs of mediated devices tell them apart and are not those that they will have.
-std::vector<vmctl::DeviceGrant> grants_in(const Placement& placement) {
-  std::vector<vmctl::DeviceGrant> grants;
-  for (const auto& tenant : placement.tenants)
-    for (const auto& node : tenant.nodes)
-      for (auto& grant : grants_of(node, HostNames{})) grants.push_back(std::move(grant));
-  return grants;
-}
-
 /// Devices go to VMs when a trial first needs them there, stay over further VM trials unless they are in the
 /// way of others, and all go back for the first trial on bare metal, or at the end.
 void count_bindings(Plan& plan) {
@@ -77,7 +68,8 @@ void count_bindings(Plan& plan) {
     lent.clear();
   };
   std::vector<std::vector<vmctl::DeviceGrant>> grants;
-  for (const auto& placement : plan.placements) grants.push_back(grants_in(placement));
+  // Of no experiment: the UUIDs of mediated devices tell them apart and are not those that they will have.
+  for (const auto& placement : plan.placements) grants.push_back(grants_of(placement, HostNames{}));
   for (const auto& trial : plan.trials) {
     const auto& wanted = grants[trial.placement];
     if (trial.arm != kArmVm || vmctl::must_make_way(lent, wanted)) give_back();
