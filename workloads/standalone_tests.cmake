@@ -6,8 +6,8 @@ if(NOT VIRTRAIN_CUDA_FOUND OR NOT CATCH2_INCLUDE_DIR)
 endif()
 set(tests ${CMAKE_CURRENT_LIST_DIR}/../tests)
 add_library(virtrain_gpu_tests OBJECT
-  ${tests}/support/main.cpp ${tests}/workloads/cuda/operation_reference.cpp ${tests}/workloads/cuda/plain_convolution.cpp
-  ${tests}/workloads/cuda/step_interpreter.cpp ${tests}/workloads/cuda/training_case.cpp)
+  ${tests}/support/main.cpp ${tests}/workloads/resnet50/cuda/operation_reference.cpp ${tests}/workloads/resnet50/cuda/plain_convolution.cpp
+  ${tests}/workloads/resnet50/cuda/step_interpreter.cpp ${tests}/workloads/resnet50/cuda/training_case.cpp)
 virtrain_target_options(virtrain_gpu_tests)
 target_include_directories(virtrain_gpu_tests SYSTEM PUBLIC ${CATCH2_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
 target_compile_definitions(virtrain_gpu_tests PUBLIC
@@ -15,8 +15,8 @@ target_compile_definitions(virtrain_gpu_tests PUBLIC
 target_link_libraries(virtrain_gpu_tests PUBLIC virtrain_resnet50_cuda)
 foreach(name kernels_gpu cudnn_operations_gpu gpu_step cuda_trainer cudnn_engine)
   string(REGEX REPLACE "_?(gpu|cuda|cudnn)_?" "" program ${name})
-  add_executable(workloads_cuda_${program}_test ${tests}/workloads/cuda/${name}_test.cpp)
+  add_executable(workloads_cuda_${program}_test ${tests}/workloads/resnet50/cuda/${name}_test.cpp)
   virtrain_target_options(workloads_cuda_${program}_test)
   target_link_libraries(workloads_cuda_${program}_test PRIVATE virtrain_gpu_tests)
 endforeach()
-target_sources(workloads_cuda_kernels_test PRIVATE ${tests}/workloads/cuda/norm_kernels_gpu_test.cpp)
+target_sources(workloads_cuda_kernels_test PRIVATE ${tests}/workloads/resnet50/cuda/norm_kernels_gpu_test.cpp)

@@ -20,7 +20,7 @@ using test::StubClient;
 namespace fs = std::filesystem;
 
 /// Where the engine test looks for it, which may be a folder that the guest has a file system of its own for.
-const fs::path kDevice = fs::path(VIRTRAIN_SOURCE_DIR) / "tests/workloads/cuda/devices/sm_90.json";
+const fs::path kDevice = fs::path(VIRTRAIN_SOURCE_DIR) / "tests/workloads/resnet50/cuda/devices/sm_90.json";
 
 /// With libraries of more than a gigabyte, so not one of the images that are kept.
 struct CudaImage {

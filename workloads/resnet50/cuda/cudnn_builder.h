@@ -21,7 +21,7 @@ std::string cudnn_version();
 using TensorPointers = std::map<TensorId, void*>;
 
 /// A kind of GPU as cuDNN describes it. Made from JSON (of a real GPU, or
-/// tests/workloads/cuda/devices/*.json), so that engines can be asked for where there is no GPU.
+/// tests/workloads/resnet50/cuda/devices/*.json), so that engines can be asked for where there is no GPU.
 class DeviceDescription {
  public:
   /// Throws Error(bad_input) with cuDNN's words if a key is missing.

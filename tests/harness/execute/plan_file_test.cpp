@@ -1,0 +1,122 @@
+#include "harness/execute/plan_file.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "common/error.h"
+#include "harness/agent/frame.h"
+#include "harness/execute/tenant_job.h"
+#include "tests/harness/agent/agent_process.h"
+#include "tests/support/temporary_folder.h"
+
+using namespace virtrain;
+using namespace virtrain::harness;
+using namespace virtrain::test;
+using Catch::Contains;
+
+namespace {
+
+using Task = asio::awaitable<void>;
+
+nlohmann::json content(const PlanFile& plans) {
+  return nlohmann::json::parse(plans.text());
+}
+
+std::string deeply_nested() {
+  const std::string::size_type depth = 150'000;
+  std::string text;
+  for (std::string::size_type i = 0; i < depth; ++i) text += R"({"a":)";
+  return text + "1" + std::string(depth, '}');
+}
+
+/// Stands where the CUDA trainer does: keeps aside the plan file that it finds, adds a graph to it as a
+/// trainer that has timed one does, and goes on as the faults' trainer.
+std::string make_stand_in(const std::filesystem::path& folder) {
+  const auto program = folder / "trainer";
+  std::ofstream(program)
+      << "#!/bin/sh\n"
+         "cd \"$XDG_CACHE_HOME/virtrain\" || exit 1\n"
+         "cp cudnn-plans.json found.json || exit 1\n"
+         "echo '{\"A100\":{\"conv1\":\"other\",\"conv2\":\"engine 2\"}}' > cudnn-plans.json\n"
+         "exec " VIRTRAIN_BINARY_DIR "/fault-kit/virtrain-resnet50-cpu \"$@\"\n";
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  return program;
+}
+
+}  // namespace
+
+TEST_CASE("the first trial that has timed a graph decides for all later ones") {
+  PlanFile plans;
+  CHECK(plans.empty());
+  plans.add(R"({"A100":{"conv1":"engine 1"}})");
+  plans.add(R"({"A100":{"conv1":"other","conv2":"engine 2"},"H100":{"conv1":"engine 3"}})");
+  CHECK_FALSE(plans.empty());
+  CHECK(content(plans) ==
+        nlohmann::json::parse(
+            R"({"A100":{"conv1":"engine 1","conv2":"engine 2"},"H100":{"conv1":"engine 3"}})"));
+}
+
+TEST_CASE("what a guest sends is a plan file, or nothing of it is kept") {
+  PlanFile plans;
+  plans.add(R"({"A100":{"conv1":"engine 1"}})");
+  const auto before = plans.text();
+  for (const std::string text :
+       {"", "no JSON", "7", "[]", R"({"A100":7})", R"({"A100":{"conv1":7}})",
+        R"({"A100":{"conv2":"engine"},"H100":[]})", "{\"A100\":{\"\xff\":\"engine\"}}"})
+    CHECK_THROWS_WITH(plans.add(text), Contains("plan file"));
+  CHECK_THROWS_AS(plans.add(deeply_nested()), Error);
+  const std::string large(kMaxBodyBytes - 30, 'x');
+  CHECK_THROWS_WITH(plans.add(R"({"H100":{"conv1":")" + large + "\"}}"), Contains("over 1 MiB"));
+  CHECK(plans.text() == before);
+}
+
+// With the real agent; what stands in for the trainer times nothing.
+TEST_CASE("ranks find the experiment's engines in their node, and what they add comes back") {
+  Session session;
+  session.run(+[](Session& s) -> Task {
+    const TemporaryFolder temporary;
+    const std::string home = temporary.path / "deep" / "cache";
+    PlanFile plans;
+    plans.add(R"({"A100":{"conv1":"engine 1"}})");
+    co_await give_plans(s.io, s.clients[0], home, plans);
+
+    TenantPlacement placement;
+    placement.workload.backend = Backend::cuda;
+    placement.workload.steps = 1;
+    placement.gpus_per_node = 1;
+    placement.nodes.resize(1);
+    std::vector<JobNode> nodes(1);
+    nodes[0].agent = s.clients[0];
+    nodes[0].environment[kCacheVariable] = home;
+    const auto job =
+        std::make_shared<TenantJob>(s.io, placement, std::move(nodes), RankNetwork::single_process);
+    const auto trainer = make_stand_in(temporary.path);
+    co_await job->launch(trainer, 60s);
+    co_await job->wait_for_ready(20s);
+    CHECK(read_file(home + "/virtrain/found.json") == R"({"A100":{"conv1":"engine 1"}})");
+
+    co_await take_plans(s.clients[0], home, plans);
+    CHECK(plans.text() == R"({"A100":{"conv1":"engine 1","conv2":"engine 2"}})");
+    co_await job->go();
+    co_await job->wait_for_results(20s);
+  });
+}
+
+TEST_CASE("a node gets no file where nothing is known yet, and may have none") {
+  Session session;
+  session.run(+[](Session& s) -> Task {
+    const TemporaryFolder temporary;
+    PlanFile plans;
+    const std::string home = temporary.path / "cache";
+    co_await give_plans(s.io, s.clients[0], home, plans);
+    CHECK_FALSE(std::filesystem::exists(home));
+    std::string reason;
+    try {
+      co_await take_plans(s.clients[0], home, plans);
+    } catch (const Error& error) {
+      reason = error.what();
+    }
+    CHECK_THAT(reason, Contains("cannot be read"));
+    CHECK(plans.empty());
+  });
+}
