@@ -147,7 +147,9 @@ void prune(const fs::path& images) {
   for (std::size_t i = kKeep; i < found.size(); ++i) {
     const auto& [used, folder] = found[i];
     if (used >= grace) continue;
-    if (const auto unused = lock_image(folder, O_RDWR, LOCK_EX | LOCK_NB)) fs::remove_all(folder, ignored);
+    const auto unused = lock_image(folder, O_RDWR, LOCK_EX | LOCK_NB);
+    const bool half_removed = !fs::exists(folder / "kernel", ignored);  // by somebody who was killed
+    if (unused || half_removed) fs::remove_all(folder, ignored);
   }
 }
 

@@ -21,8 +21,8 @@ enum class DomainState { running, paused, shutting_down, crashed, gone };
 const char* to_string(DomainState state);
 
 struct VcpuStats {
-  std::uint64_t time_ns = 0;               ///< host CPU time the vCPU's thread used
-  std::optional<std::uint64_t> wait_ns;    ///< runnable but not running: the host's view of steal
+  std::uint64_t time_ns = 0;             ///< host CPU time the vCPU's thread used
+  std::optional<std::uint64_t> wait_ns;  ///< runnable but not running: the host's view of steal
 };
 
 struct NicStats {

@@ -180,6 +180,9 @@ Inventory load_machine(const fs::path& root) {
   inventory.cores = read_cores(root, nodes);
   for (const int node : nodes) inventory.numa_nodes.push_back(read_node(root, node));
   if (const auto bytes = kilobytes(value(memory, "Hugepagesize"))) inventory.hugepage_bytes = bytes;
+  const auto allowed = number_in(root / "proc/sys/vm/nr_overcommit_hugepages");
+  const auto made = static_cast<std::uint64_t>(parse_integer(value(memory, "HugePages_Surp")).value_or(0));
+  inventory.surplus_hugepage_bytes = (allowed - std::min(allowed, made)) * inventory.hugepage_bytes;
   inventory.memory_bytes = kilobytes(value(memory, "MemTotal"));
   inventory.available_memory_bytes = kilobytes(value(memory, "MemAvailable"));
   if (inventory.numa_nodes.size() == 1 && inventory.numa_nodes[0].memory_bytes == 0)

@@ -34,9 +34,11 @@ struct Inventory {
       leased_cores;  ///< of `cores`, those another live run holds; load_inventory() leaves it empty
   std::vector<NumaNode> numa_nodes;
   std::uint64_t hugepage_bytes = 2ULL << 20;  ///< of the size that VMs get: the kernel's default
-  std::uint64_t memory_bytes = 0;             ///< total, or the memory cgroup's limit where that is less
-  std::uint64_t available_memory_bytes = 0;   ///< what could be used now
-  std::string cpu_vendor;                     ///< "GenuineIntel", "AuthenticAMD"
+  std::uint64_t surplus_hugepage_bytes =
+      0;                           ///< that the kernel makes when asked (vm.nr_overcommit_hugepages)
+  std::uint64_t memory_bytes = 0;  ///< total, or the memory cgroup's limit where that is less
+  std::uint64_t available_memory_bytes = 0;  ///< what could be used now
+  std::string cpu_vendor;                    ///< "GenuineIntel", "AuthenticAMD"
   std::string cpu_model;
   std::vector<std::string> cpu_flags;
   std::string kernel;  ///< release

@@ -267,19 +267,22 @@ void Placer::check_vm_memory(const Placement& placement) {
   const bool huge = scenario_.guest.hugepages;
   const auto wanted = huge ? wanted_memory(placement, scenario_.guest, inventory_.hugepage_bytes, 0)
                            : wanted_memory(placement, scenario_.guest, 1, qemu_overhead());
+  // Another run may have the pages that are missing, until it ends.
+  auto& problems = huge && !inventory_.leased_cores.empty() ? busy_ : problems_;
   const auto refuse = [&](std::uint64_t bytes, const std::string& where, std::uint64_t there) {
     const auto page = inventory_.hugepage_bytes;
     const auto lack = huge ? fmt::format("{} huge pages of {}, {} has {} free ({})", bytes / page,
                                          format_size(page), where, there / page, kReservePages)
                            : fmt::format("{}, QEMU's own included, {} has {} ({})", format_size(bytes), where,
                                          format_size(there), kLeaveNumaNode);
-    problems_.push_back(fmt::format("case {}: its VMs need {}", placement.case_name, lack));
+    problems.push_back(fmt::format("case {}: its VMs need {}", placement.case_name, lack));
   };
-  std::uint64_t everywhere = 0;
+  const std::uint64_t surplus = huge ? inventory_.surplus_hugepage_bytes : 0;
+  std::uint64_t everywhere = surplus;
   bool any_lacks = false;
   for (const auto& node : inventory_.numa_nodes) {
-    const auto there = huge ? free_hugepage_bytes(inventory_, node) : node.memory_bytes;
-    everywhere += there;
+    const auto there = surplus + (huge ? free_hugepage_bytes(inventory_, node) : node.memory_bytes);
+    everywhere += there - surplus;
     const auto found = wanted.by_node.find(node.id);
     if (found == wanted.by_node.end() || found->second <= there) continue;
     refuse(found->second, fmt::format("NUMA node {} of {}", node.id, inventory_.hostname), there);

@@ -41,6 +41,8 @@ constexpr std::array rules = {
     FieldRule{"transport", must_be_equal, "shared memory against TCP is not a question of virtualization"},
     FieldRule{"trainer_build", must_be_equal, "another build is another workload"},
     FieldRule{"threads_per_rank", must_be_equal, "more threads are more of the machine"},
+    FieldRule{"workload_flags", must_be_equal,
+              "imported records may say so: other flags are another workload"},
     FieldRule{"model", must_be_equal, "another model is another workload"},
     FieldRule{"image_size", must_be_equal, "another image size is another workload"},
     FieldRule{"accumulate_steps", must_be_equal, "it decides how often gradients are sent"},

@@ -213,25 +213,34 @@ def full_size_step(session, precision, folder):
     return case, verdict, details
 
 
+def full_size_cells(session, precision, folder):
+    try:
+        case, verdict, details = full_size_step(session, precision, folder)
+        return [case.batch_size, case.seed, verdict, details]
+    except trainer.OutOfTime as why:
+        return ["–", "–", f"left out: {why}", "–"]
+    except trainer.Failed as failed:
+        return ["–", "–", FAILED, str(failed)]
+
+
 def full_size(session):
     """Correctness at the size that is timed: one step against PyTorch in fp64"""
+    if not machine.has_torch():
+        return "left out: no PyTorch"
     print(tables.head(["precision", "batch", "seed", "first step", "details"]), flush=True)
-    outcome, pace = OK, Pace(session, 40)
+    verdicts, pace = {}, Pace(session, 40)
     with tempfile.TemporaryDirectory(prefix="gpu-check-") as folder:
         for precision in session.arguments.precision:
             late = pace.too_late()
             if late:
-                print(tables.line([precision, "–", "–", late, "–"]), flush=True)
-                continue
-            with pace:
-                try:
-                    case, verdict, details = full_size_step(session, precision, folder)
-                    cells = [case.batch_size, case.seed, verdict, details]
-                except trainer.OutOfTime as why:
-                    cells = ["–", "–", f"left out: {why}", "–"]
-                except trainer.Failed as failed:
-                    cells = ["–", "–", FAILED, str(failed)]
+                cells = ["–", "–", late, "–"]
+            else:
+                with pace:
+                    cells = full_size_cells(session, precision, folder)
             print(tables.line([precision, *cells]), flush=True)
             session.row("full_size", precision=precision, cells=cells)
-            outcome = FAILED if cells[2] == FAILED else outcome
-    return outcome
+            verdicts[precision] = cells[2]
+    left_out = [f"{precision} {verdict}" for precision, verdict in verdicts.items() if verdict.startswith("left out")]
+    if FAILED in verdicts.values():
+        return FAILED
+    return "; ".join(([OK] if len(left_out) < len(verdicts) else []) + left_out)

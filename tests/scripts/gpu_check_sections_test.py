@@ -165,7 +165,8 @@ sys.exit(os.environ['CHECK'] in sys.argv)
         # What has no memory is tried with fewer images: PyTorch's fp64, and ours.
         for given in ({"room": "64 "}, {"room": "64 ", "batch_size": [4096]}):
             self.assertEqual(full_size(**given)[:2], ("ok", [["fp16", "64", "passed"], ["fp32", "64", "passed"]]))
-        self.assertEqual(full_size(room="nothing")[:2], ("ok", [["fp16", "16", "left out"], ["fp32", "16", "left out"]]))
+        self.assertEqual(full_size(room="nothing")[:2],
+                         ("fp16 left out; fp32 left out", [["fp16", "16", "left out"], ["fp32", "16", "left out"]]))
         self.assertEqual(full_size(check="fp32")[:2], ("FAILED", [["fp16", "256", "passed"], ["fp32", "256", "FAILED"]]))
         self.assertEqual(full_size(fails="precision=fp16")[:2], ("FAILED", [["fp16", "–", "FAILED"], ["fp32", "256", "passed"]]))
         with unittest.mock.patch.object(trainer, "run", side_effect=out_of_time):
@@ -211,7 +212,7 @@ class Once:
 class OnOneGpu(unittest.TestCase):
     """The last three sections, with programs that tell how they were started."""
 
-    def run_section(self, section, seconds=None, **programs):
+    def run_section(self, section, seconds=None, arguments=None, **programs):
         with tempfile.TemporaryDirectory() as folder:
             for name, script in programs.items():
                 path = pathlib.Path(folder, name.replace("_", "-"))
@@ -219,7 +220,8 @@ class OnOneGpu(unittest.TestCase):
                 path.chmod(0o755)
             with contextlib.redirect_stdout(io.StringIO()) as out, \
                     unittest.mock.patch.dict(os.environ, PATH=folder + os.pathsep + os.environ["PATH"]):
-                return section(session_of(build_folder=folder, headers=None, mpi=True, seconds=seconds)), out.getvalue()
+                return section(session_of(build_folder=folder, headers=None, mpi=True, seconds=seconds, **(arguments or {}))), \
+                    out.getvalue()
 
     RESULT = """echo '{"record":"result","rank":%d,"scope":"rank","parameters_hash":"%s","loss_first":%s,"loss_last":%s,"""\
         """"allreduce_seconds_exposed":%s}'\n"""
@@ -234,13 +236,14 @@ done
 """
 
     def run_ranks(self, span="communication", hashes="aa", losses=(("7.1", "6.2"), ("6.9", "5.8")), exposed="0.25",
-                  scales=("1024", "1024"), breaks="nothing"):
+                  scales=("1024", "1024"), breaks="nothing", precision=("fp16", "bf16", "tf32", "fp32")):
         both = [self.RESULT.replace("{", '{"loss_scale":%s,' % scales[rank], 1) %
                 (rank, hashes[rank], *losses[rank], exposed) for rank in range(len(losses))]
         alone = 'touch "$(dirname "$0")/known"; case "$*" in *--accumulate_steps=2);; *) exit 9;; esac\n'
         alone += self.RESULT % (0, "b", "7.0", "6.0", "1e-6")
         with unittest.mock.patch.dict(os.environ, SPAN=span, BREAKS=breaks):
-            return self.run_section(ranks.ranks, mpirun=self.TWO + "".join(both), virtrain_resnet50_cuda=alone)
+            return self.run_section(ranks.ranks, arguments={"precision": precision}, mpirun=self.TWO + "".join(both),
+                                    virtrain_resnet50_cuda=alone)
 
     def test_two_ranks_agree_with_each_other_and_with_one_that_accumulates(self):
         outcome, said = self.run_ranks()
@@ -267,8 +270,11 @@ done
         # Time for the first pair alone.
         with unittest.mock.patch.object(ranks, "Pace", lambda session, guess: Once()):
             outcome, said = self.run_ranks()
-        self.assertEqual(outcome, "ok")
-        self.assertEqual(said.splitlines()[1:], ["- fp16: left out: 9 s left", "- bf16: left out: 9 s left"])
+        self.assertEqual((outcome, len(said.splitlines())), ("ok; fp16 left out: 9 s left; bf16 left out: 9 s left", 1))
+        # Only what was asked for: a GPU may not have bf16.
+        outcome, said = self.run_ranks(precision=["fp16", "tf32"])
+        self.assertEqual((outcome, [line.split(":")[0] for line in said.splitlines()]), ("ok", ["- fp16"]))
+        self.assertEqual(self.run_ranks(precision=["tf32"])[0], "left out: it looks at fp32, fp16 and bf16 only")
 
     STRESS = """share=1
 while [ -n "$1" ]; do case $1 in --kind) kind=$2;; --rate) rate=$2;; --bytes) bytes=16777216;; esac; shift; done
@@ -306,8 +312,8 @@ echo '{"record":"result","seconds":3.0,"work":'$((3 * work))',"unit":"B"}'
 
     def test_what_our_time_ends_is_no_failure(self):
         with unittest.mock.patch.object(trainer, "run", side_effect=out_of_time):
-            outcome, _ = self.run_section(ranks.ranks, mpirun="")
-        self.assertEqual(outcome, "left out: cut off after 7 s; it reached ready")
+            outcome, _ = self.run_section(ranks.ranks, arguments={"precision": ["fp32"]}, mpirun="")
+        self.assertEqual(outcome, "fp32 left out: cut off after 7 s; it reached ready")
         outcome, said = self.run_section(sections.probes, 0.1, virtrain_probe="sleep 60")
         self.assertEqual(outcome, "ok")
         self.assertIn("- device_copy: left out: cut off after 0 s\n", said)

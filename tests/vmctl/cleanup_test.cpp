@@ -174,6 +174,23 @@ TEST_CASE("an owner is forgotten once its experiment is marked, not before") {
   CHECK(journal.owners()[0].experiment == "next");
 }
 
+TEST_CASE("how a device was stays in the journal while a live run has it") {
+  TemporaryJournal temporary("twice-lent");
+  auto& journal = temporary.journal;
+  const auto dead = dead_owner("dead");
+  journal.acquire(dead, {"device:0000:41:00.0"});
+  const Effect effect{.owner = dead, .kind = EffectKind::binding, .name = "0000:41:00.0"};
+  CleanupView view;
+  view.dead_owners = journal.owners();
+  view.in_use = {{EffectKind::binding, "0000:41:00.0", "dead", "bound to vfio-pci", effect}};
+  const auto marked = [](const auto&, const auto&) { return true; };
+  clean(view, nullptr, &journal, marked);
+  CHECK(journal.owners().size() == 1);
+  view.in_use[0].effect->owner = this_process("live", "");
+  clean(view, nullptr, &journal, marked);
+  CHECK(journal.owners().empty());
+}
+
 TEST_CASE("what begins while clean looks around is in use") {
   TemporaryJournal temporary("late");
   FakeHypervisor libvirt;

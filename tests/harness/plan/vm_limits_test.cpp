@@ -39,11 +39,11 @@ Scenario scenario(int nodes, const std::string& guest, const std::string& arms =
       "planned.yaml");
 }
 
-std::string refusal(const Scenario& s, const vmctl::Inventory& inventory) {
+std::string refusal(const Scenario& s, const vmctl::Inventory& inventory, int status = 4) {
   try {
     make_plan(s, inventory, false);
   } catch (const Error& error) {
-    CHECK(exit_status(error.code()) == 4);
+    CHECK(exit_status(error.code()) == status);
     return error.message();
   }
   return "(planned)";
@@ -83,6 +83,19 @@ TEST_CASE("as many huge pages as the VMs need must be free, on one NUMA node whe
   CHECK_THAT(words("numa", 1024, 0), StartsWith("case a: its VMs need 512 huge pages of 2MiB, NUMA node 1 of "
                                                 "testhost has 0 free "));
   CHECK(words("cores", 0, 0, "[bare_metal]") == "(planned)");
+}
+
+TEST_CASE("huge pages that another run may hold come back, and the kernel may make more of them") {
+  auto inventory = host(2, 2, 64);
+  const auto s = scenario(1, "vcpus: 2, hugepages: true, pinning: numa");
+  inventory.numa_nodes[0].free_hugepages_2mib = inventory.numa_nodes[1].free_hugepages_2mib = 500;
+  inventory.surplus_hugepage_bytes = 11ULL << 21;
+  CHECK_THAT(refusal(s, inventory),
+             Contains("need 512 huge pages of 2MiB, NUMA node 0 of testhost has 511 "));
+  inventory.leased_cores = {3};
+  CHECK_THAT(refusal(s, inventory, 75), Contains("need 512 huge pages"));
+  inventory.surplus_hugepage_bytes = 12ULL << 21;
+  CHECK(refusal(s, inventory) == "(planned)");
 }
 
 TEST_CASE("of a huge page that is begun all is taken") {

@@ -19,6 +19,7 @@ namespace {
 struct HostsGpu {
   std::vector<std::unique_ptr<std::byte[]>> taken;
   int freed = 0;
+  int ended = 0;  ///< streams and events, which wait for nothing
   bool is_done = false;
 };
 HostsGpu& gpu() {
@@ -37,9 +38,13 @@ void FreeDevice::operator()(std::byte* /*pointer*/) const {
   ++gpu().freed;
 }
 GpuStream::GpuStream() = default;
-GpuStream::~GpuStream() = default;
+GpuStream::~GpuStream() {
+  ++gpu().ended;
+}
 GpuEvent::GpuEvent(Timing /*timing*/) {}
-GpuEvent::~GpuEvent() = default;
+GpuEvent::~GpuEvent() {
+  ++gpu().ended;
+}
 void GpuEvent::record(CUstream_st* /*stream*/) const {}
 bool GpuEvent::is_done() const {
   return gpu().is_done;
@@ -84,6 +89,7 @@ TEST_CASE("ranks connect by all that a step reduces, in memory that is free afte
   CHECK(exchange.reduced == reductions_of(program).size());
   CHECK(gpu().taken.size() == 1);
   CHECK(gpu().freed == 1);
+  CHECK(gpu().ended == 2);
 }
 
 TEST_CASE("a peer that is lost while ranks connect is told before anything waits for it") {
@@ -91,5 +97,6 @@ TEST_CASE("a peer that is lost while ranks connect is told before anything waits
   Exchange exchange(true);
   CHECK_THROWS_WITH(connect(exchange, reducing_program()), Catch::Contains("a peer is lost"));
   CHECK(gpu().taken.size() == 1);
+  CHECK(gpu().ended == 2);
   CHECK(gpu().freed == 0);  // it would wait for kernels that wait for the peer
 }
