@@ -146,6 +146,15 @@ std::string printable(std::string_view bytes) {
   return text;
 }
 
+std::size_t find_invalid_utf8(std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = utf8_length(text.substr(at));
+    if (length == 0) return at;
+    at += length;
+  }
+  return std::string_view::npos;
+}
+
 std::optional<std::string> nearest_word(std::string_view word, const std::vector<std::string>& known) {
   const auto distance = [&](std::string_view other) {  // Levenshtein, one row
     std::vector<std::size_t> row(other.size() + 1);

@@ -31,6 +31,8 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view c
 
 /// Bytes made safe to show: invalid UTF-8 and control characters (except tab and newline) become U+FFFD.
 std::string printable(std::string_view bytes);
+/// Position of the first byte that is no UTF-8 (RFC 3629); npos if all are.
+std::size_t find_invalid_utf8(std::string_view text);
 /// The word of `known` nearest to `word`, if it is near enough to be a typing error.
 std::optional<std::string> nearest_word(std::string_view word, const std::vector<std::string>& known);
 

@@ -33,6 +33,8 @@ void add_clean_command(Cli& cli);   ///< clean
 
 /// Adds --db to a verb; the default is $XDG_DATA_HOME/virtrain/results.db.
 void add_database_option(CLI::App& verb, std::filesystem::path& database);
+/// Adds --label to a verb that makes an experiment; what is stored has to be UTF-8.
+void add_label_option(CLI::App& verb, std::string& label);
 /// Adds --format table|json|csv|markdown to a verb.
 void add_format_option(CLI::App& verb, results::Format& format);
 /// Whether standard output is a terminal that shows colour (NO_COLOR is honoured).

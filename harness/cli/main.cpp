@@ -25,6 +25,14 @@ void add_database_option(CLI::App& verb, std::filesystem::path& database) {
   verb.add_option("--db", database, "Results database")->type_name("FILE")->capture_default_str();
 }
 
+void add_label_option(CLI::App& verb, std::string& label) {
+  const auto is_utf8 = [](const std::string& text) {
+    return find_invalid_utf8(text) == std::string::npos ? "" : "a label is UTF-8, these bytes are not";
+  };
+  verb.add_option("--label", label, "A word kept with the experiment, to compare by later")
+      ->check(CLI::Validator(is_utf8, ""));
+}
+
 void add_selection_options(CLI::App& verb, results::Selection& selection) {
   verb.add_option("--experiment", selection.experiments,
                   "Experiment id, repeatable (default: the latest one with trials)");
@@ -65,7 +73,7 @@ void configure_log(const Cli& cli) {
 int run(int argc, char** argv) {
   open_missing_streams();
   Cli cli;
-  cli.command_line = join(std::vector<std::string>(argv, argv + argc), " ");
+  cli.command_line = printable(join(std::vector<std::string>(argv, argv + argc), " "));
   cli.app.set_version_flag("--version", std::string("virtrain ") + kVersion);
   cli.app.add_option("--log-format", cli.log_format, "Logs on standard error as text or json")
       ->check(CLI::IsMember({"text", "json"}))

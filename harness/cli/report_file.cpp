@@ -2,11 +2,31 @@
 
 #include <fmt/format.h>
 
+#include <unistd.h>
+
+#include <ostream>
+
+#include "common/error.h"
 #include "common/log.h"
-#include "common/text.h"
+#include "results/exchange/exporters.h"
 #include "results/store/store.h"
 
 namespace virtrain::harness {
+namespace fs = std::filesystem;
+
+void require_report_place(const std::filesystem::path& output) {
+  const auto refuse = [&](const std::string& why) {
+    throw Error("write the report to " + output.string(), ErrorCode::usage, why);
+  };
+  std::error_code unknown;
+  if (output == "-") return;
+  if (fs::is_directory(output, unknown)) refuse("it is a folder; name a file in it");
+  if (fs::exists(output, unknown) && !fs::is_regular_file(output, unknown))
+    return;  // a device takes anything
+  const auto folder = output.has_parent_path() ? output.parent_path() : fs::path(".");
+  if (!fs::is_directory(folder, unknown)) refuse(fmt::format("there is no folder {}", folder.string()));
+  if (::access(folder.c_str(), W_OK) != 0) refuse(fmt::format("{} cannot be written to", folder.string()));
+}
 
 void write_report(const std::filesystem::path& database, results::ReportRequest request,
                   const std::filesystem::path& output) {
@@ -17,7 +37,7 @@ void write_report(const std::filesystem::path& database, results::ReportRequest 
   if (output == "-")
     fmt::print("{}", written.html);
   else
-    write_file_atomically(output, written.html);
+    results::write_whole(output, [&](std::ostream& out) { out << written.html; });
 }
 
 }  // namespace virtrain::harness

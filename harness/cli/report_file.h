@@ -6,6 +6,9 @@
 
 namespace virtrain::harness {
 
+/// Refuses what no report could be written to, before a run of hours: Error(usage). "-" is standard output.
+void require_report_place(const std::filesystem::path& output);
+
 /// Numbers of nodes that a report predicts weak scaling for unless asked otherwise.
 inline constexpr const char* kReportedSizes = "8,64,1024";
 

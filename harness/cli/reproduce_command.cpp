@@ -117,6 +117,8 @@ void reproduce(Arguments& arguments, Cli& cli) {
   const auto scenario = decode_scenario(text, fmt::format("{}{}.yaml", study.name, on_cpu ? "-cpu" : ""));
   if (arguments.plan_only) return with_way_out(study, arguments, [&] { print_plan(scenario, arguments); });
   if (!arguments.experiment.empty()) {
+    const auto& database = arguments.options.database;
+    results::Store(database, results::Store::Mode::open).select({.experiments = {arguments.experiment}});
     import_published(study, arguments.options.database);
     return print_side_by_side(study, arguments, arguments.experiment);
   }
@@ -151,7 +153,7 @@ void add_reproduce_command(Cli& cli) {
   add_database_option(*verb, arguments->options.database);
   add_format_option(*verb, arguments->format);
   auto& options = arguments->options.experiment;
-  verb->add_option("--label", options.label, "A word kept with the experiment, to compare by later");
+  add_label_option(*verb, options.label);
   verb->add_option("--connect", options.connect_uri, "libvirt URI")->type_name("URI")->capture_default_str();
   verb->add_flag("--wait", options.wait, "Wait for busy cores and devices instead of exiting with 75");
   verb->footer(

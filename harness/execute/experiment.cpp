@@ -58,9 +58,9 @@ results::Experiment experiment_record(const Scenario& scenario, const Plan& plan
   return record;
 }
 
-/// Takes the plan's cores and devices; with `wait`, again and again until they are free or a stop comes. The
-/// id is told before the first word about waiting, and not at all where the resources are refused.
-void acquire(RunContext& context, const ExperimentOptions& options) {
+/// Takes the plan's cores and devices; with `wait`, again and again until they are free. False if a stop came
+/// first. The id is told before the first word about waiting, and not at all where the resources are refused.
+bool acquire(RunContext& context, const ExperimentOptions& options) {
   bool told = false;
   const auto tell_id = [&] {
     if (!told && options.on_id) options.on_id(context.experiment);
@@ -71,7 +71,7 @@ void acquire(RunContext& context, const ExperimentOptions& options) {
     try {
       context.journal.acquire(context.owner, resources);
       tell_id();
-      return;
+      return true;
     } catch (const Error& error) {
       if (error.code() != ErrorCode::busy || !options.wait) throw;
       tell_id();
@@ -79,7 +79,7 @@ void acquire(RunContext& context, const ExperimentOptions& options) {
     }
     context.io.restart();
     context.io.run_for(kBusyRetryPeriod);
-    if (context.stop.requested()) throw Error("wait for free cores", ErrorCode::interrupted, "stopped");
+    if (context.stop.requested()) return false;
   }
 }
 
@@ -166,7 +166,10 @@ ExperimentOutcome run_experiment(const Scenario& scenario, const Plan& plan,
                      std::nullopt,
                      1,
                      {}};
-  acquire(context, options);
+  if (!acquire(context, options)) {  // nothing has begun
+    outcome.stop_signal = stop.signal_number();
+    return outcome;
+  }
   std::filesystem::create_directories(context.log_dir);
   store.add_experiment(experiment_record(scenario, plan, options, outcome.experiment));
 

@@ -356,6 +356,13 @@ Scenario decode_scenario(const std::string& text, const std::string& file_name) 
     throw Error(
         "read " + file_name, ErrorCode::bad_input,
         fmt::format("{}:1:1: the file has {} bytes (allowed: at most 1 MiB)", file_name, text.size()));
+  if (const auto bad = find_invalid_utf8(text); bad != std::string::npos) {
+    const auto line = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(bad), '\n') + 1;
+    const auto column = bad - (bad == 0 ? 0 : text.rfind('\n', bad - 1) + 1) + 1;
+    throw Error(
+        "read " + file_name, ErrorCode::bad_input,
+        fmt::format("{}:{}:{}: these bytes are no UTF-8 (save the file as UTF-8)", file_name, line, column));
+  }
   Scenario scenario;
   try {
     const auto documents = YAML::LoadAll(text);

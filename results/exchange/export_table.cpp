@@ -54,7 +54,9 @@ void write_whole(const std::filesystem::path& file, const std::function<void(std
   if (std::filesystem::exists(file) && !std::filesystem::is_regular_file(file)) {
     // A device or a pipe (/dev/stdout) is written to, never replaced.
     std::ofstream out(file, std::ios::binary);
-    write(out);
+    if (out) write(out);
+    out.close();
+    if (!out) throw Error("write " + file.string(), ErrorCode::io, "it takes no file's bytes");
     return;
   }
   const auto folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <deque>
 #include <fstream>
+#include <functional>
 #include <istream>
 #include <map>
 #include <memory>
@@ -99,57 +101,80 @@ std::vector<ImportUnit> units_of(const std::vector<std::string>& paths, const Im
   return units;
 }
 
-/// An open file. What can be read only once (standard input, a pipe) is first copied to a file of its own.
+/// A file to import, which is opened as often as it is read: a folder may have more files than may be open
+/// at a time. What can be read only once (standard input, a pipe) is copied to a file of its own at once.
 class Source {
  public:
   Source(const fs::path& path, std::istream& standard_input)
-      : name_(path == "-" ? "<stdin>" : path.string()) {
+      : name_(path == "-" ? "<stdin>" : path.string()), path_(path) {
     std::error_code failure;
     if (path == "-") {
       copy(standard_input);
     } else if (fs::is_fifo(path, failure)) {
       std::ifstream pipe(path, std::ios::binary);
       copy(pipe);
-    } else if (fs::is_regular_file(path, failure)) {
-      stream_.open(path, std::ios::in | std::ios::binary);
     }
-    if (!stream_.is_open()) throw Error(name_ + ":1:1", ErrorCode::bad_input, "the file cannot be read");
-    lines_.emplace(stream_, name_);
   }
-  Source(const Source&) = delete;
-  Source& operator=(const Source&) = delete;
 
-  std::istream& stream() { return stream_; }
-  LineReader& lines() { return *lines_; }
+  const std::string& name() const { return name_; }
+  const fs::path& path() const { return path_; }
 
  private:
   void copy(std::istream& in) {
-    std::FILE* file = std::tmpfile();
-    if (file == nullptr) throw errno_error("make a temporary file", errno);
-    stream_.open(fmt::format("/proc/self/fd/{}", ::fileno(file)),
-                 std::ios::in | std::ios::out | std::ios::binary);
-    std::fclose(file);
-    if (in.peek() != std::char_traits<char>::eof() && !(stream_ << in.rdbuf())) {
-      throw Error("read " + name_, ErrorCode::io, "it could not be copied to a temporary file");
-    }
-    stream_.seekg(0);
+    copy_.reset(std::tmpfile());
+    if (!copy_) throw errno_error("make a temporary file", errno);
+    path_ = fmt::format("/proc/self/fd/{}", ::fileno(copy_.get()));
+    std::ofstream out(path_, std::ios::binary);
+    if (in.peek() != std::char_traits<char>::eof()) out << in.rdbuf();
+    out.close();
+    if (!out) throw Error("read " + name_, ErrorCode::io, "it could not be copied to a temporary file");
   }
 
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+
   std::string name_;
-  std::fstream stream_;
-  std::optional<LineReader> lines_;
+  fs::path path_;
+  std::unique_ptr<std::FILE, Close> copy_;
 };
 
-/// Refuses bytes that were imported before.
-void remember(Store& store, std::istream& in, LineReader& lines) {
+/// A source that is being read.
+struct OpenSource {
+  explicit OpenSource(const Source& source) : lines(stream, source.name()) {
+    std::error_code failure;
+    if (fs::is_regular_file(source.path(), failure)) stream.open(source.path(), std::ios::binary);
+    if (!stream.is_open())
+      throw Error(source.name() + ":1:1", ErrorCode::bad_input, "the file cannot be read");
+  }
+
+  std::ifstream stream;
+  LineReader lines;
+};
+
+/// A unit that has been looked at, outside of the transaction: this may take as long as a pipe's writer
+/// likes.
+struct InspectedUnit {
+  ImportUnit unit;
+  std::vector<Source> sources;
+  std::vector<std::string> hashes;   ///< of the sources; none if the format is not known
+  std::optional<FileFormat> format;  ///< nothing: to be passed over
+};
+
+/// The SHA-256 of all bytes from here to the end.
+std::string hash_of(std::istream& in, const std::string& name) {
   Sha256 hash;
   std::vector<char> piece(std::size_t{1} << 20);
   while (in.read(piece.data(), static_cast<std::streamsize>(piece.size())) || in.gcount() > 0) {
     hash.update({piece.data(), static_cast<std::size_t>(in.gcount())});
   }
-  if (in.bad()) throw Error("read " + lines.name(), ErrorCode::io, "reading failed before its end");
-  lines.rewind();
-  if (!store.remember_import(hash.finish(), lines.name(), iso8601(wall_ns()))) {
+  if (in.bad()) throw Error("read " + name, ErrorCode::io, "reading failed before its end");
+  return hash.finish();
+}
+
+/// Refuses bytes that were imported before.
+void remember(Store& store, const std::string& hash, const LineReader& lines) {
+  if (!store.remember_import(hash, lines.name(), iso8601(wall_ns()))) {
     lines.refuse("these very bytes were imported before; nothing was imported now");
   }
 }
@@ -182,7 +207,13 @@ void read_unit(FileFormat format, std::vector<LineReader*> files, const ImportUn
 /// Nothing if no format is known and the file may be passed over.
 std::optional<FileFormat> format_of(LineReader& lines, const ImportUnit& unit) {
   if (unit.settings.format) return unit.settings.format;
-  auto format = recognise_format(lines);
+  std::optional<FileFormat> format;
+  try {
+    format = recognise_format(lines);
+  } catch (const Error& error) {
+    // Pictures, archives and the like lie beside results: what is no text is of no format either.
+    if (!unit.found_in_folder || error.code() != ErrorCode::bad_input) throw;
+  }
   if (!format && !unit.found_in_folder) {
     lines.refuse(
         "this looks like no format that import reads (give --format: jsonl, csv, tf_cnn_benchmarks, "
@@ -192,29 +223,55 @@ std::optional<FileFormat> format_of(LineReader& lines, const ImportUnit& unit) {
   return format;
 }
 
-std::vector<FileReport> import_unit(Store& store, const ImportUnit& unit, std::istream& standard_input) {
-  std::vector<std::unique_ptr<Source>> sources;
-  std::vector<LineReader*> files;
-  for (const auto& file : unit.files) {
-    files.push_back(&sources.emplace_back(std::make_unique<Source>(file, standard_input))->lines());
+/// Adds the unit, or its files one by one where they do not belong together.
+void inspect(const ImportUnit& unit, std::istream& standard_input, std::vector<InspectedUnit>& inspected) {
+  InspectedUnit one{unit, {}, {}, {}};
+  for (const auto& file : unit.files) one.sources.emplace_back(file, standard_input);
+  {
+    OpenSource first(one.sources.front());
+    one.format = format_of(first.lines, unit);
   }
-  const auto format = format_of(*files.front(), unit);
-  std::vector<FileReport> reports;
-  if (format != FileFormat::tf_cnn_benchmarks && files.size() > 1) {
+  if (one.format != FileFormat::tf_cnn_benchmarks && unit.files.size() > 1) {
     // Only logs of tenants belong together; other files merely have such names.
     for (const auto& file : unit.files) {
-      reports.push_back(
-          import_unit(store, {{file}, unit.settings, unit.found_in_folder}, standard_input).front());
+      inspect({{file}, unit.settings, unit.found_in_folder}, standard_input, inspected);
     }
-    return reports;
+    return;
   }
-  for (const auto* lines : files) reports.push_back({lines->name(), format, {}});
-  if (!format) return reports;
-  for (auto& source : sources) remember(store, source->stream(), source->lines());
+  if (one.format) {
+    for (const auto& source : one.sources) {
+      OpenSource open(source);
+      one.hashes.push_back(hash_of(open.stream, source.name()));
+    }
+  }
+  inspected.push_back(std::move(one));
+}
+
+std::vector<FileReport> import_unit(Store& store, const InspectedUnit& inspected) {
+  std::vector<FileReport> reports;
+  for (const auto& source : inspected.sources) reports.push_back({source.name(), inspected.format, {}});
+  if (!inspected.format) return reports;
+  std::deque<OpenSource> sources;  // they stay where they are
+  std::vector<LineReader*> files;
+  for (std::size_t i = 0; i < inspected.sources.size(); ++i) {
+    files.push_back(&sources.emplace_back(inspected.sources[i]).lines);
+    remember(store, inspected.hashes[i], *files.back());
+  }
   RecordImporter importer(store);
-  read_unit(*format, files, unit, importer);
+  read_unit(*inspected.format, files, inspected.unit, importer);
   reports.front().report = importer.report();
   return reports;
+}
+
+/// Does the work. What input is refused for is kept: the others are looked at too, so that all that is wrong
+/// is said at once.
+void collect_refusal(std::vector<std::string>& refusals, const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::bad_input) throw;
+    refusals.push_back(error.what());
+  }
 }
 
 }  // namespace
@@ -269,18 +326,19 @@ std::string to_string(const ImportReport& report) {
 
 std::vector<FileReport> import_paths(Store& store, const std::vector<std::string>& paths,
                                      const ImportSettings& settings, std::istream& standard_input) {
+  std::vector<std::string> refusals;
+  std::vector<InspectedUnit> inspected;
+  for (const auto& unit : units_of(paths, settings)) {
+    collect_refusal(refusals, [&] { inspect(unit, standard_input, inspected); });
+  }
+  // From here on no other process can write to the database, so nothing is waited for any more.
   std::vector<FileReport> reports;
   store.transaction("import", [&] {
-    std::vector<std::string> refusals;
-    for (const auto& unit : units_of(paths, settings)) {
-      try {
-        const auto more = import_unit(store, unit, standard_input);
+    for (const auto& unit : inspected) {
+      collect_refusal(refusals, [&] {
+        const auto more = import_unit(store, unit);
         reports.insert(reports.end(), more.begin(), more.end());
-      } catch (const Error& error) {
-        if (error.code() != ErrorCode::bad_input) throw;
-        // The others are looked at too, so that all that is wrong is said at once.
-        refusals.push_back(error.what());
-      }
+      });
     }
     const bool none_known =
         std::none_of(reports.begin(), reports.end(), [](const auto& one) { return one.format; });
@@ -305,8 +363,10 @@ ImportReport copy_records(Store& store, std::istream& in, const std::string& nam
 ImportReport import_jsonl(Store& store, std::istream& in, const std::string& name) {
   RecordImporter importer(store);
   LineReader lines(in, name);
+  const auto hash = hash_of(in, name);
+  lines.rewind();
   store.transaction("import " + name, [&] {
-    remember(store, in, lines);
+    remember(store, hash, lines);
     read_jsonl(lines, importer);
   });
   return importer.report();

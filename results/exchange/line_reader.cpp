@@ -6,45 +6,14 @@
 #include <istream>
 
 #include "common/error.h"
+#include "common/text.h"
 
 namespace virtrain::results {
 namespace {
 
 constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 
-struct Sequence {
-  std::size_t length;       ///< 0 if no character starts with this byte
-  unsigned char low, high;  ///< what the second byte may be
-};
-
-/// Unicode's table of well-formed byte sequences (The Unicode Standard, table 3-7).
-Sequence sequence_of(unsigned char first) {
-  if (first < 0x80) return {1, 0, 0};
-  if (first >= 0xC2 && first <= 0xDF) return {2, 0x80, 0xBF};
-  if (first == 0xE0) return {3, 0xA0, 0xBF};
-  if (first == 0xED) return {3, 0x80, 0x9F};
-  if (first >= 0xE1 && first <= 0xEF) return {3, 0x80, 0xBF};
-  if (first == 0xF0) return {4, 0x90, 0xBF};
-  if (first >= 0xF1 && first <= 0xF3) return {4, 0x80, 0xBF};
-  if (first == 0xF4) return {4, 0x80, 0x8F};
-  return {0, 0, 0};
-}
-
 }  // namespace
-
-std::size_t find_invalid_utf8(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  for (std::size_t at = 0; at < text.size();) {
-    const auto [length, low, high] = sequence_of(byte(at));
-    if (length == 0 || at + length > text.size()) return at;
-    if (length > 1 && (byte(at + 1) < low || byte(at + 1) > high)) return at;
-    for (std::size_t i = at + 2; i < at + length; ++i) {
-      if ((byte(i) & 0xC0) != 0x80) return at;
-    }
-    at += length;
-  }
-  return std::string_view::npos;
-}
 
 LineReader::LineReader(std::istream& in, std::string name) : in_(in), name_(std::move(name)) {}
 

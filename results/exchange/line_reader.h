@@ -40,7 +40,4 @@ class LineReader {
   std::int64_t number_ = 0;
 };
 
-/// Index of the first byte that is not part of well-formed UTF-8; npos if there is none.
-std::size_t find_invalid_utf8(std::string_view text);
-
 }  // namespace virtrain::results

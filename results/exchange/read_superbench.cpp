@@ -8,7 +8,6 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "results/exchange/readers.h"
-#include "results/store/canonical_json.h"
 
 namespace virtrain::results {
 namespace {
@@ -37,7 +36,7 @@ class SuperBenchReader {
 
   void read() {
     while (lines_.next()) {
-      if (!trim(lines_.line()).empty()) read_node(parse_strict_json(lines_.line(), lines_.position()));
+      if (!trim(lines_.line()).empty()) read_node(parse_record(lines_));
     }
     if (importer_.report().trials + importer_.report().probes == 0) {
       lines_.refuse(

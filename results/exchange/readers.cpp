@@ -38,6 +38,29 @@ std::optional<FileFormat> format_by_mark(std::string_view line) {
   return std::nullopt;
 }
 
+/// A value is copied, shown and written level by level, on the stack: a line of brackets would use it up.
+void refuse_deep_nesting(const LineReader& lines) {
+  constexpr std::size_t deepest_level = 64;
+  const auto line = lines.line();
+  std::size_t level = 0;
+  bool in_text = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char byte = line[i];
+    if (in_text && byte == '\\') {
+      ++i;
+    } else if (byte == '"') {
+      in_text = !in_text;
+    } else if (!in_text && (byte == '{' || byte == '[')) {
+      if (++level > deepest_level) {
+        throw Error(lines.position(i + 1), ErrorCode::bad_input,
+                    fmt::format("this is nested deeper than {} levels", deepest_level));
+      }
+    } else if (!in_text && (byte == '}' || byte == ']') && level > 0) {
+      --level;
+    }
+  }
+}
+
 }  // namespace
 
 std::optional<FileFormat> recognise_format(LineReader& lines) {
@@ -56,13 +79,16 @@ std::optional<FileFormat> recognise_format(LineReader& lines) {
 void read_jsonl(LineReader& lines, RecordImporter& importer) {
   bool is_empty = true;
   while (lines.next()) {
-    const auto line = trim(lines.line());
-    if (line.empty()) continue;
+    if (trim(lines.line()).empty()) continue;
     is_empty = false;
-    const auto position = lines.position();
-    importer.add(parse_strict_json(line, position), position);
+    importer.add(parse_record(lines), lines.position());
   }
   if (is_empty) lines.refuse("there are no records in it");
+}
+
+nlohmann::json parse_record(const LineReader& lines) {
+  refuse_deep_nesting(lines);
+  return parse_strict_json(trim(lines.line()), lines.position());
 }
 
 nlohmann::json record_of(const ImportSettings& settings, const LineReader& lines) {

@@ -25,6 +25,8 @@ void read_nccl_tests(LineReader& lines, const ImportSettings& settings, RecordIm
 /// SuperBench's results-summary.jsonl.
 void read_superbench(LineReader& lines, const ImportSettings& settings, RecordImporter& importer);
 
+/// The JSON value of the present line; refuses a key given twice, and more than 64 levels of nesting.
+nlohmann::json parse_record(const LineReader& lines);
 /// A trial (or probe) record with what the settings say; the keys they leave open are absent. Refuses
 /// settings without an experiment or an arm.
 nlohmann::json record_of(const ImportSettings& settings, const LineReader& lines);

@@ -36,7 +36,8 @@ void append(std::string& out, const nlohmann::json& value) {
   } else if (value.is_number_float()) {
     out += shortest_number(value.get<double>());
   } else {
-    out += value.dump();
+    // Bytes that are no UTF-8 must not keep all the others from being exported.
+    out += value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   }
 }
 

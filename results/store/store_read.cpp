@@ -88,8 +88,10 @@ std::optional<Experiment> Store::experiment(const std::string& id) const {
 std::vector<std::string> Store::select(const Selection& selection) const {
   return connection_->guarded("select experiments", [&] {
     for (const auto& id : selection.experiments) connection_->experiment_number(id);
+    const bool latest_only = selection.experiments.empty() && selection.scenario.empty() &&
+                             selection.label.empty() && !selection.all;
     auto query = connection_->query(std::string(sql::select_experiments_sql));
-    query.bind(selection.scenario).bind(selection.label);
+    query.bind(selection.scenario).bind(selection.label).bind(std::int64_t{latest_only});
     std::vector<std::string> ids;
     while (query.next()) {
       auto id = query.row().read<std::string>();
@@ -99,8 +101,6 @@ std::vector<std::string> Store::select(const Selection& selection) const {
     if (ids.empty()) {
       throw Error("select experiments", ErrorCode::not_found, no_match_words(selection, connection_->file));
     }
-    const bool latest_only = selection.experiments.empty() && selection.scenario.empty() &&
-                             selection.label.empty() && !selection.all;
     if (latest_only) ids.erase(ids.begin(), ids.end() - 1);
     return ids;
   });

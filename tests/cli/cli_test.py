@@ -103,6 +103,35 @@ class BadInput(CommandLine):
             self.assertIn("nobody", result.err)
 
 
+class Outputs(CommandLine):
+    def test_a_report_replaces_no_device_and_no_folder(self):
+        virtrain("import", SCENARIOS / "published/dell-r750xa.jsonl", "--db", self.database)
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        came = self.folder / "came.html"
+        with came.open("wb") as out, subprocess.Popen(["cat", pipe], stdout=out):
+            self.succeed("report", "--db", self.database, "-o", pipe)
+        self.assertIn("</html>", came.read_text(encoding="utf-8"))
+        self.assertTrue(pipe.is_fifo(), "it is still a pipe")
+        for verb in (("report",), ("export", "--format", "csv")):
+            refused = virtrain(*verb, "--db", self.database, "-o", self.folder)
+            self.assertEqual(refused.status, 4, refused)
+            self.assertIn(str(self.folder), refused.err)
+
+    def test_where_a_report_cannot_be_is_said_before_the_run(self):
+        for place, words in ((self.folder, "it is a folder"), (self.folder / "none/r.html", "there is no folder")):
+            refused = virtrain("run", "-", "--db", self.database, "--report", place, stdin=small_scenario())
+            self.assertEqual(refused.status, 2, refused)
+            self.assertIn(words, refused.err)
+            self.assertFalse(self.database.exists(), "nothing was run")
+
+    def test_words_that_are_stored_are_utf_8(self):
+        refused = subprocess.run([f"{BUILD}/virtrain", "run", "-", "--db", self.database, "--label", b"caf\xe9"],
+                                 input=small_scenario().encode(), capture_output=True, check=False)
+        self.assertEqual(refused.returncode, 2, refused)
+        self.assertIn(b"UTF-8", refused.stderr)
+
+
 class HostUnable(CommandLine):
     def test_a_scenario_for_gpus_that_are_not_there(self):
         # A host of one core is small for Dell's study whatever machine this test runs on.

@@ -58,6 +58,8 @@ class Reproduce(unittest.TestCase):
         self.assertAlmostEqual(four["own"]["speedup"], 3.0, places=12)
         self.assertAlmostEqual(four["published"]["ratio"], 10675.0925 / 10818, places=12)
         self.assertIn("hypervisor", [line["topic"] for line in result.json()["differences"]])
+        # The study came last, and is not what is meant by the latest experiment.
+        self.assertIn("experiment own", virtrain("show", "--db", self.database).out)
         table = virtrain("reproduce", "dell-r750xa", "--experiment", "own", "--db", self.database).out
         for words in ["What differs", "VMware ESXi 7.0.3", "not stated", "3.872", "3.000"]:
             self.assertIn(words, table)
@@ -66,9 +68,14 @@ class Reproduce(unittest.TestCase):
         unknown = virtrain("reproduce", "nobodys-study")
         self.assertEqual(unknown.status, 2)
         self.assertIn("dell-r750xa", unknown.err)
-        missing = virtrain("reproduce", "dell-r750xa", "--experiment", "nowhere", "--db", self.database)
+        look = ("reproduce", "dell-r750xa", "--experiment", "nowhere", "--db", self.database)
+        self.assertNotEqual(virtrain(*look).status, 0)
+        self.assertFalse(self.database.exists(), "looking makes no database")
+        self.own_run()
+        missing = virtrain(*look)
         self.assertNotEqual(missing.status, 0)
         self.assertIn("virtrain list", missing.err)
+        self.assertEqual(len(virtrain("list", "--db", self.database, "--format", "json").json()), 1, "nothing is imported")
 
 
 if __name__ == "__main__":

@@ -204,6 +204,10 @@ def second_harness_is_told_busy_or_waits():
         small = outside.scenario(arms=["bare_metal"])
         second = outside.Run(folder, small, database=folder / "second.db")
         assert second.end() == 75, second.log
+        stopped = outside.Run(folder, small, "--wait", database=folder / "stopped.db")
+        stopped.wait_for("waiting")
+        stopped.process.send_signal(signal.SIGTERM)
+        assert stopped.end() == 143, stopped.log
         third = outside.Run(folder, small, "--wait", database=folder / "third.db")
         assert first.end() == 0
         assert third.end() == 0, third.log[-5:]

@@ -107,6 +107,19 @@ TEST_CASE("hostile bytes are refused with printable words") {
   CHECK_THAT(refusal(std::string(500'000, '\n') + "x"), Contains("x.yaml:500001:1: the scenario must be"));
 }
 
+TEST_CASE("a scenario is UTF-8, in its comments too") {
+  const auto words = [](const std::string& text) {
+    try {
+      decode_scenario(text, "s.yaml");
+    } catch (const Error& error) {
+      return std::string(error.message());
+    }
+    return std::string("(decoded)");
+  };
+  CHECK(words("name: small\n# caf\xE9\n") == "s.yaml:2:6: these bytes are no UTF-8 (save the file as UTF-8)");
+  CHECK(words("\xFF") == "s.yaml:1:1: these bytes are no UTF-8 (save the file as UTF-8)");
+}
+
 TEST_CASE("a file that is not there is refused with its name") {
   CHECK_THROWS_WITH(load_scenario("/nonexistent/x.yaml"),
                     Contains("/nonexistent/x.yaml:1:1: the file cannot be read: No such file or directory"));

@@ -302,10 +302,24 @@ TEST_CASE("facts of nodes, ranks, hosts and imported records reach the guard") {
       store.save_rank(row, {.rank = 0, .size = 1, .threads = arm == "vm" ? 2 : 4});
     }
   }
+  // What a trial that does not count has seen forbids nothing.
+  Trial invalid = a_trial("e1", "c", "vm", 4);
+  invalid.status = Status::finished;
+  invalid.images_per_second = 50;
+  invalid.valid = false;
+  invalid.virtualization = "kvm";
+  invalid.environment = {{"driver", "470"}};
+  Node other_kernel;
+  other_kernel.name = "n";
+  other_kernel.kind = "vm";
+  other_kernel.fingerprint = {{"kernel", "5.10"}};
+  const auto left_out = store.save_tenant(store.import_trial(invalid), {.transport = "rdma"});
+  store.save_node(left_out, other_kernel);
+  store.save_rank(left_out, {.rank = 0, .size = 1, .isa = "avx2", .threads = 1});
   const auto list = compare(store, {});
   REQUIRE(list.size() == 1);
-  CHECK(list[0].flags ==
-        std::vector<std::string>{"zero_variance", "differs:transport", "differs:threads_per_rank"});
+  CHECK(list[0].flags == std::vector<std::string>{"zero_variance", "invalid_left_out", "differs:transport",
+                                                  "differs:threads_per_rank"});
   CHECK(list[0].unit == Unit::pair);
   CHECK(list[0].arms.at(0).tenants.at(0).images_per_second.value() == Approx(102));
   CHECK_THROWS_WITH(compare(store, {.case_name = "nope"}), Contains("nope"));

@@ -283,10 +283,16 @@ TEST_CASE("the latest experiment with trials is meant unless a selection says ot
   store.begin_trial(a_trial("a", "c", "vm", 1));
   using Ids = std::vector<std::string>;
   CHECK(store.select({}) == Ids{"a"});
+  Experiment yardstick = an_experiment("paper");
+  yardstick.label = "published";
+  store.add_experiment(yardstick);
+  store.begin_trial(a_trial("paper", "c", "vm", 1));
+  CHECK(store.select({}) == Ids{"a"});
+  CHECK(store.select({.label = "published"}) == Ids{"paper"});
   CHECK(store.select({.experiments = {"a", "z"}}) == Ids{"z", "a"});
-  CHECK(store.select({.scenario = "quickstart"}) == Ids{"z", "a"});
+  CHECK(store.select({.scenario = "quickstart"}) == Ids{"z", "a", "paper"});
   CHECK(store.select({.label = "z"}) == Ids{"z"});
-  CHECK(store.select({.all = true}) == Ids{"z", "a"});
+  CHECK(store.select({.all = true}) == Ids{"z", "a", "paper"});
   CHECK_THROWS_WITH(store.select({.experiments = {"nope"}}), Contains("nope"));
   CHECK_THROWS_WITH(store.select({.label = "nope"}), Contains("nope"));
 }
