@@ -1,7 +1,7 @@
 #!/bin/bash
 # Stands for: tenants with vGPUs with vendor-specific VFIO on Debian 13.
-# Shows: virtrain run makes a vGPU for each of two tenants at once on libvirt 11.3, each VM holds its own, both train, and the
-#   virtual functions carry none at the end.
+# Shows: virtrain run makes a vGPU for each of two tenants at once on libvirt 11.3, each VM holds its own, both train, for
+#   the next case a vGPU of the whole card takes their place, and the virtual functions carry none at the end.
 # Cannot show: CUDA on a vGPU, its licence, the real manager; the driver is this lab's stand-in (modules/labvgpu.c).
 # L1: suite=trixie product=yes images=yes memory=4G seconds=1500
 . ./support/proof.sh
