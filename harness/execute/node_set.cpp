@@ -63,8 +63,7 @@ bool NodeSet::networked() const {
 
 void NodeSet::plan_nodes() {
   for (std::size_t t = 0; t < placement_.tenants.size(); ++t) {
-    // VMs that wait for their next trial (reuse: case) keep theirs while slices have their own.
-    const auto slices_bridge = fmt::format("vtb{}s{}", context_.tag, t);
+    const auto slices_bridge = names_.slice_bridge(t);
     networks_.push_back(is_vm() ? NetworkRecord{names_.network(t), names_.bridge(t)}
                                 : NetworkRecord{slices_bridge, slices_bridge});
     for (const auto& placed : placement_.tenants[t].nodes) {
@@ -72,9 +71,8 @@ void NodeSet::plan_nodes() {
       node.number = context_.next_node_number++;
       node.tenant = t;
       node.placement = &placed;
-      node.name = is_vm() ? names_.domain(node.number) : fmt::format("vt-{}-{}", context_.tag, node.number);
-      if (networked())
-        node.nic = is_vm() ? names_.tap(node.number) : fmt::format("vtv{}{}", context_.tag, node.number);
+      node.name = is_vm() ? names_.domain(node.number) : names_.slice(node.number);
+      if (networked()) node.nic = is_vm() ? names_.tap(node.number) : names_.slice_nic(node.number);
       node.console_log = context_.log_dir / (node.name + (is_vm() ? ".console" : ".log"));
       if (is_vm()) node.uuid = random_uuid();
       take_room(node, is_shared() ? placement_.tenants[t].nodes : std::vector{placed});

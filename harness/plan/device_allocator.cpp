@@ -6,17 +6,13 @@
 #include <set>
 #include <tuple>
 
+#include "common/contains.h"
 #include "common/text.h"
 
 namespace virtrain::harness {
 namespace {
 
 using Slots = std::vector<const DeviceSlot*>;
-
-template <typename T>
-bool contains(const std::vector<T>& list, const T& value) {
-  return std::find(list.begin(), list.end(), value) != list.end();
-}
 
 bool of_one_card(const DeviceSlot& a, const DeviceSlot& b) {
   return a.card == b.card;

@@ -8,6 +8,7 @@
 #include <regex>
 #include <set>
 
+#include "common/contains.h"
 #include "common/text.h"
 
 namespace virtrain::harness {
@@ -20,11 +21,6 @@ using vmctl::Mechanism;
 using Candidates = std::vector<const HostDevice*>;
 
 constexpr int kMostSlotsOfParent = 64;
-
-template <typename T>
-bool contains(const std::vector<T>& list, const T& value) {
-  return std::find(list.begin(), list.end(), value) != list.end();
-}
 
 const HostDevice* find_device(const Inventory& inventory, const std::string& address) {
   for (const auto* list : {&inventory.devices, &inventory.other_devices})

@@ -95,6 +95,18 @@ std::string HostNames::tap(std::int64_t number) const {
   return fmt::format("vtt{}{}", tag, number);
 }
 
+std::string HostNames::slice(std::int64_t number) const {
+  return fmt::format("vt-{}-{}", tag, number);
+}
+
+std::string HostNames::slice_nic(std::int64_t number) const {
+  return fmt::format("vtv{}{}", tag, number);
+}
+
+std::string HostNames::slice_bridge(std::size_t tenant) const {
+  return fmt::format("vtb{}s{}", tag, tenant);
+}
+
 std::vector<vmctl::DeviceGrant> grants_of(const NodePlacement& node, const HostNames& names) {
   std::vector<vmctl::DeviceGrant> grants;
   for (const auto& device : node.devices) {

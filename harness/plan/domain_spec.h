@@ -19,6 +19,10 @@ struct HostNames {
   std::string network(std::size_t tenant) const;
   std::string bridge(std::size_t tenant) const;
   std::string tap(std::int64_t number) const;
+  std::string slice(std::int64_t number) const;  ///< its namespace and cgroup
+  std::string slice_nic(std::int64_t number) const;
+  /// Not bridge(): VMs that wait for their next trial (reuse: case) keep theirs while slices have their own.
+  std::string slice_bridge(std::size_t tenant) const;
 };
 
 /// What the node's VM is granted, in the order of its devices. A mediated device's UUID follows from the

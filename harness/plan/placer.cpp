@@ -281,8 +281,9 @@ void Placer::check_vm_memory(const Placement& placement) {
   std::uint64_t everywhere = surplus;
   bool any_lacks = false;
   for (const auto& node : inventory_.numa_nodes) {
-    const auto there = surplus + (huge ? free_hugepage_bytes(inventory_, node) : node.memory_bytes);
-    everywhere += there - surplus;
+    const auto own = huge ? free_hugepage_bytes(inventory_, node) : node.memory_bytes;
+    const auto there = own + surplus;
+    everywhere += own;
     const auto found = wanted.by_node.find(node.id);
     if (found == wanted.by_node.end() || found->second <= there) continue;
     refuse(found->second, fmt::format("NUMA node {} of {}", node.id, inventory_.hostname), there);

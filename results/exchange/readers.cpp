@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <vector>
 
 #include "common/error.h"
 #include "common/text.h"
-#include "results/store/canonical_json.h"
 
 namespace virtrain::results {
 namespace {
@@ -36,6 +37,33 @@ std::optional<FileFormat> format_by_mark(std::string_view line) {
       (line.starts_with('#') && line.find("algbw") != line.npos && line.find("busbw") != line.npos);
   if (is_nccl) return FileFormat::nccl_tests;
   return std::nullopt;
+}
+
+/// Refuses what nlohmann's parser lets pass: the same key twice in an object. Throws Error(bad_input) whose
+/// operation is `position`, for example "data.jsonl:7".
+nlohmann::json parse_strict_json(std::string_view text, const std::string& position) {
+  std::vector<std::set<std::string>> open_objects;
+  std::string duplicate;
+  const auto watch = [&](int, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
+    using Event = nlohmann::json::parse_event_t;
+    if (event == Event::object_start) open_objects.emplace_back();
+    if (event == Event::object_end) open_objects.pop_back();
+    if (event == Event::key && !open_objects.back().insert(parsed.get<std::string>()).second &&
+        duplicate.empty()) {
+      duplicate = parsed.get<std::string>();
+    }
+    return true;
+  };
+  try {
+    auto value = nlohmann::json::parse(text, watch);
+    if (!duplicate.empty()) {
+      throw Error(position, ErrorCode::bad_input, fmt::format("the key \"{}\" appears twice", duplicate));
+    }
+    return value;
+  } catch (const nlohmann::json::exception& failure) {
+    throw Error(position, ErrorCode::bad_input,
+                fmt::format("this is not JSON: {} (NaN and Infinity are no JSON numbers)", failure.what()));
+  }
 }
 
 /// A value is copied, shown and written level by level, on the stack: a line of brackets would use it up.

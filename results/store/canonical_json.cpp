@@ -1,13 +1,7 @@
 #include "results/store/canonical_json.h"
 
-#include <fmt/format.h>
-
 #include <charconv>
 #include <cmath>
-#include <set>
-#include <vector>
-
-#include "common/error.h"
 
 namespace virtrain::results {
 namespace {
@@ -55,31 +49,6 @@ std::string canonical_json(const nlohmann::json& value) {
   std::string out;
   append(out, value);
   return out;
-}
-
-nlohmann::json parse_strict_json(std::string_view text, const std::string& position) {
-  std::vector<std::set<std::string>> open_objects;
-  std::string duplicate;
-  const auto watch = [&](int, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
-    using Event = nlohmann::json::parse_event_t;
-    if (event == Event::object_start) open_objects.emplace_back();
-    if (event == Event::object_end) open_objects.pop_back();
-    if (event == Event::key && !open_objects.back().insert(parsed.get<std::string>()).second &&
-        duplicate.empty()) {
-      duplicate = parsed.get<std::string>();
-    }
-    return true;
-  };
-  try {
-    auto value = nlohmann::json::parse(text, watch);
-    if (!duplicate.empty()) {
-      throw Error(position, ErrorCode::bad_input, fmt::format("the key \"{}\" appears twice", duplicate));
-    }
-    return value;
-  } catch (const nlohmann::json::exception& failure) {
-    throw Error(position, ErrorCode::bad_input,
-                fmt::format("this is not JSON: {} (NaN and Infinity are no JSON numbers)", failure.what()));
-  }
 }
 
 }  // namespace virtrain::results

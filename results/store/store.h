@@ -141,8 +141,6 @@ class Store {
                 std::int64_t pair) const;
 
  private:
-  std::vector<StepTimes> step_times(const std::vector<std::string>& experiments) const;
-
   class Connection;
   std::unique_ptr<Connection> connection_;
 };

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "common/text.h"
 #include "results/store/connection.h"
@@ -52,20 +53,16 @@ void read_tenant_means(Query& query, std::int64_t experiment, std::vector<Tenant
 
 /// Those of one rank follow each other; a tenant may come several times.
 void read_step_times(Query& query, std::int64_t experiment, std::vector<StepTimes>& step_times) {
-  bool first = true;
   while (query.next()) {
     StepTimes here;
     here.experiment = experiment;
     query.row().read(here.case_name);
     query.read(here.arm);
     query.read(here.tenant_index);
-    const auto is_of_last = [&] {
-      const auto& last = step_times.back();
-      return last.case_name == here.case_name && last.arm == here.arm &&
-             last.tenant_index == here.tenant_index;
+    const auto whose = [](const StepTimes& one) {
+      return std::tie(one.experiment, one.case_name, one.arm, one.tenant_index);
     };
-    if (first || !is_of_last()) step_times.push_back(std::move(here));
-    first = false;
+    if (step_times.empty() || whose(step_times.back()) != whose(here)) step_times.push_back(std::move(here));
     step_times.back().seconds.push_back(query.read<double>());
   }
 }
@@ -169,6 +166,20 @@ void read_sweep(Query& query, std::int64_t experiment, std::vector<SweepPoint>& 
   }
 }
 
+/// Appends what `read` makes of the query's rows for each experiment, which it gets with the experiment's
+/// position in the list; the first parameter is the experiment's number, `more` are those after it.
+template <typename Connection, typename Row, typename... More>
+void read_each(Connection& connection, const std::vector<std::string>& experiments, std::string_view sql,
+               void (*read)(Query&, std::int64_t, std::vector<Row>&), std::vector<Row>& into,
+               const More&... more) {
+  for (std::size_t i = 0; i < experiments.size(); ++i) {
+    auto query = connection.query(std::string(sql));
+    query.bind(connection.experiment_number(experiments[i]));
+    (query.bind(more), ...);
+    read(query, static_cast<std::int64_t>(i), into);
+  }
+}
+
 }  // namespace
 
 std::vector<ComparisonExperiment> Store::comparison_experiments(
@@ -197,19 +208,14 @@ ComparisonData Store::comparison_data(const std::vector<std::string>& experiment
     data.experiments = comparison_experiments(experiments);
     std::set<std::string> scenarios;
     for (const auto& experiment : data.experiments) scenarios.insert(experiment.scenario);
-    for (std::size_t i = 0; i < experiments.size(); ++i) {
-      const std::int64_t number = connection_->experiment_number(experiments[i]);
-      const auto position = static_cast<std::int64_t>(i);
-      auto rows = connection_->query(std::string(sql::comparison_rows_sql));
-      read_comparison_rows(rows.bind(number), position, data.rows);
-      auto tenants = connection_->query(std::string(sql::comparison_tenants_sql));
-      read_tenant_means(tenants.bind(number), position, data.tenants);
-      auto facts = connection_->query(std::string(sql::comparison_facts_sql));
-      read_facts(facts.bind(number).bind(nlohmann::json(environment_fields)), position, data.facts);
-    }
+    auto& connection = *connection_;
+    read_each(connection, experiments, sql::comparison_rows_sql, read_comparison_rows, data.rows);
+    read_each(connection, experiments, sql::comparison_tenants_sql, read_tenant_means, data.tenants);
+    read_each(connection, experiments, sql::comparison_facts_sql, read_facts, data.facts,
+              nlohmann::json(environment_fields));
     if (std::any_of(data.tenants.begin(), data.tenants.end(),
                     [](const auto& t) { return t.tenant_index > 0; }))
-      data.step_times = step_times(experiments);
+      read_each(connection, experiments, sql::comparison_steps_sql, read_step_times, data.step_times);
     auto published = connection_->query(std::string(sql::comparison_published_sql));
     read_published(published.bind(nlohmann::json(scenarios)).bind(nlohmann::json(experiments)),
                    data.published);
@@ -217,31 +223,14 @@ ComparisonData Store::comparison_data(const std::vector<std::string>& experiment
   });
 }
 
-std::vector<StepTimes> Store::step_times(const std::vector<std::string>& experiments) const {
-  std::vector<StepTimes> all;
-  for (std::size_t i = 0; i < experiments.size(); ++i) {
-    auto query = connection_->query(std::string(sql::comparison_steps_sql));
-    read_step_times(query.bind(connection_->experiment_number(experiments[i])), static_cast<std::int64_t>(i),
-                    all);
-  }
-  return all;
-}
-
 std::vector<ArmNumber> Store::comparison_numbers(const std::vector<std::string>& experiments) const {
   return connection_->guarded("read what may explain a gap", [&] {
     std::vector<ArmNumber> numbers;
-    for (std::size_t i = 0; i < experiments.size(); ++i) {
-      const std::int64_t number = connection_->experiment_number(experiments[i]);
-      const auto position = static_cast<std::int64_t>(i);
-      auto ranks = connection_->query(std::string(sql::comparison_ranks_sql));
-      read_numbers(ranks.bind(number), position, numbers);
-      auto telemetry = connection_->query(std::string(sql::comparison_telemetry_sql));
-      read_telemetry_numbers(telemetry.bind(number), position, numbers);
-      auto cores = connection_->query(std::string(sql::comparison_cores_sql));
-      read_cores(cores.bind(number), position, numbers);
-      auto probes = connection_->query(std::string(sql::comparison_probes_sql));
-      read_probe_numbers(probes.bind(number), position, numbers);
-    }
+    auto& connection = *connection_;
+    read_each(connection, experiments, sql::comparison_ranks_sql, read_numbers, numbers);
+    read_each(connection, experiments, sql::comparison_telemetry_sql, read_telemetry_numbers, numbers);
+    read_each(connection, experiments, sql::comparison_cores_sql, read_cores, numbers);
+    read_each(connection, experiments, sql::comparison_probes_sql, read_probe_numbers, numbers);
     return numbers;
   });
 }
@@ -249,11 +238,7 @@ std::vector<ArmNumber> Store::comparison_numbers(const std::vector<std::string>&
 std::vector<SweepPoint> Store::comparison_sweeps(const std::vector<std::string>& experiments) const {
   return connection_->guarded("read all-reduce sweeps", [&] {
     std::vector<SweepPoint> sweeps;
-    for (std::size_t i = 0; i < experiments.size(); ++i) {
-      auto query = connection_->query(std::string(sql::comparison_sweeps_sql));
-      read_sweep(query.bind(connection_->experiment_number(experiments[i])), static_cast<std::int64_t>(i),
-                 sweeps);
-    }
+    read_each(*connection_, experiments, sql::comparison_sweeps_sql, read_sweep, sweeps);
     return sweeps;
   });
 }

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "common/contains.h"
 #include "common/error.h"
 #include "common/text.h"
 #include "vmctl/lending/device_settings.h"
@@ -12,14 +13,6 @@
 #include "vmctl/lending/vgpu.h"
 
 namespace virtrain::vmctl {
-namespace {
-
-template <typename T>
-bool contains(const std::vector<T>& list, const T& value) {
-  return std::find(list.begin(), list.end(), value) != list.end();
-}
-
-}  // namespace
 
 void undo_and_forget(LeaseJournal& journal, const Effect& effect) {
   try {

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "common/contains.h"
 #include "common/error.h"
 #include "common/subprocess.h"
 #include "common/text.h"
@@ -72,10 +73,6 @@ void run_sriov_manage(const char* what, const std::string& physical_function) {
   CommandOptions options;
   options.deadline = kSriovManageDeadline;
   run_checked({kSriovManage, what, physical_function}, options);
-}
-
-bool contains(const std::vector<DeviceGrant>& list, const DeviceGrant& grant) {
-  return std::find(list.begin(), list.end(), grant) != list.end();
 }
 
 }  // namespace

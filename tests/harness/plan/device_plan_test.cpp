@@ -12,6 +12,7 @@
 #include "harness/plan/placer.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode.h"
+#include "tests/harness/plan/planning.h"
 
 using namespace virtrain;
 using namespace virtrain::harness;
@@ -42,16 +43,6 @@ const std::string kTwoTenants = "{gpus_per_node: 1}, {gpus_per_node: 1}";
 
 Plan plan_of(const Scenario& s, const vmctl::Inventory& inventory) {
   return make_plan(s, inventory, false);
-}
-
-std::string refusal(const Scenario& s, const vmctl::Inventory& inventory, int status = 4) {
-  try {
-    make_plan(s, inventory, false);
-  } catch (const Error& error) {
-    CHECK(exit_status(error.code()) == status);
-    return error.message();
-  }
-  return "(planned)";
 }
 
 const NodePlacement& node(const Plan& plan, std::size_t tenant, std::size_t n = 0) {

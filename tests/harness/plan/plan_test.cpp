@@ -8,26 +8,13 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "harness/scenario/decode.h"
+#include "tests/harness/plan/planning.h"
 
 using namespace virtrain;
 using namespace virtrain::harness;
 using Catch::Contains;
 
 namespace {
-
-constexpr std::uint64_t kGiB = 1ULL << 30;
-
-/// A host of `nodes` NUMA nodes with as many cores each, numbered one node after the other.
-vmctl::Inventory host(int nodes, int cores_per_node, std::uint64_t memory_gib = 1024) {
-  vmctl::Inventory inventory;
-  inventory.hostname = "testhost";
-  for (int n = 0; n < nodes; ++n) {
-    inventory.numa_nodes.push_back({n, memory_gib * kGiB / static_cast<std::uint64_t>(nodes), 0, 0});
-    for (int c = 0; c < cores_per_node; ++c) inventory.cores.push_back({n * cores_per_node + c, n});
-  }
-  inventory.memory_bytes = memory_gib * kGiB;
-  return inventory;
-}
 
 vmctl::HostDevice gpu(const std::string& address, const std::string& vendor, int numa_node,
                       const std::vector<std::string>& nvlink_peers = {}) {

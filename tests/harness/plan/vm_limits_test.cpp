@@ -6,6 +6,7 @@
 #include "harness/plan/domain_spec.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode.h"
+#include "tests/harness/plan/planning.h"
 
 using namespace virtrain;
 using namespace virtrain::harness;
@@ -15,20 +16,6 @@ using Catch::StartsWith;
 
 namespace {
 
-constexpr std::uint64_t kGiB = 1ULL << 30;
-
-/// A host of `nodes` NUMA nodes with as many cores and as much memory each.
-vmctl::Inventory host(int nodes, int cores_per_node, std::uint64_t memory_gib) {
-  vmctl::Inventory inventory;
-  inventory.hostname = "testhost";
-  for (int n = 0; n < nodes; ++n) {
-    inventory.numa_nodes.push_back({n, memory_gib * kGiB / static_cast<std::uint64_t>(nodes), 0, 0});
-    for (int c = 0; c < cores_per_node; ++c) inventory.cores.push_back({n * cores_per_node + c, n});
-  }
-  inventory.memory_bytes = memory_gib * kGiB;
-  return inventory;
-}
-
 /// One case of a tenant of `nodes` with a GiB each.
 Scenario scenario(int nodes, const std::string& guest, const std::string& arms = "[bare_metal, vm]") {
   return decode_scenario(
@@ -37,16 +24,6 @@ Scenario scenario(int nodes, const std::string& guest, const std::string& arms =
           "many, nodes: {}}}]}}]\narms: {}\npairs: 2\n",
           guest, nodes, arms),
       "planned.yaml");
-}
-
-std::string refusal(const Scenario& s, const vmctl::Inventory& inventory, int status = 4) {
-  try {
-    make_plan(s, inventory, false);
-  } catch (const Error& error) {
-    CHECK(exit_status(error.code()) == status);
-    return error.message();
-  }
-  return "(planned)";
 }
 
 }  // namespace

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <string>
+
+#include "common/error.h"
+#include "harness/plan/plan.h"
+
+namespace virtrain::harness {
+
+inline constexpr std::uint64_t kGiB = 1ULL << 30;
+
+/// A host of `nodes` NUMA nodes with as many cores, numbered one node after the other, and as much memory
+/// each.
+inline vmctl::Inventory host(int nodes, int cores_per_node, std::uint64_t memory_gib = 1024) {
+  vmctl::Inventory inventory;
+  inventory.hostname = "testhost";
+  for (int n = 0; n < nodes; ++n) {
+    inventory.numa_nodes.push_back({n, memory_gib * kGiB / static_cast<std::uint64_t>(nodes), 0, 0});
+    for (int c = 0; c < cores_per_node; ++c) inventory.cores.push_back({n * cores_per_node + c, n});
+  }
+  inventory.memory_bytes = memory_gib * kGiB;
+  return inventory;
+}
+
+/// Why there is no plan, which ends with this exit status; "(planned)" if there is one.
+inline std::string refusal(const Scenario& s, const vmctl::Inventory& inventory, int status = 4) {
+  try {
+    make_plan(s, inventory, false);
+  } catch (const Error& error) {
+    CHECK(exit_status(error.code()) == status);
+    return error.message();
+  }
+  return "(planned)";
+}
+
+}  // namespace virtrain::harness
