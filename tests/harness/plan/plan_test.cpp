@@ -54,17 +54,6 @@ Scenario gpu_scenario(const std::string& cases, const std::string& devices, cons
 const std::string kOneNode = "{name: one, tenants: [{nodes: 1}]}";
 const std::string kTwoGpus = "{name: gpus, tenants: [{nodes: 1, gpus_per_node: 2}]}";
 
-std::string refusal(const Scenario& s, const vmctl::Inventory& inventory, bool emulated = false) {
-  try {
-    make_plan(s, inventory, emulated);
-  } catch (const Error& error) {
-    CHECK(error.code() == ErrorCode::host_unable);
-    CHECK(exit_status(error.code()) == 4);
-    return error.message();
-  }
-  return "(planned)";
-}
-
 std::vector<std::string> arms_of(const Plan& plan) {
   std::vector<std::string> arms;
   for (const auto& trial : plan.trials) arms.push_back(trial.arm);
@@ -209,10 +198,10 @@ TEST_CASE("threads of a rank: the node's cores shared by its ranks, or as the sc
 TEST_CASE("memory: the nodes and QEMU's own must fit, which emulation needs more of") {
   const auto five = scenario("{name: five, tenants: [{nodes: 5}]}");
   // 5 GiB + 5 x 150 MiB = 5.73 GiB; 5 GiB + 5 x 350 MiB = 6.71 GiB
-  CHECK(refusal(five, host(1, 16, 6), false) == "(planned)");
-  CHECK(refusal(five, host(1, 16, 6), true) ==
+  CHECK(refusal(five, host(1, 16, 6)) == "(planned)");
+  CHECK(refusal(five, host(1, 16, 6), 4, true) ==
         "case five: 5 nodes of 1GiB and QEMU's own 350MiB each need 6.71GiB, testhost has 6GiB");
-  CHECK(refusal(five, host(1, 16, 7), true) == "(planned)");
+  CHECK(refusal(five, host(1, 16, 7), 4, true) == "(planned)");
 }
 
 TEST_CASE("a host without a usable core is refused in words") {

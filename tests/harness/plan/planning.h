@@ -25,9 +25,10 @@ inline vmctl::Inventory host(int nodes, int cores_per_node, std::uint64_t memory
 }
 
 /// Why there is no plan, which ends with this exit status; "(planned)" if there is one.
-inline std::string refusal(const Scenario& s, const vmctl::Inventory& inventory, int status = 4) {
+inline std::string refusal(const Scenario& s, const vmctl::Inventory& inventory, int status = 4,
+                           bool emulated = false) {
   try {
-    make_plan(s, inventory, false);
+    make_plan(s, inventory, emulated);
   } catch (const Error& error) {
     CHECK(exit_status(error.code()) == status);
     return error.message();
