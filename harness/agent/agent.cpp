@@ -1,7 +1,6 @@
 #include "harness/agent/agent.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <boost/asio/steady_timer.hpp>
@@ -11,10 +10,6 @@
 #include "harness/agent/conversation.h"
 
 namespace virtrain::harness {
-
-std::string rsh_socket_name() {
-  return fmt::format("@virtrain-agent-{}", ::getpid());
-}
 
 Agent::Agent(asio::io_context& io, UniqueFd stream, bool reconnects)
     : io_(io), stream_(std::move(stream)), reconnects_(reconnects) {}

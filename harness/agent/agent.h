@@ -32,10 +32,4 @@ class Agent {
   bool reconnects_;
 };
 
-/// Abstract UNIX socket (leading NUL shown as '@') on which `virtrain-rsh` finds the agent of its node; the
-/// name reaches processes as VIRTRAIN_AGENT_SOCKET. Abstract sockets belong to a network namespace and leave
-/// no file.
-std::string rsh_socket_name();
-inline constexpr const char* kRshSocketVariable = "VIRTRAIN_AGENT_SOCKET";
-
 }  // namespace virtrain::harness

@@ -105,6 +105,16 @@ std::vector<pid_t> descendants() {
   return found;
 }
 
+bool is_descendant(pid_t pid) {
+  const pid_t self = ::getpid();
+  constexpr int kDepth = 1000;  // of a tree that changes while we look
+  for (int depth = 0; pid > 0 && pid != self && depth < kDepth; ++depth) {
+    pid = parent_of(pid);
+    if (pid == self) return true;
+  }
+  return false;
+}
+
 int kill_descendants() {
   int killed = 0;
   // A process may fork between the look and the kill, so look until nobody is left.

@@ -26,6 +26,8 @@ ChildProcess start_process(const ProcessSpec& spec);
 
 /// Living descendants of this process, grandchildren included. The agent is their subreaper, so none escapes.
 std::vector<pid_t> descendants();
+/// Whether this process started that one, directly or not.
+bool is_descendant(pid_t pid);
 /// Kills all descendants with SIGKILL and waits until they are gone; returns how many there were.
 int kill_descendants();
 

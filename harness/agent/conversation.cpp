@@ -43,18 +43,13 @@ std::vector<std::string> string_list(const nlohmann::json& message, const char* 
   return words;
 }
 
-asio::local::stream_protocol::endpoint abstract_endpoint(std::string name) {
-  name[0] = '\0';
-  return asio::local::stream_protocol::endpoint(name);
-}
-
 }  // namespace
 
 Agent::Conversation::Conversation(asio::io_context& io, UniqueFd stream)
     : io_(io),
       connection_(std::make_shared<Connection>(io, std::move(stream))),
       child_signals_(io, SIGCHLD),
-      rsh_acceptor_(io, abstract_endpoint(rsh_socket_name())) {}
+      rsh_acceptor_(io, asio::local::stream_protocol(), rsh_socket_.take_listener().release()) {}
 
 void Agent::Conversation::spawn(asio::awaitable<void> task) {
   // What ends a task early (a closed pipe, a closed connection) is no news. Some outlast the conversation by
@@ -161,7 +156,7 @@ asio::awaitable<void> Agent::Conversation::start(Frame& request) {
   if (!environment.is_object()) throw Error("read frame", ErrorCode::protocol, "'environment' is no object");
   for (const auto& [name, value] : environment.items())
     if (value.is_string()) spec.environment[name] = value.get<std::string>();
-  spec.environment[kRshSocketVariable] = rsh_socket_name();
+  for (const auto& [name, value] : rsh_socket_.environment()) spec.environment[name] = value;
   if (children_.contains(id))
     throw Error("start process", ErrorCode::protocol, fmt::format("id {} is taken", id));
 
@@ -278,13 +273,15 @@ asio::awaitable<void> Agent::Conversation::sample_telemetry(std::int64_t period_
 asio::awaitable<void> Agent::Conversation::accept_rsh() {
   while (!ended_) {
     auto socket = co_await rsh_acceptor_.async_accept(asio::use_awaitable);
-    spawn(relay_rsh(std::make_shared<Connection>(io_, UniqueFd(socket.release()))));
+    if (RshSocket::is_of_this_node(socket.native_handle()))
+      spawn(relay_rsh(std::make_shared<Connection>(io_, UniqueFd(socket.release()))));
   }
 }
 
-asio::awaitable<void> Agent::Conversation::relay_rsh(RshSocket socket) {
+asio::awaitable<void> Agent::Conversation::relay_rsh(RshClient socket) {
   spawn(socket->write_queued());
   const Frame request = co_await socket->receive();
+  if (!rsh_socket_.knows(string_field(request.message, "secret"))) co_return socket->close();
   const std::int64_t id = next_rsh_id_++;
   rsh_clients_[id] = socket;
   co_await connection_->send(make_frame("rsh", id, "host", string_field(request.message, "host"), "command",

@@ -12,6 +12,7 @@
 #include "harness/agent/agent.h"
 #include "harness/agent/child_process.h"
 #include "harness/agent/connection.h"
+#include "harness/agent/rsh_socket.h"
 
 namespace virtrain::harness {
 
@@ -31,7 +32,7 @@ class Agent::Conversation : public std::enable_shared_from_this<Agent::Conversat
     std::optional<int> exit_status;
     std::unique_ptr<asio::steady_timer> changed;  ///< cancelled at each change of the two fields above
   };
-  using RshSocket = std::shared_ptr<Connection>;
+  using RshClient = std::shared_ptr<Connection>;
 
   asio::awaitable<void> serve_requests();
   asio::awaitable<void> handle(Frame request);
@@ -47,16 +48,17 @@ class Agent::Conversation : public std::enable_shared_from_this<Agent::Conversat
   asio::awaitable<void> sample_telemetry(std::int64_t period_ms, std::vector<int> cores);
 
   asio::awaitable<void> accept_rsh();
-  asio::awaitable<void> relay_rsh(RshSocket socket);
+  asio::awaitable<void> relay_rsh(RshClient socket);
 
   void spawn(asio::awaitable<void> task);
 
   asio::io_context& io_;
   std::shared_ptr<Connection> connection_;
   asio::signal_set child_signals_;
+  RshSocket rsh_socket_;
   asio::local::stream_protocol::acceptor rsh_acceptor_;
   std::map<std::int64_t, Child> children_;
-  std::map<std::int64_t, RshSocket> rsh_clients_;
+  std::map<std::int64_t, RshClient> rsh_clients_;
   std::int64_t next_rsh_id_ = 1;
   std::int64_t telemetry_requests_ = 0;  ///< only the latest one is served
   bool ended_ = false;

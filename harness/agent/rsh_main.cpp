@@ -16,26 +16,27 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "common/unique_fd.h"
-#include "harness/agent/agent.h"
 #include "harness/agent/frame.h"
+#include "harness/agent/rsh_socket.h"
 
 namespace {
 
 using namespace virtrain;
 
+const char* variable(const char* name) {
+  if (const char* value = std::getenv(name)) return value;
+  throw Error("find the agent", ErrorCode::usage,
+              fmt::format("{} is not set; mpirun must be started by virtrain-agent", name));
+}
+
 UniqueFd connect_to_agent() {
-  const char* name = std::getenv(harness::kRshSocketVariable);
-  if (name == nullptr || *name != '@' || std::strlen(name) >= sizeof(sockaddr_un::sun_path))
-    throw Error(
-        "find the agent", ErrorCode::usage,
-        fmt::format("{} is not set; mpirun must be started by virtrain-agent", harness::kRshSocketVariable));
+  const char* path = variable(harness::kRshSocketVariable);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path + 1, name + 1, std::strlen(name) - 1);
+  std::strncpy(address.sun_path, path, sizeof address.sun_path - 1);
   UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + std::strlen(name));
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0)
-    throw errno_error(std::string("connect to the agent at ") + name, errno);
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    throw errno_error(std::string("connect to the agent at ") + path, errno);
   return socket;
 }
 
@@ -81,7 +82,8 @@ int main(int argc, char** argv) {
     const std::vector<std::string> words(argv + 2, argv + argc);
     const auto socket = connect_to_agent();
     write_all(socket.get(),
-              harness::encode(harness::make_frame("rsh", 0, "host", argv[1], "command", join(words, " "))));
+              harness::encode(harness::make_frame("rsh", 0, "host", argv[1], "command", join(words, " "),
+                                                  "secret", variable(harness::kRshSecretVariable))));
     return relay(socket.get());
   } catch (const std::exception& error) {
     fmt::print(stderr, "virtrain-rsh: {}\n", error.what());

@@ -1,10 +1,11 @@
 #include <fmt/format.h>
+#include <sys/un.h>
 
 #include <random>
 
 #include "common/error.h"
 #include "common/subprocess.h"
-#include "harness/agent/agent.h"
+#include "harness/agent/rsh_socket.h"
 #include "harness/execute/tenant_job.h"
 #include "tests/harness/agent/agent_process.h"
 
@@ -174,6 +175,82 @@ TEST_CASE("garbage from an agent: the client loses it with words") {
   CHECK_THAT(answered(make_frame("telemetry", 0, "values", 5, "t_ns", "x")), Contains("no answer within"));
 }
 
+namespace {
+
+/// What an agent told one of its children.
+struct RshAddress {
+  std::string socket, secret;
+};
+
+RshAddress rsh_address(RawPeer& peer, const AgentProcess& agent) {
+  peer.send_json(R"({"type":"start","id":7,"argv":["sleep","1000"]})");
+  const auto child = peer.wait_for("started")["pid"].get<int>();
+  RshAddress found;
+  REQUIRE(comes_true([&] {
+    for (const auto& entry : split(read_file(fmt::format("/proc/{}/environ", child)).value_or(""), '\0')) {
+      if (entry.starts_with("VIRTRAIN_AGENT_SOCKET=")) found.socket = entry.substr(22);
+      if (entry.starts_with("VIRTRAIN_AGENT_SECRET=")) found.secret = entry.substr(22);
+    }
+    return !found.socket.empty();
+  }));
+  REQUIRE(agent.pid() > 0);
+  return found;
+}
+
+/// From a child of this test, not of the agent, after `become`: whether the agent takes a request for a
+/// shell.
+bool takes_request_from(const RshAddress& at, const std::function<void()>& become) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    become();
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    at.socket.copy(address.sun_path, sizeof address.sun_path - 1);
+    const auto length = offsetof(sockaddr_un, sun_path) + at.socket.size();
+    if (address.sun_path[0] == '@') address.sun_path[0] = '\0';
+    const int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), static_cast<socklen_t>(length)) != 0)
+      ::_exit(1);
+    RawPeer(socket).send(encode(make_frame("rsh", 0, "host", "t1n2", "command", "id", "secret", at.secret)));
+    pollfd closed{socket, POLLIN, 0};
+    char byte = 0;
+    const bool refused = ::poll(&closed, 1, 3000) > 0 && ::recv(socket, &byte, 1, 0) <= 0;
+    ::_exit(refused ? 1 : 0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return status == 0;
+}
+
+}  // namespace
+
+TEST_CASE("row 1: no other user, no other process and nobody without the secret gets a shell from an agent") {
+  AgentProcess agent;
+  RawPeer peer(agent.channel());
+  peer.wait_for("announce");
+  const auto address = rsh_address(peer, agent);
+  CHECK_FALSE(takes_request_from(address, [] {}));
+  if (::geteuid() == 0)
+    CHECK_FALSE(takes_request_from(address, [] {
+      constexpr uid_t kNobody = 65534;
+      if (::setresgid(kNobody, kNobody, kNobody) != 0 || ::setresuid(kNobody, kNobody, kNobody) != 0)
+        ::_exit(1);
+    }));
+  const auto rsh = [&](int id, const std::string& environment) {
+    peer.send_json(
+        fmt::format(R"({{"type":"start","id":{},"argv":["env","{}","{}/virtrain-rsh","t1n2","id"]}})", id,
+                    environment, VIRTRAIN_BINARY_DIR));
+  };
+  rsh(8, "VIRTRAIN_AGENT_SECRET=guessed");
+  CHECK(peer.wait_for("exit")["status"] == 255);
+  // No file of it is left, however the agent ends.
+  CHECK(std::filesystem::read_symlink(address.socket).string().ends_with(" (deleted)"));
+  rsh(9, "NONE=");
+  CHECK(peer.wait_for("rsh")["command"] == "id");
+  agent.close_channel();
+  CHECK(agent.ends_well());
+}
+
 TEST_CASE("virtrain-rsh outside of an agent says so and ends with ssh's 255") {
   ::unsetenv(kRshSocketVariable);
   const std::string program = std::string(VIRTRAIN_BINARY_DIR) + "/virtrain-rsh";
@@ -181,11 +258,10 @@ TEST_CASE("virtrain-rsh outside of an agent says so and ends with ssh's 255") {
   CHECK(none.exit_status == 255);
   CHECK_THAT(none.err, Contains("VIRTRAIN_AGENT_SOCKET is not set"));
   CommandOptions gone;
-  gone.environment = {std::string(kRshSocketVariable) + "=@virtrain-agent-none"};
+  gone.environment = {std::string(kRshSocketVariable) + "=/proc/self/fd/1000"};
   const auto refused = run_command({program, "t1n2", "true"}, gone);
   CHECK(refused.exit_status == 255);
-  CHECK_THAT(refused.err,
-             Contains("connect to the agent at @virtrain-agent-none") && Contains("Connection refused"));
+  CHECK_THAT(refused.err, Contains("connect to the agent at /proc/self/fd/1000") && Contains("No such file"));
   CHECK(run_command({program, "t1n2"}).exit_status == 2);
 }
 

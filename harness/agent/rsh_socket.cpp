@@ -1,0 +1,86 @@
+#include "harness/agent/rsh_socket.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+
+#include "common/error.h"
+#include "harness/agent/child_process.h"
+
+namespace virtrain::harness {
+namespace {
+
+constexpr const char* kOperation = "listen for mpirun's remote shell";
+
+std::string random_secret() {
+  std::array<unsigned char, 16> bytes;
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    throw errno_error(kOperation, errno);
+  return fmt::format("{:02x}", fmt::join(bytes, ""));
+}
+
+std::string temporary_folder() {
+  std::error_code none;
+  const auto folder = std::filesystem::temp_directory_path(none);
+  return none ? "/tmp" : folder.string();
+}
+
+/// A new folder that only this user can enter; gone with its owner.
+class PassingFolder {
+ public:
+  PassingFolder() : path_(temporary_folder() + "/virtrain-agent-XXXXXX") {
+    if (::mkdtemp(path_.data()) == nullptr) throw errno_error(kOperation, errno);
+    fd_ = UniqueFd(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!fd_) throw errno_error(kOperation, errno);
+  }
+  PassingFolder(const PassingFolder&) = delete;
+  PassingFolder& operator=(const PassingFolder&) = delete;
+  ~PassingFolder() { ::rmdir(path_.c_str()); }
+  int fd() const { return fd_.get(); }
+
+ private:
+  std::string path_;
+  UniqueFd fd_;
+};
+
+}  // namespace
+
+RshSocket::RshSocket()
+    : listener_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)), secret_(random_secret()) {
+  constexpr const char* kName = "rsh";
+  const PassingFolder folder;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  // Short whatever TMPDIR is.
+  fmt::format_to_n(address.sun_path, sizeof address.sun_path - 1, "/proc/self/fd/{}/{}", folder.fd(), kName);
+  if (!listener_ ||
+      ::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      ::listen(listener_.get(), SOMAXCONN) != 0)
+    throw errno_error(kOperation, errno);
+  place_ = UniqueFd(::openat(folder.fd(), kName, O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  if (!place_ || ::fchmodat(folder.fd(), kName, 0600, 0) != 0 || ::unlinkat(folder.fd(), kName, 0) != 0)
+    throw errno_error(kOperation, errno);
+}
+
+std::map<std::string, std::string> RshSocket::environment() const {
+  return {{kRshSocketVariable, fmt::format("/proc/{}/fd/{}", ::getpid(), place_.get())},
+          {kRshSecretVariable, secret_}};
+}
+
+bool RshSocket::is_of_this_node(int connection) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
+  return peer.uid == ::geteuid() && is_descendant(peer.pid);
+}
+
+}  // namespace virtrain::harness
