@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "common/json.h"
 #include "common/text.h"
 #include "common/time.h"
 
@@ -40,7 +41,8 @@ std::string as_text(std::string_view message, const nlohmann::json& fields) {
   std::string line = printable(message);
   if (!fields.is_object()) return line;
   for (const auto& [key, value] : fields.items())
-    line += " " + key + "=" + (value.is_string() ? printable(value.get<std::string>()) : value.dump());
+    line += " " + printable(key) + "=" +
+            printable(value.is_string() ? value.get<std::string>() : dump_json(value));
   return line;
 }
 
@@ -62,8 +64,8 @@ void write(Level level, std::string_view message, const nlohmann::json& fields) 
   nlohmann::json line = fields.is_object() ? fields : nlohmann::json::object();
   line["time"] = iso8601(wall_ns());
   line["level"] = std::string(spdlog::level::to_string_view(to_spdlog(level)).data());
-  line["message"] = message;
-  logger().log(to_spdlog(level), line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  line["message"] = printable(message);
+  logger().log(to_spdlog(level), dump_json(line));
 }
 
 }  // namespace virtrain::log

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "common/error.h"
+#include "common/unicode.h"
 #include "common/unique_fd.h"
 #include "common/units.h"
 
@@ -107,48 +108,31 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view c
   }
 }
 
-namespace {
-
-/// Length of the valid UTF-8 sequence that starts here, 0 if there is none (RFC 3629).
-std::size_t utf8_length(std::string_view bytes) {
-  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };
-  const unsigned char first = at(0);
-  if (first < 0x80) return 1;
-  const std::size_t length = first >= 0xC2 && first <= 0xDF   ? 2
-                             : (first & 0xF0) == 0xE0         ? 3
-                             : first >= 0xF0 && first <= 0xF4 ? 4
-                                                              : 0;
-  if (length == 0 || bytes.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i)
-    if ((at(i) & 0xC0) != 0x80) return 0;
-  const unsigned char second = at(1);
-  const bool overlong = (first == 0xE0 && second < 0xA0) || (first == 0xF0 && second < 0x90);
-  const bool beyond = (first == 0xED && second > 0x9F) || (first == 0xF4 && second > 0x8F);
-  return overlong || beyond ? 0 : length;
-}
-
-}  // namespace
-
-std::string printable(std::string_view bytes) {
+std::string printable(std::string_view bytes, std::size_t most_bytes) {
   std::string text;
   while (!bytes.empty()) {
-    const std::size_t length = utf8_length(bytes);
-    const auto first = static_cast<unsigned char>(bytes[0]);
-    const bool control = length == 1 && (first < 0x20 || first == 0x7F) && first != '\t' && first != '\n';
-    if (length == 0 || control) {
-      text += "\uFFFD";
-      bytes.remove_prefix(1);
-      continue;
+    const auto [value, length] = first_code_point(bytes);
+    const bool shown = length > 0 && is_showable(value);
+    const std::string_view piece = shown ? bytes.substr(0, length) : std::string_view("\uFFFD");
+    if (text.size() + piece.size() > most_bytes) {
+      return text + fmt::format("… ({} bytes more)", bytes.size());
     }
-    text += bytes.substr(0, length);
-    bytes.remove_prefix(length);
+    text += piece;
+    bytes.remove_prefix(std::max<std::size_t>(length, 1));
   }
   return text;
 }
 
+std::string excerpt(std::string_view bytes, std::size_t most_bytes) {
+  std::string line = printable(bytes, most_bytes);
+  for (char& byte : line)
+    if (byte == '\n' || byte == '\t') byte = ' ';
+  return line;
+}
+
 std::size_t find_invalid_utf8(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t length = utf8_length(text.substr(at));
+    const std::size_t length = first_code_point(text.substr(at)).bytes;
     if (length == 0) return at;
     at += length;
   }

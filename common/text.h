@@ -29,8 +29,13 @@ std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folde
 /// Writes and closes, whole or not at all by rename. Throws Error.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
-/// Bytes made safe to show: invalid UTF-8 and control characters (except tab and newline) become U+FFFD.
-std::string printable(std::string_view bytes);
+/// Longest text that is shown or kept of what somebody else wrote, unless said otherwise.
+inline constexpr std::size_t longest_shown_bytes = std::size_t{64} << 10;
+/// The gate for text that somebody else wrote: invalid UTF-8 and what is_showable() refuses become U+FFFD,
+/// one for each code point; what is longer ends with how much was left out. Tab and newline stay.
+std::string printable(std::string_view bytes, std::size_t most_bytes = longest_shown_bytes);
+/// As printable, in one line and short: for a name or value quoted in a message.
+std::string excerpt(std::string_view bytes, std::size_t most_bytes = 200);
 /// Position of the first byte that is no UTF-8 (RFC 3629); npos if all are.
 std::size_t find_invalid_utf8(std::string_view text);
 /// The word of `known` nearest to `word`, if it is near enough to be a typing error.

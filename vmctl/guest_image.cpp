@@ -13,6 +13,7 @@
 #include <set>
 
 #include "common/error.h"
+#include "common/json.h"
 #include "common/sha256.h"
 #include "common/subprocess.h"
 #include "common/text.h"
@@ -84,8 +85,13 @@ std::shared_ptr<const UniqueFd> hold_image(const fs::path& folder) {
   return std::make_shared<const UniqueFd>(lock_image(folder, O_RDONLY, LOCK_SH));
 }
 
+nlohmann::json read_manifest(const fs::path& folder) {
+  return parse_json(read_file(folder / "manifest.json").value_or("{}"),
+                    "read " + (folder / "manifest.json").string(), ErrorCode::io);
+}
+
 GuestImage load_image(const fs::path& folder, std::shared_ptr<const UniqueFd> hold) {
-  const auto manifest = nlohmann::json::parse(read_file(folder / "manifest.json").value_or("{}"));
+  const auto manifest = read_manifest(folder);
   GuestImage image;
   image.kernel = folder / "kernel";
   image.initrd = folder / "initrd";
@@ -105,7 +111,7 @@ nlohmann::json library_identities(const GuestNeeds& needs) {
 }
 
 bool libraries_are_unchanged(const fs::path& folder) {
-  const auto manifest = nlohmann::json::parse(read_file(folder / "manifest.json").value_or("{}"));
+  const auto manifest = read_manifest(folder);
   const auto libraries = manifest.value("libraries", nlohmann::json::object());
   for (const auto& [file, identity] : libraries.items())
     if (!fs::exists(file) || identity_of(file, Identity::by_stat) != identity) return false;

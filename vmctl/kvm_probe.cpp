@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "common/error.h"
+#include "common/json.h"
 #include "common/sha256.h"
 #include "common/subprocess.h"
 #include "common/text.h"
@@ -144,7 +145,7 @@ Judgement judge(const Inventory& host, const fs::path& kernel, const fs::path& c
 }
 
 std::optional<KvmVerdict> kept_verdict(const fs::path& file) {
-  const auto known = nlohmann::json::parse(read_file(file).value_or(""), nullptr, false);
+  const auto known = parse_json_or_null(read_file(file).value_or(""));
   if (!known.is_object()) return std::nullopt;
   const auto virtualization = parse_virtualization(known.value("virtualization", ""));
   if (!virtualization) return std::nullopt;
@@ -209,7 +210,7 @@ KvmTrial try_kvm_here() {
 std::optional<KvmTrial> try_kvm(const fs::path& root) {
   if (root == "/") return try_kvm_here();
   const auto text = read_file(root / "var/lib/virtrain/kvm.json");
-  const auto record = nlohmann::json::parse(text.value_or(""), nullptr, false);
+  const auto record = parse_json_or_null(text.value_or(""));
   if (!record.is_object()) return std::nullopt;
   KvmTrial trial;
   trial.open_error = record.value("open_error", 0);

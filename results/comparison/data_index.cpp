@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "common/json.h"
 #include "common/text.h"
 
 namespace virtrain::results {
@@ -22,7 +23,7 @@ void add_row_facts(const Rows& rows, Facts& facts) {
 
 /// A tenant's workload; an empty object where nothing is known of it.
 nlohmann::json workload_of(const TenantMean& tenant) {
-  auto workload = nlohmann::json::parse(tenant.workload, nullptr, false);
+  auto workload = parse_json_or_null(tenant.workload);
   return workload.is_object() ? workload : nlohmann::json::object();
 }
 

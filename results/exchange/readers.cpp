@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <vector>
 
 #include "common/error.h"
+#include "common/json.h"
 #include "common/text.h"
 
 namespace virtrain::results {
@@ -16,7 +16,7 @@ namespace {
 /// can.
 std::optional<FileFormat> format_by_first_line(std::string_view line) {
   if (line.starts_with('{')) {
-    const auto object = nlohmann::json::parse(line, nullptr, false);
+    const auto object = parse_json_or_null(line);
     const bool is_summary = object.is_object() && object.contains("node") && !object.contains("record");
     return is_summary ? FileFormat::superbench : FileFormat::jsonl;
   }
@@ -37,56 +37,6 @@ std::optional<FileFormat> format_by_mark(std::string_view line) {
       (line.starts_with('#') && line.find("algbw") != line.npos && line.find("busbw") != line.npos);
   if (is_nccl) return FileFormat::nccl_tests;
   return std::nullopt;
-}
-
-/// Refuses what nlohmann's parser lets pass: the same key twice in an object. Throws Error(bad_input) whose
-/// operation is `position`, for example "data.jsonl:7".
-nlohmann::json parse_strict_json(std::string_view text, const std::string& position) {
-  std::vector<std::set<std::string>> open_objects;
-  std::string duplicate;
-  const auto watch = [&](int, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
-    using Event = nlohmann::json::parse_event_t;
-    if (event == Event::object_start) open_objects.emplace_back();
-    if (event == Event::object_end) open_objects.pop_back();
-    if (event == Event::key && !open_objects.back().insert(parsed.get<std::string>()).second &&
-        duplicate.empty()) {
-      duplicate = parsed.get<std::string>();
-    }
-    return true;
-  };
-  try {
-    auto value = nlohmann::json::parse(text, watch);
-    if (!duplicate.empty()) {
-      throw Error(position, ErrorCode::bad_input, fmt::format("the key \"{}\" appears twice", duplicate));
-    }
-    return value;
-  } catch (const nlohmann::json::exception& failure) {
-    throw Error(position, ErrorCode::bad_input,
-                fmt::format("this is not JSON: {} (NaN and Infinity are no JSON numbers)", failure.what()));
-  }
-}
-
-/// A value is copied, shown and written level by level, on the stack: a line of brackets would use it up.
-void refuse_deep_nesting(const LineReader& lines) {
-  constexpr std::size_t deepest_level = 64;
-  const auto line = lines.line();
-  std::size_t level = 0;
-  bool in_text = false;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    const char byte = line[i];
-    if (in_text && byte == '\\') {
-      ++i;
-    } else if (byte == '"') {
-      in_text = !in_text;
-    } else if (!in_text && (byte == '{' || byte == '[')) {
-      if (++level > deepest_level) {
-        throw Error(lines.position(i + 1), ErrorCode::bad_input,
-                    fmt::format("this is nested deeper than {} levels", deepest_level));
-      }
-    } else if (!in_text && (byte == '}' || byte == ']') && level > 0) {
-      --level;
-    }
-  }
 }
 
 }  // namespace
@@ -115,8 +65,12 @@ void read_jsonl(LineReader& lines, RecordImporter& importer) {
 }
 
 nlohmann::json parse_record(const LineReader& lines) {
-  refuse_deep_nesting(lines);
-  return parse_strict_json(trim(lines.line()), lines.position());
+  try {
+    return parse_json(lines.line(), {.unique_keys = true});
+  } catch (const JsonRefusal& refusal) {
+    throw Error(refusal.column > 0 ? lines.position(refusal.column) : lines.position(), ErrorCode::bad_input,
+                refusal.what());
+  }
 }
 
 nlohmann::json record_of(const ImportSettings& settings, const LineReader& lines) {

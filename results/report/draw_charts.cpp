@@ -1,5 +1,7 @@
 #include "common/error.h"
+#include "common/json.h"
 #include "common/subprocess.h"
+#include "common/text.h"
 #include "report_embedded.h"
 #include "results/report/html.h"
 #include "results/report/vega_bundle.h"
@@ -8,17 +10,25 @@ namespace virtrain::results {
 
 using nlohmann::json;
 
+namespace {
+
+json embedded(std::string_view text) {
+  return parse_json(text, "read a specification of the report's charts", ErrorCode::io);
+}
+
+}  // namespace
+
 json charts_json(const std::vector<Chart>& charts) {
-  json specs{{"forest", json::parse(report::forest_vg_json)},
-             {"scaling", json::parse(report::scaling_vg_json)},
-             {"course", json::parse(report::course_vg_json)},
-             {"isolation", json::parse(report::isolation_vg_json)},
-             {"series", json::parse(report::series_vg_json)}};
+  json specs{{"forest", embedded(report::forest_vg_json)},
+             {"scaling", embedded(report::scaling_vg_json)},
+             {"course", embedded(report::course_vg_json)},
+             {"isolation", embedded(report::isolation_vg_json)},
+             {"series", embedded(report::series_vg_json)}};
   json list = json::array();
   for (const auto& chart : charts)
     list.push_back(
         {{"id", chart.id}, {"spec", chart.spec}, {"data", chart.data}, {"signals", chart.signals}});
-  return {{"specs", specs}, {"theme", json::parse(report::theme_json)}, {"charts", list}};
+  return {{"specs", specs}, {"theme", embedded(report::theme_json)}, {"charts", list}};
 }
 
 Pictures draw_charts(const json& charts) {
@@ -30,10 +40,9 @@ Pictures draw_charts(const json& charts) {
                   ").then((pictures) => process.stdout.write(JSON.stringify(pictures)));\n";
   // A program on standard input: no file of ours has to be found, and none is left behind.
   const auto result = run_checked({"node", "-"}, options);
-  const auto pictures = json::parse(result.out, nullptr, false);
+  const auto pictures = parse_json_or_null(result.out, {.bytes = options.max_output_bytes});
   if (!pictures.is_object())
-    throw Error("draw the charts with node", ErrorCode::io,
-                "its answer is not JSON: " + result.out.substr(0, 200));
+    throw Error("draw the charts with node", ErrorCode::io, "its answer is not JSON: " + excerpt(result.out));
   return pictures.get<Pictures>();
 }
 

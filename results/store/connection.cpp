@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/json.h"
 #include "results/store/canonical_json.h"
 #include "sql_embedded.h"
 
@@ -104,7 +105,8 @@ void Query::read(Status& value) {
 
 void Query::read(nlohmann::json& value) {
   const auto column = statement_.getColumn(column_++);
-  value = column.isNull() ? nlohmann::json() : nlohmann::json::parse(column.getString());
+  value = column.isNull() ? nlohmann::json()
+                          : parse_json(column.getString(), "read results", ErrorCode::bad_input);
 }
 
 std::vector<nlohmann::json> Query::read_row() const {

@@ -2,7 +2,7 @@
 """architecture_test.py SOURCE BUILD: the arrows between the folders, read from the includes and from the link graph.
 
 common <- {vmctl, workloads, results} <- harness; the three in the middle never know each other. Who may include and link
-what from outside, who may print to standard output, and how long a file may be. Planted offenders prove that each rule
+what from outside, who may print to standard output, who parses JSON, and how long a file may be. Planted offenders prove that each rule
 bites.
 """
 
@@ -40,6 +40,9 @@ FORBIDDEN_LINKS = [  # (target, library) as link lines spell them
 PRINTS = re.compile(r"std::cout|\bputs\(|\bstd::printf\(|[^fsn:]printf\(|\bfmt::print\((?!stderr|file)|STDOUT_FILENO")
 # The command line; the workloads' protocol; and programs of their own.
 MAY_PRINT = re.compile(r"harness/cli/.*|workloads/.*|.*_main\.cpp|vmctl/guest/.*|harness/agent/child_process\.cpp")
+# What others made is read by one parser, which bounds it.
+BARE_JSON = re.compile(r"\bjson\s*::\s*(parse|accept|sax_parse|from_(cbor|msgpack|ubjson|bson|bjdata))\b")
+MAY_PARSE_JSON = "common/json.cpp"
 MOST_LINES = 500
 
 
@@ -73,6 +76,13 @@ def print_offences(path, text):
         return []
     lines = without_comments(text).split("\n")
     return [f"{path}:{n}: only the command line prints to standard output" for n, line in enumerate(lines, 1) if PRINTS.search(line)]
+
+
+def json_offences(path, text):
+    if path == MAY_PARSE_JSON:
+        return []
+    lines = without_comments(text).split("\n")
+    return [f"{path}:{n}: parse_json() of common/json.h bounds what it reads, this does not" for n, line in enumerate(lines, 1) if BARE_JSON.search(line)]
 
 
 def length_offences(path, text):
@@ -163,6 +173,20 @@ class Printing(unittest.TestCase):
         for line in ["fmt::print(stderr, 1);", "std::fprintf(stderr, 1);", "// std::cout", "std::snprintf(b, 1, c);"]:
             with self.subTest(line):
                 self.assertEqual(print_offences("results/x.cpp", f"  {line}\n"), [])
+
+
+class ForeignText(unittest.TestCase):
+    def test_one_place_parses_json(self):
+        converted_later = re.compile(r"harness/(agent|execute)/.*")
+        offences = [o for f, text in product_files() for o in json_offences(f, text) if not converted_later.fullmatch(f)]
+        self.assertEqual(offences, [])
+
+    def test_planted_offenders(self):
+        for line in ["nlohmann::json::parse(text)", "json :: parse(begin, end)", "nlohmann::json::accept(text)", "json::from_cbor(bytes)"]:
+            with self.subTest(line):
+                self.assertEqual(len(json_offences("results/x.cpp", f"\nauto x = {line};\n")), 1)
+        self.assertEqual(json_offences("results/x.cpp", "nlohmann::json::parse_event_t e; // json::parse(\nparse_json(text);"), [])
+        self.assertEqual(json_offences("common/json.cpp", "json::parse(text)"), [])
 
 
 class Length(unittest.TestCase):

@@ -31,7 +31,61 @@ TEST_CASE("what is shown is UTF-8 without control characters") {
   CHECK(printable("\xc0\xaf") == bad + bad);                      // overlong '/'
   CHECK(printable("\xed\xa0\x80") == bad + bad + bad);            // a surrogate
   CHECK(printable("\xf4\x90\x80\x80") == bad + bad + bad + bad);  // beyond U+10FFFF
-  CHECK(printable("\xf4\x8f\xbf\xbf") == "\xf4\x8f\xbf\xbf");
+  CHECK(printable("\xf4\x8f\xbf\xbd") == "\xf4\x8f\xbf\xbd");     // the last that is a character
+}
+
+TEST_CASE("terminal escapes do not reach the operator") {
+  struct Row {
+    const char* what;
+    const char* text;
+    bool is_shown;
+  };
+  // Expected values from Unicode's own tables, by name.
+  const Row rows[] = {
+      {"control sequence introducer", "\u009b", false},
+      {"next line", "\u0085", false},
+      {"no-break space", "\u00a0", true},
+      {"soft hyphen", "\u00ad", false},
+      {"combining acute accent", "\u0301", true},
+      {"arabic letter mark", "\u061c", false},
+      {"arabic letter alef", "\u0627", true},
+      {"zero width space", "\u200b", false},
+      {"zero width joiner", "\u200d", false},
+      {"left-to-right mark", "\u200e", false},
+      {"right-to-left mark", "\u200f", false},
+      {"hyphen", "\u2010", true},
+      {"line separator", "\u2028", false},
+      {"paragraph separator", "\u2029", false},
+      {"left-to-right embedding", "\u202a", false},
+      {"right-to-left override", "\u202e", false},
+      {"word joiner", "\u2060", false},
+      {"left-to-right isolate", "\u2066", false},
+      {"pop directional isolate", "\u2069", false},
+      {"hangul filler", "\u3164", false},
+      {"a noncharacter inside", "\ufdd0", false},
+      {"variation selector 16", "\ufe0f", false},
+      {"byte order mark", "\ufeff", false},
+      {"replacement character", "\ufffd", true},
+      {"a noncharacter at the end", "\uffff", false},
+      {"grinning face", "\U0001f600", true},
+      {"language tag", "\U000e0001", false},
+      {"tag latin small letter a", "\U000e0061", false},
+      {"variation selector 256", "\U000e01ef", false},
+      {"the last code point", "\U0010ffff", false},
+  };
+  for (const auto& row : rows) {
+    INFO(row.what);
+    CHECK(printable(row.text) == (row.is_shown ? row.text : "\uFFFD"));
+  }
+}
+
+TEST_CASE("what is shown has an end, and says what it left out") {
+  CHECK(printable("abcdef", 6) == "abcdef");
+  CHECK(printable("abcdefg", 6) == "abcdef… (1 bytes more)");
+  CHECK(printable("grüße", 3) == "gr… (5 bytes more)");  // no half letter
+  CHECK(printable(std::string(3'000'000, 'x')).size() < 70'000);
+  CHECK(excerpt("a\tb\nerror: c\r") == "a b error: c\uFFFD");
+  CHECK(excerpt(std::string(300, 'x')) == std::string(200, 'x') + "… (100 bytes more)");
 }
 
 TEST_CASE("the nearest word is near, or there is none") {

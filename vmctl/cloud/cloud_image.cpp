@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
+#include "common/json.h"
 #include "common/sha256.h"
 #include "common/subprocess.h"
 #include "common/text.h"
@@ -42,7 +43,7 @@ CloudImage inspect_cloud_image(const fs::path& path) {
   if ((status.st_mode & kReadableByAll) == 0)
     throw Error(operation, ErrorCode::host_unable, "QEMU's user may not read it (chmod a+r)");
   const auto answer = run_checked({"qemu-img", "info", "--output=json", path.string()}).out;
-  const auto info = nlohmann::json::parse(answer, nullptr, false);
+  const auto info = parse_json_or_null(answer);
   const auto format = info.is_object() ? info.value("format", "") : "";
   if (format != "qcow2" && format != "raw")
     throw Error(operation, ErrorCode::host_unable,

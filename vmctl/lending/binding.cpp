@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
+#include "common/json.h"
 #include "common/text.h"
 #include "vmctl/devices/locked_value.h"
 #include "vmctl/lending/sysfs.h"
@@ -37,12 +38,13 @@ nlohmann::json to_json(const Binding& binding) {
 }
 
 Binding parse_binding(const std::string& json) {
+  const std::string operation = "read a binding from the lease journal";
+  const auto parsed = parse_json(json, operation, ErrorCode::io);
   try {
-    const auto parsed = nlohmann::json::parse(json);
     return {parsed.at("driver").get<std::string>(), parsed.at("driver_override").get<std::string>(),
             parsed.at("d3cold_allowed").get<std::string>()};
   } catch (const nlohmann::json::exception& failure) {
-    throw Error("read a binding from the lease journal", ErrorCode::io, failure.what());
+    throw Error(operation, ErrorCode::io, failure.what());
   }
 }
 

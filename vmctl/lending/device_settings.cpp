@@ -64,11 +64,12 @@ std::string to_json_text(const SettingsChange& change) {
 }
 
 SettingsChange parse_settings_change(const std::string& text) {
+  const std::string operation = "read device settings from the lease journal";
+  const auto json = parse_json(text, operation, ErrorCode::io);
   try {
-    const auto json = nlohmann::json::parse(text);
     return {from_json(json.at("before")), from_json(json.at("wanted"))};
   } catch (const nlohmann::json::exception& failure) {
-    throw Error("read device settings from the lease journal", ErrorCode::io, failure.what());
+    throw Error(operation, ErrorCode::io, failure.what());
   }
 }
 
@@ -161,7 +162,7 @@ std::string power_limits(const std::set<std::string>& gpus) {
 }
 
 void restore_power_limits(const std::string& limits) {
-  const auto known = nlohmann::json::parse(limits, nullptr, false);
+  const auto known = parse_json_or_null(limits);
   if (!known.is_object()) return;  // of an older journal
   for (const auto& [gpu, watts] : known.items()) {
     try {

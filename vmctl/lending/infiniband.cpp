@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
+#include "common/json.h"
 #include "common/sha256.h"
 #include "common/subprocess.h"
 #include "common/text.h"
@@ -104,7 +105,7 @@ nlohmann::json to_json(const VfIdentity& identity) {
 
 /// "before" or "wanted" of a state that guids_effect() has made.
 VfIdentity identity_in(const std::string& state, const char* which) {
-  const auto parsed = nlohmann::json::parse(state, nullptr, false);
+  const auto parsed = parse_json_or_null(state);
   if (!parsed.is_object() || !parsed.contains(which))
     throw Error("read the lease journal", ErrorCode::io, fmt::format("no {} in {}", which, state));
   const auto& identity = parsed[which];

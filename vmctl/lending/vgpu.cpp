@@ -9,6 +9,7 @@
 
 #include "common/contains.h"
 #include "common/error.h"
+#include "common/json.h"
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "common/units.h"
@@ -27,7 +28,7 @@ constexpr std::chrono::seconds kSriovManageDeadline{120};
 
 /// A field of a state that one of the functions below has written.
 std::string field(const std::string& state, const char* name) {
-  const auto parsed = nlohmann::json::parse(state, nullptr, false);
+  const auto parsed = parse_json_or_null(state);
   if (!parsed.is_object() || !parsed.contains(name))
     throw Error("read the lease journal", ErrorCode::io, fmt::format("no {} in {}", name, state));
   return parsed[name].get<std::string>();

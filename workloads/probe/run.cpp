@@ -1,5 +1,6 @@
 #include "workloads/probe/run.h"
 
+#include "common/json.h"
 #include "common/time.h"
 #include "common/units.h"
 #include "workloads/common/affinity.h"
@@ -83,7 +84,7 @@ class Run {
     const std::vector<std::string> all =
         peers_.gather(hello().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
-      const nlohmann::json fields = nlohmann::json::parse(all[rank]);
+      const nlohmann::json fields = parse_json(all[rank], "read a rank's hello", ErrorCode::protocol);
       processes_.push_back({fields["hostname"], fields["pid"], ""});
       if (records() && peers_.rank() == 0) write_record("hello", static_cast<int>(rank), fields);
     }

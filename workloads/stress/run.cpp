@@ -67,7 +67,8 @@ class Run {
     ranks_ = static_cast<int>(all.size());
     if (ranks_ > 1 && environment_rank() > 0) return;
     for (int rank = 0; rank < ranks_; ++rank) {
-      nlohmann::json fields = nlohmann::json::parse(all[static_cast<std::size_t>(rank)]);
+      nlohmann::json fields =
+          parse_json(all[static_cast<std::size_t>(rank)], "read a rank's hello", ErrorCode::protocol);
       fields["size"] = ranks_;
       write_record("hello", ranks_ > 1 ? rank : environment_rank(), fields);
     }

@@ -1,5 +1,6 @@
 #include "workloads/resnet50/cuda/plan_cache.h"
 
+#include "common/json.h"
 #include "common/text.h"
 
 #include <fmt/format.h>
@@ -15,8 +16,7 @@ namespace {
 
 /// The file's object; an empty one for anything else.
 nlohmann::json read_machines(const std::filesystem::path& file) {
-  const nlohmann::json machines =
-      nlohmann::json::parse(read_file(file.string()).value_or(""), nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json machines = parse_json_or_null(read_file(file.string()).value_or(""));
   return machines.is_object() ? machines : nlohmann::json::object();
 }
 

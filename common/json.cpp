@@ -1,0 +1,112 @@
+#include "common/json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "common/text.h"
+#include "common/unicode.h"
+
+namespace virtrain {
+namespace {
+
+/// Before anything is built: exact for JSON, and what is none is refused one way or another.
+void check_shape(std::string_view text, const JsonLimits& limits) {
+  if (text.size() > limits.bytes)
+    throw JsonRefusal(fmt::format("this is longer than {} bytes", limits.bytes));
+  std::size_t level = 0;
+  std::size_t values = 1;
+  bool in_text = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char byte = text[i];
+    if (in_text && byte == '\\') {
+      ++i;
+    } else if (byte == '"') {
+      in_text = !in_text;
+    } else if (in_text) {
+      continue;
+    } else if (byte == '{' || byte == '[') {
+      if (++level > limits.depth)
+        throw JsonRefusal(fmt::format("this is nested deeper than {} levels", limits.depth), i + 1);
+      ++values;
+    } else if ((byte == '}' || byte == ']') && level > 0) {
+      --level;
+    } else if (byte == ',') {
+      ++values;
+    }
+    if (values > limits.values)
+      throw JsonRefusal(fmt::format("this has more than {} values", limits.values), i + 1);
+  }
+}
+
+/// nlohmann's parser lets the same key pass twice.
+class KeyWatch {
+ public:
+  bool operator()(int, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
+    using Event = nlohmann::json::parse_event_t;
+    if (event == Event::object_start) open_objects_.emplace_back();
+    if (event == Event::object_end) open_objects_.pop_back();
+    if (event == Event::key && !open_objects_.back().insert(parsed.get<std::string>()).second)
+      throw JsonRefusal(fmt::format("the key \"{}\" appears twice", excerpt(parsed.get<std::string>())));
+    return true;
+  }
+
+ private:
+  std::vector<std::set<std::string>> open_objects_;
+};
+
+}  // namespace
+
+nlohmann::json parse_json(std::string_view text, const JsonLimits& limits) {
+  check_shape(text, limits);
+  try {
+    if (!limits.unique_keys) return nlohmann::json::parse(text);
+    return nlohmann::json::parse(
+        text, [watch = KeyWatch()](int depth, nlohmann::json::parse_event_t event,
+                                   nlohmann::json& parsed) mutable { return watch(depth, event, parsed); });
+  } catch (const nlohmann::json::exception& failure) {
+    throw JsonRefusal(
+        fmt::format("this is not JSON: {} (NaN and Infinity are no JSON numbers)", excerpt(failure.what())));
+  }
+}
+
+nlohmann::json parse_json(std::string_view text, const std::string& operation, ErrorCode code,
+                          const JsonLimits& limits) {
+  try {
+    return parse_json(text, limits);
+  } catch (const JsonRefusal& refusal) {
+    throw Error(operation, code, refusal.what());
+  }
+}
+
+nlohmann::json parse_json_or_null(std::string_view text, const JsonLimits& limits) {
+  try {
+    return parse_json(text, limits);
+  } catch (const JsonRefusal&) {
+    return nullptr;
+  }
+}
+
+std::string dump_json(const nlohmann::json& value, int indent) {
+  const std::string text = value.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
+  std::string safe;
+  safe.reserve(text.size());
+  // Outside of strings JSON is plain ASCII, so each of these stands in a string.
+  for (std::string_view rest = text; !rest.empty();) {
+    const auto [point, length] = first_code_point(rest);
+    if (is_showable(point)) {
+      safe += rest.substr(0, length);
+    } else if (point < 0x10000) {
+      safe += fmt::format("\\u{:04x}", static_cast<unsigned>(point));
+    } else {
+      const unsigned above = static_cast<unsigned>(point) - 0x10000;
+      safe += fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + (above >> 10), 0xDC00 + (above & 0x3FF));
+    }
+    rest.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return safe;
+}
+
+}  // namespace virtrain
