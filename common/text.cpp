@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <numeric>
 
 #include "common/error.h"
@@ -87,25 +89,39 @@ std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folde
   return entries;
 }
 
+namespace {
+
+/// A new file beside `path`, of a name that nobody can foresee: where others may write to the folder, a
+/// planted link or file is neither followed nor taken. Returns its name too.
+std::pair<UniqueFd, std::string> new_file_beside(const std::filesystem::path& path) {
+  constexpr int kTries = 100;
+  for (int i = 0; i < kTries; ++i) {
+    std::uint64_t random = 0;
+    if (::getrandom(&random, sizeof random, 0) != sizeof random) break;
+    auto name = fmt::format("{}.{:016x}.tmp", path.string(), random);
+    UniqueFd file(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
+    if (file) return {std::move(file), std::move(name)};
+    if (errno != EEXIST) break;
+  }
+  throw errno_error("write " + path.string(), errno);
+}
+
+}  // namespace
+
 void write_file_atomically(const std::filesystem::path& path, std::string_view content) {
-  const std::string temporary = fmt::format("{}.{}.tmp", path.string(), ::getpid());
-  UniqueFd file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!file) throw errno_error("write " + path.string(), errno);
+  const auto [file, temporary] = new_file_beside(path);
+  const auto give_up = [&path, name = temporary.c_str()] {
+    const int reason = errno;
+    ::unlink(name);
+    throw errno_error("write " + path.string(), reason);
+  };
   for (std::string_view rest = content; !rest.empty();) {
     const auto written = ::write(file.get(), rest.data(), rest.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      const int reason = errno;
-      ::unlink(temporary.c_str());
-      throw errno_error("write " + path.string(), reason);
-    }
+    if (written < 0) give_up();
     rest.remove_prefix(static_cast<std::size_t>(written));
   }
-  if (::fsync(file.get()) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0) {
-    const int reason = errno;
-    ::unlink(temporary.c_str());
-    throw errno_error("write " + path.string(), reason);
-  }
+  if (::fsync(file.get()) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0) give_up();
 }
 
 std::string printable(std::string_view bytes, std::size_t most_bytes) {

@@ -21,6 +21,27 @@ TEST_CASE("split, trim and join") {
   CHECK(join({}, ",").empty());
 }
 
+TEST_CASE(
+    "row 13: a planted link or file where a write would put its bytes first is neither followed nor taken") {
+  const TemporaryFolder folder;
+  const auto target = folder.path / "target", victim = folder.path / "victim";
+  write_file_atomically(victim, "secret");
+  ::chmod(victim.c_str(), 0600);
+  std::filesystem::create_symlink(victim, target.string() + "." + std::to_string(::getpid()) + ".tmp");
+  write_file_atomically(target, "new");
+  CHECK(read_file(target) == "new");
+  CHECK(read_file(victim) == "secret");
+  CHECK_FALSE(std::filesystem::is_symlink(target));
+  // A link in the target's own place is replaced, what it names is not written to.
+  std::filesystem::create_symlink(victim, folder.path / "link");
+  write_file_atomically(folder.path / "link", "mine");
+  CHECK(read_file(victim) == "secret");
+  CHECK(read_file(folder.path / "link") == "mine");
+  // and nothing is left where it cannot be written
+  CHECK_THROWS_AS(write_file_atomically(folder.path / "none/file", "x"), Error);
+  CHECK(entries_of(folder.path).size() == 4);
+}
+
 TEST_CASE("what is shown is UTF-8 without control characters") {
   const std::string bad = "\uFFFD";
   CHECK(printable("grüße 漢 😀\n\t") == "grüße 漢 😀\n\t");
