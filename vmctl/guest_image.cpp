@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -13,11 +12,13 @@
 #include <set>
 
 #include "common/error.h"
+#include "common/file_lock.h"
 #include "common/json.h"
 #include "common/sha256.h"
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "common/unique_fd.h"
+#include "common/user_folders.h"
 #include "vmctl/guest_driver.h"
 #include "vmctl/guest_packages.h"
 #include "vmctl/newc.h"
@@ -72,17 +73,16 @@ std::string key_of(const Inputs& inputs, Identity how) {
   return sha256(text + made_for(inputs.spec));
 }
 
-/// The lock of an image's users is on its kernel, a file that is there from the first and never replaced.
-UniqueFd lock_image(const fs::path& folder, int open_flags, int kind) {
-  UniqueFd file(::open((folder / "kernel").c_str(), open_flags | O_CLOEXEC));
-  while (file && ::flock(file.get(), kind) != 0)
-    if (errno != EINTR) return {};
-  return file;
+/// Locks lie in a folder of their own that others cannot enter: what QEMU's user must read, every user may
+/// open, and whoever has a file open can lock it.
+fs::path lock_of(const fs::path& images, const std::string& name) {
+  return locks_of_images(images) / name;
 }
 
 /// From now on nobody prunes it; who does so just now is waited for.
-std::shared_ptr<const UniqueFd> hold_image(const fs::path& folder) {
-  return std::make_shared<const UniqueFd>(lock_image(folder, O_RDONLY, LOCK_SH));
+std::shared_ptr<const UniqueFd> hold_image(const fs::path& images, const std::string& hash) {
+  constexpr std::chrono::seconds kPruning{60};
+  return std::make_shared<const UniqueFd>(lock_file(lock_of(images, hash), LockKind::shared, kPruning));
 }
 
 nlohmann::json read_manifest(const fs::path& folder) {
@@ -122,7 +122,7 @@ std::optional<GuestImage> find_image(const fs::path& images, const std::string& 
   const auto hash = read_value(images / "keys" / key);
   if (!hash || hash->empty()) return std::nullopt;
   const auto folder = images / *hash;
-  auto hold = hold_image(folder);
+  auto hold = hold_image(images, *hash);
   for (const auto* name : {"kernel", "initrd", "root", "manifest.json"})
     if (!fs::exists(folder / name)) return std::nullopt;
   if (!libraries_are_unchanged(folder)) return std::nullopt;
@@ -130,14 +130,6 @@ std::optional<GuestImage> find_image(const fs::path& images, const std::string& 
   auto image = load_image(folder, std::move(hold));
   image.from_cache = true;
   return image;
-}
-
-UniqueFd lock_builds(const fs::path& images) {
-  UniqueFd lock(::open((images / "build.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-  if (!lock) throw errno_error("open " + (images / "build.lock").string(), errno);
-  while (::flock(lock.get(), LOCK_EX) != 0)
-    if (errno != EINTR) throw errno_error("lock the image cache", errno);
-  return lock;
 }
 
 /// Old images go once there are several newer ones, unless a run uses them; an hour's grace for what was
@@ -153,9 +145,8 @@ void prune(const fs::path& images) {
   for (std::size_t i = kKeep; i < found.size(); ++i) {
     const auto& [used, folder] = found[i];
     if (used >= grace) continue;
-    const auto unused = lock_image(folder, O_RDWR, LOCK_EX | LOCK_NB);
-    const bool half_removed = !fs::exists(folder / "kernel", ignored);  // by somebody who was killed
-    if (unused || half_removed) fs::remove_all(folder, ignored);
+    if (try_lock_file(lock_of(images, folder.filename()), LockKind::exclusive))
+      fs::remove_all(folder, ignored);
   }
 }
 
@@ -187,13 +178,8 @@ void finish_folder(const fs::path& folder, const Inputs& inputs, const nlohmann:
     initrd += newc_archive("overlay.ko", overlay);
   write_file_atomically(folder / "initrd", initrd);
   write_file_atomically(folder / "manifest.json", manifest.dump(1) + "\n");
-  for (const auto* name : {"kernel", "initrd", "root", "manifest.json"}) {
-    if (::geteuid() == 0 && ::chown((folder / name).c_str(), 0, 0) != 0)
-      throw errno_error("take ownership of the image", errno);
+  for (const auto* name : {"kernel", "initrd", "root", "manifest.json"})
     ::chmod((folder / name).c_str(), 0644);
-  }
-  if (::geteuid() == 0 && ::chown(folder.c_str(), 0, 0) != 0)
-    throw errno_error("take ownership of the image", errno);
   ::chmod(folder.c_str(), 0755);
 }
 
@@ -225,7 +211,7 @@ GuestImage build(const Inputs& inputs, const fs::path& images, const ImageProgre
     fs::rename(built.folder, images / hash);
   }
   prune(images);
-  return load_image(images / hash, hold_image(images / hash));
+  return load_image(images / hash, hold_image(images, hash));
 }
 
 }  // namespace
@@ -237,11 +223,13 @@ GuestImage build_mirror_image(const MirrorSpec& spec, const ImageProgress& progr
                 std::string("no file is carried to ") + kGuestAgent + ", which the guest starts");
   const Inputs inputs{spec, find_guest_kernel(), sibling_program("virtrain-guest-init")};
   const auto images = spec.cache_dir / "images";
-  fs::create_directories(images / "keys");
+  constexpr unsigned kReadableByAll = 0755;
+  for (const auto& folder : {images, images / "keys"}) make_own_folder(folder, kReadableByAll);
 
   const auto quick_key = key_of(inputs, Identity::by_stat);
   if (auto image = find_image(images, quick_key)) return *image;
-  const auto lock = lock_builds(images);
+  constexpr std::chrono::minutes kOthersBuild{15};
+  const auto lock = lock_file(lock_of(images, kBuildLock), LockKind::exclusive, kOthersBuild);
   const auto sure_key = key_of(inputs, Identity::by_content);
   auto image = find_image(images, sure_key);
   if (!image) image = build(inputs, images, progress);
@@ -255,6 +243,12 @@ void carry_driver(MirrorSpec& spec, const GuestDriver& driver) {
   spec.symlinks.insert(driver.symlinks.begin(), driver.symlinks.end());
   spec.texts.insert(driver.texts.begin(), driver.texts.end());
   spec.depends_on.push_back(driver.kernel_module);
+}
+
+fs::path locks_of_images(const fs::path& images) {
+  constexpr unsigned kOwnerOnly = 0700;
+  make_own_folder(images / "locks", kOwnerOnly);
+  return images / "locks";
 }
 
 fs::path newest_guest_kernel() {

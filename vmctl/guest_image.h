@@ -51,6 +51,11 @@ struct GuestDriver;
 /// The image's guests get the host's GPU driver too.
 void carry_driver(MirrorSpec& spec, const GuestDriver& driver);
 
+/// Where the locks of a cache's images lie; made if absent.
+std::filesystem::path locks_of_images(const std::filesystem::path& images);
+/// Name of the lock that whoever builds an image has.
+inline constexpr const char* kBuildLock = "build";
+
 /// The newest kernel under /boot with modules under /lib/modules, for probes. Throws Error(host_unable).
 std::filesystem::path newest_guest_kernel();
 

@@ -1,8 +1,10 @@
 #include "vmctl/leases.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -10,6 +12,7 @@
 
 #include "common/error.h"
 #include "common/time.h"
+#include "common/unique_fd.h"
 #include "common/units.h"
 #include "vmctl/paths.h"
 #include "vmctl/process_info.h"
@@ -45,6 +48,27 @@ EffectKind parse_kind(const std::string& word) {
 
 constexpr std::string_view kDevicePrefix = "device:";
 
+bool has_no_locks(const SQLite::Exception& failure) {
+  const int code = failure.getExtendedErrorCode();
+  return code == SQLITE_IOERR_LOCK || code == SQLITE_IOERR_RDLOCK || code == SQLITE_IOERR_CHECKRESERVEDLOCK;
+}
+
+/// SQLite locks the file itself, so whoever may open it could hold every run up: only its owner may. By name,
+/// not by a descriptor: closing one would drop the locks that this process has.
+const std::filesystem::path& closed_to_others(const std::filesystem::path& file) {
+  constexpr mode_t kOwnerOnly = 0600;
+  const UniqueFd made(::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kOwnerOnly));
+  if (made) return file;
+  for (const char* suffix : {"", "-journal"}) {
+    const auto one = file.string() + suffix;
+    struct stat status {};
+    if (::lstat(one.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+        (status.st_mode & 07777 & ~kOwnerOnly) != 0 && status.st_uid == ::geteuid())
+      ::chmod(one.c_str(), kOwnerOnly);
+  }
+  return file;
+}
+
 /// Runs a journal operation; SQLite's failures become ours, with its words.
 template <typename Work>
 auto journalled(const char* operation, Work work) -> decltype(work()) {
@@ -52,8 +76,12 @@ auto journalled(const char* operation, Work work) -> decltype(work()) {
     return work();
   } catch (const SQLite::Exception& failure) {
     const bool locked = failure.getErrorCode() == SQLITE_BUSY;
-    throw Error(operation, locked ? ErrorCode::busy : ErrorCode::io,
-                std::string(failure.what()) + " (lease journal)");
+    throw Error(
+        operation, locked ? ErrorCode::busy : ErrorCode::io,
+        std::string(failure.what()) + " (lease journal" +
+            (has_no_locks(failure) ? "; its file system has no locks, as some network file systems: choose a "
+                                     "folder on a local disk with VIRTRAIN_STATE_DIR)"
+                                   : ")"));
   }
 }
 
@@ -95,7 +123,7 @@ bool is_alive(const Owner& owner) {
 
 struct LeaseJournal::Impl {
   explicit Impl(const std::filesystem::path& file)
-      : database(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE) {
+      : database(closed_to_others(file).string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE) {
     constexpr int kBusyMilliseconds = 10'000;
     database.setBusyTimeout(kBusyMilliseconds);
     database.exec("PRAGMA journal_mode=TRUNCATE; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;");

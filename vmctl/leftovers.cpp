@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <pwd.h>
 #include <signal.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,10 +14,12 @@
 #include <set>
 
 #include "common/error.h"
+#include "common/file_lock.h"
 #include "common/text.h"
 #include "common/unique_fd.h"
 #include "common/units.h"
 #include "vmctl/cgroups.h"
+#include "vmctl/guest_image.h"
 #include "vmctl/lending/device_lender.h"
 #include "vmctl/net_devices.h"
 #include "vmctl/paths.h"
@@ -330,9 +331,10 @@ class Search {
   /// Left by a killed image build; while somebody builds, the lock is taken.
   void look_at_build_folders() {
     const auto images = cache_dir() / "images";
-    const UniqueFd lock(::open((images / "build.lock").c_str(), O_RDWR | O_CLOEXEC));
-    if (!lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return;
     std::error_code ignored;
+    if (!fs::exists(images, ignored)) return;
+    const auto lock = try_lock_file(locks_of_images(images) / kBuildLock, LockKind::exclusive);
+    if (!lock) return;
     for (const auto& entry : fs::directory_iterator(images, ignored))
       if (entry.path().filename().string().starts_with(".build-"))
         add(EffectKind::file, entry.path().string(), "", "folder of an unfinished image build");

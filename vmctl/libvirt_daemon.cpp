@@ -1,6 +1,5 @@
 #include "vmctl/libvirt_daemon.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -10,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/file_lock.h"
 #include "common/log.h"
 #include "common/subprocess.h"
 #include "common/text.h"
@@ -133,12 +133,11 @@ void wait_for_daemon(const std::string& uri, std::chrono::milliseconds deadline)
   }
 }
 
-UniqueFd lock_file(const std::string& name, int operation) {
-  UniqueFd file(::open((state_dir() / name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-  if (!file) throw errno_error("open " + (state_dir() / name).string(), errno);
-  while (::flock(file.get(), operation) != 0)
-    if (errno != EINTR) throw errno_error("lock " + name, errno);
-  return file;
+/// Starting and stopping libvirt takes others that long at most.
+constexpr std::chrono::seconds kOthersStart{180};
+
+UniqueFd lock_state(const char* name, LockKind kind) {
+  return lock_file(state_dir() / name, kind, kOthersStart);
 }
 
 constexpr const char* kStartLock = "libvirt-start.lock";
@@ -167,8 +166,8 @@ bool libvirt_answers(const std::string& uri, std::string* why) {
 }
 
 LibvirtDaemon::LibvirtDaemon(std::string uri, std::chrono::milliseconds deadline) : uri_(std::move(uri)) {
-  const UniqueFd starting = lock_file(kStartLock, LOCK_EX);
-  users_ = lock_file(kUsersLock, LOCK_SH);
+  const UniqueFd starting = lock_state(kStartLock, LockKind::exclusive);
+  users_ = lock_state(kUsersLock, LockKind::shared);
   std::string why;
   const auto state = look_at_libvirt(uri_, &why);
   const bool may_start = uri_ == "qemu:///system" && ::geteuid() == 0;
@@ -185,7 +184,7 @@ LibvirtDaemon::LibvirtDaemon(std::string uri, std::chrono::milliseconds deadline
 
 LibvirtDaemon::~LibvirtDaemon() {
   try {
-    const UniqueFd starting = lock_file(kStartLock, LOCK_EX);
+    const UniqueFd starting = lock_state(kStartLock, LockKind::exclusive);
     const bool last_user = ::flock(users_.get(), LOCK_EX | LOCK_NB) == 0;
     if (!last_user || !recorded_any() || any_domain_runs(uri_)) return;
     for (const auto* name : {"libvirtd", "virtqemud", "virtnetworkd", "virtlogd"}) stop(name);

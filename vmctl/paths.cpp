@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "common/error.h"
+#include "common/user_folders.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -17,16 +18,15 @@ std::string variable(const char* name) {
   return value ? value : "";
 }
 
-fs::path made(const fs::path& folder) {
-  std::error_code failed;
-  fs::create_directories(folder, failed);
-  if (failed) throw Error("make folder " + folder.string(), ErrorCode::io, failed.message());
-  return folder;
-}
+/// Others pass through, QEMU's user among them, to files whose names they know; the journal and the locks are
+/// closed by their own modes.
+constexpr unsigned kStateMode = 0711;
+/// Nothing in the images is secret: they are made of files that every user may read.
+constexpr unsigned kCacheMode = 0755;
 
-fs::path home() {
-  const auto value = variable("HOME");
-  return value.empty() ? fs::path("/") : fs::path(value);
+fs::path made(const fs::path& folder, unsigned mode) {
+  make_own_folder(folder, mode);
+  return folder;
 }
 
 /// Whether every user may pass through the folder and its parents, as QEMU's must.
@@ -42,22 +42,20 @@ bool traversable_by_all(fs::path folder) {
 }  // namespace
 
 fs::path state_dir() {
-  if (const auto chosen = variable("VIRTRAIN_STATE_DIR"); !chosen.empty()) return made(chosen);
-  if (::geteuid() == 0) return made("/var/lib/virtrain");
-  const auto base = variable("XDG_STATE_HOME");
-  return made((base.empty() ? home() / ".local/state" : fs::path(base)) / "virtrain");
+  if (const auto chosen = variable("VIRTRAIN_STATE_DIR"); !chosen.empty()) return made(chosen, kStateMode);
+  if (::geteuid() == 0) return made("/var/lib/virtrain", kStateMode);
+  return made(user_folder("XDG_STATE_HOME", ".local/state") / "virtrain", kStateMode);
 }
 
 fs::path user_cache_dir() {
-  const auto base = variable("XDG_CACHE_HOME");
-  return base.empty() ? home() / ".cache" : fs::path(base);
+  return user_folder("XDG_CACHE_HOME", ".cache");
 }
 
 fs::path cache_dir() {
-  if (const auto chosen = variable("VIRTRAIN_CACHE_DIR"); !chosen.empty()) return made(chosen);
+  if (const auto chosen = variable("VIRTRAIN_CACHE_DIR"); !chosen.empty()) return made(chosen, kCacheMode);
   const auto wanted = user_cache_dir() / "virtrain";
-  if (::geteuid() == 0 && !traversable_by_all(wanted)) return made("/var/cache/virtrain");
-  return made(wanted);
+  if (::geteuid() == 0 && !traversable_by_all(wanted)) return made("/var/cache/virtrain", kCacheMode);
+  return made(wanted, kCacheMode);
 }
 
 fs::path sibling_program(std::string_view name) {

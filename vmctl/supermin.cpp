@@ -14,6 +14,7 @@
 #include "common/error.h"
 #include "common/subprocess.h"
 #include "common/text.h"
+#include "vmctl/private_user.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -21,8 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-constexpr unsigned kNobody = 65534;
 constexpr auto kBuildDeadline = 300s;
+constexpr const char* kOut = "out";  ///< of each step, in its folder
 
 /// What every guest has: a shell and the usual tools, and Open MPI with its plug-ins.
 const std::vector<std::string> kBasePackages = {"bash",        "coreutils", "dash", "grep",
@@ -45,24 +46,21 @@ const std::vector<std::pair<std::string, std::string>> kEtc = {
     {"hostname", "guest\n"},
 };
 
-/// Runs as nobody where we are root: what nobody cannot read cannot leak into a guest.
-CommandResult run_unprivileged(const fs::path& work, std::vector<std::string> argv,
-                               const std::vector<std::string>& environment) {
-  if (::geteuid() == 0)
-    argv.insert(argv.begin(), {"setpriv", fmt::format("--reuid={}", kNobody),
-                               fmt::format("--regid={}", kNobody), "--clear-groups", "--no-new-privs"});
+/// One step of the build: what it may write to is a folder of its own, which is root's again afterwards. What
+/// its user cannot read cannot leak into a guest.
+fs::path run_unprivileged(const fs::path& folder, const std::vector<std::string>& argv,
+                          const std::vector<std::string>& environment) {
+  const PrivateUser builder;
+  builder.make_folder(folder);
   CommandOptions options;
   options.deadline = kBuildDeadline;
   options.environment = environment;
-  options.environment.push_back("HOME=" + work.string());
-  options.environment.push_back("TMPDIR=" + work.string());
+  options.environment.push_back("HOME=" + folder.string());
+  options.environment.push_back("TMPDIR=" + folder.string());
   options.environment.push_back("LC_ALL=C");
-  return run_checked(argv, options);
-}
-
-void give_to_builder(const fs::path& path) {
-  if (::geteuid() == 0 && ::lchown(path.c_str(), kNobody, kNobody) != 0)
-    throw errno_error("give " + path.string() + " to the image builder", errno);
+  run_checked(builder.command(argv), options);
+  builder.take_back(folder);
+  return folder / kOut;
 }
 
 fs::path under(const fs::path& root, const std::string& absolute) {
@@ -209,7 +207,6 @@ fs::path make_work_folder(const fs::path& images) {
   auto name = (images / ".build-XXXXXX").string();
   if (::mkdtemp(name.data()) == nullptr) throw errno_error("make a folder under " + images.string(), errno);
   ::chmod(name.c_str(), 0755);
-  give_to_builder(name);
   return name;
 }
 
@@ -221,23 +218,24 @@ SuperminResult run_supermin(const SuperminRequest& request) {
   wanted.insert(request.needs.packages.begin(), request.needs.packages.end());
   wanted.insert(request.extra_packages.begin(), request.extra_packages.end());
 
-  const auto prepared = request.work / "prepared", built = request.work / "built";
+  const auto prepare_folder = request.work / "prepare", build_folder = request.work / "build";
   std::vector<std::string> prepare{"supermin", "--prepare", "--use-installed"};
   prepare.insert(prepare.end(), wanted.begin(), wanted.end());
-  prepare.insert(prepare.end(), {"-o", prepared.string()});
-  run_unprivileged(request.work, prepare, {});
+  prepare.insert(prepare.end(), {"-o", (prepare_folder / kOut).string()});
+  const auto prepared = run_unprivileged(prepare_folder, prepare, {});
   check_packages(prepared, wanted);
 
   fs::remove(prepared / "base.tar.gz");
   make_base_tar(request, prepared / "base.tar");
   write_file_atomically(prepared / "excludefiles", kExcluded);
+  ::chmod((prepared / "excludefiles").c_str(), 0644);
   // The distribution may keep /boot/vmlinuz-* readable by root only.
   const auto kernel = request.work / "vmlinuz";
   stage_file(request.kernel.file, kernel);
-  run_unprivileged(
-      request.work,
+  const auto built = run_unprivileged(
+      build_folder,
       {"supermin", "--build", "-f", "ext2", "--size", disk_size(request), "--copy-kernel",
-       "--include-packagelist", prepared.string(), "-o", built.string()},
+       "--include-packagelist", prepared.string(), "-o", (build_folder / kOut).string()},
       {"SUPERMIN_KERNEL=" + kernel.string(), "SUPERMIN_MODULES=" + request.kernel.modules.string(),
        "SUPERMIN_KERNEL_VERSION=" + request.kernel.version});
   check_etc(built / "root");

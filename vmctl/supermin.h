@@ -24,7 +24,7 @@ GuestKernel find_guest_kernel(const std::filesystem::path& root = "/");
 /// the guest's init, which needs this one, cannot. "" where the modules are plain or this one is built in.
 std::string unpacked_overlay_module(const GuestKernel& kernel);
 
-/// A new folder under `images` in which the unprivileged builder may write.
+/// A new folder under `images`; the steps of a build have folders of their own in it.
 std::filesystem::path make_work_folder(const std::filesystem::path& images);
 
 struct SuperminRequest {

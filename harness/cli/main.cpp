@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -9,6 +10,7 @@
 #include "common/error.h"
 #include "common/log.h"
 #include "common/text.h"
+#include "common/user_folders.h"
 #include "common/version.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/first_process.h"
@@ -16,12 +18,7 @@
 namespace virtrain::harness {
 
 void add_database_option(CLI::App& verb, std::filesystem::path& database) {
-  const char* data_home = std::getenv("XDG_DATA_HOME");
-  const char* home = std::getenv("HOME");
-  const auto base = data_home != nullptr && *data_home != '\0'
-                        ? std::filesystem::path(data_home)
-                        : std::filesystem::path(home != nullptr ? home : "/root") / ".local/share";
-  database = base / "virtrain/results.db";
+  database = user_folder("XDG_DATA_HOME", ".local/share") / "virtrain/results.db";
   verb.add_option("--db", database, "Results database")->type_name("FILE")->capture_default_str();
 }
 
@@ -70,8 +67,15 @@ void configure_log(const Cli& cli) {
                  cli.verbose ? log::Level::debug : log::Level::info);
 }
 
+/// What root makes is writable by root alone, whatever the caller's umask; stricter ones stay.
+void forbid_writing_by_others() {
+  constexpr mode_t kGroupAndOthersWrite = 022;
+  ::umask(::umask(0777) | kGroupAndOthersWrite);
+}
+
 int run(int argc, char** argv) {
   open_missing_streams();
+  forbid_writing_by_others();
   Cli cli;
   cli.command_line = printable(join(std::vector<std::string>(argv, argv + argc), " "));
   cli.app.set_version_flag("--version", std::string("virtrain ") + kVersion);

@@ -9,6 +9,7 @@
 #include "common/log.h"
 #include "common/time.h"
 #include "common/units.h"
+#include "common/user_folders.h"
 #include "harness/cli/host_inventory.h"
 #include "harness/execute/preflight.h"
 #include "harness/plan/plan.h"
@@ -68,6 +69,9 @@ ScenarioRun run_scenario(const Scenario& scenario, RunOptions& options) {
   options.experiment.on_id = [&plan](const std::string& id) {
     write_to(stderr, id + "\n");
     for (const auto& warning : plan.warnings) log::warning(warning);
+    if (const auto theirs = passed_over_folders(); !theirs.empty())
+      log::info("root keeps out of other users' folders and uses its own",
+                {{"passed_over", theirs}, {"home", home_folder().string()}});
   };
   if (terminal) options.experiment.progress = show_progress;
   const std::int64_t began_ns = monotonic_ns();

@@ -65,7 +65,8 @@ void write_whole(const std::filesystem::path& file, const std::function<void(std
   const UniqueFd temporary(::mkostemp(name.data(), O_CLOEXEC));
   if (!temporary) throw errno_error("write " + file.string(), errno);
   try {
-    std::ofstream out(name, std::ios::binary);
+    // By its descriptor: in a folder of somebody else's the name may be another file's by now.
+    std::ofstream out(fmt::format("/proc/self/fd/{}", temporary.get()), std::ios::binary);
     write(out);
     out.close();
     if (!out) throw Error("write " + file.string(), ErrorCode::io, "the file could not be written whole");

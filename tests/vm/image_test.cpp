@@ -3,6 +3,8 @@
 #include "vmctl/guest_image.h"
 
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,6 +18,7 @@
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "common/unique_fd.h"
+#include "tests/support/other_user.h"
 #include "tests/support/skip.h"
 
 namespace virtrain::vmctl {
@@ -141,6 +144,61 @@ TEST_CASE("an image is made once, readable by all, and named by its content") {
   // No work folder is left.
   for (const auto& entry : fs::directory_iterator(cache.folder / "images"))
     CHECK_FALSE(entry.path().filename().string().starts_with(".build-"));
+}
+
+/// A process of another user who tries to plant a file wherever an image is built; whether it ever could.
+class Planter {
+ public:
+  explicit Planter(const fs::path& images) : child_(::fork()) {
+    if (child_ != 0) return;
+    const uid_t user = test::kStranger;
+    if (::setresgid(user, user, user) != 0 || ::setresuid(user, user, user) != 0) ::_exit(2);
+    while (true) {
+      std::error_code ignored;
+      for (fs::recursive_directory_iterator
+               at(images, fs::directory_options::skip_permission_denied, ignored),
+           end;
+           at != end; at.increment(ignored))
+        if (at->is_directory(ignored) && ::symlink("/etc/shadow", (at->path() / "planted").c_str()) == 0)
+          ::_exit(1);
+      ::usleep(2000);
+    }
+  }
+  bool has_planted() const {
+    int status = 0;
+    if (::waitpid(child_, &status, WNOHANG) == child_) return true;
+    ::kill(child_, SIGKILL);
+    ::waitpid(child_, &status, 0);
+    return false;
+  }
+
+ private:
+  pid_t child_;
+};
+
+TEST_CASE("row 2: no other user gets at an image while it is built, nor at its locks") {
+  if (::geteuid() != 0) test::skip("needs root");
+  const Cache cache;
+  fs::create_directories(cache.folder / "images");
+  const Planter nobody(cache.folder);
+  const mode_t before = ::umask(077);
+  const auto image = build_mirror_image(spec(cache));
+  ::umask(before);
+  CHECK_FALSE(nobody.has_planted());
+  for (const auto& file : {image.kernel, image.initrd, image.root}) {
+    struct stat status {};
+    REQUIRE(::lstat(file.c_str(), &status) == 0);
+    CHECK(status.st_mode == (S_IFREG | 0644));
+    CHECK(status.st_uid == 0);
+  }
+  // QEMU's user reads the files. Row 11: whoever may read them may lock them too, and holds nobody up.
+  CHECK(test::as_stranger([&] {
+    const int file = ::open(image.kernel.c_str(), O_RDONLY);
+    return file >= 0 && ::flock(file, LOCK_EX | LOCK_NB) == 0;
+  }));
+  CHECK_FALSE(test::as_stranger(
+      [&] { return ::open((cache.folder / "images/locks/build").c_str(), O_RDONLY) >= 0; }));
+  CHECK(build_mirror_image(spec(cache)).from_cache);
 }
 
 TEST_CASE("an image is made anew when a library that no package owns has changed") {

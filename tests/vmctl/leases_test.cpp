@@ -1,6 +1,8 @@
 #include "vmctl/leases.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,6 +12,7 @@
 
 #include "common/error.h"
 #include "common/subprocess.h"
+#include "tests/support/other_user.h"
 #include "tests/support/temporary_folder.h"
 
 namespace virtrain::vmctl {
@@ -233,6 +236,29 @@ TEST_CASE("a file that is no database is an error with SQLite's words") {
   } catch (const Error& error) {
     CHECK(std::string(error.what()).find("not a database") != std::string::npos);
   }
+}
+
+TEST_CASE("row 11: no other user can lock the journal, also one that an older version left open to all") {
+  const TemporaryJournal temporary;
+  fs::permissions(temporary.folder.path, fs::perms(0755));
+  const auto mode = [&](const char* suffix) {
+    struct stat status {};
+    return ::stat((temporary.file.string() + suffix).c_str(), &status) == 0 ? status.st_mode & 07777 : 0;
+  };
+  const mode_t before = ::umask(0);
+  { LeaseJournal made(temporary.file); }
+  ::umask(before);
+  CHECK(mode("") == 0600);
+  for (const char* suffix : {"", "-journal"}) {
+    run_checked({"touch", temporary.file.string() + suffix});
+    ::chmod((temporary.file.string() + suffix).c_str(), 0644);
+  }
+  LeaseJournal journal(temporary.file);
+  CHECK(mode("") == 0600);
+  journal.acquire(this_process("x", ""), {"core:1"});
+  CHECK(mode("-journal") == 0600);
+  if (::geteuid() != 0) return;
+  CHECK_FALSE(test::as_stranger([&] { return ::open(temporary.file.c_str(), O_RDONLY) >= 0; }));
 }
 
 }  // namespace

@@ -1,16 +1,20 @@
 #include "vmctl/cloud/cloud_image.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
-#include "common/json.h"
 #include "common/sha256.h"
 #include "common/subprocess.h"
 #include "common/text.h"
+#include "common/unique_fd.h"
 #include "vmctl/cloud/iso_image.h"
+#include "vmctl/cloud/qcow2_header.h"
 #include "vmctl_embedded.h"
 
 namespace virtrain::vmctl {
@@ -36,30 +40,32 @@ nlohmann::json file(const char* path, const char* permissions, const std::string
 
 CloudImage inspect_cloud_image(const fs::path& path) {
   const auto operation = "look at the guest image " + path.string();
+  const auto refuse = [&](const std::string& why) { throw Error(operation, ErrorCode::host_unable, why); };
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0)
-    throw Error(operation, ErrorCode::host_unable, "there is no such file");
+  if (!file && errno == EACCES) refuse("QEMU's user may not read it (chmod a+r)");
+  if (!file || ::fstat(file.get(), &status) != 0) refuse("there is no such file");
+  if (!S_ISREG(status.st_mode)) refuse("it is no regular file");
   constexpr mode_t kReadableByAll = 0004;
-  if ((status.st_mode & kReadableByAll) == 0)
-    throw Error(operation, ErrorCode::host_unable, "QEMU's user may not read it (chmod a+r)");
-  const auto answer = run_checked({"qemu-img", "info", "--output=json", path.string()}).out;
-  const auto info = parse_json_or_null(answer);
-  const auto format = info.is_object() ? info.value("format", "") : "";
-  if (format != "qcow2" && format != "raw")
-    throw Error(operation, ErrorCode::host_unable,
-                fmt::format("its format is {} (allowed: qcow2, raw)", format.empty() ? "unknown" : format));
-  if (info.contains("backing-filename"))
-    throw Error(operation, ErrorCode::host_unable,
-                "it is based on another file (make it whole: qemu-img convert -O qcow2)");
+  if ((status.st_mode & kReadableByAll) == 0) refuse("QEMU's user may not read it (chmod a+r)");
+  std::string bytes(kDiskHeaderBytes, '\0');
+  const auto got = ::pread(file.get(), bytes.data(), bytes.size(), 0);
+  if (got < 0) throw errno_error(operation, errno);
+  bytes.resize(static_cast<std::size_t>(got));
+  const auto header = read_disk_header(bytes, static_cast<std::uint64_t>(status.st_size));
+  if (header.format != "qcow2" && header.format != "raw")
+    refuse(fmt::format("its format is {} (allowed: qcow2, raw)", header.format));
+  if (!header.refusal.empty()) refuse(header.refusal);
   const auto identity = fmt::format("{} {} {}.{}", fs::absolute(path).string(), status.st_size,
                                     status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
   constexpr std::size_t kHashLength = 32;
-  return {fs::absolute(path), format, sha256(identity).substr(0, kHashLength)};
+  return {fs::absolute(path), header.format, sha256(identity).substr(0, kHashLength), header.virtual_bytes};
 }
 
 void make_overlay(const CloudImage& image, const fs::path& overlay) {
-  run_checked({"qemu-img", "create", "-q", "-f", "qcow2", "-b", image.file.string(), "-F", image.format,
-               overlay.string()});
+  // -u: qemu-img, which may run as root here, does not open the image.
+  run_checked({"qemu-img", "create", "-q", "-u", "-f", "qcow2", "-b", image.file.string(), "-F", image.format,
+               overlay.string(), std::to_string(image.virtual_bytes)});
 }
 
 std::string cloud_meta_data(const CloudSeed& seed, const std::string& instance_id) {

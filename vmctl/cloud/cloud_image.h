@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -11,12 +12,13 @@ namespace virtrain::vmctl {
 /// A disk image of somebody else's, with cloud-init in it, that VMs may start from.
 struct CloudImage {
   std::filesystem::path file;
-  std::string format;  ///< "qcow2" or "raw"
-  std::string hash;    ///< of its content, as far as a look at its size and times can tell
+  std::string format;               ///< "qcow2" or "raw"
+  std::string hash;                 ///< of its content, as far as a look at its size and times can tell
+  std::uint64_t virtual_bytes = 0;  ///< of the disk that a guest sees
 };
 
-/// Throws Error(host_unable) for what is no disk image, is based on another one, or that QEMU's user cannot
-/// read.
+/// Throws Error(host_unable) for what is no disk image, takes bytes of other files, is encrypted, or that
+/// QEMU's user cannot read.
 CloudImage inspect_cloud_image(const std::filesystem::path& file);
 
 /// A copy of the image that takes one VM's writes; a few hundred KiB at first.

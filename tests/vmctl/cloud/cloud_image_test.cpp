@@ -99,5 +99,53 @@ TEST_CASE("an image may be qcow2 or raw, whole, and readable by QEMU's user") {
   CHECK(refusal(other).find("its format is vdi (allowed: qcow2, raw)") != std::string::npos);
 }
 
+TEST_CASE("row 15: an image that takes its bytes from other files is refused, and nothing opens it as root") {
+  const TemporaryFolder folder;
+  const auto create = [&](const std::string& name, std::vector<std::string> options) {
+    const auto file = folder.path / name;
+    std::vector<std::string> words{"qemu-img", "create", "-q"};
+    words.insert(words.end(), options.begin(), options.end());
+    words.insert(words.end(), {file.string(), "3M"});
+    run_checked(words);
+    ::chmod(file.c_str(), 0644);
+    return file;
+  };
+  const auto refusal = [](const fs::path& image) {
+    try {
+      inspect_cloud_image(image);
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return std::string("taken");
+  };
+  const auto data = folder.path / "data";
+  CHECK(refusal(create("data.qcow2", {"-f", "qcow2", "-o", "data_file=" + data.string()}))
+            .find("its data is in another file") == 0);
+  // qemu-img measures the processor before it encrypts, which takes seconds: the header's field is enough.
+  const auto encrypted = create("key.qcow2", {"-f", "qcow2"});
+  std::fstream(encrypted, std::ios::in | std::ios::out | std::ios::binary).seekp(35).put(2);
+  CHECK(refusal(encrypted).find("it is encrypted") == 0);
+  for (const char* format : {"vdi", "vmdk", "vhdx", "vpc", "qed"})
+    CHECK(refusal(create(std::string("disk.") + format, {"-f", format})).find("its format is ") == 0);
+  CHECK(refusal(folder.path) == "it is no regular file");
+
+  // Whole ones are taken as they are, whichever version.
+  for (const char* version : {"compat=0.10", "compat=1.1", "extended_l2=on", "lazy_refcounts=on"}) {
+    INFO(version);
+    const auto image = inspect_cloud_image(create("whole.qcow2", {"-f", "qcow2", "-o", version}));
+    CHECK(image.format == "qcow2");
+    CHECK(image.virtual_bytes == 3 << 20);
+    const auto overlay = folder.path / "overlay.qcow2";
+    make_overlay(image, overlay);
+    const auto info =
+        nlohmann::json::parse(run_checked({"qemu-img", "info", "--output=json", overlay.string()}).out);
+    CHECK(info.at("virtual-size") == 3 << 20);
+    CHECK(info.at("backing-filename-format") == "qcow2");
+  }
+  // The overlay is made without a look at what is below it.
+  make_overlay({folder.path / "gone.qcow2", "qcow2", "", 1 << 20}, folder.path / "over-nothing.qcow2");
+  CHECK(fs::exists(folder.path / "over-nothing.qcow2"));
+}
+
 }  // namespace
 }  // namespace virtrain::vmctl

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace virtrain {
+
+/// The folder in which this user's own things lie: $HOME; for root where that is somebody else's (sudo
+/// --preserve-env=HOME), root's own by the list of accounts, so that root leaves nothing in a user's home.
+std::filesystem::path home_folder();
+
+/// $`variable` (one of the XDG base directories) by the same rule, else `below_home` in home_folder().
+std::filesystem::path user_folder(const char* variable, const char* below_home);
+
+/// Which of $HOME and the XDG variables root passes over, as "HOME (/home/ada, of user 1000)"; empty: none.
+std::string passed_over_folders();
+
+/// Makes the folder and its parents, the last one with exactly `mode`, whatever the umask; one that exists
+/// loses what `mode` does not allow. Throws Error where it is no folder, another user's, or shared by all
+/// (sticky).
+void make_own_folder(const std::filesystem::path& folder, unsigned mode);
+
+}  // namespace virtrain
