@@ -49,7 +49,7 @@ class Runner {
 
   RunContext& context_;
   const ExperimentOptions& options_;
-  PlanFile plans_;
+  KnownPlans plans_;
   std::unique_ptr<NodeSet> nodes_;  ///< of the present trial
   std::unique_ptr<NodeSet> kept_;   ///< VMs that wait for their case's next trial (reuse: case)
   std::size_t kept_placement_ = 0;

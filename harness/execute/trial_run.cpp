@@ -39,7 +39,8 @@ void RunContext::event(std::optional<std::int64_t> trial, const std::string& sta
   log::debug(message, fields);
 }
 
-TrialRun::TrialRun(RunContext& context, const PlannedTrial& planned, std::int64_t trial_row, PlanFile& plans)
+TrialRun::TrialRun(RunContext& context, const PlannedTrial& planned, std::int64_t trial_row,
+                   KnownPlans& plans)
     : context_(context),
       planned_(planned),
       placement_(context.plan.placements[planned.placement]),
@@ -126,13 +127,19 @@ std::optional<std::string> TrialRun::plans_home(NodeSet& nodes, std::size_t n) c
   return nodes.cache_home(live);
 }
 
+/// Whose word on engines this node's is: a guest's tenant, empty on bare metal.
+std::string TrialRun::guest_of(NodeSet& nodes, const LiveNode& node) const {
+  return nodes.is_vm() ? placement_.case_name + "/" + placement_.tenants[node.tenant].name : "";
+}
+
 asio::awaitable<void> TrialRun::give_plans_to(NodeSet& nodes) {
   for (std::size_t n = 0; n < nodes.nodes().size(); ++n) {
     const auto home = plans_home(nodes, n);
     if (!home) continue;
     const auto& live = nodes.nodes()[n];
     try {
-      co_await give_plans(context_.io, live.agent, *home, plans_);
+      const auto plans = plans_.for_node(guest_of(nodes, live));
+      co_await give_plans(context_.io, live.agent, *home, plans);
     } catch (const Error& error) {
       note_plans_failure("the engines known so far could not be given to a node", live, error);
     }
@@ -146,7 +153,10 @@ asio::awaitable<void> TrialRun::take_plans_from(NodeSet& nodes) {
     if (!home) continue;
     const auto& live = nodes.nodes()[n];
     try {
-      co_await take_plans(live.agent, *home, plans_);
+      const auto found = co_await take_plans(live.agent, *home);
+      if (const auto count = plans_.add(guest_of(nodes, live), found); count > 0)
+        context_.event(trial_row_, stage_, "guests and bare metal run different engines",
+                       {{"node", live.placement->hostname}, {"graphs", count}});
     } catch (const Error& error) {
       note_plans_failure("the engines that a node has timed could not be read", live, error);
     }

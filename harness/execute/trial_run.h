@@ -21,7 +21,7 @@ namespace virtrain::harness {
 class TrialRun {
  public:
   /// `plans`: what the experiment's trials have timed so far, and what this one adds.
-  TrialRun(RunContext& context, const PlannedTrial& planned, std::int64_t trial_row, PlanFile& plans);
+  TrialRun(RunContext& context, const PlannedTrial& planned, std::int64_t trial_row, KnownPlans& plans);
   /// The nodes may live on (reuse: case); what they say then is no longer for this trial.
   ~TrialRun();
   TrialRun(const TrialRun&) = delete;
@@ -73,6 +73,7 @@ class TrialRun {
   std::optional<std::string> plans_home(NodeSet& nodes, std::size_t n) const;
   asio::awaitable<void> give_plans_to(NodeSet& nodes);
   asio::awaitable<void> take_plans_from(NodeSet& nodes);
+  std::string guest_of(NodeSet& nodes, const LiveNode& node) const;
   void note_plans_failure(const std::string& what, const LiveNode& node, const Error& error);
   asio::awaitable<void> look_at_licences(NodeSet& nodes, std::optional<bool> NodeRow::*into);
   asio::awaitable<void> place(NodeSet& nodes);
@@ -103,7 +104,7 @@ class TrialRun {
   const PlannedTrial& planned_;
   const Placement& placement_;
   std::int64_t trial_row_;
-  PlanFile& plans_;
+  KnownPlans& plans_;
   std::string stage_ = "define";
   std::string console_tail_;
   std::vector<NodeRow> node_rows_;

@@ -71,7 +71,7 @@ void write_nvidia_smi(const fs::path& folder) {
 /// that stays visible in slices.
 class OneTrial {
  public:
-  PlanFile plans;
+  KnownPlans plans;
   std::string stage;              ///< the last one it reached
   std::optional<ErrorCode> code;  ///< of what went wrong
 
@@ -163,15 +163,17 @@ class OneTrial {
 TEST_CASE("ranks on bare metal run on their node's GPUs with the experiment's engines") {
   test::need_root();
   OneTrial run(kArmBareMetal, placement_of({{"65", "17"}, {"e3", "e4"}}));
-  run.plans.add(R"({"A100":{"known":"engine 1"}})");
-  const json known = json::parse(run.plans.text());
+  PlanFile timed;
+  timed.add(R"({"A100":{"known":"engine 1"}})");
+  run.plans.add("", timed);
+  const json known = json::parse(run.plans.for_node("").text());
   REQUIRE_THAT(run.run(), Equals(""));
 
   CHECK(run.given(0, 0) == json{{"gpus", "GPU-65,GPU-17"}, {"found", known}});
   CHECK(run.given(0, 1) == json{{"gpus", "GPU-65,GPU-17"}, {"found", nullptr}});
   CHECK(run.given(1, 2) == json{{"gpus", "GPU-e3,GPU-e4"}, {"found", known}});
   CHECK(run.given(1, 3) == json{{"gpus", "GPU-e3,GPU-e4"}, {"found", nullptr}});
-  CHECK(json::parse(run.plans.text())["A100"] ==
+  CHECK(json::parse(run.plans.for_node("").text())["A100"] ==
         json{{"known", "engine 1"}, {"of t1n1", "engine 2"}, {"of t1n2", "engine 2"}});
 
   // Nothing else is wrong with it than that these ranks have sent each other nothing.

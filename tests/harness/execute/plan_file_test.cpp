@@ -70,6 +70,36 @@ TEST_CASE("what a guest sends is a plan file, or nothing of it is kept") {
   CHECK(plans.text() == before);
 }
 
+TEST_CASE("row 16: a guest's word on engines reaches neither bare metal nor another tenant") {
+  const auto file = [](const std::string& text) {
+    PlanFile plans;
+    plans.add(text);
+    return plans;
+  };
+  const auto engine = [](const PlanFile& plans, const char* graph) {
+    return plans.empty() ? "" : content(plans).at("A100").value(graph, "");
+  };
+  KnownPlans plans;
+  CHECK(plans.add("case/a", file(R"({"A100":{"conv1":"slowest"}})")) == 0);
+  CHECK(plans.for_node("").empty());
+  CHECK(plans.for_node("case/b").empty());
+  CHECK(plans.for_node("other/a").empty());
+  CHECK(engine(plans.for_node("case/a"), "conv1") == "slowest");
+  // Bare metal times for itself; from then on its word counts for all, and that a guest had another one is
+  // seen.
+  CHECK(plans.add("", file(R"({"A100":{"conv1":"fastest"}})")) == 1);
+  for (const char* node : {"", "case/a", "case/b"}) CHECK(engine(plans.for_node(node), "conv1") == "fastest");
+  CHECK(plans.add("case/b", file(R"({"A100":{"conv1":"slowest","conv2":"own"}})")) == 1);
+  CHECK(engine(plans.for_node("case/b"), "conv1") == "fastest");
+  CHECK(engine(plans.for_node("case/b"), "conv2") == "own");
+  CHECK(engine(plans.for_node(""), "conv2").empty());
+  CHECK(engine(plans.for_node("case/a"), "conv2").empty());
+  // What would not fit beside bare metal's is not kept.
+  const auto large = file(R"({"H100":{"conv1":")" + std::string(kMaxBodyBytes - 30, 'x') + "\"}}");
+  CHECK_THROWS_AS(plans.add("case/a", large), Error);
+  CHECK(engine(plans.for_node("case/a"), "conv1") == "fastest");
+}
+
 // With the real agent; what stands in for the trainer times nothing.
 TEST_CASE("ranks find the experiment's engines in their node, and what they add comes back") {
   Session session;
@@ -95,7 +125,7 @@ TEST_CASE("ranks find the experiment's engines in their node, and what they add 
     co_await job->wait_for_ready(20s);
     CHECK(read_file(home + "/virtrain/found.json") == R"({"A100":{"conv1":"engine 1"}})");
 
-    co_await take_plans(s.clients[0], home, plans);
+    plans.add(co_await take_plans(s.clients[0], home));
     CHECK(plans.text() == R"({"A100":{"conv1":"engine 1","conv2":"engine 2"}})");
     co_await job->go();
     co_await job->wait_for_results(20s);
@@ -112,7 +142,7 @@ TEST_CASE("a node gets no file where nothing is known yet, and may have none") {
     CHECK_FALSE(std::filesystem::exists(home));
     std::string reason;
     try {
-      co_await take_plans(s.clients[0], home, plans);
+      co_await take_plans(s.clients[0], home);
     } catch (const Error& error) {
       reason = error.what();
     }
