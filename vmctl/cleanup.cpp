@@ -31,7 +31,7 @@ void remove_one(const Leftover& leftover, Hypervisor* hypervisor, LeaseJournal* 
     case EffectKind::process:
     case EffectKind::slice: {
       const auto pid = static_cast<pid_t>(std::stol(leftover.name));
-      return need(kill_and_wait(pid), leftover);
+      return need(kill_and_wait(pid, leftover.start_time), leftover);
     }
     case EffectKind::domain:
     case EffectKind::network:

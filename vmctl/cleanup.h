@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <set>
@@ -21,6 +22,7 @@ struct Leftover {
   std::string experiment;             ///< empty where it cannot be known
   std::string detail;                 ///< for people: how it was recognised
   std::optional<Effect> effect = {};  ///< of a device: how it is put back
+  std::uint64_t start_time = 0;       ///< of a process: its number may be another's by the time it is removed
 };
 
 struct CleanupView {

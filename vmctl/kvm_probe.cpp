@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <grp.h>
 #include <linux/kvm.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -223,22 +222,6 @@ std::optional<KvmTrial> try_kvm(const fs::path& root) {
 
 bool hides_arch_capabilities(const Inventory& host, const std::string& qemu) {
   return host.cpu_vendor == "AuthenticAMD" && !is_since(qemu, 10, 1);
-}
-
-std::string fix_kvm_device() {
-  constexpr const char* kDevice = "/dev/kvm";
-  constexpr mode_t kMode = 0660;
-  struct stat status {};
-  if (::geteuid() != 0 || ::stat(kDevice, &status) != 0) return {};
-  const group* kvm = ::getgrnam("kvm");
-  if (kvm == nullptr || (status.st_gid == kvm->gr_gid && (status.st_mode & kMode) == kMode)) return {};
-  if (::chown(kDevice, status.st_uid, kvm->gr_gid) != 0 || ::chmod(kDevice, kMode) != 0)
-    throw errno_error("give /dev/kvm to group kvm", errno);
-  return fmt::format(
-      "gave /dev/kvm to group kvm with mode 0660 (it was {:04o}): libvirt would have probed QEMU anew, 80 s "
-      "at each "
-      "start",
-      status.st_mode & 07777);
 }
 
 }  // namespace virtrain::vmctl

@@ -54,8 +54,4 @@ std::optional<KvmTrial> try_kvm(const std::filesystem::path& root);
 /// ("failed to set MSR 0x10a"). `qemu`: "QEMU 7.2.22".
 bool hides_arch_capabilities(const Inventory& host, const std::string& qemu);
 
-/// libvirt re-probes QEMU for about 80 s at every start while /dev/kvm exists but QEMU's user cannot open it.
-/// As root: group kvm, mode 0660. Returns what was done in words; empty if there was nothing to do.
-std::string fix_kvm_device();
-
 }  // namespace virtrain::vmctl

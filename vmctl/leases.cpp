@@ -21,7 +21,7 @@
 namespace virtrain::vmctl {
 namespace {
 
-constexpr std::array<std::pair<EffectKind, const char*>, 16> kKinds{{
+constexpr std::array<std::pair<EffectKind, const char*>, 17> kKinds{{
     {EffectKind::domain, "domain"},
     {EffectKind::network, "network"},
     {EffectKind::bridge, "bridge"},
@@ -38,6 +38,7 @@ constexpr std::array<std::pair<EffectKind, const char*>, 16> kKinds{{
     {EffectKind::vgpu_type, "vgpu_type"},
     {EffectKind::binding, "binding"},
     {EffectKind::guids, "guids"},
+    {EffectKind::kvm_device, "kvm_device"},
 }};
 
 EffectKind parse_kind(const std::string& word) {

@@ -44,6 +44,7 @@ enum class EffectKind {
   vgpu_type,          ///< of a virtual function, by its address
   binding,            ///< of a PCI function to another driver, by its address
   guids,              ///< of an InfiniBand adapter's virtual function, by its address
+  kvm_device,         ///< /dev/kvm opened to QEMU's user
 };
 const char* to_string(EffectKind kind);
 

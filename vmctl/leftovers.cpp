@@ -20,7 +20,9 @@
 #include "common/units.h"
 #include "vmctl/cgroups.h"
 #include "vmctl/guest_image.h"
+#include "vmctl/host_claims.h"
 #include "vmctl/lending/device_lender.h"
+#include "vmctl/lending/kvm_device.h"
 #include "vmctl/net_devices.h"
 #include "vmctl/paths.h"
 #include "vmctl/process_info.h"
@@ -98,6 +100,8 @@ class Search {
 
   CleanupView run() {
     for (const auto& process : all_processes()) processes_[process.pid] = process;
+    for (const auto& folder : find_slice_cgroups())
+      if (folder_owner(folder) == caller_.user) slice_groups_.insert(folder.filename());
     look_at_processes();
     look_at_libvirt();
     look_at_lost_qemus();
@@ -115,12 +119,20 @@ class Search {
   /// Adds what the journal knows now; returns its dead owners.
   std::vector<Owner> read_journal() {
     std::vector<Owner> dead;
+    const auto add_live = [&](const std::string& experiment) {
+      live_experiments_.insert(experiment);
+      live_tags_.insert(tag_of(experiment));
+    };
+    // Of runs with other state folders, whose journals nobody can find.
+    for (const auto& experiment : held_claims(claims_folder(), kExperimentClaim)) {
+      known_experiments_.insert(experiment);
+      add_live(experiment);
+    }
     if (journal_ == nullptr) return dead;
     for (const auto& owner : journal_->owners()) {
       known_experiments_.insert(owner.experiment);
       if (is_alive(owner)) {
-        live_experiments_.insert(owner.experiment);
-        live_tags_.insert(tag_of(owner.experiment));
+        add_live(owner.experiment);
       } else {
         dead.push_back(owner);
       }
@@ -199,6 +211,18 @@ class Search {
     return process.parent == 1 || !processes_.contains(process.parent);
   }
 
+  /// Name, arguments and environment are what the process says of itself, and anybody may say them. What
+  /// counts is what only its user could arrange: the user it runs as, and a cgroup that the caller has made
+  /// for a slice.
+  std::optional<uid_t> holder_of_process(pid_t pid) const {
+    for (const auto& line : split(read_file(fmt::format("/proc/{}/cgroup", pid)).value_or(""), '\n')) {
+      const auto group = fs::path(line.substr(line.rfind(':') + 1));  // "5:memory:/vt-7f3a2b-1"
+      if (!slice_groups_.contains(group.filename())) continue;
+      return caller_.user;
+    }
+    return user_of(pid);
+  }
+
   void look_at_processes() {
     for (const auto& [pid, process] : processes_) {
       if (pid == ::getpid() || pid == 1 || process.state == 'Z') continue;
@@ -209,11 +233,13 @@ class Search {
       const bool used = below_living_harness(pid);
       if (slice && used) used_slices_.insert(*slice);
       const auto experiment = process_variable(pid, kExperimentVariable).value_or("");
-      // Root sees all of its parents and its environment: without a harness it is nobody's.
-      const auto holder = caller_.user == 0 ? std::optional<uid_t>(0) : user_of(pid);
-      add_held(holder,
-               {EffectKind::process, std::to_string(pid), experiment,
-                process.name + (slice ? " in slice " + *slice : " without a harness")},
+      add_held(holder_of_process(pid),
+               {EffectKind::process,
+                std::to_string(pid),
+                experiment,
+                process.name + (slice ? " in slice " + *slice : " without a harness"),
+                {},
+                process.start_time},
                used);
     }
   }
@@ -248,9 +274,12 @@ class Search {
         if (!argument.starts_with(kGuest)) continue;
         const auto name = argument.substr(6, argument.find(',') - 6);
         if (!domains_.contains(name) && is_named_by_us(name))
-          add_held(holder_of(user_of(pid)),
-                   {EffectKind::process, std::to_string(pid), experiment_in_name(name),
-                    "QEMU of domain " + name + ", which libvirt does not know"});
+          add_held(holder_of(user_of(pid)), {EffectKind::process,
+                                             std::to_string(pid),
+                                             experiment_in_name(name),
+                                             "QEMU of domain " + name + ", which libvirt does not know",
+                                             {},
+                                             process.start_time});
       }
     }
   }
@@ -348,7 +377,9 @@ class Search {
       if (effect.owner.boot_id != boot_id() && !survives_reboot(effect.kind)) continue;
       const auto left = left_of(effect);
       if (left.empty()) continue;
-      auto& into = is_alive(effect.owner) ? view_.in_use : view_.leftovers;
+      const bool used = is_alive(effect.owner) ||
+                        (effect.kind == EffectKind::kvm_device && !kvm_device_is_unused(effect.name));
+      auto& into = used ? view_.in_use : view_.leftovers;
       into.push_back({effect.kind, effect.name, effect.owner.experiment, left, effect});
     }
   }
@@ -379,6 +410,7 @@ class Search {
   std::vector<Effect> effects_;
   std::map<pid_t, ProcessInfo> processes_;
   std::set<std::string> domains_, network_bridges_, used_slices_, lent_;
+  std::set<std::string> slice_groups_;  ///< names of slices' cgroups that the caller has made
 };
 
 /// Position in the order of removal: what uses something goes before it.
@@ -398,7 +430,8 @@ int removal_order(EffectKind kind) {
                                    EffectKind::guids,
                                    EffectKind::virtual_functions,
                                    EffectKind::device_settings,
-                                   EffectKind::service};
+                                   EffectKind::service,
+                                   EffectKind::kvm_device};
   return static_cast<int>(std::find(std::begin(kOrder), std::end(kOrder), kind) - std::begin(kOrder));
 }
 
@@ -417,10 +450,11 @@ Caller this_caller() {
 
 std::string reason_to_leave(const Caller& caller, std::optional<uid_t> holder) {
   if (caller.user != 0) return holder == caller.user ? "" : "of another user, left alone";
+  if (holder)
+    return *holder == 0 ? "" : fmt::format("of user {}, whose own virtrain clean removes it", *holder);
   const auto& others = caller.other_harnesses;
-  if (holder ? !others.contains(*holder) : others.empty()) return {};
-  return holder ? fmt::format("of user {}, whose virtrain runs, left alone", *holder)
-                : fmt::format("perhaps of user {}, whose virtrain runs, left alone", *others.begin());
+  return others.empty() ? ""
+                        : fmt::format("perhaps of user {}, whose virtrain runs, left alone", *others.begin());
 }
 
 CleanupView find_leftovers(Hypervisor* hypervisor, const LeaseJournal* journal, const Caller& caller) {

@@ -165,14 +165,19 @@ bool libvirt_answers(const std::string& uri, std::string* why) {
   return look_at_libvirt(uri, why) == DaemonState::answers;
 }
 
-LibvirtDaemon::LibvirtDaemon(std::string uri, std::chrono::milliseconds deadline) : uri_(std::move(uri)) {
+LibvirtDaemon::LibvirtDaemon(std::string uri, bool may_start, std::chrono::milliseconds deadline)
+    : uri_(std::move(uri)) {
   const UniqueFd starting = lock_state(kStartLock, LockKind::exclusive);
   users_ = lock_state(kUsersLock, LockKind::shared);
   std::string why;
   const auto state = look_at_libvirt(uri_, &why);
-  const bool may_start = uri_ == "qemu:///system" && ::geteuid() == 0;
+  const bool forbidden = !may_start;
+  may_start = may_start && uri_ == "qemu:///system" && ::geteuid() == 0;
   if (may_start) make_folder_for_networks();
   if (state == DaemonState::answers) return;
+  if (forbidden && state == DaemonState::absent)
+    throw Error("reach libvirt at " + uri_, ErrorCode::host_unable,
+                why + " (start libvirtd; --no-host-changes forbids virtrain to do it)");
   if (!may_start && state == DaemonState::absent)
     throw Error("reach libvirt at " + uri_, ErrorCode::host_unable,
                 why +

@@ -13,8 +13,9 @@ namespace virtrain::vmctl {
 /// state_dir() remembers.
 class LibvirtDaemon {
  public:
-  /// Throws Error(host_unable) with what to install or start.
-  explicit LibvirtDaemon(std::string uri = "qemu:///system",
+  /// Throws Error(host_unable) with what to install or start; without `may_start` also where one would be
+  /// started.
+  explicit LibvirtDaemon(std::string uri = "qemu:///system", bool may_start = true,
                          std::chrono::milliseconds deadline = std::chrono::seconds(20));
   ~LibvirtDaemon();
   LibvirtDaemon(const LibvirtDaemon&) = delete;

@@ -1,12 +1,14 @@
 #include "vmctl/process_info.h"
 
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <thread>
 
 #include "common/text.h"
+#include "common/unique_fd.h"
 #include "common/units.h"
 
 namespace virtrain::vmctl {
@@ -74,10 +76,13 @@ std::vector<pid_t> process_tree(pid_t root) {
   return tree;
 }
 
-bool kill_and_wait(pid_t pid) {
+bool kill_and_wait(pid_t pid, std::uint64_t start_time) {
+  // The descriptor stays this process's, whoever has its number later; so it comes before the look.
+  const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   const auto before = process_info(pid);
-  if (!before) return true;
-  ::kill(pid, SIGKILL);
+  if (!before || (start_time != 0 && before->start_time != start_time)) return true;
+  if (!process || ::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0) != 0)
+    ::kill(pid, SIGKILL);
   constexpr int kTries = 500;
   for (int i = 0; i < kTries; ++i) {
     const auto now = process_info(pid);

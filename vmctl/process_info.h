@@ -32,7 +32,9 @@ std::optional<std::string> process_variable(pid_t pid, std::string_view name);
 /// The process and everything below it, parents first.
 std::vector<pid_t> process_tree(pid_t root);
 /// SIGKILL and wait until /proc no longer shows it (or shows a zombie); false if it is still there after 5 s.
-bool kill_and_wait(pid_t pid);
+/// A process of another start time has only inherited the number, and is left alone (0: whichever has it
+/// now).
+bool kill_and_wait(pid_t pid, std::uint64_t start_time = 0);
 
 std::string boot_id();
 

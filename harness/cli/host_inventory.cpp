@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include "common/contains.h"
 #include "common/error.h"
+#include "common/units.h"
+#include "vmctl/host_claims.h"
 #include "vmctl/leases.h"
 #include "vmctl/lending/host_services.h"
 #include "vmctl/paths.h"
@@ -46,6 +49,10 @@ vmctl::Inventory host_inventory(const Scenario& scenario, const std::filesystem:
   if (root != "/" || !has_journal()) return inventory;  // a recorded host has none
   const vmctl::LeaseJournal journal;
   inventory.leased_cores = journal.leased_cores();
+  for (const auto& core : vmctl::held_claims(vmctl::claims_folder(), "core:"))
+    if (const auto number = parse_integer(core))
+      if (!contains(inventory.leased_cores, static_cast<int>(*number)))
+        inventory.leased_cores.push_back(static_cast<int>(*number));
   if (!has_devices) return inventory;
   for (auto* devices : {&inventory.devices, &inventory.other_devices})
     forget_users_of_leased(journal, *devices);

@@ -154,8 +154,7 @@ void add_reproduce_command(Cli& cli) {
   add_format_option(*verb, arguments->format);
   auto& options = arguments->options.experiment;
   add_label_option(*verb, options.label);
-  verb->add_option("--connect", options.connect_uri, "libvirt URI")->type_name("URI")->capture_default_str();
-  verb->add_flag("--wait", options.wait, "Wait for busy cores and devices instead of exiting with 75");
+  add_host_options(*verb, options);
   verb->footer(
       "Examples:\n"
       "  virtrain reproduce dell-r750xa --plan\n"

@@ -67,11 +67,7 @@ void add_run_command(Cli& cli) {
   add_database_option(*verb, arguments->options.database);
   add_format_option(*verb, arguments->format);
   add_label_option(*verb, arguments->options.experiment.label);
-  verb->add_option("--connect", arguments->options.experiment.connect_uri, "libvirt URI")
-      ->type_name("URI")
-      ->capture_default_str();
-  verb->add_flag("--wait", arguments->options.experiment.wait,
-                 "Wait for busy cores and devices instead of exiting with 75");
+  add_host_options(*verb, arguments->options.experiment);
   verb->add_flag("--fail-fast", arguments->options.experiment.fail_fast,
                  "The first failed trial ends the run");
   verb->add_option("--report", arguments->report, "Write the HTML report of this run to FILE as well")

@@ -59,6 +59,13 @@ results::CompareRequest comparison_of(const std::string& experiment, const Scena
 
 }  // namespace
 
+void add_host_options(CLI::App& verb, ExperimentOptions& options) {
+  verb.add_option("--connect", options.connect_uri, "libvirt URI")->type_name("URI")->capture_default_str();
+  verb.add_flag("--wait", options.wait, "Wait for busy cores and devices instead of exiting with 75");
+  verb.add_flag("!--no-host-changes", options.may_change_host,
+                "Leave /dev/kvm as it is, start no libvirt daemon and stop no service");
+}
+
 ScenarioRun run_scenario(const Scenario& scenario, RunOptions& options) {
   const auto inventory = host_inventory(scenario, "/");
   const auto plan = make_plan(scenario, inventory, expects_emulation(inventory));

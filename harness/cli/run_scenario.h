@@ -1,5 +1,6 @@
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -23,6 +24,9 @@ struct ScenarioRun {
   std::vector<results::CaseComparison> comparisons;  ///< empty where no trial finished
   std::string summary;                               ///< one line
 };
+
+/// --connect, --wait and --no-host-changes.
+void add_host_options(CLI::App& verb, ExperimentOptions& options);
 
 /// Plans for this host and runs; the experiment's id is the first line on stderr, progress shows on a
 /// terminal. Error(host_unable) before anything is done where this host cannot.

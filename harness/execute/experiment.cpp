@@ -2,10 +2,12 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <csignal>
+#include <memory>
 #include <random>
 #include <set>
 
@@ -14,6 +16,7 @@
 #include "common/time.h"
 #include "common/version.h"
 #include "harness/execute/experiment_runner.h"
+#include "vmctl/host_claims.h"
 #include "vmctl/inventory.h"
 #include "vmctl/paths.h"
 
@@ -58,9 +61,34 @@ results::Experiment experiment_record(const Scenario& scenario, const Plan& plan
   return record;
 }
 
+/// Where a user's own folder for claims cannot be had, runs go on without: a stranger may have planted it.
+std::unique_ptr<vmctl::HostClaims> open_claims() {
+  try {
+    return std::make_unique<vmctl::HostClaims>(vmctl::claims_folder());
+  } catch (const Error& error) {
+    if (::geteuid() == 0) throw;
+    log::warning("runs with other state folders may share cores with this one", {{"reason", error.what()}});
+    return nullptr;
+  }
+}
+
+/// What the journal of this state folder gave must be free for runs with other state folders too.
+void claim(RunContext& context, vmctl::HostClaims* claims, std::vector<std::string> names) {
+  if (claims == nullptr) return;
+  const auto resources = names;
+  names.push_back(vmctl::kExperimentClaim + context.experiment);
+  try {
+    claims->take(names, fmt::format("experiment {} (pid {}, state in {})", context.experiment,
+                                    context.owner.pid, vmctl::state_dir().string()));
+  } catch (const Error&) {
+    context.journal.release(context.owner, resources);
+    throw;
+  }
+}
+
 /// Takes the plan's cores and devices; with `wait`, again and again until they are free. False if a stop came
 /// first. The id is told before the first word about waiting, and not at all where the resources are refused.
-bool acquire(RunContext& context, const ExperimentOptions& options) {
+bool acquire(RunContext& context, vmctl::HostClaims* claims, const ExperimentOptions& options) {
   bool told = false;
   const auto tell_id = [&] {
     if (!told && options.on_id) options.on_id(context.experiment);
@@ -70,6 +98,7 @@ bool acquire(RunContext& context, const ExperimentOptions& options) {
   while (true) {
     try {
       context.journal.acquire(context.owner, resources);
+      claim(context, claims, resources);
       tell_id();
       return true;
     } catch (const Error& error) {
@@ -146,9 +175,10 @@ ExperimentOutcome run_experiment(const Scenario& scenario, const Plan& plan,
   listen();
 
   results::Store store(database);
+  const auto claims = open_claims();
   vmctl::LeaseJournal journal;
   const auto owner = vmctl::this_process(outcome.experiment, std::filesystem::absolute(database).string());
-  vmctl::DeviceLender lender(journal, owner);
+  vmctl::DeviceLender lender(journal, owner, options.may_change_host);
   RunContext context{io,
                      pool,
                      stop,
@@ -165,8 +195,9 @@ ExperimentOutcome run_experiment(const Scenario& scenario, const Plan& plan,
                      find_programs(scenario, plan),
                      std::nullopt,
                      1,
-                     {}};
-  if (!acquire(context, options)) {  // nothing has begun
+                     {},
+                     options.may_change_host};
+  if (!acquire(context, claims.get(), options)) {  // nothing has begun
     outcome.stop_signal = stop.signal_number();
     return outcome;
   }

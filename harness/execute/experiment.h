@@ -16,7 +16,10 @@ struct ExperimentOptions {
   std::string connect_uri = "qemu:///system";
   std::string command_line;
   bool fail_fast = false;  ///< the first failed trial ends the experiment
-  bool wait = false;       ///< wait for busy cores and devices instead of Error(busy)
+  /// False: of this host only what the scenario asks for is changed; /dev/kvm stays as it is, no libvirt
+  /// daemon is started and no service is stopped.
+  bool may_change_host = true;
+  bool wait = false;  ///< wait for busy cores and devices instead of Error(busy)
   std::function<void(const std::string& experiment)> on_id;  ///< told before anything else happens
   std::function<void(const std::string& line)> progress;
 };

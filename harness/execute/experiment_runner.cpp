@@ -145,9 +145,9 @@ asio::awaitable<void> Runner::prepare_vm_host(std::int64_t trial) {
   if (context_.vm_host) co_return;
   VmHost host;
   const auto prepare = [&host, this] {
-    if (const auto done = vmctl::fix_kvm_device(); !done.empty()) log::info(done);
+    if (const auto said = context_.lender.open_kvm_device(); !said.empty()) log::warning(said);
     if (context_.connect_uri == "qemu:///system")
-      host.daemon = std::make_unique<vmctl::LibvirtDaemon>(context_.connect_uri);
+      host.daemon = std::make_unique<vmctl::LibvirtDaemon>(context_.connect_uri, context_.may_change_host);
     host.hypervisor = vmctl::connect_libvirt(context_.connect_uri);
     vmctl::MirrorSpec spec;
     spec.files = {{context_.programs.agent, vmctl::kGuestAgent},

@@ -279,8 +279,8 @@ asio::awaitable<void> NodeSet::remove_domain(const std::string& name) {
   context_.event(std::nullopt, "tear_down", "libvirt failed, trying again with a fresh daemon",
                  {{"reason", first_failure}});
   auto& daemon = context_.vm_host->daemon;
-  const auto restart = [&daemon, uri = context_.connect_uri] {
-    auto again = std::make_unique<vmctl::LibvirtDaemon>(uri);
+  const auto restart = [&daemon, uri = context_.connect_uri, may_start = context_.may_change_host] {
+    auto again = std::make_unique<vmctl::LibvirtDaemon>(uri, may_start);
     if (!daemon || again->started_by_us()) daemon = std::move(again);
   };
   co_await offload(context_.pool, restart);

@@ -55,6 +55,8 @@ struct RunContext {
   /// One line for people about what happens now.
   std::function<void(const std::string& line)> progress;
 
+  bool may_change_host = true;  ///< see ExperimentOptions
+
   /// Stores an event and logs it.
   void event(std::optional<std::int64_t> trial, const std::string& stage, const std::string& message,
              const nlohmann::json& detail = nullptr);

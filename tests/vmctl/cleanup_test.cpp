@@ -17,6 +17,7 @@
 #include "tests/support/skip.h"
 #include "tests/support/stub_client.h"
 #include "vmctl/cgroups.h"
+#include "vmctl/host_claims.h"
 #include "vmctl/net_devices.h"
 #include "vmctl/process_info.h"
 #include "vmctl/slice.h"
@@ -212,11 +213,12 @@ TEST_CASE("what the journal does not know may be somebody else's: who cleans it"
   CHECK(reason_to_leave(me, std::nullopt) == "of another user, left alone");
   // libvirt's system instance says not for whom: as long as any other user's virtrain runs, it may be theirs.
   CHECK(reason_to_leave(root, std::nullopt).empty());
-  CHECK(reason_to_leave(root, kOther).empty());
+  CHECK(reason_to_leave(root, 0).empty());
+  // A process of a user's own says what it likes of itself: root removes none.
+  CHECK(reason_to_leave(root, kOther) == "of user 1001, whose own virtrain clean removes it");
   CHECK(reason_to_leave(root_beside_other, std::nullopt) ==
         "perhaps of user 1001, whose virtrain runs, left alone");
-  CHECK(reason_to_leave(root_beside_other, kOther) == "of user 1001, whose virtrain runs, left alone");
-  CHECK(reason_to_leave(root_beside_other, kMe).empty());
+  CHECK(reason_to_leave(root_beside_other, kMe) == "of user 1000, whose own virtrain clean removes it");
   CHECK(reason_to_leave(root_beside_other, 0).empty());
 }
 
@@ -267,7 +269,7 @@ void end(pid_t child) {
   ::waitpid(child, nullptr, 0);
 }
 
-TEST_CASE("root leaves the QEMU of a user's session alone as long as that user's virtrain runs") {
+TEST_CASE("root leaves the QEMU of a user's session alone, whether that user's virtrain runs or not") {
   test::need_root();
   constexpr uid_t kNobody = 65534;
   const auto folder = temporary("session");
@@ -287,10 +289,65 @@ TEST_CASE("root leaves the QEMU of a user's session alone as long as that user's
   CHECK(has(during.foreign, EffectKind::process, name));
   CHECK_FALSE(has(during.leftovers, EffectKind::process, name));
   end(harness);
-  CHECK(has(find_leftovers(nullptr, nullptr).leftovers, EffectKind::process, name));
+  const auto afterwards = find_leftovers(nullptr, nullptr);
+  CHECK(has(afterwards.foreign, EffectKind::process, name));
+  CHECK_FALSE(has(afterwards.leftovers, EffectKind::process, name));
   end(qemu);
   for (const int file : {life[0], life[1], input}) ::close(file);
   fs::remove_all(folder);
+}
+
+TEST_CASE("row 12: root kills no stranger's process, whatever it calls itself and says of itself") {
+  test::need_root();
+  const auto folder = temporary("named");
+  fs::create_directories(folder);
+  fs::copy_file("/bin/sh", folder / "virtrain-agent");
+  int life[2];
+  REQUIRE(::pipe(life) == 0);
+  int said[2];
+  REQUIRE(::pipe(said) == 0);
+  // An orphan, as what a killed harness left would be.
+  const pid_t starter = ::fork();
+  if (starter == 0) {
+    ::dup2(life[0], 0);
+    ::setenv(kSliceVariable, "vt-7e1e15-1", 1);
+    ::setenv(kExperimentVariable, "20261120t083012-7e1e15", 1);
+    const pid_t orphan = start_as(65534, folder / "virtrain-agent", "");
+    if (::write(said[1], &orphan, sizeof orphan) < 0) ::_exit(1);
+    ::_exit(0);
+  }
+  pid_t orphan = 0;
+  REQUIRE(::read(said[0], &orphan, sizeof orphan) == sizeof orphan);
+  ::waitpid(starter, nullptr, 0);
+  const auto name = std::to_string(orphan);
+  const auto view = find_leftovers(nullptr, nullptr);
+  CHECK(has(view.foreign, EffectKind::process, name));
+  CHECK_FALSE(has(view.leftovers, EffectKind::process, name));
+  // and a process that has only inherited the number of one that was found is left alone
+  CHECK(kill_and_wait(orphan, process_info(orphan).value_or(ProcessInfo{}).start_time + 1));
+  CHECK(process_info(orphan).value_or(ProcessInfo{}).state != 'Z');
+  CHECK(::kill(orphan, 0) == 0);
+  ::kill(orphan, SIGKILL);
+  for (const int file : {life[0], life[1], said[0], said[1]}) ::close(file);
+  fs::remove_all(folder);
+}
+
+TEST_CASE("row 12: what a live run with another state folder has is in use") {
+  test::need_root();
+  const std::string experiment = "20261120t083012-07e57a";
+  FakeHypervisor libvirt;
+  libvirt.all_domains = {
+      {"virtrain-20261120t083012-07e57a-1", "u", DomainState::running, LeaseMark{experiment, "n"}}};
+  TemporaryJournal temporary("other-state");  // which does not know it
+  {
+    HostClaims run(claims_folder());
+    run.take({kExperimentClaim + experiment}, "a test");
+    const auto during = find_leftovers(&libvirt, &temporary.journal, Caller{});
+    CHECK(has(during.in_use, EffectKind::domain, libvirt.all_domains[0].name));
+    CHECK_FALSE(has(during.leftovers, EffectKind::domain, libvirt.all_domains[0].name));
+  }
+  CHECK(has(find_leftovers(&libvirt, &temporary.journal, Caller{}).leftovers, EffectKind::domain,
+            libvirt.all_domains[0].name));
 }
 
 TEST_CASE("a killed harness's slice is found and removed without a journal, and foreign devices stay") {

@@ -14,6 +14,7 @@
 #include "vmctl/lending/device_settings.h"
 #include "vmctl/lending/host_services.h"
 #include "vmctl/lending/infiniband.h"
+#include "vmctl/lending/kvm_device.h"
 #include "vmctl/lending/sysfs.h"
 #include "vmctl/lending/vgpu.h"
 
@@ -195,6 +196,8 @@ void do_device_effect(const PlannedEffect& effect) {
       return set_guids(effect.name, effect.state);
     case EffectKind::service:
       return stop_service(effect.name);
+    case EffectKind::kvm_device:
+      return open_kvm_device(effect.name, effect.state);
     case EffectKind::device_settings:
       return apply_settings(effect.name, parse_settings_change(effect.state).wanted);
     default:
@@ -217,6 +220,8 @@ std::string what_is_left(const Effect& effect) {
       return guids_left(effect.name, effect.state);
     case EffectKind::service:
       return service_left(effect.name);
+    case EffectKind::kvm_device:
+      return kvm_device_left(effect.name, effect.state);
     case EffectKind::device_settings:
       return "settings that may have changed";
     default:
@@ -236,6 +241,8 @@ void undo_device_effect(const Effect& effect) {
       return remove_virtual_functions(effect.name, effect.state);
     case EffectKind::guids:
       return clear_guids(effect.name, effect.state);
+    case EffectKind::kvm_device:
+      return close_kvm_device(effect.name, effect.state);
     case EffectKind::service:
       start_service(effect.name);
       return restore_power_limits(effect.state);

@@ -1,5 +1,8 @@
 #include "vmctl/lending/device_lender.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -9,6 +12,7 @@
 #include "common/text.h"
 #include "vmctl/lending/device_settings.h"
 #include "vmctl/lending/host_services.h"
+#include "vmctl/lending/kvm_device.h"
 #include "vmctl/lending/sysfs.h"
 #include "vmctl/lending/vgpu.h"
 
@@ -18,7 +22,8 @@ void undo_and_forget(LeaseJournal& journal, const Effect& effect) {
   try {
     undo_device_effect(effect);
   } catch (const std::exception& failure) {
-    if (effect.kind != EffectKind::service) journal.quarantine(device_of(effect), failure.what());
+    if (effect.kind != EffectKind::service && effect.kind != EffectKind::kvm_device)
+      journal.quarantine(device_of(effect), failure.what());
     throw;
   }
   journal.undone(effect.id);
@@ -58,6 +63,11 @@ void DeviceLender::stop_services(const std::vector<DeviceGrant>& grants) {
   if (cards.empty()) return;
   const auto units = services_that_grab_gpus();
   if (units.empty()) return;
+  if (!may_change_host_)
+    throw Error(
+        "lend GPUs", ErrorCode::host_unable,
+        fmt::format("{} would disturb them, and --no-host-changes forbids to stop it: systemctl stop {}",
+                    join(units, ", "), join(units, " ")));
   const auto limits = power_limits(cards);
   for (const auto& unit : units) perform({EffectKind::service, unit, limits}, services_);
 }
@@ -128,11 +138,41 @@ std::vector<std::string> DeviceLender::give_back() {
   return failures;
 }
 
+std::string DeviceLender::open_kvm_device(const std::string& device) {
+  const std::scoped_lock lock(mutex_);
+  if (::geteuid() != 0) return {};
+  kvm_device_ = device;
+  kvm_use_ = use_kvm_device(device);
+  const auto planned = kvm_device_effect(device);
+  if (!planned) return {};
+  if (!may_change_host_)
+    return fmt::format(
+        "{} is closed to QEMU's user, and --no-host-changes forbids to open it (chgrp kvm {}; chmod "
+        "0660 {})",
+        device, device, device);
+  std::vector<Effect> journalled;
+  perform(*planned, journalled);
+  return fmt::format(
+      "{} is open to group kvm (mode 0660) until this run ends: libvirt and QEMU's user need it", device);
+}
+
+/// The last run that uses it closes it, whichever has opened it.
+std::vector<std::string> DeviceLender::stop_using_kvm() {
+  std::vector<Effect> opened;
+  if (!kvm_use_) return {};
+  kvm_use_.reset();
+  if (!kvm_device_is_unused(kvm_device_)) return {};
+  for (auto& effect : journal_.effects())
+    if (effect.kind == EffectKind::kvm_device && effect.name == kvm_device_)
+      opened.push_back(std::move(effect));
+  return undo_down_to(0, opened);
+}
+
 std::vector<std::string> DeviceLender::end() {
   auto failures = give_back();
   const std::scoped_lock lock(mutex_);
-  const auto services = undo_down_to(0, services_);
-  failures.insert(failures.end(), services.begin(), services.end());
+  for (const auto& more : {undo_down_to(0, services_), stop_using_kvm()})
+    failures.insert(failures.end(), more.begin(), more.end());
   return failures;
 }
 

@@ -4,9 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "common/unique_fd.h"
 #include "vmctl/devices/device_grant.h"
 #include "vmctl/leases.h"
 #include "vmctl/lending/device_effect.h"
+#include "vmctl/lending/kvm_device.h"
 
 namespace virtrain::vmctl {
 
@@ -15,11 +17,16 @@ namespace virtrain::vmctl {
 /// and may come from any thread.
 class DeviceLender {
  public:
-  DeviceLender(LeaseJournal& journal, Owner owner) : journal_(journal), owner_(std::move(owner)) {}
+  /// Without `may_change_host` no service is stopped and /dev/kvm stays as it is.
+  DeviceLender(LeaseJournal& journal, Owner owner, bool may_change_host = true)
+      : journal_(journal), owner_(std::move(owner)), may_change_host_(may_change_host) {}
 
   /// Stops the services that open GPUs or disturb them, until end(), if the host's driver has any of these
   /// devices; lend() does it too. Throws Error where one does not stop.
   void keep_services_away(const std::vector<DeviceGrant>& grants);
+  /// Lets QEMU's user open /dev/kvm until end(), if it could not; returns what to tell the user, empty:
+  /// nothing.
+  std::string open_kvm_device(const std::string& device = kKvmDevice);
   /// Makes those ready that are not yet, after all that is lent went back where it is in their way
   /// (must_make_way); returns how many. Throws Error(busy) naming who uses a device,
   /// Error(host_unable) or Error(io) with what the kernel said; what this call changed is undone then.
@@ -41,15 +48,19 @@ class DeviceLender {
   void make_virtual_functions_for(const std::vector<DeviceGrant>& grants);
   void give_settings_back();
   void stop_services(const std::vector<DeviceGrant>& grants);
+  std::vector<std::string> stop_using_kvm();
   std::vector<std::string> undo_down_to(std::size_t count, std::vector<Effect>& effects);
 
   LeaseJournal& journal_;
   Owner owner_;
+  const bool may_change_host_;
   mutable std::mutex mutex_;
   std::vector<DeviceGrant> granted_;
   std::vector<Effect> done_;      ///< in the order they were done
   std::vector<Effect> settings_;  ///< of GPUs that the host has: undone before any of them is lent
   std::vector<Effect> services_;  ///< stopped: until the end, whichever arm has the devices
+  std::string kvm_device_;
+  UniqueFd kvm_use_;  ///< while VMs of this run may need the device
 };
 
 /// As DeviceLender::give_back() does it, for one effect of the journal: undoes and forgets it, else puts its

@@ -1,7 +1,9 @@
 #include "vmctl/lending/device_lender.h"
 
+#include <grp.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -115,6 +117,46 @@ TEST_CASE("virtual functions make way for more of their card, whole devices neve
   CHECK_FALSE(must_make_way({one}, {one, function("0000:99:00.2", "0000:99:00.0")}));
   const DeviceGrant whole{GrantKind::passthrough, "0000:17:00.0"};
   CHECK_FALSE(must_make_way({whole}, {{GrantKind::passthrough, "0000:31:00.0"}}));
+}
+
+TEST_CASE("/dev/kvm is opened to QEMU's user, said, and closed again by the last run or by clean") {
+  test::need_root();
+  if (::getgrnam("kvm") == nullptr) test::skip("there is no group kvm");
+  const TemporaryFolder folder;
+  const auto device = (folder.path / "kvm").string();
+  const auto mode = [&] {
+    struct stat status {};
+    return ::stat(device.c_str(), &status) == 0 ? status.st_mode & 07777 : 0;
+  };
+  std::ofstream(device) << "";
+  ::chmod(device.c_str(), 0600);
+  LeaseJournal journal(folder.path / "leases.db");
+  DeviceLender first(journal, this_process("e1", "")), second(journal, this_process("e2", ""));
+  CHECK(first.open_kvm_device(device).find("is open to group kvm") != std::string::npos);
+  CHECK(mode() == 0660);
+  REQUIRE(journal.effects().size() == 1);
+  CHECK(second.open_kvm_device(device).empty());
+  CHECK(first.end().empty());
+  CHECK(mode() == 0660);  // the second one needs it
+  CHECK(second.end().empty());
+  CHECK(mode() == 0600);
+  CHECK(journal.effects().empty());
+
+  // What a killed run left, clean puts back from the journal; what somebody else has set since then stays.
+  DeviceLender killed(journal, this_process("e3", ""));
+  killed.open_kvm_device(device);
+  undo_and_forget(journal, journal.effects().at(0));
+  CHECK(mode() == 0600);
+  killed.open_kvm_device(device);
+  ::chmod(device.c_str(), 0666);
+  CHECK(killed.end().empty());
+  CHECK(mode() == 0666);
+
+  ::chmod(device.c_str(), 0600);
+  DeviceLender bound(journal, this_process("e4", ""), /*may_change_host=*/false);
+  CHECK(bound.open_kvm_device(device).find("--no-host-changes") != std::string::npos);
+  CHECK(mode() == 0600);
+  CHECK(bound.end().empty());
 }
 
 }  // namespace
