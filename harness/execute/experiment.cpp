@@ -14,6 +14,7 @@
 #include "common/error.h"
 #include "common/log.h"
 #include "common/time.h"
+#include "common/user_folders.h"
 #include "common/version.h"
 #include "harness/execute/experiment_runner.h"
 #include "vmctl/host_claims.h"
@@ -201,7 +202,9 @@ ExperimentOutcome run_experiment(const Scenario& scenario, const Plan& plan,
     outcome.stop_signal = stop.signal_number();
     return outcome;
   }
-  std::filesystem::create_directories(context.log_dir);
+  constexpr unsigned kPassableByQemu = 0711;
+  for (const auto& folder : {context.log_dir.parent_path(), context.log_dir})
+    make_own_folder(folder, kPassableByQemu);
   store.add_experiment(experiment_record(scenario, plan, options, outcome.experiment));
 
   std::exception_ptr failure;

@@ -44,6 +44,7 @@ constexpr std::array kReservedVariables = {
     ReservedVariable{"OMP_NUM_THREADS", "use threads"},
     ReservedVariable{"CUDA_VISIBLE_DEVICES", "GPUs are chosen by devices"},
     ReservedVariable{"VIRTRAIN_AGENT_SOCKET", "it is how mpirun reaches other nodes"},
+    ReservedVariable{"VIRTRAIN_AGENT_SECRET", "it is how mpirun reaches other nodes"},
     ReservedVariable{"OMPI_COMM_WORLD_*", "mpirun tells each rank its place so"},
     ReservedVariable{"OMPI_MCA_pml", kToMpirun},
     ReservedVariable{"OMPI_MCA_btl", kToMpirun},

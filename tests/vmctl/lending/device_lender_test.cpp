@@ -5,6 +5,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +15,7 @@
 #include "common/text.h"
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
+#include "vmctl/host_claims.h"
 #include "vmctl/lending/vgpu.h"
 
 namespace virtrain::vmctl {
@@ -157,6 +159,9 @@ TEST_CASE("/dev/kvm is opened to QEMU's user, said, and closed again by the last
   CHECK(bound.open_kvm_device(device).find("--no-host-changes") != std::string::npos);
   CHECK(mode() == 0600);
   CHECK(bound.end().empty());
+  std::string use = "use:" + device;
+  std::replace(use.begin(), use.end(), '/', '_');
+  fs::remove(claims_folder() / use);
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 #include "workloads/resnet50/cuda/plan_cache.h"
 
+#include "common/error.h"
 #include "common/json.h"
 #include "common/text.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 #include <nlohmann/json.hpp>
 
 #include <cstdlib>
@@ -53,16 +53,12 @@ bool PlanCache::save() const {
   nlohmann::json& ours = machines[machine_];
   if (!ours.is_object()) ours = nlohmann::json::object();
   for (const auto& [graph, engine] : engines_) ours[graph] = engine;
-  std::filesystem::path written = file_;
-  written += "." + std::to_string(getpid());
-  {
-    std::ofstream out(written);
-    out << machines.dump(1) << '\n';
-    if (!out.flush()) return false;
+  try {
+    write_file_atomically(file_, machines.dump(1) + "\n");
+    return true;
+  } catch (const Error&) {
+    return false;
   }
-  std::error_code error;
-  std::filesystem::rename(written, file_, error);  // whole or not at all, whoever else writes
-  return !error;
 }
 
 std::string machine_key(const std::string& gpu, int compute_capability,
