@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <regex>
 #include <set>
 
 #include "common/error.h"
+#include "common/scanner.h"
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "vmctl/devices/host_device.h"
@@ -65,8 +65,17 @@ std::optional<std::string> version_of(const fs::path& file, const std::string& l
 /// nvidia.ko; Debian names it by its series, and whether its sources are open: nvidia-current.ko,
 /// nvidia-current-open.ko, nvidia-tesla-535.ko. Any may be compressed.
 bool is_driver(const fs::path& file) {
-  static const std::regex driver(R"(nvidia(-(current|tesla)(-\d+)?(-open)?)?\.ko(\..*)?)");
-  return std::regex_match(file.filename().string(), driver);
+  const std::string name = file.filename().string();
+  Scanner in(name);
+  if (!in.take("nvidia")) return false;
+  if (in.take("-current") || in.take("-tesla")) {
+    if (in.rest().size() > 1 && in.rest()[0] == '-' && is_digit(in.rest()[1])) {
+      in.take("-");
+      in.take_while(is_digit);
+    }
+    in.take("-open");
+  }
+  return in.take(".ko") && (in.at_end() || in.take("."));
 }
 
 std::optional<std::pair<fs::path, std::string>> find_module(const fs::path& modules) {
@@ -213,14 +222,25 @@ std::vector<fs::path> opened_at_run_time(const std::vector<fs::path>& linked) {
   std::set<fs::path> found;
   const auto cudnn = find_library(linked, "libcudnn.so.");
   const auto nvrtc = find_library(linked, "libnvrtc.so.");
-  const auto add_siblings = [&found](const fs::path& library, const char* names) {
-    // With a version: those without are for linking, and come with headers and static libraries.
-    const std::regex wanted(names + std::string(R"(\.so\..+)"));
-    for (const auto& sibling : entries_of(library.parent_path()))
-      if (std::regex_match(sibling.filename().string(), wanted)) found.insert(sibling);
+  const auto add_siblings = [&found](const fs::path& library, auto is_wanted) {
+    for (const auto& sibling : entries_of(library.parent_path())) {
+      const std::string name = sibling.filename().string();
+      const auto end = name.find(".so.");
+      // With a version: those without are for linking, and come with headers and static libraries.
+      const bool has_version = end != std::string::npos && end + 4 < name.size();
+      if (has_version && is_wanted(std::string_view(name).substr(0, end))) found.insert(sibling);
+    }
   };
-  if (cudnn) add_siblings(*cudnn, "libcudnn_[a-z_]+");
-  if (nvrtc) add_siblings(*nvrtc, "libnvrtc(-builtins)?");
+  const auto is_part_of_cudnn = [](std::string_view name) {
+    Scanner in(name);
+    return in.take("libcudnn_") && !in.take_while([](char c) { return is_lower(c) || c == '_'; }).empty() &&
+           in.at_end();
+  };
+  const auto is_nvrtc = [](std::string_view name) {
+    return name == "libnvrtc" || name == "libnvrtc-builtins";
+  };
+  if (cudnn) add_siblings(*cudnn, is_part_of_cudnn);
+  if (nvrtc) add_siblings(*nvrtc, is_nvrtc);
   if (cudnn && nvrtc) add_cublas(*cudnn, *nvrtc, found);
   return {found.begin(), found.end()};
 }

@@ -10,11 +10,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <regex>
 #include <set>
 
 #include "common/error.h"
 #include "common/file_lock.h"
+#include "common/scanner.h"
 #include "common/text.h"
 #include "common/unique_fd.h"
 #include "common/units.h"
@@ -47,10 +47,18 @@ std::string experiment_in_name(std::string_view name) {
 /// The tag in a name as virtrain makes them (the last six characters of the experiment's id); nothing in
 /// other names: "virtrain-dev" and "vt-lab" are somebody's own.
 std::optional<std::string> generated_tag(const std::string& name) {
-  static const std::regex generated(
-      "(?:virtrain-[0-9]{8}t[0-9]{6}-|vt[btv]|vt-)([0-9a-f]{6})(?:-t?|s)?[0-9]+");
-  std::smatch match;
-  return std::regex_match(name, match, generated) ? std::optional(match.str(1)) : std::nullopt;
+  const auto is_hex = [](char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); };
+  Scanner in(name);
+  const bool is_ours = in.take("virtrain-")
+                           ? in.take_digits(8) && in.take("t") && in.take_digits(6) && in.take("-")
+                           : in.take("vtb") || in.take("vtt") || in.take("vtv") || in.take("vt-");
+  const auto tag = is_ours ? in.take_while(is_hex, 6, 6) : std::string_view();
+  if (in.take("-"))
+    in.take("t");
+  else
+    in.take("s");
+  const bool is_numbered = !in.take_while(is_digit).empty() && in.at_end();
+  return tag.empty() || !is_numbered ? std::nullopt : std::optional<std::string>(tag);
 }
 
 std::string tag_of(const std::string& experiment) {
@@ -331,9 +339,11 @@ class Search {
 
   /// The domain in the name of a channel folder, "domain-<id>-<name>", which libvirt may have shortened.
   static std::optional<std::string> domain_of_folder(const std::string& folder) {
-    static const std::regex ours("domain-[0-9]+-(virtrain-[0-9]{8}t.*)");
-    std::smatch match;
-    return std::regex_match(folder, match, ours) ? std::optional(match.str(1)) : std::nullopt;
+    Scanner in(folder);
+    if (!in.take("domain-") || in.take_while(is_digit).empty() || !in.take("-")) return std::nullopt;
+    const std::string domain(in.rest());
+    const bool is_ours = in.take("virtrain-") && in.take_digits(8) && in.take("t");
+    return is_ours ? std::optional(domain) : std::nullopt;
   }
 
   void look_at_files() {

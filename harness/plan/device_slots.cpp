@@ -5,11 +5,12 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <regex>
 #include <set>
 
 #include "common/contains.h"
+#include "common/scanner.h"
 #include "common/text.h"
+#include "common/units.h"
 
 namespace virtrain::harness {
 namespace {
@@ -156,9 +157,12 @@ bool is_type(const vmctl::VgpuType& type, const std::string& wanted) {
 
 /// "24" of "NVIDIA L40S-24C": GiB of the card's memory; 0 where the name says nothing.
 int gibibytes(const std::string& type_name) {
-  static const std::regex size("-([0-9]{1,4})[A-Z]+$");
-  std::smatch match;
-  return std::regex_search(type_name, match, size) ? std::stoi(match[1]) : 0;
+  const auto dash = type_name.rfind('-');
+  if (dash == std::string::npos) return 0;
+  Scanner size(std::string_view(type_name).substr(dash + 1));
+  const auto digits = size.take_while(is_digit, 1, 4);
+  const bool has_series = !size.take_while(is_upper).empty() && size.at_end();
+  return has_series ? static_cast<int>(parse_integer(digits).value_or(0)) : 0;
 }
 
 /// What kind vgpu finds on the functions of one card.
@@ -258,8 +262,14 @@ void limit(Offer& offer, const DeviceSelection& select, const Inventory& invento
 }  // namespace
 
 bool is_mig_backed(const std::string& vgpu_type_name) {
-  static const std::regex with_slices("-[0-9]+-[0-9]+[A-Z]+");
-  return std::regex_search(vgpu_type_name, with_slices);
+  for (auto dash = vgpu_type_name.find('-'); dash != std::string::npos;
+       dash = vgpu_type_name.find('-', dash + 1)) {
+    Scanner name(std::string_view(vgpu_type_name).substr(dash + 1));
+    if (!name.take_while(is_digit).empty() && name.take("-") && !name.take_while(is_digit).empty() &&
+        !name.take_while(is_upper).empty())
+      return true;
+  }
+  return false;
 }
 
 bool DeviceSlot::is_time_sliced() const {

@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <regex>
 
+#include "common/scanner.h"
 #include "common/text.h"
+#include "common/units.h"
 
 namespace virtrain::harness {
 namespace {
@@ -18,20 +19,25 @@ const std::vector<std::string> kOffOn{"off", "on"};
 
 /// "0x10DE" as "0x10de", the way sysfs spells it.
 std::optional<std::string> vendor_id(std::string text) {
-  static const std::regex allowed("0x[0-9a-fA-F]{4}");
-  if (!std::regex_match(text, allowed)) return std::nullopt;
+  Scanner in(text);
+  if (!in.take("0x") || in.take_while(is_hex_digit, 4, 4).empty() || !in.at_end()) return std::nullopt;
   return lower(std::move(text));
 }
 
 bool is_pci_address(const std::string& text) {
-  static const std::regex allowed("[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\\.[0-7]");
-  return text.size() < 16 && std::regex_match(text, allowed);
+  const auto is_hex = [](char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); };
+  Scanner in(text);
+  return !in.take_while(is_hex, 4, 4).empty() && in.take(":") && !in.take_while(is_hex, 2, 2).empty() &&
+         in.take(":") && (in.take("0") || in.take("1")) && !in.take_while(is_hex, 1, 1).empty() &&
+         in.take(".") && !in.take_while([](char c) { return c >= '0' && c <= '7'; }, 1, 1).empty() &&
+         in.at_end();
 }
 
 /// Parents of mediated devices need not be PCI functions: the kernel's sample is called "mtty".
 bool is_parent_name(const std::string& text) {
-  static const std::regex allowed("[A-Za-z][A-Za-z0-9_.-]{0,63}");
-  return text.size() <= 64 && std::regex_match(text, allowed);
+  const auto is_part = [](char c) { return is_letter(c) || is_digit(c) || c == '_' || c == '.' || c == '-'; };
+  return text.size() <= 64 && !text.empty() && is_letter(text[0]) &&
+         std::all_of(text.begin(), text.end(), is_part);
 }
 
 /// The texts of a list that `is_right` accepts; `expected` is said of the others.
@@ -46,7 +52,7 @@ std::vector<std::string> read_texts(MapReader& in, const char* key, const char* 
     if (!is_right(text))
       diagnostics.add(item.Mark(), fmt::format("{} must be {}", key, expected));
     else if (std::find(texts.begin(), texts.end(), text) != texts.end())
-      diagnostics.add(item.Mark(), fmt::format("{} {} is there twice", key, text));
+      diagnostics.add(item.Mark(), fmt::format("{} {} is there twice", key, excerpt(text)));
     else
       texts.push_back(text);
   }
@@ -61,7 +67,7 @@ DeviceSelection decode_select(const YAML::Node& node, DeviceKind kind, bool has_
     selection.vendor = vendor_id(*vendor);
     if (!selection.vendor)
       by.refuse("vendor",
-                fmt::format("vendor: '{}' is not a PCI vendor id such as 0x10de", printable(*vendor)));
+                fmt::format("vendor: '{}' is not a PCI vendor id such as 0x10de", excerpt(*vendor)));
   }
   if (const auto count = by.integer("count", {1, kMostPerNode * kMostNodes})) selection.count = *count;
   if (kind == DeviceKind::vgpu)
@@ -85,15 +91,15 @@ std::optional<double> quantity(MapReader& in, const char* key, const std::string
                                double most) {
   const auto text = in.text(key, 32);
   if (!text) return std::nullopt;
-  static const std::regex number("[0-9]{1,6}(\\.[0-9]{1,3})?");
   if (text->ends_with(unit)) {
     const auto digits = text->substr(0, text->size() - unit.size());
-    if (std::regex_match(digits, number)) {
-      const double value = std::stod(digits);
-      if (value >= least && value <= most) return value;
-    }
+    Scanner in_digits(digits);
+    const bool is_number = !in_digits.take_while(is_digit, 1, 6).empty() &&
+                           (!in_digits.take(".") || !in_digits.take_while(is_digit, 1, 3).empty());
+    const auto value = is_number && in_digits.at_end() ? parse_number(digits) : std::nullopt;
+    if (value && *value >= least && *value <= most) return value;
   }
-  in.refuse(key, fmt::format("{}: '{}' is not allowed (allowed: {}{} to {}{})", key, printable(*text), least,
+  in.refuse(key, fmt::format("{}: '{}' is not allowed (allowed: {}{} to {}{})", key, excerpt(*text), least,
                              unit, most, unit));
   return std::nullopt;
 }

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <map>
-#include <regex>
 
+#include "common/scanner.h"
 #include "common/text.h"
 #include "common/units.h"
 #include "vmctl/devices/host_device.h"
@@ -25,8 +25,12 @@ std::vector<std::string> names_in(const fs::path& folder) {
 /// A disk that several controllers may reach is used through its head, nvme0n1: a controller has a path to
 /// it, nvme0c1n1, and no such node is under /dev.
 std::string head_of(const std::string& disk) {
-  static const std::regex path("(nvme[0-9]+)c[0-9]+(n[0-9]+)");
-  return std::regex_replace(disk, path, "$1$2");
+  Scanner in(disk);
+  if (!in.take("nvme")) return disk;
+  const auto subsystem = in.take_while(is_digit);
+  if (subsystem.empty() || !in.take("c") || in.take_while(is_digit).empty() || !in.rest().starts_with('n'))
+    return disk;
+  return fmt::format("nvme{}{}", subsystem, in.rest());
 }
 
 /// Disks of a function, with their partitions: an NVMe controller holds nvme/nvme0/nvme0n1.
