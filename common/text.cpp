@@ -156,6 +156,8 @@ std::size_t find_invalid_utf8(std::string_view text) {
 }
 
 std::optional<std::string> nearest_word(std::string_view word, const std::vector<std::string>& known) {
+  constexpr std::size_t kLongestWord = 100;
+  if (word.size() > kLongestWord) return std::nullopt;
   const auto distance = [&](std::string_view other) {  // Levenshtein, one row
     std::vector<std::size_t> row(other.size() + 1);
     std::iota(row.begin(), row.end(), std::size_t{0});

@@ -1,7 +1,6 @@
 #include "harness/scenario/decode.h"
 
 #include <fmt/format.h>
-#include <yaml-cpp/depthguard.h>
 
 #include <algorithm>
 #include <array>
@@ -9,13 +8,14 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
-#include <regex>
 #include <set>
 
 #include "common/error.h"
+#include "common/scanner.h"
 #include "common/text.h"
 #include "harness/scenario/decode_devices.h"
 #include "harness/scenario/yaml_reader.h"
+#include "harness/scenario/yaml_shape.h"
 
 namespace virtrain::harness {
 namespace {
@@ -24,14 +24,19 @@ constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kMiB = 1ULL << 20;
 constexpr std::uint64_t kTiB = 1ULL << 40;
 
+constexpr std::size_t kMostVariables = 1024;
+constexpr std::size_t kMostTrials = 50'000;
+constexpr std::size_t kMostNodeStarts = 250'000;
+
 const std::vector<std::string> kBackends{"cpu", "cuda"};
 const std::vector<std::string> kPrecisions{"fp32", "tf32", "bf16", "fp16"};
 const std::vector<std::string> kPinnings{"none", "cores", "numa"};
 const std::vector<std::string> kArms{kArmBareMetal, kArmVm, kArmBareMetalShared};
 
 bool is_environment_name(const std::string& text) {
-  static const std::regex allowed("[A-Za-z_][A-Za-z0-9_]{0,255}");
-  return std::regex_match(text, allowed);
+  const auto is_part = [](char c) { return is_letter(c) || is_digit(c) || c == '_'; };
+  return !text.empty() && text.size() <= 256 && !is_digit(text[0]) &&
+         std::all_of(text.begin(), text.end(), is_part);
 }
 
 /// Variables that virtrain or its mpirun sets whatever the scenario says, and what to use for them; a name
@@ -67,10 +72,15 @@ const ReservedVariable* reserved_variable(std::string_view name) {
 
 void decode_environment(const YAML::Node& node, Workload& workload, Diagnostics& diagnostics) {
   MapReader names(node, "env", diagnostics);
+  if (node.size() > kMostVariables) {
+    diagnostics.add(node.Mark(),
+                    fmt::format("env has {} variables (allowed: at most {})", node.size(), kMostVariables));
+    return;
+  }
   for (const auto& [name, value] : names.all_text()) {
     if (!is_environment_name(name))
       names.refuse(name, fmt::format("env: '{}' is not a variable's name (allowed: [A-Za-z_][A-Za-z0-9_]*)",
-                                     printable(name)));
+                                     excerpt(name)));
     else if (const auto* reserved = reserved_variable(name))
       names.refuse(name, fmt::format("env: virtrain sets {} itself ({})", name, reserved->instead));
     else
@@ -131,7 +141,7 @@ Guest decode_guest(const YAML::Node& node, Diagnostics& diagnostics) {
     if (*image != kMirrorImage && !image->starts_with('/'))
       in.refuse("image", fmt::format("image: '{}' is neither mirror nor the absolute path of a qcow2 or raw "
                                      "image with cloud-init (allowed: mirror, /path/to/image.qcow2)",
-                                     printable(*image)));
+                                     excerpt(*image)));
   }
   if (const auto vcpus = in.integer("vcpus", {1, 1024})) guest.vcpus = *vcpus;
   if (const auto memory = in.size_bytes("memory", 128 * kMiB, 64 * kTiB)) guest.memory_bytes = *memory;
@@ -252,7 +262,7 @@ std::vector<std::string> decode_words(MapReader& in, const char* key, const std:
   for (const auto& item : read_list(*list, key, 1, allowed.size(), diagnostics)) {
     const std::string word = item.IsScalar() ? item.Scalar() : "";
     if (std::find(allowed.begin(), allowed.end(), word) == allowed.end())
-      diagnostics.add(item.Mark(), fmt::format("{}: '{}' is not allowed (allowed: {})", key, printable(word),
+      diagnostics.add(item.Mark(), fmt::format("{}: '{}' is not allowed (allowed: {})", key, excerpt(word),
                                                join(allowed, ", ")));
     else if (std::find(words.begin(), words.end(), word) != words.end())
       diagnostics.add(item.Mark(), fmt::format("{}: '{}' is there twice", key, word));
@@ -297,6 +307,21 @@ void decode_expect(MapReader& in, Scenario& scenario, Diagnostics& diagnostics) 
   expectations.finish();
 }
 
+/// A plan has an entry for each trial and each of its nodes, and nobody waits for years.
+void check_extent(MapReader& in, const Scenario& scenario) {
+  const auto times = static_cast<std::size_t>(scenario.pairs) * scenario.arms.size();
+  const std::size_t trials = times * scenario.cases.size();
+  std::size_t node_starts = 0;
+  for (const auto& one : scenario.cases)
+    for (const auto& tenant : one.tenants) node_starts += times * static_cast<std::size_t>(tenant.nodes);
+  if (trials > kMostTrials || node_starts > kMostNodeStarts)
+    in.refuse("pairs",
+              fmt::format("{} cases in {} arms, {} times, are {} trials of {} nodes in all (allowed: at most "
+                          "{} and {}; fewer pairs, cases or arms)",
+                          scenario.cases.size(), scenario.arms.size(), scenario.pairs, trials, node_starts,
+                          kMostTrials, kMostNodeStarts));
+}
+
 Scenario decode_document(const YAML::Node& document, Diagnostics& diagnostics) {
   Scenario scenario;
   MapReader in(document, "the scenario", diagnostics);
@@ -323,6 +348,7 @@ Scenario decode_document(const YAML::Node& document, Diagnostics& diagnostics) {
                                  .value_or(scenario.guest.is_mirror() ? 90 * kSecond : 600 * kSecond);
   scenario.trial_timeout_ns =
       in.duration_ns("trial_timeout", kSecond, 7L * 24 * 3600 * kSecond).value_or(3600 * kSecond);
+  check_extent(in, scenario);
   decode_expect(in, scenario, diagnostics);
   in.finish();
   if (scenario.pairs % 2 == 1 && scenario.arms.size() > 1)
@@ -365,19 +391,7 @@ Scenario decode_scenario(const std::string& text, const std::string& file_name) 
         fmt::format("{}:{}:{}: these bytes are no UTF-8 (save the file as UTF-8)", file_name, line, column));
   }
   Scenario scenario;
-  try {
-    const auto documents = YAML::LoadAll(text);
-    if (documents.size() != 1 || documents[0].IsNull())
-      diagnostics.add(documents.size() > 1 ? documents[1].Mark() : YAML::Mark(),
-                      fmt::format("a scenario is one YAML document, not {}",
-                                  documents.size() > 1 ? "several" : "an empty one"));
-    else
-      scenario = decode_document(documents[0], diagnostics);
-  } catch (const YAML::DeepRecursion& error) {
-    diagnostics.add(error.mark, "not YAML: nested too deeply");
-  } catch (const YAML::Exception& error) {
-    diagnostics.add(error.mark.is_null() ? YAML::Mark() : error.mark, "not YAML: " + error.msg);
-  }
+  if (check_yaml_shape(text, diagnostics)) scenario = decode_document(YAML::Load(text), diagnostics);
   diagnostics.throw_if_any();
   scenario.text = text;
   return scenario;

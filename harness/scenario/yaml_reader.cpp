@@ -12,10 +12,11 @@ namespace virtrain::harness {
 namespace {
 
 constexpr std::size_t kMostDiagnostics = 20;
+constexpr std::size_t kLongestMessage = 2000;
 
 std::string shown(std::string_view value) {
   constexpr std::size_t kMostShown = 60;
-  return "'" + printable(value.substr(0, kMostShown)) + (value.size() > kMostShown ? "…'" : "'");
+  return "'" + excerpt(value, kMostShown) + "'";
 }
 
 bool is_plain(const YAML::Node& node) {
@@ -24,8 +25,12 @@ bool is_plain(const YAML::Node& node) {
 
 }  // namespace
 
-void Diagnostics::add(const YAML::Mark& mark, std::string message) {
-  found_.push_back({mark.line + 1, mark.column + 1, std::move(message)});
+void Diagnostics::add(const YAML::Mark& mark, const std::string& message) {
+  found_.push_back({mark.line + 1, mark.column + 1, excerpt(message, kLongestMessage)});
+}
+
+bool Diagnostics::is_full() const {
+  return found_.size() > kMostDiagnostics;
 }
 
 std::string Diagnostics::text() const {
@@ -56,17 +61,20 @@ bool is_name(std::string_view text) {
 }
 
 MapReader::MapReader(const YAML::Node& node, std::string what, Diagnostics& diagnostics)
-    : node_(node), what_(std::move(what)), diagnostics_(diagnostics) {
-  if (!node_.IsMap()) {
-    diagnostics_.add(node_.Mark(), fmt::format("{} must be a mapping of keys to values", what_));
+    : node_(node),
+      mark_(node.Mark()),
+      is_map_(node.IsMap()),
+      what_(std::move(what)),
+      diagnostics_(diagnostics) {
+  if (!is_map_) {
+    diagnostics_.add(mark_, fmt::format("{} must be a mapping of keys to values", what_));
     node_ = YAML::Node(YAML::NodeType::Map);
     return;
   }
-  std::set<std::string> seen;
   for (const auto& entry : node_) {
     if (!entry.first.IsScalar())
       diagnostics_.add(entry.first.Mark(), fmt::format("a key of {} must be plain text", what_));
-    else if (!seen.insert(entry.first.Scalar()).second)
+    else if (!values_.try_emplace(entry.first.Scalar(), entry.second).second)
       diagnostics_.add(entry.first.Mark(),
                        fmt::format("key {} is there twice in {}", shown(entry.first.Scalar()), what_));
   }
@@ -74,22 +82,21 @@ MapReader::MapReader(const YAML::Node& node, std::string what, Diagnostics& diag
 
 bool MapReader::has(const std::string& key) {
   known_.insert(key);
-  return static_cast<bool>(node_[key]);
+  return values_.contains(key);
 }
 
 YAML::Mark MapReader::mark(const std::string& key) const {
-  for (const auto& entry : node_)
-    if (entry.first.IsScalar() && entry.first.Scalar() == key) return entry.second.Mark();
-  return node_.Mark();
+  const auto value = values_.find(key);
+  return value == values_.end() ? mark_ : value->second.Mark();
 }
 
 std::optional<YAML::Node> MapReader::child(const std::string& key) {
   if (!has(key)) return std::nullopt;
-  return node_[key];
+  return values_.at(key);
 }
 
 void MapReader::require(const std::string& key) {
-  if (!has(key)) diagnostics_.add(node_.Mark(), fmt::format("{} needs the key '{}'", what_, key));
+  if (!has(key) && is_map_) diagnostics_.add(mark_, fmt::format("{} needs the key '{}'", what_, key));
 }
 
 void MapReader::refuse(const std::string& key, std::string message) {
@@ -98,7 +105,7 @@ void MapReader::refuse(const std::string& key, std::string message) {
 
 std::optional<std::string> MapReader::scalar(const std::string& key, bool plain, std::string_view expected) {
   if (!has(key)) return std::nullopt;
-  const YAML::Node value = node_[key];
+  const YAML::Node& value = values_.at(key);
   if (!value.IsScalar() || (plain && !is_plain(value))) {
     refuse(key, fmt::format("{} must be {}", key, expected));
     return std::nullopt;
@@ -116,10 +123,8 @@ std::optional<std::string> MapReader::text(const std::string& key, std::size_t m
 
 std::map<std::string, std::string> MapReader::all_text() {
   std::map<std::string, std::string> values;
-  for (const auto& entry : node_) {
-    if (!entry.first.IsScalar()) continue;
-    if (auto value = text(entry.first.Scalar())) values[entry.first.Scalar()] = std::move(*value);
-  }
+  for (const auto& [key, node] : values_)
+    if (auto value = text(key)) values[key] = std::move(*value);
   return values;
 }
 
@@ -200,7 +205,7 @@ void MapReader::finish() {
   const std::vector<std::string> allowed(known_.begin(), known_.end());
   for (const auto& entry : node_) {
     if (!entry.first.IsScalar() || known_.contains(entry.first.Scalar())) continue;
-    const auto near = nearest_word(entry.first.Scalar(), allowed);
+    const auto near = diagnostics_.is_full() ? std::nullopt : nearest_word(entry.first.Scalar(), allowed);
     diagnostics_.add(entry.first.Mark(),
                      fmt::format("unknown key {} in {} (allowed: {}{})", shown(entry.first.Scalar()), what_,
                                  join(allowed, ", "), near ? "; did you mean " + *near + "?" : ""));

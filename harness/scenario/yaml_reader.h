@@ -24,8 +24,10 @@ class Diagnostics {
  public:
   explicit Diagnostics(std::string file_name) : file_name_(std::move(file_name)) {}
 
-  void add(const YAML::Mark& mark, std::string message);
+  void add(const YAML::Mark& mark, const std::string& message);
   bool empty() const { return found_.empty(); }
+  /// Whether there are more than text() will show.
+  bool is_full() const;
   const std::vector<Diagnostic>& found() const { return found_; }
   /// "file:line:column: message" a line, in file order; at most 20.
   std::string text() const;
@@ -52,7 +54,7 @@ class MapReader {
 
   bool has(const std::string& key);
   YAML::Mark mark(const std::string& key) const;
-  YAML::Mark mark() const { return node_.Mark(); }
+  YAML::Mark mark() const { return mark_; }
   /// The raw value, for nested mappings and lists.
   std::optional<YAML::Node> child(const std::string& key);
 
@@ -80,6 +82,9 @@ class MapReader {
   std::optional<std::string> scalar(const std::string& key, bool plain, std::string_view expected);
 
   YAML::Node node_;
+  YAML::Mark mark_;
+  bool is_map_;
+  std::map<std::string, YAML::Node> values_;  ///< by key; yaml-cpp would look through all of them each time
   std::string what_;
   Diagnostics& diagnostics_;
   std::set<std::string> known_;

@@ -1,4 +1,7 @@
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <filesystem>
 #include <set>
 
@@ -97,6 +100,61 @@ TEST_CASE("a scenario is at most 1 MiB") {
   CHECK_NOTHROW(decode_scenario(fill(kMaxScenarioBytes), "x.yaml"));
   CHECK_THAT(refusal(fill(kMaxScenarioBytes + 1)),
              Contains("x.yaml:1:1: the file has 1048577 bytes (allowed: at most 1 MiB)"));
+}
+
+TEST_CASE("a scenario takes bounded time and memory whatever its megabyte says") {
+  const auto started = std::chrono::steady_clock::now();
+  // yaml-cpp's LoadAll makes documents of these until the memory is used up.
+  CHECK(refusal(",") == "x.yaml:1:1: not YAML: no value begins so");
+  CHECK_THAT(refusal("]"), StartsWith("x.yaml:1:1: "));
+  CHECK_THAT(refusal("name: x\n}\n"), StartsWith("x.yaml:2:1: "));
+  CHECK_THAT(refusal(small_scenario() + ",\n"), StartsWith("x.yaml:6:1: "));
+  const auto many = [](const std::string& piece, std::size_t bytes = 1'000'000) {
+    std::string text;
+    while (text.size() + piece.size() < bytes) text += piece;
+    return text;
+  };
+  // Aliases written out: ten of ten of ten … values.
+  std::string bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n";
+  for (int i = 1; i < 30; ++i)
+    bomb +=
+        fmt::format("a{0}: &a{0} [{1}]\n", i, fmt::join(std::vector(10, fmt::format("*a{}", i - 1)), ","));
+  CHECK_THAT(refusal(bomb), Contains("more than 100000 values, those of aliases counted each time"));
+  CHECK_THAT(refusal(many("- ")), Contains("nested too deeply"));
+  CHECK_THAT(refusal(many("? ")), Contains("nested too deeply"));
+  CHECK_THAT(refusal(many("{a: ")), Contains("nested too deeply"));
+  CHECK_THAT(refusal("[" + many("1,")), Contains("more than 100000 values"));
+  CHECK_THAT(refusal(many("k: v\n")), Contains("more than 100000 values"));
+  CHECK_THAT(refusal(many("---\n")), Contains("one YAML document"));
+  CHECK_THAT(refusal(many("x", 900'000) + ": 1"), StartsWith("x.yaml:1:900000: not YAML"));
+  CHECK_THAT(refusal("\"" + many("x", 900'000) + "\": 1"), StartsWith("x.yaml:1:900002: not YAML"));
+  CHECK_THAT(refusal(many("&a ")), StartsWith("x.yaml:1:"));
+  CHECK_THAT(refusal(many("!t ")), StartsWith("x.yaml:1:"));
+  CHECK(refusal("|\n" + many(" x\n")) == "x.yaml:1:1: the scenario must be a mapping of keys to values");
+  CHECK_THAT(refusal("a: " + many("x \n  ")), StartsWith("x.yaml:1:1"));
+  CHECK_THAT(refusal(many("#\n")), Contains("empty"));
+  // Every key is unknown, or a variable.
+  std::string names;
+  for (int i = 0; names.size() < 1'000'000 && i < 45'000; ++i) names += fmt::format("nmae{}: 1\n", i);
+  CHECK_THAT(refusal(names), Contains("and 45000 more") || Contains("more"));
+  std::string environment;
+  for (int i = 0; i < 45'000; ++i) environment += fmt::format("V{}: x, ", i);
+  CHECK_THAT(refusal("workload: {env: {" + environment + "}}"),
+             Contains("env has 45000 variables (allowed: at most 1024)"));
+  const auto seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  CHECK(seconds < 20);
+}
+
+TEST_CASE("as many trials as a plan can hold, and no more") {
+  std::string cases = "name: x\nworkload: {model: resnet50}\nguest: {vcpus: 1, memory: 512MiB}\ncases:\n";
+  for (int i = 0; i < 256; ++i) cases += fmt::format("  - {{name: c{}, tenants: [{{nodes: 1}}]}}\n", i);
+  CHECK_THAT(refusal(cases + "pairs: 10000\n"),
+             StartsWith("x.yaml:261:8: 256 cases in 2 arms, 10000 times, are 5120000 trials"));
+  CHECK(decode_scenario(cases + "pairs: 96\n", "x.yaml").cases.size() == 256);
+  CHECK(decode_scenario(small_scenario("pairs: 10000\n"), "x.yaml").pairs == 10'000);
+  CHECK_THAT(refusal("name: x\nworkload: {model: resnet50}\nguest: {vcpus: 1, memory: 512MiB}\ncases:\n"
+                     "  - {name: one, tenants: [{nodes: 64}]}\npairs: 10000\n"),
+             Contains("20000 trials of 1280000 nodes in all"));
 }
 
 TEST_CASE("hostile bytes are refused with printable words") {
