@@ -89,24 +89,28 @@ nlohmann::json parse_json_or_null(std::string_view text, const JsonLimits& limit
   }
 }
 
-std::string dump_json(const nlohmann::json& value, int indent) {
-  const std::string text = value.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
+std::string safe_json_text(std::string_view text) {
   std::string safe;
   safe.reserve(text.size());
-  // Outside of strings JSON is plain ASCII, so each of these stands in a string.
-  for (std::string_view rest = text; !rest.empty();) {
-    const auto [point, length] = first_code_point(rest);
+  // Outside of strings JSON is plain ASCII, so what is escaped stands in a string.
+  while (!text.empty()) {
+    const auto [point, length] = first_code_point(text);
+    const auto value = static_cast<unsigned>(point);
     if (is_showable(point)) {
-      safe += rest.substr(0, length);
-    } else if (point < 0x10000) {
-      safe += fmt::format("\\u{:04x}", static_cast<unsigned>(point));
+      safe += text.substr(0, length);
+    } else if (value < 0x10000) {
+      safe += fmt::format("\\u{:04x}", value);
     } else {
-      const unsigned above = static_cast<unsigned>(point) - 0x10000;
-      safe += fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + (above >> 10), 0xDC00 + (above & 0x3FF));
+      safe += fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + ((value - 0x10000) >> 10),
+                          0xDC00 + ((value - 0x10000) & 0x3FF));
     }
-    rest.remove_prefix(std::max<std::size_t>(length, 1));
+    text.remove_prefix(std::max<std::size_t>(length, 1));
   }
   return safe;
+}
+
+std::string dump_json(const nlohmann::json& value, int indent) {
+  return safe_json_text(value.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 }  // namespace virtrain

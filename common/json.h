@@ -37,6 +37,8 @@ nlohmann::json parse_json_or_null(std::string_view text, const JsonLimits& limit
 /// JSON text that is safe to show and reads back the same: what is_showable() refuses is escaped, bytes that
 /// are no UTF-8 become U+FFFD. `indent` as nlohmann's dump().
 std::string dump_json(const nlohmann::json& value, int indent = -1);
+/// As above, of JSON text that is there already.
+std::string safe_json_text(std::string_view text);
 
 /// The value, or null where there is none.
 template <typename T>

@@ -5,6 +5,7 @@
 
 #include "common/error.h"
 #include "common/log.h"
+#include "common/text.h"
 #include "harness/cli/commands.h"
 #include "results/store/store.h"
 #include "vmctl/cleanup.h"
@@ -16,6 +17,7 @@ namespace virtrain::harness {
 namespace {
 
 constexpr int kSomethingLeft = 6;
+constexpr std::size_t kLongestDetail = 1000;
 
 struct CleanArguments {
   std::string lift_quarantine;
@@ -25,8 +27,8 @@ struct CleanArguments {
 
 void print_leftovers(const char* heading, const std::vector<vmctl::Leftover>& leftovers) {
   for (const auto& l : leftovers)
-    fmt::print("{}: {} {}{} ({})\n", heading, to_string(l.kind), l.name,
-               l.experiment.empty() ? "" : " of " + l.experiment, l.detail);
+    fmt::print("{}: {} {}{} ({})\n", heading, to_string(l.kind), excerpt(l.name),
+               l.experiment.empty() ? "" : " of " + excerpt(l.experiment), excerpt(l.detail, kLongestDetail));
 }
 
 /// See vmctl::MarkInterrupted. In a database that is gone there is nothing to mark.
@@ -34,7 +36,7 @@ bool mark_interrupted(const std::string& database, const std::string& experiment
   try {
     results::Store store(database, results::Store::Mode::open);
     if (store.mark_interrupted(experiment))
-      fmt::print("interrupted: experiment {} in {}\n", experiment, database);
+      fmt::print("interrupted: experiment {} in {}\n", excerpt(experiment), excerpt(database));
     return true;
   } catch (const std::exception& error) {
     std::error_code unknown;
@@ -56,7 +58,8 @@ std::string libvirt_to_clean(const CleanArguments& arguments) {
 void print_quarantined(const vmctl::LeaseJournal& journal) {
   for (const auto& device : journal.quarantined())
     fmt::print("in quarantine since {}: {} ({}; lent to nobody until virtrain clean --lift-quarantine {})\n",
-               device.since, device.address, device.reason, device.address);
+               excerpt(device.since), excerpt(device.address), excerpt(device.reason, kLongestDetail),
+               excerpt(device.address));
 }
 
 void lift_quarantine(const std::string& address, vmctl::LeaseJournal& journal) {
@@ -93,7 +96,8 @@ void clean(const CleanArguments& arguments, Cli& cli) {
   const auto result = vmctl::clean(view, hypervisor.get(), &journal, mark_interrupted);
   print_leftovers("removed", result.removed);
   for (const auto& [leftover, reason] : result.failed)
-    fmt::print("not removed: {} {}: {}\n", to_string(leftover.kind), leftover.name, reason);
+    fmt::print("not removed: {} {}: {}\n", to_string(leftover.kind), excerpt(leftover.name),
+               excerpt(reason, kLongestDetail));
   if (result.removed.empty() && result.failed.empty()) fmt::print("nothing is left over\n");
   if (!result.failed.empty()) cli.exit_status = kSomethingLeft;
 }

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
+#include "common/json.h"
 #include "common/log.h"
 #include "common/text.h"
 #include "harness/cli/commands.h"
@@ -79,8 +80,8 @@ void print_table(std::vector<vmctl::Finding> findings) {
   const auto of_trials = checks_of_trials(findings);
   for (const auto& f : findings) {
     if (!f.is_for_this_host) continue;
-    fmt::print("{:<8} {:<11} {}\n", f.id, outcome(f), f.found);
-    if (!f.fix.empty()) fmt::print("{:<8} {:<11} fix: {}\n", "", "", f.fix);
+    fmt::print("{:<8} {:<11} {}\n", f.id, outcome(f), printable(f.found));
+    if (!f.fix.empty()) fmt::print("{:<8} {:<11} fix: {}\n", "", "", printable(f.fix));
   }
   std::erase_if(findings, [](const auto& f) { return f.is_for_this_host; });
   if (!findings.empty())
@@ -93,7 +94,7 @@ void print_json(const std::vector<vmctl::Finding>& findings) {
   auto list = json::array();
   for (const auto& f : findings) list.push_back(finding_json(f));
   for (const auto& f : checks_of_trials(findings)) list.push_back(finding_json(f));
-  fmt::print("{}\n", list.dump(2));
+  fmt::print("{}\n", dump_json(list, 2));
 }
 
 /// For other programs: every check, each in one line.
@@ -121,7 +122,7 @@ void print_device_summary(const vmctl::Inventory& inventory, const std::vector<v
     lacking.emplace_back("it has no NVIDIA GPU");
   for (const auto& f : devices)
     if (vmctl::blocks(f) || (is_about_kvm(f) && f.status == vmctl::CheckStatus::failed))
-      lacking.push_back(fmt::format("{} ({})", f.found, f.id));
+      lacking.push_back(fmt::format("{} ({})", printable(f.found), f.id));
   fmt::print("\nGPUs in VMs: {}\n", lacking.empty() ? "nothing speaks against it"
                                                     : "not on this host as it is: " + join(lacking, "; "));
 }
@@ -130,7 +131,7 @@ void print_device_summary(const vmctl::Inventory& inventory, const std::vector<v
 void print_summary(const std::vector<vmctl::Finding>& host, const std::vector<vmctl::Finding>& devices) {
   std::vector<std::string> blocking;
   for (const auto& f : host)
-    if (vmctl::blocks(f)) blocking.push_back(fmt::format("{} ({})", f.found, f.id));
+    if (vmctl::blocks(f)) blocking.push_back(fmt::format("{} ({})", printable(f.found), f.id));
   const bool emulated = std::any_of(devices.begin(), devices.end(), [](const auto& f) {
     return is_about_kvm(f) && f.status == vmctl::CheckStatus::failed;
   });
@@ -169,7 +170,7 @@ void list_devices(const DoctorArguments& arguments) {
   const auto context = device_context(arguments.inventory);
   for (const auto& words : libvirt_disagrees(arguments, devices)) log::warning(words);
   if (arguments.format == results::Format::json)
-    fmt::print("{}\n", devices_json(devices, context).dump(2));
+    fmt::print("{}\n", dump_json(devices_json(devices, context), 2));
   else if (devices.empty() && arguments.format == results::Format::table)
     fmt::print("no NVIDIA GPU and no RDMA adapter; scenarios with the cpu backend run\n");
   else

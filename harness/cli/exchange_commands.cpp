@@ -55,7 +55,8 @@ void export_bundle(const ExportArguments& arguments, const Store& store,
   const auto report = results::write_bundle(store, ids, arguments.bundle, vmctl::state_dir() / "logs");
   fmt::print("{}: {} files of {} experiment{}\n", arguments.bundle, report.files, ids.size(),
              ids.size() == 1 ? "" : "s");
-  for (const auto& path : report.missing) fmt::print("missing, and listed so in it: {}\n", printable(path));
+  for (const auto& path : report.missing)
+    fmt::print("missing, and listed so in it: {}\n", excerpt(path, 4096));
 }
 
 void export_rows(const ExportArguments& arguments) {
@@ -121,11 +122,12 @@ void import_files(ImportArguments& arguments) {
   for (const auto& file : results::import_paths(store, arguments.paths, arguments.settings, std::cin)) {
     const auto what = results::to_string(file.report);
     if (!file.format) {
-      fmt::print("{}: skipped, of no format that import reads\n", printable(file.name));
+      fmt::print("{}: skipped, of no format that import reads\n", excerpt(file.name, 4096));
     } else if (what.empty()) {
-      fmt::print("{}: {}, with the file before\n", printable(file.name), results::to_string(*file.format));
+      fmt::print("{}: {}, with the file before\n", excerpt(file.name, 4096),
+                 results::to_string(*file.format));
     } else {
-      fmt::print("{}: {}: imported {}\n", printable(file.name), results::to_string(*file.format), what);
+      fmt::print("{}: {}: imported {}\n", excerpt(file.name, 4096), results::to_string(*file.format), what);
     }
   }
 }
@@ -134,7 +136,7 @@ void import_files(ImportArguments& arguments) {
 void add_import_settings(CLI::App& verb, ImportArguments& arguments) {
   auto& settings = arguments.settings;
   const std::string group = "What the files do not say";
-  const auto add = [&](const char* flag, auto& value, const char* words) {
+  const auto add = [&](const char* flag, auto& value, const std::string& words) {
     return verb.add_option(flag, value, words)->group(group);
   };
   const auto at_least = [](std::int64_t least) {
@@ -157,6 +159,9 @@ void add_import_settings(CLI::App& verb, ImportArguments& arguments) {
   add("--scope", arguments.scope,
       "Whose throughput a figure is, where the file cannot tell: rank, tenant or trial")
       ->check(CLI::IsMember({"rank", "tenant", "trial"}).description(""));
+  add("--collective", settings.collective,
+      "What nccl-tests measured: " + join(results::collective_names(), ", "))
+      ->check(CLI::IsMember(results::collective_names()).description(""));
 }
 
 void add_import(Cli& cli) {

@@ -3,9 +3,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <map>
+#include <sstream>
+#include <system_error>
 
 #include "common/error.h"
 #include "common/log.h"
@@ -23,11 +28,13 @@ void add_database_option(CLI::App& verb, std::filesystem::path& database) {
 }
 
 void add_label_option(CLI::App& verb, std::string& label) {
-  const auto is_utf8 = [](const std::string& text) {
-    return find_invalid_utf8(text) == std::string::npos ? "" : "a label is UTF-8, these bytes are not";
+  constexpr std::size_t longest_label_bytes = 1000;  // as import takes
+  const auto is_label = [](const std::string& text) {
+    if (find_invalid_utf8(text) != std::string::npos) return "a label is UTF-8, these bytes are not";
+    return text.size() > longest_label_bytes ? "a label has at most 1000 bytes" : "";
   };
   verb.add_option("--label", label, "A word kept with the experiment, to compare by later")
-      ->check(CLI::Validator(is_utf8, ""));
+      ->check(CLI::Validator(is_label, ""));
 }
 
 void add_selection_options(CLI::App& verb, results::Selection& selection) {
@@ -73,6 +80,24 @@ void forbid_writing_by_others() {
   ::umask(::umask(0777) | kGroupAndOthersWrite);
 }
 
+/// What was printed has reached its file, or an Error: a full disk is known only when the buffers are
+/// emptied. A reader that went away has seen what it wanted.
+void finish_output() {
+  errno = 0;
+  std::cout.flush();
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && !std::cout.fail();
+  if (written || errno == EPIPE) return;
+  throw Error("write to standard output", ErrorCode::io,
+              fmt::format("{}; what was written is not complete",
+                          errno == 0 ? "it failed" : std::generic_category().message(errno)));
+}
+
+/// Words of others stand in messages: file contents, names of guests and processes.
+void print_error(std::string_view words) {
+  constexpr std::size_t most_bytes = 16384;
+  fmt::print(stderr, "{}\n", printable(words, most_bytes));
+}
+
 int run(int argc, char** argv) {
   open_missing_streams();
   forbid_writing_by_others();
@@ -103,11 +128,13 @@ int run(int argc, char** argv) {
   add_clean_command(cli);
   try {
     cli.app.parse(argc, argv);
-    return cli.exit_status;
   } catch (const CLI::ParseError& error) {
-    const int status = cli.app.exit(error);
-    return status == 0 ? 0 : exit_status(ErrorCode::usage);
+    std::ostringstream complaint;
+    if (cli.app.exit(error, std::cout, complaint) != 0) cli.exit_status = exit_status(ErrorCode::usage);
+    fmt::print(stderr, "{}", printable(complaint.str()));
   }
+  finish_output();
+  return cli.exit_status;
 }
 
 }  // namespace
@@ -122,12 +149,11 @@ int main(int argc, char** argv) {
     return harness::run(argc, argv);
   } catch (const Error& error) {
     // A refused input file already says where and what, line by line.
-    fmt::print(
-        stderr, "{}\n",
-        error.code() == ErrorCode::bad_input ? error.message() : std::string("virtrain: ") + error.what());
+    harness::print_error(error.code() == ErrorCode::bad_input ? error.message()
+                                                              : std::string("virtrain: ") + error.what());
     return exit_status(error.code());
   } catch (const std::exception& error) {
-    fmt::print(stderr, "virtrain: {}\n", error.what());
+    harness::print_error(std::string("virtrain: ") + error.what());
     return exit_status(ErrorCode::io);
   }
 }

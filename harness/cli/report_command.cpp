@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "common/text.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/comparison_arguments.h"
 #include "harness/cli/report_file.h"
@@ -20,7 +21,7 @@ void report(Arguments& arguments, const Cli& cli) {
   compare.predict = node_counts(arguments.sizes);
   arguments.request.command_line = cli.command_line;
   write_report(arguments.database, arguments.request, arguments.output);
-  if (arguments.output != "-") fmt::print("{}\n", arguments.output.string());
+  if (arguments.output != "-") fmt::print("{}\n", printable(arguments.output.string()));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "common/error.h"
+#include "common/json.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/run_scenario.h"
 #include "harness/execute/judge.h"
@@ -89,7 +90,8 @@ auto with_way_out(const Study& study, const Arguments& arguments, Work&& work) {
 void print_plan(const Scenario& scenario, const Arguments& arguments) {
   const auto inventory = vmctl::load_inventory(arguments.inventory);
   const auto plan = make_plan(scenario, inventory, expects_emulation(inventory));
-  fmt::print("{}", arguments.format == results::Format::json ? to_json(plan).dump(2) + "\n" : to_table(plan));
+  fmt::print("{}",
+             arguments.format == results::Format::json ? dump_json(to_json(plan), 2) + "\n" : to_table(plan));
 }
 
 void import_published(const Study& study, const std::filesystem::path& database) {

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "common/json.h"
 #include "common/log.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/host_inventory.h"
@@ -40,7 +41,7 @@ void print_plan(const PlanArguments& arguments) {
     const auto qemu = vmctl::qemu_version(arguments.inventory);
     add_domain_xml(json, plan, scenario, {emulated, vmctl::hides_arch_capabilities(inventory, qemu)});
   }
-  fmt::print("{}", as_json ? json.dump(2) + "\n" : domain_xml_text(json));
+  fmt::print("{}", as_json ? dump_json(json, 2) + "\n" : domain_xml_text(json));
 }
 
 }  // namespace

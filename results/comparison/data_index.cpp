@@ -32,7 +32,7 @@ void add_workload_facts(const nlohmann::json& workload, Facts& facts) {
   for (const char* name : {"model", "image_size", "accumulate_steps", "environment"}) {
     const auto found = workload.find(name);
     if (found == workload.end() || found->is_null()) continue;
-    facts[name].insert(found->is_string() ? found->get<std::string>() : found->dump());
+    facts[name].insert(found->is_string() ? found->get<std::string>() : dump_json(*found));
   }
 }
 

@@ -14,7 +14,8 @@ namespace virtrain::results {
 
 ArchiveWriter::ArchiveWriter(const std::filesystem::path& file, Compression compression)
     : file_(file), archive_(archive_write_new(), archive_write_free) {
-  check(archive_write_set_format_ustar(archive_.get()));
+  // ustar, with an extended header only where a name is too long for it.
+  check(archive_write_set_format_pax_restricted(archive_.get()));
   if (compression == Compression::gzip) {
     check(archive_write_add_filter_gzip(archive_.get()));
     check(archive_write_set_filter_option(archive_.get(), "gzip", "timestamp", nullptr));

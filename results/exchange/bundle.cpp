@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "common/error.h"
+#include "common/json.h"
 #include "common/sha256.h"
 #include "common/text.h"
 #include "exchange_embedded.h"
@@ -53,8 +54,10 @@ ArchiveWriter::Compression compression_of(const fs::path& file) {
   throw Error("export " + file.string(), ErrorCode::usage, "a bundle's name must end in .tar.gz or .tar.zst");
 }
 
-/// A name that is one part of a path and nothing else, whatever a record says.
+/// A name that is one part of a path and nothing else, whatever a record says; other names become other
+/// parts.
 std::string path_part(const std::string& name) {
+  constexpr std::size_t longest = 80, digest = 12;
   std::string safe = name;
   for (char& c : safe) {
     const bool harmless = std::isalnum(static_cast<unsigned char>(c)) ||
@@ -62,7 +65,8 @@ std::string path_part(const std::string& name) {
     if (!harmless) c = '_';
   }
   if (safe.find_first_not_of('.') == std::string::npos) safe = "_" + safe;
-  return safe.substr(0, 100);
+  if (safe == name && safe.size() <= longest) return safe;
+  return safe.substr(0, longest) + "-" + sha256(name).substr(0, digest);
 }
 
 /// Whether it is a file, no link, whose real place is below the folder.
@@ -86,11 +90,11 @@ class Bundle {
   }
 
   void add_experiment(const std::string& id) {
-    const auto experiment = store_.experiment(id).value();
+    const auto experiment = experiment_to_export(store_, id);
     const auto folder = experiment_folder(id);
     if (!experiment.scenario_text.empty())
       add(folder + "scenario.yaml", experiment.scenario_text, "scenario");
-    if (!experiment.plan.is_null()) add(folder + "plan.json", experiment.plan.dump(2) + "\n", "plan");
+    if (!experiment.plan.is_null()) add(folder + "plan.json", dump_json(experiment.plan, 2) + "\n", "plan");
     std::int64_t ordinal = 0;
     for (const auto& trial : store_.trials(id)) {
       ++ordinal;
@@ -153,8 +157,7 @@ class Bundle {
       files.push_back(
           {{"path", name}, {"what", member.what}, {"bytes", member.size_bytes}, {"sha256", member.sha256}});
     }
-    add("manifest.json", nlohmann::json{{"files", files}, {"missing", missing_}}.dump(2) + "\n",
-        "list of files");
+    add("manifest.json", dump_json({{"files", files}, {"missing", missing_}}, 2) + "\n", "list of files");
     measure(members_.at("manifest.json"));
     for (const auto& [name, member] : members_) sums += member.sha256 + "  " + name + "\n";
     add("SHA256SUMS", sums, "hashes");

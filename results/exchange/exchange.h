@@ -55,7 +55,11 @@ struct ImportSettings {
   std::string virtualization = {};
   std::string started_at = {};
   std::optional<Scope> scope = {};
+  std::string collective = {};  ///< of nccl-tests: one of collective_names()
 };
+
+/// "all_reduce", …: what nccl-tests measures.
+std::vector<std::string> collective_names();
 
 /// What became of one file.
 struct FileReport {

@@ -6,6 +6,7 @@
 
 #include "common/error.h"
 #include "common/text.h"
+#include "results/exchange/line_reader.h"
 #include "results/store/canonical_json.h"
 
 namespace virtrain::results {
@@ -13,10 +14,19 @@ namespace {
 
 constexpr std::size_t longest_shown = 60;
 
+/// Longest name of an experiment, a case, a node and so on: it is a column of tables and a part of paths.
+constexpr std::size_t longest_name = 1000;
+
+bool is_name(std::string_view key) {
+  static const std::set<std::string_view> names = {
+      "experiment", "scenario", "label",     "case",    "arm",       "name",   "node",  "precision",
+      "backend",    "unit",     "from_node", "to_node", "transport", "metric", "source"};
+  return names.contains(key);
+}
+
 /// The value as the message shows it.
 std::string shown(const nlohmann::json& value) {
-  const auto text = canonical_json(value);
-  return text.size() <= longest_shown ? text : text.substr(0, longest_shown) + "…";
+  return excerpt(canonical_json(value), longest_shown);
 }
 
 }  // namespace
@@ -38,6 +48,9 @@ void ObjectReader::take(std::string_view key, std::string& value) {
   if (!member->is_string()) refuse_type(key, "a text");
   value = member->get<std::string>();
   if (value.empty()) refuse(fmt::format("{} is empty (leave it out, or null, where it is not known)", key));
+  if (is_name(key) && value.size() > longest_name) {
+    refuse(fmt::format("{} has {} bytes (allowed: at most {})", key, value.size(), longest_name));
+  }
 }
 
 void ObjectReader::take(std::string_view key, std::int64_t& value) {
@@ -111,13 +124,13 @@ void ObjectReader::finish() const {
     if (known_.contains(key)) continue;
     const std::vector<std::string> allowed(known_.begin(), known_.end());
     const auto near = nearest_word(key, allowed);
-    refuse(fmt::format("unknown key \"{}\" ({}allowed: {})", key,
+    refuse(fmt::format("unknown key \"{}\" ({}allowed: {})", excerpt(key),
                        near ? fmt::format("did you mean \"{}\"? ", *near) : "", join(allowed, ", ")));
   }
 }
 
 void ObjectReader::refuse(const std::string& message) const {
-  throw Error(position_, ErrorCode::bad_input, message);
+  throw Error(position_, ErrorCode::bad_input, excerpt(message, longest_refusal_bytes));
 }
 
 const nlohmann::json* ObjectReader::find(std::string_view key) {

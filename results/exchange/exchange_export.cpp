@@ -3,6 +3,7 @@
 #include <ostream>
 
 #include "common/error.h"
+#include "common/text.h"
 #include "results/exchange/exchange.h"
 #include "results/exchange/exchange_columns.h"
 #include "results/exchange/exporters.h"
@@ -39,7 +40,7 @@ class Exporter {
   Exporter(const Store& store, std::ostream& out) : store_(store), out_(out) {}
 
   void write(const std::string& id) {
-    const auto experiment = store_.experiment(id).value();
+    const auto experiment = experiment_to_export(store_, id);
     write_experiment(experiment);
     const auto trials = store_.trials(id);
     std::map<std::int64_t, std::int64_t> ordinals;
@@ -129,6 +130,13 @@ class Exporter {
 };
 
 }  // namespace
+
+Experiment experiment_to_export(const Store& store, const std::string& id) {
+  auto experiment = store.experiment(id);
+  if (experiment) return *std::move(experiment);
+  throw Error("read experiment " + excerpt(id), ErrorCode::bad_input,
+              store.file().string() + ": it is listed and not there; this is not a sound virtrain database");
+}
 
 void export_jsonl(const Store& store, const Selection& selection, std::ostream& out) {
   Exporter exporter(store, out);

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <ostream>
 
+#include "common/json.h"
 #include "common/version.h"
 #include "results/exchange/exporters.h"
 #include "results/exchange/view_row.h"
@@ -19,9 +20,9 @@ using Line = nlohmann::ordered_json;
 std::int64_t milliseconds_of(const std::string& time) {
   int year = 0, month = 0, day = 0, hour = 0, minute = 0, used = 0;
   double second = 0;
-  const int fields =
-      std::sscanf(time.c_str(), "%d-%d-%dT%d:%d:%lf%n", &year, &month, &day, &hour, &minute, &second, &used);
-  if (fields != 6) return 0;
+  const int fields = std::sscanf(time.c_str(), "%4d-%2d-%2dT%2d:%2d:%lf%n", &year, &month, &day, &hour,
+                                 &minute, &second, &used);
+  if (fields != 6 || !(second >= 0 && second <= 60.999999999)) return 0;
   int offset_hours = 0, offset_minutes = 0;
   const std::string zone = time.substr(static_cast<std::size_t>(used));
   if (zone != "Z") std::sscanf(zone.c_str(), "%3d:%2d", &offset_hours, &offset_minutes);
@@ -65,7 +66,7 @@ class MlperfLog {
   void write(std::int64_t time_ms, const char* event_type, const char* key, const nlohmann::json& value) {
     const Line line = {{"namespace", ""}, {"time_ms", time_ms},   {"event_type", event_type},
                        {"key", key},      {"value", Line(value)}, {"metadata", metadata_}};
-    out_ << ":::MLLOG " << line.dump() << '\n';
+    out_ << ":::MLLOG " << safe_json_text(line.dump(-1, ' ', false, Line::error_handler_t::replace)) << '\n';
   }
 
   std::ostream& out_;

@@ -5,6 +5,7 @@
 #include <ostream>
 #include <set>
 
+#include "common/text.h"
 #include "results/exchange/exporters.h"
 #include "results/exchange/view_row.h"
 #include "results/store/canonical_json.h"
@@ -17,7 +18,7 @@ using Labels = std::vector<std::pair<std::string, std::string>>;
 /// In a label's value a backslash, a quote and a line end are escaped.
 std::string escaped(const std::string& text) {
   std::string out;
-  for (const char c : text) {
+  for (const char c : printable(text)) {
     if (c == '\\' || c == '"') out += '\\';
     out += c == '\n' ? std::string("\\n") : std::string(1, c);
   }

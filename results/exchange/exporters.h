@@ -17,6 +17,10 @@ namespace virtrain::results {
 /// trials.
 std::vector<std::string> experiments_to_export(const Store& store, const Selection& selection);
 
+/// The experiment of an id that experiments_to_export() gave; Error(bad_input) where the database contradicts
+/// itself.
+Experiment experiment_to_export(const Store& store, const std::string& id);
+
 /// A view's rows as a table; numbers in full precision.
 Table view_table(const Store& store, const std::vector<std::string>& experiments, const std::string& view);
 

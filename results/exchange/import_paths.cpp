@@ -63,10 +63,19 @@ ImportSettings settings_by_place(ImportSettings settings, const fs::path& relati
 
 /// Every file below the folder, sorted, tenants of one trial together.
 std::vector<ImportUnit> units_of_folder(const fs::path& folder, const ImportSettings& settings) {
+  constexpr std::size_t most_files = 100'000;
   std::vector<fs::path> files;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.is_regular_file()) files.push_back(entry.path());
+  std::error_code failure;
+  fs::recursive_directory_iterator entry(folder, failure);
+  for (; !failure && entry != fs::recursive_directory_iterator(); entry.increment(failure)) {
+    std::error_code leads_nowhere;  // a link to itself, say, is no file
+    if (entry->is_regular_file(leads_nowhere)) files.push_back(entry->path());
+    if (files.size() > most_files) {
+      throw Error(folder.string(), ErrorCode::bad_input,
+                  fmt::format("there are more than {} files in this folder", most_files));
+    }
   }
+  if (failure) throw Error(folder.string(), ErrorCode::bad_input, "it cannot be read: " + failure.message());
   std::sort(files.begin(), files.end());
   std::vector<ImportUnit> units;
   std::map<fs::path, std::size_t> by_trial;
@@ -263,14 +272,25 @@ std::vector<FileReport> import_unit(Store& store, const InspectedUnit& inspected
   return reports;
 }
 
+/// What was refused, file by file.
+struct Refusals {
+  std::vector<std::string> shown;
+  std::size_t more = 0;
+};
+
 /// Does the work. What input is refused for is kept: the others are looked at too, so that all that is wrong
 /// is said at once.
-void collect_refusal(std::vector<std::string>& refusals, const std::function<void()>& work) {
+void collect_refusal(Refusals& refusals, const std::function<void()>& work) {
+  constexpr std::size_t most_shown = 100;
   try {
     work();
   } catch (const Error& error) {
     if (error.code() != ErrorCode::bad_input) throw;
-    refusals.push_back(error.what());
+    if (refusals.shown.size() < most_shown) {
+      refusals.shown.push_back(error.what());
+    } else {
+      ++refusals.more;
+    }
   }
 }
 
@@ -326,7 +346,7 @@ std::string to_string(const ImportReport& report) {
 
 std::vector<FileReport> import_paths(Store& store, const std::vector<std::string>& paths,
                                      const ImportSettings& settings, std::istream& standard_input) {
-  std::vector<std::string> refusals;
+  Refusals refusals;
   std::vector<InspectedUnit> inspected;
   for (const auto& unit : units_of(paths, settings)) {
     collect_refusal(refusals, [&] { inspect(unit, standard_input, inspected); });
@@ -342,12 +362,15 @@ std::vector<FileReport> import_paths(Store& store, const std::vector<std::string
     }
     const bool none_known =
         std::none_of(reports.begin(), reports.end(), [](const auto& one) { return one.format; });
-    if (refusals.empty() && none_known) {
-      refusals.push_back(join(paths, ", ") + ": no file in it is of a format that import reads");
+    auto& lines = refusals.shown;
+    if (lines.empty() && none_known) {
+      lines.push_back(join(paths, ", ") + ": no file in it is of a format that import reads");
     }
-    if (!refusals.empty()) {
-      if (reports.size() + refusals.size() > 1) refusals.push_back("nothing was imported");
-      throw Error("import", ErrorCode::bad_input, join(refusals, "\n"));
+    if (!lines.empty()) {
+      const bool several = reports.size() + lines.size() > 1;
+      if (refusals.more > 0) lines.push_back(fmt::format("and {} files more", refusals.more));
+      if (several) lines.push_back("nothing was imported");
+      throw Error("import", ErrorCode::bad_input, join(lines, "\n"));
     }
   });
   return reports;

@@ -54,7 +54,7 @@ std::string LineReader::position(std::size_t column) const {
 }
 
 void LineReader::refuse(const std::string& message) const {
-  throw Error(position(), ErrorCode::bad_input, message);
+  throw Error(position(), ErrorCode::bad_input, excerpt(message, longest_refusal_bytes));
 }
 
 void LineReader::check_text() const {

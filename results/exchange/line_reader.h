@@ -10,6 +10,9 @@ namespace virtrain::results {
 /// Longest line that is read; more is no line of any of the formats, and must not fill the memory.
 inline constexpr std::size_t longest_line_bytes = std::size_t{16} << 20;
 
+/// Longest words about what is refused: they quote a file that somebody else wrote.
+inline constexpr std::size_t longest_refusal_bytes = 2000;
+
 /// The lines of a text file, numbered from 1, without their ends (LF or CRLF) and the byte order mark. Each
 /// is checked to be UTF-8 without NUL bytes and of bounded length; what is not is refused with its position.
 class LineReader {

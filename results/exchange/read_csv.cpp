@@ -88,7 +88,7 @@ class CsvReader {
   }
 
   [[noreturn]] static void refuse(const std::string& position, const std::string& message) {
-    throw Error(position, ErrorCode::bad_input, message);
+    throw Error(position, ErrorCode::bad_input, excerpt(message, longest_refusal_bytes));
   }
 
   LineReader& lines_;
@@ -97,7 +97,7 @@ class CsvReader {
 };
 
 [[noreturn]] void refuse(const CsvCell& cell, const std::string& message) {
-  throw Error(cell.position, ErrorCode::bad_input, message);
+  throw Error(cell.position, ErrorCode::bad_input, excerpt(message, longest_refusal_bytes));
 }
 
 /// What our own export (and careful others) put in front of a text that a spreadsheet would take for a
@@ -113,7 +113,8 @@ using CellReader = std::function<json(const CsvCell&)>;
 json read_whole(const CsvCell& cell) {
   const auto value = parse_integer(cell.text);
   if (!value)
-    refuse(cell, fmt::format("\"{}\" is no whole number (only digits, no thousands separators)", cell.text));
+    refuse(cell, fmt::format("\"{}\" is no whole number (only digits, no thousands separators)",
+                             excerpt(cell.text)));
   return *value;
 }
 json read_real(const CsvCell& cell) {
@@ -122,14 +123,14 @@ json read_real(const CsvCell& cell) {
     refuse(cell,
            fmt::format("\"{}\" is no number (write it like 1234.5: a point before the decimals, no thousands "
                        "separators, no unit)",
-                       cell.text));
+                       excerpt(cell.text)));
   }
   return *value;
 }
 json read_flag(const CsvCell& cell) {
   if (cell.text == "true" || cell.text == "1") return true;
   if (cell.text == "false" || cell.text == "0") return false;
-  refuse(cell, fmt::format("\"{}\" must be true or false", cell.text));
+  refuse(cell, fmt::format("\"{}\" must be true or false", excerpt(cell.text)));
 }
 json read_text(const CsvCell& cell) {
   return without_formula_guard(cell.text);
@@ -202,7 +203,7 @@ std::vector<CsvColumn> read_header(const std::vector<CsvCell>& cells) {
   for (const auto& cell : cells) {
     columns.push_back(column_of(cell));
     if (!keys.insert(columns.back().key).second) {
-      refuse(cell, fmt::format("the column \"{}\" appears twice", cell.text));
+      refuse(cell, fmt::format("the column \"{}\" appears twice", excerpt(cell.text)));
     }
   }
   return columns;

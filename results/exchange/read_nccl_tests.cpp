@@ -2,11 +2,13 @@
 // and writeBenchmarkLineBody() print the lines, their GB are 10^9 bytes.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <set>
 
 #include "common/error.h"
+#include "common/scanner.h"
 #include "common/text.h"
 #include "common/units.h"
 #include "results/exchange/readers.h"
@@ -16,20 +18,46 @@ namespace {
 
 using nlohmann::json;
 
+/// Names of nccl-tests, which SuperBench and others write in one word.
 constexpr std::array collectives = {"all_reduce", "all_gather", "reduce_scatter", "alltoallv",
                                     "alltoall",   "broadcast",  "hypercube",      "sendrecv",
                                     "scatter",    "gather",     "reduce"};
+/// Beyond it not every whole number is a double.
+constexpr double most_wrong = 9e15;
 constexpr double bytes_per_gigabyte = 1e9;
 constexpr double seconds_per_microsecond = 1e-6;
 constexpr std::size_t side_words = 4;  ///< time, algbw, busbw, #wrong: out of place, then in place
 
-/// "all_reduce" of "all_reduce_perf_mpi"; empty if none of them is in the name. "reduce" is part of others'
-/// names and so comes last.
-std::string collective_in(std::string_view name) {
-  for (const char* collective : collectives) {
-    if (name.find(collective) != name.npos) return collective;
+std::string in_one_word(std::string name) {
+  name.erase(std::remove(name.begin(), name.end(), '_'), name.end());
+  return name;
+}
+
+/// "all_reduce" of "all_reduce_perf_mpi" and of "nccl_allreduce.log": a collective's name in one word or
+/// several next to each other, the longest there is. Empty if there is none or more than one.
+std::string collective_in(const std::string& name) {
+  std::vector<std::string> words(1);
+  for (const char c : lower(name)) {
+    if (is_letter(c)) words.back() += c;
+    if (!is_letter(c) && !words.back().empty()) words.emplace_back();
   }
-  return "";
+  std::set<std::string> found;
+  for (std::size_t first = 0; first < words.size(); ++first) {
+    std::string joined;
+    std::size_t end = first;  // behind the longest that begins here
+    std::string longest;
+    for (std::size_t i = first; i < std::min(first + 3, words.size()); ++i) {
+      joined += words[i];
+      for (const char* collective : collectives) {
+        if (in_one_word(collective) != joined) continue;
+        longest = collective;
+        end = i;
+      }
+    }
+    if (!longest.empty()) found.insert(longest);
+    first = end;
+  }
+  return found.size() == 1 ? *found.begin() : "";
 }
 
 std::string words_from(const std::vector<std::string_view>& words, std::size_t first) {
@@ -39,7 +67,9 @@ std::string words_from(const std::vector<std::string_view>& words, std::size_t f
 class NcclTestsReader {
  public:
   NcclTestsReader(LineReader& lines, const ImportSettings& settings) : lines_(lines), settings_(settings) {
-    collective_ = collective_in(std::filesystem::path(lines.name()).filename().string());
+    collective_ = settings.collective.empty()
+                      ? collective_in(std::filesystem::path(lines.name()).filename().string())
+                      : settings.collective;
   }
 
   /// The probes, each with its position.
@@ -67,7 +97,7 @@ class NcclTestsReader {
     if (words.empty()) return;
     if (line.find("Test NCCL failure") != line.npos || line.find("Test CUDA failure") != line.npos ||
         line.find("Test failure") != line.npos) {
-      lines_.refuse("the test failed: " + printable(line));
+      lines_.refuse("the test failed: " + excerpt(line));
     }
     if (words[0] == "#") {
       read_comment(words);
@@ -80,7 +110,7 @@ class NcclTestsReader {
     const auto word = [&](std::size_t i) { return i < words.size() ? words[i] : std::string_view(); };
     if (word(1) == "Collective" && word(2) == "test" && word(3) == "starting:") {
       if (completed_ < probes_.size()) finish_test();
-      if (const auto name = collective_in(word(4)); !name.empty()) collective_ = name;
+      if (const auto name = collective_in(std::string(word(4))); !name.empty()) take_name(name);
     } else if (word(1) == "Rank" && parse_integer(word(2))) {
       ++ranks_;
       // "# Rank 0 Group 0 Pid 1 on HOST device 0 [0x07] NVIDIA A100"
@@ -93,6 +123,14 @@ class NcclTestsReader {
     } else if (word(1) == "Avg" && word(2) == "bus" && word(3) == "bandwidth") {
       concluded_ = true;
     }
+  }
+
+  void take_name(const std::string& name) {
+    if (!settings_.collective.empty() && name != settings_.collective) {
+      lines_.refuse(fmt::format("this is the output of {}, not of {}; leave --collective out", name,
+                                settings_.collective));
+    }
+    collective_ = name;
   }
 
   /// size count type [redop] [root], then time algbw busbw #wrong twice.
@@ -125,6 +163,7 @@ class NcclTestsReader {
       const double wrong = number(words[3], "#wrong");
       // Until nccl-tests 2.13 this column was the largest error of an element.
       if (counts_wrong_) {
+        if (wrong > most_wrong) lines_.refuse(fmt::format("#wrong is {}, no count of elements", words[3]));
         probe["wrong"] = static_cast<std::int64_t>(wrong);
       } else {
         probe["detail"]["largest_error"] = wrong;
@@ -137,8 +176,8 @@ class NcclTestsReader {
   void complete(json& probe) const {
     if (collective_.empty()) {
       lines_.refuse(
-          "neither the output nor the file's name says which collective this is: name the file after it, "
-          "for example all_reduce_perf.txt");
+          "neither the output nor the file's name says which collective this is: give --collective, or name "
+          "the file after it, for example all_reduce_perf.txt");
     }
     probe.update(record_of(settings_, lines_));
     probe["record"] = "probe";
@@ -156,13 +195,13 @@ class NcclTestsReader {
 
   std::int64_t whole(std::string_view word, const char* column) const {
     const auto value = parse_integer(word);
-    if (!value) lines_.refuse(fmt::format("{} is \"{}\", no whole number", column, word));
+    if (!value) lines_.refuse(fmt::format("{} is \"{}\", no whole number", column, excerpt(word)));
     return *value;
   }
   double number(std::string_view word, const char* column) const {
     const auto value = parse_number(word);
     if (!value || *value < 0)
-      lines_.refuse(fmt::format("{} is \"{}\", no finite number of zero or more", column, word));
+      lines_.refuse(fmt::format("{} is \"{}\", no finite number of zero or more", column, excerpt(word)));
     return *value;
   }
 
@@ -179,6 +218,10 @@ class NcclTestsReader {
 };
 
 }  // namespace
+
+std::vector<std::string> collective_names() {
+  return {collectives.begin(), collectives.end()};
+}
 
 void read_nccl_tests(LineReader& lines, const ImportSettings& settings, RecordImporter& importer) {
   for (const auto& [probe, position] : NcclTestsReader(lines, settings).read()) importer.add(probe, position);

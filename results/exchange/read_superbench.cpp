@@ -2,11 +2,15 @@
 // keys are BENCHMARK/[RUN/]METRIC[:RANK]. Units are those of its docs/user-tutorial/benchmarks.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <map>
-#include <regex>
 
 #include "common/error.h"
+#include "common/json.h"
+#include "common/scanner.h"
 #include "common/text.h"
+#include "common/units.h"
 #include "results/exchange/readers.h"
 
 namespace virtrain::results {
@@ -27,6 +31,28 @@ struct Training {
 /// fp32, fp16, … of "float32", "float16", ….
 std::string precision_of(const std::string& name) {
   return name.starts_with("float") ? "fp" + name.substr(5) : name;
+}
+
+/// The parts of a metric's key; views into it.
+struct Metric {
+  const std::string& key;
+  std::string_view benchmark, run, name;
+  std::optional<std::int64_t> rank;
+};
+
+bool is_number(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
+}
+
+/// Of small letters and digits alone, as precisions and data types are.
+bool is_word(std::string_view text) {
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](char c) { return is_lower(c) || is_digit(c); });
+}
+
+/// Whether it is of this benchmark, whatever a run of it is called ("nccl-bw:nvlink"), and nothing is below.
+bool is_benchmark(const Metric& metric, std::string_view name) {
+  return metric.benchmark.starts_with(name) && metric.benchmark.find('/') == std::string_view::npos;
 }
 
 class SuperBenchReader {
@@ -60,76 +86,133 @@ class SuperBenchReader {
   }
 
   double number(const std::string& metric, const json& value) const {
-    if (!value.is_number()) lines_.refuse(fmt::format("{} is {}, it must be a number", metric, value.dump()));
+    if (!value.is_number())
+      lines_.refuse(fmt::format("{} is {}, it must be a number", excerpt(metric), excerpt(dump_json(value))));
     return value.get<double>();
   }
 
+  std::int64_t whole(const std::string& metric, std::string_view digits) const {
+    const auto value = parse_integer(digits);
+    if (!value)
+      lines_.refuse(
+          fmt::format("{}: {} is no number that counts anything", excerpt(metric), excerpt(digits)));
+    return *value;
+  }
+
   /// Whether the metric is one of those that are kept.
-  bool read_metric(const std::string& metric, const json& value) {
-    static const std::regex training(
-        R"((.+)/([^/]*(?:resnet|vgg|densenet|inception|mobilenet|alexnet|googlenet)[^/]*)/(?:(\d+)/)?(?:([a-z0-9]+)_train_throughput|throughput_train_([a-z0-9]+))(?::(\d+))?)");
-    static const std::regex collective(
-        R"([nr]ccl-bw[^/]*/(?:(\d+)/)?([a-z]+)_(\d+)_(algbw|busbw|time)(?::(\d+))?)");
-    static const std::regex copy(
-        R"(mem-bw[^/]*/(?:(\d+)/)?(h2d|d2h|d2d|H2D|D2H|D2D)_(?:Mem_)?(?:bw|BW)(?::(\d+))?)");
-    static const std::regex gemm(R"(gemm-flops[^/]*/(?:(\d+)/)?([a-z0-9]+(?:_tc)?)_flops(?::(\d+))?)");
-    std::smatch match;
-    if (std::regex_match(metric, match, training)) {
-      auto& one = trainings_[case_of(match[1], match[2], match[4].matched ? match[4] : match[5])];
-      one.precision = precision_of(match[4].matched ? match[4] : match[5]);
-      one.by_run[match[3]][match[6].matched ? std::stoll(match[6]) : -1] = number(metric, value);
-      return true;
+  bool read_metric(const std::string& key, const json& value) {
+    const Metric metric = take_apart(key);
+    return read_training(metric, value) || read_collective(metric, value) || read_copy(metric, value) ||
+           read_gemm(metric, value);
+  }
+
+  /// BENCHMARK/[RUN/]NAME[:RANK]
+  Metric take_apart(const std::string& key) const {
+    Metric metric{key, {}, {}, {}, {}};
+    std::string_view rest = key;
+    const auto slash = rest.rfind('/');
+    metric.name = slash == rest.npos ? rest : rest.substr(slash + 1);
+    rest = slash == rest.npos ? std::string_view() : rest.substr(0, slash);
+    if (const auto colon = metric.name.rfind(':'); colon != metric.name.npos && slash != rest.npos) {
+      if (is_number(metric.name.substr(colon + 1))) {
+        metric.rank = whole(key, metric.name.substr(colon + 1));
+        metric.name = metric.name.substr(0, colon);
+      }
     }
-    if (std::regex_match(metric, match, collective)) {
-      read_collective(match, number(metric, value));
-      return true;
+    const auto before_run = rest.rfind('/');
+    if (before_run != rest.npos && is_number(rest.substr(before_run + 1))) {
+      metric.run = rest.substr(before_run + 1);
+      rest = rest.substr(0, before_run);
     }
-    if (std::regex_match(metric, match, copy)) {
-      static const std::map<char, std::string> ends = {{'h', "host"}, {'d', "device"}};
-      const auto end = [&](std::size_t i) {
-        return ends.at(static_cast<char>(std::tolower(match[2].str()[i])));
-      };
-      const bool inside = end(0) == end(2);
-      add_rate(metric, inside ? "device_copy" : end(0) + "_to_" + end(2), "B/s", number(metric, value),
-               match[3]);
-      return true;
+    metric.benchmark = rest;
+    return metric;
+  }
+
+  /// GROUP/MODEL/[RUN/]fp16_train_throughput[:RANK], earlier throughput_train_float16
+  bool read_training(const Metric& metric, const json& value) {
+    static constexpr std::string_view suffix = "_train_throughput", prefix = "throughput_train_";
+    std::string_view precision = metric.name;
+    if (precision.ends_with(suffix)) {
+      precision.remove_suffix(suffix.size());
+    } else if (precision.starts_with(prefix)) {
+      precision.remove_prefix(prefix.size());
+    } else {
+      return false;
     }
-    if (std::regex_match(metric, match, gemm)) {
-      add_rate(metric, "gpu_gemm", "FLOP/s", number(metric, value), match[3]);
-      probes_[metric]["data_type"] = match[2];
-      return true;
-    }
-    return false;
+    const auto slash = metric.benchmark.rfind('/');
+    if (slash == std::string_view::npos || slash == 0 || !is_word(precision)) return false;
+    const auto model = metric.benchmark.substr(slash + 1);
+    static constexpr std::array families = {"resnet",    "vgg",     "densenet", "inception",
+                                            "mobilenet", "alexnet", "googlenet"};
+    const auto is_of = [&](const char* family) { return model.find(family) != model.npos; };
+    if (std::none_of(families.begin(), families.end(), is_of)) return false;
+    auto& one = trainings_[case_of(metric.benchmark.substr(0, slash), model, std::string(precision))];
+    one.precision = precision_of(std::string(precision));
+    one.by_run[std::string(metric.run)][metric.rank.value_or(-1)] = number(metric.key, value);
+    return true;
+  }
+
+  /// nccl-bw/[RUN/]allreduce_8388608_busbw[:RANK]
+  bool read_collective(const Metric& metric, const json& value) {
+    if (!is_benchmark(metric, "nccl-bw") && !is_benchmark(metric, "rccl-bw")) return false;
+    static const std::map<std::string_view, std::string> names = {
+        {"allreduce", "all_reduce"}, {"allgather", "all_gather"}, {"reducescatter", "reduce_scatter"}};
+    Scanner in(metric.name);
+    const auto operation = in.take_while(is_lower);
+    if (operation.empty() || !in.take("_")) return false;
+    const auto size = in.take_while(is_digit);
+    const auto kind = in.rest();
+    if (size.empty() || (kind != "_algbw" && kind != "_busbw" && kind != "_time")) return false;
+    const double figure = number(metric.key, value);
+    auto& probe = probes_[fmt::format("{}/{}/{}/{}", metric.run, operation, size, metric.rank.value_or(-1))];
+    const auto known = names.find(operation);
+    probe["name"] = known == names.end() ? std::string(operation) : known->second;
+    probe["unit"] = "B/s";
+    probe["size_bytes"] = whole(metric.key, size);
+    if (metric.rank) probe["detail"]["rank"] = *metric.rank;
+    if (kind == "_algbw") probe["value"] = figure * giga;
+    if (kind == "_busbw") probe["bus_bytes_per_second"] = figure * giga;
+    if (kind == "_time" && figure > 0) probe["seconds"] = figure * seconds_per_microsecond;
+    return true;
+  }
+
+  /// mem-bw/[RUN/]h2d_bw[:RANK], earlier H2D_Mem_BW
+  bool read_copy(const Metric& metric, const json& value) {
+    static const std::map<std::string_view, std::string> names = {
+        {"h2d", "host_to_device"}, {"d2h", "device_to_host"}, {"d2d", "device_copy"}};
+    if (!is_benchmark(metric, "mem-bw") || metric.name.size() < 3) return false;
+    const auto known = names.find(lower(std::string(metric.name.substr(0, 3))));
+    const auto rest = metric.name.substr(3);
+    const bool is_rate = rest == "_bw" || rest == "_BW" || rest == "_Mem_bw" || rest == "_Mem_BW";
+    if (known == names.end() || !is_rate) return false;
+    add_rate(metric, known->second, "B/s", number(metric.key, value));
+    return true;
+  }
+
+  /// gemm-flops/[RUN/]fp16_tc_flops[:RANK]
+  bool read_gemm(const Metric& metric, const json& value) {
+    static constexpr std::string_view suffix = "_flops", with_tensor_cores = "_tc";
+    if (!is_benchmark(metric, "gemm-flops") || !metric.name.ends_with(suffix)) return false;
+    const auto type = metric.name.substr(0, metric.name.size() - suffix.size());
+    const auto word = type.substr(0, type.size() - (type.ends_with(with_tensor_cores) ? 3 : 0));
+    if (!is_word(word)) return false;
+    add_rate(metric, "gpu_gemm", "FLOP/s", number(metric.key, value));
+    probes_[metric.key]["data_type"] = type;
+    return true;
   }
 
   /// "resnet/pytorch-resnet50/fp16" of model-benchmarks:resnet/pytorch-resnet50/fp16_train_throughput.
-  std::string case_of(const std::string& benchmark, const std::string& model,
-                      const std::string& precision) const {
+  static std::string case_of(std::string_view benchmark, std::string_view model,
+                             const std::string& precision) {
     const auto colon = benchmark.find(':');
-    const std::string group = colon == std::string::npos ? benchmark : benchmark.substr(colon + 1);
+    const auto group = colon == benchmark.npos ? benchmark : benchmark.substr(colon + 1);
     return fmt::format("{}/{}/{}", group, model, precision_of(precision));
   }
 
-  void read_collective(const std::smatch& match, double value) {
-    static const std::map<std::string, std::string> names = {
-        {"allreduce", "all_reduce"}, {"allgather", "all_gather"}, {"reducescatter", "reduce_scatter"}};
-    const auto known = names.find(match[2]);
-    auto& probe =
-        probes_[fmt::format("{}/{}/{}/{}", match[1].str(), match[2].str(), match[3].str(), match[5].str())];
-    probe["name"] = known == names.end() ? match[2].str() : known->second;
-    probe["unit"] = "B/s";
-    probe["size_bytes"] = std::stoll(match[3]);
-    if (match[5].matched) probe["detail"]["rank"] = std::stoll(match[5]);
-    const std::string kind = match[4];
-    if (kind == "algbw") probe["value"] = value * giga;
-    if (kind == "busbw") probe["bus_bytes_per_second"] = value * giga;
-    if (kind == "time" && value > 0) probe["seconds"] = value * seconds_per_microsecond;
-  }
-
-  void add_rate(const std::string& key, const std::string& name, const char* unit, double value,
-                const std::string& rank) {
-    probes_[key] = {{"name", name}, {"unit", unit}, {"value", value * giga}, {"detail", {{"metric", key}}}};
-    if (!rank.empty()) probes_[key]["detail"]["rank"] = std::stoll(rank);
+  void add_rate(const Metric& metric, const std::string& name, const char* unit, double value) {
+    auto& probe = probes_[metric.key];
+    probe = {{"name", name}, {"unit", unit}, {"value", value * giga}, {"detail", {{"metric", metric.key}}}};
+    if (metric.rank) probe["detail"]["rank"] = *metric.rank;
   }
 
   void add_probe(json probe) {

@@ -21,13 +21,15 @@ using nlohmann::json;
 struct TfLog {
   std::string model, variables;
   std::optional<std::int64_t> global_batch, device_batch;
-  bool on_gpus = false;
-  std::vector<double> totals;  ///< one for each process that printed it
+  std::optional<std::int64_t> listed;  ///< devices that the preamble lists
+  bool on_gpus = false;                ///< whether those are GPUs
+  std::vector<double> totals;          ///< one for each process that printed it
   std::int64_t last_step = 0;
   std::optional<double> loss_first, loss_last;
 
   /// Devices of the whole job; nothing if the preamble is not there.
   std::optional<std::int64_t> devices() const {
+    if (listed) return listed;
     if (!global_batch || !device_batch) return std::nullopt;
     return *global_batch / *device_batch;
   }
@@ -43,18 +45,35 @@ std::int64_t batch_of(const LineReader& lines, std::string_view text) {
   const auto words = words_of(text);
   const auto value = words.empty() ? std::nullopt : parse_integer(words[0]);
   if (!value || *value < 1)
-    lines.refuse(fmt::format("the batch size \"{}\" is no whole number above zero", text));
+    lines.refuse(fmt::format("the batch size \"{}\" is no whole number above zero", excerpt(text)));
   return *value;
+}
+
+/// "['horovod/gpu:0', 'horovod/gpu:1']", of the whole job.
+void read_devices(std::string_view list, TfLog& log) {
+  const auto count = [&](std::string_view kind) {
+    std::int64_t found = 0;
+    for (auto at = list.find(kind); at != list.npos; at = list.find(kind, at + kind.size())) ++found;
+    return found;
+  };
+  const auto gpus = count("gpu:");
+  log.on_gpus = gpus > 0;
+  const auto devices = gpus > 0 ? gpus : count("cpu:");
+  if (devices > 0) log.listed = devices;
 }
 
 void read_preamble(const LineReader& lines, std::string_view line, TfLog& log) {
   if (const auto model = preamble(line, "Model:")) log.model = *model;
   if (const auto variables = preamble(line, "Variables:")) log.variables = *variables;
-  if (const auto devices = preamble(line, "Devices:")) log.on_gpus = devices->find("gpu:") != devices->npos;
+  if (const auto devices = preamble(line, "Devices:")) read_devices(*devices, log);
   if (const auto batch = preamble(line, "Batch size:"); batch && batch->ends_with("global")) {
     log.global_batch = batch_of(lines, *batch);
   }
-  if (line.starts_with(' ') && line.ends_with(" per device")) log.device_batch = batch_of(lines, line);
+  // Below "Batch size:", indented as tf_cnn_benchmarks prints it or not, as some tools that keep logs leave
+  // it.
+  const auto words = words_of(line);
+  if (words.size() == 3 && words[1] == "per" && words[2] == "device")
+    log.device_batch = batch_of(lines, line);
 }
 
 /// "10<tab>images/sec: 204.8 +/- 0.1 (jitter = 0.6)<tab>9.228"; with --display_perf_ewma only the speed.
@@ -70,7 +89,8 @@ void read_step(const LineReader& lines, std::string_view line, TfLog& log) {
         "this looks like a step's line and is none (STEP<tab>images/sec: N +/- N (jitter = N)<tab>LOSS)");
   }
   const auto loss = parse_number(cells[2]);
-  if (!loss) lines.refuse(fmt::format("the loss of step {} is \"{}\", no finite number", *step, cells[2]));
+  if (!loss)
+    lines.refuse(fmt::format("the loss of step {} is \"{}\", no finite number", *step, excerpt(cells[2])));
   log.last_step = std::max(log.last_step, *step);
   if (!log.loss_first) log.loss_first = loss;
   log.loss_last = loss;
@@ -83,7 +103,7 @@ TfLog read_log(LineReader& lines) {
     if (const auto total = preamble(line, "total images/sec:")) {
       const auto value = parse_number(*total);
       if (!value || *value <= 0) {
-        lines.refuse(fmt::format("the total \"{}\" is no finite number above zero", *total));
+        lines.refuse(fmt::format("the total \"{}\" is no finite number above zero", excerpt(*total)));
       }
       log.totals.push_back(*value);
     } else if (line.find("\timages/sec:") != line.npos) {
@@ -127,7 +147,7 @@ TfShape shape_of(const LineReader& lines, const TfLog& log, const ImportSettings
   if (ranks) shape.ranks_per_node = *ranks / shape.nodes;
   if (settings.gpus_per_node) {
     shape.gpus_per_node = *settings.gpus_per_node;
-  } else if (log.global_batch) {
+  } else if (log.listed && shape.ranks_per_node) {
     shape.gpus_per_node = log.on_gpus ? *shape.ranks_per_node : 0;
   } else {
     lines.refuse("this log cannot say how many GPUs a node had: give --gpus-per-node (0 for none)");
@@ -138,7 +158,7 @@ TfShape shape_of(const LineReader& lines, const TfLog& log, const ImportSettings
     lines.refuse(
         fmt::format("the log speaks of {} GPUs, not of {} nodes with {} each; check --nodes and "
                     "--gpus-per-node",
-                    *ranks, shape.nodes, shape.gpus_per_node));
+                    ranks.value_or(0), shape.nodes, shape.gpus_per_node));
   }
   return shape;
 }

@@ -2,18 +2,36 @@
 
 #include <fmt/format.h>
 
-#include <regex>
-
 #include "common/error.h"
+#include "common/scanner.h"
+#include "common/text.h"
+#include "common/units.h"
 
 namespace virtrain::results {
 namespace {
 
+/// Two digits of a number in this range.
+bool take_number(Scanner& in, std::int64_t least, std::int64_t most) {
+  const auto number = parse_integer(in.take_while(is_digit, 2, 2));
+  return number && *number >= least && *number <= most;
+}
+
+/// ISO 8601 with a zone, "2022-05-01T00:00:00.25+02:00"; at most nanoseconds.
+bool is_time(std::string_view text) {
+  Scanner in(text);
+  const bool is_moment = in.take_digits(4) && in.take("-") && take_number(in, 1, 12) && in.take("-") &&
+                         take_number(in, 1, 31) && in.take("T") && take_number(in, 0, 23) && in.take(":") &&
+                         take_number(in, 0, 59) && in.take(":") && take_number(in, 0, 60);
+  if (!is_moment || (in.take(".") && in.take_while(is_digit, 1, 9).empty())) return false;
+  if (in.take("Z")) return in.at_end();
+  return (in.take("+") || in.take("-")) && in.take_digits(2) && in.take(":") && in.take_digits(2) &&
+         in.at_end();
+}
+
 void require_time(const ObjectReader& reader, const char* key, const std::string& value) {
-  static const std::regex iso8601_pattern(
-      R"(\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?(Z|[+-]\d\d:\d\d))");
-  if (value.empty() || std::regex_match(value, iso8601_pattern)) return;
-  reader.refuse(fmt::format("{} is \"{}\", it must be a time like 2022-05-01T00:00:00Z", key, value));
+  if (value.empty() || is_time(value)) return;
+  reader.refuse(
+      fmt::format("{} is \"{}\", it must be a time like 2022-05-01T00:00:00Z", key, excerpt(value)));
 }
 
 void require_at_least(const ObjectReader& reader, const char* key, std::optional<std::int64_t> value,
@@ -43,6 +61,15 @@ void require_trial_ranges(const ObjectReader& reader, const Trial& trial) {
         fmt::format("virtualization is \"{}\", it must be none, kvm, kvm_nested, kvm_on_emulated or tcg",
                     trial.virtualization));
   }
+}
+
+/// What a run has stored is evidence of that run and stays as it is.
+void refuse_measured(const ObjectReader& reader, const Experiment& stored) {
+  if (stored.virtrain_version.empty() && stored.command_line.empty() && stored.boot_id.empty()) return;
+  reader.refuse(
+      fmt::format("experiment {} is in the database already, as virtrain measured it, and takes nothing from "
+                  "elsewhere (give these records another experiment, or import into another --db)",
+                  excerpt(stored.id)));
 }
 
 }  // namespace
@@ -133,6 +160,7 @@ RecordImporter::ImportedExperiment& RecordImporter::experiment_of(const ObjectRe
   auto& known = found->second;
   if (fresh) {
     if (const auto stored = store_.experiment(id)) {
+      refuse_measured(reader, *stored);
       known = {stored->scenario, stored->label, {}};
     } else {
       if (scenario.empty()) {

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "common/json.h"
 #include "results/report/page.h"
 
 namespace virtrain::results {
@@ -22,7 +23,7 @@ json experiment_model(const Experiment& experiment) {
   add("virtrain", experiment.virtrain_version);
   if (experiment.daemon_versions.is_object()) {
     for (const auto& [name, version] : experiment.daemon_versions.items())
-      add(name.c_str(), version.is_string() ? version.get<std::string>() : version.dump());
+      add(name.c_str(), version.is_string() ? version.get<std::string>() : dump_json(version));
   }
   return {{"id", experiment.id},
           {"facts", facts},

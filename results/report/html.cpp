@@ -3,6 +3,7 @@
 #include <kainjow/mustache.hpp>
 
 #include "common/error.h"
+#include "common/json.h"
 #include "common/sha256.h"
 #include "common/text.h"
 #include "report_embedded.h"
@@ -31,7 +32,7 @@ data mustache_of(const json& value) {
     case json::value_t::string:
       return data{printable(value.get<std::string>())};
     default:
-      return data{value.dump()};
+      return data{dump_json(value)};
   }
 }
 
@@ -64,12 +65,10 @@ std::string policy_hash(std::string_view script) {
 }  // namespace
 
 std::string script_json(const json& value) {
-  std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+  std::string text = dump_json(value);
   replace_all(text, "<", "\\u003c");
   replace_all(text, ">", "\\u003e");
   replace_all(text, "&", "\\u0026");
-  replace_all(text, "\xE2\x80\xA8", "\\u2028");
-  replace_all(text, "\xE2\x80\xA9", "\\u2029");
   return text;
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "common/error.h"
+#include "common/json.h"
 #include "common/text.h"
 #include "common/units.h"
 
@@ -36,7 +37,7 @@ constexpr std::array topics = {
 };
 
 std::string words_of(const json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return value.is_string() ? value.get<std::string>() : dump_json(value);
 }
 
 class FactCollector {

@@ -3,6 +3,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "common/json.h"
+
 namespace virtrain::results {
 namespace {
 
@@ -12,7 +14,7 @@ void append(std::string& out, const nlohmann::json& value) {
     const char* separator = "";
     for (const auto& [key, member] : value.items()) {
       out += separator;
-      out += nlohmann::json(key).dump();
+      out += dump_json(key);
       out += ':';
       append(out, member);
       separator = ",";
@@ -31,7 +33,7 @@ void append(std::string& out, const nlohmann::json& value) {
     out += shortest_number(value.get<double>());
   } else {
     // Bytes that are no UTF-8 must not keep all the others from being exported.
-    out += value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    out += dump_json(value);
   }
 }
 

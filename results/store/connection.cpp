@@ -8,12 +8,16 @@
 #include <vector>
 
 #include "common/json.h"
+#include "common/text.h"
 #include "results/store/canonical_json.h"
 #include "sql_embedded.h"
 
 namespace virtrain::results {
 namespace {
 
+constexpr const char* unsound_words =
+    "this is not a sound virtrain database; give another file with --db or restore it from a copy";
+constexpr std::uintmax_t smallest_page_bytes = 512;
 constexpr int application_id = 0x76745253;  // "vtRS"
 
 const std::vector<std::string_view>& migrations() {
@@ -36,8 +40,7 @@ std::pair<ErrorCode, std::string> advice(int code) {
               "nothing of this step was stored; free space on that disk, or give a file elsewhere with --db"};
     case SQLITE_NOTADB:
     case SQLITE_CORRUPT:
-      return {ErrorCode::bad_input,
-              "this is not a sound virtrain database; give another file with --db or restore it from a copy"};
+      return {ErrorCode::bad_input, unsound_words};
     case SQLITE_CANTOPEN:
       return {ErrorCode::io, "check that its folder exists and that you may write there, or use --db"};
     case SQLITE_READONLY:
@@ -55,6 +58,11 @@ Error database_error(const std::string& operation, const std::filesystem::path& 
                      const SQLite::Exception& failure) {
   const auto [code, words] = advice(failure.getErrorCode());
   return {operation, code, fmt::format("{}: {} ({})", file.string(), failure.what(), words)};
+}
+
+Error unsound_error(const std::string& operation, const std::filesystem::path& file,
+                    const std::string& what) {
+  return {operation, ErrorCode::bad_input, fmt::format("{}: {} ({})", file.string(), what, unsound_words)};
 }
 
 Query& Query::bind(const std::string& value) {
@@ -100,13 +108,21 @@ void Query::read(bool& value) {
 }
 
 void Query::read(Status& value) {
-  value = parse_status(statement_.getColumn(column_++).getString()).value();
+  const std::string word = statement_.getColumn(column_++).getString();
+  const auto status = parse_status(word);
+  if (!status) throw UnsoundValue(fmt::format("the status \"{}\"", excerpt(word)));
+  value = *status;
 }
 
 void Query::read(nlohmann::json& value) {
   const auto column = statement_.getColumn(column_++);
-  value = column.isNull() ? nlohmann::json()
-                          : parse_json(column.getString(), "read results", ErrorCode::bad_input);
+  value = nullptr;
+  if (column.isNull()) return;
+  try {
+    value = parse_json(column.getString(), JsonLimits{});
+  } catch (const JsonRefusal& refusal) {
+    throw UnsoundValue(refusal.what());
+  }
 }
 
 std::vector<nlohmann::json> Query::read_row() const {
@@ -202,6 +218,11 @@ void Store::Connection::migrate() {
   };
   const int id = pragma("application_id");
   const bool fresh = id == 0 && database->execAndGet("SELECT count(*) FROM sqlite_schema").getInt() == 0;
+  // What is shorter than a page is an empty database to SQLite, which would write over it.
+  std::error_code unknown;
+  const auto bytes = std::filesystem::file_size(file, unknown);
+  if (fresh && !unknown && bytes > 0 && bytes < smallest_page_bytes)
+    throw refuse("is no database; give another file with --db");
   if (!fresh && id != application_id) {
     throw refuse("is a database of another program; give another file with --db");
   }

@@ -95,19 +95,27 @@ class Query {
   int column_ = 0;
 };
 
+/// A stored value that virtrain never stores; Connection::guarded names the file.
+struct UnsoundValue : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+Error unsound_error(const std::string& operation, const std::filesystem::path& file, const std::string& what);
+
 /// The open file with its prepared statements.
 class Store::Connection {
  public:
   Connection(std::filesystem::path path, Mode mode, std::chrono::milliseconds busy_timeout);
 
   Query query(const std::string& sql);
-  /// Runs `work` and turns SQLite's exceptions into Errors.
+  /// Runs `work` and turns SQLite's exceptions and unsound values into Errors.
   template <typename Work>
   auto guarded(const std::string& operation, Work&& work) {
     try {
       return work();
     } catch (const SQLite::Exception& failure) {
       throw database_error(operation, file, failure);
+    } catch (const UnsoundValue& value) {
+      throw unsound_error(operation, file, value.what());
     }
   }
   /// As guarded, in one BEGIN IMMEDIATE transaction (or inside the one that is open).

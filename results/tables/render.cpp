@@ -22,10 +22,7 @@ std::size_t width(std::string_view text) {
 
 /// One line, without anything a terminal would obey.
 std::string line_safe(const std::string& text) {
-  std::string safe = printable(text);
-  std::replace(safe.begin(), safe.end(), '\n', ' ');
-  std::replace(safe.begin(), safe.end(), '\t', ' ');
-  return safe;
+  return excerpt(text, longest_shown_bytes);
 }
 
 void append_padded(std::string& out, const std::string& text, std::size_t to_width, bool right) {
@@ -100,7 +97,7 @@ std::string render_json(const Table& table) {
 std::string csv_field(const nlohmann::json& value) {
   if (value.is_null()) return "";
   if (!value.is_string()) return canonical_json(value);
-  auto text = value.get<std::string>();
+  auto text = printable(value.get<std::string>());
   if (!text.empty() && std::string_view("=+-@\t\r").find(text.front()) != std::string_view::npos) {
     text.insert(0, "'");
   }

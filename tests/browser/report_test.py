@@ -2,6 +2,7 @@
 """report_test.py VIRTRAIN [unittest's arguments]: the report as readers meet it, in real headless Chromium."""
 
 import io
+import json
 import pathlib
 import re
 import shutil
@@ -22,9 +23,45 @@ for needed in ("/usr/bin/chromium", "/usr/bin/chromedriver", "/usr/bin/node"):
 import made_data  # noqa: E402
 from PIL import Image  # noqa: E402
 from browser import Browser  # noqa: E402
+from selenium.common.exceptions import NoAlertPresentException  # noqa: E402
 
 HOSTILE = ("<script>window.hacked=1</script>\"'><img src=x onerror=window.hacked=1><svg onload=window.hacked=1>"
            "\u202egnorw &amp; {{headline}} ${1} --> ]]> " + "\u05e9\u05dc\u05d5\u05dd " * 40 + "w" * 10_000)
+SHOWN = HOSTILE.replace("\u202e", "\ufffd")  # what turns the direction of text is not shown
+PAYLOAD = ("</script><script>window.hacked=1;alert(1)</script><!--</style></title></textarea></svg>\"'`><img src=https://evil.invalid/x onerror=alert(1)>"
+           "<a href=javascript:alert(1)>x</a>javascript:alert(1) {{{styles}}} {{#sections}} ${alert(1)} \\u003cscript\\u003e \x1b[2J \u2028 \u202e &lt;b&gt;")
+
+
+def poison(database):
+    """Every text that is somebody's own ends with the payload; what has its own words (an arm, a metric) only in some rows."""
+    def in_json(value):
+        if isinstance(value, str):
+            return value + PAYLOAD
+        if isinstance(value, list):
+            return [in_json(v) for v in value]
+        return {k + PAYLOAD if value[k] is None else k: in_json(v) for k, v in value.items()} if isinstance(value, dict) else value
+
+    database.create_function("poisoned", 1, lambda text: text + PAYLOAD if text is not None else None)
+    database.create_function("poisoned_json", 1, lambda text: json.dumps(in_json(json.loads(text))) if text is not None else None)
+    texts = 0
+    for (table,) in database.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'").fetchall():
+        for _, column, kind, *_ in database.execute(f"PRAGMA table_info({table})").fetchall():
+            if kind != "TEXT":
+                continue
+            some = {"arm": "WHERE pair = 3 AND arm = 'vm'", "metric": "WHERE rowid % 97 = 0", "source": "WHERE rowid % 89 = 0"}.get(column, "")
+            for change in ("poisoned", "poisoned_json"):
+                try:
+                    database.execute(f'UPDATE {table} SET "{column}" = {change}("{column}") {some}')
+                    texts += 1
+                    break
+                except sqlite3.Error:
+                    continue  # a word of a list, or JSON
+    # What a made-up study leaves open.
+    database.execute("UPDATE trial SET valid = 0, invalid_reason = ? WHERE pair = 5", [PAYLOAD])
+    database.execute("UPDATE trial SET status = 'failed', images_per_second = NULL, failed_stage = ?, failure_reason = ?, console_tail = ?, "
+                     "environment = ? WHERE pair = 4 AND arm LIKE 'vm%'", [PAYLOAD] * 3 + [json.dumps({PAYLOAD: PAYLOAD})])
+    database.execute("UPDATE experiment SET label = ?, plan = ?, daemon_versions = ?", [PAYLOAD, json.dumps([PAYLOAD]), json.dumps({PAYLOAD: PAYLOAD})])
+    return texts
 
 
 def setUpModule():
@@ -42,7 +79,10 @@ def setUpModule():
         database.execute("UPDATE experiment SET scenario = ?, host_name = ?, label = ?, command_line = ?, scenario_text = ?", [HOSTILE] * 5)
         database.execute("UPDATE trial SET \"case\" = \"case\" || ?, invalid_reason = ?", [HOSTILE] * 2)
         database.execute("UPDATE trial SET arm = arm || ? WHERE arm = 'vm' AND pair = 3", [HOSTILE])
-    for name in ("study", "long", "dell"):
+    shutil.copy(FOLDER / "study.db", FOLDER / "poisoned.db")
+    with sqlite3.connect(FOLDER / "poisoned.db") as database:
+        assert poison(database) > 25, "hardly any text was poisoned"
+    for name in ("study", "long", "dell", "poisoned"):
         virtrain("report", "--db", FOLDER / f"{name}.db", "-o", FOLDER / f"{name}.html")
     for name, scenario in (("nights", "nightly"), ("hostile", HOSTILE)):
         virtrain("report", "--db", FOLDER / f"{name}.db", "--scenario", scenario, "-o", FOLDER / f"{name}.html")
@@ -334,11 +374,30 @@ class Hostile(unittest.TestCase):
             browser.open(FOLDER / "hostile.html")
             self.assertEqual(browser.console(), [])
             self.assertIsNone(browser.run("return window.hacked ?? null"))
-            self.assertEqual(browser.element(".scenario").get_attribute("textContent"), HOSTILE)
+            self.assertEqual(browser.element(".scenario").get_attribute("textContent"), SHOWN)
             self.assertEqual(count(browser, "script"), 3)
             self.assertEqual(count(browser, "img, svg svg[onload], [onerror], [onload]"), 0)
             shown = browser.run("return document.querySelector('.cases bdi').textContent")
-            self.assertEqual(shown, "weak-scaling/1" + HOSTILE)
+            self.assertEqual(shown, "weak-scaling/1" + SHOWN)
+
+            browser.requests()  # those so far
+            browser.open(FOLDER / "poisoned.html")
+            self.assertEqual(browser.console(), [])
+            with self.assertRaises(NoAlertPresentException):
+                browser.driver.switch_to.alert  # noqa: B018
+            self.assertIsNone(browser.run("return window.hacked ?? null"))
+            self.assertEqual([r for r in browser.requests() if not r.startswith("data:")], [f"file://{FOLDER}/poisoned.html"])
+            self.assertEqual(count(browser, "script"), 3)
+            self.assertEqual(count(browser, "style"), 1)
+            self.assertEqual(count(browser, "img, iframe, object, embed, form, [src], svg style, foreignObject"), 0)
+            active = browser.run("return [...document.querySelectorAll('*')].flatMap(e => [...e.attributes]).filter(a => a.name.startsWith('on') || "
+                                 "/^\\s*javascript:/i.test(a.value)).map(a => a.name + '=' + a.value)")
+            self.assertEqual(active, [])
+            self.assertEqual(browser.run("return [...document.querySelectorAll('a')].filter(a => !a.getAttribute('href').startsWith('#')).length"), 0)
+            words = browser.run("return document.body.textContent")
+            self.assertGreater(words.count("window.hacked=1;alert(1)"), 20, "they are there, as text")
+            for bad in ("\x1b", "\u202e", "\u2028"):
+                self.assertNotIn(bad, browser.run("return document.querySelector('main').textContent"))
 
     def test_the_policy_runs_no_other_script(self):
         with Browser() as browser:

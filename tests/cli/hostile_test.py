@@ -1,0 +1,158 @@
+#!/usr/bin/python3
+"""What hostile text, files and full disks do to the command line: words without escapes, exit statuses, bounded time and memory."""
+
+import json
+import os
+import pathlib
+import resource
+import shutil
+import subprocess
+import tempfile
+import time
+import unittest
+
+from command_line import BUILD, SCENARIOS, small_scenario, virtrain
+
+ESCAPES = "\x1b]0;owned\x07\x1b[2J\u009b31m\u202eevil"
+FORBIDDEN = ("\x1b", "\x07", "\u009b", "\u202e")
+PUBLISHED = SCENARIOS / "published/dell-r750xa.jsonl"
+
+
+class Hostile(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="virtrain-hostile-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.database = self.folder / "results.db"
+        self.environment = {**os.environ, "XDG_STATE_HOME": str(self.folder / "state"), "XDG_CACHE_HOME": str(self.folder / "cache")}
+
+    def file(self, text, name="scenario.yaml"):
+        path = self.folder / name
+        path.write_text(text)
+        return path
+
+    def assert_safe(self, result):
+        for text in (result.out, result.err):
+            for bad in FORBIDDEN:
+                self.assertNotIn(bad, text)
+
+    def bounded(self, *arguments, seconds=20, megabytes=600):
+        """The verb under a limit of memory; how long it took."""
+        def limit():
+            resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
+        started = time.monotonic()
+        result = virtrain(*arguments, preexec_fn=limit)
+        self.assertLess(time.monotonic() - started, seconds)
+        return result
+
+
+class FullDisk(Hostile):
+    def test_every_verb_says_that_its_output_is_not_written(self):
+        self.assertEqual(virtrain("import", PUBLISHED, "--db", self.database).status, 0)
+        scenario = self.file(small_scenario())
+        for words in [("list", "--db", self.database), ("show", "--db", self.database), ("compare", "--db", self.database),
+                      ("compare", "--format", "json", "--db", self.database), ("export", "--db", self.database),
+                      ("report", "--db", self.database, "-o", "-"), ("plan", scenario), ("validate", scenario), ("schema",),
+                      ("reproduce", "dell-r750xa", "--print-scenario"), ("--help",), ("--version",), ("list", "--help")]:
+            with self.subTest(words=words), open("/dev/full", "w", encoding="ascii") as full:
+                done = subprocess.run([str(BUILD / "virtrain"), *map(str, words)], stdout=full, stderr=subprocess.PIPE,
+                                      text=True, timeout=120, check=False)
+                self.assertEqual(done.returncode, 4, done.stderr)
+                self.assertRegex(done.stderr, r"No space left on device|not complete")
+
+    def test_a_reader_that_has_seen_enough_is_no_error(self):
+        self.assertEqual(virtrain("import", PUBLISHED, "--db", self.database).status, 0)
+        done = subprocess.run(["bash", "-o", "pipefail", "-c", '"$0" schema | head -c 10', str(BUILD / "virtrain")],
+                              capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+
+class Escapes(Hostile):
+    def test_import_errors_show_no_content_raw(self):
+        for name, text in [("a.jsonl", '{"record":"' + ESCAPES.replace("\x1b", "\\u001b").replace("\x07", "\\u0007") + '"}'),
+                           ("b.jsonl", '{"' + ESCAPES + '":1}'), ("c.csv", ESCAPES + ",images_per_second\n1,2\n"),
+                           ("d.jsonl", '{"record":"' + "A" * 3_000_000)]:
+            with self.subTest(name=name):
+                result = virtrain("import", self.file(text, name), "--db", self.database)
+                self.assertEqual(result.status, 3)
+                self.assert_safe(result)
+                self.assertLess(len(result.err), 20_000)
+                self.assertIn(f"{name}:1", result.err)
+
+    def test_names_of_files_and_flags_are_shown_safely(self):
+        named = self.file("no results\n" * 99, "a" + ESCAPES + ".jsonl")
+        for words in [("import", named, "--db", self.database), ("validate", named), ("list", "--db", named),
+                      ("list", "--" + ESCAPES), (ESCAPES,), ("show", ESCAPES, "--db", self.database)]:
+            with self.subTest(words=words):
+                result = virtrain(*words)
+                self.assertNotEqual(result.status, 0)
+                self.assert_safe(result)
+
+    def test_what_a_database_holds_is_shown_safely(self):
+        record = {"record": "trial", "experiment": "e" + ESCAPES, "scenario": "s" + ESCAPES, "label": "l" + ESCAPES, "case": "c" + ESCAPES,
+                  "nodes": 1, "gpus_per_node": 0, "images_per_second": 10, "environment": {"k" + ESCAPES: "v" + ESCAPES}}
+        lines = [json.dumps({**record, "arm": arm, "pair": pair}) for arm in ("bare_metal", "vm") for pair in (1, 2, 3)]
+        self.assertEqual(virtrain("import", self.file("\n".join(lines) + "\n", "a.jsonl"), "--db", self.database).status, 0)
+        for words in [("list",), ("show",), ("compare",), ("compare", "--explain"), ("export", "--format", "prometheus"),
+                      ("export", "--format", "superbench"), ("export", "--format", "mlperf"), ("export",), ("report", "-o", "-"),
+                      *[(verb, "--format", form) for verb in ("list", "show", "compare") for form in ("json", "csv", "markdown")]]:
+            with self.subTest(words=words):
+                result = virtrain(*words, "--db", self.database)
+                self.assertEqual(result.status, 0, result.err)
+                self.assert_safe(result)
+        exported = virtrain("export", "--db", self.database).out
+        again = virtrain("import", self.file(exported, "b.jsonl"), "--db", self.folder / "again.db")
+        self.assertEqual(again.status, 0, again.err)
+        self.assertEqual(virtrain("export", "--db", self.folder / "again.db").out, exported)
+
+    def test_clean_shows_variables_of_others_safely(self):
+        marked = {**os.environ, "VIRTRAIN_SLICE": "vt-" + ESCAPES, "VIRTRAIN_EXPERIMENT": "20261120t080000-" + ESCAPES + "\nremoved: x"}
+        with subprocess.Popen(["sleep", "60"], env=marked) as sleeper:
+            try:
+                result = virtrain("clean", "--verify", "--connect", "test:///default", env=self.environment)
+            finally:
+                sleeper.kill()
+        self.assertIn(result.status, (0, 6), result.err)
+        self.assertIn("evil", result.out + result.err, "it was seen")
+        self.assert_safe(result)
+        self.assertNotIn("\nremoved: x", result.out)
+
+
+class Databases(Hostile):
+    def test_a_short_text_is_no_database_and_stays_as_it_is(self):
+        for text in ("x", "no results\n" * 99):
+            named = self.file(text, "notes.txt")
+            for verb in ("list", "show", "compare"):
+                result = virtrain(verb, "--db", named)
+                self.assertEqual(result.status, 3, result)
+                self.assertIn(str(named), result.err)
+            self.assertEqual(named.read_text(), text)
+
+
+class Bounds(Hostile):
+    def test_a_scenario_of_one_comma(self):
+        result = self.bounded("validate", self.file(","))
+        self.assertEqual(result.status, 3)
+        self.assertIn("scenario.yaml:1:1: not YAML", result.err)
+
+    def test_sixty_thousand_variables(self):
+        for count, words in ((60_000, "more than 100000 values"), (45_000, "env has 45000 variables (allowed: at most 1024)")):
+            text = small_scenario(workload={"batch_size": 2, "env": {f"V{i}": "x" for i in range(count)}})
+            result = self.bounded("validate", self.file(text), seconds=5)
+            self.assertEqual(result.status, 3)
+            self.assertIn(words, result.err)
+
+    def test_more_trials_than_a_plan_can_hold(self):
+        cases = [{"name": f"c{i}", "tenants": [{"nodes": 1}]} for i in range(256)]
+        for verb in ("validate", "plan"):
+            result = self.bounded(verb, self.file(small_scenario(cases=cases, pairs=10_000)))
+            self.assertEqual(result.status, 3)
+            self.assertIn("256 cases in 1 arms, 10000 times, are 2560000 trials", result.err)
+
+    def test_the_largest_plan(self):
+        cases = [{"name": f"c{i}", "tenants": [{"nodes": 1}]} for i in range(5)]
+        result = self.bounded("plan", self.file(small_scenario(cases=cases, pairs=10_000)), megabytes=1500)
+        self.assertEqual(result.status, 0, result.err)
+
+
+if __name__ == "__main__":
+    unittest.main()
