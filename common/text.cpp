@@ -68,6 +68,20 @@ std::optional<std::string> read_file(const std::filesystem::path& path) {
   }
 }
 
+std::optional<std::string> read_tail(const std::filesystem::path& path, std::size_t most_bytes) {
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return std::nullopt;
+  const auto end = ::lseek(file.get(), 0, SEEK_END);
+  if (end < 0) return std::nullopt;
+  const auto most = static_cast<off_t>(most_bytes);
+  const off_t begin = end > most ? end - most : 0;
+  std::string tail(static_cast<std::size_t>(end - begin), '\0');
+  const auto got = ::pread(file.get(), tail.data(), tail.size(), begin);
+  if (got < 0) return std::nullopt;
+  tail.resize(static_cast<std::size_t>(got));
+  return tail;
+}
+
 std::optional<std::string> read_value(const std::filesystem::path& path) {
   auto content = read_file(path);
   if (content) content = std::string(trim(*content));

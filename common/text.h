@@ -20,6 +20,8 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
 
 /// Whole file; nothing if it cannot be read. Works on /proc and /sys, whose sizes read 0.
 std::optional<std::string> read_file(const std::filesystem::path& path);
+/// Its end, of so many bytes at most; nothing if it cannot be read. For logs that somebody else makes long.
+std::optional<std::string> read_tail(const std::filesystem::path& path, std::size_t most_bytes);
 /// As read_file, trimmed; for one-value files under /proc and /sys.
 std::optional<std::string> read_value(const std::filesystem::path& path);
 /// Last part of a link's target; empty if it is no link.

@@ -7,6 +7,10 @@
 #include "vmctl/paths.h"
 
 namespace virtrain::vmctl {
+namespace {
+/// A start's command line has some 10,000; a guest can have QEMU complain for ever.
+constexpr std::size_t kMostLogBytes = 256U << 10;
+}  // namespace
 
 std::string qemu_last_words(std::string_view log) {
   constexpr std::size_t kLines = 5;
@@ -30,7 +34,7 @@ std::string read_qemu_last_words(const std::string& domain) {
   // Of libvirt's system daemon, and of a user's own.
   const std::filesystem::path folders[] = {"/var/log/libvirt/qemu", user_cache_dir() / "libvirt/qemu/log"};
   for (const auto& folder : folders)
-    if (const auto log = read_file(folder / (domain + ".log"))) return qemu_last_words(*log);
+    if (const auto log = read_tail(folder / (domain + ".log"), kMostLogBytes)) return qemu_last_words(*log);
   return {};
 }
 

@@ -13,7 +13,9 @@
 namespace virtrain::harness {
 namespace {
 constexpr std::size_t kQueuedFrames = 32;
-}
+/// What a posted frame costs beside its bytes, roughly.
+constexpr std::size_t kPostedFrameBytes = 200;
+}  // namespace
 
 Connection::Connection(asio::io_context& io, UniqueFd stream)
     : stream_(io, stream.release()), queue_(io, kQueuedFrames) {
@@ -22,6 +24,17 @@ Connection::Connection(asio::io_context& io, UniqueFd stream)
 
 asio::awaitable<void> Connection::send(Frame frame) {
   co_await queue_.async_send(boost::system::error_code{}, encode(frame), asio::use_awaitable);
+}
+
+bool Connection::post(const Frame& frame) {
+  auto bytes = encode(frame);
+  const auto more = bytes.size() + kPostedFrameBytes;
+  if (posted_bytes_ + more > kMaxPostedBytes) return false;
+  posted_bytes_ += more;
+  posted_.push_back(std::move(bytes));
+  // Wakes a writer that waits; a full queue has one that does not.
+  queue_.try_send(boost::system::error_code{}, std::string());
+  return true;
 }
 
 asio::awaitable<Frame> Connection::receive() {
@@ -36,8 +49,12 @@ asio::awaitable<Frame> Connection::receive() {
 asio::awaitable<void> Connection::write_queued() {
   try {
     while (true) {
-      const std::string bytes = co_await queue_.async_receive(asio::use_awaitable);
+      std::string bytes = co_await queue_.async_receive(asio::use_awaitable);
       co_await asio::async_write(stream_, asio::buffer(bytes), asio::use_awaitable);
+      for (; !posted_.empty(); posted_.pop_front()) {
+        posted_bytes_ -= posted_.front().size() + kPostedFrameBytes;
+        co_await asio::async_write(stream_, asio::buffer(posted_.front()), asio::use_awaitable);
+      }
     }
   } catch (...) {
     close();  // nobody takes frames any more: whoever waits to send or to receive must hear of it

@@ -4,6 +4,7 @@
 #include <boost/asio/experimental/channel.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <deque>
 #include <string>
 
 #include "common/unique_fd.h"
@@ -13,14 +14,21 @@ namespace virtrain::harness {
 
 namespace asio = boost::asio;
 
+/// Of frames that were posted and not yet written.
+inline constexpr std::size_t kMaxPostedBytes = 4U << 20;
+
 /// Frames over one byte stream (socket, virtio-serial port). All calls from the io_context's one thread.
-/// Senders wait while the queue is full, so a flooding process is slowed down and never fills memory.
+/// Senders wait while the queue is full, so a flooding process is slowed down and never fills memory; who
+/// cannot wait posts, up to a limit.
 class Connection {
  public:
   Connection(asio::io_context& io, UniqueFd stream);
 
   /// Queues one frame for writing. Throws once the connection is closed.
   asio::awaitable<void> send(Frame frame);
+  /// As send(), without waiting; posted frames keep their order. False where `kMaxPostedBytes` wait already:
+  /// the other side reads too little.
+  bool post(const Frame& frame);
   /// The next frame; throws boost::system::system_error(eof) at the end and Error(protocol) on anything
   /// malformed.
   asio::awaitable<Frame> receive();
@@ -33,6 +41,8 @@ class Connection {
  private:
   asio::posix::stream_descriptor stream_;
   asio::experimental::channel<void(boost::system::error_code, std::string)> queue_;
+  std::deque<std::string> posted_;
+  std::size_t posted_bytes_ = 0;
   FrameDecoder decoder_;
 };
 

@@ -2,13 +2,17 @@
 
 #include <fmt/format.h>
 
-#include <type_traits>
+#include <utility>
 
 #include "common/error.h"
+#include "common/json.h"
 #include "common/text.h"
 
 namespace virtrain::harness {
 namespace {
+
+/// Whoever prints or walks a message recurses no deeper.
+constexpr JsonLimits kMessageLimits{.bytes = kMaxJsonBytes, .depth = kMaxJsonDepth, .values = 10'000};
 
 Error protocol_error(std::string message) {
   return Error("read frame", ErrorCode::protocol, std::move(message));
@@ -49,33 +53,35 @@ std::string encode(const Frame& frame) {
   return bytes;
 }
 
+void FrameDecoder::feed(std::string_view bytes) {
+  // Here and not at each frame: a peer may put thousands of them into one read.
+  buffer_.erase(0, std::exchange(taken_, 0));
+  buffer_.append(bytes);
+}
+
 std::optional<Frame> FrameDecoder::next() {
-  if (buffer_.size() < kFrameHeaderBytes) return std::nullopt;
-  if (get<std::uint32_t>(buffer_, 0) != kFrameMagic)
+  const auto rest = std::string_view(buffer_).substr(taken_);
+  if (rest.size() < kFrameHeaderBytes) return std::nullopt;
+  if (get<std::uint32_t>(rest, 0) != kFrameMagic)
     throw protocol_error("no frame starts here (wrong magic number)");
-  if (const auto version = get<std::uint16_t>(buffer_, 4); version != kProtocolVersion)
+  if (const auto version = get<std::uint16_t>(rest, 4); version != kProtocolVersion)
     throw protocol_error(fmt::format("the peer speaks version {}, this side {}", version, kProtocolVersion));
-  if (get<std::uint16_t>(buffer_, 6) != 0) throw protocol_error("reserved bytes are not zero");
-  const std::size_t json_bytes = get<std::uint32_t>(buffer_, 8);
-  const std::size_t body_bytes = get<std::uint32_t>(buffer_, 12);
+  if (get<std::uint16_t>(rest, 6) != 0) throw protocol_error("reserved bytes are not zero");
+  const std::size_t json_bytes = get<std::uint32_t>(rest, 8);
+  const std::size_t body_bytes = get<std::uint32_t>(rest, 12);
   if (json_bytes > kMaxJsonBytes || body_bytes > kMaxBodyBytes)
     throw protocol_error(fmt::format("{} + {} bytes are over the limits", json_bytes, body_bytes));
   const std::size_t total = kFrameHeaderBytes + json_bytes + body_bytes;
-  if (buffer_.size() < total) return std::nullopt;
+  if (rest.size() < total) return std::nullopt;
 
   Frame frame;
-  const auto limit_depth = [](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
-    if (depth > kMaxJsonDepth) throw protocol_error(fmt::format("nested deeper than {}", kMaxJsonDepth));
-    return true;
-  };
-  frame.message = nlohmann::json::parse(
-      buffer_.begin() + kFrameHeaderBytes,
-      buffer_.begin() + static_cast<std::ptrdiff_t>(kFrameHeaderBytes + json_bytes), limit_depth,
-      /*allow_exceptions=*/false);
+  frame.message = parse_json(rest.substr(kFrameHeaderBytes, json_bytes), "read frame", ErrorCode::protocol,
+                             kMessageLimits);
   if (!frame.message.is_object()) throw protocol_error("the message is not a JSON object");
   string_field(frame.message, "type");
-  frame.body = buffer_.substr(kFrameHeaderBytes + json_bytes, body_bytes);
-  buffer_.erase(0, total);
+  frame.body = rest.substr(kFrameHeaderBytes + json_bytes, body_bytes);
+  frame.wire_bytes = total;
+  taken_ += total;
   return frame;
 }
 

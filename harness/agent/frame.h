@@ -13,6 +13,7 @@ namespace virtrain::harness {
 struct Frame {
   nlohmann::json message = nlohmann::json::object();
   std::string body;
+  std::size_t wire_bytes = 0;  ///< as it was received, header included
 };
 
 inline void set_fields(nlohmann::json&) {}
@@ -29,8 +30,8 @@ inline constexpr std::uint16_t kProtocolVersion = 1;
 inline constexpr std::size_t kFrameHeaderBytes = 16;
 inline constexpr std::size_t kMaxJsonBytes = 64U << 10;
 inline constexpr std::size_t kMaxBodyBytes = 1U << 20;
-/// Objects and arrays within each other: whoever prints or walks a message recurses no deeper.
-inline constexpr int kMaxJsonDepth = 16;
+/// Objects and arrays within each other.
+inline constexpr std::size_t kMaxJsonDepth = 16;
 
 /// Bytes of the frame. Throws Error(protocol) if a part is over its limit.
 std::string encode(const Frame& frame);
@@ -39,12 +40,13 @@ std::string encode(const Frame& frame);
 /// version within the limits throws Error(protocol), and the stream is then of no further use.
 class FrameDecoder {
  public:
-  void feed(std::string_view bytes) { buffer_.append(bytes); }
+  void feed(std::string_view bytes);
   /// The next whole frame, nothing while it is incomplete.
   std::optional<Frame> next();
 
  private:
   std::string buffer_;
+  std::size_t taken_ = 0;  ///< of buffer_, by frames that have been handed out
 };
 
 /// A message of this type about request, process or shell `id`, with further fields as key, value, key,

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
+#include "common/json.h"
 #include "common/text.h"
 
 namespace virtrain::harness {
@@ -11,20 +12,35 @@ namespace {
 constexpr std::size_t kMostFunctions = 4096;
 constexpr std::size_t kMostTextBytes = 64;
 constexpr std::size_t kMostBridges = 32;
+constexpr JsonLimits kReportLimits{.bytes = std::size_t{4} << 20, .depth = 8, .values = 200'000};
 
 nlohmann::json to_json(const vmctl::PciLink& link) {
   return {{"speed", link.speed}, {"width", link.width}};
 }
 
+Error refused(const std::string& why) {
+  return {"read PCI report", ErrorCode::protocol, why};
+}
+
 /// Text of a bounded length that can be printed.
 std::string text_of(const nlohmann::json& value) {
   const auto text = value.get<std::string>();
-  if (text.size() > kMostTextBytes) throw Error("read PCI report", ErrorCode::protocol, "a text is too long");
+  if (text.size() > kMostTextBytes) throw refused("a text is too long");
   return printable(text);
 }
 
+/// A NUMA node (-1: none) or the lanes of a link.
+int small_number(const nlohmann::json& value) {
+  constexpr std::int64_t kLeast = -1, kMost = 4096;
+  // Unsigned numbers beyond std::int64_t turn negative.
+  const bool is_huge = value.is_number_unsigned() && value.get<std::uint64_t>() > kMost;
+  const auto number = value.is_number_integer() && !is_huge ? value.get<std::int64_t>() : kLeast - 1;
+  if (number < kLeast || number > kMost) throw refused("a number is none of a PCI function's");
+  return static_cast<int>(number);
+}
+
 vmctl::PciLink link_of(const nlohmann::json& value) {
-  return {text_of(value.at("speed")), value.at("width").get<int>()};
+  return {text_of(value.at("speed")), small_number(value.at("width"))};
 }
 
 vmctl::PciFunction function_of(const nlohmann::json& value) {
@@ -34,11 +50,11 @@ vmctl::PciFunction function_of(const nlohmann::json& value) {
   function.device = text_of(value.at("device"));
   function.class_code = text_of(value.at("class"));
   function.driver = text_of(value.at("driver"));
-  function.numa_node = value.at("numa_node").get<int>();
+  function.numa_node = small_number(value.at("numa_node"));
   function.root_complex = text_of(value.at("root_complex"));
-  for (const auto& bridge : value.at("bridges")) function.bridges.push_back(text_of(bridge));
-  if (function.bridges.size() > kMostBridges)
-    throw Error("read PCI report", ErrorCode::protocol, "too many bridges");
+  const auto& bridges = value.at("bridges");
+  if (bridges.size() > kMostBridges) throw refused("too many bridges");
+  for (const auto& bridge : bridges) function.bridges.push_back(text_of(bridge));
   function.link = link_of(value.at("link"));
   function.link_possible = link_of(value.at("link_possible"));
   return function;
@@ -64,14 +80,13 @@ std::string pci_report(const std::vector<vmctl::PciFunction>& functions) {
 
 std::vector<vmctl::PciFunction> parse_pci_report(const std::string& text) {
   try {
-    const auto list = nlohmann::json::parse(text);
-    if (!list.is_array() || list.size() > kMostFunctions)
-      throw Error("read PCI report", ErrorCode::protocol, "it is no list, or too long");
+    const auto list = parse_json(text, "read PCI report", ErrorCode::protocol, kReportLimits);
+    if (!list.is_array() || list.size() > kMostFunctions) throw refused("it is no list, or too long");
     std::vector<vmctl::PciFunction> functions;
     for (const auto& value : list) functions.push_back(function_of(value));
     return functions;
   } catch (const nlohmann::json::exception& error) {
-    throw Error("read PCI report", ErrorCode::protocol, printable(error.what()));
+    throw refused(excerpt(error.what()));
   }
 }
 

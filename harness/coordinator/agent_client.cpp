@@ -11,7 +11,9 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "common/time.h"
+#include "common/units.h"
 #include "harness/agent/pci_report.h"
+#include "harness/coordinator/agent_reports.h"
 
 namespace virtrain::harness {
 namespace {
@@ -24,6 +26,12 @@ constexpr milliseconds kRequestDeadline{15'000};
 std::string make_nonce() {
   std::random_device device;
   return fmt::format("{:08x}{:08x}", device(), device());
+}
+
+/// The message of an answer, to be shown.
+std::string words_of_agent(const Frame& answer) {
+  constexpr std::size_t kMostBytes = 1000;
+  return printable(optional_text(answer.message, "message"), kMostBytes);
 }
 
 OutputStream stream_of(const nlohmann::json& message) {
@@ -68,7 +76,7 @@ asio::awaitable<nlohmann::json> AgentClient::handshake(milliseconds deadline) {
   const auto facts = hello.message.find("facts");
   if (facts == hello.message.end() || !facts->is_object())
     throw Error(operation, ErrorCode::protocol, "it says nothing of its node");
-  co_return *facts;
+  co_return checked_facts(*facts);
 }
 
 asio::awaitable<void> AgentClient::receive_frames() {
@@ -77,6 +85,7 @@ asio::awaitable<void> AgentClient::receive_frames() {
     while (true) {
       Frame frame = co_await connection_->receive();
       last_heard_ns_ = monotonic_ns();
+      budget_.take(string_field(frame.message, "type"), frame.wire_bytes, last_heard_ns_);
       dispatch(std::move(frame));
     }
   } catch (const boost::system::system_error& error) {
@@ -105,8 +114,7 @@ asio::awaitable<void> AgentClient::watch_silence() {
     else if (silent_ns > std::chrono::nanoseconds(kPingPeriod).count())
       // Not awaited: where the agent takes nothing any more, sending would wait for ever. The pong has nobody
       // waiting; hearing it is enough.
-      asio::co_spawn(io_, send(make_frame("ping", next_id_++)),
-                     [self = shared_from_this()](std::exception_ptr) {});
+      post(make_frame("ping", next_id_++));
   }
 }
 
@@ -137,7 +145,7 @@ void AgentClient::dispatch(Frame frame) {
     const auto process = processes_.find(id);
     if (process != processes_.end() && process->second.on_output)
       process->second.on_output(stream_of(frame.message), frame.body,
-                                to_our_clock(integer_field(frame.message, "t_ns")));
+                                time_of_message(integer_field(frame.message, "t_ns")));
   } else if (type == "exit") {
     const auto process = processes_.find(id);
     if (process == processes_.end()) return;
@@ -146,13 +154,13 @@ void AgentClient::dispatch(Frame frame) {
     if (events.on_exit) events.on_exit(static_cast<int>(integer_field(frame.message, "status")));
   } else if (type == "telemetry") {
     if (on_telemetry)
-      on_telemetry(frame.message.value("values", nlohmann::json::object()),
-                   to_our_clock(integer_field(frame.message, "t_ns")));
+      on_telemetry(checked_readings(frame.message.value("values", nlohmann::json::object())),
+                   time_of_message(integer_field(frame.message, "t_ns")));
   } else if (type == "rsh") {
     if (on_rsh) on_rsh(id, string_field(frame.message, "host"), string_field(frame.message, "command"));
   } else if (type == "rsh_closed") {
     if (on_rsh_closed) on_rsh_closed(id);
-  } else if (const auto pending = pending_.find(id); pending != pending_.end()) {
+  } else if (const auto pending = pending_.find(id); pending != pending_.end() && !pending->second->reply) {
     pending->second->reply = std::move(frame);
     pending->second->done.cancel();
   }
@@ -161,6 +169,23 @@ void AgentClient::dispatch(Frame frame) {
 asio::awaitable<void> AgentClient::send(Frame frame) {
   if (lost_) throw Error("talk to the agent of " + node_, ErrorCode::io, *lost_);
   co_await connection_->send(std::move(frame));
+}
+
+void AgentClient::post(const Frame& frame) {
+  if (lost_) return;
+  if (!connection_->post(frame))
+    lose(fmt::format("it reads too little: more than {} wait for it", format_size(kMaxPostedBytes)));
+}
+
+std::int64_t AgentClient::time_of_message(std::int64_t node_t_ns) const {
+  const auto t_ns = to_our_clock(node_t_ns);
+  const auto most_ns = std::chrono::nanoseconds(kMostClockDistance).count();
+  const auto now_ns = monotonic_ns();
+  if (t_ns < now_ns - most_ns || t_ns > now_ns + most_ns)
+    throw Error("read a time of " + node_, ErrorCode::protocol,
+                fmt::format("its clock says {} ns, which is more than {} h from now", node_t_ns,
+                            kMostClockDistance.count()));
+  return t_ns;
 }
 
 asio::awaitable<Frame> AgentClient::request(Frame frame, milliseconds deadline) {
@@ -188,7 +213,7 @@ asio::awaitable<Frame> AgentClient::request(Frame frame, milliseconds deadline) 
   }
   Frame reply = std::move(*pending->reply);
   if (string_field(reply.message, "type") == "failed")
-    throw Error(what, ErrorCode::io, printable(optional_text(reply.message, "message")));
+    throw Error(what, ErrorCode::io, words_of_agent(reply));
   co_return reply;
 }
 
@@ -243,19 +268,22 @@ asio::awaitable<std::optional<std::string>> AgentClient::unreachable(std::string
                        deadline + kRequestDeadline);
   const auto reached = reply.message.find("reached");
   if (reached != reply.message.end() && *reached == true) co_return std::nullopt;
-  const auto why = printable(optional_text(reply.message, "message"));
+  const auto why = words_of_agent(reply);
   co_return why.empty() ? "no answer" : why;
 }
 
 namespace {
 
+/// Of times of which one is untrusted, so without signed overflow.
+std::int64_t difference(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
+}
+
 /// Of an answer that has just come in, half a round trip after it was sent.
 std::optional<std::int64_t> wall_offset(const nlohmann::json& pong, std::int64_t half_trip_ns) {
   const auto told = pong.find("wall_ns");
   if (told == pong.end() || !told->is_number_integer()) return std::nullopt;
-  // Untrusted, so without signed overflow.
-  return static_cast<std::int64_t>(static_cast<std::uint64_t>(told->get<std::int64_t>()) -
-                                   static_cast<std::uint64_t>(wall_ns() - half_trip_ns));
+  return difference(told->get<std::int64_t>(), wall_ns() - half_trip_ns);
 }
 
 }  // namespace
@@ -268,7 +296,7 @@ asio::awaitable<void> AgentClient::synchronize_clock(int pings) {
     const std::int64_t received_ns = monotonic_ns();
     const std::int64_t half_trip_ns = (received_ns - sent_ns) / 2;
     if (half_trip_ns < best.uncertainty_ns)
-      best = {integer_field(reply.message, "t_ns") - (sent_ns + half_trip_ns), half_trip_ns,
+      best = {difference(integer_field(reply.message, "t_ns"), sent_ns + half_trip_ns), half_trip_ns,
               wall_offset(reply.message, half_trip_ns)};
   }
   clock_ = best;
@@ -278,17 +306,17 @@ asio::awaitable<void> AgentClient::start_telemetry(milliseconds period, std::str
   co_await send(make_frame("telemetry", 0, "period_ms", period.count(), "cores", std::move(cores)));
 }
 
-asio::awaitable<void> AgentClient::rsh_output(std::int64_t shell, OutputStream stream, std::string bytes) {
+void AgentClient::rsh_output(std::int64_t shell, OutputStream stream, std::string_view bytes) {
   Frame frame =
       make_frame("rsh_output", shell, "stream", stream == OutputStream::standard_error ? "stderr" : "stdout");
-  frame.body = std::move(bytes);
-  co_await send(std::move(frame));
+  frame.body = bytes;
+  post(frame);
 }
 
-asio::awaitable<void> AgentClient::rsh_exit(std::int64_t shell, int status, std::string words) {
+void AgentClient::rsh_exit(std::int64_t shell, int status, std::string words) {
   Frame frame = make_frame("rsh_exit", shell, "status", status);
   frame.body = std::move(words);
-  co_await send(std::move(frame));
+  post(frame);
 }
 
 }  // namespace virtrain::harness

@@ -12,6 +12,7 @@
 
 #include "harness/agent/child_process.h"
 #include "harness/agent/connection.h"
+#include "harness/coordinator/node_budget.h"
 #include "vmctl/devices/pci_function.h"
 
 namespace virtrain::harness {
@@ -33,13 +34,15 @@ struct ProcessEvents {
 };
 
 /// The coordinator's side of one conversation with one agent. Everything runs on the io_context's one thread,
-/// and everything the agent sends is checked: a breach of the protocol, silence for longer than
-/// `kSilenceLimit`, or the end of the stream ends the conversation, fails whoever waits, and is told to
-/// `on_lost` once.
+/// and everything the agent sends is checked, and counted against a NodeBudget: a breach of the protocol, a
+/// flood, silence for longer than `kSilenceLimit`, or the end of the stream ends the conversation, fails
+/// whoever waits, and is told to `on_lost` once.
 class AgentClient : public std::enable_shared_from_this<AgentClient> {
  public:
   static constexpr std::chrono::seconds kPingPeriod{1};
   static constexpr std::chrono::seconds kSilenceLimit{12};
+  /// From what the node's clock says of its own messages to ours; what is further off is made up.
+  static constexpr std::chrono::hours kMostClockDistance{1};
 
   AgentClient(asio::io_context& io, std::string node, UniqueFd channel);
 
@@ -64,14 +67,15 @@ class AgentClient : public std::enable_shared_from_this<AgentClient> {
   asio::awaitable<void> synchronize_clock(int pings);
   asio::awaitable<void> start_telemetry(std::chrono::milliseconds period, std::string cores);
 
-  /// mpirun's launcher on this node wants `command` run on `host`; answer with rsh_output() and rsh_exit().
+  /// mpirun's launcher on this node wants `command` run on `host`; answer with rsh_output() and rsh_exit(),
+  /// which do not wait: the conversation is lost where its agent takes too little of them.
   std::function<void(std::int64_t shell, std::string host, std::string command)> on_rsh;
   std::function<void(std::int64_t shell)> on_rsh_closed;
-  std::function<void(const nlohmann::json& values, std::int64_t t_ns)> on_telemetry;
+  std::function<void(const std::map<std::string, double>& readings, std::int64_t t_ns)> on_telemetry;
   std::function<void(const std::string& reason)> on_lost;
 
-  asio::awaitable<void> rsh_output(std::int64_t shell, OutputStream stream, std::string bytes);
-  asio::awaitable<void> rsh_exit(std::int64_t shell, int status, std::string words);
+  void rsh_output(std::int64_t shell, OutputStream stream, std::string_view bytes);
+  void rsh_exit(std::int64_t shell, int status, std::string words);
 
   /// Ends the conversation from this side; on_lost is not told.
   void close();
@@ -84,6 +88,8 @@ class AgentClient : public std::enable_shared_from_this<AgentClient> {
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(node_t_ns) -
                                      static_cast<std::uint64_t>(clock_.offset_ns));
   }
+  /// As to_our_clock(), of something that has just been said; Error(protocol) beyond `kMostClockDistance`.
+  std::int64_t time_of_message(std::int64_t node_t_ns) const;
 
  private:
   struct Pending {
@@ -98,10 +104,12 @@ class AgentClient : public std::enable_shared_from_this<AgentClient> {
   void lose(const std::string& reason);
   asio::awaitable<Frame> request(Frame frame, std::chrono::milliseconds deadline);
   asio::awaitable<void> send(Frame frame);
+  void post(const Frame& frame);
 
   asio::io_context& io_;
   std::string node_;
   std::shared_ptr<Connection> connection_;
+  NodeBudget budget_;
   std::map<std::int64_t, std::shared_ptr<Pending>> pending_;
   std::map<std::int64_t, ProcessEvents> processes_;
   std::int64_t next_id_ = 1;

@@ -41,6 +41,7 @@ class Runner {
   asio::awaitable<std::exception_ptr> attempt(TrialRun& trial, const PlannedTrial& planned, NodeSet& nodes,
                                               std::int64_t row, bool nodes_are_up);
   asio::awaitable<void> tear_down(std::unique_ptr<NodeSet>& nodes, std::int64_t row);
+  void flush_after_failure(TrialRun& trial);
   bool may_keep_nodes(const PlannedTrial& planned) const;
   void record_end(std::int64_t row, const TrialRun& trial, const std::exception_ptr& failure,
                   ExperimentOutcome& outcome);
@@ -243,6 +244,19 @@ void Runner::record_end(std::int64_t row, const TrialRun& trial, const std::exce
   context_.store.fail_trial(row, {trial.stage(), reason, trial.console_tail()}, iso8601(wall_ns()));
 }
 
+/// What was measured before the fault counts. What the schema refuses ends no experiment.
+void Runner::flush_after_failure(TrialRun& trial) {
+  std::string refusal;
+  try {
+    trial.flush();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::trial_failed) throw;
+    refusal = error.what();
+  }
+  if (!refusal.empty())
+    context_.event(trial.row(), trial.stage(), "measured values were refused", {{"reason", refusal}});
+}
+
 asio::awaitable<void> Runner::run_trial(const PlannedTrial& planned, ExperimentOutcome& outcome) {
   const std::int64_t row = context_.store.begin_trial(trial_record(planned));
   context_.progress = [this, &planned](const std::string& line) { say(planned, line); };
@@ -258,7 +272,7 @@ asio::awaitable<void> Runner::run_trial(const PlannedTrial& planned, ExperimentO
   std::exception_ptr failure = co_await attempt(trial, planned, *nodes_, row, reused);
   std::exception_ptr storage_failure;
   try {
-    if (failure) trial.flush();  // what was measured before the fault counts
+    if (failure) flush_after_failure(trial);
     record_end(row, trial, failure, outcome);
     if (!failure) say(planned, fmt::format("{:.2f} images/s", trial.images_per_second()));
   } catch (...) {

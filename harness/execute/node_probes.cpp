@@ -3,41 +3,77 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "common/error.h"
+#include "common/json.h"
 #include "common/text.h"
 #include "harness/scenario/scenario.h"
 
 namespace virtrain::harness {
 namespace {
 
-/// Absent and null are the same in these records.
-template <typename T>
-void take(const nlohmann::json& record, const char* key, T& into) {
-  if (record.contains(key) && !record[key].is_null()) into = record[key].get<T>();
+constexpr JsonLimits kRecordLimits{.bytes = std::size_t{64} << 10, .depth = 16, .values = 10'000};
+constexpr std::size_t kMostNameBytes = 64;
+
+// A probe's records come from a guest: what the database would refuse is refused here, in words.
+
+Error odd(const char* key) {
+  return {"read a probe's figure", ErrorCode::trial_failed, fmt::format("its '{}' is odd", key)};
 }
 
-template <typename T>
-void take(const nlohmann::json& record, const char* key, std::optional<T>& into) {
-  if (record.contains(key) && !record[key].is_null()) into = record[key].get<T>();
+/// Absent and null are the same in these records.
+const nlohmann::json* member(const nlohmann::json& record, const char* key) {
+  const auto found = record.find(key);
+  return found == record.end() || found->is_null() ? nullptr : &*found;
+}
+
+std::string text(const nlohmann::json& record, const char* key) {
+  const auto* value = member(record, key);
+  if (value == nullptr) return {};
+  if (!value->is_string() || value->get_ref<const std::string&>().size() > kMostNameBytes) throw odd(key);
+  return printable(value->get_ref<const std::string&>());
+}
+
+std::optional<std::int64_t> count(const nlohmann::json& record, const char* key, std::int64_t least) {
+  const auto* value = member(record, key);
+  if (value == nullptr) return std::nullopt;
+  // Unsigned numbers beyond std::int64_t turn negative.
+  if (!value->is_number_integer() || value->get<std::int64_t>() < least) throw odd(key);
+  return value->get<std::int64_t>();
+}
+
+std::optional<double> number(const nlohmann::json& record, const char* key) {
+  const auto* value = member(record, key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_number() || !(value->get<double>() >= 0) || !std::isfinite(value->get<double>()))
+    throw odd(key);
+  return value->get<double>();
 }
 
 results::Probe figure(const nlohmann::json& record) {
   results::Probe probe;
-  take(record, "name", probe.name);
-  take(record, "data_type", probe.data_type);
-  take(record, "nodes", probe.nodes);
-  take(record, "ranks", probe.ranks);
-  take(record, "size_bytes", probe.size_bytes);
-  take(record, "seconds", probe.seconds);
-  take(record, "value", probe.value);
-  take(record, "unit", probe.unit);
-  take(record, "wrong", probe.wrong);
-  take(record, "measured_at", probe.measured_at);
-  take(record, "detail", probe.detail);
+  probe.name = text(record, "name");
+  probe.data_type = text(record, "data_type");
+  probe.nodes = count(record, "nodes", 1);
+  probe.ranks = count(record, "ranks", 1);
+  probe.size_bytes = count(record, "size_bytes", 0);
+  probe.seconds = number(record, "seconds");
+  const auto value = number(record, "value");
+  probe.unit = text(record, "unit");
+  probe.wrong = count(record, "wrong", 0);
+  probe.transport = text(record, "transport");
+  probe.bus_bytes_per_second = number(record, "bus_bytes_per_second");
+  probe.measured_at = text(record, "measured_at");
+  if (const auto* detail = member(record, "detail")) probe.detail = *detail;
+  if (probe.name.empty()) throw odd("name");
+  if (!value) throw odd("value");
+  if (probe.seconds == 0) throw odd("seconds");
+  if (probe.unit != "B/s" && probe.unit != "FLOP/s" && probe.unit != "s") throw odd("unit");
+  probe.value = *value;
   return probe;
 }
 
@@ -93,18 +129,21 @@ std::vector<Words> probe_commands(const std::string& program, const Words& probe
 
 std::vector<results::Probe> parse_probe_records(const std::string& lines, const std::string& arm,
                                                 const std::string& node) {
+  const std::string operation = "read what virtrain-probe has measured in " + node;
   std::vector<results::Probe> figures;
-  try {
-    for (const auto& line : split(lines, '\n')) {
-      if (trim(line).empty()) continue;
-      const auto record = nlohmann::json::parse(line);
-      if (record.at("record") != "probe") continue;
+  for (const auto& line : split(lines, '\n')) {
+    if (trim(line).empty()) continue;
+    const auto record = parse_json(line, operation, ErrorCode::trial_failed, kRecordLimits);
+    const auto* kind = record.is_object() ? member(record, "record") : nullptr;
+    if (kind == nullptr) throw Error(operation, ErrorCode::trial_failed, "a line is no record");
+    if (*kind != "probe") continue;
+    try {
       figures.push_back(figure(record));
-      figures.back().arm = arm;
-      figures.back().node = node;
+    } catch (const Error& error) {
+      throw Error(operation, ErrorCode::trial_failed, fmt::format("{}: {}", error.message(), excerpt(line)));
     }
-  } catch (const nlohmann::json::exception& failure) {
-    throw Error("read what virtrain-probe has measured in " + node, ErrorCode::trial_failed, failure.what());
+    figures.back().arm = arm;
+    figures.back().node = node;
   }
   return figures;
 }

@@ -253,9 +253,7 @@ asio::awaitable<NodeCounters> NodeSet::counters(const LiveNode& node) {
 }
 
 std::string NodeSet::console_tail(const LiveNode& node) {
-  const auto log = read_file(node.console_log).value_or("");
-  return printable(trim(
-      std::string_view(log).substr(log.size() > kConsoleTailBytes ? log.size() - kConsoleTailBytes : 0)));
+  return printable(trim(read_tail(node.console_log, kConsoleTailBytes).value_or("")));
 }
 
 std::string NodeSet::qemu_words(const LiveNode& node) const {

@@ -4,14 +4,18 @@
 
 #include <array>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "common/error.h"
+#include "common/json.h"
 #include "common/text.h"
 #include "common/units.h"
 
 namespace virtrain::harness {
 namespace {
+
+constexpr JsonLimits kRecordLimits{.bytes = kMaxRecordBytes, .depth = 16, .values = 1000};
 
 /// Longest tag considered: "[4294967295,4294967295]<stdout>:".
 constexpr std::size_t kMaxTagBytes = 40;
@@ -50,51 +54,112 @@ std::pair<TagSearch, Tag> match_tag(std::string_view text) {
   return none;
 }
 
-bool is_finite_number(const nlohmann::json& fields, const char* name, bool positive) {
-  const auto found = fields.find(name);
-  if (found == fields.end() || !found->is_number()) return false;
-  const double value = found->get<double>();
-  return std::isfinite(value) && (!positive || value > 0);
-}
-
 Error broken(const RankLine& line, const std::string& why) {
   return Error("read the trainer's output", ErrorCode::protocol,
                fmt::format("{}: {}", why, printable(std::string_view(line.text).substr(0, 200))));
 }
 
-/// Fields a record must have: whole numbers, finite numbers, positive numbers, by kind.
-void check_fields(const RankLine& line, RankRecord::Kind kind, const nlohmann::json& fields) {
-  const auto need_integer = [&](const char* name) {
-    if (!fields.contains(name) || !fields[name].is_number_integer() || fields[name].get<std::int64_t>() < 0)
-      throw broken(line, fmt::format("'{}' must be a whole number of at least 0", name));
-  };
-  const auto need_number = [&](const char* name, bool positive) {
-    if (!is_finite_number(fields, name, positive))
-      throw broken(line,
-                   fmt::format("'{}' must be a {}number", name, positive ? "positive finite " : "finite "));
-  };
-  const auto need_text = [&](const char* name) {
-    if (!fields.contains(name) || !fields[name].is_string())
-      throw broken(line, fmt::format("'{}' must be text", name));
-  };
-  using Kind = RankRecord::Kind;
-  if (kind == Kind::hello) {
-    for (const char* name : {"size", "local_rank"}) need_integer(name);
-    need_text("hostname");
-  } else if (kind == Kind::ready) {
-    need_text("parameters_hash");
-  } else if (kind == Kind::warmup) {
-    need_integer("t_ns");
-  } else if (kind == Kind::sample) {
-    for (const char* name : {"t_ns", "step", "images"}) need_integer(name);
-    need_number("seconds", true);
-  } else if (kind == Kind::result) {
-    need_number("images_per_second", true);
-    need_text("scope");
-    if (fields["scope"] == "rank") need_text("parameters_hash");
-  } else if (kind == Kind::error) {
-    need_text("message");
+/// What the database asks of a number; text is any.
+enum class Need { text, count, positive_count, number, number_from_0, positive };
+
+struct Field {
+  const char* name;
+  Need need;
+  bool may_be_absent = false;  ///< or null
+};
+
+const char* words_for(Need need) {
+  switch (need) {
+    case Need::text:
+      return "text";
+    case Need::count:
+      return "a whole number of at least 0";
+    case Need::positive_count:
+      return "a whole number of at least 1";
+    case Need::number:
+      return "a finite number";
+    case Need::number_from_0:
+      return "a finite number of at least 0";
+    case Need::positive:
+      return "a positive finite number";
   }
+  return "";
+}
+
+bool satisfies(const nlohmann::json& value, Need need) {
+  if (need == Need::text) return value.is_string();
+  if (need == Need::count || need == Need::positive_count) {
+    // Unsigned numbers beyond std::int64_t would turn negative.
+    return value.is_number_integer() && value.get<std::int64_t>() >= (need == Need::count ? 0 : 1);
+  }
+  if (!value.is_number()) return false;
+  const auto number = value.get<double>();
+  if (!std::isfinite(number)) return false;
+  return need == Need::number || (need == Need::number_from_0 ? number >= 0 : number > 0);
+}
+
+/// No window of steps takes longer; nanoseconds of it still fit everywhere.
+constexpr double kMostSeconds = 1e8;
+
+std::span<const Field> fields_of(RankRecord::Kind kind) {
+  constexpr bool kOptional = true;
+  static constexpr Field hello[] = {
+      {"size", Need::positive_count},    {"local_rank", Need::count},
+      {"hostname", Need::text},          {"pid", Need::positive_count, kOptional},
+      {"isa", Need::text, kOptional},    {"threads", Need::positive_count, kOptional},
+      {"cpuset", Need::text, kOptional}, {"memory_limit_bytes", Need::positive_count, kOptional}};
+  static constexpr Field ready[] = {{"parameters_hash", Need::text}};
+  static constexpr Field warmup[] = {{"t_ns", Need::count}, {"seconds", Need::number_from_0, kOptional}};
+  static constexpr Field sample[] = {{"t_ns", Need::count},
+                                     {"step", Need::positive_count},
+                                     {"images", Need::positive_count},
+                                     {"seconds", Need::positive},
+                                     {"loss", Need::number, kOptional}};
+  static constexpr Field result[] = {{"images_per_second", Need::positive},
+                                     {"scope", Need::text},
+                                     {"parameters_hash", Need::text, kOptional},
+                                     {"loss_first", Need::number, kOptional},
+                                     {"loss_last", Need::number, kOptional},
+                                     {"peak_rss_bytes", Need::count, kOptional},
+                                     {"step_seconds_p50", Need::positive, kOptional},
+                                     {"step_seconds_p95", Need::positive, kOptional},
+                                     {"step_seconds_p99", Need::positive, kOptional},
+                                     {"allreduce_seconds_exposed", Need::number_from_0, kOptional}};
+  static constexpr Field error[] = {{"message", Need::text}};
+  switch (kind) {
+    case RankRecord::Kind::hello:
+      return hello;
+    case RankRecord::Kind::ready:
+      return ready;
+    case RankRecord::Kind::warmup:
+      return warmup;
+    case RankRecord::Kind::sample:
+      return sample;
+    case RankRecord::Kind::result:
+      return result;
+    case RankRecord::Kind::error:
+      return error;
+    case RankRecord::Kind::other:
+      return {};
+  }
+  return {};
+}
+
+void check_fields(const RankLine& line, RankRecord::Kind kind, nlohmann::json& fields) {
+  for (const auto& field : fields_of(kind)) {
+    const auto found = fields.find(field.name);
+    const bool absent = found == fields.end() || found->is_null();
+    if (absent && field.may_be_absent) {
+      if (found != fields.end()) fields.erase(found);  // so that readers know one way of it
+      continue;
+    }
+    if (absent || !satisfies(*found, field.need))
+      throw broken(line, fmt::format("'{}' must be {}", field.name, words_for(field.need)));
+  }
+  if (const auto seconds = fields.find("seconds"); seconds != fields.end() && seconds->is_number())
+    if (seconds->get<double>() > kMostSeconds) throw broken(line, "'seconds' is made up");
+  if (kind == RankRecord::Kind::result && fields["scope"] == "rank" && !fields.contains("parameters_hash"))
+    throw broken(line, "'parameters_hash' must be text");
 }
 
 }  // namespace
@@ -169,7 +234,7 @@ void RankOutputSplitter::finish(const std::function<void(RankLine)>& on_line) {
 std::optional<RankRecord> decode_record(const RankLine& line) {
   if (line.text.empty() || line.text[0] != '{') return std::nullopt;
   if (line.text.size() > kMaxRecordBytes) throw broken(line, "a record is longer than 4,096 bytes");
-  auto fields = nlohmann::json::parse(line.text, nullptr, /*allow_exceptions=*/false);
+  auto fields = parse_json_or_null(line.text, kRecordLimits);
   if (!fields.is_object()) throw broken(line, "a record is not a JSON object");
   const auto record = fields.find("record");
   if (record == fields.end() || !record->is_string()) throw broken(line, "a record does not say which it is");

@@ -12,8 +12,11 @@ namespace virtrain::harness {
 
 /// Longest line of a workload's protocol (design: "every record … fits in 4,096 bytes").
 inline constexpr std::size_t kMaxRecordBytes = 4096;
-/// What a job may print beside its records before it counts as a flood.
+/// What a job may print beside its records before it counts as a flood; also, of each rank, all records whose
+/// number the plan does not say (warm-up, kinds that we pass over), and what its remote shells print.
 inline constexpr std::size_t kMaxOtherOutputBytes = 8U << 20;
+/// What a line of it costs beside its text, for a million empty lines are no small matter either.
+inline constexpr std::size_t kLineBytes = 64;
 
 /// One line of a job's output and the rank that wrote it, if mpirun's tag says so.
 struct RankLine {
@@ -53,8 +56,8 @@ struct RankRecord {
 };
 
 /// Decodes one line of standard output. A line that does not begin with '{' is no record (libraries print to
-/// standard output too): nothing. Throws Error(protocol) on a broken record or a number that is not finite
-/// where one is needed.
+/// standard output too): nothing. Throws Error(protocol) on a broken record, a number that is not finite
+/// where one is needed, and whatever else the database would refuse.
 std::optional<RankRecord> decode_record(const RankLine& line);
 
 }  // namespace virtrain::harness

@@ -11,6 +11,7 @@
 #include "common/error.h"
 #include "common/log.h"
 #include "common/text.h"
+#include "common/time.h"
 #include "common/units.h"
 
 namespace virtrain::harness {
@@ -25,6 +26,7 @@ constexpr milliseconds kExitGrace{10'000};
 /// other, after tens of GB were freed and NCCL and MPI have ended.
 constexpr milliseconds kGpuExitGrace{60'000};
 constexpr std::size_t kLastLines = 12;
+constexpr std::size_t kMostNameBytes = 64;
 constexpr int kKilledStatus = 128 + SIGKILL;
 constexpr const char* kKilledHint =
     " (killed; if nobody did that on purpose, guest.memory is too little for its ranks)";
@@ -40,6 +42,10 @@ std::optional<std::pair<std::string, std::string>> parse_bml_line(std::string_vi
   const auto name_at = begin + kBegin.size();
   return std::pair(std::string(text.substr(name_at, middle - name_at)),
                    std::string(trim(text.substr(node + kNode.size()))));
+}
+
+Error refused(const std::string& why) {
+  return {"read the trainer's output", ErrorCode::protocol, why};
 }
 
 /// What Open MPI and NCCL print about themselves, of no use beside an error.
@@ -130,6 +136,7 @@ asio::awaitable<void> TenantJob::launch(const std::string& trainer_program, std:
 }
 
 asio::awaitable<void> TenantJob::go() {
+  released_ns_ = monotonic_ns();
   co_await nodes_[0].agent->write_stdin(process_, "go\n", false);
 }
 
@@ -139,8 +146,15 @@ void TenantJob::serve_remote_shell(std::size_t node) {
   auto& agent = *nodes_[node].agent;
   const std::weak_ptr<TenantJob> weak = weak_from_this();
   agent.on_rsh = [weak, node](std::int64_t shell, std::string host, std::string command) {
-    if (const auto self = weak.lock())
-      self->spawn(self->run_remote_shell(node, shell, std::move(host), std::move(command)));
+    const auto self = weak.lock();
+    if (!self || self->failure_) return;
+    const auto target = self->index_of(host);
+    if (target)
+      self->spawn(self->run_remote_shell(node, shell, *target, std::move(command)));
+    else  // at once: without an answer mpirun would wait for ever
+      self->nodes_[node].agent->rsh_exit(
+          shell, 255,
+          fmt::format("virtrain-rsh: no node of this tenant is named {}\n", excerpt(host, kMostNameBytes)));
   };
   agent.on_rsh_closed = [weak, node](std::int64_t shell) {
     const auto self = weak.lock();
@@ -150,55 +164,64 @@ void TenantJob::serve_remote_shell(std::size_t node) {
   };
 }
 
-asio::awaitable<void> TenantJob::run_remote_shell(std::size_t from, std::int64_t shell, std::string host,
+std::optional<std::size_t> TenantJob::index_of(std::string_view hostname) const {
+  for (std::size_t n = 0; n < nodes_.size(); ++n)
+    if (nodes_[n].hostname == hostname) return n;
+  return std::nullopt;
+}
+
+asio::awaitable<void> TenantJob::run_remote_shell(std::size_t from, std::int64_t shell, std::size_t target,
                                                   std::string command) {
-  const auto target =
-      std::find_if(nodes_.begin(), nodes_.end(), [&](const JobNode& node) { return node.hostname == host; });
-  if (target == nodes_.end()) {
-    // At once: without an answer mpirun would wait for ever.
-    const auto words = fmt::format("virtrain-rsh: no node of this tenant is named {}\n", printable(host));
-    co_await nodes_[from].agent->rsh_exit(shell, 255, words);
-    co_return;
-  }
   const auto asking = nodes_[from].agent;
   ProcessEvents events;
   events.on_output = [self = shared_from_this(), asking, shell](OutputStream stream, std::string_view bytes,
                                                                 std::int64_t) {
-    self->spawn(asking->rsh_output(shell, stream, std::string(bytes)));
+    self->relay_output(*asking, shell, stream, bytes);
   };
   events.on_exit = [self = shared_from_this(), asking, from, shell](int status) {
     self->shells_.erase({from, shell});
-    if (!asking->is_lost()) self->spawn(asking->rsh_exit(shell, status, ""));
+    asking->rsh_exit(shell, status, "");
   };
   ProcessSpec spec;
   spec.argv = {"/bin/sh", "-c", command};
-  spec.environment = rank_environment(placement_, target->environment, network_, crowded_);
-  const std::int64_t process = co_await target->agent->start(spec, std::move(events));
-  shells_[{from, shell}] = {static_cast<std::size_t>(target - nodes_.begin()), process};
+  spec.environment = rank_environment(placement_, nodes_[target].environment, network_, crowded_);
+  const std::int64_t process = co_await nodes_[target].agent->start(spec, std::move(events));
+  shells_[{from, shell}] = {target, process};
+}
+
+/// mpirun's daemons say next to nothing there: their ranks' output goes by mpirun itself.
+void TenantJob::relay_output(AgentClient& asking, std::int64_t shell, OutputStream stream,
+                             std::string_view bytes) {
+  if (failure_) return;
+  relayed_bytes_ += bytes.size() + kLineBytes;
+  if (relayed_bytes_ > kMaxOtherOutputBytes)
+    return fail(fmt::format("the remote shells of {} flood: more than {}", asking.node(),
+                            format_size(kMaxOtherOutputBytes)));
+  asking.rsh_output(shell, stream, bytes);
 }
 
 // --- output
 
 void TenantJob::take_output(OutputStream stream, std::string_view bytes) {
+  if (failure_) return;
   auto& splitter = stream == OutputStream::standard_output ? out_ : err_;
   try {
     splitter.feed(bytes, [&](const RankLine& line) { take_line(stream, line); });
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     fail(error.what());
   }
 }
 
 void TenantJob::take_line(OutputStream stream, const RankLine& line) {
   if (stream == OutputStream::standard_output) {
-    if (const auto record = decode_record(line)) return take_record(*record);
+    if (const auto record = decode_record(line)) return take_record(*record, line.text.size());
   }
-  log::debug(line.text, {{"tenant", placement_.name}});
+  if (!line.text.empty()) log::debug(line.text, {{"tenant", placement_.name}});
   note_transport(line);
   nccl_transports_.take(line.text, placement_.ranks());
-  other_bytes_ += line.text.size() + 1;
+  other_bytes_ += line.text.size() + kLineBytes;
   if (other_bytes_ > kMaxOtherOutputBytes)
-    throw Error(
-        "read the trainer's output", ErrorCode::protocol,
+    throw refused(
         fmt::format("it floods: more than {} that are no records", format_size(kMaxOtherOutputBytes)));
   if (is_chatter(line.text)) return;
   last_lines_.push_back(printable(line.text.substr(0, 400)));
@@ -211,41 +234,74 @@ void TenantJob::note_transport(const RankLine& line) {
   const std::string& from = nodes_[node_of(*line.rank)].hostname;
   // vader is Open MPI's shared memory; mpirun shortens host names no further than ours are.
   const std::string name = used->first == "vader" ? "shm" : used->first;
-  if (name == "self") return;
   // Slices without namespaces carry the host's own name, so a job in one of them goes by its node's.
-  transports_[{from, network_ == RankNetwork::shared_memory ? from : used->second}] = name;
+  const std::string to = network_ == RankNetwork::shared_memory ? from : used->second;
+  const bool is_plain = !name.empty() && name.size() <= kMostNameBytes && printable(name) == name;
+  if (name != "self" && is_plain && index_of(to)) transports_[{from, to}] = name;
 }
 
-void TenantJob::take_record(const RankRecord& record) {
+/// Nothing that the coordinator acted on may be taken back.
+void TenantJob::take_once(std::optional<nlohmann::json>& kept, const RankRecord& record) {
+  if (kept)
+    throw refused(
+        fmt::format("rank {} sends its {} twice", record.rank, record.fields["record"].get<std::string>()));
+  kept = record.fields;
+}
+
+void TenantJob::check_planned(const RankState& state, const RankState::Window& sample) const {
+  const auto& workload = placement_.workload;
+  const std::int64_t last = state.samples.empty() ? 0 : state.samples.back().step;
+  if (sample.step <= last || sample.step > workload.steps)
+    throw refused(
+        fmt::format("a sample of step {} after one of step {}, of {}", sample.step, last, workload.steps));
+  if (sample.images > workload.images_per_rank())
+    throw refused(fmt::format("a sample of {} images where all steps have {}", sample.images,
+                              workload.images_per_rank()));
+}
+
+void TenantJob::take_window(RankState& state, const RankRecord& record) {
+  const auto& agent = *nodes_[state.node].agent;
+  RankState::Window window;
+  window.t_ns = agent.time_of_message(record.fields["t_ns"].get<std::int64_t>());
+  window.seconds = record.fields.value("seconds", 0.0);
+  window.received_ns = monotonic_ns();
+  if (!state.first_start_ns)
+    state.first_start_ns = window.t_ns - static_cast<std::int64_t>(window.seconds * 1e9);
+  if (record.kind == RankRecord::Kind::warmup) {
+    state.warmed_up_ns = window.received_ns;
+    return;
+  }
+  window.step = record.fields["step"].get<std::int64_t>();
+  window.images = record.fields["images"].get<std::int64_t>();
+  if (const auto loss = record.fields.find("loss"); loss != record.fields.end())
+    window.loss = loss->get<double>();
+  check_planned(state, window);
+  state.samples.push_back(window);
+}
+
+void TenantJob::take_record(const RankRecord& record, std::size_t bytes) {
   if (record.rank < 0 || record.rank >= placement_.ranks())
-    throw Error("read the trainer's output", ErrorCode::protocol,
-                fmt::format("rank {} of {}", record.rank, placement_.ranks()));
+    throw refused(fmt::format("rank {} of {}", record.rank, placement_.ranks()));
   auto& state = ranks_[static_cast<std::size_t>(record.rank)];
   state.node = node_of(record.rank);
-  const auto& agent = *nodes_[state.node].agent;
   using Kind = RankRecord::Kind;
+  if (record.kind != Kind::sample) state.unplanned_bytes += bytes + kLineBytes;
+  if (state.unplanned_bytes > kMaxOtherOutputBytes)
+    throw refused(fmt::format("rank {} floods: more than {} of records that are no samples", record.rank,
+                              format_size(kMaxOtherOutputBytes)));
   switch (record.kind) {
     case Kind::hello:
-      state.hello = record.fields;
+      take_once(state.hello, record);
       break;
     case Kind::ready:
-      state.ready = record.fields;
+      take_once(state.ready, record);
       break;
     case Kind::warmup:
-    case Kind::sample: {
-      RankState::Window window{agent.to_our_clock(record.fields["t_ns"].get<std::int64_t>()),
-                               record.fields.value("step", std::int64_t{0}),
-                               record.fields.value("images", std::int64_t{0}),
-                               record.fields.value("seconds", 0.0), std::nullopt};
-      if (record.fields.contains("loss") && record.fields["loss"].is_number())
-        window.loss = record.fields["loss"].get<double>();
-      if (!state.first_start_ns)
-        state.first_start_ns = window.t_ns - static_cast<std::int64_t>(window.seconds * 1e9);
-      if (record.kind == Kind::sample) state.samples.push_back(window);
+    case Kind::sample:
+      take_window(state, record);
       break;
-    }
     case Kind::result:
-      if (record.fields["scope"] == "rank") state.result = record.fields;
+      if (record.fields["scope"] == "rank") take_once(state.result, record);
       break;
     case Kind::error:
       fail(fmt::format("rank {}: {}", record.rank, printable(record.fields["message"].get<std::string>())));

@@ -36,15 +36,18 @@ struct RankState {
     std::int64_t images = 0;
     double seconds = 0;
     std::optional<double> loss;
+    std::int64_t received_ns = 0;  ///< when we heard of it, which no clock of the node's can change
   };
   std::vector<Window> samples;
+  std::optional<std::int64_t> warmed_up_ns;    ///< when we heard of its latest warm-up step
   std::optional<std::int64_t> first_start_ns;  ///< when its first step (warm-up or counted) began
   std::size_t node = 0;                        ///< index in the job's nodes
+  std::size_t unplanned_bytes = 0;             ///< of its records whose number the plan does not say
 };
 
 /// One tenant's trainer: all its ranks over all its nodes, from start to result. Any failure (a node lost, a
-/// process that ends early, a broken record, a flood) is kept, ends the job everywhere, and is thrown by
-/// every wait.
+/// process that ends early, a broken record, one that the plan has no place for, a flood) is kept, ends the
+/// job everywhere, and is thrown by every wait; what the ranks say after it is not looked at.
 class TenantJob : public std::enable_shared_from_this<TenantJob> {
  public:
   TenantJob(asio::io_context& io, const TenantPlacement& placement, std::vector<JobNode> nodes,
@@ -66,6 +69,8 @@ class TenantJob : public std::enable_shared_from_this<TenantJob> {
 
   const std::vector<RankState>& ranks() const { return ranks_; }
   const TenantPlacement& placement() const { return placement_; }
+  /// When go() released the ranks; 0 before.
+  std::int64_t released_ns() const { return released_ns_; }
   /// Transport Open MPI reported for each pair (from node, to node), for example "tcp".
   const std::map<std::pair<std::string, std::string>, std::string>& transports() const { return transports_; }
   /// What NCCL reported of its own, which carries the gradients of backend cuda.
@@ -80,18 +85,23 @@ class TenantJob : public std::enable_shared_from_this<TenantJob> {
   /// Of this job's live nodes: the one slice of bare_metal_shared stands for all planned nodes.
   std::int64_t ranks_per_node() const;
   std::size_t node_of(std::int64_t rank) const;
+  std::optional<std::size_t> index_of(std::string_view hostname) const;
   asio::awaitable<void> check_paths();
   asio::awaitable<void> wait_until(const char* what, std::function<bool()> reached,
                                    std::chrono::milliseconds deadline);
   void take_output(OutputStream stream, std::string_view bytes);
   void take_line(OutputStream stream, const RankLine& line);
-  void take_record(const RankRecord& record);
+  void take_record(const RankRecord& record, std::size_t bytes);
+  void take_once(std::optional<nlohmann::json>& kept, const RankRecord& record);
+  void take_window(RankState& state, const RankRecord& record);
+  void check_planned(const RankState& state, const RankState::Window& sample) const;
   void note_transport(const RankLine& line);
   bool every_rank(std::optional<nlohmann::json> RankState::*record) const;
 
   void serve_remote_shell(std::size_t node);
-  asio::awaitable<void> run_remote_shell(std::size_t from, std::int64_t shell, std::string host,
+  asio::awaitable<void> run_remote_shell(std::size_t from, std::int64_t shell, std::size_t target,
                                          std::string command);
+  void relay_output(AgentClient& asking, std::int64_t shell, OutputStream stream, std::string_view bytes);
   void spawn(asio::awaitable<void> task);
 
   asio::io_context& io_;
@@ -103,7 +113,8 @@ class TenantJob : public std::enable_shared_from_this<TenantJob> {
   std::vector<RankState> ranks_;
   RankOutputSplitter out_, err_;
   std::deque<std::string> last_lines_;
-  std::size_t other_bytes_ = 0;
+  std::size_t other_bytes_ = 0, relayed_bytes_ = 0;
+  std::int64_t released_ns_ = 0;
   std::map<std::pair<std::string, std::string>, std::string> transports_;
   NcclTransports nccl_transports_;
   std::int64_t process_ = 0;

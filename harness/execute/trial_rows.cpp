@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "common/text.h"
 #include "common/time.h"
@@ -14,11 +15,21 @@
 namespace virtrain::harness {
 namespace {
 
+constexpr double kMostImagesPerSecond = std::numeric_limits<double>::max();
+
 template <typename Value>
 std::optional<Value> optional_field(const nlohmann::json& fields, const char* name) {
   const auto found = fields.find(name);
   if (found == fields.end() || !found->is_number()) return std::nullopt;
   return found->get<Value>();
+}
+
+/// A fact of a node's; nothing where it is no whole number that fits.
+std::optional<std::int64_t> optional_count(const nlohmann::json& facts, const char* name) {
+  const auto found = facts.find(name);
+  if (found == facts.end() || !found->is_number_integer()) return std::nullopt;
+  const auto count = found->get<std::int64_t>();
+  return count > 0 ? std::optional(count) : std::nullopt;
 }
 
 }  // namespace
@@ -53,7 +64,7 @@ void TrialRun::save_nodes(NodeSet& nodes) {
     record.memory_bytes = static_cast<std::int64_t>(live.memory_bytes);
     if (live.numa_node) record.numa_node = *live.numa_node;
     record.cpuset_read_back = live.facts.value("cpus", "");
-    record.memory_limit_read_back_bytes = optional_field<std::int64_t>(live.facts, "memory_limit_bytes");
+    record.memory_limit_read_back_bytes = optional_count(live.facts, "memory_limit_bytes");
     record.kernel = live.facts.value("kernel", "");
     record.console_log = live.console_log;
     record.domain_xml = live.domain_xml;
@@ -84,29 +95,48 @@ void TrialRun::on_record(std::size_t tenant, std::int64_t rank, const RankRecord
   row.record.threads = optional_field<std::int64_t>(hello, "threads");
   row.record.cpuset_read_back = printable(hello.value("cpuset", ""));
   row.record.memory_limit_read_back_bytes = optional_field<std::int64_t>(hello, "memory_limit_bytes");
-  row.id = context_.store.save_rank(tenant_rows_[tenant].id, row.record);
+  row.is_new = true;
 }
 
 void TrialRun::flush() {
-  context_.store.transaction("store samples and telemetry", [&] {
-    for (std::size_t t = 0; t < jobs_.size(); ++t) {
-      for (std::size_t r = 0; r < jobs_[t]->ranks().size(); ++r) {
-        const auto& windows = jobs_[t]->ranks()[r].samples;
-        auto& row = tenant_rows_[t].ranks[r];
-        if (row.id == 0 || row.stored_samples == windows.size()) continue;
-        std::vector<results::Sample> fresh;
-        for (std::size_t i = row.stored_samples; i < windows.size(); ++i)
-          fresh.push_back(
-              {windows[i].t_ns, windows[i].step, windows[i].images, windows[i].seconds, windows[i].loss});
-        context_.store.add_samples(row.id, fresh);
-        row.stored_samples = windows.size();
-      }
+  constexpr const char* kOperation = "store samples and telemetry";
+  try {
+    context_.store.transaction(kOperation, [&] { store_new_rows(); });
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::bad_input) throw;
+    // A row that the schema refuses, it will refuse again. It is the trial's fault and not the database's.
+    forget_new_rows();
+    throw Error(kOperation, ErrorCode::trial_failed, error.what());
+  }
+  forget_new_rows();
+}
+
+void TrialRun::forget_new_rows() {
+  for (std::size_t t = 0; t < jobs_.size(); ++t)
+    for (std::size_t r = 0; r < jobs_[t]->ranks().size(); ++r) {
+      tenant_rows_[t].ranks[r].is_new = false;
+      tenant_rows_[t].ranks[r].stored_samples = jobs_[t]->ranks()[r].samples.size();
     }
-    for (auto& row : node_rows_) {
-      if (!row.telemetry.empty()) context_.store.add_telemetry(row.id, row.telemetry);
-      row.telemetry.clear();
+  for (auto& row : node_rows_) row.telemetry.clear();
+}
+
+void TrialRun::store_new_rows() {
+  for (std::size_t t = 0; t < jobs_.size(); ++t) {
+    for (std::size_t r = 0; r < jobs_[t]->ranks().size(); ++r) {
+      const auto& windows = jobs_[t]->ranks()[r].samples;
+      auto& row = tenant_rows_[t].ranks[r];
+      // Not as it comes: a commit is synced, and ranks may say what they like as often as they like.
+      if (row.is_new) row.id = context_.store.save_rank(tenant_rows_[t].id, row.record);
+      if (row.id == 0 || row.stored_samples == windows.size()) continue;
+      std::vector<results::Sample> fresh;
+      for (std::size_t i = row.stored_samples; i < windows.size(); ++i)
+        fresh.push_back(
+            {windows[i].t_ns, windows[i].step, windows[i].images, windows[i].seconds, windows[i].loss});
+      context_.store.add_samples(row.id, fresh);
     }
-  });
+  }
+  for (const auto& row : node_rows_)
+    if (!row.telemetry.empty()) context_.store.add_telemetry(row.id, row.telemetry);
 }
 
 // --- results
@@ -185,7 +215,8 @@ double TrialRun::store_ranks(std::size_t t) {
     record.step_p99_seconds = optional_field<double>(result, "step_seconds_p99");
     record.exposed_allreduce_seconds = optional_field<double>(result, "allreduce_seconds_exposed");
     context_.store.save_rank(tenant.id, record);
-    images_per_second += *record.images_per_second;
+    // A sum of lies may be beyond all numbers; it is invalid, and stored all the same.
+    images_per_second = std::min(images_per_second + *record.images_per_second, kMostImagesPerSecond);
   }
   return images_per_second;
 }
@@ -204,7 +235,7 @@ void TrialRun::store_tenant(NodeSet& nodes, std::size_t t) {
   }
   tenant.record.transport = join(names, ", ");
   context_.store.save_tenant(trial_row_, tenant.record);
-  images_per_second_ += *tenant.record.images_per_second;
+  images_per_second_ = std::min(images_per_second_ + *tenant.record.images_per_second, kMostImagesPerSecond);
 }
 
 NodeEvidence TrialRun::node_evidence(NodeSet& nodes, std::size_t n) const {
@@ -231,7 +262,9 @@ TenantEvidence TrialRun::tenant_evidence(NodeSet& nodes, std::size_t t) const {
                       nodes.is_shared(),
                       *record.network_bytes_required,
                       *record.network_bytes_measured,
-                      jobs_[t]->ranks()};
+                      jobs_[t]->ranks(),
+                      placed.workload.images_per_rank(),
+                      jobs_[t]->released_ns()};
   for (std::size_t n = 0; n < nodes.nodes().size(); ++n)
     if (nodes.nodes()[n].tenant == t) seen.nodes.push_back(node_evidence(nodes, n));
   // One slice of all has the tenant's GPUs in an order of its own.

@@ -200,10 +200,9 @@ void TrialRun::watch_agents(NodeSet& nodes) {
                                      reason, nodes.qemu_words(live));
       for (auto& job : jobs_) job->fail(words);
     };
-    live.agent->on_telemetry = [this, n](const nlohmann::json& values, std::int64_t t_ns) {
-      for (const auto& [metric, value] : values.items())
-        if (value.is_number())
-          node_rows_[n].telemetry.push_back({t_ns, "guest", metric, value.get<double>()});
+    live.agent->on_telemetry = [this, n](const std::map<std::string, double>& readings, std::int64_t t_ns) {
+      for (const auto& [metric, value] : readings)
+        node_rows_[n].telemetry.push_back({t_ns, "guest", metric, value});
     };
   }
 }

@@ -30,7 +30,8 @@ class TrialRun {
   /// Stages define to collect on these nodes (define to agent only if they are not up yet). Stores everything
   /// that is measured as it comes. Throws Error; the stage it reached is stage().
   asio::awaitable<void> run(NodeSet& nodes, bool nodes_are_up);
-  /// Writes buffered samples and telemetry; also after a failure, for what was measured counts.
+  /// Writes buffered samples and telemetry; also after a failure, for what was measured counts. Throws
+  /// Error(trial_failed) where the schema refuses a row, and drops what was buffered.
   void flush();
 
   /// A stage begins; those before define are the caller's.
@@ -54,6 +55,7 @@ class TrialRun {
   struct RankRow {
     std::int64_t id = 0;
     results::Rank record;
+    bool is_new = false;  ///< not stored yet
     std::size_t stored_samples = 0;
   };
   struct TenantRow {
@@ -84,6 +86,9 @@ class TrialRun {
   /// Stores samples and looks at the nodes from the host once a second; ends only by cancellation.
   asio::awaitable<void> poll(NodeSet& nodes);
   std::optional<std::string> try_flush();
+  void store_new_rows();
+  /// They are stored, or cannot be.
+  void forget_new_rows();
   asio::awaitable<void> look_at_nodes(NodeSet& nodes);
   void add_host_telemetry(NodeRow& row, const NodeCounters& counters);
   void on_record(std::size_t tenant, std::int64_t rank, const RankRecord& record);

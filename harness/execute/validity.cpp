@@ -6,6 +6,8 @@
 #include <cmath>
 #include <set>
 
+#include "common/text.h"
+#include "harness/execute/throughput_check.h"
 #include "harness/execute/validity_rules.h"
 
 namespace virtrain::harness {
@@ -53,7 +55,8 @@ void check_rank(const TenantEvidence& tenant, std::size_t index, std::vector<std
     const auto& node = tenant.nodes[index / static_cast<std::size_t>(tenant.ranks_per_node)];
     const auto host = hello.value("hostname", std::string());
     if (host != node.hostname)
-      reasons.push_back(fmt::format("{} ran on {} where {} was planned", label, host, node.hostname));
+      reasons.push_back(
+          fmt::format("{} ran on {} where {} was planned", label, printable(host), node.hostname));
   }
   const auto before = rank.ready->value("parameters_hash", std::string());
   if (before == rank.result->value("parameters_hash", std::string()))
@@ -64,6 +67,8 @@ void check_rank(const TenantEvidence& tenant, std::size_t index, std::vector<std
       break;
     }
   }
+  for (const auto& doubt : throughput_doubts(rank, tenant.images_per_rank, tenant.released_ns))
+    reasons.push_back(fmt::format("{} {}", label, doubt));
 }
 
 /// What the rules find whose severity makes a trial invalid, or of the others.

@@ -38,6 +38,8 @@ struct TenantEvidence {
   std::int64_t network_bytes_required = 0;
   std::int64_t network_bytes_measured = 0;
   std::vector<RankState> ranks;
+  std::int64_t images_per_rank = 0;  ///< that were planned
+  std::int64_t released_ns = 0;      ///< when the barrier let them go
   /// By pair of ranks: NCCL's word for its way as planned ("0-1" to "P2P"), and its ways as it said itself
   /// ("P2P/IPC", "SHM/direct/direct"). Pairs that are not planned are not judged.
   std::map<std::string, std::string> transports_planned = {}, transports_seen = {};
@@ -67,8 +69,8 @@ struct TrialEvidence {
 
 /// Why a trial that ran to its end must not be compared; empty if it may. Each check looks at what really
 /// happened: rank, size and host names as seen from inside, parameters that changed and are equal on all
-/// ranks, a finite loss, the bytes the network must have carried, guests that are not the host, and what
-/// validity_rules() say of its devices.
+/// ranks, a finite loss, a speed that fits its samples and our clock, the bytes the network must have
+/// carried, guests that are not the host, and what validity_rules() say of its devices.
 std::vector<std::string> invalid_reasons(const TrialEvidence& trial, const std::string& host_boot_id);
 /// What is to be noted of it, without making it invalid.
 std::vector<std::string> remarks(const TrialEvidence& trial);

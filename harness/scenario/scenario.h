@@ -38,6 +38,9 @@ struct Workload {
   std::int64_t seed = 1;
   std::optional<std::int64_t> threads;  ///< per rank; absent: the node's cores divided by its ranks
   std::map<std::string, std::string> environment;
+
+  /// Of the counted steps of one rank.
+  std::int64_t images_per_rank() const { return steps * batch_size * accumulate_steps; }
 };
 
 inline constexpr const char* kMirrorImage = "mirror";

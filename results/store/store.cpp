@@ -117,7 +117,7 @@ void Store::finish_trial(std::int64_t trial, const TrialOutcome& outcome, const 
         "UPDATE trial SET status = 'finished', images_per_second = ?, start_spread_ns = ?, valid = ?, "
         "invalid_reason = ?, ended_at = ? WHERE id = ? AND status = 'running' RETURNING id");
     update.bind(outcome.images_per_second).bind(outcome.start_spread_ns).bind(outcome.valid);
-    update.bind(outcome.invalid_reason).bind(ended_at).bind(trial);
+    update.bind(printable(outcome.invalid_reason)).bind(ended_at).bind(trial);
     require_one_row(update, trial, "finish trial");
   });
 }

@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <fstream>
 
 #include "common/error.h"
 #include "tests/support/temporary_folder.h"
@@ -128,6 +129,18 @@ TEST_CASE("CPU lists, both ways") {
     INFO(text);
     CHECK_THROWS_AS(parse_cpu_list(text), Error);
   }
+}
+
+TEST_CASE("of a long file only the end is read") {
+  const TemporaryFolder folder;
+  const auto file = folder.path / "console";
+  CHECK_FALSE(read_tail(file, 10));
+  std::ofstream(file) << "0123456789";
+  CHECK(read_tail(file, 4) == "6789");
+  CHECK(read_tail(file, 10) == "0123456789");
+  CHECK(read_tail(file, 11) == "0123456789");
+  std::filesystem::resize_file(file, std::uintmax_t{3} << 30);  // with a hole: takes no room on disk
+  CHECK(read_tail(file, 3000) == std::string(3000, '\0'));
 }
 
 TEST_CASE("files are written whole or not at all") {

@@ -187,7 +187,7 @@ TEST_CASE("a sweep ends everything, however far it has moved away, and the agent
 TEST_CASE("telemetry comes by itself, with plausible values that grow") {
   Session session;
   static std::vector<nlohmann::json> samples;
-  session.client().on_telemetry = [](const nlohmann::json& values, std::int64_t) {
+  session.client().on_telemetry = [](const std::map<std::string, double>& values, std::int64_t) {
     samples.push_back(values);
   };
   session.run(+[](Session& s) -> Task {

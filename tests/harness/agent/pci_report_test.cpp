@@ -63,6 +63,18 @@ TEST_CASE("what a guest makes up is refused as a breach of the protocol") {
   CHECK(refused(pci_report({deep})));
   CHECK(refused(pci_report(std::vector<vmctl::PciFunction>(4097))));
   CHECK_FALSE(refused("[]"));
+  // Numbers that fit nowhere, and lists within lists.
+  auto text = pci_report({function()});
+  const auto with = [&](const std::string& number) {
+    auto changed = text;
+    const std::string field = "\"numa_node\":1";
+    return changed.replace(changed.find(field), field.size(), "\"numa_node\":" + number);
+  };
+  CHECK_FALSE(refused(with("-1")));
+  for (const char* number : {"4294967297", "1e300", "18446744073709551615", "-2", "0.5", "null"})
+    CHECK(refused(with(number)));
+  CHECK(refused(std::string(500'000, '[')));
+  CHECK(refused(with(std::string(20'000, '[') + std::string(20'000, ']'))));
 }
 
 TEST_CASE("control characters of a guest do not reach a terminal") {

@@ -36,11 +36,39 @@ TEST_CASE("figures of virtrain-probe are of the arm and node that it ran in") {
 
 TEST_CASE("what is no record of virtrain-probe fails with the node's name") {
   for (const auto* text :
-       {"Illegal instruction\n", "{\"rank\":0}\n", R"({"record":"probe","value":"fast"})"}) {
+       {"Illegal instruction\n", "{\"rank\":0}\n", "5", R"({"record":"probe","value":"fast"})"}) {
     INFO(text);
     CHECK_THROWS_WITH(parse_probe_records(text, "vm", "t1n2"),
                       Catch::Contains("virtrain-probe has measured in t1n2"));
   }
+}
+
+TEST_CASE("a figure that the database would refuse is refused in words, however deep it is") {
+  const auto refusal = [](const std::string& changed) {
+    const std::string figure =
+        R"({"record":"probe","name":"triad","unit":"B/s","value":1.5,"seconds":0.1,"nodes":1,"wrong":0,)";
+    try {
+      parse_probe_records(figure + changed + "}", "vm", "t1n2");
+    } catch (const Error& error) {
+      CHECK(error.code() == ErrorCode::trial_failed);
+      return error.message();
+    }
+    return std::string("(accepted)");
+  };
+  CHECK(refusal(R"("detail":{"a":[1]})") == "(accepted)");
+  for (const auto* odd :
+       {R"("unit":"furlongs")", R"("unit":null)", R"("unit":7)", R"("name":"")", R"("name":null)",
+        R"("value":-1)", R"("value":null)", R"("value":"1")", R"("seconds":0)", R"("seconds":-1)",
+        R"("nodes":0)", R"("nodes":1e300)", R"("nodes":18446744073709551615)", R"("ranks":1.5)",
+        R"("size_bytes":-1)", R"("wrong":-1)", R"("bus_bytes_per_second":-1)", R"("transport":[])",
+        R"("measured_at":5)"}) {
+    INFO(odd);
+    CHECK_THAT(refusal(odd), Catch::Contains("is odd: {"));
+  }
+  CHECK_THAT(refusal("\"unit\":\"\x1b[2J\""), !Catch::Contains("\x1b"));
+  constexpr std::size_t kDeep = 32'000;
+  CHECK_THAT(refusal("\"detail\":" + std::string(kDeep, '[') + std::string(kDeep, ']')),
+             Catch::Contains("nested deeper than 16 levels"));
 }
 
 constexpr std::uint64_t kGiB = 1ULL << 30;

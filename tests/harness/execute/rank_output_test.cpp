@@ -181,4 +181,38 @@ TEST_CASE("broken records are refused in words") {
              Contains("'hostname' must be text"));
   CHECK_THAT(refusal(R"({"record":"error","rank":0,"message":5})"), Contains("'message' must be text"));
   CHECK_THAT(refusal("{\"\x1b[2J"), Contains("\uFFFD[2J"));
+  CHECK_THAT(
+      refusal(R"({"record":"hello","rank":0,"x":)" + std::string(900, '[') + std::string(900, ']') + "}"),
+      Contains("not a JSON object"));
+  CHECK(refusal(with("\"seconds\":0.25", "\"seconds\":1e9")) != "(accepted)");
+}
+
+TEST_CASE("what the schema would refuse is refused when it is received") {
+  const auto hello = [](const std::string& more) {
+    return refusal(R"({"record":"hello","rank":0,"size":1,"local_rank":0,"hostname":"a",)" + more + "}");
+  };
+  const auto result = [](const std::string& more) {
+    return refusal(
+        R"({"record":"result","rank":0,"images_per_second":1,"scope":"rank","parameters_hash":"a",)" + more +
+        "}");
+  };
+  for (const char* good : {R"("pid":1,"isa":"avx2","threads":2,"cpuset":"0-3","memory_limit_bytes":5)",
+                           R"("pid":null,"isa":null,"threads":null,"cpuset":null,"memory_limit_bytes":null)"})
+    CHECK(hello(good) == "(accepted)");
+  for (const char* bad :
+       {R"("size":0)", R"("pid":0)", R"("pid":1e300)", R"("pid":"1")", R"("isa":7)", R"("threads":0)",
+        R"("cpuset":[])", R"("memory_limit_bytes":0)", R"("memory_limit_bytes":1e300)"}) {
+    INFO(bad);
+    CHECK_THAT(hello(bad), Contains("must be"));
+  }
+  CHECK(result(R"("loss_first":-1,"loss_last":null,"peak_rss_bytes":0,"step_seconds_p50":0.1)") ==
+        "(accepted)");
+  for (const char* bad : {R"("loss_first":"x")", R"("loss_last":[])", R"("peak_rss_bytes":-1)",
+                          R"("peak_rss_bytes":1e300)", R"("step_seconds_p50":0)", R"("step_seconds_p95":-1)",
+                          R"("step_seconds_p99":"fast")", R"("allreduce_seconds_exposed":-1)"}) {
+    INFO(bad);
+    CHECK_THAT(result(bad), Contains("must be"));
+  }
+  CHECK_THAT(refusal(R"({"record":"sample","rank":0,"t_ns":5,"step":1,"images":0,"seconds":0.25})"),
+             Contains("'images' must be a whole number of at least 1"));
 }

@@ -17,6 +17,7 @@ std::vector<TenantEvidence> good() {
   tenants[0].ranks_per_node = 2;
   tenants[0].network_bytes_required = 1000;
   tenants[0].network_bytes_measured = 1000;
+  for (auto& tenant : tenants) tenant.images_per_rank = 2;
   tenants[1].name = "b";
   tenants[1].nodes = {{"t2n1", "boot-3", true}};
   for (auto& tenant : tenants) {
@@ -29,9 +30,11 @@ std::vector<TenantEvidence> good() {
                                   {"local_rank", r % per_node},
                                   {"hostname", tenant.nodes[r / per_node].hostname}};
       rank.ready = nlohmann::json{{"parameters_hash", "before"}};
-      rank.result = nlohmann::json{{"parameters_hash", "after"}};
+      rank.result = nlohmann::json{{"parameters_hash", "after"}, {"images_per_second", 10.0}};
       RankState::Window window;
       window.loss = 7.0;
+      window.images = 1;
+      window.seconds = 0.1;
       rank.samples = {window, window};
       tenant.ranks.push_back(rank);
     }
@@ -96,6 +99,10 @@ TEST_CASE("each reason stands alone") {
         "a rank 0 has no finite loss");
   CHECK(only_reason([](Tenants t) { t[0].ranks[0].samples[0].loss.reset(); }) ==
         "a rank 0 has no finite loss");
+  CHECK(only_reason([](Tenants t) { (*t[0].ranks[2].result)["images_per_second"] = 1e308; }) ==
+        "a rank 2 says 1e+308 images/s where its samples show 10");
+  CHECK(only_reason([](Tenants t) { (*t[0].ranks[2].hello)["hostname"] = "\x1b[2J"; }) ==
+        "a rank 2 ran on \uFFFD[2J where t1n2 was planned");
   CHECK(only_reason([](Tenants t) { t[0].network_bytes_measured = 999; }) ==
         "a: its network carried 999 bytes a node, the all-reduces need 1000");
   CHECK(only_reason([](Tenants t) { t[0].nodes[1].boot_id = kHostBoot; }) ==

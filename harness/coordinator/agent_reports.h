@@ -1,0 +1,21 @@
+#pragma once
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace virtrain::harness {
+
+// What an agent says of its node comes from a guest: checked here, when it is received, for everything that
+// the database or a reader of it asks for later.
+
+/// Facts of a node by name: text, or a finite number of at least 0; text is made safe to show. Throws
+/// Error(protocol) on anything else: odd names, lists and objects, too many or too long, a field of
+/// read_node_facts() of another type.
+nlohmann::json checked_facts(const nlohmann::json& facts);
+
+/// Readings of a telemetry message by metric. Throws Error(protocol) on odd names and on values that are no
+/// numbers, or too many.
+std::map<std::string, double> checked_readings(const nlohmann::json& values);
+
+}  // namespace virtrain::harness

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace virtrain::harness {
+
+/// A rate with room for bursts: holds at most `burst`, and fills up by `per_second`.
+class TokenBucket {
+ public:
+  TokenBucket(double per_second, double burst) : per_second_(per_second), burst_(burst), left_(burst) {}
+  /// False where so much is no longer there.
+  bool take(double amount, std::int64_t now_ns);
+  double per_second() const { return per_second_; }
+  double burst() const { return burst_; }
+
+ private:
+  double per_second_, burst_, left_;
+  std::int64_t filled_ns_ = 0;
+};
+
+/// What one node may send us, by kind of message: some ten times what a trial of ours has been seen to send.
+/// Whoever goes beyond it lies or runs wild, and its conversation ends before memory, disk or the other nodes
+/// suffer. All limits are in the table of node_budget.cpp.
+class NodeBudget {
+ public:
+  NodeBudget();
+  /// Counts one message of this type and so many bytes. Throws Error(protocol) where it is too much.
+  void take(std::string_view type, std::size_t bytes, std::int64_t now_ns);
+
+ private:
+  struct Limit {
+    std::string_view type;  ///< empty: of all types
+    const char* unit;
+    bool counts_bytes;
+    TokenBucket bucket;
+  };
+  std::vector<Limit> limits_;
+};
+
+}  // namespace virtrain::harness
