@@ -4,6 +4,7 @@
 #include <sys/un.h>
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
 
 #include "common/unique_fd.h"
 #include "tests/support/temporary_folder.h"
@@ -31,6 +32,15 @@ TEST_CASE("a libvirt that is busy is told from one that does not run") {
   CHECK(look_at_libvirt(uri, &why, 200ms) == DaemonState::busy);
   CHECK_THAT(why, Catch::Contains("did not answer"));
   CHECK_FALSE(libvirt_answers("qemu+unix:///system?socket=/nowhere"));
+}
+
+TEST_CASE("a daemon that may not be started is asked for with the flag that forbids it") {
+  const TemporaryFolder folder;
+  ::setenv("VIRTRAIN_STATE_DIR", (folder.path / "state").c_str(), 1);
+  const auto uri = "qemu+unix:///system?socket=" + (folder.path / "none").string();
+  CHECK_THROWS_WITH(LibvirtDaemon(uri, /*may_start=*/false), Catch::Contains("--no-host-changes"));
+  CHECK_THROWS_WITH(LibvirtDaemon(uri, /*may_start=*/true, 1s), !Catch::Contains("--no-host-changes"));
+  ::unsetenv("VIRTRAIN_STATE_DIR");
 }
 
 }  // namespace
