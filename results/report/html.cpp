@@ -1,6 +1,7 @@
 #include "results/report/html.h"
 
 #include <kainjow/mustache.hpp>
+#include <set>
 
 #include "common/error.h"
 #include "common/json.h"
@@ -15,11 +16,22 @@ namespace {
 using kainjow::mustache::data;
 using nlohmann::json;
 
+/// What the page is made of besides texts: scripts, styles, drawn charts. They are HTML or code and whole;
+/// all else passes the gate.
+bool is_ours(const std::string& name) {
+  static const std::set<std::string> ours{"script_hashes", "styles", "bundle", "script",
+                                          "charts",        "narrow", "wide"};
+  return ours.contains(name);
+}
+
 data mustache_of(const json& value) {
   switch (value.type()) {
     case json::value_t::object: {
       data object{data::type::object};
-      for (const auto& [name, member] : value.items()) object.set(name, mustache_of(member));
+      for (const auto& [name, member] : value.items()) {
+        const bool as_it_is = is_ours(name) && member.is_string();
+        object.set(name, as_it_is ? data{member.get<std::string>()} : mustache_of(member));
+      }
       return object;
     }
     case json::value_t::array: {

@@ -7,6 +7,7 @@
 
 #include "common/error.h"
 #include "common/text.h"
+#include "results/report/vega_bundle.h"
 
 namespace virtrain::results {
 namespace {
@@ -45,6 +46,13 @@ TEST_CASE("only what we made ourselves goes into the page as it is") {
     }
   }
   CHECK(found == 7);
+}
+
+TEST_CASE("scripts of the page are in it whole, however long") {
+  const auto page = page_html({{"sections", nlohmann::json::array()}}, {{"specs", "\u202e"}}, {});
+  CHECK(vega_bundle().size() > longest_shown_bytes);
+  CHECK(page.find(vega_bundle()) != std::string::npos);
+  CHECK(page.find("\u202e") == std::string::npos);
 }
 
 TEST_CASE("node draws a chart by the code of the page, hostile names as text") {
