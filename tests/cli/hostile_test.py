@@ -46,6 +46,8 @@ class Hostile(unittest.TestCase):
 
 
 class FullDisk(Hostile):
+    """Row 14."""
+
     def test_every_verb_says_that_its_output_is_not_written(self):
         self.assertEqual(virtrain("import", PUBLISHED, "--db", self.database).status, 0)
         scenario = self.file(small_scenario())
@@ -67,6 +69,8 @@ class FullDisk(Hostile):
 
 
 class Escapes(Hostile):
+    """Row 10."""
+
     def test_import_errors_show_no_content_raw(self):
         for name, text in [("a.jsonl", '{"record":"' + ESCAPES.replace("\x1b", "\\u001b").replace("\x07", "\\u0007") + '"}'),
                            ("b.jsonl", '{"' + ESCAPES + '":1}'), ("c.csv", ESCAPES + ",images_per_second\n1,2\n"),
@@ -118,6 +122,8 @@ class Escapes(Hostile):
 
 
 class Databases(Hostile):
+    """Row 18."""
+
     def test_a_short_text_is_no_database_and_stays_as_it_is(self):
         for text in ("x", "no results\n" * 99):
             named = self.file(text, "notes.txt")
@@ -129,6 +135,8 @@ class Databases(Hostile):
 
 
 class Bounds(Hostile):
+    """Rows 7 and 18."""
+
     def test_a_scenario_of_one_comma(self):
         result = self.bounded("validate", self.file(","))
         self.assertEqual(result.status, 3)

@@ -56,7 +56,7 @@ TEST_CASE("what is shown is UTF-8 without control characters") {
   CHECK(printable("\xf4\x8f\xbf\xbd") == "\xf4\x8f\xbf\xbd");     // the last that is a character
 }
 
-TEST_CASE("terminal escapes do not reach the operator") {
+TEST_CASE("row 10: terminal escapes do not reach the operator") {
   struct Row {
     const char* what;
     const char* text;

@@ -102,7 +102,7 @@ TEST_CASE("a scenario is at most 1 MiB") {
              Contains("x.yaml:1:1: the file has 1048577 bytes (allowed: at most 1 MiB)"));
 }
 
-TEST_CASE("a scenario takes bounded time and memory whatever its megabyte says") {
+TEST_CASE("row 7: a scenario takes bounded time and memory whatever its megabyte says") {
   const auto started = std::chrono::steady_clock::now();
   // yaml-cpp's LoadAll makes documents of these until the memory is used up.
   CHECK(refusal(",") == "x.yaml:1:1: not YAML: no value begins so");
@@ -145,7 +145,7 @@ TEST_CASE("a scenario takes bounded time and memory whatever its megabyte says")
   CHECK(seconds < 20);
 }
 
-TEST_CASE("as many trials as a plan can hold, and no more") {
+TEST_CASE("row 18: as many trials as a plan can hold, and no more") {
   std::string cases = "name: x\nworkload: {model: resnet50}\nguest: {vcpus: 1, memory: 512MiB}\ncases:\n";
   for (int i = 0; i < 256; ++i) cases += fmt::format("  - {{name: c{}, tenants: [{{nodes: 1}}]}}\n", i);
   CHECK_THAT(refusal(cases + "pairs: 10000\n"),

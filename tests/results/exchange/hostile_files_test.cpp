@@ -69,7 +69,7 @@ std::string with(const std::string& key, const std::string& value) {
 
 }  // namespace
 
-TEST_CASE("import does not crash: sixty thousand digits of a second, a key of sixty thousand bytes") {
+TEST_CASE("row 8: import does not crash: sixty thousand digits of a second, a key of sixty thousand bytes") {
   const std::string digits(60'000, '5');
   CHECK_THAT(refusal("a.jsonl", with("started_at", "2026-11-20T08:00:00." + digits + "Z")),
              StartsWith("a.jsonl:1: ") && Contains("must be a time"));
@@ -88,7 +88,7 @@ TEST_CASE("import does not crash: sixty thousand digits of a second, a key of si
   CHECK_THAT(refusal("a.jsonl", with("case", std::string(60'000, 'c'))), Contains("allowed: at most 1000"));
 }
 
-TEST_CASE("times are ISO 8601 with a zone, to the nanosecond") {
+TEST_CASE("row 8: times are ISO 8601 with a zone, to the nanosecond") {
   for (const char* time : {"2022-05-01T00:00:00Z", "2022-12-31T23:59:60Z", "2022-05-01T00:00:00.5+02:00",
                            "2022-05-01T00:00:00.123456789-11:30"}) {
     CAPTURE(time);
@@ -103,7 +103,7 @@ TEST_CASE("times are ISO 8601 with a zone, to the nanosecond") {
   }
 }
 
-TEST_CASE("import adds nothing to an experiment measured here, and sets no label of it") {
+TEST_CASE("row 9: import adds nothing to an experiment measured here, and sets no label of it") {
   const TemporaryFolder folder;
   Store store(folder.path / "results.db");
   auto measured = an_experiment("e");
@@ -137,7 +137,7 @@ TEST_CASE("import adds nothing to an experiment measured here, and sets no label
   CHECK(grown.store.trials("e").size() == 2);
 }
 
-TEST_CASE("terminal escapes of a file do not reach the operator, nor megabytes of it") {
+TEST_CASE("row 10: terminal escapes of a file do not reach the operator, nor megabytes of it") {
   const std::string evil =
       "\x1b[2J\xc2\x9b"
       "31m\xe2\x80\xae\nerror: all is well\n";
@@ -162,7 +162,7 @@ TEST_CASE("terminal escapes of a file do not reach the operator, nor megabytes o
              StartsWith("r.jsonl:1: "));
 }
 
-TEST_CASE("an index of SuperBench that is too long is refused with its line") {
+TEST_CASE("row 18: an index of SuperBench that is too long is refused with its line") {
   const std::string index(30, '9');
   for (const auto& key : {"m/resnet50/fp32_train_throughput:" + index, "nccl-bw/allreduce_8_busbw:" + index,
                           "nccl-bw/allreduce_" + index + "_busbw:0", "mem-bw/h2d_bw:" + index,
@@ -173,7 +173,7 @@ TEST_CASE("an index of SuperBench that is too long is refused with its line") {
   }
 }
 
-TEST_CASE("a symlink to itself does not end the import of a folder") {
+TEST_CASE("row 18: a symlink to itself does not end the import of a folder") {
   const TemporaryFolder folder;
   std::filesystem::copy(data / "study", folder.path / "study", std::filesystem::copy_options::recursive);
   std::filesystem::create_symlink("loop", folder.path / "study/loop");
@@ -184,7 +184,7 @@ TEST_CASE("a symlink to itself does not end the import of a folder") {
   CHECK(import_paths(store, {folder.path / "study"}, {}, nothing).size() == 6);
 }
 
-TEST_CASE("a count of wrong elements beyond all numbers is refused") {
+TEST_CASE("row 18: a count of wrong elements beyond all numbers is refused") {
   const auto text = text_of("nccl-tests/all_reduce_perf.txt");
   for (const char* wrong : {"1e300", "1e16"}) {
     CHECK_THAT(refusal("x.txt", replaced(text, "6.47    6.47      0", std::string("6.47    6.47  ") + wrong),
@@ -193,7 +193,7 @@ TEST_CASE("a count of wrong elements beyond all numbers is refused") {
   }
 }
 
-TEST_CASE("names in a bundle are different where experiments are, and as long as they like") {
+TEST_CASE("row 18: names in a bundle are different where experiments are, and as long as they like") {
   const TemporaryFolder folder;
   Store store(folder.path / "results.db");
   const std::vector<std::string> ids = {
@@ -221,7 +221,7 @@ TEST_CASE("names in a bundle are different where experiments are, and as long as
   CHECK_THAT(listing, !Contains("/../"));
 }
 
-TEST_CASE("a damaged database is refused with its file's name") {
+TEST_CASE("row 18: a damaged database is refused with its file's name") {
   const auto refused_after = [](const std::string& sql) {
     Imported imported("a.jsonl", trial_line);
     const auto file = imported.folder.path / "results.db";
@@ -248,7 +248,7 @@ TEST_CASE("a damaged database is refused with its file's name") {
              Contains("nested deeper"));
 }
 
-TEST_CASE("a collective is told by its file's name, in one word or several, or asked for") {
+TEST_CASE("row 19: a collective is told by its file's name, in one word or several, or asked for") {
   auto text = replaced(text_of("nccl-tests/all_reduce_perf.txt"),
                        "# Collective test starting: all_reduce_perf\n", "");
   text = replaced(text, "concluded: all_reduce_perf", "concluded");
@@ -282,7 +282,7 @@ TEST_CASE("a collective is told by its file's name, in one word or several, or a
              Contains("the output of all_reduce, not of broadcast"));
 }
 
-TEST_CASE("a GPU job is one by its Devices line, whether the lines above are indented or not") {
+TEST_CASE("row 20: a GPU job is one by its Devices line, whether the lines above are indented or not") {
   const auto text = text_of("two-gpus.log");
   const auto trial_of = [](const std::string& log, const ImportSettings& settings = said()) {
     return Imported("a.log", log, settings).store.trials("e").at(0);
