@@ -43,7 +43,11 @@ Pictures draw_charts(const json& charts) {
   const auto pictures = parse_json_or_null(result.out, {.bytes = options.max_output_bytes});
   if (!pictures.is_object())
     throw Error("draw the charts with node", ErrorCode::io, "its answer is not JSON: " + excerpt(result.out));
-  return pictures.get<Pictures>();
+  auto drawn = pictures.get<Pictures>();
+  // Vega escapes names as HTML wants it; what is hidden in them passes through it.
+  for (auto& [id, sizes] : drawn)
+    for (auto& picture : sizes) picture = printable(picture, std::string::npos);
+  return drawn;
 }
 
 }  // namespace virtrain::results

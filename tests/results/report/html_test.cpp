@@ -66,7 +66,7 @@ TEST_CASE("node draws a chart by the code of the page, hostile names as text") {
                          {"shown", 0.99},
                          {"off", 0},
                          {"interval", false},
-                         {"words", "\"><img src=x>"},
+                         {"words", "\"><img src=x>\x1b[2J\u202e"},
                          {"tip", ""}}};
   const auto pictures = draw_charts(charts_json({chart}));
   REQUIRE(pictures.at("forest").size() == std::size(static_widths));
@@ -74,6 +74,7 @@ TEST_CASE("node draws a chart by the code of the page, hostile names as text") {
     CHECK(svg.starts_with("<svg"));
     CHECK(svg.find("<script") == std::string::npos);
     CHECK(svg.find("<img") == std::string::npos);
+    CHECK(svg == printable(svg, std::string::npos));
     CHECK(svg.find("&lt;script&gt;") != std::string::npos);
   }
 }
