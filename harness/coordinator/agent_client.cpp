@@ -121,18 +121,22 @@ asio::awaitable<void> AgentClient::watch_silence() {
 void AgentClient::lose(const std::string& reason) {
   if (lost_ || closed_) return;
   lost_ = reason;
-  connection_->close();
-  announcement_.cancel();
-  for (auto& [id, pending] : pending_) pending->done.cancel();
+  wake_all();
   if (on_lost) on_lost(reason);
 }
 
 void AgentClient::close() {
   if (!lost_) lost_ = "closed by the coordinator";
   closed_ = true;
+  wake_all();
+}
+
+void AgentClient::wake_all() {
   connection_->close();
   announcement_.cancel();
   for (auto& [id, pending] : pending_) pending->done.cancel();
+  for (auto& [id, process] : processes_)
+    if (process.on_lost) process.on_lost(*lost_);
 }
 
 void AgentClient::dispatch(Frame frame) {

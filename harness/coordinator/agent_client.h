@@ -31,6 +31,7 @@ enum class OutputStream { standard_output, standard_error };
 struct ProcessEvents {
   std::function<void(OutputStream, std::string_view bytes, std::int64_t t_ns)> on_output;
   std::function<void(int exit_status)> on_exit;
+  std::function<void(const std::string& reason)> on_lost = {};  ///< of the conversation: nothing more comes
 };
 
 /// The coordinator's side of one conversation with one agent. Everything runs on the io_context's one thread,
@@ -102,6 +103,7 @@ class AgentClient : public std::enable_shared_from_this<AgentClient> {
   asio::awaitable<void> watch_silence();
   void dispatch(Frame frame);
   void lose(const std::string& reason);
+  void wake_all();
   asio::awaitable<Frame> request(Frame frame, std::chrono::milliseconds deadline);
   asio::awaitable<void> send(Frame frame);
   void post(const Frame& frame);

@@ -23,6 +23,7 @@ struct Outcome {
   explicit Outcome(asio::io_context& io) : ended(io, asio::steady_timer::time_point::max()) {}
   std::string out, err;
   std::optional<int> exit_status;
+  std::optional<std::string> lost;  ///< the node, and why
   asio::steady_timer ended;
 };
 
@@ -34,6 +35,10 @@ ProcessEvents events_of(const std::shared_ptr<Outcome>& outcome) {
   };
   events.on_exit = [outcome](int status) {
     outcome->exit_status = status;
+    outcome->ended.cancel();
+  };
+  events.on_lost = [outcome](const std::string& reason) {
+    outcome->lost = reason;
     outcome->ended.cancel();
   };
   return events;
@@ -51,8 +56,9 @@ asio::awaitable<std::string> run_in_node(asio::io_context& io, std::shared_ptr<A
   co_await agent->write_stdin(process, "", true);
   outcome->ended.expires_after(deadline);
   boost::system::error_code woken;
-  if (!outcome->exit_status)
+  if (!outcome->exit_status && !outcome->lost)
     co_await outcome->ended.async_wait(asio::redirect_error(asio::use_awaitable, woken));
+  if (!outcome->exit_status && outcome->lost) throw Error(operation, ErrorCode::io, *outcome->lost);
   if (!outcome->exit_status) {
     co_await agent->signal(process, SIGKILL);
     throw Error(operation, ErrorCode::trial_failed,

@@ -323,3 +323,19 @@ TEST_CASE("when the coordinator goes, everything the agent started goes, and so 
   CHECK(session.agent().ends_well());
   CHECK(session.agent().leftovers().empty());
 }
+
+TEST_CASE("a command in a node that is lost ends with the reason, not with its deadline") {
+  Session session;
+  static std::string words;
+  session.run(+[](Session& s) -> Task {
+    asio::steady_timer soon(s.io, 200ms);
+    soon.async_wait([&s](const auto&) { s.agent().end(SIGKILL); });
+    const std::vector<std::string> sleep{"sleep", "100"};
+    try {
+      co_await run_in_node(s.io, s.clients.at(0), sleep, 50s);
+    } catch (const Error& error) {
+      words = error.what();
+    }
+  });
+  CHECK_THAT(words, Contains("run sleep 100 in node-1") && Contains("its channel closed"));
+}
