@@ -39,6 +39,10 @@ void write_owner(const UniqueFd& fd, const std::string& owner) {
 
 HostClaims::HostClaims(fs::path folder) : folder_(std::move(folder)) {
   make_own_folder(folder_, kOwnerOnly);
+  // Killed runs leave their names behind, though locked by nobody; those of cores are taken again some day.
+  for (const auto& file : entries_of(folder_))
+    if (file.filename().string().starts_with(kExperimentClaim))
+      if (const auto unused = try_lock_file(file, LockKind::exclusive)) ::unlink(file.c_str());
 }
 
 void HostClaims::take(const std::vector<std::string>& names, const std::string& owner) {

@@ -51,7 +51,7 @@ TEST_CASE("row 18: a killed run holds nothing, and no other user can hold or for
   const pid_t child = ::fork();
   if (child == 0) {
     HostClaims claims(folder);
-    claims.take({"core:5"}, "a child");
+    claims.take({"core:5", "experiment:e5"}, "a child");
     if (::write(ready[1], "x", 1) < 0) ::_exit(1);
     while (true) ::pause();
   }
@@ -67,7 +67,11 @@ TEST_CASE("row 18: a killed run holds nothing, and no other user can hold or for
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   CHECK(held_claims(folder).empty());
-  CHECK(refusal(claims, {"core:5"}) == "taken");
+  CHECK(std::filesystem::exists(folder / "experiment:e5"));
+  CHECK(refusal(claims, {"core:5", "experiment:e6"}) == "taken");
+  const HostClaims next(folder);
+  CHECK_FALSE(std::filesystem::exists(folder / "experiment:e5"));
+  CHECK(held_claims(folder, "experiment:") == std::vector<std::string>{"e6"});
 }
 
 }  // namespace
