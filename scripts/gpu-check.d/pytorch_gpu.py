@@ -1,9 +1,5 @@
 #!/usr/bin/env python3
-"""PyTorch's training step on the GPU, in one process that is told when to run: ours and it take turns.
-
-Standard input: "steps N SECONDS" (warm up for SECONDS, then N steps: {"seconds", "loss", "peak_bytes"}), "copy"
-({"bytes_per_second"}: read and written bytes of a device copy). Ends with its input.
-"""
+"""How fast PyTorch trains on the GPU: prints one JSON object."""
 import argparse
 import json
 import os
@@ -21,10 +17,6 @@ AUTOCAST = {"fp16": torch.float16, "bf16": torch.bfloat16}
 LOSS_SCALE = 128.0
 
 
-def answer(**fields):
-    print(json.dumps(fields), flush=True)
-
-
 class Step:
     """channels_last and autocast always; variants: eager, graph (the whole step captured), compile, compile-graphs."""
 
@@ -40,20 +32,17 @@ class Step:
         self.labels = torch.randint(0, 1000, (arguments.batch_size,), device="cuda")
         self.optimizer = torch.optim.SGD(self.model.parameters(), 0.01, momentum=0.9, weight_decay=1e-4, fused=True)
         self.precision = arguments.precision
-        self.scale = self.loss_scale() if self.precision == "fp16" else 1.0
+        self.scale = 1.0
+        if self.precision == "fp16":
+            # A fixed one, so that no step waits for the host, as ours does not. The fused update divides by it, as it does
+            # for GradScaler, whose search for overflows PyTorch is spared here.
+            self.scale = LOSS_SCALE
+            self.optimizer.grad_scale = torch.full((), LOSS_SCALE, device="cuda")
+            self.optimizer.found_inf = torch.zeros((), device="cuda")
         modes = {"compile": None, "compile-graphs": "reduce-overhead"}
-        self.forward = self.model
-        if arguments.variant in modes:
-            self.forward = torch.compile(self.model, mode=modes[arguments.variant])
+        self.forward = torch.compile(self.model, mode=modes[arguments.variant]) if arguments.variant in modes else self.model
         self.loss = None
         self.graph = self.capture() if arguments.variant == "graph" else None
-
-    def loss_scale(self):
-        """A fixed one, so that no step waits for the host, as ours does not. The fused update divides by it, as it does
-        for GradScaler, whose search for overflows PyTorch is spared here."""
-        self.optimizer.grad_scale = torch.full((), LOSS_SCALE, device="cuda")
-        self.optimizer.found_inf = torch.zeros((), device="cuda")
-        return LOSS_SCALE
 
     def once(self):
         self.optimizer.zero_grad(set_to_none=True)  # while a graph is captured, too: its memory then holds the gradients
@@ -84,56 +73,38 @@ class Step:
             self.graph.replay()
 
 
-def steps(step, count, warmup_seconds):
+def images_per_second(step, arguments):
+    """By the median of windows of ten steps, as ours."""
     for _ in range(5):  # the first of all compiles, which warms up no GPU
         step.run()
     torch.cuda.synchronize()
-    end = time.monotonic() + warmup_seconds
+    end = time.monotonic() + arguments.warmup_seconds
     while time.monotonic() < end:
         for _ in range(5):
             step.run()
         torch.cuda.synchronize()
     windows = []
-    for begin in range(0, count, 10):
-        in_window = min(10, count - begin)
+    for begin in range(0, arguments.steps, 10):
+        in_window = min(10, arguments.steps - begin)
         start = time.monotonic()
         for _ in range(in_window):
             step.run()
         torch.cuda.synchronize()
-        windows.append((time.monotonic() - start) / in_window)
-    answer(seconds=statistics.median(windows), loss=step.loss.item(), peak_bytes=torch.cuda.max_memory_allocated())
-
-
-def copy():
-    source = torch.empty(2 << 30, dtype=torch.uint8, device="cuda").random_()
-    target = torch.empty_like(source)
-    best = 0.0
-    for _ in range(5):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        for _ in range(10):
-            target.copy_(source)
-        end.record()
-        end.synchronize()
-        best = max(best, 10 * 2 * source.numel() / (begin.elapsed_time(end) / 1e3))
-    answer(bytes_per_second=best)
+        windows.append(arguments.batch_size * in_window / (time.monotonic() - start))
+    return statistics.median(windows)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--variant", choices=["none", "eager", "graph", "compile", "compile-graphs"], default="eager")
-    parser.add_argument("--precision", choices=["fp16", "bf16", "tf32", "fp32"], default="bf16")
-    parser.add_argument("--batch_size", type=int, default=256)
-    parser.add_argument("--image_size", type=int, default=224)
+    parser.add_argument("--variant", choices=["eager", "graph", "compile", "compile-graphs"], required=True)
+    parser.add_argument("--precision", choices=["fp16", "bf16", "tf32", "fp32"], required=True)
+    for name in ("batch_size", "image_size", "steps", "warmup_seconds"):
+        parser.add_argument(f"--{name}", type=int, required=True)
     arguments = parser.parse_args()
-    step = Step(arguments) if arguments.variant != "none" else None
-    answer(version=torch.__version__, cudnn=torch.backends.cudnn.version())
-    for line in sys.stdin:
-        words = line.split()
-        if words[0] == "copy":
-            copy()
-        else:
-            steps(step, int(words[1]), float(words[2]))
+    step = Step(arguments)
+    speed = images_per_second(step, arguments)
+    print(json.dumps({"images_per_second": speed, "loss": step.loss.item(), "peak_bytes": torch.cuda.max_memory_allocated(),
+                      "version": torch.__version__, "cudnn": torch.backends.cudnn.version()}))
 
 
 if __name__ == "__main__":

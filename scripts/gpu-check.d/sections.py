@@ -1,105 +1,66 @@
-"""What is checked and measured, in the order of importance, and how each part went.
-
-A section prints its Markdown and returns OK, FAILED (or words that begin with it), or why it was left out. It knows the
-time that is left, and what it needs at least: NEEDS_SECONDS, guesses until they have been seen on a GPU.
-"""
+"""What is checked and measured, the most important first. A section shows its tables and returns OK, words that begin with
+FAILED, or others where something was left out."""
+import functools
 import traceback
+import typing
 
-import build
+import bandwidth
 import correctness
-import machine
-import passes
 import ranks
 import speed
-import stressors
-import tables
-import turns
-from correctness import FAILED, OK
+from session import FAILED
 
 
-# Large messages only: of one GPU they say what the library costs, of several what their links carry.
-NCCL_SWEEP = ["--probe", "nccl_all_reduce,nccl_all_gather,nccl_broadcast", "--min_bytes", "1MiB", "--max_bytes", "64MiB",
-              "--factor", "8", "--stall_seconds", "60", "--format", "jsonl"]
-EXIT_HOST_UNABLE = 4
+class Section(typing.NamedTuple):
+    title: str
+    needs: int  # seconds, at least, that those before it leave it: guesses until they have been seen on a GPU
+    run: typing.Callable
 
 
-def measures_nothing(figure):
-    """NCCL in place with one rank: it has nothing to do (ncclLaunchOneRank)."""
-    return figure.get("ranks") == 1 and (figure.get("detail") or {}).get("in_place")
+def tests(title, needs, *program):
+    return Section(title, needs, functools.partial(lambda program, session: correctness.catch2(session, *program), program))
 
 
-def probes(session):
-    """Probes"""
-    program = build.program(session.arguments, "virtrain-probe")
-    if program is None:
-        return "left out: virtrain-probe was not built"
-    outcome = OK
-    names = ("device_copy", "gpu_gemm", "host_to_device", "device_to_host", "peer_copy", "triad")
-    command = ["env", f"LD_LIBRARY_PATH={machine.library_path()}", program]
-    for flags in [*(["--probe", name, "--format", "jsonl"] for name in names), NCCL_SWEEP]:
-        done = session.run([*command, *flags], 120)
-        figures = [record for record in speed.json_lines(done.out) if record.get("record") == "probe"]
-        if done.code == 0 and flags[1] == "peer_copy" and not figures:
-            print("- peer_copy: left out: one GPU, no peer")
-            session.row("probes", name="peer_copy", left_out="one GPU, no peer")
-        for figure in figures:
-            session.row("probes", **figure)
-            if measures_nothing(figure):
-                continue
-            wrong = f", {figure['wrong']} WRONG" if figure.get("wrong") else ""
-            size = f" {figure['size_bytes']} bytes" if figure.get("size_bytes") else ""
-            print(f"- {figure['name']} {figure.get('data_type') or ''}{size}: {figure['value']:.4g} {figure['unit']}{wrong}")
-        if done.cut_off:
-            print(f"- {flags[1]}: left out: {done.cut_off}")
-        elif done.code != 0:
-            print(f"- {flags[1]}: {done.last_words()}")
-            # NCCL is loaded at run time; a machine without it has the trainer for one GPU all the same.
-            if not (flags is NCCL_SWEEP and done.code == EXIT_HOST_UNABLE):
-                outcome = FAILED
-    return outcome
+ALL = {
+    "kernels": tests("Our kernels against a plain CPU version", 30, "workloads_cuda_kernels_test"),
+    "correctness": Section("One small step against PyTorch in fp64 at each level of fusion", 60, correctness.correctness),
+    "speed": Section("Images per second, ours and PyTorch's fastest variant in turns", 120, speed.speed),
+    "full_size": Section("One step of the size that is timed against PyTorch in fp64", 40, correctness.full_size),
+    "ranks": Section("Two ranks on one GPU agree with each other and with one that accumulates", 60, ranks.ranks),
+    "passes": Section("Where a step's time goes, pass by pass", 30, bandwidth.passes),
+    "probes": Section("Copies, matrix products, NCCL", 20, bandwidth.probes),
+    "operations": tests("cuDNN's operations alone, by each engine, against fp64", 20, "workloads_cuda_operations_test"),
+    "steps": tests("Whole steps against the step's interpreter", 20, "workloads_cuda_step_test"),
+    # A test that skips itself ends its whole program, and "without a driver" does so here.
+    "outside": tests("The trainer from outside", 20, "workloads_cuda_trainer_test", "~without a driver*"),
+}
 
 
-ALL = {section.__name__: section for section in (
-    correctness.kernels, correctness.correctness, speed.throughput, correctness.full_size, correctness.operations,
-    correctness.steps, correctness.outside, turns.speed, ranks.ranks, probes, stressors.stressors, passes.passes)}
-NEEDS_SECONDS = {"kernels": 40, "correctness": 60, "throughput": 40, "full_size": 45, "operations": 90, "steps": 60,
-                 "outside": 60, "speed": 90, "ranks": 80, "probes": 60, "stressors": 60, "passes": 60}
-
-
-def title(section):
-    return section.__doc__.splitlines()[0]
-
-
-def run_section(session, name):
-    """How it went, in words; nothing that it throws stops the others."""
-    late = session.too_late(NEEDS_SECONDS[name])
-    if late:
-        return late
+def run_section(session, name, later):
+    """How it went; nothing that it throws stops the others. `later` are the seconds that those behind it need."""
+    left, needs = session.end - session.clock(), ALL[name].needs
+    if left < needs:
+        return f"left out: {max(0, left):.0f} s left, needs about {needs} s"
+    session.section_end = session.clock() + max(left - later, needs)
     try:
-        return ALL[name](session)
+        return ALL[name].run(session)
     except Exception as error:  # whatever it is, the next section may tell more
-        session.row("failure", section_name=name, words=traceback.format_exc())
+        session.keep("failure", name=name, words=traceback.format_exc())
         return f"{FAILED}: {type(error).__name__}: {error}"
 
 
 def run_all(session):
-    """Runs what was asked for, then says how each part went; returns whether nothing failed."""
-    outcomes = []
-    try:
-        for i, name in enumerate(session.arguments.sections):
-            session.needed_now = NEEDS_SECONDS[name]
-            session.needed_later = sum(NEEDS_SECONDS[behind] for behind in session.arguments.sections[i + 1:])
-            print(f"\n## {title(ALL[name])}\n", flush=True)
-            begin = session.clock()
-            outcomes.append([name, "cut off", begin])
-            words = run_section(session, name)
-            outcomes[-1] = [name, words, session.clock() - begin]
-            session.row("summary", name=name, result=words, seconds=round(outcomes[-1][2], 1))
-            if words != OK:
-                print(words, flush=True)
-    finally:  # also when somebody ends us
-        if outcomes and outcomes[-1][1] == "cut off":
-            outcomes[-1][2] = session.clock() - outcomes[-1][2]
-        print("\n## Summary\n\n" + tables.table(["section", "result", "seconds"],
-                                                [[n, w, f"{s:.0f}"] for n, w, s in outcomes]), flush=True)
-    return not any(words.startswith(FAILED) for _, words, _ in outcomes)
+    """Runs what was asked for; returns whether nothing failed. The summary's first table is right at any moment."""
+    names = session.arguments.sections
+    rows = [[ALL[name].title, "not run", "–"] for name in names]
+    for i, name in enumerate(names):
+        rows[i][1] = "cut off"
+        session.show("Summary", ["section", "result", "seconds"], rows)
+        print(f"{name}: {rows[i][0]}", flush=True)
+        begin = session.clock()
+        words = run_section(session, name, sum(ALL[behind].needs for behind in names[i + 1:]))
+        rows[i][1:] = [words, f"{session.clock() - begin:.0f}"]
+        session.keep("summary", name=name, result=words, seconds=round(session.clock() - begin, 1))
+    session.show("Summary", ["section", "result", "seconds"], rows)
+    print(f"\n{session.text()}\nThis is {session.arguments.out}/summary.md", flush=True)
+    return not any(FAILED in words for _, words, _ in rows)

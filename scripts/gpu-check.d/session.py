@@ -1,81 +1,114 @@
-"""One run of gpu-check: what was asked for, the time that is left, and the file that keeps what was measured."""
+"""One run of gpu-check: the time that is left, programs that end with it, and the folder that keeps what was measured."""
 import json
 import math
 import os
+import signal
+import subprocess
 import time
+import typing
 
-import processes
+OK = "ok"
+FAILED = "FAILED"
 
 
-def minutes(seconds):
-    """ "5 min", "40 s": for people."""
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+class Done(typing.NamedTuple):
+    """How a program ended. `code` is None where it was ended; `cut_off` says so where our own time was the reason."""
+
+    code: typing.Optional[int]
+    out: str
+    err: str
+    cut_off: typing.Optional[str] = None
+
+    def how(self):
+        return self.cut_off or ("not done in time" if self.code is None else f"exit {self.code}: {self.last_words()}")
+
+    def last_words(self):
+        said = [line for line in (self.err.strip() or self.out.strip()).splitlines() if line.strip()]
+        return said[-1] if said else "no output"
+
+
+def end(process):
+    """With all that it has started."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def number(value, digits=0):
+    return "–" if value is None else f"{value:,.{digits}f}"
+
+
+def percent(value):
+    return "–" if value is None else f"{100 * value:.0f} %"
+
+
+def table(columns, rows):
+    def line(row):
+        return "| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in row) + " |"
+    return "\n".join([line(columns), "|" + "---|" * len(columns), *map(line, rows)])
+
+
+def json_lines(text):
+    found = []
+    for words in text.splitlines():
+        try:
+            record = json.loads(words) if words.startswith("{") else None
+        except ValueError:
+            continue
+        if isinstance(record, dict):
+            found.append(record)
+    return found
 
 
 class Session:
-    """`arguments` are those of the command line; without --minutes time has no end."""
-
-    # For the summary, and for programs that must be ended.
-    RESERVE_SECONDS = 10
+    END_SECONDS = 5  # for programs that must be ended
 
     def __init__(self, arguments, clock=time.monotonic):
-        self.arguments = arguments
-        self.clock = clock
+        self.arguments, self.clock = arguments, clock
         self.begin = clock()
-        allowed = getattr(arguments, "minutes", None)
-        self.end = self.begin + 60 * allowed - self.RESERVE_SECONDS if allowed else math.inf
-        self.results = getattr(arguments, "results", None)
-        self.needed_now = 0  # seconds, at least, by the section that runs
-        self.needed_later = 0  # by what comes behind it
+        self.end = self.begin + 60 * arguments.minutes - self.END_SECONDS if arguments.minutes else math.inf
+        self.section_end = self.end
+        self.blocks = {}  # of the summary, by title
+        self.heading = "# GPU check"
+        os.makedirs(arguments.out, exist_ok=True)
 
     def left(self):
-        """Seconds, perhaps none."""
-        return max(0, self.end - self.clock())
+        """Seconds of the section that runs."""
+        return max(0, min(self.end, self.section_end) - self.clock())
 
-    def limit(self, most):
-        """The seconds that something may take which must not take more than `most`."""
-        return min(most, self.left())
+    def run(self, command, most, given=""):
+        """Runs a program for at most `most` seconds, and no longer than the section may."""
+        seconds = min(most, self.left())
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   errors="replace", start_new_session=True)
+        try:
+            out, err = process.communicate(given, timeout=seconds)
+            return Done(process.returncode, out, err)
+        except subprocess.TimeoutExpired:
+            end(process)
+            return Done(None, *process.communicate(), f"cut off after {seconds:.0f} s" if seconds < most else None)
+        finally:  # also when somebody ends us
+            end(process)
+            process.wait()
 
-    def too_late(self, needs):
-        """Why something that takes about `needs` seconds is left out; None if it fits."""
-        if needs <= self.left():
-            return None
-        return f"left out: {minutes(self.left())} left, needs about {minutes(needs)}"
+    def describe(self, facts, command):
+        self.heading = f"# {facts['card']}, {facts['date']}\n\n" + table(facts.keys(), [facts.values()])
+        self.keep("run", command=command, **facts)
 
-    def run(self, command, most, least=math.inf, **given):
-        """processes.run for at most `most` seconds. What names the `least` that it can do with leaves the sections behind it
-        their time. `cut_off` of what comes back says so where our time ended it, which is no fault of the program's."""
-        seconds = min(most, self.left(), max(self.left() - self.needed_later, least))
-        done = processes.run(command, seconds, **given)
-        done.cut_off = f"cut off after {seconds:.0f} s" if done.code is None and seconds < most else None
-        return done
-
-    def row(self, section, **fields):
-        """Keeps what was measured at once: a run that is cut off loses nothing."""
-        if not self.results:
-            return
-        os.makedirs(os.path.dirname(os.path.abspath(self.results)), exist_ok=True)
-        with open(self.results, "a", encoding="utf-8") as file:
+    def keep(self, section, **fields):
+        """Keeps a figure as soon as it is known."""
+        with open(os.path.join(self.arguments.out, "results.jsonl"), "a", encoding="utf-8") as file:
             file.write(json.dumps({"section": section, "at_s": round(self.clock() - self.begin, 1), **fields}) + "\n")
 
+    def text(self):
+        """The summary, as Markdown."""
+        return "\n\n".join([self.heading, *(f"## {title}\n\n{text}" for title, text in self.blocks.items())]) + "\n"
 
-class Pace:
-    """How long the next row of a table will take: as long as the longest so far, at first a guess."""
-
-    def __init__(self, session, guess):
-        self.session = session
-        self.needs = guess
-        self.known = False
-
-    def too_late(self):
-        """The first row comes at any rate; further ones leave the sections behind their time."""
-        return self.session.too_late(self.needs + (self.session.needed_later if self.known else 0))
-
-    def __enter__(self):
-        self.begin = self.session.clock()
-        return self
-
-    def __exit__(self, *_):
-        took = self.session.clock() - self.begin
-        self.needs = max(self.needs, took) if self.known else took
-        self.known = True
+    def show(self, title, columns, rows, notes=()):
+        """A table of the summary, which is written anew whenever one has grown."""
+        self.blocks[title] = "\n\n".join(filter(None, [table(columns, rows), "\n".join(notes)]))
+        path = os.path.join(self.arguments.out, "summary.md")
+        with open(path + ".new", "w", encoding="utf-8") as file:
+            file.write(self.text())
+        os.replace(path + ".new", path)  # whole at any moment

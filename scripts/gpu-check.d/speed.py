@@ -1,134 +1,125 @@
-"""How fast it is: the section that looks at ours alone, and what the comparison in turns.py shares with it."""
-import functools
-import json
+"""The section that compares: ours and the fastest of PyTorch's variants in turns, each in a process of its own."""
+import os
+import statistics
 import sys
 
-import build
-import floor
 import machine
-import peer
-import processes
 import trainer
-from correctness import FAILED, OK
-from session import Pace
-from tables import gigabytes, head, line, number, share
+from session import FAILED, OK, json_lines, number, percent
+
+SCRIPT = os.path.join(os.path.dirname(os.path.realpath(__file__)), "pytorch_gpu.py")
+OURS = "ours"
+VARIANTS = [["eager", "graph"], ["compile-graphs", "compile"]]  # those that take a minute to start come second
+LEAST_SECONDS = 25  # of a turn: start, warm-up, steps
+STEPS, WARMUP_SECONDS = 100, 10
 
 
-def json_lines(text):
-    found = []
-    for words in text.splitlines():
-        try:
-            record = json.loads(words) if words.startswith("{") else None
-        except ValueError:
-            continue
-        if isinstance(record, dict):
-            found.append(record)
-    return found
+class Case:
+    """One precision and batch size, and what is known of it."""
+
+    def __init__(self, precision, batch_size):
+        self.precision, self.batch_size = precision, batch_size
+        self.turns = {}  # images per second, by side
+        self.failed = {}  # why, by side
+        self.records = None  # of our latest run
+
+    def median(self, side):
+        return statistics.median(self.turns[side]) if self.turns.get(side) else None
+
+    def fastest(self):
+        """PyTorch's, None where none runs."""
+        return max((side for side in self.turns if side != OURS), key=self.median, default=None)
+
+    def row(self):
+        mine, best = self.median(OURS), self.fastest()
+        theirs = self.median(best)
+        result = self.records["result"] if self.records else {}
+        during = (result.get("gpu") or {}).get("during") or {}
+        reasons = during.get("throttled")  # None where NVML does not tell
+        throttled = "–" if reasons is None else ", ".join(f"{why} {percent(part)}" for why, part in reasons.items()) or "no"
+        memory = result.get("device_bytes")
+        return [self.precision, self.batch_size, self.failed.get(OURS) or number(mine), f"{number(theirs)} ({best})" if best else "–",
+                number(mine / theirs, 2) if mine and theirs else "–",
+                f"{len(self.turns.get(OURS, []))} / {len(self.turns.get(best, []))}",
+                ((self.records or {}).get("ready") or {}).get("fusion", "–"), number(memory / 1e9 if memory else None, 1),
+                number((during.get("sm_clock_mhz") or {}).get("mean")), throttled]
+
+    def note(self):
+        """Every variant, those too that a table would hide: one that was not tried may be the fastest."""
+        def words(side):
+            return self.failed.get(side) or (number(self.median(side)) if side in self.turns else "not tried")
+        refused = (((self.records or {}).get("ready") or {}).get("fusion_refused") or {}).items()
+        return "\n".join([f"- {self.precision}, batch {self.batch_size}: PyTorch "
+                          + ", ".join(f"{name} {words(name)}" for names in VARIANTS for name in names),
+                          *(f"- {self.precision}, no fusion {level}: {why}" for level, why in refused)])
 
 
-@functools.lru_cache
-def copy_rate(session):
-    """Bytes read and written per second by a device copy: our probe's, else PyTorch's; None without either."""
-    program = build.program(session.arguments, "virtrain-probe")
-    if program:
-        done = processes.run([program, "--probe", "device_copy", "--format", "jsonl"], session.limit(60))
-        for record in json_lines(done.out) if done.code == 0 else []:
-            if record.get("value") and record.get("unit") == "B/s" and not record.get("wrong"):
-                session.row("copy_rate", bytes_per_second=record["value"], by="virtrain-probe")
-                return record["value"]
-        print(f"copy rate: {done.last_words()}", file=sys.stderr)
-    if not machine.has_torch():
-        return None
+def schedule(cases, rounds):
+    """Who runs next, the most telling first: (case, side). Who goes first changes, since the GPU is warmer for the second."""
+    for names in VARIANTS:
+        for case in cases:
+            for side in ([OURS] if names is VARIANTS[0] else []) + (names if machine.has_torch() else []):
+                yield case, side
+    for turn in range(1, rounds):
+        for case in cases:
+            pair = [OURS, case.fastest()]
+            for side in reversed(pair) if turn % 2 else pair:
+                if side:
+                    yield case, side
+
+
+def run_ours(session, case):
+    case.records = trainer.run(session, f"--precision={case.precision}", f"--batch_size={case.batch_size}",
+                               f"--image_size={trainer.IMAGE_SIZE}", f"--num_batches={STEPS}", "--num_warmup_batches=10",
+                               f"--steady_seconds={WARMUP_SECONDS}", "--display_every=10")
+    trainer.require_falling_loss(case.records)
+    return trainer.images_per_second(case.records)
+
+
+def run_pytorch(session, case, variant):
+    done = session.run([sys.executable, SCRIPT, f"--variant={variant}", f"--precision={case.precision}", f"--steps={STEPS}",
+                        f"--batch_size={case.batch_size}", f"--image_size={trainer.IMAGE_SIZE}",
+                        f"--warmup_seconds={WARMUP_SECONDS}"], 400)
+    if done.cut_off:
+        raise trainer.OutOfTime(done.cut_off)
+    answers = json_lines(done.out)
+    if done.code != 0 or not answers:
+        memory = [line for line in done.err.splitlines() if "out of memory" in line]  # which a compiler's words may follow
+        raise trainer.Failed(memory[-1] if memory else done.how())
+    return answers[-1]["images_per_second"]
+
+
+def turn(session, case, side):
+    """Throws trainer.OutOfTime."""
+    if session.left() < LEAST_SECONDS:
+        raise trainer.OutOfTime(f"{session.left():.0f} s left")
     try:
-        with peer.Peer("none", seconds=session.limit(120)) as torch:
-            rate = torch.ask("copy", session.limit(60))["bytes_per_second"]
-            session.row("copy_rate", bytes_per_second=rate, by="PyTorch")
-            return rate
-    except peer.Failed as failed:
-        print(f"copy rate: {failed}", file=sys.stderr)
-        return None
+        speed = run_ours(session, case) if side == OURS else run_pytorch(session, case, side)
+    except trainer.Failed as failed:
+        case.failed[side] = f"{trainer.verdict(failed)}: {failed}"
+        case.turns.pop(side, None)
+        session.keep("speed", precision=case.precision, batch_size=case.batch_size, side=side, failed=case.failed[side])
+        return
+    case.turns.setdefault(side, []).append(speed)
+    session.keep("speed", precision=case.precision, batch_size=case.batch_size, side=side, images_per_second=speed,
+                 **({name: case.records.get(name) for name in ("ready", "result")} if side == OURS else {}))
+    print(f"{case.precision}, batch {case.batch_size}: {side} {speed:,.0f} images/s", flush=True)
 
 
-def rate_words(session):
-    rate = copy_rate(session)
-    return "–" if rate is None else f"{rate / 1e12:.2f} TB/s"
-
-
-def run_ours(session, precision, batch_size, steady_seconds, steps, *flags):
-    """Its records; its windows have as many steps as the peer's (pytorch_gpu.py)."""
-    records = trainer.run(session, f"--precision={precision}", f"--batch_size={batch_size}",
-                          f"--image_size={session.arguments.image_size}", f"--num_batches={steps}",
-                          "--num_warmup_batches=10", f"--steady_seconds={steady_seconds}", "--display_every=10", *flags)
-    trainer.require_falling_loss(session, records)
-    return records
-
-
-OURS = ["fusion", "of the floor", "peak memory", "images/J", "SM MHz", "throttled"]
-
-
-def cells_of_ours(session, precision, records, speed):
-    fusion = records.get("ready", {}).get("fusion")
-    least = floor.images_per_second(copy_rate(session), fusion, precision, session.arguments.image_size)
-    during = (records["result"].get("gpu") or {}).get("during") or {}
-    reasons = during.get("throttled")  # None where NVML does not tell
-    throttled = "–" if reasons is None else ", ".join(f"{name} {share(part)}" for name, part in reasons.items()) or "no"
-    clock = (during.get("sm_clock_mhz") or {}).get("mean")
-    return [fusion_words(records.get("ready", {})), share(speed / least if least else None),
-            gigabytes(records["result"].get("device_bytes")), number(during.get("images_per_joule"), 2),
-            number(clock), throttled]
-
-
-def fusion_words(ready):
-    """The level, and what the others took where this run has timed them."""
-    timed = ", ".join(f"{name} {1e3 * seconds:.2f} ms" for name, seconds in (ready.get("fusion_timed") or {}).items())
-    refused = ", ".join(f"no {name}" for name in ready.get("fusion_refused") or {})
-    return ready.get("fusion", "–") + (f" ({', '.join(filter(None, [timed, refused]))})" if timed or refused else "")
-
-
-def refusals(ready):
-    """Why levels were passed over, a line of Markdown for each: any may be a fault of ours."""
-    return "".join(f"\n- no {name}: {words}" for name, words in ((ready or {}).get("fusion_refused") or {}).items())
-
-
-def steps_for(batch_size):
-    """Ten windows, and enough that a fast GPU takes some 3 s: it counts its energy ten times a second."""
-    return max(100, min(400, 24_000 // batch_size))
-
-
-# Those that are measured where none is asked for: by throughput a few, by what takes minutes for each the first.
-BATCH_SIZES = (256, 128, 64)
-
-
-def combinations(session, batch_sizes=BATCH_SIZES[:1]):
-    return [(p, b) for b in session.arguments.batch_size or batch_sizes for p in session.arguments.precision]
-
-
-def throughput(session):
-    """Images per second, ours alone: a first look"""
-    print(f"{session.arguments.image_size} px; device copy {rate_words(session)} read and written.\n\n"
-          + head(["precision", "batch", "images/s", *OURS]), flush=True)
-    outcome, pace, refused_words = OK, Pace(session, 40), ""
-    for precision, batch_size in combinations(session, BATCH_SIZES):
-        late = pace.too_late()
-        if late:
-            print(line([precision, batch_size, late] + ["–"] * len(OURS)), flush=True)
-            session.row("throughput", precision=precision, batch_size=batch_size, left_out=late)
+def speed(session):
+    cut_off = None
+    cases = [Case(precision, batch) for batch in session.arguments.batch_size for precision in session.arguments.precision]
+    for case, side in schedule(cases, session.arguments.rounds):
+        if side in case.failed or OURS in case.failed:
             continue
-        with pace:
-            try:
-                records = run_ours(session, precision, batch_size, min(10, session.arguments.steady_seconds),
-                                   steps_for(batch_size))
-                speed = trainer.images_per_second(records)
-                cells = [number(speed), *cells_of_ours(session, precision, records, speed)]
-                refused_words += refusals(records.get("ready"))
-                session.row("throughput", precision=precision, batch_size=batch_size, images_per_second=speed,
-                            ready=records.get("ready"), result=records["result"])
-            except trainer.LeftOut as why:
-                cells = [f"left out: {why}"] + ["–"] * len(OURS)
-                session.row("throughput", precision=precision, batch_size=batch_size, left_out=str(why))
-            except trainer.Failed as failed:
-                cells, outcome = [f"{FAILED}: {failed}"] + ["–"] * len(OURS), FAILED
-        print(line([precision, batch_size, *cells]), flush=True)
-    if refused_words:
-        print(refused_words, flush=True)
-    return outcome
+        try:
+            turn(session, case, side)
+        except trainer.OutOfTime as why:
+            cut_off = f"left out from {case.precision} {side} on: {why}"
+            break
+        session.show(f"Images per second at {trainer.IMAGE_SIZE} px, medians of turns",
+                     ["precision", "batch", "ours", "PyTorch", "ratio", "turns", "fusion", "GB", "SM MHz", "throttled"],
+                     [known.row() for known in cases], [known.note() for known in cases])
+    if any(case.failed.get(OURS, "").startswith(FAILED) for case in cases):
+        return FAILED
+    return "; ".join(filter(None, [OK if any(OURS in case.turns for case in cases) else "", cut_off])) or "left out: see the table"

@@ -20,11 +20,7 @@ hash_of() { { echo "$@"; xargs -r sha256sum | cut -d' ' -f1; } | sha256sum | cut
 is_built() { [ "$(cat "$1/key" 2> /dev/null)" = "$2" ]; }
 
 # The mirror that this host gets its own packages from.
-debian_mirror() {
-  local mirror
-  mirror=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' | awk '$2 == "bookworm" { print $1; exit }')
-  echo "${mirror:-http://deb.debian.org/debian}"
-}
+debian_mirror() { apt_mirror Debian bookworm; }
 
 # --- proofs describe themselves in the comment at their head
 

@@ -38,8 +38,7 @@ const Operation& operation_named(const StepProgram& program, const std::string& 
 
 }  // namespace
 
-// The table was counted from the model alone, before there was a program (scripts/gpu-check.d/floor.py has
-// its sums).
+// The table was counted from the model alone, before there was a program (docs/cuda.md).
 TEST_CASE("a step's bytes are those of the table by levels of fusion within one percent") {
   const auto [fusion, expected] = GENERATE(table<Fusion, double>({{Fusion::none, 370.0},
                                                                   {Fusion::addition, 347.6},
