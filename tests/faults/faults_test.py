@@ -90,7 +90,7 @@ def guest_dies_mid_trial():
         run = outside.Run(folder, outside.scenario(workload={"steps": 200}))
         run.wait_for_stage("run")
         time.sleep(2)
-        for pid in outside.qemu_pids():
+        for pid in outside.qemu_pids(run):
             os.kill(pid, signal.SIGKILL)
         began = time.monotonic()
         run.wait_for("trial failed", WITHIN_SECONDS)
@@ -104,7 +104,7 @@ def agent_goes_silent():
     with outside.scratch() as folder:
         run = outside.Run(folder, outside.scenario(workload={"steps": 200}))
         run.wait_for_stage("run")
-        for pid in outside.qemu_pids():
+        for pid in outside.qemu_pids(run):
             os.kill(pid, signal.SIGSTOP)
         run.wait_for("trial failed", WITHIN_SECONDS)
         assert run.end() == 6
@@ -121,7 +121,7 @@ def libvirtd_stops_mid_trial():
         assert run.end() == 6, run.log[-5:]
         failed_trial(run)
         # virtrain started a daemon to remove its VM and stopped it again; this test needs one to look with.
-        assert not outside.qemu_pids()
+        assert not outside.qemu_pids(run)
 
 
 @contextlib.contextmanager
@@ -160,7 +160,8 @@ def disk_full_while_vms_wait_for_their_next_trial():
     with outside.scratch() as folder, small_disk(folder, "4m") as (small, fill):
         run = outside.Run(folder, text, database=small / "r.db")
         run.wait_for_stage("run", 180, trial=4)  # B V, V B, B V: on bare metal while the VM waits
-        assert outside.domains() and len(list(pathlib.Path("/sys/class/net").glob("vtb*"))) == 2, "each on its own bridge"
+        bridges = list(pathlib.Path("/sys/class/net").glob(f"vtb{run.experiment[-6:]}*"))
+        assert outside.domains(run) and len(bridges) == 2, "each on its own bridge"
         fill()
         assert run.end() == 4, run.log[-5:]
         outside.assert_nothing_left()
@@ -202,13 +203,13 @@ def second_harness_is_told_busy_or_waits():
         first = outside.Run(folder, outside.scenario(arms=["bare_metal"], guest=all_cores, workload={"steps": 40}))
         first.wait_for_stage("run")
         small = outside.scenario(arms=["bare_metal"])
-        second = outside.Run(folder, small, database=folder / "second.db")
+        second = outside.Run(folder, small, database=folder / "second.db", wait=False)
         assert second.end() == 75, second.log
-        stopped = outside.Run(folder, small, "--wait", database=folder / "stopped.db")
+        stopped = outside.Run(folder, small, database=folder / "stopped.db")
         stopped.wait_for("waiting")
         stopped.process.send_signal(signal.SIGTERM)
         assert stopped.end() == 143, stopped.log
-        third = outside.Run(folder, small, "--wait", database=folder / "third.db")
+        third = outside.Run(folder, small, database=folder / "third.db")
         assert first.end() == 0
         assert third.end() == 0, third.log[-5:]
         assert third.seconds > 2

@@ -21,19 +21,19 @@ def start(folder, arm, steps):
     return outside.Run(folder, text, program=outside.BUILD / "virtrain")
 
 
-def links(prefix):
+def links(run, prefix):
     names = [line.split(": ")[1].split("@")[0] for line in outside.sh("ip", "-o", "link").splitlines()]
-    return sorted(name for name in names if name.startswith(prefix))
+    return sorted(name for name in names if name.startswith(prefix + run.experiment[-6:]))
 
 
-def cut(arm):
+def cut(run, arm):
     """Cuts the cable of the second node."""
     if arm == "vm":
-        domain = sorted(outside.domains())[-1]
+        domain = sorted(outside.domains(run))[-1]
         tap = re.search(r"target dev='(vtt[^']+)'", outside.sh("virsh", "dumpxml", domain)).group(1)
         outside.sh("virsh", "domif-setlink", domain, tap, "down")
     else:
-        outside.sh("ip", "link", "set", links("vtv")[-1], "down")
+        outside.sh("ip", "link", "set", links(run, "vtv")[-1], "down")
 
 
 def fails_in_time(run, words):
@@ -51,7 +51,7 @@ def link_cut_mid_trial(arm):
         run = start(folder, arm, 10_000)
         run.wait_for_stage("run", 120)
         time.sleep(3)
-        cut(arm)
+        cut(run, arm)
         fails_in_time(run, "exit status")
 
 
@@ -59,7 +59,7 @@ def link_down_before_the_start(arm):
     with outside.scratch() as folder:
         run = start(folder, arm, 5)
         run.wait_for_stage("agent")
-        cut(arm)
+        cut(run, arm)
         run.wait_for_stage("place")
         fails_in_time(run, "does not reach|ended with exit status")
 
@@ -70,10 +70,11 @@ def node_destroyed_mid_trial(arm):
         run.wait_for_stage("run", 120)
         time.sleep(3)
         if arm == "vm":
-            outside.sh("virsh", "destroy", sorted(outside.domains())[-1])
+            outside.sh("virsh", "destroy", sorted(outside.domains(run))[-1])
         else:
             agents = [int(pid) for pid in outside.sh("pgrep", "-x", "virtrain-agent").split()]
-            os.kill(max(agents), signal.SIGKILL)
+            own = {pid for pid, experiment in outside.slice_processes() if experiment == run.experiment}
+            os.kill(max(own.intersection(agents)), signal.SIGKILL)
         fails_in_time(run, "is lost|exit status")
 
 

@@ -1,6 +1,7 @@
 """Looks at a virtrain run from outside: starts it, waits for a stage, does harm, and reads virsh, ip, /proc and SQLite.
 
-Nothing here uses virtrain's own journal to decide whether something was left behind.
+Nothing here uses virtrain's own journal to decide whether something was left behind. It only tells which live runs are
+somebody else's: what was on the host before a test, and what a live run of a stranger holds, is no leftover.
 """
 
 import contextlib
@@ -18,6 +19,7 @@ import time
 
 BUILD = pathlib.Path(os.environ.get("VIRTRAIN_BUILD", pathlib.Path(__file__).parents[2] / "build"))
 KIT = pathlib.Path(os.environ.get("VIRTRAIN_FAULT_KIT", BUILD / "fault-kit"))  # the same with a fake trainer
+QEMU_OF_OURS = "qemu-system.*guest=virtrain-"
 STAGES = ["image", "define", "boot", "agent", "place", "barrier", "run", "collect", "tear_down"]
 
 
@@ -49,7 +51,7 @@ def scenario(**changes):
 class Run:
     """One `virtrain run` in its own process, its log read as it comes."""
 
-    def __init__(self, folder, text, *arguments, program=None, cache=None, database=None):
+    def __init__(self, folder, text, *arguments, program=None, cache=None, database=None, wait=True):
         self.folder = pathlib.Path(folder)
         self.database = pathlib.Path(database or self.folder / "results.db")
         path = self.folder / f"scenario-{time.monotonic_ns()}.yaml"
@@ -60,8 +62,9 @@ class Run:
         self.began = time.monotonic()
         self.process = subprocess.Popen(
             [str(program or KIT / "virtrain"), "-v", "--log-format", "json", "run", str(path), "--db", str(self.database),
-             *arguments],
+             *(["--wait"] if wait else []), *arguments],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+        _started.add(self.process.pid)
         self.log = []
         self.experiment = None
         self._changed = threading.Condition()
@@ -130,44 +133,76 @@ class Run:
         return self.rows("SELECT status FROM experiment")[-1]["status"]
 
 
-def domains():
-    return [name for name in sh("virsh", "-q", "list", "--all", "--name", check=False).split() if name.startswith("virtrain-")]
+def domains(run=None):
+    """Of one run, or of all."""
+    prefix = f"virtrain-{run.experiment}-" if run else "virtrain-"
+    return [name for name in sh("virsh", "-q", "list", "--all", "--name", check=False).split() if name.startswith(prefix)]
 
 
-def qemu_pids():
-    return [int(pid) for pid in sh("pgrep", "-f", "qemu-system.*guest=virtrain-", check=False).split()]
+def qemu_pids(run):
+    return [int(pid) for pid in sh("pgrep", "-f", f"{QEMU_OF_OURS}{run.experiment}-", check=False).split()]
 
 
 def slice_processes():
     """Everything a slice's helper started carries this variable; other tests' agents and trainers do not."""
     for folder in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if b"VIRTRAIN_SLICE=" in (folder / "environ").read_bytes():
-                yield int(folder.name)
+            environment = dict(word.partition(b"=")[::2] for word in (folder / "environ").read_bytes().split(b"\0"))
+            if b"VIRTRAIN_SLICE" in environment:
+                yield int(folder.name), environment.get(b"VIRTRAIN_EXPERIMENT", b"").decode()
 
 
 def leftovers():
     """Everything of virtrain's that is still on this host, by the host's own words."""
     found = [f"domain {name}" for name in domains()]
     found += [f"network {n}" for n in sh("virsh", "-q", "net-list", "--all", "--name", check=False).split() if n.startswith("virtrain-")]
-    found += [f"qemu {pid}" for pid in qemu_pids()]
+    found += [f"qemu {words}" for words in sh("pgrep", "-a", "-f", QEMU_OF_OURS, check=False).splitlines()]
     for line in sh("ip", "-o", "link").splitlines():
         name = line.split(": ")[1].split("@")[0]
         if name.startswith("vt"):
             found.append(f"link {name}")
     found += [f"netns {line.split()[0]}" for line in sh("ip", "netns").splitlines() if line.startswith("vt-")]
-    found += [f"process {pid} of a slice" for pid in slice_processes()]
+    found += [f"process {pid} of a slice of {experiment}" for pid, experiment in slice_processes()]
     for root in ["/sys/fs/cgroup", "/sys/fs/cgroup/memory", "/sys/fs/cgroup/cpuset"]:
         found += [f"cgroup {path}" for path in pathlib.Path(root).glob("**/vt-*") if path.is_dir()]
     return found
 
 
-def assert_nothing_left(within=5):
+def start_time(pid):
+    with contextlib.suppress(OSError):
+        return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    return None
+
+
+def strangers():
+    """Ids and tags of experiments whose virtrain lives and was started by somebody else."""
+    names = set()
+    with contextlib.suppress(sqlite3.Error), contextlib.closing(
+            sqlite3.connect("file:/var/lib/virtrain/leases.db?mode=ro", uri=True, timeout=5)) as journal:
+        for pid, began, experiment in journal.execute("SELECT pid, start_time, experiment FROM owner"):
+            if start_time(pid) == began and pid not in _started:
+                names |= {experiment, experiment[-6:]}
+    return names
+
+
+def left(before=()):
+    """Leftovers that were not there before and that no live stranger holds."""
+    found = [item for item in leftovers() if item not in before]
+    others = strangers() if found else set()
+    return [item for item in found if not any(name in item for name in others)]
+
+
+def assert_nothing_left(within=5, before=None):
     """Processes may need a moment to be reaped; anything beyond that is a leak."""
+    before = _before if before is None else before
     ends = time.monotonic() + within
-    while leftovers() and time.monotonic() < ends:
+    while left(before) and time.monotonic() < ends:
         time.sleep(0.2)
-    assert not leftovers(), leftovers()
+    assert not left(before), left(before)
+
+
+_started = set()  # pids of the runs that this test started
+_before = set()  # what was on the host when the present test began
 
 
 def clean(*arguments):
@@ -177,8 +212,9 @@ def clean(*arguments):
 
 @contextlib.contextmanager
 def scratch():
-    """A folder of its own, removed afterwards; and nothing of virtrain's may be on the host before and after."""
-    assert_nothing_left()
+    """A folder of its own, removed afterwards; and nothing of virtrain's may come to the host to stay."""
+    _before.clear()
+    _before.update(leftovers())
     folder = tempfile.mkdtemp(prefix="virtrain-fault-")
     os.chmod(folder, 0o755)
     try:
