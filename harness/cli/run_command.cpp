@@ -32,8 +32,14 @@ bool make_report(const RunArguments& arguments, const results::CompareRequest& r
     log::error("there is no report; virtrain report makes it from the database", {{"reason", error.what()}});
     return false;
   }
-  if (!arguments.options.quiet) print_result(fmt::format("report: {}\n", arguments.report));
   return true;
+}
+
+/// Where to read on.
+std::string where_it_is(const RunArguments& arguments, bool reported) {
+  auto line = "database: " + arguments.options.database.string();
+  if (reported && !arguments.report.empty()) line += ", report: " + arguments.report;
+  return line + "\nnext: virtrain compare --explain (all notes, and what explains the gaps)\n";
 }
 
 void run(RunArguments& arguments, Cli& cli) {
@@ -43,13 +49,15 @@ void run(RunArguments& arguments, Cli& cli) {
   options.experiment.command_line = cli.command_line;
   const auto [outcome, request, comparisons, summary] = run_scenario(scenario, options);
   if (!options.quiet && !comparisons.empty()) {
-    auto text = results::render(comparisons, arguments.format, colour_on_stdout());
-    if (arguments.format == results::Format::table)
-      text += fmt::format("database: {}\n", options.database.string());
-    print_result(text);
+    const bool is_table = arguments.format == results::Format::table;
+    print_result(
+        is_table ? results::render(results::summary_table(comparisons), arguments.format, colour_on_stdout())
+                 : results::render(comparisons, arguments.format, false));
   }
   const bool reported =
       arguments.report.empty() || comparisons.empty() || make_report(arguments, request, cli);
+  if (!options.quiet && !comparisons.empty() && arguments.format == results::Format::table)
+    print_result(where_it_is(arguments, reported));
   if (options.quiet)
     print_result(summary + "\n");
   else
@@ -67,7 +75,7 @@ void add_run_command(Cli& cli) {
   add_database_option(*verb, arguments->options.database);
   add_format_option(*verb, arguments->format);
   add_label_option(*verb, arguments->options.experiment.label);
-  add_host_options(*verb, arguments->options.experiment);
+  add_host_options(*verb, arguments->options);
   verb->add_flag("--fail-fast", arguments->options.experiment.fail_fast,
                  "The first failed trial ends the run");
   verb->add_option("--report", arguments->report, "Write the HTML report of this run to FILE as well")

@@ -124,7 +124,7 @@ bool worse_after_holm(const CaseComparison& comparison);
 std::string family_sentence(const std::vector<CaseComparison>& comparisons);
 /// One sentence: the verdict with its numbers, or why there is none.
 std::string verdict_sentence(const CaseComparison& comparison);
-/// What was virtual about each arm of these cases: "bare_metal: no virtual machine; vm: virtual machines on
+/// What was virtual about each arm of these cases: "bare_metal none; vm on
 /// KVM".
 std::string virtualization_sentence(const std::vector<CaseComparison>& comparisons);
 

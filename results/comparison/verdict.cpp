@@ -86,11 +86,11 @@ std::string why_not_comparable(const CaseComparison& comparison) {
 }
 
 std::string words_for(const std::string& virtualization) {
-  if (virtualization == "none") return "no virtual machine";
-  if (virtualization == "kvm") return "virtual machines on KVM";
-  if (virtualization == "kvm_nested") return "virtual machines on KVM inside another virtual machine";
-  if (virtualization == "kvm_on_emulated") return "virtual machines on KVM of an emulated processor";
-  if (virtualization == "tcg") return "virtual machines emulated by QEMU (TCG)";
+  if (virtualization == "none") return "none";
+  if (virtualization == "kvm") return "on KVM";
+  if (virtualization == "kvm_nested") return "on KVM inside another virtual machine";
+  if (virtualization == "kvm_on_emulated") return "on KVM of an emulated processor";
+  if (virtualization == "tcg") return "emulated by QEMU (TCG)";
   return "published data";
 }
 
@@ -163,7 +163,7 @@ std::string virtualization_sentence(const std::vector<CaseComparison>& compariso
   }
   std::vector<std::string> parts;
   for (const auto& [arm, kinds] : arms) {
-    if (!kinds.empty()) parts.push_back(fmt::format("{}: {}", arm, fmt::join(kinds, " and ")));
+    if (!kinds.empty()) parts.push_back(fmt::format("{} {}", arm, fmt::join(kinds, " and ")));
   }
   return parts.empty() ? "nothing ran" : join(parts, "; ");
 }

@@ -172,7 +172,7 @@ json notes_model(const ReportData& data) {
   const auto add = [&](const std::string& sentence) {
     if (!sentence.empty()) notes.push_back({{"sentence", sentence}});
   };
-  add("What was virtual: " + virtualization_sentence(named) + ".");
+  add("Virtualization: " + virtualization_sentence(named) + ".");
   if (const auto family = family_sentence(named); !family.empty()) add(family + ".");
   add(differences_sentence(data));
   std::vector<std::pair<std::string, std::vector<std::string>>> by_sentence;

@@ -47,6 +47,9 @@ std::string render(const Table& table, Format format, bool colour = false);
 /// The comparison as the study's table: a line for each case and arm, then what was virtual, then the
 /// verdicts.
 Table comparison_table(const std::vector<CaseComparison>& comparisons);
+/// What `run` ends with: the same on a small screen, with verdicts that are some and one line on
+/// virtualization.
+Table summary_table(const std::vector<CaseComparison>& comparisons);
 /// What `compare` prints: the table (in Markdown under a heading), or with Format::json the contract's list.
 std::string render(const std::vector<CaseComparison>& comparisons, Format format, bool colour = false);
 

@@ -198,7 +198,7 @@ Table comparison_table(const std::vector<CaseComparison>& comparisons) {
     if (!comparison.explanation) continue;
     for (const auto& line : sentences(*comparison.explanation)) explanations.add(line, comparison.case_name);
   }
-  table.notes.push_back("What was virtual: " + virtualization_sentence(comparisons) + ".");
+  table.notes.push_back("Virtualization: " + virtualization_sentence(comparisons) + ".");
   verdicts.append_to(table.notes);
   if (const auto family = family_sentence(comparisons); !family.empty()) table.notes.push_back(family + ".");
   notes.append_to(table.notes);
@@ -206,6 +206,32 @@ Table comparison_table(const std::vector<CaseComparison>& comparisons) {
     table.notes.emplace_back("What may explain the gaps, largest first:");
   explanations.append_to(table.notes);
   append_predictions(comparisons, table.notes);
+  return table;
+}
+
+Table summary_table(const std::vector<CaseComparison>& comparisons) {
+  const auto all = comparison_table(comparisons);
+  const auto is_shown = [](const Column& column) {
+    static const std::set<std::string> shown{"case",    "arm",   "images_per_second",
+                                             "speedup", "ratio", "verdict"};
+    return shown.contains(column.key);
+  };
+  Table table;
+  for (const auto& column : all.columns)
+    if (is_shown(column))
+      table.columns.push_back(
+          {column.key, column.key == "ratio" ? "ratio" : column.head, column.right, true});
+  for (const auto& row : all.rows) {
+    auto& cells = table.rows.emplace_back();
+    for (std::size_t i = 0; i < row.size(); ++i)
+      if (is_shown(all.columns[i])) cells.push_back(row[i]);
+  }
+  SentencesOfCases verdicts;
+  for (const auto& comparison : comparisons)
+    if (comparison.test && comparison.verdict != Verdict::not_comparable)
+      verdicts.add(verdict_sentence(comparison), comparison.case_name);
+  verdicts.append_to(table.notes);
+  table.notes.push_back("Virtualization: " + virtualization_sentence(comparisons) + ".");
   return table;
 }
 

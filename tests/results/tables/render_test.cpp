@@ -1,10 +1,12 @@
 #include "results/tables/render.h"
+#include "common/text.h"
 
 #include "tests/results/support.h"
 
 using namespace virtrain;
 using namespace virtrain::results;
 using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
 using Catch::Matchers::StartsWith;
 
 namespace {
@@ -82,13 +84,31 @@ TEST_CASE("the comparison reads like the study's table") {
   const auto comparisons = compare(store, {});
   const auto text = render(comparisons, Format::table);
   CHECK_THAT(text, Contains("vm/bare_metal") && Contains("of each tenant") && Contains("98.8 %") &&
-                       Contains("equivalent") && Contains("What was virtual: ") &&
-                       Contains("vm: virtual machines on KVM"));
+                       Contains("equivalent") && Contains("Virtualization: ") &&
+                       Contains("bare_metal none") && Contains("vm on KVM"));
   CHECK(nlohmann::json::parse(render(comparisons, Format::json)).at(1).at("verdict") == "equivalent");
   CHECK_THAT(render(comparisons, Format::markdown),
              StartsWith("### vm against bare\\_metal\n\n| case | arm |") &&
-                 Contains("\n\n- What was virtual: ") && Contains("equivalent"));
+                 Contains("\n\n- Virtualization: ") && Contains("equivalent"));
   CHECK_THAT(render(comparisons, Format::csv), Contains("weak-scaling/2,vm,2,3,198,[198],"));
+}
+
+TEST_CASE("what run ends with fits a small screen") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  store.add_experiment(an_experiment("e1"));
+  for (int pair = 1; pair <= 3; ++pair) {
+    add_finished(store, "e1", "two-vms-two-tenants", "vm", pair, 198 + 0.1 * pair, 2);
+    add_finished(store, "e1", "two-vms-two-tenants", "bare_metal_shared", pair, 200 + 0.1 * pair, 2);
+  }
+  CompareRequest request;
+  request.baseline = "bare_metal_shared";
+  const auto text = render(summary_table(compare(store, request)), Format::table);
+  const auto table = text.substr(0, text.find("\n\n"));
+  for (const auto& line : split(table, '\n')) CHECK(line.size() <= 80);
+  CHECK_THAT(table, Contains("ratio") && Contains("0.990") && Contains("equivalent") && !Contains("nodes"));
+  CHECK_THAT(text, Contains("equivalent to bare_metal_shared within 2 %") &&
+                       EndsWith("\nVirtualization: vm on KVM; bare_metal_shared none.\n"));
 }
 
 TEST_CASE("list and show come from the database alone") {
