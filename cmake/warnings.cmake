@@ -1,6 +1,11 @@
 # Warnings for our own targets; VIRTRAIN_WERROR makes them errors (presets and CI do).
 option(VIRTRAIN_WERROR "Treat warnings as errors" OFF)
 set(VIRTRAIN_SANITIZE "" CACHE STRING "Value for -fsanitize=, empty for none")
+option(VIRTRAIN_LIBFUZZER "Build the fuzzers of tests/fuzz with clang's libFuzzer" OFF)
+if(VIRTRAIN_LIBFUZZER)
+  add_compile_options(-fsanitize=fuzzer-no-link,address)
+  add_link_options(-fsanitize=address)
+endif()
 
 # False alarms of g++ 12: -Wrestrict on std::string + (GCC bug 105651), -Wmismatched-new-delete at -O2 on coroutine frames
 # that Asio allocates.

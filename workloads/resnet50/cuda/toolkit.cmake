@@ -1,6 +1,7 @@
 # Looks for what the CUDA trainer is built with; VIRTRAIN_CUDA_FOUND says whether all of it is there.
 # Included where the project begins, since languages and imported targets belong to the folder that asks for them.
 option(VIRTRAIN_CUDA "Build the CUDA trainer where its toolkit is found" ON)
+option(VIRTRAIN_CUDA_ONE_ARCHITECTURE "Machine code for Hopper alone: enough for tests where there is no GPU" OFF)
 set(VIRTRAIN_CUDA_FOUND FALSE)
 set(VIRTRAIN_CUDA_MISSING "VIRTRAIN_CUDA is OFF")
 if(VIRTRAIN_CUDA)
@@ -24,7 +25,9 @@ if(VIRTRAIN_CUDA)
 endif()
 if(VIRTRAIN_CUDA_FOUND)
   # Machine code for each family that this toolkit knows, and PTX of the last one for those to come.
-  if(NOT CMAKE_CUDA_ARCHITECTURES)
+  if(VIRTRAIN_CUDA_ONE_ARCHITECTURE)
+    set(CMAKE_CUDA_ARCHITECTURES 90-real)
+  elseif(NOT CMAKE_CUDA_ARCHITECTURES)
     if(CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12.8)
       set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 86-real 89-real 90-real 100-real 120)
     else()
