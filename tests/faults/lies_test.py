@@ -143,7 +143,18 @@ def ctrl_c_ends_it():
     assert not wrong, "\n".join(wrong)
 
 
-TESTS = {test.__name__: test for test in (the_experiment_goes_on, ctrl_c_ends_it)}
+def a_real_vm_lies():
+    """The guest's trial fails, the host's is valid."""
+    with outside.scratch() as folder:
+        os.environ["VIRTRAIN_LIES"] = "honest"
+        run = outside.Run(folder, outside.scenario(arms=["vm", "bare_metal"]), program=KIT / "virtrain")
+        assert run.end(200) == 6, run.log[-5:]
+        guest, host = run.rows("SELECT * FROM trial ORDER BY arm DESC")
+        assert guest["status"] == "failed" and "a sample of step 1 after one of step 1" in guest["failure_reason"], guest
+        assert host["status"] == "finished" and host["valid"], host
+
+
+TESTS = {test.__name__: test for test in (the_experiment_goes_on, ctrl_c_ends_it, a_real_vm_lies)}
 
 if __name__ == "__main__":
     outside.main(TESTS)

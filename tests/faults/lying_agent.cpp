@@ -1,7 +1,9 @@
 // Stands where virtrain-agent does in lies_test.py: holds the conversation by the book and plays the trainer
 // and the probe itself, but for one lie. VIRTRAIN_LIES names the lie of each node of the experiment in the
-// order in which they are made ("honest,hello_flood,…"; the last one goes on for all further nodes).
+// order in which they are made ("honest,hello_flood,…"; the last one goes on for all further nodes). In a VM,
+// which has no such variable, it always tells the same lie.
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
@@ -32,6 +34,15 @@ std::string my_lie() {
   const auto names = split(lies != nullptr ? lies : "honest", ',');
   const auto number = slice != nullptr ? parse_integer(split(slice, '-').back()).value_or(1) : 1;
   return names[std::min(static_cast<std::size_t>(number), names.size()) - 1];
+}
+
+constexpr const char* kLieOfVms = "sample_flood";
+
+/// The only virtio-serial port of a guest.
+int open_port() {
+  for (const auto& port : entries_of("/sys/class/virtio-ports"))
+    return ::open(("/dev/" + port.filename().string()).c_str(), O_RDWR);
+  return -1;
 }
 
 /// `count` arrays within each other.
@@ -259,11 +270,12 @@ class LyingAgent {
 }  // namespace
 
 int main(int argc, char** argv) {
-  int fd = 3;
+  int fd = -1;
   for (int i = 1; i + 1 < argc; ++i)
     if (std::string_view(argv[i]) == "--fd") fd = std::atoi(argv[i + 1]);
+  const bool in_vm = fd < 0;
   try {
-    LyingAgent(fd, my_lie()).serve();
+    LyingAgent(in_vm ? open_port() : fd, in_vm ? kLieOfVms : my_lie()).serve();
   } catch (const std::exception& error) {
     fmt::print(stderr, "lying agent: {}\n", error.what());
     return 1;

@@ -353,3 +353,17 @@ TEST_CASE("records that do not hold end the job with words") {
              Contains("rank 1: no memory"));
   CHECK_THAT(words("yes 'a line that is no record' | head -c 9000000"), Contains("it floods"));
 }
+
+TEST_CASE("row 4: what waits for a node that reads nothing is bounded, and who posts more is told") {
+  asio::io_context io;
+  auto [ours, theirs] = make_socketpair();
+  const auto connection = std::make_shared<Connection>(io, std::move(ours));
+  Frame frame = make_frame("rsh_output", 1);
+  frame.body = std::string(100'000, 'x');
+  std::size_t waiting = 0;
+  while (connection->post(frame)) {
+    waiting += frame.body.size();
+    REQUIRE(waiting <= kMaxPostedBytes);
+  }
+  CHECK(waiting > kMaxPostedBytes / 2);
+}

@@ -45,7 +45,7 @@ TEST_CASE("what the agent says of this machine is accepted as it is") {
   CHECK(checked_readings(read_telemetry("/", {})).at("memory_total_bytes") > 0);
 }
 
-TEST_CASE("facts that no reader could take are refused on receipt") {
+TEST_CASE("row 5: facts that no reader could take are refused on receipt") {
   CHECK_THAT(refused_facts(5), Contains("no object"));
   CHECK_THAT(refused_facts(many(65)), Contains("65 of them, at most 64"));
   CHECK_THAT(refused_facts({{"", "x"}}), Contains("'' is no name"));
@@ -61,7 +61,7 @@ TEST_CASE("facts that no reader could take are refused on receipt") {
   CHECK(checked_facts({{"kernel", "6.1\x1b[2J"}})["kernel"] == "6.1\uFFFD[2J");
 }
 
-TEST_CASE("telemetry that the database would refuse is refused on receipt") {
+TEST_CASE("row 5: telemetry that the database would refuse is refused on receipt") {
   CHECK_THAT(refused_readings("x"), Contains("no object"));
   CHECK_THAT(refused_readings(many(33)), Contains("33 of them, at most 32"));
   CHECK_THAT(refused_readings({{"", 1}}), Contains("'' is no name"));

@@ -43,7 +43,7 @@ TEST_CASE("what is no record of virtrain-probe fails with the node's name") {
   }
 }
 
-TEST_CASE("a figure that the database would refuse is refused in words, however deep it is") {
+TEST_CASE("row 3: a figure that the database would refuse is refused in words, however deep it is") {
   const auto refusal = [](const std::string& changed) {
     const std::string figure =
         R"({"record":"probe","name":"triad","unit":"B/s","value":1.5,"seconds":0.1,"nodes":1,"wrong":0,)";

@@ -187,7 +187,7 @@ TEST_CASE("broken records are refused in words") {
   CHECK(refusal(with("\"seconds\":0.25", "\"seconds\":1e9")) != "(accepted)");
 }
 
-TEST_CASE("what the schema would refuse is refused when it is received") {
+TEST_CASE("row 5: what the schema would refuse is refused when it is received") {
   const auto hello = [](const std::string& more) {
     return refusal(R"({"record":"hello","rank":0,"size":1,"local_rank":0,"hostname":"a",)" + more + "}");
   };

@@ -53,7 +53,7 @@ TEST_CASE("an honest rank is believed, also when its samples come in fits") {
         }).empty());
 }
 
-TEST_CASE("a speed that the samples do not show is a lie, with both figures") {
+TEST_CASE("row 17: a speed that the samples do not show is a lie, with both figures") {
   CHECK(after([](RankState& r) { (*r.result)["images_per_second"] = 1e308; }) ==
         Doubts{"says 1e+308 images/s where its samples show 32"});
   CHECK(after([](RankState& r) { (*r.result)["images_per_second"] = 33.0; }) ==
