@@ -49,7 +49,7 @@ const char* to_string(CheckStatus status) {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr const char* kUri = "qemu:///system";
+constexpr const char* kUri = kSystemLibvirt;
 
 Finding ok(std::string id, Severity severity, std::string found) {
   return {std::move(id), severity, CheckStatus::ok, std::move(found), "", true};
@@ -59,6 +59,27 @@ Finding failed(std::string id, Severity severity, std::string found, std::string
 }
 Finding skipped(std::string id, Severity severity, std::string found) {
   return {std::move(id), severity, CheckStatus::skipped, std::move(found), "", true};
+}
+
+Finding check_mode(HostMode mode) {
+  const auto& privileges = try_privileges();
+  const auto lacks = what_it_lacks(mode);
+  const auto& why = privileges.lacks_user_namespaces.empty() ? privileges.lacks_isolation
+                                                             : privileges.lacks_user_namespaces;
+  if (lacks.empty())
+    return ok("MODE-1", Severity::notes, fmt::format("mode {}: everything", to_string(mode)));
+  return failed("MODE-1", Severity::notes,
+                fmt::format("mode {}, without {}{}", to_string(mode), lacks,
+                            mode == best_mode(privileges) ? fmt::format(" ({})", why) : ""),
+                "run as root on a host that allows namespaces");
+}
+
+/// Without root's privileges a run starts a libvirt daemon of its own.
+Finding check_private_libvirt() {
+  if (fs::exists("/usr/sbin/libvirtd") || fs::exists("/usr/sbin/virtqemud"))
+    return ok("VIRT-1", Severity::blocks, "libvirt is installed; each run starts a daemon of its own");
+  return failed("VIRT-1", Severity::blocks, "libvirt is not installed",
+                "apt-get install libvirt-daemon-system libvirt-clients");
 }
 
 Finding check_libvirt() {
@@ -174,8 +195,9 @@ bool blocks(const Finding& finding) {
   return finding.severity == Severity::blocks && finding.status == CheckStatus::failed;
 }
 
-std::vector<Finding> examine_host(const Inventory& host) {
-  return {check_libvirt(),
+std::vector<Finding> examine_host(const Inventory& host, HostMode mode) {
+  return {check_mode(mode),
+          mode == HostMode::system ? check_libvirt() : check_private_libvirt(),
           check_program("VIRT-2", {"qemu-system-x86_64", "--version"}, "qemu-system-x86"),
           check_program("IMG-1", {"supermin", "--version"}, "supermin"),
           check_guest_kernel(),
@@ -223,7 +245,7 @@ std::vector<Finding> examine_devices(const Inventory& inventory, const std::vect
 }
 
 std::vector<Finding> examine_all(const Inventory& inventory) {
-  auto findings = examine_host(inventory);
+  auto findings = examine_host(inventory, best_mode(try_privileges()));
   const auto devices = examine_devices(inventory);
   findings.insert(findings.end(), devices.begin(), devices.end());
   return findings;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "vmctl/inventory.h"
+#include "vmctl/unprivileged/privileges.h"
 
 namespace virtrain::vmctl {
 
@@ -28,8 +29,8 @@ struct Finding {
 /// Whether what it is about cannot run here.
 bool blocks(const Finding& finding);
 
-/// Checks what every scenario needs of this host; starts nothing that stays.
-std::vector<Finding> examine_host(const Inventory& host);
+/// Checks what every scenario needs of this host in that mode; starts nothing that stays.
+std::vector<Finding> examine_host(const Inventory& host, HostMode mode);
 /// Checks what scenarios with GPUs or RDMA adapters need, of all GPUs: of this host, or of the recorded one
 /// below `root`.
 std::vector<Finding> examine_devices(const Inventory& host, const std::filesystem::path& root = "/");

@@ -14,8 +14,10 @@ namespace virtrain::vmctl {
 namespace {
 
 constexpr const char* kMarkNamespace = "https://virtrain.dev/1";
-constexpr const char* kRootSerial = "virtrain-root";  // cloud/start.sh looks for it
-constexpr std::size_t kDeviceNameLimit = 15;          // IFNAMSIZ - 1
+constexpr const char* kRootSerial = "virtrain-root";        // cloud/start.sh looks for it
+constexpr std::size_t kDeviceNameLimit = 15;                // IFNAMSIZ - 1
+constexpr const char* multicast_group = "239.255.118.116";  // of the range that no router forwards
+constexpr int multicast_mtu = 60000;                        // a frame of it fits into a UDP datagram
 
 [[noreturn]] void refuse(const std::string& what, const std::string& why) {
   throw Error("describe " + what, ErrorCode::bad_input, why);
@@ -66,7 +68,11 @@ void check(const DomainSpec& spec) {
     if (device.grant.kind == GrantKind::mdev && device.grant.uuid.empty())
       refuse(what, "a mediated device of " + device.grant.address + " has no UUID");
   for (const auto& nic : spec.nics) {
-    if (nic.network.empty() == nic.bridge.empty()) refuse(what, "a NIC needs either a network or a bridge");
+    const bool by_name = nic.kind == NicKind::network || nic.kind == NicKind::bridge;
+    if (by_name && nic.source.empty()) refuse(what, "a NIC needs the name of a network or a bridge");
+    if (nic.kind == NicKind::tap && nic.tap.empty()) refuse(what, "a NIC needs the name of its tap");
+    if (nic.kind == NicKind::multicast && (nic.port < 1024 || nic.port > 65535))
+      refuse(what, fmt::format("port {} of a NIC's multicast group (allowed: 1024 to 65535)", nic.port));
     if (nic.tap.size() > kDeviceNameLimit)
       refuse(what, fmt::format("tap name '{}' is longer than {} characters", nic.tap, kDeviceNameLimit));
   }
@@ -197,12 +203,36 @@ void add_disks(pugi::xml_node devices, const DomainSpec& spec) {
 }
 
 void add_nic(pugi::xml_node devices, const NicSpec& nic) {
-  const bool by_network = !nic.network.empty();
-  auto interface = with(add(devices, "interface"), "type", by_network ? "network" : "bridge");
+  if (nic.kind == NicKind::multicast) return;  // see add_multicast_nic()
+  const char* type = nic.kind == NicKind::network  ? "network"
+                     : nic.kind == NicKind::bridge ? "bridge"
+                                                   : "ethernet";
+  auto interface = with(add(devices, "interface"), "type", type);
   if (!nic.mac.empty()) with(add(interface, "mac"), "address", nic.mac);
-  with(add(interface, "source"), by_network ? "network" : "bridge", by_network ? nic.network : nic.bridge);
-  if (!nic.tap.empty()) with(add(interface, "target"), "dev", nic.tap);
+  if (nic.kind != NicKind::tap) with(add(interface, "source"), type, nic.source);
+  if (!nic.tap.empty()) {
+    auto target = with(add(interface, "target"), "dev", nic.tap);
+    if (nic.kind == NicKind::tap) with(target, "managed", "no");
+  }
   with(add(interface, "model"), "type", "virtio");
+}
+
+/// libvirt's own <interface type='mcast'> leaves the device to the routing table, and the guests' frames
+/// would go out on the host's network; QEMU can keep them on the loopback device. Its frames are datagrams,
+/// so a large MTU saves most of their cost.
+void add_multicast_nic(pugi::xml_node domain, const NicSpec& nic, std::size_t number) {
+  constexpr int first_free_slot = 16;  // libvirt fills the root bus from below
+  if (!domain.attribute("xmlns:qemu"))
+    with(domain, "xmlns:qemu", "http://libvirt.org/schemas/domain/qemu/1.0");
+  auto arguments = domain.child("qemu:commandline");
+  if (!arguments) arguments = add(domain, "qemu:commandline");
+  const auto argument = [&](const std::string& word) { with(add(arguments, "qemu:arg"), "value", word); };
+  argument("-netdev");
+  argument(
+      fmt::format("socket,id=vtnet{},mcast={}:{},localaddr=127.0.0.1", number, multicast_group, nic.port));
+  argument("-device");
+  argument(fmt::format("virtio-net-pci,netdev=vtnet{},mac={},host_mtu={},bus=pcie.0,addr=0x{:x}", number,
+                       nic.mac, multicast_mtu, first_free_slot + number));
 }
 
 void add_console(pugi::xml_node devices, const std::string& log) {
@@ -268,6 +298,8 @@ std::string domain_xml(const DomainSpec& spec) {
   add(domain, "on_crash", "destroy");
   add_devices(domain, spec);
   add_cliques(domain, spec.devices, spec.clique);
+  for (std::size_t i = 0; i < spec.nics.size(); ++i)
+    if (spec.nics[i].kind == NicKind::multicast) add_multicast_nic(domain, spec.nics[i], i);
   return to_text(document);
 }
 

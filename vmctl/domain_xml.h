@@ -23,12 +23,22 @@ struct LeaseMark {
   bool operator==(const LeaseMark&) const = default;
 };
 
-/// One virtio NIC. Exactly one of `network` (libvirt network) and `bridge` (host bridge) is set.
+/// What a NIC is plugged into.
+enum class NicKind {
+  network,    ///< the libvirt network `source`
+  bridge,     ///< the host bridge `source`
+  tap,        ///< the device `tap`, which is there already and belongs to QEMU's user
+  multicast,  ///< QEMU's socket network: a multicast group on the loopback device, at `port`; needs no
+              ///< privilege
+};
+
+/// One virtio NIC.
 struct NicSpec {
-  std::string network;
-  std::string bridge;
+  NicKind kind = NicKind::network;
+  std::string source;
   std::string mac;  ///< "52:54:00:..."
   std::string tap;  ///< host-side device, at most 15 characters, "vt..."
+  int port = 0;
 };
 
 /// A NUMA node of the guest that stands for one of the host.
@@ -73,8 +83,8 @@ struct DomainSpec {
   Clique clique = Clique::off;
   std::string console_log;  ///< host file that receives ttyS0
   std::string channel = kAgentChannel;
-  bool in_session =
-      false;  ///< of a user's own libvirt, which changes no file's owner and refuses to be told so
+  /// Of a libvirt without root, which changes no file's owner and refuses to be told so.
+  bool in_session = false;
 };
 
 /// How long VFIO may take to pin a guest's memory for its devices while QEMU starts, page by page of 4 KiB;

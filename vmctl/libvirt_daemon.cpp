@@ -17,6 +17,7 @@
 #include "vmctl/libvirt_handles.h"
 #include "vmctl/paths.h"
 #include "vmctl/process_info.h"
+#include "vmctl/signs_of_life.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -64,7 +65,7 @@ std::optional<ProcessInfo> running(const std::string& daemon) {
 void start(const std::string& daemon) {
   if (running(daemon)) return;  // it runs but does not answer yet, or was there before us
   CommandOptions options;
-  options.deadline = 15s;
+  options.deadline = 120s;  // it returns once it listens, which a busy host delays
   run_checked({program_of(daemon).string(), "-d"}, options);
   if (const auto process = running(daemon)) {
     write_file_atomically(record_of(daemon),
@@ -115,18 +116,15 @@ void start_daemons() {
     if (daemon.needed || fs::exists(program_of(daemon.name))) start(daemon.name);
 }
 
-/// A daemon that takes connections and does not answer has its first look at QEMU, which is slow where
-/// /dev/kvm is there and does not work.
-constexpr std::chrono::seconds kFirstLook{150};
-
 void wait_for_daemon(const std::string& uri, std::chrono::milliseconds deadline) {
-  std::string why;
-  const auto began = std::chrono::steady_clock::now();
+  SignsOfLife listening(cpu_time_of_libvirt, deadline, kFirstLook);
+  SignsOfLife answering(cpu_time_of_libvirt, kQemuStandsStill, kFirstLook);
   while (true) {
+    std::string why;
     const auto state = look_at_libvirt(uri, &why);
     if (state == DaemonState::answers) return;
-    const auto patience = state == DaemonState::busy ? kFirstLook : deadline;
-    if (std::chrono::steady_clock::now() - began > patience)
+    const bool never_listens = listening.gave_up() && state == DaemonState::absent;
+    if (answering.gave_up() || never_listens)
       throw Error("start libvirt", ErrorCode::host_unable,
                   "the daemon runs but does not answer: " + why + " (see journalctl or libvirtd -v)");
     std::this_thread::sleep_for(50ms);

@@ -4,6 +4,8 @@
 #include <mutex>
 #include <vector>
 
+#include "vmctl/signs_of_life.h"
+
 namespace virtrain::vmctl {
 namespace {
 
@@ -55,6 +57,12 @@ void start_libvirt_event_loop() {
         if (virEventRunDefaultImpl() < 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     });
   });
+}
+
+bool libvirt_still_moves() {
+  const auto before = cpu_time_of_libvirt();
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  return cpu_time_of_libvirt() != before;
 }
 
 ConnectionHandle open_libvirt(const std::string& uri) {

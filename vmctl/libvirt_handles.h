@@ -53,17 +53,25 @@ void detach(Work work) {
   }).detach();
 }
 
+/// Whether to wait on for a call past its deadline: true once the daemon has used CPU time while this looked,
+/// so that it is slow (a busy host, its first look at QEMU) and not stuck.
+bool libvirt_still_moves();
+
 /// Runs a blocking libvirt call on a thread of its own and gives it up after the deadline: libvirt has no
-/// timeouts. `work` must own all it uses, since it may outlive the caller.
+/// timeouts. While the daemon moves, the deadline is extended up to five times.
+/// `work` must own all it uses, since it may outlive the caller.
 template <typename Work>
 auto with_deadline(const std::string& operation, std::chrono::milliseconds deadline, Work work)
     -> decltype(work()) {
   std::packaged_task<decltype(work())()> task(std::move(work));
   auto result = task.get_future();
   detach(std::move(task));
-  if (result.wait_for(deadline) != std::future_status::ready)
-    throw Error(operation, ErrorCode::timeout,
-                fmt::format("libvirt did not answer within {} ms; is the daemon stuck?", deadline.count()));
+  constexpr int extensions = 5;
+  for (int extended = 0; result.wait_for(deadline) != std::future_status::ready; ++extended)
+    if (extended == extensions || !libvirt_still_moves())
+      throw Error(operation, ErrorCode::timeout,
+                  fmt::format("libvirt did not answer within {} ms; is the daemon stuck?",
+                              deadline.count() * (extended + 1)));
   return result.get();
 }
 

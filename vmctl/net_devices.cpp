@@ -64,6 +64,12 @@ void create_bridge(const std::string& name, const std::string& address, const st
   run_ip({}, commands);
 }
 
+void create_tap(const std::string& name, const std::string& bridge, uid_t user,
+                const std::string& experiment) {
+  run_ip({}, {fmt::format("tuntap add dev {} mode tap user {}", name, user),
+              fmt::format("link set {} alias {} master {} up", name, link_alias(experiment), bridge)});
+}
+
 void destroy_bridge(const std::string& name) {
   delete_link(name);
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,6 +12,9 @@ namespace virtrain::vmctl {
 /// A host bridge for slices, named "vt...", up, with `address` ("10.78.0.1/24") on it if given. Needs root.
 void create_bridge(const std::string& name, const std::string& address = {},
                    const std::string& experiment = {});
+/// A tap of `user`'s, plugged into a bridge and up.
+void create_tap(const std::string& name, const std::string& bridge, uid_t user,
+                const std::string& experiment);
 /// No error if it does not exist.
 void destroy_bridge(const std::string& name);
 

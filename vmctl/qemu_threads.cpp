@@ -5,6 +5,7 @@
 
 #include "common/text.h"
 #include "common/units.h"
+#include "vmctl/process_info.h"
 
 namespace virtrain::vmctl {
 
@@ -16,6 +17,10 @@ std::optional<pid_t> qemu_pid(const std::string& domain) {
     const auto text = read_value(folder / (domain + ".pid"));
     if (const auto pid = text ? parse_integer(*text) : std::nullopt) return static_cast<pid_t>(*pid);
   }
+  for (const auto& process : all_processes())
+    if (process.name.starts_with("qemu-system"))
+      for (const auto& word : process_arguments(process.pid))
+        if (word == "guest=" + domain || word.starts_with("guest=" + domain + ",")) return process.pid;
   return std::nullopt;
 }
 

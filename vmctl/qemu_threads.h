@@ -11,7 +11,8 @@
 
 namespace virtrain::vmctl {
 
-/// Pid of a domain's QEMU from libvirt's pid file, where this host runs it.
+/// Pid of a domain's QEMU where this host runs it: from the pid file of libvirt's system instance, else by
+/// its command line.
 std::optional<pid_t> qemu_pid(const std::string& domain);
 
 /// Number of the vCPU whose thread has this name ("CPU 1/TCG", "CPU 0/KVM"); nothing for other threads.

@@ -22,6 +22,8 @@
 #include "vmctl/net_devices.h"
 #include "vmctl/paths.h"
 #include "vmctl/process_info.h"
+#include "vmctl/signs_of_life.h"
+#include "vmctl/unprivileged/containment.h"
 
 extern char** environ;
 
@@ -33,9 +35,11 @@ using namespace std::chrono_literals;
 
 void check(const SliceSpec& spec) {
   const std::string operation = "start slice " + spec.name;
-  if (spec.isolated && ::geteuid() != 0)
+  if (spec.isolated && !may_isolate())
     throw Error(operation, ErrorCode::host_unable,
-                "a bare-metal node with its own network needs root (the arm bare_metal_shared does not)");
+                "a bare-metal node with its own network needs root or a user namespace (the arm "
+                "bare_metal_shared does "
+                "not)");
   if (!spec.name.starts_with("vt-") || spec.cores.empty() || spec.argv.empty() || spec.memory_bytes == 0)
     throw Error(operation, ErrorCode::bad_input, "a slice needs a name vt-..., cores, memory and an agent");
   if (spec.isolated && (!spec.network.veth.starts_with("vt") || spec.network.veth.size() > 15))
@@ -159,15 +163,17 @@ pid_t spawn(const SliceSpec& spec, const SliceCgroups& groups, int channel, int 
 }
 
 /// What the helper says until it has started the agent.
-std::map<std::string, std::string> read_status(const SliceSpec& spec, const UniqueFd& status) {
+std::map<std::string, std::string> read_status(const SliceSpec& spec, pid_t helper, const UniqueFd& status) {
   std::string text;
-  const auto end = std::chrono::steady_clock::now() + 10s;
+  SignsOfLife life([helper] { return cpu_time_of_tree(helper) + waiting_time_of(helper); }, 10s, 120s);
   while (true) {
+    constexpr int look_again_ms = 500;
     pollfd ready{status.get(), POLLIN, 0};
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
-    if (left.count() <= 0 || ::poll(&ready, 1, static_cast<int>(left.count())) == 0)
-      throw Error("start slice " + spec.name, ErrorCode::timeout, "its helper did not get ready within 10 s");
+    if (::poll(&ready, 1, look_again_ms) == 0) {
+      if (!life.gave_up()) continue;
+      throw Error("start slice " + spec.name, ErrorCode::timeout,
+                  "its helper did not get ready and stands still");
+    }
     char buffer[4096];
     const auto got = ::read(status.get(), buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;
@@ -197,6 +203,10 @@ class RunningSlice final : public Slice {
 
   UniqueFd take_channel() override { return std::move(channel_); }
   pid_t pid() const override { return pid_; }
+  std::optional<pid_t> agent_pid() const override {
+    const auto tree = process_tree(pid_);
+    return tree.size() > 1 ? std::optional(tree[1]) : std::nullopt;
+  }
   std::map<std::string, std::string> applied() const override { return applied_; }
 
   void destroy() override {
@@ -225,7 +235,7 @@ class RunningSlice final : public Slice {
     channel_ = std::move(ours);
     life_line_ = std::move(life_line.write);
     status.write.reset();
-    applied_ = read_status(spec_, status.read);
+    applied_ = read_status(spec_, pid_, status.read);
     applied_["memory"] = groups_.memory.empty() ? "rlimit" : groups_.memory;
     applied_["memory_bytes"] = std::to_string(spec_.memory_bytes);
     applied_["namespaces"] = spec_.isolated ? "net uts ipc pid mount" : "";

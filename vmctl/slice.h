@@ -56,6 +56,9 @@ class Slice {
   virtual ~Slice() = default;
   /// Our end of the agent's channel; taken once.
   virtual UniqueFd take_channel() = 0;
+  /// Host pid of the slice's agent, the helper's only child for as long as it lives; nothing once it has
+  /// gone.
+  virtual std::optional<pid_t> agent_pid() const = 0;
   /// Host pid of the slice's helper, the ancestor of everything in it.
   virtual pid_t pid() const = 0;
   /// What really bounds it: "cores", "memory" ("cgroup v1", "cgroup v2", "rlimit"), "namespaces", ….

@@ -181,7 +181,8 @@ void examine(const DoctorArguments& arguments, Cli& cli) {
   if (arguments.devices) return list_devices(arguments);
   const auto inventory = vmctl::load_inventory(arguments.inventory);
   const bool is_recorded = arguments.inventory != "/";
-  const auto host = is_recorded ? std::vector<vmctl::Finding>() : vmctl::examine_host(inventory);
+  const auto host = is_recorded ? std::vector<vmctl::Finding>()
+                                : vmctl::examine_host(inventory, vmctl::best_mode(vmctl::try_privileges()));
   const auto devices = vmctl::examine_devices(inventory, arguments.inventory);
   auto findings = host;
   findings.insert(findings.end(), devices.begin(), devices.end());
@@ -203,9 +204,10 @@ void examine(const DoctorArguments& arguments, Cli& cli) {
   const auto scenario = load_scenario(arguments.scenario);
   const auto as_it_is = host_inventory(scenario, "/");
   const auto plan = make_plan(scenario, as_it_is, expects_emulation(as_it_is));
-  check_host(scenario, plan, as_it_is, "qemu:///system");
+  const auto mode = choose_mode(std::nullopt, scenario);
+  check_host(scenario, plan, as_it_is, mode);
   if (arguments.format == results::Format::table)
-    fmt::print("{}: this host can run it\n", arguments.scenario);
+    fmt::print("{}: this host can run it, in mode {}\n", arguments.scenario, to_string(mode));
 }
 
 }  // namespace

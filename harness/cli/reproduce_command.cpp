@@ -156,7 +156,7 @@ void add_reproduce_command(Cli& cli) {
   add_format_option(*verb, arguments->format);
   auto& options = arguments->options.experiment;
   add_label_option(*verb, options.label);
-  add_host_options(*verb, options);
+  add_host_options(*verb, arguments->options);
   verb->footer(
       "Examples:\n"
       "  virtrain reproduce dell-r750xa --plan\n"

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 
 #include "common/log.h"
 #include "common/time.h"
@@ -13,6 +14,8 @@
 #include "harness/cli/host_inventory.h"
 #include "harness/execute/preflight.h"
 #include "harness/plan/plan.h"
+#include "vmctl/libvirt_daemon.h"
+#include "vmctl/unprivileged/containment.h"
 
 namespace virtrain::harness {
 namespace {
@@ -57,24 +60,49 @@ results::CompareRequest comparison_of(const std::string& experiment, const Scena
   return request;
 }
 
+/// Without root's privileges this goes on in a child, so that no VM outlives a run that is killed.
+void contain(vmctl::HostMode mode, const Scenario& scenario) {
+  const bool in_namespaces = mode == vmctl::HostMode::namespaces;
+  if (!in_namespaces && (mode == vmctl::HostMode::system || !has_arm(scenario, kArmVm))) return;
+  vmctl::continue_contained(in_namespaces ? vmctl::Containment::user_namespace
+                                          : vmctl::Containment::processes_only);
+}
+
 }  // namespace
 
-void add_host_options(CLI::App& verb, ExperimentOptions& options) {
-  verb.add_option("--connect", options.connect_uri, "libvirt URI")->type_name("URI")->capture_default_str();
-  verb.add_flag("--wait", options.wait, "Wait for busy cores and devices instead of exiting with 75");
-  verb.add_flag("!--no-host-changes", options.may_change_host,
+void add_host_options(CLI::App& verb, RunOptions& options) {
+  using vmctl::HostMode;
+  const std::map<std::string, HostMode> modes{
+      {"system", HostMode::system}, {"namespaces", HostMode::namespaces}, {"session", HostMode::session}};
+  const std::map<std::string, HostMode> uris{{vmctl::kSystemLibvirt, HostMode::system},
+                                             {"qemu:///session", HostMode::session}};
+  auto* mode =
+      verb.add_option("--mode", options.mode,
+                      "What the run may do to this host: system, namespaces or session (default: the "
+                      "best that works; virtrain doctor says which)");
+  mode->type_name("MODE")->transform(CLI::CheckedTransformer(modes).description(""));
+  auto* uri =
+      verb.add_option("--connect", options.mode, "The same, as libvirt's qemu:///system or qemu:///session");
+  uri->type_name("URI")->transform(CLI::CheckedTransformer(uris).description(""))->excludes(mode);
+  verb.add_flag("--wait", options.experiment.wait,
+                "Wait for busy cores and devices instead of exiting with 75");
+  verb.add_flag("!--no-host-changes", options.experiment.may_change_host,
                 "Leave /dev/kvm as it is, start no libvirt daemon and stop no service");
 }
 
 ScenarioRun run_scenario(const Scenario& scenario, RunOptions& options) {
+  options.experiment.mode = choose_mode(options.mode, scenario);
+  contain(options.experiment.mode, scenario);  // first: what follows may start threads
   const auto inventory = host_inventory(scenario, "/");
   const auto plan = make_plan(scenario, inventory, expects_emulation(inventory));
-  check_host(scenario, plan, inventory, options.experiment.connect_uri);
+  check_host(scenario, plan, inventory, options.experiment.mode);
 
   const bool terminal = ::isatty(STDERR_FILENO) == 1 && !options.quiet;
   // The id is the first line on stderr, so that whoever reads along knows what to ask for.
-  options.experiment.on_id = [&plan](const std::string& id) {
+  options.experiment.on_id = [&plan, mode = options.experiment.mode](const std::string& id) {
     write_to(stderr, id + "\n");
+    if (const auto lacks = vmctl::what_it_lacks(mode); !lacks.empty())
+      log::info(fmt::format("mode {}, without {}", to_string(mode), lacks));
     for (const auto& warning : plan.warnings) log::warning(warning);
     if (const auto theirs = passed_over_folders(); !theirs.empty())
       log::info("root keeps out of other users' folders and uses its own",

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,8 @@ namespace virtrain::harness {
 struct RunOptions {
   std::filesystem::path database;
   ExperimentOptions experiment;
-  bool quiet = false;  ///< no progress line
+  std::optional<vmctl::HostMode> mode;  ///< nothing: the best that works
+  bool quiet = false;                   ///< no progress line
 };
 
 /// What a run left, read back from the database.
@@ -26,7 +28,7 @@ struct ScenarioRun {
 };
 
 /// --connect, --wait and --no-host-changes.
-void add_host_options(CLI::App& verb, ExperimentOptions& options);
+void add_host_options(CLI::App& verb, RunOptions& options);
 
 /// Plans for this host and runs; the experiment's id is the first line on stderr, progress shows on a
 /// terminal. Error(host_unable) before anything is done where this host cannot.

@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
+#include "common/error.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/host_inventory.h"
+#include "harness/execute/preflight.h"
 #include "harness/plan/domain_spec.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode.h"
@@ -28,6 +30,19 @@ void validate(const std::string& path) {
              scenario.pairs);
 }
 
+/// The mode in which `run` would run it here, what that lacks, and what it refuses.
+void say_what_this_host_gives(const Scenario& scenario, const Plan& plan, const vmctl::Inventory& inventory) {
+  const auto mode = choose_mode(std::nullopt, scenario);
+  const auto lacks = vmctl::what_it_lacks(mode);
+  if (!lacks.empty())
+    log::warning(fmt::format("this host gives mode {}, without {}", to_string(mode), lacks));
+  try {
+    check_host(scenario, plan, inventory, mode);
+  } catch (const Error& error) {
+    log::warning("run refuses this plan here: " + error.message());
+  }
+}
+
 void print_plan(const PlanArguments& arguments) {
   const auto scenario = load_scenario(arguments.scenario);
   const auto inventory = host_inventory(scenario, arguments.inventory);
@@ -35,6 +50,7 @@ void print_plan(const PlanArguments& arguments) {
   const auto plan = make_plan(scenario, inventory, emulated);
   const bool as_json = arguments.format == results::Format::json;
   if (!as_json) fmt::print("{}", to_table(plan));
+  if (arguments.inventory == "/") say_what_this_host_gives(scenario, plan, inventory);
   if (!as_json && !arguments.xml) return;
   auto json = to_json(plan);
   if (arguments.xml) {

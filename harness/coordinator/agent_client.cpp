@@ -55,14 +55,15 @@ asio::awaitable<nlohmann::json> AgentClient::handshake(milliseconds deadline) {
   asio::co_spawn(io_, connection_->write_queued(), keep);
 
   const std::string operation = "reach the agent of " + node_;
-  announcement_.expires_after(deadline);
+  const FairDeadline fair(deadline, waiting_time);
   error_code woken;
   while (!announced_ && !lost_) {
+    announcement_.expires_after(fair.left());
     co_await announcement_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
-    if (!woken)
+    if (!woken && !announced_ && fair.left().count() <= 0)
       throw Error(operation, ErrorCode::timeout,
                   fmt::format("no word from it within {} s", deadline.count() / 1000));
-    if (!announced_ && !lost_) throw Error(operation, ErrorCode::interrupted, "stopped");
+    if (woken && !announced_ && !lost_) throw Error(operation, ErrorCode::interrupted, "stopped");
   }
   if (lost_) throw Error(operation, ErrorCode::io, *lost_);
 
@@ -108,14 +109,22 @@ asio::awaitable<void> AgentClient::watch_silence() {
     timer.expires_after(kPingPeriod);
     co_await timer.async_wait(asio::use_awaitable);
     if (lost_ || closed_) co_return;
-    const std::int64_t silent_ns = monotonic_ns() - last_heard_ns_;
-    if (silent_ns > std::chrono::nanoseconds(kSilenceLimit).count())
-      lose(fmt::format("the agent has been silent for {:.0f} s", static_cast<double>(silent_ns) * 1e-9));
-    else if (silent_ns > std::chrono::nanoseconds(kPingPeriod).count())
+    const auto silent = silence();
+    if (silent > kSilenceLimit)
+      lose(fmt::format("the agent has been silent for {:.0f} s",
+                       std::chrono::duration<double>(silent).count()));
+    else if (silent > kPingPeriod)
       // Not awaited: where the agent takes nothing any more, sending would wait for ever. The pong has nobody
       // waiting; hearing it is enough.
       post(make_frame("ping", next_id_++));
   }
+}
+
+std::chrono::nanoseconds AgentClient::silence() {
+  const std::chrono::nanoseconds elapsed(monotonic_ns() - last_heard_ns_);
+  const auto waited = waiting_time ? waiting_time() : std::chrono::nanoseconds(0);
+  if (elapsed <= 2 * kPingPeriod) waited_when_heard_ = waited;
+  return usable_time(elapsed, waited - waited_when_heard_);
 }
 
 void AgentClient::lose(const std::string& reason) {
@@ -199,7 +208,7 @@ asio::awaitable<Frame> AgentClient::request(Frame frame, milliseconds deadline) 
   frame.message["id"] = id;
   auto pending = std::make_shared<Pending>(io_);
   pending_[id] = pending;
-  pending->done.expires_after(deadline);
+  const FairDeadline fair(deadline, waiting_time);
   try {
     co_await send(std::move(frame));
   } catch (...) {
@@ -207,8 +216,10 @@ asio::awaitable<Frame> AgentClient::request(Frame frame, milliseconds deadline) 
     throw;
   }
   error_code woken;
-  if (!pending->reply && !lost_)
+  while (!pending->reply && !lost_ && !woken && fair.left().count() > 0) {
+    pending->done.expires_after(fair.left());
     co_await pending->done.async_wait(asio::redirect_error(asio::use_awaitable, woken));
+  }
   pending_.erase(id);
   if (!pending->reply) {
     if (lost_) throw Error(what, ErrorCode::io, *lost_);

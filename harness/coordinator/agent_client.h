@@ -12,6 +12,7 @@
 
 #include "harness/agent/child_process.h"
 #include "harness/agent/connection.h"
+#include "harness/coordinator/fair_deadline.h"
 #include "harness/coordinator/node_budget.h"
 #include "vmctl/devices/pci_function.h"
 
@@ -75,6 +76,9 @@ class AgentClient : public std::enable_shared_from_this<AgentClient> {
   std::function<void(const std::map<std::string, double>& readings, std::int64_t t_ns)> on_telemetry;
   std::function<void(const std::string& reason)> on_lost;
 
+  /// Of its node, as this host sees it; deadlines and the limit of silence leave this time out.
+  WaitingTime waiting_time;
+
   void rsh_output(std::int64_t shell, OutputStream stream, std::string_view bytes);
   void rsh_exit(std::int64_t shell, int status, std::string words);
 
@@ -101,6 +105,8 @@ class AgentClient : public std::enable_shared_from_this<AgentClient> {
 
   asio::awaitable<void> receive_frames();
   asio::awaitable<void> watch_silence();
+  /// How long nothing has come although the node could have run.
+  std::chrono::nanoseconds silence();
   void dispatch(Frame frame);
   void lose(const std::string& reason);
   void wake_all();
@@ -119,6 +125,7 @@ class AgentClient : public std::enable_shared_from_this<AgentClient> {
   bool announced_ = false;
   asio::steady_timer announcement_;
   std::int64_t last_heard_ns_ = 0;
+  std::chrono::nanoseconds waited_when_heard_{};
   std::optional<std::string> lost_;
   bool closed_ = false;
 };

@@ -54,10 +54,12 @@ asio::awaitable<std::string> run_in_node(asio::io_context& io, std::shared_ptr<A
   spec.argv = std::move(argv);
   const std::int64_t process = co_await agent->start(spec, events_of(outcome));
   co_await agent->write_stdin(process, "", true);
-  outcome->ended.expires_after(deadline);
+  const FairDeadline fair(deadline, agent->waiting_time);
   boost::system::error_code woken;
-  if (!outcome->exit_status && !outcome->lost)
+  while (!outcome->exit_status && !outcome->lost && !woken && fair.left().count() > 0) {
+    outcome->ended.expires_after(fair.left());
     co_await outcome->ended.async_wait(asio::redirect_error(asio::use_awaitable, woken));
+  }
   if (!outcome->exit_status && outcome->lost) throw Error(operation, ErrorCode::io, *outcome->lost);
   if (!outcome->exit_status) {
     co_await agent->signal(process, SIGKILL);

@@ -13,7 +13,7 @@ namespace virtrain::harness {
 
 struct ExperimentOptions {
   std::string label;
-  std::string connect_uri = "qemu:///system";
+  vmctl::HostMode mode = vmctl::HostMode::system;
   std::string command_line;
   bool fail_fast = false;  ///< the first failed trial ends the experiment
   /// False: of this host only what the scenario asks for is changed; /dev/kvm stays as it is, no libvirt

@@ -147,9 +147,12 @@ asio::awaitable<void> Runner::prepare_vm_host(std::int64_t trial) {
   VmHost host;
   const auto prepare = [&host, this] {
     if (const auto said = context_.lender.open_kvm_device(); !said.empty()) log::warning(said);
-    if (context_.connect_uri == "qemu:///system")
-      host.daemon = std::make_unique<vmctl::LibvirtDaemon>(context_.connect_uri, context_.may_change_host);
-    host.hypervisor = vmctl::connect_libvirt(context_.connect_uri);
+    if (context_.mode == vmctl::HostMode::system)
+      host.daemon = std::make_unique<vmctl::LibvirtDaemon>(vmctl::kSystemLibvirt, context_.may_change_host);
+    else
+      host.private_daemon = std::make_unique<vmctl::PrivateLibvirt>();
+    host.hypervisor =
+        vmctl::connect_libvirt(host.private_daemon ? host.private_daemon->uri() : vmctl::kSystemLibvirt);
     vmctl::MirrorSpec spec;
     spec.files = {{context_.programs.agent, vmctl::kGuestAgent},
                   {context_.programs.rsh, Programs::guest_rsh}};

@@ -63,6 +63,8 @@ class NodeSet {
 
   /// Where the trainers of a node may keep what they find out: a folder of this node and no other. Not made.
   std::string cache_home(const LiveNode& node) const;
+  /// "shared_medium" where VMs talk over a multicast group that anybody on the host can join; else empty.
+  std::string network_medium(const LiveNode& node) const;
   /// What libvirt was given for a VM.
   vmctl::DomainSpec spec_of(const LiveNode& node) const;
   std::vector<LiveNode>& nodes() { return nodes_; }
@@ -71,13 +73,20 @@ class NodeSet {
   vmctl::Virtualization virtualization() const;
 
  private:
+  /// A tenant's network.
   struct NetworkRecord {
-    std::string name;  ///< libvirt's, or the bridge itself for slices
+    std::string name;  ///< libvirt's, or the bridge's own; empty: there is nothing to make
     std::string bridge;
+    bool of_libvirt = false;
+    int multicast_port = 0;  ///< where VMs are each other's network
+
+    bool connects() const { return !name.empty() || multicast_port != 0; }
   };
 
   void plan_nodes();
-  bool networked() const;
+  NetworkRecord plan_network(std::size_t tenant) const;
+  std::string plan_nic(const LiveNode& node) const;
+  std::optional<vmctl::NicKind> vm_nic(const LiveNode& node) const;
   vmctl::SliceSpec slice_spec(const LiveNode& node) const;
   std::optional<vmctl::BootDisk> boot_disk_of(const LiveNode& node) const;
   asio::awaitable<void> make_boot_disk(const LiveNode& node);
@@ -86,7 +95,7 @@ class NodeSet {
   asio::awaitable<void> reach_agent(LiveNode& node, std::chrono::milliseconds deadline);
   asio::awaitable<void> remove_node(LiveNode& node);
   asio::awaitable<void> remove_domain(const std::string& name);
-  asio::awaitable<void> remove_network(const std::string& name);
+  asio::awaitable<void> remove_network(const NetworkRecord& network);
   /// Of something that is gone. Where the journal refuses (its disk is full) the other things go all the
   /// same.
   void strike_off(const std::string& name, std::int64_t journal_id, std::vector<std::string>& left);

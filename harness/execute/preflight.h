@@ -1,19 +1,21 @@
 #pragma once
 
-#include <string>
+#include <optional>
 
 #include "harness/plan/plan.h"
 #include "harness/scenario/scenario.h"
 #include "vmctl/inventory.h"
+#include "vmctl/unprivileged/privileges.h"
 
 namespace virtrain::harness {
 
-/// Whether libvirt runs there for one user only: it makes no networks, so its VMs have none.
-bool is_session_uri(const std::string& connect_uri);
+/// The mode in which this process runs a scenario: the one asked for, or the best that the host gives, found
+/// out by trying. Starts no thread. Throws Error(host_unable) where the one asked for is not to be had.
+vmctl::HostMode choose_mode(std::optional<vmctl::HostMode> asked, const Scenario& scenario);
 
 /// Looks, before anything is done, whether this host can run the scenario at all. Throws Error(host_unable)
 /// with the doctor's words, one reason a line.
 void check_host(const Scenario& scenario, const Plan& plan, const vmctl::Inventory& inventory,
-                const std::string& connect_uri);
+                vmctl::HostMode mode);
 
 }  // namespace virtrain::harness

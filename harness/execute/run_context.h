@@ -19,12 +19,15 @@
 #include "vmctl/leases.h"
 #include "vmctl/lending/device_lender.h"
 #include "vmctl/libvirt_daemon.h"
+#include "vmctl/unprivileged/private_libvirt.h"
+#include "vmctl/unprivileged/privileges.h"
 
 namespace virtrain::harness {
 
 /// What VM trials need, made when the first of them comes.
 struct VmHost {
-  std::unique_ptr<vmctl::LibvirtDaemon> daemon;  ///< only where we may have to start one
+  std::unique_ptr<vmctl::LibvirtDaemon> daemon;           ///< the host's, in mode `system`
+  std::unique_ptr<vmctl::PrivateLibvirt> private_daemon;  ///< this run's own, in the other modes
   std::unique_ptr<vmctl::Hypervisor> hypervisor;
   vmctl::GuestImage image;
   std::optional<vmctl::CloudImage> cloud_image;  ///< what guests boot from, if not from `image`
@@ -46,7 +49,7 @@ struct RunContext {
   const Plan& plan;
   std::string experiment;  ///< "20261120t083012-7f3a2b"
   std::string tag;         ///< its last six characters, for device names of at most 15
-  std::string connect_uri;
+  vmctl::HostMode mode;
   std::filesystem::path log_dir;  ///< console and agent logs of this experiment
   Programs programs;
   std::optional<VmHost> vm_host;

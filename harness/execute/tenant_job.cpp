@@ -97,12 +97,25 @@ std::string TenantJob::last_words() const {
 
 // --- starting
 
+WaitingTime TenantJob::waiting_time() const {
+  return [self = weak_from_this()] {
+    std::chrono::nanoseconds longest{};
+    if (const auto job = self.lock())
+      for (const auto& node : job->nodes_)
+        if (node.agent->waiting_time) longest = std::max(longest, node.agent->waiting_time());
+    return longest;
+  };
+}
+
 asio::awaitable<void> TenantJob::check_paths() {
   for (std::size_t n = 1; n < nodes_.size(); ++n) {
     const std::pair<std::size_t, std::size_t> ways[] = {{0, n}, {n, 0}};
     for (const auto& [from, to] : ways) {
       const std::string address = split(placement_.nodes[to].address, '/')[0];
-      const auto why = co_await nodes_[from].agent->unreachable(address, kPathDeadline);
+      const FairDeadline fair(kPathDeadline, waiting_time());
+      auto why = co_await nodes_[from].agent->unreachable(address, kPathDeadline);
+      while (why && fair.left().count() > 0)
+        why = co_await nodes_[from].agent->unreachable(address, kPathDeadline);
       if (why)
         throw Error("check the tenant's network", ErrorCode::trial_failed,
                     fmt::format("{} does not reach {} at {}: {} (is the link down?)", nodes_[from].hostname,
@@ -321,8 +334,7 @@ bool TenantJob::every_rank(std::optional<nlohmann::json> RankState::*record) con
 }
 
 asio::awaitable<void> TenantJob::wait_until(const char* what, std::function<bool()> reached,
-                                            milliseconds deadline) {
-  const auto ends = asio::steady_timer::clock_type::now() + deadline;
+                                            FairDeadline deadline) {
   while (true) {
     if (failure_)
       throw Error(what, ErrorCode::trial_failed,
@@ -334,31 +346,32 @@ asio::awaitable<void> TenantJob::wait_until(const char* what, std::function<bool
                               *exit_status_, *exit_status_ == kKilledStatus ? kKilledHint : "",
                               last_lines_.empty() ? "" : "; it said:\n" + last_words()));
     boost::system::error_code woken;
-    changed_.expires_at(ends);
+    changed_.expires_after(deadline.left());
     co_await changed_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
-    if (!woken)
+    if (!woken && deadline.left().count() <= 0)
       throw Error(what, ErrorCode::timeout,
-                  fmt::format("not within {} s{}", deadline.count() / 1000,
+                  fmt::format("not within {} s{}",
+                              std::chrono::duration_cast<std::chrono::seconds>(deadline.total()).count(),
                               last_lines_.empty() ? "" : "; last words:\n" + last_words()));
   }
 }
 
 asio::awaitable<void> TenantJob::wait_for_hello(milliseconds deadline) {
   const std::function<bool()> all = [this] { return every_rank(&RankState::hello); };
-  co_await wait_until("wait for every rank's hello", all, deadline);
+  co_await wait_until("wait for every rank's hello", all, FairDeadline(deadline, waiting_time()));
 }
 
 asio::awaitable<void> TenantJob::wait_for_ready(milliseconds deadline) {
   const std::function<bool()> all = [this] { return every_rank(&RankState::ready); };
-  co_await wait_until("wait at the start barrier", all, deadline);
+  co_await wait_until("wait at the start barrier", all, FairDeadline(deadline, {}));
 }
 
 asio::awaitable<void> TenantJob::wait_for_results(milliseconds deadline) {
   const std::function<bool()> all = [this] { return every_rank(&RankState::result); };
   const std::function<bool()> ended = [this] { return exit_status_.has_value(); };
-  co_await wait_until("wait for every rank's result", all, deadline);
+  co_await wait_until("wait for every rank's result", all, FairDeadline(deadline, {}));
   const auto grace = placement_.workload.backend == Backend::cuda ? kGpuExitGrace : kExitGrace;
-  co_await wait_until("wait for the trainer to end", ended, grace);
+  co_await wait_until("wait for the trainer to end", ended, FairDeadline(grace, waiting_time()));
   if (*exit_status_ != 0)
     throw Error("wait for the trainer to end", ErrorCode::trial_failed,
                 fmt::format("exit status {}; it said:\n{}", *exit_status_, last_words()));

@@ -87,8 +87,9 @@ class TenantJob : public std::enable_shared_from_this<TenantJob> {
   std::size_t node_of(std::int64_t rank) const;
   std::optional<std::size_t> index_of(std::string_view hostname) const;
   asio::awaitable<void> check_paths();
-  asio::awaitable<void> wait_until(const char* what, std::function<bool()> reached,
-                                   std::chrono::milliseconds deadline);
+  asio::awaitable<void> wait_until(const char* what, std::function<bool()> reached, FairDeadline deadline);
+  /// Of the node that has waited longest.
+  WaitingTime waiting_time() const;
   void take_output(OutputStream stream, std::string_view bytes);
   void take_line(OutputStream stream, const RankLine& line);
   void take_record(const RankRecord& record, std::size_t bytes);

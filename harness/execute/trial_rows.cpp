@@ -73,6 +73,8 @@ void TrialRun::save_nodes(NodeSet& nodes) {
     record.clock_uncertainty_ns = live.agent->clock().uncertainty_ns;
     for (const auto& [name, value] : live.facts.items())
       record.fingerprint[name] = value.is_string() ? value.get<std::string>() : value.dump();
+    if (const auto medium = nodes.network_medium(live); !medium.empty())
+      record.fingerprint["network_medium"] = medium;
     row.id = context_.store.save_node(tenant_rows_[live.tenant].id, record);
     node_rows_.push_back(std::move(row));
   }

@@ -127,8 +127,8 @@ std::vector<vmctl::DeviceGrant> grants_of(const Placement& placement, const Host
   return grants;
 }
 
-vmctl::GuestBoot guest_boot(const TenantPlacement& tenant, const NodePlacement& node, bool in_session) {
-  vmctl::GuestBoot boot{node.hostname, in_session ? "" : node.address, {}};
+vmctl::GuestBoot guest_boot(const TenantPlacement& tenant, const NodePlacement& node, bool networked) {
+  vmctl::GuestBoot boot{node.hostname, networked ? node.address : "", {}};
   for (const auto& peer : tenant.nodes) boot.hosts.push_back({peer.hostname, split(peer.address, '/')[0]});
   return boot;
 }
@@ -161,10 +161,12 @@ vmctl::DomainSpec domain_spec(const Guest& guest, const TenantPlacement& tenant,
   spec.root_image = facts.root_image;
   spec.boot_disk = facts.boot_disk;
   if (!spec.boot_disk)
-    spec.kernel_command_line = vmctl::guest_command_line(guest_boot(tenant, node, facts.in_session));
+    spec.kernel_command_line = vmctl::guest_command_line(guest_boot(tenant, node, facts.nic.has_value()));
   spec.in_session = facts.in_session;
-  if (!facts.in_session)
-    spec.nics.push_back({names.network(tenant_index), "", node.mac, names.tap(facts.number)});
+  if (facts.nic) {
+    const auto network = *facts.nic == vmctl::NicKind::network ? names.network(tenant_index) : "";
+    spec.nics.push_back({*facts.nic, network, node.mac, names.tap(facts.number), facts.multicast_port});
+  }
   spec.console_log = facts.console_log;
   if (guest.pinning != Pinning::none) spec.numa_cells = numa_cells(node);
   spec.memory_by_cell = guest.pinning == Pinning::numa && spec.numa_cells.size() > 1;

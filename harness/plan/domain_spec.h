@@ -38,13 +38,15 @@ struct VmFacts {
   std::string kernel, initrd, root_image;
   std::string console_log;
   vmctl::Virtualization virtualization = vmctl::Virtualization::tcg;
-  std::optional<vmctl::BootDisk> boot_disk;  ///< of a guest with an image of its own
-  bool hide_arch_capabilities = false;       ///< see DomainSpec
-  bool in_session = false;                   ///< qemu:///session: without a NIC, for it may make no network
+  std::optional<vmctl::BootDisk> boot_disk;                     ///< of a guest with an image of its own
+  bool hide_arch_capabilities = false;                          ///< see DomainSpec
+  bool in_session = false;                                      ///< see DomainSpec
+  std::optional<vmctl::NicKind> nic = vmctl::NicKind::network;  ///< nothing: without a network
+  int multicast_port = 0;
 };
 
 /// Name, address and neighbours that a node boots with.
-vmctl::GuestBoot guest_boot(const TenantPlacement& tenant, const NodePlacement& node, bool in_session);
+vmctl::GuestBoot guest_boot(const TenantPlacement& tenant, const NodePlacement& node, bool networked);
 
 /// How much of a VM's memory has to come from which NUMA node of the host; none: it may come from any.
 std::map<int, std::uint64_t> memory_by_host_node(const Guest& guest, const NodePlacement& node);

@@ -253,7 +253,7 @@ void Placer::check_vms(const Placement& placement) {
         std::max_element(tenant.nodes.begin(), tenant.nodes.end(),
                          [&](const auto& a, const auto& b) { return length(a) < length(b); });
     try {
-      vmctl::guest_command_line(guest_boot(tenant, *longest, false));
+      vmctl::guest_command_line(guest_boot(tenant, *longest, true));
     } catch (const Error& error) {
       problems_.push_back(fmt::format("case {}: {}: {} (use fewer nodes in a tenant)", placement.case_name,
                                       tenant.name, error.message()));

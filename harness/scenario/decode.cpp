@@ -351,7 +351,7 @@ Scenario decode_document(const YAML::Node& document, Diagnostics& diagnostics) {
   check_extent(in, scenario);
   decode_expect(in, scenario, diagnostics);
   in.finish();
-  if (scenario.pairs % 2 == 1 && scenario.arms.size() > 1)
+  if (scenario.pairs > 1 && scenario.pairs % 2 == 1 && scenario.arms.size() > 1)
     scenario.warnings.push_back(fmt::format(
         "pairs: {} is odd, so one order of the arms runs once more often than the other", scenario.pairs));
   return scenario;

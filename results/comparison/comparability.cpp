@@ -39,6 +39,8 @@ constexpr std::array rules = {
     FieldRule{"numa", explained_by_the_arm, "a guest sees the topology it was given"},
     FieldRule{"peer_to_peer", explained_by_the_arm, "virtualization may part GPUs that reach each other"},
     FieldRule{"transport", must_be_equal, "shared memory against TCP is not a question of virtualization"},
+    FieldRule{"network_medium", must_be_equal,
+              "a shared medium is slower than a bridge, and keeps nobody apart"},
     FieldRule{"trainer_build", must_be_equal, "another build is another workload"},
     FieldRule{"threads_per_rank", must_be_equal, "more threads are more of the machine"},
     FieldRule{"workload_flags", must_be_equal,

@@ -24,8 +24,8 @@ inline DomainSpec guest(const GuestImage& image, int number, const std::filesyst
   const auto address = [](int n) { return "10.77.9.1" + std::to_string(n); };
   spec.kernel_command_line = guest_command_line(
       {"g" + std::to_string(number), address(number) + "/24", {{"g1", address(1)}, {"g2", address(2)}}});
-  spec.nics = {
-      {"virtrain-vmtest", "", "52:54:00:77:09:1" + std::to_string(number), "vttap" + std::to_string(number)}};
+  spec.nics = {{NicKind::network, "virtrain-vmtest", "52:54:00:77:09:1" + std::to_string(number),
+                "vttap" + std::to_string(number)}};
   spec.vcpu_cores = {(number - 1) % static_cast<int>(std::thread::hardware_concurrency())};
   spec.console_log = logs / ("console" + std::to_string(number));
   return spec;

@@ -22,7 +22,7 @@ DomainSpec emulated() {
   spec.initrd = "/var/cache/virtrain/images/abc/initrd";
   spec.root_image = "/var/cache/virtrain/images/abc/root";
   spec.kernel_command_line = guest_command_line({"a1", "10.77.0.11/24", {{"a1", "10.77.0.11"}}});
-  spec.nics = {{"virtrain-e1-a", "", "52:54:00:77:00:11", "vtap1"}};
+  spec.nics = {{NicKind::network, "virtrain-e1-a", "52:54:00:77:00:11", "vtap1"}};
   spec.console_log = "/var/lib/virtrain/logs/e1/a1.console";
   return spec;
 }
@@ -37,7 +37,8 @@ DomainSpec pinned() {
   spec.emulator_cores = {0, 1, 8};
   spec.numa_node = 1;
   spec.hugepages = true;
-  spec.nics = {{"", "vtbridge", "52:54:00:77:00:12", ""}, {"virtrain-e1-a", "", "", ""}};
+  spec.nics = {{NicKind::bridge, "vtbridge", "52:54:00:77:00:12", ""},
+               {NicKind::network, "virtrain-e1-a", "", ""}};
   return spec;
 }
 
@@ -51,6 +52,22 @@ TEST_CASE("domain XML of a pinned KVM guest with huge pages") {
   const auto text = domain_xml(pinned());
   check_golden("domain-pinned.xml", text);
   check_schema("domain", text);
+}
+
+TEST_CASE(
+    "without privileges a NIC is a tap of the user's, or a multicast group that stays on the loopback "
+    "device") {
+  auto spec = emulated();
+  spec.nics = {{NicKind::tap, "", "52:54:00:77:00:11", "vttabc1"}};
+  const auto tap = domain_xml(spec);
+  CHECK(tap.find("<interface type=\"ethernet\">") != std::string::npos);
+  CHECK(tap.find("<target dev=\"vttabc1\" managed=\"no\" />") != std::string::npos);
+  spec.nics = {{NicKind::multicast, "", "52:54:00:77:00:11", "", 23456}};
+  const auto multicast = domain_xml(spec);
+  CHECK(multicast.find("<interface") == std::string::npos);  // libvirt's own would leave the host
+  CHECK(multicast.find("mcast=239.255.118.116:23456,localaddr=127.0.0.1") != std::string::npos);
+  CHECK(multicast.find("mac=52:54:00:77:00:11,host_mtu=60000") != std::string::npos);
+  CHECK(multicast.find("xmlns:qemu=\"http://libvirt.org/schemas/domain/qemu/1.0\"") != std::string::npos);
 }
 
 TEST_CASE("a guest whose memory is pinned for its devices may take longer to start") {
@@ -105,8 +122,9 @@ TEST_CASE("specs that contradict themselves are refused") {
   CHECK(refused([](DomainSpec& s) { s.memory_bytes = 1 << 20; }));
   CHECK(refused([](DomainSpec& s) { s.vcpu_cores = {0, 1}; }));
   CHECK(refused([](DomainSpec& s) { s.virtualization = Virtualization::none; }));
-  CHECK(refused([](DomainSpec& s) { s.nics[0].bridge = "vtx"; }));
-  CHECK(refused([](DomainSpec& s) { s.nics[0].network.clear(); }));
+  CHECK(refused([](DomainSpec& s) { s.nics[0].source.clear(); }));
+  CHECK(refused([](DomainSpec& s) { s.nics[0] = {NicKind::tap, "", "52:54:00:77:00:11", ""}; }));
+  CHECK(refused([](DomainSpec& s) { s.nics[0] = {NicKind::multicast, "", "52:54:00:77:00:11", "", 80}; }));
   CHECK(refused([](DomainSpec& s) { s.nics[0].tap = "vt-sixteen-chars"; }));
   CHECK_FALSE(refused([](DomainSpec&) {}));
   CHECK_THROWS_AS(network_xml({"n", "vt-sixteen-chars", "", {}}), Error);

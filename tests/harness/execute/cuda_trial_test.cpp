@@ -155,9 +155,23 @@ class OneTrial {
   std::vector<fs::path> caches_;
   std::string failure_;
   results::Store store_{folder_.path / "results.db"};
-  RunContext context_{
-      io_,  pool_, stop_,        store_, journal_,     owner_, lender_, scenario_, plan_, owner_.experiment,
-      tag_, "",    folder_.path, {},     std::nullopt, 1,      {}};
+  RunContext context_{io_,
+                      pool_,
+                      stop_,
+                      store_,
+                      journal_,
+                      owner_,
+                      lender_,
+                      scenario_,
+                      plan_,
+                      owner_.experiment,
+                      tag_,
+                      vmctl::HostMode::system,
+                      folder_.path,
+                      {},
+                      std::nullopt,
+                      1,
+                      {}};
 };
 
 TEST_CASE("ranks on bare metal run on their node's GPUs with the experiment's engines") {

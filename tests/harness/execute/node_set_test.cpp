@@ -80,7 +80,7 @@ struct TornDown {
                      journal,     owner,
                      lender,      scenario,
                      plan,        owner.experiment,
-                     "7f3a2b",    "test:///default",
+                     "7f3a2b",    vmctl::HostMode::system,
                      folder.path, {},
                      VmHost{},    1,
                      {}};

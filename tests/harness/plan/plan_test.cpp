@@ -384,9 +384,8 @@ TEST_CASE("JSON has the fields that outside tests rely on") {
   CHECK(first["network"]["mac"] == "52:54:00:00:00:00");
   CHECK(json["vm_boots"] == 2);
   CHECK(json["device_bindings"] == 4);
-  CHECK(json["warnings"].size() == 1);
-  CHECK_THAT(to_table(plan),
-             Contains("2 trials, 2 VM boots, 4 device rebinds") && Contains("warning: pairs: 1 is odd"));
+  CHECK(json["warnings"].empty());  // one pair cannot have its orders in balance, and the reader knows
+  CHECK_THAT(to_table(plan), Contains("2 trials, 2 VM boots, 4 device rebinds"));
 }
 
 TEST_CASE("the same input gives the same plan") {

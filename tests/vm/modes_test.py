@@ -1,0 +1,143 @@
+#!/usr/bin/python3
+"""Runs without root's privileges (docs/hosts.md): an ordinary user's in namespaces, and root's in a container that gives it
+no capability, each with real VMs and slices; and that a killed one leaves no VM."""
+
+import os
+import pathlib
+import pwd
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+
+BUILD = pathlib.Path(os.environ["VIRTRAIN_BUILD"])
+PROGRAMS = ["virtrain", "virtrain-agent", "virtrain-rsh", "virtrain-slice", "virtrain-guest-init", "virtrain-resnet50-cpu"]
+NOBODY = pwd.getpwnam("nobody")
+AS_NOBODY = ["setpriv", f"--reuid={NOBODY.pw_uid}", f"--regid={NOBODY.pw_gid}", "--clear-groups"]
+# What Docker leaves out by default, as far as virtrain would use it.
+WITHOUT_CAPABILITIES = ["setpriv", "--bounding-set=-net_admin,-sys_admin", "--inh-caps=-net_admin,-sys_admin"]
+SCENARIO = """
+name: modes
+workload: {{backend: cpu, batch_size: 2, image_size: 32, warmup_steps: 1, steps: 2}}
+guest: {{vcpus: 1, memory: 768MiB, pinning: cores}}
+cases: [{{name: together, tenants: [{{nodes: {nodes}}}]}}]
+arms: [{arms}]
+pairs: 1
+"""
+
+
+class Place:
+    """Programs and folders that any user can reach."""
+
+    def __init__(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="virtrain-modes-"))
+        self.folder.chmod(0o755)
+        for program in PROGRAMS:
+            shutil.copy(BUILD / program, self.folder)
+        self.home = self.folder / "home"
+        self.home.mkdir()
+        os.chown(self.home, NOBODY.pw_uid, NOBODY.pw_gid)
+
+    def scenario(self, nodes, arms):
+        file = self.folder / f"{nodes}-{len(arms)}.yaml"
+        file.write_text(SCENARIO.format(nodes=nodes, arms=", ".join(arms)))
+        return file
+
+    def environment(self, user):
+        home = self.home if user == "nobody" else self.folder / "root"
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
+        return {**kept, "HOME": str(home), "VIRTRAIN_STATE_DIR": str(home / "state"), "VIRTRAIN_CACHE_DIR": str(home / "cache")}
+
+    def start(self, user, *words):
+        before = AS_NOBODY if user == "nobody" else WITHOUT_CAPABILITIES
+        return subprocess.Popen([*before, str(self.folder / "virtrain"), *map(str, words)], text=True, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, cwd=self.folder, env=self.environment(user))
+
+    def run(self, user, *words):
+        process = self.start(user, *words)
+        try:
+            output = process.communicate(timeout=400)[0]
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            raise AssertionError(process.communicate()[0]) from None
+        return process.returncode, output
+
+
+def rows(database, sql):
+    with sqlite3.connect(database) as connection:
+        return connection.execute(sql).fetchall()
+
+
+def vms_of(state):
+    """QEMUs whose console goes below this folder."""
+    return subprocess.run(["pgrep", "-f", f"qemu-system.*{state}"], capture_output=True, text=True).stdout.split()
+
+
+def test_a_user_runs_vms_and_isolated_slices_in_namespaces(place):
+    status, words = place.run("nobody", "doctor", place.scenario(1, ["bare_metal", "vm"]))
+    if status == 4 and "user namespace" in words:
+        print(f"SKIP: this host allows no user namespaces: {words}")
+        sys.exit(77)
+    assert status == 0 and "in mode namespaces" in words, words
+    database = place.home / "namespaces.db"
+    status, words = place.run("nobody", "run", place.scenario(1, ["bare_metal", "vm"]), "--db", database, "--wait")
+    assert status == 0 and "2 trials finished, 0 failed" in words, words
+    trials = rows(database, "SELECT arm, status, valid FROM v_trial ORDER BY arm")
+    assert trials == [("bare_metal", "finished", 1), ("vm", "finished", 1)], trials
+    assert vms_of(place.home) == []
+
+
+def test_root_without_capabilities_trains_on_two_vms_over_multicast(place):
+    status, words = place.run("root", "run", place.scenario(2, ["vm"]), "--mode", "session", "--db", place.folder / "session.db", "--wait")
+    assert status == 0 and "1 trials finished, 0 failed" in words, words
+    database = place.folder / "session.db"
+    assert rows(database, "SELECT valid FROM v_trial") == [(1,)], rows(database, "SELECT invalid_reason FROM v_trial")
+    assert rows(database, "SELECT transport FROM tenant") == [("tcp",)]
+    media = rows(database, "SELECT value FROM fingerprint WHERE key = 'network_medium'")
+    assert media == [("shared_medium",)] * 2, media
+    assert vms_of(place.folder) == []
+
+
+def test_what_needs_more_is_refused_in_words(place):
+    status, words = place.run("root", "run", place.scenario(1, ["bare_metal", "vm"]), "--mode", "session")
+    assert status == 4, (status, words)
+    assert "arm bare_metal isolates its slices with namespaces, which mode session cannot make" in words, words
+    assert "bare_metal_shared" in words, words
+
+
+def test_a_killed_run_leaves_no_vm(place):
+    process = place.start("nobody", "run", place.scenario(1, ["vm"]), "--mode", "session", "--db", place.home / "killed.db", "--wait")
+    ends = time.monotonic() + 200
+    while not vms_of(place.home) and time.monotonic() < ends:
+        time.sleep(0.2)
+    assert vms_of(place.home), process.communicate()[0]
+    # setpriv became the process that stays behind; the run is its child.
+    run = int(subprocess.run(["pgrep", "-x", "-P", str(process.pid), "virtrain"], capture_output=True, text=True).stdout)
+    os.kill(run, signal.SIGKILL)
+    process.communicate(timeout=30)
+    assert process.returncode == 128 + signal.SIGKILL, process.returncode
+    assert vms_of(place.home) == []
+    status, words = place.run("nobody", "clean")
+    assert status == 0, words
+    assert rows(place.home / "killed.db", "SELECT status FROM experiment") == [("interrupted",)]
+
+
+def main():
+    if os.geteuid() != 0:
+        print("SKIP: becoming other users needs root")
+        sys.exit(77)
+    place = Place()
+    try:
+        for name, test in sorted(globals().items()):
+            if name.startswith("test_"):
+                began = time.monotonic()
+                test(place)
+                print(f"ok   {name} ({time.monotonic() - began:.1f} s)", flush=True)
+    finally:
+        shutil.rmtree(place.folder, ignore_errors=True)
+
+
+main()

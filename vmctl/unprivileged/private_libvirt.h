@@ -1,0 +1,43 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "common/unique_fd.h"
+
+namespace virtrain::vmctl {
+
+/// A libvirt daemon of this run's own, with libvirt's session driver. It serves nobody else and ends with
+/// this object. A user's runs as that user; root's as the account that libvirt's packages make for QEMU,
+/// since libvirt has no session for root.
+class PrivateLibvirt {
+ public:
+  /// Returns once the daemon answers: its first look at QEMU takes minutes on a busy host, and is waited for
+  /// as long as it moves. Throws Error(host_unable) with its last words.
+  PrivateLibvirt();
+  ~PrivateLibvirt();
+  PrivateLibvirt(const PrivateLibvirt&) = delete;
+  PrivateLibvirt& operator=(const PrivateLibvirt&) = delete;
+
+  const std::string& uri() const { return uri_; }
+  /// Whose the VMs' processes are, where that is not this process's user: files they write have to be given
+  /// to it.
+  std::optional<uid_t> other_user() const { return other_user_; }
+
+ private:
+  void start(const std::filesystem::path& program);
+  void wait_until_it_answers();
+  void stop();
+  std::string last_words() const;
+
+  std::filesystem::path folder_;  ///< its sockets, settings and log; no other user can enter
+  std::string uri_;
+  std::optional<uid_t> other_user_;
+  UniqueFd log_;  ///< what the daemon writes to its standard streams
+  pid_t daemon_ = 0;
+};
+
+}  // namespace virtrain::vmctl
