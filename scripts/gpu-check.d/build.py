@@ -77,10 +77,10 @@ def wheel_options():
     return words
 
 
-def options(arguments, gpu):
-    compiler = of_mpi(arguments, "mpicxx")
+def options(arguments, gpu, mpi):
+    """`mpi` is its compiler's path, or None."""
     words = ["-DCMAKE_BUILD_TYPE=Release", "-DVIRTRAIN_STANDALONE_TESTS=ON", "-DDNNL_LIBRARY=",  # no CPU trainer
-             *(["-DVIRTRAIN_MPI=ON", f"-DMPI_CXX_COMPILER={compiler}"] if compiler else ["-DVIRTRAIN_MPI=OFF"]), *wheel_options()]
+             *(["-DVIRTRAIN_MPI=ON", f"-DMPI_CXX_COMPILER={mpi}"] if mpi else ["-DVIRTRAIN_MPI=OFF"]), *wheel_options()]
     if arguments.headers:
         folder = os.path.join(os.path.abspath(arguments.headers), "include")
         words += [f"-DCMAKE_INCLUDE_PATH={folder}", f"-DCUDNN_FRONTEND_INCLUDE_DIR={folder}"]
@@ -97,13 +97,25 @@ def run(session, *command):
     return done.out
 
 
+def configure(session, gpu, mpi):
+    """What CMake says. An MPI that it cannot use costs the two ranks, not the run."""
+    session.mpi = bool(mpi)
+    try:
+        return run(session, "cmake", "-S", os.path.join(machine.ROOT, "workloads"), "-B", session.arguments.build_folder,
+                   *options(session.arguments, gpu, mpi))
+    except Failure as failure:
+        if not mpi:
+            raise
+        print(f"gpu-check: once more, without MPI: {failure}", file=sys.stderr)
+        return configure(session, gpu, None)
+
+
 def build(session, gpu):
     """Returns what else failed, or None: one program that cannot be built does not keep the others from being run."""
     folder = session.arguments.build_folder
     if not shutil.which("cmake"):
         raise Failure("there is no cmake")
-    for line in run(session, "cmake", "-S", os.path.join(machine.ROOT, "workloads"), "-B", folder,
-                    *options(session.arguments, gpu)).splitlines():
+    for line in configure(session, gpu, of_mpi(session.arguments, "mpicxx")).splitlines():
         if "without virtrain-resnet50-cuda" in line:
             raise Failure(line.lstrip("- ") + " (--help says where headers may come from)")
     keep_going = ["-k", "0"] if shutil.which("ninja") else ["-k"]

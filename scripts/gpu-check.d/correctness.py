@@ -26,7 +26,7 @@ def catch2(session, name, *cases):
     if done.cut_off and "FAILED:" not in done.out:
         return f"left out: {done.cut_off}"
     lines = done.out.strip().splitlines()
-    session.show(name, ["result"], [[done.last_words()]], [line for line in lines if line.startswith("- ")])
+    session.show(name, ["result"], [[lines[-1] if lines else "no output"]], [line for line in lines if line.startswith("- ")])
     if done.code == 0:
         return OK
     log = os.path.join(session.arguments.out, f"{name}.log")

@@ -23,7 +23,9 @@ PAIRS = {"fp32": (25, 1e-3), "fp16": (2, 3e-3), "bf16": (2, 3e-3)}
 def why_not(session):
     """Why there cannot be two; None if there can."""
     if build.of_mpi(session.arguments, "mpirun") is None:
-        return "left out: there is no mpirun (--headers with a folder of --collect brings one)"
+        return "left out: there is no mpirun (--collect gets one)"
+    if not session.mpi:
+        return "left out: built without MPI (mpicxx is missing, or CMake cannot use it)"
     if not machine.loopback_is_up():
         return "left out: the loopback interface is down, without which Open MPI starts no ranks (ip link set lo up)"
     return None

@@ -69,6 +69,7 @@ class Session:
         self.begin = clock()
         self.end = self.begin + 60 * arguments.minutes - self.END_SECONDS if arguments.minutes else math.inf
         self.section_end = self.end
+        self.mpi = True  # whether the programs are built with it
         self.blocks = {}  # of the summary, by title
         self.heading = "# GPU check"
         os.makedirs(arguments.out, exist_ok=True)

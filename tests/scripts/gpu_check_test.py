@@ -192,6 +192,8 @@ done
         with patch.object(build, "of_mpi", lambda *_: None):
             self.assertIn("no mpirun", ranks.ranks(self.session()))
         self.program("mpirun", "exit 9")
+        self.session().mpi = False
+        self.assertIn("built without MPI", ranks.ranks(self.current))
         with patch.object(machine.socket, "create_server", side_effect=OSError(99, "Cannot assign requested address")):
             self.assertIn("the loopback interface is down", ranks.ranks(self.session()))
 
@@ -220,7 +222,8 @@ class Build(Stage):
         for path, headers, expected in ((str(self.folder), "headers", "/headers/openmpi/local/bin/mpicxx"),
                                         (str(self.folder), None, "/mpicxx"), ("/nonexistent", None, None)):
             with patch.dict(os.environ, PATH=path):
-                words = build.options(argparse.Namespace(headers=headers), {"capability": "9.0"})
+                arguments = argparse.Namespace(headers=headers)
+                words = build.options(arguments, {"capability": "9.0"}, build.of_mpi(arguments, "mpicxx"))
             self.assertIn(f"-DMPI_CXX_COMPILER={self.folder}{expected}" if expected else "-DVIRTRAIN_MPI=OFF", words)
             self.assertIn("-DCMAKE_CUDA_ARCHITECTURES=90-real", words)
 
@@ -264,13 +267,17 @@ class CommandLine(Stage):
             self.assertIn(words, err)
             self.assertEqual("1,001" in out, status == 1)
         self.assertEqual(self.run_it("--build_only", cmake="exit 0")[0], 0)
+        self.program("mpicxx", "")  # which CMake cannot use
+        self.program("mpirun", "")
+        code, out, err = self.run_it("--sections=ranks", cmake='case $* in *MPI=ON*) exit 1;; esac; cp made build/' + trainer.TRAINER)
+        self.assertEqual((code, "once more, without MPI" in err, "left out: built without MPI" in out), (0, True, True))
         code, _, err = self.run_it("--minutes=0.09", cmake="sleep 60")
         self.assertEqual(code, 4)
         self.assertIn("cut off after", err)
 
     def test_a_run_that_is_ended_leaves_what_it_knows_and_no_process(self):
         self.program("cmake", "cp made build/" + trainer.TRAINER)
-        process = self.start("--sections=speed", "--precision=fp16", "--precision=bf16")
+        process = self.start("--sections=speed", "--precision", "fp16", "bf16")
         self.program("made", 'case $* in *bf16*) echo $$ > stuck; exec sleep 60;; esac\n' + TRAINER)
         end = time.monotonic() + 60
         while not (self.folder / "stuck").exists() and time.monotonic() < end:
@@ -285,9 +292,9 @@ class CommandLine(Stage):
     def test_flags_and_a_machine_without_a_gpu(self):
         self.assertEqual(self.run_it("--help")[0], 0)
         self.assertIn("tf32", self.run_it("--precision=fp8")[2])
-        code, _, err = self.run_it("--sections=kernels,sped")
+        code, _, err = self.run_it("--sections", "kernels", "sped")
         self.assertEqual(code, 2)
-        self.assertIn("no section 'sped' (allowed: kernels, correctness, speed, full_size, ranks", err)
+        self.assertIn("invalid choice: 'sped'", err)
         for script, words in (("echo No devices were found; exit 6", "No devices were found"), ("exit 9", "exit 9")):
             self.program("nvidia-smi", script)
             gpu, why = machine.first_gpu()
