@@ -4,6 +4,7 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
+import shutil
 import socket
 import subprocess
 
@@ -60,14 +61,15 @@ def loopback_is_up():
 
 
 def commit():
-    if not os.path.exists(os.path.join(ROOT, ".git")):  # git would look for one further up
+    if not os.path.exists(os.path.join(ROOT, ".git")) or not shutil.which("git"):  # git would look for one further up
         return "unknown"
     done = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"
 
 
 def facts(gpu):
+    torch = next(iter(importlib.metadata.distributions(name="torch")), None)
     return {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"), "card": gpu["name"],
             "driver": gpu["driver"], "compute capability": gpu["capability"], "commit": commit(),
             "host": f"{platform.system()} {platform.release()}, {os.cpu_count()} CPUs",
-            "PyTorch": importlib.metadata.version("torch") if has_torch() else "none"}
+            "PyTorch": torch.version if torch else "none"}

@@ -289,6 +289,12 @@ class CommandLine(Stage):
         self.assertIn(["Images per second, ours and PyTorch's fastest variant in turns", "cut off", "–"], self.rows())
         self.assertTrue(is_gone(int((self.folder / "stuck").read_text())))
 
+    def test_what_a_machine_lacks_is_named_in_the_facts(self):
+        gpu = {"name": "NVIDIA H100", "driver": "580.1", "capability": "9.0"}
+        with patch.dict(os.environ, PATH="/nonexistent"), patch.object(sys, "path", []):  # no git, no PyTorch that it knows of
+            facts = machine.facts(gpu)
+        self.assertEqual((facts["card"], facts["commit"], facts["PyTorch"]), ("NVIDIA H100", "unknown", "none"))
+
     def test_flags_and_a_machine_without_a_gpu(self):
         self.assertEqual(self.run_it("--help")[0], 0)
         self.assertIn("tf32", self.run_it("--precision=fp8")[2])
