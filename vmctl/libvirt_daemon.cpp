@@ -50,10 +50,11 @@ std::optional<pid_t> recorded_process(const std::string& daemon) {
   return now->pid;
 }
 
-/// Other users' libvirtds serve their own sessions.
+/// Other users' libvirtds serve their own sessions, and those of containers listen in a /run of their own.
 bool is_ours(pid_t pid) {
   struct stat status {};
-  return ::stat(fmt::format("/proc/{}", pid).c_str(), &status) == 0 && status.st_uid == ::geteuid();
+  return ::stat(fmt::format("/proc/{}", pid).c_str(), &status) == 0 && status.st_uid == ::geteuid() &&
+         link_name(fmt::format("/proc/{}/ns/mnt", pid)) == link_name("/proc/self/ns/mnt");
 }
 
 std::optional<ProcessInfo> running(const std::string& daemon) {
@@ -181,7 +182,7 @@ LibvirtDaemon::LibvirtDaemon(std::string uri, bool may_start, std::chrono::milli
                 why +
                     " (start libvirtd, or run as root and virtrain starts it; your user may have to join "
                     "group libvirt)");
-  if (may_start) start_daemons();
+  if (may_start && state == DaemonState::absent) start_daemons();
   wait_for_daemon(uri_, deadline);
 }
 
