@@ -152,12 +152,12 @@ Failure bring_loopback_up() {
 /// Network devices, the names of network namespaces and /sys are the run's own from here on.
 Failure enter_network_and_mounts() {
   if (::unshare(CLONE_NEWNET | CLONE_NEWNS) != 0) return failed("make network and mount namespaces");
-  if (const auto why = make_mounts_private()) return why;
+  if (auto why = make_mounts_private()) return why;
   const KeptFolder cgroups("/sys/fs/cgroup"), users("/run/user");
-  if (const auto why = mount_fresh("sysfs", "/sys", nullptr)) return why;
-  if (const auto why = cgroups.bind_back()) return why;
-  if (const auto why = mount_fresh("tmpfs", "/run", "mode=0755")) return why;
-  if (const auto why = users.bind_back()) return why;
+  if (auto why = mount_fresh("sysfs", "/sys", nullptr)) return why;
+  if (auto why = cgroups.bind_back()) return why;
+  if (auto why = mount_fresh("tmpfs", "/run", "mode=0755")) return why;
+  if (auto why = users.bind_back()) return why;
   // For ip, and for libvirt's locks on consoles.
   for (const auto* folder : {"/run/netns", "/run/lock"})
     if (::mkdir(folder, 0755) != 0) return failed("make a folder in /run");
@@ -168,8 +168,8 @@ Failure enter_network_and_mounts() {
 Failure isolate_once() {
   if (::unshare(CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWPID) != 0)
     return failed("make namespaces");
-  if (const auto why = make_mounts_private()) return why;
-  if (const auto why = mount_fresh("sysfs", "/sys", nullptr)) return why;
+  if (auto why = make_mounts_private()) return why;
+  if (auto why = mount_fresh("sysfs", "/sys", nullptr)) return why;
   const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket || ::ioctl(socket.get(), SIOCBRADDBR, "vtprobe") != 0) return failed("make a bridge");
   return std::nullopt;
@@ -196,7 +196,8 @@ std::string try_isolation_in(bool in_user_namespace) {
     if (!why && in_user_namespace) why = enter_network_and_mounts();
     if (!why) why = isolate_once();
     if (!why) why = mount_proc_in_child();
-    [[maybe_unused]] const auto told = why ? ::write(out, why->data(), why->size()) : 0;
+    const auto words = why.value_or("");
+    [[maybe_unused]] const auto told = ::write(out, words.data(), words.size());
     std::_Exit(0);
   });
   write_end.reset();
