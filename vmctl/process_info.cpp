@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -90,6 +91,18 @@ bool kill_and_wait(pid_t pid, std::uint64_t start_time) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return false;
+}
+
+void end_descendants(std::chrono::milliseconds patience) {
+  constexpr std::chrono::milliseconds pause(10);
+  for (auto waited = pause; waited <= patience; waited += pause) {
+    const auto tree = process_tree(::getpid());
+    for (std::size_t i = 1; i < tree.size(); ++i) ::kill(tree[i], SIGKILL);
+    while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+    }
+    if (tree.size() == 1) return;
+    std::this_thread::sleep_for(pause);
+  }
 }
 
 std::string boot_id() {

@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -35,6 +36,10 @@ std::vector<pid_t> process_tree(pid_t root);
 /// A process of another start time has only inherited the number, and is left alone (0: whichever has it
 /// now).
 bool kill_and_wait(pid_t pid, std::uint64_t start_time = 0);
+
+/// SIGKILL for everything below this process, also what it adopted as a subreaper, again and again until all
+/// of it is reaped or the patience ends.
+void end_descendants(std::chrono::milliseconds patience);
 
 std::string boot_id();
 

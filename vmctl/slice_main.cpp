@@ -165,20 +165,6 @@ void make_private_mounts(const Options& options) {
   give_up(std::string("start ") + options.agent[0]);
 }
 
-/// Everything below us, also what the agent's death handed to us.
-void end_everything(pid_t agent) {
-  constexpr int kRounds = 100;
-  ::kill(agent, SIGKILL);
-  for (int round = 0; round < kRounds; ++round) {
-    const auto tree = vmctl::process_tree(::getpid());
-    for (std::size_t i = 1; i < tree.size(); ++i) ::kill(tree[i], SIGKILL);
-    while (::waitpid(-1, nullptr, WNOHANG) > 0) {
-    }
-    if (tree.size() == 1) return;
-    ::usleep(10'000);
-  }
-}
-
 /// Waits for the agent's end or for the life line's, whichever comes first; returns the agent's exit status.
 int watch(pid_t agent) {
   const int agent_fd = static_cast<int>(::syscall(SYS_pidfd_open, agent, 0));
@@ -215,6 +201,7 @@ int main(int argc, char** argv) {
   ::close(kStatus);
   ::close(kChannel);  // the agent's alone, or its end would not be seen
   const int result = watch(agent);
-  end_everything(agent);
+  ::kill(agent, SIGKILL);
+  vmctl::end_descendants(std::chrono::seconds(1));
   std::_Exit(result);  // a leak check at the exit would hang: it starts a child of its own
 }

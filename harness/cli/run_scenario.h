@@ -27,7 +27,7 @@ struct ScenarioRun {
   std::string summary;                               ///< one line
 };
 
-/// --connect, --wait and --no-host-changes.
+/// --mode, --connect, --wait and --no-host-changes.
 void add_host_options(CLI::App& verb, RunOptions& options);
 
 /// Plans for this host and runs; the experiment's id is the first line on stderr, progress shows on a

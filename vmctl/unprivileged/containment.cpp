@@ -211,19 +211,6 @@ std::string try_isolation_in(bool in_user_namespace) {
 
 // --- the parent that stays behind
 
-/// Everything that the child started and did not end, adopted by this process.
-void end_descendants() {
-  constexpr int rounds = 500;
-  for (int round = 0; round < rounds; ++round) {
-    const auto tree = process_tree(::getpid());
-    for (std::size_t i = 1; i < tree.size(); ++i) ::kill(tree[i], SIGKILL);
-    while (::waitpid(-1, nullptr, WNOHANG) > 0) {
-    }
-    if (tree.size() == 1) return;
-    ::usleep(10'000);
-  }
-}
-
 [[noreturn]] void wait_for(pid_t child, const sigset_t& signals) {
   while (true) {
     siginfo_t signal{};
@@ -236,7 +223,7 @@ void end_descendants() {
     int status = 0;
     for (pid_t ended = 0; (ended = ::waitpid(-1, &status, WNOHANG)) > 0;) {
       if (ended != child) continue;
-      end_descendants();
+      end_descendants(std::chrono::seconds(5));  // what the child left running
       std::_Exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
     }
   }
