@@ -14,8 +14,9 @@ namespace {
 
 /// Before anything is built: exact for JSON, and what is none is refused one way or another.
 void check_shape(std::string_view text, const JsonLimits& limits) {
-  if (text.size() > limits.bytes)
+  if (text.size() > limits.bytes) {
     throw JsonRefusal(fmt::format("this is longer than {} bytes", limits.bytes));
+  }
   std::size_t level = 0;
   std::size_t values = 1;
   bool in_text = false;
@@ -28,16 +29,18 @@ void check_shape(std::string_view text, const JsonLimits& limits) {
     } else if (in_text) {
       continue;
     } else if (byte == '{' || byte == '[') {
-      if (++level > limits.depth)
+      if (++level > limits.depth) {
         throw JsonRefusal(fmt::format("this is nested deeper than {} levels", limits.depth), i + 1);
+      }
       ++values;
     } else if ((byte == '}' || byte == ']') && level > 0) {
       --level;
     } else if (byte == ',') {
       ++values;
     }
-    if (values > limits.values)
+    if (values > limits.values) {
       throw JsonRefusal(fmt::format("this has more than {} values", limits.values), i + 1);
+    }
   }
 }
 
@@ -46,10 +49,11 @@ class KeyWatch {
  public:
   bool operator()(int, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
     using Event = nlohmann::json::parse_event_t;
-    if (event == Event::object_start) open_objects_.emplace_back();
-    if (event == Event::object_end) open_objects_.pop_back();
-    if (event == Event::key && !open_objects_.back().insert(parsed.get<std::string>()).second)
+    if (event == Event::object_start) { open_objects_.emplace_back(); }
+    if (event == Event::object_end) { open_objects_.pop_back(); }
+    if (event == Event::key && !open_objects_.back().insert(parsed.get<std::string>()).second) {
       throw JsonRefusal(fmt::format("the key \"{}\" appears twice", excerpt(parsed.get<std::string>())));
+    }
     return true;
   }
 
@@ -62,7 +66,7 @@ class KeyWatch {
 nlohmann::json parse_json(std::string_view text, const JsonLimits& limits) {
   check_shape(text, limits);
   try {
-    if (!limits.unique_keys) return nlohmann::json::parse(text);
+    if (!limits.unique_keys) { return nlohmann::json::parse(text); }
     return nlohmann::json::parse(
         text, [watch = KeyWatch()](int depth, nlohmann::json::parse_event_t event,
                                    nlohmann::json& parsed) mutable { return watch(depth, event, parsed); });
@@ -76,17 +80,13 @@ nlohmann::json parse_json(std::string_view text, const std::string& operation, E
                           const JsonLimits& limits) {
   try {
     return parse_json(text, limits);
-  } catch (const JsonRefusal& refusal) {
-    throw Error(operation, code, refusal.what());
-  }
+  } catch (const JsonRefusal& refusal) { throw Error(operation, code, refusal.what()); }
 }
 
 nlohmann::json parse_json_or_null(std::string_view text, const JsonLimits& limits) {
   try {
     return parse_json(text, limits);
-  } catch (const JsonRefusal&) {
-    return nullptr;
-  }
+  } catch (const JsonRefusal&) { return nullptr; }
 }
 
 std::string safe_json_text(std::string_view text) {

@@ -1,7 +1,8 @@
 #pragma once
 
-#include <cstddef>
 #include <nlohmann/json.hpp>
+
+#include <cstddef>
 #include <optional>
 #include <stdexcept>
 #include <string>

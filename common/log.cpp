@@ -39,10 +39,11 @@ spdlog::level::level_enum to_spdlog(Level level) {
 
 std::string as_text(std::string_view message, const nlohmann::json& fields) {
   std::string line = printable(message);
-  if (!fields.is_object()) return line;
-  for (const auto& [key, value] : fields.items())
+  if (!fields.is_object()) { return line; }
+  for (const auto& [key, value] : fields.items()) {
     line += " " + printable(key) + "=" +
             printable(value.is_string() ? value.get<std::string>() : dump_json(value));
+  }
   return line;
 }
 
@@ -56,7 +57,7 @@ void configure(Format format, Level least) {
 }
 
 void write(Level level, std::string_view message, const nlohmann::json& fields) {
-  if (!logger().should_log(to_spdlog(level))) return;
+  if (!logger().should_log(to_spdlog(level))) { return; }
   if (current_format == Format::text) {
     logger().log(to_spdlog(level), as_text(message, fields));
     return;

@@ -1,9 +1,8 @@
 #include "common/memory_limit.h"
 
-#include <algorithm>
-
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "common/text.h"
@@ -15,11 +14,13 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Version 1 writes "no limit" as the largest multiple of a page, version 2 as "max".
-constexpr std::uint64_t kUnlimitedBytes = 1ULL << 62;
+constexpr std::uint64_t unlimited_bytes = 1ULL << 62;
 
 std::optional<std::uint64_t> limit_in(const fs::path& file) {
   const auto number = parse_integer(read_value(file).value_or(""));
-  if (!number || *number <= 0 || static_cast<std::uint64_t>(*number) >= kUnlimitedBytes) return std::nullopt;
+  if (!number || *number <= 0 || static_cast<std::uint64_t>(*number) >= unlimited_bytes) {
+    return std::nullopt;
+  }
   return static_cast<std::uint64_t>(*number);
 }
 
@@ -29,15 +30,15 @@ std::optional<std::uint64_t> cgroup_memory_limit(const fs::path& root) {
   std::optional<std::uint64_t> least;
   for (const auto& line : split(read_file(root / "proc/self/cgroup").value_or(""), '\n')) {
     const auto fields = split(line, ':');
-    if (fields.size() != 3) continue;
+    if (fields.size() != 3) { continue; }
     const bool v2 = fields[1].empty();
-    if (!v2 && fields[1] != "memory") continue;
+    if (!v2 && fields[1] != "memory") { continue; }
     const fs::path mount = root / (v2 ? "sys/fs/cgroup" : "sys/fs/cgroup/memory");
     const char* file = v2 ? "memory.max" : "memory.limit_in_bytes";
     for (fs::path below = fs::path(fields[2]).relative_path();; below = below.parent_path()) {
       const auto limit = limit_in(mount / below / file);
-      if (limit && (!least || *limit < *least)) least = limit;
-      if (below.empty()) break;
+      if (limit && (!least || *limit < *least)) { least = limit; }
+      if (below.empty()) { break; }
     }
   }
   return least;
@@ -45,7 +46,7 @@ std::optional<std::uint64_t> cgroup_memory_limit(const fs::path& root) {
 
 std::optional<std::uint64_t> data_segment_limit() {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_DATA, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  if (::getrlimit(RLIMIT_DATA, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) { return std::nullopt; }
   return limit.rlim_cur;
 }
 

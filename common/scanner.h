@@ -28,7 +28,7 @@ class Scanner {
   explicit Scanner(std::string_view text) : rest_(text) {}
 
   bool take(std::string_view word) {
-    if (!rest_.starts_with(word)) return false;
+    if (!rest_.starts_with(word)) { return false; }
     rest_.remove_prefix(word.size());
     return true;
   }
@@ -38,8 +38,8 @@ class Scanner {
   std::string_view take_while(Class is_wanted, std::size_t least = 1,
                               std::size_t most = std::string_view::npos) {
     std::size_t count = 0;
-    while (count < rest_.size() && count < most && is_wanted(rest_[count])) ++count;
-    if (count < least) return {};
+    while (count < rest_.size() && count < most && is_wanted(rest_[count])) { ++count; }
+    if (count < least) { return {}; }
     const auto taken = rest_.substr(0, count);
     rest_.remove_prefix(count);
     return taken;

@@ -1,12 +1,11 @@
 #include "common/subprocess.h"
 
-#include <fmt/format.h>
-#include <signal.h>
-#include <sys/wait.h>
-
 #include <boost/asio.hpp>
 #include <boost/process.hpp>
 #include <boost/process/extend.hpp>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/wait.h>
 
 #include <filesystem>
 #include <thread>
@@ -22,9 +21,10 @@ namespace bp = boost::process;
 void read_bounded(bp::async_pipe& pipe, std::vector<char>& chunk, std::string& into, std::size_t limit) {
   pipe.async_read_some(boost::asio::buffer(chunk),
                        [&, limit](const boost::system::error_code& error, std::size_t got) {
-                         if (into.size() < limit)
+                         if (into.size() < limit) {
                            into.append(chunk.data(), std::min(got, limit - into.size()));
-                         if (!error) read_bounded(pipe, chunk, into, limit);
+                         }
+                         if (!error) { read_bounded(pipe, chunk, into, limit); }
                        });
 }
 
@@ -36,7 +36,7 @@ int wait_status_to_exit(int native) {
 bool ends_soon(bp::child& child) {
   std::error_code ignored;
   for (const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5); child.running(ignored);) {
-    if (std::chrono::steady_clock::now() > end) return false;
+    if (std::chrono::steady_clock::now() > end) { return false; }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return true;
@@ -53,7 +53,7 @@ CommandResult run_command(const std::vector<std::string>& argv, const CommandOpt
   const std::string operation = "run " + join(argv, " ");
   const auto program =
       argv.at(0).find('/') == std::string::npos ? bp::search_path(argv[0]) : std::filesystem::path(argv[0]);
-  if (program.empty()) throw Error(operation, ErrorCode::not_found, argv[0] + " is not on PATH");
+  if (program.empty()) { throw Error(operation, ErrorCode::not_found, argv[0] + " is not on PATH"); }
 
   auto environment = boost::this_process::environment();
   bp::environment with_ours = environment;
@@ -68,7 +68,7 @@ CommandResult run_command(const std::vector<std::string>& argv, const CommandOpt
   std::error_code failed;
   bp::child child(program, bp::args(std::vector<std::string>(argv.begin() + 1, argv.end())), with_ours,
                   bp::std_out > out, bp::std_err > err, bp::std_in < in, group, failed);
-  if (failed) throw Error(operation, ErrorCode::io, failed.message());
+  if (failed) { throw Error(operation, ErrorCode::io, failed.message()); }
 
   CommandResult result;
   std::vector<char> out_chunk(65536), err_chunk(65536);
@@ -93,12 +93,12 @@ CommandResult run_command(const std::vector<std::string>& argv, const CommandOpt
 
 CommandResult run_checked(const std::vector<std::string>& argv, const CommandOptions& options) {
   CommandResult result = run_command(argv, options);
-  if (result.exit_status == 0) return result;
+  if (result.exit_status == 0) { return result; }
   const std::string_view words = trim(result.err.empty() ? result.out : result.err);
-  constexpr std::size_t kTail = 600;
+  constexpr std::size_t tail = 600;
   throw Error("run " + join(argv, " "), ErrorCode::io,
               fmt::format("exit status {}: {}", result.exit_status,
-                          printable(words.substr(words.size() > kTail ? words.size() - kTail : 0))));
+                          printable(words.substr(words.size() > tail ? words.size() - tail : 0))));
 }
 
 }  // namespace virtrain

@@ -22,20 +22,21 @@ std::vector<std::string> split(std::string_view text, char separator) {
   while (true) {
     const auto end = text.find(separator);
     parts.emplace_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
+    if (end == std::string_view::npos) { return parts; }
     text.remove_prefix(end + 1);
   }
 }
 
 std::string lower(std::string text) {
-  for (char& letter : text)
-    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  for (char& letter : text) {
+    if (letter >= 'A' && letter <= 'Z') { letter = static_cast<char>(letter - 'A' + 'a'); }
+  }
   return text;
 }
 
 std::string_view trim(std::string_view text) {
   const auto begin = text.find_first_not_of(" \t\r\n");
-  if (begin == std::string_view::npos) return {};
+  if (begin == std::string_view::npos) { return {}; }
   return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
 }
 
@@ -56,35 +57,35 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
 
 std::optional<std::string> read_file(const std::filesystem::path& path) {
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) return std::nullopt;
+  if (!file) { return std::nullopt; }
   std::string content;
   char buffer[16384];
   while (true) {
     const auto got = ::read(file.get(), buffer, sizeof buffer);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return std::nullopt;
-    if (got == 0) return content;
+    if (got < 0 && errno == EINTR) { continue; }
+    if (got < 0) { return std::nullopt; }
+    if (got == 0) { return content; }
     content.append(buffer, static_cast<std::size_t>(got));
   }
 }
 
 std::optional<std::string> read_tail(const std::filesystem::path& path, std::size_t most_bytes) {
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) return std::nullopt;
+  if (!file) { return std::nullopt; }
   const auto end = ::lseek(file.get(), 0, SEEK_END);
-  if (end < 0) return std::nullopt;
+  if (end < 0) { return std::nullopt; }
   const auto most = static_cast<off_t>(most_bytes);
   const off_t begin = end > most ? end - most : 0;
   std::string tail(static_cast<std::size_t>(end - begin), '\0');
   const auto got = ::pread(file.get(), tail.data(), tail.size(), begin);
-  if (got < 0) return std::nullopt;
+  if (got < 0) { return std::nullopt; }
   tail.resize(static_cast<std::size_t>(got));
   return tail;
 }
 
 std::optional<std::string> read_value(const std::filesystem::path& path) {
   auto content = read_file(path);
-  if (content) content = std::string(trim(*content));
+  if (content) { content = std::string(trim(*content)); }
   return content;
 }
 
@@ -97,8 +98,9 @@ std::string link_name(const std::filesystem::path& link) {
 std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> entries;
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
     entries.push_back(entry.path());
+  }
   std::sort(entries.begin(), entries.end());
   return entries;
 }
@@ -108,14 +110,14 @@ namespace {
 /// A new file beside `path`, of a name that nobody can foresee: where others may write to the folder, a
 /// planted link or file is neither followed nor taken. Returns its name too.
 std::pair<UniqueFd, std::string> new_file_beside(const std::filesystem::path& path) {
-  constexpr int kTries = 100;
-  for (int i = 0; i < kTries; ++i) {
+  constexpr int tries = 100;
+  for (int i = 0; i < tries; ++i) {
     std::uint64_t random = 0;
-    if (::getrandom(&random, sizeof random, 0) != sizeof random) break;
+    if (::getrandom(&random, sizeof random, 0) != sizeof random) { break; }
     auto name = fmt::format("{}.{:016x}.tmp", path.string(), random);
     UniqueFd file(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
-    if (file) return {std::move(file), std::move(name)};
-    if (errno != EEXIST) break;
+    if (file) { return {std::move(file), std::move(name)}; }
+    if (errno != EEXIST) { break; }
   }
   throw errno_error("write " + path.string(), errno);
 }
@@ -131,11 +133,11 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view c
   };
   for (std::string_view rest = content; !rest.empty();) {
     const auto written = ::write(file.get(), rest.data(), rest.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) give_up();
+    if (written < 0 && errno == EINTR) { continue; }
+    if (written < 0) { give_up(); }
     rest.remove_prefix(static_cast<std::size_t>(written));
   }
-  if (::fsync(file.get()) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0) give_up();
+  if (::fsync(file.get()) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0) { give_up(); }
 }
 
 std::string printable(std::string_view bytes, std::size_t most_bytes) {
@@ -155,23 +157,24 @@ std::string printable(std::string_view bytes, std::size_t most_bytes) {
 
 std::string excerpt(std::string_view bytes, std::size_t most_bytes) {
   std::string line = printable(bytes, most_bytes);
-  for (char& byte : line)
-    if (byte == '\n' || byte == '\t') byte = ' ';
+  for (char& byte : line) {
+    if (byte == '\n' || byte == '\t') { byte = ' '; }
+  }
   return line;
 }
 
 std::size_t find_invalid_utf8(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t length = first_code_point(text.substr(at)).bytes;
-    if (length == 0) return at;
+    if (length == 0) { return at; }
     at += length;
   }
   return std::string_view::npos;
 }
 
 std::optional<std::string> nearest_word(std::string_view word, const std::vector<std::string>& known) {
-  constexpr std::size_t kLongestWord = 100;
-  if (word.size() > kLongestWord) return std::nullopt;
+  constexpr std::size_t longest_word = 100;
+  if (word.size() > longest_word) { return std::nullopt; }
   const auto distance = [&](std::string_view other) {  // Levenshtein, one row
     std::vector<std::size_t> row(other.size() + 1);
     std::iota(row.begin(), row.end(), std::size_t{0});
@@ -199,16 +202,17 @@ std::optional<std::string> nearest_word(std::string_view word, const std::vector
 std::vector<int> parse_cpu_list(std::string_view text) {
   std::vector<int> cpus;
   text = trim(text);
-  if (text.empty()) return cpus;
+  if (text.empty()) { return cpus; }
   for (const auto& part : split(text, ',')) {
     const auto dash = part.find('-');
     const auto first = parse_integer(std::string_view(part).substr(0, dash));
     const auto last =
         dash == std::string::npos ? first : parse_integer(std::string_view(part).substr(dash + 1));
-    if (!first || !last || *first < 0 || *last < *first || *last > 65535)
+    if (!first || !last || *first < 0 || *last < *first || *last > 65535) {
       throw Error("read CPU list", ErrorCode::bad_input,
                   fmt::format("'{}' is not a CPU list such as 0-3,8", text));
-    for (auto cpu = *first; cpu <= *last; ++cpu) cpus.push_back(static_cast<int>(cpu));
+    }
+    for (auto cpu = *first; cpu <= *last; ++cpu) { cpus.push_back(static_cast<int>(cpu)); }
   }
   return cpus;
 }
@@ -219,7 +223,7 @@ std::string format_cpu_list(const std::vector<int>& cpus) {
   std::vector<std::string> parts;
   for (std::size_t i = 0; i < sorted.size();) {
     std::size_t end = i + 1;
-    while (end < sorted.size() && sorted[end] == sorted[end - 1] + 1) ++end;
+    while (end < sorted.size() && sorted[end] == sorted[end - 1] + 1) { ++end; }
     parts.push_back(end - i == 1 ? fmt::format("{}", sorted[i])
                                  : fmt::format("{}-{}", sorted[i], sorted[end - 1]));
     i = end;

@@ -12,7 +12,7 @@ struct Range {
 
 /// In order. Default_Ignorable_Code_Point of Unicode 15's DerivedCoreProperties.txt, and what is_showable()
 /// says beside it; noncharacters at the ends of planes are not listed.
-constexpr Range kHidden[] = {
+constexpr Range hidden[] = {
     {0x0000, 0x0008},   {0x000B, 0x001F},  // C0 without tab and newline
     {0x007F, 0x009F},                      // DEL, C1: U+009B begins an escape sequence as ESC [ does
     {0x00AD, 0x00AD},   {0x034F, 0x034F},  // soft hyphen, combining grapheme joiner
@@ -33,28 +33,28 @@ constexpr Range kHidden[] = {
 CodePoint first_code_point(std::string_view bytes) {
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };
   const unsigned char first = at(0);
-  if (first < 0x80) return {first, 1};
+  if (first < 0x80) { return {first, 1}; }
   const std::size_t length = first >= 0xC2 && first <= 0xDF   ? 2
                              : (first & 0xF0) == 0xE0         ? 3
                              : first >= 0xF0 && first <= 0xF4 ? 4
                                                               : 0;
-  if (length == 0 || bytes.size() < length) return {};
+  if (length == 0 || bytes.size() < length) { return {}; }
   char32_t value = first & (0xFFU >> (length + 1));
   for (std::size_t i = 1; i < length; ++i) {
-    if ((at(i) & 0xC0) != 0x80) return {};
+    if ((at(i) & 0xC0) != 0x80) { return {}; }
     value = value << 6 | (at(i) & 0x3FU);
   }
   const bool overlong = (length == 3 && value < 0x800) || (length == 4 && value < 0x10000);
   const bool is_surrogate = value >= 0xD800 && value <= 0xDFFF;
-  if (overlong || is_surrogate || value > 0x10FFFF) return {};
+  if (overlong || is_surrogate || value > 0x10FFFF) { return {}; }
   return {value, length};
 }
 
 bool is_showable(char32_t code_point) {
-  if ((code_point & 0xFFFE) == 0xFFFE) return false;
-  const auto* next = std::upper_bound(std::begin(kHidden), std::end(kHidden), code_point,
+  if ((code_point & 0xFFFE) == 0xFFFE) { return false; }
+  const auto* next = std::upper_bound(std::begin(hidden), std::end(hidden), code_point,
                                       [](char32_t value, const Range& range) { return value < range.first; });
-  return next == std::begin(kHidden) || code_point > std::prev(next)->last;
+  return next == std::begin(hidden) || code_point > std::prev(next)->last;
 }
 
 }  // namespace virtrain

@@ -12,13 +12,15 @@
 namespace virtrain {
 
 void UniqueFd::reset(int fd) {
-  if (fd_ >= 0) ::close(fd_);
+  if (fd_ >= 0) { ::close(fd_); }
   fd_ = fd;
 }
 
 std::array<UniqueFd, 2> make_socketpair() {
   int fds[2] = {-1, -1};
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) throw errno_error("socketpair", errno);
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) {
+    throw errno_error("socketpair", errno);
+  }
   return {UniqueFd(fds[0]), UniqueFd(fds[1])};
 }
 
@@ -28,8 +30,8 @@ bool becomes_readable(int fd, std::chrono::milliseconds deadline) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
     pollfd watched{fd, POLLIN, 0};
     const int ready = ::poll(&watched, 1, std::max(0, static_cast<int>(left.count())));
-    if (ready > 0) return true;
-    if (ready == 0 || errno != EINTR) return false;
+    if (ready > 0) { return true; }
+    if (ready == 0 || errno != EINTR) { return false; }
   }
 }
 

@@ -10,9 +10,9 @@
 namespace virtrain {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, std::uint64_t>, 5> kSizeUnits{
+constexpr std::array<std::pair<std::string_view, std::uint64_t>, 5> size_units{
     {{"TiB", 1ULL << 40}, {"GiB", 1ULL << 30}, {"MiB", 1ULL << 20}, {"KiB", 1ULL << 10}, {"B", 1}}};
-constexpr std::array<std::pair<std::string_view, std::int64_t>, 4> kDurationUnits{
+constexpr std::array<std::pair<std::string_view, std::int64_t>, 4> duration_units{
     {{"ms", 1'000'000}, {"s", 1'000'000'000}, {"m", 60'000'000'000}, {"h", 3'600'000'000'000}}};
 
 }  // namespace
@@ -20,53 +20,56 @@ constexpr std::array<std::pair<std::string_view, std::int64_t>, 4> kDurationUnit
 std::optional<double> parse_number(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) {
+    return std::nullopt;
+  }
   return value;
 }
 
 std::optional<std::int64_t> parse_integer(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  if (error != std::errc() || end != text.data() + text.size()) { return std::nullopt; }
   return value;
 }
 
 std::optional<std::uint64_t> parse_size_bytes(std::string_view text) {
   std::uint64_t unit_bytes = 1;
-  for (const auto& [name, bytes] : kSizeUnits) {
-    if (!text.ends_with(name)) continue;
+  for (const auto& [name, bytes] : size_units) {
+    if (!text.ends_with(name)) { continue; }
     text.remove_suffix(name.size());
     unit_bytes = bytes;
     break;
   }
   const auto value = parse_integer(text);
-  if (!value || text[0] == '-' || static_cast<std::uint64_t>(*value) > INT64_MAX / unit_bytes)
+  if (!value || text[0] == '-' || static_cast<std::uint64_t>(*value) > INT64_MAX / unit_bytes) {
     return std::nullopt;
+  }
   return static_cast<std::uint64_t>(*value) * unit_bytes;
 }
 
 std::optional<double> parse_share(std::string_view text) {
   const bool percent = text.ends_with('%');
-  if (percent) text.remove_suffix(1);
+  if (percent) { text.remove_suffix(1); }
   const auto value = parse_number(text);
-  if (!value) return std::nullopt;
+  if (!value) { return std::nullopt; }
   return percent ? *value / 100.0 : *value;
 }
 
 std::optional<std::int64_t> parse_duration_ns(std::string_view text) {
-  for (const auto& [name, nanoseconds] : kDurationUnits) {
-    if (!text.ends_with(name)) continue;
+  for (const auto& [name, nanoseconds] : duration_units) {
+    if (!text.ends_with(name)) { continue; }
     const auto value = parse_number(text.substr(0, text.size() - name.size()));
-    if (!value || *value < 0 || *value * static_cast<double>(nanoseconds) > 9.0e18) return std::nullopt;
+    if (!value || *value < 0 || *value * static_cast<double>(nanoseconds) > 9.0e18) { return std::nullopt; }
     return std::llround(*value * static_cast<double>(nanoseconds));
   }
   return std::nullopt;
 }
 
 std::string format_size(std::uint64_t bytes) {
-  for (const auto& [name, unit_bytes] : kSizeUnits) {
-    if (bytes < unit_bytes) continue;
-    if (bytes % unit_bytes == 0) return fmt::format("{}{}", bytes / unit_bytes, name);
+  for (const auto& [name, unit_bytes] : size_units) {
+    if (bytes < unit_bytes) { continue; }
+    if (bytes % unit_bytes == 0) { return fmt::format("{}{}", bytes / unit_bytes, name); }
     return fmt::format("{:.2f}{}", static_cast<double>(bytes) / static_cast<double>(unit_bytes), name);
   }
   return "0B";
@@ -74,10 +77,10 @@ std::string format_size(std::uint64_t bytes) {
 
 std::string format_duration(std::int64_t nanoseconds) {
   const double seconds = static_cast<double>(nanoseconds) * 1e-9;
-  if (seconds < 1) return fmt::format("{:.0f} ms", seconds * 1e3);
-  if (seconds < 60) return fmt::format("{:.1f} s", seconds);
+  if (seconds < 1) { return fmt::format("{:.0f} ms", seconds * 1e3); }
+  if (seconds < 60) { return fmt::format("{:.1f} s", seconds); }
   const auto whole = std::llround(seconds);
-  if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
+  if (whole < 3600) { return fmt::format("{} min {:02} s", whole / 60, whole % 60); }
   return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
 }
 

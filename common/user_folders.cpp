@@ -27,7 +27,7 @@ std::string variable(const char* name) {
 std::optional<uid_t> owner_of(fs::path folder) {
   struct stat status {};
   while (::stat(folder.c_str(), &status) != 0) {
-    if (errno != ENOENT || !folder.has_relative_path()) return std::nullopt;
+    if (errno != ENOENT || !folder.has_relative_path()) { return std::nullopt; }
     folder = folder.parent_path();
   }
   return status.st_uid;
@@ -59,7 +59,7 @@ std::string passed_over_folders() {
   std::string found;
   for (const char* name : {"HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"}) {
     const fs::path folder = variable(name);
-    if (folder.empty() || !is_of_somebody_else(folder)) continue;
+    if (folder.empty() || !is_of_somebody_else(folder)) { continue; }
     found += fmt::format("{}{} ({}, of user {})", found.empty() ? "" : ", ", name, folder.string(),
                          owner_of(folder).value_or(0));
   }
@@ -71,24 +71,27 @@ void make_own_folder(const fs::path& folder, unsigned mode) {
   std::error_code failed;
   const auto parent = fs::absolute(folder).lexically_normal().parent_path();
   fs::create_directories(parent, failed);
-  if (failed) throw Error(operation, ErrorCode::io, failed.message());
+  if (failed) { throw Error(operation, ErrorCode::io, failed.message()); }
   const bool made = ::mkdir(folder.c_str(), mode) == 0;
-  if (!made && errno != EEXIST) throw errno_error(operation, errno);
+  if (!made && errno != EEXIST) { throw errno_error(operation, errno); }
   // A link of root's own is an administrator's way to put it on another disk.
   const UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat status {};
-  if (!fd || ::fstat(fd.get(), &status) != 0) throw errno_error(operation, errno);
-  if (status.st_uid != ::geteuid())
+  if (!fd || ::fstat(fd.get(), &status) != 0) { throw errno_error(operation, errno); }
+  if (status.st_uid != ::geteuid()) {
     throw Error(
         operation, ErrorCode::host_unable,
         fmt::format("it belongs to user {}, who could read and change what is in it; choose a folder of "
                     "your own",
                     status.st_uid));
-  if ((status.st_mode & S_ISVTX) != 0)
+  }
+  if ((status.st_mode & S_ISVTX) != 0) {
     throw Error(operation, ErrorCode::host_unable, "it is shared by all users; choose a folder of your own");
+  }
   const unsigned wanted = made ? mode : status.st_mode & 07777 & mode;
-  if ((status.st_mode & 07777) != wanted && ::fchmod(fd.get(), wanted) != 0)
+  if ((status.st_mode & 07777) != wanted && ::fchmod(fd.get(), wanted) != 0) {
     throw errno_error(operation, errno);
+  }
 }
 
 }  // namespace virtrain

@@ -3,6 +3,6 @@
 namespace virtrain {
 
 /// The project's version, set by CMake.
-inline constexpr const char* kVersion = VIRTRAIN_VERSION;
+inline constexpr const char* virtrain_version = VIRTRAIN_VERSION;
 
 }  // namespace virtrain

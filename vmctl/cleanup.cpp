@@ -15,18 +15,19 @@ namespace virtrain::vmctl {
 namespace {
 
 void need(bool worked, const Leftover& leftover) {
-  if (!worked) throw Error("remove " + leftover.name, ErrorCode::io, "it is still there");
+  if (!worked) { throw Error("remove " + leftover.name, ErrorCode::io, "it is still there"); }
 }
 
 void remove_domain(const Leftover& leftover, Hypervisor* hypervisor) {
-  if (hypervisor == nullptr)
+  if (hypervisor == nullptr) {
     throw Error("remove " + leftover.name, ErrorCode::host_unable, "libvirt does not answer");
-  if (leftover.kind == EffectKind::domain) return hypervisor->destroy_domain(leftover.name);
+  }
+  if (leftover.kind == EffectKind::domain) { return hypervisor->destroy_domain(leftover.name); }
   hypervisor->destroy_network(leftover.name);
 }
 
 void remove_one(const Leftover& leftover, Hypervisor* hypervisor, LeaseJournal* journal) {
-  if (leftover.effect && journal != nullptr) return undo_and_forget(*journal, *leftover.effect);
+  if (leftover.effect && journal != nullptr) { return undo_and_forget(*journal, *leftover.effect); }
   switch (leftover.kind) {
     case EffectKind::process:
     case EffectKind::slice: {
@@ -68,21 +69,26 @@ CleanupResult clean(const CleanupView& view, Hypervisor* hypervisor, LeaseJourna
   }
   // A live run may hold the very device that a dead one left changed. What it was before stays in the journal
   // until it can be put back.
-  for (const auto& used : view.in_use)
-    if (used.effect && !is_alive(used.effect->owner))
+  for (const auto& used : view.in_use) {
+    if (used.effect && !is_alive(used.effect->owner)) {
       failed_experiments.insert(used.effect->owner.experiment);
+    }
+  }
   std::set<std::string> known;
   for (const auto& owner : view.dead_owners) {
     known.insert(owner.experiment);
     // Marked first: a forgotten owner's experiment would read "running" for ever.
     const bool marked = mark && mark(owner.results_db, owner.experiment);
-    if (journal != nullptr && marked && !failed_experiments.contains(owner.experiment))
+    if (journal != nullptr && marked && !failed_experiments.contains(owner.experiment)) {
       journal->release_all(owner);
+    }
   }
   // With the journal lost the metadata still names the experiment, though not its database.
-  for (const auto& leftover : view.leftovers)
-    if (mark && !leftover.experiment.empty() && known.insert(leftover.experiment).second)
+  for (const auto& leftover : view.leftovers) {
+    if (mark && !leftover.experiment.empty() && known.insert(leftover.experiment).second) {
       mark("", leftover.experiment);
+    }
+  }
   return result;
 }
 

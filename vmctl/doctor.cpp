@@ -49,7 +49,7 @@ const char* to_string(CheckStatus status) {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr const char* kUri = kSystemLibvirt;
+constexpr const char* uri = system_libvirt;
 
 Finding ok(std::string id, Severity severity, std::string found) {
   return {std::move(id), severity, CheckStatus::ok, std::move(found), "", true};
@@ -66,8 +66,9 @@ Finding check_mode(HostMode mode) {
   const auto lacks = what_it_lacks(mode);
   const auto& why = privileges.lacks_user_namespaces.empty() ? privileges.lacks_isolation
                                                              : privileges.lacks_user_namespaces;
-  if (lacks.empty())
+  if (lacks.empty()) {
     return ok("MODE-1", Severity::notes, fmt::format("mode {}: everything", to_string(mode)));
+  }
   return failed("MODE-1", Severity::notes,
                 fmt::format("mode {}, without {}{}", to_string(mode), lacks,
                             mode == best_mode(privileges) ? fmt::format(" ({})", why) : ""),
@@ -76,34 +77,38 @@ Finding check_mode(HostMode mode) {
 
 /// Without root's privileges a run starts a libvirt daemon of its own.
 Finding check_private_libvirt() {
-  if (fs::exists("/usr/sbin/libvirtd") || fs::exists("/usr/sbin/virtqemud"))
+  if (fs::exists("/usr/sbin/libvirtd") || fs::exists("/usr/sbin/virtqemud")) {
     return ok("VIRT-1", Severity::blocks, "libvirt is installed; each run starts a daemon of its own");
+  }
   return failed("VIRT-1", Severity::blocks, "libvirt is not installed",
                 "apt-get install libvirt-daemon-system libvirt-clients");
 }
 
 Finding check_libvirt() {
   std::string why;
-  auto state = look_at_libvirt(kUri, &why);
+  auto state = look_at_libvirt(uri, &why);
   if (state == DaemonState::answers) {
     try {
-      const auto versions = connect_libvirt(kUri)->versions();
+      const auto versions = connect_libvirt(uri)->versions();
       return ok("VIRT-1", Severity::blocks, "libvirt " + versions.libvirt + ", " + versions.hypervisor);
     } catch (const Error& error) {
       why = error.what();
-      if (error.code() == ErrorCode::timeout) state = DaemonState::busy;
+      if (error.code() == ErrorCode::timeout) { state = DaemonState::busy; }
     }
   }
-  if (state == DaemonState::busy)
+  if (state == DaemonState::busy) {
     return ok(
         "VIRT-1", Severity::blocks,
         "libvirt's daemon runs and does not answer yet: for up to 80 s after its start it looks at QEMU; "
         "`run` waits for it");
+  }
   const bool installed = fs::exists("/usr/sbin/libvirtd") || fs::exists("/usr/sbin/virtqemud");
-  if (installed && ::geteuid() == 0)
+  if (installed && ::geteuid() == 0) {
     return ok("VIRT-1", Severity::blocks, "libvirt is installed, not running; `run` starts and stops it");
-  if (installed)
+  }
+  if (installed) {
     return failed("VIRT-1", Severity::blocks, why, "start libvirtd, or run as root; join group libvirt");
+  }
   return failed("VIRT-1", Severity::blocks, "libvirt is not installed",
                 "apt-get install libvirt-daemon-system libvirt-clients");
 }
@@ -112,7 +117,7 @@ Finding check_program(const char* id, const std::vector<std::string>& command, c
   try {
     const auto result = run_command(command);
     const auto line = result.out.substr(0, result.out.find('\n'));
-    if (result.exit_status == 0) return ok(id, Severity::blocks, std::string(trim(line)));
+    if (result.exit_status == 0) { return ok(id, Severity::blocks, std::string(trim(line))); }
     return failed(id, Severity::blocks, std::string(trim(result.err)), std::string("reinstall ") + package);
   } catch (const Error& error) {
     return failed(id, Severity::blocks, error.message(), std::string("apt-get install ") + package);
@@ -128,65 +133,67 @@ Finding check_guest_kernel() {
 }
 
 Finding check_memory(const Inventory& host) {
-  constexpr std::uint64_t kLeast = 2ULL << 30;
+  constexpr std::uint64_t least = 2ULL << 30;
   const auto found =
       format_size(host.available_memory_bytes) + " available of " + format_size(host.memory_bytes);
-  if (host.available_memory_bytes >= kLeast) return ok("MEM-0", Severity::warns, found);
+  if (host.available_memory_bytes >= least) { return ok("MEM-0", Severity::warns, found); }
   return failed("MEM-0", Severity::warns, found,
                 "two small VMs need about 2 GiB (guest memory and 350 MiB each)");
 }
 
 Finding check_cores(const Inventory& host) {
   std::vector<int> ids;
-  for (const auto& core : host.cores) ids.push_back(core.id);
+  for (const auto& core : host.cores) { ids.push_back(core.id); }
   const auto found = fmt::format("{} usable: {}", ids.size(), format_cpu_list(ids));
-  if (ids.size() >= 2) return ok("CPU-0", Severity::warns, found);
+  if (ids.size() >= 2) { return ok("CPU-0", Severity::warns, found); }
   return failed("CPU-0", Severity::warns, found,
                 "trials of two nodes need two cores, or oversubscribe: true");
 }
 
 Finding check_dnsmasq_folder() {
-  constexpr const char* kFolder = "/var/lib/libvirt/dnsmasq";
-  if (fs::exists(kFolder)) return ok("NET-1", Severity::warns, std::string(kFolder) + " exists");
-  if (::geteuid() == 0)
-    return ok("NET-1", Severity::warns, std::string(kFolder) + " is missing; `run` makes it");
-  return failed("NET-1", Severity::warns, std::string(kFolder) + " is missing",
-                std::string("mkdir -p ") + kFolder);
+  constexpr const char* folder_mode = "/var/lib/libvirt/dnsmasq";
+  if (fs::exists(folder_mode)) { return ok("NET-1", Severity::warns, std::string(folder_mode) + " exists"); }
+  if (::geteuid() == 0) {
+    return ok("NET-1", Severity::warns, std::string(folder_mode) + " is missing; `run` makes it");
+  }
+  return failed("NET-1", Severity::warns, std::string(folder_mode) + " is missing",
+                std::string("mkdir -p ") + folder_mode);
 }
 
 Finding check_gpus(const Inventory& host) {
   auto none = skipped("GPU-0", Severity::notes, "no NVIDIA GPU found; scenarios with the cpu backend run");
   std::vector<std::string> addresses;
-  for (const auto& device : host.devices)
-    if (device.device_class == DeviceClass::gpu) addresses.push_back(device.function.address);
-  if (addresses.empty()) return none;
+  for (const auto& device : host.devices) {
+    if (device.device_class == DeviceClass::gpu) { addresses.push_back(device.function.address); }
+  }
+  if (addresses.empty()) { return none; }
   return ok("GPU-0", Severity::notes, join(addresses, " "));
 }
 
 /// What the journal says of devices: addresses that live runs hold, and what is in quarantine.
 void add_journal(DeviceHost& host) {
-  if (!fs::exists(state_dir() / "leases.db")) return;
+  if (!fs::exists(state_dir() / "leases.db")) { return; }
   const LeaseJournal journal;
-  for (const auto& [address, owner] : journal.device_owners())
-    if (is_alive(owner)) host.leased.push_back(address);
-  for (const auto& device : journal.quarantined()) host.quarantined[device.address] = device.reason;
+  for (const auto& [address, owner] : journal.device_owners()) {
+    if (is_alive(owner)) { host.leased.push_back(address); }
+  }
+  for (const auto& device : journal.quarantined()) { host.quarantined[device.address] = device.reason; }
 }
 
 Finding check_leaks() {
   try {
     std::unique_ptr<Hypervisor> hypervisor;
-    if (libvirt_answers(kUri)) hypervisor = connect_libvirt(kUri);
+    if (libvirt_answers(uri)) { hypervisor = connect_libvirt(uri); }
     std::unique_ptr<LeaseJournal> journal;
-    if (fs::exists(state_dir() / "leases.db")) journal = std::make_unique<LeaseJournal>();
+    if (fs::exists(state_dir() / "leases.db")) { journal = std::make_unique<LeaseJournal>(); }
     const auto view = find_leftovers(hypervisor.get(), journal.get());
-    if (view.leftovers.empty()) return ok("LEAK-0", Severity::warns, "nothing left behind");
+    if (view.leftovers.empty()) { return ok("LEAK-0", Severity::warns, "nothing left behind"); }
     std::vector<std::string> names;
-    for (const auto& leftover : view.leftovers)
+    for (const auto& leftover : view.leftovers) {
       names.push_back(std::string(to_string(leftover.kind)) + " " + leftover.name);
+    }
     return failed("LEAK-0", Severity::warns, join(names, ", "), "virtrain clean");
-  } catch (const Error& error) {
-    return skipped("LEAK-0", Severity::warns, error.what());
-  }
+  } catch (const Error& error) { return skipped("LEAK-0", Severity::warns, error.what()); }
 }
 
 }  // namespace
@@ -213,7 +220,7 @@ namespace {
 
 DeviceHost device_host(const Inventory& inventory, const fs::path& root) {
   DeviceHost host{root, inventory, {}, {}, read_host_words(root), try_kvm(root), {}};
-  if (root == "/") add_journal(host);
+  if (root == "/") { add_journal(host); }
   find_users(host.root, host.inventory.devices);
   find_users(host.root, host.inventory.other_devices);
   return host;
@@ -224,7 +231,7 @@ DeviceHost device_host(const Inventory& inventory, const fs::path& root) {
 std::vector<Finding> examine_devices(const Inventory& inventory, const fs::path& root) {
   const auto host = device_host(inventory, root);
   std::vector<Finding> findings;
-  for (const auto& check : device_checks()) findings.push_back(examine(check, host));
+  for (const auto& check : device_checks()) { findings.push_back(examine(check, host)); }
   return findings;
 }
 
@@ -235,10 +242,11 @@ std::vector<Finding> examine_devices(const Inventory& inventory, const std::vect
     host.demand = demand;
     for (std::size_t i = 0; i < device_checks().size(); ++i) {
       auto finding = examine(device_checks()[i], host);
-      if (findings.size() == i)
+      if (findings.size() == i) {
         findings.push_back(std::move(finding));
-      else if (findings[i].status != CheckStatus::failed && finding.status != CheckStatus::skipped)
+      } else if (findings[i].status != CheckStatus::failed && finding.status != CheckStatus::skipped) {
         findings[i] = std::move(finding);
+      }
     }
   }
   return findings;

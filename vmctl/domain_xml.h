@@ -13,7 +13,7 @@
 namespace virtrain::vmctl {
 
 /// Name of the guest agent's virtio-serial port.
-inline constexpr const char* kAgentChannel = "org.virtrain.agent.0";
+inline constexpr const char* agent_channel = "org.virtrain.agent.0";
 
 /// What virtrain stamps into the XML of each of its domains and networks, so that they are found without the
 /// journal.
@@ -82,7 +82,7 @@ struct DomainSpec {
   std::vector<PlacedDevice> devices;  ///< their guest sees them where they sit on the host
   Clique clique = Clique::off;
   std::string console_log;  ///< host file that receives ttyS0
-  std::string channel = kAgentChannel;
+  std::string channel = agent_channel;
   /// Of a libvirt without root, which changes no file's owner and refuses to be told so.
   bool in_session = false;
 };

@@ -18,16 +18,16 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Where the guest's linker looks without a cache.
-constexpr const char* kGuestLibraries = "/usr/lib/x86_64-linux-gnu/";
+constexpr const char* guest_libraries = "/usr/lib/x86_64-linux-gnu/";
 
 /// Of Debian's and Ubuntu's packages, and of the run file there and on other systems.
-constexpr std::array kLibraryFolders = {"usr/lib/x86_64-linux-gnu", "usr/lib64", "usr/lib"};
+constexpr std::array library_folders = {"usr/lib/x86_64-linux-gnu", "usr/lib64", "usr/lib"};
 /// Debian's packages have theirs in a folder of it for each series: current, tesla-535.
-constexpr const char* kSeriesFolder = "usr/lib/x86_64-linux-gnu/nvidia";
+constexpr const char* series_folder = "usr/lib/x86_64-linux-gnu/nvidia";
 
 /// What CUDA and NVML need of the driver; libcuda opens the others by name.
-constexpr std::array kLibraries = {"libcuda",           "libnvidia-ml",   "libnvidia-ptxjitcompiler",
-                                   "libnvidia-gpucomp", "libnvidia-nvvm", "libnvidia-cfg"};
+constexpr std::array driver_libraries = {"libcuda",           "libnvidia-ml",   "libnvidia-ptxjitcompiler",
+                                         "libnvidia-gpucomp", "libnvidia-nvvm", "libnvidia-cfg"};
 
 /// nvidia-modprobe loads the modules and makes the device nodes when a program first wants a GPU, for a guest
 /// has no udev; virtrain asks nvidia-smi; nvidia-gridd fetches the licence of a vGPU.
@@ -35,16 +35,16 @@ struct Tool {
   const char* path;
   const char* package;  ///< that a guest cannot do without; null: it can
 };
-constexpr std::array kTools = {Tool{"usr/bin/nvidia-smi", "Debian: nvidia-smi, Ubuntu: nvidia-utils-…"},
-                               Tool{"usr/bin/nvidia-modprobe", "Debian and Ubuntu: nvidia-modprobe"},
-                               Tool{"usr/bin/nvidia-gridd", nullptr}};
+constexpr std::array tools = {Tool{"usr/bin/nvidia-smi", "Debian: nvidia-smi, Ubuntu: nvidia-utils-…"},
+                              Tool{"usr/bin/nvidia-modprobe", "Debian and Ubuntu: nvidia-modprobe"},
+                              Tool{"usr/bin/nvidia-gridd", nullptr}};
 
 /// Where a module lies tells who put it there.
 struct ModuleHome {
   const char* folder;
   const char* origin;
 };
-constexpr std::array kModuleHomes = {
+constexpr std::array module_homes = {
     ModuleHome{"updates/dkms", "DKMS"}, ModuleHome{"kernel/drivers/video", "run file"},
     ModuleHome{"kernel", "packages"}, ModuleHome{"updates", "packages"}, ModuleHome{"extra", "packages"}};
 
@@ -57,7 +57,7 @@ std::optional<std::string> version_of(const fs::path& file, const std::string& l
   const auto name = file.filename().string();
   const auto prefix = library + ".so.";
   std::error_code ignored;
-  if (!name.starts_with(prefix) || fs::is_symlink(file, ignored)) return std::nullopt;
+  if (!name.starts_with(prefix) || fs::is_symlink(file, ignored)) { return std::nullopt; }
   const auto version = name.substr(prefix.size());
   return version.find('.') == std::string::npos ? std::nullopt : std::optional(version);
 }
@@ -67,7 +67,7 @@ std::optional<std::string> version_of(const fs::path& file, const std::string& l
 bool is_driver(const fs::path& file) {
   const std::string name = file.filename().string();
   Scanner in(name);
-  if (!in.take("nvidia")) return false;
+  if (!in.take("nvidia")) { return false; }
   if (in.take("-current") || in.take("-tesla")) {
     if (in.rest().size() > 1 && in.rest()[0] == '-' && is_digit(in.rest()[1])) {
       in.take("-");
@@ -79,12 +79,13 @@ bool is_driver(const fs::path& file) {
 }
 
 std::optional<std::pair<fs::path, std::string>> find_module(const fs::path& modules) {
-  for (const auto& home : kModuleHomes) {
+  for (const auto& home : module_homes) {
     std::vector<fs::path> found;
     std::error_code ignored;
-    for (const auto& entry : fs::recursive_directory_iterator(modules / home.folder, ignored))
-      if (is_driver(entry.path())) found.push_back(entry.path());
-    if (!found.empty()) return std::pair(*std::min_element(found.begin(), found.end()), home.origin);
+    for (const auto& entry : fs::recursive_directory_iterator(modules / home.folder, ignored)) {
+      if (is_driver(entry.path())) { found.push_back(entry.path()); }
+    }
+    if (!found.empty()) { return std::pair(*std::min_element(found.begin(), found.end()), home.origin); }
   }
   return std::nullopt;
 }
@@ -99,11 +100,13 @@ struct LibraryFolder {
 };
 
 std::optional<LibraryFolder> find_libraries(const fs::path& root) {
-  auto folders = entries_of(root / kSeriesFolder);
-  for (const auto* folder : kLibraryFolders) folders.push_back(root / folder);
-  for (const auto& folder : folders)
-    for (const auto& file : entries_of(folder))
-      if (const auto version = version_of(file, "libcuda")) return LibraryFolder{folder, *version};
+  auto folders = entries_of(root / series_folder);
+  for (const auto* folder : library_folders) { folders.push_back(root / folder); }
+  for (const auto& folder : folders) {
+    for (const auto& file : entries_of(folder)) {
+      if (const auto version = version_of(file, "libcuda")) { return LibraryFolder{folder, *version}; }
+    }
+  }
   return std::nullopt;
 }
 
@@ -112,24 +115,26 @@ void add_libraries(const LibraryFolder& from, GuestDriver& driver) {
   for (const auto& entry : entries_of(from.path)) {
     std::error_code broken;
     const auto target = fs::canonical(entry, broken);
-    if (!broken && fs::is_symlink(entry)) names[entry.filename().string()] = target.filename().string();
+    if (!broken && fs::is_symlink(entry)) { names[entry.filename().string()] = target.filename().string(); }
   }
-  for (const auto* library : kLibraries) {
+  for (const auto* library : driver_libraries) {
     const auto file = fmt::format("{}.so.{}", library, from.version);
-    if (!fs::exists(from.path / file)) continue;
-    driver.files.push_back({from.path / file, kGuestLibraries + file});
-    driver.symlinks[fmt::format("{}{}.so.1", kGuestLibraries, library)] = file;
-    for (const auto& [name, target] : names)
-      if (target == file) driver.symlinks[kGuestLibraries + name] = file;
+    if (!fs::exists(from.path / file)) { continue; }
+    driver.files.push_back({from.path / file, guest_libraries + file});
+    driver.symlinks[fmt::format("{}{}.so.1", guest_libraries, library)] = file;
+    for (const auto& [name, target] : names) {
+      if (target == file) { driver.symlinks[guest_libraries + name] = file; }
+    }
   }
 }
 
 void add_tools(const fs::path& root, GuestDriver& driver) {
-  for (const auto& [path, package] : kTools) {
-    if (fs::exists(root / path))
+  for (const auto& [path, package] : tools) {
+    if (fs::exists(root / path)) {
       driver.files.push_back({root / path, std::string("/") + path});
-    else if (package != nullptr)
+    } else if (package != nullptr) {
       unusable(fmt::format("/{} is not there, which guests need (install it; {})", path, package));
+    }
   }
 }
 
@@ -138,10 +143,11 @@ void add_firmware(const fs::path& root, GuestDriver& driver) {
   // On most systems the two are one folder.
   for (const auto* folder : {"usr/lib/firmware/nvidia", "lib/firmware/nvidia"}) {
     const auto files = entries_of(root / folder / driver.version);
-    for (const auto& file : files)
+    for (const auto& file : files) {
       driver.files.push_back(
           {file, fmt::format("/usr/lib/firmware/nvidia/{}/{}", driver.version, file.filename().string())});
-    if (!files.empty()) return;
+    }
+    if (!files.empty()) { return; }
   }
 }
 
@@ -150,27 +156,31 @@ void add_firmware(const fs::path& root, GuestDriver& driver) {
 void add_module_aliases(GuestDriver& driver) {
   const auto file = driver.kernel_module.filename().string();
   const auto module = file.substr(0, file.find(".ko"));
-  if (module == "nvidia") return;
+  if (module == "nvidia") { return; }
   std::string& aliases = driver.texts["/usr/lib/modprobe.d/virtrain-nvidia.conf"];
-  for (const auto* part : {"", "-uvm", "-modeset", "-drm", "-peermem"})
+  for (const auto* part : {"", "-uvm", "-modeset", "-drm", "-peermem"}) {
     aliases += fmt::format("alias nvidia{} {}{}\n", part, module, part);
+  }
 }
 
 void see_that_versions_agree(const GuestDriver& driver, const std::string& libraries,
                              const std::optional<std::string>& running) {
-  if (libraries != driver.version)
+  if (libraries != driver.version) {
     unusable(fmt::format("its kernel module is {}, its libraries are {} (install both of one version)",
                          driver.version, libraries));
-  if (running && *running != driver.version)
+  }
+  if (running && *running != driver.version) {
     unusable(
         fmt::format("{} is loaded on the host and {} is installed, so that bare metal and VM would run "
                     "different drivers (reload the modules, or reboot)",
                     *running, driver.version));
+  }
 }
 
 std::optional<fs::path> find_library(const std::vector<fs::path>& linked, std::string_view beginning) {
-  for (const auto& library : linked)
-    if (library.filename().string().starts_with(beginning)) return library;
+  for (const auto& library : linked) {
+    if (library.filename().string().starts_with(beginning)) { return library; }
+  }
   return std::nullopt;
 }
 
@@ -182,15 +192,17 @@ void add_cublas(const fs::path& cudnn, const fs::path& nvrtc, std::set<fs::path>
   const std::array folders{cudnn.parent_path(), nvrtc.parent_path(),
                            (cudnn.parent_path() / "../../cublas/lib").lexically_normal()};
   const auto add = [&](const std::string& name) {
-    for (const auto& folder : folders)
-      if (fs::exists(folder / name)) return found.insert(folder / name), true;
+    for (const auto& folder : folders) {
+      if (fs::exists(folder / name)) { return found.insert(folder / name), true; }
+    }
     return false;
   };
   add("libcublas.so." + version);
-  if (!add("libcublasLt.so." + version))
+  if (!add("libcublasLt.so." + version)) {
     throw Error("find the libraries that cuDNN opens", ErrorCode::host_unable,
                 fmt::format("libcublasLt.so.{} is in none of {}, {} and {} (install the toolkit's cuBLAS)",
                             version, folders[0].string(), folders[1].string(), folders[2].string()));
+  }
 }
 
 }  // namespace
@@ -199,13 +211,14 @@ std::optional<GuestDriver> find_guest_driver(const fs::path& root, const std::st
   const auto libraries = find_libraries(root);
   const auto module = find_module(root / "lib/modules" / kernel_version);
   const auto running = loaded_nvidia_driver(root);
-  if (!libraries && !module && !running) return std::nullopt;
-  if (!module)
+  if (!libraries && !module && !running) { return std::nullopt; }
+  if (!module) {
     unusable(
         fmt::format("there is no nvidia.ko for Linux {}, which guests boot (dkms autoinstall -k {}, or "
                     "install the driver for that kernel)",
                     kernel_version, kernel_version));
-  if (!libraries) unusable("there is a kernel module but no libcuda.so (install the driver's libraries)");
+  }
+  if (!libraries) { unusable("there is a kernel module but no libcuda.so (install the driver's libraries)"); }
   GuestDriver driver;
   driver.kernel_module = module->first;
   driver.origin = module->second;
@@ -228,7 +241,7 @@ std::vector<fs::path> opened_at_run_time(const std::vector<fs::path>& linked) {
       const auto end = name.find(".so.");
       // With a version: those without are for linking, and come with headers and static libraries.
       const bool has_version = end != std::string::npos && end + 4 < name.size();
-      if (has_version && is_wanted(std::string_view(name).substr(0, end))) found.insert(sibling);
+      if (has_version && is_wanted(std::string_view(name).substr(0, end))) { found.insert(sibling); }
     }
   };
   const auto is_part_of_cudnn = [](std::string_view name) {
@@ -239,9 +252,9 @@ std::vector<fs::path> opened_at_run_time(const std::vector<fs::path>& linked) {
   const auto is_nvrtc = [](std::string_view name) {
     return name == "libnvrtc" || name == "libnvrtc-builtins";
   };
-  if (cudnn) add_siblings(*cudnn, is_part_of_cudnn);
-  if (nvrtc) add_siblings(*nvrtc, is_nvrtc);
-  if (cudnn && nvrtc) add_cublas(*cudnn, *nvrtc, found);
+  if (cudnn) { add_siblings(*cudnn, is_part_of_cudnn); }
+  if (nvrtc) { add_siblings(*nvrtc, is_nvrtc); }
+  if (cudnn && nvrtc) { add_cublas(*cudnn, *nvrtc, found); }
   return {found.begin(), found.end()};
 }
 

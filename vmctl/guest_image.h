@@ -54,7 +54,7 @@ void carry_driver(MirrorSpec& spec, const GuestDriver& driver);
 /// Where the locks of a cache's images lie; made if absent.
 std::filesystem::path locks_of_images(const std::filesystem::path& images);
 /// Name of the lock that whoever builds an image has.
-inline constexpr const char* kBuildLock = "build";
+inline constexpr const char* build_lock = "build";
 
 /// The newest kernel under /boot with modules under /lib/modules, for probes. Throws Error(host_unable).
 std::filesystem::path newest_guest_kernel();

@@ -34,7 +34,7 @@ class HostClaims {
 };
 
 /// Begins the claim of a live experiment's id.
-inline constexpr const char* kExperimentClaim = "experiment:";
+inline constexpr const char* experiment_claim = "experiment:";
 
 /// Of this user; not made.
 std::filesystem::path claims_folder();

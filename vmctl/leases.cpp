@@ -21,7 +21,7 @@
 namespace virtrain::vmctl {
 namespace {
 
-constexpr std::array<std::pair<EffectKind, const char*>, 17> kKinds{{
+constexpr std::array<std::pair<EffectKind, const char*>, 17> kinds{{
     {EffectKind::domain, "domain"},
     {EffectKind::network, "network"},
     {EffectKind::bridge, "bridge"},
@@ -42,12 +42,13 @@ constexpr std::array<std::pair<EffectKind, const char*>, 17> kKinds{{
 }};
 
 EffectKind parse_kind(const std::string& word) {
-  for (const auto& [kind, name] : kKinds)
-    if (word == name) return kind;
+  for (const auto& [kind, name] : kinds) {
+    if (word == name) { return kind; }
+  }
   return EffectKind::file;
 }
 
-constexpr std::string_view kDevicePrefix = "device:";
+constexpr std::string_view device_prefix = "device:";
 
 bool has_no_locks(const SQLite::Exception& failure) {
   const int code = failure.getExtendedErrorCode();
@@ -57,15 +58,16 @@ bool has_no_locks(const SQLite::Exception& failure) {
 /// SQLite locks the file itself, so whoever may open it could hold every run up: only its owner may. By name,
 /// not by a descriptor: closing one would drop the locks that this process has.
 const std::filesystem::path& closed_to_others(const std::filesystem::path& file) {
-  constexpr mode_t kOwnerOnly = 0600;
-  const UniqueFd made(::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kOwnerOnly));
-  if (made) return file;
+  constexpr mode_t owner_only = 0600;
+  const UniqueFd made(::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, owner_only));
+  if (made) { return file; }
   for (const char* suffix : {"", "-journal"}) {
     const auto one = file.string() + suffix;
     struct stat status {};
     if (::lstat(one.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
-        (status.st_mode & 07777 & ~kOwnerOnly) != 0 && status.st_uid == ::geteuid())
-      ::chmod(one.c_str(), kOwnerOnly);
+        (status.st_mode & 07777 & ~owner_only) != 0 && status.st_uid == ::geteuid()) {
+      ::chmod(one.c_str(), owner_only);
+    }
   }
   return file;
 }
@@ -86,7 +88,7 @@ auto journalled(const char* operation, Work work) -> decltype(work()) {
   }
 }
 
-constexpr const char* kOwnerColumns = "o.pid, o.start_time, o.boot_id, o.experiment, o.results_db";
+constexpr const char* owner_columns = "o.pid, o.start_time, o.boot_id, o.experiment, o.results_db";
 
 Owner read_owner(SQLite::Statement& row, int at) {
   Owner owner;
@@ -106,8 +108,9 @@ bool same(const Owner& a, const Owner& b) {
 }  // namespace
 
 const char* to_string(EffectKind kind) {
-  for (const auto& [one, name] : kKinds)
-    if (one == kind) return name;
+  for (const auto& [one, name] : kinds) {
+    if (one == kind) { return name; }
+  }
   return "unknown";
 }
 
@@ -117,7 +120,7 @@ Owner this_process(std::string experiment, std::string results_db) {
 }
 
 bool is_alive(const Owner& owner) {
-  if (owner.boot_id != boot_id()) return false;
+  if (owner.boot_id != boot_id()) { return false; }
   const auto process = process_info(owner.pid);
   return process && process->start_time == owner.start_time && process->state != 'Z';
 }
@@ -125,14 +128,15 @@ bool is_alive(const Owner& owner) {
 struct LeaseJournal::Impl {
   explicit Impl(const std::filesystem::path& file)
       : database(closed_to_others(file).string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE) {
-    constexpr int kBusyMilliseconds = 10'000;
-    database.setBusyTimeout(kBusyMilliseconds);
+    constexpr int busy_milliseconds = 10'000;
+    database.setBusyTimeout(busy_milliseconds);
     database.exec("PRAGMA journal_mode=TRUNCATE; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;");
     SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
     database.exec(std::string(leases_sql));
-    constexpr int kVersion = 2;
-    if (database.execAndGet("PRAGMA user_version").getInt() < kVersion)
+    constexpr int virtrain_version = 2;
+    if (database.execAndGet("PRAGMA user_version").getInt() < virtrain_version) {
       database.exec(std::string(leases_2_sql));
+    }
     transaction.commit();
   }
 
@@ -160,29 +164,30 @@ struct LeaseJournal::Impl {
   }
 
   void refuse_quarantined(const std::string& resource) {
-    if (!resource.starts_with(kDevicePrefix)) return;
+    if (!resource.starts_with(device_prefix)) { return; }
     SQLite::Statement row(database, "SELECT reason, since FROM quarantine WHERE address = ?");
-    row.bind(1, resource.substr(kDevicePrefix.size()));
-    if (!row.executeStep()) return;
+    row.bind(1, resource.substr(device_prefix.size()));
+    if (!row.executeStep()) { return; }
     throw Error("lease " + resource, ErrorCode::host_unable,
                 fmt::format("in quarantine since {}: {} (when it is well again: virtrain clean "
                             "--lift-quarantine {})",
                             row.getColumn(1).getString(), row.getColumn(0).getString(),
-                            resource.substr(kDevicePrefix.size())));
+                            resource.substr(device_prefix.size())));
   }
 
   void take(const std::string& resource, const Owner& owner, std::int64_t id) {
     refuse_quarantined(resource);
     SQLite::Statement holder(
         database, fmt::format("SELECT {} FROM lease l JOIN owner o ON o.id = l.owner WHERE l.resource = ?",
-                              kOwnerColumns));
+                              owner_columns));
     holder.bind(1, resource);
     if (holder.executeStep()) {
       const Owner held_by = read_owner(holder, 0);
-      if (!same(held_by, owner) && is_alive(held_by))
+      if (!same(held_by, owner) && is_alive(held_by)) {
         throw Error("lease " + resource, ErrorCode::busy,
                     fmt::format("held by experiment {} (pid {}, results in {})", held_by.experiment,
                                 held_by.pid, held_by.results_db));
+      }
     }
     SQLite::Statement insert(database, "INSERT OR REPLACE INTO lease (resource, owner) VALUES (?, ?)");
     insert.bind(1, resource);
@@ -204,7 +209,7 @@ void LeaseJournal::acquire(const Owner& owner, const std::vector<std::string>& r
     const std::scoped_lock lock(mutex_);
     SQLite::Transaction transaction(impl_->database, SQLite::TransactionBehavior::IMMEDIATE);
     const auto id = impl_->owner_id(owner);
-    for (const auto& resource : resources) impl_->take(resource, owner, id);
+    for (const auto& resource : resources) { impl_->take(resource, owner, id); }
     transaction.commit();
   });
 }
@@ -291,11 +296,11 @@ std::vector<Effect> LeaseJournal::effects() const {
     SQLite::Statement row(impl_->database,
                           fmt::format("SELECT e.id, e.kind, e.name, e.done, e.state, {} FROM effect e "
                                       "JOIN owner o ON o.id = e.owner ORDER BY e.id DESC",
-                                      kOwnerColumns));
+                                      owner_columns));
     std::vector<Effect> found;
     while (row.executeStep()) {
-      constexpr int kOwnerAt = 5;
-      found.push_back({row.getColumn(0).getInt64(), read_owner(row, kOwnerAt),
+      constexpr int owner_at = 5;
+      found.push_back({row.getColumn(0).getInt64(), read_owner(row, owner_at),
                        parse_kind(row.getColumn(1).getString()), row.getColumn(2).getString(),
                        row.getColumn(3).getInt() != 0, row.getColumn(4).getString()});
     }
@@ -309,29 +314,32 @@ std::vector<LeaseJournal::Lease> LeaseJournal::leases() const {
     SQLite::Statement row(impl_->database,
                           fmt::format("SELECT l.resource, {} FROM lease l JOIN owner o ON o.id = l.owner "
                                       "ORDER BY l.resource",
-                                      kOwnerColumns));
+                                      owner_columns));
     std::vector<Lease> found;
-    while (row.executeStep()) found.push_back({row.getColumn(0).getString(), read_owner(row, 1)});
+    while (row.executeStep()) { found.push_back({row.getColumn(0).getString(), read_owner(row, 1)}); }
     return found;
   });
 }
 
 std::vector<int> LeaseJournal::leased_cores() const {
-  constexpr std::string_view kPrefix = "core:";
+  constexpr std::string_view prefix = "core:";
   std::vector<int> cores;
   for (const auto& lease : leases()) {
-    if (!lease.resource.starts_with(kPrefix) || !is_alive(lease.owner)) continue;
-    if (const auto core = parse_integer(lease.resource.substr(kPrefix.size())))
+    if (!lease.resource.starts_with(prefix) || !is_alive(lease.owner)) { continue; }
+    if (const auto core = parse_integer(lease.resource.substr(prefix.size()))) {
       cores.push_back(static_cast<int>(*core));
+    }
   }
   return cores;
 }
 
 std::map<std::string, Owner> LeaseJournal::device_owners() const {
   std::map<std::string, Owner> owners;
-  for (const auto& lease : leases())
-    if (lease.resource.starts_with(kDevicePrefix))
-      owners[lease.resource.substr(kDevicePrefix.size())] = lease.owner;
+  for (const auto& lease : leases()) {
+    if (lease.resource.starts_with(device_prefix)) {
+      owners[lease.resource.substr(device_prefix.size())] = lease.owner;
+    }
+  }
   return owners;
 }
 
@@ -362,9 +370,10 @@ std::vector<Quarantine> LeaseJournal::quarantined() const {
     const std::scoped_lock lock(mutex_);
     SQLite::Statement row(impl_->database, "SELECT address, reason, since FROM quarantine ORDER BY address");
     std::vector<Quarantine> found;
-    while (row.executeStep())
+    while (row.executeStep()) {
       found.push_back(
           {row.getColumn(0).getString(), row.getColumn(1).getString(), row.getColumn(2).getString()});
+    }
     return found;
   });
 }
@@ -373,9 +382,9 @@ std::vector<Owner> LeaseJournal::owners() const {
   return journalled("read the lease journal", [&] {
     const std::scoped_lock lock(mutex_);
     SQLite::Statement row(impl_->database,
-                          fmt::format("SELECT {} FROM owner o ORDER BY o.id", kOwnerColumns));
+                          fmt::format("SELECT {} FROM owner o ORDER BY o.id", owner_columns));
     std::vector<Owner> found;
-    while (row.executeStep()) found.push_back(read_owner(row, 0));
+    while (row.executeStep()) { found.push_back(read_owner(row, 0)); }
     return found;
   });
 }

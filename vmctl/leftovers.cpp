@@ -1,5 +1,3 @@
-#include "vmctl/cleanup.h"
-
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <pwd.h>
@@ -19,6 +17,7 @@
 #include "common/unique_fd.h"
 #include "common/units.h"
 #include "vmctl/cgroups.h"
+#include "vmctl/cleanup.h"
 #include "vmctl/guest_image.h"
 #include "vmctl/host_claims.h"
 #include "vmctl/lending/device_lender.h"
@@ -33,14 +32,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kDomainPrefix = "virtrain-";
-constexpr std::string_view kDevicePrefix = "vt";
-constexpr std::string_view kNamespacePrefix = "vt-";
+constexpr std::string_view domain_prefix = "virtrain-";
+constexpr std::string_view device_prefix = "vt";
+constexpr std::string_view namespace_prefix = "vt-";
 
 /// "virtrain-<experiment>-<n>" without its ends; for things that carry no mark.
 std::string experiment_in_name(std::string_view name) {
-  if (!name.starts_with(kDomainPrefix)) return {};
-  name.remove_prefix(kDomainPrefix.size());
+  if (!name.starts_with(domain_prefix)) { return {}; }
+  name.remove_prefix(domain_prefix.size());
   return std::string(name.substr(0, name.rfind('-')));
 }
 
@@ -53,10 +52,11 @@ std::optional<std::string> generated_tag(const std::string& name) {
                            ? in.take_digits(8) && in.take("t") && in.take_digits(6) && in.take("-")
                            : in.take("vtb") || in.take("vtt") || in.take("vtv") || in.take("vt-");
   const auto tag = is_ours ? in.take_while(is_hex, 6, 6) : std::string_view();
-  if (in.take("-"))
+  if (in.take("-")) {
     in.take("t");
-  else
+  } else {
     in.take("s");
+  }
   const bool is_numbered = !in.take_while(is_digit).empty() && in.at_end();
   return tag.empty() || !is_numbered ? std::nullopt : std::optional<std::string>(tag);
 }
@@ -67,10 +67,10 @@ std::string tag_of(const std::string& experiment) {
 
 /// The real user of a process: everybody may read it, unlike the environment. Nothing of one that is gone.
 std::optional<uid_t> user_of(pid_t pid) {
-  constexpr std::string_view kUid = "Uid:";  // "Uid:\t1000\t1000\t1000\t1000"
+  constexpr std::string_view uid = "Uid:";  // "Uid:\t1000\t1000\t1000\t1000"
   for (const auto& line : split(read_file(fmt::format("/proc/{}/status", pid)).value_or(""), '\n')) {
-    if (!line.starts_with(kUid)) continue;
-    const auto number = parse_integer(split(trim(std::string_view(line).substr(kUid.size())), '\t').at(0));
+    if (!line.starts_with(uid)) { continue; }
+    const auto number = parse_integer(split(trim(std::string_view(line).substr(uid.size())), '\t').at(0));
     return number ? std::optional(static_cast<uid_t>(*number)) : std::nullopt;
   }
   return std::nullopt;
@@ -78,7 +78,7 @@ std::optional<uid_t> user_of(pid_t pid) {
 
 /// Whose a thing of this user is: libvirt's system instance runs QEMU as one of these for whoever asked.
 std::optional<uid_t> holder_of(std::optional<uid_t> user) {
-  if (!user || *user == 0) return std::nullopt;
+  if (!user || *user == 0) { return std::nullopt; }
   const passwd* account = ::getpwuid(*user);
   const std::string_view name = account != nullptr ? account->pw_name : "";
   return name == "libvirt-qemu" || name == "qemu" ? std::nullopt : user;
@@ -93,9 +93,7 @@ uid_t folder_owner(const fs::path& folder) {
 std::string left_of(const Effect& effect) {
   try {
     return what_is_left(effect);
-  } catch (const Error& failure) {
-    return failure.what();
-  }
+  } catch (const Error& failure) { return failure.what(); }
 }
 
 /// Sorts what it is shown into leftovers, things in use, and foreign things.
@@ -107,9 +105,10 @@ class Search {
   }
 
   CleanupView run() {
-    for (const auto& process : all_processes()) processes_[process.pid] = process;
-    for (const auto& folder : find_slice_cgroups())
-      if (folder_owner(folder) == caller_.user) slice_groups_.insert(folder.filename());
+    for (const auto& process : all_processes()) { processes_[process.pid] = process; }
+    for (const auto& folder : find_slice_cgroups()) {
+      if (folder_owner(folder) == caller_.user) { slice_groups_.insert(folder.filename()); }
+    }
     look_at_processes();
     look_at_libvirt();
     look_at_lost_qemus();
@@ -132,11 +131,11 @@ class Search {
       live_tags_.insert(tag_of(experiment));
     };
     // Of runs with other state folders, whose journals nobody can find.
-    for (const auto& experiment : held_claims(claims_folder(), kExperimentClaim)) {
+    for (const auto& experiment : held_claims(claims_folder(), experiment_claim)) {
       known_experiments_.insert(experiment);
       add_live(experiment);
     }
-    if (journal_ == nullptr) return dead;
+    if (journal_ == nullptr) { return dead; }
     for (const auto& owner : journal_->owners()) {
       known_experiments_.insert(owner.experiment);
       if (is_alive(owner)) {
@@ -148,7 +147,7 @@ class Search {
     effects_ = journal_->effects();
     for (const auto& effect : effects_) {
       known_names_.insert(effect.name);
-      if (is_alive(effect.owner)) live_names_.insert(effect.name);
+      if (is_alive(effect.owner)) { live_names_.insert(effect.name); }
     }
     return dead;
   }
@@ -157,8 +156,9 @@ class Search {
   /// anything.
   void spare_what_has_just_begun() {
     read_journal();
-    if (hypervisor_ != nullptr)
-      for (const auto& domain : hypervisor_->domains()) domains_.insert(domain.name);
+    if (hypervisor_ != nullptr) {
+      for (const auto& domain : hypervisor_->domains()) { domains_.insert(domain.name); }
+    }
     const auto is_left = [&](const Leftover& one) {
       const auto domain = domain_of_folder(fs::path(one.name).filename());
       return !is_live(one.name, one.experiment) && !(domain && belongs_to_domain(*domain));
@@ -185,9 +185,10 @@ class Search {
   void add_held(std::optional<uid_t> holder, Leftover found, bool used = false) {
     const bool known = known_experiments_.contains(found.experiment) || known_names_.contains(found.name);
     const auto reason = known || used ? std::string() : reason_to_leave(caller_, holder);
-    if (reason.empty())
+    if (reason.empty()) {
       return add(found.kind, std::move(found.name), std::move(found.experiment), std::move(found.detail),
                  used);
+    }
     found.detail += "; " + reason;
     view_.foreign.push_back(std::move(found));
   }
@@ -198,7 +199,7 @@ class Search {
 
   /// As add_held(), of what carries no mark: a prefix alone makes nothing ours.
   void add_unmarked(std::optional<uid_t> holder, Leftover found, bool used = false) {
-    if (is_named_by_us(fs::path(found.name).filename())) return add_held(holder, std::move(found), used);
+    if (is_named_by_us(fs::path(found.name).filename())) { return add_held(holder, std::move(found), used); }
     found.detail += ", but virtrain makes no such names";
     view_.foreign.push_back(std::move(found));
   }
@@ -210,8 +211,9 @@ class Search {
 
   /// A slice's helper ends when its harness does, so one that still has a parent proves a live harness.
   bool below_living_harness(pid_t pid) const {
-    for (auto at = processes_.find(pid); at != processes_.end(); at = processes_.find(at->second.parent))
-      if (at->second.name == "virtrain-slice" && at->second.parent != 1) return true;
+    for (auto at = processes_.find(pid); at != processes_.end(); at = processes_.find(at->second.parent)) {
+      if (at->second.name == "virtrain-slice" && at->second.parent != 1) { return true; }
+    }
     return false;
   }
 
@@ -225,7 +227,7 @@ class Search {
   std::optional<uid_t> holder_of_process(pid_t pid) const {
     for (const auto& line : split(read_file(fmt::format("/proc/{}/cgroup", pid)).value_or(""), '\n')) {
       const auto group = fs::path(line.substr(line.rfind(':') + 1));  // "5:memory:/vt-7f3a2b-1"
-      if (!slice_groups_.contains(group.filename())) continue;
+      if (!slice_groups_.contains(group.filename())) { continue; }
       return caller_.user;
     }
     return user_of(pid);
@@ -233,14 +235,14 @@ class Search {
 
   void look_at_processes() {
     for (const auto& [pid, process] : processes_) {
-      if (pid == ::getpid() || pid == 1 || process.state == 'Z') continue;
-      const auto slice = process_variable(pid, kSliceVariable);
+      if (pid == ::getpid() || pid == 1 || process.state == 'Z') { continue; }
+      const auto slice = process_variable(pid, slice_variable);
       const bool named = process.name == "virtrain-agent" || process.name.starts_with("virtrain-resnet") ||
                          process.name == "virtrain-slice";
-      if (!slice && !(named && orphaned(process))) continue;
+      if (!slice && !(named && orphaned(process))) { continue; }
       const bool used = below_living_harness(pid);
-      if (slice && used) used_slices_.insert(*slice);
-      const auto experiment = process_variable(pid, kExperimentVariable).value_or("");
+      if (slice && used) { used_slices_.insert(*slice); }
+      const auto experiment = process_variable(pid, experiment_variable).value_or("");
       add_held(holder_of_process(pid),
                {EffectKind::process,
                 std::to_string(pid),
@@ -253,41 +255,44 @@ class Search {
   }
 
   void look_at_libvirt() {
-    if (hypervisor_ == nullptr) return;
+    if (hypervisor_ == nullptr) { return; }
     for (const auto& domain : hypervisor_->domains()) {
       domains_.insert(domain.name);
-      if (domain.mark)
+      if (domain.mark) {
         add_held(libvirt_holder(), {EffectKind::domain, domain.name, domain.mark->experiment,
                                     "libvirt domain with virtrain's metadata"});
-      else if (domain.name.starts_with(kDomainPrefix))
+      } else if (domain.name.starts_with(domain_prefix)) {
         add_unmarked(libvirt_holder(), {EffectKind::domain, domain.name, experiment_in_name(domain.name),
                                         "libvirt domain with virtrain's name"});
+      }
     }
     for (const auto& network : hypervisor_->networks()) {
       network_bridges_.insert(network.bridge);
-      if (network.mark)
+      if (network.mark) {
         add_held(libvirt_holder(), {EffectKind::network, network.name, network.mark->experiment,
                                     "libvirt network with virtrain's metadata"});
-      else if (network.name.starts_with(kDomainPrefix))
+      } else if (network.name.starts_with(domain_prefix)) {
         add_unmarked(libvirt_holder(), {EffectKind::network, network.name, experiment_in_name(network.name),
                                         "libvirt network with virtrain's name"});
+      }
     }
   }
 
   void look_at_lost_qemus() {
     for (const auto& [pid, process] : processes_) {
-      if (!process.name.starts_with("qemu-system")) continue;
+      if (!process.name.starts_with("qemu-system")) { continue; }
       for (const auto& argument : process_arguments(pid)) {
-        constexpr std::string_view kGuest = "guest=virtrain-";
-        if (!argument.starts_with(kGuest)) continue;
+        constexpr std::string_view guest = "guest=virtrain-";
+        if (!argument.starts_with(guest)) { continue; }
         const auto name = argument.substr(6, argument.find(',') - 6);
-        if (!domains_.contains(name) && is_named_by_us(name))
+        if (!domains_.contains(name) && is_named_by_us(name)) {
           add_held(holder_of(user_of(pid)), {EffectKind::process,
                                              std::to_string(pid),
                                              experiment_in_name(name),
                                              "QEMU of domain " + name + ", which libvirt does not know",
                                              {},
                                              process.start_time});
+        }
       }
     }
   }
@@ -295,25 +300,28 @@ class Search {
   bool has_foreign_port(const std::string& bridge) const {
     const auto ports = bridge_ports(bridge);
     return std::any_of(ports.begin(), ports.end(),
-                       [](const auto& port) { return !port.starts_with(kDevicePrefix); });
+                       [](const auto& port) { return !port.starts_with(device_prefix); });
   }
 
   void look_at_devices() {
     for (const auto& device : list_links()) {
       const auto kind = link_kind(device);
       const auto marked = link_experiment(device);
-      if (!marked && !device.starts_with(kDevicePrefix)) continue;
-      if (kind == LinkKind::tap || network_bridges_.contains(device)) continue;  // go with domain and network
+      if (!marked && !device.starts_with(device_prefix)) { continue; }
+      if (kind == LinkKind::tap || network_bridges_.contains(device)) {
+        continue;  // go with domain and network
+      }
       const bool other_alias = !marked && !link_alias_of(device).empty();
       if (kind == LinkKind::other || other_alias || (kind == LinkKind::bridge && has_foreign_port(device))) {
         view_.foreign.push_back({EffectKind::bridge, device, "", "network device that is not virtrain's"});
         continue;
       }
       const auto found_as = kind == LinkKind::bridge ? EffectKind::bridge : EffectKind::veth;
-      if (marked)
-        add_held(kRoot, {found_as, device, *marked, "network device with virtrain's alias"});
-      else
-        add_unmarked(kRoot, {found_as, device, "", "network device with virtrain's name"});
+      if (marked) {
+        add_held(root, {found_as, device, *marked, "network device with virtrain's alias"});
+      } else {
+        add_unmarked(root, {found_as, device, "", "network device with virtrain's name"});
+      }
     }
   }
 
@@ -322,10 +330,12 @@ class Search {
   }
 
   void look_at_namespaces() {
-    for (const auto& name : list_namespaces())
-      if (name.starts_with(kNamespacePrefix))
-        add_unmarked(kRoot, {EffectKind::netns, name, "", "network namespace with a slice's name"},
+    for (const auto& name : list_namespaces()) {
+      if (name.starts_with(namespace_prefix)) {
+        add_unmarked(root, {EffectKind::netns, name, "", "network namespace with a slice's name"},
                      used_slices_.contains(name));
+      }
+    }
   }
 
   void look_at_cgroups() {
@@ -340,23 +350,26 @@ class Search {
   /// The domain in the name of a channel folder, "domain-<id>-<name>", which libvirt may have shortened.
   static std::optional<std::string> domain_of_folder(const std::string& folder) {
     Scanner in(folder);
-    if (!in.take("domain-") || in.take_while(is_digit).empty() || !in.take("-")) return std::nullopt;
+    if (!in.take("domain-") || in.take_while(is_digit).empty() || !in.take("-")) { return std::nullopt; }
     const std::string domain(in.rest());
     const bool is_ours = in.take("virtrain-") && in.take_digits(8) && in.take("t");
     return is_ours ? std::optional(domain) : std::nullopt;
   }
 
   void look_at_files() {
-    for (const auto& effect : effects_)
-      if (effect.kind == EffectKind::file && fs::exists(effect.name))
+    for (const auto& effect : effects_) {
+      if (effect.kind == EffectKind::file && fs::exists(effect.name)) {
         add(EffectKind::file, effect.name, effect.owner.experiment, "file in the journal");
+      }
+    }
     look_at_build_folders();
     std::error_code ignored;
     for (const auto& entry : fs::directory_iterator("/var/lib/libvirt/qemu/channel/target", ignored)) {
       const auto domain = domain_of_folder(entry.path().filename().string());
-      if (hypervisor_ != nullptr && domain && !belongs_to_domain(*domain))
+      if (hypervisor_ != nullptr && domain && !belongs_to_domain(*domain)) {
         add_held(holder_of(folder_owner(entry.path())),
                  {EffectKind::file, entry.path().string(), "", "channel folder of a domain that is gone"});
+      }
     }
   }
 
@@ -371,22 +384,24 @@ class Search {
   void look_at_build_folders() {
     const auto images = cache_dir() / "images";
     std::error_code ignored;
-    if (!fs::exists(images, ignored)) return;
-    const auto lock = try_lock_file(locks_of_images(images) / kBuildLock, LockKind::exclusive);
-    if (!lock) return;
-    for (const auto& entry : fs::directory_iterator(images, ignored))
-      if (entry.path().filename().string().starts_with(".build-"))
+    if (!fs::exists(images, ignored)) { return; }
+    const auto lock = try_lock_file(locks_of_images(images) / build_lock, LockKind::exclusive);
+    if (!lock) { return; }
+    for (const auto& entry : fs::directory_iterator(images, ignored)) {
+      if (entry.path().filename().string().starts_with(".build-")) {
         add(EffectKind::file, entry.path().string(), "", "folder of an unfinished image build");
+      }
+    }
   }
 
   /// The journal says what is ours, sysfs whether it is still so. A reboot undoes most of it by itself.
   void look_at_lent_devices() {
     for (const auto& effect : effects_) {
-      if (!is_device_effect(effect.kind)) continue;
+      if (!is_device_effect(effect.kind)) { continue; }
       lent_.insert(effect.name);
-      if (effect.owner.boot_id != boot_id() && !survives_reboot(effect.kind)) continue;
+      if (effect.owner.boot_id != boot_id() && !survives_reboot(effect.kind)) { continue; }
       const auto left = left_of(effect);
-      if (left.empty()) continue;
+      if (left.empty()) { continue; }
       const bool used = is_alive(effect.owner) ||
                         (effect.kind == EffectKind::kvm_device && !kvm_device_is_unused(effect.name));
       auto& into = used ? view_.in_use : view_.leftovers;
@@ -399,17 +414,19 @@ class Search {
     std::error_code ignored;
     for (const auto& entry : fs::directory_iterator("/sys/bus/pci/drivers/vfio-pci", ignored)) {
       const auto name = entry.path().filename().string();
-      if (name.starts_with("0") && !lent_.contains(name))
+      if (name.starts_with("0") && !lent_.contains(name)) {
         view_.foreign.push_back({EffectKind::binding, name, "", "bound to vfio-pci, not by virtrain"});
+      }
     }
     for (const auto& entry : fs::directory_iterator("/sys/bus/mdev/devices", ignored)) {
       const auto name = entry.path().filename().string();
-      if (!lent_.contains(name))
+      if (!lent_.contains(name)) {
         view_.foreign.push_back({EffectKind::mdev, name, "", "mediated device that is not virtrain's"});
+      }
     }
   }
 
-  static constexpr uid_t kRoot = 0;  ///< who alone makes network devices and namespaces
+  static constexpr uid_t root = 0;  ///< who alone makes network devices and namespaces
 
   Hypervisor* const hypervisor_;
   const LeaseJournal* const journal_;
@@ -425,24 +442,24 @@ class Search {
 
 /// Position in the order of removal: what uses something goes before it.
 int removal_order(EffectKind kind) {
-  constexpr EffectKind kOrder[] = {EffectKind::process,
-                                   EffectKind::slice,
-                                   EffectKind::domain,
-                                   EffectKind::network,
-                                   EffectKind::veth,
-                                   EffectKind::netns,
-                                   EffectKind::bridge,
-                                   EffectKind::cgroup,
-                                   EffectKind::file,
-                                   EffectKind::mdev,
-                                   EffectKind::vgpu_type,
-                                   EffectKind::binding,
-                                   EffectKind::guids,
-                                   EffectKind::virtual_functions,
-                                   EffectKind::device_settings,
-                                   EffectKind::service,
-                                   EffectKind::kvm_device};
-  return static_cast<int>(std::find(std::begin(kOrder), std::end(kOrder), kind) - std::begin(kOrder));
+  constexpr EffectKind order[] = {EffectKind::process,
+                                  EffectKind::slice,
+                                  EffectKind::domain,
+                                  EffectKind::network,
+                                  EffectKind::veth,
+                                  EffectKind::netns,
+                                  EffectKind::bridge,
+                                  EffectKind::cgroup,
+                                  EffectKind::file,
+                                  EffectKind::mdev,
+                                  EffectKind::vgpu_type,
+                                  EffectKind::binding,
+                                  EffectKind::guids,
+                                  EffectKind::virtual_functions,
+                                  EffectKind::device_settings,
+                                  EffectKind::service,
+                                  EffectKind::kvm_device};
+  return static_cast<int>(std::find(std::begin(order), std::end(order), kind) - std::begin(order));
 }
 
 }  // namespace
@@ -451,17 +468,18 @@ Caller this_caller() {
   Caller caller;
   caller.user = ::geteuid();
   for (const auto& process : all_processes()) {
-    if (process.name != "virtrain" || process.state == 'Z') continue;
+    if (process.name != "virtrain" || process.state == 'Z') { continue; }
     const auto user = user_of(process.pid);
-    if (user && *user != 0 && *user != caller.user) caller.other_harnesses.insert(*user);
+    if (user && *user != 0 && *user != caller.user) { caller.other_harnesses.insert(*user); }
   }
   return caller;
 }
 
 std::string reason_to_leave(const Caller& caller, std::optional<uid_t> holder) {
-  if (caller.user != 0) return holder == caller.user ? "" : "of another user, left alone";
-  if (holder)
+  if (caller.user != 0) { return holder == caller.user ? "" : "of another user, left alone"; }
+  if (holder) {
     return *holder == 0 ? "" : fmt::format("of user {}, whose own virtrain clean removes it", *holder);
+  }
   const auto& others = caller.other_harnesses;
   return others.empty() ? ""
                         : fmt::format("perhaps of user {}, whose virtrain runs, left alone", *others.begin());

@@ -10,8 +10,8 @@
 namespace virtrain::vmctl {
 namespace {
 
-constexpr std::size_t kBufferLimit = 1U << 20;
-constexpr std::size_t kChunk = 64U << 10;
+constexpr std::size_t buffer_limit = 1U << 20;
+constexpr std::size_t chunk_bytes = 64U << 10;
 
 /// Moves bytes between a libvirt stream and a socket. Driven by libvirt's event loop only; the mutex covers
 /// the moment in which another thread sets it up.
@@ -25,9 +25,10 @@ class ChannelPump : public std::enable_shared_from_this<ChannelPump> {
     const std::scoped_lock lock(mutex_);
     open_ = true;
     watch_ = virEventAddHandle(socket_.get(), VIR_EVENT_HANDLE_READABLE, on_socket, hold(), release);
-    constexpr int kEvents = VIR_STREAM_EVENT_READABLE | VIR_STREAM_EVENT_HANGUP | VIR_STREAM_EVENT_ERROR;
-    if (watch_ < 0 || virStreamEventAddCallback(stream_, kEvents, on_stream, hold(), release) < 0) {
-      if (watch_ >= 0) virEventRemoveHandle(watch_);
+    constexpr int stream_events =
+        VIR_STREAM_EVENT_READABLE | VIR_STREAM_EVENT_HANGUP | VIR_STREAM_EVENT_ERROR;
+    if (watch_ < 0 || virStreamEventAddCallback(stream_, stream_events, on_stream, hold(), release) < 0) {
+      if (watch_ >= 0) { virEventRemoveHandle(watch_); }
       throw_libvirt_error("watch the guest's channel");
     }
   }
@@ -35,7 +36,7 @@ class ChannelPump : public std::enable_shared_from_this<ChannelPump> {
   /// The daemon is gone, and with it the stream.
   void lose() {
     const std::scoped_lock lock(mutex_);
-    if (!open_) return;
+    if (!open_) { return; }
     guest_ended_ = true;
     write_socket();
     close();
@@ -49,27 +50,29 @@ class ChannelPump : public std::enable_shared_from_this<ChannelPump> {
   static void on_stream(virStreamPtr, int events, void* held) {
     const Shared self = *static_cast<Shared*>(held);
     const std::scoped_lock lock(self->mutex_);
-    if (self->open_ && !self->guest_ended_) self->stream_ready(events);
+    if (self->open_ && !self->guest_ended_) { self->stream_ready(events); }
   }
   static void on_socket(int, int, int events, void* held) {
     const Shared self = *static_cast<Shared*>(held);
     const std::scoped_lock lock(self->mutex_);
-    if (self->open_) self->socket_ready(events);
+    if (self->open_) { self->socket_ready(events); }
   }
 
   void stream_ready(int events) {
     // Data that came before a hang-up is still to be read, so look at READABLE first.
-    if (events & (VIR_STREAM_EVENT_READABLE | VIR_STREAM_EVENT_HANGUP)) receive();
-    if (!guest_ended_ && (events & VIR_STREAM_EVENT_WRITABLE)) send();
-    if (events & (VIR_STREAM_EVENT_ERROR | VIR_STREAM_EVENT_HANGUP)) guest_ended_ = true;
+    if (events & (VIR_STREAM_EVENT_READABLE | VIR_STREAM_EVENT_HANGUP)) { receive(); }
+    if (!guest_ended_ && (events & VIR_STREAM_EVENT_WRITABLE)) { send(); }
+    if (events & (VIR_STREAM_EVENT_ERROR | VIR_STREAM_EVENT_HANGUP)) { guest_ended_ = true; }
     update();
   }
 
   void receive() {
-    std::array<char, kChunk> chunk;
-    while (to_host_.size() < kBufferLimit) {
+    std::array<char, chunk_bytes> chunk;
+    while (to_host_.size() < buffer_limit) {
       const int got = virStreamRecv(stream_, chunk.data(), chunk.size());
-      if (got == -2) return;  // nothing more for now
+      if (got == -2) {
+        return;  // nothing more for now
+      }
       if (got <= 0) {
         guest_ended_ = true;
         return;
@@ -80,8 +83,8 @@ class ChannelPump : public std::enable_shared_from_this<ChannelPump> {
 
   void send() {
     while (!to_guest_.empty()) {
-      const int sent = virStreamSend(stream_, to_guest_.data(), std::min(to_guest_.size(), kChunk));
-      if (sent == -2) return;
+      const int sent = virStreamSend(stream_, to_guest_.data(), std::min(to_guest_.size(), chunk_bytes));
+      if (sent == -2) { return; }
       if (sent < 0) {
         guest_ended_ = true;
         return;
@@ -91,17 +94,18 @@ class ChannelPump : public std::enable_shared_from_this<ChannelPump> {
   }
 
   void socket_ready(int events) {
-    if (events & VIR_EVENT_HANDLE_WRITABLE) write_socket();
-    if (events & (VIR_EVENT_HANDLE_READABLE | VIR_EVENT_HANDLE_HANGUP | VIR_EVENT_HANDLE_ERROR))
+    if (events & VIR_EVENT_HANDLE_WRITABLE) { write_socket(); }
+    if (events & (VIR_EVENT_HANDLE_READABLE | VIR_EVENT_HANDLE_HANGUP | VIR_EVENT_HANDLE_ERROR)) {
       read_socket();
+    }
     update();
   }
 
   void read_socket() {
-    std::array<char, kChunk> chunk;
-    while (to_guest_.size() < kBufferLimit) {
+    std::array<char, chunk_bytes> chunk;
+    while (to_guest_.size() < buffer_limit) {
       const ssize_t got = ::recv(socket_.get(), chunk.data(), chunk.size(), MSG_DONTWAIT);
-      if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+      if (got < 0 && (errno == EAGAIN || errno == EINTR)) { return; }
       if (got <= 0) {
         host_ended_ = true;
         return;
@@ -114,7 +118,7 @@ class ChannelPump : public std::enable_shared_from_this<ChannelPump> {
     while (!to_host_.empty()) {
       const ssize_t sent =
           ::send(socket_.get(), to_host_.data(), to_host_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-      if (sent < 0 && (errno == EAGAIN || errno == EINTR)) return;
+      if (sent < 0 && (errno == EAGAIN || errno == EINTR)) { return; }
       if (sent < 0) {
         host_ended_ = true;
         return;
@@ -125,16 +129,16 @@ class ChannelPump : public std::enable_shared_from_this<ChannelPump> {
 
   void update() {
     write_socket();
-    if (!guest_ended_) send();
+    if (!guest_ended_) { send(); }
     // What the guest said last still reaches the host; what the host said last is dropped with its end.
-    if (host_ended_ || (guest_ended_ && to_host_.empty())) return close();
-    int socket_events = to_guest_.size() < kBufferLimit && !guest_ended_ ? VIR_EVENT_HANDLE_READABLE : 0;
-    if (!to_host_.empty()) socket_events |= VIR_EVENT_HANDLE_WRITABLE;
+    if (host_ended_ || (guest_ended_ && to_host_.empty())) { return close(); }
+    int socket_events = to_guest_.size() < buffer_limit && !guest_ended_ ? VIR_EVENT_HANDLE_READABLE : 0;
+    if (!to_host_.empty()) { socket_events |= VIR_EVENT_HANDLE_WRITABLE; }
     virEventUpdateHandle(watch_, socket_events);
-    if (guest_ended_) return;
+    if (guest_ended_) { return; }
     int stream_events = VIR_STREAM_EVENT_HANGUP | VIR_STREAM_EVENT_ERROR;
-    if (to_host_.size() < kBufferLimit) stream_events |= VIR_STREAM_EVENT_READABLE;
-    if (!to_guest_.empty()) stream_events |= VIR_STREAM_EVENT_WRITABLE;
+    if (to_host_.size() < buffer_limit) { stream_events |= VIR_STREAM_EVENT_READABLE; }
+    if (!to_guest_.empty()) { stream_events |= VIR_STREAM_EVENT_WRITABLE; }
     virStreamEventUpdateCallback(stream_, stream_events);
   }
 
@@ -165,14 +169,14 @@ UniqueFd open_libvirt_channel(const ConnectionHandle& connection, const std::str
                               const std::string& port) {
   const std::string operation = "open channel " + port + " of " + domain;
   const DomainHandle handle(virDomainLookupByName(connection.get(), domain.c_str()));
-  if (!handle) throw_libvirt_error(operation);
+  if (!handle) { throw_libvirt_error(operation); }
   virStreamPtr stream = virStreamNew(connection.get(), VIR_STREAM_NONBLOCK);
-  if (stream == nullptr) throw_libvirt_error(operation);
+  if (stream == nullptr) { throw_libvirt_error(operation); }
   auto [ours, theirs] = make_socketpair();
   const auto pump = std::make_shared<ChannelPump>(connection, stream, std::move(theirs));
-  if (virDomainOpenChannel(handle.get(), port.c_str(), stream, 0) < 0) throw_libvirt_error(operation);
+  if (virDomainOpenChannel(handle.get(), port.c_str(), stream, 0) < 0) { throw_libvirt_error(operation); }
   when_closed(connection, [weak = std::weak_ptr(pump)] {
-    if (const auto still_open = weak.lock()) still_open->lose();
+    if (const auto still_open = weak.lock()) { still_open->lose(); }
   });
   pump->start();
   return std::move(ours);

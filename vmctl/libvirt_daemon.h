@@ -7,12 +7,12 @@
 
 namespace virtrain::vmctl {
 
-inline constexpr const char* kSystemLibvirt = "qemu:///system";
+inline constexpr const char* system_libvirt = "qemu:///system";
 
 /// A daemon's first look at QEMU takes minutes on a busy host; it is waited for while the daemon moves.
-inline constexpr std::chrono::minutes kFirstLook{15};
+inline constexpr std::chrono::minutes first_look{15};
 /// Where /dev/kvm is there and does not work, QEMU hangs in that look for 80 s, and the daemon waits for it.
-inline constexpr std::chrono::seconds kQemuStandsStill{150};
+inline constexpr std::chrono::seconds qemu_stands_still{150};
 
 /// Makes sure that a libvirt daemon answers at `uri` for as long as it lives. Where none does and we are root
 /// it starts virtlogd and libvirtd (or the modular daemons), and the last virtrain to go stops again exactly
@@ -22,7 +22,7 @@ class LibvirtDaemon {
  public:
   /// Throws Error(host_unable) with what to install or start; without `may_start` also where one would be
   /// started.
-  explicit LibvirtDaemon(std::string uri = kSystemLibvirt, bool may_start = true,
+  explicit LibvirtDaemon(std::string uri = system_libvirt, bool may_start = true,
                          std::chrono::milliseconds deadline = std::chrono::seconds(20));
   ~LibvirtDaemon();
   LibvirtDaemon(const LibvirtDaemon&) = delete;

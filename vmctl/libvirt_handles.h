@@ -67,11 +67,13 @@ auto with_deadline(const std::string& operation, std::chrono::milliseconds deadl
   auto result = task.get_future();
   detach(std::move(task));
   constexpr int extensions = 5;
-  for (int extended = 0; result.wait_for(deadline) != std::future_status::ready; ++extended)
-    if (extended == extensions || !libvirt_still_moves())
+  for (int extended = 0; result.wait_for(deadline) != std::future_status::ready; ++extended) {
+    if (extended == extensions || !libvirt_still_moves()) {
       throw Error(operation, ErrorCode::timeout,
                   fmt::format("libvirt did not answer within {} ms; is the daemon stuck?",
                               deadline.count() * (extended + 1)));
+    }
+  }
   return result.get();
 }
 

@@ -24,9 +24,9 @@ void append_member(std::string& archive, std::string_view name, unsigned mode, s
 }  // namespace
 
 std::string newc_archive(std::string_view name, std::string_view content) {
-  constexpr unsigned kExecutableFile = 0100755;
+  constexpr unsigned executable_file = 0100755;
   std::string archive;
-  append_member(archive, name, kExecutableFile, content);
+  append_member(archive, name, executable_file, content);
   append_member(archive, "TRAILER!!!", 0, {});
   return archive;
 }

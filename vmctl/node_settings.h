@@ -6,14 +6,14 @@ namespace virtrain::vmctl {
 
 /// Of guests and slices: net.ipv4.tcp_retries2: a dead peer ends a connection after seconds, not a quarter of
 /// an hour.
-inline constexpr const char* kTcpRetries2 = "5";
+inline constexpr const char* tcp_retries2 = "5";
 /// Of both as well.
-inline constexpr const char* kNodePath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+inline constexpr const char* node_path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Of guests: the line with which a KVM probe guest shows that it booted.
-inline constexpr const char* kProbeLine = "virtrain-guest-init: probe booted";
+inline constexpr const char* probe_line = "virtrain-guest-init: probe booted";
 
 /// Where a guest has the agent.
-inline constexpr const char* kGuestAgent = "/usr/bin/virtrain-agent";
+inline constexpr const char* guest_agent = "/usr/bin/virtrain-agent";
 
 }  // namespace virtrain::vmctl

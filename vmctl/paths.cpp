@@ -20,9 +20,9 @@ std::string variable(const char* name) {
 
 /// Others pass through, QEMU's user among them, to files whose names they know; the journal and the locks are
 /// closed by their own modes.
-constexpr unsigned kStateMode = 0711;
+constexpr unsigned state_mode = 0711;
 /// Nothing in the images is secret: they are made of files that every user may read.
-constexpr unsigned kCacheMode = 0755;
+constexpr unsigned cache_mode = 0755;
 
 fs::path made(const fs::path& folder, unsigned mode) {
   make_own_folder(folder, mode);
@@ -33,8 +33,8 @@ fs::path made(const fs::path& folder, unsigned mode) {
 bool traversable_by_all(fs::path folder) {
   for (; !folder.empty(); folder = folder.parent_path()) {
     struct stat status {};
-    if (::stat(folder.c_str(), &status) == 0 && (status.st_mode & S_IXOTH) == 0) return false;
-    if (folder == folder.root_path()) break;
+    if (::stat(folder.c_str(), &status) == 0 && (status.st_mode & S_IXOTH) == 0) { return false; }
+    if (folder == folder.root_path()) { break; }
   }
   return true;
 }
@@ -42,9 +42,11 @@ bool traversable_by_all(fs::path folder) {
 }  // namespace
 
 fs::path state_dir() {
-  if (const auto chosen = variable("VIRTRAIN_STATE_DIR"); !chosen.empty()) return made(chosen, kStateMode);
-  if (::geteuid() == 0) return made("/var/lib/virtrain", kStateMode);
-  return made(user_folder("XDG_STATE_HOME", ".local/state") / "virtrain", kStateMode);
+  if (const auto chosen = variable("VIRTRAIN_STATE_DIR"); !chosen.empty()) {
+    return made(chosen, state_mode);
+  }
+  if (::geteuid() == 0) { return made("/var/lib/virtrain", state_mode); }
+  return made(user_folder("XDG_STATE_HOME", ".local/state") / "virtrain", state_mode);
 }
 
 fs::path user_cache_dir() {
@@ -52,18 +54,21 @@ fs::path user_cache_dir() {
 }
 
 fs::path cache_dir() {
-  if (const auto chosen = variable("VIRTRAIN_CACHE_DIR"); !chosen.empty()) return made(chosen, kCacheMode);
+  if (const auto chosen = variable("VIRTRAIN_CACHE_DIR"); !chosen.empty()) {
+    return made(chosen, cache_mode);
+  }
   const auto wanted = user_cache_dir() / "virtrain";
-  if (::geteuid() == 0 && !traversable_by_all(wanted)) return made("/var/cache/virtrain", kCacheMode);
-  return made(wanted, kCacheMode);
+  if (::geteuid() == 0 && !traversable_by_all(wanted)) { return made("/var/cache/virtrain", cache_mode); }
+  return made(wanted, cache_mode);
 }
 
 fs::path sibling_program(std::string_view name) {
   std::error_code failed;
   const auto here = fs::read_symlink("/proc/self/exe", failed).parent_path();
   // Beside us (a build tree), or where `cmake --install` puts helpers.
-  for (const auto& candidate : {here / name, here / "../libexec/virtrain" / name})
-    if (fs::exists(candidate)) return candidate.lexically_normal();
+  for (const auto& candidate : {here / name, here / "../libexec/virtrain" / name}) {
+    if (fs::exists(candidate)) { return candidate.lexically_normal(); }
+  }
   throw Error(
       "find " + std::string(name), ErrorCode::not_found,
       "it should lie in " + here.string() + " or ../libexec/virtrain; build all targets or reinstall");

@@ -9,11 +9,11 @@
 namespace virtrain::vmctl {
 namespace {
 /// A start's command line has some 10,000; a guest can have QEMU complain for ever.
-constexpr std::size_t kMostLogBytes = 256U << 10;
+constexpr std::size_t most_log_bytes = 256U << 10;
 }  // namespace
 
 std::string qemu_last_words(std::string_view log) {
-  constexpr std::size_t kLines = 5;
+  constexpr std::size_t lines = 5;
   std::vector<std::string> words;
   bool in_command = false;
   for (const auto& line : split(log, '\n')) {
@@ -26,15 +26,18 @@ std::string qemu_last_words(std::string_view log) {
       words.push_back(line);
     }
   }
-  if (words.size() > kLines) words.erase(words.begin(), words.end() - kLines);
+  if (words.size() > lines) { words.erase(words.begin(), words.end() - lines); }
   return join(words, "\n");
 }
 
 std::string read_qemu_last_words(const std::string& domain) {
   // Of libvirt's system daemon, and of a user's own.
   const std::filesystem::path folders[] = {"/var/log/libvirt/qemu", user_cache_dir() / "libvirt/qemu/log"};
-  for (const auto& folder : folders)
-    if (const auto log = read_tail(folder / (domain + ".log"), kMostLogBytes)) return qemu_last_words(*log);
+  for (const auto& folder : folders) {
+    if (const auto log = read_tail(folder / (domain + ".log"), most_log_bytes)) {
+      return qemu_last_words(*log);
+    }
+  }
   return {};
 }
 

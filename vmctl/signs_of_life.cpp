@@ -16,12 +16,12 @@ namespace {
 std::chrono::nanoseconds cpu_time_of(pid_t pid) {
   const auto text = read_file("/proc/" + std::to_string(pid) + "/stat").value_or("");
   const auto close = text.rfind(')');
-  if (close == std::string::npos) return {};
+  if (close == std::string::npos) { return {}; }
   const auto fields = words_of(std::string_view(text).substr(close + 1));
   constexpr std::size_t utime = 11, cstime = 14;  // the fields after the name, see proc(5)
-  if (fields.size() <= cstime) return {};
+  if (fields.size() <= cstime) { return {}; }
   std::int64_t ticks = 0;
-  for (auto field = utime; field <= cstime; ++field) ticks += parse_integer(fields[field]).value_or(0);
+  for (auto field = utime; field <= cstime; ++field) { ticks += parse_integer(fields[field]).value_or(0); }
   return std::chrono::nanoseconds(ticks * (1'000'000'000 / ::sysconf(_SC_CLK_TCK)));
 }
 
@@ -29,7 +29,7 @@ std::chrono::nanoseconds cpu_time_of(pid_t pid) {
 
 std::chrono::nanoseconds cpu_time_of_tree(pid_t root) {
   std::chrono::nanoseconds sum{};
-  for (const auto pid : process_tree(root)) sum += cpu_time_of(pid);
+  for (const auto pid : process_tree(root)) { sum += cpu_time_of(pid); }
   return sum;
 }
 
@@ -38,7 +38,7 @@ std::chrono::nanoseconds waiting_time_of(pid_t process) {
   for (const auto& task : entries_of("/proc/" + std::to_string(process) + "/task")) {
     const auto text = read_file(task / "schedstat").value_or("");  // "running waiting slices", in ns
     const auto fields = words_of(text);
-    if (fields.size() >= 2) sum += std::chrono::nanoseconds(parse_integer(fields[1]).value_or(0));
+    if (fields.size() >= 2) { sum += std::chrono::nanoseconds(parse_integer(fields[1]).value_or(0)); }
   }
   return sum;
 }
@@ -46,9 +46,11 @@ std::chrono::nanoseconds waiting_time_of(pid_t process) {
 std::chrono::nanoseconds cpu_time_of_libvirt() {
   constexpr std::array<std::string_view, 3> daemons = {"libvirtd", "virtqemud", "virtnetworkd"};
   std::chrono::nanoseconds sum{};
-  for (const auto& process : all_processes())
-    for (const auto daemon : daemons)
-      if (process.name == daemon) sum += cpu_time_of(process.pid);
+  for (const auto& process : all_processes()) {
+    for (const auto daemon : daemons) {
+      if (process.name == daemon) { sum += cpu_time_of(process.pid); }
+    }
+  }
   return sum;
 }
 

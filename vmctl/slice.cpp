@@ -35,16 +35,19 @@ using namespace std::chrono_literals;
 
 void check(const SliceSpec& spec) {
   const std::string operation = "start slice " + spec.name;
-  if (spec.isolated && !may_isolate())
+  if (spec.isolated && !may_isolate()) {
     throw Error(operation, ErrorCode::host_unable,
                 "a bare-metal node with its own network needs root or a user namespace (the arm "
                 "bare_metal_shared does "
                 "not)");
-  if (!spec.name.starts_with("vt-") || spec.cores.empty() || spec.argv.empty() || spec.memory_bytes == 0)
+  }
+  if (!spec.name.starts_with("vt-") || spec.cores.empty() || spec.argv.empty() || spec.memory_bytes == 0) {
     throw Error(operation, ErrorCode::bad_input, "a slice needs a name vt-..., cores, memory and an agent");
-  if (spec.isolated && (!spec.network.veth.starts_with("vt") || spec.network.veth.size() > 15))
+  }
+  if (spec.isolated && (!spec.network.veth.starts_with("vt") || spec.network.veth.size() > 15)) {
     throw Error(operation, ErrorCode::bad_input,
                 fmt::format("veth name '{}' must be vt... of at most 15 characters", spec.network.veth));
+  }
 }
 
 void make_network(const SliceSpec& spec) {
@@ -61,15 +64,17 @@ std::set<std::string> hidden_folders(const SliceSpec& spec) {
   std::vector<fs::path> folders = spec.program_folders;
   folders.push_back(fs::absolute(spec.argv[0]).parent_path());
   std::set<std::string> hidden;
-  for (const auto& folder : folders)
-    if (folder.string().starts_with("/tmp/") || folder.string().starts_with("/dev/shm/"))
+  for (const auto& folder : folders) {
+    if (folder.string().starts_with("/tmp/") || folder.string().starts_with("/dev/shm/")) {
       hidden.insert(folder.string());
+    }
+  }
   return hidden;
 }
 
 std::string hosts_file(const SliceSpec& spec) {
   std::string text = "127.0.0.1 localhost\n";
-  for (const auto& host : spec.hosts) text += host.address + " " + host.name + "\n";
+  for (const auto& host : spec.hosts) { text += host.address + " " + host.name + "\n"; }
   return text;
 }
 
@@ -85,10 +90,10 @@ std::vector<std::string> helper_arguments(const SliceSpec& spec, const SliceCgro
     add("--netns", spec.name);
     add("--hostname", spec.hostname);
     add("--hosts", hosts_file(spec));
-    for (const auto& folder : hidden_folders(spec)) add("--keep", folder);
+    for (const auto& folder : hidden_folders(spec)) { add("--keep", folder); }
   }
-  if (groups.memory.empty()) add("--memory-rlimit", std::to_string(spec.memory_bytes));
-  for (const auto& folder : groups.folders) add("--cgroup", folder.string());
+  if (groups.memory.empty()) { add("--memory-rlimit", std::to_string(spec.memory_bytes)); }
+  for (const auto& folder : groups.folders) { add("--cgroup", folder.string()); }
   words.emplace_back("--");
   words.insert(words.end(), spec.argv.begin(), spec.argv.end());
   words.insert(words.end(), {"--fd", "3"});
@@ -98,7 +103,7 @@ std::vector<std::string> helper_arguments(const SliceSpec& spec, const SliceCgro
 std::vector<char*> pointers(std::vector<std::string>& words) {
   std::vector<char*> raw;
   raw.reserve(words.size() + 1);
-  for (auto& word : words) raw.push_back(word.data());
+  for (auto& word : words) { raw.push_back(word.data()); }
   raw.push_back(nullptr);
   return raw;
 }
@@ -109,14 +114,14 @@ struct Pipe {
 
 Pipe make_pipe() {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) throw errno_error("make a pipe", errno);
+  if (::pipe2(ends, O_CLOEXEC) != 0) { throw errno_error("make a pipe", errno); }
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
 /// A copy above the numbers that the helper expects, so that no dup2 of the spawn closes another's source.
 UniqueFd lift(int fd) {
   UniqueFd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 10));
-  if (!copy) throw errno_error("copy a descriptor", errno);
+  if (!copy) { throw errno_error("copy a descriptor", errno); }
   return copy;
 }
 
@@ -125,8 +130,8 @@ pid_t spawn(const SliceSpec& spec, const SliceCgroups& groups, int channel, int 
                  lifted_status = lift(status);
   auto words = helper_arguments(spec, groups);
   std::vector<std::string> environment = spec.environment;
-  environment.push_back(std::string(kSliceVariable) + "=" + spec.name);
-  environment.push_back(std::string(kExperimentVariable) + "=" + spec.experiment);
+  environment.push_back(std::string(slice_variable) + "=" + spec.name);
+  environment.push_back(std::string(experiment_variable) + "=" + spec.experiment);
   // A name given twice means one thing to libc and another to the shell, so what the spec sets is not
   // inherited.
   const auto is_set = [given = environment](std::string_view entry) {
@@ -134,8 +139,9 @@ pid_t spawn(const SliceSpec& spec, const SliceCgroups& groups, int channel, int 
     return std::any_of(given.begin(), given.end(),
                        [&](const std::string& own) { return own.starts_with(name); });
   };
-  for (char** entry = environ; *entry != nullptr; ++entry)
-    if (!is_set(*entry)) environment.emplace_back(*entry);
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    if (!is_set(*entry)) { environment.emplace_back(*entry); }
+  }
   const std::string log = spec.log.empty() ? "/dev/null" : spec.log.string();
 
   posix_spawn_file_actions_t actions;
@@ -158,7 +164,7 @@ pid_t spawn(const SliceSpec& spec, const SliceCgroups& groups, int channel, int 
                                    pointers(environment).data());
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
-  if (failed != 0) throw errno_error("start " + words[0], failed);
+  if (failed != 0) { throw errno_error("start " + words[0], failed); }
   return pid;
 }
 
@@ -170,22 +176,25 @@ std::map<std::string, std::string> read_status(const SliceSpec& spec, pid_t help
     constexpr int look_again_ms = 500;
     pollfd ready{status.get(), POLLIN, 0};
     if (::poll(&ready, 1, look_again_ms) == 0) {
-      if (!life.gave_up()) continue;
+      if (!life.gave_up()) { continue; }
       throw Error("start slice " + spec.name, ErrorCode::timeout,
                   "its helper did not get ready and stands still");
     }
     char buffer[4096];
     const auto got = ::read(status.get(), buffer, sizeof buffer);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
+    if (got < 0 && errno == EINTR) { continue; }
+    if (got <= 0) { break; }
     text.append(buffer, static_cast<std::size_t>(got));
   }
   std::map<std::string, std::string> applied;
-  for (const auto& line : split(text, '\n'))
-    if (const auto equals = line.find('='); equals != std::string::npos)
+  for (const auto& line : split(text, '\n')) {
+    if (const auto equals = line.find('='); equals != std::string::npos) {
       applied[line.substr(0, equals)] = line.substr(equals + 1);
-  if (applied.contains("error"))
+    }
+  }
+  if (applied.contains("error")) {
     throw Error("start slice " + spec.name, ErrorCode::host_unable, applied["error"]);
+  }
   return applied;
 }
 
@@ -211,24 +220,26 @@ class RunningSlice final : public Slice {
 
   void destroy() override {
     const std::scoped_lock lock(mutex_);
-    if (destroyed_) return;
+    if (destroyed_) { return; }
     destroyed_ = true;
     life_line_.reset();
-    if (pid_ > 0) wait_for_helper();
+    if (pid_ > 0) { wait_for_helper(); }
     if (spec_.isolated) {
       // The veth first: a namespace with lingering sockets would keep it, and its name, for a while.
       delete_link(spec_.network.veth);
       delete_namespace(spec_.name);
     }
-    for (const auto& folder : groups_.folders)
-      if (!remove_cgroup(folder))
+    for (const auto& folder : groups_.folders) {
+      if (!remove_cgroup(folder)) {
         log::warning("a slice's cgroup is still in use", {{"cgroup", folder.string()}});
+      }
+    }
   }
 
  private:
   void start() {
     groups_ = make_slice_cgroups(spec_.name, spec_.cores, spec_.memory_bytes);
-    if (spec_.isolated) make_network(spec_);
+    if (spec_.isolated) { make_network(spec_); }
     auto [ours, theirs] = make_socketpair();
     auto life_line = make_pipe(), status = make_pipe();
     pid_ = spawn(spec_, groups_, theirs.get(), life_line.read.get(), status.write.get());
@@ -242,13 +253,15 @@ class RunningSlice final : public Slice {
   }
 
   void wait_for_helper() {
-    constexpr int kTries = 800;
-    for (int i = 0; i < kTries; ++i) {
-      if (::waitpid(pid_, nullptr, WNOHANG) != 0) return;  // ended, or somebody else reaped it
+    constexpr int tries = 800;
+    for (int i = 0; i < tries; ++i) {
+      if (::waitpid(pid_, nullptr, WNOHANG) != 0) {
+        return;  // ended, or somebody else reaped it
+      }
       std::this_thread::sleep_for(5ms);
     }
     log::warning("a slice's helper did not end by itself", {{"pid", pid_}});
-    for (const auto pid : process_tree(pid_)) ::kill(pid, SIGKILL);
+    for (const auto pid : process_tree(pid_)) { ::kill(pid, SIGKILL); }
     ::waitpid(pid_, nullptr, 0);
   }
 

@@ -16,8 +16,8 @@
 namespace virtrain::vmctl {
 
 /// Environment of everything in a slice: how clean recognises processes.
-inline constexpr const char* kSliceVariable = "VIRTRAIN_SLICE";
-inline constexpr const char* kExperimentVariable = "VIRTRAIN_EXPERIMENT";
+inline constexpr const char* slice_variable = "VIRTRAIN_SLICE";
+inline constexpr const char* experiment_variable = "VIRTRAIN_EXPERIMENT";
 
 struct SliceNetwork {
   std::string bridge;   ///< existing bridge, see create_bridge()

@@ -32,7 +32,7 @@ namespace {
 
 using namespace virtrain;
 
-constexpr int kChannel = 3, kLifeLine = 4, kStatus = 5;
+constexpr int channel_fd = 3, life_line_fd = 4, status_fd = 5;
 
 struct Options {
   bool isolated = false;
@@ -48,7 +48,7 @@ struct Options {
 
 void report(const std::string& line) {
   const std::string text = line + "\n";
-  if (::write(kStatus, text.data(), text.size()) < 0) std::_Exit(1);
+  if (::write(status_fd, text.data(), text.size()) < 0) { std::_Exit(1); }
 }
 
 [[noreturn]] void give_up(const std::string& what) {
@@ -57,7 +57,7 @@ void report(const std::string& line) {
 }
 
 void need(bool worked, const std::string& what) {
-  if (!worked) give_up(what);
+  if (!worked) { give_up(what); }
 }
 
 Options parse(int argc, char** argv) {
@@ -65,15 +65,16 @@ Options parse(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     const auto value = [&] { return i + 1 < argc ? std::string(argv[++i]) : std::string(); };
-    if (word == "--isolated") options.isolated = true;
-    if (word == "--netns") options.netns = value();
-    if (word == "--hostname") options.hostname = value();
-    if (word == "--hosts") options.hosts = value();
-    if (word == "--cores") options.cores = parse_cpu_list(value());
-    if (word == "--memory-rlimit")
+    if (word == "--isolated") { options.isolated = true; }
+    if (word == "--netns") { options.netns = value(); }
+    if (word == "--hostname") { options.hostname = value(); }
+    if (word == "--hosts") { options.hosts = value(); }
+    if (word == "--cores") { options.cores = parse_cpu_list(value()); }
+    if (word == "--memory-rlimit") {
       options.memory_rlimit = static_cast<rlim_t>(parse_integer(value()).value_or(0));
-    if (word == "--cgroup") options.cgroups.push_back(value());
-    if (word == "--keep") options.keep.push_back(value());
+    }
+    if (word == "--cgroup") { options.cgroups.push_back(value()); }
+    if (word == "--keep") { options.keep.push_back(value()); }
     if (word == "--") {
       options.agent.assign(argv + i + 1, argv + argc);
       break;
@@ -85,17 +86,19 @@ Options parse(int argc, char** argv) {
 
 bool put(const std::string& file, const std::string& text) {
   const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return false;
+  if (fd < 0) { return false; }
   const bool whole = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   ::close(fd);
   return whole;
 }
 
 void bound_resources(const Options& options) {
-  for (const auto& group : options.cgroups) need(put(group + "/cgroup.procs", "0"), "join cgroup " + group);
+  for (const auto& group : options.cgroups) {
+    need(put(group + "/cgroup.procs", "0"), "join cgroup " + group);
+  }
   cpu_set_t mask;
   CPU_ZERO(&mask);
-  for (const int core : options.cores) CPU_SET(static_cast<std::size_t>(core), &mask);
+  for (const int core : options.cores) { CPU_SET(static_cast<std::size_t>(core), &mask); }
   need(::sched_setaffinity(0, sizeof mask, &mask) == 0, "bind to cores " + format_cpu_list(options.cores));
   if (options.memory_rlimit > 0) {
     const rlimit limit{options.memory_rlimit, options.memory_rlimit};
@@ -114,7 +117,7 @@ void enter_namespaces(const Options& options) {
 void make_folders(const std::string& path) {
   for (auto slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
     ::mkdir(path.substr(0, slash).c_str(), 0755);
-    if (slash == std::string::npos) return;
+    if (slash == std::string::npos) { return; }
   }
 }
 
@@ -133,11 +136,11 @@ void bind_back(int fd, const std::string& target) {
 void make_private_mounts(const Options& options) {
   need(::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0, "make mounts private");
   std::vector<int> kept;
-  for (const auto& folder : options.keep) kept.push_back(::open(folder.c_str(), O_PATH | O_CLOEXEC));
+  for (const auto& folder : options.keep) { kept.push_back(::open(folder.c_str(), O_PATH | O_CLOEXEC)); }
   const int cgroups = ::open("/sys/fs/cgroup", O_PATH | O_CLOEXEC);
   mount_fresh("proc", "/proc", nullptr);
   mount_fresh("sysfs", "/sys", nullptr);  // shows the slice's own network devices
-  if (cgroups >= 0) bind_back(cgroups, "/sys/fs/cgroup");
+  if (cgroups >= 0) { bind_back(cgroups, "/sys/fs/cgroup"); }
   mount_fresh("tmpfs", "/dev/shm", "mode=1777");
   mount_fresh("tmpfs", "/tmp", "mode=1777");
   const std::string hosts = "/tmp/hosts";
@@ -145,22 +148,22 @@ void make_private_mounts(const Options& options) {
        "give the slice its own /etc/hosts");
   ::unlink(hosts.c_str());
   for (std::size_t i = 0; i < kept.size(); ++i) {
-    if (kept[i] < 0) continue;
+    if (kept[i] < 0) { continue; }
     make_folders(options.keep[i]);
     bind_back(kept[i], options.keep[i]);
   }
-  need(put("/proc/sys/net/ipv4/tcp_retries2", vmctl::kTcpRetries2), "set tcp_retries2");
+  need(put("/proc/sys/net/ipv4/tcp_retries2", vmctl::tcp_retries2), "set tcp_retries2");
 }
 
 [[noreturn]] void become_agent(Options& options) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (options.isolated) make_private_mounts(options);
-  if (options.isolated) ::setenv("TMPDIR", "/tmp", 1);
+  if (options.isolated) { make_private_mounts(options); }
+  if (options.isolated) { ::setenv("TMPDIR", "/tmp", 1); }
   // As in a guest; and where we were started may lie under the old /tmp, where mpirun then finds no folder to
   // be in.
   need(::chdir("/") == 0, "change to /");
-  ::fcntl(kStatus, F_SETFD, FD_CLOEXEC);
-  ::fcntl(kLifeLine, F_SETFD, FD_CLOEXEC);
+  ::fcntl(status_fd, F_SETFD, FD_CLOEXEC);
+  ::fcntl(life_line_fd, F_SETFD, FD_CLOEXEC);
   ::execv(options.agent[0], options.agent.data());
   give_up(std::string("start ") + options.agent[0]);
 }
@@ -168,12 +171,13 @@ void make_private_mounts(const Options& options) {
 /// Waits for the agent's end or for the life line's, whichever comes first; returns the agent's exit status.
 int watch(pid_t agent) {
   const int agent_fd = static_cast<int>(::syscall(SYS_pidfd_open, agent, 0));
-  pollfd events[] = {{kLifeLine, POLLIN, 0}, {agent_fd, POLLIN, 0}};
+  pollfd events[] = {{life_line_fd, POLLIN, 0}, {agent_fd, POLLIN, 0}};
   while (::poll(events, agent_fd < 0 ? 1 : 2, 1000) >= 0 || errno == EINTR) {
-    if (events[0].revents != 0) break;
+    if (events[0].revents != 0) { break; }
     int status = 0;
-    for (pid_t ended; (ended = ::waitpid(-1, &status, WNOHANG)) > 0;)
-      if (ended == agent) return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    for (pid_t ended; (ended = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+      if (ended == agent) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
+    }
   }
   return 0;
 }
@@ -182,24 +186,27 @@ int watch(pid_t agent) {
 
 int main(int argc, char** argv) {
   Options options = parse(argc, argv);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_IGN);  // the life line decides
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    ::signal(signal, SIG_IGN);  // the life line decides
+  }
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   bound_resources(options);
-  if (options.isolated) enter_namespaces(options);
+  if (options.isolated) { enter_namespaces(options); }
   const auto status = read_file("/proc/self/status").value_or("");
   const auto at = status.find("Cpus_allowed_list:");
-  if (at != std::string::npos)
+  if (at != std::string::npos) {
     report("cores=" +
            std::string(trim(std::string_view(status).substr(at + 18, status.find('\n', at) - at - 18))));
+  }
 
   const pid_t agent = ::fork();
   need(agent >= 0, "fork");
   if (agent == 0) {
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_DFL);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) { ::signal(signal, SIG_DFL); }
     become_agent(options);
   }
-  ::close(kStatus);
-  ::close(kChannel);  // the agent's alone, or its end would not be seen
+  ::close(status_fd);
+  ::close(channel_fd);  // the agent's alone, or its end would not be seen
   const int result = watch(agent);
   ::kill(agent, SIGKILL);
   vmctl::end_descendants(std::chrono::seconds(1));

@@ -20,8 +20,9 @@ const char* to_string(Virtualization virtualization) {
 
 std::optional<Virtualization> parse_virtualization(std::string_view word) {
   for (const auto value : {Virtualization::none, Virtualization::kvm, Virtualization::kvm_nested,
-                           Virtualization::kvm_on_emulated, Virtualization::tcg})
-    if (word == to_string(value)) return value;
+                           Virtualization::kvm_on_emulated, Virtualization::tcg}) {
+    if (word == to_string(value)) { return value; }
+  }
   return std::nullopt;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <pugixml.hpp>
+
 #include <string>
 
 namespace virtrain::vmctl {
@@ -8,7 +9,7 @@ namespace virtrain::vmctl {
 /// Appends <name>text</name>.
 inline pugi::xml_node add(pugi::xml_node parent, const char* name, const std::string& text = {}) {
   auto node = parent.append_child(name);
-  if (!text.empty()) node.text().set(text.c_str());
+  if (!text.empty()) { node.text().set(text.c_str()); }
   return node;
 }
 

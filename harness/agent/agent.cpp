@@ -1,10 +1,9 @@
 #include "harness/agent/agent.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include "common/error.h"
 #include "harness/agent/conversation.h"
@@ -20,7 +19,7 @@ asio::awaitable<void> Agent::run() {
   do {
     // A port stays open for the next coordinator, so each conversation gets a descriptor of its own to close.
     UniqueFd stream(::fcntl(stream_.get(), F_DUPFD_CLOEXEC, 3));
-    if (!stream) throw errno_error("duplicate the coordinator's stream", errno);
+    if (!stream) { throw errno_error("duplicate the coordinator's stream", errno); }
     auto conversation = std::make_shared<Conversation>(io_, std::move(stream));
     co_await conversation->run();
     // End of file from a port without a host client comes at once and again: look now and then, do not spin.

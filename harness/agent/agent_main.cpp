@@ -1,5 +1,7 @@
 // virtrain-agent: the only thing the harness talks to inside a node. See agent.h.
 
+#include <CLI/CLI.hpp>
+#include <boost/asio/co_spawn.hpp>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
@@ -7,8 +9,6 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
-#include <boost/asio/co_spawn.hpp>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -27,10 +27,10 @@ UniqueFd open_virtio_port(const std::string& name) {
   for (int attempt = 0; attempt < 100; ++attempt) {
     std::error_code none;
     for (const auto& port : std::filesystem::directory_iterator("/sys/class/virtio-ports", none)) {
-      if (read_value(port.path() / "name") != name) continue;
+      if (read_value(port.path() / "name") != name) { continue; }
       const auto device = "/dev/" + port.path().filename().string();
       UniqueFd fd(::open(device.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
-      if (fd) return fd;
+      if (fd) { return fd; }
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
@@ -52,7 +52,7 @@ int serve(const std::string& channel, int inherited_fd) {
     io.stop();
   });
   io.run();
-  if (failure) std::rethrow_exception(failure);
+  if (failure) { std::rethrow_exception(failure); }
   return 0;
 }
 

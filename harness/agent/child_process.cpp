@@ -22,7 +22,7 @@ namespace {
 
 std::array<UniqueFd, 2> make_pipe() {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) throw errno_error("pipe", errno);
+  if (::pipe2(ends, O_CLOEXEC) != 0) { throw errno_error("pipe", errno); }
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
@@ -36,14 +36,15 @@ void set_non_blocking(const UniqueFd& fd) {
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  for (const int signal_number : {SIGPIPE, SIGCHLD, SIGTERM, SIGINT, SIGHUP})
+  for (const int signal_number : {SIGPIPE, SIGCHLD, SIGTERM, SIGINT, SIGHUP}) {
     ::signal(signal_number, SIG_DFL);
+  }
   ::dup2(in, STDIN_FILENO);
   ::dup2(out, STDOUT_FILENO);
   ::dup2(err, STDERR_FILENO);
-  for (const auto& [name, value] : spec.environment) ::setenv(name.c_str(), value.c_str(), 1);
+  for (const auto& [name, value] : spec.environment) { ::setenv(name.c_str(), value.c_str(), 1); }
   std::vector<char*> argv;
-  for (const auto& word : spec.argv) argv.push_back(const_cast<char*>(word.c_str()));
+  for (const auto& word : spec.argv) { argv.push_back(const_cast<char*>(word.c_str())); }
   argv.push_back(nullptr);
   ::execvp(argv[0], argv.data());
   const int reason = errno;
@@ -53,9 +54,9 @@ void set_non_blocking(const UniqueFd& fd) {
 
 pid_t parent_of(pid_t pid) {
   const auto stat = read_file(fmt::format("/proc/{}/stat", pid));
-  if (!stat) return -1;
+  if (!stat) { return -1; }
   const auto after_name = stat->rfind(')');  // the name may hold blanks and brackets
-  if (after_name == std::string::npos) return -1;
+  if (after_name == std::string::npos) { return -1; }
   const auto fields = split(std::string_view(*stat).substr(after_name + 2), ' ');
   const bool zombie = fields.at(0) == "Z";
   return zombie ? -1 : static_cast<pid_t>(parse_integer(fields.at(1)).value_or(-1));
@@ -64,23 +65,23 @@ pid_t parent_of(pid_t pid) {
 }  // namespace
 
 ChildProcess start_process(const ProcessSpec& spec) {
-  if (spec.argv.empty()) throw Error("start process", ErrorCode::protocol, "no program named");
+  if (spec.argv.empty()) { throw Error("start process", ErrorCode::protocol, "no program named"); }
   auto in = make_pipe(), out = make_pipe(), err = make_pipe(), failure = make_pipe();
   const pid_t pid = ::fork();
-  if (pid < 0) throw errno_error("fork", errno);
-  if (pid == 0) become(spec, in[0].get(), out[1].get(), err[1].get(), failure[1].get());
+  if (pid < 0) { throw errno_error("fork", errno); }
+  if (pid == 0) { become(spec, in[0].get(), out[1].get(), err[1].get(), failure[1].get()); }
   failure[1].reset();
   int reason = 0;
   ssize_t got = 0;
-  do got = ::read(failure[0].get(), &reason, sizeof reason);
-  while (got < 0 && errno == EINTR);
+  do { got = ::read(failure[0].get(), &reason, sizeof reason); } while (got < 0 && errno == EINTR);
   if (got == sizeof reason) {
     ::waitpid(pid, nullptr, 0);
     throw errno_error("start " + spec.argv[0], reason);
   }
   ChildProcess child{pid, std::move(in[1]), std::move(out[0]), std::move(err[0])};
-  for (const auto* fd : {&child.standard_input, &child.standard_output, &child.standard_error})
+  for (const auto* fd : {&child.standard_input, &child.standard_output, &child.standard_error}) {
     set_non_blocking(*fd);
+  }
   return child;
 }
 
@@ -88,9 +89,9 @@ std::vector<pid_t> descendants() {
   std::map<pid_t, std::vector<pid_t>> children;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     const auto pid = parse_integer(entry.path().filename().string());
-    if (!pid) continue;
+    if (!pid) { continue; }
     const pid_t parent = parent_of(static_cast<pid_t>(*pid));
-    if (parent > 0) children[parent].push_back(static_cast<pid_t>(*pid));
+    if (parent > 0) { children[parent].push_back(static_cast<pid_t>(*pid)); }
   }
   std::vector<pid_t> found;
   std::vector<pid_t> pending{::getpid()};
@@ -107,10 +108,10 @@ std::vector<pid_t> descendants() {
 
 bool is_descendant(pid_t pid) {
   const pid_t self = ::getpid();
-  constexpr int kDepth = 1000;  // of a tree that changes while we look
-  for (int depth = 0; pid > 0 && pid != self && depth < kDepth; ++depth) {
+  constexpr int most_depth = 1000;  // of a tree that changes while we look
+  for (int depth = 0; pid > 0 && pid != self && depth < most_depth; ++depth) {
     pid = parent_of(pid);
-    if (pid == self) return true;
+    if (pid == self) { return true; }
   }
   return false;
 }
@@ -120,9 +121,9 @@ int kill_descendants() {
   // A process may fork between the look and the kill, so look until nobody is left.
   for (int round = 0; round < 200; ++round) {
     const auto alive = descendants();
-    if (alive.empty()) break;
-    if (round == 0) killed = static_cast<int>(alive.size());
-    for (const pid_t pid : alive) ::kill(pid, SIGKILL);
+    if (alive.empty()) { break; }
+    if (round == 0) { killed = static_cast<int>(alive.size()); }
+    for (const pid_t pid : alive) { ::kill(pid, SIGKILL); }
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   return killed;

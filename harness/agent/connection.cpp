@@ -12,13 +12,13 @@
 
 namespace virtrain::harness {
 namespace {
-constexpr std::size_t kQueuedFrames = 32;
+constexpr std::size_t queued_frames = 32;
 /// What a posted frame costs beside its bytes, roughly.
-constexpr std::size_t kPostedFrameBytes = 200;
+constexpr std::size_t posted_frame_bytes = 200;
 }  // namespace
 
 Connection::Connection(asio::io_context& io, UniqueFd stream)
-    : stream_(io, stream.release()), queue_(io, kQueuedFrames) {
+    : stream_(io, stream.release()), queue_(io, queued_frames) {
   ignore_broken_pipes();
 }
 
@@ -28,8 +28,8 @@ asio::awaitable<void> Connection::send(Frame frame) {
 
 bool Connection::post(const Frame& frame) {
   auto bytes = encode(frame);
-  const auto more = bytes.size() + kPostedFrameBytes;
-  if (posted_bytes_ + more > kMaxPostedBytes) return false;
+  const auto more = bytes.size() + posted_frame_bytes;
+  if (posted_bytes_ + more > max_posted_bytes) { return false; }
   posted_bytes_ += more;
   posted_.push_back(std::move(bytes));
   // Wakes a writer that waits; a full queue has one that does not.
@@ -39,7 +39,7 @@ bool Connection::post(const Frame& frame) {
 
 asio::awaitable<Frame> Connection::receive() {
   while (true) {
-    if (auto frame = decoder_.next()) co_return std::move(*frame);
+    if (auto frame = decoder_.next()) { co_return std::move(*frame); }
     std::array<char, 65536> chunk;
     const std::size_t got = co_await stream_.async_read_some(asio::buffer(chunk), asio::use_awaitable);
     decoder_.feed({chunk.data(), got});
@@ -52,7 +52,7 @@ asio::awaitable<void> Connection::write_queued() {
       std::string bytes = co_await queue_.async_receive(asio::use_awaitable);
       co_await asio::async_write(stream_, asio::buffer(bytes), asio::use_awaitable);
       for (; !posted_.empty(); posted_.pop_front()) {
-        posted_bytes_ -= posted_.front().size() + kPostedFrameBytes;
+        posted_bytes_ -= posted_.front().size() + posted_frame_bytes;
         co_await asio::async_write(stream_, asio::buffer(posted_.front()), asio::use_awaitable);
       }
     }

@@ -4,6 +4,7 @@
 #include <boost/asio/experimental/channel.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+
 #include <deque>
 #include <string>
 
@@ -15,7 +16,7 @@ namespace virtrain::harness {
 namespace asio = boost::asio;
 
 /// Of frames that were posted and not yet written.
-inline constexpr std::size_t kMaxPostedBytes = 4U << 20;
+inline constexpr std::size_t max_posted_bytes = 4U << 20;
 
 /// Frames over one byte stream (socket, virtio-serial port). All calls from the io_context's one thread.
 /// Senders wait while the queue is full, so a flooding process is slowed down and never fills memory; who
@@ -26,7 +27,7 @@ class Connection {
 
   /// Queues one frame for writing. Throws once the connection is closed.
   asio::awaitable<void> send(Frame frame);
-  /// As send(), without waiting; posted frames keep their order. False where `kMaxPostedBytes` wait already:
+  /// As send(), without waiting; posted frames keep their order. False where `max_posted_bytes` wait already:
   /// the other side reads too little.
   bool post(const Frame& frame);
   /// The next frame; throws boost::system::system_error(eof) at the end and Error(protocol) on anything

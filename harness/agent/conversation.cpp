@@ -1,10 +1,5 @@
 #include "harness/agent/conversation.h"
 
-#include <fmt/format.h>
-#include <signal.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -13,6 +8,10 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "common/error.h"
 #include "common/text.h"
@@ -26,18 +25,20 @@ namespace {
 using boost::system::error_code;
 using namespace asio::experimental::awaitable_operators;
 
-constexpr std::size_t kOutputChunkBytes = 32768;
+constexpr std::size_t output_chunk_bytes = 32768;
 /// How long output may go on after its process has ended (a grandchild holds the pipe).
-constexpr std::chrono::milliseconds kOutputGrace{500};
+constexpr std::chrono::milliseconds output_grace{500};
 
 std::vector<std::string> string_list(const nlohmann::json& message, const char* name) {
   std::vector<std::string> words;
   const auto list = message.find(name);
-  if (list == message.end() || !list->is_array())
+  if (list == message.end() || !list->is_array()) {
     throw Error("read frame", ErrorCode::protocol, fmt::format("'{}' is missing or no list", name));
+  }
   for (const auto& word : *list) {
-    if (!word.is_string())
+    if (!word.is_string()) {
       throw Error("read frame", ErrorCode::protocol, fmt::format("'{}' holds more than text", name));
+    }
     words.push_back(word.get<std::string>());
   }
   return words;
@@ -72,17 +73,16 @@ asio::awaitable<void> Agent::Conversation::run() {
   connection_->close();
   rsh_acceptor_.close();
   child_signals_.cancel();
-  for (auto& [id, client] : rsh_clients_) client->close();
-  for (auto& [id, child] : children_) child.changed->cancel();
+  for (auto& [id, client] : rsh_clients_) { client->close(); }
+  for (auto& [id, child] : children_) { child.changed->cancel(); }
   // Let the spawned tasks see the closed descriptors before this object goes.
   asio::steady_timer settle(io_, std::chrono::milliseconds(100));
   co_await settle.async_wait(asio::use_awaitable);
-  while (::waitpid(-1, nullptr, WNOHANG) > 0) {
-  }
+  while (::waitpid(-1, nullptr, WNOHANG) > 0) {}
 }
 
 asio::awaitable<void> Agent::Conversation::serve_requests() {
-  while (true) co_await handle(co_await connection_->receive());
+  while (true) { co_await handle(co_await connection_->receive()); }
 }
 
 asio::awaitable<void> Agent::Conversation::handle(Frame request) {
@@ -113,15 +113,17 @@ asio::awaitable<void> Agent::Conversation::dispatch(const std::string& type, Fra
     co_await feed_stdin(request);
   } else if (type == "signal") {
     const auto child = children_.find(id);
-    if (child != children_.end() && !child->second.exit_status)
+    if (child != children_.end() && !child->second.exit_status) {
       ::kill(-child->second.pid, static_cast<int>(integer_field(message, "signal")));
+    }
   } else if (type == "sweep") {
     co_await connection_->send(make_frame("swept", id, "count", kill_descendants()));
   } else if (type == "read_file") {
     auto content = read_file(string_field(message, "path"));
-    if (!content || content->size() > kMaxBodyBytes)
+    if (!content || content->size() > max_body_bytes) {
       throw Error("read " + string_field(message, "path"), ErrorCode::io,
                   content ? "over 1 MiB" : "cannot be read");
+    }
     auto answer = make_frame("file", id);
     answer.body = std::move(*content);
     co_await connection_->send(std::move(answer));
@@ -140,8 +142,9 @@ asio::awaitable<void> Agent::Conversation::dispatch(const std::string& type, Fra
     spawn(sample_telemetry(integer_field(message, "period_ms"), parse_cpu_list(message.value("cores", ""))));
   } else if (type == "rsh_output" || type == "rsh_exit") {
     const auto client = rsh_clients_.find(id);
-    if (client != rsh_clients_.end() && client->second->is_open())
+    if (client != rsh_clients_.end() && client->second->is_open()) {
       co_await client->second->send(std::move(request));
+    }
   } else {
     throw Error("handle request", ErrorCode::protocol, fmt::format("unknown type '{}'", printable(type)));
   }
@@ -153,12 +156,16 @@ asio::awaitable<void> Agent::Conversation::start(Frame& request) {
   const std::int64_t id = integer_field(request.message, "id");
   ProcessSpec spec{string_list(request.message, "argv"), {}};
   const auto environment = request.message.value("environment", nlohmann::json::object());
-  if (!environment.is_object()) throw Error("read frame", ErrorCode::protocol, "'environment' is no object");
-  for (const auto& [name, value] : environment.items())
-    if (value.is_string()) spec.environment[name] = value.get<std::string>();
-  for (const auto& [name, value] : rsh_socket_.environment()) spec.environment[name] = value;
-  if (children_.contains(id))
+  if (!environment.is_object()) {
+    throw Error("read frame", ErrorCode::protocol, "'environment' is no object");
+  }
+  for (const auto& [name, value] : environment.items()) {
+    if (value.is_string()) { spec.environment[name] = value.get<std::string>(); }
+  }
+  for (const auto& [name, value] : rsh_socket_.environment()) { spec.environment[name] = value; }
+  if (children_.contains(id)) {
     throw Error("start process", ErrorCode::protocol, fmt::format("id {} is taken", id));
+  }
 
   auto started = start_process(spec);
   Child& child = children_[id];
@@ -174,24 +181,25 @@ asio::awaitable<void> Agent::Conversation::start(Frame& request) {
 
 asio::awaitable<void> Agent::Conversation::feed_stdin(Frame& request) {
   const auto found = children_.find(integer_field(request.message, "id"));
-  if (found == children_.end()) co_return;
+  if (found == children_.end()) { co_return; }
   error_code ignored;  // a process that has ended or closed its input reports itself by its exit
   auto& input = *found->second.standard_input;
-  if (!request.body.empty())
+  if (!request.body.empty()) {
     co_await asio::async_write(input, asio::buffer(request.body),
                                asio::redirect_error(asio::use_awaitable, ignored));
-  if (request.message.value("eof", false)) input.close(ignored);
+  }
+  if (request.message.value("eof", false)) { input.close(ignored); }
 }
 
 asio::awaitable<void> Agent::Conversation::relay_output(std::int64_t id, const char* stream_name,
                                                         UniqueFd output) {
   asio::posix::stream_descriptor pipe(io_, output.release());
-  std::string chunk(kOutputChunkBytes, '\0');
+  std::string chunk(output_chunk_bytes, '\0');
   while (!ended_) {
     error_code end;
     const std::size_t got =
         co_await pipe.async_read_some(asio::buffer(chunk), asio::redirect_error(asio::use_awaitable, end));
-    if (end) break;
+    if (end) { break; }
     auto frame = make_frame("output", id, "stream", stream_name, "t_ns", monotonic_ns());
     frame.body = chunk.substr(0, got);
     co_await connection_->send(std::move(frame));
@@ -204,16 +212,19 @@ asio::awaitable<void> Agent::Conversation::relay_output(std::int64_t id, const c
 asio::awaitable<void> Agent::Conversation::report_exit(std::int64_t id) {
   auto& child = children_.at(id);
   error_code cancelled;
-  while (!ended_ && !child.exit_status)
+  while (!ended_ && !child.exit_status) {
     co_await child.changed->async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
-  asio::steady_timer grace(io_, kOutputGrace);
+  }
+  asio::steady_timer grace(io_, output_grace);
   const auto drained = [&]() -> asio::awaitable<void> {
-    while (!ended_ && child.open_outputs > 0)
+    while (!ended_ && child.open_outputs > 0) {
       co_await child.changed->async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
+    }
   };
   co_await (drained() || grace.async_wait(asio::redirect_error(asio::use_awaitable, cancelled)));
-  if (!ended_)
+  if (!ended_) {
     co_await connection_->send(make_frame("exit", id, "status", *child.exit_status, "t_ns", monotonic_ns()));
+  }
 }
 
 asio::awaitable<void> Agent::Conversation::reap() {
@@ -222,7 +233,7 @@ asio::awaitable<void> Agent::Conversation::reap() {
     int status = 0;
     for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
       for (auto& [id, child] : children_) {
-        if (child.pid != pid || child.exit_status) continue;
+        if (child.pid != pid || child.exit_status) { continue; }
         child.exit_status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
         child.changed->cancel();
       }
@@ -245,10 +256,11 @@ asio::awaitable<void> Agent::Conversation::reach(std::int64_t id, std::string ad
   const auto connect = [&]() -> asio::awaitable<void> {
     error_code answer;
     co_await socket.async_connect(peer, asio::redirect_error(asio::use_awaitable, answer));
-    if (answer != asio::error::operation_aborted) result = answer;
+    if (answer != asio::error::operation_aborted) { result = answer; }
   };
-  if (!bad_address)
+  if (!bad_address) {
     co_await (connect() || deadline.async_wait(asio::redirect_error(asio::use_awaitable, ignored)));
+  }
   const bool reached = !bad_address && (!result || result == asio::error::connection_refused);
   // g++ 12 destroys conditional temporaries inside a co_await expression twice, so the text has a name.
   const std::string why = reached ? "" : result.message();
@@ -273,15 +285,16 @@ asio::awaitable<void> Agent::Conversation::sample_telemetry(std::int64_t period_
 asio::awaitable<void> Agent::Conversation::accept_rsh() {
   while (!ended_) {
     auto socket = co_await rsh_acceptor_.async_accept(asio::use_awaitable);
-    if (RshSocket::is_of_this_node(socket.native_handle()))
+    if (RshSocket::is_of_this_node(socket.native_handle())) {
       spawn(relay_rsh(std::make_shared<Connection>(io_, UniqueFd(socket.release()))));
+    }
   }
 }
 
 asio::awaitable<void> Agent::Conversation::relay_rsh(RshClient socket) {
   spawn(socket->write_queued());
   const Frame request = co_await socket->receive();
-  if (!rsh_socket_.knows(string_field(request.message, "secret"))) co_return socket->close();
+  if (!rsh_socket_.knows(string_field(request.message, "secret"))) { co_return socket->close(); }
   const std::int64_t id = next_rsh_id_++;
   rsh_clients_[id] = socket;
   co_await connection_->send(make_frame("rsh", id, "host", string_field(request.message, "host"), "command",
@@ -290,11 +303,9 @@ asio::awaitable<void> Agent::Conversation::relay_rsh(RshClient socket) {
   bool gone = false;
   try {
     co_await socket->receive();
-  } catch (const std::exception&) {
-    gone = true;
-  }
+  } catch (const std::exception&) { gone = true; }
   rsh_clients_.erase(id);
-  if (gone && !ended_) co_await connection_->send(make_frame("rsh_closed", id));
+  if (gone && !ended_) { co_await connection_->send(make_frame("rsh_closed", id)); }
 }
 
 }  // namespace virtrain::harness

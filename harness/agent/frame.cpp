@@ -12,7 +12,7 @@ namespace virtrain::harness {
 namespace {
 
 /// Whoever prints or walks a message recurses no deeper.
-constexpr JsonLimits kMessageLimits{.bytes = kMaxJsonBytes, .depth = kMaxJsonDepth, .values = 10'000};
+constexpr JsonLimits message_limits{.bytes = max_json_bytes, .depth = max_json_depth, .values = 10'000};
 
 Error protocol_error(std::string message) {
   return Error("read frame", ErrorCode::protocol, std::move(message));
@@ -20,15 +20,18 @@ Error protocol_error(std::string message) {
 
 template <typename Integer>
 void put(std::string& out, Integer value) {
-  for (std::size_t i = 0; i < sizeof value; ++i) out.push_back(static_cast<char>(value >> (8 * i) & 0xff));
+  for (std::size_t i = 0; i < sizeof value; ++i) {
+    out.push_back(static_cast<char>(value >> (8 * i) & 0xff));
+  }
 }
 
 template <typename Integer>
 Integer get(std::string_view bytes, std::size_t at) {
   Integer value = 0;
-  for (std::size_t i = 0; i < sizeof value; ++i)
+  for (std::size_t i = 0; i < sizeof value; ++i) {
     value = static_cast<Integer>(value | static_cast<Integer>(static_cast<unsigned char>(bytes[at + i]))
                                              << (8 * i));
+  }
   return value;
 }
 
@@ -37,14 +40,15 @@ Integer get(std::string_view bytes, std::size_t at) {
 std::string encode(const Frame& frame) {
   // Hostile bytes inside strings (a process's name, say) must not make the frame itself unreadable.
   const std::string json = frame.message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  if (json.size() > kMaxJsonBytes || frame.body.size() > kMaxBodyBytes)
+  if (json.size() > max_json_bytes || frame.body.size() > max_body_bytes) {
     throw Error("write frame", ErrorCode::protocol,
                 fmt::format("{} + {} bytes are over the limits {} + {}", json.size(), frame.body.size(),
-                            kMaxJsonBytes, kMaxBodyBytes));
+                            max_json_bytes, max_body_bytes));
+  }
   std::string bytes;
-  bytes.reserve(kFrameHeaderBytes + json.size() + frame.body.size());
-  put(bytes, kFrameMagic);
-  put(bytes, kProtocolVersion);
+  bytes.reserve(frame_header_bytes + json.size() + frame.body.size());
+  put(bytes, frame_magic);
+  put(bytes, protocol_version);
   put(bytes, std::uint16_t{0});
   put(bytes, static_cast<std::uint32_t>(json.size()));
   put(bytes, static_cast<std::uint32_t>(frame.body.size()));
@@ -61,25 +65,28 @@ void FrameDecoder::feed(std::string_view bytes) {
 
 std::optional<Frame> FrameDecoder::next() {
   const auto rest = std::string_view(buffer_).substr(taken_);
-  if (rest.size() < kFrameHeaderBytes) return std::nullopt;
-  if (get<std::uint32_t>(rest, 0) != kFrameMagic)
+  if (rest.size() < frame_header_bytes) { return std::nullopt; }
+  if (get<std::uint32_t>(rest, 0) != frame_magic) {
     throw protocol_error("no frame starts here (wrong magic number)");
-  if (const auto version = get<std::uint16_t>(rest, 4); version != kProtocolVersion)
-    throw protocol_error(fmt::format("the peer speaks version {}, this side {}", version, kProtocolVersion));
-  if (get<std::uint16_t>(rest, 6) != 0) throw protocol_error("reserved bytes are not zero");
+  }
+  if (const auto version = get<std::uint16_t>(rest, 4); version != protocol_version) {
+    throw protocol_error(fmt::format("the peer speaks version {}, this side {}", version, protocol_version));
+  }
+  if (get<std::uint16_t>(rest, 6) != 0) { throw protocol_error("reserved bytes are not zero"); }
   const std::size_t json_bytes = get<std::uint32_t>(rest, 8);
   const std::size_t body_bytes = get<std::uint32_t>(rest, 12);
-  if (json_bytes > kMaxJsonBytes || body_bytes > kMaxBodyBytes)
+  if (json_bytes > max_json_bytes || body_bytes > max_body_bytes) {
     throw protocol_error(fmt::format("{} + {} bytes are over the limits", json_bytes, body_bytes));
-  const std::size_t total = kFrameHeaderBytes + json_bytes + body_bytes;
-  if (rest.size() < total) return std::nullopt;
+  }
+  const std::size_t total = frame_header_bytes + json_bytes + body_bytes;
+  if (rest.size() < total) { return std::nullopt; }
 
   Frame frame;
-  frame.message = parse_json(rest.substr(kFrameHeaderBytes, json_bytes), "read frame", ErrorCode::protocol,
-                             kMessageLimits);
-  if (!frame.message.is_object()) throw protocol_error("the message is not a JSON object");
+  frame.message = parse_json(rest.substr(frame_header_bytes, json_bytes), "read frame", ErrorCode::protocol,
+                             message_limits);
+  if (!frame.message.is_object()) { throw protocol_error("the message is not a JSON object"); }
   string_field(frame.message, "type");
-  frame.body = rest.substr(kFrameHeaderBytes + json_bytes, body_bytes);
+  frame.body = rest.substr(frame_header_bytes + json_bytes, body_bytes);
   frame.wire_bytes = total;
   taken_ += total;
   return frame;
@@ -87,8 +94,9 @@ std::optional<Frame> FrameDecoder::next() {
 
 std::string string_field(const nlohmann::json& message, const char* name) {
   const auto found = message.find(name);
-  if (found == message.end() || !found->is_string())
+  if (found == message.end() || !found->is_string()) {
     throw protocol_error(fmt::format("field '{}' is missing or not text", name));
+  }
   return found->get<std::string>();
 }
 
@@ -101,8 +109,9 @@ std::int64_t integer_field(const nlohmann::json& message, const char* name) {
   const auto found = message.find(name);
   const bool whole = found != message.end() && found->is_number_integer();
   // Unsigned numbers beyond std::int64_t would turn negative.
-  if (!whole || (found->is_number_unsigned() && found->get<std::uint64_t>() > INT64_MAX))
+  if (!whole || (found->is_number_unsigned() && found->get<std::uint64_t>() > INT64_MAX)) {
     throw protocol_error(fmt::format("field '{}' is missing or not a whole number", name));
+  }
   return found->get<std::int64_t>();
 }
 

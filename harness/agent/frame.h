@@ -1,7 +1,8 @@
 #pragma once
 
-#include <cstdint>
 #include <nlohmann/json.hpp>
+
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,13 +26,13 @@ void set_fields(nlohmann::json& message, const char* key, Value&& value, Rest&&.
 
 /// Wire format, little endian: magic u32, version u16, zero u16, JSON length u32, body length u32, JSON,
 /// body.
-inline constexpr std::uint32_t kFrameMagic = 0x4d525456;  // "VTRM"
-inline constexpr std::uint16_t kProtocolVersion = 1;
-inline constexpr std::size_t kFrameHeaderBytes = 16;
-inline constexpr std::size_t kMaxJsonBytes = 64U << 10;
-inline constexpr std::size_t kMaxBodyBytes = 1U << 20;
+inline constexpr std::uint32_t frame_magic = 0x4d525456;  // "VTRM"
+inline constexpr std::uint16_t protocol_version = 1;
+inline constexpr std::size_t frame_header_bytes = 16;
+inline constexpr std::size_t max_json_bytes = 64U << 10;
+inline constexpr std::size_t max_body_bytes = 1U << 20;
 /// Objects and arrays within each other.
-inline constexpr std::size_t kMaxJsonDepth = 16;
+inline constexpr std::size_t max_json_depth = 16;
 
 /// Bytes of the frame. Throws Error(protocol) if a part is over its limit.
 std::string encode(const Frame& frame);

@@ -24,27 +24,28 @@ namespace {
 using namespace virtrain;
 
 const char* variable(const char* name) {
-  if (const char* value = std::getenv(name)) return value;
+  if (const char* value = std::getenv(name)) { return value; }
   throw Error("find the agent", ErrorCode::usage,
               fmt::format("{} is not set; mpirun must be started by virtrain-agent", name));
 }
 
 UniqueFd connect_to_agent() {
-  const char* path = variable(harness::kRshSocketVariable);
+  const char* path = variable(harness::rsh_socket_variable);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::strncpy(address.sun_path, path, sizeof address.sun_path - 1);
   UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     throw errno_error(std::string("connect to the agent at ") + path, errno);
+  }
   return socket;
 }
 
 void write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const auto written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw errno_error("write", errno);
+    if (written < 0 && errno == EINTR) { continue; }
+    if (written < 0) { throw errno_error("write", errno); }
     bytes.remove_prefix(static_cast<std::size_t>(written));
   }
 }
@@ -59,14 +60,16 @@ int relay(int socket) {
         write_all(STDERR_FILENO, frame->body);
         return static_cast<int>(harness::integer_field(frame->message, "status"));
       }
-      if (type == "rsh_output")
+      if (type == "rsh_output") {
         write_all(frame->message.value("stream", "") == "stderr" ? STDERR_FILENO : STDOUT_FILENO,
                   frame->body);
+      }
     }
     const auto got = ::read(socket, chunk, sizeof chunk);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0)
+    if (got < 0 && errno == EINTR) { continue; }
+    if (got <= 0) {
       throw Error("wait for the remote command", ErrorCode::io, "the agent closed the connection");
+    }
     decoder.feed({chunk, static_cast<std::size_t>(got)});
   }
 }
@@ -83,7 +86,7 @@ int main(int argc, char** argv) {
     const auto socket = connect_to_agent();
     write_all(socket.get(),
               harness::encode(harness::make_frame("rsh", 0, "host", argv[1], "command", join(words, " "),
-                                                  "secret", variable(harness::kRshSecretVariable))));
+                                                  "secret", variable(harness::rsh_secret_variable))));
     return relay(socket.get());
   } catch (const std::exception& error) {
     fmt::print(stderr, "virtrain-rsh: {}\n", error.what());

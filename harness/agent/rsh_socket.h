@@ -10,9 +10,9 @@
 namespace virtrain::harness {
 
 /// Where `virtrain-rsh` finds the agent of its node: a path that connect() takes.
-inline constexpr const char* kRshSocketVariable = "VIRTRAIN_AGENT_SOCKET";
+inline constexpr const char* rsh_socket_variable = "VIRTRAIN_AGENT_SOCKET";
 /// What it must know, beside being a process of this node.
-inline constexpr const char* kRshSecretVariable = "VIRTRAIN_AGENT_SECRET";
+inline constexpr const char* rsh_secret_variable = "VIRTRAIN_AGENT_SECRET";
 
 /// The agent's end of mpirun's remote shell. Whoever is served here runs commands as the agent's user on
 /// every node of the tenant, so the socket has no name that others could use: it is made in a folder of mode

@@ -24,13 +24,14 @@ void read_cpu(const std::filesystem::path& root, const std::vector<int>& cores, 
     std::istringstream fields(line);
     std::string name;
     fields >> name;
-    if (name.size() < 4 || !name.starts_with("cpu")) continue;
+    if (name.size() < 4 || !name.starts_with("cpu")) { continue; }
     const auto core = parse_integer(std::string_view(name).substr(3));
-    if (!core) continue;
-    if (!cores.empty() && std::find(cores.begin(), cores.end(), static_cast<int>(*core)) == cores.end())
+    if (!core) { continue; }
+    if (!cores.empty() && std::find(cores.begin(), cores.end(), static_cast<int>(*core)) == cores.end()) {
       continue;
+    }
     double ticks[8] = {};
-    for (double& value : ticks) fields >> value;
+    for (double& value : ticks) { fields >> value; }
     user += ticks[0] + ticks[1];
     system += ticks[2] + ticks[5] + ticks[6];
     idle += ticks[3];
@@ -51,8 +52,8 @@ void read_memory(const std::filesystem::path& root, nlohmann::json& out) {
     std::string name;
     double kib = 0;
     fields >> name >> kib;
-    if (name == "MemTotal:") out["memory_total_bytes"] = kib * 1024;
-    if (name == "MemAvailable:") out["memory_available_bytes"] = kib * 1024;
+    if (name == "MemTotal:") { out["memory_total_bytes"] = kib * 1024; }
+    if (name == "MemAvailable:") { out["memory_available_bytes"] = kib * 1024; }
   }
 }
 
@@ -61,10 +62,10 @@ void read_network(const std::filesystem::path& root, nlohmann::json& out) {
   std::istringstream lines(read_file(root / "proc/net/dev").value_or(""));
   for (std::string line; std::getline(lines, line);) {
     const auto colon = line.find(':');
-    if (colon == std::string::npos || trim(std::string_view(line).substr(0, colon)) == "lo") continue;
+    if (colon == std::string::npos || trim(std::string_view(line).substr(0, colon)) == "lo") { continue; }
     std::istringstream fields(line.substr(colon + 1));
     double values[9] = {};
-    for (double& value : values) fields >> value;
+    for (double& value : values) { fields >> value; }
     received += values[0];
     sent += values[8];
   }
@@ -77,8 +78,9 @@ std::string cpuinfo_value(const std::string& cpuinfo, std::string_view name) {
   std::istringstream lines(cpuinfo);
   for (std::string line; std::getline(lines, line);) {
     const auto colon = line.find(':');
-    if (colon != std::string::npos && trim(std::string_view(line).substr(0, colon)) == name)
+    if (colon != std::string::npos && trim(std::string_view(line).substr(0, colon)) == name) {
       return std::string(trim(std::string_view(line).substr(colon + 1)));
+    }
   }
   return "";
 }
@@ -87,8 +89,9 @@ std::string mitigations() {
   std::vector<std::string> parts;
   std::error_code none;
   for (const auto& entry :
-       std::filesystem::directory_iterator("/sys/devices/system/cpu/vulnerabilities", none))
+       std::filesystem::directory_iterator("/sys/devices/system/cpu/vulnerabilities", none)) {
     parts.push_back(entry.path().filename().string() + "=" + read_value(entry.path()).value_or("?"));
+  }
   std::sort(parts.begin(), parts.end());
   return join(parts, "; ");
 }

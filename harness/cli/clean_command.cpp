@@ -16,8 +16,8 @@
 namespace virtrain::harness {
 namespace {
 
-constexpr int kSomethingLeft = 6;
-constexpr std::size_t kLongestDetail = 1000;
+constexpr int something_left = 6;
+constexpr std::size_t longest_detail = 1000;
 
 struct CleanArguments {
   std::string lift_quarantine;
@@ -26,17 +26,19 @@ struct CleanArguments {
 };
 
 void print_leftovers(const char* heading, const std::vector<vmctl::Leftover>& leftovers) {
-  for (const auto& l : leftovers)
+  for (const auto& l : leftovers) {
     fmt::print("{}: {} {}{} ({})\n", heading, to_string(l.kind), excerpt(l.name),
-               l.experiment.empty() ? "" : " of " + excerpt(l.experiment), excerpt(l.detail, kLongestDetail));
+               l.experiment.empty() ? "" : " of " + excerpt(l.experiment), excerpt(l.detail, longest_detail));
+  }
 }
 
 /// See vmctl::MarkInterrupted. In a database that is gone there is nothing to mark.
 bool mark_interrupted(const std::string& database, const std::string& experiment) {
   try {
     results::Store store(database, results::Store::Mode::open);
-    if (store.mark_interrupted(experiment))
+    if (store.mark_interrupted(experiment)) {
       fmt::print("interrupted: experiment {} in {}\n", excerpt(experiment), excerpt(database));
+    }
     return true;
   } catch (const std::exception& error) {
     std::error_code unknown;
@@ -50,21 +52,23 @@ bool mark_interrupted(const std::string& database, const std::string& experiment
 }
 
 std::string libvirt_to_clean(const CleanArguments& arguments) {
-  if (!arguments.connect_uri.empty()) return arguments.connect_uri;
+  if (!arguments.connect_uri.empty()) { return arguments.connect_uri; }
   const bool system = ::geteuid() == 0 || vmctl::libvirt_answers("qemu:///system");
   return system ? "qemu:///system" : "qemu:///session";
 }
 
 void print_quarantined(const vmctl::LeaseJournal& journal) {
-  for (const auto& device : journal.quarantined())
+  for (const auto& device : journal.quarantined()) {
     fmt::print("in quarantine since {}: {} ({}; lent to nobody until virtrain clean --lift-quarantine {})\n",
-               excerpt(device.since), excerpt(device.address), excerpt(device.reason, kLongestDetail),
+               excerpt(device.since), excerpt(device.address), excerpt(device.reason, longest_detail),
                excerpt(device.address));
+  }
 }
 
 void lift_quarantine(const std::string& address, vmctl::LeaseJournal& journal) {
-  if (!journal.lift_quarantine(address))
+  if (!journal.lift_quarantine(address)) {
     throw Error("lift the quarantine of " + address, ErrorCode::usage, "it is in none");
+  }
   fmt::print("{} may be lent again\n", address);
 }
 
@@ -73,13 +77,11 @@ void clean(const CleanArguments& arguments, Cli& cli) {
   std::unique_ptr<vmctl::LibvirtDaemon> daemon;
   std::unique_ptr<vmctl::Hypervisor> hypervisor;
   try {
-    if (::geteuid() == 0 && uri == "qemu:///system") daemon = std::make_unique<vmctl::LibvirtDaemon>();
+    if (::geteuid() == 0 && uri == "qemu:///system") { daemon = std::make_unique<vmctl::LibvirtDaemon>(); }
     hypervisor = vmctl::connect_libvirt(uri);
-  } catch (const Error& error) {
-    log::warning("libvirt is not looked at", {{"reason", error.what()}});
-  }
+  } catch (const Error& error) { log::warning("libvirt is not looked at", {{"reason", error.what()}}); }
   vmctl::LeaseJournal journal;
-  if (!arguments.lift_quarantine.empty()) return lift_quarantine(arguments.lift_quarantine, journal);
+  if (!arguments.lift_quarantine.empty()) { return lift_quarantine(arguments.lift_quarantine, journal); }
   auto caller = vmctl::this_caller();
   caller.own_libvirt = uri.ends_with("/session");
   auto view = vmctl::find_leftovers(hypervisor.get(), &journal, caller);
@@ -87,19 +89,21 @@ void clean(const CleanArguments& arguments, Cli& cli) {
   print_quarantined(journal);
   if (arguments.verify) {
     print_leftovers("left over", view.leftovers);
-    if (view.leftovers.empty())
+    if (view.leftovers.empty()) {
       fmt::print("nothing is left over\n");
-    else
-      cli.exit_status = kSomethingLeft;
+    } else {
+      cli.exit_status = something_left;
+    }
     return;
   }
   const auto result = vmctl::clean(view, hypervisor.get(), &journal, mark_interrupted);
   print_leftovers("removed", result.removed);
-  for (const auto& [leftover, reason] : result.failed)
+  for (const auto& [leftover, reason] : result.failed) {
     fmt::print("not removed: {} {}: {}\n", to_string(leftover.kind), excerpt(leftover.name),
-               excerpt(reason, kLongestDetail));
-  if (result.removed.empty() && result.failed.empty()) fmt::print("nothing is left over\n");
-  if (!result.failed.empty()) cli.exit_status = kSomethingLeft;
+               excerpt(reason, longest_detail));
+  }
+  if (result.removed.empty() && result.failed.empty()) { fmt::print("nothing is left over\n"); }
+  if (!result.failed.empty()) { cli.exit_status = something_left; }
 }
 
 }  // namespace

@@ -31,11 +31,12 @@ struct Arguments {
 /// the same trials.
 void require_both_sides(const Arguments& arguments) {
   const auto& request = arguments.request;
-  if (!arguments.one_side_only) return;
+  if (!arguments.one_side_only) { return; }
   for (const auto& side : {request.baseline, request.candidate}) {
-    if (results::parse_selector(side).beyond_arms())
+    if (results::parse_selector(side).beyond_arms()) {
       throw Error("read the command line", ErrorCode::usage,
                   fmt::format("{} needs its counterpart: give both --baseline and --candidate", side));
+    }
   }
 }
 
@@ -43,14 +44,14 @@ void compare(Arguments& arguments, Cli& cli) {
   auto& request = arguments.request;
   require_both_sides(arguments);
   request.settings = {share("--margin", arguments.margin, 1), share("--alpha", arguments.alpha, 0.5)};
-  if (!arguments.sizes.empty()) request.predict = node_counts(arguments.sizes);
+  if (!arguments.sizes.empty()) { request.predict = node_counts(arguments.sizes); }
   const Store store(arguments.database, Store::Mode::open);
   if (arguments.expect && !arguments.own_settings) {
-    if (const auto expected = expected_settings(store, request)) request.settings = *expected;
+    if (const auto expected = expected_settings(store, request)) { request.settings = *expected; }
   }
   const auto comparisons = results::compare(store, request);
   fmt::print("{}", results::render(comparisons, arguments.format, colour_on_stdout()));
-  if (arguments.expect) cli.exit_status = judge_verdicts(comparisons);
+  if (arguments.expect) { cli.exit_status = judge_verdicts(comparisons); }
 }
 
 constexpr const char* examples =

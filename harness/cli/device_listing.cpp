@@ -23,7 +23,7 @@ const Value* of(const std::map<std::string, Value>& by_address, const HostDevice
 
 std::string lease_text(const DeviceContext& context, const HostDevice& device) {
   const auto* lease = of(context.leases, device);
-  if (lease != nullptr) return *lease;
+  if (lease != nullptr) { return *lease; }
   return of(context.quarantined, device) == nullptr ? "" : "in quarantine";
 }
 
@@ -34,12 +34,12 @@ std::string link_text(const PciLink& link) {
 }
 
 std::string link_cell_text(const vmctl::PciFunction& pci) {
-  if (pci.link == pci.link_possible) return link_text(pci.link);
+  if (pci.link == pci.link_possible) { return link_text(pci.link); }
   return fmt::format("{} (of {})", link_text(pci.link), link_text(pci.link_possible));
 }
 
 std::string group_text(const vmctl::PciFunction& pci) {
-  if (!pci.iommu_group) return "none";
+  if (!pci.iommu_group) { return "none"; }
   const auto others = pci.iommu_group_members.size() - 1;
   return others == 0 ? std::to_string(*pci.iommu_group) : fmt::format("{} (+{})", *pci.iommu_group, others);
 }
@@ -47,18 +47,20 @@ std::string group_text(const vmctl::PciFunction& pci) {
 /// "below pci0000:16 / 0000:16:02.0, BARs of 16MiB 64GiB 32MiB, resets by flr bus".
 std::string place_text(const vmctl::PciFunction& pci) {
   std::vector<std::string> parts;
-  if (!pci.root_complex.empty())
+  if (!pci.root_complex.empty()) {
     parts.push_back(fmt::format("below {}{}", pci.root_complex,
                                 pci.bridges.empty() ? "" : " / " + join(pci.bridges, " / ")));
+  }
   std::vector<std::string> sizes;
-  for (const auto& bar : pci.bars) sizes.push_back(format_size(bar.bytes));
-  if (!sizes.empty()) parts.push_back("BARs of " + join(sizes, " "));
-  if (!pci.reset_methods.empty()) parts.push_back("resets by " + join(pci.reset_methods, " "));
-  if (!pci.driver_override.empty()) parts.push_back("driver_override " + pci.driver_override);
-  if (pci.virtual_functions_possible > 0)
+  for (const auto& bar : pci.bars) { sizes.push_back(format_size(bar.bytes)); }
+  if (!sizes.empty()) { parts.push_back("BARs of " + join(sizes, " ")); }
+  if (!pci.reset_methods.empty()) { parts.push_back("resets by " + join(pci.reset_methods, " ")); }
+  if (!pci.driver_override.empty()) { parts.push_back("driver_override " + pci.driver_override); }
+  if (pci.virtual_functions_possible > 0) {
     parts.push_back(fmt::format("{} of {} virtual functions on", pci.virtual_functions.size(),
                                 pci.virtual_functions_possible));
-  if (!pci.physical_function.empty()) parts.push_back("virtual function of " + pci.physical_function);
+  }
+  if (!pci.physical_function.empty()) { parts.push_back("virtual function of " + pci.physical_function); }
   return join(parts, ", ");
 }
 
@@ -75,24 +77,27 @@ std::vector<std::string> remarks(const HostDevice& device, const DeviceContext& 
   std::vector<std::string> lines{fmt::format("{} {}", pci.address, device.name)};
   const auto add = [&](const std::string& words) { lines.push_back("  " + words); };
   add(fmt::format("{}: {}", to_string(device.mechanism), device.mechanism_reason));
-  if (const auto* reason = of(context.quarantined, device)) add("in quarantine: " + *reason);
-  if (const auto place = place_text(pci); !place.empty()) add(place);
-  if (pci.iommu_group_members.size() > 1) add("its IOMMU group is " + join(pci.iommu_group_members, " "));
-  for (const auto& user : device.users) add("in use: " + in_words(user));
-  if (!device.nvlink_peers.empty()) add("NVLink to " + join(device.nvlink_peers, " "));
-  if (const auto* report = of(context.reports, device); report != nullptr && report->mig)
+  if (const auto* reason = of(context.quarantined, device)) { add("in quarantine: " + *reason); }
+  if (const auto place = place_text(pci); !place.empty()) { add(place); }
+  if (pci.iommu_group_members.size() > 1) { add("its IOMMU group is " + join(pci.iommu_group_members, " ")); }
+  for (const auto& user : device.users) { add("in use: " + in_words(user)); }
+  if (!device.nvlink_peers.empty()) { add("NVLink to " + join(device.nvlink_peers, " ")); }
+  if (const auto* report = of(context.reports, device); report != nullptr && report->mig) {
     add(mig_text(*report));
-  if (!device.mig_instances.empty()) add("MIG instances: " + join(device.mig_instances, " "));
-  for (const auto& vgpu : device.vgpus) add("carries a vGPU: " + vgpu);
-  for (const auto& type : device.vgpu_types)
+  }
+  if (!device.mig_instances.empty()) { add("MIG instances: " + join(device.mig_instances, " ")); }
+  for (const auto& vgpu : device.vgpus) { add("carries a vGPU: " + vgpu); }
+  for (const auto& type : device.vgpu_types) {
     add(fmt::format("vGPU type {} ({}){}", type.id, type.name,
                     type.available_instances ? fmt::format(", {} left", *type.available_instances) : ""));
-  for (const auto& port : device.ports)
+  }
+  for (const auto& port : device.ports) {
     add(fmt::format("port {} {} {} {}{}", port.name, port.link_layer, port.state, port.rate,
                     port.interface.empty() || !port.mtu_bytes
                         ? ""
                         : fmt::format(", {} MTU {}", port.interface, *port.mtu_bytes)));
-  if (pci.reset_methods.empty()) add("no reset method: a tenant's state could leak, so it is never lent");
+  }
+  if (pci.reset_methods.empty()) { add("no reset method: a tenant's state could leak, so it is never lent"); }
   return lines;
 }
 
@@ -105,28 +110,32 @@ json lists_json(const HostDevice& device) {
            {"vgpu_types", json::array()},
            {"ports", json::array()},
            {"users", json::array()}};
-  for (const auto& bar : device.function.bars)
+  for (const auto& bar : device.function.bars) {
     out["bars"].push_back({{"index", bar.index},
                            {"bytes", bar.bytes},
                            {"is_64bit", bar.is_64bit},
                            {"is_prefetchable", bar.is_prefetchable}});
-  for (const auto& type : device.vgpu_types)
+  }
+  for (const auto& type : device.vgpu_types) {
     out["vgpu_types"].push_back(
         {{"id", type.id}, {"name", type.name}, {"available_instances", or_null(type.available_instances)}});
-  for (const auto& port : device.ports)
+  }
+  for (const auto& port : device.ports) {
     out["ports"].push_back({{"name", port.name},
                             {"interface", text_or_null(port.interface)},
                             {"state", port.state},
                             {"rate", port.rate},
                             {"link_layer", port.link_layer},
                             {"mtu_bytes", or_null(port.mtu_bytes)}});
-  for (const auto& user : device.users)
+  }
+  for (const auto& user : device.users) {
     out["users"].push_back({{"pid", user.pid}, {"process", user.process}, {"path", user.path}});
+  }
   return out;
 }
 
 json mig_json(const vmctl::GpuReport* report) {
-  if (report == nullptr || !report->mig) return nullptr;
+  if (report == nullptr || !report->mig) { return nullptr; }
   return {{"enabled", *report->mig}, {"enabled_after_reset", or_null(report->mig_pending)}};
 }
 
@@ -181,14 +190,14 @@ results::Table devices_table(const std::vector<HostDevice>& devices, const Devic
                           cell(pci.numa_node < 0 ? "-" : std::to_string(pci.numa_node)),
                           cell(link_cell_text(pci)), cell(pci.driver.empty() ? "-" : pci.driver),
                           cell(to_string(device.mechanism)), cell(lease_text(context, device))});
-    for (auto& line : remarks(device, context)) table.notes.push_back(std::move(line));
+    for (auto& line : remarks(device, context)) { table.notes.push_back(std::move(line)); }
   }
   return table;
 }
 
 json devices_json(const std::vector<HostDevice>& devices, const DeviceContext& context) {
   json list = json::array();
-  for (const auto& device : devices) list.push_back(device_json(device, context));
+  for (const auto& device : devices) { list.push_back(device_json(device, context)); }
   return list;
 }
 

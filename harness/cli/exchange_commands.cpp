@@ -55,26 +55,27 @@ void export_bundle(const ExportArguments& arguments, const Store& store,
   const auto report = results::write_bundle(store, ids, arguments.bundle, vmctl::state_dir() / "logs");
   fmt::print("{}: {} files of {} experiment{}\n", arguments.bundle, report.files, ids.size(),
              ids.size() == 1 ? "" : "s");
-  for (const auto& path : report.missing)
+  for (const auto& path : report.missing) {
     fmt::print("missing, and listed so in it: {}\n", excerpt(path, 4096));
+  }
 }
 
 void export_rows(const ExportArguments& arguments) {
   const Store store(arguments.database, Store::Mode::open);
   const auto ids = results::experiments_to_export(store, arguments.selection);
-  if (!arguments.bundle.empty()) return export_bundle(arguments, store, ids);
+  if (!arguments.bundle.empty()) { return export_bundle(arguments, store, ids); }
   const auto write = [&](std::ostream& out) { writers(arguments).at(arguments.format)(store, ids, out); };
-  if (arguments.output != "-") return results::write_whole(arguments.output, write);
+  if (arguments.output != "-") { return results::write_whole(arguments.output, write); }
   write(std::cout);
   std::cout.flush();
-  if (!std::cout) throw Error("export", ErrorCode::io, "writing failed; the output is not complete");
+  if (!std::cout) { throw Error("export", ErrorCode::io, "writing failed; the output is not complete"); }
 }
 
 void add_export(Cli& cli) {
   auto* verb = cli.app.add_subcommand("export", "Write experiments for people and for other tools");
   auto arguments = std::make_shared<ExportArguments>();
   std::vector<std::string> formats;
-  for (const auto& [name, writer] : writers(*arguments)) formats.push_back(name);
+  for (const auto& [name, writer] : writers(*arguments)) { formats.push_back(name); }
   add_database_option(*verb, arguments->database);
   add_selection_options(*verb, arguments->selection);
   verb->add_flag("--all", arguments->selection.all, "Every experiment of the database");

@@ -15,7 +15,7 @@ namespace {
 void reap(pid_t child) {
   int status = 0;
   for (pid_t ended = 0; (ended = ::waitpid(-1, &status, WNOHANG)) > 0;) {
-    if (ended != child) continue;
+    if (ended != child) { continue; }
     std::_Exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
   }
 }
@@ -23,23 +23,24 @@ void reap(pid_t child) {
 }  // namespace
 
 void leave_first_process() {
-  if (::getpid() != 1) return;
+  if (::getpid() != 1) { return; }
   sigset_t all, before;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, &before);
   const pid_t child = ::fork();
-  if (child < 0) throw errno_error("start a child of process 1", errno);
+  if (child < 0) { throw errno_error("start a child of process 1", errno); }
   if (child == 0) {
     sigprocmask(SIG_SETMASK, &before, nullptr);
     return;
   }
   while (true) {
     siginfo_t signal{};
-    if (::sigwaitinfo(&all, &signal) < 0) continue;
-    if (signal.si_signo == SIGCHLD)
+    if (::sigwaitinfo(&all, &signal) < 0) { continue; }
+    if (signal.si_signo == SIGCHLD) {
       reap(child);
-    else if (signal.si_code != SI_KERNEL)  // a terminal's Ctrl-C has reached the child already
+    } else if (signal.si_code != SI_KERNEL) {  // a terminal's Ctrl-C has reached the child already
       ::kill(child, signal.si_signo);
+    }
   }
 }
 

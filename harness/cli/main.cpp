@@ -30,7 +30,7 @@ void add_database_option(CLI::App& verb, std::filesystem::path& database) {
 void add_label_option(CLI::App& verb, std::string& label) {
   constexpr std::size_t longest_label_bytes = 1000;  // as import takes
   const auto is_label = [](const std::string& text) {
-    if (find_invalid_utf8(text) != std::string::npos) return "a label is UTF-8, these bytes are not";
+    if (find_invalid_utf8(text) != std::string::npos) { return "a label is UTF-8, these bytes are not"; }
     return text.size() > longest_label_bytes ? "a label has at most 1000 bytes" : "";
   };
   verb.add_option("--label", label, "A word kept with the experiment, to compare by later")
@@ -64,9 +64,11 @@ namespace {
 /// Standard streams that were closed before us become /dev/null, or the next file opened would take their
 /// place.
 void open_missing_streams() {
-  for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream)
-    if (::fcntl(stream, F_GETFD) < 0) [[maybe_unused]]
-      const int lowest_free = ::open("/dev/null", O_RDWR);
+  for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
+    if (::fcntl(stream, F_GETFD) < 0) {
+      [[maybe_unused]] const int lowest_free = ::open("/dev/null", O_RDWR);
+    }
+  }
 }
 
 void configure_log(const Cli& cli) {
@@ -76,8 +78,8 @@ void configure_log(const Cli& cli) {
 
 /// What root makes is writable by root alone, whatever the caller's umask; stricter ones stay.
 void forbid_writing_by_others() {
-  constexpr mode_t kGroupAndOthersWrite = 022;
-  ::umask(::umask(0777) | kGroupAndOthersWrite);
+  constexpr mode_t group_and_others_write = 022;
+  ::umask(::umask(0777) | group_and_others_write);
 }
 
 /// What was printed has reached its file, or an Error: a full disk is known only when the buffers are
@@ -86,7 +88,7 @@ void finish_output() {
   errno = 0;
   std::cout.flush();
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && !std::cout.fail();
-  if (written || errno == EPIPE) return;
+  if (written || errno == EPIPE) { return; }
   throw Error("write to standard output", ErrorCode::io,
               fmt::format("{}; what was written is not complete",
                           errno == 0 ? "it failed" : std::generic_category().message(errno)));
@@ -103,7 +105,7 @@ int run(int argc, char** argv) {
   forbid_writing_by_others();
   Cli cli;
   cli.command_line = printable(join(std::vector<std::string>(argv, argv + argc), " "));
-  cli.app.set_version_flag("--version", std::string("virtrain ") + kVersion);
+  cli.app.set_version_flag("--version", std::string("virtrain ") + virtrain_version);
   cli.app.add_option("--log-format", cli.log_format, "Logs on standard error as text or json")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
@@ -130,7 +132,7 @@ int run(int argc, char** argv) {
     cli.app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     std::ostringstream complaint;
-    if (cli.app.exit(error, std::cout, complaint) != 0) cli.exit_status = exit_status(ErrorCode::usage);
+    if (cli.app.exit(error, std::cout, complaint) != 0) { cli.exit_status = exit_status(ErrorCode::usage); }
     fmt::print(stderr, "{}", printable(complaint.str()));
   }
   finish_output();

@@ -12,7 +12,7 @@ struct Arguments {
   std::filesystem::path database;
   std::filesystem::path output = "report.html";
   results::ReportRequest request;
-  std::string margin = "2%", alpha = "0.05", sizes = kReportedSizes;
+  std::string margin = "2%", alpha = "0.05", sizes = reported_sizes;
 };
 
 void report(Arguments& arguments, const Cli& cli) {
@@ -21,7 +21,7 @@ void report(Arguments& arguments, const Cli& cli) {
   compare.predict = node_counts(arguments.sizes);
   arguments.request.command_line = cli.command_line;
   write_report(arguments.database, arguments.request, arguments.output);
-  if (arguments.output != "-") fmt::print("{}\n", printable(arguments.output.string()));
+  if (arguments.output != "-") { fmt::print("{}\n", printable(arguments.output.string())); }
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "harness/cli/report_file.h"
 
 #include <fmt/format.h>
-
 #include <unistd.h>
 
 #include <ostream>
@@ -19,13 +18,16 @@ void require_report_place(const std::filesystem::path& output) {
     throw Error("write the report to " + output.string(), ErrorCode::usage, why);
   };
   std::error_code unknown;
-  if (output == "-") return;
-  if (fs::is_directory(output, unknown)) refuse("it is a folder; name a file in it");
-  if (fs::exists(output, unknown) && !fs::is_regular_file(output, unknown))
+  if (output == "-") { return; }
+  if (fs::is_directory(output, unknown)) { refuse("it is a folder; name a file in it"); }
+  if (fs::exists(output, unknown) && !fs::is_regular_file(output, unknown)) {
     return;  // a device takes anything
+  }
   const auto folder = output.has_parent_path() ? output.parent_path() : fs::path(".");
-  if (!fs::is_directory(folder, unknown)) refuse(fmt::format("there is no folder {}", folder.string()));
-  if (::access(folder.c_str(), W_OK) != 0) refuse(fmt::format("{} cannot be written to", folder.string()));
+  if (!fs::is_directory(folder, unknown)) { refuse(fmt::format("there is no folder {}", folder.string())); }
+  if (::access(folder.c_str(), W_OK) != 0) {
+    refuse(fmt::format("{} cannot be written to", folder.string()));
+  }
 }
 
 void write_report(const std::filesystem::path& database, results::ReportRequest request,
@@ -33,11 +35,12 @@ void write_report(const std::filesystem::path& database, results::ReportRequest 
   request.compare.explain = true;
   const results::Store store(database, results::Store::Mode::open);
   const auto written = results::make_report(store, request);
-  for (const auto& warning : written.warnings) log::warning(warning);
-  if (output == "-")
+  for (const auto& warning : written.warnings) { log::warning(warning); }
+  if (output == "-") {
     fmt::print("{}", written.html);
-  else
+  } else {
     results::write_whole(output, [&](std::ostream& out) { out << written.html; });
+  }
 }
 
 }  // namespace virtrain::harness

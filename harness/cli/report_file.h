@@ -10,7 +10,7 @@ namespace virtrain::harness {
 void require_report_place(const std::filesystem::path& output);
 
 /// Numbers of nodes that a report predicts weak scaling for unless asked otherwise.
-inline constexpr const char* kReportedSizes = "8,64,1024";
+inline constexpr const char* reported_sizes = "8,64,1024";
 
 /// Writes the report on what the request selects, with the causes of gaps, whole or not at all ("-": to
 /// standard output). What could not be drawn goes to the log.

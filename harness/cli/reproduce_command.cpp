@@ -53,7 +53,7 @@ struct Arguments {
 const Study& find_study(const std::string& name) {
   std::vector<std::string_view> names;
   for (const auto& study : studies()) {
-    if (study.name == name) return study;
+    if (study.name == name) { return study; }
     names.push_back(study.name);
   }
   throw Error("reproduce " + name, ErrorCode::usage,
@@ -63,12 +63,13 @@ const Study& find_study(const std::string& name) {
 /// What the doctor says of this host, where it stands against the study; a recorded host has no doctor.
 std::string doctor_words(const Arguments& arguments) {
   std::string words;
-  if (arguments.inventory != "/") return words;
+  if (arguments.inventory != "/") { return words; }
   for (const auto& finding : vmctl::examine_all(vmctl::load_inventory())) {
     const bool no_gpu = finding.id == "GPU-0" && finding.status == vmctl::CheckStatus::skipped;
-    if (vmctl::blocks(finding) || no_gpu)
+    if (vmctl::blocks(finding) || no_gpu) {
       words += fmt::format("\n{}: {}{}", finding.id, finding.found,
                            finding.fix.empty() ? "" : " (" + finding.fix + ")");
+    }
   }
   return words;
 }
@@ -79,7 +80,7 @@ auto with_way_out(const Study& study, const Arguments& arguments, Work&& work) {
   try {
     return work();
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::host_unable || arguments.backend == "cpu") throw;
+    if (error.code() != ErrorCode::host_unable || arguments.backend == "cpu") { throw; }
     throw Error(error.operation(), error.code(),
                 fmt::format("{}{}\nthis host cannot run the study itself; its CPU-sized version: virtrain "
                             "reproduce {} --backend cpu",
@@ -96,7 +97,7 @@ void print_plan(const Scenario& scenario, const Arguments& arguments) {
 
 void import_published(const Study& study, const std::filesystem::path& database) {
   results::Store store(database);
-  if (store.experiment(std::string(study.published_experiment))) return;
+  if (store.experiment(std::string(study.published_experiment))) { return; }
   std::istringstream rows{std::string(study.published)};
   results::import_jsonl(store, rows, fmt::format("{}.jsonl", study.name));
 }
@@ -104,8 +105,9 @@ void import_published(const Study& study, const std::filesystem::path& database)
 void print_side_by_side(const Study& study, const Arguments& arguments, const std::string& experiment) {
   const results::Store store(arguments.options.database, results::Store::Mode::open);
   const auto result = results::reproduction(store, std::string(study.published_experiment), experiment);
-  if (arguments.format == results::Format::json)
+  if (arguments.format == results::Format::json) {
     return print_result(results::canonical_json(results::to_json(result)) + "\n");
+  }
   const bool colour = colour_on_stdout();
   print_result(results::render(results::figures_table(result), arguments.format, colour) + "\n" +
                results::render(results::differences_table(result), arguments.format, colour));
@@ -115,9 +117,11 @@ void reproduce(Arguments& arguments, Cli& cli) {
   const auto& study = find_study(arguments.study);
   const bool on_cpu = arguments.backend == "cpu";
   const std::string text(on_cpu ? study.cpu_scenario : study.scenario);
-  if (arguments.print_scenario) return fmt::print("{}", text);
+  if (arguments.print_scenario) { return fmt::print("{}", text); }
   const auto scenario = decode_scenario(text, fmt::format("{}{}.yaml", study.name, on_cpu ? "-cpu" : ""));
-  if (arguments.plan_only) return with_way_out(study, arguments, [&] { print_plan(scenario, arguments); });
+  if (arguments.plan_only) {
+    return with_way_out(study, arguments, [&] { print_plan(scenario, arguments); });
+  }
   if (!arguments.experiment.empty()) {
     const auto& database = arguments.options.database;
     results::Store(database, results::Store::Mode::open).select({.experiments = {arguments.experiment}});
@@ -141,7 +145,7 @@ void add_reproduce_command(Cli& cli) {
       "reproduce", "Run a published study on this host and print its figures beside your own");
   auto arguments = std::make_shared<Arguments>();
   std::string names = "Study:";
-  for (const auto& study : studies()) names += fmt::format(" {} ({})", study.name, study.source);
+  for (const auto& study : studies()) { names += fmt::format(" {} ({})", study.name, study.source); }
   verb->add_option("study", arguments->study, names)->required();
   verb->add_option("--backend", arguments->backend, "cuda, or cpu for the CPU-sized version")
       ->check(CLI::IsMember({"cuda", "cpu"}))

@@ -25,7 +25,7 @@ struct RunArguments {
 /// False where it cannot be written: what was measured is told and judged all the same.
 bool make_report(const RunArguments& arguments, const results::CompareRequest& request, const Cli& cli) {
   results::ReportRequest wanted{request, cli.command_line};
-  wanted.compare.predict = node_counts(kReportedSizes);
+  wanted.compare.predict = node_counts(reported_sizes);
   try {
     write_report(arguments.options.database, wanted, arguments.report);
   } catch (const Error& error) {
@@ -38,13 +38,13 @@ bool make_report(const RunArguments& arguments, const results::CompareRequest& r
 /// Where to read on.
 std::string where_it_is(const RunArguments& arguments, bool reported) {
   auto line = "database: " + arguments.options.database.string();
-  if (reported && !arguments.report.empty()) line += ", report: " + arguments.report;
+  if (reported && !arguments.report.empty()) { line += ", report: " + arguments.report; }
   return line + "\nnext: virtrain compare --explain (all notes, and what explains the gaps)\n";
 }
 
 void run(RunArguments& arguments, Cli& cli) {
   const auto scenario = load_scenario(arguments.scenario);
-  if (!arguments.report.empty()) require_report_place(arguments.report);
+  if (!arguments.report.empty()) { require_report_place(arguments.report); }
   auto& options = arguments.options;
   options.experiment.command_line = cli.command_line;
   const auto [outcome, request, comparisons, summary] = run_scenario(scenario, options);
@@ -56,14 +56,16 @@ void run(RunArguments& arguments, Cli& cli) {
   }
   const bool reported =
       arguments.report.empty() || comparisons.empty() || make_report(arguments, request, cli);
-  if (!options.quiet && !comparisons.empty() && arguments.format == results::Format::table)
+  if (!options.quiet && !comparisons.empty() && arguments.format == results::Format::table) {
     print_result(where_it_is(arguments, reported));
-  if (options.quiet)
+  }
+  if (options.quiet) {
     print_result(summary + "\n");
-  else
+  } else {
     std::cerr << summary << std::endl;
+  }
   cli.exit_status = judge(outcome, comparisons, scenario.vm_vs_bare_metal.has_value() || arguments.expect);
-  if (!reported && cli.exit_status == 0) cli.exit_status = exit_status(ErrorCode::io);
+  if (!reported && cli.exit_status == 0) { cli.exit_status = exit_status(ErrorCode::io); }
 }
 
 }  // namespace

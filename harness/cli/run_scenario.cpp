@@ -45,25 +45,26 @@ void choose_arms(const std::vector<std::string>& arms, results::CompareRequest& 
   const auto has = [&](const std::string& arm) {
     return std::find(arms.begin(), arms.end(), arm) != arms.end();
   };
-  if (has(request.baseline) && has(request.candidate)) return;
-  if (arms.size() < 2) return;
-  if (!has(request.baseline)) request.baseline = kArmBareMetalShared;
-  if (!has(request.candidate)) request.candidate = kArmBareMetalShared;
+  if (has(request.baseline) && has(request.candidate)) { return; }
+  if (arms.size() < 2) { return; }
+  if (!has(request.baseline)) { request.baseline = arm_bare_metal_shared; }
+  if (!has(request.candidate)) { request.candidate = arm_bare_metal_shared; }
 }
 
 results::CompareRequest comparison_of(const std::string& experiment, const Scenario& scenario) {
   results::CompareRequest request;
   request.selection.experiments = {experiment};
   choose_arms(scenario.arms, request);
-  if (scenario.vm_vs_bare_metal)
+  if (scenario.vm_vs_bare_metal) {
     request.settings = {scenario.vm_vs_bare_metal->margin, scenario.vm_vs_bare_metal->alpha};
+  }
   return request;
 }
 
 /// Without root's privileges this goes on in a child, so that no VM outlives a run that is killed.
 void contain(vmctl::HostMode mode, const Scenario& scenario) {
   const bool in_namespaces = mode == vmctl::HostMode::namespaces;
-  if (!in_namespaces && (mode == vmctl::HostMode::system || !has_arm(scenario, kArmVm))) return;
+  if (!in_namespaces && (mode == vmctl::HostMode::system || !has_arm(scenario, arm_vm))) { return; }
   vmctl::continue_contained(in_namespaces ? vmctl::Containment::user_namespace
                                           : vmctl::Containment::processes_only);
 }
@@ -74,7 +75,7 @@ void add_host_options(CLI::App& verb, RunOptions& options) {
   using vmctl::HostMode;
   const std::map<std::string, HostMode> modes{
       {"system", HostMode::system}, {"namespaces", HostMode::namespaces}, {"session", HostMode::session}};
-  const std::map<std::string, HostMode> uris{{vmctl::kSystemLibvirt, HostMode::system},
+  const std::map<std::string, HostMode> uris{{vmctl::system_libvirt, HostMode::system},
                                              {"qemu:///session", HostMode::session}};
   auto* mode =
       verb.add_option("--mode", options.mode,
@@ -101,31 +102,35 @@ ScenarioRun run_scenario(const Scenario& scenario, RunOptions& options) {
   // The id is the first line on stderr, so that whoever reads along knows what to ask for.
   options.experiment.on_id = [&plan, mode = options.experiment.mode](const std::string& id) {
     write_to(stderr, id + "\n");
-    if (const auto lacks = vmctl::what_it_lacks(mode); !lacks.empty())
+    if (const auto lacks = vmctl::what_it_lacks(mode); !lacks.empty()) {
       log::info(fmt::format("mode {}, without {}", to_string(mode), lacks));
-    for (const auto& warning : plan.warnings) log::warning(warning);
-    if (const auto theirs = passed_over_folders(); !theirs.empty())
+    }
+    for (const auto& warning : plan.warnings) { log::warning(warning); }
+    if (const auto theirs = passed_over_folders(); !theirs.empty()) {
       log::info("root keeps out of other users' folders and uses its own",
                 {{"passed_over", theirs}, {"home", home_folder().string()}});
+    }
   };
-  if (terminal) options.experiment.progress = show_progress;
+  if (terminal) { options.experiment.progress = show_progress; }
   const std::int64_t began_ns = monotonic_ns();
   ScenarioRun run;
   run.outcome = run_experiment(scenario, plan, options.database, options.experiment);
-  if (terminal) show_progress("");
+  if (terminal) { show_progress(""); }
   run.request = comparison_of(run.outcome.experiment, scenario);
   // Everything that is printed comes from the database.
-  if (run.outcome.finished > 0)
+  if (run.outcome.finished > 0) {
     run.comparisons =
         results::compare(results::Store(options.database, results::Store::Mode::open), run.request);
+  }
   run.summary = summary_line(scenario, run.outcome, monotonic_ns() - began_ns);
   return run;
 }
 
 void print_result(const std::string& text) {
   write_to(stdout, text);
-  if (std::ferror(stdout) != 0)
+  if (std::ferror(stdout) != 0) {
     log::warning("the results are stored but could not be printed; virtrain compare shows them");
+  }
 }
 
 }  // namespace virtrain::harness

@@ -25,7 +25,7 @@ struct PlanArguments {
 
 void validate(const std::string& path) {
   const auto scenario = load_scenario(path);
-  for (const auto& warning : scenario.warnings) log::warning(warning);
+  for (const auto& warning : scenario.warnings) { log::warning(warning); }
   fmt::print("{}: valid: {} cases, {} arms, {} pairs\n", path, scenario.cases.size(), scenario.arms.size(),
              scenario.pairs);
 }
@@ -34,13 +34,12 @@ void validate(const std::string& path) {
 void say_what_this_host_gives(const Scenario& scenario, const Plan& plan, const vmctl::Inventory& inventory) {
   const auto mode = choose_mode(std::nullopt, scenario);
   const auto lacks = vmctl::what_it_lacks(mode);
-  if (!lacks.empty())
+  if (!lacks.empty()) {
     log::warning(fmt::format("this host gives mode {}, without {}", to_string(mode), lacks));
+  }
   try {
     check_host(scenario, plan, inventory, mode);
-  } catch (const Error& error) {
-    log::warning("run refuses this plan here: " + error.message());
-  }
+  } catch (const Error& error) { log::warning("run refuses this plan here: " + error.message()); }
 }
 
 void print_plan(const PlanArguments& arguments) {
@@ -49,9 +48,9 @@ void print_plan(const PlanArguments& arguments) {
   const bool emulated = expects_emulation(inventory);
   const auto plan = make_plan(scenario, inventory, emulated);
   const bool as_json = arguments.format == results::Format::json;
-  if (!as_json) fmt::print("{}", to_table(plan));
-  if (arguments.inventory == "/") say_what_this_host_gives(scenario, plan, inventory);
-  if (!as_json && !arguments.xml) return;
+  if (!as_json) { fmt::print("{}", to_table(plan)); }
+  if (arguments.inventory == "/") { say_what_this_host_gives(scenario, plan, inventory); }
+  if (!as_json && !arguments.xml) { return; }
   auto json = to_json(plan);
   if (arguments.xml) {
     const auto qemu = vmctl::qemu_version(arguments.inventory);

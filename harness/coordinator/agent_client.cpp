@@ -1,11 +1,11 @@
 #include "harness/coordinator/agent_client.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <random>
 
 #include "common/error.h"
@@ -21,7 +21,7 @@ namespace {
 using boost::system::error_code;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kRequestDeadline{15'000};
+constexpr milliseconds request_deadline{15'000};
 
 std::string make_nonce() {
   std::random_device device;
@@ -30,8 +30,8 @@ std::string make_nonce() {
 
 /// The message of an answer, to be shown.
 std::string words_of_agent(const Frame& answer) {
-  constexpr std::size_t kMostBytes = 1000;
-  return printable(optional_text(answer.message, "message"), kMostBytes);
+  constexpr std::size_t most_bytes = 1000;
+  return printable(optional_text(answer.message, "message"), most_bytes);
 }
 
 OutputStream stream_of(const nlohmann::json& message) {
@@ -60,23 +60,26 @@ asio::awaitable<nlohmann::json> AgentClient::handshake(milliseconds deadline) {
   while (!announced_ && !lost_) {
     announcement_.expires_after(fair.left());
     co_await announcement_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
-    if (!woken && !announced_ && fair.left().count() <= 0)
+    if (!woken && !announced_ && fair.left().count() <= 0) {
       throw Error(operation, ErrorCode::timeout,
                   fmt::format("no word from it within {} s", deadline.count() / 1000));
-    if (woken && !announced_ && !lost_) throw Error(operation, ErrorCode::interrupted, "stopped");
+    }
+    if (woken && !announced_ && !lost_) { throw Error(operation, ErrorCode::interrupted, "stopped"); }
   }
-  if (lost_) throw Error(operation, ErrorCode::io, *lost_);
+  if (lost_) { throw Error(operation, ErrorCode::io, *lost_); }
 
   // What was announced may be of an earlier conversation: only an answer to our nonce proves a live agent.
   const std::string nonce = make_nonce();
   const Frame hello = co_await request(make_frame("hello", 0, "nonce", nonce), deadline);
-  if (string_field(hello.message, "nonce") != nonce)
+  if (string_field(hello.message, "nonce") != nonce) {
     throw Error(operation, ErrorCode::protocol, "it answered another question");
+  }
   co_await synchronize_clock(8);
   asio::co_spawn(io_, watch_silence(), keep);
   const auto facts = hello.message.find("facts");
-  if (facts == hello.message.end() || !facts->is_object())
+  if (facts == hello.message.end() || !facts->is_object()) {
     throw Error(operation, ErrorCode::protocol, "it says nothing of its node");
+  }
   co_return checked_facts(*facts);
 }
 
@@ -106,36 +109,37 @@ asio::awaitable<void> AgentClient::receive_frames() {
 asio::awaitable<void> AgentClient::watch_silence() {
   asio::steady_timer timer(io_);
   while (!lost_ && !closed_) {
-    timer.expires_after(kPingPeriod);
+    timer.expires_after(ping_period);
     co_await timer.async_wait(asio::use_awaitable);
-    if (lost_ || closed_) co_return;
+    if (lost_ || closed_) { co_return; }
     const auto silent = silence();
-    if (silent > kSilenceLimit)
+    if (silent > silence_limit) {
       lose(fmt::format("the agent has been silent for {:.0f} s",
                        std::chrono::duration<double>(silent).count()));
-    else if (silent > kPingPeriod)
+    } else if (silent > ping_period) {
       // Not awaited: where the agent takes nothing any more, sending would wait for ever. The pong has nobody
       // waiting; hearing it is enough.
       post(make_frame("ping", next_id_++));
+    }
   }
 }
 
 std::chrono::nanoseconds AgentClient::silence() {
   const std::chrono::nanoseconds elapsed(monotonic_ns() - last_heard_ns_);
   const auto waited = waiting_time ? waiting_time() : std::chrono::nanoseconds(0);
-  if (elapsed <= 2 * kPingPeriod) waited_when_heard_ = waited;
+  if (elapsed <= 2 * ping_period) { waited_when_heard_ = waited; }
   return usable_time(elapsed, waited - waited_when_heard_);
 }
 
 void AgentClient::lose(const std::string& reason) {
-  if (lost_ || closed_) return;
+  if (lost_ || closed_) { return; }
   lost_ = reason;
   wake_all();
-  if (on_lost) on_lost(reason);
+  if (on_lost) { on_lost(reason); }
 }
 
 void AgentClient::close() {
-  if (!lost_) lost_ = "closed by the coordinator";
+  if (!lost_) { lost_ = "closed by the coordinator"; }
   closed_ = true;
   wake_all();
 }
@@ -143,9 +147,10 @@ void AgentClient::close() {
 void AgentClient::wake_all() {
   connection_->close();
   announcement_.cancel();
-  for (auto& [id, pending] : pending_) pending->done.cancel();
-  for (auto& [id, process] : processes_)
-    if (process.on_lost) process.on_lost(*lost_);
+  for (auto& [id, pending] : pending_) { pending->done.cancel(); }
+  for (auto& [id, process] : processes_) {
+    if (process.on_lost) { process.on_lost(*lost_); }
+  }
 }
 
 void AgentClient::dispatch(Frame frame) {
@@ -156,23 +161,25 @@ void AgentClient::dispatch(Frame frame) {
     announcement_.cancel();
   } else if (type == "output") {
     const auto process = processes_.find(id);
-    if (process != processes_.end() && process->second.on_output)
+    if (process != processes_.end() && process->second.on_output) {
       process->second.on_output(stream_of(frame.message), frame.body,
                                 time_of_message(integer_field(frame.message, "t_ns")));
+    }
   } else if (type == "exit") {
     const auto process = processes_.find(id);
-    if (process == processes_.end()) return;
+    if (process == processes_.end()) { return; }
     const auto events = std::move(process->second);
     processes_.erase(process);
-    if (events.on_exit) events.on_exit(static_cast<int>(integer_field(frame.message, "status")));
+    if (events.on_exit) { events.on_exit(static_cast<int>(integer_field(frame.message, "status"))); }
   } else if (type == "telemetry") {
-    if (on_telemetry)
+    if (on_telemetry) {
       on_telemetry(checked_readings(frame.message.value("values", nlohmann::json::object())),
                    time_of_message(integer_field(frame.message, "t_ns")));
+    }
   } else if (type == "rsh") {
-    if (on_rsh) on_rsh(id, string_field(frame.message, "host"), string_field(frame.message, "command"));
+    if (on_rsh) { on_rsh(id, string_field(frame.message, "host"), string_field(frame.message, "command")); }
   } else if (type == "rsh_closed") {
-    if (on_rsh_closed) on_rsh_closed(id);
+    if (on_rsh_closed) { on_rsh_closed(id); }
   } else if (const auto pending = pending_.find(id); pending != pending_.end() && !pending->second->reply) {
     pending->second->reply = std::move(frame);
     pending->second->done.cancel();
@@ -180,24 +187,26 @@ void AgentClient::dispatch(Frame frame) {
 }
 
 asio::awaitable<void> AgentClient::send(Frame frame) {
-  if (lost_) throw Error("talk to the agent of " + node_, ErrorCode::io, *lost_);
+  if (lost_) { throw Error("talk to the agent of " + node_, ErrorCode::io, *lost_); }
   co_await connection_->send(std::move(frame));
 }
 
 void AgentClient::post(const Frame& frame) {
-  if (lost_) return;
-  if (!connection_->post(frame))
-    lose(fmt::format("it reads too little: more than {} wait for it", format_size(kMaxPostedBytes)));
+  if (lost_) { return; }
+  if (!connection_->post(frame)) {
+    lose(fmt::format("it reads too little: more than {} wait for it", format_size(max_posted_bytes)));
+  }
 }
 
 std::int64_t AgentClient::time_of_message(std::int64_t node_t_ns) const {
   const auto t_ns = to_our_clock(node_t_ns);
-  const auto most_ns = std::chrono::nanoseconds(kMostClockDistance).count();
+  const auto most_ns = std::chrono::nanoseconds(most_clock_distance).count();
   const auto now_ns = monotonic_ns();
-  if (t_ns < now_ns - most_ns || t_ns > now_ns + most_ns)
+  if (t_ns < now_ns - most_ns || t_ns > now_ns + most_ns) {
     throw Error("read a time of " + node_, ErrorCode::protocol,
                 fmt::format("its clock says {} ns, which is more than {} h from now", node_t_ns,
-                            kMostClockDistance.count()));
+                            most_clock_distance.count()));
+  }
   return t_ns;
 }
 
@@ -222,13 +231,14 @@ asio::awaitable<Frame> AgentClient::request(Frame frame, milliseconds deadline) 
   }
   pending_.erase(id);
   if (!pending->reply) {
-    if (lost_) throw Error(what, ErrorCode::io, *lost_);
-    if (woken) throw Error(what, ErrorCode::interrupted, "stopped");
+    if (lost_) { throw Error(what, ErrorCode::io, *lost_); }
+    if (woken) { throw Error(what, ErrorCode::interrupted, "stopped"); }
     throw Error(what, ErrorCode::timeout, fmt::format("no answer within {} ms", deadline.count()));
   }
   Frame reply = std::move(*pending->reply);
-  if (string_field(reply.message, "type") == "failed")
+  if (string_field(reply.message, "type") == "failed") {
     throw Error(what, ErrorCode::io, words_of_agent(reply));
+  }
   co_return reply;
 }
 
@@ -237,7 +247,7 @@ asio::awaitable<std::int64_t> AgentClient::start(const ProcessSpec& spec, Proces
   const std::int64_t id = next_id_;  // request() takes this one
   processes_[id] = std::move(events);
   try {
-    co_await request(std::move(frame), kRequestDeadline);
+    co_await request(std::move(frame), request_deadline);
   } catch (...) {
     processes_.erase(id);
     throw;
@@ -256,33 +266,33 @@ asio::awaitable<void> AgentClient::signal(std::int64_t process, int signal_numbe
 }
 
 asio::awaitable<std::int64_t> AgentClient::sweep() {
-  const Frame reply = co_await request(make_frame("sweep", 0), kRequestDeadline);
+  const Frame reply = co_await request(make_frame("sweep", 0), request_deadline);
   co_return integer_field(reply.message, "count");
 }
 
 asio::awaitable<std::string> AgentClient::read_file(std::string path) {
-  Frame reply = co_await request(make_frame("read_file", 0, "path", std::move(path)), kRequestDeadline);
+  Frame reply = co_await request(make_frame("read_file", 0, "path", std::move(path)), request_deadline);
   co_return std::move(reply.body);
 }
 
 asio::awaitable<std::vector<vmctl::PciFunction>> AgentClient::pci_functions() {
-  const Frame reply = co_await request(make_frame("pci_functions", 0), kRequestDeadline);
+  const Frame reply = co_await request(make_frame("pci_functions", 0), request_deadline);
   co_return parse_pci_report(reply.body);
 }
 
 asio::awaitable<void> AgentClient::write_file(std::string path, std::string content, int mode) {
   Frame frame = make_frame("write_file", 0, "path", std::move(path), "mode", mode);
   frame.body = std::move(content);
-  co_await request(std::move(frame), kRequestDeadline);
+  co_await request(std::move(frame), request_deadline);
 }
 
 asio::awaitable<std::optional<std::string>> AgentClient::unreachable(std::string address,
                                                                      milliseconds deadline) {
   const Frame reply =
       co_await request(make_frame("reach", 0, "address", std::move(address), "deadline_ms", deadline.count()),
-                       deadline + kRequestDeadline);
+                       deadline + request_deadline);
   const auto reached = reply.message.find("reached");
-  if (reached != reply.message.end() && *reached == true) co_return std::nullopt;
+  if (reached != reply.message.end() && *reached == true) { co_return std::nullopt; }
   const auto why = words_of_agent(reply);
   co_return why.empty() ? "no answer" : why;
 }
@@ -297,7 +307,7 @@ std::int64_t difference(std::int64_t a, std::int64_t b) {
 /// Of an answer that has just come in, half a round trip after it was sent.
 std::optional<std::int64_t> wall_offset(const nlohmann::json& pong, std::int64_t half_trip_ns) {
   const auto told = pong.find("wall_ns");
-  if (told == pong.end() || !told->is_number_integer()) return std::nullopt;
+  if (told == pong.end() || !told->is_number_integer()) { return std::nullopt; }
   return difference(told->get<std::int64_t>(), wall_ns() - half_trip_ns);
 }
 
@@ -307,12 +317,13 @@ asio::awaitable<void> AgentClient::synchronize_clock(int pings) {
   ClockOffset best{0, INT64_MAX};
   for (int i = 0; i < pings; ++i) {
     const std::int64_t sent_ns = monotonic_ns();
-    const Frame reply = co_await request(make_frame("ping", 0), kRequestDeadline);
+    const Frame reply = co_await request(make_frame("ping", 0), request_deadline);
     const std::int64_t received_ns = monotonic_ns();
     const std::int64_t half_trip_ns = (received_ns - sent_ns) / 2;
-    if (half_trip_ns < best.uncertainty_ns)
+    if (half_trip_ns < best.uncertainty_ns) {
       best = {difference(integer_field(reply.message, "t_ns"), sent_ns + half_trip_ns), half_trip_ns,
               wall_offset(reply.message, half_trip_ns)};
+    }
   }
   clock_ = best;
 }

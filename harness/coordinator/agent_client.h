@@ -2,11 +2,12 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <nlohmann/json.hpp>
+
 #include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -37,14 +38,14 @@ struct ProcessEvents {
 
 /// The coordinator's side of one conversation with one agent. Everything runs on the io_context's one thread,
 /// and everything the agent sends is checked, and counted against a NodeBudget: a breach of the protocol, a
-/// flood, silence for longer than `kSilenceLimit`, or the end of the stream ends the conversation, fails
+/// flood, silence for longer than `silence_limit`, or the end of the stream ends the conversation, fails
 /// whoever waits, and is told to `on_lost` once.
 class AgentClient : public std::enable_shared_from_this<AgentClient> {
  public:
-  static constexpr std::chrono::seconds kPingPeriod{1};
-  static constexpr std::chrono::seconds kSilenceLimit{12};
+  static constexpr std::chrono::seconds ping_period{1};
+  static constexpr std::chrono::seconds silence_limit{12};
   /// From what the node's clock says of its own messages to ours; what is further off is made up.
-  static constexpr std::chrono::hours kMostClockDistance{1};
+  static constexpr std::chrono::hours most_clock_distance{1};
 
   AgentClient(asio::io_context& io, std::string node, UniqueFd channel);
 
@@ -93,7 +94,7 @@ class AgentClient : public std::enable_shared_from_this<AgentClient> {
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(node_t_ns) -
                                      static_cast<std::uint64_t>(clock_.offset_ns));
   }
-  /// As to_our_clock(), of something that has just been said; Error(protocol) beyond `kMostClockDistance`.
+  /// As to_our_clock(), of something that has just been said; Error(protocol) beyond `most_clock_distance`.
   std::int64_t time_of_message(std::int64_t node_t_ns) const;
 
  private:

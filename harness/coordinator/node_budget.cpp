@@ -9,10 +9,11 @@
 namespace virtrain::harness {
 
 bool TokenBucket::take(double amount, std::int64_t now_ns) {
-  if (filled_ns_ != 0)
+  if (filled_ns_ != 0) {
     left_ = std::min(burst_, left_ + per_second_ * static_cast<double>(now_ns - filled_ns_) * 1e-9);
+  }
   filled_ns_ = now_ns;
-  if (amount > left_) return false;
+  if (amount > left_) { return false; }
   left_ -= amount;
   return true;
 }
@@ -32,11 +33,12 @@ NodeBudget::NodeBudget()
 
 void NodeBudget::take(std::string_view type, std::size_t bytes, std::int64_t now_ns) {
   for (auto& limit : limits_) {
-    if (!limit.type.empty() && limit.type != type) continue;
-    if (!limit.bucket.take(limit.counts_bytes ? static_cast<double>(bytes) : 1, now_ns))
+    if (!limit.type.empty() && limit.type != type) { continue; }
+    if (!limit.bucket.take(limit.counts_bytes ? static_cast<double>(bytes) : 1, now_ns)) {
       throw Error("listen to a node", ErrorCode::protocol,
                   fmt::format("it floods: more than {:.0f} {}, and then {:g} a second", limit.bucket.burst(),
                               limit.unit, limit.bucket.per_second()));
+    }
   }
 }
 

@@ -1,10 +1,10 @@
 #include "harness/coordinator/run_in_node.h"
 
-#include <fmt/format.h>
-
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <fmt/format.h>
+
 #include <csignal>
 #include <memory>
 #include <optional>
@@ -15,8 +15,8 @@
 namespace virtrain::harness {
 namespace {
 
-constexpr std::size_t kMostOutputBytes = 65536;
-constexpr std::size_t kTailBytes = 600;
+constexpr std::size_t most_output_bytes = 65536;
+constexpr std::size_t tail_bytes = 600;
 
 /// Outlives the call where the process does: its events may come later.
 struct Outcome {
@@ -31,7 +31,7 @@ ProcessEvents events_of(const std::shared_ptr<Outcome>& outcome) {
   ProcessEvents events;
   events.on_output = [outcome](OutputStream stream, std::string_view bytes, std::int64_t /*t_ns*/) {
     auto& text = stream == OutputStream::standard_output ? outcome->out : outcome->err;
-    text.append(bytes.substr(0, kMostOutputBytes - std::min(kMostOutputBytes, text.size())));
+    text.append(bytes.substr(0, most_output_bytes - std::min(most_output_bytes, text.size())));
   };
   events.on_exit = [outcome](int status) {
     outcome->exit_status = status;
@@ -60,17 +60,17 @@ asio::awaitable<std::string> run_in_node(asio::io_context& io, std::shared_ptr<A
     outcome->ended.expires_after(fair.left());
     co_await outcome->ended.async_wait(asio::redirect_error(asio::use_awaitable, woken));
   }
-  if (!outcome->exit_status && outcome->lost) throw Error(operation, ErrorCode::io, *outcome->lost);
+  if (!outcome->exit_status && outcome->lost) { throw Error(operation, ErrorCode::io, *outcome->lost); }
   if (!outcome->exit_status) {
     co_await agent->signal(process, SIGKILL);
     throw Error(operation, ErrorCode::trial_failed,
                 fmt::format("it has not ended within {} s", deadline.count() / 1000));
   }
-  if (*outcome->exit_status == 0) co_return std::move(outcome->out);
+  if (*outcome->exit_status == 0) { co_return std::move(outcome->out); }
   const auto words = std::string(trim(outcome->err.empty() ? outcome->out : outcome->err));
   throw Error(operation, ErrorCode::trial_failed,
               fmt::format("exit status {}: {}", *outcome->exit_status,
-                          printable(words.substr(words.size() - std::min(kTailBytes, words.size())))));
+                          printable(words.substr(words.size() - std::min(tail_bytes, words.size())))));
 }
 
 }  // namespace virtrain::harness

@@ -1,11 +1,11 @@
 #include "harness/execute/experiment.h"
 
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/signal_set.hpp>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/signal_set.hpp>
 #include <csignal>
 #include <memory>
 #include <random>
@@ -24,7 +24,7 @@
 namespace virtrain::harness {
 namespace {
 
-constexpr std::chrono::seconds kBusyRetryPeriod{2};
+constexpr std::chrono::seconds busy_retry_period{2};
 
 std::string make_experiment_id() {
   std::random_device device;
@@ -37,8 +37,8 @@ std::vector<std::string> resources_of(const Plan& plan) {
   for (const auto& placement : plan.placements) {
     for (const auto& tenant : placement.tenants) {
       for (const auto& node : tenant.nodes) {
-        for (const int core : node.cores) names.insert(fmt::format("core:{}", core));
-        for (const auto& address : node.device_addresses()) names.insert("device:" + address);
+        for (const int core : node.cores) { names.insert(fmt::format("core:{}", core)); }
+        for (const auto& address : node.device_addresses()) { names.insert("device:" + address); }
       }
     }
   }
@@ -53,7 +53,7 @@ results::Experiment experiment_record(const Scenario& scenario, const Plan& plan
   record.scenario_text = scenario.text;
   record.label = options.label;
   record.started_at = iso8601(wall_ns());
-  record.virtrain_version = kVersion;
+  record.virtrain_version = virtrain_version;
   record.command_line = options.command_line;
   record.plan = to_json(plan);
   record.fingerprint = vmctl::host_fingerprint();
@@ -67,7 +67,7 @@ std::unique_ptr<vmctl::HostClaims> open_claims() {
   try {
     return std::make_unique<vmctl::HostClaims>(vmctl::claims_folder());
   } catch (const Error& error) {
-    if (::geteuid() == 0) throw;
+    if (::geteuid() == 0) { throw; }
     log::warning("runs with other state folders may share cores with this one", {{"reason", error.what()}});
     return nullptr;
   }
@@ -75,9 +75,9 @@ std::unique_ptr<vmctl::HostClaims> open_claims() {
 
 /// What the journal of this state folder gave must be free for runs with other state folders too.
 void claim(RunContext& context, vmctl::HostClaims* claims, std::vector<std::string> names) {
-  if (claims == nullptr) return;
+  if (claims == nullptr) { return; }
   const auto resources = names;
-  names.push_back(vmctl::kExperimentClaim + context.experiment);
+  names.push_back(vmctl::experiment_claim + context.experiment);
   try {
     claims->take(names, fmt::format("experiment {} (pid {}, state in {})", context.experiment,
                                     context.owner.pid, vmctl::state_dir().string()));
@@ -92,7 +92,7 @@ void claim(RunContext& context, vmctl::HostClaims* claims, std::vector<std::stri
 bool acquire(RunContext& context, vmctl::HostClaims* claims, const ExperimentOptions& options) {
   bool told = false;
   const auto tell_id = [&] {
-    if (!told && options.on_id) options.on_id(context.experiment);
+    if (!told && options.on_id) { options.on_id(context.experiment); }
     told = true;
   };
   const auto resources = resources_of(context.plan);
@@ -103,13 +103,13 @@ bool acquire(RunContext& context, vmctl::HostClaims* claims, const ExperimentOpt
       tell_id();
       return true;
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::busy || !options.wait) throw;
+      if (error.code() != ErrorCode::busy || !options.wait) { throw; }
       tell_id();
       log::info("waiting", {{"for", error.message()}});
     }
     context.io.restart();
-    context.io.run_for(kBusyRetryPeriod);
-    if (context.stop.requested()) return false;
+    context.io.run_for(busy_retry_period);
+    if (context.stop.requested()) { return false; }
   }
 }
 
@@ -126,10 +126,11 @@ bool end_in_database(RunContext& context, const ExperimentOutcome& outcome) {
                       : failed ? results::Status::failed
                                : results::Status::finished;
   try {
-    if (outcome.aborted_by)
+    if (outcome.aborted_by) {
       context.store.mark_interrupted(context.experiment);
-    else
+    } else {
       context.store.end_experiment(context.experiment, status, iso8601(wall_ns()));
+    }
     return true;
   } catch (const Error& error) {
     log::error(
@@ -143,10 +144,11 @@ bool end_in_database(RunContext& context, const ExperimentOutcome& outcome) {
 /// `clean` marks it once this process is gone.
 void end_in_journal(RunContext& context, bool stored) {
   try {
-    if (stored)
+    if (stored) {
       context.journal.end(context.owner);
-    else
+    } else {
       context.journal.release(context.owner, resources_of(context.plan));
+    }
   } catch (const Error& error) {
     log::error("the lease journal could not be updated; when its disk has room: virtrain clean",
                {{"reason", error.what()}});
@@ -163,10 +165,12 @@ ExperimentOutcome run_experiment(const Scenario& scenario, const Plan& plan,
   asio::thread_pool pool(4);
   StopSource stop(io);
   asio::signal_set signals(io, SIGINT, SIGTERM);
-  if (!is_ignored(SIGHUP)) signals.add(SIGHUP);  // a closed terminal; under nohup it is ignored
+  if (!is_ignored(SIGHUP)) {
+    signals.add(SIGHUP);  // a closed terminal; under nohup it is ignored
+  }
   const std::function<void()> listen = [&] {
     signals.async_wait([&](const boost::system::error_code& cancelled, int signal_number) {
-      if (cancelled) return;
+      if (cancelled) { return; }
       log::warning(stop.requested() ? "still tearing down" : "stopping; tearing down",
                    {{"signal", signal_number}});
       stop.request(signal_number);
@@ -202,9 +206,10 @@ ExperimentOutcome run_experiment(const Scenario& scenario, const Plan& plan,
     outcome.stop_signal = stop.signal_number();
     return outcome;
   }
-  constexpr unsigned kPassableByQemu = 0711;
-  for (const auto& folder : {context.log_dir.parent_path(), context.log_dir})
-    make_own_folder(folder, kPassableByQemu);
+  constexpr unsigned passable_by_qemu = 0711;
+  for (const auto& folder : {context.log_dir.parent_path(), context.log_dir}) {
+    make_own_folder(folder, passable_by_qemu);
+  }
   store.add_experiment(experiment_record(scenario, plan, options, outcome.experiment));
 
   std::exception_ptr failure;

@@ -32,7 +32,7 @@ std::optional<std::string> text(const json& object, const char* name) {
 
 std::optional<GpuRecord> read_gpu_record(const std::optional<json>& record) {
   const auto* gpu = record ? field(*record, "gpu") : nullptr;
-  if (gpu == nullptr || !gpu->is_object()) return std::nullopt;
+  if (gpu == nullptr || !gpu->is_object()) { return std::nullopt; }
   GpuRecord out;
   out.error = text(*gpu, "error");
   out.uuid = text(*gpu, "uuid");
@@ -41,15 +41,17 @@ std::optional<GpuRecord> read_gpu_record(const std::optional<json>& record) {
   out.ecc_enabled = flag(*gpu, "ecc_enabled");
   out.row_remap_pending = flag(*gpu, "row_remap_pending");
   if (const auto* errors = field(*gpu, "uncorrected_ecc_errors");
-      errors != nullptr && errors->is_number_integer())
+      errors != nullptr && errors->is_number_integer()) {
     out.uncorrected_ecc_errors = errors->get<std::int64_t>();
+  }
   out.power_limit_w = number(*gpu, "power_limit_w");
   out.application_clock_mhz = number(*gpu, "application_clock_mhz");
   out.fabric_state = text(*gpu, "fabric_state");
   if (const auto* reasons = field(*gpu, "throttle_reasons"); reasons != nullptr && reasons->is_array()) {
     auto& list = out.throttle_reasons.emplace();
-    for (const auto& reason : *reasons)
-      if (reason.is_string()) list.push_back(printable(reason.get<std::string>()));
+    for (const auto& reason : *reasons) {
+      if (reason.is_string()) { list.push_back(printable(reason.get<std::string>())); }
+    }
   }
   return out;
 }

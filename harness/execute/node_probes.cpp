@@ -1,11 +1,11 @@
 #include "harness/execute/node_probes.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "common/error.h"
@@ -16,8 +16,8 @@
 namespace virtrain::harness {
 namespace {
 
-constexpr JsonLimits kRecordLimits{.bytes = std::size_t{64} << 10, .depth = 16, .values = 10'000};
-constexpr std::size_t kMostNameBytes = 64;
+constexpr JsonLimits record_limits{.bytes = std::size_t{64} << 10, .depth = 16, .values = 10'000};
+constexpr std::size_t most_name_bytes = 64;
 
 // A probe's records come from a guest: what the database would refuse is refused here, in words.
 
@@ -33,24 +33,27 @@ const nlohmann::json* member(const nlohmann::json& record, const char* key) {
 
 std::string text(const nlohmann::json& record, const char* key) {
   const auto* value = member(record, key);
-  if (value == nullptr) return {};
-  if (!value->is_string() || value->get_ref<const std::string&>().size() > kMostNameBytes) throw odd(key);
+  if (value == nullptr) { return {}; }
+  if (!value->is_string() || value->get_ref<const std::string&>().size() > most_name_bytes) {
+    throw odd(key);
+  }
   return printable(value->get_ref<const std::string&>());
 }
 
 std::optional<std::int64_t> count(const nlohmann::json& record, const char* key, std::int64_t least) {
   const auto* value = member(record, key);
-  if (value == nullptr) return std::nullopt;
+  if (value == nullptr) { return std::nullopt; }
   // Unsigned numbers beyond std::int64_t turn negative.
-  if (!value->is_number_integer() || value->get<std::int64_t>() < least) throw odd(key);
+  if (!value->is_number_integer() || value->get<std::int64_t>() < least) { throw odd(key); }
   return value->get<std::int64_t>();
 }
 
 std::optional<double> number(const nlohmann::json& record, const char* key) {
   const auto* value = member(record, key);
-  if (value == nullptr) return std::nullopt;
-  if (!value->is_number() || !(value->get<double>() >= 0) || !std::isfinite(value->get<double>()))
+  if (value == nullptr) { return std::nullopt; }
+  if (!value->is_number() || !(value->get<double>() >= 0) || !std::isfinite(value->get<double>())) {
     throw odd(key);
+  }
   return value->get<double>();
 }
 
@@ -68,11 +71,11 @@ results::Probe figure(const nlohmann::json& record) {
   probe.transport = text(record, "transport");
   probe.bus_bytes_per_second = number(record, "bus_bytes_per_second");
   probe.measured_at = text(record, "measured_at");
-  if (const auto* detail = member(record, "detail")) probe.detail = *detail;
-  if (probe.name.empty()) throw odd("name");
-  if (!value) throw odd("value");
-  if (probe.seconds == 0) throw odd("seconds");
-  if (probe.unit != "B/s" && probe.unit != "FLOP/s" && probe.unit != "s") throw odd("unit");
+  if (const auto* detail = member(record, "detail")) { probe.detail = *detail; }
+  if (probe.name.empty()) { throw odd("name"); }
+  if (!value) { throw odd("value"); }
+  if (probe.seconds == 0) { throw odd("seconds"); }
+  if (probe.unit != "B/s" && probe.unit != "FLOP/s" && probe.unit != "s") { throw odd("unit"); }
   probe.value = *value;
   return probe;
 }
@@ -98,9 +101,10 @@ Words command_of(const std::string& program, const Words& probes) {
 
 Words host_command(const std::string& program, const Words& probes, std::uint64_t memory_bytes) {
   auto command = command_of(program, probes);
-  if (measures(probes, {"triad", "memory_copy"}))
+  if (measures(probes, {"triad", "memory_copy"})) {
     command.insert(command.end(), {"--bytes", array_size(memory_bytes / 6, 1024)});
-  if (measures(probes, {"gemm"})) command.insert(command.end(), {"--gemm_size", "1024"});
+  }
+  if (measures(probes, {"gemm"})) { command.insert(command.end(), {"--gemm_size", "1024"}); }
   return command;
 }
 
@@ -108,8 +112,9 @@ Words gpu_command(const std::string& program, const Words& probes, std::uint64_t
                   std::int64_t gpu) {
   auto command = command_of(program, probes);
   command.insert(command.end(), {"--gpu", std::to_string(gpu)});
-  if (measures(probes, {"device_copy", "host_to_device", "device_to_host", "peer_copy"}))
+  if (measures(probes, {"device_copy", "host_to_device", "device_to_host", "peer_copy"})) {
     command.insert(command.end(), {"--bytes", array_size(memory_bytes / 8, 256)});
+  }
   return command;
 }
 
@@ -119,11 +124,12 @@ std::vector<Words> probe_commands(const std::string& program, const Words& probe
                                   std::int64_t gpus) {
   Words of_host;
   Words of_gpu;
-  for (const auto& probe : probes) (is_gpu_probe(probe) ? of_gpu : of_host).push_back(probe);
+  for (const auto& probe : probes) { (is_gpu_probe(probe) ? of_gpu : of_host).push_back(probe); }
   std::vector<Words> commands;
-  if (!of_host.empty()) commands.push_back(host_command(program, of_host, memory_bytes));
-  for (std::int64_t gpu = 0; gpu < gpus && !of_gpu.empty(); ++gpu)
+  if (!of_host.empty()) { commands.push_back(host_command(program, of_host, memory_bytes)); }
+  for (std::int64_t gpu = 0; gpu < gpus && !of_gpu.empty(); ++gpu) {
     commands.push_back(gpu_command(program, of_gpu, memory_bytes, gpu));
+  }
   return commands;
 }
 
@@ -132,11 +138,11 @@ std::vector<results::Probe> parse_probe_records(const std::string& lines, const 
   const std::string operation = "read what virtrain-probe has measured in " + node;
   std::vector<results::Probe> figures;
   for (const auto& line : split(lines, '\n')) {
-    if (trim(line).empty()) continue;
-    const auto record = parse_json(line, operation, ErrorCode::trial_failed, kRecordLimits);
+    if (trim(line).empty()) { continue; }
+    const auto record = parse_json(line, operation, ErrorCode::trial_failed, record_limits);
     const auto* kind = record.is_object() ? member(record, "record") : nullptr;
-    if (kind == nullptr) throw Error(operation, ErrorCode::trial_failed, "a line is no record");
-    if (*kind != "probe") continue;
+    if (kind == nullptr) { throw Error(operation, ErrorCode::trial_failed, "a line is no record"); }
+    if (*kind != "probe") { continue; }
     try {
       figures.push_back(figure(record));
     } catch (const Error& error) {

@@ -21,15 +21,15 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kSliceAgentDeadline{10'000};
-constexpr std::size_t kConsoleTailBytes = 3000;
+constexpr milliseconds slice_agent_deadline{10'000};
+constexpr std::size_t console_tail_bytes = 3000;
 /// In memory, and gone with the guest.
-constexpr const char* kGuestCacheHome = "/run/virtrain-cache";
+constexpr const char* guest_cache_home = "/run/virtrain-cache";
 
 std::string random_uuid() {
   std::random_device device;
   std::uint32_t words[4];
-  for (auto& word : words) word = device();
+  for (auto& word : words) { word = device(); }
   return fmt::format("{:08x}-{:04x}-4{:03x}-{:04x}-{:08x}{:04x}", words[0], words[1] >> 16, words[1] & 0xfff,
                      (words[2] >> 16 & 0x3fff) | 0x8000, words[3], words[2] & 0xffff);
 }
@@ -43,11 +43,12 @@ int random_port() {
 /// What a VM of another user writes to, made by us in a folder that stays ours.
 void give_written_files(const vmctl::DomainSpec& spec, uid_t user) {
   std::vector<std::string> files{spec.console_log};
-  if (spec.boot_disk) files.insert(files.end(), {spec.boot_disk->overlay, spec.boot_disk->seed});
+  if (spec.boot_disk) { files.insert(files.end(), {spec.boot_disk->overlay, spec.boot_disk->seed}); }
   for (const auto& file : files) {
     const UniqueFd fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!fd || ::fchown(fd.get(), user, user) != 0)
+    if (!fd || ::fchown(fd.get(), user, user) != 0) {
       throw errno_error("give " + file + " to QEMU's user", errno);
+    }
   }
 }
 
@@ -58,7 +59,7 @@ void take_room(LiveNode& node, const std::vector<NodePlacement>& placed) {
   for (const auto& one : placed) {
     cores.insert(one.cores.begin(), one.cores.end());
     node.memory_bytes += one.memory_bytes;
-    if (one.numa_node != node.numa_node) node.numa_node.reset();
+    if (one.numa_node != node.numa_node) { node.numa_node.reset(); }
   }
   node.cores.assign(cores.begin(), cores.end());
 }
@@ -78,8 +79,8 @@ vmctl::Virtualization NodeSet::virtualization() const {
 }
 
 NodeSet::NetworkRecord NodeSet::plan_network(std::size_t tenant) const {
-  if (is_shared()) return {};
-  if (!is_vm()) return {names_.slice_bridge(tenant), names_.slice_bridge(tenant)};
+  if (is_shared()) { return {}; }
+  if (!is_vm()) { return {names_.slice_bridge(tenant), names_.slice_bridge(tenant)}; }
   switch (context_.mode) {
     case vmctl::HostMode::system:
       return {names_.network(tenant), names_.bridge(tenant), true};
@@ -95,13 +96,13 @@ NodeSet::NetworkRecord NodeSet::plan_network(std::size_t tenant) const {
 
 std::optional<vmctl::NicKind> NodeSet::vm_nic(const LiveNode& node) const {
   const auto& network = networks_[node.tenant];
-  if (!network.connects()) return std::nullopt;
-  if (network.multicast_port != 0) return vmctl::NicKind::multicast;
+  if (!network.connects()) { return std::nullopt; }
+  if (network.multicast_port != 0) { return vmctl::NicKind::multicast; }
   return network.of_libvirt ? vmctl::NicKind::network : vmctl::NicKind::tap;
 }
 
 std::string NodeSet::plan_nic(const LiveNode& node) const {
-  if (networks_[node.tenant].name.empty()) return {};
+  if (networks_[node.tenant].name.empty()) { return {}; }
   return is_vm() ? names_.tap(node.number) : names_.slice_nic(node.number);
 }
 
@@ -120,33 +121,36 @@ void NodeSet::plan_nodes() {
       node.name = is_vm() ? names_.domain(node.number) : names_.slice(node.number);
       node.nic = plan_nic(node);
       node.console_log = context_.log_dir / (node.name + (is_vm() ? ".console" : ".log"));
-      if (is_vm()) node.uuid = random_uuid();
+      if (is_vm()) { node.uuid = random_uuid(); }
       take_room(node, is_shared() ? placement_.tenants[t].nodes : std::vector{placed});
       nodes_.push_back(std::move(node));
-      if (is_shared()) break;  // one slice stands for all of the tenant's nodes
+      if (is_shared()) {
+        break;  // one slice stands for all of the tenant's nodes
+      }
     }
   }
 }
 
 std::string NodeSet::cache_home(const LiveNode& node) const {
   // A slice sees the host's files, the shared arm's even /tmp; its log's folder is this experiment's alone.
-  return is_vm() ? kGuestCacheHome : (context_.log_dir / (node.name + ".cache")).string();
+  return is_vm() ? guest_cache_home : (context_.log_dir / (node.name + ".cache")).string();
 }
 
 // --- making
 
 asio::awaitable<void> NodeSet::define() {
   for (const auto& network : networks_) {
-    if (network.name.empty()) continue;
+    if (network.name.empty()) { continue; }
     const auto kind = network.of_libvirt ? vmctl::EffectKind::network : vmctl::EffectKind::bridge;
     const std::int64_t id = context_.journal.intent(context_.owner, kind, network.name);
     made_networks_.emplace_back(network, id);
     const auto create = [this, &network] {
-      if (network.of_libvirt)
+      if (network.of_libvirt) {
         context_.vm_host->hypervisor->create_network(
             {network.name, network.bridge, "", {context_.experiment, ""}});
-      else
+      } else {
         vmctl::create_bridge(network.bridge, {}, context_.experiment);
+      }
     };
     co_await offload(context_.pool, create);
     context_.journal.done(id);
@@ -155,10 +159,11 @@ asio::awaitable<void> NodeSet::define() {
 
 asio::awaitable<void> NodeSet::boot() {
   for (auto& node : nodes_) {
-    if (is_vm())
+    if (is_vm()) {
       co_await start_vm(node);
-    else
+    } else {
       co_await start_slice(node);
+    }
   }
 }
 
@@ -183,16 +188,17 @@ vmctl::DomainSpec NodeSet::spec_of(const LiveNode& node) const {
 
 std::optional<vmctl::BootDisk> NodeSet::boot_disk_of(const LiveNode& node) const {
   const auto& image = context_.vm_host->cloud_image;
-  if (!image) return std::nullopt;
+  if (!image) { return std::nullopt; }
   const auto disk = (context_.log_dir / node.name).string();
   return vmctl::BootDisk{disk + ".qcow2", image->file, image->format, disk + "-seed.iso"};
 }
 
 asio::awaitable<void> NodeSet::make_boot_disk(const LiveNode& node) {
   const auto disk = boot_disk_of(node);
-  if (!disk) co_return;
-  for (const auto& file : {disk->overlay, disk->seed})
+  if (!disk) { co_return; }
+  for (const auto& file : {disk->overlay, disk->seed}) {
     made_files_.emplace_back(file, context_.journal.intent(context_.owner, vmctl::EffectKind::file, file));
+  }
   const auto& tenant = placement_.tenants[node.tenant];
   const vmctl::CloudSeed seed{guest_boot(tenant, *node.placement, vm_nic(node).has_value()),
                               node.placement->mac};
@@ -214,10 +220,11 @@ asio::awaitable<void> NodeSet::start_vm(LiveNode& node) {
   const auto user =
       context_.vm_host->private_daemon ? context_.vm_host->private_daemon->other_user() : std::nullopt;
   const auto create = [this, hypervisor, &node, spec, user] {
-    if (vm_nic(node) == vmctl::NicKind::tap)
+    if (vm_nic(node) == vmctl::NicKind::tap) {
       vmctl::create_tap(node.nic, networks_[node.tenant].bridge, user.value_or(::geteuid()),
                         context_.experiment);
-    if (user) give_written_files(spec, *user);
+    }
+    if (user) { give_written_files(spec, *user); }
     hypervisor->create_domain(spec);
   };
   co_await offload(context_.pool, create);
@@ -226,7 +233,9 @@ asio::awaitable<void> NodeSet::start_vm(LiveNode& node) {
   UniqueFd channel = co_await offload(context_.pool, open);
   node.agent = std::make_shared<AgentClient>(context_.io, node.placement->hostname, std::move(channel));
   const auto qemu = vmctl::qemu_pid(node.name);
-  if (qemu) node.agent->waiting_time = [pid = *qemu] { return vmctl::waiting_time_of(pid); };
+  if (qemu) {
+    node.agent->waiting_time = [pid = *qemu] { return vmctl::waiting_time_of(pid); };
+  }
 }
 
 vmctl::SliceSpec NodeSet::slice_spec(const LiveNode& node) const {
@@ -236,13 +245,14 @@ vmctl::SliceSpec NodeSet::slice_spec(const LiveNode& node) const {
   spec.hostname = node.placement->hostname;
   spec.isolated = !is_shared();
   const auto& peers = placement_.tenants[node.tenant].nodes;
-  for (const auto& peer : peers) spec.hosts.push_back({peer.hostname, split(peer.address, '/')[0]});
+  for (const auto& peer : peers) { spec.hosts.push_back({peer.hostname, split(peer.address, '/')[0]}); }
   spec.cores = node.cores;
   spec.memory_bytes = node.memory_bytes;
-  if (spec.isolated) spec.network = {networks_[node.tenant].bridge, node.nic, node.placement->address};
+  if (spec.isolated) { spec.network = {networks_[node.tenant].bridge, node.nic, node.placement->address}; }
   spec.argv = {context_.programs.agent};
-  for (const auto& [backend, program] : context_.programs.trainers)
+  for (const auto& [backend, program] : context_.programs.trainers) {
     spec.program_folders.push_back(program.parent_path());
+  }
   const char* path = std::getenv("PATH");
   spec.environment = {"PATH=" + context_.programs.rsh.parent_path().string() + ":" +
                       (path != nullptr ? path : "/usr/bin:/bin")};
@@ -262,14 +272,16 @@ asio::awaitable<void> NodeSet::start_slice(LiveNode& node) {
   node.agent =
       std::make_shared<AgentClient>(context_.io, node.placement->hostname, node.slice->take_channel());
   const auto agent = node.slice->agent_pid();
-  if (agent) node.agent->waiting_time = [pid = *agent] { return vmctl::waiting_time_of(pid); };
+  if (agent) {
+    node.agent->waiting_time = [pid = *agent] { return vmctl::waiting_time_of(pid); };
+  }
 }
 
 asio::awaitable<void> NodeSet::reach_agents() {
   for (auto& node : nodes_) {
     const milliseconds deadline =
         is_vm() ? milliseconds(boot_deadline_ns(context_.scenario, *node.placement) / 1'000'000)
-                : kSliceAgentDeadline;
+                : slice_agent_deadline;
     co_await reach_agent(node, deadline);
   }
 }
@@ -281,7 +293,7 @@ asio::awaitable<void> NodeSet::reach_agent(LiveNode& node, milliseconds deadline
     node.agent_ready_seconds = static_cast<double>(monotonic_ns() - node.started_ns) * 1e-9;
     co_return;
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::interrupted) throw;
+    if (error.code() == ErrorCode::interrupted) { throw; }
     failure = error.what();
   }
   const std::string tail = console_tail(node);
@@ -297,8 +309,9 @@ namespace {
 asio::awaitable<std::uint64_t> guest_counter(AgentClient& agent, std::string name) {
   const auto text = co_await agent.read_file("/sys/class/net/eth0/statistics/" + name);
   const auto number = parse_integer(trim(text));
-  if (!number || *number < 0)
+  if (!number || *number < 0) {
     throw Error("read the guest's network counters", ErrorCode::protocol, "not a number");
+  }
   co_return static_cast<std::uint64_t>(*number);
 }
 
@@ -327,7 +340,7 @@ asio::awaitable<NodeCounters> NodeSet::counters(const LiveNode& node) {
 }
 
 std::string NodeSet::console_tail(const LiveNode& node) {
-  return printable(trim(read_tail(node.console_log, kConsoleTailBytes).value_or("")));
+  return printable(trim(read_tail(node.console_log, console_tail_bytes).value_or("")));
 }
 
 std::string NodeSet::qemu_words(const LiveNode& node) const {
@@ -344,31 +357,30 @@ asio::awaitable<void> NodeSet::remove_domain(const std::string& name) {
   try {
     co_await offload(context_.pool, destroy);
     co_return;
-  } catch (const Error& error) {
-    first_failure = error.what();
-  }
-  if (context_.mode != vmctl::HostMode::system)  // whose QEMUs end with this run
+  } catch (const Error& error) { first_failure = error.what(); }
+  if (context_.mode != vmctl::HostMode::system) {  // whose QEMUs end with this run
     throw Error("remove " + name, ErrorCode::io, first_failure);
+  }
   // The daemon may have gone in the meantime while QEMU runs on: bring one back and ask again.
   context_.event(std::nullopt, "tear_down", "libvirt failed, trying again with a fresh daemon",
                  {{"reason", first_failure}});
   auto& daemon = context_.vm_host->daemon;
   const auto restart = [&daemon, may_start = context_.may_change_host] {
-    auto again = std::make_unique<vmctl::LibvirtDaemon>(vmctl::kSystemLibvirt, may_start);
-    if (!daemon || again->started_by_us()) daemon = std::move(again);
+    auto again = std::make_unique<vmctl::LibvirtDaemon>(vmctl::system_libvirt, may_start);
+    if (!daemon || again->started_by_us()) { daemon = std::move(again); }
   };
   co_await offload(context_.pool, restart);
   co_await offload(context_.pool, destroy);
 }
 
 asio::awaitable<void> NodeSet::remove_node(LiveNode& node) {
-  if (node.agent) node.agent->close();
+  if (node.agent) { node.agent->close(); }
   node.agent.reset();
   const auto destroy_slice = [&node] { node.slice->destroy(); };
   const auto remove_tap = [&node] { vmctl::delete_link(node.nic); };
   if (is_vm()) {
     co_await remove_domain(node.name);
-    if (vm_nic(node) == vmctl::NicKind::tap) co_await offload(context_.pool, remove_tap);
+    if (vm_nic(node) == vmctl::NicKind::tap) { co_await offload(context_.pool, remove_tap); }
   } else if (node.slice) {
     co_await offload(context_.pool, destroy_slice);
   }
@@ -377,10 +389,11 @@ asio::awaitable<void> NodeSet::remove_node(LiveNode& node) {
 
 asio::awaitable<void> NodeSet::remove_network(const NetworkRecord& network) {
   const auto remove = [this, &network] {
-    if (network.of_libvirt)
+    if (network.of_libvirt) {
       context_.vm_host->hypervisor->destroy_network(network.name);
-    else
+    } else {
       vmctl::destroy_bridge(network.name);
+    }
   };
   co_await offload(context_.pool, remove);
 }
@@ -388,9 +401,7 @@ asio::awaitable<void> NodeSet::remove_network(const NetworkRecord& network) {
 void NodeSet::strike_off(const std::string& name, std::int64_t journal_id, std::vector<std::string>& left) {
   try {
     context_.journal.undone(journal_id);
-  } catch (const std::exception& error) {
-    left.push_back(name + ", which is gone: " + error.what());
-  }
+  } catch (const std::exception& error) { left.push_back(name + ", which is gone: " + error.what()); }
 }
 
 asio::awaitable<std::vector<std::string>> NodeSet::tear_down() {
@@ -417,9 +428,7 @@ asio::awaitable<std::vector<std::string>> NodeSet::tear_down() {
     try {
       co_await remove_network(network);
       strike_off(network.name, journal_id, left);
-    } catch (const std::exception& error) {
-      left.push_back(network.name + ": " + error.what());
-    }
+    } catch (const std::exception& error) { left.push_back(network.name + ": " + error.what()); }
   }
   co_return left;
 }

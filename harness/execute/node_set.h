@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
+
 #include <memory>
 #include <optional>
 #include <string>
@@ -68,8 +69,8 @@ class NodeSet {
   /// What libvirt was given for a VM.
   vmctl::DomainSpec spec_of(const LiveNode& node) const;
   std::vector<LiveNode>& nodes() { return nodes_; }
-  bool is_vm() const { return arm_ == kArmVm; }
-  bool is_shared() const { return arm_ == kArmBareMetalShared; }
+  bool is_vm() const { return arm_ == arm_vm; }
+  bool is_shared() const { return arm_ == arm_bare_metal_shared; }
   vmctl::Virtualization virtualization() const;
 
  private:

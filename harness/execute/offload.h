@@ -8,6 +8,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
+
 #include <exception>
 #include <optional>
 #include <type_traits>
@@ -27,10 +28,11 @@ asio::awaitable<std::invoke_result_t<Function>> offload(asio::thread_pool& pool,
   Kept kept{};
   // The pool only ever sees these references: this frame stays suspended until the call has ended.
   const auto call = [&] {
-    if constexpr (std::is_void_v<Result>)
+    if constexpr (std::is_void_v<Result>) {
       function();
-    else
+    } else {
       kept = function();
+    }
   };
   const auto initiate = [&pool, &call](auto handler) {
     const auto back = asio::get_associated_executor(handler);
@@ -39,16 +41,14 @@ asio::awaitable<std::invoke_result_t<Function>> offload(asio::thread_pool& pool,
       std::exception_ptr failure;
       try {
         call();
-      } catch (...) {
-        failure = std::current_exception();
-      }
+      } catch (...) { failure = std::current_exception(); }
       asio::post(work.get_executor(),
                  [handler = std::move(handler), failure]() mutable { std::move(handler)(failure); });
     });
   };
   co_await asio::async_initiate<const asio::use_awaitable_t<>, void(std::exception_ptr)>(initiate,
                                                                                          asio::use_awaitable);
-  if constexpr (!std::is_void_v<Result>) co_return std::move(*kept);
+  if constexpr (!std::is_void_v<Result>) { co_return std::move(*kept); }
 }
 
 /// Set once, by a signal; everything long waits for it beside its own work.
@@ -57,7 +57,7 @@ class StopSource {
   explicit StopSource(asio::io_context& io) : timer_(io, asio::steady_timer::time_point::max()) {}
 
   void request(int signal_number) {
-    if (signal_number_ == 0) signal_number_ = signal_number;
+    if (signal_number_ == 0) { signal_number_ = signal_number; }
     timer_.cancel();
   }
   bool requested() const { return signal_number_ != 0; }
@@ -66,7 +66,7 @@ class StopSource {
   /// Returns when a stop has been requested.
   asio::awaitable<void> wait() {
     boost::system::error_code woken;
-    while (!requested()) co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
+    while (!requested()) { co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, woken)); }
   }
 
  private:

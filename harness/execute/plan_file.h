@@ -2,6 +2,7 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
+
 #include <map>
 #include <memory>
 #include <string>
@@ -11,7 +12,7 @@
 namespace virtrain::harness {
 
 /// Where the CUDA trainer looks for the engines that it has timed before, if nothing else is said.
-inline constexpr const char* kCacheVariable = "XDG_CACHE_HOME";
+inline constexpr const char* cache_variable = "XDG_CACHE_HOME";
 
 /// cuDNN's engines as ranks have timed them (cudnn-plans.json of the CUDA trainer).
 class PlanFile {

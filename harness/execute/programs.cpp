@@ -10,12 +10,13 @@ std::string trainer_name(Backend backend) {
 
 Programs find_programs(const Scenario& scenario, const Plan& plan) {
   Programs programs{vmctl::sibling_program("virtrain-agent"), vmctl::sibling_program("virtrain-rsh"), {}, {}};
-  if (!scenario.probes.empty()) programs.probe = vmctl::sibling_program("virtrain-probe");
-  for (const auto& placement : plan.placements)
+  if (!scenario.probes.empty()) { programs.probe = vmctl::sibling_program("virtrain-probe"); }
+  for (const auto& placement : plan.placements) {
     for (const auto& tenant : placement.tenants) {
       const auto backend = tenant.workload.backend;
       programs.trainers.emplace(backend, vmctl::sibling_program(trainer_name(backend)));
     }
+  }
   return programs;
 }
 

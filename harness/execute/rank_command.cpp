@@ -8,7 +8,7 @@ namespace virtrain::harness {
 namespace {
 
 /// Of VMs and slices alike, in their tenant's network.
-constexpr const char* kTenantInterface = "eth0";
+constexpr const char* tenant_interface = "eth0";
 
 }  // namespace
 
@@ -18,7 +18,7 @@ std::vector<std::string> mpirun_command(const std::vector<std::string>& hostname
                                         const std::vector<std::string>& program) {
   std::vector<std::string> hosts;
   hosts.reserve(hostnames.size());
-  for (const auto& hostname : hostnames) hosts.push_back(fmt::format("{}:{}", hostname, ranks_per_node));
+  for (const auto& hostname : hostnames) { hosts.push_back(fmt::format("{}:{}", hostname, ranks_per_node)); }
   const auto ranks = static_cast<std::int64_t>(hostnames.size()) * ranks_per_node;
   std::vector<std::string> words{"mpirun.openmpi",
                                  "-np",
@@ -41,8 +41,8 @@ std::vector<std::string> mpirun_command(const std::vector<std::string>& hostname
     mca("plm_rsh_agent", "virtrain-rsh");
     mca("plm_rsh_no_tree_spawn", "1");
     mca("btl", ranks_per_node > 1 ? "self,vader,tcp" : "self,tcp");
-    mca("btl_tcp_if_include", kTenantInterface);
-    mca("oob_tcp_if_include", kTenantInterface);
+    mca("btl_tcp_if_include", tenant_interface);
+    mca("oob_tcp_if_include", tenant_interface);
     // Open MPI's own keepalive takes 8 minutes to see a dead link; this one about 10 s. Nodes that share
     // their cores have been seen not to answer for longer than that.
     mca("oob_tcp_keepalive_time", "5");
@@ -70,9 +70,9 @@ std::vector<std::string> trainer_command(const std::string& program, const Workl
                                  flag("seed", w.seed),
                                  flag("num_threads", threads)};
   // Not by timing, which each fresh guest would do for itself: the arms must compute in the same way.
-  if (w.backend == Backend::cuda) words.push_back("--fusion=highest");
+  if (w.backend == Backend::cuda) { words.push_back("--fusion=highest"); }
   // Each tenant would go on warming up until it alone is level, and one would be counted beside an idle GPU.
-  if (w.backend == Backend::cuda && beside_others) words.push_back("--steady_seconds=0");
+  if (w.backend == Backend::cuda && beside_others) { words.push_back("--steady_seconds=0"); }
   return words;
 }
 
@@ -80,19 +80,21 @@ std::map<std::string, std::string> rank_environment(const TenantPlacement& place
                                                     const std::map<std::string, std::string>& of_node,
                                                     RankNetwork network, bool crowded) {
   auto environment = placement.workload.environment;
-  for (const auto& [name, value] : of_node) environment[name] = value;
-  if (network == RankNetwork::tcp) environment.insert({"NCCL_SOCKET_IFNAME", kTenantInterface});
+  for (const auto& [name, value] : of_node) { environment[name] = value; }
+  if (network == RankNetwork::tcp) { environment.insert({"NCCL_SOCKET_IFNAME", tenant_interface}); }
   if (placement.workload.backend == Backend::cuda) {
     environment.insert({"NCCL_DEBUG", "INFO"});  // says which way each pair of ranks goes
     // Slices see the host's RDMA adapters (/dev/infiniband is shared), VMs only those lent to them: left
     // free, NCCL would train over InfiniBand or RoCE on bare metal and over sockets in VMs.
-    if (!placement.has_rdma_adapter()) environment.insert({"NCCL_IB_DISABLE", "1"});
+    if (!placement.has_rdma_adapter()) { environment.insert({"NCCL_IB_DISABLE", "1"}); }
   }
   environment.insert({{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}});
   environment["OMP_NUM_THREADS"] = std::to_string(placement.threads_per_rank);
   // Ranks that spin while they wait take the core from the one they wait for: four nodes on two cores trained
   // 2 to 7 times as fast when waiting threads slept.
-  if (crowded) environment.insert({{"OMP_WAIT_POLICY", "passive"}, {"OMPI_MCA_mpi_yield_when_idle", "1"}});
+  if (crowded) {
+    environment.insert({{"OMP_WAIT_POLICY", "passive"}, {"OMPI_MCA_mpi_yield_when_idle", "1"}});
+  }
   return environment;
 }
 

@@ -15,13 +15,13 @@
 namespace virtrain::harness {
 namespace {
 
-constexpr JsonLimits kRecordLimits{.bytes = kMaxRecordBytes, .depth = 16, .values = 1000};
+constexpr JsonLimits record_limits{.bytes = max_record_bytes, .depth = 16, .values = 1000};
 
 /// Longest tag considered: "[4294967295,4294967295]<stdout>:".
-constexpr std::size_t kMaxTagBytes = 40;
+constexpr std::size_t max_tag_bytes = 40;
 
 /// What an unfinished line costs beside its text, roughly.
-constexpr std::size_t kEntryBytes = 100;
+constexpr std::size_t entry_bytes = 100;
 
 struct Tag {
   std::int64_t rank = 0;
@@ -33,23 +33,23 @@ enum class TagSearch { none, incomplete, found };
 std::pair<TagSearch, Tag> match_tag(std::string_view text) {
   const auto digits = [&](std::size_t from) {
     std::size_t at = from;
-    while (at < text.size() && text[at] >= '0' && text[at] <= '9') ++at;
+    while (at < text.size() && text[at] >= '0' && text[at] <= '9') { ++at; }
     return at;
   };
   const auto incomplete = std::pair(TagSearch::incomplete, Tag{});
   const auto none = std::pair(TagSearch::none, Tag{});
   const std::size_t comma = digits(1);
-  if (comma == text.size()) return comma < kMaxTagBytes ? incomplete : none;
-  if (comma == 1 || text[comma] != ',') return none;
+  if (comma == text.size()) { return comma < max_tag_bytes ? incomplete : none; }
+  if (comma == 1 || text[comma] != ',') { return none; }
   const std::size_t bracket = digits(comma + 1);
-  if (bracket == text.size()) return bracket < kMaxTagBytes ? incomplete : none;
-  if (bracket == comma + 1 || text[bracket] != ']') return none;
+  if (bracket == text.size()) { return bracket < max_tag_bytes ? incomplete : none; }
+  if (bracket == comma + 1 || text[bracket] != ']') { return none; }
   const auto rank = parse_integer(text.substr(comma + 1, bracket - comma - 1));
-  if (!rank) return none;
+  if (!rank) { return none; }
   const std::string_view rest = text.substr(bracket + 1);
   for (const std::string_view name : {"<stdout>:", "<stderr>:", "<stddiag>:"}) {
-    if (rest.starts_with(name)) return {TagSearch::found, {*rank, bracket + 1 + name.size()}};
-    if (name.starts_with(rest)) return incomplete;
+    if (rest.starts_with(name)) { return {TagSearch::found, {*rank, bracket + 1 + name.size()}}; }
+    if (name.starts_with(rest)) { return incomplete; }
   }
   return none;
 }
@@ -87,44 +87,47 @@ const char* words_for(Need need) {
 }
 
 bool satisfies(const nlohmann::json& value, Need need) {
-  if (need == Need::text) return value.is_string();
+  if (need == Need::text) { return value.is_string(); }
   if (need == Need::count || need == Need::positive_count) {
     // Unsigned numbers beyond std::int64_t would turn negative.
     return value.is_number_integer() && value.get<std::int64_t>() >= (need == Need::count ? 0 : 1);
   }
-  if (!value.is_number()) return false;
+  if (!value.is_number()) { return false; }
   const auto number = value.get<double>();
-  if (!std::isfinite(number)) return false;
+  if (!std::isfinite(number)) { return false; }
   return need == Need::number || (need == Need::number_from_0 ? number >= 0 : number > 0);
 }
 
 /// No window of steps takes longer; nanoseconds of it still fit everywhere.
-constexpr double kMostSeconds = 1e8;
+constexpr double most_seconds = 1e8;
 
 std::span<const Field> fields_of(RankRecord::Kind kind) {
-  constexpr bool kOptional = true;
-  static constexpr Field hello[] = {
-      {"size", Need::positive_count},    {"local_rank", Need::count},
-      {"hostname", Need::text},          {"pid", Need::positive_count, kOptional},
-      {"isa", Need::text, kOptional},    {"threads", Need::positive_count, kOptional},
-      {"cpuset", Need::text, kOptional}, {"memory_limit_bytes", Need::positive_count, kOptional}};
+  constexpr bool is_optional = true;
+  static constexpr Field hello[] = {{"size", Need::positive_count},
+                                    {"local_rank", Need::count},
+                                    {"hostname", Need::text},
+                                    {"pid", Need::positive_count, is_optional},
+                                    {"isa", Need::text, is_optional},
+                                    {"threads", Need::positive_count, is_optional},
+                                    {"cpuset", Need::text, is_optional},
+                                    {"memory_limit_bytes", Need::positive_count, is_optional}};
   static constexpr Field ready[] = {{"parameters_hash", Need::text}};
-  static constexpr Field warmup[] = {{"t_ns", Need::count}, {"seconds", Need::number_from_0, kOptional}};
+  static constexpr Field warmup[] = {{"t_ns", Need::count}, {"seconds", Need::number_from_0, is_optional}};
   static constexpr Field sample[] = {{"t_ns", Need::count},
                                      {"step", Need::positive_count},
                                      {"images", Need::positive_count},
                                      {"seconds", Need::positive},
-                                     {"loss", Need::number, kOptional}};
+                                     {"loss", Need::number, is_optional}};
   static constexpr Field result[] = {{"images_per_second", Need::positive},
                                      {"scope", Need::text},
-                                     {"parameters_hash", Need::text, kOptional},
-                                     {"loss_first", Need::number, kOptional},
-                                     {"loss_last", Need::number, kOptional},
-                                     {"peak_rss_bytes", Need::count, kOptional},
-                                     {"step_seconds_p50", Need::positive, kOptional},
-                                     {"step_seconds_p95", Need::positive, kOptional},
-                                     {"step_seconds_p99", Need::positive, kOptional},
-                                     {"allreduce_seconds_exposed", Need::number_from_0, kOptional}};
+                                     {"parameters_hash", Need::text, is_optional},
+                                     {"loss_first", Need::number, is_optional},
+                                     {"loss_last", Need::number, is_optional},
+                                     {"peak_rss_bytes", Need::count, is_optional},
+                                     {"step_seconds_p50", Need::positive, is_optional},
+                                     {"step_seconds_p95", Need::positive, is_optional},
+                                     {"step_seconds_p99", Need::positive, is_optional},
+                                     {"allreduce_seconds_exposed", Need::number_from_0, is_optional}};
   static constexpr Field error[] = {{"message", Need::text}};
   switch (kind) {
     case RankRecord::Kind::hello:
@@ -150,16 +153,21 @@ void check_fields(const RankLine& line, RankRecord::Kind kind, nlohmann::json& f
     const auto found = fields.find(field.name);
     const bool absent = found == fields.end() || found->is_null();
     if (absent && field.may_be_absent) {
-      if (found != fields.end()) fields.erase(found);  // so that readers know one way of it
+      if (found != fields.end()) {
+        fields.erase(found);  // so that readers know one way of it
+      }
       continue;
     }
-    if (absent || !satisfies(*found, field.need))
+    if (absent || !satisfies(*found, field.need)) {
       throw broken(line, fmt::format("'{}' must be {}", field.name, words_for(field.need)));
+    }
   }
-  if (const auto seconds = fields.find("seconds"); seconds != fields.end() && seconds->is_number())
-    if (seconds->get<double>() > kMostSeconds) throw broken(line, "'seconds' is made up");
-  if (kind == RankRecord::Kind::result && fields["scope"] == "rank" && !fields.contains("parameters_hash"))
+  if (const auto seconds = fields.find("seconds"); seconds != fields.end() && seconds->is_number()) {
+    if (seconds->get<double>() > most_seconds) { throw broken(line, "'seconds' is made up"); }
+  }
+  if (kind == RankRecord::Kind::result && fields["scope"] == "rank" && !fields.contains("parameters_hash")) {
     throw broken(line, "'parameters_hash' must be text");
+  }
 }
 
 }  // namespace
@@ -167,24 +175,25 @@ void check_fields(const RankLine& line, RankRecord::Kind kind, nlohmann::json& f
 void RankOutputSplitter::add(std::string_view text) {
   const auto [entry, is_new] = partial_.try_emplace(current_);
   auto& line = entry->second;
-  const auto added = text.substr(0, kMaxRecordBytes + 1 - std::min(line.size(), kMaxRecordBytes + 1));
+  const auto added = text.substr(0, max_record_bytes + 1 - std::min(line.size(), max_record_bytes + 1));
   line += added;
-  held_bytes_ += added.size() + (is_new ? kEntryBytes : 0);
-  if (held_bytes_ > kMaxOtherOutputBytes)
+  held_bytes_ += added.size() + (is_new ? entry_bytes : 0);
+  if (held_bytes_ > max_other_output_bytes) {
     throw Error(
         "read the trainer's output", ErrorCode::protocol,
-        fmt::format("it floods: more than {} of unfinished lines", format_size(kMaxOtherOutputBytes)));
+        fmt::format("it floods: more than {} of unfinished lines", format_size(max_other_output_bytes)));
+  }
 }
 
 void RankOutputSplitter::take_piece(std::string_view piece, bool ends_line,
                                     const std::function<void(RankLine)>& on_line) {
   add(piece);
-  if (!ends_line) return;
+  if (!ends_line) { return; }
   RankLine line;
-  if (current_ >= 0) line.rank = current_;
+  if (current_ >= 0) { line.rank = current_; }
   line.text = std::move(partial_[current_]);
   partial_.erase(current_);
-  held_bytes_ -= line.text.size() + kEntryBytes;
+  held_bytes_ -= line.text.size() + entry_bytes;
   current_ = -1;
   on_line(std::move(line));
 }
@@ -196,10 +205,11 @@ void RankOutputSplitter::feed(std::string_view bytes, const std::function<void(R
     const auto special = rest.find_first_of("[\n");
     if (special != 0) {
       take_piece(rest.substr(0, special), false, on_line);
-      if (special == std::string_view::npos)
+      if (special == std::string_view::npos) {
         rest = {};
-      else
+      } else {
         rest.remove_prefix(special);
+      }
       continue;
     }
     if (rest[0] == '\n') {
@@ -208,7 +218,7 @@ void RankOutputSplitter::feed(std::string_view bytes, const std::function<void(R
       continue;
     }
     const auto [search, tag] = match_tag(rest);
-    if (search == TagSearch::incomplete) break;
+    if (search == TagSearch::incomplete) { break; }
     if (search == TagSearch::found) {
       current_ = tag.rank;
       rest.remove_prefix(tag.bytes);
@@ -224,23 +234,27 @@ void RankOutputSplitter::finish(const std::function<void(RankLine)>& on_line) {
   add(std::exchange(pending_, {}));
   while (!partial_.empty()) {
     current_ = partial_.begin()->first;
-    if (partial_.begin()->second.empty())
+    if (partial_.begin()->second.empty()) {
       partial_.erase(partial_.begin());
-    else
+    } else {
       take_piece({}, true, on_line);
+    }
   }
 }
 
 std::optional<RankRecord> decode_record(const RankLine& line) {
-  if (line.text.empty() || line.text[0] != '{') return std::nullopt;
-  if (line.text.size() > kMaxRecordBytes) throw broken(line, "a record is longer than 4,096 bytes");
-  auto fields = parse_json_or_null(line.text, kRecordLimits);
-  if (!fields.is_object()) throw broken(line, "a record is not a JSON object");
+  if (line.text.empty() || line.text[0] != '{') { return std::nullopt; }
+  if (line.text.size() > max_record_bytes) { throw broken(line, "a record is longer than 4,096 bytes"); }
+  auto fields = parse_json_or_null(line.text, record_limits);
+  if (!fields.is_object()) { throw broken(line, "a record is not a JSON object"); }
   const auto record = fields.find("record");
-  if (record == fields.end() || !record->is_string()) throw broken(line, "a record does not say which it is");
+  if (record == fields.end() || !record->is_string()) {
+    throw broken(line, "a record does not say which it is");
+  }
   const auto rank = fields.find("rank");
-  if (rank == fields.end() || !rank->is_number_integer())
+  if (rank == fields.end() || !rank->is_number_integer()) {
     throw broken(line, "a record does not say its rank");
+  }
 
   using Kind = RankRecord::Kind;
   static const std::array<std::pair<const char*, Kind>, 6> kinds{{{"hello", Kind::hello},
@@ -251,10 +265,12 @@ std::optional<RankRecord> decode_record(const RankLine& line) {
                                                                   {"error", Kind::error}}};
   RankRecord out;
   out.rank = rank->get<std::int64_t>();  // below 0 where it does not fit, which no job has
-  for (const auto& [name, kind] : kinds)
-    if (*record == name) out.kind = kind;
-  if (line.rank && *line.rank != out.rank)
+  for (const auto& [name, kind] : kinds) {
+    if (*record == name) { out.kind = kind; }
+  }
+  if (line.rank && *line.rank != out.rank) {
     throw broken(line, fmt::format("rank {} speaks for another rank", *line.rank));
+  }
   check_fields(line, out.kind, fields);
   out.fields = std::move(fields);
   return out;

@@ -1,9 +1,10 @@
 #pragma once
 
+#include <nlohmann/json.hpp>
+
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,12 +12,12 @@
 namespace virtrain::harness {
 
 /// Longest line of a workload's protocol (design: "every record … fits in 4,096 bytes").
-inline constexpr std::size_t kMaxRecordBytes = 4096;
+inline constexpr std::size_t max_record_bytes = 4096;
 /// What a job may print beside its records before it counts as a flood; also, of each rank, all records whose
 /// number the plan does not say (warm-up, kinds that we pass over), and what its remote shells print.
-inline constexpr std::size_t kMaxOtherOutputBytes = 8U << 20;
+inline constexpr std::size_t max_other_output_bytes = 8U << 20;
 /// What a line of it costs beside its text, for a million empty lines are no small matter either.
-inline constexpr std::size_t kLineBytes = 64;
+inline constexpr std::size_t line_bytes = 64;
 
 /// One line of a job's output and the rank that wrote it, if mpirun's tag says so.
 struct RankLine {
@@ -28,8 +29,8 @@ struct RankLine {
 /// --tag-output, puts
 /// "[jobid,rank]<stdout>:" before each line and before each piece that goes on in the middle of one; so a tag
 /// within a line switches to another rank's line. Without tags (a single rank, mpirun's own words) lines have
-/// no rank. Lines over `kMaxRecordBytes` are cut there. Unfinished lines of more than `kMaxOtherOutputBytes`
-/// together are an Error(protocol).
+/// no rank. Lines over `max_record_bytes` are cut there. Unfinished lines of more than
+/// `max_other_output_bytes` together are an Error(protocol).
 class RankOutputSplitter {
  public:
   /// Whole lines that these bytes complete are handed out in order.

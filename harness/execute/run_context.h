@@ -2,6 +2,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/thread_pool.hpp>
+
 #include <filesystem>
 #include <functional>
 #include <memory>

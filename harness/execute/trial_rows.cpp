@@ -15,19 +15,19 @@
 namespace virtrain::harness {
 namespace {
 
-constexpr double kMostImagesPerSecond = std::numeric_limits<double>::max();
+constexpr double most_images_per_second = std::numeric_limits<double>::max();
 
 template <typename Value>
 std::optional<Value> optional_field(const nlohmann::json& fields, const char* name) {
   const auto found = fields.find(name);
-  if (found == fields.end() || !found->is_number()) return std::nullopt;
+  if (found == fields.end() || !found->is_number()) { return std::nullopt; }
   return found->get<Value>();
 }
 
 /// A fact of a node's; nothing where it is no whole number that fits.
 std::optional<std::int64_t> optional_count(const nlohmann::json& facts, const char* name) {
   const auto found = facts.find(name);
-  if (found == facts.end() || !found->is_number_integer()) return std::nullopt;
+  if (found == facts.end() || !found->is_number_integer()) { return std::nullopt; }
   const auto count = found->get<std::int64_t>();
   return count > 0 ? std::optional(count) : std::nullopt;
 }
@@ -56,13 +56,13 @@ void TrialRun::save_nodes(NodeSet& nodes) {
     auto& record = row.record;
     record.name = live.placement->hostname;
     record.kind = nodes.is_vm() ? "vm" : "slice";
-    if (nodes.is_vm()) record.domain_name = live.name;
+    if (nodes.is_vm()) { record.domain_name = live.name; }
     record.domain_uuid = live.uuid;
     record.hostname = live.facts.value("hostname", "");
-    if (nodes.is_vm()) record.guest_boot_id = live.facts.value("boot_id", "");
+    if (nodes.is_vm()) { record.guest_boot_id = live.facts.value("boot_id", ""); }
     record.cores = format_cpu_list(live.cores);
     record.memory_bytes = static_cast<std::int64_t>(live.memory_bytes);
-    if (live.numa_node) record.numa_node = *live.numa_node;
+    if (live.numa_node) { record.numa_node = *live.numa_node; }
     record.cpuset_read_back = live.facts.value("cpus", "");
     record.memory_limit_read_back_bytes = optional_count(live.facts, "memory_limit_bytes");
     record.kernel = live.facts.value("kernel", "");
@@ -71,23 +71,25 @@ void TrialRun::save_nodes(NodeSet& nodes) {
     record.agent_ready_seconds = live.agent_ready_seconds;
     record.clock_offset_ns = live.agent->clock().offset_ns;
     record.clock_uncertainty_ns = live.agent->clock().uncertainty_ns;
-    for (const auto& [name, value] : live.facts.items())
+    for (const auto& [name, value] : live.facts.items()) {
       record.fingerprint[name] = value.is_string() ? value.get<std::string>() : value.dump();
-    if (const auto medium = nodes.network_medium(live); !medium.empty())
+    }
+    if (const auto medium = nodes.network_medium(live); !medium.empty()) {
       record.fingerprint["network_medium"] = medium;
+    }
     row.id = context_.store.save_node(tenant_rows_[live.tenant].id, record);
     node_rows_.push_back(std::move(row));
   }
 }
 
 void TrialRun::on_record(std::size_t tenant, std::int64_t rank, const RankRecord& record) {
-  if (record.kind != RankRecord::Kind::hello) return;
+  if (record.kind != RankRecord::Kind::hello) { return; }
   auto& row = tenant_rows_[tenant].ranks[static_cast<std::size_t>(rank)];
   const auto& placed = placement_.tenants[tenant];
   const auto& hello = record.fields;
   row.record.node = placed.nodes[static_cast<std::size_t>(rank / placed.ranks_per_node)].hostname;
   // In the shared arm one slice, named after the first node, holds all ranks.
-  if (planned_.arm == kArmBareMetalShared) row.record.node = placed.nodes[0].hostname;
+  if (planned_.arm == arm_bare_metal_shared) { row.record.node = placed.nodes[0].hostname; }
   row.record.rank = rank;
   row.record.local_rank = hello.value("local_rank", std::int64_t{0});
   row.record.size = hello.value("size", std::int64_t{0});
@@ -101,25 +103,26 @@ void TrialRun::on_record(std::size_t tenant, std::int64_t rank, const RankRecord
 }
 
 void TrialRun::flush() {
-  constexpr const char* kOperation = "store samples and telemetry";
+  constexpr const char* operation = "store samples and telemetry";
   try {
-    context_.store.transaction(kOperation, [&] { store_new_rows(); });
+    context_.store.transaction(operation, [&] { store_new_rows(); });
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::bad_input) throw;
+    if (error.code() != ErrorCode::bad_input) { throw; }
     // A row that the schema refuses, it will refuse again. It is the trial's fault and not the database's.
     forget_new_rows();
-    throw Error(kOperation, ErrorCode::trial_failed, error.what());
+    throw Error(operation, ErrorCode::trial_failed, error.what());
   }
   forget_new_rows();
 }
 
 void TrialRun::forget_new_rows() {
-  for (std::size_t t = 0; t < jobs_.size(); ++t)
+  for (std::size_t t = 0; t < jobs_.size(); ++t) {
     for (std::size_t r = 0; r < jobs_[t]->ranks().size(); ++r) {
       tenant_rows_[t].ranks[r].is_new = false;
       tenant_rows_[t].ranks[r].stored_samples = jobs_[t]->ranks()[r].samples.size();
     }
-  for (auto& row : node_rows_) row.telemetry.clear();
+  }
+  for (auto& row : node_rows_) { row.telemetry.clear(); }
 }
 
 void TrialRun::store_new_rows() {
@@ -128,24 +131,26 @@ void TrialRun::store_new_rows() {
       const auto& windows = jobs_[t]->ranks()[r].samples;
       auto& row = tenant_rows_[t].ranks[r];
       // Not as it comes: a commit is synced, and ranks may say what they like as often as they like.
-      if (row.is_new) row.id = context_.store.save_rank(tenant_rows_[t].id, row.record);
-      if (row.id == 0 || row.stored_samples == windows.size()) continue;
+      if (row.is_new) { row.id = context_.store.save_rank(tenant_rows_[t].id, row.record); }
+      if (row.id == 0 || row.stored_samples == windows.size()) { continue; }
       std::vector<results::Sample> fresh;
-      for (std::size_t i = row.stored_samples; i < windows.size(); ++i)
+      for (std::size_t i = row.stored_samples; i < windows.size(); ++i) {
         fresh.push_back(
             {windows[i].t_ns, windows[i].step, windows[i].images, windows[i].seconds, windows[i].loss});
+      }
       context_.store.add_samples(row.id, fresh);
     }
   }
-  for (const auto& row : node_rows_)
-    if (!row.telemetry.empty()) context_.store.add_telemetry(row.id, row.telemetry);
+  for (const auto& row : node_rows_) {
+    if (!row.telemetry.empty()) { context_.store.add_telemetry(row.id, row.telemetry); }
+  }
 }
 
 // --- results
 
 std::int64_t TrialRun::network_bytes_required(const TenantPlacement& tenant) const {
   // Gradients that go through shared memory or an adapter of the tenant's own pass by its veths and taps.
-  if (planned_.arm == kArmBareMetalShared || tenant.has_rdma_adapter()) return 0;
+  if (planned_.arm == arm_bare_metal_shared || tenant.has_rdma_adapter()) { return 0; }
   // Jobs are in the order of the tenants.
   const auto& job = *jobs_[static_cast<std::size_t>(&tenant - placement_.tenants.data())];
   return all_reduce_bytes_per_node(static_cast<std::int64_t>(tenant.nodes.size()),
@@ -157,7 +162,7 @@ std::int64_t TrialRun::network_bytes_measured(NodeSet& nodes, std::size_t tenant
   std::uint64_t sent = 0;
   std::int64_t count = 0;
   for (std::size_t n = 0; n < nodes.nodes().size(); ++n) {
-    if (nodes.nodes()[n].tenant != tenant) continue;
+    if (nodes.nodes()[n].tenant != tenant) { continue; }
     sent += node_rows_[n].after.network_tx_bytes - node_rows_[n].before.network_tx_bytes;
     ++count;
   }
@@ -168,7 +173,7 @@ std::optional<std::int64_t> TrialRun::start_spread_ns() const {
   std::optional<std::int64_t> first, last;
   for (const auto& job : jobs_) {
     for (const auto& rank : job->ranks()) {
-      if (!rank.first_start_ns) continue;
+      if (!rank.first_start_ns) { continue; }
       first = std::min(first.value_or(*rank.first_start_ns), *rank.first_start_ns);
       last = std::max(last.value_or(*rank.first_start_ns), *rank.first_start_ns);
     }
@@ -178,22 +183,24 @@ std::optional<std::int64_t> TrialRun::start_spread_ns() const {
 
 /// What a tenant's ranks say of their GPUs becomes facts and readings of their nodes.
 void TrialRun::take_gpu_evidence(NodeSet& nodes, std::size_t tenant) {
-  if (placement_.tenants[tenant].workload.backend != Backend::cuda) return;
+  if (placement_.tenants[tenant].workload.backend != Backend::cuda) { return; }
   const auto& job = *jobs_[tenant];
   std::size_t job_node = 0;    // jobs have their nodes in the order of the trial's
   std::int64_t next_rank = 0;  // and their ranks in the order of the nodes
   for (std::size_t n = 0; n < nodes.nodes().size(); ++n) {
-    if (nodes.nodes()[n].tenant != tenant) continue;
+    if (nodes.nodes()[n].tenant != tenant) { continue; }
     std::vector<const RankState*> ranks;
-    for (const auto& rank : job.ranks())
-      if (rank.node == job_node) ranks.push_back(&rank);
+    for (const auto& rank : job.ranks()) {
+      if (rank.node == job_node) { ranks.push_back(&rank); }
+    }
     ++job_node;
     const auto first_rank = next_rank;
     next_rank += static_cast<std::int64_t>(ranks.size());
     auto& row = node_rows_[n];
-    if (const auto ways = job.nccl_transports().of_ranks(first_rank, next_rank); !ways.empty())
+    if (const auto ways = job.nccl_transports().of_ranks(first_rank, next_rank); !ways.empty()) {
       row.record.fingerprint["peer_to_peer"] = ways;
-    for (const auto& [name, value] : gpu_facts(ranks)) row.record.fingerprint[name] = value;
+    }
+    for (const auto& [name, value] : gpu_facts(ranks)) { row.record.fingerprint[name] = value; }
     const auto readings = gpu_telemetry(ranks);
     row.telemetry.insert(row.telemetry.end(), readings.begin(), readings.end());
   }
@@ -218,7 +225,7 @@ double TrialRun::store_ranks(std::size_t t) {
     record.exposed_allreduce_seconds = optional_field<double>(result, "allreduce_seconds_exposed");
     context_.store.save_rank(tenant.id, record);
     // A sum of lies may be beyond all numbers; it is invalid, and stored all the same.
-    images_per_second = std::min(images_per_second + *record.images_per_second, kMostImagesPerSecond);
+    images_per_second = std::min(images_per_second + *record.images_per_second, most_images_per_second);
   }
   return images_per_second;
 }
@@ -233,11 +240,12 @@ void TrialRun::store_tenant(NodeSet& nodes, std::size_t t) {
   std::vector<std::string> names;
   for (const auto& [pair, transport] : jobs_[t]->transports()) {
     context_.store.save_transport(tenant.id, {pair.first, pair.second, transport});
-    if (std::find(names.begin(), names.end(), transport) == names.end()) names.push_back(transport);
+    if (std::find(names.begin(), names.end(), transport) == names.end()) { names.push_back(transport); }
   }
   tenant.record.transport = join(names, ", ");
   context_.store.save_tenant(trial_row_, tenant.record);
-  images_per_second_ = std::min(images_per_second_ + *tenant.record.images_per_second, kMostImagesPerSecond);
+  images_per_second_ =
+      std::min(images_per_second_ + *tenant.record.images_per_second, most_images_per_second);
 }
 
 NodeEvidence TrialRun::node_evidence(NodeSet& nodes, std::size_t n) const {
@@ -251,7 +259,7 @@ NodeEvidence TrialRun::node_evidence(NodeSet& nodes, std::size_t n) const {
   node.guest_gpu_numa_nodes = row.topology.gpu_numa_nodes;
   node.boot_id = live.facts.value("boot_id", "");
   node.is_vm = nodes.is_vm();
-  if (node.devices > 0) node.wall_clock_offset_ns = live.agent->clock().wall_offset_ns;
+  if (node.devices > 0) { node.wall_clock_offset_ns = live.agent->clock().wall_offset_ns; }
   return node;
 }
 
@@ -267,10 +275,11 @@ TenantEvidence TrialRun::tenant_evidence(NodeSet& nodes, std::size_t t) const {
                       jobs_[t]->ranks(),
                       placed.workload.images_per_rank(),
                       jobs_[t]->released_ns()};
-  for (std::size_t n = 0; n < nodes.nodes().size(); ++n)
-    if (nodes.nodes()[n].tenant == t) seen.nodes.push_back(node_evidence(nodes, n));
+  for (std::size_t n = 0; n < nodes.nodes().size(); ++n) {
+    if (nodes.nodes()[n].tenant == t) { seen.nodes.push_back(node_evidence(nodes, n)); }
+  }
   // One slice of all has the tenant's GPUs in an order of its own.
-  if (!nodes.is_shared()) seen.transports_planned = planned_transports(placed);
+  if (!nodes.is_shared()) { seen.transports_planned = planned_transports(placed); }
   seen.transports_seen = jobs_[t]->nccl_transports().by_pair();
   return seen;
 }
@@ -279,11 +288,12 @@ void TrialRun::store_nodes(NodeSet& nodes) {
   for (std::size_t n = 0; n < node_rows_.size(); ++n) {
     auto& row = node_rows_[n];
     // The process's time and its threads' come from two readings, so a short interval may come out negative.
-    if (row.before.domain && row.after.domain)
+    if (row.before.domain && row.after.domain) {
       row.record.helper_cpu_seconds =
           std::max(0.0, static_cast<double>(row.after.domain->helper_cpu_ns) -
                             static_cast<double>(row.before.domain->helper_cpu_ns)) *
           1e-9;
+    }
     context_.store.save_node(tenant_rows_[nodes.nodes()[n].tenant].id, row.record);
   }
 }
@@ -297,8 +307,8 @@ void TrialRun::store_results(NodeSet& nodes) {
   }
   store_nodes(nodes);
   flush();  // the GPUs' readings, which came with the results
-  if (device_watch_) evidence.host = device_watch_->finish();
-  for (const auto& remark : remarks(evidence)) context_.event(trial_row_, "collect", remark);
+  if (device_watch_) { evidence.host = device_watch_->finish(); }
+  for (const auto& remark : remarks(evidence)) { context_.event(trial_row_, "collect", remark); }
   const auto reasons = invalid_reasons(evidence, context_.owner.boot_id);
   context_.store.finish_trial(trial_row_,
                               {images_per_second_, start_spread_ns(), reasons.empty(), join(reasons, "; ")},

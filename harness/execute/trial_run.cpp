@@ -1,9 +1,9 @@
 #include "harness/execute/trial_run.h"
 
+#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/asio/experimental/awaitable_operators.hpp>
 
 #include "common/error.h"
 #include "common/log.h"
@@ -22,11 +22,11 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 /// For NCCL_TOPO_FILE: a guest cannot see the host's switches and links.
-constexpr const char* kGuestNcclTopology = "/run/nccl-topology.xml";
-constexpr milliseconds kTelemetryPeriod{1'000};
+constexpr const char* guest_nccl_topology = "/run/nccl-topology.xml";
+constexpr milliseconds telemetry_period{1'000};
 /// mpirun, its daemons and MPI_Init; a guest under TCG that shares its core needs most of it.
-constexpr milliseconds kPlaceDeadline{120'000};
-constexpr seconds kToolDeadline{60};
+constexpr milliseconds place_deadline{120'000};
+constexpr seconds tool_deadline{60};
 
 }  // namespace
 
@@ -35,7 +35,7 @@ void RunContext::event(std::optional<std::int64_t> trial, const std::string& sta
   store.add_event(experiment, {trial, monotonic_ns(), iso8601(wall_ns()), stage, message, detail});
   nlohmann::json fields = detail.is_object() ? detail : nlohmann::json::object();
   fields["stage"] = stage;
-  if (trial) fields["trial"] = *trial;
+  if (trial) { fields["trial"] = *trial; }
   log::debug(message, fields);
 }
 
@@ -57,7 +57,7 @@ TrialRun::~TrialRun() {
 void TrialRun::enter(const std::string& stage) {
   stage_ = stage;
   context_.event(trial_row_, stage, "stage " + stage);
-  if (context_.progress) context_.progress(stage);
+  if (context_.progress) { context_.progress(stage); }
 }
 
 milliseconds TrialRun::time_left() const {
@@ -77,10 +77,10 @@ asio::awaitable<void> TrialRun::run(NodeSet& nodes, bool nodes_are_up) {
   deadline_ns_ = monotonic_ns() + context_.scenario.trial_timeout_ns;
   save_nodes(nodes);
   watch_agents(nodes);
-  if (nodes.is_vm()) co_await look_at_guest_devices(nodes);
+  if (nodes.is_vm()) { co_await look_at_guest_devices(nodes); }
   co_await make_jobs(nodes);
   co_await give_plans_to(nodes);
-  if (planned_.pair == 1 && !context_.scenario.probes.empty()) co_await probe(nodes);
+  if (planned_.pair == 1 && !context_.scenario.probes.empty()) { co_await probe(nodes); }
   co_await look_at_licences(nodes, &NodeRow::licensed_at_start);
   enter("place");
   co_await place(nodes);
@@ -100,20 +100,24 @@ asio::awaitable<std::map<std::string, std::string>> TrialRun::gpu_environment(No
   const auto& live = nodes.nodes()[n];
   const auto& tenant = placement_.tenants[live.tenant];
   std::map<std::string, std::string> environment;
-  if (tenant.workload.backend != Backend::cuda) co_return environment;
-  if (const auto home = plans_home(nodes, n)) environment[kCacheVariable] = *home;
+  if (tenant.workload.backend != Backend::cuda) { co_return environment; }
+  if (const auto home = plans_home(nodes, n)) { environment[cache_variable] = *home; }
   if (nodes.is_vm()) {
     const bool has_own = tenant.workload.environment.contains("NCCL_TOPO_FILE");
-    if (!has_own && !node_rows_[n].topology.nccl_topology.empty())
-      environment["NCCL_TOPO_FILE"] = kGuestNcclTopology;
+    if (!has_own && !node_rows_[n].topology.nccl_topology.empty()) {
+      environment["NCCL_TOPO_FILE"] = guest_nccl_topology;
+    }
     co_return environment;
   }
   std::vector<std::string> addresses;
-  for (const auto& node : tenant.nodes)  // the one slice of bare_metal_shared stands for all of them
-    if (nodes.is_shared() || &node == live.placement)
-      for (const auto& device : node.devices)
-        if (device.device_class == vmctl::DeviceClass::gpu) addresses.push_back(device.grant.address);
-  const auto answer = co_await run_in_node(context_.io, live.agent, gpu_uuid_query(), kToolDeadline);
+  for (const auto& node : tenant.nodes) {  // the one slice of bare_metal_shared stands for all of them
+    if (nodes.is_shared() || &node == live.placement) {
+      for (const auto& device : node.devices) {
+        if (device.device_class == vmctl::DeviceClass::gpu) { addresses.push_back(device.grant.address); }
+      }
+    }
+  }
+  const auto answer = co_await run_in_node(context_.io, live.agent, gpu_uuid_query(), tool_deadline);
   environment["CUDA_VISIBLE_DEVICES"] = visible_gpus(answer, addresses);
   co_return environment;
 }
@@ -123,7 +127,9 @@ asio::awaitable<std::map<std::string, std::string>> TrialRun::gpu_environment(No
 std::optional<std::string> TrialRun::plans_home(NodeSet& nodes, std::size_t n) const {
   const auto& live = nodes.nodes()[n];
   const auto& workload = placement_.tenants[live.tenant].workload;
-  if (workload.backend != Backend::cuda || workload.environment.contains(kCacheVariable)) return std::nullopt;
+  if (workload.backend != Backend::cuda || workload.environment.contains(cache_variable)) {
+    return std::nullopt;
+  }
   return nodes.cache_home(live);
 }
 
@@ -135,7 +141,7 @@ std::string TrialRun::guest_of(NodeSet& nodes, const LiveNode& node) const {
 asio::awaitable<void> TrialRun::give_plans_to(NodeSet& nodes) {
   for (std::size_t n = 0; n < nodes.nodes().size(); ++n) {
     const auto home = plans_home(nodes, n);
-    if (!home) continue;
+    if (!home) { continue; }
     const auto& live = nodes.nodes()[n];
     try {
       const auto plans = plans_.for_node(guest_of(nodes, live));
@@ -150,13 +156,14 @@ asio::awaitable<void> TrialRun::give_plans_to(NodeSet& nodes) {
 asio::awaitable<void> TrialRun::take_plans_from(NodeSet& nodes) {
   for (std::size_t n = 0; n < nodes.nodes().size(); ++n) {
     const auto home = plans_home(nodes, n);
-    if (!home) continue;
+    if (!home) { continue; }
     const auto& live = nodes.nodes()[n];
     try {
       const auto found = co_await take_plans(live.agent, *home);
-      if (const auto count = plans_.add(guest_of(nodes, live), found); count > 0)
+      if (const auto count = plans_.add(guest_of(nodes, live), found); count > 0) {
         context_.event(trial_row_, stage_, "guests and bare metal run different engines",
                        {{"node", live.placement->hostname}, {"graphs", count}});
+      }
     } catch (const Error& error) {
       note_plans_failure("the engines that a node has timed could not be read", live, error);
     }
@@ -166,7 +173,7 @@ asio::awaitable<void> TrialRun::take_plans_from(NodeSet& nodes) {
 /// The trial goes on, and its ranks or a later trial's time for themselves. Throws the error where it is a
 /// stop.
 void TrialRun::note_plans_failure(const std::string& what, const LiveNode& node, const Error& error) {
-  if (error.code() == ErrorCode::interrupted) throw Error(error);
+  if (error.code() == ErrorCode::interrupted) { throw Error(error); }
   context_.event(trial_row_, stage_, what, {{"node", node.placement->hostname}, {"reason", error.what()}});
 }
 
@@ -176,7 +183,7 @@ asio::awaitable<void> TrialRun::make_jobs(NodeSet& nodes) {
     std::vector<JobNode> job_nodes;
     for (std::size_t n = 0; n < nodes.nodes().size(); ++n) {
       const auto& live = nodes.nodes()[n];
-      if (live.tenant != t) continue;
+      if (live.tenant != t) { continue; }
       auto environment = co_await gpu_environment(nodes, n);
       job_nodes.push_back({live.placement->hostname, live.agent, std::move(environment)});
     }
@@ -195,14 +202,15 @@ void TrialRun::watch_agents(NodeSet& nodes) {
     auto& live = nodes.nodes()[n];
     watched_.push_back(live.agent);
     live.agent->on_lost = [this, &nodes, &live](const std::string& reason) {
-      if (console_tail_.empty()) console_tail_ = NodeSet::console_tail(live);
+      if (console_tail_.empty()) { console_tail_ = NodeSet::console_tail(live); }
       const auto words = fmt::format("node {} ({}) is lost: {}{}", live.placement->hostname, live.name,
                                      reason, nodes.qemu_words(live));
-      for (auto& job : jobs_) job->fail(words);
+      for (auto& job : jobs_) { job->fail(words); }
     };
     live.agent->on_telemetry = [this, n](const std::map<std::string, double>& readings, std::int64_t t_ns) {
-      for (const auto& [metric, value] : readings)
+      for (const auto& [metric, value] : readings) {
         node_rows_[n].telemetry.push_back({t_ns, "guest", metric, value});
+      }
     };
   }
 }
@@ -211,39 +219,45 @@ void TrialRun::watch_agents(NodeSet& nodes) {
 asio::awaitable<void> TrialRun::look_at_guest_devices(NodeSet& nodes) {
   for (std::size_t n = 0; n < nodes.nodes().size(); ++n) {
     auto& live = nodes.nodes()[n];
-    if (live.placement->devices.empty()) continue;
+    if (live.placement->devices.empty()) { continue; }
     const auto functions = co_await live.agent->pci_functions();
     auto& topology = node_rows_[n].topology;
     const auto peers = co_await guest_peer_matrix(context_.io, live.agent, live.placement->devices);
     topology = vmctl::check_guest_topology(nodes.spec_of(live), functions, peers);
-    for (const auto& difference : topology.differences)
+    for (const auto& difference : topology.differences) {
       context_.event(trial_row_, "agent", "the guest's devices differ from the plan: " + difference.words,
                      {{"node", live.placement->hostname}, {"xml_that_mends_it", difference.xml}});
-    if (!topology.nccl_topology.empty())
-      co_await live.agent->write_file(kGuestNcclTopology, topology.nccl_topology);
+    }
+    if (!topology.nccl_topology.empty()) {
+      co_await live.agent->write_file(guest_nccl_topology, topology.nccl_topology);
+    }
     co_await prepare_guest_gpus(context_.io, live.agent, context_.scenario.devices,
                                 topology.gpu_numa_nodes.size());
   }
 }
 
 asio::awaitable<void> TrialRun::look_at_licences(NodeSet& nodes, std::optional<bool> NodeRow::*into) {
-  for (std::size_t n = 0; n < node_rows_.size(); ++n)
+  for (std::size_t n = 0; n < node_rows_.size(); ++n) {
     node_rows_[n].*into =
         co_await guest_is_licensed(context_.io, nodes.nodes()[n].agent, context_.scenario.devices,
                                    node_rows_[n].topology.gpu_numa_nodes.size());
+  }
 }
 
 /// One node after the other, so that each figure is of the node alone.
 asio::awaitable<void> TrialRun::probe(NodeSet& nodes) {
-  if (context_.progress) context_.progress("probes");
+  if (context_.progress) { context_.progress("probes"); }
   const std::string program = nodes.is_vm() ? Programs::guest_probe : context_.programs.probe.string();
   for (std::size_t n = 0; n < nodes.nodes().size(); ++n) {
     const auto& tenant = placement_.tenants[nodes.nodes()[n].tenant];
     std::int64_t gpus = tenant.workload.backend == Backend::cuda ? tenant.gpus_per_node : 0;
-    if (nodes.is_shared()) gpus *= std::ssize(tenant.nodes);  // one slice stands for all of them
+    if (nodes.is_shared()) {
+      gpus *= std::ssize(tenant.nodes);  // one slice stands for all of them
+    }
     for (const auto& command :
-         probe_commands(program, context_.scenario.probes, context_.scenario.guest.memory_bytes, gpus))
+         probe_commands(program, context_.scenario.probes, context_.scenario.guest.memory_bytes, gpus)) {
       co_await probe_node(nodes, n, command);
+    }
   }
 }
 
@@ -253,17 +267,18 @@ asio::awaitable<void> TrialRun::probe_node(NodeSet& nodes, std::size_t n, std::v
   std::string failure;
   try {
     std::vector<std::string> with_environment{"env"};
-    for (const auto& [name, value] : co_await gpu_environment(nodes, n))
+    for (const auto& [name, value] : co_await gpu_environment(nodes, n)) {
       with_environment.push_back(fmt::format("{}={}", name, value));
+    }
     with_environment.insert(with_environment.end(), command.begin(), command.end());
     const auto lines = co_await run_in_node(context_.io, live.agent, with_environment, time_left());
     const auto figures = parse_probe_records(lines, planned_.arm, live.placement->hostname);
     context_.store.add_probes(context_.experiment, figures);
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::trial_failed) throw;
+    if (error.code() != ErrorCode::trial_failed) { throw; }
     failure = error.what();
   }
-  if (!failure.empty()) context_.event(trial_row_, "agent", "a probe failed", {{"reason", failure}});
+  if (!failure.empty()) { context_.event(trial_row_, "agent", "a probe failed", {{"reason", failure}}); }
 }
 
 asio::awaitable<void> TrialRun::place(NodeSet& nodes) {
@@ -274,11 +289,11 @@ asio::awaitable<void> TrialRun::place(NodeSet& nodes) {
         nodes.is_vm() ? Programs::guest_trainer(backend) : context_.programs.trainers.at(backend).string();
     co_await job->launch(trainer, timeout);
   }
-  for (auto& job : jobs_) co_await job->wait_for_hello(std::min(kPlaceDeadline, time_left()));
+  for (auto& job : jobs_) { co_await job->wait_for_hello(std::min(place_deadline, time_left())); }
 }
 
 asio::awaitable<void> TrialRun::barrier(NodeSet& nodes) {
-  for (auto& job : jobs_) co_await job->wait_for_ready(time_left());
+  for (auto& job : jobs_) { co_await job->wait_for_ready(time_left()); }
   co_await take_plans_from(nodes);
   if (context_.scenario.settle_ns > 0) {
     asio::steady_timer settle(context_.io, std::chrono::nanoseconds(context_.scenario.settle_ns));
@@ -291,7 +306,7 @@ asio::awaitable<void> TrialRun::barrier(NodeSet& nodes) {
     node_rows_[n].record.clock_uncertainty_ns = agent.clock().uncertainty_ns;
     // A VM's cores are all its own; a slice sees the whole host in /proc/stat.
     const std::string cores = nodes.is_vm() ? "" : format_cpu_list(nodes.nodes()[n].cores);
-    co_await agent.start_telemetry(kTelemetryPeriod, cores);
+    co_await agent.start_telemetry(telemetry_period, cores);
   }
   co_await read_counters(nodes, &NodeRow::before);
   device_watch_.emplace(placement_);
@@ -304,29 +319,27 @@ asio::awaitable<void> TrialRun::measure(NodeSet& nodes) {
     try {
       // One after the other without waiting in between: the spread is measured from the ranks' own first
       // steps.
-      for (auto& job : jobs_) co_await job->go();
-      for (auto& job : jobs_) co_await job->wait_for_results(time_left());
-    } catch (...) {
-      failure = std::current_exception();
-    }
+      for (auto& job : jobs_) { co_await job->go(); }
+      for (auto& job : jobs_) { co_await job->wait_for_results(time_left()); }
+    } catch (...) { failure = std::current_exception(); }
   };
   co_await (train() || poll(nodes));
-  if (failure) std::rethrow_exception(failure);
+  if (failure) { std::rethrow_exception(failure); }
 }
 
 asio::awaitable<void> TrialRun::poll(NodeSet& nodes) {
   asio::steady_timer timer(context_.io);
   while (true) {
-    timer.expires_after(kTelemetryPeriod);
+    timer.expires_after(telemetry_period);
     co_await timer.async_wait(asio::use_awaitable);
     if (const auto failure = try_flush()) {
-      for (auto& job : jobs_) job->fail(*failure);
+      for (auto& job : jobs_) { job->fail(*failure); }
       timer.expires_at(
           asio::steady_timer::time_point::max());  // the failed jobs end the trial, this must not
       co_await timer.async_wait(asio::use_awaitable);
     }
-    if (device_watch_) device_watch_->look();
-    if (nodes.is_vm()) co_await look_at_nodes(nodes);
+    if (device_watch_) { device_watch_->look(); }
+    if (nodes.is_vm()) { co_await look_at_nodes(nodes); }
   }
 }
 
@@ -334,14 +347,12 @@ std::optional<std::string> TrialRun::try_flush() {
   try {
     flush();
     return std::nullopt;
-  } catch (const Error& error) {
-    return error.what();
-  }
+  } catch (const Error& error) { return error.what(); }
 }
 
 asio::awaitable<void> TrialRun::look_at_nodes(NodeSet& nodes) {
   for (std::size_t n = 0; n < nodes.nodes().size(); ++n) {
-    if (!node_rows_[n].visible_from_host) continue;
+    if (!node_rows_[n].visible_from_host) { continue; }
     try {
       add_host_telemetry(node_rows_[n], co_await nodes.counters(nodes.nodes()[n]));
     } catch (const Error& error) {
@@ -355,7 +366,7 @@ asio::awaitable<void> TrialRun::look_at_nodes(NodeSet& nodes) {
 }
 
 void TrialRun::add_host_telemetry(NodeRow& row, const NodeCounters& counters) {
-  if (!counters.domain) return;
+  if (!counters.domain) { return; }
   const auto& stats = *counters.domain;
   const auto add = [&](const char* metric, double value) {
     row.telemetry.push_back({stats.monotonic_ns, "host", metric, value});
@@ -375,8 +386,9 @@ void TrialRun::add_host_telemetry(NodeRow& row, const NodeCounters& counters) {
 }
 
 asio::awaitable<void> TrialRun::read_counters(NodeSet& nodes, NodeCounters NodeRow::*into) {
-  for (std::size_t n = 0; n < nodes.nodes().size(); ++n)
+  for (std::size_t n = 0; n < nodes.nodes().size(); ++n) {
     node_rows_[n].*into = co_await nodes.counters(nodes.nodes()[n]);
+  }
 }
 
 asio::awaitable<void> TrialRun::collect(NodeSet& nodes) {
@@ -384,9 +396,10 @@ asio::awaitable<void> TrialRun::collect(NodeSet& nodes) {
   co_await look_at_licences(nodes, &NodeRow::licensed_at_end);
   for (auto& job : jobs_) {
     const auto killed = co_await job->sweep();
-    if (killed > 0)
+    if (killed > 0) {
       context_.event(trial_row_, "collect", "processes were left after the job and have been killed",
                      {{"count", killed}});
+    }
   }
   flush();
   store_results(nodes);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
+
 #include <memory>
 #include <optional>
 #include <string>

@@ -12,11 +12,11 @@
 namespace virtrain::harness {
 namespace {
 
-constexpr std::string_view kNoCudaOnVgpuHosts =
+constexpr std::string_view no_cuda_on_vgpu_hosts =
     "the host's driver for vGPUs offers no CUDA, so there is no bare metal beside a vGPU (use the arm vm "
     "only, and compare by --label or import with a passthrough VM, a vGPU of the whole card, or another "
     "host)";
-constexpr std::string_view kNoBareMetalOfMigVgpus =
+constexpr std::string_view no_bare_metal_of_mig_vgpus =
     "a vGPU backed by MIG has no bare metal on its host, whose driver for vGPUs offers no CUDA (use the arm "
     "vm only, and compare by --label or import with a passthrough VM or a vGPU of the whole card)";
 
@@ -27,11 +27,11 @@ struct MissingArm {
   std::string_view arm;
   std::string_view why;
 };
-constexpr std::array kMissingArms = {
-    MissingArm{DeviceForm::vgpu, kArmBareMetal, kNoCudaOnVgpuHosts},
-    MissingArm{DeviceForm::vgpu, kArmBareMetalShared, kNoCudaOnVgpuHosts},
-    MissingArm{DeviceForm::mig_backed_vgpu, kArmBareMetal, kNoBareMetalOfMigVgpus},
-    MissingArm{DeviceForm::mig_backed_vgpu, kArmBareMetalShared, kNoBareMetalOfMigVgpus},
+constexpr std::array missing_arms = {
+    MissingArm{DeviceForm::vgpu, arm_bare_metal, no_cuda_on_vgpu_hosts},
+    MissingArm{DeviceForm::vgpu, arm_bare_metal_shared, no_cuda_on_vgpu_hosts},
+    MissingArm{DeviceForm::mig_backed_vgpu, arm_bare_metal, no_bare_metal_of_mig_vgpus},
+    MissingArm{DeviceForm::mig_backed_vgpu, arm_bare_metal_shared, no_bare_metal_of_mig_vgpus},
 };
 
 }  // namespace
@@ -53,24 +53,28 @@ std::vector<DeviceForm> forms_of(const Scenario& scenario) {
   const auto add = [&](const std::string& type) {
     forms.insert(is_mig_backed(type) ? DeviceForm::mig_backed_vgpu : DeviceForm::vgpu);
   };
-  if (scenario.cases.empty()) add(devices.vgpu_type);
-  for (const auto& wanted : scenario.cases)
-    for (const auto& tenant : wanted.tenants) add(tenant.vgpu_type);
+  if (scenario.cases.empty()) { add(devices.vgpu_type); }
+  for (const auto& wanted : scenario.cases) {
+    for (const auto& tenant : wanted.tenants) { add(tenant.vgpu_type); }
+  }
   return {forms.begin(), forms.end()};
 }
 
 std::vector<std::string> impossible_arms(const Scenario& scenario) {
   std::vector<std::string> reasons;
-  for (const auto form : forms_of(scenario))
-    for (const auto& missing : kMissingArms)
-      if (missing.form == form && has_arm(scenario, std::string(missing.arm)))
+  for (const auto form : forms_of(scenario)) {
+    for (const auto& missing : missing_arms) {
+      if (missing.form == form && has_arm(scenario, std::string(missing.arm))) {
         reasons.push_back(fmt::format("arm {}: {}", missing.arm, missing.why));
+      }
+    }
+  }
   return reasons;
 }
 
 std::vector<std::string> caveats(const Scenario& scenario) {
   const auto forms = forms_of(scenario);
-  if (std::find(forms.begin(), forms.end(), DeviceForm::passthrough_with_mig) == forms.end()) return {};
+  if (std::find(forms.begin(), forms.end(), DeviceForm::passthrough_with_mig) == forms.end()) { return {}; }
   return {
       "MIG inside a passthrough guest is cut by one tenant for itself: nothing here shows isolation between "
       "tenants"};

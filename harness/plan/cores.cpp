@@ -12,27 +12,28 @@ CoreAllocator::CoreAllocator(const vmctl::Inventory& inventory, std::size_t want
   const bool avoid_leased = inventory.cores.size() - static_cast<std::size_t>(held) >= wanted;
   for (const auto& core : inventory.cores) {
     physical_[core.id] = core.first_sibling;
-    if (avoid_leased && is_leased(core)) continue;
+    if (avoid_leased && is_leased(core)) { continue; }
     free_.push_back(core.id);
     all_.push_back(core.id);
     numa_of_[core.id] = core.numa_node;
   }
-  for (const auto& core : inventory.cores)
-    if (is_leased(core)) note_taken({core.id});
+  for (const auto& core : inventory.cores) {
+    if (is_leased(core)) { note_taken({core.id}); }
+  }
 }
 
 std::vector<int> CoreAllocator::take(std::size_t count, std::optional<int> numa_node) {
-  if (free_.size() < count) return {};
+  if (free_.size() < count) { return {}; }
   if (numa_node) {
-    if (auto near = cores_of(*numa_node); near.size() >= count) return take_these(std::move(near), count);
+    if (auto near = cores_of(*numa_node); near.size() >= count) { return take_these(std::move(near), count); }
   }
-  if (!by_numa_) return take_these(free_, count);
+  if (!by_numa_) { return take_these(free_, count); }
   std::set<int> nodes;
-  for (const int core : free_) nodes.insert(numa_of_.at(core));
+  for (const int core : free_) { nodes.insert(numa_of_.at(core)); }
   std::vector<int> node_by_node;
   for (const int node : nodes) {
     auto cores = cores_of(node);
-    if (cores.size() >= count) return take_these(std::move(cores), count);
+    if (cores.size() >= count) { return take_these(std::move(cores), count); }
     node_by_node.insert(node_by_node.end(), cores.begin(), cores.end());
   }
   return take_these(std::move(node_by_node), count);
@@ -44,7 +45,7 @@ std::vector<int> CoreAllocator::take_over(std::size_t count, const std::vector<i
     // The first nodes get one more where it does not come out even.
     const std::size_t share = count / numa_nodes.size() + (i < count % numa_nodes.size() ? 1 : 0);
     auto cores = cores_of(numa_nodes[i]);
-    if (cores.size() < share) return {};
+    if (cores.size() < share) { return {}; }
     cores.resize(share);
     together.insert(together.end(), cores.begin(), cores.end());
   }
@@ -66,8 +67,9 @@ std::vector<int> CoreAllocator::remaining() const {
 }
 
 void CoreAllocator::note_taken(const std::vector<int>& cores) {
-  for (const int core : cores)
-    if (physical_.at(core) >= 0) taken_physical_.insert(physical_.at(core));
+  for (const int core : cores) {
+    if (physical_.at(core) >= 0) { taken_physical_.insert(physical_.at(core)); }
+  }
 }
 
 std::vector<int> CoreAllocator::take_these(std::vector<int> cores, std::size_t count) {
@@ -80,7 +82,7 @@ std::vector<int> CoreAllocator::take_these(std::vector<int> cores, std::size_t c
 
 std::vector<int> CoreAllocator::share(std::size_t count) {
   std::vector<int> cores;
-  for (std::size_t i = 0; i < count; ++i) cores.push_back(all_[next_shared_++ % all_.size()]);
+  for (std::size_t i = 0; i < count; ++i) { cores.push_back(all_[next_shared_++ % all_.size()]); }
   note_taken(cores);
   return cores;
 }
@@ -92,8 +94,9 @@ std::vector<int> CoreAllocator::numa_nodes_of(const std::vector<int>& cores) con
 }
 
 std::optional<int> CoreAllocator::common_numa_node(const std::vector<int>& cores) const {
-  for (const int core : cores)
-    if (numa_of_.at(core) != numa_of_.at(cores[0])) return std::nullopt;
+  for (const int core : cores) {
+    if (numa_of_.at(core) != numa_of_.at(cores[0])) { return std::nullopt; }
+  }
   return cores.empty() ? std::nullopt : std::optional(numa_of_.at(cores[0]));
 }
 

@@ -40,8 +40,9 @@ bool share_a_numa_node(const DeviceSlot& a, const DeviceSlot& b) {
 template <typename Relation>
 std::size_t pairs(const Slots& slots, Relation&& holds) {
   std::size_t count = 0;
-  for (std::size_t i = 0; i < slots.size(); ++i)
-    for (std::size_t k = i + 1; k < slots.size(); ++k) count += holds(*slots[i], *slots[k]) ? 1U : 0U;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    for (std::size_t k = i + 1; k < slots.size(); ++k) { count += holds(*slots[i], *slots[k]) ? 1U : 0U; }
+  }
   return count;
 }
 
@@ -58,14 +59,14 @@ Slots nearest_set(const Slots& from, std::size_t count) {
     while (set.size() < count) {
       Slots next;
       for (const auto* slot : from) {
-        if (contains(set, slot)) continue;
+        if (contains(set, slot)) { continue; }
         auto wider = set;
         wider.push_back(slot);
-        if (next.empty() || nearness(wider) > nearness(next)) next = std::move(wider);
+        if (next.empty() || nearness(wider) > nearness(next)) { next = std::move(wider); }
       }
       set = std::move(next);
     }
-    if (best.empty() || nearness(set) > nearness(best)) best = std::move(set);
+    if (best.empty() || nearness(set) > nearness(best)) { best = std::move(set); }
   }
   std::sort(best.begin(), best.end(), [](const auto* a, const auto* b) { return a->id < b->id; });
   return best;
@@ -73,38 +74,41 @@ Slots nearest_set(const Slots& from, std::size_t count) {
 
 std::vector<int> numa_nodes_of(const Slots& slots) {
   std::set<int> nodes;
-  for (const auto* slot : slots)
-    if (slot->device.numa_node >= 0) nodes.insert(slot->device.numa_node);
+  for (const auto* slot : slots) {
+    if (slot->device.numa_node >= 0) { nodes.insert(slot->device.numa_node); }
+  }
   return {nodes.begin(), nodes.end()};
 }
 
 DeviceChoice describe(const Slots& slots) {
   DeviceChoice choice;
-  if (slots.empty()) return choice;
-  for (const auto* slot : slots) choice.slots.push_back(*slot);
+  if (slots.empty()) { return choice; }
+  for (const auto* slot : slots) { choice.slots.push_back(*slot); }
   choice.numa_nodes = numa_nodes_of(slots);
   const std::size_t all = slots.size() * (slots.size() - 1) / 2;
   choice.joined_by_nvlink = pairs(slots, nvlinked) == all;
   std::vector<std::string> reasons;
   const bool one_card = all > 0 && pairs(slots, of_one_card) == all;
-  if (one_card) reasons.emplace_back("of one card");
-  if (all > 0 && choice.joined_by_nvlink) reasons.emplace_back("joined by NVLink");
-  if (!one_card && all > 0 && pairs(slots, share_a_switch) == all)
+  if (one_card) { reasons.emplace_back("of one card"); }
+  if (all > 0 && choice.joined_by_nvlink) { reasons.emplace_back("joined by NVLink"); }
+  if (!one_card && all > 0 && pairs(slots, share_a_switch) == all) {
     reasons.emplace_back("below one PCIe switch");
-  if (choice.numa_nodes.size() == 1 && pairs(slots, share_a_numa_node) == all)
+  }
+  if (choice.numa_nodes.size() == 1 && pairs(slots, share_a_numa_node) == all) {
     reasons.push_back(fmt::format("on NUMA node {}", choice.numa_nodes[0]));
-  else
+  } else {
     reasons.emplace_back(choice.numa_nodes.empty() ? "on a NUMA node that the firmware does not name"
                                                    : "on several NUMA nodes");
+  }
   choice.reason = join(reasons, ", ");
   return choice;
 }
 
 /// How near, and in words; larger is nearer.
 std::pair<int, const char*> distance(const DeviceSlot& nic, const DeviceSlot& device) {
-  if (share_a_switch(nic, device)) return {3, "below the same PCIe switch as"};
-  if (share_a_complex(nic, device)) return {2, "below the same root complex as"};
-  if (share_a_numa_node(nic, device)) return {1, "on the NUMA node of"};
+  if (share_a_switch(nic, device)) { return {3, "below the same PCIe switch as"}; }
+  if (share_a_complex(nic, device)) { return {2, "below the same root complex as"}; }
+  if (share_a_numa_node(nic, device)) { return {1, "on the NUMA node of"}; }
   return {0, "far from"};
 }
 
@@ -117,9 +121,11 @@ Slots DeviceAllocator::left_of(const Offer& offer) const {
             slot.device.vgpu_name != taken.device.vgpu_name);
   };
   Slots left;
-  for (const auto& slot : offer.slots)
-    if (std::none_of(taken_.begin(), taken_.end(), [&](const auto& taken) { return clashes(slot, taken); }))
+  for (const auto& slot : offer.slots) {
+    if (std::none_of(taken_.begin(), taken_.end(), [&](const auto& taken) { return clashes(slot, taken); })) {
       left.push_back(&slot);
+    }
+  }
   return left;
 }
 
@@ -139,7 +145,7 @@ const DeviceSlot* DeviceAllocator::best_single(const Slots& from) const {
 DeviceChoice DeviceAllocator::take(const Offer& offer, std::size_t count) {
   const auto left = left_of(offer);
   count = std::min(count, left.size());
-  if (count == 0) return {};
+  if (count == 0) { return {}; }
   auto choice = describe(count == 1 ? Slots{best_single(left)} : nearest_set(left, count));
   keep(choice);
   return choice;

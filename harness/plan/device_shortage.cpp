@@ -24,7 +24,7 @@ std::string noun(const Devices& devices, const std::string& vgpu_type) {
 
 /// "2 vGPUs of type A100-20C", "1 vGPU of type A100-20C".
 std::string counted(std::size_t number, std::string nouns) {
-  if (number == 1) nouns.erase(std::min(nouns.find(" of "), nouns.size()) - 1, 1);
+  if (number == 1) { nouns.erase(std::min(nouns.find(" of "), nouns.size()) - 1, 1); }
   return fmt::format("{} {}", number, nouns);
 }
 
@@ -34,7 +34,7 @@ DeviceShortage::Count& DeviceShortage::count(const std::string& what, const std:
                                              const Offer& offer) {
   const auto same =
       std::find_if(counts_.begin(), counts_.end(), [&](const Count& one) { return one.what == what; });
-  if (same != counts_.end()) return *same;
+  if (same != counts_.end()) { return *same; }
   counts_.push_back({what, select, 0, 0, offer.slots.size(), offer.in_use, offer.reasons});
   return counts_.back();
 }
@@ -60,16 +60,17 @@ bool DeviceShortage::is_only_busy() const {
 std::vector<std::string> DeviceShortage::problems(const std::string& hostname) const {
   std::vector<std::string> out;
   for (const auto& sum : counts_) {
-    if (sum.got >= sum.wanted) continue;
+    if (sum.got >= sum.wanted) { continue; }
     std::string words;
-    if (sum.wanted <= sum.offered)
+    if (sum.wanted <= sum.offered) {
       words = fmt::format(
           "needs {}, and of the {} that {} has only {} can be given out together (an IOMMU "
           "group goes to one VM, and a card has time-sliced vGPUs of one type)",
           counted(sum.wanted, sum.what), sum.offered, hostname, sum.got);
-    else
+    } else {
       words = fmt::format("needs {}, {} has {} that {} allows", counted(sum.wanted, sum.what), hostname,
                           sum.offered, sum.select);
+    }
     out.push_back(words + (sum.reasons.empty() ? " (virtrain doctor --devices says more)"
                                                : ": " + join(sum.reasons, "; ")));
   }

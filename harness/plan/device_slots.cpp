@@ -21,12 +21,14 @@ using vmctl::Inventory;
 using vmctl::Mechanism;
 using Candidates = std::vector<const HostDevice*>;
 
-constexpr int kMostSlotsOfParent = 64;
+constexpr int most_slots_of_parent = 64;
 
 const HostDevice* find_device(const Inventory& inventory, const std::string& address) {
-  for (const auto* list : {&inventory.devices, &inventory.other_devices})
-    for (const auto& device : *list)
-      if (device.function.address == address) return &device;
+  for (const auto* list : {&inventory.devices, &inventory.other_devices}) {
+    for (const auto& device : *list) {
+      if (device.function.address == address) { return &device; }
+    }
+  }
   return nullptr;
 }
 
@@ -53,13 +55,18 @@ bool is_selected(const DeviceSelection& select, const HostDevice& device) {
 Candidates candidates(const DeviceSelection& select, vmctl::DeviceClass device_class,
                       const Inventory& inventory, Offer& offer) {
   Candidates found;
-  for (const auto* list : {&inventory.devices, &inventory.other_devices})
-    for (const auto& device : *list)
-      if ((device.device_class == device_class || !select.addresses.empty()) && is_selected(select, device))
+  for (const auto* list : {&inventory.devices, &inventory.other_devices}) {
+    for (const auto& device : *list) {
+      if ((device.device_class == device_class || !select.addresses.empty()) && is_selected(select, device)) {
         found.push_back(&device);
-  for (const auto& address : select.addresses)
-    if (find_device(inventory, address) == nullptr)
+      }
+    }
+  }
+  for (const auto& address : select.addresses) {
+    if (find_device(inventory, address) == nullptr) {
       offer.reasons.push_back(fmt::format("{}: this host has no such device", address));
+    }
+  }
   return found;
 }
 
@@ -68,8 +75,9 @@ std::vector<std::string> strangers_in_group(const HostDevice& device, const Inve
   std::vector<std::string> strangers;
   for (const auto& member : device.function.iommu_group_members) {
     const auto* other = find_device(inventory, member);
-    if (other != nullptr && vmctl::slot_of(member) != vmctl::slot_of(device.function.address))
+    if (other != nullptr && vmctl::slot_of(member) != vmctl::slot_of(device.function.address)) {
       strangers.push_back(named(*other));
+    }
   }
   return strangers;
 }
@@ -85,14 +93,15 @@ std::optional<std::string> not_as_a_whole(const HostDevice& device, const Invent
     case Mechanism::vendor_vfio:
       return "its driver makes vGPUs of it: " + device.mechanism_reason + " (use kind vgpu)";
     case Mechanism::none:
-      if (for_vms || device.function.iommu_group) return device.mechanism_reason;
+      if (for_vms || device.function.iommu_group) { return device.mechanism_reason; }
   }
-  if (!for_vms) return std::nullopt;
-  if (const auto strangers = strangers_in_group(device, inventory); !strangers.empty())
+  if (!for_vms) { return std::nullopt; }
+  if (const auto strangers = strangers_in_group(device, inventory); !strangers.empty()) {
     return fmt::format(
         "it shares IOMMU group {} with {}, and a group goes to one VM as a whole (another slot, or a board "
         "with ACS, parts them)",
         device.function.iommu_group.value_or(-1), join(strangers, ", "));
+  }
   return std::nullopt;
 }
 
@@ -158,7 +167,7 @@ bool is_type(const vmctl::VgpuType& type, const std::string& wanted) {
 /// "24" of "NVIDIA L40S-24C": GiB of the card's memory; 0 where the name says nothing.
 int gibibytes(const std::string& type_name) {
   const auto dash = type_name.rfind('-');
-  if (dash == std::string::npos) return 0;
+  if (dash == std::string::npos) { return 0; }
   Scanner size(std::string_view(type_name).substr(dash + 1));
   const auto digits = size.take_while(is_digit, 1, 4);
   const bool has_series = !size.take_while(is_upper).empty() && size.at_end();
@@ -182,20 +191,22 @@ void look_for_type(const HostDevice& device, const std::string& wanted, VgpuCard
     return;
   }
   if (device.mechanism != Mechanism::mdev && device.mechanism != Mechanism::vendor_vfio) {
-    if (device.function.virtual_functions.empty())
+    if (device.function.virtual_functions.empty()) {
       card.reasons.push_back(fmt::format("{}: its driver ({}) offers no vGPUs", named(device),
                                          device.function.driver.empty() ? "none" : device.function.driver));
+    }
     return;
   }
-  if (device.vgpu_types.empty()) card.is_empty = false;
+  if (device.vgpu_types.empty()) { card.is_empty = false; }
   for (const auto& type : device.vgpu_types) {
     card.largest = std::max(card.largest, gibibytes(type.name));
-    if (!is_type(type, wanted))
+    if (!is_type(type, wanted)) {
       card.offered.insert(type.name);
-    else if (type.available_instances == 0)
+    } else if (type.available_instances == 0) {
       card.reasons.push_back(fmt::format("{}: no instance of {} is left", named(device), type.name));
-    else
+    } else {
       card.functions.emplace_back(&device, &type);
+    }
   }
 }
 
@@ -203,8 +214,9 @@ void look_for_type(const HostDevice& device, const std::string& wanted, VgpuCard
 /// number says nothing; on an empty card the largest type says how much there is.
 std::size_t most_on_card(const VgpuCard& card, const vmctl::VgpuType& type) {
   const int size = gibibytes(type.name);
-  if (is_mig_backed(type.name) || !card.is_empty || size == 0 || card.largest == 0)
+  if (is_mig_backed(type.name) || !card.is_empty || size == 0 || card.largest == 0) {
     return std::numeric_limits<std::size_t>::max();
+  }
   return static_cast<std::size_t>(card.largest / size);
 }
 
@@ -213,9 +225,9 @@ void offer_vgpus(const VgpuCard& card, Offer& offer) {
   for (const auto& [device, type] : card.functions) {
     const bool is_mdev = device->mechanism == Mechanism::mdev;
     const bool is_function = !device->function.physical_function.empty();
-    const int instances = is_mdev ? std::min(type->available_instances.value_or(1), kMostSlotsOfParent) : 1;
+    const int instances = is_mdev ? std::min(type->available_instances.value_or(1), most_slots_of_parent) : 1;
     for (int i = 0; i < instances; ++i) {
-      if (is_function && on_card == most_on_card(card, *type)) return;
+      if (is_function && on_card == most_on_card(card, *type)) { return; }
       DeviceSlot slot;
       slot.device = vmctl::placed({is_mdev ? GrantKind::mdev : GrantKind::vendor_vfio,
                                    device->function.address, device->function.physical_function, type->id},
@@ -231,11 +243,11 @@ void offer_vgpus(const VgpuCard& card, Offer& offer) {
 
 void offer_type(const Candidates& devices, const std::string& wanted, Offer& offer) {
   std::map<std::string, VgpuCard> cards;
-  for (const auto* device : devices) look_for_type(*device, wanted, cards[card_of(*device)]);
+  for (const auto* device : devices) { look_for_type(*device, wanted, cards[card_of(*device)]); }
   for (const auto& [address, card] : cards) {
     offer_vgpus(card, offer);
     offer.reasons.insert(offer.reasons.end(), card.reasons.begin(), card.reasons.end());
-    if (!card.functions.empty() || !card.reasons.empty()) continue;
+    if (!card.functions.empty() || !card.reasons.empty()) { continue; }
     const std::vector<std::string> names(card.offered.begin(), card.offered.end());
     offer.reasons.push_back(names.empty() ? fmt::format("{}: it is full, no type is on offer", address)
                                           : fmt::format("{}: no vGPU type {} (offered now: {})", address,
@@ -249,14 +261,15 @@ void limit(Offer& offer, const DeviceSelection& select, const Inventory& invento
   std::erase_if(offer.slots, [&](const DeviceSlot& slot) {
     for (const auto& address : {slot.device.grant.address, slot.card}) {
       const auto withheld = inventory.withheld_devices.find(address);
-      if (withheld == inventory.withheld_devices.end()) continue;
-      if (said.insert(address).second) offer.reasons.push_back(address + ": " + withheld->second);
+      if (withheld == inventory.withheld_devices.end()) { continue; }
+      if (said.insert(address).second) { offer.reasons.push_back(address + ": " + withheld->second); }
       return true;
     }
     return false;
   });
-  if (select.count && static_cast<std::size_t>(*select.count) < offer.slots.size())
+  if (select.count && static_cast<std::size_t>(*select.count) < offer.slots.size()) {
     offer.slots.resize(static_cast<std::size_t>(*select.count));
+  }
 }
 
 }  // namespace
@@ -266,8 +279,9 @@ bool is_mig_backed(const std::string& vgpu_type_name) {
        dash = vgpu_type_name.find('-', dash + 1)) {
     Scanner name(std::string_view(vgpu_type_name).substr(dash + 1));
     if (!name.take_while(is_digit).empty() && name.take("-") && !name.take_while(is_digit).empty() &&
-        !name.take_while(is_upper).empty())
+        !name.take_while(is_upper).empty()) {
       return true;
+    }
   }
   return false;
 }
@@ -279,15 +293,18 @@ bool DeviceSlot::is_time_sliced() const {
 Offer offered_devices(const Devices& devices, const std::string& vgpu_type, const Inventory& inventory,
                       bool for_vms) {
   Offer offer;
-  if (devices.kind == DeviceKind::none) return offer;
+  if (devices.kind == DeviceKind::none) { return offer; }
   const auto found = candidates(devices.select, vmctl::DeviceClass::gpu, inventory, offer);
   switch (devices.kind) {
     case DeviceKind::passthrough:
-      for (const auto* device : found) offer_whole(*device, inventory, offer, for_vms);
+      for (const auto* device : found) { offer_whole(*device, inventory, offer, for_vms); }
       break;
     case DeviceKind::vf:
-      for (const auto* device : found)
-        if (device->function.physical_function.empty()) offer_virtual_functions(*device, inventory, offer);
+      for (const auto* device : found) {
+        if (device->function.physical_function.empty()) {
+          offer_virtual_functions(*device, inventory, offer);
+        }
+      }
       break;
     case DeviceKind::vgpu:
       offer_type(found, vgpu_type, offer);
@@ -302,10 +319,11 @@ Offer offered_devices(const Devices& devices, const std::string& vgpu_type, cons
 Offer offered_nics(const Nics& nics, const Inventory& inventory) {
   Offer offer;
   for (const auto* device : candidates(nics.select, vmctl::DeviceClass::rdma_nic, inventory, offer)) {
-    if (nics.kind == NicKind::passthrough)
+    if (nics.kind == NicKind::passthrough) {
       offer_whole(*device, inventory, offer);
-    else if (device->function.physical_function.empty())
+    } else if (device->function.physical_function.empty()) {
       offer_virtual_functions(*device, inventory, offer);
+    }
   }
   limit(offer, nics.select, inventory);
   return offer;

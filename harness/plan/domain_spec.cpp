@@ -22,8 +22,9 @@ VmFacts planned_facts(std::int64_t number, const HostNames& names, const Guest& 
   facts.root_image = image + "root";
   facts.console_log = "/var/lib/virtrain/logs/EXPERIMENT/" + names.domain(number) + ".console";
   const std::string disk = "/var/lib/virtrain/logs/EXPERIMENT/" + names.domain(number);
-  if (!guest.is_mirror())
+  if (!guest.is_mirror()) {
     facts.boot_disk = vmctl::BootDisk{disk + ".qcow2", guest.image, "FORMAT", disk + "-seed.iso"};
+  }
   facts.virtualization = host.emulates ? vmctl::Virtualization::tcg : vmctl::Virtualization::kvm;
   facts.hide_arch_capabilities = host.hide_arch_capabilities;
   return facts;
@@ -42,7 +43,7 @@ std::string uuid_of(const std::string& words) {
 /// in MiB; the first gets what is left over.
 std::vector<std::uint64_t> memory_shares(std::uint64_t bytes, const std::vector<std::size_t>& shares) {
   std::size_t all = 0;
-  for (const auto share : shares) all += share;
+  for (const auto share : shares) { all += share; }
   const std::uint64_t gib = 1ULL << 30;
   const std::uint64_t unit = bytes % (gib * all) == 0 ? gib : 1ULL << 20;
   std::vector<std::uint64_t> parts;
@@ -60,20 +61,20 @@ std::vector<vmctl::NumaCell> numa_cells(const NodePlacement& node) {
   std::vector<vmctl::NumaCell> cells;
   const bool any_known = std::any_of(node.devices.begin(), node.devices.end(),
                                      [](const auto& device) { return device.numa_node >= 0; });
-  if (!any_known) return cells;
+  if (!any_known) { return cells; }
   for (std::size_t vcpu = 0; vcpu < node.core_numa_nodes.size(); ++vcpu) {
     const int host_node = node.core_numa_nodes[vcpu];
     auto cell =
         std::find_if(cells.begin(), cells.end(), [&](const auto& one) { return one.host_node == host_node; });
-    if (cell == cells.end()) cell = cells.insert(cells.end(), vmctl::NumaCell{host_node, {}, 0});
+    if (cell == cells.end()) { cell = cells.insert(cells.end(), vmctl::NumaCell{host_node, {}, 0}); }
     cell->vcpus.push_back(static_cast<int>(vcpu));
   }
-  if (cells.empty()) return cells;
+  if (cells.empty()) { return cells; }
   std::vector<std::size_t> shares(cells.size());
   std::transform(cells.begin(), cells.end(), shares.begin(),
                  [](const auto& cell) { return cell.vcpus.size(); });
   const auto memory = memory_shares(node.memory_bytes, shares);
-  for (std::size_t i = 0; i < cells.size(); ++i) cells[i].memory_bytes = memory[i];
+  for (std::size_t i = 0; i < cells.size(); ++i) { cells[i].memory_bytes = memory[i]; }
   return cells;
 }
 
@@ -111,9 +112,10 @@ std::vector<vmctl::DeviceGrant> grants_of(const NodePlacement& node, const HostN
   std::vector<vmctl::DeviceGrant> grants;
   for (const auto& device : node.devices) {
     auto grant = device.grant;
-    if (grant.kind == vmctl::GrantKind::mdev)
+    if (grant.kind == vmctl::GrantKind::mdev) {
       grant.uuid = uuid_of(fmt::format("{} {} {} {} {}", names.experiment, node.hostname, grant.address,
                                        grant.vgpu_type, grants.size()));
+    }
     grants.push_back(std::move(grant));
   }
   return grants;
@@ -121,23 +123,27 @@ std::vector<vmctl::DeviceGrant> grants_of(const NodePlacement& node, const HostN
 
 std::vector<vmctl::DeviceGrant> grants_of(const Placement& placement, const HostNames& names) {
   std::vector<vmctl::DeviceGrant> grants;
-  for (const auto& tenant : placement.tenants)
-    for (const auto& node : tenant.nodes)
-      for (auto& grant : grants_of(node, names)) grants.push_back(std::move(grant));
+  for (const auto& tenant : placement.tenants) {
+    for (const auto& node : tenant.nodes) {
+      for (auto& grant : grants_of(node, names)) { grants.push_back(std::move(grant)); }
+    }
+  }
   return grants;
 }
 
 vmctl::GuestBoot guest_boot(const TenantPlacement& tenant, const NodePlacement& node, bool networked) {
   vmctl::GuestBoot boot{node.hostname, networked ? node.address : "", {}};
-  for (const auto& peer : tenant.nodes) boot.hosts.push_back({peer.hostname, split(peer.address, '/')[0]});
+  for (const auto& peer : tenant.nodes) {
+    boot.hosts.push_back({peer.hostname, split(peer.address, '/')[0]});
+  }
   return boot;
 }
 
 std::map<int, std::uint64_t> memory_by_host_node(const Guest& guest, const NodePlacement& node) {
-  if (guest.pinning != Pinning::numa) return {};
-  if (node.numa_node) return {{*node.numa_node, node.memory_bytes}};
+  if (guest.pinning != Pinning::numa) { return {}; }
+  if (node.numa_node) { return {{*node.numa_node, node.memory_bytes}}; }
   std::map<int, std::uint64_t> memory;
-  for (const auto& cell : numa_cells(node)) memory[cell.host_node] = cell.memory_bytes;
+  for (const auto& cell : numa_cells(node)) { memory[cell.host_node] = cell.memory_bytes; }
   return memory;
 }
 
@@ -153,28 +159,29 @@ vmctl::DomainSpec domain_spec(const Guest& guest, const TenantPlacement& tenant,
     spec.vcpu_cores = node.cores;
     spec.emulator_cores = node.emulator_cores.empty() ? node.cores : node.emulator_cores;
   }
-  if (guest.pinning == Pinning::numa) spec.numa_node = node.numa_node;
+  if (guest.pinning == Pinning::numa) { spec.numa_node = node.numa_node; }
   spec.hugepages = guest.hugepages;
   spec.virtualization = facts.virtualization;
   spec.kernel = facts.kernel;
   spec.initrd = facts.initrd;
   spec.root_image = facts.root_image;
   spec.boot_disk = facts.boot_disk;
-  if (!spec.boot_disk)
+  if (!spec.boot_disk) {
     spec.kernel_command_line = vmctl::guest_command_line(guest_boot(tenant, node, facts.nic.has_value()));
+  }
   spec.in_session = facts.in_session;
   if (facts.nic) {
     const auto network = *facts.nic == vmctl::NicKind::network ? names.network(tenant_index) : "";
     spec.nics.push_back({*facts.nic, network, node.mac, names.tap(facts.number), facts.multicast_port});
   }
   spec.console_log = facts.console_log;
-  if (guest.pinning != Pinning::none) spec.numa_cells = numa_cells(node);
+  if (guest.pinning != Pinning::none) { spec.numa_cells = numa_cells(node); }
   spec.memory_by_cell = guest.pinning == Pinning::numa && spec.numa_cells.size() > 1;
   spec.hide_arch_capabilities = facts.hide_arch_capabilities && uses_kvm(facts.virtualization);
   spec.clique = node.clique;
   spec.devices = node.devices;
   const auto grants = grants_of(node, names);
-  for (std::size_t i = 0; i < grants.size(); ++i) spec.devices[i].grant = grants[i];
+  for (std::size_t i = 0; i < grants.size(); ++i) { spec.devices[i].grant = grants[i]; }
   return spec;
 }
 
@@ -189,8 +196,8 @@ void add_domain_xml(nlohmann::json& plan_json, const Plan& plan, const Scenario&
       const auto& tenant = placement.tenants[t];
       for (std::size_t n = 0; n < tenant.nodes.size(); ++n) {
         // Slices take numbers too; in the shared arm one stands for all nodes of its tenant.
-        if (trial.arm != kArmBareMetalShared || n == 0) ++number;
-        if (trial.arm != kArmVm) continue;
+        if (trial.arm != arm_bare_metal_shared || n == 0) { ++number; }
+        if (trial.arm != arm_vm) { continue; }
         const auto facts = planned_facts(number, names, scenario.guest, host);
         plan_json["trials"][i]["tenants"][t]["nodes"][n]["xml"] =
             vmctl::domain_xml(domain_spec(scenario.guest, tenant, t, tenant.nodes[n], names, facts));
@@ -204,12 +211,14 @@ std::string domain_xml_text(const nlohmann::json& plan_json) {
   std::set<std::string> shown;
   for (const auto& trial : plan_json.at("trials")) {
     const auto name = trial.at("case").get<std::string>();
-    if (trial.at("arm") != kArmVm || !shown.insert(name).second) continue;
-    for (const auto& tenant : trial.at("tenants"))
-      for (const auto& node : tenant.at("nodes"))
+    if (trial.at("arm") != arm_vm || !shown.insert(name).second) { continue; }
+    for (const auto& tenant : trial.at("tenants")) {
+      for (const auto& node : tenant.at("nodes")) {
         out += fmt::format("\n<!-- {} pair {}, {} {} -->\n{}", name, trial.at("pair").get<std::int64_t>(),
                            tenant.at("name").get<std::string>(), node.at("hostname").get<std::string>(),
                            node.at("xml").get<std::string>());
+      }
+    }
   }
   return out;
 }

@@ -17,12 +17,12 @@ namespace virtrain::harness {
 namespace {
 
 /// Resident memory of QEMU beside the guest's own: measured 286-351 MiB under TCG, far less under KVM.
-constexpr std::uint64_t kEmulatedOverheadBytes = 350ULL << 20;
-constexpr std::uint64_t kKvmOverheadBytes = 150ULL << 20;
+constexpr std::uint64_t emulated_overhead_bytes = 350ULL << 20;
+constexpr std::uint64_t kvm_overhead_bytes = 150ULL << 20;
 
 /// Of a CPU rank with the smallest batch: parameters, gradients, momentum, and what the libraries take (seen:
 /// 350 MiB alone, 350-440 MiB with others).
-constexpr std::uint64_t kLeastRankBytes = 400ULL << 20;
+constexpr std::uint64_t least_rank_bytes = 400ULL << 20;
 
 std::string mac_of(const char* upper, std::uint32_t lower) {
   return fmt::format("{}:{:02x}:{:02x}:{:02x}", upper, lower >> 16 & 0xff, lower >> 8 & 0xff, lower & 0xff);
@@ -40,18 +40,21 @@ NodePlacement make_node(std::size_t tenant, std::int64_t n, std::int64_t index) 
 /// `left` are the cores of no node; but where cores are shared, vCPUs may sit there too.
 void give_emulator_cores(Placement& placement, const std::vector<int>& left) {
   std::set<int> used;
-  for (const auto& tenant : placement.tenants)
-    for (const auto& node : tenant.nodes) used.insert(node.cores.begin(), node.cores.end());
+  for (const auto& tenant : placement.tenants) {
+    for (const auto& node : tenant.nodes) { used.insert(node.cores.begin(), node.cores.end()); }
+  }
   std::vector<int> spare;
-  for (const int core : left)
-    if (!used.contains(core)) spare.push_back(core);
-  for (auto& tenant : placement.tenants)
-    for (auto& node : tenant.nodes) node.emulator_cores = spare;
+  for (const int core : left) {
+    if (!used.contains(core)) { spare.push_back(core); }
+  }
+  for (auto& tenant : placement.tenants) {
+    for (auto& node : tenant.nodes) { node.emulator_cores = spare; }
+  }
 }
 
-constexpr const char* kReservePages =
+constexpr const char* reserve_pages =
     "reserve them on the kernel's command line or by vm.nr_hugepages, or leave guest.hugepages out";
-constexpr const char* kLeaveNumaNode = "use less memory, fewer nodes, or pinning: cores";
+constexpr const char* leave_numa_node = "use less memory, fewer nodes, or pinning: cores";
 
 /// What a case's VMs take in pages of one size.
 struct WantedMemory {
@@ -63,12 +66,15 @@ WantedMemory wanted_memory(const Placement& placement, const Guest& guest, std::
                            std::uint64_t overhead) {
   WantedMemory wanted;
   const auto in_pages = [&](std::uint64_t bytes) { return (bytes + page - 1) / page * page; };
-  for (const auto& tenant : placement.tenants)
+  for (const auto& tenant : placement.tenants) {
     for (const auto& node : tenant.nodes) {
       wanted.bytes += in_pages(node.memory_bytes) + overhead;
       const auto parts = memory_by_host_node(guest, node);
-      for (const auto& [id, bytes] : parts) wanted.by_node[id] += in_pages(bytes) + overhead / parts.size();
+      for (const auto& [id, bytes] : parts) {
+        wanted.by_node[id] += in_pages(bytes) + overhead / parts.size();
+      }
     }
+  }
   return wanted;
 }
 
@@ -82,15 +88,15 @@ std::string needing(std::int64_t nodes, const std::string& size) {
 
 std::string function_mac(const std::string& hostname, const std::string& address,
                          std::set<std::uint32_t>& taken) {
-  constexpr std::uint32_t kLower = 0xffffff;
+  constexpr std::uint32_t lower_bits = 0xffffff;
   const auto digest = sha256(hostname + " " + address);
   auto lower = static_cast<std::uint32_t>(std::stoul(digest.substr(0, 6), nullptr, 16));
-  while (!taken.insert(lower).second) lower = (lower + 1) & kLower;
+  while (!taken.insert(lower).second) { lower = (lower + 1) & lower_bits; }
   return mac_of("52:54:01", lower);
 }
 
 std::uint64_t Placer::qemu_overhead() const {
-  return emulated_ ? kEmulatedOverheadBytes : kKvmOverheadBytes;
+  return emulated_ ? emulated_overhead_bytes : kvm_overhead_bytes;
 }
 
 Placement Placer::place(const Case& wanted) {
@@ -111,7 +117,7 @@ Placement Placer::place(const Case& wanted) {
   }
   place_devices(wanted, out);
   place_cores(out);
-  if (has_arm(scenario_, kArmVm)) check_vms(out);
+  if (has_arm(scenario_, arm_vm)) { check_vms(out); }
   return out;
 }
 
@@ -123,7 +129,7 @@ void Placer::give(NodePlacement& node, const DeviceChoice& choice, std::set<std:
     }
     node.devices.push_back(std::move(device));
   }
-  if (choice.reason.empty()) return;
+  if (choice.reason.empty()) { return; }
   node.devices_reason += (node.devices_reason.empty() ? "" : "; ") + choice.reason;
 }
 
@@ -131,9 +137,10 @@ void Placer::warn_of_distance(const std::string& case_name, const NodePlacement&
                               const DeviceChoice& choice) {
   const bool could_be = std::any_of(choice.slots.begin(), choice.slots.end(),
                                     [](const auto& slot) { return !slot.device.nvlink_peers.empty(); });
-  if (could_be && !choice.joined_by_nvlink)
+  if (could_be && !choice.joined_by_nvlink) {
     warnings_.push_back(fmt::format("case {}: the GPUs of {} are not all joined by NVLink ({})", case_name,
                                     node.hostname, choice.reason));
+  }
 }
 
 /// By what the validity rule NUM-1 judges, so that nobody runs a night of trials to hear of it.
@@ -142,7 +149,9 @@ void Placer::warn_of_far_cores(const std::string& case_name, const NodePlacement
   const auto is_near = [&](int numa_node) {
     return std::find(near.begin(), near.end(), numa_node) != near.end();
   };
-  if (near.empty() || std::all_of(node.core_numa_nodes.begin(), node.core_numa_nodes.end(), is_near)) return;
+  if (near.empty() || std::all_of(node.core_numa_nodes.begin(), node.core_numa_nodes.end(), is_near)) {
+    return;
+  }
   const bool has_gpu = std::any_of(node.devices.begin(), node.devices.end(), [](const auto& device) {
     return device.device_class == vmctl::DeviceClass::gpu;
   });
@@ -156,9 +165,9 @@ void Placer::warn_of_far_cores(const std::string& case_name, const NodePlacement
 /// near what was chosen.
 void Placer::place_devices(const Case& wanted, Placement& out) {
   const auto& devices = scenario_.devices;
-  if (devices.kind == DeviceKind::none) return;
+  if (devices.kind == DeviceKind::none) { return; }
   std::vector<std::size_t> order;
-  for (std::size_t i = 0; i < wanted.tenants.size(); ++i) order.push_back(i);
+  for (std::size_t i = 0; i < wanted.tenants.size(); ++i) { order.push_back(i); }
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return wanted.tenants[a].gpus_per_node > wanted.tenants[b].gpus_per_node;
   });
@@ -189,9 +198,10 @@ void Placer::place_devices(const Case& wanted, Placement& out) {
     }
   }
   auto& problems = shortage.is_only_busy() ? busy_ : problems_;
-  for (const auto& words : shortage.problems(inventory_.hostname))
+  for (const auto& words : shortage.problems(inventory_.hostname)) {
     problems.push_back("case " + wanted.name + ": " + words);
-  for (auto& [node, choice] : chosen) device_numa_nodes_[node->hostname] = choice.numa_nodes;
+  }
+  for (auto& [node, choice] : chosen) { device_numa_nodes_[node->hostname] = choice.numa_nodes; }
 }
 
 /// Cores near the node's devices where it has any.
@@ -202,10 +212,10 @@ void Placer::place_cores(Placement& out) {
   for (auto& tenant : out.tenants) {
     for (auto& node : tenant.nodes) {
       const auto& near = device_numa_nodes_[node.hostname];
-      if (near.size() > 1) node.cores = cores.take_over(count, near);
+      if (near.size() > 1) { node.cores = cores.take_over(count, near); }
       const auto one = near.size() == 1 ? std::optional(near[0]) : std::nullopt;
-      if (node.cores.empty()) node.cores = cores.take(count, one);
-      if (node.cores.empty() && !inventory_.cores.empty()) node.cores = cores.share(count);
+      if (node.cores.empty()) { node.cores = cores.take(count, one); }
+      if (node.cores.empty() && !inventory_.cores.empty()) { node.cores = cores.share(count); }
       node.numa_node = cores.common_numa_node(node.cores);
       node.core_numa_nodes = cores.numa_nodes_of(node.cores);
       warn_of_far_cores(out.case_name, node, near);
@@ -225,28 +235,32 @@ void Placer::check_totals(const Case& wanted, Placement& out) {
     crowded = crowded || tenant.ranks_per_node > scenario_.guest.vcpus;
   }
   out.oversubscribed = crowded || needed > static_cast<std::int64_t>(cores);
-  if (inventory_.cores.empty()) problems_.push_back("no core of this host may be used");
-  if (crowded && !scenario_.oversubscribe)
+  if (inventory_.cores.empty()) { problems_.push_back("no core of this host may be used"); }
+  if (crowded && !scenario_.oversubscribe) {
     problems_.push_back(fmt::format(
         "case {}: its nodes have {} vCPUs, fewer than ranks (use more vcpus, or oversubscribe: true)",
         wanted.name, scenario_.guest.vcpus));
-  else if (out.oversubscribed && !scenario_.oversubscribe)
+  } else if (out.oversubscribed && !scenario_.oversubscribe) {
     problems_.push_back(fmt::format(
         "case {}: {} {} cores, {} has {} (use fewer, or oversubscribe: true)", wanted.name,
         needing(nodes, fmt::format("{} vCPUs", scenario_.guest.vcpus)), needed, inventory_.hostname, cores));
+  }
   const std::uint64_t overhead = qemu_overhead();
   const std::uint64_t memory = static_cast<std::uint64_t>(nodes) * (scenario_.guest.memory_bytes + overhead);
-  if (memory > inventory_.memory_bytes)
+  if (memory > inventory_.memory_bytes) {
     problems_.push_back(fmt::format(
         "case {}: {} {}, {} has {}", wanted.name,
         needing(nodes, fmt::format("{} and QEMU's own {}{}", format_size(scenario_.guest.memory_bytes),
                                    format_size(overhead), nodes == 1 ? "" : " each")),
         format_size(memory), inventory_.hostname, format_size(inventory_.memory_bytes)));
+  }
 }
 
 void Placer::check_vms(const Placement& placement) {
   check_vm_memory(placement);
-  if (!scenario_.guest.is_mirror()) return;  // its peers' names come from the seed
+  if (!scenario_.guest.is_mirror()) {
+    return;  // its peers' names come from the seed
+  }
   const auto length = [](const NodePlacement& node) { return node.hostname.size() + node.address.size(); };
   for (const auto& tenant : placement.tenants) {
     const auto longest =
@@ -272,9 +286,9 @@ void Placer::check_vm_memory(const Placement& placement) {
   const auto refuse = [&](std::uint64_t bytes, const std::string& where, std::uint64_t there) {
     const auto page = inventory_.hugepage_bytes;
     const auto lack = huge ? fmt::format("{} huge pages of {}, {} has {} free ({})", bytes / page,
-                                         format_size(page), where, there / page, kReservePages)
+                                         format_size(page), where, there / page, reserve_pages)
                            : fmt::format("{}, QEMU's own included, {} has {} ({})", format_size(bytes), where,
-                                         format_size(there), kLeaveNumaNode);
+                                         format_size(there), leave_numa_node);
     problems.push_back(fmt::format("case {}: its VMs need {}", placement.case_name, lack));
   };
   const std::uint64_t surplus = huge ? inventory_.surplus_hugepage_bytes : 0;
@@ -285,23 +299,27 @@ void Placer::check_vm_memory(const Placement& placement) {
     const auto there = own + surplus;
     everywhere += own;
     const auto found = wanted.by_node.find(node.id);
-    if (found == wanted.by_node.end() || found->second <= there) continue;
+    if (found == wanted.by_node.end() || found->second <= there) { continue; }
     refuse(found->second, fmt::format("NUMA node {} of {}", node.id, inventory_.hostname), there);
     any_lacks = true;
   }
-  if (huge && !any_lacks && wanted.bytes > everywhere) refuse(wanted.bytes, inventory_.hostname, everywhere);
+  if (huge && !any_lacks && wanted.bytes > everywhere) {
+    refuse(wanted.bytes, inventory_.hostname, everywhere);
+  }
 }
 
 void Placer::warn_of_little_memory(const Case& wanted) {
   std::int64_t ranks = 0;
-  for (const auto& tenant : wanted.tenants)
-    if (tenant.workload.backend == Backend::cpu) ranks = std::max(ranks, tenant.ranks_per_node);
-  const auto needed = static_cast<std::uint64_t>(ranks) * kLeastRankBytes;
-  if (needed > scenario_.guest.memory_bytes)
+  for (const auto& tenant : wanted.tenants) {
+    if (tenant.workload.backend == Backend::cpu) { ranks = std::max(ranks, tenant.ranks_per_node); }
+  }
+  const auto needed = static_cast<std::uint64_t>(ranks) * least_rank_bytes;
+  if (needed > scenario_.guest.memory_bytes) {
     warnings_.push_back(fmt::format(
         "case {}: {} ranks in a node of {} will most likely be killed for want of memory (each takes at "
         "least {})",
-        wanted.name, ranks, format_size(scenario_.guest.memory_bytes), format_size(kLeastRankBytes)));
+        wanted.name, ranks, format_size(scenario_.guest.memory_bytes), format_size(least_rank_bytes)));
+  }
 }
 
 }  // namespace virtrain::harness

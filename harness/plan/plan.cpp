@@ -17,33 +17,34 @@ namespace virtrain::harness {
 namespace {
 
 /// Rates for the estimate only, one core: oneDNN's convolutions natively, and under QEMU's TCG.
-constexpr double kNativeGflopPerSecond = 200.0;
-constexpr double kEmulatedGflopPerSecond = 0.7;
-constexpr double kGpuImagesPerSecond = 2500.0;
+constexpr double native_gflop_per_second = 200.0;
+constexpr double emulated_gflop_per_second = 0.7;
+constexpr double gpu_images_per_second = 2500.0;
 /// Likewise: one function to another driver, and a guest whose memory is pinned and whose devices start up.
-constexpr double kBindingSeconds = 4.0;
-constexpr double kBootSecondsPerDevice = 10.0;
+constexpr double binding_seconds = 4.0;
+constexpr double boot_seconds_per_device = 10.0;
 /// ResNet-50's training step at 224 px: forward 8.2 GFLOP, backward twice that.
-constexpr double kGflopPerImage224 = 24.3;
+constexpr double gflop_per_image224 = 24.3;
 
 double estimate_seconds(const Placement& placement, const std::string& arm, bool emulated) {
-  const bool vm = arm == kArmVm;
+  const bool vm = arm == arm_vm;
   double longest = 0;
   for (const auto& tenant : placement.tenants) {
     const auto& w = tenant.workload;
     const double scale = static_cast<double>(w.image_size) / 224.0;
     const double images = static_cast<double>(w.batch_size * w.accumulate_steps * (w.warmup_steps + w.steps));
-    const double gflop = images * kGflopPerImage224 * scale * scale;
-    const double rate = (vm && emulated ? kEmulatedGflopPerSecond : kNativeGflopPerSecond) *
+    const double gflop = images * gflop_per_image224 * scale * scale;
+    const double rate = (vm && emulated ? emulated_gflop_per_second : native_gflop_per_second) *
                         static_cast<double>(tenant.threads_per_rank);
-    const double run = w.backend == Backend::cuda ? images / kGpuImagesPerSecond : gflop / rate;
+    const double run = w.backend == Backend::cuda ? images / gpu_images_per_second : gflop / rate;
     const double setup = vm && emulated ? 15.0 : 3.0;
     longest = std::max(longest, setup + run);
   }
   std::size_t most_devices = 0;
-  for (const auto& tenant : placement.tenants)
-    for (const auto& node : tenant.nodes) most_devices = std::max(most_devices, node.devices.size());
-  const double devices = vm ? kBootSecondsPerDevice * static_cast<double>(most_devices) : 0.0;
+  for (const auto& tenant : placement.tenants) {
+    for (const auto& node : tenant.nodes) { most_devices = std::max(most_devices, node.devices.size()); }
+  }
+  const double devices = vm ? boot_seconds_per_device * static_cast<double>(most_devices) : 0.0;
   const double boot = vm ? (emulated ? 8.0 : 5.0) : 0.5;
   return boot + devices + longest;
 }
@@ -51,7 +52,7 @@ double estimate_seconds(const Placement& placement, const std::string& arm, bool
 /// Arms of pair k: as listed, and reversed in every second pair, so that drift hits both alike (ABBA).
 std::vector<std::string> order_of_arms(const Scenario& scenario, std::int64_t pair) {
   auto arms = scenario.arms;
-  if (pair % 2 == 0) std::reverse(arms.begin(), arms.end());
+  if (pair % 2 == 0) { std::reverse(arms.begin(), arms.end()); }
   return arms;
 }
 
@@ -61,7 +62,7 @@ void count_bindings(Plan& plan) {
   std::vector<vmctl::DeviceGrant> lent;
   const auto bind = [&](std::size_t devices) {
     plan.device_bindings += static_cast<std::int64_t>(devices);
-    plan.estimate_seconds += static_cast<double>(devices) * kBindingSeconds;
+    plan.estimate_seconds += static_cast<double>(devices) * binding_seconds;
   };
   const auto give_back = [&] {
     bind(lent.size());
@@ -69,13 +70,13 @@ void count_bindings(Plan& plan) {
   };
   std::vector<std::vector<vmctl::DeviceGrant>> grants;
   // Of no experiment: the UUIDs of mediated devices tell them apart and are not those that they will have.
-  for (const auto& placement : plan.placements) grants.push_back(grants_of(placement, HostNames{}));
+  for (const auto& placement : plan.placements) { grants.push_back(grants_of(placement, HostNames{})); }
   for (const auto& trial : plan.trials) {
     const auto& wanted = grants[trial.placement];
-    if (trial.arm != kArmVm || vmctl::must_make_way(lent, wanted)) give_back();
-    if (trial.arm != kArmVm) continue;
+    if (trial.arm != arm_vm || vmctl::must_make_way(lent, wanted)) { give_back(); }
+    if (trial.arm != arm_vm) { continue; }
     for (const auto& grant : wanted) {
-      if (std::find(lent.begin(), lent.end(), grant) != lent.end()) continue;
+      if (std::find(lent.begin(), lent.end(), grant) != lent.end()) { continue; }
       lent.push_back(grant);
       bind(1);
     }
@@ -91,14 +92,14 @@ nlohmann::json device_json(const vmctl::PlacedDevice& device) {
                      {"root_complex", device.root_complex},
                      {"bridges", device.bridges},
                      {"numa_node", device.numa_node}};
-  if (!device.grant.vgpu_type.empty()) out["vgpu_type"] = device.grant.vgpu_type;
-  if (!device.grant.physical_function.empty()) out["physical_function"] = device.grant.physical_function;
+  if (!device.grant.vgpu_type.empty()) { out["vgpu_type"] = device.grant.vgpu_type; }
+  if (!device.grant.physical_function.empty()) { out["physical_function"] = device.grant.physical_function; }
   return out;
 }
 
 nlohmann::json node_json(const NodePlacement& node) {
   nlohmann::json details = nlohmann::json::array();
-  for (const auto& device : node.devices) details.push_back(device_json(device));
+  for (const auto& device : node.devices) { details.push_back(device_json(device)); }
   nlohmann::json out{{"hostname", node.hostname},
                      {"cores", node.cores},
                      {"memory_bytes", node.memory_bytes},
@@ -113,7 +114,7 @@ nlohmann::json node_json(const NodePlacement& node) {
 
 nlohmann::json tenant_json(const TenantPlacement& tenant) {
   nlohmann::json nodes = nlohmann::json::array();
-  for (const auto& node : tenant.nodes) nodes.push_back(node_json(node));
+  for (const auto& node : tenant.nodes) { nodes.push_back(node_json(node)); }
   return {{"name", tenant.name},
           {"gpus_per_node", tenant.gpus_per_node},
           {"ranks_per_node", tenant.ranks_per_node},
@@ -139,7 +140,7 @@ nlohmann::json to_json(const Workload& workload) {
 
 std::vector<std::string> NodePlacement::device_addresses() const {
   std::vector<std::string> addresses;
-  for (const auto& device : devices) addresses.push_back(device.grant.address);
+  for (const auto& device : devices) { addresses.push_back(device.grant.address); }
   return addresses;
 }
 
@@ -154,17 +155,17 @@ bool TenantPlacement::has_rdma_adapter() const {
 
 std::int64_t Placement::nodes() const {
   std::int64_t sum = 0;
-  for (const auto& tenant : tenants) sum += static_cast<std::int64_t>(tenant.nodes.size());
+  for (const auto& tenant : tenants) { sum += static_cast<std::int64_t>(tenant.nodes.size()); }
   return sum;
 }
 
 std::int64_t boot_deadline_ns(const Scenario& scenario, const NodePlacement& node) {
-  constexpr std::int64_t kSecond = 1'000'000'000;
+  constexpr std::int64_t second_ns = 1'000'000'000;
   const auto gpus = std::count_if(node.devices.begin(), node.devices.end(), [](const auto& device) {
     return device.device_class == vmctl::DeviceClass::gpu;
   });
   const auto pinning = vmctl::pinning_time(node.memory_bytes, node.devices, scenario.guest.hugepages);
-  return scenario.boot_timeout_ns + gpus * 90 * kSecond + pinning.count() * kSecond;
+  return scenario.boot_timeout_ns + gpus * 90 * second_ns + pinning.count() * second_ns;
 }
 
 bool expects_emulation(const vmctl::Inventory& inventory) {
@@ -180,13 +181,13 @@ Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool
   plan.scenario = scenario.name;
   plan.warnings = scenario.warnings;
   Placer placer(scenario, inventory, emulated);
-  for (const auto& wanted : scenario.cases) plan.placements.push_back(placer.place(wanted));
+  for (const auto& wanted : scenario.cases) { plan.placements.push_back(placer.place(wanted)); }
   auto problems = impossible_arms(scenario);
   problems.insert(problems.end(), placer.problems().begin(), placer.problems().end());
   const auto code = problems.empty() ? ErrorCode::busy : ErrorCode::host_unable;
   problems.insert(problems.end(), placer.busy().begin(), placer.busy().end());
-  if (!problems.empty()) throw Error("plan " + scenario.name, code, join(problems, "\n"));
-  for (auto& words : caveats(scenario)) plan.warnings.push_back(std::move(words));
+  if (!problems.empty()) { throw Error("plan " + scenario.name, code, join(problems, "\n")); }
+  for (auto& words : caveats(scenario)) { plan.warnings.push_back(std::move(words)); }
   plan.warnings.insert(plan.warnings.end(), placer.warnings().begin(), placer.warnings().end());
 
   for (std::size_t p = 0; p < plan.placements.size(); ++p) {
@@ -197,8 +198,8 @@ Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool
                                static_cast<double>(scenario.settle_ns) * 1e-9;
         plan.trials.push_back({static_cast<std::int64_t>(plan.trials.size()) + 1, p, arm, pair, seconds});
         plan.estimate_seconds += seconds;
-        if (arm != kArmVm) continue;
-        if (!booted || scenario.reuse == Reuse::trial) plan.vm_boots += plan.placements[p].nodes();
+        if (arm != arm_vm) { continue; }
+        if (!booted || scenario.reuse == Reuse::trial) { plan.vm_boots += plan.placements[p].nodes(); }
         booted = true;
       }
     }
@@ -212,7 +213,7 @@ nlohmann::json to_json(const Plan& plan) {
   for (const auto& trial : plan.trials) {
     const auto& placement = plan.placements[trial.placement];
     nlohmann::json tenants = nlohmann::json::array();
-    for (const auto& tenant : placement.tenants) tenants.push_back(tenant_json(tenant));
+    for (const auto& tenant : placement.tenants) { tenants.push_back(tenant_json(tenant)); }
     trials.push_back({{"order", trial.order},
                       {"case", placement.case_name},
                       {"arm", trial.arm},
@@ -235,11 +236,12 @@ namespace {
 /// "core 1", "4 cores 0-3", and "32 cores 0,2,…,62" where the gaps between many are equal, as on a host whose
 /// sockets take turns.
 std::string cores_text(const std::vector<int>& cores) {
-  constexpr std::size_t kMany = 6;
-  if (cores.size() == 1) return fmt::format("core {}", cores[0]);
-  bool regular = cores.size() >= kMany && cores[1] - cores[0] > 1;
-  for (std::size_t i = 2; regular && i < cores.size(); ++i)
+  constexpr std::size_t many_cores = 6;
+  if (cores.size() == 1) { return fmt::format("core {}", cores[0]); }
+  bool regular = cores.size() >= many_cores && cores[1] - cores[0] > 1;
+  for (std::size_t i = 2; regular && i < cores.size(); ++i) {
     regular = cores[i] - cores[i - 1] == cores[1] - cores[0];
+  }
   return fmt::format(
       "{} cores {}", cores.size(),
       regular ? fmt::format("{},{},…,{}", cores[0], cores[1], cores.back()) : format_cpu_list(cores));
@@ -250,7 +252,7 @@ const char* word_for(const std::vector<vmctl::PlacedDevice>& devices) {
   const auto is_vgpu = [](const vmctl::PlacedDevice& device) {
     return device.grant.kind == vmctl::GrantKind::mdev || device.grant.kind == vmctl::GrantKind::vendor_vfio;
   };
-  if (std::all_of(devices.begin(), devices.end(), is_vgpu)) return "vGPUs";
+  if (std::all_of(devices.begin(), devices.end(), is_vgpu)) { return "vGPUs"; }
   const bool all_gpus = std::all_of(devices.begin(), devices.end(), [&](const auto& device) {
     return device.is_display && !is_vgpu(device);
   });
@@ -273,7 +275,7 @@ std::string node_line(const TenantPlacement& tenant, const NodePlacement& node) 
 
 std::string to_table(const Plan& plan) {
   std::size_t width = 4;
-  for (const auto& placement : plan.placements) width = std::max(width, placement.case_name.size());
+  for (const auto& placement : plan.placements) { width = std::max(width, placement.case_name.size()); }
   std::string out = fmt::format("{:>5}  {:<{}}  {:<18} {:>4}  {:>5}  {:>9}\n", "order", "case", width, "arm",
                                 "pair", "nodes", "estimate");
   for (const auto& trial : plan.trials) {
@@ -286,13 +288,14 @@ std::string to_table(const Plan& plan) {
   for (const auto& placement : plan.placements) {
     out += fmt::format("  {}{}\n", placement.case_name,
                        placement.oversubscribed ? "  (oversubscribed: more vCPUs than cores)" : "");
-    for (const auto& tenant : placement.tenants)
-      for (const auto& node : tenant.nodes) out += node_line(tenant, node);
+    for (const auto& tenant : placement.tenants) {
+      for (const auto& node : tenant.nodes) { out += node_line(tenant, node); }
+    }
   }
   out += fmt::format("\n{} trials, {} VM boots, {} device rebinds, about {}\n", plan.trials.size(),
                      plan.vm_boots, plan.device_bindings,
                      format_duration(static_cast<std::int64_t>(plan.estimate_seconds * 1e9)));
-  for (const auto& warning : plan.warnings) out += "warning: " + warning + "\n";
+  for (const auto& warning : plan.warnings) { out += "warning: " + warning + "\n"; }
   return out;
 }
 

@@ -6,7 +6,7 @@
 
 namespace virtrain::harness {
 
-inline constexpr std::size_t kMaxScenarioBytes = 1U << 20;
+inline constexpr std::size_t max_scenario_bytes = 1U << 20;
 
 /// Decodes a scenario. `file_name` is what positions are shown with. Throws Error(bad_input) whose message is
 /// one "file:line:column: what is wrong (what is allowed)" a line.

@@ -5,9 +5,9 @@
 
 namespace virtrain::harness {
 
-inline constexpr std::int64_t kMostNodes = 4096;
-inline constexpr std::int64_t kMostPerNode = 64;
-inline constexpr std::size_t kMostTypeBytes = 64;  ///< of a vGPU type's name or id
+inline constexpr std::int64_t most_nodes = 4096;
+inline constexpr std::int64_t most_per_node = 64;
+inline constexpr std::size_t most_type_bytes = 64;  ///< of a vGPU type's name or id
 
 /// The scenario's `devices`.
 Devices decode_devices(const YAML::Node& node, Diagnostics& diagnostics);

@@ -43,16 +43,16 @@ struct Workload {
   std::int64_t images_per_rank() const { return steps * batch_size * accumulate_steps; }
 };
 
-inline constexpr const char* kMirrorImage = "mirror";
+inline constexpr const char* mirror_image = "mirror";
 
 struct Guest {
-  std::string image = kMirrorImage;  ///< or the absolute path of a disk image with cloud-init
+  std::string image = mirror_image;  ///< or the absolute path of a disk image with cloud-init
   std::int64_t vcpus = 1;
   std::uint64_t memory_bytes = 0;
   Pinning pinning = Pinning::cores;
   bool hugepages = false;
 
-  bool is_mirror() const { return image == kMirrorImage; }
+  bool is_mirror() const { return image == mirror_image; }
 };
 
 /// Which devices of the host.
@@ -100,9 +100,9 @@ struct Case {
 };
 
 /// How a case's arm is asked for: the bare metal slice, the VM, or bare metal without namespaces.
-inline constexpr const char* kArmBareMetal = "bare_metal";
-inline constexpr const char* kArmVm = "vm";
-inline constexpr const char* kArmBareMetalShared = "bare_metal_shared";
+inline constexpr const char* arm_bare_metal = "bare_metal";
+inline constexpr const char* arm_vm = "vm";
+inline constexpr const char* arm_bare_metal_shared = "bare_metal_shared";
 
 struct Expectation {
   double margin = 0.02;
@@ -133,8 +133,8 @@ struct Scenario {
 bool has_arm(const Scenario& scenario, const std::string& arm);
 
 /// What `probes` may name, of a node's host and of each of its GPUs.
-inline const std::vector<std::string> kHostProbes{"triad", "memory_copy", "gemm"};
-inline const std::vector<std::string> kGpuProbes{"gpu_gemm", "device_copy", "host_to_device",
+inline const std::vector<std::string> host_probes{"triad", "memory_copy", "gemm"};
+inline const std::vector<std::string> gpu_probes{"gpu_gemm", "device_copy", "host_to_device",
                                                  "device_to_host", "peer_copy"};
 bool is_gpu_probe(const std::string& probe);
 

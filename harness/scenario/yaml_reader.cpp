@@ -11,12 +11,12 @@
 namespace virtrain::harness {
 namespace {
 
-constexpr std::size_t kMostDiagnostics = 20;
-constexpr std::size_t kLongestMessage = 2000;
+constexpr std::size_t most_diagnostics = 20;
+constexpr std::size_t longest_message = 2000;
 
 std::string shown(std::string_view value) {
-  constexpr std::size_t kMostShown = 60;
-  return "'" + excerpt(value, kMostShown) + "'";
+  constexpr std::size_t most_shown = 60;
+  return "'" + excerpt(value, most_shown) + "'";
 }
 
 bool is_plain(const YAML::Node& node) {
@@ -26,11 +26,11 @@ bool is_plain(const YAML::Node& node) {
 }  // namespace
 
 void Diagnostics::add(const YAML::Mark& mark, const std::string& message) {
-  found_.push_back({mark.line + 1, mark.column + 1, excerpt(message, kLongestMessage)});
+  found_.push_back({mark.line + 1, mark.column + 1, excerpt(message, longest_message)});
 }
 
 bool Diagnostics::is_full() const {
-  return found_.size() > kMostDiagnostics;
+  return found_.size() > most_diagnostics;
 }
 
 std::string Diagnostics::text() const {
@@ -40,8 +40,8 @@ std::string Diagnostics::text() const {
   });
   std::vector<std::string> lines;
   for (const auto& d : sorted) {
-    if (lines.size() == kMostDiagnostics) {
-      lines.push_back(fmt::format("{}: and {} more", file_name_, sorted.size() - kMostDiagnostics));
+    if (lines.size() == most_diagnostics) {
+      lines.push_back(fmt::format("{}: and {} more", file_name_, sorted.size() - most_diagnostics));
       break;
     }
     lines.push_back(fmt::format("{}:{}:{}: {}", file_name_, d.line, d.column, d.message));
@@ -50,12 +50,12 @@ std::string Diagnostics::text() const {
 }
 
 void Diagnostics::throw_if_any() const {
-  if (!empty()) throw Error("read " + file_name_, ErrorCode::bad_input, text());
+  if (!empty()) { throw Error("read " + file_name_, ErrorCode::bad_input, text()); }
 }
 
 bool is_name(std::string_view text) {
   const auto alnum = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
-  if (text.empty() || text.size() > 64 || !alnum(text[0])) return false;
+  if (text.empty() || text.size() > 64 || !alnum(text[0])) { return false; }
   return std::all_of(text.begin(), text.end(),
                      [&](char c) { return alnum(c) || c == '.' || c == '_' || c == '-'; });
 }
@@ -72,11 +72,12 @@ MapReader::MapReader(const YAML::Node& node, std::string what, Diagnostics& diag
     return;
   }
   for (const auto& entry : node_) {
-    if (!entry.first.IsScalar())
+    if (!entry.first.IsScalar()) {
       diagnostics_.add(entry.first.Mark(), fmt::format("a key of {} must be plain text", what_));
-    else if (!values_.try_emplace(entry.first.Scalar(), entry.second).second)
+    } else if (!values_.try_emplace(entry.first.Scalar(), entry.second).second) {
       diagnostics_.add(entry.first.Mark(),
                        fmt::format("key {} is there twice in {}", shown(entry.first.Scalar()), what_));
+    }
   }
 }
 
@@ -91,12 +92,12 @@ YAML::Mark MapReader::mark(const std::string& key) const {
 }
 
 std::optional<YAML::Node> MapReader::child(const std::string& key) {
-  if (!has(key)) return std::nullopt;
+  if (!has(key)) { return std::nullopt; }
   return values_.at(key);
 }
 
 void MapReader::require(const std::string& key) {
-  if (!has(key) && is_map_) diagnostics_.add(mark_, fmt::format("{} needs the key '{}'", what_, key));
+  if (!has(key) && is_map_) { diagnostics_.add(mark_, fmt::format("{} needs the key '{}'", what_, key)); }
 }
 
 void MapReader::refuse(const std::string& key, std::string message) {
@@ -104,7 +105,7 @@ void MapReader::refuse(const std::string& key, std::string message) {
 }
 
 std::optional<std::string> MapReader::scalar(const std::string& key, bool plain, std::string_view expected) {
-  if (!has(key)) return std::nullopt;
+  if (!has(key)) { return std::nullopt; }
   const YAML::Node& value = values_.at(key);
   if (!value.IsScalar() || (plain && !is_plain(value))) {
     refuse(key, fmt::format("{} must be {}", key, expected));
@@ -115,22 +116,23 @@ std::optional<std::string> MapReader::scalar(const std::string& key, bool plain,
 
 std::optional<std::string> MapReader::text(const std::string& key, std::size_t most_bytes) {
   auto value = scalar(key, false, "text");
-  if (!value) return std::nullopt;
-  if (value->size() <= most_bytes && value->find('\0') == std::string::npos) return value;
+  if (!value) { return std::nullopt; }
+  if (value->size() <= most_bytes && value->find('\0') == std::string::npos) { return value; }
   refuse(key, fmt::format("{} must be text of at most {} bytes without NUL", key, most_bytes));
   return std::nullopt;
 }
 
 std::map<std::string, std::string> MapReader::all_text() {
   std::map<std::string, std::string> values;
-  for (const auto& [key, node] : values_)
-    if (auto value = text(key)) values[key] = std::move(*value);
+  for (const auto& [key, node] : values_) {
+    if (auto value = text(key)) { values[key] = std::move(*value); }
+  }
   return values;
 }
 
 std::optional<std::string> MapReader::name(const std::string& key) {
   auto value = scalar(key, false, "a name");
-  if (!value || is_name(*value)) return value;
+  if (!value || is_name(*value)) { return value; }
   refuse(key,
          fmt::format("{}: {} is not a name (allowed: [a-z0-9][a-z0-9._-]*, at most 64)", key, shown(*value)));
   return std::nullopt;
@@ -139,18 +141,18 @@ std::optional<std::string> MapReader::name(const std::string& key) {
 std::optional<std::int64_t> MapReader::integer(const std::string& key, Range range) {
   const auto expected = fmt::format("a whole number from {} to {}", range.least, range.most);
   const auto value = scalar(key, true, expected);
-  if (!value) return std::nullopt;
+  if (!value) { return std::nullopt; }
   const auto number = parse_integer(*value);
-  if (number && *number >= range.least && *number <= range.most) return number;
+  if (number && *number >= range.least && *number <= range.most) { return number; }
   refuse(key, fmt::format("{}: {} is not allowed (allowed: {})", key, shown(*value), expected));
   return std::nullopt;
 }
 
 std::optional<bool> MapReader::boolean(const std::string& key) {
   const auto value = scalar(key, true, "true or false");
-  if (!value) return std::nullopt;
-  if (*value == "true") return true;
-  if (*value == "false") return false;
+  if (!value) { return std::nullopt; }
+  if (*value == "true") { return true; }
+  if (*value == "false") { return false; }
   refuse(key, fmt::format("{}: {} is not allowed (allowed: true, false)", key, shown(*value)));
   return std::nullopt;
 }
@@ -158,9 +160,9 @@ std::optional<bool> MapReader::boolean(const std::string& key) {
 std::optional<std::uint64_t> MapReader::size_bytes(const std::string& key, std::uint64_t least,
                                                    std::uint64_t most) {
   const auto value = scalar(key, false, "a size such as 512MiB");
-  if (!value) return std::nullopt;
+  if (!value) { return std::nullopt; }
   const auto bytes = value->ends_with('B') ? parse_size_bytes(*value) : std::nullopt;
-  if (bytes && *bytes >= least && *bytes <= most) return bytes;
+  if (bytes && *bytes >= least && *bytes <= most) { return bytes; }
   refuse(key, fmt::format("{}: {} is not allowed (allowed: a size from {} to {} in KiB, MiB, GiB or TiB)",
                           key, shown(*value), format_size(least), format_size(most)));
   return std::nullopt;
@@ -168,9 +170,9 @@ std::optional<std::uint64_t> MapReader::size_bytes(const std::string& key, std::
 
 std::optional<double> MapReader::share(const std::string& key, double above, double below) {
   const auto value = scalar(key, false, "a share such as 2% or 0.02");
-  if (!value) return std::nullopt;
+  if (!value) { return std::nullopt; }
   const auto share = parse_share(*value);
-  if (share && *share > above && *share < below) return share;
+  if (share && *share > above && *share < below) { return share; }
   refuse(key,
          fmt::format("{}: {} is not allowed (allowed: a share such as 2% or 0.02, above {} and below {})",
                      key, shown(*value), above, below));
@@ -180,9 +182,9 @@ std::optional<double> MapReader::share(const std::string& key, double above, dou
 std::optional<std::int64_t> MapReader::duration_ns(const std::string& key, std::int64_t least_ns,
                                                    std::int64_t most_ns) {
   const auto value = scalar(key, false, "a duration such as 30s or 5m");
-  if (!value) return std::nullopt;
+  if (!value) { return std::nullopt; }
   const auto duration = parse_duration_ns(*value);
-  if (duration && *duration >= least_ns && *duration <= most_ns) return duration;
+  if (duration && *duration >= least_ns && *duration <= most_ns) { return duration; }
   refuse(key, fmt::format(
                   "{}: {} is not allowed (allowed: a duration from {} to {}, such as 500ms, 30s, 5m or 2h)",
                   key, shown(*value), format_duration(least_ns), format_duration(most_ns)));
@@ -192,9 +194,9 @@ std::optional<std::int64_t> MapReader::duration_ns(const std::string& key, std::
 std::optional<std::size_t> MapReader::one_of(const std::string& key,
                                              const std::vector<std::string>& allowed) {
   const auto value = scalar(key, false, "one of " + join(allowed, ", "));
-  if (!value) return std::nullopt;
+  if (!value) { return std::nullopt; }
   const auto found = std::find(allowed.begin(), allowed.end(), *value);
-  if (found != allowed.end()) return static_cast<std::size_t>(found - allowed.begin());
+  if (found != allowed.end()) { return static_cast<std::size_t>(found - allowed.begin()); }
   const auto near = nearest_word(*value, allowed);
   refuse(key, fmt::format("{}: {} is not allowed (allowed: {}{})", key, shown(*value), join(allowed, ", "),
                           near ? "; did you mean " + *near + "?" : ""));
@@ -204,7 +206,7 @@ std::optional<std::size_t> MapReader::one_of(const std::string& key,
 void MapReader::finish() {
   const std::vector<std::string> allowed(known_.begin(), known_.end());
   for (const auto& entry : node_) {
-    if (!entry.first.IsScalar() || known_.contains(entry.first.Scalar())) continue;
+    if (!entry.first.IsScalar() || known_.contains(entry.first.Scalar())) { continue; }
     const auto near = diagnostics_.is_full() ? std::nullopt : nearest_word(entry.first.Scalar(), allowed);
     diagnostics_.add(entry.first.Mark(),
                      fmt::format("unknown key {} in {} (allowed: {}{})", shown(entry.first.Scalar()), what_,

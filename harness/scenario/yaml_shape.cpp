@@ -13,7 +13,7 @@
 namespace virtrain::harness {
 namespace {
 
-constexpr std::size_t kMostValues = 100'000;
+constexpr std::size_t most_values = 100'000;
 
 struct Refusal {
   YAML::Mark mark;
@@ -55,12 +55,13 @@ class ValueCounter : public YAML::EventHandler {
   };
 
   void add(const YAML::Mark& mark, std::size_t count) {
-    if (documents_ > 1) throw Refusal{mark, second_document(mark)};
+    if (documents_ > 1) { throw Refusal{mark, second_document(mark)}; }
     last_ = mark;
     values_ += count;
-    if (values_ > kMostValues)
+    if (values_ > most_values) {
       throw Refusal{mark,
-                    fmt::format("more than {} values, those of aliases counted each time", kMostValues)};
+                    fmt::format("more than {} values, those of aliases counted each time", most_values)};
+    }
   }
   /// yaml-cpp ends a document before what cannot be part of it, and finds a next one there again and again.
   std::string second_document(const YAML::Mark& mark) const {
@@ -69,7 +70,7 @@ class ValueCounter : public YAML::EventHandler {
   }
   void add_leaf(const YAML::Mark& mark, YAML::anchor_t anchor) {
     add(mark, 1);
-    if (anchor != YAML::NullAnchor) sizes_[anchor] = 1;
+    if (anchor != YAML::NullAnchor) { sizes_[anchor] = 1; }
   }
   void open(const YAML::Mark& mark, YAML::anchor_t anchor) {
     open_.push_back({anchor, values_});
@@ -77,8 +78,9 @@ class ValueCounter : public YAML::EventHandler {
     is_empty_ = false;
   }
   void close() {
-    if (open_.back().anchor != YAML::NullAnchor)
+    if (open_.back().anchor != YAML::NullAnchor) {
       sizes_[open_.back().anchor] = values_ - open_.back().values_before;
+    }
     open_.pop_back();
   }
 
@@ -97,9 +99,8 @@ bool check_yaml_shape(const std::string& text, Diagnostics& diagnostics) {
   YAML::Parser parser(in);
   ValueCounter counter;
   try {
-    while (parser.HandleNextDocument(counter)) {
-    }
-    if (!counter.is_empty()) return true;
+    while (parser.HandleNextDocument(counter)) {}
+    if (!counter.is_empty()) { return true; }
     diagnostics.add(YAML::Mark(), "a scenario is one YAML document, not an empty one");
   } catch (const Refusal& refusal) {
     diagnostics.add(refusal.mark, refusal.message);

@@ -30,13 +30,13 @@ std::vector<double> session_means(const ComparisonData& data, const Rows& rows) 
   for (const auto* row : rows) {
     const auto& boot = boot_of(data, *row);
     std::size_t session = logs.size();
-    if (!boot.empty()) session = session_of_boot.try_emplace(boot, session).first->second;
-    if (session == logs.size()) logs.emplace_back();
+    if (!boot.empty()) { session = session_of_boot.try_emplace(boot, session).first->second; }
+    if (session == logs.size()) { logs.emplace_back(); }
     logs[session].push_back(std::log(*row->images_per_second));
   }
   std::vector<double> means;
   means.reserve(logs.size());
-  for (const auto& session : logs) means.push_back(std::exp(mean(session)));
+  for (const auto& session : logs) { means.push_back(std::exp(mean(session))); }
   return means;
 }
 
@@ -54,7 +54,7 @@ const ComparisonExperiment& experiment_of(const ComparisonData& data, const Comp
 
 std::vector<CaseRows> by_case(const ComparisonData& data) {
   Rows ordered;
-  for (const auto& row : data.rows) ordered.push_back(&row);
+  for (const auto& row : data.rows) { ordered.push_back(&row); }
   std::stable_sort(ordered.begin(), ordered.end(), [](const ComparisonRow* a, const ComparisonRow* b) {
     return plan_position(*a) < plan_position(*b);
   });
@@ -62,7 +62,7 @@ std::vector<CaseRows> by_case(const ComparisonData& data) {
   std::map<std::string, std::size_t> index;
   for (const auto* row : ordered) {
     const auto [found, fresh] = index.try_emplace(row->case_name, cases.size());
-    if (fresh) cases.push_back({row->case_name, {}});
+    if (fresh) { cases.push_back({row->case_name, {}}); }
     cases[found->second].rows.push_back(row);
   }
   return cases;
@@ -71,7 +71,7 @@ std::vector<CaseRows> by_case(const ComparisonData& data) {
 Rows rows_of(const ComparisonData& data, const Rows& rows, const Selector& selector) {
   Rows chosen;
   for (const auto* row : rows) {
-    if (selects(selector, experiment_of(data, *row), *row)) chosen.push_back(row);
+    if (selects(selector, experiment_of(data, *row), *row)) { chosen.push_back(row); }
   }
   return chosen;
 }
@@ -80,33 +80,35 @@ Rows runs_of(const Rows& rows, bool pooled) {
   Rows runs;
   bool has_pairs = false;
   for (const auto* row : rows) {
-    if (!usable(*row)) continue;
+    if (!usable(*row)) { continue; }
     runs.push_back(row);
     has_pairs = has_pairs || row->pair;
   }
-  if (has_pairs && !pooled) std::erase_if(runs, [](const ComparisonRow* row) { return !row->pair; });
+  if (has_pairs && !pooled) {
+    std::erase_if(runs, [](const ComparisonRow* row) { return !row->pair; });
+  }
   return runs;
 }
 
 std::vector<double> throughputs(const Rows& rows) {
   std::vector<double> values;
-  for (const auto* row : rows) values.push_back(*row->images_per_second);
+  for (const auto* row : rows) { values.push_back(*row->images_per_second); }
   return values;
 }
 
 std::string scaling_family(const std::string& case_name, std::int64_t nodes) {
   const std::string ending = fmt::format("/{}", nodes);
-  if (case_name.size() <= ending.size() || !case_name.ends_with(ending)) return {};
+  if (case_name.size() <= ending.size() || !case_name.ends_with(ending)) { return {}; }
   return case_name.substr(0, case_name.size() - ending.size());
 }
 
 Units units_of(const ComparisonData& data, const Rows& baseline, const Rows& candidate) {
   std::set<std::string> boots;
   for (const auto* rows : {&baseline, &candidate}) {
-    for (const auto* row : *rows) boots.insert(boot_of(data, *row));
+    for (const auto* row : *rows) { boots.insert(boot_of(data, *row)); }
   }
   // One boot, or none known at all.
-  if (boots.size() <= 1) return {throughputs(baseline), throughputs(candidate), false};
+  if (boots.size() <= 1) { return {throughputs(baseline), throughputs(candidate), false}; }
   return {session_means(data, baseline), session_means(data, candidate), true};
 }
 

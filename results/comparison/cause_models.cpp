@@ -24,7 +24,7 @@ constexpr double unlimited = 1e-9;
 Number number(const Evidence& evidence, Names names) {
   for (const char* name : names) {
     const auto found = evidence.numbers.find(name);
-    if (found != evidence.numbers.end()) return found->second;
+    if (found != evidence.numbers.end()) { return found->second; }
   }
   return std::nullopt;
 }
@@ -37,7 +37,7 @@ double number_or(const Evidence& evidence, const char* name, double otherwise) {
 std::set<std::string> values(const Evidence& evidence, const std::string& name) {
   for (const auto& key : {name, "host." + name}) {
     const auto found = evidence.facts.find(key);
-    if (found != evidence.facts.end()) return found->second;
+    if (found != evidence.facts.end()) { return found->second; }
   }
   return {};
 }
@@ -52,7 +52,7 @@ std::string fact(const Evidence& evidence, const std::string& name) {
 Number number_in_fact(const Evidence& evidence, const std::string& name) {
   const std::string text = fact(evidence, name);
   const auto digit = text.find_first_of("0123456789");
-  if (digit == std::string::npos) return std::nullopt;
+  if (digit == std::string::npos) { return std::nullopt; }
   const double value = std::strtod(text.c_str() + digit, nullptr);
   return value > 0 ? Number(value) : std::nullopt;
 }
@@ -79,17 +79,18 @@ std::string percent(double share) {
 
 /// CPU time of all kinds, which is wall time times cores.
 Number cpu_rate(const Evidence& evidence) {
-  if (!number(evidence, {"rate.cpu_user_seconds"})) return number(evidence, {"cores"});
+  if (!number(evidence, {"rate.cpu_user_seconds"})) { return number(evidence, {"cores"}); }
   double sum = 0;
-  for (const char* kind : {"user", "system", "idle", "iowait", "steal"})
+  for (const char* kind : {"user", "system", "idle", "iowait", "steal"}) {
     sum += number_or(evidence, fmt::format("rate.cpu_{}_seconds", kind).c_str(), 0);
+  }
   return sum > 0 ? Number(sum) : std::nullopt;
 }
 
 /// A share of time lost on both sides (none where it is not known) as a factor of throughput.
 std::optional<Estimate> lost_time(const Evidence& baseline, const Evidence& candidate, Number ours,
                                   Number theirs, const char* of) {
-  if (!ours && !theirs) return std::nullopt;
+  if (!ours && !theirs) { return std::nullopt; }
   const double before = std::clamp(ours.value_or(0), 0.0, 0.999);
   const double after = std::clamp(theirs.value_or(0), 0.0, 0.999);
   return Estimate{
@@ -100,7 +101,7 @@ std::optional<Estimate> lost_time(const Evidence& baseline, const Evidence& cand
 /// A rate that the whole throughput, or an unknown part of it, follows.
 std::optional<Estimate> rate(const Evidence& baseline, const Evidence& candidate, Number ours, Number theirs,
                              const char* unit, bool at_most) {
-  if (!ours || !theirs || !(*ours > 0) || !(*theirs > 0)) return std::nullopt;
+  if (!ours || !theirs || !(*ours > 0) || !(*theirs > 0)) { return std::nullopt; }
   return Estimate{
       both(baseline, candidate, fmt::format("{:.4g}", *ours), fmt::format("{:.4g}", *theirs)) + " " + unit,
       *theirs / *ours, at_most};
@@ -118,7 +119,7 @@ Number steal_share(const Evidence& evidence) {
   }
   if (const auto wait = number(evidence, {"rate.vcpu_wait_seconds"})) {
     const double ran = number_or(evidence, "rate.vcpu_seconds", 0);
-    if (ran + *wait > 0) share = std::max(share.value_or(0), *wait / (ran + *wait));
+    if (ran + *wait > 0) { share = std::max(share.value_or(0), *wait / (ran + *wait)); }
   }
   return share;
 }
@@ -132,7 +133,7 @@ bool is_work_of(const Evidence& evidence, const char* backend) {
 /// What the processor lost, where the work is a GPU's: how much of a step waits for the processor is not
 /// known.
 std::optional<Estimate> of_processor(const Evidence& baseline, std::optional<Estimate> found) {
-  if (found && is_work_of(baseline, "cuda")) found->at_most = true;
+  if (found && is_work_of(baseline, "cuda")) { found->at_most = true; }
   return found;
 }
 
@@ -141,7 +142,7 @@ std::optional<Estimate> emulation(const Evidence& baseline, const Evidence& cand
     const auto kind = fact(evidence, "virtualization");
     return kind.find("tcg") != std::string::npos || kind.find("kvm_on_emulated") != std::string::npos;
   };
-  if (is_emulated(baseline) == is_emulated(candidate)) return std::nullopt;
+  if (is_emulated(baseline) == is_emulated(candidate)) { return std::nullopt; }
   return Estimate{both_facts(baseline, candidate, "virtualization"),
                   is_emulated(candidate) ? unlimited : 1 / unlimited, true};
 }
@@ -154,8 +155,9 @@ std::optional<Estimate> steal(const Evidence& baseline, const Evidence& candidat
 std::optional<Estimate> cores(const Evidence& baseline, const Evidence& candidate) {
   if (auto found = rate(baseline, candidate, number(baseline, {"cores"}), number(candidate, {"cores"}),
                         "cores a node", false);
-      found && found->factor != 1)
+      found && found->factor != 1) {
     return of_processor(baseline, found);
+  }
   return of_processor(baseline, rate(baseline, candidate, number(baseline, {"threads_per_rank"}),
                                      number(candidate, {"threads_per_rank"}), "threads a rank", false));
 }
@@ -166,8 +168,9 @@ constexpr Names clock_names = {"mean.gpu_sm_clock_mhz", "mean.gpu_clock_mhz", "m
 std::optional<Estimate> clocks(const Evidence& baseline, const Evidence& candidate) {
   for (const char* name : clock_names) {
     if (auto found =
-            rate(baseline, candidate, number(baseline, {name}), number(candidate, {name}), "MHz", false))
+            rate(baseline, candidate, number(baseline, {name}), number(candidate, {name}), "MHz", false)) {
       return found;
+    }
   }
   return rate(baseline, candidate, number_in_fact(baseline, "clocks"), number_in_fact(candidate, "clocks"),
               "MHz", false);
@@ -179,14 +182,14 @@ std::optional<Estimate> throttling(const Evidence& baseline, const Evidence& can
   auto found =
       lost_time(baseline, candidate, number(baseline, names), number(candidate, names), "of the time");
   // What throttling does to the clock is counted there.
-  if (found && *found->factor != 1 && clocks(baseline, candidate)) found->factor.reset();
+  if (found && *found->factor != 1 && clocks(baseline, candidate)) { found->factor.reset(); }
   return found;
 }
 
 std::optional<Estimate> numa(const Evidence& baseline, const Evidence& candidate) {
   const auto ours = number(baseline, {"mean.numa_remote_share"});
   const auto theirs = number(candidate, {"mean.numa_remote_share"});
-  if (!ours && !theirs) return std::nullopt;
+  if (!ours && !theirs) { return std::nullopt; }
   // ACPI's SLIT counts local memory as 10; Linux takes 20 for remote memory where the firmware says nothing.
   const double slower = number_or(candidate, "mean.numa_distance", 20) / 10 - 1;
   return Estimate{both(baseline, candidate, percent(ours.value_or(0)), percent(theirs.value_or(0))) +
@@ -201,32 +204,34 @@ std::optional<Estimate> probed_rate(const Evidence& baseline, const Evidence& ca
     const auto name = "probe." + probe;
     if (auto found =
             rate(baseline, candidate, number(baseline, {name.c_str()}), number(candidate, {name.c_str()}),
-                 fmt::format("{} ({})", unit, probe).c_str(), true))
+                 fmt::format("{} ({})", unit, probe).c_str(), true)) {
       return found;
+    }
   }
   return std::nullopt;
 }
 
 std::optional<Estimate> memory_bandwidth(const Evidence& baseline, const Evidence& candidate) {
   std::vector<std::string> probes;
-  if (!is_work_of(baseline, "cpu")) probes.push_back("device_copy");
-  if (!is_work_of(baseline, "cuda"))
+  if (!is_work_of(baseline, "cpu")) { probes.push_back("device_copy"); }
+  if (!is_work_of(baseline, "cuda")) {
     probes.insert(probes.end(), {"triad", "stream_triad", "memory_copy", "memory_bandwidth"});
+  }
   return probed_rate(baseline, candidate, probes, "bytes/s");
 }
 
 /// virtrain-probe's word for what a trainer of this precision multiplies.
 std::string multiplied_type(const std::string& precision) {
-  if (precision == "fp32") return "float";
-  if (precision == "bf16") return "bfloat16";
+  if (precision == "fp32") { return "float"; }
+  if (precision == "bf16") { return "bfloat16"; }
   return precision == "fp16" ? "float16" : precision;
 }
 
 std::optional<Estimate> arithmetic(const Evidence& baseline, const Evidence& candidate) {
   const auto type = "." + multiplied_type(fact(baseline, "precision"));
   std::vector<std::string> probes;
-  if (!is_work_of(baseline, "cpu")) probes.insert(probes.end(), {"gpu_gemm" + type, "gpu_gemm"});
-  if (!is_work_of(baseline, "cuda")) probes.insert(probes.end(), {"gemm" + type, "gemm"});
+  if (!is_work_of(baseline, "cpu")) { probes.insert(probes.end(), {"gpu_gemm" + type, "gpu_gemm"}); }
+  if (!is_work_of(baseline, "cuda")) { probes.insert(probes.end(), {"gemm" + type, "gemm"}); }
   return probed_rate(baseline, candidate, probes, "FLOP/s");
 }
 
@@ -234,7 +239,7 @@ std::optional<Estimate> pcie_link(const Evidence& baseline, const Evidence& cand
   const auto link = [](const Evidence& evidence) -> Number {
     const auto width = number_in_fact(evidence, "pcie_width");
     const auto speed = number_in_fact(evidence, "pcie_speed");
-    if (!width) return speed;
+    if (!width) { return speed; }
     return *width * speed.value_or(1);
   };
   const auto known = [](const Evidence& evidence) {
@@ -246,11 +251,11 @@ std::optional<Estimate> pcie_link(const Evidence& baseline, const Evidence& cand
     return found;
   }
   std::optional<Estimate> slower;
-  if (is_work_of(baseline, "cpu")) return slower;
+  if (is_work_of(baseline, "cpu")) { return slower; }
   for (const char* name : {"probe.host_to_device", "probe.device_to_host"}) {
     auto found = rate(baseline, candidate, number(baseline, {name}), number(candidate, {name}),
                       "bytes/s between host and device", true);
-    if (found && (!slower || *found->factor < *slower->factor)) slower = found;
+    if (found && (!slower || *found->factor < *slower->factor)) { slower = found; }
   }
   return slower;
 }
@@ -264,7 +269,7 @@ std::optional<Estimate> network_bandwidth(const Evidence& baseline, const Eviden
   for (const char* name : {"probe.all_reduce", "probe.all_gather", "probe.network_bandwidth"}) {
     auto found =
         rate(baseline, candidate, number(baseline, {name}), number(candidate, {name}), "bytes/s", true);
-    if (!found) continue;
+    if (!found) { continue; }
     const double slower = 1 / *found->factor;
     if (const auto waiting = exposed_share(baseline)) {
       found->factor = 1 / (1 + *waiting * (slower - 1));
@@ -281,18 +286,18 @@ std::optional<Estimate> network_bandwidth(const Evidence& baseline, const Eviden
 
 /// What waiting for gradients costs beyond what the bandwidth explains.
 std::optional<Estimate> exposed_allreduce(const Evidence& baseline, const Evidence& candidate) {
-  if (!exposed_share(baseline) || !exposed_share(candidate)) return std::nullopt;
+  if (!exposed_share(baseline) || !exposed_share(candidate)) { return std::nullopt; }
   auto found = lost_time(baseline, candidate, exposed_share(baseline), exposed_share(candidate),
                          "of the step waiting for gradients");
   const auto network = network_bandwidth(baseline, candidate);
-  if (network && !network->at_most) found->factor = *found->factor / *network->factor;
+  if (network && !network->at_most) { found->factor = *found->factor / *network->factor; }
   return found;
 }
 
 /// A cause whose effect is in the exposed all-reduce, where that was measured.
 std::optional<Estimate> communication_fact(const Evidence& baseline, const Evidence& candidate,
                                            const char* name) {
-  if (!fact_differs(baseline, candidate, name)) return std::nullopt;
+  if (!fact_differs(baseline, candidate, name)) { return std::nullopt; }
   Estimate found{both_facts(baseline, candidate, name)};
   if (exposed_share(baseline) && exposed_share(candidate)) {
     found.evidence += " (its cost is in the exposed all-reduce)";
@@ -319,7 +324,7 @@ std::optional<Estimate> helper_threads(const Evidence& baseline, const Evidence&
   };
   auto found =
       lost_time(baseline, candidate, share(baseline).value_or(0), share(candidate), "of the node's CPU time");
-  if (!share(baseline) && !share(candidate)) return std::nullopt;
+  if (!share(baseline) && !share(candidate)) { return std::nullopt; }
   found->at_most = true;
   return found;
 }
@@ -332,7 +337,7 @@ std::optional<Estimate> start_spread(const Evidence& baseline, const Evidence& c
   };
   auto found = lost_time(baseline, candidate, share(baseline), share(candidate),
                          "of the measured time between the first and the last start");
-  if (found) found->at_most = true;
+  if (found) { found->at_most = true; }
   return found;
 }
 
@@ -347,10 +352,10 @@ std::optional<Estimate> io_wait(const Evidence& baseline, const Evidence& candid
 }
 
 std::optional<Estimate> instruction_set(const Evidence& baseline, const Evidence& candidate) {
-  if (!fact_differs(baseline, candidate, "isa")) return std::nullopt;
+  if (!fact_differs(baseline, candidate, "isa")) { return std::nullopt; }
   // Single-precision numbers in a vector register.
   const auto lanes = [](const std::string& isa) {
-    if (isa.find("512") != std::string::npos) return 16.0;
+    if (isa.find("512") != std::string::npos) { return 16.0; }
     return isa.find("avx") != std::string::npos ? 8.0 : 4.0;
   };
   Estimate found{both_facts(baseline, candidate, "isa")};

@@ -80,8 +80,9 @@ constexpr std::string_view host_prefix = "host.";
 
 std::set<std::string> listed(const std::set<std::string>& values) {
   std::set<std::string> all;
-  for (const auto& value : values)
-    for (const auto& one : split(value, ',')) all.insert(std::string(trim(one)));
+  for (const auto& value : values) {
+    for (const auto& one : split(value, ',')) { all.insert(std::string(trim(one))); }
+  }
   return all;
 }
 
@@ -90,8 +91,8 @@ void compare_field(const std::string& field, const FieldRule& rule, FactRule str
                    const Facts& candidate, std::vector<FactDifference>& found) {
   const auto ours = baseline.find(field);
   const auto theirs = candidate.find(field);
-  if (ours == baseline.end() || theirs == candidate.end()) return;
-  if (are_equal(rule.field, ours->second, theirs->second)) return;
+  if (ours == baseline.end() || theirs == candidate.end()) { return; }
+  if (are_equal(rule.field, ours->second, theirs->second)) { return; }
   found.push_back({field, strictest, ours->second, theirs->second, std::string(rule.why)});
 }
 
@@ -99,28 +100,31 @@ void compare_field(const std::string& field, const FieldRule& rule, FactRule str
 std::string shown(const std::set<std::string>& values) {
   constexpr std::size_t most = 60;
   std::string text = join({values.begin(), values.end()}, ", ");
-  if (text.size() <= most) return text;
+  if (text.size() <= most) { return text; }
   std::size_t end = most;
-  while (end > 0 && (text[end] & 0xC0) == 0x80) --end;  // not inside a character
+  while (end > 0 && (text[end] & 0xC0) == 0x80) {
+    --end;  // not inside a character
+  }
   return text.substr(0, end) + "…";
 }
 
 /// What two lists (CPU flags, mitigations) do not share; empty where a side has no list.
 std::string unshared_words(const FactDifference& difference) {
-  if (difference.baseline.size() != 1 || difference.candidate.size() != 1) return "";
+  if (difference.baseline.size() != 1 || difference.candidate.size() != 1) { return ""; }
   const auto words = [](const std::string& text) {
     std::set<std::string> list;
-    for (const auto& word : split(text, text.find(';') == std::string::npos ? ' ' : ';'))
+    for (const auto& word : split(text, text.find(';') == std::string::npos ? ' ' : ';')) {
       list.insert(std::string(trim(word)));
+    }
     return list;
   };
   const auto ours = words(*difference.baseline.begin());
   const auto theirs = words(*difference.candidate.begin());
-  if (std::min(ours.size(), theirs.size()) < 10) return "";
+  if (std::min(ours.size(), theirs.size()) < 10) { return ""; }
   const auto only_in = [](const std::set<std::string>& some, const std::set<std::string>& others) {
     std::set<std::string> only;
     for (const auto& word : some) {
-      if (!others.contains(word)) only.insert(word);
+      if (!others.contains(word)) { only.insert(word); }
     }
     return only.empty() ? std::string("nothing") : shown(only);
   };
@@ -132,7 +136,7 @@ std::string unshared_words(const FactDifference& difference) {
 
 bool are_equal(std::string_view field, const std::set<std::string>& ours,
                const std::set<std::string>& theirs) {
-  if (ours == theirs) return true;
+  if (ours == theirs) { return true; }
   const bool lists = std::find(listed_fields.begin(), listed_fields.end(), field) != listed_fields.end();
   return lists && listed(ours) == listed(theirs);
 }

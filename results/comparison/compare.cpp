@@ -23,9 +23,9 @@ Pairs pairs_of(const Side& baseline, const Side& candidate) {
   Pairs pairs;
   for (const auto* side : {&baseline, &candidate}) {
     for (const auto* row : side->rows) {
-      if (!row->pair) continue;
+      if (!row->pair) { continue; }
       auto& pair = pairs[{row->experiment, *row->pair}];
-      if (usable(*row)) (side == &baseline ? pair.first : pair.second) = row->images_per_second;
+      if (usable(*row)) { (side == &baseline ? pair.first : pair.second) = row->images_per_second; }
     }
   }
   return pairs;
@@ -48,14 +48,14 @@ class Comparer {
         baseline_(parse_selector(request.baseline)),
         candidate_(parse_selector(request.candidate)),
         by_arm_(!baseline_.beyond_arms() && !candidate_.beyond_arms()) {
-    if (baseline_.arm.empty()) baseline_.arm = candidate_.arm;
-    if (candidate_.arm.empty()) candidate_.arm = baseline_.arm;
+    if (baseline_.arm.empty()) { baseline_.arm = candidate_.arm; }
+    if (candidate_.arm.empty()) { candidate_.arm = baseline_.arm; }
   }
 
   std::vector<CaseComparison> run() const {
     std::vector<CaseComparison> results;
     for (const auto& one : index_.cases()) {
-      if (!request_.case_name.empty() && request_.case_name != one.name) continue;
+      if (!request_.case_name.empty() && request_.case_name != one.name) { continue; }
       if (!baseline_.arm.empty()) {
         results.push_back(compare_case(one, baseline_, candidate_, ""));
         continue;
@@ -76,8 +76,8 @@ class Comparer {
     std::vector<std::string> arms;
     for (const auto* row : one.rows) {
       const auto& where = experiment_of(index_.data(), *row);
-      if (!selects(baseline_, where, *row) && !selects(candidate_, where, *row)) continue;
-      if (std::find(arms.begin(), arms.end(), row->arm) == arms.end()) arms.push_back(row->arm);
+      if (!selects(baseline_, where, *row) && !selects(candidate_, where, *row)) { continue; }
+      if (std::find(arms.begin(), arms.end(), row->arm) == arms.end()) { arms.push_back(row->arm); }
     }
     return arms;
   }
@@ -124,7 +124,7 @@ class Comparer {
     const bool both = std::any_of(baseline.rows.begin(), baseline.rows.end(), [&](const auto* row) {
       return selects(candidate.selector, experiment_of(index_.data(), *row), *row);
     });
-    if (!both) return;
+    if (!both) { return; }
     throw Error("compare", ErrorCode::usage,
                 fmt::format("trials of {} belong to both sides, {} and {} (say more about one of them: "
                             "label:, experiment:, host:, date: or arm:)",
@@ -173,11 +173,11 @@ class Comparer {
     result.welch = unpaired.welch;
     result.fieller = unpaired.fieller;
     result.ratio_of_means = mean(units.candidate) / mean(units.baseline);
-    if (!units.sessions) return;
+    if (!units.sessions) { return; }
     result.unit = Unit::boot_session;
     result.sessions_baseline = std::ssize(units.baseline);
     result.sessions_candidate = std::ssize(units.candidate);
-    if (!result.test->reason.empty()) result.test->reason = "too_few_sessions";
+    if (!result.test->reason.empty()) { result.test->reason = "too_few_sessions"; }
   }
 
   /// All arms of the case where arms are compared, else the two sides.
@@ -189,7 +189,7 @@ class Comparer {
     }
     std::vector<std::string> names;
     for (const auto* row : one.rows) {
-      if (std::find(names.begin(), names.end(), row->arm) == names.end()) names.push_back(row->arm);
+      if (std::find(names.begin(), names.end(), row->arm) == names.end()) { names.push_back(row->arm); }
     }
     for (const auto& name : names) {
       Selector selector;
@@ -208,17 +208,19 @@ class Comparer {
       arm.virtualization.insert(row->virtualization);
       arm.oversubscribed = arm.oversubscribed || row->oversubscribed;
     }
-    if (runs.empty()) return arm;
+    if (runs.empty()) { return arm; }
     arm.images_per_second = mean(throughputs(runs));
     arm.tenants = index_.tenants(one.name, side.selector);
     arm.alone = index_.tenants_alone(arm.tenants, side.selector);
     const std::string family = scaling_family(one.name, arm.nodes);
-    if (family.empty()) return arm;
+    if (family.empty()) { return arm; }
     arm.published = index_.published(one.name, arm.nodes, side);
     const auto one_node = runs_of(index_.rows(family + "/1", side.selector), side.pooled);
-    if (one_node.empty()) return arm;
+    if (one_node.empty()) { return arm; }
     arm.scaling = weak_scaling(throughputs(one_node), throughputs(runs), arm.nodes);
-    if (!request_.predict.empty()) arm.prediction = predict(index_.scaling(family, side), request_.predict);
+    if (!request_.predict.empty()) {
+      arm.prediction = predict(index_.scaling(family, side), request_.predict);
+    }
     return arm;
   }
 
@@ -227,7 +229,7 @@ class Comparer {
     bool is_emulated = false;
     for (const auto* side : {&baseline, &candidate}) {
       for (const auto* row : side->rows) {
-        if (!usable(*row)) continue;
+        if (!usable(*row)) { continue; }
         is_emulated = is_emulated || emulated(row->virtualization);
         result.published = result.published || row->virtualization.empty();
       }
@@ -235,13 +237,13 @@ class Comparer {
     const bool one_arm = baseline.selector.arm == candidate.selector.arm;
     result.differences = differences(index_.facts(result.case_name, baseline),
                                      index_.facts(result.case_name, candidate), one_arm);
-    if (!result.test) return;
+    if (!result.test) { return; }
     result.verdict = result.test->verdict;
     result.reason = result.test->reason;
     const bool differ = std::any_of(result.differences.begin(), result.differences.end(), forbids);
     // Nobody can force a statement about virtualization out of emulation.
     result.forced = request_.force && differ && !is_emulated;
-    if (!is_emulated && (!differ || result.forced)) return;
+    if (!is_emulated && (!differ || result.forced)) { return; }
     result.verdict = Verdict::not_comparable;
     result.reason = is_emulated ? "emulated" : "differs";
   }
@@ -253,12 +255,12 @@ class Comparer {
     std::vector<double> p_values;
     std::vector<CaseComparison*> members;
     for (auto& result : results) {
-      if (!result.test || !result.test->p_worse || result.verdict == Verdict::not_comparable) continue;
+      if (!result.test || !result.test->p_worse || result.verdict == Verdict::not_comparable) { continue; }
       p_values.push_back(*result.test->p_worse);
       members.push_back(&result);
     }
     const auto adjusted = holm(p_values);
-    for (std::size_t i = 0; i < members.size(); ++i) members[i]->p_worse_holm = adjusted[i];
+    for (std::size_t i = 0; i < members.size(); ++i) { members[i]->p_worse_holm = adjusted[i]; }
   }
 
   const DataIndex& index_;
@@ -270,7 +272,7 @@ class Comparer {
 
 void Comparer::flag(CaseComparison& result) const {
   const auto add = [&](bool holds, const std::string& word, const std::string& sentence) {
-    if (!holds) return;
+    if (!holds) { return; }
     result.flags.push_back(word);
     result.notes.push_back(sentence);
   };
@@ -294,16 +296,18 @@ void Comparer::flag(CaseComparison& result) const {
                   result.n_baseline.value_or(0), result.n_candidate.value_or(0)));
   add(result.forced, "forced", "the verdict was forced (--force) although facts differ that must be equal");
   for (const auto& difference : result.differences) {
-    if (forbids(difference)) result.flags.push_back("differs:" + difference.field);
+    if (forbids(difference)) { result.flags.push_back("differs:" + difference.field); }
     result.notes.push_back(to_sentence(difference, result.baseline, result.candidate));
   }
   const auto unpredicted = [](const ArmSummary& arm) { return arm.runs > 0 && !arm.prediction; };
-  if (!request_.predict.empty() && any_arm(unpredicted))
+  if (!request_.predict.empty() && any_arm(unpredicted)) {
     result.notes.emplace_back(
         "no prediction: it needs a weak scaling, cases named FAMILY/NODES, with runs of FAMILY/1 in the same "
         "arm");
-  if (result.published)
+  }
+  if (result.published) {
     result.notes.emplace_back("compared as published data: the source does not say what was virtual");
+  }
 }
 
 }  // namespace
@@ -329,18 +333,20 @@ std::vector<std::string> experiments_of(const Store& store, const CompareRequest
   const auto baseline = parse_selector(request.baseline);
   const auto candidate = parse_selector(request.candidate);
   Selection selection = request.selection;
-  if (!baseline.beyond_arms() && !candidate.beyond_arms()) return store.select(selection);
+  if (!baseline.beyond_arms() && !candidate.beyond_arms()) { return store.select(selection); }
   selection.all = true;
   const auto selected = store.select(selection);
   const auto all = store.comparison_experiments(selected);
   std::vector<std::string> chosen;
   std::map<const Selector*, bool> found;
   for (const auto& experiment : all) {
-    for (const auto* side : {&baseline, &candidate}) found[side] = found[side] || selects(*side, experiment);
-    if (selects(baseline, experiment) || selects(candidate, experiment)) chosen.push_back(experiment.id);
+    for (const auto* side : {&baseline, &candidate}) {
+      found[side] = found[side] || selects(*side, experiment);
+    }
+    if (selects(baseline, experiment) || selects(candidate, experiment)) { chosen.push_back(experiment.id); }
   }
   for (const auto* side : {&baseline, &candidate}) {
-    if (found[side]) continue;
+    if (found[side]) { continue; }
     throw Error(
         "compare", ErrorCode::not_found,
         fmt::format("no experiment with trials is {} (virtrain list shows what there is)", side->text));
@@ -351,10 +357,10 @@ std::vector<std::string> experiments_of(const Store& store, const CompareRequest
 std::vector<CaseComparison> compare(const Store& store, const CompareRequest& request) {
   const auto experiments = experiments_of(store, request);
   std::vector<std::string> fields;
-  for (const auto& rule : field_rules()) fields.emplace_back(rule.field);
+  for (const auto& rule : field_rules()) { fields.emplace_back(rule.field); }
   auto data = store.comparison_data(experiments, fields);
-  if (request.explain) data.numbers = store.comparison_numbers(experiments);
-  if (!request.predict.empty()) data.sweeps = store.comparison_sweeps(experiments);
+  if (request.explain) { data.numbers = store.comparison_numbers(experiments); }
+  if (!request.predict.empty()) { data.sweeps = store.comparison_sweeps(experiments); }
   auto result = compare(data, request);
   if (result.empty()) {
     throw Error(

@@ -1,6 +1,5 @@
-#include "results/comparison/compare.h"
-
 #include "common/json.h"
+#include "results/comparison/compare.h"
 
 namespace virtrain::results {
 namespace {
@@ -16,7 +15,7 @@ void put_interval(json& object, const char* low, const char* high, const std::op
 json scaling_json(const CaseComparison& comparison) {
   json arms;
   for (const auto& arm : comparison.arms) {
-    if (!arm.scaling) continue;
+    if (!arm.scaling) { continue; }
     json& object = arms[arm.arm];
     object["speedup"] = arm.scaling->speedup;
     object["efficiency"] = arm.scaling->efficiency;
@@ -59,7 +58,7 @@ template <typename T, typename ToJson>
 json by_arm(const CaseComparison& comparison, std::optional<T> ArmSummary::*member, ToJson&& shown) {
   json arms;
   for (const auto& arm : comparison.arms) {
-    if (arm.*member) arms[arm.arm] = shown(*(arm.*member));
+    if (arm.*member) { arms[arm.arm] = shown(*(arm.*member)); }
   }
   return arms;
 }
@@ -142,7 +141,7 @@ json to_json(const CaseComparison& comparison) {
 
 json to_json(const std::vector<CaseComparison>& comparisons) {
   json list = json::array();
-  for (const auto& comparison : comparisons) list.push_back(to_json(comparison));
+  for (const auto& comparison : comparisons) { list.push_back(to_json(comparison)); }
   return list;
 }
 

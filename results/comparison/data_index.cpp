@@ -12,12 +12,12 @@ namespace {
 /// Adds what the store calls facts of a trial's own columns.
 void add_row_facts(const Rows& rows, Facts& facts) {
   for (const auto* row : rows) {
-    if (!usable(*row)) continue;
+    if (!usable(*row)) { continue; }
     facts["nodes"].insert(std::to_string(row->nodes));
     facts["gpus_per_node"].insert(std::to_string(row->gpus_per_node));
-    if (row->batch_size) facts["batch_size"].insert(std::to_string(*row->batch_size));
-    if (!row->precision.empty()) facts["precision"].insert(row->precision);
-    if (!row->backend.empty()) facts["backend"].insert(row->backend);
+    if (row->batch_size) { facts["batch_size"].insert(std::to_string(*row->batch_size)); }
+    if (!row->precision.empty()) { facts["precision"].insert(row->precision); }
+    if (!row->backend.empty()) { facts["backend"].insert(row->backend); }
   }
 }
 
@@ -31,7 +31,7 @@ nlohmann::json workload_of(const TenantMean& tenant) {
 void add_workload_facts(const nlohmann::json& workload, Facts& facts) {
   for (const char* name : {"model", "image_size", "accumulate_steps", "environment"}) {
     const auto found = workload.find(name);
-    if (found == workload.end() || found->is_null()) continue;
+    if (found == workload.end() || found->is_null()) { continue; }
     facts[name].insert(found->is_string() ? found->get<std::string>() : dump_json(*found));
   }
 }
@@ -39,7 +39,7 @@ void add_workload_facts(const nlohmann::json& workload, Facts& facts) {
 /// The CUDA trainer sends gradients in the two bytes of fp16 and bf16, sums over micro-batches and all others
 /// in fp32.
 bool sends_half(const nlohmann::json& workload) {
-  if (workload.value("backend", "") != "cuda") return false;
+  if (workload.value("backend", "") != "cuda") { return false; }
   const auto precision = workload.value("precision", "");
   return (precision == "fp16" || precision == "bf16") && workload.value("accumulate_steps", 1.0) == 1;
 }
@@ -47,25 +47,25 @@ bool sends_half(const nlohmann::json& workload) {
 }  // namespace
 
 DataIndex::DataIndex(const ComparisonData& data) : data_(data), cases_(by_case(data)) {
-  for (const auto& one : cases_) rows_of_case_[one.name] = &one.rows;
-  for (const auto& fact : data.facts) facts_[{fact.case_name, fact.arm}].push_back(&fact);
-  for (const auto& steps : data.step_times) step_times_[{steps.case_name, steps.arm}].push_back(&steps);
-  for (const auto& number : data.numbers) numbers_[{number.case_name, number.arm}].push_back(&number);
-  for (const auto& tenant : data.tenants) tenants_[{tenant.case_name, tenant.arm}].push_back(&tenant);
+  for (const auto& one : cases_) { rows_of_case_[one.name] = &one.rows; }
+  for (const auto& fact : data.facts) { facts_[{fact.case_name, fact.arm}].push_back(&fact); }
+  for (const auto& steps : data.step_times) { step_times_[{steps.case_name, steps.arm}].push_back(&steps); }
+  for (const auto& number : data.numbers) { numbers_[{number.case_name, number.arm}].push_back(&number); }
+  for (const auto& tenant : data.tenants) { tenants_[{tenant.case_name, tenant.arm}].push_back(&tenant); }
   for (const auto& one : cases_) {
     std::set<std::string> arms;
-    for (const auto* row : one.rows) arms.insert(row->arm);
+    for (const auto* row : one.rows) { arms.insert(row->arm); }
     for (const auto& arm : arms) {
       const auto found = tenants_.find({one.name, arm});
-      if (found == tenants_.end()) continue;
+      if (found == tenants_.end()) { continue; }
       const auto& tenants = found->second;
       const bool alone =
           std::all_of(tenants.begin(), tenants.end(), [](const auto* t) { return t->tenant_index == 0; });
-      if (!alone) continue;
+      if (!alone) { continue; }
       // Experiments may have the same case with workloads that differ.
       std::set<Shape> shapes;
-      for (const auto* t : tenants) shapes.insert({arm, t->nodes, t->gpus_per_node, t->workload});
-      for (const auto& shape : shapes) alone_cases_[shape].push_back(one.name);
+      for (const auto* t : tenants) { shapes.insert({arm, t->nodes, t->gpus_per_node, t->workload}); }
+      for (const auto& shape : shapes) { alone_cases_[shape].push_back(one.name); }
     }
   }
 }
@@ -83,12 +83,12 @@ Rows DataIndex::rows(const std::string& case_name, const Selector& selector) con
 
 std::vector<TenantMean> DataIndex::tenants(const std::string& case_name, const Selector& selector) const {
   const auto found = tenants_.find({case_name, selector.arm});
-  if (found == tenants_.end()) return {};
+  if (found == tenants_.end()) { return {}; }
   std::map<std::int64_t, TenantMean> merged;
   for (const auto* tenant : found->second) {
-    if (!means(selector, tenant->experiment)) continue;
+    if (!means(selector, tenant->experiment)) { continue; }
     const auto [known, fresh] = merged.try_emplace(tenant->tenant_index, *tenant);
-    if (fresh || !tenant->images_per_second) continue;
+    if (fresh || !tenant->images_per_second) { continue; }
     auto& all = known->second;
     const double before = all.images_per_second ? static_cast<double>(all.runs) : 0;
     const double here = static_cast<double>(tenant->runs);
@@ -98,19 +98,19 @@ std::vector<TenantMean> DataIndex::tenants(const std::string& case_name, const S
   }
   std::vector<TenantMean> list;
   list.reserve(merged.size());
-  for (auto& [index, tenant] : merged) list.push_back(std::move(tenant));
+  for (auto& [index, tenant] : merged) { list.push_back(std::move(tenant)); }
   return list;
 }
 
 const std::string* DataIndex::alone_case(const TenantMean& tenant, const Selector& selector) const {
   const auto found = alone_cases_.find({selector.arm, tenant.nodes, tenant.gpus_per_node, tenant.workload});
-  if (found == alone_cases_.end()) return nullptr;
+  if (found == alone_cases_.end()) { return nullptr; }
   const std::string* first = nullptr;
   for (const auto& name : found->second) {
     const auto means_here = tenants(name, selector);
-    if (means_here.empty() || !means_here.front().images_per_second) continue;
-    if (means_here.front().name == tenant.name) return &name;
-    if (first == nullptr) first = &name;
+    if (means_here.empty() || !means_here.front().images_per_second) { continue; }
+    if (means_here.front().name == tenant.name) { return &name; }
+    if (first == nullptr) { first = &name; }
   }
   return first;
 }
@@ -119,34 +119,36 @@ std::vector<double> DataIndex::step_seconds(const std::string& case_name, const 
                                             std::int64_t tenant_index) const {
   std::vector<double> all;
   const auto found = step_times_.find({case_name, selector.arm});
-  if (found == step_times_.end()) return all;
+  if (found == step_times_.end()) { return all; }
   for (const auto* steps : found->second) {
-    if (steps->tenant_index == tenant_index && means(selector, steps->experiment))
+    if (steps->tenant_index == tenant_index && means(selector, steps->experiment)) {
       all.insert(all.end(), steps->seconds.begin(), steps->seconds.end());
+    }
   }
   return all;
 }
 
 std::optional<TenantsAlone> DataIndex::tenants_alone(const std::vector<TenantMean>& tenants,
                                                      const Selector& selector) const {
-  if (tenants.size() < 2) return std::nullopt;
+  if (tenants.size() < 2) { return std::nullopt; }
   TenantsAlone result;
   std::vector<double> slowdowns;
   for (const auto& tenant : tenants) {
-    if (!tenant.images_per_second) continue;
+    if (!tenant.images_per_second) { continue; }
     const auto* name = alone_case(tenant, selector);
-    if (name == nullptr) continue;
+    if (name == nullptr) { continue; }
     const double alone = *this->tenants(*name, selector).front().images_per_second;
     slowdowns.push_back(alone / *tenant.images_per_second);
     result.tenants.push_back(
         {tenant.tenant_index, tenant.name, *name, alone, *tenant.images_per_second, slowdowns.back()});
     const auto steps_alone = step_seconds(*name, selector, 0);
     const auto steps_shared = step_seconds(tenant.case_name, selector, tenant.tenant_index);
-    if (!steps_alone.empty() && !steps_shared.empty())
+    if (!steps_alone.empty() && !steps_shared.empty()) {
       result.tenants.back().tail = tail_inflation(steps_alone, steps_shared);
+    }
   }
-  if (slowdowns.empty()) return std::nullopt;
-  if (slowdowns.size() == tenants.size()) result.isolation = isolation_of(slowdowns);
+  if (slowdowns.empty()) { return std::nullopt; }
+  if (slowdowns.size() == tenants.size()) { result.isolation = isolation_of(slowdowns); }
   return result;
 }
 
@@ -155,14 +157,15 @@ Facts DataIndex::facts(const std::string& case_name, const Side& side) const {
   const auto found = facts_.find({case_name, side.selector.arm});
   if (found != facts_.end()) {
     for (const auto* fact : found->second) {
-      if (means(side.selector, fact->experiment)) facts[fact->key].insert(fact->value);
+      if (means(side.selector, fact->experiment)) { facts[fact->key].insert(fact->value); }
     }
   }
   add_row_facts(side.rows, facts);
   const auto tenants = tenants_.find({case_name, side.selector.arm});
   if (tenants != tenants_.end()) {
-    for (const auto* tenant : tenants->second)
-      if (means(side.selector, tenant->experiment)) add_workload_facts(workload_of(*tenant), facts);
+    for (const auto* tenant : tenants->second) {
+      if (means(side.selector, tenant->experiment)) { add_workload_facts(workload_of(*tenant), facts); }
+    }
   }
   return facts;
 }
@@ -172,22 +175,23 @@ Evidence DataIndex::evidence(const std::string& case_name, const Side& side) con
   evidence.name = side.name;
   evidence.facts = facts(case_name, side);
   for (const auto* row : side.rows) {
-    if (usable(*row) && !row->virtualization.empty())
+    if (usable(*row) && !row->virtualization.empty()) {
       evidence.facts["virtualization"].insert(row->virtualization);
+    }
   }
   std::map<std::string, std::pair<double, double>> sums;
   // Probes belong to an arm, not to a case.
   for (const auto& key : {CaseAndArm{case_name, side.selector.arm}, CaseAndArm{"", side.selector.arm}}) {
     const auto found = numbers_.find(key);
-    if (found == numbers_.end()) continue;
+    if (found == numbers_.end()) { continue; }
     for (const auto* number : found->second) {
-      if (!means(side.selector, number->experiment)) continue;
+      if (!means(side.selector, number->experiment)) { continue; }
       auto& [sum, count] = sums[number->name];
       sum += number->value * static_cast<double>(number->count);
       count += static_cast<double>(number->count);
     }
   }
-  for (const auto& [name, sum] : sums) evidence.numbers[name] = sum.first / sum.second;
+  for (const auto& [name, sum] : sums) { evidence.numbers[name] = sum.first / sum.second; }
   return evidence;
 }
 
@@ -196,34 +200,37 @@ ScalingEvidence DataIndex::scaling(const std::string& family, const Side& side) 
   std::set<std::string> transports;
   double accumulated = 1;
   for (const auto& one : cases_) {
-    if (one.rows.empty() || scaling_family(one.name, one.rows.front()->nodes) != family) continue;
+    if (one.rows.empty() || scaling_family(one.name, one.rows.front()->nodes) != family) { continue; }
     const auto runs = runs_of(rows(one.name, side.selector), side.pooled);
     for (const auto* row : runs) {
       evidence.runs.push_back({row->nodes, *row->images_per_second});
-      if (row->batch_size)
+      if (row->batch_size) {
         evidence.images_per_step = static_cast<double>(
             *row->batch_size * row->ranks_per_node.value_or(std::max<std::int64_t>(1, row->gpus_per_node)));
+      }
     }
     for (const auto& tenant : tenants(one.name, side.selector)) {
-      if (tenant.nodes > 1 && !tenant.transport.empty()) transports.insert(tenant.transport);
+      if (tenant.nodes > 1 && !tenant.transport.empty()) { transports.insert(tenant.transport); }
       const auto workload = workload_of(tenant);
       accumulated = workload.value("accumulate_steps", 1.0);
       evidence.gradient_bytes = ScalingEvidence{}.gradient_bytes / (sends_half(workload) ? 2 : 1);
     }
   }
-  if (evidence.images_per_step) *evidence.images_per_step *= accumulated;
+  if (evidence.images_per_step) { *evidence.images_per_step *= accumulated; }
   evidence.transport = join({transports.begin(), transports.end()}, ", ");
   std::map<std::string, std::vector<AllReducePoint>> sweeps;
   for (const auto& point : data_.sweeps) {
-    if (point.arm == side.selector.arm && means(side.selector, point.experiment))
+    if (point.arm == side.selector.arm && means(side.selector, point.experiment)) {
       sweeps[point.transport].push_back({point.ranks, point.bytes, point.seconds});
+    }
   }
   // Each transport has its own model: a sweep over another one says nothing about these runs.
   auto fitting = sweeps.find(evidence.transport);
-  if (fitting == sweeps.end() && sweeps.size() == 1 && (evidence.transport.empty() || sweeps.contains("")))
+  if (fitting == sweeps.end() && sweeps.size() == 1 && (evidence.transport.empty() || sweeps.contains(""))) {
     fitting = sweeps.begin();
-  if (fitting == sweeps.end()) return evidence;
-  if (evidence.transport.empty()) evidence.transport = fitting->first;
+  }
+  if (fitting == sweeps.end()) { return evidence; }
+  if (evidence.transport.empty()) { evidence.transport = fitting->first; }
   evidence.probes = fitting->second;
   return evidence;
 }
@@ -232,14 +239,16 @@ std::optional<PublishedSpeedup> DataIndex::published(const std::string& case_nam
                                                      const Side& side) const {
   const std::string family = scaling_family(case_name, nodes);
   std::set<std::string> scenarios;
-  for (const auto* row : side.rows) scenarios.insert(experiment_of(data_, *row).scenario);
+  for (const auto* row : side.rows) { scenarios.insert(experiment_of(data_, *row).scenario); }
   std::optional<PublishedSpeedup> newest;
   for (const auto& step : data_.published) {
-    if (step.case_name != case_name || step.arm != side.selector.arm || !scenarios.contains(step.scenario))
+    if (step.case_name != case_name || step.arm != side.selector.arm || !scenarios.contains(step.scenario)) {
       continue;
+    }
     for (const auto& one : data_.published) {
-      if (one.experiment != step.experiment || one.arm != step.arm || one.case_name != family + "/1")
+      if (one.experiment != step.experiment || one.arm != step.arm || one.case_name != family + "/1") {
         continue;
+      }
       const double speedup = step.images_per_second / one.images_per_second;
       newest = {speedup, speedup / static_cast<double>(nodes), step.experiment};
     }

@@ -20,8 +20,8 @@ struct Weighed {
 
 /// What an upper bound may take at most: what the measured causes leave, and in the same direction.
 double limited(double log_factor, double rest) {
-  if (log_factor < 0 && rest < 0) return std::max(log_factor, rest);
-  if (log_factor > 0 && rest > 0) return std::min(log_factor, rest);
+  if (log_factor < 0 && rest < 0) { return std::max(log_factor, rest); }
+  if (log_factor > 0 && rest > 0) { return std::min(log_factor, rest); }
   return 0;
 }
 
@@ -46,8 +46,8 @@ Explanation explain(double ratio, const Evidence& baseline, const Evidence& cand
   double explained = 0;
   for (const auto& row : cause_rows()) {
     const auto estimate = row.estimate(baseline, candidate);
-    if (!estimate) continue;
-    if (estimate->factor && std::abs(*estimate->factor - 1) < negligible) continue;
+    if (!estimate) { continue; }
+    if (estimate->factor && std::abs(*estimate->factor - 1) < negligible) { continue; }
     Weighed one;
     one.finding = {.cause = std::string(row.info.cause),
                    .words = std::string(row.info.words),
@@ -57,15 +57,15 @@ Explanation explain(double ratio, const Evidence& baseline, const Evidence& cand
     if (estimate->factor) {
       one.log_factor = std::log(*estimate->factor);
       one.finding.cost = 0;
-      if (!estimate->at_most) explained += one.log_factor;
+      if (!estimate->at_most) { explained += one.log_factor; }
     }
     weighed.push_back(std::move(one));
   }
   for (auto& [finding, log_factor] : weighed) {
-    if (!finding.cost) continue;
-    if (finding.at_most) log_factor = limited(log_factor, log_ratio - explained);
+    if (!finding.cost) { continue; }
+    if (finding.at_most) { log_factor = limited(log_factor, log_ratio - explained); }
     finding.cost = 1 - std::exp(log_factor);
-    if (has_gap) finding.share_of_gap = log_factor / log_ratio;
+    if (has_gap) { finding.share_of_gap = log_factor / log_ratio; }
   }
   // An upper bound that nothing is left for says nothing.
   std::erase_if(weighed, [](const Weighed& one) {
@@ -73,11 +73,11 @@ Explanation explain(double ratio, const Evidence& baseline, const Evidence& cand
   });
   const double direction = log_ratio > 0 ? -1 : 1;
   std::stable_sort(weighed.begin(), weighed.end(), [&](const Weighed& a, const Weighed& b) {
-    if (a.finding.cost.has_value() != b.finding.cost.has_value()) return a.finding.cost.has_value();
+    if (a.finding.cost.has_value() != b.finding.cost.has_value()) { return a.finding.cost.has_value(); }
     return a.log_factor * direction < b.log_factor * direction;
   });
-  for (auto& one : weighed) result.findings.push_back(std::move(one.finding));
-  if (has_gap) result.unexplained = 1 - explained / log_ratio;
+  for (auto& one : weighed) { result.findings.push_back(std::move(one.finding)); }
+  if (has_gap) { result.unexplained = 1 - explained / log_ratio; }
   return result;
 }
 
@@ -90,8 +90,9 @@ std::vector<std::string> sentences(const Explanation& explanation) {
     } else {
       line += fmt::format("; {} {}{} of the throughput", *finding.cost < 0 ? "gains" : "costs",
                           finding.at_most ? "at most " : "about ", percent(std::abs(*finding.cost)));
-      if (finding.share_of_gap)
+      if (finding.share_of_gap) {
         line += fmt::format(" ({:.0f} % of the gap)", whole_percent(*finding.share_of_gap));
+      }
     }
     lines.push_back(line);
   }
@@ -108,7 +109,7 @@ std::vector<std::string> sentences(const Explanation& explanation) {
 
 std::vector<CauseInfo> causes() {
   std::vector<CauseInfo> list;
-  for (const auto& row : cause_rows()) list.push_back(row.info);
+  for (const auto& row : cause_rows()) { list.push_back(row.info); }
   return list;
 }
 

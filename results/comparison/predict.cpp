@@ -1,9 +1,9 @@
 #include "results/comparison/predict.h"
 
+#include <boost/math/distributions/students_t.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <map>
 
@@ -24,7 +24,7 @@ struct Size {
 
 std::vector<Size> sizes_of(const std::vector<ScalingRun>& runs) {
   std::map<std::int64_t, std::vector<double>> by_nodes;
-  for (const auto& run : runs) by_nodes[run.nodes].push_back(run.images_per_second);
+  for (const auto& run : runs) { by_nodes[run.nodes].push_back(run.images_per_second); }
   std::vector<Size> sizes;
   for (const auto& [nodes, values] : by_nodes) {
     require_throughputs(values, fmt::format("{} nodes", nodes));
@@ -50,7 +50,7 @@ class Predictor {
   explicit Predictor(const ScalingEvidence& evidence) : evidence_(evidence), sizes_(sizes_of(evidence.runs)) {
     one_node_ = sizes_.front().mean;
     one_step_ = evidence.images_per_step ? *evidence.images_per_step / one_node_ : 1;
-    if (evidence.images_per_step) sweep_ = fit_sweep(evidence.probes, evidence.gradient_bytes);
+    if (evidence.images_per_step) { sweep_ = fit_sweep(evidence.probes, evidence.gradient_bytes); }
     model_ = fit(sizes_);
   }
 
@@ -58,8 +58,8 @@ class Predictor {
     Prediction result;
     describe(result);
     std::map<std::int64_t, PredictedPoint> points;
-    for (const auto& size : sizes_) points[size.nodes].measured = size.mean;
-    for (const auto nodes : asked) points.try_emplace(nodes);
+    for (const auto& size : sizes_) { points[size.nodes].measured = size.mean; }
+    for (const auto nodes : asked) { points.try_emplace(nodes); }
     for (auto& [nodes, point] : points) {
       fill(nodes, point);
       result.points.push_back(point);
@@ -82,7 +82,7 @@ class Predictor {
   std::vector<ExtraTime> extra_times(const std::vector<Size>& sizes, double off = 0) const {
     std::vector<ExtraTime> points;
     for (const auto& size : sizes) {
-      if (size.nodes > 1) points.push_back({size.nodes, extra_time(size, off)});
+      if (size.nodes > 1) { points.push_back({size.nodes, extra_time(size, off)}); }
     }
     return points;
   }
@@ -117,7 +117,7 @@ class Predictor {
       return Interval{throughput(nodes, one_step_ + all_reduce),
                       throughput(nodes, std::max(one_step_, all_reduce))};
     }
-    if (sizes_.size() < 2) return std::nullopt;
+    if (sizes_.size() < 2) { return std::nullopt; }
     Interval hull{predicted(model_, nodes), predicted(model_, nodes)};
     for (const double off : {-1.0, 1.0}) {
       const double all_latency = predicted(fit_latency(extra_times(sizes_, off)), nodes);
@@ -139,33 +139,38 @@ class Predictor {
     if (evidence_.images_per_step) {
       result.step_seconds = one_step_;
       result.latency_seconds = model_.latency;
-      if (model_.seconds_per_byte > 0) result.bytes_per_second = 1 / model_.seconds_per_byte;
-      if (sweep_) result.overlap_seconds = model_.overlap;
+      if (model_.seconds_per_byte > 0) { result.bytes_per_second = 1 / model_.seconds_per_byte; }
+      if (sweep_) { result.overlap_seconds = model_.overlap; }
     }
     auto& notes = result.notes;
-    if (result.fitted_on == "nothing")
+    if (result.fitted_on == "nothing") {
       notes.emplace_back("no size beyond one node was measured: only the ideal can be given");
-    if (result.fitted_on == "one_run")
+    }
+    if (result.fitted_on == "one_run") {
       notes.emplace_back(
           "a prediction from one size assumes that all of its cost is bandwidth; the bound goes from a cost "
           "that stays as it is to one that is all latency");
-    if (result.fitted_on == "probes")
+    }
+    if (result.fitted_on == "probes") {
       notes.emplace_back("no size beyond one node was measured: predicted as if nothing overlapped");
-    if (!sweep_ && !evidence_.probes.empty())
+    }
+    if (!sweep_ && !evidence_.probes.empty()) {
       notes.emplace_back(evidence_.images_per_step
                              ? "the probes are too few to fit latency and bandwidth (two sizes are needed)"
                              : "the probes were left out: the images of one step are not known");
+    }
     const bool no_scatter =
         std::any_of(sizes_.begin(), sizes_.end(), [](const auto& s) { return !s.scatter; });
-    if (!sweep_ && beyond > 0 && no_scatter)
+    if (!sweep_ && beyond > 0 && no_scatter) {
       notes.emplace_back("sizes with fewer than three runs: the bound knows nothing of their scatter");
+    }
   }
 
   /// Leaves each size beyond one node out in turn, where that leaves one to fit on.
   void hold_out(Prediction& result) const {
-    if (sizes_.size() < 3) return;
+    if (sizes_.size() < 3) { return; }
     for (auto& point : result.points) {
-      if (!point.measured || point.nodes == 1) continue;
+      if (!point.measured || point.nodes == 1) { continue; }
       auto others = sizes_;
       std::erase_if(others, [&](const Size& size) { return size.nodes == point.nodes; });
       point.held_out_error = predicted(fit(others), point.nodes) / *point.measured - 1;
@@ -182,7 +187,7 @@ class Predictor {
       result.notes.push_back(sentence);
     };
     for (const auto& size : sizes_) {
-      if (size.nodes == 1) continue;
+      if (size.nodes == 1) { continue; }
       const double give = tolerance + size.scatter.value_or(0) + sizes_.front().scatter.value_or(0);
       const auto limits = bound(size.nodes);
       const double ideal = static_cast<double>(size.nodes) * one_node_;
@@ -195,13 +200,14 @@ class Predictor {
             size.nodes));
       }
     }
-    if (sweep_ || sizes_.size() < 3) return;
+    if (sweep_ || sizes_.size() < 3) { return; }
     // A ring's cost per hop never grows with the number of nodes.
     const auto hops = [](const Size& size) { return 2 * static_cast<double>(size.nodes - 1); };
     const double small = extra_time(sizes_[1], 1) / hops(sizes_[1]);
     const double large = extra_time(sizes_.back(), -1) / hops(sizes_.back());
-    if (large > std::max(small, 0.0) + tolerance * one_step_ / hops(sizes_.back()))
+    if (large > std::max(small, 0.0) + tolerance * one_step_ / hops(sizes_.back())) {
       say("the cost grows faster than that of a ring: the bound does not hold for more nodes");
+    }
   }
 
   const ScalingEvidence& evidence_;
@@ -216,7 +222,7 @@ class Predictor {
 
 Prediction predict(const ScalingEvidence& evidence, std::span<const std::int64_t> sizes) {
   for (const auto nodes : sizes) {
-    if (nodes >= 1) continue;
+    if (nodes >= 1) { continue; }
     throw Error("predict weak scaling", ErrorCode::bad_input,
                 fmt::format("{} nodes are not possible (allowed: 1 and more)", nodes));
   }

@@ -64,7 +64,7 @@ Solution fit_two(const std::vector<Equation>& equations) {
   const double determinant = aa * bb - ab * ab;
   if (determinant > 1e-12 * aa * bb) {
     const Solution inner{(ay * bb - by * ab) / determinant, (by * aa - ay * ab) / determinant};
-    if (inner.a >= 0 && inner.b >= 0) return inner;
+    if (inner.a >= 0 && inner.b >= 0) { return inner; }
   }
   const Solution only_b{0, fit_one(equations, &Equation::x_b)};
   const Solution only_a{fit_one(equations, &Equation::x_a), 0};
@@ -73,7 +73,9 @@ Solution fit_two(const std::vector<Equation>& equations) {
 
 std::vector<Equation> equations_of(std::span<const ExtraTime> points, double bytes) {
   std::vector<Equation> equations;
-  for (const auto& [nodes, time] : points) equations.push_back({hops(nodes), sent(nodes, bytes), time, 1});
+  for (const auto& [nodes, time] : points) {
+    equations.push_back({hops(nodes), sent(nodes, bytes), time, 1});
+  }
   return equations;
 }
 
@@ -91,11 +93,11 @@ std::optional<RingModel> fit_sweep(std::span<const AllReducePoint> sweep, double
   std::vector<Equation> equations;
   std::set<std::pair<std::int64_t, double>> different;
   for (const auto& [ranks, size, seconds] : sweep) {
-    if (ranks < 2 || !(size > 0) || !(seconds > 0)) continue;
+    if (ranks < 2 || !(size > 0) || !(seconds > 0)) { continue; }
     equations.push_back({hops(ranks), sent(ranks, size), seconds, 1 / (seconds * seconds)});
     different.insert({ranks, size});
   }
-  if (different.size() < 2) return std::nullopt;
+  if (different.size() < 2) { return std::nullopt; }
   const auto [latency, seconds_per_byte] = fit_two(equations);
   return RingModel{latency, seconds_per_byte, 0, bytes};
 }
@@ -113,18 +115,18 @@ RingModel fit_overlap(RingModel model, std::span<const ExtraTime> points) {
   // Between two all-reduce times the same sizes are exposed, and the best overlap is a mean; so the best of
   // all is among these means and the times themselves.
   std::vector<double> times;
-  for (const auto& point : points) times.push_back(model.all_reduce_time(point.nodes));
+  for (const auto& point : points) { times.push_back(model.all_reduce_time(point.nodes)); }
   std::vector<double> candidates = times;
   candidates.push_back(0);
   for (const double from : std::vector<double>(candidates)) {
     double sum = 0;
     double count = 0;
     for (std::size_t i = 0; i < times.size(); ++i) {
-      if (times[i] <= from) continue;
+      if (times[i] <= from) { continue; }
       sum += times[i] - points[i].time;
       ++count;
     }
-    if (count > 0) candidates.push_back(std::max(0.0, sum / count));
+    if (count > 0) { candidates.push_back(std::max(0.0, sum / count)); }
   }
   std::sort(candidates.begin(), candidates.end());
   model.overlap = *std::min_element(candidates.begin(), candidates.end(),
@@ -133,7 +135,7 @@ RingModel fit_overlap(RingModel model, std::span<const ExtraTime> points) {
 }
 
 RingModel fit_ring(std::span<const ExtraTime> points, double bytes) {
-  if (points.size() < 2) return fit_bandwidth(points, bytes);
+  if (points.size() < 2) { return fit_bandwidth(points, bytes); }
   const auto [latency, seconds_per_byte] = fit_two(equations_of(points, bytes));
   return {latency, seconds_per_byte, 0, bytes};
 }

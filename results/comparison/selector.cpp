@@ -22,10 +22,10 @@ Error refuse(const std::string& text, const std::string& why) {
 /// As much of "2026-11-01T08:30:00Z" from its beginning as is given; empty is any time.
 bool is_moment(std::string_view text) {
   Scanner in(text);
-  if (in.at_end()) return true;
+  if (in.at_end()) { return true; }
   bool goes_on = in.take_digits(4);
   for (const char* separator : {"-", "-", "T", ":", ":"}) {
-    if (!goes_on || !in.take(separator)) break;
+    if (!goes_on || !in.take(separator)) { break; }
     goes_on = in.take_digits(2);
   }
   in.take("Z");
@@ -36,12 +36,12 @@ bool is_moment(std::string_view text) {
 Selector::Span parse_span(const std::string& text, const std::string& value) {
   const auto dots = value.find("..");
   Selector::Span span{value, value};
-  if (dots != std::string::npos) span = {value.substr(0, dots), value.substr(dots + 2)};
+  if (dots != std::string::npos) { span = {value.substr(0, dots), value.substr(dots + 2)}; }
   for (auto* end : {&span.from, &span.to}) {
-    if (!is_moment(*end)) throw refuse(text, *end + " is no date");
-    if (end->ends_with('Z')) end->pop_back();
+    if (!is_moment(*end)) { throw refuse(text, *end + " is no date"); }
+    if (end->ends_with('Z')) { end->pop_back(); }
   }
-  if (span.from.empty() && span.to.empty()) throw refuse(text, "a date is missing");
+  if (span.from.empty() && span.to.empty()) { throw refuse(text, "a date is missing"); }
   if (!span.from.empty() && !span.to.empty() && span.to < span.from.substr(0, span.to.size())) {
     throw refuse(text, fmt::format("{} is before {}", span.to, span.from));
   }
@@ -52,9 +52,9 @@ void add_term(const std::string& text, const std::string& term, Selector& select
   const auto colon = term.find(':');
   const std::string kind = colon == std::string::npos ? "arm" : term.substr(0, colon);
   const std::string value = colon == std::string::npos ? term : term.substr(colon + 1);
-  if (value.empty()) throw refuse(text, kind + " without a value");
+  if (value.empty()) { throw refuse(text, kind + " without a value"); }
   if (kind == "arm") {
-    if (!selector.arm.empty()) throw refuse(text, "two arms on one side");
+    if (!selector.arm.empty()) { throw refuse(text, "two arms on one side"); }
     selector.arm = value;
   } else if (kind == "label") {
     selector.labels.push_back(value);
@@ -77,8 +77,8 @@ bool among(const std::string& value, const std::vector<std::string>& wanted) {
 
 /// ISO 8601 sorts as text; an end without a time holds for its whole day (or month, hour, …).
 bool within(const std::string& time, const std::vector<Selector::Span>& spans) {
-  if (spans.empty()) return true;
-  if (time.empty()) return false;
+  if (spans.empty()) { return true; }
+  if (time.empty()) { return false; }
   return std::any_of(spans.begin(), spans.end(), [&](const Selector::Span& span) {
     return time >= span.from && (span.to.empty() || time.substr(0, span.to.size()) <= span.to);
   });
@@ -93,7 +93,7 @@ bool Selector::beyond_arms() const {
 Selector parse_selector(const std::string& text) {
   Selector selector;
   selector.text = text;
-  for (const auto& term : split(text, ',')) add_term(text, std::string(trim(term)), selector);
+  for (const auto& term : split(text, ',')) { add_term(text, std::string(trim(term)), selector); }
   return selector;
 }
 

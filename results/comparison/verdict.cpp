@@ -17,13 +17,15 @@ std::string percent(double share) {
 /// "1.32 % below bare_metal".
 std::string distance(const CaseComparison& comparison) {
   const double off = (comparison.test->ratio - 1) * 100;
-  if (std::abs(off) < 0.005) return "level with " + comparison.baseline;
+  if (std::abs(off) < 0.005) { return "level with " + comparison.baseline; }
   return fmt::format("{:.2f} % {} {}", std::abs(off), off < 0 ? "below" : "above", comparison.baseline);
 }
 
 /// "6 pairs", "5 and 6 runs", "3 and 4 boot sessions".
 std::string size_of(const CaseComparison& comparison) {
-  if (comparison.paired) return fmt::format("{} {}", *comparison.n, *comparison.n == 1 ? "pair" : "pairs");
+  if (comparison.paired) {
+    return fmt::format("{} {}", *comparison.n, *comparison.n == 1 ? "pair" : "pairs");
+  }
   if (comparison.unit == Unit::boot_session) {
     return fmt::format("{} and {} boot sessions", *comparison.sessions_baseline,
                        *comparison.sessions_candidate);
@@ -38,7 +40,7 @@ std::string evidence(const CaseComparison& comparison) {
 }
 
 std::string outlook(const CaseComparison& comparison) {
-  if (!comparison.further_pairs) return "";
+  if (!comparison.further_pairs) { return ""; }
   const auto pairs = *comparison.further_pairs;
   return fmt::format("; {} further {} should settle it", pairs, pairs == 1 ? "pair" : "pairs");
 }
@@ -47,7 +49,7 @@ std::string without_interval(const CaseComparison& comparison) {
   const bool single =
       comparison.paired ? comparison.n == 1 : comparison.n_baseline == 1 && comparison.n_candidate == 1;
   const std::string start = comparison.candidate + " is " + distance(comparison) + "; no interval: ";
-  if (single && comparison.published) return start + "single published values";
+  if (single && comparison.published) { return start + "single published values"; }
   if (comparison.paired) {
     return start + fmt::format("{} too few (three pairs are needed)",
                                size_of(comparison) + (comparison.n == 1 ? " is" : " are"));
@@ -61,15 +63,16 @@ std::string without_interval(const CaseComparison& comparison) {
 }
 
 std::string without_data(const CaseComparison& comparison) {
-  if (comparison.reason == "too_few_pairs") return "nothing to compare: there is no complete pair";
+  if (comparison.reason == "too_few_pairs") { return "nothing to compare: there is no complete pair"; }
   for (const auto& wanted : {comparison.baseline, comparison.candidate}) {
     bool found = false;
-    for (const auto& arm : comparison.arms) found = found || (arm.arm == wanted && arm.runs > 0);
-    if (!found)
+    for (const auto& arm : comparison.arms) { found = found || (arm.arm == wanted && arm.runs > 0); }
+    if (!found) {
       return comparison.arm.empty()
                  ? fmt::format("nothing to compare: there is no finished, valid trial in the arm {}", wanted)
                  : fmt::format("nothing to compare: there is no finished, valid trial of {} in the arm {}",
                                wanted, comparison.arm);
+    }
   }
   return "nothing to compare";
 }
@@ -80,17 +83,17 @@ std::string why_not_comparable(const CaseComparison& comparison) {
   }
   std::vector<std::string> fields;
   for (const auto& difference : comparison.differences) {
-    if (forbids(difference)) fields.push_back(difference.field);
+    if (forbids(difference)) { fields.push_back(difference.field); }
   }
   return join(fields, ", ") + (fields.size() == 1 ? " differs" : " differ") + " between the arms";
 }
 
 std::string words_for(const std::string& virtualization) {
-  if (virtualization == "none") return "none";
-  if (virtualization == "kvm") return "on KVM";
-  if (virtualization == "kvm_nested") return "on KVM inside another virtual machine";
-  if (virtualization == "kvm_on_emulated") return "on KVM of an emulated processor";
-  if (virtualization == "tcg") return "emulated by QEMU (TCG)";
+  if (virtualization == "none") { return "none"; }
+  if (virtualization == "kvm") { return "on KVM"; }
+  if (virtualization == "kvm_nested") { return "on KVM inside another virtual machine"; }
+  if (virtualization == "kvm_on_emulated") { return "on KVM of an emulated processor"; }
+  if (virtualization == "tcg") { return "emulated by QEMU (TCG)"; }
   return "published data";
 }
 
@@ -106,21 +109,21 @@ std::string family_sentence(const std::vector<CaseComparison>& comparisons) {
   std::optional<double> smallest;
   std::size_t members = 0;
   for (const auto& comparison : comparisons) {
-    if (!comparison.p_worse_holm) continue;
+    if (!comparison.p_worse_holm) { continue; }
     ++members;
     smallest = std::min(smallest.value_or(1), *comparison.p_worse_holm);
-    if (!worse_after_holm(comparison)) continue;
+    if (!worse_after_holm(comparison)) { continue; }
     worse.push_back(comparison.case_name + (comparison.arm.empty() ? "" : " in " + comparison.arm));
   }
-  if (members < 2) return "";
+  if (members < 2) { return ""; }
   const std::string end =
       fmt::format("after Holm's correction for {} cases (smallest adjusted p = {:.3g})", members, *smallest);
-  if (worse.empty()) return "No case is worse " + end;
+  if (worse.empty()) { return "No case is worse " + end; }
   return fmt::format("{} {} worse {}", join(worse, ", "), worse.size() == 1 ? "is" : "are", end);
 }
 
 std::string verdict_sentence(const CaseComparison& comparison) {
-  if (!comparison.test) return without_data(comparison);
+  if (!comparison.test) { return without_data(comparison); }
   if (comparison.forced) {
     auto plain = comparison;
     plain.forced = false;
@@ -132,7 +135,7 @@ std::string verdict_sentence(const CaseComparison& comparison) {
     return fmt::format("not comparable: {} ran at {:.4g} of {}, but {}", v, comparison.test->ratio, b,
                        why_not_comparable(comparison));
   }
-  if (!comparison.test->ci_tost) return without_interval(comparison);
+  if (!comparison.test->ci_tost) { return without_interval(comparison); }
   const std::string numbers = distance(comparison) + " " + evidence(comparison);
   switch (comparison.verdict) {
     case Verdict::equivalent:
@@ -157,13 +160,13 @@ std::string virtualization_sentence(const std::vector<CaseComparison>& compariso
     for (const auto& arm : comparison.arms) {
       auto known =
           std::find_if(arms.begin(), arms.end(), [&](const auto& one) { return one.first == arm.arm; });
-      if (known == arms.end()) known = arms.insert(arms.end(), {arm.arm, {}});
-      for (const auto& kind : arm.virtualization) known->second.insert(words_for(kind));
+      if (known == arms.end()) { known = arms.insert(arms.end(), {arm.arm, {}}); }
+      for (const auto& kind : arm.virtualization) { known->second.insert(words_for(kind)); }
     }
   }
   std::vector<std::string> parts;
   for (const auto& [arm, kinds] : arms) {
-    if (!kinds.empty()) parts.push_back(fmt::format("{} {}", arm, fmt::join(kinds, " and ")));
+    if (!kinds.empty()) { parts.push_back(fmt::format("{} {}", arm, fmt::join(kinds, " and "))); }
   }
   return parts.empty() ? "nothing ran" : join(parts, "; ");
 }

@@ -39,7 +39,7 @@ void ArchiveWriter::begin_entry(const std::string& name, std::uint64_t size_byte
 }
 
 void ArchiveWriter::write(std::string_view bytes) {
-  if (archive_write_data(archive_.get(), bytes.data(), bytes.size()) < 0) check(ARCHIVE_FATAL);
+  if (archive_write_data(archive_.get(), bytes.data(), bytes.size()) < 0) { check(ARCHIVE_FATAL); }
 }
 
 void ArchiveWriter::add(const std::string& name, std::string_view content) {
@@ -68,7 +68,7 @@ void ArchiveWriter::close() {
 }
 
 void ArchiveWriter::check(int result) const {
-  if (result == ARCHIVE_OK) return;
+  if (result == ARCHIVE_OK) { return; }
   const char* words = archive_error_string(archive_.get());
   throw Error("write " + file_.string(), ErrorCode::io, words != nullptr ? words : "libarchive failed");
 }

@@ -26,7 +26,7 @@ class WorkFolder {
  public:
   explicit WorkFolder(const fs::path& beside) {
     std::string name = fs::absolute(beside).string() + ".XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) throw errno_error("make " + name, errno);
+    if (::mkdtemp(name.data()) == nullptr) { throw errno_error("make " + name, errno); }
     path = name;
   }
   WorkFolder(const WorkFolder&) = delete;
@@ -49,8 +49,8 @@ struct Member {
 
 ArchiveWriter::Compression compression_of(const fs::path& file) {
   const auto name = file.filename().string();
-  if (name.ends_with(".tar.gz")) return ArchiveWriter::Compression::gzip;
-  if (name.ends_with(".tar.zst")) return ArchiveWriter::Compression::zstd;
+  if (name.ends_with(".tar.gz")) { return ArchiveWriter::Compression::gzip; }
+  if (name.ends_with(".tar.zst")) { return ArchiveWriter::Compression::zstd; }
   throw Error("export " + file.string(), ErrorCode::usage, "a bundle's name must end in .tar.gz or .tar.zst");
 }
 
@@ -62,10 +62,10 @@ std::string path_part(const std::string& name) {
   for (char& c : safe) {
     const bool harmless = std::isalnum(static_cast<unsigned char>(c)) ||
                           std::string_view("._-").find(c) != std::string_view::npos;
-    if (!harmless) c = '_';
+    if (!harmless) { c = '_'; }
   }
-  if (safe.find_first_not_of('.') == std::string::npos) safe = "_" + safe;
-  if (safe == name && safe.size() <= longest) return safe;
+  if (safe.find_first_not_of('.') == std::string::npos) { safe = "_" + safe; }
+  if (safe == name && safe.size() <= longest) { return safe; }
   return safe.substr(0, longest) + "-" + sha256(name).substr(0, digest);
 }
 
@@ -73,7 +73,7 @@ std::string path_part(const std::string& name) {
 bool is_below(const fs::path& file, const fs::path& folder) {
   std::error_code failure;
   const auto real = fs::canonical(file, failure);
-  if (failure || fs::is_symlink(file, failure) || !fs::is_regular_file(real, failure)) return false;
+  if (failure || fs::is_symlink(file, failure) || !fs::is_regular_file(real, failure)) { return false; }
   const auto relative = real.lexically_relative(fs::weakly_canonical(folder));
   return !relative.empty() && *relative.begin() != "..";
 }
@@ -92,14 +92,17 @@ class Bundle {
   void add_experiment(const std::string& id) {
     const auto experiment = experiment_to_export(store_, id);
     const auto folder = experiment_folder(id);
-    if (!experiment.scenario_text.empty())
+    if (!experiment.scenario_text.empty()) {
       add(folder + "scenario.yaml", experiment.scenario_text, "scenario");
-    if (!experiment.plan.is_null()) add(folder + "plan.json", dump_json(experiment.plan, 2) + "\n", "plan");
+    }
+    if (!experiment.plan.is_null()) {
+      add(folder + "plan.json", dump_json(experiment.plan, 2) + "\n", "plan");
+    }
     std::int64_t ordinal = 0;
     for (const auto& trial : store_.trials(id)) {
       ++ordinal;
       for (const auto& tenant : store_.tenants(trial.id)) {
-        for (const auto& node : store_.nodes(tenant.id)) add_node(id, ordinal, node);
+        for (const auto& node : store_.nodes(tenant.id)) { add_node(id, ordinal, node); }
       }
     }
   }
@@ -120,7 +123,7 @@ class Bundle {
 
   BundleReport report() const {
     BundleReport report{std::ssize(members_), {}};
-    for (const auto& one : missing_) report.missing.push_back(one.at("path"));
+    for (const auto& one : missing_) { report.missing.push_back(one.at("path")); }
     return report;
   }
 
@@ -134,7 +137,7 @@ class Bundle {
       add(folder + "domains/" + path_part(name) + ".xml", node.domain_xml,
           fmt::format("domain XML, trial {}", trial));
     }
-    if (node.console_log.empty()) return;
+    if (node.console_log.empty()) { return; }
     const fs::path log = node.console_log;
     const auto what =
         fmt::format("{} of {}, trial {}", node.kind == "vm" ? "console" : "agent's log", name, trial);
@@ -159,7 +162,7 @@ class Bundle {
     }
     add("manifest.json", dump_json({{"files", files}, {"missing", missing_}}, 2) + "\n", "list of files");
     measure(members_.at("manifest.json"));
-    for (const auto& [name, member] : members_) sums += member.sha256 + "  " + name + "\n";
+    for (const auto& [name, member] : members_) { sums += member.sha256 + "  " + name + "\n"; }
     add("SHA256SUMS", sums, "hashes");
   }
 
@@ -204,12 +207,12 @@ BundleReport write_bundle(const Store& store, const std::vector<std::string>& ex
   bundle.add("README.txt", std::string(exchange::bundle_readme_txt), "how to read and verify this");
   bundle.add_source("exchange.jsonl", records, "all rows as exchange records");
   bundle.add_source("results.db", rows, "all rows as an SQLite database");
-  for (const auto& id : experiments) bundle.add_experiment(id);
+  for (const auto& id : experiments) { bundle.add_experiment(id); }
   const auto archive = work.path / "bundle";
   bundle.write(archive, compression);
   std::error_code failure;
   fs::rename(archive, file, failure);
-  if (failure) throw Error("write " + file.string(), ErrorCode::io, failure.message());
+  if (failure) { throw Error("write " + file.string(), ErrorCode::io, failure.message()); }
   return bundle.report();
 }
 

@@ -28,7 +28,7 @@ class ObjectReader {
   void take(std::string_view key, Fingerprint& value);
   template <typename T>
   void take(std::string_view key, std::optional<T>& value) {
-    if (find(key) != nullptr) take(key, value.emplace());
+    if (find(key) != nullptr) { take(key, value.emplace()); }
   }
   template <typename Record>
   void take_columns(Record& record) {

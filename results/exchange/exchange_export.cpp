@@ -48,7 +48,7 @@ class Exporter {
       ordinals[trial.id] = std::ssize(ordinals) + 1;
       write_trial(experiment, trial);
     }
-    for (const auto& trial : trials) write_measurements(id, trial.id, ordinals.at(trial.id));
+    for (const auto& trial : trials) { write_measurements(id, trial.id, ordinals.at(trial.id)); }
     for (const auto& probe : store_.probes(id)) {
       json object = sparse_json(probe);
       object["record"] = "probe";
@@ -70,7 +70,7 @@ class Exporter {
   void write_experiment(const Experiment& experiment) {
     json object = columns_json(experiment);
     object["record"] = "experiment";
-    if (!experiment.fingerprint.empty()) object["fingerprint"] = experiment.fingerprint;
+    if (!experiment.fingerprint.empty()) { object["fingerprint"] = experiment.fingerprint; }
     drop_unknown(object, always_written);
     write_line(object);
   }
@@ -81,9 +81,9 @@ class Exporter {
     object["experiment"] = experiment.id;
     object["scenario"] = experiment.scenario;
     object["label"] = value_json(experiment.label);
-    if (trial.valid) object.erase("valid");
-    if (!trial.oversubscribed) object.erase("oversubscribed");
-    for (const auto& tenant : store_.tenants(trial.id)) object["tenants"].push_back(tenant_json(tenant));
+    if (trial.valid) { object.erase("valid"); }
+    if (!trial.oversubscribed) { object.erase("oversubscribed"); }
+    for (const auto& tenant : store_.tenants(trial.id)) { object["tenants"].push_back(tenant_json(tenant)); }
     drop_unknown(object, always_written);
     write_line(object);
   }
@@ -92,9 +92,9 @@ class Exporter {
     json object = sparse_json(tenant);
     for (const auto& node : store_.nodes(tenant.id)) {
       auto& entry = object["node_list"].emplace_back(sparse_json(node));
-      if (!node.fingerprint.empty()) entry["fingerprint"] = node.fingerprint;
+      if (!node.fingerprint.empty()) { entry["fingerprint"] = node.fingerprint; }
     }
-    for (const auto& rank : store_.ranks(tenant.id)) object["ranks"].push_back(sparse_json(rank));
+    for (const auto& rank : store_.ranks(tenant.id)) { object["ranks"].push_back(sparse_json(rank)); }
     for (const auto& transport : store_.transports(tenant.id)) {
       object["transports"].push_back(sparse_json(transport));
     }
@@ -133,16 +133,16 @@ class Exporter {
 
 Experiment experiment_to_export(const Store& store, const std::string& id) {
   auto experiment = store.experiment(id);
-  if (experiment) return *std::move(experiment);
+  if (experiment) { return *std::move(experiment); }
   throw Error("read experiment " + excerpt(id), ErrorCode::bad_input,
               store.file().string() + ": it is listed and not there; this is not a sound virtrain database");
 }
 
 void export_jsonl(const Store& store, const Selection& selection, std::ostream& out) {
   Exporter exporter(store, out);
-  for (const auto& id : experiments_to_export(store, selection)) exporter.write(id);
+  for (const auto& id : experiments_to_export(store, selection)) { exporter.write(id); }
   out.flush();
-  if (!out) throw Error("export", ErrorCode::io, "writing failed; the output is not complete");
+  if (!out) { throw Error("export", ErrorCode::io, "writing failed; the output is not complete"); }
 }
 
 }  // namespace virtrain::results

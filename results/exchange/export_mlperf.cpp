@@ -22,10 +22,10 @@ std::int64_t milliseconds_of(const std::string& time) {
   double second = 0;
   const int fields = std::sscanf(time.c_str(), "%4d-%2d-%2dT%2d:%2d:%lf%n", &year, &month, &day, &hour,
                                  &minute, &second, &used);
-  if (fields != 6 || !(second >= 0 && second <= 60.999999999)) return 0;
+  if (fields != 6 || !(second >= 0 && second <= 60.999999999)) { return 0; }
   int offset_hours = 0, offset_minutes = 0;
   const std::string zone = time.substr(static_cast<std::size_t>(used));
-  if (zone != "Z") std::sscanf(zone.c_str(), "%3d:%2d", &offset_hours, &offset_minutes);
+  if (zone != "Z") { std::sscanf(zone.c_str(), "%3d:%2d", &offset_hours, &offset_minutes); }
   const int offset = offset_hours * 60 + (zone.starts_with('-') ? -offset_minutes : offset_minutes);
   const std::chrono::sys_days date = std::chrono::year(year) / month / day;
   const std::int64_t minutes =
@@ -46,14 +46,15 @@ class MlperfLog {
     const auto start_ms = milliseconds_of(trial.text("started_at"));
     const auto end_ms = trial["ended_at"].is_null() ? start_ms : milliseconds_of(trial.text("ended_at"));
     const auto point = [&](const char* key, const nlohmann::json& value) {
-      if (!value.is_null()) write(start_ms, "POINT_IN_TIME", key, value);
+      if (!value.is_null()) { write(start_ms, "POINT_IN_TIME", key, value); }
     };
     point("submission_benchmark", "resnet");
-    point("submission_platform", fmt::format("virtrain {}", kVersion));
+    point("submission_platform", fmt::format("virtrain {}", virtrain_version));
     const auto ranks = trial.whole("nodes", 1) * std::max<std::int64_t>({trial.whole("ranks_per_node", 0),
                                                                          trial.whole("gpus_per_node", 0), 1});
-    if (trial["batch_size"].is_number())
+    if (trial["batch_size"].is_number()) {
       point("global_batch_size", trial["batch_size"].get<std::int64_t>() * ranks);
+    }
     write(start_ms, "INTERVAL_START", "run_start", nullptr);
     if (!trial["images_per_second"].is_null()) {
       write(end_ms, "POINT_IN_TIME", "throughput", trial["images_per_second"]);

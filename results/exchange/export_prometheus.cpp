@@ -19,7 +19,7 @@ using Labels = std::vector<std::pair<std::string, std::string>>;
 std::string escaped(const std::string& text) {
   std::string out;
   for (const char c : printable(text)) {
-    if (c == '\\' || c == '"') out += '\\';
+    if (c == '\\' || c == '"') { out += '\\'; }
     out += c == '\n' ? std::string("\\n") : std::string(1, c);
   }
   return out;
@@ -60,7 +60,9 @@ class Page {
   static std::string text_of(const Labels& labels) {
     std::string text;
     for (const auto& [name, value] : labels) {
-      if (!value.empty()) text += fmt::format("{}{}=\"{}\"", text.empty() ? "{" : ",", name, escaped(value));
+      if (!value.empty()) {
+        text += fmt::format("{}{}=\"{}\"", text.empty() ? "{" : ",", name, escaped(value));
+      }
     }
     return text.empty() ? "" : text + "}";
   }
@@ -131,7 +133,7 @@ const std::vector<ViewMetrics>& view_metrics() {
 
 Labels labels_of(const ViewRow& row, const std::vector<const char*>& columns) {
   Labels labels;
-  for (const char* column : columns) labels.emplace_back(column, row.text(column));
+  for (const char* column : columns) { labels.emplace_back(column, row.text(column)); }
   return labels;
 }
 
@@ -170,9 +172,9 @@ void add_telemetry(Page& page, const Store& store, const std::vector<std::string
         is_counter ? row["last"].get<double>() - row["first"].get<double>() : row["mean"].get<double>();
     std::string name = of_gpu ? metric.substr(0, metric.find(':'))
                               : "virtrain_node_" + metric + (is_counter ? "_total" : "");
-    if (of_gpu && name.size() < metric.size()) labels.emplace_back("gpu", metric.substr(name.size() + 1));
+    if (of_gpu && name.size() < metric.size()) { labels.emplace_back("gpu", metric.substr(name.size() + 1)); }
     for (char& c : name) {
-      if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_') c = '_';
+      if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_') { c = '_'; }
     }
     page.add(
         name, is_counter ? "counter" : "gauge",
@@ -186,7 +188,7 @@ void add_telemetry(Page& page, const Store& store, const std::vector<std::string
 void export_prometheus(const Store& store, const std::vector<std::string>& experiments, std::ostream& out) {
   Page page;
   add_trial_counts(page, store, experiments);
-  for (const auto& metrics : view_metrics()) add_view(page, store, experiments, metrics);
+  for (const auto& metrics : view_metrics()) { add_view(page, store, experiments, metrics); }
   add_telemetry(page, store, experiments);
   page.write(out);
 }

@@ -67,10 +67,10 @@ void export_superbench(const Store& store, const std::vector<std::string>& exper
     Summary summary;
     std::multimap<std::string, std::size_t> ranks_of_trial;
     const auto ranks = store.view("v_rank", {experiment});
-    for (std::size_t i = 0; i < ranks.rows.size(); ++i) ranks_of_trial.emplace(trial_key({ranks, i}), i);
+    for (std::size_t i = 0; i < ranks.rows.size(); ++i) { ranks_of_trial.emplace(trial_key({ranks, i}), i); }
     std::map<std::string, std::int64_t> runs;
     for_each_row(store.view("v_trial_detail", {experiment}), [&](const ViewRow& trial) {
-      if (trial["images_per_second"].is_null() || trial["valid"] != 1) return;
+      if (trial["images_per_second"].is_null() || trial["valid"] != 1) { return; }
       const auto precision = trial.text("precision").empty() ? "fp32" : trial.text("precision");
       const auto benchmark =
           fmt::format("model-benchmarks:{}/virtrain-resnet50", annotation(trial.text("case")));
@@ -81,12 +81,12 @@ void export_superbench(const Store& store, const std::vector<std::string>& exper
       const auto [begin, end] = ranks_of_trial.equal_range(trial_key(trial));
       for (auto found = begin; found != end; ++found) {
         const ViewRow rank(ranks, found->second);
-        if (rank["images_per_second"].is_null()) continue;
+        if (rank["images_per_second"].is_null()) { continue; }
         const auto node = fmt::format("{}/{}.{}", prefix, rank.whole("tenant", 0), rank.text("node"));
         summary.add(node, benchmark, metric, run, rank.whole("local_rank", 0), rank["images_per_second"]);
         has_ranks = true;
       }
-      if (has_ranks) return;
+      if (has_ranks) { return; }
       const auto per_node = std::max(trial.whole("gpus_per_node", 0), trial.whole("ranks_per_node", 1));
       const auto count = static_cast<double>(trial.whole("nodes", 1) * std::max<std::int64_t>(per_node, 1));
       summary.add(prefix, benchmark, metric, run, 0, trial["images_per_second"].get<double>() / count);

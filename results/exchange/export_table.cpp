@@ -16,16 +16,16 @@ namespace virtrain::results {
 std::vector<std::string> experiments_to_export(const Store& store, const Selection& selection) {
   std::vector<std::string> ids;
   if (selection.all) {
-    for (const auto& summary : store.list_experiments()) ids.push_back(summary.experiment.id);
-    if (!ids.empty()) return ids;
+    for (const auto& summary : store.list_experiments()) { ids.push_back(summary.experiment.id); }
+    if (!ids.empty()) { return ids; }
   }
   const bool by_name_only =
       !selection.experiments.empty() && selection.scenario.empty() && selection.label.empty();
-  if (!by_name_only) return store.select(selection);
+  if (!by_name_only) { return store.select(selection); }
   for (const auto& summary : store.list_experiments()) {
     const auto& wanted = selection.experiments;
     const auto& id = summary.experiment.id;
-    if (std::find(wanted.begin(), wanted.end(), id) != wanted.end()) ids.push_back(id);
+    if (std::find(wanted.begin(), wanted.end(), id) != wanted.end()) { ids.push_back(id); }
   }
   return ids.size() == selection.experiments.size() ? ids : store.select(selection);
 }
@@ -54,25 +54,25 @@ void write_whole(const std::filesystem::path& file, const std::function<void(std
   if (std::filesystem::exists(file) && !std::filesystem::is_regular_file(file)) {
     // A device or a pipe (/dev/stdout) is written to, never replaced.
     std::ofstream out(file, std::ios::binary);
-    if (out) write(out);
+    if (out) { write(out); }
     out.close();
-    if (!out) throw Error("write " + file.string(), ErrorCode::io, "it takes no file's bytes");
+    if (!out) { throw Error("write " + file.string(), ErrorCode::io, "it takes no file's bytes"); }
     return;
   }
   const auto folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
   // Hidden and without the collector's ".prom" at its end: nobody reads half of it.
   std::string name = folder / ("." + file.filename().string() + ".XXXXXX");
   const UniqueFd temporary(::mkostemp(name.data(), O_CLOEXEC));
-  if (!temporary) throw errno_error("write " + file.string(), errno);
+  if (!temporary) { throw errno_error("write " + file.string(), errno); }
   try {
     // By its descriptor: in a folder of somebody else's the name may be another file's by now.
     std::ofstream out(fmt::format("/proc/self/fd/{}", temporary.get()), std::ios::binary);
     write(out);
     out.close();
-    if (!out) throw Error("write " + file.string(), ErrorCode::io, "the file could not be written whole");
+    if (!out) { throw Error("write " + file.string(), ErrorCode::io, "the file could not be written whole"); }
     const bool done = ::fchmod(temporary.get(), 0644) == 0 && ::fsync(temporary.get()) == 0 &&
                       ::rename(name.c_str(), file.c_str()) == 0;
-    if (!done) throw errno_error("write " + file.string(), errno);
+    if (!done) { throw errno_error("write " + file.string(), errno); }
   } catch (...) {
     ::unlink(name.c_str());
     throw;

@@ -44,16 +44,17 @@ FileStem read_stem(const fs::path& file) {
 /// ARM/CASE/PAIR.log below the folder, where CASE may be several folders: what it says and the user did not.
 ImportSettings settings_by_place(ImportSettings settings, const fs::path& relative, const fs::path& folder) {
   const fs::path name = fs::absolute(folder).lexically_normal();
-  if (settings.experiment.empty())
+  if (settings.experiment.empty()) {
     settings.experiment = (name.has_filename() ? name : name.parent_path()).filename();
+  }
   const std::vector<fs::path> parts(relative.begin(), relative.end());
-  if (parts.size() >= 2 && settings.arm.empty()) settings.arm = parts.front();
+  if (parts.size() >= 2 && settings.arm.empty()) { settings.arm = parts.front(); }
   if (parts.size() >= 3 && settings.case_name.empty()) {
     for (std::size_t i = 1; i + 1 < parts.size(); ++i) {
       settings.case_name += (i > 1 ? "/" : "") + parts[i].string();
     }
   }
-  if (!settings.pair) settings.pair = read_stem(relative).pair;
+  if (!settings.pair) { settings.pair = read_stem(relative).pair; }
   const auto family_end = settings.case_name.rfind('/');
   if (!settings.nodes && family_end != std::string::npos) {
     settings.nodes = parse_integer(std::string_view(settings.case_name).substr(family_end + 1));
@@ -69,13 +70,15 @@ std::vector<ImportUnit> units_of_folder(const fs::path& folder, const ImportSett
   fs::recursive_directory_iterator entry(folder, failure);
   for (; !failure && entry != fs::recursive_directory_iterator(); entry.increment(failure)) {
     std::error_code leads_nowhere;  // a link to itself, say, is no file
-    if (entry->is_regular_file(leads_nowhere)) files.push_back(entry->path());
+    if (entry->is_regular_file(leads_nowhere)) { files.push_back(entry->path()); }
     if (files.size() > most_files) {
       throw Error(folder.string(), ErrorCode::bad_input,
                   fmt::format("there are more than {} files in this folder", most_files));
     }
   }
-  if (failure) throw Error(folder.string(), ErrorCode::bad_input, "it cannot be read: " + failure.message());
+  if (failure) {
+    throw Error(folder.string(), ErrorCode::bad_input, "it cannot be read: " + failure.message());
+  }
   std::sort(files.begin(), files.end());
   std::vector<ImportUnit> units;
   std::map<fs::path, std::size_t> by_trial;
@@ -101,7 +104,7 @@ std::vector<ImportUnit> units_of(const std::vector<std::string>& paths, const Im
     std::error_code failure;
     if (path != "-" && fs::is_directory(path, failure)) {
       const auto found = units_of_folder(path, settings);
-      if (found.empty()) throw Error(path, ErrorCode::bad_input, "there is no file in this folder");
+      if (found.empty()) { throw Error(path, ErrorCode::bad_input, "there is no file in this folder"); }
       units.insert(units.end(), found.begin(), found.end());
     } else {
       units.push_back({{path}, settings, false});
@@ -131,12 +134,12 @@ class Source {
  private:
   void copy(std::istream& in) {
     copy_.reset(std::tmpfile());
-    if (!copy_) throw errno_error("make a temporary file", errno);
+    if (!copy_) { throw errno_error("make a temporary file", errno); }
     path_ = fmt::format("/proc/self/fd/{}", ::fileno(copy_.get()));
     std::ofstream out(path_, std::ios::binary);
-    if (in.peek() != std::char_traits<char>::eof()) out << in.rdbuf();
+    if (in.peek() != std::char_traits<char>::eof()) { out << in.rdbuf(); }
     out.close();
-    if (!out) throw Error("read " + name_, ErrorCode::io, "it could not be copied to a temporary file");
+    if (!out) { throw Error("read " + name_, ErrorCode::io, "it could not be copied to a temporary file"); }
   }
 
   struct Close {
@@ -152,9 +155,10 @@ class Source {
 struct OpenSource {
   explicit OpenSource(const Source& source) : lines(stream, source.name()) {
     std::error_code failure;
-    if (fs::is_regular_file(source.path(), failure)) stream.open(source.path(), std::ios::binary);
-    if (!stream.is_open())
+    if (fs::is_regular_file(source.path(), failure)) { stream.open(source.path(), std::ios::binary); }
+    if (!stream.is_open()) {
       throw Error(source.name() + ":1:1", ErrorCode::bad_input, "the file cannot be read");
+    }
   }
 
   std::ifstream stream;
@@ -177,7 +181,7 @@ std::string hash_of(std::istream& in, const std::string& name) {
   while (in.read(piece.data(), static_cast<std::streamsize>(piece.size())) || in.gcount() > 0) {
     hash.update({piece.data(), static_cast<std::size_t>(in.gcount())});
   }
-  if (in.bad()) throw Error("read " + name, ErrorCode::io, "reading failed before its end");
+  if (in.bad()) { throw Error("read " + name, ErrorCode::io, "reading failed before its end"); }
   return hash.finish();
 }
 
@@ -191,8 +195,9 @@ void remember(Store& store, const std::string& hash, const LineReader& lines) {
 void refuse_idle_settings(const LineReader& lines, const ImportSettings& settings) {
   const bool says_something = !settings.experiment.empty() || !settings.scenario.empty() ||
                               !settings.case_name.empty() || !settings.arm.empty() || settings.nodes;
-  if (says_something)
+  if (says_something) {
     lines.refuse("exchange records say all about themselves; give this file no --experiment, --arm, …");
+  }
 }
 
 void read_unit(FileFormat format, std::vector<LineReader*> files, const ImportUnit& unit,
@@ -200,7 +205,7 @@ void read_unit(FileFormat format, std::vector<LineReader*> files, const ImportUn
   LineReader& lines = *files.front();
   switch (format) {
     case FileFormat::jsonl:
-      if (!unit.found_in_folder) refuse_idle_settings(lines, unit.settings);
+      if (!unit.found_in_folder) { refuse_idle_settings(lines, unit.settings); }
       return read_jsonl(lines, importer);
     case FileFormat::csv:
       return read_csv(lines, unit.settings, importer);
@@ -215,13 +220,13 @@ void read_unit(FileFormat format, std::vector<LineReader*> files, const ImportUn
 
 /// Nothing if no format is known and the file may be passed over.
 std::optional<FileFormat> format_of(LineReader& lines, const ImportUnit& unit) {
-  if (unit.settings.format) return unit.settings.format;
+  if (unit.settings.format) { return unit.settings.format; }
   std::optional<FileFormat> format;
   try {
     format = recognise_format(lines);
   } catch (const Error& error) {
     // Pictures, archives and the like lie beside results: what is no text is of no format either.
-    if (!unit.found_in_folder || error.code() != ErrorCode::bad_input) throw;
+    if (!unit.found_in_folder || error.code() != ErrorCode::bad_input) { throw; }
   }
   if (!format && !unit.found_in_folder) {
     lines.refuse(
@@ -235,7 +240,7 @@ std::optional<FileFormat> format_of(LineReader& lines, const ImportUnit& unit) {
 /// Adds the unit, or its files one by one where they do not belong together.
 void inspect(const ImportUnit& unit, std::istream& standard_input, std::vector<InspectedUnit>& inspected) {
   InspectedUnit one{unit, {}, {}, {}};
-  for (const auto& file : unit.files) one.sources.emplace_back(file, standard_input);
+  for (const auto& file : unit.files) { one.sources.emplace_back(file, standard_input); }
   {
     OpenSource first(one.sources.front());
     one.format = format_of(first.lines, unit);
@@ -258,8 +263,8 @@ void inspect(const ImportUnit& unit, std::istream& standard_input, std::vector<I
 
 std::vector<FileReport> import_unit(Store& store, const InspectedUnit& inspected) {
   std::vector<FileReport> reports;
-  for (const auto& source : inspected.sources) reports.push_back({source.name(), inspected.format, {}});
-  if (!inspected.format) return reports;
+  for (const auto& source : inspected.sources) { reports.push_back({source.name(), inspected.format, {}}); }
+  if (!inspected.format) { return reports; }
   std::deque<OpenSource> sources;  // they stay where they are
   std::vector<LineReader*> files;
   for (std::size_t i = 0; i < inspected.sources.size(); ++i) {
@@ -285,7 +290,7 @@ void collect_refusal(Refusals& refusals, const std::function<void()>& work) {
   try {
     work();
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::bad_input) throw;
+    if (error.code() != ErrorCode::bad_input) { throw; }
     if (refusals.shown.size() < most_shown) {
       refusals.shown.push_back(error.what());
     } else {
@@ -315,31 +320,31 @@ const char* to_string(FileFormat format) {
 std::optional<FileFormat> parse_file_format(std::string_view name) {
   using enum FileFormat;
   for (const auto format : {jsonl, tf_cnn_benchmarks, nccl_tests, superbench, csv}) {
-    if (name == to_string(format)) return format;
+    if (name == to_string(format)) { return format; }
   }
   return std::nullopt;
 }
 
 std::optional<Scope> parse_scope(std::string_view name) {
-  if (name == "rank") return Scope::rank;
-  if (name == "tenant") return Scope::tenant;
-  if (name == "trial") return Scope::trial;
+  if (name == "rank") { return Scope::rank; }
+  if (name == "tenant") { return Scope::tenant; }
+  if (name == "trial") { return Scope::trial; }
   return std::nullopt;
 }
 
 std::string to_string(const ImportReport& report) {
   std::vector<std::string> parts;
   const auto add = [&](std::int64_t count, const char* one, const char* many) {
-    if (count > 0) parts.push_back(fmt::format("{} {}", count, count == 1 ? one : many));
+    if (count > 0) { parts.push_back(fmt::format("{} {}", count, count == 1 ? one : many)); }
   };
   add(report.experiments, "experiment", "experiments");
   add(report.trials, "trial", "trials");
-  if (report.missing > 0) parts.back() += fmt::format(" ({} missing)", report.missing);
+  if (report.missing > 0) { parts.back() += fmt::format(" ({} missing)", report.missing); }
   add(report.samples, "sample", "samples");
   add(report.telemetry, "telemetry reading", "telemetry readings");
   add(report.events, "event", "events");
   add(report.probes, "probe", "probes");
-  if (report.wrong > 0) parts.back() += fmt::format(" ({} of them with wrong data)", report.wrong);
+  if (report.wrong > 0) { parts.back() += fmt::format(" ({} of them with wrong data)", report.wrong); }
   add(report.left_out, "other metric left out", "other metrics left out");
   return join(parts, ", ");
 }
@@ -368,8 +373,8 @@ std::vector<FileReport> import_paths(Store& store, const std::vector<std::string
     }
     if (!lines.empty()) {
       const bool several = reports.size() + lines.size() > 1;
-      if (refusals.more > 0) lines.push_back(fmt::format("and {} files more", refusals.more));
-      if (several) lines.push_back("nothing was imported");
+      if (refusals.more > 0) { lines.push_back(fmt::format("and {} files more", refusals.more)); }
+      if (several) { lines.push_back("nothing was imported"); }
       throw Error("import", ErrorCode::bad_input, join(lines, "\n"));
     }
   });

@@ -22,7 +22,7 @@ bool LineReader::next() {
   std::streambuf& bytes = *in_.rdbuf();
   constexpr int end_of_file = std::char_traits<char>::eof();
   int byte = bytes.sbumpc();
-  if (byte == end_of_file) return false;
+  if (byte == end_of_file) { return false; }
   ++number_;
   for (; byte != end_of_file && byte != '\n'; byte = bytes.sbumpc()) {
     if (line_.size() == longest_line_bytes) {
@@ -31,8 +31,8 @@ bool LineReader::next() {
     }
     line_ += static_cast<char>(byte);
   }
-  if (number_ == 1 && line_.starts_with(byte_order_mark)) line_.erase(0, byte_order_mark.size());
-  if (!line_.empty() && line_.back() == '\r') line_.pop_back();
+  if (number_ == 1 && line_.starts_with(byte_order_mark)) { line_.erase(0, byte_order_mark.size()); }
+  if (!line_.empty() && line_.back() == '\r') { line_.pop_back(); }
   check_text();
   return true;
 }
@@ -40,7 +40,7 @@ bool LineReader::next() {
 void LineReader::rewind() {
   in_.clear();
   in_.seekg(0);
-  if (!in_) throw Error("read " + name_, ErrorCode::io, "it cannot be read a second time");
+  if (!in_) { throw Error("read " + name_, ErrorCode::io, "it cannot be read a second time"); }
   number_ = 0;
   line_.clear();
 }
@@ -61,8 +61,9 @@ void LineReader::check_text() const {
   const auto refuse_byte = [&](std::size_t at, const char* words) {
     throw Error(position(at + 1), ErrorCode::bad_input, words);
   };
-  if (const auto nul = line_.find('\0'); nul != std::string::npos)
+  if (const auto nul = line_.find('\0'); nul != std::string::npos) {
     refuse_byte(nul, "a NUL byte; this is no text");
+  }
   if (const auto bad = find_invalid_utf8(line_); bad != std::string::npos) {
     refuse_byte(bad, "these bytes are no UTF-8; save the file as UTF-8");
   }

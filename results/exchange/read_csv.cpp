@@ -29,7 +29,7 @@ class CsvReader {
   /// The next record; false at the end. Lines with nothing on them are passed over.
   bool next(std::vector<CsvCell>& cells) {
     do {
-      if (!lines_.next()) return false;
+      if (!lines_.next()) { return false; }
     } while (lines_.line().empty());
     cells.clear();
     at_ = 0;
@@ -80,9 +80,10 @@ class CsvReader {
   /// The cell goes on behind a line break; `at_` is then before the new line's first byte.
   void next_line_of(CsvCell& cell) {
     size_bytes_ += lines_.line().size();
-    if (size_bytes_ > longest_line_bytes)
+    if (size_bytes_ > longest_line_bytes) {
       refuse(cell.position, "the quote that starts this cell ends nowhere near");
-    if (!lines_.next()) refuse(cell.position, "the quote that starts this cell has no end");
+    }
+    if (!lines_.next()) { refuse(cell.position, "the quote that starts this cell has no end"); }
     cell.text += '\n';
     at_ = static_cast<std::size_t>(-1);
   }
@@ -112,9 +113,10 @@ using CellReader = std::function<json(const CsvCell&)>;
 
 json read_whole(const CsvCell& cell) {
   const auto value = parse_integer(cell.text);
-  if (!value)
+  if (!value) {
     refuse(cell, fmt::format("\"{}\" is no whole number (only digits, no thousands separators)",
                              excerpt(cell.text)));
+  }
   return *value;
 }
 json read_real(const CsvCell& cell) {
@@ -128,8 +130,8 @@ json read_real(const CsvCell& cell) {
   return *value;
 }
 json read_flag(const CsvCell& cell) {
-  if (cell.text == "true" || cell.text == "1") return true;
-  if (cell.text == "false" || cell.text == "0") return false;
+  if (cell.text == "true" || cell.text == "1") { return true; }
+  if (cell.text == "false" || cell.text == "0") { return false; }
   refuse(cell, fmt::format("\"{}\" must be true or false", excerpt(cell.text)));
 }
 json read_text(const CsvCell& cell) {
@@ -182,14 +184,15 @@ struct CsvColumn {
 
 CsvColumn column_of(const CsvCell& cell) {
   const std::string name(trim(cell.text));
-  if (name.starts_with(environment_prefix) && name.size() > environment_prefix.size())
+  if (name.starts_with(environment_prefix) && name.size() > environment_prefix.size()) {
     return {name, read_text};
+  }
   const auto& known = known_columns();
   const auto found = known.find(name);
-  if (found != known.end()) return {std::string(exchange_name(name)), found->second};
+  if (found != known.end()) { return {std::string(exchange_name(name)), found->second}; }
   std::vector<std::string> allowed;
   allowed.reserve(known.size());
-  for (const auto& [key, reader] : known) allowed.push_back(key);
+  for (const auto& [key, reader] : known) { allowed.push_back(key); }
   const auto near = nearest_word(name, allowed);
   const char* semicolons =
       name.find(';') == std::string::npos ? "" : "cells are separated by commas here, not semicolons; ";
@@ -213,7 +216,7 @@ std::vector<CsvColumn> read_header(const std::vector<CsvCell>& cells) {
 json defaults_of(const ImportSettings& settings) {
   json record = {{"record", "trial"}};
   const auto set = [&](const char* key, const auto& value) {
-    if (const auto known = value_json(value); !known.is_null()) record[key] = known;
+    if (const auto known = value_json(value); !known.is_null()) { record[key] = known; }
   };
   set("experiment", settings.experiment);
   set("scenario", settings.scenario.empty() ? settings.experiment : settings.scenario);
@@ -245,7 +248,7 @@ void set_cell(json& record, const CsvColumn& column, const CsvCell& cell) {
 void read_csv(LineReader& lines, const ImportSettings& settings, RecordImporter& importer) {
   CsvReader reader(lines);
   std::vector<CsvCell> cells;
-  if (!reader.next(cells)) lines.refuse("the file is empty; its first line must name the columns");
+  if (!reader.next(cells)) { lines.refuse("the file is empty; its first line must name the columns"); }
   const auto columns = read_header(cells);
   const json defaults = defaults_of(settings);
   std::int64_t count = 0;
@@ -254,13 +257,14 @@ void read_csv(LineReader& lines, const ImportSettings& settings, RecordImporter&
       refuse(cells.front(), fmt::format("{} cells where the header names {}", cells.size(), columns.size()));
     }
     json record = defaults;
-    for (std::size_t i = 0; i < cells.size(); ++i) set_cell(record, columns[i], cells[i]);
-    if (!record.contains("scenario") && record.contains("experiment"))
+    for (std::size_t i = 0; i < cells.size(); ++i) { set_cell(record, columns[i], cells[i]); }
+    if (!record.contains("scenario") && record.contains("experiment")) {
       record["scenario"] = record["experiment"];
+    }
     const auto& position = cells.front().position;
     importer.add(record, position.substr(0, position.rfind(':')));
   }
-  if (count == 0) lines.refuse("there are no rows below the header");
+  if (count == 0) { lines.refuse("there are no rows below the header"); }
 }
 
 }  // namespace virtrain::results

@@ -38,8 +38,8 @@ std::string in_one_word(std::string name) {
 std::string collective_in(const std::string& name) {
   std::vector<std::string> words(1);
   for (const char c : lower(name)) {
-    if (is_letter(c)) words.back() += c;
-    if (!is_letter(c) && !words.back().empty()) words.emplace_back();
+    if (is_letter(c)) { words.back() += c; }
+    if (!is_letter(c) && !words.back().empty()) { words.emplace_back(); }
   }
   std::set<std::string> found;
   for (std::size_t first = 0; first < words.size(); ++first) {
@@ -49,12 +49,12 @@ std::string collective_in(const std::string& name) {
     for (std::size_t i = first; i < std::min(first + 3, words.size()); ++i) {
       joined += words[i];
       for (const char* collective : collectives) {
-        if (in_one_word(collective) != joined) continue;
+        if (in_one_word(collective) != joined) { continue; }
         longest = collective;
         end = i;
       }
     }
-    if (!longest.empty()) found.insert(longest);
+    if (!longest.empty()) { found.insert(longest); }
     first = end;
   }
   return found.size() == 1 ? *found.begin() : "";
@@ -74,18 +74,19 @@ class NcclTestsReader {
 
   /// The probes, each with its position.
   std::vector<std::pair<json, std::string>> read() {
-    while (lines_.next()) read_line(without_rank_tag(lines_.line()));
+    while (lines_.next()) { read_line(without_rank_tag(lines_.line())); }
     finish_test();
-    if (probes_.empty()) lines_.refuse("there are no lines of figures in it");
+    if (probes_.empty()) { lines_.refuse("there are no lines of figures in it"); }
     return std::move(probes_);
   }
 
  private:
   /// One file may hold the outputs of several tests, one after the other.
   void finish_test() {
-    if (!concluded_)
+    if (!concluded_) {
       lines_.refuse("the output ends without \"# Avg bus bandwidth\": the test did not finish");
-    for (; completed_ < probes_.size(); ++completed_) complete(probes_[completed_].first);
+    }
+    for (; completed_ < probes_.size(); ++completed_) { complete(probes_[completed_].first); }
     device_.clear();
     hosts_.clear();
     ranks_ = 0;
@@ -94,7 +95,7 @@ class NcclTestsReader {
 
   void read_line(std::string_view line) {
     const auto words = words_of(line);
-    if (words.empty()) return;
+    if (words.empty()) { return; }
     if (line.find("Test NCCL failure") != line.npos || line.find("Test CUDA failure") != line.npos ||
         line.find("Test failure") != line.npos) {
       lines_.refuse("the test failed: " + excerpt(line));
@@ -109,14 +110,14 @@ class NcclTestsReader {
   void read_comment(const std::vector<std::string_view>& words) {
     const auto word = [&](std::size_t i) { return i < words.size() ? words[i] : std::string_view(); };
     if (word(1) == "Collective" && word(2) == "test" && word(3) == "starting:") {
-      if (completed_ < probes_.size()) finish_test();
-      if (const auto name = collective_in(std::string(word(4))); !name.empty()) take_name(name);
+      if (completed_ < probes_.size()) { finish_test(); }
+      if (const auto name = collective_in(std::string(word(4))); !name.empty()) { take_name(name); }
     } else if (word(1) == "Rank" && parse_integer(word(2))) {
       ++ranks_;
       // "# Rank 0 Group 0 Pid 1 on HOST device 0 [0x07] NVIDIA A100"
       for (std::size_t i = 2; i + 1 < words.size(); ++i) {
-        if (words[i] == "on") hosts_.emplace(words[i + 1]);
-        if (words[i].starts_with("[0") && device_.empty()) device_ = words_from(words, i + 1);
+        if (words[i] == "on") { hosts_.emplace(words[i + 1]); }
+        if (words[i].starts_with("[0") && device_.empty()) { device_ = words_from(words, i + 1); }
       }
     } else if (word(1) == "size" && word(2) == "count") {
       counts_wrong_ = lines_.line().find("#wrong") != std::string_view::npos;
@@ -145,25 +146,29 @@ class NcclTestsReader {
     const auto sides = words.size() - 2 * side_words;
     json probe = {{"size_bytes", whole(words[0], "size")}, {"data_type", words[2]}};
     probe["detail"] = {{"count", whole(words[1], "count")}};
-    if (sides > 3) probe["detail"]["operation"] = words[3];
-    if (sides > 4) probe["detail"]["root"] = whole(words[4], "root");
+    if (sides > 3) { probe["detail"]["operation"] = words[3]; }
+    if (sides > 4) { probe["detail"]["root"] = whole(words[4], "root"); }
     for (const bool in_place : {false, true}) {
       const auto* side = &words[sides + (in_place ? side_words : 0)];
-      if (side[0] == "N/A") continue;  // this collective has no such side
+      if (side[0] == "N/A") {
+        continue;  // this collective has no such side
+      }
       probes_.emplace_back(side_of(probe, side, in_place), lines_.position());
     }
   }
 
   json side_of(json probe, const std::string_view* words, bool in_place) {
     const double microseconds = number(words[0], "time");
-    if (microseconds > 0) probe["seconds"] = microseconds * seconds_per_microsecond;
+    if (microseconds > 0) { probe["seconds"] = microseconds * seconds_per_microsecond; }
     probe["value"] = number(words[1], "algbw") * bytes_per_gigabyte;
     probe["bus_bytes_per_second"] = number(words[2], "busbw") * bytes_per_gigabyte;
     if (words[3] != "N/A") {
       const double wrong = number(words[3], "#wrong");
       // Until nccl-tests 2.13 this column was the largest error of an element.
       if (counts_wrong_) {
-        if (wrong > most_wrong) lines_.refuse(fmt::format("#wrong is {}, no count of elements", words[3]));
+        if (wrong > most_wrong) {
+          lines_.refuse(fmt::format("#wrong is {}, no count of elements", words[3]));
+        }
         probe["wrong"] = static_cast<std::int64_t>(wrong);
       } else {
         probe["detail"]["largest_error"] = wrong;
@@ -188,20 +193,21 @@ class NcclTestsReader {
     const auto ranks = ranks_ == 0 ? settings_.ranks : std::optional(ranks_);
     probe["nodes"] = value_json(nodes);
     probe["ranks"] = value_json(ranks);
-    if (hosts_.size() == 1) probe["node"] = *hosts_.begin();
-    if (!device_.empty()) probe["detail"]["device"] = device_;
+    if (hosts_.size() == 1) { probe["node"] = *hosts_.begin(); }
+    if (!device_.empty()) { probe["detail"]["device"] = device_; }
     probe["detail"]["source"] = "nccl-tests";
   }
 
   std::int64_t whole(std::string_view word, const char* column) const {
     const auto value = parse_integer(word);
-    if (!value) lines_.refuse(fmt::format("{} is \"{}\", no whole number", column, excerpt(word)));
+    if (!value) { lines_.refuse(fmt::format("{} is \"{}\", no whole number", column, excerpt(word))); }
     return *value;
   }
   double number(std::string_view word, const char* column) const {
     const auto value = parse_number(word);
-    if (!value || *value < 0)
+    if (!value || *value < 0) {
       lines_.refuse(fmt::format("{} is \"{}\", no finite number of zero or more", column, excerpt(word)));
+    }
     return *value;
   }
 
@@ -224,7 +230,9 @@ std::vector<std::string> collective_names() {
 }
 
 void read_nccl_tests(LineReader& lines, const ImportSettings& settings, RecordImporter& importer) {
-  for (const auto& [probe, position] : NcclTestsReader(lines, settings).read()) importer.add(probe, position);
+  for (const auto& [probe, position] : NcclTestsReader(lines, settings).read()) {
+    importer.add(probe, position);
+  }
 }
 
 }  // namespace virtrain::results

@@ -62,7 +62,7 @@ class SuperBenchReader {
 
   void read() {
     while (lines_.next()) {
-      if (!trim(lines_.line()).empty()) read_node(parse_record(lines_));
+      if (!trim(lines_.line()).empty()) { read_node(parse_record(lines_)); }
     }
     if (importer_.report().trials + importer_.report().probes == 0) {
       lines_.refuse(
@@ -79,23 +79,25 @@ class SuperBenchReader {
     trainings_.clear();
     probes_.clear();
     for (const auto& [metric, value] : node.items()) {
-      if (metric != "node" && !value.is_null() && !read_metric(metric, value)) importer_.leave_out(1);
+      if (metric != "node" && !value.is_null() && !read_metric(metric, value)) { importer_.leave_out(1); }
     }
-    for (const auto& [name, training] : trainings_) add_trials(name, training);
-    for (const auto& [key, probe] : probes_) add_probe(probe);
+    for (const auto& [name, training] : trainings_) { add_trials(name, training); }
+    for (const auto& [key, probe] : probes_) { add_probe(probe); }
   }
 
   double number(const std::string& metric, const json& value) const {
-    if (!value.is_number())
+    if (!value.is_number()) {
       lines_.refuse(fmt::format("{} is {}, it must be a number", excerpt(metric), excerpt(dump_json(value))));
+    }
     return value.get<double>();
   }
 
   std::int64_t whole(const std::string& metric, std::string_view digits) const {
     const auto value = parse_integer(digits);
-    if (!value)
+    if (!value) {
       lines_.refuse(
           fmt::format("{}: {} is no number that counts anything", excerpt(metric), excerpt(digits)));
+    }
     return *value;
   }
 
@@ -140,12 +142,12 @@ class SuperBenchReader {
       return false;
     }
     const auto slash = metric.benchmark.rfind('/');
-    if (slash == std::string_view::npos || slash == 0 || !is_word(precision)) return false;
+    if (slash == std::string_view::npos || slash == 0 || !is_word(precision)) { return false; }
     const auto model = metric.benchmark.substr(slash + 1);
     static constexpr std::array families = {"resnet",    "vgg",     "densenet", "inception",
                                             "mobilenet", "alexnet", "googlenet"};
     const auto is_of = [&](const char* family) { return model.find(family) != model.npos; };
-    if (std::none_of(families.begin(), families.end(), is_of)) return false;
+    if (std::none_of(families.begin(), families.end(), is_of)) { return false; }
     auto& one = trainings_[case_of(metric.benchmark.substr(0, slash), model, std::string(precision))];
     one.precision = precision_of(std::string(precision));
     one.by_run[std::string(metric.run)][metric.rank.value_or(-1)] = number(metric.key, value);
@@ -154,25 +156,25 @@ class SuperBenchReader {
 
   /// nccl-bw/[RUN/]allreduce_8388608_busbw[:RANK]
   bool read_collective(const Metric& metric, const json& value) {
-    if (!is_benchmark(metric, "nccl-bw") && !is_benchmark(metric, "rccl-bw")) return false;
+    if (!is_benchmark(metric, "nccl-bw") && !is_benchmark(metric, "rccl-bw")) { return false; }
     static const std::map<std::string_view, std::string> names = {
         {"allreduce", "all_reduce"}, {"allgather", "all_gather"}, {"reducescatter", "reduce_scatter"}};
     Scanner in(metric.name);
     const auto operation = in.take_while(is_lower);
-    if (operation.empty() || !in.take("_")) return false;
+    if (operation.empty() || !in.take("_")) { return false; }
     const auto size = in.take_while(is_digit);
     const auto kind = in.rest();
-    if (size.empty() || (kind != "_algbw" && kind != "_busbw" && kind != "_time")) return false;
+    if (size.empty() || (kind != "_algbw" && kind != "_busbw" && kind != "_time")) { return false; }
     const double figure = number(metric.key, value);
     auto& probe = probes_[fmt::format("{}/{}/{}/{}", metric.run, operation, size, metric.rank.value_or(-1))];
     const auto known = names.find(operation);
     probe["name"] = known == names.end() ? std::string(operation) : known->second;
     probe["unit"] = "B/s";
     probe["size_bytes"] = whole(metric.key, size);
-    if (metric.rank) probe["detail"]["rank"] = *metric.rank;
-    if (kind == "_algbw") probe["value"] = figure * giga;
-    if (kind == "_busbw") probe["bus_bytes_per_second"] = figure * giga;
-    if (kind == "_time" && figure > 0) probe["seconds"] = figure * seconds_per_microsecond;
+    if (metric.rank) { probe["detail"]["rank"] = *metric.rank; }
+    if (kind == "_algbw") { probe["value"] = figure * giga; }
+    if (kind == "_busbw") { probe["bus_bytes_per_second"] = figure * giga; }
+    if (kind == "_time" && figure > 0) { probe["seconds"] = figure * seconds_per_microsecond; }
     return true;
   }
 
@@ -180,11 +182,11 @@ class SuperBenchReader {
   bool read_copy(const Metric& metric, const json& value) {
     static const std::map<std::string_view, std::string> names = {
         {"h2d", "host_to_device"}, {"d2h", "device_to_host"}, {"d2d", "device_copy"}};
-    if (!is_benchmark(metric, "mem-bw") || metric.name.size() < 3) return false;
+    if (!is_benchmark(metric, "mem-bw") || metric.name.size() < 3) { return false; }
     const auto known = names.find(lower(std::string(metric.name.substr(0, 3))));
     const auto rest = metric.name.substr(3);
     const bool is_rate = rest == "_bw" || rest == "_BW" || rest == "_Mem_bw" || rest == "_Mem_BW";
-    if (known == names.end() || !is_rate) return false;
+    if (known == names.end() || !is_rate) { return false; }
     add_rate(metric, known->second, "B/s", number(metric.key, value));
     return true;
   }
@@ -192,10 +194,10 @@ class SuperBenchReader {
   /// gemm-flops/[RUN/]fp16_tc_flops[:RANK]
   bool read_gemm(const Metric& metric, const json& value) {
     static constexpr std::string_view suffix = "_flops", with_tensor_cores = "_tc";
-    if (!is_benchmark(metric, "gemm-flops") || !metric.name.ends_with(suffix)) return false;
+    if (!is_benchmark(metric, "gemm-flops") || !metric.name.ends_with(suffix)) { return false; }
     const auto type = metric.name.substr(0, metric.name.size() - suffix.size());
     const auto word = type.substr(0, type.size() - (type.ends_with(with_tensor_cores) ? 3 : 0));
-    if (!is_word(word)) return false;
+    if (!is_word(word)) { return false; }
     add_rate(metric, "gpu_gemm", "FLOP/s", number(metric.key, value));
     probes_[metric.key]["data_type"] = type;
     return true;
@@ -212,7 +214,7 @@ class SuperBenchReader {
   void add_rate(const Metric& metric, const std::string& name, const char* unit, double value) {
     auto& probe = probes_[metric.key];
     probe = {{"name", name}, {"unit", unit}, {"value", value * giga}, {"detail", {{"metric", metric.key}}}};
-    if (metric.rank) probe["detail"]["rank"] = *metric.rank;
+    if (metric.rank) { probe["detail"]["rank"] = *metric.rank; }
   }
 
   void add_probe(json probe) {
@@ -248,8 +250,8 @@ class SuperBenchReader {
   std::pair<std::int64_t, double> throughput_of(const std::string& case_name,
                                                 const std::map<std::int64_t, double>& ranks) const {
     double sum = 0;
-    for (const auto& [rank, value] : ranks) sum += value;
-    if (ranks.begin()->first >= 0) return {std::ssize(ranks), sum};
+    for (const auto& [rank, value] : ranks) { sum += value; }
+    if (ranks.begin()->first >= 0) { return {std::ssize(ranks), sum}; }
     if (!settings_.gpus_per_node) {
       lines_.refuse(
           fmt::format("the throughput of {} is given without ranks: of how many GPUs is the node? give "

@@ -29,23 +29,24 @@ struct TfLog {
 
   /// Devices of the whole job; nothing if the preamble is not there.
   std::optional<std::int64_t> devices() const {
-    if (listed) return listed;
-    if (!global_batch || !device_batch) return std::nullopt;
+    if (listed) { return listed; }
+    if (!global_batch || !device_batch) { return std::nullopt; }
     return *global_batch / *device_batch;
   }
 };
 
 /// The text behind a label of the preamble, "Model:       resnet50"; nothing if the line has another one.
 std::optional<std::string_view> preamble(std::string_view line, std::string_view label) {
-  if (!line.starts_with(label)) return std::nullopt;
+  if (!line.starts_with(label)) { return std::nullopt; }
   return trim(line.substr(label.size()));
 }
 
 std::int64_t batch_of(const LineReader& lines, std::string_view text) {
   const auto words = words_of(text);
   const auto value = words.empty() ? std::nullopt : parse_integer(words[0]);
-  if (!value || *value < 1)
+  if (!value || *value < 1) {
     lines.refuse(fmt::format("the batch size \"{}\" is no whole number above zero", excerpt(text)));
+  }
   return *value;
 }
 
@@ -53,27 +54,28 @@ std::int64_t batch_of(const LineReader& lines, std::string_view text) {
 void read_devices(std::string_view list, TfLog& log) {
   const auto count = [&](std::string_view kind) {
     std::int64_t found = 0;
-    for (auto at = list.find(kind); at != list.npos; at = list.find(kind, at + kind.size())) ++found;
+    for (auto at = list.find(kind); at != list.npos; at = list.find(kind, at + kind.size())) { ++found; }
     return found;
   };
   const auto gpus = count("gpu:");
   log.on_gpus = gpus > 0;
   const auto devices = gpus > 0 ? gpus : count("cpu:");
-  if (devices > 0) log.listed = devices;
+  if (devices > 0) { log.listed = devices; }
 }
 
 void read_preamble(const LineReader& lines, std::string_view line, TfLog& log) {
-  if (const auto model = preamble(line, "Model:")) log.model = *model;
-  if (const auto variables = preamble(line, "Variables:")) log.variables = *variables;
-  if (const auto devices = preamble(line, "Devices:")) read_devices(*devices, log);
+  if (const auto model = preamble(line, "Model:")) { log.model = *model; }
+  if (const auto variables = preamble(line, "Variables:")) { log.variables = *variables; }
+  if (const auto devices = preamble(line, "Devices:")) { read_devices(*devices, log); }
   if (const auto batch = preamble(line, "Batch size:"); batch && batch->ends_with("global")) {
     log.global_batch = batch_of(lines, *batch);
   }
   // Below "Batch size:", indented as tf_cnn_benchmarks prints it or not, as some tools that keep logs leave
   // it.
   const auto words = words_of(line);
-  if (words.size() == 3 && words[1] == "per" && words[2] == "device")
+  if (words.size() == 3 && words[1] == "per" && words[2] == "device") {
     log.device_batch = batch_of(lines, line);
+  }
 }
 
 /// "10<tab>images/sec: 204.8 +/- 0.1 (jitter = 0.6)<tab>9.228"; with --display_perf_ewma only the speed.
@@ -89,10 +91,11 @@ void read_step(const LineReader& lines, std::string_view line, TfLog& log) {
         "this looks like a step's line and is none (STEP<tab>images/sec: N +/- N (jitter = N)<tab>LOSS)");
   }
   const auto loss = parse_number(cells[2]);
-  if (!loss)
+  if (!loss) {
     lines.refuse(fmt::format("the loss of step {} is \"{}\", no finite number", *step, excerpt(cells[2])));
+  }
   log.last_step = std::max(log.last_step, *step);
-  if (!log.loss_first) log.loss_first = loss;
+  if (!log.loss_first) { log.loss_first = loss; }
   log.loss_last = loss;
 }
 
@@ -144,7 +147,7 @@ TfShape shape_of(const LineReader& lines, const TfLog& log, const ImportSettings
     lines.refuse(
         fmt::format("{} ranks on {} nodes do not divide; check --nodes and --ranks", *ranks, shape.nodes));
   }
-  if (ranks) shape.ranks_per_node = *ranks / shape.nodes;
+  if (ranks) { shape.ranks_per_node = *ranks / shape.nodes; }
   if (settings.gpus_per_node) {
     shape.gpus_per_node = *settings.gpus_per_node;
   } else if (log.listed && shape.ranks_per_node) {
@@ -166,7 +169,7 @@ TfShape shape_of(const LineReader& lines, const TfLog& log, const ImportSettings
 /// Whose throughput a total is. Refuses what the file cannot tell, in words that say what to give.
 Scope scope_of(const LineReader& lines, const TfLog& log, const ImportSettings& settings,
                const TfShape& shape) {
-  if (settings.scope) return *settings.scope;
+  if (settings.scope) { return *settings.scope; }
   if (log.totals.size() > 1) {
     lines.refuse(
         fmt::format("{} lines \"total images/sec\", and the file cannot tell whether each is of one rank or "
@@ -197,11 +200,11 @@ double throughput_of(const LineReader& lines, const TfLog& log, Scope scope, con
     return log.totals.front();
   }
   double sum = 0;
-  for (const double total : log.totals) sum += total;
+  for (const double total : log.totals) { sum += total; }
   const auto count = std::ssize(log.totals);
   const auto ranks = shape.ranks_per_node ? *shape.ranks_per_node * shape.nodes : count;
   if (scope == Scope::rank && count != ranks) {
-    if (count != 1) lines.refuse(fmt::format("{} totals of single ranks, but {} ranks", count, ranks));
+    if (count != 1) { lines.refuse(fmt::format("{} totals of single ranks, but {} ranks", count, ranks)); }
     lines.refuse(fmt::format("the total of one rank out of {}; the others' are needed too", ranks));
   }
   return sum;
@@ -209,8 +212,8 @@ double throughput_of(const LineReader& lines, const TfLog& log, Scope scope, con
 
 json tenant_of(const TfLog& log, std::int64_t index, std::int64_t nodes, double images_per_second) {
   json tenant = {{"tenant_index", index}, {"nodes", nodes}, {"images_per_second", images_per_second}};
-  if (log.loss_first) tenant["loss_first"] = *log.loss_first;
-  if (log.loss_last) tenant["loss_last"] = *log.loss_last;
+  if (log.loss_first) { tenant["loss_first"] = *log.loss_first; }
+  if (log.loss_last) { tenant["loss_last"] = *log.loss_last; }
   return tenant;
 }
 
@@ -264,10 +267,10 @@ void read_tf_cnn(std::vector<LineReader*> files, const ImportSettings& settings,
     nodes += shape.nodes;
     record["gpus_per_node"] = shape.gpus_per_node;
     record["ranks_per_node"] = value_json(shape.ranks_per_node);
-    if (log.device_batch) record["batch_size"] = *log.device_batch;
+    if (log.device_batch) { record["batch_size"] = *log.device_batch; }
     record["environment"] = {{"source", "tf_cnn_benchmarks"}, {"steps", log.last_step}};
-    if (!log.model.empty()) record["environment"]["model"] = log.model;
-    if (!log.variables.empty()) record["environment"]["variables"] = log.variables;
+    if (!log.model.empty()) { record["environment"]["model"] = log.model; }
+    if (!log.variables.empty()) { record["environment"]["variables"] = log.variables; }
   }
   record["images_per_second"] = sum;
   record["nodes"] = nodes;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+
 #include <vector>
 
 #include "results/exchange/line_reader.h"

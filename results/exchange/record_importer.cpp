@@ -22,21 +22,21 @@ bool is_time(std::string_view text) {
   const bool is_moment = in.take_digits(4) && in.take("-") && take_number(in, 1, 12) && in.take("-") &&
                          take_number(in, 1, 31) && in.take("T") && take_number(in, 0, 23) && in.take(":") &&
                          take_number(in, 0, 59) && in.take(":") && take_number(in, 0, 60);
-  if (!is_moment || (in.take(".") && in.take_while(is_digit, 1, 9).empty())) return false;
-  if (in.take("Z")) return in.at_end();
+  if (!is_moment || (in.take(".") && in.take_while(is_digit, 1, 9).empty())) { return false; }
+  if (in.take("Z")) { return in.at_end(); }
   return (in.take("+") || in.take("-")) && in.take_digits(2) && in.take(":") && in.take_digits(2) &&
          in.at_end();
 }
 
 void require_time(const ObjectReader& reader, const char* key, const std::string& value) {
-  if (value.empty() || is_time(value)) return;
+  if (value.empty() || is_time(value)) { return; }
   reader.refuse(
       fmt::format("{} is \"{}\", it must be a time like 2022-05-01T00:00:00Z", key, excerpt(value)));
 }
 
 void require_at_least(const ObjectReader& reader, const char* key, std::optional<std::int64_t> value,
                       std::int64_t least) {
-  if (!value || *value >= least) return;
+  if (!value || *value >= least) { return; }
   reader.refuse(fmt::format("{} is {}, it must be at least {}", key, *value, least));
 }
 
@@ -65,7 +65,7 @@ void require_trial_ranges(const ObjectReader& reader, const Trial& trial) {
 
 /// What a run has stored is evidence of that run and stays as it is.
 void refuse_measured(const ObjectReader& reader, const Experiment& stored) {
-  if (stored.virtrain_version.empty() && stored.command_line.empty() && stored.boot_id.empty()) return;
+  if (stored.virtrain_version.empty() && stored.command_line.empty() && stored.boot_id.empty()) { return; }
   reader.refuse(
       fmt::format("experiment {} is in the database already, as virtrain measured it, and takes nothing from "
                   "elsewhere (give these records another experiment, or import into another --db)",
@@ -79,7 +79,7 @@ void RecordImporter::add(const nlohmann::json& record, const std::string& positi
     add_record(record, position);
   } catch (const Error& error) {
     // An Error of the store (a value that the schema refuses) gets the line's position.
-    if (error.operation() == position || error.code() != ErrorCode::bad_input) throw;
+    if (error.operation() == position || error.code() != ErrorCode::bad_input) { throw; }
     throw Error(position, ErrorCode::bad_input, error.what());
   }
 }
@@ -138,7 +138,7 @@ void RecordImporter::add_trial(ObjectReader& reader) {
   reader.finish();
   reader.require({"experiment", "scenario", "case", "arm", "nodes", "gpus_per_node"});
   require_trial_ranges(reader, trial);
-  if (!reader.has("status")) trial.status = trial.images_per_second ? Status::finished : Status::failed;
+  if (!reader.has("status")) { trial.status = trial.images_per_second ? Status::finished : Status::failed; }
   auto& experiment = experiment_of(reader, trial.experiment, scenario, label);
   if (trial.pair && store_.has_pair(trial.experiment, trial.case_name, trial.arm, *trial.pair)) {
     reader.refuse(fmt::format("experiment {} has pair {} of case {} in the arm {} already", trial.experiment,
@@ -146,7 +146,7 @@ void RecordImporter::add_trial(ObjectReader& reader) {
   }
   const auto id = store_.import_trial(trial);
   experiment.trials.push_back(id);
-  for (const auto& tenant : tenants) add_tenant(id, tenant, reader.position());
+  for (const auto& tenant : tenants) { add_tenant(id, tenant, reader.position()); }
   ++report_.trials;
   report_.missing += trial.images_per_second ? 0 : 1;
 }
@@ -234,7 +234,7 @@ void RecordImporter::add_sample(ObjectReader& reader) {
   reader.finish();
   reader.require({"rank", "t_ns", "step", "images", "seconds"});
   const auto rank = ranks_.find({tenant, rank_number});
-  if (rank == ranks_.end()) reader.refuse(fmt::format("its tenant has no rank {}", rank_number));
+  if (rank == ranks_.end()) { reader.refuse(fmt::format("its tenant has no rank {}", rank_number)); }
   store_.add_samples(rank->second, {&sample, 1});
   ++report_.samples;
 }
@@ -248,7 +248,7 @@ void RecordImporter::add_telemetry(ObjectReader& reader) {
   reader.finish();
   reader.require({"node", "t_ns", "source", "metric", "value"});
   const auto node = nodes_.find({tenant, node_name});
-  if (node == nodes_.end()) reader.refuse(fmt::format("its tenant has no node {}", node_name));
+  if (node == nodes_.end()) { reader.refuse(fmt::format("its tenant has no node {}", node_name)); }
   store_.add_telemetry(node->second, {&reading, 1});
   ++report_.telemetry;
 }
@@ -262,8 +262,10 @@ void RecordImporter::add_event(ObjectReader& reader) {
   reader.take_columns(event);
   reader.finish();
   reader.require({"experiment", "t_ns", "message"});
-  if (trial) event.trial = trial_row(reader, experiment, *trial);
-  if (!experiments_.contains(experiment)) reader.refuse("no record before it names experiment " + experiment);
+  if (trial) { event.trial = trial_row(reader, experiment, *trial); }
+  if (!experiments_.contains(experiment)) {
+    reader.refuse("no record before it names experiment " + experiment);
+  }
   store_.add_event(experiment, event);
   ++report_.events;
 }
@@ -304,7 +306,7 @@ std::int64_t RecordImporter::take_tenant(ObjectReader& reader) {
   reader.take("tenant", tenant_index);
   reader.require({"experiment", "trial", "tenant"});
   const auto tenant = tenants_.find({trial_row(reader, experiment, trial), tenant_index});
-  if (tenant != tenants_.end()) return tenant->second;
+  if (tenant != tenants_.end()) { return tenant->second; }
   reader.refuse(fmt::format("trial {} of experiment {} has no tenant {}", trial, experiment, tenant_index));
 }
 

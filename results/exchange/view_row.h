@@ -1,6 +1,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,7 +19,7 @@ class ViewRow {
   /// Empty where it is null; numbers as JSON writes them.
   std::string text(std::string_view column) const {
     const auto& value = (*this)[column];
-    if (value.is_string()) return value.get<std::string>();
+    if (value.is_string()) { return value.get<std::string>(); }
     return value.is_null() ? "" : value.dump();
   }
   std::int64_t whole(std::string_view column, std::int64_t otherwise) const {
@@ -34,7 +35,7 @@ class ViewRow {
 /// Calls `visit` with each row of the view.
 template <typename Visit>
 void for_each_row(const ViewRows& view, Visit&& visit) {
-  for (std::size_t i = 0; i < view.rows.size(); ++i) visit(ViewRow(view, i));
+  for (std::size_t i = 0; i < view.rows.size(); ++i) { visit(ViewRow(view, i)); }
 }
 
 }  // namespace virtrain::results

@@ -11,7 +11,7 @@ using nlohmann::json;
 json experiment_model(const Experiment& experiment) {
   json facts = json::array();
   const auto add = [&](const char* name, const std::string& value) {
-    if (!value.empty()) facts.push_back({{"name", name}, {"fact", value}});
+    if (!value.empty()) { facts.push_back({{"name", name}, {"fact", value}}); }
   };
   add("scenario", experiment.scenario);
   add("label", experiment.label);
@@ -22,8 +22,9 @@ json experiment_model(const Experiment& experiment) {
   add("boot", experiment.boot_id);
   add("virtrain", experiment.virtrain_version);
   if (experiment.daemon_versions.is_object()) {
-    for (const auto& [name, version] : experiment.daemon_versions.items())
+    for (const auto& [name, version] : experiment.daemon_versions.items()) {
       add(name.c_str(), version.is_string() ? version.get<std::string>() : dump_json(version));
+    }
   }
   return {{"id", experiment.id},
           {"facts", facts},
@@ -37,7 +38,7 @@ json experiment_model(const Experiment& experiment) {
 
 json again_model(const ReportData& data) {
   json experiments = json::array();
-  for (const auto& experiment : data.experiments) experiments.push_back(experiment_model(experiment));
+  for (const auto& experiment : data.experiments) { experiments.push_back(experiment_model(experiment)); }
   return {{"experiments", experiments},
           {"report_command", data.request.command_line},
           {"database", data.database}};

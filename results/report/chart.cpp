@@ -19,12 +19,13 @@ std::string spaced(std::string text) {
 
 ArmOrder::ArmOrder(const ReportData& data) {
   const auto add = [this](const std::string& arm) {
-    if (std::find(arms_.begin(), arms_.end(), arm) == arms_.end()) arms_.push_back(arm);
+    if (std::find(arms_.begin(), arms_.end(), arm) == arms_.end()) { arms_.push_back(arm); }
   };
   add(data.request.compare.baseline);
   add(data.request.compare.candidate);
-  for (const auto& comparison : data.comparisons)
-    for (const auto& arm : comparison.arms) add(arm.arm);
+  for (const auto& comparison : data.comparisons) {
+    for (const auto& arm : comparison.arms) { add(arm.arm); }
+  }
 }
 
 int ArmOrder::style(const std::string& arm) const {
@@ -33,17 +34,18 @@ int ArmOrder::style(const std::string& arm) const {
 }
 
 std::string arm_words(const std::string& arm) {
-  if (arm == "vm") return "VM";
-  if (arm.starts_with("vm-") || arm.starts_with("vm_")) return "VM, " + spaced(arm.substr(3));
-  if (arm.starts_with("bare_metal-") || arm.starts_with("bare_metal_"))
+  if (arm == "vm") { return "VM"; }
+  if (arm.starts_with("vm-") || arm.starts_with("vm_")) { return "VM, " + spaced(arm.substr(3)); }
+  if (arm.starts_with("bare_metal-") || arm.starts_with("bare_metal_")) {
     return "bare metal, " + spaced(arm.substr(11));
+  }
   return spaced(arm);
 }
 
 CaseComparison in_words(CaseComparison comparison) {
   comparison.baseline = arm_words(comparison.baseline);
   comparison.candidate = arm_words(comparison.candidate);
-  for (auto& arm : comparison.arms) arm.arm = arm_words(arm.arm);
+  for (auto& arm : comparison.arms) { arm.arm = arm_words(arm.arm); }
   return comparison;
 }
 
@@ -56,7 +58,7 @@ std::string figure_words(double value) {
 }
 
 double rounded(double value, int significant_digits) {
-  if (value == 0 || !std::isfinite(value)) return value;
+  if (value == 0 || !std::isfinite(value)) { return value; }
   const double scale = std::pow(10, significant_digits - 1 - std::floor(std::log10(std::abs(value))));
   return std::round(value * scale) / scale;
 }

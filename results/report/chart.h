@@ -1,7 +1,8 @@
 #pragma once
 
-#include <map>
 #include <nlohmann/json.hpp>
+
+#include <map>
 #include <string>
 #include <vector>
 

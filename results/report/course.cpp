@@ -51,10 +51,11 @@ std::vector<Point> readings(const NodeRecord& node, std::string_view metric) {
   std::vector<Point> points;
   for (const std::string_view source : {"guest", "host"}) {
     for (const auto& reading : node.telemetry) {
-      if (reading.metric == metric && reading.source == source)
+      if (reading.metric == metric && reading.source == source) {
         points.push_back({static_cast<double>(reading.t_ns) * seconds_per_ns, reading.value});
+      }
     }
-    if (!points.empty()) break;
+    if (!points.empty()) { break; }
   }
   std::stable_sort(points.begin(), points.end(),
                    [](const Point& a, const Point& b) { return a.t_seconds < b.t_seconds; });
@@ -67,7 +68,7 @@ std::vector<Point> rate_of(const std::vector<Point>& counter, double scale) {
     const double span = counter[i].t_seconds - counter[i - 1].t_seconds;
     const double grown = counter[i].value - counter[i - 1].value;
     // A counter that fell was reset: nothing is known of that span.
-    if (span > 0 && grown >= 0) rates.push_back({counter[i].t_seconds, grown / span * scale});
+    if (span > 0 && grown >= 0) { rates.push_back({counter[i].t_seconds, grown / span * scale}); }
   }
   return rates;
 }
@@ -82,19 +83,20 @@ std::vector<Point> sum_of(const NodeRecord& node, std::span<const std::string_vi
     }
   }
   std::vector<Point> points;
-  for (const auto& [t, sum] : sums)
-    if (sum.second == metrics.size()) points.push_back({t, sum.first});
+  for (const auto& [t, sum] : sums) {
+    if (sum.second == metrics.size()) { points.push_back({t, sum.first}); }
+  }
   return points;
 }
 
 /// Growth of `part` over growth of the node's whole CPU time.
 std::vector<Point> share_of_cpu(const NodeRecord& node, const std::vector<Point>& part, double scale) {
   std::map<double, double> whole;
-  for (const auto& [t, value] : rate_of(sum_of(node, cpu_times), 1)) whole[t] = value;
+  for (const auto& [t, value] : rate_of(sum_of(node, cpu_times), 1)) { whole[t] = value; }
   std::vector<Point> shares;
   for (const auto& [t, value] : rate_of(part, 1)) {
     const auto all = whole.find(t);
-    if (all != whole.end() && all->second > 0) shares.push_back({t, value / all->second * scale});
+    if (all != whole.end() && all->second > 0) { shares.push_back({t, value / all->second * scale}); }
   }
   return shares;
 }
@@ -103,7 +105,7 @@ std::vector<Point> line_of(const NodeRecord& node, const MetricRule& rule) {
   switch (rule.kind) {
     case Kind::gauge: {
       auto points = readings(node, rule.metric);
-      for (auto& point : points) point.value *= rule.scale;
+      for (auto& point : points) { point.value *= rule.scale; }
       return points;
     }
     case Kind::rate:
@@ -121,12 +123,14 @@ double start_of(const TrialRecord& trial) {
   double start = std::numeric_limits<double>::infinity();
   for (const auto& tenant : trial.tenants) {
     for (const auto& rank : tenant.samples) {
-      for (const auto& sample : rank)
+      for (const auto& sample : rank) {
         start = std::min(start, static_cast<double>(sample.t_ns) * seconds_per_ns - sample.seconds);
+      }
     }
     for (const auto& node : tenant.nodes) {
-      for (const auto& reading : node.telemetry)
+      for (const auto& reading : node.telemetry) {
         start = std::min(start, static_cast<double>(reading.t_ns) * seconds_per_ns);
+      }
     }
   }
   return start;
@@ -134,8 +138,8 @@ double start_of(const TrialRecord& trial) {
 
 void add_line(CoursePanel& panel, const TrialRecord& trial, double start, std::string name,
               std::vector<Point> points) {
-  if (points.empty()) return;
-  for (auto& point : points) point.t_seconds -= start;
+  if (points.empty()) { return; }
+  for (auto& point : points) { point.t_seconds -= start; }
   panel.lines.push_back({trial.trial.arm, std::move(name), std::move(points)});
 }
 
@@ -169,8 +173,9 @@ std::vector<Point> tenant_throughput(const std::vector<std::vector<Sample>>& ran
   }
   std::vector<Point> points;
   for (const auto& [number, step] : steps) {
-    if (step.ranks == ranks.size())
+    if (step.ranks == ranks.size()) {
       points.push_back({static_cast<double>(step.t_ns) * seconds_per_ns, step.images_per_second});
+    }
   }
   std::stable_sort(points.begin(), points.end(),
                    [](const Point& a, const Point& b) { return a.t_seconds < b.t_seconds; });
@@ -180,8 +185,9 @@ std::vector<Point> tenant_throughput(const std::vector<std::vector<Sample>>& ran
 std::vector<CoursePanel> course_of(std::span<const TrialRecord* const> trials) {
   std::map<std::int64_t, CoursePanel> throughput;
   std::vector<CoursePanel> telemetry;
-  for (const auto& rule : metric_rules)
+  for (const auto& rule : metric_rules) {
     telemetry.push_back({std::string(rule.title), std::string(rule.unit), {}});
+  }
   for (const auto* trial : trials) {
     const double start = start_of(*trial);
     for (const auto& tenant : trial->tenants) {
@@ -191,16 +197,19 @@ std::vector<CoursePanel> course_of(std::span<const TrialRecord* const> trials) {
       panel.title = trial->tenants.size() > 1 ? "Throughput of " + name : "Throughput";
       add_line(panel, *trial, start, name, tenant_throughput(tenant.samples));
       for (const auto& node : tenant.nodes) {
-        for (std::size_t m = 0; m < std::size(metric_rules); ++m)
+        for (std::size_t m = 0; m < std::size(metric_rules); ++m) {
           add_line(telemetry[m], *trial, start, node.name, line_of(node, metric_rules[m]));
+        }
       }
     }
   }
   std::vector<CoursePanel> panels;
-  for (auto& [index, panel] : throughput)
-    if (!panel.lines.empty()) panels.push_back(std::move(panel));
-  for (std::size_t m = 0; m < telemetry.size(); ++m)
-    if (says_anything(telemetry[m], metric_rules[m].least)) panels.push_back(std::move(telemetry[m]));
+  for (auto& [index, panel] : throughput) {
+    if (!panel.lines.empty()) { panels.push_back(std::move(panel)); }
+  }
+  for (std::size_t m = 0; m < telemetry.size(); ++m) {
+    if (says_anything(telemetry[m], metric_rules[m].least)) { panels.push_back(std::move(telemetry[m])); }
+  }
   return panels;
 }
 

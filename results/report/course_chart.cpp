@@ -26,7 +26,7 @@ double height_of(const CoursePanel& panel) {
 
 std::size_t points_of_line(const std::vector<CoursePanel>& panels) {
   std::size_t lines = 0;
-  for (const auto& panel : panels) lines += panel.lines.size();
+  for (const auto& panel : panels) { lines += panel.lines.size(); }
   return std::clamp(most_points_of_figure / std::max<std::size_t>(1, lines), least_points_of_line,
                     most_points_of_line);
 }
@@ -34,17 +34,19 @@ std::size_t points_of_line(const std::vector<CoursePanel>& panels) {
 /// From zero (throughputs, rates and shares are amounts) to just above the highest value.
 double top_of(const CoursePanel& panel) {
   double top = 0;
-  for (const auto& line : panel.lines)
-    for (const auto& point : line.points) top = std::max(top, point.value);
+  for (const auto& line : panel.lines) {
+    for (const auto& point : line.points) { top = std::max(top, point.value); }
+  }
   return top > 0 ? top * 1.08 : 1;
 }
 
 /// Gauges such as clocks and temperatures vary far from zero.
 double bottom_of(const CoursePanel& panel) {
-  if (panel.unit != "MHz" && panel.unit != "°C") return 0;
+  if (panel.unit != "MHz" && panel.unit != "°C") { return 0; }
   double bottom = std::numeric_limits<double>::infinity();
-  for (const auto& line : panel.lines)
-    for (const auto& point : line.points) bottom = std::min(bottom, point.value);
+  for (const auto& line : panel.lines) {
+    for (const auto& point : line.points) { bottom = std::min(bottom, point.value); }
+  }
   return bottom * 0.95;
 }
 
@@ -95,7 +97,7 @@ Table table_of(const std::vector<CoursePanel>& panels) {
   for (const auto& panel : panels) {
     for (const auto& line : panel.lines) {
       std::vector<double> values;
-      for (const auto& point : line.points) values.push_back(point.value);
+      for (const auto& point : line.points) { values.push_back(point.value); }
       const auto figure = [&](double value) { return cell(figure_words(value)); };
       table.rows.push_back({cell(panel.title + ", " + panel.unit), cell(arm_words(line.arm)), cell(line.name),
                             cell(static_cast<std::int64_t>(values.size())), figure(quantile(values, 0)),
@@ -113,7 +115,7 @@ std::string chosen_words(const std::vector<const TrialRecord*>& trials) {
   bool chosen = false;
   for (const auto* record : trials) {
     std::string words = arm_words(record->trial.arm);
-    if (record->trial.pair) words += fmt::format(", pair {}", *record->trial.pair);
+    if (record->trial.pair) { words += fmt::format(", pair {}", *record->trial.pair); }
     parts.push_back(words);
     chosen = chosen || record->trials > 1;
   }
@@ -126,10 +128,10 @@ std::string chosen_words(const std::vector<const TrialRecord*>& trials) {
 std::string throughput_words(const std::vector<CoursePanel>& panels) {
   std::vector<std::string> parts;
   for (const auto& panel : panels) {
-    if (panel.unit != "images/s") continue;
+    if (panel.unit != "images/s") { continue; }
     for (const auto& line : panel.lines) {
       std::vector<double> values;
-      for (const auto& point : line.points) values.push_back(point.value);
+      for (const auto& point : line.points) { values.push_back(point.value); }
       const auto lowest = std::min_element(line.points.begin(), line.points.end(),
                                            [](const Point& a, const Point& b) { return a.value < b.value; });
       parts.push_back(fmt::format("{}, {}: median {}, lowest {} at {:.3g} s", arm_words(line.arm), line.name,
@@ -138,17 +140,18 @@ std::string throughput_words(const std::vector<CoursePanel>& panels) {
     }
   }
   constexpr std::size_t most_lines = 4;  // more are no summary; the table has them all
-  if (parts.size() > most_lines) return "";
+  if (parts.size() > most_lines) { return ""; }
   return fmt::format("Images per second: {}. ", fmt::join(parts, "; "));
 }
 
 /// What the page does not show is said.
 std::string decimation_words(const std::vector<CoursePanel>& panels) {
   std::size_t longest = 0;
-  for (const auto& panel : panels)
-    for (const auto& line : panel.lines) longest = std::max(longest, line.points.size());
+  for (const auto& panel : panels) {
+    for (const auto& line : panel.lines) { longest = std::max(longest, line.points.size()); }
+  }
   const auto most = points_of_line(panels);
-  if (longest <= most) return "";
+  if (longest <= most) { return ""; }
   return fmt::format(
       " Lines of up to {} readings are drawn with at most {} points; every dip and peak is among them.",
       longest, most);
@@ -167,10 +170,10 @@ Chart chart_of(const std::string& case_name, const std::vector<const TrialRecord
   double height = -panel_gap;
   for (const auto& panel : panels) {
     height += height_of(panel) + panel_gap;
-    for (const auto& line : panel.lines) last = std::max(last, line.points.back().t_seconds);
+    for (const auto& line : panel.lines) { last = std::max(last, line.points.back().t_seconds); }
   }
   chart.signals = {{"whole", {0, rounded(last)}}, {"height", height}};
-  for (const auto* record : trials) chart.key.push_back(arm_key(order, record->trial.arm));
+  for (const auto* record : trials) { chart.key.push_back(arm_key(order, record->trial.arm)); }
   chart.table = table_of(panels);
   chart.zoom = true;
   return chart;
@@ -182,9 +185,12 @@ std::vector<Chart> course_charts(const ReportData& data, const ArmOrder& order) 
   std::vector<Chart> charts;
   for (const auto& comparison : data.comparisons) {
     std::vector<const TrialRecord*> trials;
-    for (const auto& record : data.records)
-      if (record.trial.case_name == comparison.case_name) trials.push_back(&record);
-    if (!trials.empty()) charts.push_back(chart_of(comparison.case_name, trials, order, charts.size() + 1));
+    for (const auto& record : data.records) {
+      if (record.trial.case_name == comparison.case_name) { trials.push_back(&record); }
+    }
+    if (!trials.empty()) {
+      charts.push_back(chart_of(comparison.case_name, trials, order, charts.size() + 1));
+    }
   }
   return charts;
 }

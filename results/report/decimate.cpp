@@ -19,7 +19,7 @@ void keep_extremes(std::span<const Point> bucket, std::vector<Point>& kept) {
 }  // namespace
 
 std::vector<Point> decimate(std::span<const Point> series, std::size_t most) {
-  if (series.size() <= most) return {series.begin(), series.end()};
+  if (series.size() <= most) { return {series.begin(), series.end()}; }
   const std::size_t buckets = std::max<std::size_t>(1, most / 4);
   const double start = series.front().t_seconds;
   const double span = series.back().t_seconds - start;

@@ -25,9 +25,10 @@ json charts_json(const std::vector<Chart>& charts) {
              {"isolation", embedded(report::isolation_vg_json)},
              {"series", embedded(report::series_vg_json)}};
   json list = json::array();
-  for (const auto& chart : charts)
+  for (const auto& chart : charts) {
     list.push_back(
         {{"id", chart.id}, {"spec", chart.spec}, {"data", chart.data}, {"signals", chart.signals}});
+  }
   return {{"specs", specs}, {"theme", embedded(report::theme_json)}, {"charts", list}};
 }
 
@@ -41,12 +42,14 @@ Pictures draw_charts(const json& charts) {
   // A program on standard input: no file of ours has to be found, and none is left behind.
   const auto result = run_checked({"node", "-"}, options);
   const auto pictures = parse_json_or_null(result.out, {.bytes = options.max_output_bytes});
-  if (!pictures.is_object())
+  if (!pictures.is_object()) {
     throw Error("draw the charts with node", ErrorCode::io, "its answer is not JSON: " + excerpt(result.out));
+  }
   auto drawn = pictures.get<Pictures>();
   // Vega escapes names as HTML wants it; what is hidden in them passes through it.
-  for (auto& [id, sizes] : drawn)
-    for (auto& picture : sizes) picture = printable(picture, std::string::npos);
+  for (auto& [id, sizes] : drawn) {
+    for (auto& picture : sizes) { picture = printable(picture, std::string::npos); }
+  }
   return drawn;
 }
 

@@ -21,8 +21,9 @@ std::string rule_words(FactRule rule) {
 }
 
 std::string why_of(const std::string& field) {
-  for (const auto& rule : field_rules())
-    if (rule.field == field) return std::string(rule.why);
+  for (const auto& rule : field_rules()) {
+    if (rule.field == field) { return std::string(rule.why); }
+  }
   return "";
 }
 
@@ -40,7 +41,7 @@ std::vector<Shared> shared_differences(const ReportData& data) {
         return one.difference->field == difference.field && one.difference->baseline == difference.baseline &&
                one.difference->candidate == difference.candidate;
       });
-      if (known == list.end()) known = list.insert(list.end(), {&difference, {}});
+      if (known == list.end()) { known = list.insert(list.end(), {&difference, {}}); }
       known->cases.push_back(comparison.case_name);
     }
   }
@@ -49,7 +50,7 @@ std::vector<Shared> shared_differences(const ReportData& data) {
 }
 
 std::string cases_words(const std::vector<std::string>& cases, std::size_t all) {
-  if (cases.size() == all) return all == 1 ? "the case" : "all cases";
+  if (cases.size() == all) { return all == 1 ? "the case" : "all cases"; }
   return fmt::format("{}", fmt::join(cases, ", "));
 }
 
@@ -75,8 +76,9 @@ Table difference_table(const ReportData& data) {
 /// Every fact of every arm; one column where all arms that know it agree.
 Table fact_table(const ReportData& data) {
   std::set<std::string> fields;
-  for (const auto& [arm, facts] : data.facts)
-    for (const auto& [field, values] : facts) fields.insert(field);
+  for (const auto& [arm, facts] : data.facts) {
+    for (const auto& [field, values] : facts) { fields.insert(field); }
+  }
   Table table;
   table.columns = {{"fact", "Fact"}, {"value", "Value"}, {"arms", "Where"}};
   for (const auto& field : fields) {
@@ -84,7 +86,7 @@ Table fact_table(const ReportData& data) {
     std::size_t knowing = 0;
     for (const auto& [arm, facts] : data.facts) {
       const auto found = facts.find(field);
-      if (found == facts.end()) continue;
+      if (found == facts.end()) { continue; }
       ++knowing;
       arms_of_value[fmt::format("{}", fmt::join(found->second, ", "))].push_back(arm_words(arm));
     }
@@ -103,7 +105,9 @@ nlohmann::json environment_model(const ReportData& data) {
   const auto differences = difference_table(data);
   const auto facts = fact_table(data);
   auto tables = nlohmann::json::array();
-  if (!differences.rows.empty()) tables.push_back(table_model(differences, "What differs between the arms"));
+  if (!differences.rows.empty()) {
+    tables.push_back(table_model(differences, "What differs between the arms"));
+  }
   std::string lead =
       differences.rows.empty() && !facts.rows.empty() ? "No fact that is known on both sides differs." : "";
   return {{"lead", lead},

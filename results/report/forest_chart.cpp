@@ -28,10 +28,10 @@ Domain domain_of(const std::vector<CaseComparison>& comparisons, const Settings&
   Domain all = start;
   bool any = false;
   for (const auto& one : comparisons) {
-    if (!one.test) continue;
+    if (!one.test) { continue; }
     const auto limits = one.test->ci.value_or(Interval{one.test->ratio, one.test->ratio});
     widen(all, std::min(limits.low, one.test->ratio), std::max(limits.high, one.test->ratio));
-    if (one.verdict == Verdict::not_comparable) continue;
+    if (one.verdict == Verdict::not_comparable) { continue; }
     any = true;
     widen(comparable, limits.low, limits.high);
   }
@@ -42,10 +42,10 @@ Domain domain_of(const std::vector<CaseComparison>& comparisons, const Settings&
 
 /// The word beside the ratio: the verdict, or why there is none.
 std::string verdict_words(const CaseComparison& comparison) {
-  if (comparison.reason == "emulated") return "emulated, not comparable";
-  if (comparison.verdict == Verdict::not_comparable) return "not comparable";
+  if (comparison.reason == "emulated") { return "emulated, not comparable"; }
+  if (comparison.verdict == Verdict::not_comparable) { return "not comparable"; }
   const bool undecided = !comparison.test->ci_tost;
-  if (undecided && comparison.published) return "published, no interval";
+  if (undecided && comparison.published) { return "published, no interval"; }
   std::string words = undecided ? comparison.reason : to_string(comparison.verdict);
   std::replace(words.begin(), words.end(), '_', ' ');
   return words;
@@ -83,10 +83,11 @@ nlohmann::json row_of(const CaseComparison& comparison, const Domain& domain, st
 
 /// How much was compared: pairs, or what each side has.
 std::string size_words(const CaseComparison& comparison) {
-  if (comparison.paired) return fmt::format("{}", comparison.n.value_or(0));
+  if (comparison.paired) { return fmt::format("{}", comparison.n.value_or(0)); }
   const bool sessions = comparison.sessions_baseline && comparison.sessions_candidate;
-  if (sessions)
+  if (sessions) {
     return fmt::format("{} + {} boots", *comparison.sessions_baseline, *comparison.sessions_candidate);
+  }
   return fmt::format("{} + {}", comparison.n_baseline.value_or(0), comparison.n_candidate.value_or(0));
 }
 
@@ -121,7 +122,7 @@ std::string summary_of(const std::vector<const CaseComparison*>& shown, const Se
   const std::string band =
       fmt::format("the shaded band from {:.4g} to {:.4g} counts as no difference that matters",
                   1 - settings.margin, 1 / (1 - settings.margin));
-  if (shown.size() == 1) return fmt::format("{} is {:.4f}; {}.", start, one.test->ratio, band);
+  if (shown.size() == 1) { return fmt::format("{} is {:.4f}; {}.", start, one.test->ratio, band); }
   return fmt::format("{} lies between {:.4f} ({}) and {:.4f} ({}) over {} cases; {}.", start,
                      (*low)->test->ratio, (*low)->case_name, (*high)->test->ratio, (*high)->case_name,
                      shown.size(), band);
@@ -131,9 +132,10 @@ std::string summary_of(const std::vector<const CaseComparison*>& shown, const Se
 
 std::vector<Chart> forest_charts(const ReportData& data) {
   std::vector<const CaseComparison*> shown;
-  for (const auto& one : data.comparisons)
-    if (one.test) shown.push_back(&one);
-  if (shown.empty()) return {};
+  for (const auto& one : data.comparisons) {
+    if (one.test) { shown.push_back(&one); }
+  }
+  if (shown.empty()) { return {}; }
   const auto& settings = data.request.compare.settings;
   const auto domain = domain_of(data.comparisons, settings);
   Chart chart;
@@ -144,7 +146,9 @@ std::vector<Chart> forest_charts(const ReportData& data) {
       fmt::format("{} against {}, case by case", arm_words(compare.candidate), arm_words(compare.baseline));
   chart.summary = summary_of(shown, settings);
   chart.data["rows"] = nlohmann::json::array();
-  for (std::size_t i = 0; i < shown.size(); ++i) chart.data["rows"].push_back(row_of(*shown[i], domain, i));
+  for (std::size_t i = 0; i < shown.size(); ++i) {
+    chart.data["rows"].push_back(row_of(*shown[i], domain, i));
+  }
   chart.signals = {{"count", shown.size()},
                    {"domain", {domain.low, domain.high}},
                    {"band", {1 - settings.margin, 1 / (1 - settings.margin)}},

@@ -37,15 +37,16 @@ std::string many_cases(const Cases& cases, const ReportData& data) {
   const std::string margin = fmt::format("{:.4g} %", compare.settings.margin * 100);
   const std::string subject =
       fmt::format("{} against {}", arm_words(compare.candidate), arm_words(compare.baseline));
-  if (std::all_of(cases.begin(), cases.end(), [](const auto* one) { return is_emulated(*one); }))
+  if (std::all_of(cases.begin(), cases.end(), [](const auto* one) { return is_emulated(*one); })) {
     return fmt::format("No verdict on {}: the virtual machines were emulated", subject);
+  }
   std::vector<std::string> parts;
   // What a reader must not miss comes first.
   for (const auto verdict : {Verdict::worse, Verdict::inconclusive, Verdict::non_inferior,
                              Verdict::equivalent, Verdict::better, Verdict::not_comparable}) {
     const auto count =
         std::count_if(cases.begin(), cases.end(), [&](const auto* one) { return one->verdict == verdict; });
-    if (count == 0) continue;
+    if (count == 0) { continue; }
     const bool all = count == std::ssize(cases);
     const std::string all_words = count == 2 ? "in both cases" : fmt::format("in all {} cases", count);
     const std::string where = all             ? all_words
@@ -60,16 +61,17 @@ std::string many_cases(const Cases& cases, const ReportData& data) {
 
 std::string headline(const ReportData& data) {
   Cases cases;
-  for (const auto& one : data.comparisons)
-    if (one.test) cases.push_back(&one);
+  for (const auto& one : data.comparisons) {
+    if (one.test) { cases.push_back(&one); }
+  }
   const auto& compare = data.request.compare;
   if (cases.empty()) {
     return fmt::format("Nothing to compare: no case has runs of both {} and {}", arm_words(compare.baseline),
                        arm_words(compare.candidate));
   }
-  if (cases.size() > 1) return many_cases(cases, data);
+  if (cases.size() > 1) { return many_cases(cases, data); }
   auto sentence = verdict_sentence(in_words(*cases.front()));
-  if (!sentence.empty() && sentence[0] >= 'a' && sentence[0] <= 'z') sentence[0] -= 'a' - 'A';
+  if (!sentence.empty() && sentence[0] >= 'a' && sentence[0] <= 'z') { sentence[0] -= 'a' - 'A'; }
   return sentence;
 }
 

@@ -1,6 +1,7 @@
 #include "results/report/html.h"
 
 #include <kainjow/mustache.hpp>
+
 #include <set>
 
 #include "common/error.h"
@@ -36,7 +37,7 @@ data mustache_of(const json& value) {
     }
     case json::value_t::array: {
       data list{data::type::list};
-      for (const auto& element : value) list.push_back(mustache_of(element));
+      for (const auto& element : value) { list.push_back(mustache_of(element)); }
       return list;
     }
     case json::value_t::boolean:
@@ -49,8 +50,9 @@ data mustache_of(const json& value) {
 }
 
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
-  for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+  for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
     text.replace(at, from.size(), to);
+  }
 }
 
 /// A digest as a Content-Security-Policy names it.
@@ -65,12 +67,12 @@ std::string policy_hash(std::string_view script) {
   for (const char digit : hex) {
     buffer = (buffer << 4) | static_cast<unsigned>(digit <= '9' ? digit - '0' : digit - 'a' + 10);
     filled += 4;
-    if (filled < 6) continue;
+    if (filled < 6) { continue; }
     filled -= 6;
     text += alphabet[(buffer >> filled) & 0x3F];
   }
-  if (filled > 0) text += alphabet[(buffer << (6 - filled)) & 0x3F];
-  while (text.size() % 4 != 0) text += '=';
+  if (filled > 0) { text += alphabet[(buffer << (6 - filled)) & 0x3F]; }
+  while (text.size() % 4 != 0) { text += '='; }
   return "'sha256-" + text + "'";
 }
 
@@ -87,13 +89,15 @@ std::string script_json(const json& value) {
 std::string render_template(std::string_view text, const json& model,
                             const std::map<std::string, std::string_view>& partials) {
   kainjow::mustache::mustache page{std::string(text)};
-  if (!page.is_valid()) throw Error("read a template of the report", ErrorCode::io, page.error_message());
+  if (!page.is_valid()) { throw Error("read a template of the report", ErrorCode::io, page.error_message()); }
   data values = mustache_of(model);
-  for (const auto& [name, partial] : partials)
+  for (const auto& [name, partial] : partials) {
     values.set(name, data{kainjow::mustache::partial{[partial = std::string(partial)] { return partial; }}});
+  }
   auto html = page.render(values);
-  if (!page.error_message().empty())
+  if (!page.error_message().empty()) {
     throw Error("write the report", ErrorCode::io, "template: " + page.error_message());
+  }
   return html;
 }
 
@@ -103,7 +107,7 @@ std::string page_html(const json& page_model, const json& charts, const Pictures
     for (auto& figure : section["figures"]) {
       const auto drawn = pictures.find(figure["id"].get<std::string>());
       figure["has_pictures"] = drawn != pictures.end();
-      if (drawn == pictures.end()) continue;
+      if (drawn == pictures.end()) { continue; }
       figure["narrow"] = drawn->second.front();
       figure["wide"] = drawn->second.back();
     }

@@ -28,8 +28,9 @@ std::vector<Row> rows_of(const ReportData& data) {
   std::vector<Row> rows;
   for (const auto& comparison : data.comparisons) {
     for (const auto& arm : comparison.arms) {
-      if (arm.alone && !arm.alone->tenants.empty())
+      if (arm.alone && !arm.alone->tenants.empty()) {
         rows.push_back({comparison.case_name, arm_words(arm.arm), &*arm.alone});
+      }
     }
   }
   return rows;
@@ -98,7 +99,7 @@ std::string summary_of(const std::vector<Row>& rows) {
   const TenantAlone* worst = nullptr;
   for (const auto& row : rows) {
     for (const auto& tenant : row.alone->tenants) {
-      if (worst != nullptr && tenant.slowdown <= worst->slowdown) continue;
+      if (worst != nullptr && tenant.slowdown <= worst->slowdown) { continue; }
       worst = &tenant;
       worst_row = &row;
     }
@@ -114,7 +115,7 @@ std::string summary_of(const std::vector<Row>& rows) {
 
 std::vector<Chart> isolation_charts(const ReportData& data) {
   const auto rows = rows_of(data);
-  if (rows.empty()) return {};
+  if (rows.empty()) { return {}; }
   Chart chart;
   chart.id = "isolation";
   chart.spec = "isolation";
@@ -125,14 +126,18 @@ std::vector<Chart> isolation_charts(const ReportData& data) {
   std::int64_t columns = 1;
   for (std::size_t r = 0; r < rows.size(); ++r) {
     chart.data["rows"].push_back({{"row", r}, {"words", rows[r].case_name + ", " + rows[r].arm}});
-    for (const auto& tenant : rows[r].alone->tenants) columns = std::max(columns, tenant.tenant_index + 1);
+    for (const auto& tenant : rows[r].alone->tenants) {
+      columns = std::max(columns, tenant.tenant_index + 1);
+    }
   }
   chart.data["columns"] = nlohmann::json::array();
-  for (std::int64_t column = 0; column < columns; ++column)
+  for (std::int64_t column = 0; column < columns; ++column) {
     chart.data["columns"].push_back({{"column", column}, {"words", std::to_string(column + 1)}});
+  }
   chart.signals = {{"row_count", rows.size()}, {"column_count", columns}};
-  for (std::size_t level = 0; level < std::size(class_words); ++level)
+  for (std::size_t level = 0; level < std::size(class_words); ++level) {
     chart.key.push_back({fmt::format("level-{}", level), class_words[level]});
+  }
   chart.table = table_of(rows);
   return {chart};
 }

@@ -19,9 +19,9 @@ constexpr std::size_t summary_bytes = 60;
 
 /// So many bytes of the text at most, never half a character.
 std::string shortened(const std::string& text, std::size_t bytes) {
-  if (text.size() <= bytes) return text;
+  if (text.size() <= bytes) { return text; }
   std::size_t end = bytes;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) { --end; }
   return text.substr(0, end) + "…";
 }
 
@@ -32,7 +32,9 @@ json chart_model(const Chart& chart) {
              {"zoom", chart.zoom},
              {"key", json::array()},
              {"table", table_model(chart.table, "Values of the figure “" + chart.title + "”")}};
-  for (const auto& entry : chart.key) model["key"].push_back({{"mark", entry.mark}, {"words", entry.words}});
+  for (const auto& entry : chart.key) {
+    model["key"].push_back({{"mark", entry.mark}, {"words", entry.words}});
+  }
   return model;
 }
 
@@ -58,7 +60,7 @@ const std::vector<Section>& chart_sections() {
 
 /// Cases that have data for a figure of this kind and none was drawn, because there are too many.
 std::string left_out_words(const ReportData& data, const std::string& spec) {
-  if (spec != "course" || data.records.size() < most_records) return "";
+  if (spec != "course" || data.records.size() < most_records) { return ""; }
   return fmt::format(
       "Drawn are the first {} cases and arms that have samples; name an experiment or use --case for the "
       "others.",
@@ -69,8 +71,9 @@ json sections_model(const ReportData& data, const std::vector<Chart>& charts, js
   json sections = json::array();
   for (const auto& section : chart_sections()) {
     json figures = json::array();
-    for (const auto& chart : charts)
-      if (chart.spec == section.spec) figures.push_back(chart_model(chart));
+    for (const auto& chart : charts) {
+      if (chart.spec == section.spec) { figures.push_back(chart_model(chart)); }
+    }
     if (figures.empty()) {
       absent.push_back({{"words", section.absent}});
       continue;
@@ -87,14 +90,14 @@ json sections_model(const ReportData& data, const std::vector<Chart>& charts, js
 
 /// With a capital letter, as sentences start.
 std::string capitalised(std::string sentence) {
-  if (!sentence.empty() && sentence[0] >= 'a' && sentence[0] <= 'z') sentence[0] -= 'a' - 'A';
+  if (!sentence.empty() && sentence[0] >= 'a' && sentence[0] <= 'z') { sentence[0] -= 'a' - 'A'; }
   return sentence;
 }
 
 /// The verdict in a word or two; without an interval there is none.
 std::string verdict_word(const CaseComparison& comparison) {
-  if (!comparison.test) return "no data";
-  if (!comparison.test->ci_tost && comparison.verdict == Verdict::inconclusive) return "no interval";
+  if (!comparison.test) { return "no data"; }
+  if (!comparison.test->ci_tost && comparison.verdict == Verdict::inconclusive) { return "no interval"; }
   std::string word = to_string(comparison.verdict);
   std::replace(word.begin(), word.end(), '_', ' ');
   return word;
@@ -145,10 +148,10 @@ std::string differences_sentence(const ReportData& data) {
   for (const auto& comparison : data.comparisons) {
     for (const auto& difference : comparison.differences) {
       fields.insert(difference.field);
-      if (forbids(difference)) fatal.insert(difference.field);
+      if (forbids(difference)) { fatal.insert(difference.field); }
     }
   }
-  if (fields.empty()) return "";
+  if (fields.empty()) { return ""; }
   return fmt::format(
       "{} {} between the arms (see Environment){}.", fields.size(),
       fields.size() == 1 ? "fact differs" : "facts differ",
@@ -158,7 +161,7 @@ std::string differences_sentence(const ReportData& data) {
 /// Notes that the verdicts list does not have elsewhere: differences are in a table of their own, and as the
 /// report asks for predictions of its own accord, a case that can have none is no news.
 bool is_news(const std::string& note, const CaseComparison& comparison) {
-  if (note.starts_with("no prediction")) return false;
+  if (note.starts_with("no prediction")) { return false; }
   return std::none_of(comparison.differences.begin(), comparison.differences.end(),
                       [&](const auto& difference) {
                         return note == to_sentence(difference, comparison.baseline, comparison.candidate);
@@ -167,21 +170,21 @@ bool is_news(const std::string& note, const CaseComparison& comparison) {
 
 json notes_model(const ReportData& data) {
   std::vector<CaseComparison> named;
-  for (const auto& comparison : data.comparisons) named.push_back(in_words(comparison));
+  for (const auto& comparison : data.comparisons) { named.push_back(in_words(comparison)); }
   json notes = json::array();
   const auto add = [&](const std::string& sentence) {
-    if (!sentence.empty()) notes.push_back({{"sentence", sentence}});
+    if (!sentence.empty()) { notes.push_back({{"sentence", sentence}}); }
   };
   add("Virtualization: " + virtualization_sentence(named) + ".");
-  if (const auto family = family_sentence(named); !family.empty()) add(family + ".");
+  if (const auto family = family_sentence(named); !family.empty()) { add(family + "."); }
   add(differences_sentence(data));
   std::vector<std::pair<std::string, std::vector<std::string>>> by_sentence;
   for (const auto& comparison : data.comparisons) {
     for (const auto& note : comparison.notes) {
-      if (!is_news(note, comparison)) continue;
+      if (!is_news(note, comparison)) { continue; }
       auto known = std::find_if(by_sentence.begin(), by_sentence.end(),
                                 [&](const auto& one) { return one.first == note; });
-      if (known == by_sentence.end()) known = by_sentence.insert(by_sentence.end(), {note, {}});
+      if (known == by_sentence.end()) { known = by_sentence.insert(by_sentence.end(), {note, {}}); }
       known->second.push_back(comparison.case_name);
     }
   }
@@ -197,19 +200,20 @@ json about_model(const ReportData& data) {
   std::set<std::string> scenarios, hosts, days, labels;
   for (const auto& experiment : data.experiments) {
     scenarios.insert(experiment.scenario);
-    if (!experiment.host_name.empty()) hosts.insert(experiment.host_name);
-    if (!experiment.started_at.empty()) days.insert(experiment.started_at.substr(0, 10));
-    if (!experiment.label.empty()) labels.insert(experiment.label);
+    if (!experiment.host_name.empty()) { hosts.insert(experiment.host_name); }
+    if (!experiment.started_at.empty()) { days.insert(experiment.started_at.substr(0, 10)); }
+    if (!experiment.label.empty()) { labels.insert(experiment.label); }
   }
   json facts = json::array();
   const auto add = [&](const std::string& name, const std::string& value) {
-    if (!value.empty()) facts.push_back({{"name", name}, {"fact", value}});
+    if (!value.empty()) { facts.push_back({{"name", name}, {"fact", value}}); }
   };
   add("Experiments", std::to_string(data.experiments.size()));
   add("Trials", std::to_string(data.trials.size()));
-  if (!days.empty())
+  if (!days.empty()) {
     add("Measured",
         *days.begin() == *days.rbegin() ? *days.begin() : *days.begin() + " to " + *days.rbegin());
+  }
   add("Host", fmt::format("{}", fmt::join(hosts, ", ")));
   add("Label", fmt::format("{}", fmt::join(labels, ", ")));
   add("Margin", fmt::format("{:.4g} %", data.request.compare.settings.margin * 100));
@@ -223,8 +227,9 @@ json table_model(const Table& table, const std::string& caption) {
              {"columns", json::array()},
              {"rows", json::array()},
              {"table_notes", json::array()}};
-  for (const auto& column : table.columns)
+  for (const auto& column : table.columns) {
     model["columns"].push_back({{"head", column.head}, {"right", column.right}});
+  }
   for (const auto& row : table.rows) {
     json cells = json::array();
     for (std::size_t i = 0; i < row.size(); ++i) {
@@ -237,7 +242,7 @@ json table_model(const Table& table, const std::string& caption) {
     }
     model["rows"].push_back({{"cells", cells}});
   }
-  for (const auto& note : table.notes) model["table_notes"].push_back({{"sentence", note}});
+  for (const auto& note : table.notes) { model["table_notes"].push_back({{"sentence", note}}); }
   return model;
 }
 
@@ -245,8 +250,9 @@ std::vector<Chart> charts_of(const ReportData& data) {
   const ArmOrder order(data);
   std::vector<Chart> charts;
   for (auto&& part : {forest_charts(data), scaling_charts(data, order), course_charts(data, order),
-                      isolation_charts(data), series_charts(data, order)})
+                      isolation_charts(data), series_charts(data, order)}) {
     charts.insert(charts.end(), part.begin(), part.end());
+  }
   return charts;
 }
 
@@ -265,7 +271,7 @@ json page_model(const ReportData& data, const std::vector<Chart>& charts) {
   model["again"] = again_model(data);
   model["has_absent"] = !absent.empty();
   model["absent"] = absent;
-  model["version"] = kVersion;
+  model["version"] = virtrain_version;
   return model;
 }
 

@@ -36,13 +36,14 @@ json reasons_model(const ReportData& data) {
   json cases = json::array();
   for (const auto& comparison : data.comparisons) {
     const auto& explanation = comparison.explanation;
-    if (!explanation || explanation->findings.empty()) continue;
+    if (!explanation || explanation->findings.empty()) { continue; }
     json sentences_of_case = json::array();
-    for (const auto& sentence : sentences(*explanation))
+    for (const auto& sentence : sentences(*explanation)) {
       sentences_of_case.push_back({{"sentence", sentence}});
+    }
     cases.push_back({{"name", comparison.case_name}, {"sentences", sentences_of_case}});
   }
-  if (cases.empty()) return false;
+  if (cases.empty()) { return false; }
   return {{"cases", cases}};
 }
 
@@ -51,14 +52,14 @@ json predictions_model(const ReportData& data) {
   std::set<std::string> seen;
   for (const auto& comparison : data.comparisons) {
     for (const auto& arm : comparison.arms) {
-      if (!arm.prediction || !arm.scaling) continue;
+      if (!arm.prediction || !arm.scaling) { continue; }
       // Every size of a weak scaling carries the same prediction.
       const std::string family = comparison.case_name.substr(0, comparison.case_name.rfind('/'));
       const std::string caption = fmt::format("{}, {}", family, arm_words(arm.arm));
-      if (seen.insert(caption).second) tables.push_back(table_model(table_of(*arm.prediction), caption));
+      if (seen.insert(caption).second) { tables.push_back(table_model(table_of(*arm.prediction), caption)); }
     }
   }
-  if (tables.empty()) return false;
+  if (tables.empty()) { return false; }
   return {{"tables", tables}};
 }
 

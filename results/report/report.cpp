@@ -14,7 +14,7 @@ Report make_report(const Store& store, const ReportRequest& request) {
   Report report;
   Pictures pictures;
   try {
-    if (!charts.empty()) pictures = draw_charts(drawable);
+    if (!charts.empty()) { pictures = draw_charts(drawable); }
   } catch (const Error& error) {
     report.warnings.push_back(
         std::string("the report's charts need scripts in the browser, their still pictures "

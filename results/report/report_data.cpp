@@ -13,9 +13,10 @@ bool usable(const Trial& trial) {
 
 TenantRecord read_tenant(const Store& store, const Tenant& tenant) {
   TenantRecord record{.index = tenant.tenant_index, .name = tenant.name, .samples = {}, .nodes = {}};
-  for (const auto& rank : store.ranks(tenant.id)) record.samples.push_back(store.samples(rank.id));
-  for (const auto& node : store.nodes(tenant.id))
+  for (const auto& rank : store.ranks(tenant.id)) { record.samples.push_back(store.samples(rank.id)); }
+  for (const auto& node : store.nodes(tenant.id)) {
     record.nodes.push_back({node.name, store.telemetry(node.id)});
+  }
   return record;
 }
 
@@ -30,7 +31,7 @@ bool has_samples(const std::vector<TenantRecord>& tenants) {
 void read_record(const Store& store, std::vector<const ReportTrial*> candidates, ReportData& data) {
   std::vector<double> throughputs;
   throughputs.reserve(candidates.size());
-  for (const auto* one : candidates) throughputs.push_back(*one->trial.images_per_second);
+  for (const auto* one : candidates) { throughputs.push_back(*one->trial.images_per_second); }
   const double median = quantile(throughputs, 0.5);
   std::stable_sort(candidates.begin(), candidates.end(), [&](const auto* a, const auto* b) {
     return std::abs(*a->trial.images_per_second - median) < std::abs(*b->trial.images_per_second - median);
@@ -38,8 +39,8 @@ void read_record(const Store& store, std::vector<const ReportTrial*> candidates,
   for (const auto* one : candidates) {
     TrialRecord record{
         .trial = one->trial, .trials = static_cast<std::int64_t>(candidates.size()), .tenants = {}};
-    for (const auto& tenant : one->tenants) record.tenants.push_back(read_tenant(store, tenant));
-    if (!has_samples(record.tenants)) continue;
+    for (const auto& tenant : one->tenants) { record.tenants.push_back(read_tenant(store, tenant)); }
+    if (!has_samples(record.tenants)) { continue; }
     data.records.push_back(std::move(record));
     return;
   }
@@ -50,14 +51,14 @@ void read_records(const Store& store, ReportData& data) {
   for (const auto& comparison : data.comparisons) {
     std::vector<std::pair<std::string, std::vector<const ReportTrial*>>> arms;
     for (const auto& one : data.trials) {
-      if (one.trial.case_name != comparison.case_name || !usable(one.trial)) continue;
+      if (one.trial.case_name != comparison.case_name || !usable(one.trial)) { continue; }
       auto known =
           std::find_if(arms.begin(), arms.end(), [&](const auto& arm) { return arm.first == one.trial.arm; });
-      if (known == arms.end()) known = arms.insert(arms.end(), {one.trial.arm, {}});
+      if (known == arms.end()) { known = arms.insert(arms.end(), {one.trial.arm, {}}); }
       known->second.push_back(&one);
     }
     for (const auto& [arm, candidates] : arms) {
-      if (data.records.size() >= most_records) return;
+      if (data.records.size() >= most_records) { return; }
       read_record(store, candidates, data);
     }
   }
@@ -66,10 +67,10 @@ void read_records(const Store& store, ReportData& data) {
 /// Facts of imported trials that have no rule are shown too, so all of their environment is read.
 std::vector<std::string> environment_fields(const std::vector<ReportTrial>& trials) {
   std::set<std::string> fields;
-  for (const auto& rule : field_rules()) fields.emplace(rule.field);
+  for (const auto& rule : field_rules()) { fields.emplace(rule.field); }
   for (const auto& one : trials) {
-    if (!one.trial.environment.is_object()) continue;
-    for (const auto& [key, value] : one.trial.environment.items()) fields.insert(key);
+    if (!one.trial.environment.is_object()) { continue; }
+    for (const auto& [key, value] : one.trial.environment.items()) { fields.insert(key); }
   }
   return {fields.begin(), fields.end()};
 }
@@ -90,8 +91,9 @@ ReportData read_report_data(const Store& store, const ReportRequest& request) {
     }
   }
   read_records(store, data);
-  for (auto& fact : store.comparison_data(ids, environment_fields(data.trials)).facts)
+  for (auto& fact : store.comparison_data(ids, environment_fields(data.trials)).facts) {
     data.facts[fact.arm][fact.key].insert(fact.value);
+  }
   return data;
 }
 

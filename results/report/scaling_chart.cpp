@@ -29,11 +29,11 @@ std::map<std::string, std::vector<Step>> steps_of(const ReportData& data, const 
   std::map<std::string, std::vector<Step>> families;
   for (const auto& comparison : data.comparisons) {
     for (const auto& arm : comparison.arms) {
-      if (!arm.scaling) continue;
+      if (!arm.scaling) { continue; }
       auto& steps = families[family_of(comparison.case_name, arm.nodes)];
       steps.push_back(
           {arm_words(arm.arm), arm_key(order, arm.arm).mark, arm.nodes, arm.images_per_second, *arm.scaling});
-      if (!arm.published) continue;
+      if (!arm.published) { continue; }
       steps.push_back({"published, " + arm_words(arm.arm),
                        "published",
                        arm.nodes,
@@ -47,7 +47,7 @@ std::map<std::string, std::vector<Step>> steps_of(const ReportData& data, const 
 nlohmann::json row_of(const Step& step) {
   const auto& scaling = step.scaling;
   std::string tip = fmt::format("{}, {} {}", step.who, step.nodes, step.nodes == 1 ? "node" : "nodes");
-  if (step.images_per_second) tip += fmt::format("\n{:.1f} images/s", *step.images_per_second);
+  if (step.images_per_second) { tip += fmt::format("\n{:.1f} images/s", *step.images_per_second); }
   tip += fmt::format("\nspeedup {:.3f}\nefficiency {:.1f} %", scaling.speedup, 100 * scaling.efficiency);
   nlohmann::json row{{"who", step.who},
                      {"style", step.style},
@@ -88,11 +88,11 @@ Table table_of(const std::vector<Step>& steps) {
 /// "On 4 nodes bare metal reaches 3.90 times one node's throughput (97.4 %), VM 3.85 times (96.2 %)."
 std::string summary_of(const std::vector<Step>& steps) {
   std::int64_t most = 1;
-  for (const auto& step : steps) most = std::max(most, step.nodes);
+  for (const auto& step : steps) { most = std::max(most, step.nodes); }
   std::string words = fmt::format("On {} nodes", most);
   bool first = true;
   for (const auto& step : steps) {
-    if (step.nodes != most) continue;
+    if (step.nodes != most) { continue; }
     words += fmt::format("{} {} reaches {:.3f} times its own single node ({:.1f} % of the ideal)",
                          first ? "" : ",", step.who, step.scaling.speedup, 100 * step.scaling.efficiency);
     first = false;
@@ -133,7 +133,7 @@ Chart chart_of(const std::string& family, const std::vector<Step>& steps, std::s
         step.scaling.efficiency_ci.value_or(Interval{step.scaling.efficiency, step.scaling.efficiency});
     lowest = std::min(lowest, 100 * ci.low);
     highest = std::max(highest, 100 * ci.high);
-    if (named.insert(step.who).second) chart.key.push_back({step.style, step.who});
+    if (named.insert(step.who).second) { chart.key.push_back({step.style, step.who}); }
   }
   chart.key.push_back({"ideal", "ideal: N nodes, N times the throughput"});
   chart.signals = {{"nodes", nodes},
@@ -151,7 +151,7 @@ std::vector<Chart> scaling_charts(const ReportData& data, const ArmOrder& order)
   for (const auto& [family, steps] : steps_of(data, order)) {
     const bool scales =
         std::any_of(steps.begin(), steps.end(), [](const Step& step) { return step.nodes > 1; });
-    if (scales) charts.push_back(chart_of(family, steps, charts.size() + 1));
+    if (scales) { charts.push_back(chart_of(family, steps, charts.size() + 1)); }
   }
   return charts;
 }

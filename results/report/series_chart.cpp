@@ -35,23 +35,25 @@ std::vector<Line> lines_of(const ReportData& data, const std::string& case_name)
   for (const auto& one : data.trials) {
     const auto& trial = one.trial;
     if (trial.case_name == case_name && trial.status == Status::finished && trial.valid &&
-        trial.images_per_second)
+        trial.images_per_second) {
       values[trial.arm][trial.experiment].push_back(*trial.images_per_second);
+    }
   }
   std::vector<Line> lines;
   for (const auto& [arm, by_experiment] : values) {
     Line line{arm, {}, {}};
     for (const auto& experiment : data.experiments) {
       const auto found = by_experiment.find(experiment.id);
-      if (found != by_experiment.end() && !experiment.started_at.empty())
+      if (found != by_experiment.end() && !experiment.started_at.empty()) {
         line.nights.push_back({&experiment, mean(found->second)});
+      }
     }
     std::stable_sort(line.nights.begin(), line.nights.end(), [](const Night& a, const Night& b) {
       return a.experiment->started_at < b.experiment->started_at;
     });
-    if (line.nights.size() < least_experiments) continue;
+    if (line.nights.size() < least_experiments) { continue; }
     std::vector<std::optional<double>> series;
-    for (const auto& night : line.nights) series.emplace_back(night.images_per_second);
+    for (const auto& night : line.nights) { series.emplace_back(night.images_per_second); }
     line.changes = change_points(series);
     lines.push_back(std::move(line));
   }
@@ -72,13 +74,13 @@ std::string change_words(const Line& line, const ChangePoint& change) {
 /// The newest value against its history: an alarm before a change can be shown to last.
 std::string fence_words(const Line& line) {
   std::vector<double> history;
-  for (const auto& night : line.nights) history.push_back(night.images_per_second);
+  for (const auto& night : line.nights) { history.push_back(night.images_per_second); }
   const double newest = history.back();
   history.pop_back();
   const auto fence = check_fence(history, newest);
   const bool alarm =
       fence.verdict == FenceResult::Verdict::regression || fence.verdict == FenceResult::Verdict::improvement;
-  if (!alarm) return "";
+  if (!alarm) { return ""; }
   return fmt::format(" The newest value of {} is {:.1f} % {} the one before: outside the fence of {:.1f} %.",
                      arm_words(line.arm), 100 * std::abs(fence.relative_change),
                      fence.relative_change < 0 ? "below" : "above", 100 * fence.threshold);
@@ -90,7 +92,7 @@ std::string summary_of(const std::vector<Line>& lines) {
   std::size_t nights = 0;
   for (const auto& line : lines) {
     nights = std::max(nights, line.nights.size());
-    for (const auto& change : line.changes) changes.push_back(change_words(line, change));
+    for (const auto& change : line.changes) { changes.push_back(change_words(line, change)); }
     fences += fence_words(line);
   }
   return fmt::format(
@@ -100,11 +102,11 @@ std::string summary_of(const std::vector<Line>& lines) {
 
 void add_levels(const Line& line, const std::string& style, nlohmann::json& levels) {
   std::vector<std::size_t> starts{0};
-  for (const auto& change : line.changes) starts.push_back(change.index);
+  for (const auto& change : line.changes) { starts.push_back(change.index); }
   for (std::size_t i = 0; i < starts.size(); ++i) {
     const std::size_t end = i + 1 < starts.size() ? starts[i + 1] : line.nights.size();
     std::vector<double> values;
-    for (std::size_t k = starts[i]; k < end; ++k) values.push_back(line.nights[k].images_per_second);
+    for (std::size_t k = starts[i]; k < end; ++k) { values.push_back(line.nights[k].images_per_second); }
     levels.push_back({{"style", style},
                       {"from", line.nights[starts[i]].experiment->started_at},
                       {"to", line.nights[end - 1].experiment->started_at},
@@ -146,7 +148,7 @@ Chart chart_of(const std::string& case_name, const std::vector<Line>& lines, con
   chart.spec = "series";
   chart.title = case_name + ": throughput from experiment to experiment";
   chart.summary = summary_of(lines);
-  for (const char* set : {"points", "changes", "levels"}) chart.data[set] = nlohmann::json::array();
+  for (const char* set : {"points", "changes", "levels"}) { chart.data[set] = nlohmann::json::array(); }
   chart.table.columns = {{"started_at", "Started"},
                          {"arm", "Arm"},
                          {"images_per_second", "Images/s", true},
@@ -171,9 +173,9 @@ Chart chart_of(const std::string& case_name, const std::vector<Line>& lines, con
 std::vector<Chart> series_charts(const ReportData& data, const ArmOrder& order) {
   std::vector<Chart> charts;
   for (const auto& comparison : data.comparisons) {
-    if (charts.size() == most_cases) break;
+    if (charts.size() == most_cases) { break; }
     const auto lines = lines_of(data, comparison.case_name);
-    if (!lines.empty()) charts.push_back(chart_of(comparison.case_name, lines, order, charts.size() + 1));
+    if (!lines.empty()) { charts.push_back(chart_of(comparison.case_name, lines, order, charts.size() + 1)); }
   }
   return charts;
 }

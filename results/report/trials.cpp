@@ -16,15 +16,15 @@ constexpr std::size_t pixels_of_row = 28;
 constexpr std::size_t pixels_of_head = 90;
 
 std::string throughput_words(const std::optional<double>& value) {
-  if (!value) return "";
+  if (!value) { return ""; }
   return fmt::format("{:.{}f}", *value, *value < 10 ? 3 : 1);
 }
 
 std::string tenants_words(const std::vector<Tenant>& tenants) {
-  if (tenants.size() < 2) return "";
+  if (tenants.size() < 2) { return ""; }
   std::vector<std::string> words;
   words.reserve(tenants.size());
-  for (const auto& tenant : tenants) words.push_back(throughput_words(tenant.images_per_second));
+  for (const auto& tenant : tenants) { words.push_back(throughput_words(tenant.images_per_second)); }
   return join(words, " + ");
 }
 
@@ -38,19 +38,20 @@ std::string virtual_words(const Trial& trial, const std::string& label) {
       {"tcg", "emulated (TCG)"}};
   const auto found = words.find(trial.virtualization);
   std::string text = found == words.end() ? "not said" : found->second;
-  if (label == "published" || trial.virtualization.empty()) text += ", published";
+  if (label == "published" || trial.virtualization.empty()) { text += ", published"; }
   return text;
 }
 
 /// Why a trial has no result, or must not be compared.
 std::string remark(const Trial& trial) {
   std::vector<std::string> parts;
-  if (trial.status != Status::finished) parts.emplace_back(to_string(trial.status));
-  if (!trial.valid) parts.push_back("invalid: " + trial.invalid_reason);
-  if (!trial.failure_reason.empty())
+  if (trial.status != Status::finished) { parts.emplace_back(to_string(trial.status)); }
+  if (!trial.valid) { parts.push_back("invalid: " + trial.invalid_reason); }
+  if (!trial.failure_reason.empty()) {
     parts.push_back(trial.failed_stage.empty() ? trial.failure_reason
                                                : trial.failed_stage + ": " + trial.failure_reason);
-  if (trial.oversubscribed) parts.emplace_back("more ranks than cores");
+  }
+  if (trial.oversubscribed) { parts.emplace_back("more ranks than cores"); }
   return join(parts, "; ");
 }
 
@@ -95,11 +96,11 @@ nlohmann::json trials_model(const ReportData& data) {
                         {"rows", nlohmann::json::array()}});
     }
     auto row = row_of(one, ++number, *experiment);
-    if (row["odd"] == true) tables.back()["has_remarks"] = true;
+    if (row["odd"] == true) { tables.back()["has_remarks"] = true; }
     tables.back()["rows"].push_back(std::move(row));
     tables.back()["last"] = number;
   }
-  for (auto& table : tables) table["height"] = pixels_of_head + pixels_of_row * table["rows"].size();
+  for (auto& table : tables) { table["height"] = pixels_of_head + pixels_of_row * table["rows"].size(); }
   return {{"count", number}, {"tables", tables}};
 }
 

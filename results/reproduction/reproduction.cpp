@@ -1,10 +1,10 @@
 #include "results/reproduction/reproduction.h"
 
-#include "common/json.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
+
+#include "common/json.h"
 
 namespace virtrain::results {
 namespace {
@@ -17,7 +17,7 @@ StudyFigures figures_of(const CaseComparison& comparison, const ArmSummary& arm)
     figures.speedup = arm.scaling->speedup;
     figures.efficiency = arm.scaling->efficiency;
   }
-  if (arm.arm == comparison.candidate && comparison.test) figures.ratio = comparison.test->ratio;
+  if (arm.arm == comparison.candidate && comparison.test) { figures.ratio = comparison.test->ratio; }
   return figures;
 }
 
@@ -26,7 +26,7 @@ ReproducedArm& line_of(std::vector<ReproducedArm>& lines, const std::string& cas
   const auto known = std::find_if(lines.begin(), lines.end(), [&](const auto& line) {
     return line.case_name == case_name && line.arm == arm;
   });
-  if (known != lines.end()) return *known;
+  if (known != lines.end()) { return *known; }
   // Behind the other arms of its case, so that a case stays together.
   const auto same_case = std::find_if(lines.rbegin(), lines.rend(),
                                       [&](const auto& line) { return line.case_name == case_name; });
@@ -37,8 +37,9 @@ ReproducedArm& line_of(std::vector<ReproducedArm>& lines, const std::string& cas
 void add_figures(std::vector<ReproducedArm>& lines, const std::vector<CaseComparison>& comparisons,
                  StudyFigures ReproducedArm::*side) {
   for (const auto& comparison : comparisons) {
-    for (const auto& arm : comparison.arms)
+    for (const auto& arm : comparison.arms) {
       line_of(lines, comparison.case_name, arm.arm).*side = figures_of(comparison, arm);
+    }
   }
 }
 
@@ -84,8 +85,9 @@ Reproduction reproduction(const Store& store, const std::string& published_exper
   result.arms = side_by_side(compare_experiment(store, published_experiment), own);
   result.differences =
       study_differences(study_facts(store, published_experiment), study_facts(store, own_experiment));
-  for (const auto& comparison : own)
+  for (const auto& comparison : own) {
     result.verdicts.push_back(comparison.case_name + ": " + verdict_sentence(comparison));
+  }
   return result;
 }
 
@@ -105,7 +107,7 @@ Table figures_table(const Reproduction& reproduction) {
     append_cells(row, line.published);
     append_cells(row, line.own);
   }
-  for (const auto& verdict : reproduction.verdicts) table.notes.push_back(verdict + ".");
+  for (const auto& verdict : reproduction.verdicts) { table.notes.push_back(verdict + "."); }
   return table;
 }
 
@@ -113,23 +115,26 @@ Table differences_table(const Reproduction& reproduction) {
   Table table;
   table.title = "What differs";
   table.columns = {{"topic", "topic"}, {"published", "published"}, {"own", "own"}};
-  for (const auto& line : reproduction.differences)
+  for (const auto& line : reproduction.differences) {
     table.rows.push_back({cell(line.topic), stated(line.published), stated(line.own)});
+  }
   return table;
 }
 
 json to_json(const Reproduction& reproduction) {
   json arms = json::array();
-  for (const auto& line : reproduction.arms)
+  for (const auto& line : reproduction.arms) {
     arms.push_back({{"case", line.case_name},
                     {"arm", line.arm},
                     {"published", to_json(line.published)},
                     {"own", to_json(line.own)}});
+  }
   json differences = json::array();
-  for (const auto& line : reproduction.differences)
+  for (const auto& line : reproduction.differences) {
     differences.push_back({{"topic", line.topic},
                            {"published", line.published.empty() ? json() : json(line.published)},
                            {"own", line.own.empty() ? json() : json(line.own)}});
+  }
   return {{"published_experiment", reproduction.published_experiment},
           {"experiment", reproduction.own_experiment},
           {"arms", arms},

@@ -47,52 +47,56 @@ class FactCollector {
   StudyFacts collect(const Experiment& experiment) {
     add_host(experiment);
     for (const auto& trial : store_.trials(experiment.id)) {
-      if (trial.status == Status::finished) add_trial(trial);
+      if (trial.status == Status::finished) { add_trial(trial); }
     }
-    for (const auto& [case_and_arm, count] : runs_) add("runs", std::to_string(count));
+    for (const auto& [case_and_arm, count] : runs_) { add("runs", std::to_string(count)); }
     return std::move(facts_);
   }
 
  private:
   void add(std::string_view topic, const std::string& value) {
-    if (!value.empty()) facts_[std::string(topic)].insert(value);
+    if (!value.empty()) { facts_[std::string(topic)].insert(value); }
   }
 
   void add_host(const Experiment& experiment) {
     add("host", experiment.host_name);
     for (const auto& [key, value] : experiment.fingerprint) {
-      if (key == "qemu" || key == "libvirt") add("hypervisor", value);
+      if (key == "qemu" || key == "libvirt") { add("hypervisor", value); }
     }
     for (const auto& topic : topics) {
       const auto known = experiment.fingerprint.find(std::string(topic.key));
-      if (known != experiment.fingerprint.end()) add(topic.key, known->second);
+      if (known != experiment.fingerprint.end()) { add(topic.key, known->second); }
     }
-    if (!experiment.virtrain_version.empty()) add("workload", "virtrain " + experiment.virtrain_version);
+    if (!experiment.virtrain_version.empty()) { add("workload", "virtrain " + experiment.virtrain_version); }
   }
 
   void add_trial(const Trial& trial) {
     ++runs_[{trial.case_name, trial.arm}];
-    if (trial.batch_size) add("batch_size", std::to_string(*trial.batch_size));
+    if (trial.batch_size) { add("batch_size", std::to_string(*trial.batch_size)); }
     add("precision", trial.precision);
     add("backend", trial.backend);
-    if (trial.virtualization != "none") add("virtualization", trial.virtualization);
+    if (trial.virtualization != "none") { add("virtualization", trial.virtualization); }
     for (const auto& topic : topics) {
-      if (trial.environment.is_object() && trial.environment.contains(topic.key))
+      if (trial.environment.is_object() && trial.environment.contains(topic.key)) {
         add(topic.key, words_of(trial.environment.at(std::string(topic.key))));
+      }
     }
-    for (const auto& tenant : store_.tenants(trial.id)) add_tenant(tenant);
+    for (const auto& tenant : store_.tenants(trial.id)) { add_tenant(tenant); }
   }
 
   void add_tenant(const Tenant& tenant) {
     add("transport", tenant.transport);
-    if (tenant.workload.is_object() && tenant.workload.contains("image_size"))
+    if (tenant.workload.is_object() && tenant.workload.contains("image_size")) {
       add("image_size", words_of(tenant.workload.at("image_size")));
+    }
     for (const auto& node : store_.nodes(tenant.id)) {
       add_gpu(node);
-      if (node.kind != "vm") continue;
+      if (node.kind != "vm") { continue; }
       const auto cpus = node.fingerprint.find("cpus");
-      if (cpus != node.fingerprint.end()) add("vcpus", std::to_string(parse_cpu_list(cpus->second).size()));
-      if (node.memory_bytes) add("memory", format_size(static_cast<std::uint64_t>(*node.memory_bytes)));
+      if (cpus != node.fingerprint.end()) {
+        add("vcpus", std::to_string(parse_cpu_list(cpus->second).size()));
+      }
+      if (node.memory_bytes) { add("memory", format_size(static_cast<std::uint64_t>(*node.memory_bytes))); }
     }
   }
 
@@ -100,8 +104,8 @@ class FactCollector {
   void add_gpu(const Node& node) {
     for (const char* topic : {"gpu_name", "driver", "cuda"}) {
       const auto said = node.fingerprint.find(topic);
-      if (said == node.fingerprint.end()) continue;
-      for (const auto& value : split(said->second, ',')) add(topic, std::string(trim(value)));
+      if (said == node.fingerprint.end()) { continue; }
+      for (const auto& value : split(said->second, ',')) { add(topic, std::string(trim(value))); }
     }
   }
 
@@ -134,7 +138,7 @@ std::vector<StudyDifference> study_differences(const StudyFacts& published, cons
   std::vector<StudyDifference> differences;
   for (const auto& [key, words] : topics) {
     StudyDifference line{std::string(words), joined(published, key), joined(own, key)};
-    if (line.published != line.own) differences.push_back(std::move(line));
+    if (line.published != line.own) { differences.push_back(std::move(line)); }
   }
   return differences;
 }

@@ -1,7 +1,8 @@
 #include "results/statistics/change_points.h"
 
-#include <algorithm>
 #include <boost/math/distributions/students_t.hpp>
+
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <vector>
@@ -23,10 +24,10 @@ double split_p(Values series, std::size_t begin, std::size_t tau, std::size_t en
   const auto before = series.subspan(begin, tau - begin);
   const auto after = series.subspan(tau, end - tau);
   const auto count = static_cast<double>(end - begin);
-  if (end - begin <= 2) return 1;
+  if (end - begin <= 2) { return 1; }
   const double difference = mean(after) - mean(before);
   const double pooled = (squares_around_mean(before) + squares_around_mean(after)) / (count - 2);
-  if (pooled == 0) return difference == 0 ? 1 : 0;
+  if (pooled == 0) { return difference == 0 ? 1 : 0; }
   const double se =
       std::sqrt(pooled * (1 / static_cast<double>(before.size()) + 1 / static_cast<double>(after.size())));
   const boost::math::students_t distribution(count - 2);
@@ -35,7 +36,7 @@ double split_p(Values series, std::size_t begin, std::size_t tau, std::size_t en
 
 /// A looser threshold for the first pass: merging makes the final choice.
 double first_pass_p(double max_p) {
-  if (max_p < 0.05) return 10 * max_p;
+  if (max_p < 0.05) { return 10 * max_p; }
   return max_p < 0.5 ? 2 * max_p : max_p;
 }
 
@@ -52,10 +53,12 @@ std::optional<Candidate> strongest(Values series, std::size_t begin, std::size_t
   std::size_t from = begin;
   const auto consider = [&](std::size_t to) {
     const auto split = best_split(series, from, to);
-    if (split && (!best || split->divergence > best->split.divergence)) best = Candidate{*split, from, to};
+    if (split && (!best || split->divergence > best->split.divergence)) {
+      best = Candidate{*split, from, to};
+    }
     from = to;
   };
-  for (const std::size_t point : points) consider(point);
+  for (const std::size_t point : points) { consider(point); }
   consider(end);
   return best;
 }
@@ -64,7 +67,7 @@ std::set<std::size_t> points_in_window(Values series, std::size_t begin, std::si
   std::set<std::size_t> points;
   while (const auto candidate = strongest(series, begin, end, points)) {
     const auto tau = candidate->split.tau;
-    if (split_p(series, candidate->segment_begin, tau, candidate->segment_end) > max_p) break;
+    if (split_p(series, candidate->segment_begin, tau, candidate->segment_end) > max_p) { break; }
     points.insert(tau);
   }
   return points;
@@ -94,13 +97,13 @@ std::vector<ChangePoint> merge(Values series, std::vector<std::size_t> points,
                                const ChangeSettings& settings) {
   while (true) {
     auto described = describe(series, points);
-    if (described.empty()) return described;
+    if (described.empty()) { return described; }
     auto weakest = std::max_element(described.begin(), described.end(),
                                     [](const auto& a, const auto& b) { return a.p < b.p; });
     if (weakest->p < settings.max_p) {
       weakest = std::min_element(described.begin(), described.end(),
                                  [](const auto& a, const auto& b) { return a.magnitude < b.magnitude; });
-      if (weakest->magnitude > settings.min_magnitude) return described;
+      if (weakest->magnitude > settings.min_magnitude) { return described; }
     }
     points.erase(points.begin() + (weakest - described.begin()));
   }
@@ -109,23 +112,23 @@ std::vector<ChangePoint> merge(Values series, std::vector<std::size_t> points,
 }  // namespace
 
 std::optional<Split> best_split(Values series, std::size_t begin, std::size_t end) {
-  if (end - begin < 2) return std::nullopt;
+  if (end - begin < 2) { return std::nullopt; }
   const auto distance = [&](std::size_t i, std::size_t j) { return std::abs(series[i] - series[j]); };
   std::optional<Split> best;
   double inside_left = 0;  // sum of distances inside [begin, tau)
   for (std::size_t tau = begin + 1; tau < end; ++tau) {
-    for (std::size_t i = begin; i + 1 < tau; ++i) inside_left += distance(i, tau - 1);
+    for (std::size_t i = begin; i + 1 < tau; ++i) { inside_left += distance(i, tau - 1); }
     const auto a = static_cast<double>(tau - begin);
     double between = 0;
     double inside_right = 0;
     for (std::size_t k = tau + 1; k <= end; ++k) {
-      for (std::size_t i = begin; i < tau; ++i) between += distance(i, k - 1);
-      for (std::size_t j = tau; j + 1 < k; ++j) inside_right += distance(j, k - 1);
+      for (std::size_t i = begin; i < tau; ++i) { between += distance(i, k - 1); }
+      for (std::size_t j = tau; j + 1 < k; ++j) { inside_right += distance(j, k - 1); }
       const auto b = static_cast<double>(k - tau);
       double divergence = 2 / (a + b) * between;
-      if (a > 1) divergence -= 2 * b / ((a + b) * (a - 1)) * inside_left;
-      if (b > 1) divergence -= 2 * a / ((a + b) * (b - 1)) * inside_right;
-      if (!best || divergence > best->divergence) best = Split{tau, k, divergence};
+      if (a > 1) { divergence -= 2 * b / ((a + b) * (a - 1)) * inside_left; }
+      if (b > 1) { divergence -= 2 * a / ((a + b) * (b - 1)) * inside_right; }
+      if (!best || divergence > best->divergence) { best = Split{tau, k, divergence}; }
     }
   }
   return best;
@@ -149,13 +152,13 @@ std::vector<ChangePoint> change_points(std::span<const std::optional<double>> se
   std::vector<double> values;
   std::vector<std::size_t> positions;
   for (std::size_t i = 0; i < series.size(); ++i) {
-    if (!series[i]) continue;
+    if (!series[i]) { continue; }
     values.push_back(*series[i]);
     positions.push_back(i);
   }
   require_throughputs(values, "series");
   auto points = merge(values, weak_change_points(values, settings), settings);
-  for (auto& point : points) point.index = positions[point.index];
+  for (auto& point : points) { point.index = positions[point.index]; }
   return points;
 }
 
@@ -179,18 +182,19 @@ FenceResult check_fence(std::span<const double> history, double value) {
   require_throughputs(history, "history");
   require_throughputs({&value, 1}, "the new value");
   FenceResult result;
-  if (history.size() < least_history) return result;
+  if (history.size() < least_history) { return result; }
   const auto kept = history.last(std::min(history.size(), most_history));
   std::vector<double> steps;
-  for (std::size_t i = 1; i < kept.size(); ++i)
+  for (std::size_t i = 1; i < kept.size(); ++i) {
     steps.push_back(std::abs(kept[i] - kept[i - 1]) / kept[i - 1]);
+  }
   result.q1 = quantile(steps, 0.25);
   result.q3 = quantile(steps, 0.75);
   result.threshold = result.q3 + 3 * (result.q3 - result.q1);
   result.relative_change = (value - kept.back()) / kept.back();
   result.verdict = FenceResult::Verdict::ok;
-  if (result.relative_change < -result.threshold) result.verdict = FenceResult::Verdict::regression;
-  if (result.relative_change > result.threshold) result.verdict = FenceResult::Verdict::improvement;
+  if (result.relative_change < -result.threshold) { result.verdict = FenceResult::Verdict::regression; }
+  if (result.relative_change > result.threshold) { result.verdict = FenceResult::Verdict::improvement; }
   return result;
 }
 

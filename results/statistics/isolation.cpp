@@ -12,7 +12,7 @@ constexpr std::size_t enough_steps = 100;
 
 void require_runs(const std::vector<double>& runs, const std::string& name) {
   require_throughputs(runs, name);
-  if (runs.empty()) throw Error("compare isolation", ErrorCode::bad_input, name + " has no runs");
+  if (runs.empty()) { throw Error("compare isolation", ErrorCode::bad_input, name + " has no runs"); }
 }
 
 }  // namespace

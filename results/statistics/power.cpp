@@ -1,7 +1,8 @@
-#include <algorithm>
 #include <boost/math/distributions/normal.hpp>
 #include <boost/math/distributions/students_t.hpp>
 #include <boost/math/quadrature/gauss_kronrod.hpp>
+
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -64,12 +65,12 @@ double power(std::int64_t pairs, double delta, double sigma, double theta, doubl
   const double reach = 12 / std::sqrt(2 * nu);
   const double from = std::max(0.0, 1 - reach);
   const double to = equivalence ? std::min(1 + reach, theta / (c * sm)) : 1 + reach;
-  if (to <= from) return 0;
+  if (to <= from) { return 0; }
   return boost::math::quadrature::gauss_kronrod<double, 61>::integrate(integrand, from, to, 12, 1e-11);
 }
 
 std::optional<std::int64_t> pairs_for_power(double delta, double sigma, double theta, double alpha) {
-  if (!(sigma > 0) || std::abs(delta) == theta) return std::nullopt;
+  if (!(sigma > 0) || std::abs(delta) == theta) { return std::nullopt; }
   const auto enough = [&](std::int64_t pairs) {
     return power(pairs, delta, sigma, theta, alpha) >= wanted_power;
   };
@@ -86,7 +87,7 @@ std::optional<std::int64_t> pairs_for_power(double delta, double sigma, double t
     low = std::max<std::int64_t>(2, high - step);
   } else {
     do {
-      if (high == most_pairs) return std::nullopt;
+      if (high == most_pairs) { return std::nullopt; }
       low = high;
       high = std::min(high + step, most_pairs);
       step *= 2;

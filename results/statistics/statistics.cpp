@@ -1,9 +1,9 @@
 #include "results/statistics/statistics.h"
 
+#include <boost/math/distributions/students_t.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <numeric>
 
@@ -54,10 +54,10 @@ std::vector<double> logs(std::span<const double> values) {
 Verdict verdict_of(double p_lower, double p_upper, double alpha) {
   const bool above_lower = p_lower < alpha;
   const bool below_upper = p_upper < alpha;
-  if (above_lower && below_upper) return Verdict::equivalent;
-  if (1 - p_upper < alpha) return Verdict::better;
-  if (1 - p_lower < alpha) return Verdict::worse;
-  if (above_lower) return Verdict::non_inferior;
+  if (above_lower && below_upper) { return Verdict::equivalent; }
+  if (1 - p_upper < alpha) { return Verdict::better; }
+  if (1 - p_lower < alpha) { return Verdict::worse; }
+  if (above_lower) { return Verdict::non_inferior; }
   return Verdict::inconclusive;
 }
 
@@ -138,11 +138,11 @@ std::vector<double> log_ratios(std::span<const std::optional<double>> baseline,
   std::vector<double> ratios;
   for (std::size_t i = 0; i < baseline.size(); ++i) {
     const auto check = [i](const std::optional<double>& value, const char* side) {
-      if (value) require_throughputs({&*value, 1}, fmt::format("{}, pair {}", side, i + 1));
+      if (value) { require_throughputs({&*value, 1}, fmt::format("{}, pair {}", side, i + 1)); }
     };
     check(baseline[i], "baseline");
     check(candidate[i], "candidate");
-    if (baseline[i] && candidate[i]) ratios.push_back(std::log(*candidate[i] / *baseline[i]));
+    if (baseline[i] && candidate[i]) { ratios.push_back(std::log(*candidate[i] / *baseline[i])); }
   }
   return ratios;
 }
@@ -186,12 +186,12 @@ double mean(std::span<const double> values) {
 double variance(std::span<const double> values) {
   const double centre = mean(values);
   double squares = 0;
-  for (const double value : values) squares += (value - centre) * (value - centre);
+  for (const double value : values) { squares += (value - centre) * (value - centre); }
   return squares / static_cast<double>(values.size() - 1);
 }
 
 double quantile(std::vector<double> values, double p) {
-  if (values.empty()) throw Error("take a quantile", ErrorCode::bad_input, "there are no values");
+  if (values.empty()) { throw Error("take a quantile", ErrorCode::bad_input, "there are no values"); }
   std::sort(values.begin(), values.end());
   const double h = static_cast<double>(values.size() - 1) * p;
   const auto below = static_cast<std::size_t>(std::floor(h));
@@ -201,7 +201,7 @@ double quantile(std::vector<double> values, double p) {
 
 void require_throughputs(std::span<const double> values, const std::string& name) {
   for (std::size_t i = 0; i < values.size(); ++i) {
-    if (std::isfinite(values[i]) && values[i] > 0) continue;
+    if (std::isfinite(values[i]) && values[i] > 0) { continue; }
     const std::string position = values.size() == 1 ? "" : fmt::format(", value {}", i + 1);
     throw Error(
         "compare", ErrorCode::bad_input,
@@ -229,7 +229,7 @@ PairedComparison compare_paired(std::span<const std::optional<double>> baseline,
                                 std::span<const std::optional<double>> candidate, const Settings& settings) {
   require_settings(settings);
   const auto ratios = log_ratios(baseline, candidate);
-  if (ratios.empty()) throw Error("compare pairs", ErrorCode::bad_input, "there is no complete pair");
+  if (ratios.empty()) { throw Error("compare pairs", ErrorCode::bad_input, "there is no complete pair"); }
   PairedComparison result;
   result.n = std::ssize(ratios);
   result.dropped_pairs = std::ssize(baseline) - result.n;
@@ -250,7 +250,7 @@ PairedComparison compare_paired(std::span<const std::optional<double>> baseline,
   } else if (!result.test.zero_variance) {
     const auto total =
         pairs_for_power(result.test.mean_log, result.sd_log, -std::log1p(-settings.margin), settings.alpha);
-    if (total) result.further_pairs = std::max<std::int64_t>(1, *total - result.n);
+    if (total) { result.further_pairs = std::max<std::int64_t>(1, *total - result.n); }
   }
   return result;
 }
@@ -311,7 +311,7 @@ std::vector<double> holm(std::span<const double> p_values) {
   std::vector<std::size_t> order(p_values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   for (const std::size_t i : order) {
-    if (p_values[i] >= 0 && p_values[i] <= 1) continue;
+    if (p_values[i] >= 0 && p_values[i] <= 1) { continue; }
     throw Error("correct p values", ErrorCode::bad_input,
                 fmt::format("value {} is {}: a p value lies between 0 and 1", i + 1, p_values[i]));
   }
@@ -343,7 +343,7 @@ Scaling weak_scaling(std::span<const double> one_node, std::span<const double> m
   const double m_n = mean(many_nodes);
   result.speedup = m_n / m_1;
   result.efficiency = result.speedup / count;
-  if (std::min(std::ssize(one_node), std::ssize(many_nodes)) < least_runs) return result;
+  if (std::min(std::ssize(one_node), std::ssize(many_nodes)) < least_runs) { return result; }
   const double c_1 = variance(one_node) / (static_cast<double>(one_node.size()) * m_1 * m_1);
   const double c_n = variance(many_nodes) / (static_cast<double>(many_nodes.size()) * m_n * m_n);
   double half_width = 0;

@@ -41,7 +41,7 @@ void append(std::string& out, const nlohmann::json& value) {
 
 std::string shortest_number(double value) {
   // "-0" would read back as the whole number 0.
-  if (value == 0 && std::signbit(value)) return "-0.0";
+  if (value == 0 && std::signbit(value)) { return "-0.0"; }
   char text[32];
   const auto end = std::to_chars(text, text + sizeof text, value);
   return {text, end.ptr};

@@ -67,7 +67,7 @@ Error unsound_error(const std::string& operation, const std::filesystem::path& f
 
 Query& Query::bind(const std::string& value) {
   ++parameter_;
-  if (!value.empty()) statement_.bind(parameter_, value);
+  if (!value.empty()) { statement_.bind(parameter_, value); }
   return *this;
 }
 
@@ -110,19 +110,17 @@ void Query::read(bool& value) {
 void Query::read(Status& value) {
   const std::string word = statement_.getColumn(column_++).getString();
   const auto status = parse_status(word);
-  if (!status) throw UnsoundValue(fmt::format("the status \"{}\"", excerpt(word)));
+  if (!status) { throw UnsoundValue(fmt::format("the status \"{}\"", excerpt(word))); }
   value = *status;
 }
 
 void Query::read(nlohmann::json& value) {
   const auto column = statement_.getColumn(column_++);
   value = nullptr;
-  if (column.isNull()) return;
+  if (column.isNull()) { return; }
   try {
     value = parse_json(column.getString(), JsonLimits{});
-  } catch (const JsonRefusal& refusal) {
-    throw UnsoundValue(refusal.what());
-  }
+  } catch (const JsonRefusal& refusal) { throw UnsoundValue(refusal.what()); }
 }
 
 std::vector<nlohmann::json> Query::read_row() const {
@@ -145,7 +143,7 @@ std::vector<nlohmann::json> Query::read_row() const {
 std::vector<std::string> Query::column_names() const {
   std::vector<std::string> names;
   names.reserve(static_cast<std::size_t>(statement_.getColumnCount()));
-  for (int i = 0; i < statement_.getColumnCount(); ++i) names.emplace_back(statement_.getColumnName(i));
+  for (int i = 0; i < statement_.getColumnCount(); ++i) { names.emplace_back(statement_.getColumnName(i)); }
   return names;
 }
 
@@ -182,7 +180,7 @@ Store::Connection::Connection(std::filesystem::path path, Mode mode, std::chrono
 
 Query Store::Connection::query(const std::string& sql) {
   const auto found = statements_.find(sql);
-  if (found != statements_.end()) return Query(found->second);
+  if (found != statements_.end()) { return Query(found->second); }
   return Query(statements_.try_emplace(sql, *database, sql).first->second);
 }
 
@@ -199,7 +197,7 @@ std::int64_t Store::Connection::experiment_number(const std::string& id) {
 void Store::Connection::save_fingerprint(std::optional<std::int64_t> experiment,
                                          std::optional<std::int64_t> node, const Fingerprint& fingerprint) {
   for (const auto& [key, value] : fingerprint) {
-    if (value.empty()) continue;
+    if (value.empty()) { continue; }
     query("INSERT INTO fingerprint (experiment_number, node_id, key, value) VALUES (?, ?, ?, ?)")
         .bind(experiment)
         .bind(node)
@@ -221,8 +219,9 @@ void Store::Connection::migrate() {
   // What is shorter than a page is an empty database to SQLite, which would write over it.
   std::error_code unknown;
   const auto bytes = std::filesystem::file_size(file, unknown);
-  if (fresh && !unknown && bytes > 0 && bytes < smallest_page_bytes)
+  if (fresh && !unknown && bytes > 0 && bytes < smallest_page_bytes) {
     throw refuse("is no database; give another file with --db");
+  }
   if (!fresh && id != application_id) {
     throw refuse("is a database of another program; give another file with --db");
   }
@@ -231,7 +230,7 @@ void Store::Connection::migrate() {
         fmt::format("was written by a newer virtrain (schema {}, this one knows {}); use that version",
                     pragma("user_version"), schema_version));
   }
-  if (pragma("user_version") == schema_version) return;
+  if (pragma("user_version") == schema_version) { return; }
   const Scope scope(*this);
   // Read again inside the transaction: another process may have done it meanwhile.
   for (int version = pragma("user_version"); version < schema_version; ++version) {
@@ -244,20 +243,20 @@ void Store::Connection::migrate() {
 
 Store::Connection::Scope::Scope(Connection& connection)
     : connection_(connection), outermost_(!connection.in_transaction_) {
-  if (!outermost_) return;
+  if (!outermost_) { return; }
   connection_.database->exec("BEGIN IMMEDIATE");
   connection_.in_transaction_ = true;
 }
 
 Store::Connection::Scope::~Scope() {
-  if (!outermost_) return;
+  if (!outermost_) { return; }
   connection_.in_transaction_ = false;
   // SQLite may have rolled back by itself (full disk); then this finds nothing to do.
-  if (open_) connection_.database->tryExec("ROLLBACK");
+  if (open_) { connection_.database->tryExec("ROLLBACK"); }
 }
 
 void Store::Connection::Scope::commit() const {
-  if (!outermost_) return;
+  if (!outermost_) { return; }
   connection_.database->exec("COMMIT");
   open_ = false;
 }

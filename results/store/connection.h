@@ -39,7 +39,7 @@ class Query {
   Query& bind(const nlohmann::json& value);
   template <typename T>
   Query& bind(const std::optional<T>& value) {
-    if (value) return bind(*value);
+    if (value) { return bind(*value); }
     ++parameter_;
     return *this;
   }
@@ -114,9 +114,7 @@ class Store::Connection {
       return work();
     } catch (const SQLite::Exception& failure) {
       throw database_error(operation, file, failure);
-    } catch (const UnsoundValue& value) {
-      throw unsound_error(operation, file, value.what());
-    }
+    } catch (const UnsoundValue& value) { throw unsound_error(operation, file, value.what()); }
   }
   /// As guarded, in one BEGIN IMMEDIATE transaction (or inside the one that is open).
   template <typename Work>

@@ -16,7 +16,7 @@ constexpr const char* save_telemetry_sql =
 
 /// A trial leaves `running` once; anything else is a mistake of the caller and must not be lost silently.
 void require_one_row(Query& update, std::int64_t trial, const char* operation) {
-  if (update.next()) return;
+  if (update.next()) { return; }
   throw Error(operation, ErrorCode::not_found,
               fmt::format("trial {} is not running or does not exist", trial));
 }
@@ -39,7 +39,7 @@ const char* to_string(Status status) {
 
 std::optional<Status> parse_status(std::string_view name) {
   for (const auto status : {Status::running, Status::finished, Status::failed, Status::interrupted}) {
-    if (name == to_string(status)) return status;
+    if (name == to_string(status)) { return status; }
   }
   return std::nullopt;
 }
@@ -83,7 +83,7 @@ void Store::end_experiment(const std::string& experiment, Status status, const s
 std::int64_t Store::begin_trial(const Trial& trial) {
   Trial running = trial;
   running.status = Status::running;
-  if (running.started_at.empty()) running.started_at = iso8601(wall_ns());
+  if (running.started_at.empty()) { running.started_at = iso8601(wall_ns()); }
   return import_trial(running);
 }
 
@@ -219,14 +219,14 @@ void Store::add_probes(const std::string& experiment, std::span<const Probe> pro
   connection_->in_transaction("store probes of " + experiment, [&] {
     static const std::string sql = insert_sql<Probe>("probe", "experiment_number");
     const std::int64_t number = connection_->experiment_number(experiment);
-    for (const auto& probe : probes) connection_->query(sql).bind(number).bind_columns(probe).run();
+    for (const auto& probe : probes) { connection_->query(sql).bind(number).bind_columns(probe).run(); }
   });
 }
 
 bool Store::mark_interrupted(const std::string& experiment) {
   return connection_->in_transaction("mark experiment " + experiment + " interrupted", [&] {
     auto found = connection_->query("SELECT number FROM experiment WHERE id = ?");
-    if (!found.bind(experiment).next()) return false;
+    if (!found.bind(experiment).next()) { return false; }
     const auto number = found.read<std::int64_t>();
     const std::string now = iso8601(wall_ns());
     connection_

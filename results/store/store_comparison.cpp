@@ -62,7 +62,9 @@ void read_step_times(Query& query, std::int64_t experiment, std::vector<StepTime
     const auto whose = [](const StepTimes& one) {
       return std::tie(one.experiment, one.case_name, one.arm, one.tenant_index);
     };
-    if (step_times.empty() || whose(step_times.back()) != whose(here)) step_times.push_back(std::move(here));
+    if (step_times.empty() || whose(step_times.back()) != whose(here)) {
+      step_times.push_back(std::move(here));
+    }
     step_times.back().seconds.push_back(query.read<double>());
   }
 }
@@ -100,7 +102,7 @@ void read_numbers(Query& query, std::int64_t experiment, std::vector<ArmNumber>&
     query.read(number.name);
     const auto mean = query.read<std::optional<double>>();
     query.read(number.count);
-    if (!mean) continue;
+    if (!mean) { continue; }
     number.value = *mean;
     numbers.push_back(std::move(number));
   }
@@ -117,7 +119,9 @@ void read_telemetry_numbers(Query& query, std::int64_t experiment, std::vector<A
     const auto rate = query.read<std::optional<double>>();
     query.read(number.count);
     const bool counter = metric.ends_with("_seconds");
-    if (counter && !rate) continue;  // a single reading
+    if (counter && !rate) {
+      continue;  // a single reading
+    }
     number.name = (counter ? "rate." : "mean.") + metric;
     number.value = counter ? *rate : mean;
     numbers.push_back(std::move(number));
@@ -188,7 +192,7 @@ std::vector<ComparisonExperiment> Store::comparison_experiments(
     std::vector<ComparisonExperiment> list;
     for (const auto& id : experiments) {
       auto query = connection_->query(std::string(sql::comparison_experiment_sql));
-      if (!query.bind(connection_->experiment_number(id)).next()) continue;
+      if (!query.bind(connection_->experiment_number(id)).next()) { continue; }
       auto& experiment = list.emplace_back();
       query.row().read(experiment.id);
       query.read(experiment.scenario);
@@ -207,15 +211,16 @@ ComparisonData Store::comparison_data(const std::vector<std::string>& experiment
     ComparisonData data;
     data.experiments = comparison_experiments(experiments);
     std::set<std::string> scenarios;
-    for (const auto& experiment : data.experiments) scenarios.insert(experiment.scenario);
+    for (const auto& experiment : data.experiments) { scenarios.insert(experiment.scenario); }
     auto& connection = *connection_;
     read_each(connection, experiments, sql::comparison_rows_sql, read_comparison_rows, data.rows);
     read_each(connection, experiments, sql::comparison_tenants_sql, read_tenant_means, data.tenants);
     read_each(connection, experiments, sql::comparison_facts_sql, read_facts, data.facts,
               nlohmann::json(environment_fields));
     if (std::any_of(data.tenants.begin(), data.tenants.end(),
-                    [](const auto& t) { return t.tenant_index > 0; }))
+                    [](const auto& t) { return t.tenant_index > 0; })) {
       read_each(connection, experiments, sql::comparison_steps_sql, read_step_times, data.step_times);
+    }
     auto published = connection_->query(std::string(sql::comparison_published_sql));
     read_published(published.bind(nlohmann::json(scenarios)).bind(nlohmann::json(experiments)),
                    data.published);

@@ -14,7 +14,7 @@ namespace {
 template <typename Record>
 std::vector<Record> read_rows(Query& query) {
   std::vector<Record> rows;
-  while (query.next()) query.row().read_columns(rows.emplace_back());
+  while (query.next()) { query.row().read_columns(rows.emplace_back()); }
   return rows;
 }
 
@@ -40,8 +40,8 @@ Fingerprint read_fingerprint(Query& query) {
 
 std::string no_match_words(const Selection& selection, const std::filesystem::path& file) {
   std::string words = "no experiment with trials";
-  if (!selection.scenario.empty()) words += " of scenario " + selection.scenario;
-  if (!selection.label.empty()) words += " with label " + selection.label;
+  if (!selection.scenario.empty()) { words += " of scenario " + selection.scenario; }
+  if (!selection.label.empty()) { words += " with label " + selection.label; }
   return words + " in " + file.string() + " (virtrain list shows what there is)";
 }
 
@@ -73,7 +73,7 @@ std::vector<ExperimentSummary> Store::list_experiments() const {
 std::optional<Experiment> Store::experiment(const std::string& id) const {
   return connection_->guarded("read experiment " + id, [&]() -> std::optional<Experiment> {
     auto query = connection_->query("SELECT " + column_list<Experiment>() + " FROM experiment WHERE id = ?");
-    if (!query.bind(id).next()) return std::nullopt;
+    if (!query.bind(id).next()) { return std::nullopt; }
     Experiment experiment;
     query.read_columns(experiment);
     auto facts = connection_->query(
@@ -87,7 +87,7 @@ std::optional<Experiment> Store::experiment(const std::string& id) const {
 
 std::vector<std::string> Store::select(const Selection& selection) const {
   return connection_->guarded("select experiments", [&] {
-    for (const auto& id : selection.experiments) connection_->experiment_number(id);
+    for (const auto& id : selection.experiments) { connection_->experiment_number(id); }
     const bool latest_only = selection.experiments.empty() && selection.scenario.empty() &&
                              selection.label.empty() && !selection.all;
     auto query = connection_->query(std::string(sql::select_experiments_sql));
@@ -96,12 +96,14 @@ std::vector<std::string> Store::select(const Selection& selection) const {
     while (query.next()) {
       auto id = query.row().read<std::string>();
       const auto& wanted = selection.experiments;
-      if (wanted.empty() || std::find(wanted.begin(), wanted.end(), id) != wanted.end()) ids.push_back(id);
+      if (wanted.empty() || std::find(wanted.begin(), wanted.end(), id) != wanted.end()) {
+        ids.push_back(id);
+      }
     }
     if (ids.empty()) {
       throw Error("select experiments", ErrorCode::not_found, no_match_words(selection, connection_->file));
     }
-    if (latest_only) ids.erase(ids.begin(), ids.end() - 1);
+    if (latest_only) { ids.erase(ids.begin(), ids.end() - 1); }
     return ids;
   });
 }
@@ -112,7 +114,7 @@ std::vector<Trial> Store::trials(const std::string& experiment) const {
         "SELECT id, " + column_list<Trial>() +
         " FROM trial WHERE experiment_number = (SELECT number FROM experiment WHERE id = ?) ORDER BY id");
     auto trials = read_rows_with_id<Trial>(query.bind(experiment));
-    for (auto& trial : trials) trial.experiment = experiment;
+    for (auto& trial : trials) { trial.experiment = experiment; }
     return trials;
   });
 }

@@ -35,7 +35,7 @@ ViewRows Store::view(std::string_view name, const std::vector<std::string>& expe
     view.columns = query.column_names();
     for (const auto& experiment : experiments) {
       query.restart().bind(experiment);
-      while (query.next()) view.rows.push_back(query.read_row());
+      while (query.next()) { view.rows.push_back(query.read_row()); }
     }
     return view;
   });

@@ -27,14 +27,14 @@ std::string line_safe(const std::string& text) {
 
 void append_padded(std::string& out, const std::string& text, std::size_t to_width, bool right) {
   const std::string padding(to_width - std::min(to_width, width(text)), ' ');
-  if (right) out += padding;
+  if (right) { out += padding; }
   out += text;
-  if (!right) out += padding;
+  if (!right) { out += padding; }
 }
 
 /// Ends the line without trailing blanks.
 void end_line(std::string& out) {
-  while (!out.empty() && out.back() == ' ') out.pop_back();
+  while (!out.empty() && out.back() == ' ') { out.pop_back(); }
   out += '\n';
 }
 
@@ -42,7 +42,7 @@ std::vector<std::size_t> column_widths(const Table& table) {
   std::vector<std::size_t> widths;
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
     std::size_t widest = width(table.columns[i].head);
-    for (const auto& row : table.rows) widest = std::max(widest, width(line_safe(row[i].text)));
+    for (const auto& row : table.rows) { widest = std::max(widest, width(line_safe(row[i].text))); }
     widths.push_back(widest);
   }
   return widths;
@@ -54,9 +54,9 @@ Table without_empty_columns(Table table) {
     const auto index = static_cast<std::ptrdiff_t>(i);
     const bool empty = std::all_of(table.rows.begin(), table.rows.end(),
                                    [&](const auto& row) { return row[i].text.empty(); });
-    if (!empty || !table.columns[i].hide_empty) continue;
+    if (!empty || !table.columns[i].hide_empty) { continue; }
     table.columns.erase(table.columns.begin() + index);
-    for (auto& row : table.rows) row.erase(row.begin() + index);
+    for (auto& row : table.rows) { row.erase(row.begin() + index); }
   }
   return table;
 }
@@ -64,23 +64,23 @@ Table without_empty_columns(Table table) {
 std::string render_table(const Table& table, bool colour) {
   const auto widths = column_widths(table);
   std::string out;
-  if (!table.title.empty()) out += line_safe(table.title) + "\n\n";
-  if (colour) out += bold;
+  if (!table.title.empty()) { out += line_safe(table.title) + "\n\n"; }
+  if (colour) { out += bold; }
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
-    if (i > 0) out += gap;
+    if (i > 0) { out += gap; }
     append_padded(out, table.columns[i].head, widths[i], table.columns[i].right);
   }
-  if (colour) out += plain;
+  if (colour) { out += plain; }
   end_line(out);
   for (const auto& row : table.rows) {
     for (std::size_t i = 0; i < row.size(); ++i) {
-      if (i > 0) out += gap;
+      if (i > 0) { out += gap; }
       append_padded(out, line_safe(row[i].text), widths[i], table.columns[i].right);
     }
     end_line(out);
   }
-  if (!table.notes.empty()) out += '\n';
-  for (const auto& note : table.notes) out += line_safe(note) + '\n';
+  if (!table.notes.empty()) { out += '\n'; }
+  for (const auto& note : table.notes) { out += line_safe(note) + '\n'; }
   return out;
 }
 
@@ -88,22 +88,22 @@ std::string render_json(const Table& table) {
   auto list = nlohmann::json::array();
   for (const auto& row : table.rows) {
     auto& object = list.emplace_back(nlohmann::json::object());
-    for (std::size_t i = 0; i < row.size(); ++i) object[table.columns[i].key] = row[i].value;
+    for (std::size_t i = 0; i < row.size(); ++i) { object[table.columns[i].key] = row[i].value; }
   }
   return canonical_json(list) + '\n';
 }
 
 /// RFC 4180; a text that a spreadsheet would take for a formula gets an apostrophe in front.
 std::string csv_field(const nlohmann::json& value) {
-  if (value.is_null()) return "";
-  if (!value.is_string()) return canonical_json(value);
+  if (value.is_null()) { return ""; }
+  if (!value.is_string()) { return canonical_json(value); }
   auto text = printable(value.get<std::string>());
   if (!text.empty() && std::string_view("=+-@\t\r").find(text.front()) != std::string_view::npos) {
     text.insert(0, "'");
   }
-  if (text.find_first_of("\",\r\n") == std::string::npos) return text;
+  if (text.find_first_of("\",\r\n") == std::string::npos) { return text; }
   std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  for (const char c : text) { quoted += c == '"' ? std::string("\"\"") : std::string(1, c); }
   return quoted + '"';
 }
 
@@ -132,7 +132,7 @@ std::string markdown_text(const std::string& text) {
       out += c == '<' ? "&lt;" : "&amp;";
       continue;
     }
-    if (std::string_view("|\\*_`[]").find(c) != std::string_view::npos) out += '\\';
+    if (std::string_view("|\\*_`[]").find(c) != std::string_view::npos) { out += '\\'; }
     out += c;
   }
   return out;
@@ -140,16 +140,16 @@ std::string markdown_text(const std::string& text) {
 
 std::string render_markdown(const Table& table) {
   std::string out = table.title.empty() ? "" : "**" + markdown_text(table.title) + "**\n\n";
-  for (const auto& column : table.columns) out += "| " + markdown_text(column.head) + " ";
+  for (const auto& column : table.columns) { out += "| " + markdown_text(column.head) + " "; }
   out += "|\n";
-  for (const auto& column : table.columns) out += column.right ? "|---:" : "|---";
+  for (const auto& column : table.columns) { out += column.right ? "|---:" : "|---"; }
   out += "|\n";
   for (const auto& row : table.rows) {
-    for (const auto& one : row) out += "| " + markdown_text(one.text) + " ";
+    for (const auto& one : row) { out += "| " + markdown_text(one.text) + " "; }
     out += "|\n";
   }
-  if (!table.notes.empty()) out += '\n';
-  for (const auto& note : table.notes) out += "- " + markdown_text(note) + '\n';
+  if (!table.notes.empty()) { out += '\n'; }
+  for (const auto& note : table.notes) { out += "- " + markdown_text(note) + '\n'; }
   return out;
 }
 
@@ -190,9 +190,9 @@ std::string render(const Table& table, Format format, bool colour) {
 }
 
 std::string render(const std::vector<CaseComparison>& comparisons, Format format, bool colour) {
-  if (format == Format::json) return canonical_json(to_json(comparisons)) + '\n';
+  if (format == Format::json) { return canonical_json(to_json(comparisons)) + '\n'; }
   auto text = render(comparison_table(comparisons), format, colour);
-  if (format != Format::markdown || comparisons.empty()) return text;
+  if (format != Format::markdown || comparisons.empty()) { return text; }
   // In a pull request or a CI summary it stands among others' words.
   const auto& first = comparisons.front();
   return fmt::format("### {} against {}\n\n{}", markdown_text(first.candidate), markdown_text(first.baseline),

@@ -52,13 +52,14 @@ class SentencesOfCases {
  public:
   void add(const std::string& sentence, const std::string& case_name) {
     const auto [found, fresh] = index_.try_emplace(sentence, sentences_.size());
-    if (fresh) sentences_.push_back({sentence, {}});
+    if (fresh) { sentences_.push_back({sentence, {}}); }
     auto& cases = sentences_[found->second].second;
-    if (cases.empty() || cases.back() != case_name) cases.push_back(case_name);
+    if (cases.empty() || cases.back() != case_name) { cases.push_back(case_name); }
   }
   void append_to(std::vector<std::string>& lines) const {
-    for (const auto& [sentence, cases] : sentences_)
+    for (const auto& [sentence, cases] : sentences_) {
       lines.push_back(join(cases, ", ") + ": " + sentence + ".");
+    }
   }
 
  private:
@@ -67,8 +68,8 @@ class SentencesOfCases {
 };
 
 std::string words_of_fit(const std::string& fitted_on) {
-  if (fitted_on == "probes_and_runs") return "probes and runs";
-  if (fitted_on == "one_run") return "one size";
+  if (fitted_on == "probes_and_runs") { return "probes and runs"; }
+  if (fitted_on == "one_run") { return "one size"; }
   return fitted_on;
 }
 
@@ -77,13 +78,15 @@ std::string prediction_line(const PredictedPoint& point) {
   auto line =
       fmt::format("  {} {}: {} images/s, speedup {:.2f} of {}", point.nodes,
                   point.nodes == 1 ? "node" : "nodes", rate(point.predicted), point.speedup, point.nodes);
-  if (point.bound) line += fmt::format(", bound {} … {}", rate(point.bound->low), rate(point.bound->high));
-  if (point.measured) line += ", measured " + rate(*point.measured);
+  if (point.bound) {
+    line += fmt::format(", bound {} … {}", rate(point.bound->low), rate(point.bound->high));
+  }
+  if (point.measured) { line += ", measured " + rate(*point.measured); }
   return line;
 }
 
 std::string words_of_tail(const std::optional<TailInflation>& tail) {
-  if (!tail) return "";
+  if (!tail) { return ""; }
   return fmt::format("; p99 of its steps {:.3f} times as long{}", tail->inflation,
                      tail->few_samples ? ", fewer than 100 steps" : "");
 }
@@ -91,10 +94,11 @@ std::string words_of_tail(const std::optional<TailInflation>& tail) {
 /// Where the published speedups come from, and tenants against their runs alone.
 void add_arm_notes(const CaseComparison& comparison, SentencesOfCases& notes) {
   for (const auto& arm : comparison.arms) {
-    if (arm.scaling && arm.published)
+    if (arm.scaling && arm.published) {
       notes.add("the published speedup is that of experiment " + arm.published->experiment,
                 comparison.case_name);
-    if (!arm.alone) continue;
+    }
+    if (!arm.alone) { continue; }
     std::vector<std::string> parts;
     for (const auto& tenant : arm.alone->tenants) {
       parts.push_back(
@@ -117,19 +121,19 @@ void append_predictions(const std::vector<CaseComparison>& comparisons, std::vec
   std::set<std::string> said;
   for (const auto& comparison : comparisons) {
     for (const auto& arm : comparison.arms) {
-      if (!arm.prediction) continue;
+      if (!arm.prediction) { continue; }
       const auto& model = *arm.prediction;
       const auto family = comparison.case_name.substr(0, comparison.case_name.rfind('/'));
       const auto name = comparison.arm.empty() ? arm.arm : comparison.arm + ", " + arm.arm;
-      if (!said.insert(fmt::format("{}\n{}", family, name)).second) continue;
+      if (!said.insert(fmt::format("{}\n{}", family, name)).second) { continue; }
       lines.push_back(fmt::format(
           "Prediction of {} in {}{}, fitted on {}, {}:", family, name,
           model.transport.empty() ? "" : " over " + model.transport, words_of_fit(model.fitted_on),
           model.worst_held_out_error
               ? fmt::format("off by at most {:.1f} % on held-out sizes", *model.worst_held_out_error * 100)
               : "no size could be held out to test it"));
-      for (const auto& point : model.points) lines.push_back(prediction_line(point));
-      for (const auto& note : model.notes) lines.push_back("  " + note + ".");
+      for (const auto& point : model.points) { lines.push_back(prediction_line(point)); }
+      for (const auto& note : model.notes) { lines.push_back("  " + note + "."); }
     }
   }
 }
@@ -137,7 +141,7 @@ void append_predictions(const std::vector<CaseComparison>& comparisons, std::vec
 std::string experiment_facts(const Experiment& experiment) {
   std::vector<std::string> parts{"scenario " + experiment.scenario};
   const auto add = [&](const char* name, const std::string& value) {
-    if (!value.empty()) parts.push_back(fmt::format("{} {}", name, value));
+    if (!value.empty()) { parts.push_back(fmt::format("{} {}", name, value)); }
   };
   add("label", experiment.label);
   add("status", to_string(experiment.status));
@@ -151,8 +155,8 @@ std::string experiment_facts(const Experiment& experiment) {
 
 /// Why a trial has no result, or must not be compared.
 std::string remark(const Trial& trial) {
-  if (!trial.valid) return "invalid: " + trial.invalid_reason;
-  if (trial.failure_reason.empty()) return "";
+  if (!trial.valid) { return "invalid: " + trial.invalid_reason; }
+  if (trial.failure_reason.empty()) { return ""; }
   return trial.failed_stage.empty() ? trial.failure_reason : trial.failed_stage + ": " + trial.failure_reason;
 }
 
@@ -191,19 +195,24 @@ Table comparison_table(const std::vector<CaseComparison>& comparisons) {
   SentencesOfCases notes;
   SentencesOfCases explanations;
   for (const auto& comparison : comparisons) {
-    for (const auto& arm : comparison.arms) table.rows.push_back(arm_row(comparison, arm));
+    for (const auto& arm : comparison.arms) { table.rows.push_back(arm_row(comparison, arm)); }
     verdicts.add(verdict_sentence(comparison), comparison.case_name);
-    for (const auto& note : comparison.notes) notes.add(note, comparison.case_name);
+    for (const auto& note : comparison.notes) { notes.add(note, comparison.case_name); }
     add_arm_notes(comparison, notes);
-    if (!comparison.explanation) continue;
-    for (const auto& line : sentences(*comparison.explanation)) explanations.add(line, comparison.case_name);
+    if (!comparison.explanation) { continue; }
+    for (const auto& line : sentences(*comparison.explanation)) {
+      explanations.add(line, comparison.case_name);
+    }
   }
   table.notes.push_back("Virtualization: " + virtualization_sentence(comparisons) + ".");
   verdicts.append_to(table.notes);
-  if (const auto family = family_sentence(comparisons); !family.empty()) table.notes.push_back(family + ".");
+  if (const auto family = family_sentence(comparisons); !family.empty()) {
+    table.notes.push_back(family + ".");
+  }
   notes.append_to(table.notes);
-  if (std::any_of(comparisons.begin(), comparisons.end(), [](const auto& one) { return one.explanation; }))
+  if (std::any_of(comparisons.begin(), comparisons.end(), [](const auto& one) { return one.explanation; })) {
     table.notes.emplace_back("What may explain the gaps, largest first:");
+  }
   explanations.append_to(table.notes);
   append_predictions(comparisons, table.notes);
   return table;
@@ -217,19 +226,24 @@ Table summary_table(const std::vector<CaseComparison>& comparisons) {
     return shown.contains(column.key);
   };
   Table table;
-  for (const auto& column : all.columns)
-    if (is_shown(column))
+  for (const auto& column : all.columns) {
+    if (is_shown(column)) {
       table.columns.push_back(
           {column.key, column.key == "ratio" ? "ratio" : column.head, column.right, true});
+    }
+  }
   for (const auto& row : all.rows) {
     auto& cells = table.rows.emplace_back();
-    for (std::size_t i = 0; i < row.size(); ++i)
-      if (is_shown(all.columns[i])) cells.push_back(row[i]);
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (is_shown(all.columns[i])) { cells.push_back(row[i]); }
+    }
   }
   SentencesOfCases verdicts;
-  for (const auto& comparison : comparisons)
-    if (comparison.test && comparison.verdict != Verdict::not_comparable)
+  for (const auto& comparison : comparisons) {
+    if (comparison.test && comparison.verdict != Verdict::not_comparable) {
       verdicts.add(verdict_sentence(comparison), comparison.case_name);
+    }
+  }
   verdicts.append_to(table.notes);
   table.notes.push_back("Virtualization: " + virtualization_sentence(comparisons) + ".");
   return table;
@@ -246,21 +260,21 @@ Table experiments_table(const Store& store) {
                           cell(experiment.started_at), cell(to_string(experiment.status)), cell(trials),
                           cell(finished), cell(failed), cell(interrupted)});
   }
-  if (table.rows.empty()) table.notes.push_back("no experiments in " + store.file().string());
+  if (table.rows.empty()) { table.notes.push_back("no experiments in " + store.file().string()); }
   return table;
 }
 
 /// What was noticed in its trials: events that are more than the beginning of a stage.
 void append_remarks(const Store& store, const std::string& id, std::vector<std::string>& notes) {
   std::map<std::int64_t, std::int64_t> order_of;
-  for (const auto& trial : store.trials(id)) order_of[trial.id] = trial.order.value_or(0);
+  for (const auto& trial : store.trials(id)) { order_of[trial.id] = trial.order.value_or(0); }
   for (const auto& event : store.events(id)) {
     const bool is_remark = event.stage == "agent" || event.stage == "collect" || event.stage == "tear_down";
-    if (!is_remark || event.message.starts_with("stage ")) continue;
+    if (!is_remark || event.message.starts_with("stage ")) { continue; }
     const auto trial = event.trial ? fmt::format("trial {}: ", order_of[*event.trial]) : std::string();
     notes.push_back("noticed: " + trial + event.message);
     const auto xml = event.detail.is_object() ? event.detail.value("xml_that_mends_it", "") : std::string();
-    if (!xml.empty()) notes.push_back("in the domain's XML this would mend it:\n" + xml);
+    if (!xml.empty()) { notes.push_back("in the domain's XML this would mend it:\n" + xml); }
   }
 }
 
@@ -291,8 +305,9 @@ Table show_experiment(const Store& store, const std::string& id) {
                           cell(trial.started_at), cell(remark(trial))});
   }
   append_remarks(store, id, table.notes);
-  for (const auto& [key, value] : experiment->fingerprint)
+  for (const auto& [key, value] : experiment->fingerprint) {
     table.notes.push_back(fmt::format("{}: {}", key, value));
+  }
   return table;
 }
 

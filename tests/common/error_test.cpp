@@ -1,6 +1,7 @@
 #include "common/error.h"
 
 #include <catch2/catch.hpp>
+
 #include <cerrno>
 
 using namespace virtrain;

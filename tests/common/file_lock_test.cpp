@@ -1,10 +1,10 @@
 #include "common/file_lock.h"
 
+#include <catch2/catch.hpp>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#include <catch2/catch.hpp>
 #include <fstream>
 
 #include "common/error.h"
@@ -54,7 +54,9 @@ TEST_CASE("row 11: no other user can open a lock, also one of an older version")
   CHECK(try_lock_file(fresh, LockKind::exclusive));
   ::umask(before);
   CHECK(mode_of(fresh) == 0600);
-  if (::geteuid() == 0) CHECK_FALSE(test::as_stranger([&] { return ::open(file.c_str(), O_RDONLY) >= 0; }));
+  if (::geteuid() == 0) {
+    CHECK_FALSE(test::as_stranger([&] { return ::open(file.c_str(), O_RDONLY) >= 0; }));
+  }
   std::filesystem::create_symlink(file, folder.path / "link");
   CHECK_THROWS_AS(try_lock_file(folder.path / "link", LockKind::exclusive), Error);
 }

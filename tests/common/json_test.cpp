@@ -53,9 +53,7 @@ TEST_CASE("where a limit of JSON is passed is known") {
   const auto column = [](const std::string& text, const JsonLimits& limits) {
     try {
       parse_json(text, limits);
-    } catch (const JsonRefusal& refusal) {
-      return refusal.column;
-    }
+    } catch (const JsonRefusal& refusal) { return refusal.column; }
     return std::size_t{999};
   };
   CHECK(column(" " + nested(65), {}) == 66);

@@ -1,9 +1,9 @@
 #include "common/log.h"
 
+#include <catch2/catch.hpp>
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <cstdlib>
 
 #include "common/text.h"

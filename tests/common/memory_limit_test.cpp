@@ -1,12 +1,13 @@
 #include "common/memory_limit.h"
-#include "tests/support/temporary_folder.h"
 
+#include <catch2/catch.hpp>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <fstream>
+
+#include "tests/support/temporary_folder.h"
 
 namespace virtrain {
 namespace {

@@ -26,10 +26,10 @@ TEST_CASE("SHA-256 agrees with sha256sum around its block size") {
 
 TEST_CASE("SHA-256 in pieces is that of the whole, whatever the pieces") {
   std::string text;
-  for (int i = 0; i < 1000; ++i) text += static_cast<char>(i * 7);
+  for (int i = 0; i < 1000; ++i) { text += static_cast<char>(i * 7); }
   for (const std::size_t piece : {1U, 3U, 63U, 64U, 65U, 128U, 999U}) {
     Sha256 hash;
-    for (std::size_t at = 0; at < text.size(); at += piece) hash.update(text.substr(at, piece));
+    for (std::size_t at = 0; at < text.size(); at += piece) { hash.update(text.substr(at, piece)); }
     CHECK(hash.finish() == sha256(text));
   }
 }

@@ -1,8 +1,7 @@
 #include "common/subprocess.h"
 
-#include <signal.h>
-
 #include <catch2/catch.hpp>
+#include <signal.h>
 
 #include "common/error.h"
 #include "common/units.h"
@@ -16,9 +15,7 @@ namespace {
 Error error_of(const std::vector<std::string>& argv, const CommandOptions& options = {}) {
   try {
     run_checked(argv, options);
-  } catch (const Error& error) {
-    return error;
-  }
+  } catch (const Error& error) { return error; }
   return Error("none", ErrorCode::usage, "no error");
 }
 
@@ -57,6 +54,6 @@ TEST_CASE("what cannot start, fails or overruns says so") {
   CHECK_THAT(late.what(), Contains("still running after 200 ms"));
   // The whole group has gone, the grandchild too (it may still be dying).
   bool gone = false;
-  for (int i = 0; i < 100 && !gone; ++i) gone = run_command({"pgrep", "-f", "^sleep 987$"}).out.empty();
+  for (int i = 0; i < 100 && !gone; ++i) { gone = run_command({"pgrep", "-f", "^sleep 987$"}).out.empty(); }
   CHECK(gone);
 }

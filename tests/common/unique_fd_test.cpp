@@ -1,9 +1,8 @@
 #include "common/unique_fd.h"
 
+#include <catch2/catch.hpp>
 #include <fcntl.h>
 #include <unistd.h>
-
-#include <catch2/catch.hpp>
 
 using namespace virtrain;
 

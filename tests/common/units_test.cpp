@@ -15,8 +15,9 @@ TEST_CASE("sizes are whole numbers of binary units") {
   CHECK(parse_size_bytes("8388607TiB") == 9'223'370'937'343'148'032u);
   for (const char* text :
        {"", "MiB", "512MB", "512 MiB", "512mib", "1.5GiB", "1e3MiB", "-1MiB", "-0MiB", "+1MiB", "0x10MiB",
-        "8388608TiB", "99999999999999999999B", "infMiB", "nanMiB", "1MiB ", "1GiBGiB", "64G"})
+        "8388608TiB", "99999999999999999999B", "infMiB", "nanMiB", "1MiB ", "1GiBGiB", "64G"}) {
     CHECK_FALSE(parse_size_bytes(text));
+  }
 }
 
 TEST_CASE("shares") {
@@ -24,8 +25,9 @@ TEST_CASE("shares") {
   CHECK(parse_share("0.02") == Approx(0.02));
   CHECK(parse_share("2.5%") == Approx(0.025));
   CHECK(parse_share("0%") == Approx(0.0));
-  for (const char* text : {"", "%", "2 %", "2%%", "nan", "inf", "1e999", "two", "0.02x"})
+  for (const char* text : {"", "%", "2 %", "2%%", "nan", "inf", "1e999", "two", "0.02x"}) {
     CHECK_FALSE(parse_share(text));
+  }
 }
 
 TEST_CASE("durations need their unit") {
@@ -33,18 +35,21 @@ TEST_CASE("durations need their unit") {
   CHECK(parse_duration_ns("30s") == 30'000'000'000);
   CHECK(parse_duration_ns("1.5m") == 90'000'000'000);
   CHECK(parse_duration_ns("2h") == 7'200'000'000'000);
-  for (const char* text : {"", "30", "s", "-1s", "1d", "1 s", "infs", "nanms", "1e30h"})
+  for (const char* text : {"", "30", "s", "-1s", "1d", "1 s", "infs", "nanms", "1e30h"}) {
     CHECK_FALSE(parse_duration_ns(text));
+  }
 }
 
 TEST_CASE("numbers are the whole text") {
   CHECK(parse_number("1.5") == Approx(1.5));
   CHECK(parse_number("-2e3") == Approx(-2000));
-  for (const char* text : {"", " 1", "1 ", "1,5", "inf", "nan", "1e999", "0x1"})
+  for (const char* text : {"", " 1", "1 ", "1,5", "inf", "nan", "1e999", "0x1"}) {
     CHECK_FALSE(parse_number(text));
+  }
   CHECK(parse_integer("-9223372036854775808") == INT64_MIN);
-  for (const char* text : {"", "+1", "1.0", "9223372036854775808", "1x", " 1"})
+  for (const char* text : {"", "+1", "1.0", "9223372036854775808", "1x", " 1"}) {
     CHECK_FALSE(parse_integer(text));
+  }
 }
 
 TEST_CASE("sizes and durations for people") {

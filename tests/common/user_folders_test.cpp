@@ -1,9 +1,9 @@
 #include "common/user_folders.h"
 
+#include <catch2/catch.hpp>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <map>
 #include <optional>
@@ -29,8 +29,9 @@ class Environment {
     }
   }
   ~Environment() {
-    for (const auto& [name, value] : before_)
+    for (const auto& [name, value] : before_) {
       value ? ::setenv(name.c_str(), value->c_str(), 1) : ::unsetenv(name.c_str());
+    }
   }
 
  private:
@@ -51,7 +52,7 @@ TEST_CASE("row 13: root keeps out of a user's home, whatever HOME says") {
   const auto theirs = folder.path / "ada", ours = folder.path / "own";
   fs::create_directories(theirs);
   fs::create_directories(ours);
-  REQUIRE(::chown(theirs.c_str(), test::kStranger, test::kStranger) == 0);
+  REQUIRE(::chown(theirs.c_str(), test::stranger, test::stranger) == 0);
   {
     const Environment sudo({{"HOME", theirs.string()},
                             {"XDG_DATA_HOME", (theirs / ".local/share").string()},
@@ -94,7 +95,7 @@ TEST_CASE("row 13: a folder of somebody else is not taken for our own") {
   const TemporaryFolder folder;
   const auto theirs = folder.path / "theirs";
   fs::create_directory(theirs);
-  REQUIRE(::chown(theirs.c_str(), test::kStranger, test::kStranger) == 0);
+  REQUIRE(::chown(theirs.c_str(), test::stranger, test::stranger) == 0);
   CHECK_THROWS_WITH(make_own_folder(theirs, 0700), Catch::Contains("belongs to user 65534"));
   fs::create_symlink(theirs, folder.path / "link");
   CHECK_THROWS_WITH(make_own_folder(folder.path / "link", 0700), Catch::Contains("belongs to user 65534"));

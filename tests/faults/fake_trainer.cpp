@@ -24,7 +24,7 @@ long long monotonic_ns() {
 int flag(int argc, char** argv, const std::string& name, int otherwise) {
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
-    if (word.starts_with("--" + name + "=")) return std::atoi(word.c_str() + name.size() + 3);
+    if (word.starts_with("--" + name + "=")) { return std::atoi(word.c_str() + name.size() + 3); }
   }
   return otherwise;
 }
@@ -36,7 +36,7 @@ const char* variable(const char* name) {
 
 [[noreturn]] void flood() {
   const std::string line(1000, 'x');
-  while (true) std::puts(line.c_str());
+  while (true) { std::puts(line.c_str()); }
 }
 
 void train(int steps, int batch_size, const std::string& fault) {
@@ -46,12 +46,13 @@ void train(int steps, int batch_size, const std::string& fault) {
     std::printf(R"({"record":"sample","rank":0,"t_ns":%lld,"step":%d,"images":%d,"seconds":%.3f,"loss":%.4f})"
                 "\n",
                 monotonic_ns(), step, batch_size, seconds, 7.0 / step);
-    if (step < 3) continue;
-    if (fault == "exit") std::exit(9);
-    if (fault == "garbage")
+    if (step < 3) { continue; }
+    if (fault == "exit") { std::exit(9); }
+    if (fault == "garbage") {
       std::puts("{\"record\":\"sample\",\"rank\":0,\"t_ns\":1,\"step\":9,\"images\":4,\"seconds\":-1}");
-    if (fault == "flood") flood();
-    if (fault == "hang") ::pause();
+    }
+    if (fault == "flood") { flood(); }
+    if (fault == "hang") { ::pause(); }
   }
 }
 
@@ -62,7 +63,7 @@ int main(int argc, char** argv) {
   const std::string fault = variable("FAULT");
   char host[256] = {};
   ::gethostname(host, sizeof host - 1);
-  if (fault == "silent") ::pause();
+  if (fault == "silent") { ::pause(); }
   std::printf(
       R"({"record":"hello","rank":0,"size":1,"local_rank":0,"hostname":"%s","pid":%d,"isa":"none","threads":1,)"
       R"("visible_gpus":"%s","nccl_topology":"%s"})"
@@ -70,7 +71,7 @@ int main(int argc, char** argv) {
       host, static_cast<int>(::getpid()), variable("CUDA_VISIBLE_DEVICES"), variable("NCCL_TOPO_FILE"));
   std::puts(R"({"record":"ready","rank":0,"parameters_hash":"before"})");
   std::string line;
-  if (!std::getline(std::cin, line) || line != "go") return 2;
+  if (!std::getline(std::cin, line) || line != "go") { return 2; }
   const int steps = flag(argc, argv, "num_batches", 10), batch_size = flag(argc, argv, "batch_size", 4);
   train(steps, batch_size, fault);
   std::printf(

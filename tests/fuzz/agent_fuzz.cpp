@@ -5,13 +5,13 @@
 // comes after the honest answer to it. In the JSON, $ID is the request's id, $NONCE its nonce and $NOW the
 // time; a body follows a "|", where "\n" is an end of line. Requests that nothing is said of are answered by
 // the book.
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/io_context.hpp>
 #include <cstdint>
 #include <cstdlib>
 #include <map>
@@ -34,20 +34,22 @@ using namespace virtrain::harness;
 using nlohmann::json;
 using std::chrono::seconds;
 
-constexpr const char* kProbe = R"({"record":"probe","name":"triad","value":1e9,"unit":"B/s","seconds":0.1})";
+constexpr const char* probe_line =
+    R"({"record":"probe","name":"triad","value":1e9,"unit":"B/s","seconds":0.1})";
 
 void check(bool holds) {
-  if (!holds) std::abort();
+  if (!holds) { std::abort(); }
 }
 
 void replace_all(std::string& text, const std::string& from, const std::string& to) {
-  for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+  for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
     text.replace(at, from.size(), to);
+  }
 }
 
 std::string with_length(const std::string& text, const std::string& body) {
   auto frame = encode(Frame{{{"type", ""}}, {}});
-  frame.resize(kFrameHeaderBytes);
+  frame.resize(frame_header_bytes);
   for (std::size_t i = 0; i < 4; ++i) {
     frame[8 + i] = static_cast<char>(text.size() >> (8 * i) & 0xff);
     frame[12 + i] = static_cast<char>(body.size() >> (8 * i) & 0xff);
@@ -61,21 +63,21 @@ class Agent {
   Agent(UniqueFd channel, std::string_view script) : channel_(std::move(channel)) {
     for (const auto& line : split(script, '\n')) {
       const auto blank = line.find(' ');
-      if (blank != std::string::npos) lies_[line.substr(0, blank)].push_back(line.substr(blank + 1));
+      if (blank != std::string::npos) { lies_[line.substr(0, blank)].push_back(line.substr(blank + 1)); }
     }
     say(json{{"type", "announce"}, {"id", 0}});
   }
 
   /// Whether anything could be read or written.
   bool turn() {
-    if (!channel_) return false;
+    if (!channel_) { return false; }
     const auto sent = ::send(channel_.get(), outgoing_.data(), outgoing_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent > 0) outgoing_.erase(0, static_cast<std::size_t>(sent));
+    if (sent > 0) { outgoing_.erase(0, static_cast<std::size_t>(sent)); }
     char chunk[65536];
     const auto got = ::recv(channel_.get(), chunk, sizeof chunk, MSG_DONTWAIT);
     if (got > 0) {
       decoder_.feed({chunk, static_cast<std::size_t>(got)});
-      while (const auto frame = decoder_.next()) answer(frame->message);
+      while (const auto frame = decoder_.next()) { answer(frame->message); }
     }
     return sent > 0 || got > 0;
   }
@@ -91,7 +93,7 @@ class Agent {
 
   bool lie(const std::string& trigger, const json& request) {
     const auto found = lies_.find(trigger);
-    if (found == lies_.end() || found->second.empty()) return false;
+    if (found == lies_.end() || found->second.empty()) { return false; }
     auto text = found->second.front();
     found->second.erase(found->second.begin());
     replace_all(text, "$ID", request.value("id", json(0)).dump());
@@ -101,16 +103,19 @@ class Agent {
     auto body = bar == std::string::npos ? std::string() : text.substr(bar + 1);
     replace_all(body, "\\n", "\n");
     text.resize(std::min(bar, text.size()));
-    if (text.size() <= kMaxJsonBytes && body.size() <= kMaxBodyBytes) outgoing_ += with_length(text, body);
+    if (text.size() <= max_json_bytes && body.size() <= max_body_bytes) {
+      outgoing_ += with_length(text, body);
+    }
     return true;
   }
 
   void answer(const json& request) {
     const auto type = request["type"].get<std::string>();
-    if (type == "stdin" && request["id"] != trainer_) return;  // the probe's, which is empty
-    if (!lie(type, request)) be_honest(type, request);
-    while (lie("+" + type, request)) {
+    if (type == "stdin" && request["id"] != trainer_) {
+      return;  // the probe's, which is empty
     }
+    if (!lie(type, request)) { be_honest(type, request); }
+    while (lie("+" + type, request)) {}
   }
 
   void be_honest(const std::string& type, const json& request) {
@@ -135,26 +140,28 @@ class Agent {
   void start(std::int64_t id, const std::string& program) {
     say({{"type", "started"}, {"id", id}, {"pid", 1}});
     if (program != "mpirun.openmpi") {
-      if (program == "probe") print(id, std::string(kProbe) + "\n");
+      if (program == "probe") { print(id, std::string(probe_line) + "\n"); }
       return say({{"type", "exit"}, {"id", id}, {"status", 0}});
     }
     trainer_ = id;
-    for (const char* rank : {"0", "1"})
+    for (const char* rank : {"0", "1"}) {
       print(id,
             fmt::format("[1,{0}]<stdout>:{{\"record\":\"hello\",\"rank\":{0},\"size\":2,\"local_rank\":{0},"
                         "\"hostname\":\"t1n1\"}}\n[1,{0}]<stdout>:{{\"record\":\"ready\",\"rank\":{0},"
                         "\"parameters_hash\":\"before\"}}\n",
                         rank));
+    }
   }
 
   void train() {
-    for (const char* rank : {"0", "1"})
+    for (const char* rank : {"0", "1"}) {
       print(trainer_,
             fmt::format(
                 "[1,{0}]<stdout>:{{\"record\":\"sample\",\"rank\":{0},\"t_ns\":{1},\"step\":1,\"images\":8,"
                 "\"seconds\":0.1,\"loss\":7}}\n[1,{0}]<stdout>:{{\"record\":\"result\",\"rank\":{0},"
                 "\"scope\":\"rank\",\"images_per_second\":80,\"parameters_hash\":\"after\"}}\n",
                 rank, monotonic_ns()));
+    }
     say({{"type", "exit"}, {"id", trainer_}, {"status", 0}});
   }
 
@@ -195,9 +202,7 @@ asio::awaitable<void> converse(Trial& trial) {
   const auto lines = co_await run_in_node(trial.io, trial.client, probe, seconds(5));
   try {
     trial.probes = parse_probe_records(lines, "vm", "t1n1");
-  } catch (const Error& error) {
-    check(error.code() == ErrorCode::trial_failed);
-  }
+  } catch (const Error& error) { check(error.code() == ErrorCode::trial_failed); }
   co_await trial.job->launch("trainer", seconds(5));
   co_await trial.job->wait_for_hello(seconds(5));
   co_await trial.job->wait_for_ready(seconds(5));
@@ -214,10 +219,10 @@ class Database {
  public:
   Database() : store_(":memory:") {
     results::Experiment experiment;
-    experiment.id = experiment.scenario = kName;
+    experiment.id = experiment.scenario = fuzz_name;
     store_.add_experiment(experiment);
     results::Trial trial;
-    trial.experiment = trial.case_name = kName;
+    trial.experiment = trial.case_name = fuzz_name;
     trial.arm = "vm";
     trial_ = store_.begin_trial(trial);
     results::Tenant tenant;
@@ -232,42 +237,44 @@ class Database {
         store(trial);
         throw Undo();
       });
-    } catch (const Undo&) {
-    }
+    } catch (const Undo&) {}
   }
 
  private:
-  static constexpr const char* kName = "fuzz";
+  static constexpr const char* fuzz_name = "fuzz";
 
   void store(const Trial& trial) {
     std::vector<const RankState*> ranks;
-    for (const auto& rank : trial.job->ranks()) ranks.push_back(&rank);
+    for (const auto& rank : trial.job->ranks()) { ranks.push_back(&rank); }
     results::Node node;
     node.name = "t1n1";
     node.kind = "vm";
-    for (const auto& [name, value] : trial.facts.items())
+    for (const auto& [name, value] : trial.facts.items()) {
       node.fingerprint[name] = value.is_string() ? value.get<std::string>() : value.dump();
-    for (const auto& [name, value] : gpu_facts(ranks)) node.fingerprint[name] = value;
+    }
+    for (const auto& [name, value] : gpu_facts(ranks)) { node.fingerprint[name] = value; }
     const auto row = store_.save_node(tenant_, node);
     store_.add_telemetry(row, trial.telemetry);
     store_.add_telemetry(row, gpu_telemetry(ranks));
-    store_.add_probes(kName, trial.probes);
-    for (std::size_t r = 0; r < ranks.size(); ++r) store_rank(*ranks[r], static_cast<std::int64_t>(r));
-    for (const auto& [pair, transport] : trial.job->transports())
+    store_.add_probes(fuzz_name, trial.probes);
+    for (std::size_t r = 0; r < ranks.size(); ++r) { store_rank(*ranks[r], static_cast<std::int64_t>(r)); }
+    for (const auto& [pair, transport] : trial.job->transports()) {
       store_.save_transport(tenant_, {pair.first, pair.second, transport});
+    }
   }
 
   void store_rank(const RankState& state, std::int64_t index) {
-    if (!state.hello) return;
+    if (!state.hello) { return; }
     results::Rank rank;
     rank.rank = index;
     rank.size = state.hello->value("size", std::int64_t{0});
-    if (state.hello->contains("pid")) rank.pid = (*state.hello)["pid"].get<std::int64_t>();
-    if (state.result) rank.images_per_second = state.result->value("images_per_second", 0.0);
+    if (state.hello->contains("pid")) { rank.pid = (*state.hello)["pid"].get<std::int64_t>(); }
+    if (state.result) { rank.images_per_second = state.result->value("images_per_second", 0.0); }
     const auto row = store_.save_rank(tenant_, rank);
     std::vector<results::Sample> samples;
-    for (const auto& one : state.samples)
+    for (const auto& one : state.samples) {
       samples.push_back({one.t_ns, one.step, one.images, one.seconds, one.loss});
+    }
     store_.add_samples(row, samples);
   }
 
@@ -283,7 +290,7 @@ void judge(const Trial& trial, const TenantPlacement& placed) {
   seen.ranks = trial.job->ranks();
   seen.images_per_rank = placed.workload.images_per_rank();
   seen.released_ns = trial.job->released_ns();
-  for (const auto& reason : invalid_reasons({{seen}}, "host")) check(printable(reason) == reason);
+  for (const auto& reason : invalid_reasons({{seen}}, "host")) { check(printable(reason) == reason); }
   remarks({{seen}});
 }
 
@@ -300,24 +307,27 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                                           RankNetwork::shared_memory);
   trial.client->on_lost = [&](const std::string& reason) { trial.job->fail(reason); };
   trial.client->on_telemetry = [&](const std::map<std::string, double>& readings, std::int64_t t_ns) {
-    for (const auto& [metric, value] : readings) trial.telemetry.push_back({t_ns, "guest", metric, value});
+    for (const auto& [metric, value] : readings) {
+      trial.telemetry.push_back({t_ns, "guest", metric, value});
+    }
   };
   bool ended = false;
   asio::co_spawn(trial.io, converse(trial), [&](std::exception_ptr failure) {
     ended = true;
     try {
-      if (failure) std::rethrow_exception(failure);
-    } catch (const Error&) {
-    }
+      if (failure) { std::rethrow_exception(failure); }
+    } catch (const Error&) {}
   });
   while (!ended) {
     const bool ours = trial.io.poll() > 0, theirs = agent.turn();
-    if (!ours && !theirs && trial.io.poll() == 0) agent.hang_up();  // both wait for each other
+    if (!ours && !theirs && trial.io.poll() == 0) {
+      agent.hang_up();  // both wait for each other
+    }
   }
   trial.client->close();
   trial.io.restart();
   trial.io.poll();
   database.take(trial);
-  if (trial.finished) judge(trial, placed);
+  if (trial.finished) { judge(trial, placed); }
   return 0;
 }

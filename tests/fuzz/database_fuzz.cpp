@@ -31,16 +31,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const std::string sound = sound_database(folder.path / "sound.db");
   constexpr std::size_t most_damages = 64;
   std::string bytes = sound;
-  for (std::size_t i = 0; i + 4 <= std::min(size, 4 * most_damages); i += 4)
+  for (std::size_t i = 0; i + 4 <= std::min(size, 4 * most_damages); i += 4) {
     bytes[(data[i] | data[i + 1] << 8 | data[i + 2] << 16) % bytes.size()] = static_cast<char>(data[i + 3]);
+  }
   const auto file = folder.path / "damaged.db";
   std::ofstream(file, std::ios::binary) << bytes;
   try {
     const Store store(file, Store::Mode::open);
     run([&] { store.list_experiments(); });
     use(store);
-  } catch (const Error& error) {
-    check(std::string(error.what()).find(file.string()) != std::string::npos);
-  }
+  } catch (const Error& error) { check(std::string(error.what()).find(file.string()) != std::string::npos); }
   return 0;
 }

@@ -27,9 +27,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr unsigned kSecondsAnInput = 10;
-constexpr rlim_t kMostMemory = rlim_t{2} << 30;
-constexpr std::size_t kLongestInput = std::size_t{1} << 20;
+constexpr unsigned seconds_an_input = 10;
+constexpr rlim_t most_memory = rlim_t{2} << 30;
+constexpr std::size_t longest_input = std::size_t{1} << 20;
 
 std::string current;  ///< what is being tried
 std::string crash_file;
@@ -37,8 +37,7 @@ std::string crash_file;
 /// Only what a signal handler may call.
 void keep_input(int signal) {
   const int file = ::open(crash_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
-  if (file >= 0) [[maybe_unused]]
-    const auto kept = ::write(file, current.data(), current.size());
+  if (file >= 0) { [[maybe_unused]] const auto kept = ::write(file, current.data(), current.size()); }
   constexpr char words[] = "fuzz: this input ended the program, or took too long; it is kept in ";
   [[maybe_unused]] auto said = ::write(STDERR_FILENO, words, sizeof words - 1);
   said = ::write(STDERR_FILENO, crash_file.c_str(), crash_file.size());
@@ -55,13 +54,14 @@ void watch_signals() {
   struct sigaction action {};
   action.sa_handler = keep_input;
   action.sa_flags = SA_ONSTACK;
-  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGALRM})
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGALRM}) {
     ::sigaction(signal, &action, nullptr);
+  }
 }
 
 void try_input(std::string input) {
   current = std::move(input);
-  ::alarm(kSecondsAnInput);
+  ::alarm(seconds_an_input);
   LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(current.data()), current.size());
   ::alarm(0);
 }
@@ -69,11 +69,13 @@ void try_input(std::string input) {
 std::vector<std::string> read_corpus(const std::vector<fs::path>& paths) {
   std::vector<fs::path> files;
   for (const auto& path : paths) {
-    if (!fs::is_directory(path))
+    if (!fs::is_directory(path)) {
       files.push_back(path);
-    else
-      for (const auto& entry : fs::recursive_directory_iterator(path))
-        if (entry.is_regular_file()) files.push_back(entry.path());
+    } else {
+      for (const auto& entry : fs::recursive_directory_iterator(path)) {
+        if (entry.is_regular_file()) { files.push_back(entry.path()); }
+      }
+    }
   }
   std::sort(files.begin(), files.end());
   std::vector<std::string> corpus;
@@ -90,8 +92,8 @@ class Mutator {
 
   std::string next() {
     std::string input = corpus_[below(corpus_.size())];
-    for (std::size_t changes = 1 + below(4); changes > 0; --changes) change(input);
-    if (input.size() > kLongestInput) input.resize(kLongestInput);
+    for (std::size_t changes = 1 + below(4); changes > 0; --changes) { change(input); }
+    if (input.size() > longest_input) { input.resize(longest_input); }
     return input;
   }
 
@@ -147,10 +149,10 @@ class Mutator {
     const auto at = below(input.size() + 1);
     switch (below(9)) {
       case 0:
-        if (at < input.size()) input[at] = static_cast<char>(below(256));
+        if (at < input.size()) { input[at] = static_cast<char>(below(256)); }
         break;
       case 1:
-        if (at < input.size()) input[at] = static_cast<char>(input[at] ^ (1 << below(8)));
+        if (at < input.size()) { input[at] = static_cast<char>(input[at] ^ (1 << below(8))); }
         break;
       case 2:
         input.erase(at, 1 + below(32));
@@ -184,7 +186,7 @@ class Mutator {
     const std::string piece = input.substr(at, 1 + below(16));
     std::string many;
     const std::size_t longest = std::size_t{1} << below(17);
-    while (!piece.empty() && many.size() < longest) many += piece;
+    while (!piece.empty() && many.size() < longest) { many += piece; }
     input.insert(at, many);
   }
 
@@ -201,17 +203,18 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     const auto value = [&] { return i + 1 < argc ? argv[++i] : "0"; };
-    if (word == "--seconds")
+    if (word == "--seconds") {
       seconds = std::strtod(value(), nullptr);
-    else if (word == "--seed")
+    } else if (word == "--seed") {
       seed = std::strtoull(value(), nullptr, 10);
-    else if (word == "--runs")
+    } else if (word == "--runs") {
       runs = std::strtoull(value(), nullptr, 10);
-    else
+    } else {
       paths.emplace_back(word);
+    }
   }
   crash_file = fs::absolute(fs::path(argv[0]).filename()).string() + ".crash";
-  const rlimit memory{kMostMemory, kMostMemory};
+  const rlimit memory{most_memory, most_memory};
   ::setrlimit(RLIMIT_AS, &memory);
   watch_signals();
 
@@ -220,12 +223,12 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "fuzz: there is no corpus\n");
     return 2;
   }
-  for (const auto& input : corpus) try_input(input);
+  for (const auto& input : corpus) { try_input(input); }
   Mutator mutator(corpus, seed);
   const auto started = std::chrono::steady_clock::now();
   const auto end = started + std::chrono::duration<double>(seconds);
   std::uint64_t done = 0;
-  for (; done < runs && std::chrono::steady_clock::now() < end; ++done) try_input(mutator.next());
+  for (; done < runs && std::chrono::steady_clock::now() < end; ++done) { try_input(mutator.next()); }
   std::fprintf(stderr, "fuzz: %zu inputs of the corpus, %llu changed ones (seed %llu)\n", corpus.size(),
                static_cast<unsigned long long>(done), static_cast<unsigned long long>(seed));
   return 0;

@@ -35,7 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       try {
         import_paths(store, {file}, settings, nothing);
       } catch (const Error& error) {
-        if (error.message().find("exchange records say all") == std::string::npos) throw;
+        if (error.message().find("exchange records say all") == std::string::npos) { throw; }
         import_paths(store, {file}, {}, nothing);
       }
       use(store);
@@ -53,8 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         check(twice.str() == once.str());
         throw RollBack();
       });
-    } catch (const RollBack&) {
-    }
+    } catch (const RollBack&) {}
   } catch (const Error& error) {
     check(error.code() == ErrorCode::bad_input);
     check(printable(error.message()) == error.message());

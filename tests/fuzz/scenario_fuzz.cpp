@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     harness::decode_scenario(std::string(reinterpret_cast<const char*>(data), size), "x.yaml");
   } catch (const Error& error) {
     const bool is_right = error.code() == ErrorCode::bad_input && error.message().starts_with("x.yaml:");
-    if (!is_right || printable(error.message()) != error.message()) std::abort();
+    if (!is_right || printable(error.message()) != error.message()) { std::abort(); }
   }
   return 0;
 }

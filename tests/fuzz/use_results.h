@@ -14,7 +14,7 @@
 namespace virtrain::results {
 
 inline void check(bool holds) {
-  if (!holds) std::abort();
+  if (!holds) { std::abort(); }
 }
 
 /// What is not there, cannot be compared or is damaged is an Error; nothing else may come of it.
@@ -36,8 +36,9 @@ inline void use(const Store& store) {
   request.predict = {8};
   run([&] {
     const auto comparisons = compare(store, request);
-    for (const auto format : {Format::table, Format::json, Format::csv, Format::markdown})
+    for (const auto format : {Format::table, Format::json, Format::csv, Format::markdown}) {
       render(comparisons, format, false);
+    }
   });
   request.predict.clear();
   run([&] {

@@ -19,16 +19,17 @@ namespace vmctl = virtrain::vmctl;
 
 vmctl::GrantKind parse_kind(const std::string& word) {
   for (const auto kind : {vmctl::GrantKind::passthrough, vmctl::GrantKind::virtual_function,
-                          vmctl::GrantKind::mdev, vmctl::GrantKind::vendor_vfio})
-    if (word == vmctl::to_string(kind)) return kind;
+                          vmctl::GrantKind::mdev, vmctl::GrantKind::vendor_vfio}) {
+    if (word == vmctl::to_string(kind)) { return kind; }
+  }
   throw virtrain::Error("read the kind", virtrain::ErrorCode::usage, word + " is none");
 }
 
 vmctl::DeviceGrant parse_grant(std::vector<std::string> words) {
-  constexpr std::size_t kFields = 5;
-  words.resize(kFields);
+  constexpr std::size_t fields = 5;
+  words.resize(fields);
   vmctl::DeviceGrant grant{parse_kind(words[0]), words[1]};
-  if (words[2] != "-") grant.physical_function = words[2];
+  if (words[2] != "-") { grant.physical_function = words[2]; }
   grant.vgpu_type = words[3];
   grant.uuid = words[4];
   return grant;
@@ -43,9 +44,9 @@ std::size_t lend_and_give_back(const vmctl::DeviceGrant& grant) {
   lender.lend({grant});
   fmt::print("lent\n");
   std::fflush(stdout);
-  while (std::getchar() != EOF) continue;
+  while (std::getchar() != EOF) { continue; }
   const auto failures = lender.end();
-  for (const auto& failure : failures) fmt::print("{}\n", failure);
+  for (const auto& failure : failures) { fmt::print("{}\n", failure); }
   journal.end(owner);
   return failures.size();
 }
@@ -55,7 +56,7 @@ std::size_t lend_and_give_back(const vmctl::DeviceGrant& grant) {
 int main(int argc, char** argv) {
   try {
     const auto failures = lend_and_give_back(parse_grant({argv + 1, argv + argc}));
-    if (failures == 0) fmt::print("given back\n");
+    if (failures == 0) { fmt::print("given back\n"); }
     return failures == 0 ? 0 : 1;
   } catch (const std::exception& failure) {
     fmt::print("{}\n", failure.what());

@@ -55,7 +55,7 @@ def changed():
 
 
 def tool(name):
-    return shutil.which(name + "-14") or skip(f"{name}-14 is not installed (apt-get install {name}-14)")
+    return shutil.which(name) or skip(f"{name} is not installed (apt-get install {name})")
 
 
 def chosen(candidates):
@@ -86,7 +86,7 @@ def run_all(commands):
 
 
 def check_format():
-    program = tool("clang-format")
+    program = tool("clang-format-16")
     files = tracked(".cpp", ".h", ".cu", ".cuh")
     print(f"{len(files)} files")
     run_all([[program, "--dry-run", "-Werror", *files[i::JOBS]] for i in range(JOBS)])
@@ -101,7 +101,7 @@ def compile_commands(build):
 
 
 def check_tidy(build):
-    program = tool("clang-tidy")
+    program = tool("clang-tidy-14")
     known = compile_commands(build)
     files = chosen([f for f in tracked(".cpp") if f in known])
     print("looked at: " + " ".join(files))

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <catch2/catch.hpp>
+
 #include <filesystem>
 #include <string>
 
@@ -15,9 +16,7 @@ template <typename Work>
 Error error_of(Work&& work) {
   try {
     work();
-  } catch (const Error& error) {
-    return error;
-  }
+  } catch (const Error& error) { return error; }
   FAIL("no Error was thrown");
   return {"", ErrorCode::io, ""};
 }

@@ -1,8 +1,8 @@
 #pragma once
 
+#include <catch2/catch.hpp>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -17,7 +17,7 @@ namespace virtrain::vmctl {
 /// difference with git.
 inline void check_golden(const std::string& name, const std::string& text) {
   const auto file = std::filesystem::path(VIRTRAIN_SOURCE_DIR) / "tests/golden/vmctl" / name;
-  if (std::getenv("VIRTRAIN_UPDATE_GOLDEN") != nullptr) std::ofstream(file) << text;
+  if (std::getenv("VIRTRAIN_UPDATE_GOLDEN") != nullptr) { std::ofstream(file) << text; }
   CHECK(read_file(file).value_or("(no such file)") == text);
 }
 

@@ -10,13 +10,13 @@ namespace virtrain::test {
 
 /// Ends this test as skipped, with its reason (ctest runs each test case in a process of its own).
 [[noreturn]] inline void skip(const std::string& reason) {
-  constexpr int kSkipped = 77;
+  constexpr int skipped = 77;
   std::cout << "skipped: " << reason << std::endl;
-  std::exit(kSkipped);
+  std::exit(skipped);
 }
 
 inline void need_root() {
-  if (::geteuid() != 0) skip("needs root");
+  if (::geteuid() != 0) { skip("needs root"); }
 }
 
 }  // namespace virtrain::test

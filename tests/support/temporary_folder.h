@@ -15,7 +15,7 @@ class TemporaryFolder {
  public:
   TemporaryFolder() {
     std::string name = (std::filesystem::temp_directory_path() / "virtrain-test-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw errno_error("make " + name, errno);
+    if (::mkdtemp(name.data()) == nullptr) { throw errno_error("make " + name, errno); }
     path = name;
   }
   TemporaryFolder(const TemporaryFolder&) = delete;

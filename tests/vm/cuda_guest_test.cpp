@@ -1,9 +1,9 @@
 // The guest that the CUDA trainer gets, without a GPU: needs root, QEMU, libvirt, supermin and the CUDA
 // toolkit.
 
+#include <catch2/catch.hpp>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "tests/support/skip.h"
@@ -20,7 +20,7 @@ using test::StubClient;
 namespace fs = std::filesystem;
 
 /// Where the engine test looks for it, which may be a folder that the guest has a file system of its own for.
-const fs::path kDevice = fs::path(VIRTRAIN_SOURCE_DIR) / "tests/workloads/resnet50/cuda/devices/sm_90.json";
+const fs::path device = fs::path(VIRTRAIN_SOURCE_DIR) / "tests/workloads/resnet50/cuda/devices/sm_90.json";
 
 /// With libraries of more than a gigabyte, so not one of the images that are kept.
 struct CudaImage {
@@ -28,11 +28,11 @@ struct CudaImage {
     MirrorSpec spec{{{VIRTRAIN_BINARY_DIR "/virtrain-stub-agent", "/usr/bin/virtrain-agent"},
                      {VIRTRAIN_BINARY_DIR "/virtrain-resnet50-cuda", "/usr/bin/trainer"},
                      {VIRTRAIN_BINARY_DIR "/workloads_cuda_engine_test", "/usr/bin/engine-test"},
-                     {kDevice, "/usr/share/sm_90.json"}},
+                     {device, "/usr/share/sm_90.json"}},
                     {},
                     folder};
     spec.texts["/usr/lib/modprobe.d/virtrain-nvidia.conf"] = "alias nvidia dummy\n";
-    spec.files.push_back({kDevice, "/usr/lib/firmware/nvidia/1/gsp.bin"});
+    spec.files.push_back({device, "/usr/lib/firmware/nvidia/1/gsp.bin"});
     spec.symlinks["/lib/x86_64-linux-gnu/libnvidia-stand-in.so"] = "libc.so.6";  // as ldd spells folders
     image = build_mirror_image(spec);
   }
@@ -60,8 +60,8 @@ TEST_CASE("the CUDA trainer's guest has the libraries that cuDNN opens as it run
   CHECK(client.ask("run test -s /lib/firmware/nvidia/1/gsp.bin && "
                    "test -s /usr/lib/x86_64-linux-gnu/libnvidia-stand-in.so && echo both") == "both\n");
   // It asks cuDNN for engines of a described GPU; the guest has no driver.
-  client.ask("run mkdir -p " + kDevice.parent_path().string() + " && cp /usr/share/sm_90.json " +
-             kDevice.string());
+  client.ask("run mkdir -p " + device.parent_path().string() + " && cp /usr/share/sm_90.json " +
+             device.string());
   const auto engines = client.ask("run engine-test 'where all engines want more*' 2>&1");
   CHECK_THAT(engines, Catch::Contains("All tests passed"));
   CHECK_THAT(client.ask("run trainer --num_batches 1 </dev/null 2>&1; echo $?"),

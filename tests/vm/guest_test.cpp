@@ -1,9 +1,9 @@
 // Real virtual machines: needs root, QEMU, libvirt and supermin.
 
+#include <catch2/catch.hpp>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -44,7 +44,7 @@ TEST_CASE("two guests share one read-only root, talk over their channels and see
   const auto logs = log_folder();
 
   hypervisor->create_network({"virtrain-vmtest", "vtvmtest", "", {"vmtest", ""}});
-  for (const int n : {1, 2}) hypervisor->create_domain(guest(image, n, logs));
+  for (const int n : {1, 2}) { hypervisor->create_domain(guest(image, n, logs)); }
   StubClient first(hypervisor->open_channel("virtrain-vmtest-1"));
   StubClient second(hypervisor->open_channel("virtrain-vmtest-2"));
   INFO("console 1: " << read_file(logs / "console1").value_or(""));
@@ -54,7 +54,7 @@ TEST_CASE("two guests share one read-only root, talk over their channels and see
   {
     // 1 MB each way, byte for byte
     std::string megabyte;
-    for (std::size_t i = 0; i < 1'000'000; ++i) megabyte += static_cast<char>(i * 2654435761U >> 13);
+    for (std::size_t i = 0; i < 1'000'000; ++i) { megabyte += static_cast<char>(i * 2654435761U >> 13); }
     first.send("echo 1000000\n" + megabyte);
     CHECK(first.bytes(1'000'000) == megabyte);
     // a write in one guest is not seen by the other
@@ -153,15 +153,16 @@ TEST_CASE("a VM and its network are found by their marks, without a journal, and
   hypervisor->create_domain(guest(image, 1, logs));
 
   CleanupView ours;  // another harness may be at work on this host
-  for (const auto& leftover : find_leftovers(hypervisor.get(), nullptr).leftovers)
-    if (leftover.experiment == "vmtest") ours.leftovers.push_back(leftover);
+  for (const auto& leftover : find_leftovers(hypervisor.get(), nullptr).leftovers) {
+    if (leftover.experiment == "vmtest") { ours.leftovers.push_back(leftover); }
+  }
   REQUIRE(ours.leftovers.size() == 2);
   CHECK(ours.leftovers[0].name == "virtrain-vmtest-1");
   CHECK(ours.leftovers[1].name == "virtrain-vmtest");
   const auto result = clean(ours, hypervisor.get(), nullptr);
   CHECK(result.failed.empty());
   CHECK(hypervisor->domain_state("virtrain-vmtest-1") == DomainState::gone);
-  for (const auto& network : hypervisor->networks()) CHECK(network.name != "virtrain-vmtest");
+  for (const auto& network : hypervisor->networks()) { CHECK(network.name != "virtrain-vmtest"); }
   CHECK_FALSE(fs::exists("/sys/class/net/vtvmtest"));
   CHECK_FALSE(fs::exists("/sys/class/net/vttap1"));
 }
@@ -169,12 +170,14 @@ TEST_CASE("a VM and its network are found by their marks, without a journal, and
 TEST_CASE("the daemon's death ends channels and calls, and a new daemon is found again") {
   test::need_root();
   std::string why;
-  if (libvirt_answers("qemu:///system", &why) && !LibvirtDaemon().started_by_us())
+  if (libvirt_answers("qemu:///system", &why) && !LibvirtDaemon().started_by_us()) {
     test::skip("a libvirtd that is not ours runs here; this test kills it");
+  }
   auto daemon = std::make_unique<LibvirtDaemon>();
   const auto hypervisor = connect_libvirt("qemu:///system");
-  for (const auto& domain : hypervisor->domains())
-    if (domain.mark && domain.mark->experiment != "vmtest") test::skip("another virtrain is at work");
+  for (const auto& domain : hypervisor->domains()) {
+    if (domain.mark && domain.mark->experiment != "vmtest") { test::skip("another virtrain is at work"); }
+  }
   const auto image = stub_image();
   const Stage stage(*hypervisor);
   const auto logs = log_folder();

@@ -1,14 +1,12 @@
 // Mirror images from this host's packages: needs supermin and a kernel; the canary also root and dpkg.
 
-#include "vmctl/guest_image.h"
-
+#include <catch2/catch.hpp>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -20,6 +18,7 @@
 #include "common/unique_fd.h"
 #include "tests/support/other_user.h"
 #include "tests/support/skip.h"
+#include "vmctl/guest_image.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -51,7 +50,7 @@ bool contains(const fs::path& file, const std::string& text) {
       const auto got = ::pread(fd.get(), chunk.data(), std::min<std::size_t>(chunk.size(), end - at), at);
       REQUIRE(got > 0);
       window.append(chunk.data(), static_cast<std::size_t>(got));
-      if (window.find(text) != std::string::npos) return true;
+      if (window.find(text) != std::string::npos) { return true; }
       window.erase(0, window.size() - std::min(window.size(), text.size()));  // it may lie across two chunks
       at += got;
     }
@@ -142,31 +141,34 @@ TEST_CASE("an image is made once, readable by all, and named by its content") {
   CHECK(changed.hash != made.hash);
   CHECK(in_image(changed, "stat /usr/bin/virtrain-agent").find("Mode:  0755") != std::string::npos);
   // No work folder is left.
-  for (const auto& entry : fs::directory_iterator(cache.folder / "images"))
+  for (const auto& entry : fs::directory_iterator(cache.folder / "images")) {
     CHECK_FALSE(entry.path().filename().string().starts_with(".build-"));
+  }
 }
 
 /// A process of another user who tries to plant a file wherever an image is built; whether it ever could.
 class Planter {
  public:
   explicit Planter(const fs::path& images) : child_(::fork()) {
-    if (child_ != 0) return;
-    const uid_t user = test::kStranger;
-    if (::setresgid(user, user, user) != 0 || ::setresuid(user, user, user) != 0) ::_exit(2);
+    if (child_ != 0) { return; }
+    const uid_t user = test::stranger;
+    if (::setresgid(user, user, user) != 0 || ::setresuid(user, user, user) != 0) { ::_exit(2); }
     while (true) {
       std::error_code ignored;
       for (fs::recursive_directory_iterator
                at(images, fs::directory_options::skip_permission_denied, ignored),
            end;
-           at != end; at.increment(ignored))
-        if (at->is_directory(ignored) && ::symlink("/etc/shadow", (at->path() / "planted").c_str()) == 0)
+           at != end; at.increment(ignored)) {
+        if (at->is_directory(ignored) && ::symlink("/etc/shadow", (at->path() / "planted").c_str()) == 0) {
           ::_exit(1);
+        }
+      }
       ::usleep(2000);
     }
   }
   bool has_planted() const {
     int status = 0;
-    if (::waitpid(child_, &status, WNOHANG) == child_) return true;
+    if (::waitpid(child_, &status, WNOHANG) == child_) { return true; }
     ::kill(child_, SIGKILL);
     ::waitpid(child_, &status, 0);
     return false;
@@ -177,7 +179,7 @@ class Planter {
 };
 
 TEST_CASE("row 2: no other user gets at an image while it is built, nor at its locks") {
-  if (::geteuid() != 0) test::skip("needs root");
+  if (::geteuid() != 0) { test::skip("needs root"); }
   const Cache cache;
   fs::create_directories(cache.folder / "images");
   const Planter nobody(cache.folder);
@@ -228,10 +230,10 @@ TEST_CASE("an image that somebody uses stays in the cache, however old it is") {
   const auto old = now - std::chrono::hours(2), newer = now + std::chrono::hours(1);
   const auto plant = [&](const std::string& name, fs::file_time_type used) {
     fs::create_directories(images / name);
-    for (const auto* file : {"kernel", "manifest.json"}) std::ofstream(images / name / file) << "{}";
+    for (const auto* file : {"kernel", "manifest.json"}) { std::ofstream(images / name / file) << "{}"; }
     fs::last_write_time(images / name, used);
   };
-  for (const auto* name : {"newer-1", "newer-2", "newer-3"}) plant(name, newer);
+  for (const auto* name : {"newer-1", "newer-2", "newer-3"}) { plant(name, newer); }
   std::optional<GuestImage> used = build_mirror_image(spec(cache));
   const auto folder = used->root.parent_path();
   fs::last_write_time(folder, old);

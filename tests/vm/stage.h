@@ -1,6 +1,7 @@
 #pragma once
 
 #include <catch2/catch.hpp>
+
 #include <filesystem>
 #include <string>
 #include <thread>
@@ -46,12 +47,10 @@ struct Stage {
   ~Stage() {
     try {
       clear();
-    } catch (const std::exception& error) {
-      WARN("could not clear the stage: " << error.what());
-    }
+    } catch (const std::exception& error) { WARN("could not clear the stage: " << error.what()); }
   }
   void clear() {
-    for (const auto* name : {"virtrain-vmtest-1", "virtrain-vmtest-2"}) hypervisor.destroy_domain(name);
+    for (const auto* name : {"virtrain-vmtest-1", "virtrain-vmtest-2"}) { hypervisor.destroy_domain(name); }
     hypervisor.destroy_network("virtrain-vmtest");
     std::error_code ignored;
     std::filesystem::remove_all(log_place(), ignored);

@@ -2,12 +2,12 @@
 
 #include "vmctl/cleanup.h"
 
+#include <catch2/catch.hpp>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -43,7 +43,7 @@ class FakeHypervisor final : public Hypervisor {
   }
   DomainStats domain_stats(const std::string&) override { return {}; }
   std::vector<DomainInfo> domains() override {
-    if (on_look) on_look();
+    if (on_look) { on_look(); }
     return all_domains;
   }
   std::vector<NetworkInfo> networks() override { return all_networks; }
@@ -54,9 +54,9 @@ class FakeHypervisor final : public Hypervisor {
   std::function<void()> on_look;  ///< what happens on the host while the search goes on
 };
 
-/// A domain of experiment kLost as virtrain names it.
-constexpr const char* kLost = "20261120t083012-0057ab";
-constexpr const char* kUnmarked = "virtrain-20261120t083012-0057ab-1";
+/// A domain of experiment lost as virtrain names it.
+constexpr const char* lost = "20261120t083012-0057ab";
+constexpr const char* unmarked = "virtrain-20261120t083012-0057ab-1";
 
 bool has(const std::vector<Leftover>& list, EffectKind kind, const std::string& name) {
   return std::any_of(list.begin(), list.end(),
@@ -71,7 +71,7 @@ fs::path temporary(const std::string& name) {
 struct TemporaryJournal {
   explicit TemporaryJournal(const std::string& name) : file(temporary(name + ".db")), journal(file) {}
   ~TemporaryJournal() {
-    for (const auto* end : {"", "-journal"}) fs::remove(file.string() + end);
+    for (const auto* end : {"", "-journal"}) { fs::remove(file.string() + end); }
   }
   const fs::path file;
   LeaseJournal journal;
@@ -80,7 +80,7 @@ struct TemporaryJournal {
 /// An owner that was alive in this boot and is dead now.
 Owner dead_owner(const std::string& experiment) {
   const pid_t child = ::fork();
-  if (child == 0) ::pause();
+  if (child == 0) { ::pause(); }
   const auto info = process_info(child);
   Owner owner{child, info ? info->start_time : 1, boot_id(), experiment, "/results/" + experiment + ".db"};
   ::kill(child, SIGKILL);
@@ -101,7 +101,7 @@ TEST_CASE(
     FakeHypervisor libvirt;
     libvirt.all_domains = {{"virtrain-dead-1", "u", DomainState::running, LeaseMark{"dead", "n"}},
                            {"renamed", "u", DomainState::running, LeaseMark{"dead", "n"}},
-                           {kUnmarked, "u", DomainState::running, std::nullopt},
+                           {unmarked, "u", DomainState::running, std::nullopt},
                            {"virtrain-live-1", "u", DomainState::running, LeaseMark{"live", "n"}},
                            {"virtrain-dev", "u", DomainState::running, std::nullopt},
                            {"virtrain-20261120t083012-0057ab", "u", DomainState::running, std::nullopt},
@@ -113,7 +113,7 @@ TEST_CASE(
     const auto view = find_leftovers(&libvirt, &journal, Caller{});
     CHECK(has(view.leftovers, EffectKind::domain, "virtrain-dead-1"));
     CHECK(has(view.leftovers, EffectKind::domain, "renamed"));
-    CHECK(has(view.leftovers, EffectKind::domain, kUnmarked));
+    CHECK(has(view.leftovers, EffectKind::domain, unmarked));
     CHECK(has(view.leftovers, EffectKind::network, "virtrain-dead-a"));
     CHECK(has(view.in_use, EffectKind::domain, "virtrain-live-1"));
     CHECK_FALSE(has(view.leftovers, EffectKind::domain, "somebody's"));
@@ -134,9 +134,11 @@ TEST_CASE(
 
     CleanupView domains_only;
     domains_only.dead_owners = view.dead_owners;
-    for (const auto& leftover : view.leftovers)
-      if (leftover.kind == EffectKind::domain || leftover.kind == EffectKind::network)
+    for (const auto& leftover : view.leftovers) {
+      if (leftover.kind == EffectKind::domain || leftover.kind == EffectKind::network) {
         domains_only.leftovers.push_back(leftover);
+      }
+    }
     std::set<std::pair<std::string, std::string>> marked;
     const auto mark = [&](const std::string& database, const std::string& experiment) {
       return marked.emplace(database, experiment).second;
@@ -144,7 +146,7 @@ TEST_CASE(
     const auto result = clean(domains_only, &libvirt, &journal, mark);
     CHECK(result.failed.empty());
     CHECK(libvirt.all_domains.size() == 4);
-    CHECK(marked == std::set<std::pair<std::string, std::string>>{{"/results/dead.db", "dead"}, {"", kLost}});
+    CHECK(marked == std::set<std::pair<std::string, std::string>>{{"/results/dead.db", "dead"}, {"", lost}});
     REQUIRE(journal.owners().size() == 1);
     CHECK(journal.owners()[0].experiment == "live");
     CHECK(clean(domains_only, &libvirt, &journal).failed.empty());  // again is fine
@@ -196,29 +198,29 @@ TEST_CASE("what begins while clean looks around is in use") {
   TemporaryJournal temporary("late");
   FakeHypervisor libvirt;
   libvirt.all_domains = {{"virtrain-late-1", "u", DomainState::running, LeaseMark{"late", "n"}},
-                         {kUnmarked, "u", DomainState::running, std::nullopt}};
+                         {unmarked, "u", DomainState::running, std::nullopt}};
   libvirt.on_look = [&] { temporary.journal.acquire(this_process("late", ""), {"core:9005"}); };
   const auto view = find_leftovers(&libvirt, &temporary.journal, Caller{});
   CHECK(has(view.in_use, EffectKind::domain, "virtrain-late-1"));
   CHECK_FALSE(has(view.leftovers, EffectKind::domain, "virtrain-late-1"));
-  CHECK(has(view.leftovers, EffectKind::domain, kUnmarked));
+  CHECK(has(view.leftovers, EffectKind::domain, unmarked));
 }
 
 TEST_CASE("what the journal does not know may be somebody else's: who cleans it") {
-  constexpr uid_t kMe = 1000, kOther = 1001;
-  const Caller me{kMe, {kOther}, false}, root{0, {}, false}, root_beside_other{0, {kOther}, false};
-  CHECK(reason_to_leave(me, kMe).empty());
-  CHECK(reason_to_leave(me, kOther) == "of another user, left alone");
+  constexpr uid_t my_uid = 1000, other_uid = 1001;
+  const Caller me{my_uid, {other_uid}, false}, root{0, {}, false}, root_beside_other{0, {other_uid}, false};
+  CHECK(reason_to_leave(me, my_uid).empty());
+  CHECK(reason_to_leave(me, other_uid) == "of another user, left alone");
   CHECK(reason_to_leave(me, 0) == "of another user, left alone");
   CHECK(reason_to_leave(me, std::nullopt) == "of another user, left alone");
   // libvirt's system instance says not for whom: as long as any other user's virtrain runs, it may be theirs.
   CHECK(reason_to_leave(root, std::nullopt).empty());
   CHECK(reason_to_leave(root, 0).empty());
   // A process of a user's own says what it likes of itself: root removes none.
-  CHECK(reason_to_leave(root, kOther) == "of user 1001, whose own virtrain clean removes it");
+  CHECK(reason_to_leave(root, other_uid) == "of user 1001, whose own virtrain clean removes it");
   CHECK(reason_to_leave(root_beside_other, std::nullopt) ==
         "perhaps of user 1001, whose virtrain runs, left alone");
-  CHECK(reason_to_leave(root_beside_other, kMe) == "of user 1000, whose own virtrain clean removes it");
+  CHECK(reason_to_leave(root_beside_other, my_uid) == "of user 1000, whose own virtrain clean removes it");
   CHECK(reason_to_leave(root_beside_other, 0).empty());
 }
 
@@ -230,12 +232,12 @@ TEST_CASE("a user cleans what their own journal knows, and all of a libvirt of t
     FakeHypervisor libvirt;
     libvirt.all_domains = {{"virtrain-mine-1", "u", DomainState::running, LeaseMark{"mine", "n"}},
                            {"virtrain-roots-1", "u", DomainState::running, LeaseMark{"roots", "n"}},
-                           {kUnmarked, "u", DomainState::running, std::nullopt}};
+                           {unmarked, "u", DomainState::running, std::nullopt}};
     libvirt.all_networks = {{"virtrain-roots-t0", "vtx", LeaseMark{"roots", "n"}}};
     Caller user{1000, {}, false};
     const auto shared = find_leftovers(&libvirt, &journal, user);
     CHECK(has(shared.leftovers, EffectKind::domain, "virtrain-mine-1"));
-    for (const auto* name : {"virtrain-roots-1", kUnmarked}) {
+    for (const auto* name : {"virtrain-roots-1", unmarked}) {
       CHECK(has(shared.foreign, EffectKind::domain, name));
       CHECK_FALSE(has(shared.leftovers, EffectKind::domain, name));
     }
@@ -255,12 +257,15 @@ TEST_CASE("a user cleans what their own journal knows, and all of a libvirt of t
 pid_t start_as(uid_t user, const fs::path& program, const std::string& argument) {
   const pid_t child = ::fork();
   if (child == 0) {
-    if (::setgid(user) == 0 && ::setuid(user) == 0)
+    if (::setgid(user) == 0 && ::setuid(user) == 0) {
       ::execl(program.c_str(), program.c_str(), "-c", "read never", argument.c_str(), nullptr);
+    }
     ::_exit(1);
   }
   const auto name = program.filename().string();
-  for (int i = 0; i < 500 && process_info(child).value_or(ProcessInfo{}).name != name; ++i) ::usleep(10'000);
+  for (int i = 0; i < 500 && process_info(child).value_or(ProcessInfo{}).name != name; ++i) {
+    ::usleep(10'000);
+  }
   return child;
 }
 
@@ -271,20 +276,20 @@ void end(pid_t child) {
 
 TEST_CASE("root leaves the QEMU of a user's session alone, whether that user's virtrain runs or not") {
   test::need_root();
-  constexpr uid_t kNobody = 65534;
+  constexpr uid_t nobody = 65534;
   const auto folder = temporary("session");
   fs::create_directories(folder);
-  for (const auto* name : {"virtrain", "qemu-system-x86"}) fs::copy_file("/bin/sh", folder / name);
+  for (const auto* name : {"virtrain", "qemu-system-x86"}) { fs::copy_file("/bin/sh", folder / name); }
   int life[2];  // what the shells read from: nothing ever comes
   REQUIRE(::pipe(life) == 0);
   const int input = ::dup(0);
   ::dup2(life[0], 0);
-  const auto qemu = start_as(kNobody, folder / "qemu-system-x86",
+  const auto qemu = start_as(nobody, folder / "qemu-system-x86",
                              "guest=virtrain-20261120t083012-7e1e15-1,debug-threads=on");
-  const auto harness = start_as(kNobody, folder / "virtrain", "run");
+  const auto harness = start_as(nobody, folder / "virtrain", "run");
   ::dup2(input, 0);
   const auto name = std::to_string(qemu);
-  CHECK(this_caller().other_harnesses.contains(kNobody));
+  CHECK(this_caller().other_harnesses.contains(nobody));
   const auto during = find_leftovers(nullptr, nullptr);
   CHECK(has(during.foreign, EffectKind::process, name));
   CHECK_FALSE(has(during.leftovers, EffectKind::process, name));
@@ -293,7 +298,7 @@ TEST_CASE("root leaves the QEMU of a user's session alone, whether that user's v
   CHECK(has(afterwards.foreign, EffectKind::process, name));
   CHECK_FALSE(has(afterwards.leftovers, EffectKind::process, name));
   end(qemu);
-  for (const int file : {life[0], life[1], input}) ::close(file);
+  for (const int file : {life[0], life[1], input}) { ::close(file); }
   fs::remove_all(folder);
 }
 
@@ -310,10 +315,10 @@ TEST_CASE("row 12: root kills no stranger's process, whatever it calls itself an
   const pid_t starter = ::fork();
   if (starter == 0) {
     ::dup2(life[0], 0);
-    ::setenv(kSliceVariable, "vt-7e1e15-1", 1);
-    ::setenv(kExperimentVariable, "20261120t083012-7e1e15", 1);
+    ::setenv(slice_variable, "vt-7e1e15-1", 1);
+    ::setenv(experiment_variable, "20261120t083012-7e1e15", 1);
     const pid_t orphan = start_as(65534, folder / "virtrain-agent", "");
-    if (::write(said[1], &orphan, sizeof orphan) < 0) ::_exit(1);
+    if (::write(said[1], &orphan, sizeof orphan) < 0) { ::_exit(1); }
     ::_exit(0);
   }
   pid_t orphan = 0;
@@ -328,7 +333,7 @@ TEST_CASE("row 12: root kills no stranger's process, whatever it calls itself an
   CHECK(process_info(orphan).value_or(ProcessInfo{}).state != 'Z');
   CHECK(::kill(orphan, 0) == 0);
   ::kill(orphan, SIGKILL);
-  for (const int file : {life[0], life[1], said[0], said[1]}) ::close(file);
+  for (const int file : {life[0], life[1], said[0], said[1]}) { ::close(file); }
   fs::remove_all(folder);
 }
 
@@ -341,7 +346,7 @@ TEST_CASE("row 12: what a live run with another state folder has is in use") {
   TemporaryJournal temporary("other-state");  // which does not know it
   {
     HostClaims run(claims_folder());
-    run.take({kExperimentClaim + experiment}, "a test");
+    run.take({experiment_claim + experiment}, "a test");
     const auto during = find_leftovers(&libvirt, &temporary.journal, Caller{});
     CHECK(has(during.in_use, EffectKind::domain, libvirt.all_domains[0].name));
     CHECK_FALSE(has(during.leftovers, EffectKind::domain, libvirt.all_domains[0].name));
@@ -370,8 +375,8 @@ TEST_CASE("a killed harness's slice is found and removed without a journal, and 
     const auto made = start_slice(spec);
     test::StubClient client(made->take_channel());
     client.line();
-    if (::write(said[1], "x", 1) < 0) ::_exit(1);
-    while (true) ::pause();
+    if (::write(said[1], "x", 1) < 0) { ::_exit(1); }
+    while (true) { ::pause(); }
   }
   char ready = 0;
   REQUIRE(::read(said[0], &ready, 1) == 1);
@@ -386,14 +391,17 @@ TEST_CASE("a killed harness's slice is found and removed without a journal, and 
   CHECK(has(view.leftovers, EffectKind::bridge, "vtb1eaced0"));
   CHECK(has(view.foreign, EffectKind::bridge, "vtforeign"));
   CleanupView ours;  // other harnesses may have leftovers on this host, which are not this test's
-  for (const auto& leftover : view.leftovers)
-    if (leftover.name.find("1eaced") != std::string::npos || leftover.experiment == "leaked")
+  for (const auto& leftover : view.leftovers) {
+    if (leftover.name.find("1eaced") != std::string::npos || leftover.experiment == "leaked") {
       ours.leftovers.push_back(leftover);
+    }
+  }
   const auto result = clean(ours, nullptr, nullptr);
-  for (const auto& [leftover, reason] : result.failed) FAIL_CHECK(leftover.name << ": " << reason);
+  for (const auto& [leftover, reason] : result.failed) { FAIL_CHECK(leftover.name << ": " << reason); }
   const auto after = find_leftovers(nullptr, nullptr);
-  for (const auto& list : {after.leftovers, after.in_use})
-    for (const auto& leftover : list) CHECK(leftover.name.find("1eaced") == std::string::npos);
+  for (const auto& list : {after.leftovers, after.in_use}) {
+    for (const auto& leftover : list) { CHECK(leftover.name.find("1eaced") == std::string::npos); }
+  }
   const auto links = list_links();
   CHECK(std::find(links.begin(), links.end(), "vtforeign") != links.end());
   delete_link("vtforeign");
@@ -405,18 +413,20 @@ struct PlainDevices {
   ~PlainDevices() { remove(); }
   static void remove() {
     for (const auto* device :
-         {"vtv00dead1", "vtv00dead2", "vtlab0", "vtb00dead0", "vtb00deads0", "vtb00a11e0"})
+         {"vtv00dead1", "vtv00dead2", "vtlab0", "vtb00dead0", "vtb00deads0", "vtb00a11e0"}) {
       run_command({"ip", "link", "del", device});
-    for (const auto* name : {"vt-lab", "vt-00dead-1"}) run_command({"ip", "netns", "del", name});
+    }
+    for (const auto* name : {"vt-lab", "vt-00dead-1"}) { run_command({"ip", "netns", "del", name}); }
   }
 };
 
 TEST_CASE("without a mark a prefix makes nothing ours, and the tag of a live experiment proves use") {
   test::need_root();
   const PlainDevices devices;
-  for (const auto* bridge : {"vtlab0", "vtb00dead0", "vtb00deads0", "vtb00a11e0"})
+  for (const auto* bridge : {"vtlab0", "vtb00dead0", "vtb00deads0", "vtb00a11e0"}) {
     run_checked({"ip", "link", "add", bridge, "type", "bridge"});
-  for (const auto* name : {"vt-lab", "vt-00dead-1"}) run_checked({"ip", "netns", "add", name});
+  }
+  for (const auto* name : {"vt-lab", "vt-00dead-1"}) { run_checked({"ip", "netns", "add", name}); }
   // Their other end has another index, as a veth's has. Not every kernel knows both.
   run_command({"ip", "link", "add", "link", "vtlab0", "name", "vtv00dead1", "type", "macvlan"});
   run_command({"ip", "link", "add", "link", "vtlab0", "name", "vtv00dead2", "type", "vlan", "id", "5"});
@@ -425,7 +435,7 @@ TEST_CASE("without a mark a prefix makes nothing ours, and the tag of a live exp
 
   const auto view = find_leftovers(nullptr, &temporary.journal);
   for (const auto* device : {"vtv00dead1", "vtv00dead2"}) {
-    if (!fs::exists(fs::path("/sys/class/net") / device)) continue;
+    if (!fs::exists(fs::path("/sys/class/net") / device)) { continue; }
     CHECK(link_kind(device) == LinkKind::other);
     CHECK(has(view.foreign, EffectKind::bridge, device));
     CHECK_FALSE(has(view.leftovers, EffectKind::veth, device));
@@ -434,8 +444,9 @@ TEST_CASE("without a mark a prefix makes nothing ours, and the tag of a live exp
   CHECK_FALSE(has(view.leftovers, EffectKind::bridge, "vtlab0"));
   CHECK(has(view.foreign, EffectKind::netns, "vt-lab"));
   CHECK_FALSE(has(view.leftovers, EffectKind::netns, "vt-lab"));
-  for (const auto* bridge : {"vtb00dead0", "vtb00deads0"})
+  for (const auto* bridge : {"vtb00dead0", "vtb00deads0"}) {
     CHECK(has(view.leftovers, EffectKind::bridge, bridge));
+  }
   CHECK(has(view.leftovers, EffectKind::netns, "vt-00dead-1"));
   CHECK(has(view.in_use, EffectKind::bridge, "vtb00a11e0"));
   CHECK_FALSE(has(view.leftovers, EffectKind::bridge, "vtb00a11e0"));

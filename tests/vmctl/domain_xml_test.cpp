@@ -113,9 +113,7 @@ TEST_CASE("specs that contradict themselves are refused") {
     try {
       domain_xml(spec);
       return false;
-    } catch (const Error& error) {
-      return error.code() == ErrorCode::bad_input;
-    }
+    } catch (const Error& error) { return error.code() == ErrorCode::bad_input; }
   };
   CHECK(refused([](DomainSpec& s) { s.name.clear(); }));
   CHECK(refused([](DomainSpec& s) { s.vcpus = 0; }));
@@ -138,7 +136,7 @@ TEST_CASE("kernel command line of a guest") {
   CHECK_THROWS_AS(guest_command_line({"a 1", "", {}}), Error);
   CHECK_THROWS_AS(guest_command_line({"a1", "", {{"b,c", "10.0.0.1"}}}), Error);
   GuestBoot many{"a1", "", {}};
-  for (int i = 0; i < 200; ++i) many.hosts.push_back({"a" + std::to_string(i), "10.77.0.1"});
+  for (int i = 0; i < 200; ++i) { many.hosts.push_back({"a" + std::to_string(i), "10.77.0.1"}); }
   CHECK_THROWS_AS(guest_command_line(many), Error);
 }
 

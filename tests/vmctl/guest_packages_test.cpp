@@ -1,6 +1,7 @@
 #include "vmctl/guest_packages.h"
 
 #include <catch2/catch.hpp>
+
 #include <cstdlib>
 #include <filesystem>
 

@@ -1,12 +1,11 @@
 #include "vmctl/host_claims.h"
 
+#include <catch2/catch.hpp>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <catch2/catch.hpp>
 
 #include "common/error.h"
 #include "tests/support/other_user.h"
@@ -52,18 +51,19 @@ TEST_CASE("row 18: a killed run holds nothing, and no other user can hold or for
   if (child == 0) {
     HostClaims claims(folder);
     claims.take({"core:5", "experiment:e5"}, "a child");
-    if (::write(ready[1], "x", 1) < 0) ::_exit(1);
-    while (true) ::pause();
+    if (::write(ready[1], "x", 1) < 0) { ::_exit(1); }
+    while (true) { ::pause(); }
   }
   char byte = 0;
   REQUIRE(::read(ready[0], &byte, 1) == 1);
   HostClaims claims(folder);
   CHECK(refusal(claims, {"core:5"}) == "lease core:5: held by a child");
-  if (::geteuid() == 0)
+  if (::geteuid() == 0) {
     CHECK_FALSE(test::as_stranger([&] {
       return ::open((folder / "core:5").c_str(), O_RDONLY) >= 0 ||
              ::open((folder / "core:6").c_str(), O_RDWR | O_CREAT, 0644) >= 0;
     }));
+  }
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   CHECK(held_claims(folder).empty());

@@ -1,8 +1,8 @@
 #include "vmctl/inventory.h"
 
+#include <catch2/catch.hpp>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "common/error.h"
@@ -13,10 +13,10 @@ namespace virtrain::vmctl {
 namespace {
 
 namespace fs = std::filesystem;
-const fs::path kHosts = fs::path(VIRTRAIN_SOURCE_DIR) / "tests/data/inventory";
+const fs::path hosts = fs::path(VIRTRAIN_SOURCE_DIR) / "tests/data/inventory";
 
 TEST_CASE("inventory of a recorded host with two nodes, an offline core and a GPU") {
-  const auto host = load_inventory(kHosts / "two-nodes");
+  const auto host = load_inventory(hosts / "two-nodes");
   CHECK(host.hostname == "r750xa");
   REQUIRE(host.cores.size() == 7);
   CHECK(host.cores[0] == Core{0, 0});
@@ -42,7 +42,7 @@ TEST_CASE("inventory of a recorded host with two nodes, an offline core and a GP
 }
 
 TEST_CASE("a recorded host may be as little as cpuinfo and meminfo") {
-  const auto host = load_inventory(kHosts / "minimal");
+  const auto host = load_inventory(hosts / "minimal");
   CHECK(host.hostname == "unknown");
   REQUIRE(host.numa_nodes.size() == 1);
   CHECK(host.numa_nodes[0].memory_bytes == 2048ULL * 1024);
@@ -51,13 +51,13 @@ TEST_CASE("a recorded host may be as little as cpuinfo and meminfo") {
 }
 
 TEST_CASE("a folder that is no host is refused") {
-  CHECK_THROWS_AS(load_inventory(kHosts), Error);
+  CHECK_THROWS_AS(load_inventory(hosts), Error);
 }
 
 /// A host of one node whose CPUs 0, 1, … have these threads of their physical core.
 std::vector<int> order_of(const std::vector<std::string>& siblings, const std::string& online) {
   const auto root = fs::temp_directory_path() / ("virtrain-inventory-" + std::to_string(::getpid()));
-  fs::copy(kHosts / "minimal", root, fs::copy_options::recursive);
+  fs::copy(hosts / "minimal", root, fs::copy_options::recursive);
   const auto cpus = root / "sys/devices/system/cpu";
   for (std::size_t i = 0; i < siblings.size(); ++i) {
     const auto topology = cpus / ("cpu" + std::to_string(i)) / "topology";
@@ -66,7 +66,7 @@ std::vector<int> order_of(const std::vector<std::string>& siblings, const std::s
   }
   write_file_atomically(cpus / "online", online + "\n");
   std::vector<int> order;
-  for (const auto& core : load_machine(root).cores) order.push_back(core.id);
+  for (const auto& core : load_machine(root).cores) { order.push_back(core.id); }
   fs::remove_all(root);
   return order;
 }

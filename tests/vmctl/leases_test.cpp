@@ -1,12 +1,12 @@
 #include "vmctl/leases.h"
 
+#include <catch2/catch.hpp>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <thread>
 
@@ -35,8 +35,8 @@ class OtherProcess {
     pid_ = ::fork();
     if (pid_ == 0) {
       const char outcome = work() ? '1' : '0';
-      if (::write(ready[1], &outcome, 1) != 1) ::_exit(1);
-      while (true) ::pause();
+      if (::write(ready[1], &outcome, 1) != 1) { ::_exit(1); }
+      while (true) { ::pause(); }
     }
     ::close(ready[1]);
     char outcome = '?';
@@ -46,7 +46,7 @@ class OtherProcess {
   }
   ~OtherProcess() { kill_hard(); }
   void kill_hard() {
-    if (pid_ <= 0) return;
+    if (pid_ <= 0) { return; }
     ::kill(pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
     pid_ = 0;
@@ -62,12 +62,12 @@ ErrorCode code_of_acquire(LeaseJournal& journal, const Owner& owner,
   try {
     journal.acquire(owner, resources);
   } catch (const Error& error) {
-    if (message != nullptr) *message = error.what();
+    if (message != nullptr) { *message = error.what(); }
     return error.code();
   }
   return ErrorCode::interrupted;  // stands for "it worked"
 }
-constexpr ErrorCode kWorked = ErrorCode::interrupted;
+constexpr ErrorCode it_worked = ErrorCode::interrupted;
 
 TEST_CASE("a resource of a live process is busy, one of a killed process is free") {
   const TemporaryJournal temporary;
@@ -84,10 +84,10 @@ TEST_CASE("a resource of a live process is busy, one of a killed process is free
   CHECK(message.find("core:1") != std::string::npos);
   CHECK(message.find("theirs") != std::string::npos);
   // all or nothing: core:7 was free and is not ours now
-  for (const auto& lease : journal.leases()) CHECK(lease.owner.experiment == "theirs");
+  for (const auto& lease : journal.leases()) { CHECK(lease.owner.experiment == "theirs"); }
 
   other.kill_hard();
-  CHECK(code_of_acquire(journal, ours, {"core:7", "core:1"}) == kWorked);
+  CHECK(code_of_acquire(journal, ours, {"core:7", "core:1"}) == it_worked);
   CHECK(journal.leases().size() == 3);  // the dead owner still has core:0, for clean to see
 }
 
@@ -96,12 +96,12 @@ TEST_CASE("what an owner holds is no conflict for itself, and release gives back
   LeaseJournal journal(temporary.file);
   const auto first = this_process("a", "a.db"), second = this_process("b", "b.db");
   journal.acquire(first, {"core:0"});
-  CHECK(code_of_acquire(journal, first, {"core:0", "core:1"}) == kWorked);
+  CHECK(code_of_acquire(journal, first, {"core:0", "core:1"}) == it_worked);
   CHECK(code_of_acquire(journal, second, {"core:0"}) == ErrorCode::busy);
   journal.release(second, {"core:0"});  // not theirs to give
   CHECK(code_of_acquire(journal, second, {"core:0"}) == ErrorCode::busy);
   journal.release(first, {"core:0"});
-  CHECK(code_of_acquire(journal, second, {"core:0"}) == kWorked);
+  CHECK(code_of_acquire(journal, second, {"core:0"}) == it_worked);
   journal.release_all(first);
   journal.release_all(second);
   CHECK(journal.leases().empty());
@@ -146,16 +146,17 @@ TEST_CASE("many processes at once: exactly one gets the resource") {
   const TemporaryJournal temporary;
   { LeaseJournal made(temporary.file); }
   int winners = 0;
-  constexpr int kProcesses = 6;
+  constexpr int processes = 6;
   std::vector<std::unique_ptr<OtherProcess>> others;
-  others.reserve(kProcesses);
-  for (int i = 0; i < kProcesses; ++i)
+  others.reserve(processes);
+  for (int i = 0; i < processes; ++i) {
     others.push_back(std::make_unique<OtherProcess>([&] {
       LeaseJournal journal(temporary.file);
       return code_of_acquire(journal, this_process("e" + std::to_string(::getpid()), "r.db"), {"core:0"}) ==
-             kWorked;
+             it_worked;
     }));
-  for (const auto& other : others) winners += other->worked ? 1 : 0;
+  }
+  for (const auto& other : others) { winners += other->worked ? 1 : 0; }
   CHECK(winners == 1);
 }
 
@@ -257,7 +258,7 @@ TEST_CASE("row 11: no other user can lock the journal, also one that an older ve
   CHECK(mode("") == 0600);
   journal.acquire(this_process("x", ""), {"core:1"});
   CHECK(mode("-journal") == 0600);
-  if (::geteuid() != 0) return;
+  if (::geteuid() != 0) { return; }
   CHECK_FALSE(test::as_stranger([&] { return ::open(temporary.file.c_str(), O_RDONLY) >= 0; }));
 }
 

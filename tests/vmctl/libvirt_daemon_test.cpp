@@ -1,9 +1,9 @@
 #include "vmctl/libvirt_daemon.h"
 
+#include <catch2/catch.hpp>
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include <catch2/catch.hpp>
 #include <cstdlib>
 
 #include "common/unique_fd.h"

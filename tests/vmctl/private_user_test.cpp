@@ -1,10 +1,10 @@
 #include "vmctl/private_user.h"
 
+#include <catch2/catch.hpp>
 #include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <fstream>
 
 #include "common/subprocess.h"
@@ -69,7 +69,7 @@ TEST_CASE("row 2: what root takes back leads nowhere else, and nobody is left wh
     INFO(name);
     const bool there = fs::exists(fs::symlink_status(work / name));
     // Of two hard links the last one is a plain file again.
-    if (there) CHECK((S_ISREG(status_of(work / name).st_mode) && status_of(work / name).st_uid == 0));
+    if (there) { CHECK((S_ISREG(status_of(work / name).st_mode) && status_of(work / name).st_uid == 0)); }
   }
   CHECK_FALSE(fs::exists(fs::symlink_status(work / "out/late")));
   const auto processes = run_command({"pgrep", "-u", std::to_string(user.id())});

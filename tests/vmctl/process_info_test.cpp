@@ -1,8 +1,7 @@
 #include "vmctl/process_info.h"
 
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
+#include <unistd.h>
 
 #include "vmctl/qemu_threads.h"
 

@@ -1,10 +1,10 @@
 #include "vmctl/signs_of_life.h"
 
+#include <catch2/catch.hpp>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <thread>
 
 #include "vmctl/process_info.h"
@@ -32,15 +32,17 @@ TEST_CASE("CPU time is that of a process and of all below it") {
   const pid_t child = ::fork();
   if (child == 0) {
     const pid_t grandchild = ::fork();
-    if (grandchild == 0)
-      while (true) {
-      }
-    while (true) ::pause();
+    if (grandchild == 0) {
+      while (true) {}
+    }
+    while (true) { ::pause(); }
   }
   const auto before = cpu_time_of_tree(child);
-  for (int i = 0; i < 500 && cpu_time_of_tree(child) - before < 50ms; ++i) std::this_thread::sleep_for(10ms);
+  for (int i = 0; i < 500 && cpu_time_of_tree(child) - before < 50ms; ++i) {
+    std::this_thread::sleep_for(10ms);
+  }
   CHECK(cpu_time_of_tree(child) - before >= 50ms);
   CHECK(cpu_time_of_tree(-1) == 0ns);
-  for (const pid_t pid : process_tree(child)) ::kill(pid, SIGKILL);
+  for (const pid_t pid : process_tree(child)) { ::kill(pid, SIGKILL); }
   ::waitpid(child, nullptr, 0);
 }

@@ -2,11 +2,11 @@
 
 #include "vmctl/slice.h"
 
+#include <catch2/catch.hpp>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <thread>
 
@@ -25,7 +25,7 @@ using namespace std::chrono_literals;
 using test::StubClient;
 namespace fs = std::filesystem;
 
-constexpr const char* kBridge = "vtslicetest";
+constexpr const char* bridge_name = "vtslicetest";
 
 SliceSpec slice(int number, bool isolated = true) {
   const auto n = std::to_string(number);
@@ -36,7 +36,7 @@ SliceSpec slice(int number, bool isolated = true) {
   spec.cores = {load_inventory().cores[0].id};
   spec.memory_bytes = 256U << 20;
   spec.isolated = isolated;
-  if (isolated) spec.network = {kBridge, "vttest" + n, "10.78.9.1" + n + "/24"};
+  if (isolated) { spec.network = {bridge_name, "vttest" + n, "10.78.9.1" + n + "/24"}; }
   spec.hosts = {{"s1", "10.78.9.11"}, {"s2", "10.78.9.12"}};
   spec.argv = {VIRTRAIN_BINARY_DIR "/virtrain-stub-agent"};
   return spec;
@@ -44,25 +44,28 @@ SliceSpec slice(int number, bool isolated = true) {
 
 struct Bridge {
   Bridge() {
-    destroy_bridge(kBridge);
-    create_bridge(kBridge, "10.78.9.1/24", "slicetest");
+    destroy_bridge(bridge_name);
+    create_bridge(bridge_name, "10.78.9.1/24", "slicetest");
   }
-  ~Bridge() { destroy_bridge(kBridge); }
+  ~Bridge() { destroy_bridge(bridge_name); }
 };
 
 bool nothing_left() {
-  for (const auto& device : list_links())
-    if (device.starts_with("vttest")) return false;
-  for (const auto& name : list_namespaces())
-    if (name.starts_with("vt-test")) return false;
-  for (const auto& folder : find_slice_cgroups())
-    if (folder.filename().string().starts_with("vt-test")) return false;
+  for (const auto& device : list_links()) {
+    if (device.starts_with("vttest")) { return false; }
+  }
+  for (const auto& name : list_namespaces()) {
+    if (name.starts_with("vt-test")) { return false; }
+  }
+  for (const auto& folder : find_slice_cgroups()) {
+    if (folder.filename().string().starts_with("vt-test")) { return false; }
+  }
   return true;
 }
 
 bool within(std::chrono::milliseconds limit, const std::function<bool()>& condition) {
   for (const auto end = std::chrono::steady_clock::now() + limit; std::chrono::steady_clock::now() < end;) {
-    if (condition()) return true;
+    if (condition()) { return true; }
     std::this_thread::sleep_for(10ms);
   }
   return condition();
@@ -98,8 +101,9 @@ TEST_CASE("two isolated slices see their own host, and each other only over the 
 
   CHECK(first->applied().at("cores") == std::to_string(slice(1).cores[0]));
   CHECK(first->applied().at("namespaces") == "net uts ipc pid mount");
-  if (first->applied().at("memory").starts_with("cgroup"))
+  if (first->applied().at("memory").starts_with("cgroup")) {
     CHECK(one.ask("run cat /proc/self/cgroup").find("vt-test1") != std::string::npos);
+  }
 
   first->destroy();
   CHECK(one.ends(2s));
@@ -137,7 +141,7 @@ TEST_CASE("a shared slice has cores and memory, and the host's own network") {
 }
 
 TEST_CASE("an isolated slice without root says what is missing") {
-  if (::geteuid() == 0 && ::seteuid(65534) != 0) test::skip("cannot drop root");
+  if (::geteuid() == 0 && ::seteuid(65534) != 0) { test::skip("cannot drop root"); }
   try {
     start_slice(slice(4));
     FAIL("it started");
@@ -156,9 +160,7 @@ TEST_CASE("an agent that is not there is an error with its path, and leaves noth
   try {
     start_slice(spec);
     FAIL("it started");
-  } catch (const Error& error) {
-    CHECK(error.message().find("/nonexistent/agent") != std::string::npos);
-  }
+  } catch (const Error& error) { CHECK(error.message().find("/nonexistent/agent") != std::string::npos); }
   CHECK(nothing_left());
 }
 
@@ -174,8 +176,8 @@ TEST_CASE("everything in a slice ends when the process that made it is killed") 
     client.line();
     client.ask("run setsid sleep 1000 >/dev/null 2>&1 &");
     const pid_t helper = made->pid();
-    if (::write(said[1], &helper, sizeof helper) < 0) ::_exit(1);
-    while (true) ::pause();
+    if (::write(said[1], &helper, sizeof helper) < 0) { ::_exit(1); }
+    while (true) { ::pause(); }
   }
   pid_t helper = 0;
   REQUIRE(::read(said[0], &helper, sizeof helper) == sizeof helper);
@@ -192,8 +194,9 @@ TEST_CASE("everything in a slice ends when the process that made it is killed") 
   CHECK(within(3s, all_gone));
   delete_link("vttest1");
   delete_namespace("vt-test1");
-  for (const auto& folder : find_slice_cgroups())
-    if (folder.filename() == "vt-test1") remove_cgroup(folder);
+  for (const auto& folder : find_slice_cgroups()) {
+    if (folder.filename() == "vt-test1") { remove_cgroup(folder); }
+  }
   CHECK(nothing_left());
 }
 

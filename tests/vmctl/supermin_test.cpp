@@ -1,8 +1,8 @@
 #include "vmctl/supermin.h"
 
+#include <catch2/catch.hpp>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <fstream>
 
 #include "common/error.h"
@@ -20,7 +20,7 @@ struct FakeBoot {
   FakeBoot() { fs::create_directories(root / "boot"); }
   void add(const std::string& version, bool modules) const {
     std::ofstream(root / "boot" / ("vmlinuz-" + version)) << "kernel";
-    if (!modules) return;
+    if (!modules) { return; }
     fs::create_directories(root / "lib/modules" / version);
     std::ofstream(root / "lib/modules" / version / "modules.dep") << "";
   }

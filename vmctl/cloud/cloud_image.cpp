@@ -2,11 +2,11 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <nlohmann/json.hpp>
 
 #include "common/error.h"
 #include "common/sha256.h"
@@ -22,12 +22,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kSeedLabel = "cidata";  // of cloud-init's data source NoCloud
+constexpr const char* seed_label = "cidata";  // of cloud-init's data source NoCloud
 
 /// For a shell to read. Its values are host names, addresses and the like, without quotes of their own.
 std::string node_variables(const CloudSeed& seed) {
   std::vector<std::string> hosts;
-  for (const auto& host : seed.boot.hosts) hosts.push_back(host.name + ":" + host.address);
+  for (const auto& host : seed.boot.hosts) { hosts.push_back(host.name + ":" + host.address); }
   return fmt::format("HOST='{}'\nADDRESS='{}'\nMAC='{}'\nHOSTS='{}'\n", seed.boot.hostname, seed.boot.address,
                      seed.boot.address.empty() ? "" : seed.mac, join(hosts, " "));
 }
@@ -43,23 +43,24 @@ CloudImage inspect_cloud_image(const fs::path& path) {
   const auto refuse = [&](const std::string& why) { throw Error(operation, ErrorCode::host_unable, why); };
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat status {};
-  if (!file && errno == EACCES) refuse("QEMU's user may not read it (chmod a+r)");
-  if (!file || ::fstat(file.get(), &status) != 0) refuse("there is no such file");
-  if (!S_ISREG(status.st_mode)) refuse("it is no regular file");
-  constexpr mode_t kReadableByAll = 0004;
-  if ((status.st_mode & kReadableByAll) == 0) refuse("QEMU's user may not read it (chmod a+r)");
-  std::string bytes(kDiskHeaderBytes, '\0');
+  if (!file && errno == EACCES) { refuse("QEMU's user may not read it (chmod a+r)"); }
+  if (!file || ::fstat(file.get(), &status) != 0) { refuse("there is no such file"); }
+  if (!S_ISREG(status.st_mode)) { refuse("it is no regular file"); }
+  constexpr mode_t readable_by_all = 0004;
+  if ((status.st_mode & readable_by_all) == 0) { refuse("QEMU's user may not read it (chmod a+r)"); }
+  std::string bytes(disk_header_bytes, '\0');
   const auto got = ::pread(file.get(), bytes.data(), bytes.size(), 0);
-  if (got < 0) throw errno_error(operation, errno);
+  if (got < 0) { throw errno_error(operation, errno); }
   bytes.resize(static_cast<std::size_t>(got));
   const auto header = read_disk_header(bytes, static_cast<std::uint64_t>(status.st_size));
-  if (header.format != "qcow2" && header.format != "raw")
+  if (header.format != "qcow2" && header.format != "raw") {
     refuse(fmt::format("its format is {} (allowed: qcow2, raw)", header.format));
-  if (!header.refusal.empty()) refuse(header.refusal);
+  }
+  if (!header.refusal.empty()) { refuse(header.refusal); }
   const auto identity = fmt::format("{} {} {}.{}", fs::absolute(path).string(), status.st_size,
                                     status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
-  constexpr std::size_t kHashLength = 32;
-  return {fs::absolute(path), header.format, sha256(identity).substr(0, kHashLength), header.virtual_bytes};
+  constexpr std::size_t hash_length = 32;
+  return {fs::absolute(path), header.format, sha256(identity).substr(0, hash_length), header.virtual_bytes};
 }
 
 void make_overlay(const CloudImage& image, const fs::path& overlay) {
@@ -92,7 +93,7 @@ std::string cloud_network_config() {
 }
 
 void write_seed(const CloudSeed& seed, const std::string& instance_id, const fs::path& path) {
-  write_iso(path, kSeedLabel,
+  write_iso(path, seed_label,
             {{"meta-data", cloud_meta_data(seed, instance_id)},
              {"user-data", cloud_user_data(seed)},
              {"network-config", cloud_network_config()}});

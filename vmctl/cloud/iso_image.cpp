@@ -22,8 +22,9 @@ void write_iso(const std::filesystem::path& image, const std::string& label,
                const std::vector<std::pair<std::string, std::string>>& files) {
   const std::unique_ptr<archive, Closer> writer(archive_write_new());
   const auto need = [&](la_ssize_t outcome) {
-    if (outcome < ARCHIVE_OK)
+    if (outcome < ARCHIVE_OK) {
       throw Error("write " + image.string(), ErrorCode::io, archive_error_string(writer.get()));
+    }
   };
   need(archive_write_set_format_iso9660(writer.get()));
   need(archive_write_set_format_option(writer.get(), "iso9660", "volume-id", label.c_str()));

@@ -7,7 +7,7 @@
 namespace virtrain::vmctl {
 
 /// How many bytes of a disk image tell what it is.
-inline constexpr std::size_t kDiskHeaderBytes = 512;
+inline constexpr std::size_t disk_header_bytes = 512;
 
 /// What the first bytes of a disk image say.
 struct DiskHeader {

@@ -20,7 +20,7 @@ std::string words(const std::string& driver) {
 std::vector<std::string> disagreements(const std::vector<HostDevice>& devices,
                                        const std::vector<NodeDevice>& node_devices) {
   std::map<std::string, const NodeDevice*> seen;
-  for (const auto& device : node_devices) seen[device.pci_address] = &device;
+  for (const auto& device : node_devices) { seen[device.pci_address] = &device; }
   std::vector<std::string> found;
   for (const auto& device : devices) {
     const auto& pci = device.function;
@@ -30,12 +30,14 @@ std::vector<std::string> disagreements(const std::vector<HostDevice>& devices,
       continue;
     }
     const auto& theirs = *other->second;
-    if (theirs.iommu_group != pci.iommu_group)
+    if (theirs.iommu_group != pci.iommu_group) {
       found.push_back(fmt::format("{}: IOMMU group {} in sysfs, {} in libvirt", pci.address,
                                   words(pci.iommu_group), words(theirs.iommu_group)));
-    if (theirs.driver != pci.driver)
+    }
+    if (theirs.driver != pci.driver) {
       found.push_back(fmt::format("{}: driver {} in sysfs, {} in libvirt", pci.address, words(pci.driver),
                                   words(theirs.driver)));
+    }
   }
   return found;
 }

@@ -18,7 +18,7 @@ using DevicesByName = std::map<std::string, std::vector<HostDevice*>>;
 
 std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;
-  for (const auto& entry : entries_of(folder)) names.push_back(entry.filename().string());
+  for (const auto& entry : entries_of(folder)) { names.push_back(entry.filename().string()); }
   return names;
 }
 
@@ -26,10 +26,11 @@ std::vector<std::string> names_in(const fs::path& folder) {
 /// it, nvme0c1n1, and no such node is under /dev.
 std::string head_of(const std::string& disk) {
   Scanner in(disk);
-  if (!in.take("nvme")) return disk;
+  if (!in.take("nvme")) { return disk; }
   const auto subsystem = in.take_while(is_digit);
-  if (subsystem.empty() || !in.take("c") || in.take_while(is_digit).empty() || !in.rest().starts_with('n'))
+  if (subsystem.empty() || !in.take("c") || in.take_while(is_digit).empty() || !in.rest().starts_with('n')) {
     return disk;
+  }
   return fmt::format("nvme{}{}", subsystem, in.rest());
 }
 
@@ -38,11 +39,12 @@ std::vector<std::string> disks_of(const fs::path& root, const fs::path& folder) 
   std::vector<std::string> disks;
   for (const auto& controller : names_in(folder / "nvme")) {
     for (const auto& name : names_in(folder / "nvme" / controller)) {
-      if (!name.starts_with("nvme")) continue;
+      if (!name.starts_with("nvme")) { continue; }
       const auto disk = head_of(name);
       disks.push_back(disk);
-      for (const auto& part : names_in(root / "sys/class/block" / disk))
-        if (part.starts_with(disk)) disks.push_back(part);
+      for (const auto& part : names_in(root / "sys/class/block" / disk)) {
+        if (part.starts_with(disk)) { disks.push_back(part); }
+      }
     }
   }
   return disks;
@@ -50,33 +52,36 @@ std::vector<std::string> disks_of(const fs::path& root, const fs::path& folder) 
 
 std::vector<std::string> nodes_of(const fs::path& root, const HostDevice& device) {
   std::vector<std::string> nodes;
-  if (device.minor) nodes.push_back("/dev/nvidia" + std::to_string(*device.minor));
-  if (device.function.iommu_group)
+  if (device.minor) { nodes.push_back("/dev/nvidia" + std::to_string(*device.minor)); }
+  if (device.function.iommu_group) {
     nodes.push_back("/dev/vfio/" + std::to_string(*device.function.iommu_group));
+  }
   // A display server, or a renderer without one: nvidia-drm's nodes hold the card as its own do.
-  for (const auto& card : names_in(device.function.folder / "drm")) nodes.push_back("/dev/dri/" + card);
-  for (const auto& verbs : names_in(device.function.folder / "infiniband_verbs"))
+  for (const auto& card : names_in(device.function.folder / "drm")) { nodes.push_back("/dev/dri/" + card); }
+  for (const auto& verbs : names_in(device.function.folder / "infiniband_verbs")) {
     nodes.push_back("/dev/infiniband/" + verbs);
-  for (const auto& disk : disks_of(root, device.function.folder)) nodes.push_back("/dev/" + disk);
+  }
+  for (const auto& disk : disks_of(root, device.function.folder)) { nodes.push_back("/dev/" + disk); }
   return nodes;
 }
 
 void add_user(const DevicesByName& devices, const std::string& name, int pid, const std::string& process) {
   const auto found = devices.find(name);
-  if (found == devices.end()) return;
-  for (auto* device : found->second) device->users.push_back({pid, process, name});
+  if (found == devices.end()) { return; }
+  for (auto* device : found->second) { device->users.push_back({pid, process, name}); }
 }
 
 void find_open_files(const fs::path& root, const DevicesByName& devices) {
   for (const auto& process : names_in(root / "proc")) {
     const auto pid = parse_integer(process);
-    if (!pid) continue;
+    if (!pid) { continue; }
     const auto folder = root / "proc" / process;
     for (const auto& descriptor : names_in(folder / "fd")) {
       std::error_code failure;
       const auto target = fs::read_symlink(folder / "fd" / descriptor, failure).string();
-      if (!failure)
+      if (!failure) {
         add_user(devices, target, static_cast<int>(*pid), read_value(folder / "comm").value_or("?"));
+      }
     }
   }
 }
@@ -85,11 +90,12 @@ void find_open_files(const fs::path& root, const DevicesByName& devices) {
 void find_mounts(const fs::path& root, const DevicesByName& devices) {
   for (const auto* file : {"proc/1/mounts", "proc/mounts"}) {
     const auto text = read_file(root / file);
-    if (!text) continue;
+    if (!text) { continue; }
     for (const auto& line : split(*text, '\n')) {
       const auto words = words_of(line);
-      if (words.size() > 1)
+      if (words.size() > 1) {
         add_user(devices, std::string(words[0]), 0, "mounted on " + std::string(words[1]));
+      }
     }
     return;
   }
@@ -98,7 +104,7 @@ void find_mounts(const fs::path& root, const DevicesByName& devices) {
 void find_swap(const fs::path& root, const DevicesByName& devices) {
   for (const auto& line : split(read_file(root / "proc/swaps").value_or(""), '\n')) {
     const auto words = words_of(line);
-    if (!words.empty()) add_user(devices, std::string(words[0]), 0, "swap");
+    if (!words.empty()) { add_user(devices, std::string(words[0]), 0, "swap"); }
   }
 }
 
@@ -106,15 +112,15 @@ void find_swap(const fs::path& root, const DevicesByName& devices) {
 void find_routes(const fs::path& root, const DevicesByName& devices) {
   for (const auto& line : split(read_file(root / "proc/net/route").value_or(""), '\n')) {
     const auto words = words_of(line);
-    if (!words.empty()) add_user(devices, std::string(words[0]), 0, "route");
+    if (!words.empty()) { add_user(devices, std::string(words[0]), 0, "route"); }
   }
 }
 
 }  // namespace
 
 std::string in_words(const DeviceUser& user) {
-  if (user.pid > 0) return fmt::format("{} (pid {}) has {} open", user.process, user.pid, user.path);
-  if (user.process == "route") return user.path + " has a route";
+  if (user.pid > 0) { return fmt::format("{} (pid {}) has {} open", user.process, user.pid, user.path); }
+  if (user.process == "route") { return user.path + " has a route"; }
   return fmt::format("{} is {}", user.path, user.process == "swap" ? "swap space" : user.process);
 }
 
@@ -122,12 +128,13 @@ void find_users(const fs::path& root, std::vector<HostDevice>& devices) {
   DevicesByName by_node, by_interface;
   for (auto& device : devices) {
     device.users.clear();
-    for (const auto& node : nodes_of(root, device)) by_node[node].push_back(&device);
-    for (const auto& interface : names_in(device.function.folder / "net"))
+    for (const auto& node : nodes_of(root, device)) { by_node[node].push_back(&device); }
+    for (const auto& interface : names_in(device.function.folder / "net")) {
       by_interface[interface].push_back(&device);
+    }
   }
-  if (!by_interface.empty()) find_routes(root, by_interface);
-  if (by_node.empty()) return;
+  if (!by_interface.empty()) { find_routes(root, by_interface); }
+  if (by_node.empty()) { return; }
   find_open_files(root, by_node);
   find_mounts(root, by_node);
   find_swap(root, by_node);

@@ -13,13 +13,14 @@ namespace {
 
 using Devices = std::vector<PlacedDevice>;
 
-constexpr const char* kQemuNamespace = "http://libvirt.org/schemas/domain/qemu/1.0";
-constexpr int kMostCliques = 16;  // four bits
+constexpr const char* qemu_namespace = "http://libvirt.org/schemas/domain/qemu/1.0";
+constexpr int most_cliques = 16;  // four bits
 
 /// "0000:17:00.0" as the attributes of libvirt's <address>.
 void set_host_address(pugi::xml_node address, const std::string& text) {
-  if (text.size() != 12)
+  if (text.size() != 12) {
     throw Error("describe a device", ErrorCode::bad_input, "'" + text + "' is not a PCI address");
+  }
   with(address, "domain", "0x" + text.substr(0, 4));
   with(address, "bus", "0x" + text.substr(5, 2));
   with(address, "slot", "0x" + text.substr(8, 2));
@@ -84,7 +85,7 @@ pugi::xml_node add_kind(pugi::xml_node parent, const PlacedDevice& device) {
 }
 
 bool can_have_clique(const PlacedDevice& device) {
-  return device.vendor == kNvidia && device.is_display && device.grant.kind == GrantKind::passthrough;
+  return device.vendor == nvidia && device.is_display && device.grant.kind == GrantKind::passthrough;
 }
 
 }  // namespace
@@ -95,7 +96,7 @@ void add_controller(pugi::xml_node parent, const GuestController& controller) {
   with(node, "model", controller.model);
   if (!controller.plug) {
     auto target = with(add(node, "target"), "busNr", std::to_string(controller.bus_number));
-    if (controller.numa_cell) add(target, "node", std::to_string(*controller.numa_cell));
+    if (controller.numa_cell) { add(target, "node", std::to_string(*controller.numa_cell)); }
     return;
   }
   // Chassis and port number tell root and downstream ports apart; an upstream port has none.
@@ -114,30 +115,32 @@ void add_granted_device(pugi::xml_node parent, const Devices& granted, std::size
 }
 
 void add_granted_devices(pugi::xml_node devices, const Devices& granted, const GuestLayout& layout) {
-  if (granted.empty()) return;
+  if (granted.empty()) { return; }
   with(with(with(add(devices, "controller"), "type", "pci"), "index", "0"), "model", "pcie-root");
-  for (const auto& controller : layout.controllers) add_controller(devices, controller);
-  for (std::size_t i = 0; i < granted.size(); ++i)
+  for (const auto& controller : layout.controllers) { add_controller(devices, controller); }
+  for (std::size_t i = 0; i < granted.size(); ++i) {
     add_granted_device(devices, granted, i, layout.slots.at(i).plug);
+  }
 }
 
 std::vector<int> cliques(const Devices& granted, Clique clique) {
   std::vector<int> numbers(granted.size(), -1);
-  if (clique == Clique::off) return numbers;
+  if (clique == Clique::off) { return numbers; }
   std::map<std::string, std::vector<std::size_t>> together;
   for (std::size_t i = 0; i < granted.size(); ++i) {
-    if (!can_have_clique(granted[i])) continue;
+    if (!can_have_clique(granted[i])) { continue; }
     const auto& bridges = granted[i].bridges;
     // Two bridges at least: a root port, and a switch below it that others may share.
-    if (clique == Clique::all)
+    if (clique == Clique::all) {
       together[""].push_back(i);
-    else if (bridges.size() > 1)
+    } else if (bridges.size() > 1) {
       together[granted[i].root_complex + " " + bridges[0] + " " + bridges[1]].push_back(i);
+    }
   }
   int next = 0;
   for (const auto& [place, members] : together) {
-    if (members.size() < 2 || next == kMostCliques) continue;
-    for (const auto member : members) numbers[member] = next;
+    if (members.size() < 2 || next == most_cliques) { continue; }
+    for (const auto member : members) { numbers[member] = next; }
     ++next;
   }
   return numbers;
@@ -145,11 +148,11 @@ std::vector<int> cliques(const Devices& granted, Clique clique) {
 
 void add_cliques(pugi::xml_node domain, const Devices& granted, Clique clique) {
   const auto numbers = cliques(granted, clique);
-  if (std::all_of(numbers.begin(), numbers.end(), [](int number) { return number < 0; })) return;
-  domain.append_attribute("xmlns:qemu").set_value(kQemuNamespace);
+  if (std::all_of(numbers.begin(), numbers.end(), [](int number) { return number < 0; })) { return; }
+  domain.append_attribute("xmlns:qemu").set_value(qemu_namespace);
   auto override_node = add(domain, "qemu:override");
   for (std::size_t i = 0; i < granted.size(); ++i) {
-    if (numbers[i] < 0) continue;
+    if (numbers[i] < 0) { continue; }
     auto device = with(add(override_node, "qemu:device"), "alias", alias(granted, i));
     auto property = with(add(add(device, "qemu:frontend"), "qemu:property"), "name", "x-nv-gpudirect-clique");
     with(with(property, "type", "unsigned"), "value", std::to_string(numbers[i]));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <pugixml.hpp>
+
 #include <string>
 #include <vector>
 

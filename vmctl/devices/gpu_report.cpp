@@ -1,8 +1,9 @@
 #include "vmctl/devices/gpu_report.h"
 
+#include <pugixml.hpp>
+
 #include <algorithm>
 #include <array>
-#include <pugixml.hpp>
 
 #include "common/text.h"
 #include "common/units.h"
@@ -20,16 +21,17 @@ std::string text_of(const Node& gpu, const char* path) {
 /// "Enabled" and "Disabled", "Yes" and "No".
 std::optional<bool> flag(const Node& gpu, const char* path) {
   const auto text = text_of(gpu, path);
-  if (text == "Enabled" || text == "Yes" || text == "Active") return true;
-  if (text == "Disabled" || text == "No" || text == "Not Active") return false;
+  if (text == "Enabled" || text == "Yes" || text == "Active") { return true; }
+  if (text == "Disabled" || text == "No" || text == "Not Active") { return false; }
   return std::nullopt;
 }
 
 /// True where one of them is, false where one says so and none is, else unknown.
 std::optional<bool> any_flag(const Node& gpu, const std::vector<const char*>& paths) {
   std::optional<bool> any;
-  for (const auto* path : paths)
-    if (const auto one = flag(gpu, path)) any = any.value_or(false) || *one;
+  for (const auto* path : paths) {
+    if (const auto one = flag(gpu, path)) { any = any.value_or(false) || *one; }
+  }
   return any;
 }
 
@@ -37,7 +39,7 @@ std::optional<bool> any_flag(const Node& gpu, const std::vector<const char*>& pa
 std::optional<double> watts(const Node& gpu, const std::vector<const char*>& paths) {
   for (const auto* path : paths) {
     const auto text = text_of(gpu, path);
-    if (const auto number = parse_number(text.substr(0, text.find(' ')))) return number;
+    if (const auto number = parse_number(text.substr(0, text.find(' ')))) { return number; }
   }
   return std::nullopt;
 }
@@ -46,9 +48,10 @@ std::optional<double> watts(const Node& gpu, const std::vector<const char*>& pat
 std::optional<std::uint64_t> uncorrected_errors(const Node& gpu) {
   std::optional<std::uint64_t> sum;
   for (const auto& counter : gpu.select_node("ecc_errors/volatile").node().children()) {
-    if (std::string_view(counter.name()).find("uncorrectable") == std::string_view::npos) continue;
-    if (const auto count = parse_integer(trim(counter.text().get())); count && *count >= 0)
+    if (std::string_view(counter.name()).find("uncorrectable") == std::string_view::npos) { continue; }
+    if (const auto count = parse_integer(trim(counter.text().get())); count && *count >= 0) {
       sum = sum.value_or(0) + static_cast<std::uint64_t>(*count);
+    }
   }
   return sum;
 }
@@ -60,10 +63,11 @@ std::vector<std::string> slowdowns(const Node& gpu) {
     for (const auto& reason : gpu.child(block).children()) {
       const std::string name = reason.name();
       const auto* const harmful =
-          std::find_if(kHarmfulSlowdowns.begin(), kHarmfulSlowdowns.end(),
+          std::find_if(harmful_slowdowns.begin(), harmful_slowdowns.end(),
                        [&](const char* one) { return name.ends_with(std::string("reason_") + one); });
-      if (harmful != kHarmfulSlowdowns.end() && trim(reason.text().get()) == "Active")
+      if (harmful != harmful_slowdowns.end() && trim(reason.text().get()) == "Active") {
         active.emplace_back(*harmful);
+      }
     }
   }
   return active;
@@ -103,10 +107,10 @@ std::string kernel_address(const std::string& nvidia_address) {
 std::map<std::string, GpuReport> read_gpu_reports(const std::string& xml) {
   std::map<std::string, GpuReport> reports;
   pugi::xml_document document;
-  if (!document.load_string(xml.c_str())) return reports;
+  if (!document.load_string(xml.c_str())) { return reports; }
   for (const auto& gpu : document.child("nvidia_smi_log").children("gpu")) {
     const std::string address = gpu.attribute("id").value();
-    if (address.size() == 16) reports.emplace(kernel_address(address), read_report(gpu));
+    if (address.size() == 16) { reports.emplace(kernel_address(address), read_report(gpu)); }
   }
   return reports;
 }

@@ -11,7 +11,7 @@ namespace virtrain::vmctl {
 
 /// Reasons for which a GPU slows down that make its figures worthless; being idle, and clocks that somebody
 /// set, are none. NVML's names, in small letters.
-inline constexpr std::array kHarmfulSlowdowns{"hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown",
+inline constexpr std::array harmful_slowdowns{"hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown",
                                               "sw_thermal_slowdown"};
 
 /// What `nvidia-smi -q -x` says of one GPU of the host. What it does not tell ("N/A", an older or newer

@@ -12,9 +12,9 @@ namespace {
 using Devices = std::vector<PlacedDevice>;
 using Members = std::vector<std::size_t>;  ///< of the devices
 
-constexpr int kBuses = 256;
-constexpr int kBusesOfRoot = 64;  ///< left to libvirt's own ports and whatever hangs there
-constexpr int kSlots = 32;
+constexpr int buses = 256;
+constexpr int buses_of_root = 64;  ///< left to libvirt's own ports and whatever hangs there
+constexpr int slots = 32;
 
 /// In the order of first appearance; what has an empty key is a group of its own.
 template <typename KeyOf>
@@ -25,10 +25,11 @@ std::vector<Members> grouped(const Members& members, KeyOf&& key_of) {
     const auto same = std::find_if(groups.begin(), groups.end(), [&](const Members& group) {
       return !key.empty() && key_of(group.front()) == key;
     });
-    if (same == groups.end())
+    if (same == groups.end()) {
       groups.push_back({member});
-    else
+    } else {
       same->push_back(member);
+    }
   }
   return groups;
 }
@@ -41,12 +42,12 @@ class LayoutBuilder {
 
   GuestLayout build() {
     Members all(devices_.size());
-    for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
+    for (std::size_t i = 0; i < all.size(); ++i) { all[i] = i; }
     // Without a known root complex nothing is known of nearness: these share one.
     const auto complexes = grouped(all, [&](std::size_t i) { return "at " + devices_[i].root_complex; });
-    const int step = (kBuses - kBusesOfRoot) / std::max(1, static_cast<int>(complexes.size()));
+    const int step = (buses - buses_of_root) / std::max(1, static_cast<int>(complexes.size()));
     for (std::size_t i = 0; i < complexes.size(); ++i) {
-      next_bus_ = kBusesOfRoot + static_cast<int>(i) * step;
+      next_bus_ = buses_of_root + static_cast<int>(i) * step;
       last_bus_ = next_bus_ + step - 1;
       add_complex(complexes[i]);
     }
@@ -62,7 +63,7 @@ class LayoutBuilder {
   void add_complex(const Members& members) {
     GuestController expander{next_index_++, "pcie-expander-bus", {}, take_bus(), {}, ""};
     const auto cell = std::find(cells_.begin(), cells_.end(), devices_[members.front()].numa_node);
-    if (cell != cells_.end()) expander.numa_cell = static_cast<int>(cell - cells_.begin());
+    if (cell != cells_.end()) { expander.numa_cell = static_cast<int>(cell - cells_.begin()); }
     const Bus bus{expander.index, expander.bus_number};
     layout_.controllers.push_back(std::move(expander));
     add_ports(members, 0, bus, "pcie-root-port", {bus.index});
@@ -74,9 +75,10 @@ class LayoutBuilder {
     int slot = 0;
     const auto groups = grouped(members, [&](std::size_t i) { return bridge(i, depth); });
     for (const auto& group : groups) {
-      if (slot == kSlots)
+      if (slot == slots) {
         throw Error("lay out the guest's PCIe tree", ErrorCode::bad_input,
-                    fmt::format("{} devices at one place (at most {})", groups.size(), kSlots));
+                    fmt::format("{} devices at one place (at most {})", groups.size(), slots));
+      }
       add_port(group, depth + 1, bus, slot++, model, above);
     }
   }
@@ -89,7 +91,7 @@ class LayoutBuilder {
       layout_.slots[members[0]] = {{port.index, 0}, address_on(port, 0), std::move(above)};
       return;
     }
-    while (share_bridge(members, depth)) ++depth;
+    while (share_bridge(members, depth)) { ++depth; }
     const auto upstream = add_controller("pcie-switch-upstream-port", port, 0);
     above.push_back(upstream.index);
     add_ports(members, depth, upstream, "pcie-switch-downstream-port", above);
@@ -103,9 +105,10 @@ class LayoutBuilder {
   }
 
   int take_bus() {
-    if (next_bus_ > last_bus_)
+    if (next_bus_ > last_bus_) {
       throw Error("lay out the guest's PCIe tree", ErrorCode::bad_input,
-                  fmt::format("{} devices take more PCI buses than there are ({})", devices_.size(), kBuses));
+                  fmt::format("{} devices take more PCI buses than there are ({})", devices_.size(), buses));
+    }
     return next_bus_++;
   }
 

@@ -11,32 +11,30 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::chrono::seconds kDeadline{10};  // NVML may hang with a card that fell off the bus
-constexpr std::size_t kMostBytes = 8U << 20;
+constexpr std::chrono::seconds deadline{10};  // NVML may hang with a card that fell off the bus
+constexpr std::size_t most_bytes = 8U << 20;
 
 /// What a program printed; nothing if it is not installed, fails or hangs.
 std::optional<std::string> output_of(const std::vector<std::string>& command) {
   CommandOptions options;
-  options.deadline = kDeadline;
-  options.max_output_bytes = kMostBytes;
+  options.deadline = deadline;
+  options.max_output_bytes = most_bytes;
   try {
     auto result = run_command(command, options);
-    if (result.exit_status == 0) return std::move(result.out);
-  } catch (const Error&) {
-    return std::nullopt;
-  }
+    if (result.exit_status == 0) { return std::move(result.out); }
+  } catch (const Error&) { return std::nullopt; }
   return std::nullopt;
 }
 
 /// syslog(2): what dmesg shows. Others than root may not read it on most hosts.
 std::optional<std::string> kernel_log() {
-  constexpr int kReadAll = 3;
-  constexpr int kBufferSize = 10;
-  const int size = ::klogctl(kBufferSize, nullptr, 0);
-  if (size <= 0) return std::nullopt;
+  constexpr int read_all = 3;
+  constexpr int buffer_size = 10;
+  const int size = ::klogctl(buffer_size, nullptr, 0);
+  if (size <= 0) { return std::nullopt; }
   std::string text(static_cast<std::size_t>(size), '\0');
-  const int length = ::klogctl(kReadAll, text.data(), size);
-  if (length < 0) return std::nullopt;
+  const int length = ::klogctl(read_all, text.data(), size);
+  if (length < 0) { return std::nullopt; }
   text.resize(static_cast<std::size_t>(length));
   return text;
 }
@@ -45,8 +43,9 @@ std::optional<std::string> kernel_log() {
 /// the first word that begins with a digit.
 std::string version_in(const std::string& text) {
   const auto first_line = text.substr(0, text.find('\n'));
-  for (const auto word : words_of(first_line))
-    if (word.front() >= '0' && word.front() <= '9') return std::string(word);
+  for (const auto word : words_of(first_line)) {
+    if (word.front() >= '0' && word.front() <= '9') { return std::string(word); }
+  }
   return "";
 }
 
@@ -72,13 +71,16 @@ HostWords read_host_words(const fs::path& root) {
   std::error_code ignored;
   HostWords words;
   words.kernel_log = live ? kernel_log() : read_file(root / "var/lib/virtrain/dmesg.txt");
-  if (!live || fs::exists("/proc/driver/nvidia/gpus", ignored))
+  if (!live || fs::exists("/proc/driver/nvidia/gpus", ignored)) {
     words.gpus = read_gpu_reports(said({"nvidia-smi", "-q", "-x"}, "nvidia-smi-query.xml").value_or(""));
+  }
   words.fabric_manager =
       version_in(said({"nv-fabricmanager", "--version"}, "nv-fabricmanager-version.txt").value_or(""));
-  for (const auto* daemon : {"libvirtd", "virtqemud"})  // one for all drivers, or one each
-    if (words.versions.libvirt.empty())
+  for (const auto* daemon : {"libvirtd", "virtqemud"}) {  // one for all drivers, or one each
+    if (words.versions.libvirt.empty()) {
       words.versions.libvirt = version_in(said({daemon, "--version"}, "libvirtd-version.txt").value_or(""));
+    }
+  }
   words.versions.hypervisor = qemu_version(root);
   return words;
 }

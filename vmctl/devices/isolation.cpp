@@ -9,12 +9,13 @@ namespace virtrain::vmctl {
 std::map<std::string, AcsControl> acs_above(const std::filesystem::path& root,
                                             const std::vector<const HostDevice*>& devices) {
   std::map<std::string, AcsControl> found;
-  for (const auto* device : devices)
+  for (const auto* device : devices) {
     for (const auto& bridge : device->function.bridges) {
       PciFunction function;
       function.folder = root / "sys/bus/pci/devices" / bridge;
-      if (const auto acs = acs_control(read_pci_config(function))) found.emplace(bridge, *acs);
+      if (const auto acs = acs_control(read_pci_config(function))) { found.emplace(bridge, *acs); }
     }
+  }
   return found;
 }
 
@@ -22,10 +23,10 @@ std::vector<std::string> acs_gaps(const std::map<std::string, AcsControl>& bridg
   std::vector<std::string> gaps;
   for (const auto& [bridge, acs] : bridges) {
     std::vector<std::string> missing;
-    if (!acs.request_redirect) missing.emplace_back("RR");
-    if (!acs.completion_redirect) missing.emplace_back("CR");
-    if (!acs.upstream_forwarding) missing.emplace_back("UF");
-    if (!missing.empty()) gaps.push_back(fmt::format("{} without {}", bridge, join(missing, " ")));
+    if (!acs.request_redirect) { missing.emplace_back("RR"); }
+    if (!acs.completion_redirect) { missing.emplace_back("CR"); }
+    if (!acs.upstream_forwarding) { missing.emplace_back("UF"); }
+    if (!missing.empty()) { gaps.push_back(fmt::format("{} without {}", bridge, join(missing, " "))); }
   }
   return gaps;
 }

@@ -9,7 +9,7 @@
 namespace virtrain::vmctl {
 
 /// NVIDIA's vendor id.
-inline constexpr const char* kNvidia = "0x10de";
+inline constexpr const char* nvidia = "0x10de";
 
 /// Speed ("16.0 GT/s PCIe") and width (lanes) of a PCIe link; empty and 0 where the device has none.
 struct PciLink {

@@ -36,7 +36,9 @@ class TopologyChecker {
         spec_(spec),
         layout_(guest_layout(spec.devices, host_nodes(spec))),
         guest_(guest) {
-    for (std::size_t i = 0; i < devices_.size(); ++i) found_.push_back(at(layout_.slots[i].guest_address));
+    for (std::size_t i = 0; i < devices_.size(); ++i) {
+      found_.push_back(at(layout_.slots[i].guest_address));
+    }
   }
 
   GuestTopology look(const std::string& peers) {
@@ -46,16 +48,20 @@ class TopologyChecker {
         seen.missing.push_back(devices_[i].grant.address);
         continue;
       }
-      if (devices_[i].device_class == DeviceClass::gpu) seen.gpu_numa_nodes.push_back(found_[i]->numa_node);
+      if (devices_[i].device_class == DeviceClass::gpu) {
+        seen.gpu_numa_nodes.push_back(found_[i]->numa_node);
+      }
       check_numa_node(i);
       check_link(i);
-      for (std::size_t k = 0; k < i; ++k)
-        if (found_[k] != nullptr) check_nearness(k, i);
+      for (std::size_t k = 0; k < i; ++k) {
+        if (found_[k] != nullptr) { check_nearness(k, i); }
+      }
     }
     const auto others = differences_.size();
-    if (!peers.empty()) check_peers(read_peer_matrix(peers));
-    for (std::size_t i = others; i < differences_.size(); ++i)
+    if (!peers.empty()) { check_peers(read_peer_matrix(peers)); }
+    for (std::size_t i = others; i < differences_.size(); ++i) {
       seen.peer_differences.push_back(differences_[i].words);
+    }
     seen.differences = std::move(differences_);
     seen.nccl_topology = nccl_topology(spec_);
     return seen;
@@ -86,13 +92,14 @@ class TopologyChecker {
 
   bool check_presence(std::size_t i) {
     const auto* function = found_[i];
-    if (function != nullptr && is_it(i, *function)) return true;
+    if (function != nullptr && is_it(i, *function)) { return true; }
     const auto xml =
         fragment([&](pugi::xml_node node) { add_granted_device(node, devices_, i, layout_.slots[i].plug); });
-    if (function != nullptr)
+    if (function != nullptr) {
       differ(fmt::format("{}: the guest has {}:{} there", named(i), function->vendor, function->device), xml);
-    else
+    } else {
       differ(fmt::format("{}: the guest does not show it", named(i)), xml);
+    }
     found_[i] = nullptr;
     return false;
   }
@@ -104,9 +111,9 @@ class TopologyChecker {
   void check_numa_node(std::size_t i) {
     const auto cells = host_nodes(spec_);
     const auto cell = std::find(cells.begin(), cells.end(), devices_[i].numa_node);
-    if (cell == cells.end()) return;
+    if (cell == cells.end()) { return; }
     const int planned = static_cast<int>(cell - cells.begin());
-    if (found_[i]->numa_node == planned) return;
+    if (found_[i]->numa_node == planned) { return; }
     differ(fmt::format("{}: NUMA node {} of the host is the guest's node {}, but the guest shows {}",
                        named(i), devices_[i].numa_node, planned, found_[i]->numa_node),
            fragment([&](pugi::xml_node node) {
@@ -120,8 +127,8 @@ class TopologyChecker {
   void check_link(std::size_t i) {
     const auto& host = devices_[i].link;
     const auto& guest = found_[i]->link_possible;
-    if (host.width == 0 || guest.width == 0 || devices_[i].grant.kind != GrantKind::passthrough) return;
-    if (host == guest) return;
+    if (host.width == 0 || guest.width == 0 || devices_[i].grant.kind != GrantKind::passthrough) { return; }
+    if (host == guest) { return; }
     differ(fmt::format("{}: its link can do {} x{} on the host and {} x{} in the guest (no XML changes that)",
                        named(i), host.speed, host.width, guest.speed, guest.width));
   }
@@ -142,11 +149,12 @@ class TopologyChecker {
       return;
     }
     const bool complex_planned = x.front() == y.front();
-    if (complex_planned != (p.root_complex == q.root_complex))
+    if (complex_planned != (p.root_complex == q.root_complex)) {
       differ(fmt::format("{} and {} are below {} on the host and {} in the guest", named(a), named(b),
                          complex_planned ? "one root complex" : "two root complexes",
                          complex_planned ? "not" : "below one"),
              controllers_above(a, b));
+    }
   }
 
   std::string controllers_above(std::size_t a, std::size_t b) const {
@@ -156,15 +164,16 @@ class TopologyChecker {
     std::sort(indexes.begin(), indexes.end());
     indexes.erase(std::unique(indexes.begin(), indexes.end()), indexes.end());
     return fragment([&](pugi::xml_node node) {
-      for (const int index : indexes) add_controller(node, layout_.controller(index));
+      for (const int index : indexes) { add_controller(node, layout_.controller(index)); }
     });
   }
 
   /// nvidia-smi counts GPUs in the order of their addresses.
   std::vector<std::size_t> gpus_in_order() const {
     std::vector<std::size_t> gpus;
-    for (std::size_t i = 0; i < devices_.size(); ++i)
-      if (devices_[i].device_class == DeviceClass::gpu) gpus.push_back(i);
+    for (std::size_t i = 0; i < devices_.size(); ++i) {
+      if (devices_[i].device_class == DeviceClass::gpu) { gpus.push_back(i); }
+    }
     std::sort(gpus.begin(), gpus.end(), [&](std::size_t a, std::size_t b) {
       return layout_.slots[a].guest_address < layout_.slots[b].guest_address;
     });
@@ -177,16 +186,18 @@ class TopologyChecker {
       differ(fmt::format("the guest's driver sees {} GPUs, {} were given", matrix.size(), gpus.size()));
       return;
     }
-    for (std::size_t row = 0; row < gpus.size(); ++row)
-      for (std::size_t column = 0; column < row; ++column)
+    for (std::size_t row = 0; row < gpus.size(); ++row) {
+      for (std::size_t column = 0; column < row; ++column) {
         check_pair(gpus[column], gpus[row], matrix[row][column]);
+      }
+    }
   }
 
   void check_pair(std::size_t a, std::size_t b, const std::string& seen) {
     const bool nvlink = joined_by_nvlink(devices_[a], devices_[b]);
     const auto numbers = cliques(devices_, spec_.clique);
     const bool hinted = numbers[a] >= 0 && numbers[a] == numbers[b];
-    if ((nvlink || hinted) == (seen == "OK")) return;
+    if ((nvlink || hinted) == (seen == "OK")) { return; }
     if (seen == "OK") {
       differ(fmt::format("{} and {} reach each other in the guest, which nothing in the XML says", named(a),
                          named(b)));
@@ -215,12 +226,14 @@ std::vector<std::vector<std::string>> read_peer_matrix(const std::string& text) 
     const auto words = words_of(line);
     // The header's second word is GPU1 (or nothing), a row's is a status.
     if (words.size() < 2 || !is_numbered(std::string(words[0]), "GPU") ||
-        is_numbered(std::string(words[1]), "GPU"))
+        is_numbered(std::string(words[1]), "GPU")) {
       continue;
+    }
     rows.emplace_back(words.begin() + 1, words.end());
   }
-  for (const auto& row : rows)
-    if (row.size() != rows.size()) return {};
+  for (const auto& row : rows) {
+    if (row.size() != rows.size()) { return {}; }
+  }
   return rows;
 }
 

@@ -52,7 +52,7 @@ struct Limit {
 };
 
 /// What a host can do at all, by its versions.
-constexpr std::array kLimits = {
+constexpr std::array limits = {
     Limit{Program::libvirt, {3, 2}, any_mdev, "mediated devices of a VM need libvirt 3.2"},
     Limit{Program::libvirt,
           {8, 2},
@@ -86,20 +86,21 @@ std::vector<std::string> version_limits(const Devices& devices, Clique clique,
                                         const HypervisorVersions& versions, const std::string& kernel,
                                         std::optional<Program> of) {
   std::vector<std::string> reasons;
-  for (const auto& limit : kLimits) {
-    if ((of && *of != limit.program) || !limit.applies(devices, clique)) continue;
+  for (const auto& limit : limits) {
+    if ((of && *of != limit.program) || !limit.applies(devices, clique)) { continue; }
     const auto here = limit.program == Program::libvirt ? "libvirt " + versions.libvirt
                       : limit.program == Program::qemu  ? versions.hypervisor
                                                         : "Linux " + kernel;
-    if (!is_since(here, limit.since.first, limit.since.second))
+    if (!is_since(here, limit.since.first, limit.since.second)) {
       reasons.push_back(fmt::format("{} (here: {})", limit.what, here));
+    }
   }
   return reasons;
 }
 
 bool is_since(const std::string& version, int major, int minor) {
   const auto start = version.find_first_of("0123456789");
-  if (start == std::string::npos) return true;
+  if (start == std::string::npos) { return true; }
   const auto numbers = split(version.substr(start), '.');
   const std::pair found{std::atoi(numbers[0].c_str()),
                         numbers.size() > 1 ? std::atoi(numbers[1].c_str()) : 0};

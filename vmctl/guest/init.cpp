@@ -38,23 +38,24 @@ namespace {
 void mount_or_give_up(const char* source, const char* target, const char* type, unsigned long flags,
                       const char* options = nullptr) {
   ::mkdir(target, 0755);
-  if (::mount(source, target, type, flags, options) != 0) give_up(std::string("mount ") + target);
+  if (::mount(source, target, type, flags, options) != 0) { give_up(std::string("mount ") + target); }
 }
 
 std::string read_text(const std::string& path) {
   std::string text;
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return text;
+  if (fd < 0) { return text; }
   char buffer[4096];
-  for (ssize_t got; (got = ::read(fd, buffer, sizeof buffer)) > 0;)
+  for (ssize_t got; (got = ::read(fd, buffer, sizeof buffer)) > 0;) {
     text.append(buffer, static_cast<std::size_t>(got));
+  }
   ::close(fd);
   return text;
 }
 
 bool write_text(const std::string& path, const std::string& text) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return false;
+  if (fd < 0) { return false; }
   const bool whole = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   ::close(fd);
   return whole;
@@ -72,17 +73,18 @@ std::vector<std::string> words(const std::string& text, const char* separators) 
 
 /// Value of "key=value" on the kernel command line, or "".
 std::string option(const std::vector<std::string>& command_line, const std::string& key) {
-  for (const auto& word : command_line)
-    if (word.rfind(key + "=", 0) == 0) return word.substr(key.size() + 1);
+  for (const auto& word : command_line) {
+    if (word.rfind(key + "=", 0) == 0) { return word.substr(key.size() + 1); }
+  }
   return {};
 }
 
 bool load_module(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return false;
-  constexpr int kCompressed = 4;  // MODULE_INIT_COMPRESSED_FILE
+  if (fd < 0) { return false; }
+  constexpr int compressed = 4;  // MODULE_INIT_COMPRESSED_FILE
   const bool plain = path.size() > 3 && path.compare(path.size() - 3, 3, ".ko") == 0;
-  const long result = ::syscall(SYS_finit_module, fd, "", plain ? 0 : kCompressed);
+  const long result = ::syscall(SYS_finit_module, fd, "", plain ? 0 : compressed);
   ::close(fd);
   return result == 0 || errno == EEXIST;
 }
@@ -90,24 +92,28 @@ bool load_module(const std::string& path) {
 /// The initrd lists drivers for any hypervisor's disk; a guest of ours has only virtio, and emulated loading
 /// is slow.
 bool needed_here(const std::string& module) {
-  static const char* const kOther[] = {
+  static const char* const other_names[] = {
       "libnvdimm", "nfit",     "scsi",        "libata",     "ata_",        "nd_",          "sd_mod",
       "fuse",      "virtiofs", "virtio_pmem", "virtio_mem", "virtio_scsi", "virtio_input", "virtio_balloon"};
-  for (const char* other : kOther)
-    if (module.rfind(other, 0) == 0) return false;
+  for (const char* other : other_names) {
+    if (module.rfind(other, 0) == 0) { return false; }
+  }
   return true;
 }
 
 void load_drivers() {
-  for (const auto& module : words(read_text("/modules"), "\n"))
-    if (needed_here(module)) load_module("/" + module);  // absent hardware (ENODEV) is no failure
+  for (const auto& module : words(read_text("/modules"), "\n")) {
+    if (needed_here(module)) {
+      load_module("/" + module);  // absent hardware (ENODEV) is no failure
+    }
+  }
 }
 
 void wait_for(const char* device) {
-  constexpr int kTries = 3000;  // 30 s: an emulated guest on a busy host
+  constexpr int tries = 3000;  // 30 s: an emulated guest on a busy host
   struct stat status {};
-  for (int i = 0; i < kTries; ++i) {
-    if (::stat(device, &status) == 0) return;
+  for (int i = 0; i < tries; ++i) {
+    if (::stat(device, &status) == 0) { return; }
     ::usleep(10'000);
   }
   give_up(std::string("wait for ") + device);
@@ -115,10 +121,13 @@ void wait_for(const char* device) {
 
 /// The initrd has it where the root's is compressed.
 void load_overlay(const std::string& release) {
-  if (load_module("/overlay.ko")) return;
+  if (load_module("/overlay.ko")) { return; }
   const std::string stem = "/ro/lib/modules/" + release + "/kernel/fs/overlayfs/overlay.ko";
-  for (const char* suffix : {"", ".xz", ".zst", ".gz"})
-    if (load_module(stem + suffix)) return;  // none: it may be built in, and then the mount works
+  for (const char* suffix : {"", ".xz", ".zst", ".gz"}) {
+    if (load_module(stem + suffix)) {
+      return;  // none: it may be built in, and then the mount works
+    }
+  }
 }
 
 void enter_overlaid_root() {
@@ -131,12 +140,15 @@ void enter_overlaid_root() {
   ::mkdir("/rw/u", 0755);
   ::mkdir("/rw/w", 0755);
   mount_or_give_up("overlay", "/new", "overlay", 0, "lowerdir=/ro,upperdir=/rw/u,workdir=/rw/w");
-  for (const char* moved : {"/dev", "/proc", "/sys"})
-    if (::mount(moved, (std::string("/new") + moved).c_str(), nullptr, MS_MOVE, nullptr) != 0)
+  for (const char* moved : {"/dev", "/proc", "/sys"}) {
+    if (::mount(moved, (std::string("/new") + moved).c_str(), nullptr, MS_MOVE, nullptr) != 0) {
       give_up(std::string("move ") + moved);
+    }
+  }
   if (::chdir("/new") != 0 || ::mount(".", "/", nullptr, MS_MOVE, nullptr) != 0 || ::chroot(".") != 0 ||
-      ::chdir("/") != 0)
+      ::chdir("/") != 0) {
     give_up("enter the root");
+  }
 }
 
 void mount_volatile() {
@@ -173,29 +185,33 @@ void bring_up(const char* device, const std::string& address_with_prefix) {
   ifreq request{};
   std::strncpy(request.ifr_name, device, IFNAMSIZ - 1);
   request.ifr_addr = to_sockaddr(address);
-  if (::ioctl(socket, SIOCSIFADDR, &request) != 0) give_up(std::string("set the address of ") + device);
+  if (::ioctl(socket, SIOCSIFADDR, &request) != 0) { give_up(std::string("set the address of ") + device); }
   request.ifr_netmask = to_sockaddr(mask);
-  if (::ioctl(socket, SIOCSIFNETMASK, &request) != 0) give_up(std::string("set the netmask of ") + device);
-  if (::ioctl(socket, SIOCGIFFLAGS, &request) != 0) give_up(std::string("read the flags of ") + device);
+  if (::ioctl(socket, SIOCSIFNETMASK, &request) != 0) {
+    give_up(std::string("set the netmask of ") + device);
+  }
+  if (::ioctl(socket, SIOCGIFFLAGS, &request) != 0) { give_up(std::string("read the flags of ") + device); }
   request.ifr_flags = static_cast<short>(request.ifr_flags | IFF_UP | IFF_RUNNING);
-  if (::ioctl(socket, SIOCSIFFLAGS, &request) != 0) give_up(std::string("bring up ") + device);
+  if (::ioctl(socket, SIOCSIFFLAGS, &request) != 0) { give_up(std::string("bring up ") + device); }
   ::close(socket);
 }
 
 void configure(const std::vector<std::string>& command_line) {
   const std::string host = option(command_line, "vt.host");
-  if (!host.empty()) ::sethostname(host.data(), host.size());
+  if (!host.empty()) { ::sethostname(host.data(), host.size()); }
   std::string hosts = "127.0.0.1 localhost\n";
   for (const auto& entry : words(option(command_line, "vt.hosts"), ",")) {
     const auto colon = entry.find(':');
-    if (colon != std::string::npos) hosts += entry.substr(colon + 1) + " " + entry.substr(0, colon) + "\n";
+    if (colon != std::string::npos) {
+      hosts += entry.substr(colon + 1) + " " + entry.substr(0, colon) + "\n";
+    }
   }
   write_text("/etc/hosts", hosts);
   write_text("/etc/hostname", host + "\n");
-  write_text("/proc/sys/net/ipv4/tcp_retries2", virtrain::vmctl::kTcpRetries2);
+  write_text("/proc/sys/net/ipv4/tcp_retries2", virtrain::vmctl::tcp_retries2);
   bring_up("lo", "127.0.0.1/8");
   const std::string address = option(command_line, "vt.ip");
-  if (!address.empty()) bring_up("eth0", address);
+  if (!address.empty()) { bring_up("eth0", address); }
 }
 
 }  // namespace
@@ -206,13 +222,13 @@ int main() {
   mount_or_give_up("sysfs", "/sys", "sysfs", 0);
   mount_or_give_up("devtmpfs", "/dev", "devtmpfs", 0);
   const int console = ::open("/dev/console", O_RDWR);
-  for (int fd = 0; console >= 0 && fd < 3; ++fd) ::dup2(console, fd);
-  if (console > 2) ::close(console);
+  for (int fd = 0; console >= 0 && fd < 3; ++fd) { ::dup2(console, fd); }
+  if (console > 2) { ::close(console); }
 
   const auto command_line = words(read_text("/proc/cmdline"), " \n");
   for (const auto& word : command_line) {
-    if (word != "vt.probe") continue;
-    std::fprintf(stdout, "%s\n", virtrain::vmctl::kProbeLine);
+    if (word != "vt.probe") { continue; }
+    std::fprintf(stdout, "%s\n", virtrain::vmctl::probe_line);
     std::fflush(stdout);
     ::reboot(RB_POWER_OFF);
   }
@@ -222,10 +238,10 @@ int main() {
   configure(command_line);
 
   ::setenv("HOME", "/root", 1);
-  ::putenv(const_cast<char*>(virtrain::vmctl::kNodePath));
+  ::putenv(const_cast<char*>(virtrain::vmctl::node_path));
   ::setenv("LANG", "C.UTF-8", 1);
   ::setenv("TMPDIR", "/tmp", 1);
-  ::execl(virtrain::vmctl::kGuestAgent, "virtrain-agent", "--channel", virtrain::vmctl::kAgentChannel,
+  ::execl(virtrain::vmctl::guest_agent, "virtrain-agent", "--channel", virtrain::vmctl::agent_channel,
           static_cast<char*>(nullptr));
-  give_up(std::string("start ") + virtrain::vmctl::kGuestAgent);
+  give_up(std::string("start ") + virtrain::vmctl::guest_agent);
 }

@@ -24,10 +24,10 @@ void set_override(std::vector<PciWrite>& steps, const std::string& address, cons
 std::optional<Binding> read_binding(const std::string& address) {
   const auto folder = pci_folder(address);
   std::error_code ignored;
-  if (!std::filesystem::exists(folder, ignored)) return std::nullopt;
+  if (!std::filesystem::exists(folder, ignored)) { return std::nullopt; }
   Binding binding{bound_driver(address), read_locked_value(folder / "driver_override").value_or(""),
                   read_value(folder / "d3cold_allowed").value_or("")};
-  if (binding.driver_override == "(null)") binding.driver_override.clear();
+  if (binding.driver_override == "(null)") { binding.driver_override.clear(); }
   return binding;
 }
 
@@ -50,10 +50,10 @@ Binding parse_binding(const std::string& json) {
 
 std::vector<PciWrite> steps_to_lend(const std::string& address, const Binding& now) {
   std::vector<PciWrite> steps;
-  if (now.d3cold_allowed == "1") steps.push_back({file_of(address, "d3cold_allowed"), "0"});
-  if (now.driver_override != kVfioDriver) set_override(steps, address, kVfioDriver);
-  if (now.driver == kVfioDriver) return steps;
-  if (!now.driver.empty()) steps.push_back({file_of(address, "driver/unbind"), address});
+  if (now.d3cold_allowed == "1") { steps.push_back({file_of(address, "d3cold_allowed"), "0"}); }
+  if (now.driver_override != vfio_driver) { set_override(steps, address, vfio_driver); }
+  if (now.driver == vfio_driver) { return steps; }
+  if (!now.driver.empty()) { steps.push_back({file_of(address, "driver/unbind"), address}); }
   steps.push_back({"drivers_probe", address});
   return steps;
 }
@@ -61,13 +61,14 @@ std::vector<PciWrite> steps_to_lend(const std::string& address, const Binding& n
 std::vector<PciWrite> steps_to_give_back(const std::string& address, const Binding& now,
                                          const Binding& before) {
   std::vector<PciWrite> steps;
-  if (now.driver_override != before.driver_override) set_override(steps, address, before.driver_override);
+  if (now.driver_override != before.driver_override) { set_override(steps, address, before.driver_override); }
   if (now.driver != before.driver) {
-    if (!now.driver.empty()) steps.push_back({file_of(address, "driver/unbind"), address});
-    if (!before.driver.empty()) steps.push_back({"drivers/" + before.driver + "/bind", address});
+    if (!now.driver.empty()) { steps.push_back({file_of(address, "driver/unbind"), address}); }
+    if (!before.driver.empty()) { steps.push_back({"drivers/" + before.driver + "/bind", address}); }
   }
-  if (now.d3cold_allowed != before.d3cold_allowed && !before.d3cold_allowed.empty())
+  if (now.d3cold_allowed != before.d3cold_allowed && !before.d3cold_allowed.empty()) {
     steps.push_back({file_of(address, "d3cold_allowed"), before.d3cold_allowed});
+  }
   return steps;
 }
 

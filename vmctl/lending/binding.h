@@ -1,13 +1,14 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace virtrain::vmctl {
 
-inline constexpr const char* kVfioDriver = "vfio-pci";
+inline constexpr const char* vfio_driver = "vfio-pci";
 
 /// How a PCI function is bound, as far as lending it changes that.
 struct Binding {

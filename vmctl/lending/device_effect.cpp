@@ -1,9 +1,9 @@
 #include "vmctl/lending/device_effect.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "common/error.h"
@@ -23,15 +23,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::chrono::seconds kReleaseDeadline{30};  ///< QEMU unpins the guest's memory before it is gone
+constexpr std::chrono::seconds release_deadline{30};  ///< QEMU unpins the guest's memory before it is gone
 
 void write_pci(const std::vector<PciWrite>& steps) {
-  for (const auto& step : steps) write_sysfs(fs::path("/sys/bus/pci") / step.file, step.text);
+  for (const auto& step : steps) { write_sysfs(fs::path("/sys/bus/pci") / step.file, step.text); }
 }
 
 Binding binding_now(const std::string& address) {
   const auto now = read_binding(address);
-  if (!now) throw Error("look at " + address, ErrorCode::not_found, "there is no such PCI function");
+  if (!now) { throw Error("look at " + address, ErrorCode::not_found, "there is no such PCI function"); }
   return *now;
 }
 
@@ -44,11 +44,12 @@ std::string in_words(const Binding& binding) {
 /// the vendor's register alone says nothing, for of a virtual function it is all ones (PCI SR-IOV).
 void see_that_it_answers(const std::string& address) {
   const auto config = read_file(pci_folder(address) / "config").value_or("");
-  if (!config.empty() && config.find_first_not_of('\xff') == std::string::npos)
+  if (!config.empty() && config.find_first_not_of('\xff') == std::string::npos) {
     throw Error(
         "look at " + address, ErrorCode::io,
         "its configuration space reads ones: it fell off the bus (remove and rescan it, else switch the "
         "host off and on)");
+  }
 }
 
 std::vector<DeviceUser> users_of(const std::string& address) {
@@ -59,25 +60,27 @@ std::vector<DeviceUser> users_of(const std::string& address) {
 
 void refuse_users(const std::string& address) {
   const auto users = users_of(address);
-  if (!users.empty())
+  if (!users.empty()) {
     throw Error("lend " + address, ErrorCode::busy, in_words(users[0]) + "; virtrain takes no device in use");
+  }
 }
 
 /// QEMU may still be giving its memory back after its domain is gone.
 void wait_until_released(const std::string& address) {
-  const auto end = std::chrono::steady_clock::now() + kReleaseDeadline;
+  const auto end = std::chrono::steady_clock::now() + release_deadline;
   while (true) {
     const auto users = users_of(address);
-    if (users.empty()) return;
-    if (std::chrono::steady_clock::now() > end)
+    if (users.empty()) { return; }
+    if (std::chrono::steady_clock::now() > end) {
       throw Error("give back " + address, ErrorCode::busy, in_words(users[0]));
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
 }
 
 void see_binding(const std::string& address, const std::string& driver) {
   const auto now = bound_driver(address);
-  if (now == driver) return;
+  if (now == driver) { return; }
   throw Error("bind " + address, ErrorCode::io,
               fmt::format("its driver is {} where {} was asked for (the kernel's log says why: dmesg)",
                           now.empty() ? "none" : now, driver.empty() ? "none" : driver));
@@ -85,13 +88,13 @@ void see_binding(const std::string& address, const std::string& driver) {
 
 void lend_binding(const std::string& address) {
   write_pci(steps_to_lend(address, binding_now(address)));
-  see_binding(address, kVfioDriver);
+  see_binding(address, vfio_driver);
 }
 
 void give_back_binding(const Effect& effect) {
   const auto before = parse_binding(effect.state);
   auto now = binding_now(effect.name);
-  if (now == before) return;
+  if (now == before) { return; }
   wait_until_released(effect.name);
   write_pci(steps_to_give_back(effect.name, now, before));
   see_binding(effect.name, before.driver);
@@ -107,7 +110,7 @@ std::string binding_left(const Effect& effect) {
 
 /// The kernel's persistence mode holds the device with no file open: unbinding would wait for ever (USE-2).
 std::optional<PlannedEffect> no_persistence(const std::string& address) {
-  if (bound_driver(address) != "nvidia") return std::nullopt;
+  if (bound_driver(address) != "nvidia") { return std::nullopt; }
   DeviceSettings wanted;
   wanted.persistence = false;
   return settings_effect(address, wanted);
@@ -123,7 +126,7 @@ PlannedEffect binding_of(const std::string& address) {
 }
 
 void load_vfio() {
-  if (!fs::exists("/sys/bus/pci/drivers/vfio-pci")) run_checked({"modprobe", "vfio-pci"});
+  if (!fs::exists("/sys/bus/pci/drivers/vfio-pci")) { run_checked({"modprobe", "vfio-pci"}); }
 }
 
 }  // namespace
@@ -142,16 +145,18 @@ std::string device_of(const Effect& effect) {
 
 std::vector<std::string> functions_to_bind(const std::string& address) {
   std::error_code missing;
-  if (!fs::exists(pci_folder(address), missing))
+  if (!fs::exists(pci_folder(address), missing)) {
     throw Error("lend " + address, ErrorCode::not_found, "there is no such PCI function");
+  }
   std::vector<std::string> functions;
   for (const auto& entry : fs::directory_iterator(pci_folder(address) / "iommu_group/devices", missing)) {
     const auto member = entry.path().filename().string();
     const auto class_code = read_value(pci_folder(member) / "class").value_or("");
-    if (!class_code.starts_with("0x06")) functions.push_back(member);
+    if (!class_code.starts_with("0x06")) { functions.push_back(member); }
   }
-  if (functions.empty())
+  if (functions.empty()) {
     throw Error("lend " + address, ErrorCode::host_unable, "it is in no IOMMU group (doctor's IOM-1)");
+  }
   std::sort(functions.begin(), functions.end());
   return functions;
 }
@@ -172,8 +177,8 @@ std::vector<PlannedEffect> effects_of(const DeviceGrant& grant) {
     case GrantKind::virtual_function:
     case GrantKind::passthrough:
       load_vfio();
-      if (auto guids = guids_effect(grant)) effects.push_back(std::move(*guids));
-      if (auto settings = no_persistence(grant.address)) effects.push_back(std::move(*settings));
+      if (auto guids = guids_effect(grant)) { effects.push_back(std::move(*guids)); }
+      if (auto settings = no_persistence(grant.address)) { effects.push_back(std::move(*settings)); }
       for (const auto& function : functions_to_bind(grant.address)) {
         refuse_users(function);
         effects.push_back(binding_of(function));

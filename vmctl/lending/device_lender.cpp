@@ -22,8 +22,9 @@ void undo_and_forget(LeaseJournal& journal, const Effect& effect) {
   try {
     undo_device_effect(effect);
   } catch (const std::exception& failure) {
-    if (effect.kind != EffectKind::service && effect.kind != EffectKind::kvm_device)
+    if (effect.kind != EffectKind::service && effect.kind != EffectKind::kvm_device) {
       journal.quarantine(device_of(effect), failure.what());
+    }
     throw;
   }
   journal.undone(effect.id);
@@ -42,34 +43,40 @@ void DeviceLender::lend_one(const DeviceGrant& grant) {
     const auto already = [&](const Effect& effect) {
       return effect.kind == planned.kind && effect.name == planned.name;
     };
-    if (std::none_of(done_.begin(), done_.end(), already)) perform(planned, done_);
+    if (std::none_of(done_.begin(), done_.end(), already)) { perform(planned, done_); }
   }
 }
 
 void DeviceLender::make_virtual_functions_for(const std::vector<DeviceGrant>& grants) {
   std::map<std::string, std::vector<std::string>> wanted;
-  for (const auto& grant : grants)
-    if (!grant.physical_function.empty()) wanted[grant.physical_function].push_back(grant.address);
-  for (const auto& [physical_function, functions] : wanted)
-    for (const auto& planned : virtual_functions_effect(physical_function, functions))
+  for (const auto& grant : grants) {
+    if (!grant.physical_function.empty()) { wanted[grant.physical_function].push_back(grant.address); }
+  }
+  for (const auto& [physical_function, functions] : wanted) {
+    for (const auto& planned : virtual_functions_effect(physical_function, functions)) {
       perform(planned, done_);
+    }
+  }
 }
 
 void DeviceLender::stop_services(const std::vector<DeviceGrant>& grants) {
   std::set<std::string> cards;
-  for (const auto& grant : grants)
-    if (bound_driver(grant.address) == "nvidia")
+  for (const auto& grant : grants) {
+    if (bound_driver(grant.address) == "nvidia") {
       cards.insert(grant.physical_function.empty() ? grant.address : grant.physical_function);
-  if (cards.empty()) return;
+    }
+  }
+  if (cards.empty()) { return; }
   const auto units = services_that_grab_gpus();
-  if (units.empty()) return;
-  if (!may_change_host_)
+  if (units.empty()) { return; }
+  if (!may_change_host_) {
     throw Error(
         "lend GPUs", ErrorCode::host_unable,
         fmt::format("{} would disturb them, and --no-host-changes forbids to stop it: systemctl stop {}",
                     join(units, ", "), join(units, " ")));
+  }
   const auto limits = power_limits(cards);
-  for (const auto& unit : units) perform({EffectKind::service, unit, limits}, services_);
+  for (const auto& unit : units) { perform({EffectKind::service, unit, limits}, services_); }
 }
 
 void DeviceLender::keep_services_away(const std::vector<DeviceGrant>& grants) {
@@ -79,17 +86,18 @@ void DeviceLender::keep_services_away(const std::vector<DeviceGrant>& grants) {
 
 std::size_t DeviceLender::lend(const std::vector<DeviceGrant>& grants) {
   const std::scoped_lock lock(mutex_);
-  if (must_make_way(granted_, grants)) make_way();
+  if (must_make_way(granted_, grants)) { make_way(); }
   std::vector<DeviceGrant> missing;
-  for (const auto& grant : grants)
-    if (!contains(granted_, grant) && !contains(missing, grant)) missing.push_back(grant);
-  if (missing.empty()) return 0;
+  for (const auto& grant : grants) {
+    if (!contains(granted_, grant) && !contains(missing, grant)) { missing.push_back(grant); }
+  }
+  if (missing.empty()) { return 0; }
   give_settings_back();
   const auto before = done_.size();
   try {
     stop_services(missing);
     make_virtual_functions_for(missing);
-    for (const auto& grant : missing) lend_one(grant);
+    for (const auto& grant : missing) { lend_one(grant); }
   } catch (...) {
     undo_down_to(before, done_);
     throw;
@@ -101,20 +109,25 @@ std::size_t DeviceLender::lend(const std::vector<DeviceGrant>& grants) {
 void DeviceLender::make_way() {
   granted_.clear();
   const auto failures = undo_down_to(0, done_);
-  if (!failures.empty())
+  if (!failures.empty()) {
     throw Error("give devices back for others of their cards", ErrorCode::host_unable, join(failures, "; "));
+  }
 }
 
 void DeviceLender::give_settings_back() {
   const auto failures = undo_down_to(0, settings_);
-  if (!failures.empty())
+  if (!failures.empty()) {
     throw Error("set the GPUs as they were", ErrorCode::host_unable, join(failures, "; "));
+  }
 }
 
 void DeviceLender::set(const std::vector<DeviceGrant>& grants, const DeviceSettings& wanted) {
   const std::scoped_lock lock(mutex_);
-  for (const auto& grant : grants)
-    if (bound_driver(grant.address) == "nvidia") perform(settings_effect(grant.address, wanted), settings_);
+  for (const auto& grant : grants) {
+    if (bound_driver(grant.address) == "nvidia") {
+      perform(settings_effect(grant.address, wanted), settings_);
+    }
+  }
 }
 
 std::vector<std::string> DeviceLender::undo_down_to(std::size_t count, std::vector<Effect>& effects) {
@@ -122,9 +135,7 @@ std::vector<std::string> DeviceLender::undo_down_to(std::size_t count, std::vect
   for (; effects.size() > count; effects.pop_back()) {
     try {
       undo_and_forget(journal_, effects.back());
-    } catch (const std::exception& failure) {
-      failures.emplace_back(failure.what());
-    }
+    } catch (const std::exception& failure) { failures.emplace_back(failure.what()); }
   }
   return failures;
 }
@@ -140,16 +151,17 @@ std::vector<std::string> DeviceLender::give_back() {
 
 std::string DeviceLender::open_kvm_device(const std::string& device) {
   const std::scoped_lock lock(mutex_);
-  if (::geteuid() != 0) return {};
+  if (::geteuid() != 0) { return {}; }
   kvm_device_ = device;
   kvm_use_ = use_kvm_device(device);
   const auto planned = kvm_device_effect(device);
-  if (!planned) return {};
-  if (!may_change_host_)
+  if (!planned) { return {}; }
+  if (!may_change_host_) {
     return fmt::format(
         "{} is closed to QEMU's user, and --no-host-changes forbids to open it (chgrp kvm {}; chmod "
         "0660 {})",
         device, device, device);
+  }
   std::vector<Effect> journalled;
   perform(*planned, journalled);
   return fmt::format(
@@ -159,20 +171,23 @@ std::string DeviceLender::open_kvm_device(const std::string& device) {
 /// The last run that uses it closes it, whichever has opened it.
 std::vector<std::string> DeviceLender::stop_using_kvm() {
   std::vector<Effect> opened;
-  if (!kvm_use_) return {};
+  if (!kvm_use_) { return {}; }
   kvm_use_.reset();
-  if (!kvm_device_is_unused(kvm_device_)) return {};
-  for (auto& effect : journal_.effects())
-    if (effect.kind == EffectKind::kvm_device && effect.name == kvm_device_)
+  if (!kvm_device_is_unused(kvm_device_)) { return {}; }
+  for (auto& effect : journal_.effects()) {
+    if (effect.kind == EffectKind::kvm_device && effect.name == kvm_device_) {
       opened.push_back(std::move(effect));
+    }
+  }
   return undo_down_to(0, opened);
 }
 
 std::vector<std::string> DeviceLender::end() {
   auto failures = give_back();
   const std::scoped_lock lock(mutex_);
-  for (const auto& more : {undo_down_to(0, services_), stop_using_kvm()})
+  for (const auto& more : {undo_down_to(0, services_), stop_using_kvm()}) {
     failures.insert(failures.end(), more.begin(), more.end());
+  }
   return failures;
 }
 

@@ -26,7 +26,7 @@ class DeviceLender {
   void keep_services_away(const std::vector<DeviceGrant>& grants);
   /// Lets QEMU's user open /dev/kvm until end(), if it could not; returns what to tell the user, empty:
   /// nothing.
-  std::string open_kvm_device(const std::string& device = kKvmDevice);
+  std::string open_kvm_device(const std::string& device = kvm_device);
   /// Makes those ready that are not yet, after all that is lent went back where it is in their way
   /// (must_make_way); returns how many. Throws Error(busy) naming who uses a device,
   /// Error(host_unable) or Error(io) with what the kernel said; what this call changed is undone then.

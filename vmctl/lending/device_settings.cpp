@@ -1,9 +1,9 @@
 #include "vmctl/lending/device_settings.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "common/error.h"
 #include "common/json.h"
@@ -14,12 +14,12 @@
 namespace virtrain::vmctl {
 namespace {
 
-constexpr double kSameWatts = 0.5;  // nvidia-smi rounds
+constexpr double same_watts = 0.5;  // nvidia-smi rounds
 
 /// "Enabled", "Disabled"; "[N/A]" and the like say that there is no such setting.
 std::optional<bool> switch_in(std::string_view word) {
-  if (word == "Enabled") return true;
-  if (word == "Disabled") return false;
+  if (word == "Enabled") { return true; }
+  if (word == "Disabled") { return false; }
   return std::nullopt;
 }
 
@@ -81,8 +81,9 @@ std::vector<std::string> settings_query(const std::string& gpu) {
 
 DeviceSettings parse_settings_answer(const std::string& line) {
   const auto cells = split(std::string(trim(line)), ',');
-  if (cells.size() != 4)
+  if (cells.size() != 4) {
     throw Error("read a GPU's settings", ErrorCode::protocol, "nvidia-smi answered: " + printable(line));
+  }
   return {switch_in(trim(cells[0])),
           switch_in(trim(cells[1])),
           switch_in(trim(cells[2])),
@@ -99,37 +100,40 @@ std::vector<std::vector<std::string>> settings_commands(const std::string& gpu, 
   };
   const auto differs = [](const auto& a, const auto& b) { return a && (!b || *a != *b); };
   const bool persistence = differs(wanted.persistence, now.persistence);
-  if (persistence && *wanted.persistence) set("-pm", "1");
-  if (differs(wanted.mig, now.mig)) set("-mig", *wanted.mig ? "1" : "0");
-  if (differs(wanted.ecc, now.ecc)) set("-e", *wanted.ecc ? "1" : "0");
-  if (differs(wanted.power_limit_watts, now.power_limit_watts))
+  if (persistence && *wanted.persistence) { set("-pm", "1"); }
+  if (differs(wanted.mig, now.mig)) { set("-mig", *wanted.mig ? "1" : "0"); }
+  if (differs(wanted.ecc, now.ecc)) { set("-e", *wanted.ecc ? "1" : "0"); }
+  if (differs(wanted.power_limit_watts, now.power_limit_watts)) {
     set("-pl", fmt::format("{:g}", *wanted.power_limit_watts));
+  }
   const auto lock_clock = [&](const char* lock, const char* reset, const auto& asked, const auto& is) {
-    if (asked) set(lock, fmt::format("{0},{0}", *asked));
-    if (!asked && is) commands.push_back({"nvidia-smi", "-i", gpu, reset});
+    if (asked) { set(lock, fmt::format("{0},{0}", *asked)); }
+    if (!asked && is) { commands.push_back({"nvidia-smi", "-i", gpu, reset}); }
   };
   lock_clock("-lgc", "-rgc", wanted.graphics_clock_mhz, now.graphics_clock_mhz);
   lock_clock("-lmc", "-rmc", wanted.memory_clock_mhz, now.memory_clock_mhz);
-  if (persistence && !*wanted.persistence) set("-pm", "0");
+  if (persistence && !*wanted.persistence) { set("-pm", "0"); }
   return commands;
 }
 
 std::vector<std::string> settings_differences(const DeviceSettings& wanted, const DeviceSettings& now) {
   std::vector<std::string> found;
   const auto check_switch = [&](const char* name, std::optional<bool> asked, std::optional<bool> is) {
-    if (asked && asked != is)
+    if (asked && asked != is) {
       found.push_back(fmt::format("{} is {} where {} was asked for", name,
                                   is ? on_or_off(*is) : "not offered", on_or_off(*asked)));
+    }
   };
   check_switch("ECC", wanted.ecc, now.ecc);
   check_switch("persistence", wanted.persistence, now.persistence);
   check_switch("MIG mode", wanted.mig, now.mig);
   if (wanted.power_limit_watts &&
-      (!now.power_limit_watts || std::abs(*wanted.power_limit_watts - *now.power_limit_watts) > kSameWatts))
+      (!now.power_limit_watts || std::abs(*wanted.power_limit_watts - *now.power_limit_watts) > same_watts)) {
     found.push_back(
         fmt::format("power limit is {} where {:g} W was asked for",
                     now.power_limit_watts ? fmt::format("{:g} W", *now.power_limit_watts) : "not offered",
                     *wanted.power_limit_watts));
+  }
   return found;
 }
 
@@ -141,19 +145,20 @@ void apply_settings(const std::string& gpu, const DeviceSettings& wanted, const 
   auto now = read_settings(gpu);
   now.graphics_clock_mhz = locked.graphics_clock_mhz;
   now.memory_clock_mhz = locked.memory_clock_mhz;
-  for (const auto& command : settings_commands(gpu, now, wanted)) run_checked(command);
+  for (const auto& command : settings_commands(gpu, now, wanted)) { run_checked(command); }
   const auto differences = settings_differences(wanted, read_settings(gpu));
-  if (!differences.empty())
+  if (!differences.empty()) {
     throw Error("set GPU " + gpu, ErrorCode::host_unable,
                 join(differences, ", ") +
                     " (ECC and MIG mode change with a reset: nvidia-smi --gpu-reset, or a reboot)");
+  }
 }
 
 std::string power_limits(const std::set<std::string>& gpus) {
   auto limits = nlohmann::json::object();
   for (const auto& gpu : gpus) {
     try {
-      if (const auto watts = read_settings(gpu).power_limit_watts) limits[gpu] = *watts;
+      if (const auto watts = read_settings(gpu).power_limit_watts) { limits[gpu] = *watts; }
     } catch (const Error& error) {
       log::warning("the GPU's power limit cannot be read", {{"gpu", gpu}, {"reason", error.what()}});
     }
@@ -163,7 +168,9 @@ std::string power_limits(const std::set<std::string>& gpus) {
 
 void restore_power_limits(const std::string& limits) {
   const auto known = parse_json_or_null(limits);
-  if (!known.is_object()) return;  // of an older journal
+  if (!known.is_object()) {
+    return;  // of an older journal
+  }
   for (const auto& [gpu, watts] : known.items()) {
     try {
       DeviceSettings wanted;

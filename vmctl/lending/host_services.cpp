@@ -23,16 +23,17 @@ bool has_systemd() {
 
 std::vector<std::string> services_that_grab_gpus() {
   std::vector<std::string> active;
-  if (!has_systemd()) return active;
-  for (const auto* unit : kServicesThatGrabGpus)
-    if (is_active(unit)) active.emplace_back(unit);
+  if (!has_systemd()) { return active; }
+  for (const auto* unit : gpu_services) {
+    if (is_active(unit)) { active.emplace_back(unit); }
+  }
   return active;
 }
 
 bool is_service_that_grabs_gpus(const std::filesystem::path& root, int pid) {
-  if (pid == 0) return false;
+  if (pid == 0) { return false; }
   const auto groups = read_file(root / "proc" / std::to_string(pid) / "cgroup").value_or("");
-  return std::any_of(std::begin(kServicesThatGrabGpus), std::end(kServicesThatGrabGpus),
+  return std::any_of(std::begin(gpu_services), std::end(gpu_services),
                      [&](const char* unit) { return groups.find(unit) != std::string::npos; });
 }
 
@@ -45,7 +46,7 @@ std::string service_left(const std::string& unit) {
 }
 
 void start_service(const std::string& unit) {
-  if (!service_left(unit).empty()) run_checked({"systemctl", "start", unit});
+  if (!service_left(unit).empty()) { run_checked({"systemctl", "start", unit}); }
 }
 
 }  // namespace virtrain::vmctl

@@ -8,8 +8,8 @@ namespace virtrain::vmctl {
 
 /// Services that open a GPU as soon as it is there, and so would keep it from being lent or disturb what is
 /// measured.
-inline constexpr const char* kServicesThatGrabGpus[] = {"nvidia-persistenced.service", "nvidia-dcgm.service",
-                                                        "dcgm-exporter.service", "nv-hostengine.service"};
+inline constexpr const char* gpu_services[] = {"nvidia-persistenced.service", "nvidia-dcgm.service",
+                                               "dcgm-exporter.service", "nv-hostengine.service"};
 /// Those of them that run now. None where systemd does not run.
 std::vector<std::string> services_that_grab_gpus();
 

@@ -10,7 +10,7 @@
 namespace virtrain::vmctl {
 
 /// Where functions are, unless a test has some of its own.
-inline constexpr const char* kPciDevices = "/sys/bus/pci/devices";
+inline constexpr const char* pci_devices = "/sys/bus/pci/devices";
 
 /// What an InfiniBand fabric knows a virtual function by. The physical function's driver keeps it, and
 /// whoever drives the virtual function reads it once: it must be there before a guest's driver looks.
@@ -31,14 +31,14 @@ std::string guid_of(const std::string& physical_guid, int index);
 /// That a virtual function of an InfiniBand adapter gets GUIDs, and a port that follows the physical one;
 /// nothing for every other device, and where it has GUIDs already, which are its administrator's.
 std::optional<PlannedEffect> guids_effect(const DeviceGrant& grant,
-                                          const std::filesystem::path& devices = kPciDevices);
+                                          const std::filesystem::path& devices = pci_devices);
 void set_guids(const std::string& address, const std::string& state,
-               const std::filesystem::path& devices = kPciDevices);
+               const std::filesystem::path& devices = pci_devices);
 /// Words for GUIDs that are still those of the state; empty: none.
 std::string guids_left(const std::string& address, const std::string& state,
-                       const std::filesystem::path& devices = kPciDevices);
+                       const std::filesystem::path& devices = pci_devices);
 /// Puts back what was before, unless somebody has set others since or the function is gone.
 void clear_guids(const std::string& address, const std::string& state,
-                 const std::filesystem::path& devices = kPciDevices);
+                 const std::filesystem::path& devices = pci_devices);
 
 }  // namespace virtrain::vmctl

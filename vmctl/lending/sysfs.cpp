@@ -22,13 +22,13 @@ namespace fs = std::filesystem;
   ::setsid();
   ::syscall(SYS_close_range, 0U, ~0U, 0U);
   const int descriptor = ::open(file, O_WRONLY | O_TRUNC | O_CLOEXEC);  // as a shell's ">"
-  if (descriptor < 0) ::_exit(errno);
+  if (descriptor < 0) { ::_exit(errno); }
   ::_exit(::write(descriptor, text, bytes) < 0 ? errno : 0);
 }
 
 bool ends_by(pid_t process, std::chrono::milliseconds deadline) {
   const UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, process, 0U)));
-  if (!handle) throw errno_error("watch process " + std::to_string(process), errno);
+  if (!handle) { throw errno_error("watch process " + std::to_string(process), errno); }
   return becomes_readable(handle.get(), deadline);
 }
 
@@ -38,8 +38,8 @@ void write_sysfs(const fs::path& file, const std::string& text, std::chrono::mil
   const auto operation = fmt::format("write {} to {}", trim(text), file.string());
   const char* const path = file.c_str();
   const pid_t process = ::fork();
-  if (process < 0) throw errno_error(operation, errno);
-  if (process == 0) write_and_exit(path, text.data(), text.size());
+  if (process < 0) { throw errno_error(operation, errno); }
+  if (process == 0) { write_and_exit(path, text.data(), text.size()); }
   if (!ends_by(process, deadline)) {
     ::kill(process, SIGKILL);
     throw Error(operation, ErrorCode::timeout,
@@ -47,10 +47,11 @@ void write_sysfs(const fs::path& file, const std::string& text, std::chrono::mil
                             deadline.count() / 1000, process));
   }
   int status = 0;
-  if (::waitpid(process, &status, 0) < 0) throw errno_error(operation, errno);
-  if (WIFSIGNALED(status))
+  if (::waitpid(process, &status, 0) < 0) { throw errno_error(operation, errno); }
+  if (WIFSIGNALED(status)) {
     throw Error(operation, ErrorCode::io, fmt::format("killed by signal {}", WTERMSIG(status)));
-  if (WEXITSTATUS(status) != 0) throw errno_error(operation, WEXITSTATUS(status));
+  }
+  if (WEXITSTATUS(status) != 0) { throw errno_error(operation, WEXITSTATUS(status)); }
 }
 
 fs::path pci_folder(const std::string& address) {

@@ -32,13 +32,14 @@ using namespace std::chrono_literals;
 /// Short, for libvirt's sockets below it must fit into the 107 bytes of a socket's address.
 fs::path make_private_folder() {
   std::string path = "/tmp/vt-XXXXXX";
-  if (::mkdtemp(path.data()) == nullptr) throw errno_error("make a folder for libvirt in /tmp", errno);
+  if (::mkdtemp(path.data()) == nullptr) { throw errno_error("make a folder for libvirt in /tmp", errno); }
   return path;
 }
 
 fs::path find_daemon() {
-  for (const auto* program : {"/usr/sbin/libvirtd", "/usr/sbin/virtqemud"})
-    if (fs::exists(program)) return program;
+  for (const auto* program : {"/usr/sbin/libvirtd", "/usr/sbin/virtqemud"}) {
+    if (fs::exists(program)) { return program; }
+  }
   throw Error("start libvirt", ErrorCode::host_unable,
               "neither libvirtd nor virtqemud is installed: apt-get install libvirt-daemon-system");
 }
@@ -49,8 +50,9 @@ std::vector<std::string> environment_with(const std::vector<std::string>& set) {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view own = *entry;
     const auto name = own.substr(0, own.find('=') + 1);
-    if (std::none_of(set.begin(), set.end(), [&](const auto& one) { return one.starts_with(name); }))
+    if (std::none_of(set.begin(), set.end(), [&](const auto& one) { return one.starts_with(name); })) {
       environment.emplace_back(own);
+    }
   }
   return environment;
 }
@@ -67,8 +69,9 @@ std::vector<std::string> daemon_environment(const fs::path& folder, bool is_othe
 
 /// Debian's name of QEMU's account, and Fedora's. libvirt starts no VM as a user without an account.
 const passwd& qemu_account() {
-  for (const auto* name : {"libvirt-qemu", "qemu"})
-    if (const passwd* account = ::getpwnam(name)) return *account;
+  for (const auto* name : {"libvirt-qemu", "qemu"}) {
+    if (const passwd* account = ::getpwnam(name)) { return *account; }
+  }
   throw Error(
       "start libvirt", ErrorCode::host_unable,
       "there is no account libvirt-qemu or qemu to run VMs as: apt-get install libvirt-daemon-system");
@@ -101,15 +104,18 @@ Identity identity_of(const passwd& account) {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   ::dup2(::open("/dev/null", O_RDONLY), 0);
-  for (const int stream : {1, 2}) ::dup2(log, stream);
-  if (!other || other->assume()) ::execve(program, arguments, environment);
+  for (const int stream : {1, 2}) { ::dup2(log, stream); }
+  if (!other || other->assume()) { ::execve(program, arguments, environment); }
   ::_exit(127);
 }
 
 void give_folder_to(const fs::path& folder, uid_t user) {
-  for (const auto& entry : fs::recursive_directory_iterator(folder))
-    if (::lchown(entry.path().c_str(), user, user) != 0) throw errno_error("give libvirt its folder", errno);
-  if (::lchown(folder.c_str(), user, user) != 0) throw errno_error("give libvirt its folder", errno);
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (::lchown(entry.path().c_str(), user, user) != 0) {
+      throw errno_error("give libvirt its folder", errno);
+    }
+  }
+  if (::lchown(folder.c_str(), user, user) != 0) { throw errno_error("give libvirt its folder", errno); }
 }
 
 }  // namespace
@@ -140,22 +146,22 @@ void PrivateLibvirt::start(const fs::path& program) {
   uri_ = fmt::format("qemu+unix:///session?socket={}/libvirt/{}-sock", folder_.string(),
                      name == "libvirtd" ? "libvirt" : name);
   std::optional<Identity> other;
-  if (::geteuid() == 0) other = identity_of(qemu_account());
-  if (other) other_user_ = other->user;
-  if (other) give_folder_to(folder_, other->user);
+  if (::geteuid() == 0) { other = identity_of(qemu_account()); }
+  if (other) { other_user_ = other->user; }
+  if (other) { give_folder_to(folder_, other->user); }
   log_.reset(::memfd_create("libvirt", MFD_CLOEXEC));  // no path that its user could have made
-  if (!log_) throw errno_error("make a log for libvirt", errno);
+  if (!log_) { throw errno_error("make a log for libvirt", errno); }
   auto environment = daemon_environment(folder_, other.has_value());
   std::vector<char*> entries;
-  for (auto& entry : environment) entries.push_back(entry.data());
+  for (auto& entry : environment) { entries.push_back(entry.data()); }
   entries.push_back(nullptr);
   daemon_ = ::fork();
-  if (daemon_ < 0) throw errno_error("start " + program.string(), errno);
-  if (daemon_ == 0) become_daemon(program.c_str(), entries.data(), log_.get(), other);
+  if (daemon_ < 0) { throw errno_error("start " + program.string(), errno); }
+  if (daemon_ == 0) { become_daemon(program.c_str(), entries.data(), log_.get(), other); }
 }
 
 void PrivateLibvirt::wait_until_it_answers() {
-  SignsOfLife life([this] { return cpu_time_of_tree(daemon_); }, kQemuStandsStill, kFirstLook);
+  SignsOfLife life([this] { return cpu_time_of_tree(daemon_); }, qemu_stands_still, first_look);
   std::string why;
   while (look_at_libvirt(uri_, &why) != DaemonState::answers) {
     int status = 0;
@@ -163,9 +169,10 @@ void PrivateLibvirt::wait_until_it_answers() {
       daemon_ = 0;
       throw Error("start libvirt", ErrorCode::host_unable, "its daemon ended at once: " + last_words());
     }
-    if (life.gave_up())
+    if (life.gave_up()) {
       throw Error("start libvirt", ErrorCode::host_unable,
                   "its daemon does not answer: " + why + "; " + last_words());
+    }
     std::this_thread::sleep_for(50ms);
   }
 }
@@ -184,7 +191,7 @@ void PrivateLibvirt::stop() {
     ::kill(daemon_, SIGTERM);
     SignsOfLife life([this] { return cpu_time_of_tree(daemon_); }, 5s, 30s);
     while (::waitpid(daemon_, nullptr, WNOHANG) == 0) {
-      if (life.gave_up()) ::kill(daemon_, SIGKILL);
+      if (life.gave_up()) { ::kill(daemon_, SIGKILL); }
       std::this_thread::sleep_for(10ms);
     }
     daemon_ = 0;

@@ -22,14 +22,14 @@ const Privileges& try_privileges() {
   static const Privileges tried = [] {
     Privileges found;
     found.lacks_isolation = ::geteuid() == 0 ? try_isolation() : "make namespaces: only root may";
-    if (!found.lacks_isolation.empty()) found.lacks_user_namespaces = try_isolation_in_user_namespace();
+    if (!found.lacks_isolation.empty()) { found.lacks_user_namespaces = try_isolation_in_user_namespace(); }
     return found;
   }();
   return tried;
 }
 
 HostMode best_mode(const Privileges& privileges) {
-  if (privileges.lacks_isolation.empty()) return HostMode::system;
+  if (privileges.lacks_isolation.empty()) { return HostMode::system; }
   return privileges.lacks_user_namespaces.empty() ? HostMode::namespaces : HostMode::session;
 }
 

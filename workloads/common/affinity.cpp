@@ -1,13 +1,13 @@
 #include "workloads/common/affinity.h"
 
-#include "common/error.h"
-#include "common/text.h"
-
 #include <omp.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <cerrno>
+
+#include "common/error.h"
+#include "common/text.h"
 
 namespace virtrain {
 namespace {
@@ -28,10 +28,10 @@ std::string proc_field(const char* path, std::string_view key) {
 std::vector<int> allowed_cpus() {
   cpu_set_t mask;
   CPU_ZERO(&mask);
-  if (sched_getaffinity(0, sizeof mask, &mask) != 0) throw errno_error("read the affinity mask", errno);
+  if (sched_getaffinity(0, sizeof mask, &mask) != 0) { throw errno_error("read the affinity mask", errno); }
   std::vector<int> cpus;
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &mask)) cpus.push_back(cpu);
+    if (CPU_ISSET(cpu, &mask)) { cpus.push_back(cpu); }
   }
   return cpus;
 }
@@ -61,7 +61,7 @@ ThreadPlacement place_threads(const std::vector<int>& cpus, int sharers, int ind
 void apply(const ThreadPlacement& placement) {
   omp_set_dynamic(0);
   omp_set_num_threads(placement.threads);
-  if (placement.cpus.empty()) return;
+  if (placement.cpus.empty()) { return; }
 #pragma omp parallel
   {
     cpu_set_t mask;

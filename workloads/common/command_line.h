@@ -1,9 +1,9 @@
 #pragma once
 
-#include "common/error.h"
-
 #include <optional>
 #include <string>
+
+#include "common/error.h"
 
 namespace CLI {
 class App;

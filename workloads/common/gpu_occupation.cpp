@@ -1,10 +1,10 @@
 #include "workloads/common/gpu_occupation.h"
 
-#include "common/error.h"
-
 #include <algorithm>
 #include <chrono>
 #include <thread>
+
+#include "common/error.h"
 
 namespace virtrain {
 namespace {
@@ -26,9 +26,9 @@ void refuse_occupied_gpu(const std::string& pci_address, const std::function<Gpu
   unsigned least_percent = 100;
   unsigned others = 0;
   for (int i = 0; i < samples; ++i) {
-    if (i > 0) pause();
+    if (i > 0) { pause(); }
     const GpuUse use = ask();
-    if (!is_occupied(use)) return;
+    if (!is_occupied(use)) { return; }
     others = *use.compute_processes - 1;
     least_percent = std::min(least_percent, *use.busy_percent);
   }
@@ -45,7 +45,7 @@ void refuse_occupied_gpu(const std::string& pci_address) {
     refuse_occupied_gpu(
         pci_address, [&] { return nvml.use(pci_address); }, [] { std::this_thread::sleep_for(period); });
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::busy) throw;
+    if (error.code() == ErrorCode::busy) { throw; }
   }
 }
 

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "workloads/common/nvml.h"
-
 #include <functional>
 #include <string>
+
+#include "workloads/common/nvml.h"
 
 namespace virtrain {
 

@@ -1,9 +1,9 @@
 #include "workloads/common/gpu_of_rank.h"
 
-#include "common/error.h"
-
 #include <cstdlib>
 #include <map>
+
+#include "common/error.h"
 
 namespace virtrain {
 namespace {
@@ -15,7 +15,7 @@ bool may_share() {
 }  // namespace
 
 int gpu_of_rank(const LocalRank& local, int first, int visible) {
-  if (first == 0 && visible == 1) return 0;
+  if (first == 0 && visible == 1) { return 0; }
   if (first + local.size > visible && (visible == 0 || !may_share())) {
     const std::string from = first > 0 ? " from GPU " + std::to_string(first) + " on" : "";
     throw Error("take a GPU", ErrorCode::host_unable,
@@ -27,15 +27,16 @@ int gpu_of_rank(const LocalRank& local, int first, int visible) {
 }
 
 void refuse_shared_gpu(const std::vector<std::string>& gpus) {
-  if (may_share()) return;
+  if (may_share()) { return; }
   std::map<std::string, std::size_t> taken;
   for (std::size_t rank = 0; rank < gpus.size(); ++rank) {
     const auto [first, is_free] = taken.emplace(gpus[rank], rank);
-    if (!is_free)
+    if (!is_free) {
       throw Error("take a GPU", ErrorCode::host_unable,
                   "ranks " + std::to_string(first->second) + " and " + std::to_string(rank) +
                       " have the same one, " + gpus[rank] +
                       " (one rank for each GPU; CUDA_VISIBLE_DEVICES says which a rank sees)");
+    }
   }
 }
 

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "workloads/common/program.h"
-
 #include <string>
 #include <vector>
+
+#include "workloads/common/program.h"
 
 namespace virtrain {
 

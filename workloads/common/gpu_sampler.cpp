@@ -1,10 +1,10 @@
 #include "workloads/common/gpu_sampler.h"
 
+#include <algorithm>
+
 #include "common/error.h"
 #include "common/json.h"
 #include "common/time.h"
-
-#include <algorithm>
 
 namespace virtrain {
 namespace {
@@ -14,14 +14,15 @@ using nlohmann::json;
 /// A slice of a card by MIG draws a part of its power, which nobody measures.
 void forget_what_is_of_the_card(json& record) {
   record["power_w"] = record["energy_j"] = nullptr;
-  for (const char* name : {"power_w", "energy_j", "energy_from", "images_per_joule"})
+  for (const char* name : {"power_w", "energy_j", "energy_from", "images_per_joule"}) {
     record["during"][name] = nullptr;
+  }
 }
 
 }  // namespace
 
 void GpuCourse::Range::add(std::optional<double> value) {
-  if (!value) return;
+  if (!value) { return; }
   least = count == 0 ? *value : std::min(least, *value);
   most = count == 0 ? *value : std::max(most, *value);
   sum += *value;
@@ -29,7 +30,7 @@ void GpuCourse::Range::add(std::optional<double> value) {
 }
 
 json GpuCourse::Range::to_json() const {
-  if (count == 0) return nullptr;
+  if (count == 0) { return nullptr; }
   return {{"min", least}, {"mean", sum / static_cast<double>(count)}, {"max", most}};
 }
 
@@ -44,29 +45,29 @@ void GpuCourse::add(std::int64_t t_ns, const GpuState& state) {
   memory_clock_.add(state.memory_clock_mhz);
   temperature_.add(state.temperature_c);
   power_.add(state.power_w);
-  if (!state.throttle_reasons) return;
+  if (!state.throttle_reasons) { return; }
   ++throttle_samples_;
-  for (const std::string& reason : *state.throttle_reasons) ++throttled_[reason];
+  for (const std::string& reason : *state.throttle_reasons) { ++throttled_[reason]; }
 }
 
 std::optional<double> GpuCourse::energy_j() const {
-  if (samples_ < 2) return std::nullopt;
-  if (has_counter()) return *latest_.energy_j - *first_energy_j_;
-  if (power_.count > 0) return power_.sum / static_cast<double>(power_.count) * seconds();
+  if (samples_ < 2) { return std::nullopt; }
+  if (has_counter()) { return *latest_.energy_j - *first_energy_j_; }
+  if (power_.count > 0) { return power_.sum / static_cast<double>(power_.count) * seconds(); }
   return std::nullopt;
 }
 
 std::optional<std::vector<std::string>> GpuCourse::throttle_reasons() const {
-  if (throttle_samples_ == 0) return std::nullopt;
+  if (throttle_samples_ == 0) { return std::nullopt; }
   std::vector<std::string> reasons;
-  for (const auto& [reason, count] : throttled_) reasons.push_back(reason);
+  for (const auto& [reason, count] : throttled_) { reasons.push_back(reason); }
   return reasons;
 }
 
 json GpuCourse::to_json(std::optional<std::int64_t> images) const {
   const std::optional<double> energy = energy_j();
   std::optional<double> per_joule;
-  if (images && energy && *energy > 0) per_joule = static_cast<double>(*images) / *energy;
+  if (images && energy && *energy > 0) { per_joule = static_cast<double>(*images) / *energy; }
   json throttled = throttle_samples_ == 0 ? json(nullptr) : json::object();
   for (const auto& [reason, count] : throttled_) {
     throttled[reason] = static_cast<double>(count) / static_cast<double>(throttle_samples_);
@@ -94,9 +95,9 @@ json gpu_record(const Nvml& nvml, const std::string& pci_address, const GpuIdent
   } catch (const Error& error) {  // a whole run's result is not to be lost for that
     record["error"] = error.what();
   }
-  if (const auto reasons = course.throttle_reasons()) record["throttle_reasons"] = *reasons;
+  if (const auto reasons = course.throttle_reasons()) { record["throttle_reasons"] = *reasons; }
   record["during"] = course.to_json(images);
-  if (record["mig_enabled"] == true) forget_what_is_of_the_card(record);
+  if (record["mig_enabled"] == true) { forget_what_is_of_the_card(record); }
   return record;
 }
 
@@ -116,7 +117,7 @@ void GpuSampler::sample() {
   try {
     const GpuState state = read_();
     const std::lock_guard lock(mutex_);
-    if (!ended_) course_.add(monotonic_ns(), state);
+    if (!ended_) { course_.add(monotonic_ns(), state); }
   } catch (const Error&) {  // a GPU that NVML no longer finds: the training step says what happened to it
   }
 }

@@ -1,7 +1,5 @@
 #pragma once
 
-#include "workloads/common/nvml.h"
-
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -11,6 +9,8 @@
 #include <optional>
 #include <string>
 #include <thread>
+
+#include "workloads/common/nvml.h"
 
 namespace virtrain {
 

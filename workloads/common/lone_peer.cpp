@@ -8,7 +8,7 @@ namespace virtrain {
 void refuse_other_launchers() {
   for (const char* name : {"SLURM_PROCID", "PMI_RANK"}) {
     const char* const rank = std::getenv(name);
-    if (rank == nullptr || std::atoi(rank) < 1) continue;
+    if (rank == nullptr || std::atoi(rank) < 1) { continue; }
     throw Error(
         "join the other ranks", ErrorCode::usage,
         std::string("this process is rank ") + rank + " of a job (" + name +
@@ -18,7 +18,7 @@ void refuse_other_launchers() {
 }
 
 void LonePeer::all_reduce(std::span<const float> send, std::span<float> receive) {
-  if (send.data() != receive.data()) std::copy(send.begin(), send.end(), receive.begin());
+  if (send.data() != receive.data()) { std::copy(send.begin(), send.end(), receive.begin()); }
 }
 
 void LonePeer::all_gather(std::span<const float> send, std::span<float> receive) {
@@ -26,7 +26,7 @@ void LonePeer::all_gather(std::span<const float> send, std::span<float> receive)
 }
 
 void LonePeer::round_trip(std::span<unsigned char> message) {
-  for (unsigned char& byte : message) ++byte;
+  for (unsigned char& byte : message) { ++byte; }
 }
 
 }  // namespace virtrain

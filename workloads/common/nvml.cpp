@@ -1,11 +1,11 @@
 #include "workloads/common/nvml.h"
 
-#include "common/error.h"
-#include "common/json.h"
-
 #include <dlfcn.h>
 
 #include <array>
+
+#include "common/error.h"
+#include "common/json.h"
 
 namespace virtrain {
 namespace {
@@ -75,7 +75,7 @@ struct LicensableFeatures {
 std::vector<std::string> throttle_reason_names(std::uint64_t bits) {
   std::vector<std::string> names;
   for (unsigned bit = 0; bit < 64; ++bit) {
-    if ((bits >> bit & 1U) == 0) continue;
+    if ((bits >> bit & 1U) == 0) { continue; }
     names.push_back(bit < throttle_reasons.size() ? throttle_reasons[bit] : "bit " + std::to_string(bit));
   }
   return names;
@@ -83,7 +83,7 @@ std::vector<std::string> throttle_reason_names(std::uint64_t bits) {
 
 std::string sharing_words(const GpuHealth& health) {
   const unsigned processes = health.compute_processes.value_or(0);
-  if (processes < 2) return "";
+  if (processes < 2) { return ""; }
   return "; " + std::to_string(processes) +
          " processes use the GPU, this one included (nvidia-smi lists them)";
 }
@@ -92,7 +92,7 @@ std::string sharing_words(const GpuHealth& health) {
 struct Nvml::Library {
   explicit Library(const std::string& path)
       : name(path), handle(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
-    if (handle == nullptr) throw unable(dlerror(), "install NVIDIA's driver, whose library this is");
+    if (handle == nullptr) { throw unable(dlerror(), "install NVIDIA's driver, whose library this is"); }
     const std::optional<int> status = call<>("nvmlInit_v2");
     if (status != success) {
       const std::string words = status ? error_text(*status) : "it has no nvmlInit_v2";
@@ -116,7 +116,7 @@ struct Nvml::Library {
   std::optional<int> call(const char* function, Arguments... arguments) const {
     using Function = int (*)(Arguments...);
     const auto address = reinterpret_cast<Function>(dlsym(handle, function));
-    if (address == nullptr) return std::nullopt;
+    if (address == nullptr) { return std::nullopt; }
     return address(arguments...);
   }
 
@@ -129,7 +129,7 @@ struct Nvml::Library {
   template <typename Value, typename... Arguments>
   std::optional<Value> get(const char* function, Device device, Arguments... arguments) const {
     Value value{};
-    if (call(function, device, arguments..., &value) != success) return std::nullopt;
+    if (call(function, device, arguments..., &value) != success) { return std::nullopt; }
     return value;
   }
 
@@ -137,14 +137,15 @@ struct Nvml::Library {
   std::optional<bool> get_flag(const char* function, Device device) const {
     unsigned current = 0;
     unsigned pending = 0;
-    if (call(function, device, &current, &pending) != success) return std::nullopt;
+    if (call(function, device, &current, &pending) != success) { return std::nullopt; }
     return current != 0;
   }
 
   std::optional<bool> row_remap_pending(Device device) const {
     unsigned corrected = 0, uncorrected = 0, pending = 0, failed = 0;
-    if (call("nvmlDeviceGetRemappedRows", device, &corrected, &uncorrected, &pending, &failed) != success)
+    if (call("nvmlDeviceGetRemappedRows", device, &corrected, &uncorrected, &pending, &failed) != success) {
       return std::nullopt;
+    }
     return pending != 0 || failed != 0;
   }
 
@@ -152,28 +153,29 @@ struct Nvml::Library {
     unsigned processes = 0;
     void* const no_room = nullptr;
     const auto counted = call("nvmlDeviceGetComputeRunningProcesses_v3", device, &processes, no_room);
-    if (counted != success && counted != insufficient_size) return std::nullopt;
+    if (counted != success && counted != insufficient_size) { return std::nullopt; }
     return processes;
   }
 
   std::optional<std::string> get_text(const char* function, Device device) const {
     std::array<char, 128> text{};
-    if (call(function, device, text.data(), static_cast<unsigned>(text.size() - 1)) != success)
+    if (call(function, device, text.data(), static_cast<unsigned>(text.size() - 1)) != success) {
       return std::nullopt;
+    }
     return text.data();
   }
 
   std::optional<std::string> driver() const {
     std::array<char, 128> text{};
     const auto size = static_cast<unsigned>(text.size() - 1);
-    if (call("nvmlSystemGetDriverVersion", text.data(), size) != success) return std::nullopt;
+    if (call("nvmlSystemGetDriverVersion", text.data(), size) != success) { return std::nullopt; }
     return text.data();
   }
 
   Device find(const std::string& pci_address) const {
     Device device = nullptr;
     const std::optional<int> status = call("nvmlDeviceGetHandleByPciBusId_v2", pci_address.c_str(), &device);
-    if (status == success) return device;
+    if (status == success) { return device; }
     throw Error("find the GPU " + pci_address, ErrorCode::not_found,
                 (status ? error_text(*status) : name + " has no nvmlDeviceGetHandleByPciBusId_v2") +
                     " (nvidia-smi -L lists the GPUs)");
@@ -186,32 +188,32 @@ struct Nvml::Library {
 namespace {
 
 std::optional<double> thousandth(const std::optional<unsigned>& value) {
-  if (!value) return std::nullopt;
+  if (!value) { return std::nullopt; }
   return *value / 1000.0;
 }
 
 /// Of a vGPU: whether any enabled feature is licensed. Elsewhere there is nothing to license.
 std::optional<bool> licensed(const std::optional<LicensableFeatures>& features) {
-  if (!features || features->supported == 0) return std::nullopt;
+  if (!features || features->supported == 0) { return std::nullopt; }
   bool any_enabled = false;
   for (unsigned i = 0; i < features->count && i < features->features.size(); ++i) {
-    if (features->features[i].enabled == 0) continue;
+    if (features->features[i].enabled == 0) { continue; }
     any_enabled = true;
-    if (features->features[i].state != 0) return true;
+    if (features->features[i].state != 0) { return true; }
   }
-  if (!any_enabled) return std::nullopt;
+  if (!any_enabled) { return std::nullopt; }
   return false;
 }
 
 std::optional<std::string> fabric_state_name(const std::optional<FabricInfo>& info) {
-  if (!info) return std::nullopt;
-  if (info->state == fabric_completed && info->status != success) return "failed";
+  if (!info) { return std::nullopt; }
+  if (info->state == fabric_completed && info->status != success) { return "failed"; }
   return info->state < fabric_states.size() ? fabric_states[info->state]
                                             : "state " + std::to_string(info->state);
 }
 
 std::optional<std::string> mode_name(const std::optional<unsigned>& mode) {
-  if (!mode) return std::nullopt;
+  if (!mode) { return std::nullopt; }
   return *mode < virtualization_modes.size() ? virtualization_modes[*mode] : "mode " + std::to_string(*mode);
 }
 
@@ -259,8 +261,8 @@ GpuState Nvml::state(const std::string& pci_address) const {
     state.energy_j = static_cast<double>(*energy_mj) / 1000;
   }
   auto bits = nvml.get<Wide>("nvmlDeviceGetCurrentClocksEventReasons", device);  // since driver 535
-  if (!bits) bits = nvml.get<Wide>("nvmlDeviceGetCurrentClocksThrottleReasons", device);
-  if (bits) state.throttle_reasons = throttle_reason_names(*bits);
+  if (!bits) { bits = nvml.get<Wide>("nvmlDeviceGetCurrentClocksThrottleReasons", device); }
+  if (bits) { state.throttle_reasons = throttle_reason_names(*bits); }
   return state;
 }
 
@@ -281,8 +283,9 @@ GpuUse Nvml::use(const std::string& pci_address) const {
   const Device device = nvml.find(pci_address);
   GpuUse use;
   use.compute_processes = nvml.compute_processes(device);
-  if (const auto rates = nvml.get<Utilization>("nvmlDeviceGetUtilizationRates", device))
+  if (const auto rates = nvml.get<Utilization>("nvmlDeviceGetUtilizationRates", device)) {
     use.busy_percent = rates->gpu_percent;
+  }
   return use;
 }
 

@@ -1,7 +1,5 @@
 #pragma once
 
-#include "common/error.h"
-
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -10,6 +8,8 @@
 #include <span>
 #include <string>
 #include <vector>
+
+#include "common/error.h"
 
 namespace virtrain {
 

@@ -1,7 +1,7 @@
+#include <cstdlib>
+
 #include "common/error.h"
 #include "workloads/common/lone_peer.h"
-
-#include <cstdlib>
 
 namespace virtrain {
 

@@ -1,13 +1,13 @@
-#include "common/error.h"
-#include "common/text.h"
-#include "workloads/common/lone_peer.h"
-
 #include <mpi.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "workloads/common/lone_peer.h"
 
 namespace virtrain {
 namespace {
@@ -18,7 +18,7 @@ std::string mpi_library() {
   int length = 0;
   MPI_Get_library_version(text.data(), &length);
   std::string name = split(text.data(), ',').front();  // "Open MPI v4.1.4, package: ..."
-  if (const std::size_t v = name.find(" v"); v != std::string::npos) name.erase(v + 1, 1);
+  if (const std::size_t v = name.find(" v"); v != std::string::npos) { name.erase(v + 1, 1); }
   return name;
 }
 
@@ -51,8 +51,9 @@ class MpiPeers : public Peers {
                   MPI_CHAR, MPI_COMM_WORLD);
     std::vector<std::string> texts;
     texts.reserve(static_cast<std::size_t>(size_));
-    for (std::size_t at = 0; at < all.size(); at += length)
+    for (std::size_t at = 0; at < all.size(); at += length) {
       texts.emplace_back(all.substr(at, length).c_str());
+    }
     return texts;
   }
 
@@ -80,16 +81,16 @@ class MpiPeers : public Peers {
   }
 
   void start_all_reduce(std::span<float> values) override {
-    if (size_ == 1) return;
+    if (size_ == 1) { return; }
     MPI_Iallreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_FLOAT, MPI_SUM,
                    MPI_COMM_WORLD, &started_.emplace_back());
   }
 
   bool progress() override {
-    if (started_.empty()) return true;
+    if (started_.empty()) { return true; }
     int done = 0;
     MPI_Testall(static_cast<int>(started_.size()), started_.data(), &done, MPI_STATUSES_IGNORE);
-    if (done != 0) started_.clear();
+    if (done != 0) { started_.clear(); }
     return done != 0;
   }
 
@@ -121,7 +122,7 @@ class MpiPeers : public Peers {
       MPI_Recv(message.data(), count, MPI_BYTE, 1, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     } else if (rank_ == 1) {
       MPI_Recv(message.data(), count, MPI_BYTE, 0, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-      for (unsigned char& byte : message) ++byte;
+      for (unsigned char& byte : message) { ++byte; }
       MPI_Send(message.data(), count, MPI_BYTE, 0, tag, MPI_COMM_WORLD);
     }
   }
@@ -155,7 +156,7 @@ class MpiPeers : public Peers {
 }  // namespace
 
 std::unique_ptr<Peers> join_peers() {
-  if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) return std::make_unique<MpiPeers>();
+  if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) { return std::make_unique<MpiPeers>(); }
   refuse_other_launchers();
   return std::make_unique<LonePeer>();
 }

@@ -1,10 +1,5 @@
 #include "workloads/common/program.h"
 
-#include "common/error.h"
-#include "common/units.h"
-#include "common/version.h"
-#include "workloads/common/protocol.h"
-
 #include <signal.h>
 #include <unistd.h>
 
@@ -13,6 +8,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
+
+#include "common/error.h"
+#include "common/units.h"
+#include "common/version.h"
+#include "workloads/common/protocol.h"
 
 namespace virtrain {
 namespace {
@@ -42,11 +42,13 @@ std::atomic<bool> failure_is_told = false;
 /// Whatever our threads wait for. Nobody may read our output any more: then SIGALRM ends us, or mpirun.
 extern "C" void tell_and_end(int /*signal*/) {
   constexpr unsigned grace_seconds = 5;
-  if (failure_is_told.exchange(true)) return;
+  if (failure_is_told.exchange(true)) { return; }
   alarm(grace_seconds);
   for (const auto& [fd, text] :
        {std::pair(STDERR_FILENO, &last_words->line), std::pair(STDOUT_FILENO, &last_words->record)}) {
-    if (::write(fd, text->data(), text->size()) < 0) continue;  // all the more do we end
+    if (::write(fd, text->data(), text->size()) < 0) {
+      continue;  // all the more do we end
+    }
   }
   _exit(128 + SIGTERM);
 }
@@ -54,7 +56,7 @@ extern "C" void tell_and_end(int /*signal*/) {
 }  // namespace
 
 std::string build_text() {
-  return std::string("virtrain ") + kVersion + ", g++ " + __VERSION__ + ", " + VIRTRAIN_BUILD_TYPE;
+  return std::string("virtrain ") + virtrain_version + ", g++ " + __VERSION__ + ", " + VIRTRAIN_BUILD_TYPE;
 }
 
 std::string host_name() {
@@ -90,7 +92,7 @@ void report_termination(const std::string& executable) {
   struct sigaction action {};
   action.sa_handler = tell_and_end;
   action.sa_flags = SA_RESTART;  // where it returns
-  if (::sigaction(SIGTERM, &action, nullptr) != 0) throw errno_error("handle SIGTERM", errno);
+  if (::sigaction(SIGTERM, &action, nullptr) != 0) { throw errno_error("handle SIGTERM", errno); }
 }
 
 int report_current_failure(const std::string& executable, const std::string& operation) {

@@ -1,10 +1,10 @@
 #pragma once
 
-#include "workloads/common/program.h"
-
 #include <cstdio>
 #include <exception>
 #include <string>
+
+#include "workloads/common/program.h"
 
 namespace virtrain {
 
@@ -23,9 +23,7 @@ int run_program(const std::string& executable, const std::string& operation, Par
     }
     report_termination(executable);
     return run(parsed.flags);
-  } catch (const std::exception&) {
-    return report_current_failure(executable, operation);
-  }
+  } catch (const std::exception&) { return report_current_failure(executable, operation); }
 }
 
 }  // namespace virtrain

@@ -17,7 +17,7 @@ const char* to_string(Collective collective) {
 std::optional<Collective> parse_collective(const std::string& name) {
   for (const Collective collective :
        {Collective::all_reduce, Collective::all_gather, Collective::broadcast}) {
-    if (name == to_string(collective)) return collective;
+    if (name == to_string(collective)) { return collective; }
   }
   return std::nullopt;
 }

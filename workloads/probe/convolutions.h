@@ -1,8 +1,8 @@
 #pragma once
 
-#include "workloads/probe/figure.h"
-
 #include <vector>
+
+#include "workloads/probe/figure.h"
 
 namespace virtrain::probe {
 

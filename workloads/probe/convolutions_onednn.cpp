@@ -1,9 +1,3 @@
-#include "workloads/probe/convolutions.h"
-
-#include "common/time.h"
-#include "workloads/probe/gemm.h"
-#include "workloads/resnet50/model.h"
-
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.hpp>
 
@@ -12,6 +6,11 @@
 #include <cmath>
 #include <map>
 #include <unordered_map>
+
+#include "common/time.h"
+#include "workloads/probe/convolutions.h"
+#include "workloads/probe/gemm.h"
+#include "workloads/resnet50/model.h"
 
 namespace virtrain::probe {
 namespace {
@@ -78,7 +77,7 @@ class Convolution {
       const std::int64_t start_ns = monotonic_ns();
       work_[direction].primitive.execute(stream_, work_[direction].arguments);
       stream_.wait();
-      if (k > 0) best = std::min(best, static_cast<double>(monotonic_ns() - start_ns) * 1e-9);
+      if (k > 0) { best = std::min(best, static_cast<double>(monotonic_ns() - start_ns) * 1e-9); }
     }
     return best;
   }
@@ -187,12 +186,12 @@ std::vector<Figure> measure(const Kind& kind, const ConvolutionSetting& setting)
       const Product expected = convolution.product(forward), found = convolution.product(direction);
       const double most = most_difference(kind, expected, found);
       figures[d].wrong += !(std::abs(found.value - expected.value) <= most) ? 1 : 0;
-      if (is_first && direction == backward_data) continue;
+      if (is_first && direction == backward_data) { continue; }
       figures[d].seconds += count * seconds;
       figures[d].value += count * shape.operations(setting.batch_size);
     }
   }
-  for (Figure& figure : figures) figure.value /= figure.seconds;
+  for (Figure& figure : figures) { figure.value /= figure.seconds; }
   return figures;
 }
 
@@ -202,8 +201,9 @@ std::vector<Figure> measure_convolutions(const ConvolutionSetting& setting) {
   std::vector<Figure> found = measure({Type::f32, "float", 1e-5, 0}, setting);
   if (multiplies_bfloat16()) {
     // Eight bits, 2^-9 a rounding; Zen 5 with oneDNN 2.7 errs by nine times a single rounding's mean.
-    for (Figure& figure : measure({Type::bf16, "bfloat16", 5e-5, 0.016}, setting))
+    for (Figure& figure : measure({Type::bf16, "bfloat16", 5e-5, 0.016}, setting)) {
       found.push_back(std::move(figure));
+    }
   }
   return found;
 }

@@ -1,11 +1,11 @@
 #pragma once
 
-#include "workloads/common/peers.h"
-#include "workloads/probe/collective.h"
-
 #include <memory>
 #include <span>
 #include <string>
+
+#include "workloads/common/peers.h"
+#include "workloads/probe/collective.h"
 
 namespace virtrain::probe {
 

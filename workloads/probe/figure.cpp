@@ -1,18 +1,18 @@
 #include "workloads/probe/figure.h"
 
-#include "common/json.h"
-#include "common/time.h"
-#include "common/units.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
+
+#include "common/json.h"
+#include "common/time.h"
+#include "common/units.h"
 
 namespace virtrain::probe {
 namespace {
 
 std::string rate(const Figure& figure) {
-  if (figure.unit == "s") return fmt::format("{:.2f} us", figure.value * 1e6);
+  if (figure.unit == "s") { return fmt::format("{:.2f} us", figure.value * 1e6); }
   return fmt::format("{:.2f} G{}", figure.value * 1e-9, figure.unit);
 }
 

@@ -1,14 +1,14 @@
 #include "workloads/probe/flags.h"
 
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+
 #include "common/error.h"
 #include "common/json.h"
 #include "common/text.h"
 #include "common/units.h"
 #include "workloads/common/command_line.h"
-
-#include <CLI/CLI.hpp>
-
-#include <algorithm>
 
 namespace virtrain::probe {
 namespace {
@@ -21,7 +21,7 @@ using Names = std::vector<std::string>;
 
 Names together(std::initializer_list<Names> lists) {
   Names names;
-  for (const Names& list : lists) names.insert(names.end(), list.begin(), list.end());
+  for (const Names& list : lists) { names.insert(names.end(), list.begin(), list.end()); }
   return names;
 }
 
@@ -35,13 +35,13 @@ bool is_in(const std::vector<std::string>& names, const std::string& name) {
 
 std::vector<std::string> probes_in(const std::string& text) {
   std::vector<std::string> names;
-  if (text.empty()) return names;
+  if (text.empty()) { return names; }
   for (const std::string& name : split(text, ',')) {
     if (!is_in(all_probes(), name)) {
       throw usage("--probe: '" + printable(name) +
                   "' is unknown (allowed, separated by commas: " + join(all_probes(), ", ") + ")");
     }
-    if (is_in(names, name)) throw usage("--probe: '" + name + "' is named twice");
+    if (is_in(names, name)) { throw usage("--probe: '" + name + "' is named twice"); }
     names.push_back(name);
   }
   return names;
@@ -126,9 +126,9 @@ ParsedFlags parse_flags(int argc, const char* const* argv) {
       ->check(CLI::IsMember({"table", "jsonl"}))
       ->capture_default_str();
   parsed.help = parse_command_line(app, argc, argv);
-  if (parsed.help) return parsed;
+  if (parsed.help) { return parsed; }
   for (const CLI::Option* option : app.get_options()) {
-    if (option->count() > 0) flags.given.push_back(option->get_name());
+    if (option->count() > 0) { flags.given.push_back(option->get_name()); }
   }
   flags.probes = probes_in(probes);
   flags.format = format == "jsonl" ? OutputFormat::jsonl : OutputFormat::table;
@@ -137,8 +137,8 @@ ParsedFlags parse_flags(int argc, const char* const* argv) {
   if (flags.max_bytes < flags.min_bytes) {
     throw usage("--max_bytes " + max_bytes + " is less than --min_bytes " + min_bytes);
   }
-  if (bytes_option->count() > 0) flags.bytes = size_in("--bytes", bytes, 4096, 1ULL << 40);
-  if (flags.transport.size() > 64) throw usage("--transport: more than 64 bytes");
+  if (bytes_option->count() > 0) { flags.bytes = size_in("--bytes", bytes, 4096, 1ULL << 40); }
+  if (flags.transport.size() > 64) { throw usage("--transport: more than 64 bytes"); }
   return parsed;
 }
 
@@ -177,7 +177,7 @@ std::vector<Reading> readings() {
 /// A flag that changes nothing would leave its user in the belief that it did.
 void check_that_flags_are_read(const Flags& flags, const Names& chosen) {
   for (const auto& [flag, readers] : readings()) {
-    if (!is_in(flags.given, flag)) continue;
+    if (!is_in(flags.given, flag)) { continue; }
     const auto reads = [&readers = readers](const std::string& probe) { return is_in(readers, probe); };
     if (std::none_of(chosen.begin(), chosen.end(), reads)) {
       throw usage(std::string(flag) + " has no meaning with --probe " + join(chosen, ",") +
@@ -192,8 +192,8 @@ const Names& possible_probes(int ranks) {
 
 void check_that_ranks_fit(const Names& probes, int ranks) {
   for (const std::string& name : probes) {
-    if (is_in(possible_probes(ranks), name) || nccl_collective(name)) continue;
-    if (ranks == 1 && (is_gpu_probe(name) || is_in(model_probes, name))) continue;
+    if (is_in(possible_probes(ranks), name) || nccl_collective(name)) { continue; }
+    if (ranks == 1 && (is_gpu_probe(name) || is_in(model_probes, name))) { continue; }
     throw usage(ranks > 1
                     ? "--probe " + name +
                           " measures one process and would be disturbed by the other ranks "
@@ -216,7 +216,7 @@ std::vector<std::string> chosen_probes(const Flags& flags, int ranks) {
 }
 
 std::optional<Collective> nccl_collective(const std::string& name) {
-  if (!is_in(nccl_probes, name)) return std::nullopt;
+  if (!is_in(nccl_probes, name)) { return std::nullopt; }
   return parse_collective(name.substr(name.find('_') + 1));
 }
 

@@ -1,13 +1,13 @@
 #pragma once
 
-#include "workloads/probe/collective.h"
-
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "workloads/probe/collective.h"
 
 namespace virtrain::probe {
 

@@ -1,11 +1,11 @@
 #pragma once
 
-#include "workloads/probe/figure.h"
-
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "workloads/probe/figure.h"
 
 namespace virtrain::probe {
 

@@ -1,6 +1,6 @@
-#include "workloads/probe/gemm.h"
-
 #include <cmath>
+
+#include "workloads/probe/gemm.h"
 
 namespace virtrain::probe {
 
@@ -32,8 +32,11 @@ std::int64_t wrong_products(std::span<const float> a, std::span<const float> b, 
   constexpr std::size_t stride = 127;
   const std::size_t step = size <= stride ? 1 : stride;
   std::vector<float> columns(size * size);  // of b, each in one piece: 0.9 s for 4096², with a stride 5 s
-  for (std::size_t k = 0; k < size; ++k)
-    for (std::size_t column = 0; column < size; ++column) columns[column * size + k] = b[k * size + column];
+  for (std::size_t k = 0; k < size; ++k) {
+    for (std::size_t column = 0; column < size; ++column) {
+      columns[column * size + k] = b[k * size + column];
+    }
+  }
   std::int64_t wrong = 0;
   for (std::size_t row = 0; row < size; ++row) {
     for (std::size_t column = step == 1 ? 0 : row % step; column < size; column += step) {

@@ -1,12 +1,11 @@
-#include "workloads/probe/gemm.h"
-
-#include "common/time.h"
-
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include <algorithm>
 #include <cmath>
+
+#include "common/time.h"
+#include "workloads/probe/gemm.h"
 
 namespace virtrain::probe {
 namespace {
@@ -75,7 +74,7 @@ Figure measure(const Kind& kind, int n, int repetitions) {
     const std::int64_t start_ns = monotonic_ns();
     product.run();
     const double seconds = static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
-    if (k > 0) best = std::min(best, seconds);
+    if (k > 0) { best = std::min(best, seconds); }
   }
   Figure figure = gemm_figure(kind.name, n, best, product.wrong(kind.tolerance));
   figure.detail["threads"] = omp_get_max_threads();
@@ -93,7 +92,7 @@ bool multiplies_bfloat16() {
 
 std::vector<Figure> measure_gemm(int n, int repetitions) {
   std::vector<Figure> found{measure({Type::f32, "float", 1e-5}, n, repetitions)};
-  if (multiplies_bfloat16()) found.push_back(measure({Type::bf16, "bfloat16", 1e-5}, n, repetitions));
+  if (multiplies_bfloat16()) { found.push_back(measure({Type::bf16, "bfloat16", 1e-5}, n, repetitions)); }
   return found;
 }
 

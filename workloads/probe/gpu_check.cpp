@@ -1,6 +1,6 @@
-#include "workloads/probe/gpu_copies.h"
-
 #include <algorithm>
+
+#include "workloads/probe/gpu_copies.h"
 
 namespace virtrain::probe {
 
@@ -12,7 +12,7 @@ std::string peer_words(int from, int to, bool direct) {
 std::int64_t wrong_words(const std::vector<std::uint32_t>& sent, const std::vector<std::uint32_t>& arrived) {
   std::int64_t wrong = static_cast<std::int64_t>(std::max(sent.size(), arrived.size())) -
                        static_cast<std::int64_t>(std::min(sent.size(), arrived.size()));
-  for (std::size_t i = 0; i < std::min(sent.size(), arrived.size()); ++i) wrong += sent[i] != arrived[i];
+  for (std::size_t i = 0; i < std::min(sent.size(), arrived.size()); ++i) { wrong += sent[i] != arrived[i]; }
   return wrong;
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "workloads/probe/gpu.h"
-
 #include <functional>
+
+#include "workloads/probe/gpu.h"
 
 namespace virtrain::probe {
 

@@ -1,12 +1,12 @@
+#include <cuda_runtime_api.h>
+
+#include <cstring>
+
 #include "workloads/common/cuda/gpu_choice.h"
 #include "workloads/common/cuda/gpu_errors.h"
 #include "workloads/common/cuda/gpu_handles.h"
 #include "workloads/probe/gpu_copies.h"
 #include "workloads/probe/repetitions.h"
-
-#include <cuda_runtime_api.h>
-
-#include <cstring>
 
 namespace virtrain::probe {
 namespace {
@@ -99,10 +99,10 @@ std::vector<Figure> host_copies(const std::string& probe, const GpuSetting& sett
 bool enable_peer(int from, int to) {
   int possible = 0;
   check_gpu("ask whether the GPUs reach each other", cudaDeviceCanAccessPeer(&possible, from, to));
-  if (possible == 0) return false;
+  if (possible == 0) { return false; }
   check_gpu("use GPU " + std::to_string(from), cudaSetDevice(from));
   const cudaError_t status = cudaDeviceEnablePeerAccess(to, 0);
-  if (status != cudaErrorPeerAccessAlreadyEnabled) check_gpu("let the GPUs reach each other", status);
+  if (status != cudaErrorPeerAccessAlreadyEnabled) { check_gpu("let the GPUs reach each other", status); }
   ignore_gpu(status);
   return true;
 }
@@ -133,7 +133,7 @@ std::vector<Figure> peer_copies(const GpuSetting& setting) {
   check_gpu("look for a GPU", cudaGetDeviceCount(&count));
   std::vector<Figure> figures;
   for (int other = 0; other < count; ++other) {
-    if (other == setting.gpu) continue;
+    if (other == setting.gpu) { continue; }
     figures.push_back(copy_to_peer(setting.gpu, other, setting));
     figures.push_back(copy_to_peer(other, setting.gpu, setting));
   }
@@ -146,7 +146,7 @@ double best_gpu_seconds(int repetitions, const std::function<void()>& start) {
   const GpuEvent begin(GpuEvent::Timing::on), end(GpuEvent::Timing::on);
   return best_seconds(repetitions, [&](int times) {
     begin.record(nullptr);
-    for (int k = 0; k < times; ++k) start();
+    for (int k = 0; k < times; ++k) { start(); }
     end.record(nullptr);
     end.wait();
     return seconds_between(begin, end);
@@ -154,8 +154,8 @@ double best_gpu_seconds(int repetitions, const std::function<void()>& start) {
 }
 
 std::vector<Figure> measure_gpu_copies(const std::string& probe, const GpuSetting& setting) {
-  if (probe == "device_copy") return {copy_within(setting)};
-  if (probe == "peer_copy") return peer_copies(setting);
+  if (probe == "device_copy") { return {copy_within(setting)}; }
+  if (probe == "peer_copy") { return peer_copies(setting); }
   return host_copies(probe, setting);
 }
 
@@ -166,7 +166,7 @@ std::vector<Figure> measure_gpu(const std::string& probe, const GpuSetting& sett
   std::vector<Figure> figures =
       probe == "gpu_gemm" ? measure_gpu_gemm(setting) : measure_gpu_copies(probe, setting);
   for (Figure& figure : figures) {
-    if (probe != "peer_copy") figure.where = "GPU " + std::to_string(setting.gpu);
+    if (probe != "peer_copy") { figure.where = "GPU " + std::to_string(setting.gpu); }
     figure.detail["gpu"] = static_cast<const char*>(properties.name);
     figure.detail["pci_address"] = gpu_pci_address(setting.gpu);
     figure.detail["repetitions"] = setting.repetitions;

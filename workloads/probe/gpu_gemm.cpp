@@ -1,13 +1,13 @@
+#include <cuda_fp16.h>
+#include <cuda_runtime_api.h>
+
+#include <bit>
+
 #include "workloads/common/cuda/cublas.h"
 #include "workloads/common/cuda/gpu_errors.h"
 #include "workloads/common/cuda/gpu_handles.h"
 #include "workloads/probe/gemm.h"
 #include "workloads/probe/gpu_copies.h"
-
-#include <cuda_fp16.h>
-#include <cuda_runtime_api.h>
-
-#include <bit>
 
 namespace virtrain::probe {
 namespace {
@@ -28,7 +28,7 @@ constexpr Kind kinds[] = {{"float", CUDA_R_32F, CUBLAS_COMPUTE_32F, 0},
                           {"float16", CUDA_R_16F, CUBLAS_COMPUTE_32F, 70}};
 
 std::uint16_t short_bits(float value, cudaDataType_t type) {
-  if (type == CUDA_R_16BF) return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16U);
+  if (type == CUDA_R_16BF) { return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16U); }
   return std::bit_cast<std::uint16_t>(__float2half(value));
 }
 
@@ -37,7 +37,7 @@ DeviceMemory on_device(const std::vector<float>& values, cudaDataType_t type) {
   const void* source = values.data();
   std::size_t bytes = values.size() * sizeof(float);
   if (type != CUDA_R_32F) {
-    for (const float value : values) narrow.push_back(short_bits(value, type));
+    for (const float value : values) { narrow.push_back(short_bits(value, type)); }
     source = narrow.data();
     bytes = values.size() * sizeof(std::uint16_t);
   }
@@ -77,7 +77,7 @@ std::vector<Figure> measure_gpu_gemm(const GpuSetting& setting) {
   const std::vector<float> b = random_matrix(elements, 2);
   std::vector<Figure> figures;
   for (const Kind& kind : kinds) {
-    if (10 * properties.major + properties.minor < kind.least_capability) continue;
+    if (10 * properties.major + properties.minor < kind.least_capability) { continue; }
     figures.push_back(measure(cublas, kind, setting, a, b));
   }
   return figures;

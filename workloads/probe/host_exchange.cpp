@@ -21,7 +21,7 @@ class HostExchange : public Exchange {
 
   double run(Collective collective, bool in_place, int times) override {
     const std::int64_t start_ns = monotonic_ns();
-    for (int k = 0; k < times; ++k) run_once(collective, in_place);
+    for (int k = 0; k < times; ++k) { run_once(collective, in_place); }
     return static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
   }
 

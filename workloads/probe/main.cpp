@@ -1,8 +1,8 @@
+#include <algorithm>
+
 #include "workloads/common/run_program.h"
 #include "workloads/probe/flags.h"
 #include "workloads/probe/run.h"
-
-#include <algorithm>
 
 namespace {
 
@@ -28,7 +28,7 @@ int measure_and_report(const Flags& flags) {
   const std::unique_ptr<Peers> peers = join_peers();
   const std::int64_t wrong = run(flags, *peers, watchdog);
   watchdog.expect("leave the other ranks");
-  if (wrong == 0) return 0;
+  if (wrong == 0) { return 0; }
   if (peers->rank() == 0) {
     report_failure(executable, "check the data",
                    std::to_string(wrong) + " elements were wrong; the figures do not count");

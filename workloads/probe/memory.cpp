@@ -1,10 +1,5 @@
 #include "workloads/probe/memory.h"
 
-#include "common/error.h"
-#include "common/time.h"
-#include "common/units.h"
-#include "workloads/common/cache.h"
-
 #include <omp.h>
 
 #include <algorithm>
@@ -14,6 +9,11 @@
 #include <functional>
 #include <new>
 #include <vector>
+
+#include "common/error.h"
+#include "common/time.h"
+#include "common/units.h"
+#include "workloads/common/cache.h"
 
 namespace virtrain::probe {
 namespace {
@@ -43,7 +43,7 @@ double best_seconds(int repetitions, const std::function<void(int)>& work) {
     const std::int64_t start_ns = monotonic_ns();
     work(k);
     const double seconds = static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
-    if (k > 0) best = std::min(best, seconds);
+    if (k > 0) { best = std::min(best, seconds); }
   }
   return best;
 }
@@ -80,7 +80,7 @@ Figure figure_of(const std::string& name, const MemorySetting& setting, std::uin
 UntouchedArray::UntouchedArray(std::uint64_t elements) : elements_(elements) {
   const std::uint64_t bytes = (elements * sizeof(double) / page_bytes + 1) * page_bytes;
   data_.reset(static_cast<double*>(std::aligned_alloc(page_bytes, bytes)));
-  if (!data_) throw std::bad_alloc();
+  if (!data_) { throw std::bad_alloc(); }
 }
 
 void UntouchedArray::Free::operator()(double* pointer) const {
@@ -98,7 +98,7 @@ void triad(std::span<double> a, std::span<const double> b, std::span<const doubl
     double* const __restrict to = a.data();
     const double* const __restrict left = b.data();
     const double* const __restrict right = c.data();
-    for (std::uint64_t i = begin; i < end; ++i) to[i] = left[i] + scalar * right[i];
+    for (std::uint64_t i = begin; i < end; ++i) { to[i] = left[i] + scalar * right[i]; }
   }
 }
 

@@ -1,10 +1,10 @@
 #pragma once
 
-#include "workloads/probe/figure.h"
-
 #include <cstdint>
 #include <memory>
 #include <span>
+
+#include "workloads/probe/figure.h"
 
 namespace virtrain::probe {
 

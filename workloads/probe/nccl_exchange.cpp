@@ -1,10 +1,10 @@
+#include <cuda_runtime_api.h>
+
 #include "workloads/common/cuda/gpu_choice.h"
 #include "workloads/common/cuda/gpu_errors.h"
 #include "workloads/common/cuda/gpu_handles.h"
 #include "workloads/common/cuda/nccl_communicator.h"
 #include "workloads/probe/exchange.h"
-
-#include <cuda_runtime_api.h>
 
 namespace virtrain::probe {
 namespace {
@@ -47,9 +47,9 @@ class NcclExchange : public Exchange {
   /// it.
   double run(Collective collective, bool in_place, int times) override {
     start_.record(stream_.get());
-    for (int k = 0; k < times; ++k) nccl_.settle("start an operation", start_once(collective, in_place));
+    for (int k = 0; k < times; ++k) { nccl_.settle("start an operation", start_once(collective, in_place)); }
     end_.record(stream_.get());
-    while (!end_.is_done()) nccl_.check(std::string("wait for ") + to_string(collective));
+    while (!end_.is_done()) { nccl_.check(std::string("wait for ") + to_string(collective)); }
     return seconds_between(start_, end_);
   }
 
@@ -63,7 +63,7 @@ class NcclExchange : public Exchange {
       case Collective::all_reduce:
         return nccl_.nccl().all_reduce(input, output, count_, ncclFloat, ncclSum, nccl_.get(), stream_.get());
       case Collective::all_gather:
-        if (in_place) input += rank_ * count_ * sizeof(float);
+        if (in_place) { input += rank_ * count_ * sizeof(float); }
         return nccl_.nccl().all_gather(input, output, count_, ncclFloat, nccl_.get(), stream_.get());
       case Collective::broadcast:
         return nccl_.nccl().broadcast(input, output, count_, ncclFloat, broadcast_root, nccl_.get(),

@@ -1,14 +1,14 @@
 #include "workloads/probe/nccl_table.h"
 
-#include "common/version.h"
-
 #include <fmt/format.h>
+
+#include "common/version.h"
 
 namespace virtrain::probe {
 namespace {
 
 std::string side_columns(const SweepLine& line, const std::optional<Side>& side) {
-  if (!side) return fmt::format("  {:>7}  {:>6}  {:>6}  {:>6}", "N/A", "N/A", "N/A", "N/A");
+  if (!side) { return fmt::format("  {:>7}  {:>6}  {:>6}  {:>6}", "N/A", "N/A", "N/A", "N/A"); }
   return fmt::format("  {}  {}  {}  {:>6}", fitted_number(side->seconds * 1e6, 7),
                      fitted_number(line.algorithm_bandwidth(*side) * 1e-9, 6),
                      fitted_number(line.bus_bandwidth(*side) * 1e-9, 6), side->wrong);
@@ -18,10 +18,10 @@ std::string side_columns(const SweepLine& line, const std::optional<Side>& side)
 
 std::string fitted_number(double value, int width) {
   int digits = 0;
-  for (std::uint64_t power = 1; value >= static_cast<double>(power); power *= 10) ++digits;
-  if (digits < width - 2) return fmt::format("{:{}.2f}", value, width);
-  if (digits < width - 1) return fmt::format("{:{}.1f}", value, width);
-  if (digits < width + 1) return fmt::format("{:{}.0f}", value, width);
+  for (std::uint64_t power = 1; value >= static_cast<double>(power); power *= 10) { ++digits; }
+  if (digits < width - 2) { return fmt::format("{:{}.2f}", value, width); }
+  if (digits < width - 1) { return fmt::format("{:{}.1f}", value, width); }
+  if (digits < width + 1) { return fmt::format("{:{}.0f}", value, width); }
   return width >= 7 ? fmt::format("{:{}.1e}", value, width) : fmt::format("{:{}.0e}", value, width);
 }
 
@@ -30,7 +30,7 @@ std::string nccl_preamble(const SweepSetting& setting) {
       "# virtrain-probe {} over {}, nccl-tests' columns\n# Collective test starting: {}_perf\n"
       "# nThread 1 nGpus 0 minBytes {} maxBytes {} step: {}(factor) warmup iters: {} iters: {} agg iters: 1 "
       "validation: 1 graph: 0\n#\n# Using devices\n",
-      kVersion, setting.library, to_string(setting.collective), setting.min_bytes, setting.max_bytes,
+      virtrain_version, setting.library, to_string(setting.collective), setting.min_bytes, setting.max_bytes,
       setting.factor, setting.repetitions.warmup, setting.repetitions.counted);
   for (std::size_t rank = 0; rank < setting.processes.size(); ++rank) {
     text += fmt::format("#  Rank {:>2} Group  0 Pid {:>6} on {:>10} device {}\n", rank,
@@ -63,7 +63,7 @@ std::string nccl_conclusion(Collective collective, const std::vector<SweepLine>&
   int sides = 0;
   for (const SweepLine& line : lines) {
     for (const std::optional<Side>& side : {line.out_of_place, std::optional<Side>(line.in_place)}) {
-      if (!side) continue;
+      if (!side) { continue; }
       wrong += side->wrong;
       sum += line.bus_bandwidth(*side) * 1e-9;
       ++sides;

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "workloads/probe/sweep.h"
-
 #include <string>
 #include <vector>
+
+#include "workloads/probe/sweep.h"
 
 namespace virtrain::probe {
 

@@ -18,12 +18,13 @@ double best_seconds(int repetitions, const RunTimes& run) {
   constexpr int runs_to_wake_up = 15;  // an idle GPU takes some tenths of a second to its full clock
   run(1);                              // loads what is loaded at the first use
   int times = times_that_last(seconds_of_a_repetition, run(1));
-  for (int k = 0; k < runs_to_wake_up; ++k)
+  for (int k = 0; k < runs_to_wake_up; ++k) {
     times = times_that_last(seconds_of_a_repetition, run(times) / times);
+  }
   double best = INFINITY;
   for (int k = 0; k < repetitions; ++k) {
     const double seconds = run(times) / times;
-    if (k > 0) best = std::min(best, seconds);
+    if (k > 0) { best = std::min(best, seconds); }
   }
   return best;
 }

@@ -1,9 +1,9 @@
 #include "workloads/probe/round_trip.h"
 
-#include "common/time.h"
-
 #include <algorithm>
 #include <vector>
+
+#include "common/time.h"
 
 namespace virtrain::probe {
 
@@ -16,11 +16,11 @@ Figure measure_round_trip(Peers& peers, std::uint64_t bytes, int warmup, int cou
     const auto sent = [k](std::size_t i) {
       return static_cast<unsigned char>(i + static_cast<std::size_t>(k));
     };
-    for (std::size_t i = 0; i < message.size(); ++i) message[i] = sent(i);
+    for (std::size_t i = 0; i < message.size(); ++i) { message[i] = sent(i); }
     const std::int64_t start_ns = monotonic_ns();
     peers.round_trip(message);
-    if (k >= warmup) seconds.push_back(static_cast<double>(monotonic_ns() - start_ns) * 1e-9);
-    if (peers.rank() != 0) continue;
+    if (k >= warmup) { seconds.push_back(static_cast<double>(monotonic_ns() - start_ns) * 1e-9); }
+    if (peers.rank() != 0) { continue; }
     for (std::size_t i = 0; i < message.size(); ++i) {
       wrong += message[i] != static_cast<unsigned char>(sent(i) + 1) ? 1 : 0;
     }

@@ -1,9 +1,9 @@
 #pragma once
 
+#include <cstdint>
+
 #include "workloads/common/peers.h"
 #include "workloads/probe/figure.h"
-
-#include <cstdint>
 
 namespace virtrain::probe {
 

@@ -1,5 +1,11 @@
 #include "workloads/probe/run.h"
 
+#include <unistd.h>
+
+#include <exception>
+#include <optional>
+#include <set>
+
 #include "common/json.h"
 #include "common/time.h"
 #include "common/units.h"
@@ -15,12 +21,6 @@
 #include "workloads/probe/nccl_table.h"
 #include "workloads/probe/round_trip.h"
 #include "workloads/probe/sweep.h"
-
-#include <unistd.h>
-
-#include <exception>
-#include <optional>
-#include <set>
 
 namespace virtrain::probe {
 namespace {
@@ -39,7 +39,7 @@ class Run {
   std::int64_t measure_all() {
     const std::vector<std::string> probes = chosen_probes(flags_, peers_.size());
     say_hello();
-    if (peers_.size() == 1) apply(placement_);
+    if (peers_.size() == 1) { apply(placement_); }
     const std::int64_t start_ns = monotonic_ns();
     for (const std::string& name : probes) {
       watchdog_.pause();  // what one process measures of the host takes as long as it takes
@@ -47,7 +47,7 @@ class Run {
         sweep(*collective, *host_);
       } else if (const auto of_gpus = nccl_collective(name)) {
         watchdog_.expect("join the other GPUs");
-        if (!nccl_) nccl_ = make_nccl_exchange(peers_, flags_.gpu);
+        if (!nccl_) { nccl_ = make_nccl_exchange(peers_, flags_.gpu); }
         sweep(*of_gpus, *nccl_);
       } else {
         report(name, measure_one(name));
@@ -86,13 +86,14 @@ class Run {
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
       const nlohmann::json fields = parse_json(all[rank], "read a rank's hello", ErrorCode::protocol);
       processes_.push_back({fields["hostname"], fields["pid"], ""});
-      if (records() && peers_.rank() == 0) write_record("hello", static_cast<int>(rank), fields);
+      if (records() && peers_.rank() == 0) { write_record("hello", static_cast<int>(rank), fields); }
     }
   }
 
   std::vector<Figure> measure_one(const std::string& name) {
-    if (name == "gemm")
+    if (name == "gemm") {
       return measure_gemm(flags_.gemm_size > 0 ? flags_.gemm_size : 2048, flags_.repetitions);
+    }
     if (name == "convolutions") {
       return measure_convolutions({flags_.batch_size, flags_.image_size, flags_.repetitions});
     }
@@ -112,14 +113,14 @@ class Run {
 
   GpuSetting gpu_setting() const {
     GpuSetting setting{flags_.gpu, flags_.bytes, flags_.repetitions};
-    if (flags_.gemm_size > 0) setting.gemm_size = flags_.gemm_size;
+    if (flags_.gemm_size > 0) { setting.gemm_size = flags_.gemm_size; }
     return setting;
   }
 
   void sweep(Collective collective, Exchange& exchange) {
     const Repetitions repetitions{flags_.warmup_iterations, flags_.iterations};
     const std::vector<std::string> devices = peers_.gather(exchange.device());
-    for (std::size_t rank = 0; rank < devices.size(); ++rank) processes_[rank].device = devices[rank];
+    for (std::size_t rank = 0; rank < devices.size(); ++rank) { processes_[rank].device = devices[rank]; }
     if (!records()) {
       write_table(nccl_preamble({collective, flags_.min_bytes, flags_.max_bytes, flags_.factor, repetitions,
                                  exchange.library(), processes_}));
@@ -128,36 +129,36 @@ class Run {
     for (const std::uint64_t bytes : sweep_sizes(flags_)) {
       watchdog_.expect(std::string("measure ") + to_string(collective) + " of " + format_size(bytes));
       lines.push_back(measure(collective, exchange, peers_, bytes, repetitions));
-      if (!records()) write_table(nccl_line(lines.back()));
+      if (!records()) { write_table(nccl_line(lines.back())); }
       for (Figure& figure : figures(lines.back())) {
         figure.detail["library"] = exchange.library();
-        if (&exchange == nccl_.get()) figure.transport = "nccl";
+        if (&exchange == nccl_.get()) { figure.transport = "nccl"; }
         keep(std::move(figure));
       }
     }
-    if (!records()) write_table(nccl_conclusion(collective, lines));
+    if (!records()) { write_table(nccl_conclusion(collective, lines)); }
     table_ = {};
   }
 
   /// Figures that are no lines of a sweep.
   void report(const std::string& probe, const std::vector<Figure>& figures) {
-    if (figures.empty()) note(probe + ": there is nothing to measure, since there is no other GPU here");
-    if (!records()) write_table(table_.lines(figures));
-    for (const Figure& figure : figures) keep(figure);
+    if (figures.empty()) { note(probe + ": there is nothing to measure, since there is no other GPU here"); }
+    if (!records()) { write_table(table_.lines(figures)); }
+    for (const Figure& figure : figures) { keep(figure); }
   }
 
   /// What is no figure and no failure.
   void note(const std::string& message) const {
-    if (!records()) write_table("# " + message + "\n");
-    if (records() && peers_.rank() == 0) write_record("note", 0, {{"message", message}});
+    if (!records()) { write_table("# " + message + "\n"); }
+    if (records() && peers_.rank() == 0) { write_record("note", 0, {{"message", message}}); }
   }
 
   void keep(Figure figure) {
     ++figures_;
     wrong_ += figure.wrong;
-    if (!records() || peers_.rank() != 0) return;
+    if (!records() || peers_.rank() != 0) { return; }
     std::set<std::string> hosts;
-    for (const Process& process : processes_) hosts.insert(process.host);
+    for (const Process& process : processes_) { hosts.insert(process.host); }
     figure.nodes = static_cast<int>(hosts.size());
     if (peers_.size() == 1) {
       figure.node = processes_.front().host;
@@ -168,7 +169,7 @@ class Run {
   }
 
   void write_table(const std::string& text) const {
-    if (peers_.rank() == 0) write_out(text);
+    if (peers_.rank() == 0) { write_out(text); }
   }
 
   const Flags& flags_;

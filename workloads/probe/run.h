@@ -1,10 +1,10 @@
 #pragma once
 
+#include <cstdint>
+
 #include "workloads/common/peers.h"
 #include "workloads/common/watchdog.h"
 #include "workloads/probe/flags.h"
-
-#include <cstdint>
 
 namespace virtrain::probe {
 

@@ -16,7 +16,7 @@ float pattern(std::uint64_t i, int rank, int salt) {
 
 float sum_of_patterns(std::uint64_t i, int ranks, int salt) {
   float sum = 0;
-  for (int rank = 0; rank < ranks; ++rank) sum += pattern(i, rank, salt);
+  for (int rank = 0; rank < ranks; ++rank) { sum += pattern(i, rank, salt); }
   return sum;
 }
 
@@ -40,13 +40,13 @@ class Operation {
     std::fill(send_.begin(), send_.end(), poison);
     std::fill(receive_.begin(), receive_.end(), poison);
     float* const input = in_place ? receive_.data() + own_part() : send_.data();
-    for (std::uint64_t i = 0; i < count(); ++i) input[i] = pattern(i, rank_, salt);
+    for (std::uint64_t i = 0; i < count(); ++i) { input[i] = pattern(i, rank_, salt); }
     exchange.take(send_, receive_);
   }
 
   std::int64_t wrong(int salt) const {
     std::int64_t wrong = 0;
-    for (std::uint64_t i = 0; i < receive_.size(); ++i) wrong += receive_[i] != expected(i, salt) ? 1 : 0;
+    for (std::uint64_t i = 0; i < receive_.size(); ++i) { wrong += receive_[i] != expected(i, salt) ? 1 : 0; }
     return wrong;
   }
 
@@ -109,7 +109,7 @@ SweepLine measure(Collective collective, Exchange& exchange, Peers& peers, std::
   const auto side = [&](bool in_place) {
     return measure_side(operation, exchange, peers, collective, in_place, repetitions);
   };
-  if (exchange.goes_out_of_place(collective)) line.out_of_place = side(false);
+  if (exchange.goes_out_of_place(collective)) { line.out_of_place = side(false); }
   line.in_place = side(true);
   return line;
 }
@@ -128,11 +128,11 @@ std::vector<Figure> figures(const SweepLine& line) {
     figure.bus_bytes_per_second = line.bus_bandwidth(side);
     figure.wrong = side.wrong;
     figure.detail = {{"count", line.count}, {"in_place", in_place}};
-    if (line.collective == Collective::all_reduce) figure.detail["operation"] = "sum";
-    if (line.collective == Collective::broadcast) figure.detail["root"] = broadcast_root;
+    if (line.collective == Collective::all_reduce) { figure.detail["operation"] = "sum"; }
+    if (line.collective == Collective::broadcast) { figure.detail["root"] = broadcast_root; }
     found.push_back(figure);
   };
-  if (line.out_of_place) add(*line.out_of_place, false);
+  if (line.out_of_place) { add(*line.out_of_place, false); }
   add(line.in_place, true);
   return found;
 }

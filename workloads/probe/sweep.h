@@ -1,12 +1,12 @@
 #pragma once
 
-#include "workloads/probe/exchange.h"
-#include "workloads/probe/figure.h"
-
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "workloads/probe/exchange.h"
+#include "workloads/probe/figure.h"
 
 namespace virtrain::probe {
 

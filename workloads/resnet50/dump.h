@@ -1,12 +1,12 @@
 #pragma once
 
-#include "workloads/resnet50/initialize.h"
-#include "workloads/resnet50/model.h"
-#include "workloads/resnet50/safetensors.h"
-
 #include <functional>
 #include <string>
 #include <vector>
+
+#include "workloads/resnet50/initialize.h"
+#include "workloads/resnet50/model.h"
+#include "workloads/resnet50/safetensors.h"
 
 namespace virtrain::resnet50 {
 

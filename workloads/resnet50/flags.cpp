@@ -1,11 +1,5 @@
 #include "workloads/resnet50/flags.h"
 
-#include "common/error.h"
-#include "common/json.h"
-#include "common/text.h"
-#include "workloads/common/command_line.h"
-#include "workloads/resnet50/model.h"
-
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -14,12 +8,18 @@
 #include <map>
 #include <utility>
 
+#include "common/error.h"
+#include "common/json.h"
+#include "common/text.h"
+#include "workloads/common/command_line.h"
+#include "workloads/resnet50/model.h"
+
 namespace virtrain::resnet50 {
 namespace {
 
 std::string allowed_precisions(const Backend& backend) {
   std::vector<std::string> names;
-  for (const Precision precision : backend.precisions) names.emplace_back(to_string(precision));
+  for (const Precision precision : backend.precisions) { names.emplace_back(to_string(precision)); }
   return "allowed on this " + backend.name + ": --precision " + join(names, "|");
 }
 
@@ -42,7 +42,7 @@ void check_precision(const Flags& flags, bool use_fp16, bool precision_given, co
 void check_numbers(const Flags& flags) {
   for (const auto& [name, value] : {std::pair("--learning_rate", flags.learning_rate),
                                     std::pair("--residual_gamma", flags.residual_gamma)}) {
-    if (std::isnan(value)) throw usage(std::string(name) + " is no number (allowed: 0 to 10)");
+    if (std::isnan(value)) { throw usage(std::string(name) + " is no number (allowed: 0 to 10)"); }
   }
 }
 
@@ -74,7 +74,7 @@ void check_combinations(const Flags& flags) {
 template <typename Value>
 std::map<std::string, Value> by_name(std::initializer_list<Value> values) {
   std::map<std::string, Value> names;
-  for (const Value value : values) names.emplace(to_string(value), value);
+  for (const Value value : values) { names.emplace(to_string(value), value); }
   return names;
 }
 
@@ -126,9 +126,10 @@ void add_backend_options(CLI::App& app, Flags& flags, const Backend& backend) {
           elsewhere);
   CLI::Option* const shared =
       app.add_flag("--shared_gpu", flags.shared_gpu, "Train although others compute on the GPU" + elsewhere);
-  if (backend.on_gpu) return;
-  for (CLI::Option* const option : {profile, shared})
+  if (backend.on_gpu) { return; }
+  for (CLI::Option* const option : {profile, shared}) {
     option->check([](const std::string&) { return "only the GPU's trainer can do that"; });
+  }
 }
 
 void add_machine_options(CLI::App& app, Flags& flags) {
@@ -200,12 +201,12 @@ ParsedFlags parse_flags(int argc, const char* const* argv, const Backend& backen
                  "Write when each rank computed and communicated in its first counted steps to this file, in "
                  "Chrome's trace format (with several ranks: FILE.json becomes FILE.RANK.json)");
   parsed.help = parse_command_line(app, argc, argv);
-  if (parsed.help) return parsed;
+  if (parsed.help) { return parsed; }
   flags.precision = precisions.at(precision);
   flags.format = formats.at(format);
   check_precision(flags, use_fp16, precision_option->count() > 0, backend);
-  if (use_fp16) flags.precision = Precision::fp16;
-  if (dump->count() > 0 && app.get_option("--steady_seconds")->count() == 0) flags.steady_seconds = 0;
+  if (use_fp16) { flags.precision = Precision::fp16; }
+  if (dump->count() > 0 && app.get_option("--steady_seconds")->count() == 0) { flags.steady_seconds = 0; }
   check_numbers(flags);
   check_combinations(flags);
   return parsed;

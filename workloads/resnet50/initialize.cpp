@@ -44,7 +44,7 @@ std::array<double, table_size> normal_quantiles() {
 std::array<float, table_size> scaled_normal(double deviation) {
   static const std::array<double, table_size> quantiles = normal_quantiles();
   std::array<float, table_size> table{};
-  for (std::size_t i = 0; i < table_size; ++i) table[i] = static_cast<float>(quantiles[i] * deviation);
+  for (std::size_t i = 0; i < table_size; ++i) { table[i] = static_cast<float>(quantiles[i] * deviation); }
   return table;
 }
 
@@ -120,7 +120,7 @@ void ParameterHash::add(std::span<const float> values) {
     absorb(std::bit_cast<std::uint32_t>(values[i]) |
            std::uint64_t{std::bit_cast<std::uint32_t>(values[i + 1])} << 32);
   }
-  if (i < values.size()) absorb(std::bit_cast<std::uint32_t>(values[i]));
+  if (i < values.size()) { absorb(std::bit_cast<std::uint32_t>(values[i])); }
 }
 
 }  // namespace virtrain::resnet50

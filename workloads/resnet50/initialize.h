@@ -1,10 +1,10 @@
 #pragma once
 
-#include "workloads/resnet50/model.h"
-
 #include <cstdint>
 #include <span>
 #include <vector>
+
+#include "workloads/resnet50/model.h"
 
 namespace virtrain::resnet50 {
 

@@ -62,22 +62,22 @@ Model build_model(int image_size, int classes) {
 
 std::int64_t Parameter::count() const {
   std::int64_t product = 1;
-  for (const std::int64_t extent : shape) product *= extent;
+  for (const std::int64_t extent : shape) { product *= extent; }
   return product;
 }
 
 std::vector<const Unit*> units(const Model& model) {
   std::vector<const Unit*> all{&model.stem};
   for (const Block& block : model.blocks) {
-    for (const Unit& unit : block.units) all.push_back(&unit);
-    if (block.shortcut) all.push_back(&*block.shortcut);
+    for (const Unit& unit : block.units) { all.push_back(&unit); }
+    if (block.shortcut) { all.push_back(&*block.shortcut); }
   }
   return all;
 }
 
 std::vector<BatchNorm> norms(const Model& model) {
   std::vector<BatchNorm> all;
-  for (const Unit* unit : units(model)) all.push_back(unit->norm);
+  for (const Unit* unit : units(model)) { all.push_back(unit->norm); }
   return all;
 }
 
@@ -101,7 +101,7 @@ std::vector<Parameter> parameters(const Model& model) {
 
 std::int64_t parameter_count(const Model& model) {
   std::int64_t sum = 0;
-  for (const Parameter& parameter : parameters(model)) sum += parameter.count();
+  for (const Parameter& parameter : parameters(model)) { sum += parameter.count(); }
   return sum;
 }
 

@@ -1,12 +1,12 @@
 #include "workloads/resnet50/ranks.h"
 
-#include "common/error.h"
-#include "workloads/common/program.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <vector>
+
+#include "common/error.h"
+#include "workloads/common/program.h"
 
 namespace virtrain::resnet50 {
 
@@ -23,7 +23,7 @@ void check_same_on_all_ranks(Peers& peers, std::uint64_t value, const std::strin
   const std::vector<std::string> values = peers.gather(hex(value));
   const auto other =
       std::find_if(values.begin(), values.end(), [&](const auto& v) { return v != values.front(); });
-  if (other == values.end()) return;
+  if (other == values.end()) { return; }
   throw Error("compare " + what + " of all ranks", ErrorCode::trial_failed,
               fmt::format("rank 0 has {}, rank {} has {}; {}", values.front(), other - values.begin(), *other,
                           advice));

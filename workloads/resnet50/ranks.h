@@ -1,10 +1,10 @@
 #pragma once
 
-#include "workloads/common/affinity.h"
-#include "workloads/common/peers.h"
-
 #include <cstdint>
 #include <string>
+
+#include "workloads/common/affinity.h"
+#include "workloads/common/peers.h"
 
 /// What all ranks of a job have to agree on.
 namespace virtrain::resnet50 {

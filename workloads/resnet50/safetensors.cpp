@@ -1,12 +1,12 @@
 #include "workloads/resnet50/safetensors.h"
 
-#include "common/error.h"
-
 #include <nlohmann/json.hpp>
 
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+
+#include "common/error.h"
 
 namespace virtrain::resnet50 {
 namespace {
@@ -50,7 +50,7 @@ void SafetensorsWriter::write(const std::filesystem::path& path) const {
     file.write(tensor.bytes.data(), static_cast<std::streamsize>(tensor.bytes.size()));
   }
   file.close();
-  if (!file) throw errno_error("write " + path.string(), errno);
+  if (!file) { throw errno_error("write " + path.string(), errno); }
 }
 
 }  // namespace virtrain::resnet50

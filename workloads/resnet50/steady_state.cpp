@@ -1,10 +1,10 @@
 #include "workloads/resnet50/steady_state.h"
 
-#include "workloads/resnet50/step_statistics.h"
-
 #include <fmt/format.h>
 
 #include <cmath>
+
+#include "workloads/resnet50/step_statistics.h"
 
 namespace virtrain::resnet50 {
 namespace {
@@ -48,7 +48,7 @@ Line fit(const std::vector<Point>& points) {
 double range_of(const std::vector<Point>& points) {
   std::vector<double> values;
   values.reserve(points.size());
-  for (const Point& point : points) values.push_back(point.y);
+  for (const Point& point : points) { values.push_back(point.y); }
   return quantile(values, 0.9) - quantile(values, 0.1);
 }
 
@@ -83,9 +83,9 @@ void SteadyState::add(const WarmupStep& step) {
   }
   last_s_ = step.end_s;
   window_.push_back(step);
-  while (window_.size() > least_steps && last_s_ - window_[1].end_s >= window_s) window_.pop_front();
-  if (window_.size() < least_steps || last_s_ - window_.front().end_s < window_s) return;
-  if (looked_ && last_s_ - last_look_s_ < seconds_of_looks) return;
+  while (window_.size() > least_steps && last_s_ - window_[1].end_s >= window_s) { window_.pop_front(); }
+  if (window_.size() < least_steps || last_s_ - window_.front().end_s < window_s) { return; }
+  if (looked_ && last_s_ - last_look_s_ < seconds_of_looks) { return; }
   look();
 }
 
@@ -97,9 +97,9 @@ void SteadyState::look() {
   const auto check = [this](const char* name, auto value_of, bool is_temperature) {
     std::vector<Point> points;
     for (const WarmupStep& step : window_) {
-      if (const std::optional<double> value = value_of(step)) points.push_back({step.end_s, *value});
+      if (const std::optional<double> value = value_of(step)) { points.push_back({step.end_s, *value}); }
     }
-    if (points.size() < least_steps) return;
+    if (points.size() < least_steps) { return; }
     observed_.emplace_back(name);
     if (std::string words = unrest(name, points, is_temperature); !words.empty()) {
       not_level_.push_back(std::move(words));

@@ -17,7 +17,7 @@ double mean(const std::vector<double>& values) {
 double deviation(const std::vector<double>& values) {
   const double centre = mean(values);
   double sum = 0;
-  for (const double value : values) sum += (value - centre) * (value - centre);
+  for (const double value : values) { sum += (value - centre) * (value - centre); }
   return std::sqrt(sum / static_cast<double>(values.size()));
 }
 
@@ -40,11 +40,11 @@ std::string tf_cnn_header() {
 std::string tf_cnn_line(const std::vector<double>& step_seconds, int images_per_step, double loss) {
   std::vector<double> speeds;
   speeds.reserve(step_seconds.size());
-  for (const double seconds : step_seconds) speeds.push_back(images_per_step / seconds);
+  for (const double seconds : step_seconds) { speeds.push_back(images_per_step / seconds); }
   const double median = quantile(speeds, 0.5);
   std::vector<double> distances;
   distances.reserve(speeds.size());
-  for (const double speed : speeds) distances.push_back(std::abs(speed - median));
+  for (const double speed : speeds) { distances.push_back(std::abs(speed - median)); }
   const double uncertainty = deviation(speeds) / std::sqrt(static_cast<double>(speeds.size()));
   std::array<char, 160> line{};
   std::snprintf(line.data(), line.size(), "%zu\timages/sec: %.1f +/- %.1f (jitter = %.1f)\t%.3f\n",

@@ -1,12 +1,12 @@
 #include "workloads/resnet50/trace.h"
 
-#include "common/text.h"
-
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
 #include <filesystem>
+
+#include "common/text.h"
 
 namespace virtrain::resnet50 {
 namespace {
@@ -21,7 +21,7 @@ struct Interval {
 std::vector<Interval> moments(const std::vector<Span>& spans, Span::Kind kind) {
   std::vector<Interval> all;
   for (const Span& span : spans) {
-    if (span.kind == kind && span.end_ns > span.begin_ns) all.push_back({span.begin_ns, span.end_ns});
+    if (span.kind == kind && span.end_ns > span.begin_ns) { all.push_back({span.begin_ns, span.end_ns}); }
   }
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
   std::vector<Interval> merged;
@@ -37,7 +37,7 @@ std::vector<Interval> moments(const std::vector<Span>& spans, Span::Kind kind) {
 
 std::int64_t length(const std::vector<Interval>& intervals) {
   std::int64_t sum = 0;
-  for (const Interval& interval : intervals) sum += interval.end - interval.begin;
+  for (const Interval& interval : intervals) { sum += interval.end - interval.begin; }
   return sum;
 }
 
@@ -46,13 +46,13 @@ std::vector<Interval> without(const std::vector<Interval>& a, const std::vector<
   std::vector<Interval> rest;
   std::size_t first = 0;  // of b that may reach into what comes
   for (const auto& [begin, end] : a) {
-    while (first < b.size() && b[first].end <= begin) ++first;
+    while (first < b.size() && b[first].end <= begin) { ++first; }
     std::int64_t from = begin;
     for (std::size_t i = first; i < b.size() && b[i].begin < end; ++i) {
-      if (b[i].begin > from) rest.push_back({from, b[i].begin});
+      if (b[i].begin > from) { rest.push_back({from, b[i].begin}); }
       from = b[i].end;
     }
-    if (from < end) rest.push_back({from, end});
+    if (from < end) { rest.push_back({from, end}); }
   }
   return rest;
 }
@@ -115,7 +115,7 @@ std::string trace_json(const std::vector<Span>& spans, int rank) {
 }
 
 std::string trace_path(const std::string& file, int rank, int size) {
-  if (size == 1) return file;
+  if (size == 1) { return file; }
   const std::filesystem::path path(file);
   return (path.parent_path() /
           (path.stem().string() + "." + std::to_string(rank) + path.extension().string()))

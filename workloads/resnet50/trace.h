@@ -27,7 +27,7 @@ class Timeline {
   void begin_step(int step) { step_ = step; }
   bool is_on() const { return wanted_ && step_ > 0 && step_ <= traced_steps; }
   void add(Span::Kind kind, const std::string& name, std::int64_t begin_ns, std::int64_t end_ns) {
-    if (is_on()) spans_.push_back({kind, name, step_, begin_ns, end_ns});
+    if (is_on()) { spans_.push_back({kind, name, step_, begin_ns, end_ns}); }
   }
   const std::vector<Span>& spans() const { return spans_; }
 

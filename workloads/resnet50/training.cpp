@@ -1,5 +1,13 @@
 #include "workloads/resnet50/training.h"
 
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <exception>
+#include <vector>
+
 #include "common/error.h"
 #include "common/json.h"
 #include "common/memory_limit.h"
@@ -10,14 +18,6 @@
 #include "workloads/resnet50/model.h"
 #include "workloads/resnet50/ranks.h"
 #include "workloads/resnet50/step_statistics.h"
-
-#include <fmt/format.h>
-#include <sys/resource.h>
-#include <unistd.h>
-
-#include <cmath>
-#include <exception>
-#include <vector>
 
 namespace virtrain::resnet50 {
 namespace {
@@ -53,7 +53,7 @@ class Run {
   std::string trace_file() const { return trace_path(flags_.trace, peers_.rank(), peers_.size()); }
   bool json() const { return flags_.format == OutputFormat::json; }
   void record(const std::string& name, nlohmann::json fields) const {
-    if (json()) write_record(name, peers_.rank(), std::move(fields));
+    if (json()) { write_record(name, peers_.rank(), std::move(fields)); }
   }
 
   const Flags& flags_;
@@ -102,7 +102,7 @@ void Run::say_ready(std::int64_t start_ns) {
 }
 
 void Run::wait_for_go() {
-  if (!json()) return;
+  if (!json()) { return; }
   int go = 1;
   if (peers_.rank() == 0) {
     const std::optional<Command> command = commands_.next(-1);
@@ -118,10 +118,12 @@ void Run::wait_for_go() {
 }
 
 bool Run::stop_requested() {
-  if (!json() || peers_.rank() != 0) return false;
+  if (!json() || peers_.rank() != 0) { return false; }
   while (const std::optional<Command> command = commands_.next(0)) {
-    if (command == Command::stop) return true;
-    if (command == Command::end_of_file) return false;  // our coordinator decides our end, not a closed pipe
+    if (command == Command::stop) { return true; }
+    if (command == Command::end_of_file) {
+      return false;  // our coordinator decides our end, not a closed pipe
+    }
   }
   return false;
 }
@@ -146,7 +148,7 @@ void Run::warm_up() {
   while (warmup_done_ < flags_.num_warmup_batches && !stopped_) {
     warm_up_step(warmup_done_ + 1 < flags_.num_warmup_batches);
   }
-  if (flags_.steady_seconds == 0) return;
+  if (flags_.steady_seconds == 0) { return; }
   steady_state_.emplace(flags_.steady_seconds);
   bool all_are_ready = false;
   while (!stopped_ && !all_are_ready) {
@@ -156,7 +158,9 @@ void Run::warm_up() {
     steady_state_->add(known);
     all_are_ready = peers_.total(std::int64_t{steady_state_->is_over() ? 0 : 1}) == 0;
   }
-  if (!stopped_) warm_up_step(false);  // the one that may have been started already
+  if (!stopped_) {
+    warm_up_step(false);  // the one that may have been started already
+  }
 }
 
 void Run::count_steps() {
@@ -169,8 +173,8 @@ void Run::count_steps() {
     timeline_.begin_step(k);
     const StepResult result = step(k < flags_.num_batches);
     step_seconds_.push_back(result.seconds);
-    if (result.exposed_seconds) exposed_seconds_ = exposed_seconds_.value_or(0) + *result.exposed_seconds;
-    if (k == 1) loss_first_ = result.loss;
+    if (result.exposed_seconds) { exposed_seconds_ = exposed_seconds_.value_or(0) + *result.exposed_seconds; }
+    if (k == 1) { loss_first_ = result.loss; }
     loss_last_ = result.loss;
     ++window_steps;
     const bool last = k == flags_.num_batches || stopped_;
@@ -222,13 +226,13 @@ void Run::report() {
   const double speed = steps == 0 ? 0 : static_cast<double>(images) / counted_seconds_;
   const double total = peers_.total(speed);
   if (!json()) {
-    if (peers_.rank() == 0) write_out(tf_cnn_total(total));
+    if (peers_.rank() == 0) { write_out(tf_cnn_total(total)); }
     return;
   }
   const std::uint64_t hash = backend_->parameters_hash();
   check_same_on_all_ranks(peers_, hash, "parameters", "the gradients' sums differed between ranks");
   record("result", rank_result(hash, images, speed));
-  if (peers_.rank() != 0) return;
+  if (peers_.rank() != 0) { return; }
   const int size = peers_.size();
   record("result", {{"scope", "tenant"},
                     {"images_per_second", total},
@@ -242,7 +246,7 @@ void Run::report() {
 /// Its gradients are the means over all ranks, beside the batch of one of them: no reference could repeat
 /// them.
 void Run::check_dump() const {
-  if (flags_.dump.empty() || peers_.size() == 1) return;
+  if (flags_.dump.empty() || peers_.size() == 1) { return; }
   throw Error("parse flags", ErrorCode::usage,
               fmt::format("--dump holds one batch, and {} ranks have as many (allowed with it: one rank)",
                           peers_.size()));
@@ -256,16 +260,18 @@ void Run::run(const MakeBackend& make_backend) {
   backend_ = make_backend(flags_, peers_);
   say_hello(cpuset);
   backend_->set_up(watchdog_);
-  if (!flags_.trace.empty()) write_trace(trace_file(), {}, peers_.rank());  // can it be written?
+  if (!flags_.trace.empty()) {
+    write_trace(trace_file(), {}, peers_.rank());  // can it be written?
+  }
   say_ready(start_ns);
   watchdog_.pause();
   wait_for_go();
-  if (!json() && peers_.rank() == 0) write_out(tf_cnn_header());
+  if (!json() && peers_.rank() == 0) { write_out(tf_cnn_header()); }
   warm_up();
   count_steps();
   watchdog_.expect("report");
-  if (!flags_.dump.empty()) backend_->write_dump();
-  if (!flags_.trace.empty()) write_trace(trace_file(), timeline_.spans(), peers_.rank());
+  if (!flags_.dump.empty()) { backend_->write_dump(); }
+  if (!flags_.trace.empty()) { write_trace(trace_file(), timeline_.spans(), peers_.rank()); }
   report();
 }
 
@@ -290,7 +296,7 @@ int run_training(const std::string& executable, const Flags& flags, const MakeBa
 }
 
 void require_finite(double loss) {
-  if (std::isfinite(loss)) return;
+  if (std::isfinite(loss)) { return; }
   throw Error("train", ErrorCode::trial_failed,
               fmt::format("the loss is {} (a smaller --learning_rate or --residual_gamma may help)", loss));
 }

@@ -1,11 +1,5 @@
 #pragma once
 
-#include "workloads/common/peers.h"
-#include "workloads/common/watchdog.h"
-#include "workloads/resnet50/flags.h"
-#include "workloads/resnet50/steady_state.h"
-#include "workloads/resnet50/trace.h"
-
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
@@ -13,6 +7,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+
+#include "workloads/common/peers.h"
+#include "workloads/common/watchdog.h"
+#include "workloads/resnet50/flags.h"
+#include "workloads/resnet50/steady_state.h"
+#include "workloads/resnet50/trace.h"
 
 /// A run of the trainer as the protocol wants it, whatever trains: "hello", "ready", the wait for "go",
 /// warm-up, counted steps, "result".

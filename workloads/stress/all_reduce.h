@@ -1,10 +1,10 @@
 #pragma once
 
-#include "workloads/common/peers.h"
-#include "workloads/stress/load.h"
-
 #include <cstdint>
 #include <memory>
+
+#include "workloads/common/peers.h"
+#include "workloads/stress/load.h"
 
 namespace virtrain::stress {
 

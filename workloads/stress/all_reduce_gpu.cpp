@@ -1,15 +1,14 @@
+#include <cuda_runtime_api.h>
+#include <unistd.h>
+
+#include <vector>
+
 #include "workloads/common/cuda/gpu_choice.h"
 #include "workloads/common/cuda/gpu_errors.h"
 #include "workloads/common/cuda/gpu_handles.h"
 #include "workloads/common/cuda/nccl_communicator.h"
 #include "workloads/stress/all_reduce.h"
 #include "workloads/stress/gpu_device.h"
-
-#include <cuda_runtime_api.h>
-
-#include <unistd.h>
-
-#include <vector>
 
 namespace virtrain::stress {
 namespace {

@@ -1,10 +1,10 @@
+#include <vector>
+
 #include "common/error.h"
 #include "common/units.h"
 #include "workloads/common/cache.h"
 #include "workloads/common/program.h"
 #include "workloads/stress/all_reduce.h"
-
-#include <vector>
 
 namespace virtrain::stress {
 namespace {

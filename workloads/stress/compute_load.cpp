@@ -1,12 +1,12 @@
+#include <algorithm>
+#include <array>
+#include <vector>
+
 #include "common/error.h"
 #include "common/units.h"
 #include "workloads/common/affinity.h"
 #include "workloads/common/cache.h"
 #include "workloads/stress/load.h"
-
-#include <algorithm>
-#include <array>
-#include <vector>
 
 namespace virtrain::stress {
 namespace {
@@ -25,7 +25,7 @@ class CpuWorker : public Worker {
   std::uint64_t work() override {
     constexpr std::uint64_t rounds = 100'000;
     for (std::uint64_t round = 0; round < rounds; ++round) {
-      for (float& value : values_) value = value * 0.9999F + 0.0001F;
+      for (float& value : values_) { value = value * 0.9999F + 0.0001F; }
     }
     keep(values_);
     return 2 * rounds * values_.size();
@@ -67,7 +67,7 @@ class MemoryWorker : public Worker {
   std::uint64_t work() override {
     constexpr std::size_t piece = 1U << 16;
     const std::size_t end = std::min(next_ + piece, a_.size());
-    for (std::size_t i = next_; i < end; ++i) a_[i] = b_[i] + 3.0 * c_[i];
+    for (std::size_t i = next_; i < end; ++i) { a_[i] = b_[i] + 3.0 * c_[i]; }
     keep(a_);
     const std::uint64_t done = 3 * sizeof(double) * (end - next_);
     next_ = end == a_.size() ? 0 : end;
@@ -95,14 +95,14 @@ class ComputeLoad : public Load {
   }
 
   const char* unit() const override {
-    if (kind_ == Kind::cpu) return "operations";
+    if (kind_ == Kind::cpu) { return "operations"; }
     return kind_ == Kind::llc ? "accesses" : "B";
   }
   int threads() const override { return threads_; }
 
   std::unique_ptr<Worker> make_worker(int index) override {
-    if (kind_ == Kind::cpu) return std::make_unique<CpuWorker>();
-    if (kind_ == Kind::llc) return std::make_unique<CacheWorker>(bytes_each_, index);
+    if (kind_ == Kind::cpu) { return std::make_unique<CpuWorker>(); }
+    if (kind_ == Kind::llc) { return std::make_unique<CacheWorker>(bytes_each_, index); }
     return std::make_unique<MemoryWorker>(bytes_each_);
   }
 

@@ -1,13 +1,13 @@
 #include "workloads/stress/crew.h"
 
-#include "common/time.h"
-#include "workloads/common/affinity.h"
-#include "workloads/stress/pace.h"
-
 #include <pthread.h>
 #include <sched.h>
 
 #include <chrono>
+
+#include "common/time.h"
+#include "workloads/common/affinity.h"
+#include "workloads/stress/pace.h"
 
 namespace virtrain::stress {
 namespace {
@@ -21,12 +21,12 @@ double seconds_since(std::int64_t start_ns) {
 Crew::Crew(Load& load, double share, std::optional<std::uint64_t> bytes_per_second)
     : load_(load), share_(share) {
   const int count = load.threads();
-  if (bytes_per_second) per_second_each_ = static_cast<double>(*bytes_per_second) / count;
+  if (bytes_per_second) { per_second_each_ = static_cast<double>(*bytes_per_second) / count; }
   working_ = count;
   const std::vector<int> cpus = place_threads(allowed_cpus(), 1, 0, count).cpus;
   for (int index = 0; index < count; ++index) {
     threads_.emplace_back([this, index] { work_on(index); });
-    if (cpus.empty()) continue;
+    if (cpus.empty()) { continue; }
     cpu_set_t mask;
     CPU_ZERO(&mask);
     CPU_SET(cpus[static_cast<std::size_t>(index)], &mask);
@@ -51,13 +51,13 @@ void Crew::stop() {
     stopping_ = true;
   }
   woken_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  for (std::thread& thread : threads_) { thread.join(); }
   threads_.clear();
 }
 
 void Crew::rethrow_failure() {
   const std::lock_guard lock(mutex_);
-  if (failure_) std::rethrow_exception(failure_);
+  if (failure_) { std::rethrow_exception(failure_); }
 }
 
 void Crew::work_on(int index) {
@@ -65,7 +65,7 @@ void Crew::work_on(int index) {
     work_until_stopped(index);
   } catch (...) {
     const std::lock_guard lock(mutex_);
-    if (!failure_) failure_ = std::current_exception();
+    if (!failure_) { failure_ = std::current_exception(); }
   }
   const std::lock_guard lock(mutex_);
   --working_;
@@ -82,12 +82,12 @@ void Crew::work_until_stopped(int index) {
     const double busy_seconds = seconds_since(start_ns);
     pace.rested(rest(pace.rest_seconds(busy_seconds, done)));
     const std::lock_guard lock(mutex_);
-    if (stopping_) return;
+    if (stopping_) { return; }
   }
 }
 
 double Crew::rest(double seconds) {
-  if (seconds <= 0) return 0;
+  if (seconds <= 0) { return 0; }
   const std::int64_t start_ns = monotonic_ns();
   std::unique_lock lock(mutex_);
   woken_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return stopping_; });

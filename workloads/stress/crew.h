@@ -1,7 +1,5 @@
 #pragma once
 
-#include "workloads/stress/load.h"
-
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -11,6 +9,8 @@
 #include <optional>
 #include <thread>
 #include <vector>
+
+#include "workloads/stress/load.h"
 
 namespace virtrain::stress {
 

@@ -1,7 +1,3 @@
-#include "common/error.h"
-#include "common/unique_fd.h"
-#include "workloads/stress/load.h"
-
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -11,6 +7,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+
+#include "common/error.h"
+#include "common/unique_fd.h"
+#include "workloads/stress/load.h"
 
 namespace virtrain::stress {
 namespace {
@@ -33,9 +33,9 @@ class DiskLoad : public Load {
       ::unlink(path_.c_str());  // some file systems make the file before they refuse O_DIRECT
       file_.reset(::open(path_.c_str(), mode, rights));
     }
-    if (!file_) throw errno_error("make '" + path_ + "'", errno);
+    if (!file_) { throw errno_error("make '" + path_ + "'", errno); }
     // Without a name it is gone with this process, however that ends.
-    if (::unlink(path_.c_str()) != 0) throw errno_error("remove '" + path_ + "'", errno);
+    if (::unlink(path_.c_str()) != 0) { throw errno_error("remove '" + path_ + "'", errno); }
   }
 
   const char* unit() const override { return "B"; }
@@ -47,13 +47,13 @@ class DiskLoad : public Load {
     const std::uint64_t number = next_.fetch_add(1);
     const auto offset = static_cast<off_t>(number % blocks_ * block_bytes);
     const ssize_t written = ::pwrite(file_.get(), block, block_bytes, offset);
-    if (written < 0) throw errno_error("write to '" + path_ + "'", errno);
+    if (written < 0) { throw errno_error("write to '" + path_ + "'", errno); }
     if (static_cast<std::uint64_t>(written) < block_bytes) {
       throw Error("write to '" + path_ + "'", ErrorCode::io,
                   "the disk took only a part (is it full? A smaller --bytes may help)");
     }
     const bool sync = (number + 1) % blocks_ == 0 || (number + 1) % (bytes_between_syncs / block_bytes) == 0;
-    if (sync && ::fsync(file_.get()) != 0) throw errno_error("sync '" + path_ + "'", errno);
+    if (sync && ::fsync(file_.get()) != 0) { throw errno_error("sync '" + path_ + "'", errno); }
   }
 
  private:

@@ -1,16 +1,16 @@
 #include "workloads/stress/flags.h"
 
-#include "common/error.h"
-#include "common/json.h"
-#include "common/text.h"
-#include "common/units.h"
-#include "workloads/common/command_line.h"
-
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+
+#include "common/error.h"
+#include "common/json.h"
+#include "common/text.h"
+#include "common/units.h"
+#include "workloads/common/command_line.h"
 
 namespace virtrain::stress {
 namespace {
@@ -21,13 +21,13 @@ constexpr std::array all_kinds{Kind::cpu,  Kind::llc, Kind::membw, Kind::disk,  
 std::string kind_names() {
   std::vector<std::string> names;
   names.reserve(all_kinds.size());
-  for (const Kind kind : all_kinds) names.emplace_back(to_string(kind));
+  for (const Kind kind : all_kinds) { names.emplace_back(to_string(kind)); }
   return join(names, ", ");
 }
 
 Kind kind_in(const std::string& text) {
   for (const Kind kind : all_kinds) {
-    if (text == to_string(kind)) return kind;
+    if (text == to_string(kind)) { return kind; }
   }
   throw usage("--kind: '" + printable(text) + "' is unknown (allowed: " + kind_names() + ")");
 }
@@ -49,7 +49,9 @@ void read_rate(Flags& flags, const std::string& text) {
   }
   constexpr std::string_view per_second = "/s";
   std::optional<std::uint64_t> bytes;
-  if (text.ends_with(per_second)) bytes = parse_size_bytes(text.substr(0, text.size() - per_second.size()));
+  if (text.ends_with(per_second)) {
+    bytes = parse_size_bytes(text.substr(0, text.size() - per_second.size()));
+  }
   if (!bytes || *bytes < 1) {
     throw usage("--rate: '" + printable(text) + "' is not allowed with " + kind +
                 " (allowed: bytes a second, as 500MiB/s, 2GiB/s)");
@@ -196,13 +198,15 @@ ParsedFlags parse_flags(int argc, const char* const* argv) {
       app.add_option("--listen", listen_port, "Receive on this port (0: any, 'ready' says which)")
           ->check(CLI::Range(0, 65535));
   parsed.help = parse_command_line(app, argc, argv);
-  if (parsed.help) return parsed;
-  if (std::isnan(flags.seconds)) throw usage("--seconds is no number (allowed: 0 to 1000000)");  // no end
+  if (parsed.help) { return parsed; }
+  if (std::isnan(flags.seconds)) {
+    throw usage("--seconds is no number (allowed: 0 to 1000000)");  // no end
+  }
   flags.kind = kind_in(kind);
-  if (!rate.empty()) read_rate(flags, rate);
-  if (!bytes.empty()) read_bytes(flags, bytes);
-  if (!peer.empty()) read_peer(flags, peer);
-  if (listen->count() > 0) flags.listen_port = listen_port;
+  if (!rate.empty()) { read_rate(flags, rate); }
+  if (!bytes.empty()) { read_bytes(flags, bytes); }
+  if (!peer.empty()) { read_peer(flags, peer); }
+  if (listen->count() > 0) { flags.listen_port = listen_port; }
   check_combinations(flags, !peer.empty(), stall->count() > 0);
   return parsed;
 }

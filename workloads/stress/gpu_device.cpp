@@ -1,9 +1,9 @@
 #include "workloads/stress/gpu_device.h"
 
+#include <cuda_runtime_api.h>
+
 #include "workloads/common/cuda/gpu_choice.h"
 #include "workloads/common/cuda/gpu_errors.h"
-
-#include <cuda_runtime_api.h>
 
 namespace virtrain::stress {
 

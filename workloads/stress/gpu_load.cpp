@@ -1,3 +1,9 @@
+#include <cuda_fp16.h>
+#include <cuda_runtime_api.h>
+
+#include <bit>
+#include <vector>
+
 #include "common/time.h"
 #include "workloads/common/cuda/cublas.h"
 #include "workloads/common/cuda/gpu_choice.h"
@@ -7,12 +13,6 @@
 #include "workloads/common/watchdog.h"
 #include "workloads/stress/gpu_device.h"
 #include "workloads/stress/gpu_piece.h"
-
-#include <cuda_fp16.h>
-#include <cuda_runtime_api.h>
-
-#include <bit>
-#include <vector>
 
 namespace virtrain::stress {
 namespace {
@@ -172,7 +172,7 @@ class GpuLoad : public Load {
 
  private:
   std::unique_ptr<Worker> make_unwatched() const {
-    if (flags_.kind == Kind::gemm) return std::make_unique<GemmWorker>();
+    if (flags_.kind == Kind::gemm) { return std::make_unique<GemmWorker>(); }
     if (flags_.kind == Kind::membw) {
       constexpr std::uint64_t largest_piece = 1ULL << 30;
       const std::uint64_t bytes = (flags_.bytes > 0 ? flags_.bytes : 512ULL << 20) / 2;

@@ -5,7 +5,7 @@
 namespace virtrain::stress {
 
 std::uint64_t piece_bytes(std::uint64_t largest, int times, std::optional<std::uint64_t> bytes_per_second) {
-  if (!bytes_per_second) return largest;
+  if (!bytes_per_second) { return largest; }
   constexpr std::uint64_t line = 128;
   constexpr std::uint64_t pieces_a_second = 20;
   const std::uint64_t lines = *bytes_per_second / pieces_a_second / static_cast<std::uint64_t>(times) / line;

@@ -1,12 +1,12 @@
 #pragma once
 
-#include "workloads/stress/flags.h"
-
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "workloads/stress/flags.h"
 
 namespace virtrain::stress {
 

@@ -1,7 +1,3 @@
-#include "common/error.h"
-#include "common/unique_fd.h"
-#include "workloads/stress/load.h"
-
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -10,6 +6,10 @@
 #include <cerrno>
 #include <string>
 #include <vector>
+
+#include "common/error.h"
+#include "common/unique_fd.h"
+#include "workloads/stress/load.h"
 
 namespace virtrain::stress {
 namespace {
@@ -35,8 +35,8 @@ UniqueFd connect_to(const std::string& host, const std::string& port) {
   for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
     UniqueFd fd(::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
     timeval limit{5, 0};  // of connecting, too
-    if (fd) ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-    if (fd && ::connect(fd.get(), at->ai_addr, at->ai_addrlen) == 0) return fd;
+    if (fd) { ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit); }
+    if (fd && ::connect(fd.get(), at->ai_addr, at->ai_addrlen) == 0) { return fd; }
     last_errno = errno;
   }
   const Error failure = errno_error(operation, last_errno);
@@ -52,10 +52,10 @@ class SendingWorker : public Worker {
 
   std::uint64_t work() override {
     pollfd writable{fd_.get(), POLLOUT, 0};
-    if (::poll(&writable, 1, patience_ms) <= 0) return 0;
+    if (::poll(&writable, 1, patience_ms) <= 0) { return 0; }
     const ssize_t sent = ::send(fd_.get(), piece_.data(), piece_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent >= 0) return static_cast<std::uint64_t>(sent);
-    if (errno == EAGAIN || errno == EINTR) return 0;
+    if (sent >= 0) { return static_cast<std::uint64_t>(sent); }
+    if (errno == EAGAIN || errno == EINTR) { return 0; }
     throw errno_error("send to the peer", errno);
   }
 
@@ -83,9 +83,9 @@ class Sender : public Load {
 UniqueFd listen_on(int port) {
   UniqueFd fd(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const bool has_ipv6 = static_cast<bool>(fd);
-  if (!has_ipv6) fd.reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!has_ipv6) { fd.reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
   const std::string operation = "listen on port " + std::to_string(port);
-  if (!fd) throw errno_error(operation, errno);
+  if (!fd) { throw errno_error(operation, errno); }
   const int yes = 1, no = 0;
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   sockaddr_in6 any6{};
@@ -94,18 +94,19 @@ UniqueFd listen_on(int port) {
   sockaddr_in any4{};
   any4.sin_family = AF_INET;
   any4.sin_port = any6.sin6_port;
-  if (has_ipv6) ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
+  if (has_ipv6) { ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no); }
   const int bound = has_ipv6 ? ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&any6), sizeof any6)
                              : ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&any4), sizeof any4);
-  if (bound != 0 || ::listen(fd.get(), SOMAXCONN) != 0) throw errno_error(operation, errno);
+  if (bound != 0 || ::listen(fd.get(), SOMAXCONN) != 0) { throw errno_error(operation, errno); }
   return fd;
 }
 
 int port_of(int fd) {
   sockaddr_storage name{};
   socklen_t length = sizeof name;
-  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&name), &length) != 0)
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&name), &length) != 0) {
     throw errno_error("ask for the port", errno);
+  }
   // The port is at the same place in the addresses of both families.
   return ntohs(reinterpret_cast<const sockaddr_in*>(&name)->sin_port);
 }
@@ -119,19 +120,19 @@ class ReceivingWorker : public Worker {
 
   std::uint64_t work() override {
     std::vector<pollfd> watched;
-    for (const UniqueFd& socket : sockets_) watched.push_back({socket.get(), POLLIN, 0});
-    if (::poll(watched.data(), watched.size(), patience_ms) <= 0) return 0;
+    for (const UniqueFd& socket : sockets_) { watched.push_back({socket.get(), POLLIN, 0}); }
+    if (::poll(watched.data(), watched.size(), patience_ms) <= 0) { return 0; }
     std::uint64_t received = 0;
     for (std::size_t i = 1; i < watched.size(); ++i) {
-      if (watched[i].revents == 0) continue;
+      if (watched[i].revents == 0) { continue; }
       const ssize_t count = ::recv(watched[i].fd, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
-      if (count > 0) received += static_cast<std::uint64_t>(count);
-      if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) sockets_[i].reset();
+      if (count > 0) { received += static_cast<std::uint64_t>(count); }
+      if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) { sockets_[i].reset(); }
     }
     std::erase_if(sockets_, [](const UniqueFd& socket) { return !socket; });
     if (watched.front().revents != 0) {
       UniqueFd sender(::accept4(watched.front().fd, nullptr, nullptr, SOCK_CLOEXEC));
-      if (sender) sockets_.push_back(std::move(sender));
+      if (sender) { sockets_.push_back(std::move(sender)); }
     }
     return received;
   }

@@ -1,10 +1,10 @@
+#include <cmath>
+
 #include "common/error.h"
 #include "workloads/common/program.h"
 #include "workloads/common/watchdog.h"
 #include "workloads/stress/all_reduce.h"
 #include "workloads/stress/load.h"
-
-#include <cmath>
 
 namespace virtrain::stress {
 namespace {
@@ -16,7 +16,7 @@ constexpr std::uint64_t default_host_bytes = 16ULL << 20;
 constexpr std::uint64_t default_gpu_bytes = 64ULL << 20;
 
 std::uint64_t size_of(const Flags& flags) {
-  if (flags.bytes > 0) return flags.bytes;
+  if (flags.bytes > 0) { return flags.bytes; }
   return flags.gpu ? default_gpu_bytes : default_host_bytes;
 }
 
@@ -51,7 +51,7 @@ class RanksLoad : public Load {
   std::unique_ptr<Worker> make_worker(int index) override;
 
   std::vector<std::string> meet(const std::string& hello) override {
-    if (flags_.gpu) watchdog_.expect("join the other GPUs");
+    if (flags_.gpu) { watchdog_.expect("join the other GPUs"); }
     all_reduce_ = flags_.gpu ? make_gpu_all_reduce(*peers_, *flags_.gpu, bytes_)
                              : make_host_all_reduce(*peers_, bytes_);
     std::vector<std::string> hellos = peers_->gather(hello);
@@ -60,7 +60,7 @@ class RanksLoad : public Load {
   }
 
   bool follow() override {
-    if (peers_->rank() == 0) return false;
+    if (peers_->rank() == 0) { return false; }
     while (peers_->announce(Word::end) == Word::sum) {
       add_up();
       watchdog_.expect("hear from rank 0");

@@ -1,5 +1,13 @@
 #include "workloads/stress/run.h"
 
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
 #include "common/error.h"
 #include "common/json.h"
 #include "common/time.h"
@@ -9,14 +17,6 @@
 #include "workloads/common/protocol.h"
 #include "workloads/stress/crew.h"
 #include "workloads/stress/load.h"
-
-#include <poll.h>
-#include <signal.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <array>
 
 namespace virtrain::stress {
 namespace {
@@ -30,9 +30,9 @@ UniqueFd watch_signals() {
   sigemptyset(&ends);
   sigaddset(&ends, SIGTERM);
   sigaddset(&ends, SIGINT);
-  if (::pthread_sigmask(SIG_BLOCK, &ends, nullptr) != 0) throw errno_error("block signals", errno);
+  if (::pthread_sigmask(SIG_BLOCK, &ends, nullptr) != 0) { throw errno_error("block signals", errno); }
   UniqueFd fd(::signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (!fd) throw errno_error("watch signals", errno);
+  if (!fd) { throw errno_error("watch signals", errno); }
   return fd;
 }
 
@@ -43,13 +43,13 @@ class Run {
 
   void run_all() {
     say_hello();
-    if (load_.follow()) return;
+    if (load_.follow()) { return; }
     write_record("ready", environment_rank(),
                  {{"t_ns", monotonic_ns()},
                   {"port", load_.port() ? nlohmann::json(*load_.port()) : nlohmann::json(nullptr)}});
     wait_for_go();
     start_ns_ = last_ns_ = monotonic_ns();
-    if (ended_by_.empty()) work_until_the_end();
+    if (ended_by_.empty()) { work_until_the_end(); }
     load_.finish();
     report_result();
   }
@@ -65,7 +65,7 @@ class Run {
     const std::vector<std::string> all =
         load_.meet(own.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     ranks_ = static_cast<int>(all.size());
-    if (ranks_ > 1 && environment_rank() > 0) return;
+    if (ranks_ > 1 && environment_rank() > 0) { return; }
     for (int rank = 0; rank < ranks_; ++rank) {
       nlohmann::json fields =
           parse_json(all[static_cast<std::size_t>(rank)], "read a rank's hello", ErrorCode::protocol);
@@ -75,7 +75,7 @@ class Run {
   }
 
   void wait_for_go() {
-    while (ended_by_.empty() && !went_) wait_until(INT64_MAX);
+    while (ended_by_.empty() && !went_) { wait_until(INT64_MAX); }
   }
 
   void work_until_the_end() {
@@ -83,13 +83,13 @@ class Run {
     while (ended_by_.empty()) {
       wait_until(next_moment());
       crew.rethrow_failure();
-      if (monotonic_ns() >= last_ns_ + second_ns) report_progress(crew.work());
-      if (ended_by_.empty() && is_time_over()) ended_by_ = "seconds";
+      if (monotonic_ns() >= last_ns_ + second_ns) { report_progress(crew.work()); }
+      if (ended_by_.empty() && is_time_over()) { ended_by_ = "seconds"; }
     }
-    if (ranks_ > 1) stop_before_mpirun_kills(crew);
+    if (ranks_ > 1) { stop_before_mpirun_kills(crew); }
     crew.stop();
     crew.rethrow_failure();
-    if (crew.work() > last_work_) report_progress(crew.work());
+    if (crew.work() > last_work_) { report_progress(crew.work()); }
   }
 
   /// Without a rank that was lost, the sum under way has no end. mpirun tells it by closing standard input,
@@ -98,7 +98,7 @@ class Run {
     int looks_left = 12;
     while (!crew.ends_within(std::chrono::milliseconds(50))) {
       pollfd watched{signals_.get(), POLLIN, 0};
-      if (::poll(&watched, 1, 0) != 1 || --looks_left > 0) continue;
+      if (::poll(&watched, 1, 0) != 1 || --looks_left > 0) { continue; }
       report_failure(executable, "end the load of all ranks",
                      "another rank is gone, or so slow that a signal did not wait for it");
       ::_exit(1);  // no destructors: they would wait for what hangs
@@ -112,8 +112,9 @@ class Run {
   /// When something is to be done that nobody tells us.
   std::int64_t next_moment() const {
     std::int64_t next = last_ns_ + second_ns;
-    if (flags_.seconds > 0)
+    if (flags_.seconds > 0) {
       next = std::min(next, start_ns_ + static_cast<std::int64_t>(flags_.seconds * 1e9));
+    }
     return next;
   }
 
@@ -124,26 +125,27 @@ class Run {
     std::array<pollfd, 2> watched{pollfd{signals_.get(), POLLIN, 0},
                                   pollfd{input_ended_ ? -1 : STDIN_FILENO, POLLIN, 0}};
     const auto timeout = static_cast<int>(std::clamp<std::int64_t>(left_ms, 0, longest_ms));
-    if (::poll(watched.data(), watched.size(), timeout) < 0 && errno != EINTR)
+    if (::poll(watched.data(), watched.size(), timeout) < 0 && errno != EINTR) {
       throw errno_error("wait", errno);
-    if (watched[0].revents != 0) ended_by_ = "signal";
+    }
+    if (watched[0].revents != 0) { ended_by_ = "signal"; }
     while (ended_by_.empty() && !input_ended_) {
       const std::optional<Command> command = commands_.next(0);
-      if (!command) break;
+      if (!command) { break; }
       obey(*command);
     }
   }
 
   void obey(Command command) {
-    if (command == Command::go) went_ = true;
-    if (command == Command::stop) ended_by_ = "stop";
-    if (command != Command::end_of_file) return;
+    if (command == Command::go) { went_ = true; }
+    if (command == Command::stop) { ended_by_ = "stop"; }
+    if (command != Command::end_of_file) { return; }
     input_ended_ = true;
     if (!went_) {
       throw Error("wait for 'go'", ErrorCode::usage,
                   "standard input ended before it (write the line 'go' to start)");
     }
-    if (flags_.seconds == 0) ended_by_ = "end of input";
+    if (flags_.seconds == 0) { ended_by_ = "end of input"; }
   }
 
   void report_progress(std::uint64_t work) {

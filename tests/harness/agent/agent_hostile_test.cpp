@@ -27,7 +27,7 @@ class RawPeer {
     std::size_t sent = 0;
     while (sent < bytes.size()) {
       const auto n = ::send(fd_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (n <= 0) break;
+      if (n <= 0) { break; }
       sent += static_cast<std::size_t>(n);
     }
     return sent;
@@ -41,8 +41,9 @@ class RawPeer {
   nlohmann::json wait_for(const std::string& type) {
     char chunk[65536];
     while (true) {
-      while (auto frame = decoder_.next())
-        if (frame->message["type"] == type) return frame->message;
+      while (auto frame = decoder_.next()) {
+        if (frame->message["type"] == type) { return frame->message; }
+      }
       pollfd ready{fd_, POLLIN, 0};
       REQUIRE(::poll(&ready, 1, 20'000) > 0);
       const auto got = ::recv(fd_, chunk, sizeof chunk, 0);
@@ -62,19 +63,17 @@ std::string handshake_with(const std::string& bytes, bool stays, const std::stri
   asio::io_context io;
   auto ends = make_socketpair();
   RawPeer(ends[1].get()).send(bytes);
-  if (!stays) ends[1].reset();
+  if (!stays) { ends[1].reset(); }
   std::thread answering([&ends, &answer] {
     pollfd asked{ends[1].get(), POLLIN, 0};
-    if (!answer.empty() && ::poll(&asked, 1, 10'000) > 0) RawPeer(ends[1].get()).send(answer);
+    if (!answer.empty() && ::poll(&asked, 1, 10'000) > 0) { RawPeer(ends[1].get()).send(answer); }
   });
   auto client = std::make_shared<AgentClient>(io, "rogue", std::move(ends[0]));
   std::string words = "(accepted)";
   asio::co_spawn(io, client->handshake(2s), [&](std::exception_ptr error, const nlohmann::json&) {
     try {
-      if (error) std::rethrow_exception(error);
-    } catch (const Error& e) {
-      words = e.what();
-    }
+      if (error) { std::rethrow_exception(error); }
+    } catch (const Error& e) { words = e.what(); }
     client->close();
   });
   io.run_for(20s);
@@ -117,7 +116,7 @@ TEST_CASE("garbage from a coordinator ends the conversation and its processes, n
   std::vector<std::string> streams{"GET / HTTP/1.1\r\n\r\n", std::string(64, '\0'),
                                    std::string(1 << 16, '\xff')};
   std::string noise(4096, ' ');
-  for (char& byte : noise) byte = static_cast<char>(random());
+  for (char& byte : noise) { byte = static_cast<char>(random()); }
   streams.push_back(noise);
   streams.push_back(encode(make_frame("ping", 1)) + noise);
   std::string no_id = encode(Frame{{{"type", "ping"}}, {}});
@@ -147,7 +146,7 @@ TEST_CASE("a coordinator that goes in the middle of a flood, with every queue fu
   int quiet = 0;
   while (quiet < 20) {
     quiet = peer.send(ping) == ping.size() ? 0 : quiet + 1;
-    if (quiet > 0) std::this_thread::sleep_for(10ms);
+    if (quiet > 0) { std::this_thread::sleep_for(10ms); }
   }
   agent.close_channel();
   CHECK(agent.ends_well());
@@ -188,8 +187,8 @@ RshAddress rsh_address(RawPeer& peer, const AgentProcess& agent) {
   RshAddress found;
   REQUIRE(comes_true([&] {
     for (const auto& entry : split(read_file(fmt::format("/proc/{}/environ", child)).value_or(""), '\0')) {
-      if (entry.starts_with("VIRTRAIN_AGENT_SOCKET=")) found.socket = entry.substr(22);
-      if (entry.starts_with("VIRTRAIN_AGENT_SECRET=")) found.secret = entry.substr(22);
+      if (entry.starts_with("VIRTRAIN_AGENT_SOCKET=")) { found.socket = entry.substr(22); }
+      if (entry.starts_with("VIRTRAIN_AGENT_SECRET=")) { found.secret = entry.substr(22); }
     }
     return !found.socket.empty();
   }));
@@ -207,10 +206,11 @@ bool takes_request_from(const RshAddress& at, const std::function<void()>& becom
     address.sun_family = AF_UNIX;
     at.socket.copy(address.sun_path, sizeof address.sun_path - 1);
     const auto length = offsetof(sockaddr_un, sun_path) + at.socket.size();
-    if (address.sun_path[0] == '@') address.sun_path[0] = '\0';
+    if (address.sun_path[0] == '@') { address.sun_path[0] = '\0'; }
     const int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
-    if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), static_cast<socklen_t>(length)) != 0)
+    if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), static_cast<socklen_t>(length)) != 0) {
       ::_exit(1);
+    }
     RawPeer(socket).send(encode(make_frame("rsh", 0, "host", "t1n2", "command", "id", "secret", at.secret)));
     pollfd closed{socket, POLLIN, 0};
     char byte = 0;
@@ -230,12 +230,14 @@ TEST_CASE("row 1: no other user, no other process and nobody without the secret 
   peer.wait_for("announce");
   const auto address = rsh_address(peer, agent);
   CHECK_FALSE(takes_request_from(address, [] {}));
-  if (::geteuid() == 0)
+  if (::geteuid() == 0) {
     CHECK_FALSE(takes_request_from(address, [] {
-      constexpr uid_t kNobody = 65534;
-      if (::setresgid(kNobody, kNobody, kNobody) != 0 || ::setresuid(kNobody, kNobody, kNobody) != 0)
+      constexpr uid_t nobody = 65534;
+      if (::setresgid(nobody, nobody, nobody) != 0 || ::setresuid(nobody, nobody, nobody) != 0) {
         ::_exit(1);
+      }
     }));
+  }
   const auto rsh = [&](int id, const std::string& environment) {
     peer.send_json(
         fmt::format(R"({{"type":"start","id":{},"argv":["env","{}","{}/virtrain-rsh","t1n2","id"]}})", id,
@@ -252,13 +254,13 @@ TEST_CASE("row 1: no other user, no other process and nobody without the secret 
 }
 
 TEST_CASE("virtrain-rsh outside of an agent says so and ends with ssh's 255") {
-  ::unsetenv(kRshSocketVariable);
+  ::unsetenv(rsh_socket_variable);
   const std::string program = std::string(VIRTRAIN_BINARY_DIR) + "/virtrain-rsh";
   const auto none = run_command({program, "t1n2", "true"});
   CHECK(none.exit_status == 255);
   CHECK_THAT(none.err, Contains("VIRTRAIN_AGENT_SOCKET is not set"));
   CommandOptions gone;
-  gone.environment = {std::string(kRshSocketVariable) + "=/proc/self/fd/1000"};
+  gone.environment = {std::string(rsh_socket_variable) + "=/proc/self/fd/1000"};
   const auto refused = run_command({program, "t1n2", "true"}, gone);
   CHECK(refused.exit_status == 255);
   CHECK_THAT(refused.err, Contains("connect to the agent at /proc/self/fd/1000") && Contains("No such file"));
@@ -304,9 +306,7 @@ struct ScriptedJob {
         co_await current->job->launch("trainer", 60s);
         co_await current->job->wait_for_hello(30s);
         words = "(no error)";
-      } catch (const Error& error) {
-        words = error.what();
-      }
+      } catch (const Error& error) { words = error.what(); }
     });
     return words;
   }
@@ -363,7 +363,7 @@ TEST_CASE("row 4: what waits for a node that reads nothing is bounded, and who p
   std::size_t waiting = 0;
   while (connection->post(frame)) {
     waiting += frame.body.size();
-    REQUIRE(waiting <= kMaxPostedBytes);
+    REQUIRE(waiting <= max_posted_bytes);
   }
-  CHECK(waiting > kMaxPostedBytes / 2);
+  CHECK(waiting > max_posted_bytes / 2);
 }

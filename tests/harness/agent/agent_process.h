@@ -1,5 +1,10 @@
 #pragma once
 
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <catch2/catch.hpp>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -7,11 +12,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/use_awaitable.hpp>
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <filesystem>
 #include <functional>
@@ -35,8 +35,9 @@ inline std::vector<int> processes_with(const std::string& mark) {
   std::error_code none;
   for (const auto& entry : std::filesystem::directory_iterator("/proc", none)) {
     const auto environment = read_file(entry.path() / "environ");
-    if (environment && environment->find(mark) != std::string::npos)
+    if (environment && environment->find(mark) != std::string::npos) {
       found.push_back(std::stoi(entry.path().filename().string()));
+    }
   }
   return found;
 }
@@ -45,7 +46,7 @@ inline std::vector<int> processes_with(const std::string& mark) {
 inline bool comes_true(const std::function<bool()>& condition, std::chrono::milliseconds within = 10s) {
   const auto end = std::chrono::steady_clock::now() + within;
   while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
+    if (std::chrono::steady_clock::now() > end) { return false; }
     std::this_thread::sleep_for(10ms);
   }
   return true;
@@ -70,8 +71,8 @@ class AgentProcess {
   AgentProcess& operator=(const AgentProcess&) = delete;
   ~AgentProcess() {
     channel_.reset();
-    if (!status_) end(SIGKILL);
-    for (const int pid : leftovers()) ::kill(pid, SIGKILL);
+    if (!status_) { end(SIGKILL); }
+    for (const int pid : leftovers()) { ::kill(pid, SIGKILL); }
   }
 
   UniqueFd take_channel() { return std::move(channel_); }
@@ -87,7 +88,7 @@ class AgentProcess {
   /// Whether it ends by itself, and with exit status 0.
   bool ends_well() {
     int status = 0;
-    if (!comes_true([&] { return ::waitpid(pid_, &status, WNOHANG) == pid_; })) return false;
+    if (!comes_true([&] { return ::waitpid(pid_, &status, WNOHANG) == pid_; })) { return false; }
     status_ = status;
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
   }
@@ -149,7 +150,7 @@ struct Session {
   /// Greets all agents, then runs the body to its end.
   void run(asio::awaitable<void> (*body)(Session&)) {
     run_bare(+[](Session& s) -> asio::awaitable<void> {
-      for (auto& each : s.clients) co_await each->handshake(20s);
+      for (auto& each : s.clients) { co_await each->handshake(20s); }
     });
     run_bare(body);
     close();
@@ -163,12 +164,12 @@ struct Session {
     });
     io.restart();
     const auto end = std::chrono::steady_clock::now() + 60s;
-    while (!ended && std::chrono::steady_clock::now() < end) io.run_one_for(100ms);
-    if (failure) std::rethrow_exception(failure);
+    while (!ended && std::chrono::steady_clock::now() < end) { io.run_one_for(100ms); }
+    if (failure) { std::rethrow_exception(failure); }
     REQUIRE(ended);
   }
   void close() {
-    for (auto& each : clients) each->close();
+    for (auto& each : clients) { each->close(); }
     io.restart();
     io.run_for(50ms);
   }

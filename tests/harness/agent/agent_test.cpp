@@ -29,9 +29,7 @@ asio::awaitable<std::string> words_of(asio::awaitable<Result> request) {
   std::string words = "(no error)";
   try {
     co_await std::move(request);
-  } catch (const Error& error) {
-    words = error.what();
-  }
+  } catch (const Error& error) { words = error.what(); }
   co_return words;
 }
 
@@ -150,11 +148,11 @@ TEST_CASE("files are written with their mode and read back") {
     auto nowhere = s.client().write_file(folder.path / "no/folder/x", "x");
     const auto where = co_await words_of(std::move(nowhere));
     CHECK_THAT(where, Contains("No such file or directory"));
-    virtrain::write_file_atomically(path, std::string(kMaxBodyBytes + 1, 'x'));
+    virtrain::write_file_atomically(path, std::string(max_body_bytes + 1, 'x'));
     auto large = s.client().read_file(path);
     const auto much = co_await words_of(std::move(large));
     CHECK_THAT(much, Contains("over 1 MiB"));
-    auto too_large = s.client().write_file(path, std::string(kMaxBodyBytes + 1, 'x'));
+    auto too_large = s.client().write_file(path, std::string(max_body_bytes + 1, 'x'));
     const auto over = co_await words_of(std::move(too_large));
     CHECK_THAT(over, Contains("over the limits"));
     const auto said = co_await s.shell("echo alive");
@@ -202,8 +200,10 @@ TEST_CASE("telemetry comes by itself, with plausible values that grow") {
   CHECK(total(samples[2]) > 0);
   CHECK(total(samples[2]) >= total(samples[0]));
   CHECK(samples[0]["memory_available_bytes"].get<double>() < samples[0]["memory_total_bytes"].get<double>());
-  for (const char* name : {"cpu_steal_seconds", "cpu_iowait_seconds", "network_rx_bytes", "network_tx_bytes"})
+  for (const char* name :
+       {"cpu_steal_seconds", "cpu_iowait_seconds", "network_rx_bytes", "network_tx_bytes"}) {
     CHECK(samples[0][name].get<double>() >= 0);
+  }
 }
 
 TEST_CASE("an address that answers is reachable, another is not and says why") {
@@ -225,16 +225,14 @@ TEST_CASE("a node tells its PCI functions") {
     const auto functions = co_await s.client().pci_functions();
     const auto here = vmctl::read_pci_functions("/");
     REQUIRE(functions.size() == here.size());
-    for (std::size_t i = 0; i < here.size(); ++i) CHECK(functions[i].address == here[i].address);
+    for (std::size_t i = 0; i < here.size(); ++i) { CHECK(functions[i].address == here[i].address); }
   });
 }
 
 asio::awaitable<std::string> words_of_run(Session& s, std::vector<std::string> argv) {
   try {
     co_return co_await run_in_node(s.io, s.clients.at(0), std::move(argv), 300ms);
-  } catch (const Error& error) {
-    co_return error.what();
-  }
+  } catch (const Error& error) { co_return error.what(); }
 }
 
 TEST_CASE("a short command in a node: its output, its failure in its own words, and its deadline") {
@@ -255,25 +253,25 @@ TEST_CASE("a short command in a node: its output, its failure in its own words, 
 TEST_CASE("a flood arrives whole, is slowed down instead of stored, and leaves the agent responsive") {
   Session session;
   session.run(+[](Session& s) -> Task {
-    constexpr std::size_t kBytes = 50'000'000;
+    constexpr std::size_t many_bytes = 50'000'000;
     auto received = std::make_shared<std::size_t>(0);
     auto status = std::make_shared<std::optional<int>>();
     ProcessEvents events;
     events.on_output = [received](OutputStream, std::string_view bytes, std::int64_t) {
       // A slow reader at first, so that all queues between the process and us are full.
-      if (*received < 1'000'000) std::this_thread::sleep_for(10ms);
+      if (*received < 1'000'000) { std::this_thread::sleep_for(10ms); }
       *received += bytes.size();
     };
     events.on_exit = [status](int code) { *status = code; };
     const auto before_kib = s.agent().peak_memory_kib();
-    const auto spec = command({"head", "-c", std::to_string(kBytes), "/dev/zero"});
+    const auto spec = command({"head", "-c", std::to_string(many_bytes), "/dev/zero"});
     co_await s.client().start(spec, std::move(events));
     co_await s.client().synchronize_clock(4);  // answered in the middle of it
-    const bool answered_early = *received < kBytes;
+    const bool answered_early = *received < many_bytes;
     CHECK(answered_early);
     const std::function<bool()> ended = [status] { return status->has_value(); };
     co_await s.until(ended);
-    CHECK(*received == kBytes);
+    CHECK(*received == many_bytes);
     CHECK(s.agent().peak_memory_kib() - before_kib < 32'768);
   });
 }
@@ -286,7 +284,7 @@ TEST_CASE("an agent that is killed is lost at once, and who waits for it hears o
     auto request = s.client().sweep();
     const auto words = co_await words_of(std::move(request));
     CHECK_THAT(words, Contains("node-1") && Contains("its channel closed"));
-    CHECK(monotonic_ns() - before_ns < std::chrono::nanoseconds(AgentClient::kSilenceLimit / 2).count());
+    CHECK(monotonic_ns() - before_ns < std::chrono::nanoseconds(AgentClient::silence_limit / 2).count());
     CHECK(s.client().is_lost());
     auto again = s.client().sweep();
     const auto still = co_await words_of(std::move(again));
@@ -304,7 +302,7 @@ TEST_CASE("an agent that goes silent is lost after the limit, not before") {
     const std::function<bool()> lost = [&s] { return !s.lost.empty(); };
     co_await s.until(lost);
     CHECK_THAT(s.lost[0], Contains("silent"));
-    CHECK(monotonic_ns() - before_ns > std::chrono::nanoseconds(AgentClient::kSilenceLimit / 2).count());
+    CHECK(monotonic_ns() - before_ns > std::chrono::nanoseconds(AgentClient::silence_limit / 2).count());
   });
   session.agent().end(SIGKILL);
 }
@@ -333,9 +331,7 @@ TEST_CASE("a command in a node that is lost ends with the reason, not with its d
     const std::vector<std::string> sleep{"sleep", "100"};
     try {
       co_await run_in_node(s.io, s.clients.at(0), sleep, 50s);
-    } catch (const Error& error) {
-      words = error.what();
-    }
+    } catch (const Error& error) { words = error.what(); }
   });
   CHECK_THAT(words, Contains("run sleep 100 in node-1") && Contains("its channel closed"));
 }

@@ -1,6 +1,7 @@
 #include "harness/agent/frame.h"
 
 #include <catch2/catch.hpp>
+
 #include <random>
 
 #include "common/error.h"
@@ -12,7 +13,7 @@ using Catch::Contains;
 namespace {
 
 void put(std::string& out, std::uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i) out.push_back(static_cast<char>(value >> (8 * i) & 0xff));
+  for (int i = 0; i < bytes; ++i) { out.push_back(static_cast<char>(value >> (8 * i) & 0xff)); }
 }
 
 /// A frame written down by hand, from the wire format's description.
@@ -31,8 +32,7 @@ std::string refusal(const std::string& bytes) {
   FrameDecoder decoder;
   decoder.feed(bytes);
   try {
-    while (decoder.next()) {
-    }
+    while (decoder.next()) {}
   } catch (const Error& error) {
     CHECK(error.code() == ErrorCode::protocol);
     return error.message();
@@ -51,7 +51,7 @@ TEST_CASE("the wire format is what its description says") {
 
 TEST_CASE("frames come back as they went, however the stream is cut") {
   Frame first = make_frame("output", 3, "stream", "stdout", "t_ns", std::int64_t{1} << 62);
-  for (int i = 0; i < 256; ++i) first.body.push_back(static_cast<char>(i));
+  for (int i = 0; i < 256; ++i) { first.body.push_back(static_cast<char>(i)); }
   const Frame second = make_frame("pong", 4, "words", "grüße \"\\\n");
   const std::string stream = encode(first) + encode(second);
   for (std::size_t cut = 0; cut <= stream.size(); ++cut) {
@@ -59,7 +59,7 @@ TEST_CASE("frames come back as they went, however the stream is cut") {
     std::vector<Frame> got;
     for (const auto& piece : {stream.substr(0, cut), stream.substr(cut)}) {
       decoder.feed(piece);
-      while (auto frame = decoder.next()) got.push_back(std::move(*frame));
+      while (auto frame = decoder.next()) { got.push_back(std::move(*frame)); }
     }
     REQUIRE(got.size() == 2);
     REQUIRE(got[0].message == first.message);
@@ -70,27 +70,27 @@ TEST_CASE("frames come back as they went, however the stream is cut") {
   std::size_t count = 0;
   for (const char byte : stream) {
     decoder.feed({&byte, 1});
-    while (decoder.next()) ++count;
+    while (decoder.next()) { ++count; }
   }
   CHECK(count == 2);
 }
 
 TEST_CASE("limits hold on both sides, and the largest frame passes") {
   Frame largest = make_frame("file", 1);
-  largest.body.assign(kMaxBodyBytes, 'x');
+  largest.body.assign(max_body_bytes, 'x');
   FrameDecoder decoder;
   decoder.feed(encode(largest));
-  CHECK(decoder.next()->body.size() == kMaxBodyBytes);
+  CHECK(decoder.next()->body.size() == max_body_bytes);
   largest.body.push_back('x');
   CHECK_THROWS_AS(encode(largest), Error);
-  CHECK_THROWS_AS(encode(make_frame("hello", 1, "nonce", std::string(kMaxJsonBytes, 'x'))), Error);
+  CHECK_THROWS_AS(encode(make_frame("hello", 1, "nonce", std::string(max_json_bytes, 'x'))), Error);
   // The header alone is enough to refuse: nothing of that size is ever waited for or held.
   std::string header = "VTRM";
   put(header, 1, 2);
   put(header, 0, 2);
   CHECK_THAT(refusal([&] {
                auto h = header;
-               put(h, kMaxJsonBytes + 1, 4);
+               put(h, max_json_bytes + 1, 4);
                put(h, 0, 4);
                return h;
              }()),
@@ -110,10 +110,12 @@ TEST_CASE("what is no frame of ours is refused in words") {
              Contains("the peer speaks version 2, this side 1"));
   CHECK_THAT(refusal(raw(R"({"type":"ping","id":1})", "", 1, 1)), Contains("reserved bytes"));
   for (const char* json : {"", "[]", "null", "1", "{", "{}}", "{\"type\":\"a\",}", "\"type\"",
-                           "{\"type\":\"\xff\"}", "{\"type\":NaN}"})
+                           "{\"type\":\"\xff\"}", "{\"type\":NaN}"}) {
     CHECK_THAT(refusal(raw(json)), Contains("is not JSON") || Contains("not a JSON object"));
-  for (const char* json : {"{}", R"({"type":1})", R"({"type":null})", R"({"Type":"a"})"})
+  }
+  for (const char* json : {"{}", R"({"type":1})", R"({"type":null})", R"({"Type":"a"})"}) {
     CHECK_THAT(refusal(raw(json)), Contains("field 'type' is missing or not text"));
+  }
   CHECK(refusal("VTRM").empty());  // a beginning
   CHECK(refusal("").empty());
 }
@@ -128,7 +130,7 @@ TEST_CASE("nesting is bounded, so that nobody recurses deeply over a message") {
   CHECK_THAT(refusal(nested(30'000)), Contains("nested deeper than 16"));
   CHECK_THAT(refusal(raw(std::string(60'000, '['))), Contains("nested deeper than 16"));
   std::string objects;
-  for (int i = 0; i < 10'000; ++i) objects += R"({"a":)";
+  for (int i = 0; i < 10'000; ++i) { objects += R"({"a":)"; }
   CHECK_THAT(refusal(raw(objects)), Contains("nested deeper than 16"));
 }
 
@@ -138,9 +140,12 @@ TEST_CASE("fields of the wrong type are refused with their names") {
   CHECK(string_field(message, "text") == "a");
   CHECK(integer_field(message, "whole") == -3);
   CHECK(integer_field(message, "large") == INT64_MAX);
-  for (const char* name : {"fraction", "huge", "list", "text", "absent"})
+  for (const char* name : {"fraction", "huge", "list", "text", "absent"}) {
     CHECK_THROWS_WITH(integer_field(message, name), Contains(std::string("'") + name + "'"));
-  for (const char* name : {"whole", "list", "absent"}) CHECK_THROWS_AS(string_field(message, name), Error);
+  }
+  for (const char* name : {"whole", "list", "absent"}) {
+    CHECK_THROWS_AS(string_field(message, name), Error);
+  }
   CHECK(optional_text(message, "whole").empty());
   CHECK(optional_text(message, "text") == "a");
 }
@@ -157,16 +162,19 @@ TEST_CASE("a hundred thousand mutated, cut and random streams: refused or within
   std::vector<std::string> seeds;
   Frame with_body = make_frame("output", 3, "stream", "stdout", "t_ns", 123456789);
   with_body.body = "some bytes of a trainer\n";
-  for (const auto& frame : {make_frame("ping", 1), with_body,
-                            make_frame("hello", 2, "nonce", "0123", "facts", nlohmann::json{{"a", {1, 2}}})})
+  for (const auto& frame :
+       {make_frame("ping", 1), with_body,
+        make_frame("hello", 2, "nonce", "0123", "facts", nlohmann::json{{"a", {1, 2}}})}) {
     seeds.push_back(encode(frame));
+  }
   std::size_t accepted = 0, refused = 0;
   for (int i = 0; i < 100'000; ++i) {
     std::string stream = seeds[below(seeds.size())] + seeds[below(seeds.size())];
     switch (below(4)) {
       case 0:
-        for (std::size_t k = 0; k <= below(4); ++k)
+        for (std::size_t k = 0; k <= below(4); ++k) {
           stream[below(stream.size())] = static_cast<char>(random());
+        }
         break;
       case 1:
         stream.resize(below(stream.size() + 1));
@@ -175,8 +183,8 @@ TEST_CASE("a hundred thousand mutated, cut and random streams: refused or within
         stream.erase(below(stream.size()), 1 + below(8));
         break;
       default:
-        for (char& byte : stream) byte = static_cast<char>(random());
-        if (below(2) == 0) stream.replace(0, 8, seeds[0].substr(0, 8));
+        for (char& byte : stream) { byte = static_cast<char>(random()); }
+        if (below(2) == 0) { stream.replace(0, 8, seeds[0].substr(0, 8)); }
     }
     FrameDecoder decoder;
     try {
@@ -186,13 +194,14 @@ TEST_CASE("a hundred thousand mutated, cut and random streams: refused or within
         at += piece;
         while (const auto frame = decoder.next()) {
           ++accepted;
-          if (!frame->message.is_object() || frame->body.size() > kMaxBodyBytes ||
-              frame->message.dump().size() > kMaxJsonBytes)
+          if (!frame->message.is_object() || frame->body.size() > max_body_bytes ||
+              frame->message.dump().size() > max_json_bytes) {
             FAIL("accepted what it may not");
+          }
         }
       }
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::protocol) FAIL(error.what());
+      if (error.code() != ErrorCode::protocol) { FAIL(error.what()); }
       ++refused;
     }
   }

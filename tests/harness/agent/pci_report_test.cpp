@@ -47,9 +47,7 @@ TEST_CASE("what a guest makes up is refused as a breach of the protocol") {
     try {
       parse_pci_report(text);
       return false;
-    } catch (const Error& error) {
-      return error.code() == ErrorCode::protocol;
-    }
+    } catch (const Error& error) { return error.code() == ErrorCode::protocol; }
   };
   CHECK(refused(""));
   CHECK(refused("{}"));
@@ -71,8 +69,9 @@ TEST_CASE("what a guest makes up is refused as a breach of the protocol") {
     return changed.replace(changed.find(field), field.size(), "\"numa_node\":" + number);
   };
   CHECK_FALSE(refused(with("-1")));
-  for (const char* number : {"4294967297", "1e300", "18446744073709551615", "-2", "0.5", "null"})
+  for (const char* number : {"4294967297", "1e300", "18446744073709551615", "-2", "0.5", "null"}) {
     CHECK(refused(with(number)));
+  }
   CHECK(refused(std::string(500'000, '[')));
   CHECK(refused(with(std::string(20'000, '[') + std::string(20'000, ']'))));
 }

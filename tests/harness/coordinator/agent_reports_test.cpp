@@ -33,7 +33,7 @@ std::string refused_readings(const json& values) {
 
 json many(std::size_t count) {
   json object = json::object();
-  for (std::size_t i = 0; i < count; ++i) object["m" + std::to_string(i)] = 1;
+  for (std::size_t i = 0; i < count; ++i) { object["m" + std::to_string(i)] = 1; }
   return object;
 }
 
@@ -56,8 +56,9 @@ TEST_CASE("row 5: facts that no reader could take are refused on receipt") {
     INFO(value.dump());
     CHECK_THAT(refused_facts({{"fact", value}}), Contains("'fact' is neither a short text nor a number"));
   }
-  for (const char* name : {"hostname", "kernel", "boot_id", "cpus"})
+  for (const char* name : {"hostname", "kernel", "boot_id", "cpus"}) {
     CHECK_THAT(refused_facts({{name, 5}}), Contains("is no text"));
+  }
   CHECK(checked_facts({{"kernel", "6.1\x1b[2J"}})["kernel"] == "6.1\uFFFD[2J");
 }
 

@@ -1,6 +1,7 @@
 #include "harness/coordinator/fair_deadline.h"
 
 #include <catch2/catch.hpp>
+
 #include <thread>
 
 using namespace virtrain::harness;

@@ -107,8 +107,9 @@ TEST_CASE("NCCL takes RDMA adapters only where they were lent, whichever the arm
     const auto found = environment.find("NCCL_IB_DISABLE");
     return found == environment.end() ? "(unset)" : found->second;
   };
-  for (const auto network : {RankNetwork::single_process, RankNetwork::shared_memory, RankNetwork::tcp})
+  for (const auto network : {RankNetwork::single_process, RankNetwork::shared_memory, RankNetwork::tcp}) {
     CHECK(disabled(network) == "1");
+  }
   tenant.workload.environment["NCCL_IB_DISABLE"] = "0";
   CHECK(disabled(RankNetwork::tcp) == "0");
   tenant.workload.environment.clear();

@@ -1,9 +1,9 @@
 // Whole trials of backend cuda on bare metal, in real slices of this host and without a GPU: what stands for
 // nvidia-smi lists the GPUs, and fake_cuda_trainer.py trains on none. Root only.
 
+#include <boost/asio/co_spawn.hpp>
 #include <fmt/format.h>
 
-#include <boost/asio/co_spawn.hpp>
 #include <fstream>
 
 #include "common/text.h"
@@ -25,10 +25,10 @@ using Strings = std::vector<std::string>;
 namespace fs = std::filesystem;
 
 /// The domain is none that a machine has: the trial looks for its GPUs in this host's sysfs.
-constexpr const char* kListed =
+constexpr const char* listed =
     "0000FFFE:17:00.0, GPU-17\n0000FFFE:65:00.0, GPU-65\n0000FFFE:CA:00.0, GPU-ca\n"
     "0000FFFE:E3:00.0, GPU-e3\n0000FFFE:E4:00.0, GPU-e4\n";
-constexpr std::int64_t kSteps = 4, kBatchSize = 8;
+constexpr std::int64_t steps = 4, batch_size = 8;
 
 vmctl::PlacedDevice gpu(const std::string& slot) {
   vmctl::PlacedDevice device;
@@ -42,8 +42,8 @@ Placement placement_of(const std::vector<Strings>& slots) {
   TenantPlacement tenant;
   tenant.name = "tenant";
   tenant.workload.backend = Backend::cuda;
-  tenant.workload.steps = kSteps;
-  tenant.workload.batch_size = kBatchSize;
+  tenant.workload.steps = steps;
+  tenant.workload.batch_size = batch_size;
   tenant.gpus_per_node = tenant.ranks_per_node = std::ssize(slots.at(0));
   for (std::size_t n = 0; n < slots.size(); ++n) {
     NodePlacement node;
@@ -51,7 +51,7 @@ Placement placement_of(const std::vector<Strings>& slots) {
     node.address = fmt::format("10.77.0.{}/16", n + 2);
     node.cores = {cores[n % cores.size()].id};
     node.memory_bytes = 512U << 20;
-    for (const auto& slot : slots[n]) node.devices.push_back(gpu(slot));
+    for (const auto& slot : slots[n]) { node.devices.push_back(gpu(slot)); }
     tenant.nodes.push_back(std::move(node));
   }
   return {"case", "", {tenant}, true};
@@ -63,7 +63,7 @@ void write_nvidia_smi(const fs::path& folder) {
   std::ofstream(program) << "#!/bin/sh\n"
                             "[ \"$*\" = '--query-gpu=pci.bus_id,uuid --format=csv,noheader' ] || exit 9\n"
                             "cat <<'END'\n"
-                         << kListed << "END\n";
+                         << listed << "END\n";
   fs::permissions(program, fs::perms::owner_all);
 }
 
@@ -101,9 +101,9 @@ class OneTrial {
     record.started_at = iso8601(wall_ns());
     NodeSet nodes(context_, plan_.placements[0], record.arm);
     TrialRun trial(context_, plan_.trials[0], store_.begin_trial(record), plans);
-    for (const auto& node : nodes.nodes()) caches_.emplace_back(nodes.cache_home(node));
+    for (const auto& node : nodes.nodes()) { caches_.emplace_back(nodes.cache_home(node)); }
     asio::co_spawn(io_, drive(trial, nodes), [](std::exception_ptr error) {
-      if (error) std::rethrow_exception(error);
+      if (error) { std::rethrow_exception(error); }
     });
     io_.run();
     stage = trial.stage();
@@ -123,8 +123,9 @@ class OneTrial {
   /// The GPUs' readings of the tenant's n-th node.
   std::map<std::string, double> gpu_readings(std::size_t n) const {
     std::map<std::string, double> readings;
-    for (const auto& reading : store_.telemetry(store_.nodes(tenant().id).at(n).id))
-      if (reading.metric.starts_with("gpu_")) readings[reading.metric] = reading.value;
+    for (const auto& reading : store_.telemetry(store_.nodes(tenant().id).at(n).id)) {
+      if (reading.metric.starts_with("gpu_")) { readings[reading.metric] = reading.value; }
+    }
     return readings;
   }
 
@@ -135,9 +136,7 @@ class OneTrial {
     } catch (const Error& error) {
       failure_ = error.what();
       code = error.code();
-    } catch (const std::exception& error) {
-      failure_ = error.what();
-    }
+    } catch (const std::exception& error) { failure_ = error.what(); }
     CHECK((co_await nodes.tear_down()).empty());
   }
 
@@ -176,7 +175,7 @@ class OneTrial {
 
 TEST_CASE("ranks on bare metal run on their node's GPUs with the experiment's engines") {
   test::need_root();
-  OneTrial run(kArmBareMetal, placement_of({{"65", "17"}, {"e3", "e4"}}));
+  OneTrial run(arm_bare_metal, placement_of({{"65", "17"}, {"e3", "e4"}}));
   PlanFile timed;
   timed.add(R"({"A100":{"known":"engine 1"}})");
   run.plans.add("", timed);
@@ -193,13 +192,14 @@ TEST_CASE("ranks on bare metal run on their node's GPUs with the experiment's en
   // Nothing else is wrong with it than that these ranks have sent each other nothing.
   CHECK(run.trial().status == results::Status::finished);
   CHECK_THAT(run.trial().invalid_reason, Contains("its network carried") && !Contains("; "));
-  for (const auto& rank : run.store().ranks(run.tenant().id))
-    CHECK(run.store().samples(rank.id).size() == kSteps);
+  for (const auto& rank : run.store().ranks(run.tenant().id)) {
+    CHECK(run.store().samples(rank.id).size() == steps);
+  }
 }
 
 TEST_CASE("what ranks on bare metal say of their GPUs becomes facts and readings of their nodes") {
   test::need_root();
-  OneTrial run(kArmBareMetal, placement_of({{"17", "65"}, {"ca", "e3"}}));
+  OneTrial run(arm_bare_metal, placement_of({{"17", "65"}, {"ca", "e3"}}));
   REQUIRE_THAT(run.run(), Equals(""));
   const auto nodes = run.store().nodes(run.tenant().id);
   REQUIRE(nodes.size() == 2);
@@ -224,18 +224,18 @@ TEST_CASE("what ranks on bare metal say of their GPUs becomes facts and readings
 
 TEST_CASE("the one slice of bare_metal_shared has the GPUs of all nodes") {
   test::need_root();
-  OneTrial run(kArmBareMetalShared, placement_of({{"17"}, {"ca"}}));
+  OneTrial run(arm_bare_metal_shared, placement_of({{"17"}, {"ca"}}));
   REQUIRE_THAT(run.run(), Equals(""));
-  for (const std::int64_t rank : {0, 1}) CHECK(run.given(0, rank)["gpus"] == "GPU-17,GPU-ca");
+  for (const std::int64_t rank : {0, 1}) { CHECK(run.given(0, rank)["gpus"] == "GPU-17,GPU-ca"); }
   CHECK(run.given(0, 0)["found"] == json::object());
   CHECK_THAT(run.trial().invalid_reason, Equals(""));
-  for (const auto& rank : run.store().ranks(run.tenant().id)) CHECK(rank.node == "t1n1");
+  for (const auto& rank : run.store().ranks(run.tenant().id)) { CHECK(rank.node == "t1n1"); }
   CHECK(run.store().nodes(run.tenant().id).at(0).fingerprint.at("peer_to_peer") == "P2P/CUMEM/read");
 }
 
 TEST_CASE("a trial ends before its ranks start where nvidia-smi does not list a planned GPU") {
   test::need_root();
-  OneTrial run(kArmBareMetal, placement_of({{"17"}, {"98"}}));
+  OneTrial run(arm_bare_metal, placement_of({{"17"}, {"98"}}));
   CHECK_THAT(run.run(), Contains("find the GPU fffe:98:00.0") &&
                             Contains("nvidia-smi does not list it (is it on the nvidia driver again?)"));
   CHECK(run.code == ErrorCode::trial_failed);

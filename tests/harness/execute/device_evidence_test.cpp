@@ -1,8 +1,8 @@
 #include "harness/execute/device_evidence.h"
 
+#include <catch2/catch.hpp>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <fstream>
 
 namespace virtrain::harness {
@@ -37,14 +37,14 @@ Placement one_gpu() {
   return {"case", "", {tenant}};
 }
 
-const fs::path kGpu = "sys/devices/pci0000:16/0000:16:02.0/0000:17:00.0";
+const fs::path gpu_folder = "sys/devices/pci0000:16/0000:16:02.0/0000:17:00.0";
 
 TEST_CASE("link errors of a trial's devices are counted from the watch's making on") {
   const Root root;
-  root.write(kGpu / "aer_dev_correctable", "RxErr 3\nTOTAL_ERR_COR 3\n");
-  root.write(kGpu / "aer_dev_fatal", "TOTAL_ERR_FATAL 0\n");
+  root.write(gpu_folder / "aer_dev_correctable", "RxErr 3\nTOTAL_ERR_COR 3\n");
+  root.write(gpu_folder / "aer_dev_fatal", "TOTAL_ERR_FATAL 0\n");
   const DeviceWatch watch(one_gpu(), root.path);
-  root.write(kGpu / "aer_dev_fatal", "TOTAL_ERR_FATAL 1\n");
+  root.write(gpu_folder / "aer_dev_fatal", "TOTAL_ERR_FATAL 1\n");
   const auto evidence = watch.finish();
   CHECK(evidence.link_errors_before.at("0000:17:00.0") == vmctl::LinkErrors{3, 0, 0});
   CHECK(evidence.link_errors_after.at("0000:17:00.0") == vmctl::LinkErrors{3, 0, 1});
@@ -57,9 +57,9 @@ TEST_CASE("the link of a GPU counts as it was at its best") {
   DeviceWatch watch(one_gpu(), root.path);
   CHECK(watch.finish().links.empty());
   watch.look();  // idle: 2.5 GT/s
-  root.write(kGpu / "current_link_speed", "8.0 GT/s PCIe\n");
+  root.write(gpu_folder / "current_link_speed", "8.0 GT/s PCIe\n");
   watch.look();
-  root.write(kGpu / "current_link_speed", "2.5 GT/s PCIe\n");
+  root.write(gpu_folder / "current_link_speed", "2.5 GT/s PCIe\n");
   watch.look();
   const auto link = watch.finish().links.at("0000:17:00.0");
   CHECK(link.gigatransfers == 8);
@@ -70,11 +70,11 @@ TEST_CASE("the link of a GPU counts as it was at its best") {
 
 TEST_CASE("a GPU in a slot that is slower than it is judged by the slot") {
   const Root root;
-  const auto port = kGpu.parent_path();
+  const auto port = gpu_folder.parent_path();
   root.write(port / "max_link_speed", "8.0 GT/s PCIe\n");
   root.write(port / "max_link_width", "8\n");
   DeviceWatch watch(one_gpu(), root.path);
-  root.write(kGpu / "current_link_speed", "8.0 GT/s PCIe\n");
+  root.write(gpu_folder / "current_link_speed", "8.0 GT/s PCIe\n");
   watch.look();
   const auto link = watch.finish().links.at("0000:17:00.0");
   CHECK(link.possible_gigatransfers == 8);
@@ -103,8 +103,9 @@ TEST_CASE("a trial without devices leaves no evidence of any") {
 
 TEST_CASE("a node's cores and GPUs by NUMA node") {
   const Root root;
-  for (const auto* folder : {"sys/devices/system/cpu/cpu0/node0", "sys/devices/system/cpu/cpu2/node1"})
+  for (const auto* folder : {"sys/devices/system/cpu/cpu0/node0", "sys/devices/system/cpu/cpu2/node1"}) {
     fs::create_directories(root.path / folder);
+  }
   const auto evidence = placement_evidence(one_gpu().tenants[0].nodes[0], root.path);
   CHECK(evidence.devices == 1);
   CHECK(evidence.core_numa_nodes == std::vector<int>{0, 1});

@@ -8,7 +8,7 @@ namespace {
 using nlohmann::json;
 using Facts = std::map<std::string, std::string>;
 
-constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::int64_t second_ns = 1'000'000'000;
 
 /// The records of a rank on an A100, as the CUDA trainer writes them (workloads/resnet50/training.cpp,
 /// workloads/resnet50/cuda/trainer.cpp, workloads/common/gpu_sampler.cpp).
@@ -54,7 +54,7 @@ RankState rank_on(const std::string& pci_address, const std::string& uuid) {
                           {"images_per_joule", 5.0},
                           {"throttled", {{"gpu_idle", 0.9}, {"sw_power_cap", 0.25}, {"hw_slowdown", 0.5}}}};
   rank.result = json{{"images", 36000}, {"steps", 140}, {"warmup_steps", 10}, {"gpu", at_the_end}};
-  rank.samples = {{20 * kSecond, 70, 18000, 15, 6.9}, {35 * kSecond, 140, 18000, 15, 6.5}};
+  rank.samples = {{20 * second_ns, 70, 18000, 15, 6.9}, {35 * second_ns, 140, 18000, 15, 6.5}};
   return rank;
 }
 
@@ -70,7 +70,7 @@ json& during(RankState& rank) {
 std::map<std::string, double> readings(const std::vector<RankState>& ranks, std::int64_t t_ns) {
   std::vector<const RankState*> list;
   list.reserve(ranks.size());
-  for (const auto& rank : ranks) list.push_back(&rank);
+  for (const auto& rank : ranks) { list.push_back(&rank); }
   std::map<std::string, double> found;
   for (const auto& reading : gpu_telemetry(list)) {
     CHECK(reading.source == "guest");
@@ -128,7 +128,7 @@ TEST_CASE("a vGPU has no UUID and no VBIOS of a card") {
   const auto facts = gpu_facts({&rank});
   CHECK(facts.at("gpu_virtualization") == "vgpu");
   CHECK(facts.at("gpu_licensed") == "yes");
-  for (const char* name : {"gpu_uuid", "vbios", "power_limit", "clocks"}) CHECK(facts.count(name) == 0);
+  for (const char* name : {"gpu_uuid", "vbios", "power_limit", "clocks"}) { CHECK(facts.count(name) == 0); }
 }
 
 TEST_CASE("without NVML the trainer still names its device and libraries") {
@@ -139,7 +139,7 @@ TEST_CASE("without NVML the trainer still names its device and libraries") {
   CHECK(facts.at("gpu_name") == "NVIDIA A100-PCIE-40GB");
   CHECK(facts.at("cudnn") == "9.8.0");
   CHECK(facts.count("driver") == 0);
-  CHECK(readings({rank}, 35 * kSecond).empty());
+  CHECK(readings({rank}, 35 * second_ns).empty());
 }
 
 TEST_CASE("what a guest sends is taken only where it is short, printable and of its type") {
@@ -154,8 +154,9 @@ TEST_CASE("what a guest sends is taken only where it is short, printable and of 
   CHECK(name_by(std::string(200, 'x')) == std::string(200, 'x'));
   CHECK(name_by(std::string(201, 'x')).empty());
   for (const json& bad : {json(""), json("A\n100"), json("A\t100"), json("\x1b[2J"), json(7), json(true),
-                          json(nullptr), json({"A100"}), json({{"a", 1}})})
+                          json(nullptr), json({"A100"}), json({{"a", 1}})}) {
     CHECK(name_by(bad).empty());
+  }
 
   auto rank = first_rank();
   (*rank.hello)["cuda_runtime"] = "13.0";
@@ -171,29 +172,29 @@ TEST_CASE("what a guest sends is taken only where it is short, printable and of 
     other.hello = json{{"gpu", odd}};
     other.ready = odd;
     other.result = json{{"gpu", {{"during", odd}}}};
-    other.samples = {{kSecond, 1, 1, 1, std::nullopt}};
+    other.samples = {{second_ns, 1, 1, 1, std::nullopt}};
     CHECK(gpu_facts({&other}).empty());
-    CHECK(readings({other}, kSecond).empty());
+    CHECK(readings({other}, second_ns).empty());
   }
   CHECK(gpu_facts({std::make_unique<RankState>().get()}).empty());
 }
 
 TEST_CASE("the course of a node's GPUs: means over the ranks, power together, at the end of the samples") {
-  CHECK(readings({first_rank()}, 35 * kSecond) == std::map<std::string, double>{
-                                                      {"gpu_sm_clock_mhz", 1380},
-                                                      {"gpu_power_watts", 240},
-                                                      {"gpu_temperature_celsius", 60},
-                                                      {"gpu_throttle_share", 0.5},
-                                                      {"gpu_images_per_joule", 5},
-                                                  });
+  CHECK(readings({first_rank()}, 35 * second_ns) == std::map<std::string, double>{
+                                                        {"gpu_sm_clock_mhz", 1380},
+                                                        {"gpu_power_watts", 240},
+                                                        {"gpu_temperature_celsius", 60},
+                                                        {"gpu_throttle_share", 0.5},
+                                                        {"gpu_images_per_joule", 5},
+                                                    });
   auto second = rank_on("0000:ca:00.0", "GPU-2");
   during(second)["sm_clock_mhz"]["mean"] = 1000;
   during(second)["power_w"]["mean"] = 160;
   during(second)["temperature_c"]["mean"] = 50;
   during(second)["energy_j"] = 4800;
   during(second)["throttled"] = json::object();
-  second.samples.back().t_ns = 36 * kSecond;
-  const auto both = readings({first_rank(), second}, 36 * kSecond);
+  second.samples.back().t_ns = 36 * second_ns;
+  const auto both = readings({first_rank(), second}, 36 * second_ns);
   CHECK(both.at("gpu_sm_clock_mhz") == 1190);
   CHECK(both.at("gpu_power_watts") == 400);
   CHECK(both.at("gpu_temperature_celsius") == 55);
@@ -202,7 +203,7 @@ TEST_CASE("the course of a node's GPUs: means over the ranks, power together, at
 }
 
 TEST_CASE("two ranks of one GPU have its power and energy once") {
-  const auto shared = readings({first_rank(), first_rank()}, 35 * kSecond);
+  const auto shared = readings({first_rank(), first_rank()}, 35 * second_ns);
   CHECK(shared.at("gpu_power_watts") == 240);
   CHECK(shared.at("gpu_images_per_joule") == 10);
 }
@@ -211,21 +212,22 @@ TEST_CASE("idle clocks and clocks that somebody set are no throttling, the power
   const auto share_of = [](const json& throttled) {
     auto rank = first_rank();
     during(rank)["throttled"] = throttled;
-    const auto found = readings({rank}, 35 * kSecond);
+    const auto found = readings({rank}, 35 * second_ns);
     return found.count("gpu_throttle_share") == 0 ? -1 : found.at("gpu_throttle_share");
   };
   CHECK(share_of({{"gpu_idle", 1.0}, {"applications_clocks_setting", 1.0}, {"sync_boost", 1.0}}) == 0);
   for (const char* reason : {"hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown",
-                             "sw_thermal_slowdown", "sw_power_cap"})
+                             "sw_thermal_slowdown", "sw_power_cap"}) {
     CHECK(share_of({{reason, 0.125}, {"gpu_idle", 1.0}}) == 0.125);
+  }
   CHECK(share_of({{"hw_slowdown", 7}}) == 1);
   CHECK(share_of(nullptr) == -1);
 }
 
 TEST_CASE("what a GPU does not tell gives no reading, and without samples there is no time for any") {
   auto rank = first_rank();
-  for (const char* name : {"power_w", "energy_j", "images_per_joule"}) during(rank)[name] = nullptr;
-  const auto found = readings({rank}, 35 * kSecond);
+  for (const char* name : {"power_w", "energy_j", "images_per_joule"}) { during(rank)[name] = nullptr; }
+  const auto found = readings({rank}, 35 * second_ns);
   CHECK(found.size() == 3);
   CHECK(found.count("gpu_power_watts") == 0);
   CHECK(found.count("gpu_images_per_joule") == 0);

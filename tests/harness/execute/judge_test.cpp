@@ -1,8 +1,7 @@
 #include "harness/execute/judge.h"
 
-#include <signal.h>
-
 #include <catch2/catch.hpp>
+#include <signal.h>
 
 using namespace virtrain;
 using namespace virtrain::harness;
@@ -13,7 +12,7 @@ namespace {
 
 std::vector<CaseComparison> verdicts(const std::vector<Verdict>& list) {
   std::vector<CaseComparison> comparisons(list.size());
-  for (std::size_t i = 0; i < list.size(); ++i) comparisons[i].verdict = list[i];
+  for (std::size_t i = 0; i < list.size(); ++i) { comparisons[i].verdict = list[i]; }
   return comparisons;
 }
 

@@ -9,7 +9,7 @@ using Ways = std::map<std::string, std::string>;
 
 Ways ways_in(const std::vector<std::string>& lines, std::int64_t ranks) {
   NcclTransports transports;
-  for (const auto& line : lines) transports.take(line, ranks);
+  for (const auto& line : lines) { transports.take(line, ranks); }
   return transports.by_pair();
 }
 
@@ -51,8 +51,9 @@ TEST_CASE("a node's ways are those of its own ranks") {
   NcclTransports transports;
   const std::string channel = "n:1:2 [0] NCCL INFO Channel 00/0 : ";
   for (const char* line : {"0[0] -> 1[1] via P2P/IPC", "1[1] -> 2[0] [send] via NET/Socket/0",
-                           "2[0] -> 3[1] via SHM/direct/direct", "3[1] -> 0[0] [send] via NET/IB/0"})
+                           "2[0] -> 3[1] via SHM/direct/direct", "3[1] -> 0[0] [send] via NET/IB/0"}) {
     transports.take(channel + line, 4);
+  }
   CHECK(transports.of_ranks(0, 2) == "NET/IB, NET/Socket, P2P/IPC");
   CHECK(transports.of_ranks(2, 3) == "NET/Socket, SHM/direct/direct");
   CHECK(transports.of_ranks(4, 8).empty());

@@ -9,7 +9,7 @@ namespace virtrain::harness {
 namespace {
 
 // Written by virtrain-probe, shortened.
-constexpr const char* kRecords =
+constexpr const char* records =
     R"({"record":"hello","rank":0,"hostname":"t1n1","size":1}
 {"record":"probe","rank":0,"name":"triad","node":"t1n1","nodes":1,"ranks":1,"data_type":"double","seconds":0.25,)"
     R"("size_bytes":67108864,"value":805306368.0,"unit":"B/s","transport":null,"bus_bytes_per_second":null,)"
@@ -20,7 +20,7 @@ constexpr const char* kRecords =
 )";
 
 TEST_CASE("figures of virtrain-probe are of the arm and node that it ran in") {
-  const auto figures = parse_probe_records(kRecords, "vm", "t1n1");
+  const auto figures = parse_probe_records(records, "vm", "t1n1");
   REQUIRE(figures.size() == 2);
   CHECK(figures[0].name == "triad");
   CHECK(figures[0].arm == "vm");
@@ -66,46 +66,46 @@ TEST_CASE("row 3: a figure that the database would refuse is refused in words, h
     CHECK_THAT(refusal(odd), Catch::Contains("is odd: {"));
   }
   CHECK_THAT(refusal("\"unit\":\"\x1b[2J\""), !Catch::Contains("\x1b"));
-  constexpr std::size_t kDeep = 32'000;
-  CHECK_THAT(refusal("\"detail\":" + std::string(kDeep, '[') + std::string(kDeep, ']')),
+  constexpr std::size_t deep = 32'000;
+  CHECK_THAT(refusal("\"detail\":" + std::string(deep, '[') + std::string(deep, ']')),
              Catch::Contains("nested deeper than 16 levels"));
 }
 
-constexpr std::uint64_t kGiB = 1ULL << 30;
+constexpr std::uint64_t gib = 1ULL << 30;
 
 /// The command lines in a node with so many GPUs.
 std::vector<std::string> lines_of(const std::vector<std::string>& probes, std::uint64_t memory_bytes,
                                   std::int64_t gpus = 0) {
   std::vector<std::string> lines;
-  for (const auto& command : probe_commands("p", probes, memory_bytes, gpus))
+  for (const auto& command : probe_commands("p", probes, memory_bytes, gpus)) {
     lines.push_back(join(command, " "));
+  }
   return lines;
 }
 
 TEST_CASE("three arrays fit into half of the node, up to 1 GiB each") {
   CHECK(lines_of({"triad"}, 768ULL << 20)[0] ==
         "p --format jsonl --probe triad --repetitions 5 --bytes 128MiB");
-  CHECK(lines_of({"triad"}, 64 * kGiB)[0] ==
-        "p --format jsonl --probe triad --repetitions 5 --bytes 1024MiB");
-  CHECK(lines_of({"triad", "gemm"}, kGiB)[0] ==
+  CHECK(lines_of({"triad"}, 64 * gib)[0] == "p --format jsonl --probe triad --repetitions 5 --bytes 1024MiB");
+  CHECK(lines_of({"triad", "gemm"}, gib)[0] ==
         "p --format jsonl --probe triad,gemm --repetitions 5 --bytes 170MiB --gemm_size 1024");
 }
 
 TEST_CASE("virtrain-probe is given no flag that none of its probes reads") {
-  CHECK(lines_of({"gemm"}, kGiB)[0] == "p --format jsonl --probe gemm --repetitions 5 --gemm_size 1024");
-  CHECK(lines_of({"memory_copy"}, kGiB)[0] ==
+  CHECK(lines_of({"gemm"}, gib)[0] == "p --format jsonl --probe gemm --repetitions 5 --gemm_size 1024");
+  CHECK(lines_of({"memory_copy"}, gib)[0] ==
         "p --format jsonl --probe memory_copy --repetitions 5 --bytes 170MiB");
-  CHECK(lines_of({"gpu_gemm"}, kGiB, 1)[0] == "p --format jsonl --probe gpu_gemm --repetitions 5 --gpu 0");
+  CHECK(lines_of({"gpu_gemm"}, gib, 1)[0] == "p --format jsonl --probe gpu_gemm --repetitions 5 --gpu 0");
 }
 
 TEST_CASE("each GPU of a node is measured, after its host and with host memory that the node has") {
-  const auto lines = lines_of({"peer_copy", "gemm", "gpu_gemm"}, kGiB, 2);
+  const auto lines = lines_of({"peer_copy", "gemm", "gpu_gemm"}, gib, 2);
   REQUIRE(lines.size() == 3);
   CHECK(lines[0] == "p --format jsonl --probe gemm --repetitions 5 --gemm_size 1024");
   CHECK(lines[1] == "p --format jsonl --probe peer_copy,gpu_gemm --repetitions 5 --gpu 0 --bytes 128MiB");
   CHECK(lines[2] == "p --format jsonl --probe peer_copy,gpu_gemm --repetitions 5 --gpu 1 --bytes 128MiB");
-  CHECK_THAT(lines_of({"device_copy"}, 64 * kGiB, 1)[0], Catch::EndsWith("--bytes 256MiB"));
-  CHECK(lines_of({"gpu_gemm"}, kGiB).empty());  // a node without GPUs
+  CHECK_THAT(lines_of({"device_copy"}, 64 * gib, 1)[0], Catch::EndsWith("--bytes 256MiB"));
+  CHECK(lines_of({"gpu_gemm"}, gib).empty());  // a node without GPUs
 }
 
 }  // namespace

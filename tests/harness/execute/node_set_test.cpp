@@ -4,6 +4,7 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <catch2/catch.hpp>
+
 #include <set>
 
 #include "common/subprocess.h"
@@ -33,7 +34,7 @@ class FakeHypervisor final : public vmctl::Hypervisor {
   }
   vmctl::DomainState domain_state(const std::string&) override { return vmctl::DomainState::running; }
   void destroy_domain(const std::string& name) override {
-    if (stuck.contains(name)) throw Error("destroy " + name, ErrorCode::timeout, "it is stuck");
+    if (stuck.contains(name)) { throw Error("destroy " + name, ErrorCode::timeout, "it is stuck"); }
     there.erase(name);
   }
   vmctl::DomainStats domain_stats(const std::string&) override { return {}; }
@@ -97,7 +98,7 @@ struct TornDown {
     hypervisor = fake.get();
     context.vm_host->hypervisor = std::move(fake);
     const auto placement = two_tenants();
-    NodeSet nodes(context, placement, kArmVm);
+    NodeSet nodes(context, placement, arm_vm);
     const auto live = [&]() -> asio::awaitable<void> {
       co_await nodes.define();
       co_await nodes.boot();
@@ -106,7 +107,7 @@ struct TornDown {
       left = co_await nodes.tear_down();
     };
     asio::co_spawn(io, live(), [](std::exception_ptr error) {
-      if (error) std::rethrow_exception(error);
+      if (error) { std::rethrow_exception(error); }
     });
     io.run();
   }
@@ -120,7 +121,7 @@ TEST_CASE("a journal that refuses every entry keeps no VM and no network running
   });
   CHECK(torn_down.hypervisor->there.empty());
   REQUIRE(torn_down.left.size() == 4);
-  for (const auto& words : torn_down.left) CHECK_THAT(words, Contains("disk is full"));
+  for (const auto& words : torn_down.left) { CHECK_THAT(words, Contains("disk is full")); }
   CHECK(torn_down.journal.effects().size() == 4);
 }
 

@@ -25,7 +25,7 @@ nlohmann::json content(const PlanFile& plans) {
 std::string deeply_nested() {
   const std::string::size_type depth = 150'000;
   std::string text;
-  for (std::string::size_type i = 0; i < depth; ++i) text += R"({"a":)";
+  for (std::string::size_type i = 0; i < depth; ++i) { text += R"({"a":)"; }
   return text + "1" + std::string(depth, '}');
 }
 
@@ -62,10 +62,11 @@ TEST_CASE("what a guest sends is a plan file, or nothing of it is kept") {
   const auto before = plans.text();
   for (const std::string text :
        {"", "no JSON", "7", "[]", R"({"A100":7})", R"({"A100":{"conv1":7}})",
-        R"({"A100":{"conv2":"engine"},"H100":[]})", "{\"A100\":{\"\xff\":\"engine\"}}"})
+        R"({"A100":{"conv2":"engine"},"H100":[]})", "{\"A100\":{\"\xff\":\"engine\"}}"}) {
     CHECK_THROWS_WITH(plans.add(text), Contains("plan file"));
+  }
   CHECK_THROWS_AS(plans.add(deeply_nested()), Error);
-  const std::string large(kMaxBodyBytes - 30, 'x');
+  const std::string large(max_body_bytes - 30, 'x');
   CHECK_THROWS_WITH(plans.add(R"({"H100":{"conv1":")" + large + "\"}}"), Contains("over 1 MiB"));
   CHECK(plans.text() == before);
 }
@@ -88,14 +89,16 @@ TEST_CASE("row 16: a guest's word on engines reaches neither bare metal nor anot
   // Bare metal times for itself; from then on its word counts for all, and that a guest had another one is
   // seen.
   CHECK(plans.add("", file(R"({"A100":{"conv1":"fastest"}})")) == 1);
-  for (const char* node : {"", "case/a", "case/b"}) CHECK(engine(plans.for_node(node), "conv1") == "fastest");
+  for (const char* node : {"", "case/a", "case/b"}) {
+    CHECK(engine(plans.for_node(node), "conv1") == "fastest");
+  }
   CHECK(plans.add("case/b", file(R"({"A100":{"conv1":"slowest","conv2":"own"}})")) == 1);
   CHECK(engine(plans.for_node("case/b"), "conv1") == "fastest");
   CHECK(engine(plans.for_node("case/b"), "conv2") == "own");
   CHECK(engine(plans.for_node(""), "conv2").empty());
   CHECK(engine(plans.for_node("case/a"), "conv2").empty());
   // What would not fit beside bare metal's is not kept.
-  const auto large = file(R"({"H100":{"conv1":")" + std::string(kMaxBodyBytes - 30, 'x') + "\"}}");
+  const auto large = file(R"({"H100":{"conv1":")" + std::string(max_body_bytes - 30, 'x') + "\"}}");
   CHECK_THROWS_AS(plans.add("case/a", large), Error);
   CHECK(engine(plans.for_node("case/a"), "conv1") == "fastest");
 }
@@ -117,7 +120,7 @@ TEST_CASE("ranks find the experiment's engines in their node, and what they add 
     placement.nodes.resize(1);
     std::vector<JobNode> nodes(1);
     nodes[0].agent = s.clients[0];
-    nodes[0].environment[kCacheVariable] = home;
+    nodes[0].environment[cache_variable] = home;
     const auto job =
         std::make_shared<TenantJob>(s.io, placement, std::move(nodes), RankNetwork::single_process);
     const auto trainer = make_stand_in(temporary.path);
@@ -143,9 +146,7 @@ TEST_CASE("a node gets no file where nothing is known yet, and may have none") {
     std::string reason;
     try {
       co_await take_plans(s.clients[0], home);
-    } catch (const Error& error) {
-      reason = error.what();
-    }
+    } catch (const Error& error) { reason = error.what(); }
     CHECK_THAT(reason, Contains("cannot be read"));
     CHECK(plans.empty());
   });

@@ -1,7 +1,8 @@
 #include "harness/execute/rank_command.h"
 
-#include <algorithm>
 #include <catch2/catch.hpp>
+
+#include <algorithm>
 
 #include "common/text.h"
 #include "harness/scenario/decode.h"
@@ -18,8 +19,9 @@ TEST_CASE("mpirun over nodes goes through the agents and names its interfaces") 
        {"-np 2", "--host t1n1:1,t1n2:1", "--timeout 60", "--tag-output", "--mca plm rsh",
         "--mca plm_rsh_agent virtrain-rsh", "--mca plm_rsh_no_tree_spawn 1", "--mca btl self,tcp",
         "--mca btl_tcp_if_include eth0", "--mca oob_tcp_if_include eth0", "--leave-session-attached",
-        "--mca pml ob1", "--bind-to none"})
+        "--mca pml ob1", "--bind-to none"}) {
     CHECK_THAT(words, Contains(part));
+  }
   CHECK_THAT(words, EndsWith(" trainer --x=1"));
 }
 
@@ -43,7 +45,7 @@ TEST_CASE("what mpirun is told a scenario's env cannot say, for mpirun would not
   const auto words = mpirun_command({"t1n1", "t1n2"}, 2, RankNetwork::tcp, false, 60, {"t"});
   int told = 0;
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {
-    if (words[i] != "--mca") continue;
+    if (words[i] != "--mca") { continue; }
     ++told;
     INFO(words[i + 1]);
     CHECK_THROWS_WITH(decode_scenario("name: s\nworkload: {env: {OMPI_MCA_" + words[i + 1] +
@@ -64,7 +66,8 @@ TEST_CASE("the trainer is told every setting of its workload") {
   const std::vector<std::string> flags(words.begin() + 1, words.end());
   for (const char* flag :
        {"--batch_size=3", "--image_size=65", "--precision=bf16", "--num_warmup_batches=5", "--num_batches=7",
-        "--display_every=2", "--accumulate_steps=4", "--seed=11", "--num_threads=6"})
+        "--display_every=2", "--accumulate_steps=4", "--seed=11", "--num_threads=6"}) {
     CHECK(std::count(flags.begin(), flags.end(), flag) == 1);
+  }
   CHECK(flags.size() == 9);
 }

@@ -1,6 +1,7 @@
 #include "harness/execute/rank_output.h"
 
 #include <catch2/catch.hpp>
+
 #include <random>
 
 #include "common/error.h"
@@ -17,7 +18,7 @@ Lines lines_of(const std::vector<std::string>& pieces) {
   RankOutputSplitter splitter;
   Lines lines;
   const auto keep = [&](RankLine line) { lines.emplace_back(line.rank.value_or(-1), std::move(line.text)); };
-  for (const auto& piece : pieces) splitter.feed(piece, keep);
+  for (const auto& piece : pieces) { splitter.feed(piece, keep); }
   splitter.finish(keep);
   return lines;
 }
@@ -65,18 +66,20 @@ TEST_CASE("the split into reads makes no difference") {
                        {-1, "no tag [3,]"},
                        {-1, "[1,0]<stdoux>:z"},
                        {-1, "["}});
-  for (std::size_t cut = 0; cut <= stream.size(); ++cut)
+  for (std::size_t cut = 0; cut <= stream.size(); ++cut) {
     CHECK(lines_of({stream.substr(0, cut), stream.substr(cut)}) == whole);
+  }
   std::vector<std::string> bytes;
-  for (const char c : stream) bytes.emplace_back(1, c);
+  for (const char c : stream) { bytes.emplace_back(1, c); }
   CHECK(lines_of(bytes) == whole);
 }
 
 TEST_CASE("what only looks like a tag is text") {
   for (const char* text :
        {"[,0]<stdout>:a", "[1,]<stdout>:a", "[1,0]stdout:a", "[1,0]<stdout>a", "[[", "[1,-1]<stdout>:a",
-        "[1,99999999999999999999]<stdout>:a", "[a,0]<stdout>:", "[1,0"})
+        "[1,99999999999999999999]<stdout>:a", "[a,0]<stdout>:", "[1,0"}) {
     CHECK(lines_of({std::string(text) + "\n"}) == Lines{{-1, text}});
+  }
   // Digits without end are not waited for.
   const std::string digits = "[" + std::string(5000, '7');
   CHECK(lines_of({digits.substr(0, 100), digits.substr(100), "\n"}).size() == 1);
@@ -86,7 +89,7 @@ TEST_CASE("a line that is too long is cut, and the next one is whole") {
   const auto lines = lines_of(
       {"[1,0]<stdout>:{" + std::string(1 << 20, 'x'), std::string(1 << 20, 'y') + "\n[1,0]<stdout>:next\n"});
   REQUIRE(lines.size() == 2);
-  CHECK(lines[0].second.size() == kMaxRecordBytes + 1);
+  CHECK(lines[0].second.size() == max_record_bytes + 1);
   CHECK(lines[1] == std::pair<std::int64_t, std::string>(0, "next"));
   CHECK_THAT(refusal(lines[0].second), Contains("longer than 4,096 bytes"));
 }
@@ -96,13 +99,15 @@ TEST_CASE("endless unfinished lines of made-up ranks are a flood") {
   const auto drop = [](const RankLine&) {};
   std::int64_t rank = 0;
   const auto flood = [&] {
-    for (; rank < 1'000'000; ++rank) splitter.feed("[1," + std::to_string(rank) + "]<stdout>:x", drop);
+    for (; rank < 1'000'000; ++rank) { splitter.feed("[1," + std::to_string(rank) + "]<stdout>:x", drop); }
   };
   CHECK_THROWS_WITH(flood(), Contains("it floods"));
   CHECK(rank < 100'000);
   // Many ranks that do end their lines are none.
   RankOutputSplitter patient;
-  for (rank = 0; rank < 200'000; ++rank) patient.feed("[1," + std::to_string(rank) + "]<stdout>:x\n", drop);
+  for (rank = 0; rank < 200'000; ++rank) {
+    patient.feed("[1," + std::to_string(rank) + "]<stdout>:x\n", drop);
+  }
 }
 
 TEST_CASE("random bytes never do harm") {
@@ -110,16 +115,14 @@ TEST_CASE("random bytes never do harm") {
   const std::string alphabet = "[]1,0<stdouterdiag>:\n{}\"x\xff";
   for (int i = 0; i < 2000; ++i) {
     std::string stream(200, ' ');
-    for (char& c : stream) c = alphabet[random() % alphabet.size()];
+    for (char& c : stream) { c = alphabet[random() % alphabet.size()]; }
     const auto cut = random() % stream.size();
     const auto whole = lines_of({stream});
     REQUIRE(lines_of({stream.substr(0, cut), stream.substr(cut)}) == whole);
     for (const auto& [rank, text] : whole) {
       try {
         decode(text);
-      } catch (const Error& error) {
-        REQUIRE(error.code() == ErrorCode::protocol);
-      }
+      } catch (const Error& error) { REQUIRE(error.code() == ErrorCode::protocol); }
     }
   }
 }
@@ -148,8 +151,9 @@ TEST_CASE("records of each kind") {
 }
 
 TEST_CASE("lines of libraries are no records") {
-  for (const char* text : {"", "NCCL INFO", " {", "[{\"record\":\"hello\"}]", "onednn_verbose"})
+  for (const char* text : {"", "NCCL INFO", " {", "[{\"record\":\"hello\"}]", "onednn_verbose"}) {
     CHECK_FALSE(decode(text));
+  }
 }
 
 TEST_CASE("broken records are refused in words") {
@@ -165,11 +169,13 @@ TEST_CASE("broken records are refused in words") {
   CHECK_THAT(refusal(R"({"record":"sample"})"), Contains("does not say its rank"));
   CHECK_THAT(refusal(R"({"record":"sample","rank":"0"})"), Contains("does not say its rank"));
   CHECK_THAT(refusal(R"({"record":"sample","rank":0.5})"), Contains("does not say its rank"));
-  for (const char* bad : {"0", "-1", "1e999", "null", "\"1\"", "NaN", "Infinity"})
+  for (const char* bad : {"0", "-1", "1e999", "null", "\"1\"", "NaN", "Infinity"}) {
     CHECK(refusal(with("\"seconds\":0.25", std::string("\"seconds\":") + bad)) != "(accepted)");
-  for (const char* bad : {"-1", "1.5", "null", "99999999999999999999", "18446744073709551615"})
+  }
+  for (const char* bad : {"-1", "1.5", "null", "99999999999999999999", "18446744073709551615"}) {
     CHECK_THAT(refusal(with("\"images\":4", std::string("\"images\":") + bad)),
                Contains("'images' must be a whole number"));
+  }
   CHECK_THAT(refusal(with("\"t_ns\":5", "\"t\":5")), Contains("'t_ns'"));
   CHECK_THAT(
       refusal(R"({"record":"result","rank":0,"images_per_second":0,"scope":"rank","parameters_hash":"a"})"),
@@ -196,9 +202,11 @@ TEST_CASE("row 5: what the schema would refuse is refused when it is received") 
         R"({"record":"result","rank":0,"images_per_second":1,"scope":"rank","parameters_hash":"a",)" + more +
         "}");
   };
-  for (const char* good : {R"("pid":1,"isa":"avx2","threads":2,"cpuset":"0-3","memory_limit_bytes":5)",
-                           R"("pid":null,"isa":null,"threads":null,"cpuset":null,"memory_limit_bytes":null)"})
+  for (const char* good :
+       {R"("pid":1,"isa":"avx2","threads":2,"cpuset":"0-3","memory_limit_bytes":5)",
+        R"("pid":null,"isa":null,"threads":null,"cpuset":null,"memory_limit_bytes":null)"}) {
     CHECK(hello(good) == "(accepted)");
+  }
   for (const char* bad :
        {R"("size":0)", R"("pid":0)", R"("pid":1e300)", R"("pid":"1")", R"("isa":7)", R"("threads":0)",
         R"("cpuset":[])", R"("memory_limit_bytes":0)", R"("memory_limit_bytes":1e300)"}) {

@@ -1,7 +1,8 @@
 #include "harness/execute/validity_rules.h"
 
-#include <algorithm>
 #include <catch2/catch.hpp>
+
+#include <algorithm>
 #include <functional>
 #include <set>
 
@@ -165,8 +166,9 @@ const std::vector<Row>& rows() {
 /// What each rule finds, with its id before it.
 std::vector<std::string> found_in(const TrialEvidence& trial) {
   std::vector<std::string> found;
-  for (const auto& rule : validity_rules())
-    for (const auto& words : rule.look(trial)) found.push_back(std::string(rule.id) + ": " + words);
+  for (const auto& rule : validity_rules()) {
+    for (const auto& words : rule.look(trial)) { found.push_back(std::string(rule.id) + ": " + words); }
+  }
   return found;
 }
 

@@ -1,8 +1,8 @@
 #include "harness/plan/baselines.h"
 
+#include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "common/error.h"
@@ -40,8 +40,9 @@ TEST_CASE("only vGPUs lack arms, those on bare metal, and each says why") {
   };
   for (const char* devices :
        {"{kind: none}", "{kind: passthrough}", "{kind: passthrough, settings: {mig: on}}",
-        "{kind: vf, select: {address: [0000:98:00.0]}}"})
+        "{kind: vf, select: {address: [0000:98:00.0]}}"}) {
     CHECK(reasons(devices).empty());
+  }
   for (const auto& [type, why] : {std::pair{"A100-10C", "there is no bare metal beside a vGPU"},
                                   std::pair{"A100-2-10C", "a vGPU backed by MIG has no bare metal"}}) {
     const auto said = reasons(fmt::format("{{kind: vgpu, type: {}}}", type));

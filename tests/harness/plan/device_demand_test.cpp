@@ -1,6 +1,7 @@
 #include "harness/plan/device_demand.h"
 
 #include <catch2/catch.hpp>
+
 #include <set>
 
 #include "harness/scenario/decode.h"
@@ -23,7 +24,7 @@ TEST_CASE("what the study's plan wants of its host: a demand for each placement,
     for (const auto& vm : demand.vms) {
       CHECK(vm.memory_bytes == 64ULL << 30);
       CHECK(vm.numa_node.has_value());
-      for (const auto& device : vm.devices) CHECK(addresses.insert(device.grant.address).second);
+      for (const auto& device : vm.devices) { CHECK(addresses.insert(device.grant.address).second); }
     }
     CHECK_FALSE(addresses.empty());
     CHECK(demand.wants(vmctl::GrantKind::passthrough));

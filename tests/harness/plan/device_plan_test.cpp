@@ -1,6 +1,6 @@
+#include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <set>
 
@@ -38,8 +38,8 @@ Scenario scenario(const std::string& devices, const std::string& tenants, const 
       "planned.yaml");
 }
 
-const std::string kOne = "{gpus_per_node: 1}";
-const std::string kTwoTenants = "{gpus_per_node: 1}, {gpus_per_node: 1}";
+const std::string one = "{gpus_per_node: 1}";
+const std::string two_tenants = "{gpus_per_node: 1}, {gpus_per_node: 1}";
 
 Plan plan_of(const Scenario& s, const vmctl::Inventory& inventory) {
   return make_plan(s, inventory, false);
@@ -50,9 +50,11 @@ const NodePlacement& node(const Plan& plan, std::size_t tenant, std::size_t n = 
 }
 
 vmctl::HostDevice& at(vmctl::Inventory& inventory, const std::string& address) {
-  for (auto* list : {&inventory.devices, &inventory.other_devices})
-    for (auto& device : *list)
-      if (device.function.address == address) return device;
+  for (auto* list : {&inventory.devices, &inventory.other_devices}) {
+    for (auto& device : *list) {
+      if (device.function.address == address) { return device; }
+    }
+  }
   throw std::runtime_error("no device " + address);
 }
 
@@ -76,12 +78,12 @@ TEST_CASE("a device of any class is had by its address, and only so") {
   auto inventory = host("r750xa");
   inventory.other_devices = {other_card("0000:00:11.0", "NVMe", {"0000:00:11.0"})};
   const auto plan =
-      plan_of(scenario("{kind: passthrough, select: {address: [0000:00:11.0]}}", kOne), inventory);
+      plan_of(scenario("{kind: passthrough, select: {address: [0000:00:11.0]}}", one), inventory);
   CHECK(node(plan, 0).device_addresses() == List{"0000:00:11.0"});
   CHECK(node(plan, 0).devices[0].grant.kind == vmctl::GrantKind::passthrough);
-  CHECK_THAT(refusal(scenario("{kind: passthrough, select: {name: NVMe}}", kOne), inventory),
+  CHECK_THAT(refusal(scenario("{kind: passthrough, select: {name: NVMe}}", one), inventory),
              Contains("needs 1 GPU, r750xa has 0"));
-  CHECK_THAT(refusal(scenario("{kind: passthrough, select: {address: [0000:99:00.0]}}", kOne), inventory),
+  CHECK_THAT(refusal(scenario("{kind: passthrough, select: {address: [0000:99:00.0]}}", one), inventory),
              Contains("0000:99:00.0: this host has no such device"));
 }
 
@@ -90,9 +92,9 @@ TEST_CASE("bare metal alone takes GPUs without an IOMMU, VMs do not") {
   auto& gpu = at(inventory, "0000:17:00.0");
   gpu.function.iommu_group.reset();
   std::tie(gpu.mechanism, gpu.mechanism_reason) = vmctl::mechanism_of(gpu.function);
-  auto s = scenario("{kind: passthrough, select: {address: [0000:17:00.0]}}", kOne);
+  auto s = scenario("{kind: passthrough, select: {address: [0000:17:00.0]}}", one);
   CHECK_THAT(refusal(s, inventory), Contains("it is in no IOMMU group"));
-  s.arms = {kArmBareMetal};
+  s.arms = {arm_bare_metal};
   const auto plan = plan_of(s, inventory);
   CHECK(node(plan, 0).device_addresses() == List{"0000:17:00.0"});
   CHECK(device_demands(plan, s).empty());
@@ -104,7 +106,7 @@ TEST_CASE("half of a shared group is refused with the group's members") {
   inventory.other_devices = {other_card("0000:00:13.0", "NVMe", group),
                              other_card("0000:00:14.0", "e1000e", group)};
   const auto words =
-      refusal(scenario("{kind: passthrough, select: {address: [0000:00:13.0]}}", kOne), inventory);
+      refusal(scenario("{kind: passthrough, select: {address: [0000:00:13.0]}}", one), inventory);
   CHECK_THAT(words, Contains("0000:00:13.0 (NVMe): it shares IOMMU group 90 with 0000:00:14.0 (e1000e)"));
 }
 
@@ -116,22 +118,22 @@ TEST_CASE("a card's own other functions come with it, but not to two tenants") {
   const std::string both = "{kind: passthrough, select: {address: [0000:00:13.0, 0000:00:13.1]}}";
   CHECK(node(plan_of(scenario(both, "{gpus_per_node: 2}"), inventory), 0).device_addresses() ==
         List{"0000:00:13.0", "0000:00:13.1"});
-  CHECK_THAT(refusal(scenario(both, kTwoTenants), inventory),
+  CHECK_THAT(refusal(scenario(both, two_tenants), inventory),
              Contains("needs 2 devices, and of the 2 that r750xa has only 1 can be given out together"));
 }
 
 TEST_CASE("a device in use is refused with its user, and another one is taken instead") {
   auto inventory = host("mig-host");
   at(inventory, "0000:47:00.0").users = {{4242, "python3", "/dev/nvidia1"}};
-  CHECK(node(plan_of(scenario("{kind: passthrough}", kOne), inventory), 0).device_addresses() ==
+  CHECK(node(plan_of(scenario("{kind: passthrough}", one), inventory), 0).device_addresses() ==
         List{"0000:07:00.0"});
-  CHECK_THAT(refusal(scenario("{kind: passthrough}", kTwoTenants), inventory, 75),
+  CHECK_THAT(refusal(scenario("{kind: passthrough}", two_tenants), inventory, 75),
              Contains("0000:47:00.0 (NVIDIA A100-SXM4-40GB): in use: ") && Contains("4242"));
   inventory.devices.clear();
   auto disk = other_card("0000:00:11.0", "NVMe", {"0000:00:11.0"});
   disk.users = {{0, "mounted on /mnt", "/dev/nvme0n1"}};
   inventory.other_devices = {disk};
-  CHECK_THAT(refusal(scenario("{kind: passthrough, select: {address: [0000:00:11.0]}}", kOne), inventory, 75),
+  CHECK_THAT(refusal(scenario("{kind: passthrough, select: {address: [0000:00:11.0]}}", one), inventory, 75),
              Contains("0000:00:11.0 (NVMe): in use: ") && Contains("mounted on /mnt"));
 }
 
@@ -145,9 +147,9 @@ TEST_CASE("what is busy and would not do even if it were free is no case of tryi
 TEST_CASE("what is withheld is refused with the reason") {
   auto inventory = host("r750xa");
   inventory.withheld_devices["0000:17:00.0"] = "in quarantine: it did not come back";
-  CHECK(node(plan_of(scenario("{kind: passthrough}", kOne), inventory), 0).device_addresses() ==
+  CHECK(node(plan_of(scenario("{kind: passthrough}", one), inventory), 0).device_addresses() ==
         List{"0000:31:00.0"});
-  CHECK_THAT(refusal(scenario("{kind: passthrough, select: {address: [0000:17:00.0]}}", kOne), inventory),
+  CHECK_THAT(refusal(scenario("{kind: passthrough, select: {address: [0000:17:00.0]}}", one), inventory),
              Contains("0000:17:00.0: in quarantine: it did not come back"));
 }
 
@@ -155,9 +157,9 @@ TEST_CASE("a device without a mechanism is refused with the reason") {
   auto inventory = host("r750xa");
   at(inventory, "0000:17:00.0").mechanism = vmctl::Mechanism::none;
   at(inventory, "0000:17:00.0").mechanism_reason = "it is in no IOMMU group";
-  CHECK_THAT(refusal(scenario("{kind: passthrough, select: {address: [0000:17:00.0]}}", kOne), inventory),
+  CHECK_THAT(refusal(scenario("{kind: passthrough, select: {address: [0000:17:00.0]}}", one), inventory),
              Contains("0000:17:00.0 (NVIDIA A100-PCIE-40GB): it is in no IOMMU group"));
-  CHECK_THAT(refusal(scenario("{kind: passthrough}", kOne), host("mdev-host")), Contains("(use kind vgpu)"));
+  CHECK_THAT(refusal(scenario("{kind: passthrough}", one), host("mdev-host")), Contains("(use kind vgpu)"));
 }
 
 TEST_CASE("vGPUs as mediated devices: as many as a parent has instances, a UUID for each") {
@@ -183,18 +185,18 @@ TEST_CASE("vGPUs as mediated devices: as many as a parent has instances, a UUID 
 }
 
 TEST_CASE("a vGPU type that is not offered is refused with those that are, a full one with its name") {
-  CHECK_THAT(refusal(scenario("{kind: vgpu, type: T4-8C}", kOne), host("mdev-host")),
+  CHECK_THAT(refusal(scenario("{kind: vgpu, type: T4-8C}", one), host("mdev-host")),
              Contains("0000:3b:00.0: no vGPU type T4-8C (offered now: GRID T4-16C, GRID T4-4C)"));
-  CHECK_THAT(refusal(scenario("{kind: vgpu, type: V100D-8C}", kOne), host("mdev-host")),
+  CHECK_THAT(refusal(scenario("{kind: vgpu, type: V100D-8C}", one), host("mdev-host")),
              Contains("0000:5e:00.0 (Tesla V100-PCIE-32GB): no instance of GRID V100D-8C is left"));
-  CHECK_THAT(refusal(scenario("{kind: vgpu, type: A100-20C}", kOne), host("mig-host")),
+  CHECK_THAT(refusal(scenario("{kind: vgpu, type: A100-20C}", one), host("mig-host")),
              Contains("its driver (nvidia) offers no vGPUs"));
-  CHECK_THAT(refusal(scenario("{kind: vgpu, type: H200-18C}", kOne), host("hgx-h200")),
+  CHECK_THAT(refusal(scenario("{kind: vgpu, type: H200-18C}", one), host("hgx-h200")),
              Contains("SR-IOV is off (switch its virtual functions on: sriov-manage -e 0000:18:00.0)"));
 }
 
 TEST_CASE("vendor-specific VFIO: one vGPU a virtual function, none on one that carries a vGPU already") {
-  const auto plan = plan_of(scenario("{kind: vgpu, type: L40S-24C}", kTwoTenants), host("vendor-vfio-host"));
+  const auto plan = plan_of(scenario("{kind: vgpu, type: L40S-24C}", two_tenants), host("vendor-vfio-host"));
   const auto& grant = node(plan, 0).devices.at(0).grant;
   CHECK(grant.kind == vmctl::GrantKind::vendor_vfio);
   CHECK(grant.address == "0000:41:00.5");
@@ -208,9 +210,11 @@ TEST_CASE("vendor-specific VFIO: one vGPU a virtual function, none on one that c
 
 TEST_CASE("on an empty card the largest type says how many of a smaller one fit") {
   auto inventory = host("vendor-vfio-host");
-  for (auto& device : inventory.devices)
-    if (!device.function.physical_function.empty())
+  for (auto& device : inventory.devices) {
+    if (!device.function.physical_function.empty()) {
       device.vgpu_types = {{"1153", "NVIDIA L40S-24C", {}}, {"1155", "NVIDIA L40S-48C", {}}};
+    }
+  }
   CHECK_THAT(refusal(scenario("{kind: vgpu, type: L40S-24C}", "{nodes: 3, gpus_per_node: 1}"), inventory),
              Contains("needs 3 vGPUs of type L40S-24C, vendor-vfio-host has 2"));
 }
@@ -221,9 +225,11 @@ TEST_CASE("time-sliced vGPUs of one card are of one type, MIG-backed ones need n
       "{gpus_per_node: 1, vgpu_type: L40S-12C}, {gpus_per_node: 1, vgpu_type: L40S-24C}";
   const auto words = refusal(scenario("{kind: vgpu}", tenants), inventory);
   CHECK_THAT(words, Contains("a card has time-sliced vGPUs of one type"));
-  for (auto& device : inventory.devices)
-    for (auto& type : device.vgpu_types)
+  for (auto& device : inventory.devices) {
+    for (auto& type : device.vgpu_types) {
       type.name = type.id == "1150" ? "NVIDIA L40S-1-12C" : "NVIDIA L40S-2-24C";
+    }
+  }
   const auto plan = plan_of(scenario("{kind: vgpu}",
                                      "{gpus_per_node: 1, vgpu_type: L40S-1-12C}, "
                                      "{gpus_per_node: 1, vgpu_type: L40S-2-24C}"),
@@ -239,9 +245,9 @@ TEST_CASE("tenants share one card unless they are to be spread") {
   auto second = at(inventory, "0000:3b:00.0");
   second.function.address = "0000:4b:00.0";
   inventory.devices.push_back(second);
-  const auto packed = plan_of(scenario("{kind: vgpu, type: T4-4C}", kTwoTenants), inventory);
+  const auto packed = plan_of(scenario("{kind: vgpu, type: T4-4C}", two_tenants), inventory);
   CHECK(node(packed, 0).device_addresses() == node(packed, 1).device_addresses());
-  const auto spread = plan_of(scenario("{kind: vgpu, type: T4-4C, spread: true}", kTwoTenants), inventory);
+  const auto spread = plan_of(scenario("{kind: vgpu, type: T4-4C, spread: true}", two_tenants), inventory);
   CHECK(node(spread, 0).device_addresses() != node(spread, 1).device_addresses());
 }
 
@@ -266,7 +272,7 @@ TEST_CASE("else one of its root complex, else of its NUMA node, and a port that 
   const std::string nics =
       "{kind: passthrough, select: {address: [0000:b1:00.0]}, nics: {kind: passthrough}}";
   auto inventory = host("r750xa");
-  const auto reason = [&] { return node(plan_of(scenario(nics, kOne), inventory), 0).devices_reason; };
+  const auto reason = [&] { return node(plan_of(scenario(nics, one), inventory), 0).devices_reason; };
   CHECK_THAT(reason(), Contains("NIC 0000:98:00.0 on the NUMA node of 0000:b1:00.0"));
   at(inventory, "0000:98:00.1").function.root_complex = "pci0000:b0";
   CHECK_THAT(reason(),
@@ -280,7 +286,7 @@ TEST_CASE("else one of its root complex, else of its NUMA node, and a port that 
 TEST_CASE("virtual functions of an adapter are known before they are made") {
   const auto plan = plan_of(scenario("{kind: passthrough, select: {vendor: 0x10de}, nics: {kind: vf, select: "
                                      "{address: [0000:98:00.0]}}}",
-                                     kTwoTenants),
+                                     two_tenants),
                             host("r750xa"));
   const auto& nic = node(plan, 0).devices.at(1);
   CHECK(nic.grant.kind == vmctl::GrantKind::virtual_function);
@@ -290,7 +296,7 @@ TEST_CASE("virtual functions of an adapter are known before they are made") {
   CHECK(node(plan, 1).devices.at(1).grant.address == "0000:98:00.3");
   CHECK_THAT(refusal(scenario("{kind: passthrough, nics: {kind: vf, per_node: 9, select: {address: "
                               "[0000:98:00.0]}}}",
-                              kOne),
+                              one),
                      host("r750xa")),
              Contains("needs 9 adapters, r750xa has 8 that devices.nics.select allows"));
 }
@@ -298,7 +304,7 @@ TEST_CASE("virtual functions of an adapter are known before they are made") {
 TEST_CASE("Ethernet virtual functions have MACs of their own") {
   const auto plan = plan_of(scenario("{kind: passthrough, select: {address: [0000:78:00.0, 0000:90:00.0]}, "
                                      "nics: {kind: vf, per_node: 1}}",
-                                     kTwoTenants),
+                                     two_tenants),
                             host("hgx-h200"));
   const auto& first = node(plan, 0).devices.at(1);
   std::set<std::uint32_t> taken;
@@ -318,7 +324,7 @@ TEST_CASE("a virtual function has the same MAC in every plan, and others have ot
   // Where two meet in one case, the next is free.
   std::set<std::uint32_t> taken;
   std::set<std::string> macs;
-  for (int i = 0; i < 3; ++i) macs.insert(function_mac("a", "0000:78:00.2", taken));
+  for (int i = 0; i < 3; ++i) { macs.insert(function_mac("a", "0000:78:00.2", taken)); }
   CHECK(macs.size() == 3);
 }
 
@@ -341,9 +347,11 @@ TEST_CASE("devices that are in others' way go back, and the plan counts that") {
                 host("r750xa")) == 4);
   // A vGPU of the first case has the place of one of the second's, beside one that both have.
   auto inventory = host("vendor-vfio-host");
-  for (auto& device : inventory.devices)
-    for (auto& type : device.vgpu_types)
+  for (auto& device : inventory.devices) {
+    for (auto& type : device.vgpu_types) {
       type.name = type.id == "1150" ? "NVIDIA L40S-1-12C" : "NVIDIA L40S-2-24C";
+    }
+  }
   const std::string small = "{gpus_per_node: 1, vgpu_type: L40S-1-12C}";
   const std::string large = "{gpus_per_node: 1, vgpu_type: L40S-2-24C}";
   const auto cases =
@@ -353,12 +361,12 @@ TEST_CASE("devices that are in others' way go back, and the plan counts that") {
 
 TEST_CASE("kind vf: nodes get virtual functions of what is named, made or to be made") {
   const std::string devices = "{kind: vf, select: {address: [0000:98:00.1]}}";
-  const auto plan = plan_of(scenario(devices, kTwoTenants), host("r750xa"));
+  const auto plan = plan_of(scenario(devices, two_tenants), host("r750xa"));
   CHECK(node(plan, 0).device_addresses() == List{"0000:98:01.2"});
   CHECK(node(plan, 1).device_addresses() == List{"0000:98:01.3"});
   auto inventory = host("r750xa");
   at(inventory, "0000:98:00.1").function.virtual_functions_possible = 0;
-  CHECK_THAT(refusal(scenario(devices, kOne), inventory), Contains("it has no virtual functions"));
+  CHECK_THAT(refusal(scenario(devices, one), inventory), Contains("it has no virtual functions"));
 }
 
 TEST_CASE("the domain's NUMA cells follow the cores, and its memory comes from their nodes") {
@@ -383,7 +391,7 @@ TEST_CASE("GPUs without cores beside them are warned of, with what the validity 
     std::size_t near = 0;
     std::erase_if(inventory.cores,
                   [&](const auto& core) { return core.numa_node == 0 && ++near > cores_near; });
-    const auto s = scenario("{kind: passthrough, select: {address: [0000:17:00.0]}}", kOne);
+    const auto s = scenario("{kind: passthrough, select: {address: [0000:17:00.0]}}", one);
     return join(plan_of(s, inventory).warnings, " ");
   };
   CHECK_THAT(warnings(4), !Contains("elsewhere"));

@@ -1,8 +1,8 @@
 #include "harness/plan/plan.h"
 
+#include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-#include <catch2/catch.hpp>
 #include <set>
 
 #include "common/error.h"
@@ -51,12 +51,12 @@ Scenario gpu_scenario(const std::string& cases, const std::string& devices, cons
   return scenario(cases, "devices: " + devices + "\n" + more, "vcpus: 4", "backend: cuda");
 }
 
-const std::string kOneNode = "{name: one, tenants: [{nodes: 1}]}";
-const std::string kTwoGpus = "{name: gpus, tenants: [{nodes: 1, gpus_per_node: 2}]}";
+const std::string one_node = "{name: one, tenants: [{nodes: 1}]}";
+const std::string two_gpus = "{name: gpus, tenants: [{nodes: 1, gpus_per_node: 2}]}";
 
 std::vector<std::string> arms_of(const Plan& plan) {
   std::vector<std::string> arms;
-  for (const auto& trial : plan.trials) arms.push_back(trial.arm);
+  for (const auto& trial : plan.trials) { arms.push_back(trial.arm); }
   return arms;
 }
 
@@ -73,7 +73,7 @@ TEST_CASE("arms alternate ABBA, pair by pair and case by case") {
   const std::vector<std::string> abba{"bare_metal", "vm", "vm", "bare_metal",
                                       "bare_metal", "vm", "vm", "bare_metal"};
   auto all = abba;
-  for (int i = 0; i < 2; ++i) all.insert(all.end(), abba.begin(), abba.end());
+  for (int i = 0; i < 2; ++i) { all.insert(all.end(), abba.begin(), abba.end()); }
   CHECK(arms_of(plan) == all);
   for (std::size_t i = 0; i < plan.trials.size(); ++i) {
     CHECK(plan.trials[i].order == static_cast<std::int64_t>(i) + 1);
@@ -86,7 +86,7 @@ TEST_CASE("arms alternate ABBA, pair by pair and case by case") {
 }
 
 TEST_CASE("three arms are reversed in every second pair") {
-  const auto plan = make_plan(scenario(kOneNode, "pairs: 2\narms: [vm, bare_metal, bare_metal_shared]\n"),
+  const auto plan = make_plan(scenario(one_node, "pairs: 2\narms: [vm, bare_metal, bare_metal_shared]\n"),
                               host(1, 8), false);
   CHECK(arms_of(plan) == std::vector<std::string>{"vm", "bare_metal", "bare_metal_shared",
                                                   "bare_metal_shared", "bare_metal", "vm"});
@@ -98,8 +98,8 @@ TEST_CASE("nodes get cores of their own, and what is left runs QEMU's helpers") 
   CHECK(node(plan, 0, 0, 0).cores == std::vector<int>{0, 1});
   CHECK(node(plan, 0, 0, 1).cores == std::vector<int>{2, 3});
   CHECK(node(plan, 0, 1, 0).cores == std::vector<int>{4, 5});
-  for (std::size_t n : {0u, 1u}) CHECK(node(plan, 0, 0, n).emulator_cores == std::vector<int>{6, 7});
-  CHECK(node(plan, 0, 0, 0).memory_bytes == kGiB);
+  for (std::size_t n : {0u, 1u}) { CHECK(node(plan, 0, 0, n).emulator_cores == std::vector<int>{6, 7}); }
+  CHECK(node(plan, 0, 0, 0).memory_bytes == gib);
   CHECK_FALSE(plan.placements[0].oversubscribed);
   CHECK(node(plan, 0, 0, 1).hostname == "t1n2");
   CHECK(node(plan, 0, 1, 0).hostname == "t2n1");
@@ -114,20 +114,21 @@ TEST_CASE("nodes get cores of their own, and what is left runs QEMU's helpers") 
 TEST_CASE("QEMU's helpers run beside no vCPU on one physical core, as long as there are others") {
   // As load_machine() orders four physical cores of threads 0 and 1, 2 and 3, …
   auto smt = host(1, 0);
-  for (const int thread : {0, 1})
-    for (int first = 0; first < 8; first += 2) smt.cores.push_back({first + thread, 0, first});
-  const auto one = make_plan(scenario(kOneNode), smt, false);
+  for (const int thread : {0, 1}) {
+    for (int first = 0; first < 8; first += 2) { smt.cores.push_back({first + thread, 0, first}); }
+  }
+  const auto one = make_plan(scenario(one_node), smt, false);
   CHECK(node(one, 0, 0, 0).cores == std::vector<int>{0, 2});
   CHECK(node(one, 0, 0, 0).emulator_cores == std::vector<int>{4, 6, 5, 7});
   const auto two = make_plan(scenario("{name: a, tenants: [{nodes: 2}]}"), smt, false);
   CHECK(node(two, 0, 0, 1).cores == std::vector<int>{4, 6});
   CHECK(node(two, 0, 0, 0).emulator_cores == std::vector<int>{1, 3, 5, 7});  // no whole core is left
   smt.leased_cores = {4};
-  CHECK(node(make_plan(scenario(kOneNode), smt, false), 0, 0, 0).emulator_cores == std::vector<int>{6, 7});
+  CHECK(node(make_plan(scenario(one_node), smt, false), 0, 0, 0).emulator_cores == std::vector<int>{6, 7});
 }
 
 TEST_CASE("no core to spare: helpers share the node's own") {
-  const auto plan = make_plan(scenario(kOneNode), host(1, 2), false);
+  const auto plan = make_plan(scenario(one_node), host(1, 2), false);
   CHECK(node(plan, 0, 0, 0).emulator_cores.empty());
 }
 
@@ -160,7 +161,7 @@ TEST_CASE("too few cores are refused, and shared where the scenario allows it") 
   CHECK(to_json(plan)["trials"][0]["oversubscribed"] == true);
   CHECK_THAT(to_table(plan), Contains("crowd  (oversubscribed: more vCPUs than cores)"));
   // Only the case that needs it is marked.
-  const auto both = make_plan(scenario(kOneNode + ", " + three, "oversubscribe: true\n"), host(1, 4), false);
+  const auto both = make_plan(scenario(one_node + ", " + three, "oversubscribe: true\n"), host(1, 4), false);
   CHECK_FALSE(both.placements[0].oversubscribed);
   CHECK(both.placements[1].oversubscribed);
 }
@@ -205,7 +206,7 @@ TEST_CASE("memory: the nodes and QEMU's own must fit, which emulation needs more
 }
 
 TEST_CASE("a host without a usable core is refused in words") {
-  CHECK_THAT(refusal(scenario(kOneNode, "oversubscribe: true\n"), host(0, 0)),
+  CHECK_THAT(refusal(scenario(one_node, "oversubscribe: true\n"), host(0, 0)),
              Contains("no core of this host may be used"));
 }
 
@@ -220,7 +221,7 @@ TEST_CASE("every reason is told at once, one a line") {
 
 TEST_CASE("GPUs are chosen by vendor, address and count") {
   const auto devices = [](const std::string& select) {
-    return node(make_plan(gpu_scenario(kTwoGpus, "{kind: passthrough" + select + "}"), gpu_host(), false), 0,
+    return node(make_plan(gpu_scenario(two_gpus, "{kind: passthrough" + select + "}"), gpu_host(), false), 0,
                 0, 0)
         .device_addresses();
   };
@@ -233,7 +234,7 @@ TEST_CASE("GPUs are chosen by vendor, address and count") {
   CHECK(devices(", select: {vendor: 0x10DE}") == List{"0000:17:00.0", "0000:65:00.0"});
   CHECK(devices(", select: {address: [0000:ca:00.0, 0000:e3:00.0]}") == List{"0000:ca:00.0", "0000:e3:00.0"});
   const auto refused = [](const std::string& select) {
-    return refusal(gpu_scenario(kTwoGpus, "{kind: passthrough, select: " + select + "}"), gpu_host());
+    return refusal(gpu_scenario(two_gpus, "{kind: passthrough, select: " + select + "}"), gpu_host());
   };
   CHECK(refused("{vendor: 0x1002}") ==
         "case gpus: needs 2 GPUs, testhost has 1 that devices.select allows (virtrain doctor --devices says "
@@ -277,7 +278,7 @@ TEST_CASE("a node of one GPU leaves the pairs to others, and single ones spread 
 
 TEST_CASE("GPUs that could be joined by NVLink and are not are warned of") {
   const auto plan = make_plan(
-      gpu_scenario(kTwoGpus, "{kind: passthrough, select: {address: [0000:17:00.0, 0000:ca:00.0]}}"),
+      gpu_scenario(two_gpus, "{kind: passthrough, select: {address: [0000:17:00.0, 0000:ca:00.0]}}"),
       gpu_host(), false);
   CHECK_THAT(join(plan.warnings, " "), Contains("not all joined by NVLink"));
   const auto& apart = node(plan, 0, 0, 0);
@@ -288,8 +289,8 @@ TEST_CASE("GPUs that could be joined by NVLink and are not are warned of") {
 
 TEST_CASE("a GPU that the host cannot pass is not chosen") {
   auto inventory = gpu_host();
-  for (auto& device : inventory.devices) device.mechanism = vmctl::Mechanism::none;
-  CHECK_THAT(refusal(gpu_scenario(kTwoGpus, "{kind: passthrough}"), inventory), Contains("testhost has 0"));
+  for (auto& device : inventory.devices) { device.mechanism = vmctl::Mechanism::none; }
+  CHECK_THAT(refusal(gpu_scenario(two_gpus, "{kind: passthrough}"), inventory), Contains("testhost has 0"));
 }
 
 TEST_CASE("no GPU is given twice, and a rank drives each") {
@@ -298,9 +299,11 @@ TEST_CASE("no GPU is given twice, and a rank drives each") {
                    "{kind: passthrough, select: {vendor: 0x10de}}"),
       gpu_host(), false);
   std::set<std::string> given;
-  for (const auto& tenant : plan.placements[0].tenants)
-    for (const auto& n : tenant.nodes)
-      for (const auto& address : n.device_addresses()) CHECK(given.insert(address).second);
+  for (const auto& tenant : plan.placements[0].tenants) {
+    for (const auto& n : tenant.nodes) {
+      for (const auto& address : n.device_addresses()) { CHECK(given.insert(address).second); }
+    }
+  }
   CHECK(given.size() == 4);
   CHECK(plan.placements[0].tenants[0].ranks() == 2);
   CHECK(plan.placements[0].tenants[1].ranks() == 2);
@@ -308,7 +311,7 @@ TEST_CASE("no GPU is given twice, and a rank drives each") {
 
 TEST_CASE("device bindings: neighbours of one arm share a binding") {
   const auto bindings = [](const std::string& arms_and_pairs) {
-    return make_plan(gpu_scenario(kTwoGpus, "{kind: passthrough}", arms_and_pairs), gpu_host(), false)
+    return make_plan(gpu_scenario(two_gpus, "{kind: passthrough}", arms_and_pairs), gpu_host(), false)
         .device_bindings;
   };
   // B V | V B | B V | V B: to the VM and back, twice, two GPUs each
@@ -316,12 +319,12 @@ TEST_CASE("device bindings: neighbours of one arm share a binding") {
   CHECK(bindings("pairs: 1\n") == 4);
   CHECK(bindings("pairs: 3\narms: [vm]\n") == 4);
   CHECK(bindings("pairs: 3\narms: [bare_metal]\n") == 0);
-  CHECK(make_plan(scenario(kOneNode), host(1, 2), false).device_bindings == 0);
+  CHECK(make_plan(scenario(one_node), host(1, 2), false).device_bindings == 0);
 }
 
 TEST_CASE("the estimate grows with the work, and emulation and settling cost time") {
   const auto seconds = [](const std::string& workload, bool emulated, const std::string& more = "") {
-    return make_plan(scenario(kOneNode, "arms: [vm]\npairs: 2\n" + more, "vcpus: 2", workload), host(1, 2),
+    return make_plan(scenario(one_node, "arms: [vm]\npairs: 2\n" + more, "vcpus: 2", workload), host(1, 2),
                      emulated)
         .estimate_seconds;
   };
@@ -329,14 +332,14 @@ TEST_CASE("the estimate grows with the work, and emulation and settling cost tim
   CHECK(seconds("backend: cpu, image_size: 64, steps: 10, batch_size: 4", true) > seconds(small, true));
   CHECK(seconds(small, true) > seconds(small, false));
   CHECK(seconds(small, false, "settle: 10s\n") == Approx(seconds(small, false) + 20));
-  const auto plan = make_plan(scenario(kOneNode), host(1, 2), false);
+  const auto plan = make_plan(scenario(one_node), host(1, 2), false);
   double sum = 0;
-  for (const auto& trial : plan.trials) sum += trial.estimate_seconds;
+  for (const auto& trial : plan.trials) { sum += trial.estimate_seconds; }
   CHECK(plan.estimate_seconds == Approx(sum));
   // Binding is beside the trials.
-  const auto with_gpus = make_plan(gpu_scenario(kTwoGpus, "{kind: passthrough}"), gpu_host(), false);
+  const auto with_gpus = make_plan(gpu_scenario(two_gpus, "{kind: passthrough}"), gpu_host(), false);
   sum = 0;
-  for (const auto& trial : with_gpus.trials) sum += trial.estimate_seconds;
+  for (const auto& trial : with_gpus.trials) { sum += trial.estimate_seconds; }
   CHECK(with_gpus.estimate_seconds > sum + static_cast<double>(with_gpus.device_bindings));
 }
 
@@ -378,7 +381,7 @@ TEST_CASE("JSON has the fields that outside tests rely on") {
   CHECK(first["hostname"] == "t1n1");
   CHECK(first["cores"] == nlohmann::json({0, 1, 2, 3}));
   CHECK(first["numa_node"] == 0);
-  CHECK(first["memory_bytes"] == kGiB);
+  CHECK(first["memory_bytes"] == gib);
   CHECK(first["devices"] == nlohmann::json({"0000:17:00.0"}));
   CHECK(first["network"]["address"] == "10.77.0.1/16");
   CHECK(first["network"]["mac"] == "52:54:00:00:00:00");
@@ -396,7 +399,7 @@ TEST_CASE("the same input gives the same plan") {
 
 TEST_CASE("a thousand tenants: each core, name and MAC is given once") {
   std::string tenants;
-  for (int i = 0; i < 1000; ++i) tenants += "{nodes: 1},";
+  for (int i = 0; i < 1000; ++i) { tenants += "{nodes: 1},"; }
   const auto plan =
       make_plan(scenario("{name: a, tenants: [" + tenants + "]}", "", "vcpus: 1"), host(8, 125, 4096), false);
   std::set<int> cores;
@@ -421,7 +424,7 @@ TEST_CASE("a tenant of many nodes keeps its addresses apart") {
       make_plan(scenario("{name: a, tenants: [{nodes: 600}]}", "arms: [bare_metal]\n", "vcpus: 1"),
                 host(1, 600, 4096), false);
   std::set<std::string> addresses;
-  for (const auto& n : plan.placements[0].tenants[0].nodes) addresses.insert(n.address);
+  for (const auto& n : plan.placements[0].tenants[0].nodes) { addresses.insert(n.address); }
   CHECK(addresses.size() == 600);
   CHECK(node(plan, 0, 0, 249).address == "10.77.0.250/16");
   CHECK(node(plan, 0, 0, 250).address == "10.77.1.1/16");
@@ -434,8 +437,9 @@ TEST_CASE("cores of another live run are left alone where enough others are ther
     std::vector<int> found;
     const auto plan = make_plan(scenario("{name: a, tenants: [{nodes: " + nodes + "}]}", more, "vcpus: 1"),
                                 inventory, false);
-    for (const auto& node : plan.placements[0].tenants[0].nodes)
+    for (const auto& node : plan.placements[0].tenants[0].nodes) {
       found.insert(found.end(), node.cores.begin(), node.cores.end());
+    }
     return found;
   };
   CHECK(cores("1") == std::vector<int>{1});

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <catch2/catch.hpp>
+
 #include <cstdint>
 #include <string>
 
@@ -9,7 +10,7 @@
 
 namespace virtrain::harness {
 
-inline constexpr std::uint64_t kGiB = 1ULL << 30;
+inline constexpr std::uint64_t gib = 1ULL << 30;
 
 /// A host of `nodes` NUMA nodes with as many cores, numbered one node after the other, and as much memory
 /// each.
@@ -17,10 +18,10 @@ inline vmctl::Inventory host(int nodes, int cores_per_node, std::uint64_t memory
   vmctl::Inventory inventory;
   inventory.hostname = "testhost";
   for (int n = 0; n < nodes; ++n) {
-    inventory.numa_nodes.push_back({n, memory_gib * kGiB / static_cast<std::uint64_t>(nodes), 0, 0});
-    for (int c = 0; c < cores_per_node; ++c) inventory.cores.push_back({n * cores_per_node + c, n});
+    inventory.numa_nodes.push_back({n, memory_gib * gib / static_cast<std::uint64_t>(nodes), 0, 0});
+    for (int c = 0; c < cores_per_node; ++c) { inventory.cores.push_back({n * cores_per_node + c, n}); }
   }
-  inventory.memory_bytes = memory_gib * kGiB;
+  inventory.memory_bytes = memory_gib * gib;
   return inventory;
 }
 

@@ -1,6 +1,5 @@
-#include <fmt/format.h>
-
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include "common/error.h"
 #include "harness/plan/domain_spec.h"
@@ -31,7 +30,7 @@ Scenario scenario(int nodes, const std::string& guest, const std::string& arms =
 TEST_CASE("pinning numa takes each VM's memory from one NUMA node, which must have it") {
   const auto words = [](const std::string& pinning, const std::string& arms = "[vm]") {
     auto s = scenario(1, "vcpus: 2, pinning: " + pinning, arms);
-    s.guest.memory_bytes = 4 * kGiB;
+    s.guest.memory_bytes = 4 * gib;
     return refusal(s, host(2, 2, 8));
   };
   CHECK(words("cores") == "(planned)");
@@ -78,10 +77,10 @@ TEST_CASE("huge pages that another run may hold come back, and the kernel may ma
 TEST_CASE("of a huge page that is begun all is taken") {
   const auto words = [](std::uint64_t pages) {
     auto inventory = host(1, 2, 64);
-    inventory.hugepage_bytes = kGiB;
+    inventory.hugepage_bytes = gib;
     inventory.numa_nodes[0].free_hugepages_1gib = pages;
     auto s = scenario(1, "vcpus: 2, hugepages: true");
-    s.guest.memory_bytes = 3 * kGiB / 2;
+    s.guest.memory_bytes = 3 * gib / 2;
     return refusal(s, inventory);
   };
   CHECK(words(2) == "(planned)");
@@ -94,7 +93,7 @@ TEST_CASE("a tenant has no more VMs than its guests' kernel command line has roo
     return refusal(scenario(nodes, "vcpus: 1", arms), large);
   };
   int most = 2;
-  while (most < 600 && words(most + 1) == "(planned)") ++most;
+  while (most < 600 && words(most + 1) == "(planned)") { ++most; }
   CHECK(most > 100);
   CHECK_THAT(words(most + 1),
              StartsWith(fmt::format("case a: many: {} hosts make a kernel command line of 20", most + 1)) &&

@@ -1,6 +1,6 @@
+#include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <filesystem>
 #include <set>
@@ -17,12 +17,13 @@ using Catch::StartsWith;
 
 namespace {
 
-const std::filesystem::path kSource = VIRTRAIN_SOURCE_DIR;
+const std::filesystem::path source = VIRTRAIN_SOURCE_DIR;
 
 std::vector<std::filesystem::path> yaml_files(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(folder))
-    if (entry.path().extension() == ".yaml") files.push_back(entry.path());
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() == ".yaml") { files.push_back(entry.path()); }
+  }
   return files;
 }
 
@@ -50,7 +51,7 @@ std::string small_scenario(const std::string& more = "") {
 }  // namespace
 
 TEST_CASE("every shipped scenario decodes without a warning that surprises") {
-  const auto files = yaml_files(kSource / "scenarios");
+  const auto files = yaml_files(source / "scenarios");
   CHECK(files.size() >= 10);
   for (const auto& file : files) {
     INFO(file);
@@ -62,7 +63,7 @@ TEST_CASE("every shipped scenario decodes without a warning that surprises") {
 }
 
 TEST_CASE("every refusal names the place and says what is wrong") {
-  const auto files = yaml_files(kSource / "tests/data/refusals");
+  const auto files = yaml_files(source / "tests/data/refusals");
   CHECK(files.size() >= 90);
   for (const auto& file : files) {
     INFO(file);
@@ -75,9 +76,10 @@ TEST_CASE("every refusal names the place and says what is wrong") {
     const auto said = refusal(text);
     INFO(said);
     bool found = false;
-    for (const auto& line : split(said, '\n'))
+    for (const auto& line : split(said, '\n')) {
       found = found || (line.starts_with("x.yaml:" + expected.substr(0, words_at + 2)) &&
                         line.find(expected.substr(words_at + 2)) != std::string::npos);
+    }
     CHECK(found);
   }
 }
@@ -87,7 +89,7 @@ TEST_CASE("one reading shows every mistake in file order, and at most twenty") {
   CHECK_THAT(two, StartsWith("x.yaml:6:8: pairs: '0' is not allowed"));
   CHECK_THAT(two, Contains("\nx.yaml:7:8: reuse: 'never' is not allowed (allowed: trial, case)"));
   std::string many;
-  for (int i = 0; i < 30; ++i) many += "key" + std::to_string(i) + ": 1\n";
+  for (int i = 0; i < 30; ++i) { many += "key" + std::to_string(i) + ": 1\n"; }
   CHECK(split(refusal(small_scenario(many)), '\n').size() == 21);
   CHECK_THAT(refusal(small_scenario(many)), EndsWith("x.yaml: and 10 more"));
 }
@@ -97,8 +99,8 @@ TEST_CASE("a scenario is at most 1 MiB") {
     auto text = small_scenario("# ");
     return text + std::string(bytes - text.size(), 'x');
   };
-  CHECK_NOTHROW(decode_scenario(fill(kMaxScenarioBytes), "x.yaml"));
-  CHECK_THAT(refusal(fill(kMaxScenarioBytes + 1)),
+  CHECK_NOTHROW(decode_scenario(fill(max_scenario_bytes), "x.yaml"));
+  CHECK_THAT(refusal(fill(max_scenario_bytes + 1)),
              Contains("x.yaml:1:1: the file has 1048577 bytes (allowed: at most 1 MiB)"));
 }
 
@@ -111,14 +113,15 @@ TEST_CASE("row 7: a scenario takes bounded time and memory whatever its megabyte
   CHECK_THAT(refusal(small_scenario() + ",\n"), StartsWith("x.yaml:6:1: "));
   const auto many = [](const std::string& piece, std::size_t bytes = 1'000'000) {
     std::string text;
-    while (text.size() + piece.size() < bytes) text += piece;
+    while (text.size() + piece.size() < bytes) { text += piece; }
     return text;
   };
   // Aliases written out: ten of ten of ten … values.
   std::string bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n";
-  for (int i = 1; i < 30; ++i)
+  for (int i = 1; i < 30; ++i) {
     bomb +=
         fmt::format("a{0}: &a{0} [{1}]\n", i, fmt::join(std::vector(10, fmt::format("*a{}", i - 1)), ","));
+  }
   CHECK_THAT(refusal(bomb), Contains("more than 100000 values, those of aliases counted each time"));
   CHECK_THAT(refusal(many("- ")), Contains("nested too deeply"));
   CHECK_THAT(refusal(many("? ")), Contains("nested too deeply"));
@@ -135,10 +138,10 @@ TEST_CASE("row 7: a scenario takes bounded time and memory whatever its megabyte
   CHECK_THAT(refusal(many("#\n")), Contains("empty"));
   // Every key is unknown, or a variable.
   std::string names;
-  for (int i = 0; names.size() < 1'000'000 && i < 45'000; ++i) names += fmt::format("nmae{}: 1\n", i);
+  for (int i = 0; names.size() < 1'000'000 && i < 45'000; ++i) { names += fmt::format("nmae{}: 1\n", i); }
   CHECK_THAT(refusal(names), Contains("and 45000 more") || Contains("more"));
   std::string environment;
-  for (int i = 0; i < 45'000; ++i) environment += fmt::format("V{}: x, ", i);
+  for (int i = 0; i < 45'000; ++i) { environment += fmt::format("V{}: x, ", i); }
   CHECK_THAT(refusal("workload: {env: {" + environment + "}}"),
              Contains("env has 45000 variables (allowed: at most 1024)"));
   const auto seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
@@ -147,7 +150,7 @@ TEST_CASE("row 7: a scenario takes bounded time and memory whatever its megabyte
 
 TEST_CASE("row 18: as many trials as a plan can hold, and no more") {
   std::string cases = "name: x\nworkload: {model: resnet50}\nguest: {vcpus: 1, memory: 512MiB}\ncases:\n";
-  for (int i = 0; i < 256; ++i) cases += fmt::format("  - {{name: c{}, tenants: [{{nodes: 1}}]}}\n", i);
+  for (int i = 0; i < 256; ++i) { cases += fmt::format("  - {{name: c{}, tenants: [{{nodes: 1}}]}}\n", i); }
   CHECK_THAT(refusal(cases + "pairs: 10000\n"),
              StartsWith("x.yaml:261:8: 256 cases in 2 arms, 10000 times, are 5120000 trials"));
   CHECK(decode_scenario(cases + "pairs: 96\n", "x.yaml").cases.size() == 256);
@@ -169,9 +172,7 @@ TEST_CASE("a scenario is UTF-8, in its comments too") {
   const auto words = [](const std::string& text) {
     try {
       decode_scenario(text, "s.yaml");
-    } catch (const Error& error) {
-      return std::string(error.message());
-    }
+    } catch (const Error& error) { return std::string(error.message()); }
     return std::string("(decoded)");
   };
   CHECK(words("name: small\n# caf\xE9\n") == "s.yaml:2:6: these bytes are no UTF-8 (save the file as UTF-8)");
@@ -185,7 +186,7 @@ TEST_CASE("a file that is not there is refused with its name") {
 
 TEST_CASE("what is not said has its default") {
   const auto s = decode_scenario(small_scenario(), "x.yaml");
-  CHECK(s.arms == std::vector<std::string>{kArmBareMetal, kArmVm});
+  CHECK(s.arms == std::vector<std::string>{arm_bare_metal, arm_vm});
   CHECK(s.pairs == 6);
   CHECK(s.reuse == Reuse::trial);
   CHECK_FALSE(s.oversubscribe);
@@ -337,12 +338,11 @@ TEST_CASE("names") {
     try {
       decode_scenario("name: " + name + small_scenario().substr(std::string("name: small").size()), "x.yaml");
       return true;
-    } catch (const Error&) {
-      return false;
-    }
+    } catch (const Error&) { return false; }
   };
-  for (const char* name : {"a", "0", "a.b_c-9", "x..y"}) CHECK(decodes(name));
+  for (const char* name : {"a", "0", "a.b_c-9", "x..y"}) { CHECK(decodes(name)); }
   CHECK(decodes(std::string(64, 'a')));
-  for (const char* name : {"-a", ".a", "_a", "a/b", "A", "ä", "a\\b", "'a b'", "\"a\\n\""})
+  for (const char* name : {"-a", ".a", "_a", "a/b", "A", "ä", "a\\b", "'a b'", "\"a\\n\""}) {
     CHECK_FALSE(decodes(name));
+  }
 }

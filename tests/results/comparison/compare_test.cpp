@@ -90,7 +90,7 @@ TEST_CASE("the JSON of a case has the names of the contract, and null where noth
   CHECK(unpaired.at("ratio_of_means").get<double>() == Approx(0.98862729).epsilon(1e-7));
   CHECK(unpaired.at("fieller_low").get<double>() == Approx(0.98174080).epsilon(1e-7));
   CHECK(unpaired.at("fieller_kind") == "bounded");
-  for (const char* name : {"n", "dropped_pairs", "further_pairs"}) CHECK(unpaired.at(name).is_null());
+  for (const char* name : {"n", "dropped_pairs", "further_pairs"}) { CHECK(unpaired.at(name).is_null()); }
 }
 
 TEST_CASE("missing, failed and invalid trials drop their pair") {
@@ -120,7 +120,7 @@ TEST_CASE("unpaired rows are left out and counted where a case has pairs") {
 TEST_CASE("a pair belongs to its experiment") {
   auto data = k2(true);
   auto more = k2(true).rows;
-  for (auto& one : more) one.experiment = 1;
+  for (auto& one : more) { one.experiment = 1; }
   data.rows.insert(data.rows.end(), more.begin(), more.end());
   CHECK(only(data).n == 10);
 }
@@ -129,7 +129,7 @@ TEST_CASE("an emulated arm gives a ratio and no verdict") {
   for (const char* kind : {"tcg", "kvm_on_emulated"}) {
     auto data = k2(true);
     for (auto& one : data.rows) {
-      if (one.arm == "vm") one.virtualization = kind;
+      if (one.arm == "vm") { one.virtualization = kind; }
     }
     const auto result = only(data);
     CHECK(result.verdict == Verdict::not_comparable);
@@ -143,7 +143,7 @@ TEST_CASE("an emulated arm gives a ratio and no verdict") {
     CHECK_THAT(verdict_sentence(result),
                Contains("not comparable") && Contains("0.9886") && Contains("emulated"));
     auto unpaired = data;
-    for (auto& one : unpaired.rows) one.pair.reset();
+    for (auto& one : unpaired.rows) { one.pair.reset(); }
     CHECK(to_json(only(unpaired)).at("welch_p").is_null());
   }
 }
@@ -151,7 +151,7 @@ TEST_CASE("an emulated arm gives a ratio and no verdict") {
 TEST_CASE("nested KVM is a mark, not an obstacle") {
   auto data = k2(true);
   for (auto& one : data.rows) {
-    if (one.arm == "vm") one.virtualization = "kvm_nested";
+    if (one.arm == "vm") { one.virtualization = "kvm_nested"; }
   }
   const auto result = only(data);
   CHECK(result.verdict == Verdict::equivalent);
@@ -183,7 +183,7 @@ TEST_CASE("cases come in plan order") {
     data.rows.back().order = order;
   }
   std::vector<std::string> names;
-  for (const auto& one : compare(data, {})) names.push_back(one.case_name);
+  for (const auto& one : compare(data, {})) { names.push_back(one.case_name); }
   CHECK(names == std::vector<std::string>{"b", "a", "weak-scaling/4"});
 }
 
@@ -191,7 +191,7 @@ TEST_CASE("weak scaling speedups stand under each arm") {
   ComparisonData data;
   const auto add = [&](const char* name, const char* arm, std::int64_t nodes,
                        const std::vector<double>& values) {
-    for (const double value : values) data.rows.push_back(row(name, arm, std::nullopt, value, nodes));
+    for (const double value : values) { data.rows.push_back(row(name, arm, std::nullopt, value, nodes)); }
   };
   add("weak-scaling/1", "vm", 1, {1000, 1004, 996});
   add("weak-scaling/2", "vm", 2, {1960, 1975, 1950});
@@ -210,7 +210,7 @@ TEST_CASE("weak scaling speedups stand under each arm") {
 
 TEST_CASE("other arms can be compared, one case alone, with another margin") {
   auto data = k2(true);
-  for (auto& one : data.rows) one.arm = one.arm == "vm" ? "vm-unpinned" : "bare_metal_shared";
+  for (auto& one : data.rows) { one.arm = one.arm == "vm" ? "vm-unpinned" : "bare_metal_shared"; }
   data.rows.push_back(row("other", "vm", 1, 1));
   CompareRequest request{.case_name = "c", .baseline = "bare_metal_shared", .candidate = "vm-unpinned"};
   CHECK(only(data, request).verdict == Verdict::equivalent);
@@ -256,8 +256,9 @@ TEST_CASE("the comparability guard holds for every field of its table") {
 TEST_CASE("another image size, model, accumulation or environment is another workload, more steps are none") {
   const auto verdict_of = [](const char* baseline, const char* candidate) {
     auto data = k2(true);
-    for (const auto& [arm, workload] : {std::pair("bare_metal", baseline), std::pair("vm", candidate)})
+    for (const auto& [arm, workload] : {std::pair("bare_metal", baseline), std::pair("vm", candidate)}) {
       data.tenants.push_back({.case_name = "c", .arm = arm, .images_per_second = 1, .workload = workload});
+    }
     const auto result = only(data);
     return result.flags.empty() ? std::string(to_string(result.verdict)) : join(result.flags, " ");
   };
@@ -273,11 +274,12 @@ TEST_CASE("another image size, model, accumulation or environment is another wor
 
   auto pooled = k2(true);  // of several experiments: each counts, not only the first
   for (const auto& [arm, size] :
-       {std::pair("bare_metal", 224), std::pair("bare_metal", 64), std::pair("vm", 224)})
+       {std::pair("bare_metal", 224), std::pair("bare_metal", 64), std::pair("vm", 224)}) {
     pooled.tenants.push_back({.case_name = "c",
                               .arm = arm,
                               .images_per_second = 1,
                               .workload = nlohmann::json{{"image_size", size}}.dump()});
+  }
   CHECK(only(pooled).flags == std::vector<std::string>{"differs:image_size"});
 }
 
@@ -329,8 +331,8 @@ TEST_CASE("the cards of an arm are the same whether its nodes hold one of them e
   const auto verdict_with = [](const std::string& field, const std::vector<std::string>& shared,
                                const std::vector<std::string>& vms) {
     auto data = k2(true);
-    for (const auto& value : shared) data.facts.push_back({"c", "bare_metal", field, value});
-    for (const auto& value : vms) data.facts.push_back({"c", "vm", field, value});
+    for (const auto& value : shared) { data.facts.push_back({"c", "bare_metal", field, value}); }
+    for (const auto& value : vms) { data.facts.push_back({"c", "vm", field, value}); }
     return only(data).verdict;
   };
   CHECK(verdict_with("gpu_uuid", {"GPU-1, GPU-2"}, {"GPU-1", "GPU-2"}) == Verdict::equivalent);
@@ -354,8 +356,9 @@ TEST_CASE("one card on bare metal and in a VM is comparable") {
                                             {"gpu_virtualization", is_vm ? "passthrough" : "none"},
                                             {"gpu_pcie_generation", is_vm ? "3" : "4"},
                                             {"gpu_pcie_width", is_vm ? "x8" : "x16"},
-                                            {"repeatable", is_vm ? "no" : "yes"}})
+                                            {"repeatable", is_vm ? "no" : "yes"}}) {
       data.facts.push_back({"c", arm, field, value});
+    }
   }
   data.facts.push_back({"c", "bare_metal", "power_limit", "250 W"});  // a vGPU does not tell it
   CHECK(only(data).verdict == Verdict::equivalent);

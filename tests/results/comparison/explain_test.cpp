@@ -97,9 +97,10 @@ TEST_CASE("each cause of the table is found where it is planted, alone and with 
       CHECK(first.at_most == at_most);
       CHECK_FALSE(first.evidence.empty());
       CHECK_FALSE(first.model.empty());
-      if (!at_most)
+      if (!at_most) {
         CHECK(found.unexplained.value() == Approx(1 - std::log(1 - *cost) / std::log(ratio)).margin(1e-9));
-      if (at_most) CHECK(found.unexplained.value() == Approx(1));
+      }
+      if (at_most) { CHECK(found.unexplained.value() == Approx(1)); }
       // The same evidence on both sides explains nothing.
       CHECK(explain(ratio, candidate, candidate).findings.empty());
     }
@@ -121,7 +122,7 @@ TEST_CASE("what the processor lost bounds a GPU's loss and does not measure it")
                            cuda};
   const auto found = explain(0.99, baseline, candidate);
   CHECK(found.findings.size() == 3);
-  for (const auto& finding : found.findings) CHECK(finding.at_most);
+  for (const auto& finding : found.findings) { CHECK(finding.at_most); }
 }
 
 TEST_CASE("a probe explains the work of what it measures") {
@@ -236,7 +237,7 @@ TEST_CASE("evidence comes from telemetry of the measured steps, ranks, nodes and
       for (std::int64_t second = 1; second <= 20; ++second) {
         const std::int64_t t_ns = second * 1'000'000'000;
         // Measured from second 10 to 20; before it, all was stolen, and must not count.
-        if (second > 10) samples.push_back({t_ns, second, 10, 1.0, 1.0});
+        if (second > 10) { samples.push_back({t_ns, second, 10, 1.0, 1.0}); }
         const double stolen =
             second <= 8 ? 2.0 * static_cast<double>(second) : 16 + 0.4 * static_cast<double>(second - 8);
         readings.push_back({t_ns, "guest", "cpu_user_seconds", 1.6 * static_cast<double>(second)});

@@ -36,8 +36,9 @@ ScalingEvidence measured(const std::function<double(double)>& throughput,
   ScalingEvidence evidence;
   evidence.images_per_step = 128;
   for (const auto nodes : sizes) {
-    for (int run = 0; run < runs; ++run)
+    for (int run = 0; run < runs; ++run) {
       evidence.runs.push_back({nodes, throughput(static_cast<double>(nodes))});
+    }
   }
   return evidence;
 }
@@ -53,7 +54,7 @@ void add_sweep(const Truth& truth, ScalingEvidence& evidence) {
 
 const PredictedPoint& at(const Prediction& prediction, std::int64_t nodes) {
   for (const auto& point : prediction.points) {
-    if (point.nodes == nodes) return point;
+    if (point.nodes == nodes) { return point; }
   }
   FAIL("no point for " << nodes << " nodes");
   return prediction.points.front();

@@ -33,7 +33,7 @@ void add(Store& store, const Series& series) {
 const CaseComparison& of(const std::vector<CaseComparison>& list, const std::string& name,
                          const std::string& arm) {
   for (const auto& one : list) {
-    if (one.case_name == name && one.arm == arm) return one;
+    if (one.case_name == name && one.arm == arm) { return one; }
   }
   FAIL("there is no case " << name << " in arm " << arm);
   return list.front();
@@ -250,7 +250,7 @@ TEST_CASE("trials of one boot do not count as independent: the error rate holds"
       }
     }
     by_session += *compare(data, {}).at(0).test->p_diff < 0.05 ? 1 : 0;
-    for (auto& experiment : data.experiments) experiment.boot_id.clear();
+    for (auto& experiment : data.experiments) { experiment.boot_id.clear(); }
     by_trial += *compare(data, {}).at(0).test->p_diff < 0.05 ? 1 : 0;
   }
   // Four standard deviations of the binomial; Welch with four a side errs a little less than it says.
@@ -276,7 +276,7 @@ TEST_CASE("with many cases, worse means worse after Holm's correction") {
     }
   };
   add_case("slightly", 0.04, 0.0105);
-  for (int i = 0; i < 6; ++i) add_case("fine-" + std::to_string(i), 0.0, 0.005);
+  for (int i = 0; i < 6; ++i) { add_case("fine-" + std::to_string(i), 0.0, 0.005); }
   const auto list = compare(data, {});
   const auto& slightly = list.at(0);
   CHECK(slightly.verdict == Verdict::worse);
@@ -327,7 +327,7 @@ TEST_CASE("force gives the verdict and says so, but never out of emulation") {
   CHECK(differences.at(0).at("candidate") == nlohmann::json({"580"}));
 
   for (auto& row : data.rows) {
-    if (row.arm == "vm") row.virtualization = "tcg";
+    if (row.arm == "vm") { row.virtualization = "tcg"; }
   }
   const auto emulated = compare(data, request).at(0);
   CHECK(emulated.verdict == Verdict::not_comparable);
@@ -335,7 +335,7 @@ TEST_CASE("force gives the verdict and says so, but never out of emulation") {
   CHECK(to_json(emulated).at("ci_low").is_null());
 
   data.facts.clear();
-  for (auto& row : data.rows) row.virtualization = "kvm";
+  for (auto& row : data.rows) { row.virtualization = "kvm"; }
   CHECK_FALSE(compare(data, request).at(0).forced);
 }
 

@@ -14,7 +14,7 @@ TEST_CASE("tenants stand beside their own runs alone") {
                              const std::vector<std::pair<std::string, double>>& tenants,
                              const nlohmann::json& workload) {
     double all = 0;
-    for (const auto& [tenant, value] : tenants) all += value;
+    for (const auto& [tenant, value] : tenants) { all += value; }
     const auto trial =
         add_finished(store, "e", name, "vm", std::nullopt, all, static_cast<std::int64_t>(tenants.size()));
     for (std::size_t i = 0; i < tenants.size(); ++i) {
@@ -26,16 +26,16 @@ TEST_CASE("tenants stand beside their own runs alone") {
   };
   const nlohmann::json small = {{"batch_size", 4}};
   const nlohmann::json large = {{"batch_size", 8}};
-  for (const double value : {1000.0, 1002.0, 998.0}) add_trial("alone-a", {{"a", value}}, small);
-  for (const double value : {500.0, 505.0, 495.0}) add_trial("alone-b", {{"b", value}}, small);
+  for (const double value : {1000.0, 1002.0, 998.0}) { add_trial("alone-a", {{"a", value}}, small); }
+  for (const double value : {500.0, 505.0, 495.0}) { add_trial("alone-b", {{"b", value}}, small); }
   add_trial("alone-large", {{"a", 77}}, large);
-  for (const double a : {900.0, 904.0, 896.0}) add_trial("both", {{"a", a}, {"b", a - 420}}, small);
+  for (const double a : {900.0, 904.0, 896.0}) { add_trial("both", {{"a", a}, {"b", a - 420}}, small); }
   add_trial("with-stranger", {{"a", 800}, {"c", 100}, {"b", 250}}, small);
 
   const auto list = compare(store, {});
   const auto find = [&](const std::string& name) {
     for (const auto& one : list) {
-      if (one.case_name == name) return one;
+      if (one.case_name == name) { return one; }
     }
     return list.front();
   };
@@ -67,20 +67,21 @@ TEST_CASE("the slow end of a tenant's steps stands beside that of its run alone"
     for (const int rank : {0, 1}) {
       const auto id = store.save_rank(tenant, {.rank = rank, .size = 2});
       std::vector<Sample> samples;
-      for (int k = rank; k < 100; k += 2)
+      for (int k = rank; k < 100; k += 2) {
         samples.push_back({.t_ns = k, .step = k, .images = 8, .seconds = 2 * step_seconds(k)});
+      }
       store.add_samples(id, samples);
     }
   };
   const auto alone = [](int k) { return 10 + k / 100.0; };
   const auto shared = [](int k) { return 10 + k * k / 2000.0; };
-  for (const std::string id : {"first", "second"}) store.add_experiment(an_experiment(id));
+  for (const std::string id : {"first", "second"}) { store.add_experiment(an_experiment(id)); }
   add_tenant(add_finished(store, "first", "one", "vm", std::nullopt, 100), 0, alone);
   const auto both = add_finished(store, "second", "both", "vm", std::nullopt, 200, 2);
   add_tenant(both, 0, shared);
   add_tenant(both, 1, alone);
   for (const auto& comparison : compare(store, {.selection = {.experiments = {"first", "second"}}})) {
-    if (comparison.case_name != "both") continue;
+    if (comparison.case_name != "both") { continue; }
     const auto json = to_json(comparison).at("tenants_vs_alone").at("vm").at("tenants");
     CHECK(json.at(0).at("alone_step_p99_seconds").get<double>() == Approx(10.980100));
     CHECK(json.at(0).at("shared_step_p99_seconds").get<double>() == Approx(14.802985));
@@ -99,20 +100,21 @@ TEST_CASE(
   for (const std::string number : {"old", "new"}) {
     store.add_experiment(an_experiment(number));
     nlohmann::json workload = {{"batch_size", 4}};
-    if (number == "new") workload["environment"] = nlohmann::json::object();
+    if (number == "new") { workload["environment"] = nlohmann::json::object(); }
     for (const auto& [name, tenants] : {std::pair("alone", 1), std::pair("both", 2)}) {
       const auto trial = add_finished(store, number, name, "vm", std::nullopt, 1000 * tenants, tenants);
-      for (int i = 0; i < tenants; ++i)
+      for (int i = 0; i < tenants; ++i) {
         store.save_tenant(trial,
                           {.tenant_index = i, .name = "a", .workload = workload, .images_per_second = 1000});
+      }
     }
   }
   CompareRequest request;
   request.baseline = "experiment:old,arm:vm";
   request.candidate = "experiment:new,arm:vm";
   for (const auto& one : compare(store, request)) {
-    if (one.case_name != "both") continue;
+    if (one.case_name != "both") { continue; }
     REQUIRE(one.arms.size() == 2);
-    for (const auto& arm : one.arms) CHECK(arm.alone.has_value());
+    for (const auto& arm : one.arms) { CHECK(arm.alone.has_value()); }
   }
 }

@@ -214,8 +214,9 @@ TEST_CASE("row 18: names in a bundle are different where experiments are, and as
   write_bundle(store, ids, archive, folder.path / "logs");
   const auto listing = run_checked({"tar", "-tzf", archive.string()}).out;
   std::set<std::string> scenarios;
-  for (const auto& line : split(listing, '\n'))
-    if (line.ends_with("/scenario.yaml")) scenarios.insert(line);
+  for (const auto& line : split(listing, '\n')) {
+    if (line.ends_with("/scenario.yaml")) { scenarios.insert(line); }
+  }
   CHECK(scenarios.size() == ids.size());
   CHECK(scenarios.contains("virtrain-evidence/experiments/a_b/scenario.yaml"));
   CHECK_THAT(listing, !Contains("/../"));

@@ -37,9 +37,7 @@ bool is_writable(const std::filesystem::path& database) {
     Store other(database, Store::Mode::open, 0ms);
     other.transaction("look", [] {});
     return true;
-  } catch (const Error&) {
-    return false;
-  }
+  } catch (const Error&) { return false; }
 }
 
 /// A slow writer's end: when its bytes are asked for, it looks whether the database is free.
@@ -52,7 +50,7 @@ class WatchingInput : public std::streambuf {
 
  private:
   int_type underflow() override {
-    if (eback() != nullptr) return traits_type::eof();
+    if (eback() != nullptr) { return traits_type::eof(); }
     was_writable = is_writable(database_);
     setg(text_.data(), text_.data(), text_.data() + text_.size());
     return traits_type::to_int_type(text_.front());
@@ -86,9 +84,9 @@ std::string refusal_of_line(const std::string& line) {
 
 std::string nested(std::size_t levels, const std::string& open, const std::string& close) {
   std::string text;
-  for (std::size_t i = 0; i < levels; ++i) text += open;
+  for (std::size_t i = 0; i < levels; ++i) { text += open; }
   text += "1";
-  for (std::size_t i = 0; i < levels; ++i) text += close;
+  for (std::size_t i = 0; i < levels; ++i) { text += close; }
   return text;
 }
 
@@ -177,7 +175,7 @@ TEST_CASE("records that nest deeper than 64 levels are refused") {
   // What opens within a text opens nothing, and what is closed is no longer counted.
   CHECK(refusal_of_line(trial_with(R"("label":"\"\\)" + std::string(100, '[') + "\"")).empty());
   std::string wide = "[[]";
-  for (int i = 0; i < 100; ++i) wide += ",[],{}";
+  for (int i = 0; i < 100; ++i) { wide += ",[],{}"; }
   CHECK(refusal_of_line(trial_with(R"("environment":{"a":)" + wide + "]}")).empty());
 }
 
@@ -211,7 +209,7 @@ TEST_CASE("files of a folder that are no text are skipped and reported") {
   std::vector<std::string> skipped;
   const auto reports = import_these(store, {study});
   for (const auto& file : reports) {
-    if (!file.format) skipped.push_back(std::filesystem::path(file.name).filename());
+    if (!file.format) { skipped.push_back(std::filesystem::path(file.name).filename()); }
   }
   CHECK(reports.size() == reports_before + 4);
   CHECK_THAT(skipped, Catch::Matchers::UnorderedEquals(

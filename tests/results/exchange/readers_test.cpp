@@ -325,7 +325,7 @@ TEST_CASE("SuperBench's summary becomes trials and probes") {
   REQUIRE(probes.size() == 4);
   CHECK(got->reports.at(0).report.left_out == 3);
   std::map<std::string, Probe> by_name;
-  for (const auto& probe : probes) by_name[probe.name] = probe;
+  for (const auto& probe : probes) { by_name[probe.name] = probe; }
   CHECK(by_name.at("all_reduce").value == 40.5e9);
   CHECK(by_name.at("all_reduce").bus_bytes_per_second == 70.875e9);
   CHECK(by_name.at("all_reduce").size_bytes == 8388608);

@@ -1,7 +1,8 @@
 #include "results/report/decimate.h"
 
-#include <algorithm>
 #include <catch2/catch.hpp>
+
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -14,7 +15,7 @@ std::vector<Point> noise(std::size_t count, unsigned seed) {
   std::exponential_distribution<double> step(10);
   std::vector<Point> points;
   double t = 0;
-  for (std::size_t i = 0; i < count; ++i) points.push_back({t += step(random), value(random)});
+  for (std::size_t i = 0; i < count; ++i) { points.push_back({t += step(random), value(random)}); }
   return points;
 }
 
@@ -55,7 +56,7 @@ TEST_CASE(
 TEST_CASE("one dip among 100,000 samples survives in its place") {
   std::vector<Point> points;
   points.reserve(100'000);
-  for (int i = 0; i < 100'000; ++i) points.push_back({i * 0.1, i == 54'321 ? 3.0 : 100.0});
+  for (int i = 0; i < 100'000; ++i) { points.push_back({i * 0.1, i == 54'321 ? 3.0 : 100.0}); }
   const auto kept = decimate(points, 2000);
   CHECK(kept.size() <= 2000);
   CHECK(std::count(kept.begin(), kept.end(), Point{5432.1, 3.0}) == 1);

@@ -1,6 +1,7 @@
 #include "results/report/html.h"
 
 #include <catch2/catch.hpp>
+
 #include <fstream>
 #include <regex>
 #include <set>

@@ -83,7 +83,7 @@ TEST_CASE("a ratio far off stands at the edge and does not squeeze the others") 
 
 TEST_CASE("every trial has its row, in tables of bounded length") {
   Study study;
-  for (int c = 0; c < 40; ++c) study.add_case("case-" + std::to_string(c), 1);
+  for (int c = 0; c < 40; ++c) { study.add_case("case-" + std::to_string(c), 1); }
   const auto model = trials_model(study.data());
   CHECK(model["count"] == 480);
   std::size_t rows = 0;
@@ -159,8 +159,9 @@ TEST_CASE("differences come with what they mean") {
   CHECK(row[2]["text"] == "6.1");
   CHECK(row[3]["text"].get<std::string>().starts_with("must be equal: forbids a verdict"));
   bool driver = false;
-  for (const auto& fact : model["facts"]["rows"])
+  for (const auto& fact : model["facts"]["rows"]) {
     driver = driver || (fact["cells"][0]["text"] == "driver" && fact["cells"][2]["text"] == "everywhere");
+  }
   CHECK(driver);
 }
 

@@ -78,7 +78,7 @@ TEST_CASE("a line that only one side has stays empty on the other, beside the ar
   CHECK(bare_metal.own.images_per_second == 100);
 
   std::vector<std::string> cases;
-  for (const auto& one : result.arms) cases.push_back(one.case_name);
+  for (const auto& one : result.arms) { cases.push_back(one.case_name); }
   CHECK(cases == std::vector<std::string>{"one-vm-two-gpus", "two-vms-one-gpu", "two-vms-two-gpus",
                                           "weak-scaling/1", "weak-scaling/1", "weak-scaling/2",
                                           "weak-scaling/4", "weak-scaling/4"});

@@ -27,7 +27,7 @@ struct Block {
 Series series_of(const std::vector<Block>& blocks) {
   Series series;
   for (const auto& [level, shape, sign] : blocks) {
-    for (const double value : shape) series.push_back(level + sign * value);
+    for (const double value : shape) { series.push_back(level + sign * value); }
   }
   return series;
 }
@@ -38,7 +38,7 @@ std::vector<ChangePoint> changes(const Series& series, const ChangeSettings& set
 
 Indices indices(const std::vector<ChangePoint>& points) {
   Indices result;
-  for (const auto& point : points) result.push_back(point.index);
+  for (const auto& point : points) { result.push_back(point.index); }
   return result;
 }
 

@@ -59,7 +59,7 @@ TEST_CASE("other units change no ratio, no interval and no p") {
     const auto data = simulate(random, 3 + round % 6, 0.98, 0.02);
     auto scaled = data;
     for (auto* side : {&scaled.baseline, &scaled.candidate}) {
-      for (auto& value : *side) value *= 1e-3;
+      for (auto& value : *side) { value *= 1e-3; }
     }
     for (const auto test : {paired, unpaired}) {
       const auto plain = test(data, {});
@@ -117,7 +117,7 @@ TEST_CASE("the 95 % interval covers the truth in 95 % of cases") {
     paired_hits += inside(*pairs.ci) ? 1 : 0;
     verdict_hits += inside(*pairs.ci_tost) ? 1 : 0;
     auto fresh = simulate(random, 6, 1, 0.02);
-    for (auto& value : fresh.candidate) value *= truth;
+    for (auto& value : fresh.candidate) { value *= truth; }
     std::shuffle(fresh.candidate.begin(), fresh.candidate.end(), random);
     const Data independent{data.baseline, fresh.candidate};
     unpaired_hits += inside(*unpaired(independent).ci) ? 1 : 0;
@@ -176,7 +176,7 @@ TEST_CASE("Holm keeps the rate of any false alarm in a family") {
   for (int i = 0; i < families; ++i) {
     std::vector<double> p_values;
     p_values.reserve(10);
-    for (int k = 0; k < 10; ++k) p_values.push_back(*paired(simulate(random, 5, 0.98, 0.005)).p_worse);
+    for (int k = 0; k < 10; ++k) { p_values.push_back(*paired(simulate(random, 5, 0.98, 0.005)).p_worse); }
     const auto adjusted = holm(p_values);
     plain += *std::min_element(p_values.begin(), p_values.end()) < 0.05 ? 1 : 0;
     corrected += *std::min_element(adjusted.begin(), adjusted.end()) < 0.05 ? 1 : 0;

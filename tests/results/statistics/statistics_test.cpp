@@ -56,7 +56,7 @@ TEST_CASE("K1: R's sleep data by Welch's test and by raw TOST") {
   CHECK(p_upper == p(0.012451328));
 
   Runs differences;
-  for (std::size_t i = 0; i < group_1.size(); ++i) differences.push_back(group_1[i] - group_2[i]);
+  for (std::size_t i = 0; i < group_1.size(); ++i) { differences.push_back(group_1[i] - group_2[i]); }
   const double t = mean(differences) / std::sqrt(variance(differences) / 10);
   CHECK(t == r(-4.0621277));
   CHECK(2 * two_one_sided(t, 1, 9, 0, 0).p_upper == p(0.0028328902));
@@ -222,7 +222,7 @@ TEST_CASE("the search for pairs finds what a step-by-step search finds") {
     for (const double sigma : {0.003, 0.01, 0.03}) {
       CAPTURE(delta, sigma);
       std::int64_t pairs = 3;
-      while (power(pairs, delta, sigma, theta, 0.05) < 0.8) ++pairs;
+      while (power(pairs, delta, sigma, theta, 0.05) < 0.8) { ++pairs; }
       CHECK(pairs_for_power(delta, sigma, theta, 0.05) == pairs);
     }
   }
@@ -319,10 +319,12 @@ TEST_CASE("bad data are refused with value and position") {
   CHECK_THROWS_AS(paired({}, {}), Error);
   CHECK_THROWS_AS(paired({std::nullopt}, {1}), Error);
   CHECK_THROWS_AS(compare_unpaired(Runs{}, Runs{1}, {}), Error);
-  for (const double bad : {0.0, 1.0, -0.1, nan})
+  for (const double bad : {0.0, 1.0, -0.1, nan}) {
     CHECK_THROWS_WITH(paired({1}, {1}, {bad, 0.05}), Contains("margin"));
-  for (const double bad : {0.0, 0.5, nan})
+  }
+  for (const double bad : {0.0, 0.5, nan}) {
     CHECK_THROWS_WITH(paired({1}, {1}, {0.02, bad}), Contains("alpha"));
+  }
 }
 
 TEST_CASE("E13: quantiles of type 7") {
@@ -341,7 +343,9 @@ TEST_CASE("Holm's correction gives what R's p.adjust gives") {
   const std::vector<double> expected = {0.05, 0.12, 0.12, 0.03, 0.9, 0.12};
   const auto adjusted = holm(p_values);
   REQUIRE(adjusted.size() == expected.size());
-  for (std::size_t i = 0; i < expected.size(); ++i) CHECK(adjusted[i] == Approx(expected[i]).epsilon(1e-12));
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CHECK(adjusted[i] == Approx(expected[i]).epsilon(1e-12));
+  }
   CHECK(holm({}).empty());
   CHECK(holm(std::vector<double>{0.6, 0.7}) == std::vector<double>{1, 1});
   CHECK_THROWS_WITH(holm(std::vector<double>{0.5, 1.5}), Contains("value 2 is 1.5"));

@@ -186,7 +186,7 @@ TEST_CASE("of products a comparison has the mean and that of each type", "[store
   }
   store.add_probes("e1", probes);
   std::map<std::string, double> numbers;
-  for (const auto& number : store.comparison_numbers({"e1"})) numbers[number.name] = number.value;
+  for (const auto& number : store.comparison_numbers({"e1"})) { numbers[number.name] = number.value; }
   CHECK(numbers.at("probe.gpu_gemm.float16") == Approx(8e14));
   CHECK(numbers.at("probe.gpu_gemm.float") == Approx(4e14));  // without the one that was wrong
   CHECK(numbers.at("probe.gpu_gemm") == Approx(2e15 / 3));
@@ -409,7 +409,7 @@ TEST_CASE("views are read row by row with their own names and types") {
   CHECK_THROWS_AS(trials.column("none"), Error);
   const auto detail = store.view("v_trial_detail", {"e1"});
   CHECK(detail.rows.at(1)[detail.column("trial")] == 2);
-  for (const auto& name : view_names()) CHECK(store.view(name, {"e1"}).columns.at(0) == "experiment");
+  for (const auto& name : view_names()) { CHECK(store.view(name, {"e1"}).columns.at(0) == "experiment"); }
   CHECK(error_of([&] { store.view("trial", {}); }).code() == ErrorCode::usage);
 }
 

@@ -1,6 +1,6 @@
 #include "results/tables/render.h"
-#include "common/text.h"
 
+#include "common/text.h"
 #include "tests/results/support.h"
 
 using namespace virtrain;
@@ -105,7 +105,7 @@ TEST_CASE("what run ends with fits a small screen") {
   request.baseline = "bare_metal_shared";
   const auto text = render(summary_table(compare(store, request)), Format::table);
   const auto table = text.substr(0, text.find("\n\n"));
-  for (const auto& line : split(table, '\n')) CHECK(line.size() <= 80);
+  for (const auto& line : split(table, '\n')) { CHECK(line.size() <= 80); }
   CHECK_THAT(table, Contains("ratio") && Contains("0.990") && Contains("equivalent") && !Contains("nodes"));
   CHECK_THAT(text, Contains("equivalent to bare_metal_shared within 2 %") &&
                        EndsWith("\nVirtualization: vm on KVM; bare_metal_shared none.\n"));

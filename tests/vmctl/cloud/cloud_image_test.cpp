@@ -2,13 +2,13 @@
 
 #include <archive.h>
 #include <archive_entry.h>
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 #include <sys/stat.h>
 
-#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "common/error.h"
 #include "common/subprocess.h"
@@ -20,8 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const CloudSeed kSeed{{"t1n1", "10.77.0.1/16", {{"t1n1", "10.77.0.1"}, {"t1n2", "10.77.0.2"}}},
-                      "52:54:00:00:00:01"};
+const CloudSeed a_seed{{"t1n1", "10.77.0.1/16", {{"t1n1", "10.77.0.1"}, {"t1n2", "10.77.0.2"}}},
+                       "52:54:00:00:00:01"};
 
 /// What a shell makes of the variables in the file that user-data writes.
 std::string in_a_shell(const CloudSeed& seed, const std::string& expression) {
@@ -41,7 +41,7 @@ std::map<std::string, std::string> files_in(const fs::path& image) {
   REQUIRE(archive_read_open_filename(reader, image.c_str(), 10240) == ARCHIVE_OK);
   archive_entry* entry = nullptr;
   while (archive_read_next_header(reader, &entry) == ARCHIVE_OK) {
-    if (archive_entry_filetype(entry) != S_IFREG) continue;
+    if (archive_entry_filetype(entry) != S_IFREG) { continue; }
     std::string content(static_cast<std::size_t>(archive_entry_size(entry)), '\0');
     archive_read_data(reader, content.data(), content.size());
     found[archive_entry_pathname(entry)] = content;
@@ -52,13 +52,13 @@ std::map<std::string, std::string> files_in(const fs::path& image) {
 
 TEST_CASE("cloud-init finds the seed by its label, with the three files under their own names") {
   const TemporaryFolder folder;
-  write_seed(kSeed, "7d1f7ad6-2f0e-4d5c-8b6e-0a1b2c3d4e5f", folder.path / "seed.iso");
+  write_seed(a_seed, "7d1f7ad6-2f0e-4d5c-8b6e-0a1b2c3d4e5f", folder.path / "seed.iso");
   const auto label =
       run_checked({"blkid", "-p", "-o", "value", "-s", "LABEL", (folder.path / "seed.iso").string()});
   CHECK(label.out == "cidata\n");
   const auto files = files_in(folder.path / "seed.iso");
   REQUIRE(files.size() == 3);
-  CHECK(files.at("user-data") == cloud_user_data(kSeed));
+  CHECK(files.at("user-data") == cloud_user_data(a_seed));
   const auto meta = nlohmann::json::parse(files.at("meta-data"));
   CHECK(meta.at("local-hostname") == "t1n1");
   CHECK(meta.at("instance-id") == "7d1f7ad6-2f0e-4d5c-8b6e-0a1b2c3d4e5f");
@@ -66,8 +66,8 @@ TEST_CASE("cloud-init finds the seed by its label, with the three files under th
 }
 
 TEST_CASE("the start script learns name, address, NIC and neighbours") {
-  CHECK(in_a_shell(kSeed, "$HOST $ADDRESS $MAC") == "t1n1 10.77.0.1/16 52:54:00:00:00:01\n");
-  CHECK(in_a_shell(kSeed, "$HOSTS") == "t1n1:10.77.0.1 t1n2:10.77.0.2\n");
+  CHECK(in_a_shell(a_seed, "$HOST $ADDRESS $MAC") == "t1n1 10.77.0.1/16 52:54:00:00:00:01\n");
+  CHECK(in_a_shell(a_seed, "$HOSTS") == "t1n1:10.77.0.1 t1n2:10.77.0.2\n");
   CHECK(in_a_shell({{"t1n1", "", {}}, "52:54:00:00:00:01"}, "[$ADDRESS][$MAC][$HOSTS]") == "[][][]\n");
 }
 
@@ -113,9 +113,7 @@ TEST_CASE("row 15: an image that takes its bytes from other files is refused, an
   const auto refusal = [](const fs::path& image) {
     try {
       inspect_cloud_image(image);
-    } catch (const Error& error) {
-      return error.message();
-    }
+    } catch (const Error& error) { return error.message(); }
     return std::string("taken");
   };
   const auto data = folder.path / "data";
@@ -125,8 +123,9 @@ TEST_CASE("row 15: an image that takes its bytes from other files is refused, an
   const auto encrypted = create("key.qcow2", {"-f", "qcow2"});
   std::fstream(encrypted, std::ios::in | std::ios::out | std::ios::binary).seekp(35).put(2);
   CHECK(refusal(encrypted).find("it is encrypted") == 0);
-  for (const char* format : {"vdi", "vmdk", "vhdx", "vpc", "qed"})
+  for (const char* format : {"vdi", "vmdk", "vhdx", "vpc", "qed"}) {
     CHECK(refusal(create(std::string("disk.") + format, {"-f", format})).find("its format is ") == 0);
+  }
   CHECK(refusal(folder.path) == "it is no regular file");
 
   // Whole ones are taken as they are, whichever version.

@@ -6,7 +6,7 @@ namespace virtrain::vmctl {
 namespace {
 
 // As libvirt 9.0 prints it for a function in an IOMMU group, shortened.
-constexpr const char* kGpuXml = R"(<device>
+constexpr const char* gpu_xml = R"(<device>
   <name>pci_0000_ca_00_0</name>
   <parent>pci_0000_c9_02_0</parent>
   <driver><name>nvidia</name></driver>
@@ -27,7 +27,7 @@ HostDevice device(const std::string& address, const std::string& driver, std::op
 }
 
 TEST_CASE("a node device's XML: address, driver, IOMMU group") {
-  const auto gpu = read_node_device(kGpuXml);
+  const auto gpu = read_node_device(gpu_xml);
   REQUIRE(gpu);
   CHECK(gpu->pci_address == "0000:ca:00.0");
   CHECK(gpu->driver == "nvidia");
@@ -46,7 +46,7 @@ TEST_CASE("a node device's XML: address, driver, IOMMU group") {
 TEST_CASE("sysfs and libvirt: silent where they agree, a sentence for each disagreement") {
   const std::vector devices{device("0000:ca:00.0", "nvidia", 27), device("0000:b1:00.0", "vfio-pci", 25),
                             device("0000:17:00.0", "", std::nullopt)};
-  CHECK(disagreements({devices[0]}, {*read_node_device(kGpuXml)}).empty());
+  CHECK(disagreements({devices[0]}, {*read_node_device(gpu_xml)}).empty());
   const auto found = disagreements(
       devices, {{"0000:ca:00.0", "nvidia", 28}, {"0000:b1:00.0", "nvidia", 25}, {"0000:00:00.0", "", 1}});
   CHECK(found == std::vector<std::string>{"0000:ca:00.0: IOMMU group 27 in sysfs, 28 in libvirt",

@@ -1,6 +1,7 @@
 #include "vmctl/devices/device_checks.h"
 
 #include <catch2/catch.hpp>
+
 #include <set>
 
 #include "tests/vmctl/devices/checks/examples.h"
@@ -13,8 +14,9 @@ namespace fs = std::filesystem;
 Examples all_examples() {
   Examples all;
   for (auto& some : {iommu_examples(), version_examples(), driver_examples(), link_examples(),
-                     memory_examples(), vgpu_examples(), health_examples(), machine_examples()})
+                     memory_examples(), vgpu_examples(), health_examples(), machine_examples()}) {
     all.insert(some.begin(), some.end());
+  }
   return all;
 }
 
@@ -46,7 +48,7 @@ TEST_CASE(
 
 TEST_CASE("each id is one row") {
   std::set<std::string> ids;
-  for (const auto& check : device_checks()) CHECK(ids.insert(check.id).second);
+  for (const auto& check : device_checks()) { CHECK(ids.insert(check.id).second); }
 }
 
 TEST_CASE("checks that do not apply say when they would") {
@@ -54,7 +56,7 @@ TEST_CASE("checks that do not apply say when they would") {
   const DeviceHost host{laptop, load_inventory(laptop)};
   for (const auto& check : device_checks()) {
     INFO(check.id);
-    if (std::string(check.applies_when) == "always") continue;
+    if (std::string(check.applies_when) == "always") { continue; }
     const auto finding = examine(check, host);
     CHECK(finding.status == CheckStatus::skipped);
     CHECK(finding.found == std::string("applies when ") + check.applies_when);
@@ -64,11 +66,13 @@ TEST_CASE("checks that do not apply say when they would") {
 TEST_CASE("VMs of no NUMA node need hugepages, too, from whichever node has some") {
   const auto status = [](int pages) {
     HostTree tree("r750xa");
-    for (const char* node : {"node0", "node1"})
+    for (const char* node : {"node0", "node1"}) {
       tree.write(fs::path("sys/devices/system/node") / node / "hugepages/hugepages-2048kB/free_hugepages",
                  std::to_string(pages));
-    for (const char* gpu : {kGpuAddress, kOtherAddress})
+    }
+    for (const char* gpu : {gpu_address, other_address}) {
       tree.want({{GrantKind::passthrough, gpu}}, 1ULL << 30);
+    }
     tree.plan().hugepages = true;
     const auto finding = tree.examine("MEM-1");
     INFO(finding.found);
@@ -84,10 +88,12 @@ TEST_CASE("hosts as they are recorded: what the doctor has against each") {
   const auto against = [](const char* host) {
     std::set<std::string> ids;
     const HostTree tree(host);
-    for (const auto& check : device_checks())
+    for (const auto& check : device_checks()) {
       if (const auto finding = examine(check, tree.host());
-          finding.status == CheckStatus::failed && finding.severity != Severity::warns)
+          finding.status == CheckStatus::failed && finding.severity != Severity::warns) {
         ids.insert(finding.id);
+      }
+    }
     return ids;
   };
   using Ids = std::set<std::string>;
@@ -101,14 +107,14 @@ TEST_CASE("hosts as they are recorded: what the doctor has against each") {
 
 TEST_CASE("what a live run holds is no leak, nor what the administrator keeps so") {
   const auto lend = [](HostTree& tree) {
-    tree.write(fs::path(kGpu) / "driver_override", "vfio-pci");
-    tree.link(fs::path(kGpu) / "driver", "../../../../bus/pci/drivers/vfio-pci");
+    tree.write(fs::path(gpu_folder) / "driver_override", "vfio-pci");
+    tree.link(fs::path(gpu_folder) / "driver", "../../../../bus/pci/drivers/vfio-pci");
   };
   HostTree lent("r750xa");
   lend(lent);
   CHECK(lent.examine("DRV-2").status == CheckStatus::failed);
   CHECK(lent.examine("LEAK-1").status == CheckStatus::failed);
-  lent.leased = {kGpuAddress};
+  lent.leased = {gpu_address};
   CHECK(lent.examine("DRV-2").status == CheckStatus::ok);
   CHECK(lent.examine("LEAK-1").status == CheckStatus::ok);
   lent.leased.clear();
@@ -118,7 +124,7 @@ TEST_CASE("what a live run holds is no leak, nor what the administrator keeps so
 
 TEST_CASE("each kind of leak is named") {
   HostTree cut_off("r750xa");
-  cut_off.write(fs::path(kGpu) / "driver_override", "vfio-pci");
+  cut_off.write(fs::path(gpu_folder) / "driver_override", "vfio-pci");
   CHECK(cut_off.examine("LEAK-1").found ==
         "0000:17:00.0 has driver_override vfio-pci but is on nvidia: its binding was cut off");
 
@@ -146,13 +152,13 @@ TEST_CASE("a plan is judged by the devices that it wants, others do not stop it"
   HostTree tree("r750xa");
   tree.process(77, "python3");
   tree.link("proc/77/fd/9", "/dev/nvidia2");
-  tree.write(fs::path(kOther) / "reset_method", "pm");
+  tree.write(fs::path(other_gpu_folder) / "reset_method", "pm");
   CHECK(tree.examine("USE-1").status == CheckStatus::failed);
   CHECK(tree.examine("RST-1").status == CheckStatus::failed);
-  tree.want({{GrantKind::passthrough, kGpuAddress}});
+  tree.want({{GrantKind::passthrough, gpu_address}});
   CHECK(tree.examine("USE-1").status == CheckStatus::ok);
   CHECK(tree.examine("RST-1").status == CheckStatus::ok);
-  tree.want({{GrantKind::passthrough, kOtherAddress}});
+  tree.want({{GrantKind::passthrough, other_address}});
   CHECK(tree.examine("USE-1").status == CheckStatus::failed);
 }
 
@@ -162,12 +168,12 @@ TEST_CASE("a shared group is refused by half, and fine as a whole in one VM") {
   };
   HostTree apart("r750xa");
   share(apart);
-  apart.want({{GrantKind::passthrough, kGpuAddress}});
-  apart.want({{GrantKind::passthrough, kOtherAddress}});
+  apart.want({{GrantKind::passthrough, gpu_address}});
+  apart.want({{GrantKind::passthrough, other_address}});
   CHECK(apart.examine("IOM-2").status == CheckStatus::failed);
   HostTree together("r750xa");
   share(together);
-  together.want({{GrantKind::passthrough, kGpuAddress}, {GrantKind::passthrough, kOtherAddress}});
+  together.want({{GrantKind::passthrough, gpu_address}, {GrantKind::passthrough, other_address}});
   CHECK(together.examine("IOM-2").status == CheckStatus::ok);
 }
 
@@ -178,8 +184,9 @@ TEST_CASE("a device of any class that a plan names is judged like a GPU, but may
                                                                      {"device", "0x10d3"},
                                                                      {"class", "0x020000"},
                                                                      {"reset_method", "pm"},
-                                                                     {"power_state", "D0"}})
+                                                                     {"power_state", "D0"}}) {
     tree.write(disk / file, text);
+  }
   tree.link(disk / "driver", "../../../bus/pci/drivers/e1000e");
   tree.link(disk / "iommu_group", "../../../kernel/iommu_groups/90");
   tree.link("sys/kernel/iommu_groups/90/devices/0000:00:12.0", "../../../../devices/pci0000:00/0000:00:12.0");
@@ -239,9 +246,9 @@ TEST_CASE("what CPUs do besides their clocks is said, and so are overcommit and 
 
 TEST_CASE("severity follows what is wanted") {
   HostTree tree("r750xa");
-  tree.write_config(kBridgeAddress, 0x000d, 0);
+  tree.write_config(bridge_address, 0x000d, 0);
   CHECK(tree.examine("ACS-1").severity == Severity::warns);
-  tree.want({{GrantKind::passthrough, kGpuAddress}});
+  tree.want({{GrantKind::passthrough, gpu_address}});
   CHECK(tree.examine("ACS-1").severity == Severity::warns);
   tree.plan().several_tenants = true;
   CHECK(tree.examine("ACS-1").severity == Severity::invalidates);
@@ -254,8 +261,9 @@ TEST_CASE("severity follows what is wanted") {
 TEST_CASE("a plan without devices is stopped by no check of devices but that of the IOMMU") {
   HostTree tree("laptop");
   tree.plan().vms.push_back({{}, 1ULL << 30, std::nullopt});
-  for (const auto& check : device_checks())
-    if (blocks(examine(check, tree.host()))) CHECK(std::string(check.id) == "IOM-1");
+  for (const auto& check : device_checks()) {
+    if (blocks(examine(check, tree.host()))) { CHECK(std::string(check.id) == "IOM-1"); }
+  }
 }
 
 }  // namespace

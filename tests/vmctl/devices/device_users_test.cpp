@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -55,7 +56,7 @@ TEST_CASE("devices that are no GPUs: endpoints and parents of mediated devices, 
   CHECK(devices[2].mechanism == Mechanism::mdev);
   CHECK(devices[2].vgpu_types.at(0).id == "mtty-2");
   CHECK(devices[2].vgpu_types.at(0).available_instances == 24);
-  for (const auto& device : devices) CHECK(device.users.empty());
+  for (const auto& device : devices) { CHECK(device.users.empty()); }
 }
 
 TEST_CASE("a mounted partition, swap space, an open disk and a route are users of their devices") {

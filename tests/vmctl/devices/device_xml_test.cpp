@@ -14,8 +14,9 @@ namespace fs = std::filesystem;
 
 /// One of the hosts that scripts/reference/make_host_trees.py has written.
 HostDevice host_device(const std::string& host, const std::string& address) {
-  for (auto& device : read_host_devices(fs::path(VIRTRAIN_BINARY_DIR) / "hosts" / host).devices)
-    if (device.function.address == address) return device;
+  for (auto& device : read_host_devices(fs::path(VIRTRAIN_BINARY_DIR) / "hosts" / host).devices) {
+    if (device.function.address == address) { return device; }
+  }
   FAIL(host << " has no device " << address);
   throw 0;
 }
@@ -144,9 +145,7 @@ TEST_CASE("devices and NUMA cells that contradict themselves are refused") {
     try {
       domain_xml(spec);
       return false;
-    } catch (const Error& error) {
-      return error.code() == ErrorCode::bad_input;
-    }
+    } catch (const Error& error) { return error.code() == ErrorCode::bad_input; }
   };
   CHECK_FALSE(refused([](DomainSpec&) {}));
   CHECK(refused([](DomainSpec& s) { s.devices[0].grant.address = "mtty"; }));

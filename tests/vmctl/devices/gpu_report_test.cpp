@@ -6,7 +6,7 @@ namespace virtrain::vmctl {
 namespace {
 
 /// Abridged after public listings of `nvidia-smi -q -x`; the values are made up.
-constexpr const char* kTwoCards = R"(<?xml version="1.0" ?>
+constexpr const char* two_cards = R"(<?xml version="1.0" ?>
 <!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">
 <nvidia_smi_log>
   <driver_version>555.42.06</driver_version>
@@ -43,7 +43,7 @@ constexpr const char* kTwoCards = R"(<?xml version="1.0" ?>
 </nvidia_smi_log>)";
 
 TEST_CASE("nvidia-smi's XML: what it says of each GPU, by PCI address as the kernel writes it") {
-  const auto reports = read_gpu_reports(kTwoCards);
+  const auto reports = read_gpu_reports(two_cards);
   REQUIRE(reports.size() == 2);
   const auto& card = reports.at("0000:ca:00.0");
   CHECK(card.persistence == true);
@@ -62,7 +62,7 @@ TEST_CASE("nvidia-smi's XML: what it says of each GPU, by PCI address as the ker
 }
 
 TEST_CASE("what nvidia-smi does not tell is absent, and older spellings are read") {
-  const auto card = read_gpu_reports(kTwoCards).at("0000:17:00.0");
+  const auto card = read_gpu_reports(two_cards).at("0000:17:00.0");
   CHECK(card.persistence == false);
   CHECK_FALSE(card.mig);
   CHECK_FALSE(card.ecc);

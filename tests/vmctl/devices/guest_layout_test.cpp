@@ -1,7 +1,7 @@
 #include "vmctl/devices/guest_layout.h"
 
-#include <fmt/format.h>
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include "common/error.h"
 
@@ -23,7 +23,7 @@ PlacedDevice device(const std::string& address, const std::string& complex, cons
 
 std::vector<std::string> models(const GuestLayout& layout) {
   std::vector<std::string> out;
-  for (const auto& controller : layout.controllers) out.push_back(controller.model);
+  for (const auto& controller : layout.controllers) { out.push_back(controller.model); }
   return out;
 }
 
@@ -106,11 +106,12 @@ TEST_CASE("devices of which nothing is known are plugged in side by side") {
 }
 
 TEST_CASE("more devices than PCI has room for are refused") {
-  constexpr int kMany = 200;
+  constexpr int many_devices = 200;
   std::vector<PlacedDevice> many;
-  many.reserve(kMany);
-  for (int i = 0; i < kMany; ++i)
+  many.reserve(many_devices);
+  for (int i = 0; i < many_devices; ++i) {
     many.push_back(device("0000:01:00.0", fmt::format("pci{:04x}:00", i), {"0000:00:01.0"}));
+  }
   CHECK_THROWS_AS(guest_layout(many, {0}), Error);
 }
 

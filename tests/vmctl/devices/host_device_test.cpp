@@ -1,6 +1,7 @@
 #include "vmctl/devices/host_device.h"
 
 #include <catch2/catch.hpp>
+
 #include <filesystem>
 #include <fstream>
 
@@ -13,18 +14,19 @@ namespace fs = std::filesystem;
 using Addresses = std::vector<std::string>;
 
 /// Written by scripts/reference/make_host_trees.py when the tests are configured.
-const fs::path kHosts = fs::path(VIRTRAIN_BINARY_DIR) / "hosts";
+const fs::path hosts = fs::path(VIRTRAIN_BINARY_DIR) / "hosts";
 
 std::vector<HostDevice> devices_of(const std::string& host) {
-  REQUIRE(fs::exists(kHosts / host));
-  auto devices = read_host_devices(kHosts / host).devices;
-  find_users(kHosts / host, devices);
+  REQUIRE(fs::exists(hosts / host));
+  auto devices = read_host_devices(hosts / host).devices;
+  find_users(hosts / host, devices);
   return devices;
 }
 
 const HostDevice& at(const std::vector<HostDevice>& devices, const std::string& address) {
-  for (const auto& device : devices)
-    if (device.function.address == address) return device;
+  for (const auto& device : devices) {
+    if (device.function.address == address) { return device; }
+  }
   FAIL("no device " << address);
   throw 0;
 }
@@ -161,7 +163,7 @@ TEST_CASE("names come from pci.ids where no driver says better") {
 }
 
 TEST_CASE("the tree that is shipped for plans is the one that the script writes") {
-  CHECK(run_command({"diff", "-r", "--no-dereference", (kHosts / "r750xa").string(),
+  CHECK(run_command({"diff", "-r", "--no-dereference", (hosts / "r750xa").string(),
                      std::string(VIRTRAIN_SOURCE_DIR) + "/tests/data/r750xa"})
             .out.empty());
 }

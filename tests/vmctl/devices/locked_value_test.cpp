@@ -1,9 +1,9 @@
 #include "vmctl/devices/locked_value.h"
 
+#include <catch2/catch.hpp>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 

@@ -1,6 +1,7 @@
 #include "vmctl/devices/topology_check.h"
 
 #include <catch2/catch.hpp>
+
 #include <filesystem>
 
 #include "tests/support/domain_schema.h"
@@ -13,8 +14,9 @@ using Catch::Contains;
 
 PlacedDevice whole(const std::string& address) {
   for (const auto& device :
-       read_host_devices(std::filesystem::path(VIRTRAIN_BINARY_DIR) / "hosts/hgx-h200").devices)
-    if (device.function.address == address) return placed({GrantKind::passthrough, address}, device);
+       read_host_devices(std::filesystem::path(VIRTRAIN_BINARY_DIR) / "hosts/hgx-h200").devices) {
+    if (device.function.address == address) { return placed({GrantKind::passthrough, address}, device); }
+  }
   FAIL("no device " << address);
   throw 0;
 }
@@ -56,14 +58,14 @@ std::vector<TopologyDifference> differences(const DomainSpec& spec, const std::v
   return check_guest_topology(spec, guest, peers).differences;
 }
 
-constexpr const char* kAllReach =
+constexpr const char* all_reach =
     " \tGPU0\tGPU1\t\n GPU0\tX\tOK\t\n GPU1\tOK\tX\t\n\nLegend:\n\n  X    = Self\n";
-constexpr const char* kNoneReach = " \tGPU0\tGPU1\t\n GPU0\tX\tCNS\t\n GPU1\tCNS\tX\t\n";
+constexpr const char* none_reach = " \tGPU0\tGPU1\t\n GPU0\tX\tCNS\t\n GPU1\tCNS\tX\t\n";
 
 TEST_CASE("a guest that is as planned has no differences") {
   const auto spec = planned();
   CHECK(differences(spec, as_planned(spec)).empty());
-  CHECK(differences(spec, as_planned(spec), kAllReach).empty());  // over NVLink
+  CHECK(differences(spec, as_planned(spec), all_reach).empty());  // over NVLink
 }
 
 TEST_CASE("a device that the guest does not show, with its XML") {
@@ -132,18 +134,18 @@ TEST_CASE("a link that can do less than on the host, which no XML mends") {
 TEST_CASE("peers: NVLink that does not work, a clique that does not, and reach that nothing explains") {
   auto spec = planned();
   const auto guest = as_planned(spec);
-  auto found = differences(spec, guest, kNoneReach);
+  auto found = differences(spec, guest, none_reach);
   REQUIRE(found.size() == 1);
   CHECK_THAT(found[0].words, Contains("should reach each other over NVLink, the guest's driver says CNS"));
-  CHECK(check_guest_topology(spec, guest, kNoneReach).peer_differences.size() == 1);
-  for (auto& device : spec.devices) device.nvlink_peers.clear();
-  CHECK(differences(spec, guest, kNoneReach).empty());
-  found = differences(spec, guest, kAllReach);
+  CHECK(check_guest_topology(spec, guest, none_reach).peer_differences.size() == 1);
+  for (auto& device : spec.devices) { device.nvlink_peers.clear(); }
+  CHECK(differences(spec, guest, none_reach).empty());
+  found = differences(spec, guest, all_reach);
   REQUIRE(found.size() == 1);
   CHECK_THAT(found[0].words, Contains("which nothing in the XML says"));
   spec.clique = Clique::all;
-  CHECK(differences(spec, guest, kAllReach).empty());
-  found = differences(spec, guest, kNoneReach);
+  CHECK(differences(spec, guest, all_reach).empty());
+  found = differences(spec, guest, none_reach);
   REQUIRE(found.size() == 1);
   CHECK_THAT(found[0].xml, Contains("x-nv-gpudirect-clique"));
   found = differences(spec, guest, " \tGPU0\t\n GPU0\tX\t\n");

@@ -1,8 +1,7 @@
-#include "vmctl/devices/version_limits.h"
-
 #include <catch2/catch.hpp>
 
 #include "common/text.h"
+#include "vmctl/devices/version_limits.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -24,22 +23,22 @@ struct Row {
   std::string words;
 };
 
-const HypervisorVersions kNew{"11.3.0", "QEMU 10.0.13"};
+const HypervisorVersions newest{"11.3.0", "QEMU 10.0.13"};
 
 TEST_CASE("each limit of a version: named with the version that can, and gone with it") {
   const std::vector<Row> rows = {
-      {GrantKind::mdev, Clique::off, {"3.1.0", kNew.hypervisor}, "6.12.0", "need libvirt 3.2"},
-      {GrantKind::passthrough, Clique::same_switch, {"8.1.0", kNew.hypervisor}, "6.12.0", "from 8.2 on"},
-      {GrantKind::passthrough, Clique::off, {"8.6.0", kNew.hypervisor}, "6.12.0", "takes libvirt 8.7"},
-      {GrantKind::vendor_vfio, Clique::off, {"9.6.0", kNew.hypervisor}, "6.12.0", "needs libvirt 9.7"},
-      {GrantKind::vendor_vfio, Clique::off, kNew, "6.0.0-1-amd64", "needs Linux 6.1"},
+      {GrantKind::mdev, Clique::off, {"3.1.0", newest.hypervisor}, "6.12.0", "need libvirt 3.2"},
+      {GrantKind::passthrough, Clique::same_switch, {"8.1.0", newest.hypervisor}, "6.12.0", "from 8.2 on"},
+      {GrantKind::passthrough, Clique::off, {"8.6.0", newest.hypervisor}, "6.12.0", "takes libvirt 8.7"},
+      {GrantKind::vendor_vfio, Clique::off, {"9.6.0", newest.hypervisor}, "6.12.0", "needs libvirt 9.7"},
+      {GrantKind::vendor_vfio, Clique::off, newest, "6.0.0-1-amd64", "needs Linux 6.1"},
       {GrantKind::passthrough, Clique::all, {"11.3.0", "QEMU 8.0.5"}, "6.12.0", "needs QEMU 8.1"},
   };
   for (const auto& row : rows) {
     INFO(row.words);
     const auto limits = version_limits({a100(row.kind)}, row.clique, row.old_versions, row.old_kernel);
     CHECK_THAT(join(limits, "\n"), Catch::Contains(row.words));
-    CHECK(version_limits({a100(row.kind)}, row.clique, kNew, "6.12.0").empty());
+    CHECK(version_limits({a100(row.kind)}, row.clique, newest, "6.12.0").empty());
   }
 }
 

@@ -1,12 +1,12 @@
 #include "vmctl/lending/device_lender.h"
 
+#include <catch2/catch.hpp>
 #include <grp.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -23,8 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kFirst = "0000:41:00.5";
-constexpr const char* kSecond = "0000:41:00.6";
+constexpr const char* first_function = "0000:41:00.5";
+constexpr const char* second_function = "0000:41:00.6";
 
 DeviceGrant vgpu(const char* address, const std::string& type) {
   return {GrantKind::vendor_vfio, address, "0000:41:00.0", type};
@@ -48,8 +48,8 @@ void beside_a_card(Work work) {
     could_mount = ::unshare(CLONE_NEWNS) == 0 &&
                   ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
                   ::mount("none", "/sys", "tmpfs", 0, nullptr) == 0;
-    if (!could_mount) return;
-    for (const char* address : {kFirst, kSecond}) {
+    if (!could_mount) { return; }
+    for (const char* address : {first_function, second_function}) {
       const auto folder = fs::path("/sys/bus/pci/devices") / address / "nvidia";
       fs::create_directories(folder);
       std::ofstream(folder / "current_vgpu_type") << "0\n";
@@ -57,15 +57,16 @@ void beside_a_card(Work work) {
     }
     work();
   }).join();
-  if (!could_mount) test::skip("cannot mount in a namespace of its own");
+  if (!could_mount) { test::skip("cannot mount in a namespace of its own"); }
 }
 
 std::string types_now() {
   std::string types;
-  for (const char* address : {kFirst, kSecond})
+  for (const char* address : {first_function, second_function}) {
     types +=
         read_value(fs::path("/sys/bus/pci/devices") / address / "nvidia/current_vgpu_type").value_or("") +
         " ";
+  }
   return types;
 }
 
@@ -74,12 +75,12 @@ TEST_CASE("vGPUs of another type or shape take the places of those that were len
     const TemporaryFolder folder;
     LeaseJournal journal(folder.path / "leases.db");
     DeviceLender lender(journal, this_process("e1", ""));
-    CHECK(lender.lend({vgpu(kFirst, "901"), vgpu(kSecond, "901")}) == 2);
-    CHECK(lender.lend({vgpu(kFirst, "901")}) == 0);
+    CHECK(lender.lend({vgpu(first_function, "901"), vgpu(second_function, "901")}) == 2);
+    CHECK(lender.lend({vgpu(first_function, "901")}) == 0);
     CHECK(types_now() == "901 901 ");  // in nobody's way
-    CHECK(lender.lend({vgpu(kFirst, "902")}) == 1);
+    CHECK(lender.lend({vgpu(first_function, "902")}) == 1);
     CHECK(types_now() == "902 0 ");
-    CHECK(lender.lend({vgpu(kFirst, "902"), vgpu(kSecond, "902")}) == 1);
+    CHECK(lender.lend({vgpu(first_function, "902"), vgpu(second_function, "902")}) == 1);
     CHECK(types_now() == "902 902 ");
     CHECK(lender.lent() == 2);
     CHECK(journal.effects().size() == 2);
@@ -93,8 +94,8 @@ TEST_CASE("what cannot be lent for others leaves nothing lent") {
     const TemporaryFolder folder;
     LeaseJournal journal(folder.path / "leases.db");
     DeviceLender lender(journal, this_process("e1", ""));
-    lender.lend({vgpu(kFirst, "901")});
-    CHECK_THROWS_AS(lender.lend({vgpu(kSecond, "902"), vgpu(kFirst, "904")}), Error);
+    lender.lend({vgpu(first_function, "901")});
+    CHECK_THROWS_AS(lender.lend({vgpu(second_function, "902"), vgpu(first_function, "904")}), Error);
     CHECK(types_now() == "0 0 ");
     CHECK(lender.lent() == 0);
     CHECK(journal.effects().empty());
@@ -123,7 +124,7 @@ TEST_CASE("virtual functions make way for more of their card, whole devices neve
 
 TEST_CASE("/dev/kvm is opened to QEMU's user, said, and closed again by the last run or by clean") {
   test::need_root();
-  if (::getgrnam("kvm") == nullptr) test::skip("there is no group kvm");
+  if (::getgrnam("kvm") == nullptr) { test::skip("there is no group kvm"); }
   const TemporaryFolder folder;
   const auto device = (folder.path / "kvm").string();
   const auto mode = [&] {

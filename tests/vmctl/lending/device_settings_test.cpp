@@ -1,6 +1,7 @@
 #include "vmctl/lending/device_settings.h"
 
 #include <catch2/catch.hpp>
+
 #include <filesystem>
 #include <fstream>
 
@@ -76,8 +77,9 @@ TEST_CASE("a power limit that was forgotten is set again, and one that cannot be
 
 TEST_CASE("settings come through the journal unchanged") {
   const DeviceSettings some{true, false, {}, 249.5, 1410, {}};
-  for (const auto& change : {SettingsChange{}, SettingsChange{some, {}}, SettingsChange{{}, some}})
+  for (const auto& change : {SettingsChange{}, SettingsChange{some, {}}, SettingsChange{{}, some}}) {
     CHECK(parse_settings_change(to_json_text(change)) == change);
+  }
   CHECK_THROWS_AS(parse_settings_change("{}"), Error);
 }
 

@@ -1,6 +1,7 @@
 #include "vmctl/lending/infiniband.h"
 
 #include <catch2/catch.hpp>
+
 #include <fstream>
 #include <set>
 
@@ -13,10 +14,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kPhysical = "0000:98:00.0";
-constexpr const char* kFunction = "0000:98:00.3";  // the second of its virtual functions
-constexpr const char* kZeros = "00:00:00:00:00:00:00:00";
-const DeviceGrant kGrant{GrantKind::virtual_function, kFunction, kPhysical};
+constexpr const char* physical = "0000:98:00.0";
+constexpr const char* function = "0000:98:00.3";  // the second of its virtual functions
+constexpr const char* zeros = "00:00:00:00:00:00:00:00";
+const DeviceGrant grant{GrantKind::virtual_function, function, physical};
 
 /// The folders of an adapter with two virtual functions, as NVIDIA's own driver package shows them.
 struct Adapter {
@@ -25,23 +26,23 @@ struct Adapter {
     write("infiniband/mlx5_0/node_guid", "b8ce:f603:0012:3456");
     for (const auto* index : {"0", "1"}) {
       const auto folder = std::string("sriov/") + index + "/";
-      write(folder + "node", kZeros);
-      write(folder + "port", kZeros);
+      write(folder + "node", zeros);
+      write(folder + "port", zeros);
       write(folder + "policy", "Down");
     }
-    fs::create_symlink("../0000:98:00.2", devices() / kPhysical / "virtfn0");
-    fs::create_symlink("../0000:98:00.3", devices() / kPhysical / "virtfn1");
-    fs::create_directories(devices() / kFunction);
-    fs::create_symlink(std::string("../") + kPhysical, devices() / kFunction / "physfn");
+    fs::create_symlink("../0000:98:00.2", devices() / physical / "virtfn0");
+    fs::create_symlink("../0000:98:00.3", devices() / physical / "virtfn1");
+    fs::create_directories(devices() / function);
+    fs::create_symlink(std::string("../") + physical, devices() / function / "physfn");
   }
   fs::path devices() const { return folder_.path; }
   void write(const std::string& file, const std::string& text) const {
-    const auto path = devices() / kPhysical / file;
+    const auto path = devices() / physical / file;
     fs::create_directories(path.parent_path());
     std::ofstream(path) << text << "\n";
   }
   std::string read(const std::string& file) const {
-    return read_value(devices() / kPhysical / file).value_or("");
+    return read_value(devices() / physical / file).value_or("");
   }
 
  private:
@@ -50,62 +51,62 @@ struct Adapter {
 
 TEST_CASE("a virtual function of an InfiniBand adapter gets GUIDs and gives them back") {
   const Adapter adapter;
-  const auto effect = guids_effect(kGrant, adapter.devices());
+  const auto effect = guids_effect(grant, adapter.devices());
   REQUIRE(effect);
   CHECK(effect->kind == EffectKind::guids);
-  CHECK(effect->name == kFunction);
-  CHECK(guids_left(kFunction, effect->state, adapter.devices()).empty());
+  CHECK(effect->name == function);
+  CHECK(guids_left(function, effect->state, adapter.devices()).empty());
 
-  set_guids(kFunction, effect->state, adapter.devices());
+  set_guids(function, effect->state, adapter.devices());
   const auto guid = guid_of("b8ce:f603:0012:3456", 1);
   CHECK(adapter.read("sriov/1/node") == guid);
   CHECK(adapter.read("sriov/1/port") == guid);
   CHECK(adapter.read("sriov/1/policy") == "Follow");
-  CHECK(adapter.read("sriov/0/node") == kZeros);  // its neighbour's
-  CHECK(guids_left(kFunction, effect->state, adapter.devices()) == "GUID " + guid);
+  CHECK(adapter.read("sriov/0/node") == zeros);  // its neighbour's
+  CHECK(guids_left(function, effect->state, adapter.devices()) == "GUID " + guid);
 
-  clear_guids(kFunction, effect->state, adapter.devices());
-  CHECK(adapter.read("sriov/1/node") == kZeros);
-  CHECK(adapter.read("sriov/1/port") == kZeros);
+  clear_guids(function, effect->state, adapter.devices());
+  CHECK(adapter.read("sriov/1/node") == zeros);
+  CHECK(adapter.read("sriov/1/port") == zeros);
   CHECK(adapter.read("sriov/1/policy") == "Down");
-  clear_guids(kFunction, effect->state, adapter.devices());  // as after a kill: once more is harmless
+  clear_guids(function, effect->state, adapter.devices());  // as after a kill: once more is harmless
 }
 
 TEST_CASE("GUIDs that were cut off halfway are cleared, and others' are left alone") {
   const Adapter adapter;
-  const auto state = guids_effect(kGrant, adapter.devices())->state;
+  const auto state = guids_effect(grant, adapter.devices())->state;
   adapter.write("sriov/1/node", guid_of("b8ce:f603:0012:3456", 1));  // killed before the port's
-  CHECK_FALSE(guids_left(kFunction, state, adapter.devices()).empty());
-  clear_guids(kFunction, state, adapter.devices());
-  CHECK(adapter.read("sriov/1/node") == kZeros);
+  CHECK_FALSE(guids_left(function, state, adapter.devices()).empty());
+  clear_guids(function, state, adapter.devices());
+  CHECK(adapter.read("sriov/1/node") == zeros);
 
   adapter.write("sriov/1/node", "0c:42:a1:03:00:11:22:33");
   adapter.write("sriov/1/port", "0c:42:a1:03:00:11:22:33");
-  CHECK(guids_left(kFunction, state, adapter.devices()).empty());
-  clear_guids(kFunction, state, adapter.devices());
+  CHECK(guids_left(function, state, adapter.devices()).empty());
+  clear_guids(function, state, adapter.devices());
   CHECK(adapter.read("sriov/1/node") == "0c:42:a1:03:00:11:22:33");
-  CHECK_FALSE(guids_effect(kGrant, adapter.devices()));  // its administrator's
+  CHECK_FALSE(guids_effect(grant, adapter.devices()));  // its administrator's
 }
 
 TEST_CASE("nothing is left of the GUIDs of a function that is gone") {
   const Adapter adapter;
-  const auto state = guids_effect(kGrant, adapter.devices())->state;
-  set_guids(kFunction, state, adapter.devices());
-  fs::remove_all(adapter.devices() / kFunction);
-  fs::remove(adapter.devices() / kPhysical / "virtfn1");
-  CHECK(guids_left(kFunction, state, adapter.devices()).empty());
-  clear_guids(kFunction, state, adapter.devices());
-  CHECK_THROWS_AS(set_guids(kFunction, state, adapter.devices()), Error);
+  const auto state = guids_effect(grant, adapter.devices())->state;
+  set_guids(function, state, adapter.devices());
+  fs::remove_all(adapter.devices() / function);
+  fs::remove(adapter.devices() / physical / "virtfn1");
+  CHECK(guids_left(function, state, adapter.devices()).empty());
+  clear_guids(function, state, adapter.devices());
+  CHECK_THROWS_AS(set_guids(function, state, adapter.devices()), Error);
 }
 
 TEST_CASE("Ethernet adapters and whole functions have no GUIDs to be given") {
   const Adapter ethernet("Ethernet");
-  CHECK_FALSE(guids_effect(kGrant, ethernet.devices()));
+  CHECK_FALSE(guids_effect(grant, ethernet.devices()));
   const Adapter infiniband;
-  CHECK_FALSE(guids_effect({GrantKind::passthrough, kPhysical}, infiniband.devices()));
-  fs::remove_all(infiniband.devices() / kPhysical / "sriov");
+  CHECK_FALSE(guids_effect({GrantKind::passthrough, physical}, infiniband.devices()));
+  fs::remove_all(infiniband.devices() / physical / "sriov");
   try {
-    guids_effect(kGrant, infiniband.devices());
+    guids_effect(grant, infiniband.devices());
     FAIL("there is nowhere to write them");
   } catch (const Error& error) {
     CHECK(error.code() == ErrorCode::host_unable);
@@ -116,12 +117,13 @@ TEST_CASE("Ethernet adapters and whole functions have no GUIDs to be given") {
 
 TEST_CASE("each function of each adapter has a GUID of its own, which is local and the same every time") {
   std::set<std::string> guids;
-  for (const auto* adapter : {"b8ce:f603:0012:3456", "b8ce:f603:0012:3457"})
-    for (int index = 0; index < 8; ++index) guids.insert(guid_of(adapter, index));
+  for (const auto* adapter : {"b8ce:f603:0012:3456", "b8ce:f603:0012:3457"}) {
+    for (int index = 0; index < 8; ++index) { guids.insert(guid_of(adapter, index)); }
+  }
   CHECK(guids.size() == 16);
   const auto guid = guid_of("b8ce:f603:0012:3456", 1);
   CHECK(guid == guid_of("b8ce:f603:0012:3456", 1));
-  CHECK(guid.size() == std::string(kZeros).size());
+  CHECK(guid.size() == std::string(zeros).size());
   CHECK(guid.starts_with("02:"));
 }
 
@@ -135,7 +137,7 @@ TEST_CASE("what ip tells of virtual functions, since Linux 5.5 with their GUIDs"
       "    vf 1     link/infiniband 00:00 brd 00:ff, spoof checking off, link-state disable, trust off, "
       "query_rss off\n";
   CHECK(parse_ip_link(text, 0) == VfIdentity{"02:aa:00:00:00:00:00:01", "02:aa:00:00:00:00:00:02", "Follow"});
-  CHECK(parse_ip_link(text, 1) == VfIdentity{kZeros, kZeros, "Down"});
+  CHECK(parse_ip_link(text, 1) == VfIdentity{zeros, zeros, "Down"});
   CHECK_FALSE(parse_ip_link(text, 2));
 }
 

@@ -1,11 +1,11 @@
 #include "vmctl/lending/sysfs.h"
 
+#include <catch2/catch.hpp>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 
@@ -22,7 +22,7 @@ ErrorCode code_of_write(const fs::path& file, std::string* words = nullptr) {
   try {
     write_sysfs(file, "0000:17:00.0\n", std::chrono::milliseconds(300));
   } catch (const Error& error) {
-    if (words != nullptr) *words = error.what();
+    if (words != nullptr) { *words = error.what(); }
     return error.code();
   }
   return ErrorCode::usage;  // none of its errors

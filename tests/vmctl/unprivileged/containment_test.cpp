@@ -2,13 +2,13 @@
 
 #include "vmctl/unprivileged/containment.h"
 
+#include <catch2/catch.hpp>
 #include <grp.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <functional>
 #include <thread>
@@ -31,8 +31,9 @@ int as_nobody_special(const std::function<int()>& body) {
   const pid_t child = ::fork();
   if (child == 0) {
     if (::geteuid() == 0 && (::setgroups(0, nullptr) != 0 || ::setresgid(user, user, user) != 0 ||
-                             ::setresuid(user, user, user) != 0))
+                             ::setresuid(user, user, user) != 0)) {
       std::_Exit(99);
+    }
     ::prctl(PR_SET_DUMPABLE, 1);  // as after an exec: /proc/self belongs to the user
     std::_Exit(body());
   }
@@ -77,15 +78,15 @@ TEST_CASE("the best mode follows from what failed") {
 TEST_CASE(
     "a user's run in namespaces of its own makes bridges, taps and network namespaces that the host never "
     "sees") {
-  if (!user_namespaces_are_allowed()) test::skip("this host allows no user namespaces");
+  if (!user_namespaces_are_allowed()) { test::skip("this host allows no user namespaces"); }
   const int status = as_nobody_special([] {
     continue_contained(Containment::user_namespace);
-    if (!may_isolate()) return 2;
+    if (!may_isolate()) { return 2; }
     create_bridge("vtbtest", {}, "e");
     create_tap("vttest", "vtbtest", ::geteuid(), "e");
     run_ip({}, {"netns add vt-test-1", "link add vtvtest type veth peer name eth0 netns vt-test-1"});
-    if (bridge_ports("vtbtest") != std::vector<std::string>{"vttest"}) return 3;
-    if (list_namespaces() != std::vector<std::string>{"vt-test-1"}) return 4;
+    if (bridge_ports("vtbtest") != std::vector<std::string>{"vttest"}) { return 3; }
+    if (list_namespaces() != std::vector<std::string>{"vt-test-1"}) { return 4; }
     return 42;
   });
   CHECK(status == 42);  // of the child, handed on by the process that stayed behind
@@ -101,8 +102,8 @@ TEST_CASE("nothing that a contained run started outlives it, however it ends") {
     // As QEMU: in a session of its own, with its parent gone.
     run_command({"sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & echo $!"});
     const auto started = run_command({"sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & echo $!"}).out;
-    if (::write(pipe_ends[1], started.data(), started.size()) < 0) return 1;
-    if (by_signal) ::kill(::getpid(), SIGKILL);
+    if (::write(pipe_ends[1], started.data(), started.size()) < 0) { return 1; }
+    if (by_signal) { ::kill(::getpid(), SIGKILL); }
     return 7;
   });
   ::close(pipe_ends[1]);
@@ -122,17 +123,17 @@ TEST_CASE("a signal to the process that stayed behind reaches the run, and its d
     ::signal(SIGTERM, SIG_DFL);  // Catch's own says that a test failed
     continue_contained(Containment::processes_only);
     const pid_t self = ::getpid();
-    if (::write(pipe_ends[1], &self, sizeof self) != sizeof self) std::_Exit(1);
-    while (true) ::pause();
+    if (::write(pipe_ends[1], &self, sizeof self) != sizeof self) { std::_Exit(1); }
+    while (true) { ::pause(); }
   }
   pid_t run = 0;
   REQUIRE(::read(pipe_ends[0], &run, sizeof run) == sizeof run);
   ::kill(behind, sent);
   int status = 0;
   ::waitpid(behind, &status, 0);
-  for (int i = 0; i < 500 && exists(run); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  for (int i = 0; i < 500 && exists(run); ++i) { std::this_thread::sleep_for(std::chrono::milliseconds(10)); }
   CHECK_FALSE(exists(run));
-  if (sent == SIGTERM) CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGTERM));
+  if (sent == SIGTERM) { CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGTERM)); }
   ::close(pipe_ends[0]);
   ::close(pipe_ends[1]);
 }

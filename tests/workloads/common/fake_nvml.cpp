@@ -13,14 +13,14 @@ constexpr int success = 0, not_initialized = 1, not_supported = 3, not_found = 6
 int whole_gpu, vgpu, mig_gpu;
 
 int answer(void* device, unsigned* out, unsigned value) {
-  if (users == 0) return not_initialized;
-  if (device == &vgpu) return not_supported;
+  if (users == 0) { return not_initialized; }
+  if (device == &vgpu) { return not_supported; }
   *out = value;
   return success;
 }
 
 int copy(const char* text, char* out, unsigned size) {
-  if (std::strlen(text) >= size) return insufficient_size;
+  if (std::strlen(text) >= size) { return insufficient_size; }
   std::memcpy(out, text, std::strlen(text) + 1);
   return success;
 }
@@ -48,9 +48,9 @@ int nvmlSystemGetDriverVersion(char* out, unsigned size) {
   return copy("580.65.06", out, size);
 }
 int nvmlDeviceGetHandleByPciBusId_v2(const char* address, void** device) {
-  if (std::strcmp(address, "0000:01:00.0") == 0) return *device = &whole_gpu, success;
-  if (std::strcmp(address, "0000:02:00.0") == 0) return *device = &vgpu, success;
-  if (std::strcmp(address, "0000:03:00.0") == 0) return *device = &mig_gpu, success;
+  if (std::strcmp(address, "0000:01:00.0") == 0) { return *device = &whole_gpu, success; }
+  if (std::strcmp(address, "0000:02:00.0") == 0) { return *device = &vgpu, success; }
+  if (std::strcmp(address, "0000:03:00.0") == 0) { return *device = &mig_gpu, success; }
   return not_found;
 }
 int nvmlDeviceGetName(void* device, char* out, unsigned size) {
@@ -78,12 +78,12 @@ int nvmlDeviceGetTemperature(void* device, int sensor, unsigned* out) {
   return sensor == 0 ? answer(device, out, 61) : not_supported;
 }
 int nvmlDeviceGetTotalEnergyConsumption(void* device, unsigned long long* out) {
-  if (device == &vgpu) return not_supported;
+  if (device == &vgpu) { return not_supported; }
   *out = 5'000'000'000'250ULL;  // beyond 32 bits
   return success;
 }
 int nvmlDeviceGetCurrentClocksThrottleReasons(void* device, unsigned long long* out) {
-  if (device == &vgpu) return not_supported;
+  if (device == &vgpu) { return not_supported; }
   *out = 0x4 | 0x40 | 0x200;
   return success;
 }
@@ -93,14 +93,14 @@ int nvmlDeviceGetEccMode(void* device, unsigned* current, unsigned* pending) {
 }
 int nvmlDeviceGetTotalEccErrors(void* device, int type, int counter, unsigned long long* out) {
   ++firmware_questions;
-  if (device == &vgpu) return not_supported;
+  if (device == &vgpu) { return not_supported; }
   *out = type == 1 && counter == 0 ? 2 : 99;
   return success;
 }
 int nvmlDeviceGetRemappedRows(void* device, unsigned* corrected, unsigned* uncorrected, unsigned* pending,
                               unsigned* failed) {
   ++firmware_questions;
-  if (device == &vgpu) return not_supported;
+  if (device == &vgpu) { return not_supported; }
   *corrected = 7;
   *uncorrected = 0;
   *pending = 1;
@@ -109,7 +109,7 @@ int nvmlDeviceGetRemappedRows(void* device, unsigned* corrected, unsigned* uncor
 }
 int nvmlDeviceGetGpuFabricInfo(void* device, void* out) {
   ++firmware_questions;
-  if (device == &vgpu) return not_supported;
+  if (device == &vgpu) { return not_supported; }
   struct Info {
     unsigned char clusterUuid[16];
     int status;
@@ -145,7 +145,7 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, void*) {
   return insufficient_size;
 }
 int nvmlDeviceGetUtilizationRates(void* device, void* out) {
-  if (device == &vgpu) return not_supported;
+  if (device == &vgpu) { return not_supported; }
   const unsigned percent[2] = {97, 12};  // kernels, memory
   std::memcpy(out, percent, sizeof percent);
   return success;

@@ -1,7 +1,6 @@
 #include "workloads/common/cuda/gpu_errors.h"
 
 #include <catch2/catch.hpp>
-
 #include <cuda_runtime_api.h>
 
 using namespace virtrain;
@@ -57,9 +56,7 @@ TEST_CASE("a fault that lasts is told apart from a call that failed") {
   try {
     check_gpu("allocate", cudaErrorMemoryAllocation);
     FAIL("nothing was thrown");
-  } catch (const GpuFault&) {
-    FAIL("the next allocation may be smaller");
-  } catch (const Error& error) {
+  } catch (const GpuFault&) { FAIL("the next allocation may be smaller"); } catch (const Error& error) {
     CHECK(error.code() == ErrorCode::host_unable);
   }
 }

@@ -1,10 +1,10 @@
 #include "workloads/common/gpu_occupation.h"
 
-#include "common/error.h"
-
 #include <catch2/catch.hpp>
 
 #include <vector>
+
+#include "common/error.h"
 
 using namespace virtrain;
 

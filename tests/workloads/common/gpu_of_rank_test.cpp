@@ -1,10 +1,10 @@
 #include "workloads/common/gpu_of_rank.h"
 
-#include "common/error.h"
-
 #include <catch2/catch.hpp>
 
 #include <cstdlib>
+
+#include "common/error.h"
 
 using namespace virtrain;
 using Catch::Contains;

@@ -1,10 +1,10 @@
 #include "workloads/common/gpu_sampler.h"
 
-#include "common/error.h"
-
 #include <catch2/catch.hpp>
 
 #include <atomic>
+
+#include "common/error.h"
 
 using namespace virtrain;
 using nlohmann::json;
@@ -26,7 +26,7 @@ GpuState state(unsigned clock, double power, std::optional<double> energy, Strin
 
 /// Waits until a look from the other thread has been taken; a test's time limit is ctest's.
 void wait_for_samples(const GpuSampler& sampler, std::size_t count) {
-  while (sampler.course().samples() < count) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (sampler.course().samples() < count) { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
 }
 
 }  // namespace
@@ -62,7 +62,7 @@ TEST_CASE("without a counter the energy is power and time, and says so") {
 
 TEST_CASE("what a GPU does not tell is null, never zero") {
   GpuCourse course;
-  for (const int second : {0, 1}) course.add(second * second_ns, GpuState{});
+  for (const int second : {0, 1}) { course.add(second * second_ns, GpuState{}); }
   const json during = course.to_json(100);
   for (const char* name : {"sm_clock_mhz", "temperature_c", "power_w", "energy_j", "energy_from",
                            "images_per_joule", "throttled"}) {
@@ -107,8 +107,9 @@ TEST_CASE("of a card cut by MIG nobody knows what a slice draws") {
   const json record = gpu_record(nvml, address, nvml.identity(address), nvml.state(address), course, 1000);
   CHECK(record["mig_enabled"] == true);
   CHECK((record["power_w"].is_null() && record["energy_j"].is_null()));
-  for (const char* name : {"power_w", "energy_j", "energy_from", "images_per_joule"})
+  for (const char* name : {"power_w", "energy_j", "energy_from", "images_per_joule"}) {
     CHECK(record["during"][name].is_null());
+  }
   CHECK(record["during"]["sm_clock_mhz"]["mean"] == 1900);
 }
 
@@ -128,7 +129,7 @@ TEST_CASE("the sampler looks on its own, and a restart forgets what was") {
   GpuSampler sampler(
       [&] {
         GpuState now = nvml.state("0000:01:00.0");
-        if (hot) now.temperature_c = 99;
+        if (hot) { now.temperature_c = 99; }
         return now;
       },
       std::chrono::milliseconds(1));
@@ -162,7 +163,7 @@ TEST_CASE("a GPU that is lost gives no samples and no crash") {
         throw Error("find the GPU", ErrorCode::not_found, "Not Found");
       },
       std::chrono::milliseconds(1));
-  while (looks < 3) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (looks < 3) { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
   const GpuCourse course = sampler.stop();
   CHECK(course.samples() == 0);
   CHECK(course.to_json(1)["power_w"].is_null());

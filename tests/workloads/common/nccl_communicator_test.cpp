@@ -1,12 +1,12 @@
 #include "workloads/common/cuda/nccl_communicator.h"
 
-#include "common/error.h"
-
 #include <catch2/catch.hpp>
 
 #include <algorithm>
 #include <cstring>
 #include <vector>
+
+#include "common/error.h"
 
 using namespace virtrain;
 using Catch::Contains;

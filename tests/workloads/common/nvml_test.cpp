@@ -1,10 +1,9 @@
 #include "workloads/common/nvml.h"
 
-#include "common/error.h"
-
 #include <catch2/catch.hpp>
-
 #include <dlfcn.h>
+
+#include "common/error.h"
 
 using namespace virtrain;
 using Strings = std::vector<std::string>;

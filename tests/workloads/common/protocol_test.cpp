@@ -1,11 +1,10 @@
 #include "workloads/common/protocol.h"
 
+#include <catch2/catch.hpp>
+#include <unistd.h>
+
 #include "common/error.h"
 #include "common/unique_fd.h"
-
-#include <catch2/catch.hpp>
-
-#include <unistd.h>
 
 using namespace virtrain;
 

@@ -1,7 +1,5 @@
 #pragma once
 
-#include "workloads/common/peers.h"
-
 #include <algorithm>
 #include <barrier>
 #include <cstring>
@@ -10,6 +8,8 @@
 #include <numeric>
 #include <thread>
 #include <vector>
+
+#include "workloads/common/peers.h"
 
 namespace virtrain::test {
 
@@ -42,14 +42,16 @@ class ThreadPeers : public Peers {
     put(send);
     for (std::size_t i = 0; i < receive.size(); ++i) {
       float sum = 0;
-      for (const auto& part : job_.sent) sum += part[i];
+      for (const auto& part : job_.sent) { sum += part[i]; }
       receive[i] = sum;
     }
     finish(receive);
   }
   void all_gather(std::span<const float> send, std::span<float> receive) override {
     put(send);
-    for (std::size_t i = 0; i < receive.size(); ++i) receive[i] = job_.sent[i / send.size()][i % send.size()];
+    for (std::size_t i = 0; i < receive.size(); ++i) {
+      receive[i] = job_.sent[i / send.size()][i % send.size()];
+    }
     finish(receive);
   }
   void broadcast(std::span<float> values, int root) override {
@@ -59,9 +61,10 @@ class ThreadPeers : public Peers {
     finish(values);
   }
   void broadcast(std::span<std::byte> bytes) override {
-    if (rank_ == 0)
+    if (rank_ == 0) {
       job_.message.assign(reinterpret_cast<unsigned char*>(bytes.data()),
                           reinterpret_cast<unsigned char*>(bytes.data()) + bytes.size());
+    }
     barrier();
     std::memcpy(bytes.data(), job_.message.data(), bytes.size());
     barrier();
@@ -74,13 +77,13 @@ class ThreadPeers : public Peers {
     return word;
   }
   void round_trip(std::span<unsigned char> message) override {
-    if (rank_ == 0) job_.message.assign(message.begin(), message.end());
+    if (rank_ == 0) { job_.message.assign(message.begin(), message.end()); }
     barrier();
     if (rank_ == 1) {
-      for (unsigned char& byte : job_.message) byte = static_cast<unsigned char>(byte + answer_plus);
+      for (unsigned char& byte : job_.message) { byte = static_cast<unsigned char>(byte + answer_plus); }
     }
     barrier();
-    if (rank_ == 0) std::copy(job_.message.begin(), job_.message.end(), message.begin());
+    if (rank_ == 0) { std::copy(job_.message.begin(), job_.message.end(), message.begin()); }
     barrier();
   }
   double largest(double value) override {
@@ -130,7 +133,7 @@ Result on_all(Job& job, const std::function<Result(Peers&)>& body) {
       results[static_cast<std::size_t>(rank)] = body(peers);
     });
   }
-  for (std::thread& thread : threads) thread.join();
+  for (std::thread& thread : threads) { thread.join(); }
   return results.front();
 }
 

@@ -1,14 +1,13 @@
 #include "workloads/common/watchdog.h"
 
-#include "common/unique_fd.h"
-
 #include <catch2/catch.hpp>
-
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstring>
+
+#include "common/unique_fd.h"
 
 using namespace virtrain;
 using std::chrono::milliseconds;
@@ -43,7 +42,7 @@ Ended in_child(Body&& body) {
 }
 
 void say(int fd, const std::string& words) {
-  if (write(fd, words.data(), words.size()) < 0) _exit(99);
+  if (write(fd, words.data(), words.size()) < 0) { _exit(99); }
 }
 
 }  // namespace
@@ -52,7 +51,7 @@ TEST_CASE("a process that hangs says what it was doing and ends") {
   const Ended ended = in_child([](int out) {
     Watchdog watchdog(milliseconds(50), [out](const std::string& doing) { say(out, "stuck in " + doing); });
     watchdog.expect("all-reduce");
-    while (true) pause();
+    while (true) { pause(); }
   });
   CHECK(WIFEXITED(ended.status));
   CHECK(WEXITSTATUS(ended.status) == 1);
@@ -80,7 +79,7 @@ TEST_CASE("a pause may last, what follows it may not") {
     usleep(200'000);
     say(out, "go, ");
     watchdog.expect("first step");
-    while (true) pause();
+    while (true) { pause(); }
   });
   CHECK(WEXITSTATUS(ended.status) == 1);
   CHECK(ended.said == "go, first step");
@@ -92,11 +91,11 @@ TEST_CASE("a report that hangs does not keep the process") {
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, nullptr);  // as a program may that handles signals by sigwait
     const auto hang = [](const std::string&) {
-      while (true) pause();
+      while (true) { pause(); }
     };
     Watchdog watchdog(milliseconds(10), hang, seconds(1));
     watchdog.expect("anything");
-    while (true) pause();
+    while (true) { pause(); }
   });
   CHECK(WIFSIGNALED(ended.status));
   CHECK(WTERMSIG(ended.status) == SIGALRM);

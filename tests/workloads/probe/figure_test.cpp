@@ -1,10 +1,10 @@
 #include "workloads/probe/figure.h"
 
-#include "workloads/probe/gpu_copies.h"
-
 #include <catch2/catch.hpp>
 
 #include <sstream>
+
+#include "workloads/probe/gpu_copies.h"
 
 using namespace virtrain::probe;
 
@@ -22,7 +22,7 @@ Figure figure(const std::string& name, const std::string& where) {
 std::vector<std::string> lines_of(const std::string& text) {
   std::istringstream in(text);
   std::vector<std::string> lines;
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  for (std::string line; std::getline(in, line);) { lines.push_back(line); }
   return lines;
 }
 
@@ -39,7 +39,7 @@ TEST_CASE("lines say where, and their columns stand under the heading however lo
   CHECK(lines[1].substr(where).starts_with("GPU 0->1 direct "));
   CHECK(lines[2].substr(where).starts_with("GPU 1->0 through the host "));
   CHECK(lines[3].substr(where).starts_with("CPU "));
-  for (const std::string& line : lines) CHECK(line.size() == lines[0].size());
+  for (const std::string& line : lines) { CHECK(line.size() == lines[0].size()); }
 }
 
 TEST_CASE("a heading comes again where columns get wider, and else not") {

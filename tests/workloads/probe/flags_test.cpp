@@ -1,8 +1,8 @@
 #include "workloads/probe/flags.h"
 
-#include "common/error.h"
-
 #include <catch2/catch.hpp>
+
+#include "common/error.h"
 
 using namespace virtrain;
 using namespace virtrain::probe;
@@ -56,7 +56,7 @@ TEST_CASE("the model's convolutions are measured where they are named, by one pr
 
 TEST_CASE("NCCL is measured by any number of ranks where it is named") {
   const Flags flags = parsed({"--probe=nccl_all_reduce,nccl_broadcast", "--gpu=1", "--stall_seconds=30"});
-  for (const int ranks : {1, 2, 8}) CHECK(chosen_probes(flags, ranks) == flags.probes);
+  for (const int ranks : {1, 2, 8}) { CHECK(chosen_probes(flags, ranks) == flags.probes); }
   CHECK(flags.gpu == 1);
   CHECK(to_json(flags)["stall_seconds"] == 30);
   CHECK(nccl_collective("nccl_all_reduce") == Collective::all_reduce);

@@ -1,10 +1,10 @@
-#include "workloads/probe/gemm.h"
-#include "workloads/probe/gpu_copies.h"
-
 #include <catch2/catch.hpp>
 
 #include <cmath>
 #include <set>
+
+#include "workloads/probe/gemm.h"
+#include "workloads/probe/gpu_copies.h"
 
 using namespace virtrain::probe;
 

@@ -1,16 +1,15 @@
 #include "workloads/probe/memory.h"
 
-#include "common/error.h"
-#include "common/text.h"
-#include "workloads/common/cache.h"
-#include "workloads/probe/gemm.h"
-
 #include <catch2/catch.hpp>
-
 #include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "workloads/common/cache.h"
+#include "workloads/probe/gemm.h"
 
 using namespace virtrain;
 using namespace virtrain::probe;
@@ -81,7 +80,7 @@ TEST_CASE("a product is checked against sums in double") {
   for (std::size_t row = 0; row < n; ++row) {
     for (std::size_t column = 0; column < n; ++column) {
       float sum = 0;
-      for (std::size_t k = 0; k < n; ++k) sum += a[row * n + k] * b[k * n + column];
+      for (std::size_t k = 0; k < n; ++k) { sum += a[row * n + k] * b[k * n + column]; }
       c[row * n + column] = sum;
     }
   }

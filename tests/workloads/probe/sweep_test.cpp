@@ -1,10 +1,10 @@
 #include "workloads/probe/sweep.h"
 
+#include <catch2/catch.hpp>
+
 #include "tests/workloads/common/thread_peers.h"
 #include "workloads/common/lone_peer.h"
 #include "workloads/probe/round_trip.h"
-
-#include <catch2/catch.hpp>
 
 using namespace virtrain;
 using namespace virtrain::probe;
@@ -39,10 +39,10 @@ class DistantExchange : public Exchange {
         send_.size());
     for (int k = 0; k < times; ++k) {
       const std::span<const float> input = in_place ? own : std::span<const float>(send_);
-      if (collective == Collective::all_reduce) peers_.all_reduce(input, receive_);
-      if (collective == Collective::all_gather) peers_.all_gather(input, receive_);
-      if (collective != Collective::broadcast) continue;
-      if (!in_place && peers_.rank() == broadcast_root) receive_.assign(send_.begin(), send_.end());
+      if (collective == Collective::all_reduce) { peers_.all_reduce(input, receive_); }
+      if (collective == Collective::all_gather) { peers_.all_gather(input, receive_); }
+      if (collective != Collective::broadcast) { continue; }
+      if (!in_place && peers_.rank() == broadcast_root) { receive_.assign(send_.begin(), send_.end()); }
       peers_.broadcast(std::span<float>(receive_), broadcast_root);
     }
     return 0.001 * times * (1 + peers_.rank());  // rank 2 of 3 is the slowest: 3 ms each
@@ -85,7 +85,7 @@ TEST_CASE("right data counts as right, on any number of ranks and for odd sizes"
         CHECK(line.in_place.wrong == 0);
         CHECK(line.in_place.seconds > 0);
         CHECK(line.out_of_place.has_value() == (collective != Collective::broadcast));
-        if (line.out_of_place) CHECK(line.out_of_place->wrong == 0);
+        if (line.out_of_place) { CHECK(line.out_of_place->wrong == 0); }
         CHECK(line.size_bytes == line.count * 4 * (collective == Collective::all_gather ? ranks : 1));
       }
     }
@@ -109,7 +109,7 @@ TEST_CASE("buffers elsewhere are filled, timed by the slowest rank and checked")
       CHECK(line.in_place.wrong == 0);
       CHECK(line.in_place.seconds == Approx(0.003));
       job.fault = [](int rank, std::span<float> output) {
-        if (rank == 1) output[0] += 1;
+        if (rank == 1) { output[0] += 1; }
       };
       line = sweep();
       CHECK(line.out_of_place->wrong == 1);
@@ -133,11 +133,11 @@ TEST_CASE("one wrong element on one rank is counted") {
     CAPTURE(to_string(collective));
     Job job(3);
     job.fault = [](int rank, std::span<float> output) {
-      if (rank == 2) output[output.size() - 1] += 1;
+      if (rank == 2) { output[output.size() - 1] += 1; }
     };
     const SweepLine line = measured(job, collective, 4096);
     CHECK(line.in_place.wrong == 1);
-    if (line.out_of_place) CHECK(line.out_of_place->wrong == 1);
+    if (line.out_of_place) { CHECK(line.out_of_place->wrong == 1); }
     CHECK(figures(line).back().wrong == 1);
   }
 }
@@ -147,7 +147,9 @@ TEST_CASE("an operation that leaves a part undone, or does nothing, is seen") {
     CAPTURE(to_string(collective));
     Job job(2);
     job.fault = [](int rank, std::span<float> output) {
-      if (rank == 1) std::fill(output.begin() + 10, output.begin() + 20, -1.0F);  // as before the operation
+      if (rank == 1) {
+        std::fill(output.begin() + 10, output.begin() + 20, -1.0F);  // as before the operation
+      }
     };
     CHECK(measured(job, collective, 4096).in_place.wrong == 10);
   }

@@ -1,8 +1,8 @@
 #include "workloads/resnet50/flags.h"
 
-#include "common/error.h"
-
 #include <catch2/catch.hpp>
+
+#include "common/error.h"
 
 using namespace virtrain;
 using namespace virtrain::resnet50;
@@ -27,9 +27,7 @@ ParsedFlags parse(std::vector<const char*> arguments, const Backend& on = backen
 std::string refusal(const std::vector<const char*>& arguments, const Backend& on = backend) {
   try {
     parse(arguments, on);
-  } catch (const Error& error) {
-    return error.code() == ErrorCode::usage ? error.message() : "";
-  }
+  } catch (const Error& error) { return error.code() == ErrorCode::usage ? error.message() : ""; }
   return "";
 }
 

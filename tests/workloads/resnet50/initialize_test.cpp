@@ -11,14 +11,14 @@ namespace {
 
 double mean(const std::vector<float>& values) {
   double sum = 0;
-  for (const float value : values) sum += value;
+  for (const float value : values) { sum += value; }
   return sum / static_cast<double>(values.size());
 }
 
 double deviation(const std::vector<float>& values) {
   const double centre = mean(values);
   double sum = 0;
-  for (const float value : values) sum += (value - centre) * (value - centre);
+  for (const float value : values) { sum += (value - centre) * (value - centre); }
   return std::sqrt(sum / static_cast<double>(values.size()));
 }
 

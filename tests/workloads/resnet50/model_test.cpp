@@ -25,7 +25,7 @@ TEST_CASE("names and shapes are torchvision's") {
   const std::vector<Parameter> all = parameters(build_model(224, 1000));
   CHECK(all.size() == 161);
   std::set<std::string> names;
-  for (const Parameter& parameter : all) names.insert(parameter.name);
+  for (const Parameter& parameter : all) { names.insert(parameter.name); }
   CHECK(names.size() == all.size());
   CHECK(all.front().name == "conv1.weight");
   CHECK(all.front().shape == std::vector<std::int64_t>{64, 3, 7, 7});

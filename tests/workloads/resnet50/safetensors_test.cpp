@@ -1,14 +1,14 @@
 #include "workloads/resnet50/safetensors.h"
 
-#include "common/error.h"
-#include "common/text.h"
-
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+
+#include "common/error.h"
+#include "common/text.h"
 
 using namespace virtrain;
 using namespace virtrain::resnet50;

@@ -1,13 +1,13 @@
 #include "workloads/resnet50/trace.h"
 
-#include "common/error.h"
-#include "common/text.h"
-
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
-
 #include <unistd.h>
+
 #include <filesystem>
+
+#include "common/error.h"
+#include "common/text.h"
 
 using namespace virtrain;
 using namespace virtrain::resnet50;
@@ -59,8 +59,8 @@ TEST_CASE("a trace is what Chrome's viewer reads") {
   std::vector<std::string> names;
   for (const json& event : trace.at("traceEvents")) {
     CHECK(event.at("pid") == 3);
-    if (event.at("ph") == "X") spans.push_back(event);
-    if (event.at("ph") == "M") names.push_back(event.at("args").at("name"));
+    if (event.at("ph") == "X") { spans.push_back(event); }
+    if (event.at("ph") == "M") { names.push_back(event.at("args").at("name")); }
   }
   CHECK(names == std::vector<std::string>{"rank 3", "compute", "communication", "exposed communication"});
   REQUIRE(spans.size() == 3);
@@ -83,7 +83,7 @@ TEST_CASE("a trace shows when communication was exposed, on a line of its own") 
                              0));
   std::vector<std::pair<double, double>> exposed;
   for (const json& event : trace.at("traceEvents")) {
-    if (event.at("ph") != "X" || event.at("cat") != "exposed communication") continue;
+    if (event.at("ph") != "X" || event.at("cat") != "exposed communication") { continue; }
     CHECK(event.at("tid") == 2);
     exposed.emplace_back(event.at("ts"), event.at("dur"));
   }

@@ -1,10 +1,6 @@
 #include "workloads/resnet50/training.h"
 
-#include "common/error.h"
-#include "common/unique_fd.h"
-
 #include <catch2/catch.hpp>
-
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +9,9 @@
 #include <chrono>
 #include <thread>
 
+#include "common/error.h"
+#include "common/unique_fd.h"
+
 // How a run ends when what trains fails or hangs, as a lost peer or a broken GPU makes it.
 using namespace virtrain;
 using namespace virtrain::resnet50;
@@ -20,7 +19,7 @@ using namespace virtrain::resnet50;
 namespace {
 
 [[noreturn]] void hang() {
-  while (true) pause();
+  while (true) { pause(); }
 }
 
 /// Like a GPU whose kernels wait for a rank that is gone: freeing its memory waits for them.
@@ -31,7 +30,7 @@ class StuckBackend : public TrainingBackend {
   nlohmann::json hello() const override { return nlohmann::json::object(); }
   void set_up(Watchdog&) override {}
   StepResult step(const StepOrder&, Timeline&) override {
-    if (step_hangs_) hang();
+    if (step_hangs_) { hang(); }
     throw Error("reduce gradients", ErrorCode::io, "NCCL: remote process exited");
   }
   nlohmann::json result(std::int64_t) override { return nlohmann::json::object(); }
@@ -73,7 +72,7 @@ class SlowBackend : public NotingBackend {
       watchdog.expect("set up part " + std::to_string(part));
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
     }
-    if (hangs_) hang();
+    if (hangs_) { hang(); }
   }
 
  private:
@@ -90,7 +89,7 @@ class QueueingBackend : public NotingBackend {
     return {};
   }
   void begin_counting() override {
-    if (started_) throw Error("begin to count", ErrorCode::trial_failed, "a step is under way");
+    if (started_) { throw Error("begin to count", ErrorCode::trial_failed, "a step is under way"); }
   }
   nlohmann::json result(std::int64_t) override { return {{"gaps", gaps_}}; }
 
@@ -110,16 +109,17 @@ Ended train_in_child(const MakeBackend& make, const Flags& wanted = {}) {
   REQUIRE(child >= 0);
   if (child == 0) {
     alarm(60);  // the test's own end, should the run hang
-    if (dup2(ends[1].get(), STDOUT_FILENO) < 0) _exit(99);
-    if (dup2(open("/dev/null", O_RDWR | O_CLOEXEC), STDERR_FILENO) < 0) _exit(99);
+    if (dup2(ends[1].get(), STDOUT_FILENO) < 0) { _exit(99); }
+    if (dup2(open("/dev/null", O_RDWR | O_CLOEXEC), STDERR_FILENO) < 0) { _exit(99); }
     ends[0].reset();
     ends[1].reset();
     Flags flags = wanted;
     flags.format = OutputFormat::json;
     flags.stall_seconds = 1;
     std::array<int, 2> input{};
-    if (pipe(input.data()) != 0 || write(input[1], "go\n", 3) != 3 || dup2(input[0], STDIN_FILENO) < 0)
+    if (pipe(input.data()) != 0 || write(input[1], "go\n", 3) != 3 || dup2(input[0], STDIN_FILENO) < 0) {
       _exit(99);
+    }
     _exit(run_training("test", flags, make));
   }
   ends[1].reset();
@@ -176,7 +176,7 @@ TEST_CASE("a set-up may last as long as its parts go on, and the one that hangs 
     REQUIRE(WIFEXITED(ended.status));
     CHECK(WEXITSTATUS(ended.status) == (hangs ? 1 : 0));
     REQUIRE(ended.records.back()["record"] == (hangs ? "error" : "result"));
-    if (hangs) CHECK(ended.records.back()["operation"] == "set up part 5");
+    if (hangs) { CHECK(ended.records.back()["operation"] == "set up part 5"); }
   }
 }
 

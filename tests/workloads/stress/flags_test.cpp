@@ -1,8 +1,8 @@
 #include "workloads/stress/flags.h"
 
-#include "common/error.h"
-
 #include <catch2/catch.hpp>
+
+#include "common/error.h"
 
 using namespace virtrain;
 using namespace virtrain::stress;
@@ -47,8 +47,9 @@ TEST_CASE("a GPU is loaded by its own kinds, and its memory where it is named") 
   CHECK(loads_gpu(parsed({"--kind=membw", "--gpu=0"})));
   CHECK_FALSE(loads_gpu(parsed({"--kind=membw"})));
   CHECK(parsed({"--kind=d2h", "--gpu=3"}).gpu == 3);
-  for (const char* const kind : {"--kind=gemm", "--kind=h2d", "--kind=d2h"})
+  for (const char* const kind : {"--kind=gemm", "--kind=h2d", "--kind=d2h"}) {
     CHECK(parsed({kind, "--stall_seconds=5"}).stall_seconds == 5);
+  }
   CHECK(parsed({"--kind=membw", "--gpu=0", "--stall_seconds=5"}).stall_seconds == 5);
   CHECK_THAT(refusal({"--kind=membw", "--stall_seconds=5"}), Contains("membw with --gpu"));
 }
@@ -105,10 +106,12 @@ TEST_CASE("what cannot be is refused with what is allowed") {
   CHECK_THAT(refusal({"--kind=cpu", "--peer=a:1"}), Contains("net"));
   CHECK_THAT(refusal({"--kind=net", "--listen=1", "--rate=1MiB/s"}), Contains("sending"));
   CHECK_THAT(refusal({"--kind=cpu", "--seconds=-1"}), Contains("seconds"));
-  for (const char* const seconds : {"--seconds=nan", "--seconds=-nan", "--seconds=NaN", "--seconds=inf"})
+  for (const char* const seconds : {"--seconds=nan", "--seconds=-nan", "--seconds=NaN", "--seconds=inf"}) {
     CHECK_THAT(refusal({"--kind=cpu", seconds}), Contains("seconds"));
-  for (const char* const rate : {"--rate=nan", "--rate=nan%", "--rate=inf"})
+  }
+  for (const char* const rate : {"--rate=nan", "--rate=nan%", "--rate=inf"}) {
     CHECK_THAT(refusal({"--kind=cpu", rate}), Contains("50%"));
+  }
   CHECK_THAT(refusal({"--kind=membw", "--bytes=3"}), Contains("1MiB"));
   CHECK_THAT(refusal({"--kind=cpu", "--bogus"}), Contains("--bogus"));
 }

@@ -1,9 +1,10 @@
 #include "workloads/stress/gpu_piece.h"
-#include "workloads/stress/pace.h"
 
 #include <catch2/catch.hpp>
 
 #include <numeric>
+
+#include "workloads/stress/pace.h"
 
 using namespace virtrain::stress;
 
@@ -24,7 +25,7 @@ std::vector<std::uint64_t> progress(std::uint64_t bytes_per_second, std::uint64_
   while (now < seconds) {
     const double busy = static_cast<double>(work) / fastest;
     now += busy;
-    if (now < seconds) of_second[static_cast<std::size_t>(now)] += work;
+    if (now < seconds) { of_second[static_cast<std::size_t>(now)] += work; }
     const double rest = pace.rest_seconds(busy, work);
     now += rest;
     pace.rested(rest);

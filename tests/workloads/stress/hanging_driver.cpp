@@ -6,7 +6,7 @@
 namespace {
 
 [[noreturn]] int hang() {
-  while (true) pause();
+  while (true) { pause(); }
 }
 
 }  // namespace

@@ -1,13 +1,13 @@
 #include "workloads/stress/load.h"
-#include "common/error.h"
-#include "common/text.h"
-#include "workloads/stress/crew.h"
 
 #include <catch2/catch.hpp>
-
 #include <unistd.h>
 
 #include <filesystem>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "workloads/stress/crew.h"
 
 using namespace virtrain;
 using namespace virtrain::stress;
@@ -43,10 +43,11 @@ TEST_CASE("every kind of one host does work and says its unit") {
     const auto load = make_load(flags);
     const auto worker = load->make_worker(0);
     std::uint64_t work = 0;
-    for (int piece = 0; piece < 10; ++piece)
+    for (int piece = 0; piece < 10; ++piece) {
       work += worker->work();  // past the end of the file and arrays, too
+    }
     CHECK(work > 0);
-    if (kind == Kind::disk) CHECK(work == 10U << 20);
+    if (kind == Kind::disk) { CHECK(work == 10U << 20); }
     CHECK(std::string(load->unit()) ==
           (kind == Kind::cpu ? "operations" : (kind == Kind::llc ? "accesses" : "B")));
     CHECK_FALSE(std::filesystem::exists(new_path()));  // it has no name from the start
@@ -77,10 +78,10 @@ TEST_CASE("what is sent is what is received") {
   const auto taker = receiver->make_worker(0);
   {
     const auto giver = sender->make_worker(0);
-    while (sent < 1'000'000) sent += giver->work();
+    while (sent < 1'000'000) { sent += giver->work(); }
   }
   std::uint64_t received = 0;
-  for (int piece = 0; piece < 1000 && received < sent; ++piece) received += taker->work();
+  for (int piece = 0; piece < 1000 && received < sent; ++piece) { received += taker->work(); }
   CHECK(received == sent);
 }
 

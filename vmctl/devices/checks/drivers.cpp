@@ -18,11 +18,13 @@ std::string driver_of(const DeviceHost& host, const std::string& address) {
 
 CheckAnswer groups_let_go_together(const DeviceHost& host) {
   const auto offenders = each(host.devices(), [&](const HostDevice& device) -> std::string {
-    if (device.function.driver != "vfio-pci") return "";
+    if (device.function.driver != "vfio-pci") { return ""; }
     Words held;
-    for (const auto& member : device.function.iommu_group_members)
-      if (const auto driver = driver_of(host, member); !is_vfio(driver) && !is_bridge(host, member))
+    for (const auto& member : device.function.iommu_group_members) {
+      if (const auto driver = driver_of(host, member); !is_vfio(driver) && !is_bridge(host, member)) {
         held.push_back(fmt::format("{} on {}", member, driver));
+      }
+    }
     return held.empty() ? "" : "is on vfio-pci, but of its group " + join(held, ", ");
   });
   return none_of(offenders, "no group is half lent",
@@ -31,12 +33,14 @@ CheckAnswer groups_let_go_together(const DeviceHost& host) {
 
 CheckAnswer no_override_is_left(const DeviceHost& host) {
   Words offenders;
-  for (const auto* list : {&host.inventory.devices, &host.inventory.other_devices})
+  for (const auto* list : {&host.inventory.devices, &host.inventory.other_devices}) {
     for (const auto& device : *list) {
       const auto& pci = device.function;
-      if (!pci.driver_override.empty() && !host.is_leased(pci.address))
+      if (!pci.driver_override.empty() && !host.is_leased(pci.address)) {
         offenders.push_back(fmt::format("{} has driver_override {}", pci.address, pci.driver_override));
+      }
     }
+  }
   return none_of(offenders, "no driver_override is set",
                  "nobody holds it: echo > /sys/bus/pci/devices/ADDRESS/driver_override, then reprobe");
 }
@@ -46,21 +50,26 @@ CheckAnswer no_override_is_left(const DeviceHost& host) {
 CheckAnswer vfio_takes_no_models(const DeviceHost& host) {
   Words offenders;
   const auto command_line = value(host, "proc/cmdline");
-  for (const auto word : words_of(command_line))
-    if (word.starts_with("vfio-pci.ids=") || word.starts_with("vfio_pci.ids="))
+  for (const auto word : words_of(command_line)) {
+    if (word.starts_with("vfio-pci.ids=") || word.starts_with("vfio_pci.ids=")) {
       offenders.push_back(fmt::format("{} on the kernel's command line", word));
-  for (const auto& file : names_in(host, "etc/modprobe.d"))
+    }
+  }
+  for (const auto& file : names_in(host, "etc/modprobe.d")) {
     for (const auto& line : split(read_file(host.root / "etc/modprobe.d" / file).value_or(""), '\n')) {
       const auto words = words_of(line);
       if (words.size() > 2 && words[0] == "options" && (words[1] == "vfio-pci" || words[1] == "vfio_pci") &&
-          line.find("ids=") != std::string::npos)
+          line.find("ids=") != std::string::npos) {
         offenders.push_back(fmt::format("\"{}\" in /etc/modprobe.d/{}", trim(line), file));
+      }
     }
+  }
   for (const auto& line : each(host.devices(), [](const HostDevice& device) {
          const auto& pci = device.function;
          return pci.driver == "vfio-pci" && pci.driver_override.empty() ? "is on vfio-pci by its model" : "";
-       }))
+       })) {
     offenders.push_back(line);
+  }
   return none_of(offenders, "vfio-pci takes no device by its model",
                  "remove the ids: they take every GPU of that model at every start, also from the host's own "
                  "arm; virtrain binds by address (driver_override)");
@@ -69,23 +78,26 @@ CheckAnswer vfio_takes_no_models(const DeviceHost& host) {
 /// Functions of GPUs' cards that play sound on the host, a sentence each.
 Words sound_on(const DeviceHost& host) {
   return each(host.gpus(), [&](const HostDevice& gpu) -> std::string {
-    for (const auto& member : gpu.function.iommu_group_members)
-      if (driver_of(host, member) == "snd_hda_intel")
+    for (const auto& member : gpu.function.iommu_group_members) {
+      if (driver_of(host, member) == "snd_hda_intel") {
         return "has its audio function " + member + " on snd_hda_intel";
+      }
+    }
     return "";
   });
 }
 
 CheckAnswer no_desktop_driver(const DeviceHost& host) {
   const auto offenders = each(host.gpus(), [](const HostDevice& gpu) -> std::string {
-    if (gpu.function.driver == "nouveau") return "is on nouveau";
+    if (gpu.function.driver == "nouveau") { return "is on nouveau"; }
     return read_value(gpu.function.folder / "boot_vga") == "1" ? "carries the host's console" : "";
   });
-  if (const auto sound = sound_on(host); offenders.empty() && !sound.empty())
+  if (const auto sound = sound_on(host); offenders.empty() && !sound.empty()) {
     return {join(sound, "; "),
             "blacklist snd_hda_intel where the host plays no sound: a mixer that has it open keeps the card "
             "from being lent",
             Severity::warns};
+  }
   return none_of(offenders, "no GPU is on nouveau, plays sound or carries the console",
                  "blacklist nouveau and rebuild the initramfs; give the console another adapter (firmware "
                  "setting, or video=efifb:off)");
@@ -156,20 +168,20 @@ bool wipes(const HostDevice& device) {
 CheckAnswer they_can_be_reset(const DeviceHost& host) {
   bool blocks = false;
   const auto offenders = each(host.rebound(), [&](const HostDevice& device) -> std::string {
-    if (wipes(device)) return "";
+    if (wipes(device)) { return ""; }
     const auto& methods = device.function.reset_methods;
     blocks = blocks || device.device_class != DeviceClass::other;
     return methods.empty() ? "has no reset method" : "resets by " + join(methods, " ") + " only";
   });
   auto answer = none_of(offenders, "every device resets by flr or bus",
                         "not to be lent: a tenant's data could stay in it for the next one");
-  if (!offenders.empty() && !blocks) answer.severity = Severity::warns;
+  if (!offenders.empty() && !blocks) { answer.severity = Severity::warns; }
   return answer;
 }
 
 CheckAnswer they_are_awake(const DeviceHost& host) {
   const auto offenders = each(host.devices(), [](const HostDevice& device) -> std::string {
-    if (device.function.power_state == "D3cold") return "is in D3cold";
+    if (device.function.power_state == "D3cold") { return "is in D3cold"; }
     return device.function.vendor == "0xffff" ? "answers with ones only" : "";
   });
   return none_of(offenders, "every device answers",
@@ -193,19 +205,19 @@ CheckAnswer nothing_is_in_quarantine(const DeviceHost& host) {
 }
 
 constexpr std::array checks = {
-    DeviceCheck{"DRV-1", Severity::blocks, kDevices, has_devices, groups_let_go_together},
-    DeviceCheck{"DRV-2", Severity::warns, kDevices, has_devices, no_override_is_left},
-    DeviceCheck{"DRV-3", Severity::warns, kDevices, has_devices, vfio_takes_no_models},
-    DeviceCheck{"DRV-4", Severity::blocks, kGpus, has_gpus, no_desktop_driver},
-    DeviceCheck{"USE-1", Severity::blocks, kRebound, has_rebound, nobody_uses_them},
+    DeviceCheck{"DRV-1", Severity::blocks, when_devices, has_devices, groups_let_go_together},
+    DeviceCheck{"DRV-2", Severity::warns, when_devices, has_devices, no_override_is_left},
+    DeviceCheck{"DRV-3", Severity::warns, when_devices, has_devices, vfio_takes_no_models},
+    DeviceCheck{"DRV-4", Severity::blocks, when_gpus, has_gpus, no_desktop_driver},
+    DeviceCheck{"USE-1", Severity::blocks, when_rebound, has_rebound, nobody_uses_them},
     DeviceCheck{"USE-2", Severity::blocks, "nvidia-smi tells the persistence mode of a GPU to be rebound",
                 tells_persistence, persistence_is_off},
     DeviceCheck{"USE-3", Severity::blocks, "a device is to be rebound, and we may read the kernel's log",
                 has_rebound_and_log, no_unbind_is_stuck},
-    DeviceCheck{"RST-1", Severity::blocks, kRebound, has_rebound, they_can_be_reset},
-    DeviceCheck{"RST-2", Severity::blocks, kDevices, has_devices, they_are_awake},
-    DeviceCheck{"QRT-0", Severity::blocks, kDevices, has_devices, nothing_is_in_quarantine},
-    DeviceCheck{"LEAK-1", Severity::blocks, kDevices, has_devices, nothing_is_left},
+    DeviceCheck{"RST-1", Severity::blocks, when_rebound, has_rebound, they_can_be_reset},
+    DeviceCheck{"RST-2", Severity::blocks, when_devices, has_devices, they_are_awake},
+    DeviceCheck{"QRT-0", Severity::blocks, when_devices, has_devices, nothing_is_in_quarantine},
+    DeviceCheck{"LEAK-1", Severity::blocks, when_devices, has_devices, nothing_is_left},
 };
 
 }  // namespace

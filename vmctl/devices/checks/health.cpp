@@ -6,7 +6,7 @@
 namespace virtrain::vmctl {
 namespace {
 
-constexpr const char* kReported = "nvidia-smi answers for a GPU";
+constexpr const char* reported = "nvidia-smi answers for a GPU";
 bool has_reports(const DeviceHost& host) {
   const auto gpus = host.gpus();
   return std::any_of(gpus.begin(), gpus.end(),
@@ -25,11 +25,12 @@ Words each_report(const DeviceHost& host, Describe&& describe) {
 CheckAnswer memory_is_sound(const DeviceHost& host) {
   const auto offenders = each_report(host, [](const GpuReport& report) {
     Words wrong;
-    if (report.repair_failed.value_or(false)) wrong.emplace_back("could not remap a row");
-    if (report.repair_pending.value_or(false)) wrong.emplace_back("has rows to remap or pages to retire");
-    if (const auto errors = report.uncorrected_ecc_errors.value_or(0); errors > 0)
+    if (report.repair_failed.value_or(false)) { wrong.emplace_back("could not remap a row"); }
+    if (report.repair_pending.value_or(false)) { wrong.emplace_back("has rows to remap or pages to retire"); }
+    if (const auto errors = report.uncorrected_ecc_errors.value_or(0); errors > 0) {
       wrong.push_back(fmt::format("has had {} uncorrected ECC errors since its driver was loaded", errors));
-    if (report.ecc != report.ecc_pending) wrong.emplace_back("changes its ECC mode at the next reset");
+    }
+    if (report.ecc != report.ecc_pending) { wrong.emplace_back("changes its ECC mode at the next reset"); }
     return join(wrong, " and ");
   });
   return none_of(
@@ -40,13 +41,15 @@ CheckAnswer memory_is_sound(const DeviceHost& host) {
 
 /// "250 W of 300 W" of GPUs whose limit is not their own: of use where figures are compared.
 std::string limits(const DeviceHost& host) {
-  return join(each_report(host,
-                          [](const GpuReport& report) -> std::string {
-                            if (!report.power_limit_w || report.power_limit_w == report.default_power_limit_w)
-                              return "";
-                            return fmt::format("is limited to {:g} W", *report.power_limit_w);
-                          }),
-              "; ");
+  return join(
+      each_report(host,
+                  [](const GpuReport& report) -> std::string {
+                    if (!report.power_limit_w || report.power_limit_w == report.default_power_limit_w) {
+                      return "";
+                    }
+                    return fmt::format("is limited to {:g} W", *report.power_limit_w);
+                  }),
+      "; ");
 }
 
 CheckAnswer clocks_are_free(const DeviceHost& host) {
@@ -69,26 +72,29 @@ bool has_nvswitches(const DeviceHost& host) {
 
 CheckAnswer fabric_is_up(const DeviceHost& host) {
   Words offenders;
-  if (processes_named(host, {"nv-fabricmanage"}).empty())  // a name has 15 characters
+  if (processes_named(host, {"nv-fabricmanage"}).empty()) {  // a name has 15 characters
     offenders.emplace_back("the Fabric Manager does not run");
+  }
   const auto driver = loaded_nvidia_driver(host.root).value_or("");
   const auto& manager = host.words.fabric_manager;
-  if (!driver.empty() && !manager.empty() && driver != manager)
+  if (!driver.empty() && !manager.empty() && driver != manager) {
     offenders.push_back(fmt::format("Fabric Manager {} with driver {}", manager, driver));
+  }
   for (const auto& line : each_report(host, [](const GpuReport& report) -> std::string {
          const bool waits = !report.fabric_state.empty() && report.fabric_state != "Completed";
          const bool failed = !report.fabric_status.empty() && report.fabric_status != "Success";
          return waits ? "has its fabric " + report.fabric_state : failed ? report.fabric_status : "";
-       }))
+       })) {
     offenders.push_back(line);
+  }
   return none_of(offenders, "Fabric Manager runs, of the driver's version",
                  "systemctl enable --now nvidia-fabricmanager, of the driver's very version; else CUDA fails "
                  "with 802 (system not yet initialized)");
 }
 
 constexpr std::array checks = {
-    DeviceCheck{"ECC-1", Severity::invalidates, kReported, has_reports, memory_is_sound},
-    DeviceCheck{"CLK-1", Severity::invalidates, kReported, has_reports, clocks_are_free},
+    DeviceCheck{"ECC-1", Severity::invalidates, reported, has_reports, memory_is_sound},
+    DeviceCheck{"CLK-1", Severity::invalidates, reported, has_reports, clocks_are_free},
     DeviceCheck{"FAB-1", Severity::blocks, "there are GPUs, and NVSwitches that the host keeps",
                 has_nvswitches, fabric_is_up},
 };

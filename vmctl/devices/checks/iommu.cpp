@@ -9,7 +9,7 @@ namespace {
 
 CheckAnswer iommu_is_on(const DeviceHost& host) {
   const auto count = names_in(host, "sys/kernel/iommu_groups").size();
-  if (count > 0) return {fmt::format("{} IOMMU groups", count)};
+  if (count > 0) { return {fmt::format("{} IOMMU groups", count)}; }
   return {
       "no IOMMU groups: no device of this host can be passed to a VM",
       "switch VT-d or AMD-Vi on in the firmware; on Intel add intel_iommu=on to the kernel's command line"};
@@ -17,7 +17,7 @@ CheckAnswer iommu_is_on(const DeviceHost& host) {
 
 /// Whether a VM of the plan gets both.
 bool go_together(const DeviceHost& host, const std::string& one, const std::string& other) {
-  if (!host.demand) return false;
+  if (!host.demand) { return false; }
   const auto gets = [](const VmDemand& vm, const std::string& address) {
     return std::any_of(vm.devices.begin(), vm.devices.end(),
                        [&](const auto& device) { return device.grant.address == address; });
@@ -31,10 +31,12 @@ CheckAnswer groups_are_their_own(const DeviceHost& host) {
   const auto offenders = each(host.devices(), [&](const HostDevice& device) -> std::string {
     const auto& address = device.function.address;
     Words strangers;
-    for (const auto& member : device.function.iommu_group_members)
+    for (const auto& member : device.function.iommu_group_members) {
       if (slot_of(member) != slot_of(address) && !is_bridge(host, member) &&
-          !go_together(host, address, member))
+          !go_together(host, address, member)) {
         strangers.push_back(member);
+      }
+    }
     return strangers.empty() ? "" : "shares its IOMMU group with " + join(strangers, " ");
   });
   return none_of(
@@ -44,7 +46,7 @@ CheckAnswer groups_are_their_own(const DeviceHost& host) {
 }
 
 CheckAnswer interrupts_are_remapped(const DeviceHost& host) {
-  if (!allows_unsafe_interrupts(host.root)) return {"not allowed"};
+  if (!allows_unsafe_interrupts(host.root)) { return {"not allowed"}; }
   return {"a tenant can raise any interrupt of the host (allow_unsafe_interrupts=Y)",
           "switch it off and interrupt remapping on in the firmware"};
 }
@@ -54,7 +56,7 @@ bool vfio_is_loaded(const DeviceHost& host) {
 }
 
 CheckAnswer iommu_passes_host_dma(const DeviceHost& host) {
-  if (value(host, "proc/cmdline").find("iommu=pt") != std::string::npos) return {"iommu=pt"};
+  if (value(host, "proc/cmdline").find("iommu=pt") != std::string::npos) { return {"iommu=pt"}; }
   return {"no iommu=pt on the kernel's command line: the host's own DMA is translated too",
           "add iommu=pt, or bare metal is measured slower than it is"};
 }
@@ -75,10 +77,10 @@ CheckAnswer acs_is_on(const DeviceHost& host) {
 }
 
 constexpr std::array checks = {
-    DeviceCheck{"IOM-1", Severity::blocks, kAlways, always, iommu_is_on},
-    DeviceCheck{"IOM-2", Severity::blocks, kDevices, has_devices, groups_are_their_own},
+    DeviceCheck{"IOM-1", Severity::blocks, when_always, always, iommu_is_on},
+    DeviceCheck{"IOM-2", Severity::blocks, when_devices, has_devices, groups_are_their_own},
     DeviceCheck{"IOM-3", Severity::invalidates, "vfio is loaded", vfio_is_loaded, interrupts_are_remapped},
-    DeviceCheck{"IOM-4", Severity::warns, kDevices, has_devices, iommu_passes_host_dma},
+    DeviceCheck{"IOM-4", Severity::warns, when_devices, has_devices, iommu_passes_host_dma},
     DeviceCheck{"ACS-1", Severity::invalidates,
                 "bridges above the devices have ACS, and we may read their configuration space (root)",
                 acs_is_readable, acs_is_on},

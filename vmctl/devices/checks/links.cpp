@@ -11,7 +11,7 @@ namespace {
 CheckAnswer links_are_wide(const DeviceHost& host) {
   const auto offenders = each(host.gpus(), [](const HostDevice& gpu) -> std::string {
     const auto& [now, possible] = std::pair(gpu.function.link, gpu.function.link_possible);
-    if (now.width == possible.width) return "";
+    if (now.width == possible.width) { return ""; }
     return fmt::format("runs {} lanes of {}", now.width, possible.width);
   });
   // The speed says nothing here: an idle GPU slows its link down.
@@ -55,7 +55,7 @@ std::vector<const HostDevice*> active_adapters(const DeviceHost& host) {
     const bool is_wanted = !host.demand || std::find(wanted.begin(), wanted.end(), &device) != wanted.end();
     const bool is_active = std::any_of(device.ports.begin(), device.ports.end(),
                                        [](const auto& port) { return port.state == "ACTIVE"; });
-    if (is_wanted && is_active) found.push_back(&device);
+    if (is_wanted && is_active) { found.push_back(&device); }
   }
   return found;
 }
@@ -75,7 +75,9 @@ CheckAnswer gpus_reach_the_network(const DeviceHost& host) {
   }
   const auto without_ats = each(active_adapters(host), [](const HostDevice& adapter) -> std::string {
     const auto config = read_pci_config(adapter.function);
-    if (config.size() <= 256) return "";  // not ours to read
+    if (config.size() <= 256) {
+      return "";  // not ours to read
+    }
     const auto enabled = ats_enabled(config);
     return !enabled ? "has no ATS" : *enabled ? "" : "has ATS, not enabled";
   });
@@ -90,7 +92,7 @@ CheckAnswer gpus_reach_the_network(const DeviceHost& host) {
 }
 
 constexpr std::array checks = {
-    DeviceCheck{"LNK-1", Severity::invalidates, kGpus, has_gpus, links_are_wide},
+    DeviceCheck{"LNK-1", Severity::invalidates, when_gpus, has_gpus, links_are_wide},
     DeviceCheck{"AER-1", Severity::invalidates, "the kernel counts the devices' PCIe errors", counts_errors,
                 no_link_errors},
     DeviceCheck{"NUM-0", Severity::warns, "there are GPUs and several NUMA nodes", has_many_nodes,

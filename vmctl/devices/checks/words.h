@@ -15,22 +15,22 @@ namespace virtrain::vmctl {
 
 using Words = std::vector<std::string>;
 
-inline constexpr const char* kAlways = "always";
+inline constexpr const char* when_always = "always";
 inline bool always(const DeviceHost& /*host*/) {
   return true;
 }
 
-inline constexpr const char* kGpus = "there are GPUs";
+inline constexpr const char* when_gpus = "there are GPUs";
 inline bool has_gpus(const DeviceHost& host) {
   return !host.gpus().empty();
 }
 
-inline constexpr const char* kDevices = "there are GPUs, or a scenario names devices";
+inline constexpr const char* when_devices = "there are GPUs, or a scenario names devices";
 inline bool has_devices(const DeviceHost& host) {
   return !host.devices().empty();
 }
 
-inline constexpr const char* kRebound = "a device is to leave its driver for a VM";
+inline constexpr const char* when_rebound = "a device is to leave its driver for a VM";
 inline bool has_rebound(const DeviceHost& host) {
   return !host.rebound().empty();
 }
@@ -48,7 +48,7 @@ inline bool exists(const DeviceHost& host, const std::filesystem::path& file) {
 /// Names in a folder below the host's root, in order.
 inline Words names_in(const DeviceHost& host, const std::filesystem::path& folder) {
   Words names;
-  for (const auto& entry : entries_of(host.root / folder)) names.push_back(entry.filename().string());
+  for (const auto& entry : entries_of(host.root / folder)) { names.push_back(entry.filename().string()); }
   return names;
 }
 
@@ -63,26 +63,30 @@ inline bool is_bridge(const DeviceHost& host, const std::string& address) {
 /// Process ids whose name (at most 15 characters, as /proc says it) is one of these.
 inline Words processes_named(const DeviceHost& host, const Words& names) {
   Words pids;
-  for (const auto& pid : names_in(host, "proc"))
+  for (const auto& pid : names_in(host, "proc")) {
     if (pid.find_first_not_of("0123456789") == std::string::npos &&
-        std::find(names.begin(), names.end(), value(host, "proc/" + pid + "/comm")) != names.end())
+        std::find(names.begin(), names.end(), value(host, "proc/" + pid + "/comm")) != names.end()) {
       pids.push_back(pid);
+    }
+  }
   return pids;
 }
 
 /// Lines of the kernel's log that hold all of these.
 inline Words log_lines(const DeviceHost& host, const Words& parts) {
   Words found;
-  for (auto& line : split(host.words.kernel_log.value_or(""), '\n'))
+  for (auto& line : split(host.words.kernel_log.value_or(""), '\n')) {
     if (std::all_of(parts.begin(), parts.end(),
-                    [&](const auto& part) { return line.find(part) != std::string::npos; }))
+                    [&](const auto& part) { return line.find(part) != std::string::npos; })) {
       found.push_back(std::move(line));
+    }
+  }
   return found;
 }
 
 /// The answer for offenders: well where there are none.
 inline CheckAnswer none_of(const Words& offenders, const std::string& well, const std::string& fix) {
-  if (offenders.empty()) return {well};
+  if (offenders.empty()) { return {well}; }
   return {join(offenders, "; "), fix};
 }
 
@@ -90,9 +94,11 @@ inline CheckAnswer none_of(const Words& offenders, const std::string& well, cons
 template <typename Describe>
 Words each(const std::vector<const HostDevice*>& devices, Describe&& describe) {
   Words found;
-  for (const auto* device : devices)
-    if (const std::string words = describe(*device); !words.empty())
+  for (const auto* device : devices) {
+    if (const std::string words = describe(*device); !words.empty()) {
       found.push_back(fmt::format("{} {}", device->function.address, words));
+    }
+  }
   return found;
 }
 

@@ -1,14 +1,14 @@
 #include "workloads/common/cuda/cublas.h"
 
-#include "common/error.h"
-#include "workloads/common/shared_library.h"
-
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 
 #include <filesystem>
 #include <string>
 #include <vector>
+
+#include "common/error.h"
+#include "workloads/common/shared_library.h"
 
 namespace virtrain {
 namespace {
@@ -21,7 +21,7 @@ using Multiply = cublasStatus_t (*)(cublasHandle_t, cublasOperation_t, cublasOpe
                                     cublasComputeType_t, cublasGemmAlgo_t);
 
 void check(cublasStatus_t status, const char* operation) {
-  if (status == CUBLAS_STATUS_SUCCESS) return;
+  if (status == CUBLAS_STATUS_SUCCESS) { return; }
   throw Error(operation, ErrorCode::host_unable, "cuBLAS says " + std::to_string(static_cast<int>(status)));
 }
 
@@ -36,7 +36,9 @@ void* load(const std::string& library, const std::vector<std::string>& folders) 
 template <typename Function>
 Function Cublas::find(const char* name) const {
   void* const address = dlsym(library_, name);
-  if (address == nullptr) throw Error("use cuBLAS", ErrorCode::host_unable, std::string("it has no ") + name);
+  if (address == nullptr) {
+    throw Error("use cuBLAS", ErrorCode::host_unable, std::string("it has no ") + name);
+  }
   return reinterpret_cast<Function>(address);
 }
 

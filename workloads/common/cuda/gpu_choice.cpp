@@ -1,9 +1,5 @@
 #include "workloads/common/cuda/gpu_choice.h"
 
-#include "workloads/common/cuda/gpu_errors.h"
-#include "workloads/common/gpu_of_rank.h"
-#include "workloads/common/program.h"
-
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
@@ -11,12 +7,16 @@
 #include <array>
 #include <cctype>
 
+#include "workloads/common/cuda/gpu_errors.h"
+#include "workloads/common/gpu_of_rank.h"
+#include "workloads/common/program.h"
+
 namespace virtrain {
 namespace {
 
 /// Of a call with which CUDA starts: there its "unknown error" is no fault of the GPU's.
 void check_start(const std::string& operation, cudaError_t status) {
-  if (status != cudaErrorUnknown) return check_gpu(operation, status);
+  if (status != cudaErrorUnknown) { return check_gpu(operation, status); }
   ignore_gpu(status);
   throw Error(
       operation, ErrorCode::host_unable,

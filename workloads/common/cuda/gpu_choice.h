@@ -1,8 +1,8 @@
 #pragma once
 
-#include "workloads/common/peers.h"
-
 #include <string>
+
+#include "workloads/common/peers.h"
 
 namespace virtrain {
 

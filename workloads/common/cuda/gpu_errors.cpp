@@ -106,7 +106,7 @@ bool lasts(cudaError_t status) {
 }
 
 ErrorCode code_of(cudaError_t status) {
-  if (status == cudaErrorDevicesUnavailable) return ErrorCode::busy;
+  if (status == cudaErrorDevicesUnavailable) { return ErrorCode::busy; }
   return meaning(status).empty() ? ErrorCode::io : ErrorCode::host_unable;
 }
 
@@ -140,15 +140,15 @@ Error gpu_error(const std::string& operation, int status) {
 }
 
 void check_gpu(const std::string& operation, int status) {
-  if (status == cudaSuccess) return;
+  if (status == cudaSuccess) { return; }
   const Error error = gpu_error(operation, status);
   cudaGetLastError();
-  if (lasts(static_cast<cudaError_t>(status))) throw GpuFault(error);
+  if (lasts(static_cast<cudaError_t>(status))) { throw GpuFault(error); }
   throw Error(error);
 }
 
 void ignore_gpu(int status) {
-  if (status != cudaSuccess) cudaGetLastError();
+  if (status != cudaSuccess) { cudaGetLastError(); }
 }
 
 }  // namespace virtrain

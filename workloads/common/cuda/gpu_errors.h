@@ -1,8 +1,8 @@
 #pragma once
 
-#include "common/error.h"
-
 #include <string>
+
+#include "common/error.h"
 
 /// CUDA's failures in our words: what it means and what to do.
 namespace virtrain {

@@ -1,9 +1,9 @@
 #include "workloads/common/cuda/gpu_handles.h"
 
-#include "workloads/common/cuda/gpu_errors.h"
-
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
+
+#include "workloads/common/cuda/gpu_errors.h"
 
 namespace virtrain {
 namespace {

@@ -1,10 +1,10 @@
 #include "workloads/common/cuda/nccl_communicator.h"
 
-#include "common/error.h"
-#include "common/time.h"
-
 #include <sched.h>
 #include <unistd.h>
+
+#include "common/error.h"
+#include "common/time.h"
 
 namespace virtrain {
 namespace {
@@ -36,7 +36,7 @@ NcclCommunicator::NcclCommunicator(const NcclLibrary& nccl, int rank, int size, 
   ncclUniqueId id{};
   if (rank == 0) {
     const ncclResult_t made = nccl_.get_unique_id(&id);
-    if (made != ncclSuccess) throw nccl_error(nccl_, "start NCCL", made, nullptr);
+    if (made != ncclSuccess) { throw nccl_error(nccl_, "start NCCL", made, nullptr); }
   }
   share(std::as_writable_bytes(std::span(&id, 1)));
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -45,13 +45,13 @@ NcclCommunicator::NcclCommunicator(const NcclLibrary& nccl, int rank, int size, 
   try {
     settle("join the other GPUs", joined);
   } catch (const Error&) {
-    if (communicator_ != nullptr) nccl_.abort(communicator_);
+    if (communicator_ != nullptr) { nccl_.abort(communicator_); }
     throw;
   }
 }
 
 NcclCommunicator::~NcclCommunicator() {
-  if (communicator_ != nullptr) nccl_.abort(communicator_);
+  if (communicator_ != nullptr) { nccl_.abort(communicator_); }
 }
 
 void NcclCommunicator::settle(const std::string& operation, ncclResult_t result) const {
@@ -59,15 +59,15 @@ void NcclCommunicator::settle(const std::string& operation, ncclResult_t result)
   while (result == ncclInProgress) {
     wait_a_little(start_ns);
     const ncclResult_t asked = nccl_.async_error(communicator_, &result);
-    if (asked != ncclSuccess) result = asked;
+    if (asked != ncclSuccess) { result = asked; }
   }
-  if (result != ncclSuccess) throw nccl_error(nccl_, operation, result, communicator_);
+  if (result != ncclSuccess) { throw nccl_error(nccl_, operation, result, communicator_); }
 }
 
 void NcclCommunicator::check(const std::string& operation) const {
   ncclResult_t state = ncclSuccess;
   const ncclResult_t asked = nccl_.async_error(communicator_, &state);
-  if (asked != ncclSuccess) throw nccl_error(nccl_, operation, asked, communicator_);
+  if (asked != ncclSuccess) { throw nccl_error(nccl_, operation, asked, communicator_); }
   if (state != ncclSuccess && state != ncclInProgress) {
     throw nccl_error(nccl_, operation, state, communicator_);
   }

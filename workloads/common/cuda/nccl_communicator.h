@@ -1,10 +1,10 @@
 #pragma once
 
-#include "workloads/common/cuda/nccl_library.h"
-
 #include <functional>
 #include <span>
 #include <string>
+
+#include "workloads/common/cuda/nccl_library.h"
 
 namespace virtrain {
 

@@ -1,9 +1,9 @@
 #include "workloads/common/cuda/nccl_library.h"
 
+#include <dlfcn.h>
+
 #include "common/error.h"
 #include "workloads/common/shared_library.h"
-
-#include <dlfcn.h>
 
 namespace virtrain {
 namespace {
@@ -21,7 +21,7 @@ void find(void* library, const char* name, Function& function) {
 
 std::string NcclLibrary::version() const {
   int number = 0;
-  if (get_version(&number) != ncclSuccess) return "unknown";
+  if (get_version(&number) != ncclSuccess) { return "unknown"; }
   return std::to_string(number / 10000) + "." + std::to_string(number / 100 % 100) + "." +
          std::to_string(number % 100);
 }

@@ -45,7 +45,7 @@ std::string effective_isa() {
 
 std::vector<Precision> possible_precisions() {
   const std::string isa = effective_isa();
-  if (isa == "avx512_core_bf16" || isa == "avx512_core_amx") return {Precision::fp32, Precision::bf16};
+  if (isa == "avx512_core_bf16" || isa == "avx512_core_amx") { return {Precision::fp32, Precision::bf16}; }
   return {Precision::fp32};
 }
 
@@ -58,7 +58,7 @@ std::string onednn_version() {
 AlignedBuffer::AlignedBuffer(std::size_t bytes) : bytes_(bytes) {
   const std::size_t rounded = (bytes + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
   data_.reset(std::aligned_alloc(alignment_bytes, std::max(rounded, alignment_bytes)));
-  if (!data_) throw std::bad_alloc();
+  if (!data_) { throw std::bad_alloc(); }
   auto* const start = static_cast<char*>(data_.get());
 #pragma omp parallel for schedule(static)
   for (std::size_t line = 0; line < rounded / alignment_bytes; ++line) {
@@ -84,7 +84,7 @@ Tensor Device::allocate(const Layout& layout) {
 
 Tensor Device::scratch(Scratch slot, const Layout& layout) {
   AlignedBuffer& buffer = scratch_[slot];
-  if (buffer.bytes() < layout.get_size()) buffer = AlignedBuffer(layout.get_size());
+  if (buffer.bytes() < layout.get_size()) { buffer = AlignedBuffer(layout.get_size()); }
   return Tensor(layout, engine_, buffer.data());
 }
 
@@ -103,8 +103,8 @@ void Device::reorder(const Tensor& from, const Tensor& to) {
 }
 
 Tensor Device::in_layout(const Tensor& tensor, const Layout& layout, Scratch slot) {
-  if (tensor.get_desc() == layout) return tensor;
-  if (slot != Scratch::weights && slot != Scratch::master) ++activation_reorders_;
+  if (tensor.get_desc() == layout) { return tensor; }
+  if (slot != Scratch::weights && slot != Scratch::master) { ++activation_reorders_; }
   Tensor copy = scratch(slot, layout);
   reorder(tensor, copy);
   return copy;

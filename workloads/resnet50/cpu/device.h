@@ -1,7 +1,5 @@
 #pragma once
 
-#include "workloads/resnet50/flags.h"
-
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include <cstddef>
@@ -9,6 +7,8 @@
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "workloads/resnet50/flags.h"
 
 namespace virtrain::resnet50::cpu {
 

@@ -80,7 +80,7 @@ void mask(const T* first, const T* output, T* gradient, std::size_t count) {
 }
 
 VIRTRAIN_SIMD_VERSIONS void accumulate_range(float* sum, const float* values, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) sum[i] += values[i];
+  for (std::size_t i = 0; i < count; ++i) { sum[i] += values[i]; }
 }
 
 VIRTRAIN_SIMD_VERSIONS void sgd_range(float* parameters, float* velocity, const float* gradient,
@@ -98,7 +98,7 @@ void for_pieces(std::size_t count, const Work& work) {
   constexpr std::size_t piece = 16384;
   const std::size_t pieces = (count + piece - 1) / piece;
 #pragma omp parallel for schedule(static)
-  for (std::size_t p = 0; p < pieces; ++p) work(p * piece, std::min(count, (p + 1) * piece));
+  for (std::size_t p = 0; p < pieces; ++p) { work(p * piece, std::min(count, (p + 1) * piece)); }
 }
 
 template <typename T>
@@ -176,7 +176,7 @@ double softmax_cross_entropy(std::span<const float> logits, std::span<const std:
     const auto label = static_cast<std::size_t>(labels[row]);
     loss += std::log(sum) - (static_cast<double>(x[label]) - largest);
     const auto scale = static_cast<float>(1 / (sum * rows));
-    for (std::size_t i = 0; i < width; ++i) g[i] *= scale;
+    for (std::size_t i = 0; i < width; ++i) { g[i] *= scale; }
     g[label] -= static_cast<float>(1 / rows);
   }
   return loss / rows;

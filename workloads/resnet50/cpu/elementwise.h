@@ -1,9 +1,9 @@
 #pragma once
 
-#include "workloads/resnet50/cpu/device.h"
-
 #include <cstdint>
 #include <span>
+
+#include "workloads/resnet50/cpu/device.h"
 
 /// Kernels that no library has in the shape we need: one pass over memory each, by all threads.
 namespace virtrain::resnet50::cpu {

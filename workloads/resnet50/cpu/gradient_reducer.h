@@ -1,12 +1,12 @@
 #pragma once
 
-#include "workloads/common/peers.h"
-#include "workloads/resnet50/bucket_rule.h"
-
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
+
+#include "workloads/common/peers.h"
+#include "workloads/resnet50/bucket_rule.h"
 
 namespace virtrain::resnet50::cpu {
 

@@ -1,8 +1,8 @@
 #include "workloads/resnet50/cpu/network.h"
 
-#include "workloads/resnet50/cpu/elementwise.h"
-
 #include <array>
+
+#include "workloads/resnet50/cpu/elementwise.h"
 
 namespace virtrain::resnet50::cpu {
 namespace {
@@ -25,7 +25,7 @@ Network::UnitState Network::make_unit(const Unit& unit, bool input_gradient, boo
   const Layout layout = state.convolution->destination_layout();
   state.norm = std::make_unique<BatchNormOperation>(device_, layout, unit.relu);
   state.convolved = device_.allocate(layout);
-  if (keeps_output) state.out = device_.allocate(layout);
+  if (keeps_output) { state.out = device_.allocate(layout); }
   const auto channels = static_cast<std::size_t>(unit.norm.channels);
   state.running = {std::vector<float>(channels, 0.0F), std::vector<float>(channels, 1.0F)};
   return state;
@@ -39,8 +39,10 @@ Network::Network(Device& device, const Model& model, int batch_size)
   pooled_ = device.allocate(stem_pool_->destination_layout());
   for (const Block& block : model.blocks) {
     BlockState& state = blocks_.emplace_back();
-    for (const Unit& unit : block.units) state.units.push_back(make_unit(unit, true, true));
-    if (block.shortcut) state.shortcut = std::make_unique<UnitState>(make_unit(*block.shortcut, true, false));
+    for (const Unit& unit : block.units) { state.units.push_back(make_unit(unit, true, true)); }
+    if (block.shortcut) {
+      state.shortcut = std::make_unique<UnitState>(make_unit(*block.shortcut, true, false));
+    }
   }
   average_ =
       std::make_unique<PoolOperation>(device, PoolOperation::Kind::average,
@@ -65,8 +67,8 @@ std::vector<Layout> Network::parameter_layouts() const {
   };
   add(stem_);
   for (const BlockState& block : blocks_) {
-    for (const UnitState& unit : block.units) add(unit);
-    if (block.shortcut) add(*block.shortcut);
+    for (const UnitState& unit : block.units) { add(unit); }
+    if (block.shortcut) { add(*block.shortcut); }
   }
   layouts.push_back(linear_->master_layout());
   layouts.push_back(vector_layout(model_.classes));
@@ -76,8 +78,8 @@ std::vector<Layout> Network::parameter_layouts() const {
 std::vector<RunningStatistics> Network::running_statistics() const {
   std::vector<RunningStatistics> all{stem_.running};
   for (const BlockState& block : blocks_) {
-    for (const UnitState& unit : block.units) all.push_back(unit.running);
-    if (block.shortcut) all.push_back(block.shortcut->running);
+    for (const UnitState& unit : block.units) { all.push_back(unit.running); }
+    if (block.shortcut) { all.push_back(block.shortcut->running); }
   }
   return all;
 }

@@ -1,15 +1,15 @@
 #pragma once
 
+#include <functional>
+#include <memory>
+#include <vector>
+
 #include "workloads/resnet50/cpu/device.h"
 #include "workloads/resnet50/cpu/operations.h"
 #include "workloads/resnet50/cpu/parameter_store.h"
 #include "workloads/resnet50/dump.h"
 #include "workloads/resnet50/initialize.h"
 #include "workloads/resnet50/model.h"
-
-#include <functional>
-#include <memory>
-#include <vector>
 
 namespace virtrain::resnet50::cpu {
 

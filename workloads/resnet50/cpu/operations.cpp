@@ -51,7 +51,7 @@ ConvolutionOperation::ConvolutionOperation(Device& device, const ConvolutionShap
           WeightsGradient::make(device, shape, source_layout(), destination_layout(), master_layout())) {
     weights_gradient_ = std::make_unique<WeightsGradient>(*made);
   }
-  if (!input_gradient) return;
+  if (!input_gradient) { return; }
   data_descriptor_ = {{algorithm::convolution_direct, source, any(filter, activation), destination, strides,
                        padding, padding},
                       engine,
@@ -74,7 +74,7 @@ void ConvolutionOperation::forward(const Tensor& source, const Tensor& master, c
     forward_.execute(device_.stream(),
                      {{DNNL_ARG_SRC, in}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DST, out}});
   }
-  if (!direct) device_.reorder(out, destination);
+  if (!direct) { device_.reorder(out, destination); }
 }
 
 void ConvolutionOperation::backward_weights(const Tensor& source, const Tensor& destination_gradient,
@@ -85,8 +85,8 @@ void ConvolutionOperation::backward_weights(const Tensor& source, const Tensor& 
   const Layout out_layout = own ? destination_layout() : descriptor.diff_dst_desc();
   const Tensor in = device_.in_layout(source, in_layout, Scratch::source);
   const Tensor gradient = device_.in_layout(destination_gradient, out_layout, Scratch::destination);
-  if (winograd_) return winograd_->backward_weights(in, gradient, master_gradient);
-  if (weights_gradient_) return weights_gradient_->run(in, gradient, master_gradient);
+  if (winograd_) { return winograd_->backward_weights(in, gradient, master_gradient); }
+  if (weights_gradient_) { return weights_gradient_->run(in, gradient, master_gradient); }
   backward_weights_.execute(
       device_.stream(),
       {{DNNL_ARG_SRC, in}, {DNNL_ARG_DIFF_DST, gradient}, {DNNL_ARG_DIFF_WEIGHTS, master_gradient}});
@@ -108,13 +108,13 @@ void ConvolutionOperation::backward_data(const Tensor& destination_gradient, con
         device_.stream(),
         {{DNNL_ARG_DIFF_DST, gradient}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DIFF_SRC, out}});
   }
-  if (!direct) device_.reorder(out, source_gradient);
+  if (!direct) { device_.reorder(out, source_gradient); }
 }
 
 BatchNormOperation::BatchNormOperation(Device& device, const Layout& layout, bool relu)
     : device_(device), layout_(layout), relu_(relu) {
   auto flags = dnnl::normalization_flags::use_scale | dnnl::normalization_flags::use_shift;
-  if (relu) flags = flags | dnnl::normalization_flags::fuse_norm_relu;
+  if (relu) { flags = flags | dnnl::normalization_flags::fuse_norm_relu; }
   const auto epsilon = static_cast<float>(norm_epsilon);
   forward_descriptor_ = {{prop_kind::forward_training, layout, epsilon, flags}, device.engine()};
   forward_ = dnnl::batch_normalization_forward(forward_descriptor_);
@@ -122,7 +122,7 @@ BatchNormOperation::BatchNormOperation(Device& device, const Layout& layout, boo
       {{prop_kind::backward, layout, layout, epsilon, flags}, device.engine(), forward_descriptor_});
   mean_ = device.allocate(forward_descriptor_.mean_desc());
   variance_ = device.allocate(forward_descriptor_.variance_desc());
-  if (relu) workspace_ = device.allocate(forward_descriptor_.workspace_desc());
+  if (relu) { workspace_ = device.allocate(forward_descriptor_.workspace_desc()); }
 }
 
 void BatchNormOperation::forward(const Tensor& source, const Tensor& scale, const Tensor& shift,
@@ -130,7 +130,7 @@ void BatchNormOperation::forward(const Tensor& source, const Tensor& scale, cons
   std::unordered_map<int, Tensor> arguments{{DNNL_ARG_SRC, source},  {DNNL_ARG_SCALE, scale},
                                             {DNNL_ARG_SHIFT, shift}, {DNNL_ARG_DST, destination},
                                             {DNNL_ARG_MEAN, mean_},  {DNNL_ARG_VARIANCE, variance_}};
-  if (relu_) arguments.insert({DNNL_ARG_WORKSPACE, workspace_});
+  if (relu_) { arguments.insert({DNNL_ARG_WORKSPACE, workspace_}); }
   forward_.execute(device_.stream(), arguments);
 }
 
@@ -147,7 +147,7 @@ void BatchNormOperation::backward(const Tensor& source, const Tensor& scale, con
       {DNNL_ARG_DIFF_SHIFT, shift_gradient},
       {DNNL_ARG_MEAN, mean_},
       {DNNL_ARG_VARIANCE, variance_}};
-  if (relu_) arguments.insert({DNNL_ARG_WORKSPACE, workspace_});
+  if (relu_) { arguments.insert({DNNL_ARG_WORKSPACE, workspace_}); }
   backward_.execute(device_.stream(), arguments);
 }
 
@@ -185,12 +185,12 @@ PoolOperation::PoolOperation(Device& device, Kind kind, const Layout& source, in
       {{method, source, forward_descriptor_.dst_desc(), strides, window, before, after},
        device.engine(),
        forward_descriptor_});
-  if (kind == Kind::maximum) workspace_ = device.allocate(forward_descriptor_.workspace_desc());
+  if (kind == Kind::maximum) { workspace_ = device.allocate(forward_descriptor_.workspace_desc()); }
 }
 
 void PoolOperation::forward(const Tensor& source, const Tensor& destination) {
   std::unordered_map<int, Tensor> arguments{{DNNL_ARG_SRC, source}, {DNNL_ARG_DST, destination}};
-  if (workspace_) arguments.insert({DNNL_ARG_WORKSPACE, workspace_});
+  if (workspace_) { arguments.insert({DNNL_ARG_WORKSPACE, workspace_}); }
   forward_.execute(device_.stream(), arguments);
 }
 
@@ -199,7 +199,7 @@ void PoolOperation::backward(const Tensor& destination_gradient, const Tensor& s
       {DNNL_ARG_DIFF_DST,
        device_.in_layout(destination_gradient, forward_descriptor_.dst_desc(), Scratch::destination)},
       {DNNL_ARG_DIFF_SRC, source_gradient}};
-  if (workspace_) arguments.insert({DNNL_ARG_WORKSPACE, workspace_});
+  if (workspace_) { arguments.insert({DNNL_ARG_WORKSPACE, workspace_}); }
   backward_.execute(device_.stream(), arguments);
 }
 

@@ -1,12 +1,12 @@
 #pragma once
 
-#include "workloads/resnet50/cpu/device.h"
-
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include <cstdint>
 #include <memory>
 #include <vector>
+
+#include "workloads/resnet50/cpu/device.h"
 
 /// The operations of the network on oneDNN, each usable alone. Layouts are oneDNN's choice (`any`); an
 /// operand that comes in another layout is reordered into scratch memory, so results never depend on who made

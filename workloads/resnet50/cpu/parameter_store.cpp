@@ -1,14 +1,14 @@
 #include "workloads/resnet50/cpu/parameter_store.h"
 
-#include "workloads/resnet50/initialize.h"
-
 #include <cstring>
+
+#include "workloads/resnet50/initialize.h"
 
 namespace virtrain::resnet50::cpu {
 
 Layout plain_layout(const std::vector<std::int64_t>& shape) {
   std::vector<std::int64_t> strides(shape.size(), 1);
-  for (std::size_t i = shape.size() - 1; i > 0; --i) strides[i - 1] = strides[i] * shape[i];
+  for (std::size_t i = shape.size() - 1; i > 0; --i) { strides[i - 1] = strides[i] * shape[i]; }
   return Layout(shape, dnnl::memory::data_type::f32, strides);
 }
 
@@ -46,7 +46,7 @@ std::vector<float> ParameterStore::plain(const Tensor& tensor) const {
 
 std::uint64_t ParameterStore::hash() const {
   ParameterHash hash;
-  for (const Tensor& tensor : masters_) hash.add(plain(tensor));
+  for (const Tensor& tensor : masters_) { hash.add(plain(tensor)); }
   return hash.value();
 }
 
@@ -57,7 +57,9 @@ std::uint64_t ParameterStore::layout_hash() const {
     const dnnl_blocking_desc_t& blocking = description.format_desc.blocking;
     std::vector<float> numbers;  // all small whole numbers: exact as floats
     numbers.reserve(static_cast<std::size_t>(description.ndims) + std::size_t{2} * DNNL_MAX_NDIMS);
-    for (int i = 0; i < description.ndims; ++i) numbers.push_back(static_cast<float>(blocking.strides[i]));
+    for (int i = 0; i < description.ndims; ++i) {
+      numbers.push_back(static_cast<float>(blocking.strides[i]));
+    }
     for (int i = 0; i < blocking.inner_nblks; ++i) {
       numbers.push_back(static_cast<float>(blocking.inner_blks[i]));
       numbers.push_back(static_cast<float>(blocking.inner_idxs[i]));

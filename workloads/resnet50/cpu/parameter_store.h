@@ -1,11 +1,11 @@
 #pragma once
 
-#include "workloads/resnet50/cpu/device.h"
-#include "workloads/resnet50/model.h"
-
 #include <cstdint>
 #include <span>
 #include <vector>
+
+#include "workloads/resnet50/cpu/device.h"
+#include "workloads/resnet50/model.h"
 
 namespace virtrain::resnet50::cpu {
 

@@ -1,6 +1,6 @@
-#include "workloads/resnet50/cpu/pixel_pairs.h"
-
 #include <immintrin.h>
+
+#include "workloads/resnet50/cpu/pixel_pairs.h"
 
 // Everything but the table is in an unnamed namespace and nothing of the standard library is called, as in
 // winograd_loops.h and for the same reason.
@@ -17,7 +17,7 @@ inline __m512i interleave(__m512i two_pixels) {
 inline __m256i pixel(const std::uint16_t* plane, const PixelWindow& window, int row, int column) {
   const int y = row * window.stride + window.first_row, x = column * window.stride + window.first_column;
   const bool inside = y >= 0 && y < window.in_size && x >= 0 && x < window.in_size;
-  if (!inside) return _mm256_setzero_si256();
+  if (!inside) { return _mm256_setzero_si256(); }
   return _mm256_loadu_si256(
       reinterpret_cast<const __m256i*>(plane + (std::ptrdiff_t{y} * window.in_size + x) * pair_lanes));
 }
@@ -47,8 +47,9 @@ void pair(const std::uint16_t* plane, const PixelWindow& window, int first, int 
     const __m512i both = _mm512_loadu_si512(plane + std::ptrdiff_t{first + i} * 2 * pair_lanes);
     _mm512_store_si512(out + i * pair_lanes, interleave(both));
   }
-  if (contiguous < count)
+  if (contiguous < count) {
     pair_any(plane, window, first + contiguous, count - contiguous, out + contiguous * pair_lanes);
+  }
 }
 
 /// 8 rows x 2 vectors of sums in registers.
@@ -84,8 +85,9 @@ void multiply(const std::uint32_t* inputs, const std::uint32_t* gradients, std::
     _mm512_store_ps(out + row * pair_lanes, _mm512_setzero_ps());
     _mm512_store_ps(out + out_step + row * pair_lanes, _mm512_setzero_ps());
   }
-  for (int row = 0; row < pair_lanes; row += 8)
+  for (int row = 0; row < pair_lanes; row += 8) {
     multiply_eight(inputs + row, gradients, gradient_step, pairs, out + row * pair_lanes, out_step);
+  }
 }
 
 }  // namespace

@@ -1,5 +1,11 @@
 #include "workloads/resnet50/cpu/trainer.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+
 #include "common/time.h"
 #include "workloads/resnet50/cpu/device.h"
 #include "workloads/resnet50/cpu/elementwise.h"
@@ -9,12 +15,6 @@
 #include "workloads/resnet50/initialize.h"
 #include "workloads/resnet50/model.h"
 #include "workloads/resnet50/ranks.h"
-
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <functional>
-#include <optional>
 
 namespace virtrain::resnet50::cpu {
 namespace {
@@ -75,15 +75,15 @@ void Trainer::set_up(Watchdog& /*watchdog*/) {
   for (std::size_t i = 0; i < store_->parameters().size(); ++i) {
     store_->set(i, initial_value(store_->parameters()[i], i, flags_.seed, flags_.residual_gamma));
   }
-  if (!flags_.dump.empty()) dump_.emplace(model_);
+  if (!flags_.dump.empty()) { dump_.emplace(model_); }
   for (int micro = 0; micro < flags_.accumulate_steps; ++micro) {
     const int shard = peers_.rank() * flags_.accumulate_steps + micro;
     Batch batch = synthetic_batch(model_, flags_.batch_size, static_cast<std::uint64_t>(shard), flags_.seed);
     images_.push_back(network_->prepare_images(batch.images));
-    if (dump_) dump_->before_step(state(), batch);
+    if (dump_) { dump_->before_step(state(), batch); }
     labels_.push_back(std::move(batch.labels));
   }
-  if (flags_.accumulate_steps > 1) earlier_micro_batches_.resize(store_->all_gradients().size());
+  if (flags_.accumulate_steps > 1) { earlier_micro_batches_.resize(store_->all_gradients().size()); }
 }
 
 void Trainer::check_ranks() {
@@ -160,7 +160,7 @@ StepResult Trainer::step(const StepOrder& order, Timeline& timeline) {
   if (dump_) {
     const auto gradient = [&](std::size_t index) {
       std::vector<float> values = store_->plain_gradient(index);
-      for (float& value : values) value *= gradient_scale;
+      for (float& value : values) { value *= gradient_scale; }
       return values;
     };
     dump_->after_step(state(), gradient, result.loss);

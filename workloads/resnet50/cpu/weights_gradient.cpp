@@ -24,8 +24,9 @@ int quotient_up(int value, int unit) {
 const PixelPairKernels* kernels_of_processor() {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bf16"))
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bf16")) {
     return &pixel_pairs_avx512_bf16;
+  }
 #endif
   return nullptr;
 }
@@ -44,7 +45,7 @@ std::optional<WeightsGradient> WeightsGradient::make(Device& device, const Convo
   const bool whole = shape.in_channels % pair_lanes == 0 && shape.out_channels % (2 * pair_lanes) == 0;
   const bool slow_in_onednn = shape.kernel == 1 || shape.stride > 1;
   const PixelPairKernels* const kernels = kernels_of_processor();
-  if (!blocked || !whole || !slow_in_onednn || kernels == nullptr) return std::nullopt;
+  if (!blocked || !whole || !slow_in_onednn || kernels == nullptr) { return std::nullopt; }
   return WeightsGradient(device, shape, *kernels);
 }
 
@@ -67,7 +68,7 @@ WeightsGradient::Panel WeightsGradient::panel(int index) const {
 }
 
 PixelWindow WeightsGradient::window(int block) const {
-  if (block >= inputs_) return {out_size_, out_size_, 1, 0, 0};
+  if (block >= inputs_) { return {out_size_, out_size_, 1, 0, 0}; }
   const int row = block % taps_ / shape_.kernel, column = block % shape_.kernel;
   return {shape_.in_size, out_size_, shape_.stride, row - shape_.padding, column - shape_.padding};
 }
@@ -114,12 +115,13 @@ void WeightsGradient::run(const Tensor& source, const Tensor& destination_gradie
     const int end = std::min(begin + at_once, panels_);
 #pragma omp for collapse(2) schedule(static)
     for (int block = 0; block < blocks(); ++block) {
-      for (int p = begin; p < end; ++p)
+      for (int p = begin; p < end; ++p) {
         pair(in, gradient, panel(p), block, pairs + (p - begin) * step + block * block_size);
+      }
     }
 #pragma omp for schedule(static)
     for (int tile = 0; tile < tiles; ++tile) {
-      for (int p = begin; p < end; ++p) multiply(pairs + (p - begin) * step, panel(p), tile, p > 0, out);
+      for (int p = begin; p < end; ++p) { multiply(pairs + (p - begin) * step, panel(p), tile, p > 0, out); }
     }
   }
 }

@@ -1,10 +1,10 @@
 #pragma once
 
-#include "workloads/resnet50/cpu/operations.h"
-#include "workloads/resnet50/cpu/pixel_pairs.h"
-
 #include <cstddef>
 #include <optional>
+
+#include "workloads/resnet50/cpu/operations.h"
+#include "workloads/resnet50/cpu/pixel_pairs.h"
 
 /// The gradient of a convolution's weights in bf16 as one matrix product over the pixels of all images
 /// (pixel_pairs.h), for shapes in which oneDNN's stays far below the processor's peak (docs/measurements.md).

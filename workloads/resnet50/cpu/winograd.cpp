@@ -24,10 +24,12 @@ const WinogradKernelSet* kernels_for(const Layout& source, const Layout& destina
     return is(source, activation) && is(destination, activation) && is(master, weights);
   };
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-      are(tag::nChw16c, tag::OIhw16i16o))
+      are(tag::nChw16c, tag::OIhw16i16o)) {
     return &winograd_avx512;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && are(tag::nChw8c, tag::OIhw8i8o))
+  }
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && are(tag::nChw8c, tag::OIhw8i8o)) {
     return &winograd_avx2;
+  }
 #endif
   return nullptr;
 }
@@ -51,14 +53,14 @@ std::optional<WinogradConvolution> WinogradConvolution::make(Device& device, con
 
 std::optional<WinogradConvolution> WinogradConvolution::make(Device& device, const ConvolutionShape& shape,
                                                              const WinogradKernelSet& kernels) {
-  if (shape.kernel != 3 || shape.stride != 1 || shape.padding != 1) return std::nullopt;
+  if (shape.kernel != 3 || shape.stride != 1 || shape.padding != 1) { return std::nullopt; }
   const int panel = kernels[0].panel;
-  if (shape.in_channels % panel != 0 || shape.out_channels % panel != 0) return std::nullopt;
+  if (shape.in_channels % panel != 0 || shape.out_channels % panel != 0) { return std::nullopt; }
   const WinogradConvolution four(device, shape, kernels[0]);
   const WinogradConvolution two(device, shape, kernels[1]);
   const WinogradConvolution& best = two.multiplications() < four.multiplications() ? two : four;
   const std::int64_t direct = 9LL * shape.batch * shape.in_size * shape.in_size;
-  if (best.tiles_ < fewest_tiles || 10 * best.multiplications() > 6 * direct) return std::nullopt;
+  if (best.tiles_ < fewest_tiles || 10 * best.multiplications() > 6 * direct) { return std::nullopt; }
   return best;
 }
 

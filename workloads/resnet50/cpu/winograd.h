@@ -1,10 +1,10 @@
 #pragma once
 
-#include "workloads/resnet50/cpu/operations.h"
-#include "workloads/resnet50/cpu/winograd_kernels.h"
-
 #include <cstddef>
 #include <optional>
+
+#include "workloads/resnet50/cpu/operations.h"
+#include "workloads/resnet50/cpu/winograd_kernels.h"
 
 /// 3 x 3 convolutions with stride 1 in a quarter of the multiplications (see winograd_kernels.h). The direct
 /// ones of oneDNN run near the processor's peak, so fewer multiplications are all that is left to gain.

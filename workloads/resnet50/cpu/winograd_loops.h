@@ -1,9 +1,9 @@
 #pragma once
 
+#include <type_traits>
+
 #include "workloads/resnet50/cpu/winograd_kernels.h"
 #include "workloads/resnet50/cpu/winograd_transforms.h"
-
-#include <type_traits>
 
 /// The kernels as templates over the vector width. Each file that includes this is compiled for another
 /// instruction set, so everything is in an unnamed namespace and nothing of the standard library is called:
@@ -29,10 +29,12 @@ template <typename Transformation, typename V>
 inline void transform(const V* in, V* out) {
   constexpr std::ptrdiff_t from = Transformation::from, to = Transformation::to;
   V columns[to * from];
-  for (std::ptrdiff_t c = 0; c < from; ++c)
+  for (std::ptrdiff_t c = 0; c < from; ++c) {
     Transformation::template apply<V>(in + c, from, columns + c, from);
-  for (std::ptrdiff_t r = 0; r < to; ++r)
+  }
+  for (std::ptrdiff_t r = 0; r < to; ++r) {
     Transformation::template apply<V>(columns + r * from, 1, out + r * to, 1);
+  }
 }
 
 /// Side x side values from (row, column) on, zeros outside the image.
@@ -42,12 +44,13 @@ inline void load_square(const float* plane, int row, int column, int size, Vecto
   const std::ptrdiff_t first_column = column < 0 ? -column : 0,
                        end_column = size - column < side ? size - column : side;
   if (first_row > 0 || first_column > 0 || end_row < side || end_column < side) {
-    for (std::ptrdiff_t i = 0; i < side * side; ++i) values[i] = Vector<lanes>{};
+    for (std::ptrdiff_t i = 0; i < side * side; ++i) { values[i] = Vector<lanes>{}; }
   }
   for (std::ptrdiff_t r = first_row; r < end_row; ++r) {
     const float* const line = plane + ((row + r) * size + column) * lanes;
-    for (std::ptrdiff_t c = first_column; c < end_column; ++c)
+    for (std::ptrdiff_t c = first_column; c < end_column; ++c) {
       values[r * side + c] = at<lanes>(line + c * lanes);
+    }
   }
 }
 
@@ -60,10 +63,10 @@ struct TileLoops {
   using V = Vector<lanes>;
 
   static void store_products(const V* values, float* out, std::size_t stride) {
-    for (std::ptrdiff_t i = 0; i < side * side; ++i) at<lanes>(out + i * stride) = values[i];
+    for (std::ptrdiff_t i = 0; i < side * side; ++i) { at<lanes>(out + i * stride) = values[i]; }
   }
   static void load_products(const float* in, std::size_t stride, V* values) {
-    for (std::ptrdiff_t i = 0; i < side * side; ++i) values[i] = at<lanes>(in + i * stride);
+    for (std::ptrdiff_t i = 0; i < side * side; ++i) { values[i] = at<lanes>(in + i * stride); }
   }
 
   static void spread_input(const float* plane, TilePlace place, float* out, std::size_t stride) {
@@ -88,7 +91,7 @@ struct TileLoops {
     const std::ptrdiff_t columns = place.size - place.column < tile ? place.size - place.column : tile;
     for (std::ptrdiff_t r = 0; r < rows; ++r) {
       float* const line = plane + ((place.row + r) * place.size + place.column) * lanes;
-      for (std::ptrdiff_t c = 0; c < columns; ++c) at<lanes>(line + c * lanes) = outputs[r * tile + c];
+      for (std::ptrdiff_t c = 0; c < columns; ++c) { at<lanes>(line + c * lanes) = outputs[r * tile + c]; }
     }
   }
 
@@ -97,15 +100,16 @@ struct TileLoops {
     if (backward) {
       for (std::ptrdiff_t k = 0; k < kernel; ++k) {
         for (std::ptrdiff_t i = 0; i < lanes; ++i) {
-          for (std::ptrdiff_t o = 0; o < lanes; ++o)
+          for (std::ptrdiff_t o = 0; o < lanes; ++o) {
             turned[(kernel - 1 - k) * square + o * lanes + i] = block[k * square + i * lanes + o];
+          }
         }
       }
       block = turned;
     }
     for (std::ptrdiff_t row = 0; row < lanes; ++row) {
       V values[kernel], products[side * side];
-      for (std::ptrdiff_t k = 0; k < kernel; ++k) values[k] = at<lanes>(block + k * square + row * lanes);
+      for (std::ptrdiff_t k = 0; k < kernel; ++k) { values[k] = at<lanes>(block + k * square + row * lanes); }
       transform<typename Family::SpreadWeights, V>(values, products);
       store_products(products, out + row * 2 * lanes, stride);
     }
@@ -116,7 +120,7 @@ struct TileLoops {
       V products[side * side], values[kernel];
       load_products(in.data + row * in.stride, stride, products);
       transform<typename Family::GatherWeights, V>(products, values);
-      for (std::ptrdiff_t k = 0; k < kernel; ++k) at<lanes>(block + k * square + row * lanes) = values[k];
+      for (std::ptrdiff_t k = 0; k < kernel; ++k) { at<lanes>(block + k * square + row * lanes) = values[k]; }
     }
   }
 };
@@ -143,8 +147,9 @@ inline void multiply_square(const float* a, std::size_t a_step, std::size_t a_ne
     b += b_next;
   }
   for (int r = 0; r < height; ++r) {
-    for (std::ptrdiff_t half = 0; half < 2; ++half)
+    for (std::ptrdiff_t half = 0; half < 2; ++half) {
       at<lanes>(out.data + r * out.stride + half * lanes) = sums[r][half];
+    }
   }
 }
 
@@ -165,8 +170,10 @@ inline void multiply_transposed(Rows<const float> a, int columns, int depth, Row
                                  {out.data + from * out.stride, out.stride});
   };
   int column = 0;
-  for (; column + height <= columns; column += height) part(std::integral_constant<int, height>{}, column);
-  for (; column < columns; column += 2) part(std::integral_constant<int, 2>{}, column);
+  for (; column + height <= columns; column += height) {
+    part(std::integral_constant<int, height>{}, column);
+  }
+  for (; column < columns; column += 2) { part(std::integral_constant<int, 2>{}, column); }
 }
 
 /// `height`: rows that multiply takes at once; `columns`: those of multiply_transposed. Registers decide.

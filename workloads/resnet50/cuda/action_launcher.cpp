@@ -4,7 +4,7 @@ namespace virtrain::resnet50::cuda {
 
 template <typename T>
 T* ActionLauncher::at(Ref tensor, std::int64_t first) const {
-  if (tensor == no_tensor) return nullptr;
+  if (tensor == no_tensor) { return nullptr; }
   const std::int64_t offset = first * bytes_of(executor_.program_.at(tensor).element, numeric());
   return reinterpret_cast<T*>(executor_.at(tensor, micro_batch_) + offset);
 }
@@ -19,7 +19,7 @@ PartialSums ActionLauncher::sums(Ref first, Ref second, const RowShape& shape, b
 }
 
 void ActionLauncher::note(const Stamp& a, Stream on) const {
-  if (a.stamps != no_tensor) cuda::stamp(at<std::uint64_t>(a.stamps) + a.index, on);
+  if (a.stamps != no_tensor) { cuda::stamp(at<std::uint64_t>(a.stamps) + a.index, on); }
 }
 
 void ActionLauncher::operator()(const RunGraph& a) const {

@@ -1,13 +1,13 @@
 #include "workloads/resnet50/cuda/cudnn_builder.h"
 
-#include "common/error.h"
-
 #include <cudnn_frontend.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <unordered_map>
 #include <vector>
+
+#include "common/error.h"
 
 namespace virtrain::resnet50::cuda {
 namespace {
@@ -132,7 +132,7 @@ class GraphBuilder {
                                           with_window(fe::graph::Conv_fprop_attributes()));
     output(y, TensorId::y);
     y->set_data_type(data_type(spec_.numeric));
-    if (!statistics) return;
+    if (!statistics) { return; }
     const auto [sum, square_sum] = graph_.genstats(y, fe::graph::Genstats_attributes());
     fp32_output(sum, TensorId::sum);
     fp32_output(square_sum, TensorId::square_sum);
@@ -206,7 +206,7 @@ struct DeviceDescription::Impl {
 
 DeviceDescription::DeviceDescription(const std::string& json_text) : impl_(std::make_unique<Impl>()) {
   const fe::error_t error = impl_->properties->deserialize({json_text.begin(), json_text.end()});
-  if (error.is_bad()) throw Error("read the description of a GPU", ErrorCode::bad_input, words(error));
+  if (error.is_bad()) { throw Error("read the description of a GPU", ErrorCode::bad_input, words(error)); }
 }
 DeviceDescription::~DeviceDescription() = default;
 DeviceDescription::DeviceDescription(DeviceDescription&&) noexcept = default;
@@ -220,7 +220,7 @@ struct BuiltGraph::Impl {
   std::string refusal;
 
   bool accepts(const fe::error_t& error) {
-    if (error.is_bad()) refusal = words(error);
+    if (error.is_bad()) { refusal = words(error); }
     return error.is_good();
   }
 
@@ -267,13 +267,13 @@ const std::string& BuiltGraph::refusal() const {
 
 std::optional<std::string> BuiltGraph::name(std::int64_t index) {
   std::string name;
-  if (!impl_->accepts(impl_->graph.get_plan_name_at_index(index, name))) return std::nullopt;
+  if (!impl_->accepts(impl_->graph.get_plan_name_at_index(index, name))) { return std::nullopt; }
   return name;
 }
 
 bool BuiltGraph::is_runtime_compiled(std::int64_t index) const {
   std::vector<fe::BehaviorNote_t> notes;
-  if (impl_->graph.get_behavior_notes_for_plan_at_index(index, notes).is_bad()) return false;
+  if (impl_->graph.get_behavior_notes_for_plan_at_index(index, notes).is_bad()) { return false; }
   return std::find(notes.begin(), notes.end(), fe::BehaviorNote_t::RUNTIME_COMPILATION) != notes.end();
 }
 
@@ -288,15 +288,15 @@ bool BuiltGraph::build(std::int64_t index) {
 
 std::optional<std::int64_t> BuiltGraph::workspace_bytes(std::int64_t index) {
   std::int64_t bytes = 0;
-  if (!impl_->accepts(impl_->graph.get_workspace_size_plan_at_index(index, bytes))) return std::nullopt;
+  if (!impl_->accepts(impl_->graph.get_workspace_size_plan_at_index(index, bytes))) { return std::nullopt; }
   return bytes;
 }
 
 void BuiltGraph::execute(std::int64_t index, const TensorPointers& tensors, void* workspace) const {
   std::unordered_map<std::int64_t, void*> pack;
-  for (const auto& [id, pointer] : tensors) pack.emplace(static_cast<std::int64_t>(id), pointer);
+  for (const auto& [id, pointer] : tensors) { pack.emplace(static_cast<std::int64_t>(id), pointer); }
   const fe::error_t error = impl_->graph.execute_plan_at_index(impl_->handle, pack, workspace, index);
-  if (error.is_bad()) throw Error("run " + to_string(impl_->spec), ErrorCode::io, words(error));
+  if (error.is_bad()) { throw Error("run " + to_string(impl_->spec), ErrorCode::io, words(error)); }
 }
 
 }  // namespace virtrain::resnet50::cuda

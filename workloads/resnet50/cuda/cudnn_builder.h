@@ -1,12 +1,12 @@
 #pragma once
 
-#include "workloads/resnet50/cuda/graph_spec.h"
-
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+
+#include "workloads/resnet50/cuda/graph_spec.h"
 
 struct cudnnContext;
 

@@ -1,12 +1,12 @@
 #pragma once
 
-#include "workloads/resnet50/cuda/cudnn_builder.h"
-#include "workloads/resnet50/cuda/graph_spec.h"
-
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "workloads/resnet50/cuda/cudnn_builder.h"
+#include "workloads/resnet50/cuda/graph_spec.h"
 
 struct CUstream_st;
 

@@ -1,11 +1,11 @@
 #include "workloads/resnet50/cuda/fusion_choice.h"
 
-#include "workloads/common/cuda/gpu_errors.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+
+#include "workloads/common/cuda/gpu_errors.h"
 
 namespace virtrain::resnet50::cuda {
 namespace {
@@ -15,7 +15,7 @@ constexpr std::array highest_first{Fusion::full, Fusion::statistics, Fusion::add
 
 /// Why none could run: a flag that forbids it (a batch too large for all), else everyone's words.
 Error all_refused(const std::vector<TriedFusion>& tried, const std::optional<Error>& of_flag) {
-  if (of_flag) return *of_flag;
+  if (of_flag) { return *of_flag; }
   std::string words;
   for (const TriedFusion& one : tried) {
     words += fmt::format("{}{}: {}", words.empty() ? "" : "; ", to_string(one.fusion),
@@ -28,7 +28,7 @@ Error all_refused(const std::vector<TriedFusion>& tried, const std::optional<Err
 
 std::optional<Fusion> fusion_named(const std::string& name) {
   for (const Fusion fusion : highest_first) {
-    if (name == to_string(fusion)) return fusion;
+    if (name == to_string(fusion)) { return fusion; }
   }
   return std::nullopt;
 }
@@ -36,7 +36,7 @@ std::optional<Fusion> fusion_named(const std::string& name) {
 std::vector<Fusion> fusion_candidates(const std::string& wanted, Numeric numeric, int compute_capability) {
   const Fusion highest = highest_fusion(numeric, compute_capability);
   if (const std::optional<Fusion> fusion = fusion_named(wanted)) {
-    if (*fusion <= highest) return {*fusion};
+    if (*fusion <= highest) { return {*fusion}; }
     throw Error("parse flags", ErrorCode::usage,
                 fmt::format("--fusion {}: for {} on compute capability {}.{} cuDNN has no more than {}",
                             wanted, to_string(numeric), compute_capability / 10, compute_capability % 10,
@@ -44,7 +44,7 @@ std::vector<Fusion> fusion_candidates(const std::string& wanted, Numeric numeric
   }
   std::vector<Fusion> candidates;
   for (const Fusion fusion : highest_first) {
-    if (fusion <= highest) candidates.push_back(fusion);
+    if (fusion <= highest) { candidates.push_back(fusion); }
   }
   return candidates;
 }
@@ -52,7 +52,7 @@ std::vector<Fusion> fusion_candidates(const std::string& wanted, Numeric numeric
 FusionChoice choose_fusion(FusionRule rule, const std::vector<Fusion>& candidates,
                            const std::optional<Fusion>& remembered,
                            const std::function<double(Fusion)>& step_seconds) {
-  if (candidates.size() == 1) return {candidates.front(), {}, false};
+  if (candidates.size() == 1) { return {candidates.front(), {}, false}; }
   if (rule == FusionRule::fastest && remembered &&
       std::find(candidates.begin(), candidates.end(), *remembered) != candidates.end()) {
     return {*remembered, {}, true};
@@ -64,18 +64,16 @@ FusionChoice choose_fusion(FusionRule rule, const std::vector<Fusion>& candidate
     try {
       const double seconds = step_seconds(fusion);
       choice.tried.push_back({fusion, seconds, ""});
-      if (best && seconds >= *best) continue;
+      if (best && seconds >= *best) { continue; }
       best = seconds;
       choice.fusion = fusion;
-      if (rule == FusionRule::highest) break;
-    } catch (const GpuFault&) {
-      throw;
-    } catch (const Error& error) {
+      if (rule == FusionRule::highest) { break; }
+    } catch (const GpuFault&) { throw; } catch (const Error& error) {
       choice.tried.push_back({fusion, std::nullopt, error.what()});
-      if (!of_flag && error.code() == ErrorCode::usage) of_flag = error;
+      if (!of_flag && error.code() == ErrorCode::usage) { of_flag = error; }
     }
   }
-  if (!best) throw Error(all_refused(choice.tried, of_flag));
+  if (!best) { throw Error(all_refused(choice.tried, of_flag)); }
   return choice;
 }
 

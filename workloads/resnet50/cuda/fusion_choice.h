@@ -1,13 +1,13 @@
 #pragma once
 
-#include "workloads/resnet50/cuda/graph_spec.h"
-
 #include <nlohmann/json.hpp>
 
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "workloads/resnet50/cuda/graph_spec.h"
 
 /// Which level of fusion a run takes. The highest is not always the fastest: an engine that does more may do
 /// it slower.

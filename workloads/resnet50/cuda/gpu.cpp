@@ -1,11 +1,11 @@
 #include "workloads/resnet50/cuda/gpu.h"
 
-#include "workloads/common/cuda/gpu_choice.h"
-#include "workloads/common/cuda/gpu_errors.h"
-
 #include <cuda_runtime_api.h>
 
 #include <utility>
+
+#include "workloads/common/cuda/gpu_choice.h"
+#include "workloads/common/cuda/gpu_errors.h"
 
 namespace virtrain::resnet50::cuda {
 
@@ -31,10 +31,10 @@ StreamCapture::StreamCapture(CUstream_st* stream) : stream_(stream) {
   check_gpu("begin to capture", cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
 }
 StreamCapture::~StreamCapture() {
-  if (stream_ == nullptr) return;
+  if (stream_ == nullptr) { return; }
   cudaGraph_t graph = nullptr;
   ignore_gpu(cudaStreamEndCapture(stream_, &graph));
-  if (graph != nullptr) ignore_gpu(cudaGraphDestroy(graph));
+  if (graph != nullptr) { ignore_gpu(cudaGraphDestroy(graph)); }
 }
 CUgraphExec_st* StreamCapture::end() {
   cudaGraph_t graph = nullptr;

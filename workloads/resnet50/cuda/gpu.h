@@ -1,10 +1,10 @@
 #pragma once
 
-#include "workloads/common/cuda/gpu_handles.h"
-#include "workloads/common/peers.h"
-
 #include <cstdint>
 #include <string>
+
+#include "workloads/common/cuda/gpu_handles.h"
+#include "workloads/common/peers.h"
 
 struct CUstream_st;
 struct CUgraphExec_st;

@@ -1,15 +1,15 @@
 #pragma once
 
-#include "workloads/common/gpu_sampler.h"
-#include "workloads/common/nvml.h"
-#include "workloads/resnet50/steady_state.h"
-
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+
+#include "workloads/common/gpu_sampler.h"
+#include "workloads/common/nvml.h"
+#include "workloads/resnet50/steady_state.h"
 
 namespace virtrain::resnet50::cuda {
 

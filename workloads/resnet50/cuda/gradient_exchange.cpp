@@ -8,7 +8,7 @@
 namespace virtrain::resnet50::cuda {
 
 void wait(const GpuEvent& event, GradientExchange* exchange) {
-  if (exchange == nullptr) return event.wait();
+  if (exchange == nullptr) { return event.wait(); }
   while (!event.is_done()) {
     exchange->check();
     usleep(100);
@@ -21,7 +21,7 @@ void connect(GradientExchange& exchange, const StepProgram& program) {
   for (const Reduction& reduction : reductions) {
     most_bytes = std::max(most_bytes, reduction.count * element_bytes(reduction.numeric));
   }
-  if (most_bytes == 0) return;
+  if (most_bytes == 0) { return; }
   // Nothing that is thrown here frees it: that would wait for kernels that wait for a lost rank, before the
   // failure is told. The process ends with it.
   std::byte* const scratch = allocate_device(static_cast<std::size_t>(most_bytes)).release();

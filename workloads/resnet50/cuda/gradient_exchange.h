@@ -1,14 +1,14 @@
 #pragma once
 
-#include "workloads/common/peers.h"
-#include "workloads/resnet50/cuda/gpu.h"
-#include "workloads/resnet50/cuda/graph_spec.h"
-#include "workloads/resnet50/cuda/step_program.h"
-
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+
+#include "workloads/common/peers.h"
+#include "workloads/resnet50/cuda/gpu.h"
+#include "workloads/resnet50/cuda/graph_spec.h"
+#include "workloads/resnet50/cuda/step_program.h"
 
 struct CUstream_st;
 

@@ -1,7 +1,7 @@
+#include <span>
+
 #include "workloads/common/cuda/nccl_communicator.h"
 #include "workloads/resnet50/cuda/gradient_exchange.h"
-
-#include <span>
 
 namespace virtrain::resnet50::cuda {
 namespace {
@@ -48,7 +48,7 @@ class NcclExchange : public GradientExchange {
 }  // namespace
 
 std::unique_ptr<GradientExchange> join_exchange(Peers& peers) {
-  if (peers.size() == 1) return nullptr;
+  if (peers.size() == 1) { return nullptr; }
   return std::make_unique<NcclExchange>(peers);
 }
 

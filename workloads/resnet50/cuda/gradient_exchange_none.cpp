@@ -5,7 +5,7 @@
 namespace virtrain::resnet50::cuda {
 
 std::unique_ptr<GradientExchange> join_exchange(Peers& peers) {
-  if (peers.size() == 1) return nullptr;
+  if (peers.size() == 1) { return nullptr; }
   throw Error("join the other GPUs", ErrorCode::host_unable,
               "this executable was built without NCCL and runs on one GPU only");
 }

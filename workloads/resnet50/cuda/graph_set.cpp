@@ -1,8 +1,5 @@
 #include "workloads/resnet50/cuda/graph_set.h"
 
-#include "workloads/common/cuda/gpu_errors.h"
-#include "workloads/resnet50/cuda/gpu.h"
-
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -12,6 +9,9 @@
 #include <optional>
 #include <set>
 #include <vector>
+
+#include "workloads/common/cuda/gpu_errors.h"
+#include "workloads/resnet50/cuda/gpu.h"
 
 namespace virtrain::resnet50::cuda {
 namespace {
@@ -26,7 +26,7 @@ using CapturedRuns = std::unique_ptr<CUgraphExec_st, DestroyGraph>;
 class Stopwatch {
  public:
   explicit Stopwatch(CUstream_st* stream) : stream_(stream) {
-    while (marks_.size() <= launches) marks_.emplace_back(GpuEvent::Timing::on);
+    while (marks_.size() <= launches) { marks_.emplace_back(GpuEvent::Timing::on); }
   }
 
   /// Of one run, the median over a few launches of some, hot. One that is far behind the best so far is run
@@ -39,7 +39,7 @@ class Stopwatch {
     marks_[1].record(stream_);
     marks_[1].wait();
     const double first = seconds_between(marks_[0], marks_[1]);
-    if (best && first > hopeless * *best + of_the_host) return first;
+    if (best && first > hopeless * *best + of_the_host) { return first; }
     return median_of_launches(capture(run));
   }
 
@@ -49,7 +49,7 @@ class Stopwatch {
 
   CapturedRuns capture(const std::function<void()>& run) const {
     StreamCapture capture(stream_);
-    for (std::size_t i = 0; i < runs_of_a_launch; ++i) run();
+    for (std::size_t i = 0; i < runs_of_a_launch; ++i) { run(); }
     return CapturedRuns(capture.end());
   }
 
@@ -63,7 +63,7 @@ class Stopwatch {
     }
     marks_[launches].wait();
     std::array<double, launches> seconds{};
-    for (std::size_t i = 0; i < launches; ++i) seconds[i] = seconds_between(marks_[i], marks_[i + 1]);
+    for (std::size_t i = 0; i < launches; ++i) { seconds[i] = seconds_between(marks_[i], marks_[i + 1]); }
     std::sort(seconds.begin(), seconds.end());
     return seconds[launches / 2] / runs_of_a_launch;
   }
@@ -83,7 +83,7 @@ void choose_fastest(GraphPlan& plan, const std::string& graph, const TensorPoint
     const std::string operation = "time " + plan.name_of(i) + " of " + graph;
     try {
       const double seconds = stopwatch.seconds_of([&] { plan.run_candidate(i, tensors, workspace); }, best);
-      if (best && seconds >= *best) continue;
+      if (best && seconds >= *best) { continue; }
       best = seconds;
       plan.choose(i);
     } catch (const GpuFault& fault) {
@@ -93,7 +93,7 @@ void choose_fastest(GraphPlan& plan, const std::string& graph, const TensorPoint
       refusal = error;
     }
   }
-  if (!best) throw Error(*refusal);
+  if (!best) { throw Error(*refusal); }
 }
 
 }  // namespace
@@ -114,7 +114,7 @@ GraphSet::GraphSet(const Cudnn& cudnn, const StepProgram& program, std::int64_t 
 
 std::int64_t GraphSet::workspace_bytes() const {
   std::int64_t most = 0;
-  for (const auto& [spec, plan] : plans_) most = std::max(most, plan.workspace_bytes());
+  for (const auto& [spec, plan] : plans_) { most = std::max(most, plan.workspace_bytes()); }
   return most;
 }
 
@@ -128,7 +128,7 @@ void GraphSet::tune(const StepProgram& program, const Pointers& pointers, void* 
   std::set<GraphSpec> seen;
   for (const Operation& operation : program.micro_batch) {
     const auto* const run = std::get_if<RunGraph>(&operation.action);
-    if (run == nullptr || !seen.insert(run->spec).second) continue;
+    if (run == nullptr || !seen.insert(run->spec).second) { continue; }
     const std::string graph = to_string(run->spec);
     progress("time cuDNN's engines for " + graph);
     GraphPlan& plan = plans_.at(run->spec);
@@ -136,7 +136,7 @@ void GraphSet::tune(const StepProgram& program, const Pointers& pointers, void* 
       choose_fastest(plan, graph, pointers(*run), workspace, stream);
       ++timed_;
     }
-    if (has_room_ || !cache.find(graph)) cache.set(graph, plan.name());
+    if (has_room_ || !cache.find(graph)) { cache.set(graph, plan.name()); }
   }
 }
 

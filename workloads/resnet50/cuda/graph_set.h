@@ -1,13 +1,13 @@
 #pragma once
 
-#include "workloads/resnet50/cuda/cudnn_plan.h"
-#include "workloads/resnet50/cuda/plan_cache.h"
-#include "workloads/resnet50/cuda/step_program.h"
-
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
+
+#include "workloads/resnet50/cuda/cudnn_plan.h"
+#include "workloads/resnet50/cuda/plan_cache.h"
+#include "workloads/resnet50/cuda/step_program.h"
 
 namespace virtrain::resnet50::cuda {
 

@@ -71,8 +71,8 @@ bool is_possible(Numeric numeric, int compute_capability) {
 }
 
 Fusion highest_fusion(Numeric numeric, int compute_capability) {
-  if (compute_capability < 80) return Fusion::none;
-  if (numeric != Numeric::fp16) return Fusion::addition;
+  if (compute_capability < 80) { return Fusion::none; }
+  if (numeric != Numeric::fp16) { return Fusion::addition; }
   switch (compute_capability) {
     case 80:
     case 86:

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "workloads/resnet50/model.h"
-
 #include <cstdint>
 #include <string>
+
+#include "workloads/resnet50/model.h"
 
 /// Which cuDNN graphs a training step needs, as plain data: no cuDNN here.
 namespace virtrain::resnet50::cuda {

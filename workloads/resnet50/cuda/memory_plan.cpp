@@ -1,11 +1,11 @@
 #include "workloads/resnet50/cuda/memory_plan.h"
 
-#include "common/error.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <numeric>
+
+#include "common/error.h"
 
 namespace virtrain::resnet50::cuda {
 namespace {
@@ -30,8 +30,8 @@ std::int64_t lowest_gap(const std::vector<Placed>& placed, const std::vector<Lif
                         std::size_t tensor, std::int64_t bytes) {
   std::int64_t offset = 0;
   for (const Placed& other : placed) {
-    if (!lives[other.tensor].overlaps(lives[tensor])) continue;
-    if (offset + bytes <= other.offset) break;
+    if (!lives[other.tensor].overlaps(lives[tensor])) { continue; }
+    if (offset + bytes <= other.offset) { break; }
     offset = std::max(offset, other.offset + other.bytes);
   }
   return offset;
@@ -41,7 +41,7 @@ std::vector<Placed> place_step_tensors(const StepProgram& program) {
   const std::vector<Lifetime> lives = lifetimes(program);
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < lives.size(); ++i) {
-    if (lives[i].last >= lives[i].first) order.push_back(i);
+    if (lives[i].last >= lives[i].first) { order.push_back(i); }
   }
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return stored_bytes(program, program.tensors[a]) > stored_bytes(program, program.tensors[b]);
@@ -68,9 +68,9 @@ std::vector<Lifetime> lifetimes(const StepProgram& program) {
   for (const auto* const operations : {&program.micro_batch, &program.update}) {
     for (const Operation& operation : *operations) {
       for_each_access(operation.action, [&](Ref tensor, Access) {
-        if (program.at(tensor).persistent) return;
+        if (program.at(tensor).persistent) { return; }
         Lifetime& life = lives[static_cast<std::size_t>(tensor)];
-        if (life.last < life.first) life.first = position;
+        if (life.last < life.first) { life.first = position; }
         life.last = position;
       });
       ++position;
@@ -84,7 +84,7 @@ MemoryPlan plan_memory(const StepProgram& program, std::int64_t workspace_bytes)
   plan.offset.resize(program.tensors.size(), 0);
   for (std::size_t i = 0; i < program.tensors.size(); ++i) {
     const ProgramTensor& tensor = program.tensors[i];
-    if (!tensor.persistent || tensor.view_of != no_tensor) continue;
+    if (!tensor.persistent || tensor.view_of != no_tensor) { continue; }
     plan.offset[i] = plan.persistent_bytes;
     plan.persistent_bytes += stored_bytes(program, tensor);
   }
@@ -96,7 +96,7 @@ MemoryPlan plan_memory(const StepProgram& program, std::int64_t workspace_bytes)
   }
   for (std::size_t i = 0; i < program.tensors.size(); ++i) {
     const ProgramTensor& tensor = program.tensors[i];
-    if (tensor.view_of == no_tensor) continue;
+    if (tensor.view_of == no_tensor) { continue; }
     plan.offset[i] = plan.offset[static_cast<std::size_t>(tensor.view_of)] +
                      tensor.first * bytes_of(tensor.element, program.settings.numeric);
   }
@@ -149,7 +149,7 @@ int largest_batch(const Model& model, StepSettings settings, std::int64_t availa
 
 void require_fit(const Model& model, const StepProgram& program, std::int64_t available_bytes,
                  std::int64_t workspace_bytes) {
-  if (fits(program, available_bytes, workspace_bytes)) return;
+  if (fits(program, available_bytes, workspace_bytes)) { return; }
   constexpr double gib = 1 << 30;
   const int batch = program.settings.batch;
   const int largest = largest_batch(model, program.settings, available_bytes, workspace_bytes);

@@ -1,10 +1,10 @@
 #pragma once
 
-#include "workloads/resnet50/cuda/step_program.h"
-
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "workloads/resnet50/cuda/step_program.h"
 
 /// Where each tensor of a step lies in one block of device memory, decided before anything is allocated.
 namespace virtrain::resnet50::cuda {

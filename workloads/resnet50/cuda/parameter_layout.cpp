@@ -1,8 +1,8 @@
 #include "workloads/resnet50/cuda/parameter_layout.h"
 
-#include "workloads/resnet50/cuda/graph_spec.h"
-
 #include <algorithm>
+
+#include "workloads/resnet50/cuda/graph_spec.h"
 
 namespace virtrain::resnet50::cuda {
 namespace {
@@ -57,7 +57,7 @@ ParameterLayout lay_out_parameters(const Model& model) {
 }
 
 std::vector<float> to_device_order(const Parameter& parameter, std::span<const float> plain) {
-  if (parameter.kind != ParameterKind::convolution) return {plain.begin(), plain.end()};
+  if (parameter.kind != ParameterKind::convolution) { return {plain.begin(), plain.end()}; }
   const Filter filter(parameter);
   std::vector<float> stored(static_cast<std::size_t>(filter.stored_count()));
   filter.for_each([&](std::size_t from, std::size_t to) { stored[to] = plain[from]; });
@@ -65,7 +65,7 @@ std::vector<float> to_device_order(const Parameter& parameter, std::span<const f
 }
 
 std::vector<float> to_plain_order(const Parameter& parameter, std::span<const float> stored) {
-  if (parameter.kind != ParameterKind::convolution) return {stored.begin(), stored.end()};
+  if (parameter.kind != ParameterKind::convolution) { return {stored.begin(), stored.end()}; }
   std::vector<float> plain(static_cast<std::size_t>(parameter.count()));
   Filter(parameter).for_each([&](std::size_t to, std::size_t from) { plain[to] = stored[from]; });
   return plain;

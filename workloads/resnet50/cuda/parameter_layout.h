@@ -1,10 +1,10 @@
 #pragma once
 
-#include "workloads/resnet50/model.h"
-
 #include <cstdint>
 #include <span>
 #include <vector>
+
+#include "workloads/resnet50/model.h"
 
 /// Where the parameters lie in device memory, as plain data: no CUDA here.
 namespace virtrain::resnet50::cuda {

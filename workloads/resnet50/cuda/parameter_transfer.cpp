@@ -22,11 +22,11 @@ std::vector<Value> read_all(const StepExecutor& executor, Ref tensor) {
 }
 
 float from_16_bits(Numeric numeric, std::uint16_t bits) {
-  if (numeric == Numeric::bf16) return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+  if (numeric == Numeric::bf16) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
   const int exponent = bits >> 10 & 31, fraction = bits & 1023;
   float size = std::ldexp(static_cast<float>(1024 + fraction), exponent - 25);
-  if (exponent == 0) size = std::ldexp(static_cast<float>(fraction), -24);
-  if (exponent == 31) size = fraction == 0 ? INFINITY : NAN;
+  if (exponent == 0) { size = std::ldexp(static_cast<float>(fraction), -24); }
+  if (exponent == 31) { size = fraction == 0 ? INFINITY : NAN; }
   return (bits & 0x8000) != 0 ? -size : size;
 }
 
@@ -52,7 +52,7 @@ std::vector<std::vector<float>> cut(const StepExecutor& executor, const Model& m
   for (const ParameterGroup group : groups) {
     const std::vector<float> block = read_floats(executor, block_of(program, group).*which);
     for (const ParameterSlice& slice : program.parameters.slices) {
-      if (slice.group != group) continue;
+      if (slice.group != group) { continue; }
       const std::span<const float> stored(block.data() + slice.first, static_cast<std::size_t>(slice.count));
       values[slice.parameter] = to_plain_order(all[slice.parameter], stored);
     }
@@ -70,7 +70,7 @@ void write_initial_state(StepExecutor& executor, const Model& model, std::uint64
   for (const ParameterGroup group : groups) {
     std::vector<float> block(static_cast<std::size_t>(program.parameters.count(group)));
     for (const ParameterSlice& slice : program.parameters.slices) {
-      if (slice.group != group) continue;
+      if (slice.group != group) { continue; }
       const Parameter& parameter = all[slice.parameter];
       const std::vector<float> stored =
           to_device_order(parameter, initial_value(parameter, slice.parameter, seed, residual_gamma));
@@ -84,7 +84,9 @@ void write_initial_state(StepExecutor& executor, const Model& model, std::uint64
     executor.write(norm.running_variance, std::as_bytes(std::span(ones)));
   }
   LossScale loss_scale;
-  if (program.settings.numeric == Numeric::fp16) loss_scale.scale = 1024;  // the others have fp32's range
+  if (program.settings.numeric == Numeric::fp16) {
+    loss_scale.scale = 1024;  // the others have fp32's range
+  }
   executor.write(program.handles.loss_scale, std::as_bytes(std::span(&loss_scale, 1)));
   executor.write(program.handles.rule, std::as_bytes(std::span(&rule, 1)));
 }
@@ -103,7 +105,7 @@ std::vector<std::vector<float>> read_gradients(const StepExecutor& executor, con
                                                float scale) {
   std::vector<std::vector<float>> gradients = cut(executor, model, &StepHandles::Block::gradient);
   for (std::vector<float>& values : gradients) {
-    for (float& value : values) value *= scale;
+    for (float& value : values) { value *= scale; }
   }
   return gradients;
 }

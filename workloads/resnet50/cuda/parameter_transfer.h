@@ -1,12 +1,12 @@
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "workloads/resnet50/cuda/step_executor.h"
 #include "workloads/resnet50/dump.h"
 #include "workloads/resnet50/initialize.h"
 #include "workloads/resnet50/model.h"
-
-#include <cstdint>
-#include <vector>
 
 /// Between the executor's memory and the model's parameters by number, in plain layout.
 namespace virtrain::resnet50::cuda {

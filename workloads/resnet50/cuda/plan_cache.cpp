@@ -1,15 +1,15 @@
 #include "workloads/resnet50/cuda/plan_cache.h"
 
-#include "common/error.h"
-#include "common/json.h"
-#include "common/text.h"
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <cstdlib>
 #include <fstream>
 #include <system_error>
+
+#include "common/error.h"
+#include "common/json.h"
+#include "common/text.h"
 
 namespace virtrain::resnet50::cuda {
 namespace {
@@ -24,12 +24,12 @@ nlohmann::json read_machines(const std::filesystem::path& file) {
 
 PlanCache::PlanCache(std::filesystem::path file, std::string machine)
     : file_(std::move(file)), machine_(std::move(machine)) {
-  if (file_.empty()) return;
+  if (file_.empty()) { return; }
   const nlohmann::json machines = read_machines(file_);
   const auto known = machines.find(machine_);
-  if (known == machines.end() || !known->is_object()) return;
+  if (known == machines.end() || !known->is_object()) { return; }
   for (const auto& [graph, engine] : known->items()) {
-    if (engine.is_string()) engines_[graph] = engine.get<std::string>();
+    if (engine.is_string()) { engines_[graph] = engine.get<std::string>(); }
   }
 }
 
@@ -45,20 +45,18 @@ void PlanCache::set(const std::string& graph, const std::string& engine) {
 }
 
 bool PlanCache::save() const {
-  if (!changed_) return true;
-  if (file_.empty()) return false;
+  if (!changed_) { return true; }
+  if (file_.empty()) { return false; }
   std::error_code ignored;
   std::filesystem::create_directories(file_.parent_path(), ignored);
   nlohmann::json machines = read_machines(file_);
   nlohmann::json& ours = machines[machine_];
-  if (!ours.is_object()) ours = nlohmann::json::object();
-  for (const auto& [graph, engine] : engines_) ours[graph] = engine;
+  if (!ours.is_object()) { ours = nlohmann::json::object(); }
+  for (const auto& [graph, engine] : engines_) { ours[graph] = engine; }
   try {
     write_file_atomically(file_, machines.dump(1) + "\n");
     return true;
-  } catch (const Error&) {
-    return false;
-  }
+  } catch (const Error&) { return false; }
 }
 
 std::string machine_key(const std::string& gpu, int compute_capability,
@@ -75,8 +73,8 @@ std::filesystem::path plan_cache_file() {
     return value == nullptr ? "" : value;
   };
   std::filesystem::path cache = folder("XDG_CACHE_HOME");
-  if (!cache.is_absolute()) cache = folder("HOME") / ".cache";
-  if (!cache.is_absolute()) return {};
+  if (!cache.is_absolute()) { cache = folder("HOME") / ".cache"; }
+  if (!cache.is_absolute()) { return {}; }
   return cache / "virtrain" / "cudnn-plans.json";
 }
 

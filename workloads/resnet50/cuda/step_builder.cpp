@@ -1,11 +1,11 @@
 // Writes the step of a model as a program: the one place that knows in which order the passes go and what
 // each level of fusion does instead of our kernels.
 
+#include <array>
+
 #include "workloads/resnet50/cuda/bucket_plan.h"
 #include "workloads/resnet50/cuda/step_program.h"
 #include "workloads/resnet50/cuda/step_tensors.h"
-
-#include <array>
 
 namespace virtrain::resnet50::cuda {
 namespace {
@@ -97,8 +97,8 @@ StepBuilder::StepBuilder(const Model& model, StepProgram& program)
   std::vector<std::int64_t> ends;
   const auto& slices = program.parameters.slices;
   for (std::size_t i = 0; i < slices.size(); ++i) {
-    if (slices[i].group != ParameterGroup::weights) continue;
-    if (!ends.empty()) ends.back() = slices[i].first;
+    if (slices[i].group != ParameterGroup::weights) { continue; }
+    if (!ends.empty()) { ends.back() = slices[i].first; }
     ends.push_back(program.parameters.weights_count);
   }
   const Element element = program.at(program.handles.weights.gradient).element;
@@ -126,7 +126,7 @@ UnitState StepBuilder::forward_convolution(const Unit& unit, const Source& in, b
   const Ref first = tensors_.step(name + ".sum", Element::fp32, room);
   const Ref second = tensors_.step(name + ".square_sum", Element::fp32, room);
   GraphKind kind = sums_in_graph ? GraphKind::convolution_statistics : GraphKind::convolution;
-  if (in.is_normalized_on_reading()) kind = GraphKind::norm_convolution_statistics;
+  if (in.is_normalized_on_reading()) { kind = GraphKind::norm_convolution_statistics; }
   RunGraph run{spec(kind, state),
                {{TensorId::x, in.values},
                 {TensorId::w, tensors_.parameter(state.first_parameter)},
@@ -138,7 +138,7 @@ UnitState StepBuilder::forward_convolution(const Unit& unit, const Source& in, b
     run.tensors.insert(run.tensors.end(), {{TensorId::sum, first}, {TensorId::square_sum, second}});
   }
   emit(name + " forward", std::move(run));
-  if (!sums_in_graph) emit(unit.norm.name + " sums", NormSums{state.shape, state.y, first, second});
+  if (!sums_in_graph) { emit(unit.norm.name + " sums", NormSums{state.shape, state.y, first, second}); }
   if (factors16) {
     state.out = {state.y,
                  tensors_.step(unit.norm.name + ".scale16", Element::activation, state.shape.channels),
@@ -165,7 +165,7 @@ BlockState StepBuilder::forward_block(const Block& block, Ref in) {
     const bool inner = i + 1 < block.units.size();
     const bool next_reads_norm = inner && fuses(Fusion::full);
     state.units.push_back(forward_convolution(block.units[i], source, sums_in_graph, next_reads_norm));
-    if (inner && !next_reads_norm) forward_apply(state.units.back());
+    if (inner && !next_reads_norm) { forward_apply(state.units.back()); }
     source = state.units.back().out;
   }
   const UnitState& last = state.units.back();
@@ -325,7 +325,7 @@ Ref StepBuilder::backward_data_norm(const UnitState& unit, const UnitState& prev
 }
 
 Ref StepBuilder::backward_to_previous(const UnitState& unit, const UnitState& previous, Ref dy) {
-  if (unit.in.is_normalized_on_reading()) return backward_data_norm(unit, previous, dy);
+  if (unit.in.is_normalized_on_reading()) { return backward_data_norm(unit, previous, dy); }
   const Ref dx = backward_data(unit, dy, previous.y);
   backward_norm(previous, dx, previous.mask, dx, no_tensor);
   return dx;
@@ -362,7 +362,7 @@ void StepBuilder::backward_stem(Ref dy) {
 }
 
 void StepBuilder::weights_gradient_done() {
-  if (weights_done_++ != buckets_[next_bucket_].last) return;
+  if (weights_done_++ != buckets_[next_bucket_].last) { return; }
   finish_gradients(ParameterGroup::weights, buckets_[next_bucket_],
                    "weights " + std::to_string(next_bucket_));
   ++next_bucket_;
@@ -376,7 +376,7 @@ void StepBuilder::finish_gradients(ParameterGroup group, const Bucket& range, co
     emit("widen " + name, Widen{range.first, range.count, values, block.gradient}, When::first);
     emit("accumulate " + name, Accumulate{range.first, range.count, values, block.gradient}, When::later);
   }
-  if (!settings_.all_reduce) return;
+  if (!settings_.all_reduce) { return; }
   AllReduce reduce{range.first, range.count, block.gradient, {0, no_tensor}, {0, no_tensor}};
   if (settings_.stamps) {
     reduce.begin = {next_stamp(), program_.handles.stamps};
@@ -392,24 +392,24 @@ void StepBuilder::update() {
     program_.update.push_back({name, When::every, std::move(action)});
   };
   program_.exposed_begin = stamp(program_.micro_batch, When::last);
-  if (settings_.all_reduce) emit_update("await all-reduce", AwaitAllReduce{});
+  if (settings_.all_reduce) { emit_update("await all-reduce", AwaitAllReduce{}); }
   program_.exposed_end = stamp(program_.update, When::every);
   const std::array<const StepHandles::Block*, 2> blocks{&handles.weights, &handles.vectors};
   const bool scaled = settings_.numeric == Numeric::fp16;  // the others have fp32's range
   for (const StepHandles::Block* block : blocks) {
     const std::int64_t count = program_.at(block->masters).count;
-    if (scaled) emit_update("find overflow", FindOverflow{count, block->gradient, handles.loss_scale});
+    if (scaled) { emit_update("find overflow", FindOverflow{count, block->gradient, handles.loss_scale}); }
   }
   for (const StepHandles::Block* block : blocks) {
     const std::int64_t count = program_.at(block->masters).count;
     emit_update("update", Sgd{count, block->gradient, block->masters, block->velocity, block->copy,
                               handles.rule, handles.loss_scale});
   }
-  if (scaled) emit_update("advance loss scale", AdvanceLossScale{handles.loss_scale});
+  if (scaled) { emit_update("advance loss scale", AdvanceLossScale{handles.loss_scale}); }
 }
 
 int StepBuilder::stamp(std::vector<Operation>& operations, When when) {
-  if (!settings_.stamps) return 0;
+  if (!settings_.stamps) { return 0; }
   operations.push_back({"stamp", when, Stamp{next_stamp(), program_.handles.stamps}});
   return stamps_ - 1;
 }
@@ -423,12 +423,12 @@ void StepBuilder::build() {
   const int begin = stamp(program_.micro_batch, When::first);
   const int last_begin = stamp(program_.micro_batch, When::last);
   Ref dy = head(forward_blocks());
-  for (std::size_t b = blocks_.size(); b-- > 0;) dy = backward_block(blocks_[b], dy);
+  for (std::size_t b = blocks_.size(); b-- > 0;) { dy = backward_block(blocks_[b], dy); }
   backward_stem(dy);
   finish_gradients(ParameterGroup::vectors, {0, program_.parameters.vectors_count, 0}, "vectors");
   update();
   const int end = stamp(program_.update, When::every);
-  if (!settings_.stamps) return;
+  if (!settings_.stamps) { return; }
   if (settings_.accumulate_steps > 1) {
     program_.spans.push_back({"earlier micro-batches", false, begin, last_begin});
   }

@@ -1,16 +1,16 @@
 #include "workloads/resnet50/cuda/step_executor.h"
 
-#include "common/error.h"
-#include "common/time.h"
-#include "workloads/common/cuda/gpu_errors.h"
-#include "workloads/resnet50/cuda/action_launcher.h"
-#include "workloads/resnet50/cuda/step_traffic.h"
-
 #include <cuda_runtime_api.h>
 #include <nvtx3/nvToolsExt.h>
 
 #include <algorithm>
 #include <limits>
+
+#include "common/error.h"
+#include "common/time.h"
+#include "workloads/common/cuda/gpu_errors.h"
+#include "workloads/resnet50/cuda/action_launcher.h"
+#include "workloads/resnet50/cuda/step_traffic.h"
 
 namespace virtrain::resnet50::cuda {
 namespace {
@@ -52,11 +52,11 @@ StepExecutor::StepExecutor(const Model& model, const StepSettings& settings, Gra
   cache.save();
   const std::size_t read_back_bytes = count_of(program_.handles.stamps) * sizeof(std::uint64_t) +
                                       sizeof(LossScale) + count_of(program_.handles.losses) * sizeof(float);
-  for (Slot& slot : slots_) slot.memory = allocate_pinned(read_back_bytes);
+  for (Slot& slot : slots_) { slot.memory = allocate_pinned(read_back_bytes); }
 }
 
 StepExecutor::~StepExecutor() {
-  if (captured_ != nullptr) ignore_gpu(cudaGraphExecDestroy(captured_));
+  if (captured_ != nullptr) { ignore_gpu(cudaGraphExecDestroy(captured_)); }
 }
 
 void StepExecutor::build(const Model& model, const StepSettings& settings, PlanCache& cache,
@@ -64,8 +64,9 @@ void StepExecutor::build(const Model& model, const StepSettings& settings, PlanC
   program_ = build_step(model, settings);
   const std::int64_t available = bytes_for(settings), room = workspace_room(program_, available);
   // Such a batch is refused before cuDNN is asked for its engines; the largest that fits will want some.
-  if (!is_countable(program_) || room < 0)
+  if (!is_countable(program_) || room < 0) {
     require_fit(model, program_, available, std::min(most_workspace_bytes, available / 8));
+  }
   graphs_.emplace(cudnn_, program_, std::min(room, most_workspace_bytes), cache, progress);
   if (!graphs_->refusal().empty()) {
     throw Error("find cuDNN's engines", ErrorCode::host_unable, graphs_->refusal());
@@ -86,7 +87,7 @@ std::byte* StepExecutor::at(Ref tensor, int micro_batch) const {
 
 TensorPointers StepExecutor::pointers(const RunGraph& graph, int micro_batch) const {
   TensorPointers all;
-  for (const auto& [id, tensor] : graph.tensors) all[id] = at(tensor, micro_batch);
+  for (const auto& [id, tensor] : graph.tensors) { all[id] = at(tensor, micro_batch); }
   return all;
 }
 
@@ -101,7 +102,7 @@ void StepExecutor::run_once() {
 
 void StepExecutor::run_alone(const std::function<void(const Operation&, int)>& after_each) {
   program_.for_each([&](const Operation& operation, int micro_batch) {
-    if (communicates(operation.action)) return;
+    if (communicates(operation.action)) { return; }
     run(operation, micro_batch);
     after_each(operation, micro_batch);
   });
@@ -150,7 +151,7 @@ void StepExecutor::write_images(std::span<const float> images, int micro_batch) 
   const StepSettings& settings = program_.settings;
   const auto pixels = static_cast<std::int64_t>(images.size()) / (3LL * settings.batch);
   int size = 1;
-  while (static_cast<std::int64_t>(size) * size < pixels) ++size;
+  while (static_cast<std::int64_t>(size) * size < pixels) { ++size; }
   pad_images(reinterpret_cast<const float*>(staging), settings.batch, size, settings.numeric,
              at(program_.handles.images, micro_batch), compute_.get());
   compute_.wait();
@@ -158,7 +159,7 @@ void StepExecutor::write_images(std::span<const float> images, int micro_batch) 
 
 void StepExecutor::copy_masters() {
   const StepHandles::Block& weights = program_.handles.weights;
-  if (weights.copy == no_tensor) return;
+  if (weights.copy == no_tensor) { return; }
   narrow(reinterpret_cast<const float*>(at(weights.masters)), program_.at(weights.masters).count,
          program_.settings.numeric, at(weights.copy), compute_.get());
   compute_.wait();
@@ -193,7 +194,7 @@ void StepExecutor::launch() {
   check_gpu("launch the step", cudaGraphLaunch(captured_, compute_.get()));
   std::byte* memory = slot.memory.get();
   const auto copy = [&](Ref from, std::size_t bytes) {
-    if (bytes == 0) return;
+    if (bytes == 0) { return; }
     check_gpu("read the loss",
               cudaMemcpyAsync(memory, at(from), bytes, cudaMemcpyDeviceToHost, compute_.get()));
     memory += bytes;
@@ -219,7 +220,7 @@ StepExecutor::Finished StepExecutor::finish() {
   finished.loss_scale = *loss_scale;
   const auto* const losses = reinterpret_cast<const float*>(loss_scale + 1);
   const std::size_t count = count_of(program_.handles.losses);
-  for (std::size_t i = 0; i < count; ++i) finished.loss += losses[i] / static_cast<double>(count);
+  for (std::size_t i = 0; i < count; ++i) { finished.loss += losses[i] / static_cast<double>(count); }
   return finished;
 }
 

@@ -1,11 +1,5 @@
 #pragma once
 
-#include "workloads/resnet50/cuda/gpu.h"
-#include "workloads/resnet50/cuda/gradient_exchange.h"
-#include "workloads/resnet50/cuda/graph_set.h"
-#include "workloads/resnet50/cuda/memory_plan.h"
-#include "workloads/resnet50/cuda/step_program.h"
-
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -13,6 +7,12 @@
 #include <optional>
 #include <span>
 #include <vector>
+
+#include "workloads/resnet50/cuda/gpu.h"
+#include "workloads/resnet50/cuda/gradient_exchange.h"
+#include "workloads/resnet50/cuda/graph_set.h"
+#include "workloads/resnet50/cuda/memory_plan.h"
+#include "workloads/resnet50/cuda/step_program.h"
 
 struct CUgraphExec_st;
 

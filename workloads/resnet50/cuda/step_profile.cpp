@@ -1,13 +1,13 @@
 #include "workloads/resnet50/cuda/step_profile.h"
 
-#include "common/error.h"
-#include "workloads/resnet50/cuda/step_traffic.h"
-
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <deque>
 #include <fstream>
+
+#include "common/error.h"
+#include "workloads/resnet50/cuda/step_traffic.h"
 
 namespace virtrain::resnet50::cuda {
 namespace {
@@ -23,13 +23,15 @@ double median(std::vector<double> values) {
 }  // namespace
 
 std::vector<OperationTime> time_operations(StepExecutor& executor) {
-  for (int step = 0; step < steps_before; ++step) executor.run_alone([](const Operation&, int) {});
+  for (int step = 0; step < steps_before; ++step) {
+    executor.run_alone([](const Operation&, int) {});
+  }
   std::vector<OperationTime> times;
   executor.program().for_each([&](const Operation& operation, int micro_batch) {
-    if (!communicates(operation.action)) times.push_back({&operation, micro_batch, 0});
+    if (!communicates(operation.action)) { times.push_back({&operation, micro_batch, 0}); }
   });
   std::deque<GpuEvent> ends;  // they cannot be moved
-  for (std::size_t i = 0; i <= times.size(); ++i) ends.emplace_back(GpuEvent::Timing::on);
+  for (std::size_t i = 0; i <= times.size(); ++i) { ends.emplace_back(GpuEvent::Timing::on); }
   std::vector<std::vector<double>> seconds(times.size());
   for (int step = 0; step < timed_steps; ++step) {
     std::size_t next = 0;
@@ -39,10 +41,11 @@ std::vector<OperationTime> time_operations(StepExecutor& executor) {
     ends[next++].record(executor.stream());
     executor.run_alone([&](const Operation&, int) { ends[next++].record(executor.stream()); });
     ends.back().wait();
-    for (std::size_t i = 0; i < times.size(); ++i)
+    for (std::size_t i = 0; i < times.size(); ++i) {
       seconds[i].push_back(seconds_between(ends[i], ends[i + 1]));
+    }
   }
-  for (std::size_t i = 0; i < times.size(); ++i) times[i].seconds = median(seconds[i]);
+  for (std::size_t i = 0; i < times.size(); ++i) { times[i].seconds = median(seconds[i]); }
   return times;
 }
 
@@ -66,7 +69,7 @@ void write_profile(const std::string& file, const StepExecutor& executor,
     }
     out << line.dump() << '\n';
   }
-  if (!out.flush()) throw Error("write " + file, ErrorCode::io, "cannot be written");
+  if (!out.flush()) { throw Error("write " + file, ErrorCode::io, "cannot be written"); }
 }
 
 }  // namespace virtrain::resnet50::cuda

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "workloads/resnet50/cuda/step_executor.h"
-
 #include <string>
 #include <vector>
+
+#include "workloads/resnet50/cuda/step_executor.h"
 
 /// Where the time of a step goes, operation by operation.
 namespace virtrain::resnet50::cuda {

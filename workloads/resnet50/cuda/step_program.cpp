@@ -26,7 +26,9 @@ class Accesses {
   explicit Accesses(const std::function<void(Ref, Access)>& visit) : visit_(visit) {}
 
   void operator()(const RunGraph& a) const {
-    for (const auto& [id, tensor] : a.tensors) all({tensor}, is_output(id) ? Access::write : Access::read);
+    for (const auto& [id, tensor] : a.tensors) {
+      all({tensor}, is_output(id) ? Access::write : Access::read);
+    }
   }
   void operator()(const NormSums& a) const { move({a.x}, {a.first, a.second}); }
   void operator()(const NormFinalize& a) const {
@@ -74,7 +76,7 @@ class Accesses {
  private:
   void all(std::initializer_list<Ref> tensors, Access access) const {
     for (const Ref tensor : tensors) {
-      if (tensor != no_tensor) visit_(tensor, access);
+      if (tensor != no_tensor) { visit_(tensor, access); }
     }
   }
   void move(std::initializer_list<Ref> from, std::initializer_list<Ref> to) const {
@@ -114,10 +116,10 @@ std::int64_t bytes_of(Element element, Numeric numeric) {
 void StepProgram::for_each(const std::function<void(const Operation&, int)>& visit) const {
   for (int micro = 0; micro < settings.accumulate_steps; ++micro) {
     for (const Operation& operation : micro_batch) {
-      if (runs(operation.when, micro, settings.accumulate_steps)) visit(operation, micro);
+      if (runs(operation.when, micro, settings.accumulate_steps)) { visit(operation, micro); }
     }
   }
-  for (const Operation& operation : update) visit(operation, settings.accumulate_steps - 1);
+  for (const Operation& operation : update) { visit(operation, settings.accumulate_steps - 1); }
 }
 
 Numeric numeric_of(const StepProgram& program, Ref tensor) {
@@ -128,7 +130,7 @@ std::vector<Reduction> reductions_of(const StepProgram& program) {
   std::vector<Reduction> all;
   for (const Operation& operation : program.micro_batch) {
     const auto* const reduce = std::get_if<AllReduce>(&operation.action);
-    if (reduce != nullptr) all.push_back({reduce->count, numeric_of(program, reduce->values)});
+    if (reduce != nullptr) { all.push_back({reduce->count, numeric_of(program, reduce->values)}); }
   }
   return all;
 }

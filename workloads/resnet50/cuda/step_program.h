@@ -1,16 +1,16 @@
 #pragma once
 
-#include "workloads/resnet50/cuda/graph_spec.h"
-#include "workloads/resnet50/cuda/kernels/kernels.h"
-#include "workloads/resnet50/cuda/parameter_layout.h"
-#include "workloads/resnet50/model.h"
-
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
+
+#include "workloads/resnet50/cuda/graph_spec.h"
+#include "workloads/resnet50/cuda/kernels/kernels.h"
+#include "workloads/resnet50/cuda/parameter_layout.h"
+#include "workloads/resnet50/model.h"
 
 /// A training step as data: tensors, and the operations on them in order. Whoever runs it (the GPU's
 /// executor, the tests' interpreter) needs no choice of its own: how much is fused decides which operations

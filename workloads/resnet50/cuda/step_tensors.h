@@ -1,9 +1,9 @@
 #pragma once
 
-#include "workloads/resnet50/cuda/step_program.h"
-
 #include <string>
 #include <vector>
+
+#include "workloads/resnet50/cuda/step_program.h"
 
 /// The tensors of a step while it is built: parameters and their gradients, norms' vectors, activations.
 namespace virtrain::resnet50::cuda {

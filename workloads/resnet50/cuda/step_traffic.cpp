@@ -47,10 +47,10 @@ class PassOf {
 
 /// Elements of this tensor that the action touches, of the `all` that a micro-batch has.
 std::int64_t touched(const Action& action, Ref ref, std::int64_t all) {
-  if (const auto* const a = std::get_if<Widen>(&action)) return a->count;
-  if (const auto* const a = std::get_if<Accumulate>(&action)) return a->count;
-  if (const auto* const a = std::get_if<AllReduce>(&action)) return ref == a->values ? a->count : 1;
-  if (std::holds_alternative<Stamp>(action)) return 1;
+  if (const auto* const a = std::get_if<Widen>(&action)) { return a->count; }
+  if (const auto* const a = std::get_if<Accumulate>(&action)) { return a->count; }
+  if (const auto* const a = std::get_if<AllReduce>(&action)) { return ref == a->values ? a->count : 1; }
+  if (std::holds_alternative<Stamp>(action)) { return 1; }
   const auto* const finalize = std::get_if<NormFinalize>(&action);  // reads the first row of what was summed
   return finalize != nullptr && ref == finalize->origin ? finalize->shape.channels : all;
 }

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "workloads/resnet50/cuda/step_program.h"
-
 #include <cstdint>
 #include <string>
+
+#include "workloads/resnet50/cuda/step_program.h"
 
 /// What the passes of a step have to move through the GPU's memory, from its program alone.
 namespace virtrain::resnet50::cuda {

@@ -1,5 +1,13 @@
 #include "workloads/resnet50/cuda/trainer.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <optional>
+#include <utility>
+
 #include "common/error.h"
 #include "common/time.h"
 #include "workloads/common/gpu_occupation.h"
@@ -10,14 +18,6 @@
 #include "workloads/resnet50/cuda/parameter_transfer.h"
 #include "workloads/resnet50/cuda/step_executor.h"
 #include "workloads/resnet50/cuda/step_profile.h"
-
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
-#include <deque>
-#include <optional>
-#include <utility>
 
 namespace virtrain::resnet50::cuda {
 namespace {
@@ -123,12 +123,14 @@ nlohmann::json Trainer::hello() const {
 // Others on the GPU are no reason to refuse it before they compute; where they leave too little memory, they
 // are named. Each rank looks before any of them works: two may share a GPU.
 void Trainer::set_up(Watchdog& watchdog) {
-  if (!flags_.shared_gpu) refuse_occupied_gpu(gpu_.pci_address);
+  if (!flags_.shared_gpu) { refuse_occupied_gpu(gpu_.pci_address); }
   peers_.barrier();
   try {
     prepare(watchdog);
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::usage) throw;  // usage: the batch does not fit
+    if (error.code() != ErrorCode::usage) {
+      throw;  // usage: the batch does not fit
+    }
     throw Error(error.operation(), error.code(), error.message() + telemetry_.sharing_words());
   }
 }
@@ -138,9 +140,11 @@ void Trainer::prepare(Watchdog& watchdog) {
   // First of all, so that no level of fusion is timed in memory that NCCL takes later. What is reduced is the
   // same at each of them.
   exchange_ = join_exchange(peers_);
-  if (exchange_) connect(*exchange_, build_step(model_, settings_));
+  if (exchange_) { connect(*exchange_, build_step(model_, settings_)); }
   choose_fusion(cache, watchdog);
-  if (peers_.rank() != 0) cache = read_plan_cache();  // with the engines that rank 0 has chosen meanwhile
+  if (peers_.rank() != 0) {
+    cache = read_plan_cache();  // with the engines that rank 0 has chosen meanwhile
+  }
   executor_.emplace(model_, settings_, exchange_.get(), cache, progress_to(watchdog));
   // Ranks of other hosts may have had to find their engines; each one's own watchdog looks after that.
   watchdog.pause();
@@ -178,7 +182,7 @@ void Trainer::choose_fusion(PlanCache& cache, Watchdog& watchdog) {
     const FusionRule rule = flags_.fusion == "highest" ? FusionRule::highest : FusionRule::fastest;
     fusion_ = cuda::choose_fusion(rule, fusions_, known ? fusion_named(*known) : std::nullopt,
                                   [&](Fusion fusion) { return step_seconds(fusion, cache, progress); });
-    if (rule == FusionRule::fastest && !fusion_.tried.empty()) cache.set(key, to_string(fusion_.fusion));
+    if (rule == FusionRule::fastest && !fusion_.tried.empty()) { cache.set(key, to_string(fusion_.fusion)); }
     cache.save();
   }
   fusion_.fusion = static_cast<Fusion>(peers_.announce(static_cast<int>(fusion_.fusion)));
@@ -208,9 +212,9 @@ double Trainer::step_seconds(Fusion fusion, PlanCache& cache, const Progress& pr
   // the only one.
   const std::int64_t begin_ns = monotonic_ns();
   const bool compares = flags_.fusion != "highest";
-  for (int i = 0; i < steps_before || (compares && monotonic_ns() - begin_ns < warm_up_ns); ++i) step();
+  for (int i = 0; i < steps_before || (compares && monotonic_ns() - begin_ns < warm_up_ns); ++i) { step(); }
   std::array<double, timed_steps> seconds{};
-  for (double& each : seconds) each = step();
+  for (double& each : seconds) { each = step(); }
   executor.finish();
   std::nth_element(seconds.begin(), seconds.begin() + timed_steps / 2, seconds.end());
   return seconds[timed_steps / 2];
@@ -229,7 +233,9 @@ void Trainer::write_start(StepExecutor& executor) const {
   rule.weight_decay = static_cast<float>(weight_decay);
   rule.gradient_scale = gradient_scale();
   write_initial_state(executor, model_, flags_.seed, flags_.residual_gamma, rule);
-  for (int micro = 0; micro < flags_.accumulate_steps; ++micro) write_batch(executor, batch(micro), micro);
+  for (int micro = 0; micro < flags_.accumulate_steps; ++micro) {
+    write_batch(executor, batch(micro), micro);
+  }
 }
 
 nlohmann::json Trainer::ready() const {
@@ -246,7 +252,7 @@ nlohmann::json Trainer::ready() const {
 
 /// The clocks drift by milliseconds in the minutes before, and only what is counted is traced.
 void Trainer::begin_counting() {
-  if (settings_.stamps) clock_offset_ns_ = executor_->clock_offset_ns();
+  if (settings_.stamps) { clock_offset_ns_ = executor_->clock_offset_ns(); }
   telemetry_.begin_counting();
 }
 
@@ -257,8 +263,8 @@ void Trainer::launch(bool stop_requested) {
 
 /// While the GPU runs one step, the next one is already queued: it never waits for the host.
 StepResult Trainer::step(const StepOrder& order, Timeline& timeline) {
-  if (executor_->under_way() == 0) launch(order.stop_requested);
-  if (order.more_follow && !stops_.back()) launch(order.stop_requested);
+  if (executor_->under_way() == 0) { launch(order.stop_requested); }
+  if (order.more_follow && !stops_.back()) { launch(order.stop_requested); }
   const StepExecutor::Finished finished = executor_->finish();
   add_spans(finished, timeline);
   StepResult result;
@@ -272,7 +278,7 @@ StepResult Trainer::step(const StepOrder& order, Timeline& timeline) {
   result.stop = stops_.front();
   stops_.pop_front();
   loss_scale_ = finished.loss_scale;
-  if (dump_) dump_step(result.loss, loss_scale_.scale);
+  if (dump_) { dump_step(result.loss, loss_scale_.scale); }
   require_finite(result.loss);
   return result;
 }
@@ -313,7 +319,7 @@ nlohmann::json Trainer::result(std::int64_t images) {
 
 std::uint64_t Trainer::parameters_hash() {
   ParameterHash hash;
-  for (const std::vector<float>& values : read_parameters(*executor_, model_)) hash.add(values);
+  for (const std::vector<float>& values : read_parameters(*executor_, model_)) { hash.add(values); }
   return hash.value();
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "workloads/resnet50/training.h"
-
 #include <memory>
+
+#include "workloads/resnet50/training.h"
 
 namespace virtrain::resnet50::cuda {
 

@@ -1,16 +1,16 @@
 #include "tests/vmctl/devices/checks/examples.h"
 
+#include <catch2/catch.hpp>
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <fstream>
 
 namespace virtrain::vmctl {
 
 namespace fs = std::filesystem;
 
-const Change kAsItIs = [](HostTree&) {};
+const Change as_it_is = [](HostTree&) {};
 
 Change writes(const fs::path& file, const std::string& text) {
   return [=](const HostTree& tree) { tree.write(file, text); };
@@ -64,8 +64,9 @@ void HostTree::write_config(const std::string& address, unsigned capability, uns
 
 void HostTree::write_gpu_reports(const std::map<std::string, std::string>& by_address) const {
   std::string xml = "<?xml version=\"1.0\" ?>\n<nvidia_smi_log>";
-  for (const auto& [address, inside] : by_address)
+  for (const auto& [address, inside] : by_address) {
     xml += fmt::format("<gpu id=\"0000{}\">{}</gpu>", address, inside);
+  }
   write("var/lib/virtrain/nvidia-smi-query.xml", xml + "</nvidia_smi_log>");
 }
 
@@ -74,7 +75,7 @@ void HostTree::process(int pid, const std::string& name) const {
 }
 
 DeviceDemand& HostTree::plan() {
-  if (!demand_) demand_.emplace();
+  if (!demand_) { demand_.emplace(); }
   return *demand_;
 }
 
@@ -98,8 +99,9 @@ DeviceHost HostTree::host() const {
 }
 
 Finding HostTree::examine(const std::string& id) const {
-  for (const auto& check : device_checks())
-    if (id == check.id) return vmctl::examine(check, host());
+  for (const auto& check : device_checks()) {
+    if (id == check.id) { return vmctl::examine(check, host()); }
+  }
   FAIL("no check " << id);
   return {};
 }

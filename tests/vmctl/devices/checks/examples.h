@@ -46,7 +46,7 @@ class HostTree {
 
 using Change = std::function<void(HostTree&)>;
 /// The tree as the script wrote it.
-extern const Change kAsItIs;
+extern const Change as_it_is;
 /// One value of one file.
 Change writes(const std::filesystem::path& file, const std::string& text);
 /// One after the other.
@@ -72,10 +72,10 @@ Examples health_examples();
 Examples machine_examples();
 
 /// Of the study's machine: two GPUs, one on each socket, with the group and bridge of the first.
-inline constexpr const char* kGpu = "sys/devices/pci0000:16/0000:16:02.0/0000:17:00.0";
-inline constexpr const char* kGpuAddress = "0000:17:00.0";
-inline constexpr const char* kBridgeAddress = "0000:16:02.0";
-inline constexpr const char* kOther = "sys/devices/pci0000:b0/0000:b0:02.0/0000:b1:00.0";
-inline constexpr const char* kOtherAddress = "0000:b1:00.0";
+inline constexpr const char* gpu_folder = "sys/devices/pci0000:16/0000:16:02.0/0000:17:00.0";
+inline constexpr const char* gpu_address = "0000:17:00.0";
+inline constexpr const char* bridge_address = "0000:16:02.0";
+inline constexpr const char* other_gpu_folder = "sys/devices/pci0000:b0/0000:b0:02.0/0000:b1:00.0";
+inline constexpr const char* other_address = "0000:b1:00.0";
 
 }  // namespace virtrain::vmctl

@@ -4,7 +4,7 @@ namespace virtrain::vmctl {
 namespace {
 
 Change reported(const std::string& inside) {
-  return [=](HostTree& tree) { tree.write_gpu_reports({{kGpuAddress, inside}}); };
+  return [=](HostTree& tree) { tree.write_gpu_reports({{gpu_address, inside}}); };
 }
 
 /// With the driver's version that the tree shows.
@@ -21,7 +21,7 @@ Change fabric_manager(const std::string& version) {
 }  // namespace
 
 Examples health_examples() {
-  constexpr const char* kSound =
+  constexpr const char* sound =
       "<ecc_mode><current_ecc>Enabled</current_ecc><pending_ecc>Enabled</pending_ecc></"
       "ecc_mode><ecc_errors><volatile>"
       "<sram_uncorrectable_parity>0</sram_uncorrectable_parity><dram_correctable>3</dram_correctable>"
@@ -30,7 +30,7 @@ Examples health_examples() {
       "remapped_rows>";
   return {
       {"ECC-1",
-       {reported(kSound),
+       {reported(sound),
         reported("<remapped_rows><remapped_row_pending>Yes</remapped_row_pending></remapped_rows>"),
         "0000:17:00.0 has rows to remap"}},
       {"CLK-1",

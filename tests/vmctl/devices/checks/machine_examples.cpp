@@ -6,9 +6,9 @@
 namespace virtrain::vmctl {
 
 Examples machine_examples() {
-  constexpr const char* kGovernor = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
-  constexpr const char* kNoTurbo = "sys/devices/system/cpu/intel_pstate/no_turbo";
-  constexpr const char* kBridgeFilter = "proc/sys/net/bridge/bridge-nf-call-iptables";
+  constexpr const char* governor = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
+  constexpr const char* no_turbo = "sys/devices/system/cpu/intel_pstate/no_turbo";
+  constexpr const char* bridge_filter = "proc/sys/net/bridge/bridge-nf-call-iptables";
   const auto denied = [](const std::string& path) {
     return [=](HostTree& tree) {
       tree.write("sys/module/apparmor/parameters/enabled", "Y");
@@ -26,26 +26,25 @@ Examples machine_examples() {
       tree.write("etc/group", fmt::format("root:x:4000000:\nkvm:x:{}:libvirt-qemu", ::getegid()));
     };
   };
-  constexpr const char* kTrial = "var/lib/virtrain/kvm.json";
-  constexpr const char* kWorks =
+  constexpr const char* trial = "var/lib/virtrain/kvm.json";
+  constexpr const char* works =
       R"({"open_error": 0, "api_version": 12, "virtualization": "kvm", "reason": "a probe guest booted in 0.9 s"})";
   return {
       {"KVM-1",
-       {writes(kTrial, kWorks), writes(kTrial, R"({"open_error": 13})"), "may not be opened by this user"}},
+       {writes(trial, works), writes(trial, R"({"open_error": 13})"), "may not be opened by this user"}},
       {"KVM-2",
-       {writes(kTrial, kWorks),
-        writes(kTrial, R"({"open_error": 0, "api_version": 12, "virtualization": "tcg",
+       {writes(trial, works), writes(trial, R"({"open_error": 0, "api_version": 12, "virtualization": "tcg",
                            "reason": "a probe guest did not boot within 15 s"})"),
         "did not boot within 15 s"}},
       {"KVM-3",
-       {kAsItIs, writes("proc/cpuinfo", "processor\t: 0\nflags\t\t: fpu svm hypervisor"),
+       {as_it_is, writes("proc/cpuinfo", "processor\t: 0\nflags\t\t: fpu svm hypervisor"),
         "itself a virtual machine"}},
       {"KVM-4", {kvm(std::filesystem::perms{0660}), kvm(std::filesystem::perms{0600}), "0600 group kvm"}},
       {"CPU-1",
-       {both(writes(kGovernor, "performance"), writes(kNoTurbo, "1")),
-        both(writes(kGovernor, "schedutil"), writes(kNoTurbo, "0")), "governor schedutil; turbo is on"}},
-      {"CH-1", {writes("dev/vhost-vsock", ""), kAsItIs, "no /dev/vhost-vsock"}},
-      {"NET-2", {writes(kBridgeFilter, "0"), writes(kBridgeFilter, "1"), "slices do not reach each other"}},
+       {both(writes(governor, "performance"), writes(no_turbo, "1")),
+        both(writes(governor, "schedutil"), writes(no_turbo, "0")), "governor schedutil; turbo is on"}},
+      {"CH-1", {writes("dev/vhost-vsock", ""), as_it_is, "no /dev/vhost-vsock"}},
+      {"NET-2", {writes(bridge_filter, "0"), writes(bridge_filter, "1"), "slices do not reach each other"}},
       {"SEC-1", {denied("/etc/gai.conf"), denied("/dev/vfio/21"), "/dev/vfio/21"}},
   };
 }

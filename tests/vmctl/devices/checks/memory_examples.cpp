@@ -3,19 +3,20 @@
 namespace virtrain::vmctl {
 namespace {
 
-constexpr std::uint64_t kGib = 1ULL << 30;
+constexpr std::uint64_t gib = 1ULL << 30;
 
 /// Two VMs of 64 GiB, one a socket, on pages of 1 GiB.
 Change pages_on_node_1(int free) {
   return [=](HostTree& tree) {
     tree.write("proc/meminfo",
-               "MemTotal: 536870912 kB\nMemAvailable: 528482304 kB\nHugepagesize:    1048576 kB");
-    for (const auto& [node, pages] : {std::pair{0, 64}, std::pair{1, free}})
+               "MemTotal: 536870912 b\nMemAvailable: 528482304 b\nHugepagesize:    1048576 b");
+    for (const auto& [node, pages] : {std::pair{0, 64}, std::pair{1, free}}) {
       tree.write("sys/devices/system/node/node" + std::to_string(node) +
                      "/hugepages/hugepages-1048576kB/free_hugepages",
                  std::to_string(pages));
-    tree.want({{GrantKind::passthrough, kGpuAddress}}, 64 * kGib, 0);
-    tree.want({{GrantKind::passthrough, kOtherAddress}}, 64 * kGib, 1);
+    }
+    tree.want({{GrantKind::passthrough, gpu_address}}, 64 * gib, 0);
+    tree.want({{GrantKind::passthrough, other_address}}, 64 * gib, 1);
     tree.plan().hugepages = true;
   };
 }

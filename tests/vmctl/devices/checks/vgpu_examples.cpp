@@ -8,8 +8,9 @@ namespace fs = std::filesystem;
 /// vGPUs of the L40S: a virtual function and its type each.
 Change vgpus(const std::vector<std::pair<std::string, std::string>>& wanted) {
   return [=](HostTree& tree) {
-    for (const auto& [function, type] : wanted)
+    for (const auto& [function, type] : wanted) {
       tree.want({{GrantKind::vendor_vfio, function, "0000:41:00.0", type}});
+    }
   };
 }
 
@@ -32,9 +33,9 @@ Change mig(const std::string& now, const std::string& pending) {
 Examples vgpu_examples() {
   const Change manager = [](HostTree& tree) { tree.process(1200, "nvidia-vgpu-mgr"); };
   return {
-      {"VG-1", {manager, kAsItIs, "nvidia-vgpu-mgr does not run", "mdev-host"}},
+      {"VG-1", {manager, as_it_is, "nvidia-vgpu-mgr does not run", "mdev-host"}},
       {"VG-2",
-       {kAsItIs,
+       {as_it_is,
         [](HostTree& tree) {
           tree.want({{GrantKind::mdev, "0000:41:00.5", "", "nvidia-474"}});
         },

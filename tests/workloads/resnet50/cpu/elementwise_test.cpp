@@ -1,10 +1,10 @@
 #include "workloads/resnet50/cpu/elementwise.h"
 
-#include "tests/workloads/resnet50/cpu/tensor_helpers.h"
-
 #include <catch2/catch.hpp>
 
 #include <limits>
+
+#include "tests/workloads/resnet50/cpu/tensor_helpers.h"
 
 using namespace virtrain::resnet50;
 using namespace virtrain::resnet50::cpu;
@@ -28,7 +28,7 @@ TEST_CASE("addition with ReLU, forward and backward") {
     const Values a = random_values(odd_count, precision, 1);
     const Values b = random_values(odd_count, precision, 2);
     Values sum(odd_count);
-    for (std::size_t i = 0; i < odd_count; ++i) sum[i] = std::max(a[i] + b[i], 0.0);
+    for (std::size_t i = 0; i < odd_count; ++i) { sum[i] = std::max(a[i] + b[i], 0.0); }
     const Tensor inout = make_tensor(device, layout, a);
     add_relu(inout, make_tensor(device, layout, b));
     CHECK(plain::distance(values_of(device, inout), sum) <= tolerance(precision));
@@ -91,5 +91,5 @@ TEST_CASE("softmax cross-entropy and its gradient") {
   const double loss = softmax_cross_entropy(logits, labels, 3, gradient);
   CHECK(loss == Approx((std::log(8.0 / 5.0) + std::log(2.0)) / 2).epsilon(1e-6));
   const std::vector<double> expected{1.0 / 16, 2.0 / 16, (5.0 / 8 - 1) / 2, (0.5 - 1) / 2, 0.25, 0};
-  for (std::size_t i = 0; i < 6; ++i) CHECK(gradient[i] == Approx(expected[i]).margin(1e-7));
+  for (std::size_t i = 0; i < 6; ++i) { CHECK(gradient[i] == Approx(expected[i]).margin(1e-7)); }
 }

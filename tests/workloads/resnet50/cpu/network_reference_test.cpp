@@ -1,9 +1,3 @@
-#include "common/text.h"
-#include "workloads/resnet50/cpu/device.h"
-#include "workloads/resnet50/cpu/network.h"
-#include "workloads/resnet50/cpu/parameter_store.h"
-#include "workloads/resnet50/initialize.h"
-
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -14,6 +8,12 @@
 #include <iostream>
 #include <string>
 #include <vector>
+
+#include "common/text.h"
+#include "workloads/resnet50/cpu/device.h"
+#include "workloads/resnet50/cpu/network.h"
+#include "workloads/resnet50/cpu/parameter_store.h"
+#include "workloads/resnet50/initialize.h"
 
 /// One whole step against PyTorch's fp64 gradients, offline. tests/data/resnet50_reference.json (made by
 /// scripts/reference/resnet50_reference.py) has 32 random projections of each gradient and PyTorch's own
@@ -44,10 +44,10 @@ std::array<double, projections> project(const std::vector<float>& values) {
     for (std::size_t i = 0; i < values.size(); ++i) {
       const std::uint64_t word = mix(i);
       const std::array<double, 2> signed_value{-values[i], values[i]};
-      for (std::size_t k = 0; k < projections; ++k) mine[k] += signed_value[(word >> k) & 1];
+      for (std::size_t k = 0; k < projections; ++k) { mine[k] += signed_value[(word >> k) & 1]; }
     }
 #pragma omp critical
-    for (std::size_t k = 0; k < projections; ++k) sums[k] += mine[k];
+    for (std::size_t k = 0; k < projections; ++k) { sums[k] += mine[k]; }
   }
   return sums;
 }
@@ -119,10 +119,10 @@ Verdict judge(Step& step, const nlohmann::json& reference, const std::string& pr
     const nlohmann::json& expected = reference["gradients"][parameter];
     const double own = expected["pytorch_error"][precision];
     std::vector<float> gradient = step.gradient(i);
-    for (float& value : gradient) value *= factor(parameter);
+    for (float& value : gradient) { value *= factor(parameter); }
     const double error = estimated_error(gradient, expected);
-    if (error <= slack * std::max(rules.most, 3 * own)) verdict.share_good += each;
-    if (!(error <= slack * std::max(rules.every, 3 * own))) verdict.wrong.push_back(parameter);
+    if (error <= slack * std::max(rules.most, 3 * own)) { verdict.share_good += each; }
+    if (!(error <= slack * std::max(rules.every, 3 * own))) { verdict.wrong.push_back(parameter); }
   }
   return verdict;
 }
@@ -149,7 +149,7 @@ nlohmann::json reference_case(double residual_gamma) {
   const auto all =
       nlohmann::json::parse(read_file(VIRTRAIN_SOURCE_DIR "/tests/data/resnet50_reference.json").value());
   for (const nlohmann::json& reference : all["cases"]) {
-    if (reference["configuration"]["residual_gamma"] == residual_gamma) return reference;
+    if (reference["configuration"]["residual_gamma"] == residual_gamma) { return reference; }
   }
   FAIL("no such case in the reference");
   return {};

@@ -1,8 +1,8 @@
 #include "workloads/resnet50/cpu/operations.h"
 
-#include "tests/workloads/resnet50/cpu/tensor_helpers.h"
-
 #include <catch2/catch.hpp>
+
+#include "tests/workloads/resnet50/cpu/tensor_helpers.h"
 
 using namespace virtrain::resnet50;
 using namespace virtrain::resnet50::cpu;
@@ -12,7 +12,7 @@ namespace {
 
 Values random(const Layout& layout, Precision precision, unsigned seed) {
   std::size_t count = 1;
-  for (const auto extent : layout.dims()) count *= static_cast<std::size_t>(extent);
+  for (const auto extent : layout.dims()) { count *= static_cast<std::size_t>(extent); }
   return random_values(count, precision, seed);
 }
 
@@ -145,7 +145,7 @@ TEST_CASE("convolutions equal plain loops over doubles, forward and backward") {
 TEST_CASE("a 3x3 convolution of many tiles is Winograd's where the layouts are AVX2's") {
   Device device(Precision::fp32);
   const ConvolutionOperation many(device, {3, 64, 32, 14, 3, 1, 1}, true);
-  if (effective_isa() == "avx2") CHECK(many.is_winograd());
+  if (effective_isa() == "avx2") { CHECK(many.is_winograd()); }
   CHECK_FALSE(ConvolutionOperation(device, {3, 64, 32, 14, 1, 1, 0}, true).is_winograd());
 }
 

@@ -15,7 +15,7 @@ void for_taps(int batch, int in_size, int out_size, int kernel, int stride, int 
           for (int kx = 0; kx < kernel; ++kx) {
             const int iy = oy * stride - padding + ky;
             const int ix = ox * stride - padding + kx;
-            if (iy >= 0 && iy < in_size && ix >= 0 && ix < in_size) visit(n, oy, ox, iy, ix, ky, kx);
+            if (iy >= 0 && iy < in_size && ix >= 0 && ix < in_size) { visit(n, oy, ox, iy, ix, ky, kx); }
           }
         }
       }
@@ -58,13 +58,14 @@ BatchNormResult batch_norm(const Extents& e, bool relu, const Values& source, co
     const auto channel = static_cast<std::size_t>(c);
     std::vector<std::size_t> members;
     for (int n = 0; n < e.batch; ++n) {
-      for (int i = 0; i < e.size * e.size; ++i)
+      for (int i = 0; i < e.size * e.size; ++i) {
         members.push_back(e.at(n, c, 0, 0) + static_cast<std::size_t>(i));
+      }
     }
     double mean = 0;
     double variance = 0;
-    for (const std::size_t m : members) mean += source[m] / count;
-    for (const std::size_t m : members) variance += (source[m] - mean) * (source[m] - mean) / count;
+    for (const std::size_t m : members) { mean += source[m] / count; }
+    for (const std::size_t m : members) { variance += (source[m] - mean) * (source[m] - mean) / count; }
     const double inverse = 1 / std::sqrt(variance + 1e-5);
     double gradient_sum = 0;
     double product_sum = 0;
@@ -113,7 +114,9 @@ PoolResult pool(cpu::PoolOperation::Kind kind, const Extents& in, int out_size, 
              }
            });
   if (maximum) {
-    for (std::size_t to = 0; to < out.count(); ++to) result.source_gradient[winners[to]] += out_gradient[to];
+    for (std::size_t to = 0; to < out.count(); ++to) {
+      result.source_gradient[winners[to]] += out_gradient[to];
+    }
   }
   return result;
 }

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "workloads/resnet50/cpu/operations.h"
-
 #include <cstdint>
 #include <vector>
+
+#include "workloads/resnet50/cpu/operations.h"
 
 /// The operations once more, as plain loops over doubles in row-major order: what the fast ones are held
 /// against.

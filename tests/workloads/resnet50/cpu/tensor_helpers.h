@@ -1,12 +1,12 @@
 #pragma once
 
-#include "tests/workloads/resnet50/cpu/plain_operations.h"
-#include "workloads/resnet50/cpu/device.h"
-#include "workloads/resnet50/cpu/parameter_store.h"
-
 #include <bit>
 #include <cmath>
 #include <random>
+
+#include "tests/workloads/resnet50/cpu/plain_operations.h"
+#include "workloads/resnet50/cpu/device.h"
+#include "workloads/resnet50/cpu/parameter_store.h"
 
 namespace virtrain::resnet50::plain {
 

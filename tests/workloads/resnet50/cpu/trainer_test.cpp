@@ -1,12 +1,12 @@
-#include "common/subprocess.h"
-#include "common/text.h"
-
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
-
 #include <unistd.h>
+
 #include <filesystem>
 #include <map>
+
+#include "common/subprocess.h"
+#include "common/text.h"
 
 /// The executable from outside, as the harness and mpirun see it.
 using namespace virtrain;
@@ -24,13 +24,13 @@ struct Outcome {
   std::vector<json> all(const std::string& record) const {
     std::vector<json> found;
     for (const json& entry : records) {
-      if (entry["record"] == record) found.push_back(entry);
+      if (entry["record"] == record) { found.push_back(entry); }
     }
     return found;
   }
   json one(const std::string& record, int rank = 0) const {
     for (const json& entry : records) {
-      if (entry["record"] == record && entry["rank"] == rank) return entry;
+      if (entry["record"] == record && entry["rank"] == rank) { return entry; }
     }
     FAIL("no record " << record << " of rank " << rank << " in\n" << result.out << result.err);
     return {};
@@ -50,7 +50,7 @@ Outcome run(int ranks, std::vector<std::string> arguments, const std::string& in
   options.environment = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"};
   Outcome outcome{run_command(command, options), {}};
   for (const std::string& line : split(outcome.result.out, '\n')) {
-    if (line.empty() || line.front() != '{') continue;
+    if (line.empty() || line.front() != '{') { continue; }
     CHECK(line.size() < 4096);
     outcome.records.push_back(json::parse(line));
   }
@@ -165,11 +165,11 @@ TEST_CASE("two ranks on two shards equal one rank that accumulates them, bit for
   const json tenant = two.all("result").back();
   double sum = 0;
   for (const json& result : two.all("result")) {
-    if (result["scope"] == "rank") sum += result["images_per_second"].get<double>();
-    if (result["scope"] == "tenant") CHECK(result["ranks"] == 2);
+    if (result["scope"] == "rank") { sum += result["images_per_second"].get<double>(); }
+    if (result["scope"] == "tenant") { CHECK(result["ranks"] == 2); }
   }
   for (const json& result : two.all("result")) {
-    if (result["scope"] == "tenant") CHECK(result["images_per_second"].get<double>() == Approx(sum));
+    if (result["scope"] == "tenant") { CHECK(result["images_per_second"].get<double>() == Approx(sum)); }
   }
 }
 
@@ -241,7 +241,7 @@ TEST_CASE("a rank whose peer is killed says so and ends") {
   CHECK_THAT(result.out, Catch::Contains("\"record\":\"warmup\""));
   json error;
   for (const std::string& line : split(result.out, '\n')) {
-    if (line.find("\"record\":\"error\"") != std::string::npos) error = json::parse(line);
+    if (line.find("\"record\":\"error\"") != std::string::npos) { error = json::parse(line); }
   }
   REQUIRE(error.is_object());
   CHECK(error["rank"] == 0);
@@ -287,7 +287,7 @@ TEST_CASE("a trace has what each rank did in each counted step") {
     std::map<std::string, int> seen;
     double exposed_us = 0;
     for (const json& event : trace["traceEvents"]) {
-      if (event["ph"] != "X") continue;
+      if (event["ph"] != "X") { continue; }
       CHECK(event["pid"] == rank);
       CHECK(event["dur"] >= 0);
       if (event["name"] == "exposed") {

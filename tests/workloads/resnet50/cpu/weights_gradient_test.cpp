@@ -1,10 +1,10 @@
 #include "workloads/resnet50/cpu/weights_gradient.h"
 
-#include "tests/workloads/resnet50/cpu/tensor_helpers.h"
-
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+
+#include "tests/workloads/resnet50/cpu/tensor_helpers.h"
 
 using namespace virtrain::resnet50;
 using namespace virtrain::resnet50::cpu;
@@ -25,12 +25,13 @@ void pair(const std::uint16_t* plane, const PixelWindow& window, int first, int 
     const int row = output / window.out_size * window.stride + window.first_row;
     const int column = output % window.out_size * window.stride + window.first_column;
     const bool inside = row >= 0 && row < window.in_size && column >= 0 && column < window.in_size;
-    if (!inside) return 0;
+    if (!inside) { return 0; }
     return plane[(row * window.in_size + column) * pair_lanes + lane];
   };
   for (int i = 0; i < count; ++i) {
-    for (int lane = 0; lane < pair_lanes; ++lane)
+    for (int lane = 0; lane < pair_lanes; ++lane) {
       out[i * pair_lanes + lane] = value(2 * (first + i), lane) | value(2 * (first + i) + 1, lane) << 16U;
+    }
   }
 }
 
@@ -124,7 +125,7 @@ TEST_CASE(
 }
 
 TEST_CASE("the gradient of weights by AVX-512's instructions for bf16 equals plain loops over doubles") {
-  if (has_instructions()) check_shapes(pixel_pairs_avx512_bf16);
+  if (has_instructions()) { check_shapes(pixel_pairs_avx512_bf16); }
 }
 
 TEST_CASE("the gradient of weights is ours for whole blocks where oneDNN is slow, and only in bf16") {

@@ -1,9 +1,9 @@
 #include "workloads/resnet50/cpu/winograd.h"
 
+#include <catch2/catch.hpp>
+
 #include "tests/workloads/resnet50/cpu/tensor_helpers.h"
 #include "tests/workloads/resnet50/cpu/winograd_16_lanes.h"
-
-#include <catch2/catch.hpp>
 
 using namespace virtrain::resnet50;
 using namespace virtrain::resnet50::cpu;
@@ -33,7 +33,7 @@ std::vector<Width> widths() {
 
 Values random(const Layout& layout, unsigned seed) {
   std::size_t count = 1;
-  for (const auto extent : layout.dims()) count *= static_cast<std::size_t>(extent);
+  for (const auto extent : layout.dims()) { count *= static_cast<std::size_t>(extent); }
   return random_values(count, Precision::fp32, seed);
 }
 

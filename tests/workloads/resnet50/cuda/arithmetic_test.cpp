@@ -20,7 +20,7 @@ TEST_CASE("an input's windows are those that hold it") {
       const int begin = out * shape.stride - shape.padding;
       const bool holds = begin <= in && in < begin + shape.kernel;
       CHECK((range.first <= out && out < range.end) == holds);
-      if (!holds) continue;
+      if (!holds) { continue; }
       CHECK(window_position(in, in, out, out, shape) == (in - begin) * (shape.kernel + 1));
     }
   }
@@ -31,7 +31,9 @@ TEST_CASE("packs of an NHWC image lie one behind the other, and the largest batc
   for (int image = 0; image < 2; ++image) {
     for (int row = 0; row < 3; ++row) {
       for (int column = 0; column < 3; ++column) {
-        for (int pack = 0; pack < 5; ++pack) CHECK(pack_index(image, row, column, pack, 3, 5) == expected++);
+        for (int pack = 0; pack < 5; ++pack) {
+          CHECK(pack_index(image, row, column, pack, 3, 5) == expected++);
+        }
       }
     }
   }
@@ -64,21 +66,21 @@ TEST_CASE("the backward factors are the derivative of the normalization") {
   std::normal_distribution<double> normal;
   constexpr int n = 9;
   std::vector<double> x(n), weight(n);
-  for (int i = 0; i < n; ++i) x[i] = 3 + 2 * normal(generator), weight[i] = normal(generator);
+  for (int i = 0; i < n; ++i) { x[i] = 3 + 2 * normal(generator), weight[i] = normal(generator); }
   const double gamma = 1.7;
   const auto mean_of = [](const std::vector<double>& v) {
     double sum = 0;
-    for (const double value : v) sum += value;
+    for (const double value : v) { sum += value; }
     return sum / n;
   };
   const auto deviation_of = [&](const std::vector<double>& v) {
     double sum = 0;
-    for (const double value : v) sum += (value - mean_of(v)) * (value - mean_of(v));
+    for (const double value : v) { sum += (value - mean_of(v)) * (value - mean_of(v)); }
     return std::sqrt(sum / n + 1e-5);
   };
   const auto loss = [&](const std::vector<double>& v) {
     double sum = 0;
-    for (int i = 0; i < n; ++i) sum += weight[i] * gamma * (v[i] - mean_of(v)) / deviation_of(v);
+    for (int i = 0; i < n; ++i) { sum += weight[i] * gamma * (v[i] - mean_of(v)) / deviation_of(v); }
     return sum;
   };
   const double mean = mean_of(x), inverse_std = 1 / deviation_of(x);
@@ -113,7 +115,7 @@ TEST_CASE("SGD with momentum is torch's") {
 
 TEST_CASE("the loss scale halves after an overflow and doubles after 2000 good steps") {
   LossScale state{1024, 0, 0, 0};
-  for (int step = 0; step < 1999; ++step) update_loss_scale(state);
+  for (int step = 0; step < 1999; ++step) { update_loss_scale(state); }
   CHECK(state.scale == 1024);
   update_loss_scale(state);
   CHECK(state.scale == 2048);

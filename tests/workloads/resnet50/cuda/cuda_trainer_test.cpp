@@ -1,15 +1,14 @@
-#include "common/text.h"
-#include "tests/support/skip.h"
-#include "tests/support/temporary_folder.h"
-
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
-
 #include <sys/wait.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+
+#include "common/text.h"
+#include "tests/support/skip.h"
+#include "tests/support/temporary_folder.h"
 
 // The executable from outside: without a driver it says what is missing; with a GPU it trains. Started by a
 // shell, so that this test is also built where there is nothing but workloads/ (scripts/gpu-check).
@@ -26,7 +25,7 @@ struct Outcome {
   std::vector<json> records;
   json one(const std::string& record) const {
     for (const json& entry : records) {
-      if (entry["record"] == record) return entry;
+      if (entry["record"] == record) { return entry; }
     }
     FAIL("no record " << record << " in\n" << out << err);
     return {};
@@ -38,14 +37,14 @@ Outcome run(const std::vector<std::string>& arguments, const std::string& enviro
   const std::string out = (folder.path / "out").string(), err = (folder.path / "err").string();
   // In our process group: whoever ends us ends it too, and the GPU is free again.
   std::string command = "echo go | " + environment + " timeout --foreground 280 '" + trainer + "'";
-  for (const std::string& argument : arguments) command += " '" + argument + "'";
+  for (const std::string& argument : arguments) { command += " '" + argument + "'"; }
   const int status = std::system((command + " >'" + out + "' 2>'" + err + "'").c_str());
   Outcome outcome{WIFEXITED(status) ? WEXITSTATUS(status) : -1,
                   read_file(out).value_or(""),
                   read_file(err).value_or(""),
                   {}};
   for (const std::string& line : split(outcome.out, '\n')) {
-    if (!line.empty() && line.front() == '{') outcome.records.push_back(json::parse(line));
+    if (!line.empty() && line.front() == '{') { outcome.records.push_back(json::parse(line)); }
   }
   return outcome;
 }
@@ -55,13 +54,13 @@ bool has_driver() {
 }
 
 void require_gpu() {
-  if (!has_driver()) test::skip("no GPU: there is no /dev/nvidiactl");
+  if (!has_driver()) { test::skip("no GPU: there is no /dev/nvidiactl"); }
 }
 
 }  // namespace
 
 TEST_CASE("without a driver the trainer says so at once, in one record and nothing else, and exits 4") {
-  if (has_driver()) test::skip("a driver is here");
+  if (has_driver()) { test::skip("a driver is here"); }
   const Outcome outcome = run({"--batch_size=8"});
   CHECK(outcome.exit_status == 4);
   REQUIRE(outcome.records.size() == 1);
@@ -117,5 +116,5 @@ TEST_CASE("on a GPU the same run gives the same parameters") {
   const bool same =
       run(flags).one("result")["parameters_hash"] == run(flags).one("result")["parameters_hash"];
   CAPTURE(ready.dump());
-  if (ready["repeatable"].get<bool>()) CHECK(same);
+  if (ready["repeatable"].get<bool>()) { CHECK(same); }
 }

@@ -1,9 +1,3 @@
-#include "common/error.h"
-#include "workloads/common/cuda/cublas.h"
-#include "workloads/resnet50/cuda/cudnn_plan.h"
-#include "workloads/resnet50/cuda/fusion_choice.h"
-#include "workloads/resnet50/cuda/step_program.h"
-
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -12,6 +6,12 @@
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include "common/error.h"
+#include "workloads/common/cuda/cublas.h"
+#include "workloads/resnet50/cuda/cudnn_plan.h"
+#include "workloads/resnet50/cuda/fusion_choice.h"
+#include "workloads/resnet50/cuda/step_program.h"
 
 // Asks cuDNN itself which graphs it has for which GPU, from descriptions of GPUs: no GPU is needed.
 
@@ -36,7 +36,7 @@ DeviceDescription describe(int family) {
 /// compiled at run time is only offered here: the GPU's own machine alone can load it.
 bool has_engine(BuiltGraph& graph) {
   for (std::int64_t i = 0; i < graph.offered(); ++i) {
-    if (graph.name(i) && (graph.is_runtime_compiled(i) || graph.build(i))) return true;
+    if (graph.name(i) && (graph.is_runtime_compiled(i) || graph.build(i))) { return true; }
   }
   return false;
 }
@@ -45,7 +45,7 @@ bool has_engine(BuiltGraph& graph) {
 std::string refusal(const std::vector<GraphSpec>& specs, const DeviceDescription& device) {
   for (const GraphSpec& spec : specs) {
     BuiltGraph graph(spec, device);
-    if (!has_engine(graph)) return to_string(spec) + ": " + graph.refusal();
+    if (!has_engine(graph)) { return to_string(spec) + ": " + graph.refusal(); }
   }
   return "none";
 }
@@ -64,7 +64,7 @@ TEST_CASE("every family has an engine for each graph of each level that the trai
   const int family = GENERATE(from_range(families));
   const DeviceDescription device = describe(family);
   for (const Numeric numeric : numerics) {
-    if (!is_possible(numeric, family)) continue;
+    if (!is_possible(numeric, family)) { continue; }
     for (const Fusion fusion : fusion_candidates("auto", numeric, family)) {
       CAPTURE(family, to_string(numeric), to_string(fusion));
       CHECK(refusal(steps_graphs(numeric, fusion), device) == "none");
@@ -77,7 +77,7 @@ TEST_CASE("no family could take a higher level than the table says") {
   const DeviceDescription device = describe(family);
   for (const Numeric numeric : numerics) {
     const Fusion highest = highest_fusion(numeric, family);
-    if (!is_possible(numeric, family) || highest == Fusion::full || family == 75) continue;
+    if (!is_possible(numeric, family) || highest == Fusion::full || family == 75) { continue; }
     CAPTURE(family, to_string(numeric));
     CHECK_FALSE(refusal(steps_graphs(numeric, static_cast<Fusion>(static_cast<int>(highest) + 1)), device) ==
                 "none");
@@ -117,7 +117,7 @@ TEST_CASE("engines that do not repeat bit by bit are taken only where there is n
   for (const GraphSpec& spec : steps_graphs(Numeric::fp32, Fusion::none)) {
     CAPTURE(to_string(spec));
     BuiltGraph graph(spec, device);
-    for (std::int64_t i = 0; i < graph.offered(); ++i) left_out += graph.is_repeatable(i) ? 0 : 1;
+    for (std::int64_t i = 0; i < graph.offered(); ++i) { left_out += graph.is_repeatable(i) ? 0 : 1; }
     GraphPlan plan(std::move(graph), std::nullopt);
     for (std::size_t i = 0; i < plan.candidates(); ++i) {
       plan.choose(i);
@@ -127,7 +127,7 @@ TEST_CASE("engines that do not repeat bit by bit are taken only where there is n
   CHECK(left_out > 0);
   // Blackwell's only engines with the norm's sums.
   const GraphSpec sums{GraphKind::convolution_statistics, Numeric::fp16, 128, 64, 64, 56, 1, 1, 0};
-  if (family == 100) CHECK_FALSE(GraphPlan(BuiltGraph(sums, device), std::nullopt).is_repeatable());
+  if (family == 100) { CHECK_FALSE(GraphPlan(BuiltGraph(sums, device), std::nullopt).is_repeatable()); }
 }
 
 TEST_CASE("where all engines want more workspace than is allowed the one that wants the least is taken") {
@@ -136,7 +136,7 @@ TEST_CASE("where all engines want more workspace than is allowed the one that wa
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   BuiltGraph graph(spec, device);
   for (std::int64_t i = 0; i < graph.offered(); ++i) {
-    if (graph.build(i)) least = std::min(least, graph.workspace_bytes(i).value_or(least));
+    if (graph.build(i)) { least = std::min(least, graph.workspace_bytes(i).value_or(least)); }
   }
   const GraphPlan plan(BuiltGraph(spec, device), "an engine that is gone", least - 1);
   REQUIRE(plan.candidates() == 1);

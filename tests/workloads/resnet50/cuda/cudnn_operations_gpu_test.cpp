@@ -1,3 +1,11 @@
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <optional>
+
 #include "common/error.h"
 #include "tests/workloads/resnet50/cuda/kernel_tensors.h"
 #include "tests/workloads/resnet50/cuda/operation_reference.h"
@@ -5,14 +13,6 @@
 #include "workloads/common/lone_peer.h"
 #include "workloads/resnet50/cuda/cudnn_plan.h"
 #include "workloads/resnet50/cuda/gpu.h"
-
-#include <fmt/format.h>
-#include <catch2/catch.hpp>
-
-#include <algorithm>
-#include <iostream>
-#include <map>
-#include <optional>
 
 // Each of cuDNN's operations alone, by each engine that the trainer may choose, against fp64. Needs a GPU.
 
@@ -33,17 +33,18 @@ struct Tally {
 class Tensors {
  public:
   Tensors(const GraphSpec& spec, const plain::Operands& inputs, const plain::Operands& outputs) {
-    for (const auto& [id, values] : inputs) tensors_.try_emplace(id, plain::type_of(spec, id), values);
-    for (const auto& [id, values] : outputs) add_output(spec, id);
+    for (const auto& [id, values] : inputs) { tensors_.try_emplace(id, plain::type_of(spec, id), values); }
+    for (const auto& [id, values] : outputs) { add_output(spec, id); }
     if (spec.kind == GraphKind::backward_data_norm) {  // which the trainer does not read
-      for (const TensorId id : {TensorId::factor_dy, TensorId::factor_x, TensorId::constant})
+      for (const TensorId id : {TensorId::factor_dy, TensorId::factor_x, TensorId::constant}) {
         add_output(spec, id);
+      }
     }
     check(cudaDeviceSynchronize());  // the graph's stream waits for no other
   }
   TensorPointers pointers() const {
     TensorPointers all;
-    for (const auto& [id, tensor] : tensors_) all[id] = tensor.data();
+    for (const auto& [id, tensor] : tensors_) { all[id] = tensor.data(); }
     return all;
   }
   Values values(TensorId id) const { return tensors_.at(id).values(); }
@@ -61,9 +62,7 @@ bool run(const GraphPlan& plan, std::size_t candidate, const Tensors& tensors, c
   check(cudaDeviceSynchronize());
   try {
     plan.run_candidate(candidate, tensors.pointers(), workspace.data());
-  } catch (const GpuFault&) {
-    throw;
-  } catch (const Error&) {
+  } catch (const GpuFault&) { throw; } catch (const Error&) {
     return false;
   }
   stream.wait();
@@ -107,8 +106,8 @@ TEST_CASE("each operation of cuDNN alone is what fp64 says, by each engine") {
                                   GraphKind::backward_weights, GraphKind::backward_data_add,
                                   GraphKind::convolution_statistics, GraphKind::norm_convolution_statistics,
                                   GraphKind::backward_data_norm, GraphKind::norm_backward_weights);
-  if (!is_possible(numeric, gpu.compute_capability)) return;
-  if (plain::level_of(kind) > highest_fusion(numeric, gpu.compute_capability)) return;
+  if (!is_possible(numeric, gpu.compute_capability)) { return; }
+  if (plain::level_of(kind) > highest_fusion(numeric, gpu.compute_capability)) { return; }
   const GpuStream stream;
   const Cudnn cudnn(stream.get());
   Tally tally;

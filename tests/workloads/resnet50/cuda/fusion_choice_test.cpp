@@ -1,10 +1,10 @@
 #include "workloads/resnet50/cuda/fusion_choice.h"
 
-#include "workloads/common/cuda/gpu_errors.h"
-
 #include <catch2/catch.hpp>
 
 #include <map>
+
+#include "workloads/common/cuda/gpu_errors.h"
 
 using namespace virtrain;
 using namespace virtrain::resnet50::cuda;

@@ -1,3 +1,10 @@
+#include <catch2/catch.hpp>
+#include <cuda_runtime_api.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <optional>
+
 #include "common/error.h"
 #include "tests/support/skip.h"
 #include "tests/workloads/resnet50/cuda/small_model.h"
@@ -7,14 +14,6 @@
 #include "workloads/resnet50/cuda/parameter_transfer.h"
 #include "workloads/resnet50/cuda/step_executor.h"
 #include "workloads/resnet50/cuda/step_profile.h"
-
-#include <catch2/catch.hpp>
-
-#include <cuda_runtime_api.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <optional>
 
 // The same program by the GPU and by the interpreter: cuDNN's engines and our kernels in one captured step.
 // Needs a GPU.
@@ -29,7 +28,9 @@ namespace {
 Gpu require_gpu() {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
-  if (status != cudaSuccess || count == 0) test::skip(std::string("no GPU: ") + cudaGetErrorString(status));
+  if (status != cudaSuccess || count == 0) {
+    test::skip(std::string("no GPU: ") + cudaGetErrorString(status));
+  }
   LonePeer alone;
   return take_gpu(alone);
 }
@@ -49,7 +50,7 @@ void build_highest(std::optional<StepExecutor>& executor, const Model& model, St
       executor.emplace(model, settings, nullptr, plan_cache(), untold);
       return;
     } catch (const Error& error) {
-      if (settings.fusion == Fusion::none) throw;
+      if (settings.fusion == Fusion::none) { throw; }
       WARN(to_string(settings.fusion) << " is not possible: " << error.what());
       settings.fusion = static_cast<Fusion>(static_cast<int>(settings.fusion) - 1);
     }
@@ -65,7 +66,7 @@ Outcome train_on_gpu(const TrainingCase& run, StepSettings& settings, float loss
   LossScale scale;
   scale.scale = loss_scale;
   executor.write(executor.program().handles.loss_scale, std::as_bytes(std::span(&scale, 1)));
-  for (int m = 0; m < settings.accumulate_steps; ++m) write_batch(executor, shard(run, m), m);
+  for (int m = 0; m < settings.accumulate_steps; ++m) { write_batch(executor, shard(run, m), m); }
   executor.capture();
   Outcome outcome;
   for (int step = 0; step < run.steps; ++step) {
@@ -74,8 +75,9 @@ Outcome train_on_gpu(const TrainingCase& run, StepSettings& settings, float loss
   }
   const std::vector<Parameter> all = parameters(run.model);
   const auto values = read_parameters(executor, run.model);
-  for (std::size_t i = 0; i < all.size(); ++i)
+  for (std::size_t i = 0; i < all.size(); ++i) {
     outcome.state[all[i].name] = {values[i].begin(), values[i].end()};
+  }
   const std::vector<BatchNorm> all_norms = norms(run.model);
   const auto running = read_running_statistics(executor);
   for (std::size_t i = 0; i < all_norms.size(); ++i) {
@@ -97,8 +99,8 @@ TEST_CASE("the GPU takes the steps that the interpreter takes") {
                                               {Numeric::fp16, 1024.0F, 1e-1}}));
   const Fusion fusion = GENERATE(Fusion::none, Fusion::addition, Fusion::statistics, Fusion::full);
   const int accumulate_steps = GENERATE(1, 2);
-  if (!is_possible(numeric, gpu.compute_capability)) return;
-  if (fusion > highest_fusion(numeric, gpu.compute_capability)) return;
+  if (!is_possible(numeric, gpu.compute_capability)) { return; }
+  if (fusion > highest_fusion(numeric, gpu.compute_capability)) { return; }
   TrainingCase run{small_model(), settings(8, numeric, fusion, accumulate_steps)};
   run.steps = 2;
   const Outcome actual = train_on_gpu(run, run.settings, loss_scale);

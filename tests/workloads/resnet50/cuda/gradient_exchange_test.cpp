@@ -1,12 +1,13 @@
 #include "workloads/resnet50/cuda/gradient_exchange.h"
-#include "common/error.h"
-#include "tests/workloads/resnet50/cuda/small_model.h"
-#include "tests/workloads/resnet50/cuda/step_settings.h"
 
 #include <catch2/catch.hpp>
 
 #include <memory>
 #include <vector>
+
+#include "common/error.h"
+#include "tests/workloads/resnet50/cuda/small_model.h"
+#include "tests/workloads/resnet50/cuda/step_settings.h"
 
 // gradient_exchange.cpp with memory of the host for the GPU's, and streams and events that do nothing.
 
@@ -64,7 +65,7 @@ class Exchange : public GradientExchange {
     ++reduced;
   }
   void check() override {
-    if (is_lost_) throw Error("reduce gradients", ErrorCode::io, "a peer is lost");
+    if (is_lost_) { throw Error("reduce gradients", ErrorCode::io, "a peer is lost"); }
     gpu().is_done = true;
   }
   std::size_t reduced = 0;

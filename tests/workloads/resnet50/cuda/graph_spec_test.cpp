@@ -1,11 +1,12 @@
 #include "workloads/resnet50/cuda/graph_spec.h"
-#include "workloads/resnet50/cuda/step_program.h"
 
 #include <catch2/catch.hpp>
 
 #include <algorithm>
 #include <map>
 #include <set>
+
+#include "workloads/resnet50/cuda/step_program.h"
 
 using namespace virtrain::resnet50;
 using namespace virtrain::resnet50::cuda;

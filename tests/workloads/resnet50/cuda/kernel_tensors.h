@@ -1,10 +1,6 @@
 #pragma once
 
-#include "tests/support/skip.h"
-#include "workloads/resnet50/cuda/kernels/kernels.h"
-
 #include <catch2/catch.hpp>
-
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime_api.h>
@@ -13,6 +9,9 @@
 #include <random>
 #include <string>
 #include <vector>
+
+#include "tests/support/skip.h"
+#include "workloads/resnet50/cuda/kernels/kernels.h"
 
 /// Tensors for the kernels' tests: in the memory of a GPU, or of the emulation
 /// (tests/workloads/resnet50/cuda/emulation).
@@ -23,7 +22,9 @@ using Values = std::vector<double>;
 inline void require_gpu() {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
-  if (status != cudaSuccess || count == 0) test::skip(std::string("no GPU: ") + cudaGetErrorString(status));
+  if (status != cudaSuccess || count == 0) {
+    test::skip(std::string("no GPU: ") + cudaGetErrorString(status));
+  }
 }
 
 /// A large one is not for the emulation, where there is no driver.
@@ -39,8 +40,8 @@ inline void check(cudaError_t status) {
 
 inline double rounded(Numeric numeric, double value) {
   const auto narrow_value = static_cast<float>(value);
-  if (numeric == Numeric::fp16) return __half2float(__float2half_rn(narrow_value));
-  if (numeric == Numeric::bf16) return __bfloat162float(__float2bfloat16_rn(narrow_value));
+  if (numeric == Numeric::fp16) { return __half2float(__float2half_rn(narrow_value)); }
+  if (numeric == Numeric::bf16) { return __bfloat162float(__float2bfloat16_rn(narrow_value)); }
   return narrow_value;
 }
 
@@ -48,7 +49,7 @@ inline Values random_values(Numeric numeric, std::int64_t count, unsigned seed, 
   std::mt19937 generator(seed);
   std::normal_distribution<double> normal(mean, 1);
   Values values(static_cast<std::size_t>(count));
-  for (double& value : values) value = rounded(numeric, normal(generator));
+  for (double& value : values) { value = rounded(numeric, normal(generator)); }
   return values;
 }
 
@@ -93,12 +94,15 @@ class Tensor : public Buffer {
   Tensor(Numeric numeric, const Values& values) : Tensor(numeric, values.size()) {
     if (numeric == Numeric::fp16) {
       std::vector<__half> narrow_values;
-      for (const double value : values) narrow_values.push_back(__float2half_rn(static_cast<float>(value)));
+      for (const double value : values) {
+        narrow_values.push_back(__float2half_rn(static_cast<float>(value)));
+      }
       set(narrow_values);
     } else if (numeric == Numeric::bf16) {
       std::vector<__nv_bfloat16> narrow_values;
-      for (const double value : values)
+      for (const double value : values) {
         narrow_values.push_back(__float2bfloat16_rn(static_cast<float>(value)));
+      }
       set(narrow_values);
     } else {
       set(std::vector<float>(values.begin(), values.end()));
@@ -107,11 +111,11 @@ class Tensor : public Buffer {
   Values values() const {
     Values result;
     if (numeric_ == Numeric::fp16) {
-      for (const __half value : get<__half>()) result.push_back(__half2float(value));
+      for (const __half value : get<__half>()) { result.push_back(__half2float(value)); }
     } else if (numeric_ == Numeric::bf16) {
-      for (const __nv_bfloat16 value : get<__nv_bfloat16>()) result.push_back(__bfloat162float(value));
+      for (const __nv_bfloat16 value : get<__nv_bfloat16>()) { result.push_back(__bfloat162float(value)); }
     } else {
-      for (const float value : get<float>()) result.push_back(value);
+      for (const float value : get<float>()) { result.push_back(value); }
     }
     return result;
   }
@@ -135,7 +139,7 @@ inline double distance(const Values& actual, const Values& expected) {
 }
 
 inline double tolerance(Numeric numeric) {
-  if (numeric == Numeric::fp16) return 0x1p-10;
+  if (numeric == Numeric::fp16) { return 0x1p-10; }
   return numeric == Numeric::bf16 ? 0x1p-7 : 1e-5;
 }
 

@@ -1,12 +1,11 @@
-#include "tests/workloads/resnet50/cuda/kernel_tensors.h"
-
 #include <catch2/catch.hpp>
-
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
+
+#include "tests/workloads/resnet50/cuda/kernel_tensors.h"
 
 // Each kernel but the normalization's against a plain fp64 version on inputs that its precision holds
 // exactly: on a GPU, and emulated.
@@ -32,7 +31,7 @@ TEST_CASE("max-pool forward and backward at odd and even sizes") {
     for (int i = std::max(0, 2 * row - 1); i <= std::min(size - 1, 2 * row + 1); ++i) {
       for (int j = std::max(0, 2 * column - 1); j <= std::min(size - 1, 2 * column + 1); ++j) {
         const auto in = (static_cast<std::size_t>(image * size + i) * size + j) * 24 + c;
-        if (x[in] > y[o]) y[o] = x[in], winner = in;
+        if (x[in] > y[o]) { y[o] = x[in], winner = in; }
       }
     }
     dx[winner] += dy[o];
@@ -63,7 +62,7 @@ TEST_CASE("max-pool of infinities and of NaN") {
   check(cudaDeviceSynchronize());
   const Values largest = y.values(), gradient = dx.values();
   double sum = 0;
-  for (const double value : gradient) sum += value;
+  for (const double value : gradient) { sum += value; }
   CHECK(sum == static_cast<double>(dy.size()));  // each window's has gone to a place inside the image
   CHECK(gradient[nan] == 1);
   for (std::size_t i = 0; i < largest.size(); ++i) {
@@ -85,7 +84,7 @@ TEST_CASE("two gradients are added in place") {
   const Numeric numeric = GENERATE(Numeric::fp32, Numeric::bf16, Numeric::fp16);
   const Values a = random_values(numeric, 24LL * 337, 1), b = random_values(numeric, 24LL * 337, 2);
   Values expected(a);
-  for (std::size_t i = 0; i < a.size(); ++i) expected[i] += b[i];
+  for (std::size_t i = 0; i < a.size(); ++i) { expected[i] += b[i]; }
   const Tensor device_a(numeric, a), device_b(numeric, b);
   add(numeric, device_a.data(), device_b.data(), static_cast<std::int64_t>(a.size()), device_a.data(),
       nullptr);
@@ -136,13 +135,13 @@ TEST_CASE("softmax cross-entropy and its sums") {
   const Values logits = random_values(numeric, static_cast<std::int64_t>(rows) * classes, 1, 20);
   const Values bias = random_values(Numeric::fp32, classes, 2);
   std::vector<std::int32_t> labels(rows);
-  for (int r = 0; r < rows; ++r) labels[r] = r * 7 % classes;
+  for (int r = 0; r < rows; ++r) { labels[r] = r * 7 % classes; }
   Values gradient(logits.size()), sums(bias.size());
   double loss = 0;
   for (int r = 0; r < rows; ++r) {
     double sum = 0;
     const auto at = [&](int c) { return static_cast<std::size_t>(r) * classes + c; };
-    for (int c = 0; c < classes; ++c) sum += std::exp(logits[at(c)] + bias[c]);
+    for (int c = 0; c < classes; ++c) { sum += std::exp(logits[at(c)] + bias[c]); }
     loss += (std::log(sum) - logits[at(labels[r])] - bias[labels[r]]) / rows;
     for (int c = 0; c < classes; ++c) {
       gradient[at(c)] = (std::exp(logits[at(c)] + bias[c]) / sum - (c == labels[r])) * scale / rows;
@@ -162,7 +161,7 @@ TEST_CASE("softmax cross-entropy and its sums") {
   const Values actual = x.values();
   CHECK(mean.values()[0] == Approx(loss).epsilon(1e-5));
   CHECK(distance(actual, gradient) < tolerance(numeric));
-  for (std::size_t i = 0; i < actual.size(); ++i) sums[i % sums.size()] += actual[i];
+  for (std::size_t i = 0; i < actual.size(); ++i) { sums[i % sums.size()] += actual[i]; }
   CHECK(distance(device_sums.values(), sums) < 1e-5);
 }
 
@@ -182,7 +181,7 @@ TEST_CASE("the update, its overflow and the copy in the activations' type") {
   const Values parameters = random_values(Numeric::fp32, count, 1),
                velocity = random_values(Numeric::fp32, count, 2);
   Values gradient = random_values(numeric, count, 3);
-  if (overflow) gradient[static_cast<std::size_t>(infinite)] = infinite % 2 == 0 ? INFINITY : NAN;
+  if (overflow) { gradient[static_cast<std::size_t>(infinite)] = infinite % 2 == 0 ? INFINITY : NAN; }
   Tensor p = vector_of(parameters), v = vector_of(velocity);
   const Tensor g(numeric, gradient), copy(copied, parameters);
   const SgdRule rule{0.1F, 0.9F, 1e-4F, 0.5F};
@@ -200,7 +199,7 @@ TEST_CASE("the update, its overflow and the copy in the activations' type") {
     expected[i] -= 0.1 * (0.9 * velocity[i] + full);
   }
   CHECK(distance(p.values(), expected) < 1e-6);
-  if (has_copy) CHECK(distance(copy.values(), expected) < tolerance(copied));
+  if (has_copy) { CHECK(distance(copy.values(), expected) < tolerance(copied)); }
   CHECK(state.get<LossScale>()[0].scale == (overflow ? 4 : 8));
 }
 
@@ -217,13 +216,13 @@ TEST_CASE("images are padded to four channels, conversions keep what fits") {
   check(cudaDeviceSynchronize());
   CHECK(plain.values() == images);
   Values doubled(images);
-  for (double& value : doubled) value *= 2;
+  for (double& value : doubled) { value *= 2; }
   CHECK(sum.values() == doubled);
   const Values padded = out.values();
   for (std::size_t i = 0; i < padded.size(); ++i) {
     const std::size_t pixel = i / 4, channel = i % 4;
     const double expected = channel == 3 ? 0 : images[(pixel / 25 * 3 + channel) * 25 + pixel % 25];
-    if (padded[i] != expected) FAIL("element " << i << " is " << padded[i] << ", not " << expected);
+    if (padded[i] != expected) { FAIL("element " << i << " is " << padded[i] << ", not " << expected); }
   }
 }
 
@@ -234,7 +233,7 @@ TEST_CASE("columns of any number of rows are summed") {
   CAPTURE(to_string(numeric), rows, columns);
   const Values values = random_values(numeric, std::int64_t{rows} * columns, 1);
   Values expected(static_cast<std::size_t>(columns));
-  for (std::size_t i = 0; i < values.size(); ++i) expected[i % expected.size()] += values[i];
+  for (std::size_t i = 0; i < values.size(); ++i) { expected[i % expected.size()] += values[i]; }
   const Tensor device_values(numeric, values), sums(Numeric::fp32, expected.size());
   column_sums(numeric, device_values.data(), rows, columns, sums.as<float>(), nullptr);
   check(cudaDeviceSynchronize());

@@ -1,11 +1,12 @@
 #include "workloads/resnet50/cuda/memory_plan.h"
-#include "common/error.h"
-#include "tests/workloads/resnet50/cuda/small_model.h"
-#include "tests/workloads/resnet50/cuda/step_settings.h"
 
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+
+#include "common/error.h"
+#include "tests/workloads/resnet50/cuda/small_model.h"
+#include "tests/workloads/resnet50/cuda/step_settings.h"
 
 using namespace virtrain;
 using namespace virtrain::resnet50;
@@ -25,9 +26,9 @@ std::string conflict(const StepProgram& program, const MemoryPlan& plan) {
     for (std::size_t b = a + 1; b < program.tensors.size(); ++b) {
       const ProgramTensor& first = program.tensors[a];
       const ProgramTensor& second = program.tensors[b];
-      if (first.view_of != no_tensor || second.view_of != no_tensor) continue;
+      if (first.view_of != no_tensor || second.view_of != no_tensor) { continue; }
       const bool together = first.persistent || second.persistent || lives[a].overlaps(lives[b]);
-      if (!together || lives[a].last < lives[a].first != first.persistent) continue;
+      if (!together || lives[a].last < lives[a].first != first.persistent) { continue; }
       if (plan.offset[a] < end_of(program, plan, b) && plan.offset[b] < end_of(program, plan, a)) {
         return first.name + " and " + second.name;
       }
@@ -70,8 +71,9 @@ TEST_CASE("no two tensors that live at the same time overlap, and the plan is ne
       if (tensor.per_micro_batch && tensor.element == Element::activation && part % 16 != 0) {
         FAIL(tensor.name << " of a later micro-batch is not aligned");
       }
-      if (end_of(program, plan, i) > plan.workspace_offset)
+      if (end_of(program, plan, i) > plan.workspace_offset) {
         FAIL(program.tensors[i].name << " reaches too far");
+      }
     }
   }
 }

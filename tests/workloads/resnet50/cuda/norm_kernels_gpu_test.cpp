@@ -1,5 +1,3 @@
-#include "tests/workloads/resnet50/cuda/kernel_tensors.h"
-
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -7,6 +5,8 @@
 #include <random>
 #include <tuple>
 #include <vector>
+
+#include "tests/workloads/resnet50/cuda/kernel_tensors.h"
 
 // The normalization against a plain fp64 version on inputs that its precision holds exactly: on a GPU, and
 // emulated.
@@ -26,9 +26,10 @@ struct PlainNorm {
   PlainNorm(const Values& x, std::int64_t rows_, int channels_) : rows(rows_), channels(channels_) {
     for (int c = 0; c < channels; ++c) {
       double sum = 0, square_sum = 0;
-      for (std::int64_t r = 0; r < rows; ++r) sum += x[at(r, c)];
-      for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t r = 0; r < rows; ++r) { sum += x[at(r, c)]; }
+      for (std::int64_t r = 0; r < rows; ++r) {
         square_sum += std::pow(x[at(r, c)] - sum / static_cast<double>(rows), 2);
+      }
       mean.push_back(sum / static_cast<double>(rows));
       variance.push_back(square_sum / static_cast<double>(rows));
       inverse_std.push_back(1 / std::sqrt(variance.back() + norm_epsilon));
@@ -81,7 +82,7 @@ Line line_of(const DeviceNorm& norm) {
 
 Values column_sums_of(const Values& values, std::size_t columns) {
   Values sums(columns);
-  for (std::size_t i = 0; i < values.size(); ++i) sums[i % columns] += values[i];
+  for (std::size_t i = 0; i < values.size(); ++i) { sums[i % columns] += values[i]; }
   return sums;
 }
 
@@ -128,13 +129,15 @@ TEST_CASE("normalization forward: statistics, shortcut, ReLU, mask") {
   const Values actual = y.values();
   CHECK(distance(actual, expected) < (rows == 1 ? 1e-2 : tolerance(numeric)));
   Values running(plain.variance);
-  for (double& value : running)
+  for (double& value : running) {
     value = 0.9 + 0.1 * value * static_cast<double>(rows) / std::max(1.0, static_cast<double>(rows) - 1);
+  }
   CHECK(distance(running_variance.values(), running) < 1e-5);
   const std::vector<std::uint8_t> bits = mask.get<std::uint8_t>();
   for (std::size_t i = 0; i < actual.size(); ++i) {
-    if ((bits[i / 8] >> (i % 8) & 1) != (actual[i] > 0) && expected[i] > 1e-6)
+    if ((bits[i / 8] >> (i % 8) & 1) != (actual[i] > 0) && expected[i] > 1e-6) {
       FAIL("mask differs at element " << i);
+    }
   }
 }
 
@@ -142,7 +145,9 @@ TEST_CASE("normalization backward: gradients of gamma, beta and the input, and t
   require_gpu();
   const Numeric numeric = GENERATE(Numeric::fp32, Numeric::bf16, Numeric::fp16);
   const auto [rows, channels] = GENERATE(shapes());
-  if (rows == 1) return;                         // all gradients of the input are rounding errors
+  if (rows == 1) {
+    return;  // all gradients of the input are rounding errors
+  }
   const bool with_relu = GENERATE(true, false);  // else no mask, and no masked gradient to hand on
   CAPTURE(to_string(numeric), rows, channels, with_relu);
   const RowShape shape{rows, channels};
@@ -151,10 +156,10 @@ TEST_CASE("normalization backward: gradients of gamma, beta and the input, and t
   const Values gamma = random_values(Numeric::fp32, channels, 3);
   std::vector<std::uint8_t> bits(x.size() / pack_size);
   std::mt19937 generator(9);
-  for (std::uint8_t& byte : bits) byte = with_relu ? static_cast<std::uint8_t>(generator()) : 0xff;
+  for (std::uint8_t& byte : bits) { byte = with_relu ? static_cast<std::uint8_t>(generator()) : 0xff; }
   const PlainNorm plain(x, rows, channels);
   Values gamma_grad(gamma.size()), beta_grad(gamma.size()), dz(dy), dx(x.size());
-  for (std::size_t i = 0; i < dz.size(); ++i) dz[i] = (bits[i / 8] >> (i % 8) & 1) != 0 ? dy[i] : 0;
+  for (std::size_t i = 0; i < dz.size(); ++i) { dz[i] = (bits[i / 8] >> (i % 8) & 1) != 0 ? dy[i] : 0; }
   for (std::int64_t r = 0; r < rows; ++r) {
     for (int c = 0; c < channels; ++c) {
       beta_grad[c] += dz[plain.at(r, c)];
@@ -194,7 +199,7 @@ TEST_CASE("normalization backward: gradients of gamma, beta and the input, and t
   CHECK(distance(device_gamma_grad.values(), gamma_grad) < 1e-4);
   CHECK(distance(device_beta_grad.values(), beta_grad) < 1e-5);
   CHECK(distance(device_dy.values(), dx) < tolerance(numeric));
-  if (with_relu) CHECK(distance(masked.values(), dz) == 0);
+  if (with_relu) { CHECK(distance(masked.values(), dz) == 0); }
 }
 
 TEST_CASE("normalization without ReLU, and with a shortcut that is normalized as well") {
@@ -218,7 +223,7 @@ TEST_CASE("normalization without ReLU, and with a shortcut that is normalized as
   for (std::size_t i = 0; i < x.size(); ++i) {
     const std::size_t c = i % channels;
     expected[i] = line.scale[c] * x[i] + line.shift[c];
-    if (with_shortcut) expected[i] += other_line.scale[c] * other[i] + other_line.shift[c];
+    if (with_shortcut) { expected[i] += other_line.scale[c] * other[i] + other_line.shift[c]; }
   }
   CHECK(distance(y.values(), expected) < tolerance(numeric));
 }

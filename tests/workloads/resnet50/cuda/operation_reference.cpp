@@ -1,14 +1,14 @@
 #include "tests/workloads/resnet50/cuda/operation_reference.h"
 
-#include "tests/workloads/resnet50/cuda/plain_storage.h"
-#include "tests/workloads/resnet50/cuda/step_interpreter.h"
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <initializer_list>
 #include <random>
+
+#include "tests/workloads/resnet50/cuda/plain_storage.h"
+#include "tests/workloads/resnet50/cuda/step_interpreter.h"
 
 namespace virtrain::resnet50::cuda::plain {
 namespace {
@@ -89,14 +89,14 @@ std::vector<TensorId> inputs_of(GraphKind kind) {
 
 std::size_t product(std::initializer_list<int> factors) {
   std::size_t result = 1;
-  for (const int factor : factors) result *= static_cast<std::size_t>(factor);
+  for (const int factor : factors) { result *= static_cast<std::size_t>(factor); }
   return result;
 }
 
 /// Of NHWC values, element by element: what `function` makes of the value and its channel.
 template <typename Function>
 Values by_channel(Values values, std::size_t channels, const Function& function) {
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = function(values[i], i % channels);
+  for (std::size_t i = 0; i < values.size(); ++i) { values[i] = function(values[i], i % channels); }
   return values;
 }
 
@@ -116,13 +116,13 @@ Values scaled_and_shifted(const GraphSpec& s, const Operands& in) {
 /// Sums by channel of a times b.
 Values sums_of(const Values& a, const Values& b, std::size_t channels) {
   Values sums(channels);
-  for (std::size_t i = 0; i < a.size(); ++i) sums[i % channels] += a[i] * b[i];
+  for (std::size_t i = 0; i < a.size(); ++i) { sums[i % channels] += a[i] * b[i]; }
   return sums;
 }
 
 Operands forward(const GraphSpec& s, const Values& x, const Operands& in) {
   const Values y = convolve(s, x, in.at(TensorId::w));
-  if (s.kind == GraphKind::convolution) return {{TensorId::y, y}};
+  if (s.kind == GraphKind::convolution) { return {{TensorId::y, y}}; }
   const auto channels = product({s.out_channels});
   return {{TensorId::y, y},
           {TensorId::sum, sums_of(y, Values(y.size(), 1), channels)},
@@ -133,7 +133,7 @@ Operands backward_norm(const GraphSpec& s, const Operands& in) {
   const auto channels = product({s.in_channels});
   const Values before_relu = normalized(s, in);
   Values dz = convolve_backward_data(s, in.at(TensorId::dy), in.at(TensorId::w));
-  for (std::size_t i = 0; i < dz.size(); ++i) dz[i] = before_relu[i] > 0 ? dz[i] : 0;
+  for (std::size_t i = 0; i < dz.size(); ++i) { dz[i] = before_relu[i] > 0 ? dz[i] : 0; }
   const Values standard = by_channel(in.at(TensorId::x), channels, [&](double x, std::size_t c) {
     return (x - in.at(TensorId::mean)[c]) * in.at(TensorId::inverse_std)[c];
   });
@@ -147,7 +147,7 @@ void keep_from_the_edge(const GraphSpec& s, Operands& in) {
   const Values before_relu = normalized(s, in);
   Values& x = in.at(TensorId::x);
   for (std::size_t i = 0; i < x.size(); ++i) {
-    if (std::abs(before_relu[i]) < 0.01) x[i] = rounded_input(s.numeric, x[i] + 0.5);
+    if (std::abs(before_relu[i]) < 0.01) { x[i] = rounded_input(s.numeric, x[i] + 0.5); }
   }
 }
 
@@ -158,7 +158,7 @@ std::vector<GraphSpec> operation_graphs(GraphKind kind, Numeric numeric) {
   for (GraphSpec spec : shapes()) {
     spec.kind = kind;
     spec.numeric = numeric;
-    if (is_taken(spec)) graphs.push_back(spec);
+    if (is_taken(spec)) { graphs.push_back(spec); }
   }
   return graphs;
 }
@@ -243,13 +243,13 @@ Operands random_inputs(const GraphSpec& spec) {
     const bool factor = id == TensorId::scale || id == TensorId::inverse_std;
     std::normal_distribution<double> normal(factor ? 1 : 0, factor ? 0.1 : 1);
     Values& values = in[id] = Values(count_of(spec, id));
-    for (double& value : values) value = rounded_input(type_of(spec, id), normal(generator));
+    for (double& value : values) { value = rounded_input(type_of(spec, id), normal(generator)); }
   }
   if (is_stem(spec) && in.contains(TensorId::x)) {
     Values& x = in.at(TensorId::x);
-    for (std::size_t i = padded_image_channels - 1; i < x.size(); i += padded_image_channels) x[i] = 0;
+    for (std::size_t i = padded_image_channels - 1; i < x.size(); i += padded_image_channels) { x[i] = 0; }
   }
-  if (spec.kind == GraphKind::backward_data_norm) keep_from_the_edge(spec, in);
+  if (spec.kind == GraphKind::backward_data_norm) { keep_from_the_edge(spec, in); }
   return in;
 }
 
@@ -264,7 +264,7 @@ Operands reference(const GraphSpec& s, const Operands& in) {
       return {{TensorId::dx, convolve_backward_data(s, in.at(TensorId::dy), in.at(TensorId::w))}};
     case GraphKind::backward_data_add: {
       Values dx = convolve_backward_data(s, in.at(TensorId::dy), in.at(TensorId::w));
-      for (std::size_t i = 0; i < dx.size(); ++i) dx[i] += in.at(TensorId::other)[i];
+      for (std::size_t i = 0; i < dx.size(); ++i) { dx[i] += in.at(TensorId::other)[i]; }
       return {{TensorId::dx, dx}};
     }
     case GraphKind::backward_data_norm:

@@ -1,10 +1,10 @@
 #pragma once
 
-#include "workloads/resnet50/cuda/graph_spec.h"
-
 #include <cstddef>
 #include <map>
 #include <vector>
+
+#include "workloads/resnet50/cuda/graph_spec.h"
 
 /// One graph of cuDNN's alone: inputs for it, and in fp64 what it must write.
 namespace virtrain::resnet50::cuda::plain {

@@ -1,11 +1,12 @@
 #include "tests/workloads/resnet50/cuda/operation_reference.h"
-#include "workloads/resnet50/cuda/step_program.h"
 
 #include <catch2/catch.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+
+#include "workloads/resnet50/cuda/step_program.h"
 
 // What cuDNN's operations are compared with on a GPU (cudnn_operations_gpu_test.cpp), where there is none.
 
@@ -36,8 +37,9 @@ bool is_like(const GraphSpec& a, const GraphSpec& b) {
 std::string without_like(const std::vector<GraphSpec>& graphs, const std::vector<GraphSpec>& others) {
   for (const GraphSpec& spec : graphs) {
     if (std::none_of(others.begin(), others.end(),
-                     [&](const GraphSpec& other) { return is_like(spec, other); }))
+                     [&](const GraphSpec& other) { return is_like(spec, other); })) {
       return to_string(spec);
+    }
   }
   return "none";
 }
@@ -94,7 +96,7 @@ TEST_CASE("the sums are those of the output") {
   const Operands out = reference(spec, random_inputs(spec));
   const std::vector<double>& y = out.at(TensorId::y);
   double sum = 0;
-  for (std::size_t i = 3; i < y.size(); i += static_cast<std::size_t>(spec.out_channels)) sum += y[i];
+  for (std::size_t i = 3; i < y.size(); i += static_cast<std::size_t>(spec.out_channels)) { sum += y[i]; }
   CHECK(out.at(TensorId::sum)[3] == Approx(sum));
   const std::vector<double>& squares = out.at(TensorId::square_sum);
   CHECK(std::accumulate(squares.begin(), squares.end(), 0.0) == Approx(dot(y, y)));
@@ -148,16 +150,20 @@ TEST_CASE("the rules pass a result rounded to its type, and see one of the next 
   const Operands in = random_inputs(spec);
   const std::vector<double> expected = reference(spec, in).at(TensorId::y);
   std::vector<double> stored = expected;
-  for (double& value : stored) value = rounded_input(numeric, value);
+  for (double& value : stored) { value = rounded_input(numeric, value); }
   CAPTURE(to_string(numeric));
   CHECK(relative_error(stored, expected) < operation_tolerance(numeric) / 2);
 
   Operands coarse = in;
   for (auto& [id, values] : coarse) {
     for (double& value : values) {
-      if (numeric == Numeric::fp32) value = rounded_input(Numeric::tf32, value);
-      if (numeric == Numeric::tf32 || numeric == Numeric::fp16) value = rounded_input(Numeric::bf16, value);
-      if (numeric == Numeric::bf16) value = std::round(value * 16) / 16;  // about four bits
+      if (numeric == Numeric::fp32) { value = rounded_input(Numeric::tf32, value); }
+      if (numeric == Numeric::tf32 || numeric == Numeric::fp16) {
+        value = rounded_input(Numeric::bf16, value);
+      }
+      if (numeric == Numeric::bf16) {
+        value = std::round(value * 16) / 16;  // about four bits
+      }
     }
   }
   CHECK(relative_error(reference(spec, coarse).at(TensorId::y), expected) > operation_tolerance(numeric));

@@ -16,7 +16,7 @@ void for_taps(const GraphSpec& s, int n, const Visit& visit) {
       for (int tap = 0; tap < s.kernel * s.kernel; ++tap) {
         const int iy = oy * s.stride - s.padding + tap / s.kernel;
         const int ix = ox * s.stride - s.padding + tap % s.kernel;
-        if (iy < 0 || iy >= s.in_size || ix < 0 || ix >= s.in_size) continue;
+        if (iy < 0 || iy >= s.in_size || ix < 0 || ix >= s.in_size) { continue; }
         visit(as_index((n * out + oy) * out + ox), as_index((n * s.in_size + iy) * s.in_size + ix),
               as_index(tap));
       }
@@ -46,7 +46,7 @@ Values convolve(const GraphSpec& s, const Values& x, const Values& w) {
       for (std::size_t k = 0; k < e.out; ++k) {
         const double* const weights = &w[(k * e.taps + tap) * e.in];
         double sum = 0;
-        for (std::size_t c = 0; c < e.in; ++c) sum += weights[c] * x[from * e.in + c];
+        for (std::size_t c = 0; c < e.in; ++c) { sum += weights[c] * x[from * e.in + c]; }
         y[to * e.out + k] += sum;
       }
     });
@@ -63,7 +63,7 @@ Values convolve_backward_data(const GraphSpec& s, const Values& dy, const Values
       for (std::size_t k = 0; k < e.out; ++k) {
         const double gradient = dy[to * e.out + k];
         const double* const weights = &w[(k * e.taps + tap) * e.in];
-        for (std::size_t c = 0; c < e.in; ++c) dx[from * e.in + c] += gradient * weights[c];
+        for (std::size_t c = 0; c < e.in; ++c) { dx[from * e.in + c] += gradient * weights[c]; }
       }
     });
   }
@@ -79,7 +79,7 @@ Values convolve_backward_weights(const GraphSpec& s, const Values& dy, const Val
       for_taps(s, n, [&](std::size_t to, std::size_t from, std::size_t tap) {
         const double gradient = dy[to * e.out + static_cast<std::size_t>(k)];
         double* const weights = &dw[(static_cast<std::size_t>(k) * e.taps + tap) * e.in];
-        for (std::size_t c = 0; c < e.in; ++c) weights[c] += gradient * x[from * e.in + c];
+        for (std::size_t c = 0; c < e.in; ++c) { weights[c] += gradient * x[from * e.in + c]; }
       });
     }
   }

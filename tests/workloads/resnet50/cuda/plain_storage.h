@@ -1,12 +1,12 @@
 #pragma once
 
-#include "workloads/resnet50/cuda/graph_spec.h"
-
 #include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+
+#include "workloads/resnet50/cuda/graph_spec.h"
 
 /// Numbers as the GPU stores them, rounded to the nearest, ties to even.
 namespace virtrain::resnet50::cuda::plain {
@@ -35,8 +35,8 @@ inline std::uint16_t to_fp16(double value) {
 inline double from_fp16(std::uint16_t bits) {
   const int exponent = bits >> 10 & 31, fraction = bits & 1023;
   double size = std::ldexp(1024 + fraction, exponent - 25);
-  if (exponent == 0) size = fraction * 0x1p-24;
-  if (exponent == 31) size = fraction == 0 ? HUGE_VAL : std::nan("");
+  if (exponent == 0) { size = fraction * 0x1p-24; }
+  if (exponent == 31) { size = fraction == 0 ? HUGE_VAL : std::nan(""); }
   return (bits & 0x8000) != 0 ? -size : size;
 }
 
@@ -52,7 +52,7 @@ void store(std::byte* to, std::size_t index, Stored value) {
 }
 
 inline double load_activation(Numeric numeric, const std::byte* from, std::size_t i) {
-  if (numeric == Numeric::fp16) return from_fp16(load<std::uint16_t>(from, i));
+  if (numeric == Numeric::fp16) { return from_fp16(load<std::uint16_t>(from, i)); }
   if (numeric == Numeric::bf16) {
     return std::bit_cast<float>(static_cast<std::uint32_t>(load<std::uint16_t>(from, i)) << 16);
   }

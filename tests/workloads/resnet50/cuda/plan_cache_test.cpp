@@ -1,14 +1,14 @@
 #include "workloads/resnet50/cuda/plan_cache.h"
-#include "common/text.h"
 
 #include <catch2/catch.hpp>
-
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <utility>
+
+#include "common/text.h"
 
 using namespace virtrain;
 using namespace virtrain::resnet50::cuda;

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "workloads/resnet50/model.h"
-
 #include <string>
+
+#include "workloads/resnet50/model.h"
 
 namespace virtrain::resnet50 {
 

@@ -1,10 +1,10 @@
 #include "tests/workloads/resnet50/cuda/step_interpreter.h"
 
-#include "tests/workloads/resnet50/cuda/plain_storage.h"
-
 #include <cmath>
 #include <map>
 #include <stdexcept>
+
+#include "tests/workloads/resnet50/cuda/plain_storage.h"
 
 namespace virtrain::resnet50::cuda::plain {
 namespace {
@@ -15,12 +15,12 @@ std::size_t as_index(int value) {
 
 Values sums_of(const Values& values, std::size_t channels) {
   Values sums(channels);
-  for (std::size_t i = 0; i < values.size(); ++i) sums[i % channels] += values[i];
+  for (std::size_t i = 0; i < values.size(); ++i) { sums[i % channels] += values[i]; }
   return sums;
 }
 Values product(const Values& a, const Values& b) {
   Values result(a);
-  for (std::size_t i = 0; i < a.size(); ++i) result[i] *= b[i];
+  for (std::size_t i = 0; i < a.size(); ++i) { result[i] *= b[i]; }
   return result;
 }
 bool passes(const Values& mask, std::size_t i) {
@@ -29,7 +29,7 @@ bool passes(const Values& mask, std::size_t i) {
 Values mask_of(const Values& y) {
   Values mask(y.size() / 8);
   for (std::size_t i = 0; i < y.size(); ++i) {
-    if (y[i] > 0) mask[i / 8] += 1U << (i % 8);
+    if (y[i] > 0) { mask[i / 8] += 1U << (i % 8); }
   }
   return mask;
 }
@@ -42,7 +42,7 @@ class Run {
 
   void operator()(const RunGraph& a) {
     graph_.clear();
-    for (const auto& [id, tensor] : a.tensors) graph_[id] = tensor;
+    for (const auto& [id, tensor] : a.tensors) { graph_[id] = tensor; }
     const GraphSpec& s = a.spec;
     switch (s.kind) {
       case GraphKind::convolution:
@@ -56,7 +56,7 @@ class Run {
       case GraphKind::backward_data_add: {
         Values dx = convolve_backward_data(s, in(TensorId::dy), in(TensorId::w));
         const Values other = in(TensorId::other);
-        for (std::size_t i = 0; i < dx.size(); ++i) dx[i] += other[i];
+        for (std::size_t i = 0; i < dx.size(); ++i) { dx[i] += other[i]; }
         return put(TensorId::dx, dx);
       }
       case GraphKind::backward_data_norm:
@@ -72,7 +72,7 @@ class Run {
     const Values x = get(a.x);
     const auto channels = static_cast<std::size_t>(a.shape.channels);
     Values offsets(x);
-    for (std::size_t i = 0; i < x.size(); ++i) offsets[i] -= x[i % channels];
+    for (std::size_t i = 0; i < x.size(); ++i) { offsets[i] -= x[i % channels]; }
     put_row(a.first, sums_of(offsets, channels));
     put_row(a.second, sums_of(product(offsets, offsets), channels));
   }
@@ -105,12 +105,12 @@ class Run {
     Values y = normalized(get(a.x), a.norm);
     if (a.shortcut != no_tensor) {
       Values other = get(a.shortcut);
-      if (a.shortcut_norm.mean != no_tensor) other = normalized(other, a.shortcut_norm);
-      for (std::size_t i = 0; i < y.size(); ++i) y[i] += other[i];
+      if (a.shortcut_norm.mean != no_tensor) { other = normalized(other, a.shortcut_norm); }
+      for (std::size_t i = 0; i < y.size(); ++i) { y[i] += other[i]; }
     }
     if (a.mask != no_tensor) {
       put(a.mask, mask_of(y));
-      for (double& value : y) value = value < 0 ? 0 : value;
+      for (double& value : y) { value = value < 0 ? 0 : value; }
     }
     put(a.y, y);
   }
@@ -154,11 +154,11 @@ class Run {
     const Values x = get(a.x);
     Values y(count(a.y)), position(count(a.position));
     for_windows(a.shape, [&](std::size_t to, std::size_t from, int where) {
-      if (position[to] != 0 && !(x[from] > y[to])) return;
+      if (position[to] != 0 && !(x[from] > y[to])) { return; }
       y[to] = x[from];
       position[to] = where + 1;  // 0: none yet
     });
-    for (double& p : position) --p;
+    for (double& p : position) { --p; }
     put(a.y, y);
     put(a.position, position);
   }
@@ -166,26 +166,30 @@ class Run {
     const Values dy = get(a.dy), position = get(a.position);
     Values dx(count(a.dx));
     for_windows(a.shape, [&](std::size_t to, std::size_t from, int where) {
-      if (position[to] == where) dx[from] += dy[to];
+      if (position[to] == where) { dx[from] += dy[to]; }
     });
     put(a.dx, dx);
   }
   void operator()(const AveragePool& a) {
     const Values x = get(a.x);
     Values y(count(a.y));
-    for (std::size_t i = 0; i < x.size(); ++i) y[pooled(i, a.positions, a.channels)] += x[i] / a.positions;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      y[pooled(i, a.positions, a.channels)] += x[i] / a.positions;
+    }
     put(a.y, y);
   }
   void operator()(const AveragePoolBackward& a) {
     const Values dy = get(a.dy);
     Values dx(count(a.dx));
-    for (std::size_t i = 0; i < dx.size(); ++i) dx[i] = dy[pooled(i, a.positions, a.channels)] / a.positions;
+    for (std::size_t i = 0; i < dx.size(); ++i) {
+      dx[i] = dy[pooled(i, a.positions, a.channels)] / a.positions;
+    }
     put(a.dx, dx);
   }
   void operator()(const Add& a) {
     Values sum = get(a.a);
     const Values other = get(a.b);
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += other[i];
+    for (std::size_t i = 0; i < sum.size(); ++i) { sum[i] += other[i]; }
     put(a.sum, sum);
   }
   void operator()(const SoftmaxCrossEntropy& a) {
@@ -196,7 +200,7 @@ class Run {
     for (std::size_t row = 0; row < labels.size(); ++row) {
       double sum = 0;
       const auto logit = [&](std::size_t c) { return logits[row * classes + c] + bias[c]; };
-      for (std::size_t c = 0; c < classes; ++c) sum += std::exp(logit(c));
+      for (std::size_t c = 0; c < classes; ++c) { sum += std::exp(logit(c)); }
       const auto label = static_cast<std::size_t>(labels[row]);
       loss[row] = std::log(sum) - logit(label);
       for (std::size_t c = 0; c < classes; ++c) {
@@ -218,11 +222,11 @@ class Run {
   void operator()(const Stamp&) {}
   void operator()(const FindOverflow& a) {
     for (const double value : get(a.values)) {
-      if (!std::isfinite(value)) memory_.loss_scale().overflow = 1;
+      if (!std::isfinite(value)) { memory_.loss_scale().overflow = 1; }
     }
   }
   void operator()(const Sgd& a) {
-    if (memory_.loss_scale().overflow != 0) return;
+    if (memory_.loss_scale().overflow != 0) { return; }
     const SgdRule rule = memory_.rule();
     const Values gradient = get(a.gradient);
     Values parameters = get(a.parameters), velocity = get(a.velocity);
@@ -242,7 +246,7 @@ class Run {
  private:
   Values get(Ref tensor) const { return memory_.get(tensor, micro_); }
   void put(Ref tensor, const Values& values) {
-    if (tensor != no_tensor) memory_.set(tensor, values, micro_);
+    if (tensor != no_tensor) { memory_.set(tensor, values, micro_); }
   }
   Values in(TensorId id) const { return get(graph_.at(id)); }
   void put(TensorId id, const Values& values) { put(graph_.at(id), values); }
@@ -278,7 +282,7 @@ class Run {
                         no_tensor};
     const Values x = in(TensorId::x), before_relu = normalized(x, norm);
     Values dz = convolve_backward_data(s, in(TensorId::dy), in(TensorId::w));
-    for (std::size_t i = 0; i < dz.size(); ++i) dz[i] = before_relu[i] > 0 ? dz[i] : 0;
+    for (std::size_t i = 0; i < dz.size(); ++i) { dz[i] = before_relu[i] > 0 ? dz[i] : 0; }
     put(TensorId::dx, dz);
     put(TensorId::shift_grad, sums_of(dz, channels));
     put(TensorId::scale_grad, sums_of(product(dz, standardized(x, norm)), channels));
@@ -294,13 +298,15 @@ class Run {
   Values normalized(const Values& x, const NormRefs& norm) const {
     const Values gamma = get(norm.gamma), beta = get(norm.beta);
     Values y = standardized(x, norm);
-    for (std::size_t i = 0; i < y.size(); ++i) y[i] = y[i] * gamma[i % gamma.size()] + beta[i % gamma.size()];
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      y[i] = y[i] * gamma[i % gamma.size()] + beta[i % gamma.size()];
+    }
     return y;
   }
   Values masked(Ref dy, Ref mask) const {
     Values values = get(dy);
     const Values bits = mask == no_tensor ? Values{} : get(mask);
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = passes(bits, i) ? values[i] : 0;
+    for (std::size_t i = 0; i < values.size(); ++i) { values[i] = passes(bits, i) ? values[i] : 0; }
     return values;
   }
 
@@ -312,7 +318,7 @@ class Run {
       for (int where = 0; where < s.kernel * s.kernel; ++where) {
         const int iy = oy * s.stride - s.padding + where / s.kernel;
         const int ix = ox * s.stride - s.padding + where % s.kernel;
-        if (iy < 0 || iy >= s.in_size || ix < 0 || ix >= s.in_size) continue;
+        if (iy < 0 || iy >= s.in_size || ix < 0 || ix >= s.in_size) { continue; }
         for (int c = 0; c < s.channels; ++c) {
           visit(as_index(pixel * s.channels + c),
                 as_index(((n * s.in_size + iy) * s.in_size + ix) * s.channels + c), where);
@@ -420,23 +426,23 @@ void StepInterpreter::run(const Operation& operation, int micro_batch) {
 }
 
 void run_step(const StepProgram& program, std::vector<StepInterpreter>& ranks) {
-  for (StepInterpreter& rank : ranks) rank.forget();
+  for (StepInterpreter& rank : ranks) { rank.forget(); }
   program.for_each([&](const Operation& operation, int micro_batch) {
     const auto* const reduce = std::get_if<AllReduce>(&operation.action);
     if (reduce == nullptr) {
-      for (StepInterpreter& rank : ranks) rank.run(operation, micro_batch);
+      for (StepInterpreter& rank : ranks) { rank.run(operation, micro_batch); }
       return;
     }
     std::vector<Values> all;
     all.reserve(ranks.size());
-    for (const StepInterpreter& rank : ranks) all.push_back(rank.get(reduce->values));
+    for (const StepInterpreter& rank : ranks) { all.push_back(rank.get(reduce->values)); }
     const auto end = static_cast<std::size_t>(reduce->first + reduce->count);
     for (auto i = static_cast<std::size_t>(reduce->first); i < end; ++i) {
       double sum = 0;
-      for (const Values& values : all) sum += values[i];
-      for (Values& values : all) values[i] = sum / static_cast<double>(ranks.size());
+      for (const Values& values : all) { sum += values[i]; }
+      for (Values& values : all) { values[i] = sum / static_cast<double>(ranks.size()); }
     }
-    for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r].set(reduce->values, all[r]);
+    for (std::size_t r = 0; r < ranks.size(); ++r) { ranks[r].set(reduce->values, all[r]); }
   });
 }
 

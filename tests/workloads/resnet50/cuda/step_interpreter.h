@@ -1,11 +1,11 @@
 #pragma once
 
-#include "workloads/resnet50/cuda/memory_plan.h"
-#include "workloads/resnet50/cuda/step_program.h"
-
 #include <cstddef>
 #include <functional>
 #include <vector>
+
+#include "workloads/resnet50/cuda/memory_plan.h"
+#include "workloads/resnet50/cuda/step_program.h"
 
 /// Runs a step's program on the CPU, as plainly as can be: each tensor lies where the memory plan puts it, so
 /// a wrong plan or a wrong order gives wrong numbers. Values are rounded to their stored type, sums are fp64.

@@ -1,12 +1,12 @@
+#include <catch2/catch.hpp>
+
+#include <map>
+
 #include "tests/workloads/resnet50/cuda/small_model.h"
 #include "tests/workloads/resnet50/cuda/training_case.h"
 #include "workloads/resnet50/cpu/elementwise.h"
 #include "workloads/resnet50/cpu/network.h"
 #include "workloads/resnet50/cpu/parameter_store.h"
-
-#include <catch2/catch.hpp>
-
-#include <map>
 
 // The GPU's program of a step, interpreted on the CPU in the memory that its plan gives it, against the CPU
 // trainer's network (which is held against PyTorch elsewhere): proves what is fed to what, before any GPU has
@@ -144,7 +144,7 @@ TEST_CASE("tensors that share memory by mistake, and a wrong order, are seen") {
   // A saved activation where a later one lies.
   const auto find = [&](const std::string& name) {
     for (std::size_t i = 0; i < program.tensors.size(); ++i) {
-      if (program.tensors[i].name == name) return i;
+      if (program.tensors[i].name == name) { return i; }
     }
     FAIL("no tensor " << name);
     return std::size_t{0};

@@ -1,9 +1,4 @@
 #include "workloads/resnet50/cuda/step_program.h"
-#include "tests/workloads/resnet50/cuda/small_model.h"
-#include "tests/workloads/resnet50/cuda/step_settings.h"
-#include "workloads/resnet50/cuda/bucket_plan.h"
-#include "workloads/resnet50/cuda/parameter_layout.h"
-#include "workloads/resnet50/initialize.h"
 
 #include <catch2/catch.hpp>
 
@@ -11,6 +6,12 @@
 #include <map>
 #include <numeric>
 #include <set>
+
+#include "tests/workloads/resnet50/cuda/small_model.h"
+#include "tests/workloads/resnet50/cuda/step_settings.h"
+#include "workloads/resnet50/cuda/bucket_plan.h"
+#include "workloads/resnet50/cuda/parameter_layout.h"
+#include "workloads/resnet50/initialize.h"
 
 using namespace virtrain::resnet50;
 using namespace virtrain::resnet50::cuda;
@@ -23,7 +24,9 @@ template <typename Kind>
 int count_of(const StepProgram& program) {
   int count = 0;
   for (const auto* const operations : {&program.micro_batch, &program.update}) {
-    for (const Operation& operation : *operations) count += std::holds_alternative<Kind>(operation.action);
+    for (const Operation& operation : *operations) {
+      count += std::holds_alternative<Kind>(operation.action);
+    }
   }
   return count;
 }
@@ -66,7 +69,7 @@ TEST_CASE("each parameter gets its gradient once in a micro-batch") {
   for (const Operation& operation : program.micro_batch) {
     for_each_access(operation.action, [&](Ref tensor, Access access) {
       const std::string& name = program.at(tensor).name;
-      if (access == Access::write && name.starts_with("grad.")) ++writers[name];
+      if (access == Access::write && name.starts_with("grad.")) { ++writers[name]; }
     });
   }
   for (const Parameter& parameter : parameters(build_model(224, 1000))) {
@@ -110,7 +113,7 @@ TEST_CASE(
       CHECK(micro == 0);
     }
     accumulated += std::holds_alternative<Accumulate>(operation.action);
-    if (std::holds_alternative<AllReduce>(operation.action)) CHECK(micro == 2);
+    if (std::holds_alternative<AllReduce>(operation.action)) { CHECK(micro == 2); }
   });
   CHECK(accumulated == 2 * widened);
 }
@@ -136,13 +139,13 @@ TEST_CASE("a bucket is reduced once, when all its gradients are written and befo
       awaited = true;
       return;
     }
-    if (std::holds_alternative<RunGraph>(operation.action)) early = static_cast<int>(reduced.size());
+    if (std::holds_alternative<RunGraph>(operation.action)) { early = static_cast<int>(reduced.size()); }
     for_each_access(operation.action, [&](Ref tensor, Access access) {
-      if (awaited || std::holds_alternative<Accumulate>(operation.action)) return;
-      if (accumulate_steps > 1 && access == Access::read) return;
+      if (awaited || std::holds_alternative<Accumulate>(operation.action)) { return; }
+      if (accumulate_steps > 1 && access == Access::read) { return; }
       const Range touched = range_of(program, tensor);
       for (const Range& range : reduced) {
-        if (range.overlaps(touched)) FAIL(operation.name << " touches what is being reduced");
+        if (range.overlaps(touched)) { FAIL(operation.name << " touches what is being reduced"); }
       }
     });
   });
@@ -176,7 +179,7 @@ TEST_CASE("stamps note when each part of a step begins and ends, each stamp once
   const StepProgram program = build_step(build_model(64, 1000), wanted);
   std::vector<int> order;
   program.for_each([&](const Operation& operation, int) {
-    if (const auto* const stamp = std::get_if<Stamp>(&operation.action)) order.push_back(stamp->index);
+    if (const auto* const stamp = std::get_if<Stamp>(&operation.action)) { order.push_back(stamp->index); }
     if (const auto* const reduce = std::get_if<AllReduce>(&operation.action)) {
       order.push_back(reduce->begin.index);
       order.push_back(reduce->end.index);
@@ -226,8 +229,8 @@ TEST_CASE("what ResNet-50 reduces last is little, and reduced in few pieces") {
     std::string before;
     for (const Operation& operation : program.micro_batch) {
       const auto* const reduce = std::get_if<AllReduce>(&operation.action);
-      if (std::holds_alternative<RunGraph>(operation.action)) before = operation.name;
-      if (reduce == nullptr) continue;
+      if (std::holds_alternative<RunGraph>(operation.action)) { before = operation.name; }
+      if (reduce == nullptr) { continue; }
       const Element element = program.at(reduce->values).element;
       all.push_back(std::to_string(reduce->count * bytes_of(element, numeric) / 1000) + " " + before);
     }

@@ -1,10 +1,11 @@
 #include "workloads/resnet50/cuda/step_traffic.h"
-#include "tests/workloads/resnet50/cuda/small_model.h"
-#include "tests/workloads/resnet50/cuda/step_settings.h"
 
 #include <catch2/catch.hpp>
 
 #include <map>
+
+#include "tests/workloads/resnet50/cuda/small_model.h"
+#include "tests/workloads/resnet50/cuda/step_settings.h"
 
 using namespace virtrain::resnet50;
 using namespace virtrain::resnet50::cuda;
@@ -24,13 +25,13 @@ std::map<std::string, double> megabytes(Numeric numeric, Fusion fusion) {
 
 double sum(const std::map<std::string, double>& parts) {
   double all = 0;
-  for (const auto& [name, part] : parts) all += part;
+  for (const auto& [name, part] : parts) { all += part; }
   return all;
 }
 
 const Operation& operation_named(const StepProgram& program, const std::string& name) {
   for (const Operation& operation : program.micro_batch) {
-    if (operation.name == name) return operation;
+    if (operation.name == name) { return operation; }
   }
   FAIL("no operation " << name);
   return program.update.front();
@@ -82,8 +83,9 @@ TEST_CASE("two micro-batches move twice the bytes of one but for the update") {
     std::int64_t bytes = 0;
     program.for_each([&](const Operation& operation, int) {
       const std::string pass = pass_of(operation.action);
-      if (pass != "accumulate" && (pass == "update") == update)
+      if (pass != "accumulate" && (pass == "update") == update) {
         bytes += traffic_bytes(program, operation.action);
+      }
     });
     return bytes;
   };

@@ -43,13 +43,13 @@ void set_parameters(const TrainingCase& run, const StepProgram& program, StepInt
         group == ParameterGroup::weights ? program.handles.weights : program.handles.vectors;
     Values values(static_cast<std::size_t>(program.parameters.count(group)));
     for (const ParameterSlice& slice : program.parameters.slices) {
-      if (slice.group != group) continue;
+      if (slice.group != group) { continue; }
       const auto stored = to_device_order(
           all[slice.parameter], initial_value(all[slice.parameter], slice.parameter, 1, residual_gamma));
       std::copy(stored.begin(), stored.end(), values.begin() + slice.first);
     }
     memory.set(block.masters, values);
-    if (block.copy != no_tensor) memory.set(block.copy, values);
+    if (block.copy != no_tensor) { memory.set(block.copy, values); }
   }
   for (std::size_t i = 0; i < program.handles.norms.size(); ++i) {
     const NormRefs& norm = program.handles.norms[i];
@@ -81,15 +81,16 @@ Outcome interpret(const TrainingCase& run, const StepProgram& program, const Mem
     StepInterpreter& memory = ranks.emplace_back(program, plan);
     set_parameters(run, program, memory);
     memory.loss_scale().scale = loss_scale;
-    for (int m = 0; m < run.settings.accumulate_steps; ++m) set_batch(run, program, memory, rank, m);
+    for (int m = 0; m < run.settings.accumulate_steps; ++m) { set_batch(run, program, memory, rank, m); }
   }
   Outcome outcome;
   for (int step = 0; step < run.steps; ++step) {
     run_step(program, ranks);
     double loss = 0;
     for (const StepInterpreter& memory : ranks) {
-      for (int m = 0; m < run.settings.accumulate_steps; ++m)
+      for (int m = 0; m < run.settings.accumulate_steps; ++m) {
         loss += memory.get(program.handles.losses, m)[0];
+      }
     }
     outcome.losses.push_back(loss / (run.ranks * run.settings.accumulate_steps));
   }

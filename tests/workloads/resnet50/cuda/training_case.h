@@ -1,12 +1,12 @@
 #pragma once
 
-#include "tests/workloads/resnet50/cuda/step_interpreter.h"
-#include "tests/workloads/resnet50/cuda/step_settings.h"
-#include "workloads/resnet50/initialize.h"
-
 #include <map>
 #include <string>
 #include <vector>
+
+#include "tests/workloads/resnet50/cuda/step_interpreter.h"
+#include "tests/workloads/resnet50/cuda/step_settings.h"
+#include "workloads/resnet50/initialize.h"
 
 /// One training run of a step's program, to be run in several ways and compared.
 namespace virtrain::resnet50::cuda::plain {

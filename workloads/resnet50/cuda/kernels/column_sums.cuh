@@ -43,14 +43,14 @@ __device__ bool sum_column(int rows, int columns, const RowValues& row_values, C
 #pragma unroll 4  // so many loads are under way at once
   for (int row = row_lane; row < (has_column ? rows : 0); row += column_row_lanes) {
     const ColumnSums<count> values = row_values(row);
-    for (int i = 0; i < count; ++i) sum.at[i] += values.at[i];
+    for (int i = 0; i < count; ++i) { sum.at[i] += values.at[i]; }
   }
   lanes.at[row_lane][lane] = sum;
   __syncthreads();
-  if (row_lane != 0 || !has_column) return false;
+  if (row_lane != 0 || !has_column) { return false; }
   total = {};
   for (int r = 0; r < column_row_lanes; ++r) {
-    for (int i = 0; i < count; ++i) total.at[i] += lanes.at[r][lane].at[i];
+    for (int i = 0; i < count; ++i) { total.at[i] += lanes.at[r][lane].at[i]; }
   }
   return true;
 }

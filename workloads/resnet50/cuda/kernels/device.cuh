@@ -1,15 +1,15 @@
 #pragma once
 
-#include "common/error.h"
-#include "workloads/resnet50/cuda/graph_spec.h"
-#include "workloads/resnet50/cuda/kernels/arithmetic.h"
-#include "workloads/resnet50/cuda/kernels/execution.cuh"
-
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include <algorithm>
 #include <string>
+
+#include "common/error.h"
+#include "workloads/resnet50/cuda/graph_spec.h"
+#include "workloads/resnet50/cuda/kernels/arithmetic.h"
+#include "workloads/resnet50/cuda/kernels/execution.cuh"
 
 /// What all kernels share: packs of eight elements, conversions, sizes of launches.
 namespace virtrain::resnet50::cuda {
@@ -54,7 +54,7 @@ __device__ Floats load(const void* base, std::int64_t pack) {
   const Pack<T> raw = static_cast<const Pack<T>*>(base)[pack];
   Floats values;
 #pragma unroll
-  for (int i = 0; i < pack_size; ++i) values.at[i] = to_float(raw.at[i]);
+  for (int i = 0; i < pack_size; ++i) { values.at[i] = to_float(raw.at[i]); }
   return values;
 }
 
@@ -62,7 +62,7 @@ template <typename T>
 __device__ void store(void* base, std::int64_t pack, const Floats& values) {
   Pack<T> raw;
 #pragma unroll
-  for (int i = 0; i < pack_size; ++i) raw.at[i] = from_float<T>(values.at[i]);
+  for (int i = 0; i < pack_size; ++i) { raw.at[i] = from_float<T>(values.at[i]); }
   static_cast<Pack<T>*>(base)[pack] = raw;
 }
 
@@ -96,7 +96,7 @@ void with_element(Numeric numeric, const Call& call) {
 }
 
 inline void require_packs(const char* kernel, int channels) {
-  if (channels > 0 && channels % pack_size == 0) return;
+  if (channels > 0 && channels % pack_size == 0) { return; }
   throw Error(
       std::string("launch ") + kernel, ErrorCode::usage,
       std::to_string(channels) + " channels (allowed: multiples of " + std::to_string(pack_size) + ")");

@@ -1,11 +1,11 @@
 #pragma once
 
-#include "workloads/common/cuda/gpu_errors.h"
-#include "workloads/resnet50/cuda/kernels/kernels.h"
-
 #include <cstdint>
 #include <string>
 #include <type_traits>
+
+#include "workloads/common/cuda/gpu_errors.h"
+#include "workloads/resnet50/cuda/kernels/kernels.h"
 
 /// What a kernel asks of the machine under it. nvcc compiles these; the tests run the same kernels without a
 /// GPU and bring their own (tests/workloads/resnet50/cuda/emulation), which is why kernels are started by
@@ -19,7 +19,7 @@ void launch(const char* name, void (*kernel)(Parameters...), dim3 blocks, unsign
             std::type_identity_t<Parameters>... arguments) {
   kernel<<<blocks, threads, 0, stream>>>(arguments...);
   const cudaError_t status = cudaGetLastError();
-  if (status != cudaSuccess) check_gpu(std::string("launch ") + name, status);
+  if (status != cudaSuccess) { check_gpu(std::string("launch ") + name, status); }
 }
 
 /// The block's one T in shared memory, not initialized: whoever asks for the same type gets the same one.

@@ -1,10 +1,10 @@
 #pragma once
 
-#include "workloads/resnet50/cuda/graph_spec.h"
-#include "workloads/resnet50/cuda/kernels/arithmetic.h"
-
 #include <cstddef>
 #include <cstdint>
+
+#include "workloads/resnet50/cuda/graph_spec.h"
+#include "workloads/resnet50/cuda/kernels/arithmetic.h"
 
 struct CUstream_st;
 

@@ -25,7 +25,9 @@ __device__ float over_block(float value, const Combine& combine) {
   values[threadIdx.x] = value;
   __syncthreads();
   for (unsigned half = block_threads / 2; half > 0; half /= 2) {
-    if (threadIdx.x < half) values[threadIdx.x] = combine(values[threadIdx.x], values[threadIdx.x + half]);
+    if (threadIdx.x < half) {
+      values[threadIdx.x] = combine(values[threadIdx.x], values[threadIdx.x + half]);
+    }
     __syncthreads();
   }
   const float result = values[0];
@@ -42,13 +44,15 @@ __global__ void softmax_kernel(const T* logits, const float* bias, const std::in
   T* const out = gradient + static_cast<std::int64_t>(row) * classes;
   const int start = static_cast<int>(threadIdx.x);
   float largest = -INFINITY;
-  for (int i = start; i < classes; i += block_threads) largest = Larger{}(to_float(x[i]) + bias[i], largest);
+  for (int i = start; i < classes; i += block_threads) {
+    largest = Larger{}(to_float(x[i]) + bias[i], largest);
+  }
   largest = over_block(largest, Larger{});
   float sum = 0;
-  for (int i = start; i < classes; i += block_threads) sum += expf(to_float(x[i]) + bias[i] - largest);
+  for (int i = start; i < classes; i += block_threads) { sum += expf(to_float(x[i]) + bias[i] - largest); }
   sum = over_block(sum, Plus{});
   const int label = labels[row];
-  if (start == 0) row_loss[row] = logf(sum) - (to_float(x[label]) + bias[label] - largest);
+  if (start == 0) { row_loss[row] = logf(sum) - (to_float(x[label]) + bias[label] - largest); }
   __syncthreads();  // the gradient may lie where the logits are
   const float factor = loss_scale->scale / static_cast<float>(gridDim.x);
   for (int i = start; i < classes; i += block_threads) {
@@ -59,9 +63,9 @@ __global__ void softmax_kernel(const T* logits, const float* bias, const std::in
 
 __global__ void mean_kernel(const float* values, int count, float* mean) {
   float sum = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < count; i += block_threads) sum += values[i];
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += block_threads) { sum += values[i]; }
   sum = over_block(sum, Plus{});
-  if (threadIdx.x == 0) *mean = sum / static_cast<float>(count);
+  if (threadIdx.x == 0) { *mean = sum / static_cast<float>(count); }
 }
 
 template <typename T>
@@ -71,7 +75,7 @@ __global__ void column_sums_kernel(const T* values, int rows, int columns, float
     return ColumnSums<1>{{to_float(values[static_cast<std::int64_t>(row) * columns + column])}};
   };
   ColumnSums<1> sum;
-  if (sum_column(rows, columns, values_of, sum)) sums[column] = static_cast<float>(sum.at[0]);
+  if (sum_column(rows, columns, values_of, sum)) { sums[column] = static_cast<float>(sum.at[0]); }
 }
 
 }  // namespace

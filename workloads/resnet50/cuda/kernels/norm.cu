@@ -5,11 +5,11 @@
 // Elements of all 53 outputs at 224 px: 11.1 million per image (fp16: 22 MB). Forward sums read that once,
 // apply reads and writes it once; backward reads it four times and writes once.
 
+#include <numeric>
+
 #include "workloads/resnet50/cuda/kernels/column_sums.cuh"
 #include "workloads/resnet50/cuda/kernels/device.cuh"
 #include "workloads/resnet50/cuda/kernels/kernels.h"
-
-#include <numeric>
 
 namespace virtrain::resnet50::cuda {
 namespace {
@@ -65,7 +65,7 @@ __global__ void sum_rows_kernel(Values values, RowShape shape, PartialSums parti
   __syncthreads();
   for (int c = static_cast<int>(threadIdx.x); c < lanes * pack_size; c += block_threads) {
     const int channel = static_cast<int>(blockIdx.y) * lanes * pack_size + c;
-    if (channel >= shape.channels) continue;
+    if (channel >= shape.channels) { continue; }
     float first_sum = 0;
     float second_sum = 0;
     for (int r = 0; r < row_lanes; ++r) {
@@ -117,7 +117,7 @@ struct BackwardValues {
     const Floats value = load<T>(x, at);
     const unsigned bits = mask_bits(mask, at);
     for (int c = 0; c < pack_size; ++c) {
-      if ((bits >> c & 1U) == 0) continue;
+      if ((bits >> c & 1U) == 0) { continue; }
       sum.at[c] += gradient.at[c];
       product_sum.at[c] += gradient.at[c] * (value.at[c] - origin.at[c]);
     }
@@ -138,7 +138,7 @@ template <typename T>
 __global__ void finalize_kernel(const void* origin, PartialSums partial, RowShape shape, NormVectors vectors,
                                 __half* scale16, __half* shift16) {
   ColumnSums<2> sums;
-  if (!add_blocks(partial, shape.channels, sums)) return;
+  if (!add_blocks(partial, shape.channels, sums)) { return; }
   const int channel = column_of_thread();
   const double from = origin == nullptr ? 0.0 : to_float(static_cast<const T*>(origin)[channel]);
   const Moments batch = moments(sums.at[0], sums.at[1], from, static_cast<double>(shape.rows), norm_epsilon);
@@ -149,7 +149,7 @@ __global__ void finalize_kernel(const void* origin, PartialSums partial, RowShap
   float& variance = vectors.running_variance[channel];
   mean = (1 - momentum) * mean + momentum * batch.mean;
   variance = (1 - momentum) * variance + momentum * batch.unbiased_variance;
-  if (scale16 == nullptr) return;
+  if (scale16 == nullptr) { return; }
   const ForwardFactors factors =
       forward_factors(vectors.gamma[channel], vectors.beta[channel], batch.mean, batch.inverse_std);
   scale16[channel] = __float2half_rn(factors.scale);
@@ -174,7 +174,9 @@ __device__ PackFactors pack_factors(const NormVectors& vectors, int pack) {
 }
 
 __device__ Floats apply_factors(Floats values, const PackFactors& factors) {
-  for (int c = 0; c < pack_size; ++c) values.at[c] = factors.scale.at[c] * values.at[c] + factors.shift.at[c];
+  for (int c = 0; c < pack_size; ++c) {
+    values.at[c] = factors.scale.at[c] * values.at[c] + factors.shift.at[c];
+  }
   return values;
 }
 
@@ -187,13 +189,13 @@ __global__ void apply_kernel(const void* x, RowShape shape, NormVectors vectors,
   const int pack = static_cast<int>(global_thread() % packs);
   const PackFactors factors = pack_factors(vectors, pack);
   PackFactors other_factors;
-  if constexpr (added == Added::normalized) other_factors = pack_factors(shortcut_vectors, pack);
+  if constexpr (added == Added::normalized) { other_factors = pack_factors(shortcut_vectors, pack); }
   for (std::int64_t at = global_thread(); at < shape.rows * packs; at += thread_count()) {
     Floats values = apply_factors(load<T>(x, at), factors);
     if constexpr (added != Added::nothing) {
       Floats other = load<T>(shortcut, at);
-      if constexpr (added == Added::normalized) other = apply_factors(other, other_factors);
-      for (int c = 0; c < pack_size; ++c) values.at[c] += other.at[c];
+      if constexpr (added == Added::normalized) { other = apply_factors(other, other_factors); }
+      for (int c = 0; c < pack_size; ++c) { values.at[c] += other.at[c]; }
     }
     if (mask != nullptr) {
       unsigned bits = 0;
@@ -210,7 +212,7 @@ __global__ void apply_kernel(const void* x, RowShape shape, NormVectors vectors,
 __global__ void backward_finalize_kernel(PartialSums partial, RowShape shape, NormVectors vectors,
                                          float* gamma_grad, float* beta_grad, BackwardFactors* factors) {
   ColumnSums<2> sums;
-  if (!add_blocks(partial, shape.channels, sums)) return;
+  if (!add_blocks(partial, shape.channels, sums)) { return; }
   const int channel = column_of_thread();
   beta_grad[channel] = static_cast<float>(sums.at[0]);
   gamma_grad[channel] = static_cast<float>(sums.at[1]);
@@ -231,11 +233,11 @@ __global__ void backward_apply_kernel(const void* dy, const std::uint8_t* mask, 
     const unsigned bits = mask_bits(mask, at);
     Floats out;
     for (int c = 0; c < pack_size; ++c) {
-      if ((bits >> c & 1U) == 0) gradient.at[c] = 0;
+      if ((bits >> c & 1U) == 0) { gradient.at[c] = 0; }
       const BackwardFactors& factor = own.at[c];
       out.at[c] = factor.dy * gradient.at[c] + factor.x * value.at[c] + factor.constant;
     }
-    if (masked != nullptr) store<T>(masked, at, gradient);
+    if (masked != nullptr) { store<T>(masked, at, gradient); }
     store<T>(dx, at, out);
   }
 }

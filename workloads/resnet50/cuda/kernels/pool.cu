@@ -1,11 +1,11 @@
 // Max-pool 3x3, stride 2 after the stem and the average over the last images. At 224 px and fp16 an image has
 // 64 x 112 x 112 elements before the max-pool: forward reads 1.6 MB and writes 0.6, backward the reverse.
 
-#include "workloads/resnet50/cuda/kernels/device.cuh"
-#include "workloads/resnet50/cuda/kernels/kernels.h"
-
 #include <cmath>
 #include <limits>
+
+#include "workloads/resnet50/cuda/kernels/device.cuh"
+#include "workloads/resnet50/cuda/kernels/kernels.h"
 
 namespace virtrain::resnet50::cuda {
 namespace {
@@ -52,7 +52,7 @@ __device__ void take_larger(const Floats& values, int position, bool first, Floa
 template <typename T>
 __global__ void max_pool_kernel(const void* x, PoolShape shape, int work, void* y, Positions* position) {
   const int index = static_cast<int>(global_thread());
-  if (index >= work) return;
+  if (index >= work) { return; }
   const int packs = shape.channels / pack_size;
   const Place place = place_of(index, shape.out_size(), packs);
   const int top = place.row * PoolShape::stride - PoolShape::padding;
@@ -86,7 +86,7 @@ __global__ void max_pool_backward_kernel(const void* dy, const Positions* positi
                                          void* dx) {
   constexpr int most_windows = 2;  // in each direction
   const int index = static_cast<int>(global_thread());
-  if (index >= work) return;
+  if (index >= work) { return; }
   const int packs = shape.channels / pack_size;
   const int out = shape.out_size();
   const Place place = place_of(index, shape.in_size, packs);
@@ -96,13 +96,13 @@ __global__ void max_pool_backward_kernel(const void* dy, const Positions* positi
 #pragma unroll
   for (int i = 0; i < most_windows * most_windows; ++i) {
     const int row = rows.first + i / most_windows, column = columns.first + i % most_windows;
-    if (row >= rows.end || column >= columns.end) continue;
+    if (row >= rows.end || column >= columns.end) { continue; }
     const int from = pack_index(place.image, row, column, place.pack, out, packs);
     const int wanted = window_position(place.row, place.column, row, column, shape);
     const Floats gradient = load<T>(dy, from);
     const Positions largest = position[from];
 #pragma unroll
-    for (int c = 0; c < pack_size; ++c) sum.at[c] += largest.at[c] == wanted ? gradient.at[c] : 0.0F;
+    for (int c = 0; c < pack_size; ++c) { sum.at[c] += largest.at[c] == wanted ? gradient.at[c] : 0.0F; }
   }
   store<T>(dx, index, sum);
 }
@@ -110,24 +110,24 @@ __global__ void max_pool_backward_kernel(const void* dy, const Positions* positi
 template <typename T>
 __global__ void average_pool_kernel(const void* x, int batch, int positions, int packs, void* y) {
   const std::int64_t index = global_thread();
-  if (index >= static_cast<std::int64_t>(batch) * packs) return;
+  if (index >= static_cast<std::int64_t>(batch) * packs) { return; }
   const std::int64_t first = index / packs * positions * packs + index % packs;
   Floats sum{};
   for (int i = 0; i < positions; ++i) {
     const Floats values = load<T>(x, first + static_cast<std::int64_t>(i) * packs);
-    for (int c = 0; c < pack_size; ++c) sum.at[c] += values.at[c];
+    for (int c = 0; c < pack_size; ++c) { sum.at[c] += values.at[c]; }
   }
-  for (int c = 0; c < pack_size; ++c) sum.at[c] /= static_cast<float>(positions);
+  for (int c = 0; c < pack_size; ++c) { sum.at[c] /= static_cast<float>(positions); }
   store<T>(y, index, sum);
 }
 
 template <typename T>
 __global__ void average_pool_backward_kernel(const void* dy, int batch, int positions, int packs, void* dx) {
   const std::int64_t index = global_thread();
-  if (index >= static_cast<std::int64_t>(batch) * positions * packs) return;
+  if (index >= static_cast<std::int64_t>(batch) * positions * packs) { return; }
   const std::int64_t image = index / (static_cast<std::int64_t>(positions) * packs);
   Floats gradient = load<T>(dy, image * packs + index % packs);
-  for (int c = 0; c < pack_size; ++c) gradient.at[c] /= static_cast<float>(positions);
+  for (int c = 0; c < pack_size; ++c) { gradient.at[c] /= static_cast<float>(positions); }
   store<T>(dx, index, gradient);
 }
 
@@ -137,7 +137,7 @@ int packs_of(const char* kernel, const PoolShape& shape, int size) {
   require_packs(kernel, shape.channels);
   const std::int64_t packs =
       static_cast<std::int64_t>(shape.batch) * size * size * (shape.channels / pack_size);
-  if (packs <= std::numeric_limits<int>::max() - block_threads) return static_cast<int>(packs);
+  if (packs <= std::numeric_limits<int>::max() - block_threads) { return static_cast<int>(packs); }
   throw Error(std::string("launch ") + kernel, ErrorCode::usage,
               std::to_string(packs) + " packs (allowed: less than 2^31)");
 }

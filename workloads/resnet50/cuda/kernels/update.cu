@@ -12,7 +12,7 @@ template <typename Gradient, typename Copy>
 __global__ void sgd_kernel(const Gradient* gradient, std::int64_t count, float* parameters, float* velocity,
                            Copy* copy, const SgdRule* rule, const LossScale* loss_scale) {
   const std::int64_t i = global_thread();
-  if (i >= count || loss_scale->overflow != 0) return;
+  if (i >= count || loss_scale->overflow != 0) { return; }
   // Copies: for all that the compiler knows a store could change what is read after it.
   const SgdRule used = *rule;
   float parameter = parameters[i], speed = velocity[i];
@@ -20,7 +20,7 @@ __global__ void sgd_kernel(const Gradient* gradient, std::int64_t count, float* 
   sgd_element(parameter, speed, to_float(gradient[i]) * scale, used);
   parameters[i] = parameter;
   velocity[i] = speed;
-  if (copy != nullptr) copy[i] = from_float<Copy>(parameter);
+  if (copy != nullptr) { copy[i] = from_float<Copy>(parameter); }
 }
 
 template <typename T>
@@ -30,12 +30,12 @@ __global__ void find_overflow_kernel(const T* values, std::int64_t count, LossSc
   if (first + pack_size <= count) {
     const Floats pack = load<T>(values, global_thread());
 #pragma unroll
-    for (int c = 0; c < pack_size; ++c) finite = finite && isfinite(pack.at[c]);
+    for (int c = 0; c < pack_size; ++c) { finite = finite && isfinite(pack.at[c]); }
   } else {
-    for (std::int64_t i = first; i < count; ++i) finite = finite && isfinite(to_float(values[i]));
+    for (std::int64_t i = first; i < count; ++i) { finite = finite && isfinite(to_float(values[i])); }
   }
   // Several threads may write, all of them the same value.
-  if (!finite) loss_scale->overflow = 1;
+  if (!finite) { loss_scale->overflow = 1; }
 }
 
 __global__ void advance_loss_scale_kernel(LossScale* loss_scale) {
@@ -45,17 +45,17 @@ __global__ void advance_loss_scale_kernel(LossScale* loss_scale) {
 template <typename T>
 __global__ void add_kernel(const void* a, const void* b, std::int64_t packs, void* sum) {
   const std::int64_t i = global_thread();
-  if (i >= packs) return;
+  if (i >= packs) { return; }
   Floats values = load<T>(a, i);
   const Floats other = load<T>(b, i);
-  for (int c = 0; c < pack_size; ++c) values.at[c] += other.at[c];
+  for (int c = 0; c < pack_size; ++c) { values.at[c] += other.at[c]; }
   store<T>(sum, i, values);
 }
 
 template <typename T>
 __global__ void accumulate_kernel(const T* values, std::int64_t count, float* sum) {
   const std::int64_t i = global_thread();
-  if (i < count) sum[i] += to_float(values[i]);
+  if (i < count) { sum[i] += to_float(values[i]); }
 }
 
 __global__ void stamp_kernel(std::uint64_t* time) {
@@ -65,13 +65,13 @@ __global__ void stamp_kernel(std::uint64_t* time) {
 template <typename From, typename To>
 __global__ void convert_kernel(const From* from, std::int64_t count, To* to) {
   const std::int64_t i = global_thread();
-  if (i < count) to[i] = from_float<To>(to_float(from[i]));
+  if (i < count) { to[i] = from_float<To>(to_float(from[i])); }
 }
 
 template <typename T>
 __global__ void pad_images_kernel(const float* images, int batch, int pixels, T* out) {
   const std::int64_t i = global_thread();
-  if (i >= static_cast<std::int64_t>(batch) * pixels * padded_image_channels) return;
+  if (i >= static_cast<std::int64_t>(batch) * pixels * padded_image_channels) { return; }
   const int channel = static_cast<int>(i % padded_image_channels);
   const std::int64_t pixel = i / padded_image_channels;
   const std::int64_t from = (pixel / pixels * 3 + channel) * pixels + pixel % pixels;

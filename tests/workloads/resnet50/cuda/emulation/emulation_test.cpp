@@ -1,7 +1,4 @@
-#include "tests/workloads/resnet50/cuda/emulation/execution.h"
-
 #include <catch2/catch.hpp>
-
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +8,8 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "tests/workloads/resnet50/cuda/emulation/execution.h"
 
 // What the emulation must see in a wrong kernel.
 
@@ -28,9 +27,9 @@ struct Numbers {
 void sum_kernel(bool with_barrier, float* sums) {
   Numbers& numbers = block_shared<Numbers>();
   numbers.at[threadIdx.x] = static_cast<float>(threadIdx.x);
-  if (with_barrier) __syncthreads();
+  if (with_barrier) { __syncthreads(); }
   float sum = 0;
-  for (const float number : numbers.at) sum += number;
+  for (const float number : numbers.at) { sum += number; }
   sums[blockIdx.x * blockDim.x + threadIdx.x] = sum;
 }
 
@@ -41,13 +40,13 @@ std::vector<float> sums(bool with_barrier) {
 }
 
 void leaving_kernel(unsigned last) {
-  if (threadIdx.x <= last) __syncthreads();
+  if (threadIdx.x <= last) { __syncthreads(); }
 }
 
 void two_barriers_kernel() {
   const bool even = threadIdx.x % 2 == 0;
-  if (even) __syncthreads();
-  if (!even) __syncthreads();
+  if (even) { __syncthreads(); }
+  if (!even) { __syncthreads(); }
 }
 
 void nothing_kernel() {}
@@ -56,7 +55,7 @@ void write_kernel(std::byte* memory) {
   memory[threadIdx.x] = std::byte{1};
 }
 void write_shared_kernel(unsigned last) {
-  if (threadIdx.x <= last) block_shared<Numbers>().at[std::size_t{2} * threadIdx.x] = 1;
+  if (threadIdx.x <= last) { block_shared<Numbers>().at[std::size_t{2} * threadIdx.x] = 1; }
 }
 
 /// Whether a process of its own, which does that, ends well.
@@ -64,7 +63,7 @@ template <typename Work>
 bool survives(const Work& work) {
   const pid_t child = fork();
   if (child == 0) {
-    if (std::freopen("/dev/null", "w", stderr) == nullptr) _exit(2);
+    if (std::freopen("/dev/null", "w", stderr) == nullptr) { _exit(2); }
     work();
     _exit(0);
   }
@@ -81,7 +80,7 @@ TEST_CASE("threads of a block see each other's shared memory after a barrier") {
 
 TEST_CASE("a missing barrier gives NaN") {
   bool found = false;
-  for (const float sum : sums(false)) found = found || std::isnan(sum);
+  for (const float sum : sums(false)) { found = found || std::isnan(sum); }
   CHECK(found);
 }
 

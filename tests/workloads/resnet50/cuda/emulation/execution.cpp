@@ -85,7 +85,7 @@ void resume(std::unique_ptr<Fiber> fiber, Fibers& waiting) {
 
 /// All threads stand at one barrier, or the block is at its end.
 void require_all(const char* kernel, const Fibers& waiting) {
-  if (waiting.empty()) return;
+  if (waiting.empty()) { return; }
   if (waiting.size() < block.order.size()) {
     fail(kernel, std::to_string(waiting.size()) + " of " + std::to_string(block.order.size()) +
                      " threads wait at a barrier, the others have ended");
@@ -107,7 +107,7 @@ void run_block(const char* kernel, unsigned threads) {
   block.shared_bytes = 0;
   Fibers waiting;
   while (block.begun < threads) {
-    if (block.idle.empty()) block.idle.push_back(new_fiber());
+    if (block.idle.empty()) { block.idle.push_back(new_fiber()); }
     auto fiber = std::move(block.idle.back());
     block.idle.pop_back();
     resume(std::move(fiber), waiting);
@@ -116,9 +116,9 @@ void run_block(const char* kernel, unsigned threads) {
     std::shuffle(waiting.begin(), waiting.end(), block.random);
     Fibers standing;
     standing.swap(waiting);
-    for (auto& fiber : standing) resume(std::move(fiber), waiting);
+    for (auto& fiber : standing) { resume(std::move(fiber), waiting); }
   }
-  if (block.shared_bytes > std::size_t{48} << 10) fail(kernel, "more than 48 KiB of shared memory");
+  if (block.shared_bytes > std::size_t{48} << 10) { fail(kernel, "more than 48 KiB of shared memory"); }
 }
 
 }  // namespace

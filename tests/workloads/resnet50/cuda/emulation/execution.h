@@ -1,7 +1,5 @@
 #pragma once
 
-#include "workloads/resnet50/cuda/kernels/kernels.h"
-
 #include <cuda_runtime_api.h>
 #include <math.h>
 
@@ -10,6 +8,8 @@
 #include <functional>
 #include <type_traits>
 #include <typeindex>
+
+#include "workloads/resnet50/cuda/kernels/kernels.h"
 
 /// The part of CUDA that our kernels use, on the CPU: included before each .cu file, which is then compiled
 /// as C++. CUDA's own headers give the types and turn __global__ and __device__ into nothing. What nvcc would
