@@ -12,8 +12,8 @@
 #include "common/units.h"
 #include "common/user_folders.h"
 #include "harness/cli/host_inventory.h"
-#include "harness/execute/preflight.h"
 #include "harness/plan/plan.h"
+#include "harness/trial/preflight.h"
 #include "vmctl/libvirt_daemon.h"
 #include "vmctl/unprivileged/containment.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/execute/experiment.h"
+#include "harness/trial/experiment.h"
 #include "results/comparison/compare.h"
 
 namespace virtrain::harness {

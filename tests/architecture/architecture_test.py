@@ -150,7 +150,7 @@ class Includes(unittest.TestCase):
             ("results/exchange/x.cpp", "regex"),
             ("harness/plan/plan.cpp", "workloads/resnet50/model.h"),
             ("vmctl/doctor.cpp", "libvirt/libvirt.h"),
-            ("harness/execute/x.cpp", "SQLiteCpp/SQLiteCpp.h"),
+            ("harness/trial/x.cpp", "SQLiteCpp/SQLiteCpp.h"),
             ("vmctl/doctor.cpp", "sqlite3.h"),
             ("harness/cli/x.cpp", "cuda_runtime.h"),
             ("harness/cli/x.cpp", "mpi.h"),

@@ -21,10 +21,10 @@
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "common/time.h"
-#include "harness/coordinator/run_in_node.h"
-#include "harness/execute/gpu_facts.h"
-#include "harness/execute/node_probes.h"
-#include "harness/execute/validity.h"
+#include "harness/agent/client/run_in_node.h"
+#include "harness/evidence/gpu_facts.h"
+#include "harness/job/node_probes.h"
+#include "harness/rules/validity.h"
 #include "results/store/store.h"
 
 namespace {

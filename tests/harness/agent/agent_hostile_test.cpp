@@ -6,7 +6,7 @@
 #include "common/error.h"
 #include "common/subprocess.h"
 #include "harness/agent/rsh_socket.h"
-#include "harness/execute/tenant_job.h"
+#include "harness/job/tenant_job.h"
 #include "tests/harness/agent/agent_process.h"
 
 using namespace virtrain;

@@ -22,7 +22,7 @@
 
 #include "common/text.h"
 #include "common/unique_fd.h"
-#include "harness/coordinator/agent_client.h"
+#include "harness/agent/client/agent_client.h"
 
 namespace virtrain::test {
 

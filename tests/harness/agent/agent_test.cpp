@@ -4,7 +4,7 @@
 
 #include "common/error.h"
 #include "common/time.h"
-#include "harness/coordinator/run_in_node.h"
+#include "harness/agent/client/run_in_node.h"
 #include "tests/harness/agent/agent_process.h"
 #include "tests/support/temporary_folder.h"
 

@@ -1,0 +1,348 @@
+#include "harness/agent/client/agent_client.h"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "common/time.h"
+#include "common/units.h"
+#include "harness/agent/client/agent_reports.h"
+#include "harness/agent/pci_report.h"
+
+namespace virtrain::harness {
+namespace {
+
+using boost::system::error_code;
+using std::chrono::milliseconds;
+
+constexpr milliseconds request_deadline{15'000};
+
+std::string make_nonce() {
+  std::random_device device;
+  return fmt::format("{:08x}{:08x}", device(), device());
+}
+
+/// The message of an answer, to be shown.
+std::string words_of_agent(const Frame& answer) {
+  constexpr std::size_t most_bytes = 1000;
+  return printable(optional_text(answer.message, "message"), most_bytes);
+}
+
+OutputStream stream_of(const nlohmann::json& message) {
+  return string_field(message, "stream") == "stderr" ? OutputStream::standard_error
+                                                     : OutputStream::standard_output;
+}
+
+}  // namespace
+
+AgentClient::AgentClient(asio::io_context& io, std::string node, UniqueFd channel)
+    : io_(io),
+      node_(std::move(node)),
+      connection_(std::make_shared<Connection>(io, std::move(channel))),
+      announcement_(io, asio::steady_timer::time_point::max()) {}
+
+asio::awaitable<nlohmann::json> AgentClient::handshake(milliseconds deadline) {
+  last_heard_ns_ = monotonic_ns();
+  // Each task keeps this object and the connection alive until it has seen the end.
+  const auto keep = [self = shared_from_this()](std::exception_ptr) {};
+  asio::co_spawn(io_, receive_frames(), keep);
+  asio::co_spawn(io_, connection_->write_queued(), keep);
+
+  const std::string operation = "reach the agent of " + node_;
+  const FairDeadline fair(deadline, waiting_time);
+  error_code woken;
+  while (!announced_ && !lost_) {
+    announcement_.expires_after(fair.left());
+    co_await announcement_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
+    if (!woken && !announced_ && fair.left().count() <= 0) {
+      throw Error(operation, ErrorCode::timeout,
+                  fmt::format("no word from it within {} s", deadline.count() / 1000));
+    }
+    if (woken && !announced_ && !lost_) { throw Error(operation, ErrorCode::interrupted, "stopped"); }
+  }
+  if (lost_) { throw Error(operation, ErrorCode::io, *lost_); }
+
+  // What was announced may be of an earlier conversation: only an answer to our nonce proves a live agent.
+  const std::string nonce = make_nonce();
+  const Frame hello = co_await request(make_frame("hello", 0, "nonce", nonce), deadline);
+  if (string_field(hello.message, "nonce") != nonce) {
+    throw Error(operation, ErrorCode::protocol, "it answered another question");
+  }
+  co_await synchronize_clock(8);
+  asio::co_spawn(io_, watch_silence(), keep);
+  const auto facts = hello.message.find("facts");
+  if (facts == hello.message.end() || !facts->is_object()) {
+    throw Error(operation, ErrorCode::protocol, "it says nothing of its node");
+  }
+  co_return checked_facts(*facts);
+}
+
+asio::awaitable<void> AgentClient::receive_frames() {
+  std::string reason;
+  try {
+    while (true) {
+      Frame frame = co_await connection_->receive();
+      last_heard_ns_ = monotonic_ns();
+      budget_.take(string_field(frame.message, "type"), frame.wire_bytes, last_heard_ns_);
+      dispatch(std::move(frame));
+    }
+  } catch (const boost::system::system_error& error) {
+    // However a socket tells it: at the end, with unread bytes on the way, or while we were writing.
+    const auto& code = error.code();
+    const bool gone = code == asio::error::eof || code == asio::error::connection_reset ||
+                      code == asio::error::broken_pipe || code == asio::error::operation_aborted;
+    reason = gone ? "its channel closed (the node ended)" : code.message();
+  } catch (const Error& error) {
+    reason = std::string("it broke the protocol: ") + error.what();
+  } catch (const std::exception& error) {
+    reason = std::string("what it sent could not be handled: ") + error.what();
+  }
+  lose(reason);
+}
+
+asio::awaitable<void> AgentClient::watch_silence() {
+  asio::steady_timer timer(io_);
+  while (!lost_ && !closed_) {
+    timer.expires_after(ping_period);
+    co_await timer.async_wait(asio::use_awaitable);
+    if (lost_ || closed_) { co_return; }
+    const auto silent = silence();
+    if (silent > silence_limit) {
+      lose(fmt::format("the agent has been silent for {:.0f} s",
+                       std::chrono::duration<double>(silent).count()));
+    } else if (silent > ping_period) {
+      // Not awaited: where the agent takes nothing any more, sending would wait for ever. The pong has nobody
+      // waiting; hearing it is enough.
+      post(make_frame("ping", next_id_++));
+    }
+  }
+}
+
+std::chrono::nanoseconds AgentClient::silence() {
+  const std::chrono::nanoseconds elapsed(monotonic_ns() - last_heard_ns_);
+  const auto waited = waiting_time ? waiting_time() : std::chrono::nanoseconds(0);
+  if (elapsed <= 2 * ping_period) { waited_when_heard_ = waited; }
+  return usable_time(elapsed, waited - waited_when_heard_);
+}
+
+void AgentClient::lose(const std::string& reason) {
+  if (lost_ || closed_) { return; }
+  lost_ = reason;
+  wake_all();
+  if (on_lost) { on_lost(reason); }
+}
+
+void AgentClient::close() {
+  if (!lost_) { lost_ = "closed by the coordinator"; }
+  closed_ = true;
+  wake_all();
+}
+
+void AgentClient::wake_all() {
+  connection_->close();
+  announcement_.cancel();
+  for (auto& [id, pending] : pending_) { pending->done.cancel(); }
+  for (auto& [id, process] : processes_) {
+    if (process.on_lost) { process.on_lost(*lost_); }
+  }
+}
+
+void AgentClient::dispatch(Frame frame) {
+  const std::string type = string_field(frame.message, "type");
+  const std::int64_t id = integer_field(frame.message, "id");
+  if (type == "announce") {
+    announced_ = true;
+    announcement_.cancel();
+  } else if (type == "output") {
+    const auto process = processes_.find(id);
+    if (process != processes_.end() && process->second.on_output) {
+      process->second.on_output(stream_of(frame.message), frame.body,
+                                time_of_message(integer_field(frame.message, "t_ns")));
+    }
+  } else if (type == "exit") {
+    const auto process = processes_.find(id);
+    if (process == processes_.end()) { return; }
+    const auto events = std::move(process->second);
+    processes_.erase(process);
+    if (events.on_exit) { events.on_exit(static_cast<int>(integer_field(frame.message, "status"))); }
+  } else if (type == "telemetry") {
+    if (on_telemetry) {
+      on_telemetry(checked_readings(frame.message.value("values", nlohmann::json::object())),
+                   time_of_message(integer_field(frame.message, "t_ns")));
+    }
+  } else if (type == "rsh") {
+    if (on_rsh) { on_rsh(id, string_field(frame.message, "host"), string_field(frame.message, "command")); }
+  } else if (type == "rsh_closed") {
+    if (on_rsh_closed) { on_rsh_closed(id); }
+  } else if (const auto pending = pending_.find(id); pending != pending_.end() && !pending->second->reply) {
+    pending->second->reply = std::move(frame);
+    pending->second->done.cancel();
+  }
+}
+
+asio::awaitable<void> AgentClient::send(Frame frame) {
+  if (lost_) { throw Error("talk to the agent of " + node_, ErrorCode::io, *lost_); }
+  co_await connection_->send(std::move(frame));
+}
+
+void AgentClient::post(const Frame& frame) {
+  if (lost_) { return; }
+  if (!connection_->post(frame)) {
+    lose(fmt::format("it reads too little: more than {} wait for it", format_size(max_posted_bytes)));
+  }
+}
+
+std::int64_t AgentClient::time_of_message(std::int64_t node_t_ns) const {
+  const auto t_ns = to_our_clock(node_t_ns);
+  const auto most_ns = std::chrono::nanoseconds(most_clock_distance).count();
+  const auto now_ns = monotonic_ns();
+  if (t_ns < now_ns - most_ns || t_ns > now_ns + most_ns) {
+    throw Error("read a time of " + node_, ErrorCode::protocol,
+                fmt::format("its clock says {} ns, which is more than {} h from now", node_t_ns,
+                            most_clock_distance.count()));
+  }
+  return t_ns;
+}
+
+asio::awaitable<Frame> AgentClient::request(Frame frame, milliseconds deadline) {
+  const std::int64_t id = next_id_++;
+  const std::string what =
+      fmt::format("ask the agent of {} to {}", node_, string_field(frame.message, "type"));
+  frame.message["id"] = id;
+  auto pending = std::make_shared<Pending>(io_);
+  pending_[id] = pending;
+  const FairDeadline fair(deadline, waiting_time);
+  try {
+    co_await send(std::move(frame));
+  } catch (...) {
+    pending_.erase(id);
+    throw;
+  }
+  error_code woken;
+  while (!pending->reply && !lost_ && !woken && fair.left().count() > 0) {
+    pending->done.expires_after(fair.left());
+    co_await pending->done.async_wait(asio::redirect_error(asio::use_awaitable, woken));
+  }
+  pending_.erase(id);
+  if (!pending->reply) {
+    if (lost_) { throw Error(what, ErrorCode::io, *lost_); }
+    if (woken) { throw Error(what, ErrorCode::interrupted, "stopped"); }
+    throw Error(what, ErrorCode::timeout, fmt::format("no answer within {} ms", deadline.count()));
+  }
+  Frame reply = std::move(*pending->reply);
+  if (string_field(reply.message, "type") == "failed") {
+    throw Error(what, ErrorCode::io, words_of_agent(reply));
+  }
+  co_return reply;
+}
+
+asio::awaitable<std::int64_t> AgentClient::start(const ProcessSpec& spec, ProcessEvents events) {
+  Frame frame = make_frame("start", 0, "argv", spec.argv, "environment", spec.environment);
+  const std::int64_t id = next_id_;  // request() takes this one
+  processes_[id] = std::move(events);
+  try {
+    co_await request(std::move(frame), request_deadline);
+  } catch (...) {
+    processes_.erase(id);
+    throw;
+  }
+  co_return id;
+}
+
+asio::awaitable<void> AgentClient::write_stdin(std::int64_t process, std::string bytes, bool end_of_file) {
+  Frame frame = make_frame("stdin", process, "eof", end_of_file);
+  frame.body = std::move(bytes);
+  co_await send(std::move(frame));
+}
+
+asio::awaitable<void> AgentClient::signal(std::int64_t process, int signal_number) {
+  co_await send(make_frame("signal", process, "signal", signal_number));
+}
+
+asio::awaitable<std::int64_t> AgentClient::sweep() {
+  const Frame reply = co_await request(make_frame("sweep", 0), request_deadline);
+  co_return integer_field(reply.message, "count");
+}
+
+asio::awaitable<std::string> AgentClient::read_file(std::string path) {
+  Frame reply = co_await request(make_frame("read_file", 0, "path", std::move(path)), request_deadline);
+  co_return std::move(reply.body);
+}
+
+asio::awaitable<std::vector<vmctl::PciFunction>> AgentClient::pci_functions() {
+  const Frame reply = co_await request(make_frame("pci_functions", 0), request_deadline);
+  co_return parse_pci_report(reply.body);
+}
+
+asio::awaitable<void> AgentClient::write_file(std::string path, std::string content, int mode) {
+  Frame frame = make_frame("write_file", 0, "path", std::move(path), "mode", mode);
+  frame.body = std::move(content);
+  co_await request(std::move(frame), request_deadline);
+}
+
+asio::awaitable<std::optional<std::string>> AgentClient::unreachable(std::string address,
+                                                                     milliseconds deadline) {
+  const Frame reply =
+      co_await request(make_frame("reach", 0, "address", std::move(address), "deadline_ms", deadline.count()),
+                       deadline + request_deadline);
+  const auto reached = reply.message.find("reached");
+  if (reached != reply.message.end() && *reached == true) { co_return std::nullopt; }
+  const auto why = words_of_agent(reply);
+  co_return why.empty() ? "no answer" : why;
+}
+
+namespace {
+
+/// Of times of which one is untrusted, so without signed overflow.
+std::int64_t difference(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
+}
+
+/// Of an answer that has just come in, half a round trip after it was sent.
+std::optional<std::int64_t> wall_offset(const nlohmann::json& pong, std::int64_t half_trip_ns) {
+  const auto told = pong.find("wall_ns");
+  if (told == pong.end() || !told->is_number_integer()) { return std::nullopt; }
+  return difference(told->get<std::int64_t>(), wall_ns() - half_trip_ns);
+}
+
+}  // namespace
+
+asio::awaitable<void> AgentClient::synchronize_clock(int pings) {
+  ClockOffset best{0, INT64_MAX};
+  for (int i = 0; i < pings; ++i) {
+    const std::int64_t sent_ns = monotonic_ns();
+    const Frame reply = co_await request(make_frame("ping", 0), request_deadline);
+    const std::int64_t received_ns = monotonic_ns();
+    const std::int64_t half_trip_ns = (received_ns - sent_ns) / 2;
+    if (half_trip_ns < best.uncertainty_ns) {
+      best = {difference(integer_field(reply.message, "t_ns"), sent_ns + half_trip_ns), half_trip_ns,
+              wall_offset(reply.message, half_trip_ns)};
+    }
+  }
+  clock_ = best;
+}
+
+asio::awaitable<void> AgentClient::start_telemetry(milliseconds period, std::string cores) {
+  co_await send(make_frame("telemetry", 0, "period_ms", period.count(), "cores", std::move(cores)));
+}
+
+void AgentClient::rsh_output(std::int64_t shell, OutputStream stream, std::string_view bytes) {
+  Frame frame =
+      make_frame("rsh_output", shell, "stream", stream == OutputStream::standard_error ? "stderr" : "stdout");
+  frame.body = bytes;
+  post(frame);
+}
+
+void AgentClient::rsh_exit(std::int64_t shell, int status, std::string words) {
+  Frame frame = make_frame("rsh_exit", shell, "status", status);
+  frame.body = std::move(words);
+  post(frame);
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,78 @@
+#include "harness/agent/client/agent_reports.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/error.h"
+#include "common/text.h"
+
+namespace virtrain::harness {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t most_facts = 64;
+constexpr std::size_t most_readings = 32;
+constexpr std::size_t most_name_bytes = 64;
+constexpr std::size_t most_text_bytes = 16384;  ///< a processor's flags are some 2,000
+
+Error refused(const char* what, const std::string& why) {
+  return {fmt::format("read the node's {}", what), ErrorCode::protocol, why};
+}
+
+bool is_name(const std::string& name) {
+  const auto fits = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
+  return !name.empty() && name.size() <= most_name_bytes && std::all_of(name.begin(), name.end(), fits);
+}
+
+/// An object of at most so many members, all with plain names.
+void check_names(const char* what, const json& object, std::size_t most) {
+  if (!object.is_object()) { throw refused(what, "they are no object"); }
+  if (object.size() > most) {
+    throw refused(what, fmt::format("{} of them, at most {}", object.size(), most));
+  }
+  for (const auto& [name, value] : object.items()) {
+    if (!is_name(name)) { throw refused(what, fmt::format("'{}' is no name", excerpt(name))); }
+  }
+}
+
+bool is_count(const json& value) {
+  return value.is_number() && std::isfinite(value.get<double>()) && value.get<double>() >= 0;
+}
+
+}  // namespace
+
+json checked_facts(const json& facts) {
+  constexpr const char* what_is_read = "facts";
+  check_names(what_is_read, facts, most_facts);
+  json checked = json::object();
+  for (const auto& [name, value] : facts.items()) {
+    const bool is_text = value.is_string() && value.get_ref<const std::string&>().size() <= most_text_bytes;
+    if (!is_text && !is_count(value)) {
+      throw refused(what_is_read,
+                    fmt::format("'{}' is neither a short text nor a number of at least 0", name));
+    }
+    checked[name] = is_text ? json(printable(value.get_ref<const std::string&>())) : value;
+  }
+  for (const char* name : {"hostname", "kernel", "boot_id", "cpus"}) {
+    if (checked.contains(name) && !checked[name].is_string()) {
+      throw refused(what_is_read, fmt::format("'{}' is no text", name));
+    }
+  }
+  return checked;
+}
+
+std::map<std::string, double> checked_readings(const json& values) {
+  constexpr const char* what_is_read = "telemetry";
+  check_names(what_is_read, values, most_readings);
+  std::map<std::string, double> readings;
+  for (const auto& [name, value] : values.items()) {
+    if (!value.is_number()) { throw refused(what_is_read, fmt::format("'{}' is no number", name)); }
+    readings[name] = value.get<double>();
+  }
+  return readings;
+}
+
+}  // namespace virtrain::harness

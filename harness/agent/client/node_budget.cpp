@@ -1,0 +1,45 @@
+#include "harness/agent/client/node_budget.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/error.h"
+
+namespace virtrain::harness {
+
+bool TokenBucket::take(double amount, std::int64_t now_ns) {
+  if (filled_ns_ != 0) {
+    left_ = std::min(burst_, left_ + per_second_ * static_cast<double>(now_ns - filled_ns_) * 1e-9);
+  }
+  filled_ns_ = now_ns;
+  if (amount > left_) { return false; }
+  left_ -= amount;
+  return true;
+}
+
+NodeBudget::NodeBudget()
+    : limits_{
+          // 32 ranks of 100 steps a second, whose lines come one by one through mpirun in the first node.
+          {"", "messages", false, {5'000, 50'000}},
+          {"", "bytes", true, {4 << 20, 64 << 20}},
+          // Asked for once a second; after a pause of the node some may come at once.
+          {"telemetry", "telemetry messages", false, {2, 60}},
+          // mpirun starts one daemon a node.
+          {"rsh", "remote shells", false, {2, 256}},
+          {"rsh_closed", "ends of remote shells", false, {2, 256}},
+          {"announce", "announcements", false, {0.1, 4}},
+      } {}
+
+void NodeBudget::take(std::string_view type, std::size_t bytes, std::int64_t now_ns) {
+  for (auto& limit : limits_) {
+    if (!limit.type.empty() && limit.type != type) { continue; }
+    if (!limit.bucket.take(limit.counts_bytes ? static_cast<double>(bytes) : 1, now_ns)) {
+      throw Error("listen to a node", ErrorCode::protocol,
+                  fmt::format("it floods: more than {:.0f} {}, and then {:g} a second", limit.bucket.burst(),
+                              limit.unit, limit.bucket.per_second()));
+    }
+  }
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,118 @@
+#include <fmt/format.h>
+
+#include "common/error.h"
+#include "common/log.h"
+#include "common/text.h"
+#include "common/units.h"
+#include "harness/cli/commands.h"
+#include "harness/cli/comparison_arguments.h"
+#include "harness/trial/judge.h"
+#include "results/comparison/compare.h"
+#include "results/store/store.h"
+#include "results/tables/render.h"
+
+namespace virtrain::harness {
+namespace {
+
+using results::Store;
+
+struct Arguments {
+  std::filesystem::path database;
+  results::Format format = results::Format::table;
+  results::CompareRequest request;
+  std::string margin = "2%", alpha = "0.05";
+  std::string sizes;
+  bool expect = false;
+  bool own_settings = false;  ///< --margin or --alpha was given
+  bool one_side_only = false;
+};
+
+/// Two sides of which one is a label or a host need both to be named: the other's default, an arm, would hold
+/// the same trials.
+void require_both_sides(const Arguments& arguments) {
+  const auto& request = arguments.request;
+  if (!arguments.one_side_only) { return; }
+  for (const auto& side : {request.baseline, request.candidate}) {
+    if (results::parse_selector(side).beyond_arms()) {
+      throw Error("read the command line", ErrorCode::usage,
+                  fmt::format("{} needs its counterpart: give both --baseline and --candidate", side));
+    }
+  }
+}
+
+void compare(Arguments& arguments, Cli& cli) {
+  auto& request = arguments.request;
+  require_both_sides(arguments);
+  request.settings = {share("--margin", arguments.margin, 1), share("--alpha", arguments.alpha, 0.5)};
+  if (!arguments.sizes.empty()) { request.predict = node_counts(arguments.sizes); }
+  const Store store(arguments.database, Store::Mode::open);
+  if (arguments.expect && !arguments.own_settings) {
+    if (const auto expected = expected_settings(store, request)) { request.settings = *expected; }
+  }
+  const auto comparisons = results::compare(store, request);
+  fmt::print("{}", results::render(comparisons, arguments.format, colour_on_stdout()));
+  if (arguments.expect) { cli.exit_status = judge_verdicts(comparisons); }
+}
+
+constexpr const char* examples =
+    "A side (--baseline, --candidate) is an arm, or terms separated by commas: label:WORD, experiment:ID,\n"
+    "host:NAME, scenario:NAME, date:FROM..TO (UTC, both ends included), arm:NAME. Without an arm each arm "
+    "is\n"
+    "compared with itself. Terms of one kind are alternatives; the trials come from the whole database, "
+    "unless\n"
+    "--experiment, --scenario or --label narrow it.\n"
+    "\n"
+    "Examples:\n"
+    "  virtrain compare                                                      the latest experiment, vm / "
+    "bare_metal\n"
+    "  virtrain compare --db study.db --case weak-scaling/4 --margin 1% --format json\n"
+    "  virtrain compare --baseline bare_metal_shared --candidate bare_metal  two other arms\n"
+    "  virtrain compare --baseline label:before --candidate label:after      an upgrade, arm by arm\n"
+    "  virtrain compare --baseline label:before,arm:vm --candidate label:after,arm:vm --force\n"
+    "  virtrain compare --baseline host:a --candidate host:b --scenario nightly\n"
+    "  virtrain compare --baseline date:2026-11-01..2026-11-10 --candidate date:2026-11-11.. --scenario "
+    "nightly\n"
+    "  virtrain compare --baseline label:published --candidate experiment:20261120t083012-7f3a2b\n"
+    "  virtrain compare --explain                                            what the gap may come from\n"
+    "  virtrain compare --scenario weak-scaling --predict 8,64,1024          throughput for more nodes\n"
+    "  virtrain compare --expect                                             a gate for scripts\n"
+    "\n"
+    "Exit codes: 0; with --expect 1 where a case is worse (with several cases: after Holm's correction), 5 "
+    "where\n"
+    "one has no verdict";
+
+}  // namespace
+
+void add_compare_command(Cli& cli) {
+  auto* verb =
+      cli.app.add_subcommand("compare", "Compare two arms case by case: ratio, interval, verdict, speedup");
+  auto arguments = std::make_shared<Arguments>();
+  auto& request = arguments->request;
+  add_database_option(*verb, arguments->database);
+  add_format_option(*verb, arguments->format);
+  add_selection_options(*verb, request.selection);
+  verb->add_option("--case", request.case_name, "This case only");
+  auto* baseline = verb->add_option("--baseline", request.baseline, "Baseline: an arm, or terms (see below)")
+                       ->capture_default_str();
+  auto* candidate =
+      verb->add_option("--candidate", request.candidate, "Candidate: likewise")->capture_default_str();
+  auto* margin = verb->add_option("--margin", arguments->margin, "Equivalence margin, 2% or 0.02")
+                     ->capture_default_str();
+  auto* alpha =
+      verb->add_option("--alpha", arguments->alpha, "Level of each one-sided test")->capture_default_str();
+  verb->add_flag("--force", request.force,
+                 "Give a verdict although facts differ that must be equal; the output says so");
+  verb->add_flag("--explain", request.explain, "Rank what differs between the sides by what it may cost");
+  verb->add_option("--predict", arguments->sizes, "Predict weak scaling for these numbers of nodes")
+      ->type_name("N,N,…");
+  verb->add_flag("--expect", arguments->expect,
+                 "Judge by what the scenario expects (its margin, unless --margin is given): exit 1 or 5");
+  verb->footer(examples);
+  verb->callback([arguments, &cli, baseline, candidate, margin, alpha] {
+    arguments->own_settings = margin->count() + alpha->count() > 0;
+    arguments->one_side_only = baseline->count() + candidate->count() == 1;
+    compare(*arguments, cli);
+  });
+}
+
+}  // namespace virtrain::harness

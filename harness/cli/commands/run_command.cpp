@@ -1,0 +1,99 @@
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "common/error.h"
+#include "common/log.h"
+#include "harness/cli/commands.h"
+#include "harness/cli/comparison_arguments.h"
+#include "harness/cli/report_file.h"
+#include "harness/cli/run_scenario.h"
+#include "harness/scenario/decode.h"
+#include "harness/trial/judge.h"
+
+namespace virtrain::harness {
+namespace {
+
+struct RunArguments {
+  std::string scenario;
+  results::Format format = results::Format::table;
+  RunOptions options;
+  std::string report;  ///< file; empty: none
+  bool expect = false;
+};
+
+/// False where it cannot be written: what was measured is told and judged all the same.
+bool make_report(const RunArguments& arguments, const results::CompareRequest& request, const Cli& cli) {
+  results::ReportRequest wanted{request, cli.command_line};
+  wanted.compare.predict = node_counts(reported_sizes);
+  try {
+    write_report(arguments.options.database, wanted, arguments.report);
+  } catch (const Error& error) {
+    log::error("there is no report; virtrain report makes it from the database", {{"reason", error.what()}});
+    return false;
+  }
+  return true;
+}
+
+/// Where to read on.
+std::string where_it_is(const RunArguments& arguments, bool reported) {
+  auto line = "database: " + arguments.options.database.string();
+  if (reported && !arguments.report.empty()) { line += ", report: " + arguments.report; }
+  return line + "\nnext: virtrain compare --explain (all notes, and what explains the gaps)\n";
+}
+
+void run(RunArguments& arguments, Cli& cli) {
+  const auto scenario = load_scenario(arguments.scenario);
+  if (!arguments.report.empty()) { require_report_place(arguments.report); }
+  auto& options = arguments.options;
+  options.experiment.command_line = cli.command_line;
+  const auto [outcome, request, comparisons, summary] = run_scenario(scenario, options);
+  if (!options.quiet && !comparisons.empty()) {
+    const bool is_table = arguments.format == results::Format::table;
+    print_result(
+        is_table ? results::render(results::summary_table(comparisons), arguments.format, colour_on_stdout())
+                 : results::render(comparisons, arguments.format, false));
+  }
+  const bool reported =
+      arguments.report.empty() || comparisons.empty() || make_report(arguments, request, cli);
+  if (!options.quiet && !comparisons.empty() && arguments.format == results::Format::table) {
+    print_result(where_it_is(arguments, reported));
+  }
+  if (options.quiet) {
+    print_result(summary + "\n");
+  } else {
+    std::cerr << summary << std::endl;
+  }
+  cli.exit_status = judge(outcome, comparisons, scenario.vm_vs_bare_metal.has_value() || arguments.expect);
+  if (!reported && cli.exit_status == 0) { cli.exit_status = exit_status(ErrorCode::io); }
+}
+
+}  // namespace
+
+void add_run_command(Cli& cli) {
+  auto* verb = cli.app.add_subcommand("run", "Run a scenario: provision, train, measure, compare, tear down");
+  auto arguments = std::make_shared<RunArguments>();
+  verb->add_option("scenario", arguments->scenario, "Scenario file, - for standard input")->required();
+  add_database_option(*verb, arguments->options.database);
+  add_format_option(*verb, arguments->format);
+  add_label_option(*verb, arguments->options.experiment.label);
+  add_host_options(*verb, arguments->options);
+  verb->add_flag("--fail-fast", arguments->options.experiment.fail_fast,
+                 "The first failed trial ends the run");
+  verb->add_option("--report", arguments->report, "Write the HTML report of this run to FILE as well")
+      ->type_name("FILE")
+      ->take_last();
+  verb->add_flag("--quiet", arguments->options.quiet, "Print one summary line only, for cron");
+  verb->add_flag("--expect", arguments->expect,
+                 "Exit 1 if a VM is worse than bare metal, 5 without a verdict");
+  verb->footer(
+      "Examples:\n"
+      "  virtrain run scenarios/quickstart.yaml\n"
+      "  virtrain run scenarios/dell-r750xa.yaml --label driver-580 --db study.db --report study.html\n"
+      "  virtrain run nightly.yaml --quiet --wait --expect\n"
+      "Exit codes: 0 done, 1 an expectation failed, 3 bad scenario, 4 this host cannot, 5 no verdict,\n"
+      "  6 a trial failed, 75 busy, 129/130/143 stopped by SIGHUP, SIGINT or SIGTERM");
+  verb->callback([arguments, &cli] { run(*arguments, cli); });
+}
+
+}  // namespace virtrain::harness

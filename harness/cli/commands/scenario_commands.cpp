@@ -1,0 +1,95 @@
+#include <fmt/format.h>
+
+#include "common/error.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "harness/cli/commands.h"
+#include "harness/cli/host_inventory.h"
+#include "harness/plan/domain_spec.h"
+#include "harness/plan/plan.h"
+#include "harness/scenario/decode.h"
+#include "harness/trial/preflight.h"
+#include "schemas_embedded.h"
+#include "vmctl/devices/host_words.h"
+#include "vmctl/kvm_probe.h"
+
+namespace virtrain::harness {
+namespace {
+
+struct PlanArguments {
+  std::string scenario;
+  std::string inventory = "/";
+  results::Format format = results::Format::table;
+  bool xml = false;
+};
+
+void validate(const std::string& path) {
+  const auto scenario = load_scenario(path);
+  for (const auto& warning : scenario.warnings) { log::warning(warning); }
+  fmt::print("{}: valid: {} cases, {} arms, {} pairs\n", path, scenario.cases.size(), scenario.arms.size(),
+             scenario.pairs);
+}
+
+/// The mode in which `run` would run it here, what that lacks, and what it refuses.
+void say_what_this_host_gives(const Scenario& scenario, const Plan& plan, const vmctl::Inventory& inventory) {
+  const auto mode = choose_mode(std::nullopt, scenario);
+  const auto lacks = vmctl::what_it_lacks(mode);
+  if (!lacks.empty()) {
+    log::warning(fmt::format("this host gives mode {}, without {}", to_string(mode), lacks));
+  }
+  try {
+    check_host(scenario, plan, inventory, mode);
+  } catch (const Error& error) { log::warning("run refuses this plan here: " + error.message()); }
+}
+
+void print_plan(const PlanArguments& arguments) {
+  const auto scenario = load_scenario(arguments.scenario);
+  const auto inventory = host_inventory(scenario, arguments.inventory);
+  const bool emulated = expects_emulation(inventory);
+  const auto plan = make_plan(scenario, inventory, emulated);
+  const bool as_json = arguments.format == results::Format::json;
+  if (!as_json) { fmt::print("{}", to_table(plan)); }
+  if (arguments.inventory == "/") { say_what_this_host_gives(scenario, plan, inventory); }
+  if (!as_json && !arguments.xml) { return; }
+  auto json = to_json(plan);
+  if (arguments.xml) {
+    const auto qemu = vmctl::qemu_version(arguments.inventory);
+    add_domain_xml(json, plan, scenario, {emulated, vmctl::hides_arch_capabilities(inventory, qemu)});
+  }
+  fmt::print("{}", as_json ? dump_json(json, 2) + "\n" : domain_xml_text(json));
+}
+
+}  // namespace
+
+void add_scenario_commands(Cli& cli) {
+  auto* check = cli.app.add_subcommand("validate", "Check a scenario file; nothing is done");
+  auto path = std::make_shared<std::string>();
+  check->add_option("scenario", *path, "Scenario file, - for standard input")->required();
+  check->footer("Example:\n  virtrain validate scenarios/quickstart.yaml");
+  check->callback([path] { validate(*path); });
+
+  auto* plan =
+      cli.app.add_subcommand("plan", "Show exactly what run would do: trials, placement, boots, time");
+  auto arguments = std::make_shared<PlanArguments>();
+  plan->add_option("scenario", arguments->scenario, "Scenario file, - for standard input")->required();
+  plan->add_option("--inventory", arguments->inventory,
+                   "Plan for a recorded host: a folder with its proc/ and sys/ files")
+      ->check(CLI::ExistingDirectory);
+  plan->add_option("--format", arguments->format, "table or json")
+      ->transform(
+          CLI::CheckedTransformer(std::map<std::string, results::Format>{{"table", results::Format::table},
+                                                                         {"json", results::Format::json}})
+              .description(""));
+  plan->add_flag("--xml", arguments->xml,
+                 "Also the domain XML: each VM's in JSON, those of each case's first VM trial in the table");
+  plan->footer(
+      "Examples:\n  virtrain plan scenarios/quickstart.yaml\n  virtrain plan scenarios/dell-r750xa.yaml "
+      "--inventory r750xa --format json");
+  plan->callback([arguments] { print_plan(*arguments); });
+
+  auto* schema = cli.app.add_subcommand("schema", "Print the JSON Schema of scenario files, for editors");
+  schema->footer("Example:\n  virtrain schema > virtrain.schema.json");
+  schema->callback([] { fmt::print("{}", schemas::scenario_schema_json); });
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,205 @@
+#include "harness/evidence/gpu_facts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+
+#include "common/text.h"
+
+namespace virtrain::harness {
+namespace {
+
+using nlohmann::json;
+using Facts = std::map<std::string, std::string>;
+using Text = std::optional<std::string>;
+using Number = std::optional<double>;
+
+constexpr std::size_t most_text_bytes = 200;
+/// Beyond anything that a GPU counts in MHz, W, J or images.
+constexpr double most_number = 1e12;
+
+/// Reasons to throttle that explain a lower clock. The power cap is among them: it makes no trial invalid,
+/// for a GPU under load may always run into it, but an arm that does so more often is slower for that.
+constexpr std::array slowdown_reasons{"hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown",
+                                      "sw_thermal_slowdown", "sw_power_cap"};
+
+/// The member of that name; null where there is none.
+const json& member(const json& object, const char* name) {
+  static const json none;
+  const auto found = object.is_object() ? object.find(name) : object.end();
+  return found == object.end() ? none : *found;
+}
+
+const json& record(const std::optional<json>& said) {
+  static const json none;
+  return said ? *said : none;
+}
+
+Text text(const json& object, const char* name) {
+  const auto& value = member(object, name);
+  if (!value.is_string()) { return std::nullopt; }
+  const auto& words = value.get_ref<const std::string&>();
+  const bool fits = !words.empty() && words.size() <= most_text_bytes;
+  if (!fits || words.find_first_of("\t\n") != std::string::npos || printable(words) != words) {
+    return std::nullopt;
+  }
+  return words;
+}
+
+Number number(const json& object, const char* name) {
+  const auto& value = member(object, name);
+  if (!value.is_number()) { return std::nullopt; }
+  const auto read = value.get<double>();
+  return read >= 0 && read <= most_number ? Number(read) : std::nullopt;
+}
+
+/// A number in words, as "300 W" by "{:g} W"; a zero is what a library says that does not know.
+Text in_words(const json& object, const char* name, const char* format) {
+  const auto value = number(object, name);
+  if (!value || *value == 0) { return std::nullopt; }
+  return fmt::format(fmt::runtime(format), *value);
+}
+
+Text flag(const json& object, const char* name, const char* yes, const char* no) {
+  const auto& value = member(object, name);
+  if (!value.is_boolean()) { return std::nullopt; }
+  return value.get<bool>() ? yes : no;
+}
+
+/// CUDA counts its versions as 1000 times the major number and 10 times the minor one.
+Text cuda_version(const json& object, const char* name) {
+  const auto& value = member(object, name);
+  if (!value.is_number_integer()) { return std::nullopt; }
+  const auto version = value.get<std::int64_t>();
+  if (version < 1000 || version > 999'999) { return std::nullopt; }
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+void put(Facts& facts, const char* name, const Text& value) {
+  if (value) { facts[name] = *value; }
+}
+
+void put_card(Facts& facts, const json& gpu) {
+  const Text virtualization = text(gpu, "virtualization");
+  put(facts, "gpu_virtualization", virtualization);
+  if (virtualization != "vgpu") {
+    put(facts, "gpu_uuid", text(gpu, "uuid"));
+    put(facts, "vbios", text(gpu, "vbios"));
+  }
+  put(facts, "driver", text(gpu, "driver"));
+  put(facts, "power_limit", in_words(gpu, "power_limit_w", "{:g} W"));
+  put(facts, "clocks", in_words(gpu, "application_clock_mhz", "{:g} MHz"));
+  put(facts, "ecc", flag(gpu, "ecc_enabled", "on", "off"));
+  put(facts, "mig", flag(gpu, "mig_enabled", "on", "off"));
+  put(facts, "gpu_licensed", flag(gpu, "licensed", "yes", "no"));
+  put(facts, "gpu_pcie_generation", in_words(gpu, "best_pcie_generation", "{:g}"));
+  put(facts, "gpu_pcie_width", in_words(gpu, "best_pcie_width", "x{:g}"));
+}
+
+Facts facts_of(const RankState& rank) {
+  const json& hello = record(rank.hello);
+  const json& ready = record(rank.ready);
+  const json& gpu = member(hello, "gpu");
+  Facts facts;
+  const Text name = text(gpu, "name");
+  put(facts, "gpu_name", name ? name : text(hello, "device"));
+  put_card(facts, gpu);
+  put(facts, "cuda", cuda_version(hello, "cuda_runtime"));
+  put(facts, "cudnn", text(hello, "cudnn"));
+  put(facts, "nccl", text(hello, "nccl"));
+  put(facts, "trainer_build", text(hello, "build"));
+  put(facts, "fusion", text(ready, "fusion"));
+  put(facts, "repeatable", flag(ready, "repeatable", "yes", "no"));
+  return facts;
+}
+
+/// One figure over the ranks that tell it.
+struct Figure {
+  double sum = 0;
+  int ranks = 0;
+
+  void add(const Number& value) {
+    sum += value.value_or(0);
+    ranks += value ? 1 : 0;
+  }
+  Number total() const { return ranks > 0 ? Number(sum) : std::nullopt; }
+  Number mean() const { return ranks > 0 ? Number(sum / ranks) : std::nullopt; }
+};
+
+/// The largest share of the time that one of the slowdowns was on (they come together, so no sum of them).
+/// Absent where the GPU does not tell its reasons, 0 where it had none.
+Number slowdown_share(const json& during) {
+  const auto& throttled = member(during, "throttled");
+  if (!throttled.is_object()) { return std::nullopt; }
+  double most = 0;
+  for (const char* reason : slowdown_reasons) {
+    most = std::max(most, number(throttled, reason).value_or(0));
+  }
+  return std::min(most, 1.0);
+}
+
+/// Which GPU a rank has, so that what two ranks say of the same one is not added.
+std::string gpu_of(const RankState& rank, std::size_t position) {
+  return text(record(rank.hello), "pci_address").value_or(fmt::format("of rank {}", position));
+}
+
+/// When the last of the ranks' samples ended.
+std::optional<std::int64_t> end_of_samples(const std::vector<const RankState*>& ranks) {
+  std::optional<std::int64_t> end;
+  for (const auto* rank : ranks) {
+    if (!rank->samples.empty()) { end = std::max(end.value_or(INT64_MIN), rank->samples.back().t_ns); }
+  }
+  return end;
+}
+
+/// Images per joule of a node: an energy belongs to a GPU, images to a rank.
+Number per_joule(const Figure& images, const Figure& joules) {
+  if (images.ranks == 0 || !(joules.sum > 0)) { return std::nullopt; }
+  return images.sum / joules.sum;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> gpu_facts(const std::vector<const RankState*>& ranks) {
+  std::map<std::string, std::set<std::string>> said;
+  for (const auto* rank : ranks) {
+    for (const auto& [name, value] : facts_of(*rank)) { said[name].insert(value); }
+  }
+  Facts facts;
+  for (const auto& [name, values] : said) { facts[name] = join({values.begin(), values.end()}, ", "); }
+  return facts;
+}
+
+std::vector<results::Telemetry> gpu_telemetry(const std::vector<const RankState*>& ranks) {
+  const auto end_ns = end_of_samples(ranks);
+  if (!end_ns) { return {}; }
+  Figure clock, temperature, slowdowns, power, joules, images;
+  std::set<std::string> seen;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const json& result = record(ranks[r]->result);
+    const json& during = member(member(result, "gpu"), "during");
+    clock.add(number(member(during, "sm_clock_mhz"), "mean"));
+    temperature.add(number(member(during, "temperature_c"), "mean"));
+    slowdowns.add(slowdown_share(during));
+    const Number energy = number(during, "energy_j");
+    if (energy) { images.add(number(result, "images")); }
+    if (!seen.insert(gpu_of(*ranks[r], r)).second) { continue; }
+    power.add(number(member(during, "power_w"), "mean"));
+    joules.add(energy);
+  }
+  std::vector<results::Telemetry> readings;
+  const auto read = [&](const char* metric, const Number& value) {
+    if (value) { readings.push_back({*end_ns, "guest", metric, *value}); }
+  };
+  read("gpu_sm_clock_mhz", clock.mean());
+  read("gpu_power_watts", power.total());
+  read("gpu_temperature_celsius", temperature.mean());
+  read("gpu_throttle_share", slowdowns.mean());
+  read("gpu_images_per_joule", per_joule(images, joules));
+  return readings;
+}
+
+}  // namespace virtrain::harness

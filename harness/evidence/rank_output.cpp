@@ -1,0 +1,279 @@
+#include "harness/evidence/rank_output.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <span>
+#include <utility>
+
+#include "common/error.h"
+#include "common/json.h"
+#include "common/text.h"
+#include "common/units.h"
+
+namespace virtrain::harness {
+namespace {
+
+constexpr JsonLimits record_limits{.bytes = max_record_bytes, .depth = 16, .values = 1000};
+
+/// Longest tag considered: "[4294967295,4294967295]<stdout>:".
+constexpr std::size_t max_tag_bytes = 40;
+
+/// What an unfinished line costs beside its text, roughly.
+constexpr std::size_t entry_bytes = 100;
+
+struct Tag {
+  std::int64_t rank = 0;
+  std::size_t bytes = 0;
+};
+enum class TagSearch { none, incomplete, found };
+
+/// Whether a tag starts at the beginning of `text` (which starts with '[').
+std::pair<TagSearch, Tag> match_tag(std::string_view text) {
+  const auto digits = [&](std::size_t from) {
+    std::size_t at = from;
+    while (at < text.size() && text[at] >= '0' && text[at] <= '9') { ++at; }
+    return at;
+  };
+  const auto incomplete = std::pair(TagSearch::incomplete, Tag{});
+  const auto none = std::pair(TagSearch::none, Tag{});
+  const std::size_t comma = digits(1);
+  if (comma == text.size()) { return comma < max_tag_bytes ? incomplete : none; }
+  if (comma == 1 || text[comma] != ',') { return none; }
+  const std::size_t bracket = digits(comma + 1);
+  if (bracket == text.size()) { return bracket < max_tag_bytes ? incomplete : none; }
+  if (bracket == comma + 1 || text[bracket] != ']') { return none; }
+  const auto rank = parse_integer(text.substr(comma + 1, bracket - comma - 1));
+  if (!rank) { return none; }
+  const std::string_view rest = text.substr(bracket + 1);
+  for (const std::string_view name : {"<stdout>:", "<stderr>:", "<stddiag>:"}) {
+    if (rest.starts_with(name)) { return {TagSearch::found, {*rank, bracket + 1 + name.size()}}; }
+    if (name.starts_with(rest)) { return incomplete; }
+  }
+  return none;
+}
+
+Error broken(const RankLine& line, const std::string& why) {
+  return Error("read the trainer's output", ErrorCode::protocol,
+               fmt::format("{}: {}", why, printable(std::string_view(line.text).substr(0, 200))));
+}
+
+/// What the database asks of a number; text is any.
+enum class Need { text, count, positive_count, number, number_from_0, positive };
+
+struct Field {
+  const char* name;
+  Need need;
+  bool may_be_absent = false;  ///< or null
+};
+
+const char* words_for(Need need) {
+  switch (need) {
+    case Need::text:
+      return "text";
+    case Need::count:
+      return "a whole number of at least 0";
+    case Need::positive_count:
+      return "a whole number of at least 1";
+    case Need::number:
+      return "a finite number";
+    case Need::number_from_0:
+      return "a finite number of at least 0";
+    case Need::positive:
+      return "a positive finite number";
+  }
+  return "";
+}
+
+bool satisfies(const nlohmann::json& value, Need need) {
+  if (need == Need::text) { return value.is_string(); }
+  if (need == Need::count || need == Need::positive_count) {
+    // Unsigned numbers beyond std::int64_t would turn negative.
+    return value.is_number_integer() && value.get<std::int64_t>() >= (need == Need::count ? 0 : 1);
+  }
+  if (!value.is_number()) { return false; }
+  const auto number = value.get<double>();
+  if (!std::isfinite(number)) { return false; }
+  return need == Need::number || (need == Need::number_from_0 ? number >= 0 : number > 0);
+}
+
+/// No window of steps takes longer; nanoseconds of it still fit everywhere.
+constexpr double most_seconds = 1e8;
+
+std::span<const Field> fields_of(RankRecord::Kind kind) {
+  constexpr bool is_optional = true;
+  static constexpr Field hello[] = {{"size", Need::positive_count},
+                                    {"local_rank", Need::count},
+                                    {"hostname", Need::text},
+                                    {"pid", Need::positive_count, is_optional},
+                                    {"isa", Need::text, is_optional},
+                                    {"threads", Need::positive_count, is_optional},
+                                    {"cpuset", Need::text, is_optional},
+                                    {"memory_limit_bytes", Need::positive_count, is_optional}};
+  static constexpr Field ready[] = {{"parameters_hash", Need::text}};
+  static constexpr Field warmup[] = {{"t_ns", Need::count}, {"seconds", Need::number_from_0, is_optional}};
+  static constexpr Field sample[] = {{"t_ns", Need::count},
+                                     {"step", Need::positive_count},
+                                     {"images", Need::positive_count},
+                                     {"seconds", Need::positive},
+                                     {"loss", Need::number, is_optional}};
+  static constexpr Field result[] = {{"images_per_second", Need::positive},
+                                     {"scope", Need::text},
+                                     {"parameters_hash", Need::text, is_optional},
+                                     {"loss_first", Need::number, is_optional},
+                                     {"loss_last", Need::number, is_optional},
+                                     {"peak_rss_bytes", Need::count, is_optional},
+                                     {"step_seconds_p50", Need::positive, is_optional},
+                                     {"step_seconds_p95", Need::positive, is_optional},
+                                     {"step_seconds_p99", Need::positive, is_optional},
+                                     {"allreduce_seconds_exposed", Need::number_from_0, is_optional}};
+  static constexpr Field error[] = {{"message", Need::text}};
+  switch (kind) {
+    case RankRecord::Kind::hello:
+      return hello;
+    case RankRecord::Kind::ready:
+      return ready;
+    case RankRecord::Kind::warmup:
+      return warmup;
+    case RankRecord::Kind::sample:
+      return sample;
+    case RankRecord::Kind::result:
+      return result;
+    case RankRecord::Kind::error:
+      return error;
+    case RankRecord::Kind::other:
+      return {};
+  }
+  return {};
+}
+
+void check_fields(const RankLine& line, RankRecord::Kind kind, nlohmann::json& fields) {
+  for (const auto& field : fields_of(kind)) {
+    const auto found = fields.find(field.name);
+    const bool absent = found == fields.end() || found->is_null();
+    if (absent && field.may_be_absent) {
+      if (found != fields.end()) {
+        fields.erase(found);  // so that readers know one way of it
+      }
+      continue;
+    }
+    if (absent || !satisfies(*found, field.need)) {
+      throw broken(line, fmt::format("'{}' must be {}", field.name, words_for(field.need)));
+    }
+  }
+  if (const auto seconds = fields.find("seconds"); seconds != fields.end() && seconds->is_number()) {
+    if (seconds->get<double>() > most_seconds) { throw broken(line, "'seconds' is made up"); }
+  }
+  if (kind == RankRecord::Kind::result && fields["scope"] == "rank" && !fields.contains("parameters_hash")) {
+    throw broken(line, "'parameters_hash' must be text");
+  }
+}
+
+}  // namespace
+
+void RankOutputSplitter::add(std::string_view text) {
+  const auto [entry, is_new] = partial_.try_emplace(current_);
+  auto& line = entry->second;
+  const auto added = text.substr(0, max_record_bytes + 1 - std::min(line.size(), max_record_bytes + 1));
+  line += added;
+  held_bytes_ += added.size() + (is_new ? entry_bytes : 0);
+  if (held_bytes_ > max_other_output_bytes) {
+    throw Error(
+        "read the trainer's output", ErrorCode::protocol,
+        fmt::format("it floods: more than {} of unfinished lines", format_size(max_other_output_bytes)));
+  }
+}
+
+void RankOutputSplitter::take_piece(std::string_view piece, bool ends_line,
+                                    const std::function<void(RankLine)>& on_line) {
+  add(piece);
+  if (!ends_line) { return; }
+  RankLine line;
+  if (current_ >= 0) { line.rank = current_; }
+  line.text = std::move(partial_[current_]);
+  partial_.erase(current_);
+  held_bytes_ -= line.text.size() + entry_bytes;
+  current_ = -1;
+  on_line(std::move(line));
+}
+
+void RankOutputSplitter::feed(std::string_view bytes, const std::function<void(RankLine)>& on_line) {
+  pending_.append(bytes);
+  std::string_view rest = pending_;
+  while (!rest.empty()) {
+    const auto special = rest.find_first_of("[\n");
+    if (special != 0) {
+      take_piece(rest.substr(0, special), false, on_line);
+      if (special == std::string_view::npos) {
+        rest = {};
+      } else {
+        rest.remove_prefix(special);
+      }
+      continue;
+    }
+    if (rest[0] == '\n') {
+      take_piece({}, true, on_line);
+      rest.remove_prefix(1);
+      continue;
+    }
+    const auto [search, tag] = match_tag(rest);
+    if (search == TagSearch::incomplete) { break; }
+    if (search == TagSearch::found) {
+      current_ = tag.rank;
+      rest.remove_prefix(tag.bytes);
+    } else {
+      take_piece(rest.substr(0, 1), false, on_line);
+      rest.remove_prefix(1);
+    }
+  }
+  pending_ = std::string(rest);
+}
+
+void RankOutputSplitter::finish(const std::function<void(RankLine)>& on_line) {
+  add(std::exchange(pending_, {}));
+  while (!partial_.empty()) {
+    current_ = partial_.begin()->first;
+    if (partial_.begin()->second.empty()) {
+      partial_.erase(partial_.begin());
+    } else {
+      take_piece({}, true, on_line);
+    }
+  }
+}
+
+std::optional<RankRecord> decode_record(const RankLine& line) {
+  if (line.text.empty() || line.text[0] != '{') { return std::nullopt; }
+  if (line.text.size() > max_record_bytes) { throw broken(line, "a record is longer than 4,096 bytes"); }
+  auto fields = parse_json_or_null(line.text, record_limits);
+  if (!fields.is_object()) { throw broken(line, "a record is not a JSON object"); }
+  const auto record = fields.find("record");
+  if (record == fields.end() || !record->is_string()) {
+    throw broken(line, "a record does not say which it is");
+  }
+  const auto rank = fields.find("rank");
+  if (rank == fields.end() || !rank->is_number_integer()) {
+    throw broken(line, "a record does not say its rank");
+  }
+
+  using Kind = RankRecord::Kind;
+  static const std::array<std::pair<const char*, Kind>, 6> kinds{{{"hello", Kind::hello},
+                                                                  {"ready", Kind::ready},
+                                                                  {"warmup", Kind::warmup},
+                                                                  {"sample", Kind::sample},
+                                                                  {"result", Kind::result},
+                                                                  {"error", Kind::error}}};
+  RankRecord out;
+  out.rank = rank->get<std::int64_t>();  // below 0 where it does not fit, which no job has
+  for (const auto& [name, kind] : kinds) {
+    if (*record == name) { out.kind = kind; }
+  }
+  if (line.rank && *line.rank != out.rank) {
+    throw broken(line, fmt::format("rank {} speaks for another rank", *line.rank));
+  }
+  check_fields(line, out.kind, fields);
+  out.fields = std::move(fields);
+  return out;
+}
+
+}  // namespace virtrain::harness

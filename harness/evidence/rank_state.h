@@ -1,0 +1,29 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace virtrain::harness {
+
+/// One rank as its own records describe it. Times are on the coordinator's clock.
+struct RankState {
+  std::optional<nlohmann::json> hello, ready, result;
+  struct Window {
+    std::int64_t t_ns = 0;  ///< end
+    std::int64_t step = 0;
+    std::int64_t images = 0;
+    double seconds = 0;
+    std::optional<double> loss;
+    std::int64_t received_ns = 0;  ///< when we heard of it, which no clock of the node's can change
+  };
+  std::vector<Window> samples;
+  std::optional<std::int64_t> warmed_up_ns;    ///< when we heard of its latest warm-up step
+  std::optional<std::int64_t> first_start_ns;  ///< when its first step (warm-up or counted) began
+  std::size_t node = 0;                        ///< index in the job's nodes
+  std::size_t unplanned_bytes = 0;             ///< of its records whose number the plan does not say
+};
+
+}  // namespace virtrain::harness

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/evidence/rank_state.h"
+#include "vmctl/devices/link_errors.h"
+
+namespace virtrain::harness {
+
+/// What is known of one node when a trial has ended, for the checks below.
+struct NodeEvidence {
+  std::string hostname;  ///< planned
+  std::string boot_id;   ///< as its agent says
+  bool is_vm = false;
+  // With devices only; empty or absent elsewhere.
+  std::size_t devices = 0;
+  std::vector<std::string> missing_devices = {};  ///< of them, what its guest does not show
+  std::vector<int> core_numa_nodes = {};          ///< of the host cores that its vCPUs or ranks are pinned to
+  std::optional<int> memory_numa_node = {};       ///< that its memory is bound to
+  std::vector<int> gpu_numa_nodes = {};           ///< of its GPUs, on the host
+  std::vector<int> guest_gpu_numa_nodes = {};     ///< of the same, as the node sees them; -1: none
+  std::vector<std::string> peer_differences = {};  ///< pairs of GPUs that reach each other other than planned
+  /// Of its vGPUs, as nvidia-smi said there before and after; absent where it said nothing.
+  std::optional<bool> licensed_at_start = {}, licensed_at_end = {};
+  std::optional<std::int64_t> wall_clock_offset_ns = {};  ///< its clock less the host's
+};
+
+/// What is known of one tenant.
+struct TenantEvidence {
+  std::string name;
+  std::vector<NodeEvidence> nodes;
+  std::int64_t ranks_per_node = 1;
+  bool shared_host = false;  ///< bare_metal_shared: ranks carry the host's own name
+  std::int64_t network_bytes_required = 0;
+  std::int64_t network_bytes_measured = 0;
+  std::vector<RankState> ranks;
+  std::int64_t images_per_rank = 0;  ///< that were planned
+  std::int64_t released_ns = 0;      ///< when the barrier let them go
+  /// By pair of ranks: NCCL's word for its way as planned ("0-1" to "P2P"), and its ways as it said itself
+  /// ("P2P/IPC", "SHM/direct/direct"). Pairs that are not planned are not judged.
+  std::map<std::string, std::string> transports_planned = {}, transports_seen = {};
+};
+
+/// A PCIe link at its best while a trial ran (an idle GPU slows its link down), and what it can be.
+struct LinkEvidence {
+  double gigatransfers = 0;  ///< per second and lane; 0: never seen
+  int lanes = 0;
+  double possible_gigatransfers = 0;
+  int possible_lanes = 0;
+};
+
+/// What is known of the host's side of a trial's devices; empty without them.
+struct HostEvidence {
+  /// By the device's address, when the trial began and when it had ended.
+  std::map<std::string, vmctl::LinkErrors> link_errors_before = {}, link_errors_after = {};
+  std::map<std::string, LinkEvidence> links = {};  ///< of its GPUs
+  std::vector<std::string> acs_gaps = {};  ///< bridges above its devices that let them talk past the IOMMU
+  bool unsafe_interrupts = false;
+};
+
+struct TrialEvidence {
+  std::vector<TenantEvidence> tenants;
+  HostEvidence host = {};
+};
+
+}  // namespace virtrain::harness

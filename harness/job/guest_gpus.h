@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/agent/client/agent_client.h"
+#include "harness/scenario/scenario.h"
+
+namespace virtrain::harness {
+
+/// What nvidia-smi in the guest says of which GPUs reach each other; empty with fewer than two NVIDIA GPUs.
+asio::awaitable<std::string> guest_peer_matrix(asio::io_context& io, std::shared_ptr<AgentClient> agent,
+                                               const std::vector<vmctl::PlacedDevice>& devices);
+
+/// Whether every vGPU is licensed, from the text of `nvidia-smi -q`; nothing where it says nothing of
+/// licences.
+std::optional<bool> all_licensed(const std::string& report);
+
+/// The same of a guest with vGPUs, now; nothing in others.
+asio::awaitable<std::optional<bool>> guest_is_licensed(asio::io_context& io,
+                                                       std::shared_ptr<AgentClient> agent,
+                                                       const Devices& devices, std::size_t gpus);
+
+/// Makes the GPUs of a VM ready for its trial: gives vGPUs their licence, and sets whole GPUs as the scenario
+/// wants them, for under passthrough only the guest's driver can. Throws Error(trial_failed) in nvidia-smi's
+/// words.
+asio::awaitable<void> prepare_guest_gpus(asio::io_context& io, std::shared_ptr<AgentClient> agent,
+                                         const Devices& devices, std::size_t gpus);
+
+}  // namespace virtrain::harness

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "harness/agent/client/agent_client.h"
+
+namespace virtrain::harness {
+
+/// Where the CUDA trainer looks for the engines that it has timed before, if nothing else is said.
+inline constexpr const char* cache_variable = "XDG_CACHE_HOME";
+
+/// cuDNN's engines as ranks have timed them (cudnn-plans.json of the CUDA trainer).
+class PlanFile {
+ public:
+  /// Adds what a node's file knows and this does not: the first to time a graph decides. The text is
+  /// untrusted: Error(protocol), and nothing is added, where it is no such file or where both together are
+  /// too large to be sent to a node.
+  void add(const std::string& text);
+  void add(const PlanFile& other);
+  bool empty() const { return engines_.empty(); }
+  /// How many graphs both know, on the same machine, with different engines.
+  std::size_t differences_from(const PlanFile& other) const;
+  /// What the trainer reads.
+  std::string text() const;
+
+ private:
+  using Engines = std::map<std::string, std::string>;  ///< by graph
+  std::map<std::string, Engines> engines_;             ///< by GPU, driver and cuDNN
+};
+
+/// What the trials of one experiment have timed. Every node gets it before its ranks start: the arms must run
+/// the same engines, and a guest, which is fresh each time, or a host that remembers older runs would have
+/// others. What bare metal has timed goes to all. A guest's word goes to later guests of its own tenant only,
+/// and only for what bare metal does not know: no tenant chooses how fast another, or the baseline, computes.
+class KnownPlans {
+ public:
+  /// For a node; `guest_of` names the tenant of a VM, and is empty on bare metal.
+  PlanFile for_node(const std::string& guest_of) const;
+  /// Adds what such a node has timed. Returns how many engines of guests differ from those of bare metal, as
+  /// far as this node has shown it. Throws Error(protocol), and nothing is added, where it would be too
+  /// large.
+  std::size_t add(const std::string& guest_of, const PlanFile& found);
+
+ private:
+  PlanFile bare_metal_;
+  std::map<std::string, PlanFile> guests_;  ///< by tenant
+};
+
+/// Makes the folders under the node's `cache_home` and puts the file there, unless it is empty. Throws Error.
+asio::awaitable<void> give_plans(asio::io_context& io, std::shared_ptr<AgentClient> agent,
+                                 std::string cache_home, const PlanFile& plans);
+/// What the node's ranks have left there. Throws Error, also where there is no file.
+asio::awaitable<PlanFile> take_plans(std::shared_ptr<AgentClient> agent, std::string cache_home);
+
+}  // namespace virtrain::harness

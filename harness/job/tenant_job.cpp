@@ -1,0 +1,406 @@
+#include "harness/job/tenant_job.h"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <algorithm>
+
+#include "common/error.h"
+#include "common/log.h"
+#include "common/text.h"
+#include "common/time.h"
+#include "common/units.h"
+
+namespace virtrain::harness {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds path_deadline{5'000};
+/// From the last result to the trainer's exit.
+constexpr milliseconds exit_grace{10'000};
+/// With GPUs: whoever closes one last waits for the driver to shut it down, 1 to 4 s for each, one after the
+/// other, after tens of GB were freed and NCCL and MPI have ended.
+constexpr milliseconds gpu_exit_grace{60'000};
+constexpr std::size_t last_lines = 12;
+constexpr std::size_t most_name_bytes = 64;
+constexpr int killed_status = 128 + SIGKILL;
+constexpr const char* killed_hint =
+    " (killed; if nobody did that on purpose, guest.memory is too little for its ranks)";
+
+/// "[…] mca: bml: Using tcp btl for send to [[12,1],1] on node t1n2" as (transport, node).
+std::optional<std::pair<std::string, std::string>> parse_bml_line(std::string_view text) {
+  constexpr std::string_view begin_mark = "bml: Using ", middle_mark = " btl for send to ",
+                             node_mark = " on node ";
+  const auto begin = text.find(begin_mark);
+  const auto middle = text.find(middle_mark);
+  const auto node = text.rfind(node_mark);
+  if (begin == std::string_view::npos || middle == std::string_view::npos || node == std::string_view::npos) {
+    return std::nullopt;
+  }
+  const auto name_at = begin + begin_mark.size();
+  return std::pair(std::string(text.substr(name_at, middle - name_at)),
+                   std::string(trim(text.substr(node + node_mark.size()))));
+}
+
+Error refused(const std::string& why) {
+  return {"read the trainer's output", ErrorCode::protocol, why};
+}
+
+/// What Open MPI and NCCL print about themselves, of no use beside an error.
+bool is_chatter(const std::string& text) {
+  return text.find("mca: ") != std::string::npos || text.find("NCCL INFO") != std::string::npos ||
+         trim(text).empty();
+}
+
+}  // namespace
+
+TenantJob::TenantJob(asio::io_context& io, const TenantPlacement& placement, std::vector<JobNode> nodes,
+                     RankNetwork network, bool crowded, bool beside_others)
+    : io_(io),
+      crowded_(crowded),
+      beside_others_(beside_others),
+      placement_(placement),
+      nodes_(std::move(nodes)),
+      network_(network),
+      ranks_(static_cast<std::size_t>(placement.ranks())),
+      changed_(io, asio::steady_timer::time_point::max()) {}
+
+void TenantJob::spawn(asio::awaitable<void> task) {
+  asio::co_spawn(io_, std::move(task), [self = shared_from_this()](std::exception_ptr error) {
+    if (!error) { return; }
+    try {
+      std::rethrow_exception(error);
+    } catch (const std::exception& e) { self->fail(e.what()); }
+  });
+}
+
+void TenantJob::fail(const std::string& reason) {
+  if (!failure_) { failure_ = reason; }
+  changed_.cancel();
+}
+
+std::int64_t TenantJob::ranks_per_node() const {
+  return placement_.ranks() / static_cast<std::int64_t>(nodes_.size());
+}
+
+std::size_t TenantJob::node_of(std::int64_t rank) const {
+  return static_cast<std::size_t>(rank / ranks_per_node());
+}
+
+std::string TenantJob::last_words() const {
+  return join(std::vector<std::string>(last_lines_.begin(), last_lines_.end()), "\n");
+}
+
+// --- starting
+
+WaitingTime TenantJob::waiting_time() const {
+  return [self = weak_from_this()] {
+    std::chrono::nanoseconds longest{};
+    if (const auto job = self.lock()) {
+      for (const auto& node : job->nodes_) {
+        if (node.agent->waiting_time) { longest = std::max(longest, node.agent->waiting_time()); }
+      }
+    }
+    return longest;
+  };
+}
+
+asio::awaitable<void> TenantJob::check_paths() {
+  for (std::size_t n = 1; n < nodes_.size(); ++n) {
+    const std::pair<std::size_t, std::size_t> ways[] = {{0, n}, {n, 0}};
+    for (const auto& [from, to] : ways) {
+      const std::string address = split(placement_.nodes[to].address, '/')[0];
+      const FairDeadline fair(path_deadline, waiting_time());
+      auto why = co_await nodes_[from].agent->unreachable(address, path_deadline);
+      while (why && fair.left().count() > 0) {
+        why = co_await nodes_[from].agent->unreachable(address, path_deadline);
+      }
+      if (why) {
+        throw Error("check the tenant's network", ErrorCode::trial_failed,
+                    fmt::format("{} does not reach {} at {}: {} (is the link down?)", nodes_[from].hostname,
+                                nodes_[to].hostname, address, *why));
+      }
+    }
+  }
+}
+
+asio::awaitable<void> TenantJob::launch(const std::string& trainer_program, std::chrono::seconds timeout) {
+  if (network_ == RankNetwork::tcp) { co_await check_paths(); }
+  ProcessSpec spec;
+  spec.argv =
+      trainer_command(trainer_program, placement_.workload, placement_.threads_per_rank, beside_others_);
+  spec.environment = rank_environment(placement_, nodes_[0].environment, network_, crowded_);
+  if (network_ != RankNetwork::single_process) {
+    std::vector<std::string> hostnames;
+    for (const auto& node : nodes_) {
+      hostnames.push_back(network_ == RankNetwork::tcp ? node.hostname : "localhost");
+    }
+    spec.argv = mpirun_command(hostnames, ranks_per_node(), network_, crowded_, timeout.count(), spec.argv);
+    for (std::size_t n = 0; n < nodes_.size(); ++n) { serve_remote_shell(n); }
+  }
+  ProcessEvents events;
+  events.on_output = [self = shared_from_this()](OutputStream stream, std::string_view bytes, std::int64_t) {
+    self->take_output(stream, bytes);
+  };
+  events.on_exit = [self = shared_from_this()](int status) {
+    self->exit_status_ = status;
+    self->changed_.cancel();
+  };
+  process_ = co_await nodes_[0].agent->start(spec, std::move(events));
+}
+
+asio::awaitable<void> TenantJob::go() {
+  released_ns_ = monotonic_ns();
+  co_await nodes_[0].agent->write_stdin(process_, "go\n", false);
+}
+
+// --- mpirun's remote shell: its daemons are started by the agents
+
+void TenantJob::serve_remote_shell(std::size_t node) {
+  auto& agent = *nodes_[node].agent;
+  const std::weak_ptr<TenantJob> weak = weak_from_this();
+  agent.on_rsh = [weak, node](std::int64_t shell, std::string host, std::string command) {
+    const auto self = weak.lock();
+    if (!self || self->failure_) { return; }
+    const auto target = self->index_of(host);
+    if (target) {
+      self->spawn(self->run_remote_shell(node, shell, *target, std::move(command)));
+    } else {  // at once: without an answer mpirun would wait for ever
+      self->nodes_[node].agent->rsh_exit(
+          shell, 255,
+          fmt::format("virtrain-rsh: no node of this tenant is named {}\n", excerpt(host, most_name_bytes)));
+    }
+  };
+  agent.on_rsh_closed = [weak, node](std::int64_t shell) {
+    const auto self = weak.lock();
+    const auto found = self ? self->shells_.find({node, shell}) : decltype(shells_)::iterator{};
+    if (!self || found == self->shells_.end()) { return; }
+    self->spawn(self->nodes_[found->second.first].agent->signal(found->second.second, SIGKILL));
+  };
+}
+
+std::optional<std::size_t> TenantJob::index_of(std::string_view hostname) const {
+  for (std::size_t n = 0; n < nodes_.size(); ++n) {
+    if (nodes_[n].hostname == hostname) { return n; }
+  }
+  return std::nullopt;
+}
+
+asio::awaitable<void> TenantJob::run_remote_shell(std::size_t from, std::int64_t shell, std::size_t target,
+                                                  std::string command) {
+  const auto asking = nodes_[from].agent;
+  ProcessEvents events;
+  events.on_output = [self = shared_from_this(), asking, shell](OutputStream stream, std::string_view bytes,
+                                                                std::int64_t) {
+    self->relay_output(*asking, shell, stream, bytes);
+  };
+  events.on_exit = [self = shared_from_this(), asking, from, shell](int status) {
+    self->shells_.erase({from, shell});
+    asking->rsh_exit(shell, status, "");
+  };
+  ProcessSpec spec;
+  spec.argv = {"/bin/sh", "-c", command};
+  spec.environment = rank_environment(placement_, nodes_[target].environment, network_, crowded_);
+  const std::int64_t process = co_await nodes_[target].agent->start(spec, std::move(events));
+  shells_[{from, shell}] = {target, process};
+}
+
+/// mpirun's daemons say next to nothing there: their ranks' output goes by mpirun itself.
+void TenantJob::relay_output(AgentClient& asking, std::int64_t shell, OutputStream stream,
+                             std::string_view bytes) {
+  if (failure_) { return; }
+  relayed_bytes_ += bytes.size() + line_bytes;
+  if (relayed_bytes_ > max_other_output_bytes) {
+    return fail(fmt::format("the remote shells of {} flood: more than {}", asking.node(),
+                            format_size(max_other_output_bytes)));
+  }
+  asking.rsh_output(shell, stream, bytes);
+}
+
+// --- output
+
+void TenantJob::take_output(OutputStream stream, std::string_view bytes) {
+  if (failure_) { return; }
+  auto& splitter = stream == OutputStream::standard_output ? out_ : err_;
+  try {
+    splitter.feed(bytes, [&](const RankLine& line) { take_line(stream, line); });
+  } catch (const std::exception& error) { fail(error.what()); }
+}
+
+void TenantJob::take_line(OutputStream stream, const RankLine& line) {
+  if (stream == OutputStream::standard_output) {
+    if (const auto record = decode_record(line)) { return take_record(*record, line.text.size()); }
+  }
+  if (!line.text.empty()) { log::debug(line.text, {{"tenant", placement_.name}}); }
+  note_transport(line);
+  nccl_transports_.take(line.text, placement_.ranks());
+  other_bytes_ += line.text.size() + line_bytes;
+  if (other_bytes_ > max_other_output_bytes) {
+    throw refused(
+        fmt::format("it floods: more than {} that are no records", format_size(max_other_output_bytes)));
+  }
+  if (is_chatter(line.text)) { return; }
+  last_lines_.push_back(printable(line.text.substr(0, 400)));
+  if (last_lines_.size() > last_lines) { last_lines_.pop_front(); }
+}
+
+void TenantJob::note_transport(const RankLine& line) {
+  const auto used = parse_bml_line(line.text);
+  if (!used || !line.rank || *line.rank >= placement_.ranks()) { return; }
+  const std::string& from = nodes_[node_of(*line.rank)].hostname;
+  // vader is Open MPI's shared memory; mpirun shortens host names no further than ours are.
+  const std::string name = used->first == "vader" ? "shm" : used->first;
+  // Slices without namespaces carry the host's own name, so a job in one of them goes by its node's.
+  const std::string to = network_ == RankNetwork::shared_memory ? from : used->second;
+  const bool is_plain = !name.empty() && name.size() <= most_name_bytes && printable(name) == name;
+  if (name != "self" && is_plain && index_of(to)) { transports_[{from, to}] = name; }
+}
+
+/// Nothing that the coordinator acted on may be taken back.
+void TenantJob::take_once(std::optional<nlohmann::json>& kept, const RankRecord& record) {
+  if (kept) {
+    throw refused(
+        fmt::format("rank {} sends its {} twice", record.rank, record.fields["record"].get<std::string>()));
+  }
+  kept = record.fields;
+}
+
+void TenantJob::check_planned(const RankState& state, const RankState::Window& sample) const {
+  const auto& workload = placement_.workload;
+  const std::int64_t last = state.samples.empty() ? 0 : state.samples.back().step;
+  if (sample.step <= last || sample.step > workload.steps) {
+    throw refused(
+        fmt::format("a sample of step {} after one of step {}, of {}", sample.step, last, workload.steps));
+  }
+  if (sample.images > workload.images_per_rank()) {
+    throw refused(fmt::format("a sample of {} images where all steps have {}", sample.images,
+                              workload.images_per_rank()));
+  }
+}
+
+void TenantJob::take_window(RankState& state, const RankRecord& record) {
+  const auto& agent = *nodes_[state.node].agent;
+  RankState::Window window;
+  window.t_ns = agent.time_of_message(record.fields["t_ns"].get<std::int64_t>());
+  window.seconds = record.fields.value("seconds", 0.0);
+  window.received_ns = monotonic_ns();
+  if (!state.first_start_ns) {
+    state.first_start_ns = window.t_ns - static_cast<std::int64_t>(window.seconds * 1e9);
+  }
+  if (record.kind == RankRecord::Kind::warmup) {
+    state.warmed_up_ns = window.received_ns;
+    return;
+  }
+  window.step = record.fields["step"].get<std::int64_t>();
+  window.images = record.fields["images"].get<std::int64_t>();
+  if (const auto loss = record.fields.find("loss"); loss != record.fields.end()) {
+    window.loss = loss->get<double>();
+  }
+  check_planned(state, window);
+  state.samples.push_back(window);
+}
+
+void TenantJob::take_record(const RankRecord& record, std::size_t bytes) {
+  if (record.rank < 0 || record.rank >= placement_.ranks()) {
+    throw refused(fmt::format("rank {} of {}", record.rank, placement_.ranks()));
+  }
+  auto& state = ranks_[static_cast<std::size_t>(record.rank)];
+  state.node = node_of(record.rank);
+  using Kind = RankRecord::Kind;
+  if (record.kind != Kind::sample) { state.unplanned_bytes += bytes + line_bytes; }
+  if (state.unplanned_bytes > max_other_output_bytes) {
+    throw refused(fmt::format("rank {} floods: more than {} of records that are no samples", record.rank,
+                              format_size(max_other_output_bytes)));
+  }
+  switch (record.kind) {
+    case Kind::hello:
+      take_once(state.hello, record);
+      break;
+    case Kind::ready:
+      take_once(state.ready, record);
+      break;
+    case Kind::warmup:
+    case Kind::sample:
+      take_window(state, record);
+      break;
+    case Kind::result:
+      if (record.fields["scope"] == "rank") { take_once(state.result, record); }
+      break;
+    case Kind::error:
+      fail(fmt::format("rank {}: {}", record.rank, printable(record.fields["message"].get<std::string>())));
+      break;
+    case Kind::other:
+      break;
+  }
+  if (on_record) { on_record(record.rank, record); }
+  changed_.cancel();
+}
+
+// --- waiting
+
+bool TenantJob::every_rank(std::optional<nlohmann::json> RankState::*record) const {
+  return std::all_of(ranks_.begin(), ranks_.end(),
+                     [&](const RankState& rank) { return (rank.*record).has_value(); });
+}
+
+asio::awaitable<void> TenantJob::wait_until(const char* what, std::function<bool()> reached,
+                                            FairDeadline deadline) {
+  while (true) {
+    if (failure_) {
+      throw Error(what, ErrorCode::trial_failed,
+                  *failure_ + (last_lines_.empty() ? "" : "\n" + last_words()));
+    }
+    if (reached()) { co_return; }
+    if (exit_status_) {
+      throw Error(what, ErrorCode::trial_failed,
+                  fmt::format("the trainer of {} ended with exit status {}{} before that{}", placement_.name,
+                              *exit_status_, *exit_status_ == killed_status ? killed_hint : "",
+                              last_lines_.empty() ? "" : "; it said:\n" + last_words()));
+    }
+    boost::system::error_code woken;
+    changed_.expires_after(deadline.left());
+    co_await changed_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
+    if (!woken && deadline.left().count() <= 0) {
+      throw Error(what, ErrorCode::timeout,
+                  fmt::format("not within {} s{}",
+                              std::chrono::duration_cast<std::chrono::seconds>(deadline.total()).count(),
+                              last_lines_.empty() ? "" : "; last words:\n" + last_words()));
+    }
+  }
+}
+
+asio::awaitable<void> TenantJob::wait_for_hello(milliseconds deadline) {
+  const std::function<bool()> all = [this] { return every_rank(&RankState::hello); };
+  co_await wait_until("wait for every rank's hello", all, FairDeadline(deadline, waiting_time()));
+}
+
+asio::awaitable<void> TenantJob::wait_for_ready(milliseconds deadline) {
+  const std::function<bool()> all = [this] { return every_rank(&RankState::ready); };
+  co_await wait_until("wait at the start barrier", all, FairDeadline(deadline, {}));
+}
+
+asio::awaitable<void> TenantJob::wait_for_results(milliseconds deadline) {
+  const std::function<bool()> all = [this] { return every_rank(&RankState::result); };
+  const std::function<bool()> ended = [this] { return exit_status_.has_value(); };
+  co_await wait_until("wait for every rank's result", all, FairDeadline(deadline, {}));
+  const auto grace = placement_.workload.backend == Backend::cuda ? gpu_exit_grace : exit_grace;
+  co_await wait_until("wait for the trainer to end", ended, FairDeadline(grace, waiting_time()));
+  if (*exit_status_ != 0) {
+    throw Error("wait for the trainer to end", ErrorCode::trial_failed,
+                fmt::format("exit status {}; it said:\n{}", *exit_status_, last_words()));
+  }
+}
+
+asio::awaitable<std::int64_t> TenantJob::sweep() {
+  std::int64_t killed = 0;
+  for (const auto& node : nodes_) {
+    if (!node.agent->is_lost()) { killed += co_await node.agent->sweep(); }
+  }
+  co_return killed;
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "harness/evidence/rank_state.h"
+
+namespace virtrain::harness {
+
+/// Why a rank's figure of its own speed is not to be believed; empty if nothing speaks against it. Its
+/// samples must count the images that were planned and show the same speed, and must have come over as much
+/// of our own clock as they say they took: nothing in a guest can change that one.
+std::vector<std::string> throughput_doubts(const RankState& rank, std::int64_t images_planned,
+                                           std::int64_t released_ns);
+
+}  // namespace virtrain::harness

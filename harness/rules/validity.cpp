@@ -1,0 +1,139 @@
+#include "harness/rules/validity.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "common/text.h"
+#include "harness/rules/throughput_check.h"
+#include "harness/rules/validity_rules.h"
+
+namespace virtrain::harness {
+namespace {
+
+constexpr std::int64_t parameters = 25'557'032;
+/// Of all gradients in fp32, and in the two bytes of fp16 or bf16.
+constexpr std::int64_t whole_gradient_bytes = parameters * 4, half_gradient_bytes = parameters * 2;
+
+/// The CUDA trainer reduces weights' gradients in the activations' type, the CPU's reduces fp32.
+bool may_reduce_in_two_bytes(const Workload& workload) {
+  return workload.backend == Backend::cuda &&
+         (workload.precision == Precision::fp16 || workload.precision == Precision::bf16);
+}
+
+/// What a rank says that it gave to the others in each step, where that is believable. It comes from a guest:
+/// nothing it says may ask for less than half, nor for so much that the sums overflow.
+std::int64_t claimed_gradient_bytes(const RankState& rank) {
+  if (!rank.result) { return whole_gradient_bytes; }
+  const auto claim = rank.result->find("bytes_allreduced_per_step");
+  if (claim == rank.result->end() || !claim->is_number_integer()) { return whole_gradient_bytes; }
+  const auto bytes = claim->get<std::int64_t>();
+  return bytes < 0 ? whole_gradient_bytes : std::clamp(bytes, half_gradient_bytes, whole_gradient_bytes);
+}
+
+void check_rank(const TenantEvidence& tenant, std::size_t index, std::vector<std::string>& reasons) {
+  const auto& rank = tenant.ranks[index];
+  const auto label = fmt::format("{} rank {}", tenant.name, index);
+  if (!rank.hello || !rank.ready || !rank.result) {
+    reasons.push_back(label + " did not report");
+    return;
+  }
+  const auto& hello = *rank.hello;
+  const auto per_node =
+      tenant.shared_host ? static_cast<std::int64_t>(tenant.ranks.size()) : tenant.ranks_per_node;
+  const auto expect = [&](const char* field, std::int64_t wanted) {
+    const auto seen = hello.value(field, std::int64_t{-1});
+    if (seen != wanted) {
+      reasons.push_back(fmt::format("{} says {} {} where {} was planned", label, field, seen, wanted));
+    }
+  };
+  expect("rank", static_cast<std::int64_t>(index));
+  expect("size", static_cast<std::int64_t>(tenant.ranks.size()));
+  expect("local_rank", static_cast<std::int64_t>(index) % per_node);
+  if (!tenant.shared_host) {
+    const auto& node = tenant.nodes[index / static_cast<std::size_t>(tenant.ranks_per_node)];
+    const auto host = hello.value("hostname", std::string());
+    if (host != node.hostname) {
+      reasons.push_back(
+          fmt::format("{} ran on {} where {} was planned", label, printable(host), node.hostname));
+    }
+  }
+  const auto before = rank.ready->value("parameters_hash", std::string());
+  if (before == rank.result->value("parameters_hash", std::string())) {
+    reasons.push_back(label + " did not change its parameters");
+  }
+  for (const auto& window : rank.samples) {
+    if (!window.loss || !std::isfinite(*window.loss)) {
+      reasons.push_back(label + " has no finite loss");
+      break;
+    }
+  }
+  for (const auto& doubt : throughput_doubts(rank, tenant.images_per_rank, tenant.released_ns)) {
+    reasons.push_back(fmt::format("{} {}", label, doubt));
+  }
+}
+
+/// What the rules find whose severity makes a trial invalid, or of the others.
+void add_findings(const TrialEvidence& trial, bool invalidating, std::vector<std::string>& into) {
+  for (const auto& rule : validity_rules()) {
+    const bool invalidates =
+        rule.severity == vmctl::Severity::blocks || rule.severity == vmctl::Severity::invalidates;
+    if (invalidates != invalidating) { continue; }
+    for (const auto& words : rule.look(trial)) { into.push_back(fmt::format("{}: {}", rule.id, words)); }
+  }
+}
+
+}  // namespace
+
+std::int64_t gradient_bytes_per_step(const Workload& workload, const std::vector<RankState>& ranks) {
+  if (!may_reduce_in_two_bytes(workload) || ranks.empty()) { return whole_gradient_bytes; }
+  std::int64_t most = 0;
+  for (const auto& rank : ranks) { most = std::max(most, claimed_gradient_bytes(rank)); }
+  return most;
+}
+
+std::int64_t all_reduce_bytes_per_node(std::int64_t nodes, std::int64_t steps, std::int64_t gradient_bytes) {
+  return nodes < 2 ? 0 : steps * (2 * (nodes - 1) * gradient_bytes / nodes);
+}
+
+std::vector<std::string> invalid_reasons(const TrialEvidence& trial, const std::string& host_boot_id) {
+  std::vector<std::string> reasons;
+  std::set<std::string> guest_boots;
+  for (const auto& tenant : trial.tenants) {
+    for (std::size_t r = 0; r < tenant.ranks.size(); ++r) { check_rank(tenant, r, reasons); }
+    std::set<std::string> before, after;
+    for (const auto& rank : tenant.ranks) {
+      if (rank.ready) { before.insert(rank.ready->value("parameters_hash", std::string())); }
+      if (rank.result) { after.insert(rank.result->value("parameters_hash", std::string())); }
+    }
+    if (before.size() > 1 || after.size() > 1) {
+      reasons.push_back(tenant.name + ": its ranks hold different parameters");
+    }
+    if (tenant.network_bytes_measured < tenant.network_bytes_required) {
+      reasons.push_back(fmt::format("{}: its network carried {} bytes a node, the all-reduces need {}",
+                                    tenant.name, tenant.network_bytes_measured,
+                                    tenant.network_bytes_required));
+    }
+    for (const auto& node : tenant.nodes) {
+      if (!node.is_vm) { continue; }
+      if (node.boot_id.empty() || node.boot_id == host_boot_id) {
+        reasons.push_back(fmt::format("{} {} has no boot id of its own", tenant.name, node.hostname));
+      } else if (!guest_boots.insert(node.boot_id).second) {
+        reasons.push_back(
+            fmt::format("{} {} shares its boot id with another VM", tenant.name, node.hostname));
+      }
+    }
+  }
+  add_findings(trial, true, reasons);
+  return reasons;
+}
+
+std::vector<std::string> remarks(const TrialEvidence& trial) {
+  std::vector<std::string> found;
+  add_findings(trial, false, found);
+  return found;
+}
+
+}  // namespace virtrain::harness

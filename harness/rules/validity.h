@@ -1,0 +1,31 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/evidence/trial_evidence.h"
+#include "harness/plan/placement.h"
+
+namespace virtrain::harness {
+
+/// Why a trial that ran to its end must not be compared; empty if it may. Each check looks at what really
+/// happened: rank, size and host names as seen from inside, parameters that changed and are equal on all
+/// ranks, a finite loss, a speed that fits its samples and our clock, the bytes the network must have
+/// carried, guests that are not the host, and what validity_rules() say of its devices.
+std::vector<std::string> invalid_reasons(const TrialEvidence& trial, const std::string& host_boot_id);
+/// What is to be noted of it, without making it invalid.
+std::vector<std::string> remarks(const TrialEvidence& trial);
+
+/// Bytes of ResNet-50's gradients that a tenant's ranks reduce in a step: 102 MB (fp32), or of backend cuda
+/// in fp16 or bf16 what its ranks say (the most of them), if that is no less than two bytes a parameter. A
+/// rank that says nothing of use counts as fp32.
+std::int64_t gradient_bytes_per_step(const Workload& workload, const std::vector<RankState>& ranks);
+
+/// Bytes each node of a tenant must send for `steps` all-reduces of its gradients over `nodes` nodes:
+/// 2 (N-1)/N of them a step (the bandwidth-optimal all-reduce). 0 for one node.
+std::int64_t all_reduce_bytes_per_node(std::int64_t nodes, std::int64_t steps, std::int64_t gradient_bytes);
+
+}  // namespace virtrain::harness

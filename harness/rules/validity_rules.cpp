@@ -1,0 +1,353 @@
+#include "harness/rules/validity_rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "common/text.h"
+#include "harness/evidence/gpu_record.h"
+#include "vmctl/devices/gpu_report.h"
+
+namespace virtrain::harness {
+namespace {
+
+using nlohmann::json;
+using Words = std::vector<std::string>;
+using vmctl::Severity;
+
+constexpr std::int64_t most_clock_offset_ns = 50'000'000;
+/// So many corrected link errors in one trial are a bad cable or slot, though every bit arrived in the end.
+constexpr std::uint64_t most_correctable_errors = 100;
+/// Of all steps. A loss scale that starts too high skips a few; more is arithmetic that overflows, and a
+/// skipped step does less than a whole one.
+constexpr double most_skipped_share = 0.05;
+
+/// Calls `judge` with the name of every rank that tells of its GPU, and what it said first and last.
+template <typename Judge>
+Words each_gpu(const TrialEvidence& trial, Judge&& judge) {
+  Words found;
+  for (const auto& tenant : trial.tenants) {
+    for (std::size_t r = 0; r < tenant.ranks.size(); ++r) {
+      const auto& rank = tenant.ranks[r];
+      auto first = read_gpu_record(rank.hello);
+      if (!first) { first = read_gpu_record(rank.ready); }
+      const auto last = read_gpu_record(rank.result);
+      if (!first && !last) { continue; }
+      if (const std::string words = judge(first.value_or(GpuRecord{}), last.value_or(GpuRecord{}));
+          !words.empty()) {
+        found.push_back(fmt::format("{} rank {}: {}", tenant.name, r, words));
+      }
+    }
+  }
+  return found;
+}
+
+template <typename Judge>
+Words each_node(const TrialEvidence& trial, Judge&& judge) {
+  Words found;
+  for (const auto& tenant : trial.tenants) {
+    for (const auto& node : tenant.nodes) {
+      if (const std::string words = judge(node); !words.empty()) {
+        found.push_back(fmt::format("{} {}: {}", tenant.name, node.hostname, words));
+      }
+    }
+  }
+  return found;
+}
+
+std::string unlicensed_words(bool at_start, bool at_end) {
+  if (at_start && at_end) { return ""; }
+  return fmt::format("its vGPU was not licensed at the {}, and slows down with time", at_start ? "end"
+                                                                                      : at_end
+                                                                                          ? "start"
+                                                                                          : "start and end");
+}
+
+Words is_licensed(const TrialEvidence& trial) {
+  auto found = each_gpu(trial, [](const GpuRecord& first, const GpuRecord& last) -> std::string {
+    if (first.virtualization != "vgpu" && last.virtualization != "vgpu") { return ""; }
+    return unlicensed_words(first.licensed.value_or(false), last.licensed.value_or(false));
+  });
+  const auto by_node = each_node(trial, [](const NodeEvidence& node) -> std::string {
+    if (!node.licensed_at_start && !node.licensed_at_end) { return ""; }
+    return unlicensed_words(node.licensed_at_start.value_or(false), node.licensed_at_end.value_or(false));
+  });
+  found.insert(found.end(), by_node.begin(), by_node.end());
+  return found;
+}
+
+Words memory_was_sound(const TrialEvidence& trial) {
+  return each_gpu(trial, [](const GpuRecord& first, const GpuRecord& last) -> std::string {
+    Words wrong;
+    if (const auto more = last.uncorrected_ecc_errors.value_or(0) - first.uncorrected_ecc_errors.value_or(0);
+        last.uncorrected_ecc_errors && first.uncorrected_ecc_errors && more > 0) {
+      wrong.push_back(fmt::format("{} uncorrected ECC errors", more));
+    }
+    if (first.ecc_enabled && last.ecc_enabled && first.ecc_enabled != last.ecc_enabled) {
+      wrong.emplace_back("ECC was switched");
+    }
+    if (first.row_remap_pending.value_or(false) || last.row_remap_pending.value_or(false)) {
+      wrong.emplace_back("rows of its memory wait to be remapped");
+    }
+    return join(wrong, ", ");
+  });
+}
+
+bool is_harmful(const std::string& slowdown) {
+  const auto& harmful = vmctl::harmful_slowdowns;
+  return std::find(harmful.begin(), harmful.end(), slowdown) != harmful.end();
+}
+
+Words clocks_were_free(const TrialEvidence& trial) {
+  return each_gpu(trial, [](const GpuRecord& first, const GpuRecord& last) -> std::string {
+    std::set<std::string> slowed;
+    for (const auto* record : {&first, &last}) {
+      for (const auto& reason : record->throttle_reasons.value_or(Words{})) {
+        if (is_harmful(reason)) { slowed.insert(reason); }
+      }
+    }
+    Words wrong(slowed.begin(), slowed.end());
+    const auto compare = [&wrong](const char* name, const auto& before, const auto& after, const char* unit) {
+      if (before && after && *before != *after) {
+        wrong.push_back(
+            fmt::format("its {} went from {:g} {} to {:g} {}", name, *before, unit, *after, unit));
+      }
+    };
+    compare("power limit", first.power_limit_w, last.power_limit_w, "W");
+    compare("application clock", first.application_clock_mhz, last.application_clock_mhz, "MHz");
+    return join(wrong, ", ");
+  });
+}
+
+Words fabric_was_up(const TrialEvidence& trial) {
+  return each_gpu(trial, [](const GpuRecord& first, const GpuRecord& last) -> std::string {
+    for (const auto* record : {&first, &last}) {
+      if (record->fabric_state && *record->fabric_state != "completed" &&
+          *record->fabric_state != "not_supported") {
+        return "its NVLink fabric was " + *record->fabric_state;
+      }
+    }
+    return "";
+  });
+}
+
+Words host_links_were_sound(const TrialEvidence& trial) {
+  Words wrong;
+  for (const auto& [address, after] : trial.host.link_errors_after) {
+    const auto before = trial.host.link_errors_before.find(address);
+    if (before == trial.host.link_errors_before.end()) { continue; }
+    const auto uncorrected = after.nonfatal + after.fatal - before->second.nonfatal - before->second.fatal;
+    const auto corrected = after.correctable - before->second.correctable;
+    if (uncorrected > 0) {
+      wrong.push_back(fmt::format("{} had {} uncorrected PCIe errors", address, uncorrected));
+    }
+    if (corrected > most_correctable_errors) {
+      wrong.push_back(fmt::format("{} had {} corrected PCIe errors", address, corrected));
+    }
+  }
+  return wrong;
+}
+
+Words links_were_at_their_best(const TrialEvidence& trial) {
+  Words wrong;
+  for (const auto& [address, link] : trial.host.links) {
+    if (link.gigatransfers > 0 &&
+        (link.gigatransfers < link.possible_gigatransfers || link.lanes < link.possible_lanes)) {
+      wrong.push_back(fmt::format("{} ran at {:g} GT/s x{} at best, of {:g} GT/s x{}", address,
+                                  link.gigatransfers, link.lanes, link.possible_gigatransfers,
+                                  link.possible_lanes));
+    }
+  }
+  return wrong;
+}
+
+bool has_several_tenants_with_devices(const TrialEvidence& trial) {
+  const auto with_devices =
+      std::count_if(trial.tenants.begin(), trial.tenants.end(), [](const TenantEvidence& tenant) {
+        return std::any_of(tenant.nodes.begin(), tenant.nodes.end(),
+                           [](const NodeEvidence& node) { return node.is_vm && node.devices > 0; });
+      });
+  return with_devices > 1;
+}
+
+Words acs_was_on(const TrialEvidence& trial) {
+  if (!has_several_tenants_with_devices(trial) || trial.host.acs_gaps.empty()) { return {}; }
+  return {"tenants' devices reach each other past the IOMMU: bridge " + join(trial.host.acs_gaps, ", ")};
+}
+
+Words interrupts_were_remapped(const TrialEvidence& trial) {
+  if (!has_several_tenants_with_devices(trial) || !trial.host.unsafe_interrupts) { return {}; }
+  return {"a tenant could raise any interrupt of the host (allow_unsafe_interrupts)"};
+}
+
+Words nodes_were_near(const TrialEvidence& trial) {
+  return each_node(trial, [](const NodeEvidence& node) -> std::string {
+    std::set<int> gpus(node.gpu_numa_nodes.begin(), node.gpu_numa_nodes.end());
+    gpus.erase(-1);  // the firmware does not say
+    if (gpus.empty()) { return ""; }
+    const std::set<int> cores(node.core_numa_nodes.begin(), node.core_numa_nodes.end());
+    for (const int core : cores) {
+      if (!gpus.contains(core)) {
+        return fmt::format("cores of NUMA node {} with GPUs of node {}", core, fmt::join(gpus, ", "));
+      }
+    }
+    if (node.memory_numa_node && !gpus.contains(*node.memory_numa_node)) {
+      return fmt::format("memory of NUMA node {} with GPUs of node {}", *node.memory_numa_node,
+                         fmt::join(gpus, ", "));
+    }
+    return "";
+  });
+}
+
+Words guest_has_its_devices(const TrialEvidence& trial) {
+  return each_node(trial, [](const NodeEvidence& node) -> std::string {
+    return node.missing_devices.empty() ? "" : "its guest does not show " + join(node.missing_devices, " ");
+  });
+}
+
+Words guest_sees_nodes(const TrialEvidence& trial) {
+  return each_node(trial, [](const NodeEvidence& node) -> std::string {
+    const std::set<int> host(node.gpu_numa_nodes.begin(), node.gpu_numa_nodes.end());
+    const auto& guest = node.guest_gpu_numa_nodes;
+    const bool blind = std::find(guest.begin(), guest.end(), -1) != guest.end();
+    return node.is_vm && host.size() > 1 && blind ? "a GPU is on no NUMA node of the guest's" : "";
+  });
+}
+
+Words peers_were_as_planned(const TrialEvidence& trial) {
+  return each_node(trial, [](const NodeEvidence& node) { return join(node.peer_differences, ", "); });
+}
+
+/// Whether each of these ways ("P2P/CUMEM, SHM/direct/direct") is of the planned kind ("P2P").
+bool went_as_planned(const std::string& seen, const std::string& planned) {
+  const auto ways = split(seen, ',');
+  return std::all_of(ways.begin(), ways.end(),
+                     [&](const std::string& way) { return split(trim(way), '/').front() == planned; });
+}
+
+Words transports_were_as_planned(const TrialEvidence& trial) {
+  Words wrong;
+  for (const auto& tenant : trial.tenants) {
+    for (const auto& [pair, planned] : tenant.transports_planned) {
+      if (const auto seen = tenant.transports_seen.find(pair);
+          seen != tenant.transports_seen.end() && !went_as_planned(seen->second, planned)) {
+        wrong.push_back(
+            fmt::format("{} ranks {}: {} where {} was planned", tenant.name, pair, seen->second, planned));
+      }
+    }
+  }
+  return wrong;
+}
+
+Words clock_was_right(const TrialEvidence& trial) {
+  return each_node(trial, [](const NodeEvidence& node) -> std::string {
+    const auto offset = node.wall_clock_offset_ns.value_or(0);
+    if (offset >= -most_clock_offset_ns && offset <= most_clock_offset_ns) { return ""; }
+    return fmt::format("its clock is {} ms off the host's", offset / 1'000'000);
+  });
+}
+
+/// What the trainer's warm-up says that went to the end of its time (--steady_seconds) without getting level.
+Words warm_ups_got_level(const TrialEvidence& trial) {
+  Words found;
+  for (const auto& tenant : trial.tenants) {
+    for (std::size_t r = 0; r < tenant.ranks.size(); ++r) {
+      const auto& result = tenant.ranks[r].result;
+      if (!result || !result->is_object()) { continue; }
+      const auto state = result->find("steady_state");
+      if (state == result->end() || !state->is_object()) { continue; }
+      const auto level = state->find("level");
+      if (level == state->end() || *level != json(false)) { continue; }
+      Words why;
+      if (const auto reasons = state->find("not_level"); reasons != state->end() && reasons->is_array()) {
+        for (const auto& reason : *reasons) {
+          if (reason.is_string()) { why.push_back(reason.get<std::string>()); }
+        }
+      }
+      found.push_back(fmt::format("{} rank {}: its warm-up never got level{}{}", tenant.name, r,
+                                  why.empty() ? "" : ": ", join(why, ", ")));
+    }
+  }
+  return found;
+}
+
+/// What NVML could not be asked has not been judged above, and silence must not pass for a good answer.
+Words nvml_answered(const TrialEvidence& trial) {
+  return each_gpu(trial, [](const GpuRecord& first, const GpuRecord& last) -> std::string {
+    if (first.error) {
+      return "its GPU's ECC, clocks and licence were not judged, for NVML did not answer: " + *first.error;
+    }
+    if (last.error) {
+      return "its GPU's ECC, clocks and licence at the end were not judged, for NVML did not answer: " +
+             *last.error;
+    }
+    return "";
+  });
+}
+
+/// A count in a rank's result; nothing where it is no whole number of at least 0.
+std::optional<double> count(const json& result, const char* name) {
+  const auto found = result.find(name);
+  if (found == result.end() || !found->is_number_integer() || *found < json(0)) { return std::nullopt; }
+  return found->get<double>();
+}
+
+Words steps_were_taken(const TrialEvidence& trial) {
+  Words found;
+  for (const auto& tenant : trial.tenants) {
+    for (std::size_t r = 0; r < tenant.ranks.size(); ++r) {
+      const auto& result = tenant.ranks[r].result;
+      if (!result || !result->is_object()) { continue; }
+      const auto skipped = count(*result, "skipped_steps");
+      const auto counted = count(*result, "steps");
+      if (!skipped || !counted) { continue; }
+      const double steps = *counted + count(*result, "warmup_steps").value_or(0);
+      if (*skipped > most_skipped_share * steps) {
+        found.push_back(fmt::format("{} rank {}: {:.0f} of {:.0f} steps were skipped: gradients overflowed",
+                                    tenant.name, r, *skipped, steps));
+      }
+    }
+  }
+  return found;
+}
+
+constexpr const char* when_gpus = "a rank tells of its GPU";
+constexpr const char* when_tenants_have_devices = "several tenants have devices";
+
+constexpr std::array rules = {
+    ValidityRule{"ACS-1", Severity::invalidates, when_tenants_have_devices, acs_was_on},
+    ValidityRule{"IOM-3", Severity::invalidates, when_tenants_have_devices, interrupts_were_remapped},
+    ValidityRule{"LNK-1", Severity::invalidates, "the host saw the links of the trial's GPUs under load",
+                 links_were_at_their_best},
+    ValidityRule{"AER-1", Severity::invalidates, "the kernel counts PCIe errors of the trial's devices",
+                 host_links_were_sound},
+    ValidityRule{"DEV-1", Severity::invalidates, "a VM has devices", guest_has_its_devices},
+    ValidityRule{"NUM-1", Severity::invalidates, "a node has GPUs whose NUMA node is known", nodes_were_near},
+    ValidityRule{"NUM-2", Severity::warns, "a VM has GPUs of several NUMA nodes", guest_sees_nodes},
+    ValidityRule{"LIC-1", Severity::invalidates,
+                 "a rank's GPU is a vGPU, or a guest with vGPUs told of its licence", is_licensed},
+    ValidityRule{"FAB-1", Severity::blocks, when_gpus, fabric_was_up},
+    ValidityRule{"P2P-1", Severity::invalidates, "a node told which of its GPUs reach each other",
+                 peers_were_as_planned},
+    ValidityRule{"P2P-2", Severity::invalidates, "NCCL told its transports, and they were planned",
+                 transports_were_as_planned},
+    ValidityRule{"ECC-1", Severity::invalidates, when_gpus, memory_was_sound},
+    ValidityRule{"CLK-1", Severity::invalidates, when_gpus, clocks_were_free},
+    ValidityRule{"TIME-1", Severity::warns, "a node's wall clock was compared with the host's",
+                 clock_was_right},
+    ValidityRule{"WARM-1", Severity::warns, "a rank warmed up until all was level (--steady_seconds)",
+                 warm_ups_got_level},
+    ValidityRule{"NVML-1", Severity::warns, when_gpus, nvml_answered},
+    ValidityRule{"STEP-1", Severity::warns, "a rank scales its loss and counts the steps that it skips",
+                 steps_were_taken},
+};
+
+}  // namespace
+
+std::span<const ValidityRule> validity_rules() {
+  return rules;
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,72 @@
+#include "harness/agent/client/agent_reports.h"
+
+#include <catch2/catch.hpp>
+
+#include "common/error.h"
+#include "harness/agent/telemetry.h"
+
+using namespace virtrain;
+using namespace virtrain::harness;
+using Catch::Contains;
+using nlohmann::json;
+
+namespace {
+
+template <typename Check>
+std::string refusal(Check check) {
+  try {
+    check();
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::protocol);
+    return error.message();
+  }
+  return "(accepted)";
+}
+
+std::string refused_facts(const json& facts) {
+  return refusal([&] { checked_facts(facts); });
+}
+
+std::string refused_readings(const json& values) {
+  return refusal([&] { checked_readings(values); });
+}
+
+json many(std::size_t count) {
+  json object = json::object();
+  for (std::size_t i = 0; i < count; ++i) { object["m" + std::to_string(i)] = 1; }
+  return object;
+}
+
+}  // namespace
+
+TEST_CASE("what the agent says of this machine is accepted as it is") {
+  const auto facts = read_node_facts();
+  CHECK(checked_facts(facts) == facts);
+  CHECK(checked_readings(read_telemetry("/", {})).at("memory_total_bytes") > 0);
+}
+
+TEST_CASE("row 5: facts that no reader could take are refused on receipt") {
+  CHECK_THAT(refused_facts(5), Contains("no object"));
+  CHECK_THAT(refused_facts(many(65)), Contains("65 of them, at most 64"));
+  CHECK_THAT(refused_facts({{"", "x"}}), Contains("'' is no name"));
+  CHECK_THAT(refused_facts({{"a b\x1b[2J", "x"}}), Contains("'a b\uFFFD[2J' is no name"));
+  CHECK_THAT(refused_facts({{std::string(65, 'n'), "x"}}), Contains("is no name"));
+  for (const json& value :
+       {json(nullptr), json(true), json(-1), json::array(), json{{"a", 1}}, json(std::string(16385, 'x'))}) {
+    INFO(value.dump());
+    CHECK_THAT(refused_facts({{"fact", value}}), Contains("'fact' is neither a short text nor a number"));
+  }
+  for (const char* name : {"hostname", "kernel", "boot_id", "cpus"}) {
+    CHECK_THAT(refused_facts({{name, 5}}), Contains("is no text"));
+  }
+  CHECK(checked_facts({{"kernel", "6.1\x1b[2J"}})["kernel"] == "6.1\uFFFD[2J");
+}
+
+TEST_CASE("row 5: telemetry that the database would refuse is refused on receipt") {
+  CHECK_THAT(refused_readings("x"), Contains("no object"));
+  CHECK_THAT(refused_readings(many(33)), Contains("33 of them, at most 32"));
+  CHECK_THAT(refused_readings({{"", 1}}), Contains("'' is no name"));
+  CHECK_THAT(refused_readings({{"x", "1"}}), Contains("'x' is no number"));
+  CHECK(checked_readings({{"x", 1e308}, {"y", -1}}) ==
+        std::map<std::string, double>{{"x", 1e308}, {"y", -1}});
+}

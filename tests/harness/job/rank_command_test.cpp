@@ -1,0 +1,73 @@
+#include "harness/job/rank_command.h"
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+
+#include "common/text.h"
+#include "harness/scenario/decode.h"
+
+using namespace virtrain;
+using namespace virtrain::harness;
+using Catch::Contains;
+using Catch::EndsWith;
+
+TEST_CASE("mpirun over nodes goes through the agents and names its interfaces") {
+  const auto words =
+      join(mpirun_command({"t1n1", "t1n2"}, 1, RankNetwork::tcp, false, 60, {"trainer", "--x=1"}), " ");
+  for (const char* part :
+       {"-np 2", "--host t1n1:1,t1n2:1", "--timeout 60", "--tag-output", "--mca plm rsh",
+        "--mca plm_rsh_agent virtrain-rsh", "--mca plm_rsh_no_tree_spawn 1", "--mca btl self,tcp",
+        "--mca btl_tcp_if_include eth0", "--mca oob_tcp_if_include eth0", "--leave-session-attached",
+        "--mca pml ob1", "--bind-to none"}) {
+    CHECK_THAT(words, Contains(part));
+  }
+  CHECK_THAT(words, EndsWith(" trainer --x=1"));
+}
+
+TEST_CASE("ranks of one node talk through shared memory, those of several through both") {
+  CHECK_THAT(join(mpirun_command({"t1n1", "t1n2"}, 2, RankNetwork::tcp, false, 60, {"t"}), " "),
+             Contains("-np 4") && Contains("--host t1n1:2,t1n2:2") && Contains("--mca btl self,vader,tcp"));
+  const auto one = join(mpirun_command({"localhost"}, 2, RankNetwork::shared_memory, false, 60, {"t"}), " ");
+  CHECK_THAT(one, Contains("-np 2") && Contains("--mca btl self,vader "));
+  CHECK_THAT(one, !Contains("plm_rsh_agent") && !Contains("tcp"));
+}
+
+TEST_CASE("crowded nodes may take longer to answer") {
+  const auto probes = [](bool crowded) {
+    return join(mpirun_command({"t1n1", "t1n2"}, 1, RankNetwork::tcp, crowded, 60, {"t"}), " ");
+  };
+  CHECK_THAT(probes(false), Contains("--mca oob_tcp_keepalive_probes 3 "));
+  CHECK_THAT(probes(true), Contains("--mca oob_tcp_keepalive_probes 20 "));
+}
+
+TEST_CASE("what mpirun is told a scenario's env cannot say, for mpirun would not hear it") {
+  const auto words = mpirun_command({"t1n1", "t1n2"}, 2, RankNetwork::tcp, false, 60, {"t"});
+  int told = 0;
+  for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+    if (words[i] != "--mca") { continue; }
+    ++told;
+    INFO(words[i + 1]);
+    CHECK_THROWS_WITH(decode_scenario("name: s\nworkload: {env: {OMPI_MCA_" + words[i + 1] +
+                                          ": 1}}\nguest: {vcpus: 1, memory: 512MiB}\n"
+                                          "cases: [{name: a, tenants: [{nodes: 1}]}]\n",
+                                      "s.yaml"),
+                      Contains("env: virtrain sets OMPI_MCA_"));
+  }
+  CHECK(told > 8);
+}
+
+TEST_CASE("the trainer is told every setting of its workload") {
+  Workload w;
+  w.batch_size = 3, w.image_size = 65, w.precision = Precision::bf16, w.warmup_steps = 5, w.steps = 7;
+  w.display_every = 2, w.accumulate_steps = 4, w.seed = 11;
+  const auto words = trainer_command("/bin/trainer", w, 6);
+  CHECK(words.at(0) == "/bin/trainer");
+  const std::vector<std::string> flags(words.begin() + 1, words.end());
+  for (const char* flag :
+       {"--batch_size=3", "--image_size=65", "--precision=bf16", "--num_warmup_batches=5", "--num_batches=7",
+        "--display_every=2", "--accumulate_steps=4", "--seed=11", "--num_threads=6"}) {
+    CHECK(std::count(flags.begin(), flags.end(), flag) == 1);
+  }
+  CHECK(flags.size() == 9);
+}

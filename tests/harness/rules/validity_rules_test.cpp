@@ -1,0 +1,269 @@
+#include "harness/rules/validity_rules.h"
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <functional>
+#include <set>
+
+#include "harness/evidence/gpu_record.h"
+#include "harness/job/guest_gpus.h"
+
+namespace virtrain::harness {
+namespace {
+
+using nlohmann::json;
+using Trial = TrialEvidence&;
+
+/// What a rank on a good GPU says: everything that it can, and nothing that is wrong.
+json good_gpu(const char* virtualization) {
+  return {{"uuid", "GPU-1"},
+          {"virtualization", virtualization},
+          {"licensed", true},
+          {"ecc_enabled", true},
+          {"row_remap_pending", false},
+          {"uncorrected_ecc_errors", 4},
+          {"throttle_reasons", {"gpu_idle", "sw_power_cap"}},
+          {"power_limit_w", 300},
+          {"application_clock_mhz", 1410},
+          {"fabric_state", "completed"}};
+}
+
+RankState rank_on(const char* virtualization) {
+  RankState rank;
+  rank.hello = json{{"gpu", good_gpu(virtualization)}};
+  rank.result = json{{"gpu", good_gpu(virtualization)},
+                     {"steps", 80},
+                     {"warmup_steps", 20},
+                     {"skipped_steps", 5},
+                     {"steady_state", {{"level", true}, {"not_level", json::array()}}}};
+  return rank;
+}
+
+/// Two tenants of one VM each, the first with a whole GPU, the second with a vGPU.
+TrialEvidence good() {
+  TrialEvidence trial;
+  for (const auto* name : {"a", "b"}) {
+    TenantEvidence tenant;
+    tenant.name = name;
+    NodeEvidence node{std::string("t-") + name, "boot", true};
+    node.devices = 2;
+    node.core_numa_nodes = {0, 0, 1, 1};
+    node.memory_numa_node = 1;
+    node.gpu_numa_nodes = {0, 1};
+    node.guest_gpu_numa_nodes = {0, 1};
+    node.wall_clock_offset_ns = -49'000'000;
+    tenant.nodes = {node};
+    tenant.ranks = {rank_on(trial.tenants.empty() ? "passthrough" : "vgpu")};
+    tenant.transports_planned = {{"0-1", "P2P"}};
+    tenant.transports_seen = {{"0-1", "P2P/IPC"}, {"0-2", "SHM"}};
+    trial.tenants.push_back(tenant);
+  }
+  trial.host.link_errors_before = {{"0000:17:00.0", {5, 1, 0}}};
+  trial.host.link_errors_after = {{"0000:17:00.0", {105, 1, 0}}};
+  trial.host.links = {{"0000:17:00.0", {16, 16, 16, 16}}, {"0000:31:00.0", {0, 0, 16, 16}}};
+  return trial;
+}
+
+json& said(Trial trial, std::size_t tenant, bool at_the_end, const char* field) {
+  auto& rank = trial.tenants[tenant].ranks[0];
+  return (at_the_end ? *rank.result : *rank.hello)["gpu"][field];
+}
+
+struct Row {
+  const char* id;
+  std::function<void(Trial)> change;
+  std::string words;
+};
+
+const std::vector<Row>& rows() {
+  static const std::vector<Row> all = {
+      {"ACS-1", [](Trial t) { t.host.acs_gaps = {"0000:16:02.0 without RR"}; },
+       "tenants' devices reach each other past the IOMMU: bridge 0000:16:02.0 without RR"},
+      {"IOM-3", [](Trial t) { t.host.unsafe_interrupts = true; },
+       "a tenant could raise any interrupt of the host (allow_unsafe_interrupts)"},
+      {"LNK-1", [](Trial t) { t.host.links["0000:17:00.0"].gigatransfers = 8; },
+       "0000:17:00.0 ran at 8 GT/s x16 at best, of 16 GT/s x16"},
+      {"LNK-1", [](Trial t) { t.host.links["0000:17:00.0"].lanes = 8; },
+       "0000:17:00.0 ran at 16 GT/s x8 at best, of 16 GT/s x16"},
+      {"AER-1", [](Trial t) { t.host.link_errors_after["0000:17:00.0"].fatal = 2; },
+       "0000:17:00.0 had 2 uncorrected PCIe errors"},
+      {"AER-1", [](Trial t) { t.host.link_errors_after["0000:17:00.0"].correctable = 106; },
+       "0000:17:00.0 had 101 corrected PCIe errors"},
+      {"DEV-1", [](Trial t) { t.tenants[0].nodes[0].missing_devices = {"0000:17:00.0"}; },
+       "a t-a: its guest does not show 0000:17:00.0"},
+      {"NUM-1", [](Trial t) { t.tenants[0].nodes[0].gpu_numa_nodes = {1}; },
+       "a t-a: cores of NUMA node 0 with GPUs of node 1"},
+      {"NUM-1",
+       [](Trial t) {
+         t.tenants[1].nodes[0].gpu_numa_nodes = {0};
+         t.tenants[1].nodes[0].core_numa_nodes = {0};
+       },
+       "b t-b: memory of NUMA node 1 with GPUs of node 0"},
+      {"NUM-2",
+       [](Trial t) {
+         t.tenants[0].nodes[0].guest_gpu_numa_nodes = {0, -1};
+       },
+       "a t-a: a GPU is on no NUMA node of the guest's"},
+      {"LIC-1", [](Trial t) { said(t, 1, true, "licensed") = false; },
+       "b rank 0: its vGPU was not licensed at the end, and slows down with time"},
+      {"LIC-1", [](Trial t) { said(t, 1, false, "licensed") = false; },
+       "b rank 0: its vGPU was not licensed at the start, and slows down with time"},
+      {"LIC-1",
+       [](Trial t) {
+         said(t, 1, false, "licensed") = nullptr;
+         said(t, 1, true, "licensed") = nullptr;
+       },
+       "b rank 0: its vGPU was not licensed at the start and end, and slows down with time"},
+      {"LIC-1",
+       [](Trial t) {
+         t.tenants[0].nodes[0].licensed_at_start = true;
+         t.tenants[0].nodes[0].licensed_at_end = false;
+       },
+       "a t-a: its vGPU was not licensed at the end, and slows down with time"},
+      {"FAB-1", [](Trial t) { said(t, 0, false, "fabric_state") = "in_progress"; },
+       "a rank 0: its NVLink fabric was in_progress"},
+      {"P2P-1", [](Trial t) { t.tenants[0].nodes[0].peer_differences = {"GPU 0 does not reach GPU 1"}; },
+       "a t-a: GPU 0 does not reach GPU 1"},
+      {"P2P-2", [](Trial t) { t.tenants[1].transports_seen["0-1"] = "P2P/IPC, SHM/direct"; },
+       "b ranks 0-1: P2P/IPC, SHM/direct where P2P was planned"},
+      {"ECC-1", [](Trial t) { said(t, 0, true, "uncorrected_ecc_errors") = 6; },
+       "a rank 0: 2 uncorrected ECC errors"},
+      {"ECC-1", [](Trial t) { said(t, 0, true, "ecc_enabled") = false; }, "a rank 0: ECC was switched"},
+      {"ECC-1", [](Trial t) { said(t, 0, true, "row_remap_pending") = true; },
+       "a rank 0: rows of its memory wait to be remapped"},
+      {"CLK-1", [](Trial t) { said(t, 0, true, "throttle_reasons") = {"hw_power_brake_slowdown"}; },
+       "a rank 0: hw_power_brake_slowdown"},
+      {"CLK-1", [](Trial t) { said(t, 0, true, "power_limit_w") = 250; },
+       "a rank 0: its power limit went from 300 W to 250 W"},
+      {"CLK-1", [](Trial t) { said(t, 0, true, "application_clock_mhz") = 1095; },
+       "a rank 0: its application clock went from 1410 MHz to 1095 MHz"},
+      {"TIME-1", [](Trial t) { t.tenants[0].nodes[0].wall_clock_offset_ns = 51'000'000; },
+       "a t-a: its clock is 51 ms off the host's"},
+      {"WARM-1",
+       [](Trial t) {
+         (*t.tenants[1].ranks[0].result)["steady_state"] = {
+             {"level", false}, {"not_level", {"sm_clock_mhz falls by 3.1 % in 10 s (at most 1 %)"}}};
+       },
+       "b rank 0: its warm-up never got level: sm_clock_mhz falls by 3.1 % in 10 s (at most 1 %)"},
+      // As GpuTelemetry writes it where the library is not there, and as gpu_record() does for a lost GPU.
+      {"NVML-1",
+       [](Trial t) {
+         (*t.tenants[0].ranks[0].hello)["gpu"] = {{"error", "load libnvidia-ml.so.1: no such file"}};
+         (*t.tenants[0].ranks[0].result)["gpu"] = {{"error", "load libnvidia-ml.so.1: no such file"}};
+       },
+       "a rank 0: its GPU's ECC, clocks and licence were not judged, for NVML did not answer: "
+       "load libnvidia-ml.so.1: no such file"},
+      {"NVML-1", [](Trial t) { said(t, 1, true, "error") = "find the GPU 0000:01:00.0: Not Found"; },
+       "b rank 0: its GPU's ECC, clocks and licence at the end were not judged, for NVML did not answer: "
+       "find the GPU 0000:01:00.0: Not Found"},
+      {"STEP-1", [](Trial t) { (*t.tenants[0].ranks[0].result)["skipped_steps"] = 6; },
+       "a rank 0: 6 of 100 steps were skipped: gradients overflowed"},
+  };
+  return all;
+}
+
+/// What each rule finds, with its id before it.
+std::vector<std::string> found_in(const TrialEvidence& trial) {
+  std::vector<std::string> found;
+  for (const auto& rule : validity_rules()) {
+    for (const auto& words : rule.look(trial)) { found.push_back(std::string(rule.id) + ": " + words); }
+  }
+  return found;
+}
+
+TEST_CASE("every rule of validity: what breaks it, alone, and its words") {
+  CHECK(found_in(good()).empty());
+  for (const auto& rule : validity_rules()) {
+    INFO(rule.id);
+    CHECK(std::any_of(rows().begin(), rows().end(),
+                      [&](const Row& row) { return std::string(row.id) == rule.id; }));
+  }
+  for (const auto& row : rows()) {
+    auto trial = good();
+    row.change(trial);
+    CHECK(found_in(trial) == std::vector<std::string>{std::string(row.id) + ": " + row.words});
+  }
+}
+
+TEST_CASE("what makes a trial invalid, and what is only noted") {
+  for (const auto& row : rows()) {
+    INFO(row.words);
+    auto trial = good();
+    row.change(trial);
+    const std::set<std::string> notes{"NUM-2", "TIME-1", "WARM-1", "NVML-1", "STEP-1"};
+    const bool noted = notes.contains(row.id);
+    CHECK(remarks(trial).size() == (noted ? 1 : 0));
+    const auto reasons = invalid_reasons(trial, "host");
+    CHECK(std::count(reasons.begin(), reasons.end(), std::string(row.id) + ": " + row.words) ==
+          (noted ? 0 : 1));
+  }
+}
+
+TEST_CASE("without devices no rule has anything to say") {
+  TrialEvidence trial = good();
+  trial.host = {};
+  for (auto& tenant : trial.tenants) {
+    tenant.nodes = {{"t", "boot", true}};
+    tenant.ranks[0].hello = json{{"rank", 0}};
+    tenant.ranks[0].result = json{{"images_per_second", 1.0}};
+    tenant.transports_seen.clear();
+  }
+  CHECK(found_in(trial).empty());
+}
+
+TEST_CASE("skipped steps are judged only where they are counted") {
+  const auto words_for = [](const json& skipped, const json& steps) {
+    TrialEvidence trial = good();
+    auto& result = *trial.tenants[0].ranks[0].result;
+    result["skipped_steps"] = skipped;
+    result["steps"] = steps;
+    return found_in(trial).size();
+  };
+  CHECK(words_for(100, 80) == 1);
+  CHECK(words_for(1, 0) == 0);  // of the warm-up's 20
+  CHECK(words_for(2, 0) == 1);
+  for (const json& bad : {json("6"), json(nullptr), json(-6), json(6.5), json::array({6})}) {
+    CHECK(words_for(bad, 80) == 0);
+    CHECK(words_for(100, bad) == 0);
+  }
+}
+
+TEST_CASE("one tenant alone needs no isolation") {
+  TrialEvidence trial = good();
+  trial.tenants.pop_back();
+  trial.host.acs_gaps = {"0000:16:02.0 without RR"};
+  trial.host.unsafe_interrupts = true;
+  CHECK(found_in(trial).empty());
+}
+
+TEST_CASE("what a guest says of its GPU is read strictly, and null is absent") {
+  CHECK_FALSE(read_gpu_record(std::nullopt));
+  CHECK_FALSE(read_gpu_record(json{{"rank", 0}}));
+  CHECK_FALSE(read_gpu_record(json{{"gpu", "NVIDIA"}}));
+  const auto odd = read_gpu_record(json{{"gpu",
+                                         {{"licensed", "yes"},
+                                          {"uncorrected_ecc_errors", "3"},
+                                          {"throttle_reasons", "hw_slowdown"},
+                                          {"power_limit_w", nullptr},
+                                          {"fabric_state", 3}}}});
+  REQUIRE(odd);
+  CHECK_FALSE(odd->licensed);
+  CHECK_FALSE(odd->uncorrected_ecc_errors);
+  CHECK_FALSE(odd->throttle_reasons);
+  CHECK_FALSE(odd->power_limit_w);
+  CHECK_FALSE(odd->fabric_state);
+}
+
+TEST_CASE("licences of vGPUs as nvidia-smi tells them") {
+  const std::string licensed =
+      "    License Status                    : Licensed (Expiry: 2026-11-21 8:6:49 GMT)\n";
+  const std::string unlicensed = "        License Status                    : Unlicensed (Unrestricted)\n";
+  CHECK(all_licensed("vGPU Software Licensed Product\n" + licensed) == true);
+  CHECK(all_licensed(licensed + unlicensed) == false);
+  CHECK(all_licensed(unlicensed + licensed) == false);
+  CHECK(all_licensed("Product Name : NVIDIA A100\n") == std::nullopt);
+}
+
+}  // namespace
+}  // namespace virtrain::harness
