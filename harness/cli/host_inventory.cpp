@@ -5,10 +5,10 @@
 #include "common/contains.h"
 #include "common/error.h"
 #include "common/units.h"
-#include "vmctl/host_claims.h"
-#include "vmctl/leases.h"
-#include "vmctl/lending/host_services.h"
-#include "vmctl/paths.h"
+#include "vmctl/journal/leases.h"
+#include "vmctl/process/host_claims.h"
+#include "vmctl/process/paths.h"
+#include "vmctl/resources/devices/host_services.h"
 
 namespace virtrain::harness {
 namespace {

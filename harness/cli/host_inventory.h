@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "harness/scenario/scenario.h"
-#include "vmctl/inventory.h"
+#include "vmctl/machine/inventory.h"
 
 namespace virtrain::harness {
 

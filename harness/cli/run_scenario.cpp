@@ -14,8 +14,8 @@
 #include "harness/cli/host_inventory.h"
 #include "harness/plan/plan.h"
 #include "harness/trial/preflight.h"
-#include "vmctl/libvirt_daemon.h"
-#include "vmctl/unprivileged/containment.h"
+#include "vmctl/hypervisor/libvirt/daemon.h"
+#include "vmctl/process/containment.h"
 
 namespace virtrain::harness {
 namespace {

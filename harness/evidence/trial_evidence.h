@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "harness/evidence/rank_state.h"
-#include "vmctl/devices/link_errors.h"
+#include "vmctl/devices/pci/link_errors.h"
 
 namespace virtrain::harness {
 

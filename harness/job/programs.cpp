@@ -1,6 +1,6 @@
 #include "harness/job/programs.h"
 
-#include "vmctl/paths.h"
+#include "vmctl/process/paths.h"
 
 namespace virtrain::harness {
 

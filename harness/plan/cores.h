@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "vmctl/inventory.h"
+#include "vmctl/machine/inventory.h"
 
 namespace virtrain::harness {
 

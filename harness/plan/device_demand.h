@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "harness/plan/plan.h"
-#include "vmctl/devices/device_checks.h"
+#include "vmctl/doctor/device_checks.h"
 
 namespace virtrain::harness {
 

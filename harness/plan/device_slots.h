@@ -6,7 +6,7 @@
 
 #include "harness/scenario/scenario.h"
 #include "vmctl/devices/placed_device.h"
-#include "vmctl/inventory.h"
+#include "vmctl/machine/inventory.h"
 
 namespace virtrain::harness {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "harness/plan/plan.h"
-#include "vmctl/domain_xml.h"
+#include "vmctl/hypervisor/domain/domain_xml.h"
 
 namespace virtrain::harness {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "harness/rules/validity.h"
-#include "vmctl/doctor.h"
+#include "vmctl/doctor/doctor.h"
 
 namespace virtrain::harness {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "vmctl/devices/placed_device.h"
-#include "vmctl/lending/device_settings.h"
+#include "vmctl/resources/devices/device_settings.h"
 
 namespace virtrain::harness {
 

@@ -8,10 +8,10 @@
 #include "common/subprocess.h"
 #include "harness/job/programs.h"
 #include "vmctl/devices/host_device.h"
-#include "vmctl/guest_driver.h"
-#include "vmctl/guest_packages.h"
-#include "vmctl/paths.h"
-#include "vmctl/supermin.h"
+#include "vmctl/guest/mirror/guest_driver.h"
+#include "vmctl/guest/mirror/guest_packages.h"
+#include "vmctl/guest/mirror/supermin.h"
+#include "vmctl/process/paths.h"
 
 namespace virtrain::harness {
 namespace {

@@ -17,9 +17,9 @@
 #include "common/user_folders.h"
 #include "common/version.h"
 #include "harness/trial/experiment_runner.h"
-#include "vmctl/host_claims.h"
-#include "vmctl/inventory.h"
-#include "vmctl/paths.h"
+#include "vmctl/machine/inventory.h"
+#include "vmctl/process/host_claims.h"
+#include "vmctl/process/paths.h"
 
 namespace virtrain::harness {
 namespace {

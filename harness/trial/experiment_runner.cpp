@@ -9,13 +9,13 @@
 #include "common/time.h"
 #include "harness/plan/domain_spec.h"
 #include "harness/trial/trial_run.h"
-#include "vmctl/guest_driver.h"
-#include "vmctl/inventory.h"
-#include "vmctl/kvm_probe.h"
-#include "vmctl/libvirt_hypervisor.h"
-#include "vmctl/node_settings.h"
-#include "vmctl/paths.h"
-#include "vmctl/supermin.h"
+#include "vmctl/guest/mirror/guest_driver.h"
+#include "vmctl/guest/mirror/supermin.h"
+#include "vmctl/guest/node_settings.h"
+#include "vmctl/hypervisor/libvirt/hypervisor.h"
+#include "vmctl/machine/inventory.h"
+#include "vmctl/machine/kvm_probe.h"
+#include "vmctl/process/paths.h"
 
 namespace virtrain::harness {
 namespace {

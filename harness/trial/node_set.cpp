@@ -11,10 +11,10 @@
 #include "common/text.h"
 #include "common/time.h"
 #include "common/units.h"
-#include "vmctl/net_devices.h"
-#include "vmctl/qemu_log.h"
-#include "vmctl/qemu_threads.h"
-#include "vmctl/signs_of_life.h"
+#include "vmctl/hypervisor/qemu_log.h"
+#include "vmctl/hypervisor/qemu_threads.h"
+#include "vmctl/process/signs_of_life.h"
+#include "vmctl/slice/net_devices.h"
 
 namespace virtrain::harness {
 namespace {

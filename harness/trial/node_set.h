@@ -10,7 +10,7 @@
 #include "harness/agent/client/agent_client.h"
 #include "harness/plan/domain_spec.h"
 #include "harness/trial/run_context.h"
-#include "vmctl/slice.h"
+#include "vmctl/slice/slice.h"
 
 namespace virtrain::harness {
 

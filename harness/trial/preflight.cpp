@@ -10,10 +10,10 @@
 #include "common/text.h"
 #include "harness/plan/device_demand.h"
 #include "harness/trial/cuda_host.h"
-#include "vmctl/cloud/cloud_image.h"
-#include "vmctl/doctor.h"
-#include "vmctl/libvirt_daemon.h"
-#include "vmctl/unprivileged/containment.h"
+#include "vmctl/doctor/doctor.h"
+#include "vmctl/guest/cloud/cloud_image.h"
+#include "vmctl/hypervisor/libvirt/daemon.h"
+#include "vmctl/process/containment.h"
 
 namespace virtrain::harness {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "harness/plan/plan.h"
 #include "harness/scenario/scenario.h"
-#include "vmctl/inventory.h"
-#include "vmctl/unprivileged/privileges.h"
+#include "vmctl/machine/inventory.h"
+#include "vmctl/process/privileges.h"
 
 namespace virtrain::harness {
 

@@ -14,14 +14,14 @@
 #include "harness/scenario/scenario.h"
 #include "harness/trial/offload.h"
 #include "results/store/store.h"
-#include "vmctl/cloud/cloud_image.h"
-#include "vmctl/guest_image.h"
-#include "vmctl/hypervisor.h"
-#include "vmctl/leases.h"
-#include "vmctl/lending/device_lender.h"
-#include "vmctl/libvirt_daemon.h"
-#include "vmctl/unprivileged/private_libvirt.h"
-#include "vmctl/unprivileged/privileges.h"
+#include "vmctl/guest/cloud/cloud_image.h"
+#include "vmctl/guest/mirror/guest_image.h"
+#include "vmctl/hypervisor/hypervisor.h"
+#include "vmctl/hypervisor/libvirt/daemon.h"
+#include "vmctl/hypervisor/libvirt/private_libvirt.h"
+#include "vmctl/journal/leases.h"
+#include "vmctl/process/privileges.h"
+#include "vmctl/resources/device_lender.h"
 
 namespace virtrain::harness {
 

@@ -13,7 +13,7 @@
 #include "harness/job/tenant_job.h"
 #include "harness/trial/node_set.h"
 #include "harness/trial/run_context.h"
-#include "vmctl/devices/topology_check.h"
+#include "vmctl/hypervisor/domain/topology_check.h"
 
 namespace virtrain::harness {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "common/error.h"
-#include "vmctl/leases.h"
-#include "vmctl/lending/device_lender.h"
+#include "vmctl/journal/leases.h"
+#include "vmctl/resources/device_lender.h"
 
 namespace {
 

@@ -9,9 +9,9 @@
 #include "tests/support/skip.h"
 #include "tests/support/stub_client.h"
 #include "tests/vm/stage.h"
-#include "vmctl/guest_image.h"
-#include "vmctl/libvirt_daemon.h"
-#include "vmctl/libvirt_hypervisor.h"
+#include "vmctl/guest/mirror/guest_image.h"
+#include "vmctl/hypervisor/libvirt/daemon.h"
+#include "vmctl/hypervisor/libvirt/hypervisor.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -15,12 +15,12 @@
 #include "tests/support/skip.h"
 #include "tests/support/stub_client.h"
 #include "tests/vm/stage.h"
-#include "vmctl/cleanup.h"
-#include "vmctl/guest_image.h"
-#include "vmctl/libvirt_daemon.h"
-#include "vmctl/libvirt_hypervisor.h"
-#include "vmctl/paths.h"
-#include "vmctl/process_info.h"
+#include "vmctl/guest/mirror/guest_image.h"
+#include "vmctl/hypervisor/libvirt/daemon.h"
+#include "vmctl/hypervisor/libvirt/hypervisor.h"
+#include "vmctl/process/paths.h"
+#include "vmctl/process/process_info.h"
+#include "vmctl/resources/cleanup.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -18,7 +18,7 @@
 #include "common/unique_fd.h"
 #include "tests/support/other_user.h"
 #include "tests/support/skip.h"
-#include "vmctl/guest_image.h"
+#include "vmctl/guest/mirror/guest_image.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <thread>
 
-#include "vmctl/guest_image.h"
-#include "vmctl/hypervisor.h"
-#include "vmctl/node_settings.h"
+#include "vmctl/guest/mirror/guest_image.h"
+#include "vmctl/guest/node_settings.h"
+#include "vmctl/hypervisor/hypervisor.h"
 
 namespace virtrain::vmctl {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "vmctl/devices/host_device.h"
-#include "vmctl/devices/pci_config.h"
+#include "vmctl/devices/pci/pci_config.h"
 
 namespace virtrain::vmctl {
 

@@ -8,10 +8,10 @@
 #include "common/text.h"
 #include "harness/cli/commands.h"
 #include "results/store/store.h"
-#include "vmctl/cleanup.h"
-#include "vmctl/leases.h"
-#include "vmctl/libvirt_daemon.h"
-#include "vmctl/libvirt_hypervisor.h"
+#include "vmctl/hypervisor/libvirt/daemon.h"
+#include "vmctl/hypervisor/libvirt/hypervisor.h"
+#include "vmctl/journal/leases.h"
+#include "vmctl/resources/cleanup.h"
 
 namespace virtrain::harness {
 namespace {

@@ -14,13 +14,13 @@
 #include "harness/rules/validity_rules.h"
 #include "harness/scenario/decode.h"
 #include "harness/trial/preflight.h"
-#include "vmctl/devices/cross_check.h"
-#include "vmctl/devices/host_words.h"
-#include "vmctl/doctor.h"
-#include "vmctl/inventory.h"
-#include "vmctl/leases.h"
-#include "vmctl/libvirt_daemon.h"
-#include "vmctl/libvirt_hypervisor.h"
+#include "vmctl/doctor/doctor.h"
+#include "vmctl/hypervisor/libvirt/daemon.h"
+#include "vmctl/hypervisor/libvirt/hypervisor.h"
+#include "vmctl/journal/leases.h"
+#include "vmctl/machine/cross_check.h"
+#include "vmctl/machine/host_words.h"
+#include "vmctl/machine/inventory.h"
 
 namespace virtrain::harness {
 namespace {

@@ -12,7 +12,7 @@
 #include "results/exchange/exchange.h"
 #include "results/exchange/exporters.h"
 #include "results/store/store.h"
-#include "vmctl/paths.h"
+#include "vmctl/process/paths.h"
 
 namespace virtrain::harness {
 namespace {

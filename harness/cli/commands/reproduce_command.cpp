@@ -15,8 +15,8 @@
 #include "results/reproduction/reproduction.h"
 #include "results/store/canonical_json.h"
 #include "study_files_embedded.h"
-#include "vmctl/doctor.h"
-#include "vmctl/inventory.h"
+#include "vmctl/doctor/doctor.h"
+#include "vmctl/machine/inventory.h"
 
 namespace virtrain::harness {
 namespace {

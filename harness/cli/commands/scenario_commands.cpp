@@ -10,8 +10,8 @@
 #include "harness/scenario/decode.h"
 #include "harness/trial/preflight.h"
 #include "schemas_embedded.h"
-#include "vmctl/devices/host_words.h"
-#include "vmctl/kvm_probe.h"
+#include "vmctl/machine/host_words.h"
+#include "vmctl/machine/kvm_probe.h"
 
 namespace virtrain::harness {
 namespace {

@@ -13,7 +13,7 @@
 #include "tests/support/first_in_path.h"
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
-#include "vmctl/inventory.h"
+#include "vmctl/machine/inventory.h"
 
 namespace virtrain::harness {
 namespace {

@@ -1,0 +1,109 @@
+#include "tests/vmctl/doctor/checks/examples.h"
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <fstream>
+
+namespace virtrain::vmctl {
+
+namespace fs = std::filesystem;
+
+const Change as_it_is = [](HostTree&) {};
+
+Change writes(const fs::path& file, const std::string& text) {
+  return [=](const HostTree& tree) { tree.write(file, text); };
+}
+
+Change both(const Change& first, const Change& second) {
+  return [=](HostTree& tree) {
+    first(tree);
+    second(tree);
+  };
+}
+
+HostTree::HostTree(const std::string& host)
+    : root(fs::temp_directory_path() / fmt::format("virtrain-checks-{}", ::getpid())) {
+  fs::remove_all(root);
+  fs::copy(fs::path(VIRTRAIN_BINARY_DIR) / "hosts" / host, root,
+           fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+}
+
+HostTree::~HostTree() {
+  std::error_code ignored;
+  fs::remove_all(root, ignored);
+}
+
+void HostTree::write(const fs::path& file, const std::string& text) const {
+  fs::create_directories((root / file).parent_path());
+  fs::remove(root / file);
+  std::ofstream(root / file) << text << "\n";
+}
+
+void HostTree::link(const fs::path& file, const std::string& target) const {
+  fs::create_directories((root / file).parent_path());
+  fs::remove(root / file);
+  fs::create_symlink(target, root / file);
+}
+
+void HostTree::write_config(const std::string& address, unsigned capability, unsigned control) const {
+  std::string bytes(4096, '\0');
+  const auto put = [&](std::size_t at, unsigned word) {
+    bytes[at] = static_cast<char>(word & 0xff);
+    bytes[at + 1] = static_cast<char>(word >> 8);
+  };
+  // An unrelated capability first (AER), which points to the one at 0x148.
+  put(0x100, 0x0001);
+  put(0x102, 0x1480 | 2);
+  put(0x148, capability);
+  put(0x14a, 1);
+  put(0x148 + 6, control);
+  std::ofstream(root / "sys/bus/pci/devices" / address / "config", std::ios::binary) << bytes;
+}
+
+void HostTree::write_gpu_reports(const std::map<std::string, std::string>& by_address) const {
+  std::string xml = "<?xml version=\"1.0\" ?>\n<nvidia_smi_log>";
+  for (const auto& [address, inside] : by_address) {
+    xml += fmt::format("<gpu id=\"0000{}\">{}</gpu>", address, inside);
+  }
+  write("var/lib/virtrain/nvidia-smi-query.xml", xml + "</nvidia_smi_log>");
+}
+
+void HostTree::process(int pid, const std::string& name) const {
+  write(fmt::format("proc/{}/comm", pid), name);
+}
+
+DeviceDemand& HostTree::plan() {
+  if (!demand_) { demand_.emplace(); }
+  return *demand_;
+}
+
+void HostTree::want(const std::vector<DeviceGrant>& grants, std::uint64_t memory_bytes,
+                    std::optional<int> numa_node) {
+  VmDemand vm{{}, memory_bytes, numa_node};
+  const DeviceHost all{root, load_inventory(root)};
+  for (const auto& grant : grants) {
+    const auto* device = all.find(grant.address);
+    vm.devices.push_back(placed(grant, device == nullptr ? HostDevice{} : *device));
+  }
+  plan().vms.push_back(std::move(vm));
+}
+
+DeviceHost HostTree::host() const {
+  DeviceHost host{root,   load_inventory(root), leased, quarantined, read_host_words(root), try_kvm(root),
+                  demand_};
+  find_users(root, host.inventory.devices);
+  find_users(root, host.inventory.other_devices);
+  return host;
+}
+
+Finding HostTree::examine(const std::string& id) const {
+  for (const auto& check : device_checks()) {
+    if (id == check.id) { return vmctl::examine(check, host()); }
+  }
+  FAIL("no check " << id);
+  return {};
+}
+
+}  // namespace virtrain::vmctl

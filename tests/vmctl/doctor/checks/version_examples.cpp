@@ -1,0 +1,26 @@
+#include "tests/vmctl/doctor/checks/examples.h"
+
+namespace virtrain::vmctl {
+
+Examples version_examples() {
+  constexpr const char* libvirt_file = "var/lib/virtrain/libvirtd-version.txt";
+  constexpr const char* qemu_file = "var/lib/virtrain/qemu-version.txt";
+  constexpr const char* kernel_file = "proc/sys/kernel/osrelease";
+  const Change clique = [](HostTree& tree) {
+    tree.want({{GrantKind::passthrough, gpu_address}, {GrantKind::passthrough, "0000:31:00.0"}});
+    tree.plan().clique = Clique::all;
+  };
+  return {
+      {"VER-1",
+       {writes(libvirt_file, "libvirtd (libvirt) 11.3.0"), writes(libvirt_file, "libvirtd (libvirt) 9.0.0"),
+        "needs libvirt 9.7", "vendor-vfio-host"}},
+      {"VER-2",
+       {both(clique, writes(qemu_file, "QEMU emulator version 8.2.2 (Debian 1:8.2.2+ds-0ubuntu1)")),
+        both(clique, writes(qemu_file, "QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)")),
+        "here: QEMU 7.2.22"}},
+      {"VER-3",
+       {writes(kernel_file, "6.12.0-amd64"), writes(kernel_file, "6.8.0-60-generic"), "page by page"}},
+  };
+}
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,270 @@
+#include "vmctl/doctor/device_checks.h"
+
+#include <catch2/catch.hpp>
+
+#include <set>
+
+#include "tests/vmctl/doctor/checks/examples.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+Examples all_examples() {
+  Examples all;
+  for (auto& some : {iommu_examples(), version_examples(), driver_examples(), link_examples(),
+                     memory_examples(), vgpu_examples(), health_examples(), machine_examples()}) {
+    all.insert(some.begin(), some.end());
+  }
+  return all;
+}
+
+TEST_CASE(
+    "every check of devices: a tree that passes, a tree that fails, with what is wrong and what to do") {
+  const auto examples = all_examples();
+  CHECK(examples.size() == device_checks().size());
+  for (const auto& check : device_checks()) {
+    INFO(check.id);
+    REQUIRE(examples.contains(check.id));
+    const auto& example = examples.at(check.id);
+    {
+      HostTree tree(example.host);
+      example.pass(tree);
+      const auto finding = tree.examine(check.id);
+      INFO(finding.found);
+      CHECK(finding.status == CheckStatus::ok);
+      CHECK(finding.fix.empty());
+      CHECK_FALSE(finding.found.empty());
+    }
+    HostTree tree(example.host);
+    example.fail(tree);
+    const auto finding = tree.examine(check.id);
+    CHECK(finding.status == CheckStatus::failed);
+    CHECK_THAT(finding.found, Catch::Contains(example.words));
+    CHECK_FALSE(finding.fix.empty());
+  }
+}
+
+TEST_CASE("each id is one row") {
+  std::set<std::string> ids;
+  for (const auto& check : device_checks()) { CHECK(ids.insert(check.id).second); }
+}
+
+TEST_CASE("checks that do not apply say when they would") {
+  const fs::path laptop = fs::path(VIRTRAIN_BINARY_DIR) / "hosts/laptop";
+  const DeviceHost host{laptop, load_inventory(laptop)};
+  for (const auto& check : device_checks()) {
+    INFO(check.id);
+    if (std::string(check.applies_when) == "always") { continue; }
+    const auto finding = examine(check, host);
+    CHECK(finding.status == CheckStatus::skipped);
+    CHECK(finding.found == std::string("applies when ") + check.applies_when);
+  }
+}
+
+TEST_CASE("VMs of no NUMA node need hugepages, too, from whichever node has some") {
+  const auto status = [](int pages) {
+    HostTree tree("r750xa");
+    for (const char* node : {"node0", "node1"}) {
+      tree.write(fs::path("sys/devices/system/node") / node / "hugepages/hugepages-2048kB/free_hugepages",
+                 std::to_string(pages));
+    }
+    for (const char* gpu : {gpu_address, other_address}) {
+      tree.want({{GrantKind::passthrough, gpu}}, 1ULL << 30);
+    }
+    tree.plan().hugepages = true;
+    const auto finding = tree.examine("MEM-1");
+    INFO(finding.found);
+    CHECK((finding.status == CheckStatus::ok) ==
+          !finding.found.ends_with("of hugepages are free, the VMs need 2GiB"));
+    return finding.status;
+  };
+  CHECK(status(512) == CheckStatus::ok);
+  CHECK(status(511) == CheckStatus::failed);
+}
+
+TEST_CASE("hosts as they are recorded: what the doctor has against each") {
+  const auto against = [](const char* host) {
+    std::set<std::string> ids;
+    const HostTree tree(host);
+    for (const auto& check : device_checks()) {
+      if (const auto finding = examine(check, tree.host());
+          finding.status == CheckStatus::failed && finding.severity != Severity::warns) {
+        ids.insert(finding.id);
+      }
+    }
+    return ids;
+  };
+  using Ids = std::set<std::string>;
+  CHECK(against("r750xa") == Ids{"RDM-1"});    // no nvidia-peermem
+  CHECK(against("hgx-h200").empty());          // the persistence daemon is a service that a run stops
+  CHECK(against("mdev-host") == Ids{"VG-1"});  // nvidia-vgpu-mgr does not run
+  CHECK(against("vendor-vfio-host") == Ids{"LEAK-1"});  // a vGPU that no VM has
+  CHECK(against("mig-host") == Ids{"USE-1"});           // a job runs on the second card
+  CHECK(against("laptop") == Ids{"IOM-1"});
+}
+
+TEST_CASE("what a live run holds is no leak, nor what the administrator keeps so") {
+  const auto lend = [](HostTree& tree) {
+    tree.write(fs::path(gpu_folder) / "driver_override", "vfio-pci");
+    tree.link(fs::path(gpu_folder) / "driver", "../../../../bus/pci/drivers/vfio-pci");
+  };
+  HostTree lent("r750xa");
+  lend(lent);
+  CHECK(lent.examine("DRV-2").status == CheckStatus::failed);
+  CHECK(lent.examine("LEAK-1").status == CheckStatus::failed);
+  lent.leased = {gpu_address};
+  CHECK(lent.examine("DRV-2").status == CheckStatus::ok);
+  CHECK(lent.examine("LEAK-1").status == CheckStatus::ok);
+  lent.leased.clear();
+  lent.write("etc/driverctl.d/0000:17:00.0", "vfio-pci");
+  CHECK(lent.examine("LEAK-1").status == CheckStatus::ok);
+}
+
+TEST_CASE("each kind of leak is named") {
+  HostTree cut_off("r750xa");
+  cut_off.write(fs::path(gpu_folder) / "driver_override", "vfio-pci");
+  CHECK(cut_off.examine("LEAK-1").found ==
+        "0000:17:00.0 has driver_override vfio-pci but is on nvidia: its binding was cut off");
+
+  HostTree vgpu("vendor-vfio-host");  // its first virtual function is a vGPU
+  CHECK(vgpu.examine("LEAK-1").found == "0000:41:00.4 is a vGPU of type 1153 and no process has it");
+  vgpu.link("proc/600/fd/30", "/dev/vfio/12");
+  CHECK(vgpu.examine("LEAK-1").status == CheckStatus::ok);
+
+  HostTree mdev("mdev-host");
+  const std::string uuid = "aa618089-8b16-4d01-a136-25a0f3c73123";
+  const auto parent = "sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0";
+  fs::create_directories(mdev.root / parent / uuid);
+  mdev.link("sys/bus/mdev/devices/" + uuid, "../../../../" + (parent + ("/" + uuid)));
+  mdev.link(fs::path(parent) / uuid / "iommu_group", "../../../../../kernel/iommu_groups/90");
+  CHECK(mdev.examine("LEAK-1").found ==
+        "mediated device " + uuid + " of 0000:3b:00.0 exists and no process has it");
+  mdev.link("proc/600/fd/30", "/dev/vfio/90");
+  CHECK(mdev.examine("LEAK-1").status == CheckStatus::ok);
+  fs::remove(mdev.root / "proc/600/fd/30");
+  mdev.write("etc/mdevctl.d/0000:3b:00.0/" + uuid, "{}");
+  CHECK(mdev.examine("LEAK-1").status == CheckStatus::ok);
+}
+
+TEST_CASE("a plan is judged by the devices that it wants, others do not stop it") {
+  HostTree tree("r750xa");
+  tree.process(77, "python3");
+  tree.link("proc/77/fd/9", "/dev/nvidia2");
+  tree.write(fs::path(other_gpu_folder) / "reset_method", "pm");
+  CHECK(tree.examine("USE-1").status == CheckStatus::failed);
+  CHECK(tree.examine("RST-1").status == CheckStatus::failed);
+  tree.want({{GrantKind::passthrough, gpu_address}});
+  CHECK(tree.examine("USE-1").status == CheckStatus::ok);
+  CHECK(tree.examine("RST-1").status == CheckStatus::ok);
+  tree.want({{GrantKind::passthrough, other_address}});
+  CHECK(tree.examine("USE-1").status == CheckStatus::failed);
+}
+
+TEST_CASE("a shared group is refused by half, and fine as a whole in one VM") {
+  const auto share = [](HostTree& tree) {
+    tree.link("sys/kernel/iommu_groups/21/devices/0000:b1:00.0", "x");
+  };
+  HostTree apart("r750xa");
+  share(apart);
+  apart.want({{GrantKind::passthrough, gpu_address}});
+  apart.want({{GrantKind::passthrough, other_address}});
+  CHECK(apart.examine("IOM-2").status == CheckStatus::failed);
+  HostTree together("r750xa");
+  share(together);
+  together.want({{GrantKind::passthrough, gpu_address}, {GrantKind::passthrough, other_address}});
+  CHECK(together.examine("IOM-2").status == CheckStatus::ok);
+}
+
+TEST_CASE("a device of any class that a plan names is judged like a GPU, but may reset by pm") {
+  HostTree tree("r750xa");
+  const fs::path disk = "sys/devices/pci0000:00/0000:00:12.0";
+  for (const auto& [file, text] : std::map<std::string, std::string>{{"vendor", "0x8086"},
+                                                                     {"device", "0x10d3"},
+                                                                     {"class", "0x020000"},
+                                                                     {"reset_method", "pm"},
+                                                                     {"power_state", "D0"}}) {
+    tree.write(disk / file, text);
+  }
+  tree.link(disk / "driver", "../../../bus/pci/drivers/e1000e");
+  tree.link(disk / "iommu_group", "../../../kernel/iommu_groups/90");
+  tree.link("sys/kernel/iommu_groups/90/devices/0000:00:12.0", "../../../../devices/pci0000:00/0000:00:12.0");
+  tree.link("sys/bus/pci/devices/0000:00:12.0", "../../../devices/pci0000:00/0000:00:12.0");
+  tree.want({{GrantKind::passthrough, "0000:00:12.0"}}, 1ULL << 30);
+  REQUIRE(tree.host().devices().size() == 1);
+  for (const auto& check : device_checks()) {
+    const auto finding = examine(check, tree.host());
+    INFO(finding.id << " " << finding.found);
+    CHECK_FALSE(blocks(finding));
+  }
+  CHECK(tree.examine("RST-1").severity == Severity::warns);
+  tree.link("sys/kernel/iommu_groups/90/devices/0000:00:1f.0", "x");
+  CHECK(tree.examine("IOM-2").status == CheckStatus::failed);
+}
+
+TEST_CASE("KVM stops plans with devices, and without any VMs run emulated") {
+  const auto refused = writes("var/lib/virtrain/kvm.json", R"({"open_error": 13})");
+  HostTree lends("r750xa");
+  refused(lends);
+  CHECK(lends.examine("KVM-1").severity == Severity::blocks);
+  CHECK(lends.examine("KVM-2").severity == Severity::blocks);
+  HostTree laptop("laptop");
+  refused(laptop);
+  CHECK(laptop.examine("KVM-1").severity == Severity::warns);
+  writes("var/lib/virtrain/kvm.json", R"({"open_error": 2})")(laptop);
+  CHECK(laptop.examine("KVM-1").found == "/dev/kvm: No such file or directory");
+  writes("var/lib/virtrain/kvm.json",
+         R"({"api_version": 12, "reason": "a probe guest ended: failed to set MSR 0x10a to 0x69"})")(laptop);
+  CHECK_THAT(laptop.examine("KVM-2").fix, Catch::Contains("arch-capabilities"));
+}
+
+TEST_CASE("what CPUs do besides their clocks is said, and so are overcommit and a card that plays sound") {
+  HostTree tree("r750xa");
+  writes("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance")(tree);
+  writes("sys/devices/system/cpu/smt/active", "1")(tree);
+  for (const auto& [state, disabled] : std::map<std::string, std::string>{{"state1", "0"}, {"state2", "1"}}) {
+    const fs::path folder = fs::path("sys/devices/system/cpu/cpu0/cpuidle") / state;
+    writes(folder / "name", state == "state1" ? "C1" : "C6")(tree);
+    writes(folder / "disable", disabled)(tree);
+  }
+  CHECK(tree.examine("CPU-1").found == "governor performance, turbo off; SMT is on; idle cores sleep to C1");
+  CHECK(tree.examine("CPU-1").status == CheckStatus::ok);
+  writes("sys/devices/system/cpu/cpufreq/boost", "1")(tree);
+  CHECK(tree.examine("CPU-1").status == CheckStatus::failed);
+
+  writes("proc/sys/vm/overcommit_memory", "0")(tree);
+  CHECK(tree.examine("MEM-4").status == CheckStatus::ok);
+  writes("proc/sys/vm/overcommit_memory", "1")(tree);
+  CHECK_THAT(tree.examine("MEM-4").found, Catch::Contains("overcommit"));
+
+  tree.link("sys/kernel/iommu_groups/21/devices/0000:17:00.1", "x");
+  tree.link("sys/bus/pci/devices/0000:17:00.1/driver", "../../../bus/pci/drivers/snd_hda_intel");
+  CHECK(tree.examine("DRV-4").found == "0000:17:00.0 has its audio function 0000:17:00.1 on snd_hda_intel");
+  CHECK(tree.examine("DRV-4").severity == Severity::warns);
+}
+
+TEST_CASE("severity follows what is wanted") {
+  HostTree tree("r750xa");
+  tree.write_config(bridge_address, 0x000d, 0);
+  CHECK(tree.examine("ACS-1").severity == Severity::warns);
+  tree.want({{GrantKind::passthrough, gpu_address}});
+  CHECK(tree.examine("ACS-1").severity == Severity::warns);
+  tree.plan().several_tenants = true;
+  CHECK(tree.examine("ACS-1").severity == Severity::invalidates);
+
+  const HostTree bare("r750xa");
+  CHECK(bare.examine("MEM-1").severity == Severity::warns);
+  CHECK(bare.examine("FW-1").severity == Severity::warns);
+}
+
+TEST_CASE("a plan without devices is stopped by no check of devices but that of the IOMMU") {
+  HostTree tree("laptop");
+  tree.plan().vms.push_back({{}, 1ULL << 30, std::nullopt});
+  for (const auto& check : device_checks()) {
+    if (blocks(examine(check, tree.host()))) { CHECK(std::string(check.id) == "IOM-1"); }
+  }
+}
+
+}  // namespace
+}  // namespace virtrain::vmctl

@@ -1,0 +1,48 @@
+#include "vmctl/process/signs_of_life.h"
+
+#include <catch2/catch.hpp>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "vmctl/process/process_info.h"
+
+using namespace virtrain::vmctl;
+using namespace std::chrono_literals;
+
+TEST_CASE("what uses CPU time is waited for, what stands still is not, and nothing for ever") {
+  std::chrono::nanoseconds used{};
+  SignsOfLife alive([&] { return used += 1ms; }, 20ms, 10s);
+  for (int i = 0; i < 10; ++i) {
+    std::this_thread::sleep_for(5ms);
+    CHECK_FALSE(alive.gave_up());
+  }
+  SignsOfLife still([] { return 5ms; }, 20ms, 10s);
+  CHECK_FALSE(still.gave_up());
+  std::this_thread::sleep_for(30ms);
+  CHECK(still.gave_up());
+  SignsOfLife busy_for_ever([&] { return used += 1ms; }, 20ms, 30ms);
+  std::this_thread::sleep_for(40ms);
+  CHECK(busy_for_ever.gave_up());
+}
+
+TEST_CASE("CPU time is that of a process and of all below it") {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const pid_t grandchild = ::fork();
+    if (grandchild == 0) {
+      while (true) {}
+    }
+    while (true) { ::pause(); }
+  }
+  const auto before = cpu_time_of_tree(child);
+  for (int i = 0; i < 500 && cpu_time_of_tree(child) - before < 50ms; ++i) {
+    std::this_thread::sleep_for(10ms);
+  }
+  CHECK(cpu_time_of_tree(child) - before >= 50ms);
+  CHECK(cpu_time_of_tree(-1) == 0ns);
+  for (const pid_t pid : process_tree(child)) { ::kill(pid, SIGKILL); }
+  ::waitpid(child, nullptr, 0);
+}

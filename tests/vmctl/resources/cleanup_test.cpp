@@ -1,0 +1,477 @@
+// Plants leaks on this host and looks whether they are found. Root only.
+
+#include "vmctl/resources/cleanup.h"
+
+#include <catch2/catch.hpp>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <set>
+
+#include "common/subprocess.h"
+#include "tests/support/skip.h"
+#include "tests/support/stub_client.h"
+#include "vmctl/process/host_claims.h"
+#include "vmctl/process/process_info.h"
+#include "vmctl/slice/cgroups.h"
+#include "vmctl/slice/net_devices.h"
+#include "vmctl/slice/slice.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What libvirt would say, without libvirt.
+class FakeHypervisor final : public Hypervisor {
+ public:
+  HypervisorVersions versions() override { return {}; }
+  void create_network(const NetworkSpec&) override {}
+  void destroy_network(const std::string& name) override {
+    std::erase_if(all_networks, [&](const auto& network) { return network.name == name; });
+  }
+  void create_domain(const DomainSpec&) override {}
+  UniqueFd open_channel(const std::string&) override { return {}; }
+  DomainState domain_state(const std::string&) override { return DomainState::running; }
+  void destroy_domain(const std::string& name) override {
+    std::erase_if(all_domains, [&](const auto& domain) { return domain.name == name; });
+  }
+  DomainStats domain_stats(const std::string&) override { return {}; }
+  std::vector<DomainInfo> domains() override {
+    if (on_look) { on_look(); }
+    return all_domains;
+  }
+  std::vector<NetworkInfo> networks() override { return all_networks; }
+  std::vector<NodeDevice> pci_devices() override { return {}; }
+
+  std::vector<DomainInfo> all_domains;
+  std::vector<NetworkInfo> all_networks;
+  std::function<void()> on_look;  ///< what happens on the host while the search goes on
+};
+
+/// A domain of experiment lost as virtrain names it.
+constexpr const char* lost = "20261120t083012-0057ab";
+constexpr const char* unmarked = "virtrain-20261120t083012-0057ab-1";
+
+bool has(const std::vector<Leftover>& list, EffectKind kind, const std::string& name) {
+  return std::any_of(list.begin(), list.end(),
+                     [&](const auto& item) { return item.kind == kind && item.name == name; });
+}
+
+fs::path temporary(const std::string& name) {
+  return fs::temp_directory_path() / ("virtrain-cleanup-" + std::to_string(::getpid()) + "-" + name);
+}
+
+/// A journal of the test's own.
+struct TemporaryJournal {
+  explicit TemporaryJournal(const std::string& name) : file(temporary(name + ".db")), journal(file) {}
+  ~TemporaryJournal() {
+    for (const auto* end : {"", "-journal"}) { fs::remove(file.string() + end); }
+  }
+  const fs::path file;
+  LeaseJournal journal;
+};
+
+/// An owner that was alive in this boot and is dead now.
+Owner dead_owner(const std::string& experiment) {
+  const pid_t child = ::fork();
+  if (child == 0) { ::pause(); }
+  const auto info = process_info(child);
+  Owner owner{child, info ? info->start_time : 1, boot_id(), experiment, "/results/" + experiment + ".db"};
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  return owner;
+}
+
+TEST_CASE(
+    "domains and networks: ours by mark or name are leftovers, a live owner's are in use, others nobody's "
+    "business") {
+  const auto file = temporary("leases.db");
+  {
+    LeaseJournal journal(file);
+    const auto live = this_process("live", "/results/live.db");
+    const auto dead = dead_owner("dead");
+    journal.acquire(live, {"core:9000"});
+    journal.acquire(dead, {"core:9001"});
+    FakeHypervisor libvirt;
+    libvirt.all_domains = {{"virtrain-dead-1", "u", DomainState::running, LeaseMark{"dead", "n"}},
+                           {"renamed", "u", DomainState::running, LeaseMark{"dead", "n"}},
+                           {unmarked, "u", DomainState::running, std::nullopt},
+                           {"virtrain-live-1", "u", DomainState::running, LeaseMark{"live", "n"}},
+                           {"virtrain-dev", "u", DomainState::running, std::nullopt},
+                           {"virtrain-20261120t083012-0057ab", "u", DomainState::running, std::nullopt},
+                           {"somebody's", "u", DomainState::running, std::nullopt}};
+    libvirt.all_networks = {{"virtrain-dead-a", "vtx", LeaseMark{"dead", "a"}},
+                            {"virtrain-lab", "vtlab0", std::nullopt},
+                            {"default", "virbr0", std::nullopt}};
+
+    const auto view = find_leftovers(&libvirt, &journal, Caller{});
+    CHECK(has(view.leftovers, EffectKind::domain, "virtrain-dead-1"));
+    CHECK(has(view.leftovers, EffectKind::domain, "renamed"));
+    CHECK(has(view.leftovers, EffectKind::domain, unmarked));
+    CHECK(has(view.leftovers, EffectKind::network, "virtrain-dead-a"));
+    CHECK(has(view.in_use, EffectKind::domain, "virtrain-live-1"));
+    CHECK_FALSE(has(view.leftovers, EffectKind::domain, "somebody's"));
+    CHECK_FALSE(has(view.leftovers, EffectKind::network, "default"));
+    // nor what a person has named like ours
+    for (const auto* name : {"virtrain-dev", "virtrain-20261120t083012-0057ab"}) {
+      CHECK(has(view.foreign, EffectKind::domain, name));
+      CHECK_FALSE(has(view.leftovers, EffectKind::domain, name));
+    }
+    CHECK(has(view.foreign, EffectKind::network, "virtrain-lab"));
+    CHECK_FALSE(has(view.leftovers, EffectKind::network, "virtrain-lab"));
+    // domains go before the network they are on
+    const auto position = [&](const std::string& name) {
+      return std::find_if(view.leftovers.begin(), view.leftovers.end(),
+                          [&](const auto& l) { return l.name == name; });
+    };
+    CHECK(position("virtrain-dead-1") < position("virtrain-dead-a"));
+
+    CleanupView domains_only;
+    domains_only.dead_owners = view.dead_owners;
+    for (const auto& leftover : view.leftovers) {
+      if (leftover.kind == EffectKind::domain || leftover.kind == EffectKind::network) {
+        domains_only.leftovers.push_back(leftover);
+      }
+    }
+    std::set<std::pair<std::string, std::string>> marked;
+    const auto mark = [&](const std::string& database, const std::string& experiment) {
+      return marked.emplace(database, experiment).second;
+    };
+    const auto result = clean(domains_only, &libvirt, &journal, mark);
+    CHECK(result.failed.empty());
+    CHECK(libvirt.all_domains.size() == 4);
+    CHECK(marked == std::set<std::pair<std::string, std::string>>{{"/results/dead.db", "dead"}, {"", lost}});
+    REQUIRE(journal.owners().size() == 1);
+    CHECK(journal.owners()[0].experiment == "live");
+    CHECK(clean(domains_only, &libvirt, &journal).failed.empty());  // again is fine
+  }
+  fs::remove(file);
+  fs::remove(file.string() + "-journal");
+}
+
+TEST_CASE("an owner is forgotten once its experiment is marked, not before") {
+  TemporaryJournal temporary("mark");
+  auto& journal = temporary.journal;
+  journal.acquire(dead_owner("busy"), {"core:9003"});
+  journal.acquire(dead_owner("fine"), {"core:9004"});
+  CleanupView view;
+  view.dead_owners = journal.owners();
+  const auto one_is_busy = [](const std::string&, const std::string& experiment) {
+    return experiment != "busy";
+  };
+  clean(view, nullptr, &journal, one_is_busy);
+  REQUIRE(journal.owners().size() == 1);
+  CHECK(journal.owners()[0].experiment == "busy");
+  CHECK(journal.owners()[0].results_db == "/results/busy.db");
+  clean(view, nullptr, &journal);  // nobody to mark it
+  CHECK(journal.owners().size() == 1);
+  journal.acquire(this_process("next", ""), {"core:9003"});  // what it held is free all the same
+  clean(view, nullptr, &journal, [](const auto&, const auto&) { return true; });
+  REQUIRE(journal.owners().size() == 1);
+  CHECK(journal.owners()[0].experiment == "next");
+}
+
+TEST_CASE("how a device was stays in the journal while a live run has it") {
+  TemporaryJournal temporary("twice-lent");
+  auto& journal = temporary.journal;
+  const auto dead = dead_owner("dead");
+  journal.acquire(dead, {"device:0000:41:00.0"});
+  const Effect effect{.owner = dead, .kind = EffectKind::binding, .name = "0000:41:00.0"};
+  CleanupView view;
+  view.dead_owners = journal.owners();
+  view.in_use = {{EffectKind::binding, "0000:41:00.0", "dead", "bound to vfio-pci", effect}};
+  const auto marked = [](const auto&, const auto&) { return true; };
+  clean(view, nullptr, &journal, marked);
+  CHECK(journal.owners().size() == 1);
+  view.in_use[0].effect->owner = this_process("live", "");
+  clean(view, nullptr, &journal, marked);
+  CHECK(journal.owners().empty());
+}
+
+TEST_CASE("what begins while clean looks around is in use") {
+  TemporaryJournal temporary("late");
+  FakeHypervisor libvirt;
+  libvirt.all_domains = {{"virtrain-late-1", "u", DomainState::running, LeaseMark{"late", "n"}},
+                         {unmarked, "u", DomainState::running, std::nullopt}};
+  libvirt.on_look = [&] { temporary.journal.acquire(this_process("late", ""), {"core:9005"}); };
+  const auto view = find_leftovers(&libvirt, &temporary.journal, Caller{});
+  CHECK(has(view.in_use, EffectKind::domain, "virtrain-late-1"));
+  CHECK_FALSE(has(view.leftovers, EffectKind::domain, "virtrain-late-1"));
+  CHECK(has(view.leftovers, EffectKind::domain, unmarked));
+}
+
+TEST_CASE("what the journal does not know may be somebody else's: who cleans it") {
+  constexpr uid_t my_uid = 1000, other_uid = 1001;
+  const Caller me{my_uid, {other_uid}, false}, root{0, {}, false}, root_beside_other{0, {other_uid}, false};
+  CHECK(reason_to_leave(me, my_uid).empty());
+  CHECK(reason_to_leave(me, other_uid) == "of another user, left alone");
+  CHECK(reason_to_leave(me, 0) == "of another user, left alone");
+  CHECK(reason_to_leave(me, std::nullopt) == "of another user, left alone");
+  // libvirt's system instance says not for whom: as long as any other user's virtrain runs, it may be theirs.
+  CHECK(reason_to_leave(root, std::nullopt).empty());
+  CHECK(reason_to_leave(root, 0).empty());
+  // A process of a user's own says what it likes of itself: root removes none.
+  CHECK(reason_to_leave(root, other_uid) == "of user 1001, whose own virtrain clean removes it");
+  CHECK(reason_to_leave(root_beside_other, std::nullopt) ==
+        "perhaps of user 1001, whose virtrain runs, left alone");
+  CHECK(reason_to_leave(root_beside_other, my_uid) == "of user 1000, whose own virtrain clean removes it");
+  CHECK(reason_to_leave(root_beside_other, 0).empty());
+}
+
+TEST_CASE("a user cleans what their own journal knows, and all of a libvirt of their own") {
+  const auto file = temporary("user.db");
+  {
+    LeaseJournal journal(file);
+    journal.acquire(dead_owner("mine"), {"core:9002"});
+    FakeHypervisor libvirt;
+    libvirt.all_domains = {{"virtrain-mine-1", "u", DomainState::running, LeaseMark{"mine", "n"}},
+                           {"virtrain-roots-1", "u", DomainState::running, LeaseMark{"roots", "n"}},
+                           {unmarked, "u", DomainState::running, std::nullopt}};
+    libvirt.all_networks = {{"virtrain-roots-t0", "vtx", LeaseMark{"roots", "n"}}};
+    Caller user{1000, {}, false};
+    const auto shared = find_leftovers(&libvirt, &journal, user);
+    CHECK(has(shared.leftovers, EffectKind::domain, "virtrain-mine-1"));
+    for (const auto* name : {"virtrain-roots-1", unmarked}) {
+      CHECK(has(shared.foreign, EffectKind::domain, name));
+      CHECK_FALSE(has(shared.leftovers, EffectKind::domain, name));
+    }
+    CHECK(has(shared.foreign, EffectKind::network, "virtrain-roots-t0"));
+    user.own_libvirt = true;
+    CHECK(has(find_leftovers(&libvirt, &journal, user).leftovers, EffectKind::domain, "virtrain-roots-1"));
+
+    const auto beside = find_leftovers(&libvirt, &journal, Caller{0, {1000}, false});
+    CHECK(has(beside.leftovers, EffectKind::domain, "virtrain-mine-1"));
+    CHECK(has(beside.foreign, EffectKind::domain, "virtrain-roots-1"));
+  }
+  fs::remove(file);
+  fs::remove(file.string() + "-journal");
+}
+
+/// A shell under another name, as another user, that waits for its end.
+pid_t start_as(uid_t user, const fs::path& program, const std::string& argument) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::setgid(user) == 0 && ::setuid(user) == 0) {
+      ::execl(program.c_str(), program.c_str(), "-c", "read never", argument.c_str(), nullptr);
+    }
+    ::_exit(1);
+  }
+  const auto name = program.filename().string();
+  for (int i = 0; i < 500 && process_info(child).value_or(ProcessInfo{}).name != name; ++i) {
+    ::usleep(10'000);
+  }
+  return child;
+}
+
+void end(pid_t child) {
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+
+TEST_CASE("root leaves the QEMU of a user's session alone, whether that user's virtrain runs or not") {
+  test::need_root();
+  constexpr uid_t nobody = 65534;
+  const auto folder = temporary("session");
+  fs::create_directories(folder);
+  for (const auto* name : {"virtrain", "qemu-system-x86"}) { fs::copy_file("/bin/sh", folder / name); }
+  int life[2];  // what the shells read from: nothing ever comes
+  REQUIRE(::pipe(life) == 0);
+  const int input = ::dup(0);
+  ::dup2(life[0], 0);
+  const auto qemu = start_as(nobody, folder / "qemu-system-x86",
+                             "guest=virtrain-20261120t083012-7e1e15-1,debug-threads=on");
+  const auto harness = start_as(nobody, folder / "virtrain", "run");
+  ::dup2(input, 0);
+  const auto name = std::to_string(qemu);
+  CHECK(this_caller().other_harnesses.contains(nobody));
+  const auto during = find_leftovers(nullptr, nullptr);
+  CHECK(has(during.foreign, EffectKind::process, name));
+  CHECK_FALSE(has(during.leftovers, EffectKind::process, name));
+  end(harness);
+  const auto afterwards = find_leftovers(nullptr, nullptr);
+  CHECK(has(afterwards.foreign, EffectKind::process, name));
+  CHECK_FALSE(has(afterwards.leftovers, EffectKind::process, name));
+  end(qemu);
+  for (const int file : {life[0], life[1], input}) { ::close(file); }
+  fs::remove_all(folder);
+}
+
+TEST_CASE("row 12: root kills no stranger's process, whatever it calls itself and says of itself") {
+  test::need_root();
+  const auto folder = temporary("named");
+  fs::create_directories(folder);
+  fs::copy_file("/bin/sh", folder / "virtrain-agent");
+  int life[2];
+  REQUIRE(::pipe(life) == 0);
+  int said[2];
+  REQUIRE(::pipe(said) == 0);
+  // An orphan, as what a killed harness left would be.
+  const pid_t starter = ::fork();
+  if (starter == 0) {
+    ::dup2(life[0], 0);
+    ::setenv(slice_variable, "vt-7e1e15-1", 1);
+    ::setenv(experiment_variable, "20261120t083012-7e1e15", 1);
+    const pid_t orphan = start_as(65534, folder / "virtrain-agent", "");
+    if (::write(said[1], &orphan, sizeof orphan) < 0) { ::_exit(1); }
+    ::_exit(0);
+  }
+  pid_t orphan = 0;
+  REQUIRE(::read(said[0], &orphan, sizeof orphan) == sizeof orphan);
+  ::waitpid(starter, nullptr, 0);
+  const auto name = std::to_string(orphan);
+  const auto view = find_leftovers(nullptr, nullptr);
+  CHECK(has(view.foreign, EffectKind::process, name));
+  CHECK_FALSE(has(view.leftovers, EffectKind::process, name));
+  // and a process that has only inherited the number of one that was found is left alone
+  CHECK(kill_and_wait(orphan, process_info(orphan).value_or(ProcessInfo{}).start_time + 1));
+  CHECK(process_info(orphan).value_or(ProcessInfo{}).state != 'Z');
+  CHECK(::kill(orphan, 0) == 0);
+  ::kill(orphan, SIGKILL);
+  for (const int file : {life[0], life[1], said[0], said[1]}) { ::close(file); }
+  fs::remove_all(folder);
+}
+
+TEST_CASE("row 12: what a live run with another state folder has is in use") {
+  test::need_root();
+  const std::string experiment = "20261120t083012-07e57a";
+  FakeHypervisor libvirt;
+  libvirt.all_domains = {
+      {"virtrain-20261120t083012-07e57a-1", "u", DomainState::running, LeaseMark{experiment, "n"}}};
+  TemporaryJournal temporary("other-state");  // which does not know it
+  {
+    HostClaims run(claims_folder());
+    run.take({experiment_claim + experiment}, "a test");
+    const auto during = find_leftovers(&libvirt, &temporary.journal, Caller{});
+    CHECK(has(during.in_use, EffectKind::domain, libvirt.all_domains[0].name));
+    CHECK_FALSE(has(during.leftovers, EffectKind::domain, libvirt.all_domains[0].name));
+  }
+  CHECK(has(find_leftovers(&libvirt, &temporary.journal, Caller{}).leftovers, EffectKind::domain,
+            libvirt.all_domains[0].name));
+}
+
+TEST_CASE("a killed harness's slice is found and removed without a journal, and foreign devices stay") {
+  test::need_root();
+  create_bridge("vtb1eaced0", "", "leaked");
+  run_checked({"ip", "link", "add", "vtforeign", "type", "bridge"});
+  run_checked({"ip", "link", "set", "vtforeign", "alias", "somebody's"});
+  int said[2];
+  REQUIRE(::pipe(said) == 0);
+  const pid_t harness = ::fork();
+  if (harness == 0) {
+    SliceSpec spec;
+    spec.name = "vt-1eaced-1";
+    spec.experiment = "leaked";
+    spec.hostname = "s";
+    spec.cores = {0};
+    spec.memory_bytes = 128U << 20;
+    spec.network = {"vtb1eaced0", "vtv1eaced1", "10.78.8.11/24"};
+    spec.argv = {VIRTRAIN_BINARY_DIR "/virtrain-stub-agent"};
+    const auto made = start_slice(spec);
+    test::StubClient client(made->take_channel());
+    client.line();
+    if (::write(said[1], "x", 1) < 0) { ::_exit(1); }
+    while (true) { ::pause(); }
+  }
+  char ready = 0;
+  REQUIRE(::read(said[0], &ready, 1) == 1);
+  const auto during = find_leftovers(nullptr, nullptr);
+  CHECK(has(during.in_use, EffectKind::netns, "vt-1eaced-1"));
+  ::kill(harness, SIGKILL);
+  ::waitpid(harness, nullptr, 0);
+
+  const auto view = find_leftovers(nullptr, nullptr);
+  CHECK(has(view.leftovers, EffectKind::netns, "vt-1eaced-1"));
+  CHECK(has(view.leftovers, EffectKind::veth, "vtv1eaced1"));
+  CHECK(has(view.leftovers, EffectKind::bridge, "vtb1eaced0"));
+  CHECK(has(view.foreign, EffectKind::bridge, "vtforeign"));
+  CleanupView ours;  // other harnesses may have leftovers on this host, which are not this test's
+  for (const auto& leftover : view.leftovers) {
+    if (leftover.name.find("1eaced") != std::string::npos || leftover.experiment == "leaked") {
+      ours.leftovers.push_back(leftover);
+    }
+  }
+  const auto result = clean(ours, nullptr, nullptr);
+  for (const auto& [leftover, reason] : result.failed) { FAIL_CHECK(leftover.name << ": " << reason); }
+  const auto after = find_leftovers(nullptr, nullptr);
+  for (const auto& list : {after.leftovers, after.in_use}) {
+    for (const auto& leftover : list) { CHECK(leftover.name.find("1eaced") == std::string::npos); }
+  }
+  const auto links = list_links();
+  CHECK(std::find(links.begin(), links.end(), "vtforeign") != links.end());
+  delete_link("vtforeign");
+}
+
+/// Makes network devices and namespaces with plain ip(8), and removes them whatever happens.
+struct PlainDevices {
+  PlainDevices() { remove(); }
+  ~PlainDevices() { remove(); }
+  static void remove() {
+    for (const auto* device :
+         {"vtv00dead1", "vtv00dead2", "vtlab0", "vtb00dead0", "vtb00deads0", "vtb00a11e0"}) {
+      run_command({"ip", "link", "del", device});
+    }
+    for (const auto* name : {"vt-lab", "vt-00dead-1"}) { run_command({"ip", "netns", "del", name}); }
+  }
+};
+
+TEST_CASE("without a mark a prefix makes nothing ours, and the tag of a live experiment proves use") {
+  test::need_root();
+  const PlainDevices devices;
+  for (const auto* bridge : {"vtlab0", "vtb00dead0", "vtb00deads0", "vtb00a11e0"}) {
+    run_checked({"ip", "link", "add", bridge, "type", "bridge"});
+  }
+  for (const auto* name : {"vt-lab", "vt-00dead-1"}) { run_checked({"ip", "netns", "add", name}); }
+  // Their other end has another index, as a veth's has. Not every kernel knows both.
+  run_command({"ip", "link", "add", "link", "vtlab0", "name", "vtv00dead1", "type", "macvlan"});
+  run_command({"ip", "link", "add", "link", "vtlab0", "name", "vtv00dead2", "type", "vlan", "id", "5"});
+  TemporaryJournal temporary("tags");
+  temporary.journal.acquire(this_process("20261120t083012-00a11e", ""), {"core:9006"});
+
+  const auto view = find_leftovers(nullptr, &temporary.journal);
+  for (const auto* device : {"vtv00dead1", "vtv00dead2"}) {
+    if (!fs::exists(fs::path("/sys/class/net") / device)) { continue; }
+    CHECK(link_kind(device) == LinkKind::other);
+    CHECK(has(view.foreign, EffectKind::bridge, device));
+    CHECK_FALSE(has(view.leftovers, EffectKind::veth, device));
+  }
+  CHECK(has(view.foreign, EffectKind::bridge, "vtlab0"));
+  CHECK_FALSE(has(view.leftovers, EffectKind::bridge, "vtlab0"));
+  CHECK(has(view.foreign, EffectKind::netns, "vt-lab"));
+  CHECK_FALSE(has(view.leftovers, EffectKind::netns, "vt-lab"));
+  for (const auto* bridge : {"vtb00dead0", "vtb00deads0"}) {
+    CHECK(has(view.leftovers, EffectKind::bridge, bridge));
+  }
+  CHECK(has(view.leftovers, EffectKind::netns, "vt-00dead-1"));
+  CHECK(has(view.in_use, EffectKind::bridge, "vtb00a11e0"));
+  CHECK_FALSE(has(view.leftovers, EffectKind::bridge, "vtb00a11e0"));
+}
+
+TEST_CASE("an agent without a harness is a leftover, a process of another name is not") {
+  const auto program = temporary("bin") / "virtrain-agent";
+  fs::create_directories(program.parent_path());
+  fs::copy_file("/bin/sleep", program);
+  // The shell in between ends, so that the sleeper is nobody's child. It waits until the sleeper has been
+  // executed, for only a group of its own survives the end of run_checked().
+  const std::string script =
+      "setsid " + program.string() +
+      " 1000 >/dev/null 2>&1 & pid=$!; "
+      "until [ \"$(cat /proc/$pid/comm)\" = virtrain-agent ]; do sleep 0.01; done; echo $pid";
+  const auto pid = static_cast<pid_t>(std::stol(run_checked({"sh", "-c", script}).out));
+  const auto view = find_leftovers(nullptr, nullptr);
+  CHECK(has(view.leftovers, EffectKind::process, std::to_string(pid)));
+  CHECK_FALSE(has(view.leftovers, EffectKind::process, std::to_string(::getppid())));
+  CleanupView just_it;
+  just_it.leftovers = {{EffectKind::process, std::to_string(pid), "", ""}};
+  CHECK(clean(just_it, nullptr, nullptr).failed.empty());
+  CHECK_FALSE(has(find_leftovers(nullptr, nullptr).leftovers, EffectKind::process, std::to_string(pid)));
+  fs::remove_all(program.parent_path());
+}
+
+}  // namespace
+}  // namespace virtrain::vmctl

@@ -1,0 +1,169 @@
+#include "vmctl/resources/device_lender.h"
+
+#include <catch2/catch.hpp>
+#include <grp.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "tests/support/skip.h"
+#include "tests/support/temporary_folder.h"
+#include "vmctl/process/host_claims.h"
+#include "vmctl/resources/devices/vgpu.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* first_function = "0000:41:00.5";
+constexpr const char* second_function = "0000:41:00.6";
+
+DeviceGrant vgpu(const char* address, const std::string& type) {
+  return {GrantKind::vendor_vfio, address, "0000:41:00.0", type};
+}
+
+DeviceGrant mdev(const std::string& type, const std::string& uuid) {
+  return {GrantKind::mdev, "0000:3b:00.0", "", type, uuid};
+}
+
+DeviceGrant function(const std::string& address, const std::string& physical) {
+  return {GrantKind::virtual_function, address, physical};
+}
+
+/// Runs `work` where /sys is a card's two virtual functions, plain files that keep what is written to them: a
+/// vGPU's type is there before the next one is asked for. The mounts are the thread's own.
+template <typename Work>
+void beside_a_card(Work work) {
+  test::need_root();
+  bool could_mount = false;
+  std::thread([&] {
+    could_mount = ::unshare(CLONE_NEWNS) == 0 &&
+                  ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                  ::mount("none", "/sys", "tmpfs", 0, nullptr) == 0;
+    if (!could_mount) { return; }
+    for (const char* address : {first_function, second_function}) {
+      const auto folder = fs::path("/sys/bus/pci/devices") / address / "nvidia";
+      fs::create_directories(folder);
+      std::ofstream(folder / "current_vgpu_type") << "0\n";
+      std::ofstream(folder / "creatable_vgpu_types") << "ID    : vGPU Name\n901   : LAB-1Q\n902   : LAB-2Q\n";
+    }
+    work();
+  }).join();
+  if (!could_mount) { test::skip("cannot mount in a namespace of its own"); }
+}
+
+std::string types_now() {
+  std::string types;
+  for (const char* address : {first_function, second_function}) {
+    types +=
+        read_value(fs::path("/sys/bus/pci/devices") / address / "nvidia/current_vgpu_type").value_or("") +
+        " ";
+  }
+  return types;
+}
+
+TEST_CASE("vGPUs of another type or shape take the places of those that were lent") {
+  beside_a_card([] {
+    const TemporaryFolder folder;
+    LeaseJournal journal(folder.path / "leases.db");
+    DeviceLender lender(journal, this_process("e1", ""));
+    CHECK(lender.lend({vgpu(first_function, "901"), vgpu(second_function, "901")}) == 2);
+    CHECK(lender.lend({vgpu(first_function, "901")}) == 0);
+    CHECK(types_now() == "901 901 ");  // in nobody's way
+    CHECK(lender.lend({vgpu(first_function, "902")}) == 1);
+    CHECK(types_now() == "902 0 ");
+    CHECK(lender.lend({vgpu(first_function, "902"), vgpu(second_function, "902")}) == 1);
+    CHECK(types_now() == "902 902 ");
+    CHECK(lender.lent() == 2);
+    CHECK(journal.effects().size() == 2);
+    CHECK(lender.end().empty());
+    CHECK(types_now() == "0 0 ");
+  });
+}
+
+TEST_CASE("what cannot be lent for others leaves nothing lent") {
+  beside_a_card([] {
+    const TemporaryFolder folder;
+    LeaseJournal journal(folder.path / "leases.db");
+    DeviceLender lender(journal, this_process("e1", ""));
+    lender.lend({vgpu(first_function, "901")});
+    CHECK_THROWS_AS(lender.lend({vgpu(second_function, "902"), vgpu(first_function, "904")}), Error);
+    CHECK(types_now() == "0 0 ");
+    CHECK(lender.lent() == 0);
+    CHECK(journal.effects().empty());
+  });
+}
+
+TEST_CASE("a vGPU that nobody wants makes way for others, and for nothing else") {
+  const std::vector<DeviceGrant> lent{mdev("nvidia-1", "A"), mdev("nvidia-1", "B")};
+  CHECK_FALSE(must_make_way({}, lent));
+  CHECK_FALSE(must_make_way(lent, lent));
+  CHECK_FALSE(must_make_way(lent, {lent[0]}));
+  CHECK_FALSE(must_make_way({lent[0]}, lent));
+  CHECK(must_make_way(lent, {mdev("nvidia-2", "C")}));
+  CHECK(must_make_way(lent, {lent[0], mdev("nvidia-2", "C")}));
+}
+
+TEST_CASE("virtual functions make way for more of their card, whole devices never") {
+  const auto one = function("0000:98:00.2", "0000:98:00.0");
+  const auto two = function("0000:98:00.3", "0000:98:00.0");
+  CHECK(must_make_way({one}, {one, two}));
+  CHECK_FALSE(must_make_way({one, two}, {one}));
+  CHECK_FALSE(must_make_way({one}, {one, function("0000:99:00.2", "0000:99:00.0")}));
+  const DeviceGrant whole{GrantKind::passthrough, "0000:17:00.0"};
+  CHECK_FALSE(must_make_way({whole}, {{GrantKind::passthrough, "0000:31:00.0"}}));
+}
+
+TEST_CASE("/dev/kvm is opened to QEMU's user, said, and closed again by the last run or by clean") {
+  test::need_root();
+  if (::getgrnam("kvm") == nullptr) { test::skip("there is no group kvm"); }
+  const TemporaryFolder folder;
+  const auto device = (folder.path / "kvm").string();
+  const auto mode = [&] {
+    struct stat status {};
+    return ::stat(device.c_str(), &status) == 0 ? status.st_mode & 07777 : 0;
+  };
+  std::ofstream(device) << "";
+  ::chmod(device.c_str(), 0600);
+  LeaseJournal journal(folder.path / "leases.db");
+  DeviceLender first(journal, this_process("e1", "")), second(journal, this_process("e2", ""));
+  CHECK(first.open_kvm_device(device).find("is open to group kvm") != std::string::npos);
+  CHECK(mode() == 0660);
+  REQUIRE(journal.effects().size() == 1);
+  CHECK(second.open_kvm_device(device).empty());
+  CHECK(first.end().empty());
+  CHECK(mode() == 0660);  // the second one needs it
+  CHECK(second.end().empty());
+  CHECK(mode() == 0600);
+  CHECK(journal.effects().empty());
+
+  // What a killed run left, clean puts back from the journal; what somebody else has set since then stays.
+  DeviceLender killed(journal, this_process("e3", ""));
+  killed.open_kvm_device(device);
+  undo_and_forget(journal, journal.effects().at(0));
+  CHECK(mode() == 0600);
+  killed.open_kvm_device(device);
+  ::chmod(device.c_str(), 0666);
+  CHECK(killed.end().empty());
+  CHECK(mode() == 0666);
+
+  ::chmod(device.c_str(), 0600);
+  DeviceLender bound(journal, this_process("e4", ""), /*may_change_host=*/false);
+  CHECK(bound.open_kvm_device(device).find("--no-host-changes") != std::string::npos);
+  CHECK(mode() == 0600);
+  CHECK(bound.end().empty());
+  std::string use = "use:" + device;
+  std::replace(use.begin(), use.end(), '/', '_');
+  fs::remove(claims_folder() / use);
+}
+
+}  // namespace
+}  // namespace virtrain::vmctl

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "vmctl/devices/pci/pci_function.h"
+
+namespace virtrain::vmctl {
+
+/// A function's configuration space as sysfs gives it: 4,096 bytes for root, 64 for others; empty if it
+/// cannot be read at all.
+std::string read_pci_config(const PciFunction& function);
+
+/// Access Control Services of a bridge (PCI Express base specification, 7.7.8), the bits that send what one
+/// device below it writes to another through the IOMMU.
+struct AcsControl {
+  bool request_redirect = false;     ///< RR
+  bool completion_redirect = false;  ///< CR
+  bool upstream_forwarding = false;  ///< UF
+};
+/// Nothing where the space has no such capability, or ends before it.
+std::optional<AcsControl> acs_control(const std::string& config);
+
+/// Whether Address Translation Services (7.8.8 there) are enabled; nothing where the device has none.
+std::optional<bool> ats_enabled(const std::string& config);
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,229 @@
+#include <array>
+
+#include "vmctl/doctor/checks/leaks.h"
+#include "vmctl/doctor/checks/tables.h"
+#include "vmctl/doctor/checks/words.h"
+#include "vmctl/resources/devices/host_services.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+bool is_vfio(const std::string& driver) {
+  return driver.empty() || driver == "vfio-pci" || driver == "pci-stub";
+}
+
+std::string driver_of(const DeviceHost& host, const std::string& address) {
+  return link_name(sysfs(host, address) / "driver");
+}
+
+CheckAnswer groups_let_go_together(const DeviceHost& host) {
+  const auto offenders = each(host.devices(), [&](const HostDevice& device) -> std::string {
+    if (device.function.driver != "vfio-pci") { return ""; }
+    Words held;
+    for (const auto& member : device.function.iommu_group_members) {
+      if (const auto driver = driver_of(host, member); !is_vfio(driver) && !is_bridge(host, member)) {
+        held.push_back(fmt::format("{} on {}", member, driver));
+      }
+    }
+    return held.empty() ? "" : "is on vfio-pci, but of its group " + join(held, ", ");
+  });
+  return none_of(offenders, "no group is half lent",
+                 "bind the card's audio and USB functions to vfio-pci as well (QEMU: group is not viable)");
+}
+
+CheckAnswer no_override_is_left(const DeviceHost& host) {
+  Words offenders;
+  for (const auto* list : {&host.inventory.devices, &host.inventory.other_devices}) {
+    for (const auto& device : *list) {
+      const auto& pci = device.function;
+      if (!pci.driver_override.empty() && !host.is_leased(pci.address)) {
+        offenders.push_back(fmt::format("{} has driver_override {}", pci.address, pci.driver_override));
+      }
+    }
+  }
+  return none_of(offenders, "no driver_override is set",
+                 "nobody holds it: echo > /sys/bus/pci/devices/ADDRESS/driver_override, then reprobe");
+}
+
+/// "vfio-pci.ids=10de:20f1" on the command line, "options vfio-pci ids=…" in modprobe's files, or a function
+/// that vfio-pci took without being told its address.
+CheckAnswer vfio_takes_no_models(const DeviceHost& host) {
+  Words offenders;
+  const auto command_line = value(host, "proc/cmdline");
+  for (const auto word : words_of(command_line)) {
+    if (word.starts_with("vfio-pci.ids=") || word.starts_with("vfio_pci.ids=")) {
+      offenders.push_back(fmt::format("{} on the kernel's command line", word));
+    }
+  }
+  for (const auto& file : names_in(host, "etc/modprobe.d")) {
+    for (const auto& line : split(read_file(host.root / "etc/modprobe.d" / file).value_or(""), '\n')) {
+      const auto words = words_of(line);
+      if (words.size() > 2 && words[0] == "options" && (words[1] == "vfio-pci" || words[1] == "vfio_pci") &&
+          line.find("ids=") != std::string::npos) {
+        offenders.push_back(fmt::format("\"{}\" in /etc/modprobe.d/{}", trim(line), file));
+      }
+    }
+  }
+  for (const auto& line : each(host.devices(), [](const HostDevice& device) {
+         const auto& pci = device.function;
+         return pci.driver == "vfio-pci" && pci.driver_override.empty() ? "is on vfio-pci by its model" : "";
+       })) {
+    offenders.push_back(line);
+  }
+  return none_of(offenders, "vfio-pci takes no device by its model",
+                 "remove the ids: they take every GPU of that model at every start, also from the host's own "
+                 "arm; virtrain binds by address (driver_override)");
+}
+
+/// Functions of GPUs' cards that play sound on the host, a sentence each.
+Words sound_on(const DeviceHost& host) {
+  return each(host.gpus(), [&](const HostDevice& gpu) -> std::string {
+    for (const auto& member : gpu.function.iommu_group_members) {
+      if (driver_of(host, member) == "snd_hda_intel") {
+        return "has its audio function " + member + " on snd_hda_intel";
+      }
+    }
+    return "";
+  });
+}
+
+CheckAnswer no_desktop_driver(const DeviceHost& host) {
+  const auto offenders = each(host.gpus(), [](const HostDevice& gpu) -> std::string {
+    if (gpu.function.driver == "nouveau") { return "is on nouveau"; }
+    return read_value(gpu.function.folder / "boot_vga") == "1" ? "carries the host's console" : "";
+  });
+  if (const auto sound = sound_on(host); offenders.empty() && !sound.empty()) {
+    return {join(sound, "; "),
+            "blacklist snd_hda_intel where the host plays no sound: a mixer that has it open keeps the card "
+            "from being lent",
+            Severity::warns};
+  }
+  return none_of(offenders, "no GPU is on nouveau, plays sound or carries the console",
+                 "blacklist nouveau and rebuild the initramfs; give the console another adapter (firmware "
+                 "setting, or video=efifb:off)");
+}
+
+CheckAnswer nobody_uses_them(const DeviceHost& host) {
+  Words kept_away;
+  const auto offenders = each(host.rebound(), [&](const HostDevice& device) -> std::string {
+    Words users;
+    for (const auto& user : device.users) {
+      const auto name = user.pid == 0 ? user.process : fmt::format("{} (pid {})", user.process, user.pid);
+      (is_service_that_grabs_gpus(host.root, user.pid) ? kept_away : users).push_back(name);
+    }
+    return users.empty() ? "" : "is in use: " + join(users, ", ");
+  });
+  const auto well = kept_away.empty() ? "nothing uses a device"
+                                      : join(kept_away, ", ") + ": stopped for a run, and started again";
+  return none_of(offenders, well,
+                 "stop it, unmount it, take the interface down; unbinding a device in use waits for ever or "
+                 "takes a disk from under its files");
+}
+
+bool tells_persistence(const DeviceHost& host) {
+  const auto devices = host.rebound();
+  return std::any_of(devices.begin(), devices.end(), [&](const auto* device) {
+    const auto* report = host.report_on(*device);
+    return report != nullptr && report->persistence;
+  });
+}
+
+CheckAnswer persistence_is_off(const DeviceHost& host) {
+  const bool by_daemon = !processes_named(host, {"nvidia-persiste"}).empty();  // a name has 15 characters
+  const auto offenders = each(host.rebound(), [&](const HostDevice& gpu) -> std::string {
+    const auto* report = host.report_on(gpu);
+    return report != nullptr && report->persistence.value_or(false) && !by_daemon
+               ? "is kept open by the kernel (persistence mode)"
+               : "";
+  });
+  return none_of(offenders,
+                 by_daemon ? "kept by nvidia-persistenced, which a run stops" : "persistence mode is off",
+                 "nvidia-smi -i ADDRESS -pm 0; no process shows it, and unbinding waits for it for ever");
+}
+
+bool has_rebound_and_log(const DeviceHost& host) {
+  return has_rebound(host) && host.words.kernel_log;
+}
+
+/// While the driver's remove callback waits, the function has no driver link any more; once it has come
+/// through, there is one again.
+CheckAnswer no_unbind_is_stuck(const DeviceHost& host) {
+  const auto offenders = each(host.devices(), [&](const HostDevice& device) -> std::string {
+    const auto& pci = device.function;
+    const auto stuck =
+        log_lines(host, {"Attempting to remove device " + pci.address, "non-zero usage count"});
+    return !stuck.empty() && pci.driver.empty() ? "is being unbound and its driver does not let go" : "";
+  });
+  return none_of(offenders, "no driver hangs while it is unbound",
+                 "stop who has the GPU open; where nobody has, its count has leaked and only a reboot helps");
+}
+
+bool wipes(const HostDevice& device) {
+  const auto& methods = device.function.reset_methods;
+  return std::any_of(methods.begin(), methods.end(),
+                     [](const auto& method) { return method == "flr" || method == "bus"; });
+}
+
+/// Of a device of another class than those that are lent for training, it is only said.
+CheckAnswer they_can_be_reset(const DeviceHost& host) {
+  bool blocks = false;
+  const auto offenders = each(host.rebound(), [&](const HostDevice& device) -> std::string {
+    if (wipes(device)) { return ""; }
+    const auto& methods = device.function.reset_methods;
+    blocks = blocks || device.device_class != DeviceClass::other;
+    return methods.empty() ? "has no reset method" : "resets by " + join(methods, " ") + " only";
+  });
+  auto answer = none_of(offenders, "every device resets by flr or bus",
+                        "not to be lent: a tenant's data could stay in it for the next one");
+  if (!offenders.empty() && !blocks) { answer.severity = Severity::warns; }
+  return answer;
+}
+
+CheckAnswer they_are_awake(const DeviceHost& host) {
+  const auto offenders = each(host.devices(), [](const HostDevice& device) -> std::string {
+    if (device.function.power_state == "D3cold") { return "is in D3cold"; }
+    return device.function.vendor == "0xffff" ? "answers with ones only" : "";
+  });
+  return none_of(offenders, "every device answers",
+                 "remove and rescan it, else switch the host off and on; then write 0 to its d3cold_allowed");
+}
+
+CheckAnswer nothing_is_left(const DeviceHost& host) {
+  return none_of(device_leaks(host), "no device is lent to nobody",
+                 "virtrain clean gives back what was a run's; what is not, its owner (echo 1 > "
+                 "/sys/bus/mdev/devices/UUID/remove, 0 to current_vgpu_type, a newline to driver_override)");
+}
+
+CheckAnswer nothing_is_in_quarantine(const DeviceHost& host) {
+  const auto offenders = each(host.devices(), [&](const HostDevice& device) -> std::string {
+    const auto found = host.quarantined.find(device.function.address);
+    return found == host.quarantined.end() ? "" : "is in quarantine: " + found->second;
+  });
+  return none_of(offenders, "no device is in quarantine",
+                 "it did not come back as it was lent: look at it, mend it, then virtrain clean "
+                 "--lift-quarantine ADDRESS");
+}
+
+constexpr std::array checks = {
+    DeviceCheck{"DRV-1", Severity::blocks, when_devices, has_devices, groups_let_go_together},
+    DeviceCheck{"DRV-2", Severity::warns, when_devices, has_devices, no_override_is_left},
+    DeviceCheck{"DRV-3", Severity::warns, when_devices, has_devices, vfio_takes_no_models},
+    DeviceCheck{"DRV-4", Severity::blocks, when_gpus, has_gpus, no_desktop_driver},
+    DeviceCheck{"USE-1", Severity::blocks, when_rebound, has_rebound, nobody_uses_them},
+    DeviceCheck{"USE-2", Severity::blocks, "nvidia-smi tells the persistence mode of a GPU to be rebound",
+                tells_persistence, persistence_is_off},
+    DeviceCheck{"USE-3", Severity::blocks, "a device is to be rebound, and we may read the kernel's log",
+                has_rebound_and_log, no_unbind_is_stuck},
+    DeviceCheck{"RST-1", Severity::blocks, when_rebound, has_rebound, they_can_be_reset},
+    DeviceCheck{"RST-2", Severity::blocks, when_devices, has_devices, they_are_awake},
+    DeviceCheck{"QRT-0", Severity::blocks, when_devices, has_devices, nothing_is_in_quarantine},
+    DeviceCheck{"LEAK-1", Severity::blocks, when_devices, has_devices, nothing_is_left},
+};
+
+}  // namespace
+
+std::span<const DeviceCheck> driver_checks() {
+  return checks;
+}
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,95 @@
+#include <array>
+
+#include "vmctl/devices/isolation.h"
+#include "vmctl/doctor/checks/tables.h"
+#include "vmctl/doctor/checks/words.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+CheckAnswer iommu_is_on(const DeviceHost& host) {
+  const auto count = names_in(host, "sys/kernel/iommu_groups").size();
+  if (count > 0) { return {fmt::format("{} IOMMU groups", count)}; }
+  return {
+      "no IOMMU groups: no device of this host can be passed to a VM",
+      "switch VT-d or AMD-Vi on in the firmware; on Intel add intel_iommu=on to the kernel's command line"};
+}
+
+/// Whether a VM of the plan gets both.
+bool go_together(const DeviceHost& host, const std::string& one, const std::string& other) {
+  if (!host.demand) { return false; }
+  const auto gets = [](const VmDemand& vm, const std::string& address) {
+    return std::any_of(vm.devices.begin(), vm.devices.end(),
+                       [&](const auto& device) { return device.grant.address == address; });
+  };
+  const auto& vms = host.demand->vms;
+  return std::any_of(vms.begin(), vms.end(),
+                     [&](const auto& vm) { return gets(vm, one) && gets(vm, other); });
+}
+
+CheckAnswer groups_are_their_own(const DeviceHost& host) {
+  const auto offenders = each(host.devices(), [&](const HostDevice& device) -> std::string {
+    const auto& address = device.function.address;
+    Words strangers;
+    for (const auto& member : device.function.iommu_group_members) {
+      if (slot_of(member) != slot_of(address) && !is_bridge(host, member) &&
+          !go_together(host, address, member)) {
+        strangers.push_back(member);
+      }
+    }
+    return strangers.empty() ? "" : "shares its IOMMU group with " + join(strangers, " ");
+  });
+  return none_of(
+      offenders, "each device's group holds its own functions only",
+      "move the card to another slot, or lease the whole group; not by the ACS override patch, which only "
+      "hides the sharing");
+}
+
+CheckAnswer interrupts_are_remapped(const DeviceHost& host) {
+  if (!allows_unsafe_interrupts(host.root)) { return {"not allowed"}; }
+  return {"a tenant can raise any interrupt of the host (allow_unsafe_interrupts=Y)",
+          "switch it off and interrupt remapping on in the firmware"};
+}
+
+bool vfio_is_loaded(const DeviceHost& host) {
+  return exists(host, "sys/module/vfio_iommu_type1");
+}
+
+CheckAnswer iommu_passes_host_dma(const DeviceHost& host) {
+  if (value(host, "proc/cmdline").find("iommu=pt") != std::string::npos) { return {"iommu=pt"}; }
+  return {"no iommu=pt on the kernel's command line: the host's own DMA is translated too",
+          "add iommu=pt, or bare metal is measured slower than it is"};
+}
+
+bool acs_is_readable(const DeviceHost& host) {
+  return !acs_above(host.root, host.devices()).empty();
+}
+
+CheckAnswer acs_is_on(const DeviceHost& host) {
+  const auto bridges = acs_above(host.root, host.devices());
+  auto answer = none_of(
+      acs_gaps(bridges), fmt::format("on in all of the {} bridges that have it", bridges.size()),
+      "somebody cleared ACS since the start, and IOMMU groups do not show it: devices below the bridge reach "
+      "each other past the IOMMU; switch it on again (setpci) or reboot");
+  const bool isolates = host.demand && host.demand->several_tenants;
+  answer.severity = isolates ? Severity::invalidates : Severity::warns;
+  return answer;
+}
+
+constexpr std::array checks = {
+    DeviceCheck{"IOM-1", Severity::blocks, when_always, always, iommu_is_on},
+    DeviceCheck{"IOM-2", Severity::blocks, when_devices, has_devices, groups_are_their_own},
+    DeviceCheck{"IOM-3", Severity::invalidates, "vfio is loaded", vfio_is_loaded, interrupts_are_remapped},
+    DeviceCheck{"IOM-4", Severity::warns, when_devices, has_devices, iommu_passes_host_dma},
+    DeviceCheck{"ACS-1", Severity::invalidates,
+                "bridges above the devices have ACS, and we may read their configuration space (root)",
+                acs_is_readable, acs_is_on},
+};
+
+}  // namespace
+
+std::span<const DeviceCheck> iommu_checks() {
+  return checks;
+}
+
+}  // namespace virtrain::vmctl

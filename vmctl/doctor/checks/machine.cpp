@@ -1,0 +1,203 @@
+#include <sys/stat.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "vmctl/doctor/checks/tables.h"
+#include "vmctl/doctor/checks/words.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* when_kvm_was_tried = "KVM was tried on the host";
+bool tried_kvm(const DeviceHost& host) {
+  return host.kvm.has_value();
+}
+
+/// Without devices VMs run emulated where there is no KVM, and are marked; VMs with devices want it.
+CheckAnswer about_kvm(const DeviceHost& host, std::string found, std::string fix) {
+  return {std::move(found), std::move(fix), has_devices(host) ? Severity::blocks : Severity::warns};
+}
+
+CheckAnswer kvm_opens(const DeviceHost& host) {
+  constexpr int api = 12;
+  const auto& kvm = *host.kvm;
+  if (kvm.open_error == EACCES) {
+    return about_kvm(host, "/dev/kvm may not be opened by this user",
+                     "usermod -aG kvm USER, or run as root; until then VMs are emulated");
+  }
+  if (kvm.open_error != 0) {
+    return about_kvm(host, fmt::format("/dev/kvm: {}", std::strerror(kvm.open_error)),
+                     "switch VT-x or AMD-V on in the firmware, load kvm_intel or kvm_amd; until then VMs are "
+                     "emulated");
+  }
+  if (kvm.api_version != api) {
+    return about_kvm(host, fmt::format("/dev/kvm has API {}, not {}", kvm.api_version, api),
+                     "update the kernel");
+  }
+  return about_kvm(host, fmt::format("/dev/kvm opens, API {}", api), "");
+}
+
+CheckAnswer kvm_boots(const DeviceHost& host) {
+  const auto& guest = host.kvm->guest;
+  if (uses_kvm(guest.virtualization)) { return about_kvm(host, guest.reason, ""); }
+  if (guest.reason.find("0x10a") != std::string::npos) {
+    return about_kvm(host, guest.reason,
+                     "upgrade QEMU to 10.1, or disable the CPU feature arch-capabilities (virtrain's VMs do "
+                     "on AMD hosts)");
+  }
+  return about_kvm(
+      host, guest.reason,
+      "use a host with working KVM; here VMs run emulated (TCG), are marked so, and their ratios "
+      "are not comparable");
+}
+
+CheckAnswer is_no_virtual_machine(const DeviceHost& host) {
+  if (!host.inventory.is_virtual_machine) { return {"the host is no virtual machine"}; }
+  return {"the host is itself a virtual machine", "figures are nested and say so; measure on bare metal"};
+}
+
+bool has_kvm(const DeviceHost& host) {
+  return exists(host, "dev/kvm");
+}
+
+/// "kvm:x:104:libvirt-qemu" in /etc/group; the number where it is not there.
+std::string group_name(const DeviceHost& host, gid_t id) {
+  for (const auto& line : split(read_file(host.root / "etc/group").value_or(""), '\n')) {
+    const auto fields = split(line, ':');
+    if (fields.size() > 2 && fields[2] == std::to_string(id)) { return fields[0]; }
+  }
+  return std::to_string(id);
+}
+
+CheckAnswer qemu_may_open_kvm(const DeviceHost& host) {
+  struct stat status {};
+  if (::stat((host.root / "dev/kvm").c_str(), &status) != 0) { return {"/dev/kvm went away"}; }
+  const auto group = group_name(host, status.st_gid);
+  const auto found = fmt::format("{:04o} group {}", status.st_mode & 07777, group);
+  if (group == "kvm" && (status.st_mode & 0660) == 0660) { return {found}; }
+  return {
+      found,
+      "chgrp kvm /dev/kvm; chmod 660 /dev/kvm (libvirt otherwise probes QEMU for 80 s at every start; `run` "
+      "as root does it)"};
+}
+
+constexpr const char* cpus = "sys/devices/system/cpu";
+
+std::string governor_of(const DeviceHost& host) {
+  return value(host, fs::path(cpus) / "cpu0/cpufreq/scaling_governor");
+}
+
+bool has_governor(const DeviceHost& host) {
+  return !governor_of(host).empty();
+}
+
+/// Intel's driver has a switch that is off for turbo, all others one that is on for it.
+bool has_turbo(const DeviceHost& host) {
+  return value(host, fs::path(cpus) / "intel_pstate/no_turbo") == "0" ||
+         value(host, fs::path(cpus) / "cpufreq/boost") == "1";
+}
+
+/// "C6" of the states in which an idle core may sleep; those after it take longer to wake up from.
+std::string deepest_sleep(const DeviceHost& host) {
+  const auto folder = fs::path(cpus) / "cpu0/cpuidle";
+  std::string deepest;
+  for (const auto& state : names_in(host, folder)) {
+    if (value(host, folder / state / "disable") == "0") { deepest = value(host, folder / state / "name"); }
+  }
+  return deepest;
+}
+
+CheckAnswer clocks_are_fixed(const DeviceHost& host) {
+  Words wrong, fixes;
+  if (const auto governor = governor_of(host); governor != "performance") {
+    wrong.push_back("governor " + governor);
+    fixes.emplace_back("cpupower frequency-set -g performance");
+  }
+  if (has_turbo(host)) {
+    wrong.emplace_back("turbo is on, and clocks follow load and temperature");
+    fixes.emplace_back(
+        "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo (others: echo 0 > "
+        "/sys/devices/system/cpu/cpufreq/boost)");
+  }
+  Words facts = wrong.empty() ? Words{"governor performance, turbo off"} : wrong;
+  if (const auto smt = value(host, fs::path(cpus) / "smt/active"); !smt.empty()) {
+    facts.push_back(smt == "1" ? "SMT is on" : "SMT is off");
+  }
+  if (const auto sleep = deepest_sleep(host); !sleep.empty()) {
+    facts.push_back("idle cores sleep to " + sleep);
+  }
+  return {join(facts, "; "), join(fixes, "; ")};
+}
+
+CheckAnswer vsock_is_there(const DeviceHost& host) {
+  if (exists(host, "dev/vhost-vsock")) { return {"/dev/vhost-vsock"}; }
+  return {"no /dev/vhost-vsock; virtrain's agents talk over virtio-serial all the same",
+          "modprobe vhost_vsock, where tools of yours in the guests want it"};
+}
+
+constexpr const char* bridge_filter = "proc/sys/net/bridge/bridge-nf-call-iptables";
+
+bool may_filter_bridges(const DeviceHost& host) {
+  return exists(host, bridge_filter);
+}
+
+/// Docker switches this on and lets FORWARD drop. libvirt has rules for its own networks, slices' bridges
+/// have none.
+CheckAnswer bridges_are_not_filtered(const DeviceHost& host) {
+  if (value(host, bridge_filter) != "1") { return {"iptables does not see what bridges forward"}; }
+  return {
+      "iptables sees what bridges forward (bridge-nf-call-iptables is 1): where FORWARD drops, as Docker "
+      "has it, slices do not reach each other",
+      "iptables -I FORWARD -i vtb+ -o vtb+ -j ACCEPT (with Docker: -I DOCKER-USER); with such a rule this "
+      "is harmless"};
+}
+
+bool confines_qemu(const DeviceHost& host) {
+  const bool confined =
+      value(host, "sys/module/apparmor/parameters/enabled") == "Y" || exists(host, "sys/fs/selinux");
+  return has_devices(host) && confined && host.words.kernel_log;
+}
+
+/// What a VM with devices cannot do without. Other denials of QEMU are common and harmless.
+CheckAnswer qemu_is_let(const DeviceHost& host) {
+  Words denied;
+  for (const auto& parts :
+       std::vector<Words>{{"apparmor=\"DENIED\"", "libvirt-"}, {"avc:", "denied", "svirt"}}) {
+    for (const auto& line : log_lines(host, parts)) {
+      for (const auto* path : {"/dev/vfio", "/dev/hugepages", "/dev/iommu", "/sys/bus/mdev", "OVMF"}) {
+        if (line.find(path) != std::string::npos) { denied.push_back(line); }
+      }
+    }
+  }
+  if (denied.empty()) { return {"the kernel's log shows no denial that matters to devices"}; }
+  return {fmt::format("{} denials, the last: {}", denied.size(), denied.back()),
+          "what <qemu:commandline> names is outside of libvirt's profile: allow it in "
+          "/etc/apparmor.d/local/abstractions/libvirt-qemu (SELinux: audit2allow), then clear the log (dmesg "
+          "-C)"};
+}
+
+constexpr std::array checks = {
+    DeviceCheck{"KVM-1", Severity::blocks, when_kvm_was_tried, tried_kvm, kvm_opens},
+    DeviceCheck{"KVM-2", Severity::blocks, when_kvm_was_tried, tried_kvm, kvm_boots},
+    DeviceCheck{"KVM-3", Severity::invalidates, when_always, always, is_no_virtual_machine},
+    DeviceCheck{"KVM-4", Severity::warns, "there is a /dev/kvm", has_kvm, qemu_may_open_kvm},
+    DeviceCheck{"CPU-1", Severity::warns, "the kernel sets the clocks", has_governor, clocks_are_fixed},
+    DeviceCheck{"CH-1", Severity::warns, when_devices, has_devices, vsock_is_there},
+    DeviceCheck{"NET-2", Severity::warns, "the kernel can show bridges' traffic to iptables",
+                may_filter_bridges, bridges_are_not_filtered},
+    DeviceCheck{"SEC-1", Severity::blocks,
+                "there are devices, QEMU is confined, and we may read the kernel's log", confines_qemu,
+                qemu_is_let},
+};
+
+}  // namespace
+
+std::span<const DeviceCheck> machine_checks() {
+  return checks;
+}
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,229 @@
+#include <array>
+
+#include "common/units.h"
+#include "vmctl/doctor/checks/tables.h"
+#include "vmctl/doctor/checks/words.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+constexpr std::uint64_t gib = 1ULL << 30;
+
+/// Lines "Name:  value unit" of a file of /proc; empty where it has none of that name.
+std::string line_value(const DeviceHost& host, const std::string& file, const std::string& name) {
+  for (const auto& line : split(read_file(host.root / file).value_or(""), '\n')) {
+    if (line.starts_with(name)) { return std::string(trim(std::string_view(line).substr(name.size()))); }
+  }
+  return "";
+}
+
+bool wants_pages(const DeviceHost& host) {
+  return host.demand ? host.demand->hugepages : has_gpus(host);
+}
+
+/// Of all VMs, or of those whose memory is of this node.
+std::uint64_t memory_of_vms(const DeviceDemand& demand, std::optional<int> node = std::nullopt) {
+  std::uint64_t sum = 0;
+  for (const auto& vm : demand.vms) {
+    if (!node || vm.numa_node == node) { sum += vm.memory_bytes; }
+  }
+  return sum;
+}
+
+CheckAnswer pages_are_reserved(const DeviceHost& host) {
+  constexpr const char* fix =
+      "reserve them at the start: default_hugepagesz=1G hugepagesz=1G hugepages=N on the kernel's command "
+      "line, "
+      "as many on each node as its VMs need";
+  Words free, lacking;
+  std::uint64_t free_bytes = 0;
+  for (const auto& node : host.inventory.numa_nodes) {
+    const auto bytes =
+        host.demand ? free_hugepage_bytes(host.inventory, node) : node.free_hugepages_1gib * gib;
+    free.push_back(fmt::format("{} on node {}", format_size(bytes), node.id));
+    if (!host.demand) { continue; }
+    free_bytes += bytes;
+    const auto needed = memory_of_vms(*host.demand, node.id);
+    if (needed > bytes) {
+      lacking.push_back(fmt::format("node {} has {} of hugepages free, its VMs need {}", node.id,
+                                    format_size(bytes), format_size(needed)));
+    }
+  }
+  // Those of no node have theirs from any.
+  if (host.demand && lacking.empty() && memory_of_vms(*host.demand) > free_bytes) {
+    lacking.push_back(fmt::format("{} of hugepages are free, the VMs need {}", format_size(free_bytes),
+                                  format_size(memory_of_vms(*host.demand))));
+  }
+  if (host.demand) { return none_of(lacking, "hugepages free: " + join(free, ", "), fix); }
+  const auto& nodes = host.inventory.numa_nodes;
+  const bool any =
+      std::any_of(nodes.begin(), nodes.end(), [](const auto& node) { return node.free_hugepages_1gib > 0; });
+  if (any) { return {"1 GiB pages free: " + join(free, ", ")}; }
+  return {"no 1 GiB page is free: a VM with a GPU has all its memory pinned, page by page", fix,
+          Severity::warns};
+}
+
+/// Of what libvirt puts its VMs into; its own VMs' limits (hard_limit) virtrain leaves unset.
+constexpr const char* machine_limit = "sys/fs/cgroup/machine.slice/memory.max";
+
+bool has_machine_slice(const DeviceHost& host) {
+  return has_devices(host) && exists(host, machine_limit);
+}
+
+CheckAnswer memory_is_not_capped(const DeviceHost& host) {
+  const auto text = value(host, machine_limit);
+  const auto limit = parse_integer(text);
+  if (!limit) { return {"VMs have no memory limit"}; }
+  std::uint64_t needed = 0;
+  if (host.demand) {
+    for (const auto& vm : host.demand->vms) { needed += vm.memory_bytes + gib; }
+  }
+  const auto bytes = static_cast<std::uint64_t>(*limit);
+  const auto found = fmt::format("machine.slice is limited to {}", format_size(bytes));
+  if (host.demand && bytes >= needed) { return {found}; }
+  return {
+      host.demand ? found + fmt::format(", the VMs need {} (memory and 1 GiB each)", format_size(needed))
+                  : found,
+      "systemctl set-property machine.slice MemoryMax=infinity (QEMU: VFIO_MAP_DMA failed: Cannot allocate "
+      "memory)",
+      host.demand ? Severity::blocks : Severity::warns};
+}
+
+Words libvirt_daemons(const DeviceHost& host) {
+  return processes_named(host, {"libvirtd", "virtqemud"});
+}
+
+bool runs_libvirt(const DeviceHost& host) {
+  return has_devices(host) && !libvirt_daemons(host).empty();
+}
+
+/// The daemon raises the limit of locked memory of each QEMU with devices, to all of its memory.
+CheckAnswer libvirt_may_lock_memory(const DeviceHost& host) {
+  constexpr unsigned sys_resource = 24;  // CAP_SYS_RESOURCE, capabilities(7)
+  Words offenders;
+  for (const auto& pid : libvirt_daemons(host)) {
+    const auto set =
+        std::strtoull(line_value(host, "proc/" + pid + "/status", "CapEff:").c_str(), nullptr, 16);
+    const auto limit = line_value(host, "proc/" + pid + "/limits", "Max locked memory");
+    const auto words = words_of(limit);
+    const bool unlimited = words.size() > 1 && words[1] == "unlimited";
+    if ((set >> sys_resource & 1U) == 0 && !unlimited) {
+      offenders.push_back(fmt::format("{} (pid {}) lacks CAP_SYS_RESOURCE and may lock {} only",
+                                      value(host, "proc/" + pid + "/comm"), pid,
+                                      words.size() > 1 ? words[1] : "little"));
+    }
+  }
+  return none_of(offenders, "libvirt may raise QEMU's limit of locked memory",
+                 "take CapabilityBoundingSet out of the unit's drop-ins, or LimitMEMLOCK=infinity there");
+}
+
+/// virtrain's own VMs have no balloon.
+CheckAnswer memory_is_their_own(const DeviceHost& host) {
+  Words wrong, fixes;
+  if (value(host, "sys/kernel/mm/ksm/run") == "1") {
+    wrong.emplace_back("KSM merges pages of tenants");
+    fixes.emplace_back("echo 2 > /sys/kernel/mm/ksm/run (a tenant can measure what it merges)");
+  }
+  if (value(host, "proc/sys/vm/overcommit_memory") == "1") {
+    wrong.emplace_back("the kernel promises memory that is not there (overcommit)");
+    fixes.emplace_back("sysctl vm.overcommit_memory=0");
+  }
+  if (wrong.empty()) { return {"no KSM, no unbounded overcommit"}; }
+  return {join(wrong, "; "), join(fixes, "; ")};
+}
+
+/// "address sizes\t: 46 bits physical, 57 bits virtual": what a guest gets that is told the host's width.
+int address_bits(const DeviceHost& host) {
+  const auto text = line_value(host, "proc/cpuinfo", "address sizes");
+  const auto words = words_of(text);
+  return words.size() > 1 ? static_cast<int>(parse_integer(words[1]).value_or(0)) : 0;
+}
+
+bool knows_address_bits(const DeviceHost& host) {
+  return has_rebound(host) && address_bits(host) > 0;
+}
+
+/// What the firmware has to find room for: each BAR of a power of two, twice the sum for their alignment.
+std::uint64_t window_bytes(const std::vector<Bar>& bars) {
+  std::uint64_t sum = 0;
+  for (const auto& bar : bars) {
+    if (bar.is_64bit) { sum += bar.bytes; }
+  }
+  return 2 * sum;
+}
+
+/// Of the VM that needs most; without a plan, of one with every GPU.
+std::uint64_t largest_window_bytes(const DeviceHost& host) {
+  std::uint64_t most = 0;
+  if (!host.demand) {
+    for (const auto* gpu : host.rebound()) { most += window_bytes(gpu->function.bars); }
+    return most;
+  }
+  for (const auto& vm : host.demand->vms) {
+    std::uint64_t needed = 0;
+    for (const auto& device : vm.devices) { needed += window_bytes(device.bars); }
+    most = std::max(most, needed);
+  }
+  return most;
+}
+
+CheckAnswer bars_fit(const DeviceHost& host) {
+  const auto needed = largest_window_bytes(host);
+  // The firmware keeps an eighth of the guest's addresses for BARs (OVMF, PlatformPei).
+  const auto window = (1ULL << static_cast<unsigned>(address_bits(host))) / 8;
+  const auto found =
+      fmt::format("{} for BARs with {} address bits, {} needed {}", format_size(window), address_bits(host),
+                  format_size(needed), host.demand ? "by the largest VM" : "by a VM of all GPUs");
+  if (needed <= window) { return {found}; }
+  return {found,
+          "maxphysaddr mode='passthrough' on a host with more address bits, fewer GPUs a VM, or a larger "
+          "opt/ovmf/X-PciMmio64Mb (guest: BAR1 is 0M @ 0x0)",
+          host.demand ? Severity::blocks : Severity::warns};
+}
+
+bool wants_firmware(const DeviceHost& host) {
+  return host.demand ? host.demand->firmware : has_gpus(host);
+}
+
+/// Debian's and Ubuntu's package ovmf.
+CheckAnswer firmware_is_there(const DeviceHost& host) {
+  Words plain, secure;
+  for (const auto& file : names_in(host, "usr/share/OVMF")) {
+    if (!file.starts_with("OVMF_CODE")) { continue; }
+    const bool is_secure =
+        file.find("secboot") != std::string::npos || file.find(".ms.") != std::string::npos;
+    (is_secure ? secure : plain).push_back(file);
+  }
+  const auto severity = host.demand ? Severity::blocks : Severity::warns;
+  if (!plain.empty()) { return {join(plain, " ")}; }
+  if (secure.empty()) {
+    return {"no UEFI firmware for VMs (cloud images of your own may need it; the mirror image does not)",
+            "apt-get install ovmf", severity};
+  }
+  return {"only firmware with Secure Boot, which needs SMM" +
+              std::string(host.inventory.is_virtual_machine ? ", and KVM in a VM has none" : ""),
+          "install the plain loader (OVMF_CODE_4M.fd), or switch SMM on", severity};
+}
+
+constexpr std::array checks = {
+    DeviceCheck{"MEM-1", Severity::blocks, "there are GPUs, or a scenario wants hugepages", wants_pages,
+                pages_are_reserved},
+    DeviceCheck{"MEM-2", Severity::blocks, "there are devices, and a cgroup above libvirt's VMs",
+                has_machine_slice, memory_is_not_capped},
+    DeviceCheck{"MEM-3", Severity::blocks, "there are devices, and libvirt's daemon runs", runs_libvirt,
+                libvirt_may_lock_memory},
+    DeviceCheck{"MEM-4", Severity::warns, when_always, always, memory_is_their_own},
+    DeviceCheck{"BAR-1", Severity::blocks,
+                "a device is to leave its driver for a VM, and the CPU tells its address bits",
+                knows_address_bits, bars_fit},
+    DeviceCheck{"FW-1", Severity::blocks, "there are GPUs, or a scenario's VMs boot by UEFI", wants_firmware,
+                firmware_is_there},
+};
+
+}  // namespace
+
+std::span<const DeviceCheck> memory_checks() {
+  return checks;
+}
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <span>
+
+#include "vmctl/doctor/device_checks.h"
+
+// The tables of checks by topic, a file each; device_checks() joins them.
+namespace virtrain::vmctl {
+
+std::span<const DeviceCheck> iommu_checks();
+std::span<const DeviceCheck> version_checks();
+std::span<const DeviceCheck> driver_checks();  ///< drivers, users, resets, leaks
+std::span<const DeviceCheck> link_checks();    ///< PCIe links, NUMA nodes, RDMA
+std::span<const DeviceCheck> memory_checks();
+std::span<const DeviceCheck> vgpu_checks();    ///< vGPUs and MIG
+std::span<const DeviceCheck> health_checks();  ///< of GPUs and their fabric
+std::span<const DeviceCheck> machine_checks();
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,95 @@
+#include <array>
+
+#include "vmctl/doctor/checks/tables.h"
+#include "vmctl/doctor/checks/words.h"
+#include "vmctl/machine/version_limits.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+constexpr std::uint64_t huge_bar_bytes = 64ULL << 30;
+
+/// What VMs get: as planned, or without a plan every GPU in the form that it offers.
+std::vector<PlacedDevice> wanted(const DeviceHost& host) {
+  if (host.demand) { return host.demand->devices(); }
+  std::vector<PlacedDevice> devices;
+  for (const auto* gpu : host.gpus()) {
+    const auto kind = gpu->mechanism == Mechanism::mdev          ? GrantKind::mdev
+                      : gpu->mechanism == Mechanism::vendor_vfio ? GrantKind::vendor_vfio
+                                                                 : GrantKind::passthrough;
+    if (gpu->mechanism != Mechanism::none) { devices.push_back(placed({kind, gpu->function.address}, *gpu)); }
+  }
+  return devices;
+}
+
+bool has_libvirt(const DeviceHost& host) {
+  return has_devices(host) && !host.words.versions.libvirt.empty();
+}
+
+CheckAnswer libvirt_can(const DeviceHost& host) {
+  const auto clique = host.demand ? host.demand->clique : Clique::off;
+  Words limits;
+  for (const auto program : {Program::libvirt, Program::kernel}) {
+    for (auto& limit :
+         version_limits(wanted(host), clique, host.words.versions, host.inventory.kernel, program)) {
+      limits.push_back(std::move(limit));
+    }
+  }
+  return none_of(limits, "libvirt " + host.words.versions.libvirt,
+                 "upgrade (Debian 13 has libvirt 11.3, Ubuntu 24.04 has 10.0), or plan other devices");
+}
+
+bool wants_clique(const DeviceHost& host) {
+  if (host.words.versions.hypervisor.empty()) { return false; }
+  return host.demand ? host.demand->clique != Clique::off : host.gpus().size() > 1;
+}
+
+CheckAnswer qemu_can(const DeviceHost& host) {
+  const auto clique = host.demand ? host.demand->clique : Clique::all;
+  auto answer =
+      none_of(version_limits(wanted(host), clique, host.words.versions, "", Program::qemu),
+              host.words.versions.hypervisor,
+              "upgrade QEMU, or run without PCIe peer-to-peer (clique: off; NVLink does not need it)");
+  if (!host.demand) { answer.severity = Severity::warns; }
+  return answer;
+}
+
+bool has_huge_bars(const DeviceHost& host) {
+  const auto gpus = host.gpus();
+  return std::any_of(gpus.begin(), gpus.end(), [](const auto* gpu) {
+    const auto& bars = gpu->function.bars;
+    return std::any_of(bars.begin(), bars.end(), [](const auto& bar) { return bar.bytes >= huge_bar_bytes; });
+  });
+}
+
+CheckAnswer huge_bars_are_mapped_whole(const DeviceHost& host) {
+  const auto kernel = "Linux " + host.inventory.kernel;
+  const auto& qemu = host.words.versions.hypervisor;
+  Words old;
+  if (!is_since(kernel, 6, 12)) { old.push_back(kernel); }
+  if (!is_since(qemu, 9, 2)) { old.push_back(qemu); }
+  return none_of(
+      old.empty() ? old : Words{"BARs of 64 GiB and more are mapped page by page by " + join(old, " and ")},
+      kernel + (qemu.empty() ? "" : ", " + qemu),
+      "expect minutes until a guest has probed its GPUs (raise boot_timeout); Linux 6.12 with QEMU "
+      "9.2 does it at once");
+}
+
+constexpr std::array checks = {
+    DeviceCheck{"VER-1", Severity::blocks,
+                "there are GPUs, or a scenario names devices, and libvirt is installed", has_libvirt,
+                libvirt_can},
+    DeviceCheck{"VER-2", Severity::blocks,
+                "QEMU is installed and a scenario has devices.clique, or there are several GPUs",
+                wants_clique, qemu_can},
+    DeviceCheck{"VER-3", Severity::warns, "a GPU has a BAR of 64 GiB or more", has_huge_bars,
+                huge_bars_are_mapped_whole},
+};
+
+}  // namespace
+
+std::span<const DeviceCheck> version_checks() {
+  return checks;
+}
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,108 @@
+#include "vmctl/doctor/device_checks.h"
+
+#include <algorithm>
+
+#include "vmctl/doctor/checks/tables.h"
+
+namespace virtrain::vmctl {
+
+std::vector<PlacedDevice> DeviceDemand::devices() const {
+  std::vector<PlacedDevice> all;
+  for (const auto& vm : vms) { all.insert(all.end(), vm.devices.begin(), vm.devices.end()); }
+  return all;
+}
+
+bool DeviceDemand::wants(GrantKind kind) const {
+  const auto all = devices();
+  return std::any_of(all.begin(), all.end(), [&](const auto& device) { return device.grant.kind == kind; });
+}
+
+const HostDevice* DeviceHost::find(const std::string& address) const {
+  for (const auto* list : {&inventory.devices, &inventory.other_devices}) {
+    for (const auto& device : *list) {
+      if (device.function.address == address) { return &device; }
+    }
+  }
+  return nullptr;
+}
+
+std::vector<const HostDevice*> DeviceHost::devices() const {
+  std::vector<const HostDevice*> found;
+  if (demand) {
+    for (const auto& wanted : demand->devices()) {
+      const auto& grant = wanted.grant;
+      const auto* device = find(grant.address);
+      // A virtual function that is yet to be made is, so far, the function that it is made of.
+      if (device == nullptr) { device = find(grant.physical_function); }
+      if (device != nullptr && std::find(found.begin(), found.end(), device) == found.end()) {
+        found.push_back(device);
+      }
+    }
+    return found;
+  }
+  for (const auto& device : inventory.devices) {
+    if (device.device_class == DeviceClass::gpu) { found.push_back(&device); }
+  }
+  return found;
+}
+
+std::vector<const HostDevice*> DeviceHost::gpus() const {
+  auto found = devices();
+  std::erase_if(found, [](const auto* device) { return device->device_class != DeviceClass::gpu; });
+  return found;
+}
+
+std::vector<const HostDevice*> DeviceHost::rebound() const {
+  auto found = devices();
+  std::erase_if(found, [&](const HostDevice* device) {
+    if (!demand) {
+      return device->mechanism != Mechanism::passthrough && device->mechanism != Mechanism::undecided;
+    }
+    const auto wanted = demand->devices();
+    return std::none_of(wanted.begin(), wanted.end(), [&](const PlacedDevice& one) {
+      return one.grant.address == device->function.address &&
+             (one.grant.kind == GrantKind::passthrough || one.grant.kind == GrantKind::virtual_function);
+    });
+  });
+  return found;
+}
+
+const GpuReport* DeviceHost::report_on(const HostDevice& gpu) const {
+  for (const auto* address : {&gpu.function.address, &gpu.function.physical_function}) {
+    if (const auto found = words.gpus.find(*address); found != words.gpus.end()) { return &found->second; }
+  }
+  return nullptr;
+}
+
+bool DeviceHost::is_leased(const std::string& address) const {
+  return std::find(leased.begin(), leased.end(), address) != leased.end();
+}
+
+std::span<const DeviceCheck> device_checks() {
+  static const auto all = [] {
+    std::vector<DeviceCheck> joined;
+    for (const auto table : {machine_checks(), iommu_checks(), version_checks(), driver_checks(),
+                             link_checks(), memory_checks(), vgpu_checks(), health_checks()}) {
+      joined.insert(joined.end(), table.begin(), table.end());
+    }
+    return joined;
+  }();
+  return all;
+}
+
+Finding examine(const DeviceCheck& check, const DeviceHost& host) {
+  if (!check.applies(host)) {
+    return {check.id, check.severity, CheckStatus::skipped, std::string("applies when ") + check.applies_when,
+            "",       false};
+  }
+  auto answer = check.look(host);
+  const auto status = answer.fix.empty() ? CheckStatus::ok : CheckStatus::failed;
+  return {check.id,
+          answer.severity.value_or(check.severity),
+          status,
+          std::move(answer.found),
+          std::move(answer.fix),
+          true};
+}
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,102 @@
+#include "vmctl/guest/cloud/cloud_image.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "common/error.h"
+#include "common/sha256.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "common/unique_fd.h"
+#include "vmctl/guest/cloud/iso_image.h"
+#include "vmctl/guest/cloud/qcow2_header.h"
+#include "vmctl_embedded.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* seed_label = "cidata";  // of cloud-init's data source NoCloud
+
+/// For a shell to read. Its values are host names, addresses and the like, without quotes of their own.
+std::string node_variables(const CloudSeed& seed) {
+  std::vector<std::string> hosts;
+  for (const auto& host : seed.boot.hosts) { hosts.push_back(host.name + ":" + host.address); }
+  return fmt::format("HOST='{}'\nADDRESS='{}'\nMAC='{}'\nHOSTS='{}'\n", seed.boot.hostname, seed.boot.address,
+                     seed.boot.address.empty() ? "" : seed.mac, join(hosts, " "));
+}
+
+nlohmann::json file(const char* path, const char* permissions, const std::string& content) {
+  return {{"path", path}, {"permissions", permissions}, {"content", content}};
+}
+
+}  // namespace
+
+CloudImage inspect_cloud_image(const fs::path& path) {
+  const auto operation = "look at the guest image " + path.string();
+  const auto refuse = [&](const std::string& why) { throw Error(operation, ErrorCode::host_unable, why); };
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  struct stat status {};
+  if (!file && errno == EACCES) { refuse("QEMU's user may not read it (chmod a+r)"); }
+  if (!file || ::fstat(file.get(), &status) != 0) { refuse("there is no such file"); }
+  if (!S_ISREG(status.st_mode)) { refuse("it is no regular file"); }
+  constexpr mode_t readable_by_all = 0004;
+  if ((status.st_mode & readable_by_all) == 0) { refuse("QEMU's user may not read it (chmod a+r)"); }
+  std::string bytes(disk_header_bytes, '\0');
+  const auto got = ::pread(file.get(), bytes.data(), bytes.size(), 0);
+  if (got < 0) { throw errno_error(operation, errno); }
+  bytes.resize(static_cast<std::size_t>(got));
+  const auto header = read_disk_header(bytes, static_cast<std::uint64_t>(status.st_size));
+  if (header.format != "qcow2" && header.format != "raw") {
+    refuse(fmt::format("its format is {} (allowed: qcow2, raw)", header.format));
+  }
+  if (!header.refusal.empty()) { refuse(header.refusal); }
+  const auto identity = fmt::format("{} {} {}.{}", fs::absolute(path).string(), status.st_size,
+                                    status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+  constexpr std::size_t hash_length = 32;
+  return {fs::absolute(path), header.format, sha256(identity).substr(0, hash_length), header.virtual_bytes};
+}
+
+void make_overlay(const CloudImage& image, const fs::path& overlay) {
+  // -u: qemu-img, which may run as root here, does not open the image.
+  run_checked({"qemu-img", "create", "-q", "-u", "-f", "qcow2", "-b", image.file.string(), "-F", image.format,
+               overlay.string(), std::to_string(image.virtual_bytes)});
+}
+
+std::string cloud_meta_data(const CloudSeed& seed, const std::string& instance_id) {
+  return nlohmann::json{{"instance-id", instance_id}, {"local-hostname", seed.boot.hostname}}.dump() + "\n";
+}
+
+// JSON is YAML too, and nothing in it needs quoting by hand. By a shell's name, for nothing under Debian's
+// /run may be executed.
+std::string cloud_user_data(const CloudSeed& seed) {
+  const nlohmann::json config = {
+      {"write_files",
+       {file("/run/virtrain/node", "0644", node_variables(seed)),
+        file("/run/virtrain/start", "0644", std::string(start_sh))}},
+      {"runcmd",
+       {{"systemd-run", "--unit=virtrain-agent", "--property=StandardOutput=journal+console",
+         "--property=StandardError=journal+console", "/bin/sh", "/run/virtrain/start"}}},
+      {"package_update", false},
+      {"ssh_pwauth", false}};
+  return "#cloud-config\n" + config.dump() + "\n";
+}
+
+std::string cloud_network_config() {
+  return "{\"config\": \"disabled\"}\n";
+}
+
+void write_seed(const CloudSeed& seed, const std::string& instance_id, const fs::path& path) {
+  write_iso(path, seed_label,
+            {{"meta-data", cloud_meta_data(seed, instance_id)},
+             {"user-data", cloud_user_data(seed)},
+             {"network-config", cloud_network_config()}});
+}
+
+}  // namespace virtrain::vmctl

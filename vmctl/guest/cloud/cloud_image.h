@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "vmctl/hypervisor/domain/domain_xml.h"
+
+namespace virtrain::vmctl {
+
+/// A disk image of somebody else's, with cloud-init in it, that VMs may start from.
+struct CloudImage {
+  std::filesystem::path file;
+  std::string format;               ///< "qcow2" or "raw"
+  std::string hash;                 ///< of its content, as far as a look at its size and times can tell
+  std::uint64_t virtual_bytes = 0;  ///< of the disk that a guest sees
+};
+
+/// Throws Error(host_unable) for what is no disk image, takes bytes of other files, is encrypted, or that
+/// QEMU's user cannot read.
+CloudImage inspect_cloud_image(const std::filesystem::path& file);
+
+/// A copy of the image that takes one VM's writes; a few hundred KiB at first.
+void make_overlay(const CloudImage& image, const std::filesystem::path& overlay);
+
+/// What cloud-init (data source NoCloud) is told in one VM: to mount virtrain's root beside its own and to
+/// start the agent there. The image keeps its kernel, init and GPU driver.
+struct CloudSeed {
+  GuestBoot boot;
+  std::string mac;  ///< of the NIC that gets boot.address; empty: none
+};
+
+std::string cloud_meta_data(const CloudSeed& seed, const std::string& instance_id);
+std::string cloud_user_data(const CloudSeed& seed);
+/// cloud-init leaves the network to the start script, which knows no distribution's way.
+std::string cloud_network_config();
+
+/// All three as an ISO 9660 image that cloud-init finds by its label.
+void write_seed(const CloudSeed& seed, const std::string& instance_id, const std::filesystem::path& file);
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,247 @@
+// First process of a mirror guest: loads the virtio drivers, puts a throw-away overlay on the read-only root,
+// sets host name and network from the kernel command line and becomes the agent. Static, and no shell on the
+// way: under emulation every program start costs tens of milliseconds.
+//
+//   vt.host=NAME  vt.ip=A.B.C.D/LEN  vt.hosts=NAME:A.B.C.D,...  vt.probe (say one line and power off)
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/reboot.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "vmctl/guest/node_settings.h"
+#include "vmctl/hypervisor/domain/domain_xml.h"
+
+namespace {
+
+[[noreturn]] void give_up(const std::string& what) {
+  std::fprintf(stderr, "virtrain-guest-init: %s: %s\n", what.c_str(), std::strerror(errno));
+  ::sync();
+  ::reboot(RB_POWER_OFF);
+  std::abort();
+}
+
+void mount_or_give_up(const char* source, const char* target, const char* type, unsigned long flags,
+                      const char* options = nullptr) {
+  ::mkdir(target, 0755);
+  if (::mount(source, target, type, flags, options) != 0) { give_up(std::string("mount ") + target); }
+}
+
+std::string read_text(const std::string& path) {
+  std::string text;
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) { return text; }
+  char buffer[4096];
+  for (ssize_t got; (got = ::read(fd, buffer, sizeof buffer)) > 0;) {
+    text.append(buffer, static_cast<std::size_t>(got));
+  }
+  ::close(fd);
+  return text;
+}
+
+bool write_text(const std::string& path, const std::string& text) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) { return false; }
+  const bool whole = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  ::close(fd);
+  return whole;
+}
+
+std::vector<std::string> words(const std::string& text, const char* separators) {
+  std::vector<std::string> result;
+  for (std::size_t begin = 0; (begin = text.find_first_not_of(separators, begin)) != std::string::npos;) {
+    const auto end = text.find_first_of(separators, begin);
+    result.push_back(text.substr(begin, end - begin));
+    begin = end == std::string::npos ? text.size() : end;
+  }
+  return result;
+}
+
+/// Value of "key=value" on the kernel command line, or "".
+std::string option(const std::vector<std::string>& command_line, const std::string& key) {
+  for (const auto& word : command_line) {
+    if (word.rfind(key + "=", 0) == 0) { return word.substr(key.size() + 1); }
+  }
+  return {};
+}
+
+bool load_module(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) { return false; }
+  constexpr int compressed = 4;  // MODULE_INIT_COMPRESSED_FILE
+  const bool plain = path.size() > 3 && path.compare(path.size() - 3, 3, ".ko") == 0;
+  const long result = ::syscall(SYS_finit_module, fd, "", plain ? 0 : compressed);
+  ::close(fd);
+  return result == 0 || errno == EEXIST;
+}
+
+/// The initrd lists drivers for any hypervisor's disk; a guest of ours has only virtio, and emulated loading
+/// is slow.
+bool needed_here(const std::string& module) {
+  static const char* const other_names[] = {
+      "libnvdimm", "nfit",     "scsi",        "libata",     "ata_",        "nd_",          "sd_mod",
+      "fuse",      "virtiofs", "virtio_pmem", "virtio_mem", "virtio_scsi", "virtio_input", "virtio_balloon"};
+  for (const char* other : other_names) {
+    if (module.rfind(other, 0) == 0) { return false; }
+  }
+  return true;
+}
+
+void load_drivers() {
+  for (const auto& module : words(read_text("/modules"), "\n")) {
+    if (needed_here(module)) {
+      load_module("/" + module);  // absent hardware (ENODEV) is no failure
+    }
+  }
+}
+
+void wait_for(const char* device) {
+  constexpr int tries = 3000;  // 30 s: an emulated guest on a busy host
+  struct stat status {};
+  for (int i = 0; i < tries; ++i) {
+    if (::stat(device, &status) == 0) { return; }
+    ::usleep(10'000);
+  }
+  give_up(std::string("wait for ") + device);
+}
+
+/// The initrd has it where the root's is compressed.
+void load_overlay(const std::string& release) {
+  if (load_module("/overlay.ko")) { return; }
+  const std::string stem = "/ro/lib/modules/" + release + "/kernel/fs/overlayfs/overlay.ko";
+  for (const char* suffix : {"", ".xz", ".zst", ".gz"}) {
+    if (load_module(stem + suffix)) {
+      return;  // none: it may be built in, and then the mount works
+    }
+  }
+}
+
+void enter_overlaid_root() {
+  struct utsname name {};
+  ::uname(&name);
+  wait_for("/dev/vda");
+  mount_or_give_up("/dev/vda", "/ro", "ext4", MS_RDONLY | MS_NOATIME);
+  load_overlay(name.release);
+  mount_or_give_up("tmpfs", "/rw", "tmpfs", 0, "mode=0755");
+  ::mkdir("/rw/u", 0755);
+  ::mkdir("/rw/w", 0755);
+  mount_or_give_up("overlay", "/new", "overlay", 0, "lowerdir=/ro,upperdir=/rw/u,workdir=/rw/w");
+  for (const char* moved : {"/dev", "/proc", "/sys"}) {
+    if (::mount(moved, (std::string("/new") + moved).c_str(), nullptr, MS_MOVE, nullptr) != 0) {
+      give_up(std::string("move ") + moved);
+    }
+  }
+  if (::chdir("/new") != 0 || ::mount(".", "/", nullptr, MS_MOVE, nullptr) != 0 || ::chroot(".") != 0 ||
+      ::chdir("/") != 0) {
+    give_up("enter the root");
+  }
+}
+
+void mount_volatile() {
+  mount_or_give_up("devpts", "/dev/pts", "devpts", 0, "gid=5,mode=620,ptmxmode=666");
+  mount_or_give_up("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777");
+  mount_or_give_up("tmpfs", "/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755");
+  mount_or_give_up("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777");
+  ::symlink("/proc/self/fd", "/dev/fd");
+  ::symlink("/proc/self/fd/0", "/dev/stdin");
+  ::symlink("/proc/self/fd/1", "/dev/stdout");
+  ::symlink("/proc/self/fd/2", "/dev/stderr");
+}
+
+sockaddr to_sockaddr(in_addr address) {
+  sockaddr_in internet{};
+  internet.sin_family = AF_INET;
+  internet.sin_addr = address;
+  sockaddr generic{};
+  std::memcpy(&generic, &internet, sizeof internet);
+  return generic;
+}
+
+void bring_up(const char* device, const std::string& address_with_prefix) {
+  const auto slash = address_with_prefix.find('/');
+  const int prefix = slash == std::string::npos ? 32 : std::atoi(address_with_prefix.c_str() + slash + 1);
+  in_addr address{}, mask{};
+  if (::inet_aton(address_with_prefix.substr(0, slash).c_str(), &address) == 0 || prefix < 0 || prefix > 32) {
+    errno = EINVAL;
+    give_up("network address " + address_with_prefix);
+  }
+  mask.s_addr = prefix == 0 ? 0 : htonl(~std::uint32_t{0} << (32 - prefix));
+
+  const int socket = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  ifreq request{};
+  std::strncpy(request.ifr_name, device, IFNAMSIZ - 1);
+  request.ifr_addr = to_sockaddr(address);
+  if (::ioctl(socket, SIOCSIFADDR, &request) != 0) { give_up(std::string("set the address of ") + device); }
+  request.ifr_netmask = to_sockaddr(mask);
+  if (::ioctl(socket, SIOCSIFNETMASK, &request) != 0) {
+    give_up(std::string("set the netmask of ") + device);
+  }
+  if (::ioctl(socket, SIOCGIFFLAGS, &request) != 0) { give_up(std::string("read the flags of ") + device); }
+  request.ifr_flags = static_cast<short>(request.ifr_flags | IFF_UP | IFF_RUNNING);
+  if (::ioctl(socket, SIOCSIFFLAGS, &request) != 0) { give_up(std::string("bring up ") + device); }
+  ::close(socket);
+}
+
+void configure(const std::vector<std::string>& command_line) {
+  const std::string host = option(command_line, "vt.host");
+  if (!host.empty()) { ::sethostname(host.data(), host.size()); }
+  std::string hosts = "127.0.0.1 localhost\n";
+  for (const auto& entry : words(option(command_line, "vt.hosts"), ",")) {
+    const auto colon = entry.find(':');
+    if (colon != std::string::npos) {
+      hosts += entry.substr(colon + 1) + " " + entry.substr(0, colon) + "\n";
+    }
+  }
+  write_text("/etc/hosts", hosts);
+  write_text("/etc/hostname", host + "\n");
+  write_text("/proc/sys/net/ipv4/tcp_retries2", virtrain::vmctl::tcp_retries2);
+  bring_up("lo", "127.0.0.1/8");
+  const std::string address = option(command_line, "vt.ip");
+  if (!address.empty()) { bring_up("eth0", address); }
+}
+
+}  // namespace
+
+int main() {
+  ::umask(022);
+  mount_or_give_up("proc", "/proc", "proc", 0);
+  mount_or_give_up("sysfs", "/sys", "sysfs", 0);
+  mount_or_give_up("devtmpfs", "/dev", "devtmpfs", 0);
+  const int console = ::open("/dev/console", O_RDWR);
+  for (int fd = 0; console >= 0 && fd < 3; ++fd) { ::dup2(console, fd); }
+  if (console > 2) { ::close(console); }
+
+  const auto command_line = words(read_text("/proc/cmdline"), " \n");
+  for (const auto& word : command_line) {
+    if (word != "vt.probe") { continue; }
+    std::fprintf(stdout, "%s\n", virtrain::vmctl::probe_line);
+    std::fflush(stdout);
+    ::reboot(RB_POWER_OFF);
+  }
+  load_drivers();
+  enter_overlaid_root();
+  mount_volatile();
+  configure(command_line);
+
+  ::setenv("HOME", "/root", 1);
+  ::putenv(const_cast<char*>(virtrain::vmctl::node_path));
+  ::setenv("LANG", "C.UTF-8", 1);
+  ::setenv("TMPDIR", "/tmp", 1);
+  ::execl(virtrain::vmctl::guest_agent, "virtrain-agent", "--channel", virtrain::vmctl::agent_channel,
+          static_cast<char*>(nullptr));
+  give_up(std::string("start ") + virtrain::vmctl::guest_agent);
+}

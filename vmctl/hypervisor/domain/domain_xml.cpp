@@ -1,0 +1,386 @@
+#include "vmctl/hypervisor/domain/domain_xml.h"
+
+#include <fmt/format.h>
+#include <pugixml.hpp>
+
+#include <sstream>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "vmctl/hypervisor/domain/device_xml.h"
+#include "vmctl/hypervisor/domain/xml_nodes.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+constexpr const char* mark_namespace = "https://virtrain.dev/1";
+constexpr const char* root_serial = "virtrain-root";        // cloud/start.sh looks for it
+constexpr std::size_t device_name_limit = 15;               // IFNAMSIZ - 1
+constexpr const char* multicast_group = "239.255.118.116";  // of the range that no router forwards
+constexpr int multicast_mtu = 60000;                        // a frame of it fits into a UDP datagram
+
+[[noreturn]] void refuse(const std::string& what, const std::string& why) {
+  throw Error("describe " + what, ErrorCode::bad_input, why);
+}
+
+std::string to_text(const pugi::xml_document& document) {
+  std::ostringstream out;
+  document.save(out, "  ", pugi::format_default | pugi::format_no_declaration);
+  return out.str();
+}
+
+void add_mark(pugi::xml_node parent, const LeaseMark& mark) {
+  auto lease = add(add(parent, "metadata"), "virtrain:lease");
+  with(lease, "xmlns:virtrain", mark_namespace);
+  with(lease, "experiment", mark.experiment);
+  with(lease, "node", mark.node);
+}
+
+void check_cells(const DomainSpec& spec) {
+  const std::string what = "domain " + spec.name;
+  std::uint64_t memory = 0;
+  std::size_t vcpus = 0;
+  for (const auto& cell : spec.numa_cells) {
+    if (cell.vcpus.empty()) {
+      refuse(what, fmt::format("NUMA cell of host node {} has no vCPU", cell.host_node));
+    }
+    memory += cell.memory_bytes;
+    vcpus += cell.vcpus.size();
+  }
+  if (!spec.numa_cells.empty() &&
+      (memory != spec.memory_bytes || vcpus != static_cast<std::size_t>(spec.vcpus))) {
+    refuse(what, "its NUMA cells do not add up to its vCPUs and memory");
+  }
+  if (spec.memory_by_cell && spec.numa_cells.empty()) { refuse(what, "memory by cell, but no NUMA cells"); }
+}
+
+void check(const DomainSpec& spec) {
+  const std::string what = "domain " + spec.name;
+  if (spec.name.empty()) { refuse(what, "it has no name"); }
+  if (spec.vcpus < 1) { refuse(what, fmt::format("{} vCPUs (at least 1)", spec.vcpus)); }
+  if (spec.memory_bytes < (96U << 20)) {
+    refuse(what,
+           fmt::format("{} bytes of memory (a mirror guest boots with 96 MiB or more)", spec.memory_bytes));
+  }
+  if (!spec.vcpu_cores.empty() && spec.vcpu_cores.size() != static_cast<std::size_t>(spec.vcpus)) {
+    refuse(what, fmt::format("{} cores to pin {} vCPUs (one for each, or none)", spec.vcpu_cores.size(),
+                             spec.vcpus));
+  }
+  if (spec.virtualization == Virtualization::none) {
+    refuse(what, "virtualization none is no virtual machine");
+  }
+  check_cells(spec);
+  for (const auto& device : spec.devices) {
+    if (device.grant.kind == GrantKind::mdev && device.grant.uuid.empty()) {
+      refuse(what, "a mediated device of " + device.grant.address + " has no UUID");
+    }
+  }
+  for (const auto& nic : spec.nics) {
+    const bool by_name = nic.kind == NicKind::network || nic.kind == NicKind::bridge;
+    if (by_name && nic.source.empty()) { refuse(what, "a NIC needs the name of a network or a bridge"); }
+    if (nic.kind == NicKind::tap && nic.tap.empty()) { refuse(what, "a NIC needs the name of its tap"); }
+    if (nic.kind == NicKind::multicast && (nic.port < 1024 || nic.port > 65535)) {
+      refuse(what, fmt::format("port {} of a NIC's multicast group (allowed: 1024 to 65535)", nic.port));
+    }
+    if (nic.tap.size() > device_name_limit) {
+      refuse(what, fmt::format("tap name '{}' is longer than {} characters", nic.tap, device_name_limit));
+    }
+  }
+}
+
+void add_cpu_placement(pugi::xml_node domain, const DomainSpec& spec) {
+  auto vcpu = add(domain, "vcpu", std::to_string(spec.vcpus));
+  with(vcpu, "placement", "static");
+  if (spec.vcpu_cores.empty() && spec.emulator_cores.empty()) { return; }
+  auto cputune = add(domain, "cputune");
+  for (std::size_t i = 0; i < spec.vcpu_cores.size(); ++i) {
+    auto pin = add(cputune, "vcpupin");
+    with(pin, "vcpu", std::to_string(i));
+    with(pin, "cpuset", std::to_string(spec.vcpu_cores[i]));
+  }
+  if (!spec.emulator_cores.empty()) {
+    with(add(cputune, "emulatorpin"), "cpuset", format_cpu_list(spec.emulator_cores));
+  }
+}
+
+void add_memory(pugi::xml_node domain, const DomainSpec& spec) {
+  with(add(domain, "memory", std::to_string(spec.memory_bytes >> 10)), "unit", "KiB");
+  auto backing = add(domain, "memoryBacking");
+  if (spec.hugepages) { add(backing, "hugepages"); }
+  add(backing, "nosharepages");
+}
+
+/// Memory comes strictly from the host nodes of the guest's cells, or else from the one node.
+void add_memory_nodes(pugi::xml_node domain, const DomainSpec& spec) {
+  if (!spec.numa_node && !spec.memory_by_cell) { return; }
+  auto numatune = add(domain, "numatune");
+  auto memory = with(add(numatune, "memory"), "mode", "strict");
+  if (!spec.memory_by_cell) {
+    with(memory, "nodeset", std::to_string(*spec.numa_node));
+    return;
+  }
+  with(memory, "nodeset", format_cpu_list(host_nodes(spec)));
+  for (std::size_t i = 0; i < spec.numa_cells.size(); ++i) {
+    auto cell = with(add(numatune, "memnode"), "cellid", std::to_string(i));
+    with(with(cell, "mode", "strict"), "nodeset", std::to_string(spec.numa_cells[i].host_node));
+  }
+}
+
+void add_boot(pugi::xml_node domain, const DomainSpec& spec) {
+  auto os = add(domain, "os");
+  auto type = add(os, "type", "hvm");
+  with(type, "arch", "x86_64");
+  with(type, "machine", "q35");
+  if (spec.boot_disk) {
+    with(add(os, "boot"), "dev", "hd");
+    return;
+  }
+  add(os, "kernel", spec.kernel);
+  add(os, "initrd", spec.initrd);
+  if (!spec.kernel_command_line.empty()) { add(os, "cmdline", spec.kernel_command_line); }
+}
+
+/// A socket for each NUMA cell where they are equal, for a kernel distrusts sockets that span cells.
+std::size_t sockets(const DomainSpec& spec) {
+  for (const auto& cell : spec.numa_cells) {
+    if (cell.vcpus.size() != spec.numa_cells[0].vcpus.size()) { return 1; }
+  }
+  return std::max<std::size_t>(1, spec.numa_cells.size());
+}
+
+void add_cpu_model(pugi::xml_node domain, const DomainSpec& spec) {
+  const bool by_kvm = uses_kvm(spec.virtualization);
+  auto cpu = add(domain, "cpu");
+  if (by_kvm) {
+    with(cpu, "mode", "host-passthrough");
+    with(cpu, "check", "none");
+    with(cpu, "migratable", "off");
+  } else {
+    with(cpu, "mode", "maximum");
+  }
+  auto topology = add(cpu, "topology");
+  with(topology, "sockets", std::to_string(sockets(spec)));
+  with(topology, "cores", std::to_string(static_cast<std::size_t>(spec.vcpus) / sockets(spec)));
+  with(topology, "threads", "1");
+  // Else QEMU makes sizes up, by which libraries choose their blocks.
+  if (by_kvm) { with(add(cpu, "cache"), "mode", "passthrough"); }
+  if (by_kvm && !spec.devices.empty()) {
+    // Firmware maps memory regions of 64 GiB and more only below the guest's highest address; QEMU's default
+    // of 40 bits is too low for a few of them.
+    with(add(cpu, "maxphysaddr"), "mode", "passthrough");
+  }
+  if (spec.hide_arch_capabilities) {
+    with(with(add(cpu, "feature"), "policy", "disable"), "name", "arch-capabilities");
+  }
+  if (spec.numa_cells.empty()) { return; }
+  auto numa = add(cpu, "numa");
+  for (std::size_t i = 0; i < spec.numa_cells.size(); ++i) {
+    const auto& cell = spec.numa_cells[i];
+    auto node = with(add(numa, "cell"), "id", std::to_string(i));
+    with(node, "cpus", format_cpu_list(cell.vcpus));
+    with(with(node, "memory", std::to_string(cell.memory_bytes >> 10)), "unit", "KiB");
+  }
+}
+
+/// Without this libvirt would give a shared image to its own user and never back.
+void leave_owner_alone(pugi::xml_node source, const DomainSpec& spec) {
+  if (!spec.in_session) { with(with(add(source, "seclabel"), "model", "dac"), "relabel", "no"); }
+}
+
+pugi::xml_node add_disk(pugi::xml_node devices, const std::string& file, const char* format,
+                        const char* target, const DomainSpec& spec, bool is_shared) {
+  auto disk = add(devices, "disk");
+  with(disk, "type", "file");
+  with(disk, "device", "disk");
+  auto driver = with(with(add(disk, "driver"), "name", "qemu"), "type", format);
+  with(driver, "cache", "unsafe");
+  auto source = with(add(disk, "source"), "file", file);
+  if (is_shared) { leave_owner_alone(source, spec); }
+  with(with(add(disk, "target"), "dev", target), "bus", "virtio");
+  if (is_shared) { add(disk, "readonly"); }
+  return disk;
+}
+
+void add_disks(pugi::xml_node devices, const DomainSpec& spec) {
+  if (!spec.boot_disk) {
+    add_disk(devices, spec.root_image, "raw", "vda", spec, true);
+    return;
+  }
+  auto boot = add_disk(devices, spec.boot_disk->overlay, "qcow2", "vda", spec, false);
+  auto base = with(add(boot, "backingStore"), "type", "file");
+  with(add(base, "format"), "type", spec.boot_disk->base_format);
+  leave_owner_alone(with(add(base, "source"), "file", spec.boot_disk->base), spec);
+  add(base, "backingStore");
+  add(add_disk(devices, spec.root_image, "raw", "vdb", spec, true), "serial", root_serial);
+  add_disk(devices, spec.boot_disk->seed, "raw", "vdc", spec, true);
+}
+
+void add_nic(pugi::xml_node devices, const NicSpec& nic) {
+  if (nic.kind == NicKind::multicast) {
+    return;  // see add_multicast_nic()
+  }
+  const char* type = nic.kind == NicKind::network  ? "network"
+                     : nic.kind == NicKind::bridge ? "bridge"
+                                                   : "ethernet";
+  auto interface = with(add(devices, "interface"), "type", type);
+  if (!nic.mac.empty()) { with(add(interface, "mac"), "address", nic.mac); }
+  if (nic.kind != NicKind::tap) { with(add(interface, "source"), type, nic.source); }
+  if (!nic.tap.empty()) {
+    auto target = with(add(interface, "target"), "dev", nic.tap);
+    if (nic.kind == NicKind::tap) { with(target, "managed", "no"); }
+  }
+  with(add(interface, "model"), "type", "virtio");
+}
+
+/// libvirt's own <interface type='mcast'> leaves the device to the routing table, and the guests' frames
+/// would go out on the host's network; QEMU can keep them on the loopback device. Its frames are datagrams,
+/// so a large MTU saves most of their cost.
+void add_multicast_nic(pugi::xml_node domain, const NicSpec& nic, std::size_t number) {
+  constexpr int first_free_slot = 16;  // libvirt fills the root bus from below
+  if (!domain.attribute("xmlns:qemu")) {
+    with(domain, "xmlns:qemu", "http://libvirt.org/schemas/domain/qemu/1.0");
+  }
+  auto arguments = domain.child("qemu:commandline");
+  if (!arguments) { arguments = add(domain, "qemu:commandline"); }
+  const auto argument = [&](const std::string& word) { with(add(arguments, "qemu:arg"), "value", word); };
+  argument("-netdev");
+  argument(
+      fmt::format("socket,id=vtnet{},mcast={}:{},localaddr=127.0.0.1", number, multicast_group, nic.port));
+  argument("-device");
+  argument(fmt::format("virtio-net-pci,netdev=vtnet{},mac={},host_mtu={},bus=pcie.0,addr=0x{:x}", number,
+                       nic.mac, multicast_mtu, first_free_slot + number));
+}
+
+void add_console(pugi::xml_node devices, const std::string& log) {
+  auto serial = with(add(devices, "serial"), "type", "file");
+  with(add(serial, "source"), "path", log);
+  with(add(serial, "target"), "port", "0");
+  auto console = with(add(devices, "console"), "type", "file");
+  with(add(console, "source"), "path", log);
+  with(with(add(console, "target"), "type", "serial"), "port", "0");
+}
+
+void add_devices(pugi::xml_node domain, const DomainSpec& spec) {
+  auto devices = add(domain, "devices");
+  add_granted_devices(devices, spec.devices, guest_layout(spec.devices, host_nodes(spec)));
+  add_disks(devices, spec);
+  for (const auto& nic : spec.nics) { add_nic(devices, nic); }
+  if (!spec.console_log.empty()) { add_console(devices, spec.console_log); }
+  with(with(add(devices, "controller"), "type", "virtio-serial"), "index", "0");
+  auto channel = with(add(devices, "channel"), "type", "unix");
+  with(add(channel, "source"), "mode", "bind");
+  with(with(add(channel, "target"), "type", "virtio"), "name", spec.channel);
+  auto rng = with(add(devices, "rng"), "model", "virtio");
+  with(add(rng, "backend", "/dev/urandom"), "model", "random");
+  with(with(add(devices, "controller"), "type", "usb"), "model", "none");
+  with(add(devices, "memballoon"), "model", "none");
+  with(add(add(devices, "video"), "model"), "type", "none");
+}
+
+}  // namespace
+
+std::chrono::seconds pinning_time(std::uint64_t memory_bytes, const std::vector<PlacedDevice>& devices,
+                                  bool hugepages) {
+  constexpr std::uint64_t pinned_at_once = 100ULL << 30;
+  constexpr std::chrono::seconds each{30};
+  if (devices.empty() || hugepages) { return {}; }
+  return (memory_bytes / pinned_at_once + 1) * each;
+}
+
+std::vector<int> host_nodes(const DomainSpec& spec) {
+  std::vector<int> nodes;
+  for (const auto& cell : spec.numa_cells) { nodes.push_back(cell.host_node); }
+  return nodes;
+}
+
+std::string domain_xml(const DomainSpec& spec) {
+  check(spec);
+  pugi::xml_document document;
+  auto domain = with(add(document, "domain"), "type", uses_kvm(spec.virtualization) ? "kvm" : "qemu");
+  add(domain, "name", spec.name);
+  if (!spec.uuid.empty()) { add(domain, "uuid", spec.uuid); }
+  add_mark(domain, spec.mark);
+  add_memory(domain, spec);
+  add_cpu_placement(domain, spec);
+  add_memory_nodes(domain, spec);
+  add_boot(domain, spec);
+  auto features = add(domain, "features");
+  add(features, "acpi");
+  add(features, "apic");
+  add_cpu_model(domain, spec);
+  // An agent that ends, a panic and a power-off all end the VM: nothing of ours ever reboots.
+  add(domain, "on_poweroff", "destroy");
+  add(domain, "on_reboot", "destroy");
+  add(domain, "on_crash", "destroy");
+  add_devices(domain, spec);
+  add_cliques(domain, spec.devices, spec.clique);
+  for (std::size_t i = 0; i < spec.nics.size(); ++i) {
+    if (spec.nics[i].kind == NicKind::multicast) { add_multicast_nic(domain, spec.nics[i], i); }
+  }
+  return to_text(document);
+}
+
+std::string network_xml(const NetworkSpec& spec) {
+  if (spec.bridge.size() > device_name_limit || spec.bridge.empty()) {
+    refuse("network " + spec.name,
+           fmt::format("bridge name '{}' must have 1 to {} characters", spec.bridge, device_name_limit));
+  }
+  pugi::xml_document document;
+  auto network = add(document, "network");
+  add(network, "name", spec.name);
+  add_mark(network, spec.mark);
+  with(with(with(add(network, "bridge"), "name", spec.bridge), "stp", "off"), "delay", "0");
+  with(add(network, "dns"), "enable", "no");
+  if (!spec.address.empty()) {
+    const auto slash = spec.address.find('/');
+    if (slash == std::string::npos) {
+      refuse("network " + spec.name, fmt::format("address '{}' has no /prefix", spec.address));
+    }
+    auto ip = with(add(network, "ip"), "address", spec.address.substr(0, slash));
+    with(ip, "prefix", spec.address.substr(slash + 1));
+  }
+  return to_text(document);
+}
+
+std::optional<LeaseMark> read_lease_mark(std::string_view xml) {
+  pugi::xml_document document;
+  if (!document.load_buffer(xml.data(), xml.size())) { return std::nullopt; }
+  for (const auto& entry : document.document_element().child("metadata").children()) {
+    // libvirt keeps the prefix, but only the namespace says whose it is.
+    const std::string_view name = entry.name();
+    const auto colon = name.find(':');
+    if (colon == std::string_view::npos || name.substr(colon + 1) != "lease") { continue; }
+    const auto declared = entry.attribute(("xmlns:" + std::string(name.substr(0, colon))).c_str());
+    if (std::string_view(declared.value()) != mark_namespace) { continue; }
+    return LeaseMark{entry.attribute("experiment").value(), entry.attribute("node").value()};
+  }
+  return std::nullopt;
+}
+
+std::string guest_command_line(const GuestBoot& boot) {
+  std::string line = "root=/dev/vda console=ttyS0 panic=-1 quiet vt.host=" + boot.hostname;
+  if (!boot.address.empty()) { line += " vt.ip=" + boot.address; }
+  std::vector<std::string> hosts;
+  for (const auto& host : boot.hosts) { hosts.push_back(host.name + ":" + host.address); }
+  if (!hosts.empty()) { line += " vt.hosts=" + join(hosts, ","); }
+
+  const auto blank_free = [](const std::string& word) {
+    return word.find_first_of(" \t\r\n\"',") == std::string::npos;
+  };
+  bool words_ok = blank_free(boot.hostname) && blank_free(boot.address);
+  for (const auto& host : boot.hosts) {
+    words_ok = words_ok && blank_free(host.name) && blank_free(host.address);
+  }
+  constexpr std::size_t kernel_limit = 2047;
+  if (!words_ok) {
+    refuse("guest " + boot.hostname, "names and addresses may not contain blanks, quotes or commas");
+  }
+  if (line.size() > kernel_limit) {
+    refuse("guest " + boot.hostname,
+           fmt::format("{} hosts make a kernel command line of {} bytes, a guest's kernel takes {}",
+                       boot.hosts.size(), line.size(), kernel_limit));
+  }
+  return line;
+}
+
+}  // namespace virtrain::vmctl

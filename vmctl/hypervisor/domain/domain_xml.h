@@ -1,0 +1,132 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "vmctl/devices/placed_device.h"
+#include "vmctl/hypervisor/domain/virtualization.h"
+
+namespace virtrain::vmctl {
+
+/// Name of the guest agent's virtio-serial port.
+inline constexpr const char* agent_channel = "org.virtrain.agent.0";
+
+/// What virtrain stamps into the XML of each of its domains and networks, so that they are found without the
+/// journal.
+struct LeaseMark {
+  std::string experiment;
+  std::string node;
+  bool operator==(const LeaseMark&) const = default;
+};
+
+/// What a NIC is plugged into.
+enum class NicKind {
+  network,    ///< the libvirt network `source`
+  bridge,     ///< the host bridge `source`
+  tap,        ///< the device `tap`, which is there already and belongs to QEMU's user
+  multicast,  ///< QEMU's socket network: a multicast group on the loopback device, at `port`; needs no
+              ///< privilege
+};
+
+/// One virtio NIC.
+struct NicSpec {
+  NicKind kind = NicKind::network;
+  std::string source;
+  std::string mac;  ///< "52:54:00:..."
+  std::string tap;  ///< host-side device, at most 15 characters, "vt..."
+  int port = 0;
+};
+
+/// A NUMA node of the guest that stands for one of the host.
+struct NumaCell {
+  int host_node = 0;
+  std::vector<int> vcpus;
+  std::uint64_t memory_bytes = 0;
+};
+
+/// Disks of a VM that boots from an image of somebody else's.
+struct BootDisk {
+  std::string overlay;  ///< qcow2, takes the VM's writes
+  std::string base;     ///< what it lies over, read-only
+  std::string base_format;
+  std::string seed;  ///< for cloud-init, read-only
+};
+
+/// One virtual machine: it boots kernel + initrd directly, with a read-only root that its init overlays, or
+/// from a disk, with that root as a second one.
+struct DomainSpec {
+  std::string name;  ///< "virtrain-<experiment>-<n>"
+  std::string uuid;
+  LeaseMark mark;
+  int vcpus = 1;
+  std::uint64_t memory_bytes = 0;
+  std::vector<int> vcpu_cores;       ///< host core of each vCPU; empty leaves the VM unpinned
+  std::vector<int> emulator_cores;   ///< host cores of QEMU's helper threads; empty leaves them free
+  std::optional<int> numa_node;      ///< memory comes strictly from this host node
+  std::vector<NumaCell> numa_cells;  ///< empty: the guest has no NUMA nodes
+  bool memory_by_cell = false;       ///< each cell's memory comes strictly from its host node
+  bool hugepages = false;
+  Virtualization virtualization = Virtualization::tcg;
+  /// QEMU 7.2 dies of this feature on AMD hosts with newer kernels ("failed to set MSR 0x10a").
+  bool hide_arch_capabilities = false;
+  std::string kernel;
+  std::string initrd;
+  std::string root_image;  ///< raw file system, attached read-only as vda, or vdb beside a boot disk
+  std::optional<BootDisk> boot_disk;  ///< then without kernel, initrd and kernel_command_line
+  std::string kernel_command_line;    ///< see guest_command_line()
+  std::vector<NicSpec> nics;
+  std::vector<PlacedDevice> devices;  ///< their guest sees them where they sit on the host
+  Clique clique = Clique::off;
+  std::string console_log;  ///< host file that receives ttyS0
+  std::string channel = agent_channel;
+  /// Of a libvirt without root, which changes no file's owner and refuses to be told so.
+  bool in_session = false;
+};
+
+/// How long VFIO may take to pin a guest's memory for its devices while QEMU starts, page by page of 4 KiB;
+/// it is next to nothing in hugepages.
+std::chrono::seconds pinning_time(std::uint64_t memory_bytes, const std::vector<PlacedDevice>& devices,
+                                  bool hugepages);
+
+/// Host nodes of the guest's NUMA cells.
+std::vector<int> host_nodes(const DomainSpec& spec);
+
+/// libvirt domain XML. Throws Error(bad_input) where the spec contradicts itself.
+std::string domain_xml(const DomainSpec& spec);
+
+/// An isolated libvirt network: a bridge with the host's address on it, no DHCP, no DNS, no forwarding.
+struct NetworkSpec {
+  std::string name;    ///< "virtrain-<experiment>-<tenant>"
+  std::string bridge;  ///< "vt...", at most 15 characters
+  /// The host's own, "10.77.0.1/24"; empty: the bridge has none, and guests cannot reach the host. Leave it
+  /// empty where dnsmasq is not installed: libvirtd 9.0 then crashes at its next start while a network with
+  /// an address runs.
+  std::string address;
+  LeaseMark mark;
+};
+
+std::string network_xml(const NetworkSpec& spec);
+
+/// The mark in a domain's or network's XML; nothing if it is not ours or not XML.
+std::optional<LeaseMark> read_lease_mark(std::string_view xml);
+
+/// What the guest's init reads from its kernel command line.
+struct GuestBoot {
+  struct Host {
+    std::string name;
+    std::string address;  ///< without prefix length
+  };
+  std::string hostname;
+  std::string address;      ///< of eth0, "10.77.0.11/24"; empty: no network
+  std::vector<Host> hosts;  ///< for /etc/hosts, itself included
+};
+
+/// "root=/dev/vda console=ttyS0 panic=-1 quiet vt.host=... vt.ip=... vt.hosts=...". Throws Error(bad_input)
+/// on blanks or where it passes the kernel's limit of 2,047 bytes.
+std::string guest_command_line(const GuestBoot& boot);
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/unique_fd.h"
+#include "vmctl/hypervisor/domain/domain_xml.h"
+
+namespace virtrain::vmctl {
+
+struct HypervisorVersions {
+  std::string libvirt;     ///< of the daemon, "9.0.0"
+  std::string hypervisor;  ///< "QEMU 7.2.22"
+};
+
+enum class DomainState { running, paused, shutting_down, crashed, gone };
+const char* to_string(DomainState state);
+
+struct VcpuStats {
+  std::uint64_t time_ns = 0;             ///< host CPU time the vCPU's thread used
+  std::optional<std::uint64_t> wait_ns;  ///< runnable but not running: the host's view of steal
+};
+
+struct NicStats {
+  std::string tap;
+  std::uint64_t rx_bytes = 0;  ///< host's view of the tap as libvirt reports it: what the guest received
+  std::uint64_t tx_bytes = 0;
+};
+
+/// One look at a running VM from the host; counters since its start.
+struct DomainStats {
+  std::int64_t monotonic_ns = 0;    ///< when it was taken
+  std::uint64_t cpu_time_ns = 0;    ///< whole QEMU process
+  std::uint64_t helper_cpu_ns = 0;  ///< QEMU process minus its vCPU threads
+  std::vector<VcpuStats> vcpus;
+  std::uint64_t rss_bytes = 0;  ///< of the QEMU process
+  std::vector<NicStats> nics;
+};
+
+struct DomainInfo {
+  std::string name;
+  std::string uuid;
+  DomainState state = DomainState::gone;
+  std::optional<LeaseMark> mark;  ///< nothing: not ours
+};
+
+struct NetworkInfo {
+  std::string name;
+  std::string bridge;
+  std::optional<LeaseMark> mark;
+};
+
+/// A PCI function as the hypervisor's daemon sees it.
+struct NodeDevice {
+  std::string pci_address;
+  std::string driver;  ///< empty: none
+  std::optional<int> iommu_group;
+};
+/// From the XML of a node device; nothing for what is no PCI function.
+std::optional<NodeDevice> read_node_device(const std::string& xml);
+
+/// Virtual machines of one host. Calls block, may come from any thread, and end by their deadline:
+/// Error(timeout). When the daemon is gone they throw Error(io); the next call tries to connect again.
+class Hypervisor {
+ public:
+  virtual ~Hypervisor() = default;
+
+  virtual HypervisorVersions versions() = 0;
+
+  /// Creates a transient network.
+  virtual void create_network(const NetworkSpec& spec) = 0;
+  /// No error if it does not exist.
+  virtual void destroy_network(const std::string& name) = 0;
+
+  /// Starts a transient domain.
+  virtual void create_domain(const DomainSpec& spec) = 0;
+  /// Byte stream to the agent's port; may be opened right after create_domain. Either side's end closes the
+  /// other: end of file here when the guest, QEMU or the daemon dies. A second open is Error(busy) while the
+  /// first is active.
+  virtual UniqueFd open_channel(const std::string& domain) = 0;
+  virtual DomainState domain_state(const std::string& domain) = 0;
+  /// SIGTERM to QEMU, then SIGKILL; returns when it is gone. No error if it does not exist.
+  virtual void destroy_domain(const std::string& domain) = 0;
+  virtual DomainStats domain_stats(const std::string& domain) = 0;
+
+  /// All domains and networks of the host, foreign ones too.
+  virtual std::vector<DomainInfo> domains() = 0;
+  virtual std::vector<NetworkInfo> networks() = 0;
+  /// PCI functions of the host.
+  virtual std::vector<NodeDevice> pci_devices() = 0;
+};
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,212 @@
+#include "vmctl/hypervisor/libvirt/daemon.h"
+
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include "common/file_lock.h"
+#include "common/log.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "common/units.h"
+#include "vmctl/hypervisor/libvirt/handles.h"
+#include "vmctl/process/paths.h"
+#include "vmctl/process/process_info.h"
+#include "vmctl/process/signs_of_life.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+struct Daemon {
+  const char* name;
+  bool needed;
+};
+constexpr Daemon monolithic[] = {{"virtlogd", false}, {"libvirtd", true}};
+constexpr Daemon modular[] = {{"virtlogd", false}, {"virtnetworkd", true}, {"virtqemud", true}};
+
+fs::path program_of(const std::string& daemon) {
+  return fs::path("/usr/sbin") / daemon;
+}
+fs::path record_of(const std::string& daemon) {
+  return state_dir() / (daemon + ".started");
+}
+
+/// The process that the record names, if it is still that very one.
+std::optional<pid_t> recorded_process(const std::string& daemon) {
+  const auto fields = split(read_value(record_of(daemon)).value_or(""), ' ');  // "pid start_time boot_id"
+  if (fields.size() != 3 || fields[2] != boot_id()) { return std::nullopt; }
+  const auto pid = parse_integer(fields[0]), start = parse_integer(fields[1]);
+  if (!pid || !start) { return std::nullopt; }
+  const auto now = process_info(static_cast<pid_t>(*pid));
+  if (!now || now->start_time != static_cast<std::uint64_t>(*start)) { return std::nullopt; }
+  return now->pid;
+}
+
+/// Other users' libvirtds serve their own sessions, and those of containers listen in a /run of their own.
+bool is_ours(pid_t pid) {
+  struct stat status {};
+  return ::stat(fmt::format("/proc/{}", pid).c_str(), &status) == 0 && status.st_uid == ::geteuid() &&
+         link_name(fmt::format("/proc/{}/ns/mnt", pid)) == link_name("/proc/self/ns/mnt");
+}
+
+std::optional<ProcessInfo> running(const std::string& daemon) {
+  for (const auto& process : all_processes()) {
+    if (process.name == daemon && process.state != 'Z' && is_ours(process.pid)) { return process; }
+  }
+  return std::nullopt;
+}
+
+void start(const std::string& daemon) {
+  if (running(daemon)) {
+    return;  // it runs but does not answer yet, or was there before us
+  }
+  CommandOptions options;
+  options.deadline = 120s;  // it returns once it listens, which a busy host delays
+  run_checked({program_of(daemon).string(), "-d"}, options);
+  if (const auto process = running(daemon)) {
+    write_file_atomically(record_of(daemon),
+                          fmt::format("{} {} {}\n", process->pid, process->start_time, boot_id()));
+    log::info("started a daemon, to be stopped again at the end",
+              {{"daemon", daemon}, {"pid", process->pid}});
+  }
+}
+
+void stop(const std::string& daemon) {
+  if (const auto pid = recorded_process(daemon)) {
+    ::kill(*pid, SIGTERM);
+    for (int i = 0; i < 100 && recorded_process(daemon); ++i) { std::this_thread::sleep_for(100ms); }
+    if (recorded_process(daemon)) { kill_and_wait(*pid); }
+    log::info("stopped the daemon that virtrain started", {{"daemon", daemon}});
+  }
+  std::error_code ignored;
+  fs::remove(record_of(daemon), ignored);
+}
+
+bool any_domain_runs(const std::string& uri) {
+  try {
+    return with_deadline("list domains", 5s, [uri] {
+      const auto connection = open_libvirt(uri);
+      return virConnectNumOfDomains(connection.get()) != 0;
+    });
+  } catch (const Error&) {
+    return true;  // not known, so nothing is stopped
+  }
+}
+
+std::vector<Daemon> available_daemons() {
+  if (fs::exists(program_of("libvirtd"))) { return {std::begin(monolithic), std::end(monolithic)}; }
+  if (fs::exists(program_of("virtqemud"))) { return {std::begin(modular), std::end(modular)}; }
+  throw Error("start libvirt", ErrorCode::host_unable,
+              "neither libvirtd nor virtqemud is installed: apt-get install libvirt-daemon-system");
+}
+
+/// Where dnsmasq is not installed its folder is missing, and the first interface on a network then fails to
+/// start, whoever has started the daemon.
+void make_folder_for_networks() {
+  std::error_code ignored;
+  fs::create_directories("/var/lib/libvirt/dnsmasq", ignored);
+}
+
+void start_daemons() {
+  for (const auto& daemon : available_daemons()) {
+    if (daemon.needed || fs::exists(program_of(daemon.name))) { start(daemon.name); }
+  }
+}
+
+void wait_for_daemon(const std::string& uri, std::chrono::milliseconds deadline) {
+  SignsOfLife listening(cpu_time_of_libvirt, deadline, first_look);
+  SignsOfLife answering(cpu_time_of_libvirt, qemu_stands_still, first_look);
+  while (true) {
+    std::string why;
+    const auto state = look_at_libvirt(uri, &why);
+    if (state == DaemonState::answers) { return; }
+    const bool never_listens = listening.gave_up() && state == DaemonState::absent;
+    if (answering.gave_up() || never_listens) {
+      throw Error("start libvirt", ErrorCode::host_unable,
+                  "the daemon runs but does not answer: " + why + " (see journalctl or libvirtd -v)");
+    }
+    std::this_thread::sleep_for(50ms);
+  }
+}
+
+/// Starting and stopping libvirt takes others that long at most.
+constexpr std::chrono::seconds others_start{180};
+
+UniqueFd lock_state(const char* name, LockKind kind) {
+  return lock_file(state_dir() / name, kind, others_start);
+}
+
+constexpr const char* start_lock = "libvirt-start.lock";
+constexpr const char* users_lock = "libvirt-users.lock";
+
+bool recorded_any() {
+  for (const auto* name : {"libvirtd", "virtqemud", "virtnetworkd", "virtlogd"}) {
+    if (recorded_process(name)) { return true; }
+  }
+  return false;
+}
+
+}  // namespace
+
+DaemonState look_at_libvirt(const std::string& uri, std::string* why, std::chrono::milliseconds deadline) {
+  try {
+    with_deadline("connect to " + uri, deadline, [uri] { open_libvirt(uri); });
+    return DaemonState::answers;
+  } catch (const Error& error) {
+    if (why != nullptr) { *why = error.message(); }
+    return error.code() == ErrorCode::timeout ? DaemonState::busy : DaemonState::absent;
+  }
+}
+
+bool libvirt_answers(const std::string& uri, std::string* why) {
+  return look_at_libvirt(uri, why) == DaemonState::answers;
+}
+
+LibvirtDaemon::LibvirtDaemon(std::string uri, bool may_start, std::chrono::milliseconds deadline)
+    : uri_(std::move(uri)) {
+  const UniqueFd starting = lock_state(start_lock, LockKind::exclusive);
+  users_ = lock_state(users_lock, LockKind::shared);
+  std::string why;
+  const auto state = look_at_libvirt(uri_, &why);
+  const bool forbidden = !may_start;
+  may_start = may_start && uri_ == "qemu:///system" && ::geteuid() == 0;
+  if (may_start) { make_folder_for_networks(); }
+  if (state == DaemonState::answers) { return; }
+  if (forbidden && state == DaemonState::absent) {
+    throw Error("reach libvirt at " + uri_, ErrorCode::host_unable,
+                why + " (start libvirtd; --no-host-changes forbids virtrain to do it)");
+  }
+  if (!may_start && state == DaemonState::absent) {
+    throw Error("reach libvirt at " + uri_, ErrorCode::host_unable,
+                why +
+                    " (start libvirtd, or run as root and virtrain starts it; your user may have to join "
+                    "group libvirt)");
+  }
+  if (may_start && state == DaemonState::absent) { start_daemons(); }
+  wait_for_daemon(uri_, deadline);
+}
+
+LibvirtDaemon::~LibvirtDaemon() {
+  try {
+    const UniqueFd starting = lock_state(start_lock, LockKind::exclusive);
+    const bool last_user = ::flock(users_.get(), LOCK_EX | LOCK_NB) == 0;
+    if (!last_user || !recorded_any() || any_domain_runs(uri_)) { return; }
+    for (const auto* name : {"libvirtd", "virtqemud", "virtnetworkd", "virtlogd"}) { stop(name); }
+  } catch (const std::exception& error) {
+    log::warning("could not stop libvirt again", {{"reason", error.what()}});
+  }
+}
+
+bool LibvirtDaemon::started_by_us() const {
+  return recorded_any();
+}
+
+}  // namespace virtrain::vmctl

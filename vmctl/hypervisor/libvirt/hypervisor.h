@@ -1,0 +1,27 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "vmctl/hypervisor/hypervisor.h"
+
+namespace virtrain::vmctl {
+
+struct LibvirtDeadlines {
+  std::chrono::milliseconds connect{10'000};
+  std::chrono::milliseconds query{5'000};  ///< state, stats, lists, link
+  /// Domains and networks. The first start probes QEMU: seconds, but on a busy machine whose /dev/kvm does
+  /// not work more than a minute was seen.
+  std::chrono::milliseconds create{150'000};
+  std::chrono::milliseconds destroy{40'000};  ///< libvirt itself waits 15 s between SIGTERM and SIGKILL
+};
+
+/// libvirt answers once QEMU has pinned the guest's memory.
+std::chrono::milliseconds create_deadline(const LibvirtDeadlines& deadlines, const DomainSpec& spec);
+
+/// Connects to libvirt ("qemu:///system", "qemu:///session", …). Throws Error(host_unable) with libvirt's
+/// words.
+std::unique_ptr<Hypervisor> connect_libvirt(const std::string& uri, const LibvirtDeadlines& deadlines = {});
+
+}  // namespace virtrain::vmctl

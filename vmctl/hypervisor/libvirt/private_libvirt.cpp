@@ -1,0 +1,203 @@
+#include "vmctl/hypervisor/libvirt/private_libvirt.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+#include "common/error.h"
+#include "common/log.h"
+#include "common/text.h"
+#include "vmctl/hypervisor/libvirt/daemon.h"
+#include "vmctl/process/signs_of_life.h"
+
+extern char** environ;
+
+namespace virtrain::vmctl {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+/// Short, for libvirt's sockets below it must fit into the 107 bytes of a socket's address.
+fs::path make_private_folder() {
+  std::string path = "/tmp/vt-XXXXXX";
+  if (::mkdtemp(path.data()) == nullptr) { throw errno_error("make a folder for libvirt in /tmp", errno); }
+  return path;
+}
+
+fs::path find_daemon() {
+  for (const auto* program : {"/usr/sbin/libvirtd", "/usr/sbin/virtqemud"}) {
+    if (fs::exists(program)) { return program; }
+  }
+  throw Error("start libvirt", ErrorCode::host_unable,
+              "neither libvirtd nor virtqemud is installed: apt-get install libvirt-daemon-system");
+}
+
+/// This process's environment with these in place of its own; as execve wants it.
+std::vector<std::string> environment_with(const std::vector<std::string>& set) {
+  std::vector<std::string> environment = set;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view own = *entry;
+    const auto name = own.substr(0, own.find('=') + 1);
+    if (std::none_of(set.begin(), set.end(), [&](const auto& one) { return one.starts_with(name); })) {
+      environment.emplace_back(own);
+    }
+  }
+  return environment;
+}
+
+std::vector<std::string> daemon_environment(const fs::path& folder, bool is_other_user) {
+  std::vector<std::string> set{"XDG_RUNTIME_DIR=" + folder.string(),
+                               "XDG_CONFIG_HOME=" + (folder / "config").string()};
+  if (is_other_user) {  // a user's own cache remembers what QEMU can do
+    set.push_back("HOME=" + folder.string());
+    set.push_back("XDG_CACHE_HOME=" + (folder / "cache").string());
+  }
+  return environment_with(set);
+}
+
+/// Debian's name of QEMU's account, and Fedora's. libvirt starts no VM as a user without an account.
+const passwd& qemu_account() {
+  for (const auto* name : {"libvirt-qemu", "qemu"}) {
+    if (const passwd* account = ::getpwnam(name)) { return *account; }
+  }
+  throw Error(
+      "start libvirt", ErrorCode::host_unable,
+      "there is no account libvirt-qemu or qemu to run VMs as: apt-get install libvirt-daemon-system");
+}
+
+struct Identity {
+  uid_t user = 0;
+  gid_t group = 0;
+  std::vector<gid_t> groups;  ///< kvm's, say
+
+  bool assume() const {
+    return ::setgroups(groups.size(), groups.data()) == 0 && ::setresgid(group, group, group) == 0 &&
+           ::setresuid(user, user, user) == 0;
+  }
+};
+
+Identity identity_of(const passwd& account) {
+  int count = 64;
+  Identity identity{account.pw_uid, account.pw_gid, std::vector<gid_t>(static_cast<std::size_t>(count))};
+  ::getgrouplist(account.pw_name, account.pw_gid, identity.groups.data(), &count);
+  identity.groups.resize(static_cast<std::size_t>(std::max(count, 0)));
+  return identity;
+}
+
+/// In the child of a process with threads, so with nothing but system calls.
+[[noreturn]] void become_daemon(const char* program, char* const* environment, int log,
+                                const std::optional<Identity>& other) {
+  char* const arguments[] = {const_cast<char*>(program), nullptr};
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::dup2(::open("/dev/null", O_RDONLY), 0);
+  for (const int stream : {1, 2}) { ::dup2(log, stream); }
+  if (!other || other->assume()) { ::execve(program, arguments, environment); }
+  ::_exit(127);
+}
+
+void give_folder_to(const fs::path& folder, uid_t user) {
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (::lchown(entry.path().c_str(), user, user) != 0) {
+      throw errno_error("give libvirt its folder", errno);
+    }
+  }
+  if (::lchown(folder.c_str(), user, user) != 0) { throw errno_error("give libvirt its folder", errno); }
+}
+
+}  // namespace
+
+PrivateLibvirt::PrivateLibvirt() {
+  const auto program = find_daemon();
+  folder_ = make_private_folder();
+  try {
+    start(program);
+    wait_until_it_answers();
+  } catch (...) {
+    stop();
+    throw;
+  }
+  log::info("started a libvirt daemon for this run", {{"pid", daemon_}});
+}
+
+PrivateLibvirt::~PrivateLibvirt() {
+  stop();
+}
+
+void PrivateLibvirt::start(const fs::path& program) {
+  const auto settings = folder_ / "config/libvirt";
+  fs::create_directories(settings);
+  // VMs' consoles go straight to their files: no virtlogd.
+  write_file_atomically(settings / "qemu.conf", "stdio_handler = \"file\"\nsecurity_driver = \"none\"\n");
+  const auto name = program.filename().string();
+  uri_ = fmt::format("qemu+unix:///session?socket={}/libvirt/{}-sock", folder_.string(),
+                     name == "libvirtd" ? "libvirt" : name);
+  std::optional<Identity> other;
+  if (::geteuid() == 0) { other = identity_of(qemu_account()); }
+  if (other) { other_user_ = other->user; }
+  if (other) { give_folder_to(folder_, other->user); }
+  log_.reset(::memfd_create("libvirt", MFD_CLOEXEC));  // no path that its user could have made
+  if (!log_) { throw errno_error("make a log for libvirt", errno); }
+  auto environment = daemon_environment(folder_, other.has_value());
+  std::vector<char*> entries;
+  for (auto& entry : environment) { entries.push_back(entry.data()); }
+  entries.push_back(nullptr);
+  daemon_ = ::fork();
+  if (daemon_ < 0) { throw errno_error("start " + program.string(), errno); }
+  if (daemon_ == 0) { become_daemon(program.c_str(), entries.data(), log_.get(), other); }
+}
+
+void PrivateLibvirt::wait_until_it_answers() {
+  SignsOfLife life([this] { return cpu_time_of_tree(daemon_); }, qemu_stands_still, first_look);
+  std::string why;
+  while (look_at_libvirt(uri_, &why) != DaemonState::answers) {
+    int status = 0;
+    if (::waitpid(daemon_, &status, WNOHANG) == daemon_) {
+      daemon_ = 0;
+      throw Error("start libvirt", ErrorCode::host_unable, "its daemon ended at once: " + last_words());
+    }
+    if (life.gave_up()) {
+      throw Error("start libvirt", ErrorCode::host_unable,
+                  "its daemon does not answer: " + why + "; " + last_words());
+    }
+    std::this_thread::sleep_for(50ms);
+  }
+}
+
+std::string PrivateLibvirt::last_words() const {
+  constexpr off_t most = 600;
+  char tail[most];
+  const off_t size = ::lseek(log_.get(), 0, SEEK_END);
+  const auto got = ::pread(log_.get(), tail, most, std::max<off_t>(0, size - most));
+  const auto words = trim(std::string_view(tail, got > 0 ? static_cast<std::size_t>(got) : 0));
+  return words.empty() ? "it wrote nothing" : "it wrote: " + printable(words);
+}
+
+void PrivateLibvirt::stop() {
+  if (daemon_ > 0) {
+    ::kill(daemon_, SIGTERM);
+    SignsOfLife life([this] { return cpu_time_of_tree(daemon_); }, 5s, 30s);
+    while (::waitpid(daemon_, nullptr, WNOHANG) == 0) {
+      if (life.gave_up()) { ::kill(daemon_, SIGKILL); }
+      std::this_thread::sleep_for(10ms);
+    }
+    daemon_ = 0;
+  }
+  std::error_code ignored;
+  fs::remove_all(folder_, ignored);
+}
+
+}  // namespace virtrain::vmctl

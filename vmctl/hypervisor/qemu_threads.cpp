@@ -1,0 +1,61 @@
+#include "vmctl/hypervisor/qemu_threads.h"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "common/text.h"
+#include "common/units.h"
+#include "vmctl/process/process_info.h"
+
+namespace virtrain::vmctl {
+
+std::optional<pid_t> qemu_pid(const std::string& domain) {
+  std::vector<std::filesystem::path> folders{"/run/libvirt/qemu"};
+  if (const char* runtime = std::getenv("XDG_RUNTIME_DIR")) {
+    folders.push_back(std::filesystem::path(runtime) / "libvirt/qemu/run");
+  }
+  for (const auto& folder : folders) {
+    const auto text = read_value(folder / (domain + ".pid"));
+    if (const auto pid = text ? parse_integer(*text) : std::nullopt) { return static_cast<pid_t>(*pid); }
+  }
+  for (const auto& process : all_processes()) {
+    if (process.name.starts_with("qemu-system")) {
+      for (const auto& word : process_arguments(process.pid)) {
+        if (word == "guest=" + domain || word.starts_with("guest=" + domain + ",")) { return process.pid; }
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<int> vcpu_of_thread(std::string_view thread_name) {
+  constexpr std::string_view prefix = "CPU ";
+  if (!thread_name.starts_with(prefix)) { return std::nullopt; }
+  const auto slash = thread_name.find('/');
+  if (slash == std::string_view::npos) { return std::nullopt; }
+  const auto number = parse_integer(thread_name.substr(prefix.size(), slash - prefix.size()));
+  return number ? std::optional(static_cast<int>(*number)) : std::nullopt;
+}
+
+std::vector<VcpuStats> read_vcpu_threads(pid_t qemu) {
+  std::vector<VcpuStats> vcpus;
+  std::error_code ignored;
+  const auto tasks = std::filesystem::path("/proc") / std::to_string(qemu) / "task";
+  for (const auto& task : std::filesystem::directory_iterator(tasks, ignored)) {
+    const auto vcpu = vcpu_of_thread(read_value(task.path() / "comm").value_or(""));
+    if (!vcpu || *vcpu < 0 || *vcpu > 4096) { continue; }
+    const auto fields = split(read_value(task.path() / "schedstat").value_or(""), ' ');
+    if (fields.size() < 2) {
+      continue;  // "run_ns wait_ns slices"
+    }
+    if (vcpus.size() <= static_cast<std::size_t>(*vcpu)) {
+      vcpus.resize(static_cast<std::size_t>(*vcpu) + 1);
+    }
+    auto& stats = vcpus[static_cast<std::size_t>(*vcpu)];
+    stats.time_ns = static_cast<std::uint64_t>(parse_integer(fields[0]).value_or(0));
+    stats.wait_ns = static_cast<std::uint64_t>(parse_integer(fields[1]).value_or(0));
+  }
+  return vcpus;
+}
+
+}  // namespace virtrain::vmctl

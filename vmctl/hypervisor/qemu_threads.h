@@ -1,0 +1,24 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "vmctl/hypervisor/hypervisor.h"
+
+namespace virtrain::vmctl {
+
+/// Pid of a domain's QEMU where this host runs it: from the pid file of libvirt's system instance, else by
+/// its command line.
+std::optional<pid_t> qemu_pid(const std::string& domain);
+
+/// Number of the vCPU whose thread has this name ("CPU 1/TCG", "CPU 0/KVM"); nothing for other threads.
+std::optional<int> vcpu_of_thread(std::string_view thread_name);
+
+/// CPU and waiting time of each vCPU thread of a QEMU process, from /proc: libvirt gives none under TCG.
+std::vector<VcpuStats> read_vcpu_threads(pid_t qemu);
+
+}  // namespace virtrain::vmctl

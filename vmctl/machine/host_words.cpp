@@ -1,0 +1,88 @@
+#include "vmctl/machine/host_words.h"
+
+#include <sys/klog.h>
+
+#include "common/error.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::chrono::seconds deadline{10};  // NVML may hang with a card that fell off the bus
+constexpr std::size_t most_bytes = 8U << 20;
+
+/// What a program printed; nothing if it is not installed, fails or hangs.
+std::optional<std::string> output_of(const std::vector<std::string>& command) {
+  CommandOptions options;
+  options.deadline = deadline;
+  options.max_output_bytes = most_bytes;
+  try {
+    auto result = run_command(command, options);
+    if (result.exit_status == 0) { return std::move(result.out); }
+  } catch (const Error&) { return std::nullopt; }
+  return std::nullopt;
+}
+
+/// syslog(2): what dmesg shows. Others than root may not read it on most hosts.
+std::optional<std::string> kernel_log() {
+  constexpr int read_all = 3;
+  constexpr int buffer_size = 10;
+  const int size = ::klogctl(buffer_size, nullptr, 0);
+  if (size <= 0) { return std::nullopt; }
+  std::string text(static_cast<std::size_t>(size), '\0');
+  const int length = ::klogctl(read_all, text.data(), size);
+  if (length < 0) { return std::nullopt; }
+  text.resize(static_cast<std::size_t>(length));
+  return text;
+}
+
+/// "Fabric Manager version is : 535.129.03", "libvirtd (libvirt) 9.0.0", "QEMU emulator version 7.2.22 (…)":
+/// the first word that begins with a digit.
+std::string version_in(const std::string& text) {
+  const auto first_line = text.substr(0, text.find('\n'));
+  for (const auto word : words_of(first_line)) {
+    if (word.front() >= '0' && word.front() <= '9') { return std::string(word); }
+  }
+  return "";
+}
+
+/// What a program prints on this host, or printed on a recorded one.
+std::optional<std::string> words_from(const fs::path& root, const std::vector<std::string>& command,
+                                      const char* recorded) {
+  return root == "/" ? output_of(command) : read_file(root / "var/lib/virtrain" / recorded);
+}
+
+}  // namespace
+
+std::string qemu_version(const fs::path& root) {
+  const auto version =
+      version_in(words_from(root, {"qemu-system-x86_64", "--version"}, "qemu-version.txt").value_or(""));
+  return version.empty() ? "" : "QEMU " + version;
+}
+
+HostWords read_host_words(const fs::path& root) {
+  const bool live = root == "/";
+  const auto said = [&](const std::vector<std::string>& command, const char* recorded) {
+    return words_from(root, command, recorded);
+  };
+  std::error_code ignored;
+  HostWords words;
+  words.kernel_log = live ? kernel_log() : read_file(root / "var/lib/virtrain/dmesg.txt");
+  if (!live || fs::exists("/proc/driver/nvidia/gpus", ignored)) {
+    words.gpus = read_gpu_reports(said({"nvidia-smi", "-q", "-x"}, "nvidia-smi-query.xml").value_or(""));
+  }
+  words.fabric_manager =
+      version_in(said({"nv-fabricmanager", "--version"}, "nv-fabricmanager-version.txt").value_or(""));
+  for (const auto* daemon : {"libvirtd", "virtqemud"}) {  // one for all drivers, or one each
+    if (words.versions.libvirt.empty()) {
+      words.versions.libvirt = version_in(said({daemon, "--version"}, "libvirtd-version.txt").value_or(""));
+    }
+  }
+  words.versions.hypervisor = qemu_version(root);
+  return words;
+}
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,110 @@
+#include "vmctl/machine/version_limits.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <utility>
+
+#include "common/text.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+using Devices = std::vector<PlacedDevice>;
+
+bool any_at_all(const Devices& devices, Clique /*clique*/) {
+  return !devices.empty();
+}
+
+bool has_kind(const Devices& devices, GrantKind kind) {
+  return std::any_of(devices.begin(), devices.end(),
+                     [&](const auto& device) { return device.grant.kind == kind; });
+}
+
+bool any_mdev(const Devices& devices, Clique /*clique*/) {
+  return has_kind(devices, GrantKind::mdev);
+}
+
+bool any_vendor_vfio(const Devices& devices, Clique /*clique*/) {
+  return has_kind(devices, GrantKind::vendor_vfio);
+}
+
+bool any_clique(const Devices& devices, Clique clique) {
+  return clique != Clique::off && !devices.empty();
+}
+
+/// From Turing on (device ids from 0x1e00) MSI-X may sit in the configuration space where QEMU before 8.1
+/// writes the hint.
+bool clique_on_turing(const Devices& devices, Clique clique) {
+  const auto clashes = [](const PlacedDevice& device) {
+    return device.is_display && std::strtol(device.device.c_str(), nullptr, 16) >= 0x1e00;
+  };
+  return clique != Clique::off && std::any_of(devices.begin(), devices.end(), clashes);
+}
+
+struct Limit {
+  Program program;
+  std::pair<int, int> since;
+  bool (*applies)(const Devices& devices, Clique clique);
+  const char* what;
+};
+
+/// What a host can do at all, by its versions.
+constexpr std::array limits = {
+    Limit{Program::libvirt, {3, 2}, any_mdev, "mediated devices of a VM need libvirt 3.2"},
+    Limit{Program::libvirt,
+          {8, 2},
+          any_clique,
+          "devices.clique is a property that libvirt passes to one device from 8.2 on (use clique: off)"},
+    Limit{Program::libvirt,
+          {8, 7},
+          any_at_all,
+          "a guest with the host's physical address width, which big memory regions need, takes libvirt 8.7"},
+    Limit{
+        Program::libvirt,
+        {9, 7},
+        any_vendor_vfio,
+        "a virtual function that keeps its vendor's driver (a vendor-specific VFIO vGPU) needs libvirt 9.7; "
+        "older ones say that it \"must be manually detached from the host\""},
+    Limit{Program::kernel,
+          {6, 1},
+          any_vendor_vfio,
+          "a virtual function that keeps its vendor's driver (a vendor-specific VFIO vGPU) needs Linux 6.1, "
+          "which shows VFIO devices below their functions"},
+    Limit{Program::qemu,
+          {8, 1},
+          clique_on_turing,
+          "devices.clique with GPUs from Turing on needs QEMU 8.1: older ones put the hint where these have "
+          "MSI-X (use clique: off)"},
+};
+
+}  // namespace
+
+std::vector<std::string> version_limits(const Devices& devices, Clique clique,
+                                        const HypervisorVersions& versions, const std::string& kernel,
+                                        std::optional<Program> of) {
+  std::vector<std::string> reasons;
+  for (const auto& limit : limits) {
+    if ((of && *of != limit.program) || !limit.applies(devices, clique)) { continue; }
+    const auto here = limit.program == Program::libvirt ? "libvirt " + versions.libvirt
+                      : limit.program == Program::qemu  ? versions.hypervisor
+                                                        : "Linux " + kernel;
+    if (!is_since(here, limit.since.first, limit.since.second)) {
+      reasons.push_back(fmt::format("{} (here: {})", limit.what, here));
+    }
+  }
+  return reasons;
+}
+
+bool is_since(const std::string& version, int major, int minor) {
+  const auto start = version.find_first_of("0123456789");
+  if (start == std::string::npos) { return true; }
+  const auto numbers = split(version.substr(start), '.');
+  const std::pair found{std::atoi(numbers[0].c_str()),
+                        numbers.size() > 1 ? std::atoi(numbers[1].c_str()) : 0};
+  return found >= std::pair{major, minor};
+}
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "vmctl/hypervisor/hypervisor.h"
+
+namespace virtrain::vmctl {
+
+enum class Program { libvirt, qemu, kernel };
+
+/// What these versions cannot do with the devices of a VM, a sentence each with the version that can. To be
+/// known before the start, for libvirt's and QEMU's own words name no cause. An empty version counts as new
+/// enough, so that a plan can be made without libvirt. `kernel`: "6.1.0-35-amd64". `of`: of that one only.
+std::vector<std::string> version_limits(const std::vector<PlacedDevice>& devices, Clique clique,
+                                        const HypervisorVersions& versions, const std::string& kernel = "",
+                                        std::optional<Program> of = std::nullopt);
+
+/// "QEMU 7.2.22", "9.0.0", "6.1.0-35-amd64": whether the first two numbers are at least these; true where
+/// there are none.
+bool is_since(const std::string& version, int major, int minor);
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,50 @@
+#include "vmctl/process/privileges.h"
+
+#include <unistd.h>
+
+#include "vmctl/process/containment.h"
+
+namespace virtrain::vmctl {
+
+const char* to_string(HostMode mode) {
+  switch (mode) {
+    case HostMode::system:
+      return "system";
+    case HostMode::namespaces:
+      return "namespaces";
+    case HostMode::session:
+      return "session";
+  }
+  return "unknown";
+}
+
+const Privileges& try_privileges() {
+  static const Privileges tried = [] {
+    Privileges found;
+    found.lacks_isolation = ::geteuid() == 0 ? try_isolation() : "make namespaces: only root may";
+    if (!found.lacks_isolation.empty()) { found.lacks_user_namespaces = try_isolation_in_user_namespace(); }
+    return found;
+  }();
+  return tried;
+}
+
+HostMode best_mode(const Privileges& privileges) {
+  if (privileges.lacks_isolation.empty()) { return HostMode::system; }
+  return privileges.lacks_user_namespaces.empty() ? HostMode::namespaces : HostMode::session;
+}
+
+std::string what_it_lacks(HostMode mode) {
+  switch (mode) {
+    case HostMode::system:
+      return "";
+    case HostMode::namespaces:
+      return "devices, huge pages, memory limits by cgroup";
+    case HostMode::session:
+      return "devices, huge pages, memory limits by cgroup, the arm bare_metal (use bare_metal_shared), and "
+             "networks "
+             "that keep tenants apart";
+  }
+  return "";
+}
+
+}  // namespace virtrain::vmctl

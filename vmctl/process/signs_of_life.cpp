@@ -1,0 +1,73 @@
+#include "vmctl/process/signs_of_life.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <string_view>
+
+#include "common/text.h"
+#include "common/units.h"
+#include "vmctl/process/process_info.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+/// Of the process and of its children that it has waited for.
+std::chrono::nanoseconds cpu_time_of(pid_t pid) {
+  const auto text = read_file("/proc/" + std::to_string(pid) + "/stat").value_or("");
+  const auto close = text.rfind(')');
+  if (close == std::string::npos) { return {}; }
+  const auto fields = words_of(std::string_view(text).substr(close + 1));
+  constexpr std::size_t utime = 11, cstime = 14;  // the fields after the name, see proc(5)
+  if (fields.size() <= cstime) { return {}; }
+  std::int64_t ticks = 0;
+  for (auto field = utime; field <= cstime; ++field) { ticks += parse_integer(fields[field]).value_or(0); }
+  return std::chrono::nanoseconds(ticks * (1'000'000'000 / ::sysconf(_SC_CLK_TCK)));
+}
+
+}  // namespace
+
+std::chrono::nanoseconds cpu_time_of_tree(pid_t root) {
+  std::chrono::nanoseconds sum{};
+  for (const auto pid : process_tree(root)) { sum += cpu_time_of(pid); }
+  return sum;
+}
+
+std::chrono::nanoseconds waiting_time_of(pid_t process) {
+  std::chrono::nanoseconds sum{};
+  for (const auto& task : entries_of("/proc/" + std::to_string(process) + "/task")) {
+    const auto text = read_file(task / "schedstat").value_or("");  // "running waiting slices", in ns
+    const auto fields = words_of(text);
+    if (fields.size() >= 2) { sum += std::chrono::nanoseconds(parse_integer(fields[1]).value_or(0)); }
+  }
+  return sum;
+}
+
+std::chrono::nanoseconds cpu_time_of_libvirt() {
+  constexpr std::array<std::string_view, 3> daemons = {"libvirtd", "virtqemud", "virtnetworkd"};
+  std::chrono::nanoseconds sum{};
+  for (const auto& process : all_processes()) {
+    for (const auto daemon : daemons) {
+      if (process.name == daemon) { sum += cpu_time_of(process.pid); }
+    }
+  }
+  return sum;
+}
+
+SignsOfLife::SignsOfLife(CpuTime cpu_time, std::chrono::milliseconds still, std::chrono::milliseconds at_most)
+    : cpu_time_(std::move(cpu_time)),
+      still_(still),
+      end_(std::chrono::steady_clock::now() + at_most),
+      moved_at_(std::chrono::steady_clock::now()),
+      seen_(cpu_time_()) {}
+
+bool SignsOfLife::gave_up() {
+  const auto now = std::chrono::steady_clock::now();
+  if (const auto used = cpu_time_(); used != seen_) {
+    seen_ = used;
+    moved_at_ = now;
+  }
+  return now - moved_at_ > still_ || now > end_;
+}
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,199 @@
+#include "vmctl/resources/device_lender.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "common/contains.h"
+#include "common/error.h"
+#include "common/text.h"
+#include "vmctl/devices/pci/sysfs.h"
+#include "vmctl/resources/devices/device_settings.h"
+#include "vmctl/resources/devices/host_services.h"
+#include "vmctl/resources/devices/kvm_device.h"
+#include "vmctl/resources/devices/vgpu.h"
+
+namespace virtrain::vmctl {
+
+void undo_and_forget(LeaseJournal& journal, const Effect& effect) {
+  try {
+    undo_device_effect(effect);
+  } catch (const std::exception& failure) {
+    if (effect.kind != EffectKind::service && effect.kind != EffectKind::kvm_device) {
+      journal.quarantine(device_of(effect), failure.what());
+    }
+    throw;
+  }
+  journal.undone(effect.id);
+}
+
+void DeviceLender::perform(const PlannedEffect& planned, std::vector<Effect>& into) {
+  const auto id = journal_.intent(owner_, planned.kind, planned.name, planned.state);
+  into.push_back({id, owner_, planned.kind, planned.name, false, planned.state});
+  do_device_effect(planned);
+  journal_.done(id);
+}
+
+void DeviceLender::lend_one(const DeviceGrant& grant) {
+  for (const auto& planned : effects_of(grant)) {
+    // The functions of one group may be granted one by one.
+    const auto already = [&](const Effect& effect) {
+      return effect.kind == planned.kind && effect.name == planned.name;
+    };
+    if (std::none_of(done_.begin(), done_.end(), already)) { perform(planned, done_); }
+  }
+}
+
+void DeviceLender::make_virtual_functions_for(const std::vector<DeviceGrant>& grants) {
+  std::map<std::string, std::vector<std::string>> wanted;
+  for (const auto& grant : grants) {
+    if (!grant.physical_function.empty()) { wanted[grant.physical_function].push_back(grant.address); }
+  }
+  for (const auto& [physical_function, functions] : wanted) {
+    for (const auto& planned : virtual_functions_effect(physical_function, functions)) {
+      perform(planned, done_);
+    }
+  }
+}
+
+void DeviceLender::stop_services(const std::vector<DeviceGrant>& grants) {
+  std::set<std::string> cards;
+  for (const auto& grant : grants) {
+    if (bound_driver(grant.address) == "nvidia") {
+      cards.insert(grant.physical_function.empty() ? grant.address : grant.physical_function);
+    }
+  }
+  if (cards.empty()) { return; }
+  const auto units = services_that_grab_gpus();
+  if (units.empty()) { return; }
+  if (!may_change_host_) {
+    throw Error(
+        "lend GPUs", ErrorCode::host_unable,
+        fmt::format("{} would disturb them, and --no-host-changes forbids to stop it: systemctl stop {}",
+                    join(units, ", "), join(units, " ")));
+  }
+  const auto limits = power_limits(cards);
+  for (const auto& unit : units) { perform({EffectKind::service, unit, limits}, services_); }
+}
+
+void DeviceLender::keep_services_away(const std::vector<DeviceGrant>& grants) {
+  const std::scoped_lock lock(mutex_);
+  stop_services(grants);
+}
+
+std::size_t DeviceLender::lend(const std::vector<DeviceGrant>& grants) {
+  const std::scoped_lock lock(mutex_);
+  if (must_make_way(granted_, grants)) { make_way(); }
+  std::vector<DeviceGrant> missing;
+  for (const auto& grant : grants) {
+    if (!contains(granted_, grant) && !contains(missing, grant)) { missing.push_back(grant); }
+  }
+  if (missing.empty()) { return 0; }
+  give_settings_back();
+  const auto before = done_.size();
+  try {
+    stop_services(missing);
+    make_virtual_functions_for(missing);
+    for (const auto& grant : missing) { lend_one(grant); }
+  } catch (...) {
+    undo_down_to(before, done_);
+    throw;
+  }
+  granted_.insert(granted_.end(), missing.begin(), missing.end());
+  return missing.size();
+}
+
+void DeviceLender::make_way() {
+  granted_.clear();
+  const auto failures = undo_down_to(0, done_);
+  if (!failures.empty()) {
+    throw Error("give devices back for others of their cards", ErrorCode::host_unable, join(failures, "; "));
+  }
+}
+
+void DeviceLender::give_settings_back() {
+  const auto failures = undo_down_to(0, settings_);
+  if (!failures.empty()) {
+    throw Error("set the GPUs as they were", ErrorCode::host_unable, join(failures, "; "));
+  }
+}
+
+void DeviceLender::set(const std::vector<DeviceGrant>& grants, const DeviceSettings& wanted) {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& grant : grants) {
+    if (bound_driver(grant.address) == "nvidia") {
+      perform(settings_effect(grant.address, wanted), settings_);
+    }
+  }
+}
+
+std::vector<std::string> DeviceLender::undo_down_to(std::size_t count, std::vector<Effect>& effects) {
+  std::vector<std::string> failures;
+  for (; effects.size() > count; effects.pop_back()) {
+    try {
+      undo_and_forget(journal_, effects.back());
+    } catch (const std::exception& failure) { failures.emplace_back(failure.what()); }
+  }
+  return failures;
+}
+
+std::vector<std::string> DeviceLender::give_back() {
+  const std::scoped_lock lock(mutex_);
+  granted_.clear();
+  auto failures = undo_down_to(0, done_);
+  const auto settings = undo_down_to(0, settings_);
+  failures.insert(failures.end(), settings.begin(), settings.end());
+  return failures;
+}
+
+std::string DeviceLender::open_kvm_device(const std::string& device) {
+  const std::scoped_lock lock(mutex_);
+  if (::geteuid() != 0) { return {}; }
+  kvm_device_ = device;
+  kvm_use_ = use_kvm_device(device);
+  const auto planned = kvm_device_effect(device);
+  if (!planned) { return {}; }
+  if (!may_change_host_) {
+    return fmt::format(
+        "{} is closed to QEMU's user, and --no-host-changes forbids to open it (chgrp kvm {}; chmod "
+        "0660 {})",
+        device, device, device);
+  }
+  std::vector<Effect> journalled;
+  perform(*planned, journalled);
+  return fmt::format(
+      "{} is open to group kvm (mode 0660) until this run ends: libvirt and QEMU's user need it", device);
+}
+
+/// The last run that uses it closes it, whichever has opened it.
+std::vector<std::string> DeviceLender::stop_using_kvm() {
+  std::vector<Effect> opened;
+  if (!kvm_use_) { return {}; }
+  kvm_use_.reset();
+  if (!kvm_device_is_unused(kvm_device_)) { return {}; }
+  for (auto& effect : journal_.effects()) {
+    if (effect.kind == EffectKind::kvm_device && effect.name == kvm_device_) {
+      opened.push_back(std::move(effect));
+    }
+  }
+  return undo_down_to(0, opened);
+}
+
+std::vector<std::string> DeviceLender::end() {
+  auto failures = give_back();
+  const std::scoped_lock lock(mutex_);
+  for (const auto& more : {undo_down_to(0, services_), stop_using_kvm()}) {
+    failures.insert(failures.end(), more.begin(), more.end());
+  }
+  return failures;
+}
+
+std::size_t DeviceLender::lent() const {
+  const std::scoped_lock lock(mutex_);
+  return granted_.size();
+}
+
+}  // namespace virtrain::vmctl

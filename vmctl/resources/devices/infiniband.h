@@ -1,0 +1,44 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "vmctl/devices/device_grant.h"
+#include "vmctl/resources/devices/device_effect.h"
+
+namespace virtrain::vmctl {
+
+/// Where functions are, unless a test has some of its own.
+inline constexpr const char* pci_devices = "/sys/bus/pci/devices";
+
+/// What an InfiniBand fabric knows a virtual function by. The physical function's driver keeps it, and
+/// whoever drives the virtual function reads it once: it must be there before a guest's driver looks.
+struct VfIdentity {
+  std::string node_guid;  ///< "02:4c:5e:…", eight bytes; zeros: none
+  std::string port_guid;
+  std::string policy;  ///< of its port: "Up", "Down", or "Follow", as the physical port is; empty: not known
+  bool operator==(const VfIdentity&) const = default;
+};
+
+/// Of a line "vf 1 … NODE_GUID 02:…, PORT_GUID 02:…, link-state auto, …" of `ip link show`.
+std::optional<VfIdentity> parse_ip_link(const std::string& text, int index);
+
+/// GUIDs that no other function has: of the physical one's own GUID and the number of the virtual one, marked
+/// as locally administered. The same in every run, so that a subnet manager may know them.
+std::string guid_of(const std::string& physical_guid, int index);
+
+/// That a virtual function of an InfiniBand adapter gets GUIDs, and a port that follows the physical one;
+/// nothing for every other device, and where it has GUIDs already, which are its administrator's.
+std::optional<PlannedEffect> guids_effect(const DeviceGrant& grant,
+                                          const std::filesystem::path& devices = pci_devices);
+void set_guids(const std::string& address, const std::string& state,
+               const std::filesystem::path& devices = pci_devices);
+/// Words for GUIDs that are still those of the state; empty: none.
+std::string guids_left(const std::string& address, const std::string& state,
+                       const std::filesystem::path& devices = pci_devices);
+/// Puts back what was before, unless somebody has set others since or the function is gone.
+void clear_guids(const std::string& address, const std::string& state,
+                 const std::filesystem::path& devices = pci_devices);
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,106 @@
+#include "vmctl/resources/devices/kvm_device.h"
+
+#include <fmt/format.h>
+#include <grp.h>
+#include <nlohmann/json.hpp>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "common/error.h"
+#include "common/file_lock.h"
+#include "common/json.h"
+#include "common/user_folders.h"
+#include "vmctl/process/host_claims.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+/// Who may open the device.
+struct Access {
+  gid_t group = 0;
+  mode_t mode = 0;
+  bool operator==(const Access&) const = default;
+};
+
+struct Change {
+  Access before, wanted;
+};
+
+std::optional<Access> access_now(const std::string& device) {
+  struct stat status {};
+  if (::stat(device.c_str(), &status) != 0) { return std::nullopt; }
+  return Access{status.st_gid, status.st_mode & 07777};
+}
+
+nlohmann::json to_json(const Access& access) {
+  return {{"group", access.group}, {"mode", access.mode}};
+}
+
+Change parse_change(const std::string& state) {
+  const auto json = parse_json(state, "read the lease journal", ErrorCode::io);
+  const auto part = [&](const char* name) {
+    return Access{json.at(name).at("group").get<gid_t>(), json.at(name).at("mode").get<mode_t>()};
+  };
+  return {part("before"), part("wanted")};
+}
+
+void set_access(const std::string& device, const Access& access) {
+  // The mode first where it becomes narrower: nobody gets more than either allows in between.
+  const auto group = [&] { return ::chown(device.c_str(), static_cast<uid_t>(-1), access.group) == 0; };
+  const auto mode = [&] {
+    return ::chmod(device.c_str(), access.mode & access_now(device).value_or(access).mode) == 0;
+  };
+  if (!mode() || !group() || ::chmod(device.c_str(), access.mode) != 0) {
+    throw errno_error(fmt::format("give {} group {} and mode {:04o}", device, access.group, access.mode),
+                      errno);
+  }
+}
+
+std::filesystem::path use_of(const std::string& device) {
+  constexpr unsigned owner_only = 0700;
+  make_own_folder(claims_folder(), owner_only);
+  std::string name = "use:" + device;
+  std::replace(name.begin(), name.end(), '/', '_');
+  return claims_folder() / name;
+}
+
+}  // namespace
+
+std::optional<PlannedEffect> kvm_device_effect(const std::string& device) {
+  constexpr mode_t kvm_mode = 0660;
+  const auto now = access_now(device);
+  const group* kvm = ::getgrnam("kvm");
+  if (::geteuid() != 0 || !now || kvm == nullptr) { return std::nullopt; }
+  if (now->group == kvm->gr_gid && (now->mode & kvm_mode) == kvm_mode) { return std::nullopt; }
+  const nlohmann::json state = {{"before", to_json(*now)}, {"wanted", to_json({kvm->gr_gid, kvm_mode})}};
+  return PlannedEffect{EffectKind::kvm_device, device, state.dump()};
+}
+
+void open_kvm_device(const std::string& device, const std::string& state) {
+  set_access(device, parse_change(state).wanted);
+}
+
+std::string kvm_device_left(const std::string& device, const std::string& state) {
+  const auto change = parse_change(state);
+  if (access_now(device) != change.wanted) { return {}; }
+  return fmt::format("group {}, mode {:04o} (before: group {}, mode {:04o})", change.wanted.group,
+                     change.wanted.mode, change.before.group, change.before.mode);
+}
+
+void close_kvm_device(const std::string& device, const std::string& state) {
+  if (!kvm_device_left(device, state).empty()) { set_access(device, parse_change(state).before); }
+}
+
+UniqueFd use_kvm_device(const std::string& device) {
+  constexpr std::chrono::seconds closing{10};
+  return lock_file(use_of(device), LockKind::shared, closing);
+}
+
+bool kvm_device_is_unused(const std::string& device) {
+  return static_cast<bool>(try_lock_file(use_of(device), LockKind::exclusive));
+}
+
+}  // namespace virtrain::vmctl

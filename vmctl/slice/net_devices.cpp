@@ -1,0 +1,133 @@
+#include "vmctl/slice/net_devices.h"
+
+#include <fmt/format.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "common/error.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "common/unique_fd.h"
+#include "common/units.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+namespace fs = std::filesystem;
+const fs::path sys_class_net = "/sys/class/net";
+const fs::path namespaces = "/run/netns";
+constexpr const char* alias_prefix = "virtrain:";
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// The kernel driver of a device as ethtool shows it ("veth", "macvlan"); empty for those that do not say.
+std::string driver_of(const std::string& device) {
+  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ethtool_drvinfo answer{};
+  answer.cmd = ETHTOOL_GDRVINFO;
+  ifreq request{};
+  device.copy(request.ifr_name, sizeof request.ifr_name - 1);
+  request.ifr_data = reinterpret_cast<char*>(&answer);
+  return ::ioctl(socket.get(), SIOCETHTOOL, &request) == 0 ? answer.driver : "";
+}
+
+}  // namespace
+
+void run_ip(const std::string& netns, const std::vector<std::string>& commands) {
+  std::vector<std::string> argv{"ip"};
+  if (!netns.empty()) { argv.insert(argv.end(), {"-n", netns}); }
+  argv.insert(argv.end(), {"-batch", "-"});
+  CommandOptions options;
+  options.input = join(commands, "\n") + "\n";
+  const auto result = run_command(argv, options);
+  if (result.exit_status != 0) {
+    throw Error("run ip: " + join(commands, "; "), ErrorCode::io, printable(trim(result.err)));
+  }
+}
+
+void create_bridge(const std::string& name, const std::string& address, const std::string& experiment) {
+  std::vector<std::string> commands{fmt::format("link add {} type bridge stp_state 0 forward_delay 0", name)};
+  if (!address.empty()) { commands.push_back(fmt::format("addr add {} dev {}", address, name)); }
+  commands.push_back(fmt::format("link set {} alias {} up", name, link_alias(experiment)));
+  run_ip({}, commands);
+}
+
+void create_tap(const std::string& name, const std::string& bridge, uid_t user,
+                const std::string& experiment) {
+  run_ip({}, {fmt::format("tuntap add dev {} mode tap user {}", name, user),
+              fmt::format("link set {} alias {} master {} up", name, link_alias(experiment), bridge)});
+}
+
+void destroy_bridge(const std::string& name) {
+  delete_link(name);
+}
+
+std::optional<NicBytes> nic_bytes(const std::string& device) {
+  const auto counter = [&](const char* name) -> std::optional<std::uint64_t> {
+    const auto text = read_value(sys_class_net / device / "statistics" / name);
+    const auto number = text ? parse_integer(*text) : std::nullopt;
+    return number ? std::optional(static_cast<std::uint64_t>(*number)) : std::nullopt;
+  };
+  const auto rx = counter("rx_bytes"), tx = counter("tx_bytes");
+  if (!rx || !tx) { return std::nullopt; }
+  return NicBytes{*rx, *tx};
+}
+
+void delete_link(const std::string& device) {
+  if (!fs::exists(sys_class_net / device)) { return; }
+  try {
+    run_ip({}, {"link del " + device});
+  } catch (const Error&) {
+    if (fs::exists(sys_class_net / device)) {
+      throw;  // else it went together with its peer
+    }
+  }
+}
+
+void delete_namespace(const std::string& netns) {
+  if (fs::exists(namespaces / netns)) { run_ip({}, {"netns del " + netns}); }
+}
+
+std::string link_alias(const std::string& experiment) {
+  return alias_prefix + experiment;
+}
+
+std::optional<std::string> link_experiment(const std::string& device) {
+  const auto alias = read_value(sys_class_net / device / "ifalias").value_or("");
+  if (!alias.starts_with(alias_prefix)) { return std::nullopt; }
+  return alias.substr(std::string_view(alias_prefix).size());
+}
+
+LinkKind link_kind(const std::string& device) {
+  const auto folder = sys_class_net / device;
+  if (fs::exists(folder / "bridge")) { return LinkKind::bridge; }
+  if (fs::exists(folder / "tun_flags")) { return LinkKind::tap; }
+  return driver_of(device) == "veth" ? LinkKind::veth : LinkKind::other;
+}
+
+std::vector<std::string> bridge_ports(const std::string& bridge) {
+  return names_in(sys_class_net / bridge / "brif");
+}
+
+std::vector<std::string> list_links() {
+  return names_in(sys_class_net);
+}
+std::vector<std::string> list_namespaces() {
+  return names_in(namespaces);
+}
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,285 @@
+#include "vmctl/slice/slice.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "common/error.h"
+#include "common/log.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "common/units.h"
+#include "vmctl/process/containment.h"
+#include "vmctl/process/paths.h"
+#include "vmctl/process/process_info.h"
+#include "vmctl/process/signs_of_life.h"
+#include "vmctl/slice/cgroups.h"
+#include "vmctl/slice/net_devices.h"
+
+extern char** environ;
+
+namespace virtrain::vmctl {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+void check(const SliceSpec& spec) {
+  const std::string operation = "start slice " + spec.name;
+  if (spec.isolated && !may_isolate()) {
+    throw Error(operation, ErrorCode::host_unable,
+                "a bare-metal node with its own network needs root or a user namespace (the arm "
+                "bare_metal_shared does "
+                "not)");
+  }
+  if (!spec.name.starts_with("vt-") || spec.cores.empty() || spec.argv.empty() || spec.memory_bytes == 0) {
+    throw Error(operation, ErrorCode::bad_input, "a slice needs a name vt-..., cores, memory and an agent");
+  }
+  if (spec.isolated && (!spec.network.veth.starts_with("vt") || spec.network.veth.size() > 15)) {
+    throw Error(operation, ErrorCode::bad_input,
+                fmt::format("veth name '{}' must be vt... of at most 15 characters", spec.network.veth));
+  }
+}
+
+void make_network(const SliceSpec& spec) {
+  const auto& net = spec.network;
+  run_ip({}, {"netns add " + spec.name,
+              fmt::format("link add {} type veth peer name eth0 netns {}", net.veth, spec.name),
+              fmt::format("link set {} master {}", net.veth, net.bridge),
+              fmt::format("link set {} alias {} up", net.veth, link_alias(spec.experiment))});
+  run_ip(spec.name, {"link set lo up", fmt::format("addr add {} dev eth0", net.address), "link set eth0 up"});
+}
+
+/// The folders of the agent and of what it may start, where the slice's fresh /tmp would hide them.
+std::set<std::string> hidden_folders(const SliceSpec& spec) {
+  std::vector<fs::path> folders = spec.program_folders;
+  folders.push_back(fs::absolute(spec.argv[0]).parent_path());
+  std::set<std::string> hidden;
+  for (const auto& folder : folders) {
+    if (folder.string().starts_with("/tmp/") || folder.string().starts_with("/dev/shm/")) {
+      hidden.insert(folder.string());
+    }
+  }
+  return hidden;
+}
+
+std::string hosts_file(const SliceSpec& spec) {
+  std::string text = "127.0.0.1 localhost\n";
+  for (const auto& host : spec.hosts) { text += host.address + " " + host.name + "\n"; }
+  return text;
+}
+
+std::vector<std::string> helper_arguments(const SliceSpec& spec, const SliceCgroups& groups) {
+  std::vector<std::string> words{sibling_program("virtrain-slice").string(), "--cores",
+                                 format_cpu_list(spec.cores)};
+  const auto add = [&](const char* option, const std::string& value) {
+    words.emplace_back(option);
+    words.push_back(value);
+  };
+  if (spec.isolated) {
+    words.emplace_back("--isolated");
+    add("--netns", spec.name);
+    add("--hostname", spec.hostname);
+    add("--hosts", hosts_file(spec));
+    for (const auto& folder : hidden_folders(spec)) { add("--keep", folder); }
+  }
+  if (groups.memory.empty()) { add("--memory-rlimit", std::to_string(spec.memory_bytes)); }
+  for (const auto& folder : groups.folders) { add("--cgroup", folder.string()); }
+  words.emplace_back("--");
+  words.insert(words.end(), spec.argv.begin(), spec.argv.end());
+  words.insert(words.end(), {"--fd", "3"});
+  return words;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& words) {
+  std::vector<char*> raw;
+  raw.reserve(words.size() + 1);
+  for (auto& word : words) { raw.push_back(word.data()); }
+  raw.push_back(nullptr);
+  return raw;
+}
+
+struct Pipe {
+  UniqueFd read, write;
+};
+
+Pipe make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) { throw errno_error("make a pipe", errno); }
+  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+/// A copy above the numbers that the helper expects, so that no dup2 of the spawn closes another's source.
+UniqueFd lift(int fd) {
+  UniqueFd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 10));
+  if (!copy) { throw errno_error("copy a descriptor", errno); }
+  return copy;
+}
+
+pid_t spawn(const SliceSpec& spec, const SliceCgroups& groups, int channel, int life_line, int status) {
+  const UniqueFd lifted_channel = lift(channel), lifted_life_line = lift(life_line),
+                 lifted_status = lift(status);
+  auto words = helper_arguments(spec, groups);
+  std::vector<std::string> environment = spec.environment;
+  environment.push_back(std::string(slice_variable) + "=" + spec.name);
+  environment.push_back(std::string(experiment_variable) + "=" + spec.experiment);
+  // A name given twice means one thing to libc and another to the shell, so what the spec sets is not
+  // inherited.
+  const auto is_set = [given = environment](std::string_view entry) {
+    const std::string_view name = entry.substr(0, entry.find('=') + 1);
+    return std::any_of(given.begin(), given.end(),
+                       [&](const std::string& own) { return own.starts_with(name); });
+  };
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    if (!is_set(*entry)) { environment.emplace_back(*entry); }
+  }
+  const std::string log = spec.log.empty() ? "/dev/null" : spec.log.string();
+
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW,
+                                   0600);
+  posix_spawn_file_actions_adddup2(&actions, 1, 2);
+  posix_spawn_file_actions_adddup2(&actions, lifted_channel.get(), 3);
+  posix_spawn_file_actions_adddup2(&actions, lifted_life_line.get(), 4);
+  posix_spawn_file_actions_adddup2(&actions, lifted_status.get(), 5);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
+  pid_t pid = 0;
+  const int failed = ::posix_spawn(&pid, words[0].c_str(), &actions, &attributes, pointers(words).data(),
+                                   pointers(environment).data());
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  if (failed != 0) { throw errno_error("start " + words[0], failed); }
+  return pid;
+}
+
+/// What the helper says until it has started the agent.
+std::map<std::string, std::string> read_status(const SliceSpec& spec, pid_t helper, const UniqueFd& status) {
+  std::string text;
+  SignsOfLife life([helper] { return cpu_time_of_tree(helper) + waiting_time_of(helper); }, 10s, 120s);
+  while (true) {
+    constexpr int look_again_ms = 500;
+    pollfd ready{status.get(), POLLIN, 0};
+    if (::poll(&ready, 1, look_again_ms) == 0) {
+      if (!life.gave_up()) { continue; }
+      throw Error("start slice " + spec.name, ErrorCode::timeout,
+                  "its helper did not get ready and stands still");
+    }
+    char buffer[4096];
+    const auto got = ::read(status.get(), buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) { continue; }
+    if (got <= 0) { break; }
+    text.append(buffer, static_cast<std::size_t>(got));
+  }
+  std::map<std::string, std::string> applied;
+  for (const auto& line : split(text, '\n')) {
+    if (const auto equals = line.find('='); equals != std::string::npos) {
+      applied[line.substr(0, equals)] = line.substr(equals + 1);
+    }
+  }
+  if (applied.contains("error")) {
+    throw Error("start slice " + spec.name, ErrorCode::host_unable, applied["error"]);
+  }
+  return applied;
+}
+
+class RunningSlice final : public Slice {
+ public:
+  explicit RunningSlice(const SliceSpec& spec) : spec_(spec) {
+    try {
+      start();
+    } catch (...) {
+      destroy();
+      throw;
+    }
+  }
+  ~RunningSlice() override { destroy(); }
+
+  UniqueFd take_channel() override { return std::move(channel_); }
+  pid_t pid() const override { return pid_; }
+  std::optional<pid_t> agent_pid() const override {
+    const auto tree = process_tree(pid_);
+    return tree.size() > 1 ? std::optional(tree[1]) : std::nullopt;
+  }
+  std::map<std::string, std::string> applied() const override { return applied_; }
+
+  void destroy() override {
+    const std::scoped_lock lock(mutex_);
+    if (destroyed_) { return; }
+    destroyed_ = true;
+    life_line_.reset();
+    if (pid_ > 0) { wait_for_helper(); }
+    if (spec_.isolated) {
+      // The veth first: a namespace with lingering sockets would keep it, and its name, for a while.
+      delete_link(spec_.network.veth);
+      delete_namespace(spec_.name);
+    }
+    for (const auto& folder : groups_.folders) {
+      if (!remove_cgroup(folder)) {
+        log::warning("a slice's cgroup is still in use", {{"cgroup", folder.string()}});
+      }
+    }
+  }
+
+ private:
+  void start() {
+    groups_ = make_slice_cgroups(spec_.name, spec_.cores, spec_.memory_bytes);
+    if (spec_.isolated) { make_network(spec_); }
+    auto [ours, theirs] = make_socketpair();
+    auto life_line = make_pipe(), status = make_pipe();
+    pid_ = spawn(spec_, groups_, theirs.get(), life_line.read.get(), status.write.get());
+    channel_ = std::move(ours);
+    life_line_ = std::move(life_line.write);
+    status.write.reset();
+    applied_ = read_status(spec_, pid_, status.read);
+    applied_["memory"] = groups_.memory.empty() ? "rlimit" : groups_.memory;
+    applied_["memory_bytes"] = std::to_string(spec_.memory_bytes);
+    applied_["namespaces"] = spec_.isolated ? "net uts ipc pid mount" : "";
+  }
+
+  void wait_for_helper() {
+    constexpr int tries = 800;
+    for (int i = 0; i < tries; ++i) {
+      if (::waitpid(pid_, nullptr, WNOHANG) != 0) {
+        return;  // ended, or somebody else reaped it
+      }
+      std::this_thread::sleep_for(5ms);
+    }
+    log::warning("a slice's helper did not end by itself", {{"pid", pid_}});
+    for (const auto pid : process_tree(pid_)) { ::kill(pid, SIGKILL); }
+    ::waitpid(pid_, nullptr, 0);
+  }
+
+  const SliceSpec spec_;
+  SliceCgroups groups_;
+  UniqueFd channel_;
+  UniqueFd life_line_;
+  pid_t pid_ = 0;
+  std::map<std::string, std::string> applied_;
+  std::mutex mutex_;
+  bool destroyed_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Slice> start_slice(const SliceSpec& spec) {
+  check(spec);
+  return std::make_unique<RunningSlice>(spec);
+}
+
+}  // namespace virtrain::vmctl
