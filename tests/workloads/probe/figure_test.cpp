@@ -4,7 +4,7 @@
 
 #include <sstream>
 
-#include "workloads/probe/gpu_copies.h"
+#include "workloads/probe/gpu/gpu_check.h"
 
 using namespace virtrain::probe;
 

@@ -8,7 +8,7 @@
 #include <cctype>
 
 #include "workloads/common/cuda/gpu_errors.h"
-#include "workloads/common/gpu_of_rank.h"
+#include "workloads/common/gpu/gpu_of_rank.h"
 #include "workloads/common/program.h"
 
 namespace virtrain {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "workloads/common/peers.h"
+#include "workloads/common/peers/peers.h"
 
 namespace virtrain {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "workloads/common/peers.h"
+#include "workloads/common/peers/peers.h"
 #include "workloads/resnet50/bucket_rule.h"
 
 namespace virtrain::resnet50::cpu {

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "workloads/resnet50/cpu/elementwise.h"
+#include "workloads/resnet50/cpu/operations/elementwise.h"
 
 namespace virtrain::resnet50::cpu {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "workloads/resnet50/cpu/device.h"
-#include "workloads/resnet50/cpu/operations.h"
+#include "workloads/resnet50/cpu/operations/operations.h"
 #include "workloads/resnet50/cpu/parameter_store.h"
 #include "workloads/resnet50/dump.h"
 #include "workloads/resnet50/initialize.h"

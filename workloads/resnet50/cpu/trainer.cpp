@@ -8,13 +8,13 @@
 
 #include "common/time.h"
 #include "workloads/resnet50/cpu/device.h"
-#include "workloads/resnet50/cpu/elementwise.h"
 #include "workloads/resnet50/cpu/gradient_reducer.h"
 #include "workloads/resnet50/cpu/network.h"
+#include "workloads/resnet50/cpu/operations/elementwise.h"
 #include "workloads/resnet50/dump.h"
 #include "workloads/resnet50/initialize.h"
 #include "workloads/resnet50/model.h"
-#include "workloads/resnet50/ranks.h"
+#include "workloads/resnet50/training/ranks.h"
 
 namespace virtrain::resnet50::cpu {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "workloads/resnet50/training.h"
+#include "workloads/resnet50/training/training.h"
 
 namespace virtrain::resnet50::cpu {
 

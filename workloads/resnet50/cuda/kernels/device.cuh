@@ -7,9 +7,9 @@
 #include <string>
 
 #include "common/error.h"
-#include "workloads/resnet50/cuda/graph_spec.h"
 #include "workloads/resnet50/cuda/kernels/arithmetic.h"
 #include "workloads/resnet50/cuda/kernels/execution.cuh"
+#include "workloads/resnet50/cuda/kernels/numeric.h"
 
 /// What all kernels share: packs of eight elements, conversions, sizes of launches.
 namespace virtrain::resnet50::cuda {

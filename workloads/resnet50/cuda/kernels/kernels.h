@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "workloads/resnet50/cuda/graph_spec.h"
 #include "workloads/resnet50/cuda/kernels/arithmetic.h"
+#include "workloads/resnet50/cuda/kernels/numeric.h"
 
 struct CUstream_st;
 

@@ -10,6 +10,7 @@
 #include "workloads/resnet50/cuda/kernels/column_sums.cuh"
 #include "workloads/resnet50/cuda/kernels/device.cuh"
 #include "workloads/resnet50/cuda/kernels/kernels.h"
+#include "workloads/resnet50/model.h"
 
 namespace virtrain::resnet50::cuda {
 namespace {

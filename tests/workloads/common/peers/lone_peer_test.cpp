@@ -1,0 +1,19 @@
+#include "workloads/common/peers/lone_peer.h"
+
+#include <catch2/catch.hpp>
+
+#include <cstdlib>
+
+using namespace virtrain;
+
+TEST_CASE("one of several processes that mpirun has not started does not take itself for the only one") {
+  for (const char* name : {"SLURM_PROCID", "PMI_RANK"}) {
+    setenv(name, "0", 1);  // srun --pty bash
+    CHECK_NOTHROW(refuse_other_launchers());
+    setenv(name, "7", 1);
+    CHECK_THROWS_WITH(refuse_other_launchers(),
+                      Catch::Contains("rank 7 of a job") && Catch::Contains("mpirun"));
+    unsetenv(name);
+  }
+  CHECK_NOTHROW(refuse_other_launchers());
+}

@@ -1,0 +1,169 @@
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "workloads/common/cuda/cublas.h"
+#include "workloads/resnet50/cuda/engine/cudnn_plan.h"
+#include "workloads/resnet50/cuda/engine/fusion_choice.h"
+#include "workloads/resnet50/cuda/program/step_builder.h"
+#include "workloads/resnet50/cuda/program/step_program.h"
+
+// Asks cuDNN itself which graphs it has for which GPU, from descriptions of GPUs: no GPU is needed.
+
+using namespace virtrain;
+using namespace virtrain::resnet50;
+using namespace virtrain::resnet50::cuda;
+
+namespace {
+
+const std::vector<int> families{75, 80, 86, 89, 90, 100, 120};
+const std::vector<Numeric> numerics{Numeric::fp32, Numeric::tf32, Numeric::bf16, Numeric::fp16};
+
+DeviceDescription describe(int family) {
+  const std::string path =
+      VIRTRAIN_SOURCE_DIR "/tests/workloads/resnet50/cuda/devices/sm_" + std::to_string(family) + ".json";
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return DeviceDescription(text.str());
+}
+
+/// Whether cuDNN has an engine for this graph: its heuristics' choices, then its fallbacks. One that is
+/// compiled at run time is only offered here: the GPU's own machine alone can load it.
+bool has_engine(BuiltGraph& graph) {
+  for (std::int64_t i = 0; i < graph.offered(); ++i) {
+    if (graph.name(i) && (graph.is_runtime_compiled(i) || graph.build(i))) { return true; }
+  }
+  return false;
+}
+
+/// The first graph that cuDNN refuses, with its words; "none" if it has all of them.
+std::string refusal(const std::vector<GraphSpec>& specs, const DeviceDescription& device) {
+  for (const GraphSpec& spec : specs) {
+    BuiltGraph graph(spec, device);
+    if (!has_engine(graph)) { return to_string(spec) + ": " + graph.refusal(); }
+  }
+  return "none";
+}
+
+std::vector<GraphSpec> steps_graphs(Numeric numeric, Fusion fusion, int batch = 128) {
+  return graphs_of_step(build_model(224, 1000), batch, numeric, fusion);
+}
+
+}  // namespace
+
+TEST_CASE("the library of cuBLAS that cuDNN opens is found, else said to be missing") {
+  CHECK_NOTHROW(load_cublas_lt(nullptr));
+}
+
+TEST_CASE("every family has an engine for each graph of each level that the trainer takes or times there") {
+  const int family = GENERATE(from_range(families));
+  const DeviceDescription device = describe(family);
+  for (const Numeric numeric : numerics) {
+    if (!is_possible(numeric, family)) { continue; }
+    for (const Fusion fusion : fusion_candidates("auto", numeric, family)) {
+      CAPTURE(family, to_string(numeric), to_string(fusion));
+      CHECK(refusal(steps_graphs(numeric, fusion), device) == "none");
+    }
+  }
+}
+
+TEST_CASE("no family could take a higher level than the table says") {
+  const int family = GENERATE(75, 80, 90, 100, 120);  // 86 is as 80; 89 is kept lower on purpose
+  const DeviceDescription device = describe(family);
+  for (const Numeric numeric : numerics) {
+    const Fusion highest = highest_fusion(numeric, family);
+    if (!is_possible(numeric, family) || highest == Fusion::full || family == 75) { continue; }
+    CAPTURE(family, to_string(numeric));
+    CHECK_FALSE(refusal(steps_graphs(numeric, static_cast<Fusion>(static_cast<int>(highest) + 1)), device) ==
+                "none");
+  }
+}
+
+TEST_CASE("Turing has no bf16") {
+  CHECK_FALSE(is_possible(Numeric::bf16, 75));
+  CHECK(refusal(steps_graphs(Numeric::bf16, Fusion::none), describe(75)) != "none");
+}
+
+TEST_CASE("odd, large and largest batches have engines on Hopper") {
+  const int batch = GENERATE(7, 256, 2560);
+  CAPTURE(batch);
+  const DeviceDescription device = describe(90);
+  CHECK(refusal(steps_graphs(Numeric::fp16, Fusion::full, batch), device) == "none");
+  CHECK(refusal(steps_graphs(Numeric::bf16, Fusion::none, batch), device) == "none");
+}
+
+TEST_CASE("strict fp32 has engines that need no compiler and little workspace at batch 256") {
+  const int family = GENERATE(from_range(families));
+  CAPTURE(family);
+  const DeviceDescription device = describe(family);
+  for (const GraphSpec& spec : steps_graphs(Numeric::fp32, Fusion::none, 256)) {
+    CAPTURE(to_string(spec));
+    const GraphPlan plan(BuiltGraph(spec, device), std::nullopt);
+    CHECK(plan.found());
+    CHECK(plan.workspace_bytes() <= most_workspace_bytes);
+  }
+}
+
+TEST_CASE("engines that do not repeat bit by bit are taken only where there is no other") {
+  const int family = GENERATE(75, 80, 90, 100, 120);
+  CAPTURE(family);
+  const DeviceDescription device = describe(family);
+  int left_out = 0;
+  for (const GraphSpec& spec : steps_graphs(Numeric::fp32, Fusion::none)) {
+    CAPTURE(to_string(spec));
+    BuiltGraph graph(spec, device);
+    for (std::int64_t i = 0; i < graph.offered(); ++i) { left_out += graph.is_repeatable(i) ? 0 : 1; }
+    GraphPlan plan(std::move(graph), std::nullopt);
+    for (std::size_t i = 0; i < plan.candidates(); ++i) {
+      plan.choose(i);
+      CHECK(plan.is_repeatable());
+    }
+  }
+  CHECK(left_out > 0);
+  // Blackwell's only engines with the norm's sums.
+  const GraphSpec sums{GraphKind::convolution_statistics, Numeric::fp16, 128, 64, 64, 56, 1, 1, 0};
+  if (family == 100) { CHECK_FALSE(GraphPlan(BuiltGraph(sums, device), std::nullopt).is_repeatable()); }
+}
+
+TEST_CASE("where all engines want more workspace than is allowed the one that wants the least is taken") {
+  const GraphSpec spec{GraphKind::backward_data, Numeric::fp32, 256, 64, 256, 56, 1, 1, 0};
+  const DeviceDescription device = describe(90);
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  BuiltGraph graph(spec, device);
+  for (std::int64_t i = 0; i < graph.offered(); ++i) {
+    if (graph.build(i)) { least = std::min(least, graph.workspace_bytes(i).value_or(least)); }
+  }
+  const GraphPlan plan(BuiltGraph(spec, device), "an engine that is gone", least - 1);
+  REQUIRE(plan.candidates() == 1);
+  CHECK(plan.workspace_bytes() == least);
+  CHECK(GraphPlan(BuiltGraph(spec, device), plan.name()).name() == plan.name());
+}
+
+TEST_CASE("small images and few classes have engines") {
+  const DeviceDescription device = describe(90);
+  for (const Numeric numeric : numerics) {
+    CAPTURE(to_string(numeric));
+    CHECK(refusal(graphs_of_step(build_model(64, 10), 8, numeric, highest_fusion(numeric, 90)), device) ==
+          "none");
+  }
+}
+
+TEST_CASE("a graph that cuDNN does not have is refused with its words") {
+  GraphSpec bf16{GraphKind::convolution_statistics, Numeric::bf16, 8, 64, 64, 56, 1, 1, 0};
+  BuiltGraph with_sums(bf16, describe(90));
+  CHECK_FALSE(has_engine(with_sums));
+  CHECK_FALSE(with_sums.refusal().empty());
+  bf16.kind = GraphKind::convolution;
+  CHECK(refusal({bf16}, describe(90)) == "none");
+}
+
+TEST_CASE("a description without a key is refused with the key's name") {
+  CHECK_THROWS_WITH(DeviceDescription(R"({"warpSize": 32})"),
+                    Catch::Contains("read the description of a GPU"));
+}

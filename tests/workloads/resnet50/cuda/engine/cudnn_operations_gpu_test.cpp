@@ -1,0 +1,124 @@
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <optional>
+
+#include "common/error.h"
+#include "tests/workloads/resnet50/cuda/interpreter/operation_reference.h"
+#include "tests/workloads/resnet50/cuda/kernels/kernel_tensors.h"
+#include "workloads/common/cuda/gpu_errors.h"
+#include "workloads/common/cuda/gpu_handles.h"
+#include "workloads/common/peers/lone_peer.h"
+#include "workloads/resnet50/cuda/engine/cudnn_plan.h"
+#include "workloads/resnet50/cuda/run/gpu.h"
+
+// Each of cuDNN's operations alone, by each engine that the trainer may choose, against fp64. Needs a GPU.
+
+using namespace virtrain;
+using namespace virtrain::resnet50;
+using namespace virtrain::resnet50::cuda;
+namespace plain = virtrain::resnet50::cuda::plain;
+
+namespace {
+
+/// What one kind of graph has shown, over its shapes.
+struct Tally {
+  int shapes = 0, engines = 0, refused = 0;
+  double worst = 0;
+};
+
+/// All tensors of a graph on the GPU: the inputs, and where its outputs go, filled with NaN.
+class Tensors {
+ public:
+  Tensors(const GraphSpec& spec, const plain::Operands& inputs, const plain::Operands& outputs) {
+    for (const auto& [id, values] : inputs) { tensors_.try_emplace(id, plain::type_of(spec, id), values); }
+    for (const auto& [id, values] : outputs) { add_output(spec, id); }
+    if (spec.kind == GraphKind::backward_data_norm) {  // which the trainer does not read
+      for (const TensorId id : {TensorId::factor_dy, TensorId::factor_x, TensorId::constant}) {
+        add_output(spec, id);
+      }
+    }
+    check(cudaDeviceSynchronize());  // the graph's stream waits for no other
+  }
+  TensorPointers pointers() const {
+    TensorPointers all;
+    for (const auto& [id, tensor] : tensors_) { all[id] = tensor.data(); }
+    return all;
+  }
+  Values values(TensorId id) const { return tensors_.at(id).values(); }
+
+ private:
+  void add_output(const GraphSpec& spec, TensorId id) {
+    tensors_.try_emplace(id, plain::type_of(spec, id), plain::count_of(spec, id));
+  }
+  std::map<TensorId, Tensor> tensors_;
+};
+
+/// False where the engine refuses to run, in which case the trainer takes another.
+bool run(const GraphPlan& plan, std::size_t candidate, const Tensors& tensors, const GpuStream& stream) {
+  const Buffer workspace(static_cast<std::size_t>(std::max<std::int64_t>(plan.workspace_bytes(), 1)));
+  check(cudaDeviceSynchronize());
+  try {
+    plan.run_candidate(candidate, tensors.pointers(), workspace.data());
+  } catch (const GpuFault&) { throw; } catch (const Error&) {
+    return false;
+  }
+  stream.wait();
+  return true;
+}
+
+void check_engines(const GraphSpec& spec, const Cudnn& cudnn, const GpuStream& stream, Tally& tally) {
+  CAPTURE(to_string(spec));
+  GraphPlan plan(cudnn.build(spec), std::nullopt);
+  CAPTURE(plan.refusal());
+  CHECK(plan.found());
+  const plain::Operands inputs = plain::random_inputs(spec), expected = plain::reference(spec, inputs);
+  const int before = tally.engines;
+  for (std::size_t i = 0; i < plan.candidates(); ++i) {
+    plan.choose(i);
+    const Tensors tensors(spec, inputs, expected);
+    if (!run(plan, i, tensors, stream)) {
+      ++tally.refused;
+      continue;
+    }
+    ++tally.engines;
+    for (const auto& [id, values] : expected) {
+      const double error = plain::relative_error(tensors.values(id), values);
+      tally.worst = std::max(tally.worst, error);
+      CAPTURE(plan.name(), static_cast<int>(id));
+      CHECK(error <= plain::operation_tolerance(spec.numeric));
+    }
+  }
+  CHECK(tally.engines > before);
+  ++tally.shapes;
+}
+
+}  // namespace
+
+TEST_CASE("each operation of cuDNN alone is what fp64 says, by each engine") {
+  require_gpu();
+  LonePeer alone;
+  const Gpu gpu = take_gpu(alone);
+  const Numeric numeric = GENERATE(Numeric::fp32, Numeric::tf32, Numeric::bf16, Numeric::fp16);
+  const GraphKind kind = GENERATE(GraphKind::convolution, GraphKind::backward_data,
+                                  GraphKind::backward_weights, GraphKind::backward_data_add,
+                                  GraphKind::convolution_statistics, GraphKind::norm_convolution_statistics,
+                                  GraphKind::backward_data_norm, GraphKind::norm_backward_weights);
+  if (!is_possible(numeric, gpu.compute_capability)) { return; }
+  if (plain::level_of(kind) > highest_fusion(numeric, gpu.compute_capability)) { return; }
+  const GpuStream stream;
+  const Cudnn cudnn(stream.get());
+  Tally tally;
+  for (const GraphSpec& spec : plain::operation_graphs(kind, numeric)) {
+    check_engines(spec, cudnn, stream, tally);
+  }
+  // A line of the report of scripts/gpu-check.
+  std::cout << fmt::format("- {} {}: {} engines at {} shapes, at most {:.2g} away of {:.2g} allowed{}\n",
+                           to_string(kind), to_string(numeric), tally.engines, tally.shapes, tally.worst,
+                           plain::operation_tolerance(numeric),
+                           tally.refused == 0 ? "" : fmt::format(", {} refused to run", tally.refused))
+            << std::flush;
+}

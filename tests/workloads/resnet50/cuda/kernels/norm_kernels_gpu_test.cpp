@@ -1,0 +1,289 @@
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <tuple>
+#include <vector>
+
+#include "tests/workloads/resnet50/cuda/kernels/kernel_tensors.h"
+#include "workloads/resnet50/model.h"
+
+// The normalization against a plain fp64 version on inputs that its precision holds exactly: on a GPU, and
+// emulated.
+
+using namespace virtrain;
+using namespace virtrain::resnet50;
+using namespace virtrain::resnet50::cuda;
+
+namespace {
+
+/// One normalization with a shortcut, forward and backward, in fp64.
+struct PlainNorm {
+  std::int64_t rows;
+  int channels;
+  Values mean, inverse_std, variance;
+
+  PlainNorm(const Values& x, std::int64_t rows_, int channels_) : rows(rows_), channels(channels_) {
+    for (int c = 0; c < channels; ++c) {
+      double sum = 0, square_sum = 0;
+      for (std::int64_t r = 0; r < rows; ++r) { sum += x[at(r, c)]; }
+      for (std::int64_t r = 0; r < rows; ++r) {
+        square_sum += std::pow(x[at(r, c)] - sum / static_cast<double>(rows), 2);
+      }
+      mean.push_back(sum / static_cast<double>(rows));
+      variance.push_back(square_sum / static_cast<double>(rows));
+      inverse_std.push_back(1 / std::sqrt(variance.back() + norm_epsilon));
+    }
+  }
+  std::size_t at(std::int64_t row, int channel) const {
+    return static_cast<std::size_t>(row * channels + channel);
+  }
+};
+
+/// Rows and channels: one block of threads, and several in each direction, none of them full.
+auto shapes() {
+  using Shape = std::tuple<std::int64_t, int>;
+  return Catch::Generators::filter(
+      [](const Shape& shape) { return affordable(std::get<0>(shape) * std::get<1>(shape)); },
+      Catch::Generators::table<std::int64_t, int>(
+          {{1, 8}, {7, 24}, {245, 64}, {1601, 40}, {300, 520}, {3137, 2048}, {2'100'001, 8}}));
+}
+
+/// The vectors of one normalization on the GPU.
+struct DeviceNorm {
+  Tensor gamma, beta, mean, inverse_std, running_mean, running_variance;
+
+  explicit DeviceNorm(int channels, unsigned seed = 3)
+      : gamma(vector_of(random_values(Numeric::fp32, channels, seed))),
+        beta(vector_of(random_values(Numeric::fp32, channels, seed + 1))),
+        mean(vector_of(random_values(Numeric::fp32, channels, seed + 2))),
+        inverse_std(vector_of(random_values(Numeric::fp32, channels, seed + 3, 9))),
+        running_mean(vector_of(Values(static_cast<std::size_t>(channels), 0))),
+        running_variance(vector_of(Values(static_cast<std::size_t>(channels), 1))) {}
+  NormVectors vectors() const {
+    return {gamma.as<float>(),       beta.as<float>(),         mean.as<float>(),
+            inverse_std.as<float>(), running_mean.as<float>(), running_variance.as<float>()};
+  }
+};
+
+/// Scale and shift of each channel.
+struct Line {
+  Values scale, shift;
+};
+Line line_of(const DeviceNorm& norm) {
+  Line line{norm.gamma.values(), norm.beta.values()};
+  const Values mean = norm.mean.values(), inverse_std = norm.inverse_std.values();
+  for (std::size_t c = 0; c < mean.size(); ++c) {
+    line.scale[c] *= inverse_std[c];
+    line.shift[c] -= mean[c] * line.scale[c];
+  }
+  return line;
+}
+
+Values column_sums_of(const Values& values, std::size_t columns) {
+  Values sums(columns);
+  for (std::size_t i = 0; i < values.size(); ++i) { sums[i % columns] += values[i]; }
+  return sums;
+}
+
+}  // namespace
+
+TEST_CASE("normalization forward: statistics, shortcut, ReLU, mask") {
+  require_gpu();
+  const Numeric numeric = GENERATE(Numeric::fp32, Numeric::bf16, Numeric::fp16);
+  const auto [rows, channels] = GENERATE(shapes());
+  CAPTURE(to_string(numeric), rows, channels);
+  const RowShape shape{rows, channels};
+  const std::int64_t count = rows * channels;
+  const Values x = random_values(numeric, count, 1, 30), other = random_values(numeric, count, 2);
+  const Values gamma = random_values(Numeric::fp32, channels, 3),
+               beta = random_values(Numeric::fp32, channels, 4);
+  const PlainNorm plain(x, rows, channels);
+  Values expected(x.size());
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (int c = 0; c < channels; ++c) {
+      const std::size_t i = plain.at(r, c);
+      const double norm = (x[i] - plain.mean[c]) * plain.inverse_std[c] * gamma[c] + beta[c];
+      expected[i] = std::max(0.0, norm + other[i]);
+    }
+  }
+
+  const Tensor device_x(numeric, x), device_other(numeric, other), y(numeric, x.size());
+  const Tensor device_gamma = vector_of(gamma), device_beta = vector_of(beta);
+  const Tensor mean = vector_of(gamma), inverse_std = vector_of(gamma);
+  const Tensor running_mean = vector_of(Values(gamma.size(), 0)),
+               running_variance = vector_of(Values(gamma.size(), 1));
+  const NormVectors vectors{device_gamma.as<float>(), device_beta.as<float>(),  mean.as<float>(),
+                            inverse_std.as<float>(),  running_mean.as<float>(), running_variance.as<float>()};
+  const int blocks = partial_blocks(shape);
+  const Tensor first(Numeric::fp32, static_cast<std::size_t>(blocks) * channels);
+  const Tensor second(Numeric::fp32, static_cast<std::size_t>(blocks) * channels);
+  const PartialSums partial{first.as<float>(), second.as<float>(), blocks};
+  const Buffer mask(x.size() / pack_size);
+  norm_sums(numeric, device_x.data(), shape, partial, nullptr);
+  norm_finalize(numeric, device_x.data(), partial, shape, vectors, nullptr, nullptr, nullptr);
+  norm_apply(numeric, device_x.data(), shape, vectors, {device_other.data(), nullptr}, y.data(),
+             mask.as<std::uint8_t>(), nullptr);
+  check(cudaDeviceSynchronize());
+  CHECK(distance(mean.values(), plain.mean) < 1e-5);
+  const Values actual = y.values();
+  CHECK(distance(actual, expected) < (rows == 1 ? 1e-2 : tolerance(numeric)));
+  Values running(plain.variance);
+  for (double& value : running) {
+    value = 0.9 + 0.1 * value * static_cast<double>(rows) / std::max(1.0, static_cast<double>(rows) - 1);
+  }
+  CHECK(distance(running_variance.values(), running) < 1e-5);
+  const std::vector<std::uint8_t> bits = mask.get<std::uint8_t>();
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    if ((bits[i / 8] >> (i % 8) & 1) != (actual[i] > 0) && expected[i] > 1e-6) {
+      FAIL("mask differs at element " << i);
+    }
+  }
+}
+
+TEST_CASE("normalization backward: gradients of gamma, beta and the input, and the shortcut's") {
+  require_gpu();
+  const Numeric numeric = GENERATE(Numeric::fp32, Numeric::bf16, Numeric::fp16);
+  const auto [rows, channels] = GENERATE(shapes());
+  if (rows == 1) {
+    return;  // all gradients of the input are rounding errors
+  }
+  const bool with_relu = GENERATE(true, false);  // else no mask, and no masked gradient to hand on
+  CAPTURE(to_string(numeric), rows, channels, with_relu);
+  const RowShape shape{rows, channels};
+  const Values x = random_values(numeric, rows * channels, 1, 3),
+               dy = random_values(numeric, rows * channels, 2);
+  const Values gamma = random_values(Numeric::fp32, channels, 3);
+  std::vector<std::uint8_t> bits(x.size() / pack_size);
+  std::mt19937 generator(9);
+  for (std::uint8_t& byte : bits) { byte = with_relu ? static_cast<std::uint8_t>(generator()) : 0xff; }
+  const PlainNorm plain(x, rows, channels);
+  Values gamma_grad(gamma.size()), beta_grad(gamma.size()), dz(dy), dx(x.size());
+  for (std::size_t i = 0; i < dz.size(); ++i) { dz[i] = (bits[i / 8] >> (i % 8) & 1) != 0 ? dy[i] : 0; }
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (int c = 0; c < channels; ++c) {
+      beta_grad[c] += dz[plain.at(r, c)];
+      gamma_grad[c] += dz[plain.at(r, c)] * (x[plain.at(r, c)] - plain.mean[c]) * plain.inverse_std[c];
+    }
+  }
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (int c = 0; c < channels; ++c) {
+      const std::size_t i = plain.at(r, c);
+      const double normalized = (x[i] - plain.mean[c]) * plain.inverse_std[c];
+      dx[i] = gamma[c] * plain.inverse_std[c] *
+              (dz[i] - (beta_grad[c] + normalized * gamma_grad[c]) / static_cast<double>(rows));
+    }
+  }
+
+  const Tensor device_x(numeric, x), device_dy(numeric, dy), masked(numeric, x.size());
+  const Tensor device_gamma = vector_of(gamma), mean = vector_of(plain.mean);
+  const Tensor inverse_std = vector_of(plain.inverse_std), device_gamma_grad = vector_of(gamma);
+  const Tensor device_beta_grad = vector_of(gamma);
+  const NormVectors vectors{device_gamma.as<float>(), nullptr, mean.as<float>(),
+                            inverse_std.as<float>(),  nullptr, nullptr};
+  const int blocks = partial_blocks(shape);
+  const Tensor first(Numeric::fp32, static_cast<std::size_t>(blocks) * channels);
+  const Tensor second(Numeric::fp32, static_cast<std::size_t>(blocks) * channels);
+  const PartialSums partial{first.as<float>(), second.as<float>(), blocks};
+  Buffer mask(bits.size());
+  mask.set(bits);
+  const Buffer factors(sizeof(BackwardFactors) * gamma.size());
+  const std::uint8_t* const used_mask = with_relu ? mask.as<std::uint8_t>() : nullptr;
+  norm_backward_sums(numeric, device_dy.data(), used_mask, device_x.data(), shape, vectors, partial, nullptr);
+  norm_backward_finalize(partial, shape, vectors, device_gamma_grad.as<float>(), device_beta_grad.as<float>(),
+                         factors.as<BackwardFactors>(), nullptr);
+  norm_backward_apply(numeric, device_dy.data(), used_mask, device_x.data(), shape,
+                      factors.as<BackwardFactors>(), device_dy.data(), with_relu ? masked.data() : nullptr,
+                      nullptr);
+  check(cudaDeviceSynchronize());
+  CHECK(distance(device_gamma_grad.values(), gamma_grad) < 1e-4);
+  CHECK(distance(device_beta_grad.values(), beta_grad) < 1e-5);
+  CHECK(distance(device_dy.values(), dx) < tolerance(numeric));
+  if (with_relu) { CHECK(distance(masked.values(), dz) == 0); }
+}
+
+TEST_CASE("normalization without ReLU, and with a shortcut that is normalized as well") {
+  require_gpu();
+  const Numeric numeric = GENERATE(Numeric::fp32, Numeric::bf16, Numeric::fp16);
+  const bool with_shortcut = GENERATE(false, true);
+  constexpr std::int64_t rows = 333;
+  constexpr int channels = 88;
+  const RowShape shape{rows, channels};
+  const Values x = random_values(numeric, rows * channels, 1),
+               other = random_values(numeric, rows * channels, 2);
+  const DeviceNorm norm(channels), other_norm(channels, 20);
+  const Tensor device_x(numeric, x), device_other(numeric, other), y(numeric, x.size());
+  const NormVectors vectors = norm.vectors(), other_vectors = other_norm.vectors();
+  norm_apply(numeric, device_x.data(), shape, vectors,
+             with_shortcut ? Shortcut{device_other.data(), &other_vectors} : Shortcut{}, y.data(), nullptr,
+             nullptr);
+  check(cudaDeviceSynchronize());
+  const Line line = line_of(norm), other_line = line_of(other_norm);
+  Values expected(x);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::size_t c = i % channels;
+    expected[i] = line.scale[c] * x[i] + line.shift[c];
+    if (with_shortcut) { expected[i] += other_line.scale[c] * other[i] + other_line.shift[c]; }
+  }
+  CHECK(distance(y.values(), expected) < tolerance(numeric));
+}
+
+TEST_CASE("partial sums of any number of blocks become statistics and factors") {
+  require_gpu();
+  const int blocks = GENERATE(1, 2, 31, 32, 33, 100, most_partial_blocks);
+  const int channels = GENERATE(8, 24, 136);
+  CAPTURE(blocks, channels);
+  const RowShape shape{1000LL * blocks, channels};
+  const Values first = random_values(Numeric::fp32, std::int64_t{blocks} * channels, 1);
+  Values second = random_values(Numeric::fp32, std::int64_t{blocks} * channels, 2, 2000);
+  const Tensor device_first = vector_of(first), device_second = vector_of(second);
+  const PartialSums partial{device_first.as<float>(), device_second.as<float>(), blocks};
+  const DeviceNorm norm(channels);
+  const Tensor scale(Numeric::fp16, static_cast<std::size_t>(channels)),
+      shift(Numeric::fp16, static_cast<std::size_t>(channels));
+  norm_finalize(Numeric::fp16, nullptr, partial, shape, norm.vectors(), scale.data(), shift.data(), nullptr);
+  check(cudaDeviceSynchronize());
+  const Values sums = column_sums_of(first, channels), squares = column_sums_of(second, channels);
+  Values mean(sums), inverse_std(sums);
+  for (std::size_t c = 0; c < sums.size(); ++c) {
+    mean[c] = sums[c] / static_cast<double>(shape.rows);
+    inverse_std[c] =
+        1 / std::sqrt(squares[c] / static_cast<double>(shape.rows) - mean[c] * mean[c] + norm_epsilon);
+  }
+  CHECK(distance(norm.mean.values(), mean) < 1e-6);
+  CHECK(distance(norm.inverse_std.values(), inverse_std) < 1e-6);
+  const Line line = line_of(norm);
+  CHECK(distance(scale.values(), line.scale) < tolerance(Numeric::fp16));
+  CHECK(distance(shift.values(), line.shift) < tolerance(Numeric::fp16));
+
+  const DeviceNorm gradients(channels);
+  const Buffer factors(sizeof(BackwardFactors) * static_cast<std::size_t>(channels));
+  norm_backward_finalize(partial, shape, norm.vectors(), gradients.gamma.as<float>(),
+                         gradients.beta.as<float>(), factors.as<BackwardFactors>(), nullptr);
+  check(cudaDeviceSynchronize());
+  CHECK(distance(gradients.beta.values(), sums) < 1e-6);
+  CHECK(distance(gradients.gamma.values(), squares) < 1e-6);
+}
+
+TEST_CASE("equal inputs give equal bits in sums of a normalization") {
+  require_gpu();
+  constexpr std::int64_t rows = 1601;
+  constexpr int channels = 40;
+  const RowShape shape{rows, channels};
+  const Tensor x(Numeric::fp32, random_values(Numeric::fp32, rows * channels, 1));
+  const std::size_t count = static_cast<std::size_t>(partial_blocks(shape)) * channels;
+  REQUIRE(partial_blocks(shape) > 1);
+  const auto statistics = [&] {
+    const Tensor first(Numeric::fp32, count), second(Numeric::fp32, count);
+    const PartialSums partial{first.as<float>(), second.as<float>(), partial_blocks(shape)};
+    const DeviceNorm norm(channels);
+    norm_sums(Numeric::fp32, x.data(), shape, partial, nullptr);
+    norm_finalize(Numeric::fp32, x.data(), partial, shape, norm.vectors(), nullptr, nullptr, nullptr);
+    norm_backward_sums(Numeric::fp32, x.data(), nullptr, x.data(), shape, norm.vectors(), partial, nullptr);
+    check(cudaDeviceSynchronize());
+    return std::vector<Values>{norm.mean.values(), norm.inverse_std.values(), first.values(),
+                               second.values()};
+  };
+  CHECK(statistics() == statistics());
+}

@@ -1,0 +1,11 @@
+#include "common/error.h"
+#include "workloads/probe/host/convolutions.h"
+
+namespace virtrain::probe {
+
+std::vector<Figure> measure_convolutions(const ConvolutionSetting& /*setting*/) {
+  throw Error("measure convolutions", ErrorCode::host_unable,
+              "this build has no oneDNN (install it and build again, or name other probes with --probe)");
+}
+
+}  // namespace virtrain::probe

@@ -1,0 +1,144 @@
+#include "workloads/resnet50/cuda/engine/graph_set.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "workloads/common/cuda/gpu_errors.h"
+#include "workloads/common/cuda/gpu_handles.h"
+#include "workloads/resnet50/cuda/engine/stream_capture.h"
+
+namespace virtrain::resnet50::cuda {
+namespace {
+
+struct DestroyGraph {
+  void operator()(CUgraphExec_st* graph) const { ignore_gpu(cudaGraphExecDestroy(graph)); }
+};
+using CapturedRuns = std::unique_ptr<CUgraphExec_st, DestroyGraph>;
+
+/// Times candidates on one stream, captured as the step will be: a call of cuDNN takes the host longer than
+/// small convolutions take the GPU, and an engine that cannot be captured is none for us.
+class Stopwatch {
+ public:
+  explicit Stopwatch(CUstream_st* stream) : stream_(stream) {
+    while (marks_.size() <= launches) { marks_.emplace_back(GpuEvent::Timing::on); }
+  }
+
+  /// Of one run, the median over a few launches of some, hot. One that is far behind the best so far is run
+  /// no further: strict fp32's fallbacks may take a hundred times as long.
+  double seconds_of(const std::function<void()>& run, const std::optional<double>& best) const {
+    constexpr double hopeless = 2, of_the_host = 100e-6;
+    run();  // kernels load, which a capture must not
+    marks_[0].record(stream_);
+    run();
+    marks_[1].record(stream_);
+    marks_[1].wait();
+    const double first = seconds_between(marks_[0], marks_[1]);
+    if (best && first > hopeless * *best + of_the_host) { return first; }
+    return median_of_launches(capture(run));
+  }
+
+ private:
+  // Ten runs, so that one that was disturbed decides nothing; two together hide what a launch costs.
+  static constexpr std::size_t launches = 5, runs_of_a_launch = 2;
+
+  CapturedRuns capture(const std::function<void()>& run) const {
+    StreamCapture capture(stream_);
+    for (std::size_t i = 0; i < runs_of_a_launch; ++i) { run(); }
+    return CapturedRuns(capture.end());
+  }
+
+  double median_of_launches(const CapturedRuns& runs) const {
+    const auto launch = [&] { check_gpu("launch an engine", cudaGraphLaunch(runs.get(), stream_)); };
+    launch();
+    marks_[0].record(stream_);
+    for (std::size_t i = 0; i < launches; ++i) {
+      launch();
+      marks_[i + 1].record(stream_);
+    }
+    marks_[launches].wait();
+    std::array<double, launches> seconds{};
+    for (std::size_t i = 0; i < launches; ++i) { seconds[i] = seconds_between(marks_[i], marks_[i + 1]); }
+    std::sort(seconds.begin(), seconds.end());
+    return seconds[launches / 2] / runs_of_a_launch;
+  }
+
+  CUstream_st* stream_;
+  std::deque<GpuEvent> marks_;  // they cannot be moved
+};
+
+/// An engine that cuDNN offers may still refuse to run: then the next one. A GPU that has faulted may say so
+/// as cuDNN's refusal first, and what it names is not the engine.
+void choose_fastest(GraphPlan& plan, const std::string& graph, const TensorPointers& tensors, void* workspace,
+                    CUstream_st* stream) {
+  const Stopwatch stopwatch(stream);
+  std::optional<double> best;
+  std::optional<Error> refusal;
+  for (std::size_t i = 0; i < plan.candidates(); ++i) {
+    const std::string operation = "time " + plan.name_of(i) + " of " + graph;
+    try {
+      const double seconds = stopwatch.seconds_of([&] { plan.run_candidate(i, tensors, workspace); }, best);
+      if (best && seconds >= *best) { continue; }
+      best = seconds;
+      plan.choose(i);
+    } catch (const GpuFault& fault) {
+      throw GpuFault(Error(operation, fault.code(), fault.what()));
+    } catch (const Error& error) {
+      check_gpu(operation, cudaStreamSynchronize(stream));
+      refusal = error;
+    }
+  }
+  if (!best) { throw Error(*refusal); }
+}
+
+}  // namespace
+
+GraphSet::GraphSet(const Cudnn& cudnn, const StepProgram& program, std::int64_t most_bytes,
+                   const PlanCache& cache, const Progress& progress)
+    : has_room_(most_bytes >= most_workspace_bytes) {
+  for (const GraphSpec& spec : graphs_of(program)) {
+    progress("build cuDNN's engines for " + to_string(spec));
+    GraphPlan plan(cudnn.build(spec), cache.find(to_string(spec)), most_bytes);
+    if (!plan.found()) {
+      refusal_ = to_string(spec) + ": " + plan.refusal();
+      return;
+    }
+    plans_.emplace(spec, std::move(plan));
+  }
+}
+
+std::int64_t GraphSet::workspace_bytes() const {
+  std::int64_t most = 0;
+  for (const auto& [spec, plan] : plans_) { most = std::max(most, plan.workspace_bytes()); }
+  return most;
+}
+
+bool GraphSet::is_repeatable() const {
+  return std::all_of(plans_.begin(), plans_.end(),
+                     [](const auto& each) { return each.second.is_repeatable(); });
+}
+
+void GraphSet::tune(const StepProgram& program, const Pointers& pointers, void* workspace,
+                    CUstream_st* stream, PlanCache& cache, const Progress& progress) {
+  std::set<GraphSpec> seen;
+  for (const Operation& operation : program.micro_batch) {
+    const auto* const run = std::get_if<RunGraph>(&operation.action);
+    if (run == nullptr || !seen.insert(run->spec).second) { continue; }
+    const std::string graph = to_string(run->spec);
+    progress("time cuDNN's engines for " + graph);
+    GraphPlan& plan = plans_.at(run->spec);
+    if (plan.candidates() > 1) {
+      choose_fastest(plan, graph, pointers(*run), workspace, stream);
+      ++timed_;
+    }
+    if (has_room_ || !cache.find(graph)) { cache.set(graph, plan.name()); }
+  }
+}
+
+}  // namespace virtrain::resnet50::cuda

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "workloads/resnet50/cuda/engine/cudnn_plan.h"
+#include "workloads/resnet50/cuda/engine/plan_cache.h"
+#include "workloads/resnet50/cuda/program/step_program.h"
+
+namespace virtrain::resnet50::cuda {
+
+/// Told what comes now, before each part of a work that lasts.
+using Progress = std::function<void(const std::string& doing)>;
+
+/// The graphs of a program with their engines on this GPU.
+class GraphSet {
+ public:
+  /// Asks cuDNN for each graph, which compiles some engines for up to a second each; what the cache knows is
+  /// taken from there. Engines that want more workspace than `most_bytes` only where there are no others.
+  GraphSet(const Cudnn& cudnn, const StepProgram& program, std::int64_t most_bytes, const PlanCache& cache,
+           const Progress& progress);
+
+  /// The first graph that cuDNN has no engine for, with its words; empty if it has all.
+  const std::string& refusal() const { return refusal_; }
+  std::int64_t workspace_bytes() const;
+
+  /// Times the candidates of each graph where its tensors lie, keeps the fastest, here and in the cache; what
+  /// was found there with more room stays.
+  using Pointers = std::function<TensorPointers(const RunGraph&)>;
+  void tune(const StepProgram& program, const Pointers& pointers, void* workspace, CUstream_st* stream,
+            PlanCache& cache, const Progress& progress);
+
+  void run(const RunGraph& graph, const TensorPointers& tensors, void* workspace) const {
+    plans_.at(graph.spec).run(tensors, workspace);
+  }
+  const std::string& engine_of(const RunGraph& graph) const { return plans_.at(graph.spec).name(); }
+  std::size_t size() const { return plans_.size(); }
+  /// Equal inputs give equal bits, by each engine.
+  bool is_repeatable() const;
+  /// Graphs that had more than one candidate to time.
+  std::size_t timed() const { return timed_; }
+
+ private:
+  std::map<GraphSpec, GraphPlan> plans_;
+  std::string refusal_;
+  std::size_t timed_ = 0;
+  bool has_room_ = true;  ///< for all workspaces that are worth it
+};
+
+}  // namespace virtrain::resnet50::cuda

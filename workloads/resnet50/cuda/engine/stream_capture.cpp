@@ -1,0 +1,31 @@
+#include "workloads/resnet50/cuda/engine/stream_capture.h"
+
+#include <cuda_runtime_api.h>
+
+#include <utility>
+
+#include "workloads/common/cuda/gpu_errors.h"
+
+namespace virtrain::resnet50::cuda {
+
+StreamCapture::StreamCapture(CUstream_st* stream) : stream_(stream) {
+  // Of this thread alone: the watchdog and NCCL's threads go on calling CUDA.
+  check_gpu("begin to capture", cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+}
+StreamCapture::~StreamCapture() {
+  if (stream_ == nullptr) { return; }
+  cudaGraph_t graph = nullptr;
+  ignore_gpu(cudaStreamEndCapture(stream_, &graph));
+  if (graph != nullptr) { ignore_gpu(cudaGraphDestroy(graph)); }
+}
+CUgraphExec_st* StreamCapture::end() {
+  cudaGraph_t graph = nullptr;
+  check_gpu("end the capture", cudaStreamEndCapture(std::exchange(stream_, nullptr), &graph));
+  cudaGraphExec_t runnable = nullptr;
+  const cudaError_t status = cudaGraphInstantiate(&runnable, graph, 0);
+  ignore_gpu(cudaGraphDestroy(graph));
+  check_gpu("make a graph of what was captured", status);
+  return runnable;
+}
+
+}  // namespace virtrain::resnet50::cuda

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "workloads/resnet50/cuda/kernels/numeric.h"
+#include "workloads/resnet50/model.h"
+
+/// Which cuDNN graphs a training step needs, as plain data: no cuDNN here.
+namespace virtrain::resnet50::cuda {
+
+/// One graph, one kernel (or a few that cuDNN hides behind it). Its tensors are those of TensorId.
+enum class GraphKind {
+  convolution,                  ///< y = conv(x, w)
+  convolution_statistics,       ///< ... with the sums of y and of y squared per channel
+  norm_convolution_statistics,  ///< the same of max(scale x + shift, 0) instead of x
+  backward_data,                ///< dx = dgrad(dy, w)
+  backward_data_add,            ///< dx = dgrad(dy, w) + other: where a block's two paths meet
+  backward_data_norm,           ///< dz = dgrad(dy, w) where relu(norm(x)) > 0, and the norm's sums over it
+  backward_weights,             ///< dw = wgrad(dy, x), in the type of the activations
+  norm_backward_weights,        ///< the same with max(scale x + shift, 0) instead of x
+};
+const char* to_string(GraphKind kind);
+
+/// The tensors of a graph. Activations are NHWC, weights KRSC, vectors fp32 with one element per channel
+/// unless said otherwise.
+enum class TensorId : std::int64_t {
+  x = 1,        ///< input {batch, in_channels, in_size, in_size}; of a norm_ or _norm graph before its norm
+  w,            ///< weights {out_channels, in_channels, kernel, kernel}
+  y,            ///< output {batch, out_channels, out_size, out_size}
+  dx,           ///< gradient of x (of backward_data_norm: of the norm's output, masked by the ReLU)
+  dw,           ///< gradient of w, type of the activations
+  dy,           ///< gradient of y
+  other,        ///< backward_data_add: what is added; like x
+  sum,          ///< of y over batch and space, {out_channels}
+  square_sum,   ///< of y squared, {out_channels}
+  scale,        ///< norm_ graphs: gamma / deviation, fp16 {in_channels}; backward_data_norm: gamma, fp32
+  shift,        ///< norm_ graphs: beta - mean gamma / deviation, fp16; backward_data_norm: beta, fp32
+  mean,         ///< backward_data_norm: of x, {in_channels}
+  inverse_std,  ///< backward_data_norm: 1 / sqrt(variance of x + epsilon)
+  scale_grad,   ///< backward_data_norm: of gamma, {in_channels}
+  shift_grad,   ///< backward_data_norm: of beta
+  factor_dy,    ///< backward_data_norm: d(norm's input) = factor_dy dx + factor_x x + constant
+  factor_x,
+  constant,
+};
+
+/// What a graph writes; the others it reads.
+bool is_output(TensorId id);
+
+/// A graph with its sizes. The last layer is a 1x1 convolution over 1x1 images; its bias is our kernels'
+/// work.
+struct GraphSpec {
+  GraphKind kind = GraphKind::convolution;
+  Numeric numeric = Numeric::fp16;
+  int batch = 1;
+  int in_channels = 1;
+  int out_channels = 1;
+  int in_size = 1;
+  int kernel = 1;
+  int stride = 1;
+  int padding = 0;
+
+  int out_size() const { return (in_size + 2 * padding - kernel) / stride + 1; }
+  // clang-tidy 14 takes the 0 that the result is compared with for a pointer.
+  auto operator<=>(const GraphSpec&) const = default;  // NOLINT(modernize-use-nullptr)
+};
+
+/// "backward_data fp16 n128 64->256 56x56 k1 s1": the same graph has the same name everywhere (plan cache,
+/// traces).
+std::string to_string(const GraphSpec& spec);
+
+/// How much of what stands between the convolutions lives inside them. Each level holds those before it.
+enum class Fusion {
+  none,        ///< convolutions alone; normalization, ReLU and additions are our kernels
+  addition,    ///< backward adds a block's two gradients while it writes one
+  statistics,  ///< forward also writes the sums that the normalization needs
+  full,        ///< also scale, shift and ReLU while reading, and the normalization's backward sums
+};
+const char* to_string(Fusion fusion);
+
+/// The highest level whose graphs cuDNN 9 has for this type on this compute capability. Its engines with sums
+/// exist for fp16 only, on Ampere and Hopper all of them, on data-centre Blackwell those that only write
+/// sums.
+Fusion highest_fusion(Numeric numeric, int compute_capability);
+
+/// The graph of one direction of this convolution; the images' channels padded.
+GraphSpec convolution_graph(GraphKind kind, Numeric numeric, int batch, const Convolution& convolution);
+/// The last layer as a convolution.
+GraphSpec linear_graph(GraphKind kind, Numeric numeric, int batch, const Model& model);
+
+}  // namespace virtrain::resnet50::cuda

@@ -1,0 +1,304 @@
+#include "workloads/resnet50/training/training.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <exception>
+#include <vector>
+
+#include "common/error.h"
+#include "common/json.h"
+#include "common/memory_limit.h"
+#include "common/time.h"
+#include "workloads/common/affinity.h"
+#include "workloads/common/program.h"
+#include "workloads/common/protocol.h"
+#include "workloads/resnet50/model.h"
+#include "workloads/resnet50/training/ranks.h"
+#include "workloads/resnet50/training/step_statistics.h"
+
+namespace virtrain::resnet50 {
+namespace {
+
+double seconds_since(std::int64_t start_ns) {
+  return static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
+}
+
+std::uint64_t peak_rss_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+class Run {
+ public:
+  Run(const Flags& flags, Peers& peers, Watchdog& watchdog)
+      : flags_(flags), peers_(peers), watchdog_(watchdog), timeline_(!flags.trace.empty()) {}
+  void run(const MakeBackend& make_backend);
+
+ private:
+  void check_dump() const;
+  void say_hello(const std::string& cpuset) const;
+  void say_ready(std::int64_t start_ns);
+  void wait_for_go();
+  bool stop_requested();
+  StepResult step(bool more_follow);
+  void warm_up();
+  StepResult warm_up_step(bool more_follow);
+  void count_steps();
+  void report();
+  nlohmann::json rank_result(std::uint64_t parameters_hash, std::int64_t images, double speed);
+  std::string trace_file() const { return trace_path(flags_.trace, peers_.rank(), peers_.size()); }
+  bool json() const { return flags_.format == OutputFormat::json; }
+  void record(const std::string& name, nlohmann::json fields) const {
+    if (json()) { write_record(name, peers_.rank(), std::move(fields)); }
+  }
+
+  const Flags& flags_;
+  Peers& peers_;
+  Watchdog& watchdog_;
+  std::unique_ptr<TrainingBackend> backend_;
+  CommandReader commands_{STDIN_FILENO};
+  Timeline timeline_;
+
+  int warmup_done_ = 0;
+  std::optional<SteadyState> steady_state_;
+  std::vector<double> step_seconds_;
+  double counted_seconds_ = 0;
+  std::optional<double> exposed_seconds_;
+  std::optional<double> loss_first_, loss_last_;
+  bool stopped_ = false;
+};
+
+void Run::say_hello(const std::string& cpuset) const {
+  const LocalRank local = environment_local_rank();
+  nlohmann::json fields = backend_->hello();
+  fields.update({{"size", peers_.size()},
+                 {"local_rank", local.rank},
+                 {"local_size", local.size},
+                 {"hostname", host_name()},
+                 {"pid", getpid()},
+                 {"cpuset", cpuset},
+                 {"memory_limit_bytes", or_null(own_memory_limit())},
+                 {"mpi", or_null(peers_.library())},
+                 {"build", build_text()},
+                 {"configuration", to_json(flags_)}});
+  record("hello", std::move(fields));
+}
+
+void Run::say_ready(std::int64_t start_ns) {
+  backend_->check_ranks();
+  const std::uint64_t hash = backend_->parameters_hash();
+  check_same_on_all_ranks(peers_, hash, "initial parameters",
+                          "start all ranks with the same flags and the same build");
+  nlohmann::json fields = backend_->ready();
+  fields.update({{"t_ns", monotonic_ns()},
+                 {"parameters", parameter_count(build_model(flags_.image_size, flags_.num_classes))},
+                 {"parameters_hash", hex(hash)},
+                 {"setup_seconds", seconds_since(start_ns)}});
+  record("ready", std::move(fields));
+}
+
+void Run::wait_for_go() {
+  if (!json()) { return; }
+  int go = 1;
+  if (peers_.rank() == 0) {
+    const std::optional<Command> command = commands_.next(-1);
+    go = command == Command::go ? 1 : (command == Command::stop ? 2 : 0);
+  }
+  go = peers_.announce(go);
+  if (go == 0) {
+    throw Error("wait for 'go'", ErrorCode::usage,
+                "standard input ended before it (write the line 'go' to start, or use --format "
+                "tf_cnn_benchmarks, which does not wait)");
+  }
+  stopped_ = go == 2;
+}
+
+bool Run::stop_requested() {
+  if (!json() || peers_.rank() != 0) { return false; }
+  while (const std::optional<Command> command = commands_.next(0)) {
+    if (command == Command::stop) { return true; }
+    if (command == Command::end_of_file) {
+      return false;  // our coordinator decides our end, not a closed pipe
+    }
+  }
+  return false;
+}
+
+StepResult Run::step(bool more_follow) {
+  watchdog_.expect("train a step");
+  const StepResult result = backend_->step({stop_requested(), more_follow}, timeline_);
+  stopped_ = result.stop;
+  return result;
+}
+
+StepResult Run::warm_up_step(bool more_follow) {
+  const StepResult result = step(more_follow);
+  ++warmup_done_;
+  record(
+      "warmup",
+      {{"t_ns", monotonic_ns()}, {"step", warmup_done_}, {"seconds", result.seconds}, {"loss", result.loss}});
+  return result;
+}
+
+void Run::warm_up() {
+  while (warmup_done_ < flags_.num_warmup_batches && !stopped_) {
+    warm_up_step(warmup_done_ + 1 < flags_.num_warmup_batches);
+  }
+  if (flags_.steady_seconds == 0) { return; }
+  steady_state_.emplace(flags_.steady_seconds);
+  bool all_are_ready = false;
+  while (!stopped_ && !all_are_ready) {
+    const StepResult result = warm_up_step(true);  // without gaps, as what is counted will be
+    WarmupStep known{static_cast<double>(monotonic_ns()) * 1e-9, result.seconds, std::nullopt, std::nullopt};
+    backend_->observe(known);
+    steady_state_->add(known);
+    all_are_ready = peers_.total(std::int64_t{steady_state_->is_over() ? 0 : 1}) == 0;
+  }
+  if (!stopped_) {
+    warm_up_step(false);  // the one that may have been started already
+  }
+}
+
+void Run::count_steps() {
+  backend_->begin_counting();
+  const int images_per_step = flags_.batch_size * flags_.accumulate_steps;
+  std::int64_t window_start_ns = monotonic_ns();
+  const std::int64_t start_ns = window_start_ns;
+  int window_steps = 0;
+  for (int k = 1; k <= flags_.num_batches && !stopped_; ++k) {
+    timeline_.begin_step(k);
+    const StepResult result = step(k < flags_.num_batches);
+    step_seconds_.push_back(result.seconds);
+    if (result.exposed_seconds) { exposed_seconds_ = exposed_seconds_.value_or(0) + *result.exposed_seconds; }
+    if (k == 1) { loss_first_ = result.loss; }
+    loss_last_ = result.loss;
+    ++window_steps;
+    const bool last = k == flags_.num_batches || stopped_;
+    if (json() && (k % flags_.display_every == 0 || last)) {
+      const std::int64_t now_ns = monotonic_ns();
+      record("sample", {{"t_ns", now_ns},
+                        {"step", k},
+                        {"images", static_cast<std::int64_t>(window_steps) * images_per_step},
+                        {"seconds", static_cast<double>(now_ns - window_start_ns) * 1e-9},
+                        {"loss", result.loss}});
+      window_start_ns = now_ns;
+      window_steps = 0;
+    } else if (!json() && peers_.rank() == 0 && (k == 1 || k % flags_.display_every == 0)) {
+      write_out(tf_cnn_line(step_seconds_, images_per_step, result.loss));
+    }
+  }
+  counted_seconds_ = seconds_since(start_ns);
+  backend_->end_counting();
+}
+
+nlohmann::json Run::rank_result(std::uint64_t parameters_hash, std::int64_t images, double speed) {
+  const auto percentile = [&](double share) {
+    return step_seconds_.empty() ? nlohmann::json(nullptr) : nlohmann::json(quantile(step_seconds_, share));
+  };
+  nlohmann::json fields = backend_->result(images);
+  fields.update({{"scope", "rank"},
+                 {"images_per_second", speed},
+                 {"images", images},
+                 {"seconds", counted_seconds_},
+                 {"steps", step_seconds_.size()},
+                 {"warmup_steps", warmup_done_},
+                 {"steady_state", steady_state_ ? steady_state_->to_json() : nlohmann::json(nullptr)},
+                 {"step_seconds_p50", percentile(0.5)},
+                 {"step_seconds_p90", percentile(0.9)},
+                 {"step_seconds_p95", percentile(0.95)},
+                 {"step_seconds_p99", percentile(0.99)},
+                 {"loss_first", or_null(loss_first_)},
+                 {"loss_last", or_null(loss_last_)},
+                 {"parameters_hash", hex(parameters_hash)},
+                 {"peak_rss_bytes", peak_rss_bytes()},
+                 {"allreduce_seconds_exposed", or_null(exposed_seconds_)},
+                 {"stopped", stopped_}});
+  return fields;
+}
+
+void Run::report() {
+  const auto steps = static_cast<std::int64_t>(step_seconds_.size());
+  const std::int64_t images = steps * flags_.batch_size * flags_.accumulate_steps;
+  const double speed = steps == 0 ? 0 : static_cast<double>(images) / counted_seconds_;
+  const double total = peers_.total(speed);
+  if (!json()) {
+    if (peers_.rank() == 0) { write_out(tf_cnn_total(total)); }
+    return;
+  }
+  const std::uint64_t hash = backend_->parameters_hash();
+  check_same_on_all_ranks(peers_, hash, "parameters", "the gradients' sums differed between ranks");
+  record("result", rank_result(hash, images, speed));
+  if (peers_.rank() != 0) { return; }
+  const int size = peers_.size();
+  record("result", {{"scope", "tenant"},
+                    {"images_per_second", total},
+                    {"images", images * size},
+                    {"seconds", counted_seconds_},
+                    {"steps", steps},
+                    {"ranks", size},
+                    {"stopped", stopped_}});
+}
+
+/// Its gradients are the means over all ranks, beside the batch of one of them: no reference could repeat
+/// them.
+void Run::check_dump() const {
+  if (flags_.dump.empty() || peers_.size() == 1) { return; }
+  throw Error("parse flags", ErrorCode::usage,
+              fmt::format("--dump holds one batch, and {} ranks have as many (allowed with it: one rank)",
+                          peers_.size()));
+}
+
+void Run::run(const MakeBackend& make_backend) {
+  check_dump();
+  const std::int64_t start_ns = monotonic_ns();
+  const std::string cpuset = allowed_cpus_text();  // before our threads are pinned to parts of it
+  watchdog_.expect("set up");
+  backend_ = make_backend(flags_, peers_);
+  say_hello(cpuset);
+  backend_->set_up(watchdog_);
+  if (!flags_.trace.empty()) {
+    write_trace(trace_file(), {}, peers_.rank());  // can it be written?
+  }
+  say_ready(start_ns);
+  watchdog_.pause();
+  wait_for_go();
+  if (!json() && peers_.rank() == 0) { write_out(tf_cnn_header()); }
+  warm_up();
+  count_steps();
+  watchdog_.expect("report");
+  if (!flags_.dump.empty()) { backend_->write_dump(); }
+  if (!flags_.trace.empty()) { write_trace(trace_file(), timeline_.spans(), peers_.rank()); }
+  report();
+}
+
+}  // namespace
+
+int run_training(const std::string& executable, const Flags& flags, const MakeBackend& make_backend) {
+  Watchdog watchdog(std::chrono::seconds(flags.stall_seconds), [&](const std::string& doing) {
+    report_failure(executable, doing, stall_words(flags.stall_seconds));
+  });
+  watchdog.expect("join the other ranks");
+  const std::unique_ptr<Peers> peers = join_peers();
+  Run run(flags, *peers, watchdog);
+  try {
+    run.run(make_backend);
+    watchdog.expect("leave the other ranks");
+    return 0;
+  } catch (const std::exception&) {
+    // While the backend still stands: its destructors free the GPU's memory, which waits for kernels that
+    // wait for ranks that may be gone. The failure is told first, and the process ends without them.
+    peers->abort(report_current_failure(executable, "train"));
+  }
+}
+
+void require_finite(double loss) {
+  if (std::isfinite(loss)) { return; }
+  throw Error("train", ErrorCode::trial_failed,
+              fmt::format("the loss is {} (a smaller --learning_rate or --residual_gamma may help)", loss));
+}
+
+}  // namespace virtrain::resnet50
