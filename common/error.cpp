@@ -2,32 +2,15 @@
 
 #include <system_error>
 
+#include "common/enum_text.h"
+
 namespace virtrain {
 
+BOOST_DESCRIBE_ENUM(ErrorCode, usage, bad_input, host_unable, trial_failed, busy, timeout, not_found, io,
+                    protocol, interrupted)
+
 const char* to_string(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::usage:
-      return "usage";
-    case ErrorCode::bad_input:
-      return "bad_input";
-    case ErrorCode::host_unable:
-      return "host_unable";
-    case ErrorCode::trial_failed:
-      return "trial_failed";
-    case ErrorCode::busy:
-      return "busy";
-    case ErrorCode::timeout:
-      return "timeout";
-    case ErrorCode::not_found:
-      return "not_found";
-    case ErrorCode::io:
-      return "io";
-    case ErrorCode::protocol:
-      return "protocol";
-    case ErrorCode::interrupted:
-      return "interrupted";
-  }
-  return "unknown";
+  return to_string<ErrorCode>(code);
 }
 
 int exit_status(ErrorCode code) {

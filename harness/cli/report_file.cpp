@@ -7,7 +7,7 @@
 
 #include "common/error.h"
 #include "common/log.h"
-#include "results/exchange/exporters.h"
+#include "results/exchange/exporters/exporters.h"
 #include "results/store/store.h"
 
 namespace virtrain::harness {

@@ -10,8 +10,8 @@
 namespace virtrain::harness {
 
 /// What a rank says of its GPU, from inside its node: the object `gpu` of its records `hello` (or `ready`)
-/// and `result`, with the names of workloads/common/gpu/nvml.h. What it does not say is absent, never false or
-/// zero.
+/// and `result`, with the names of workloads/common/gpu/nvml.h. What it does not say is absent, never false
+/// or zero.
 struct GpuRecord {
   std::optional<std::string> error;  ///< why NVML, or the GPU within it, could not be asked
   std::optional<std::string> uuid;

@@ -122,9 +122,7 @@ bool is_ignored(int signal_number) {
 bool end_in_database(RunContext& context, const ExperimentOutcome& outcome) {
   const bool stopped = outcome.stop_signal != 0;
   const bool failed = outcome.aborted_by.has_value() || outcome.failed > 0;
-  const auto status = stopped  ? results::Status::interrupted
-                      : failed ? results::Status::failed
-                               : results::Status::finished;
+  const auto status = stopped ? Status::interrupted : failed ? Status::failed : Status::finished;
   try {
     if (outcome.aborted_by) {
       context.store.mark_interrupted(context.experiment);

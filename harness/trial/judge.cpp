@@ -4,6 +4,7 @@
 
 #include "common/log.h"
 #include "harness/scenario/decode.h"
+#include "results/comparison/verdict.h"
 
 namespace virtrain::harness {
 

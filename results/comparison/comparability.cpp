@@ -141,18 +141,6 @@ bool are_equal(std::string_view field, const std::set<std::string>& ours,
   return lists && listed(ours) == listed(theirs);
 }
 
-const char* to_string(FactRule rule) {
-  switch (rule) {
-    case must_be_equal:
-      return "must_be_equal";
-    case explained_by_the_arm:
-      return "explained_by_the_arm";
-    case informative:
-      return "informative";
-  }
-  return "";
-}
-
 std::span<const FieldRule> field_rules() {
   return rules;
 }

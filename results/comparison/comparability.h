@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "common/enum_text.h"
+
 namespace virtrain::results {
 
 /// What a difference of one fact between two arms means for their comparison.
@@ -15,7 +17,7 @@ enum class FactRule {
   explained_by_the_arm,  ///< a guest sees another value than its host; between hosts it must be equal
   informative,           ///< shown, never decides
 };
-const char* to_string(FactRule rule);
+BOOST_DESCRIBE_ENUM(FactRule, must_be_equal, explained_by_the_arm, informative)
 
 struct FieldRule {
   std::string_view field;  ///< key of a fingerprint

@@ -312,18 +312,6 @@ void Comparer::flag(CaseComparison& result) const {
 
 }  // namespace
 
-const char* to_string(Unit unit) {
-  switch (unit) {
-    case Unit::pair:
-      return "pair";
-    case Unit::trial:
-      return "trial";
-    case Unit::boot_session:
-      return "boot_session";
-  }
-  return "";
-}
-
 std::vector<CaseComparison> compare(const ComparisonData& data, const CompareRequest& request) {
   require_settings(request.settings);
   return Comparer(DataIndex(data), request).run();

@@ -8,9 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "common/enum_text.h"
+#include "results/comparison/causes/explain.h"
+#include "results/comparison/causes/predict.h"
 #include "results/comparison/comparability.h"
-#include "results/comparison/explain.h"
-#include "results/comparison/predict.h"
 #include "results/comparison/selector.h"
 #include "results/statistics/isolation.h"
 #include "results/statistics/statistics.h"
@@ -69,7 +70,7 @@ struct ArmSummary {
 
 /// What one value of the statistics is.
 enum class Unit { pair, trial, boot_session };
-const char* to_string(Unit unit);
+BOOST_DESCRIBE_ENUM(Unit, pair, trial, boot_session)
 
 /// The answer for one case.
 struct CaseComparison {
@@ -113,20 +114,5 @@ std::vector<CaseComparison> compare(const ComparisonData& data, const CompareReq
 std::vector<std::string> experiments_of(const Store& store, const CompareRequest& request);
 /// As above, on what the request selects. Error(not_found) where nothing is selected or the case is unknown.
 std::vector<CaseComparison> compare(const Store& store, const CompareRequest& request);
-
-/// The object that `compare --format json` prints for a case; what does not apply is null.
-nlohmann::json to_json(const CaseComparison& comparison);
-/// The list of them.
-nlohmann::json to_json(const std::vector<CaseComparison>& comparisons);
-
-/// Whether the case is worse for sure among all cases of its comparison.
-bool worse_after_holm(const CaseComparison& comparison);
-/// The family's answer to "is any case worse?" after Holm's correction; empty for fewer than two cases.
-std::string family_sentence(const std::vector<CaseComparison>& comparisons);
-/// One sentence: the verdict with its numbers, or why there is none.
-std::string verdict_sentence(const CaseComparison& comparison);
-/// What was virtual about each arm of these cases: "bare_metal none; vm on
-/// KVM".
-std::string virtualization_sentence(const std::vector<CaseComparison>& comparisons);
 
 }  // namespace virtrain::results

@@ -1,5 +1,8 @@
+#include "results/comparison/compare_json.h"
+
 #include "common/json.h"
 #include "results/comparison/compare.h"
+#include "results/comparison/verdict.h"
 
 namespace virtrain::results {
 namespace {

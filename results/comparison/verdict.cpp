@@ -1,3 +1,5 @@
+#include "results/comparison/verdict.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>

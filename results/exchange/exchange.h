@@ -25,12 +25,12 @@ struct ImportReport {
 };
 
 /// "3 experiments, 120 trials (2 missing)".
-std::string to_string(const ImportReport& report);
+std::string import_words(const ImportReport& report);
 
 /// What `import` reads (docs/formats.md).
 enum class FileFormat { jsonl, tf_cnn_benchmarks, nccl_tests, superbench, csv };
 /// "jsonl", "tf_cnn_benchmarks", "nccl-tests", "superbench", "csv".
-const char* to_string(FileFormat format);
+const char* format_name(FileFormat format);
 std::optional<FileFormat> parse_file_format(std::string_view name);
 
 /// Whose throughput a figure of a file is.

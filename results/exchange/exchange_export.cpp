@@ -5,8 +5,8 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "results/exchange/exchange.h"
-#include "results/exchange/exchange_columns.h"
-#include "results/exchange/exporters.h"
+#include "results/exchange/exporters/exporters.h"
+#include "results/exchange/records/exchange_columns.h"
 #include "results/store/canonical_json.h"
 
 namespace virtrain::results {

@@ -14,7 +14,7 @@
 #include "common/text.h"
 #include "common/time.h"
 #include "common/units.h"
-#include "results/exchange/readers.h"
+#include "results/exchange/readers/readers.h"
 
 namespace virtrain::results {
 namespace {
@@ -301,7 +301,7 @@ void collect_refusal(Refusals& refusals, const std::function<void()>& work) {
 
 }  // namespace
 
-const char* to_string(FileFormat format) {
+const char* format_name(FileFormat format) {
   switch (format) {
     case FileFormat::jsonl:
       return "jsonl";
@@ -320,7 +320,7 @@ const char* to_string(FileFormat format) {
 std::optional<FileFormat> parse_file_format(std::string_view name) {
   using enum FileFormat;
   for (const auto format : {jsonl, tf_cnn_benchmarks, nccl_tests, superbench, csv}) {
-    if (name == to_string(format)) { return format; }
+    if (name == format_name(format)) { return format; }
   }
   return std::nullopt;
 }
@@ -332,7 +332,7 @@ std::optional<Scope> parse_scope(std::string_view name) {
   return std::nullopt;
 }
 
-std::string to_string(const ImportReport& report) {
+std::string import_words(const ImportReport& report) {
   std::vector<std::string> parts;
   const auto add = [&](std::int64_t count, const char* one, const char* many) {
     if (count > 0) { parts.push_back(fmt::format("{} {}", count, count == 1 ? one : many)); }

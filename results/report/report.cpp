@@ -1,9 +1,9 @@
 #include "results/report/report.h"
 
 #include "common/error.h"
-#include "results/report/html.h"
-#include "results/report/page.h"
-#include "results/report/report_data.h"
+#include "results/report/data/report_data.h"
+#include "results/report/page/html.h"
+#include "results/report/page/page.h"
 
 namespace virtrain::results {
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/json.h"
+#include "results/comparison/verdict.h"
 
 namespace virtrain::results {
 namespace {

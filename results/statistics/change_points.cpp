@@ -162,20 +162,6 @@ std::vector<ChangePoint> change_points(std::span<const std::optional<double>> se
   return points;
 }
 
-const char* to_string(FenceResult::Verdict verdict) {
-  switch (verdict) {
-    case FenceResult::Verdict::too_little_history:
-      return "too_little_history";
-    case FenceResult::Verdict::ok:
-      return "ok";
-    case FenceResult::Verdict::regression:
-      return "regression";
-    case FenceResult::Verdict::improvement:
-      return "improvement";
-  }
-  return "";
-}
-
 FenceResult check_fence(std::span<const double> history, double value) {
   constexpr std::size_t least_history = 11;
   constexpr std::size_t most_history = 100;

@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "common/enum_text.h"
+
 namespace virtrain::results {
 
 /// Parameters of the search for lasting changes in a series of throughputs.
@@ -45,13 +47,13 @@ std::optional<Split> best_split(std::span<const double> series, std::size_t begi
 /// Alarm for one new value against its history: how far single steps have gone before.
 struct FenceResult {
   enum class Verdict { too_little_history, ok, regression, improvement };
+  BOOST_DESCRIBE_NESTED_ENUM(Verdict, too_little_history, ok, regression, improvement)
   Verdict verdict = Verdict::too_little_history;
   double relative_change = 0;
   double q1 = 0;  ///< quartiles of the relative steps in the history
   double q3 = 0;
   double threshold = 0;
 };
-const char* to_string(FenceResult::Verdict verdict);
 /// History oldest first; the last 100 values are kept.
 FenceResult check_fence(std::span<const double> history, double value);
 

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "common/error.h"
+#include "results/statistics/power.h"
 
 namespace virtrain::results {
 namespace {
@@ -148,36 +149,6 @@ std::vector<double> log_ratios(std::span<const std::optional<double>> baseline,
 }
 
 }  // namespace
-
-const char* to_string(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::equivalent:
-      return "equivalent";
-    case Verdict::better:
-      return "better";
-    case Verdict::worse:
-      return "worse";
-    case Verdict::non_inferior:
-      return "non_inferior";
-    case Verdict::inconclusive:
-      return "inconclusive";
-    case Verdict::not_comparable:
-      return "not_comparable";
-  }
-  return "";
-}
-
-const char* to_string(FiellerInterval::Kind kind) {
-  switch (kind) {
-    case FiellerInterval::Kind::bounded:
-      return "bounded";
-    case FiellerInterval::Kind::unbounded_exclusive:
-      return "unbounded_exclusive";
-    case FiellerInterval::Kind::unbounded_all:
-      return "unbounded_all";
-  }
-  return "";
-}
 
 double mean(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "common/enum_text.h"
+
 namespace virtrain::results {
 
 // Pure functions; docs/method.md has the formulas. The unit is one run: one throughput, finite and positive.
@@ -23,8 +25,7 @@ struct Interval {
 };
 
 enum class Verdict { equivalent, better, worse, non_inferior, inconclusive, not_comparable };
-/// "equivalent", …, "not_comparable".
-const char* to_string(Verdict verdict);
+BOOST_DESCRIBE_ENUM(Verdict, equivalent, better, worse, non_inferior, inconclusive, not_comparable)
 
 /// Candidate against baseline on the scale of logarithms: what paired and unpaired data have in common.
 struct RatioTest {
@@ -64,13 +65,13 @@ struct WelchTest {
 /// Interval of a ratio of means; unbounded where the baseline's mean is not clearly away from zero.
 struct FiellerInterval {
   enum class Kind { bounded, unbounded_exclusive, unbounded_all };
+  BOOST_DESCRIBE_NESTED_ENUM(Kind, bounded, unbounded_exclusive, unbounded_all)
   double ratio = 1;
   std::optional<double> df = {};
   double g = 0;
   Kind kind = Kind::bounded;
   std::optional<Interval> limits = {};  ///< 95 %
 };
-const char* to_string(FiellerInterval::Kind kind);
 
 struct UnpairedComparison {
   RatioTest test;
@@ -100,14 +101,6 @@ UnpairedComparison compare_unpaired(std::span<const double> baseline, std::span<
 /// Weak scaling from replicate runs on one node and on `nodes` nodes.
 Scaling weak_scaling(std::span<const double> one_node, std::span<const double> many_nodes,
                      std::int64_t nodes);
-
-/// Exact power of the paired test with `pairs` pairs if the truth is delta and sigma on the log scale: to
-/// find equivalence where |delta| < theta, to find the difference where it is larger. theta = -ln(1 -
-/// margin).
-double power(std::int64_t pairs, double delta, double sigma, double theta, double alpha);
-
-/// Smallest number of pairs (3 … 10,000) with 80 % power; nothing if there is none.
-std::optional<std::int64_t> pairs_for_power(double delta, double sigma, double theta, double alpha);
 
 /// Welch's test of any finite values (they may be negative: differences); at least two on each side.
 WelchTest welch_test(std::span<const double> baseline, std::span<const double> candidate);

@@ -7,6 +7,7 @@
 
 #include "results/store/records.h"
 
+// Described are the columns of queries/comparison_*.sql, in their order.
 namespace virtrain::results {
 
 /// One selected experiment.
@@ -18,6 +19,7 @@ struct ComparisonExperiment {
   std::string started_at = {};
   std::string boot_id = {};
 };
+BOOST_DESCRIBE_STRUCT(ComparisonExperiment, (), (id, scenario, label, host_name, started_at, boot_id))
 
 /// One trial, as much of it as a comparison needs.
 struct ComparisonRow {
@@ -40,6 +42,10 @@ struct ComparisonRow {
   std::string started_at = {};
   std::string boot_id = {};  ///< of the host, where the trial itself says it; else the experiment's holds
 };
+BOOST_DESCRIBE_STRUCT(ComparisonRow, (),
+                      (case_name, arm, pair, order, nodes, gpus_per_node, ranks_per_node, batch_size,
+                       precision, backend, virtualization, oversubscribed, status, images_per_second, valid,
+                       started_at, boot_id))
 
 /// Mean throughput of one tenant over the valid finished trials of a case in an arm of an experiment.
 struct TenantMean {
@@ -55,6 +61,9 @@ struct TenantMean {
   std::string workload = {};   ///< as JSON
   std::string transport = {};  ///< between its ranks
 };
+BOOST_DESCRIBE_STRUCT(TenantMean, (),
+                      (case_name, arm, tenant_index, name, images_per_second, runs, nodes, gpus_per_node,
+                       workload, transport))
 
 /// Step times of ranks of one tenant, of valid finished trials of a case in an arm of an experiment. A tenant
 /// has several of them.
@@ -74,6 +83,7 @@ struct ArmFact {
   std::string value = {};
   std::int64_t experiment = 0;
 };
+BOOST_DESCRIBE_STRUCT(ArmFact, (), (case_name, arm, key, value))
 
 /// The mean of one number seen in an arm of a case of an experiment; the case is empty for probes.
 struct ArmNumber {
@@ -94,6 +104,7 @@ struct SweepPoint {
   double seconds = 0;
   std::int64_t experiment = 0;
 };
+BOOST_DESCRIBE_STRUCT(SweepPoint, (), (arm, transport, ranks, bytes, seconds))
 
 /// A mean of a published weak-scaling step, of an experiment that is not compared itself.
 struct PublishedMean {
@@ -104,6 +115,7 @@ struct PublishedMean {
   std::int64_t nodes = 1;
   double images_per_second = 0;
 };
+BOOST_DESCRIBE_STRUCT(PublishedMean, (), (experiment, scenario, case_name, arm, nodes, images_per_second))
 
 /// All that compare() looks at, in the order the trials were stored.
 struct ComparisonData {

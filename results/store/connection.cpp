@@ -109,7 +109,7 @@ void Query::read(bool& value) {
 
 void Query::read(Status& value) {
   const std::string word = statement_.getColumn(column_++).getString();
-  const auto status = parse_status(word);
+  const auto status = enum_of<Status>(word);
   if (!status) { throw UnsoundValue(fmt::format("the status \"{}\"", excerpt(word))); }
   value = *status;
 }

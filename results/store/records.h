@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/describe/class.hpp>
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
@@ -7,20 +8,15 @@
 #include <optional>
 #include <string>
 
+#include "common/model/status.h"
+
 namespace virtrain::results {
-
-/// State of an experiment and of a trial.
-enum class Status { running, finished, failed, interrupted };
-
-/// "running", "finished", "failed" or "interrupted".
-const char* to_string(Status status);
-/// The status of that name; nothing for another word.
-std::optional<Status> parse_status(std::string_view name);
 
 /// Facts of a host or guest by name: "kernel", "cpu_model", "driver", …
 using Fingerprint = std::map<std::string, std::string>;
 
-// In all records an empty text and an empty optional mean "not known" and are stored as NULL.
+// The columns of each record in the database, in exchange files and in tables are its described members, in
+// that order. In all records an empty text and an empty optional mean "not known" and are stored as NULL.
 
 /// One `virtrain run`, or one imported series.
 struct Experiment {
@@ -39,6 +35,9 @@ struct Experiment {
   nlohmann::json daemon_versions = nullptr;  ///< {"libvirtd": "9.0.0", "qemu": "7.2.0"}
   Fingerprint fingerprint = {};              ///< of the host
 };
+BOOST_DESCRIBE_STRUCT(Experiment, (),
+                      (id, scenario, scenario_text, label, started_at, ended_at, status, host_name, boot_id,
+                       virtrain_version, command_line, plan, daemon_versions))
 
 /// One execution of one case in one arm.
 struct Trial {
@@ -68,6 +67,11 @@ struct Trial {
   std::string console_tail = {};
   nlohmann::json environment = nullptr;  ///< free facts of imported trials
 };
+BOOST_DESCRIBE_STRUCT(Trial, (),
+                      (order, case_name, arm, pair, nodes, gpus_per_node, ranks_per_node, batch_size,
+                       precision, backend, virtualization, oversubscribed, status, images_per_second,
+                       started_at, ended_at, start_spread_ns, valid, invalid_reason, failed_stage,
+                       failure_reason, console_tail, environment))
 
 /// What finish_trial() stores.
 struct TrialOutcome {
@@ -98,6 +102,9 @@ struct Tenant {
   std::optional<double> loss_last = {};
   std::string transport = {};  ///< the one between its ranks, or a list if they differ
 };
+BOOST_DESCRIBE_STRUCT(Tenant, (),
+                      (tenant_index, name, workload, nodes, images_per_second, network_bytes_required,
+                       network_bytes_measured, loss_first, loss_last, transport))
 
 /// One VM or one bare-metal slice.
 struct Node {
@@ -122,6 +129,11 @@ struct Node {
   std::string domain_xml = {};                     ///< what libvirt was given, VMs only
   Fingerprint fingerprint = {};
 };
+BOOST_DESCRIBE_STRUCT(Node, (),
+                      (name, kind, domain_name, domain_uuid, guest_boot_id, hostname, cores, memory_bytes,
+                       numa_node, cpuset_read_back, memory_limit_read_back_bytes, clock_offset_ns,
+                       clock_uncertainty_ns, kernel, console_log, helper_cpu_seconds, agent_ready_seconds,
+                       domain_xml))
 
 /// One trainer process.
 struct Rank {
@@ -147,6 +159,11 @@ struct Rank {
   std::optional<double> step_p99_seconds = {};
   std::optional<double> exposed_allreduce_seconds = {};
 };
+BOOST_DESCRIBE_STRUCT(Rank, (),
+                      (node, rank, local_rank, size, hostname, pid, isa, threads, images_per_second,
+                       parameters_hash_before, parameters_hash_after, loss_first, loss_last, peak_rss_bytes,
+                       cpuset_read_back, memory_limit_read_back_bytes, step_p50_seconds, step_p95_seconds,
+                       step_p99_seconds, exposed_allreduce_seconds))
 
 /// The transport really used between two nodes of a tenant.
 struct Transport {
@@ -154,6 +171,7 @@ struct Transport {
   std::string to_node = {};
   std::string transport = {};  ///< tcp, shm, ib, …
 };
+BOOST_DESCRIBE_STRUCT(Transport, (), (from_node, to_node, transport))
 
 /// One measured window of steps of one rank.
 struct Sample {
@@ -163,6 +181,7 @@ struct Sample {
   double seconds = 0;
   std::optional<double> loss = {};
 };
+BOOST_DESCRIBE_STRUCT(Sample, (), (t_ns, step, images, seconds, loss))
 
 /// One reading of one metric of a node.
 struct Telemetry {
@@ -171,6 +190,7 @@ struct Telemetry {
   std::string metric = {};
   double value = 0;
 };
+BOOST_DESCRIBE_STRUCT(Telemetry, (), (t_ns, source, metric, value))
 
 /// One figure of a micro-benchmark: one size of an all-reduce sweep, a copy rate, a matrix multiplication
 /// rate.
@@ -192,6 +212,9 @@ struct Probe {
   std::string measured_at = {};            ///< ISO 8601, wall clock
   nlohmann::json detail = nullptr;         ///< what else the source says
 };
+BOOST_DESCRIBE_STRUCT(Probe, (),
+                      (name, arm, node, transport, data_type, nodes, ranks, size_bytes, seconds, value, unit,
+                       bus_bytes_per_second, wrong, measured_at, detail))
 
 /// Something that happened: a stage entered, a VM started, a fault.
 struct Event {
@@ -202,5 +225,6 @@ struct Event {
   std::string message = {};
   nlohmann::json detail = nullptr;
 };
+BOOST_DESCRIBE_STRUCT(Event, (), (t_ns, wall_time, stage, message, detail))
 
 }  // namespace virtrain::results

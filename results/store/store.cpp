@@ -23,27 +23,6 @@ void require_one_row(Query& update, std::int64_t trial, const char* operation) {
 
 }  // namespace
 
-const char* to_string(Status status) {
-  switch (status) {
-    case Status::running:
-      return "running";
-    case Status::finished:
-      return "finished";
-    case Status::failed:
-      return "failed";
-    case Status::interrupted:
-      return "interrupted";
-  }
-  return "";
-}
-
-std::optional<Status> parse_status(std::string_view name) {
-  for (const auto status : {Status::running, Status::finished, Status::failed, Status::interrupted}) {
-    if (name == to_string(status)) { return status; }
-  }
-  return std::nullopt;
-}
-
 Store::Store(std::filesystem::path file, Mode mode, std::chrono::milliseconds busy_timeout)
     : connection_(std::make_unique<Connection>(std::move(file), mode, busy_timeout)) {}
 Store::~Store() = default;

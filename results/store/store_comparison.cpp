@@ -10,44 +10,11 @@
 namespace virtrain::results {
 namespace {
 
-void read_comparison_rows(Query& query, std::int64_t experiment, std::vector<ComparisonRow>& rows) {
+template <typename Row>
+void read_rows_of(Query& query, std::int64_t experiment, std::vector<Row>& rows) {
   while (query.next()) {
-    auto& row = rows.emplace_back();
-    row.experiment = experiment;
-    query.row().read(row.case_name);
-    query.read(row.arm);
-    query.read(row.pair);
-    query.read(row.order);
-    query.read(row.nodes);
-    query.read(row.gpus_per_node);
-    query.read(row.ranks_per_node);
-    query.read(row.batch_size);
-    query.read(row.precision);
-    query.read(row.backend);
-    query.read(row.virtualization);
-    query.read(row.oversubscribed);
-    query.read(row.status);
-    query.read(row.images_per_second);
-    query.read(row.valid);
-    query.read(row.started_at);
-    query.read(row.boot_id);
-  }
-}
-
-void read_tenant_means(Query& query, std::int64_t experiment, std::vector<TenantMean>& tenants) {
-  while (query.next()) {
-    auto& tenant = tenants.emplace_back();
-    tenant.experiment = experiment;
-    query.row().read(tenant.case_name);
-    query.read(tenant.arm);
-    query.read(tenant.tenant_index);
-    query.read(tenant.name);
-    query.read(tenant.images_per_second);
-    query.read(tenant.runs);
-    query.read(tenant.nodes);
-    query.read(tenant.gpus_per_node);
-    query.read(tenant.workload);
-    query.read(tenant.transport);
+    query.row().read_columns(rows.emplace_back());
+    rows.back().experiment = experiment;
   }
 }
 
@@ -66,29 +33,6 @@ void read_step_times(Query& query, std::int64_t experiment, std::vector<StepTime
       step_times.push_back(std::move(here));
     }
     step_times.back().seconds.push_back(query.read<double>());
-  }
-}
-
-void read_facts(Query& query, std::int64_t experiment, std::vector<ArmFact>& facts) {
-  while (query.next()) {
-    auto& fact = facts.emplace_back();
-    fact.experiment = experiment;
-    query.row().read(fact.case_name);
-    query.read(fact.arm);
-    query.read(fact.key);
-    query.read(fact.value);
-  }
-}
-
-void read_published(Query& query, std::vector<PublishedMean>& published) {
-  while (query.next()) {
-    auto& step = published.emplace_back();
-    query.row().read(step.experiment);
-    query.read(step.scenario);
-    query.read(step.case_name);
-    query.read(step.arm);
-    query.read(step.nodes);
-    query.read(step.images_per_second);
   }
 }
 
@@ -158,18 +102,6 @@ void read_probe_numbers(Query& query, std::int64_t experiment, std::vector<ArmNu
   }
 }
 
-void read_sweep(Query& query, std::int64_t experiment, std::vector<SweepPoint>& sweeps) {
-  while (query.next()) {
-    auto& point = sweeps.emplace_back();
-    point.experiment = experiment;
-    query.row().read(point.arm);
-    query.read(point.transport);
-    query.read(point.ranks);
-    query.read(point.bytes);
-    query.read(point.seconds);
-  }
-}
-
 /// Appends what `read` makes of the query's rows for each experiment, which it gets with the experiment's
 /// position in the list; the first parameter is the experiment's number, `more` are those after it.
 template <typename Connection, typename Row, typename... More>
@@ -193,13 +125,7 @@ std::vector<ComparisonExperiment> Store::comparison_experiments(
     for (const auto& id : experiments) {
       auto query = connection_->query(std::string(sql::comparison_experiment_sql));
       if (!query.bind(connection_->experiment_number(id)).next()) { continue; }
-      auto& experiment = list.emplace_back();
-      query.row().read(experiment.id);
-      query.read(experiment.scenario);
-      query.read(experiment.label);
-      query.read(experiment.host_name);
-      query.read(experiment.started_at);
-      query.read(experiment.boot_id);
+      query.row().read_columns(list.emplace_back());
     }
     return list;
   });
@@ -213,17 +139,17 @@ ComparisonData Store::comparison_data(const std::vector<std::string>& experiment
     std::set<std::string> scenarios;
     for (const auto& experiment : data.experiments) { scenarios.insert(experiment.scenario); }
     auto& connection = *connection_;
-    read_each(connection, experiments, sql::comparison_rows_sql, read_comparison_rows, data.rows);
-    read_each(connection, experiments, sql::comparison_tenants_sql, read_tenant_means, data.tenants);
-    read_each(connection, experiments, sql::comparison_facts_sql, read_facts, data.facts,
+    read_each(connection, experiments, sql::comparison_rows_sql, read_rows_of<ComparisonRow>, data.rows);
+    read_each(connection, experiments, sql::comparison_tenants_sql, read_rows_of<TenantMean>, data.tenants);
+    read_each(connection, experiments, sql::comparison_facts_sql, read_rows_of<ArmFact>, data.facts,
               nlohmann::json(environment_fields));
     if (std::any_of(data.tenants.begin(), data.tenants.end(),
                     [](const auto& t) { return t.tenant_index > 0; })) {
       read_each(connection, experiments, sql::comparison_steps_sql, read_step_times, data.step_times);
     }
     auto published = connection_->query(std::string(sql::comparison_published_sql));
-    read_published(published.bind(nlohmann::json(scenarios)).bind(nlohmann::json(experiments)),
-                   data.published);
+    published.bind(nlohmann::json(scenarios)).bind(nlohmann::json(experiments));
+    while (published.next()) { published.row().read_columns(data.published.emplace_back()); }
     return data;
   });
 }
@@ -243,7 +169,7 @@ std::vector<ArmNumber> Store::comparison_numbers(const std::vector<std::string>&
 std::vector<SweepPoint> Store::comparison_sweeps(const std::vector<std::string>& experiments) const {
   return connection_->guarded("read all-reduce sweeps", [&] {
     std::vector<SweepPoint> sweeps;
-    read_each(*connection_, experiments, sql::comparison_sweeps_sql, read_sweep, sweeps);
+    read_each(*connection_, experiments, sql::comparison_sweeps_sql, read_rows_of<SweepPoint>, sweeps);
     return sweeps;
   });
 }

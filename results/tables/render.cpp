@@ -124,20 +124,6 @@ std::string render_csv(const Table& table) {
   return out;
 }
 
-/// Characters that Markdown or HTML would take for markup lose their meaning.
-std::string markdown_text(const std::string& text) {
-  std::string out;
-  for (const char c : line_safe(text)) {
-    if (c == '<' || c == '&') {
-      out += c == '<' ? "&lt;" : "&amp;";
-      continue;
-    }
-    if (std::string_view("|\\*_`[]").find(c) != std::string_view::npos) { out += '\\'; }
-    out += c;
-  }
-  return out;
-}
-
 std::string render_markdown(const Table& table) {
   std::string out = table.title.empty() ? "" : "**" + markdown_text(table.title) + "**\n\n";
   for (const auto& column : table.columns) { out += "| " + markdown_text(column.head) + " "; }
@@ -154,6 +140,19 @@ std::string render_markdown(const Table& table) {
 }
 
 }  // namespace
+
+std::string markdown_text(const std::string& text) {
+  std::string out;
+  for (const char c : line_safe(text)) {
+    if (c == '<' || c == '&') {
+      out += c == '<' ? "&lt;" : "&amp;";
+      continue;
+    }
+    if (std::string_view("|\\*_`[]").find(c) != std::string_view::npos) { out += '\\'; }
+    out += c;
+  }
+  return out;
+}
 
 Cell cell(const std::string& text) {
   return text.empty() ? Cell{} : Cell{text, text};
@@ -187,16 +186,6 @@ std::string render(const Table& table, Format format, bool colour) {
       return render_markdown(without_empty_columns(table));
   }
   return "";
-}
-
-std::string render(const std::vector<CaseComparison>& comparisons, Format format, bool colour) {
-  if (format == Format::json) { return canonical_json(to_json(comparisons)) + '\n'; }
-  auto text = render(comparison_table(comparisons), format, colour);
-  if (format != Format::markdown || comparisons.empty()) { return text; }
-  // In a pull request or a CI summary it stands among others' words.
-  const auto& first = comparisons.front();
-  return fmt::format("### {} against {}\n\n{}", markdown_text(first.candidate), markdown_text(first.baseline),
-                     text);
 }
 
 }  // namespace virtrain::results

@@ -1,3 +1,5 @@
+#include "results/tables/tables.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,6 +8,9 @@
 
 #include "common/error.h"
 #include "common/text.h"
+#include "results/comparison/compare_json.h"
+#include "results/comparison/verdict.h"
+#include "results/store/canonical_json.h"
 #include "results/tables/render.h"
 
 namespace virtrain::results {
@@ -309,6 +314,16 @@ Table show_experiment(const Store& store, const std::string& id) {
     table.notes.push_back(fmt::format("{}: {}", key, value));
   }
   return table;
+}
+
+std::string render(const std::vector<CaseComparison>& comparisons, Format format, bool colour) {
+  if (format == Format::json) { return canonical_json(to_json(comparisons)) + '\n'; }
+  auto text = render(comparison_table(comparisons), format, colour);
+  if (format != Format::markdown || comparisons.empty()) { return text; }
+  // In a pull request or a CI summary it stands among others' words.
+  const auto& first = comparisons.front();
+  return fmt::format("### {} against {}\n\n{}", markdown_text(first.candidate), markdown_text(first.baseline),
+                     text);
 }
 
 }  // namespace virtrain::results

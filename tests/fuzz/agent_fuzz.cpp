@@ -24,6 +24,7 @@
 #include "harness/agent/client/run_in_node.h"
 #include "harness/evidence/gpu_facts.h"
 #include "harness/job/node_probes.h"
+#include "harness/job/tenant_job.h"
 #include "harness/rules/validity.h"
 #include "results/store/store.h"
 

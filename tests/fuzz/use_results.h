@@ -5,11 +5,12 @@
 
 #include "common/error.h"
 #include "results/comparison/compare.h"
-#include "results/exchange/exporters.h"
-#include "results/report/html.h"
-#include "results/report/page.h"
-#include "results/report/report_data.h"
+#include "results/exchange/exporters/exporters.h"
+#include "results/report/data/report_data.h"
+#include "results/report/page/html.h"
+#include "results/report/page/page.h"
 #include "results/tables/render.h"
+#include "results/tables/tables.h"
 
 namespace virtrain::results {
 

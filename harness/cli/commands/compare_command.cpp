@@ -10,6 +10,7 @@
 #include "results/comparison/compare.h"
 #include "results/store/store.h"
 #include "results/tables/render.h"
+#include "results/tables/tables.h"
 
 namespace virtrain::harness {
 namespace {

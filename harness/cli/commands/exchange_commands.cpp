@@ -8,9 +8,9 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "harness/cli/commands.h"
-#include "results/exchange/bundle.h"
 #include "results/exchange/exchange.h"
-#include "results/exchange/exporters.h"
+#include "results/exchange/exporters/bundle.h"
+#include "results/exchange/exporters/exporters.h"
 #include "results/store/store.h"
 #include "vmctl/process/paths.h"
 
@@ -121,14 +121,14 @@ void import_files(ImportArguments& arguments) {
   arguments.settings.scope = results::parse_scope(arguments.scope);
   Store store(arguments.database);
   for (const auto& file : results::import_paths(store, arguments.paths, arguments.settings, std::cin)) {
-    const auto what = results::to_string(file.report);
+    const auto what = results::import_words(file.report);
     if (!file.format) {
       fmt::print("{}: skipped, of no format that import reads\n", excerpt(file.name, 4096));
     } else if (what.empty()) {
       fmt::print("{}: {}, with the file before\n", excerpt(file.name, 4096),
-                 results::to_string(*file.format));
+                 results::format_name(*file.format));
     } else {
-      fmt::print("{}: {}: imported {}\n", excerpt(file.name, 4096), results::to_string(*file.format), what);
+      fmt::print("{}: {}: imported {}\n", excerpt(file.name, 4096), results::format_name(*file.format), what);
     }
   }
 }

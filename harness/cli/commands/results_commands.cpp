@@ -3,6 +3,7 @@
 #include "harness/cli/commands.h"
 #include "results/store/store.h"
 #include "results/tables/render.h"
+#include "results/tables/tables.h"
 
 namespace virtrain::harness {
 namespace {

@@ -10,6 +10,7 @@
 #include "harness/cli/run_scenario.h"
 #include "harness/scenario/decode.h"
 #include "harness/trial/judge.h"
+#include "results/tables/tables.h"
 
 namespace virtrain::harness {
 namespace {

@@ -190,7 +190,7 @@ TEST_CASE("ranks on bare metal run on their node's GPUs with the experiment's en
         json{{"known", "engine 1"}, {"of t1n1", "engine 2"}, {"of t1n2", "engine 2"}});
 
   // Nothing else is wrong with it than that these ranks have sent each other nothing.
-  CHECK(run.trial().status == results::Status::finished);
+  CHECK(run.trial().status == Status::finished);
   CHECK_THAT(run.trial().invalid_reason, Contains("its network carried") && !Contains("; "));
   for (const auto& rank : run.store().ranks(run.tenant().id)) {
     CHECK(run.store().samples(rank.id).size() == steps);

@@ -4,6 +4,8 @@
 #include <set>
 
 #include "common/text.h"
+#include "results/comparison/compare_json.h"
+#include "results/comparison/verdict.h"
 #include "results/exchange/exchange.h"
 #include "tests/results/support.h"
 

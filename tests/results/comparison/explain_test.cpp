@@ -1,9 +1,10 @@
-#include "results/comparison/explain.h"
+#include "results/comparison/causes/explain.h"
 
 #include <cmath>
 #include <set>
 
 #include "results/comparison/compare.h"
+#include "results/comparison/compare_json.h"
 #include "tests/results/support.h"
 
 using namespace virtrain;

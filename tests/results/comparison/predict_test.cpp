@@ -1,10 +1,11 @@
-#include "results/comparison/predict.h"
+#include "results/comparison/causes/predict.h"
 
 #include <cmath>
 #include <functional>
 #include <random>
 
 #include "results/comparison/compare.h"
+#include "results/comparison/compare_json.h"
 #include "tests/results/support.h"
 
 using namespace virtrain;

@@ -4,6 +4,8 @@
 #include <random>
 
 #include "results/comparison/compare.h"
+#include "results/comparison/compare_json.h"
+#include "results/comparison/verdict.h"
 #include "tests/results/support.h"
 
 using namespace virtrain;

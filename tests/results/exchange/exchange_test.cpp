@@ -87,7 +87,7 @@ TEST_CASE("a trial needs only the first line's fields") {
   const auto report = import_text(store, minimal + "\n");
   CHECK(report.trials == 1);
   CHECK(report.experiments == 1);
-  CHECK(to_string(report) == "1 experiment, 1 trial");
+  CHECK(import_words(report) == "1 experiment, 1 trial");
   const auto trial = store.trials("e").at(0);
   CHECK(trial.status == Status::finished);
   CHECK(trial.images_per_second == 10675.0925);

@@ -8,8 +8,8 @@
 
 #include "common/subprocess.h"
 #include "common/text.h"
-#include "results/exchange/bundle.h"
 #include "results/exchange/exchange.h"
+#include "results/exchange/exporters/bundle.h"
 #include "tests/results/support.h"
 
 using namespace virtrain;

@@ -4,7 +4,7 @@
 
 #include "common/text.h"
 #include "results/exchange/exchange.h"
-#include "results/exchange/line_reader.h"
+#include "results/exchange/records/line_reader.h"
 #include "results/store/canonical_json.h"
 #include "tests/results/support.h"
 
@@ -278,7 +278,7 @@ TEST_CASE("wrong data of nccl-tests is flagged, a test that did not finish is re
   const auto wrong =
       import_text("x.txt", replaced(text, "6.47    6.47      0", "6.47    6.47     12"), settings);
   CHECK(wrong->store.probes("e").at(2).wrong == 12);
-  CHECK(to_string(wrong->reports.at(0).report) == "1 experiment, 6 probes (1 of them with wrong data)");
+  CHECK(import_words(wrong->reports.at(0).report) == "1 experiment, 6 probes (1 of them with wrong data)");
   CHECK_THAT(refusal("x.txt", text.substr(0, text.find("# Avg")), settings), Contains("did not finish"));
   CHECK_THAT(refusal("x.txt", replaced(text, "161.1    6.51", "x"), settings), StartsWith("x.txt:13: "));
   CHECK_THAT(

@@ -1,4 +1,4 @@
-#include "results/report/course.h"
+#include "results/report/data/course.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "results/report/decimate.h"
+#include "results/report/data/decimate.h"
 
 #include <catch2/catch.hpp>
 

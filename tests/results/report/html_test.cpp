@@ -1,4 +1,4 @@
-#include "results/report/html.h"
+#include "results/report/page/html.h"
 
 #include <catch2/catch.hpp>
 
@@ -8,7 +8,7 @@
 
 #include "common/error.h"
 #include "common/text.h"
-#include "results/report/vega_bundle.h"
+#include "results/report/charts/vega_bundle.h"
 
 namespace virtrain::results {
 namespace {
@@ -37,7 +37,7 @@ TEST_CASE("only what we made ourselves goes into the page as it is") {
   const std::set<std::string> ours{"script_hashes", "styles", "bundle", "script", "charts", "narrow", "wide"};
   const std::regex raw(R"(\{\{\{\s*(\w+)\s*\}\}\}|\{\{&\s*(\w+))");
   int found = 0;
-  const std::filesystem::path folder = std::string(VIRTRAIN_SOURCE_DIR) + "/results/report/templates";
+  const std::filesystem::path folder = std::string(VIRTRAIN_SOURCE_DIR) + "/results/report/page/templates";
   for (const auto& file : std::filesystem::directory_iterator(folder)) {
     const auto text = read_file(file.path()).value();
     for (std::sregex_iterator at(text.begin(), text.end(), raw), end; at != end; ++at) {

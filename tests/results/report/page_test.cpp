@@ -1,5 +1,6 @@
-#include "results/report/page.h"
+#include "results/report/page/page.h"
 
+#include "results/report/charts/charts.h"
 #include "tests/results/support.h"
 
 namespace virtrain::results {

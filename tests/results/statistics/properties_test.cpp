@@ -4,6 +4,7 @@
 #include <cmath>
 #include <random>
 
+#include "results/statistics/power.h"
 #include "results/statistics/statistics.h"
 #include "tests/results/support.h"
 

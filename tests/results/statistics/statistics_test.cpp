@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "results/statistics/power.h"
 #include "tests/results/support.h"
 
 using namespace virtrain;

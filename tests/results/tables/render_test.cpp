@@ -1,6 +1,7 @@
 #include "results/tables/render.h"
 
 #include "common/text.h"
+#include "results/tables/tables.h"
 #include "tests/results/support.h"
 
 using namespace virtrain;

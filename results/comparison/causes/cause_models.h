@@ -1,0 +1,28 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "results/comparison/causes/explain.h"
+
+namespace virtrain::results {
+
+/// What one cause does by its model.
+struct Estimate {
+  std::string evidence = {};          ///< its numbers on both sides, in words
+  std::optional<double> factor = {};  ///< candidate's throughput / baseline's by this cause alone
+  bool at_most = false;               ///< the factor is a bound: how much the job depends on it is not known
+};
+
+/// One row of the table of causes.
+struct CauseRow {
+  CauseInfo info;
+  /// Nothing where there is no evidence.
+  std::optional<Estimate> (*estimate)(const Evidence& baseline, const Evidence& candidate);
+};
+
+/// The explainer's table. A tie between upper bounds goes to the row that comes first.
+std::span<const CauseRow> cause_rows();
+
+}  // namespace virtrain::results

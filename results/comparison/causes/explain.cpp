@@ -1,0 +1,133 @@
+#include "results/comparison/causes/explain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/json.h"
+#include "results/comparison/causes/cause_models.h"
+
+namespace virtrain::results {
+namespace {
+
+constexpr double negligible = 0.0005;  // of the throughput, and of the logarithm of the ratio
+
+struct Weighed {
+  Finding finding;
+  double log_factor = 0;
+};
+
+/// What an upper bound may take at most: what the measured causes leave, and in the same direction.
+double limited(double log_factor, double rest) {
+  if (log_factor < 0 && rest < 0) { return std::max(log_factor, rest); }
+  if (log_factor > 0 && rest > 0) { return std::min(log_factor, rest); }
+  return 0;
+}
+
+std::string percent(double share) {
+  return fmt::format("{:.1f} %", share * 100);
+}
+
+/// Rounded, and never "-0".
+double whole_percent(double share) {
+  return std::round(share * 100) + 0.0;
+}
+
+}  // namespace
+
+Explanation explain(double ratio, const Evidence& baseline, const Evidence& candidate) {
+  Explanation result;
+  result.ratio = ratio;
+  result.gap = 1 - ratio;
+  const double log_ratio = std::log(ratio);
+  const bool has_gap = std::abs(log_ratio) >= negligible;
+  std::vector<Weighed> weighed;
+  double explained = 0;
+  for (const auto& row : cause_rows()) {
+    const auto estimate = row.estimate(baseline, candidate);
+    if (!estimate) { continue; }
+    if (estimate->factor && std::abs(*estimate->factor - 1) < negligible) { continue; }
+    Weighed one;
+    one.finding = {.cause = std::string(row.info.cause),
+                   .words = std::string(row.info.words),
+                   .evidence = estimate->evidence,
+                   .model = std::string(row.info.model),
+                   .at_most = estimate->at_most};
+    if (estimate->factor) {
+      one.log_factor = std::log(*estimate->factor);
+      one.finding.cost = 0;
+      if (!estimate->at_most) { explained += one.log_factor; }
+    }
+    weighed.push_back(std::move(one));
+  }
+  for (auto& [finding, log_factor] : weighed) {
+    if (!finding.cost) { continue; }
+    if (finding.at_most) { log_factor = limited(log_factor, log_ratio - explained); }
+    finding.cost = 1 - std::exp(log_factor);
+    if (has_gap) { finding.share_of_gap = log_factor / log_ratio; }
+  }
+  // An upper bound that nothing is left for says nothing.
+  std::erase_if(weighed, [](const Weighed& one) {
+    return one.finding.at_most && one.finding.cost && std::abs(*one.finding.cost) < negligible;
+  });
+  const double direction = log_ratio > 0 ? -1 : 1;
+  std::stable_sort(weighed.begin(), weighed.end(), [&](const Weighed& a, const Weighed& b) {
+    if (a.finding.cost.has_value() != b.finding.cost.has_value()) { return a.finding.cost.has_value(); }
+    return a.log_factor * direction < b.log_factor * direction;
+  });
+  for (auto& one : weighed) { result.findings.push_back(std::move(one.finding)); }
+  if (has_gap) { result.unexplained = 1 - explained / log_ratio; }
+  return result;
+}
+
+std::vector<std::string> sentences(const Explanation& explanation) {
+  std::vector<std::string> lines;
+  for (const auto& finding : explanation.findings) {
+    std::string line = fmt::format("{}: {}", finding.words, finding.evidence);
+    if (!finding.cost) {
+      line += "; no estimate";
+    } else {
+      line += fmt::format("; {} {}{} of the throughput", *finding.cost < 0 ? "gains" : "costs",
+                          finding.at_most ? "at most " : "about ", percent(std::abs(*finding.cost)));
+      if (finding.share_of_gap) {
+        line += fmt::format(" ({:.0f} % of the gap)", whole_percent(*finding.share_of_gap));
+      }
+    }
+    lines.push_back(line);
+  }
+  if (!explanation.unexplained) {
+    lines.emplace_back("there is no gap to explain");
+  } else if (*explanation.unexplained < -0.005) {
+    lines.push_back(fmt::format("unexplained: {:.0f} % of the gap (over-explained: the causes overlap)",
+                                whole_percent(*explanation.unexplained)));
+  } else {
+    lines.push_back(fmt::format("unexplained: {:.0f} % of the gap", whole_percent(*explanation.unexplained)));
+  }
+  return lines;
+}
+
+std::vector<CauseInfo> causes() {
+  std::vector<CauseInfo> list;
+  for (const auto& row : cause_rows()) { list.push_back(row.info); }
+  return list;
+}
+
+nlohmann::json to_json(const Explanation& explanation) {
+  auto findings = nlohmann::json::array();
+  for (const auto& finding : explanation.findings) {
+    findings.push_back({{"cause", finding.cause},
+                        {"words", finding.words},
+                        {"evidence", finding.evidence},
+                        {"model", finding.model},
+                        {"cost", or_null(finding.cost)},
+                        {"share_of_gap", or_null(finding.share_of_gap)},
+                        {"at_most", finding.at_most}});
+  }
+  return {{"ratio", explanation.ratio},
+          {"gap", explanation.gap},
+          {"findings", findings},
+          {"unexplained", or_null(explanation.unexplained)}};
+}
+
+}  // namespace virtrain::results

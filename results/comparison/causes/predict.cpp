@@ -1,0 +1,258 @@
+#include "results/comparison/causes/predict.h"
+
+#include <boost/math/distributions/students_t.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "common/error.h"
+#include "common/json.h"
+#include "results/comparison/causes/ring_model.h"
+
+namespace virtrain::results {
+namespace {
+
+/// All runs of one size.
+struct Size {
+  std::int64_t nodes = 1;
+  double mean = 0;  ///< images/s
+  std::optional<double> scatter =
+      {};  ///< half width of the mean's 95 % interval, relative; three runs and more
+};
+
+std::vector<Size> sizes_of(const std::vector<ScalingRun>& runs) {
+  std::map<std::int64_t, std::vector<double>> by_nodes;
+  for (const auto& run : runs) { by_nodes[run.nodes].push_back(run.images_per_second); }
+  std::vector<Size> sizes;
+  for (const auto& [nodes, values] : by_nodes) {
+    require_throughputs(values, fmt::format("{} nodes", nodes));
+    Size size{nodes, mean(values), {}};
+    if (values.size() >= 3) {
+      const double count = static_cast<double>(values.size());
+      const boost::math::students_t_distribution<double> t(count - 1);
+      size.scatter = boost::math::quantile(boost::math::complement(t, 0.025)) *
+                     std::sqrt(variance(values) / count) / size.mean;
+    }
+    sizes.push_back(size);
+  }
+  if (sizes.empty() || sizes.front().nodes != 1) {
+    throw Error("predict weak scaling", ErrorCode::bad_input,
+                "there is no run on one node, and all else is measured against it");
+  }
+  return sizes;
+}
+
+/// Fits, predicts and bounds for one arm.
+class Predictor {
+ public:
+  explicit Predictor(const ScalingEvidence& evidence) : evidence_(evidence), sizes_(sizes_of(evidence.runs)) {
+    one_node_ = sizes_.front().mean;
+    one_step_ = evidence.images_per_step ? *evidence.images_per_step / one_node_ : 1;
+    if (evidence.images_per_step) { sweep_ = fit_sweep(evidence.probes, evidence.gradient_bytes); }
+    model_ = fit(sizes_);
+  }
+
+  Prediction run(std::span<const std::int64_t> asked) const {
+    Prediction result;
+    describe(result);
+    std::map<std::int64_t, PredictedPoint> points;
+    for (const auto& size : sizes_) { points[size.nodes].measured = size.mean; }
+    for (const auto nodes : asked) { points.try_emplace(nodes); }
+    for (auto& [nodes, point] : points) {
+      fill(nodes, point);
+      result.points.push_back(point);
+    }
+    hold_out(result);
+    judge(result);
+    return result;
+  }
+
+ private:
+  /// Time per step that N nodes take longer than one, in the unit of one_step_; `off` shifts every mean by
+  /// its scatter, +1 towards a dearer network, -1 towards a cheaper one.
+  double extra_time(const Size& size, double off = 0) const {
+    const double slower = 1 - off * size.scatter.value_or(0);
+    const double faster = 1 + off * sizes_.front().scatter.value_or(0);
+    const double step = one_step_ * static_cast<double>(size.nodes) * one_node_ / (size.mean * slower);
+    return step - one_step_ / faster;
+  }
+
+  std::vector<ExtraTime> extra_times(const std::vector<Size>& sizes, double off = 0) const {
+    std::vector<ExtraTime> points;
+    for (const auto& size : sizes) {
+      if (size.nodes > 1) { points.push_back({size.nodes, extra_time(size, off)}); }
+    }
+    return points;
+  }
+
+  RingModel fit(const std::vector<Size>& sizes) const {
+    const auto points = extra_times(sizes);
+    return sweep_ ? fit_overlap(*sweep_, points) : fit_ring(points, evidence_.gradient_bytes);
+  }
+
+  double throughput(std::int64_t nodes, double step) const {
+    return static_cast<double>(nodes) * one_node_ * one_step_ / step;
+  }
+  double predicted(const RingModel& model, std::int64_t nodes) const {
+    return throughput(nodes, one_step_ + model.exposed_time(nodes));
+  }
+
+  void fill(std::int64_t nodes, PredictedPoint& point) const {
+    point.nodes = nodes;
+    point.predicted = predicted(model_, nodes);
+    point.ideal = static_cast<double>(nodes) * one_node_;
+    point.speedup = point.predicted / one_node_;
+    point.bound = nodes == 1 ? std::nullopt : bound(nodes);
+  }
+
+  /// With probes: from nothing hidden behind the backward pass to all of it hidden. Without: from all of the
+  /// cost being latency (it grows with every hop) to a cost that stays what it is on the largest measured
+  /// size, each at the far end of the measured scatter. Any cost that grows, but no faster than a ring's, is
+  /// between.
+  std::optional<Interval> bound(std::int64_t nodes) const {
+    if (sweep_) {
+      const double all_reduce = sweep_->all_reduce_time(nodes);
+      return Interval{throughput(nodes, one_step_ + all_reduce),
+                      throughput(nodes, std::max(one_step_, all_reduce))};
+    }
+    if (sizes_.size() < 2) { return std::nullopt; }
+    Interval hull{predicted(model_, nodes), predicted(model_, nodes)};
+    for (const double off : {-1.0, 1.0}) {
+      const double all_latency = predicted(fit_latency(extra_times(sizes_, off)), nodes);
+      const double constant = throughput(nodes, one_step_ + std::max(0.0, extra_time(sizes_.back(), off)));
+      hull.low = std::min({hull.low, all_latency, constant});
+      hull.high = std::max({hull.high, all_latency, constant});
+    }
+    return hull;
+  }
+
+  void describe(Prediction& result) const {
+    result.transport = evidence_.transport;
+    result.one_node = one_node_;
+    const auto beyond = sizes_.size() - 1;
+    result.fitted_on = sweep_        ? (beyond > 0 ? "probes_and_runs" : "probes")
+                       : beyond == 0 ? "nothing"
+                       : beyond == 1 ? "one_run"
+                                     : "runs";
+    if (evidence_.images_per_step) {
+      result.step_seconds = one_step_;
+      result.latency_seconds = model_.latency;
+      if (model_.seconds_per_byte > 0) { result.bytes_per_second = 1 / model_.seconds_per_byte; }
+      if (sweep_) { result.overlap_seconds = model_.overlap; }
+    }
+    auto& notes = result.notes;
+    if (result.fitted_on == "nothing") {
+      notes.emplace_back("no size beyond one node was measured: only the ideal can be given");
+    }
+    if (result.fitted_on == "one_run") {
+      notes.emplace_back(
+          "a prediction from one size assumes that all of its cost is bandwidth; the bound goes from a cost "
+          "that stays as it is to one that is all latency");
+    }
+    if (result.fitted_on == "probes") {
+      notes.emplace_back("no size beyond one node was measured: predicted as if nothing overlapped");
+    }
+    if (!sweep_ && !evidence_.probes.empty()) {
+      notes.emplace_back(evidence_.images_per_step
+                             ? "the probes are too few to fit latency and bandwidth (two sizes are needed)"
+                             : "the probes were left out: the images of one step are not known");
+    }
+    const bool no_scatter =
+        std::any_of(sizes_.begin(), sizes_.end(), [](const auto& s) { return !s.scatter; });
+    if (!sweep_ && beyond > 0 && no_scatter) {
+      notes.emplace_back("sizes with fewer than three runs: the bound knows nothing of their scatter");
+    }
+  }
+
+  /// Leaves each size beyond one node out in turn, where that leaves one to fit on.
+  void hold_out(Prediction& result) const {
+    if (sizes_.size() < 3) { return; }
+    for (auto& point : result.points) {
+      if (!point.measured || point.nodes == 1) { continue; }
+      auto others = sizes_;
+      std::erase_if(others, [&](const Size& size) { return size.nodes == point.nodes; });
+      point.held_out_error = predicted(fit(others), point.nodes) / *point.measured - 1;
+      result.worst_held_out_error =
+          std::max(result.worst_held_out_error.value_or(0), std::abs(*point.held_out_error));
+    }
+  }
+
+  /// Where the measured sizes contradict the model, its bounds promise nothing.
+  void judge(Prediction& result) const {
+    constexpr double tolerance = 0.02;  // of the throughput
+    const auto say = [&](const std::string& sentence) {
+      result.outside_model = true;
+      result.notes.push_back(sentence);
+    };
+    for (const auto& size : sizes_) {
+      if (size.nodes == 1) { continue; }
+      const double give = tolerance + size.scatter.value_or(0) + sizes_.front().scatter.value_or(0);
+      const auto limits = bound(size.nodes);
+      const double ideal = static_cast<double>(size.nodes) * one_node_;
+      if (size.mean > ideal * (1 + give)) {
+        say(fmt::format("{} nodes are faster than {} times one node: the bound does not hold", size.nodes,
+                        size.nodes));
+      } else if (sweep_ && (size.mean < limits->low * (1 - give) || size.mean > limits->high * (1 + give))) {
+        say(fmt::format(
+            "{} nodes measured lie outside the bound: the probes do not carry what the trainer does",
+            size.nodes));
+      }
+    }
+    if (sweep_ || sizes_.size() < 3) { return; }
+    // A ring's cost per hop never grows with the number of nodes.
+    const auto hops = [](const Size& size) { return 2 * static_cast<double>(size.nodes - 1); };
+    const double small = extra_time(sizes_[1], 1) / hops(sizes_[1]);
+    const double large = extra_time(sizes_.back(), -1) / hops(sizes_.back());
+    if (large > std::max(small, 0.0) + tolerance * one_step_ / hops(sizes_.back())) {
+      say("the cost grows faster than that of a ring: the bound does not hold for more nodes");
+    }
+  }
+
+  const ScalingEvidence& evidence_;
+  std::vector<Size> sizes_;
+  double one_node_ = 0;
+  double one_step_ = 1;  ///< seconds, or 1 where the images of a step are not known
+  std::optional<RingModel> sweep_;
+  RingModel model_;
+};
+
+}  // namespace
+
+Prediction predict(const ScalingEvidence& evidence, std::span<const std::int64_t> sizes) {
+  for (const auto nodes : sizes) {
+    if (nodes >= 1) { continue; }
+    throw Error("predict weak scaling", ErrorCode::bad_input,
+                fmt::format("{} nodes are not possible (allowed: 1 and more)", nodes));
+  }
+  return Predictor(evidence).run(sizes);
+}
+
+nlohmann::json to_json(const Prediction& prediction) {
+  auto points = nlohmann::json::array();
+  for (const auto& point : prediction.points) {
+    points.push_back({{"nodes", point.nodes},
+                      {"measured", or_null(point.measured)},
+                      {"predicted", point.predicted},
+                      {"ideal", point.ideal},
+                      {"bound_low", point.bound ? nlohmann::json(point.bound->low) : nlohmann::json()},
+                      {"bound_high", point.bound ? nlohmann::json(point.bound->high) : nlohmann::json()},
+                      {"held_out_error", or_null(point.held_out_error)},
+                      {"speedup", point.speedup}});
+  }
+  return {
+      {"transport", prediction.transport.empty() ? nlohmann::json() : nlohmann::json(prediction.transport)},
+      {"fitted_on", prediction.fitted_on},
+      {"one_node", prediction.one_node},
+      {"step_seconds", or_null(prediction.step_seconds)},
+      {"latency_seconds", or_null(prediction.latency_seconds)},
+      {"bytes_per_second", or_null(prediction.bytes_per_second)},
+      {"overlap_seconds", or_null(prediction.overlap_seconds)},
+      {"worst_held_out_error", or_null(prediction.worst_held_out_error)},
+      {"outside_model", prediction.outside_model},
+      {"points", points},
+      {"notes", prediction.notes}};
+}
+
+}  // namespace virtrain::results

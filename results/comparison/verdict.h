@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "results/comparison/compare.h"
+
+// The answer in words.
+namespace virtrain::results {
+
+/// Whether the case is worse for sure among all cases of its comparison.
+bool worse_after_holm(const CaseComparison& comparison);
+/// The family's answer to "is any case worse?" after Holm's correction; empty for fewer than two cases.
+std::string family_sentence(const std::vector<CaseComparison>& comparisons);
+/// One sentence: the verdict with its numbers, or why there is none.
+std::string verdict_sentence(const CaseComparison& comparison);
+/// What was virtual about each arm of these cases: "bare_metal none; vm on
+/// KVM".
+std::string virtualization_sentence(const std::vector<CaseComparison>& comparisons);
+
+}  // namespace virtrain::results

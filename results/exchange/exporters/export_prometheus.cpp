@@ -1,0 +1,196 @@
+#include <fmt/format.h>
+
+#include <cctype>
+#include <map>
+#include <ostream>
+#include <set>
+
+#include "common/text.h"
+#include "results/exchange/exporters/exporters.h"
+#include "results/exchange/exporters/view_row.h"
+#include "results/store/canonical_json.h"
+
+namespace virtrain::results {
+namespace {
+
+using Labels = std::vector<std::pair<std::string, std::string>>;
+
+/// In a label's value a backslash, a quote and a line end are escaped.
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : printable(text)) {
+    if (c == '\\' || c == '"') { out += '\\'; }
+    out += c == '\n' ? std::string("\\n") : std::string(1, c);
+  }
+  return out;
+}
+
+/// The families of one page: samples of a metric stand together behind its HELP and TYPE.
+class Page {
+ public:
+  void add(const std::string& metric, const char* type, const char* help, const Labels& labels,
+           double value) {
+    auto& family = families_[metric];
+    family.type = type;
+    family.help = help;
+    auto text = text_of(labels);
+    // Unpaired trials without an order differ in nothing that a view says: count them.
+    for (int nth = 2; !family.seen.insert(text).second; ++nth) {
+      auto numbered = labels;
+      numbered.emplace_back("nth", std::to_string(nth));
+      text = text_of(numbered);
+    }
+    family.samples += metric + text + " " + shortest_number(value) + "\n";
+  }
+
+  void write(std::ostream& out) const {
+    for (const auto& [metric, family] : families_) {
+      out << "# HELP " << metric << ' ' << family.help << "\n# TYPE " << metric << ' ' << family.type << '\n'
+          << family.samples;
+    }
+  }
+
+ private:
+  struct Family {
+    std::string type, help, samples;
+    std::set<std::string> seen;
+  };
+
+  /// Labels with an empty value are as good as absent, and are left out.
+  static std::string text_of(const Labels& labels) {
+    std::string text;
+    for (const auto& [name, value] : labels) {
+      if (!value.empty()) {
+        text += fmt::format("{}{}=\"{}\"", text.empty() ? "{" : ",", name, escaped(value));
+      }
+    }
+    return text.empty() ? "" : text + "}";
+  }
+
+  std::map<std::string, Family> families_;
+};
+
+/// One column of a view as a metric.
+struct ColumnMetric {
+  const char* column;
+  const char* metric;
+  const char* type;
+  const char* help;
+  double scale = 1;
+};
+
+/// A view whose columns become metrics, and the columns that label them.
+struct ViewMetrics {
+  const char* view;
+  std::vector<const char*> labels;
+  std::vector<ColumnMetric> metrics;
+};
+
+constexpr double seconds_per_nanosecond = 1e-9;
+
+const std::vector<ViewMetrics>& view_metrics() {
+  static const std::vector<ViewMetrics> all = {
+      {"v_trial_detail",
+       {"experiment", "scenario", "label", "case", "arm", "pair", "trial", "virtualization"},
+       {{"images_per_second", "virtrain_trial_images_per_second", "gauge",
+         "Images trained per second, sum over the trial's ranks."},
+        {"start_spread_ns", "virtrain_trial_start_spread_seconds", "gauge",
+         "Last start minus first start of the trial's ranks.", seconds_per_nanosecond}}},
+      {"v_tenant",
+       {"experiment", "scenario", "label", "case", "arm", "pair", "trial_order", "tenant"},
+       {{"images_per_second", "virtrain_tenant_images_per_second", "gauge",
+         "Images trained per second, sum over the tenant's ranks."},
+        {"network_bytes_measured", "virtrain_tenant_network_bytes_total", "counter",
+         "Bytes that the tenant's network carried during the trial."}}},
+      {"v_node",
+       {"experiment", "case", "arm", "pair", "trial_order", "tenant", "node"},
+       {{"agent_ready_seconds", "virtrain_node_agent_ready_seconds", "gauge",
+         "From the node's start to its agent's hello."}}},
+      {"v_rank",
+       {"experiment", "case", "arm", "pair", "trial_order", "tenant", "node", "rank"},
+       {{"images_per_second", "virtrain_rank_images_per_second", "gauge",
+         "Images trained per second by one rank."},
+        {"step_p50_seconds", "virtrain_rank_step_median_seconds", "gauge",
+         "Median duration of a training step."},
+        {"step_p99_seconds", "virtrain_rank_step_p99_seconds", "gauge",
+         "99th percentile of a training step's duration."}}},
+      {"v_speedup",
+       {"experiment", "scenario", "label", "case", "arm"},
+       {{"speedup", "virtrain_speedup_ratio", "gauge", "Throughput against the same arm's single node."},
+        {"efficiency", "virtrain_efficiency_ratio", "gauge", "Speedup divided by the number of nodes."}}},
+      {"v_vm_vs_bare_metal",
+       {"experiment", "scenario", "label", "case", "pair", "virtualization"},
+       {{"ratio", "virtrain_vm_vs_bare_metal_ratio", "gauge",
+         "Throughput of the VM arm divided by bare metal's."}}},
+      {"v_probe",
+       {"experiment", "name", "arm", "node", "transport", "data_type", "nodes", "ranks", "size_bytes"},
+       {{"seconds", "virtrain_probe_seconds", "gauge", "Duration of one operation of a micro-benchmark."},
+        {"bus_bytes_per_second", "virtrain_probe_bus_bytes_per_second", "gauge",
+         "Bus bandwidth of a collective as nccl-tests define it."}}},
+  };
+  return all;
+}
+
+Labels labels_of(const ViewRow& row, const std::vector<const char*>& columns) {
+  Labels labels;
+  for (const char* column : columns) { labels.emplace_back(column, row.text(column)); }
+  return labels;
+}
+
+void add_view(Page& page, const Store& store, const std::vector<std::string>& experiments,
+              const ViewMetrics& metrics) {
+  for_each_row(store.view(metrics.view, experiments), [&](const ViewRow& row) {
+    for (const auto& [column, metric, type, help, scale] : metrics.metrics) {
+      if (row[column].is_number()) {
+        page.add(metric, type, help, labels_of(row, metrics.labels), row[column].get<double>() * scale);
+      }
+    }
+  });
+}
+
+void add_trial_counts(Page& page, const Store& store, const std::vector<std::string>& experiments) {
+  std::map<Labels, std::int64_t> counts;
+  for_each_row(store.view("v_trial", experiments), [&](const ViewRow& row) {
+    ++counts[labels_of(row, {"experiment", "scenario", "label", "case", "arm", "status"})];
+  });
+  for (const auto& [labels, count] : counts) {
+    page.add("virtrain_trials_total", "counter", "Trials by how they ended.", labels,
+             static_cast<double>(count));
+  }
+}
+
+/// Telemetry of the nodes: GPU metrics under DCGM's own names, all else under ours. A counter (its name ends
+/// in a unit of something used up) is what the trial added, anything else the mean over the trial.
+void add_telemetry(Page& page, const Store& store, const std::vector<std::string>& experiments) {
+  for_each_row(store.view("v_telemetry", experiments), [&](const ViewRow& row) {
+    const auto metric = row.text("metric");
+    auto labels =
+        labels_of(row, {"experiment", "case", "arm", "pair", "trial_order", "tenant", "node", "source"});
+    const bool of_gpu = metric.starts_with("DCGM_FI_");
+    const bool is_counter = !of_gpu && (metric.ends_with("_seconds") || metric.starts_with("network_"));
+    const double value =
+        is_counter ? row["last"].get<double>() - row["first"].get<double>() : row["mean"].get<double>();
+    std::string name = of_gpu ? metric.substr(0, metric.find(':'))
+                              : "virtrain_node_" + metric + (is_counter ? "_total" : "");
+    if (of_gpu && name.size() < metric.size()) { labels.emplace_back("gpu", metric.substr(name.size() + 1)); }
+    for (char& c : name) {
+      if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_') { c = '_'; }
+    }
+    page.add(
+        name, is_counter ? "counter" : "gauge",
+        is_counter ? "What the node used during the trial." : "Mean of the node's readings over the trial.",
+        labels, value);
+  });
+}
+
+}  // namespace
+
+void export_prometheus(const Store& store, const std::vector<std::string>& experiments, std::ostream& out) {
+  Page page;
+  add_trial_counts(page, store, experiments);
+  for (const auto& metrics : view_metrics()) { add_view(page, store, experiments, metrics); }
+  add_telemetry(page, store, experiments);
+  page.write(out);
+}
+
+}  // namespace virtrain::results

@@ -1,0 +1,98 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <ostream>
+
+#include "results/exchange/exporters/exporters.h"
+#include "results/exchange/exporters/view_row.h"
+#include "results/store/canonical_json.h"
+
+namespace virtrain::results {
+namespace {
+
+using nlohmann::json;
+
+/// Throughput by rank of one metric on one node, run after run.
+using Runs = std::vector<std::map<std::int64_t, double>>;
+
+/// What tells one trial from the others of its experiment, in all views.
+std::string trial_key(const ViewRow& row) {
+  return fmt::format("{}\n{}\n{}\n{}", row.text("case"), row.text("arm"), row.text("pair"),
+                     row.text("trial_order"));
+}
+
+/// The case as SuperBench's annotation of a benchmark, which has no slashes.
+std::string annotation(std::string case_name) {
+  std::replace(case_name.begin(), case_name.end(), '/', '-');
+  std::replace(case_name.begin(), case_name.end(), ':', '-');
+  return case_name;
+}
+
+/// A results summary under construction: node, metric without run and rank, values.
+class Summary {
+ public:
+  void add(const std::string& node, const std::string& benchmark, const std::string& metric, std::int64_t run,
+           std::int64_t rank, double value) {
+    auto& runs = nodes_[node][{benchmark, metric}];
+    runs.resize(std::max(runs.size(), static_cast<std::size_t>(run + 1)));
+    runs[static_cast<std::size_t>(run)][rank] = value;
+  }
+
+  void write(std::ostream& out) const {
+    for (const auto& [node, metrics] : nodes_) {
+      json line = {{"node", node}};
+      for (const auto& [name, runs] : metrics) {
+        for (std::size_t run = 0; run < runs.size(); ++run) {
+          for (const auto& [rank, value] : runs[run]) {
+            // BENCHMARK/[RUN/]METRIC[:RANK]; run and rank only where there are several.
+            const auto in_run = runs.size() > 1 ? fmt::format("{}/", run) : "";
+            const auto of_rank = runs[run].size() > 1 ? fmt::format(":{}", rank) : "";
+            line[fmt::format("{}/{}{}{}", name.first, in_run, name.second, of_rank)] = value;
+          }
+        }
+      }
+      out << canonical_json(line) << '\n';
+    }
+  }
+
+ private:
+  std::map<std::string, std::map<std::pair<std::string, std::string>, Runs>> nodes_;
+};
+
+}  // namespace
+
+void export_superbench(const Store& store, const std::vector<std::string>& experiments, std::ostream& out) {
+  for (const auto& experiment : experiments) {
+    Summary summary;
+    std::multimap<std::string, std::size_t> ranks_of_trial;
+    const auto ranks = store.view("v_rank", {experiment});
+    for (std::size_t i = 0; i < ranks.rows.size(); ++i) { ranks_of_trial.emplace(trial_key({ranks, i}), i); }
+    std::map<std::string, std::int64_t> runs;
+    for_each_row(store.view("v_trial_detail", {experiment}), [&](const ViewRow& trial) {
+      if (trial["images_per_second"].is_null() || trial["valid"] != 1) { return; }
+      const auto precision = trial.text("precision").empty() ? "fp32" : trial.text("precision");
+      const auto benchmark =
+          fmt::format("model-benchmarks:{}/virtrain-resnet50", annotation(trial.text("case")));
+      const auto metric = precision + "_train_throughput";
+      const auto run = runs[trial.text("case") + "\n" + trial.text("arm") + "\n" + precision]++;
+      const auto prefix = experiment + "/" + trial.text("arm");
+      bool has_ranks = false;
+      const auto [begin, end] = ranks_of_trial.equal_range(trial_key(trial));
+      for (auto found = begin; found != end; ++found) {
+        const ViewRow rank(ranks, found->second);
+        if (rank["images_per_second"].is_null()) { continue; }
+        const auto node = fmt::format("{}/{}.{}", prefix, rank.whole("tenant", 0), rank.text("node"));
+        summary.add(node, benchmark, metric, run, rank.whole("local_rank", 0), rank["images_per_second"]);
+        has_ranks = true;
+      }
+      if (has_ranks) { return; }
+      const auto per_node = std::max(trial.whole("gpus_per_node", 0), trial.whole("ranks_per_node", 1));
+      const auto count = static_cast<double>(trial.whole("nodes", 1) * std::max<std::int64_t>(per_node, 1));
+      summary.add(prefix, benchmark, metric, run, 0, trial["images_per_second"].get<double>() / count);
+    });
+    summary.write(out);
+  }
+}
+
+}  // namespace virtrain::results

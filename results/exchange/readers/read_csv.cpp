@@ -1,0 +1,270 @@
+#include <fmt/format.h>
+
+#include <functional>
+#include <map>
+#include <set>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "common/units.h"
+#include "results/exchange/readers/readers.h"
+
+namespace virtrain::results {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view environment_prefix = "environment.";
+
+struct CsvCell {
+  std::string text;
+  std::string position;  ///< "file:line:column"
+};
+
+/// Records of RFC 4180, one at a time; a quoted cell may hold line breaks.
+class CsvReader {
+ public:
+  explicit CsvReader(LineReader& lines) : lines_(lines) {}
+
+  /// The next record; false at the end. Lines with nothing on them are passed over.
+  bool next(std::vector<CsvCell>& cells) {
+    do {
+      if (!lines_.next()) { return false; }
+    } while (lines_.line().empty());
+    cells.clear();
+    at_ = 0;
+    size_bytes_ = 0;
+    for (bool more = true; more;) {
+      cells.push_back({"", lines_.position(at_ + 1)});
+      more =
+          lines_.line().substr(at_).starts_with('"') ? read_quoted(cells.back()) : read_plain(cells.back());
+    }
+    return true;
+  }
+
+ private:
+  /// Both return whether a comma, and so another cell, follows.
+  bool read_plain(CsvCell& cell) {
+    const auto line = lines_.line();
+    const auto end = std::min(line.find(',', at_), line.size());
+    cell.text = line.substr(at_, end - at_);
+    if (const auto quote = cell.text.find('"'); quote != std::string::npos) {
+      refuse(lines_.position(at_ + quote + 1),
+             "a quote inside a cell that does not start with one (quote the whole cell, and write \"\" for a "
+             "quote in it)");
+    }
+    at_ = end + 1;
+    return end < line.size();
+  }
+
+  bool read_quoted(CsvCell& cell) {
+    for (++at_;; ++at_) {
+      if (at_ == lines_.line().size()) {
+        next_line_of(cell);
+      } else if (lines_.line()[at_] != '"') {
+        cell.text += lines_.line()[at_];
+      } else if (lines_.line().substr(at_).starts_with("\"\"")) {
+        cell.text += lines_.line()[at_++];
+      } else {
+        break;
+      }
+    }
+    ++at_;
+    const auto line = lines_.line();
+    if (at_ < line.size() && line[at_] != ',') {
+      refuse(lines_.position(at_ + 1), "text behind the quote that ends a cell (a comma was expected)");
+    }
+    return at_++ < line.size();
+  }
+
+  /// The cell goes on behind a line break; `at_` is then before the new line's first byte.
+  void next_line_of(CsvCell& cell) {
+    size_bytes_ += lines_.line().size();
+    if (size_bytes_ > longest_line_bytes) {
+      refuse(cell.position, "the quote that starts this cell ends nowhere near");
+    }
+    if (!lines_.next()) { refuse(cell.position, "the quote that starts this cell has no end"); }
+    cell.text += '\n';
+    at_ = static_cast<std::size_t>(-1);
+  }
+
+  [[noreturn]] static void refuse(const std::string& position, const std::string& message) {
+    throw Error(position, ErrorCode::bad_input, excerpt(message, longest_refusal_bytes));
+  }
+
+  LineReader& lines_;
+  std::size_t at_ = 0;
+  std::size_t size_bytes_ = 0;  ///< of the record's lines before the present one
+};
+
+[[noreturn]] void refuse(const CsvCell& cell, const std::string& message) {
+  throw Error(cell.position, ErrorCode::bad_input, excerpt(message, longest_refusal_bytes));
+}
+
+/// What our own export (and careful others) put in front of a text that a spreadsheet would take for a
+/// formula.
+std::string without_formula_guard(const std::string& text) {
+  const bool guarded = text.size() > 1 && text[0] == '\'' &&
+                       std::string_view("=+-@\t\r").find(text[1]) != std::string_view::npos;
+  return guarded ? text.substr(1) : text;
+}
+
+using CellReader = std::function<json(const CsvCell&)>;
+
+json read_whole(const CsvCell& cell) {
+  const auto value = parse_integer(cell.text);
+  if (!value) {
+    refuse(cell, fmt::format("\"{}\" is no whole number (only digits, no thousands separators)",
+                             excerpt(cell.text)));
+  }
+  return *value;
+}
+json read_real(const CsvCell& cell) {
+  const auto value = parse_number(cell.text);
+  if (!value) {
+    refuse(cell,
+           fmt::format("\"{}\" is no number (write it like 1234.5: a point before the decimals, no thousands "
+                       "separators, no unit)",
+                       excerpt(cell.text)));
+  }
+  return *value;
+}
+json read_flag(const CsvCell& cell) {
+  if (cell.text == "true" || cell.text == "1") { return true; }
+  if (cell.text == "false" || cell.text == "0") { return false; }
+  refuse(cell, fmt::format("\"{}\" must be true or false", excerpt(cell.text)));
+}
+json read_text(const CsvCell& cell) {
+  return without_formula_guard(cell.text);
+}
+
+CellReader reader_for(const std::string&) {
+  return read_text;
+}
+CellReader reader_for(Status) {
+  return read_text;
+}
+CellReader reader_for(std::int64_t) {
+  return read_whole;
+}
+CellReader reader_for(double) {
+  return read_real;
+}
+CellReader reader_for(bool) {
+  return read_flag;
+}
+template <typename T>
+CellReader reader_for(const std::optional<T>&) {
+  return reader_for(T{});
+}
+
+/// The columns that are allowed: the keys of a trial record that are no objects.
+const std::map<std::string, CellReader>& known_columns() {
+  static const auto columns = [] {
+    std::map<std::string, CellReader> known = {{"experiment", read_text},
+                                               {"scenario", read_text},
+                                               {"label", read_text},
+                                               {"trial_order", read_whole}};
+    const Trial trial;
+    visit_columns(trial, [&](const char* column, const auto& value) {
+      if constexpr (!std::is_same_v<std::decay_t<decltype(value)>, json>) {
+        known[std::string(exchange_name(column))] = reader_for(value);
+      }
+    });
+    return known;
+  }();
+  return columns;
+}
+
+/// One column of this file: the key that it fills, and how its cells are read.
+struct CsvColumn {
+  std::string key;
+  CellReader read;
+};
+
+CsvColumn column_of(const CsvCell& cell) {
+  const std::string name(trim(cell.text));
+  if (name.starts_with(environment_prefix) && name.size() > environment_prefix.size()) {
+    return {name, read_text};
+  }
+  const auto& known = known_columns();
+  const auto found = known.find(name);
+  if (found != known.end()) { return {std::string(exchange_name(name)), found->second}; }
+  std::vector<std::string> allowed;
+  allowed.reserve(known.size());
+  for (const auto& [key, reader] : known) { allowed.push_back(key); }
+  const auto near = nearest_word(name, allowed);
+  const char* semicolons =
+      name.find(';') == std::string::npos ? "" : "cells are separated by commas here, not semicolons; ";
+  refuse(cell, fmt::format("unknown column \"{}\" ({}{}allowed: {}, and environment.NAME)", name, semicolons,
+                           near ? fmt::format("did you mean \"{}\"? ", *near) : "", join(allowed, ", ")));
+}
+
+std::vector<CsvColumn> read_header(const std::vector<CsvCell>& cells) {
+  std::vector<CsvColumn> columns;
+  std::set<std::string> keys;
+  for (const auto& cell : cells) {
+    columns.push_back(column_of(cell));
+    if (!keys.insert(columns.back().key).second) {
+      refuse(cell, fmt::format("the column \"{}\" appears twice", excerpt(cell.text)));
+    }
+  }
+  return columns;
+}
+
+/// What the file's columns leave open.
+json defaults_of(const ImportSettings& settings) {
+  json record = {{"record", "trial"}};
+  const auto set = [&](const char* key, const auto& value) {
+    if (const auto known = value_json(value); !known.is_null()) { record[key] = known; }
+  };
+  set("experiment", settings.experiment);
+  set("scenario", settings.scenario.empty() ? settings.experiment : settings.scenario);
+  set("label", settings.label);
+  set("case", settings.case_name);
+  set("arm", settings.arm);
+  set("pair", settings.pair);
+  set("nodes", settings.nodes);
+  set("gpus_per_node", settings.gpus_per_node);
+  set("batch_size", settings.batch_size);
+  set("precision", settings.precision);
+  set("virtualization", settings.virtualization);
+  set("started_at", settings.started_at);
+  return record;
+}
+
+void set_cell(json& record, const CsvColumn& column, const CsvCell& cell) {
+  if (cell.text.empty()) {
+    record.erase(column.key);
+  } else if (column.key.starts_with(environment_prefix)) {
+    record["environment"][column.key.substr(environment_prefix.size())] = column.read(cell);
+  } else {
+    record[column.key] = column.read(cell);
+  }
+}
+
+}  // namespace
+
+void read_csv(LineReader& lines, const ImportSettings& settings, RecordImporter& importer) {
+  CsvReader reader(lines);
+  std::vector<CsvCell> cells;
+  if (!reader.next(cells)) { lines.refuse("the file is empty; its first line must name the columns"); }
+  const auto columns = read_header(cells);
+  const json defaults = defaults_of(settings);
+  std::int64_t count = 0;
+  for (; reader.next(cells); ++count) {
+    if (cells.size() != columns.size()) {
+      refuse(cells.front(), fmt::format("{} cells where the header names {}", cells.size(), columns.size()));
+    }
+    json record = defaults;
+    for (std::size_t i = 0; i < cells.size(); ++i) { set_cell(record, columns[i], cells[i]); }
+    if (!record.contains("scenario") && record.contains("experiment")) {
+      record["scenario"] = record["experiment"];
+    }
+    const auto& position = cells.front().position;
+    importer.add(record, position.substr(0, position.rfind(':')));
+  }
+  if (count == 0) { lines.refuse("there are no rows below the header"); }
+}
+
+}  // namespace virtrain::results

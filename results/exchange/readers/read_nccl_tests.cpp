@@ -1,0 +1,238 @@
+// The format is that of NVIDIA/nccl-tests, src/util.cu (earlier src/common.cu): writeBenchmarkLinePreamble()
+// and writeBenchmarkLineBody() print the lines, their GB are 10^9 bytes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <set>
+
+#include "common/error.h"
+#include "common/scanner.h"
+#include "common/text.h"
+#include "common/units.h"
+#include "results/exchange/readers/readers.h"
+
+namespace virtrain::results {
+namespace {
+
+using nlohmann::json;
+
+/// Names of nccl-tests, which SuperBench and others write in one word.
+constexpr std::array collectives = {"all_reduce", "all_gather", "reduce_scatter", "alltoallv",
+                                    "alltoall",   "broadcast",  "hypercube",      "sendrecv",
+                                    "scatter",    "gather",     "reduce"};
+/// Beyond it not every whole number is a double.
+constexpr double most_wrong = 9e15;
+constexpr double bytes_per_gigabyte = 1e9;
+constexpr double seconds_per_microsecond = 1e-6;
+constexpr std::size_t side_words = 4;  ///< time, algbw, busbw, #wrong: out of place, then in place
+
+std::string in_one_word(std::string name) {
+  name.erase(std::remove(name.begin(), name.end(), '_'), name.end());
+  return name;
+}
+
+/// "all_reduce" of "all_reduce_perf_mpi" and of "nccl_allreduce.log": a collective's name in one word or
+/// several next to each other, the longest there is. Empty if there is none or more than one.
+std::string collective_in(const std::string& name) {
+  std::vector<std::string> words(1);
+  for (const char c : lower(name)) {
+    if (is_letter(c)) { words.back() += c; }
+    if (!is_letter(c) && !words.back().empty()) { words.emplace_back(); }
+  }
+  std::set<std::string> found;
+  for (std::size_t first = 0; first < words.size(); ++first) {
+    std::string joined;
+    std::size_t end = first;  // behind the longest that begins here
+    std::string longest;
+    for (std::size_t i = first; i < std::min(first + 3, words.size()); ++i) {
+      joined += words[i];
+      for (const char* collective : collectives) {
+        if (in_one_word(collective) != joined) { continue; }
+        longest = collective;
+        end = i;
+      }
+    }
+    if (!longest.empty()) { found.insert(longest); }
+    first = end;
+  }
+  return found.size() == 1 ? *found.begin() : "";
+}
+
+std::string words_from(const std::vector<std::string_view>& words, std::size_t first) {
+  return join({words.begin() + static_cast<std::ptrdiff_t>(first), words.end()}, " ");
+}
+
+class NcclTestsReader {
+ public:
+  NcclTestsReader(LineReader& lines, const ImportSettings& settings) : lines_(lines), settings_(settings) {
+    collective_ = settings.collective.empty()
+                      ? collective_in(std::filesystem::path(lines.name()).filename().string())
+                      : settings.collective;
+  }
+
+  /// The probes, each with its position.
+  std::vector<std::pair<json, std::string>> read() {
+    while (lines_.next()) { read_line(without_rank_tag(lines_.line())); }
+    finish_test();
+    if (probes_.empty()) { lines_.refuse("there are no lines of figures in it"); }
+    return std::move(probes_);
+  }
+
+ private:
+  /// One file may hold the outputs of several tests, one after the other.
+  void finish_test() {
+    if (!concluded_) {
+      lines_.refuse("the output ends without \"# Avg bus bandwidth\": the test did not finish");
+    }
+    for (; completed_ < probes_.size(); ++completed_) { complete(probes_[completed_].first); }
+    device_.clear();
+    hosts_.clear();
+    ranks_ = 0;
+    concluded_ = false;
+  }
+
+  void read_line(std::string_view line) {
+    const auto words = words_of(line);
+    if (words.empty()) { return; }
+    if (line.find("Test NCCL failure") != line.npos || line.find("Test CUDA failure") != line.npos ||
+        line.find("Test failure") != line.npos) {
+      lines_.refuse("the test failed: " + excerpt(line));
+    }
+    if (words[0] == "#") {
+      read_comment(words);
+    } else if (words.size() > 1 && parse_integer(words[0]) && parse_integer(words[1])) {
+      read_figures(words);
+    }
+  }
+
+  void read_comment(const std::vector<std::string_view>& words) {
+    const auto word = [&](std::size_t i) { return i < words.size() ? words[i] : std::string_view(); };
+    if (word(1) == "Collective" && word(2) == "test" && word(3) == "starting:") {
+      if (completed_ < probes_.size()) { finish_test(); }
+      if (const auto name = collective_in(std::string(word(4))); !name.empty()) { take_name(name); }
+    } else if (word(1) == "Rank" && parse_integer(word(2))) {
+      ++ranks_;
+      // "# Rank 0 Group 0 Pid 1 on HOST device 0 [0x07] NVIDIA A100"
+      for (std::size_t i = 2; i + 1 < words.size(); ++i) {
+        if (words[i] == "on") { hosts_.emplace(words[i + 1]); }
+        if (words[i].starts_with("[0") && device_.empty()) { device_ = words_from(words, i + 1); }
+      }
+    } else if (word(1) == "size" && word(2) == "count") {
+      counts_wrong_ = lines_.line().find("#wrong") != std::string_view::npos;
+    } else if (word(1) == "Avg" && word(2) == "bus" && word(3) == "bandwidth") {
+      concluded_ = true;
+    }
+  }
+
+  void take_name(const std::string& name) {
+    if (!settings_.collective.empty() && name != settings_.collective) {
+      lines_.refuse(fmt::format("this is the output of {}, not of {}; leave --collective out", name,
+                                settings_.collective));
+    }
+    collective_ = name;
+  }
+
+  /// size count type [redop] [root], then time algbw busbw #wrong twice.
+  void read_figures(const std::vector<std::string_view>& words) {
+    constexpr std::size_t least = 3 + 2 * side_words, most = least + 2;
+    if (words.size() < least || words.size() > most) {
+      lines_.refuse(
+          fmt::format("{} words where a line of figures has {} to {} (size, count, type, redop, root, and "
+                      "twice time, algbw, busbw, #wrong; run without -I and -T)",
+                      words.size(), least, most));
+    }
+    const auto sides = words.size() - 2 * side_words;
+    json probe = {{"size_bytes", whole(words[0], "size")}, {"data_type", words[2]}};
+    probe["detail"] = {{"count", whole(words[1], "count")}};
+    if (sides > 3) { probe["detail"]["operation"] = words[3]; }
+    if (sides > 4) { probe["detail"]["root"] = whole(words[4], "root"); }
+    for (const bool in_place : {false, true}) {
+      const auto* side = &words[sides + (in_place ? side_words : 0)];
+      if (side[0] == "N/A") {
+        continue;  // this collective has no such side
+      }
+      probes_.emplace_back(side_of(probe, side, in_place), lines_.position());
+    }
+  }
+
+  json side_of(json probe, const std::string_view* words, bool in_place) {
+    const double microseconds = number(words[0], "time");
+    if (microseconds > 0) { probe["seconds"] = microseconds * seconds_per_microsecond; }
+    probe["value"] = number(words[1], "algbw") * bytes_per_gigabyte;
+    probe["bus_bytes_per_second"] = number(words[2], "busbw") * bytes_per_gigabyte;
+    if (words[3] != "N/A") {
+      const double wrong = number(words[3], "#wrong");
+      // Until nccl-tests 2.13 this column was the largest error of an element.
+      if (counts_wrong_) {
+        if (wrong > most_wrong) {
+          lines_.refuse(fmt::format("#wrong is {}, no count of elements", words[3]));
+        }
+        probe["wrong"] = static_cast<std::int64_t>(wrong);
+      } else {
+        probe["detail"]["largest_error"] = wrong;
+      }
+    }
+    probe["detail"]["in_place"] = in_place;
+    return probe;
+  }
+
+  void complete(json& probe) const {
+    if (collective_.empty()) {
+      lines_.refuse(
+          "neither the output nor the file's name says which collective this is: give --collective, or name "
+          "the file after it, for example all_reduce_perf.txt");
+    }
+    probe.update(record_of(settings_, lines_));
+    probe["record"] = "probe";
+    probe["name"] = collective_;
+    probe["unit"] = "B/s";
+    probe["measured_at"] = value_json(settings_.started_at);
+    const auto nodes = hosts_.empty() ? settings_.nodes : std::optional(std::ssize(hosts_));
+    const auto ranks = ranks_ == 0 ? settings_.ranks : std::optional(ranks_);
+    probe["nodes"] = value_json(nodes);
+    probe["ranks"] = value_json(ranks);
+    if (hosts_.size() == 1) { probe["node"] = *hosts_.begin(); }
+    if (!device_.empty()) { probe["detail"]["device"] = device_; }
+    probe["detail"]["source"] = "nccl-tests";
+  }
+
+  std::int64_t whole(std::string_view word, const char* column) const {
+    const auto value = parse_integer(word);
+    if (!value) { lines_.refuse(fmt::format("{} is \"{}\", no whole number", column, excerpt(word))); }
+    return *value;
+  }
+  double number(std::string_view word, const char* column) const {
+    const auto value = parse_number(word);
+    if (!value || *value < 0) {
+      lines_.refuse(fmt::format("{} is \"{}\", no finite number of zero or more", column, excerpt(word)));
+    }
+    return *value;
+  }
+
+  LineReader& lines_;
+  const ImportSettings& settings_;
+  std::string collective_;
+  std::string device_;
+  std::set<std::string> hosts_;
+  std::int64_t ranks_ = 0;
+  bool counts_wrong_ = true;
+  bool concluded_ = false;
+  std::size_t completed_ = 0;  ///< probes that have all their fields
+  std::vector<std::pair<json, std::string>> probes_;
+};
+
+}  // namespace
+
+std::vector<std::string> collective_names() {
+  return {collectives.begin(), collectives.end()};
+}
+
+void read_nccl_tests(LineReader& lines, const ImportSettings& settings, RecordImporter& importer) {
+  for (const auto& [probe, position] : NcclTestsReader(lines, settings).read()) {
+    importer.add(probe, position);
+  }
+}
+
+}  // namespace virtrain::results

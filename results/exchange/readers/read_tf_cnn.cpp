@@ -1,0 +1,280 @@
+// The formats are those of tensorflow/benchmarks, scripts/tf_cnn_benchmarks/benchmark_cnn.py: print_info()
+// writes the preamble, benchmark_one_step() the lines, and the loop's end the total, which counts all
+// workers: num_workers * steps * batch_size / seconds. Under Horovod each process may print it, or rank 0
+// alone.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "common/units.h"
+#include "results/exchange/readers/readers.h"
+
+namespace virtrain::results {
+namespace {
+
+using nlohmann::json;
+
+/// What one log says.
+struct TfLog {
+  std::string model, variables;
+  std::optional<std::int64_t> global_batch, device_batch;
+  std::optional<std::int64_t> listed;  ///< devices that the preamble lists
+  bool on_gpus = false;                ///< whether those are GPUs
+  std::vector<double> totals;          ///< one for each process that printed it
+  std::int64_t last_step = 0;
+  std::optional<double> loss_first, loss_last;
+
+  /// Devices of the whole job; nothing if the preamble is not there.
+  std::optional<std::int64_t> devices() const {
+    if (listed) { return listed; }
+    if (!global_batch || !device_batch) { return std::nullopt; }
+    return *global_batch / *device_batch;
+  }
+};
+
+/// The text behind a label of the preamble, "Model:       resnet50"; nothing if the line has another one.
+std::optional<std::string_view> preamble(std::string_view line, std::string_view label) {
+  if (!line.starts_with(label)) { return std::nullopt; }
+  return trim(line.substr(label.size()));
+}
+
+std::int64_t batch_of(const LineReader& lines, std::string_view text) {
+  const auto words = words_of(text);
+  const auto value = words.empty() ? std::nullopt : parse_integer(words[0]);
+  if (!value || *value < 1) {
+    lines.refuse(fmt::format("the batch size \"{}\" is no whole number above zero", excerpt(text)));
+  }
+  return *value;
+}
+
+/// "['horovod/gpu:0', 'horovod/gpu:1']", of the whole job.
+void read_devices(std::string_view list, TfLog& log) {
+  const auto count = [&](std::string_view kind) {
+    std::int64_t found = 0;
+    for (auto at = list.find(kind); at != list.npos; at = list.find(kind, at + kind.size())) { ++found; }
+    return found;
+  };
+  const auto gpus = count("gpu:");
+  log.on_gpus = gpus > 0;
+  const auto devices = gpus > 0 ? gpus : count("cpu:");
+  if (devices > 0) { log.listed = devices; }
+}
+
+void read_preamble(const LineReader& lines, std::string_view line, TfLog& log) {
+  if (const auto model = preamble(line, "Model:")) { log.model = *model; }
+  if (const auto variables = preamble(line, "Variables:")) { log.variables = *variables; }
+  if (const auto devices = preamble(line, "Devices:")) { read_devices(*devices, log); }
+  if (const auto batch = preamble(line, "Batch size:"); batch && batch->ends_with("global")) {
+    log.global_batch = batch_of(lines, *batch);
+  }
+  // Below "Batch size:", indented as tf_cnn_benchmarks prints it or not, as some tools that keep logs leave
+  // it.
+  const auto words = words_of(line);
+  if (words.size() == 3 && words[1] == "per" && words[2] == "device") {
+    log.device_batch = batch_of(lines, line);
+  }
+}
+
+/// "10<tab>images/sec: 204.8 +/- 0.1 (jitter = 0.6)<tab>9.228"; with --display_perf_ewma only the speed.
+void read_step(const LineReader& lines, std::string_view line, TfLog& log) {
+  const auto cells = split(line, '\t');
+  const auto words = cells.size() < 3 ? std::vector<std::string_view>() : words_of(cells[1]);
+  const auto step = parse_integer(cells[0]);
+  const bool is_whole = words.size() == 7 && words[2] == "+/-" && words[4] == "(jitter" && words[5] == "=";
+  const bool is_short = words.size() == 2;
+  const auto speed = is_whole || is_short ? parse_number(words[1]) : std::nullopt;
+  if (!step || *step < 1 || !speed || words[0] != "images/sec:") {
+    lines.refuse(
+        "this looks like a step's line and is none (STEP<tab>images/sec: N +/- N (jitter = N)<tab>LOSS)");
+  }
+  const auto loss = parse_number(cells[2]);
+  if (!loss) {
+    lines.refuse(fmt::format("the loss of step {} is \"{}\", no finite number", *step, excerpt(cells[2])));
+  }
+  log.last_step = std::max(log.last_step, *step);
+  if (!log.loss_first) { log.loss_first = loss; }
+  log.loss_last = loss;
+}
+
+TfLog read_log(LineReader& lines) {
+  TfLog log;
+  while (lines.next()) {
+    const auto line = without_rank_tag(lines.line());
+    if (const auto total = preamble(line, "total images/sec:")) {
+      const auto value = parse_number(*total);
+      if (!value || *value <= 0) {
+        lines.refuse(fmt::format("the total \"{}\" is no finite number above zero", excerpt(*total)));
+      }
+      log.totals.push_back(*value);
+    } else if (line.find("\timages/sec:") != line.npos) {
+      read_step(lines, line, log);
+    } else {
+      read_preamble(lines, line, log);
+    }
+  }
+  if (log.totals.empty()) {
+    lines.refuse("the log ends without its line \"total images/sec: N\": the run did not finish");
+  }
+  return log;
+}
+
+/// Nodes, devices and ranks of what one log measured.
+struct TfShape {
+  std::int64_t nodes = 1, gpus_per_node = 0;
+  std::optional<std::int64_t> ranks_per_node;
+};
+
+/// `share`: of how many logs of the same trial this is one; the settings speak of the whole trial.
+TfShape shape_of(const LineReader& lines, const TfLog& log, const ImportSettings& settings,
+                 std::int64_t share) {
+  TfShape shape;
+  const auto per_log = [&](std::optional<std::int64_t> whole) {
+    return whole ? std::optional(std::max<std::int64_t>(*whole / share, 1)) : std::nullopt;
+  };
+  const auto nodes = per_log(settings.nodes);
+  const auto ranks = log.devices() ? log.devices() : per_log(settings.ranks);
+  if (nodes) {
+    shape.nodes = *nodes;
+  } else if (ranks && settings.gpus_per_node && *settings.gpus_per_node > 0) {
+    shape.nodes = std::max<std::int64_t>(*ranks / *settings.gpus_per_node, 1);
+  } else if (!ranks || (*ranks > 1 && log.variables == "horovod")) {
+    lines.refuse("this log cannot say how many nodes its processes ran on: give --nodes");
+  }
+  if (ranks && *ranks % shape.nodes != 0) {
+    lines.refuse(
+        fmt::format("{} ranks on {} nodes do not divide; check --nodes and --ranks", *ranks, shape.nodes));
+  }
+  if (ranks) { shape.ranks_per_node = *ranks / shape.nodes; }
+  if (settings.gpus_per_node) {
+    shape.gpus_per_node = *settings.gpus_per_node;
+  } else if (log.listed && shape.ranks_per_node) {
+    shape.gpus_per_node = log.on_gpus ? *shape.ranks_per_node : 0;
+  } else {
+    lines.refuse("this log cannot say how many GPUs a node had: give --gpus-per-node (0 for none)");
+  }
+  const bool contradicts =
+      log.on_gpus && shape.ranks_per_node && shape.gpus_per_node != *shape.ranks_per_node;
+  if (contradicts) {
+    lines.refuse(
+        fmt::format("the log speaks of {} GPUs, not of {} nodes with {} each; check --nodes and "
+                    "--gpus-per-node",
+                    ranks.value_or(0), shape.nodes, shape.gpus_per_node));
+  }
+  return shape;
+}
+
+/// Whose throughput a total is. Refuses what the file cannot tell, in words that say what to give.
+Scope scope_of(const LineReader& lines, const TfLog& log, const ImportSettings& settings,
+               const TfShape& shape) {
+  if (settings.scope) { return *settings.scope; }
+  if (log.totals.size() > 1) {
+    lines.refuse(
+        fmt::format("{} lines \"total images/sec\", and the file cannot tell whether each is of one rank or "
+                    "of the whole job: "
+                    "give --scope trial (each is of the whole job, as Horovod's ranks print it), --scope "
+                    "rank or --scope tenant",
+                    log.totals.size()));
+  }
+  const bool one_rank = shape.ranks_per_node == 1 && shape.nodes == 1;
+  if (!log.global_batch && !one_rank) {
+    lines.refuse(
+        "without the lines \"Batch size: N global\" and \"Variables:\" the file cannot tell whether its "
+        "total is of "
+        "one rank or of the whole job: give --scope trial (of the whole job), --scope rank, or --ranks 1");
+  }
+  return Scope::trial;
+}
+
+/// Throughput of the log's whole job. One total for each of several ranks of one job differs by their clocks
+/// only; the first one is taken.
+double throughput_of(const LineReader& lines, const TfLog& log, Scope scope, const TfShape& shape) {
+  if (scope == Scope::trial) {
+    const auto [low, high] = std::minmax_element(log.totals.begin(), log.totals.end());
+    if (*high > 1.5 * *low) {
+      lines.refuse(fmt::format("totals of {} and {} cannot both be of the whole job; is it --scope rank?",
+                               *low, *high));
+    }
+    return log.totals.front();
+  }
+  double sum = 0;
+  for (const double total : log.totals) { sum += total; }
+  const auto count = std::ssize(log.totals);
+  const auto ranks = shape.ranks_per_node ? *shape.ranks_per_node * shape.nodes : count;
+  if (scope == Scope::rank && count != ranks) {
+    if (count != 1) { lines.refuse(fmt::format("{} totals of single ranks, but {} ranks", count, ranks)); }
+    lines.refuse(fmt::format("the total of one rank out of {}; the others' are needed too", ranks));
+  }
+  return sum;
+}
+
+json tenant_of(const TfLog& log, std::int64_t index, std::int64_t nodes, double images_per_second) {
+  json tenant = {{"tenant_index", index}, {"nodes", nodes}, {"images_per_second", images_per_second}};
+  if (log.loss_first) { tenant["loss_first"] = *log.loss_first; }
+  if (log.loss_last) { tenant["loss_last"] = *log.loss_last; }
+  return tenant;
+}
+
+/// The tenants that one log stands for.
+json tenants_of(const TfLog& log, Scope scope, const TfShape& shape, double throughput,
+                std::int64_t first_index) {
+  json tenants = json::array();
+  if (scope == Scope::tenant && log.totals.size() > 1) {
+    const auto nodes = std::max<std::int64_t>(shape.nodes / std::ssize(log.totals), 1);
+    for (const double total : log.totals) {
+      tenants.push_back(tenant_of(log, first_index + std::ssize(tenants), nodes, total));
+    }
+    return tenants;
+  }
+  tenants.push_back(tenant_of(log, first_index, shape.nodes, throughput));
+  if (scope == Scope::rank) {
+    for (std::int64_t rank = 0; rank < std::ssize(log.totals); ++rank) {
+      tenants[0]["ranks"].push_back({{"rank", rank},
+                                     {"size", std::ssize(log.totals)},
+                                     {"images_per_second", log.totals[static_cast<std::size_t>(rank)]}});
+    }
+  }
+  return tenants;
+}
+
+}  // namespace
+
+void read_tf_cnn(std::vector<LineReader*> files, const ImportSettings& settings, RecordImporter& importer) {
+  const LineReader& first = *files.front();
+  json record = record_of(settings, first);
+  if (settings.case_name.empty()) {
+    first.refuse("this log names no case: give --case, or import a folder of ARM/CASE/PAIR.log files");
+  }
+  record.update({{"record", "trial"}, {"case", settings.case_name}, {"tenants", json::array()}});
+  record["pair"] = value_json(settings.pair);
+  record["precision"] = value_json(settings.precision);
+  record["virtualization"] = value_json(settings.virtualization);
+  record["started_at"] = value_json(settings.started_at);
+  record["batch_size"] = value_json(settings.batch_size);
+  double sum = 0;
+  std::int64_t nodes = 0;
+  for (LineReader* lines : files) {
+    const TfLog log = read_log(*lines);
+    const auto shape = shape_of(*lines, log, settings, std::ssize(files));
+    const Scope scope = scope_of(*lines, log, settings, shape);
+    const double throughput = throughput_of(*lines, log, scope, shape);
+    for (auto& tenant : tenants_of(log, scope, shape, throughput, std::ssize(record["tenants"]))) {
+      record["tenants"].push_back(std::move(tenant));
+    }
+    sum += throughput;
+    nodes += shape.nodes;
+    record["gpus_per_node"] = shape.gpus_per_node;
+    record["ranks_per_node"] = value_json(shape.ranks_per_node);
+    if (log.device_batch) { record["batch_size"] = *log.device_batch; }
+    record["environment"] = {{"source", "tf_cnn_benchmarks"}, {"steps", log.last_step}};
+    if (!log.model.empty()) { record["environment"]["model"] = log.model; }
+    if (!log.variables.empty()) { record["environment"]["variables"] = log.variables; }
+  }
+  record["images_per_second"] = sum;
+  record["nodes"] = nodes;
+  importer.add(record, first.position());
+}
+
+}  // namespace virtrain::results

@@ -1,0 +1,97 @@
+#include "results/exchange/readers/readers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "common/error.h"
+#include "common/json.h"
+#include "common/text.h"
+
+namespace virtrain::results {
+namespace {
+
+/// What the first line with anything on it says about the format of the whole; nothing if only more lines
+/// can.
+std::optional<FileFormat> format_by_first_line(std::string_view line) {
+  if (line.starts_with('{')) {
+    const auto object = parse_json_or_null(line);
+    const bool is_summary = object.is_object() && object.contains("node") && !object.contains("record");
+    return is_summary ? FileFormat::superbench : FileFormat::jsonl;
+  }
+  const auto cells = split(line, ',');
+  const auto is_throughput = [](const std::string& cell) {
+    return trim(cell) == "images_per_second" || trim(cell) == "\"images_per_second\"";
+  };
+  if (std::any_of(cells.begin(), cells.end(), is_throughput)) { return FileFormat::csv; }
+  return std::nullopt;
+}
+
+std::optional<FileFormat> format_by_mark(std::string_view line) {
+  if (line.starts_with("Step\tImg/sec") || line.starts_with("total images/sec:")) {
+    return FileFormat::tf_cnn_benchmarks;
+  }
+  const bool is_nccl =
+      line.starts_with("# nThread ") || line.starts_with("# nccl-tests version") ||
+      (line.starts_with('#') && line.find("algbw") != line.npos && line.find("busbw") != line.npos);
+  if (is_nccl) { return FileFormat::nccl_tests; }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<FileFormat> recognise_format(LineReader& lines) {
+  std::optional<FileFormat> format;
+  bool is_first = true;
+  while (!format && lines.next()) {
+    if (trim(lines.line()).empty()) { continue; }
+    if (is_first) { format = format_by_first_line(trim(lines.line())); }
+    is_first = false;
+    if (!format) { format = format_by_mark(without_rank_tag(lines.line())); }
+  }
+  lines.rewind();
+  return format;
+}
+
+void read_jsonl(LineReader& lines, RecordImporter& importer) {
+  bool is_empty = true;
+  while (lines.next()) {
+    if (trim(lines.line()).empty()) { continue; }
+    is_empty = false;
+    importer.add(parse_record(lines), lines.position());
+  }
+  if (is_empty) { lines.refuse("there are no records in it"); }
+}
+
+nlohmann::json parse_record(const LineReader& lines) {
+  try {
+    return parse_json(lines.line(), {.unique_keys = true});
+  } catch (const JsonRefusal& refusal) {
+    throw Error(refusal.column > 0 ? lines.position(refusal.column) : lines.position(), ErrorCode::bad_input,
+                refusal.what());
+  }
+}
+
+nlohmann::json record_of(const ImportSettings& settings, const LineReader& lines) {
+  const auto need = [&](const std::string& value, const char* words) {
+    if (value.empty()) { lines.refuse(words); }
+  };
+  need(settings.arm,
+       "this file cannot say in which arm it ran: give --arm, or import a folder of ARM/CASE/PAIR.log files");
+  need(settings.experiment, "this file names no experiment: give --experiment, or import its folder");
+  nlohmann::json record = {{"experiment", settings.experiment}, {"arm", settings.arm}};
+  record["scenario"] = settings.scenario.empty() ? settings.experiment : settings.scenario;
+  if (!settings.label.empty()) { record["label"] = settings.label; }
+  return record;
+}
+
+std::string_view without_rank_tag(std::string_view line) {
+  if (!line.starts_with('[')) { return line; }
+  const auto tag_end = line.find(">:");
+  const auto digits_end = line.find_first_not_of("0123456789,", 1);
+  if (tag_end == line.npos || digits_end == line.npos || line.substr(digits_end, 2) != "]<") { return line; }
+  return line.substr(tag_end + 2);
+}
+
+}  // namespace virtrain::results

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <vector>
+
+#include "results/exchange/records/line_reader.h"
+#include "results/exchange/records/record_importer.h"
+
+namespace virtrain::results {
+
+// One reader a format: lines in, exchange records out. What the file cannot say comes from the settings.
+// Every refusal is an Error(bad_input) that starts with "file:line".
+
+/// The format that the lines look like; nothing if they look like none. Rewinds.
+std::optional<FileFormat> recognise_format(LineReader& lines);
+
+/// Exchange records, one JSON object a line.
+void read_jsonl(LineReader& lines, RecordImporter& importer);
+/// RFC 4180 with a header whose names are the keys of a trial record.
+void read_csv(LineReader& lines, const ImportSettings& settings, RecordImporter& importer);
+/// Logs of tf_cnn_benchmarks that together are one trial: one file, or one for each tenant.
+void read_tf_cnn(std::vector<LineReader*> files, const ImportSettings& settings, RecordImporter& importer);
+/// What nccl-tests print.
+void read_nccl_tests(LineReader& lines, const ImportSettings& settings, RecordImporter& importer);
+/// SuperBench's results-summary.jsonl.
+void read_superbench(LineReader& lines, const ImportSettings& settings, RecordImporter& importer);
+
+/// The JSON value of the present line; refuses a key given twice, and more than 64 levels of nesting.
+nlohmann::json parse_record(const LineReader& lines);
+/// A trial (or probe) record with what the settings say; the keys they leave open are absent. Refuses
+/// settings without an experiment or an arm.
+nlohmann::json record_of(const ImportSettings& settings, const LineReader& lines);
+/// The line without the "[1,0]<stdout>:" that mpirun --tag-output (and horovodrun) put in front.
+std::string_view without_rank_tag(std::string_view line);
+
+}  // namespace virtrain::results

@@ -1,0 +1,325 @@
+#include "results/exchange/records/record_importer.h"
+
+#include <fmt/format.h>
+
+#include "common/error.h"
+#include "common/scanner.h"
+#include "common/text.h"
+#include "common/units.h"
+
+namespace virtrain::results {
+namespace {
+
+/// Two digits of a number in this range.
+bool take_number(Scanner& in, std::int64_t least, std::int64_t most) {
+  const auto number = parse_integer(in.take_while(is_digit, 2, 2));
+  return number && *number >= least && *number <= most;
+}
+
+/// ISO 8601 with a zone, "2022-05-01T00:00:00.25+02:00"; at most nanoseconds.
+bool is_time(std::string_view text) {
+  Scanner in(text);
+  const bool is_moment = in.take_digits(4) && in.take("-") && take_number(in, 1, 12) && in.take("-") &&
+                         take_number(in, 1, 31) && in.take("T") && take_number(in, 0, 23) && in.take(":") &&
+                         take_number(in, 0, 59) && in.take(":") && take_number(in, 0, 60);
+  if (!is_moment || (in.take(".") && in.take_while(is_digit, 1, 9).empty())) { return false; }
+  if (in.take("Z")) { return in.at_end(); }
+  return (in.take("+") || in.take("-")) && in.take_digits(2) && in.take(":") && in.take_digits(2) &&
+         in.at_end();
+}
+
+void require_time(const ObjectReader& reader, const char* key, const std::string& value) {
+  if (value.empty() || is_time(value)) { return; }
+  reader.refuse(
+      fmt::format("{} is \"{}\", it must be a time like 2022-05-01T00:00:00Z", key, excerpt(value)));
+}
+
+void require_at_least(const ObjectReader& reader, const char* key, std::optional<std::int64_t> value,
+                      std::int64_t least) {
+  if (!value || *value >= least) { return; }
+  reader.refuse(fmt::format("{} is {}, it must be at least {}", key, *value, least));
+}
+
+void require_trial_ranges(const ObjectReader& reader, const Trial& trial) {
+  require_at_least(reader, "nodes", trial.nodes, 1);
+  require_at_least(reader, "gpus_per_node", trial.gpus_per_node, 0);
+  require_at_least(reader, "pair", trial.pair, 0);
+  require_at_least(reader, "batch_size", trial.batch_size, 1);
+  require_at_least(reader, "ranks_per_node", trial.ranks_per_node, 1);
+  require_time(reader, "started_at", trial.started_at);
+  require_time(reader, "ended_at", trial.ended_at);
+  if (trial.images_per_second && !(*trial.images_per_second > 0)) {
+    reader.refuse(fmt::format("images_per_second is {}, it must be above zero (null for a missing trial)",
+                              *trial.images_per_second));
+  }
+  if (!trial.environment.is_null() && !trial.environment.is_object()) {
+    reader.refuse("environment must be an object or null");
+  }
+  static const std::set<std::string> kinds = {"", "none", "kvm", "kvm_nested", "kvm_on_emulated", "tcg"};
+  if (!kinds.contains(trial.virtualization)) {
+    reader.refuse(
+        fmt::format("virtualization is \"{}\", it must be none, kvm, kvm_nested, kvm_on_emulated or tcg",
+                    trial.virtualization));
+  }
+}
+
+/// What a run has stored is evidence of that run and stays as it is.
+void refuse_measured(const ObjectReader& reader, const Experiment& stored) {
+  if (stored.virtrain_version.empty() && stored.command_line.empty() && stored.boot_id.empty()) { return; }
+  reader.refuse(
+      fmt::format("experiment {} is in the database already, as virtrain measured it, and takes nothing from "
+                  "elsewhere (give these records another experiment, or import into another --db)",
+                  excerpt(stored.id)));
+}
+
+}  // namespace
+
+void RecordImporter::add(const nlohmann::json& record, const std::string& position) {
+  try {
+    add_record(record, position);
+  } catch (const Error& error) {
+    // An Error of the store (a value that the schema refuses) gets the line's position.
+    if (error.operation() == position || error.code() != ErrorCode::bad_input) { throw; }
+    throw Error(position, ErrorCode::bad_input, error.what());
+  }
+}
+
+void RecordImporter::add_record(const nlohmann::json& record, const std::string& position) {
+  ObjectReader reader(record, position);
+  std::string kind;
+  reader.take("record", kind);
+  if (kind == "trial") {
+    add_trial(reader);
+  } else if (kind == "experiment") {
+    add_experiment(reader);
+  } else if (kind == "sample") {
+    add_sample(reader);
+  } else if (kind == "telemetry") {
+    add_telemetry(reader);
+  } else if (kind == "event") {
+    add_event(reader);
+  } else if (kind == "probe") {
+    add_probe(reader);
+  } else {
+    reader.refuse(fmt::format(
+        "record is \"{}\", it must be trial, experiment, sample, telemetry, event or probe", kind));
+  }
+}
+
+void RecordImporter::add_experiment(ObjectReader& reader) {
+  Experiment experiment;
+  experiment.status = Status::finished;
+  reader.take_columns(experiment);
+  reader.take("fingerprint", experiment.fingerprint);
+  reader.finish();
+  reader.require({"experiment", "scenario"});
+  require_time(reader, "started_at", experiment.started_at);
+  require_time(reader, "ended_at", experiment.ended_at);
+  if (experiments_.contains(experiment.id)) {
+    reader.refuse(fmt::format("experiment {} appears twice, or after its trials", experiment.id));
+  }
+  if (store_.experiment(experiment.id)) {
+    reader.refuse(fmt::format("experiment {} is in {} already", experiment.id, store_.file().string()));
+  }
+  store_.add_experiment(experiment);
+  experiments_[experiment.id] = {experiment.scenario, experiment.label, {}};
+  ++report_.experiments;
+}
+
+void RecordImporter::add_trial(ObjectReader& reader) {
+  Trial trial;
+  std::string scenario;
+  std::string label;
+  reader.take("experiment", trial.experiment);
+  reader.take("scenario", scenario);
+  reader.take("label", label);
+  reader.take_columns(trial);
+  const auto tenants = reader.take_list("tenants");
+  reader.finish();
+  reader.require({"experiment", "scenario", "case", "arm", "nodes", "gpus_per_node"});
+  require_trial_ranges(reader, trial);
+  if (!reader.has("status")) { trial.status = trial.images_per_second ? Status::finished : Status::failed; }
+  auto& experiment = experiment_of(reader, trial.experiment, scenario, label);
+  if (trial.pair && store_.has_pair(trial.experiment, trial.case_name, trial.arm, *trial.pair)) {
+    reader.refuse(fmt::format("experiment {} has pair {} of case {} in the arm {} already", trial.experiment,
+                              *trial.pair, trial.case_name, trial.arm));
+  }
+  const auto id = store_.import_trial(trial);
+  experiment.trials.push_back(id);
+  for (const auto& tenant : tenants) { add_tenant(id, tenant, reader.position()); }
+  ++report_.trials;
+  report_.missing += trial.images_per_second ? 0 : 1;
+}
+
+/// The trial's experiment, made here if no record did; its scenario and label must not contradict.
+RecordImporter::ImportedExperiment& RecordImporter::experiment_of(const ObjectReader& reader,
+                                                                  const std::string& id,
+                                                                  const std::string& scenario,
+                                                                  const std::string& label) {
+  const auto [found, fresh] = experiments_.try_emplace(id);
+  auto& known = found->second;
+  if (fresh) {
+    if (const auto stored = store_.experiment(id)) {
+      refuse_measured(reader, *stored);
+      known = {stored->scenario, stored->label, {}};
+    } else {
+      if (scenario.empty()) {
+        experiments_.erase(found);
+        reader.refuse(
+            fmt::format("no record before it names experiment {}, and this one has no scenario", id));
+      }
+      store_.add_experiment({.id = id, .scenario = scenario, .label = label, .status = Status::finished});
+      known = {scenario, label, {}};
+      ++report_.experiments;
+    }
+  }
+  if (!scenario.empty() && known.scenario != scenario) {
+    reader.refuse(fmt::format("experiment {} is of scenario {}, not {}", id, known.scenario, scenario));
+  }
+  if (known.label.empty() && !label.empty()) {
+    store_.set_label(id, label);
+    known.label = label;
+  }
+  if (!label.empty() && known.label != label) {
+    reader.refuse(fmt::format("experiment {} has the label {}, not {}", id, known.label, label));
+  }
+  return known;
+}
+
+void RecordImporter::add_tenant(std::int64_t trial, const nlohmann::json& object,
+                                const std::string& position) {
+  ObjectReader reader(object, position);
+  Tenant tenant;
+  reader.take_columns(tenant);
+  const auto nodes = reader.take_list("node_list");
+  const auto ranks = reader.take_list("ranks");
+  const auto transports = reader.take_list("transports");
+  reader.finish();
+  reader.require({"tenant_index", "nodes"});
+  const auto id = store_.save_tenant(trial, tenant);
+  tenants_[{trial, tenant.tenant_index}] = id;
+  for (const auto& one : nodes) {
+    ObjectReader node_reader(one, position);
+    Node node;
+    node_reader.take_columns(node);
+    node_reader.take("fingerprint", node.fingerprint);
+    node_reader.finish();
+    node_reader.require({"name", "kind"});
+    nodes_[{id, node.name}] = store_.save_node(id, node);
+  }
+  for (const auto& one : ranks) {
+    ObjectReader rank_reader(one, position);
+    Rank rank;
+    rank_reader.take_columns(rank);
+    rank_reader.finish();
+    rank_reader.require({"rank"});
+    ranks_[{id, rank.rank}] = store_.save_rank(id, rank);
+  }
+  for (const auto& one : transports) {
+    ObjectReader transport_reader(one, position);
+    Transport transport;
+    transport_reader.take_columns(transport);
+    transport_reader.finish();
+    transport_reader.require({"from_node", "to_node", "transport"});
+    store_.save_transport(id, transport);
+  }
+}
+
+void RecordImporter::add_sample(ObjectReader& reader) {
+  Sample sample;
+  std::int64_t rank_number = 0;
+  const auto tenant = take_tenant(reader);
+  reader.take("rank", rank_number);
+  reader.take_columns(sample);
+  reader.finish();
+  reader.require({"rank", "t_ns", "step", "images", "seconds"});
+  const auto rank = ranks_.find({tenant, rank_number});
+  if (rank == ranks_.end()) { reader.refuse(fmt::format("its tenant has no rank {}", rank_number)); }
+  store_.add_samples(rank->second, {&sample, 1});
+  ++report_.samples;
+}
+
+void RecordImporter::add_telemetry(ObjectReader& reader) {
+  Telemetry reading;
+  std::string node_name;
+  const auto tenant = take_tenant(reader);
+  reader.take("node", node_name);
+  reader.take_columns(reading);
+  reader.finish();
+  reader.require({"node", "t_ns", "source", "metric", "value"});
+  const auto node = nodes_.find({tenant, node_name});
+  if (node == nodes_.end()) { reader.refuse(fmt::format("its tenant has no node {}", node_name)); }
+  store_.add_telemetry(node->second, {&reading, 1});
+  ++report_.telemetry;
+}
+
+void RecordImporter::add_event(ObjectReader& reader) {
+  Event event;
+  std::string experiment;
+  std::optional<std::int64_t> trial;
+  reader.take("experiment", experiment);
+  reader.take("trial", trial);
+  reader.take_columns(event);
+  reader.finish();
+  reader.require({"experiment", "t_ns", "message"});
+  if (trial) { event.trial = trial_row(reader, experiment, *trial); }
+  if (!experiments_.contains(experiment)) {
+    reader.refuse("no record before it names experiment " + experiment);
+  }
+  store_.add_event(experiment, event);
+  ++report_.events;
+}
+
+void RecordImporter::add_probe(ObjectReader& reader) {
+  Probe probe;
+  std::string experiment;
+  std::string scenario;
+  std::string label;
+  reader.take("experiment", experiment);
+  reader.take("scenario", scenario);
+  reader.take("label", label);
+  reader.take_columns(probe);
+  reader.finish();
+  reader.require({"experiment", "name", "arm", "value", "unit"});
+  require_time(reader, "measured_at", probe.measured_at);
+  require_at_least(reader, "nodes", probe.nodes, 1);
+  require_at_least(reader, "ranks", probe.ranks, 1);
+  require_at_least(reader, "size_bytes", probe.size_bytes, 0);
+  require_at_least(reader, "wrong", probe.wrong, 0);
+  static const std::set<std::string> units = {"B/s", "FLOP/s", "s"};
+  if (!units.contains(probe.unit)) {
+    reader.refuse(fmt::format("unit is \"{}\", it must be B/s, FLOP/s or s", probe.unit));
+  }
+  experiment_of(reader, experiment, scenario, label);
+  store_.add_probes(experiment, {&probe, 1});
+  ++report_.probes;
+  report_.wrong += probe.wrong.value_or(0) > 0 ? 1 : 0;
+}
+
+/// Row id of the tenant that a sample or reading belongs to.
+std::int64_t RecordImporter::take_tenant(ObjectReader& reader) {
+  std::string experiment;
+  std::int64_t trial = 0;
+  std::int64_t tenant_index = 0;
+  reader.take("experiment", experiment);
+  reader.take("trial", trial);
+  reader.take("tenant", tenant_index);
+  reader.require({"experiment", "trial", "tenant"});
+  const auto tenant = tenants_.find({trial_row(reader, experiment, trial), tenant_index});
+  if (tenant != tenants_.end()) { return tenant->second; }
+  reader.refuse(fmt::format("trial {} of experiment {} has no tenant {}", trial, experiment, tenant_index));
+}
+
+/// Row id of the n-th trial record of the experiment in this file.
+std::int64_t RecordImporter::trial_row(const ObjectReader& reader, const std::string& experiment,
+                                       std::int64_t ordinal) {
+  const auto found = experiments_.find(experiment);
+  const auto count = found == experiments_.end() ? 0 : std::ssize(found->second.trials);
+  if (ordinal < 1 || ordinal > count) {
+    reader.refuse(fmt::format("trial {} of experiment {} was not seen before it (there are {})", ordinal,
+                              experiment, count));
+  }
+  return found->second.trials[static_cast<std::size_t>(ordinal - 1)];
+}
+
+}  // namespace virtrain::results

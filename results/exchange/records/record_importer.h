@@ -1,0 +1,55 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "results/exchange/exchange.h"
+#include "results/exchange/records/exchange_columns.h"
+
+namespace virtrain::results {
+
+/// Checks the exchange records of one file and stores them. Every reader of another format makes such records
+/// too, so that all of them are held to the same rules.
+class RecordImporter {
+ public:
+  explicit RecordImporter(Store& store) : store_(store) {}
+
+  /// Stores one record; what is wrong with it is an Error(bad_input) that starts with the position.
+  void add(const nlohmann::json& record, const std::string& position);
+  /// Counts what a reader had to leave aside.
+  void leave_out(std::int64_t count) { report_.left_out += count; }
+  const ImportReport& report() const { return report_; }
+
+ private:
+  /// What the records of this file have said about an experiment so far.
+  struct ImportedExperiment {
+    std::string scenario;
+    std::string label;
+    std::vector<std::int64_t> trials;  ///< row ids, in the order of their records
+  };
+
+  void add_record(const nlohmann::json& record, const std::string& position);
+  void add_experiment(ObjectReader& reader);
+  void add_trial(ObjectReader& reader);
+  void add_tenant(std::int64_t trial, const nlohmann::json& object, const std::string& position);
+  void add_sample(ObjectReader& reader);
+  void add_telemetry(ObjectReader& reader);
+  void add_event(ObjectReader& reader);
+  void add_probe(ObjectReader& reader);
+  ImportedExperiment& experiment_of(const ObjectReader& reader, const std::string& id,
+                                    const std::string& scenario, const std::string& label);
+  std::int64_t take_tenant(ObjectReader& reader);
+  std::int64_t trial_row(const ObjectReader& reader, const std::string& experiment, std::int64_t ordinal);
+
+  Store& store_;
+  ImportReport report_;
+  std::map<std::string, ImportedExperiment> experiments_;
+  // Row ids of what this file brought, by owner and index, name or rank.
+  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> tenants_;
+  std::map<std::pair<std::int64_t, std::string>, std::int64_t> nodes_;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> ranks_;
+};
+
+}  // namespace virtrain::results

@@ -1,0 +1,66 @@
+#include "results/report/charts/chart.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace virtrain::results {
+namespace {
+
+constexpr std::ptrdiff_t styles = 6;
+
+std::string spaced(std::string text) {
+  std::replace(text.begin(), text.end(), '_', ' ');
+  return text;
+}
+
+}  // namespace
+
+ArmOrder::ArmOrder(const ReportData& data) {
+  const auto add = [this](const std::string& arm) {
+    if (std::find(arms_.begin(), arms_.end(), arm) == arms_.end()) { arms_.push_back(arm); }
+  };
+  add(data.request.compare.baseline);
+  add(data.request.compare.candidate);
+  for (const auto& comparison : data.comparisons) {
+    for (const auto& arm : comparison.arms) { add(arm.arm); }
+  }
+}
+
+int ArmOrder::style(const std::string& arm) const {
+  const auto position = std::find(arms_.begin(), arms_.end(), arm) - arms_.begin();
+  return static_cast<int>(std::min(position, styles - 1));
+}
+
+std::string arm_words(const std::string& arm) {
+  if (arm == "vm") { return "VM"; }
+  if (arm.starts_with("vm-") || arm.starts_with("vm_")) { return "VM, " + spaced(arm.substr(3)); }
+  if (arm.starts_with("bare_metal-") || arm.starts_with("bare_metal_")) {
+    return "bare metal, " + spaced(arm.substr(11));
+  }
+  return spaced(arm);
+}
+
+CaseComparison in_words(CaseComparison comparison) {
+  comparison.baseline = arm_words(comparison.baseline);
+  comparison.candidate = arm_words(comparison.candidate);
+  for (auto& arm : comparison.arms) { arm.arm = arm_words(arm.arm); }
+  return comparison;
+}
+
+KeyEntry arm_key(const ArmOrder& order, const std::string& arm) {
+  return {"arm-" + std::to_string(order.style(arm)), arm_words(arm)};
+}
+
+std::string figure_words(double value) {
+  return std::abs(value) >= 1000 ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
+}
+
+double rounded(double value, int significant_digits) {
+  if (value == 0 || !std::isfinite(value)) { return value; }
+  const double scale = std::pow(10, significant_digits - 1 - std::floor(std::log10(std::abs(value))));
+  return std::round(value * scale) / scale;
+}
+
+}  // namespace virtrain::results

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "results/report/data/report_data.h"
+#include "results/tables/render.h"
+
+namespace virtrain::results {
+
+/// What a colour, a dash or a shape of a chart stands for.
+struct KeyEntry {
+  std::string mark;  ///< class of page/report.css that draws it: "arm-0", "published", "ideal", "level-3", …
+  std::string words;
+};
+
+/// A figure of the report: a Vega specification, the values that go into it, and all that readers
+/// without the picture get.
+struct Chart {
+  std::string id;       ///< unique in the page
+  std::string spec;     ///< specifications/<spec>.vg.json
+  std::string title;    ///< says what is seen
+  std::string summary;  ///< the text alternative: the message in one or two sentences
+  nlohmann::json data = nlohmann::json::object();     ///< rows for each data set that the specification names
+  nlohmann::json signals = nlohmann::json::object();  ///< values of its signals
+  std::vector<KeyEntry> key = {};
+  Table table = {};  ///< the values behind the marks
+  bool zoom = false;
+};
+
+/// Arms in the order of their colours: baseline, candidate, the others as they come.
+class ArmOrder {
+ public:
+  explicit ArmOrder(const ReportData& data);
+  /// 0 … 5; beyond six arms the last colour repeats.
+  int style(const std::string& arm) const;
+  const std::vector<std::string>& arms() const { return arms_; }
+
+ private:
+  std::vector<std::string> arms_;
+};
+
+/// "bare metal", "VM, unpinned": an arm's name as people read it.
+std::string arm_words(const std::string& arm);
+/// The comparison with its arms' names as people read them.
+CaseComparison in_words(CaseComparison comparison);
+/// The key entry of an arm.
+KeyEntry arm_key(const ArmOrder& order, const std::string& arm);
+/// So many significant digits, for the page's weight; full precision is in the tables and the database.
+double rounded(double value, int significant_digits = 7);
+
+/// About four digits, as people write them: "10980", "54.31", "0.0123".
+std::string figure_words(double value);
+
+}  // namespace virtrain::results

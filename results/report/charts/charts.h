@@ -1,0 +1,22 @@
+#pragma once
+
+#include <vector>
+
+#include "results/report/charts/chart.h"
+
+// A figure of the report each, in <name>_chart.cpp.
+namespace virtrain::results {
+
+/// Ratios of all cases with their intervals and the band of equivalence; nothing if no case has a ratio.
+std::vector<Chart> forest_charts(const ReportData& data);
+/// Speedup and efficiency of each weak scaling beside the ideal and the published one.
+std::vector<Chart> scaling_charts(const ReportData& data, const ArmOrder& order);
+/// Throughput and telemetry over time, one figure for each case that has samples.
+std::vector<Chart> course_charts(const ReportData& data, const ArmOrder& order);
+/// Slowdowns of tenants next to each other; nothing if no tenant ran alone too.
+std::vector<Chart> isolation_charts(const ReportData& data);
+/// Each case's throughput over the experiments' dates with its lasting changes, where there are enough of
+/// them.
+std::vector<Chart> series_charts(const ReportData& data, const ArmOrder& order);
+
+}  // namespace virtrain::results

@@ -1,0 +1,72 @@
+#include "results/report/charts/draw_charts.h"
+
+#include "common/error.h"
+#include "common/json.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "report_embedded.h"
+#include "results/report/charts/vega_bundle.h"
+#include "results/report/page/html.h"
+
+namespace virtrain::results {
+
+using nlohmann::json;
+
+namespace {
+
+json embedded(std::string_view text) {
+  return parse_json(text, "read a specification of the report's charts", ErrorCode::io);
+}
+
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+}
+
+}  // namespace
+
+std::string script_json(const json& value) {
+  std::string text = dump_json(value);
+  replace_all(text, "<", "\\u003c");
+  replace_all(text, ">", "\\u003e");
+  replace_all(text, "&", "\\u0026");
+  return text;
+}
+
+json charts_json(const std::vector<Chart>& charts) {
+  json specs{{"forest", embedded(report::forest_vg_json)},
+             {"scaling", embedded(report::scaling_vg_json)},
+             {"course", embedded(report::course_vg_json)},
+             {"isolation", embedded(report::isolation_vg_json)},
+             {"series", embedded(report::series_vg_json)}};
+  json list = json::array();
+  for (const auto& chart : charts) {
+    list.push_back(
+        {{"id", chart.id}, {"spec", chart.spec}, {"data", chart.data}, {"signals", chart.signals}});
+  }
+  return {{"specs", specs}, {"theme", embedded(report::theme_json)}, {"charts", list}};
+}
+
+Pictures draw_charts(const json& charts) {
+  CommandOptions options;
+  options.deadline = std::chrono::seconds(60);
+  options.max_output_bytes = std::size_t{256} << 20;
+  options.input = std::string(vega_bundle()) + "\n" + std::string(report::static_js) + "\ndrawAll(" +
+                  script_json(charts) + ", " + json(static_widths).dump() +
+                  ").then((pictures) => process.stdout.write(JSON.stringify(pictures)));\n";
+  // A program on standard input: no file of ours has to be found, and none is left behind.
+  const auto result = run_checked({"node", "-"}, options);
+  const auto pictures = parse_json_or_null(result.out, {.bytes = options.max_output_bytes});
+  if (!pictures.is_object()) {
+    throw Error("draw the charts with node", ErrorCode::io, "its answer is not JSON: " + excerpt(result.out));
+  }
+  auto drawn = pictures.get<Pictures>();
+  // Vega escapes names as HTML wants it; what is hidden in them passes through it.
+  for (auto& [id, sizes] : drawn) {
+    for (auto& picture : sizes) { picture = printable(picture, std::string::npos); }
+  }
+  return drawn;
+}
+
+}  // namespace virtrain::results

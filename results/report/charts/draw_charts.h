@@ -1,0 +1,29 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "results/report/charts/chart.h"
+
+namespace virtrain::results {
+
+/// JSON that can stand in a <script> element: nothing in it ends the element or opens a comment. Bytes that
+/// are no UTF-8 become U+FFFD.
+std::string script_json(const nlohmann::json& value);
+
+/// Pictures of one chart: an <svg> element for each of static_widths.
+using Pictures = std::map<std::string, std::vector<std::string>>;
+
+/// Widths in pixels of the still pictures: of a phone and of a page.
+inline constexpr int static_widths[] = {328, 760};
+
+/// What page.js and static.js draw from: specifications, theme, and the charts' values.
+nlohmann::json charts_json(const std::vector<Chart>& charts);
+
+/// Draws every chart in node, by the code that draws it in the page. Error where node cannot run or draw.
+Pictures draw_charts(const nlohmann::json& charts);
+
+}  // namespace virtrain::results

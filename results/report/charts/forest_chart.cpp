@@ -1,0 +1,168 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "results/report/charts/charts.h"
+
+namespace virtrain::results {
+namespace {
+
+struct Domain {
+  double low = 0;
+  double high = 0;
+};
+
+void widen(Domain& domain, double low, double high) {
+  domain.low = std::min(domain.low, low);
+  domain.high = std::max(domain.high, high);
+}
+
+/// Room for the band and for every comparable ratio with its interval. One that is far off (an emulated
+/// machine at a twentieth of the speed) would squeeze all others, so it is drawn at the edge unless there is
+/// nothing else.
+Domain domain_of(const std::vector<CaseComparison>& comparisons, const Settings& settings) {
+  const double band = -std::log1p(-settings.margin);
+  const Domain start{std::exp(-1.5 * band), std::exp(1.5 * band)};
+  Domain comparable = start;
+  Domain all = start;
+  bool any = false;
+  for (const auto& one : comparisons) {
+    if (!one.test) { continue; }
+    const auto limits = one.test->ci.value_or(Interval{one.test->ratio, one.test->ratio});
+    widen(all, std::min(limits.low, one.test->ratio), std::max(limits.high, one.test->ratio));
+    if (one.verdict == Verdict::not_comparable) { continue; }
+    any = true;
+    widen(comparable, limits.low, limits.high);
+  }
+  Domain domain = any ? comparable : all;
+  const double room = 0.04 * (domain.high - domain.low);
+  return {domain.low - room, domain.high + room};
+}
+
+/// The word beside the ratio: the verdict, or why there is none.
+std::string verdict_words(const CaseComparison& comparison) {
+  if (comparison.reason == "emulated") { return "emulated, not comparable"; }
+  if (comparison.verdict == Verdict::not_comparable) { return "not comparable"; }
+  const bool undecided = !comparison.test->ci_tost;
+  if (undecided && comparison.published) { return "published, no interval"; }
+  std::string words = undecided ? comparison.reason : to_string(comparison.verdict);
+  std::replace(words.begin(), words.end(), '_', ' ');
+  return words;
+}
+
+nlohmann::json row_of(const CaseComparison& comparison, const Domain& domain, std::size_t position) {
+  const auto& test = *comparison.test;
+  // Without a verdict that counts, an interval would look like evidence.
+  const bool interval = test.ci && comparison.verdict != Verdict::not_comparable;
+  nlohmann::json row{{"case", comparison.case_name},
+                     {"position", position},
+                     {"ratio", test.ratio},
+                     {"shown", std::clamp(test.ratio, domain.low, domain.high)},
+                     {"off", test.ratio < domain.low    ? -1
+                             : test.ratio > domain.high ? 1
+                                                        : 0},
+                     {"interval", interval},
+                     {"verdict", to_string(comparison.verdict)},
+                     {"words", fmt::format("{:.4f}  {}", test.ratio, verdict_words(comparison))}};
+  std::string tip = fmt::format("{}\n{} / {}: {:.4f}", comparison.case_name, arm_words(comparison.candidate),
+                                arm_words(comparison.baseline), test.ratio);
+  if (interval) {
+    const auto clamped = [&](double value) { return std::clamp(value, domain.low, domain.high); };
+    row["low"] = clamped(test.ci->low);
+    row["high"] = clamped(test.ci->high);
+    row["tost_low"] = clamped(test.ci_tost->low);
+    row["tost_high"] = clamped(test.ci_tost->high);
+    tip += fmt::format("\n95 %: {:.4f} to {:.4f}", test.ci->low, test.ci->high);
+    tip += fmt::format("\n{:.4g} %: {:.4f} to {:.4f}", 100 * (1 - 2 * comparison.settings.alpha),
+                       test.ci_tost->low, test.ci_tost->high);
+  }
+  row["tip"] = tip + "\n" + verdict_words(comparison);
+  return row;
+}
+
+/// How much was compared: pairs, or what each side has.
+std::string size_words(const CaseComparison& comparison) {
+  if (comparison.paired) { return fmt::format("{}", comparison.n.value_or(0)); }
+  const bool sessions = comparison.sessions_baseline && comparison.sessions_candidate;
+  if (sessions) {
+    return fmt::format("{} + {} boots", *comparison.sessions_baseline, *comparison.sessions_candidate);
+  }
+  return fmt::format("{} + {}", comparison.n_baseline.value_or(0), comparison.n_candidate.value_or(0));
+}
+
+Table table_of(const std::vector<const CaseComparison*>& comparisons) {
+  Table table;
+  table.columns = {{"case", "Case"},
+                   {"ratio", "Ratio", true},
+                   {"ci_low", "95 % from", true},
+                   {"ci_high", "to", true},
+                   {"runs", "Pairs, or runs a side", true},
+                   {"p", "p (TOST)", true},
+                   {"verdict", "Verdict"}};
+  for (const auto* one : comparisons) {
+    const bool interval = one->test->ci && one->verdict != Verdict::not_comparable;
+    const auto limit = [&](double Interval::*side) {
+      return cell(interval ? std::optional(*one->test->ci.*side) : std::nullopt, 4);
+    };
+    const auto tost_p = interval && one->test->tost_p ? fmt::format("{:.2g}", *one->test->tost_p) : "";
+    table.rows.push_back({cell(one->case_name), cell(one->test->ratio, 4), limit(&Interval::low),
+                          limit(&Interval::high), cell(size_words(*one)), cell(tost_p),
+                          cell(verdict_words(*one))});
+  }
+  return table;
+}
+
+std::string summary_of(const std::vector<const CaseComparison*>& shown, const Settings& settings) {
+  const auto by_ratio = [](const auto* a, const auto* b) { return a->test->ratio < b->test->ratio; };
+  const auto [low, high] = std::minmax_element(shown.begin(), shown.end(), by_ratio);
+  const auto& one = *shown.front();
+  const std::string start = fmt::format("Throughput of {} divided by that of {}", arm_words(one.candidate),
+                                        arm_words(one.baseline));
+  const std::string band =
+      fmt::format("the shaded band from {:.4g} to {:.4g} counts as no difference that matters",
+                  1 - settings.margin, 1 / (1 - settings.margin));
+  if (shown.size() == 1) { return fmt::format("{} is {:.4f}; {}.", start, one.test->ratio, band); }
+  return fmt::format("{} lies between {:.4f} ({}) and {:.4f} ({}) over {} cases; {}.", start,
+                     (*low)->test->ratio, (*low)->case_name, (*high)->test->ratio, (*high)->case_name,
+                     shown.size(), band);
+}
+
+}  // namespace
+
+std::vector<Chart> forest_charts(const ReportData& data) {
+  std::vector<const CaseComparison*> shown;
+  for (const auto& one : data.comparisons) {
+    if (one.test) { shown.push_back(&one); }
+  }
+  if (shown.empty()) { return {}; }
+  const auto& settings = data.request.compare.settings;
+  const auto domain = domain_of(data.comparisons, settings);
+  Chart chart;
+  chart.id = "forest";
+  chart.spec = "forest";
+  const auto& compare = data.request.compare;
+  chart.title =
+      fmt::format("{} against {}, case by case", arm_words(compare.candidate), arm_words(compare.baseline));
+  chart.summary = summary_of(shown, settings);
+  chart.data["rows"] = nlohmann::json::array();
+  for (std::size_t i = 0; i < shown.size(); ++i) {
+    chart.data["rows"].push_back(row_of(*shown[i], domain, i));
+  }
+  chart.signals = {{"count", shown.size()},
+                   {"domain", {domain.low, domain.high}},
+                   {"band", {1 - settings.margin, 1 / (1 - settings.margin)}},
+                   {"axis_title", fmt::format("throughput of {} ÷ {}", arm_words(compare.candidate),
+                                              arm_words(compare.baseline))},
+                   {"slower", fmt::format("◂ {} slower", arm_words(compare.candidate))},
+                   {"faster", fmt::format("{} faster ▸", arm_words(compare.candidate))}};
+  chart.key = {
+      {"band", fmt::format("equivalence band, ±{:.4g} %", settings.margin * 100)},
+      {"interval-tost", fmt::format("{:.4g} % interval, which decides", 100 * (1 - 2 * settings.alpha))},
+      {"interval-95", "95 % interval"},
+      {"hollow", "no interval: too few runs, or not comparable"}};
+  chart.table = table_of(shown);
+  return {chart};
+}
+
+}  // namespace virtrain::results

@@ -1,0 +1,183 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "results/report/charts/charts.h"
+#include "results/statistics/change_points.h"
+
+namespace virtrain::results {
+namespace {
+
+// Fewer experiments are no series.
+constexpr std::size_t least_experiments = 5;
+// Figures of cases beyond these would make the page heavy; the section says what is left out.
+constexpr std::size_t most_cases = 12;
+
+/// Mean throughput of one arm of a case in one experiment.
+struct Night {
+  const Experiment* experiment;
+  double images_per_second;
+};
+
+struct Line {
+  std::string arm;
+  std::vector<Night> nights;  ///< by date
+  std::vector<ChangePoint> changes;
+};
+
+using LinesOfCases = std::map<std::string, std::vector<Line>>;
+
+std::vector<Line> lines_of(const ReportData& data, const std::string& case_name) {
+  std::map<std::string, std::map<std::string, std::vector<double>>> values;
+  for (const auto& one : data.trials) {
+    const auto& trial = one.trial;
+    if (trial.case_name == case_name && trial.status == Status::finished && trial.valid &&
+        trial.images_per_second) {
+      values[trial.arm][trial.experiment].push_back(*trial.images_per_second);
+    }
+  }
+  std::vector<Line> lines;
+  for (const auto& [arm, by_experiment] : values) {
+    Line line{arm, {}, {}};
+    for (const auto& experiment : data.experiments) {
+      const auto found = by_experiment.find(experiment.id);
+      if (found != by_experiment.end() && !experiment.started_at.empty()) {
+        line.nights.push_back({&experiment, mean(found->second)});
+      }
+    }
+    std::stable_sort(line.nights.begin(), line.nights.end(), [](const Night& a, const Night& b) {
+      return a.experiment->started_at < b.experiment->started_at;
+    });
+    if (line.nights.size() < least_experiments) { continue; }
+    std::vector<std::optional<double>> series;
+    for (const auto& night : line.nights) { series.emplace_back(night.images_per_second); }
+    line.changes = change_points(series);
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+std::string day_of(const std::string& time) {
+  return time.substr(0, 10);
+}
+
+/// "VM: 8.0 % lower from 2026-10-21 on (p = 1e-38)"
+std::string change_words(const Line& line, const ChangePoint& change) {
+  return fmt::format("{}: {:.1f} % {} from {} on (p = {:.1g})", arm_words(line.arm),
+                     100 * std::abs(change.relative_change), change.regression() ? "lower" : "higher",
+                     day_of(line.nights[change.index].experiment->started_at), change.p);
+}
+
+/// The newest value against its history: an alarm before a change can be shown to last.
+std::string fence_words(const Line& line) {
+  std::vector<double> history;
+  for (const auto& night : line.nights) { history.push_back(night.images_per_second); }
+  const double newest = history.back();
+  history.pop_back();
+  const auto fence = check_fence(history, newest);
+  const bool alarm =
+      fence.verdict == FenceResult::Verdict::regression || fence.verdict == FenceResult::Verdict::improvement;
+  if (!alarm) { return ""; }
+  return fmt::format(" The newest value of {} is {:.1f} % {} the one before: outside the fence of {:.1f} %.",
+                     arm_words(line.arm), 100 * std::abs(fence.relative_change),
+                     fence.relative_change < 0 ? "below" : "above", 100 * fence.threshold);
+}
+
+std::string summary_of(const std::vector<Line>& lines) {
+  std::vector<std::string> changes;
+  std::string fences;
+  std::size_t nights = 0;
+  for (const auto& line : lines) {
+    nights = std::max(nights, line.nights.size());
+    for (const auto& change : line.changes) { changes.push_back(change_words(line, change)); }
+    fences += fence_words(line);
+  }
+  return fmt::format(
+      "{} experiments. {}.{}", nights,
+      changes.empty() ? "No lasting change was found" : fmt::format("{}", fmt::join(changes, "; ")), fences);
+}
+
+void add_levels(const Line& line, const std::string& style, nlohmann::json& levels) {
+  std::vector<std::size_t> starts{0};
+  for (const auto& change : line.changes) { starts.push_back(change.index); }
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    const std::size_t end = i + 1 < starts.size() ? starts[i + 1] : line.nights.size();
+    std::vector<double> values;
+    for (std::size_t k = starts[i]; k < end; ++k) { values.push_back(line.nights[k].images_per_second); }
+    levels.push_back({{"style", style},
+                      {"from", line.nights[starts[i]].experiment->started_at},
+                      {"to", line.nights[end - 1].experiment->started_at},
+                      {"level", rounded(mean(values))}});
+  }
+}
+
+void add_line(const Line& line, const ArmOrder& order, Chart& chart) {
+  const auto key = arm_key(order, line.arm);
+  const auto position = chart.key.size();
+  chart.key.push_back(key);
+  for (const auto& night : line.nights) {
+    chart.data["points"].push_back(
+        {{"style", key.mark},
+         {"arm", key.words},
+         {"at", night.experiment->started_at},
+         {"value", night.images_per_second},
+         {"tip", fmt::format("{}\n{}, {:.1f} images/s\n{}", night.experiment->started_at, key.words,
+                             night.images_per_second, night.experiment->id)}});
+    chart.table.rows.push_back({cell(night.experiment->started_at), cell(key.words),
+                                cell(std::optional(night.images_per_second), 1), cell(night.experiment->id)});
+  }
+  for (const auto& change : line.changes) {
+    chart.data["changes"].push_back(
+        {{"style", key.mark},
+         {"at", line.nights[change.index].experiment->started_at},
+         {"position", position},
+         {"words", fmt::format("{} {}{:.1f} %", key.words, change.regression() ? "−" : "+",
+                               100 * std::abs(change.relative_change))},
+         {"tip", change_words(line, change)}});
+  }
+  add_levels(line, key.mark, chart.data["levels"]);
+}
+
+Chart chart_of(const std::string& case_name, const std::vector<Line>& lines, const ArmOrder& order,
+               std::size_t number) {
+  Chart chart;
+  chart.id = fmt::format("series-{}", number);
+  chart.spec = "series";
+  chart.title = case_name + ": throughput from experiment to experiment";
+  chart.summary = summary_of(lines);
+  for (const char* set : {"points", "changes", "levels"}) { chart.data[set] = nlohmann::json::array(); }
+  chart.table.columns = {{"started_at", "Started"},
+                         {"arm", "Arm"},
+                         {"images_per_second", "Images/s", true},
+                         {"experiment", "Experiment"}};
+  double low = std::numeric_limits<double>::infinity();
+  double high = 0;
+  for (const auto& line : lines) {
+    add_line(line, order, chart);
+    for (const auto& night : line.nights) {
+      low = std::min(low, night.images_per_second);
+      high = std::max(high, night.images_per_second);
+    }
+  }
+  const double room = std::max((high - low) * 0.12, high * 0.01);
+  chart.signals = {{"values", {low - room, high + room}}};
+  chart.zoom = true;
+  return chart;
+}
+
+}  // namespace
+
+std::vector<Chart> series_charts(const ReportData& data, const ArmOrder& order) {
+  std::vector<Chart> charts;
+  for (const auto& comparison : data.comparisons) {
+    if (charts.size() == most_cases) { break; }
+    const auto lines = lines_of(data, comparison.case_name);
+    if (!lines.empty()) { charts.push_back(chart_of(comparison.case_name, lines, order, charts.size() + 1)); }
+  }
+  return charts;
+}
+
+}  // namespace virtrain::results

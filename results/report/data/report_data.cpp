@@ -1,0 +1,100 @@
+#include "results/report/data/report_data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace virtrain::results {
+namespace {
+
+bool usable(const Trial& trial) {
+  return trial.status == Status::finished && trial.valid && trial.images_per_second;
+}
+
+TenantRecord read_tenant(const Store& store, const Tenant& tenant) {
+  TenantRecord record{.index = tenant.tenant_index, .name = tenant.name, .samples = {}, .nodes = {}};
+  for (const auto& rank : store.ranks(tenant.id)) { record.samples.push_back(store.samples(rank.id)); }
+  for (const auto& node : store.nodes(tenant.id)) {
+    record.nodes.push_back({node.name, store.telemetry(node.id)});
+  }
+  return record;
+}
+
+bool has_samples(const std::vector<TenantRecord>& tenants) {
+  return std::any_of(tenants.begin(), tenants.end(), [](const TenantRecord& tenant) {
+    return std::any_of(tenant.samples.begin(), tenant.samples.end(),
+                       [](const auto& samples) { return !samples.empty(); });
+  });
+}
+
+/// The trials nearest to the median first; those without samples are passed over.
+void read_record(const Store& store, std::vector<const ReportTrial*> candidates, ReportData& data) {
+  std::vector<double> throughputs;
+  throughputs.reserve(candidates.size());
+  for (const auto* one : candidates) { throughputs.push_back(*one->trial.images_per_second); }
+  const double median = quantile(throughputs, 0.5);
+  std::stable_sort(candidates.begin(), candidates.end(), [&](const auto* a, const auto* b) {
+    return std::abs(*a->trial.images_per_second - median) < std::abs(*b->trial.images_per_second - median);
+  });
+  for (const auto* one : candidates) {
+    TrialRecord record{
+        .trial = one->trial, .trials = static_cast<std::int64_t>(candidates.size()), .tenants = {}};
+    for (const auto& tenant : one->tenants) { record.tenants.push_back(read_tenant(store, tenant)); }
+    if (!has_samples(record.tenants)) { continue; }
+    data.records.push_back(std::move(record));
+    return;
+  }
+}
+
+/// Cases in the order of their comparisons, arms in the order they were first run.
+void read_records(const Store& store, ReportData& data) {
+  for (const auto& comparison : data.comparisons) {
+    std::vector<std::pair<std::string, std::vector<const ReportTrial*>>> arms;
+    for (const auto& one : data.trials) {
+      if (one.trial.case_name != comparison.case_name || !usable(one.trial)) { continue; }
+      auto known =
+          std::find_if(arms.begin(), arms.end(), [&](const auto& arm) { return arm.first == one.trial.arm; });
+      if (known == arms.end()) { known = arms.insert(arms.end(), {one.trial.arm, {}}); }
+      known->second.push_back(&one);
+    }
+    for (const auto& [arm, candidates] : arms) {
+      if (data.records.size() >= most_records) { return; }
+      read_record(store, candidates, data);
+    }
+  }
+}
+
+/// Facts of imported trials that have no rule are shown too, so all of their environment is read.
+std::vector<std::string> environment_fields(const std::vector<ReportTrial>& trials) {
+  std::set<std::string> fields;
+  for (const auto& rule : field_rules()) { fields.emplace(rule.field); }
+  for (const auto& one : trials) {
+    if (!one.trial.environment.is_object()) { continue; }
+    for (const auto& [key, value] : one.trial.environment.items()) { fields.insert(key); }
+  }
+  return {fields.begin(), fields.end()};
+}
+
+}  // namespace
+
+ReportData read_report_data(const Store& store, const ReportRequest& request) {
+  ReportData data;
+  data.request = request;
+  data.database = store.file().string();
+  data.comparisons = compare(store, request.compare);
+  const auto ids = experiments_of(store, request.compare);
+  for (const auto& id : ids) {
+    data.experiments.push_back(*store.experiment(id));
+    for (auto& trial : store.trials(id)) {
+      auto tenants = store.tenants(trial.id);
+      data.trials.push_back({std::move(trial), std::move(tenants)});
+    }
+  }
+  read_records(store, data);
+  for (auto& fact : store.comparison_data(ids, environment_fields(data.trials)).facts) {
+    data.facts[fact.arm][fact.key].insert(fact.value);
+  }
+  return data;
+}
+
+}  // namespace virtrain::results

@@ -1,0 +1,79 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "results/comparison/verdict.h"
+#include "results/report/page/page.h"
+
+namespace virtrain::results {
+namespace {
+
+using Cases = std::vector<const CaseComparison*>;
+
+bool is_emulated(const CaseComparison& comparison) {
+  return comparison.reason == "emulated";
+}
+
+/// What one verdict says of `candidate` in a group of cases.
+std::string verdict_phrase(Verdict verdict, const std::string& margin) {
+  switch (verdict) {
+    case Verdict::worse:
+      return fmt::format("slower by more than {}", margin);
+    case Verdict::better:
+      return fmt::format("faster by more than {}", margin);
+    case Verdict::equivalent:
+      return fmt::format("equivalent within {}", margin);
+    case Verdict::non_inferior:
+      return fmt::format("not slower by {}, though equivalence is not shown", margin);
+    case Verdict::inconclusive:
+      return "undecided";
+    case Verdict::not_comparable:
+      break;
+  }
+  return "not comparable";
+}
+
+std::string many_cases(const Cases& cases, const ReportData& data) {
+  const auto& compare = data.request.compare;
+  const std::string margin = fmt::format("{:.4g} %", compare.settings.margin * 100);
+  const std::string subject =
+      fmt::format("{} against {}", arm_words(compare.candidate), arm_words(compare.baseline));
+  if (std::all_of(cases.begin(), cases.end(), [](const auto* one) { return is_emulated(*one); })) {
+    return fmt::format("No verdict on {}: the virtual machines were emulated", subject);
+  }
+  std::vector<std::string> parts;
+  // What a reader must not miss comes first.
+  for (const auto verdict : {Verdict::worse, Verdict::inconclusive, Verdict::non_inferior,
+                             Verdict::equivalent, Verdict::better, Verdict::not_comparable}) {
+    const auto count =
+        std::count_if(cases.begin(), cases.end(), [&](const auto* one) { return one->verdict == verdict; });
+    if (count == 0) { continue; }
+    const bool all = count == std::ssize(cases);
+    const std::string all_words = count == 2 ? "in both cases" : fmt::format("in all {} cases", count);
+    const std::string where = all             ? all_words
+                              : parts.empty() ? fmt::format("in {} of {} cases", count, cases.size())
+                                              : fmt::format("in {}", count);
+    parts.push_back(verdict_phrase(verdict, margin) + " " + where);
+  }
+  return fmt::format("{}: {}", subject, fmt::join(parts, ", "));
+}
+
+}  // namespace
+
+std::string headline(const ReportData& data) {
+  Cases cases;
+  for (const auto& one : data.comparisons) {
+    if (one.test) { cases.push_back(&one); }
+  }
+  const auto& compare = data.request.compare;
+  if (cases.empty()) {
+    return fmt::format("Nothing to compare: no case has runs of both {} and {}", arm_words(compare.baseline),
+                       arm_words(compare.candidate));
+  }
+  if (cases.size() > 1) { return many_cases(cases, data); }
+  auto sentence = verdict_sentence(in_words(*cases.front()));
+  if (!sentence.empty() && sentence[0] >= 'a' && sentence[0] <= 'z') { sentence[0] -= 'a' - 'A'; }
+  return sentence;
+}
+
+}  // namespace virtrain::results

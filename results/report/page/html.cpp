@@ -1,0 +1,112 @@
+#include "results/report/page/html.h"
+
+#include <kainjow/mustache.hpp>
+
+#include <set>
+
+#include "common/error.h"
+#include "common/json.h"
+#include "common/sha256.h"
+#include "common/text.h"
+#include "report_embedded.h"
+#include "results/report/charts/vega_bundle.h"
+
+namespace virtrain::results {
+namespace {
+
+using kainjow::mustache::data;
+using nlohmann::json;
+
+/// What the page is made of besides texts: scripts, styles, drawn charts. They are HTML or code and whole;
+/// all else passes the gate.
+bool is_ours(const std::string& name) {
+  static const std::set<std::string> ours{"script_hashes", "styles", "bundle", "script",
+                                          "charts",        "narrow", "wide"};
+  return ours.contains(name);
+}
+
+data mustache_of(const json& value) {
+  switch (value.type()) {
+    case json::value_t::object: {
+      data object{data::type::object};
+      for (const auto& [name, member] : value.items()) {
+        const bool as_it_is = is_ours(name) && member.is_string();
+        object.set(name, as_it_is ? data{member.get<std::string>()} : mustache_of(member));
+      }
+      return object;
+    }
+    case json::value_t::array: {
+      data list{data::type::list};
+      for (const auto& element : value) { list.push_back(mustache_of(element)); }
+      return list;
+    }
+    case json::value_t::boolean:
+      return value.get<bool>() ? data{data::type::bool_true} : data{data::type::bool_false};
+    case json::value_t::string:
+      return data{printable(value.get<std::string>())};
+    default:
+      return data{dump_json(value)};
+  }
+}
+
+/// A digest as a Content-Security-Policy names it.
+std::string policy_hash(std::string_view script) {
+  static constexpr std::string_view alphabet =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const std::string hex = sha256(script);
+  std::string bits;
+  std::string text;
+  unsigned buffer = 0;
+  int filled = 0;
+  for (const char digit : hex) {
+    buffer = (buffer << 4) | static_cast<unsigned>(digit <= '9' ? digit - '0' : digit - 'a' + 10);
+    filled += 4;
+    if (filled < 6) { continue; }
+    filled -= 6;
+    text += alphabet[(buffer >> filled) & 0x3F];
+  }
+  if (filled > 0) { text += alphabet[(buffer << (6 - filled)) & 0x3F]; }
+  while (text.size() % 4 != 0) { text += '='; }
+  return "'sha256-" + text + "'";
+}
+
+}  // namespace
+
+std::string render_template(std::string_view text, const json& model,
+                            const std::map<std::string, std::string_view>& partials) {
+  kainjow::mustache::mustache page{std::string(text)};
+  if (!page.is_valid()) { throw Error("read a template of the report", ErrorCode::io, page.error_message()); }
+  data values = mustache_of(model);
+  for (const auto& [name, partial] : partials) {
+    values.set(name, data{kainjow::mustache::partial{[partial = std::string(partial)] { return partial; }}});
+  }
+  auto html = page.render(values);
+  if (!page.error_message().empty()) {
+    throw Error("write the report", ErrorCode::io, "template: " + page.error_message());
+  }
+  return html;
+}
+
+std::string page_html(const json& page_model, const json& charts, const Pictures& pictures) {
+  json model = page_model;
+  for (auto& section : model["sections"]) {
+    for (auto& figure : section["figures"]) {
+      const auto drawn = pictures.find(figure["id"].get<std::string>());
+      figure["has_pictures"] = drawn != pictures.end();
+      if (drawn == pictures.end()) { continue; }
+      figure["narrow"] = drawn->second.front();
+      figure["wide"] = drawn->second.back();
+    }
+  }
+  model["styles"] = report::report_css;
+  model["bundle"] = vega_bundle();
+  model["script"] = report::page_js;
+  model["script_hashes"] = policy_hash(vega_bundle()) + " " + policy_hash(report::page_js);
+  model["charts"] = script_json(charts);
+  return render_template(report::page_html, model,
+                         {{"figure", report::figure_html},
+                          {"values", report::table_html},
+                          {"trials_table", report::trials_table_html}});
+}
+
+}  // namespace virtrain::results

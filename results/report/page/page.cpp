@@ -1,0 +1,281 @@
+#include "results/report/page/page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "common/text.h"
+#include "common/version.h"
+#include "results/comparison/compare_json.h"
+#include "results/comparison/verdict.h"
+#include "results/report/charts/charts.h"
+
+namespace virtrain::results {
+namespace {
+
+using nlohmann::json;
+
+// Texts longer than this are folded in tables.
+constexpr std::size_t long_text_bytes = 160;
+constexpr std::size_t summary_bytes = 60;
+
+/// So many bytes of the text at most, never half a character.
+std::string shortened(const std::string& text, std::size_t bytes) {
+  if (text.size() <= bytes) { return text; }
+  std::size_t end = bytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) { --end; }
+  return text.substr(0, end) + "…";
+}
+
+json chart_model(const Chart& chart) {
+  json model{{"id", chart.id},
+             {"title", chart.title},
+             {"summary", chart.summary},
+             {"zoom", chart.zoom},
+             {"key", json::array()},
+             {"table", table_model(chart.table, "Values of the figure “" + chart.title + "”")}};
+  for (const auto& entry : chart.key) {
+    model["key"].push_back({{"mark", entry.mark}, {"words", entry.words}});
+  }
+  return model;
+}
+
+struct Section {
+  std::string id;
+  std::string title;
+  std::string spec;    ///< of its charts
+  std::string absent;  ///< what is said where there are none
+};
+
+const std::vector<Section>& chart_sections() {
+  static const std::vector<Section> sections{
+      {"ratios", "Ratios", "forest", "ratios: no case has runs of both arms"},
+      {"speedup", "Speedup", "scaling",
+       "speedup: no weak scaling (cases named FAMILY/NODES with FAMILY/1) on more than one node"},
+      {"course", "Over time", "course", "throughput over time: no trial has stored samples"},
+      {"tenants", "Tenants", "isolation",
+       "tenants' heat map: no case has several tenants whose runs alone were measured too"},
+      {"series", "From experiment to experiment", "series",
+       "series: fewer than five experiments with a date are selected (--scenario or --label selects more)"}};
+  return sections;
+}
+
+/// Cases that have data for a figure of this kind and none was drawn, because there are too many.
+std::string left_out_words(const ReportData& data, const std::string& spec) {
+  if (spec != "course" || data.records.size() < most_records) { return ""; }
+  return fmt::format(
+      "Drawn are the first {} cases and arms that have samples; name an experiment or use --case for the "
+      "others.",
+      most_records);
+}
+
+json sections_model(const ReportData& data, const std::vector<Chart>& charts, json& absent) {
+  json sections = json::array();
+  for (const auto& section : chart_sections()) {
+    json figures = json::array();
+    for (const auto& chart : charts) {
+      if (chart.spec == section.spec) { figures.push_back(chart_model(chart)); }
+    }
+    if (figures.empty()) {
+      absent.push_back({{"words", section.absent}});
+      continue;
+    }
+    const auto note = left_out_words(data, section.spec);
+    sections.push_back({{"id", section.id},
+                        {"title", section.title},
+                        {"figures", figures},
+                        {"has_note", !note.empty()},
+                        {"section_note", note}});
+  }
+  return sections;
+}
+
+/// With a capital letter, as sentences start.
+std::string capitalised(std::string sentence) {
+  if (!sentence.empty() && sentence[0] >= 'a' && sentence[0] <= 'z') { sentence[0] -= 'a' - 'A'; }
+  return sentence;
+}
+
+/// The verdict in a word or two; without an interval there is none.
+std::string verdict_word(const CaseComparison& comparison) {
+  if (!comparison.test) { return "no data"; }
+  if (!comparison.test->ci_tost && comparison.verdict == Verdict::inconclusive) { return "no interval"; }
+  std::string word = to_string(comparison.verdict);
+  std::replace(word.begin(), word.end(), '_', ' ');
+  return word;
+}
+
+std::string glyph_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::equivalent:
+      return "=";
+    case Verdict::better:
+      return "▲";
+    case Verdict::worse:
+      return "▼";
+    case Verdict::non_inferior:
+      return "≥";
+    case Verdict::inconclusive:
+      return "?";
+    case Verdict::not_comparable:
+      break;
+  }
+  return "≠";
+}
+
+/// One entry for each sentence with the cases it holds for.
+json verdicts_model(const ReportData& data) {
+  json list = json::array();
+  for (const auto& comparison : data.comparisons) {
+    const auto sentence = capitalised(verdict_sentence(in_words(comparison)));
+    auto known =
+        std::find_if(list.begin(), list.end(), [&](const json& one) { return one["sentence"] == sentence; });
+    if (known == list.end()) {
+      list.push_back({{"sentence", sentence},
+                      {"verdict_class", comparison.test ? to_string(comparison.verdict) : "no_data"},
+                      {"glyph", comparison.test ? glyph_of(comparison.verdict) : "–"},
+                      {"word", verdict_word(comparison)},
+                      {"cases", json::array()}});
+      known = list.end() - 1;
+    }
+    (*known)["cases"].push_back({{"name", comparison.case_name}});
+  }
+  return list;
+}
+
+/// "3 facts differ between the arms, kernel forbids a verdict": the environment's table says more.
+std::string differences_sentence(const ReportData& data) {
+  std::set<std::string> fields;
+  std::set<std::string> fatal;
+  for (const auto& comparison : data.comparisons) {
+    for (const auto& difference : comparison.differences) {
+      fields.insert(difference.field);
+      if (forbids(difference)) { fatal.insert(difference.field); }
+    }
+  }
+  if (fields.empty()) { return ""; }
+  return fmt::format(
+      "{} {} between the arms (see Environment){}.", fields.size(),
+      fields.size() == 1 ? "fact differs" : "facts differ",
+      fatal.empty() ? "" : fmt::format("; what forbids a verdict: {}", fmt::join(fatal, ", ")));
+}
+
+/// Notes that the verdicts list does not have elsewhere: differences are in a table of their own, and as the
+/// report asks for predictions of its own accord, a case that can have none is no news.
+bool is_news(const std::string& note, const CaseComparison& comparison) {
+  if (note.starts_with("no prediction")) { return false; }
+  return std::none_of(comparison.differences.begin(), comparison.differences.end(),
+                      [&](const auto& difference) {
+                        return note == to_sentence(difference, comparison.baseline, comparison.candidate);
+                      });
+}
+
+json notes_model(const ReportData& data) {
+  std::vector<CaseComparison> named;
+  for (const auto& comparison : data.comparisons) { named.push_back(in_words(comparison)); }
+  json notes = json::array();
+  const auto add = [&](const std::string& sentence) {
+    if (!sentence.empty()) { notes.push_back({{"sentence", sentence}}); }
+  };
+  add("Virtualization: " + virtualization_sentence(named) + ".");
+  if (const auto family = family_sentence(named); !family.empty()) { add(family + "."); }
+  add(differences_sentence(data));
+  std::vector<std::pair<std::string, std::vector<std::string>>> by_sentence;
+  for (const auto& comparison : data.comparisons) {
+    for (const auto& note : comparison.notes) {
+      if (!is_news(note, comparison)) { continue; }
+      auto known = std::find_if(by_sentence.begin(), by_sentence.end(),
+                                [&](const auto& one) { return one.first == note; });
+      if (known == by_sentence.end()) { known = by_sentence.insert(by_sentence.end(), {note, {}}); }
+      known->second.push_back(comparison.case_name);
+    }
+  }
+  for (const auto& [sentence, cases] : by_sentence) {
+    const bool all = cases.size() == named.size();
+    add((all ? capitalised(sentence) : join(cases, ", ") + ": " + sentence) + ".");
+  }
+  return notes;
+}
+
+/// "one experiment of 2026-11-20 on host a": what the page is about, in a line.
+json about_model(const ReportData& data) {
+  std::set<std::string> scenarios, hosts, days, labels;
+  for (const auto& experiment : data.experiments) {
+    scenarios.insert(experiment.scenario);
+    if (!experiment.host_name.empty()) { hosts.insert(experiment.host_name); }
+    if (!experiment.started_at.empty()) { days.insert(experiment.started_at.substr(0, 10)); }
+    if (!experiment.label.empty()) { labels.insert(experiment.label); }
+  }
+  json facts = json::array();
+  const auto add = [&](const std::string& name, const std::string& value) {
+    if (!value.empty()) { facts.push_back({{"name", name}, {"fact", value}}); }
+  };
+  add("Experiments", std::to_string(data.experiments.size()));
+  add("Trials", std::to_string(data.trials.size()));
+  if (!days.empty()) {
+    add("Measured",
+        *days.begin() == *days.rbegin() ? *days.begin() : *days.begin() + " to " + *days.rbegin());
+  }
+  add("Host", fmt::format("{}", fmt::join(hosts, ", ")));
+  add("Label", fmt::format("{}", fmt::join(labels, ", ")));
+  add("Margin", fmt::format("{:.4g} %", data.request.compare.settings.margin * 100));
+  return {{"scenarios", fmt::format("{}", fmt::join(scenarios, ", "))}, {"about", facts}};
+}
+
+}  // namespace
+
+json table_model(const Table& table, const std::string& caption) {
+  json model{{"caption", caption},
+             {"columns", json::array()},
+             {"rows", json::array()},
+             {"table_notes", json::array()}};
+  for (const auto& column : table.columns) {
+    model["columns"].push_back({{"head", column.head}, {"right", column.right}});
+  }
+  for (const auto& row : table.rows) {
+    json cells = json::array();
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const bool is_long = row[i].text.size() > long_text_bytes;
+      cells.push_back({{"text", row[i].text},
+                       {"right", table.columns[i].right},
+                       {"is_head", i == 0},
+                       {"is_long", is_long},
+                       {"start", is_long ? shortened(row[i].text, summary_bytes) : ""}});
+    }
+    model["rows"].push_back({{"cells", cells}});
+  }
+  for (const auto& note : table.notes) { model["table_notes"].push_back({{"sentence", note}}); }
+  return model;
+}
+
+std::vector<Chart> charts_of(const ReportData& data) {
+  const ArmOrder order(data);
+  std::vector<Chart> charts;
+  for (auto&& part : {forest_charts(data), scaling_charts(data, order), course_charts(data, order),
+                      isolation_charts(data), series_charts(data, order)}) {
+    charts.insert(charts.end(), part.begin(), part.end());
+  }
+  return charts;
+}
+
+json page_model(const ReportData& data, const std::vector<Chart>& charts) {
+  json absent = json::array();
+  json model = about_model(data);
+  model["headline"] = headline(data);
+  model["title"] = shortened(model["scenarios"].get<std::string>(), summary_bytes) + ": " + headline(data);
+  model["verdicts"] = verdicts_model(data);
+  model["notes"] = notes_model(data);
+  model["sections"] = sections_model(data, charts, absent);
+  model["reasons"] = reasons_model(data);
+  model["predictions"] = predictions_model(data);
+  model["environment"] = environment_model(data);
+  model["trials"] = trials_model(data);
+  model["again"] = again_model(data);
+  model["has_absent"] = !absent.empty();
+  model["absent"] = absent;
+  model["version"] = virtrain_version;
+  return model;
+}
+
+}  // namespace virtrain::results

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <vector>
+
+#include "results/report/charts/chart.h"
+#include "results/report/data/report_data.h"
+
+namespace virtrain::results {
+
+/// The verdicts of all cases in one sentence, without a full stop.
+std::string headline(const ReportData& data);
+
+/// All charts in the order of the page.
+std::vector<Chart> charts_of(const ReportData& data);
+
+/// What templates/page.html shows, as plain texts; nothing in it is HTML. `charts` are those of charts_of().
+/// Pure.
+nlohmann::json page_model(const ReportData& data, const std::vector<Chart>& charts);
+
+/// A table as the templates know it.
+nlohmann::json table_model(const Table& table, const std::string& caption);
+
+/// What may have cost throughput, case by case, largest first; false where nothing was found.
+nlohmann::json reasons_model(const ReportData& data);
+
+/// Throughput of sizes that were measured and that were not, for each weak scaling; false without any.
+nlohmann::json predictions_model(const ReportData& data);
+
+/// What differs between the arms, what that means, and what is the same everywhere.
+nlohmann::json environment_model(const ReportData& data);
+
+/// Rows of every trial, in tables of bounded length so that a browser lays out only those that are seen.
+nlohmann::json trials_model(const ReportData& data);
+
+/// Commands, scenario texts and versions that made the data and this page.
+nlohmann::json again_model(const ReportData& data);
+
+}  // namespace virtrain::results

@@ -1,0 +1,107 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "common/text.h"
+#include "results/report/page/page.h"
+
+namespace virtrain::results {
+namespace {
+
+// A browser skips tables that are out of sight, so a long list is cut into tables.
+constexpr std::size_t rows_of_table = 200;
+// What a table takes before it is laid out.
+constexpr std::size_t pixels_of_row = 28;
+constexpr std::size_t pixels_of_head = 90;
+
+std::string throughput_words(const std::optional<double>& value) {
+  if (!value) { return ""; }
+  return fmt::format("{:.{}f}", *value, *value < 10 ? 3 : 1);
+}
+
+std::string tenants_words(const std::vector<Tenant>& tenants) {
+  if (tenants.size() < 2) { return ""; }
+  std::vector<std::string> words;
+  words.reserve(tenants.size());
+  for (const auto& tenant : tenants) { words.push_back(throughput_words(tenant.images_per_second)); }
+  return join(words, " + ");
+}
+
+/// What was virtual, in words that nobody has to look up.
+std::string virtual_words(const Trial& trial, const std::string& label) {
+  static const std::map<std::string, std::string> words{
+      {"none", "no"},
+      {"kvm", "KVM"},
+      {"kvm_nested", "KVM, nested"},
+      {"kvm_on_emulated", "emulated (KVM on an emulated CPU)"},
+      {"tcg", "emulated (TCG)"}};
+  const auto found = words.find(trial.virtualization);
+  std::string text = found == words.end() ? "not said" : found->second;
+  if (label == "published" || trial.virtualization.empty()) { text += ", published"; }
+  return text;
+}
+
+/// Why a trial has no result, or must not be compared.
+std::string remark(const Trial& trial) {
+  std::vector<std::string> parts;
+  if (trial.status != Status::finished) { parts.emplace_back(to_string(trial.status)); }
+  if (!trial.valid) { parts.push_back("invalid: " + trial.invalid_reason); }
+  if (!trial.failure_reason.empty()) {
+    parts.push_back(trial.failed_stage.empty() ? trial.failure_reason
+                                               : trial.failed_stage + ": " + trial.failure_reason);
+  }
+  if (trial.oversubscribed) { parts.emplace_back("more ranks than cores"); }
+  return join(parts, "; ");
+}
+
+/// "2026-11-20 08:06:49": to the second, as people write it.
+std::string moment(const std::string& time) {
+  std::string text = time.substr(0, 19);
+  std::replace(text.begin(), text.end(), 'T', ' ');
+  return text;
+}
+
+nlohmann::json row_of(const ReportTrial& one, std::size_t number, const Experiment& experiment) {
+  const auto& trial = one.trial;
+  const auto remarks = remark(trial);
+  return {{"number", number},
+          {"case", trial.case_name},
+          {"arm", arm_words(trial.arm)},
+          {"pair", trial.pair ? std::to_string(*trial.pair) : ""},
+          {"nodes", trial.nodes},
+          {"throughput", throughput_words(trial.images_per_second)},
+          {"tenants", tenants_words(one.tenants)},
+          {"virtual", virtual_words(trial, experiment.label)},
+          {"started", moment(trial.started_at)},
+          {"remark", remarks},
+          {"odd", !remarks.empty()}};
+}
+
+}  // namespace
+
+nlohmann::json trials_model(const ReportData& data) {
+  auto tables = nlohmann::json::array();
+  std::size_t number = 0;
+  const Experiment* experiment = nullptr;
+  for (const auto& one : data.trials) {
+    if (experiment == nullptr || experiment->id != one.trial.experiment ||
+        tables.back()["rows"].size() == rows_of_table) {
+      experiment =
+          &*std::find_if(data.experiments.begin(), data.experiments.end(),
+                         [&](const auto& candidate) { return candidate.id == one.trial.experiment; });
+      tables.push_back({{"experiment", experiment->id},
+                        {"first", number + 1},
+                        {"has_remarks", false},
+                        {"rows", nlohmann::json::array()}});
+    }
+    auto row = row_of(one, ++number, *experiment);
+    if (row["odd"] == true) { tables.back()["has_remarks"] = true; }
+    tables.back()["rows"].push_back(std::move(row));
+    tables.back()["last"] = number;
+  }
+  for (auto& table : tables) { table["height"] = pixels_of_head + pixels_of_row * table["rows"].size(); }
+  return {{"count", number}, {"tables", tables}};
+}
+
+}  // namespace virtrain::results

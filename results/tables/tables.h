@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "results/comparison/compare.h"
+#include "results/store/store.h"
+#include "results/tables/render.h"
+
+// What commands print.
+namespace virtrain::results {
+
+/// The comparison as the study's table: a line for each case and arm, then what was virtual, then the
+/// verdicts.
+Table comparison_table(const std::vector<CaseComparison>& comparisons);
+/// What `run` ends with: the same on a small screen, with verdicts that are some and one line on
+/// virtualization.
+Table summary_table(const std::vector<CaseComparison>& comparisons);
+/// What `compare` prints: the table (in Markdown under a heading), or with Format::json the contract's list.
+std::string render(const std::vector<CaseComparison>& comparisons, Format format, bool colour = false);
+
+/// What `list` prints.
+Table experiments_table(const Store& store);
+/// What `show` prints: the experiment's trials, and its facts as notes. Error(not_found) if there is none.
+Table show_experiment(const Store& store, const std::string& experiment);
+
+}  // namespace virtrain::results
