@@ -5,6 +5,7 @@
 #include "common/json.h"
 #include "common/text.h"
 #include "common/units.h"
+#include "vmctl/devices/device_users.h"
 
 namespace virtrain::harness {
 namespace {

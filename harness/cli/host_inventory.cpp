@@ -5,6 +5,7 @@
 #include "common/contains.h"
 #include "common/error.h"
 #include "common/units.h"
+#include "vmctl/devices/device_users.h"
 #include "vmctl/journal/leases.h"
 #include "vmctl/process/host_claims.h"
 #include "vmctl/process/paths.h"

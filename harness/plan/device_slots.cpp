@@ -11,6 +11,7 @@
 #include "common/scanner.h"
 #include "common/text.h"
 #include "common/units.h"
+#include "vmctl/devices/device_users.h"
 
 namespace virtrain::harness {
 namespace {

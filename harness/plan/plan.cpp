@@ -10,8 +10,8 @@
 #include "harness/plan/baselines.h"
 #include "harness/plan/domain_spec.h"
 #include "harness/plan/placer.h"
+#include "vmctl/devices/device_grant.h"
 #include "vmctl/hypervisor/domain/domain_xml.h"
-#include "vmctl/resources/devices/vgpu.h"
 
 namespace virtrain::harness {
 namespace {

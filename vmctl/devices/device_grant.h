@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace virtrain::vmctl {
 
@@ -24,5 +25,10 @@ struct DeviceGrant {
   std::string uuid = {};  ///< mdev: chosen before it is made, so that it is recognised afterwards
   bool operator==(const DeviceGrant&) const = default;
 };
+
+/// Whether what is lent has to go back before `wanted` can be: a vGPU that nobody wants any more has room, or
+/// the very function, that another type needs, and the number of a card's virtual functions cannot change
+/// while there are any. Pure.
+bool must_make_way(const std::vector<DeviceGrant>& lent, const std::vector<DeviceGrant>& wanted);
 
 }  // namespace virtrain::vmctl

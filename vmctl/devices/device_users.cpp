@@ -1,3 +1,5 @@
+#include "vmctl/devices/device_users.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,7 +8,6 @@
 #include "common/scanner.h"
 #include "common/text.h"
 #include "common/units.h"
-#include "vmctl/devices/host_device.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -52,9 +52,6 @@ struct DeviceUser {
   std::string path;     ///< "/dev/nvidia0", "/dev/nvme0n1", "eth0"
 };
 
-/// "dd (pid 77) has /dev/nvme0n1 open", "/dev/nvme0n1 is mounted on /mnt".
-std::string in_words(const DeviceUser& user);
-
 /// A device of this host: a GPU, an RDMA adapter, an NVSwitch, or another one that can be named by address.
 struct HostDevice {
   PciFunction function;
@@ -89,10 +86,6 @@ std::vector<HostDevice> read_devices(const std::filesystem::path& root,
 /// Version of the NVIDIA driver that is loaded: the first word of digits and dots in "NVRM version: NVIDIA
 /// UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 …".
 std::optional<std::string> loaded_nvidia_driver(const std::filesystem::path& root);
-
-/// Fills in who uses the devices: open files of every process (those of others are visible to root only),
-/// mounts, swap space and routes.
-void find_users(const std::filesystem::path& root, std::vector<HostDevice>& devices);
 
 /// Which mechanism a function offers, decided from sysfs alone, and why.
 std::pair<Mechanism, std::string> mechanism_of(const PciFunction& function);

@@ -9,42 +9,17 @@
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "common/units.h"
-#include "vmctl/doctor/device_checks.h"
+#include "vmctl/devices/device_users.h"
+#include "vmctl/doctor/checks/tables.h"
 #include "vmctl/guest/mirror/supermin.h"
 #include "vmctl/hypervisor/libvirt/daemon.h"
 #include "vmctl/hypervisor/libvirt/hypervisor.h"
 #include "vmctl/machine/inventory.h"
 #include "vmctl/machine/kvm_probe.h"
 #include "vmctl/process/paths.h"
-#include "vmctl/resources/cleanup.h"
+#include "vmctl/resources/leftovers.h"
 
 namespace virtrain::vmctl {
-
-const char* to_string(Severity severity) {
-  switch (severity) {
-    case Severity::blocks:
-      return "B";
-    case Severity::invalidates:
-      return "I";
-    case Severity::warns:
-      return "W";
-    case Severity::notes:
-      return "N";
-  }
-  return "?";
-}
-
-const char* to_string(CheckStatus status) {
-  switch (status) {
-    case CheckStatus::ok:
-      return "ok";
-    case CheckStatus::failed:
-      return "failed";
-    case CheckStatus::skipped:
-      return "skipped";
-  }
-  return "unknown";
-}
 
 namespace {
 
@@ -197,10 +172,6 @@ Finding check_leaks() {
 }
 
 }  // namespace
-
-bool blocks(const Finding& finding) {
-  return finding.severity == Severity::blocks && finding.status == CheckStatus::failed;
-}
 
 std::vector<Finding> examine_host(const Inventory& host, HostMode mode) {
   return {check_mode(mode),

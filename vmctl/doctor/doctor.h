@@ -1,33 +1,14 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
 #include <vector>
 
+#include "vmctl/doctor/findings/device_demand.h"
+#include "vmctl/doctor/findings/finding.h"
 #include "vmctl/machine/inventory.h"
 #include "vmctl/process/privileges.h"
 
 namespace virtrain::vmctl {
-
-struct DeviceDemand;
-
-enum class Severity { blocks, invalidates, warns, notes };  ///< B, I, W, N
-enum class CheckStatus { ok, failed, skipped };
-const char* to_string(Severity severity);
-const char* to_string(CheckStatus status);
-
-/// One answer of `virtrain doctor`.
-struct Finding {
-  std::string id;  ///< "KVM-1"
-  Severity severity = Severity::notes;
-  CheckStatus status = CheckStatus::ok;
-  std::string found;
-  std::string fix;               ///< what to do; empty if ok
-  bool is_for_this_host = true;  ///< false: skipped because the host has nothing that it is about
-};
-
-/// Whether what it is about cannot run here.
-bool blocks(const Finding& finding);
 
 /// Checks what every scenario needs of this host in that mode; starts nothing that stays.
 std::vector<Finding> examine_host(const Inventory& host, HostMode mode);

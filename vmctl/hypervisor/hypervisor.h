@@ -9,6 +9,7 @@
 
 #include "common/unique_fd.h"
 #include "vmctl/hypervisor/domain/domain_xml.h"
+#include "vmctl/hypervisor/node_device_xml.h"
 
 namespace virtrain::vmctl {
 
@@ -18,7 +19,6 @@ struct HypervisorVersions {
 };
 
 enum class DomainState { running, paused, shutting_down, crashed, gone };
-const char* to_string(DomainState state);
 
 struct VcpuStats {
   std::uint64_t time_ns = 0;             ///< host CPU time the vCPU's thread used
@@ -53,15 +53,6 @@ struct NetworkInfo {
   std::string bridge;
   std::optional<LeaseMark> mark;
 };
-
-/// A PCI function as the hypervisor's daemon sees it.
-struct NodeDevice {
-  std::string pci_address;
-  std::string driver;  ///< empty: none
-  std::optional<int> iommu_group;
-};
-/// From the XML of a node device; nothing for what is no PCI function.
-std::optional<NodeDevice> read_node_device(const std::string& xml);
 
 /// Virtual machines of one host. Calls block, may come from any thread, and end by their deadline:
 /// Error(timeout). When the daemon is gone they throw Error(io); the next call tries to connect again.

@@ -1,7 +1,7 @@
+#include "vmctl/hypervisor/node_device_xml.h"
+
 #include <fmt/format.h>
 #include <pugixml.hpp>
-
-#include "vmctl/hypervisor/hypervisor.h"
 
 namespace virtrain::vmctl {
 

@@ -1,13 +1,14 @@
 #include "vmctl/journal/leases.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
+#include <SQLiteCpp/VariadicBind.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
+#include <mutex>
 #include <string_view>
 
 #include "common/error.h"
@@ -20,33 +21,6 @@
 
 namespace virtrain::vmctl {
 namespace {
-
-constexpr std::array<std::pair<EffectKind, const char*>, 17> kinds{{
-    {EffectKind::domain, "domain"},
-    {EffectKind::network, "network"},
-    {EffectKind::bridge, "bridge"},
-    {EffectKind::netns, "netns"},
-    {EffectKind::veth, "veth"},
-    {EffectKind::slice, "slice"},
-    {EffectKind::cgroup, "cgroup"},
-    {EffectKind::file, "file"},
-    {EffectKind::process, "process"},
-    {EffectKind::service, "service"},
-    {EffectKind::device_settings, "device_settings"},
-    {EffectKind::virtual_functions, "virtual_functions"},
-    {EffectKind::mdev, "mdev"},
-    {EffectKind::vgpu_type, "vgpu_type"},
-    {EffectKind::binding, "binding"},
-    {EffectKind::guids, "guids"},
-    {EffectKind::kvm_device, "kvm_device"},
-}};
-
-EffectKind parse_kind(const std::string& word) {
-  for (const auto& [kind, name] : kinds) {
-    if (word == name) { return kind; }
-  }
-  return EffectKind::file;
-}
 
 constexpr std::string_view device_prefix = "device:";
 
@@ -88,6 +62,7 @@ auto journalled(const char* operation, Work work) -> decltype(work()) {
   }
 }
 
+/// What every question for owners, leases or effects ends with: their owner, as read_owner() takes it.
 constexpr const char* owner_columns = "o.pid, o.start_time, o.boot_id, o.experiment, o.results_db";
 
 Owner read_owner(SQLite::Statement& row, int at) {
@@ -106,13 +81,6 @@ bool same(const Owner& a, const Owner& b) {
 }
 
 }  // namespace
-
-const char* to_string(EffectKind kind) {
-  for (const auto& [one, name] : kinds) {
-    if (one == kind) { return name; }
-  }
-  return "unknown";
-}
 
 Owner this_process(std::string experiment, std::string results_db) {
   const auto self = process_info(::getpid());
@@ -140,47 +108,76 @@ struct LeaseJournal::Impl {
     transaction.commit();
   }
 
+  /// A statement with its values.
+  template <typename... Values>
+  SQLite::Statement statement(const std::string& sql, const Values&... values) {
+    SQLite::Statement made(database, sql);
+    if constexpr (sizeof...(values) > 0) { SQLite::bind(made, values...); }
+    return made;
+  }
+
+  template <typename... Values>
+  int execute(const std::string& sql, const Values&... values) {
+    return statement(sql, values...).exec();
+  }
+
+  /// Does all of `work` or, where it throws, nothing of it.
+  template <typename Work>
+  auto change(const char* operation, Work work) {
+    return journalled(operation, [&] {
+      const std::scoped_lock lock(mutex);
+      SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
+      const auto outcome = work();
+      transaction.commit();
+      return outcome;
+    });
+  }
+
+  /// What `read` makes of each row.
+  template <typename Read>
+  auto rows(const std::string& sql, Read read) {
+    return journalled("read the lease journal", [&] {
+      const std::scoped_lock lock(mutex);
+      auto row = statement(sql);
+      std::vector<decltype(read(row))> found;
+      while (row.executeStep()) { found.push_back(read(row)); }
+      return found;
+    });
+  }
+
   std::int64_t owner_id(const Owner& owner) {
-    SQLite::Statement insert(database,
-                             "INSERT INTO owner (pid, start_time, boot_id, experiment, results_db) "
-                             "VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING");
-    insert.bind(1, owner.pid);
-    insert.bind(2, static_cast<std::int64_t>(owner.start_time));
-    insert.bind(3, owner.boot_id);
-    insert.bind(4, owner.experiment);
-    insert.bind(5, owner.results_db);
-    insert.exec();
+    execute(
+        "INSERT INTO owner (pid, start_time, boot_id, experiment, results_db) VALUES (?, ?, ?, ?, ?) "
+        "ON CONFLICT DO NOTHING",
+        owner.pid, static_cast<std::int64_t>(owner.start_time), owner.boot_id, owner.experiment,
+        owner.results_db);
     return find_owner(owner);
   }
 
   std::int64_t find_owner(const Owner& owner) {
-    SQLite::Statement find(
-        database, "SELECT id FROM owner WHERE pid = ? AND start_time = ? AND boot_id = ? AND experiment = ?");
-    find.bind(1, owner.pid);
-    find.bind(2, static_cast<std::int64_t>(owner.start_time));
-    find.bind(3, owner.boot_id);
-    find.bind(4, owner.experiment);
-    return find.executeStep() ? find.getColumn(0).getInt64() : 0;
+    auto found =
+        statement("SELECT id FROM owner WHERE pid = ? AND start_time = ? AND boot_id = ? AND experiment = ?",
+                  owner.pid, static_cast<std::int64_t>(owner.start_time), owner.boot_id, owner.experiment);
+    return found.executeStep() ? found.getColumn(0).getInt64() : 0;
   }
 
   void refuse_quarantined(const std::string& resource) {
     if (!resource.starts_with(device_prefix)) { return; }
-    SQLite::Statement row(database, "SELECT reason, since FROM quarantine WHERE address = ?");
-    row.bind(1, resource.substr(device_prefix.size()));
+    const auto address = resource.substr(device_prefix.size());
+    auto row = statement("SELECT reason, since FROM quarantine WHERE address = ?", address);
     if (!row.executeStep()) { return; }
     throw Error("lease " + resource, ErrorCode::host_unable,
                 fmt::format("in quarantine since {}: {} (when it is well again: virtrain clean "
                             "--lift-quarantine {})",
-                            row.getColumn(1).getString(), row.getColumn(0).getString(),
-                            resource.substr(device_prefix.size())));
+                            row.getColumn(1).getString(), row.getColumn(0).getString(), address));
   }
 
   void take(const std::string& resource, const Owner& owner, std::int64_t id) {
     refuse_quarantined(resource);
-    SQLite::Statement holder(
-        database, fmt::format("SELECT {} FROM lease l JOIN owner o ON o.id = l.owner WHERE l.resource = ?",
-                              owner_columns));
-    holder.bind(1, resource);
+    auto holder =
+        statement(fmt::format("SELECT {} FROM lease l JOIN owner o ON o.id = l.owner WHERE l.resource = ?",
+                              owner_columns),
+                  resource);
     if (holder.executeStep()) {
       const Owner held_by = read_owner(holder, 0);
       if (!same(held_by, owner) && is_alive(held_by)) {
@@ -189,13 +186,11 @@ struct LeaseJournal::Impl {
                                 held_by.pid, held_by.results_db));
       }
     }
-    SQLite::Statement insert(database, "INSERT OR REPLACE INTO lease (resource, owner) VALUES (?, ?)");
-    insert.bind(1, resource);
-    insert.bind(2, id);
-    insert.exec();
+    execute("INSERT OR REPLACE INTO lease (resource, owner) VALUES (?, ?)", resource, id);
   }
 
   SQLite::Database database;
+  std::mutex mutex;  ///< one connection, many threads
 };
 
 LeaseJournal::LeaseJournal(const std::filesystem::path& file)
@@ -205,119 +200,75 @@ LeaseJournal::LeaseJournal(const std::filesystem::path& file)
 LeaseJournal::~LeaseJournal() = default;
 
 void LeaseJournal::acquire(const Owner& owner, const std::vector<std::string>& resources) {
-  journalled("lease resources", [&] {
-    const std::scoped_lock lock(mutex_);
-    SQLite::Transaction transaction(impl_->database, SQLite::TransactionBehavior::IMMEDIATE);
+  impl_->change("lease resources", [&] {
     const auto id = impl_->owner_id(owner);
     for (const auto& resource : resources) { impl_->take(resource, owner, id); }
-    transaction.commit();
+    return id;
   });
 }
 
 void LeaseJournal::release(const Owner& owner, const std::vector<std::string>& resources) {
-  journalled("release resources", [&] {
-    const std::scoped_lock lock(mutex_);
-    SQLite::Transaction transaction(impl_->database, SQLite::TransactionBehavior::IMMEDIATE);
+  impl_->change("release resources", [&] {
     const auto id = impl_->find_owner(owner);
     for (const auto& resource : resources) {
-      SQLite::Statement remove(impl_->database, "DELETE FROM lease WHERE resource = ? AND owner = ?");
-      remove.bind(1, resource);
-      remove.bind(2, id);
-      remove.exec();
+      impl_->execute("DELETE FROM lease WHERE resource = ? AND owner = ?", resource, id);
     }
-    transaction.commit();
+    return id;
   });
 }
 
 void LeaseJournal::release_all(const Owner& owner) {
-  journalled("release everything", [&] {
-    const std::scoped_lock lock(mutex_);
-    SQLite::Statement remove(impl_->database, "DELETE FROM owner WHERE id = ?");
-    remove.bind(1, impl_->find_owner(owner));
-    remove.exec();
-  });
+  impl_->change("release everything",
+                [&] { return impl_->execute("DELETE FROM owner WHERE id = ?", impl_->find_owner(owner)); });
 }
 
 void LeaseJournal::end(const Owner& owner) {
-  journalled("end a run in the lease journal", [&] {
-    const std::scoped_lock lock(mutex_);
-    SQLite::Transaction transaction(impl_->database, SQLite::TransactionBehavior::IMMEDIATE);
+  impl_->change("end a run in the lease journal", [&] {
     const auto id = impl_->find_owner(owner);
-    SQLite::Statement leases(impl_->database, "DELETE FROM lease WHERE owner = ?");
-    leases.bind(1, id);
-    leases.exec();
-    SQLite::Statement forget(impl_->database,
-                             "DELETE FROM owner WHERE id = ? AND id NOT IN (SELECT owner FROM effect)");
-    forget.bind(1, id);
-    forget.exec();
-    transaction.commit();
+    impl_->execute("DELETE FROM lease WHERE owner = ?", id);
+    return impl_->execute("DELETE FROM owner WHERE id = ? AND id NOT IN (SELECT owner FROM effect)", id);
   });
 }
 
 std::int64_t LeaseJournal::intent(const Owner& owner, EffectKind kind, std::string_view name,
                                   std::string_view state) {
-  return journalled("journal an intent", [&] {
-    const std::scoped_lock lock(mutex_);
-    SQLite::Transaction transaction(impl_->database, SQLite::TransactionBehavior::IMMEDIATE);
-    SQLite::Statement insert(impl_->database,
-                             "INSERT INTO effect (owner, kind, name, state) VALUES (?, ?, ?, ?)");
-    insert.bind(1, impl_->owner_id(owner));
-    insert.bind(2, to_string(kind));
-    insert.bind(3, std::string(name));
-    insert.bind(4, std::string(state));
-    insert.exec();
-    const std::int64_t id = impl_->database.getLastInsertRowid();
-    transaction.commit();
-    return id;
+  return impl_->change("journal an intent", [&] {
+    impl_->execute("INSERT INTO effect (owner, kind, name, state) VALUES (?, ?, ?, ?)",
+                   impl_->owner_id(owner), to_string(kind), std::string(name), std::string(state));
+    return impl_->database.getLastInsertRowid();
   });
 }
 
 void LeaseJournal::done(std::int64_t id) {
-  journalled("journal an outcome", [&] {
-    const std::scoped_lock lock(mutex_);
-    SQLite::Statement update(impl_->database, "UPDATE effect SET done = 1 WHERE id = ?");
-    update.bind(1, id);
-    update.exec();
-  });
+  impl_->change("journal an outcome",
+                [&] { return impl_->execute("UPDATE effect SET done = 1 WHERE id = ?", id); });
 }
 
 void LeaseJournal::undone(std::int64_t id) {
-  journalled("journal an undoing", [&] {
-    const std::scoped_lock lock(mutex_);
-    SQLite::Statement remove(impl_->database, "DELETE FROM effect WHERE id = ?");
-    remove.bind(1, id);
-    remove.exec();
-  });
+  impl_->change("journal an undoing", [&] { return impl_->execute("DELETE FROM effect WHERE id = ?", id); });
 }
 
 std::vector<Effect> LeaseJournal::effects() const {
-  return journalled("read the lease journal", [&] {
-    const std::scoped_lock lock(mutex_);
-    SQLite::Statement row(impl_->database,
-                          fmt::format("SELECT e.id, e.kind, e.name, e.done, e.state, {} FROM effect e "
-                                      "JOIN owner o ON o.id = e.owner ORDER BY e.id DESC",
-                                      owner_columns));
-    std::vector<Effect> found;
-    while (row.executeStep()) {
-      constexpr int owner_at = 5;
-      found.push_back({row.getColumn(0).getInt64(), read_owner(row, owner_at),
-                       parse_kind(row.getColumn(1).getString()), row.getColumn(2).getString(),
-                       row.getColumn(3).getInt() != 0, row.getColumn(4).getString()});
-    }
-    return found;
+  const auto sql = fmt::format(
+      "SELECT e.id, e.kind, e.name, e.done, e.state, {} FROM effect e "
+      "JOIN owner o ON o.id = e.owner ORDER BY e.id DESC",
+      owner_columns);
+  constexpr int owner_at = 5;
+  return impl_->rows(sql, [](SQLite::Statement& row) {
+    return Effect{row.getColumn(0).getInt64(),
+                  read_owner(row, owner_at),
+                  parse_effect_kind(row.getColumn(1).getString()),
+                  row.getColumn(2).getString(),
+                  row.getColumn(3).getInt() != 0,
+                  row.getColumn(4).getString()};
   });
 }
 
 std::vector<LeaseJournal::Lease> LeaseJournal::leases() const {
-  return journalled("read the lease journal", [&] {
-    const std::scoped_lock lock(mutex_);
-    SQLite::Statement row(impl_->database,
-                          fmt::format("SELECT l.resource, {} FROM lease l JOIN owner o ON o.id = l.owner "
-                                      "ORDER BY l.resource",
-                                      owner_columns));
-    std::vector<Lease> found;
-    while (row.executeStep()) { found.push_back({row.getColumn(0).getString(), read_owner(row, 1)}); }
-    return found;
+  const auto sql = fmt::format(
+      "SELECT l.resource, {} FROM lease l JOIN owner o ON o.id = l.owner ORDER BY l.resource", owner_columns);
+  return impl_->rows(sql, [](SQLite::Statement& row) {
+    return Lease{row.getColumn(0).getString(), read_owner(row, 1)};
   });
 }
 
@@ -344,49 +295,30 @@ std::map<std::string, Owner> LeaseJournal::device_owners() const {
 }
 
 void LeaseJournal::quarantine(const std::string& address, const std::string& reason) {
-  journalled("put a device in quarantine", [&] {
-    const std::scoped_lock lock(mutex_);
-    SQLite::Statement insert(impl_->database,
-                             "INSERT INTO quarantine (address, reason, since) VALUES (?, ?, ?) "
-                             "ON CONFLICT DO NOTHING");
-    insert.bind(1, address);
-    insert.bind(2, reason);
-    insert.bind(3, iso8601(wall_ns()));
-    insert.exec();
+  impl_->change("put a device in quarantine", [&] {
+    return impl_->execute(
+        "INSERT INTO quarantine (address, reason, since) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", address,
+        reason, iso8601(wall_ns()));
   });
 }
 
 bool LeaseJournal::lift_quarantine(const std::string& address) {
-  return journalled("lift a quarantine", [&] {
-    const std::scoped_lock lock(mutex_);
-    SQLite::Statement remove(impl_->database, "DELETE FROM quarantine WHERE address = ?");
-    remove.bind(1, address);
-    return remove.exec() > 0;
+  return impl_->change("lift a quarantine", [&] {
+    return impl_->execute("DELETE FROM quarantine WHERE address = ?", address) > 0;
   });
 }
 
 std::vector<Quarantine> LeaseJournal::quarantined() const {
-  return journalled("read the lease journal", [&] {
-    const std::scoped_lock lock(mutex_);
-    SQLite::Statement row(impl_->database, "SELECT address, reason, since FROM quarantine ORDER BY address");
-    std::vector<Quarantine> found;
-    while (row.executeStep()) {
-      found.push_back(
-          {row.getColumn(0).getString(), row.getColumn(1).getString(), row.getColumn(2).getString()});
-    }
-    return found;
-  });
+  return impl_->rows("SELECT address, reason, since FROM quarantine ORDER BY address",
+                     [](SQLite::Statement& row) {
+                       return Quarantine{row.getColumn(0).getString(), row.getColumn(1).getString(),
+                                         row.getColumn(2).getString()};
+                     });
 }
 
 std::vector<Owner> LeaseJournal::owners() const {
-  return journalled("read the lease journal", [&] {
-    const std::scoped_lock lock(mutex_);
-    SQLite::Statement row(impl_->database,
-                          fmt::format("SELECT {} FROM owner o ORDER BY o.id", owner_columns));
-    std::vector<Owner> found;
-    while (row.executeStep()) { found.push_back(read_owner(row, 0)); }
-    return found;
-  });
+  return impl_->rows(fmt::format("SELECT {} FROM owner o ORDER BY o.id", owner_columns),
+                     [](SQLite::Statement& row) { return read_owner(row, 0); });
 }
 
 }  // namespace virtrain::vmctl

@@ -6,10 +6,11 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "vmctl/journal/effect_kind.h"
 
 namespace virtrain::vmctl {
 
@@ -27,31 +28,10 @@ Owner this_process(std::string experiment, std::string results_db);
 /// Whether that very process still runs in this boot.
 bool is_alive(const Owner& owner);
 
-enum class EffectKind {
-  domain,
-  network,
-  bridge,
-  netns,
-  veth,
-  slice,
-  cgroup,
-  file,
-  process,
-  service,            ///< a systemd unit that was stopped
-  device_settings,    ///< of a GPU, by its address
-  virtual_functions,  ///< that a physical function was given, by its address
-  mdev,               ///< by its UUID
-  vgpu_type,          ///< of a virtual function, by its address
-  binding,            ///< of a PCI function to another driver, by its address
-  guids,              ///< of an InfiniBand adapter's virtual function, by its address
-  kvm_device,         ///< /dev/kvm opened to QEMU's user
-};
-const char* to_string(EffectKind kind);
-
 /// A side effect that was announced and not yet undone.
 struct Effect {
   std::int64_t id = 0;
-  Owner owner;
+  Owner owner = {};
   EffectKind kind = EffectKind::file;
   std::string name;        ///< domain name, bridge name, path, pid…
   bool done = false;       ///< false: announced only; it may or may not have happened
@@ -114,21 +94,6 @@ class LeaseJournal {
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
-  mutable std::mutex mutex_;  // one connection, many threads
-};
-
-/// Scope of one side effect: intent when made, done() after success, undone by undo().
-class JournalledEffect {
- public:
-  JournalledEffect(LeaseJournal& journal, const Owner& owner, EffectKind kind, std::string_view name,
-                   std::string_view state = {})
-      : journal_(&journal), id_(journal.intent(owner, kind, name, state)) {}
-  void done() { journal_->done(id_); }
-  void undone() { journal_->undone(id_); }
-
- private:
-  LeaseJournal* journal_;
-  std::int64_t id_;
 };
 
 }  // namespace virtrain::vmctl

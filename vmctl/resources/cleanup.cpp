@@ -1,58 +1,35 @@
 #include "vmctl/resources/cleanup.h"
 
-#include <filesystem>
 #include <set>
 #include <string>
 
 #include "common/error.h"
-#include "vmctl/process/process_info.h"
-#include "vmctl/resources/device_lender.h"
-#include "vmctl/slice/cgroups.h"
-#include "vmctl/slice/net_devices.h"
-#include "vmctl/slice/slice.h"
+#include "vmctl/resources/handlers.h"
 
 namespace virtrain::vmctl {
 namespace {
 
-void need(bool worked, const Leftover& leftover) {
-  if (!worked) { throw Error("remove " + leftover.name, ErrorCode::io, "it is still there"); }
-}
-
-void remove_domain(const Leftover& leftover, Hypervisor* hypervisor) {
-  if (hypervisor == nullptr) {
-    throw Error("remove " + leftover.name, ErrorCode::host_unable, "libvirt does not answer");
-  }
-  if (leftover.kind == EffectKind::domain) { return hypervisor->destroy_domain(leftover.name); }
-  hypervisor->destroy_network(leftover.name);
-}
-
 void remove_one(const Leftover& leftover, Hypervisor* hypervisor, LeaseJournal* journal) {
   if (leftover.effect && journal != nullptr) { return undo_and_forget(*journal, *leftover.effect); }
-  switch (leftover.kind) {
-    case EffectKind::process:
-    case EffectKind::slice: {
-      const auto pid = static_cast<pid_t>(std::stol(leftover.name));
-      return need(kill_and_wait(pid, leftover.start_time), leftover);
-    }
-    case EffectKind::domain:
-    case EffectKind::network:
-      return remove_domain(leftover, hypervisor);
-    case EffectKind::veth:
-    case EffectKind::bridge:
-      return delete_link(leftover.name);
-    case EffectKind::netns:
-      return delete_namespace(leftover.name);
-    case EffectKind::cgroup:
-      return need(remove_cgroup(leftover.name), leftover);
-    case EffectKind::file:
-      std::filesystem::remove_all(leftover.name);
-      return;
-    default:
-      throw Error("remove " + leftover.name, ErrorCode::usage, "a device is put back by its journal only");
+  const auto remove = handler_of(leftover.kind).remove;
+  if (remove == nullptr) {
+    throw Error("remove " + leftover.name, ErrorCode::usage, "a device is put back by its journal only");
   }
+  remove(leftover, hypervisor);
 }
 
 }  // namespace
+
+void undo_and_forget(LeaseJournal& journal, const Effect& effect) {
+  const auto& handler = handler_of(effect.kind);
+  try {
+    handler.undo(effect);
+  } catch (const std::exception& failure) {
+    if (handler.device != nullptr) { journal.quarantine(handler.device(effect), failure.what()); }
+    throw;
+  }
+  journal.undone(effect.id);
+}
 
 CleanupResult clean(const CleanupView& view, Hypervisor* hypervisor, LeaseJournal* journal,
                     const MarkInterrupted& mark) {

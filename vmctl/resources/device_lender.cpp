@@ -11,30 +11,21 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "vmctl/devices/pci/sysfs.h"
+#include "vmctl/resources/cleanup.h"
 #include "vmctl/resources/devices/device_settings.h"
+#include "vmctl/resources/devices/grant_effects.h"
 #include "vmctl/resources/devices/host_services.h"
-#include "vmctl/resources/devices/kvm_device.h"
-#include "vmctl/resources/devices/vgpu.h"
+#include "vmctl/resources/devices/virtual_functions.h"
+#include "vmctl/resources/handlers.h"
 
 namespace virtrain::vmctl {
 
-void undo_and_forget(LeaseJournal& journal, const Effect& effect) {
-  try {
-    undo_device_effect(effect);
-  } catch (const std::exception& failure) {
-    if (effect.kind != EffectKind::service && effect.kind != EffectKind::kvm_device) {
-      journal.quarantine(device_of(effect), failure.what());
-    }
-    throw;
-  }
-  journal.undone(effect.id);
-}
-
-void DeviceLender::perform(const PlannedEffect& planned, std::vector<Effect>& into) {
-  const auto id = journal_.intent(owner_, planned.kind, planned.name, planned.state);
-  into.push_back({id, owner_, planned.kind, planned.name, false, planned.state});
-  do_device_effect(planned);
-  journal_.done(id);
+void DeviceLender::perform(Effect effect, std::vector<Effect>& into) {
+  effect.owner = owner_;
+  effect.id = journal_.intent(owner_, effect.kind, effect.name, effect.state);
+  into.push_back(effect);
+  handler_of(effect.kind).make(effect);
+  journal_.done(effect.id);
 }
 
 void DeviceLender::lend_one(const DeviceGrant& grant) {
@@ -53,8 +44,8 @@ void DeviceLender::make_virtual_functions_for(const std::vector<DeviceGrant>& gr
     if (!grant.physical_function.empty()) { wanted[grant.physical_function].push_back(grant.address); }
   }
   for (const auto& [physical_function, functions] : wanted) {
-    for (const auto& planned : virtual_functions_effect(physical_function, functions)) {
-      perform(planned, done_);
+    if (const auto planned = virtual_functions_effect(physical_function, functions)) {
+      perform(*planned, done_);
     }
   }
 }
@@ -76,7 +67,9 @@ void DeviceLender::stop_services(const std::vector<DeviceGrant>& grants) {
                     join(units, ", "), join(units, " ")));
   }
   const auto limits = power_limits(cards);
-  for (const auto& unit : units) { perform({EffectKind::service, unit, limits}, services_); }
+  for (const auto& unit : units) {
+    perform({.kind = EffectKind::service, .name = unit, .state = limits}, services_);
+  }
 }
 
 void DeviceLender::keep_services_away(const std::vector<DeviceGrant>& grants) {

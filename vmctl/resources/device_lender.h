@@ -7,7 +7,7 @@
 #include "common/unique_fd.h"
 #include "vmctl/devices/device_grant.h"
 #include "vmctl/journal/leases.h"
-#include "vmctl/resources/devices/device_effect.h"
+#include "vmctl/resources/devices/device_settings.h"
 #include "vmctl/resources/devices/kvm_device.h"
 
 namespace virtrain::vmctl {
@@ -42,7 +42,7 @@ class DeviceLender {
   std::size_t lent() const;
 
  private:
-  void perform(const PlannedEffect& planned, std::vector<Effect>& into);
+  void perform(Effect effect, std::vector<Effect>& into);
   void make_way();
   void lend_one(const DeviceGrant& grant);
   void make_virtual_functions_for(const std::vector<DeviceGrant>& grants);
@@ -62,9 +62,5 @@ class DeviceLender {
   std::string kvm_device_;
   UniqueFd kvm_use_;  ///< while VMs of this run may need the device
 };
-
-/// As DeviceLender::give_back() does it, for one effect of the journal: undoes and forgets it, else puts its
-/// device into quarantine and throws.
-void undo_and_forget(LeaseJournal& journal, const Effect& effect);
 
 }  // namespace virtrain::vmctl

@@ -14,6 +14,7 @@
 #include "harness/rules/validity_rules.h"
 #include "harness/scenario/decode.h"
 #include "harness/trial/preflight.h"
+#include "vmctl/devices/device_users.h"
 #include "vmctl/doctor/doctor.h"
 #include "vmctl/hypervisor/libvirt/daemon.h"
 #include "vmctl/hypervisor/libvirt/hypervisor.h"

@@ -1,3 +1,5 @@
+#include "vmctl/devices/device_users.h"
+
 #include <catch2/catch.hpp>
 
 #include <cstdlib>

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "common/subprocess.h"
+#include "vmctl/devices/device_users.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -1,10 +1,9 @@
-#include "vmctl/doctor/device_checks.h"
-
 #include <catch2/catch.hpp>
 
 #include <set>
 
 #include "tests/vmctl/doctor/checks/examples.h"
+#include "vmctl/doctor/checks/tables.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -465,6 +465,9 @@ TEST_CASE("an agent without a harness is a leftover, a process of another name i
   const auto pid = static_cast<pid_t>(std::stol(run_checked({"sh", "-c", script}).out));
   const auto view = find_leftovers(nullptr, nullptr);
   CHECK(has(view.leftovers, EffectKind::process, std::to_string(pid)));
+  for (const auto& leftover : view.leftovers) {  // so that nobody else of that number is ended
+    if (leftover.name == std::to_string(pid)) { CHECK(leftover.start_time == process_info(pid)->start_time); }
+  }
   CHECK_FALSE(has(view.leftovers, EffectKind::process, std::to_string(::getppid())));
   CleanupView just_it;
   just_it.leftovers = {{EffectKind::process, std::to_string(pid), "", ""}};

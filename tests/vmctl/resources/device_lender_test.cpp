@@ -16,7 +16,7 @@
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
 #include "vmctl/process/host_claims.h"
-#include "vmctl/resources/devices/vgpu.h"
+#include "vmctl/resources/cleanup.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -54,6 +54,11 @@ void write_sysfs(const fs::path& file, const std::string& text, std::chrono::mil
   if (WEXITSTATUS(status) != 0) { throw errno_error(operation, WEXITSTATUS(status)); }
 }
 
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
 fs::path pci_folder(const std::string& address) {
   return fs::path("/sys/bus/pci/devices") / address;
 }

@@ -15,6 +15,9 @@ inline constexpr std::chrono::seconds sysfs_deadline{30};
 void write_sysfs(const std::filesystem::path& file, const std::string& text,
                  std::chrono::milliseconds deadline = sysfs_deadline);
 
+/// Whether a file is there; false too where nobody may look.
+bool is_there(const std::filesystem::path& path);
+
 /// Folder of a PCI function, whether or not it exists.
 std::filesystem::path pci_folder(const std::string& address);
 /// Driver that the function is bound to; empty: none.

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "vmctl/doctor/device_checks.h"
+#include "vmctl/doctor/findings/device_host.h"
 
 namespace virtrain::vmctl {
 

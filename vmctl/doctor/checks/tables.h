@@ -2,9 +2,9 @@
 
 #include <span>
 
-#include "vmctl/doctor/device_checks.h"
+#include "vmctl/doctor/findings/device_check.h"
 
-// The tables of checks by topic, a file each; device_checks() joins them.
+// The tables of checks by topic, a file each.
 namespace virtrain::vmctl {
 
 std::span<const DeviceCheck> iommu_checks();
@@ -15,5 +15,8 @@ std::span<const DeviceCheck> memory_checks();
 std::span<const DeviceCheck> vgpu_checks();    ///< vGPUs and MIG
 std::span<const DeviceCheck> health_checks();  ///< of GPUs and their fabric
 std::span<const DeviceCheck> machine_checks();
+
+/// All of them, in the order they are shown.
+std::span<const DeviceCheck> device_checks();
 
 }  // namespace virtrain::vmctl

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/text.h"
-#include "vmctl/doctor/device_checks.h"
+#include "vmctl/doctor/findings/device_check.h"
 
 // What the tables of checks share.
 namespace virtrain::vmctl {

@@ -11,22 +11,6 @@
 
 namespace virtrain::vmctl {
 
-const char* to_string(DomainState state) {
-  switch (state) {
-    case DomainState::running:
-      return "running";
-    case DomainState::paused:
-      return "paused";
-    case DomainState::shutting_down:
-      return "shutting_down";
-    case DomainState::crashed:
-      return "crashed";
-    case DomainState::gone:
-      return "gone";
-  }
-  return "unknown";
-}
-
 namespace {
 
 /// Text that libvirt allocated.

@@ -1,15 +1,25 @@
 #include "vmctl/resources/devices/binding.h"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "common/error.h"
 #include "common/json.h"
 #include "common/text.h"
+#include "vmctl/devices/device_users.h"
 #include "vmctl/devices/pci/locked_value.h"
 #include "vmctl/devices/pci/sysfs.h"
+#include "vmctl/resources/kind/handler.h"
+#include "vmctl/resources/kind/search.h"
 
 namespace virtrain::vmctl {
 namespace {
+
+namespace fs = std::filesystem;
 
 std::string file_of(const std::string& address, const char* name) {
   return "devices/" + address + "/" + name;
@@ -71,5 +81,134 @@ std::vector<PciWrite> steps_to_give_back(const std::string& address, const Bindi
   }
   return steps;
 }
+
+namespace {
+
+constexpr std::chrono::seconds release_deadline{30};  ///< QEMU unpins the guest's memory before it is gone
+
+void write_pci(const std::vector<PciWrite>& steps) {
+  for (const auto& step : steps) { write_sysfs(fs::path("/sys/bus/pci") / step.file, step.text); }
+}
+
+Binding binding_now(const std::string& address) {
+  const auto now = read_binding(address);
+  if (!now) { throw Error("look at " + address, ErrorCode::not_found, "there is no such PCI function"); }
+  return *now;
+}
+
+std::string in_words(const Binding& binding) {
+  return fmt::format("driver {}{}", binding.driver.empty() ? "none" : binding.driver,
+                     binding.driver_override.empty() ? "" : ", override " + binding.driver_override);
+}
+
+/// A device that fell off the bus reads ones all over. The file `vendor` is a copy of what was read at boot;
+/// the vendor's register alone says nothing, for of a virtual function it is all ones (PCI SR-IOV).
+void see_that_it_answers(const std::string& address) {
+  const auto config = read_file(pci_folder(address) / "config").value_or("");
+  if (!config.empty() && config.find_first_not_of('\xff') == std::string::npos) {
+    throw Error(
+        "look at " + address, ErrorCode::io,
+        "its configuration space reads ones: it fell off the bus (remove and rescan it, else switch the "
+        "host off and on)");
+  }
+}
+
+std::vector<DeviceUser> users_of(const std::string& address) {
+  auto devices = read_devices("/", {address});
+  find_users("/", devices);
+  return devices.empty() ? std::vector<DeviceUser>() : devices[0].users;
+}
+
+void refuse_users(const std::string& address) {
+  const auto users = users_of(address);
+  if (!users.empty()) {
+    throw Error("lend " + address, ErrorCode::busy, in_words(users[0]) + "; virtrain takes no device in use");
+  }
+}
+
+/// QEMU may still be giving its memory back after its domain is gone.
+void wait_until_released(const std::string& address) {
+  const auto end = std::chrono::steady_clock::now() + release_deadline;
+  while (true) {
+    const auto users = users_of(address);
+    if (users.empty()) { return; }
+    if (std::chrono::steady_clock::now() > end) {
+      throw Error("give back " + address, ErrorCode::busy, in_words(users[0]));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+}
+
+void see_binding(const std::string& address, const std::string& driver) {
+  const auto now = bound_driver(address);
+  if (now == driver) { return; }
+  throw Error("bind " + address, ErrorCode::io,
+              fmt::format("its driver is {} where {} was asked for (the kernel's log says why: dmesg)",
+                          now.empty() ? "none" : now, driver.empty() ? "none" : driver));
+}
+
+void lend(const Effect& effect) {
+  write_pci(steps_to_lend(effect.name, binding_now(effect.name)));
+  see_binding(effect.name, vfio_driver);
+}
+
+void give_back(const Effect& effect) {
+  const auto before = parse_binding(effect.state);
+  auto now = binding_now(effect.name);
+  if (now == before) { return; }
+  wait_until_released(effect.name);
+  write_pci(steps_to_give_back(effect.name, now, before));
+  see_binding(effect.name, before.driver);
+  see_that_it_answers(effect.name);
+}
+
+std::string left(const Effect& effect) {
+  const auto now = read_binding(effect.name);
+  return now && !(*now == parse_binding(effect.state))
+             ? fmt::format("{} (before: {})", in_words(*now), in_words(parse_binding(effect.state)))
+             : "";
+}
+
+/// Without the journal nobody can tell who lent one, so these are only shown.
+void find_foreign(Search& search) {
+  for (const auto& entry : entries_of("/sys/bus/pci/drivers/vfio-pci")) {
+    const auto name = entry.filename().string();
+    if (name.starts_with("0") && !search.is_journalled(name)) {
+      search.add_foreign({EffectKind::binding, name, "", "bound to vfio-pci, not by virtrain"});
+    }
+  }
+}
+
+}  // namespace
+
+Effect binding_effect(const std::string& address) {
+  refuse_users(address);
+  return {.kind = EffectKind::binding, .name = address, .state = to_json(binding_now(address)).dump()};
+}
+
+std::vector<std::string> functions_to_bind(const std::string& address) {
+  std::error_code missing;
+  if (!fs::exists(pci_folder(address), missing)) {
+    throw Error("lend " + address, ErrorCode::not_found, "there is no such PCI function");
+  }
+  std::vector<std::string> functions;
+  for (const auto& entry : fs::directory_iterator(pci_folder(address) / "iommu_group/devices", missing)) {
+    const auto member = entry.path().filename().string();
+    const auto class_code = read_value(pci_folder(member) / "class").value_or("");
+    if (!class_code.starts_with("0x06")) { functions.push_back(member); }
+  }
+  if (functions.empty()) {
+    throw Error("lend " + address, ErrorCode::host_unable, "it is in no IOMMU group (doctor's IOM-1)");
+  }
+  std::sort(functions.begin(), functions.end());
+  return functions;
+}
+
+const Handler binding_handler{.kind = EffectKind::binding,
+                              .find = find_foreign,
+                              .make = lend,
+                              .left = left,
+                              .undo = give_back,
+                              .device = named_device};
 
 }  // namespace virtrain::vmctl

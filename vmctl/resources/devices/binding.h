@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "vmctl/journal/leases.h"
+
 namespace virtrain::vmctl {
 
 inline constexpr const char* vfio_driver = "vfio-pci";
@@ -38,5 +40,12 @@ std::vector<PciWrite> steps_to_lend(const std::string& address, const Binding& n
 /// From what is, wherever lending or giving back was cut off, to what was before.
 std::vector<PciWrite> steps_to_give_back(const std::string& address, const Binding& now,
                                          const Binding& before);
+
+/// That a function is bound to vfio-pci. Throws Error(not_found), and Error(busy) naming who uses it.
+Effect binding_effect(const std::string& address);
+
+/// Every function that goes to a VM together: those of the IOMMU group, bridges aside. Throws
+/// Error(not_found), and Error(host_unable) where the function is in no group.
+std::vector<std::string> functions_to_bind(const std::string& address);
 
 }  // namespace virtrain::vmctl

@@ -10,6 +10,7 @@
 #include "common/log.h"
 #include "common/subprocess.h"
 #include "common/text.h"
+#include "vmctl/resources/kind/handler.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -182,5 +183,24 @@ void restore_power_limits(const std::string& limits) {
     }
   }
 }
+
+Effect settings_effect(const std::string& address, const DeviceSettings& wanted) {
+  return {.kind = EffectKind::device_settings,
+          .name = address,
+          .state = to_json_text({read_settings(address), wanted})};
+}
+
+const Handler device_settings_handler{
+    .kind = EffectKind::device_settings,
+    .make =
+        [](const Effect& effect) { apply_settings(effect.name, parse_settings_change(effect.state).wanted); },
+    .left = [](const Effect& /*effect*/) { return std::string("settings that may have changed"); },
+    .undo =
+        [](const Effect& effect) {
+          const auto change = parse_settings_change(effect.state);
+          apply_settings(effect.name, change.before, change.wanted);
+        },
+    .device = named_device,
+    .survives_reboot = true};
 
 }  // namespace virtrain::vmctl

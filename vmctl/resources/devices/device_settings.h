@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "vmctl/journal/leases.h"
+
 namespace virtrain::vmctl {
 
 /// What a GPU is set to, as far as it changes what is measured. Absent: not known, not offered, or not wanted
@@ -51,5 +53,8 @@ void apply_settings(const std::string& gpu, const DeviceSettings& wanted, const 
 std::string power_limits(const std::set<std::string>& gpus);
 /// Sets them again where they are others now. One that cannot be set is a warning: the GPU is sound without.
 void restore_power_limits(const std::string& limits);
+
+/// That a GPU of the host's own driver becomes as wanted.
+Effect settings_effect(const std::string& address, const DeviceSettings& wanted);
 
 }  // namespace virtrain::vmctl

@@ -6,6 +6,8 @@
 #include "common/error.h"
 #include "common/subprocess.h"
 #include "common/text.h"
+#include "vmctl/resources/devices/device_settings.h"
+#include "vmctl/resources/kind/handler.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -17,6 +19,19 @@ bool is_active(const std::string& unit) {
 bool has_systemd() {
   std::error_code ignored;
   return std::filesystem::exists("/run/systemd/system", ignored);  // sd_booted(3)
+}
+
+void stop(const Effect& effect) {
+  run_checked({"systemctl", "stop", effect.name});
+}
+
+std::string left(const Effect& effect) {
+  return has_systemd() && !is_active(effect.name) ? "stopped service" : "";
+}
+
+void start(const Effect& effect) {
+  if (!left(effect).empty()) { run_checked({"systemctl", "start", effect.name}); }
+  restore_power_limits(effect.state);
 }
 
 }  // namespace
@@ -37,16 +52,6 @@ bool is_service_that_grabs_gpus(const std::filesystem::path& root, int pid) {
                      [&](const char* unit) { return groups.find(unit) != std::string::npos; });
 }
 
-void stop_service(const std::string& unit) {
-  run_checked({"systemctl", "stop", unit});
-}
-
-std::string service_left(const std::string& unit) {
-  return has_systemd() && !is_active(unit) ? "stopped service" : "";
-}
-
-void start_service(const std::string& unit) {
-  if (!service_left(unit).empty()) { run_checked({"systemctl", "start", unit}); }
-}
+const Handler service_handler{.kind = EffectKind::service, .make = stop, .left = left, .undo = start};
 
 }  // namespace virtrain::vmctl

@@ -17,10 +17,4 @@ std::vector<std::string> services_that_grab_gpus();
 /// kernel.
 bool is_service_that_grabs_gpus(const std::filesystem::path& root, int pid);
 
-void stop_service(const std::string& unit);
-/// What stopping it has left: "stopped", or nothing where it runs.
-std::string service_left(const std::string& unit);
-/// No error where it runs already.
-void start_service(const std::string& unit);
-
 }  // namespace virtrain::vmctl

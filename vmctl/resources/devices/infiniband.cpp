@@ -7,12 +7,13 @@
 #include <array>
 
 #include "common/error.h"
-#include "common/json.h"
 #include "common/sha256.h"
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "common/units.h"
 #include "vmctl/devices/pci/sysfs.h"
+#include "vmctl/resources/kind/handler.h"
+#include "vmctl/resources/kind/state.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -108,13 +109,9 @@ nlohmann::json to_json(const VfIdentity& identity) {
   return {{"node_guid", identity.node_guid}, {"port_guid", identity.port_guid}, {"policy", identity.policy}};
 }
 
-/// "before" or "wanted" of a state that guids_effect() has made.
-VfIdentity identity_in(const std::string& state, const char* which) {
-  const auto parsed = parse_json_or_null(state);
-  if (!parsed.is_object() || !parsed.contains(which)) {
-    throw Error("read the lease journal", ErrorCode::io, fmt::format("no {} in {}", which, state));
-  }
-  const auto& identity = parsed[which];
+/// "before" or "wanted" of an effect that guids_effect() has made.
+VfIdentity identity_in(const Effect& effect, const char* which) {
+  const auto identity = state_field(effect, which);
   return {identity.value("node_guid", no_guid), identity.value("port_guid", no_guid),
           identity.value("policy", "")};
 }
@@ -151,7 +148,7 @@ std::string guid_of(const std::string& physical_guid, int index) {
   return guid;
 }
 
-std::optional<PlannedEffect> guids_effect(const DeviceGrant& grant, const fs::path& devices) {
+std::optional<Effect> guids_effect(const DeviceGrant& grant, const fs::path& devices) {
   const auto physical = physical_function_of(devices, grant.address);
   if (physical.empty()) { return std::nullopt; }
   const auto own = infiniband_guid(devices / physical);
@@ -166,39 +163,45 @@ std::optional<PlannedEffect> guids_effect(const DeviceGrant& grant, const fs::pa
   if (!is_none(before.node_guid) && !is_none(before.port_guid)) { return std::nullopt; }
   const auto guid = guid_of(*own, seat->index);
   const nlohmann::json state = {{"before", to_json(before)}, {"wanted", to_json({guid, guid, "Follow"})}};
-  return PlannedEffect{EffectKind::guids, grant.address, state.dump()};
+  return Effect{.kind = EffectKind::guids, .name = grant.address, .state = state.dump()};
 }
 
-void set_guids(const std::string& address, const std::string& state, const fs::path& devices) {
-  const auto wanted = identity_in(state, "wanted");
-  const auto seat = find_seat(devices, address);
+void set_guids(const Effect& effect, const fs::path& devices) {
+  const auto wanted = identity_in(effect, "wanted");
+  const auto seat = find_seat(devices, effect.name);
   if (!seat) {
-    throw Error("give " + address + " its GUIDs", ErrorCode::not_found, "it is no virtual function");
+    throw Error("give " + effect.name + " its GUIDs", ErrorCode::not_found, "it is no virtual function");
   }
   write_identity(*seat, wanted);
   const auto now = read_identity(*seat);
   // Kernels before 5.5 take GUIDs and do not tell them.
   if (has_files(*seat) && now != wanted) {
     throw Error(
-        "give " + address + " its GUIDs", ErrorCode::io,
+        "give " + effect.name + " its GUIDs", ErrorCode::io,
         fmt::format("asked for {}, it has {} and {}", wanted.node_guid, now.node_guid, now.port_guid));
   }
 }
 
-std::string guids_left(const std::string& address, const std::string& state, const fs::path& devices) {
-  const auto seat = find_seat(devices, address);
+std::string guids_left(const Effect& effect, const fs::path& devices) {
+  const auto seat = find_seat(devices, effect.name);
   if (!seat) { return ""; }
-  const auto now = read_identity(*seat), wanted = identity_in(state, "wanted");
+  const auto now = read_identity(*seat), wanted = identity_in(effect, "wanted");
   const bool ours = now.node_guid == wanted.node_guid || now.port_guid == wanted.port_guid;
   return ours ? "GUID " + wanted.node_guid : "";
 }
 
-void clear_guids(const std::string& address, const std::string& state, const fs::path& devices) {
-  if (guids_left(address, state, devices).empty()) { return; }
-  write_identity(*find_seat(devices, address), identity_in(state, "before"));
-  if (!guids_left(address, state, devices).empty()) {
-    throw Error("take back the GUIDs of " + address, ErrorCode::io, "it still has them");
+void clear_guids(const Effect& effect, const fs::path& devices) {
+  if (guids_left(effect, devices).empty()) { return; }
+  write_identity(*find_seat(devices, effect.name), identity_in(effect, "before"));
+  if (!guids_left(effect, devices).empty()) {
+    throw Error("take back the GUIDs of " + effect.name, ErrorCode::io, "it still has them");
   }
 }
+
+const Handler guids_handler{.kind = EffectKind::guids,
+                            .make = [](const Effect& effect) { set_guids(effect); },
+                            .left = [](const Effect& effect) { return guids_left(effect); },
+                            .undo = [](const Effect& effect) { clear_guids(effect); },
+                            .device = named_device};
 
 }  // namespace virtrain::vmctl

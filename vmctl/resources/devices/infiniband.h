@@ -5,7 +5,7 @@
 #include <string>
 
 #include "vmctl/devices/device_grant.h"
-#include "vmctl/resources/devices/device_effect.h"
+#include "vmctl/journal/leases.h"
 
 namespace virtrain::vmctl {
 
@@ -30,15 +30,12 @@ std::string guid_of(const std::string& physical_guid, int index);
 
 /// That a virtual function of an InfiniBand adapter gets GUIDs, and a port that follows the physical one;
 /// nothing for every other device, and where it has GUIDs already, which are its administrator's.
-std::optional<PlannedEffect> guids_effect(const DeviceGrant& grant,
-                                          const std::filesystem::path& devices = pci_devices);
-void set_guids(const std::string& address, const std::string& state,
-               const std::filesystem::path& devices = pci_devices);
-/// Words for GUIDs that are still those of the state; empty: none.
-std::string guids_left(const std::string& address, const std::string& state,
-                       const std::filesystem::path& devices = pci_devices);
+std::optional<Effect> guids_effect(const DeviceGrant& grant,
+                                   const std::filesystem::path& devices = pci_devices);
+void set_guids(const Effect& effect, const std::filesystem::path& devices = pci_devices);
+/// Words for GUIDs that are still those that were set; empty: none.
+std::string guids_left(const Effect& effect, const std::filesystem::path& devices = pci_devices);
 /// Puts back what was before, unless somebody has set others since or the function is gone.
-void clear_guids(const std::string& address, const std::string& state,
-                 const std::filesystem::path& devices = pci_devices);
+void clear_guids(const Effect& effect, const std::filesystem::path& devices = pci_devices);
 
 }  // namespace virtrain::vmctl

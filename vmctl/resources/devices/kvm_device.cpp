@@ -11,9 +11,10 @@
 
 #include "common/error.h"
 #include "common/file_lock.h"
-#include "common/json.h"
 #include "common/user_folders.h"
 #include "vmctl/process/host_claims.h"
+#include "vmctl/resources/kind/handler.h"
+#include "vmctl/resources/kind/state.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -23,10 +24,6 @@ struct Access {
   gid_t group = 0;
   mode_t mode = 0;
   bool operator==(const Access&) const = default;
-};
-
-struct Change {
-  Access before, wanted;
 };
 
 std::optional<Access> access_now(const std::string& device) {
@@ -39,12 +36,10 @@ nlohmann::json to_json(const Access& access) {
   return {{"group", access.group}, {"mode", access.mode}};
 }
 
-Change parse_change(const std::string& state) {
-  const auto json = parse_json(state, "read the lease journal", ErrorCode::io);
-  const auto part = [&](const char* name) {
-    return Access{json.at(name).at("group").get<gid_t>(), json.at(name).at("mode").get<mode_t>()};
-  };
-  return {part("before"), part("wanted")};
+/// "before" or "wanted".
+Access access_in(const Effect& effect, const char* which) {
+  const auto access = state_field(effect, which);
+  return {access.at("group").get<gid_t>(), access.at("mode").get<mode_t>()};
 }
 
 void set_access(const std::string& device, const Access& access) {
@@ -67,31 +62,32 @@ std::filesystem::path use_of(const std::string& device) {
   return claims_folder() / name;
 }
 
+void open(const Effect& effect) {
+  set_access(effect.name, access_in(effect, "wanted"));
+}
+
+/// Empty too where nobody would notice: after somebody else has changed it again.
+std::string left(const Effect& effect) {
+  const auto before = access_in(effect, "before"), wanted = access_in(effect, "wanted");
+  if (access_now(effect.name) != wanted) { return {}; }
+  return fmt::format("group {}, mode {:04o} (before: group {}, mode {:04o})", wanted.group, wanted.mode,
+                     before.group, before.mode);
+}
+
+void close(const Effect& effect) {
+  if (!left(effect).empty()) { set_access(effect.name, access_in(effect, "before")); }
+}
+
 }  // namespace
 
-std::optional<PlannedEffect> kvm_device_effect(const std::string& device) {
+std::optional<Effect> kvm_device_effect(const std::string& device) {
   constexpr mode_t kvm_mode = 0660;
   const auto now = access_now(device);
   const group* kvm = ::getgrnam("kvm");
   if (::geteuid() != 0 || !now || kvm == nullptr) { return std::nullopt; }
   if (now->group == kvm->gr_gid && (now->mode & kvm_mode) == kvm_mode) { return std::nullopt; }
   const nlohmann::json state = {{"before", to_json(*now)}, {"wanted", to_json({kvm->gr_gid, kvm_mode})}};
-  return PlannedEffect{EffectKind::kvm_device, device, state.dump()};
-}
-
-void open_kvm_device(const std::string& device, const std::string& state) {
-  set_access(device, parse_change(state).wanted);
-}
-
-std::string kvm_device_left(const std::string& device, const std::string& state) {
-  const auto change = parse_change(state);
-  if (access_now(device) != change.wanted) { return {}; }
-  return fmt::format("group {}, mode {:04o} (before: group {}, mode {:04o})", change.wanted.group,
-                     change.wanted.mode, change.before.group, change.before.mode);
-}
-
-void close_kvm_device(const std::string& device, const std::string& state) {
-  if (!kvm_device_left(device, state).empty()) { set_access(device, parse_change(state).before); }
+  return Effect{.kind = EffectKind::kvm_device, .name = device, .state = state.dump()};
 }
 
 UniqueFd use_kvm_device(const std::string& device) {
@@ -102,5 +98,12 @@ UniqueFd use_kvm_device(const std::string& device) {
 bool kvm_device_is_unused(const std::string& device) {
   return static_cast<bool>(try_lock_file(use_of(device), LockKind::exclusive));
 }
+
+const Handler kvm_device_handler{
+    .kind = EffectKind::kvm_device,
+    .make = open,
+    .left = left,
+    .undo = close,
+    .is_used = [](const Effect& effect) { return !kvm_device_is_unused(effect.name); }};
 
 }  // namespace virtrain::vmctl

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "common/unique_fd.h"
-#include "vmctl/resources/devices/device_effect.h"
+#include "vmctl/journal/leases.h"
 
 namespace virtrain::vmctl {
 
@@ -13,11 +13,7 @@ inline constexpr const char* kvm_device = "/dev/kvm";
 /// What lets QEMU's user open the device (group kvm, mode 0660); nothing where it can, where there is no such
 /// device or group, and where we are not root. Else libvirt probes QEMU anew at each start, which takes 80 s
 /// where KVM does not work, and QEMU's user could not use KVM.
-std::optional<PlannedEffect> kvm_device_effect(const std::string& device);
-void open_kvm_device(const std::string& device, const std::string& state);
-/// In words; empty where nobody would notice, also after somebody else has changed it again.
-std::string kvm_device_left(const std::string& device, const std::string& state);
-void close_kvm_device(const std::string& device, const std::string& state);
+std::optional<Effect> kvm_device_effect(const std::string& device);
 
 /// While it lives, no other run closes the device.
 UniqueFd use_kvm_device(const std::string& device);

@@ -6,6 +6,8 @@
 
 #include <fstream>
 
+#include "vmctl/devices/device_users.h"
+
 namespace virtrain::vmctl {
 
 namespace fs = std::filesystem;

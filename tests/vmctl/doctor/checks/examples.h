@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "vmctl/doctor/device_checks.h"
+#include "vmctl/doctor/checks/tables.h"
 
 namespace virtrain::vmctl {
 

@@ -55,48 +55,48 @@ TEST_CASE("a virtual function of an InfiniBand adapter gets GUIDs and gives them
   REQUIRE(effect);
   CHECK(effect->kind == EffectKind::guids);
   CHECK(effect->name == function);
-  CHECK(guids_left(function, effect->state, adapter.devices()).empty());
+  CHECK(guids_left(*effect, adapter.devices()).empty());
 
-  set_guids(function, effect->state, adapter.devices());
+  set_guids(*effect, adapter.devices());
   const auto guid = guid_of("b8ce:f603:0012:3456", 1);
   CHECK(adapter.read("sriov/1/node") == guid);
   CHECK(adapter.read("sriov/1/port") == guid);
   CHECK(adapter.read("sriov/1/policy") == "Follow");
   CHECK(adapter.read("sriov/0/node") == zeros);  // its neighbour's
-  CHECK(guids_left(function, effect->state, adapter.devices()) == "GUID " + guid);
+  CHECK(guids_left(*effect, adapter.devices()) == "GUID " + guid);
 
-  clear_guids(function, effect->state, adapter.devices());
+  clear_guids(*effect, adapter.devices());
   CHECK(adapter.read("sriov/1/node") == zeros);
   CHECK(adapter.read("sriov/1/port") == zeros);
   CHECK(adapter.read("sriov/1/policy") == "Down");
-  clear_guids(function, effect->state, adapter.devices());  // as after a kill: once more is harmless
+  clear_guids(*effect, adapter.devices());  // as after a kill: once more is harmless
 }
 
 TEST_CASE("GUIDs that were cut off halfway are cleared, and others' are left alone") {
   const Adapter adapter;
-  const auto state = guids_effect(grant, adapter.devices())->state;
+  const auto effect = guids_effect(grant, adapter.devices()).value();
   adapter.write("sriov/1/node", guid_of("b8ce:f603:0012:3456", 1));  // killed before the port's
-  CHECK_FALSE(guids_left(function, state, adapter.devices()).empty());
-  clear_guids(function, state, adapter.devices());
+  CHECK_FALSE(guids_left(effect, adapter.devices()).empty());
+  clear_guids(effect, adapter.devices());
   CHECK(adapter.read("sriov/1/node") == zeros);
 
   adapter.write("sriov/1/node", "0c:42:a1:03:00:11:22:33");
   adapter.write("sriov/1/port", "0c:42:a1:03:00:11:22:33");
-  CHECK(guids_left(function, state, adapter.devices()).empty());
-  clear_guids(function, state, adapter.devices());
+  CHECK(guids_left(effect, adapter.devices()).empty());
+  clear_guids(effect, adapter.devices());
   CHECK(adapter.read("sriov/1/node") == "0c:42:a1:03:00:11:22:33");
   CHECK_FALSE(guids_effect(grant, adapter.devices()));  // its administrator's
 }
 
 TEST_CASE("nothing is left of the GUIDs of a function that is gone") {
   const Adapter adapter;
-  const auto state = guids_effect(grant, adapter.devices())->state;
-  set_guids(function, state, adapter.devices());
+  const auto effect = guids_effect(grant, adapter.devices()).value();
+  set_guids(effect, adapter.devices());
   fs::remove_all(adapter.devices() / function);
   fs::remove(adapter.devices() / physical / "virtfn1");
-  CHECK(guids_left(function, state, adapter.devices()).empty());
-  clear_guids(function, state, adapter.devices());
-  CHECK_THROWS_AS(set_guids(function, state, adapter.devices()), Error);
+  CHECK(guids_left(effect, adapter.devices()).empty());
+  clear_guids(effect, adapter.devices());
+  CHECK_THROWS_AS(set_guids(effect, adapter.devices()), Error);
 }
 
 TEST_CASE("Ethernet adapters and whole functions have no GUIDs to be given") {

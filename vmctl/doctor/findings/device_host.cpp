@@ -1,21 +1,8 @@
-#include "vmctl/doctor/device_checks.h"
+#include "vmctl/doctor/findings/device_host.h"
 
 #include <algorithm>
 
-#include "vmctl/doctor/checks/tables.h"
-
 namespace virtrain::vmctl {
-
-std::vector<PlacedDevice> DeviceDemand::devices() const {
-  std::vector<PlacedDevice> all;
-  for (const auto& vm : vms) { all.insert(all.end(), vm.devices.begin(), vm.devices.end()); }
-  return all;
-}
-
-bool DeviceDemand::wants(GrantKind kind) const {
-  const auto all = devices();
-  return std::any_of(all.begin(), all.end(), [&](const auto& device) { return device.grant.kind == kind; });
-}
 
 const HostDevice* DeviceHost::find(const std::string& address) const {
   for (const auto* list : {&inventory.devices, &inventory.other_devices}) {
@@ -76,33 +63,6 @@ const GpuReport* DeviceHost::report_on(const HostDevice& gpu) const {
 
 bool DeviceHost::is_leased(const std::string& address) const {
   return std::find(leased.begin(), leased.end(), address) != leased.end();
-}
-
-std::span<const DeviceCheck> device_checks() {
-  static const auto all = [] {
-    std::vector<DeviceCheck> joined;
-    for (const auto table : {machine_checks(), iommu_checks(), version_checks(), driver_checks(),
-                             link_checks(), memory_checks(), vgpu_checks(), health_checks()}) {
-      joined.insert(joined.end(), table.begin(), table.end());
-    }
-    return joined;
-  }();
-  return all;
-}
-
-Finding examine(const DeviceCheck& check, const DeviceHost& host) {
-  if (!check.applies(host)) {
-    return {check.id, check.severity, CheckStatus::skipped, std::string("applies when ") + check.applies_when,
-            "",       false};
-  }
-  auto answer = check.look(host);
-  const auto status = answer.fix.empty() ? CheckStatus::ok : CheckStatus::failed;
-  return {check.id,
-          answer.severity.value_or(check.severity),
-          status,
-          std::move(answer.found),
-          std::move(answer.fix),
-          true};
 }
 
 }  // namespace virtrain::vmctl

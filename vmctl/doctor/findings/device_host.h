@@ -1,0 +1,38 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "vmctl/doctor/findings/device_demand.h"
+#include "vmctl/machine/host_words.h"
+#include "vmctl/machine/inventory.h"
+#include "vmctl/machine/kvm_probe.h"
+
+namespace virtrain::vmctl {
+
+/// What the checks of devices look at: a host, or the recorded tree of one.
+struct DeviceHost {
+  std::filesystem::path root = "/";
+  Inventory inventory;
+  std::vector<std::string> leased = {};                 ///< addresses that a live run holds
+  std::map<std::string, std::string> quarantined = {};  ///< why, by address
+  HostWords words = {};
+  std::optional<KvmTrial> kvm = {};         ///< nothing: it was not tried
+  std::optional<DeviceDemand> demand = {};  ///< nothing: no plan, so every device is looked at
+
+  /// The devices that matter: those that the plan wants, or all GPUs.
+  std::vector<const HostDevice*> devices() const;
+  /// The GPUs of these.
+  std::vector<const HostDevice*> gpus() const;
+  /// Those of devices() that leave the driver they are on, to be bound to VFIO.
+  std::vector<const HostDevice*> rebound() const;
+  /// What nvidia-smi says of a GPU, or of the card that it is a virtual function of.
+  const GpuReport* report_on(const HostDevice& gpu) const;
+  const HostDevice* find(const std::string& address) const;
+  bool is_leased(const std::string& address) const;
+};
+
+}  // namespace virtrain::vmctl

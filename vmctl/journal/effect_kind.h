@@ -1,0 +1,39 @@
+#pragma once
+
+#include <string_view>
+
+/// The kinds of lease, in the order in which what is left of them is removed: what uses something goes before
+/// it. Each is a line here and a handler in a file of its own (vmctl/resources).
+#define VIRTRAIN_EFFECT_KINDS(KIND) \
+  KIND(process)                     \
+  KIND(slice)                       \
+  KIND(domain)                      \
+  KIND(network)                     \
+  KIND(veth)                        \
+  KIND(netns)                       \
+  KIND(bridge)                      \
+  KIND(cgroup)                      \
+  KIND(file)                        \
+  KIND(mdev)                        \
+  KIND(vgpu_type)                   \
+  KIND(binding)                     \
+  KIND(guids)                       \
+  KIND(virtual_functions)           \
+  KIND(device_settings)             \
+  KIND(service)                     \
+  KIND(kvm_device)
+
+namespace virtrain::vmctl {
+
+enum class EffectKind {
+#define VIRTRAIN_KIND(word) word,
+  VIRTRAIN_EFFECT_KINDS(VIRTRAIN_KIND)
+#undef VIRTRAIN_KIND
+};
+
+/// The word of the journal and of `virtrain clean`.
+const char* to_string(EffectKind kind);
+/// Of a word that is none: a file, which is looked for under that name.
+EffectKind parse_effect_kind(std::string_view word);
+
+}  // namespace virtrain::vmctl

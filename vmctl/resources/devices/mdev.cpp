@@ -1,0 +1,83 @@
+#include "vmctl/resources/devices/mdev.h"
+
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "vmctl/devices/pci/sysfs.h"
+#include "vmctl/resources/kind/handler.h"
+#include "vmctl/resources/kind/search.h"
+#include "vmctl/resources/kind/state.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path mdevs = "/sys/bus/mdev/devices";
+
+fs::path type_folder(const std::string& parent, const std::string& type) {
+  return fs::path("/sys/class/mdev_bus") / parent / "mdev_supported_types" / type;
+}
+
+std::string parent_of(const Effect& effect) {
+  return state_text(effect, "parent");
+}
+
+void make(const Effect& effect) {
+  write_sysfs(type_folder(parent_of(effect), state_text(effect, "type")) / "create", effect.name);
+  if (!is_there(mdevs / effect.name)) {
+    throw Error("make the mediated device " + effect.name, ErrorCode::io,
+                "the kernel took it and shows none");
+  }
+}
+
+std::string left(const Effect& effect) {
+  return is_there(mdevs / effect.name) ? "mediated device" : "";
+}
+
+void remove(const Effect& effect) {
+  if (!is_there(mdevs / effect.name)) { return; }
+  write_sysfs(mdevs / effect.name / "remove", "1");
+  if (is_there(mdevs / effect.name)) {
+    throw Error("remove the mediated device " + effect.name, ErrorCode::io, "it is still there");
+  }
+}
+
+/// Without the journal nobody can tell who made one, so these are only shown.
+void find_foreign(Search& search) {
+  for (const auto& entry : entries_of(mdevs)) {
+    const auto name = entry.filename().string();
+    if (!search.is_journalled(name)) {
+      search.add_foreign({EffectKind::mdev, name, "", "mediated device that is not virtrain's"});
+    }
+  }
+}
+
+}  // namespace
+
+Effect mdev_effect(const DeviceGrant& grant) {
+  const auto type = type_folder(grant.address, grant.vgpu_type);
+  if (!is_there(type)) {
+    throw Error("make a vGPU on " + grant.address, ErrorCode::not_found,
+                "it offers no type " + grant.vgpu_type + " (virtrain doctor --devices lists them)");
+  }
+  if (read_value(type / "available_instances") == "0") {
+    throw Error("make a vGPU on " + grant.address, ErrorCode::busy,
+                "no instance of " + grant.vgpu_type + " is left");
+  }
+  return {.kind = EffectKind::mdev,
+          .name = grant.uuid,
+          .state = nlohmann::json{{"parent", grant.address}, {"type", grant.vgpu_type}}.dump()};
+}
+
+const Handler mdev_handler{.kind = EffectKind::mdev,
+                           .find = find_foreign,
+                           .make = make,
+                           .left = left,
+                           .undo = remove,
+                           .device = parent_of};
+
+}  // namespace virtrain::vmctl

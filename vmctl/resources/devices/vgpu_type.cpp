@@ -1,0 +1,79 @@
+#include "vmctl/resources/devices/vgpu_type.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "common/units.h"
+#include "vmctl/devices/pci/sysfs.h"
+#include "vmctl/resources/kind/handler.h"
+#include "vmctl/resources/kind/state.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path current_type(const std::string& address) {
+  return pci_folder(address) / "nvidia/current_vgpu_type";
+}
+
+void make(const Effect& effect) {
+  const auto type = state_text(effect, "type");
+  write_sysfs(current_type(effect.name), type);
+  const auto now = read_value(current_type(effect.name)).value_or("");
+  if (now != type) {
+    throw Error("make a vGPU on " + effect.name, ErrorCode::io,
+                fmt::format("asked for type {}, it carries {}", type, now));
+  }
+}
+
+std::string left(const Effect& effect) {
+  const auto now = read_value(current_type(effect.name)).value_or("0");
+  return now == state_text(effect, "type") ? "vGPU of type " + now : "";
+}
+
+void clear(const Effect& effect) {
+  if (left(effect).empty()) { return; }  // gone, or of another type and so somebody else's
+  write_sysfs(current_type(effect.name), "0");
+  const auto now = read_value(current_type(effect.name)).value_or("0");
+  if (now != "0") {
+    throw Error("remove the vGPU of " + effect.name, ErrorCode::io, "it still carries type " + now);
+  }
+}
+
+}  // namespace
+
+Effect vgpu_type_effect(const DeviceGrant& grant) {
+  const auto operation = "make a vGPU on " + grant.address;
+  const auto now = read_value(current_type(grant.address));
+  if (!now) {
+    throw Error(operation, ErrorCode::not_found,
+                "it is no virtual function of a driver with vendor-specific VFIO (doctor's VG-2)");
+  }
+  if (*now != "0") {
+    throw Error(operation, ErrorCode::busy, "it carries a vGPU of type " + *now + " already");
+  }
+  std::vector<std::string> offered;
+  const auto text = read_file(pci_folder(grant.address) / "nvidia/creatable_vgpu_types").value_or("");
+  for (const auto& line : split(text, '\n')) {
+    const auto id = std::string(trim(line.substr(0, line.find(':'))));
+    if (parse_integer(id)) { offered.push_back(id); }
+  }
+  if (std::find(offered.begin(), offered.end(), grant.vgpu_type) == offered.end()) {
+    throw Error(operation, ErrorCode::host_unable,
+                fmt::format("type {} cannot be made now ({})", grant.vgpu_type,
+                            offered.empty() ? "the card is full" : "it can make: " + join(offered, ", ")));
+  }
+  return {.kind = EffectKind::vgpu_type,
+          .name = grant.address,
+          .state = nlohmann::json{{"type", grant.vgpu_type}}.dump()};
+}
+
+const Handler vgpu_type_handler{
+    .kind = EffectKind::vgpu_type, .make = make, .left = left, .undo = clear, .device = named_device};
+
+}  // namespace virtrain::vmctl

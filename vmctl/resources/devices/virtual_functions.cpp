@@ -1,0 +1,111 @@
+#include "vmctl/resources/devices/virtual_functions.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+
+#include "common/error.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "vmctl/devices/pci/locked_value.h"
+#include "vmctl/devices/pci/pci_function.h"
+#include "vmctl/devices/pci/sysfs.h"
+#include "vmctl/resources/kind/handler.h"
+#include "vmctl/resources/kind/state.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+constexpr const char* sriov_manage = "/usr/lib/nvidia/sriov-manage";
+constexpr std::chrono::seconds sriov_manage_deadline{120};
+
+std::string count_now(const std::string& physical_function) {
+  return read_locked_value(pci_folder(physical_function) / "sriov_numvfs").value_or("");
+}
+
+/// How many virtual functions there must be so that these are among them; nothing where it can never have one
+/// of them.
+std::optional<int> count_that_has(const PciFunction& physical, std::vector<std::string> wanted) {
+  for (int count = 0; count <= physical.virtual_functions_possible; ++count) {
+    if (wanted.empty()) { return count; }
+    if (const auto next = virtual_function_address(physical, count)) { std::erase(wanted, *next); }
+  }
+  return std::nullopt;
+}
+
+/// NVIDIA's driver refuses a plain write to sriov_numvfs.
+bool needs_sriov_manage(const std::string& physical_function) {
+  return bound_driver(physical_function) == "nvidia" && is_there(sriov_manage);
+}
+
+void run_sriov_manage(const char* what, const std::string& physical_function) {
+  CommandOptions options;
+  options.deadline = sriov_manage_deadline;
+  run_checked({sriov_manage, what, physical_function}, options);
+}
+
+/// Without it the host's own driver would take each of them up.
+std::filesystem::path autoprobe_of(const std::string& physical_function) {
+  return pci_folder(physical_function) / "sriov_drivers_autoprobe";
+}
+
+void make(const Effect& effect) {
+  if (needs_sriov_manage(effect.name)) { return run_sriov_manage("-e", effect.name); }
+  if (is_there(autoprobe_of(effect.name))) { write_sysfs(autoprobe_of(effect.name), "0"); }
+  write_sysfs(pci_folder(effect.name) / "sriov_numvfs", state_text(effect, "count"));
+}
+
+std::string left(const Effect& effect) {
+  const auto now = count_now(effect.name);
+  if (now != "0" && !now.empty()) { return now + " virtual functions"; }
+  const auto autoprobe = read_value(autoprobe_of(effect.name)).value_or("");
+  return autoprobe != state_text(effect, "drivers_autoprobe") ? "drivers are kept off its virtual functions"
+                                                              : "";
+}
+
+void remove(const Effect& effect) {
+  if (left(effect).empty()) { return; }
+  if (needs_sriov_manage(effect.name)) { return run_sriov_manage("-d", effect.name); }
+  if (count_now(effect.name) != "0") { write_sysfs(pci_folder(effect.name) / "sriov_numvfs", "0"); }
+  const auto before = state_text(effect, "drivers_autoprobe");
+  if (!before.empty()) { write_sysfs(autoprobe_of(effect.name), before); }
+}
+
+}  // namespace
+
+std::optional<Effect> virtual_functions_effect(const std::string& physical_function,
+                                               const std::vector<std::string>& wanted) {
+  const auto missing = [](const std::string& address) { return !is_there(pci_folder(address)); };
+  if (std::none_of(wanted.begin(), wanted.end(), missing)) { return std::nullopt; }
+  const auto operation = "make virtual functions of " + physical_function;
+  const auto physical = read_pci_function("/", physical_function);
+  if (!physical || physical->virtual_functions_possible == 0) {
+    throw Error(operation, ErrorCode::not_found, "it can have none (SR-IOV is off in its firmware?)");
+  }
+  const auto count = count_that_has(*physical, wanted);
+  if (!count) {
+    throw Error(operation, ErrorCode::host_unable,
+                fmt::format("it can have {}, and {} would not be among them",
+                            physical->virtual_functions_possible, join(wanted, " ")));
+  }
+  const auto now = count_now(physical_function);
+  if (now != "0") {
+    throw Error(operation, ErrorCode::busy,
+                fmt::format("it has {} already, and not all of {}", now, join(wanted, " ")));
+  }
+  const nlohmann::json state = {
+      {"count", std::to_string(*count)},
+      {"drivers_autoprobe",
+       read_value(pci_folder(physical_function) / "sriov_drivers_autoprobe").value_or("")}};
+  return Effect{.kind = EffectKind::virtual_functions, .name = physical_function, .state = state.dump()};
+}
+
+const Handler virtual_functions_handler{.kind = EffectKind::virtual_functions,
+                                        .make = make,
+                                        .left = left,
+                                        .undo = remove,
+                                        .device = named_device};
+
+}  // namespace virtrain::vmctl

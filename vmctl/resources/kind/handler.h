@@ -1,0 +1,45 @@
+#pragma once
+
+#include <string>
+
+#include "vmctl/hypervisor/hypervisor.h"
+#include "vmctl/resources/kind/leftover.h"
+
+namespace virtrain::vmctl {
+
+class Search;
+
+/// What can be done with the leases of one kind. Some are things that this host shows, whatever the journal
+/// says: they are found and removed. Others change a device, and only the journal knows how it was: they are
+/// made, and undone from what was journalled. Calls throw Error.
+struct Handler {
+  EffectKind kind;
+
+  /// Shows the search all of this kind that this host has.
+  void (*find)(Search& search) = nullptr;
+  /// Removes one that was found; no error if it is gone.
+  void (*remove)(const Leftover& found, Hypervisor* hypervisor) = nullptr;
+
+  /// Makes a planned effect happen, and sees that it did.
+  void (*make)(const Effect& effect) = nullptr;
+  /// What is still there of it, in words, from sysfs alone; empty: nothing.
+  std::string (*left)(const Effect& effect) = nullptr;
+  /// Puts back what was there before. Idempotent: looks at what is, not at how far anybody came.
+  void (*undo)(const Effect& effect) = nullptr;
+  /// The device that nobody gets any more when it cannot be undone; null: none.
+  std::string (*device)(const Effect& effect) = nullptr;
+  /// Whether runs other than its owner still need it.
+  bool (*is_used)(const Effect& effect) = nullptr;
+  bool survives_reboot = false;
+};
+
+/// Of an effect that is named by its device's address.
+inline std::string named_device(const Effect& effect) {
+  return effect.name;
+}
+
+#define VIRTRAIN_KIND(word) extern const Handler word##_handler;
+VIRTRAIN_EFFECT_KINDS(VIRTRAIN_KIND)
+#undef VIRTRAIN_KIND
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,122 @@
+#include "vmctl/resources/kind/search.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "vmctl/process/host_claims.h"
+#include "vmctl/resources/kind/names.h"
+
+namespace virtrain::vmctl {
+
+namespace fs = std::filesystem;
+
+Search::Search(Hypervisor* hypervisor, const LeaseJournal* journal, const Caller& caller)
+    : hypervisor_(hypervisor), journal_(journal), caller_(caller) {
+  view_.dead_owners = read_journal();
+  for (const auto& process : all_processes()) { processes[process.pid] = process; }
+  if (hypervisor_ == nullptr) { return; }
+  domains = hypervisor_->domains();
+  for (const auto& domain : domains) { domain_names_.insert(domain.name); }
+  networks = hypervisor_->networks();
+}
+
+std::optional<uid_t> Search::libvirt_holder() const {
+  return caller_.own_libvirt ? std::optional(caller_.user) : std::nullopt;
+}
+
+bool Search::has_domain_like(const std::string& name) const {
+  return std::any_of(domain_names_.begin(), domain_names_.end(), [&](const auto& domain) {
+    return domain.starts_with(name) || name.starts_with(domain);
+  });
+}
+
+bool Search::is_named_by_us(const std::string& name) const {
+  return is_journalled(name) || generated_tag(name);
+}
+
+bool Search::is_live(const std::string& name, const std::string& experiment) const {
+  const auto tag = generated_tag(fs::path(name).filename());
+  return live_names_.contains(name) || live_experiments_.contains(experiment) ||
+         (tag && live_tags_.contains(*tag));
+}
+
+void Search::add(Leftover found, bool used) {
+  auto& into = used || is_live(found.name, found.experiment) ? view_.in_use : view_.leftovers;
+  into.push_back(std::move(found));
+}
+
+void Search::add_held(std::optional<uid_t> holder, Leftover found, bool used) {
+  const bool known = known_experiments_.contains(found.experiment) || known_names_.contains(found.name);
+  const auto reason = known || used ? std::string() : reason_to_leave(caller_, holder);
+  if (reason.empty()) { return add(std::move(found), used); }
+  found.detail += "; " + reason;
+  add_foreign(std::move(found));
+}
+
+void Search::add_unmarked(std::optional<uid_t> holder, Leftover found, bool used) {
+  if (is_named_by_us(fs::path(found.name).filename())) { return add_held(holder, std::move(found), used); }
+  found.detail += ", but virtrain makes no such names";
+  add_foreign(std::move(found));
+}
+
+/// Adds what the journal knows now; returns its dead owners.
+std::vector<Owner> Search::read_journal() {
+  std::vector<Owner> dead;
+  const auto add_live = [&](const std::string& experiment) {
+    live_experiments_.insert(experiment);
+    live_tags_.insert(tag_of(experiment));
+  };
+  // Of runs with other state folders, whose journals nobody can find.
+  for (const auto& experiment : held_claims(claims_folder(), experiment_claim)) {
+    known_experiments_.insert(experiment);
+    add_live(experiment);
+  }
+  if (journal_ == nullptr) { return dead; }
+  for (const auto& owner : journal_->owners()) {
+    known_experiments_.insert(owner.experiment);
+    if (is_alive(owner)) {
+      add_live(owner.experiment);
+    } else {
+      dead.push_back(owner);
+    }
+  }
+  effects = journal_->effects();
+  for (const auto& effect : effects) {
+    known_names_.insert(effect.name);
+    if (is_alive(effect.owner)) { live_names_.insert(effect.name); }
+  }
+  return dead;
+}
+
+/// A run that began after the journal was read is in it by now, for it writes there before it makes anything.
+void Search::spare_what_has_just_begun() {
+  read_journal();
+  if (hypervisor_ != nullptr) {
+    for (const auto& domain : hypervisor_->domains()) { domain_names_.insert(domain.name); }
+  }
+  const auto is_left = [&](const Leftover& one) {
+    const auto domain = domain_of_folder(fs::path(one.name).filename());
+    return !is_live(one.name, one.experiment) && !(domain && has_domain_like(*domain));
+  };
+  auto& found = view_.leftovers;
+  const auto spared = std::stable_partition(found.begin(), found.end(), is_left);
+  view_.in_use.insert(view_.in_use.end(), std::make_move_iterator(spared),
+                      std::make_move_iterator(found.end()));
+  found.erase(spared, found.end());
+}
+
+CleanupView Search::sorted() {
+  spare_what_has_just_begun();
+  std::stable_sort(view_.leftovers.begin(), view_.leftovers.end(),
+                   [](const Leftover& a, const Leftover& b) { return a.kind < b.kind; });
+  return std::move(view_);
+}
+
+uid_t folder_owner(const fs::path& folder) {
+  struct stat status {};
+  return ::stat(folder.c_str(), &status) == 0 ? status.st_uid : 0;
+}
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "vmctl/hypervisor/hypervisor.h"
+#include "vmctl/process/process_info.h"
+#include "vmctl/resources/kind/caller.h"
+#include "vmctl/resources/kind/leftover.h"
+
+namespace virtrain::vmctl {
+
+/// One look at this host. Each kind of lease is shown what there is, and says what of it looks like
+/// virtrain's; the search sorts that into leftovers, things in use, and foreign things.
+class Search {
+ public:
+  Search(Hypervisor* hypervisor, const LeaseJournal* journal, const Caller& caller);
+
+  // What there is.
+  std::map<pid_t, ProcessInfo> processes;
+  std::vector<DomainInfo> domains;
+  std::vector<NetworkInfo> networks;
+  std::vector<Effect> effects;        ///< of the journal
+  std::set<std::string> used_slices;  ///< that a living harness has: found with the processes
+  bool knows_libvirt() const { return hypervisor_ != nullptr; }
+  const Caller& caller() const { return caller_; }
+  /// Of domains and networks.
+  std::optional<uid_t> libvirt_holder() const;
+  bool has_domain(const std::string& name) const { return domain_names_.contains(name); }
+  /// As has_domain() of a name that libvirt may have shortened.
+  bool has_domain_like(const std::string& name) const;
+  bool is_journalled(const std::string& name) const { return known_names_.contains(name); }
+  bool is_named_by_us(const std::string& name) const;
+  /// Whether the journal knows it as a living owner's.
+  bool is_live_name(const std::string& name) const { return live_names_.contains(name); }
+
+  // What of it looks like ours.
+  void add(Leftover found, bool used = false);
+  /// As add(), of what somebody else's experiment may have too.
+  void add_held(std::optional<uid_t> holder, Leftover found, bool used = false);
+  /// As add_held(), of what carries no mark: a prefix alone makes nothing ours.
+  void add_unmarked(std::optional<uid_t> holder, Leftover found, bool used = false);
+  void add_foreign(Leftover found) { view_.foreign.push_back(std::move(found)); }
+
+  /// All that was added, leftovers in the order in which to remove them; ends the search.
+  CleanupView sorted();
+
+ private:
+  std::vector<Owner> read_journal();
+  void spare_what_has_just_begun();
+  bool is_live(const std::string& name, const std::string& experiment) const;
+
+  Hypervisor* const hypervisor_;
+  const LeaseJournal* const journal_;
+  const Caller caller_;
+  CleanupView view_;
+  std::set<std::string> domain_names_;
+  std::set<std::string> live_experiments_, live_names_, live_tags_;  ///< of the journal's living owners
+  std::set<std::string> known_experiments_, known_names_;            ///< all of the journal
+};
+
+/// Who alone makes network devices and namespaces.
+inline constexpr uid_t root_user = 0;
+
+uid_t folder_owner(const std::filesystem::path& folder);
+
+}  // namespace virtrain::vmctl

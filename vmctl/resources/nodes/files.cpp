@@ -1,0 +1,58 @@
+#include <filesystem>
+
+#include "common/file_lock.h"
+#include "vmctl/guest/mirror/guest_image.h"
+#include "vmctl/process/paths.h"
+#include "vmctl/resources/kind/handler.h"
+#include "vmctl/resources/kind/names.h"
+#include "vmctl/resources/kind/search.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Left by a killed image build; while somebody builds, the lock is taken.
+void find_build_folders(Search& search) {
+  const auto images = cache_dir() / "images";
+  std::error_code ignored;
+  if (!fs::exists(images, ignored)) { return; }
+  const auto lock = try_lock_file(locks_of_images(images) / build_lock, LockKind::exclusive);
+  if (!lock) { return; }
+  for (const auto& entry : fs::directory_iterator(images, ignored)) {
+    if (entry.path().filename().string().starts_with(".build-")) {
+      search.add({EffectKind::file, entry.path().string(), "", "folder of an unfinished image build"});
+    }
+  }
+}
+
+void find_channel_folders(Search& search) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator("/var/lib/libvirt/qemu/channel/target", ignored)) {
+    const auto domain = domain_of_folder(entry.path().filename().string());
+    if (search.knows_libvirt() && domain && !search.has_domain_like(*domain)) {
+      search.add_held(holder_of(folder_owner(entry.path())), {EffectKind::file, entry.path().string(), "",
+                                                              "channel folder of a domain that is gone"});
+    }
+  }
+}
+
+void find_files(Search& search) {
+  for (const auto& effect : search.effects) {
+    if (effect.kind == EffectKind::file && fs::exists(effect.name)) {
+      search.add({EffectKind::file, effect.name, effect.owner.experiment, "file in the journal"});
+    }
+  }
+  find_build_folders(search);
+  find_channel_folders(search);
+}
+
+void remove_file(const Leftover& found, Hypervisor* /*unused*/) {
+  fs::remove_all(found.name);
+}
+
+}  // namespace
+
+const Handler file_handler{.kind = EffectKind::file, .find = find_files, .remove = remove_file};
+
+}  // namespace virtrain::vmctl
