@@ -7,20 +7,6 @@
 
 namespace virtrain::vmctl {
 
-const char* to_string(GrantKind kind) {
-  switch (kind) {
-    case GrantKind::passthrough:
-      return "passthrough";
-    case GrantKind::virtual_function:
-      return "virtual_function";
-    case GrantKind::mdev:
-      return "mdev";
-    case GrantKind::vendor_vfio:
-      return "vendor_vfio";
-  }
-  return "";
-}
-
 bool must_make_way(const std::vector<DeviceGrant>& lent, const std::vector<DeviceGrant>& wanted) {
   std::vector<DeviceGrant> missing;
   std::copy_if(wanted.begin(), wanted.end(), std::back_inserter(missing),

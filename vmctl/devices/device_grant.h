@@ -3,7 +3,11 @@
 #include <string>
 #include <vector>
 
+#include "common/enum_text.h"
+
 namespace virtrain::vmctl {
+
+using virtrain::to_string;
 
 /// In which form a VM gets a device.
 enum class GrantKind {
@@ -12,7 +16,7 @@ enum class GrantKind {
   mdev,              ///< a mediated device, made of a type its parent offers
   vendor_vfio,       ///< a vGPU on a virtual function that keeps its vendor's driver
 };
-const char* to_string(GrantKind kind);
+BOOST_DESCRIBE_ENUM(GrantKind, passthrough, virtual_function, mdev, vendor_vfio)
 
 /// A device, or a part of one, for one VM.
 struct DeviceGrant {

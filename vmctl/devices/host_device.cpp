@@ -182,36 +182,6 @@ void add_nvlinks(const fs::path& root, std::vector<HostDevice>& devices) {
 
 }  // namespace
 
-const char* to_string(DeviceClass device_class) {
-  switch (device_class) {
-    case DeviceClass::gpu:
-      return "gpu";
-    case DeviceClass::rdma_nic:
-      return "rdma_nic";
-    case DeviceClass::nvswitch:
-      return "nvswitch";
-    case DeviceClass::other:
-      return "other";
-  }
-  return "";
-}
-
-const char* to_string(Mechanism mechanism) {
-  switch (mechanism) {
-    case Mechanism::none:
-      return "none";
-    case Mechanism::passthrough:
-      return "passthrough";
-    case Mechanism::mdev:
-      return "mdev";
-    case Mechanism::vendor_vfio:
-      return "vendor_vfio";
-    case Mechanism::undecided:
-      return "undecided";
-  }
-  return "";
-}
-
 std::pair<Mechanism, std::string> mechanism_of(const PciFunction& function) {
   std::error_code ignored;
   const auto has = [&](const char* name) { return fs::exists(function.folder / name, ignored); };

@@ -2,6 +2,8 @@
 
 #include <string_view>
 
+#include "common/enum_text.h"
+
 /// The kinds of lease, in the order in which what is left of them is removed: what uses something goes before
 /// it. Each is a line here and a handler in a file of its own (vmctl/resources).
 #define VIRTRAIN_EFFECT_KINDS(KIND) \
@@ -24,6 +26,8 @@
   KIND(kvm_device)
 
 namespace virtrain::vmctl {
+
+using virtrain::to_string;
 
 enum class EffectKind {
 #define VIRTRAIN_KIND(word) word,

@@ -19,8 +19,8 @@
 #include "common/text.h"
 #include "common/time.h"
 #include "common/unique_fd.h"
+#include "vmctl/guest/archives.h"
 #include "vmctl/guest/mirror/guest_image.h"
-#include "vmctl/guest/newc.h"
 #include "vmctl/guest/node_settings.h"
 #include "vmctl/machine/host_words.h"
 #include "vmctl/machine/inventory.h"
@@ -78,28 +78,13 @@ std::optional<std::string> boot_failure(const Inventory& host, const fs::path& k
   const char* cpu = hides_arch_capabilities(host, qemu_version("/")) ? "host,arch-capabilities=off" : "host";
   std::optional<std::string> failure;
   try {
-    const auto result = run_command({qemu_program,
-                                     "-accel",
-                                     "kvm",
-                                     "-machine",
-                                     "q35",
-                                     "-cpu",
-                                     cpu,
-                                     "-m",
-                                     "256",
-                                     "-display",
-                                     "none",
-                                     "-nodefaults",
-                                     "-no-reboot",
-                                     "-serial",
-                                     "stdio",
-                                     "-kernel",
-                                     kernel.string(),
-                                     "-initrd",
-                                     initrd.string(),
-                                     "-append",
-                                     "console=ttyS0 panic=-1 quiet vt.probe"},
-                                    options);
+    auto command = split(fmt::format("{} -accel kvm -machine q35 -cpu {} -m 256 -display none -nodefaults "
+                                     "-no-reboot -serial stdio",
+                                     qemu_program, cpu),
+                         ' ');
+    command.insert(command.end(), {"-kernel", kernel.string(), "-initrd", initrd.string(), "-append",
+                                   "console=ttyS0 panic=-1 quiet vt.probe"});
+    const auto result = run_command(command, options);
     if (result.out.find(probe_line) == std::string::npos) {
       failure = "a probe guest ended without booting: " + printable(trim(result.err));
     }
@@ -156,7 +141,7 @@ Judgement judge(const Inventory& host, const fs::path& kernel, const fs::path& c
 std::optional<KvmVerdict> kept_verdict(const fs::path& file) {
   const auto known = parse_json_or_null(read_file(file).value_or(""));
   if (!known.is_object()) { return std::nullopt; }
-  const auto virtualization = parse_virtualization(known.value("virtualization", ""));
+  const auto virtualization = enum_of<Virtualization>(known.value("virtualization", ""));
   if (!virtualization) { return std::nullopt; }
   return KvmVerdict{*virtualization, known.value("reason", "")};
 }
@@ -225,7 +210,7 @@ std::optional<KvmTrial> try_kvm(const fs::path& root) {
   trial.open_error = record.value("open_error", 0);
   trial.api_version = record.value("api_version", 0);
   trial.guest.virtualization =
-      parse_virtualization(record.value("virtualization", "")).value_or(Virtualization::tcg);
+      enum_of<Virtualization>(record.value("virtualization", "")).value_or(Virtualization::tcg);
   trial.guest.reason = record.value("reason", "");
   return trial;
 }

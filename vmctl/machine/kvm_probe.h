@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "vmctl/hypervisor/domain/virtualization.h"
+#include "common/model/virtualization.h"
 
 namespace virtrain::vmctl {
 

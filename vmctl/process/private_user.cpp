@@ -7,7 +7,6 @@
 #include <pwd.h>
 #include <signal.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +18,7 @@
 #include "common/text.h"
 #include "common/unique_fd.h"
 #include "common/units.h"
+#include "vmctl/process/identity.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -154,11 +154,10 @@ void PrivateUser::take_back(const std::filesystem::path& folder) const {
 void PrivateUser::end_processes() const {
   if (!is_other()) { return; }
   // kill(-1) of that user reaches all of its processes in one go, and none of anybody else's.
+  const Identity self{id_, id_};
   const pid_t child = ::fork();
   if (child == 0) {
-    if (::syscall(SYS_setresgid, id_, id_, id_) == 0 && ::syscall(SYS_setresuid, id_, id_, id_) == 0) {
-      ::kill(-1, SIGKILL);
-    }
+    if (self.assume()) { ::kill(-1, SIGKILL); }
     ::_exit(0);
   }
   if (child > 0) { ::waitpid(child, nullptr, 0); }

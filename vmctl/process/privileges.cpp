@@ -6,18 +6,6 @@
 
 namespace virtrain::vmctl {
 
-const char* to_string(HostMode mode) {
-  switch (mode) {
-    case HostMode::system:
-      return "system";
-    case HostMode::namespaces:
-      return "namespaces";
-    case HostMode::session:
-      return "session";
-  }
-  return "unknown";
-}
-
 const Privileges& try_privileges() {
   static const Privileges tried = [] {
     Privileges found;

@@ -2,7 +2,11 @@
 
 #include <string>
 
+#include "common/enum_text.h"
+
 namespace virtrain::vmctl {
+
+using virtrain::to_string;
 
 /// What a host lets this process do, best first.
 enum class HostMode {
@@ -10,7 +14,7 @@ enum class HostMode {
   namespaces,  ///< a user namespace of its own: bridges and slices in it, VMs by a private libvirt daemon
   session,     ///< no namespaces: VMs by a private libvirt daemon, their network a loopback multicast group
 };
-const char* to_string(HostMode mode);
+BOOST_DESCRIBE_ENUM(HostMode, system, namespaces, session)
 
 /// What this process may do, found out by doing it in children that leave nothing behind.
 struct Privileges {

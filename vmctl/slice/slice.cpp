@@ -19,13 +19,12 @@
 #include "common/text.h"
 #include "common/units.h"
 #include "vmctl/process/containment.h"
+#include "vmctl/process/environment.h"
 #include "vmctl/process/paths.h"
 #include "vmctl/process/process_info.h"
 #include "vmctl/process/signs_of_life.h"
 #include "vmctl/slice/cgroups.h"
 #include "vmctl/slice/net_devices.h"
-
-extern char** environ;
 
 namespace virtrain::vmctl {
 namespace {
@@ -100,14 +99,6 @@ std::vector<std::string> helper_arguments(const SliceSpec& spec, const SliceCgro
   return words;
 }
 
-std::vector<char*> pointers(std::vector<std::string>& words) {
-  std::vector<char*> raw;
-  raw.reserve(words.size() + 1);
-  for (auto& word : words) { raw.push_back(word.data()); }
-  raw.push_back(nullptr);
-  return raw;
-}
-
 struct Pipe {
   UniqueFd read, write;
 };
@@ -129,19 +120,10 @@ pid_t spawn(const SliceSpec& spec, const SliceCgroups& groups, int channel, int 
   const UniqueFd lifted_channel = lift(channel), lifted_life_line = lift(life_line),
                  lifted_status = lift(status);
   auto words = helper_arguments(spec, groups);
-  std::vector<std::string> environment = spec.environment;
+  auto environment = spec.environment;
   environment.push_back(std::string(slice_variable) + "=" + spec.name);
   environment.push_back(std::string(experiment_variable) + "=" + spec.experiment);
-  // A name given twice means one thing to libc and another to the shell, so what the spec sets is not
-  // inherited.
-  const auto is_set = [given = environment](std::string_view entry) {
-    const std::string_view name = entry.substr(0, entry.find('=') + 1);
-    return std::any_of(given.begin(), given.end(),
-                       [&](const std::string& own) { return own.starts_with(name); });
-  };
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    if (!is_set(*entry)) { environment.emplace_back(*entry); }
-  }
+  environment = environment_with(std::move(environment));
   const std::string log = spec.log.empty() ? "/dev/null" : spec.log.string();
 
   posix_spawn_file_actions_t actions;

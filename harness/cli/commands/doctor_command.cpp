@@ -37,7 +37,7 @@ struct DoctorArguments {
 
 json finding_json(const vmctl::Finding& f) {
   return {{"id", f.id},
-          {"severity", to_string(f.severity)},
+          {"severity", vmctl::letter(f.severity)},
           {"status", to_string(f.status)},
           {"found", f.found},
           {"fix", f.fix}};
@@ -109,7 +109,7 @@ results::Table findings_table(std::vector<vmctl::Finding> findings) {
   table.columns = {
       {"id", "check"}, {"severity", "severity"}, {"status", "status"}, {"found", "found"}, {"fix", "fix"}};
   for (const auto& f : findings) {
-    table.rows.push_back({results::cell(f.id), results::cell(to_string(f.severity)),
+    table.rows.push_back({results::cell(f.id), results::cell(vmctl::letter(f.severity)),
                           results::cell(to_string(f.status)), results::cell(f.found), results::cell(f.fix)});
   }
   return table;

@@ -2,12 +2,15 @@
 
 #include <string>
 
+#include "common/model/check.h"
+
 namespace virtrain::vmctl {
 
-enum class Severity { blocks, invalidates, warns, notes };  ///< B, I, W, N
-enum class CheckStatus { ok, failed, skipped };
-const char* to_string(Severity severity);
-const char* to_string(CheckStatus status);
+using virtrain::CheckStatus;
+using virtrain::Severity;
+
+/// The severity as reports show it: B, I, W or N.
+std::string letter(Severity severity);
 
 /// One answer of `virtrain doctor`.
 struct Finding {

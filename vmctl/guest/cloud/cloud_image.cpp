@@ -13,7 +13,7 @@
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "common/unique_fd.h"
-#include "vmctl/guest/cloud/iso_image.h"
+#include "vmctl/guest/archives.h"
 #include "vmctl/guest/cloud/qcow2_header.h"
 #include "vmctl_embedded.h"
 

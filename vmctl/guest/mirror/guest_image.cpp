@@ -19,10 +19,10 @@
 #include "common/text.h"
 #include "common/unique_fd.h"
 #include "common/user_folders.h"
+#include "vmctl/guest/archives.h"
 #include "vmctl/guest/mirror/guest_driver.h"
 #include "vmctl/guest/mirror/guest_packages.h"
 #include "vmctl/guest/mirror/supermin.h"
-#include "vmctl/guest/newc.h"
 #include "vmctl/guest/node_settings.h"
 #include "vmctl/process/paths.h"
 

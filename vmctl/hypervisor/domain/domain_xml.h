@@ -7,10 +7,12 @@
 #include <string_view>
 #include <vector>
 
+#include "common/model/virtualization.h"
 #include "vmctl/devices/placed_device.h"
-#include "vmctl/hypervisor/domain/virtualization.h"
 
 namespace virtrain::vmctl {
+
+using virtrain::Virtualization;
 
 /// Name of the guest agent's virtio-serial port.
 inline constexpr const char* agent_channel = "org.virtrain.agent.0";

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <grp.h>
 #include <pwd.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -19,9 +18,9 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "vmctl/hypervisor/libvirt/daemon.h"
+#include "vmctl/process/environment.h"
+#include "vmctl/process/identity.h"
 #include "vmctl/process/signs_of_life.h"
-
-extern char** environ;
 
 namespace virtrain::vmctl {
 namespace {
@@ -44,19 +43,6 @@ fs::path find_daemon() {
               "neither libvirtd nor virtqemud is installed: apt-get install libvirt-daemon-system");
 }
 
-/// This process's environment with these in place of its own; as execve wants it.
-std::vector<std::string> environment_with(const std::vector<std::string>& set) {
-  std::vector<std::string> environment = set;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view own = *entry;
-    const auto name = own.substr(0, own.find('=') + 1);
-    if (std::none_of(set.begin(), set.end(), [&](const auto& one) { return one.starts_with(name); })) {
-      environment.emplace_back(own);
-    }
-  }
-  return environment;
-}
-
 std::vector<std::string> daemon_environment(const fs::path& folder, bool is_other_user) {
   std::vector<std::string> set{"XDG_RUNTIME_DIR=" + folder.string(),
                                "XDG_CONFIG_HOME=" + (folder / "config").string()};
@@ -75,25 +61,6 @@ const passwd& qemu_account() {
   throw Error(
       "start libvirt", ErrorCode::host_unable,
       "there is no account libvirt-qemu or qemu to run VMs as: apt-get install libvirt-daemon-system");
-}
-
-struct Identity {
-  uid_t user = 0;
-  gid_t group = 0;
-  std::vector<gid_t> groups;  ///< kvm's, say
-
-  bool assume() const {
-    return ::setgroups(groups.size(), groups.data()) == 0 && ::setresgid(group, group, group) == 0 &&
-           ::setresuid(user, user, user) == 0;
-  }
-};
-
-Identity identity_of(const passwd& account) {
-  int count = 64;
-  Identity identity{account.pw_uid, account.pw_gid, std::vector<gid_t>(static_cast<std::size_t>(count))};
-  ::getgrouplist(account.pw_name, account.pw_gid, identity.groups.data(), &count);
-  identity.groups.resize(static_cast<std::size_t>(std::max(count, 0)));
-  return identity;
 }
 
 /// In the child of a process with threads, so with nothing but system calls.
@@ -152,9 +119,7 @@ void PrivateLibvirt::start(const fs::path& program) {
   log_.reset(::memfd_create("libvirt", MFD_CLOEXEC));  // no path that its user could have made
   if (!log_) { throw errno_error("make a log for libvirt", errno); }
   auto environment = daemon_environment(folder_, other.has_value());
-  std::vector<char*> entries;
-  for (auto& entry : environment) { entries.push_back(entry.data()); }
-  entries.push_back(nullptr);
+  const auto entries = pointers(environment);
   daemon_ = ::fork();
   if (daemon_ < 0) { throw errno_error("start " + program.string(), errno); }
   if (daemon_ == 0) { become_daemon(program.c_str(), entries.data(), log_.get(), other); }

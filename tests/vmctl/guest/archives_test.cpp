@@ -1,4 +1,4 @@
-#include "vmctl/guest/newc.h"
+#include "vmctl/guest/archives.h"
 
 #include <catch2/catch.hpp>
 
