@@ -2,8 +2,8 @@
 """architecture_test.py SOURCE BUILD: the arrows between the folders, read from the includes and from the link graph.
 
 common <- {vmctl, workloads, results} <- harness; the three in the middle never know each other. Who may include and link
-what from outside, who may print to standard output, who parses JSON, and how long a file may be. Planted offenders prove that each rule
-bites.
+what from outside, who may print to standard output, who parses JSON, how long a file and how full a folder may be, in which order the rooms
+of a folder lie, and where a source is declared. Planted offenders prove that each rule bites.
 """
 
 import pathlib
@@ -45,6 +45,33 @@ MAY_PRINT = re.compile(r"harness/cli/.*|workloads/.*|.*_main\.cpp|vmctl/guest/in
 BARE_JSON = re.compile(r"\bjson\s*::\s*(parse|accept|sax_parse|from_(cbor|msgpack|ubjson|bson|bjdata))\b")
 MAY_PARSE_JSON = "common/json.cpp"
 MOST_LINES = 500
+# Units (a header with its source) in a folder's root. The folders that hold more may only shrink.
+MOST_UNITS = 12
+STILL_FULL = {"common": 17, "workloads/stress/loads": 13}
+# From below to above: a room includes what lies below it, never what lies above.
+ROOMS = {
+    "vmctl": [
+        *["api", "process", "devices/pci", "devices"],
+        *["hypervisor/domain", "hypervisor", "hypervisor/libvirt"],
+        *["guest", "guest/mirror", "guest/cloud", "guest/init"],
+        *["slice", "machine", "journal"],
+        *["resources/kind", "resources/nodes", "resources/devices", "resources"],
+        *["doctor/findings", "doctor/checks", "doctor", "host"],
+    ],
+}
+# Folders whose sources are the entries of a table, and the header that declares them all.
+TABLES = {
+    "harness/cli/commands": "harness/cli/commands.h",
+    "results/exchange/exporters": "results/exchange/exporters/exporters.h",
+    "results/exchange/readers": "results/exchange/readers/readers.h",
+    "results/report/page": "results/report/page/page.h",
+    "vmctl/doctor/checks": "vmctl/doctor/checks/tables.h",
+    "vmctl/resources/nodes": "vmctl/resources/kind/handler.h",
+    "workloads/resnet50/cuda/kernels": "workloads/resnet50/cuda/kernels/kernels.h",
+    "workloads/stress/loads": "workloads/stress/loads/loads.h",
+}
+# Sources that are still declared under another name.
+STILL_ELSEWHERE = {"harness/trial/trial_rows.cpp", "results/exchange/import_paths.cpp", "workloads/probe/ranks/nccl_none.cpp"}
 
 
 def folder_of(path):
@@ -89,6 +116,49 @@ def json_offences(path, text):
 def length_offences(path, text):
     lines = text.count("\n")
     return [f"{path}: {lines} lines, more than {MOST_LINES}"] if lines > MOST_LINES else []
+
+
+def folder_offences(paths):
+    """Folders that hold too many units."""
+    units = {}
+    for path in paths:
+        folder, name = path.rsplit("/", 1)
+        units.setdefault(folder, set()).add(name.split(".")[0])
+    most = {folder: STILL_FULL.get(folder, MOST_UNITS) for folder in units}
+    return [f"{folder}: {len(names)} units, more than {most[folder]}" for folder, names in sorted(units.items()) if len(names) > most[folder]]
+
+
+def room_offences(path, text):
+    """Includes of one file that run up."""
+    top, _, rest = path.partition("/")
+    if top not in ROOMS or "/" not in rest:
+        return []
+    rooms, own, found = ROOMS[top], rest.rsplit("/", 1)[0], []
+    if own not in rooms:
+        return [f"{path}: {top} has no room {own}"]
+    for number, line in enumerate(text.split("\n"), 1):
+        match = re.match(rf'#include "{top}/(.+)/[^/"]+"', line)
+        if match and match.group(1) in rooms[rooms.index(own) + 1 :]:
+            found.append(f"{path}:{number}: {match.group(1)} lies above {own}")
+    return found
+
+
+def header_offences(paths):
+    """Sources that no header of their folder declares by its name: store_read.cpp is declared in store_read.h or store.h, cpu_load.cpp in
+    load.h."""
+    headers, found = {}, []
+    for path in paths:
+        folder, name = path.rsplit("/", 1)
+        if path.endswith((".h", ".cuh")):
+            headers.setdefault(folder, set()).add(name.split(".")[0])
+    for path in paths:
+        folder, name = path.rsplit("/", 1)
+        stem = name.split(".")[0]
+        if not path.endswith((".cpp", ".cu")) or re.fullmatch(r"(.*_)?main|init", stem) or folder in TABLES or path in STILL_ELSEWHERE:
+            continue
+        if not any(f"_{header}_" in f"_{stem}_" for header in headers.get(folder, ())):
+            found.append(f"{path}: declared in no header of its name")
+    return found
 
 
 def link_offences(folder_of_target, links):
@@ -197,6 +267,39 @@ class Length(unittest.TestCase):
     def test_planted_offender(self):
         self.assertEqual(length_offences("a.cpp", "\n" * 501), ["a.cpp: 501 lines, more than 500"])
         self.assertEqual(length_offences("a.cpp", "\n" * 500), [])
+
+
+class Rooms(unittest.TestCase):
+    def setUp(self):
+        self.paths = [f for f in source_files() if folder_of(f) in MAY_KNOW]
+
+    def test_folders_are_not_full(self):
+        self.assertEqual(folder_offences(self.paths), [])
+
+    def test_no_arrow_runs_up(self):
+        self.assertEqual([o for f, text in product_files() for o in room_offences(f, text)], [])
+
+    def test_what_a_file_declares_is_where_its_name_says(self):
+        self.assertEqual(header_offences(self.paths), [])
+
+    def test_planted_offenders(self):
+        many = [f"harness/x/unit{n}.{kind}" for n in range(13) for kind in ("h", "cpp")]
+        self.assertEqual(folder_offences(many[2:]), [])
+        self.assertEqual(folder_offences(many), ["harness/x: 13 units, more than 12"])
+        self.assertEqual(folder_offences([f"common/unit{n}.h" for n in range(STILL_FULL["common"] + 1)])[0][:7], "common:")
+        for path, header, words in [
+            ("vmctl/journal/leases.cpp", "vmctl/doctor/findings/finding.h", ":2: doctor/findings lies above journal"),
+            ("vmctl/doctor/checks/x.cpp", "vmctl/doctor/doctor.h", ":2: doctor lies above doctor/checks"),
+            ("vmctl/devices/pci/x.h", "vmctl/devices/host_device.h", ":2: devices lies above devices/pci"),
+            ("vmctl/attic/x.h", "vmctl/process/paths.h", ": vmctl has no room attic"),
+        ]:
+            with self.subTest(path):
+                self.assertEqual(room_offences(path, f'#pragma once\n#include "{header}"\n'), [path + words])
+        self.assertEqual(room_offences("vmctl/doctor/x.cpp", '#include "vmctl/doctor/x.h"\n#include "vmctl/journal/leases.h"\n'), [])
+        well = ["vmctl/a/store.h", "vmctl/a/store.cpp", "vmctl/a/store_read.cpp", "vmctl/a/disk_store.cpp", "vmctl/a/x_main.cpp"]
+        self.assertEqual(header_offences(well), [])
+        self.assertEqual(header_offences([*well, "vmctl/a/leftovers.cpp"]), ["vmctl/a/leftovers.cpp: declared in no header of its name"])
+        self.assertEqual(len(header_offences(["vmctl/b/store.h", "vmctl/a/store.cpp"])), 1)
 
 
 @unittest.skipUnless(BUILD, "no build folder given")
