@@ -9,6 +9,7 @@
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "common/units.h"
+#include "vmctl/devices/pci/sysfs.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -20,12 +21,11 @@ constexpr std::chrono::seconds topology_deadline{10};  // NVML may hang with a c
 constexpr const char* recorded_topology = "var/lib/virtrain/nvidia-smi-topo.txt";
 
 std::optional<DeviceClass> class_of(const PciFunction& function) {
-  std::error_code ignored;
   if (function.vendor == nvidia && function.is_display()) { return DeviceClass::gpu; }
   if (function.vendor == nvidia && function.class_code.starts_with("0x0680")) {
     return DeviceClass::nvswitch;
   }
-  if (fs::exists(function.folder / "infiniband", ignored)) { return DeviceClass::rdma_nic; }
+  if (is_there(function.folder / "infiniband")) { return DeviceClass::rdma_nic; }
   if (function.class_code.starts_with("0x06")) {
     return std::nullopt;  // bridges are lent to nobody
   }
@@ -90,8 +90,7 @@ std::vector<std::string> existing_mdevs(const fs::path& folder) {
   std::vector<std::string> found;
   for (const auto& child : entries_of(folder)) {
     const auto name = child.filename().string();
-    std::error_code ignored;
-    if (name.size() != uuid_length || !fs::exists(child / "mdev_type", ignored)) { continue; }
+    if (name.size() != uuid_length || !is_there(child / "mdev_type")) { continue; }
     found.push_back(fmt::format("{} (type {})", name, link_name(child / "mdev_type")));
   }
   return found;
@@ -183,8 +182,7 @@ void add_nvlinks(const fs::path& root, std::vector<HostDevice>& devices) {
 }  // namespace
 
 std::pair<Mechanism, std::string> mechanism_of(const PciFunction& function) {
-  std::error_code ignored;
-  const auto has = [&](const char* name) { return fs::exists(function.folder / name, ignored); };
+  const auto has = [&](const char* name) { return is_there(function.folder / name); };
   if (!function.physical_function.empty() && has("nvidia/creatable_vgpu_types")) {
     return {Mechanism::vendor_vfio, "a virtual function of a driver with vendor-specific VFIO"};
   }

@@ -126,13 +126,13 @@ Finding check_cores(const Inventory& host) {
 }
 
 Finding check_dnsmasq_folder() {
-  constexpr const char* folder_mode = "/var/lib/libvirt/dnsmasq";
-  if (fs::exists(folder_mode)) { return ok("NET-1", Severity::warns, std::string(folder_mode) + " exists"); }
+  constexpr const char* folder = "/var/lib/libvirt/dnsmasq";
+  if (fs::exists(folder)) { return ok("NET-1", Severity::warns, std::string(folder) + " exists"); }
   if (::geteuid() == 0) {
-    return ok("NET-1", Severity::warns, std::string(folder_mode) + " is missing; `run` makes it");
+    return ok("NET-1", Severity::warns, std::string(folder) + " is missing; `run` makes it");
   }
-  return failed("NET-1", Severity::warns, std::string(folder_mode) + " is missing",
-                std::string("mkdir -p ") + folder_mode);
+  return failed("NET-1", Severity::warns, std::string(folder) + " is missing",
+                std::string("mkdir -p ") + folder);
 }
 
 Finding check_gpus(const Inventory& host) {

@@ -101,8 +101,8 @@ struct LeaseJournal::Impl {
     database.exec("PRAGMA journal_mode=TRUNCATE; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;");
     SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
     database.exec(std::string(leases_sql));
-    constexpr int virtrain_version = 2;
-    if (database.execAndGet("PRAGMA user_version").getInt() < virtrain_version) {
+    constexpr int newest_version = 2;
+    if (database.execAndGet("PRAGMA user_version").getInt() < newest_version) {
       database.exec(std::string(leases_2_sql));
     }
     transaction.commit();

@@ -21,9 +21,8 @@ namespace fs = std::filesystem;
 /// Numbered children of a sysfs folder: "cpu7" of prefix "cpu" is 7; in order.
 std::vector<int> numbered(const fs::path& folder, std::string_view prefix) {
   std::vector<int> numbers;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    const auto name = entry.path().filename().string();
+  for (const auto& entry : entries_of(folder)) {
+    const auto name = entry.filename().string();
     if (!name.starts_with(prefix)) { continue; }
     if (const auto number = parse_integer(std::string_view(name).substr(prefix.size()))) {
       numbers.push_back(static_cast<int>(*number));
@@ -125,9 +124,8 @@ NumaNode read_node(const fs::path& root, int id) {
 
 std::map<std::string, std::string> read_mitigations(const fs::path& root) {
   std::map<std::string, std::string> found;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(root / "sys/devices/system/cpu/vulnerabilities", ignored)) {
-    if (auto value = read_value(entry.path())) { found[entry.path().filename().string()] = *value; }
+  for (const auto& entry : entries_of(root / "sys/devices/system/cpu/vulnerabilities")) {
+    if (auto value = read_value(entry)) { found[entry.filename().string()] = *value; }
   }
   return found;
 }

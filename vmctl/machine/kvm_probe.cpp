@@ -20,7 +20,7 @@
 #include "common/time.h"
 #include "common/unique_fd.h"
 #include "vmctl/guest/archives.h"
-#include "vmctl/guest/mirror/guest_image.h"
+#include "vmctl/guest/mirror/supermin.h"
 #include "vmctl/guest/node_settings.h"
 #include "vmctl/machine/host_words.h"
 #include "vmctl/machine/inventory.h"
@@ -192,7 +192,7 @@ KvmTrial try_kvm_here() {
   trial.open_error = device ? 0 : errno;
   if (device) { trial.api_version = ::ioctl(device.get(), KVM_GET_API_VERSION, 0); }
   try {
-    trial.guest = probe_kvm(newest_guest_kernel(), cache_dir());
+    trial.guest = probe_kvm(find_guest_kernel().file, cache_dir());
   } catch (const Error& error) {
     trial.guest.reason = std::string("no probe guest was started: ") + error.what();
   }

@@ -43,30 +43,31 @@ bool make_folder(const fs::path& folder) {
   return !failed;
 }
 
-bool make_v1_memory(const std::string& name, std::uint64_t bytes, SliceCgroups& groups) {
-  const auto own = own_v1_group("memory");
-  if (!own || !make_folder(*own / name)) { return false; }
-  if (!put(*own / name / "memory.limit_in_bytes", std::to_string(bytes))) {
+/// A group below this process's own with these values in its files; nothing where that cannot be.
+std::optional<fs::path> make_v1_group(const std::string& controller, const std::string& name,
+                                      const std::vector<std::pair<const char*, std::string>>& values) {
+  const auto own = own_v1_group(controller);
+  if (!own || !make_folder(*own / name)) { return std::nullopt; }
+  for (const auto& [file, value] : values) {
+    if (put(*own / name / file, value)) { continue; }
     remove_cgroup(*own / name);
-    return false;
+    return std::nullopt;
   }
-  groups.folders.push_back(*own / name);
-  groups.memory = "cgroup v1";
-  return true;
+  return *own / name;
 }
 
-bool make_v1_cpuset(const std::string& name, const std::vector<int>& cores, SliceCgroups& groups) {
-  const auto own = own_v1_group("cpuset");
-  if (!own || !make_folder(*own / name)) { return false; }
-  const auto folder = *own / name;
-  const auto nodes = read_value(*own / "cpuset.mems").value_or("0");
-  if (!put(folder / "cpuset.mems", nodes) || !put(folder / "cpuset.cpus", format_cpu_list(cores))) {
-    remove_cgroup(folder);
-    return false;
+void make_v1(const std::string& name, const std::vector<int>& cores, std::uint64_t bytes,
+             SliceCgroups& groups) {
+  if (const auto memory = make_v1_group("memory", name, {{"memory.limit_in_bytes", std::to_string(bytes)}})) {
+    groups.folders.push_back(*memory);
+    groups.memory = "cgroup v1";
   }
-  groups.folders.push_back(folder);
-  groups.cores = "cgroup v1";
-  return true;
+  const auto own = own_v1_group("cpuset");
+  const auto nodes = own ? read_value(*own / "cpuset.mems").value_or("0") : "";
+  if (const auto cpuset =
+          make_v1_group("cpuset", name, {{"cpuset.mems", nodes}, {"cpuset.cpus", format_cpu_list(cores)}})) {
+    groups.folders.push_back(*cpuset);
+  }
 }
 
 void make_v2(const std::string& name, const std::vector<int>& cores, std::uint64_t bytes,
@@ -82,9 +83,7 @@ void make_v2(const std::string& name, const std::vector<int>& cores, std::uint64
     return;
   }
   if (has_memory && put(parent / name / "memory.max", std::to_string(bytes))) { groups.memory = "cgroup v2"; }
-  if (has_cpuset && put(parent / name / "cpuset.cpus", format_cpu_list(cores))) {
-    groups.cores = "cgroup v2";
-  }
+  if (has_cpuset) { put(parent / name / "cpuset.cpus", format_cpu_list(cores)); }
   put(parent / name / "memory.swap.max", "0");
   groups.folders.push_back(parent / name);
 }
@@ -107,8 +106,7 @@ SliceCgroups make_slice_cgroups(const std::string& name, const std::vector<int>&
                                 std::uint64_t memory_bytes) {
   SliceCgroups groups;
   if (::geteuid() != 0) { return groups; }
-  make_v1_memory(name, memory_bytes, groups);
-  make_v1_cpuset(name, cores, groups);
+  make_v1(name, cores, memory_bytes, groups);
   if (groups.folders.empty()) { make_v2(name, cores, memory_bytes, groups); }
   return groups;
 }

@@ -11,7 +11,6 @@ namespace virtrain::vmctl {
 struct SliceCgroups {
   std::vector<std::filesystem::path> folders;
   std::string memory;  ///< "cgroup v1", "cgroup v2", or empty: not bounded by a cgroup
-  std::string cores;   ///< likewise
 };
 
 /// Makes groups named `name` below this process's own (v1) or below /sys/fs/cgroup/virtrain (v2), where we

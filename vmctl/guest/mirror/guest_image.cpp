@@ -271,8 +271,4 @@ fs::path locks_of_images(const fs::path& images) {
   return images / "locks";
 }
 
-fs::path newest_guest_kernel() {
-  return find_guest_kernel().file;
-}
-
 }  // namespace virtrain::vmctl

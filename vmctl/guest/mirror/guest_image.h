@@ -56,7 +56,4 @@ std::filesystem::path locks_of_images(const std::filesystem::path& images);
 /// Name of the lock that whoever builds an image has.
 inline constexpr const char* build_lock = "build";
 
-/// The newest kernel under /boot with modules under /lib/modules, for probes. Throws Error(host_unable).
-std::filesystem::path newest_guest_kernel();
-
 }  // namespace virtrain::vmctl

@@ -28,10 +28,12 @@ void set_host_address(pugi::xml_node address, const std::string& text) {
 }
 
 void add_plug(pugi::xml_node parent, const GuestPlug& plug) {
-  auto address = with(with(add(parent, "address"), "type", "pci"), "domain", "0x0000");
-  with(address, "bus", fmt::format("0x{:02x}", plug.controller));
-  with(address, "slot", fmt::format("0x{:02x}", plug.slot));
-  with(address, "function", "0x0");
+  add(parent, "address",
+      {{"type", "pci"},
+       {"domain", "0x0000"},
+       {"bus", fmt::format("0x{:02x}", plug.controller)},
+       {"slot", fmt::format("0x{:02x}", plug.slot)},
+       {"function", "0x0"}});
 }
 
 const char* word_for(const PlacedDevice& device) {
@@ -66,15 +68,15 @@ bool goes_as_interface(const PlacedDevice& device) {
 /// The device itself, without alias and address.
 pugi::xml_node add_kind(pugi::xml_node parent, const PlacedDevice& device) {
   if (goes_as_interface(device)) {
-    auto node = with(with(add(parent, "interface"), "type", "hostdev"), "managed", "no");
-    with(add(node, "mac"), "address", device.mac);
-    set_host_address(with(add(add(node, "source"), "address"), "type", "pci"), device.grant.address);
+    auto node = add(parent, "interface", {{"type", "hostdev"}, {"managed", "no"}});
+    add(node, "mac", {{"address", device.mac}});
+    set_host_address(add(add(node, "source"), "address", {{"type", "pci"}}), device.grant.address);
     return node;
   }
-  auto node = with(add(parent, "hostdev"), "mode", "subsystem");
+  auto node = add(parent, "hostdev", {{"mode", "subsystem"}});
   if (device.grant.kind == GrantKind::mdev) {
     with(with(node, "type", "mdev"), "model", "vfio-pci");
-    with(add(add(node, "source"), "address"), "uuid", device.grant.uuid);
+    add(add(node, "source"), "address", {{"uuid", device.grant.uuid}});
     return node;
   }
   // The binder has bound it: libvirt's own unbinding would hold up its daemon for as long as it is stuck, and
@@ -91,18 +93,19 @@ bool can_have_clique(const PlacedDevice& device) {
 }  // namespace
 
 void add_controller(pugi::xml_node parent, const GuestController& controller) {
-  auto node = with(add(parent, "controller"), "type", "pci");
-  with(node, "index", std::to_string(controller.index));
-  with(node, "model", controller.model);
+  auto node =
+      add(parent, "controller",
+          {{"type", "pci"}, {"index", std::to_string(controller.index)}, {"model", controller.model}});
   if (!controller.plug) {
-    auto target = with(add(node, "target"), "busNr", std::to_string(controller.bus_number));
+    auto target = add(node, "target", {{"busNr", std::to_string(controller.bus_number)}});
     if (controller.numa_cell) { add(target, "node", std::to_string(*controller.numa_cell)); }
     return;
   }
   // Chassis and port number tell root and downstream ports apart; an upstream port has none.
   if (controller.model != "pcie-switch-upstream-port") {
-    auto target = with(add(node, "target"), "chassis", std::to_string(controller.index));
-    with(target, "port", fmt::format("0x{:x}", controller.plug->slot));
+    add(node, "target",
+        {{"chassis", std::to_string(controller.index)},
+         {"port", fmt::format("0x{:x}", controller.plug->slot)}});
   }
   add_plug(node, *controller.plug);
 }
@@ -110,13 +113,13 @@ void add_controller(pugi::xml_node parent, const GuestController& controller) {
 void add_granted_device(pugi::xml_node parent, const Devices& granted, std::size_t index,
                         const GuestPlug& plug) {
   auto node = add_kind(parent, granted.at(index));
-  with(add(node, "alias"), "name", alias(granted, index));
+  add(node, "alias", {{"name", alias(granted, index)}});
   add_plug(node, plug);
 }
 
 void add_granted_devices(pugi::xml_node devices, const Devices& granted, const GuestLayout& layout) {
   if (granted.empty()) { return; }
-  with(with(with(add(devices, "controller"), "type", "pci"), "index", "0"), "model", "pcie-root");
+  add(devices, "controller", {{"type", "pci"}, {"index", "0"}, {"model", "pcie-root"}});
   for (const auto& controller : layout.controllers) { add_controller(devices, controller); }
   for (std::size_t i = 0; i < granted.size(); ++i) {
     add_granted_device(devices, granted, i, layout.slots.at(i).plug);
@@ -153,9 +156,9 @@ void add_cliques(pugi::xml_node domain, const Devices& granted, Clique clique) {
   auto override_node = add(domain, "qemu:override");
   for (std::size_t i = 0; i < granted.size(); ++i) {
     if (numbers[i] < 0) { continue; }
-    auto device = with(add(override_node, "qemu:device"), "alias", alias(granted, i));
-    auto property = with(add(add(device, "qemu:frontend"), "qemu:property"), "name", "x-nv-gpudirect-clique");
-    with(with(property, "type", "unsigned"), "value", std::to_string(numbers[i]));
+    auto device = add(override_node, "qemu:device", {{"alias", alias(granted, i)}});
+    add(add(device, "qemu:frontend"), "qemu:property",
+        {{"name", "x-nv-gpudirect-clique"}, {"type", "unsigned"}, {"value", std::to_string(numbers[i])}});
   }
 }
 

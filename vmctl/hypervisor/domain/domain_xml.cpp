@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <pugixml.hpp>
 
-#include <sstream>
-
 #include "common/error.h"
 #include "common/text.h"
 #include "vmctl/hypervisor/domain/device_xml.h"
@@ -23,17 +21,9 @@ constexpr int multicast_mtu = 60000;                        // a frame of it fit
   throw Error("describe " + what, ErrorCode::bad_input, why);
 }
 
-std::string to_text(const pugi::xml_document& document) {
-  std::ostringstream out;
-  document.save(out, "  ", pugi::format_default | pugi::format_no_declaration);
-  return out.str();
-}
-
 void add_mark(pugi::xml_node parent, const LeaseMark& mark) {
-  auto lease = add(add(parent, "metadata"), "virtrain:lease");
-  with(lease, "xmlns:virtrain", mark_namespace);
-  with(lease, "experiment", mark.experiment);
-  with(lease, "node", mark.node);
+  add(add(parent, "metadata"), "virtrain:lease",
+      {{"xmlns:virtrain", mark_namespace}, {"experiment", mark.experiment}, {"node", mark.node}});
 }
 
 void check_cells(const DomainSpec& spec) {
@@ -89,17 +79,14 @@ void check(const DomainSpec& spec) {
 }
 
 void add_cpu_placement(pugi::xml_node domain, const DomainSpec& spec) {
-  auto vcpu = add(domain, "vcpu", std::to_string(spec.vcpus));
-  with(vcpu, "placement", "static");
+  with(add(domain, "vcpu", std::to_string(spec.vcpus)), "placement", "static");
   if (spec.vcpu_cores.empty() && spec.emulator_cores.empty()) { return; }
   auto cputune = add(domain, "cputune");
   for (std::size_t i = 0; i < spec.vcpu_cores.size(); ++i) {
-    auto pin = add(cputune, "vcpupin");
-    with(pin, "vcpu", std::to_string(i));
-    with(pin, "cpuset", std::to_string(spec.vcpu_cores[i]));
+    add(cputune, "vcpupin", {{"vcpu", std::to_string(i)}, {"cpuset", std::to_string(spec.vcpu_cores[i])}});
   }
   if (!spec.emulator_cores.empty()) {
-    with(add(cputune, "emulatorpin"), "cpuset", format_cpu_list(spec.emulator_cores));
+    add(cputune, "emulatorpin", {{"cpuset", format_cpu_list(spec.emulator_cores)}});
   }
 }
 
@@ -114,25 +101,25 @@ void add_memory(pugi::xml_node domain, const DomainSpec& spec) {
 void add_memory_nodes(pugi::xml_node domain, const DomainSpec& spec) {
   if (!spec.numa_node && !spec.memory_by_cell) { return; }
   auto numatune = add(domain, "numatune");
-  auto memory = with(add(numatune, "memory"), "mode", "strict");
+  auto memory = add(numatune, "memory", {{"mode", "strict"}});
   if (!spec.memory_by_cell) {
     with(memory, "nodeset", std::to_string(*spec.numa_node));
     return;
   }
   with(memory, "nodeset", format_cpu_list(host_nodes(spec)));
   for (std::size_t i = 0; i < spec.numa_cells.size(); ++i) {
-    auto cell = with(add(numatune, "memnode"), "cellid", std::to_string(i));
-    with(with(cell, "mode", "strict"), "nodeset", std::to_string(spec.numa_cells[i].host_node));
+    add(numatune, "memnode",
+        {{"cellid", std::to_string(i)},
+         {"mode", "strict"},
+         {"nodeset", std::to_string(spec.numa_cells[i].host_node)}});
   }
 }
 
 void add_boot(pugi::xml_node domain, const DomainSpec& spec) {
   auto os = add(domain, "os");
-  auto type = add(os, "type", "hvm");
-  with(type, "arch", "x86_64");
-  with(type, "machine", "q35");
+  with(with(add(os, "type", "hvm"), "arch", "x86_64"), "machine", "q35");
   if (spec.boot_disk) {
-    with(add(os, "boot"), "dev", "hd");
+    add(os, "boot", {{"dev", "hd"}});
     return;
   }
   add(os, "kernel", spec.kernel);
@@ -150,53 +137,46 @@ std::size_t sockets(const DomainSpec& spec) {
 
 void add_cpu_model(pugi::xml_node domain, const DomainSpec& spec) {
   const bool by_kvm = uses_kvm(spec.virtualization);
-  auto cpu = add(domain, "cpu");
-  if (by_kvm) {
-    with(cpu, "mode", "host-passthrough");
-    with(cpu, "check", "none");
-    with(cpu, "migratable", "off");
-  } else {
-    with(cpu, "mode", "maximum");
-  }
-  auto topology = add(cpu, "topology");
-  with(topology, "sockets", std::to_string(sockets(spec)));
-  with(topology, "cores", std::to_string(static_cast<std::size_t>(spec.vcpus) / sockets(spec)));
-  with(topology, "threads", "1");
+  auto cpu = add(domain, "cpu", {{"mode", by_kvm ? "host-passthrough" : "maximum"}});
+  if (by_kvm) { with(with(cpu, "check", "none"), "migratable", "off"); }
+  add(cpu, "topology",
+      {{"sockets", std::to_string(sockets(spec))},
+       {"cores", std::to_string(static_cast<std::size_t>(spec.vcpus) / sockets(spec))},
+       {"threads", "1"}});
   // Else QEMU makes sizes up, by which libraries choose their blocks.
-  if (by_kvm) { with(add(cpu, "cache"), "mode", "passthrough"); }
+  if (by_kvm) { add(cpu, "cache", {{"mode", "passthrough"}}); }
   if (by_kvm && !spec.devices.empty()) {
     // Firmware maps memory regions of 64 GiB and more only below the guest's highest address; QEMU's default
     // of 40 bits is too low for a few of them.
-    with(add(cpu, "maxphysaddr"), "mode", "passthrough");
+    add(cpu, "maxphysaddr", {{"mode", "passthrough"}});
   }
   if (spec.hide_arch_capabilities) {
-    with(with(add(cpu, "feature"), "policy", "disable"), "name", "arch-capabilities");
+    add(cpu, "feature", {{"policy", "disable"}, {"name", "arch-capabilities"}});
   }
   if (spec.numa_cells.empty()) { return; }
   auto numa = add(cpu, "numa");
   for (std::size_t i = 0; i < spec.numa_cells.size(); ++i) {
     const auto& cell = spec.numa_cells[i];
-    auto node = with(add(numa, "cell"), "id", std::to_string(i));
-    with(node, "cpus", format_cpu_list(cell.vcpus));
-    with(with(node, "memory", std::to_string(cell.memory_bytes >> 10)), "unit", "KiB");
+    add(numa, "cell",
+        {{"id", std::to_string(i)},
+         {"cpus", format_cpu_list(cell.vcpus)},
+         {"memory", std::to_string(cell.memory_bytes >> 10)},
+         {"unit", "KiB"}});
   }
 }
 
 /// Without this libvirt would give a shared image to its own user and never back.
 void leave_owner_alone(pugi::xml_node source, const DomainSpec& spec) {
-  if (!spec.in_session) { with(with(add(source, "seclabel"), "model", "dac"), "relabel", "no"); }
+  if (!spec.in_session) { add(source, "seclabel", {{"model", "dac"}, {"relabel", "no"}}); }
 }
 
 pugi::xml_node add_disk(pugi::xml_node devices, const std::string& file, const char* format,
                         const char* target, const DomainSpec& spec, bool is_shared) {
-  auto disk = add(devices, "disk");
-  with(disk, "type", "file");
-  with(disk, "device", "disk");
-  auto driver = with(with(add(disk, "driver"), "name", "qemu"), "type", format);
-  with(driver, "cache", "unsafe");
-  auto source = with(add(disk, "source"), "file", file);
+  auto disk = add(devices, "disk", {{"type", "file"}, {"device", "disk"}});
+  add(disk, "driver", {{"name", "qemu"}, {"type", format}, {"cache", "unsafe"}});
+  auto source = add(disk, "source", {{"file", file}});
   if (is_shared) { leave_owner_alone(source, spec); }
-  with(with(add(disk, "target"), "dev", target), "bus", "virtio");
+  add(disk, "target", {{"dev", target}, {"bus", "virtio"}});
   if (is_shared) { add(disk, "readonly"); }
   return disk;
 }
@@ -207,9 +187,9 @@ void add_disks(pugi::xml_node devices, const DomainSpec& spec) {
     return;
   }
   auto boot = add_disk(devices, spec.boot_disk->overlay, "qcow2", "vda", spec, false);
-  auto base = with(add(boot, "backingStore"), "type", "file");
-  with(add(base, "format"), "type", spec.boot_disk->base_format);
-  leave_owner_alone(with(add(base, "source"), "file", spec.boot_disk->base), spec);
+  auto base = add(boot, "backingStore", {{"type", "file"}});
+  add(base, "format", {{"type", spec.boot_disk->base_format}});
+  leave_owner_alone(add(base, "source", {{"file", spec.boot_disk->base}}), spec);
   add(base, "backingStore");
   add(add_disk(devices, spec.root_image, "raw", "vdb", spec, true), "serial", root_serial);
   add_disk(devices, spec.boot_disk->seed, "raw", "vdc", spec, true);
@@ -222,14 +202,14 @@ void add_nic(pugi::xml_node devices, const NicSpec& nic) {
   const char* type = nic.kind == NicKind::network  ? "network"
                      : nic.kind == NicKind::bridge ? "bridge"
                                                    : "ethernet";
-  auto interface = with(add(devices, "interface"), "type", type);
-  if (!nic.mac.empty()) { with(add(interface, "mac"), "address", nic.mac); }
-  if (nic.kind != NicKind::tap) { with(add(interface, "source"), type, nic.source); }
+  auto interface = add(devices, "interface", {{"type", type}});
+  if (!nic.mac.empty()) { add(interface, "mac", {{"address", nic.mac}}); }
+  if (nic.kind != NicKind::tap) { add(interface, "source", {{type, nic.source}}); }
   if (!nic.tap.empty()) {
-    auto target = with(add(interface, "target"), "dev", nic.tap);
+    auto target = add(interface, "target", {{"dev", nic.tap}});
     if (nic.kind == NicKind::tap) { with(target, "managed", "no"); }
   }
-  with(add(interface, "model"), "type", "virtio");
+  add(interface, "model", {{"type", "virtio"}});
 }
 
 /// libvirt's own <interface type='mcast'> leaves the device to the routing table, and the guests' frames
@@ -242,7 +222,7 @@ void add_multicast_nic(pugi::xml_node domain, const NicSpec& nic, std::size_t nu
   }
   auto arguments = domain.child("qemu:commandline");
   if (!arguments) { arguments = add(domain, "qemu:commandline"); }
-  const auto argument = [&](const std::string& word) { with(add(arguments, "qemu:arg"), "value", word); };
+  const auto argument = [&](const std::string& word) { add(arguments, "qemu:arg", {{"value", word}}); };
   argument("-netdev");
   argument(
       fmt::format("socket,id=vtnet{},mcast={}:{},localaddr=127.0.0.1", number, multicast_group, nic.port));
@@ -252,12 +232,12 @@ void add_multicast_nic(pugi::xml_node domain, const NicSpec& nic, std::size_t nu
 }
 
 void add_console(pugi::xml_node devices, const std::string& log) {
-  auto serial = with(add(devices, "serial"), "type", "file");
-  with(add(serial, "source"), "path", log);
-  with(add(serial, "target"), "port", "0");
-  auto console = with(add(devices, "console"), "type", "file");
-  with(add(console, "source"), "path", log);
-  with(with(add(console, "target"), "type", "serial"), "port", "0");
+  auto serial = add(devices, "serial", {{"type", "file"}});
+  add(serial, "source", {{"path", log}});
+  add(serial, "target", {{"port", "0"}});
+  auto console = add(devices, "console", {{"type", "file"}});
+  add(console, "source", {{"path", log}});
+  add(console, "target", {{"type", "serial"}, {"port", "0"}});
 }
 
 void add_devices(pugi::xml_node domain, const DomainSpec& spec) {
@@ -266,15 +246,15 @@ void add_devices(pugi::xml_node domain, const DomainSpec& spec) {
   add_disks(devices, spec);
   for (const auto& nic : spec.nics) { add_nic(devices, nic); }
   if (!spec.console_log.empty()) { add_console(devices, spec.console_log); }
-  with(with(add(devices, "controller"), "type", "virtio-serial"), "index", "0");
-  auto channel = with(add(devices, "channel"), "type", "unix");
-  with(add(channel, "source"), "mode", "bind");
-  with(with(add(channel, "target"), "type", "virtio"), "name", spec.channel);
-  auto rng = with(add(devices, "rng"), "model", "virtio");
+  add(devices, "controller", {{"type", "virtio-serial"}, {"index", "0"}});
+  auto channel = add(devices, "channel", {{"type", "unix"}});
+  add(channel, "source", {{"mode", "bind"}});
+  add(channel, "target", {{"type", "virtio"}, {"name", spec.channel}});
+  auto rng = add(devices, "rng", {{"model", "virtio"}});
   with(add(rng, "backend", "/dev/urandom"), "model", "random");
-  with(with(add(devices, "controller"), "type", "usb"), "model", "none");
-  with(add(devices, "memballoon"), "model", "none");
-  with(add(add(devices, "video"), "model"), "type", "none");
+  add(devices, "controller", {{"type", "usb"}, {"model", "none"}});
+  add(devices, "memballoon", {{"model", "none"}});
+  add(add(devices, "video"), "model", {{"type", "none"}});
 }
 
 }  // namespace
@@ -296,7 +276,7 @@ std::vector<int> host_nodes(const DomainSpec& spec) {
 std::string domain_xml(const DomainSpec& spec) {
   check(spec);
   pugi::xml_document document;
-  auto domain = with(add(document, "domain"), "type", uses_kvm(spec.virtualization) ? "kvm" : "qemu");
+  auto domain = add(document, "domain", {{"type", uses_kvm(spec.virtualization) ? "kvm" : "qemu"}});
   add(domain, "name", spec.name);
   if (!spec.uuid.empty()) { add(domain, "uuid", spec.uuid); }
   add_mark(domain, spec.mark);
@@ -317,7 +297,7 @@ std::string domain_xml(const DomainSpec& spec) {
   for (std::size_t i = 0; i < spec.nics.size(); ++i) {
     if (spec.nics[i].kind == NicKind::multicast) { add_multicast_nic(domain, spec.nics[i], i); }
   }
-  return to_text(document);
+  return xml_text(document);
 }
 
 std::string network_xml(const NetworkSpec& spec) {
@@ -329,17 +309,17 @@ std::string network_xml(const NetworkSpec& spec) {
   auto network = add(document, "network");
   add(network, "name", spec.name);
   add_mark(network, spec.mark);
-  with(with(with(add(network, "bridge"), "name", spec.bridge), "stp", "off"), "delay", "0");
-  with(add(network, "dns"), "enable", "no");
+  add(network, "bridge", {{"name", spec.bridge}, {"stp", "off"}, {"delay", "0"}});
+  add(network, "dns", {{"enable", "no"}});
   if (!spec.address.empty()) {
     const auto slash = spec.address.find('/');
     if (slash == std::string::npos) {
       refuse("network " + spec.name, fmt::format("address '{}' has no /prefix", spec.address));
     }
-    auto ip = with(add(network, "ip"), "address", spec.address.substr(0, slash));
-    with(ip, "prefix", spec.address.substr(slash + 1));
+    add(network, "ip",
+        {{"address", spec.address.substr(0, slash)}, {"prefix", spec.address.substr(slash + 1)}});
   }
-  return to_text(document);
+  return xml_text(document);
 }
 
 std::optional<LeaseMark> read_lease_mark(std::string_view xml) {

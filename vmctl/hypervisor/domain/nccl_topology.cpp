@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <sstream>
 
 #include "vmctl/hypervisor/domain/guest_layout.h"
 #include "vmctl/hypervisor/domain/xml_nodes.h"
@@ -16,7 +15,7 @@ constexpr const char* adapter_class = "0x020700";
 
 pugi::xml_node add_pci(pugi::xml_node parent, const std::string& address, const char* class_code,
                        const PciLink& link) {
-  auto node = with(with(add(parent, "pci"), "busid", address), "class", class_code);
+  auto node = add(parent, "pci", {{"busid", address}, {"class", class_code}});
   if (link.width == 0) { return node; }
   with(node, "link_speed", link.speed);
   return with(node, "link_width", std::to_string(link.width));
@@ -56,9 +55,7 @@ std::string nccl_topology(const DomainSpec& spec) {
     add_pci(parent, layout.slots[i].guest_address,
             devices[i].device_class == DeviceClass::gpu ? gpu_class : adapter_class, devices[i].link);
   }
-  std::ostringstream out;
-  document.save(out, "  ", pugi::format_default | pugi::format_no_declaration);
-  return out.str();
+  return xml_text(document);
 }
 
 }  // namespace virtrain::vmctl

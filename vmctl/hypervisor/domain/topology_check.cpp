@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <sstream>
 
 #include "common/text.h"
 #include "vmctl/hypervisor/domain/device_xml.h"
@@ -19,9 +18,7 @@ using Functions = std::vector<PciFunction>;
 std::string fragment(const std::function<void(pugi::xml_node)>& fill) {
   pugi::xml_document document;
   fill(document);
-  std::ostringstream out;
-  document.save(out, "  ", pugi::format_default | pugi::format_no_declaration);
-  return out.str();
+  return xml_text(document);
 }
 
 bool is_numbered(const std::string& word, const char* prefix) {

@@ -215,56 +215,31 @@ class LibvirtHypervisor final : public Hypervisor {
   }
 
   std::vector<DomainInfo> domains() override {
-    return call("list domains", deadlines_.query, [](const ConnectionHandle& c, const auto& op) {
-      virDomainPtr* raw = nullptr;
-      const int count = virConnectListAllDomains(c.get(), &raw, 0);
-      if (count < 0) { throw_libvirt_error(op); }
-      std::vector<DomainInfo> found;
-      for (int i = 0; i < count; ++i) {
-        const DomainHandle domain(raw[i]);
-        char uuid[VIR_UUID_STRING_BUFLEN] = {};
-        virDomainGetUUIDString(domain.get(), uuid);
-        const auto xml = take(virDomainGetXMLDesc(domain.get(), 0));
-        found.push_back({virDomainGetName(domain.get()), uuid, state_of(domain.get()), read_lease_mark(xml)});
-      }
-      std::free(raw);
-      return found;
+    return listed<DomainHandle>("list domains", virConnectListAllDomains, 0U, [](virDomainPtr domain) {
+      char uuid[VIR_UUID_STRING_BUFLEN] = {};
+      virDomainGetUUIDString(domain, uuid);
+      return DomainInfo{virDomainGetName(domain), uuid, state_of(domain),
+                        read_lease_mark(take(virDomainGetXMLDesc(domain, 0)))};
     });
   }
 
   std::vector<NetworkInfo> networks() override {
-    return call("list networks", deadlines_.query, [](const ConnectionHandle& c, const auto& op) {
-      virNetworkPtr* raw = nullptr;
-      const int count = virConnectListAllNetworks(c.get(), &raw, 0);
-      if (count < 0) { throw_libvirt_error(op); }
-      std::vector<NetworkInfo> found;
-      for (int i = 0; i < count; ++i) {
-        const NetworkHandle network(raw[i]);
-        const auto xml = take(virNetworkGetXMLDesc(network.get(), 0));
-        found.push_back({virNetworkGetName(network.get()), take(virNetworkGetBridgeName(network.get())),
-                         read_lease_mark(xml)});
-      }
-      std::free(raw);
-      return found;
+    return listed<NetworkHandle>("list networks", virConnectListAllNetworks, 0U, [](virNetworkPtr network) {
+      return NetworkInfo{virNetworkGetName(network), take(virNetworkGetBridgeName(network)),
+                         read_lease_mark(take(virNetworkGetXMLDesc(network, 0)))};
     });
   }
 
   std::vector<NodeDevice> pci_devices() override {
-    return call("list PCI devices", deadlines_.query, [](const ConnectionHandle& c, const auto& op) {
-      virNodeDevicePtr* raw = nullptr;
-      const int count =
-          virConnectListAllNodeDevices(c.get(), &raw, VIR_CONNECT_LIST_NODE_DEVICES_CAP_PCI_DEV);
-      if (count < 0) { throw_libvirt_error(op); }
-      std::vector<NodeDevice> found;
-      for (int i = 0; i < count; ++i) {
-        const NodeDeviceHandle device(raw[i]);
-        if (auto one = read_node_device(take(virNodeDeviceGetXMLDesc(device.get(), 0)))) {
-          found.push_back(std::move(*one));
-        }
-      }
-      std::free(raw);
-      return found;
-    });
+    const auto read = [](virNodeDevicePtr device) {
+      return read_node_device(take(virNodeDeviceGetXMLDesc(device, 0)));
+    };
+    std::vector<NodeDevice> found;
+    for (auto& device : listed<NodeDeviceHandle>("list PCI devices", virConnectListAllNodeDevices,
+                                                 VIR_CONNECT_LIST_NODE_DEVICES_CAP_PCI_DEV, read)) {
+      if (device) { found.push_back(std::move(*device)); }
+    }
+    return found;
   }
 
  private:
@@ -290,6 +265,21 @@ class LibvirtHypervisor final : public Hypervisor {
       const std::string& operation, std::chrono::milliseconds deadline, Work work) {
     return with_deadline(operation, deadline,
                          [c = connection(), operation, work] { return work(c, operation); });
+  }
+
+  /// What `read` makes of each thing that one of libvirt's listing functions gives.
+  template <typename Handle, typename List, typename Read>
+  std::vector<std::invoke_result_t<Read, typename Handle::pointer>> listed(const std::string& what, List list,
+                                                                           unsigned flags, Read read) {
+    return call(what, deadlines_.query, [list, flags, read](const ConnectionHandle& c, const auto& op) {
+      typename Handle::pointer* raw = nullptr;
+      const int count = list(c.get(), &raw, flags);
+      if (count < 0) { throw_libvirt_error(op); }
+      const std::unique_ptr<typename Handle::pointer, decltype(&std::free)> owned(raw, std::free);
+      std::vector<decltype(read(*raw))> found;
+      for (int i = 0; i < count; ++i) { found.push_back(read(Handle(raw[i]).get())); }
+      return found;
+    });
   }
 
   const std::string uri_;

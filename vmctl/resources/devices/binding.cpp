@@ -33,8 +33,7 @@ void set_override(std::vector<PciWrite>& steps, const std::string& address, cons
 
 std::optional<Binding> read_binding(const std::string& address) {
   const auto folder = pci_folder(address);
-  std::error_code ignored;
-  if (!std::filesystem::exists(folder, ignored)) { return std::nullopt; }
+  if (!is_there(folder)) { return std::nullopt; }
   Binding binding{bound_driver(address), read_locked_value(folder / "driver_override").value_or(""),
                   read_value(folder / "d3cold_allowed").value_or("")};
   if (binding.driver_override == "(null)") { binding.driver_override.clear(); }
@@ -187,20 +186,18 @@ Effect binding_effect(const std::string& address) {
 }
 
 std::vector<std::string> functions_to_bind(const std::string& address) {
-  std::error_code missing;
-  if (!fs::exists(pci_folder(address), missing)) {
+  if (!is_there(pci_folder(address))) {
     throw Error("lend " + address, ErrorCode::not_found, "there is no such PCI function");
   }
   std::vector<std::string> functions;
-  for (const auto& entry : fs::directory_iterator(pci_folder(address) / "iommu_group/devices", missing)) {
-    const auto member = entry.path().filename().string();
+  for (const auto& entry : entries_of(pci_folder(address) / "iommu_group/devices")) {
+    const auto member = entry.filename().string();
     const auto class_code = read_value(pci_folder(member) / "class").value_or("");
     if (!class_code.starts_with("0x06")) { functions.push_back(member); }
   }
   if (functions.empty()) {
     throw Error("lend " + address, ErrorCode::host_unable, "it is in no IOMMU group (doctor's IOM-1)");
   }
-  std::sort(functions.begin(), functions.end());
   return functions;
 }
 
