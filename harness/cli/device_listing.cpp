@@ -5,7 +5,6 @@
 #include "common/json.h"
 #include "common/text.h"
 #include "common/units.h"
-#include "vmctl/devices/device_users.h"
 
 namespace virtrain::harness {
 namespace {
@@ -22,7 +21,7 @@ const Value* of(const std::map<std::string, Value>& by_address, const HostDevice
   return found == by_address.end() ? nullptr : &found->second;
 }
 
-std::string lease_text(const DeviceContext& context, const HostDevice& device) {
+std::string lease_text(const vmctl::DeviceListing& context, const HostDevice& device) {
   const auto* lease = of(context.leases, device);
   if (lease != nullptr) { return *lease; }
   return of(context.quarantined, device) == nullptr ? "" : "in quarantine";
@@ -73,7 +72,7 @@ std::string mig_text(const vmctl::GpuReport& report) {
 }
 
 /// What a reader must know before the device is lent.
-std::vector<std::string> remarks(const HostDevice& device, const DeviceContext& context) {
+std::vector<std::string> remarks(const HostDevice& device, const vmctl::DeviceListing& context) {
   const auto& pci = device.function;
   std::vector<std::string> lines{fmt::format("{} {}", pci.address, device.name)};
   const auto add = [&](const std::string& words) { lines.push_back("  " + words); };
@@ -140,7 +139,7 @@ json mig_json(const vmctl::GpuReport* report) {
   return {{"enabled", *report->mig}, {"enabled_after_reset", or_null(report->mig_pending)}};
 }
 
-json device_json(const HostDevice& device, const DeviceContext& context) {
+json device_json(const HostDevice& device, const vmctl::DeviceListing& context) {
   const auto& pci = device.function;
   const auto* lease = of(context.leases, device);
   const auto* quarantine = of(context.quarantined, device);
@@ -179,26 +178,26 @@ json device_json(const HostDevice& device, const DeviceContext& context) {
 
 }  // namespace
 
-results::Table devices_table(const std::vector<HostDevice>& devices, const DeviceContext& context) {
+results::Table devices_table(const vmctl::DeviceListing& listing) {
   results::Table table;
   table.columns = {{"address", "address"},   {"kind", "kind"},           {"name", "name"},
                    {"iommu_group", "group"}, {"numa_node", "NUMA"},      {"link", "link"},
                    {"driver", "driver"},     {"mechanism", "mechanism"}, {"lease", "lease", false, true}};
-  for (const auto& device : devices) {
+  for (const auto& device : listing.devices) {
     const auto& pci = device.function;
     table.rows.push_back({cell(pci.address), cell(to_string(device.device_class)), cell(device.name),
                           cell(group_text(pci)),
                           cell(pci.numa_node < 0 ? "-" : std::to_string(pci.numa_node)),
                           cell(link_cell_text(pci)), cell(pci.driver.empty() ? "-" : pci.driver),
-                          cell(to_string(device.mechanism)), cell(lease_text(context, device))});
-    for (auto& line : remarks(device, context)) { table.notes.push_back(std::move(line)); }
+                          cell(to_string(device.mechanism)), cell(lease_text(listing, device))});
+    for (auto& line : remarks(device, listing)) { table.notes.push_back(std::move(line)); }
   }
   return table;
 }
 
-json devices_json(const std::vector<HostDevice>& devices, const DeviceContext& context) {
+json devices_json(const vmctl::DeviceListing& listing) {
   json list = json::array();
-  for (const auto& device : devices) { list.push_back(device_json(device, context)); }
+  for (const auto& device : listing.devices) { list.push_back(device_json(device, listing)); }
   return list;
 }
 

@@ -11,11 +11,8 @@
 #include "common/time.h"
 #include "common/units.h"
 #include "common/user_folders.h"
-#include "harness/cli/host_inventory.h"
+#include "harness/experiment/preflight.h"
 #include "harness/plan/plan.h"
-#include "harness/trial/preflight.h"
-#include "vmctl/hypervisor/libvirt/daemon.h"
-#include "vmctl/process/containment.h"
 
 namespace virtrain::harness {
 namespace {
@@ -61,14 +58,6 @@ results::CompareRequest comparison_of(const std::string& experiment, const Scena
   return request;
 }
 
-/// Without root's privileges this goes on in a child, so that no VM outlives a run that is killed.
-void contain(vmctl::HostMode mode, const Scenario& scenario) {
-  const bool in_namespaces = mode == vmctl::HostMode::namespaces;
-  if (!in_namespaces && (mode == vmctl::HostMode::system || !has_arm(scenario, arm_vm))) { return; }
-  vmctl::continue_contained(in_namespaces ? vmctl::Containment::user_namespace
-                                          : vmctl::Containment::processes_only);
-}
-
 }  // namespace
 
 void add_host_options(CLI::App& verb, RunOptions& options) {
@@ -92,11 +81,13 @@ void add_host_options(CLI::App& verb, RunOptions& options) {
 }
 
 ScenarioRun run_scenario(const Scenario& scenario, RunOptions& options) {
-  options.experiment.mode = choose_mode(options.mode, scenario);
-  contain(options.experiment.mode, scenario);  // first: what follows may start threads
-  const auto inventory = host_inventory(scenario, "/");
+  const auto host = vmctl::local_host();
+  options.experiment.mode = choose_mode(*host, options.mode, scenario);
+  vmctl::enter_mode(options.experiment.mode,
+                    has_arm(scenario, arm_vm));  // first: what follows may start threads
+  const auto inventory = host->inventory(scenario.devices.kind != DeviceKind::none);
   const auto plan = make_plan(scenario, inventory, expects_emulation(inventory));
-  check_host(scenario, plan, inventory, options.experiment.mode);
+  check_host(*host, scenario, plan, inventory, options.experiment.mode);
 
   const bool terminal = ::isatty(STDERR_FILENO) == 1 && !options.quiet;
   // The id is the first line on stderr, so that whoever reads along knows what to ask for.
@@ -114,7 +105,7 @@ ScenarioRun run_scenario(const Scenario& scenario, RunOptions& options) {
   if (terminal) { options.experiment.progress = show_progress; }
   const std::int64_t began_ns = monotonic_ns();
   ScenarioRun run;
-  run.outcome = run_experiment(scenario, plan, options.database, options.experiment);
+  run.outcome = run_experiment(*host, scenario, plan, options.database, options.experiment);
   if (terminal) { show_progress(""); }
   run.request = comparison_of(run.outcome.experiment, scenario);
   // Everything that is printed comes from the database.

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/trial/experiment.h"
+#include "harness/experiment/experiment.h"
 #include "results/comparison/compare.h"
 
 namespace virtrain::harness {

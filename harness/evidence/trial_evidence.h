@@ -7,15 +7,15 @@
 #include <vector>
 
 #include "harness/evidence/rank_state.h"
-#include "vmctl/devices/pci/link_errors.h"
+#include "vmctl/api/evidence.h"
 
 namespace virtrain::harness {
 
 /// What is known of one node when a trial has ended, for the checks below.
 struct NodeEvidence {
-  std::string hostname;  ///< planned
-  std::string boot_id;   ///< as its agent says
-  bool is_vm = false;
+  std::string hostname;         ///< planned
+  std::string boot_id;          ///< as its agent says
+  bool has_own_kernel = false;  ///< see vmctl::NodeFacts
   // With devices only; empty or absent elsewhere.
   std::size_t devices = 0;
   std::vector<std::string> missing_devices = {};  ///< of them, what its guest does not show
@@ -45,26 +45,9 @@ struct TenantEvidence {
   std::map<std::string, std::string> transports_planned = {}, transports_seen = {};
 };
 
-/// A PCIe link at its best while a trial ran (an idle GPU slows its link down), and what it can be.
-struct LinkEvidence {
-  double gigatransfers = 0;  ///< per second and lane; 0: never seen
-  int lanes = 0;
-  double possible_gigatransfers = 0;
-  int possible_lanes = 0;
-};
-
-/// What is known of the host's side of a trial's devices; empty without them.
-struct HostEvidence {
-  /// By the device's address, when the trial began and when it had ended.
-  std::map<std::string, vmctl::LinkErrors> link_errors_before = {}, link_errors_after = {};
-  std::map<std::string, LinkEvidence> links = {};  ///< of its GPUs
-  std::vector<std::string> acs_gaps = {};  ///< bridges above its devices that let them talk past the IOMMU
-  bool unsafe_interrupts = false;
-};
-
 struct TrialEvidence {
   std::vector<TenantEvidence> tenants;
-  HostEvidence host = {};
+  vmctl::DeviceEvidence host = {};
 };
 
 }  // namespace virtrain::harness

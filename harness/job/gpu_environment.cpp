@@ -4,7 +4,7 @@
 
 #include "common/error.h"
 #include "common/text.h"
-#include "vmctl/devices/gpu_report.h"
+#include "vmctl/api/device.h"
 
 namespace virtrain::harness {
 std::vector<std::string> gpu_uuid_query() {

@@ -1,6 +1,6 @@
 #include "harness/job/programs.h"
 
-#include "vmctl/process/paths.h"
+#include <set>
 
 namespace virtrain::harness {
 
@@ -8,16 +8,13 @@ std::string trainer_name(Backend backend) {
   return std::string("virtrain-resnet50-") + to_string(backend);
 }
 
-Programs find_programs(const Scenario& scenario, const Plan& plan) {
-  Programs programs{vmctl::sibling_program("virtrain-agent"), vmctl::sibling_program("virtrain-rsh"), {}, {}};
-  if (!scenario.probes.empty()) { programs.probe = vmctl::sibling_program("virtrain-probe"); }
+std::vector<std::string> needed_programs(const Scenario& scenario, const Plan& plan) {
+  std::set<std::string> names;
+  if (!scenario.probes.empty()) { names.insert(probe_program); }
   for (const auto& placement : plan.placements) {
-    for (const auto& tenant : placement.tenants) {
-      const auto backend = tenant.workload.backend;
-      programs.trainers.emplace(backend, vmctl::sibling_program(trainer_name(backend)));
-    }
+    for (const auto& tenant : placement.tenants) { names.insert(trainer_name(tenant.workload.backend)); }
   }
-  return programs;
+  return {names.begin(), names.end()};
 }
 
 }  // namespace virtrain::harness

@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "vmctl/machine/inventory.h"
+#include "vmctl/api/inventory.h"
 
 namespace virtrain::harness {
 

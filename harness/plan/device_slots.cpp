@@ -11,7 +11,6 @@
 #include "common/scanner.h"
 #include "common/text.h"
 #include "common/units.h"
-#include "vmctl/devices/device_users.h"
 
 namespace virtrain::harness {
 namespace {

@@ -6,22 +6,12 @@
 #include <vector>
 
 #include "harness/scenario/scenario.h"
-#include "vmctl/devices/placed_device.h"
+#include "vmctl/api/node.h"
 
 namespace virtrain::harness {
 
 /// Where one node of a trial sits: the same for the VM and for its bare-metal counterpart.
-struct NodePlacement {
-  std::string hostname;  ///< "t1n2": tenant 1, node 2
-  std::string address;   ///< in the tenant's network, "10.77.0.2/16"
-  std::string mac;
-  std::vector<int> cores;            ///< one host core for each vCPU
-  std::vector<int> core_numa_nodes;  ///< of each of `cores`
-  std::vector<int> emulator_cores;   ///< for QEMU's helper threads; empty: none to spare, they share `cores`
-  std::optional<int> numa_node;      ///< where all cores are of one node
-  std::uint64_t memory_bytes = 0;
-  std::vector<vmctl::PlacedDevice> devices;  ///< GPUs, then NICs; mediated devices without their UUIDs
-  vmctl::Clique clique = vmctl::Clique::off;
+struct NodePlacement : vmctl::NodeSpec {
   std::string devices_reason;  ///< why these: "joined by NVLink, on NUMA node 0"
 
   /// Of its devices, as `plan` lists them and leases name them.

@@ -11,7 +11,6 @@
 #include "harness/plan/cores.h"
 #include "harness/plan/device_demand.h"
 #include "harness/plan/device_shortage.h"
-#include "harness/plan/domain_spec.h"
 
 namespace virtrain::harness {
 namespace {
@@ -267,7 +266,8 @@ void Placer::check_vms(const Placement& placement) {
         std::max_element(tenant.nodes.begin(), tenant.nodes.end(),
                          [&](const auto& a, const auto& b) { return length(a) < length(b); });
     try {
-      vmctl::guest_command_line(guest_boot(tenant, *longest, true));
+      vmctl::guest_command_line(
+          vmctl::guest_boot({tenant.nodes.begin(), tenant.nodes.end()}, *longest, true));
     } catch (const Error& error) {
       problems_.push_back(fmt::format("case {}: {}: {} (use fewer nodes in a tenant)", placement.case_name,
                                       tenant.name, error.message()));

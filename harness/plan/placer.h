@@ -8,7 +8,7 @@
 
 #include "harness/plan/device_allocator.h"
 #include "harness/plan/placement.h"
-#include "vmctl/machine/inventory.h"
+#include "vmctl/api/inventory.h"
 
 namespace virtrain::harness {
 

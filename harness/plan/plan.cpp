@@ -8,10 +8,8 @@
 #include "common/text.h"
 #include "common/units.h"
 #include "harness/plan/baselines.h"
-#include "harness/plan/domain_spec.h"
+#include "harness/plan/node_group.h"
 #include "harness/plan/placer.h"
-#include "vmctl/devices/device_grant.h"
-#include "vmctl/hypervisor/domain/domain_xml.h"
 
 namespace virtrain::harness {
 namespace {
@@ -70,7 +68,7 @@ void count_bindings(Plan& plan) {
   };
   std::vector<std::vector<vmctl::DeviceGrant>> grants;
   // Of no experiment: the UUIDs of mediated devices tell them apart and are not those that they will have.
-  for (const auto& placement : plan.placements) { grants.push_back(grants_of(placement, HostNames{})); }
+  for (const auto& placement : plan.placements) { grants.push_back(grants_of(placement, "")); }
   for (const auto& trial : plan.trials) {
     const auto& wanted = grants[trial.placement];
     if (trial.arm != arm_vm || vmctl::must_make_way(lent, wanted)) { give_back(); }

@@ -9,7 +9,7 @@
 
 #include "harness/plan/placement.h"
 #include "harness/scenario/scenario.h"
-#include "vmctl/machine/inventory.h"
+#include "vmctl/api/inventory.h"
 
 namespace virtrain::harness {
 

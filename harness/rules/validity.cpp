@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "common/model/workload.h"
 #include "common/text.h"
 #include "harness/rules/throughput_check.h"
 #include "harness/rules/validity_rules.h"
@@ -13,9 +14,9 @@
 namespace virtrain::harness {
 namespace {
 
-constexpr std::int64_t parameters = 25'557'032;
 /// Of all gradients in fp32, and in the two bytes of fp16 or bf16.
-constexpr std::int64_t whole_gradient_bytes = parameters * 4, half_gradient_bytes = parameters * 2;
+constexpr std::int64_t whole_gradient_bytes = resnet50_parameters * 4,
+                       half_gradient_bytes = resnet50_parameters * 2;
 
 /// The CUDA trainer reduces weights' gradients in the activations' type, the CPU's reduces fp32.
 bool may_reduce_in_two_bytes(const Workload& workload) {
@@ -78,8 +79,7 @@ void check_rank(const TenantEvidence& tenant, std::size_t index, std::vector<std
 /// What the rules find whose severity makes a trial invalid, or of the others.
 void add_findings(const TrialEvidence& trial, bool invalidating, std::vector<std::string>& into) {
   for (const auto& rule : validity_rules()) {
-    const bool invalidates =
-        rule.severity == vmctl::Severity::blocks || rule.severity == vmctl::Severity::invalidates;
+    const bool invalidates = rule.severity == Severity::blocks || rule.severity == Severity::invalidates;
     if (invalidates != invalidating) { continue; }
     for (const auto& words : rule.look(trial)) { into.push_back(fmt::format("{}: {}", rule.id, words)); }
   }
@@ -117,7 +117,7 @@ std::vector<std::string> invalid_reasons(const TrialEvidence& trial, const std::
                                     tenant.network_bytes_required));
     }
     for (const auto& node : tenant.nodes) {
-      if (!node.is_vm) { continue; }
+      if (!node.has_own_kernel) { continue; }
       if (node.boot_id.empty() || node.boot_id == host_boot_id) {
         reasons.push_back(fmt::format("{} {} has no boot id of its own", tenant.name, node.hostname));
       } else if (!guest_boots.insert(node.boot_id).second) {

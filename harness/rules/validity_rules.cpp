@@ -8,14 +8,13 @@
 
 #include "common/text.h"
 #include "harness/evidence/gpu_record.h"
-#include "vmctl/devices/gpu_report.h"
+#include "vmctl/api/device.h"
 
 namespace virtrain::harness {
 namespace {
 
 using nlohmann::json;
 using Words = std::vector<std::string>;
-using vmctl::Severity;
 
 constexpr std::int64_t most_clock_offset_ns = 50'000'000;
 /// So many corrected link errors in one trial are a bad cable or slot, though every bit arrived in the end.
@@ -167,7 +166,7 @@ bool has_several_tenants_with_devices(const TrialEvidence& trial) {
   const auto with_devices =
       std::count_if(trial.tenants.begin(), trial.tenants.end(), [](const TenantEvidence& tenant) {
         return std::any_of(tenant.nodes.begin(), tenant.nodes.end(),
-                           [](const NodeEvidence& node) { return node.is_vm && node.devices > 0; });
+                           [](const NodeEvidence& node) { return node.has_own_kernel && node.devices > 0; });
       });
   return with_devices > 1;
 }
@@ -212,7 +211,7 @@ Words guest_sees_nodes(const TrialEvidence& trial) {
     const std::set<int> host(node.gpu_numa_nodes.begin(), node.gpu_numa_nodes.end());
     const auto& guest = node.guest_gpu_numa_nodes;
     const bool blind = std::find(guest.begin(), guest.end(), -1) != guest.end();
-    return node.is_vm && host.size() > 1 && blind ? "a GPU is on no NUMA node of the guest's" : "";
+    return node.has_own_kernel && host.size() > 1 && blind ? "a GPU is on no NUMA node of the guest's" : "";
   });
 }
 

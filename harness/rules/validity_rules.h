@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "common/model/check.h"
 #include "harness/rules/validity.h"
-#include "vmctl/doctor/doctor.h"
 
 namespace virtrain::harness {
 
@@ -14,7 +14,7 @@ namespace virtrain::harness {
 /// without GPUs) a rule has nothing to say.
 struct ValidityRule {
   const char* id;
-  vmctl::Severity severity;  ///< blocks, invalidates: the trial is invalid; warns: it is noted only
+  Severity severity;         ///< blocks, invalidates: the trial is invalid; warns: it is noted only
   const char* applies_when;  ///< in words
   std::vector<std::string> (*look)(const TrialEvidence& trial);  ///< what is wrong, a sentence each
 };

@@ -394,9 +394,6 @@ const char* to_string(Backend backend) {
 const char* to_string(Precision precision) {
   return precisions[static_cast<std::size_t>(precision)].c_str();
 }
-const char* to_string(Pinning pinning) {
-  return pinnings[static_cast<std::size_t>(pinning)].c_str();
-}
 
 Scenario decode_scenario(const std::string& text, const std::string& file_name) {
   Diagnostics diagnostics(file_name);

@@ -6,8 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "vmctl/devices/placed_device.h"
-#include "vmctl/resources/devices/device_settings.h"
+#include "vmctl/api/device_settings.h"
+#include "vmctl/api/node.h"
+#include "vmctl/api/placed_device.h"
 
 namespace virtrain::harness {
 
@@ -15,14 +16,12 @@ enum class Backend { cpu, cuda };
 enum class Precision { fp32, tf32, bf16, fp16 };
 enum class DeviceKind { none, passthrough, vgpu, vf };
 enum class NicKind { passthrough, vf };
-enum class Pinning { none, cores, numa };
 enum class Reuse { trial, experiment_case };
 
 const char* to_string(Backend backend);
 const char* to_string(Precision precision);
 const char* to_string(DeviceKind kind);
 const char* to_string(NicKind kind);
-const char* to_string(Pinning pinning);
 
 /// What each rank runs. `batch_size` is per rank.
 struct Workload {
@@ -43,17 +42,9 @@ struct Workload {
   std::int64_t images_per_rank() const { return steps * batch_size * accumulate_steps; }
 };
 
-inline constexpr const char* mirror_image = "mirror";
-
-struct Guest {
-  std::string image = mirror_image;  ///< or the absolute path of a disk image with cloud-init
-  std::int64_t vcpus = 1;
-  std::uint64_t memory_bytes = 0;
-  Pinning pinning = Pinning::cores;
-  bool hugepages = false;
-
-  bool is_mirror() const { return image == mirror_image; }
-};
+using Guest = vmctl::GuestSpec;
+using vmctl::mirror_image;
+using vmctl::Pinning;
 
 /// Which devices of the host.
 struct DeviceSelection {

@@ -51,12 +51,16 @@ STILL_FULL = {"common": 17, "workloads/stress/loads": 13}
 # From below to above: a room includes what lies below it, never what lies above.
 ROOMS = {
     "vmctl": [
-        *["api", "process", "devices/pci", "devices"],
+        *["api/pci", "api", "process", "devices/pci", "devices"],
         *["hypervisor/domain", "hypervisor", "hypervisor/libvirt"],
         *["guest", "guest/mirror", "guest/cloud", "guest/init"],
         *["slice", "machine", "journal"],
         *["resources/kind", "resources/nodes", "resources/devices", "resources"],
         *["doctor/findings", "doctor/checks", "doctor", "host"],
+    ],
+    "harness": [
+        *["agent", "agent/client", "scenario", "plan"],
+        *["evidence", "rules", "job", "trial", "experiment", "cli", "cli/commands"],
     ],
 }
 # Folders whose sources are the entries of a table, and the header that declares them all.
@@ -71,7 +75,7 @@ TABLES = {
     "workloads/stress/loads": "workloads/stress/loads/loads.h",
 }
 # Sources that are still declared under another name.
-STILL_ELSEWHERE = {"harness/trial/trial_rows.cpp", "results/exchange/import_paths.cpp", "workloads/probe/ranks/nccl_none.cpp"}
+STILL_ELSEWHERE = {"results/exchange/import_paths.cpp", "workloads/probe/ranks/nccl_none.cpp"}
 
 
 def folder_of(path):
@@ -116,6 +120,17 @@ def json_offences(path, text):
 def length_offences(path, text):
     lines = text.count("\n")
     return [f"{path}: {lines} lines, more than {MOST_LINES}"] if lines > MOST_LINES else []
+
+
+def node_offences(path, text):
+    """Of vmctl the harness knows the api alone, and which kind of node it has is only the plan's to say."""
+    found = []
+    for number, line in enumerate(text.split("\n") if folder_of(path) == "harness" else [], 1):
+        if match := re.match(r'\s*#\s*include\s*"(vmctl/(?!api/)[^"]+)"', line):
+            found.append(f"{path}:{number}: the harness may know vmctl/api only ({match.group(1)})")
+        if re.search(r"\bis_vm\b", line) and not path.startswith("harness/plan/"):
+            found.append(f"{path}:{number}: the plan names the arm, and the host makes its nodes")
+    return found
 
 
 def folder_offences(paths):
@@ -269,6 +284,27 @@ class Length(unittest.TestCase):
         self.assertEqual(length_offences("a.cpp", "\n" * 500), [])
 
 
+class Nodes(unittest.TestCase):
+    def test_the_host_makes_them(self):
+        self.assertEqual([o for f, text in product_files() for o in node_offences(f, text)], [])
+
+    def test_planted_offenders(self):
+        for path, line in [
+            ("harness/trial/x.cpp", '#include "vmctl/hypervisor/hypervisor.h"'),
+            ("harness/cli/x.cpp", '  #include "vmctl/host/run_state.h"'),
+            ("harness/trial/x.cpp", "if (nodes.is_vm()) {"),
+        ]:
+            with self.subTest(path=path, line=line):
+                self.assertEqual(len(node_offences(path, f"\n{line}\n")), 1)
+        for path, line in [
+            ("harness/trial/x.cpp", '#include "vmctl/api/host.h"'),
+            ("harness/plan/x.cpp", "bool is_vm(const std::string& arm);"),
+            ("vmctl/host/x.cpp", '#include "vmctl/hypervisor/hypervisor.h"'),
+        ]:
+            with self.subTest(path=path, line=line):
+                self.assertEqual(node_offences(path, line), [])
+
+
 class Rooms(unittest.TestCase):
     def setUp(self):
         self.paths = [f for f in source_files() if folder_of(f) in MAY_KNOW]
@@ -288,9 +324,11 @@ class Rooms(unittest.TestCase):
         self.assertEqual(folder_offences(many), ["harness/x: 13 units, more than 12"])
         self.assertEqual(folder_offences([f"common/unit{n}.h" for n in range(STILL_FULL["common"] + 1)])[0][:7], "common:")
         for path, header, words in [
-            ("vmctl/journal/leases.cpp", "vmctl/doctor/findings/finding.h", ":2: doctor/findings lies above journal"),
+            ("vmctl/journal/leases.cpp", "vmctl/doctor/findings/device_check.h", ":2: doctor/findings lies above journal"),
             ("vmctl/doctor/checks/x.cpp", "vmctl/doctor/doctor.h", ":2: doctor lies above doctor/checks"),
             ("vmctl/devices/pci/x.h", "vmctl/devices/host_device.h", ":2: devices lies above devices/pci"),
+            ("harness/evidence/x.h", "harness/job/tenant_job.h", ":2: job lies above evidence"),
+            ("harness/agent/x.h", "harness/agent/client/agent_client.h", ":2: agent/client lies above agent"),
             ("vmctl/attic/x.h", "vmctl/process/paths.h", ": vmctl has no room attic"),
         ]:
             with self.subTest(path):

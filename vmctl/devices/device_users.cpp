@@ -119,12 +119,6 @@ void find_routes(const fs::path& root, const DevicesByName& devices) {
 
 }  // namespace
 
-std::string in_words(const DeviceUser& user) {
-  if (user.pid > 0) { return fmt::format("{} (pid {}) has {} open", user.process, user.pid, user.path); }
-  if (user.process == "route") { return user.path + " has a route"; }
-  return fmt::format("{} is {}", user.path, user.process == "swap" ? "swap space" : user.process);
-}
-
 void find_users(const fs::path& root, std::vector<HostDevice>& devices) {
   DevicesByName by_node, by_interface;
   for (auto& device : devices) {

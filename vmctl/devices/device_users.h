@@ -8,9 +8,6 @@
 
 namespace virtrain::vmctl {
 
-/// "dd (pid 77) has /dev/nvme0n1 open", "/dev/nvme0n1 is mounted on /mnt".
-std::string in_words(const DeviceUser& user);
-
 /// Fills in who uses the devices: open files of every process (those of others are visible to root only),
 /// mounts, swap space and routes.
 void find_users(const std::filesystem::path& root, std::vector<HostDevice>& devices);

@@ -98,12 +98,6 @@ GpuReport read_report(const Node& gpu) {
 
 }  // namespace
 
-std::string kernel_address(const std::string& nvidia_address) {
-  const auto domain = nvidia_address.find(':');
-  return lower(domain != std::string::npos && domain > 4 ? nvidia_address.substr(domain - 4)
-                                                         : nvidia_address);
-}
-
 std::map<std::string, GpuReport> read_gpu_reports(const std::string& xml) {
   std::map<std::string, GpuReport> reports;
   pugi::xml_document document;

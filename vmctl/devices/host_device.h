@@ -7,70 +7,12 @@
 #include <vector>
 
 #include "common/enum_text.h"
-#include "vmctl/devices/pci/pci_function.h"
+#include "vmctl/api/device.h"
+#include "vmctl/api/pci/pci_function.h"
 
 namespace virtrain::vmctl {
 
 using virtrain::to_string;
-
-enum class DeviceClass {
-  gpu,
-  rdma_nic,
-  nvswitch,
-  other,  ///< only lent where a scenario names it by its address
-};
-BOOST_DESCRIBE_ENUM(DeviceClass, gpu, rdma_nic, nvswitch, other)
-
-/// How a tenant's VM can get the device, or a part of it.
-enum class Mechanism {
-  none,         ///< not at all; `mechanism_reason` says why
-  passthrough,  ///< the whole function through vfio-pci, after its present driver let go
-  mdev,         ///< vGPUs as mediated devices of this parent
-  vendor_vfio,  ///< this virtual function becomes a vGPU and keeps its vendor's driver
-  undecided,    ///< SR-IOV is off: mdev and vendor-specific VFIO look the same before it is on
-};
-BOOST_DESCRIBE_ENUM(Mechanism, none, passthrough, mdev, vendor_vfio, undecided)
-
-/// A vGPU type that a parent or virtual function offers now.
-struct VgpuType {
-  std::string id;    ///< "nvidia-474", or the number of a vendor-specific VFIO type
-  std::string name;  ///< "NVIDIA A100-20C"
-  std::optional<int> available_instances;
-};
-
-/// A port of a network adapter.
-struct NetworkPort {
-  std::string name;        ///< "mlx5_0/1"
-  std::string interface;   ///< "ens1f0np0"; empty: none
-  std::string state;       ///< "ACTIVE", "DOWN", …
-  std::string rate;        ///< "100 Gb/sec (4X EDR)"
-  std::string link_layer;  ///< "InfiniBand" or "Ethernet"
-  std::optional<int> mtu_bytes;
-};
-
-/// Who uses the device now, so that it must not be taken away.
-struct DeviceUser {
-  int pid = 0;          ///< 0: the kernel itself, for a mount, swap space or a route
-  std::string process;  ///< its name, or "mounted on /mnt", "swap", "route"
-  std::string path;     ///< "/dev/nvidia0", "/dev/nvme0n1", "eth0"
-};
-
-/// A device of this host: a GPU, an RDMA adapter, an NVSwitch, or another one that can be named by address.
-struct HostDevice {
-  PciFunction function;
-  DeviceClass device_class = DeviceClass::gpu;
-  std::string name;          ///< as the driver says it, else from pci.ids, else the ids
-  std::string uuid;          ///< of a GPU whose driver is loaded
-  std::optional<int> minor;  ///< of /dev/nvidia<minor>
-  Mechanism mechanism = Mechanism::none;
-  std::string mechanism_reason;
-  std::vector<VgpuType> vgpu_types;
-  std::vector<std::string> vgpus;          ///< that exist: "type 1153", or UUIDs of mediated devices
-  std::vector<std::string> mig_instances;  ///< GPU instances by name, "gi1"
-  std::vector<std::string> nvlink_peers;   ///< addresses of GPUs on the other end of an NVLink
-  std::vector<NetworkPort> ports;
-  std::vector<DeviceUser> users;
-};
 
 /// The devices of a host, without their users.
 struct HostDevices {

@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <vector>
 
-#include "vmctl/doctor/findings/device_demand.h"
-#include "vmctl/doctor/findings/finding.h"
+#include "vmctl/api/device_demand.h"
+#include "vmctl/api/finding.h"
 #include "vmctl/machine/inventory.h"
 #include "vmctl/process/privileges.h"
 

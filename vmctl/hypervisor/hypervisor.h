@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/unique_fd.h"
+#include "vmctl/api/node.h"
 #include "vmctl/hypervisor/domain/domain_xml.h"
 #include "vmctl/hypervisor/node_device_xml.h"
 
@@ -19,27 +20,6 @@ struct HypervisorVersions {
 };
 
 enum class DomainState { running, paused, shutting_down, crashed, gone };
-
-struct VcpuStats {
-  std::uint64_t time_ns = 0;             ///< host CPU time the vCPU's thread used
-  std::optional<std::uint64_t> wait_ns;  ///< runnable but not running: the host's view of steal
-};
-
-struct NicStats {
-  std::string tap;
-  std::uint64_t rx_bytes = 0;  ///< host's view of the tap as libvirt reports it: what the guest received
-  std::uint64_t tx_bytes = 0;
-};
-
-/// One look at a running VM from the host; counters since its start.
-struct DomainStats {
-  std::int64_t monotonic_ns = 0;    ///< when it was taken
-  std::uint64_t cpu_time_ns = 0;    ///< whole QEMU process
-  std::uint64_t helper_cpu_ns = 0;  ///< QEMU process minus its vCPU threads
-  std::vector<VcpuStats> vcpus;
-  std::uint64_t rss_bytes = 0;  ///< of the QEMU process
-  std::vector<NicStats> nics;
-};
 
 struct DomainInfo {
   std::string name;

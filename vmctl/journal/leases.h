@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "vmctl/api/leftover.h"
 #include "vmctl/journal/effect_kind.h"
 
 namespace virtrain::vmctl {
@@ -36,13 +37,6 @@ struct Effect {
   std::string name;        ///< domain name, bridge name, path, pid…
   bool done = false;       ///< false: announced only; it may or may not have happened
   std::string state = {};  ///< JSON: what was there before, for those kinds that have to put it back
-};
-
-/// A device that could not be given back as it was: nobody gets it until a person says so.
-struct Quarantine {
-  std::string address;
-  std::string reason;
-  std::string since;  ///< ISO 8601
 };
 
 /// The host's write-ahead journal: who holds what, and what was made. Safe for many processes; every change

@@ -157,12 +157,6 @@ std::optional<std::string> version_of(const std::vector<std::string>& command) {
 
 }  // namespace
 
-std::uint64_t free_hugepage_bytes(const Inventory& inventory, const NumaNode& node) {
-  constexpr std::uint64_t gib = 1ULL << 30;
-  return inventory.hugepage_bytes *
-         (inventory.hugepage_bytes == gib ? node.free_hugepages_1gib : node.free_hugepages_2mib);
-}
-
 Inventory load_machine(const fs::path& root) {
   const auto cpu = colon_lines(read_file(root / "proc/cpuinfo").value_or(""));
   const auto memory = colon_lines(read_file(root / "proc/meminfo").value_or(""));

@@ -7,54 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "vmctl/api/inventory.h"
 #include "vmctl/devices/host_device.h"
 
 namespace virtrain::vmctl {
-
-struct Core {
-  int id = 0;
-  int numa_node = 0;
-  int first_sibling = -1;  ///< lowest CPU of the physical core where that has several threads, else -1
-  bool operator==(const Core&) const = default;
-};
-
-struct NumaNode {
-  int id = 0;
-  std::uint64_t memory_bytes = 0;
-  std::uint64_t free_hugepages_1gib = 0;
-  std::uint64_t free_hugepages_2mib = 0;
-};
-
-/// What a host has that placements can use. Only logical CPUs that this process may run on (cpuset,
-/// affinity).
-struct Inventory {
-  std::string hostname;
-  std::vector<Core> cores;  ///< one thread of each physical core by number, then the second threads, …
-  std::vector<int>
-      leased_cores;  ///< of `cores`, those another live run holds; load_inventory() leaves it empty
-  std::vector<NumaNode> numa_nodes;
-  std::uint64_t hugepage_bytes = 2ULL << 20;  ///< of the size that VMs get: the kernel's default
-  std::uint64_t surplus_hugepage_bytes =
-      0;                           ///< that the kernel makes when asked (vm.nr_overcommit_hugepages)
-  std::uint64_t memory_bytes = 0;  ///< total, or the memory cgroup's limit where that is less
-  std::uint64_t available_memory_bytes = 0;  ///< what could be used now
-  std::string cpu_vendor;                    ///< "GenuineIntel", "AuthenticAMD"
-  std::string cpu_model;
-  std::vector<std::string> cpu_flags;
-  std::string kernel;  ///< release
-  std::string boot_id;
-  std::string microcode;
-  std::map<std::string, std::string> mitigations;
-  bool has_kvm_device = false;
-  bool is_virtual_machine = false;        ///< the hypervisor CPU flag
-  std::vector<HostDevice> devices;        ///< GPUs, RDMA adapters, NVSwitches
-  std::vector<HostDevice> other_devices;  ///< what can only be had by naming its address
-  /// By address, devices that are lent to nobody and why (quarantine); load_inventory() leaves it empty.
-  std::map<std::string, std::string> withheld_devices;
-};
-
-/// Huge pages of the size that VMs get which nobody has, in bytes.
-std::uint64_t free_hugepage_bytes(const Inventory& inventory, const NumaNode& node);
 
 /// From "/" or from a recorded tree with the same files (proc/, sys/, etc/hostname). Throws Error(bad_input).
 Inventory load_inventory(const std::filesystem::path& root = "/");

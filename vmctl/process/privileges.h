@@ -3,32 +3,13 @@
 #include <string>
 
 #include "common/enum_text.h"
+#include "vmctl/api/host_mode.h"
 
 namespace virtrain::vmctl {
 
 using virtrain::to_string;
 
-/// What a host lets this process do, best first.
-enum class HostMode {
-  system,      ///< everything: libvirt's system instance, bridges, namespaces, cgroups, devices
-  namespaces,  ///< a user namespace of its own: bridges and slices in it, VMs by a private libvirt daemon
-  session,     ///< no namespaces: VMs by a private libvirt daemon, their network a loopback multicast group
-};
-BOOST_DESCRIBE_ENUM(HostMode, system, namespaces, session)
-
-/// What this process may do, found out by doing it in children that leave nothing behind.
-struct Privileges {
-  std::string lacks_isolation;  ///< what failed when it made namespaces, mounts and a bridge; empty: nothing
-  std::string lacks_user_namespaces;  ///< the same in a user namespace of its own
-};
-
 /// Tried once for each process.
 const Privileges& try_privileges();
-
-/// The best mode that the privileges give.
-HostMode best_mode(const Privileges& privileges);
-
-/// What cannot be shown in that mode, for people; empty for `system`.
-std::string what_it_lacks(HostMode mode);
 
 }  // namespace virtrain::vmctl

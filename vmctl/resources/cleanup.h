@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "vmctl/api/leftover.h"
 #include "vmctl/resources/leftovers.h"
 
 namespace virtrain::vmctl {
@@ -16,10 +17,6 @@ struct CleanupResult {
 
 /// Undoes one effect of the journal and forgets it, else puts its device into quarantine and throws.
 void undo_and_forget(LeaseJournal& journal, const Effect& effect);
-
-/// Marks an experiment interrupted in its results database (empty: the journal is lost, nobody knows it).
-/// False: it still has to be marked.
-using MarkInterrupted = std::function<bool(const std::string& database, const std::string& experiment)>;
 
 /// Removes the leftovers of `view`, has the dead owners' experiments marked, and forgets in the journal the
 /// owners of whom nothing is left to remove or mark. Idempotent.

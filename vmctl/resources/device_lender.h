@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/unique_fd.h"
-#include "vmctl/devices/device_grant.h"
+#include "vmctl/api/device_grant.h"
 #include "vmctl/journal/leases.h"
 #include "vmctl/resources/devices/device_settings.h"
 #include "vmctl/resources/devices/kvm_device.h"

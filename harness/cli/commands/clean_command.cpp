@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <filesystem>
 
@@ -8,10 +7,7 @@
 #include "common/text.h"
 #include "harness/cli/commands.h"
 #include "results/store/store.h"
-#include "vmctl/hypervisor/libvirt/daemon.h"
-#include "vmctl/hypervisor/libvirt/hypervisor.h"
-#include "vmctl/journal/leases.h"
-#include "vmctl/resources/cleanup.h"
+#include "vmctl/api/host.h"
 
 namespace virtrain::harness {
 namespace {
@@ -25,9 +21,9 @@ struct CleanArguments {
   std::string connect_uri;  ///< empty: the system's, or the user's own session where that is out of reach
 };
 
-void print_leftovers(const char* heading, const std::vector<vmctl::Leftover>& leftovers) {
+void print_leftovers(const char* heading, const std::vector<vmctl::LeftoverWords>& leftovers) {
   for (const auto& l : leftovers) {
-    fmt::print("{}: {} {}{} ({})\n", heading, to_string(l.kind), excerpt(l.name),
+    fmt::print("{}: {} {}{} ({})\n", heading, l.kind, excerpt(l.name),
                l.experiment.empty() ? "" : " of " + excerpt(l.experiment), excerpt(l.detail, longest_detail));
   }
 }
@@ -51,55 +47,36 @@ bool mark_interrupted(const std::string& database, const std::string& experiment
   }
 }
 
-std::string libvirt_to_clean(const CleanArguments& arguments) {
-  if (!arguments.connect_uri.empty()) { return arguments.connect_uri; }
-  const bool system = ::geteuid() == 0 || vmctl::libvirt_answers("qemu:///system");
-  return system ? "qemu:///system" : "qemu:///session";
-}
-
-void print_quarantined(const vmctl::LeaseJournal& journal) {
-  for (const auto& device : journal.quarantined()) {
-    fmt::print("in quarantine since {}: {} ({}; lent to nobody until virtrain clean --lift-quarantine {})\n",
-               excerpt(device.since), excerpt(device.address), excerpt(device.reason, longest_detail),
-               excerpt(device.address));
-  }
-}
-
-void lift_quarantine(const std::string& address, vmctl::LeaseJournal& journal) {
-  if (!journal.lift_quarantine(address)) {
+void lift_quarantine(const std::string& address, vmctl::Host& host) {
+  if (!host.lift_quarantine(address)) {
     throw Error("lift the quarantine of " + address, ErrorCode::usage, "it is in none");
   }
   fmt::print("{} may be lent again\n", address);
 }
 
 void clean(const CleanArguments& arguments, Cli& cli) {
-  const auto uri = libvirt_to_clean(arguments);
-  std::unique_ptr<vmctl::LibvirtDaemon> daemon;
-  std::unique_ptr<vmctl::Hypervisor> hypervisor;
-  try {
-    if (::geteuid() == 0 && uri == "qemu:///system") { daemon = std::make_unique<vmctl::LibvirtDaemon>(); }
-    hypervisor = vmctl::connect_libvirt(uri);
-  } catch (const Error& error) { log::warning("libvirt is not looked at", {{"reason", error.what()}}); }
-  vmctl::LeaseJournal journal;
-  if (!arguments.lift_quarantine.empty()) { return lift_quarantine(arguments.lift_quarantine, journal); }
-  auto caller = vmctl::this_caller();
-  caller.own_libvirt = uri.ends_with("/session");
-  auto view = vmctl::find_leftovers(hypervisor.get(), &journal, caller);
-  print_leftovers("foreign, not touched", view.foreign);
-  print_quarantined(journal);
+  const auto host = vmctl::local_host();
+  if (!arguments.lift_quarantine.empty()) { return lift_quarantine(arguments.lift_quarantine, *host); }
+  const auto found = host->leftovers(arguments.connect_uri);
+  print_leftovers("foreign, not touched", found.foreign);
+  for (const auto& device : found.quarantined) {
+    fmt::print("in quarantine since {}: {} ({}; lent to nobody until virtrain clean --lift-quarantine {})\n",
+               excerpt(device.since), excerpt(device.address), excerpt(device.reason, longest_detail),
+               excerpt(device.address));
+  }
   if (arguments.verify) {
-    print_leftovers("left over", view.leftovers);
-    if (view.leftovers.empty()) {
+    print_leftovers("left over", found.left);
+    if (found.left.empty()) {
       fmt::print("nothing is left over\n");
     } else {
       cli.exit_status = something_left;
     }
     return;
   }
-  const auto result = vmctl::clean(view, hypervisor.get(), &journal, mark_interrupted);
+  const auto result = host->clean(mark_interrupted);
   print_leftovers("removed", result.removed);
   for (const auto& [leftover, reason] : result.failed) {
-    fmt::print("not removed: {} {}: {}\n", to_string(leftover.kind), excerpt(leftover.name),
+    fmt::print("not removed: {} {}: {}\n", leftover.kind, excerpt(leftover.name),
                excerpt(reason, longest_detail));
   }
   if (result.removed.empty() && result.failed.empty()) { fmt::print("nothing is left over\n"); }

@@ -6,7 +6,7 @@
 #include "common/units.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/comparison_arguments.h"
-#include "harness/trial/judge.h"
+#include "harness/experiment/judge.h"
 #include "results/comparison/compare.h"
 #include "results/store/store.h"
 #include "results/tables/render.h"

@@ -9,19 +9,10 @@
 #include "common/text.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/device_listing.h"
-#include "harness/cli/host_inventory.h"
+#include "harness/experiment/preflight.h"
 #include "harness/plan/plan.h"
 #include "harness/rules/validity_rules.h"
 #include "harness/scenario/decode.h"
-#include "harness/trial/preflight.h"
-#include "vmctl/devices/device_users.h"
-#include "vmctl/doctor/doctor.h"
-#include "vmctl/hypervisor/libvirt/daemon.h"
-#include "vmctl/hypervisor/libvirt/hypervisor.h"
-#include "vmctl/journal/leases.h"
-#include "vmctl/machine/cross_check.h"
-#include "vmctl/machine/host_words.h"
-#include "vmctl/machine/inventory.h"
 
 namespace virtrain::harness {
 namespace {
@@ -48,7 +39,7 @@ std::vector<vmctl::Finding> checks_of_trials(const std::vector<vmctl::Finding>& 
   std::vector<vmctl::Finding> found;
   for (const auto& rule : validity_rules()) {
     if (std::none_of(findings.begin(), findings.end(), [&](const auto& f) { return f.id == rule.id; })) {
-      found.push_back({rule.id, rule.severity, vmctl::CheckStatus::skipped,
+      found.push_back({rule.id, rule.severity, CheckStatus::skipped,
                        std::string("judged at the end of each trial, where ") + rule.applies_when, "",
                        false});
     }
@@ -65,18 +56,7 @@ std::vector<std::string> ids_of(const std::vector<vmctl::Finding>& findings) {
 
 /// "ok", "skipped", or what comes of a failure.
 const char* outcome(const vmctl::Finding& finding) {
-  if (finding.status != vmctl::CheckStatus::failed) { return to_string(finding.status); }
-  switch (finding.severity) {
-    case vmctl::Severity::blocks:
-      return "blocks";
-    case vmctl::Severity::invalidates:
-      return "invalidates";
-    case vmctl::Severity::warns:
-      return "warns";
-    case vmctl::Severity::notes:
-      return "notes";
-  }
-  return "";
+  return finding.status == CheckStatus::failed ? to_string(finding.severity) : to_string(finding.status);
 }
 
 void print_table(std::vector<vmctl::Finding> findings) {
@@ -127,7 +107,7 @@ void print_device_summary(const vmctl::Inventory& inventory, const std::vector<v
     lacking.emplace_back("it has no NVIDIA GPU");
   }
   for (const auto& f : devices) {
-    if (vmctl::blocks(f) || (is_about_kvm(f) && f.status == vmctl::CheckStatus::failed)) {
+    if (vmctl::blocks(f) || (is_about_kvm(f) && f.status == CheckStatus::failed)) {
       lacking.push_back(fmt::format("{} ({})", printable(f.found), f.id));
     }
   }
@@ -142,7 +122,7 @@ void print_summary(const std::vector<vmctl::Finding>& host, const std::vector<vm
     if (vmctl::blocks(f)) { blocking.push_back(fmt::format("{} ({})", printable(f.found), f.id)); }
   }
   const bool emulated = std::any_of(devices.begin(), devices.end(), [](const auto& f) {
-    return is_about_kvm(f) && f.status == vmctl::CheckStatus::failed;
+    return is_about_kvm(f) && f.status == CheckStatus::failed;
   });
   if (blocking.empty()) {
     fmt::print("Scenarios with backend cpu run here{}.\n",
@@ -152,52 +132,27 @@ void print_summary(const std::vector<vmctl::Finding>& host, const std::vector<vm
   }
 }
 
-/// Who holds devices of this host now (a recorded host has no journal), and what nvidia-smi says of them.
-DeviceContext device_context(const std::string& inventory) {
-  DeviceContext context;
-  context.reports = vmctl::read_host_words(inventory).gpus;
-  if (inventory != "/") { return context; }
-  const vmctl::LeaseJournal journal;
-  for (const auto& [address, owner] : journal.device_owners()) {
-    context.leases[address] =
-        fmt::format("{} (pid {}{})", owner.experiment, owner.pid, vmctl::is_alive(owner) ? "" : ", dead");
-  }
-  for (const auto& device : journal.quarantined()) {
-    context.quarantined[device.address] = fmt::format("{} (since {})", device.reason, device.since);
-  }
-  return context;
-}
-
-/// What libvirt thinks otherwise, where a daemon runs.
-std::vector<std::string> libvirt_disagrees(const DoctorArguments& arguments,
-                                           const std::vector<vmctl::HostDevice>& devices) {
-  constexpr const char* uri = "qemu:///system";
-  if (arguments.inventory != "/" || devices.empty() || !vmctl::libvirt_answers(uri)) { return {}; }
-  return vmctl::disagreements(devices, vmctl::connect_libvirt(uri)->pci_devices());
-}
-
 void list_devices(const DoctorArguments& arguments) {
-  auto devices = vmctl::read_host_devices(arguments.inventory).devices;
-  vmctl::find_users(arguments.inventory, devices);
-  const auto context = device_context(arguments.inventory);
-  for (const auto& words : libvirt_disagrees(arguments, devices)) { log::warning(words); }
+  const auto listing = vmctl::local_host(arguments.inventory)->devices();
+  for (const auto& words : listing.disagreements) { log::warning(words); }
   if (arguments.format == results::Format::json) {
-    fmt::print("{}\n", dump_json(devices_json(devices, context), 2));
-  } else if (devices.empty() && arguments.format == results::Format::table) {
+    fmt::print("{}\n", dump_json(devices_json(listing), 2));
+  } else if (listing.devices.empty() && arguments.format == results::Format::table) {
     fmt::print("no NVIDIA GPU and no RDMA adapter; scenarios with the cpu backend run\n");
   } else {
-    fmt::print("{}", results::render(devices_table(devices, context), arguments.format, colour_on_stdout()));
+    fmt::print("{}", results::render(devices_table(listing), arguments.format, colour_on_stdout()));
   }
 }
 
 void examine(const DoctorArguments& arguments, Cli& cli) {
   if (arguments.devices) { return list_devices(arguments); }
-  const auto inventory = vmctl::load_inventory(arguments.inventory);
+  const auto examined = vmctl::local_host(arguments.inventory);
+  const auto inventory = examined->inventory(false);
   const bool is_recorded = arguments.inventory != "/";
-  const auto host = is_recorded ? std::vector<vmctl::Finding>()
-                                : vmctl::examine_host(inventory, vmctl::best_mode(vmctl::try_privileges()));
-  const auto devices = vmctl::examine_devices(inventory, arguments.inventory);
-  auto findings = host;
+  const auto of_host = is_recorded ? std::vector<vmctl::Finding>()
+                                   : examined->examine(inventory, vmctl::best_mode(examined->privileges()));
+  const auto devices = examined->examine_devices(inventory);
+  auto findings = of_host;
   findings.insert(findings.end(), devices.begin(), devices.end());
   if (arguments.format == results::Format::json) {
     print_json(findings);
@@ -206,7 +161,7 @@ void examine(const DoctorArguments& arguments, Cli& cli) {
   } else {
     print_table(findings);
     print_device_summary(inventory, devices);
-    if (!is_recorded) { print_summary(host, devices); }
+    if (!is_recorded) { print_summary(of_host, devices); }
   }
   if (arguments.scenario.empty()) {
     // Bare metal needs cores and a trainer only, so a host on which nothing at all can run has no usable
@@ -215,10 +170,11 @@ void examine(const DoctorArguments& arguments, Cli& cli) {
     return;
   }
   const auto scenario = load_scenario(arguments.scenario);
-  const auto as_it_is = host_inventory(scenario, "/");
+  const auto host = vmctl::local_host();
+  const auto as_it_is = host->inventory(scenario.devices.kind != DeviceKind::none);
   const auto plan = make_plan(scenario, as_it_is, expects_emulation(as_it_is));
-  const auto mode = choose_mode(std::nullopt, scenario);
-  check_host(scenario, plan, as_it_is, mode);
+  const auto mode = choose_mode(*host, std::nullopt, scenario);
+  check_host(*host, scenario, plan, as_it_is, mode);
   if (arguments.format == results::Format::table) {
     fmt::print("{}: this host can run it, in mode {}\n", arguments.scenario, to_string(mode));
   }

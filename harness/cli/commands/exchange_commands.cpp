@@ -12,7 +12,7 @@
 #include "results/exchange/exporters/bundle.h"
 #include "results/exchange/exporters/exporters.h"
 #include "results/store/store.h"
-#include "vmctl/process/paths.h"
+#include "vmctl/api/host.h"
 
 namespace virtrain::harness {
 namespace {
@@ -52,7 +52,7 @@ std::map<std::string, Writer> writers(const ExportArguments& arguments) {
 
 void export_bundle(const ExportArguments& arguments, const Store& store,
                    const std::vector<std::string>& ids) {
-  const auto report = results::write_bundle(store, ids, arguments.bundle, vmctl::state_dir() / "logs");
+  const auto report = results::write_bundle(store, ids, arguments.bundle, vmctl::local_host()->log_root());
   fmt::print("{}: {} files of {} experiment{}\n", arguments.bundle, report.files, ids.size(),
              ids.size() == 1 ? "" : "s");
   for (const auto& path : report.missing) {

@@ -8,15 +8,14 @@
 #include "common/json.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/run_scenario.h"
+#include "harness/experiment/judge.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode.h"
-#include "harness/trial/judge.h"
 #include "results/exchange/exchange.h"
 #include "results/reproduction/reproduction.h"
 #include "results/store/canonical_json.h"
 #include "study_files_embedded.h"
-#include "vmctl/doctor/doctor.h"
-#include "vmctl/machine/inventory.h"
+#include "vmctl/api/host.h"
 
 namespace virtrain::harness {
 namespace {
@@ -64,8 +63,12 @@ const Study& find_study(const std::string& name) {
 std::string doctor_words(const Arguments& arguments) {
   std::string words;
   if (arguments.inventory != "/") { return words; }
-  for (const auto& finding : vmctl::examine_all(vmctl::load_inventory())) {
-    const bool no_gpu = finding.id == "GPU-0" && finding.status == vmctl::CheckStatus::skipped;
+  const auto host = vmctl::local_host();
+  const auto inventory = host->inventory(false);
+  auto findings = host->examine(inventory, vmctl::best_mode(host->privileges()));
+  for (auto& finding : host->examine_devices(inventory)) { findings.push_back(std::move(finding)); }
+  for (const auto& finding : findings) {
+    const bool no_gpu = finding.id == "GPU-0" && finding.status == CheckStatus::skipped;
     if (vmctl::blocks(finding) || no_gpu) {
       words += fmt::format("\n{}: {}{}", finding.id, finding.found,
                            finding.fix.empty() ? "" : " (" + finding.fix + ")");
@@ -89,7 +92,7 @@ auto with_way_out(const Study& study, const Arguments& arguments, Work&& work) {
 }
 
 void print_plan(const Scenario& scenario, const Arguments& arguments) {
-  const auto inventory = vmctl::load_inventory(arguments.inventory);
+  const auto inventory = vmctl::local_host(arguments.inventory)->inventory(false);
   const auto plan = make_plan(scenario, inventory, expects_emulation(inventory));
   fmt::print("{}",
              arguments.format == results::Format::json ? dump_json(to_json(plan), 2) + "\n" : to_table(plan));

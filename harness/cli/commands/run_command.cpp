@@ -8,8 +8,8 @@
 #include "harness/cli/comparison_arguments.h"
 #include "harness/cli/report_file.h"
 #include "harness/cli/run_scenario.h"
+#include "harness/experiment/judge.h"
 #include "harness/scenario/decode.h"
-#include "harness/trial/judge.h"
 #include "results/tables/tables.h"
 
 namespace virtrain::harness {

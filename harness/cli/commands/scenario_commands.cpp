@@ -4,14 +4,11 @@
 #include "common/json.h"
 #include "common/log.h"
 #include "harness/cli/commands.h"
-#include "harness/cli/host_inventory.h"
-#include "harness/plan/domain_spec.h"
+#include "harness/experiment/preflight.h"
+#include "harness/plan/node_group.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode.h"
-#include "harness/trial/preflight.h"
 #include "schemas_embedded.h"
-#include "vmctl/machine/host_words.h"
-#include "vmctl/machine/kvm_probe.h"
 
 namespace virtrain::harness {
 namespace {
@@ -31,31 +28,30 @@ void validate(const std::string& path) {
 }
 
 /// The mode in which `run` would run it here, what that lacks, and what it refuses.
-void say_what_this_host_gives(const Scenario& scenario, const Plan& plan, const vmctl::Inventory& inventory) {
-  const auto mode = choose_mode(std::nullopt, scenario);
+void say_what_this_host_gives(vmctl::Host& host, const Scenario& scenario, const Plan& plan,
+                              const vmctl::Inventory& inventory) {
+  const auto mode = choose_mode(host, std::nullopt, scenario);
   const auto lacks = vmctl::what_it_lacks(mode);
   if (!lacks.empty()) {
     log::warning(fmt::format("this host gives mode {}, without {}", to_string(mode), lacks));
   }
   try {
-    check_host(scenario, plan, inventory, mode);
+    check_host(host, scenario, plan, inventory, mode);
   } catch (const Error& error) { log::warning("run refuses this plan here: " + error.message()); }
 }
 
 void print_plan(const PlanArguments& arguments) {
   const auto scenario = load_scenario(arguments.scenario);
-  const auto inventory = host_inventory(scenario, arguments.inventory);
+  const auto host = vmctl::local_host(arguments.inventory);
+  const auto inventory = host->inventory(scenario.devices.kind != DeviceKind::none);
   const bool emulated = expects_emulation(inventory);
   const auto plan = make_plan(scenario, inventory, emulated);
   const bool as_json = arguments.format == results::Format::json;
   if (!as_json) { fmt::print("{}", to_table(plan)); }
-  if (arguments.inventory == "/") { say_what_this_host_gives(scenario, plan, inventory); }
+  if (arguments.inventory == "/") { say_what_this_host_gives(*host, scenario, plan, inventory); }
   if (!as_json && !arguments.xml) { return; }
   auto json = to_json(plan);
-  if (arguments.xml) {
-    const auto qemu = vmctl::qemu_version(arguments.inventory);
-    add_domain_xml(json, plan, scenario, {emulated, vmctl::hides_arch_capabilities(inventory, qemu)});
-  }
+  if (arguments.xml) { add_domain_xml(json, plan, scenario, *host, emulated); }
   fmt::print("{}", as_json ? dump_json(json, 2) + "\n" : domain_xml_text(json));
 }
 

@@ -2,12 +2,14 @@
 #include <filesystem>
 
 #include "common/error.h"
+#include "harness/experiment/cuda_host.h"
 #include "harness/job/gpu_environment.h"
 #include "harness/job/programs.h"
 #include "harness/job/tenant_job.h"
 #include "harness/scenario/decode.h"
-#include "harness/trial/cuda_host.h"
 #include "tests/harness/agent/agent_process.h"
+#include "vmctl/host/run_state.h"
+#include "vmctl/machine/inventory.h"
 
 using namespace virtrain;
 using namespace virtrain::harness;
@@ -34,16 +36,16 @@ Scenario cuda_scenario(const std::string& arms, const std::string& guest = "mirr
       "start.yaml");
 }
 
-const CudaHost nothing_there{"no trainer", "no host driver", "no guest driver",
-                             ""};  // no trainer, none without NCCL
+const vmctl::CudaHost nothing_there{"no trainer", {}, "no host driver", "no guest driver"};
+const vmctl::CudaHost all_there{"", {"/usr/lib/libnccl.so.2"}, "", ""};
 
 }  // namespace
 
 TEST_CASE("backend cuda needs what its arms need, and nothing more") {
-  const auto reasons_of = [](const Scenario& scenario, const CudaHost& host) {
+  const auto reasons_of = [](const Scenario& scenario, const vmctl::CudaHost& host) {
     return cuda_reasons(scenario, make_plan(scenario, study_host(), false), host);
   };
-  CHECK(reasons_of(cuda_scenario("[bare_metal, vm]"), {}).empty());
+  CHECK(reasons_of(cuda_scenario("[bare_metal, vm]"), all_there).empty());
   CHECK(reasons_of(cuda_scenario("[bare_metal, vm]"), nothing_there) ==
         Strings{"backend cuda: no trainer", "backend cuda: no host driver", "backend cuda: no guest driver"});
   CHECK(reasons_of(cuda_scenario("[bare_metal_shared]"), nothing_there) ==
@@ -55,15 +57,16 @@ TEST_CASE("backend cuda needs what its arms need, and nothing more") {
 
 TEST_CASE("a trainer without NCCL is refused to tenants of several ranks, before any VM boots") {
   CHECK(nccl_trouble({"/usr/lib/x86_64-linux-gnu/libcudnn.so.9", "/opt/nccl/libnccl.so.2"}).empty());
-  CudaHost host;
-  host.nccl = nccl_trouble({"/usr/lib/x86_64-linux-gnu/libcudnn.so.9", "/opt/libnccl.so/libc.so.6"});
-  CHECK_THAT(host.nccl, Contains("install libnccl-dev and run scripts/setup again"));
+  vmctl::CudaHost host;
+  host.libraries = {"/usr/lib/x86_64-linux-gnu/libcudnn.so.9", "/opt/libnccl.so/libc.so.6"};
+  const auto trouble = nccl_trouble(host.libraries);
+  CHECK_THAT(trouble, Contains("install libnccl-dev and run scripts/setup again"));
   const auto reasons_of = [&host](const std::string& tenant) {
     const Scenario scenario = cuda_scenario("[vm]", "mirror", tenant);
     return cuda_reasons(scenario, make_plan(scenario, study_host(), false), host);
   };
   CHECK(reasons_of("{gpus_per_node: 1}, {gpus_per_node: 1}").empty());
-  const Strings refused{"backend cuda: " + host.nccl};
+  const Strings refused{"backend cuda: " + trouble};
   CHECK(reasons_of("{gpus_per_node: 2}") == refused);
   CHECK(reasons_of("{nodes: 2, gpus_per_node: 1}") == refused);
 }
@@ -74,7 +77,7 @@ TEST_CASE("a device that is not NVIDIA's is refused by its address") {
   auto& device = plan.placements[0].tenants[0].nodes[0].devices.at(1);
   device.vendor = "0x1002";
   device.name = "AMD Instinct MI210";
-  const auto reasons = cuda_reasons(scenario, plan, {});
+  const auto reasons = cuda_reasons(scenario, plan, all_there);
   REQUIRE(reasons.size() == 1);
   CHECK_THAT(reasons[0], Contains(device.grant.address) && Contains("AMD Instinct MI210"));
   plan.placements[0].tenants[0].workload.backend = Backend::cpu;
@@ -84,7 +87,7 @@ TEST_CASE("a device that is not NVIDIA's is refused by its address") {
 
 TEST_CASE("trainers lie beside this program, under the names of their backends") {
   CHECK(trainer_name(Backend::cpu) == "virtrain-resnet50-cpu");
-  CHECK(Programs::guest_trainer(Backend::cuda) == "/usr/bin/virtrain-resnet50-cuda");
+  CHECK(vmctl::guest_program("/opt/x/virtrain-resnet50-cuda") == "/usr/bin/virtrain-resnet50-cuda");
 }
 
 TEST_CASE("on bare metal a tenant sees its own GPUs, by their UUIDs") {

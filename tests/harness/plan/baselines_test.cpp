@@ -9,6 +9,7 @@
 #include "common/text.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode.h"
+#include "vmctl/machine/inventory.h"
 
 using namespace virtrain;
 using namespace virtrain::harness;

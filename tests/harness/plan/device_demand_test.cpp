@@ -5,6 +5,7 @@
 #include <set>
 
 #include "harness/scenario/decode.h"
+#include "vmctl/machine/inventory.h"
 
 namespace virtrain::harness {
 namespace {

@@ -8,11 +8,14 @@
 #include "common/text.h"
 #include "harness/plan/device_demand.h"
 #include "harness/plan/device_slots.h"
-#include "harness/plan/domain_spec.h"
+#include "harness/plan/node_group.h"
 #include "harness/plan/placer.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode.h"
 #include "tests/harness/plan/planning.h"
+#include "vmctl/devices/host_device.h"
+#include "vmctl/host/node_domain.h"
+#include "vmctl/machine/inventory.h"
 
 using namespace virtrain;
 using namespace virtrain::harness;
@@ -165,20 +168,19 @@ TEST_CASE("a device without a mechanism is refused with the reason") {
 TEST_CASE("vGPUs as mediated devices: as many as a parent has instances, a UUID for each") {
   const auto plan =
       plan_of(scenario("{kind: vgpu, type: T4-4C}", "{nodes: 2, gpus_per_node: 2}"), host("mdev-host"));
-  const HostNames names{"E1", "tag"};
   std::set<std::string> uuids;
   for (const std::size_t n : {0u, 1u}) {
     CHECK(node(plan, 0, n).device_addresses() == List{"0000:3b:00.0", "0000:3b:00.0"});
     CHECK(node(plan, 0, n).devices_reason == "of one card, on NUMA node 0");
-    for (const auto& grant : grants_of(node(plan, 0, n), names)) {
+    for (const auto& grant : vmctl::grants_of(node(plan, 0, n), "E1")) {
       CHECK(grant.kind == vmctl::GrantKind::mdev);
       CHECK(grant.vgpu_type == "nvidia-230");
       CHECK(grant.uuid.size() == 36);
       CHECK(uuids.insert(grant.uuid).second);
     }
   }
-  CHECK(grants_of(node(plan, 0, 1), names) == grants_of(node(plan, 0, 1), names));
-  CHECK(grants_of(node(plan, 0, 1), HostNames{"E2", "tag"}) != grants_of(node(plan, 0, 1), names));
+  CHECK(vmctl::grants_of(node(plan, 0, 1), "E1") == vmctl::grants_of(node(plan, 0, 1), "E1"));
+  CHECK(vmctl::grants_of(node(plan, 0, 1), "E2") != vmctl::grants_of(node(plan, 0, 1), "E1"));
   CHECK_THAT(
       refusal(scenario("{kind: vgpu, type: nvidia-230}", "{nodes: 5, gpus_per_node: 1}"), host("mdev-host")),
       Contains("needs 5 vGPUs of type nvidia-230, mdev-host has 4"));
@@ -373,8 +375,8 @@ TEST_CASE("the domain's NUMA cells follow the cores, and its memory comes from t
   const auto s = scenario("{kind: passthrough, select: {address: [0000:17:00.0, 0000:b1:00.0]}, clique: all}",
                           "{gpus_per_node: 2}");
   const auto plan = plan_of(s, host("r750xa"));
-  const auto spec = domain_spec(s.guest, plan.placements[0].tenants[0], 0, node(plan, 0),
-                                HostNames{"E1", "tag"}, VmFacts{});
+  const auto spec = vmctl::domain_spec(node_group(plan.placements[0], s.guest, arm_vm), 0, 0, {"E1", "tag"},
+                                       vmctl::VmFacts{});
   CHECK(spec.vcpu_cores == std::vector<int>{0, 2, 1, 3});
   REQUIRE(spec.numa_cells.size() == 2);
   CHECK(spec.numa_cells[0].vcpus == std::vector<int>{0, 1});
@@ -404,17 +406,16 @@ TEST_CASE("GPUs without cores beside them are warned of, with what the validity 
 TEST_CASE("a CPU feature that kills QEMU on some hosts is hidden from KVM's guests") {
   const auto s = scenario("{kind: passthrough}", "{gpus_per_node: 1}");
   const auto plan = plan_of(s, host("r750xa"));
-  const auto hides = [&](vmctl::Virtualization virtualization) {
-    VmFacts facts;
+  const auto hides = [&](Virtualization virtualization) {
+    vmctl::VmFacts facts;
     facts.hide_arch_capabilities = true;
     facts.virtualization = virtualization;
-    return domain_spec(s.guest, plan.placements[0].tenants[0], 0, node(plan, 0), HostNames{"E1", "tag"},
-                       facts)
+    return vmctl::domain_spec(node_group(plan.placements[0], s.guest, arm_vm), 0, 0, {"E1", "tag"}, facts)
         .hide_arch_capabilities;
   };
-  CHECK(hides(vmctl::Virtualization::kvm));
-  CHECK(hides(vmctl::Virtualization::kvm_on_emulated));
-  CHECK_FALSE(hides(vmctl::Virtualization::tcg));
+  CHECK(hides(Virtualization::kvm));
+  CHECK(hides(Virtualization::kvm_on_emulated));
+  CHECK_FALSE(hides(Virtualization::tcg));
 }
 
 TEST_CASE("a guest with devices may take longer to boot") {
@@ -427,7 +428,7 @@ TEST_CASE("a guest with devices may take longer to boot") {
 TEST_CASE("a guest without devices has no NUMA cells") {
   const auto s = scenario("{kind: none}", "{nodes: 1}");
   const auto plan = plan_of(s, host("r750xa"));
-  CHECK(
-      domain_spec(s.guest, plan.placements[0].tenants[0], 0, node(plan, 0), HostNames{"E1", "tag"}, VmFacts{})
-          .numa_cells.empty());
+  CHECK(vmctl::domain_spec(node_group(plan.placements[0], s.guest, arm_vm), 0, 0, {"E1", "tag"},
+                           vmctl::VmFacts{})
+            .numa_cells.empty());
 }

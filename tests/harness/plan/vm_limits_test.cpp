@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
-#include "harness/plan/domain_spec.h"
+#include "harness/plan/node_group.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode.h"
 #include "tests/harness/plan/planning.h"
@@ -102,12 +102,12 @@ TEST_CASE("a tenant has no more VMs than its guests' kernel command line has roo
   const auto s = scenario(most, "vcpus: 1");
   const auto plan = make_plan(s, large, false);
   auto json = to_json(plan);
-  CHECK_NOTHROW(add_domain_xml(json, plan, s, {}));
+  CHECK_NOTHROW(add_domain_xml(json, plan, s, *vmctl::local_host(), false));
 }
 
 TEST_CASE("guests from a cloud image have their peers' names from the seed, however many they are") {
   const auto s = scenario(300, "vcpus: 1, image: /images/cloud.qcow2", "[vm]");
   const auto plan = make_plan(s, host(1, 600, 4096), false);
   auto json = to_json(plan);
-  CHECK_NOTHROW(add_domain_xml(json, plan, s, {}));
+  CHECK_NOTHROW(add_domain_xml(json, plan, s, *vmctl::local_host(), false));
 }

@@ -116,7 +116,7 @@ TEST_CASE("each reason stands alone") {
 TEST_CASE("bare metal has the host's boot id, and shared bare metal its name") {
   auto tenants = good();
   for (auto& tenant : tenants) {
-    for (auto& node : tenant.nodes) { node.is_vm = false, node.boot_id = host_boot; }
+    for (auto& node : tenant.nodes) { node.has_own_kernel = false, node.boot_id = host_boot; }
   }
   CHECK(invalid_reasons({tenants}, host_boot).empty());
   tenants[0].shared_host = true;

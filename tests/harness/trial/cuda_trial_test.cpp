@@ -8,11 +8,13 @@
 
 #include "common/text.h"
 #include "common/time.h"
+#include "harness/job/programs.h"
 #include "harness/trial/trial_run.h"
 #include "tests/harness/agent/agent_process.h"
 #include "tests/support/first_in_path.h"
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
+#include "vmctl/journal/leases.h"
 #include "vmctl/machine/inventory.h"
 
 namespace virtrain::harness {
@@ -80,12 +82,11 @@ class OneTrial {
     plan_.trials = {{1, 0, arm, 1, 0}};
     scenario_.trial_timeout_ns = 60'000'000'000;
     write_nvidia_smi(folder_.path);
-    const fs::path build = VIRTRAIN_BINARY_DIR;
-    context_.programs.agent = build / "virtrain-agent";
-    context_.programs.rsh = build / "virtrain-rsh";
     const auto trainer = folder_.path / trainer_name(Backend::cuda);
     fs::copy_file(VIRTRAIN_SOURCE_DIR "/tests/harness/job/fake_cuda_trainer.py", trainer);
-    context_.programs.trainers[Backend::cuda] = trainer;
+    ::setenv("VIRTRAIN_STATE_DIR", folder_.path.c_str(), 1);
+    host_->begin({context_.experiment, "", vmctl::HostMode::system, true, {trainer.string()}});
+    host_->acquire({});
     results::Experiment record;
     record.id = record.scenario = context_.experiment;
     record.started_at = iso8601(wall_ns());
@@ -99,15 +100,15 @@ class OneTrial {
     record.case_name = "case";
     record.arm = plan_.trials[0].arm;
     record.started_at = iso8601(wall_ns());
-    NodeSet nodes(context_, plan_.placements[0], record.arm);
+    LiveNodes nodes(context_, plan_.placements[0], record.arm);
     TrialRun trial(context_, plan_.trials[0], store_.begin_trial(record), plans);
-    for (const auto& node : nodes.nodes()) { caches_.emplace_back(nodes.cache_home(node)); }
+    for (const auto& node : nodes.nodes()) { caches_.emplace_back(node.made.cache_home); }
     asio::co_spawn(io_, drive(trial, nodes), [](std::exception_ptr error) {
       if (error) { std::rethrow_exception(error); }
     });
     io_.run();
     stage = trial.stage();
-    CHECK(journal_.effects().empty());
+    CHECK(vmctl::LeaseJournal(folder_.path / "leases.db").effects().empty());
     CHECK(test::processes_with("VIRTRAIN_EXPERIMENT=" + context_.experiment).empty());
     return failure_;
   }
@@ -130,7 +131,7 @@ class OneTrial {
   }
 
  private:
-  asio::awaitable<void> drive(TrialRun& trial, NodeSet& nodes) {
+  asio::awaitable<void> drive(TrialRun& trial, LiveNodes& nodes) {
     try {
       co_await trial.run(nodes, false);
     } catch (const Error& error) {
@@ -145,32 +146,14 @@ class OneTrial {
   asio::io_context io_;
   asio::thread_pool pool_{2};
   StopSource stop_{io_};
-  const std::string tag_ = fmt::format("{:06x}", ::getpid() & 0xffffff);
-  vmctl::LeaseJournal journal_{folder_.path / "leases.db"};
-  const vmctl::Owner owner_ = vmctl::this_process("cuda-trial-" + tag_, "");
-  vmctl::DeviceLender lender_{journal_, owner_};
+  const std::unique_ptr<vmctl::Host> host_ = vmctl::local_host();
   Scenario scenario_;
   Plan plan_;
   std::vector<fs::path> caches_;
   std::string failure_;
   results::Store store_{folder_.path / "results.db"};
-  RunContext context_{io_,
-                      pool_,
-                      stop_,
-                      store_,
-                      journal_,
-                      owner_,
-                      lender_,
-                      scenario_,
-                      plan_,
-                      owner_.experiment,
-                      tag_,
-                      vmctl::HostMode::system,
-                      folder_.path,
-                      {},
-                      std::nullopt,
-                      1,
-                      {}};
+  RunContext context_{io_,    pool_,     stop_, store_,
+                      *host_, scenario_, plan_, fmt::format("cuda-trial-{:06x}", ::getpid() & 0xffffff)};
 };
 
 TEST_CASE("ranks on bare metal run on their node's GPUs with the experiment's engines") {

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "vmctl/devices/pci/pci_function.h"
+#include "vmctl/api/pci/pci_function.h"
 
 namespace virtrain::vmctl {
 

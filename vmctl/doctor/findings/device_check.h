@@ -3,8 +3,8 @@
 #include <optional>
 #include <string>
 
+#include "vmctl/api/finding.h"
 #include "vmctl/doctor/findings/device_host.h"
-#include "vmctl/doctor/findings/finding.h"
 
 namespace virtrain::vmctl {
 

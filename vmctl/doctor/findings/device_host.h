@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "vmctl/doctor/findings/device_demand.h"
+#include "vmctl/api/device_demand.h"
 #include "vmctl/machine/host_words.h"
 #include "vmctl/machine/inventory.h"
 #include "vmctl/machine/kvm_probe.h"

@@ -259,14 +259,6 @@ void add_devices(pugi::xml_node domain, const DomainSpec& spec) {
 
 }  // namespace
 
-std::chrono::seconds pinning_time(std::uint64_t memory_bytes, const std::vector<PlacedDevice>& devices,
-                                  bool hugepages) {
-  constexpr std::uint64_t pinned_at_once = 100ULL << 30;
-  constexpr std::chrono::seconds each{30};
-  if (devices.empty() || hugepages) { return {}; }
-  return (memory_bytes / pinned_at_once + 1) * each;
-}
-
 std::vector<int> host_nodes(const DomainSpec& spec) {
   std::vector<int> nodes;
   for (const auto& cell : spec.numa_cells) { nodes.push_back(cell.host_node); }
@@ -335,32 +327,6 @@ std::optional<LeaseMark> read_lease_mark(std::string_view xml) {
     return LeaseMark{entry.attribute("experiment").value(), entry.attribute("node").value()};
   }
   return std::nullopt;
-}
-
-std::string guest_command_line(const GuestBoot& boot) {
-  std::string line = "root=/dev/vda console=ttyS0 panic=-1 quiet vt.host=" + boot.hostname;
-  if (!boot.address.empty()) { line += " vt.ip=" + boot.address; }
-  std::vector<std::string> hosts;
-  for (const auto& host : boot.hosts) { hosts.push_back(host.name + ":" + host.address); }
-  if (!hosts.empty()) { line += " vt.hosts=" + join(hosts, ","); }
-
-  const auto blank_free = [](const std::string& word) {
-    return word.find_first_of(" \t\r\n\"',") == std::string::npos;
-  };
-  bool words_ok = blank_free(boot.hostname) && blank_free(boot.address);
-  for (const auto& host : boot.hosts) {
-    words_ok = words_ok && blank_free(host.name) && blank_free(host.address);
-  }
-  constexpr std::size_t kernel_limit = 2047;
-  if (!words_ok) {
-    refuse("guest " + boot.hostname, "names and addresses may not contain blanks, quotes or commas");
-  }
-  if (line.size() > kernel_limit) {
-    refuse("guest " + boot.hostname,
-           fmt::format("{} hosts make a kernel command line of {} bytes, a guest's kernel takes {}",
-                       boot.hosts.size(), line.size(), kernel_limit));
-  }
-  return line;
 }
 
 }  // namespace virtrain::vmctl

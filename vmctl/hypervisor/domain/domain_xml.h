@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "common/model/virtualization.h"
-#include "vmctl/devices/placed_device.h"
+#include "vmctl/api/node.h"
+#include "vmctl/api/placed_device.h"
 
 namespace virtrain::vmctl {
 
@@ -41,13 +42,6 @@ struct NicSpec {
   std::string mac;  ///< "52:54:00:..."
   std::string tap;  ///< host-side device, at most 15 characters, "vt..."
   int port = 0;
-};
-
-/// A NUMA node of the guest that stands for one of the host.
-struct NumaCell {
-  int host_node = 0;
-  std::vector<int> vcpus;
-  std::uint64_t memory_bytes = 0;
 };
 
 /// Disks of a VM that boots from an image of somebody else's.
@@ -89,11 +83,6 @@ struct DomainSpec {
   bool in_session = false;
 };
 
-/// How long VFIO may take to pin a guest's memory for its devices while QEMU starts, page by page of 4 KiB;
-/// it is next to nothing in hugepages.
-std::chrono::seconds pinning_time(std::uint64_t memory_bytes, const std::vector<PlacedDevice>& devices,
-                                  bool hugepages);
-
 /// Host nodes of the guest's NUMA cells.
 std::vector<int> host_nodes(const DomainSpec& spec);
 
@@ -115,20 +104,5 @@ std::string network_xml(const NetworkSpec& spec);
 
 /// The mark in a domain's or network's XML; nothing if it is not ours or not XML.
 std::optional<LeaseMark> read_lease_mark(std::string_view xml);
-
-/// What the guest's init reads from its kernel command line.
-struct GuestBoot {
-  struct Host {
-    std::string name;
-    std::string address;  ///< without prefix length
-  };
-  std::string hostname;
-  std::string address;      ///< of eth0, "10.77.0.11/24"; empty: no network
-  std::vector<Host> hosts;  ///< for /etc/hosts, itself included
-};
-
-/// "root=/dev/vda console=ttyS0 panic=-1 quiet vt.host=... vt.ip=... vt.hosts=...". Throws Error(bad_input)
-/// on blanks or where it passes the kernel's limit of 2,047 bytes.
-std::string guest_command_line(const GuestBoot& boot);
 
 }  // namespace virtrain::vmctl

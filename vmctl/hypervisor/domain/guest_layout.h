@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "vmctl/devices/placed_device.h"
+#include "vmctl/api/placed_device.h"
 
 namespace virtrain::vmctl {
 

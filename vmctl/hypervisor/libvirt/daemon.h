@@ -4,10 +4,9 @@
 #include <string>
 
 #include "common/unique_fd.h"
+#include "vmctl/api/host_mode.h"
 
 namespace virtrain::vmctl {
-
-inline constexpr const char* system_libvirt = "qemu:///system";
 
 /// A daemon's first look at QEMU takes minutes on a busy host; it is waited for while the daemon moves.
 inline constexpr std::chrono::minutes first_look{15};

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "vmctl/devices/device_grant.h"
+#include "vmctl/api/device_grant.h"
 #include "vmctl/journal/leases.h"
 
 namespace virtrain::vmctl {

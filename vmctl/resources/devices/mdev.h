@@ -1,6 +1,6 @@
 #pragma once
 
-#include "vmctl/devices/device_grant.h"
+#include "vmctl/api/device_grant.h"
 #include "vmctl/journal/leases.h"
 
 namespace virtrain::vmctl {

@@ -4,6 +4,7 @@
 
 #include "common/error.h"
 #include "tests/support/domain_schema.h"
+#include "vmctl/devices/host_device.h"
 #include "vmctl/hypervisor/domain/domain_xml.h"
 
 namespace virtrain::vmctl {

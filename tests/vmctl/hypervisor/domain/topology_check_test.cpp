@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "tests/support/domain_schema.h"
+#include "vmctl/devices/host_device.h"
 #include "vmctl/hypervisor/domain/guest_layout.h"
 
 namespace virtrain::vmctl {

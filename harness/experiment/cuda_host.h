@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/plan/plan.h"
+#include "harness/scenario/scenario.h"
+#include "vmctl/api/evidence.h"
+
+namespace virtrain::harness {
+
+/// What is wrong with a trainer that these libraries are linked to, for more than one rank; "": nothing.
+std::string nccl_trouble(const std::vector<std::string>& linked);
+
+/// Whether any tenant trains with backend cuda.
+bool uses_cuda(const Plan& plan);
+
+/// Why the scenario's tenants with backend cuda cannot train here: what their arms need of the host, and
+/// planned devices that are not NVIDIA's. Pure.
+std::vector<std::string> cuda_reasons(const Scenario& scenario, const Plan& plan,
+                                      const vmctl::CudaHost& host);
+
+}  // namespace virtrain::harness

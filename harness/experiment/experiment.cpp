@@ -1,0 +1,175 @@
+#include "harness/experiment/experiment.h"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <csignal>
+#include <memory>
+#include <random>
+#include <set>
+
+#include "common/error.h"
+#include "common/log.h"
+#include "common/time.h"
+#include "common/version.h"
+#include "harness/experiment/experiment_runner.h"
+#include "harness/job/programs.h"
+
+namespace virtrain::harness {
+namespace {
+
+constexpr std::chrono::seconds busy_retry_period{2};
+
+std::string make_experiment_id() {
+  std::random_device device;
+  return fmt::format("{:%Y%m%dt%H%M%S}-{:06x}",
+                     fmt::gmtime(static_cast<std::time_t>(wall_ns() / 1'000'000'000)), device() & 0xffffff);
+}
+
+std::vector<std::string> resources_of(const Plan& plan) {
+  std::set<std::string> names;
+  for (const auto& placement : plan.placements) {
+    for (const auto& tenant : placement.tenants) {
+      for (const auto& node : tenant.nodes) {
+        for (const int core : node.cores) { names.insert(fmt::format("core:{}", core)); }
+        for (const auto& address : node.device_addresses()) { names.insert("device:" + address); }
+      }
+    }
+  }
+  return {names.begin(), names.end()};
+}
+
+results::Experiment experiment_record(const Scenario& scenario, const Plan& plan,
+                                      const ExperimentOptions& options, const std::string& id,
+                                      std::map<std::string, std::string> fingerprint) {
+  results::Experiment record;
+  record.id = id;
+  record.scenario = scenario.name;
+  record.scenario_text = scenario.text;
+  record.label = options.label;
+  record.started_at = iso8601(wall_ns());
+  record.virtrain_version = virtrain_version;
+  record.command_line = options.command_line;
+  record.plan = to_json(plan);
+  record.fingerprint = std::move(fingerprint);
+  record.host_name = record.fingerprint["hostname"];
+  record.boot_id = record.fingerprint["boot_id"];
+  return record;
+}
+
+/// Takes the plan's cores and devices; with `wait`, again and again until they are free. False if a stop came
+/// first. The id is told before the first word about waiting, and not at all where the resources are refused.
+bool acquire(RunContext& context, const ExperimentOptions& options) {
+  bool told = false;
+  const auto tell_id = [&] {
+    if (!told && options.on_id) { options.on_id(context.experiment); }
+    told = true;
+  };
+  const auto resources = resources_of(context.plan);
+  while (true) {
+    try {
+      context.host.acquire(resources);
+      tell_id();
+      return true;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::busy || !options.wait) { throw; }
+      tell_id();
+      log::info("waiting", {{"for", error.message()}});
+    }
+    context.io.restart();
+    context.io.run_for(busy_retry_period);
+    if (context.stop.requested()) { return false; }
+  }
+}
+
+bool is_ignored(int signal_number) {
+  struct sigaction action {};
+  return ::sigaction(signal_number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+/// The last words in the database; false: it takes none any more.
+bool end_in_database(RunContext& context, const ExperimentOutcome& outcome) {
+  const bool stopped = outcome.stop_signal != 0;
+  const bool failed = outcome.aborted_by.has_value() || outcome.failed > 0;
+  const auto status = stopped ? Status::interrupted : failed ? Status::failed : Status::finished;
+  try {
+    if (outcome.aborted_by) {
+      context.store.mark_interrupted(context.experiment);
+    } else {
+      context.store.end_experiment(context.experiment, status, iso8601(wall_ns()));
+    }
+    return true;
+  } catch (const Error& error) {
+    log::error(
+        "the end of the experiment could not be stored; when the database can be written: virtrain clean",
+        {{"reason", error.what()}});
+    return false;
+  }
+}
+
+}  // namespace
+
+ExperimentOutcome run_experiment(vmctl::Host& host, const Scenario& scenario, const Plan& plan,
+                                 const std::filesystem::path& database, const ExperimentOptions& options) {
+  ExperimentOutcome outcome;
+  outcome.experiment = make_experiment_id();
+  asio::io_context io;
+  asio::thread_pool pool(4);
+  StopSource stop(io);
+  asio::signal_set signals(io, SIGINT, SIGTERM);
+  if (!is_ignored(SIGHUP)) {
+    signals.add(SIGHUP);  // a closed terminal; under nohup it is ignored
+  }
+  const std::function<void()> listen = [&] {
+    signals.async_wait([&](const boost::system::error_code& cancelled, int signal_number) {
+      if (cancelled) { return; }
+      log::warning(stop.requested() ? "still tearing down" : "stopping; tearing down",
+                   {{"signal", signal_number}});
+      stop.request(signal_number);
+      listen();
+    });
+  };
+  listen();
+
+  results::Store store(database);
+  host.begin({outcome.experiment, std::filesystem::absolute(database).string(), options.mode,
+              options.may_change_host, needed_programs(scenario, plan)});
+  RunContext context{io, pool, stop, store, host, scenario, plan, outcome.experiment};
+  if (!acquire(context, options)) {  // nothing has begun
+    outcome.stop_signal = stop.signal_number();
+    return outcome;
+  }
+  const auto record = experiment_record(scenario, plan, options, outcome.experiment, host.fingerprint());
+  context.boot_id = record.boot_id;
+  store.add_experiment(record);
+
+  std::exception_ptr failure;
+  const auto on_end = [&](std::exception_ptr error) {
+    failure = error;
+    signals.cancel();
+  };
+  io.restart();
+  asio::co_spawn(io, run_trials(context, options, outcome), on_end);
+  io.run();
+  pool.join();
+
+  outcome.stop_signal = stop.signal_number();
+  if (failure) {
+    try {
+      std::rethrow_exception(failure);
+    } catch (const Error& error) {
+      outcome.aborted_by = error.code();
+      outcome.first_failure = error.what();
+    } catch (const std::exception& error) {
+      outcome.aborted_by = ErrorCode::io;
+      outcome.first_failure = error.what();
+    }
+    log::error("the experiment cannot go on", {{"reason", outcome.first_failure}});
+  }
+  host.end(end_in_database(context, outcome));
+  return outcome;
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "common/error.h"
+#include "harness/trial/run_context.h"
+
+namespace virtrain::harness {
+
+struct ExperimentOptions {
+  std::string label;
+  vmctl::HostMode mode = vmctl::HostMode::system;
+  std::string command_line;
+  bool fail_fast = false;  ///< the first failed trial ends the experiment
+  /// False: of this host only what the scenario asks for is changed; /dev/kvm stays as it is, no libvirt
+  /// daemon is started and no service is stopped.
+  bool may_change_host = true;
+  bool wait = false;  ///< wait for busy cores and devices instead of Error(busy)
+  std::function<void(const std::string& experiment)> on_id;  ///< told before anything else happens
+  std::function<void(const std::string& line)> progress;
+};
+
+struct ExperimentOutcome {
+  std::string experiment;
+  std::int64_t finished = 0, failed = 0;
+  int stop_signal = 0;                  ///< SIGINT, SIGTERM or SIGHUP if it was stopped
+  std::optional<ErrorCode> aborted_by;  ///< a failure no further trial could survive (the database, the host)
+  std::string first_failure;            ///< in words, for the summary
+};
+
+/// Runs all trials of a plan, stores everything, and leaves nothing behind. Called on the thread that runs
+/// `io`; returns when all is torn down. Throws Error only before anything was stored (busy, database).
+ExperimentOutcome run_experiment(vmctl::Host& host, const Scenario& scenario, const Plan& plan,
+                                 const std::filesystem::path& database, const ExperimentOptions& options);
+
+}  // namespace virtrain::harness

@@ -1,0 +1,304 @@
+#include "harness/experiment/experiment_runner.h"
+
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <fmt/format.h>
+
+#include "common/error.h"
+#include "common/log.h"
+#include "common/text.h"
+#include "common/time.h"
+#include "harness/plan/node_group.h"
+#include "harness/trial/trial_run.h"
+
+namespace virtrain::harness {
+namespace {
+
+using namespace asio::experimental::awaitable_operators;
+
+constexpr const char* something_is_left = "something could not be removed; run: virtrain clean";
+
+/// Runs the trials of one experiment, one after the other.
+class Runner {
+ public:
+  Runner(RunContext& context, const ExperimentOptions& options) : context_(context), options_(options) {}
+
+  asio::awaitable<void> run(ExperimentOutcome& outcome);
+
+ private:
+  asio::awaitable<void> run_trial(const PlannedTrial& planned, ExperimentOutcome& outcome);
+  asio::awaitable<void> prepare_image(std::int64_t trial);
+  asio::awaitable<void> bind_devices(TrialRun& trial, const PlannedTrial& planned);
+  asio::awaitable<void> give_devices_back(std::optional<std::int64_t> row);
+  asio::awaitable<std::vector<std::string>> end_lending();
+  asio::awaitable<std::exception_ptr> attempt(TrialRun& trial, const PlannedTrial& planned, LiveNodes& nodes,
+                                              std::int64_t row, bool nodes_are_up);
+  asio::awaitable<void> tear_down(std::unique_ptr<LiveNodes>& nodes, std::int64_t row);
+  void flush_after_failure(TrialRun& trial);
+  bool may_keep_nodes(const PlannedTrial& planned) const;
+  void record_end(std::int64_t row, const TrialRun& trial, const std::exception_ptr& failure,
+                  ExperimentOutcome& outcome);
+  results::Trial trial_record(const PlannedTrial& planned) const;
+  void say(const PlannedTrial& planned, const std::string& line) const;
+
+  RunContext& context_;
+  const ExperimentOptions& options_;
+  KnownPlans plans_;
+  std::unique_ptr<LiveNodes> nodes_;  ///< of the present trial
+  std::unique_ptr<LiveNodes> kept_;   ///< VMs that wait for their case's next trial (reuse: case)
+  std::size_t kept_placement_ = 0;
+};
+
+results::Trial Runner::trial_record(const PlannedTrial& planned) const {
+  const auto& placement = context_.plan.placements[planned.placement];
+  const auto& first = placement.tenants[0];
+  results::Trial trial;
+  trial.experiment = context_.experiment;
+  trial.order = planned.order;
+  trial.case_name = placement.case_name;
+  trial.arm = planned.arm;
+  trial.pair = planned.pair;
+  trial.nodes = placement.nodes();
+  trial.gpus_per_node = first.gpus_per_node;
+  trial.ranks_per_node = first.ranks_per_node;
+  trial.batch_size = first.workload.batch_size;
+  trial.precision = to_string(first.workload.precision);
+  trial.backend = to_string(first.workload.backend);
+  if (!runs_in_vms(planned.arm)) {
+    trial.virtualization = to_string(Virtualization::none);
+  } else if (context_.virtualization) {
+    trial.virtualization = to_string(*context_.virtualization);
+  }
+  trial.oversubscribed = placement.oversubscribed;
+  trial.started_at = iso8601(wall_ns());
+  return trial;
+}
+
+void Runner::say(const PlannedTrial& planned, const std::string& line) const {
+  if (!options_.progress) { return; }
+  options_.progress(fmt::format("[{}/{}] {} {} pair {}: {}", planned.order, context_.plan.trials.size(),
+                                context_.plan.placements[planned.placement].case_name, planned.arm,
+                                planned.pair, line));
+}
+
+/// Of all the plan's trials.
+std::vector<vmctl::DeviceGrant> all_grants(const RunContext& context) {
+  std::vector<vmctl::DeviceGrant> grants;
+  for (const auto& placement : context.plan.placements) {
+    for (auto& grant : grants_of(placement, context.experiment)) { grants.push_back(std::move(grant)); }
+  }
+  return grants;
+}
+
+/// Stage bind: the trial's devices are where its arm needs them. Adjacent trials of one arm find them so.
+asio::awaitable<void> Runner::bind_devices(TrialRun& trial, const PlannedTrial& planned) {
+  const auto all = all_grants(context_);
+  if (all.empty()) { co_return; }
+  trial.enter("bind");
+  auto& host = context_.host;
+  // For whichever trial comes first: what a service does to the GPUs or takes of the CPU would else be in the
+  // trials before the first VM with devices and not in those after it.
+  const auto keep_away = [&host, all] { host.keep_services_away(all); };
+  co_await offload(context_.pool, keep_away);
+  const auto grants = grants_of(context_.plan.placements[planned.placement], context_.experiment);
+  if (grants.empty()) { co_return; }
+  const std::int64_t began_ns = monotonic_ns();
+  if (runs_in_vms(planned.arm)) {
+    const auto lend = [&host, grants] { return host.lend(grants); };
+    const auto count = co_await offload(context_.pool, lend);
+    context_.event(trial.row(), "bind", "devices lent",
+                   {{"count", count}, {"seconds", static_cast<double>(monotonic_ns() - began_ns) * 1e-9}});
+    co_return;
+  }
+  co_await give_devices_back(trial.row());
+  const auto& settings = context_.scenario.devices.settings;
+  const auto set = [&host, grants, &settings] { host.set(grants, settings); };
+  if (!settings.empty()) { co_await offload(context_.pool, set); }
+}
+
+asio::awaitable<void> Runner::give_devices_back(std::optional<std::int64_t> row) {
+  auto& host = context_.host;
+  const auto give_back = [&host] { return host.give_back(); };
+  const auto failures = co_await offload(context_.pool, give_back);
+  if (failures.empty()) { co_return; }
+  context_.event(row, "bind", "devices could not be given back", {{"failures", failures}});
+  throw Error("give the devices back", ErrorCode::host_unable, join(failures, "; "));
+}
+
+bool lends_nvidia_devices(const Plan& plan) {
+  const auto is_nvidia = [](const auto& device) { return device.vendor == vmctl::nvidia; };
+  for (const auto& placement : plan.placements) {
+    for (const auto& tenant : placement.tenants) {
+      for (const auto& node : tenant.nodes) {
+        if (std::any_of(node.devices.begin(), node.devices.end(), is_nvidia)) { return true; }
+      }
+    }
+  }
+  return false;
+}
+
+/// Stage image: libvirt answers, the guest image exists, and a probe has shown whether KVM works.
+asio::awaitable<void> Runner::prepare_image(std::int64_t trial) {
+  if (context_.virtualization) { co_return; }
+  const vmctl::ImageSpec spec{context_.scenario.guest.image, lends_nvidia_devices(context_.plan)};
+  const auto make = [&host = context_.host, &spec] { return host.make_image(spec); };
+  const auto image = co_await offload(context_.pool, make);
+  context_.event(trial, "image", "guest image ready",
+                 {{"hash", image.hash},
+                  {"boots", image.boots},
+                  {"kernel", image.kernel},
+                  {"from_cache", image.from_cache},
+                  {"virtualization", to_string(image.virtualization)},
+                  {"reason", image.reason}});
+  context_.virtualization = image.virtualization;
+}
+
+/// Runs the trial unless a stop comes first; returns what failed, null if nothing did.
+asio::awaitable<std::exception_ptr> Runner::attempt(TrialRun& trial, const PlannedTrial& planned,
+                                                    LiveNodes& nodes, std::int64_t row, bool nodes_are_up) {
+  std::exception_ptr failure;
+  const auto work = [&]() -> asio::awaitable<void> {
+    try {
+      if (runs_in_vms(planned.arm)) {
+        if (!context_.virtualization) { trial.enter("image"); }
+        co_await prepare_image(row);
+        context_.store.set_trial_virtualization(row, to_string(*context_.virtualization));
+      }
+      if (!nodes_are_up) { co_await bind_devices(trial, planned); }
+      co_await trial.run(nodes, nodes_are_up);
+    } catch (...) { failure = std::current_exception(); }
+  };
+  co_await (work() || context_.stop.wait());
+  co_return failure;
+}
+
+bool Runner::may_keep_nodes(const PlannedTrial& planned) const {
+  if (context_.scenario.reuse != Reuse::experiment_case || !runs_in_vms(planned.arm)) { return false; }
+  const auto& trials = context_.plan.trials;
+  for (auto next = static_cast<std::size_t>(planned.order); next < trials.size(); ++next) {
+    if (trials[next].placement == planned.placement && runs_in_vms(trials[next].arm)) { return true; }
+  }
+  return false;
+}
+
+asio::awaitable<void> Runner::tear_down(std::unique_ptr<LiveNodes>& nodes, std::int64_t row) {
+  if (!nodes) { co_return; }
+  context_.event(row, "tear_down", "stage tear_down");
+  const auto left = co_await nodes->tear_down();
+  nodes.reset();
+  if (left.empty()) { co_return; }
+  log::warning(something_is_left, {{"left", left}});
+  context_.event(row, "tear_down", something_is_left, {{"left", left}});
+}
+
+void Runner::record_end(std::int64_t row, const TrialRun& trial, const std::exception_ptr& failure,
+                        ExperimentOutcome& outcome) {
+  if (!failure) {
+    ++outcome.finished;
+    return;
+  }
+  if (context_.stop.requested()) {
+    context_.store.interrupt_trial(row, iso8601(wall_ns()));
+    return;
+  }
+  std::string reason;
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) { reason = error.what(); }
+  ++outcome.failed;
+  if (outcome.first_failure.empty()) { outcome.first_failure = reason; }
+  log::error("trial failed", {{"trial", row}, {"stage", trial.stage()}, {"reason", reason}});
+  context_.event(row, trial.stage(), "trial failed", {{"reason", reason}});
+  context_.store.fail_trial(row, {trial.stage(), reason, trial.console_tail()}, iso8601(wall_ns()));
+}
+
+/// What was measured before the fault counts. What the schema refuses ends no experiment.
+void Runner::flush_after_failure(TrialRun& trial) {
+  std::string refusal;
+  try {
+    trial.flush();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::trial_failed) { throw; }
+    refusal = error.what();
+  }
+  if (!refusal.empty()) {
+    context_.event(trial.row(), trial.stage(), "measured values were refused", {{"reason", refusal}});
+  }
+}
+
+asio::awaitable<void> Runner::run_trial(const PlannedTrial& planned, ExperimentOutcome& outcome) {
+  const std::int64_t row = context_.store.begin_trial(trial_record(planned));
+  context_.progress = [this, &planned](const std::string& line) { say(planned, line); };
+  const bool in_vms = runs_in_vms(planned.arm);
+  const bool reused = kept_ && in_vms && kept_placement_ == planned.placement;
+  if (in_vms && !reused) { co_await tear_down(kept_, row); }
+  if (reused) {
+    nodes_ = std::move(kept_);
+  } else {
+    nodes_ = std::make_unique<LiveNodes>(context_, context_.plan.placements[planned.placement], planned.arm);
+  }
+
+  TrialRun trial(context_, planned, row, plans_);
+  std::exception_ptr failure = co_await attempt(trial, planned, *nodes_, row, reused);
+  std::exception_ptr storage_failure;
+  try {
+    if (failure) { flush_after_failure(trial); }
+    record_end(row, trial, failure, outcome);
+    if (!failure) { say(planned, fmt::format("{:.2f} images/s", trial.images_per_second())); }
+  } catch (...) { storage_failure = std::current_exception(); }
+  if (!failure && !storage_failure && may_keep_nodes(planned)) {
+    kept_ = std::move(nodes_);
+    kept_placement_ = planned.placement;
+  } else {
+    try {
+      co_await tear_down(nodes_, row);
+    } catch (...) {
+      if (!storage_failure) { storage_failure = std::current_exception(); }
+    }
+  }
+  if (storage_failure) { std::rethrow_exception(storage_failure); }
+}
+
+/// Returns what could not be given back; that is in quarantine, and no later run gets it.
+asio::awaitable<std::vector<std::string>> Runner::end_lending() {
+  auto& host = context_.host;
+  const auto end = [&host] { return host.end_lending(); };
+  auto failures = co_await offload(context_.pool, end);
+  if (!failures.empty()) {
+    log::error("devices could not be given back and are in quarantine; see virtrain clean",
+               {{"failures", failures}});
+    context_.event(std::nullopt, "tear_down", "devices could not be given back", {{"failures", failures}});
+  }
+  co_return failures;
+}
+
+asio::awaitable<void> Runner::run(ExperimentOutcome& outcome) {
+  std::exception_ptr failure;
+  try {
+    for (const auto& planned : context_.plan.trials) {
+      if (context_.stop.requested()) { break; }
+      co_await run_trial(planned, outcome);
+      if (options_.fail_fast && outcome.failed > 0) { break; }
+    }
+  } catch (...) { failure = std::current_exception(); }
+  for (auto* nodes : {&nodes_, &kept_}) {
+    if (!*nodes) { continue; }
+    const auto left = co_await (*nodes)->tear_down();
+    if (!left.empty()) { log::warning(something_is_left, {{"left", left}}); }
+    nodes->reset();
+  }
+  for (const auto& left : co_await end_lending()) {
+    ++outcome.failed;
+    if (outcome.first_failure.empty()) { outcome.first_failure = left; }
+  }
+  if (failure) { std::rethrow_exception(failure); }
+}
+
+}  // namespace
+
+asio::awaitable<void> run_trials(RunContext& context, const ExperimentOptions& options,
+                                 ExperimentOutcome& outcome) {
+  Runner runner(context, options);
+  co_await runner.run(outcome);
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,54 @@
+#include "harness/experiment/judge.h"
+
+#include <algorithm>
+
+#include "common/log.h"
+#include "harness/scenario/decode.h"
+#include "results/comparison/verdict.h"
+
+namespace virtrain::harness {
+
+using results::CaseComparison;
+using results::Verdict;
+
+int judge_verdicts(const std::vector<CaseComparison>& comparisons) {
+  const auto any = [&](auto... verdicts) {
+    return std::any_of(comparisons.begin(), comparisons.end(),
+                       [&](const CaseComparison& c) { return ((c.verdict == verdicts) || ...); });
+  };
+  if (std::any_of(comparisons.begin(), comparisons.end(), results::worse_after_holm)) { return 1; }
+  if (comparisons.empty() || any(Verdict::worse, Verdict::inconclusive, Verdict::not_comparable)) {
+    return 5;
+  }
+  return 0;
+}
+
+std::optional<results::Settings> expected_settings(const results::Store& store,
+                                                   const results::CompareRequest& request) {
+  if (request.baseline != arm_bare_metal || request.candidate != arm_vm) { return std::nullopt; }
+  const auto experiments = store.select(request.selection);
+  for (auto id = experiments.rbegin(); id != experiments.rend(); ++id) {
+    const auto experiment = store.experiment(*id);
+    if (!experiment || experiment->scenario_text.empty()) { continue; }
+    try {
+      const auto scenario = decode_scenario(experiment->scenario_text, "scenario of " + *id);
+      if (scenario.vm_vs_bare_metal) {
+        return results::Settings{scenario.vm_vs_bare_metal->margin, scenario.vm_vs_bare_metal->alpha};
+      }
+    } catch (const Error& error) {
+      log::warning("the stored scenario cannot be read any more: --margin and --alpha decide",
+                   {{"experiment", *id}, {"reason", error.message()}});
+    }
+  }
+  return std::nullopt;
+}
+
+int judge(const ExperimentOutcome& outcome, const std::vector<CaseComparison>& comparisons,
+          bool expectations) {
+  if (outcome.stop_signal != 0) { return 128 + outcome.stop_signal; }
+  if (outcome.aborted_by) { return exit_status(*outcome.aborted_by); }
+  if (outcome.failed > 0) { return exit_status(ErrorCode::trial_failed); }
+  return expectations ? judge_verdicts(comparisons) : 0;
+}
+
+}  // namespace virtrain::harness

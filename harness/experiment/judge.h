@@ -1,0 +1,24 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "harness/experiment/experiment.h"
+#include "results/comparison/compare.h"
+#include "results/store/store.h"
+
+namespace virtrain::harness {
+
+/// Exit status of `run` and of a gated `compare` (design: "Exit codes, highest precedence first").
+int judge(const ExperimentOutcome& outcome, const std::vector<results::CaseComparison>& comparisons,
+          bool expectations);
+/// The part that expectations decide: 1 where a case is worse, else 5 where one has no verdict, else 0. Of
+/// several cases one is worse only if it is after Holm's correction; before it only, it has no verdict.
+int judge_verdicts(const std::vector<results::CaseComparison>& comparisons);
+
+/// Margin and alpha that the scenario of the newest compared experiment expects; nothing where none says, or
+/// where other arms than vm and bare_metal are compared.
+std::optional<results::Settings> expected_settings(const results::Store& store,
+                                                   const results::CompareRequest& request);
+
+}  // namespace virtrain::harness

@@ -1,0 +1,140 @@
+#include "harness/experiment/preflight.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "harness/experiment/cuda_host.h"
+#include "harness/job/programs.h"
+#include "harness/plan/device_demand.h"
+
+namespace virtrain::harness {
+namespace {
+
+using vmctl::HostMode;
+
+/// The CPU trainer's bf16 needs AVX-512's instructions for it, which QEMU does not emulate.
+void check_bf16(const Scenario& scenario, const vmctl::Inventory& inventory,
+                std::vector<std::string>& reasons) {
+  const auto& flags = inventory.cpu_flags;
+  const bool host_can = std::find(flags.begin(), flags.end(), "avx512_bf16") != flags.end();
+  const bool guest_can = host_can && !expects_emulation(inventory);
+  if (host_can && (guest_can || !has_arm(scenario, arm_vm))) { return; }
+  for (const auto& placement : scenario.cases) {
+    for (const auto& tenant : placement.tenants) {
+      if (tenant.workload.backend == Backend::cpu && tenant.workload.precision == Precision::bf16) {
+        reasons.push_back(fmt::format(
+            "case {}: {} trains in bf16, but {} no avx512_bf16 (use precision fp32{})", placement.name,
+            tenant.name, host_can ? "VMs are emulated here and their CPU has" : "this host's CPU has",
+            host_can ? ", or a host with KVM" : ""));
+      }
+    }
+  }
+}
+
+void add_what_blocks(const std::vector<vmctl::Finding>& findings, std::vector<std::string>& reasons) {
+  for (const auto& finding : findings) {
+    if (vmctl::blocks(finding)) {
+      reasons.push_back(fmt::format("{}: {} ({})", finding.id, finding.found, finding.fix));
+    }
+  }
+}
+
+void check_devices(vmctl::Host& host, const Scenario& scenario, const Plan& plan,
+                   const vmctl::Inventory& inventory, HostMode mode, std::vector<std::string>& reasons) {
+  auto findings = host.examine_devices(inventory, device_demands(plan, scenario));
+  // The plan has none with users, nor one that another run of ours holds and that can be waited for.
+  std::erase_if(findings, [](const auto& finding) { return finding.id == "USE-1"; });
+  add_what_blocks(findings, reasons);
+  if (::geteuid() != 0) { reasons.emplace_back("devices: binding them to another driver needs root"); }
+  if (mode != HostMode::system) {
+    reasons.push_back(
+        fmt::format("devices: mode {} cannot lend any (allowed: mode system)", to_string(mode)));
+  }
+  const auto& token = scenario.devices.licence_token;
+  if (!token.empty() && ::access(token.c_str(), R_OK) != 0) {
+    reasons.push_back("devices: the licence token " + printable(token) + " cannot be read");
+  }
+  if (scenario.reuse == Reuse::experiment_case && scenario.devices.kind == DeviceKind::passthrough &&
+      scenario.arms.size() > 1) {
+    reasons.emplace_back(
+        "reuse: case would keep the devices in VMs while bare metal needs them (use reuse: trial)");
+  }
+}
+
+void check_vm_arm(vmctl::Host& host, const Scenario& scenario, const vmctl::Inventory& inventory,
+                  HostMode mode, std::vector<std::string>& reasons) {
+  if (!scenario.guest.is_mirror()) {
+    try {
+      host.check_image(scenario.guest.image);
+    } catch (const Error& error) { reasons.emplace_back(error.what()); }
+  }
+  add_what_blocks(host.examine(inventory, mode), reasons);
+  if (scenario.guest.hugepages && mode != HostMode::system) {
+    reasons.push_back(fmt::format("guest.hugepages: mode {} may not take huge pages (allowed: mode system)",
+                                  to_string(mode)));
+  }
+  if (mode != HostMode::system || ::geteuid() == 0) { return; }
+  if (const auto why = host.lacks_system_libvirt(); !why.empty()) {
+    reasons.push_back(
+        fmt::format("libvirt does not answer at {}: {} (start libvirtd, run as root, or use --mode "
+                    "namespaces or session)",
+                    vmctl::system_libvirt, why));
+  }
+}
+
+/// Slices with namespaces of their own.
+void check_bare_metal_arm(vmctl::Host& host, HostMode mode, std::vector<std::string>& reasons) {
+  const auto privileges = host.privileges();
+  if (mode == HostMode::namespaces || (mode == HostMode::system && privileges.lacks_isolation.empty())) {
+    return;
+  }
+  const auto why = mode == HostMode::system || privileges.lacks_user_namespaces.empty()
+                       ? privileges.lacks_isolation
+                       : privileges.lacks_user_namespaces;
+  reasons.push_back(
+      fmt::format("arm bare_metal isolates its slices with namespaces, which mode {} cannot make{} (run as "
+                  "root on a host that "
+                  "allows them, or use arm bare_metal_shared)",
+                  to_string(mode), why.empty() ? "" : ": " + why));
+}
+
+/// Whether the system's libvirt does all that the scenario wants for a user who is not root.
+bool system_libvirt_is_enough(vmctl::Host& host, const Scenario& scenario) {
+  return ::geteuid() != 0 && has_arm(scenario, arm_vm) && !has_arm(scenario, arm_bare_metal) &&
+         host.lacks_system_libvirt().empty();
+}
+
+}  // namespace
+
+HostMode choose_mode(vmctl::Host& host, std::optional<HostMode> asked, const Scenario& scenario) {
+  if (asked == HostMode::namespaces) {
+    if (const auto why = host.lacks_user_namespaces(); !why.empty()) {
+      throw Error("run " + scenario.name, ErrorCode::host_unable, "mode namespaces: " + why);
+    }
+  }
+  if (asked) { return *asked; }
+  const auto best = vmctl::best_mode(host.privileges());
+  return best != HostMode::system && system_libvirt_is_enough(host, scenario) ? HostMode::system : best;
+}
+
+void check_host(vmctl::Host& host, const Scenario& scenario, const Plan& plan,
+                const vmctl::Inventory& inventory, HostMode mode) {
+  std::vector<std::string> reasons;
+  if (scenario.devices.kind != DeviceKind::none) {
+    check_devices(host, scenario, plan, inventory, mode, reasons);
+  }
+  if (uses_cuda(plan)) {
+    const auto missing = cuda_reasons(scenario, plan, host.look_at_cuda(trainer_name(Backend::cuda)));
+    reasons.insert(reasons.end(), missing.begin(), missing.end());
+  }
+  check_bf16(scenario, inventory, reasons);
+  if (has_arm(scenario, arm_vm)) { check_vm_arm(host, scenario, inventory, mode, reasons); }
+  if (has_arm(scenario, arm_bare_metal)) { check_bare_metal_arm(host, mode, reasons); }
+  if (!reasons.empty()) { throw Error("run " + scenario.name, ErrorCode::host_unable, join(reasons, "\n")); }
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <optional>
+
+#include "harness/plan/plan.h"
+#include "harness/scenario/scenario.h"
+#include "vmctl/api/host.h"
+
+namespace virtrain::harness {
+
+/// The mode in which this process runs a scenario: the one asked for, or the best that the host gives, found
+/// out by trying. Starts no thread. Throws Error(host_unable) where the one asked for is not to be had.
+vmctl::HostMode choose_mode(vmctl::Host& host, std::optional<vmctl::HostMode> asked,
+                            const Scenario& scenario);
+
+/// Looks, before anything is done, whether this host can run the scenario at all. Throws Error(host_unable)
+/// with the doctor's words, one reason a line.
+void check_host(vmctl::Host& host, const Scenario& scenario, const Plan& plan,
+                const vmctl::Inventory& inventory, vmctl::HostMode mode);
+
+}  // namespace virtrain::harness

@@ -1,0 +1,74 @@
+#include "harness/trial/gather_evidence.h"
+
+#include "harness/rules/validity.h"
+
+namespace virtrain::harness {
+namespace {
+
+/// What the placement says of a node is for the rules about NUMA nodes and tenants.
+NodeEvidence node_evidence(LiveTrial& trial, const TrialNode& node) {
+  const auto& live = node.live;
+  const auto& placed = *live.placement;
+  NodeEvidence seen;
+  seen.hostname = placed.hostname;
+  seen.boot_id = live.facts.value("boot_id", "");
+  seen.has_own_kernel = live.made.has_own_kernel;
+  seen.devices = placed.devices.size();
+  seen.missing_devices = node.topology.missing;
+  seen.guest_gpu_numa_nodes = node.topology.gpu_numa_nodes;
+  seen.peer_differences = node.topology.peer_differences;
+  seen.licensed_at_start = node.licensed_at_start;
+  seen.licensed_at_end = node.licensed_at_end;
+  if (placed.devices.empty()) { return seen; }
+  seen.core_numa_nodes = trial.context.host.numa_nodes_of(placed.cores);
+  for (const auto& device : placed.devices) {
+    if (device.device_class == vmctl::DeviceClass::gpu) { seen.gpu_numa_nodes.push_back(device.numa_node); }
+  }
+  seen.wall_clock_offset_ns = live.agent->clock().wall_offset_ns;
+  return seen;
+}
+
+TenantEvidence tenant_evidence(LiveTrial& trial, const LiveTenant& tenant) {
+  const auto& placed = tenant.plan;
+  TenantEvidence seen{placed.name,
+                      {},
+                      placed.ranks_per_node,
+                      trial.is_shared(),
+                      *tenant.record.network_bytes_required,
+                      *tenant.record.network_bytes_measured,
+                      tenant.job->ranks(),
+                      placed.workload.images_per_rank(),
+                      tenant.job->released_ns()};
+  for (const auto& node : tenant.nodes) { seen.nodes.push_back(node_evidence(trial, node)); }
+  // One slice of all has the tenant's GPUs in an order of its own.
+  if (!trial.is_shared()) { seen.transports_planned = planned_transports(placed); }
+  seen.transports_seen = tenant.job->nccl_transports().by_pair();
+  return seen;
+}
+
+}  // namespace
+
+TrialEvidence gather_evidence(LiveTrial& trial) {
+  TrialEvidence evidence;
+  for (const auto& tenant : trial.tenants) { evidence.tenants.push_back(tenant_evidence(trial, tenant)); }
+  evidence.host = trial.context.host.watched();
+  return evidence;
+}
+
+std::int64_t network_bytes_required(const LiveTrial& trial, const LiveTenant& tenant) {
+  // Gradients that go through shared memory or an adapter of the tenant's own pass by its veths and taps.
+  if (trial.is_shared() || tenant.plan.has_rdma_adapter()) { return 0; }
+  const auto& workload = tenant.plan.workload;
+  return all_reduce_bytes_per_node(std::ssize(tenant.plan.nodes), workload.warmup_steps + workload.steps,
+                                   gradient_bytes_per_step(workload, tenant.job->ranks()));
+}
+
+std::int64_t network_bytes_measured(const LiveTenant& tenant) {
+  std::uint64_t sent = 0;
+  for (const auto& node : tenant.nodes) {
+    sent += node.after.network_tx_bytes - node.before.network_tx_bytes;
+  }
+  return tenant.nodes.empty() ? 0 : static_cast<std::int64_t>(sent) / std::ssize(tenant.nodes);
+}
+
+}  // namespace virtrain::harness

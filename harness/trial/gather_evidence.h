@@ -1,0 +1,16 @@
+#pragma once
+
+#include "harness/evidence/trial_evidence.h"
+#include "harness/trial/live_trial.h"
+
+namespace virtrain::harness {
+
+/// What is known of a trial whose ranks have ended and whose tenants are stored, for the rules of validity.
+TrialEvidence gather_evidence(LiveTrial& trial);
+
+/// Bytes that each of the tenant's nodes must have sent for its all-reduces, and those that they did on
+/// average.
+std::int64_t network_bytes_required(const LiveTrial& trial, const LiveTenant& tenant);
+std::int64_t network_bytes_measured(const LiveTenant& tenant);
+
+}  // namespace virtrain::harness

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <nlohmann/json.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "harness/agent/client/agent_client.h"
+#include "harness/trial/run_context.h"
+
+namespace virtrain::harness {
+
+/// One node of whichever kind, with its agent.
+struct LiveNode {
+  vmctl::NodeFacts made;
+  const NodePlacement* placement = nullptr;  ///< of the (first) planned node that it stands for
+  std::string domain_xml;                    ///< see vmctl::NodeStream
+  std::int64_t started_ns = 0;
+  double agent_ready_seconds = 0;
+  nlohmann::json facts;  ///< what its agent says of it
+  std::shared_ptr<AgentClient> agent;
+
+  /// The end of its console or its agent's log, for error messages.
+  std::string log_tail() const;
+};
+
+/// The nodes of one placement in one arm, networks included: brought up by the host, reached, torn down.
+class LiveNodes {
+ public:
+  LiveNodes(RunContext& context, const Placement& placement, const std::string& arm);
+
+  /// Stages define and boot: networks, then all nodes.
+  asio::awaitable<void> define();
+  asio::awaitable<void> boot();
+  /// Stage agent: every node's agent has answered within the scenario's boot_timeout.
+  asio::awaitable<void> reach_agents();
+  /// Removes everything, whatever fails on the way. Never throws: what could not be removed or struck off the
+  /// journal stays there for `clean`, and is returned.
+  asio::awaitable<std::vector<std::string>> tear_down();
+
+  std::vector<LiveNode>& nodes() { return nodes_; }
+
+ private:
+  asio::awaitable<void> reach_agent(LiveNode& node);
+
+  RunContext& context_;
+  vmctl::NodeGroupId group_ = 0;
+  std::vector<LiveNode> nodes_;
+};
+
+/// What the host sees of the node, or where its network is nobody's but guests', what the guest sees.
+asio::awaitable<vmctl::NodeCounters> counters_of(RunContext& context, const LiveNode& node);
+
+}  // namespace virtrain::harness

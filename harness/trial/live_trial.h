@@ -1,0 +1,69 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/job/plan_file.h"
+#include "harness/job/tenant_job.h"
+#include "harness/plan/node_group.h"
+#include "harness/trial/live_nodes.h"
+
+namespace virtrain::harness {
+
+/// A node in one trial, which the node may outlive.
+struct TrialNode {
+  LiveNode& live;
+  results::Node record = {};
+  std::vector<results::Telemetry> telemetry = {};  ///< not stored yet
+  vmctl::NodeCounters before = {}, after = {};
+  vmctl::GuestTopology topology = {};  ///< of a guest with devices
+  std::optional<bool> licensed_at_start = {}, licensed_at_end = {};
+  bool visible_from_host = true;  ///< until libvirt fails to answer for it
+};
+
+struct TrialRank {
+  results::Rank record = {};
+  bool is_new = false;  ///< not stored yet
+  std::size_t stored_samples = 0;
+};
+
+/// A tenant in one trial: what was planned, its nodes, and the job in them.
+struct LiveTenant {
+  const TenantPlacement& plan;
+  results::Tenant record = {};
+  std::vector<TrialNode> nodes = {};  ///< in the job's order
+  std::shared_ptr<TenantJob> job = {};
+  std::vector<TrialRank> ranks = {};
+
+  bool trains_with_cuda() const { return plan.workload.backend == Backend::cuda; }
+};
+
+/// One trial, as its stages share it.
+struct LiveTrial {
+  RunContext& context;
+  const PlannedTrial& planned;
+  const Placement& placement;
+  std::int64_t row = 0;
+  KnownPlans& plans;  ///< what the experiment's trials have timed so far, and what this one adds
+  std::vector<LiveTenant> tenants = {};
+  std::string stage = "define";
+  double images_per_second = 0;
+
+  /// One slice stands for all of a tenant's nodes.
+  bool is_shared() const { return shares_nodes(planned.arm); }
+  void event(const std::string& message, const nlohmann::json& detail = nullptr) {
+    context.event(row, stage, message, detail);
+  }
+};
+
+template <typename Visit>
+void each_node(LiveTrial& trial, Visit&& visit) {
+  for (auto& tenant : trial.tenants) {
+    for (auto& node : tenant.nodes) { visit(tenant, node); }
+  }
+}
+
+}  // namespace virtrain::harness

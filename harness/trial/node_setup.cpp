@@ -1,0 +1,227 @@
+#include "harness/trial/node_setup.h"
+
+#include <fmt/format.h>
+
+#include "common/error.h"
+#include "harness/agent/client/run_in_node.h"
+#include "harness/job/gpu_environment.h"
+#include "harness/job/guest_gpus.h"
+#include "harness/job/node_probes.h"
+#include "harness/job/programs.h"
+
+namespace virtrain::harness {
+namespace {
+
+/// For NCCL_TOPO_FILE: a guest cannot see the host's switches and links.
+constexpr const char* guest_nccl_topology = "/run/nccl-topology.xml";
+constexpr std::chrono::seconds tool_deadline{60};
+
+/// Where a node's ranks find the experiment's engines and leave theirs; nothing for those that use none, or
+/// that the scenario has given a cache of its own.
+std::optional<std::string> plans_home(const LiveTenant& tenant, const TrialNode& node) {
+  if (!tenant.trains_with_cuda() || tenant.plan.workload.environment.contains(cache_variable)) {
+    return std::nullopt;
+  }
+  return node.live.made.cache_home;
+}
+
+/// Whose word on engines this node's is: a guest's tenant, empty on bare metal.
+std::string guest_of(const LiveTrial& trial, const LiveTenant& tenant, const TrialNode& node) {
+  return node.live.made.has_own_kernel ? trial.placement.case_name + "/" + tenant.plan.name : "";
+}
+
+/// Throws the error where it is a stop.
+void note_plans_failure(LiveTrial& trial, const std::string& what, const TrialNode& node,
+                        const Error& error) {
+  if (error.code() == ErrorCode::interrupted) { throw Error(error); }
+  trial.event(what, {{"node", node.live.placement->hostname}, {"reason", error.what()}});
+}
+
+/// Those that ranks of the node may use; the one slice of the shared arm stands for all of its tenant's.
+std::vector<std::string> gpu_addresses(const LiveTrial& trial, const LiveTenant& tenant,
+                                       const TrialNode& node) {
+  std::vector<std::string> addresses;
+  for (const auto& planned : tenant.plan.nodes) {
+    if (trial.is_shared() || &planned == node.live.placement) {
+      for (const auto& device : planned.devices) {
+        if (device.device_class == vmctl::DeviceClass::gpu) { addresses.push_back(device.grant.address); }
+      }
+    }
+  }
+  return addresses;
+}
+
+asio::awaitable<void> look_at_devices_of(LiveTrial& trial, TrialNode& node) {
+  auto& context = trial.context;
+  auto& live = node.live;
+  const auto functions = co_await live.agent->pci_functions();
+  const auto peers = co_await guest_peer_matrix(context.io, live.agent, live.placement->devices);
+  node.topology = context.host.check_topology(live.made.id, functions, peers);
+  for (const auto& difference : node.topology.differences) {
+    context.event(trial.row, "agent", "the guest's devices differ from the plan: " + difference.words,
+                  {{"node", live.placement->hostname}, {"xml_that_mends_it", difference.xml}});
+  }
+  if (!node.topology.nccl_topology.empty()) {
+    co_await live.agent->write_file(guest_nccl_topology, node.topology.nccl_topology);
+  }
+  co_await prepare_guest_gpus(context.io, live.agent, context.scenario.devices,
+                              node.topology.gpu_numa_nodes.size());
+}
+
+asio::awaitable<void> probe_node(LiveTrial& trial, const LiveTenant& tenant, const TrialNode& node,
+                                 std::vector<std::string> command, std::chrono::milliseconds deadline) {
+  auto& context = trial.context;
+  std::string failure;
+  try {
+    std::vector<std::string> with_environment{"env"};
+    for (const auto& [name, value] : co_await gpu_environment(trial, tenant, node)) {
+      with_environment.push_back(fmt::format("{}={}", name, value));
+    }
+    with_environment.insert(with_environment.end(), command.begin(), command.end());
+    const auto lines = co_await run_in_node(context.io, node.live.agent, with_environment, deadline);
+    const auto figures = parse_probe_records(lines, trial.planned.arm, node.live.placement->hostname);
+    context.store.add_probes(context.experiment, figures);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::trial_failed) { throw; }
+    failure = error.what();
+  }
+  if (!failure.empty()) { context.event(trial.row, "agent", "a probe failed", {{"reason", failure}}); }
+}
+
+void add_host_telemetry(TrialNode& node, const vmctl::NodeCounters& counters) {
+  if (!counters.domain) { return; }
+  const auto& stats = *counters.domain;
+  const auto add = [&](const char* metric, double value) {
+    node.telemetry.push_back({stats.monotonic_ns, "host", metric, value});
+  };
+  double vcpu_ns = 0, wait_ns = 0;
+  for (const auto& vcpu : stats.vcpus) {
+    vcpu_ns += static_cast<double>(vcpu.time_ns);
+    wait_ns += static_cast<double>(vcpu.wait_ns.value_or(0));
+  }
+  add("cpu_seconds", static_cast<double>(stats.cpu_time_ns) * 1e-9);
+  add("vcpu_seconds", vcpu_ns * 1e-9);
+  add("vcpu_wait_seconds", wait_ns * 1e-9);
+  add("helper_cpu_seconds", static_cast<double>(stats.helper_cpu_ns) * 1e-9);
+  add("rss_bytes", static_cast<double>(stats.rss_bytes));
+  add("network_rx_bytes", static_cast<double>(counters.network_rx_bytes));
+  add("network_tx_bytes", static_cast<double>(counters.network_tx_bytes));
+}
+
+}  // namespace
+
+asio::awaitable<void> look_at_guest_devices(LiveTrial& trial) {
+  for (auto& tenant : trial.tenants) {
+    for (auto& node : tenant.nodes) {
+      if (node.live.made.has_own_kernel && !node.live.placement->devices.empty()) {
+        co_await look_at_devices_of(trial, node);
+      }
+    }
+  }
+}
+
+asio::awaitable<std::map<std::string, std::string>> gpu_environment(LiveTrial& trial,
+                                                                    const LiveTenant& tenant,
+                                                                    const TrialNode& node) {
+  std::map<std::string, std::string> environment;
+  if (!tenant.trains_with_cuda()) { co_return environment; }
+  if (const auto home = plans_home(tenant, node)) { environment[cache_variable] = *home; }
+  if (node.live.made.has_own_kernel) {
+    const bool has_own = tenant.plan.workload.environment.contains("NCCL_TOPO_FILE");
+    if (!has_own && !node.topology.nccl_topology.empty()) {
+      environment["NCCL_TOPO_FILE"] = guest_nccl_topology;
+    }
+    co_return environment;
+  }
+  const auto answer =
+      co_await run_in_node(trial.context.io, node.live.agent, gpu_uuid_query(), tool_deadline);
+  environment["CUDA_VISIBLE_DEVICES"] = visible_gpus(answer, gpu_addresses(trial, tenant, node));
+  co_return environment;
+}
+
+asio::awaitable<void> give_plans_to(LiveTrial& trial) {
+  for (auto& tenant : trial.tenants) {
+    for (auto& node : tenant.nodes) {
+      const auto home = plans_home(tenant, node);
+      if (!home) { continue; }
+      try {
+        const auto plans = trial.plans.for_node(guest_of(trial, tenant, node));
+        co_await give_plans(trial.context.io, node.live.agent, *home, plans);
+      } catch (const Error& error) {
+        note_plans_failure(trial, "the engines known so far could not be given to a node", node, error);
+      }
+    }
+  }
+}
+
+/// Of all nodes, for each may have GPUs of its own kind.
+asio::awaitable<void> take_plans_from(LiveTrial& trial) {
+  for (auto& tenant : trial.tenants) {
+    for (auto& node : tenant.nodes) {
+      const auto home = plans_home(tenant, node);
+      if (!home) { continue; }
+      try {
+        const auto found = co_await take_plans(node.live.agent, *home);
+        if (const auto count = trial.plans.add(guest_of(trial, tenant, node), found); count > 0) {
+          trial.event("guests and bare metal run different engines",
+                      {{"node", node.live.placement->hostname}, {"graphs", count}});
+        }
+      } catch (const Error& error) {
+        note_plans_failure(trial, "the engines that a node has timed could not be read", node, error);
+      }
+    }
+  }
+}
+
+asio::awaitable<void> look_at_licences(LiveTrial& trial, std::optional<bool> TrialNode::*into) {
+  for (auto& tenant : trial.tenants) {
+    for (auto& node : tenant.nodes) {
+      node.*into =
+          co_await guest_is_licensed(trial.context.io, node.live.agent, trial.context.scenario.devices,
+                                     node.topology.gpu_numa_nodes.size());
+    }
+  }
+}
+
+asio::awaitable<void> read_counters(LiveTrial& trial, vmctl::NodeCounters TrialNode::*into) {
+  for (auto& tenant : trial.tenants) {
+    for (auto& node : tenant.nodes) { node.*into = co_await counters_of(trial.context, node.live); }
+  }
+}
+
+/// One node after the other, so that each figure is of the node alone.
+asio::awaitable<void> probe_nodes(LiveTrial& trial, std::chrono::milliseconds deadline) {
+  const auto& scenario = trial.context.scenario;
+  for (const auto& tenant : trial.tenants) {
+    for (const auto& node : tenant.nodes) {
+      std::int64_t gpus = tenant.trains_with_cuda() ? tenant.plan.gpus_per_node : 0;
+      if (trial.is_shared()) {
+        gpus *= std::ssize(tenant.plan.nodes);  // one slice stands for all of them
+      }
+      const auto& program = node.live.made.programs.at(probe_program);
+      for (const auto& command :
+           probe_commands(program, scenario.probes, scenario.guest.memory_bytes, gpus)) {
+        co_await probe_node(trial, tenant, node, command, deadline);
+      }
+    }
+  }
+}
+
+asio::awaitable<void> look_from_host(LiveTrial& trial) {
+  for (auto& tenant : trial.tenants) {
+    for (auto& node : tenant.nodes) {
+      if (!node.visible_from_host || !node.live.made.has_own_kernel) { continue; }
+      try {
+        add_host_telemetry(node, co_await counters_of(trial.context, node.live));
+      } catch (const Error& error) {
+        // Only telemetry is lost; whether the node lives is its agent's to say, and must not wait for libvirt
+        // again.
+        node.visible_from_host = false;
+        trial.context.event(trial.row, "run", "the host no longer sees into the node",
+                            {{"node", node.live.made.name}, {"reason", error.what()}});
+      }
+    }
+  }
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "harness/trial/live_trial.h"
+
+// What a trial's nodes need before their ranks start, and are asked around the run.
+
+namespace virtrain::harness {
+
+/// What was lent to guests must be there, and near what it is near to on the host; the rest explains figures.
+asio::awaitable<void> look_at_guest_devices(LiveTrial& trial);
+
+/// What ranks on a node must know of its GPUs: in a guest how they hang together on the host, and on bare
+/// metal which of the host's they may use.
+asio::awaitable<std::map<std::string, std::string>> gpu_environment(LiveTrial& trial,
+                                                                    const LiveTenant& tenant,
+                                                                    const TrialNode& node);
+
+/// The experiment's engines go to the nodes, and come back from them. Where that fails the trial goes on, and
+/// its ranks or a later trial's time for themselves.
+asio::awaitable<void> give_plans_to(LiveTrial& trial);
+asio::awaitable<void> take_plans_from(LiveTrial& trial);
+
+asio::awaitable<void> look_at_licences(LiveTrial& trial, std::optional<bool> TrialNode::*into);
+asio::awaitable<void> read_counters(LiveTrial& trial, vmctl::NodeCounters TrialNode::*into);
+
+/// Figures of each node alone, by virtrain-probe. They explain a gap; a trial whose probes fail is as good as
+/// any other.
+asio::awaitable<void> probe_nodes(LiveTrial& trial, std::chrono::milliseconds deadline);
+
+/// Readings of a guest from the host; a host that no longer sees into it is not asked again.
+asio::awaitable<void> look_from_host(LiveTrial& trial);
+
+}  // namespace virtrain::harness

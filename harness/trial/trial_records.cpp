@@ -1,0 +1,261 @@
+#include "harness/trial/trial_records.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "common/time.h"
+#include "common/units.h"
+#include "harness/evidence/gpu_facts.h"
+#include "harness/rules/validity.h"
+#include "harness/trial/gather_evidence.h"
+
+namespace virtrain::harness {
+namespace {
+
+constexpr double most_images_per_second = std::numeric_limits<double>::max();
+
+template <typename Value>
+std::optional<Value> optional_field(const nlohmann::json& fields, const char* name) {
+  const auto found = fields.find(name);
+  if (found == fields.end() || !found->is_number()) { return std::nullopt; }
+  return found->get<Value>();
+}
+
+/// A fact of a node's; nothing where it is no whole number that fits.
+std::optional<std::int64_t> optional_count(const nlohmann::json& facts, const char* name) {
+  const auto found = facts.find(name);
+  if (found == facts.end() || !found->is_number_integer()) { return std::nullopt; }
+  const auto count = found->get<std::int64_t>();
+  return count > 0 ? std::optional(count) : std::nullopt;
+}
+
+results::Node record_of(const LiveNode& live) {
+  const auto& made = live.made;
+  results::Node record;
+  record.name = live.placement->hostname;
+  record.kind = made.kind;
+  if (made.has_own_kernel) {
+    record.domain_name = made.name;
+    record.guest_boot_id = live.facts.value("boot_id", "");
+  }
+  record.domain_uuid = made.uuid;
+  record.hostname = live.facts.value("hostname", "");
+  record.cores = format_cpu_list(made.cores);
+  record.memory_bytes = static_cast<std::int64_t>(made.memory_bytes);
+  if (made.numa_node) { record.numa_node = *made.numa_node; }
+  record.cpuset_read_back = live.facts.value("cpus", "");
+  record.memory_limit_read_back_bytes = optional_count(live.facts, "memory_limit_bytes");
+  record.kernel = live.facts.value("kernel", "");
+  record.console_log = made.log;
+  record.domain_xml = live.domain_xml;
+  record.agent_ready_seconds = live.agent_ready_seconds;
+  record.clock_offset_ns = live.agent->clock().offset_ns;
+  record.clock_uncertainty_ns = live.agent->clock().uncertainty_ns;
+  for (const auto& [name, value] : live.facts.items()) {
+    record.fingerprint[name] = value.is_string() ? value.get<std::string>() : value.dump();
+  }
+  if (!made.network_medium.empty()) { record.fingerprint["network_medium"] = made.network_medium; }
+  return record;
+}
+
+/// They are stored, or cannot be.
+void forget_new_rows(LiveTrial& trial) {
+  for (auto& tenant : trial.tenants) {
+    for (auto& node : tenant.nodes) { node.telemetry.clear(); }
+    for (std::size_t r = 0; tenant.job && r < tenant.ranks.size(); ++r) {
+      tenant.ranks[r].is_new = false;
+      tenant.ranks[r].stored_samples = tenant.job->ranks()[r].samples.size();
+    }
+  }
+}
+
+void store_new_samples(results::Store& store, LiveTenant& tenant) {
+  for (std::size_t r = 0; tenant.job && r < tenant.ranks.size(); ++r) {
+    const auto& windows = tenant.job->ranks()[r].samples;
+    auto& rank = tenant.ranks[r];
+    // Not as it comes: a commit is synced, and ranks may say what they like as often as they like.
+    if (rank.is_new) { rank.record.id = store.save_rank(tenant.record.id, rank.record); }
+    if (rank.record.id == 0 || rank.stored_samples == windows.size()) { continue; }
+    std::vector<results::Sample> fresh;
+    for (std::size_t i = rank.stored_samples; i < windows.size(); ++i) {
+      fresh.push_back(
+          {windows[i].t_ns, windows[i].step, windows[i].images, windows[i].seconds, windows[i].loss});
+    }
+    store.add_samples(rank.record.id, fresh);
+  }
+}
+
+/// What a tenant's ranks say of their GPUs becomes facts and readings of their nodes.
+void take_gpu_evidence(LiveTenant& tenant) {
+  if (!tenant.trains_with_cuda()) { return; }
+  std::int64_t next_rank = 0;  // jobs have their ranks in the order of the nodes
+  for (std::size_t n = 0; n < tenant.nodes.size(); ++n) {
+    auto& node = tenant.nodes[n];
+    std::vector<const RankState*> ranks;
+    for (const auto& rank : tenant.job->ranks()) {
+      if (rank.node == n) { ranks.push_back(&rank); }
+    }
+    const auto first_rank = next_rank;
+    next_rank += static_cast<std::int64_t>(ranks.size());
+    if (const auto ways = tenant.job->nccl_transports().of_ranks(first_rank, next_rank); !ways.empty()) {
+      node.record.fingerprint["peer_to_peer"] = ways;
+    }
+    for (const auto& [name, value] : gpu_facts(ranks)) { node.record.fingerprint[name] = value; }
+    const auto readings = gpu_telemetry(ranks);
+    node.telemetry.insert(node.telemetry.end(), readings.begin(), readings.end());
+  }
+}
+
+void add_result(results::Rank& record, const RankState& state) {
+  const auto& result = *state.result;
+  record.images_per_second = result.value("images_per_second", 0.0);
+  record.parameters_hash_before = printable(state.ready->value("parameters_hash", ""));
+  record.parameters_hash_after = printable(result.value("parameters_hash", ""));
+  record.loss_first = optional_field<double>(result, "loss_first");
+  record.loss_last = optional_field<double>(result, "loss_last");
+  record.peak_rss_bytes = optional_field<std::int64_t>(result, "peak_rss_bytes");
+  record.step_p50_seconds = optional_field<double>(result, "step_seconds_p50");
+  record.step_p95_seconds = optional_field<double>(result, "step_seconds_p95");
+  record.step_p99_seconds = optional_field<double>(result, "step_seconds_p99");
+  record.exposed_allreduce_seconds = optional_field<double>(result, "allreduce_seconds_exposed");
+}
+
+/// A sum of lies may be beyond all numbers; it is invalid, and stored all the same.
+double sum_of(double a, double b) {
+  return std::min(a + b, most_images_per_second);
+}
+
+void store_tenant(LiveTrial& trial, LiveTenant& tenant) {
+  auto& store = trial.context.store;
+  auto& record = tenant.record;
+  record.images_per_second = 0;
+  for (std::size_t r = 0; r < tenant.ranks.size(); ++r) {
+    auto& rank = tenant.ranks[r].record;
+    add_result(rank, tenant.job->ranks()[r]);
+    store.save_rank(record.id, rank);
+    record.images_per_second = sum_of(*record.images_per_second, *rank.images_per_second);
+  }
+  record.loss_first = tenant.ranks[0].record.loss_first;
+  record.loss_last = tenant.ranks[0].record.loss_last;
+  record.network_bytes_required = network_bytes_required(trial, tenant);
+  record.network_bytes_measured = network_bytes_measured(tenant);
+  std::vector<std::string> names;
+  for (const auto& [pair, transport] : tenant.job->transports()) {
+    store.save_transport(record.id, {pair.first, pair.second, transport});
+    if (std::find(names.begin(), names.end(), transport) == names.end()) { names.push_back(transport); }
+  }
+  record.transport = join(names, ", ");
+  store.save_tenant(trial.row, record);
+  trial.images_per_second = sum_of(trial.images_per_second, *record.images_per_second);
+}
+
+void store_node(LiveTrial& trial, const LiveTenant& tenant, TrialNode& node) {
+  // The process's time and its threads' come from two readings, so a short interval may come out negative.
+  if (node.before.domain && node.after.domain) {
+    node.record.helper_cpu_seconds =
+        std::max(0.0, static_cast<double>(node.after.domain->helper_cpu_ns) -
+                          static_cast<double>(node.before.domain->helper_cpu_ns)) *
+        1e-9;
+  }
+  trial.context.store.save_node(tenant.record.id, node.record);
+}
+
+std::optional<std::int64_t> start_spread_ns(const LiveTrial& trial) {
+  std::optional<std::int64_t> first, last;
+  for (const auto& tenant : trial.tenants) {
+    for (const auto& rank : tenant.job->ranks()) {
+      if (!rank.first_start_ns) { continue; }
+      first = std::min(first.value_or(*rank.first_start_ns), *rank.first_start_ns);
+      last = std::max(last.value_or(*rank.first_start_ns), *rank.first_start_ns);
+    }
+  }
+  return first ? std::optional(*last - *first) : std::nullopt;
+}
+
+}  // namespace
+
+void save_tenants(LiveTrial& trial) {
+  for (const auto& placed : trial.placement.tenants) {
+    LiveTenant tenant{placed};
+    tenant.record.tenant_index = std::ssize(trial.tenants);
+    tenant.record.name = placed.name;
+    tenant.record.nodes = std::ssize(placed.nodes);
+    tenant.record.workload = to_json(placed.workload);
+    tenant.record.id = trial.context.store.save_tenant(trial.row, tenant.record);
+    tenant.ranks.resize(static_cast<std::size_t>(placed.ranks()));
+    trial.tenants.push_back(std::move(tenant));
+  }
+}
+
+void save_nodes(LiveTrial& trial) {
+  for (auto& tenant : trial.tenants) {
+    for (auto& node : tenant.nodes) {
+      node.record = record_of(node.live);
+      node.record.id = trial.context.store.save_node(tenant.record.id, node.record);
+    }
+  }
+}
+
+void take_record(LiveTrial& trial, LiveTenant& tenant, std::int64_t rank, const RankRecord& said) {
+  if (said.kind != RankRecord::Kind::hello) { return; }
+  auto& row = tenant.ranks[static_cast<std::size_t>(rank)];
+  auto& record = row.record;
+  const auto& hello = said.fields;
+  // In the shared arm one slice, named after the first node, holds all ranks.
+  const auto node = trial.is_shared() ? 0 : static_cast<std::size_t>(rank / tenant.plan.ranks_per_node);
+  record.node = tenant.plan.nodes[node].hostname;
+  record.rank = rank;
+  record.local_rank = hello.value("local_rank", std::int64_t{0});
+  record.size = hello.value("size", std::int64_t{0});
+  record.hostname = printable(hello.value("hostname", ""));
+  record.pid = optional_field<std::int64_t>(hello, "pid");
+  record.isa = printable(hello.value("isa", ""));
+  record.threads = optional_field<std::int64_t>(hello, "threads");
+  record.cpuset_read_back = printable(hello.value("cpuset", ""));
+  record.memory_limit_read_back_bytes = optional_field<std::int64_t>(hello, "memory_limit_bytes");
+  row.is_new = true;
+}
+
+void store_new_rows(LiveTrial& trial) {
+  constexpr const char* operation = "store samples and telemetry";
+  auto& store = trial.context.store;
+  try {
+    store.transaction(operation, [&] {
+      for (auto& tenant : trial.tenants) {
+        store_new_samples(store, tenant);
+        for (const auto& node : tenant.nodes) {
+          if (!node.telemetry.empty()) { store.add_telemetry(node.record.id, node.telemetry); }
+        }
+      }
+    });
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::bad_input) { throw; }
+    // A row that the schema refuses, it will refuse again. It is the trial's fault and not the database's.
+    forget_new_rows(trial);
+    throw Error(operation, ErrorCode::trial_failed, error.what());
+  }
+  forget_new_rows(trial);
+}
+
+void store_results(LiveTrial& trial) {
+  for (auto& tenant : trial.tenants) {
+    store_tenant(trial, tenant);
+    take_gpu_evidence(tenant);
+  }
+  for (auto& tenant : trial.tenants) {
+    for (auto& node : tenant.nodes) { store_node(trial, tenant, node); }
+  }
+  store_new_rows(trial);  // the GPUs' readings, which came with the results
+  const auto evidence = gather_evidence(trial);
+  for (const auto& remark : remarks(evidence)) { trial.context.event(trial.row, "collect", remark); }
+  const auto reasons = invalid_reasons(evidence, trial.context.boot_id);
+  trial.context.store.finish_trial(
+      trial.row, {trial.images_per_second, start_spread_ns(trial), reasons.empty(), join(reasons, "; ")},
+      iso8601(wall_ns()));
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,67 @@
+#include "harness/experiment/judge.h"
+
+#include <catch2/catch.hpp>
+#include <signal.h>
+
+using namespace virtrain;
+using namespace virtrain::harness;
+using results::CaseComparison;
+using results::Verdict;
+
+namespace {
+
+std::vector<CaseComparison> verdicts(const std::vector<Verdict>& list) {
+  std::vector<CaseComparison> comparisons(list.size());
+  for (std::size_t i = 0; i < list.size(); ++i) { comparisons[i].verdict = list[i]; }
+  return comparisons;
+}
+
+}  // namespace
+
+TEST_CASE("expectations: worse is 1, no verdict is 5, anything else 0") {
+  CHECK(judge_verdicts(verdicts({Verdict::equivalent, Verdict::better, Verdict::non_inferior})) == 0);
+  CHECK(judge_verdicts(verdicts({Verdict::equivalent, Verdict::worse})) == 1);
+  CHECK(judge_verdicts(verdicts({Verdict::inconclusive, Verdict::worse})) == 1);
+  CHECK(judge_verdicts(verdicts({Verdict::equivalent, Verdict::inconclusive})) == 5);
+  CHECK(judge_verdicts(verdicts({Verdict::not_comparable})) == 5);
+  CHECK(judge_verdicts({}) == 5);
+}
+
+TEST_CASE("of many cases one is worse only after Holm's correction, and before it there is no verdict yet") {
+  auto list = verdicts({Verdict::worse, Verdict::equivalent});
+  list[0].p_worse_holm = 0.06;
+  list[1].p_worse_holm = 1;
+  CHECK(judge_verdicts(list) == 5);
+  list[0].p_worse_holm = 0.04;
+  CHECK(judge_verdicts(list) == 1);
+  list[0].settings.alpha = 0.01;
+  CHECK(judge_verdicts(list) == 5);
+}
+
+TEST_CASE("the highest precedence decides") {
+  const auto worse = verdicts({Verdict::worse});
+  ExperimentOutcome outcome;
+  CHECK(judge(outcome, worse, false) == 0);
+  CHECK(judge(outcome, worse, true) == 1);
+  CHECK(judge(outcome, verdicts({Verdict::inconclusive}), true) == 5);
+  CHECK(judge(outcome, verdicts({Verdict::equivalent}), true) == 0);
+  outcome.failed = 1;
+  CHECK(judge(outcome, worse, true) == 6);
+  outcome.aborted_by = ErrorCode::busy;
+  CHECK(judge(outcome, worse, true) == 75);
+  outcome.aborted_by = ErrorCode::host_unable;
+  CHECK(judge(outcome, worse, true) == 4);
+  outcome.stop_signal = SIGINT;
+  CHECK(judge(outcome, worse, true) == 130);
+  outcome.stop_signal = SIGTERM;
+  CHECK(judge(outcome, worse, true) == 143);
+}
+
+TEST_CASE("exit codes of errors are those of the manual") {
+  CHECK(exit_status(ErrorCode::usage) == 2);
+  CHECK(exit_status(ErrorCode::bad_input) == 3);
+  CHECK(exit_status(ErrorCode::host_unable) == 4);
+  CHECK(exit_status(ErrorCode::trial_failed) == 6);
+  CHECK(exit_status(ErrorCode::busy) == 75);
+  CHECK(exit_status(ErrorCode::interrupted) == 130);
+}

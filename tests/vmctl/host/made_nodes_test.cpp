@@ -1,0 +1,110 @@
+// Tear-down where things go wrong, with a hypervisor that is none.
+
+#include "vmctl/host/made_nodes.h"
+
+#include <catch2/catch.hpp>
+
+#include <set>
+
+#include "common/subprocess.h"
+#include "tests/support/temporary_folder.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+using Catch::Contains;
+namespace fs = std::filesystem;
+
+/// Remembers names; its guests never answer.
+class FakeHypervisor final : public Hypervisor {
+ public:
+  std::set<std::string> there;  ///< domains and networks
+  std::set<std::string> stuck;  ///< what cannot be destroyed
+
+  HypervisorVersions versions() override { return {}; }
+  void create_network(const NetworkSpec& spec) override { there.insert(spec.name); }
+  void destroy_network(const std::string& name) override { destroy_domain(name); }
+  void create_domain(const DomainSpec& spec) override { there.insert(spec.name); }
+  UniqueFd open_channel(const std::string&) override {
+    auto [ours, guests] = make_socketpair();
+    guests_.push_back(std::move(guests));
+    return std::move(ours);
+  }
+  DomainState domain_state(const std::string&) override { return DomainState::running; }
+  void destroy_domain(const std::string& name) override {
+    if (stuck.contains(name)) { throw Error("destroy " + name, ErrorCode::timeout, "it is stuck"); }
+    there.erase(name);
+  }
+  DomainStats domain_stats(const std::string&) override { return {}; }
+  std::vector<DomainInfo> domains() override { return {}; }
+  std::vector<NetworkInfo> networks() override { return {}; }
+  std::vector<NodeDevice> pci_devices() override { return {}; }
+
+ private:
+  std::vector<UniqueFd> guests_;
+};
+
+/// Two tenants with a VM each.
+NodeGroupSpec two_tenants() {
+  NodeGroupSpec group;
+  for (const auto* name : {"t1n1", "t2n1"}) {
+    NodeSpec node;
+    node.hostname = name;
+    node.address = "10.77.0.2/16";
+    node.mac = "52:54:00:77:00:02";
+    node.cores = {0};
+    node.memory_bytes = 512U << 20;
+    group.tenants.push_back({node});
+  }
+  return group;
+}
+
+/// VMs of an experiment that are up when `harm` comes, and then torn down.
+struct TornDown {
+  TemporaryFolder folder;
+  LeaseJournal journal{folder.path / "leases.db"};
+  RunState run{{"20261120t083012-7f3a2b", "", HostMode::system, true, {}},
+               journal,
+               this_process("20261120t083012-7f3a2b", ""),
+               folder.path,
+               {}};
+  FakeHypervisor* hypervisor = nullptr;
+  std::vector<std::string> left;
+
+  explicit TornDown(const std::function<void(TornDown&)>& harm) {
+    auto fake = std::make_unique<FakeHypervisor>();
+    hypervisor = fake.get();
+    run.vm_host.emplace().hypervisor = std::move(fake);
+    MadeNodes nodes(run, two_tenants());
+    nodes.make_networks();
+    for (const auto& node : nodes.facts()) { CHECK(nodes.start(node.id).agent); }
+    CHECK(hypervisor->there.size() == 4);
+    harm(*this);
+    left = nodes.remove().left;
+  }
+};
+
+TEST_CASE("a journal that refuses every entry keeps no VM and no network running") {
+  const TornDown torn_down([](TornDown& running) {
+    run_checked(
+        {"sqlite3", (running.folder.path / "leases.db").string(),
+         "CREATE TRIGGER disk BEFORE DELETE ON effect BEGIN SELECT RAISE(ABORT, 'disk is full'); END"});
+  });
+  CHECK(torn_down.hypervisor->there.empty());
+  REQUIRE(torn_down.left.size() == 4);
+  for (const auto& words : torn_down.left) { CHECK_THAT(words, Contains("disk is full")); }
+  CHECK(torn_down.journal.effects().size() == 4);
+}
+
+TEST_CASE("what cannot be removed is said and stays in the journal, the others go") {
+  const std::string stuck = "virtrain-20261120t083012-7f3a2b-2";
+  const TornDown torn_down([&](TornDown& running) { running.hypervisor->stuck = {stuck}; });
+  CHECK(torn_down.hypervisor->there == std::set{stuck});
+  REQUIRE(torn_down.left.size() == 1);
+  CHECK_THAT(torn_down.left[0], Contains(stuck) && Contains("it is stuck"));
+  REQUIRE(torn_down.journal.effects().size() == 1);
+  CHECK(torn_down.journal.effects()[0].name == stuck);
+}
+
+}  // namespace
+}  // namespace virtrain::vmctl

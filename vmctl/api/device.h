@@ -1,0 +1,104 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/enum_text.h"
+#include "vmctl/api/pci/pci_function.h"
+
+namespace virtrain::vmctl {
+
+using virtrain::to_string;
+
+enum class DeviceClass {
+  gpu,
+  rdma_nic,
+  nvswitch,
+  other,  ///< only lent where a scenario names it by its address
+};
+BOOST_DESCRIBE_ENUM(DeviceClass, gpu, rdma_nic, nvswitch, other)
+
+/// How a tenant's VM can get the device, or a part of it.
+enum class Mechanism {
+  none,         ///< not at all; `mechanism_reason` says why
+  passthrough,  ///< the whole function through vfio-pci, after its present driver let go
+  mdev,         ///< vGPUs as mediated devices of this parent
+  vendor_vfio,  ///< this virtual function becomes a vGPU and keeps its vendor's driver
+  undecided,    ///< SR-IOV is off: mdev and vendor-specific VFIO look the same before it is on
+};
+BOOST_DESCRIBE_ENUM(Mechanism, none, passthrough, mdev, vendor_vfio, undecided)
+
+/// A vGPU type that a parent or virtual function offers now.
+struct VgpuType {
+  std::string id;    ///< "nvidia-474", or the number of a vendor-specific VFIO type
+  std::string name;  ///< "NVIDIA A100-20C"
+  std::optional<int> available_instances;
+};
+
+/// A port of a network adapter.
+struct NetworkPort {
+  std::string name;        ///< "mlx5_0/1"
+  std::string interface;   ///< "ens1f0np0"; empty: none
+  std::string state;       ///< "ACTIVE", "DOWN", …
+  std::string rate;        ///< "100 Gb/sec (4X EDR)"
+  std::string link_layer;  ///< "InfiniBand" or "Ethernet"
+  std::optional<int> mtu_bytes;
+};
+
+/// Who uses the device now, so that it must not be taken away.
+struct DeviceUser {
+  int pid = 0;          ///< 0: the kernel itself, for a mount, swap space or a route
+  std::string process;  ///< its name, or "mounted on /mnt", "swap", "route"
+  std::string path;     ///< "/dev/nvidia0", "/dev/nvme0n1", "eth0"
+};
+
+/// A device of this host: a GPU, an RDMA adapter, an NVSwitch, or another one that can be named by address.
+struct HostDevice {
+  PciFunction function;
+  DeviceClass device_class = DeviceClass::gpu;
+  std::string name;          ///< as the driver says it, else from pci.ids, else the ids
+  std::string uuid;          ///< of a GPU whose driver is loaded
+  std::optional<int> minor;  ///< of /dev/nvidia<minor>
+  Mechanism mechanism = Mechanism::none;
+  std::string mechanism_reason;
+  std::vector<VgpuType> vgpu_types;
+  std::vector<std::string> vgpus;          ///< that exist: "type 1153", or UUIDs of mediated devices
+  std::vector<std::string> mig_instances;  ///< GPU instances by name, "gi1"
+  std::vector<std::string> nvlink_peers;   ///< addresses of GPUs on the other end of an NVLink
+  std::vector<NetworkPort> ports;
+  std::vector<DeviceUser> users;
+};
+
+/// "dd (pid 77) has /dev/nvme0n1 open", "/dev/nvme0n1 is mounted on /mnt".
+std::string in_words(const DeviceUser& user);
+
+/// Reasons for which a GPU slows down that make its figures worthless; being idle, and clocks that somebody
+/// set, are none. NVML's names, in small letters.
+inline constexpr std::array harmful_slowdowns{"hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown",
+                                              "sw_thermal_slowdown"};
+
+/// What `nvidia-smi -q -x` says of one GPU of the host. What it does not tell ("N/A", an older or newer
+/// version) is absent, never false or zero.
+struct GpuReport {
+  std::optional<bool> persistence;
+  std::optional<bool> mig, mig_pending;  ///< enabled now, and after the next reset
+  std::optional<bool> ecc, ecc_pending;
+  std::optional<std::uint64_t> uncorrected_ecc_errors;  ///< since the driver was loaded
+  std::optional<bool> repair_pending;                   ///< rows to be remapped or pages to be retired
+  std::optional<bool> repair_failed;
+  std::optional<bool> mixed_vgpu_sizes;     ///< vGPU host: framebuffers of several sizes on the card
+  std::string virtualization;               ///< "None", "Host VGPU", "Pass-Through", "VGPU"; empty: unknown
+  std::string fabric_state, fabric_status;  ///< "Completed", "Success"; empty: it has no fabric
+  std::vector<std::string> slowdowns;       ///< active reasons, thermal and power brake among them
+  std::optional<double> power_limit_w, default_power_limit_w;
+};
+
+/// nvidia-smi's spelling of a PCI address, "00000000:17:00.0", domains of eight digits and capitals, as the
+/// kernel's: "0000:17:00.0".
+std::string kernel_address(const std::string& nvidia_address);
+
+}  // namespace virtrain::vmctl

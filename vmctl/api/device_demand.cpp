@@ -1,0 +1,18 @@
+#include "vmctl/api/device_demand.h"
+
+#include <algorithm>
+
+namespace virtrain::vmctl {
+
+std::vector<PlacedDevice> DeviceDemand::devices() const {
+  std::vector<PlacedDevice> all;
+  for (const auto& vm : vms) { all.insert(all.end(), vm.devices.begin(), vm.devices.end()); }
+  return all;
+}
+
+bool DeviceDemand::wants(GrantKind kind) const {
+  const auto all = devices();
+  return std::any_of(all.begin(), all.end(), [&](const auto& device) { return device.grant.kind == kind; });
+}
+
+}  // namespace virtrain::vmctl

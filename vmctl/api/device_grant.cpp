@@ -1,0 +1,25 @@
+#include "vmctl/api/device_grant.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "common/contains.h"
+
+namespace virtrain::vmctl {
+
+bool must_make_way(const std::vector<DeviceGrant>& lent, const std::vector<DeviceGrant>& wanted) {
+  std::vector<DeviceGrant> missing;
+  std::copy_if(wanted.begin(), wanted.end(), std::back_inserter(missing),
+               [&](const auto& grant) { return !contains(lent, grant); });
+  const auto is_of_its_card = [](const DeviceGrant& old) {
+    return [&old](const DeviceGrant& grant) { return grant.physical_function == old.physical_function; };
+  };
+  const auto is_in_the_way = [&](const DeviceGrant& old) {
+    if (old.kind == GrantKind::mdev || old.kind == GrantKind::vendor_vfio) { return !contains(wanted, old); }
+    return old.kind == GrantKind::virtual_function &&
+           std::any_of(missing.begin(), missing.end(), is_of_its_card(old));
+  };
+  return !missing.empty() && std::any_of(lent.begin(), lent.end(), is_in_the_way);
+}
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace virtrain::vmctl {
+
+/// What a GPU is set to, as far as it changes what is measured. Absent: not known, not offered, or not wanted
+/// to be any particular way.
+struct DeviceSettings {
+  std::optional<bool> ecc, persistence, mig;
+  std::optional<double> power_limit_watts;
+  /// Locked; nvidia-smi sets them and cannot say them.
+  std::optional<std::int64_t> graphics_clock_mhz, memory_clock_mhz;
+  bool operator==(const DeviceSettings&) const = default;
+  bool empty() const { return *this == DeviceSettings(); }
+};
+
+/// nvidia-smi's question for a GPU (its address, UUID or index), and what its one line of answer says.
+std::vector<std::string> settings_query(const std::string& gpu);
+
+DeviceSettings parse_settings_answer(const std::string& line);
+
+/// nvidia-smi's commands that make `now` into `wanted`, where they differ. Persistence first, for without it
+/// the driver forgets the others at once; last where it is to be off.
+std::vector<std::vector<std::string>> settings_commands(const std::string& gpu, const DeviceSettings& now,
+                                                        const DeviceSettings& wanted);
+
+/// Where the GPU is not as wanted: "power limit is 300 W where 250 W was asked for". Empty: it is.
+std::vector<std::string> settings_differences(const DeviceSettings& wanted, const DeviceSettings& now);
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace virtrain::vmctl {
+
+/// What the kernel has counted for a device since its start (sysfs: aer_dev_correctable and its like).
+struct LinkErrors {
+  std::uint64_t correctable = 0;
+  std::uint64_t nonfatal = 0;
+  std::uint64_t fatal = 0;
+  bool operator==(const LinkErrors&) const = default;
+};
+
+/// A PCIe link at its best while it was watched (an idle GPU slows its link down), and what it can be.
+struct LinkEvidence {
+  double gigatransfers = 0;  ///< per second and lane; 0: never seen
+  int lanes = 0;
+  double possible_gigatransfers = 0;
+  int possible_lanes = 0;
+};
+
+/// What a host saw of devices that it watched; empty without them.
+struct DeviceEvidence {
+  /// By the device's address, when the watch began and now.
+  std::map<std::string, LinkErrors> link_errors_before = {}, link_errors_after = {};
+  std::map<std::string, LinkEvidence> links = {};  ///< of its GPUs
+  std::vector<std::string> acs_gaps = {};  ///< bridges above its devices that let them talk past the IOMMU
+  bool unsafe_interrupts = false;
+};
+
+/// What backend cuda needs of a host, each as a sentence on what is wrong with it; empty: nothing is.
+struct CudaHost {
+  std::string trainer;                 ///< it is not there, or lacks a library
+  std::vector<std::string> libraries;  ///< that it is linked to, or opens when it runs
+  std::string host_driver;             ///< no driver of NVIDIA's is loaded, which bare metal trains with
+  std::string guest_driver;            ///< mirror guests would get none
+};
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,146 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/model/virtualization.h"
+#include "vmctl/api/device_demand.h"
+#include "vmctl/api/device_settings.h"
+#include "vmctl/api/evidence.h"
+#include "vmctl/api/finding.h"
+#include "vmctl/api/host_mode.h"
+#include "vmctl/api/inventory.h"
+#include "vmctl/api/leftover.h"
+#include "vmctl/api/node.h"
+
+namespace virtrain::vmctl {
+
+/// One run on a host.
+struct RunSpec {
+  std::string experiment;  ///< "20261120t083012-7f3a2b"
+  std::string results_db;  ///< where `clean` marks it interrupted
+  HostMode mode = HostMode::system;
+  /// False: of this host only what is asked for is changed; /dev/kvm stays as it is, no libvirt daemon is
+  /// started and no service is stopped.
+  bool may_change_host = true;
+  std::vector<std::string> programs;  ///< by name (or path, of others'), that its nodes have beside the agent
+};
+
+/// What guests boot from.
+struct ImageSpec {
+  std::string image = mirror_image;
+  bool with_nvidia_driver = false;
+};
+struct ImageFacts {
+  std::string hash, boots, kernel;
+  bool from_cache = false;
+  Virtualization virtualization = Virtualization::tcg;
+  std::string reason;  ///< of `virtualization`
+};
+
+/// The machines and devices of one host. In this process now, behind a protocol later. Calls block, have
+/// deadlines of their own and throw Error.
+class Host {
+ public:
+  virtual ~Host() = default;
+
+  // --- what is there; nothing is changed
+
+  /// What plans are made from. `with_users`: also who uses its devices.
+  virtual Inventory inventory(bool with_users) = 0;
+  /// Named facts that decide whether two trials are comparable: kernel, cpu_model, microcode, bios, …
+  virtual std::map<std::string, std::string> fingerprint() = 0;
+  virtual DeviceListing devices() = 0;
+  virtual std::vector<int> numa_nodes_of(const std::vector<int>& cores) = 0;
+  /// The domain XML of a VM that is yet to be made, the `number`th node of its run; EXPERIMENT, TAG and
+  /// IMAGE stand in it for what is only known then.
+  virtual std::string planned_xml(const NodeGroupSpec& group, std::size_t tenant, std::size_t node,
+                                  NodeId number, bool emulated) = 0;
+  virtual std::filesystem::path log_root() = 0;  ///< of all runs
+
+  // --- checks
+
+  /// What every scenario needs of this host in that mode.
+  virtual std::vector<Finding> examine(const Inventory& inventory, HostMode mode) = 0;
+  /// What scenarios with devices need; of all GPUs, or of what a plan demands at one time each.
+  virtual std::vector<Finding> examine_devices(const Inventory& inventory) = 0;
+  virtual std::vector<Finding> examine_devices(const Inventory& inventory,
+                                               const std::vector<DeviceDemand>& demands) = 0;
+  virtual Privileges privileges() = 0;
+  /// Why no mode with namespaces is to be had, tried now; empty: it is.
+  virtual std::string lacks_user_namespaces() = 0;
+  /// Why the system's libvirt daemon does not answer; empty: it does. Leaves no thread in this process.
+  virtual std::string lacks_system_libvirt() = 0;
+  /// Throws Error(host_unable) for what VMs cannot boot from.
+  virtual void check_image(const std::string& image) = 0;
+  /// What backend cuda needs of this host, with this trainer.
+  virtual CudaHost look_at_cuda(const std::string& trainer) = 0;
+
+  // --- a run
+
+  /// Opens the journal; returns the folder of the run's logs. Throws Error(not_found) for a program that is
+  /// not there.
+  virtual std::filesystem::path begin(const RunSpec& run) = 0;
+  /// Takes cores and devices, all or none: Error(busy).
+  virtual void acquire(const std::vector<std::string>& resources) = 0;
+  /// Gives them back. A run whose end is `stored` nowhere stays in the journal, so that `clean` marks it.
+  virtual void end(bool stored) = 0;
+
+  /// libvirt answers, the image is there, and a probe has shown whether KVM works.
+  virtual ImageFacts make_image(const ImageSpec& spec) = 0;
+
+  /// Stops what opens GPUs or disturbs them, until end_lending().
+  virtual void keep_services_away(const std::vector<DeviceGrant>& grants) = 0;
+  /// Makes devices ready for VMs; returns how many were not yet.
+  virtual std::size_t lend(const std::vector<DeviceGrant>& grants) = 0;
+  /// Sets GPUs that the host's own driver has, until they are lent or given back.
+  virtual void set(const std::vector<DeviceGrant>& grants, const DeviceSettings& wanted) = 0;
+  /// What could not be given back is in quarantine, and returned in words.
+  virtual std::vector<std::string> give_back() = 0;
+  virtual std::vector<std::string> end_lending() = 0;
+
+  /// Names and places; nothing is made.
+  virtual NodeGroup plan_nodes(const NodeGroupSpec& spec) = 0;
+  virtual void make_networks(NodeGroupId group) = 0;
+  virtual NodeStream start(NodeId node) = 0;
+  virtual NodeCounters counters(NodeId node) = 0;
+  /// How long its threads have been ready to run while others had the cores.
+  virtual std::chrono::nanoseconds waiting_time(NodeId node) = 0;
+  /// What its hypervisor wrote last, to be put behind an error message; empty: nothing.
+  virtual std::string last_words(NodeId node) = 0;
+  /// Whether a guest's PCI functions, and what `nvidia-smi topo -p2p r` says there, are as planned.
+  virtual GuestTopology check_topology(NodeId node, const std::vector<PciFunction>& guest,
+                                       const std::string& peers) = 0;
+  /// Removes all that was made of the group, whatever fails on the way.
+  virtual Removal remove(NodeGroupId group) = 0;
+
+  /// Looks from now on after what makes figures of lent devices worthless.
+  virtual void watch_devices(const std::vector<std::string>& addresses) = 0;
+  /// To be called now and then while the devices work: reads two files a GPU.
+  virtual void look_at_devices() = 0;
+  virtual DeviceEvidence watched() = 0;
+
+  // --- what killed runs have left
+
+  /// `libvirt`: the URI to look at; empty: the system's, or the user's own session where that is out of
+  /// reach.
+  virtual Leftovers leftovers(const std::string& libvirt) = 0;
+  /// Removes what leftovers() found last.
+  virtual Cleaned clean(const MarkInterrupted& mark) = 0;
+  /// False: it was in none.
+  virtual bool lift_quarantine(const std::string& address) = 0;
+};
+
+/// This host, or the recorded one below `root`, of which only what is there can be asked.
+std::unique_ptr<Host> local_host(const std::filesystem::path& root = "/");
+
+/// Goes on in a child that has what the mode gives and whose children end with it; before there are threads.
+/// Nothing happens where the mode needs none of it.
+void enter_mode(HostMode mode, bool with_vms);
+
+}  // namespace virtrain::vmctl

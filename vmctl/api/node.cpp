@@ -1,0 +1,128 @@
+#include "vmctl/api/node.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/error.h"
+#include "common/sha256.h"
+#include "common/text.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+/// A UUID that says the same thing twice: the words' SHA-256 in the form of version 8 (RFC 9562).
+std::string uuid_of(const std::string& words) {
+  auto digits = sha256(words);
+  digits[12] = '8';
+  digits[16] = '8';
+  return fmt::format("{}-{}-{}-{}-{}", digits.substr(0, 8), digits.substr(8, 4), digits.substr(12, 4),
+                     digits.substr(16, 4), digits.substr(20, 12));
+}
+
+/// Memory of each of `shares` parts of a whole, in whole GiB where that comes out even (for huge pages), else
+/// in MiB; the first gets what is left over.
+std::vector<std::uint64_t> memory_shares(std::uint64_t bytes, const std::vector<std::size_t>& shares) {
+  std::size_t all = 0;
+  for (const auto share : shares) { all += share; }
+  const std::uint64_t gib = 1ULL << 30;
+  const std::uint64_t unit = bytes % (gib * all) == 0 ? gib : 1ULL << 20;
+  std::vector<std::uint64_t> parts;
+  std::uint64_t given = 0;
+  for (const auto share : shares) {
+    parts.push_back(bytes / all * share / unit * unit);
+    given += parts.back();
+  }
+  parts[0] += bytes - given;
+  return parts;
+}
+
+}  // namespace
+
+/// A guest with devices has a NUMA cell for each host node of its cores, so that the devices can be on one.
+std::vector<NumaCell> numa_cells(const NodeSpec& node) {
+  std::vector<NumaCell> cells;
+  const bool any_known = std::any_of(node.devices.begin(), node.devices.end(),
+                                     [](const auto& device) { return device.numa_node >= 0; });
+  if (!any_known) { return cells; }
+  for (std::size_t vcpu = 0; vcpu < node.core_numa_nodes.size(); ++vcpu) {
+    const int host_node = node.core_numa_nodes[vcpu];
+    auto cell =
+        std::find_if(cells.begin(), cells.end(), [&](const auto& one) { return one.host_node == host_node; });
+    if (cell == cells.end()) { cell = cells.insert(cells.end(), NumaCell{host_node, {}, 0}); }
+    cell->vcpus.push_back(static_cast<int>(vcpu));
+  }
+  if (cells.empty()) { return cells; }
+  std::vector<std::size_t> shares(cells.size());
+  std::transform(cells.begin(), cells.end(), shares.begin(),
+                 [](const auto& cell) { return cell.vcpus.size(); });
+  const auto memory = memory_shares(node.memory_bytes, shares);
+  for (std::size_t i = 0; i < cells.size(); ++i) { cells[i].memory_bytes = memory[i]; }
+  return cells;
+}
+
+std::vector<DeviceGrant> grants_of(const NodeSpec& node, const std::string& experiment) {
+  std::vector<DeviceGrant> grants;
+  for (const auto& device : node.devices) {
+    auto grant = device.grant;
+    if (grant.kind == GrantKind::mdev) {
+      grant.uuid = uuid_of(fmt::format("{} {} {} {} {}", experiment, node.hostname, grant.address,
+                                       grant.vgpu_type, grants.size()));
+    }
+    grants.push_back(std::move(grant));
+  }
+  return grants;
+}
+
+std::map<int, std::uint64_t> memory_by_host_node(const GuestSpec& guest, const NodeSpec& node) {
+  if (guest.pinning != Pinning::numa) { return {}; }
+  if (node.numa_node) { return {{*node.numa_node, node.memory_bytes}}; }
+  std::map<int, std::uint64_t> memory;
+  for (const auto& cell : numa_cells(node)) { memory[cell.host_node] = cell.memory_bytes; }
+  return memory;
+}
+
+std::chrono::seconds pinning_time(std::uint64_t memory_bytes, const std::vector<PlacedDevice>& devices,
+                                  bool hugepages) {
+  constexpr std::uint64_t pinned_at_once = 100ULL << 30;
+  constexpr std::chrono::seconds each{30};
+  if (devices.empty() || hugepages) { return {}; }
+  return (memory_bytes / pinned_at_once + 1) * each;
+}
+
+GuestBoot guest_boot(const std::vector<NodeSpec>& tenants_nodes, const NodeSpec& node, bool networked) {
+  GuestBoot boot{node.hostname, networked ? node.address : "", {}};
+  for (const auto& peer : tenants_nodes) {
+    boot.hosts.push_back({peer.hostname, split(peer.address, '/')[0]});
+  }
+  return boot;
+}
+
+std::string guest_command_line(const GuestBoot& boot) {
+  std::string line = "root=/dev/vda console=ttyS0 panic=-1 quiet vt.host=" + boot.hostname;
+  if (!boot.address.empty()) { line += " vt.ip=" + boot.address; }
+  std::vector<std::string> hosts;
+  for (const auto& host : boot.hosts) { hosts.push_back(host.name + ":" + host.address); }
+  if (!hosts.empty()) { line += " vt.hosts=" + join(hosts, ","); }
+
+  const auto blank_free = [](const std::string& word) {
+    return word.find_first_of(" \t\r\n\"',") == std::string::npos;
+  };
+  bool words_ok = blank_free(boot.hostname) && blank_free(boot.address);
+  for (const auto& host : boot.hosts) {
+    words_ok = words_ok && blank_free(host.name) && blank_free(host.address);
+  }
+  constexpr std::size_t kernel_limit = 2047;
+  if (!words_ok) {
+    throw Error("describe guest " + boot.hostname, ErrorCode::bad_input,
+                "names and addresses may not contain blanks, quotes or commas");
+  }
+  if (line.size() > kernel_limit) {
+    throw Error("describe guest " + boot.hostname, ErrorCode::bad_input,
+                fmt::format("{} hosts make a kernel command line of {} bytes, a guest's kernel takes {}",
+                            boot.hosts.size(), line.size(), kernel_limit));
+  }
+  return line;
+}
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,189 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/enum_text.h"
+#include "common/unique_fd.h"
+#include "vmctl/api/device_grant.h"
+#include "vmctl/api/placed_device.h"
+
+namespace virtrain::vmctl {
+
+using virtrain::to_string;
+
+enum class Pinning { none, cores, numa };
+BOOST_DESCRIBE_ENUM(Pinning, none, cores, numa)
+
+inline constexpr const char* mirror_image = "mirror";
+
+/// What a guest is like, and the bare-metal slice of the same size.
+struct GuestSpec {
+  std::string image = mirror_image;  ///< or the absolute path of a disk image with cloud-init
+  std::int64_t vcpus = 1;
+  std::uint64_t memory_bytes = 0;
+  Pinning pinning = Pinning::cores;
+  bool hugepages = false;
+
+  bool is_mirror() const { return image == mirror_image; }
+};
+
+/// One node to be made: the same for the VM and for its bare-metal counterpart.
+struct NodeSpec {
+  std::string hostname;  ///< "t1n2": tenant 1, node 2
+  std::string address;   ///< in the tenant's network, "10.77.0.2/16"
+  std::string mac;
+  std::vector<int> cores;            ///< one host core for each vCPU
+  std::vector<int> core_numa_nodes;  ///< of each of `cores`
+  std::vector<int> emulator_cores;   ///< for QEMU's helper threads; empty: none to spare, they share `cores`
+  std::optional<int> numa_node;      ///< where all cores are of one node
+  std::uint64_t memory_bytes = 0;
+  std::vector<PlacedDevice> devices;  ///< GPUs, then NICs; mediated devices without their UUIDs
+  Clique clique = Clique::off;
+};
+
+/// What the guest's init reads from its kernel command line.
+struct GuestBoot {
+  struct Host {
+    std::string name;
+    std::string address;  ///< without prefix length
+  };
+  std::string hostname;
+  std::string address;      ///< of eth0, "10.77.0.11/24"; empty: no network
+  std::vector<Host> hosts;  ///< for /etc/hosts, itself included
+};
+
+/// Name, address and neighbours that a node boots with.
+GuestBoot guest_boot(const std::vector<NodeSpec>& tenants_nodes, const NodeSpec& node, bool networked);
+
+/// "root=/dev/vda console=ttyS0 panic=-1 quiet vt.host=... vt.ip=... vt.hosts=...". Throws Error(bad_input)
+/// on blanks or where it passes the kernel's limit of 2,047 bytes.
+std::string guest_command_line(const GuestBoot& boot);
+
+/// A NUMA node of the guest that stands for one of the host.
+struct NumaCell {
+  int host_node = 0;
+  std::vector<int> vcpus;
+  std::uint64_t memory_bytes = 0;
+};
+
+/// A guest with devices has a NUMA cell for each host node of its cores, so that the devices can be on one.
+std::vector<NumaCell> numa_cells(const NodeSpec& node);
+/// How much of a VM's memory has to come from which NUMA node of the host; none: it may come from any.
+std::map<int, std::uint64_t> memory_by_host_node(const GuestSpec& guest, const NodeSpec& node);
+
+/// How long VFIO may take to pin a guest's memory for its devices while QEMU starts, page by page of 4 KiB;
+/// it is next to nothing in hugepages.
+std::chrono::seconds pinning_time(std::uint64_t memory_bytes, const std::vector<PlacedDevice>& devices,
+                                  bool hugepages);
+
+/// What the node is granted, in the order of its devices. A mediated device's UUID follows from the
+/// experiment, the node, the parent and the type: the same in every trial, so that trials can share it.
+std::vector<DeviceGrant> grants_of(const NodeSpec& node, const std::string& experiment);
+
+/// As what nodes are made.
+enum class NodeKind {
+  vm,
+  slice,         ///< on bare metal, in namespaces of its own
+  shared_slice,  ///< without namespaces: one for all of a tenant's nodes
+};
+
+/// Nodes that are made and removed together, with the networks of their tenants.
+struct NodeGroupSpec {
+  NodeKind kind = NodeKind::vm;
+  GuestSpec guest;
+  std::vector<std::vector<NodeSpec>> tenants;
+};
+
+using NodeId = std::int64_t;       ///< counted over the run
+using NodeGroupId = std::int64_t;  ///< likewise
+
+/// A node as its host will make it, or has made it.
+struct NodeFacts {
+  NodeId id = 0;
+  std::size_t tenant = 0;
+  std::size_t placed = 0;  ///< of the tenant's nodes, the (first) one that it stands for
+  std::string name;        ///< domain "virtrain-<experiment>-<n>" or slice "vt-<tag>-<n>"
+  std::string kind;        ///< "vm" or "slice", as the database has it
+  std::string starting;    ///< what is tried when it starts: "boot virtrain-…"
+  std::string uuid;        ///< of a domain; else empty
+  std::vector<int> cores;  ///< of all the nodes it stands for: one, or in a shared slice its tenant's
+  std::uint64_t memory_bytes = 0;
+  std::optional<int> numa_node;
+  std::filesystem::path log;   ///< its console, or what its agent printed
+  std::string cache_home;      ///< a folder of this node and no other for what ranks keep; not made
+  std::string network_medium;  ///< "shared_medium" where anybody on the host can join it; else empty
+  std::map<std::string, std::string> programs;  ///< by name, where it has them
+  /// Whether it is a guest: with a kernel, and devices, of its own. Else it sees those of the whole host.
+  bool has_own_kernel = false;
+};
+
+struct NodeGroup {
+  NodeGroupId id = 0;
+  std::vector<NodeFacts> nodes;
+};
+
+/// A node that has been started.
+struct NodeStream {
+  UniqueFd agent;  ///< byte stream to its agent
+  std::int64_t started_ns = 0;
+  std::string domain_xml;  ///< what libvirt was given; empty: no domain
+};
+
+struct VcpuStats {
+  std::uint64_t time_ns = 0;             ///< host CPU time the vCPU's thread used
+  std::optional<std::uint64_t> wait_ns;  ///< runnable but not running: the host's view of steal
+};
+
+struct NicStats {
+  std::string tap;
+  std::uint64_t rx_bytes = 0;  ///< host's view of the tap as libvirt reports it: what the guest received
+  std::uint64_t tx_bytes = 0;
+};
+
+/// One look at a running VM from the host; counters since its start.
+struct DomainStats {
+  std::int64_t monotonic_ns = 0;    ///< when it was taken
+  std::uint64_t cpu_time_ns = 0;    ///< whole QEMU process
+  std::uint64_t helper_cpu_ns = 0;  ///< QEMU process minus its vCPU threads
+  std::vector<VcpuStats> vcpus;
+  std::uint64_t rss_bytes = 0;  ///< of the QEMU process
+  std::vector<NicStats> nics;
+};
+
+/// Counters of one node as the host sees them.
+struct NodeCounters {
+  std::uint64_t network_rx_bytes = 0;  ///< what the node received
+  std::uint64_t network_tx_bytes = 0;
+  std::optional<DomainStats> domain;
+};
+
+/// What is left of nodes that were to be removed.
+struct Removal {
+  std::vector<std::string> left;      ///< a sentence each; it is in the journal, for `clean`
+  std::vector<std::string> restarts;  ///< why libvirt had to be started again, a sentence each
+};
+
+/// Where a guest does not see what was planned.
+struct TopologyDifference {
+  std::string words;
+  std::string xml;  ///< what of the domain's XML would mend it; empty: none would
+};
+
+struct GuestTopology {
+  std::vector<TopologyDifference> differences;
+  std::vector<std::string> peer_differences = {};  ///< of `differences`, those of pairs of GPUs
+  std::vector<std::string> missing;                ///< host addresses of devices that the guest does not show
+  std::vector<int> gpu_numa_nodes = {};            ///< of its GPUs, as the guest shows them; -1: none
+  /// For NCCL_TOPO_FILE in the guest: the host's switches and links under the guest's addresses. Empty
+  /// without GPUs.
+  std::string nccl_topology;
+};
+
+}  // namespace virtrain::vmctl

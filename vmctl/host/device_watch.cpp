@@ -1,0 +1,96 @@
+#include "vmctl/host/device_watch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/text.h"
+#include "common/units.h"
+#include "vmctl/devices/isolation.h"
+#include "vmctl/devices/pci/link_errors.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::map<std::string, LinkErrors> link_errors_of(const std::vector<HostDevice>& devices) {
+  std::map<std::string, LinkErrors> errors;
+  for (const auto& device : devices) {
+    if (const auto counted = read_link_errors(device.function)) {
+      errors.emplace(device.function.address, *counted);
+    }
+  }
+  return errors;
+}
+
+/// "16.0 GT/s PCIe" is 16; 0 where there is no link.
+double gigatransfers_of(const std::string& speed) {
+  return parse_number(speed.substr(0, speed.find(' '))).value_or(0);
+}
+
+/// A core's folder has a link named after its node.
+std::optional<int> numa_node_of(const fs::path& root, int core) {
+  std::error_code ignored;
+  for (int node = 0; fs::exists(root / fmt::format("sys/devices/system/node/node{}", node), ignored);
+       ++node) {
+    if (fs::exists(root / fmt::format("sys/devices/system/cpu/cpu{}/node{}", core, node), ignored)) {
+      return node;
+    }
+  }
+  return std::nullopt;
+}
+
+/// What card and slot can do: a card may be faster than its slot.
+LinkEvidence best_link(const PciFunction& pci, const fs::path& root) {
+  LinkEvidence link;
+  link.possible_gigatransfers = gigatransfers_of(pci.link_possible.speed);
+  link.possible_lanes = pci.link_possible.width;
+  const auto slot = pci.bridges.empty() ? std::nullopt : read_pci_function(root, pci.bridges.back());
+  if (!slot || slot->link_possible.width == 0) { return link; }
+  link.possible_gigatransfers =
+      std::min(link.possible_gigatransfers, gigatransfers_of(slot->link_possible.speed));
+  link.possible_lanes = std::min(link.possible_lanes, slot->link_possible.width);
+  return link;
+}
+
+}  // namespace
+
+DeviceWatch::DeviceWatch(const std::vector<std::string>& addresses, fs::path root) : root_(std::move(root)) {
+  if (addresses.empty()) { return; }
+  devices_ = read_devices(root_, addresses);
+  before_ = link_errors_of(devices_);
+  for (const auto& device : devices_) {
+    best_links_[device.function.address] = best_link(device.function, root_);
+  }
+}
+
+void DeviceWatch::look() {
+  for (const auto& device : devices_) {
+    const auto& pci = device.function;
+    if (device.device_class != DeviceClass::gpu || pci.link_possible.width == 0) { continue; }
+    auto& link = links_.try_emplace(pci.address, best_links_.at(pci.address)).first->second;
+    const auto lanes = parse_integer(read_value(pci.folder / "current_link_width").value_or(""));
+    link.lanes = std::max(link.lanes, static_cast<int>(lanes.value_or(0)));
+    link.gigatransfers = std::max(
+        link.gigatransfers, gigatransfers_of(read_value(pci.folder / "current_link_speed").value_or("")));
+  }
+}
+
+DeviceEvidence DeviceWatch::finish() const {
+  if (devices_.empty()) { return {}; }
+  std::vector<const HostDevice*> devices;
+  for (const auto& device : devices_) { devices.push_back(&device); }
+  return {before_, link_errors_of(devices_), links_, acs_gaps(acs_above(root_, devices)),
+          allows_unsafe_interrupts(root_)};
+}
+
+std::vector<int> numa_nodes_of(const fs::path& root, const std::vector<int>& cores) {
+  std::vector<int> nodes;
+  for (const int core : cores) {
+    if (const auto node = numa_node_of(root, core)) { nodes.push_back(*node); }
+  }
+  return nodes;
+}
+
+}  // namespace virtrain::vmctl

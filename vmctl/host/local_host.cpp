@@ -1,0 +1,438 @@
+#include "vmctl/host/local_host.h"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <mutex>
+
+#include "common/contains.h"
+#include "common/error.h"
+#include "common/log.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "common/units.h"
+#include "common/user_folders.h"
+#include "vmctl/devices/device_users.h"
+#include "vmctl/doctor/doctor.h"
+#include "vmctl/guest/mirror/guest_driver.h"
+#include "vmctl/guest/mirror/guest_packages.h"
+#include "vmctl/guest/mirror/supermin.h"
+#include "vmctl/hypervisor/libvirt/hypervisor.h"
+#include "vmctl/machine/cross_check.h"
+#include "vmctl/machine/host_words.h"
+#include "vmctl/machine/inventory.h"
+#include "vmctl/machine/kvm_probe.h"
+#include "vmctl/process/containment.h"
+#include "vmctl/process/host_claims.h"
+#include "vmctl/process/paths.h"
+#include "vmctl/process/privileges.h"
+#include "vmctl/resources/cleanup.h"
+#include "vmctl/resources/devices/host_services.h"
+#include "vmctl/resources/leftovers.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The words of the Error that `look` ends in; "" if it ends in none.
+template <typename Look>
+std::string trouble(Look&& look) {
+  try {
+    look();
+  } catch (const Error& error) { return error.what(); }
+  return "";
+}
+
+/// Without the daemons that a run keeps away by itself.
+void add_users(const fs::path& root, std::vector<HostDevice>& devices) {
+  find_users(root, devices);
+  for (auto& device : devices) {
+    std::erase_if(device.users, [&](const auto& user) { return is_service_that_grabs_gpus(root, user.pid); });
+  }
+}
+
+/// What a live run of ours uses is its lease's business, which can be waited for.
+void forget_users_of_leased(const LeaseJournal& journal, std::vector<HostDevice>& devices) {
+  const auto owners = journal.device_owners();
+  for (auto& device : devices) {
+    const auto owner = owners.find(device.function.address);
+    if (owner != owners.end() && is_alive(owner->second)) { device.users.clear(); }
+  }
+}
+
+/// Plans are made by everybody: where the state folder cannot be made, nothing was ever leased.
+bool has_journal() {
+  try {
+    return fs::exists(state_dir() / "leases.db");
+  } catch (const Error&) { return false; }
+}
+
+/// Where a user's own folder for claims cannot be had, runs go on without: a stranger may have planted it.
+std::unique_ptr<HostClaims> open_claims() {
+  try {
+    return std::make_unique<HostClaims>(claims_folder());
+  } catch (const Error& error) {
+    if (::geteuid() == 0) { throw; }
+    log::warning("runs with other state folders may share cores with this one", {{"reason", error.what()}});
+    return nullptr;
+  }
+}
+
+Programs find_programs(const std::vector<std::string>& names) {
+  Programs programs{sibling_program("virtrain-agent"), sibling_program("virtrain-rsh"), {}};
+  for (const auto& name : names) {
+    const fs::path given(name);
+    programs.others.emplace(given.filename(), given.is_absolute() ? given : sibling_program(name));
+  }
+  return programs;
+}
+
+std::vector<LeftoverWords> words_of(const std::vector<Leftover>& leftovers) {
+  std::vector<LeftoverWords> words;
+  for (const auto& one : leftovers) {
+    words.push_back({to_string(one.kind), one.name, one.experiment, one.detail});
+  }
+  return words;
+}
+
+std::string libvirt_to_clean() {
+  return ::geteuid() == 0 || libvirt_answers(system_libvirt) ? system_libvirt : "qemu:///session";
+}
+
+}  // namespace
+
+/// One run's part of the host.
+struct LocalHost::Run {
+  std::unique_ptr<HostClaims> claims = open_claims();
+  LeaseJournal journal;
+  RunState state;
+  DeviceLender lender;
+  std::vector<std::string> resources;
+
+  explicit Run(const RunSpec& spec)
+      : state{spec, journal, this_process(spec.experiment, spec.results_db),
+              state_dir() / "logs" / spec.experiment, find_programs(spec.programs)},
+        lender(journal, state.owner, spec.may_change_host) {}
+
+  /// What the journal of this state folder gave must be free for runs with other state folders too.
+  void claim() {
+    if (!claims) { return; }
+    auto names = resources;
+    names.push_back(experiment_claim + state.spec.experiment);
+    try {
+      claims->take(names, fmt::format("experiment {} (pid {}, state in {})", state.spec.experiment,
+                                      state.owner.pid, state_dir().string()));
+    } catch (const Error&) {
+      journal.release(state.owner, resources);
+      throw;
+    }
+  }
+};
+
+/// What a look for leftovers has opened, for their removal.
+struct LocalHost::Cleaning {
+  std::unique_ptr<LibvirtDaemon> daemon;
+  std::unique_ptr<Hypervisor> hypervisor;
+  LeaseJournal journal;
+  CleanupView view;
+
+  explicit Cleaning(const std::string& uri) {
+    try {
+      if (::geteuid() == 0 && uri == system_libvirt) { daemon = std::make_unique<LibvirtDaemon>(); }
+      hypervisor = connect_libvirt(uri);
+    } catch (const Error& error) { log::warning("libvirt is not looked at", {{"reason", error.what()}}); }
+    auto caller = this_caller();
+    caller.own_libvirt = uri.ends_with("/session");
+    view = find_leftovers(hypervisor.get(), &journal, caller);
+  }
+};
+
+LocalHost::LocalHost(fs::path root) : root_(std::move(root)) {}
+LocalHost::~LocalHost() = default;
+
+std::map<std::string, std::string> LocalHost::fingerprint() {
+  return host_fingerprint();
+}
+
+std::vector<int> LocalHost::numa_nodes_of(const std::vector<int>& cores) {
+  return vmctl::numa_nodes_of(root_, cores);
+}
+
+std::string LocalHost::planned_xml(const NodeGroupSpec& group, std::size_t tenant, std::size_t node,
+                                   NodeId number, bool emulated) {
+  if (!hides_arch_capabilities_) {
+    hides_arch_capabilities_ = hides_arch_capabilities(load_machine(root_), qemu_version(root_));
+  }
+  return vmctl::planned_xml(group, tenant, node, number, emulated, *hides_arch_capabilities_);
+}
+
+fs::path LocalHost::log_root() {
+  return state_dir() / "logs";
+}
+
+std::vector<Finding> LocalHost::examine(const Inventory& inventory, HostMode mode) {
+  return examine_host(inventory, mode);
+}
+
+std::vector<Finding> LocalHost::examine_devices(const Inventory& inventory) {
+  return vmctl::examine_devices(inventory, root_);
+}
+
+std::vector<Finding> LocalHost::examine_devices(const Inventory& inventory,
+                                                const std::vector<DeviceDemand>& demands) {
+  return vmctl::examine_devices(inventory, demands);
+}
+
+Privileges LocalHost::privileges() {
+  return try_privileges();
+}
+
+std::string LocalHost::lacks_user_namespaces() {
+  return try_isolation_in_user_namespace();
+}
+
+void LocalHost::check_image(const std::string& image) {
+  inspect_cloud_image(image);
+}
+
+fs::path LocalHost::begin(const RunSpec& spec) {
+  run_ = std::make_unique<Run>(spec);
+  return run_->state.log_dir;
+}
+
+void LocalHost::keep_services_away(const std::vector<DeviceGrant>& grants) {
+  run_->lender.keep_services_away(grants);
+}
+
+std::size_t LocalHost::lend(const std::vector<DeviceGrant>& grants) {
+  return run_->lender.lend(grants);
+}
+
+void LocalHost::set(const std::vector<DeviceGrant>& grants, const DeviceSettings& wanted) {
+  run_->lender.set(grants, wanted);
+}
+
+std::vector<std::string> LocalHost::give_back() {
+  return run_->lender.give_back();
+}
+
+std::vector<std::string> LocalHost::end_lending() {
+  return run_->lender.end();
+}
+
+void LocalHost::make_networks(NodeGroupId group) {
+  groups_.at(group)->make_networks();
+}
+
+NodeStream LocalHost::start(NodeId node) {
+  return group_of(node).start(node);
+}
+
+NodeCounters LocalHost::counters(NodeId node) {
+  return group_of(node).counters(node);
+}
+
+std::chrono::nanoseconds LocalHost::waiting_time(NodeId node) {
+  return group_of(node).waiting_time(node);
+}
+
+std::string LocalHost::last_words(NodeId node) {
+  return group_of(node).last_words(node);
+}
+
+GuestTopology LocalHost::check_topology(NodeId node, const std::vector<PciFunction>& guest,
+                                        const std::string& peers) {
+  return group_of(node).check_topology(node, guest, peers);
+}
+
+Removal LocalHost::remove(NodeGroupId group) {
+  return groups_.at(group)->remove();
+}
+
+void LocalHost::watch_devices(const std::vector<std::string>& addresses) {
+  watch_.emplace(addresses, root_);
+}
+
+void LocalHost::look_at_devices() {
+  watch_->look();
+}
+
+DeviceEvidence LocalHost::watched() {
+  return watch_->finish();
+}
+
+bool LocalHost::lift_quarantine(const std::string& address) {
+  return LeaseJournal().lift_quarantine(address);
+}
+
+Inventory LocalHost::inventory(bool with_users) {
+  auto inventory = load_inventory(root_);
+  const auto lists = {&inventory.devices, &inventory.other_devices};
+  if (with_users) {
+    for (auto* devices : lists) { add_users(root_, *devices); }
+  }
+  if (root_ != "/" || !has_journal()) {  // a recorded host has none
+    return inventory;
+  }
+  const LeaseJournal journal;
+  inventory.leased_cores = journal.leased_cores();
+  for (const auto& core : held_claims(claims_folder(), "core:")) {
+    const auto number = parse_integer(core);
+    if (number && !contains(inventory.leased_cores, static_cast<int>(*number))) {
+      inventory.leased_cores.push_back(static_cast<int>(*number));
+    }
+  }
+  if (!with_users) { return inventory; }
+  for (auto* devices : lists) { forget_users_of_leased(journal, *devices); }
+  for (const auto& device : journal.quarantined()) {
+    inventory.withheld_devices[device.address] =
+        fmt::format("in quarantine: {} (when it is well again: virtrain clean --lift-quarantine {})",
+                    device.reason, device.address);
+  }
+  return inventory;
+}
+
+DeviceListing LocalHost::devices() {
+  DeviceListing listing;
+  listing.devices = read_host_devices(root_).devices;
+  find_users(root_, listing.devices);
+  listing.reports = read_host_words(root_).gpus;
+  if (root_ != "/") {  // a recorded host has no journal and no daemon
+    return listing;
+  }
+  const LeaseJournal journal;
+  for (const auto& [address, owner] : journal.device_owners()) {
+    listing.leases[address] =
+        fmt::format("{} (pid {}{})", owner.experiment, owner.pid, is_alive(owner) ? "" : ", dead");
+  }
+  for (const auto& device : journal.quarantined()) {
+    listing.quarantined[device.address] = fmt::format("{} (since {})", device.reason, device.since);
+  }
+  if (!listing.devices.empty() && libvirt_answers(system_libvirt)) {
+    listing.disagreements = disagreements(listing.devices, connect_libvirt(system_libvirt)->pci_devices());
+  }
+  return listing;
+}
+
+/// Asked in a child, since libvirt starts threads, and this process may have to fork later.
+std::string LocalHost::lacks_system_libvirt() {
+  auto [ours, theirs] = make_socketpair();
+  const pid_t child = ::fork();
+  if (child < 0) { throw errno_error("start a child process", errno); }
+  if (child == 0) {
+    std::string why;
+    const bool answers = libvirt_answers(system_libvirt, &why);
+    if (why.empty()) { why = "it is silent"; }
+    const bool told = answers || ::write(theirs.get(), why.data(), why.size()) > 0;
+    ::_exit(told ? 0 : 1);
+  }
+  theirs.reset();
+  std::string why;
+  char part[512];
+  for (ssize_t size = 0; (size = ::read(ours.get(), part, sizeof part)) != 0;) {
+    if (size > 0) { why.append(part, static_cast<std::size_t>(size)); }
+    if (size < 0 && errno != EINTR) { break; }
+  }
+  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {}
+  return why;
+}
+
+CudaHost LocalHost::look_at_cuda(const std::string& trainer) {
+  CudaHost host;
+  host.trainer = trouble([&] {
+    const auto program = sibling_program(trainer).string();
+    host.libraries = parse_ldd(program, run_command({"ldd", program}).out);
+    opened_at_run_time({host.libraries.begin(), host.libraries.end()});
+  });
+  if (!loaded_nvidia_driver("/")) {
+    host.host_driver = "no NVIDIA driver is loaded (modprobe nvidia; nvidia-smi shows whether it works)";
+  }
+  host.guest_driver = trouble([] {
+    if (!find_guest_driver("/", find_guest_kernel().version)) {
+      throw Error("carry the NVIDIA driver into the guest", ErrorCode::host_unable,
+                  "this host has none (install it, or use a guest.image that has one)");
+    }
+  });
+  return host;
+}
+
+// --- a run
+
+void LocalHost::acquire(const std::vector<std::string>& resources) {
+  run_->resources = resources;
+  run_->journal.acquire(run_->state.owner, resources);
+  run_->claim();
+  constexpr unsigned passable_by_qemu = 0711;
+  const auto& logs = run_->state.log_dir;
+  for (const auto& folder : {logs.parent_path(), logs}) { make_own_folder(folder, passable_by_qemu); }
+}
+
+void LocalHost::end(bool stored) {
+  groups_.clear();
+  run_->state.vm_host.reset();
+  try {
+    if (stored) {
+      run_->journal.end(run_->state.owner);
+    } else {
+      run_->journal.release(run_->state.owner, run_->resources);
+    }
+  } catch (const Error& error) {
+    log::error("the lease journal could not be updated; when its disk has room: virtrain clean",
+               {{"reason", error.what()}});
+  }
+  run_.reset();
+}
+
+ImageFacts LocalHost::make_image(const ImageSpec& spec) {
+  auto& state = run_->state;
+  if (const auto said = run_->lender.open_kvm_device(); !said.empty()) { log::warning(said); }
+  state.vm_host = prepare_vm_host(state, spec);
+  const auto& host = *state.vm_host;
+  return {host.image.hash,           host.cloud_image ? host.cloud_image->file.string() : mirror_image,
+          host.image.kernel_version, host.image.from_cache,
+          host.virtualization,       host.virtualization_reason};
+}
+
+NodeGroup LocalHost::plan_nodes(const NodeGroupSpec& spec) {
+  auto nodes = std::make_unique<MadeNodes>(run_->state, spec);
+  NodeGroup group{0, nodes->facts()};
+  group.id = group.nodes.front().id;
+  groups_[group.id] = std::move(nodes);
+  return group;
+}
+
+/// A group's id is its first node's.
+MadeNodes& LocalHost::group_of(NodeId node) const {
+  return *std::prev(groups_.upper_bound(node))->second;
+}
+
+// --- what killed runs have left
+
+Leftovers LocalHost::leftovers(const std::string& libvirt) {
+  cleaning_ = std::make_unique<Cleaning>(libvirt.empty() ? libvirt_to_clean() : libvirt);
+  return {words_of(cleaning_->view.leftovers), words_of(cleaning_->view.foreign),
+          cleaning_->journal.quarantined()};
+}
+
+Cleaned LocalHost::clean(const MarkInterrupted& mark) {
+  const auto result = vmctl::clean(cleaning_->view, cleaning_->hypervisor.get(), &cleaning_->journal, mark);
+  Cleaned cleaned{words_of(result.removed), {}};
+  for (const auto& [leftover, reason] : result.failed) {
+    cleaned.failed.emplace_back(words_of({leftover}).front(), reason);
+  }
+  return cleaned;
+}
+
+std::unique_ptr<Host> local_host(const std::filesystem::path& root) {
+  return std::make_unique<LocalHost>(root);
+}
+
+void enter_mode(HostMode mode, bool with_vms) {
+  const bool in_namespaces = mode == HostMode::namespaces;
+  if (!in_namespaces && (mode == HostMode::system || !with_vms)) { return; }
+  continue_contained(in_namespaces ? Containment::user_namespace : Containment::processes_only);
+}
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "vmctl/api/host.h"
+#include "vmctl/host/device_watch.h"
+#include "vmctl/host/made_nodes.h"
+
+namespace virtrain::vmctl {
+
+/// This host, or the recorded one below `root`, in this process.
+class LocalHost final : public Host {
+ public:
+  explicit LocalHost(std::filesystem::path root);
+  ~LocalHost() override;
+
+  Inventory inventory(bool with_users) override;
+  std::map<std::string, std::string> fingerprint() override;
+  DeviceListing devices() override;
+  std::vector<int> numa_nodes_of(const std::vector<int>& cores) override;
+  std::string planned_xml(const NodeGroupSpec& group, std::size_t tenant, std::size_t node, NodeId number,
+                          bool emulated) override;
+  std::filesystem::path log_root() override;
+
+  std::vector<Finding> examine(const Inventory& inventory, HostMode mode) override;
+  std::vector<Finding> examine_devices(const Inventory& inventory) override;
+  std::vector<Finding> examine_devices(const Inventory& inventory,
+                                       const std::vector<DeviceDemand>& demands) override;
+  Privileges privileges() override;
+  std::string lacks_user_namespaces() override;
+  std::string lacks_system_libvirt() override;
+  void check_image(const std::string& image) override;
+  CudaHost look_at_cuda(const std::string& trainer) override;
+
+  std::filesystem::path begin(const RunSpec& spec) override;
+  void acquire(const std::vector<std::string>& resources) override;
+  void end(bool stored) override;
+  ImageFacts make_image(const ImageSpec& spec) override;
+
+  void keep_services_away(const std::vector<DeviceGrant>& grants) override;
+  std::size_t lend(const std::vector<DeviceGrant>& grants) override;
+  void set(const std::vector<DeviceGrant>& grants, const DeviceSettings& wanted) override;
+  std::vector<std::string> give_back() override;
+  std::vector<std::string> end_lending() override;
+
+  NodeGroup plan_nodes(const NodeGroupSpec& spec) override;
+  void make_networks(NodeGroupId group) override;
+  NodeStream start(NodeId node) override;
+  NodeCounters counters(NodeId node) override;
+  std::chrono::nanoseconds waiting_time(NodeId node) override;
+  std::string last_words(NodeId node) override;
+  GuestTopology check_topology(NodeId node, const std::vector<PciFunction>& guest,
+                               const std::string& peers) override;
+  Removal remove(NodeGroupId group) override;
+
+  void watch_devices(const std::vector<std::string>& addresses) override;
+  void look_at_devices() override;
+  DeviceEvidence watched() override;
+
+  Leftovers leftovers(const std::string& libvirt) override;
+  Cleaned clean(const MarkInterrupted& mark) override;
+  bool lift_quarantine(const std::string& address) override;
+
+ private:
+  struct Run;
+  struct Cleaning;
+
+  MadeNodes& group_of(NodeId node) const;
+
+  const std::filesystem::path root_;
+  std::optional<bool> hides_arch_capabilities_;
+  std::unique_ptr<Run> run_;
+  std::map<NodeGroupId, std::unique_ptr<MadeNodes>> groups_;
+  std::optional<DeviceWatch> watch_;
+  std::unique_ptr<Cleaning> cleaning_;
+};
+
+}  // namespace virtrain::vmctl

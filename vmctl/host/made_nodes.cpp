@@ -1,0 +1,376 @@
+#include "vmctl/host/made_nodes.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "common/time.h"
+#include "vmctl/hypervisor/domain/topology_check.h"
+#include "vmctl/hypervisor/qemu_log.h"
+#include "vmctl/hypervisor/qemu_threads.h"
+#include "vmctl/process/signs_of_life.h"
+#include "vmctl/slice/net_devices.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+/// In memory, and gone with the guest.
+constexpr const char* guest_cache_home = "/run/virtrain-cache";
+
+std::string random_uuid() {
+  std::random_device device;
+  std::uint32_t words[4];
+  for (auto& word : words) { word = device(); }
+  return fmt::format("{:08x}-{:04x}-4{:03x}-{:04x}-{:08x}{:04x}", words[0], words[1] >> 16, words[1] & 0xfff,
+                     (words[2] >> 16 & 0x3fff) | 0x8000, words[3], words[2] & 0xffff);
+}
+
+/// A port that nobody has been told. Whoever finds it out can still join the group.
+int random_port() {
+  std::random_device device;
+  return std::uniform_int_distribution<int>(20'000, 60'000)(device);
+}
+
+/// What a VM of another user writes to, made by us in a folder that stays ours.
+void give_written_files(const DomainSpec& spec, uid_t user) {
+  std::vector<std::string> files{spec.console_log};
+  if (spec.boot_disk) { files.insert(files.end(), {spec.boot_disk->overlay, spec.boot_disk->seed}); }
+  for (const auto& file : files) {
+    const UniqueFd fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!fd || ::fchown(fd.get(), user, user) != 0) {
+      throw errno_error("give " + file + " to QEMU's user", errno);
+    }
+  }
+}
+
+/// Cores, memory and NUMA node of everything that a node stands for.
+void take_room(NodeFacts& node, const NodeSpec* first, const NodeSpec* end) {
+  std::set<int> cores;
+  node.numa_node = first->numa_node;
+  for (const auto* one = first; one != end; ++one) {
+    cores.insert(one->cores.begin(), one->cores.end());
+    node.memory_bytes += one->memory_bytes;
+    if (one->numa_node != node.numa_node) { node.numa_node.reset(); }
+  }
+  node.cores.assign(cores.begin(), cores.end());
+}
+
+}  // namespace
+
+MadeNodes::MadeNodes(RunState& run, NodeGroupSpec spec)
+    : run_(run), spec_(std::move(spec)), names_{run.spec.experiment, run.tag()} {
+  for (std::size_t t = 0; t < spec_.tenants.size(); ++t) {
+    networks_.push_back(plan_network(t));
+    const auto count = spec_.kind == NodeKind::shared_slice ? 1 : spec_.tenants[t].size();
+    for (std::size_t n = 0; n < count; ++n) { nodes_.push_back(plan_node(t, n)); }
+  }
+}
+
+MadeNodes::Network MadeNodes::plan_network(std::size_t tenant) const {
+  switch (spec_.kind) {
+    case NodeKind::shared_slice:
+      return {};
+    case NodeKind::slice:
+      return {names_.slice_bridge(tenant), names_.slice_bridge(tenant)};
+    case NodeKind::vm:
+      break;
+  }
+  switch (run_.spec.mode) {
+    case HostMode::system:
+      return {names_.network(tenant), names_.bridge(tenant), true};
+    case HostMode::namespaces:
+      return {names_.bridge(tenant), names_.bridge(tenant)};
+    case HostMode::session:
+      break;
+  }
+  // A lone VM has nobody to talk to, and the group is open to whoever is on this host.
+  const bool alone = spec_.tenants[tenant].size() == 1;
+  return {"", "", false, alone ? 0 : random_port()};
+}
+
+MadeNodes::Node MadeNodes::plan_node(std::size_t tenant, std::size_t placed) {
+  const auto& tenants_nodes = spec_.tenants[tenant];
+  Node node;
+  node.spec = &tenants_nodes[placed];
+  auto& facts = node.facts;
+  facts.id = run_.next_node++;
+  facts.tenant = tenant;
+  facts.placed = placed;
+  facts.has_own_kernel = is_vm();
+  facts.kind = is_vm() ? "vm" : "slice";
+  facts.name = is_vm() ? names_.domain(facts.id) : names_.slice(facts.id);
+  facts.starting = (is_vm() ? "boot " : "start slice ") + facts.name;
+  facts.uuid = is_vm() ? random_uuid() : "";
+  facts.log = run_.log_dir / (facts.name + (is_vm() ? ".console" : ".log"));
+  // A slice sees the host's files, the shared arm's even /tmp; its log's folder is this run's alone.
+  facts.cache_home = is_vm() ? guest_cache_home : (run_.log_dir / (facts.name + ".cache")).string();
+  facts.network_medium = networks_[tenant].multicast_port != 0 ? "shared_medium" : "";
+  for (const auto& [name, program] : run_.programs.others) {
+    facts.programs[name] = is_vm() ? guest_program(program) : program.string();
+  }
+  const auto count = spec_.kind == NodeKind::shared_slice ? tenants_nodes.size() : 1;
+  take_room(facts, node.spec, node.spec + count);
+  if (!networks_[tenant].name.empty()) {
+    node.nic = is_vm() ? names_.tap(facts.id) : names_.slice_nic(facts.id);
+  }
+  return node;
+}
+
+std::vector<NodeFacts> MadeNodes::facts() const {
+  std::vector<NodeFacts> all;
+  for (const auto& node : nodes_) { all.push_back(node.facts); }
+  return all;
+}
+
+bool MadeNodes::has(NodeId node) const {
+  return std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& one) { return one.facts.id == node; });
+}
+
+const MadeNodes::Node& MadeNodes::at(NodeId node) const {
+  // They are numbered one after the other.
+  return nodes_.at(static_cast<std::size_t>(node - nodes_.front().facts.id));
+}
+
+MadeNodes::Node& MadeNodes::at(NodeId node) {
+  return nodes_.at(static_cast<std::size_t>(node - nodes_.front().facts.id));
+}
+
+std::optional<NicKind> MadeNodes::vm_nic(const Node& node) const {
+  const auto& network = networks_[node.facts.tenant];
+  if (!network.connects()) { return std::nullopt; }
+  if (network.multicast_port != 0) { return NicKind::multicast; }
+  return network.of_libvirt ? NicKind::network : NicKind::tap;
+}
+
+std::int64_t MadeNodes::journal(EffectKind kind, const std::string& name) {
+  return run_.journal.intent(run_.owner, kind, name);
+}
+
+// --- making
+
+void MadeNodes::make_networks() {
+  for (const auto& network : networks_) {
+    if (network.name.empty()) { continue; }
+    const auto id = journal(network.of_libvirt ? EffectKind::network : EffectKind::bridge, network.name);
+    made_networks_.emplace_back(network, id);
+    if (network.of_libvirt) {
+      run_.vm_host->hypervisor->create_network(
+          {network.name, network.bridge, "", {run_.spec.experiment, ""}});
+    } else {
+      create_bridge(network.bridge, {}, run_.spec.experiment);
+    }
+    run_.journal.done(id);
+  }
+}
+
+NodeStream MadeNodes::start(NodeId id) {
+  auto& node = at(id);
+  return is_vm() ? start_vm(node) : start_slice(node);
+}
+
+std::optional<BootDisk> MadeNodes::boot_disk_of(const Node& node) const {
+  const auto& image = run_.vm_host->cloud_image;
+  if (!image) { return std::nullopt; }
+  const auto disk = (run_.log_dir / node.facts.name).string();
+  return BootDisk{disk + ".qcow2", image->file, image->format, disk + "-seed.iso"};
+}
+
+DomainSpec MadeNodes::domain_of(const Node& node) const {
+  const auto& host = *run_.vm_host;
+  VmFacts facts;
+  facts.number = node.facts.id;
+  facts.uuid = node.facts.uuid;
+  facts.kernel = host.image.kernel;
+  facts.initrd = host.image.initrd;
+  facts.root_image = host.image.root;
+  facts.console_log = node.facts.log;
+  facts.virtualization = host.virtualization;
+  facts.boot_disk = boot_disk_of(node);
+  facts.hide_arch_capabilities = host.hide_arch_capabilities;
+  facts.in_session = run_.spec.mode != HostMode::system;
+  facts.nic = vm_nic(node);
+  facts.multicast_port = networks_[node.facts.tenant].multicast_port;
+  return domain_spec(spec_, node.facts.tenant, node.facts.placed, names_, facts);
+}
+
+void MadeNodes::make_boot_disk(const Node& node) {
+  const auto disk = boot_disk_of(node);
+  if (!disk) { return; }
+  for (const auto& file : {disk->overlay, disk->seed}) {
+    made_files_.emplace_back(file, journal(EffectKind::file, file));
+  }
+  const CloudSeed seed{guest_boot(spec_.tenants[node.facts.tenant], *node.spec, vm_nic(node).has_value()),
+                       node.spec->mac};
+  make_overlay(*run_.vm_host->cloud_image, disk->overlay);
+  write_seed(seed, node.facts.uuid, disk->seed);
+}
+
+NodeStream MadeNodes::start_vm(Node& node) {
+  make_boot_disk(node);
+  const auto spec = domain_of(node);
+  auto& host = *run_.vm_host;
+  NodeStream stream;
+  stream.domain_xml = domain_xml(spec);
+  const auto id = journal(EffectKind::domain, node.facts.name);
+  made_nodes_.emplace_back(&node, id);
+  stream.started_ns = monotonic_ns();
+  const auto user = host.private_daemon ? host.private_daemon->other_user() : std::nullopt;
+  if (vm_nic(node) == NicKind::tap) {
+    create_tap(node.nic, networks_[node.facts.tenant].bridge, user.value_or(::geteuid()),
+               run_.spec.experiment);
+  }
+  if (user) { give_written_files(spec, *user); }
+  host.hypervisor->create_domain(spec);
+  run_.journal.done(id);
+  stream.agent = host.hypervisor->open_channel(node.facts.name);
+  node.process = qemu_pid(node.facts.name);
+  return stream;
+}
+
+SliceSpec MadeNodes::slice_of(const Node& node) const {
+  SliceSpec spec;
+  spec.name = node.facts.name;
+  spec.experiment = run_.spec.experiment;
+  spec.hostname = node.spec->hostname;
+  spec.isolated = spec_.kind == NodeKind::slice;
+  for (const auto& peer : spec_.tenants[node.facts.tenant]) {
+    spec.hosts.push_back({peer.hostname, split(peer.address, '/')[0]});
+  }
+  spec.cores = node.facts.cores;
+  spec.memory_bytes = node.facts.memory_bytes;
+  if (spec.isolated) { spec.network = {networks_[node.facts.tenant].bridge, node.nic, node.spec->address}; }
+  spec.argv = {run_.programs.agent};
+  for (const auto& [name, program] : run_.programs.others) {
+    spec.program_folders.push_back(program.parent_path());
+  }
+  const char* path = std::getenv("PATH");
+  spec.environment = {"PATH=" + run_.programs.rsh.parent_path().string() + ":" +
+                      (path != nullptr ? path : "/usr/bin:/bin")};
+  spec.log = node.facts.log;
+  return spec;
+}
+
+NodeStream MadeNodes::start_slice(Node& node) {
+  const auto id = journal(EffectKind::slice, node.facts.name);
+  made_nodes_.emplace_back(&node, id);
+  NodeStream stream;
+  stream.started_ns = monotonic_ns();
+  node.slice = vmctl::start_slice(slice_of(node));
+  run_.journal.done(id);
+  stream.agent = node.slice->take_channel();
+  node.process = node.slice->agent_pid();
+  return stream;
+}
+
+// --- reading
+
+NodeCounters MadeNodes::counters(NodeId id) {
+  const auto& node = at(id);
+  NodeCounters out;
+  if (is_vm()) {
+    out.domain = run_.vm_host->hypervisor->domain_stats(node.facts.name);
+    for (const auto& nic : out.domain->nics) {
+      out.network_rx_bytes += nic.rx_bytes;
+      out.network_tx_bytes += nic.tx_bytes;
+    }
+  } else if (const auto bytes = nic_bytes(node.nic)) {
+    // The host's end of the pair sends what the slice receives.
+    out.network_rx_bytes = bytes->tx;
+    out.network_tx_bytes = bytes->rx;
+  }
+  return out;
+}
+
+std::chrono::nanoseconds MadeNodes::waiting_time(NodeId id) const {
+  const auto& process = at(id).process;
+  return process ? waiting_time_of(*process) : std::chrono::nanoseconds{};
+}
+
+std::string MadeNodes::last_words(NodeId id) const {
+  const auto words = is_vm() ? read_qemu_last_words(at(id).facts.name) : "";
+  return words.empty() ? "" : "\nQEMU's log ends with:\n" + printable(words);
+}
+
+GuestTopology MadeNodes::check_topology(NodeId id, const std::vector<PciFunction>& guest,
+                                        const std::string& peers) {
+  return check_guest_topology(domain_of(at(id)), guest, peers);
+}
+
+// --- removing
+
+void MadeNodes::remove_domain(const std::string& name, Removal& removal) {
+  try {
+    return run_.vm_host->hypervisor->destroy_domain(name);
+  } catch (const Error& error) {
+    if (run_.spec.mode != HostMode::system) {  // whose QEMUs end with this run
+      throw Error("remove " + name, ErrorCode::io, error.what());
+    }
+    removal.restarts.emplace_back(error.what());
+  }
+  // The daemon may have gone in the meantime while QEMU runs on: bring one back and ask again.
+  auto& daemon = run_.vm_host->daemon;
+  auto again = std::make_unique<LibvirtDaemon>(system_libvirt, run_.spec.may_change_host);
+  if (!daemon || again->started_by_us()) { daemon = std::move(again); }
+  run_.vm_host->hypervisor->destroy_domain(name);
+}
+
+void MadeNodes::remove_node(Node& node, Removal& removal) {
+  if (is_vm()) {
+    remove_domain(node.facts.name, removal);
+    if (vm_nic(node) == NicKind::tap) { delete_link(node.nic); }
+  } else if (node.slice) {
+    node.slice->destroy();
+  }
+  node.slice.reset();
+}
+
+void MadeNodes::remove_network(const Network& network) {
+  if (network.of_libvirt) {
+    run_.vm_host->hypervisor->destroy_network(network.name);
+  } else {
+    destroy_bridge(network.name);
+  }
+}
+
+void MadeNodes::strike_off(const std::string& name, std::int64_t journal_id, Removal& removal) {
+  try {
+    run_.journal.undone(journal_id);
+  } catch (const std::exception& error) { removal.left.push_back(name + ", which is gone: " + error.what()); }
+}
+
+Removal MadeNodes::remove() {
+  Removal removal;
+  bool may_use_files = false;  // a VM that could not be removed still writes to its disk
+  for (; !made_nodes_.empty(); made_nodes_.pop_back()) {
+    const auto [node, journal_id] = made_nodes_.back();
+    try {
+      remove_node(*node, removal);
+      strike_off(node->facts.name, journal_id, removal);
+    } catch (const std::exception& error) {
+      removal.left.push_back(node->facts.name + ": " + error.what());
+      may_use_files = true;
+    }
+  }
+  for (; !may_use_files && !made_files_.empty(); made_files_.pop_back()) {
+    const auto& [file, journal_id] = made_files_.back();
+    std::error_code ignored;
+    std::filesystem::remove(file, ignored);
+    strike_off(file, journal_id, removal);
+  }
+  for (; !made_networks_.empty(); made_networks_.pop_back()) {
+    const auto& [network, journal_id] = made_networks_.back();
+    try {
+      remove_network(network);
+      strike_off(network.name, journal_id, removal);
+    } catch (const std::exception& error) { removal.left.push_back(network.name + ": " + error.what()); }
+  }
+  return removal;
+}
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "vmctl/host/node_domain.h"
+#include "vmctl/host/run_state.h"
+#include "vmctl/slice/slice.h"
+
+namespace virtrain::vmctl {
+
+/// The nodes of one group, networks included: made, read, removed. Each side effect is journalled before it
+/// is tried, and remove() undoes whatever was, however far making them came. Calls come one after the other,
+/// but for waiting_time().
+class MadeNodes {
+ public:
+  MadeNodes(RunState& run, NodeGroupSpec spec);
+
+  std::vector<NodeFacts> facts() const;
+  bool has(NodeId node) const;
+  void make_networks();
+  NodeStream start(NodeId node);
+  NodeCounters counters(NodeId node);
+  std::chrono::nanoseconds waiting_time(NodeId node) const;
+  std::string last_words(NodeId node) const;
+  GuestTopology check_topology(NodeId node, const std::vector<PciFunction>& guest, const std::string& peers);
+  /// Never throws.
+  Removal remove();
+
+ private:
+  /// A tenant's network.
+  struct Network {
+    std::string name;  ///< libvirt's, or the bridge's own; empty: there is nothing to make
+    std::string bridge;
+    bool of_libvirt = false;
+    int multicast_port = 0;  ///< where VMs are each other's network
+
+    bool connects() const { return !name.empty() || multicast_port != 0; }
+  };
+  struct Node {
+    NodeFacts facts;
+    const NodeSpec* spec = nullptr;
+    std::string nic;  ///< host side of its network: tap or veth; empty: none
+    std::unique_ptr<Slice> slice;
+    std::optional<pid_t> process;  ///< QEMU, or the slice's agent
+  };
+
+  bool is_vm() const { return spec_.kind == NodeKind::vm; }
+  Network plan_network(std::size_t tenant) const;
+  Node plan_node(std::size_t tenant, std::size_t placed);
+  const Node& at(NodeId node) const;
+  Node& at(NodeId node);
+  std::optional<NicKind> vm_nic(const Node& node) const;
+  std::optional<BootDisk> boot_disk_of(const Node& node) const;
+  DomainSpec domain_of(const Node& node) const;
+  SliceSpec slice_of(const Node& node) const;
+  std::int64_t journal(EffectKind kind, const std::string& name);
+  void make_boot_disk(const Node& node);
+  NodeStream start_vm(Node& node);
+  NodeStream start_slice(Node& node);
+  void remove_node(Node& node, Removal& removal);
+  void remove_domain(const std::string& name, Removal& removal);
+  void remove_network(const Network& network);
+  /// Of something that is gone. Where the journal refuses (its disk is full) the other things go all the
+  /// same.
+  void strike_off(const std::string& name, std::int64_t journal_id, Removal& removal);
+
+  RunState& run_;
+  const NodeGroupSpec spec_;
+  HostNames names_;
+  std::vector<Network> networks_;  ///< by tenant
+  std::vector<Node> nodes_;
+  std::vector<std::pair<Network, std::int64_t>> made_networks_;   ///< with journal id
+  std::vector<std::pair<Node*, std::int64_t>> made_nodes_;        ///< likewise
+  std::vector<std::pair<std::string, std::int64_t>> made_files_;  ///< likewise
+};
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,97 @@
+#include "vmctl/host/node_domain.h"
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+
+namespace virtrain::vmctl {
+
+std::string HostNames::domain(NodeId number) const {
+  return fmt::format("virtrain-{}-{}", experiment, number);
+}
+
+std::string HostNames::network(std::size_t tenant) const {
+  return fmt::format("virtrain-{}-t{}", experiment, tenant);
+}
+
+std::string HostNames::bridge(std::size_t tenant) const {
+  return fmt::format("vtb{}{}", tag, tenant);
+}
+
+std::string HostNames::tap(NodeId number) const {
+  return fmt::format("vtt{}{}", tag, number);
+}
+
+std::string HostNames::slice(NodeId number) const {
+  return fmt::format("vt-{}-{}", tag, number);
+}
+
+std::string HostNames::slice_nic(NodeId number) const {
+  return fmt::format("vtv{}{}", tag, number);
+}
+
+std::string HostNames::slice_bridge(std::size_t tenant) const {
+  return fmt::format("vtb{}s{}", tag, tenant);
+}
+
+DomainSpec domain_spec(const NodeGroupSpec& group, std::size_t tenant, std::size_t index,
+                       const HostNames& names, const VmFacts& facts) {
+  const auto& guest = group.guest;
+  const auto& node = group.tenants[tenant][index];
+  DomainSpec spec;
+  spec.name = names.domain(facts.number);
+  spec.uuid = facts.uuid;
+  spec.mark = {names.experiment, node.hostname};
+  spec.vcpus = static_cast<int>(guest.vcpus);
+  spec.memory_bytes = node.memory_bytes;
+  if (guest.pinning != Pinning::none) {
+    spec.vcpu_cores = node.cores;
+    spec.emulator_cores = node.emulator_cores.empty() ? node.cores : node.emulator_cores;
+  }
+  if (guest.pinning == Pinning::numa) { spec.numa_node = node.numa_node; }
+  spec.hugepages = guest.hugepages;
+  spec.virtualization = facts.virtualization;
+  spec.kernel = facts.kernel;
+  spec.initrd = facts.initrd;
+  spec.root_image = facts.root_image;
+  spec.boot_disk = facts.boot_disk;
+  if (!spec.boot_disk) {
+    spec.kernel_command_line =
+        guest_command_line(guest_boot(group.tenants[tenant], node, facts.nic.has_value()));
+  }
+  spec.in_session = facts.in_session;
+  if (facts.nic) {
+    const auto network = *facts.nic == NicKind::network ? names.network(tenant) : "";
+    spec.nics.push_back({*facts.nic, network, node.mac, names.tap(facts.number), facts.multicast_port});
+  }
+  spec.console_log = facts.console_log;
+  if (guest.pinning != Pinning::none) { spec.numa_cells = numa_cells(node); }
+  spec.memory_by_cell = guest.pinning == Pinning::numa && spec.numa_cells.size() > 1;
+  spec.hide_arch_capabilities = facts.hide_arch_capabilities && uses_kvm(facts.virtualization);
+  spec.clique = node.clique;
+  spec.devices = node.devices;
+  const auto grants = grants_of(node, names.experiment);
+  for (std::size_t i = 0; i < grants.size(); ++i) { spec.devices[i].grant = grants[i]; }
+  return spec;
+}
+
+std::string planned_xml(const NodeGroupSpec& group, std::size_t tenant, std::size_t node, NodeId number,
+                        bool emulated, bool hide_arch_capabilities) {
+  const HostNames names{"EXPERIMENT", "TAG"};
+  const std::string image = "/var/cache/virtrain/images/IMAGE/";
+  const std::string files = "/var/lib/virtrain/logs/EXPERIMENT/" + names.domain(number);
+  VmFacts facts;
+  facts.number = number;
+  facts.kernel = image + "kernel";
+  facts.initrd = image + "initrd";
+  facts.root_image = image + "root";
+  facts.console_log = files + ".console";
+  if (!group.guest.is_mirror()) {
+    facts.boot_disk = BootDisk{files + ".qcow2", group.guest.image, "FORMAT", files + "-seed.iso"};
+  }
+  facts.virtualization = emulated ? Virtualization::tcg : Virtualization::kvm;
+  facts.hide_arch_capabilities = hide_arch_capabilities;
+  return domain_xml(domain_spec(group, tenant, node, names, facts));
+}
+
+}  // namespace virtrain::vmctl

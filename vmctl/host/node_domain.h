@@ -1,0 +1,48 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "vmctl/api/node.h"
+#include "vmctl/hypervisor/domain/domain_xml.h"
+
+namespace virtrain::vmctl {
+
+/// Names of one experiment's objects on the host, as an outside observer sees them.
+struct HostNames {
+  std::string experiment;  ///< "20261120t083012-7f3a2b"
+  std::string tag;         ///< its last six characters, for device names of at most 15
+
+  std::string domain(NodeId number) const;
+  std::string network(std::size_t tenant) const;
+  std::string bridge(std::size_t tenant) const;
+  std::string tap(NodeId number) const;
+  std::string slice(NodeId number) const;  ///< its namespace and cgroup
+  std::string slice_nic(NodeId number) const;
+  /// Not bridge(): VMs that wait for their next trial (reuse: case) keep theirs while slices have their own.
+  std::string slice_bridge(std::size_t tenant) const;
+};
+
+/// What one VM has beyond its spec: its number in the run, and files and facts of the host.
+struct VmFacts {
+  NodeId number = 1;
+  std::string uuid;  ///< empty: libvirt chooses
+  std::string kernel, initrd, root_image;
+  std::string console_log;
+  Virtualization virtualization = Virtualization::tcg;
+  std::optional<BootDisk> boot_disk;              ///< of a guest with an image of its own
+  bool hide_arch_capabilities = false;            ///< see DomainSpec
+  bool in_session = false;                        ///< see DomainSpec
+  std::optional<NicKind> nic = NicKind::network;  ///< nothing: without a network
+  int multicast_port = 0;
+};
+
+/// Pure: the VM that is made of one node.
+DomainSpec domain_spec(const NodeGroupSpec& group, std::size_t tenant, std::size_t node,
+                       const HostNames& names, const VmFacts& facts);
+
+/// Pure: its XML as far as it is known before it runs. EXPERIMENT, TAG and IMAGE stand in it for what is not.
+std::string planned_xml(const NodeGroupSpec& group, std::size_t tenant, std::size_t node, NodeId number,
+                        bool emulated, bool hide_arch_capabilities);
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,48 @@
+#include "vmctl/host/run_state.h"
+
+#include "common/log.h"
+#include "vmctl/guest/mirror/guest_driver.h"
+#include "vmctl/guest/mirror/supermin.h"
+#include "vmctl/hypervisor/libvirt/hypervisor.h"
+#include "vmctl/machine/inventory.h"
+#include "vmctl/machine/kvm_probe.h"
+#include "vmctl/process/paths.h"
+
+namespace virtrain::vmctl {
+
+std::string guest_program(const std::filesystem::path& program) {
+  return "/usr/bin/" + program.filename().string();
+}
+
+VmHost prepare_vm_host(const RunState& run, const ImageSpec& spec) {
+  VmHost host;
+  if (run.spec.mode == HostMode::system) {
+    host.daemon = std::make_unique<LibvirtDaemon>(system_libvirt, run.spec.may_change_host);
+  } else {
+    host.private_daemon = std::make_unique<PrivateLibvirt>();
+  }
+  host.hypervisor = connect_libvirt(host.private_daemon ? host.private_daemon->uri() : system_libvirt);
+  MirrorSpec mirror;
+  for (const auto& program : {run.programs.agent, run.programs.rsh}) {
+    mirror.files.push_back({program, guest_program(program)});
+  }
+  for (const auto& [name, program] : run.programs.others) {
+    mirror.files.push_back({program, guest_program(program)});
+  }
+  mirror.cache_dir = cache_dir();
+  if (spec.with_nvidia_driver) {
+    if (const auto driver = find_guest_driver("/", find_guest_kernel().version)) {
+      carry_driver(mirror, *driver);
+    }
+  }
+  host.image = build_mirror_image(mirror, [](std::string_view line) { log::info(line); });
+  if (spec.image != mirror_image) { host.cloud_image = inspect_cloud_image(spec.image); }
+  const auto verdict = probe_kvm(host.image.kernel, mirror.cache_dir);
+  host.virtualization = verdict.virtualization;
+  host.virtualization_reason = verdict.reason;
+  host.hide_arch_capabilities =
+      hides_arch_capabilities(load_machine(), host.hypervisor->versions().hypervisor);
+  return host;
+}
+
+}  // namespace virtrain::vmctl

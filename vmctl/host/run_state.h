@@ -1,0 +1,57 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "vmctl/api/host.h"
+#include "vmctl/guest/cloud/cloud_image.h"
+#include "vmctl/guest/mirror/guest_image.h"
+#include "vmctl/hypervisor/hypervisor.h"
+#include "vmctl/hypervisor/libvirt/daemon.h"
+#include "vmctl/hypervisor/libvirt/private_libvirt.h"
+#include "vmctl/journal/leases.h"
+#include "vmctl/resources/device_lender.h"
+
+namespace virtrain::vmctl {
+
+/// What VMs need, made when the first of them comes.
+struct VmHost {
+  std::unique_ptr<LibvirtDaemon> daemon;           ///< the host's, in mode `system`
+  std::unique_ptr<PrivateLibvirt> private_daemon;  ///< this run's own, in the other modes
+  std::unique_ptr<Hypervisor> hypervisor;
+  GuestImage image;
+  std::optional<CloudImage> cloud_image;  ///< what guests boot from, if not from `image`
+  Virtualization virtualization = Virtualization::tcg;
+  std::string virtualization_reason;
+  bool hide_arch_capabilities = false;  ///< see DomainSpec
+};
+
+/// Programs of this build that nodes have, by name, and those that set them up.
+struct Programs {
+  std::filesystem::path agent, rsh;
+  std::map<std::string, std::filesystem::path> others;
+};
+/// Where a guest has a program.
+std::string guest_program(const std::filesystem::path& program);
+
+/// What the nodes of one run share.
+struct RunState {
+  RunSpec spec;
+  LeaseJournal& journal;
+  Owner owner;
+  std::filesystem::path log_dir;  ///< console and agent logs of this run
+  Programs programs;
+  std::optional<VmHost> vm_host = {};
+  NodeId next_node = 1;
+
+  /// The experiment's last six characters, for device names of at most 15.
+  std::string tag() const { return spec.experiment.substr(spec.experiment.size() - 6); }
+};
+
+/// libvirt answers, the guest image exists, and a probe has shown whether KVM works.
+VmHost prepare_vm_host(const RunState& run, const ImageSpec& spec);
+
+}  // namespace virtrain::vmctl
