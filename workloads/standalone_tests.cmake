@@ -8,7 +8,7 @@ set(tests ${CMAKE_CURRENT_LIST_DIR}/../tests)
 set(cuda_tests ${tests}/workloads/resnet50/cuda)
 add_library(virtrain_gpu_tests OBJECT
   ${tests}/support/main.cpp ${cuda_tests}/interpreter/operation_reference.cpp ${cuda_tests}/interpreter/plain_convolution.cpp
-  ${cuda_tests}/interpreter/step_interpreter.cpp ${cuda_tests}/interpreter/training_case.cpp)
+  ${cuda_tests}/interpreter/plain_kernels.cpp  ${cuda_tests}/interpreter/step_interpreter.cpp ${cuda_tests}/interpreter/training_case.cpp)
 virtrain_target_options(virtrain_gpu_tests)
 target_include_directories(virtrain_gpu_tests SYSTEM PUBLIC ${CATCH2_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
 target_compile_definitions(virtrain_gpu_tests PUBLIC

@@ -33,8 +33,11 @@ PinnedMemory allocate_pinned(std::size_t bytes) {
   return PinnedMemory(static_cast<std::byte*>(memory));
 }
 
-GpuStream::GpuStream() {
-  check_gpu("create a stream", cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+GpuStream::GpuStream(Priority priority) {
+  int least = 0, greatest = 0;
+  check_gpu("ask for priorities", cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  const int wanted = priority == Priority::high ? greatest : least;
+  check_gpu("create a stream", cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, wanted));
 }
 GpuStream::~GpuStream() {
   ignore_gpu(cudaStreamDestroy(stream_));

@@ -25,7 +25,8 @@ PinnedMemory allocate_pinned(std::size_t bytes);
 /// A stream of the current GPU that waits for no other.
 class GpuStream {
  public:
-  GpuStream();
+  enum class Priority { normal, high };
+  explicit GpuStream(Priority priority = Priority::normal);
   ~GpuStream();
   GpuStream(const GpuStream&) = delete;
   GpuStream& operator=(const GpuStream&) = delete;

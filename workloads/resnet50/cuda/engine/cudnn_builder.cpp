@@ -65,7 +65,12 @@ class GraphBuilder {
       case GraphKind::backward_data:
         return output(backward_data(), TensorId::dx);
       case GraphKind::backward_data_add:
-        return add_backward_data_add();
+        return output(backward_data_add(), TensorId::dx);
+      case GraphKind::backward_data_add_mask:
+        return output(masked(), TensorId::dx);
+      case GraphKind::backward_data_tail:
+      case GraphKind::backward_data_tail_norm:
+        return add_backward_data_tail();
       case GraphKind::backward_data_norm:
         return add_backward_data_norm();
       case GraphKind::backward_weights:
@@ -145,32 +150,90 @@ class GraphBuilder {
     return dx;
   }
 
-  void add_backward_data_add() {
-    output(pointwise(fe::PointwiseMode_t::ADD, backward_data(), input(TensorId::other, in_extents())),
-           TensorId::dx);
+  TensorRef backward_data_add() {
+    return pointwise(fe::PointwiseMode_t::ADD, backward_data(), input(TensorId::other, in_extents()));
+  }
+  TensorRef masked() {
+    TensorRef mask = input(TensorId::mask, in_extents());
+    mask->set_data_type(fe::DataType_t::BOOLEAN);
+    return pointwise(fe::PointwiseMode_t::MUL, backward_data_add(), mask);
   }
 
-  /// Computes the norm again to know where its ReLU passed, instead of reading a stored mask.
+  /// A norm that is computed again, to know where its ReLU passed instead of reading a stored mask.
+  struct Norm {
+    TensorRef x, mean, inverse_std, scale, out;
+    TensorId scale_grad, shift_grad, factor_dy, factor_x, constant;
+  };
+  Norm normalized(TensorId x, TensorId mean, TensorId inverse_std, TensorId scale, TensorId shift) {
+    const auto vector = [this](TensorId id) { return vector_input(id, fe::DataType_t::FLOAT); };
+    Norm norm{input(x, in_extents()),
+              vector(mean),
+              vector(inverse_std),
+              vector(scale),
+              nullptr,
+              {},
+              {},
+              {},
+              {},
+              {}};
+    const TensorRef centered = pointwise(fe::PointwiseMode_t::SUB, norm.x, norm.mean);
+    const TensorRef standard = pointwise(fe::PointwiseMode_t::MUL, centered, norm.inverse_std);
+    const TensorRef scaled = pointwise(fe::PointwiseMode_t::MUL, standard, norm.scale);
+    norm.out = pointwise(fe::PointwiseMode_t::ADD, scaled, vector(shift));
+    return norm;
+  }
+  Norm main_norm() {
+    Norm norm =
+        normalized(TensorId::x, TensorId::mean, TensorId::inverse_std, TensorId::scale, TensorId::shift);
+    norm.scale_grad = TensorId::scale_grad;
+    norm.shift_grad = TensorId::shift_grad;
+    norm.factor_dy = TensorId::factor_dy;
+    norm.factor_x = TensorId::factor_x;
+    norm.constant = TensorId::constant;
+    return norm;
+  }
+  Norm shortcut_norm() {
+    Norm norm = normalized(TensorId::shortcut, TensorId::shortcut_mean, TensorId::shortcut_inverse_std,
+                           TensorId::shortcut_scale, TensorId::shortcut_shift);
+    norm.scale_grad = TensorId::shortcut_scale_grad;
+    norm.shift_grad = TensorId::shortcut_shift_grad;
+    norm.factor_dy = TensorId::shortcut_factor_dy;
+    norm.factor_x = TensorId::shortcut_factor_x;
+    norm.constant = TensorId::shortcut_constant;
+    return norm;
+  }
+
+  /// `gradient` where the ReLU of `before` passed, and each norm's sums over it.
+  void add_norm_gradients(const TensorRef& gradient, const TensorRef& before,
+                          const std::vector<Norm>& norms) {
+    const TensorRef passed = pointwise(fe::PointwiseMode_t::RELU_BWD, gradient, before);
+    output(passed, TensorId::dx);
+    for (const Norm& norm : norms) {
+      const auto [scale_grad, shift_grad, factor_dy, factor_x, constant] = graph_.dbn_weight(
+          passed, norm.x, norm.mean, norm.inverse_std, norm.scale, fe::graph::DBN_weight_attributes());
+      fp32_output(scale_grad, norm.scale_grad);
+      fp32_output(shift_grad, norm.shift_grad);
+      fp32_output(factor_dy, norm.factor_dy);
+      fp32_output(factor_x, norm.factor_x);
+      fp32_output(constant, norm.constant);
+    }
+  }
   void add_backward_data_norm() {
     const TensorRef gradient = backward_data();
-    const TensorRef x = input(TensorId::x, in_extents());
-    const TensorRef mean = vector_input(TensorId::mean, fe::DataType_t::FLOAT);
-    const TensorRef inverse_std = vector_input(TensorId::inverse_std, fe::DataType_t::FLOAT);
-    const TensorRef scale = vector_input(TensorId::scale, fe::DataType_t::FLOAT);
-    const TensorRef shift = vector_input(TensorId::shift, fe::DataType_t::FLOAT);
-    const TensorRef centered = pointwise(fe::PointwiseMode_t::SUB, x, mean);
-    const TensorRef normalized = pointwise(fe::PointwiseMode_t::MUL, centered, inverse_std);
-    const TensorRef scaled = pointwise(fe::PointwiseMode_t::MUL, normalized, scale);
-    const TensorRef shifted = pointwise(fe::PointwiseMode_t::ADD, scaled, shift);
-    const TensorRef masked = pointwise(fe::PointwiseMode_t::RELU_BWD, gradient, shifted);
-    output(masked, TensorId::dx);
-    const auto [scale_grad, shift_grad, factor_dy, factor_x, constant] =
-        graph_.dbn_weight(masked, x, mean, inverse_std, scale, fe::graph::DBN_weight_attributes());
-    fp32_output(scale_grad, TensorId::scale_grad);
-    fp32_output(shift_grad, TensorId::shift_grad);
-    fp32_output(factor_dy, TensorId::factor_dy);
-    fp32_output(factor_x, TensorId::factor_x);
-    fp32_output(constant, TensorId::constant);
+    const Norm norm = main_norm();
+    add_norm_gradients(gradient, norm.out, {norm});
+  }
+  void add_backward_data_tail() {
+    const TensorRef gradient = backward_data_add();
+    std::vector<Norm> norms{main_norm()};
+    TensorRef other;
+    if (spec_.kind == GraphKind::backward_data_tail_norm) {
+      norms.push_back(shortcut_norm());
+      other = norms[1].out;
+    } else {
+      other = input(TensorId::shortcut, in_extents());
+    }
+    add_norm_gradients(gradient, pointwise(fe::PointwiseMode_t::ADD, norms[0].out, other), norms);
   }
 
   /// In the type of the activations: no engine sums into fp32 from narrower inputs.

@@ -1,19 +1,20 @@
 #include "workloads/resnet50/cuda/engine/cudnn_plan.h"
 
+#include <cuda_runtime_api.h>
 #include <cudnn.h>
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "common/error.h"
+#include "workloads/common/affinity.h"
 #include "workloads/common/cuda/cublas.h"
+#include "workloads/common/cuda/gpu_errors.h"
 
 namespace virtrain::resnet50::cuda {
 namespace {
-
-constexpr std::size_t most_ready_candidates = 16;
-constexpr std::size_t most_compiled_candidates = 3;  // each takes half a second to compile
 
 void check_cudnn(const std::string& operation, cudnnStatus_t status) {
   if (status == CUDNN_STATUS_SUCCESS) { return; }
@@ -23,12 +24,22 @@ void check_cudnn(const std::string& operation, cudnnStatus_t status) {
 }  // namespace
 
 Cudnn::Cudnn(CUstream_st* stream) {
+  constexpr std::size_t most_threads = 16;
   load_cublas_lt(reinterpret_cast<const void*>(&cudnnCreate));
-  check_cudnn("start cuDNN", cudnnCreate(&handle_));
-  check_cudnn("give cuDNN a stream", cudnnSetStream(handle_, stream));
+  check_gpu("find the GPU", cudaGetDevice(&gpu_));
+  handles_.resize(std::clamp<std::size_t>(allowed_cpus().size(), 1, most_threads), nullptr);
+  for (cudnnContext*& handle : handles_) {
+    check_cudnn("start cuDNN", cudnnCreate(&handle));
+    check_cudnn("give cuDNN a stream", cudnnSetStream(handle, stream));
+  }
 }
 Cudnn::~Cudnn() {
-  cudnnDestroy(handle_);
+  for (cudnnContext* const handle : handles_) { cudnnDestroy(handle); }
+}
+
+BuiltGraph Cudnn::build(const GraphSpec& spec, std::size_t thread) const {
+  check_gpu("take the GPU", cudaSetDevice(gpu_));  // each thread begins with the first one
+  return {spec, handles_.at(thread)};
 }
 
 GraphPlan::GraphPlan(BuiltGraph graph, const std::optional<std::string>& wanted, std::int64_t most_bytes)
@@ -42,17 +53,15 @@ GraphPlan::GraphPlan(BuiltGraph graph, const std::optional<std::string>& wanted,
 }
 
 void GraphPlan::collect(const Terms& terms) {
-  std::size_t compiled = 0;
-  for (std::int64_t i = 0; i < graph_.offered() && candidates_.size() < most_ready_candidates; ++i) {
+  std::set<std::string> seen;  // the fallbacks name some of the heuristics' engines again
+  for (std::int64_t i = 0; i < graph_.offered(); ++i) {
     const std::optional<std::string> name = graph_.name(i);
-    if (!name || (terms.name && *name != *terms.name)) { continue; }
+    if (!name || (terms.name && *name != *terms.name) || seen.contains(*name)) { continue; }
     if (terms.repeatable && !graph_.is_repeatable(i)) { continue; }
-    const bool compiles = graph_.is_runtime_compiled(i);
-    if (compiles && compiled == most_compiled_candidates) { continue; }
     if (!graph_.build(i)) { continue; }
     const std::optional<std::int64_t> bytes = graph_.workspace_bytes(i);
     if (!bytes || *bytes > terms.most_bytes) { continue; }
-    compiled += compiles ? 1 : 0;
+    seen.insert(*name);
     candidates_.push_back({i, *name, *bytes});
   }
 }

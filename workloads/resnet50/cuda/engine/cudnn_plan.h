@@ -13,7 +13,8 @@ struct CUstream_st;
 /// cuDNN's graphs on the GPU of this process.
 namespace virtrain::resnet50::cuda {
 
-/// cuDNN itself, on one stream.
+/// cuDNN itself, on one stream: a handle for each thread that builds graphs, since none may be used by two at
+/// once.
 class Cudnn {
  public:
   /// Throws Error(host_unable) with cuDNN's words.
@@ -22,10 +23,12 @@ class Cudnn {
   Cudnn(const Cudnn&) = delete;
   Cudnn& operator=(const Cudnn&) = delete;
 
-  BuiltGraph build(const GraphSpec& spec) const { return {spec, handle_}; }
+  std::size_t threads() const { return handles_.size(); }
+  BuiltGraph build(const GraphSpec& spec, std::size_t thread = 0) const;
 
  private:
-  cudnnContext* handle_ = nullptr;
+  int gpu_ = 0;
+  std::vector<cudnnContext*> handles_;
 };
 
 /// More than most engines want that are worth it: on an A100 the backward pass with the norm's sums wants 400
@@ -35,7 +38,7 @@ inline constexpr std::int64_t most_workspace_bytes = 1LL << 30;
 /// One graph with the engines that cuDNN offers for it here.
 class GraphPlan {
  public:
-  /// Builds the best few of the engines that the heuristics name, or only `wanted` (the name of an earlier
+  /// Builds each engine that the heuristics name, once, or only `wanted` (the name of an earlier
   /// run's choice) where it is still there. Engines that want more workspace than `most_bytes` are left out;
   /// where all do, the one that wants the least is taken, and whether the batch fits is for the memory plan
   /// to say. Engines that do not repeat bit by bit are taken only where cuDNN has no other.

@@ -91,7 +91,10 @@ nlohmann::json to_json(const FusionChoice& choice) {
       refused[to_string(tried.fusion)] = tried.refusal.substr(0, longest_words);
     }
   }
-  return {{"fusion_timed", timed}, {"fusion_refused", refused}, {"fusion_remembered", choice.remembered}};
+  return {{"fusion_timed", timed},
+          {"fusion_refused", refused},
+          {"fusion_remembered", choice.remembered},
+          {"fusion_apart", choice.unfused.size()}};
 }
 
 }  // namespace virtrain::resnet50::cuda

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,8 +31,9 @@ struct TriedFusion {
 
 struct FusionChoice {
   Fusion fusion = Fusion::none;
-  std::vector<TriedFusion> tried;  ///< empty where nothing had to be timed
-  bool remembered = false;         ///< an earlier run has timed them
+  std::vector<TriedFusion> tried;      ///< empty where nothing had to be timed
+  bool remembered = false;             ///< an earlier run has timed them
+  std::set<std::string> unfused = {};  ///< shapes that are left apart (fusion_mix.h)
 };
 
 /// The only candidate; by `fastest` the remembered one, else the fastest; by `highest` the first that runs.
@@ -49,7 +51,8 @@ std::optional<Fusion> fusion_named(const std::string& name);
 std::string fusion_key(int image_size, int classes, Numeric numeric, int batch, int accumulate_steps);
 
 /// For the record "ready": {"fusion_timed": {"full": 0.031}, "fusion_refused": {"none": words},
-/// "fusion_remembered"}.
+/// "fusion_remembered",
+/// "fusion_apart": how many shapes are left apart}.
 nlohmann::json to_json(const FusionChoice& choice);
 
 }  // namespace virtrain::resnet50::cuda

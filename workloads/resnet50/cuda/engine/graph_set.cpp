@@ -6,12 +6,14 @@
 #include <array>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <vector>
 
 #include "workloads/common/cuda/gpu_errors.h"
 #include "workloads/common/cuda/gpu_handles.h"
+#include "workloads/resnet50/cuda/engine/in_threads.h"
 #include "workloads/resnet50/cuda/engine/stream_capture.h"
 
 namespace virtrain::resnet50::cuda {
@@ -102,14 +104,22 @@ void choose_fastest(GraphPlan& plan, const std::string& graph, const TensorPoint
 GraphSet::GraphSet(const Cudnn& cudnn, const StepProgram& program, std::int64_t most_bytes,
                    const PlanCache& cache, const Progress& progress)
     : has_room_(most_bytes >= most_workspace_bytes) {
-  for (const GraphSpec& spec : graphs_of(program)) {
-    progress("build cuDNN's engines for " + to_string(spec));
-    GraphPlan plan(cudnn.build(spec), cache.find(to_string(spec)), most_bytes);
-    if (!plan.found()) {
-      refusal_ = to_string(spec) + ": " + plan.refusal();
+  const std::vector<GraphSpec> specs = graphs_of(program);
+  std::vector<std::optional<GraphPlan>> plans(specs.size());
+  std::mutex telling;
+  in_threads(specs.size(), cudnn.threads(), [&](std::size_t i, std::size_t thread) {
+    {
+      const std::lock_guard lock(telling);
+      progress("build cuDNN's engines for " + to_string(specs[i]));
+    }
+    plans[i].emplace(cudnn.build(specs[i], thread), cache.find(to_string(specs[i])), most_bytes);
+  });
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    if (!plans[i]->found()) {
+      refusal_ = to_string(specs[i]) + ": " + plans[i]->refusal();
       return;
     }
-    plans_.emplace(spec, std::move(plan));
+    plans_.emplace(specs[i], std::move(*plans[i]));
   }
 }
 
@@ -128,8 +138,8 @@ void GraphSet::tune(const StepProgram& program, const Pointers& pointers, void* 
                     CUstream_st* stream, PlanCache& cache, const Progress& progress) {
   std::set<GraphSpec> seen;
   for (const Operation& operation : program.micro_batch) {
-    const auto* const run = std::get_if<RunGraph>(&operation.action);
-    if (run == nullptr || !seen.insert(run->spec).second) { continue; }
+    const std::optional<RunGraph>& run = operation.graph;
+    if (!run || !seen.insert(run->spec).second) { continue; }
     const std::string graph = to_string(run->spec);
     progress("time cuDNN's engines for " + graph);
     GraphPlan& plan = plans_.at(run->spec);

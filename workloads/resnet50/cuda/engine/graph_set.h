@@ -17,8 +17,9 @@ using Progress = std::function<void(const std::string& doing)>;
 /// The graphs of a program with their engines on this GPU.
 class GraphSet {
  public:
-  /// Asks cuDNN for each graph, which compiles some engines for up to a second each; what the cache knows is
-  /// taken from there. Engines that want more workspace than `most_bytes` only where there are no others.
+  /// Asks cuDNN for each graph, on all cores: it compiles some engines for up to a second each. What the
+  /// cache knows is taken from there. Engines that want more workspace than `most_bytes` only where there are
+  /// no others.
   GraphSet(const Cudnn& cudnn, const StepProgram& program, std::int64_t most_bytes, const PlanCache& cache,
            const Progress& progress);
 

@@ -22,7 +22,8 @@ CUgraphExec_st* StreamCapture::end() {
   cudaGraph_t graph = nullptr;
   check_gpu("end the capture", cudaStreamEndCapture(std::exchange(stream_, nullptr), &graph));
   cudaGraphExec_t runnable = nullptr;
-  const cudaError_t status = cudaGraphInstantiate(&runnable, graph, 0);
+  // What a stream of high priority has queued keeps it.
+  const cudaError_t status = cudaGraphInstantiate(&runnable, graph, cudaGraphInstantiateFlagUseNodePriority);
   ignore_gpu(cudaGraphDestroy(graph));
   check_gpu("make a graph of what was captured", status);
   return runnable;

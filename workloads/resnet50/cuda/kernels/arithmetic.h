@@ -127,7 +127,7 @@ VIRTRAIN_HOST_DEVICE inline void update_loss_scale(LossScale& state) {
     state.good_steps = 0;
     ++state.skipped_steps;
   } else if (++state.good_steps == growth_interval) {
-    state.scale = state.scale < largest ? state.scale * 2 : largest;
+    state.scale = state.scale < largest ? state.scale * 2 : state.scale;
     state.good_steps = 0;
   }
   state.overflow = 0;

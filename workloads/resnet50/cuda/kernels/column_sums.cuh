@@ -2,9 +2,9 @@
 
 #include "workloads/resnet50/cuda/kernels/device.cuh"
 
-/// Sums of a few hundred rows, column by column: the partial sums of a normalization, the last layer's bias.
-/// Few bytes (at most 512 rows), so what counts is how long a thread waits for its rows one after another: a
-/// block takes eight columns (32 bytes of fp32 side by side) and 32 threads share each column's rows.
+/// Sums of a few hundred rows, column by column: the gradient of the last layer's bias. Few bytes, so what
+/// counts is how long a thread waits for its rows one after another: a block takes eight columns (32 bytes of
+/// fp32 side by side) and 32 threads share each column's rows.
 namespace virtrain::resnet50::cuda {
 
 inline constexpr int column_lanes = 8;

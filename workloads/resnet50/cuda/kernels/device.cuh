@@ -50,12 +50,21 @@ struct alignas(16) Pack {
 };
 
 template <typename T>
-__device__ Floats load(const void* base, std::int64_t pack) {
-  const Pack<T> raw = static_cast<const Pack<T>*>(base)[pack];
+__device__ Pack<T> load_pack(const void* base, std::int64_t pack) {
+  return static_cast<const Pack<T>*>(base)[pack];
+}
+
+template <typename T>
+__device__ Floats to_floats(const Pack<T>& raw) {
   Floats values;
 #pragma unroll
   for (int i = 0; i < pack_size; ++i) { values.at[i] = to_float(raw.at[i]); }
   return values;
+}
+
+template <typename T>
+__device__ Floats load(const void* base, std::int64_t pack) {
+  return to_floats(load_pack<T>(base, pack));
 }
 
 template <typename T>
@@ -79,6 +88,44 @@ inline constexpr int block_threads = 256;
 /// Blocks so that each of `work` items has a thread.
 inline unsigned blocks_for(std::int64_t work) {
   return static_cast<unsigned>((work + block_threads - 1) / block_threads);
+}
+
+/// So many loads a thread has under way before it uses the first: fewer, and memory waits for the threads
+/// (Little's law: 3 MB under way on an H200).
+inline constexpr int loads_in_flight = 4;
+
+/// use(at, load(at)) for at = first, first + step, … below end: `count` of them, all loaded before the first
+/// is used, or fewer.
+template <int count, typename Load, typename Use>
+__device__ void use_loaded(int first, int step, int end, const Load& load, const Use& use) {
+  if (first + (count - 1) * step < end) {
+    decltype(load(first)) loaded[count];
+#pragma unroll
+    for (int i = 0; i < count; ++i) { loaded[i] = load(first + i * step); }
+    asm volatile("" ::: "memory");  // else the compiler moves each load to where it is used
+#pragma unroll
+    for (int i = 0; i < count; ++i) { use(first + i * step, loaded[i]); }
+    return;
+  }
+  for (int at = first; at < end; at += step) { use(at, load(at)); }
+}
+
+/// The same for a block's part of `packs` that lie side by side, `count` for each thread.
+template <int count, typename Load, typename Use>
+__device__ void use_packs(std::int64_t packs, const Load& load, const Use& use) {
+  const int first = static_cast<int>(blockIdx.x) * count * block_threads + static_cast<int>(threadIdx.x);
+  use_loaded<count>(first, block_threads, static_cast<int>(packs), load, use);
+}
+/// Blocks for use_packs<count>; at least one, for what is no whole pack.
+inline unsigned pack_blocks(std::int64_t elements, int count) {
+  const unsigned blocks = blocks_for((elements / pack_size + count - 1) / count);
+  return blocks == 0 ? 1 : blocks;
+}
+/// The elements behind the last whole pack: use(i), by the first block's threads.
+template <typename Use>
+__device__ void use_rest(std::int64_t elements, const Use& use) {
+  const std::int64_t i = elements / pack_size * pack_size + global_thread();
+  if (i < elements) { use(i); }
 }
 
 /// Calls call(T{}) with the element type of `numeric`.

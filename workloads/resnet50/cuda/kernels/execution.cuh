@@ -8,8 +8,8 @@
 #include "workloads/resnet50/cuda/kernels/kernels.h"
 
 /// What a kernel asks of the machine under it. nvcc compiles these; the tests run the same kernels without a
-/// GPU and bring their own (tests/workloads/resnet50/cuda/kernels/emulation), which is why kernels are
-/// started by `launch` and name their shared memory by a type.
+/// GPU and bring their own (tests/workloads/resnet50/cuda/emulation), which is why kernels are started by
+/// `launch` and name their shared memory by a type.
 #ifdef __CUDACC__
 namespace virtrain::resnet50::cuda {
 
@@ -20,6 +20,18 @@ void launch(const char* name, void (*kernel)(Parameters...), dim3 blocks, unsign
   kernel<<<blocks, threads, 0, stream>>>(arguments...);
   const cudaError_t status = cudaGetLastError();
   if (status != cudaSuccess) { check_gpu(std::string("launch ") + name, status); }
+}
+
+/// Blocks of this kernel that the GPU holds at once.
+template <typename... Parameters>
+int resident_blocks(void (*kernel)(Parameters...), unsigned threads) {
+  int gpu = 0, multiprocessors = 0, blocks = 0;
+  check_gpu("find the GPU", cudaGetDevice(&gpu));
+  check_gpu("count multiprocessors",
+            cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, gpu));
+  check_gpu("count resident blocks",
+            cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, static_cast<int>(threads), 0));
+  return multiprocessors * blocks;
 }
 
 /// The block's one T in shared memory, not initialized: whoever asks for the same type gets the same one.

@@ -36,26 +36,40 @@ struct NormVectors {
   float* running_variance = nullptr;
 };
 
-/// Room for the partial sums of one normalization, reused by all of them: blocks x channels floats twice.
-inline constexpr int most_partial_blocks = 512;
-/// Blocks that the sums over this shape are split into.
-int partial_blocks(const RowShape& shape);
+/// In which order a pass goes through its tensors. What the pass before touched last is in the GPU's cache,
+/// so the next one begins there.
+enum class Sweep { ascending, descending };
 
+/// Blocks that the sums over one tensor are split into, at most; channels of a group of blocks.
+inline constexpr int most_partial_blocks = 2048;
+inline constexpr int channels_of_group = 256;
+inline constexpr int most_channel_groups = 32;
+/// So many blocks add up theirs before all are added up.
+inline constexpr int blocks_of_batch = 32;
+inline constexpr int tickets_of_group = 1 + most_partial_blocks / blocks_of_batch;
+
+/// Room in which the blocks of a pass put their sums, for one pass after the other.
 struct PartialSums {
-  float* first = nullptr;   ///< forward: of x - origin; backward: of the masked gradient
-  float* second = nullptr;  ///< forward: of its square; backward: of gradient times normalized x
-  int blocks = 1;           ///< rows of both; cuDNN's statistics are one row
+  float* first = nullptr;   ///< most_partial_blocks x channels_of_group
+  float* second = nullptr;  ///< as many
+  int* tickets = nullptr;   ///< most_channel_groups x tickets_of_group, zeros before and after each pass
 };
 
-/// Forward sums where cuDNN does not write them. Origin is x's first row, so that the squares do not cancel.
-/// Reads e.
-void norm_sums(Numeric numeric, const void* x, const RowShape& shape, const PartialSums& partial,
-               Stream stream);
+/// What a normalization's backward sums become.
+struct NormGradients {
+  float* gamma = nullptr;
+  float* beta = nullptr;
+  BackwardFactors* factors = nullptr;  ///< of the gradient of x
+};
 
-/// Mean, deviation and running statistics from the sums. `origin`: x where norm_sums made the sums, null for
-/// cuDNN's. `scale16` and `shift16` (may be null) get fp16 factors for cuDNN's norm_ graphs. Reads 8 bytes
-/// per channel and block of partial sums, which it adds in double by 32 threads a channel; else vectors only.
-void norm_finalize(Numeric numeric, const void* origin, const PartialSums& partial, const RowShape& shape,
+/// Mean, deviation and running statistics, where cuDNN does not write the sums. The sums are those of the
+/// distance to x's first row, so that the squares do not cancel. `scale16` and `shift16` (may be null) get
+/// the factors for cuDNN's norm_ graphs, in x's type. Reads e.
+void norm_sums(Numeric numeric, const void* x, const RowShape& shape, const PartialSums& partial,
+               const NormVectors& vectors, void* scale16, void* shift16, Sweep sweep, Stream stream);
+
+/// The same from the sums of x and of its squares that a graph has written. Vectors only.
+void norm_finalize(Numeric numeric, const float* sum, const float* square_sum, const RowShape& shape,
                    const NormVectors& vectors, void* scale16, void* shift16, Stream stream);
 
 /// What norm_apply adds before the ReLU: nothing, an activation, or an activation that is normalized as well.
@@ -66,31 +80,39 @@ struct Shortcut {
 /// y = [relu](norm(x) [+ shortcut]). `mask` (may be null: no ReLU) gets one bit per element, the first in the
 /// lowest, set where y > 0. Reads e (2e with a shortcut), writes e + 1/8.
 void norm_apply(Numeric numeric, const void* x, const RowShape& shape, const NormVectors& vectors,
-                const Shortcut& shortcut, void* y, std::uint8_t* mask, Stream stream);
+                const Shortcut& shortcut, void* y, std::uint8_t* mask, Sweep sweep, Stream stream);
 
-/// Backward sums: of dy where the mask is set (null: everywhere), and of it times normalized x. Reads 2e +
-/// 1/8.
+/// Gradients of gamma and beta and the factors of the gradient of x, from dy where the mask is set (null:
+/// everywhere). Reads 2e + 1/8.
 void norm_backward_sums(Numeric numeric, const void* dy, const std::uint8_t* mask, const void* x,
                         const RowShape& shape, const NormVectors& vectors, const PartialSums& partial,
-                        Stream stream);
+                        const NormGradients& out, Sweep sweep, Stream stream);
 
-/// Gradients of gamma and beta and the factors of the gradient of x, from the sums. Bytes as norm_finalize.
-void norm_backward_finalize(const PartialSums& partial, const RowShape& shape, const NormVectors& vectors,
-                            float* gamma_grad, float* beta_grad, BackwardFactors* factors, Stream stream);
+/// The same from a graph's sums of dy and of dy times normalized x. Vectors only.
+void norm_backward_finalize(const float* sum, const float* product_sum, const RowShape& shape,
+                            const NormVectors& vectors, const NormGradients& out, Stream stream);
 
 /// dx = factors.dy (dy where the mask is set) + factors.x x + factors.constant. `masked` (may be null) gets
 /// the masked dy: the gradient of a block's identity shortcut. Reads 2e + 1/8, writes e (2e). dx may be dy.
 void norm_backward_apply(Numeric numeric, const void* dy, const std::uint8_t* mask, const void* x,
                          const RowShape& shape, const BackwardFactors* factors, void* dx, void* masked,
-                         Stream stream);
+                         Sweep sweep, Stream stream);
 
-/// Maximum and its row-major position in the window (the first one wins, a NaN always). Per input element:
-/// reads e, writes (e + 1) / 4.
-void max_pool(Numeric numeric, const void* x, const PoolShape& shape, void* y, std::uint8_t* position,
-              Stream stream);
-/// Gathers: each input looks at the at most four windows that hold it. Reads (e + 1) / 4, writes e.
-void max_pool_backward(Numeric numeric, const void* dy, const std::uint8_t* position, const PoolShape& shape,
-                       void* dx, Stream stream);
+/// What `position` has where no input of a window is above zero.
+inline constexpr std::uint8_t no_position = 0xff;
+
+/// Maximum of relu(norm(x)) and its row-major position in the window (the first one wins, a NaN always). Per
+/// input element: reads e, writes (e + 1) / 4.
+void norm_max_pool(Numeric numeric, const void* x, const PoolShape& shape, const NormVectors& vectors,
+                   void* y, std::uint8_t* position, Sweep sweep, Stream stream);
+/// norm_backward_sums and norm_backward_apply with the gradient of the max-pool's output: each input looks at
+/// the at most four windows that hold it. Read e + (e + 1) / 4; the second writes e.
+void pooled_norm_backward_sums(Numeric numeric, const void* dy, const std::uint8_t* position, const void* x,
+                               const PoolShape& shape, const NormVectors& vectors, const PartialSums& partial,
+                               const NormGradients& out, Sweep sweep, Stream stream);
+void pooled_norm_backward_apply(Numeric numeric, const void* dy, const std::uint8_t* position, const void* x,
+                                const PoolShape& shape, const BackwardFactors* factors, void* dx, Sweep sweep,
+                                Stream stream);
 
 /// Mean over the image: {batch, positions, channels} to {batch, channels}. Reads e.
 void average_pool(Numeric numeric, const void* x, int batch, int positions, int channels, void* y,
@@ -99,10 +121,11 @@ void average_pool(Numeric numeric, const void* x, int batch, int positions, int 
 void average_pool_backward(Numeric numeric, const void* dy, int batch, int positions, int channels, void* dx,
                            Stream stream);
 
-/// Cross-entropy of softmax(logits + bias) per row into row_loss, and the gradient of its mean times the loss
-/// scale. Any number of classes. Reads e three times (twice from cache), writes e.
+/// Cross-entropy of softmax(logits + bias) per row into row_loss, and the gradient of the mean over the rows
+/// of all `ranks`, times the loss scale. Any number of classes. Reads e three times (twice from cache),
+/// writes e.
 void softmax_cross_entropy(Numeric numeric, const void* logits, const float* bias, const std::int32_t* labels,
-                           int rows, int classes, const LossScale* loss_scale, float* row_loss,
+                           int rows, int classes, int ranks, const LossScale* loss_scale, float* row_loss,
                            void* gradient, Stream stream);
 /// Mean of the rows' losses into *loss, by one block. Reads 4 bytes a row: launch time, not bytes.
 void mean_loss(const float* row_loss, int rows, float* loss, Stream stream);
@@ -111,8 +134,8 @@ void column_sums(Numeric numeric, const void* values, int rows, int columns, flo
 
 /// The update of `count` parameters, all tensors of one type at once since they lie in one block of memory.
 /// `gradient` is of type `numeric` (or fp32 with gradient_numeric), `copy` (null for fp32) gets the
-/// parameters in the activations' type. Nothing happens in a step that overflowed. 16-bit: reads 10, writes
-/// 10 bytes per parameter: 511 MB for ResNet-50.
+/// parameters in the activations' type; all begin at 16 bytes. Nothing happens in a step that overflowed.
+/// 16-bit: reads 10, writes 10 bytes per parameter: 511 MB for ResNet-50.
 void sgd(Numeric gradient_numeric, const void* gradient, std::int64_t count, float* parameters,
          float* velocity, Numeric copy_numeric, void* copy, const SgdRule* rule, const LossScale* loss_scale,
          Stream stream);
@@ -138,5 +161,30 @@ void widen(Numeric numeric, const void* values, std::int64_t count, float* out, 
 /// fp32 NCHW with three channels to NHWC with padded_image_channels, the last one zero. Once for each batch,
 /// before the first step. Per element written: reads 3, writes e.
 void pad_images(const float* images, int batch, int size, Numeric numeric, void* out, Stream stream);
+
+/// The kernels of a step, so that whoever runs it can bring others: a GPU these, the tests plain ones.
+struct Kernels {
+  decltype(&cuda::norm_sums) norm_sums;
+  decltype(&cuda::norm_finalize) norm_finalize;
+  decltype(&cuda::norm_apply) norm_apply;
+  decltype(&cuda::norm_backward_sums) norm_backward_sums;
+  decltype(&cuda::norm_backward_finalize) norm_backward_finalize;
+  decltype(&cuda::norm_backward_apply) norm_backward_apply;
+  decltype(&cuda::norm_max_pool) norm_max_pool;
+  decltype(&cuda::pooled_norm_backward_sums) pooled_norm_backward_sums;
+  decltype(&cuda::pooled_norm_backward_apply) pooled_norm_backward_apply;
+  decltype(&cuda::average_pool) average_pool;
+  decltype(&cuda::average_pool_backward) average_pool_backward;
+  decltype(&cuda::softmax_cross_entropy) softmax_cross_entropy;
+  decltype(&cuda::mean_loss) mean_loss;
+  decltype(&cuda::column_sums) column_sums;
+  decltype(&cuda::sgd) sgd;
+  decltype(&cuda::find_overflow) find_overflow;
+  decltype(&cuda::advance_loss_scale) advance_loss_scale;
+  decltype(&cuda::add) add;
+  decltype(&cuda::accumulate) accumulate;
+  decltype(&cuda::stamp) stamp;
+  decltype(&cuda::widen) widen;
+};
 
 }  // namespace virtrain::resnet50::cuda

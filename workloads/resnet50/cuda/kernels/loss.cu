@@ -38,7 +38,7 @@ __device__ float over_block(float value, const Combine& combine) {
 /// One block per row.
 template <typename T>
 __global__ void softmax_kernel(const T* logits, const float* bias, const std::int32_t* labels, int classes,
-                               const LossScale* loss_scale, float* row_loss, T* gradient) {
+                               int ranks, const LossScale* loss_scale, float* row_loss, T* gradient) {
   const int row = static_cast<int>(blockIdx.x);
   const T* const x = logits + static_cast<std::int64_t>(row) * classes;
   T* const out = gradient + static_cast<std::int64_t>(row) * classes;
@@ -54,7 +54,7 @@ __global__ void softmax_kernel(const T* logits, const float* bias, const std::in
   const int label = labels[row];
   if (start == 0) { row_loss[row] = logf(sum) - (to_float(x[label]) + bias[label] - largest); }
   __syncthreads();  // the gradient may lie where the logits are
-  const float factor = loss_scale->scale / static_cast<float>(gridDim.x);
+  const float factor = loss_scale->scale / (static_cast<float>(gridDim.x) * static_cast<float>(ranks));
   for (int i = start; i < classes; i += block_threads) {
     const float share = expf(to_float(x[i]) + bias[i] - largest) / sum;
     out[i] = from_float<T>((share - (i == label ? 1.0F : 0.0F)) * factor);
@@ -81,11 +81,11 @@ __global__ void column_sums_kernel(const T* values, int rows, int columns, float
 }  // namespace
 
 void softmax_cross_entropy(Numeric numeric, const void* logits, const float* bias, const std::int32_t* labels,
-                           int rows, int classes, const LossScale* loss_scale, float* row_loss,
+                           int rows, int classes, int ranks, const LossScale* loss_scale, float* row_loss,
                            void* gradient, Stream stream) {
   with_element(numeric, [&]<typename T>(T) {
     launch("softmax_cross_entropy", softmax_kernel<T>, static_cast<unsigned>(rows), block_threads, stream,
-           static_cast<const T*>(logits), bias, labels, classes, loss_scale, row_loss,
+           static_cast<const T*>(logits), bias, labels, classes, ranks, loss_scale, row_loss,
            static_cast<T*>(gradient));
   });
 }

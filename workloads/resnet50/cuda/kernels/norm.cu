@@ -1,101 +1,206 @@
-// Batch normalization around the convolutions. Forward: sums (unless cuDNN's convolution wrote them),
-// finalize, apply with addition, ReLU and bitmask. Backward: sums, finalize, apply. No pass waits for other
-// blocks of its grid, so an all-reduce that holds some multiprocessors can delay but never stall it.
+// Batch normalization around the convolutions. Forward: sums (unless cuDNN's convolution wrote them), apply
+// with addition, ReLU and bitmask. Backward: sums, apply. The last block to finish makes the statistics of
+// the sums; no block waits for others, so an all-reduce that holds some multiprocessors can delay but never
+// stall a pass.
 //
 // Elements of all 53 outputs at 224 px: 11.1 million per image (fp16: 22 MB). Forward sums read that once,
 // apply reads and writes it once; backward reads it four times and writes once.
 
-#include <numeric>
-
-#include "workloads/resnet50/cuda/kernels/column_sums.cuh"
-#include "workloads/resnet50/cuda/kernels/device.cuh"
-#include "workloads/resnet50/cuda/kernels/kernels.h"
-#include "workloads/resnet50/model.h"
+#include "workloads/resnet50/cuda/kernels/norm.cuh"
 
 namespace virtrain::resnet50::cuda {
 namespace {
 
-constexpr int most_lanes = 32;  ///< packs of channels side by side in a block
+constexpr int most_lanes = 32;     ///< packs of channels side by side in a block
+constexpr int rows_of_thread = 8;  ///< where there are enough of them
 
-__host__ __device__ int lanes_of(int packs) {
-  return packs < most_lanes ? packs : most_lanes;
-}
+/// Rows of so many tensors that a thread loads at once: about 64 bytes are under way, of fp32 as of others.
+template <typename T, int tensors>
+constexpr int rows_in_flight = loads_in_flight * 2 / static_cast<int>(sizeof(T)) / tensors;
 
-/// One bit per element of a pack; without a mask all of them pass.
-__device__ unsigned mask_bits(const std::uint8_t* mask, std::int64_t pack) {
-  return mask == nullptr ? 0xffU : mask[pack];
-}
+/// How a block's threads lie on rows of channels: up to 32 packs of channels side by side, the rest of the
+/// threads on further rows. A tile is what they load at once; tiles follow each other in memory.
+struct Tiling {
+  int rows, packs, lanes, row_lanes, groups, tile_rows, tiles;
+
+  __host__ __device__ Tiling(const RowShape& shape, int rows_at_once)
+      : rows(static_cast<int>(shape.rows)),
+        packs(shape.channels / pack_size),
+        lanes(packs < most_lanes ? packs : most_lanes),
+        row_lanes(block_threads / lanes),
+        groups((packs + lanes - 1) / lanes),
+        tile_rows(row_lanes * rows_at_once),
+        tiles((rows + tile_rows - 1) / tile_rows) {}
+};
+
+/// What this thread handles. Blocks of one place in memory are neighbours, so that memory is swept once.
+struct Place {
+  int group, chunk, chunks, row_lane, pack;
+  bool works;
+
+  __device__ explicit Place(const Tiling& tiling)
+      : group(static_cast<int>(blockIdx.x) % tiling.groups),
+        chunk(static_cast<int>(blockIdx.x) / tiling.groups),
+        chunks(static_cast<int>(gridDim.x) / tiling.groups),
+        row_lane(static_cast<int>(threadIdx.x) / tiling.lanes),
+        pack(group * tiling.lanes + static_cast<int>(threadIdx.x) % tiling.lanes),
+        works(row_lane < tiling.row_lanes && pack < tiling.packs) {}
+};
 
 /// What the threads of a block have added up, before their row lanes are added.
 struct RowLanes {
   float first[block_threads * pack_size];
   float second[block_threads * pack_size];
 };
+struct SumLanes {
+  double first[block_threads];
+  double second[block_threads];
+};
+struct LastFlag {
+  bool is_last;
+};
 
-/// Adds up two values per element over the rows. Each thread takes every (row lanes x blocks)-th row; then
-/// the row lanes of a block are added in order. `Values` gives the two values of an element, from its
+/// True in all threads of the block that comes last of `count`: it sees what the others have written.
+__device__ bool comes_last(int* ticket, int count) {
+  LastFlag& flag = block_shared<LastFlag>();
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    flag.is_last = atomicAdd(ticket, 1) == count - 1;
+    if (flag.is_last) { *ticket = 0; }  // for the next pass
+  }
+  __syncthreads();
+  __threadfence();
+  return flag.is_last;
+}
+
+/// Adds up `count` rows of partial sums, `step` rows apart, for a block's channels; use(channel, sum, sum) in
+/// one thread of each. In a fixed order.
+template <typename Use>
+__device__ void add_partial(const PartialSums& partial, int channels, const Tiling& tiling, int group,
+                            int first_row, int step, int count, const Use& use) {
+  SumLanes& lanes = block_shared<SumLanes>();
+  const int width = tiling.lanes * pack_size;
+  const int column = static_cast<int>(threadIdx.x) % width, lane = static_cast<int>(threadIdx.x) / width;
+  const int all_lanes = block_threads / width, channel = group * width + column;
+  const bool works = lane < all_lanes && channel < channels;
+  double first = 0, second = 0;
+#pragma unroll 4
+  for (int i = lane; i < (works ? count : 0); i += all_lanes) {
+    const std::int64_t at = static_cast<std::int64_t>(first_row + i * step) * channels + channel;
+    first += __ldcg(partial.first + at);
+    second += __ldcg(partial.second + at);
+  }
+  lanes.first[threadIdx.x] = first;
+  lanes.second[threadIdx.x] = second;
+  __syncthreads();
+  if (!works || lane != 0) { return; }
+  for (int other = 1; other < all_lanes; ++other) {
+    first += lanes.first[other * width + column];
+    second += lanes.second[other * width + column];
+  }
+  use(channel, first, second);
+}
+
+/// The block's sums into its row of the partial sums; then whoever comes last adds them up, a batch of blocks
+/// and at last all batches, and finishes.
+template <typename Values, typename Finish>
+__device__ void add_blocks(const Values& values, const Finish& finish, const PartialSums& partial,
+                           int channels, const Tiling& tiling, const Place& place) {
+  const RowLanes& sums = block_shared<RowLanes>();
+  const int width = tiling.lanes * pack_size;
+  for (int c = static_cast<int>(threadIdx.x); c < width; c += block_threads) {
+    const int channel = place.group * width + c;
+    if (channel >= channels) { continue; }
+    float first = 0, second = 0;
+    for (int r = 0; r < tiling.row_lanes; ++r) {
+      first += sums.first[r * width + c];
+      second += sums.second[r * width + c];
+    }
+    const std::int64_t out = static_cast<std::int64_t>(place.chunk) * channels + channel;
+    partial.first[out] = first;
+    partial.second[out] = second;
+  }
+  int* const tickets = partial.tickets + place.group * tickets_of_group;
+  const int batch = place.chunk / blocks_of_batch, first_row = batch * blocks_of_batch;
+  const int batches = (place.chunks + blocks_of_batch - 1) / blocks_of_batch;
+  const int in_batch = min(blocks_of_batch, place.chunks - first_row);
+  if (!comes_last(tickets + 1 + batch, in_batch)) { return; }
+  add_partial(partial, channels, tiling, place.group, first_row, 1, in_batch,
+              [&](int channel, double first, double second) {
+                const std::int64_t out = static_cast<std::int64_t>(first_row) * channels + channel;
+                partial.first[out] = static_cast<float>(first);
+                partial.second[out] = static_cast<float>(second);
+              });
+  if (!comes_last(tickets, batches)) { return; }
+  add_partial(partial, channels, tiling, place.group, 0, blocks_of_batch, batches,
+              [&](int channel, double first, double second) {
+                finish(channel, first, second * values.second_factor(channel));
+              });
+}
+
+/// Adds up two values per element over the rows. `Values` loads an element and gives its two values, from its
 /// distance to the channel's origin, and what the second is multiplied with in the end.
-template <typename Values>
-__global__ void sum_rows_kernel(Values values, RowShape shape, PartialSums partial) {
+template <typename Values, typename Finish>
+__global__ void __launch_bounds__(block_threads, Values::resident)
+    sum_rows_kernel(Values values, Finish finish, RowShape shape, PartialSums partial, Sweep sweep) {
   RowLanes& sums = block_shared<RowLanes>();
-  const int packs = shape.channels / pack_size;
-  const int lanes = lanes_of(packs);
-  const int row_lanes = block_threads / lanes;
-  const int lane = static_cast<int>(threadIdx.x) % lanes;
-  const int row_lane = static_cast<int>(threadIdx.x) / lanes;
-  const int pack = static_cast<int>(blockIdx.y) * lanes + lane;
+  const Tiling tiling(shape, Values::rows_at_once);
+  const Place place(tiling);
   Floats first{};
   Floats second{};
-  if (row_lane < row_lanes && pack < packs) {
-    const Floats origin = values.origin(pack);
-    // Counted in advance and in 32 bits (no tensor has 2^31 elements), so that several rows are under way.
-    const unsigned rows = static_cast<unsigned>(shape.rows);
-    const unsigned first_row = blockIdx.x * row_lanes + row_lane;
-    const unsigned stride = gridDim.x * row_lanes;
-    const unsigned count = first_row < rows ? (rows - first_row - 1) / stride + 1 : 0;
-#pragma unroll 4
-    for (unsigned i = 0; i < count; ++i) {
-      const std::int64_t row = first_row + i * stride;
-      values.add(row * packs + pack, origin, first, second);
+  if (place.works) {
+    const Floats origin = values.origin(place.pack);
+    for (int i = place.chunk; i < tiling.tiles; i += place.chunks) {
+      const int tile = sweep == Sweep::descending ? tiling.tiles - 1 - i : i;
+      use_loaded<Values::rows_at_once>(
+          tile * tiling.tile_rows + place.row_lane, tiling.row_lanes,
+          min(tiling.rows, (tile + 1) * tiling.tile_rows),
+          [&](int row) { return values.load(row, place.pack, tiling.packs); },
+          [&](int, const typename Values::Loaded& loaded) { values.add(loaded, origin, first, second); });
     }
   }
+#pragma unroll
   for (int c = 0; c < pack_size; ++c) {
     sums.first[threadIdx.x * pack_size + c] = first.at[c];
     sums.second[threadIdx.x * pack_size + c] = second.at[c];
   }
   __syncthreads();
-  for (int c = static_cast<int>(threadIdx.x); c < lanes * pack_size; c += block_threads) {
-    const int channel = static_cast<int>(blockIdx.y) * lanes * pack_size + c;
-    if (channel >= shape.channels) { continue; }
-    float first_sum = 0;
-    float second_sum = 0;
-    for (int r = 0; r < row_lanes; ++r) {
-      first_sum += sums.first[r * lanes * pack_size + c];
-      second_sum += sums.second[r * lanes * pack_size + c];
-    }
-    const std::int64_t out = static_cast<std::int64_t>(blockIdx.x) * shape.channels + channel;
-    partial.first[out] = first_sum;
-    partial.second[out] = second_sum * values.second_factor(channel);
-  }
+  add_blocks(values, finish, partial, shape.channels, tiling, place);
 }
 
-template <typename Values>
-void sum_rows(const char* name, const Values& values, const RowShape& shape, const PartialSums& partial,
-              Stream stream) {
+/// Blocks: what the GPU holds twice, so that it stays full where an all-reduce holds some of it; of small
+/// shapes fewer, each with eight rows a thread at least.
+template <typename Values, typename Finish>
+void sum_rows(const char* name, const Values& values, const Finish& finish, const RowShape& shape,
+              const PartialSums& partial, Sweep sweep, Stream stream) {
   require_packs(name, shape.channels);
-  const int packs = shape.channels / pack_size;
-  const int lanes = lanes_of(packs);
-  const dim3 grid(static_cast<unsigned>(partial.blocks), static_cast<unsigned>((packs + lanes - 1) / lanes));
-  launch(name, sum_rows_kernel<Values>, grid, block_threads, stream, values, shape, partial);
+  const Tiling tiling(shape, Values::rows_at_once);
+  const int most =
+      std::min(most_partial_blocks, 2 * resident_blocks(sum_rows_kernel<Values, Finish>, block_threads));
+  const int chunks = std::clamp((tiling.tiles * Values::rows_at_once + rows_of_thread - 1) / rows_of_thread,
+                                1, std::max(1, most / tiling.groups));
+  if (tiling.groups > most_channel_groups) {
+    throw Error(std::string("launch ") + name, ErrorCode::usage,
+                std::to_string(shape.channels) + " channels are too many");
+  }
+  launch(name, sum_rows_kernel<Values, Finish>, static_cast<unsigned>(chunks * tiling.groups), block_threads,
+         stream, values, finish, shape, partial, sweep);
 }
 
 template <typename T>
 struct ForwardValues {
+  static constexpr int resident = 4, rows_at_once = rows_in_flight<T, 1>;
   const void* x;
-  __device__ Floats origin(int pack) const { return load<T>(x, pack); }
-  __device__ float second_factor(int /*channel*/) const { return 1; }
-  __device__ void add(std::int64_t at, const Floats& origin, Floats& sum, Floats& square_sum) const {
-    const Floats value = load<T>(x, at);
+  using Loaded = Pack<T>;
+  __device__ Floats origin(int pack) const { return cuda::load<T>(x, pack); }
+  __device__ double second_factor(int /*channel*/) const { return 1; }
+  __device__ Loaded load(int row, int pack, int packs) const {
+    return load_pack<T>(x, static_cast<std::int64_t>(row) * packs + pack);
+  }
+  __device__ void add(const Loaded& loaded, const Floats& origin, Floats& sum, Floats& square_sum) const {
+    const Floats value = to_floats(loaded);
+#pragma unroll
     for (int c = 0; c < pack_size; ++c) {
       const float offset = value.at[c] - origin.at[c];
       sum.at[c] += offset;
@@ -104,220 +209,289 @@ struct ForwardValues {
   }
 };
 
-template <typename T>
+template <typename T, typename Gradient>
 struct BackwardValues {
-  const void* dy;
-  const std::uint8_t* mask;
+  static constexpr int resident = 3, rows_at_once = Gradient::is_gathered ? 1 : rows_in_flight<T, 2>;
+  Gradient gradient;
   const void* x;
   const float* mean;
   const float* inverse_std;
-  __device__ Floats origin(int pack) const { return load<float>(mean, pack); }
-  __device__ float second_factor(int channel) const { return inverse_std[channel]; }
-  __device__ void add(std::int64_t at, const Floats& origin, Floats& sum, Floats& product_sum) const {
-    const Floats gradient = load<T>(dy, at);
-    const Floats value = load<T>(x, at);
-    const unsigned bits = mask_bits(mask, at);
+  struct Loaded {
+    typename Gradient::Loaded gradient;
+    Pack<T> x;
+  };
+  __device__ Floats origin(int pack) const { return cuda::load<float>(mean, pack); }
+  __device__ double second_factor(int channel) const { return inverse_std[channel]; }
+  __device__ Loaded load(int row, int pack, int packs) const {
+    return {gradient.load(row, pack, packs), load_pack<T>(x, static_cast<std::int64_t>(row) * packs + pack)};
+  }
+  __device__ void add(const Loaded& loaded, const Floats& origin, Floats& sum, Floats& product_sum) const {
+    const Floats dy = Gradient::values(loaded.gradient), value = to_floats(loaded.x);
+#pragma unroll
     for (int c = 0; c < pack_size; ++c) {
-      if ((bits >> c & 1U) == 0) { continue; }
-      sum.at[c] += gradient.at[c];
-      product_sum.at[c] += gradient.at[c] * (value.at[c] - origin.at[c]);
+      sum.at[c] += dy.at[c];
+      product_sum.at[c] += dy.at[c] == 0 ? 0 : dy.at[c] * (value.at[c] - origin.at[c]);
     }
   }
 };
 
-/// Both sums of this thread's channel over all blocks of sum_rows_kernel (or cuDNN's one row).
-__device__ bool add_blocks(const PartialSums& partial, int channels, ColumnSums<2>& sums) {
-  const int channel = column_of_thread();
-  const auto values_of = [&](int block) {
-    const std::int64_t at = static_cast<std::int64_t>(block) * channels + channel;
-    return ColumnSums<2>{{partial.first[at], partial.second[at]}};
-  };
-  return sum_column(partial.blocks, channels, values_of, sums);
-}
-
+/// Mean, deviation and running statistics of a channel from its sums.
 template <typename T>
-__global__ void finalize_kernel(const void* origin, PartialSums partial, RowShape shape, NormVectors vectors,
-                                __half* scale16, __half* shift16) {
-  ColumnSums<2> sums;
-  if (!add_blocks(partial, shape.channels, sums)) { return; }
-  const int channel = column_of_thread();
-  const double from = origin == nullptr ? 0.0 : to_float(static_cast<const T*>(origin)[channel]);
-  const Moments batch = moments(sums.at[0], sums.at[1], from, static_cast<double>(shape.rows), norm_epsilon);
-  vectors.mean[channel] = batch.mean;
-  vectors.inverse_std[channel] = batch.inverse_std;
-  constexpr float momentum = static_cast<float>(norm_momentum);
-  float& mean = vectors.running_mean[channel];
-  float& variance = vectors.running_variance[channel];
-  mean = (1 - momentum) * mean + momentum * batch.mean;
-  variance = (1 - momentum) * variance + momentum * batch.unbiased_variance;
-  if (scale16 == nullptr) { return; }
-  const ForwardFactors factors =
-      forward_factors(vectors.gamma[channel], vectors.beta[channel], batch.mean, batch.inverse_std);
-  scale16[channel] = __float2half_rn(factors.scale);
-  shift16[channel] = __float2half_rn(factors.shift);
-}
+struct FinishForward {
+  const void* origin;  ///< null: the sums are those of x itself
+  double rows;
+  NormVectors vectors;
+  T* scale16;
+  T* shift16;
 
-/// The factors of a thread's channels: it meets the same ones in every row it handles.
-struct PackFactors {
-  Floats scale, shift;
+  __device__ void operator()(int channel, double sum, double square_sum) const {
+    const double from = origin == nullptr ? 0.0 : to_float(static_cast<const T*>(origin)[channel]);
+    const Moments batch = moments(sum, square_sum, from, rows, norm_epsilon);
+    vectors.mean[channel] = batch.mean;
+    vectors.inverse_std[channel] = batch.inverse_std;
+    constexpr float momentum = static_cast<float>(norm_momentum);
+    float& mean = vectors.running_mean[channel];
+    float& variance = vectors.running_variance[channel];
+    mean = (1 - momentum) * mean + momentum * batch.mean;
+    variance = (1 - momentum) * variance + momentum * batch.unbiased_variance;
+    if (scale16 == nullptr) { return; }
+    const ForwardFactors factors =
+        forward_factors(vectors.gamma[channel], vectors.beta[channel], batch.mean, batch.inverse_std);
+    scale16[channel] = from_float<T>(factors.scale);
+    shift16[channel] = from_float<T>(factors.shift);
+  }
 };
-__device__ PackFactors pack_factors(const NormVectors& vectors, int pack) {
-  const Floats gamma = load<float>(vectors.gamma, pack), beta = load<float>(vectors.beta, pack);
-  const Floats mean = load<float>(vectors.mean, pack);
-  const Floats inverse_std = load<float>(vectors.inverse_std, pack);
-  PackFactors factors;
-  for (int c = 0; c < pack_size; ++c) {
-    const ForwardFactors factor = forward_factors(gamma.at[c], beta.at[c], mean.at[c], inverse_std.at[c]);
-    factors.scale.at[c] = factor.scale;
-    factors.shift.at[c] = factor.shift;
+
+/// Gradients of gamma and beta, and the factors of the gradient of x.
+struct FinishBackward {
+  double rows;
+  NormVectors vectors;
+  NormGradients out;
+
+  __device__ void operator()(int channel, double sum, double product_sum) const {
+    out.beta[channel] = static_cast<float>(sum);
+    out.gamma[channel] = static_cast<float>(product_sum);
+    out.factors[channel] = backward_factors(vectors.gamma[channel], vectors.mean[channel],
+                                            vectors.inverse_std[channel], product_sum, sum, rows);
   }
-  return factors;
+};
+
+/// From the sums that a graph has written.
+template <typename Finish>
+__global__ void finish_kernel(Finish finish, const float* first, const float* second, int channels) {
+  const int channel = static_cast<int>(global_thread());
+  if (channel < channels) { finish(channel, first[channel], second[channel]); }
 }
 
-__device__ Floats apply_factors(Floats values, const PackFactors& factors) {
-  for (int c = 0; c < pack_size; ++c) {
-    values.at[c] = factors.scale.at[c] * values.at[c] + factors.shift.at[c];
+/// Handles each element of the rows once. `Work` has the factors of a thread's channels, loads an element and
+/// stores what becomes of it.
+template <typename Work>
+__global__ void __launch_bounds__(block_threads, Work::resident)
+    rows_kernel(Work work, RowShape shape, Sweep sweep) {
+  const Tiling tiling(shape, Work::rows_at_once);
+  const Place place(tiling);
+  if (!place.works) { return; }
+  const auto factors = work.factors(place.pack);
+  const int chunk = sweep == Sweep::descending ? place.chunks - 1 - place.chunk : place.chunk;
+  constexpr int tiles = rows_of_thread / Work::rows_at_once;
+  for (int i = 0; i < tiles; ++i) {
+    const int first = (chunk * tiles + i) * tiling.tile_rows;
+    use_loaded<Work::rows_at_once>(
+        first + place.row_lane, tiling.row_lanes, min(tiling.rows, first + tiling.tile_rows),
+        [&](int row) { return work.load(row, place.pack, tiling.packs); },
+        [&](int row, const typename Work::Loaded& loaded) {
+          work.store(static_cast<std::int64_t>(row) * tiling.packs + place.pack, loaded, factors);
+        });
   }
-  return values;
+}
+
+template <typename Work>
+void for_rows(const char* name, const Work& work, const RowShape& shape, Sweep sweep, Stream stream) {
+  require_packs(name, shape.channels);
+  const Tiling tiling(shape, Work::rows_at_once);
+  constexpr int tiles = rows_of_thread / Work::rows_at_once;
+  const int chunks = (tiling.tiles + tiles - 1) / tiles;
+  launch(name, rows_kernel<Work>, static_cast<unsigned>(chunks * tiling.groups), block_threads, stream, work,
+         shape, sweep);
 }
 
 enum class Added { nothing, activation, normalized };
 
 template <typename T, Added added>
-__global__ void apply_kernel(const void* x, RowShape shape, NormVectors vectors, const void* shortcut,
-                             NormVectors shortcut_vectors, void* y, std::uint8_t* mask) {
-  const int packs = shape.channels / pack_size;
-  const int pack = static_cast<int>(global_thread() % packs);
-  const PackFactors factors = pack_factors(vectors, pack);
-  PackFactors other_factors;
-  if constexpr (added == Added::normalized) { other_factors = pack_factors(shortcut_vectors, pack); }
-  for (std::int64_t at = global_thread(); at < shape.rows * packs; at += thread_count()) {
-    Floats values = apply_factors(load<T>(x, at), factors);
+struct Apply {
+  static constexpr int resident = 3, rows_at_once = rows_in_flight < T, added == Added::nothing ? 1 : 2 > ;
+  const void* x;
+  NormVectors vectors;
+  const void* shortcut;
+  NormVectors shortcut_vectors;
+  void* y;
+  std::uint8_t* mask;
+
+  struct Factors {
+    PackFactors own, other;
+  };
+  struct Loaded {
+    Pack<T> x, other;
+  };
+  __device__ Factors factors(int pack) const {
+    Factors factors;
+    factors.own = pack_factors(vectors, pack);
+    if constexpr (added == Added::normalized) { factors.other = pack_factors(shortcut_vectors, pack); }
+    return factors;
+  }
+  __device__ Loaded load(int row, int pack, int packs) const {
+    const std::int64_t at = static_cast<std::int64_t>(row) * packs + pack;
+    Loaded loaded;
+    loaded.x = load_pack<T>(x, at);
+    if constexpr (added != Added::nothing) { loaded.other = load_pack<T>(shortcut, at); }
+    return loaded;
+  }
+  __device__ void store(std::int64_t at, const Loaded& loaded, const Factors& factors) const {
+    Floats values = apply_factors(to_floats(loaded.x), factors.own);
     if constexpr (added != Added::nothing) {
-      Floats other = load<T>(shortcut, at);
-      if constexpr (added == Added::normalized) { other = apply_factors(other, other_factors); }
+      Floats other = to_floats(loaded.other);
+      if constexpr (added == Added::normalized) { other = apply_factors(other, factors.other); }
+#pragma unroll
       for (int c = 0; c < pack_size; ++c) { values.at[c] += other.at[c]; }
     }
     if (mask != nullptr) {
       unsigned bits = 0;
+#pragma unroll
       for (int c = 0; c < pack_size; ++c) {
         bits |= static_cast<unsigned>(values.at[c] > 0) << c;
         values.at[c] = values.at[c] < 0 ? 0 : values.at[c];  // written so that a NaN passes
       }
       mask[at] = static_cast<std::uint8_t>(bits);
     }
-    store<T>(y, at, values);
+    cuda::store<T>(y, at, values);
   }
-}
+};
 
-__global__ void backward_finalize_kernel(PartialSums partial, RowShape shape, NormVectors vectors,
-                                         float* gamma_grad, float* beta_grad, BackwardFactors* factors) {
-  ColumnSums<2> sums;
-  if (!add_blocks(partial, shape.channels, sums)) { return; }
-  const int channel = column_of_thread();
-  beta_grad[channel] = static_cast<float>(sums.at[0]);
-  gamma_grad[channel] = static_cast<float>(sums.at[1]);
-  factors[channel] =
-      backward_factors(vectors.gamma[channel], vectors.mean[channel], vectors.inverse_std[channel],
-                       sums.at[1], sums.at[0], static_cast<double>(shape.rows));
-}
+template <typename T, typename Gradient>
+struct BackwardApply {
+  static constexpr int resident = 3, rows_at_once = Gradient::is_gathered ? 1 : rows_in_flight<T, 2>;
+  Gradient gradient;
+  const void* x;
+  const BackwardFactors* channel_factors;
+  void* dx;
+  void* masked;
 
-template <typename T>
-__global__ void backward_apply_kernel(const void* dy, const std::uint8_t* mask, const void* x, RowShape shape,
-                                      const BackwardFactors* factors, void* dx, void* masked) {
-  const int packs = shape.channels / pack_size;
-  const Pack<BackwardFactors> own =
-      reinterpret_cast<const Pack<BackwardFactors>*>(factors)[global_thread() % packs];
-  for (std::int64_t at = global_thread(); at < shape.rows * packs; at += thread_count()) {
-    Floats gradient = load<T>(dy, at);
-    const Floats value = load<T>(x, at);
-    const unsigned bits = mask_bits(mask, at);
+  using Factors = Pack<BackwardFactors>;
+  struct Loaded {
+    typename Gradient::Loaded gradient;
+    Pack<T> x;
+  };
+  __device__ Factors factors(int pack) const { return load_pack<BackwardFactors>(channel_factors, pack); }
+  __device__ Loaded load(int row, int pack, int packs) const {
+    return {gradient.load(row, pack, packs), load_pack<T>(x, static_cast<std::int64_t>(row) * packs + pack)};
+  }
+  __device__ void store(std::int64_t at, const Loaded& loaded, const Factors& factors) const {
+    const Floats dy = Gradient::values(loaded.gradient), value = to_floats(loaded.x);
     Floats out;
+#pragma unroll
     for (int c = 0; c < pack_size; ++c) {
-      if ((bits >> c & 1U) == 0) { gradient.at[c] = 0; }
-      const BackwardFactors& factor = own.at[c];
-      out.at[c] = factor.dy * gradient.at[c] + factor.x * value.at[c] + factor.constant;
+      const BackwardFactors& factor = factors.at[c];
+      out.at[c] = factor.dy * dy.at[c] + factor.x * value.at[c] + factor.constant;
     }
-    if (masked != nullptr) { store<T>(masked, at, gradient); }
-    store<T>(dx, at, out);
+    if (masked != nullptr) { cuda::store<T>(masked, at, dy); }
+    cuda::store<T>(dx, at, out);
   }
+};
+
+template <typename T, typename Gradient>
+void backward_sums(const char* name, const Gradient& gradient, const void* x, const RowShape& shape,
+                   const NormVectors& vectors, const PartialSums& partial, const NormGradients& out,
+                   Sweep sweep, Stream stream) {
+  sum_rows(name, BackwardValues<T, Gradient>{gradient, x, vectors.mean, vectors.inverse_std},
+           FinishBackward{static_cast<double>(shape.rows), vectors, out}, shape, partial, sweep, stream);
 }
 
-/// Blocks for about eight packs a thread, so many that a thread always meets the same channels: all threads
-/// together are a multiple of the packs of a row.
-unsigned row_blocks(const RowShape& shape) {
-  constexpr std::int64_t packs_per_thread = 8;
-  const int packs = shape.channels / pack_size;
-  const std::int64_t wanted = blocks_for((shape.rows * packs + packs_per_thread - 1) / packs_per_thread);
-  const std::int64_t unit = packs / std::gcd(packs, block_threads);
-  return static_cast<unsigned>((wanted + unit - 1) / unit * unit);
+RowShape rows_of(const PoolShape& shape) {
+  return {static_cast<std::int64_t>(shape.batch) * shape.in_size * shape.in_size, shape.channels};
 }
 
 }  // namespace
 
-int partial_blocks(const RowShape& shape) {
-  const int lanes = lanes_of(shape.channels / pack_size);
-  constexpr std::int64_t rows_per_thread = 16;
-  const std::int64_t rows_per_block = rows_per_thread * (block_threads / lanes);
-  return static_cast<int>(
-      std::clamp<std::int64_t>((shape.rows + rows_per_block - 1) / rows_per_block, 1, most_partial_blocks));
-}
-
 void norm_sums(Numeric numeric, const void* x, const RowShape& shape, const PartialSums& partial,
-               Stream stream) {
-  with_element(numeric,
-               [&]<typename T>(T) { sum_rows("norm_sums", ForwardValues<T>{x}, shape, partial, stream); });
+               const NormVectors& vectors, void* scale16, void* shift16, Sweep sweep, Stream stream) {
+  with_element(numeric, [&]<typename T>(T) {
+    sum_rows("norm_sums", ForwardValues<T>{x},
+             FinishForward<T>{x, static_cast<double>(shape.rows), vectors, static_cast<T*>(scale16),
+                              static_cast<T*>(shift16)},
+             shape, partial, sweep, stream);
+  });
 }
 
-void norm_finalize(Numeric numeric, const void* origin, const PartialSums& partial, const RowShape& shape,
+void norm_finalize(Numeric numeric, const float* sum, const float* square_sum, const RowShape& shape,
                    const NormVectors& vectors, void* scale16, void* shift16, Stream stream) {
   with_element(numeric, [&]<typename T>(T) {
-    launch("norm_finalize", finalize_kernel<T>, column_blocks(shape.channels), block_threads, stream, origin,
-           partial, shape, vectors, static_cast<__half*>(scale16), static_cast<__half*>(shift16));
+    const FinishForward<T> finish{nullptr, static_cast<double>(shape.rows), vectors, static_cast<T*>(scale16),
+                                  static_cast<T*>(shift16)};
+    launch("norm_finalize", finish_kernel<FinishForward<T>>, blocks_for(shape.channels), block_threads,
+           stream, finish, sum, square_sum, shape.channels);
   });
 }
 
 void norm_apply(Numeric numeric, const void* x, const RowShape& shape, const NormVectors& vectors,
-                const Shortcut& shortcut, void* y, std::uint8_t* mask, Stream stream) {
-  require_packs("norm_apply", shape.channels);
-  const unsigned blocks = row_blocks(shape);
+                const Shortcut& shortcut, void* y, std::uint8_t* mask, Sweep sweep, Stream stream) {
+  const NormVectors other = shortcut.norm == nullptr ? NormVectors{} : *shortcut.norm;
   with_element(numeric, [&]<typename T>(T) {
+    const auto apply = [&]<Added added>() {
+      for_rows("norm_apply", Apply<T, added>{x, vectors, shortcut.values, other, y, mask}, shape, sweep,
+               stream);
+    };
     if (shortcut.values == nullptr) {
-      launch("norm_apply", apply_kernel<T, Added::nothing>, blocks, block_threads, stream, x, shape, vectors,
-             nullptr, {}, y, mask);
+      apply.template operator()<Added::nothing>();
     } else if (shortcut.norm == nullptr) {
-      launch("norm_apply", apply_kernel<T, Added::activation>, blocks, block_threads, stream, x, shape,
-             vectors, shortcut.values, {}, y, mask);
+      apply.template operator()<Added::activation>();
     } else {
-      launch("norm_apply", apply_kernel<T, Added::normalized>, blocks, block_threads, stream, x, shape,
-             vectors, shortcut.values, *shortcut.norm, y, mask);
+      apply.template operator()<Added::normalized>();
     }
   });
 }
 
 void norm_backward_sums(Numeric numeric, const void* dy, const std::uint8_t* mask, const void* x,
                         const RowShape& shape, const NormVectors& vectors, const PartialSums& partial,
-                        Stream stream) {
+                        const NormGradients& out, Sweep sweep, Stream stream) {
   with_element(numeric, [&]<typename T>(T) {
-    sum_rows("norm_backward_sums", BackwardValues<T>{dy, mask, x, vectors.mean, vectors.inverse_std}, shape,
-             partial, stream);
+    backward_sums<T>("norm_backward_sums", MaskedGradient<T>{dy, mask}, x, shape, vectors, partial, out,
+                     sweep, stream);
   });
 }
 
-void norm_backward_finalize(const PartialSums& partial, const RowShape& shape, const NormVectors& vectors,
-                            float* gamma_grad, float* beta_grad, BackwardFactors* factors, Stream stream) {
-  launch("norm_backward_finalize", backward_finalize_kernel, column_blocks(shape.channels), block_threads,
-         stream, partial, shape, vectors, gamma_grad, beta_grad, factors);
+void norm_backward_finalize(const float* sum, const float* product_sum, const RowShape& shape,
+                            const NormVectors& vectors, const NormGradients& out, Stream stream) {
+  launch("norm_backward_finalize", finish_kernel<FinishBackward>, blocks_for(shape.channels), block_threads,
+         stream, FinishBackward{static_cast<double>(shape.rows), vectors, out}, sum, product_sum,
+         shape.channels);
 }
 
 void norm_backward_apply(Numeric numeric, const void* dy, const std::uint8_t* mask, const void* x,
                          const RowShape& shape, const BackwardFactors* factors, void* dx, void* masked,
-                         Stream stream) {
-  require_packs("norm_backward_apply", shape.channels);
-  const unsigned blocks = row_blocks(shape);
+                         Sweep sweep, Stream stream) {
   with_element(numeric, [&]<typename T>(T) {
-    launch("norm_backward_apply", backward_apply_kernel<T>, blocks, block_threads, stream, dy, mask, x, shape,
-           factors, dx, masked);
+    const BackwardApply<T, MaskedGradient<T>> work{{dy, mask}, x, factors, dx, masked};
+    for_rows("norm_backward_apply", work, shape, sweep, stream);
+  });
+}
+
+void pooled_norm_backward_sums(Numeric numeric, const void* dy, const std::uint8_t* position, const void* x,
+                               const PoolShape& shape, const NormVectors& vectors, const PartialSums& partial,
+                               const NormGradients& out, Sweep sweep, Stream stream) {
+  with_element(numeric, [&]<typename T>(T) {
+    const PooledGradient<T> gradient{dy, reinterpret_cast<const Positions*>(position), shape};
+    backward_sums<T>("pooled_norm_backward_sums", gradient, x, rows_of(shape), vectors, partial, out, sweep,
+                     stream);
+  });
+}
+
+void pooled_norm_backward_apply(Numeric numeric, const void* dy, const std::uint8_t* position, const void* x,
+                                const PoolShape& shape, const BackwardFactors* factors, void* dx, Sweep sweep,
+                                Stream stream) {
+  with_element(numeric, [&]<typename T>(T) {
+    const PooledGradient<T> gradient{dy, reinterpret_cast<const Positions*>(position), shape};
+    const BackwardApply<T, PooledGradient<T>> work{gradient, x, factors, dx, nullptr};
+    for_rows("pooled_norm_backward_apply", work, rows_of(shape), sweep, stream);
   });
 }
 

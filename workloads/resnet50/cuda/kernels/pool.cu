@@ -1,19 +1,13 @@
 // Max-pool 3x3, stride 2 after the stem and the average over the last images. At 224 px and fp16 an image has
-// 64 x 112 x 112 elements before the max-pool: forward reads 1.6 MB and writes 0.6, backward the reverse.
+// 64 x 112 x 112 elements before the max-pool, of which forward reads 1.6 MB and writes 0.6.
 
 #include <cmath>
 #include <limits>
 
-#include "workloads/resnet50/cuda/kernels/device.cuh"
-#include "workloads/resnet50/cuda/kernels/kernels.h"
+#include "workloads/resnet50/cuda/kernels/norm.cuh"
 
 namespace virtrain::resnet50::cuda {
 namespace {
-
-/// Positions of a pack's maxima in their windows: one load or store of 8 bytes.
-struct alignas(pack_size) Positions {
-  std::uint8_t at[pack_size];
-};
 
 struct Place {
   int image, row, column, pack;
@@ -50,61 +44,41 @@ __device__ void take_larger(const Floats& values, int position, bool first, Floa
 }
 
 template <typename T>
-__global__ void max_pool_kernel(const void* x, PoolShape shape, int work, void* y, Positions* position) {
-  const int index = static_cast<int>(global_thread());
-  if (index >= work) { return; }
+__global__ void norm_max_pool_kernel(const void* x, PoolShape shape, NormVectors vectors, int work, void* y,
+                                     Positions* position, Sweep sweep) {
+  const int thread = static_cast<int>(global_thread());
+  if (thread >= work) { return; }
+  const int index = sweep == Sweep::descending ? work - 1 - thread : thread;
   const int packs = shape.channels / pack_size;
   const Place place = place_of(index, shape.out_size(), packs);
   const int top = place.row * PoolShape::stride - PoolShape::padding;
   const int left = place.column * PoolShape::stride - PoolShape::padding;
   // A window that reaches over the edge looks at the edge again, with the edge's own position: that changes
   // nothing, and no thread has to leave its warp.
+  constexpr int window = PoolShape::kernel * PoolShape::kernel;
+  Pack<T> raw[window];  // loaded together: none waits until another has been compared
+  int positions[window];
+#pragma unroll
+  for (int i = 0; i < window; ++i) {
+    const int row = clamped(top + i / PoolShape::kernel, shape.in_size);
+    const int column = clamped(left + i % PoolShape::kernel, shape.in_size);
+    raw[i] = load_pack<T>(x, pack_index(place.image, row, column, place.pack, shape.in_size, packs));
+    positions[i] = (row - top) * PoolShape::kernel + column - left;
+  }
+  const PackFactors factors = pack_factors(vectors, place.pack);
   Floats largest;
   Positions where;
 #pragma unroll
-  for (int i = 0; i < PoolShape::kernel; ++i) {
-    const int row = clamped(top + i, shape.in_size);
-    Floats values[PoolShape::kernel];  // loaded together: none waits until another has been compared
-    int positions[PoolShape::kernel];
+  for (int i = 0; i < window; ++i) {
+    take_larger(apply_factors(to_floats(raw[i]), factors), positions[i], i == 0, largest, where);
+  }
 #pragma unroll
-    for (int j = 0; j < PoolShape::kernel; ++j) {
-      const int column = clamped(left + j, shape.in_size);
-      values[j] = load<T>(x, pack_index(place.image, row, column, place.pack, shape.in_size, packs));
-      positions[j] = (row - top) * PoolShape::kernel + column - left;
-    }
-#pragma unroll
-    for (int j = 0; j < PoolShape::kernel; ++j) {
-      take_larger(values[j], positions[j], i + j == 0, largest, where);
-    }
+  for (int c = 0; c < pack_size; ++c) {
+    if (!(largest.at[c] > 0)) { where.at[c] = no_position; }
+    largest.at[c] = largest.at[c] < 0 ? 0 : largest.at[c];  // written so that a NaN passes
   }
   store<T>(y, index, largest);
   position[index] = where;
-}
-
-template <typename T>
-__global__ void max_pool_backward_kernel(const void* dy, const Positions* position, PoolShape shape, int work,
-                                         void* dx) {
-  constexpr int most_windows = 2;  // in each direction
-  const int index = static_cast<int>(global_thread());
-  if (index >= work) { return; }
-  const int packs = shape.channels / pack_size;
-  const int out = shape.out_size();
-  const Place place = place_of(index, shape.in_size, packs);
-  const OutRange rows = windows_of(place.row, shape);
-  const OutRange columns = windows_of(place.column, shape);
-  Floats sum{};
-#pragma unroll
-  for (int i = 0; i < most_windows * most_windows; ++i) {
-    const int row = rows.first + i / most_windows, column = columns.first + i % most_windows;
-    if (row >= rows.end || column >= columns.end) { continue; }
-    const int from = pack_index(place.image, row, column, place.pack, out, packs);
-    const int wanted = window_position(place.row, place.column, row, column, shape);
-    const Floats gradient = load<T>(dy, from);
-    const Positions largest = position[from];
-#pragma unroll
-    for (int c = 0; c < pack_size; ++c) { sum.at[c] += largest.at[c] == wanted ? gradient.at[c] : 0.0F; }
-  }
-  store<T>(dx, index, sum);
 }
 
 template <typename T>
@@ -144,22 +118,13 @@ int packs_of(const char* kernel, const PoolShape& shape, int size) {
 
 }  // namespace
 
-void max_pool(Numeric numeric, const void* x, const PoolShape& shape, void* y, std::uint8_t* position,
-              Stream stream) {
-  const int work = packs_of("max_pool", shape, shape.out_size());
-  packs_of("max_pool", shape, shape.in_size);  // x is larger
+void norm_max_pool(Numeric numeric, const void* x, const PoolShape& shape, const NormVectors& vectors,
+                   void* y, std::uint8_t* position, Sweep sweep, Stream stream) {
+  const int work = packs_of("norm_max_pool", shape, shape.out_size());
+  packs_of("norm_max_pool", shape, shape.in_size);  // x is larger
   with_element(numeric, [&]<typename T>(T) {
-    launch("max_pool", max_pool_kernel<T>, blocks_for(work), block_threads, stream, x, shape, work, y,
-           reinterpret_cast<Positions*>(position));
-  });
-}
-
-void max_pool_backward(Numeric numeric, const void* dy, const std::uint8_t* position, const PoolShape& shape,
-                       void* dx, Stream stream) {
-  const int work = packs_of("max_pool_backward", shape, shape.in_size);
-  with_element(numeric, [&]<typename T>(T) {
-    launch("max_pool_backward", max_pool_backward_kernel<T>, blocks_for(work), block_threads, stream, dy,
-           reinterpret_cast<const Positions*>(position), shape, work, dx);
+    launch("norm_max_pool", norm_max_pool_kernel<T>, blocks_for(work), block_threads, stream, x, shape,
+           vectors, work, y, reinterpret_cast<Positions*>(position), sweep);
   });
 }
 

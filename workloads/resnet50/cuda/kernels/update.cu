@@ -1,6 +1,6 @@
 // What happens to parameters and gradients between two passes: update, overflow, sums, conversions.
-// The update takes each element alone: its 20 bytes a thread are enough to reach the copy rate where there
-// are 25.6 million of them. It moves 511 MB in 16 bits, 0.12 ms at 4.3 TB/s.
+// The update loads a pack of each of its three tensors at once. It moves 511 MB in 16 bits, 0.12 ms at 4.3
+// TB/s.
 
 #include "workloads/resnet50/cuda/kernels/device.cuh"
 #include "workloads/resnet50/cuda/kernels/kernels.h"
@@ -11,29 +11,47 @@ namespace {
 template <typename Gradient, typename Copy>
 __global__ void sgd_kernel(const Gradient* gradient, std::int64_t count, float* parameters, float* velocity,
                            Copy* copy, const SgdRule* rule, const LossScale* loss_scale) {
-  const std::int64_t i = global_thread();
-  if (i >= count || loss_scale->overflow != 0) { return; }
-  // Copies: for all that the compiler knows a store could change what is read after it.
-  const SgdRule used = *rule;
-  float parameter = parameters[i], speed = velocity[i];
-  const float scale = used.gradient_scale / loss_scale->scale;
-  sgd_element(parameter, speed, to_float(gradient[i]) * scale, used);
-  parameters[i] = parameter;
-  velocity[i] = speed;
-  if (copy != nullptr) { copy[i] = from_float<Copy>(parameter); }
+  struct Loaded {
+    Pack<Gradient> gradient;
+    Pack<float> parameters, velocity;
+  };
+  const auto load_one = [&](int pack) {
+    return Loaded{load_pack<Gradient>(gradient, pack), load_pack<float>(parameters, pack),
+                  load_pack<float>(velocity, pack)};
+  };
+  use_packs<1>(count / pack_size, load_one, [&](int pack, Loaded loaded) {
+    if (loss_scale->overflow != 0) { return; }
+    const SgdRule used = *rule;
+    const float scale = used.gradient_scale / loss_scale->scale;
+    Floats values;
+#pragma unroll
+    for (int c = 0; c < pack_size; ++c) {
+      sgd_element(loaded.parameters.at[c], loaded.velocity.at[c], to_float(loaded.gradient.at[c]) * scale,
+                  used);
+      values.at[c] = loaded.parameters.at[c];
+    }
+    store<float>(velocity, pack, to_floats(loaded.velocity));
+    store<float>(parameters, pack, values);
+    if (copy != nullptr) { store<Copy>(copy, pack, values); }
+  });
+  use_rest(count, [&](std::int64_t i) {
+    if (loss_scale->overflow != 0) { return; }
+    sgd_element(parameters[i], velocity[i],
+                to_float(gradient[i]) * (rule->gradient_scale / loss_scale->scale), *rule);
+    if (copy != nullptr) { copy[i] = from_float<Copy>(parameters[i]); }
+  });
 }
 
 template <typename T>
 __global__ void find_overflow_kernel(const T* values, std::int64_t count, LossScale* loss_scale) {
-  const std::int64_t first = global_thread() * pack_size;
   bool finite = true;
-  if (first + pack_size <= count) {
-    const Floats pack = load<T>(values, global_thread());
+  use_packs<loads_in_flight>(
+      count / pack_size, [&](int pack) { return load_pack<T>(values, pack); },
+      [&](int, const Pack<T>& pack) {
 #pragma unroll
-    for (int c = 0; c < pack_size; ++c) { finite = finite && isfinite(pack.at[c]); }
-  } else {
-    for (std::int64_t i = first; i < count; ++i) { finite = finite && isfinite(to_float(values[i])); }
-  }
+        for (int c = 0; c < pack_size; ++c) { finite &= isfinite(to_float(pack.at[c])); }
+      });
+  use_rest(count, [&](std::int64_t i) { finite = finite && isfinite(to_float(values[i])); });
   // Several threads may write, all of them the same value.
   if (!finite) { loss_scale->overflow = 1; }
 }
@@ -42,20 +60,44 @@ __global__ void advance_loss_scale_kernel(LossScale* loss_scale) {
   update_loss_scale(*loss_scale);
 }
 
+/// A thread's two packs of two tensors, which it loads together.
+template <typename A, typename B>
+struct Pair {
+  Pack<A> a;
+  Pack<B> b;
+};
+
 template <typename T>
 __global__ void add_kernel(const void* a, const void* b, std::int64_t packs, void* sum) {
-  const std::int64_t i = global_thread();
-  if (i >= packs) { return; }
-  Floats values = load<T>(a, i);
-  const Floats other = load<T>(b, i);
-  for (int c = 0; c < pack_size; ++c) { values.at[c] += other.at[c]; }
-  store<T>(sum, i, values);
+  use_packs<loads_in_flight>(
+      packs,
+      [&](int pack) {
+        return Pair<T, T>{load_pack<T>(a, pack), load_pack<T>(b, pack)};
+      },
+      [&](int pack, const Pair<T, T>& both) {
+        Floats values = to_floats(both.a);
+        const Floats other = to_floats(both.b);
+#pragma unroll
+        for (int c = 0; c < pack_size; ++c) { values.at[c] += other.at[c]; }
+        store<T>(sum, pack, values);
+      });
 }
 
 template <typename T>
 __global__ void accumulate_kernel(const T* values, std::int64_t count, float* sum) {
-  const std::int64_t i = global_thread();
-  if (i < count) { sum[i] += to_float(values[i]); }
+  use_packs<loads_in_flight>(
+      count / pack_size,
+      [&](int pack) {
+        return Pair<T, float>{load_pack<T>(values, pack), load_pack<float>(sum, pack)};
+      },
+      [&](int pack, const Pair<T, float>& both) {
+        Floats total = to_floats(both.b);
+        const Floats more = to_floats(both.a);
+#pragma unroll
+        for (int c = 0; c < pack_size; ++c) { total.at[c] += more.at[c]; }
+        store<float>(sum, pack, total);
+      });
+  use_rest(count, [&](std::int64_t i) { sum[i] += to_float(values[i]); });
 }
 
 __global__ void stamp_kernel(std::uint64_t* time) {
@@ -64,8 +106,10 @@ __global__ void stamp_kernel(std::uint64_t* time) {
 
 template <typename From, typename To>
 __global__ void convert_kernel(const From* from, std::int64_t count, To* to) {
-  const std::int64_t i = global_thread();
-  if (i < count) { to[i] = from_float<To>(to_float(from[i])); }
+  use_packs<loads_in_flight>(
+      count / pack_size, [&](int pack) { return load_pack<From>(from, pack); },
+      [&](int pack, const Pack<From>& raw) { store<To>(to, pack, to_floats(raw)); });
+  use_rest(count, [&](std::int64_t i) { to[i] = from_float<To>(to_float(from[i])); });
 }
 
 template <typename T>
@@ -85,7 +129,7 @@ void sgd(Numeric gradient_numeric, const void* gradient, std::int64_t count, flo
          Stream stream) {
   with_element(gradient_numeric, [&]<typename Gradient>(Gradient) {
     with_element(copy_numeric, [&]<typename Copy>(Copy) {
-      launch("sgd", sgd_kernel<Gradient, Copy>, blocks_for(count), block_threads, stream,
+      launch("sgd", sgd_kernel<Gradient, Copy>, pack_blocks(count, 1), block_threads, stream,
              static_cast<const Gradient*>(gradient), count, parameters, velocity, static_cast<Copy*>(copy),
              rule, loss_scale);
     });
@@ -95,8 +139,8 @@ void sgd(Numeric gradient_numeric, const void* gradient, std::int64_t count, flo
 void find_overflow(Numeric numeric, const void* values, std::int64_t count, LossScale* loss_scale,
                    Stream stream) {
   with_element(numeric, [&]<typename T>(T) {
-    launch("find_overflow", find_overflow_kernel<T>, blocks_for((count + pack_size - 1) / pack_size),
-           block_threads, stream, static_cast<const T*>(values), count, loss_scale);
+    launch("find_overflow", find_overflow_kernel<T>, pack_blocks(count, loads_in_flight), block_threads,
+           stream, static_cast<const T*>(values), count, loss_scale);
   });
 }
 
@@ -107,13 +151,14 @@ void advance_loss_scale(LossScale* loss_scale, Stream stream) {
 void add(Numeric numeric, const void* a, const void* b, std::int64_t count, void* sum, Stream stream) {
   const std::int64_t packs = count / pack_size;  // an activation has a multiple of them
   with_element(numeric, [&]<typename T>(T) {
-    launch("add", add_kernel<T>, blocks_for(packs), block_threads, stream, a, b, packs, sum);
+    launch("add", add_kernel<T>, pack_blocks(count, loads_in_flight), block_threads, stream, a, b, packs,
+           sum);
   });
 }
 
 void accumulate(Numeric numeric, const void* values, std::int64_t count, float* sum, Stream stream) {
   with_element(numeric, [&]<typename T>(T) {
-    launch("accumulate", accumulate_kernel<T>, blocks_for(count), block_threads, stream,
+    launch("accumulate", accumulate_kernel<T>, pack_blocks(count, loads_in_flight), block_threads, stream,
            static_cast<const T*>(values), count, sum);
   });
 }
@@ -124,14 +169,14 @@ void stamp(std::uint64_t* time, Stream stream) {
 
 void narrow(const float* values, std::int64_t count, Numeric numeric, void* out, Stream stream) {
   with_element(numeric, [&]<typename T>(T) {
-    launch("narrow", convert_kernel<float, T>, blocks_for(count), block_threads, stream, values, count,
-           static_cast<T*>(out));
+    launch("narrow", convert_kernel<float, T>, pack_blocks(count, loads_in_flight), block_threads, stream,
+           values, count, static_cast<T*>(out));
   });
 }
 
 void widen(Numeric numeric, const void* values, std::int64_t count, float* out, Stream stream) {
   with_element(numeric, [&]<typename T>(T) {
-    launch("widen", convert_kernel<T, float>, blocks_for(count), block_threads, stream,
+    launch("widen", convert_kernel<T, float>, pack_blocks(count, loads_in_flight), block_threads, stream,
            static_cast<const T*>(values), count, out);
   });
 }

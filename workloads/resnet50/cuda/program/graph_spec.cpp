@@ -17,6 +17,12 @@ const char* to_string(GraphKind kind) {
       return "backward_data";
     case GraphKind::backward_data_add:
       return "backward_data_add";
+    case GraphKind::backward_data_add_mask:
+      return "backward_data_add_mask";
+    case GraphKind::backward_data_tail:
+      return "backward_data_tail";
+    case GraphKind::backward_data_tail_norm:
+      return "backward_data_tail_norm";
     case GraphKind::backward_data_norm:
       return "backward_data_norm";
     case GraphKind::backward_weights:
@@ -25,6 +31,55 @@ const char* to_string(GraphKind kind) {
       return "norm_backward_weights";
   }
   return "?";
+}
+
+const char* pass_of(GraphKind kind) {
+  switch (kind) {
+    case GraphKind::convolution:
+    case GraphKind::convolution_statistics:
+    case GraphKind::norm_convolution_statistics:
+      return "convolution forward";
+    case GraphKind::backward_weights:
+    case GraphKind::norm_backward_weights:
+      return "convolution backward weights";
+    default:
+      return "convolution backward data";
+  }
+}
+
+const char* to_string(FusionKind kind) {
+  switch (kind) {
+    case FusionKind::addition:
+      return "addition";
+    case FusionKind::mask:
+      return "mask";
+    case FusionKind::statistics:
+      return "statistics";
+    case FusionKind::norm:
+      return "norm";
+    case FusionKind::tail:
+      return "tail";
+  }
+  return "?";
+}
+
+Fusion level_of(FusionKind kind) {
+  switch (kind) {
+    case FusionKind::addition:
+    case FusionKind::mask:
+      return Fusion::addition;
+    case FusionKind::statistics:
+      return Fusion::statistics;
+    case FusionKind::norm:
+    case FusionKind::tail:
+      break;
+  }
+  return Fusion::full;
+}
+
+std::string fusion_site(FusionKind kind, const Convolution& c) {
+  return fmt::format("{} {}->{} {}x{} k{} s{}", to_string(kind), c.in_channels, c.out_channels, c.in_size,
+                     c.in_size, c.kernel, c.stride);
 }
 
 const char* to_string(Fusion fusion) {
@@ -83,18 +138,15 @@ bool is_output(TensorId id) {
     case TensorId::factor_dy:
     case TensorId::factor_x:
     case TensorId::constant:
+    case TensorId::shortcut_scale_grad:
+    case TensorId::shortcut_shift_grad:
+    case TensorId::shortcut_factor_dy:
+    case TensorId::shortcut_factor_x:
+    case TensorId::shortcut_constant:
       return true;
-    case TensorId::x:
-    case TensorId::w:
-    case TensorId::dy:
-    case TensorId::other:
-    case TensorId::scale:
-    case TensorId::shift:
-    case TensorId::mean:
-    case TensorId::inverse_std:
+    default:
       return false;
   }
-  return false;
 }
 
 }  // namespace virtrain::resnet50::cuda

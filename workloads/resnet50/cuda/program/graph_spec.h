@@ -16,6 +16,9 @@ enum class GraphKind {
   norm_convolution_statistics,  ///< the same of max(scale x + shift, 0) instead of x
   backward_data,                ///< dx = dgrad(dy, w)
   backward_data_add,            ///< dx = dgrad(dy, w) + other: where a block's two paths meet
+  backward_data_add_mask,       ///< the same where the mask of the block before is set
+  backward_data_tail,           ///< the same where relu(norm(x) + shortcut) > 0, and the norm's sums over it
+  backward_data_tail_norm,      ///< the same where the shortcut is normalized as well: two norms' sums
   backward_data_norm,           ///< dz = dgrad(dy, w) where relu(norm(x)) > 0, and the norm's sums over it
   backward_weights,             ///< dw = wgrad(dy, x), in the type of the activations
   norm_backward_weights,        ///< the same with max(scale x + shift, 0) instead of x
@@ -28,10 +31,10 @@ enum class TensorId : std::int64_t {
   x = 1,        ///< input {batch, in_channels, in_size, in_size}; of a norm_ or _norm graph before its norm
   w,            ///< weights {out_channels, in_channels, kernel, kernel}
   y,            ///< output {batch, out_channels, out_size, out_size}
-  dx,           ///< gradient of x (of backward_data_norm: of the norm's output, masked by the ReLU)
+  dx,           ///< gradient of x (of backward_data_norm, _tail: of the norm's output, masked by the ReLU)
   dw,           ///< gradient of w, type of the activations
   dy,           ///< gradient of y
-  other,        ///< backward_data_add: what is added; like x
+  other,        ///< backward_data_add, _mask, _tail: what is added; like x
   sum,          ///< of y over batch and space, {out_channels}
   square_sum,   ///< of y squared, {out_channels}
   scale,        ///< norm_ graphs: gamma / deviation, fp16 {in_channels}; backward_data_norm: gamma, fp32
@@ -43,7 +46,21 @@ enum class TensorId : std::int64_t {
   factor_dy,    ///< backward_data_norm: d(norm's input) = factor_dy dx + factor_x x + constant
   factor_x,
   constant,
+  mask,      ///< backward_data_add_mask: one bit for each element of dx
+  shortcut,  ///< backward_data_tail: what was added to the norm; _norm: before a norm of its own, as follows
+  shortcut_mean,
+  shortcut_inverse_std,
+  shortcut_scale,
+  shortcut_shift,
+  shortcut_scale_grad,
+  shortcut_shift_grad,
+  shortcut_factor_dy,
+  shortcut_factor_x,
+  shortcut_constant,
 };
+
+/// The row that it belongs to where a step is taken apart: "convolution forward".
+const char* pass_of(GraphKind kind);
 
 /// What a graph writes; the others it reads.
 bool is_output(TensorId id);
@@ -73,11 +90,25 @@ std::string to_string(const GraphSpec& spec);
 /// How much of what stands between the convolutions lives inside them. Each level holds those before it.
 enum class Fusion {
   none,        ///< convolutions alone; normalization, ReLU and additions are our kernels
-  addition,    ///< backward adds a block's two gradients while it writes one
+  addition,    ///< backward adds a block's two gradients, and masks the sum, while it writes one
   statistics,  ///< forward also writes the sums that the normalization needs
-  full,        ///< also scale, shift and ReLU while reading, and the normalization's backward sums
+  full,        ///< also scale, shift and ReLU while reading, and the normalizations' backward sums
 };
 const char* to_string(Fusion fusion);
+
+/// What a level of fusion decides anew for each shape of convolution.
+enum class FusionKind {
+  addition,    ///< the gradient of a block's input: graph and addition in one
+  mask,        ///< ... and the ReLU's mask of the block before
+  statistics,  ///< forward with sums
+  norm,        ///< reads raw outputs in all three directions
+  tail,        ///< addition, mask and the norm's backward sums in one
+};
+const char* to_string(FusionKind kind);
+/// The lowest level that fuses it.
+Fusion level_of(FusionKind kind);
+/// "statistics 64->256 56x56 k1 s1": one choice, whose alternatives are timed against each other.
+std::string fusion_site(FusionKind kind, const Convolution& convolution);
 
 /// The highest level whose graphs cuDNN 9 has for this type on this compute capability. Its engines with sums
 /// exist for fp16 only, on Ampere and Hopper all of them, on data-centre Blackwell those that only write

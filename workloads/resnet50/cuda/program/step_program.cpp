@@ -1,7 +1,6 @@
 #include "workloads/resnet50/cuda/program/step_program.h"
 
 #include <algorithm>
-#include <initializer_list>
 
 namespace virtrain::resnet50::cuda {
 namespace {
@@ -19,76 +18,6 @@ bool runs(When when, int micro_batch, int micro_batches) {
   }
   return false;
 }
-
-/// What each action reads and writes.
-class Accesses {
- public:
-  explicit Accesses(const std::function<void(Ref, Access)>& visit) : visit_(visit) {}
-
-  void operator()(const RunGraph& a) const {
-    for (const auto& [id, tensor] : a.tensors) {
-      all({tensor}, is_output(id) ? Access::write : Access::read);
-    }
-  }
-  void operator()(const NormSums& a) const { move({a.x}, {a.first, a.second}); }
-  void operator()(const NormFinalize& a) const {
-    move({a.origin, a.first, a.second, a.norm.gamma, a.norm.beta, a.norm.running_mean,
-          a.norm.running_variance},
-         {a.norm.mean, a.norm.inverse_std, a.norm.running_mean, a.norm.running_variance, a.scale16,
-          a.shift16});
-  }
-  void operator()(const NormApply& a) const {
-    normalize(a.norm);
-    normalize(a.shortcut_norm);
-    move({a.x, a.shortcut}, {a.y, a.mask});
-  }
-  void operator()(const NormBackwardSums& a) const {
-    move({a.dy, a.mask, a.x, a.norm.mean, a.norm.inverse_std}, {a.first, a.second});
-  }
-  void operator()(const NormBackwardFinalize& a) const {
-    move({a.first, a.second, a.norm.gamma, a.norm.mean, a.norm.inverse_std},
-         {a.gamma_grad, a.beta_grad, a.factors});
-  }
-  void operator()(const NormBackwardApply& a) const {
-    move({a.dy, a.mask, a.x, a.factors}, {a.dx, a.masked});
-  }
-  void operator()(const MaxPool& a) const { move({a.x}, {a.y, a.position}); }
-  void operator()(const MaxPoolBackward& a) const { move({a.dy, a.position}, {a.dx}); }
-  void operator()(const AveragePool& a) const { move({a.x}, {a.y}); }
-  void operator()(const AveragePoolBackward& a) const { move({a.dy}, {a.dx}); }
-  void operator()(const Add& a) const { move({a.a, a.b}, {a.sum}); }
-  void operator()(const SoftmaxCrossEntropy& a) const {
-    move({a.logits, a.bias, a.labels, a.loss_scale}, {a.row_loss, a.gradient});
-  }
-  void operator()(const MeanLoss& a) const { move({a.row_loss}, {a.loss}); }
-  void operator()(const ColumnSums& a) const { move({a.values}, {a.sums}); }
-  void operator()(const Widen& a) const { move({a.values}, {a.sum}); }
-  void operator()(const Accumulate& a) const { move({a.values, a.sum}, {a.sum}); }
-  void operator()(const AllReduce& a) const { move({a.values}, {a.values, a.begin.stamps, a.end.stamps}); }
-  void operator()(const Stamp& a) const { move({}, {a.stamps}); }
-  void operator()(const AwaitAllReduce&) const {}
-  void operator()(const FindOverflow& a) const { move({a.values, a.loss_scale}, {a.loss_scale}); }
-  void operator()(const Sgd& a) const {
-    move({a.gradient, a.parameters, a.velocity, a.rule, a.loss_scale}, {a.parameters, a.velocity, a.copy});
-  }
-  void operator()(const AdvanceLossScale& a) const { move({a.loss_scale}, {a.loss_scale}); }
-
- private:
-  void all(std::initializer_list<Ref> tensors, Access access) const {
-    for (const Ref tensor : tensors) {
-      if (tensor != no_tensor) { visit_(tensor, access); }
-    }
-  }
-  void move(std::initializer_list<Ref> from, std::initializer_list<Ref> to) const {
-    all(from, Access::read);
-    all(to, Access::write);
-  }
-  void normalize(const NormRefs& norm) const {
-    all({norm.gamma, norm.beta, norm.mean, norm.inverse_std}, Access::read);
-  }
-
-  const std::function<void(Ref, Access)>& visit_;
-};
 
 }  // namespace
 
@@ -126,25 +55,23 @@ Numeric numeric_of(const StepProgram& program, Ref tensor) {
   return program.at(tensor).element == Element::fp32 ? Numeric::fp32 : program.settings.numeric;
 }
 
-std::vector<Reduction> reductions_of(const StepProgram& program) {
-  std::vector<Reduction> all;
-  for (const Operation& operation : program.micro_batch) {
-    const auto* const reduce = std::get_if<AllReduce>(&operation.action);
-    if (reduce != nullptr) { all.push_back({reduce->count, numeric_of(program, reduce->values)}); }
-  }
-  return all;
+float initial_loss_scale(const StepSettings& settings) {
+  return settings.numeric == Numeric::fp16 ? 1024.0F * static_cast<float>(settings.ranks) : 1.0F;
 }
 
-void for_each_access(const Action& action, const std::function<void(Ref, Access)>& visit) {
-  std::visit(Accesses(visit), action);
+std::vector<AllReduce> reductions_of(const StepProgram& program) {
+  std::vector<AllReduce> all;
+  for (const Operation& operation : program.micro_batch) {
+    if (operation.reduction) { all.push_back(*operation.reduction); }
+  }
+  return all;
 }
 
 std::vector<GraphSpec> graphs_of(const StepProgram& program) {
   std::vector<GraphSpec> specs;
   for (const Operation& operation : program.micro_batch) {
-    const auto* const run = std::get_if<RunGraph>(&operation.action);
-    if (run != nullptr && std::find(specs.begin(), specs.end(), run->spec) == specs.end()) {
-      specs.push_back(run->spec);
+    if (operation.graph && std::find(specs.begin(), specs.end(), operation.graph->spec) == specs.end()) {
+      specs.push_back(operation.graph->spec);
     }
   }
   return specs;

@@ -4,44 +4,21 @@
 
 namespace virtrain::resnet50::cuda {
 
-/// Queues one operation on the GPU: each action is one call.
-class ActionLauncher {
+/// Queues the operations of one micro-batch on the GPU.
+class ActionLauncher : public Runner {
  public:
   ActionLauncher(StepExecutor& executor, int micro_batch) : executor_(executor), micro_batch_(micro_batch) {}
 
-  void operator()(const RunGraph& a) const;
-  void operator()(const NormSums& a) const;
-  void operator()(const NormFinalize& a) const;
-  void operator()(const NormApply& a) const;
-  void operator()(const NormBackwardSums& a) const;
-  void operator()(const NormBackwardFinalize& a) const;
-  void operator()(const NormBackwardApply& a) const;
-  void operator()(const MaxPool& a) const;
-  void operator()(const MaxPoolBackward& a) const;
-  void operator()(const AveragePool& a) const;
-  void operator()(const AveragePoolBackward& a) const;
-  void operator()(const Add& a) const;
-  void operator()(const SoftmaxCrossEntropy& a) const;
-  void operator()(const MeanLoss& a) const;
-  void operator()(const ColumnSums& a) const;
-  void operator()(const Widen& a) const;
-  void operator()(const Accumulate& a) const;
-  void operator()(const AllReduce& a) const;
-  void operator()(const AwaitAllReduce& a) const;
-  void operator()(const FindOverflow& a) const;
-  void operator()(const Sgd& a) const;
-  void operator()(const AdvanceLossScale& a) const;
-  void operator()(const Stamp& a) const { note(a, stream()); }
+  void run(const RunGraph& graph) override;
+  void start(const AllReduce& reduction) override;
+  void await_reductions() override;
+  Numeric numeric() const override { return executor_.program_.settings.numeric; }
+  Stream stream() const override { return executor_.compute_.get(); }
+  const Kernels& kernels() const override;
 
  private:
-  template <typename T = void>
-  T* at(Ref tensor, std::int64_t first = 0) const;
-  NormVectors vectors(const NormRefs& norm) const;
-  PartialSums sums(Ref first, Ref second, const RowShape& shape, bool one_row) const;
-  void note(const Stamp& stamp, Stream stream) const;
-  Numeric numeric_of(Ref tensor) const { return cuda::numeric_of(executor_.program_, tensor); }
-  Numeric numeric() const { return executor_.program_.settings.numeric; }
-  Stream stream() const { return executor_.compute_.get(); }
+  std::byte* place(Ref tensor) const override { return executor_.at(tensor, micro_batch_); }
+  void note(const Stamp& moment, Stream on) const;
 
   StepExecutor& executor_;
   int micro_batch_;

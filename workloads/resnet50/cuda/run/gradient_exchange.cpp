@@ -16,9 +16,9 @@ void wait(const GpuEvent& event, GradientExchange* exchange) {
 }
 
 void connect(GradientExchange& exchange, const StepProgram& program) {
-  const std::vector<Reduction> reductions = reductions_of(program);
+  const std::vector<AllReduce> reductions = reductions_of(program);
   std::int64_t most_bytes = 0;
-  for (const Reduction& reduction : reductions) {
+  for (const AllReduce& reduction : reductions) {
     most_bytes = std::max(most_bytes, reduction.count * element_bytes(reduction.numeric));
   }
   if (most_bytes == 0) { return; }
@@ -28,8 +28,8 @@ void connect(GradientExchange& exchange, const StepProgram& program) {
   const GpuStream stream;
   const GpuEvent done(GpuEvent::Timing::off);
   // Each as the step does it: how NCCL goes about it depends on the size and the type.
-  for (const Reduction& reduction : reductions) {
-    exchange.mean(scratch, reduction.count, reduction.numeric, stream.get());
+  for (const AllReduce& reduction : reductions) {
+    exchange.sum(scratch, reduction.count, reduction.numeric, stream.get());
   }
   done.record(stream.get());
   wait(done, &exchange);

@@ -14,13 +14,13 @@ struct CUstream_st;
 
 namespace virtrain::resnet50::cuda {
 
-/// Means over all ranks, on the GPU. All calls but the last may be captured in a CUDA graph.
+/// Sums over all ranks, on the GPU. All calls but the last may be captured in a CUDA graph.
 class GradientExchange {
  public:
   virtual ~GradientExchange() = default;
-  /// Replaces the values by their mean over all ranks, on this stream. The same calls in the same order on
+  /// Replaces the values by their sum over all ranks, on this stream. The same calls in the same order on
   /// all ranks.
-  virtual void mean(void* values, std::int64_t count, Numeric numeric, CUstream_st* stream) = 0;
+  virtual void sum(void* values, std::int64_t count, Numeric numeric, CUstream_st* stream) = 0;
   /// Throws Error if another rank or the network failed meanwhile.
   virtual void check() = 0;
 };

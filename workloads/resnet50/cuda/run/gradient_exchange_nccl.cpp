@@ -19,7 +19,7 @@ ncclDataType_t data_type(Numeric numeric) {
   return ncclFloat32;
 }
 
-/// Means by a communicator that does not block, inside a capture too.
+/// Sums by a communicator that does not block, inside a capture too.
 ///
 /// By the source of NCCL 2.28.9 the end of each (implicit) group starts a thread that adds the operation to
 /// the capture (group.cc, ncclGroupEndInternal, groupLaunchNonBlocking). That is no end of a capture, the one
@@ -33,10 +33,11 @@ class NcclExchange : public GradientExchange {
       : nccl_(linked_nccl(), peers.rank(), peers.size(),
               [&](std::span<std::byte> bytes) { peers.broadcast(bytes); }) {}
 
-  /// ncclAvg multiplies by 1 / ranks before it adds: a sum in 16 bits would overflow sooner.
-  void mean(void* values, std::int64_t count, Numeric numeric, CUstream_st* stream) override {
+  /// Not ncclAvg, which multiplies before it adds: for that NCCL has neither NVLS nor symmetric kernels
+  /// (2.28.9, enqueue.cc, sym_kernels.cc). Each rank's gradient is a share of the mean already.
+  void sum(void* values, std::int64_t count, Numeric numeric, CUstream_st* stream) override {
     nccl_.settle("reduce gradients", ncclAllReduce(values, values, static_cast<std::size_t>(count),
-                                                   data_type(numeric), ncclAvg, nccl_.get(), stream));
+                                                   data_type(numeric), ncclSum, nccl_.get(), stream));
   }
 
   void check() override { nccl_.check("reduce gradients"); }

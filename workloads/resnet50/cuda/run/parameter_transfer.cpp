@@ -84,9 +84,7 @@ void write_initial_state(StepExecutor& executor, const Model& model, std::uint64
     executor.write(norm.running_variance, std::as_bytes(std::span(ones)));
   }
   LossScale loss_scale;
-  if (program.settings.numeric == Numeric::fp16) {
-    loss_scale.scale = 1024;  // the others have fp32's range
-  }
+  loss_scale.scale = initial_loss_scale(program.settings);
   executor.write(program.handles.loss_scale, std::as_bytes(std::span(&loss_scale, 1)));
   executor.write(program.handles.rule, std::as_bytes(std::span(&rule, 1)));
 }

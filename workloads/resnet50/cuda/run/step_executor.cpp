@@ -10,9 +10,8 @@
 #include "common/time.h"
 #include "workloads/common/cuda/gpu_errors.h"
 #include "workloads/resnet50/cuda/engine/stream_capture.h"
-#include "workloads/resnet50/cuda/program/step_builder.h"
-#include "workloads/resnet50/cuda/program/step_traffic.h"
 #include "workloads/resnet50/cuda/run/action_launcher.h"
+#include "workloads/resnet50/cuda/writing/step_builder.h"
 
 namespace virtrain::resnet50::cuda {
 namespace {
@@ -95,7 +94,8 @@ TensorPointers StepExecutor::pointers(const RunGraph& graph, int micro_batch) co
 
 void StepExecutor::run(const Operation& operation, int micro_batch) {
   const Range range(operation.name.c_str());
-  std::visit(ActionLauncher(*this, micro_batch), operation.action);
+  ActionLauncher launcher(*this, micro_batch);
+  operation.launch(launcher, operation.sweep);
 }
 
 void StepExecutor::run_once() {
@@ -104,7 +104,7 @@ void StepExecutor::run_once() {
 
 void StepExecutor::run_alone(const std::function<void(const Operation&, int)>& after_each) {
   program_.for_each([&](const Operation& operation, int micro_batch) {
-    if (communicates(operation.action)) { return; }
+    if (operation.communicates()) { return; }
     run(operation, micro_batch);
     after_each(operation, micro_batch);
   });

@@ -10,7 +10,7 @@
 
 #include "workloads/common/cuda/gpu_handles.h"
 #include "workloads/resnet50/cuda/engine/graph_set.h"
-#include "workloads/resnet50/cuda/program/memory_plan.h"
+#include "workloads/resnet50/cuda/plan/memory_plan.h"
 #include "workloads/resnet50/cuda/program/step_program.h"
 #include "workloads/resnet50/cuda/run/gradient_exchange.h"
 
@@ -95,7 +95,8 @@ class StepExecutor {
   };
 
   GradientExchange* const exchange_;
-  GpuStream compute_, communication_;
+  GpuStream compute_;
+  GpuStream communication_{GpuStream::Priority::high};  ///< else its kernels wait for all that is queued
   GpuEvent gradients_ready_{GpuEvent::Timing::off}, gradients_reduced_{GpuEvent::Timing::off};
   Cudnn cudnn_;
   StepProgram program_;

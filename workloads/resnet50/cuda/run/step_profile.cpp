@@ -28,7 +28,7 @@ std::vector<OperationTime> time_operations(StepExecutor& executor) {
   }
   std::vector<OperationTime> times;
   executor.program().for_each([&](const Operation& operation, int micro_batch) {
-    if (!communicates(operation.action)) { times.push_back({&operation, micro_batch, 0}); }
+    if (!operation.communicates()) { times.push_back({&operation, micro_batch, 0}); }
   });
   std::deque<GpuEvent> ends;  // they cannot be moved
   for (std::size_t i = 0; i <= times.size(); ++i) { ends.emplace_back(GpuEvent::Timing::on); }
@@ -49,23 +49,31 @@ std::vector<OperationTime> time_operations(StepExecutor& executor) {
   return times;
 }
 
+SiteSeconds seconds_by_site(const std::vector<OperationTime>& times) {
+  SiteSeconds sums;
+  for (const OperationTime& time : times) {
+    for (const std::string& site : time.operation->sites) { sums[site] += time.seconds; }
+  }
+  return sums;
+}
+
 void write_profile(const std::string& file, const StepExecutor& executor,
                    const std::vector<OperationTime>& times) {
   std::ofstream out(file);
   for (const OperationTime& time : times) {
-    const Action& action = time.operation->action;
-    const std::int64_t bytes = traffic_bytes(executor.program(), action);
-    nlohmann::json line{{"name", time.operation->name},
-                        {"pass", pass_of(action)},
+    const Operation& operation = *time.operation;
+    const std::int64_t bytes = traffic_bytes(executor.program(), operation);
+    nlohmann::json line{{"name", operation.name},
+                        {"pass", operation.pass},
                         {"micro_batch", time.micro_batch},
                         {"seconds", time.seconds},
                         {"bytes", bytes},
                         {"bytes_per_second", static_cast<double>(bytes) / time.seconds},
                         {"graph", nullptr},
                         {"engine", nullptr}};
-    if (const auto* const run = std::get_if<RunGraph>(&action)) {
-      line["graph"] = to_string(run->spec);
-      line["engine"] = executor.engine_of(*run);
+    if (operation.graph) {
+      line["graph"] = to_string(operation.graph->spec);
+      line["engine"] = executor.engine_of(*operation.graph);
     }
     out << line.dump() << '\n';
   }

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "workloads/resnet50/cuda/plan/fusion_mix.h"
 #include "workloads/resnet50/cuda/run/step_executor.h"
 
 /// Where the time of a step goes, operation by operation.
@@ -19,6 +20,9 @@ struct OperationTime {
 /// takes (small batches), the wait for the host is in its time. The steps count: all that is kept over steps
 /// has changed afterwards.
 std::vector<OperationTime> time_operations(StepExecutor& executor);
+
+/// Sums by the choices of fusion on which operations depend.
+SiteSeconds seconds_by_site(const std::vector<OperationTime>& times);
 
 /// One JSON object a line: {"name", "pass", "micro_batch", "seconds", "bytes", "bytes_per_second", "graph":
 /// what cuDNN was asked for, "engine": which of its engines runs}; the last two are null for our kernels.

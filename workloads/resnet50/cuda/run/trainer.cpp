@@ -6,19 +6,22 @@
 #include <array>
 #include <deque>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "common/error.h"
 #include "common/time.h"
+#include "workloads/common/cuda/gpu_errors.h"
 #include "workloads/common/gpu/gpu_occupation.h"
 #include "workloads/resnet50/cuda/engine/cudnn_builder.h"
 #include "workloads/resnet50/cuda/engine/fusion_choice.h"
-#include "workloads/resnet50/cuda/program/step_builder.h"
+#include "workloads/resnet50/cuda/plan/fusion_mix.h"
 #include "workloads/resnet50/cuda/run/gpu.h"
 #include "workloads/resnet50/cuda/run/gpu_telemetry.h"
 #include "workloads/resnet50/cuda/run/parameter_transfer.h"
 #include "workloads/resnet50/cuda/run/step_executor.h"
 #include "workloads/resnet50/cuda/run/step_profile.h"
+#include "workloads/resnet50/cuda/writing/step_builder.h"
 
 namespace virtrain::resnet50::cuda {
 namespace {
@@ -48,8 +51,8 @@ StepSettings settings_of(const Flags& flags, const Gpu& gpu, int ranks) {
   settings.batch = flags.batch_size;
   settings.numeric = numeric;
   settings.accumulate_steps = flags.accumulate_steps;
-  settings.all_reduce = ranks > 1;
-  settings.stamps = settings.all_reduce || !flags.trace.empty();
+  settings.ranks = ranks;
+  settings.stamps = ranks > 1 || !flags.trace.empty();
   settings.bucket_bytes = static_cast<std::int64_t>(flags.bucket_mib) << 20;
   return settings;
 }
@@ -84,7 +87,10 @@ class Trainer : public TrainingBackend {
   void prepare(Watchdog& watchdog);
   PlanCache read_plan_cache() const;
   void choose_fusion(PlanCache& cache, Watchdog& watchdog);
-  double step_seconds(Fusion fusion, PlanCache& cache, const Progress& progress) const;
+  double step_seconds(const FusionMix& mix, PlanCache& cache, const Progress& progress) const;
+  void mix_fusion(PlanCache& cache, const Progress& progress);
+  StepSettings alone(const FusionMix& mix) const;
+  void share_fusion();
   void write_start(StepExecutor& executor) const;
   Batch batch(int micro) const;
   void launch(bool stop_requested);
@@ -179,28 +185,75 @@ void Trainer::choose_fusion(PlanCache& cache, Watchdog& watchdog) {
     watchdog.pause();
   } else {
     const Progress progress = progress_to(watchdog);
-    const std::optional<std::string> known = cache.find(key);
+    const std::optional<FusionMix> known = parse_fusion_mix(cache.find(key).value_or(""));
     const FusionRule rule = flags_.fusion == "highest" ? FusionRule::highest : FusionRule::fastest;
-    fusion_ = cuda::choose_fusion(rule, fusions_, known ? fusion_named(*known) : std::nullopt,
-                                  [&](Fusion fusion) { return step_seconds(fusion, cache, progress); });
-    if (rule == FusionRule::fastest && !fusion_.tried.empty()) { cache.set(key, to_string(fusion_.fusion)); }
+    fusion_ = cuda::choose_fusion(rule, fusions_, known ? std::optional(known->level) : std::nullopt,
+                                  [&](Fusion fusion) { return step_seconds({fusion}, cache, progress); });
+    if (fusion_.remembered) { fusion_.unfused = known->unfused; }
+    if (rule == FusionRule::fastest && !fusion_.tried.empty()) {
+      mix_fusion(cache, progress);
+      cache.set(key, to_text({fusion_.fusion, fusion_.unfused}));
+    }
     cache.save();
   }
-  fusion_.fusion = static_cast<Fusion>(peers_.announce(static_cast<int>(fusion_.fusion)));
-  settings_.fusion = fusion_.fusion;
+  share_fusion();
   watchdog.expect("set up");
+}
+
+/// Where levels run, each shape may have another one: what was slower fused is left apart, if that makes the
+/// step faster.
+void Trainer::mix_fusion(PlanCache& cache, const Progress& progress) {
+  std::optional<Fusion> highest;
+  std::optional<double> best;
+  for (const TriedFusion& tried : fusion_.tried) {
+    if (!tried.step_seconds) { continue; }
+    highest = std::max(highest.value_or(tried.fusion), tried.fusion);
+    best = std::min(best.value_or(*tried.step_seconds), *tried.step_seconds);
+  }
+  try {
+    std::vector<SiteSeconds> times;
+    for (std::size_t kinds = 0; kinds <= kinds_of(*highest); ++kinds) {
+      StepExecutor executor(model_, alone(first_kinds(model_, kinds)), nullptr, cache, progress);
+      executor.warm_up();
+      write_start(executor);
+      progress("time operations with and without fusion");
+      times.push_back(seconds_by_site(time_operations(executor)));
+    }
+    const FusionMix mix{*highest, slower_fused(model_, times)};
+    if (mix.unfused.empty() || step_seconds(mix, cache, progress) >= *best) { return; }
+    fusion_.fusion = mix.level;
+    fusion_.unfused = mix.unfused;
+  } catch (const GpuFault&) { throw; } catch (const Error&) {
+    return;  // the uniform levels have run
+  }
+}
+
+/// Rank 0's choice to all.
+void Trainer::share_fusion() {
+  std::string text = to_text({fusion_.fusion, fusion_.unfused});
+  text.resize(static_cast<std::size_t>(peers_.announce(static_cast<int>(text.size()))));
+  peers_.broadcast(std::as_writable_bytes(std::span(text)));
+  const FusionMix mix = parse_fusion_mix(text).value_or(FusionMix{});
+  settings_.fusion = fusion_.fusion = mix.level;
+  settings_.unfused = fusion_.unfused = mix.unfused;
+}
+
+StepSettings Trainer::alone(const FusionMix& mix) const {
+  StepSettings settings = settings_;
+  settings.fusion = mix.level;
+  settings.unfused = mix.unfused;
+  settings.ranks = 1;
+  settings.stamps = false;
+  return settings;
 }
 
 /// The median of a few steps as they will be run, but without other ranks. All memory is free again
 /// afterwards.
-double Trainer::step_seconds(Fusion fusion, PlanCache& cache, const Progress& progress) const {
+double Trainer::step_seconds(const FusionMix& mix, PlanCache& cache, const Progress& progress) const {
   constexpr int steps_before = 5, timed_steps = 11;
   constexpr std::int64_t warm_up_ns = 2'000'000'000;
-  StepSettings alone = settings_;
-  alone.fusion = fusion;
-  alone.all_reduce = alone.stamps = false;
-  StepExecutor executor(model_, alone, nullptr, cache, progress);
-  progress(std::string("time steps with fusion ") + to_string(fusion));
+  StepExecutor executor(model_, alone(mix), nullptr, cache, progress);
+  progress(std::string("time steps with fusion ") + to_string(mix.level));
   executor.warm_up();
   write_start(executor);
   executor.capture();
@@ -269,7 +322,7 @@ StepResult Trainer::step(const StepOrder& order, Timeline& timeline) {
   const StepExecutor::Finished finished = executor_->finish();
   add_spans(finished, timeline);
   StepResult result;
-  if (settings_.all_reduce) {
+  if (settings_.ranks > 1) {
     const auto [begin, end] = std::pair(executor_->program().exposed_begin, executor_->program().exposed_end);
     const auto at = [&](int stamp) { return finished.stamps.at(static_cast<std::size_t>(stamp)); };
     result.exposed_seconds = static_cast<double>(at(end) - at(begin)) * 1e-9;
@@ -308,7 +361,7 @@ StepDump::State Trainer::state() const {
 
 nlohmann::json Trainer::result(std::int64_t images) {
   std::int64_t bytes = 0;
-  for (const Reduction& reduction : reductions_of(executor_->program())) {
+  for (const AllReduce& reduction : reductions_of(executor_->program())) {
     bytes += reduction.count * element_bytes(reduction.numeric);
   }
   return {{"bytes_allreduced_per_step", bytes},

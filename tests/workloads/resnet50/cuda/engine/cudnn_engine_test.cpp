@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <fstream>
 #include <limits>
+#include <optional>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -11,8 +13,8 @@
 #include "workloads/common/cuda/cublas.h"
 #include "workloads/resnet50/cuda/engine/cudnn_plan.h"
 #include "workloads/resnet50/cuda/engine/fusion_choice.h"
-#include "workloads/resnet50/cuda/program/step_builder.h"
 #include "workloads/resnet50/cuda/program/step_program.h"
+#include "workloads/resnet50/cuda/writing/step_builder.h"
 
 // Asks cuDNN itself which graphs it has for which GPU, from descriptions of GPUs: no GPU is needed.
 
@@ -143,6 +145,53 @@ TEST_CASE("where all engines want more workspace than is allowed the one that wa
   REQUIRE(plan.candidates() == 1);
   CHECK(plan.workspace_bytes() == least);
   CHECK(GraphPlan(BuiltGraph(spec, device), plan.name()).name() == plan.name());
+}
+
+TEST_CASE("each precompiled engine is a candidate, and each name once") {
+  const DeviceDescription device = describe(90);
+  std::size_t most = 0, named_twice = 0;
+  for (const Numeric numeric : {Numeric::fp16, Numeric::fp32}) {
+    for (const GraphSpec& spec : steps_graphs(numeric, Fusion::none)) {
+      if (spec.kind != GraphKind::backward_data) { continue; }
+      CAPTURE(to_string(spec));
+      BuiltGraph graph(spec, device);
+      std::multiset<std::string> names;
+      for (std::int64_t i = 0; i < graph.offered(); ++i) {
+        const std::optional<std::string> name = graph.name(i);
+        const bool fits = graph.build(i) && graph.workspace_bytes(i).value_or(0) <= most_workspace_bytes;
+        if (name && graph.is_repeatable(i) && fits) { names.insert(*name); }
+      }
+      const std::set<std::string> distinct(names.begin(), names.end());
+      named_twice += names.size() - distinct.size();
+      const GraphPlan plan(BuiltGraph(spec, device), std::nullopt);
+      if (!distinct.empty()) { CHECK(plan.candidates() == distinct.size()); }
+      if (!distinct.empty()) {
+        CHECK(GraphPlan(BuiltGraph(spec, device), *distinct.begin()).candidates() == 1);
+      }
+      most = std::max(most, plan.candidates());
+    }
+  }
+  CHECK(most > 16);
+  CHECK(named_twice > 0);
+}
+
+TEST_CASE("the ends of blocks have engines that pass the ReLU, and some that have the norms' sums") {
+  GraphSpec spec{GraphKind::backward_data_tail, Numeric::fp16, 128, 256, 64, 56, 1, 1, 0};
+  for (const int family : {80, 90}) {
+    const DeviceDescription device = describe(family);
+    for (const GraphKind kind : {GraphKind::backward_data_tail, GraphKind::backward_data_tail_norm}) {
+      spec.kind = kind;
+      CAPTURE(family, to_string(kind));
+      CHECK(GraphPlan(BuiltGraph(spec, device), std::nullopt).found());
+    }
+  }
+  spec.kind = GraphKind::backward_data_add_mask;
+  for (const Numeric numeric : {Numeric::bf16, Numeric::fp16}) {
+    spec.numeric = numeric;
+    BuiltGraph graph(spec, describe(90));
+    CHECK(graph.offered() >= 8);
+    for (std::int64_t i = 0; i < graph.offered(); ++i) { CHECK(graph.is_runtime_compiled(i)); }
+  }
 }
 
 TEST_CASE("small images and few classes have engines") {

@@ -34,18 +34,22 @@ struct Tally {
 class Tensors {
  public:
   Tensors(const GraphSpec& spec, const plain::Operands& inputs, const plain::Operands& outputs) {
-    for (const auto& [id, values] : inputs) { tensors_.try_emplace(id, plain::type_of(spec, id), values); }
-    for (const auto& [id, values] : outputs) { add_output(spec, id); }
-    if (spec.kind == GraphKind::backward_data_norm) {  // which the trainer does not read
-      for (const TensorId id : {TensorId::factor_dy, TensorId::factor_x, TensorId::constant}) {
-        add_output(spec, id);
+    for (const auto& [id, values] : inputs) {
+      if (id == TensorId::mask) {
+        mask_.emplace(values.size() / 8);
+        mask_->set(bits_of(values));
+      } else {
+        tensors_.try_emplace(id, plain::type_of(spec, id), values);
       }
     }
+    for (const auto& [id, values] : outputs) { add_output(spec, id); }
+    for (const TensorId id : unread(spec.kind)) { add_output(spec, id); }
     check(cudaDeviceSynchronize());  // the graph's stream waits for no other
   }
   TensorPointers pointers() const {
     TensorPointers all;
     for (const auto& [id, tensor] : tensors_) { all[id] = tensor.data(); }
+    if (mask_) { all[TensorId::mask] = mask_->data(); }
     return all;
   }
   Values values(TensorId id) const { return tensors_.at(id).values(); }
@@ -54,7 +58,28 @@ class Tensors {
   void add_output(const GraphSpec& spec, TensorId id) {
     tensors_.try_emplace(id, plain::type_of(spec, id), plain::count_of(spec, id));
   }
+  static std::vector<std::uint8_t> bits_of(const Values& values) {
+    std::vector<std::uint8_t> bits(values.size() / 8);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (values[i] != 0) { bits[i / 8] = static_cast<std::uint8_t>(bits[i / 8] | 1U << (i % 8)); }
+    }
+    return bits;
+  }
+  /// What such a graph also writes, which the trainer does not read.
+  static std::vector<TensorId> unread(GraphKind kind) {
+    std::vector<TensorId> ids;
+    if (kind == GraphKind::backward_data_norm || kind == GraphKind::backward_data_tail ||
+        kind == GraphKind::backward_data_tail_norm) {
+      ids = {TensorId::factor_dy, TensorId::factor_x, TensorId::constant};
+    }
+    if (kind == GraphKind::backward_data_tail_norm) {
+      ids.insert(ids.end(),
+                 {TensorId::shortcut_factor_dy, TensorId::shortcut_factor_x, TensorId::shortcut_constant});
+    }
+    return ids;
+  }
   std::map<TensorId, Tensor> tensors_;
+  std::optional<Buffer> mask_;
 };
 
 /// False where the engine refuses to run, in which case the trainer takes another.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <random>
+#include <vector>
 
 #include "tests/workloads/resnet50/cuda/interpreter/plain_storage.h"
 #include "tests/workloads/resnet50/cuda/interpreter/step_interpreter.h"
@@ -56,6 +57,9 @@ bool is_taken(const GraphSpec& s) {
     case GraphKind::convolution_statistics:
       return !is_stem(s) && !is_last(s);
     case GraphKind::backward_data_add:
+    case GraphKind::backward_data_add_mask:
+    case GraphKind::backward_data_tail:
+    case GraphKind::backward_data_tail_norm:
       return is_inside_block(s) && s.kernel == 1;
     case GraphKind::norm_convolution_statistics:
     case GraphKind::backward_data_norm:
@@ -76,6 +80,25 @@ std::vector<TensorId> inputs_of(GraphKind kind) {
       return {TensorId::dy, TensorId::w};
     case GraphKind::backward_data_add:
       return {TensorId::dy, TensorId::w, TensorId::other};
+    case GraphKind::backward_data_add_mask:
+      return {TensorId::dy, TensorId::w, TensorId::other, TensorId::mask};
+    case GraphKind::backward_data_tail:
+      return {TensorId::dy,    TensorId::w,    TensorId::other,       TensorId::x,       TensorId::scale,
+              TensorId::shift, TensorId::mean, TensorId::inverse_std, TensorId::shortcut};
+    case GraphKind::backward_data_tail_norm:
+      return {TensorId::dy,
+              TensorId::w,
+              TensorId::other,
+              TensorId::x,
+              TensorId::scale,
+              TensorId::shift,
+              TensorId::mean,
+              TensorId::inverse_std,
+              TensorId::shortcut,
+              TensorId::shortcut_scale,
+              TensorId::shortcut_shift,
+              TensorId::shortcut_mean,
+              TensorId::shortcut_inverse_std};
     case GraphKind::backward_data_norm:
       return {TensorId::dy,    TensorId::w,    TensorId::x,          TensorId::scale,
               TensorId::shift, TensorId::mean, TensorId::inverse_std};
@@ -100,12 +123,35 @@ Values by_channel(Values values, std::size_t channels, const Function& function)
   return values;
 }
 
-/// scale (x - mean) / deviation + shift
-Values normalized(const GraphSpec& s, const Operands& in) {
-  return by_channel(in.at(TensorId::x), product({s.in_channels}), [&](double x, std::size_t c) {
-    return (x - in.at(TensorId::mean)[c]) * in.at(TensorId::inverse_std)[c] * in.at(TensorId::scale)[c] +
-           in.at(TensorId::shift)[c];
+/// A norm that a graph computes again: what goes in, its vectors, where its sums go.
+struct Norm {
+  TensorId x, mean, inverse_std, scale, shift, scale_grad, shift_grad;
+};
+constexpr Norm main_norm{TensorId::x,     TensorId::mean,       TensorId::inverse_std, TensorId::scale,
+                         TensorId::shift, TensorId::scale_grad, TensorId::shift_grad};
+constexpr Norm shortcut_norm{
+    TensorId::shortcut,           TensorId::shortcut_mean,  TensorId::shortcut_inverse_std,
+    TensorId::shortcut_scale,     TensorId::shortcut_shift, TensorId::shortcut_scale_grad,
+    TensorId::shortcut_shift_grad};
+
+/// (x - mean) / deviation
+Values standardized(const GraphSpec& s, const Operands& in, const Norm& norm) {
+  return by_channel(in.at(norm.x), product({s.in_channels}), [&](double x, std::size_t c) {
+    return (x - in.at(norm.mean)[c]) * in.at(norm.inverse_std)[c];
   });
+}
+Values normalized(const GraphSpec& s, const Operands& in, const Norm& norm) {
+  return by_channel(standardized(s, in, norm), product({s.in_channels}),
+                    [&](double x, std::size_t c) { return x * in.at(norm.scale)[c] + in.at(norm.shift)[c]; });
+}
+/// What the ReLU was given whose gradient the graph masks.
+Values before_relu(const GraphSpec& s, const Operands& in) {
+  Values values = normalized(s, in, main_norm);
+  if (s.kind == GraphKind::backward_data_norm) { return values; }
+  const Values other = s.kind == GraphKind::backward_data_tail_norm ? normalized(s, in, shortcut_norm)
+                                                                    : in.at(TensorId::shortcut);
+  for (std::size_t i = 0; i < values.size(); ++i) { values[i] += other[i]; }
+  return values;
 }
 Values scaled_and_shifted(const GraphSpec& s, const Operands& in) {
   return by_channel(in.at(TensorId::x), product({s.in_channels}), [&](double x, std::size_t c) {
@@ -129,25 +175,39 @@ Operands forward(const GraphSpec& s, const Values& x, const Operands& in) {
           {TensorId::square_sum, sums_of(y, y, channels)}};
 }
 
-Operands backward_norm(const GraphSpec& s, const Operands& in) {
+Values backward_data(const GraphSpec& s, const Operands& in) {
+  Values dx = convolve_backward_data(s, in.at(TensorId::dy), in.at(TensorId::w));
+  if (s.kind == GraphKind::backward_data || s.kind == GraphKind::backward_data_norm) { return dx; }
+  for (std::size_t i = 0; i < dx.size(); ++i) { dx[i] += in.at(TensorId::other)[i]; }
+  return dx;
+}
+
+Operands backward_norms(const GraphSpec& s, const Operands& in) {
   const auto channels = product({s.in_channels});
-  const Values before_relu = normalized(s, in);
-  Values dz = convolve_backward_data(s, in.at(TensorId::dy), in.at(TensorId::w));
-  for (std::size_t i = 0; i < dz.size(); ++i) { dz[i] = before_relu[i] > 0 ? dz[i] : 0; }
-  const Values standard = by_channel(in.at(TensorId::x), channels, [&](double x, std::size_t c) {
-    return (x - in.at(TensorId::mean)[c]) * in.at(TensorId::inverse_std)[c];
-  });
-  return {{TensorId::dx, dz},
-          {TensorId::scale_grad, sums_of(dz, standard, channels)},
-          {TensorId::shift_grad, sums_of(dz, Values(dz.size(), 1), channels)}};
+  const Values relu = before_relu(s, in);
+  Values dz = backward_data(s, in);
+  for (std::size_t i = 0; i < dz.size(); ++i) { dz[i] = relu[i] > 0 ? dz[i] : 0; }
+  Operands out{{TensorId::dx, dz}};
+  std::vector<Norm> norms{main_norm};
+  if (s.kind == GraphKind::backward_data_tail_norm) { norms.push_back(shortcut_norm); }
+  for (const Norm& norm : norms) {
+    out[norm.scale_grad] = sums_of(dz, standardized(s, in, norm), channels);
+    out[norm.shift_grad] = sums_of(dz, Values(dz.size(), 1), channels);
+  }
+  return out;
+}
+
+bool recomputes_norm(GraphKind kind) {
+  return kind == GraphKind::backward_data_norm || kind == GraphKind::backward_data_tail ||
+         kind == GraphKind::backward_data_tail_norm;
 }
 
 /// A ReLU near its edge may pass or not by rounding, and one that flips weighs more than all rounding.
 void keep_from_the_edge(const GraphSpec& s, Operands& in) {
-  const Values before_relu = normalized(s, in);
+  const Values relu = before_relu(s, in);
   Values& x = in.at(TensorId::x);
   for (std::size_t i = 0; i < x.size(); ++i) {
-    if (std::abs(before_relu[i]) < 0.01) { x[i] = rounded_input(s.numeric, x[i] + 0.5); }
+    if (std::abs(relu[i]) < 0.01) { x[i] = rounded_input(s.numeric, x[i] + 0.5); }
   }
 }
 
@@ -170,11 +230,14 @@ Fusion level_of(GraphKind kind) {
     case GraphKind::backward_weights:
       return Fusion::none;
     case GraphKind::backward_data_add:
+    case GraphKind::backward_data_add_mask:
       return Fusion::addition;
     case GraphKind::convolution_statistics:
       return Fusion::statistics;
     case GraphKind::norm_convolution_statistics:
     case GraphKind::backward_data_norm:
+    case GraphKind::backward_data_tail:
+    case GraphKind::backward_data_tail_norm:
     case GraphKind::norm_backward_weights:
       break;
   }
@@ -190,10 +253,11 @@ Numeric type_of(const GraphSpec& spec, TensorId id) {
     case TensorId::dw:
     case TensorId::dy:
     case TensorId::other:
+    case TensorId::shortcut:
       return spec.numeric;
     case TensorId::scale:
     case TensorId::shift:
-      return spec.kind == GraphKind::backward_data_norm ? Numeric::fp32 : spec.numeric;
+      return recomputes_norm(spec.kind) ? Numeric::fp32 : spec.numeric;
     default:
       return Numeric::fp32;
   }
@@ -204,6 +268,8 @@ std::size_t count_of(const GraphSpec& s, TensorId id) {
     case TensorId::x:
     case TensorId::dx:
     case TensorId::other:
+    case TensorId::shortcut:
+    case TensorId::mask:  // as numbers; a bit each where it is stored
       return product({s.batch, s.in_size, s.in_size, s.in_channels});
     case TensorId::y:
     case TensorId::dy:
@@ -240,16 +306,19 @@ Operands random_inputs(const GraphSpec& spec) {
   Operands in;
   for (const TensorId id : inputs_of(spec.kind)) {
     // A norm's factors are near one, and its deviation never near zero.
-    const bool factor = id == TensorId::scale || id == TensorId::inverse_std;
+    const bool factor = id == TensorId::scale || id == TensorId::inverse_std ||
+                        id == TensorId::shortcut_scale || id == TensorId::shortcut_inverse_std;
     std::normal_distribution<double> normal(factor ? 1 : 0, factor ? 0.1 : 1);
     Values& values = in[id] = Values(count_of(spec, id));
     for (double& value : values) { value = rounded_input(type_of(spec, id), normal(generator)); }
+    if (id != TensorId::mask) { continue; }
+    for (double& value : values) { value = value > 0 ? 1 : 0; }
   }
   if (is_stem(spec) && in.contains(TensorId::x)) {
     Values& x = in.at(TensorId::x);
     for (std::size_t i = padded_image_channels - 1; i < x.size(); i += padded_image_channels) { x[i] = 0; }
   }
-  if (spec.kind == GraphKind::backward_data_norm) { keep_from_the_edge(spec, in); }
+  if (recomputes_norm(spec.kind)) { keep_from_the_edge(spec, in); }
   return in;
 }
 
@@ -261,14 +330,17 @@ Operands reference(const GraphSpec& s, const Operands& in) {
     case GraphKind::norm_convolution_statistics:
       return forward(s, scaled_and_shifted(s, in), in);
     case GraphKind::backward_data:
-      return {{TensorId::dx, convolve_backward_data(s, in.at(TensorId::dy), in.at(TensorId::w))}};
-    case GraphKind::backward_data_add: {
-      Values dx = convolve_backward_data(s, in.at(TensorId::dy), in.at(TensorId::w));
-      for (std::size_t i = 0; i < dx.size(); ++i) { dx[i] += in.at(TensorId::other)[i]; }
+    case GraphKind::backward_data_add:
+      return {{TensorId::dx, backward_data(s, in)}};
+    case GraphKind::backward_data_add_mask: {
+      Values dx = backward_data(s, in);
+      for (std::size_t i = 0; i < dx.size(); ++i) { dx[i] *= in.at(TensorId::mask)[i]; }
       return {{TensorId::dx, dx}};
     }
     case GraphKind::backward_data_norm:
-      return backward_norm(s, in);
+    case GraphKind::backward_data_tail:
+    case GraphKind::backward_data_tail_norm:
+      return backward_norms(s, in);
     case GraphKind::backward_weights:
       return {{TensorId::dw, convolve_backward_weights(s, in.at(TensorId::dy), in.at(TensorId::x))}};
     case GraphKind::norm_backward_weights:

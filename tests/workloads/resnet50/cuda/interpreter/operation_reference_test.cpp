@@ -6,8 +6,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "workloads/resnet50/cuda/program/step_builder.h"
 #include "workloads/resnet50/cuda/program/step_program.h"
+#include "workloads/resnet50/cuda/writing/step_builder.h"
 
 // What cuDNN's operations are compared with on a GPU (cudnn_operations_gpu_test.cpp), where there is none.
 
@@ -24,10 +24,17 @@ double dot(const std::vector<double>& a, const std::vector<double>& b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
-const std::vector<GraphKind> kinds{
-    GraphKind::convolution,      GraphKind::convolution_statistics, GraphKind::norm_convolution_statistics,
-    GraphKind::backward_data,    GraphKind::backward_data_add,      GraphKind::backward_data_norm,
-    GraphKind::backward_weights, GraphKind::norm_backward_weights};
+const std::vector<GraphKind> kinds{GraphKind::convolution,
+                                   GraphKind::convolution_statistics,
+                                   GraphKind::norm_convolution_statistics,
+                                   GraphKind::backward_data,
+                                   GraphKind::backward_data_add,
+                                   GraphKind::backward_data_norm,
+                                   GraphKind::backward_data_add_mask,
+                                   GraphKind::backward_data_tail,
+                                   GraphKind::backward_data_tail_norm,
+                                   GraphKind::backward_weights,
+                                   GraphKind::norm_backward_weights};
 
 bool is_like(const GraphSpec& a, const GraphSpec& b) {
   return a.kind == b.kind && a.kernel == b.kernel && a.stride == b.stride && a.padding == b.padding &&

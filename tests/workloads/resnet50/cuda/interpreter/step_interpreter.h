@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "workloads/resnet50/cuda/program/memory_plan.h"
+#include "workloads/resnet50/cuda/plan/memory_plan.h"
 #include "workloads/resnet50/cuda/program/step_program.h"
 
 /// Runs a step's program on the CPU, as plainly as can be: each tensor lies where the memory plan puts it, so
@@ -27,8 +27,10 @@ class StepInterpreter {
   /// Fills all that is not persistent with NaN: what is read must have been written in this step.
   void forget();
 
- private:
+  /// Where a tensor lies.
   std::byte* at(Ref tensor, int micro_batch = 0);
+
+ private:
   const std::byte* at(Ref tensor, int micro_batch = 0) const;
 
   const StepProgram& program_;

@@ -7,7 +7,7 @@
 #include "workloads/resnet50/cpu/network.h"
 #include "workloads/resnet50/cpu/operations/elementwise.h"
 #include "workloads/resnet50/cpu/parameter_store.h"
-#include "workloads/resnet50/cuda/program/step_builder.h"
+#include "workloads/resnet50/cuda/writing/step_builder.h"
 
 // The GPU's program of a step, interpreted on the CPU in the memory that its plan gives it, against the CPU
 // trainer's network (which is held against PyTorch elsewhere): proves what is fed to what, before any GPU has
@@ -94,7 +94,7 @@ TEST_CASE("ranks that reduce their gradients equal one rank that accumulates all
   const Fusion fusion = GENERATE(Fusion::none, Fusion::full);
   CAPTURE(accumulate_steps, to_string(fusion));
   TrainingCase run{small_model(), settings(4, Numeric::fp32, fusion, accumulate_steps), 2};
-  run.settings.all_reduce = true;
+  run.settings.ranks = 2;
   run.settings.bucket_bytes = 4096;
   const Outcome actual = interpret(run);
   Outcome expected = reference(run);
@@ -106,6 +106,46 @@ TEST_CASE("ranks that reduce their gradients equal one rank that accumulates all
                 [&](const auto& entry) { return entry.first.find("running") != std::string::npos; });
   CHECK(loss_distance(actual, expected) < 1e-5);
   CHECK(worst_distance(parameters_only, expected) < 1e-4);
+}
+
+TEST_CASE("levels of fusion may be mixed, shape by shape") {
+  TrainingCase run{small_model(), settings(6, Numeric::fp32, Fusion::full, 1)};
+  const Outcome expected = reference(run);
+  run.settings.unfused = GENERATE(
+      std::set<std::string>{"norm 8->8 8x8 k3 s1", "tail 32->8 8x8 k1 s1"},
+      std::set<std::string>{"statistics 8->32 8x8 k1 s1", "norm 8->32 8x8 k1 s1"},
+      std::set<std::string>{"tail 32->16 8x8 k1 s1", "mask 32->16 8x8 k1 s1", "addition 32->8 8x8 k1 s1"});
+  const StepProgram whole = build_step(run.model, settings(6, Numeric::fp32, Fusion::full, 1));
+  CHECK(graphs_of(build_step(run.model, run.settings)) != graphs_of(whole));
+  const Outcome actual = interpret(run);
+  CHECK(loss_distance(actual, expected) < 1e-5);
+  CHECK(worst_distance(actual, expected) < 1e-4);
+}
+
+TEST_CASE("two ranks in fp16 train as one that accumulates, and an overflow of one stops both") {
+  TrainingCase run{small_model(), settings(4, Numeric::fp16, Fusion::full, 1), 2};
+  run.settings.ranks = 2;
+  run.steps = 1;
+  const StepProgram program = build_step(run.model, run.settings);
+  const MemoryPlan plan = plan_memory(program, 0);
+  CHECK(initial_loss_scale(run.settings) == 2048);
+  const Outcome actual = interpret(run, program, plan, initial_loss_scale(run.settings));
+  CHECK(change_distance(run, actual, reference(run)) < 1e-1);
+
+  std::vector<StepInterpreter> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    StepInterpreter& memory = ranks.emplace_back(program, plan);
+    set_parameters(run, program, memory);
+    set_batch(run, program, memory, rank, 0);
+    memory.loss_scale().scale = rank == 0 ? 2048 : 1e30F;  // of one rank only: its gradients are infinite
+  }
+  const Values before = ranks[0].get(program.handles.weights.masters);
+  run_step(program, ranks);
+  for (StepInterpreter& rank : ranks) {
+    CHECK(rank.get(program.handles.weights.masters) == before);
+    CHECK(rank.loss_scale().skipped_steps == 1);
+  }
+  CHECK(ranks[0].loss_scale().scale == 1024);
 }
 
 TEST_CASE("a step that overflows changes no parameter and halves the loss scale") {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "workloads/resnet50/cuda/program/step_builder.h"
+#include "workloads/resnet50/cuda/writing/step_builder.h"
 
 namespace virtrain::resnet50::cuda::plain {
 namespace {

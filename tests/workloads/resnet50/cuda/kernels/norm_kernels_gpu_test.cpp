@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <random>
 #include <tuple>
 #include <vector>
@@ -81,6 +82,25 @@ Line line_of(const DeviceNorm& norm) {
   return line;
 }
 
+/// Room for partial sums; its tickets are zeros before and after each pass.
+struct Room {
+  Tensor first{Numeric::fp32, std::size_t{most_partial_blocks} * channels_of_group};
+  Tensor second{Numeric::fp32, std::size_t{most_partial_blocks} * channels_of_group};
+  Buffer tickets{most_channel_groups * tickets_of_group * sizeof(int)};
+
+  Room() { tickets.set(std::vector<int>(most_channel_groups * tickets_of_group)); }
+  PartialSums partial() const { return {first.as<float>(), second.as<float>(), tickets.as<int>()}; }
+  bool is_clean() const {
+    const std::vector<int> all = tickets.get<int>();
+    return std::all_of(all.begin(), all.end(), [](int ticket) { return ticket == 0; });
+  }
+};
+
+/// Either order gives the same.
+Sweep any_sweep() {
+  return GENERATE(Sweep::ascending, Sweep::descending);
+}
+
 Values column_sums_of(const Values& values, std::size_t columns) {
   Values sums(columns);
   for (std::size_t i = 0; i < values.size(); ++i) { sums[i % columns] += values[i]; }
@@ -116,16 +136,14 @@ TEST_CASE("normalization forward: statistics, shortcut, ReLU, mask") {
                running_variance = vector_of(Values(gamma.size(), 1));
   const NormVectors vectors{device_gamma.as<float>(), device_beta.as<float>(),  mean.as<float>(),
                             inverse_std.as<float>(),  running_mean.as<float>(), running_variance.as<float>()};
-  const int blocks = partial_blocks(shape);
-  const Tensor first(Numeric::fp32, static_cast<std::size_t>(blocks) * channels);
-  const Tensor second(Numeric::fp32, static_cast<std::size_t>(blocks) * channels);
-  const PartialSums partial{first.as<float>(), second.as<float>(), blocks};
+  const Room room;
   const Buffer mask(x.size() / pack_size);
-  norm_sums(numeric, device_x.data(), shape, partial, nullptr);
-  norm_finalize(numeric, device_x.data(), partial, shape, vectors, nullptr, nullptr, nullptr);
+  const Sweep sweep = rows == 245 ? Sweep::descending : Sweep::ascending;
+  norm_sums(numeric, device_x.data(), shape, room.partial(), vectors, nullptr, nullptr, sweep, nullptr);
   norm_apply(numeric, device_x.data(), shape, vectors, {device_other.data(), nullptr}, y.data(),
-             mask.as<std::uint8_t>(), nullptr);
+             mask.as<std::uint8_t>(), sweep, nullptr);
   check(cudaDeviceSynchronize());
+  CHECK(room.is_clean());
   CHECK(distance(mean.values(), plain.mean) < 1e-5);
   const Values actual = y.values();
   CHECK(distance(actual, expected) < (rows == 1 ? 1e-2 : tolerance(numeric)));
@@ -182,20 +200,19 @@ TEST_CASE("normalization backward: gradients of gamma, beta and the input, and t
   const Tensor device_beta_grad = vector_of(gamma);
   const NormVectors vectors{device_gamma.as<float>(), nullptr, mean.as<float>(),
                             inverse_std.as<float>(),  nullptr, nullptr};
-  const int blocks = partial_blocks(shape);
-  const Tensor first(Numeric::fp32, static_cast<std::size_t>(blocks) * channels);
-  const Tensor second(Numeric::fp32, static_cast<std::size_t>(blocks) * channels);
-  const PartialSums partial{first.as<float>(), second.as<float>(), blocks};
+  const Room room;
   Buffer mask(bits.size());
   mask.set(bits);
   const Buffer factors(sizeof(BackwardFactors) * gamma.size());
   const std::uint8_t* const used_mask = with_relu ? mask.as<std::uint8_t>() : nullptr;
-  norm_backward_sums(numeric, device_dy.data(), used_mask, device_x.data(), shape, vectors, partial, nullptr);
-  norm_backward_finalize(partial, shape, vectors, device_gamma_grad.as<float>(), device_beta_grad.as<float>(),
-                         factors.as<BackwardFactors>(), nullptr);
+  const Sweep sweep = rows == 245 ? Sweep::descending : Sweep::ascending;
+  norm_backward_sums(
+      numeric, device_dy.data(), used_mask, device_x.data(), shape, vectors, room.partial(),
+      {device_gamma_grad.as<float>(), device_beta_grad.as<float>(), factors.as<BackwardFactors>()}, sweep,
+      nullptr);
   norm_backward_apply(numeric, device_dy.data(), used_mask, device_x.data(), shape,
                       factors.as<BackwardFactors>(), device_dy.data(), with_relu ? masked.data() : nullptr,
-                      nullptr);
+                      sweep, nullptr);
   check(cudaDeviceSynchronize());
   CHECK(distance(device_gamma_grad.values(), gamma_grad) < 1e-4);
   CHECK(distance(device_beta_grad.values(), beta_grad) < 1e-5);
@@ -217,7 +234,7 @@ TEST_CASE("normalization without ReLU, and with a shortcut that is normalized as
   const NormVectors vectors = norm.vectors(), other_vectors = other_norm.vectors();
   norm_apply(numeric, device_x.data(), shape, vectors,
              with_shortcut ? Shortcut{device_other.data(), &other_vectors} : Shortcut{}, y.data(), nullptr,
-             nullptr);
+             Sweep::ascending, nullptr);
   check(cudaDeviceSynchronize());
   const Line line = line_of(norm), other_line = line_of(other_norm);
   Values expected(x);
@@ -229,22 +246,20 @@ TEST_CASE("normalization without ReLU, and with a shortcut that is normalized as
   CHECK(distance(y.values(), expected) < tolerance(numeric));
 }
 
-TEST_CASE("partial sums of any number of blocks become statistics and factors") {
+TEST_CASE("sums that a graph has written become statistics and factors") {
   require_gpu();
-  const int blocks = GENERATE(1, 2, 31, 32, 33, 100, most_partial_blocks);
-  const int channels = GENERATE(8, 24, 136);
-  CAPTURE(blocks, channels);
-  const RowShape shape{1000LL * blocks, channels};
-  const Values first = random_values(Numeric::fp32, std::int64_t{blocks} * channels, 1);
-  Values second = random_values(Numeric::fp32, std::int64_t{blocks} * channels, 2, 2000);
-  const Tensor device_first = vector_of(first), device_second = vector_of(second);
-  const PartialSums partial{device_first.as<float>(), device_second.as<float>(), blocks};
+  const int channels = GENERATE(8, 24, 136, 520);
+  CAPTURE(channels);
+  const RowShape shape{1000, channels};
+  const Values sums = random_values(Numeric::fp32, channels, 1);
+  const Values squares = random_values(Numeric::fp32, channels, 2, 2000);
+  const Tensor first = vector_of(sums), second = vector_of(squares);
   const DeviceNorm norm(channels);
   const Tensor scale(Numeric::fp16, static_cast<std::size_t>(channels)),
       shift(Numeric::fp16, static_cast<std::size_t>(channels));
-  norm_finalize(Numeric::fp16, nullptr, partial, shape, norm.vectors(), scale.data(), shift.data(), nullptr);
+  norm_finalize(Numeric::fp16, first.as<float>(), second.as<float>(), shape, norm.vectors(), scale.data(),
+                shift.data(), nullptr);
   check(cudaDeviceSynchronize());
-  const Values sums = column_sums_of(first, channels), squares = column_sums_of(second, channels);
   Values mean(sums), inverse_std(sums);
   for (std::size_t c = 0; c < sums.size(); ++c) {
     mean[c] = sums[c] / static_cast<double>(shape.rows);
@@ -259,31 +274,103 @@ TEST_CASE("partial sums of any number of blocks become statistics and factors") 
 
   const DeviceNorm gradients(channels);
   const Buffer factors(sizeof(BackwardFactors) * static_cast<std::size_t>(channels));
-  norm_backward_finalize(partial, shape, norm.vectors(), gradients.gamma.as<float>(),
-                         gradients.beta.as<float>(), factors.as<BackwardFactors>(), nullptr);
+  norm_backward_finalize(
+      first.as<float>(), second.as<float>(), shape, norm.vectors(),
+      {gradients.gamma.as<float>(), gradients.beta.as<float>(), factors.as<BackwardFactors>()}, nullptr);
   check(cudaDeviceSynchronize());
   CHECK(distance(gradients.beta.values(), sums) < 1e-6);
   CHECK(distance(gradients.gamma.values(), squares) < 1e-6);
 }
 
-TEST_CASE("equal inputs give equal bits in sums of a normalization") {
+TEST_CASE("equal inputs give equal bits in sums of a normalization, split into many blocks") {
   require_gpu();
-  constexpr std::int64_t rows = 1601;
+  constexpr std::int64_t rows = 14'000;  // more blocks than a batch of them
   constexpr int channels = 40;
   const RowShape shape{rows, channels};
-  const Tensor x(Numeric::fp32, random_values(Numeric::fp32, rows * channels, 1));
-  const std::size_t count = static_cast<std::size_t>(partial_blocks(shape)) * channels;
-  REQUIRE(partial_blocks(shape) > 1);
+  const Tensor x(Numeric::fp32, random_values(Numeric::fp32, shape.rows * channels, 1));
   const auto statistics = [&] {
-    const Tensor first(Numeric::fp32, count), second(Numeric::fp32, count);
-    const PartialSums partial{first.as<float>(), second.as<float>(), partial_blocks(shape)};
-    const DeviceNorm norm(channels);
-    norm_sums(Numeric::fp32, x.data(), shape, partial, nullptr);
-    norm_finalize(Numeric::fp32, x.data(), partial, shape, norm.vectors(), nullptr, nullptr, nullptr);
-    norm_backward_sums(Numeric::fp32, x.data(), nullptr, x.data(), shape, norm.vectors(), partial, nullptr);
+    const Room room;
+    const DeviceNorm norm(channels), gradients(channels);
+    const Buffer factors(sizeof(BackwardFactors) * channels);
+    norm_sums(Numeric::fp32, x.data(), shape, room.partial(), norm.vectors(), nullptr, nullptr,
+              Sweep::ascending, nullptr);
+    norm_backward_sums(
+        Numeric::fp32, x.data(), nullptr, x.data(), shape, norm.vectors(), room.partial(),
+        {gradients.gamma.as<float>(), gradients.beta.as<float>(), factors.as<BackwardFactors>()},
+        Sweep::descending, nullptr);
     check(cudaDeviceSynchronize());
-    return std::vector<Values>{norm.mean.values(), norm.inverse_std.values(), first.values(),
-                               second.values()};
+    CHECK(room.is_clean());
+    return std::vector<Values>{norm.mean.values(), norm.inverse_std.values(), gradients.gamma.values(),
+                               gradients.beta.values()};
   };
   CHECK(statistics() == statistics());
+}
+
+TEST_CASE("the stem's norm, ReLU and max-pool in one pass, and back through the pool's positions") {
+  require_gpu();
+  const Numeric numeric = GENERATE(Numeric::fp32, Numeric::bf16, Numeric::fp16);
+  const int size = GENERATE(1, 2, 5, 16, 57);
+  const Sweep sweep = any_sweep();
+  CAPTURE(to_string(numeric), size);
+  const PoolShape shape{2, 24, size};
+  const int out = shape.out_size();
+  const auto channels = static_cast<std::size_t>(shape.channels);
+  const Values x = random_values(numeric, 2LL * size * size * 24, 1);
+  const Values dy = random_values(numeric, 2LL * out * out * 24, 2);
+  const DeviceNorm norm(shape.channels), gradients(shape.channels);
+  const Line line = line_of(norm);
+  const Values mean = norm.mean.values(), inverse_std = norm.inverse_std.values(),
+               gamma = norm.gamma.values();
+  const auto at = [&](int n, int row, int column, std::size_t c, int of) {
+    return static_cast<std::size_t>((n * of + row) * of + column) * channels + c;
+  };
+  Values y(dy.size()), dz(x.size());
+  for (int n = 0; n < 2; ++n) {
+    for (int pixel = 0; pixel < out * out; ++pixel) {
+      for (std::size_t c = 0; c < channels; ++c) {
+        const std::size_t to = at(n, pixel / out, pixel % out, c, out);
+        std::optional<std::size_t> where;
+        for (int tap = 0; tap < 9; ++tap) {
+          const int row = pixel / out * 2 - 1 + tap / 3, column = pixel % out * 2 - 1 + tap % 3;
+          if (row < 0 || row >= size || column < 0 || column >= size) { continue; }
+          const std::size_t from = at(n, row, column, c, size);
+          const double value = line.scale[c] * x[from] + line.shift[c];
+          if (!(value > y[to])) { continue; }
+          y[to] = value;
+          where = from;
+        }
+        if (where) { dz[*where] += dy[to]; }
+      }
+    }
+  }
+  Values beta_grad = column_sums_of(dz, channels), gamma_grad(channels), dx(x.size());
+  const double rows = 2.0 * size * size;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::size_t c = i % channels;
+    gamma_grad[c] += dz[i] * (x[i] - mean[c]) * inverse_std[c];
+  }
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::size_t c = i % channels;
+    dx[i] = gamma[c] * inverse_std[c] *
+            (dz[i] - (beta_grad[c] + (x[i] - mean[c]) * inverse_std[c] * gamma_grad[c]) / rows);
+  }
+  const Tensor device_x(numeric, x), device_dy(numeric, dy), device_y(numeric, y.size()),
+      device_dx(numeric, x.size());
+  const Buffer position(y.size()), factors(sizeof(BackwardFactors) * channels);
+  const Room room;
+  norm_max_pool(numeric, device_x.data(), shape, norm.vectors(), device_y.data(), position.as<std::uint8_t>(),
+                sweep, nullptr);
+  pooled_norm_backward_sums(
+      numeric, device_dy.data(), position.as<std::uint8_t>(), device_x.data(), shape, norm.vectors(),
+      room.partial(),
+      {gradients.gamma.as<float>(), gradients.beta.as<float>(), factors.as<BackwardFactors>()}, sweep,
+      nullptr);
+  pooled_norm_backward_apply(numeric, device_dy.data(), position.as<std::uint8_t>(), device_x.data(), shape,
+                             factors.as<BackwardFactors>(), device_dx.data(), sweep, nullptr);
+  check(cudaDeviceSynchronize());
+  CHECK(room.is_clean());
+  CHECK(distance(device_y.values(), y) < tolerance(numeric));
+  CHECK(distance(gradients.beta.values(), beta_grad) < 1e-5);
+  CHECK(distance(gradients.gamma.values(), gamma_grad) < 1e-4);
+  CHECK(distance(device_dx.values(), dx) < tolerance(numeric));
 }

@@ -6,8 +6,8 @@
 #include <map>
 #include <set>
 
-#include "workloads/resnet50/cuda/program/step_builder.h"
 #include "workloads/resnet50/cuda/program/step_program.h"
+#include "workloads/resnet50/cuda/writing/step_builder.h"
 
 using namespace virtrain::resnet50;
 using namespace virtrain::resnet50::cuda;

@@ -9,9 +9,9 @@
 
 #include "tests/workloads/resnet50/cuda/program/small_model.h"
 #include "tests/workloads/resnet50/cuda/program/step_settings.h"
-#include "workloads/resnet50/cuda/program/bucket_plan.h"
 #include "workloads/resnet50/cuda/program/parameter_layout.h"
-#include "workloads/resnet50/cuda/program/step_builder.h"
+#include "workloads/resnet50/cuda/writing/bucket_plan.h"
+#include "workloads/resnet50/cuda/writing/step_builder.h"
 #include "workloads/resnet50/initialize.h"
 
 using namespace virtrain::resnet50;
@@ -21,13 +21,10 @@ namespace {
 
 const std::vector<Fusion> levels{Fusion::none, Fusion::addition, Fusion::statistics, Fusion::full};
 
-template <typename Kind>
-int count_of(const StepProgram& program) {
+int count_of(const StepProgram& program, const std::string& kernel) {
   int count = 0;
   for (const auto* const operations : {&program.micro_batch, &program.update}) {
-    for (const Operation& operation : *operations) {
-      count += std::holds_alternative<Kind>(operation.action);
-    }
+    for (const Operation& operation : *operations) { count += operation.kernel == kernel ? 1 : 0; }
   }
   return count;
 }
@@ -52,13 +49,13 @@ TEST_CASE("what a step reads and does not keep over steps, it has written before
   const StepProgram program = build_step(build_model(224, 1000), settings(8, Numeric::fp16, fusion, 2));
   std::set<Ref> written;
   program.for_each([&](const Operation& operation, int) {
-    for_each_access(operation.action, [&](Ref tensor, Access access) {
+    for (const auto& [tensor, access, touched_elements] : operation.operands) {
       if (access == Access::write) {
         written.insert(tensor);
       } else if (!program.at(tensor).persistent && written.count(tensor) == 0) {
         FAIL(operation.name << " reads " << program.at(tensor).name << " too early");
       }
-    });
+    }
   });
   CHECK(written.size() > 500);
 }
@@ -68,10 +65,10 @@ TEST_CASE("each parameter gets its gradient once in a micro-batch") {
   const StepProgram program = build_step(build_model(224, 1000), settings(8, Numeric::fp16, fusion));
   std::map<std::string, int> writers;
   for (const Operation& operation : program.micro_batch) {
-    for_each_access(operation.action, [&](Ref tensor, Access access) {
+    for (const auto& [tensor, access, touched_elements] : operation.operands) {
       const std::string& name = program.at(tensor).name;
       if (access == Access::write && name.starts_with("grad.")) { ++writers[name]; }
-    });
+    }
   }
   for (const Parameter& parameter : parameters(build_model(224, 1000))) {
     CAPTURE(parameter.name);
@@ -83,38 +80,74 @@ TEST_CASE("levels of fusion leave less to our kernels") {
   const auto program = [](Fusion fusion) {
     return build_step(build_model(224, 1000), settings(8, Numeric::fp16, fusion));
   };
-  CHECK(count_of<Add>(program(Fusion::none)) == 16);
-  CHECK(count_of<Add>(program(Fusion::addition)) == 0);
-  CHECK(count_of<NormSums>(program(Fusion::addition)) == 53);
-  CHECK(count_of<NormSums>(program(Fusion::statistics)) == 1);  // the stem's
-  CHECK(count_of<NormApply>(program(Fusion::statistics)) ==
-        49);  // a shortcut's norm is applied with its block's last
-  CHECK(count_of<NormApply>(program(Fusion::full)) == 17);
-  CHECK(count_of<NormBackwardSums>(program(Fusion::statistics)) == 53);
-  CHECK(count_of<NormBackwardSums>(program(Fusion::full)) == 53 - 32);
+  CHECK(count_of(program(Fusion::none), "add") == 16);
+  CHECK(count_of(program(Fusion::addition), "add") == 0);
+  CHECK(count_of(program(Fusion::addition), "norm_sums") == 53);
+  CHECK(count_of(program(Fusion::statistics), "norm_sums") == 1);  // the stem's
+  // A shortcut's norm is applied with its block's last, the stem's with the max-pool.
+  CHECK(count_of(program(Fusion::statistics), "norm_apply") == 48);
+  CHECK(count_of(program(Fusion::full), "norm_apply") == 16);
+  CHECK(count_of(program(Fusion::statistics), "norm_backward_sums") == 52);
+  CHECK(count_of(program(Fusion::statistics), "pooled_norm_backward_sums") == 1);
+  CHECK(count_of(program(Fusion::full), "norm_backward_sums") == 1);  // the last block's end
+  CHECK(count_of(program(Fusion::full), "norm_finalize") == 52);
+}
+
+TEST_CASE("the gradient between blocks comes masked, and nobody writes it again") {
+  const auto masked = [](Fusion fusion) {
+    const StepProgram program = build_step(build_model(224, 1000), settings(8, Numeric::bf16, fusion));
+    int written = 0;
+    for (const Operation& operation : program.micro_batch) {
+      if (operation.kernel != std::string("norm_backward_apply")) { continue; }
+      int outputs = 0;
+      for (const Operand& operand : operation.operands) {
+        outputs += operand.access == Access::write ? 1 : 0;
+      }
+      written += outputs - 1;
+    }
+    return written;
+  };
+  CHECK(masked(Fusion::none) == 12);     // of each block without projection
+  CHECK(masked(Fusion::addition) == 1);  // of the last one
+}
+
+TEST_CASE("a shape whose fused graph is slower is left apart, and only it") {
+  StepSettings mixed = settings(8, Numeric::fp16, Fusion::full);
+  const Model model = build_model(224, 1000);
+  mixed.unfused = {"statistics 64->256 56x56 k1 s1", "norm 128->128 28x28 k3 s1",
+                   "tail 1024->256 14x14 k1 s1", "mask 1024->256 14x14 k1 s1"};
+  const StepProgram program = build_step(model, mixed);
+  // Of the shortcut; the other convolutions of that shape read what is not normalized, and have their sums.
+  CHECK(count_of(program, "norm_sums") == 2);
+  CHECK(count_of(program, "norm_apply") == 16 + 3);  // before the 3x3 of the second stage's later blocks
+  std::map<GraphKind, int> kinds;
+  for (const Operation& operation : program.micro_batch) {
+    if (operation.graph) { ++kinds[operation.graph->spec.kind]; }
+  }
+  CHECK(kinds.at(GraphKind::backward_data_add) == 1 + 5);
+  CHECK(kinds.at(GraphKind::norm_backward_weights) == 32 - 3);
 }
 
 TEST_CASE(
     "only fp16 looks for overflow, only several micro-batches are added up, only several ranks reduce") {
   StepSettings wanted = settings(8, Numeric::fp16, Fusion::none);
   StepProgram program = build_step(build_model(64, 1000), wanted);
-  CHECK(count_of<FindOverflow>(program) == 2);
-  CHECK(count_of<Accumulate>(program) + count_of<AllReduce>(program) + count_of<AwaitAllReduce>(program) ==
-        0);
+  CHECK(count_of(program, "find_overflow") == 2);
+  CHECK(count_of(program, "accumulate") + count_of(program, "all_reduce") + count_of(program, "await") == 0);
   wanted.numeric = Numeric::bf16;
   wanted.accumulate_steps = 3;
-  wanted.all_reduce = true;
+  wanted.ranks = 2;
   program = build_step(build_model(64, 1000), wanted);
-  CHECK(count_of<FindOverflow>(program) == 0);
-  CHECK(count_of<Accumulate>(program) == count_of<AllReduce>(program));
+  CHECK(count_of(program, "find_overflow") == 0);
+  CHECK(count_of(program, "accumulate") == count_of(program, "all_reduce"));
   int accumulated = 0, widened = 0;
   program.for_each([&](const Operation& operation, int micro) {
-    if (std::holds_alternative<Widen>(operation.action)) {
+    if (operation.kernel == std::string("widen")) {
       ++widened;
       CHECK(micro == 0);
     }
-    accumulated += std::holds_alternative<Accumulate>(operation.action);
-    if (std::holds_alternative<AllReduce>(operation.action)) { CHECK(micro == 2); }
+    accumulated += operation.kernel == std::string("accumulate") ? 1 : 0;
+    if (operation.reduction) { CHECK(micro == 2); }
   });
   CHECK(accumulated == 2 * widened);
 }
@@ -123,7 +156,7 @@ TEST_CASE("a bucket is reduced once, when all its gradients are written and befo
   const Fusion fusion = GENERATE(from_range(levels));
   const int accumulate_steps = GENERATE(1, 2);
   StepSettings wanted = settings(8, Numeric::fp16, fusion, accumulate_steps);
-  wanted.all_reduce = true;
+  wanted.ranks = 2;
   wanted.bucket_bytes = 8 << 20;
   const StepProgram program = build_step(build_model(224, 1000), wanted);
   std::vector<Range> reduced;
@@ -131,24 +164,24 @@ TEST_CASE("a bucket is reduced once, when all its gradients are written and befo
   std::int64_t elements = 0;
   int early = 0;  // reductions that start before the backward pass has ended
   program.for_each([&](const Operation& operation, int) {
-    if (const auto* const reduce = std::get_if<AllReduce>(&operation.action)) {
+    if (const auto& reduce = operation.reduction) {
       reduced.push_back({reduce->values, reduce->first, reduce->first + reduce->count});
       elements += reduce->count;
       return;
     }
-    if (std::holds_alternative<AwaitAllReduce>(operation.action)) {
+    if (operation.kernel == std::string("await")) {
       awaited = true;
       return;
     }
-    if (std::holds_alternative<RunGraph>(operation.action)) { early = static_cast<int>(reduced.size()); }
-    for_each_access(operation.action, [&](Ref tensor, Access access) {
-      if (awaited || std::holds_alternative<Accumulate>(operation.action)) { return; }
-      if (accumulate_steps > 1 && access == Access::read) { return; }
+    if (operation.graph) { early = static_cast<int>(reduced.size()); }
+    for (const auto& [tensor, access, touched_elements] : operation.operands) {
+      if (awaited || operation.pass == std::string("accumulate")) { continue; }
+      if (accumulate_steps > 1 && access == Access::read) { continue; }
       const Range touched = range_of(program, tensor);
       for (const Range& range : reduced) {
         if (range.overlaps(touched)) { FAIL(operation.name << " touches what is being reduced"); }
       }
-    });
+    }
   });
   CHECK(awaited);
   CHECK(elements == program.parameters.weights_count + program.parameters.vectors_count);
@@ -158,10 +191,10 @@ TEST_CASE("a bucket is reduced once, when all its gradients are written and befo
 TEST_CASE("what a step reduces, told beforehand, is all gradients in the type in which they travel") {
   StepSettings wanted = settings(8, Numeric::fp16, Fusion::none);
   CHECK(reductions_of(build_step(build_model(64, 10), wanted)).empty());
-  wanted.all_reduce = true;
+  wanted.ranks = 2;
   wanted.accumulate_steps = GENERATE(1, 2);
   const StepProgram program = build_step(build_model(64, 10), wanted);
-  const std::vector<Reduction> reductions = reductions_of(program);
+  const std::vector<AllReduce> reductions = reductions_of(program);
   REQUIRE(reductions.size() > 2);
   CHECK(reductions.back().count == program.parameters.vectors_count);
   CHECK(reductions.back().numeric == Numeric::fp32);
@@ -175,13 +208,13 @@ TEST_CASE("what a step reduces, told beforehand, is all gradients in the type in
 
 TEST_CASE("stamps note when each part of a step begins and ends, each stamp once") {
   StepSettings wanted = settings(8, Numeric::bf16, Fusion::addition, 2);
-  wanted.all_reduce = true;
+  wanted.ranks = 2;
   wanted.stamps = true;
   const StepProgram program = build_step(build_model(64, 1000), wanted);
   std::vector<int> order;
   program.for_each([&](const Operation& operation, int) {
-    if (const auto* const stamp = std::get_if<Stamp>(&operation.action)) { order.push_back(stamp->index); }
-    if (const auto* const reduce = std::get_if<AllReduce>(&operation.action)) {
+    if (operation.moment) { order.push_back(operation.moment->index); }
+    if (const auto& reduce = operation.reduction) {
       order.push_back(reduce->begin.index);
       order.push_back(reduce->end.index);
     }
@@ -224,14 +257,14 @@ TEST_CASE("what ResNet-50 reduces last is little, and reduced in few pieces") {
   using Sent = std::vector<std::string>;
   const auto sent = [](Numeric numeric, int accumulate_steps = 1) {
     StepSettings wanted = settings(8, numeric, Fusion::none, accumulate_steps);
-    wanted.all_reduce = true;
+    wanted.ranks = 2;
     const StepProgram program = build_step(build_model(224, 1000), wanted);
     Sent all;
     std::string before;
     for (const Operation& operation : program.micro_batch) {
-      const auto* const reduce = std::get_if<AllReduce>(&operation.action);
-      if (std::holds_alternative<RunGraph>(operation.action)) { before = operation.name; }
-      if (reduce == nullptr) { continue; }
+      const auto& reduce = operation.reduction;
+      if (operation.graph) { before = operation.name; }
+      if (!reduce) { continue; }
       const Element element = program.at(reduce->values).element;
       all.push_back(std::to_string(reduce->count * bytes_of(element, numeric) / 1000) + " " + before);
     }

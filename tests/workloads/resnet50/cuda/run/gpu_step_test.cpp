@@ -12,11 +12,11 @@
 #include "workloads/common/cuda/gpu_errors.h"
 #include "workloads/common/peers/lone_peer.h"
 #include "workloads/resnet50/cuda/engine/stream_capture.h"
-#include "workloads/resnet50/cuda/program/step_builder.h"
 #include "workloads/resnet50/cuda/run/gpu.h"
 #include "workloads/resnet50/cuda/run/parameter_transfer.h"
 #include "workloads/resnet50/cuda/run/step_executor.h"
 #include "workloads/resnet50/cuda/run/step_profile.h"
+#include "workloads/resnet50/cuda/writing/step_builder.h"
 
 // The same program by the GPU and by the interpreter: cuDNN's engines and our kernels in one captured step.
 // Needs a GPU.

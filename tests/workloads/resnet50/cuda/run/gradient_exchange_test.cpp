@@ -8,7 +8,7 @@
 #include "common/error.h"
 #include "tests/workloads/resnet50/cuda/program/small_model.h"
 #include "tests/workloads/resnet50/cuda/program/step_settings.h"
-#include "workloads/resnet50/cuda/program/step_builder.h"
+#include "workloads/resnet50/cuda/writing/step_builder.h"
 
 // gradient_exchange.cpp with memory of the host for the GPU's, and streams and events that do nothing.
 
@@ -39,7 +39,7 @@ DeviceMemory allocate_device(std::size_t bytes) {
 void FreeDevice::operator()(std::byte* /*pointer*/) const {
   ++gpu().freed;
 }
-GpuStream::GpuStream() = default;
+GpuStream::GpuStream(Priority /*priority*/) {}
 GpuStream::~GpuStream() {
   ++gpu().ended;
 }
@@ -61,7 +61,7 @@ namespace {
 class Exchange : public GradientExchange {
  public:
   explicit Exchange(bool is_lost) : is_lost_(is_lost) {}
-  void mean(void* values, std::int64_t /*count*/, Numeric /*numeric*/, CUstream_st* /*stream*/) override {
+  void sum(void* values, std::int64_t /*count*/, Numeric /*numeric*/, CUstream_st* /*stream*/) override {
     CHECK(values == gpu().taken.back().get());
     ++reduced;
   }
@@ -77,7 +77,7 @@ class Exchange : public GradientExchange {
 
 StepProgram reducing_program() {
   StepSettings wanted = settings(2, Numeric::fp16, Fusion::none);
-  wanted.all_reduce = true;
+  wanted.ranks = 2;
   return build_step(small_model(), wanted);
 }
 

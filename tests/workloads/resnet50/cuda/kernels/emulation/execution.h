@@ -3,11 +3,13 @@
 #include <cuda_runtime_api.h>
 #include <math.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <type_traits>
 #include <typeindex>
+#include <utility>
 
 #include "workloads/resnet50/cuda/kernels/kernels.h"
 
@@ -22,6 +24,16 @@
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
 void __syncthreads(int line = __builtin_LINE());  // NOLINT
+inline void __threadfence() {}                    // NOLINT
+inline int atomicAdd(int* value, int more) {      // NOLINT
+  return std::exchange(*value, *value + more);
+}
+inline float __ldcg(const float* value) {  // NOLINT
+  return *value;
+}
+using std::min;
+#undef __launch_bounds__
+#define __launch_bounds__(...)
 
 namespace virtrain::test::emulation {
 
@@ -41,6 +53,12 @@ template <typename... Parameters>
 void launch(const char* name, void (*kernel)(Parameters...), dim3 blocks, unsigned threads, Stream /*stream*/,
             std::type_identity_t<Parameters>... arguments) {
   test::emulation::run(name, blocks, threads, [&] { kernel(arguments...); });
+}
+
+/// A few, so that sums are added up in batches.
+template <typename... Parameters>
+int resident_blocks(void (* /*kernel*/)(Parameters...), unsigned /*threads*/) {
+  return 40;
 }
 
 template <typename T>

@@ -1,4 +1,4 @@
-#include "workloads/resnet50/cuda/program/bucket_plan.h"
+#include "workloads/resnet50/cuda/writing/bucket_plan.h"
 
 #include "workloads/resnet50/bucket_rule.h"
 

@@ -1,4 +1,4 @@
-#include "workloads/resnet50/cuda/program/step_tensors.h"
+#include "workloads/resnet50/cuda/writing/step_tensors.h"
 
 namespace virtrain::resnet50::cuda {
 namespace {
@@ -32,6 +32,9 @@ StepTensors::StepTensors(const Model& model, StepProgram& program) : program_(pr
   }
   add_parameters(resnet50::parameters(model));
   add_norms(model);
+  constexpr std::int64_t sums = std::int64_t{most_partial_blocks} * channels_of_group;
+  partial_ = {persistent("sums.first", Element::fp32, sums), persistent("sums.second", Element::fp32, sums),
+              persistent("sums.tickets", Element::int32, most_channel_groups * tickets_of_group)};
 }
 
 Ref StepTensors::add(ProgramTensor tensor) {

@@ -1,4 +1,4 @@
-#include "workloads/resnet50/cuda/program/memory_plan.h"
+#include "workloads/resnet50/cuda/plan/memory_plan.h"
 
 #include <catch2/catch.hpp>
 
@@ -7,7 +7,7 @@
 #include "common/error.h"
 #include "tests/workloads/resnet50/cuda/program/small_model.h"
 #include "tests/workloads/resnet50/cuda/program/step_settings.h"
-#include "workloads/resnet50/cuda/program/step_builder.h"
+#include "workloads/resnet50/cuda/writing/step_builder.h"
 
 using namespace virtrain;
 using namespace virtrain::resnet50;
@@ -81,13 +81,13 @@ TEST_CASE("no two tensors that live at the same time overlap, and the plan is ne
 
 TEST_CASE("memory per image is what counting by hand gives") {
   // facts of the model at 224 px in fp16: outputs of the convolutions 22.23 MB, inner activations 6.57, block
-  // outputs 11.04, pooled stem, its positions and the images 1.00, all masks 1.20; at most 4.8 MB of
-  // gradients live at once.
-  const double kept = 22.23 + 6.57 + 11.04 + 1.00 + 1.20;
+  // outputs 11.04, pooled stem, its positions and the images 1.00, all masks but the stem's 1.10; at most 4.8
+  // MB of gradients live at once.
+  const double kept = 22.23 + 6.57 + 11.04 + 1.00 + 1.10;
   CHECK(megabytes_per_image(Numeric::fp16, Fusion::none) > kept);
   CHECK(megabytes_per_image(Numeric::fp16, Fusion::none) < kept + 4.8);
-  // Without the inner activations and their masks.
-  CHECK(megabytes_per_image(Numeric::fp16, Fusion::full) > kept - 6.57 - 0.51);
+  // Without the inner activations and all masks but the last block's.
+  CHECK(megabytes_per_image(Numeric::fp16, Fusion::full) > kept - 6.57 - 1.10);
   CHECK(megabytes_per_image(Numeric::fp16, Fusion::full) < kept - 6.57 - 0.40 + 4.8);
   CHECK(megabytes_per_image(Numeric::fp32, Fusion::none) < 2 * (kept + 4.8));
 }
@@ -98,7 +98,7 @@ TEST_CASE("what does not grow with the batch is parameters, momentum, gradients 
   const StepProgram program = build_step(model, settings(1, Numeric::fp16, Fusion::full));
   const double fixed = static_cast<double>(plan_memory(program, 0).persistent_bytes);
   CHECK(fixed > parameters * (4 + 4 + 2 + 2));
-  CHECK(fixed < parameters * (4 + 4 + 2 + 2) + 4e6);
+  CHECK(fixed < parameters * (4 + 4 + 2 + 2) + 9e6);
 }
 
 TEST_CASE("the largest batch fits and the next one does not") {

@@ -1,4 +1,4 @@
-#include "workloads/resnet50/cuda/program/memory_plan.h"
+#include "workloads/resnet50/cuda/plan/memory_plan.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "common/error.h"
-#include "workloads/resnet50/cuda/program/step_builder.h"
+#include "workloads/resnet50/cuda/writing/step_builder.h"
 
 namespace virtrain::resnet50::cuda {
 namespace {
@@ -68,12 +68,12 @@ std::vector<Lifetime> lifetimes(const StepProgram& program) {
   int position = 0;
   for (const auto* const operations : {&program.micro_batch, &program.update}) {
     for (const Operation& operation : *operations) {
-      for_each_access(operation.action, [&](Ref tensor, Access) {
-        if (program.at(tensor).persistent) { return; }
-        Lifetime& life = lives[static_cast<std::size_t>(tensor)];
+      for (const Operand& operand : operation.operands) {
+        if (program.at(operand.tensor).persistent) { continue; }
+        Lifetime& life = lives[static_cast<std::size_t>(operand.tensor)];
         if (life.last < life.first) { life.first = position; }
         life.last = position;
-      });
+      }
       ++position;
     }
   }

@@ -21,6 +21,9 @@ class StepTensors {
   /// Room for the times of that many stamps.
   Ref add_stamps(std::int64_t count) { return persistent("stamps", Element::time, count); }
 
+  /// Where all normalizations put their partial sums, one after the other.
+  const PartialRefs& partial() const { return partial_; }
+
   /// By index in parameters(model): what graphs and kernels read, and where the gradient of one micro-batch
   /// goes.
   Ref parameter(std::size_t index) const { return values_[index]; }
@@ -42,6 +45,7 @@ class StepTensors {
 
   StepProgram& program_;
   std::vector<Ref> values_, gradients_;
+  PartialRefs partial_;
   Ref weights_gradients_ = no_tensor, vectors_gradients_ = no_tensor;
 };
 
