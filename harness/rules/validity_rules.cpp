@@ -23,24 +23,41 @@ constexpr std::uint64_t most_correctable_errors = 100;
 /// skipped step does less than a whole one.
 constexpr double most_skipped_share = 0.05;
 
-/// Calls `judge` with the name of every rank that tells of its GPU, and what it said first and last.
+/// What `judge` says of the trial's ranks, each with its name.
 template <typename Judge>
-Words each_gpu(const TrialEvidence& trial, Judge&& judge) {
+Words each_rank(const TrialEvidence& trial, Judge&& judge) {
   Words found;
   for (const auto& tenant : trial.tenants) {
     for (std::size_t r = 0; r < tenant.ranks.size(); ++r) {
-      const auto& rank = tenant.ranks[r];
-      auto first = read_gpu_record(rank.hello);
-      if (!first) { first = read_gpu_record(rank.ready); }
-      const auto last = read_gpu_record(rank.result);
-      if (!first && !last) { continue; }
-      if (const std::string words = judge(first.value_or(GpuRecord{}), last.value_or(GpuRecord{}));
-          !words.empty()) {
+      if (const std::string words = judge(tenant.ranks[r]); !words.empty()) {
         found.push_back(fmt::format("{} rank {}: {}", tenant.name, r, words));
       }
     }
   }
   return found;
+}
+
+/// Of every rank that tells of its GPU: `judge` is given what it said first and last.
+template <typename Judge>
+Words each_gpu(const TrialEvidence& trial, Judge&& judge) {
+  return each_rank(trial, [&](const RankState& rank) -> std::string {
+    auto first = read_gpu_record(rank.hello);
+    if (!first) { first = read_gpu_record(rank.ready); }
+    const auto last = read_gpu_record(rank.result);
+    return first || last ? judge(first.value_or(GpuRecord{}), last.value_or(GpuRecord{})) : "";
+  });
+}
+
+/// A member of an object; null where there is no such object or member.
+const json& member(const json& object, const char* name) {
+  static const json none;
+  const auto found = object.is_object() ? object.find(name) : object.end();
+  return found == object.end() ? none : *found;
+}
+
+const json& result_of(const RankState& rank) {
+  static const json none;
+  return rank.result ? *rank.result : none;
 }
 
 template <typename Judge>
@@ -250,26 +267,16 @@ Words clock_was_right(const TrialEvidence& trial) {
 
 /// What the trainer's warm-up says that went to the end of its time (--steady_seconds) without getting level.
 Words warm_ups_got_level(const TrialEvidence& trial) {
-  Words found;
-  for (const auto& tenant : trial.tenants) {
-    for (std::size_t r = 0; r < tenant.ranks.size(); ++r) {
-      const auto& result = tenant.ranks[r].result;
-      if (!result || !result->is_object()) { continue; }
-      const auto state = result->find("steady_state");
-      if (state == result->end() || !state->is_object()) { continue; }
-      const auto level = state->find("level");
-      if (level == state->end() || *level != json(false)) { continue; }
-      Words why;
-      if (const auto reasons = state->find("not_level"); reasons != state->end() && reasons->is_array()) {
-        for (const auto& reason : *reasons) {
-          if (reason.is_string()) { why.push_back(reason.get<std::string>()); }
-        }
-      }
-      found.push_back(fmt::format("{} rank {}: its warm-up never got level{}{}", tenant.name, r,
-                                  why.empty() ? "" : ": ", join(why, ", ")));
+  return each_rank(trial, [](const RankState& rank) -> std::string {
+    const json& state = member(result_of(rank), "steady_state");
+    if (member(state, "level") != json(false)) { return ""; }
+    Words why;
+    const json& reasons = member(state, "not_level");
+    for (const auto& reason : reasons.is_array() ? reasons : json::array()) {
+      if (reason.is_string()) { why.push_back(reason.get<std::string>()); }
     }
-  }
-  return found;
+    return fmt::format("its warm-up never got level{}{}", why.empty() ? "" : ": ", join(why, ", "));
+  });
 }
 
 /// What NVML could not be asked has not been judged above, and silence must not pass for a good answer.
@@ -287,29 +294,19 @@ Words nvml_answered(const TrialEvidence& trial) {
 }
 
 /// A count in a rank's result; nothing where it is no whole number of at least 0.
-std::optional<double> count(const json& result, const char* name) {
-  const auto found = result.find(name);
-  if (found == result.end() || !found->is_number_integer() || *found < json(0)) { return std::nullopt; }
-  return found->get<double>();
+std::optional<double> count(const RankState& rank, const char* name) {
+  const json& said = member(result_of(rank), name);
+  return said.is_number_integer() && said >= json(0) ? std::optional(said.get<double>()) : std::nullopt;
 }
 
 Words steps_were_taken(const TrialEvidence& trial) {
-  Words found;
-  for (const auto& tenant : trial.tenants) {
-    for (std::size_t r = 0; r < tenant.ranks.size(); ++r) {
-      const auto& result = tenant.ranks[r].result;
-      if (!result || !result->is_object()) { continue; }
-      const auto skipped = count(*result, "skipped_steps");
-      const auto counted = count(*result, "steps");
-      if (!skipped || !counted) { continue; }
-      const double steps = *counted + count(*result, "warmup_steps").value_or(0);
-      if (*skipped > most_skipped_share * steps) {
-        found.push_back(fmt::format("{} rank {}: {:.0f} of {:.0f} steps were skipped: gradients overflowed",
-                                    tenant.name, r, *skipped, steps));
-      }
-    }
-  }
-  return found;
+  return each_rank(trial, [](const RankState& rank) -> std::string {
+    const auto skipped = count(rank, "skipped_steps"), counted = count(rank, "steps");
+    if (!skipped || !counted) { return ""; }
+    const double steps = *counted + count(rank, "warmup_steps").value_or(0);
+    if (*skipped <= most_skipped_share * steps) { return ""; }
+    return fmt::format("{:.0f} of {:.0f} steps were skipped: gradients overflowed", *skipped, steps);
+  });
 }
 
 constexpr const char* when_gpus = "a rank tells of its GPU";

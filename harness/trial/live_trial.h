@@ -59,11 +59,4 @@ struct LiveTrial {
   }
 };
 
-template <typename Visit>
-void each_node(LiveTrial& trial, Visit&& visit) {
-  for (auto& tenant : trial.tenants) {
-    for (auto& node : tenant.nodes) { visit(tenant, node); }
-  }
-}
-
 }  // namespace virtrain::harness

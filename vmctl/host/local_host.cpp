@@ -222,47 +222,6 @@ std::vector<std::string> LocalHost::end_lending() {
   return run_->lender.end();
 }
 
-void LocalHost::make_networks(NodeGroupId group) {
-  groups_.at(group)->make_networks();
-}
-
-NodeStream LocalHost::start(NodeId node) {
-  return group_of(node).start(node);
-}
-
-NodeCounters LocalHost::counters(NodeId node) {
-  return group_of(node).counters(node);
-}
-
-std::chrono::nanoseconds LocalHost::waiting_time(NodeId node) {
-  return group_of(node).waiting_time(node);
-}
-
-std::string LocalHost::last_words(NodeId node) {
-  return group_of(node).last_words(node);
-}
-
-GuestTopology LocalHost::check_topology(NodeId node, const std::vector<PciFunction>& guest,
-                                        const std::string& peers) {
-  return group_of(node).check_topology(node, guest, peers);
-}
-
-Removal LocalHost::remove(NodeGroupId group) {
-  return groups_.at(group)->remove();
-}
-
-void LocalHost::watch_devices(const std::vector<std::string>& addresses) {
-  watch_.emplace(addresses, root_);
-}
-
-void LocalHost::look_at_devices() {
-  watch_->look();
-}
-
-DeviceEvidence LocalHost::watched() {
-  return watch_->finish();
-}
-
 bool LocalHost::lift_quarantine(const std::string& address) {
   return LeaseJournal().lift_quarantine(address);
 }

@@ -49,18 +49,20 @@ class LocalHost final : public Host {
   std::vector<std::string> end_lending() override;
 
   NodeGroup plan_nodes(const NodeGroupSpec& spec) override;
-  void make_networks(NodeGroupId group) override;
-  NodeStream start(NodeId node) override;
-  NodeCounters counters(NodeId node) override;
-  std::chrono::nanoseconds waiting_time(NodeId node) override;
-  std::string last_words(NodeId node) override;
+  void make_networks(NodeGroupId group) override { groups_.at(group)->make_networks(); }
+  NodeStream start(NodeId node) override { return group_of(node).start(node); }
+  NodeCounters counters(NodeId node) override { return group_of(node).counters(node); }
+  std::chrono::nanoseconds waiting_time(NodeId node) override { return group_of(node).waiting_time(node); }
+  std::string last_words(NodeId node) override { return group_of(node).last_words(node); }
   GuestTopology check_topology(NodeId node, const std::vector<PciFunction>& guest,
-                               const std::string& peers) override;
-  Removal remove(NodeGroupId group) override;
+                               const std::string& peers) override {
+    return group_of(node).check_topology(node, guest, peers);
+  }
+  Removal remove(NodeGroupId group) override { return groups_.at(group)->remove(); }
 
-  void watch_devices(const std::vector<std::string>& addresses) override;
-  void look_at_devices() override;
-  DeviceEvidence watched() override;
+  void watch_devices(const std::vector<std::string>& addresses) override { watch_.emplace(addresses, root_); }
+  void look_at_devices() override { watch_->look(); }
+  DeviceEvidence watched() override { return watch_->finish(); }
 
   Leftovers leftovers(const std::string& libvirt) override;
   Cleaned clean(const MarkInterrupted& mark) override;

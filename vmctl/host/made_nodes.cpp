@@ -128,10 +128,6 @@ std::vector<NodeFacts> MadeNodes::facts() const {
   return all;
 }
 
-bool MadeNodes::has(NodeId node) const {
-  return std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& one) { return one.facts.id == node; });
-}
-
 const MadeNodes::Node& MadeNodes::at(NodeId node) const {
   // They are numbered one after the other.
   return nodes_.at(static_cast<std::size_t>(node - nodes_.front().facts.id));

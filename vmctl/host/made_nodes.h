@@ -20,7 +20,6 @@ class MadeNodes {
   MadeNodes(RunState& run, NodeGroupSpec spec);
 
   std::vector<NodeFacts> facts() const;
-  bool has(NodeId node) const;
   void make_networks();
   NodeStream start(NodeId node);
   NodeCounters counters(NodeId node);
