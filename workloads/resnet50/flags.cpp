@@ -126,8 +126,12 @@ void add_backend_options(CLI::App& app, Flags& flags, const Backend& backend) {
           elsewhere);
   CLI::Option* const shared =
       app.add_flag("--shared_gpu", flags.shared_gpu, "Train although others compute on the GPU" + elsewhere);
+  CLI::Option* const registered = app.add_flag(
+      "--register_gradients", flags.register_gradients,
+      "Several ranks: gradients lie in memory that NCCL has allocated and registered, to be measured" +
+          elsewhere);
   if (backend.on_gpu) { return; }
-  for (CLI::Option* const option : {profile, shared}) {
+  for (CLI::Option* const option : {profile, shared, registered}) {
     option->check([](const std::string&) { return "only the GPU's trainer can do that"; });
   }
 }
@@ -234,7 +238,8 @@ nlohmann::json to_json(const Flags& flags) {
           {"trace", text_or_null(flags.trace)},
           {"fusion", flags.fusion},
           {"profile_step", text_or_null(flags.profile_step)},
-          {"shared_gpu", flags.shared_gpu}};
+          {"shared_gpu", flags.shared_gpu},
+          {"register_gradients", flags.register_gradients}};
 }
 
 }  // namespace virtrain::resnet50

@@ -35,11 +35,12 @@ struct Flags {
   int steady_seconds = 0;   ///< the warm-up goes on for at most so long after its steps, until all is level
   int stall_seconds = 600;  ///< without progress for so long, the run ends with an error
   OutputFormat format = OutputFormat::json;
-  std::string dump;             ///< empty: none
-  std::string trace;            ///< empty: none
-  std::string fusion = "auto";  ///< a level of Backend::fusions, or the fastest
-  std::string profile_step;     ///< empty: none
-  bool shared_gpu = false;      ///< though others compute on it
+  std::string dump;                 ///< empty: none
+  std::string trace;                ///< empty: none
+  std::string fusion = "auto";      ///< a level of Backend::fusions, or the fastest
+  std::string profile_step;         ///< empty: none
+  bool shared_gpu = false;          ///< though others compute on it
+  bool register_gradients = false;  ///< in memory of NCCL's
 };
 
 /// What a backend can do, for refusals and help.

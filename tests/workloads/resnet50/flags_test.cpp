@@ -74,6 +74,9 @@ TEST_CASE("levels of fusion and a step's profile are the GPU's") {
   CHECK_FALSE(parse({}, gpu).flags.shared_gpu);
   CHECK(to_json(parse({"--shared_gpu"}, gpu).flags)["shared_gpu"] == true);
   CHECK_THAT(refusal({"--shared_gpu"}), Catch::Contains("--shared_gpu"));
+  CHECK(to_json(parse({}, gpu).flags)["register_gradients"] == false);
+  CHECK(parse({"--register_gradients"}, gpu).flags.register_gradients);
+  CHECK_THAT(refusal({"--register_gradients"}), Catch::Contains("--register_gradients"));
 }
 
 TEST_CASE("what is not allowed is refused with what is") {

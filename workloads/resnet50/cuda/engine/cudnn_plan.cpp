@@ -24,7 +24,7 @@ void check_cudnn(const std::string& operation, cudnnStatus_t status) {
 }  // namespace
 
 Cudnn::Cudnn(CUstream_st* stream) {
-  constexpr std::size_t most_threads = 16;
+  constexpr std::size_t most_threads = 8;  // a handle takes memory of the GPU
   load_cublas_lt(reinterpret_cast<const void*>(&cudnnCreate));
   check_gpu("find the GPU", cudaGetDevice(&gpu_));
   handles_.resize(std::clamp<std::size_t>(allowed_cpus().size(), 1, most_threads), nullptr);

@@ -21,13 +21,16 @@ class GradientExchange {
   /// Replaces the values by their sum over all ranks, on this stream. The same calls in the same order on
   /// all ranks.
   virtual void sum(void* values, std::int64_t count, Numeric numeric, CUstream_st* stream) = 0;
+  /// Memory of the GPU for what is reduced again and again, which lives as long as this; null where any will
+  /// do.
+  virtual std::byte* memory(std::size_t /*bytes*/) { return nullptr; }
   /// Throws Error if another rank or the network failed meanwhile.
   virtual void check() = 0;
 };
 
-/// By NCCL, one GPU for each rank; null for a rank that is alone. Throws Error(host_unable) where this
-/// executable was built without NCCL.
-std::unique_ptr<GradientExchange> join_exchange(Peers& peers);
+/// By NCCL, one GPU for each rank; null for a rank that is alone. `registers`: memory() is NCCL's own. Throws
+/// Error(host_unable) where this executable was built without NCCL.
+std::unique_ptr<GradientExchange> join_exchange(Peers& peers, bool registers);
 
 /// Waits for the event. A peer that is lost never lets it come, so `exchange` (null for a rank that is alone)
 /// is asked about meanwhile.

@@ -29,8 +29,9 @@ ncclDataType_t data_type(Numeric numeric) {
 /// the operation: so each call is awaited.
 class NcclExchange : public GradientExchange {
  public:
-  explicit NcclExchange(Peers& peers)
-      : nccl_(linked_nccl(), peers.rank(), peers.size(),
+  NcclExchange(Peers& peers, bool registers)
+      : registers_(registers),
+        nccl_(linked_nccl(), peers.rank(), peers.size(),
               [&](std::span<std::byte> bytes) { peers.broadcast(bytes); }) {}
 
   /// Not ncclAvg, which multiplies before it adds: for that NCCL has neither NVLS nor symmetric kernels
@@ -40,17 +41,30 @@ class NcclExchange : public GradientExchange {
                                                    data_type(numeric), ncclSum, nccl_.get(), stream));
   }
 
+  /// Registered, so that NCCL's algorithms which read a peer's memory need no copy of it (NVLS, network
+  /// cards). Never freed: NCCL would wait for peers that may be lost, and it is wanted until the process
+  /// ends.
+  std::byte* memory(std::size_t bytes) override {
+    if (!registers_) { return nullptr; }
+    void* memory = nullptr;
+    nccl_.settle("allocate memory of NCCL's", ncclMemAlloc(&memory, bytes));
+    void* handle = nullptr;
+    nccl_.settle("register memory with NCCL", ncclCommRegister(nccl_.get(), memory, bytes, &handle));
+    return static_cast<std::byte*>(memory);
+  }
+
   void check() override { nccl_.check("reduce gradients"); }
 
  private:
+  bool registers_;
   NcclCommunicator nccl_;
 };
 
 }  // namespace
 
-std::unique_ptr<GradientExchange> join_exchange(Peers& peers) {
+std::unique_ptr<GradientExchange> join_exchange(Peers& peers, bool registers) {
   if (peers.size() == 1) { return nullptr; }
-  return std::make_unique<NcclExchange>(peers);
+  return std::make_unique<NcclExchange>(peers, registers);
 }
 
 std::optional<std::string> exchange_version() {

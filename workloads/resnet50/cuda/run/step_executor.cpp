@@ -44,6 +44,7 @@ StepExecutor::StepExecutor(const Model& model, const StepSettings& settings, Gra
     : exchange_(exchange), cudnn_(compute_.get()) {
   build(model, settings, cache, progress);
   arena_ = allocate_device(static_cast<std::size_t>(plan_.peak_bytes));
+  place_gradients();
   // Not zeros: with them a GPU draws less power and runs faster than it will.
   check_gpu("fill the GPU's memory",
             cudaMemsetAsync(arena_.get(), 0x3c, static_cast<std::size_t>(plan_.peak_bytes), compute_.get()));
@@ -83,7 +84,23 @@ std::byte* StepExecutor::at(Ref tensor, int micro_batch) const {
     offset += t.count / program_.settings.accumulate_steps * micro_batch *
               bytes_of(t.element, program_.settings.numeric);
   }
-  return arena_.get() + offset;
+  const Ref base = t.view_of == no_tensor ? tensor : t.view_of;
+  const auto elsewhere = gradients_.find(base);
+  if (elsewhere == gradients_.end()) { return arena_.get() + offset; }
+  return elsewhere->second + (offset - plan_.offset[static_cast<std::size_t>(base)]);
+}
+
+void StepExecutor::place_gradients() {
+  if (exchange_ == nullptr) { return; }
+  for (const Ref block : {program_.handles.weights.gradient, program_.handles.vectors.gradient}) {
+    std::byte* const memory = exchange_->memory(bytes_of_block(block));
+    if (memory != nullptr) { gradients_[block] = memory; }
+  }
+}
+
+std::size_t StepExecutor::bytes_of_block(Ref block) const {
+  return count_of(block) *
+         static_cast<std::size_t>(bytes_of(program_.at(block).element, program_.settings.numeric));
 }
 
 TensorPointers StepExecutor::pointers(const RunGraph& graph, int micro_batch) const {
@@ -131,6 +148,9 @@ void StepExecutor::clear() {
   check_gpu(
       "clear the GPU's memory",
       cudaMemsetAsync(arena_.get(), 0, static_cast<std::size_t>(plan_.persistent_bytes), compute_.get()));
+  for (const auto& [block, memory] : gradients_) {
+    check_gpu("clear the gradients", cudaMemsetAsync(memory, 0, bytes_of_block(block), compute_.get()));
+  }
   compute_.wait();
 }
 

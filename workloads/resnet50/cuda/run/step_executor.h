@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -79,6 +80,8 @@ class StepExecutor {
   friend class ActionLauncher;
   void build(const Model& model, const StepSettings& settings, PlanCache& cache, const Progress& progress);
   std::byte* at(Ref tensor, int micro_batch = 0) const;
+  void place_gradients();
+  std::size_t bytes_of_block(Ref block) const;
   TensorPointers pointers(const RunGraph& graph, int micro_batch) const;
   void run(const Operation& operation, int micro_batch);
   void run_once();
@@ -103,6 +106,8 @@ class StepExecutor {
   std::optional<GraphSet> graphs_;
   MemoryPlan plan_;
   DeviceMemory arena_;
+  /// Blocks of gradients that lie in the exchange's memory instead.
+  std::map<Ref, std::byte*> gradients_;
   CUgraphExec_st* captured_ = nullptr;
   std::array<Slot, 4> slots_;
   int launched_ = 0, finished_ = 0;

@@ -146,7 +146,7 @@ void Trainer::prepare(Watchdog& watchdog) {
   PlanCache cache = read_plan_cache();
   // First of all, so that no level of fusion is timed in memory that NCCL takes later. What is reduced is the
   // same at each of them.
-  exchange_ = join_exchange(peers_);
+  exchange_ = join_exchange(peers_, flags_.register_gradients);
   if (exchange_) { connect(*exchange_, build_step(model_, settings_)); }
   choose_fusion(cache, watchdog);
   if (peers_.rank() != 0) {
