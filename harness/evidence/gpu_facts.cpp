@@ -8,6 +8,7 @@
 #include <set>
 
 #include "common/text.h"
+#include "harness/evidence/said.h"
 
 namespace virtrain::harness {
 namespace {
@@ -25,18 +26,6 @@ constexpr double most_number = 1e12;
 /// for a GPU under load may always run into it, but an arm that does so more often is slower for that.
 constexpr std::array slowdown_reasons{"hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown",
                                       "sw_thermal_slowdown", "sw_power_cap"};
-
-/// The member of that name; null where there is none.
-const json& member(const json& object, const char* name) {
-  static const json none;
-  const auto found = object.is_object() ? object.find(name) : object.end();
-  return found == object.end() ? none : *found;
-}
-
-const json& record(const std::optional<json>& said) {
-  static const json none;
-  return said ? *said : none;
-}
 
 Text text(const json& object, const char* name) {
   const auto& value = member(object, name);
@@ -100,8 +89,8 @@ void put_card(Facts& facts, const json& gpu) {
 }
 
 Facts facts_of(const RankState& rank) {
-  const json& hello = record(rank.hello);
-  const json& ready = record(rank.ready);
+  const json& hello = said(rank.hello);
+  const json& ready = said(rank.ready);
   const json& gpu = member(hello, "gpu");
   Facts facts;
   const Text name = text(gpu, "name");
@@ -143,7 +132,7 @@ Number slowdown_share(const json& during) {
 
 /// Which GPU a rank has, so that what two ranks say of the same one is not added.
 std::string gpu_of(const RankState& rank, std::size_t position) {
-  return text(record(rank.hello), "pci_address").value_or(fmt::format("of rank {}", position));
+  return text(said(rank.hello), "pci_address").value_or(fmt::format("of rank {}", position));
 }
 
 /// When the last of the ranks' samples ended.
@@ -179,7 +168,7 @@ std::vector<results::Telemetry> gpu_telemetry(const std::vector<const RankState*
   Figure clock, temperature, slowdowns, power, joules, images;
   std::set<std::string> seen;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
-    const json& result = record(ranks[r]->result);
+    const json& result = said(ranks[r]->result);
     const json& during = member(member(result, "gpu"), "during");
     clock.add(number(member(during, "sm_clock_mhz"), "mean"));
     temperature.add(number(member(during, "temperature_c"), "mean"));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/describe/class.hpp>
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
@@ -25,6 +26,10 @@ struct GpuRecord {
   std::optional<double> application_clock_mhz;
   std::optional<std::string> fabric_state;  ///< "completed", "not_supported", "in_progress", "failed", …
 };
+BOOST_DESCRIBE_STRUCT(GpuRecord, (),
+                      (error, uuid, virtualization, licensed, ecc_enabled, row_remap_pending,
+                       uncorrected_ecc_errors, throttle_reasons, power_limit_w, application_clock_mhz,
+                       fabric_state))
 
 /// Nothing where the record has no such object. Values of other types than these count as absent: what a
 /// guest sends is not to be trusted.

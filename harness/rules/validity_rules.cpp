@@ -8,6 +8,7 @@
 
 #include "common/text.h"
 #include "harness/evidence/gpu_record.h"
+#include "harness/evidence/said.h"
 #include "vmctl/api/device.h"
 
 namespace virtrain::harness {
@@ -46,18 +47,6 @@ Words each_gpu(const TrialEvidence& trial, Judge&& judge) {
     const auto last = read_gpu_record(rank.result);
     return first || last ? judge(first.value_or(GpuRecord{}), last.value_or(GpuRecord{})) : "";
   });
-}
-
-/// A member of an object; null where there is no such object or member.
-const json& member(const json& object, const char* name) {
-  static const json none;
-  const auto found = object.is_object() ? object.find(name) : object.end();
-  return found == object.end() ? none : *found;
-}
-
-const json& result_of(const RankState& rank) {
-  static const json none;
-  return rank.result ? *rank.result : none;
 }
 
 template <typename Judge>
@@ -268,7 +257,7 @@ Words clock_was_right(const TrialEvidence& trial) {
 /// What the trainer's warm-up says that went to the end of its time (--steady_seconds) without getting level.
 Words warm_ups_got_level(const TrialEvidence& trial) {
   return each_rank(trial, [](const RankState& rank) -> std::string {
-    const json& state = member(result_of(rank), "steady_state");
+    const json& state = member(said(rank.result), "steady_state");
     if (member(state, "level") != json(false)) { return ""; }
     Words why;
     const json& reasons = member(state, "not_level");
@@ -295,8 +284,8 @@ Words nvml_answered(const TrialEvidence& trial) {
 
 /// A count in a rank's result; nothing where it is no whole number of at least 0.
 std::optional<double> count(const RankState& rank, const char* name) {
-  const json& said = member(result_of(rank), name);
-  return said.is_number_integer() && said >= json(0) ? std::optional(said.get<double>()) : std::nullopt;
+  const json& value = member(said(rank.result), name);
+  return value.is_number_integer() && value >= json(0) ? std::optional(value.get<double>()) : std::nullopt;
 }
 
 Words steps_were_taken(const TrialEvidence& trial) {
