@@ -77,8 +77,8 @@ struct Shortcut {
   const void* values = nullptr;
   const NormVectors* norm = nullptr;
 };
-/// y = [relu](norm(x) [+ shortcut]). `mask` (may be null: no ReLU) gets one bit per element, the first in the
-/// lowest, set where y > 0. Reads e (2e with a shortcut), writes e + 1/8.
+/// y = relu(norm(x) [+ shortcut]). `mask` (may be null) gets one bit per element, the first in the lowest,
+/// set where y > 0. Reads e (2e with a shortcut), writes e + 1/8.
 void norm_apply(Numeric numeric, const void* x, const RowShape& shape, const NormVectors& vectors,
                 const Shortcut& shortcut, void* y, std::uint8_t* mask, Sweep sweep, Stream stream);
 

@@ -146,15 +146,13 @@ struct Apply {
 #pragma unroll
       for (int c = 0; c < pack_size; ++c) { values.at[c] += other.at[c]; }
     }
-    if (mask != nullptr) {
-      unsigned bits = 0;
+    unsigned bits = 0;
 #pragma unroll
-      for (int c = 0; c < pack_size; ++c) {
-        bits |= static_cast<unsigned>(values.at[c] > 0) << c;
-        values.at[c] = values.at[c] < 0 ? 0 : values.at[c];  // written so that a NaN passes
-      }
-      mask[at] = static_cast<std::uint8_t>(bits);
+    for (int c = 0; c < pack_size; ++c) {
+      bits |= static_cast<unsigned>(values.at[c] > 0) << c;
+      values.at[c] = values.at[c] < 0 ? 0 : values.at[c];  // written so that a NaN passes
     }
+    if (mask != nullptr) { mask[at] = static_cast<std::uint8_t>(bits); }
     cuda::store<T>(y, at, values);
   }
 };

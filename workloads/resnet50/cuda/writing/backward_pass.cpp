@@ -150,7 +150,8 @@ BackwardPass::Gradient BackwardPass::data_add(const UnitState& unit, Ref dy, Ref
     sites.insert(sites.end(), gradient.sites.begin(), gradient.sites.end());
   }
   const std::string& name = unit.unit->convolution.name;
-  if (!fuses(FusionKind::addition, unit)) {
+  const bool has_tail = before != nullptr && fuses(FusionKind::tail, unit);
+  if (!has_tail && !fuses(FusionKind::addition, unit)) {
     gradient.values = data(unit, dy, other, sites);
     step_.emit(name + " add shortcut", Add{step_.at(other).count, gradient.values, other, gradient.values},
                sites);
@@ -163,7 +164,7 @@ BackwardPass::Gradient BackwardPass::data_add(const UnitState& unit, Ref dy, Ref
                 {TensorId::w, step_.tensors().parameter(unit.first_parameter)},
                 {TensorId::other, other},
                 {TensorId::dx, gradient.values}}};
-  if (before != nullptr && fuses(FusionKind::tail, unit)) {
+  if (has_tail) {
     data_tail(std::move(run), *before, gradient);
     return gradient;
   }

@@ -59,7 +59,7 @@ void ForwardPass::apply(UnitState& unit, const Sites& sites) {
              NormApply{unit.shape, unit.y, unit.norm, no_tensor, {}, unit.out.values, unit.mask}, sites);
 }
 
-BlockState ForwardPass::block(const Block& block, Ref in) {
+BlockState ForwardPass::block(const Block& block, Ref in, const Block* next) {
   BlockState state;
   state.in = in;
   Source source{in};
@@ -88,9 +88,14 @@ BlockState ForwardPass::block(const Block& block, Ref in) {
   }
   const std::string& name = last.unit->norm.name;
   state.out = step_.tensors().activation(name + ".out", last.shape);
-  state.mask = step_.tensors().step(name + ".mask", Element::byte, last.shape.rows * last.shape.channels / 8);
+  // A backward pass that computes the block's end again needs no mask.
+  if (next == nullptr || !fuses(FusionKind::tail, next->units[0])) {
+    state.mask =
+        step_.tensors().step(name + ".mask", Element::byte, last.shape.rows * last.shape.channels / 8);
+  }
   step_.emit(name + " apply",
-             NormApply{last.shape, last.y, last.norm, shortcut, shortcut_norm, state.out, state.mask});
+             NormApply{last.shape, last.y, last.norm, shortcut, shortcut_norm, state.out, state.mask},
+             next == nullptr ? Sites{} : Sites{fusion_site(FusionKind::tail, next->units[0].convolution)});
   return state;
 }
 
@@ -111,8 +116,9 @@ void ForwardPass::stem(ForwardState& state) {
 ForwardState ForwardPass::write() {
   ForwardState state;
   stem(state);
-  for (const Block& each : step_.model().blocks) {
-    state.blocks.push_back(block(each, state.out));
+  const std::vector<Block>& blocks = step_.model().blocks;
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    state.blocks.push_back(block(blocks[b], state.out, b + 1 < blocks.size() ? &blocks[b + 1] : nullptr));
     state.out = state.blocks.back().out;
   }
   return state;

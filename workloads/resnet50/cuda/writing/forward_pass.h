@@ -17,7 +17,8 @@ class ForwardPass {
   UnitState convolution(const Unit& unit, const Source& in, bool sums_in_graph, bool factors16,
                         const Sites& sites);
   void apply(UnitState& unit, const Sites& sites);
-  BlockState block(const Block& block, Ref in);
+  /// `next`: the block behind it, or null.
+  BlockState block(const Block& block, Ref in, const Block* next);
   void stem(ForwardState& state);
   bool fuses(FusionKind kind, const Unit& unit) const {
     return step_.settings().fuses(kind, unit.convolution);

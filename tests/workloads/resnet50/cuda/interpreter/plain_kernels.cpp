@@ -168,9 +168,9 @@ void norm_apply(Numeric numeric, const void* x, const RowShape& shape, const Nor
     if (shortcut.norm != nullptr) { other = normalized(other, *shortcut.norm, channels); }
     for (std::size_t i = 0; i < values.size(); ++i) { values[i] += other[i]; }
   }
-  for (std::size_t i = 0; i < values.size() && mask != nullptr; ++i) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
     const unsigned bit = values[i] > 0 ? 1U << (i % 8) : 0U;
-    mask[i / 8] = static_cast<std::uint8_t>((i % 8 == 0 ? 0U : mask[i / 8]) | bit);
+    if (mask != nullptr) { mask[i / 8] = static_cast<std::uint8_t>((i % 8 == 0 ? 0U : mask[i / 8]) | bit); }
     if (values[i] < 0) { values[i] = 0; }
   }
   write(numeric, y, values);

@@ -104,11 +104,12 @@ class Count {
   void inner_norm(double y) { elements_ += fusion_ == Fusion::full ? 4 * y : 2 * y + 5 * y + 3 * bit * y; }
   void end(const Block& block, bool is_last) {
     const double y = out(block.units.back());
-    elements_ += 3 * y + y * bit;
+    elements_ += 3 * y;
     const int norms = block.shortcut ? 2 : 1;
     const bool is_masked = fusion_ >= Fusion::addition && !is_last,
                has_sums = fusion_ == Fusion::full && !is_last;
     elements_ += has_sums ? 2 * y + norms * 3 * y : norms * 5 * y;
+    if (!has_sums) { elements_ += y * bit; }
     if (!is_masked) { elements_ += norms * 2 * bit * y + (block.shortcut ? 0 : y); }
   }
 
