@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "vmctl/hypervisor/hypervisor.h"
+#include "vmctl/api/node.h"
 
 namespace virtrain::vmctl {
 

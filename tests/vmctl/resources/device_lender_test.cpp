@@ -30,14 +30,6 @@ DeviceGrant vgpu(const char* address, const std::string& type) {
   return {GrantKind::vendor_vfio, address, "0000:41:00.0", type};
 }
 
-DeviceGrant mdev(const std::string& type, const std::string& uuid) {
-  return {GrantKind::mdev, "0000:3b:00.0", "", type, uuid};
-}
-
-DeviceGrant function(const std::string& address, const std::string& physical) {
-  return {GrantKind::virtual_function, address, physical};
-}
-
 /// Runs `work` where /sys is a card's two virtual functions, plain files that keep what is written to them: a
 /// vGPU's type is there before the next one is asked for. The mounts are the thread's own.
 template <typename Work>
@@ -100,26 +92,6 @@ TEST_CASE("what cannot be lent for others leaves nothing lent") {
     CHECK(lender.lent() == 0);
     CHECK(journal.effects().empty());
   });
-}
-
-TEST_CASE("a vGPU that nobody wants makes way for others, and for nothing else") {
-  const std::vector<DeviceGrant> lent{mdev("nvidia-1", "A"), mdev("nvidia-1", "B")};
-  CHECK_FALSE(must_make_way({}, lent));
-  CHECK_FALSE(must_make_way(lent, lent));
-  CHECK_FALSE(must_make_way(lent, {lent[0]}));
-  CHECK_FALSE(must_make_way({lent[0]}, lent));
-  CHECK(must_make_way(lent, {mdev("nvidia-2", "C")}));
-  CHECK(must_make_way(lent, {lent[0], mdev("nvidia-2", "C")}));
-}
-
-TEST_CASE("virtual functions make way for more of their card, whole devices never") {
-  const auto one = function("0000:98:00.2", "0000:98:00.0");
-  const auto two = function("0000:98:00.3", "0000:98:00.0");
-  CHECK(must_make_way({one}, {one, two}));
-  CHECK_FALSE(must_make_way({one, two}, {one}));
-  CHECK_FALSE(must_make_way({one}, {one, function("0000:99:00.2", "0000:99:00.0")}));
-  const DeviceGrant whole{GrantKind::passthrough, "0000:17:00.0"};
-  CHECK_FALSE(must_make_way({whole}, {{GrantKind::passthrough, "0000:31:00.0"}}));
 }
 
 TEST_CASE("/dev/kvm is opened to QEMU's user, said, and closed again by the last run or by clean") {

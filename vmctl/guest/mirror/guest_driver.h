@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "vmctl/guest/mirror/guest_image.h"
+#include "vmctl/guest/mirror/carried_file.h"
 
 namespace virtrain::vmctl {
 

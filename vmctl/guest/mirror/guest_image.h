@@ -9,14 +9,9 @@
 #include <vector>
 
 #include "common/unique_fd.h"
+#include "vmctl/guest/mirror/carried_file.h"
 
 namespace virtrain::vmctl {
-
-/// A host file that travels into the guest; its shared libraries' packages follow by themselves.
-struct CarriedFile {
-  std::filesystem::path source;
-  std::string target;  ///< absolute path in the guest; executable
-};
 
 struct MirrorSpec {
   std::vector<CarriedFile> files;  ///< among them the agent at /usr/bin/virtrain-agent, which init starts

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "vmctl/guest/mirror/guest_image.h"
+#include "vmctl/guest/mirror/carried_file.h"
 #include "vmctl/guest/mirror/guest_packages.h"
 
 namespace virtrain::vmctl {

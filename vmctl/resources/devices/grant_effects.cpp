@@ -7,7 +7,7 @@
 #include "vmctl/devices/pci/sysfs.h"
 #include "vmctl/resources/devices/binding.h"
 #include "vmctl/resources/devices/device_settings.h"
-#include "vmctl/resources/devices/infiniband.h"
+#include "vmctl/resources/devices/guids.h"
 #include "vmctl/resources/devices/mdev.h"
 #include "vmctl/resources/devices/vgpu_type.h"
 

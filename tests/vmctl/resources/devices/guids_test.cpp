@@ -1,4 +1,4 @@
-#include "vmctl/resources/devices/infiniband.h"
+#include "vmctl/resources/devices/guids.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "vmctl/resources/devices/infiniband.h"
+#include "vmctl/resources/devices/guids.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
