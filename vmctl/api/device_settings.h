@@ -1,5 +1,7 @@
 #pragma once
 
+#include <boost/describe/class.hpp>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,6 +19,8 @@ struct DeviceSettings {
   bool operator==(const DeviceSettings&) const = default;
   bool empty() const { return *this == DeviceSettings(); }
 };
+BOOST_DESCRIBE_STRUCT(DeviceSettings, (),
+                      (ecc, persistence, mig, power_limit_watts, graphics_clock_mhz, memory_clock_mhz))
 
 /// nvidia-smi's question for a GPU (its address, UUID or index), and what its one line of answer says.
 std::vector<std::string> settings_query(const std::string& gpu);

@@ -18,7 +18,7 @@
 #include "common/text.h"
 #include "common/unique_fd.h"
 #include "common/units.h"
-#include "vmctl/process/identity.h"
+#include "vmctl/process/child.h"
 
 namespace virtrain::vmctl {
 namespace {

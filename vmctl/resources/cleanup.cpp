@@ -4,7 +4,7 @@
 #include <string>
 
 #include "common/error.h"
-#include "vmctl/resources/handlers.h"
+#include "vmctl/resources/kind/handler.h"
 
 namespace virtrain::vmctl {
 namespace {

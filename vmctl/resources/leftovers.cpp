@@ -2,7 +2,7 @@
 
 #include "common/error.h"
 #include "vmctl/process/process_info.h"
-#include "vmctl/resources/handlers.h"
+#include "vmctl/resources/kind/handler.h"
 #include "vmctl/resources/kind/search.h"
 
 namespace virtrain::vmctl {

@@ -18,8 +18,7 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "vmctl/hypervisor/libvirt/daemon.h"
-#include "vmctl/process/environment.h"
-#include "vmctl/process/identity.h"
+#include "vmctl/process/child.h"
 #include "vmctl/process/signs_of_life.h"
 
 namespace virtrain::vmctl {

@@ -1,20 +1,19 @@
 #include "vmctl/resources/devices/binding.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <thread>
 
 #include "common/error.h"
-#include "common/json.h"
 #include "common/text.h"
 #include "vmctl/api/pci/locked_value.h"
 #include "vmctl/devices/device_users.h"
 #include "vmctl/devices/pci/sysfs.h"
 #include "vmctl/resources/kind/handler.h"
 #include "vmctl/resources/kind/search.h"
+#include "vmctl/resources/kind/state.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -38,23 +37,6 @@ std::optional<Binding> read_binding(const std::string& address) {
                   read_value(folder / "d3cold_allowed").value_or("")};
   if (binding.driver_override == "(null)") { binding.driver_override.clear(); }
   return binding;
-}
-
-nlohmann::json to_json(const Binding& binding) {
-  return {{"driver", binding.driver},
-          {"driver_override", binding.driver_override},
-          {"d3cold_allowed", binding.d3cold_allowed}};
-}
-
-Binding parse_binding(const std::string& json) {
-  const std::string operation = "read a binding from the lease journal";
-  const auto parsed = parse_json(json, operation, ErrorCode::io);
-  try {
-    return {parsed.at("driver").get<std::string>(), parsed.at("driver_override").get<std::string>(),
-            parsed.at("d3cold_allowed").get<std::string>()};
-  } catch (const nlohmann::json::exception& failure) {
-    throw Error(operation, ErrorCode::io, failure.what());
-  }
 }
 
 std::vector<PciWrite> steps_to_lend(const std::string& address, const Binding& now) {
@@ -152,7 +134,7 @@ void lend(const Effect& effect) {
 }
 
 void give_back(const Effect& effect) {
-  const auto before = parse_binding(effect.state);
+  const auto before = from_state<Binding>(effect.state);
   auto now = binding_now(effect.name);
   if (now == before) { return; }
   wait_until_released(effect.name);
@@ -163,8 +145,8 @@ void give_back(const Effect& effect) {
 
 std::string left(const Effect& effect) {
   const auto now = read_binding(effect.name);
-  return now && !(*now == parse_binding(effect.state))
-             ? fmt::format("{} (before: {})", in_words(*now), in_words(parse_binding(effect.state)))
+  return now && !(*now == from_state<Binding>(effect.state))
+             ? fmt::format("{} (before: {})", in_words(*now), in_words(from_state<Binding>(effect.state)))
              : "";
 }
 
@@ -182,7 +164,7 @@ void find_foreign(Search& search) {
 
 Effect binding_effect(const std::string& address) {
   refuse_users(address);
-  return {.kind = EffectKind::binding, .name = address, .state = to_json(binding_now(address)).dump()};
+  return {.kind = EffectKind::binding, .name = address, .state = to_state(binding_now(address))};
 }
 
 std::vector<std::string> functions_to_bind(const std::string& address) {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
+#include <boost/describe/class.hpp>
 
 #include <optional>
 #include <string>
@@ -19,12 +19,10 @@ struct Binding {
   std::string d3cold_allowed;   ///< "0" or "1"; empty where the kernel does not say
   bool operator==(const Binding&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(Binding, (), (driver, driver_override, d3cold_allowed))
 
 /// As sysfs shows it now; nothing if there is no such function.
 std::optional<Binding> read_binding(const std::string& address);
-nlohmann::json to_json(const Binding& binding);
-/// Throws Error(io) on text that to_json() has not made.
-Binding parse_binding(const std::string& json);
 
 /// One write, relative to /sys/bus/pci.
 struct PciWrite {

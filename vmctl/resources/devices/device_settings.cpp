@@ -3,56 +3,15 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <cmath>
-
 #include "common/error.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "vmctl/resources/kind/handler.h"
+#include "vmctl/resources/kind/state.h"
 
 namespace virtrain::vmctl {
-namespace {
-
-template <typename T>
-std::optional<T> field(const nlohmann::json& json, const char* name) {
-  return json.at(name).is_null() ? std::nullopt : std::optional(json.at(name).get<T>());
-}
-
-nlohmann::json to_json(const DeviceSettings& settings) {
-  return {{"ecc", or_null(settings.ecc)},
-          {"persistence", or_null(settings.persistence)},
-          {"mig", or_null(settings.mig)},
-          {"power_limit_watts", or_null(settings.power_limit_watts)},
-          {"graphics_clock_mhz", or_null(settings.graphics_clock_mhz)},
-          {"memory_clock_mhz", or_null(settings.memory_clock_mhz)}};
-}
-
-DeviceSettings from_json(const nlohmann::json& json) {
-  return {field<bool>(json, "ecc"),
-          field<bool>(json, "persistence"),
-          field<bool>(json, "mig"),
-          field<double>(json, "power_limit_watts"),
-          field<std::int64_t>(json, "graphics_clock_mhz"),
-          field<std::int64_t>(json, "memory_clock_mhz")};
-}
-
-}  // namespace
-
-std::string to_json_text(const SettingsChange& change) {
-  return nlohmann::json{{"before", to_json(change.before)}, {"wanted", to_json(change.wanted)}}.dump();
-}
-
-SettingsChange parse_settings_change(const std::string& text) {
-  const std::string operation = "read device settings from the lease journal";
-  const auto json = parse_json(text, operation, ErrorCode::io);
-  try {
-    return {from_json(json.at("before")), from_json(json.at("wanted"))};
-  } catch (const nlohmann::json::exception& failure) {
-    throw Error(operation, ErrorCode::io, failure.what());
-  }
-}
 
 DeviceSettings read_settings(const std::string& gpu) {
   return parse_settings_answer(run_checked(settings_query(gpu)).out);
@@ -103,17 +62,19 @@ void restore_power_limits(const std::string& limits) {
 Effect settings_effect(const std::string& address, const DeviceSettings& wanted) {
   return {.kind = EffectKind::device_settings,
           .name = address,
-          .state = to_json_text({read_settings(address), wanted})};
+          .state = to_state(Change<DeviceSettings>{read_settings(address), wanted})};
 }
 
 const Handler device_settings_handler{
     .kind = EffectKind::device_settings,
     .make =
-        [](const Effect& effect) { apply_settings(effect.name, parse_settings_change(effect.state).wanted); },
+        [](const Effect& effect) {
+          apply_settings(effect.name, from_state<Change<DeviceSettings>>(effect.state).wanted);
+        },
     .left = [](const Effect& /*effect*/) { return std::string("settings that may have changed"); },
     .undo =
         [](const Effect& effect) {
-          const auto change = parse_settings_change(effect.state);
+          const auto change = from_state<Change<DeviceSettings>>(effect.state);
           apply_settings(effect.name, change.before, change.wanted);
         },
     .device = named_device,

@@ -1,24 +1,12 @@
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "vmctl/api/device_settings.h"
 #include "vmctl/journal/leases.h"
 
 namespace virtrain::vmctl {
-
-/// As the lease journal keeps it.
-struct SettingsChange {
-  DeviceSettings before, wanted;
-  bool operator==(const SettingsChange&) const = default;
-};
-std::string to_json_text(const SettingsChange& change);
-/// Throws Error(io) on text that to_json_text() has not made.
-SettingsChange parse_settings_change(const std::string& text);
 
 /// Of this host's GPU. Throws Error.
 DeviceSettings read_settings(const std::string& gpu);

@@ -1,7 +1,6 @@
 #include "vmctl/resources/devices/guids.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -105,17 +104,6 @@ bool is_none(const std::string& guid) {
   return guid.find_first_not_of("0:x") == std::string::npos;
 }
 
-nlohmann::json to_json(const VfIdentity& identity) {
-  return {{"node_guid", identity.node_guid}, {"port_guid", identity.port_guid}, {"policy", identity.policy}};
-}
-
-/// "before" or "wanted" of an effect that guids_effect() has made.
-VfIdentity identity_in(const Effect& effect, const char* which) {
-  const auto identity = state_field(effect, which);
-  return {identity.value("node_guid", no_guid), identity.value("port_guid", no_guid),
-          identity.value("policy", "")};
-}
-
 }  // namespace
 
 std::optional<VfIdentity> parse_ip_link(const std::string& text, int index) {
@@ -162,12 +150,12 @@ std::optional<Effect> guids_effect(const DeviceGrant& grant, const fs::path& dev
   const auto before = read_identity(*seat);
   if (!is_none(before.node_guid) && !is_none(before.port_guid)) { return std::nullopt; }
   const auto guid = guid_of(*own, seat->index);
-  const nlohmann::json state = {{"before", to_json(before)}, {"wanted", to_json({guid, guid, "Follow"})}};
-  return Effect{.kind = EffectKind::guids, .name = grant.address, .state = state.dump()};
+  const Change<VfIdentity> change{before, {guid, guid, "Follow"}};
+  return Effect{.kind = EffectKind::guids, .name = grant.address, .state = to_state(change)};
 }
 
 void set_guids(const Effect& effect, const fs::path& devices) {
-  const auto wanted = identity_in(effect, "wanted");
+  const auto wanted = from_state<Change<VfIdentity>>(effect.state).wanted;
   const auto seat = find_seat(devices, effect.name);
   if (!seat) {
     throw Error("give " + effect.name + " its GUIDs", ErrorCode::not_found, "it is no virtual function");
@@ -185,14 +173,14 @@ void set_guids(const Effect& effect, const fs::path& devices) {
 std::string guids_left(const Effect& effect, const fs::path& devices) {
   const auto seat = find_seat(devices, effect.name);
   if (!seat) { return ""; }
-  const auto now = read_identity(*seat), wanted = identity_in(effect, "wanted");
+  const auto now = read_identity(*seat), wanted = from_state<Change<VfIdentity>>(effect.state).wanted;
   const bool ours = now.node_guid == wanted.node_guid || now.port_guid == wanted.port_guid;
   return ours ? "GUID " + wanted.node_guid : "";
 }
 
 void clear_guids(const Effect& effect, const fs::path& devices) {
   if (guids_left(effect, devices).empty()) { return; }
-  write_identity(*find_seat(devices, effect.name), identity_in(effect, "before"));
+  write_identity(*find_seat(devices, effect.name), from_state<Change<VfIdentity>>(effect.state).before);
   if (!guids_left(effect, devices).empty()) {
     throw Error("take back the GUIDs of " + effect.name, ErrorCode::io, "it still has them");
   }

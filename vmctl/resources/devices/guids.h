@@ -1,5 +1,7 @@
 #pragma once
 
+#include <boost/describe/class.hpp>
+
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -20,6 +22,7 @@ struct VfIdentity {
   std::string policy;  ///< of its port: "Up", "Down", or "Follow", as the physical port is; empty: not known
   bool operator==(const VfIdentity&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(VfIdentity, (), (node_guid, port_guid, policy))
 
 /// Of a line "vf 1 … NODE_GUID 02:…, PORT_GUID 02:…, link-state auto, …" of `ip link show`.
 std::optional<VfIdentity> parse_ip_link(const std::string& text, int index);

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <grp.h>
-#include <nlohmann/json.hpp>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,21 +24,12 @@ struct Access {
   mode_t mode = 0;
   bool operator==(const Access&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(Access, (), (group, mode))
 
 std::optional<Access> access_now(const std::string& device) {
   struct stat status {};
   if (::stat(device.c_str(), &status) != 0) { return std::nullopt; }
   return Access{status.st_gid, status.st_mode & 07777};
-}
-
-nlohmann::json to_json(const Access& access) {
-  return {{"group", access.group}, {"mode", access.mode}};
-}
-
-/// "before" or "wanted".
-Access access_in(const Effect& effect, const char* which) {
-  const auto access = state_field(effect, which);
-  return {access.at("group").get<gid_t>(), access.at("mode").get<mode_t>()};
 }
 
 void set_access(const std::string& device, const Access& access) {
@@ -63,19 +53,19 @@ std::filesystem::path use_of(const std::string& device) {
 }
 
 void open(const Effect& effect) {
-  set_access(effect.name, access_in(effect, "wanted"));
+  set_access(effect.name, from_state<Change<Access>>(effect.state).wanted);
 }
 
 /// Empty too where nobody would notice: after somebody else has changed it again.
 std::string left(const Effect& effect) {
-  const auto before = access_in(effect, "before"), wanted = access_in(effect, "wanted");
+  const auto [before, wanted] = from_state<Change<Access>>(effect.state);
   if (access_now(effect.name) != wanted) { return {}; }
   return fmt::format("group {}, mode {:04o} (before: group {}, mode {:04o})", wanted.group, wanted.mode,
                      before.group, before.mode);
 }
 
 void close(const Effect& effect) {
-  if (!left(effect).empty()) { set_access(effect.name, access_in(effect, "before")); }
+  if (!left(effect).empty()) { set_access(effect.name, from_state<Change<Access>>(effect.state).before); }
 }
 
 }  // namespace
@@ -86,8 +76,8 @@ std::optional<Effect> kvm_device_effect(const std::string& device) {
   const group* kvm = ::getgrnam("kvm");
   if (::geteuid() != 0 || !now || kvm == nullptr) { return std::nullopt; }
   if (now->group == kvm->gr_gid && (now->mode & kvm_mode) == kvm_mode) { return std::nullopt; }
-  const nlohmann::json state = {{"before", to_json(*now)}, {"wanted", to_json({kvm->gr_gid, kvm_mode})}};
-  return Effect{.kind = EffectKind::kvm_device, .name = device, .state = state.dump()};
+  const Change<Access> change{*now, {kvm->gr_gid, kvm_mode}};
+  return Effect{.kind = EffectKind::kvm_device, .name = device, .state = to_state(change)};
 }
 
 UniqueFd use_kvm_device(const std::string& device) {

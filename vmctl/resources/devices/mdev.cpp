@@ -1,7 +1,5 @@
 #include "vmctl/resources/devices/mdev.h"
 
-#include <nlohmann/json.hpp>
-
 #include <filesystem>
 
 #include "common/error.h"
@@ -22,12 +20,18 @@ fs::path type_folder(const std::string& parent, const std::string& type) {
   return fs::path("/sys/class/mdev_bus") / parent / "mdev_supported_types" / type;
 }
 
+struct MdevState {
+  std::string parent, type;
+};
+BOOST_DESCRIBE_STRUCT(MdevState, (), (parent, type))
+
 std::string parent_of(const Effect& effect) {
-  return state_text(effect, "parent");
+  return from_state<MdevState>(effect.state).parent;
 }
 
 void make(const Effect& effect) {
-  write_sysfs(type_folder(parent_of(effect), state_text(effect, "type")) / "create", effect.name);
+  const auto [parent, type] = from_state<MdevState>(effect.state);
+  write_sysfs(type_folder(parent, type) / "create", effect.name);
   if (!is_there(mdevs / effect.name)) {
     throw Error("make the mediated device " + effect.name, ErrorCode::io,
                 "the kernel took it and shows none");
@@ -70,7 +74,7 @@ Effect mdev_effect(const DeviceGrant& grant) {
   }
   return {.kind = EffectKind::mdev,
           .name = grant.uuid,
-          .state = nlohmann::json{{"parent", grant.address}, {"type", grant.vgpu_type}}.dump()};
+          .state = to_state(MdevState{grant.address, grant.vgpu_type})};
 }
 
 const Handler mdev_handler{.kind = EffectKind::mdev,

@@ -1,7 +1,6 @@
 #include "vmctl/resources/devices/vgpu_type.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 
@@ -21,8 +20,17 @@ fs::path current_type(const std::string& address) {
   return pci_folder(address) / "nvidia/current_vgpu_type";
 }
 
+struct VgpuState {
+  std::string type;
+};
+BOOST_DESCRIBE_STRUCT(VgpuState, (), (type))
+
+std::string type_of(const Effect& effect) {
+  return from_state<VgpuState>(effect.state).type;
+}
+
 void make(const Effect& effect) {
-  const auto type = state_text(effect, "type");
+  const auto type = type_of(effect);
   write_sysfs(current_type(effect.name), type);
   const auto now = read_value(current_type(effect.name)).value_or("");
   if (now != type) {
@@ -33,7 +41,7 @@ void make(const Effect& effect) {
 
 std::string left(const Effect& effect) {
   const auto now = read_value(current_type(effect.name)).value_or("0");
-  return now == state_text(effect, "type") ? "vGPU of type " + now : "";
+  return now == type_of(effect) ? "vGPU of type " + now : "";
 }
 
 void clear(const Effect& effect) {
@@ -68,9 +76,8 @@ Effect vgpu_type_effect(const DeviceGrant& grant) {
                 fmt::format("type {} cannot be made now ({})", grant.vgpu_type,
                             offered.empty() ? "the card is full" : "it can make: " + join(offered, ", ")));
   }
-  return {.kind = EffectKind::vgpu_type,
-          .name = grant.address,
-          .state = nlohmann::json{{"type", grant.vgpu_type}}.dump()};
+  return {
+      .kind = EffectKind::vgpu_type, .name = grant.address, .state = to_state(VgpuState{grant.vgpu_type})};
 }
 
 const Handler vgpu_type_handler{

@@ -1,7 +1,6 @@
 #include "vmctl/resources/devices/virtual_functions.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -20,6 +19,12 @@ namespace {
 
 constexpr const char* sriov_manage = "/usr/lib/nvidia/sriov-manage";
 constexpr std::chrono::seconds sriov_manage_deadline{120};
+
+/// As sysfs has them.
+struct FunctionsState {
+  std::string count, drivers_autoprobe;
+};
+BOOST_DESCRIBE_STRUCT(FunctionsState, (), (count, drivers_autoprobe))
 
 std::string count_now(const std::string& physical_function) {
   return read_locked_value(pci_folder(physical_function) / "sriov_numvfs").value_or("");
@@ -54,22 +59,23 @@ std::filesystem::path autoprobe_of(const std::string& physical_function) {
 void make(const Effect& effect) {
   if (needs_sriov_manage(effect.name)) { return run_sriov_manage("-e", effect.name); }
   if (is_there(autoprobe_of(effect.name))) { write_sysfs(autoprobe_of(effect.name), "0"); }
-  write_sysfs(pci_folder(effect.name) / "sriov_numvfs", state_text(effect, "count"));
+  write_sysfs(pci_folder(effect.name) / "sriov_numvfs", from_state<FunctionsState>(effect.state).count);
 }
 
 std::string left(const Effect& effect) {
   const auto now = count_now(effect.name);
   if (now != "0" && !now.empty()) { return now + " virtual functions"; }
   const auto autoprobe = read_value(autoprobe_of(effect.name)).value_or("");
-  return autoprobe != state_text(effect, "drivers_autoprobe") ? "drivers are kept off its virtual functions"
-                                                              : "";
+  return autoprobe != from_state<FunctionsState>(effect.state).drivers_autoprobe
+             ? "drivers are kept off its virtual functions"
+             : "";
 }
 
 void remove(const Effect& effect) {
   if (left(effect).empty()) { return; }
   if (needs_sriov_manage(effect.name)) { return run_sriov_manage("-d", effect.name); }
   if (count_now(effect.name) != "0") { write_sysfs(pci_folder(effect.name) / "sriov_numvfs", "0"); }
-  const auto before = state_text(effect, "drivers_autoprobe");
+  const auto before = from_state<FunctionsState>(effect.state).drivers_autoprobe;
   if (!before.empty()) { write_sysfs(autoprobe_of(effect.name), before); }
 }
 
@@ -95,11 +101,9 @@ std::optional<Effect> virtual_functions_effect(const std::string& physical_funct
     throw Error(operation, ErrorCode::busy,
                 fmt::format("it has {} already, and not all of {}", now, join(wanted, " ")));
   }
-  const nlohmann::json state = {
-      {"count", std::to_string(*count)},
-      {"drivers_autoprobe",
-       read_value(pci_folder(physical_function) / "sriov_drivers_autoprobe").value_or("")}};
-  return Effect{.kind = EffectKind::virtual_functions, .name = physical_function, .state = state.dump()};
+  const FunctionsState state{std::to_string(*count),
+                             read_value(autoprobe_of(physical_function)).value_or("")};
+  return Effect{.kind = EffectKind::virtual_functions, .name = physical_function, .state = to_state(state)};
 }
 
 const Handler virtual_functions_handler{.kind = EffectKind::virtual_functions,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "vmctl/hypervisor/hypervisor.h"
@@ -41,5 +42,10 @@ inline std::string named_device(const Effect& effect) {
 #define VIRTRAIN_KIND(word) extern const Handler word##_handler;
 VIRTRAIN_EFFECT_KINDS(VIRTRAIN_KIND)
 #undef VIRTRAIN_KIND
+
+/// One for each kind of lease, in the order of the kinds.
+std::span<const Handler* const> handlers();
+
+const Handler& handler_of(EffectKind kind);
 
 }  // namespace virtrain::vmctl

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "common/error.h"
+#include "vmctl/resources/kind/state.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -93,9 +94,12 @@ TEST_CASE("a function without a driver before is left without one") {
 }
 
 TEST_CASE("a binding comes through the journal unchanged, and other text is an error") {
-  for (const auto& start : starts) { CHECK(parse_binding(to_json(start).dump()) == start); }
+  for (const auto& start : starts) { CHECK(from_state<Binding>(to_state(start)) == start); }
+  // as journals of other versions have it
+  CHECK(to_state(Binding{"nvidia", "", "1"}) ==
+        R"({"d3cold_allowed":"1","driver":"nvidia","driver_override":""})");
   for (const auto* text : {"", "{}", "[1]", "{\"driver\": 3}"}) {
-    CHECK_THROWS_AS(parse_binding(text), Error);
+    CHECK_THROWS_AS(from_state<Binding>(text), Error);
   }
 }
 

@@ -9,6 +9,7 @@
 #include "common/text.h"
 #include "tests/support/first_in_path.h"
 #include "tests/support/temporary_folder.h"
+#include "vmctl/resources/kind/state.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -77,10 +78,15 @@ TEST_CASE("a power limit that was forgotten is set again, and one that cannot be
 
 TEST_CASE("settings come through the journal unchanged") {
   const DeviceSettings some{true, false, {}, 249.5, 1410, {}};
+  using SettingsChange = Change<DeviceSettings>;
   for (const auto& change : {SettingsChange{}, SettingsChange{some, {}}, SettingsChange{{}, some}}) {
-    CHECK(parse_settings_change(to_json_text(change)) == change);
+    CHECK(from_state<SettingsChange>(to_state(change)) == change);
   }
-  CHECK_THROWS_AS(parse_settings_change("{}"), Error);
+  CHECK_THROWS_AS(from_state<SettingsChange>("{}"), Error);
+  const std::string nothing =
+      R"({"ecc":null,"graphics_clock_mhz":null,"memory_clock_mhz":null,"mig":null,"persistence":null,)"
+      R"("power_limit_watts":null})";
+  CHECK(to_state(SettingsChange{}) == R"({"before":)" + nothing + R"(,"wanted":)" + nothing + "}");
 }
 
 }  // namespace

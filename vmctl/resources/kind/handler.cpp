@@ -1,4 +1,4 @@
-#include "vmctl/resources/handlers.h"
+#include "vmctl/resources/kind/handler.h"
 
 namespace virtrain::vmctl {
 
