@@ -59,7 +59,7 @@ TEST_CASE("a shape is fused where that was faster, whatever the others are") {
                                        {{fast, 2}, {slow, 4}, {slow_mask, 7}}};
   const FusionMix mix{Fusion::statistics, slower_fused(model, times)};
   CHECK(mix.unfused == std::set<std::string>{slow, slow_mask});
-  CHECK(graphs_of(program_of(mix)).size() > 0);
+  CHECK_FALSE(graphs_of(program_of(mix)).empty());
   CHECK(parse_fusion_mix(to_text(mix)) == mix);
 }
 
