@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 // An enumeration is described once, BOOST_DESCRIBE_ENUM(Status, running, finished, …) behind its definition,
 // and its words in the database, in JSON, in flags and in messages are the enumerators' names.
@@ -44,6 +45,14 @@ constexpr std::optional<E> enum_of(std::string_view name) {
     if (name == to_string(value)) { return value; }
   }
   return std::nullopt;
+}
+
+/// All names, in the order of the description.
+template <DescribedEnum E>
+std::vector<std::string> enum_names() {
+  std::vector<std::string> names;
+  for (const auto value : enum_values<E>()) { names.emplace_back(to_string(value)); }
+  return names;
 }
 
 /// All names, as sentences list them: "none, kvm, kvm_nested or tcg".

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <nlohmann/json.hpp>
+
 #include <string>
 
 #include "harness/scenario/scenario.h"
@@ -14,5 +16,8 @@ Scenario decode_scenario(const std::string& text, const std::string& file_name);
 
 /// Reads and decodes; "-" is standard input. Throws Error(bad_input), also where the file cannot be read.
 Scenario load_scenario(const std::string& path);
+
+/// The JSON Schema (draft 7) of scenario files: every key with its description, default and example.
+nlohmann::ordered_json scenario_schema();
 
 }  // namespace virtrain::harness

@@ -12,8 +12,6 @@
 namespace virtrain::harness {
 namespace {
 
-const std::vector<std::string> device_kinds{"none", "passthrough", "vgpu", "vf"};
-const std::vector<std::string> nic_kinds{"passthrough", "vf"};
 const std::vector<std::string> cliques{"off", "auto", "all"};
 const std::vector<std::string> off_on{"off", "on"};
 
@@ -40,19 +38,26 @@ bool is_parent_name(const std::string& text) {
          std::all_of(text.begin(), text.end(), is_part);
 }
 
+constexpr const char* address_pattern = "^[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\\.[0-7]$";
+constexpr const char* parent_pattern = "^[A-Za-z][A-Za-z0-9_.-]{0,63}$";
+
 /// The texts of a list that `is_right` accepts; `expected` is said of the others.
 template <typename IsRight>
-std::vector<std::string> read_texts(MapReader& in, const char* key, const char* expected, IsRight&& is_right,
-                                    Diagnostics& diagnostics) {
+std::vector<std::string> read_texts(MapReader& in, const char* key, const About& about, const Schema& rules,
+                                    const char* expected, IsRight&& is_right, Diagnostics& diagnostics) {
   std::vector<std::string> texts;
-  const auto list = in.child(key);
+  const auto list = in.child(key, about);
   if (!list) { return texts; }
-  for (const auto& item : read_list(*list, key, 1, 1024, diagnostics)) {
-    const std::string text = item.IsScalar() ? item.Scalar() : "";
+  for (const auto& item : read_set(*list, key, 1, 1024, diagnostics)) {
+    if (item.describes()) {
+      *item.schema = rules;
+      break;
+    }
+    const std::string text = item.node.IsScalar() ? item.node.Scalar() : "";
     if (!is_right(text)) {
-      diagnostics.add(item.Mark(), fmt::format("{} must be {}", key, expected));
+      diagnostics.add(item.node.Mark(), fmt::format("{} must be {}", key, expected));
     } else if (std::find(texts.begin(), texts.end(), text) != texts.end()) {
-      diagnostics.add(item.Mark(), fmt::format("{} {} is there twice", key, excerpt(text)));
+      diagnostics.add(item.node.Mark(), fmt::format("{} {} is there twice", key, excerpt(text)));
     } else {
       texts.push_back(text);
     }
@@ -60,40 +65,60 @@ std::vector<std::string> read_texts(MapReader& in, const char* key, const char* 
   return texts;
 }
 
-DeviceSelection decode_select(const YAML::Node& node, DeviceKind kind, bool has_uuids,
-                              Diagnostics& diagnostics) {
+DeviceSelection decode_select(const Field& field, DeviceKind kind, bool has_uuids, Diagnostics& diagnostics) {
   DeviceSelection selection;
-  MapReader by(node, "select", diagnostics);
-  if (const auto vendor = by.text("vendor", 32)) {
+  MapReader by(field, "select", diagnostics);
+  if (const auto vendor = by.text("vendor", 32, {"PCI vendor id", nullptr, "0x10de"})) {
     selection.vendor = vendor_id(*vendor);
     if (!selection.vendor) {
       by.refuse("vendor",
                 fmt::format("vendor: '{}' is not a PCI vendor id such as 0x10de", excerpt(*vendor)));
     }
   }
-  if (const auto count = by.integer("count", {1, most_per_node * most_nodes})) { selection.count = *count; }
-  if (kind == DeviceKind::vgpu) {
+  if (field.describes()) {  // 0x10de without quotes is a number to editors
+    auto& vendor = (*field.schema)["properties"]["vendor"];
+    vendor.erase("type");
+    vendor.erase("maxLength");
+    vendor["anyOf"] = {{{"type", "string"}, {"pattern", "^0x[0-9a-fA-F]{4}$"}},
+                       {{"type", "integer"}, {"minimum", 0}, {"maximum", 65535}}};
+  }
+  if (const auto count =
+          by.integer("count", {1, most_per_node * most_nodes}, {"At most so many of them; else all"})) {
+    selection.count = *count;
+  }
+  const Schema address{{"type", "string"}, {"pattern", address_pattern}};
+  const Schema parent{{"type", "string"}, {"pattern", parent_pattern}};
+  const About addresses{
+      "PCI addresses, of devices of any class; with kind vgpu also parents of mediated devices by name",
+      nullptr,
+      {"0000:17:00.0"}};
+  if (kind == DeviceKind::vgpu || (field.describes() && has_uuids)) {
     selection.addresses = read_texts(
-        by, "address", "a PCI address such as 0000:17:00.0, or the name of a vGPU parent",
+        by, "address", addresses, {{"anyOf", {address, parent}}},
+        "a PCI address such as 0000:17:00.0, or the name of a vGPU parent",
         [](const std::string& text) { return is_pci_address(text) || is_parent_name(text); }, diagnostics);
   } else {
-    selection.addresses =
-        read_texts(by, "address", "a PCI address such as 0000:17:00.0", is_pci_address, diagnostics);
+    selection.addresses = read_texts(by, "address", addresses, address, "a PCI address such as 0000:17:00.0",
+                                     is_pci_address, diagnostics);
   }
   if (has_uuids) {
     selection.uuids = read_texts(
-        by, "uuid", "a GPU's UUID such as GPU-8f1c… (nvidia-smi -L shows them)",
+        by, "uuid", {"UUIDs of GPUs, as nvidia-smi -L shows them"},
+        {{"type", "string"}, {"pattern", "^GPU-"}},
+        "a GPU's UUID such as GPU-8f1c… (nvidia-smi -L shows them)",
         [](const std::string& text) { return text.starts_with("GPU-"); }, diagnostics);
   }
-  if (const auto name = by.text("name", 128)) { selection.name = *name; }
+  if (const auto name = by.text("name", 128, {"Part of the device's name", nullptr, "A100"})) {
+    selection.name = *name;
+  }
   by.finish();
   return selection;
 }
 
 /// "250W" as 250; `unit` as it is written.
 std::optional<double> quantity(MapReader& in, const char* key, const std::string& unit, double least,
-                               double most) {
-  const auto text = in.text(key, 32);
+                               double most, const About& about) {
+  const auto text = in.text(key, 32, about);
   if (!text) { return std::nullopt; }
   if (text->ends_with(unit)) {
     const auto digits = text->substr(0, text->size() - unit.size());
@@ -123,31 +148,37 @@ void keep_what_is_set(MapReader& in, vmctl::DeviceSettings& settings) {
                         join(forgotten, " and ")));
 }
 
-vmctl::DeviceSettings decode_settings(const YAML::Node& node, Diagnostics& diagnostics) {
+vmctl::DeviceSettings decode_settings(const Field& field, Diagnostics& diagnostics) {
   vmctl::DeviceSettings settings;
-  MapReader in(node, "settings", diagnostics);
-  settings.power_limit_watts = quantity(in, "power_limit", "W", 1, 10'000);
-  if (const auto clock = quantity(in, "graphics_clock", "MHz", 1, 10'000)) {
+  MapReader in(field, "settings", diagnostics);
+  settings.power_limit_watts = quantity(in, "power_limit", "W", 1, 10'000,
+                                        {"Watts at most", nullptr, "250W", "^[0-9]{1,6}(\\.[0-9]{1,3})?W$"});
+  if (const auto clock =
+          quantity(in, "graphics_clock", "MHz", 1, 10'000,
+                   {"The clock that is kept", nullptr, "1410MHz", "^[0-9]{1,6}(\\.[0-9]{1,3})?MHz$"})) {
     settings.graphics_clock_mhz = static_cast<int>(*clock);
   }
-  const auto switched = [&](const char* key, std::optional<bool>& into) {
-    if (const auto i = in.one_of(key, off_on)) { into = *i == 1; }
+  const auto switched = [&](const char* key, std::optional<bool>& into, const char* about) {
+    if (const auto i = in.one_of(key, off_on, {about})) { into = *i == 1; }
   };
-  switched("ecc", settings.ecc);
-  switched("persistence", settings.persistence);
-  switched("mig", settings.mig);
+  switched("ecc", settings.ecc, "Error correction of the GPU's memory");
+  switched("persistence", settings.persistence,
+           "Whether the driver keeps the GPU's state while nobody holds it; on with a limit or a clock");
+  switched("mig", settings.mig, "Multi-instance GPU");
   keep_what_is_set(in, settings);
+  in.schema_rules({{"if", {{"anyOf", {{{"required", {"power_limit"}}}, {{"required", {"graphics_clock"}}}}}}},
+                   {"then", {{"properties", {{"persistence", {{"enum", {"on"}}}}}}}}});
   in.finish();
   return settings;
 }
 
-Nics decode_nics(const YAML::Node& node, Diagnostics& diagnostics) {
+Nics decode_nics(const Field& field, Diagnostics& diagnostics) {
   Nics nics;
-  MapReader in(node, "nics", diagnostics);
+  MapReader in(field, "nics", diagnostics);
   in.require("kind");
-  if (const auto i = in.one_of("kind", nic_kinds)) { nics.kind = static_cast<NicKind>(*i); }
-  nics.per_node = in.integer("per_node", {1, 16}).value_or(1);
-  if (const auto select = in.child("select")) {
+  in.one_of("kind", nics.kind, "Whole adapters, or virtual functions");
+  in.integer("per_node", {1, 16}, nics.per_node, "Adapters of each node");
+  if (const auto select = in.child("select", {"Which adapters"})) {
     nics.select = decode_select(*select, DeviceKind::passthrough, false, diagnostics);
   }
   in.finish();
@@ -155,59 +186,96 @@ Nics decode_nics(const YAML::Node& node, Diagnostics& diagnostics) {
 }
 
 /// Keys that have a meaning with some kinds only.
+struct OnlyWith {
+  const char* key;
+  std::vector<DeviceKind> kinds;
+};
+const std::vector<OnlyWith> only_with = {
+    {"select", {DeviceKind::passthrough, DeviceKind::vgpu, DeviceKind::vf}},
+    {"type", {DeviceKind::vgpu}},
+    {"licence_token", {DeviceKind::vgpu}},
+    {"clique", {DeviceKind::passthrough}},
+    {"spread", {DeviceKind::vgpu, DeviceKind::vf}},
+    {"settings", {DeviceKind::passthrough, DeviceKind::vgpu}},
+    {"nics", {DeviceKind::passthrough, DeviceKind::vgpu, DeviceKind::vf}},
+};
+
+std::vector<std::string> words_of(const std::vector<DeviceKind>& kinds) {
+  std::vector<std::string> words;
+  for (const auto kind : kinds) { words.emplace_back(to_string(kind)); }
+  return words;
+}
+
 void refuse_contradictions(MapReader& in, const Devices& devices) {
-  using Kind = DeviceKind;
-  const auto only_with = [&](const char* key, std::initializer_list<Kind> kinds) {
-    if (!in.has(key) || std::find(kinds.begin(), kinds.end(), devices.kind) != kinds.end()) { return; }
-    std::vector<std::string> words;
-    for (const auto kind : kinds) { words.emplace_back(to_string(kind)); }
+  for (const auto& [key, kinds] : only_with) {
+    if (!in.has(key) || std::find(kinds.begin(), kinds.end(), devices.kind) != kinds.end()) { continue; }
     in.refuse(key, fmt::format("{} has no meaning with kind {} (allowed with kind {}; remove one of them)",
-                               key, to_string(devices.kind), join(words, ", ")));
-  };
-  only_with("select", {Kind::passthrough, Kind::vgpu, Kind::vf});
-  only_with("type", {Kind::vgpu});
-  only_with("licence_token", {Kind::vgpu});
+                               key, to_string(devices.kind), join(words_of(kinds), ", ")));
+  }
   if (in.has("licence_token") && !devices.licence_token.starts_with('/')) {
     in.refuse("licence_token", "licence_token is the absolute path of a client configuration token");
   }
-  only_with("clique", {Kind::passthrough});
-  only_with("spread", {Kind::vgpu, Kind::vf});
-  only_with("settings", {Kind::passthrough, Kind::vgpu});
-  only_with("nics", {Kind::passthrough, Kind::vgpu, Kind::vf});
-  if (devices.kind == Kind::vf && devices.select.addresses.empty()) {
+  if (devices.kind == DeviceKind::vf && devices.select.addresses.empty()) {
     in.refuse("kind", "kind vf needs select.address: the physical functions whose virtual ones are meant");
   }
 }
 
+/// The same for the schema.
+Schema contradiction_rules() {
+  Schema all = Schema::array();
+  for (const auto& [key, kinds] : only_with) {
+    all.push_back(
+        {{"if", {{"required", {key}}}}, {"then", {{"properties", {{"kind", {{"enum", words_of(kinds)}}}}}}}});
+  }
+  const Schema addresses{{"items", {{"pattern", address_pattern}}}};
+  all.push_back(
+      {{"if", {{"properties", {{"kind", {{"const", "vf"}}}}}, {"required", {"kind"}}}},
+       {"then",
+        {{"required", {"select"}},
+         {"properties", {{"select", {{"required", {"address"}}, {"not", {{"required", {"uuid"}}}}}}}}}}});
+  all.push_back({{"if", {{"properties", {{"kind", {{"enum", {"passthrough", "vf"}}}}}}}},
+                 {"then", {{"properties", {{"select", {{"properties", {{"address", addresses}}}}}}}}}});
+  return {{"allOf", all}};
+}
+
 }  // namespace
 
-Devices decode_devices(const YAML::Node& node, Diagnostics& diagnostics) {
+Devices decode_devices(const Field& field, Diagnostics& diagnostics) {
   Devices devices;
-  MapReader in(node, "devices", diagnostics);
+  MapReader in(field, "devices", diagnostics);
   in.require("kind");
-  const auto kind = in.one_of("kind", device_kinds);
+  const auto kind = in.one_of("kind", enum_names<DeviceKind>(),
+                              {"Whole devices, vGPUs (MIG slices too), virtual functions, or none"});
   if (kind) { devices.kind = static_cast<DeviceKind>(*kind); }
-  if (const auto select = in.child("select")) {
+  if (const auto select = in.child("select", {"Which devices of the host; else all GPUs"})) {
     devices.select = decode_select(*select, devices.kind, devices.kind != DeviceKind::vf, diagnostics);
   }
-  if (const auto type = in.text("type", most_type_bytes)) { devices.vgpu_type = *type; }
-  if (const auto i = in.one_of("clique", cliques)) { devices.clique = static_cast<vmctl::Clique>(*i); }
-  if (const auto spread = in.boolean("spread")) { devices.spread = *spread; }
-  if (const auto settings = in.child("settings")) {
+  if (const auto type = in.text("type", most_type_bytes, {"vGPU type by name or id", nullptr, "A100-20C"})) {
+    devices.vgpu_type = *type;
+  }
+  const About clique{
+      "Which GPUs of a VM are told that they reach each other over PCIe: none, those below one switch, all",
+      "off"};
+  if (const auto i = in.one_of("clique", cliques, clique)) {
+    devices.clique = static_cast<vmctl::Clique>(*i);
+  }
+  in.boolean(
+      "spread", devices.spread,
+      "Whether parts of cards (vGPUs, virtual functions) go to as many cards as can be; else to as few");
+  if (const auto settings =
+          in.child("settings", {"What each GPU is set to in every arm; put back afterwards"})) {
     devices.settings = decode_settings(*settings, diagnostics);
   }
-  if (const auto token = in.text("licence_token", 4096)) { devices.licence_token = *token; }
-  if (const auto nics = in.child("nics")) { devices.nics = decode_nics(*nics, diagnostics); }
+  const About token{"File with the client configuration token, which the guests get and nobody logs", nullptr,
+                    "/etc/virtrain/client_configuration_token.tok", "^/.+$"};
+  if (const auto path = in.text("licence_token", 4096, token)) { devices.licence_token = *path; }
+  if (const auto nics = in.child("nics", {"RDMA adapters of each node, near its GPUs"})) {
+    devices.nics = decode_nics(*nics, diagnostics);
+  }
   if (kind) { refuse_contradictions(in, devices); }
+  in.schema_rules(contradiction_rules());
   in.finish();
   return devices;
-}
-
-const char* to_string(DeviceKind kind) {
-  return device_kinds[static_cast<std::size_t>(kind)].c_str();
-}
-const char* to_string(NicKind kind) {
-  return nic_kinds[static_cast<std::size_t>(kind)].c_str();
 }
 
 }  // namespace virtrain::harness

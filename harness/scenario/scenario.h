@@ -6,22 +6,19 @@
 #include <string>
 #include <vector>
 
+#include "common/model/arm.h"
+#include "common/model/workload.h"
 #include "vmctl/api/device_settings.h"
 #include "vmctl/api/node.h"
 #include "vmctl/api/placed_device.h"
 
 namespace virtrain::harness {
 
-enum class Backend { cpu, cuda };
-enum class Precision { fp32, tf32, bf16, fp16 };
 enum class DeviceKind { none, passthrough, vgpu, vf };
+BOOST_DESCRIBE_ENUM(DeviceKind, none, passthrough, vgpu, vf)
 enum class NicKind { passthrough, vf };
+BOOST_DESCRIBE_ENUM(NicKind, passthrough, vf)
 enum class Reuse { trial, experiment_case };
-
-const char* to_string(Backend backend);
-const char* to_string(Precision precision);
-const char* to_string(DeviceKind kind);
-const char* to_string(NicKind kind);
 
 /// What each rank runs. `batch_size` is per rank.
 struct Workload {
@@ -89,11 +86,6 @@ struct Case {
   std::string scaling_of;  ///< name in the file for a weak-scaling size, else empty
   std::vector<Tenant> tenants;
 };
-
-/// How a case's arm is asked for: the bare metal slice, the VM, or bare metal without namespaces.
-inline constexpr const char* arm_bare_metal = "bare_metal";
-inline constexpr const char* arm_vm = "vm";
-inline constexpr const char* arm_bare_metal_shared = "bare_metal_shared";
 
 struct Expectation {
   double margin = 0.02;

@@ -23,6 +23,19 @@ bool is_plain(const YAML::Node& node) {
   return node.Tag() != "!";
 }
 
+constexpr const char* name_pattern = "^[a-z0-9][a-z0-9._-]{0,63}$";
+constexpr const char* size_pattern = "^[0-9]+(B|KiB|MiB|GiB|TiB)$";
+constexpr const char* share_pattern = "^[0-9]+(\\.[0-9]+)?%$";
+constexpr const char* duration_pattern = "^[0-9]+(\\.[0-9]+)?(ms|s|m|h)$";
+
+/// Text of a scalar; `plain` demands that it is not quoted (numbers and booleans).
+std::optional<std::string> scalar(const Field& field, const std::string& what, bool plain,
+                                  std::string_view expected, Diagnostics& diagnostics) {
+  if (field.node.IsScalar() && (!plain || is_plain(field.node))) { return field.node.Scalar(); }
+  diagnostics.add(field.node.Mark(), fmt::format("{} must be {}", what, expected));
+  return std::nullopt;
+}
+
 }  // namespace
 
 void Diagnostics::add(const YAML::Mark& mark, const std::string& message) {
@@ -60,18 +73,23 @@ bool is_name(std::string_view text) {
                      [&](char c) { return alnum(c) || c == '.' || c == '_' || c == '-'; });
 }
 
-MapReader::MapReader(const YAML::Node& node, std::string what, Diagnostics& diagnostics)
-    : node_(node),
-      mark_(node.Mark()),
-      is_map_(node.IsMap()),
+MapReader::MapReader(const Field& field, std::string what, Diagnostics& diagnostics)
+    : field_(field),
+      mark_(field.node.Mark()),
+      is_map_(field.node.IsMap()),
       what_(std::move(what)),
       diagnostics_(diagnostics) {
-  if (!is_map_) {
-    diagnostics_.add(mark_, fmt::format("{} must be a mapping of keys to values", what_));
-    node_ = YAML::Node(YAML::NodeType::Map);
+  if (field.describes()) {
+    field.schema->update(
+        {{"type", "object"}, {"additionalProperties", false}, {"properties", Schema::object()}});
     return;
   }
-  for (const auto& entry : node_) {
+  if (!is_map_) {
+    diagnostics_.add(mark_, fmt::format("{} must be a mapping of keys to values", what_));
+    field_.node = YAML::Node(YAML::NodeType::Map);
+    return;
+  }
+  for (const auto& entry : field_.node) {
     if (!entry.first.IsScalar()) {
       diagnostics_.add(entry.first.Mark(), fmt::format("a key of {} must be plain text", what_));
     } else if (!values_.try_emplace(entry.first.Scalar(), entry.second).second) {
@@ -91,65 +109,107 @@ YAML::Mark MapReader::mark(const std::string& key) const {
   return value == values_.end() ? mark_ : value->second.Mark();
 }
 
-std::optional<YAML::Node> MapReader::child(const std::string& key) {
+std::optional<Field> MapReader::child(const std::string& key, const About& about) {
+  if (field_.describes()) {
+    auto& property = (*field_.schema)["properties"][key];
+    property["description"] = about.text;
+    if (!about.fallback.is_null()) { property["default"] = about.fallback; }
+    if (!about.example.is_null()) { property["examples"] = Schema::array({about.example}); }
+    if (about.pattern != nullptr) { property["pattern"] = about.pattern; }
+    return Field{{}, &property};
+  }
   if (!has(key)) { return std::nullopt; }
-  return values_.at(key);
+  return Field{values_.at(key)};
 }
 
 void MapReader::require(const std::string& key) {
-  if (!has(key) && is_map_) { diagnostics_.add(mark_, fmt::format("{} needs the key '{}'", what_, key)); }
+  if (field_.describes()) {
+    (*field_.schema)["required"].push_back(key);
+  } else if (!has(key) && is_map_) {
+    diagnostics_.add(mark_, fmt::format("{} needs the key '{}'", what_, key));
+  }
 }
 
 void MapReader::refuse(const std::string& key, std::string message) {
   diagnostics_.add(mark(key), std::move(message));
 }
 
-std::optional<std::string> MapReader::scalar(const std::string& key, bool plain, std::string_view expected) {
-  if (!has(key)) { return std::nullopt; }
-  const YAML::Node& value = values_.at(key);
-  if (!value.IsScalar() || (plain && !is_plain(value))) {
-    refuse(key, fmt::format("{} must be {}", key, expected));
-    return std::nullopt;
-  }
-  return value.Scalar();
+void MapReader::schema_rules(const Schema& rules) {
+  if (field_.describes()) { field_.schema->update(rules); }
 }
 
-std::optional<std::string> MapReader::text(const std::string& key, std::size_t most_bytes) {
-  auto value = scalar(key, false, "text");
+std::optional<std::string> MapReader::text(const std::string& key, std::size_t most_bytes,
+                                           const About& about) {
+  const auto field = child(key, about);
+  if (!field) { return std::nullopt; }
+  if (field->describes()) {
+    field->schema->update({{"type", "string"}, {"maxLength", most_bytes}});
+    return std::nullopt;
+  }
+  auto value = scalar(*field, key, false, "text", diagnostics_);
   if (!value) { return std::nullopt; }
   if (value->size() <= most_bytes && value->find('\0') == std::string::npos) { return value; }
   refuse(key, fmt::format("{} must be text of at most {} bytes without NUL", key, most_bytes));
   return std::nullopt;
 }
 
-std::map<std::string, std::string> MapReader::all_text() {
+std::map<std::string, std::string> MapReader::all_text(const Schema& rules) {
   std::map<std::string, std::string> values;
+  if (field_.describes()) {
+    field_.schema->erase("properties");
+    (*field_.schema)["additionalProperties"] = {{"type", {"string", "number", "boolean"}}};
+    field_.schema->update(rules);
+    return values;
+  }
   for (const auto& [key, node] : values_) {
-    if (auto value = text(key)) { values[key] = std::move(*value); }
+    if (auto value = text(key, 4096, About{""})) { values[key] = std::move(*value); }
   }
   return values;
 }
 
-std::optional<std::string> MapReader::name(const std::string& key) {
-  auto value = scalar(key, false, "a name");
+std::optional<std::string> MapReader::name(const std::string& key, const About& about) {
+  const auto field = child(key, about);
+  if (!field) { return std::nullopt; }
+  if (field->describes()) {
+    field->schema->update({{"type", "string"}, {"pattern", name_pattern}});
+    return std::nullopt;
+  }
+  auto value = scalar(*field, key, false, "a name", diagnostics_);
   if (!value || is_name(*value)) { return value; }
   refuse(key,
          fmt::format("{}: {} is not a name (allowed: [a-z0-9][a-z0-9._-]*, at most 64)", key, shown(*value)));
   return std::nullopt;
 }
 
-std::optional<std::int64_t> MapReader::integer(const std::string& key, Range range) {
+std::optional<std::int64_t> read_integer(const Field& item, const std::string& what, Range range,
+                                         Diagnostics& diagnostics) {
+  if (item.describes()) {
+    item.schema->update({{"type", "integer"}, {"minimum", range.least}, {"maximum", range.most}});
+    return std::nullopt;
+  }
   const auto expected = fmt::format("a whole number from {} to {}", range.least, range.most);
-  const auto value = scalar(key, true, expected);
+  const auto value = scalar(item, what, true, expected, diagnostics);
   if (!value) { return std::nullopt; }
   const auto number = parse_integer(*value);
   if (number && *number >= range.least && *number <= range.most) { return number; }
-  refuse(key, fmt::format("{}: {} is not allowed (allowed: {})", key, shown(*value), expected));
+  diagnostics.add(item.node.Mark(),
+                  fmt::format("{}: {} is not allowed (allowed: {})", what, shown(*value), expected));
   return std::nullopt;
 }
 
-std::optional<bool> MapReader::boolean(const std::string& key) {
-  const auto value = scalar(key, true, "true or false");
+std::optional<std::int64_t> MapReader::integer(const std::string& key, Range range, const About& about) {
+  const auto field = child(key, about);
+  return field ? read_integer(*field, key, range, diagnostics_) : std::nullopt;
+}
+
+std::optional<bool> MapReader::boolean(const std::string& key, const About& about) {
+  const auto field = child(key, about);
+  if (!field) { return std::nullopt; }
+  if (field->describes()) {
+    (*field->schema)["type"] = "boolean";
+    return std::nullopt;
+  }
+  const auto value = scalar(*field, key, true, "true or false", diagnostics_);
   if (!value) { return std::nullopt; }
   if (*value == "true") { return true; }
   if (*value == "false") { return false; }
@@ -158,8 +218,14 @@ std::optional<bool> MapReader::boolean(const std::string& key) {
 }
 
 std::optional<std::uint64_t> MapReader::size_bytes(const std::string& key, std::uint64_t least,
-                                                   std::uint64_t most) {
-  const auto value = scalar(key, false, "a size such as 512MiB");
+                                                   std::uint64_t most, const About& about) {
+  const auto field = child(key, about);
+  if (!field) { return std::nullopt; }
+  if (field->describes()) {
+    field->schema->update({{"type", "string"}, {"pattern", size_pattern}});
+    return std::nullopt;
+  }
+  const auto value = scalar(*field, key, false, "a size such as 512MiB", diagnostics_);
   if (!value) { return std::nullopt; }
   const auto bytes = value->ends_with('B') ? parse_size_bytes(*value) : std::nullopt;
   if (bytes && *bytes >= least && *bytes <= most) { return bytes; }
@@ -168,8 +234,17 @@ std::optional<std::uint64_t> MapReader::size_bytes(const std::string& key, std::
   return std::nullopt;
 }
 
-std::optional<double> MapReader::share(const std::string& key, double above, double below) {
-  const auto value = scalar(key, false, "a share such as 2% or 0.02");
+std::optional<double> MapReader::share(const std::string& key, double above, double below,
+                                       const About& about) {
+  const auto field = child(key, about);
+  if (!field) { return std::nullopt; }
+  if (field->describes()) {
+    (*field->schema)["anyOf"] = {
+        {{"type", "string"}, {"pattern", share_pattern}},
+        {{"type", "number"}, {"exclusiveMinimum", above}, {"exclusiveMaximum", below}}};
+    return std::nullopt;
+  }
+  const auto value = scalar(*field, key, false, "a share such as 2% or 0.02", diagnostics_);
   if (!value) { return std::nullopt; }
   const auto share = parse_share(*value);
   if (share && *share > above && *share < below) { return share; }
@@ -180,8 +255,14 @@ std::optional<double> MapReader::share(const std::string& key, double above, dou
 }
 
 std::optional<std::int64_t> MapReader::duration_ns(const std::string& key, std::int64_t least_ns,
-                                                   std::int64_t most_ns) {
-  const auto value = scalar(key, false, "a duration such as 30s or 5m");
+                                                   std::int64_t most_ns, const About& about) {
+  const auto field = child(key, about);
+  if (!field) { return std::nullopt; }
+  if (field->describes()) {
+    field->schema->update({{"type", "string"}, {"pattern", duration_pattern}});
+    return std::nullopt;
+  }
+  const auto value = scalar(*field, key, false, "a duration such as 30s or 5m", diagnostics_);
   if (!value) { return std::nullopt; }
   const auto duration = parse_duration_ns(*value);
   if (duration && *duration >= least_ns && *duration <= most_ns) { return duration; }
@@ -191,9 +272,15 @@ std::optional<std::int64_t> MapReader::duration_ns(const std::string& key, std::
   return std::nullopt;
 }
 
-std::optional<std::size_t> MapReader::one_of(const std::string& key,
-                                             const std::vector<std::string>& allowed) {
-  const auto value = scalar(key, false, "one of " + join(allowed, ", "));
+std::optional<std::size_t> MapReader::one_of(const std::string& key, const std::vector<std::string>& allowed,
+                                             const About& about) {
+  const auto field = child(key, about);
+  if (!field) { return std::nullopt; }
+  if (field->describes()) {
+    (*field->schema)["enum"] = allowed;
+    return std::nullopt;
+  }
+  const auto value = scalar(*field, key, false, "one of " + join(allowed, ", "), diagnostics_);
   if (!value) { return std::nullopt; }
   const auto found = std::find(allowed.begin(), allowed.end(), *value);
   if (found != allowed.end()) { return static_cast<std::size_t>(found - allowed.begin()); }
@@ -204,8 +291,9 @@ std::optional<std::size_t> MapReader::one_of(const std::string& key,
 }
 
 void MapReader::finish() {
+  if (field_.describes()) { return; }
   const std::vector<std::string> allowed(known_.begin(), known_.end());
-  for (const auto& entry : node_) {
+  for (const auto& entry : field_.node) {
     if (!entry.first.IsScalar() || known_.contains(entry.first.Scalar())) { continue; }
     const auto near = diagnostics_.is_full() ? std::nullopt : nearest_word(entry.first.Scalar(), allowed);
     diagnostics_.add(entry.first.Mark(),
@@ -214,13 +302,26 @@ void MapReader::finish() {
   }
 }
 
-std::vector<YAML::Node> read_list(const YAML::Node& node, const std::string& what, std::size_t least,
-                                  std::size_t most, Diagnostics& diagnostics) {
-  if (!node.IsSequence() || node.size() < least || node.size() > most) {
-    diagnostics.add(node.Mark(), fmt::format("{} must be a list of {} to {} items", what, least, most));
+std::vector<Field> read_list(const Field& field, const std::string& what, std::size_t least, std::size_t most,
+                             Diagnostics& diagnostics) {
+  if (field.describes()) {
+    field.schema->update(
+        {{"type", "array"}, {"minItems", least}, {"maxItems", most}, {"items", Schema::object()}});
+    return {Field{{}, &(*field.schema)["items"]}};
+  }
+  if (!field.node.IsSequence() || field.node.size() < least || field.node.size() > most) {
+    diagnostics.add(field.node.Mark(), fmt::format("{} must be a list of {} to {} items", what, least, most));
     return {};
   }
-  return {node.begin(), node.end()};
+  std::vector<Field> items;
+  for (const auto& item : field.node) { items.push_back({item}); }
+  return items;
+}
+
+std::vector<Field> read_set(const Field& field, const std::string& what, std::size_t least, std::size_t most,
+                            Diagnostics& diagnostics) {
+  if (field.describes()) { (*field.schema)["uniqueItems"] = true; }
+  return read_list(field, what, least, most, diagnostics);
 }
 
 }  // namespace virtrain::harness

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <yaml-cpp/yaml.h>
 
 #include <cstdint>
@@ -9,6 +10,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "common/enum_text.h"
 
 namespace virtrain::harness {
 
@@ -45,43 +48,80 @@ struct Range {
   std::int64_t most;
 };
 
+/// A JSON Schema in the making; keys stay in the order in which they are described.
+using Schema = nlohmann::ordered_json;
+
+/// A value of the file, or, where `schema` is set, what the schema says of such a value: the same decoder
+/// reads a file and, walked without one, describes what files may say.
+struct Field {
+  YAML::Node node = {};
+  Schema* schema = nullptr;
+
+  bool describes() const { return schema != nullptr; }
+};
+
+/// What people are told of a key; null: no default, no example.
+struct About {
+  const char* text;
+  Schema fallback = nullptr;
+  Schema example = nullptr;
+  const char* pattern = nullptr;  ///< of a text, for the schema; the reader's own refusal has words
+};
+
 /// Reads one YAML mapping strictly. Every getter marks its key as known; finish() refuses the rest, with the
 /// nearest known key. yaml-cpp keeps duplicate keys silently, so they are looked for here. A getter returns
 /// nothing when the key is absent or its value was refused (and the refusal recorded).
 class MapReader {
  public:
-  MapReader(const YAML::Node& node, std::string what, Diagnostics& diagnostics);
+  MapReader(const Field& field, std::string what, Diagnostics& diagnostics);
 
   bool has(const std::string& key);
   YAML::Mark mark(const std::string& key) const;
   YAML::Mark mark() const { return mark_; }
   /// The raw value, for nested mappings and lists.
-  std::optional<YAML::Node> child(const std::string& key);
+  std::optional<Field> child(const std::string& key, const About& about);
 
-  std::optional<std::string> text(const std::string& key, std::size_t most_bytes = 4096);
-  std::optional<std::string> name(const std::string& key);  ///< [a-z0-9][a-z0-9._-]*
-  std::optional<std::int64_t> integer(const std::string& key, Range range);
-  std::optional<bool> boolean(const std::string& key);
-  std::optional<std::uint64_t> size_bytes(const std::string& key, std::uint64_t least, std::uint64_t most);
-  std::optional<double> share(const std::string& key, double above, double below);
-  std::optional<std::int64_t> duration_ns(const std::string& key, std::int64_t least_ns,
-                                          std::int64_t most_ns);
+  std::optional<std::string> text(const std::string& key, std::size_t most_bytes, const About& about);
+  /// [a-z0-9][a-z0-9._-]*
+  std::optional<std::string> name(const std::string& key, const About& about);
+  std::optional<std::int64_t> integer(const std::string& key, Range range, const About& about);
+  std::optional<bool> boolean(const std::string& key, const About& about);
+  std::optional<std::uint64_t> size_bytes(const std::string& key, std::uint64_t least, std::uint64_t most,
+                                          const About& about);
+  std::optional<double> share(const std::string& key, double above, double below, const About& about);
+  std::optional<std::int64_t> duration_ns(const std::string& key, std::int64_t least_ns, std::int64_t most_ns,
+                                          const About& about);
   /// Index in `allowed`.
-  std::optional<std::size_t> one_of(const std::string& key, const std::vector<std::string>& allowed);
+  std::optional<std::size_t> one_of(const std::string& key, const std::vector<std::string>& allowed,
+                                    const About& about);
 
-  /// Every key with its text, for mappings whose keys are the user's own.
-  std::map<std::string, std::string> all_text();
+  /// The same into a value that already holds the default.
+  void integer(const std::string& key, Range range, std::int64_t& into, const char* about) {
+    if (const auto value = integer(key, range, About{about, into})) { into = *value; }
+  }
+  void boolean(const std::string& key, bool& into, const char* about) {
+    if (const auto value = boolean(key, About{about, into})) { into = *value; }
+  }
+  template <DescribedEnum E>
+  void one_of(const std::string& key, E& into, const char* about) {
+    if (const auto index = one_of(key, enum_names<E>(), About{about, to_string(into)})) {
+      into = enum_values<E>()[*index];
+    }
+  }
+
+  /// Every key with its text, for mappings whose keys are the user's own; `rules` is what the schema says of
+  /// them.
+  std::map<std::string, std::string> all_text(const Schema& rules);
 
   void require(const std::string& key);
   void refuse(const std::string& key, std::string message);
+  /// What the schema says beyond the keys, where refuse() is told by conditions.
+  void schema_rules(const Schema& rules);
   /// Complains about every key nobody asked for.
   void finish();
 
  private:
-  /// Text of a scalar; `plain` demands that it is not quoted (numbers and booleans).
-  std::optional<std::string> scalar(const std::string& key, bool plain, std::string_view expected);
-
-  YAML::Node node_;
+  Field field_;
   YAML::Mark mark_;
   bool is_map_;
   std::map<std::string, YAML::Node> values_;  ///< by key; yaml-cpp would look through all of them each time
@@ -91,10 +131,16 @@ class MapReader {
 };
 
 /// The items of a list, or a complaint that it is none or has too few or too many.
-std::vector<YAML::Node> read_list(const YAML::Node& node, const std::string& what, std::size_t least,
-                                  std::size_t most, Diagnostics& diagnostics);
+std::vector<Field> read_list(const Field& field, const std::string& what, std::size_t least, std::size_t most,
+                             Diagnostics& diagnostics);
+/// Items of a list that may not be there twice; `what` as in read_list().
+std::vector<Field> read_set(const Field& field, const std::string& what, std::size_t least, std::size_t most,
+                            Diagnostics& diagnostics);
+/// A whole number that is an item of the list `what`.
+std::optional<std::int64_t> read_integer(const Field& item, const std::string& what, Range range,
+                                         Diagnostics& diagnostics);
 
-/// Whether it is a name of design.md: [a-z0-9][a-z0-9._-]*, at most 64 bytes.
+/// Whether it is a name: [a-z0-9][a-z0-9._-]*, at most 64 bytes.
 bool is_name(std::string_view text);
 
 }  // namespace virtrain::harness

@@ -6,8 +6,10 @@ checked, so that a schema that learns to refuse more gets its "cannot" taken awa
 """
 
 import json
+import os
 import pathlib
 import re
+import subprocess
 import sys
 import unittest
 
@@ -19,7 +21,8 @@ except ImportError as error:
     sys.exit(77)
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-SCHEMA = json.loads((SOURCE / "harness/schema/scenario.schema.json").read_text())
+BUILD = pathlib.Path(os.environ.get("VIRTRAIN_BUILD", SOURCE / "build"))
+SCHEMA = json.loads(subprocess.run([BUILD / "virtrain", "schema"], capture_output=True, text=True, check=True).stdout)
 
 
 class CoreLoader(yaml.SafeLoader):
@@ -55,6 +58,19 @@ def accepts(text):
 class Schema(unittest.TestCase):
     def test_is_itself_valid(self):
         jsonschema.Draft7Validator.check_schema(SCHEMA)
+
+    def test_every_key_is_described(self):
+        def keys(schema, path):
+            for name, one in schema.get("properties", {}).items():
+                self.assertGreater(len(one.get("description", "")), 5, f"{path}.{name}")
+                yield f"{path}.{name}"
+                yield from keys(one, f"{path}.{name}")
+                yield from keys(one.get("items", {}), f"{path}.{name}[]")
+
+        found = list(keys(SCHEMA, ""))
+        self.assertGreaterEqual(len(found), 80)
+        self.assertIn(".cases[].tenants[].workload.batch_size", found)
+        self.assertEqual(SCHEMA["properties"]["workload"]["properties"]["precision"]["default"], "fp32")
 
     def test_accepts_every_shipped_scenario(self):
         files = sorted((SOURCE / "scenarios").glob("*.yaml"))

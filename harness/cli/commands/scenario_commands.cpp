@@ -8,7 +8,6 @@
 #include "harness/plan/node_group.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode.h"
-#include "schemas_embedded.h"
 
 namespace virtrain::harness {
 namespace {
@@ -85,7 +84,7 @@ void add_scenario_commands(Cli& cli) {
 
   auto* schema = cli.app.add_subcommand("schema", "Print the JSON Schema of scenario files, for editors");
   schema->footer("Example:\n  virtrain schema > virtrain.schema.json");
-  schema->callback([] { fmt::print("{}", schemas::scenario_schema_json); });
+  schema->callback([] { fmt::print("{}\n", scenario_schema().dump(2)); });
 }
 
 }  // namespace virtrain::harness

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+using namespace virtrain;
 using namespace virtrain::harness;
 
 namespace {
