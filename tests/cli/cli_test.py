@@ -201,10 +201,15 @@ class Plan(CommandLine):
         shutil.copy(BUILD / "virtrain", copy)
         shutil.copy(SCENARIOS / "quickstart.yaml", copy)
         self.folder.chmod(0o755)
-        result = virtrain("--reuid=65534", "--regid=65534", "--clear-groups", "env", "-i", "LIBVIRT_DEFAULT_URI=test:///none",
-                          copy / "virtrain", "plan", copy / "quickstart.yaml", program="/usr/bin/setpriv")
-        self.assertEqual(result.status, 0, result)
-        self.assertEqual(result.out, self.succeed("plan", SCENARIOS / "quickstart.yaml").out)
+        def plan_as_nobody():
+            result = virtrain("--reuid=65534", "--regid=65534", "--clear-groups", "env", "-i", "LIBVIRT_DEFAULT_URI=test:///none",
+                              copy / "virtrain", "plan", copy / "quickstart.yaml", program="/usr/bin/setpriv")
+            self.assertEqual(result.status, 0, result)
+            return result.out
+
+        # A run of somebody else's may take or free cores between the two.
+        plans = ((plan_as_nobody(), self.succeed("plan", SCENARIOS / "quickstart.yaml").out) for _ in range(10))
+        self.assertTrue(any(theirs == roots for theirs, roots in plans))
 
     def test_reads_standard_input(self):
         result = self.succeed("plan", "-", stdin=small_scenario())
