@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "common/error.h"
-#include "common/text.h"
+#include "common/text/text.h"
 #include "harness/agent/agent.h"
 
 namespace {

@@ -14,8 +14,8 @@
 #include <thread>
 
 #include "common/error.h"
-#include "common/text.h"
-#include "common/units.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 
 namespace virtrain::harness {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/subprocess.h"
+#include "common/system/subprocess.h"
 
 namespace virtrain::harness {
 namespace {

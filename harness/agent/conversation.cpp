@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 
 #include "common/error.h"
-#include "common/text.h"
-#include "common/time.h"
+#include "common/system/time.h"
+#include "common/text/text.h"
 #include "harness/agent/pci_report.h"
 #include "harness/agent/telemetry.h"
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/json.h"
-#include "common/text.h"
+#include "common/text/json.h"
+#include "common/text/text.h"
 
 namespace virtrain::harness {
 namespace {

@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
-#include "common/json.h"
-#include "common/text.h"
+#include "common/text/json.h"
+#include "common/text/text.h"
 
 namespace virtrain::harness {
 namespace {

@@ -14,7 +14,7 @@
 #include <string_view>
 
 #include "common/error.h"
-#include "common/text.h"
+#include "common/text/text.h"
 #include "common/unique_fd.h"
 #include "harness/agent/frame.h"
 #include "harness/agent/rsh_socket.h"

@@ -8,9 +8,9 @@
 #include <map>
 #include <sstream>
 
-#include "common/memory_limit.h"
-#include "common/text.h"
-#include "common/units.h"
+#include "common/system/memory_limit.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 
 namespace virtrain::harness {
 namespace {

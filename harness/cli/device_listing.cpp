@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "common/json.h"
-#include "common/text.h"
-#include "common/units.h"
+#include "common/text/json.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 
 namespace virtrain::harness {
 namespace {

@@ -13,9 +13,9 @@
 #include <system_error>
 
 #include "common/error.h"
-#include "common/log.h"
-#include "common/text.h"
-#include "common/user_folders.h"
+#include "common/system/log.h"
+#include "common/system/user_folders.h"
+#include "common/text/text.h"
 #include "common/version.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/first_process.h"

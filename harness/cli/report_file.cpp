@@ -6,7 +6,7 @@
 #include <ostream>
 
 #include "common/error.h"
-#include "common/log.h"
+#include "common/system/log.h"
 #include "results/exchange/exporters/exporters.h"
 #include "results/store/store.h"
 

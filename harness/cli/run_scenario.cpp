@@ -7,10 +7,10 @@
 #include <cstdio>
 #include <map>
 
-#include "common/log.h"
-#include "common/time.h"
-#include "common/units.h"
-#include "common/user_folders.h"
+#include "common/system/log.h"
+#include "common/system/time.h"
+#include "common/system/user_folders.h"
+#include "common/text/units.h"
 #include "harness/experiment/preflight.h"
 #include "harness/plan/plan.h"
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <set>
 
-#include "common/text.h"
+#include "common/text/text.h"
 #include "harness/evidence/said.h"
 
 namespace virtrain::harness {

@@ -10,10 +10,10 @@
 namespace virtrain::harness {
 
 /// What the CUDA trainer's ranks in one node say of their GPUs, libraries and fusion, by the names of
-/// results/comparison/comparability.cpp; where ranks differ, their values in order, joined by ", ". What they
-/// do not say has no entry. Text that is long or not printable, and numbers that no GPU has, count as not
-/// said: a guest is not to be trusted. A vGPU's UUID and VBIOS are left out: they are made up for each VM and
-/// say nothing of the card.
+/// results/comparison/guard/comparability.cpp; where ranks differ, their values in order, joined by ", ".
+/// What they do not say has no entry. Text that is long or not printable, and numbers that no GPU has, count
+/// as not said: a guest is not to be trusted. A vGPU's UUID and VBIOS are left out: they are made up for each
+/// VM and say nothing of the card.
 std::map<std::string, std::string> gpu_facts(const std::vector<const RankState*>& ranks);
 
 /// What their GPUs did while steps were counted, as readings of their node: means over the ranks, the power

@@ -3,7 +3,7 @@
 #include <boost/describe/members.hpp>
 #include <boost/mp11/algorithm.hpp>
 
-#include "common/text.h"
+#include "common/text/text.h"
 #include "harness/evidence/said.h"
 
 namespace virtrain::harness {

@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "common/text.h"
-#include "common/units.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 
 namespace virtrain::harness {
 namespace {

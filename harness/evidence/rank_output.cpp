@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/json.h"
-#include "common/text.h"
-#include "common/units.h"
+#include "common/text/json.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 
 namespace virtrain::harness {
 namespace {

@@ -11,7 +11,7 @@
 
 namespace virtrain::harness {
 
-/// Longest line of a workload's protocol (design: "every record … fits in 4,096 bytes").
+/// Longest line of a workload's protocol (docs/workload-protocol.md).
 inline constexpr std::size_t max_record_bytes = 4096;
 /// What a job may print beside its records before it counts as a flood; also, of each rank, all records whose
 /// number the plan does not say (warm-up, kinds that we pass over), and what its remote shells print.
@@ -48,7 +48,7 @@ class RankOutputSplitter {
   std::int64_t current_ = -1;
 };
 
-/// What a record says; fields are those of design.md, "The workload protocol".
+/// What a record says; fields are those of docs/workload-protocol.md.
 struct RankRecord {
   enum class Kind { hello, ready, warmup, sample, result, error, other };
   Kind kind = Kind::other;

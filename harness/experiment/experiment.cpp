@@ -11,8 +11,8 @@
 #include <set>
 
 #include "common/error.h"
-#include "common/log.h"
-#include "common/time.h"
+#include "common/system/log.h"
+#include "common/system/time.h"
 #include "common/version.h"
 #include "harness/experiment/experiment_runner.h"
 #include "harness/job/programs.h"

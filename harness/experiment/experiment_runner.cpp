@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
-#include "common/log.h"
-#include "common/text.h"
-#include "common/time.h"
+#include "common/system/log.h"
+#include "common/system/time.h"
+#include "common/text/text.h"
 #include "harness/plan/node_group.h"
 #include "harness/trial/trial_run.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/log.h"
+#include "common/system/log.h"
 #include "harness/scenario/decode.h"
 #include "results/comparison/verdict.h"
 

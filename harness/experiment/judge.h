@@ -9,7 +9,7 @@
 
 namespace virtrain::harness {
 
-/// Exit status of `run` and of a gated `compare` (design: "Exit codes, highest precedence first").
+/// Exit status of `run` and of a gated `compare`; of several that apply the one that says most goes first.
 int judge(const ExperimentOutcome& outcome, const std::vector<results::CaseComparison>& comparisons,
           bool expectations);
 /// The part that expectations decide: 1 where a case is worse, else 5 where one has no verdict, else 0. Of

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "common/error.h"
-#include "common/text.h"
+#include "common/text/text.h"
 #include "harness/experiment/cuda_host.h"
 #include "harness/job/programs.h"
 #include "harness/plan/device_demand.h"

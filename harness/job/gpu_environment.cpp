@@ -3,7 +3,7 @@
 #include <map>
 
 #include "common/error.h"
-#include "common/text.h"
+#include "common/text/text.h"
 #include "vmctl/api/device.h"
 
 namespace virtrain::harness {

@@ -9,8 +9,8 @@
 #include <optional>
 
 #include "common/error.h"
-#include "common/json.h"
-#include "common/text.h"
+#include "common/text/json.h"
+#include "common/text/text.h"
 #include "harness/scenario/scenario.h"
 
 namespace virtrain::harness {

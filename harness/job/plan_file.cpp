@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/json.h"
+#include "common/text/json.h"
 #include "harness/agent/client/run_in_node.h"
 #include "harness/agent/frame.h"
 

@@ -9,10 +9,10 @@
 #include <algorithm>
 
 #include "common/error.h"
-#include "common/log.h"
-#include "common/text.h"
-#include "common/time.h"
-#include "common/units.h"
+#include "common/system/log.h"
+#include "common/system/time.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 
 namespace virtrain::harness {
 namespace {

@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "common/contains.h"
-#include "common/text.h"
+#include "common/text/text.h"
 
 namespace virtrain::harness {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "common/text.h"
+#include "common/text/text.h"
 
 namespace virtrain::harness {
 namespace {

@@ -8,9 +8,9 @@
 #include <set>
 
 #include "common/contains.h"
-#include "common/scanner.h"
-#include "common/text.h"
-#include "common/units.h"
+#include "common/text/scanner.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 
 namespace virtrain::harness {
 namespace {

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "common/error.h"
-#include "common/sha256.h"
-#include "common/units.h"
+#include "common/text/sha256.h"
+#include "common/text/units.h"
 #include "harness/plan/cores.h"
 #include "harness/plan/device_demand.h"
 #include "harness/plan/device_shortage.h"

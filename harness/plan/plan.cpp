@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "common/error.h"
-#include "common/text.h"
-#include "common/units.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 #include "harness/plan/baselines.h"
 #include "harness/plan/node_group.h"
 #include "harness/plan/placer.h"

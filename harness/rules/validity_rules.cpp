@@ -6,7 +6,7 @@
 #include <array>
 #include <set>
 
-#include "common/text.h"
+#include "common/text/text.h"
 #include "harness/evidence/gpu_record.h"
 #include "harness/evidence/said.h"
 #include "vmctl/api/device.h"

@@ -11,8 +11,8 @@
 #include <set>
 
 #include "common/error.h"
-#include "common/scanner.h"
-#include "common/text.h"
+#include "common/text/scanner.h"
+#include "common/text/text.h"
 #include "harness/scenario/decode_devices.h"
 #include "harness/scenario/decode_workload.h"
 #include "harness/scenario/yaml_reader.h"

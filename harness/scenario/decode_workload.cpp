@@ -6,8 +6,8 @@
 #include <array>
 #include <string_view>
 
-#include "common/scanner.h"
-#include "common/text.h"
+#include "common/text/scanner.h"
+#include "common/text/text.h"
 
 namespace virtrain::harness {
 namespace {

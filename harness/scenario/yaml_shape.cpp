@@ -8,7 +8,7 @@
 #include <sstream>
 #include <vector>
 
-#include "common/text.h"
+#include "common/text/text.h"
 
 namespace virtrain::harness {
 namespace {

@@ -1,9 +1,9 @@
 #include "harness/trial/live_nodes.h"
 
 #include "common/error.h"
-#include "common/text.h"
-#include "common/time.h"
-#include "common/units.h"
+#include "common/system/time.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 #include "harness/plan/node_group.h"
 
 namespace virtrain::harness {

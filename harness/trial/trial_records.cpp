@@ -6,9 +6,9 @@
 #include <limits>
 
 #include "common/error.h"
-#include "common/text.h"
-#include "common/time.h"
-#include "common/units.h"
+#include "common/system/time.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 #include "harness/evidence/gpu_facts.h"
 #include "harness/rules/validity.h"
 #include "harness/trial/gather_evidence.h"

@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include "common/error.h"
-#include "common/log.h"
-#include "common/text.h"
-#include "common/time.h"
+#include "common/system/log.h"
+#include "common/system/time.h"
+#include "common/text/text.h"
 #include "harness/job/programs.h"
 #include "harness/trial/node_setup.h"
 #include "harness/trial/trial_records.h"

@@ -11,7 +11,7 @@
 #include "common/enum_text.h"
 #include "results/comparison/causes/explain.h"
 #include "results/comparison/causes/predict.h"
-#include "results/comparison/comparability.h"
+#include "results/comparison/guard/comparability.h"
 #include "results/comparison/selector.h"
 #include "results/statistics/isolation.h"
 #include "results/statistics/statistics.h"

@@ -1,6 +1,6 @@
 #include "results/comparison/compare_json.h"
 
-#include "common/json.h"
+#include "common/text/json.h"
 #include "results/comparison/compare.h"
 #include "results/comparison/verdict.h"
 

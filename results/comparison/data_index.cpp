@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "common/json.h"
-#include "common/text.h"
+#include "common/text/json.h"
+#include "common/text/text.h"
 
 namespace virtrain::results {
 namespace {

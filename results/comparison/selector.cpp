@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "common/error.h"
-#include "common/scanner.h"
-#include "common/text.h"
+#include "common/text/scanner.h"
+#include "common/text/text.h"
 
 namespace virtrain::results {
 namespace {

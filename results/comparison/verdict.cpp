@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/text.h"
+#include "common/text/text.h"
 #include "results/comparison/compare.h"
 
 namespace virtrain::results {

@@ -3,15 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "results/comparison/compare.h"
-#include "results/store/store.h"
+#include "results/report/data/report_data.h"
 
 namespace virtrain::results {
-
-struct ReportRequest {
-  CompareRequest compare = {};    ///< which experiments, arms, margin and alpha
-  std::string command_line = {};  ///< that makes this report again
-};
 
 /// One HTML file that stands for itself: styles, data, charts and scripts are inside, nothing is fetched.
 struct Report {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "common/json.h"
+#include "common/text/json.h"
 #include "results/comparison/verdict.h"
 
 namespace virtrain::results {

@@ -5,9 +5,9 @@
 #include <array>
 
 #include "common/error.h"
-#include "common/json.h"
-#include "common/text.h"
-#include "common/units.h"
+#include "common/text/json.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 
 namespace virtrain::results {
 namespace {

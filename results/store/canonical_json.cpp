@@ -3,7 +3,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "common/json.h"
+#include "common/text/json.h"
 
 namespace virtrain::results {
 namespace {

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "common/json.h"
-#include "common/text.h"
+#include "common/text/json.h"
+#include "common/text/text.h"
 #include "results/store/canonical_json.h"
 #include "sql_embedded.h"
 

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "common/text.h"
-#include "common/time.h"
+#include "common/system/time.h"
+#include "common/text/text.h"
 #include "results/store/connection.h"
 
 namespace virtrain::results {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/text.h"
+#include "common/text/text.h"
 #include "results/store/connection.h"
 #include "results/store/store.h"
 

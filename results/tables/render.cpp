@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "common/text.h"
+#include "common/text/text.h"
 #include "results/store/canonical_json.h"
 
 namespace virtrain::results {

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "common/error.h"
-#include "common/text.h"
+#include "common/text/text.h"
 #include "results/comparison/compare_json.h"
 #include "results/comparison/verdict.h"
 #include "results/store/canonical_json.h"

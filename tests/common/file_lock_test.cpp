@@ -1,4 +1,4 @@
-#include "common/file_lock.h"
+#include "common/system/file_lock.h"
 
 #include <catch2/catch.hpp>
 #include <fcntl.h>

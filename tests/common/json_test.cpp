@@ -1,4 +1,4 @@
-#include "common/json.h"
+#include "common/text/json.h"
 
 #include <catch2/catch.hpp>
 

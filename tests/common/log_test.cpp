@@ -1,4 +1,4 @@
-#include "common/log.h"
+#include "common/system/log.h"
 
 #include <catch2/catch.hpp>
 #include <fcntl.h>
@@ -6,8 +6,8 @@
 
 #include <cstdlib>
 
-#include "common/text.h"
-#include "common/time.h"
+#include "common/system/time.h"
+#include "common/text/text.h"
 
 using namespace virtrain;
 using Catch::Contains;

@@ -1,4 +1,4 @@
-#include "common/memory_limit.h"
+#include "common/system/memory_limit.h"
 
 #include <catch2/catch.hpp>
 #include <sys/resource.h>

@@ -1,8 +1,8 @@
-#include "common/sha256.h"
+#include "common/text/sha256.h"
 
 #include <catch2/catch.hpp>
 
-#include "common/subprocess.h"
+#include "common/system/subprocess.h"
 
 namespace virtrain {
 namespace {

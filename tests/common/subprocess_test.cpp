@@ -1,10 +1,10 @@
-#include "common/subprocess.h"
+#include "common/system/subprocess.h"
 
 #include <catch2/catch.hpp>
 #include <signal.h>
 
 #include "common/error.h"
-#include "common/units.h"
+#include "common/text/units.h"
 
 using namespace virtrain;
 using Catch::Contains;

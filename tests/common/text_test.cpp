@@ -1,4 +1,4 @@
-#include "common/text.h"
+#include "common/text/text.h"
 
 #include <catch2/catch.hpp>
 #include <sys/stat.h>

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/text.h"
-#include "common/time.h"
-#include "common/units.h"
+#include "common/system/time.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 #include "harness/agent/frame.h"
 #include "harness/agent/telemetry.h"
 

@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/subprocess.h"
-#include "common/text.h"
-#include "common/time.h"
+#include "common/system/subprocess.h"
+#include "common/system/time.h"
+#include "common/text/text.h"
 #include "harness/agent/client/run_in_node.h"
 #include "harness/evidence/gpu_facts.h"
 #include "harness/job/node_probes.h"

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "common/error.h"
-#include "common/text.h"
+#include "common/text/text.h"
 #include "harness/scenario/decode.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

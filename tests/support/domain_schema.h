@@ -8,8 +8,8 @@
 #include <fstream>
 #include <string>
 
-#include "common/subprocess.h"
-#include "common/text.h"
+#include "common/system/subprocess.h"
+#include "common/text/text.h"
 
 namespace virtrain::vmctl {
 

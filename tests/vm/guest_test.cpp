@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "common/error.h"
-#include "common/subprocess.h"
-#include "common/text.h"
+#include "common/system/subprocess.h"
+#include "common/text/text.h"
 #include "tests/support/skip.h"
 #include "tests/support/stub_client.h"
 #include "tests/vm/stage.h"

@@ -13,8 +13,8 @@
 #include <optional>
 
 #include "common/error.h"
-#include "common/subprocess.h"
-#include "common/text.h"
+#include "common/system/subprocess.h"
+#include "common/text/text.h"
 #include "common/unique_fd.h"
 #include "tests/support/other_user.h"
 #include "tests/support/skip.h"

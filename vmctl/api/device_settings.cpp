@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "common/error.h"
-#include "common/text.h"
+#include "common/text/text.h"
 
 namespace virtrain::vmctl {
 namespace {

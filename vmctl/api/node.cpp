@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "common/error.h"
-#include "common/sha256.h"
-#include "common/text.h"
+#include "common/text/sha256.h"
+#include "common/text/text.h"
 
 namespace virtrain::vmctl {
 namespace {

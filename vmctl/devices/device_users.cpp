@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <map>
 
-#include "common/scanner.h"
-#include "common/text.h"
-#include "common/units.h"
+#include "common/text/scanner.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 
 namespace virtrain::vmctl {
 namespace {

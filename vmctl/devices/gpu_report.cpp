@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 
-#include "common/text.h"
-#include "common/units.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -6,9 +6,9 @@
 #include <set>
 
 #include "common/error.h"
-#include "common/subprocess.h"
-#include "common/text.h"
-#include "common/units.h"
+#include "common/system/subprocess.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 #include "vmctl/devices/pci/sysfs.h"
 
 namespace virtrain::vmctl {

@@ -6,9 +6,9 @@
 #include <filesystem>
 
 #include "common/error.h"
-#include "common/subprocess.h"
-#include "common/text.h"
-#include "common/units.h"
+#include "common/system/subprocess.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 #include "vmctl/devices/device_users.h"
 #include "vmctl/doctor/checks/tables.h"
 #include "vmctl/guest/mirror/supermin.h"

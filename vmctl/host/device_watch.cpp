@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "common/text.h"
-#include "common/units.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 #include "vmctl/devices/isolation.h"
 #include "vmctl/devices/pci/link_errors.h"
 

@@ -9,8 +9,8 @@
 #include <set>
 
 #include "common/error.h"
-#include "common/text.h"
-#include "common/time.h"
+#include "common/system/time.h"
+#include "common/text/text.h"
 #include "vmctl/hypervisor/domain/topology_check.h"
 #include "vmctl/hypervisor/qemu_log.h"
 #include "vmctl/hypervisor/qemu_threads.h"

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "common/text.h"
+#include "common/text/text.h"
 
 namespace virtrain::vmctl {
 

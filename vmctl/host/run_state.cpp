@@ -1,6 +1,6 @@
 #include "vmctl/host/run_state.h"
 
-#include "common/log.h"
+#include "common/system/log.h"
 #include "vmctl/guest/mirror/guest_driver.h"
 #include "vmctl/guest/mirror/supermin.h"
 #include "vmctl/hypervisor/libvirt/hypervisor.h"

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "common/text.h"
+#include "common/text/text.h"
 #include "vmctl/process/paths.h"
 
 namespace virtrain::vmctl {

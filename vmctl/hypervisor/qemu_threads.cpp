@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "common/text.h"
-#include "common/units.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 #include "vmctl/process/process_info.h"
 
 namespace virtrain::vmctl {

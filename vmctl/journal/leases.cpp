@@ -12,9 +12,9 @@
 #include <string_view>
 
 #include "common/error.h"
-#include "common/time.h"
+#include "common/system/time.h"
+#include "common/text/units.h"
 #include "common/unique_fd.h"
-#include "common/units.h"
 #include "vmctl/process/paths.h"
 #include "vmctl/process/process_info.h"
 #include "vmctl_embedded.h"

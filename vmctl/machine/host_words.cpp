@@ -3,8 +3,8 @@
 #include <sys/klog.h>
 
 #include "common/error.h"
-#include "common/subprocess.h"
-#include "common/text.h"
+#include "common/system/subprocess.h"
+#include "common/text/text.h"
 
 namespace virtrain::vmctl {
 namespace {

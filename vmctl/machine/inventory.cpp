@@ -8,10 +8,10 @@
 #include <set>
 
 #include "common/error.h"
-#include "common/memory_limit.h"
-#include "common/subprocess.h"
-#include "common/text.h"
-#include "common/units.h"
+#include "common/system/memory_limit.h"
+#include "common/system/subprocess.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -13,11 +13,11 @@
 #include <optional>
 
 #include "common/error.h"
-#include "common/json.h"
-#include "common/sha256.h"
-#include "common/subprocess.h"
-#include "common/text.h"
-#include "common/time.h"
+#include "common/system/subprocess.h"
+#include "common/system/time.h"
+#include "common/text/json.h"
+#include "common/text/sha256.h"
+#include "common/text/text.h"
 #include "common/unique_fd.h"
 #include "vmctl/guest/archives.h"
 #include "vmctl/guest/mirror/supermin.h"

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "common/text.h"
+#include "common/text/text.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -22,7 +22,7 @@
 #include <optional>
 
 #include "common/error.h"
-#include "common/text.h"
+#include "common/text/text.h"
 #include "common/unique_fd.h"
 #include "vmctl/process/process_info.h"
 

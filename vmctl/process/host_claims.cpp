@@ -7,9 +7,9 @@
 #include <chrono>
 
 #include "common/error.h"
-#include "common/file_lock.h"
-#include "common/text.h"
-#include "common/user_folders.h"
+#include "common/system/file_lock.h"
+#include "common/system/user_folders.h"
+#include "common/text/text.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -15,9 +15,9 @@
 #include <random>
 
 #include "common/error.h"
-#include "common/text.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 #include "common/unique_fd.h"
-#include "common/units.h"
 #include "vmctl/process/child.h"
 
 namespace virtrain::vmctl {

@@ -8,9 +8,9 @@
 #include <chrono>
 #include <thread>
 
-#include "common/text.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 #include "common/unique_fd.h"
-#include "common/units.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -5,8 +5,8 @@
 #include <array>
 #include <string_view>
 
-#include "common/text.h"
-#include "common/units.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 #include "vmctl/process/process_info.h"
 
 namespace virtrain::vmctl {

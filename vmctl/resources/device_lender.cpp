@@ -9,8 +9,8 @@
 
 #include "common/contains.h"
 #include "common/error.h"
-#include "common/subprocess.h"
-#include "common/text.h"
+#include "common/system/subprocess.h"
+#include "common/text/text.h"
 #include "vmctl/devices/pci/sysfs.h"
 #include "vmctl/resources/cleanup.h"
 #include "vmctl/resources/devices/binding.h"

@@ -9,7 +9,7 @@
 #include <optional>
 #include <thread>
 
-#include "common/text.h"
+#include "common/text/text.h"
 
 namespace virtrain::vmctl {
 namespace {

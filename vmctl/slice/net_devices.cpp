@@ -11,10 +11,10 @@
 #include <filesystem>
 
 #include "common/error.h"
-#include "common/subprocess.h"
-#include "common/text.h"
+#include "common/system/subprocess.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 #include "common/unique_fd.h"
-#include "common/units.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -14,10 +14,10 @@
 #include <thread>
 
 #include "common/error.h"
-#include "common/log.h"
-#include "common/subprocess.h"
-#include "common/text.h"
-#include "common/units.h"
+#include "common/system/log.h"
+#include "common/system/subprocess.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 #include "vmctl/process/child.h"
 #include "vmctl/process/containment.h"
 #include "vmctl/process/paths.h"

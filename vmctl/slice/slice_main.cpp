@@ -23,8 +23,8 @@
 #include <string>
 #include <vector>
 
-#include "common/text.h"
-#include "common/units.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 #include "vmctl/guest/node_settings.h"
 #include "vmctl/process/process_info.h"
 

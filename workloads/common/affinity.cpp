@@ -7,7 +7,7 @@
 #include <cerrno>
 
 #include "common/error.h"
-#include "common/text.h"
+#include "common/text/text.h"
 
 namespace virtrain {
 namespace {

@@ -4,9 +4,9 @@
 #include <map>
 #include <string>
 
-#include "common/memory_limit.h"
-#include "common/text.h"
-#include "common/units.h"
+#include "common/system/memory_limit.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 
 namespace virtrain {
 namespace {

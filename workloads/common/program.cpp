@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/units.h"
+#include "common/text/units.h"
 #include "common/version.h"
 #include "workloads/common/protocol.h"
 

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "common/json.h"
-#include "common/time.h"
-#include "common/units.h"
+#include "common/system/time.h"
+#include "common/text/json.h"
+#include "common/text/units.h"
 
 namespace virtrain::probe {
 namespace {

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/json.h"
-#include "common/text.h"
+#include "common/text/json.h"
+#include "common/text/text.h"
 #include "workloads/common/command_line.h"
 #include "workloads/resnet50/model.h"
 

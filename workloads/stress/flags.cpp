@@ -7,9 +7,9 @@
 #include <cmath>
 
 #include "common/error.h"
-#include "common/json.h"
-#include "common/text.h"
-#include "common/units.h"
+#include "common/text/json.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 #include "workloads/common/command_line.h"
 
 namespace virtrain::stress {

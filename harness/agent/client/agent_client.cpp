@@ -9,9 +9,9 @@
 #include <random>
 
 #include "common/error.h"
-#include "common/text.h"
-#include "common/time.h"
-#include "common/units.h"
+#include "common/system/time.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 #include "harness/agent/client/agent_reports.h"
 #include "harness/agent/pci_report.h"
 

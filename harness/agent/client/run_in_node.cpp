@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "common/error.h"
-#include "common/text.h"
+#include "common/text/text.h"
 
 namespace virtrain::harness {
 namespace {

@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "common/error.h"
-#include "common/log.h"
-#include "common/text.h"
+#include "common/system/log.h"
+#include "common/text/text.h"
 #include "harness/cli/commands.h"
 #include "results/store/store.h"
 #include "vmctl/api/host.h"

@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
-#include "common/log.h"
-#include "common/text.h"
-#include "common/units.h"
+#include "common/system/log.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/comparison_arguments.h"
 #include "harness/experiment/judge.h"

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "common/error.h"
-#include "common/json.h"
-#include "common/log.h"
-#include "common/text.h"
+#include "common/system/log.h"
+#include "common/text/json.h"
+#include "common/text/text.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/device_listing.h"
 #include "harness/experiment/preflight.h"

@@ -6,10 +6,10 @@
 #include <map>
 
 #include "common/error.h"
-#include "common/text.h"
+#include "common/text/text.h"
 #include "harness/cli/commands.h"
+#include "results/exchange/bundle/bundle.h"
 #include "results/exchange/exchange.h"
-#include "results/exchange/exporters/bundle.h"
 #include "results/exchange/exporters/exporters.h"
 #include "results/store/store.h"
 #include "vmctl/api/host.h"
@@ -118,7 +118,7 @@ struct ImportArguments {
 
 void import_files(ImportArguments& arguments) {
   arguments.settings.format = results::parse_file_format(arguments.format);
-  arguments.settings.scope = results::parse_scope(arguments.scope);
+  arguments.settings.scope = enum_of<results::Scope>(arguments.scope);
   Store store(arguments.database);
   for (const auto& file : results::import_paths(store, arguments.paths, arguments.settings, std::cin)) {
     const auto what = results::import_words(file.report);

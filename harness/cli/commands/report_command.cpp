@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "common/text.h"
+#include "common/text/text.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/comparison_arguments.h"
 #include "harness/cli/report_file.h"

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "common/error.h"
-#include "common/json.h"
+#include "common/text/json.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/run_scenario.h"
 #include "harness/experiment/judge.h"

@@ -3,7 +3,7 @@
 #include <iostream>
 
 #include "common/error.h"
-#include "common/log.h"
+#include "common/system/log.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/comparison_arguments.h"
 #include "harness/cli/report_file.h"

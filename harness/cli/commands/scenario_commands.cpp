@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
-#include "common/json.h"
-#include "common/log.h"
+#include "common/system/log.h"
+#include "common/text/json.h"
 #include "harness/cli/commands.h"
 #include "harness/experiment/preflight.h"
 #include "harness/plan/node_group.h"

@@ -8,8 +8,8 @@
 #include <set>
 #include <vector>
 
-#include "common/text.h"
-#include "results/comparison/comparability.h"
+#include "common/text/text.h"
+#include "results/comparison/guard/comparability.h"
 
 namespace virtrain::results {
 namespace {

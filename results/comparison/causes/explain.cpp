@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/json.h"
+#include "common/text/json.h"
 #include "results/comparison/causes/cause_models.h"
 
 namespace virtrain::results {

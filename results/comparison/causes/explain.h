@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "results/comparison/comparability.h"
+#include "results/comparison/guard/comparability.h"
 
 namespace virtrain::results {
 

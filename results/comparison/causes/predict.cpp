@@ -8,7 +8,7 @@
 #include <map>
 
 #include "common/error.h"
-#include "common/json.h"
+#include "common/text/json.h"
 #include "results/comparison/causes/ring_model.h"
 
 namespace virtrain::results {

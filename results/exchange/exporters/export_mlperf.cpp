@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <ostream>
 
-#include "common/json.h"
+#include "common/text/json.h"
 #include "common/version.h"
 #include "results/exchange/exporters/exporters.h"
 #include "results/exchange/exporters/view_row.h"

@@ -5,7 +5,7 @@
 #include <ostream>
 #include <set>
 
-#include "common/text.h"
+#include "common/text/text.h"
 #include "results/exchange/exporters/exporters.h"
 #include "results/exchange/exporters/view_row.h"
 #include "results/store/canonical_json.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "results/exchange/exchange.h"
+#include "results/store/store.h"
 #include "results/tables/render.h"
 
 namespace virtrain::results {

@@ -7,10 +7,10 @@
 #include <map>
 
 #include "common/error.h"
-#include "common/json.h"
-#include "common/scanner.h"
-#include "common/text.h"
-#include "common/units.h"
+#include "common/text/json.h"
+#include "common/text/scanner.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 #include "results/exchange/readers/readers.h"
 
 namespace virtrain::results {

@@ -8,8 +8,8 @@
 #include <cmath>
 
 #include "common/error.h"
-#include "common/text.h"
-#include "common/units.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 #include "results/exchange/readers/readers.h"
 
 namespace virtrain::results {

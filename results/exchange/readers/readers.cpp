@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/json.h"
-#include "common/text.h"
+#include "common/text/json.h"
+#include "common/text/text.h"
 
 namespace virtrain::results {
 namespace {

@@ -6,7 +6,7 @@
 #include <istream>
 
 #include "common/error.h"
-#include "common/text.h"
+#include "common/text/text.h"
 
 namespace virtrain::results {
 namespace {

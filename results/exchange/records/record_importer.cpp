@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
-#include "common/scanner.h"
-#include "common/text.h"
-#include "common/units.h"
+#include "common/text/scanner.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 
 namespace virtrain::results {
 namespace {

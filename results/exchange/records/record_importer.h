@@ -5,8 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "results/exchange/exchange.h"
 #include "results/exchange/records/exchange_columns.h"
+#include "results/exchange/records/import_settings.h"
+#include "results/store/store.h"
 
 namespace virtrain::results {
 

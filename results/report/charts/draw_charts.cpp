@@ -1,12 +1,11 @@
 #include "results/report/charts/draw_charts.h"
 
 #include "common/error.h"
-#include "common/json.h"
-#include "common/subprocess.h"
-#include "common/text.h"
+#include "common/system/subprocess.h"
+#include "common/text/json.h"
+#include "common/text/text.h"
 #include "report_embedded.h"
 #include "results/report/charts/vega_bundle.h"
-#include "results/report/page/html.h"
 
 namespace virtrain::results {
 

@@ -5,9 +5,15 @@
 #include <utility>
 #include <vector>
 
-#include "results/report/report.h"
+#include "results/comparison/compare.h"
+#include "results/store/store.h"
 
 namespace virtrain::results {
+
+struct ReportRequest {
+  CompareRequest compare = {};    ///< which experiments, arms, margin and alpha
+  std::string command_line = {};  ///< that makes this report again
+};
 
 /// A trial with its tenants, as the table of all trials shows it.
 struct ReportTrial {

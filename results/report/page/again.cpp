@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "common/json.h"
+#include "common/text/json.h"
 #include "results/report/page/page.h"
 
 namespace virtrain::results {

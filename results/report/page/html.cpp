@@ -5,9 +5,9 @@
 #include <set>
 
 #include "common/error.h"
-#include "common/json.h"
-#include "common/sha256.h"
-#include "common/text.h"
+#include "common/text/json.h"
+#include "common/text/sha256.h"
+#include "common/text/text.h"
 #include "report_embedded.h"
 #include "results/report/charts/vega_bundle.h"
 

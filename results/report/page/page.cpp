@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "common/text.h"
+#include "common/text/text.h"
 #include "common/version.h"
 #include "results/comparison/compare_json.h"
 #include "results/comparison/verdict.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "common/text.h"
+#include "common/text/text.h"
 #include "results/report/page/page.h"
 
 namespace virtrain::results {

@@ -4,7 +4,7 @@
 #include <random>
 
 #include "common/error.h"
-#include "common/subprocess.h"
+#include "common/system/subprocess.h"
 #include "harness/agent/rsh_socket.h"
 #include "harness/job/tenant_job.h"
 #include "tests/harness/agent/agent_process.h"

@@ -20,7 +20,7 @@
 #include <string>
 #include <thread>
 
-#include "common/text.h"
+#include "common/text/text.h"
 #include "common/unique_fd.h"
 #include "harness/agent/client/agent_client.h"
 

@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "common/error.h"
-#include "common/time.h"
+#include "common/system/time.h"
 #include "harness/agent/client/run_in_node.h"
 #include "tests/harness/agent/agent_process.h"
 #include "tests/support/temporary_folder.h"

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/error.h"
-#include "common/text.h"
+#include "common/text/text.h"
 
 namespace virtrain::harness {
 namespace {

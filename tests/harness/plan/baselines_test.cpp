@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "common/error.h"
-#include "common/text.h"
+#include "common/text/text.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode.h"
 #include "vmctl/machine/inventory.h"

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "common/error.h"
-#include "common/text.h"
+#include "common/text/text.h"
 #include "harness/plan/device_demand.h"
 #include "harness/plan/device_slots.h"
 #include "harness/plan/node_group.h"

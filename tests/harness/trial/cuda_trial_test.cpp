@@ -6,8 +6,8 @@
 
 #include <fstream>
 
-#include "common/text.h"
-#include "common/time.h"
+#include "common/system/time.h"
+#include "common/text/text.h"
 #include "harness/job/programs.h"
 #include "harness/trial/trial_run.h"
 #include "tests/harness/agent/agent_process.h"

@@ -3,7 +3,7 @@
 #include <fstream>
 #include <set>
 
-#include "common/text.h"
+#include "common/text/text.h"
 #include "results/comparison/compare_json.h"
 #include "results/comparison/verdict.h"
 #include "results/exchange/exchange.h"

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "common/sha256.h"
+#include "common/text/sha256.h"
 #include "results/comparison/compare.h"
 #include "results/store/canonical_json.h"
 #include "tests/results/support.h"

@@ -6,10 +6,10 @@
 #include <set>
 #include <sstream>
 
-#include "common/subprocess.h"
-#include "common/text.h"
+#include "common/system/subprocess.h"
+#include "common/text/text.h"
+#include "results/exchange/bundle/bundle.h"
 #include "results/exchange/exchange.h"
-#include "results/exchange/exporters/bundle.h"
 #include "tests/results/support.h"
 
 using namespace virtrain;

@@ -6,7 +6,7 @@
 #include <streambuf>
 #include <thread>
 
-#include "common/text.h"
+#include "common/text/text.h"
 #include "results/exchange/exchange.h"
 #include "tests/results/support.h"
 

@@ -2,7 +2,7 @@
 #include <random>
 #include <sstream>
 
-#include "common/text.h"
+#include "common/text/text.h"
 #include "results/exchange/exchange.h"
 #include "results/exchange/records/line_reader.h"
 #include "results/store/canonical_json.h"

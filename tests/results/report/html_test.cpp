@@ -7,7 +7,7 @@
 #include <set>
 
 #include "common/error.h"
-#include "common/text.h"
+#include "common/text/text.h"
 #include "results/report/charts/vega_bundle.h"
 
 namespace virtrain::results {

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <limits>
 
-#include "common/text.h"
+#include "common/text/text.h"
 #include "tests/results/support.h"
 
 using namespace virtrain;

@@ -1,6 +1,6 @@
 #include "results/tables/render.h"
 
-#include "common/text.h"
+#include "common/text/text.h"
 #include "results/tables/tables.h"
 #include "tests/results/support.h"
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "common/subprocess.h"
+#include "common/system/subprocess.h"
 #include "vmctl/devices/device_users.h"
 
 namespace virtrain::vmctl {

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "common/text.h"
+#include "common/text/text.h"
 #include "vmctl/machine/version_limits.h"
 
 namespace virtrain::vmctl {

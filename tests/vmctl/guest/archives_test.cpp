@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/subprocess.h"
+#include "common/system/subprocess.h"
 
 namespace virtrain::vmctl {
 namespace {

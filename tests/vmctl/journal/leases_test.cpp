@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "common/error.h"
-#include "common/subprocess.h"
+#include "common/system/subprocess.h"
 #include "tests/support/other_user.h"
 #include "tests/support/temporary_folder.h"
 

@@ -6,8 +6,8 @@
 #include <filesystem>
 
 #include "common/error.h"
-#include "common/subprocess.h"
-#include "common/text.h"
+#include "common/system/subprocess.h"
+#include "common/text/text.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/text.h"
+#include "common/text/text.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -13,8 +13,8 @@
 #include <functional>
 #include <thread>
 
-#include "common/subprocess.h"
-#include "common/text.h"
+#include "common/system/subprocess.h"
+#include "common/text/text.h"
 #include "tests/support/skip.h"
 #include "vmctl/process/privileges.h"
 #include "vmctl/process/process_info.h"

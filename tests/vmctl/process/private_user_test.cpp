@@ -7,8 +7,8 @@
 
 #include <fstream>
 
-#include "common/subprocess.h"
-#include "common/text.h"
+#include "common/system/subprocess.h"
+#include "common/text/text.h"
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
 

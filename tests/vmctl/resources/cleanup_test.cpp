@@ -13,7 +13,7 @@
 #include <functional>
 #include <set>
 
-#include "common/subprocess.h"
+#include "common/system/subprocess.h"
 #include "tests/support/skip.h"
 #include "tests/support/stub_client.h"
 #include "vmctl/process/host_claims.h"

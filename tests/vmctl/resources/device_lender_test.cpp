@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "common/error.h"
-#include "common/text.h"
+#include "common/text/text.h"
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
 #include "vmctl/process/host_claims.h"

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "common/error.h"
-#include "common/text.h"
+#include "common/text/text.h"
 #include "tests/support/skip.h"
 #include "tests/support/stub_client.h"
 #include "vmctl/machine/inventory.h"

@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "common/error.h"
-#include "common/text.h"
+#include "common/text/text.h"
 
 using namespace virtrain;
 using namespace virtrain::resnet50;

@@ -12,7 +12,7 @@
 #include <array>
 
 #include "common/error.h"
-#include "common/text.h"
+#include "common/text/text.h"
 #include "common/unique_fd.h"
 
 namespace virtrain::vmctl {

@@ -8,8 +8,8 @@
 #include <fstream>
 
 #include "common/error.h"
-#include "common/text.h"
-#include "common/units.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 #include "vmctl/api/pci/locked_value.h"
 
 namespace virtrain::vmctl {

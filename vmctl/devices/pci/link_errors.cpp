@@ -1,7 +1,7 @@
 #include "vmctl/devices/pci/link_errors.h"
 
-#include "common/text.h"
-#include "common/units.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "common/error.h"
-#include "common/text.h"
+#include "common/text/text.h"
 #include "common/unique_fd.h"
 
 namespace virtrain::vmctl {

@@ -1,6 +1,6 @@
 #include <array>
 
-#include "common/units.h"
+#include "common/text/units.h"
 #include "vmctl/doctor/checks/tables.h"
 #include "vmctl/doctor/checks/words.h"
 

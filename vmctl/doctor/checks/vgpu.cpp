@@ -1,7 +1,7 @@
 #include <array>
 #include <set>
 
-#include "common/units.h"
+#include "common/text/units.h"
 #include "vmctl/doctor/checks/tables.h"
 #include "vmctl/doctor/checks/words.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/text.h"
+#include "common/text/text.h"
 #include "vmctl/doctor/findings/device_check.h"
 
 // What the tables of checks share.

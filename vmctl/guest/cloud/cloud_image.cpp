@@ -9,9 +9,9 @@
 #include <cerrno>
 
 #include "common/error.h"
-#include "common/sha256.h"
-#include "common/subprocess.h"
-#include "common/text.h"
+#include "common/system/subprocess.h"
+#include "common/text/sha256.h"
+#include "common/text/text.h"
 #include "common/unique_fd.h"
 #include "vmctl/guest/archives.h"
 #include "vmctl/guest/cloud/qcow2_header.h"

@@ -7,9 +7,9 @@
 #include <set>
 
 #include "common/error.h"
-#include "common/scanner.h"
-#include "common/subprocess.h"
-#include "common/text.h"
+#include "common/system/subprocess.h"
+#include "common/text/scanner.h"
+#include "common/text/text.h"
 #include "vmctl/devices/host_device.h"
 
 namespace virtrain::vmctl {

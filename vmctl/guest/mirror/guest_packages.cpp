@@ -4,8 +4,8 @@
 #include <array>
 
 #include "common/error.h"
-#include "common/subprocess.h"
-#include "common/text.h"
+#include "common/system/subprocess.h"
+#include "common/text/text.h"
 #include "vmctl/guest/mirror/guest_driver.h"
 
 namespace virtrain::vmctl {

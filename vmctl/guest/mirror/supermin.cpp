@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/subprocess.h"
-#include "common/text.h"
+#include "common/system/subprocess.h"
+#include "common/text/text.h"
 #include "vmctl/process/private_user.h"
 
 namespace virtrain::vmctl {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "common/text.h"
+#include "common/text/text.h"
 #include "vmctl/hypervisor/domain/device_xml.h"
 #include "vmctl/hypervisor/domain/nccl_topology.h"
 #include "vmctl/hypervisor/domain/xml_nodes.h"

@@ -9,11 +9,11 @@
 #include <thread>
 #include <vector>
 
-#include "common/file_lock.h"
-#include "common/log.h"
-#include "common/subprocess.h"
-#include "common/text.h"
-#include "common/units.h"
+#include "common/system/file_lock.h"
+#include "common/system/log.h"
+#include "common/system/subprocess.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 #include "vmctl/hypervisor/libvirt/handles.h"
 #include "vmctl/process/paths.h"
 #include "vmctl/process/process_info.h"

@@ -4,7 +4,7 @@
 
 #include <mutex>
 
-#include "common/time.h"
+#include "common/system/time.h"
 #include "vmctl/hypervisor/libvirt/channel.h"
 #include "vmctl/hypervisor/libvirt/handles.h"
 #include "vmctl/hypervisor/qemu_threads.h"

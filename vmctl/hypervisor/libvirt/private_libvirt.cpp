@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/log.h"
-#include "common/text.h"
+#include "common/system/log.h"
+#include "common/text/text.h"
 #include "vmctl/hypervisor/libvirt/daemon.h"
 #include "vmctl/process/child.h"
 #include "vmctl/process/signs_of_life.h"

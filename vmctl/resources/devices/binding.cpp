@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "common/error.h"
-#include "common/text.h"
+#include "common/text/text.h"
 #include "vmctl/api/pci/locked_value.h"
 #include "vmctl/devices/device_users.h"
 #include "vmctl/devices/pci/sysfs.h"

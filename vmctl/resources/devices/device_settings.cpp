@@ -4,10 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
-#include "common/json.h"
-#include "common/log.h"
-#include "common/subprocess.h"
-#include "common/text.h"
+#include "common/system/log.h"
+#include "common/system/subprocess.h"
+#include "common/text/json.h"
+#include "common/text/text.h"
 #include "vmctl/resources/kind/handler.h"
 #include "vmctl/resources/kind/state.h"
 

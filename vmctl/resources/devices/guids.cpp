@@ -6,10 +6,10 @@
 #include <array>
 
 #include "common/error.h"
-#include "common/sha256.h"
-#include "common/subprocess.h"
-#include "common/text.h"
-#include "common/units.h"
+#include "common/system/subprocess.h"
+#include "common/text/sha256.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 #include "vmctl/devices/pci/sysfs.h"
 #include "vmctl/resources/kind/handler.h"
 #include "vmctl/resources/kind/state.h"

@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "common/error.h"
-#include "common/subprocess.h"
-#include "common/text.h"
+#include "common/system/subprocess.h"
+#include "common/text/text.h"
 #include "vmctl/resources/devices/device_settings.h"
 #include "vmctl/resources/kind/handler.h"
 

@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "common/error.h"
-#include "common/text.h"
+#include "common/text/text.h"
 #include "vmctl/devices/pci/sysfs.h"
 #include "vmctl/resources/kind/handler.h"
 #include "vmctl/resources/kind/search.h"

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "common/error.h"
-#include "common/text.h"
-#include "common/units.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 #include "vmctl/devices/pci/sysfs.h"
 #include "vmctl/resources/kind/handler.h"
 #include "vmctl/resources/kind/state.h"

@@ -6,8 +6,8 @@
 #include <chrono>
 
 #include "common/error.h"
-#include "common/subprocess.h"
-#include "common/text.h"
+#include "common/system/subprocess.h"
+#include "common/text/text.h"
 #include "vmctl/api/pci/locked_value.h"
 #include "vmctl/api/pci/pci_function.h"
 #include "vmctl/devices/pci/sysfs.h"

@@ -4,8 +4,8 @@
 #include <pwd.h>
 #include <unistd.h>
 
-#include "common/text.h"
-#include "common/units.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 #include "vmctl/process/process_info.h"
 
 namespace virtrain::vmctl {

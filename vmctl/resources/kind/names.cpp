@@ -1,6 +1,6 @@
 #include "vmctl/resources/kind/names.h"
 
-#include "common/scanner.h"
+#include "common/text/scanner.h"
 
 namespace virtrain::vmctl {
 

@@ -10,7 +10,7 @@
 #include <type_traits>
 
 #include "common/error.h"
-#include "common/json.h"
+#include "common/text/json.h"
 
 // The state of an effect, as the lease journal keeps it, is a described record (Boost.Describe).
 namespace virtrain::vmctl {

@@ -1,6 +1,6 @@
 #include <filesystem>
 
-#include "common/file_lock.h"
+#include "common/system/file_lock.h"
 #include "vmctl/guest/mirror/guest_image.h"
 #include "vmctl/process/paths.h"
 #include "vmctl/resources/kind/handler.h"

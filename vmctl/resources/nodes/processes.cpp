@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "common/error.h"
-#include "common/text.h"
+#include "common/text/text.h"
 #include "vmctl/process/process_info.h"
 #include "vmctl/resources/kind/handler.h"
 #include "vmctl/resources/kind/search.h"

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "common/error.h"
-#include "common/time.h"
+#include "common/system/time.h"
 
 namespace virtrain {
 namespace {

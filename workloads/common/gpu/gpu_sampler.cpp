@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "common/error.h"
-#include "common/json.h"
-#include "common/time.h"
+#include "common/system/time.h"
+#include "common/text/json.h"
 
 namespace virtrain {
 namespace {

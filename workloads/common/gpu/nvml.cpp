@@ -5,7 +5,7 @@
 #include <array>
 
 #include "common/error.h"
-#include "common/json.h"
+#include "common/text/json.h"
 
 namespace virtrain {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "common/error.h"
-#include "common/text.h"
+#include "common/text/text.h"
 #include "workloads/common/peers/lone_peer.h"
 
 namespace virtrain {

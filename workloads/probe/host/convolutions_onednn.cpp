@@ -7,7 +7,7 @@
 #include <map>
 #include <unordered_map>
 
-#include "common/time.h"
+#include "common/system/time.h"
 #include "workloads/probe/host/convolutions.h"
 #include "workloads/probe/host/gemm.h"
 #include "workloads/resnet50/model.h"

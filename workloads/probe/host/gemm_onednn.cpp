@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/time.h"
+#include "common/system/time.h"
 #include "workloads/probe/host/gemm.h"
 
 namespace virtrain::probe {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/time.h"
-#include "common/units.h"
+#include "common/system/time.h"
+#include "common/text/units.h"
 #include "workloads/common/cache.h"
 
 namespace virtrain::probe {

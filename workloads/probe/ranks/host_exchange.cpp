@@ -1,4 +1,4 @@
-#include "common/time.h"
+#include "common/system/time.h"
 #include "workloads/common/affinity.h"
 #include "workloads/probe/ranks/exchange.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "common/time.h"
+#include "common/system/time.h"
 
 namespace virtrain::probe {
 

@@ -6,9 +6,9 @@
 #include <optional>
 #include <set>
 
-#include "common/json.h"
-#include "common/time.h"
-#include "common/units.h"
+#include "common/system/time.h"
+#include "common/text/json.h"
+#include "common/text/units.h"
 #include "workloads/common/affinity.h"
 #include "workloads/common/cache.h"
 #include "workloads/common/program.h"

@@ -1,6 +1,6 @@
 #include "workloads/resnet50/cpu/gradient_reducer.h"
 
-#include "common/time.h"
+#include "common/system/time.h"
 
 namespace virtrain::resnet50::cpu {
 

@@ -6,7 +6,7 @@
 #include <functional>
 #include <optional>
 
-#include "common/time.h"
+#include "common/system/time.h"
 #include "workloads/resnet50/cpu/device.h"
 #include "workloads/resnet50/cpu/gradient_reducer.h"
 #include "workloads/resnet50/cpu/network.h"

@@ -6,7 +6,7 @@
 #include <array>
 #include <filesystem>
 
-#include "common/text.h"
+#include "common/text/text.h"
 
 namespace virtrain::resnet50 {
 namespace {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/json.h"
-#include "common/memory_limit.h"
-#include "common/time.h"
+#include "common/system/memory_limit.h"
+#include "common/system/time.h"
+#include "common/text/json.h"
 #include "workloads/common/affinity.h"
 #include "workloads/common/program.h"
 #include "workloads/common/protocol.h"

@@ -7,8 +7,8 @@
 #include "workloads/common/cuda/gpu_errors.h"
 #include "workloads/common/cuda/gpu_handles.h"
 #include "workloads/common/cuda/nccl_communicator.h"
+#include "workloads/stress/gpu/gpu_device.h"
 #include "workloads/stress/loads/all_reduce.h"
-#include "workloads/stress/loads/gpu_device.h"
 
 namespace virtrain::stress {
 namespace {

@@ -1,7 +1,7 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/units.h"
+#include "common/text/units.h"
 #include "workloads/common/cache.h"
 #include "workloads/common/program.h"
 #include "workloads/stress/loads/all_reduce.h"

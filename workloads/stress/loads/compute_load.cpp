@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/units.h"
+#include "common/text/units.h"
 #include "workloads/common/affinity.h"
 #include "workloads/common/cache.h"
 #include "workloads/stress/loads/loads.h"

@@ -4,15 +4,15 @@
 #include <bit>
 #include <vector>
 
-#include "common/time.h"
+#include "common/system/time.h"
 #include "workloads/common/cuda/cublas.h"
 #include "workloads/common/cuda/gpu_choice.h"
 #include "workloads/common/cuda/gpu_errors.h"
 #include "workloads/common/cuda/gpu_handles.h"
 #include "workloads/common/program.h"
 #include "workloads/common/watchdog.h"
-#include "workloads/stress/loads/gpu_device.h"
-#include "workloads/stress/loads/gpu_piece.h"
+#include "workloads/stress/gpu/gpu_device.h"
+#include "workloads/stress/gpu/gpu_piece.h"
 #include "workloads/stress/loads/loads.h"
 
 namespace virtrain::stress {

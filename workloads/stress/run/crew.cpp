@@ -5,7 +5,7 @@
 
 #include <chrono>
 
-#include "common/time.h"
+#include "common/system/time.h"
 #include "workloads/common/affinity.h"
 #include "workloads/stress/run/pace.h"
 

@@ -9,8 +9,8 @@
 #include <array>
 
 #include "common/error.h"
-#include "common/json.h"
-#include "common/time.h"
+#include "common/system/time.h"
+#include "common/text/json.h"
 #include "common/unique_fd.h"
 #include "workloads/common/affinity.h"
 #include "workloads/common/program.h"

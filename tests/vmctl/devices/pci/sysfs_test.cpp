@@ -10,7 +10,7 @@
 #include <fstream>
 
 #include "common/error.h"
-#include "common/text.h"
+#include "common/text/text.h"
 #include "tests/support/temporary_folder.h"
 
 namespace virtrain::vmctl {

@@ -11,8 +11,8 @@
 #include <map>
 
 #include "common/error.h"
-#include "common/subprocess.h"
-#include "common/text.h"
+#include "common/system/subprocess.h"
+#include "common/text/text.h"
 #include "tests/support/temporary_folder.h"
 
 namespace virtrain::vmctl {

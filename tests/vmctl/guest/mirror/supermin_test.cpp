@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "common/error.h"
-#include "common/subprocess.h"
+#include "common/system/subprocess.h"
 #include "tests/support/temporary_folder.h"
 
 namespace virtrain::vmctl {

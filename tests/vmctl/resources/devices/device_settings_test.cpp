@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "common/error.h"
-#include "common/text.h"
+#include "common/text/text.h"
 #include "tests/support/first_in_path.h"
 #include "tests/support/temporary_folder.h"
 #include "vmctl/resources/kind/state.h"

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "common/error.h"
-#include "common/text.h"
+#include "common/text/text.h"
 #include "tests/support/temporary_folder.h"
 
 namespace virtrain::vmctl {

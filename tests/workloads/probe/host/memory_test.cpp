@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "common/error.h"
-#include "common/text.h"
+#include "common/text/text.h"
 #include "workloads/common/cache.h"
 #include "workloads/probe/host/gemm.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/text.h"
+#include "common/text/text.h"
 #include "workloads/resnet50/cpu/device.h"
 #include "workloads/resnet50/cpu/network.h"
 #include "workloads/resnet50/cpu/parameter_store.h"

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <map>
 
-#include "common/subprocess.h"
-#include "common/text.h"
+#include "common/system/subprocess.h"
+#include "common/text/text.h"
 
 /// The executable from outside, as the harness and mpirun see it.
 using namespace virtrain;

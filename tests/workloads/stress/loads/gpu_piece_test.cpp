@@ -1,4 +1,4 @@
-#include "workloads/stress/loads/gpu_piece.h"
+#include "workloads/stress/gpu/gpu_piece.h"
 
 #include <catch2/catch.hpp>
 

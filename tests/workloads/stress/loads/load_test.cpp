@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "common/error.h"
-#include "common/text.h"
+#include "common/text/text.h"
 #include "workloads/stress/loads/loads.h"
 #include "workloads/stress/run/crew.h"
 

@@ -8,8 +8,8 @@
 #include <system_error>
 
 #include "common/error.h"
-#include "common/json.h"
-#include "common/text.h"
+#include "common/text/json.h"
+#include "common/text/text.h"
 
 namespace virtrain::resnet50::cuda {
 namespace {

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "common/error.h"
-#include "common/time.h"
+#include "common/system/time.h"
 #include "workloads/common/cuda/gpu_errors.h"
 #include "workloads/resnet50/cuda/engine/stream_capture.h"
 #include "workloads/resnet50/cuda/run/action_launcher.h"

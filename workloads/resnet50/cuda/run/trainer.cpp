@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/time.h"
+#include "common/system/time.h"
 #include "workloads/common/cuda/gpu_errors.h"
 #include "workloads/common/gpu/gpu_occupation.h"
 #include "workloads/resnet50/cuda/engine/cudnn_builder.h"

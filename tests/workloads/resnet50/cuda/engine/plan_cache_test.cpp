@@ -8,7 +8,7 @@
 #include <fstream>
 #include <utility>
 
-#include "common/text.h"
+#include "common/text/text.h"
 
 using namespace virtrain;
 using namespace virtrain::resnet50::cuda;

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "common/text.h"
+#include "common/text/text.h"
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
 

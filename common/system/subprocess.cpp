@@ -1,4 +1,4 @@
-#include "common/subprocess.h"
+#include "common/system/subprocess.h"
 
 #include <boost/asio.hpp>
 #include <boost/process.hpp>
@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "common/error.h"
-#include "common/text.h"
+#include "common/text/text.h"
 
 namespace virtrain {
 namespace {

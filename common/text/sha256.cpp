@@ -1,4 +1,4 @@
-#include "common/sha256.h"
+#include "common/text/sha256.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "common/error.h"
-#include "common/text.h"
+#include "common/text/text.h"
 
 namespace virtrain {
 namespace {

@@ -1,4 +1,4 @@
-#include "common/user_folders.h"
+#include "common/system/user_folders.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "common/json.h"
+#include "common/text/json.h"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,8 @@
 #include <set>
 #include <vector>
 
-#include "common/text.h"
-#include "common/unicode.h"
+#include "common/text/text.h"
+#include "common/text/unicode.h"
 
 namespace virtrain {
 namespace {

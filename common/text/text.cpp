@@ -1,4 +1,4 @@
-#include "common/text.h"
+#include "common/text/text.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -11,9 +11,9 @@
 #include <numeric>
 
 #include "common/error.h"
-#include "common/unicode.h"
+#include "common/text/unicode.h"
+#include "common/text/units.h"
 #include "common/unique_fd.h"
-#include "common/units.h"
 
 namespace virtrain {
 

@@ -1,12 +1,12 @@
-#include "common/memory_limit.h"
+#include "common/system/memory_limit.h"
 
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <vector>
 
-#include "common/text.h"
-#include "common/units.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 
 namespace virtrain {
 namespace {

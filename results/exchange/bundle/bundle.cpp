@@ -1,4 +1,4 @@
-#include "results/exchange/exporters/bundle.h"
+#include "results/exchange/bundle/bundle.h"
 
 #include <fmt/format.h>
 #include <stdlib.h>
@@ -9,11 +9,12 @@
 #include <sstream>
 
 #include "common/error.h"
-#include "common/json.h"
-#include "common/sha256.h"
-#include "common/text.h"
+#include "common/text/json.h"
+#include "common/text/sha256.h"
+#include "common/text/text.h"
 #include "exchange_embedded.h"
-#include "results/exchange/exporters/archive_writer.h"
+#include "results/exchange/bundle/archive_writer.h"
+#include "results/exchange/exchange.h"
 #include "results/exchange/exporters/exporters.h"
 
 namespace virtrain::results {

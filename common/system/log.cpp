@@ -1,13 +1,13 @@
-#include "common/log.h"
+#include "common/system/log.h"
 
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <string>
 
-#include "common/json.h"
-#include "common/text.h"
-#include "common/time.h"
+#include "common/system/time.h"
+#include "common/text/json.h"
+#include "common/text/text.h"
 
 namespace virtrain::log {
 namespace {

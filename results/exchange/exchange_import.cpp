@@ -10,10 +10,11 @@
 #include <memory>
 
 #include "common/error.h"
-#include "common/sha256.h"
-#include "common/text.h"
-#include "common/time.h"
-#include "common/units.h"
+#include "common/system/time.h"
+#include "common/text/sha256.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
+#include "results/exchange/exchange.h"
 #include "results/exchange/readers/readers.h"
 
 namespace virtrain::results {
@@ -300,54 +301,6 @@ void collect_refusal(Refusals& refusals, const std::function<void()>& work) {
 }
 
 }  // namespace
-
-const char* format_name(FileFormat format) {
-  switch (format) {
-    case FileFormat::jsonl:
-      return "jsonl";
-    case FileFormat::tf_cnn_benchmarks:
-      return "tf_cnn_benchmarks";
-    case FileFormat::nccl_tests:
-      return "nccl-tests";
-    case FileFormat::superbench:
-      return "superbench";
-    case FileFormat::csv:
-      return "csv";
-  }
-  return "";
-}
-
-std::optional<FileFormat> parse_file_format(std::string_view name) {
-  using enum FileFormat;
-  for (const auto format : {jsonl, tf_cnn_benchmarks, nccl_tests, superbench, csv}) {
-    if (name == format_name(format)) { return format; }
-  }
-  return std::nullopt;
-}
-
-std::optional<Scope> parse_scope(std::string_view name) {
-  if (name == "rank") { return Scope::rank; }
-  if (name == "tenant") { return Scope::tenant; }
-  if (name == "trial") { return Scope::trial; }
-  return std::nullopt;
-}
-
-std::string import_words(const ImportReport& report) {
-  std::vector<std::string> parts;
-  const auto add = [&](std::int64_t count, const char* one, const char* many) {
-    if (count > 0) { parts.push_back(fmt::format("{} {}", count, count == 1 ? one : many)); }
-  };
-  add(report.experiments, "experiment", "experiments");
-  add(report.trials, "trial", "trials");
-  if (report.missing > 0) { parts.back() += fmt::format(" ({} missing)", report.missing); }
-  add(report.samples, "sample", "samples");
-  add(report.telemetry, "telemetry reading", "telemetry readings");
-  add(report.events, "event", "events");
-  add(report.probes, "probe", "probes");
-  if (report.wrong > 0) { parts.back() += fmt::format(" ({} of them with wrong data)", report.wrong); }
-  add(report.left_out, "other metric left out", "other metrics left out");
-  return join(parts, ", ");
-}
 
 std::vector<FileReport> import_paths(Store& store, const std::vector<std::string>& paths,
                                      const ImportSettings& settings, std::istream& standard_input) {

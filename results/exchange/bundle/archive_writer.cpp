@@ -1,4 +1,4 @@
-#include "results/exchange/exporters/archive_writer.h"
+#include "results/exchange/bundle/archive_writer.h"
 
 #include <archive.h>
 #include <archive_entry.h>

@@ -1,4 +1,4 @@
-#include "common/file_lock.h"
+#include "common/system/file_lock.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "workloads/stress/loads/gpu_device.h"
+#include "workloads/stress/gpu/gpu_device.h"
 
 #include <cuda_runtime_api.h>
 

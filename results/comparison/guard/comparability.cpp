@@ -1,11 +1,11 @@
-#include "results/comparison/comparability.h"
+#include "results/comparison/guard/comparability.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
-#include "common/text.h"
+#include "common/text/text.h"
 
 namespace virtrain::results {
 namespace {

@@ -1,4 +1,4 @@
-#include "common/time.h"
+#include "common/system/time.h"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/enum_text.h"
+
+namespace virtrain::results {
+
+/// What an import added.
+struct ImportReport {
+  std::int64_t experiments = 0;
+  std::int64_t trials = 0;
+  std::int64_t missing = 0;  ///< of the trials: those without a throughput
+  std::int64_t samples = 0;
+  std::int64_t telemetry = 0;
+  std::int64_t events = 0;
+  std::int64_t probes = 0;
+  std::int64_t wrong = 0;     ///< of the probes: those whose data came out wrong
+  std::int64_t left_out = 0;  ///< metrics that are no throughput and no probe
+};
+
+/// "3 experiments, 120 trials (2 missing)".
+std::string import_words(const ImportReport& report);
+
+/// What `import` reads (docs/formats.md).
+enum class FileFormat { jsonl, tf_cnn_benchmarks, nccl_tests, superbench, csv };
+BOOST_DESCRIBE_ENUM(FileFormat, jsonl, tf_cnn_benchmarks, nccl_tests, superbench, csv)
+/// "jsonl", "tf_cnn_benchmarks", "nccl-tests", "superbench", "csv".
+const char* format_name(FileFormat format);
+std::optional<FileFormat> parse_file_format(std::string_view name);
+
+/// Whose throughput a figure of a file is.
+enum class Scope { rank, tenant, trial };
+BOOST_DESCRIBE_ENUM(Scope, rank, tenant, trial)
+
+/// What files of other tools cannot say about themselves; empty where the file, or its place in a folder,
+/// says it. Of a CSV file these fill the columns that it lacks.
+struct ImportSettings {
+  std::optional<FileFormat> format = {};  ///< nothing: told by the content, file by file
+  std::string experiment = {};
+  std::string scenario = {};
+  std::string label = {};
+  std::string case_name = {};
+  std::string arm = {};
+  std::optional<std::int64_t> pair = {};
+  std::optional<std::int64_t> nodes = {};
+  std::optional<std::int64_t> gpus_per_node = {};
+  std::optional<std::int64_t> ranks = {};  ///< of the whole trial
+  std::optional<std::int64_t> batch_size = {};
+  std::string precision = {};
+  std::string virtualization = {};
+  std::string started_at = {};
+  std::optional<Scope> scope = {};
+  std::string collective = {};  ///< of nccl-tests: one of collective_names()
+};
+
+/// "all_reduce", …: what nccl-tests measures.
+std::vector<std::string> collective_names();
+
+}  // namespace virtrain::results
