@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "harness/evidence/rank_state.h"
+#include "harness/plan/placement.h"
 #include "vmctl/api/evidence.h"
 
 namespace virtrain::harness {
@@ -28,6 +29,10 @@ struct NodeEvidence {
   std::optional<bool> licensed_at_start = {}, licensed_at_end = {};
   std::optional<std::int64_t> wall_clock_offset_ns = {};  ///< its clock less the host's
 };
+
+/// What the placement says of a node: its name, its devices, and where those, its cores (`core_numa_nodes`,
+/// as the host has them now) and its memory lie.
+NodeEvidence placed_evidence(const NodePlacement& placed, std::vector<int> core_numa_nodes);
 
 /// What is known of one tenant.
 struct TenantEvidence {

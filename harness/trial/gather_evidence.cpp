@@ -5,26 +5,18 @@
 namespace virtrain::harness {
 namespace {
 
-/// What the placement says of a node is for the rules about NUMA nodes and tenants.
 NodeEvidence node_evidence(LiveTrial& trial, const TrialNode& node) {
   const auto& live = node.live;
   const auto& placed = *live.placement;
-  NodeEvidence seen;
-  seen.hostname = placed.hostname;
+  auto seen = placed_evidence(placed, trial.context.host.numa_nodes_of(placed.cores));
   seen.boot_id = live.facts.value("boot_id", "");
   seen.has_own_kernel = live.made.has_own_kernel;
-  seen.devices = placed.devices.size();
   seen.missing_devices = node.topology.missing;
   seen.guest_gpu_numa_nodes = node.topology.gpu_numa_nodes;
   seen.peer_differences = node.topology.peer_differences;
   seen.licensed_at_start = node.licensed_at_start;
   seen.licensed_at_end = node.licensed_at_end;
-  if (placed.devices.empty()) { return seen; }
-  seen.core_numa_nodes = trial.context.host.numa_nodes_of(placed.cores);
-  for (const auto& device : placed.devices) {
-    if (device.device_class == vmctl::DeviceClass::gpu) { seen.gpu_numa_nodes.push_back(device.numa_node); }
-  }
-  seen.wall_clock_offset_ns = live.agent->clock().wall_offset_ns;
+  if (!placed.devices.empty()) { seen.wall_clock_offset_ns = live.agent->clock().wall_offset_ns; }
   return seen;
 }
 
