@@ -171,17 +171,17 @@ Store::Connection::Connection(std::filesystem::path path, Mode mode, std::chrono
   }
   guarded(operation, [&] {
     const int create = mode == Mode::create ? SQLite::OPEN_CREATE : 0;
-    database.emplace(file.string(), SQLite::OPEN_READWRITE | create, static_cast<int>(busy_timeout.count()));
-    database->exec("PRAGMA foreign_keys = ON; PRAGMA synchronous = FULL");
+    database_.emplace(file.string(), SQLite::OPEN_READWRITE | create, static_cast<int>(busy_timeout.count()));
+    database_->exec("PRAGMA foreign_keys = ON; PRAGMA synchronous = FULL");
     migrate();
-    database->exec("PRAGMA journal_mode = TRUNCATE");
+    database_->exec("PRAGMA journal_mode = TRUNCATE");
   });
 }
 
 Query Store::Connection::query(const std::string& sql) {
   const auto found = statements_.find(sql);
   if (found != statements_.end()) { return Query(found->second); }
-  return Query(statements_.try_emplace(sql, *database, sql).first->second);
+  return Query(statements_.try_emplace(sql, *database_, sql).first->second);
 }
 
 std::int64_t Store::Connection::experiment_number(const std::string& id) {
@@ -209,13 +209,13 @@ void Store::Connection::save_fingerprint(std::optional<std::int64_t> experiment,
 
 void Store::Connection::migrate() {
   const auto pragma = [&](const char* name) {
-    return database->execAndGet(fmt::format("PRAGMA {}", name)).getInt();
+    return database_->execAndGet(fmt::format("PRAGMA {}", name)).getInt();
   };
   const auto refuse = [&](const std::string& words) {
     return Error("open the results database", ErrorCode::bad_input, file.string() + " " + words);
   };
   const int id = pragma("application_id");
-  const bool fresh = id == 0 && database->execAndGet("SELECT count(*) FROM sqlite_schema").getInt() == 0;
+  const bool fresh = id == 0 && database_->execAndGet("SELECT count(*) FROM sqlite_schema").getInt() == 0;
   // What is shorter than a page is an empty database to SQLite, which would write over it.
   std::error_code unknown;
   const auto bytes = std::filesystem::file_size(file, unknown);
@@ -234,9 +234,9 @@ void Store::Connection::migrate() {
   const Scope scope(*this);
   // Read again inside the transaction: another process may have done it meanwhile.
   for (int version = pragma("user_version"); version < schema_version; ++version) {
-    database->exec(std::string(migrations().at(static_cast<std::size_t>(version))));
+    database_->exec(std::string(migrations().at(static_cast<std::size_t>(version))));
   }
-  database->exec(
+  database_->exec(
       fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", application_id, schema_version));
   scope.commit();
 }
@@ -244,7 +244,7 @@ void Store::Connection::migrate() {
 Store::Connection::Scope::Scope(Connection& connection)
     : connection_(connection), outermost_(!connection.in_transaction_) {
   if (!outermost_) { return; }
-  connection_.database->exec("BEGIN IMMEDIATE");
+  connection_.database_->exec("BEGIN IMMEDIATE");
   connection_.in_transaction_ = true;
 }
 
@@ -252,12 +252,12 @@ Store::Connection::Scope::~Scope() {
   if (!outermost_) { return; }
   connection_.in_transaction_ = false;
   // SQLite may have rolled back by itself (full disk); then this finds nothing to do.
-  if (open_) { connection_.database->tryExec("ROLLBACK"); }
+  if (open_) { connection_.database_->tryExec("ROLLBACK"); }
 }
 
 void Store::Connection::Scope::commit() const {
   if (!outermost_) { return; }
-  connection_.database->exec("COMMIT");
+  connection_.database_->exec("COMMIT");
   open_ = false;
 }
 

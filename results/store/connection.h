@@ -131,7 +131,7 @@ class Store::Connection {
       }
     });
   }
-  std::int64_t last_insert_id() const { return database->getLastInsertRowid(); }
+  std::int64_t last_insert_id() const { return database_->getLastInsertRowid(); }
   /// Number of the experiment's row; Error(not_found) if there is none.
   std::int64_t experiment_number(const std::string& id);
   /// Of an experiment or of a node; facts with an empty value are not known and left out.
@@ -158,7 +158,7 @@ class Store::Connection {
 
   void migrate();
 
-  std::optional<SQLite::Database> database;
+  std::optional<SQLite::Database> database_;
   std::unordered_map<std::string, SQLite::Statement> statements_;
   bool in_transaction_ = false;
 };
