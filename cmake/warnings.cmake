@@ -1,4 +1,5 @@
-# Warnings for our own targets; VIRTRAIN_WERROR makes them errors (presets and CI do).
+# Warnings for our own targets; VIRTRAIN_WERROR makes them errors: in the presets of developers, never in what users build,
+# because another compiler, or only another order of inlining, finds what this one did not.
 option(VIRTRAIN_WERROR "Treat warnings as errors" OFF)
 set(VIRTRAIN_SANITIZE "" CACHE STRING "Value for -fsanitize=, empty for none")
 option(VIRTRAIN_LIBFUZZER "Build the fuzzers of tests/fuzz with clang's libFuzzer" OFF)

@@ -121,8 +121,8 @@ pid_t spawn(const SliceSpec& spec, const SliceCgroups& groups, int channel, int 
                  lifted_status = lift(status);
   auto words = helper_arguments(spec, groups);
   auto environment = spec.environment;
-  environment.push_back(std::string(slice_variable) + "=" + spec.name);
-  environment.push_back(std::string(experiment_variable) + "=" + spec.experiment);
+  environment.push_back(fmt::format("{}={}", slice_variable, spec.name));
+  environment.push_back(fmt::format("{}={}", experiment_variable, spec.experiment));
   environment = environment_with(std::move(environment));
   const std::string log = spec.log.empty() ? "/dev/null" : spec.log.string();
 
