@@ -9,6 +9,7 @@ find_package(yaml-cpp REQUIRED)
 find_package(pugixml REQUIRED)
 find_package(SQLiteCpp REQUIRED)
 find_package(LibArchive REQUIRED)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 # Debian's dnnl-config.cmake asks for an OpenCL that libdnnl-dev does not bring, so look for the library itself.
 find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp REQUIRED)
 find_library(DNNL_LIBRARY dnnl REQUIRED)
