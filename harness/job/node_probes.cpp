@@ -16,8 +16,8 @@
 namespace virtrain::harness {
 namespace {
 
-constexpr JsonLimits record_limits{.bytes = std::size_t{64} << 10, .depth = 16, .values = 10'000};
-constexpr std::size_t most_name_bytes = 64;
+constexpr JsonLimits probe_limits{.bytes = std::size_t{64} << 10, .depth = 16, .values = 10'000};
+constexpr std::size_t most_unit_bytes = 64;
 
 // A probe's records come from a guest: what the database would refuse is refused here, in words.
 
@@ -26,22 +26,22 @@ Error odd(const char* key) {
 }
 
 /// Absent and null are the same in these records.
-const nlohmann::json* member(const nlohmann::json& record, const char* key) {
+const nlohmann::json* given(const nlohmann::json& record, const char* key) {
   const auto found = record.find(key);
   return found == record.end() || found->is_null() ? nullptr : &*found;
 }
 
 std::string text(const nlohmann::json& record, const char* key) {
-  const auto* value = member(record, key);
+  const auto* value = given(record, key);
   if (value == nullptr) { return {}; }
-  if (!value->is_string() || value->get_ref<const std::string&>().size() > most_name_bytes) {
+  if (!value->is_string() || value->get_ref<const std::string&>().size() > most_unit_bytes) {
     throw odd(key);
   }
   return printable(value->get_ref<const std::string&>());
 }
 
 std::optional<std::int64_t> count(const nlohmann::json& record, const char* key, std::int64_t least) {
-  const auto* value = member(record, key);
+  const auto* value = given(record, key);
   if (value == nullptr) { return std::nullopt; }
   // Unsigned numbers beyond std::int64_t turn negative.
   if (!value->is_number_integer() || value->get<std::int64_t>() < least) { throw odd(key); }
@@ -49,7 +49,7 @@ std::optional<std::int64_t> count(const nlohmann::json& record, const char* key,
 }
 
 std::optional<double> number(const nlohmann::json& record, const char* key) {
-  const auto* value = member(record, key);
+  const auto* value = given(record, key);
   if (value == nullptr) { return std::nullopt; }
   if (!value->is_number() || !(value->get<double>() >= 0) || !std::isfinite(value->get<double>())) {
     throw odd(key);
@@ -71,7 +71,7 @@ results::Probe figure(const nlohmann::json& record) {
   probe.transport = text(record, "transport");
   probe.bus_bytes_per_second = number(record, "bus_bytes_per_second");
   probe.measured_at = text(record, "measured_at");
-  if (const auto* detail = member(record, "detail")) { probe.detail = *detail; }
+  if (const auto* detail = given(record, "detail")) { probe.detail = *detail; }
   if (probe.name.empty()) { throw odd("name"); }
   if (!value) { throw odd("value"); }
   if (probe.seconds == 0) { throw odd("seconds"); }
@@ -139,8 +139,8 @@ std::vector<results::Probe> parse_probe_records(const std::string& lines, const 
   std::vector<results::Probe> figures;
   for (const auto& line : split(lines, '\n')) {
     if (trim(line).empty()) { continue; }
-    const auto record = parse_json(line, operation, ErrorCode::trial_failed, record_limits);
-    const auto* kind = record.is_object() ? member(record, "record") : nullptr;
+    const auto record = parse_json(line, operation, ErrorCode::trial_failed, probe_limits);
+    const auto* kind = record.is_object() ? given(record, "record") : nullptr;
     if (kind == nullptr) { throw Error(operation, ErrorCode::trial_failed, "a line is no record"); }
     if (*kind != "probe") { continue; }
     try {

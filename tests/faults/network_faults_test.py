@@ -4,6 +4,7 @@
 Open MPI alone hangs in most of these; the trial must fail within 20 s and no rank may be left.
 """
 
+import functools
 import os
 import re
 import signal
@@ -78,31 +79,14 @@ def node_destroyed_mid_trial(arm):
         fails_in_time(run, "is lost|exit status")
 
 
-def link_cut_mid_trial_vm():
-    link_cut_mid_trial("vm")
+def matrix():
+    """Each fault in one arm, and in the other: the second half."""
+    halves = {}, {}
+    for number, fault in enumerate((link_cut_mid_trial, link_down_before_the_start, node_destroyed_mid_trial)):
+        halves[number % 2][f"{fault.__name__}_vm"] = functools.partial(fault, "vm")
+        halves[1 - number % 2][f"{fault.__name__}_slice"] = functools.partial(fault, "bare_metal")
+    return halves
 
-
-def link_cut_mid_trial_slice():
-    link_cut_mid_trial("bare_metal")
-
-
-def link_down_before_the_start_vm():
-    link_down_before_the_start("vm")
-
-
-def link_down_before_the_start_slice():
-    link_down_before_the_start("bare_metal")
-
-
-def node_destroyed_mid_trial_vm():
-    node_destroyed_mid_trial("vm")
-
-
-def node_destroyed_mid_trial_slice():
-    node_destroyed_mid_trial("bare_metal")
-
-
-TESTS = {name: value for name, value in list(globals().items()) if name.endswith(("_vm", "_slice"))}
 
 if __name__ == "__main__":
-    outside.main(TESTS)
+    outside.main_in_halves(*matrix())

@@ -2,10 +2,7 @@
 """Stopped or killed at each stage, in VMs and in slices: exit code, database and host must be as promised."""
 
 import functools
-import os
 import signal
-import sys
-import tempfile
 
 import outside
 
@@ -72,8 +69,4 @@ def matrix():
 
 
 if __name__ == "__main__":
-    first, second = matrix()
-    if sys.argv[1:] == ["--second-half"]:
-        del sys.argv[1]
-        outside.main(second)
-    outside.main(first if len(sys.argv) == 1 else {**first, **second})
+    outside.main_in_halves(*matrix())

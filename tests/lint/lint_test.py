@@ -92,8 +92,18 @@ def check_format():
     run_all([[program, "--dry-run", "-Werror", *files[i::JOBS]] for i in range(JOBS)])
 
 
+def file_by_file(entry):
+    """A unity build compiles sources together, from a file that includes them: an entry for each."""
+    if "/Unity/unity_" not in entry["file"]:
+        return [entry]
+    together = pathlib.Path(entry["file"]).read_text(encoding="utf-8")
+    sources = re.findall(r'^#include "([^"]+)"', together, re.MULTILINE)
+    return [{**entry, "file": s, "command": entry["command"].replace(entry["file"], s)} for s in sources]
+
+
 def compile_commands(build):
-    database = json.loads((pathlib.Path(build) / "compile_commands.json").read_text(encoding="utf-8"))
+    read = json.loads((pathlib.Path(build) / "compile_commands.json").read_text(encoding="utf-8"))
+    database = [one for entry in read for one in file_by_file(entry)]
     for entry in database:  # g++'s precompiled headers are not clang's, and hide what a file does not include
         entry["command"] = re.sub(r" -Winvalid-pch -include \S+/cmake_pch\.hxx", "", entry["command"])
     # What nvcc compiles, neither clang-tidy nor a C++ compiler takes.

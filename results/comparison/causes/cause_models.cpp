@@ -73,7 +73,7 @@ std::string both_facts(const Evidence& baseline, const Evidence& candidate, cons
   return both(baseline, candidate, fact(baseline, name), fact(candidate, name));
 }
 
-std::string percent(double share) {
+std::string fine_percent(double share) {
   return fmt::format("{:.2f} %", share * 100);
 }
 
@@ -94,7 +94,8 @@ std::optional<Estimate> lost_time(const Evidence& baseline, const Evidence& cand
   const double before = std::clamp(ours.value_or(0), 0.0, 0.999);
   const double after = std::clamp(theirs.value_or(0), 0.0, 0.999);
   return Estimate{
-      both(baseline, candidate, ours ? percent(before) : "not known (taken as 0)", percent(after)) + " " + of,
+      both(baseline, candidate, ours ? fine_percent(before) : "not known (taken as 0)", fine_percent(after)) +
+          " " + of,
       (1 - after) / (1 - before)};
 }
 
@@ -192,9 +193,10 @@ std::optional<Estimate> numa(const Evidence& baseline, const Evidence& candidate
   if (!ours && !theirs) { return std::nullopt; }
   // ACPI's SLIT counts local memory as 10; Linux takes 20 for remote memory where the firmware says nothing.
   const double slower = number_or(candidate, "mean.numa_distance", 20) / 10 - 1;
-  return Estimate{both(baseline, candidate, percent(ours.value_or(0)), percent(theirs.value_or(0))) +
-                      " of the memory accesses remote",
-                  (1 + ours.value_or(0) * slower) / (1 + theirs.value_or(0) * slower), true};
+  return Estimate{
+      both(baseline, candidate, fine_percent(ours.value_or(0)), fine_percent(theirs.value_or(0))) +
+          " of the memory accesses remote",
+      (1 + ours.value_or(0) * slower) / (1 + theirs.value_or(0) * slower), true};
 }
 
 /// The first of these probes that both sides have, as a bound.

@@ -25,7 +25,7 @@ double limited(double log_factor, double rest) {
   return 0;
 }
 
-std::string percent(double share) {
+std::string tenth_percent(double share) {
   return fmt::format("{:.1f} %", share * 100);
 }
 
@@ -89,7 +89,7 @@ std::vector<std::string> sentences(const Explanation& explanation) {
       line += "; no estimate";
     } else {
       line += fmt::format("; {} {}{} of the throughput", *finding.cost < 0 ? "gains" : "costs",
-                          finding.at_most ? "at most " : "about ", percent(std::abs(*finding.cost)));
+                          finding.at_most ? "at most " : "about ", tenth_percent(std::abs(*finding.cost)));
       if (finding.share_of_gap) {
         line += fmt::format(" ({:.0f} % of the gap)", whole_percent(*finding.share_of_gap));
       }

@@ -24,8 +24,6 @@ constexpr std::array collectives = {"all_reduce", "all_gather", "reduce_scatter"
                                     "scatter",    "gather",     "reduce"};
 /// Beyond it not every whole number is a double.
 constexpr double most_wrong = 9e15;
-constexpr double bytes_per_gigabyte = 1e9;
-constexpr double seconds_per_microsecond = 1e-6;
 constexpr std::size_t side_words = 4;  ///< time, algbw, busbw, #wrong: out of place, then in place
 
 std::string in_one_word(std::string name) {

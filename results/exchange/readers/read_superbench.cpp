@@ -18,9 +18,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double giga = 1e9;
-constexpr double seconds_per_microsecond = 1e-6;
-
 /// One training benchmark of a node: the same case, by run.
 struct Training {
   std::string precision;
@@ -172,8 +169,8 @@ class SuperBenchReader {
     probe["unit"] = "B/s";
     probe["size_bytes"] = whole(metric.key, size);
     if (metric.rank) { probe["detail"]["rank"] = *metric.rank; }
-    if (kind == "_algbw") { probe["value"] = figure * giga; }
-    if (kind == "_busbw") { probe["bus_bytes_per_second"] = figure * giga; }
+    if (kind == "_algbw") { probe["value"] = figure * bytes_per_gigabyte; }
+    if (kind == "_busbw") { probe["bus_bytes_per_second"] = figure * bytes_per_gigabyte; }
     if (kind == "_time" && figure > 0) { probe["seconds"] = figure * seconds_per_microsecond; }
     return true;
   }
@@ -213,7 +210,10 @@ class SuperBenchReader {
 
   void add_rate(const Metric& metric, const std::string& name, const char* unit, double value) {
     auto& probe = probes_[metric.key];
-    probe = {{"name", name}, {"unit", unit}, {"value", value * giga}, {"detail", {{"metric", metric.key}}}};
+    probe = {{"name", name},
+             {"unit", unit},
+             {"value", value * bytes_per_gigabyte},
+             {"detail", {{"metric", metric.key}}}};
     if (metric.rank) { probe["detail"]["rank"] = *metric.rank; }
   }
 

@@ -12,6 +12,9 @@ namespace virtrain::results {
 // One reader a format: lines in, exchange records out. What the file cannot say comes from the settings.
 // Every refusal is an Error(bad_input) that starts with "file:line".
 
+inline constexpr double bytes_per_gigabyte = 1e9;
+inline constexpr double seconds_per_microsecond = 1e-6;
+
 /// The format that the lines look like; nothing if they look like none. Rewinds.
 std::optional<FileFormat> recognise_format(LineReader& lines);
 

@@ -14,7 +14,7 @@
 namespace virtrain::results {
 namespace {
 
-using kainjow::mustache::data;
+using MustacheData = kainjow::mustache::data;
 using nlohmann::json;
 
 /// What the page is made of besides texts: scripts, styles, drawn charts. They are HTML or code and whole;
@@ -25,27 +25,28 @@ bool is_ours(const std::string& name) {
   return ours.contains(name);
 }
 
-data mustache_of(const json& value) {
+MustacheData mustache_of(const json& value) {
   switch (value.type()) {
     case json::value_t::object: {
-      data object{data::type::object};
+      MustacheData object{MustacheData::type::object};
       for (const auto& [name, member] : value.items()) {
         const bool as_it_is = is_ours(name) && member.is_string();
-        object.set(name, as_it_is ? data{member.get<std::string>()} : mustache_of(member));
+        object.set(name, as_it_is ? MustacheData{member.get<std::string>()} : mustache_of(member));
       }
       return object;
     }
     case json::value_t::array: {
-      data list{data::type::list};
+      MustacheData list{MustacheData::type::list};
       for (const auto& element : value) { list.push_back(mustache_of(element)); }
       return list;
     }
     case json::value_t::boolean:
-      return value.get<bool>() ? data{data::type::bool_true} : data{data::type::bool_false};
+      return value.get<bool>() ? MustacheData{MustacheData::type::bool_true}
+                               : MustacheData{MustacheData::type::bool_false};
     case json::value_t::string:
-      return data{printable(value.get<std::string>())};
+      return MustacheData{printable(value.get<std::string>())};
     default:
-      return data{dump_json(value)};
+      return MustacheData{dump_json(value)};
   }
 }
 
@@ -76,9 +77,10 @@ std::string render_template(std::string_view text, const json& model,
                             const std::map<std::string, std::string_view>& partials) {
   kainjow::mustache::mustache page{std::string(text)};
   if (!page.is_valid()) { throw Error("read a template of the report", ErrorCode::io, page.error_message()); }
-  data values = mustache_of(model);
+  MustacheData values = mustache_of(model);
   for (const auto& [name, partial] : partials) {
-    values.set(name, data{kainjow::mustache::partial{[partial = std::string(partial)] { return partial; }}});
+    values.set(
+        name, MustacheData{kainjow::mustache::partial{[partial = std::string(partial)] { return partial; }}});
   }
   auto html = page.render(values);
   if (!page.error_message().empty()) {

@@ -204,25 +204,24 @@ CheckAnswer nothing_is_in_quarantine(const DeviceHost& host) {
                  "--lift-quarantine ADDRESS");
 }
 
-constexpr std::array checks = {
-    DeviceCheck{"DRV-1", Severity::blocks, when_devices, has_devices, groups_let_go_together},
-    DeviceCheck{"DRV-2", Severity::warns, when_devices, has_devices, no_override_is_left},
-    DeviceCheck{"DRV-3", Severity::warns, when_devices, has_devices, vfio_takes_no_models},
-    DeviceCheck{"DRV-4", Severity::blocks, when_gpus, has_gpus, no_desktop_driver},
-    DeviceCheck{"USE-1", Severity::blocks, when_rebound, has_rebound, nobody_uses_them},
-    DeviceCheck{"USE-2", Severity::blocks, "nvidia-smi tells the persistence mode of a GPU to be rebound",
-                tells_persistence, persistence_is_off},
-    DeviceCheck{"USE-3", Severity::blocks, "a device is to be rebound, and we may read the kernel's log",
-                has_rebound_and_log, no_unbind_is_stuck},
-    DeviceCheck{"RST-1", Severity::blocks, when_rebound, has_rebound, they_can_be_reset},
-    DeviceCheck{"RST-2", Severity::blocks, when_devices, has_devices, they_are_awake},
-    DeviceCheck{"QRT-0", Severity::blocks, when_devices, has_devices, nothing_is_in_quarantine},
-    DeviceCheck{"LEAK-1", Severity::blocks, when_devices, has_devices, nothing_is_left},
-};
-
 }  // namespace
 
 std::span<const DeviceCheck> driver_checks() {
+  static constexpr std::array checks = {
+      DeviceCheck{"DRV-1", Severity::blocks, when_devices, has_devices, groups_let_go_together},
+      DeviceCheck{"DRV-2", Severity::warns, when_devices, has_devices, no_override_is_left},
+      DeviceCheck{"DRV-3", Severity::warns, when_devices, has_devices, vfio_takes_no_models},
+      DeviceCheck{"DRV-4", Severity::blocks, when_gpus, has_gpus, no_desktop_driver},
+      DeviceCheck{"USE-1", Severity::blocks, when_rebound, has_rebound, nobody_uses_them},
+      DeviceCheck{"USE-2", Severity::blocks, "nvidia-smi tells the persistence mode of a GPU to be rebound",
+                  tells_persistence, persistence_is_off},
+      DeviceCheck{"USE-3", Severity::blocks, "a device is to be rebound, and we may read the kernel's log",
+                  has_rebound_and_log, no_unbind_is_stuck},
+      DeviceCheck{"RST-1", Severity::blocks, when_rebound, has_rebound, they_can_be_reset},
+      DeviceCheck{"RST-2", Severity::blocks, when_devices, has_devices, they_are_awake},
+      DeviceCheck{"QRT-0", Severity::blocks, when_devices, has_devices, nothing_is_in_quarantine},
+      DeviceCheck{"LEAK-1", Severity::blocks, when_devices, has_devices, nothing_is_left},
+  };
   return checks;
 }
 

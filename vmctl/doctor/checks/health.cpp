@@ -92,16 +92,15 @@ CheckAnswer fabric_is_up(const DeviceHost& host) {
                  "with 802 (system not yet initialized)");
 }
 
-constexpr std::array checks = {
-    DeviceCheck{"ECC-1", Severity::invalidates, reported, has_reports, memory_is_sound},
-    DeviceCheck{"CLK-1", Severity::invalidates, reported, has_reports, clocks_are_free},
-    DeviceCheck{"FAB-1", Severity::blocks, "there are GPUs, and NVSwitches that the host keeps",
-                has_nvswitches, fabric_is_up},
-};
-
 }  // namespace
 
 std::span<const DeviceCheck> health_checks() {
+  static constexpr std::array checks = {
+      DeviceCheck{"ECC-1", Severity::invalidates, reported, has_reports, memory_is_sound},
+      DeviceCheck{"CLK-1", Severity::invalidates, reported, has_reports, clocks_are_free},
+      DeviceCheck{"FAB-1", Severity::blocks, "there are GPUs, and NVSwitches that the host keeps",
+                  has_nvswitches, fabric_is_up},
+  };
   return checks;
 }
 

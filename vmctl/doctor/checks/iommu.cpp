@@ -76,19 +76,18 @@ CheckAnswer acs_is_on(const DeviceHost& host) {
   return answer;
 }
 
-constexpr std::array checks = {
-    DeviceCheck{"IOM-1", Severity::blocks, when_always, always, iommu_is_on},
-    DeviceCheck{"IOM-2", Severity::blocks, when_devices, has_devices, groups_are_their_own},
-    DeviceCheck{"IOM-3", Severity::invalidates, "vfio is loaded", vfio_is_loaded, interrupts_are_remapped},
-    DeviceCheck{"IOM-4", Severity::warns, when_devices, has_devices, iommu_passes_host_dma},
-    DeviceCheck{"ACS-1", Severity::invalidates,
-                "bridges above the devices have ACS, and we may read their configuration space (root)",
-                acs_is_readable, acs_is_on},
-};
-
 }  // namespace
 
 std::span<const DeviceCheck> iommu_checks() {
+  static constexpr std::array checks = {
+      DeviceCheck{"IOM-1", Severity::blocks, when_always, always, iommu_is_on},
+      DeviceCheck{"IOM-2", Severity::blocks, when_devices, has_devices, groups_are_their_own},
+      DeviceCheck{"IOM-3", Severity::invalidates, "vfio is loaded", vfio_is_loaded, interrupts_are_remapped},
+      DeviceCheck{"IOM-4", Severity::warns, when_devices, has_devices, iommu_passes_host_dma},
+      DeviceCheck{"ACS-1", Severity::invalidates,
+                  "bridges above the devices have ACS, and we may read their configuration space (root)",
+                  acs_is_readable, acs_is_on},
+  };
   return checks;
 }
 

@@ -91,19 +91,18 @@ CheckAnswer gpus_reach_the_network(const DeviceHost& host) {
   return none_of(offenders, "GPU memory can be registered with the adapters", join(fixes, "; "));
 }
 
-constexpr std::array checks = {
-    DeviceCheck{"LNK-1", Severity::invalidates, when_gpus, has_gpus, links_are_wide},
-    DeviceCheck{"AER-1", Severity::invalidates, "the kernel counts the devices' PCIe errors", counts_errors,
-                no_link_errors},
-    DeviceCheck{"NUM-0", Severity::warns, "there are GPUs and several NUMA nodes", has_many_nodes,
-                gpus_have_a_numa_node},
-    DeviceCheck{"RDM-1", Severity::invalidates, "there are GPUs and an RDMA adapter whose port is up",
-                has_gpus_and_rdma, gpus_reach_the_network},
-};
-
 }  // namespace
 
 std::span<const DeviceCheck> link_checks() {
+  static constexpr std::array checks = {
+      DeviceCheck{"LNK-1", Severity::invalidates, when_gpus, has_gpus, links_are_wide},
+      DeviceCheck{"AER-1", Severity::invalidates, "the kernel counts the devices' PCIe errors", counts_errors,
+                  no_link_errors},
+      DeviceCheck{"NUM-0", Severity::warns, "there are GPUs and several NUMA nodes", has_many_nodes,
+                  gpus_have_a_numa_node},
+      DeviceCheck{"RDM-1", Severity::invalidates, "there are GPUs and an RDMA adapter whose port is up",
+                  has_gpus_and_rdma, gpus_reach_the_network},
+  };
   return checks;
 }
 

@@ -180,23 +180,22 @@ CheckAnswer qemu_is_let(const DeviceHost& host) {
           "-C)"};
 }
 
-constexpr std::array checks = {
-    DeviceCheck{"KVM-1", Severity::blocks, when_kvm_was_tried, tried_kvm, kvm_opens},
-    DeviceCheck{"KVM-2", Severity::blocks, when_kvm_was_tried, tried_kvm, kvm_boots},
-    DeviceCheck{"KVM-3", Severity::invalidates, when_always, always, is_no_virtual_machine},
-    DeviceCheck{"KVM-4", Severity::warns, "there is a /dev/kvm", has_kvm, qemu_may_open_kvm},
-    DeviceCheck{"CPU-1", Severity::warns, "the kernel sets the clocks", has_governor, clocks_are_fixed},
-    DeviceCheck{"CH-1", Severity::warns, when_devices, has_devices, vsock_is_there},
-    DeviceCheck{"NET-2", Severity::warns, "the kernel can show bridges' traffic to iptables",
-                may_filter_bridges, bridges_are_not_filtered},
-    DeviceCheck{"SEC-1", Severity::blocks,
-                "there are devices, QEMU is confined, and we may read the kernel's log", confines_qemu,
-                qemu_is_let},
-};
-
 }  // namespace
 
 std::span<const DeviceCheck> machine_checks() {
+  static constexpr std::array checks = {
+      DeviceCheck{"KVM-1", Severity::blocks, when_kvm_was_tried, tried_kvm, kvm_opens},
+      DeviceCheck{"KVM-2", Severity::blocks, when_kvm_was_tried, tried_kvm, kvm_boots},
+      DeviceCheck{"KVM-3", Severity::invalidates, when_always, always, is_no_virtual_machine},
+      DeviceCheck{"KVM-4", Severity::warns, "there is a /dev/kvm", has_kvm, qemu_may_open_kvm},
+      DeviceCheck{"CPU-1", Severity::warns, "the kernel sets the clocks", has_governor, clocks_are_fixed},
+      DeviceCheck{"CH-1", Severity::warns, when_devices, has_devices, vsock_is_there},
+      DeviceCheck{"NET-2", Severity::warns, "the kernel can show bridges' traffic to iptables",
+                  may_filter_bridges, bridges_are_not_filtered},
+      DeviceCheck{"SEC-1", Severity::blocks,
+                  "there are devices, QEMU is confined, and we may read the kernel's log", confines_qemu,
+                  qemu_is_let},
+  };
   return checks;
 }
 

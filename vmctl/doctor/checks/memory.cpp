@@ -205,24 +205,23 @@ CheckAnswer firmware_is_there(const DeviceHost& host) {
           "install the plain loader (OVMF_CODE_4M.fd), or switch SMM on", severity};
 }
 
-constexpr std::array checks = {
-    DeviceCheck{"MEM-1", Severity::blocks, "there are GPUs, or a scenario wants hugepages", wants_pages,
-                pages_are_reserved},
-    DeviceCheck{"MEM-2", Severity::blocks, "there are devices, and a cgroup above libvirt's VMs",
-                has_machine_slice, memory_is_not_capped},
-    DeviceCheck{"MEM-3", Severity::blocks, "there are devices, and libvirt's daemon runs", runs_libvirt,
-                libvirt_may_lock_memory},
-    DeviceCheck{"MEM-4", Severity::warns, when_always, always, memory_is_their_own},
-    DeviceCheck{"BAR-1", Severity::blocks,
-                "a device is to leave its driver for a VM, and the CPU tells its address bits",
-                knows_address_bits, bars_fit},
-    DeviceCheck{"FW-1", Severity::blocks, "there are GPUs, or a scenario's VMs boot by UEFI", wants_firmware,
-                firmware_is_there},
-};
-
 }  // namespace
 
 std::span<const DeviceCheck> memory_checks() {
+  static constexpr std::array checks = {
+      DeviceCheck{"MEM-1", Severity::blocks, "there are GPUs, or a scenario wants hugepages", wants_pages,
+                  pages_are_reserved},
+      DeviceCheck{"MEM-2", Severity::blocks, "there are devices, and a cgroup above libvirt's VMs",
+                  has_machine_slice, memory_is_not_capped},
+      DeviceCheck{"MEM-3", Severity::blocks, "there are devices, and libvirt's daemon runs", runs_libvirt,
+                  libvirt_may_lock_memory},
+      DeviceCheck{"MEM-4", Severity::warns, when_always, always, memory_is_their_own},
+      DeviceCheck{"BAR-1", Severity::blocks,
+                  "a device is to leave its driver for a VM, and the CPU tells its address bits",
+                  knows_address_bits, bars_fit},
+      DeviceCheck{"FW-1", Severity::blocks, "there are GPUs, or a scenario's VMs boot by UEFI",
+                  wants_firmware, firmware_is_there},
+  };
   return checks;
 }
 

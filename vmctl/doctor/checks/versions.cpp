@@ -75,20 +75,19 @@ CheckAnswer huge_bars_are_mapped_whole(const DeviceHost& host) {
       "9.2 does it at once");
 }
 
-constexpr std::array checks = {
-    DeviceCheck{"VER-1", Severity::blocks,
-                "there are GPUs, or a scenario names devices, and libvirt is installed", has_libvirt,
-                libvirt_can},
-    DeviceCheck{"VER-2", Severity::blocks,
-                "QEMU is installed and a scenario has devices.clique, or there are several GPUs",
-                wants_clique, qemu_can},
-    DeviceCheck{"VER-3", Severity::warns, "a GPU has a BAR of 64 GiB or more", has_huge_bars,
-                huge_bars_are_mapped_whole},
-};
-
 }  // namespace
 
 std::span<const DeviceCheck> version_checks() {
+  static constexpr std::array checks = {
+      DeviceCheck{"VER-1", Severity::blocks,
+                  "there are GPUs, or a scenario names devices, and libvirt is installed", has_libvirt,
+                  libvirt_can},
+      DeviceCheck{"VER-2", Severity::blocks,
+                  "QEMU is installed and a scenario has devices.clique, or there are several GPUs",
+                  wants_clique, qemu_can},
+      DeviceCheck{"VER-3", Severity::warns, "a GPU has a BAR of 64 GiB or more", has_huge_bars,
+                  huge_bars_are_mapped_whole},
+  };
   return checks;
 }
 

@@ -239,23 +239,23 @@ CheckAnswer parameters_are_default(const DeviceHost& host) {
       "to vgpu_params clears them");
 }
 
-constexpr std::array checks = {
-    DeviceCheck{"VG-1", Severity::blocks, nvidia_vgpus, is_about_nvidia_vgpus, manager_runs},
-    DeviceCheck{"VG-2", Severity::blocks, vgpus, is_about_vgpus, mechanism_is_the_planned},
-    DeviceCheck{"VG-3", Severity::blocks, vgpus, is_about_vgpus, types_can_be_made},
-    DeviceCheck{"VG-4", Severity::blocks, "nvidia-smi tells the MIG mode of a GPU", tells_mig,
-                mig_is_settled},
-    DeviceCheck{"VG-5", Severity::blocks,
-                "a scenario wants vGPUs, and nvidia-smi tells whether sizes may be mixed", wants_sizes,
-                sizes_are_allowed},
-    DeviceCheck{"VG-6", Severity::invalidates, "NVIDIA's vGPUs share time, and we may read the kernel's log",
-                has_time_slices, scheduler_is_known},
-    DeviceCheck{"VG-7", Severity::notes, nvidia_vgpus, is_about_nvidia_vgpus, parameters_are_default},
-};
-
 }  // namespace
 
 std::span<const DeviceCheck> vgpu_checks() {
+  static constexpr std::array checks = {
+      DeviceCheck{"VG-1", Severity::blocks, nvidia_vgpus, is_about_nvidia_vgpus, manager_runs},
+      DeviceCheck{"VG-2", Severity::blocks, vgpus, is_about_vgpus, mechanism_is_the_planned},
+      DeviceCheck{"VG-3", Severity::blocks, vgpus, is_about_vgpus, types_can_be_made},
+      DeviceCheck{"VG-4", Severity::blocks, "nvidia-smi tells the MIG mode of a GPU", tells_mig,
+                  mig_is_settled},
+      DeviceCheck{"VG-5", Severity::blocks,
+                  "a scenario wants vGPUs, and nvidia-smi tells whether sizes may be mixed", wants_sizes,
+                  sizes_are_allowed},
+      DeviceCheck{"VG-6", Severity::invalidates,
+                  "NVIDIA's vGPUs share time, and we may read the kernel's log", has_time_slices,
+                  scheduler_is_known},
+      DeviceCheck{"VG-7", Severity::notes, nvidia_vgpus, is_about_nvidia_vgpus, parameters_are_default},
+  };
   return checks;
 }
 

@@ -34,13 +34,13 @@ namespace fs = std::filesystem;
 /// Raised when the recipe in supermin.cpp or the guest's layout changes, so that cached images are made anew.
 constexpr const char* recipe = "mirror-2";
 
-enum class Identity { by_stat, by_content };
+enum class FileIdentity { by_stat, by_content };
 
 /// A word that changes when the file does: cheap from its inode, or sure from its content.
-std::string identity_of(const fs::path& file, Identity how) {
+std::string file_identity(const fs::path& file, FileIdentity how) {
   struct stat status {};
   if (::stat(file.c_str(), &status) != 0) { throw errno_error("look at " + file.string(), errno); }
-  if (how == Identity::by_content) { return sha256_of_file(file); }
+  if (how == FileIdentity::by_content) { return sha256_of_file(file); }
   return fmt::format("{}:{}:{}:{}.{:09}", status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec,
                      status.st_mtim.tv_nsec);
 }
@@ -64,17 +64,17 @@ std::string made_for(const MirrorSpec& spec) {
 }
 
 /// Everything that can change the image, as one hash.
-std::string key_of(const Inputs& inputs, Identity how) {
+std::string key_of(const Inputs& inputs, FileIdentity how) {
   std::string text = recipe;
-  text += "\ninit " + identity_of(inputs.init, how) + "\nkernel " + inputs.kernel.version + " " +
-          identity_of(inputs.kernel.file, Identity::by_stat);
-  text +=
-      "\npackages " + identity_of("/var/lib/dpkg/status", how) + " " + join(inputs.spec.extra_packages, " ");
+  text += "\ninit " + file_identity(inputs.init, how) + "\nkernel " + inputs.kernel.version + " " +
+          file_identity(inputs.kernel.file, FileIdentity::by_stat);
+  text += "\npackages " + file_identity("/var/lib/dpkg/status", how) + " " +
+          join(inputs.spec.extra_packages, " ");
   for (const auto& file : inputs.spec.files) {
-    text += "\n" + file.target + " " + identity_of(file.source, how);
+    text += "\n" + file.target + " " + file_identity(file.source, how);
   }
   for (const auto& file : inputs.spec.depends_on) {
-    text += "\n" + file.string() + " " + identity_of(file, how);
+    text += "\n" + file.string() + " " + file_identity(file, how);
   }
   return sha256(text + made_for(inputs.spec));
 }
@@ -112,7 +112,9 @@ GuestImage load_image(const fs::path& folder, std::shared_ptr<const UniqueFd> ho
 /// Libraries that no package owns (CUDA's, from a tar file or PyPI), as they were when the image was made.
 nlohmann::json library_identities(const GuestNeeds& needs) {
   auto identities = nlohmann::json::object();
-  for (const auto& file : needs.unpackaged_files) { identities[file] = identity_of(file, Identity::by_stat); }
+  for (const auto& file : needs.unpackaged_files) {
+    identities[file] = file_identity(file, FileIdentity::by_stat);
+  }
   return identities;
 }
 
@@ -120,7 +122,7 @@ bool libraries_are_unchanged(const fs::path& folder) {
   const auto manifest = read_manifest(folder);
   const auto libraries = manifest.value("libraries", nlohmann::json::object());
   for (const auto& [file, identity] : libraries.items()) {
-    if (!fs::exists(file) || identity_of(file, Identity::by_stat) != identity) { return false; }
+    if (!fs::exists(file) || file_identity(file, FileIdentity::by_stat) != identity) { return false; }
   }
   return true;
 }
@@ -245,11 +247,11 @@ GuestImage build_mirror_image(const MirrorSpec& spec, const ImageProgress& progr
   constexpr unsigned readable_by_all = 0755;
   for (const auto& folder : {images, images / "keys"}) { make_own_folder(folder, readable_by_all); }
 
-  const auto quick_key = key_of(inputs, Identity::by_stat);
+  const auto quick_key = key_of(inputs, FileIdentity::by_stat);
   if (auto image = find_image(images, quick_key)) { return *image; }
   constexpr std::chrono::minutes others_build{15};
   const auto lock = lock_file(lock_of(images, build_lock), LockKind::exclusive, others_build);
-  const auto sure_key = key_of(inputs, Identity::by_content);
+  const auto sure_key = key_of(inputs, FileIdentity::by_content);
   auto image = find_image(images, sure_key);
   if (!image) { image = build(inputs, images, progress); }
   for (const auto& key : {quick_key, sure_key}) {

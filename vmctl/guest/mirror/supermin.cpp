@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
 constexpr auto build_deadline = 300s;
-constexpr const char* out = "out";  ///< of each step, in its folder
+constexpr const char* out_folder = "out";  ///< of each step, in its folder
 
 /// What every guest has: a shell and the usual tools, and Open MPI with its plug-ins.
 const std::vector<std::string> base_packages = {"bash",        "coreutils", "dash", "grep",
@@ -60,7 +60,7 @@ fs::path run_unprivileged(const fs::path& folder, const std::vector<std::string>
   options.environment.push_back("LC_ALL=C");
   run_checked(builder.command(argv), options);
   builder.take_back(folder);
-  return folder / out;
+  return folder / out_folder;
 }
 
 fs::path under(const fs::path& root, const std::string& absolute) {
@@ -235,7 +235,7 @@ SuperminResult run_supermin(const SuperminRequest& request) {
   const auto prepare_folder = request.work / "prepare", build_folder = request.work / "build";
   std::vector<std::string> prepare{"supermin", "--prepare", "--use-installed"};
   prepare.insert(prepare.end(), wanted.begin(), wanted.end());
-  prepare.insert(prepare.end(), {"-o", (prepare_folder / out).string()});
+  prepare.insert(prepare.end(), {"-o", (prepare_folder / out_folder).string()});
   const auto prepared = run_unprivileged(prepare_folder, prepare, {});
   check_packages(prepared, wanted);
 
@@ -249,7 +249,7 @@ SuperminResult run_supermin(const SuperminRequest& request) {
   const auto built = run_unprivileged(
       build_folder,
       {"supermin", "--build", "-f", "ext2", "--size", disk_size(request), "--copy-kernel",
-       "--include-packagelist", prepared.string(), "-o", (build_folder / out).string()},
+       "--include-packagelist", prepared.string(), "-o", (build_folder / out_folder).string()},
       {"SUPERMIN_KERNEL=" + kernel.string(), "SUPERMIN_MODULES=" + request.kernel.modules.string(),
        "SUPERMIN_KERNEL_VERSION=" + request.kernel.version});
   check_etc(built / "root");
