@@ -32,31 +32,25 @@ Kind kind_in(const std::string& text) {
   throw usage("--kind: '" + printable(text) + "' is unknown (allowed: " + kind_names() + ")");
 }
 
-bool has_share(Kind kind) {
-  return kind == Kind::cpu || kind == Kind::llc || kind == Kind::gemm;
+/// Whether the work is bytes, so that it can be bounded by a rate of them.
+bool moves_bytes(Kind kind) {
+  return kind != Kind::cpu && kind != Kind::llc && kind != Kind::gemm;
 }
 
+/// A share of the time, or of what moves bytes also so many a second.
 void read_rate(Flags& flags, const std::string& text) {
-  const std::string kind = std::string("--kind ") + to_string(flags.kind);
-  if (has_share(flags.kind)) {
-    const auto share = parse_share(text);
-    if (!share || *share <= 0 || *share > 1) {
-      throw usage("--rate: '" + printable(text) + "' is not allowed with " + kind +
-                  " (allowed: a share of the time above 0, at most 100%, as 50% or 0.5)");
-    }
+  if (const auto share = parse_share(text); share && *share > 0 && *share <= 1) {
     flags.share = *share;
     return;
   }
   constexpr std::string_view per_second = "/s";
-  std::optional<std::uint64_t> bytes;
-  if (text.ends_with(per_second)) {
-    bytes = parse_size_bytes(text.substr(0, text.size() - per_second.size()));
+  if (moves_bytes(flags.kind) && text.ends_with(per_second)) {
+    flags.bytes_per_second = parse_size_bytes(text.substr(0, text.size() - per_second.size()));
+    if (flags.bytes_per_second.value_or(0) > 0) { return; }
   }
-  if (!bytes || *bytes < 1) {
-    throw usage("--rate: '" + printable(text) + "' is not allowed with " + kind +
-                " (allowed: bytes a second, as 500MiB/s, 2GiB/s)");
-  }
-  flags.bytes_per_second = bytes;
+  throw usage("--rate: '" + printable(text) + "' is not allowed with --kind " + to_string(flags.kind) +
+              " (allowed: a share of the time above 0, at most 100%, as 50% or 0.5" +
+              (moves_bytes(flags.kind) ? ", or bytes a second, as 500MiB/s, 2GiB/s)" : ")"));
 }
 
 void read_bytes(Flags& flags, const std::string& text) {
@@ -114,7 +108,8 @@ void check_combinations(const Flags& flags, bool has_peer, bool has_stall) {
   if (flags.kind == Kind::net && has_peer == flags.listen_port.has_value()) {
     throw usage("--kind net needs one of --peer HOST:PORT (sends) and --listen PORT (receives)");
   }
-  only_with(flags.listen_port && flags.bytes_per_second, "--rate", false, "the sending side of net");
+  only_with(flags.listen_port && (flags.bytes_per_second || flags.share < 1), "--rate", false,
+            "the sending side of net");
   only_with(flags.listen_port && flags.threads > 0, "--threads", false, "the sending side of net");
 }
 
@@ -173,7 +168,7 @@ ParsedFlags parse_flags(int argc, const char* const* argv) {
                      "which rank 0 leads, by MPI, with --gpu by NCCL)")
       ->required();
   app.add_option("--rate", rate,
-                 "At most so much: a share of the time (cpu, llc, gemm), else bytes a second");
+                 "At most so much: a share of the time, or of what moves bytes so many a second");
   app.add_option("--threads", flags.threads, "Default: cores it may run on; of disk and net one")
       ->check(CLI::Range(1, 1024));
   app.add_option("--bytes", bytes,

@@ -15,7 +15,7 @@ const char* to_string(Kind kind);
 /// What a run of virtrain-stress is told.
 struct Flags {
   Kind kind = Kind::cpu;
-  double share = 1;                               ///< of the time, of cpu, llc and gemm
+  double share = 1;                               ///< of the time
   std::optional<std::uint64_t> bytes_per_second;  ///< of the others, of all threads together
   int threads = 0;          ///< 0: cores it may run on (cpu, llc, membw), one (disk, net)
   std::uint64_t bytes = 0;  ///< working set of all threads (llc, membw), file size (disk), vector of each

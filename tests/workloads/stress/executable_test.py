@@ -69,6 +69,7 @@ class Protocol(unittest.TestCase):
                 self.assertGreater(progress["work"], 0)
                 self.assertAlmostEqual(progress["rate"], progress["work"] / progress["seconds"], delta=1)
                 self.assertEqual(progress["unit"], "operations")
+                self.assertTrue(0.3 < progress["busy"] < 1.5, progress)
             self.assertGreater(second["t_ns"], first["t_ns"])
             stress.say("stop")
             result = stress.next("result")
@@ -115,7 +116,7 @@ class Protocol(unittest.TestCase):
         self.assertEqual(json.loads(result.stdout)["record"], "error")
 
     def test_refusals(self):
-        for arguments in ([], ["--kind", "gemm", "--threads", "2"], ["--kind", "disk"], ["--kind", "membw", "--rate", "50%"]):
+        for arguments in ([], ["--kind", "gemm", "--threads", "2"], ["--kind", "disk"], ["--kind", "membw", "--rate", "150%"]):
             result = subprocess.run([STRESS, *arguments], input="go\n", capture_output=True, text=True, check=False)
             self.assertEqual(result.returncode, 2)
             self.assertEqual(json.loads(result.stdout)["record"], "error")

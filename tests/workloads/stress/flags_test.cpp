@@ -27,7 +27,7 @@ std::string refusal(const std::vector<const char*>& arguments) {
 
 }  // namespace
 
-TEST_CASE("rates are shares or bytes a second, as the kind has it") {
+TEST_CASE("rates are shares of the time, and of what moves bytes also bytes a second") {
   CHECK(parsed({"--kind=cpu", "--rate=25%"}).share == Approx(0.25));
   CHECK(parsed({"--kind=llc", "--rate=0.5"}).share == Approx(0.5));
   CHECK(parsed({"--kind=cpu"}).share == 1);
@@ -36,7 +36,9 @@ TEST_CASE("rates are shares or bytes a second, as the kind has it") {
   CHECK_THAT(refusal({"--kind=cpu", "--rate=2GiB/s"}), Contains("50%"));
   CHECK_THAT(refusal({"--kind=cpu", "--rate=0%"}), Contains("100%"));
   CHECK_THAT(refusal({"--kind=cpu", "--rate=101%"}), Contains("100%"));
-  CHECK_THAT(refusal({"--kind=membw", "--rate=50%"}), Contains("2GiB/s"));
+  CHECK(parsed({"--kind=membw", "--rate=50%"}).share == Approx(0.5));
+  CHECK(parsed({"--kind=net", "--peer=a:1", "--rate=50%"}).share == Approx(0.5));
+  CHECK_THAT(refusal({"--kind=net", "--listen=1", "--rate=50%"}), Contains("sending"));
   CHECK_THAT(refusal({"--kind=membw", "--rate=2GiB"}), Contains("2GiB/s"));
   CHECK_THAT(refusal({"--kind=membw", "--rate=0/s"}), Contains("2GiB/s"));
 }
@@ -62,7 +64,7 @@ TEST_CASE("ranks add up as much as they are told") {
   CHECK(flags.gpu == 2);
   CHECK(to_json(flags)["stall_seconds"] == 5);
   CHECK_FALSE(loads_gpu(flags));  // NCCL's ranks are joined before a GPU is loaded
-  CHECK_THAT(refusal({"--kind=allreduce", "--rate=50%"}), Contains("2GiB/s"));
+  CHECK(parsed({"--kind=allreduce", "--rate=50%"}).share == Approx(0.5));
   CHECK_THAT(refusal({"--kind=allreduce", "--threads=2"}), Contains("no ranks"));
   CHECK_THAT(refusal({"--kind=allreduce", "--bytes=8GiB"}), Contains("4GiB"));
   CHECK_THAT(refusal({"--kind=allreduce", "--stall_seconds=0"}), Contains("1"));

@@ -80,6 +80,7 @@ void Crew::work_until_stopped(int index) {
     const std::uint64_t done = worker->work();
     work_ += done;
     const double busy_seconds = seconds_since(start_ns);
+    busy_ns_ += static_cast<std::int64_t>(busy_seconds * 1e9);
     pace.rested(rest(pace.rest_seconds(busy_seconds, done)));
     const std::lock_guard lock(mutex_);
     if (stopping_) { return; }

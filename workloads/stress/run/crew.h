@@ -25,6 +25,8 @@ class Crew {
 
   /// Work done so far, in the load's unit.
   std::uint64_t work() const { return work_.load(); }
+  /// How long the threads were at work so far, as a mean of them; that a thread waits for a core counts.
+  double busy_seconds() const { return static_cast<double>(busy_ns_.load()) * 1e-9 / load_.threads(); }
   /// Asks all threads to end, and says whether they did within this time.
   bool ends_within(std::chrono::milliseconds time);
   /// Ends all threads and waits for them.
@@ -42,6 +44,7 @@ class Crew {
   double share_;
   std::optional<double> per_second_each_;
   std::atomic<std::uint64_t> work_ = 0;
+  std::atomic<std::int64_t> busy_ns_ = 0;
   std::mutex mutex_;  ///< guards stopping_, working_ and failure_
   std::condition_variable woken_;
   std::condition_variable ended_;

@@ -83,13 +83,13 @@ class Run {
     while (ended_by_.empty()) {
       wait_until(next_moment());
       crew.rethrow_failure();
-      if (monotonic_ns() >= last_ns_ + second_ns) { report_progress(crew.work()); }
+      if (monotonic_ns() >= last_ns_ + second_ns) { report_progress(crew); }
       if (ended_by_.empty() && is_time_over()) { ended_by_ = "seconds"; }
     }
     if (ranks_ > 1) { stop_before_mpirun_kills(crew); }
     crew.stop();
     crew.rethrow_failure();
-    if (crew.work() > last_work_) { report_progress(crew.work()); }
+    if (crew.work() > last_work_) { report_progress(crew); }
   }
 
   /// Without a rank that was lost, the sum under way has no end. mpirun tells it by closing standard input,
@@ -148,18 +148,22 @@ class Run {
     if (flags_.seconds == 0) { ended_by_ = "end of input"; }
   }
 
-  void report_progress(std::uint64_t work) {
+  void report_progress(const Crew& crew) {
     const std::int64_t now_ns = monotonic_ns();
     const double seconds = static_cast<double>(now_ns - last_ns_) * 1e-9;
+    const std::uint64_t work = crew.work();
     const std::uint64_t done = work - last_work_;
+    const double busy_seconds = crew.busy_seconds();
     write_record("progress", environment_rank(),
                  {{"t_ns", now_ns},
                   {"seconds", seconds},
                   {"work", done},
                   {"unit", load_.unit()},
-                  {"rate", static_cast<double>(done) / seconds}});
+                  {"rate", static_cast<double>(done) / seconds},
+                  {"busy", (busy_seconds - last_busy_seconds_) / seconds}});
     last_ns_ = now_ns;
     last_work_ = work;
+    last_busy_seconds_ = busy_seconds;
   }
 
   void report_result() const {
@@ -186,6 +190,7 @@ class Run {
   std::int64_t start_ns_ = 0;
   std::int64_t last_ns_ = 0;
   std::uint64_t last_work_ = 0;
+  double last_busy_seconds_ = 0;
 };
 
 }  // namespace
