@@ -36,6 +36,8 @@ void add_clean_command(Cli& cli);   ///< clean
 void add_database_option(CLI::App& verb, std::filesystem::path& database);
 /// Adds --label to a verb that makes an experiment; what is stored has to be UTF-8.
 void add_label_option(CLI::App& verb, std::string& label);
+/// Adds --yes to a verb that reads a scenario.
+void add_large_sweeps_flag(CLI::App& verb, bool& large_sweeps);
 /// Adds --format table|json|csv|markdown to a verb.
 void add_format_option(CLI::App& verb, results::Format& format);
 /// Whether standard output is a terminal that shows colour (NO_COLOR is honoured).

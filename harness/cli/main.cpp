@@ -27,6 +27,10 @@ void add_database_option(CLI::App& verb, std::filesystem::path& database) {
   verb.add_option("--db", database, "Results database")->type_name("FILE")->capture_default_str();
 }
 
+void add_large_sweeps_flag(CLI::App& verb, bool& large_sweeps) {
+  verb.add_flag("--yes", large_sweeps, "Accept a sweep of more than 10,000 trials");
+}
+
 void add_label_option(CLI::App& verb, std::string& label) {
   constexpr std::size_t longest_label_bytes = 1000;  // as import takes
   const auto is_label = [](const std::string& text) {

@@ -37,21 +37,9 @@ std::string summary_line(const Scenario& scenario, const ExperimentOutcome& outc
                      format_duration(took_ns));
 }
 
-/// Where a scenario has no VMs, its other arms are what there is to compare.
-void choose_arms(const std::vector<std::string>& arms, results::CompareRequest& request) {
-  const auto has = [&](const std::string& arm) {
-    return std::find(arms.begin(), arms.end(), arm) != arms.end();
-  };
-  if (has(request.baseline) && has(request.candidate)) { return; }
-  if (arms.size() < 2) { return; }
-  if (!has(request.baseline)) { request.baseline = arm_bare_metal_shared; }
-  if (!has(request.candidate)) { request.candidate = arm_bare_metal_shared; }
-}
-
 results::CompareRequest comparison_of(const std::string& experiment, const Scenario& scenario) {
   results::CompareRequest request;
   request.selection.experiments = {experiment};
-  choose_arms(scenario.arms, request);
   if (scenario.vm_vs_bare_metal) {
     request.settings = {scenario.vm_vs_bare_metal->margin, scenario.vm_vs_bare_metal->alpha};
   }

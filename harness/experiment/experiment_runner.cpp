@@ -63,7 +63,7 @@ results::Trial Runner::trial_record(const PlannedTrial& planned) const {
   trial.batch_size = first.workload.batch_size;
   trial.precision = to_string(first.workload.precision);
   trial.backend = to_string(first.workload.backend);
-  if (!runs_in_vms(planned.arm)) {
+  if (!runs_in_vms(planned.base)) {
     trial.virtualization = to_string(Virtualization::none);
   } else if (context_.virtualization) {
     trial.virtualization = to_string(*context_.virtualization);
@@ -102,7 +102,7 @@ asio::awaitable<void> Runner::bind_devices(TrialRun& trial, const PlannedTrial& 
   const auto grants = grants_of(context_.plan.placements[planned.placement], context_.experiment);
   if (grants.empty()) { co_return; }
   const std::int64_t began_ns = monotonic_ns();
-  if (runs_in_vms(planned.arm)) {
+  if (runs_in_vms(planned.base)) {
     const auto lend = [&host, grants] { return host.lend(grants); };
     const auto count = co_await offload(context_.pool, lend);
     context_.event(trial.row(), "bind", "devices lent",
@@ -110,7 +110,7 @@ asio::awaitable<void> Runner::bind_devices(TrialRun& trial, const PlannedTrial& 
     co_return;
   }
   co_await give_devices_back(trial.row());
-  const auto& settings = context_.scenario.devices.settings;
+  const auto& settings = context_.plan.placements[planned.placement].devices.settings;
   const auto set = [&host, grants, &settings] { host.set(grants, settings); };
   if (!settings.empty()) { co_await offload(context_.pool, set); }
 }
@@ -158,7 +158,7 @@ asio::awaitable<std::exception_ptr> Runner::attempt(TrialRun& trial, const Plann
   std::exception_ptr failure;
   const auto work = [&]() -> asio::awaitable<void> {
     try {
-      if (runs_in_vms(planned.arm)) {
+      if (runs_in_vms(planned.base)) {
         if (!context_.virtualization) { trial.enter("image"); }
         co_await prepare_image(row);
         context_.store.set_trial_virtualization(row, to_string(*context_.virtualization));
@@ -172,10 +172,10 @@ asio::awaitable<std::exception_ptr> Runner::attempt(TrialRun& trial, const Plann
 }
 
 bool Runner::may_keep_nodes(const PlannedTrial& planned) const {
-  if (context_.scenario.reuse != Reuse::experiment_case || !runs_in_vms(planned.arm)) { return false; }
+  if (context_.scenario.reuse != Reuse::experiment_case || !runs_in_vms(planned.base)) { return false; }
   const auto& trials = context_.plan.trials;
   for (auto next = static_cast<std::size_t>(planned.order); next < trials.size(); ++next) {
-    if (trials[next].placement == planned.placement && runs_in_vms(trials[next].arm)) { return true; }
+    if (trials[next].placement == planned.placement && runs_in_vms(trials[next].base)) { return true; }
   }
   return false;
 }
@@ -228,13 +228,13 @@ void Runner::flush_after_failure(TrialRun& trial) {
 asio::awaitable<void> Runner::run_trial(const PlannedTrial& planned, ExperimentOutcome& outcome) {
   const std::int64_t row = context_.store.begin_trial(trial_record(planned));
   context_.progress = [this, &planned](const std::string& line) { say(planned, line); };
-  const bool in_vms = runs_in_vms(planned.arm);
+  const bool in_vms = runs_in_vms(planned.base);
   const bool reused = kept_ && in_vms && kept_placement_ == planned.placement;
   if (in_vms && !reused) { co_await tear_down(kept_, row); }
   if (reused) {
     nodes_ = std::move(kept_);
   } else {
-    nodes_ = std::make_unique<LiveNodes>(context_, context_.plan.placements[planned.placement], planned.arm);
+    nodes_ = std::make_unique<LiveNodes>(context_, context_.plan.placements[planned.placement], planned.base);
   }
 
   TrialRun trial(context_, planned, row, plans_);

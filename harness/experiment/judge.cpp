@@ -1,6 +1,7 @@
 #include "harness/experiment/judge.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "common/system/log.h"
 #include "harness/scenario/decode.h"
@@ -11,7 +12,14 @@ namespace virtrain::harness {
 using results::CaseComparison;
 using results::Verdict;
 
-int judge_verdicts(const std::vector<CaseComparison>& comparisons) {
+int judge_verdicts(const std::vector<CaseComparison>& all) {
+  // What variants do to each other is no question of virtualization, where that was asked too.
+  const auto is_of_virtualization = [](const CaseComparison& one) {
+    return one.baseline == arm_bare_metal && one.candidate == arm_vm;
+  };
+  std::vector<CaseComparison> comparisons;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(comparisons), is_of_virtualization);
+  if (comparisons.empty()) { comparisons = all; }
   const auto any = [&](auto... verdicts) {
     return std::any_of(comparisons.begin(), comparisons.end(),
                        [&](const CaseComparison& c) { return ((c.verdict == verdicts) || ...); });
@@ -25,13 +33,15 @@ int judge_verdicts(const std::vector<CaseComparison>& comparisons) {
 
 std::optional<results::Settings> expected_settings(const results::Store& store,
                                                    const results::CompareRequest& request) {
-  if (request.baseline != arm_bare_metal || request.candidate != arm_vm) { return std::nullopt; }
+  const bool theirs = (request.baseline.empty() || request.baseline == arm_bare_metal) &&
+                      (request.candidate.empty() || request.candidate == arm_vm);
+  if (!theirs) { return std::nullopt; }
   const auto experiments = store.select(request.selection);
   for (auto id = experiments.rbegin(); id != experiments.rend(); ++id) {
     const auto experiment = store.experiment(*id);
     if (!experiment || experiment->scenario_text.empty()) { continue; }
     try {
-      const auto scenario = decode_scenario(experiment->scenario_text, "scenario of " + *id);
+      const auto scenario = decode_scenario(experiment->scenario_text, "scenario of " + *id, true);
       if (scenario.vm_vs_bare_metal) {
         return results::Settings{scenario.vm_vs_bare_metal->margin, scenario.vm_vs_bare_metal->alpha};
       }

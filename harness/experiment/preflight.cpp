@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 
 #include "common/error.h"
 #include "common/text/text.h"
@@ -54,8 +55,10 @@ void check_devices(vmctl::Host& host, const Scenario& scenario, const Plan& plan
     reasons.push_back(
         fmt::format("devices: mode {} cannot lend any (allowed: mode system)", to_string(mode)));
   }
-  const auto& token = scenario.devices.licence_token;
-  if (!token.empty() && ::access(token.c_str(), R_OK) != 0) {
+  std::set<std::string> tokens;
+  for (const auto& placement : plan.placements) { tokens.insert(placement.devices.licence_token); }
+  for (const auto& token : tokens) {
+    if (token.empty() || ::access(token.c_str(), R_OK) == 0) { continue; }
     reasons.push_back("devices: the licence token " + printable(token) + " cannot be read");
   }
   if (scenario.reuse == Reuse::experiment_case && scenario.devices.kind == DeviceKind::passthrough &&
@@ -65,15 +68,34 @@ void check_devices(vmctl::Host& host, const Scenario& scenario, const Plan& plan
   }
 }
 
-void check_vm_arm(vmctl::Host& host, const Scenario& scenario, const vmctl::Inventory& inventory,
-                  HostMode mode, std::vector<std::string>& reasons) {
+void check_vm_arm(vmctl::Host& host, const Scenario& scenario, const Plan& plan,
+                  const vmctl::Inventory& inventory, HostMode mode, std::vector<std::string>& reasons) {
   if (!scenario.guest.is_mirror()) {
     try {
       host.check_image(scenario.guest.image);
     } catch (const Error& error) { reasons.emplace_back(error.what()); }
   }
   add_what_blocks(host.examine(inventory, mode), reasons);
-  if (scenario.guest.hugepages && mode != HostMode::system) {
+  std::set<std::string> refused;
+  for (const auto& placement : plan.placements) {
+    const auto& guest = placement.guest;
+    if (guest.nccl_topology.starts_with('/') && ::access(guest.nccl_topology.c_str(), R_OK) != 0) {
+      refused.insert("guest.nccl_topology: " + printable(guest.nccl_topology) + " cannot be read");
+    }
+    if (guest.network != vmctl::GuestNetwork() && mode != HostMode::system) {
+      refused.insert(fmt::format("guest.network: mode {} has a NIC of its own kind (allowed: mode system)",
+                                 to_string(mode)));
+    }
+    if (guest.memory_encryption != vmctl::MemoryEncryption::none && !guest.is_mirror()) {
+      refused.insert(
+          "guest.memory_encryption: a cloud image has its own kernel command line (use image "
+          "mirror)");
+    }
+  }
+  reasons.insert(reasons.end(), refused.begin(), refused.end());
+  const bool huge = std::any_of(plan.placements.begin(), plan.placements.end(),
+                                [](const auto& placement) { return placement.guest.hugepages; });
+  if (huge && mode != HostMode::system) {
     reasons.push_back(fmt::format("guest.hugepages: mode {} may not take huge pages (allowed: mode system)",
                                   to_string(mode)));
   }
@@ -132,7 +154,7 @@ void check_host(vmctl::Host& host, const Scenario& scenario, const Plan& plan,
     reasons.insert(reasons.end(), missing.begin(), missing.end());
   }
   check_bf16(scenario, inventory, reasons);
-  if (has_arm(scenario, arm_vm)) { check_vm_arm(host, scenario, inventory, mode, reasons); }
+  if (has_arm(scenario, arm_vm)) { check_vm_arm(host, scenario, plan, inventory, mode, reasons); }
   if (has_arm(scenario, arm_bare_metal)) { check_bare_metal_arm(host, mode, reasons); }
   if (!reasons.empty()) { throw Error("run " + scenario.name, ErrorCode::host_unable, join(reasons, "\n")); }
 }

@@ -5,8 +5,7 @@
 namespace virtrain::harness {
 
 bool lends_to_vms(const Scenario& scenario) {
-  return std::any_of(scenario.arms.begin(), scenario.arms.end(),
-                     [](const auto& arm) { return arm != arm_bare_metal && arm != arm_bare_metal_shared; });
+  return has_arm(scenario, arm_vm);
 }
 
 std::vector<vmctl::DeviceDemand> device_demands(const Plan& plan, const Scenario& scenario) {
@@ -16,13 +15,13 @@ std::vector<vmctl::DeviceDemand> device_demands(const Plan& plan, const Scenario
   }
   for (const auto& placement : plan.placements) {
     vmctl::DeviceDemand demand;
-    demand.clique = scenario.devices.clique;
+    demand.clique = placement.devices.clique;
     demand.several_tenants = placement.tenants.size() > 1;
-    demand.hugepages = scenario.guest.hugepages;
+    demand.hugepages = placement.guest.hugepages;
     for (const auto& tenant : placement.tenants) {
       for (const auto& node : tenant.nodes) {
         demand.vms.push_back({node.devices, node.memory_bytes,
-                              scenario.guest.pinning == Pinning::numa ? node.numa_node : std::nullopt});
+                              placement.guest.pinning == Pinning::numa ? node.numa_node : std::nullopt});
       }
     }
     if (!demand.devices().empty()) { demands.push_back(std::move(demand)); }

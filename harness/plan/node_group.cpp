@@ -6,20 +6,20 @@
 
 namespace virtrain::harness {
 
-bool runs_in_vms(const std::string& arm) {
-  return arm == arm_vm;
+bool runs_in_vms(const std::string& base) {
+  return base == arm_vm;
 }
 
-bool shares_nodes(const std::string& arm) {
-  return arm == arm_bare_metal_shared;
+bool shares_nodes(const std::string& base) {
+  return base == arm_bare_metal_shared;
 }
 
-vmctl::NodeGroupSpec node_group(const Placement& placement, const Guest& guest, const std::string& arm) {
+vmctl::NodeGroupSpec node_group(const Placement& placement, const std::string& base) {
   vmctl::NodeGroupSpec group;
-  group.kind = runs_in_vms(arm)    ? vmctl::NodeKind::vm
-               : shares_nodes(arm) ? vmctl::NodeKind::shared_slice
-                                   : vmctl::NodeKind::slice;
-  group.guest = guest;
+  group.kind = runs_in_vms(base)    ? vmctl::NodeKind::vm
+               : shares_nodes(base) ? vmctl::NodeKind::shared_slice
+                                    : vmctl::NodeKind::slice;
+  group.guest = placement.guest;
   for (const auto& tenant : placement.tenants) {
     group.tenants.emplace_back(tenant.nodes.begin(), tenant.nodes.end());
   }
@@ -36,17 +36,16 @@ std::vector<vmctl::DeviceGrant> grants_of(const Placement& placement, const std:
   return grants;
 }
 
-void add_domain_xml(nlohmann::json& plan_json, const Plan& plan, const Scenario& scenario, vmctl::Host& host,
-                    bool emulated) {
+void add_domain_xml(nlohmann::json& plan_json, const Plan& plan, vmctl::Host& host, bool emulated) {
   vmctl::NodeId number = 0;
   for (std::size_t i = 0; i < plan.trials.size(); ++i) {
     const auto& trial = plan.trials[i];
-    const auto group = node_group(plan.placements[trial.placement], scenario.guest, trial.arm);
+    const auto group = node_group(plan.placements[trial.placement], trial.base);
     for (std::size_t t = 0; t < group.tenants.size(); ++t) {
       for (std::size_t n = 0; n < group.tenants[t].size(); ++n) {
         // Slices take numbers too; in the shared arm one stands for all nodes of its tenant.
-        if (!shares_nodes(trial.arm) || n == 0) { ++number; }
-        if (runs_in_vms(trial.arm)) {
+        if (!shares_nodes(trial.base) || n == 0) { ++number; }
+        if (runs_in_vms(trial.base)) {
           plan_json["trials"][i]["tenants"][t]["nodes"][n]["xml"] =
               host.planned_xml(group, t, n, number, emulated);
         }
@@ -60,12 +59,13 @@ std::string domain_xml_text(const nlohmann::json& plan_json) {
   std::set<std::string> shown;
   for (const auto& trial : plan_json.at("trials")) {
     const auto name = trial.at("case").get<std::string>();
-    if (!runs_in_vms(trial.at("arm")) || !shown.insert(name).second) { continue; }
+    const auto arm = trial.at("arm").get<std::string>();
+    if (!runs_in_vms(trial.at("base")) || !shown.insert(name + " " + arm).second) { continue; }
     for (const auto& tenant : trial.at("tenants")) {
       for (const auto& node : tenant.at("nodes")) {
-        out += fmt::format("\n<!-- {} pair {}, {} {} -->\n{}", name, trial.at("pair").get<std::int64_t>(),
-                           tenant.at("name").get<std::string>(), node.at("hostname").get<std::string>(),
-                           node.at("xml").get<std::string>());
+        out += fmt::format("\n<!-- {} {} pair {}, {} {} -->\n{}", name, arm,
+                           trial.at("pair").get<std::int64_t>(), tenant.at("name").get<std::string>(),
+                           node.at("hostname").get<std::string>(), node.at("xml").get<std::string>());
       }
     }
   }

@@ -12,21 +12,21 @@ namespace virtrain::harness {
 
 // What an arm is made of; elsewhere nobody asks which kind of node he has.
 
-bool runs_in_vms(const std::string& arm);
+/// `base` is an arm's: bare_metal, vm or bare_metal_shared.
+bool runs_in_vms(const std::string& base);
 /// Whether one node stands for all of a tenant's.
-bool shares_nodes(const std::string& arm);
+bool shares_nodes(const std::string& base);
 
 /// The nodes that the host makes of a placement in an arm.
-vmctl::NodeGroupSpec node_group(const Placement& placement, const Guest& guest, const std::string& arm);
+vmctl::NodeGroupSpec node_group(const Placement& placement, const std::string& base);
 
 /// What all nodes of the placement are granted.
 std::vector<vmctl::DeviceGrant> grants_of(const Placement& placement, const std::string& experiment);
 
 /// Adds "xml" to each node of the VM trials in to_json(plan), as its host would make it.
-void add_domain_xml(nlohmann::json& plan_json, const Plan& plan, const Scenario& scenario, vmctl::Host& host,
-                    bool emulated);
+void add_domain_xml(nlohmann::json& plan_json, const Plan& plan, vmctl::Host& host, bool emulated);
 
-/// The domain XML of each case's first VM trial, for people.
+/// The domain XML of each case's first trial in each arm with VMs, for people.
 std::string domain_xml_text(const nlohmann::json& plan_json);
 
 }  // namespace virtrain::harness

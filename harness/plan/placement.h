@@ -31,12 +31,14 @@ struct TenantPlacement {
   bool has_rdma_adapter() const;
 };
 
-/// All nodes of one case, placed on one host.
+/// All nodes of one case, placed on one host: for each arm in which the case is the same.
 struct Placement {
   std::string case_name;
   std::string scaling_of;
   std::vector<TenantPlacement> tenants;
   bool oversubscribed = false;
+  Guest guest = {};
+  Devices devices = {};
 
   std::int64_t nodes() const;
 };

@@ -98,25 +98,25 @@ std::uint64_t Placer::qemu_overhead() const {
   return emulated_ ? emulated_overhead_bytes : kvm_overhead_bytes;
 }
 
-Placement Placer::place(const Case& wanted) {
-  Placement out{wanted.name, wanted.scaling_of, {}, false};
+Placement Placer::place(const Case& wanted, bool in_vms) {
+  Placement out{wanted.name, wanted.scaling_of, {}, false, wanted.guest, wanted.devices};
   check_totals(wanted, out);
   warn_of_little_memory(wanted);
   std::int64_t index = 0;
   for (const auto& tenant : wanted.tenants) {
     TenantPlacement placed{tenant.name, tenant.workload, tenant.gpus_per_node, tenant.ranks_per_node, 1, {}};
     placed.threads_per_rank = tenant.workload.threads.value_or(
-        std::max<std::int64_t>(1, scenario_.guest.vcpus / tenant.ranks_per_node));
+        std::max<std::int64_t>(1, wanted.guest.vcpus / tenant.ranks_per_node));
     for (std::int64_t n = 0; n < tenant.nodes; ++n, ++index) {
       auto node = make_node(out.tenants.size(), n, index);
-      node.memory_bytes = scenario_.guest.memory_bytes;
+      node.memory_bytes = wanted.guest.memory_bytes;
       placed.nodes.push_back(std::move(node));
     }
     out.tenants.push_back(std::move(placed));
   }
   place_devices(wanted, out);
   place_cores(out);
-  if (has_arm(scenario_, arm_vm)) { check_vms(out); }
+  if (in_vms) { check_vms(out); }
   return out;
 }
 
@@ -163,7 +163,7 @@ void Placer::warn_of_far_cores(const std::string& case_name, const NodePlacement
 /// Nodes with the most devices choose first, so that single ones do not break pairs up; adapters come last,
 /// near what was chosen.
 void Placer::place_devices(const Case& wanted, Placement& out) {
-  const auto& devices = scenario_.devices;
+  const auto& devices = wanted.devices;
   if (devices.kind == DeviceKind::none) { return; }
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < wanted.tenants.size(); ++i) { order.push_back(i); }
@@ -205,9 +205,9 @@ void Placer::place_devices(const Case& wanted, Placement& out) {
 
 /// Cores near the node's devices where it has any.
 void Placer::place_cores(Placement& out) {
-  const auto count = static_cast<std::size_t>(scenario_.guest.vcpus);
+  const auto count = static_cast<std::size_t>(out.guest.vcpus);
   CoreAllocator cores(inventory_, static_cast<std::size_t>(out.nodes()) * count,
-                      scenario_.guest.pinning == Pinning::numa);
+                      out.guest.pinning == Pinning::numa);
   for (auto& tenant : out.tenants) {
     for (auto& node : tenant.nodes) {
       const auto& near = device_numa_nodes_[node.hostname];
@@ -230,26 +230,26 @@ void Placer::check_totals(const Case& wanted, Placement& out) {
   bool crowded = false;  // a node's ranks share its vCPUs, however many cores the host has
   for (const auto& tenant : wanted.tenants) {
     nodes += tenant.nodes;
-    needed += tenant.nodes * std::max(scenario_.guest.vcpus, tenant.ranks_per_node);
-    crowded = crowded || tenant.ranks_per_node > scenario_.guest.vcpus;
+    needed += tenant.nodes * std::max(wanted.guest.vcpus, tenant.ranks_per_node);
+    crowded = crowded || tenant.ranks_per_node > wanted.guest.vcpus;
   }
   out.oversubscribed = crowded || needed > static_cast<std::int64_t>(cores);
   if (inventory_.cores.empty()) { problems_.push_back("no core of this host may be used"); }
   if (crowded && !scenario_.oversubscribe) {
     problems_.push_back(fmt::format(
         "case {}: its nodes have {} vCPUs, fewer than ranks (use more vcpus, or oversubscribe: true)",
-        wanted.name, scenario_.guest.vcpus));
+        wanted.name, wanted.guest.vcpus));
   } else if (out.oversubscribed && !scenario_.oversubscribe) {
-    problems_.push_back(fmt::format(
-        "case {}: {} {} cores, {} has {} (use fewer, or oversubscribe: true)", wanted.name,
-        needing(nodes, fmt::format("{} vCPUs", scenario_.guest.vcpus)), needed, inventory_.hostname, cores));
+    problems_.push_back(fmt::format("case {}: {} {} cores, {} has {} (use fewer, or oversubscribe: true)",
+                                    wanted.name, needing(nodes, fmt::format("{} vCPUs", wanted.guest.vcpus)),
+                                    needed, inventory_.hostname, cores));
   }
   const std::uint64_t overhead = qemu_overhead();
-  const std::uint64_t memory = static_cast<std::uint64_t>(nodes) * (scenario_.guest.memory_bytes + overhead);
+  const std::uint64_t memory = static_cast<std::uint64_t>(nodes) * (wanted.guest.memory_bytes + overhead);
   if (memory > inventory_.memory_bytes) {
     problems_.push_back(fmt::format(
         "case {}: {} {}, {} has {}", wanted.name,
-        needing(nodes, fmt::format("{} and QEMU's own {}{}", format_size(scenario_.guest.memory_bytes),
+        needing(nodes, fmt::format("{} and QEMU's own {}{}", format_size(wanted.guest.memory_bytes),
                                    format_size(overhead), nodes == 1 ? "" : " each")),
         format_size(memory), inventory_.hostname, format_size(inventory_.memory_bytes)));
   }
@@ -257,7 +257,7 @@ void Placer::check_totals(const Case& wanted, Placement& out) {
 
 void Placer::check_vms(const Placement& placement) {
   check_vm_memory(placement);
-  if (!scenario_.guest.is_mirror()) {
+  if (!placement.guest.is_mirror()) {
     return;  // its peers' names come from the seed
   }
   const auto length = [](const NodePlacement& node) { return node.hostname.size() + node.address.size(); };
@@ -278,9 +278,9 @@ void Placer::check_vms(const Placement& placement) {
 /// Where pinning says from which NUMA node it comes, memory comes from nowhere else; and huge pages are
 /// reserved or not there.
 void Placer::check_vm_memory(const Placement& placement) {
-  const bool huge = scenario_.guest.hugepages;
-  const auto wanted = huge ? wanted_memory(placement, scenario_.guest, inventory_.hugepage_bytes, 0)
-                           : wanted_memory(placement, scenario_.guest, 1, qemu_overhead());
+  const bool huge = placement.guest.hugepages;
+  const auto wanted = huge ? wanted_memory(placement, placement.guest, inventory_.hugepage_bytes, 0)
+                           : wanted_memory(placement, placement.guest, 1, qemu_overhead());
   // Another run may have the pages that are missing, until it ends.
   auto& problems = huge && !inventory_.leased_cores.empty() ? busy_ : problems_;
   const auto refuse = [&](std::uint64_t bytes, const std::string& where, std::uint64_t there) {
@@ -314,11 +314,11 @@ void Placer::warn_of_little_memory(const Case& wanted) {
     if (tenant.workload.backend == Backend::cpu) { ranks = std::max(ranks, tenant.ranks_per_node); }
   }
   const auto needed = static_cast<std::uint64_t>(ranks) * least_rank_bytes;
-  if (needed > scenario_.guest.memory_bytes) {
+  if (needed > wanted.guest.memory_bytes) {
     warnings_.push_back(fmt::format(
         "case {}: {} ranks in a node of {} will most likely be killed for want of memory (each takes at "
         "least {})",
-        wanted.name, ranks, format_size(scenario_.guest.memory_bytes), format_size(least_rank_bytes)));
+        wanted.name, ranks, format_size(wanted.guest.memory_bytes), format_size(least_rank_bytes)));
   }
 }
 

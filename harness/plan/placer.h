@@ -28,7 +28,8 @@ class Placer {
   Placer(const Scenario& scenario, const vmctl::Inventory& inventory, bool emulated)
       : scenario_(scenario), inventory_(inventory), emulated_(emulated) {}
 
-  Placement place(const Case& wanted);
+  /// `in_vms`: an arm that the case is for runs in VMs.
+  Placement place(const Case& wanted, bool in_vms);
 
   const std::vector<std::string>& problems() const { return problems_; }
   /// What this host could do once devices are free that are in use now.

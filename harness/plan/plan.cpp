@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "common/error.h"
 #include "common/text/text.h"
@@ -24,8 +25,8 @@ constexpr double boot_seconds_per_device = 10.0;
 /// ResNet-50's training step at 224 px: forward 8.2 GFLOP, backward twice that.
 constexpr double gflop_per_image224 = 24.3;
 
-double estimate_seconds(const Placement& placement, const std::string& arm, bool emulated) {
-  const bool vm = arm == arm_vm;
+double estimate_seconds(const Placement& placement, const std::string& base, bool emulated) {
+  const bool vm = runs_in_vms(base);
   double longest = 0;
   for (const auto& tenant : placement.tenants) {
     const auto& w = tenant.workload;
@@ -48,10 +49,39 @@ double estimate_seconds(const Placement& placement, const std::string& arm, bool
 }
 
 /// Arms of pair k: as listed, and reversed in every second pair, so that drift hits both alike (ABBA).
-std::vector<std::string> order_of_arms(const Scenario& scenario, std::int64_t pair) {
-  auto arms = scenario.arms;
+std::vector<std::size_t> order_of_arms(const Scenario& scenario, std::int64_t pair) {
+  std::vector<std::size_t> arms(scenario.arms.size());
+  std::iota(arms.begin(), arms.end(), 0);
   if (pair % 2 == 0) { std::reverse(arms.begin(), arms.end()); }
   return arms;
+}
+
+/// Places a case for each arm, once for those in which it is the same; returns each arm's placement.
+std::vector<std::size_t> place_case(std::size_t index, const Scenario& scenario, Placer& placer,
+                                    std::vector<Placement>& placements) {
+  std::vector<std::size_t> by_arm;
+  for (std::size_t a = 0; a < scenario.arms.size(); ++a) {
+    const auto& wanted = scenario.arms[a].cases[index];
+    const auto is_same = [&](const Arm& arm) { return arm.cases[index] == wanted; };
+    const auto first = static_cast<std::size_t>(
+        std::find_if(scenario.arms.begin(), scenario.arms.end(), is_same) - scenario.arms.begin());
+    if (first < a) {
+      by_arm.push_back(by_arm[first]);
+      continue;
+    }
+    const bool in_vms = std::any_of(scenario.arms.begin(), scenario.arms.end(),
+                                    [&](const Arm& arm) { return runs_in_vms(arm.base) && is_same(arm); });
+    by_arm.push_back(placements.size());
+    placements.push_back(placer.place(wanted, in_vms));
+  }
+  return by_arm;
+}
+
+/// Each once: the arms of a case have much in common.
+void add_new(const std::vector<std::string>& words, std::vector<std::string>& all) {
+  for (const auto& one : words) {
+    if (std::find(all.begin(), all.end(), one) == all.end()) { all.push_back(one); }
+  }
 }
 
 /// Devices go to VMs when a trial first needs them there, stay over further VM trials unless they are in the
@@ -71,8 +101,8 @@ void count_bindings(Plan& plan) {
   for (const auto& placement : plan.placements) { grants.push_back(grants_of(placement, "")); }
   for (const auto& trial : plan.trials) {
     const auto& wanted = grants[trial.placement];
-    if (trial.arm != arm_vm || vmctl::must_make_way(lent, wanted)) { give_back(); }
-    if (trial.arm != arm_vm) { continue; }
+    if (!runs_in_vms(trial.base) || vmctl::must_make_way(lent, wanted)) { give_back(); }
+    if (!runs_in_vms(trial.base)) { continue; }
     for (const auto& grant : wanted) {
       if (std::find(lent.begin(), lent.end(), grant) != lent.end()) { continue; }
       lent.push_back(grant);
@@ -121,6 +151,15 @@ nlohmann::json tenant_json(const TenantPlacement& tenant) {
           {"workload", to_json(tenant.workload)}};
 }
 
+nlohmann::json arm_json(const Arm& arm) {
+  nlohmann::json changes = nlohmann::json::object();
+  for (const auto& change : arm.changes) { changes[change.key] = change.value; }
+  nlohmann::json out{{"name", arm.name}, {"base", arm.base}, {"like", nullptr}, {"changes", changes}};
+  if (!arm.like.empty()) { out["like"] = arm.like; }
+  if (arm.price) { out["price"] = {{"amount", arm.price->amount}, {"currency", arm.price->currency}}; }
+  return out;
+}
+
 }  // namespace
 
 nlohmann::json to_json(const Workload& workload) {
@@ -157,12 +196,12 @@ std::int64_t Placement::nodes() const {
   return sum;
 }
 
-std::int64_t boot_deadline_ns(const Scenario& scenario, const NodePlacement& node) {
+std::int64_t boot_deadline_ns(const Scenario& scenario, const Guest& guest, const NodePlacement& node) {
   constexpr std::int64_t second_ns = 1'000'000'000;
   const auto gpus = std::count_if(node.devices.begin(), node.devices.end(), [](const auto& device) {
     return device.device_class == vmctl::DeviceClass::gpu;
   });
-  const auto pinning = vmctl::pinning_time(node.memory_bytes, node.devices, scenario.guest.hugepages);
+  const auto pinning = vmctl::pinning_time(node.memory_bytes, node.devices, guest.hugepages);
   return scenario.boot_timeout_ns + gpus * 90 * second_ns + pinning.count() * second_ns;
 }
 
@@ -179,26 +218,35 @@ Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool
   plan.scenario = scenario.name;
   plan.warnings = scenario.warnings;
   Placer placer(scenario, inventory, emulated);
-  for (const auto& wanted : scenario.cases) { plan.placements.push_back(placer.place(wanted)); }
+  for (const auto& arm : scenario.arms) {
+    plan.arms.push_back({arm.name, arm.base, arm.like, arm.own_changes, arm.changes, arm.price, {}});
+  }
+  std::vector<std::vector<std::size_t>> placement_of;  // by case and arm
+  for (std::size_t c = 0; c < scenario.cases.size(); ++c) {
+    placement_of.push_back(place_case(c, scenario, placer, plan.placements));
+  }
   auto problems = impossible_arms(scenario);
-  problems.insert(problems.end(), placer.problems().begin(), placer.problems().end());
+  add_new(placer.problems(), problems);
   const auto code = problems.empty() ? ErrorCode::busy : ErrorCode::host_unable;
-  problems.insert(problems.end(), placer.busy().begin(), placer.busy().end());
+  add_new(placer.busy(), problems);
   if (!problems.empty()) { throw Error("plan " + scenario.name, code, join(problems, "\n")); }
   for (auto& words : caveats(scenario)) { plan.warnings.push_back(std::move(words)); }
-  plan.warnings.insert(plan.warnings.end(), placer.warnings().begin(), placer.warnings().end());
+  add_new(placer.warnings(), plan.warnings);
 
-  for (std::size_t p = 0; p < plan.placements.size(); ++p) {
-    bool booted = false;  // and kept for the case's later trials, if the scenario says so
+  std::optional<std::size_t> booted;  // and kept for the placement's later trials, if the scenario says so
+  for (const auto& placements : placement_of) {
     for (std::int64_t pair = 1; pair <= scenario.pairs; ++pair) {
-      for (const auto& arm : order_of_arms(scenario, pair)) {
-        const double seconds = estimate_seconds(plan.placements[p], arm, emulated) +
+      for (const auto a : order_of_arms(scenario, pair)) {
+        const auto& arm = scenario.arms[a];
+        const auto p = placements[a];
+        const double seconds = estimate_seconds(plan.placements[p], arm.base, emulated) +
                                static_cast<double>(scenario.settle_ns) * 1e-9;
-        plan.trials.push_back({static_cast<std::int64_t>(plan.trials.size()) + 1, p, arm, pair, seconds});
+        plan.trials.push_back(
+            {static_cast<std::int64_t>(plan.trials.size()) + 1, p, arm.name, arm.base, pair, seconds});
         plan.estimate_seconds += seconds;
-        if (arm != arm_vm) { continue; }
-        if (!booted || scenario.reuse == Reuse::trial) { plan.vm_boots += plan.placements[p].nodes(); }
-        booted = true;
+        if (!runs_in_vms(arm.base)) { continue; }
+        if (booted != p || scenario.reuse == Reuse::trial) { plan.vm_boots += plan.placements[p].nodes(); }
+        booted = p;
       }
     }
   }
@@ -215,13 +263,17 @@ nlohmann::json to_json(const Plan& plan) {
     trials.push_back({{"order", trial.order},
                       {"case", placement.case_name},
                       {"arm", trial.arm},
+                      {"base", trial.base},
                       {"pair", trial.pair},
                       {"nodes", placement.nodes()},
                       {"oversubscribed", placement.oversubscribed},
                       {"estimate_seconds", trial.estimate_seconds},
                       {"tenants", std::move(tenants)}});
   }
+  nlohmann::json arms = nlohmann::json::array();
+  for (const auto& arm : plan.arms) { arms.push_back(arm_json(arm)); }
   return {{"scenario", plan.scenario},
+          {"arms", std::move(arms)},
           {"trials", std::move(trials)},
           {"vm_boots", plan.vm_boots},
           {"device_bindings", plan.device_bindings},
@@ -269,6 +321,31 @@ std::string node_line(const TenantPlacement& tenant, const NodePlacement& node) 
       tenant.workload.batch_size);
 }
 
+/// "  vm-unpinned is like vm, with guest.pinning none" for each variant.
+std::string arm_lines(const std::vector<Arm>& arms) {
+  std::string out;
+  for (const auto& arm : arms) {
+    if (arm.like.empty()) { continue; }
+    std::vector<std::string> changes;
+    for (const auto& [key, value] : arm.own_changes) { changes.push_back(key + " " + printable(value)); }
+    out += fmt::format("  {} is like {}, {}\n", arm.name, arm.like,
+                       changes.empty() ? "unchanged" : "with " + join(changes, ", "));
+  }
+  return out.empty() ? out : "\narms\n" + out;
+}
+
+/// "  (vm, vm-unpinned)" where the arms of the placement's case have several.
+std::string arms_of(const Plan& plan, std::size_t placement) {
+  const auto& name = plan.placements[placement].case_name;
+  const auto has_name = [&](const Placement& one) { return one.case_name == name; };
+  if (std::count_if(plan.placements.begin(), plan.placements.end(), has_name) == 1) { return ""; }
+  std::vector<std::string> arms;
+  for (const auto& trial : plan.trials) {
+    if (trial.placement == placement && trial.pair == 1) { arms.push_back(trial.arm); }
+  }
+  return "  (" + join(arms, ", ") + ")";
+}
+
 }  // namespace
 
 std::string to_table(const Plan& plan) {
@@ -282,9 +359,11 @@ std::string to_table(const Plan& plan) {
                        trial.arm, trial.pair, placement.nodes(),
                        format_duration(static_cast<std::int64_t>(trial.estimate_seconds * 1e9)));
   }
+  out += arm_lines(plan.arms);
   out += "\nplacement\n";
-  for (const auto& placement : plan.placements) {
-    out += fmt::format("  {}{}\n", placement.case_name,
+  for (std::size_t p = 0; p < plan.placements.size(); ++p) {
+    const auto& placement = plan.placements[p];
+    out += fmt::format("  {}{}{}\n", placement.case_name, arms_of(plan, p),
                        placement.oversubscribed ? "  (oversubscribed: more vCPUs than cores)" : "");
     for (const auto& tenant : placement.tenants) {
       for (const auto& node : tenant.nodes) { out += node_line(tenant, node); }

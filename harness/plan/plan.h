@@ -13,17 +13,20 @@
 
 namespace virtrain::harness {
 
-/// One execution to come. `placement` is an index into Plan::placements: the arms of a case share one.
+/// One execution to come. `placement` is an index into Plan::placements: the arms of a case share one where
+/// they change nothing of it.
 struct PlannedTrial {
   std::int64_t order = 0;  ///< 1, 2, …
   std::size_t placement = 0;
   std::string arm;
+  std::string base;  ///< of the arm: bare_metal, vm or bare_metal_shared
   std::int64_t pair = 1;
   double estimate_seconds = 0;
 };
 
 struct Plan {
   std::string scenario;
+  std::vector<Arm> arms;  ///< without their cases, which are in `placements`
   std::vector<Placement> placements;
   std::vector<PlannedTrial> trials;
   std::int64_t vm_boots = 0;
@@ -43,7 +46,7 @@ Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool
 
 /// How long a node may take until its agent answers: the scenario's boot_timeout, and where it has devices
 /// what pinning its memory and mapping big memory regions takes (before Linux 6.12 and QEMU 9.2, minutes).
-std::int64_t boot_deadline_ns(const Scenario& scenario, const NodePlacement& node);
+std::int64_t boot_deadline_ns(const Scenario& scenario, const Guest& guest, const NodePlacement& node);
 
 /// A workload as plans show it and the database keeps it.
 nlohmann::json to_json(const Workload& workload);

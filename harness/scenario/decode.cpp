@@ -13,8 +13,11 @@
 #include "common/error.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
+#include "harness/scenario/arms.h"
 #include "harness/scenario/decode_devices.h"
+#include "harness/scenario/decode_guest.h"
 #include "harness/scenario/decode_workload.h"
+#include "harness/scenario/sweep.h"
 #include "harness/scenario/yaml_reader.h"
 #include "harness/scenario/yaml_shape.h"
 
@@ -22,42 +25,43 @@ namespace virtrain::harness {
 namespace {
 
 constexpr std::int64_t second_ns = 1'000'000'000;
-constexpr std::uint64_t mib = 1ULL << 20;
-constexpr std::uint64_t tib = 1ULL << 40;
 
 constexpr std::size_t most_trials = 50'000;
 constexpr std::size_t most_node_starts = 250'000;
+constexpr std::size_t most_swept_trials = 10'000;  ///< unless somebody says that he wants more
 
-const std::vector<std::string> arms{arm_bare_metal, arm_vm, arm_bare_metal_shared};
-
-Guest decode_guest(const Field& field, Diagnostics& diagnostics) {
+/// What cases stand on: the keys that arms and sweeps may lay something over.
+struct Ground {
   Guest guest;
-  MapReader in(field, "guest", diagnostics);
-  in.require("vcpus");
-  in.require("memory");
-  if (const auto image = in.text(
-          "image", 4096,
-          {"mirror (this host's own packages), or the absolute path of a qcow2 or raw image with cloud-init",
-           mirror_image, "/var/lib/images/debian-12.qcow2", "^(mirror|/.+)$"})) {
-    guest.image = *image;
-    if (*image != mirror_image && !image->starts_with('/')) {
-      in.refuse("image", fmt::format("image: '{}' is neither mirror nor the absolute path of a qcow2 or raw "
-                                     "image with cloud-init (allowed: mirror, /path/to/image.qcow2)",
-                                     excerpt(*image)));
-    }
+  Devices devices;
+  Workload workload;
+  Layers over_workload;  ///< for the workloads of cases and tenants, which else go before the scenario's
+};
+
+/// Of the scenario with what is laid over it.
+Ground decode_ground(MapReader& in, const Layers& over, Diagnostics& diagnostics) {
+  Ground ground;
+  if (const auto field = in.child("workload", {"What each rank trains"})) {
+    ground.workload = decode_workload(*field, ground.workload, diagnostics);
   }
-  if (const auto vcpus = in.integer("vcpus", {1, 1024}, {"Cores of each node", nullptr, 32})) {
-    guest.vcpus = *vcpus;
+  if (const auto field = in.child("guest", {"Size of each node, VM and bare-metal slice alike"})) {
+    ground.guest = decode_guest(*field, diagnostics);
   }
-  if (const auto memory = in.size_bytes("memory", 128 * mib, 64 * tib,
-                                        {"Memory of each node, in KiB, MiB, GiB or TiB", nullptr, "64GiB"})) {
-    guest.memory_bytes = *memory;
+  if (const auto field = in.child("devices", {"GPUs, parts of GPUs and adapters that nodes get"})) {
+    ground.devices = decode_devices(*field, diagnostics);
   }
-  in.one_of("pinning", guest.pinning,
-            "Each vCPU to a core; numa: all of a node to one NUMA node's; none: where the kernel likes");
-  in.boolean("hugepages", guest.hugepages, "Memory from the host's huge pages");
-  in.finish();
-  return guest;
+  for (const auto& layer : over) {
+    if (layer.path[0] != "workload") { continue; }
+    ground.over_workload.push_back({{layer.path.begin() + 1, layer.path.end()}, layer.node, layer.mark});
+  }
+  return ground;
+}
+
+/// A case's or a tenant's own workload.
+Workload decode_own_workload(Field field, const Ground& ground, const Workload& base,
+                             Diagnostics& diagnostics) {
+  for (const auto& layer : ground.over_workload) { field.lay(layer); }
+  return decode_workload(field, base, diagnostics);
 }
 
 /// What a placement asks of each node, in a tenant and in `scale` alike.
@@ -67,7 +71,7 @@ struct PerNode {
   std::string vgpu_type;
 };
 
-PerNode decode_per_node(MapReader& in, const Scenario& scenario, const Workload& workload) {
+PerNode decode_per_node(MapReader& in, const Devices& devices, const Workload& workload) {
   PerNode per_node;
   if (const auto gpus =
           in.integer("gpus_per_node", {0, most_per_node}, {"GPUs of each node, one rank for each", 0})) {
@@ -78,20 +82,20 @@ PerNode decode_per_node(MapReader& in, const Scenario& scenario, const Workload&
                                     {"Trainer processes in each node where there are no GPUs", 1})) {
     per_node.ranks = *ranks;
   }
-  per_node.vgpu_type = scenario.devices.vgpu_type;
+  per_node.vgpu_type = devices.vgpu_type;
   if (const auto type = in.text(
           "vgpu_type", most_type_bytes,
           {"vGPU type of these nodes, by name or id; devices.type unless said", nullptr, "A100-20C"})) {
     per_node.vgpu_type = *type;
-    if (scenario.devices.kind != DeviceKind::vgpu) {
+    if (devices.kind != DeviceKind::vgpu) {
       in.refuse("vgpu_type", "vgpu_type needs devices of kind vgpu (remove one of them)");
     }
   }
-  if (scenario.devices.kind == DeviceKind::vgpu && per_node.gpus > 0 && per_node.vgpu_type.empty()) {
+  if (devices.kind == DeviceKind::vgpu && per_node.gpus > 0 && per_node.vgpu_type.empty()) {
     in.refuse("gpus_per_node",
               "a vGPU needs a type (devices.type, or vgpu_type here; virtrain doctor --devices lists them)");
   }
-  if (per_node.gpus > 0 && scenario.devices.kind == DeviceKind::none) {
+  if (per_node.gpus > 0 && devices.kind == DeviceKind::none) {
     in.refuse("gpus_per_node",
               "gpus_per_node needs devices of a kind other than none (allowed here: 0, or ranks_per_node)");
   }
@@ -105,7 +109,7 @@ PerNode decode_per_node(MapReader& in, const Scenario& scenario, const Workload&
   return per_node;
 }
 
-void decode_tenants(const Field& field, const Scenario& scenario, const Workload& base, Case& out,
+void decode_tenants(const Field& field, const Ground& ground, const Workload& base, Case& out,
                     Diagnostics& diagnostics) {
   std::set<std::string> names;
   for (const auto& item : read_list(field, "tenants", 1, most_nodes, diagnostics)) {
@@ -120,9 +124,9 @@ void decode_tenants(const Field& field, const Scenario& scenario, const Workload
     tenant.workload = base;
     if (const auto workload =
             in.child("workload", {"What its ranks train; keys that are absent are the case's"})) {
-      tenant.workload = decode_workload(*workload, base, diagnostics);
+      tenant.workload = decode_own_workload(*workload, ground, base, diagnostics);
     }
-    const auto per_node = decode_per_node(in, scenario, tenant.workload);
+    const auto per_node = decode_per_node(in, ground.devices, tenant.workload);
     tenant.gpus_per_node = per_node.gpus;
     tenant.ranks_per_node = per_node.ranks;
     tenant.vgpu_type = per_node.vgpu_type;
@@ -131,11 +135,11 @@ void decode_tenants(const Field& field, const Scenario& scenario, const Workload
   }
 }
 
-std::vector<Case> decode_scale(const Field& field, const Scenario& scenario, const Workload& base,
+std::vector<Case> decode_scale(const Field& field, const Ground& ground, const Workload& base,
                                const std::string& name, Diagnostics& diagnostics) {
   MapReader in(field, "scale", diagnostics);
   in.require("nodes");
-  const auto per_node = decode_per_node(in, scenario, base);
+  const auto per_node = decode_per_node(in, ground.devices, base);
   std::vector<Case> cases;
   const About about{"Numbers of nodes, one case for each", nullptr, {1, 2, 4}};
   if (const auto sizes = in.child("nodes", about)) {
@@ -148,45 +152,101 @@ std::vector<Case> decode_scale(const Field& field, const Scenario& scenario, con
       }
       cases.push_back({fmt::format("{}/{}", name, *size),
                        name,
-                       {{"tenant-1", *size, per_node.gpus, per_node.ranks, base, per_node.vgpu_type}}});
+                       {{"tenant-1", *size, per_node.gpus, per_node.ranks, base, per_node.vgpu_type}},
+                       ground.guest,
+                       ground.devices});
     }
   }
   in.finish();
   return cases;
 }
 
-void decode_case(const Field& field, const Workload& base, Scenario& scenario, std::set<std::string>& names,
-                 Diagnostics& diagnostics) {
-  MapReader in(field, "case", diagnostics);
-  in.require("name");
-  const std::string name =
-      in.name("name", {"How tables call it", nullptr, "two-vms-one-gpu"}).value_or("unnamed");
-  if (!names.insert(name).second) { in.refuse("name", fmt::format("two cases are named '{}'", name)); }
-  Workload workload = base;
+/// One case at one point of its sweep; `name` is the file's with the point's values.
+void decode_placements(MapReader& in, const std::string& name, const Ground& ground, bool describes,
+                       std::vector<Case>& cases, Diagnostics& diagnostics) {
+  Workload workload = ground.workload;
   if (const auto own =
           in.child("workload", {"What its ranks train; keys that are absent are the scenario's"})) {
-    workload = decode_workload(*own, base, diagnostics);
+    workload = decode_own_workload(*own, ground, workload, diagnostics);
   }
-  const auto tenants = in.child("tenants", {"Isolated owners of nodes, each with a network of its own"});
-  const auto scale = in.child("scale", {"Weak scaling: one case for each number of nodes"});
-  if (field.describes()) {
+  const About of_tenants{"Isolated owners of nodes, each with a network of its own"};
+  const About of_scale{"Weak scaling: one case for each number of nodes"};
+  if (describes) {  // one by one: a further key may move what the schema says of those before it
     Case described;
-    decode_tenants(*tenants, scenario, workload, described, diagnostics);
-    decode_scale(*scale, scenario, workload, name, diagnostics);
+    decode_tenants(*in.child("tenants", of_tenants), ground, workload, described, diagnostics);
+    decode_scale(*in.child("scale", of_scale), ground, workload, name, diagnostics);
     in.schema_rules({{"oneOf", {{{"required", {"tenants"}}}, {{"required", {"scale"}}}}}});
-  } else if (tenants.has_value() == scale.has_value()) {
+    return;
+  }
+  const auto tenants = in.child("tenants", of_tenants);
+  const auto scale = in.child("scale", of_scale);
+  if (tenants.has_value() == scale.has_value()) {
     diagnostics.add(in.mark(), fmt::format("case '{}' needs exactly one of 'tenants' and 'scale'", name));
   } else if (tenants) {
-    Case placement{name, "", {}};
-    decode_tenants(*tenants, scenario, workload, placement, diagnostics);
-    scenario.cases.push_back(std::move(placement));
+    Case placement{name, "", {}, ground.guest, ground.devices};
+    decode_tenants(*tenants, ground, workload, placement, diagnostics);
+    cases.push_back(std::move(placement));
   } else {
-    for (auto& sized : decode_scale(*scale, scenario, workload, name, diagnostics)) {
-      scenario.cases.push_back(std::move(sized));
+    for (auto& sized : decode_scale(*scale, ground, workload, name, diagnostics)) {
+      cases.push_back(std::move(sized));
     }
   }
-  in.finish();
 }
+
+/// The cases of a file, as an arm has them.
+class CaseDecoder {
+ public:
+  CaseDecoder(const Field& document, const Ground& plain, std::vector<SweepPoint> sweep,
+              const std::vector<Variant>& variants, Diagnostics& diagnostics)
+      : document_(document),
+        plain_(plain),
+        sweep_(std::move(sweep)),
+        variants_(variants),
+        diagnostics_(diagnostics) {}
+
+  std::vector<Case> decode(const std::vector<Field>& items, const Layers& arm) const {
+    std::vector<Case> cases;
+    std::set<std::string> names;
+    for (const auto& item : items) { decode_item(item, arm, names, cases); }
+    return cases;
+  }
+
+ private:
+  void decode_item(const Field& item, const Layers& arm, std::set<std::string>& names,
+                   std::vector<Case>& cases) const {
+    MapReader in(item, "case", diagnostics_);
+    in.require("name");
+    const std::string name =
+        in.name("name", {"How tables call it", nullptr, "two-vms-one-gpu"}).value_or("unnamed");
+    if (!names.insert(name).second) { in.refuse("name", fmt::format("two cases are named '{}'", name)); }
+    auto points = decode_sweep(in, diagnostics_);
+    refuse_swept_changes(points, variants_, diagnostics_);
+    if (points.empty()) { points = sweep_; }
+    if (points.empty()) { points.emplace_back(); }
+    for (const auto& point : points) {
+      if (cases.size() > most_trials) { break; }  // refused by check_extent
+      decode_placements(in, point.name.empty() ? name : name + "@" + point.name,
+                        ground_with(point.layers, arm), item.describes(), cases, diagnostics_);
+    }
+    in.finish();
+  }
+
+  Ground ground_with(const Layers& point, const Layers& arm) const {
+    if (point.empty() && arm.empty()) { return plain_; }
+    Field document = document_;
+    for (const auto* layers : {&point, &arm}) {
+      for (const auto& layer : *layers) { document.lay(layer); }
+    }
+    MapReader in(document, "the scenario", diagnostics_);
+    return decode_ground(in, document.over, diagnostics_);
+  }
+
+  const Field& document_;
+  const Ground& plain_;
+  std::vector<SweepPoint> sweep_;
+  const std::vector<Variant>& variants_;
+  Diagnostics& diagnostics_;
+};
 
 /// Words of a list under this key, each of them allowed and there once.
 std::vector<std::string> decode_words(MapReader& in, const char* key, const std::vector<std::string>& allowed,
@@ -253,7 +313,11 @@ void decode_expect(MapReader& in, Scenario& scenario, Diagnostics& diagnostics) 
     }
     limits.finish();
     scenario.vm_vs_bare_metal = wanted;
-    if (!has_arm(scenario, arm_vm) || !has_arm(scenario, arm_bare_metal)) {
+    const auto is_there = [&](const char* name) {
+      return std::any_of(scenario.arms.begin(), scenario.arms.end(),
+                         [&](const Arm& arm) { return arm.name == name; });
+    };
+    if (!is_there(arm_vm) || !is_there(arm_bare_metal)) {
       in.refuse("expect", "vm_vs_bare_metal needs both arms, bare_metal and vm");
     }
   }
@@ -261,7 +325,7 @@ void decode_expect(MapReader& in, Scenario& scenario, Diagnostics& diagnostics) 
 }
 
 /// A plan has an entry for each trial and each of its nodes, and nobody waits for years.
-void check_extent(MapReader& in, const Scenario& scenario) {
+void check_extent(MapReader& in, const Scenario& scenario, bool large_sweeps) {
   const auto times = static_cast<std::size_t>(scenario.pairs) * scenario.arms.size();
   const std::size_t trials = times * scenario.cases.size();
   std::size_t node_starts = 0;
@@ -274,34 +338,42 @@ void check_extent(MapReader& in, const Scenario& scenario) {
                           "{} and {}; fewer pairs, cases or arms)",
                           scenario.cases.size(), scenario.arms.size(), scenario.pairs, trials, node_starts,
                           most_trials, most_node_starts));
+    return;
+  }
+  const bool swept = std::any_of(scenario.cases.begin(), scenario.cases.end(),
+                                 [](const Case& one) { return one.name.find('@') != std::string::npos; });
+  if (swept && trials > most_swept_trials && !large_sweeps) {
+    in.refuse(in.has("sweep") ? "sweep" : "cases",
+              fmt::format("the sweep makes {} trials (allowed without --yes: at most {}; virtrain plan --yes "
+                          "shows their hours)",
+                          trials, most_swept_trials));
   }
 }
 
-Scenario decode_document(const Field& document, Diagnostics& diagnostics) {
+Scenario decode_document(const Field& document, bool large_sweeps, Diagnostics& diagnostics) {
   Scenario scenario;
   MapReader in(document, "the scenario", diagnostics);
   for (const char* key : {"name", "workload", "guest", "cases"}) { in.require(key); }
   scenario.name = in.name("name", {"How lists and reports call it", nullptr, "dell-r750xa"}).value_or("");
   scenario.description = in.text("description", 4096, {"For people"}).value_or("");
-  Workload base;
-  if (const auto field = in.child("workload", {"What each rank trains"})) {
-    base = decode_workload(*field, base, diagnostics);
-  }
-  if (const auto field = in.child("guest", {"Size of each node, VM and bare-metal slice alike"})) {
-    scenario.guest = decode_guest(*field, diagnostics);
-  }
-  if (const auto field = in.child("devices", {"GPUs, parts of GPUs and adapters that nodes get"})) {
-    scenario.devices = decode_devices(*field, diagnostics);
-  }
+  const auto ground = decode_ground(in, {}, diagnostics);
+  scenario.guest = ground.guest;
+  scenario.devices = ground.devices;
+  auto variants = decode_arms(in, diagnostics);
+  decode_prices(in, variants, diagnostics);
+  auto sweep = decode_sweep(in, diagnostics);
+  refuse_swept_changes(sweep, variants, diagnostics);
   if (const auto field = in.child("cases", {"Placements of work"})) {
-    std::set<std::string> names;
-    for (const auto& item : read_list(*field, "cases", 1, 256, diagnostics)) {
-      decode_case(item, base, scenario, names, diagnostics);
+    const CaseDecoder decoder(document, ground, std::move(sweep), variants, diagnostics);
+    const auto items = read_list(*field, "cases", 1, 256, diagnostics);
+    scenario.cases = decoder.decode(items, {});
+    const bool too_many = scenario.cases.size() * variants.size() > most_trials;  // refused by check_extent
+    for (auto& variant : variants) {
+      if (too_many) { break; }
+      variant.arm.cases = variant.layers.empty() ? scenario.cases : decoder.decode(items, variant.layers);
     }
   }
-  scenario.arms =
-      decode_words(in, "arms", arms, {"Where each case runs", {arm_bare_metal, arm_vm}}, diagnostics);
-  if (scenario.arms.empty()) { scenario.arms = {arm_bare_metal, arm_vm}; }
+  for (auto& variant : variants) { scenario.arms.push_back(std::move(variant.arm)); }
   scenario.probes = decode_probes(in, scenario.cases, diagnostics);
   in.integer("pairs", {1, 10'000}, scenario.pairs,
              "Trials of each case in each arm; an even number balances their order");
@@ -320,7 +392,7 @@ Scenario decode_document(const Field& document, Diagnostics& diagnostics) {
   scenario.trial_timeout_ns = in.duration_ns("trial_timeout", second_ns, 7L * 24 * 3600 * second_ns,
                                              {"A trial must have ended within it", "1h"})
                                   .value_or(3600 * second_ns);
-  check_extent(in, scenario);
+  check_extent(in, scenario, large_sweeps);
   decode_expect(in, scenario, diagnostics);
   in.finish();
   in.schema_rules(
@@ -341,15 +413,16 @@ Scenario decode_document(const Field& document, Diagnostics& diagnostics) {
 
 }  // namespace
 
-bool has_arm(const Scenario& scenario, const std::string& arm) {
-  return std::find(scenario.arms.begin(), scenario.arms.end(), arm) != scenario.arms.end();
+bool has_arm(const Scenario& scenario, const std::string& base) {
+  return std::any_of(scenario.arms.begin(), scenario.arms.end(),
+                     [&](const Arm& arm) { return arm.base == base; });
 }
 
 bool is_gpu_probe(const std::string& probe) {
   return std::find(gpu_probes.begin(), gpu_probes.end(), probe) != gpu_probes.end();
 }
 
-Scenario decode_scenario(const std::string& text, const std::string& file_name) {
+Scenario decode_scenario(const std::string& text, const std::string& file_name, bool large_sweeps) {
   Diagnostics diagnostics(file_name);
   if (text.size() > max_scenario_bytes) {
     throw Error(
@@ -364,7 +437,9 @@ Scenario decode_scenario(const std::string& text, const std::string& file_name) 
         fmt::format("{}:{}:{}: these bytes are no UTF-8 (save the file as UTF-8)", file_name, line, column));
   }
   Scenario scenario;
-  if (check_yaml_shape(text, diagnostics)) { scenario = decode_document({YAML::Load(text)}, diagnostics); }
+  if (check_yaml_shape(text, diagnostics)) {
+    scenario = decode_document({YAML::Load(text)}, large_sweeps, diagnostics);
+  }
   diagnostics.throw_if_any();
   scenario.text = text;
   return scenario;
@@ -375,14 +450,14 @@ Schema scenario_schema() {
                 {"$id", "urn:virtrain:scenario"},
                 {"title", "virtrain scenario"}};
   Diagnostics unused("");
-  decode_document({{}, &schema}, unused);
+  decode_document({{}, &schema}, true, unused);
   return schema;
 }
 
-Scenario load_scenario(const std::string& path) {
+Scenario load_scenario(const std::string& path, bool large_sweeps) {
   if (path == "-") {
     return decode_scenario({std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()},
-                           "<stdin>");
+                           "<stdin>", large_sweeps);
   }
   const auto text = read_file(path);
   if (!text) {
@@ -390,7 +465,7 @@ Scenario load_scenario(const std::string& path) {
         "read " + path, ErrorCode::bad_input,
         fmt::format("{}:1:1: the file cannot be read: {}", path, std::generic_category().message(errno)));
   }
-  return decode_scenario(*text, path);
+  return decode_scenario(*text, path, large_sweeps);
 }
 
 }  // namespace virtrain::harness

@@ -70,9 +70,9 @@ Schema environment_rules() {
 
 void decode_environment(const Field& field, Workload& workload, Diagnostics& diagnostics) {
   MapReader names(field, "env", diagnostics);
-  if (!field.describes() && field.node.size() > most_variables) {
-    diagnostics.add(field.node.Mark(), fmt::format("env has {} variables (allowed: at most {})",
-                                                   field.node.size(), most_variables));
+  if (names.size() > most_variables) {
+    diagnostics.add(names.mark(),
+                    fmt::format("env has {} variables (allowed: at most {})", names.size(), most_variables));
     return;
   }
   for (const auto& [name, value] : names.all_text(environment_rules())) {

@@ -22,6 +22,7 @@ enum class Reuse { trial, experiment_case };
 
 /// What each rank runs. `batch_size` is per rank.
 struct Workload {
+  bool operator==(const Workload&) const = default;
   std::string model = "resnet50";
   Backend backend = Backend::cpu;
   Precision precision = Precision::fp32;
@@ -45,6 +46,7 @@ using vmctl::Pinning;
 
 /// Which devices of the host.
 struct DeviceSelection {
+  bool operator==(const DeviceSelection&) const = default;
   std::optional<std::string> vendor;   ///< PCI vendor id, "0x10de"
   std::vector<std::string> addresses;  ///< PCI addresses; empty: any
   std::vector<std::string> uuids;      ///< "GPU-…", as the driver says; empty: any
@@ -54,12 +56,14 @@ struct DeviceSelection {
 
 /// Adapters that a node gets beside its GPUs.
 struct Nics {
+  bool operator==(const Nics&) const = default;
   NicKind kind = NicKind::passthrough;
   std::int64_t per_node = 1;
   DeviceSelection select;
 };
 
 struct Devices {
+  bool operator==(const Devices&) const = default;
   DeviceKind kind = DeviceKind::none;
   DeviceSelection select;
   std::string vgpu_type;  ///< name or id; a tenant's own goes before it
@@ -71,6 +75,7 @@ struct Devices {
 };
 
 struct Tenant {
+  bool operator==(const Tenant&) const = default;
   std::string name;
   std::int64_t nodes = 1;
   std::int64_t gpus_per_node = 0;
@@ -79,12 +84,37 @@ struct Tenant {
   std::string vgpu_type = {};  ///< of this tenant's vGPUs; empty with other devices
 };
 
-/// One placement of work. A weak-scaling case of the file has become one case for each size:
-/// `weak-scaling/2`.
+/// One placement of work, with all that a host has to know of it. A weak-scaling case of the file has become
+/// one case for each size, and any case one for each point of its sweep: `weak-scaling@batch_size=32/2`.
 struct Case {
+  bool operator==(const Case&) const = default;
+
   std::string name;
-  std::string scaling_of;  ///< name in the file for a weak-scaling size, else empty
+  std::string scaling_of;  ///< `weak-scaling@batch_size=32` of a weak-scaling size, else empty
   std::vector<Tenant> tenants;
+  Guest guest = {};
+  Devices devices = {};
+};
+
+/// A key that an arm sets: "guest.pinning" to "none".
+struct ArmChange {
+  std::string key, value;
+};
+
+struct Price {
+  double amount = 0;  ///< for an hour of one node
+  std::string currency;
+};
+
+/// Where cases run: bare_metal, vm or bare_metal_shared, or a variant of one of them.
+struct Arm {
+  std::string name;
+  std::string base;                    ///< bare_metal, vm or bare_metal_shared
+  std::string like;                    ///< the arm that it changes; empty: it is no variant
+  std::vector<ArmChange> own_changes;  ///< against `like`
+  std::vector<ArmChange> changes;      ///< against `base`
+  std::optional<Price> price;
+  std::vector<Case> cases;  ///< the scenario's, as they are in this arm
 };
 
 struct Expectation {
@@ -98,10 +128,10 @@ struct Scenario {
   std::string name;
   std::string description;
   std::string text;  ///< the file as it was read
-  Guest guest;
+  Guest guest;       ///< without what arms and sweeps change; so are devices and cases
   Devices devices;
   std::vector<Case> cases;
-  std::vector<std::string> arms;
+  std::vector<Arm> arms;
   std::int64_t pairs = 6;
   std::vector<std::string> probes;  ///< of virtrain-probe, in each node before the first trial of an arm
   Reuse reuse = Reuse::trial;
@@ -113,7 +143,8 @@ struct Scenario {
   std::vector<std::string> warnings;  ///< for example an odd number of pairs
 };
 
-bool has_arm(const Scenario& scenario, const std::string& arm);
+/// Whether an arm of the scenario is this one, or a variant of it.
+bool has_arm(const Scenario& scenario, const std::string& base);
 
 /// What `probes` may name, of a node's host and of each of its GPUs.
 inline const std::vector<std::string> host_probes{"triad", "memory_copy", "gemm"};

@@ -31,15 +31,31 @@ constexpr const char* duration_pattern = "^[0-9]+(\\.[0-9]+)?(ms|s|m|h)$";
 /// Text of a scalar; `plain` demands that it is not quoted (numbers and booleans).
 std::optional<std::string> scalar(const Field& field, const std::string& what, bool plain,
                                   std::string_view expected, Diagnostics& diagnostics) {
-  if (field.node.IsScalar() && (!plain || is_plain(field.node))) { return field.node.Scalar(); }
-  diagnostics.add(field.node.Mark(), fmt::format("{} must be {}", what, expected));
+  const bool is_scalar = field.node.IsScalar() && field.over.empty();
+  if (is_scalar && (!plain || is_plain(field.node))) { return field.node.Scalar(); }
+  diagnostics.add(is_scalar || field.over.empty() ? field.mark() : field.over.front().mark,
+                  fmt::format("{} must be {}", what, expected));
   return std::nullopt;
 }
 
 }  // namespace
 
 void Diagnostics::add(const YAML::Mark& mark, const std::string& message) {
-  found_.push_back({mark.line + 1, mark.column + 1, excerpt(message, longest_message)});
+  Diagnostic found{mark.line + 1, mark.column + 1, excerpt(message, longest_message)};
+  if (known_.emplace(found.line, found.column, found.message).second) { found_.push_back(std::move(found)); }
+}
+
+YAML::Mark Field::mark() const {
+  return node.Mark().is_null() && !over.empty() ? over.front().mark : node.Mark();
+}
+
+void Field::lay(Layer layer) {
+  if (!layer.path.empty() || (layer.node.IsMap() && (node.IsMap() || !over.empty()))) {
+    over.push_back(std::move(layer));
+  } else {
+    node.reset(layer.node);  // an assignment would change the file
+    over.clear();
+  }
 }
 
 bool Diagnostics::is_full() const {
@@ -75,8 +91,8 @@ bool is_name(std::string_view text) {
 
 MapReader::MapReader(const Field& field, std::string what, Diagnostics& diagnostics)
     : field_(field),
-      mark_(field.node.Mark()),
-      is_map_(field.node.IsMap()),
+      mark_(field.mark()),
+      is_map_(field.node.IsMap() || (field.node.IsNull() && !field.over.empty())),
       what_(std::move(what)),
       diagnostics_(diagnostics) {
   if (field.describes()) {
@@ -86,15 +102,37 @@ MapReader::MapReader(const Field& field, std::string what, Diagnostics& diagnost
   }
   if (!is_map_) {
     diagnostics_.add(mark_, fmt::format("{} must be a mapping of keys to values", what_));
-    field_.node = YAML::Node(YAML::NodeType::Map);
     return;
   }
-  for (const auto& entry : field_.node) {
+  if (field_.node.IsMap()) { add_keys(field_.node, false); }
+  for (const auto& layer : field_.over) {
+    if (layer.path.empty()) {
+      add_keys(layer.node, true);
+      continue;
+    }
+    const auto& key = layer.path.front();
+    keys_.try_emplace(key, layer.mark);
+    values_[key].lay({{layer.path.begin() + 1, layer.path.end()}, layer.node, layer.mark});
+  }
+}
+
+void MapReader::add_keys(const YAML::Node& map, bool laid_over) {
+  std::set<std::string> here;
+  for (const auto& entry : map) {
     if (!entry.first.IsScalar()) {
       diagnostics_.add(entry.first.Mark(), fmt::format("a key of {} must be plain text", what_));
-    } else if (!values_.try_emplace(entry.first.Scalar(), entry.second).second) {
-      diagnostics_.add(entry.first.Mark(),
-                       fmt::format("key {} is there twice in {}", shown(entry.first.Scalar()), what_));
+      continue;
+    }
+    const auto& key = entry.first.Scalar();
+    if (!here.insert(key).second) {
+      diagnostics_.add(entry.first.Mark(), fmt::format("key {} is there twice in {}", shown(key), what_));
+      continue;
+    }
+    keys_.try_emplace(key, entry.first.Mark());
+    if (laid_over) {
+      values_[key].lay({{}, entry.second, entry.second.Mark()});
+    } else {
+      values_[key].node.reset(entry.second);
     }
   }
 }
@@ -106,7 +144,7 @@ bool MapReader::has(const std::string& key) {
 
 YAML::Mark MapReader::mark(const std::string& key) const {
   const auto value = values_.find(key);
-  return value == values_.end() ? mark_ : value->second.Mark();
+  return value == values_.end() ? mark_ : value->second.mark();
 }
 
 std::optional<Field> MapReader::child(const std::string& key, const About& about) {
@@ -119,7 +157,7 @@ std::optional<Field> MapReader::child(const std::string& key, const About& about
     return Field{{}, &property};
   }
   if (!has(key)) { return std::nullopt; }
-  return Field{values_.at(key)};
+  return values_.at(key);
 }
 
 void MapReader::require(const std::string& key) {
@@ -161,7 +199,7 @@ std::map<std::string, std::string> MapReader::all_text(const Schema& rules) {
     field_.schema->update(rules);
     return values;
   }
-  for (const auto& [key, node] : values_) {
+  for (const auto& [key, field] : values_) {
     if (auto value = text(key, 4096, About{""})) { values[key] = std::move(*value); }
   }
   return values;
@@ -293,12 +331,11 @@ std::optional<std::size_t> MapReader::one_of(const std::string& key, const std::
 void MapReader::finish() {
   if (field_.describes()) { return; }
   const std::vector<std::string> allowed(known_.begin(), known_.end());
-  for (const auto& entry : field_.node) {
-    if (!entry.first.IsScalar() || known_.contains(entry.first.Scalar())) { continue; }
-    const auto near = diagnostics_.is_full() ? std::nullopt : nearest_word(entry.first.Scalar(), allowed);
-    diagnostics_.add(entry.first.Mark(),
-                     fmt::format("unknown key {} in {} (allowed: {}{})", shown(entry.first.Scalar()), what_,
-                                 join(allowed, ", "), near ? "; did you mean " + *near + "?" : ""));
+  for (const auto& [key, mark] : keys_) {
+    if (known_.contains(key)) { continue; }
+    const auto near = diagnostics_.is_full() ? std::nullopt : nearest_word(key, allowed);
+    diagnostics_.add(mark, fmt::format("unknown key {} in {} (allowed: {}{})", shown(key), what_,
+                                       join(allowed, ", "), near ? "; did you mean " + *near + "?" : ""));
   }
 }
 
@@ -309,8 +346,9 @@ std::vector<Field> read_list(const Field& field, const std::string& what, std::s
         {{"type", "array"}, {"minItems", least}, {"maxItems", most}, {"items", Schema::object()}});
     return {Field{{}, &(*field.schema)["items"]}};
   }
-  if (!field.node.IsSequence() || field.node.size() < least || field.node.size() > most) {
-    diagnostics.add(field.node.Mark(), fmt::format("{} must be a list of {} to {} items", what, least, most));
+  const bool is_list = field.node.IsSequence() && field.over.empty();
+  if (!is_list || field.node.size() < least || field.node.size() > most) {
+    diagnostics.add(field.mark(), fmt::format("{} must be a list of {} to {} items", what, least, most));
     return {};
   }
   std::vector<Field> items;

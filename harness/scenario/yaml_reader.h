@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "common/enum_text.h"
@@ -40,6 +41,7 @@ class Diagnostics {
  private:
   std::string file_name_;
   std::vector<Diagnostic> found_;
+  std::set<std::tuple<int, int, std::string>> known_;  ///< a part of the file may be read several times
 };
 
 /// Range of a whole number, both ends allowed.
@@ -51,13 +53,26 @@ struct Range {
 /// A JSON Schema in the making; keys stay in the order in which they are described.
 using Schema = nlohmann::ordered_json;
 
+/// A value laid over those of the file, `path` keys below them: what an arm or a point of a sweep changes.
+struct Layer {
+  std::vector<std::string> path;
+  YAML::Node node;
+  YAML::Mark mark;  ///< what complaints about the path are shown with
+};
+using Layers = std::vector<Layer>;
+
 /// A value of the file, or, where `schema` is set, what the schema says of such a value: the same decoder
 /// reads a file and, walked without one, describes what files may say.
 struct Field {
   YAML::Node node = {};
   Schema* schema = nullptr;
+  Layers over = {};  ///< for the keys of a mapping; later ones win
 
   bool describes() const { return schema != nullptr; }
+  /// Where the file says it, or what is laid over it.
+  YAML::Mark mark() const;
+  /// With one more layer: a mapping's keys go one by one, anything else takes the value's place.
+  void lay(Layer layer);
 };
 
 /// What people are told of a key; null: no default, no example.
@@ -78,6 +93,9 @@ class MapReader {
   bool has(const std::string& key);
   YAML::Mark mark(const std::string& key) const;
   YAML::Mark mark() const { return mark_; }
+  std::size_t size() const { return values_.size(); }
+  /// What keys there are, and where.
+  const std::map<std::string, YAML::Mark>& keys() const { return keys_; }
   /// The raw value, for nested mappings and lists.
   std::optional<Field> child(const std::string& key, const About& about);
 
@@ -124,7 +142,11 @@ class MapReader {
   Field field_;
   YAML::Mark mark_;
   bool is_map_;
-  std::map<std::string, YAML::Node> values_;  ///< by key; yaml-cpp would look through all of them each time
+  void add_keys(const YAML::Node& map, bool laid_over);
+
+  /// By key; yaml-cpp would look through all of them each time.
+  std::map<std::string, Field> values_;
+  std::map<std::string, YAML::Mark> keys_;  ///< where each is said
   std::string what_;
   Diagnostics& diagnostics_;
   std::set<std::string> known_;

@@ -29,9 +29,9 @@ std::string LiveNode::log_tail() const {
   return printable(trim(read_tail(made.log, log_tail_bytes).value_or("")));
 }
 
-LiveNodes::LiveNodes(RunContext& context, const Placement& placement, const std::string& arm)
-    : context_(context) {
-  auto group = context.host.plan_nodes(node_group(placement, context.scenario.guest, arm));
+LiveNodes::LiveNodes(RunContext& context, const Placement& placement, const std::string& base)
+    : context_(context), placement_(placement) {
+  auto group = context.host.plan_nodes(node_group(placement, base));
   group_ = group.id;
   for (auto& made : group.nodes) {
     LiveNode node;
@@ -65,7 +65,7 @@ asio::awaitable<void> LiveNodes::reach_agents() {
 asio::awaitable<void> LiveNodes::reach_agent(LiveNode& node) {
   const milliseconds deadline =
       node.made.has_own_kernel
-          ? milliseconds(boot_deadline_ns(context_.scenario, *node.placement) / 1'000'000)
+          ? milliseconds(boot_deadline_ns(context_.scenario, placement_.guest, *node.placement) / 1'000'000)
           : slice_agent_deadline;
   std::string failure;
   try {

@@ -29,7 +29,7 @@ struct LiveNode {
 /// The nodes of one placement in one arm, networks included: brought up by the host, reached, torn down.
 class LiveNodes {
  public:
-  LiveNodes(RunContext& context, const Placement& placement, const std::string& arm);
+  LiveNodes(RunContext& context, const Placement& placement, const std::string& base);
 
   /// Stages define and boot: networks, then all nodes.
   asio::awaitable<void> define();
@@ -46,6 +46,7 @@ class LiveNodes {
   asio::awaitable<void> reach_agent(LiveNode& node);
 
   RunContext& context_;
+  const Placement& placement_;
   vmctl::NodeGroupId group_ = 0;
   std::vector<LiveNode> nodes_;
 };

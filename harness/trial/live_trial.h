@@ -53,7 +53,7 @@ struct LiveTrial {
   double images_per_second = 0;
 
   /// One slice stands for all of a tenant's nodes.
-  bool is_shared() const { return shares_nodes(planned.arm); }
+  bool is_shared() const { return shares_nodes(planned.base); }
   void event(const std::string& message, const nlohmann::json& detail = nullptr) {
     context.event(row, stage, message, detail);
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
+#include "common/text/text.h"
 #include "harness/agent/client/run_in_node.h"
 #include "harness/job/gpu_environment.h"
 #include "harness/job/guest_gpus.h"
@@ -61,10 +62,13 @@ asio::awaitable<void> look_at_devices_of(LiveTrial& trial, TrialNode& node) {
     context.event(trial.row, "agent", "the guest's devices differ from the plan: " + difference.words,
                   {{"node", live.placement->hostname}, {"xml_that_mends_it", difference.xml}});
   }
+  const auto& wanted = trial.placement.guest.nccl_topology;
+  if (wanted == "off") { node.topology.nccl_topology.clear(); }
+  if (wanted.starts_with('/')) { node.topology.nccl_topology = read_file(wanted).value_or(""); }
   if (!node.topology.nccl_topology.empty()) {
     co_await live.agent->write_file(guest_nccl_topology, node.topology.nccl_topology);
   }
-  co_await prepare_guest_gpus(context.io, live.agent, context.scenario.devices,
+  co_await prepare_guest_gpus(context.io, live.agent, trial.placement.devices,
                               node.topology.gpu_numa_nodes.size());
 }
 
@@ -176,9 +180,8 @@ asio::awaitable<void> take_plans_from(LiveTrial& trial) {
 asio::awaitable<void> look_at_licences(LiveTrial& trial, std::optional<bool> TrialNode::*into) {
   for (auto& tenant : trial.tenants) {
     for (auto& node : tenant.nodes) {
-      node.*into =
-          co_await guest_is_licensed(trial.context.io, node.live.agent, trial.context.scenario.devices,
-                                     node.topology.gpu_numa_nodes.size());
+      node.*into = co_await guest_is_licensed(trial.context.io, node.live.agent, trial.placement.devices,
+                                              node.topology.gpu_numa_nodes.size());
     }
   }
 }
@@ -200,7 +203,7 @@ asio::awaitable<void> probe_nodes(LiveTrial& trial, std::chrono::milliseconds de
       }
       const auto& program = node.live.made.programs.at(probe_program);
       for (const auto& command :
-           probe_commands(program, scenario.probes, scenario.guest.memory_bytes, gpus)) {
+           probe_commands(program, scenario.probes, trial.placement.guest.memory_bytes, gpus)) {
         co_await probe_node(trial, tenant, node, command, deadline);
       }
     }

@@ -6,13 +6,22 @@
 #include <tuple>
 
 #include "common/error.h"
+#include "common/model/arm.h"
+#include "common/text/text.h"
 #include "results/comparison/data_index.h"
 
 namespace virtrain::results {
 namespace {
 
+constexpr double seconds_per_hour = 3600;
+
 bool emulated(const std::string& virtualization) {
   return virtualization == "tcg" || virtualization == "kvm_on_emulated";
+}
+
+/// Of a side that nobody named: any.
+Selector selector_of(const std::string& side) {
+  return side.empty() ? Selector() : parse_selector(side);
 }
 
 using Pairs =
@@ -45,9 +54,15 @@ class Comparer {
   Comparer(const DataIndex& index, const CompareRequest& request)
       : index_(index),
         request_(request),
-        baseline_(parse_selector(request.baseline)),
-        candidate_(parse_selector(request.candidate)),
-        by_arm_(!baseline_.beyond_arms() && !candidate_.beyond_arms()) {
+        baseline_(selector_of(request.baseline)),
+        candidate_(selector_of(request.candidate)),
+        by_arm_(!baseline_.beyond_arms() && !candidate_.beyond_arms()),
+        arms_(arm_records(index.data())) {
+    if (by_arm_) {
+      require_arm(baseline_.arm);
+      require_arm(candidate_.arm);
+      return;
+    }
     if (baseline_.arm.empty()) { baseline_.arm = candidate_.arm; }
     if (candidate_.arm.empty()) { candidate_.arm = baseline_.arm; }
   }
@@ -56,6 +71,10 @@ class Comparer {
     std::vector<CaseComparison> results;
     for (const auto& one : index_.cases()) {
       if (!request_.case_name.empty() && request_.case_name != one.name) { continue; }
+      if (by_arm_) {
+        compare_arms(one, results);
+        continue;
+      }
       if (!baseline_.arm.empty()) {
         results.push_back(compare_case(one, baseline_, candidate_, ""));
         continue;
@@ -67,10 +86,53 @@ class Comparer {
       }
     }
     correct_for_family(results);
+    judge_sweeps(results);
     return results;
   }
 
  private:
+  /// An arm that somebody asked for is in the data, or at least in a plan.
+  void require_arm(const std::string& name) const {
+    if (name.empty() || name == arm_bare_metal || name == arm_vm || arms_.contains(name)) { return; }
+    std::vector<std::string> known;
+    for (const auto& one : index_.cases()) {
+      for (const auto& arm : arms_of(one)) {
+        if (std::find(known.begin(), known.end(), arm) == known.end()) { known.push_back(arm); }
+      }
+    }
+    if (std::find(known.begin(), known.end(), name) != known.end()) { return; }
+    const auto near = nearest_word(name, known);
+    throw Error("compare", ErrorCode::bad_input,
+                fmt::format("no trial ran in an arm {} (allowed: {}{})", printable(name), join(known, ", "),
+                            near ? "; did you mean " + *near + "?" : ""));
+  }
+
+  /// The pairs of arms that were asked for, or that make sense for the case.
+  std::vector<ArmPair> pairs_of_arms(const CaseRows& one) const {
+    if (baseline_.arm.empty() && candidate_.arm.empty()) { return default_pairs(arms_of(one), arms_); }
+    if (candidate_.arm.empty()) { return {{baseline_.arm, arm_vm}}; }
+    if (!baseline_.arm.empty()) { return {{baseline_.arm, candidate_.arm}}; }
+    const auto ran = arms_of(one);
+    const bool on_metal = std::find(ran.begin(), ran.end(), arm_bare_metal) != ran.end();
+    for (const auto& [baseline, candidate] : default_pairs(ran, arms_)) {
+      if (!on_metal && candidate == candidate_.arm) { return {{baseline, candidate}}; }
+    }
+    return {{arm_bare_metal, candidate_.arm}};
+  }
+
+  void compare_arms(const CaseRows& one, std::vector<CaseComparison>& results) const {
+    bool first = true;
+    for (const auto& [baseline, candidate] : pairs_of_arms(one)) {
+      Selector ours;
+      Selector theirs;
+      ours.arm = ours.text = baseline;
+      theirs.arm = theirs.text = candidate;
+      results.push_back(compare_case(one, ours, theirs, ""));
+      results.back().first_of_case = first;
+      first = false;
+    }
+  }
+
   /// Arms in which a side has trials, in the order they were first run.
   std::vector<std::string> arms_of(const CaseRows& one) const {
     std::vector<std::string> arms;
@@ -209,7 +271,19 @@ class Comparer {
       arm.oversubscribed = arm.oversubscribed || row->oversubscribed;
     }
     if (runs.empty()) { return arm; }
-    arm.images_per_second = mean(throughputs(runs));
+    arm.throughputs = throughputs(runs);
+    arm.images_per_second = mean(arm.throughputs);
+    if (sweeps_power(one.name)) {
+      const auto numbers = index_.evidence(one.name, side).numbers;
+      const auto found = numbers.find("mean.gpu_images_per_joule");
+      if (found != numbers.end()) { arm.images_per_joule = found->second; }
+    }
+    if (const auto record = arms_.find(side.selector.arm); record != arms_.end() && record->second.price) {
+      const auto& price = *record->second.price;
+      arm.images_per_currency_unit =
+          *arm.images_per_second * seconds_per_hour / (price.amount * static_cast<double>(arm.nodes));
+      arm.currency = price.currency;
+    }
     arm.tenants = index_.tenants(one.name, side.selector);
     arm.alone = index_.tenants_alone(arm.tenants, side.selector);
     const std::string family = scaling_family(one.name, arm.nodes);
@@ -234,9 +308,10 @@ class Comparer {
         result.published = result.published || row->virtualization.empty();
       }
     }
-    const bool one_arm = baseline.selector.arm == candidate.selector.arm;
-    result.differences = differences(index_.facts(result.case_name, baseline),
-                                     index_.facts(result.case_name, candidate), one_arm);
+    const auto& [ours, theirs] = std::pair(baseline.selector.arm, candidate.selector.arm);
+    result.differences =
+        differences(index_.facts(result.case_name, baseline), index_.facts(result.case_name, candidate),
+                    same_base(arms_, ours, theirs), changed_keys(arms_, ours, theirs));
     if (!result.test) { return; }
     result.verdict = result.test->verdict;
     result.reason = result.test->reason;
@@ -268,6 +343,7 @@ class Comparer {
   Selector baseline_;
   Selector candidate_;
   bool by_arm_;  ///< the sides are arms of the selected experiments
+  ArmRecords arms_;
 };
 
 void Comparer::flag(CaseComparison& result) const {
@@ -318,8 +394,8 @@ std::vector<CaseComparison> compare(const ComparisonData& data, const CompareReq
 }
 
 std::vector<std::string> experiments_of(const Store& store, const CompareRequest& request) {
-  const auto baseline = parse_selector(request.baseline);
-  const auto candidate = parse_selector(request.candidate);
+  const auto baseline = selector_of(request.baseline);
+  const auto candidate = selector_of(request.candidate);
   Selection selection = request.selection;
   if (!baseline.beyond_arms() && !candidate.beyond_arms()) { return store.select(selection); }
   selection.all = true;
@@ -347,7 +423,9 @@ std::vector<CaseComparison> compare(const Store& store, const CompareRequest& re
   std::vector<std::string> fields;
   for (const auto& rule : field_rules()) { fields.emplace_back(rule.field); }
   auto data = store.comparison_data(experiments, fields);
-  if (request.explain) { data.numbers = store.comparison_numbers(experiments); }
+  const bool needs_power = std::any_of(data.rows.begin(), data.rows.end(),
+                                       [](const auto& row) { return sweeps_power(row.case_name); });
+  if (request.explain || needs_power) { data.numbers = store.comparison_numbers(experiments); }
   if (!request.predict.empty()) { data.sweeps = store.comparison_sweeps(experiments); }
   auto result = compare(data, request);
   if (result.empty()) {

@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "common/enum_text.h"
+#include "results/comparison/arms.h"
 #include "results/comparison/causes/explain.h"
 #include "results/comparison/causes/predict.h"
 #include "results/comparison/guard/comparability.h"
 #include "results/comparison/selector.h"
+#include "results/comparison/sweep.h"
 #include "results/statistics/isolation.h"
 #include "results/statistics/statistics.h"
 #include "results/store/comparison_data.h"
@@ -22,9 +24,11 @@ namespace virtrain::results {
 
 struct CompareRequest {
   Selection selection = {};
-  std::string case_name = {};           ///< one case only; empty for all
-  std::string baseline = "bare_metal";  ///< an arm, or terms as parse_selector() reads them
-  std::string candidate = "vm";
+  std::string case_name = {};  ///< one case only; empty for all
+  /// An arm, or terms as parse_selector() reads them; empty: as default_pairs() says, or to go with the
+  /// other.
+  std::string baseline = {};
+  std::string candidate = {};
   Settings settings = {};
   bool force = false;                      ///< a verdict although facts differ that must not; said as a flag
   bool explain = false;                    ///< read telemetry, ranks and probes, and rank causes
@@ -59,11 +63,16 @@ struct ArmSummary {
   std::int64_t nodes = 1;
   std::int64_t runs = 0;                         ///< valid finished trials
   std::optional<double> images_per_second = {};  ///< mean over them, of the trial
+  std::vector<double> throughputs = {};          ///< of each of them
   std::vector<TenantMean> tenants = {};
   std::optional<Scaling> scaling = {};        ///< where the case is FAMILY/NODES and FAMILY/1 was run
   std::set<std::string> virtualization = {};  ///< what was virtual; "" where nobody said
   bool oversubscribed = false;
   std::optional<PublishedSpeedup> published = {};
+  std::optional<SweepStanding> sweep = {};              ///< where the case is a point of a sweep
+  std::optional<double> images_per_joule = {};          ///< of its GPUs, where a power limit was swept
+  std::optional<double> images_per_currency_unit = {};  ///< where the scenario has prices
+  std::string currency = {};
   std::optional<TenantsAlone> alone = {};     ///< where the case has several tenants, and runs alone exist
   std::optional<Prediction> prediction = {};  ///< of the case's weak scaling, where asked for
 };
@@ -77,7 +86,8 @@ struct CaseComparison {
   std::string case_name;
   std::string baseline;
   std::string candidate;
-  std::string arm = {};  ///< where selectors compare each arm with itself
+  std::string arm = {};       ///< where selectors compare each arm with itself
+  bool first_of_case = true;  ///< false: an earlier one has the same arms, and compares two others of them
   Settings settings = {};
   bool paired = false;
   Unit unit = Unit::trial;

@@ -66,6 +66,35 @@ json by_arm(const CaseComparison& comparison, std::optional<T> ArmSummary::*memb
   return arms;
 }
 
+/// The point of a sweep, and how each arm does at it; null where the case is none.
+json sweep_json(const CaseComparison& comparison) {
+  const auto swept = swept_case(comparison.case_name);
+  if (!swept) { return nullptr; }
+  json at = json::object();
+  for (const auto& [key, value] : swept->values) { at[key] = value; }
+  json arms = json::object();
+  for (const auto& arm : comparison.arms) {
+    if (!arm.sweep) { continue; }
+    json& object = arms[arm.arm];
+    object = {{"images_per_second", or_null(arm.images_per_second)},
+              {"standing", to_string(arm.sweep->standing)},
+              {"best", arm.sweep->best},
+              {"images_per_joule", or_null(arm.images_per_joule)}};
+    put_interval(object, "ci_low", "ci_high", arm.sweep->ci);
+  }
+  return {{"family", swept->family}, {"at", at}, {"arms", arms}};
+}
+
+/// Images for a unit of the currency, by arm; null where no arm has a price.
+json price_json(const CaseComparison& comparison) {
+  json arms;
+  for (const auto& arm : comparison.arms) {
+    if (!arm.images_per_currency_unit) { continue; }
+    arms[arm.arm] = {{"images", *arm.images_per_currency_unit}, {"currency", arm.currency}};
+  }
+  return arms;
+}
+
 json differences_json(const std::vector<FactDifference>& differences) {
   json list = json::array();
   for (const auto& difference : differences) {
@@ -132,6 +161,8 @@ json to_json(const CaseComparison& comparison) {
                  {"worse_after_holm", worse_after_holm(comparison)},
                  {"forced", comparison.forced},
                  {"differences", differences_json(comparison.differences)},
+                 {"sweep", sweep_json(comparison)},
+                 {"images_per_currency_unit", price_json(comparison)},
                  {"tenants_vs_alone", by_arm(comparison, &ArmSummary::alone, alone_json)},
                  {"explanation", comparison.explanation ? to_json(*comparison.explanation) : json()},
                  {"prediction", by_arm(comparison, &ArmSummary::prediction,

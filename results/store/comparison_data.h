@@ -18,8 +18,9 @@ struct ComparisonExperiment {
   std::string host_name = {};
   std::string started_at = {};
   std::string boot_id = {};
+  std::string arms = {};  ///< of its plan, as JSON; empty: it says nothing of them
 };
-BOOST_DESCRIBE_STRUCT(ComparisonExperiment, (), (id, scenario, label, host_name, started_at, boot_id))
+BOOST_DESCRIBE_STRUCT(ComparisonExperiment, (), (id, scenario, label, host_name, started_at, boot_id, arms))
 
 /// One trial, as much of it as a comparison needs.
 struct ComparisonRow {

@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "common/text/text.h"
+#include "results/comparison/arms.h"
 #include "results/comparison/compare_json.h"
 #include "results/comparison/verdict.h"
 #include "results/store/canonical_json.h"
@@ -33,8 +34,35 @@ Cell tenants_cell(const std::vector<TenantMean>& tenants) {
   return result;
 }
 
-std::vector<Cell> arm_row(const CaseComparison& comparison, const ArmSummary& arm) {
-  const bool is_candidate = arm.arm == comparison.candidate && comparison.test;
+constexpr std::size_t ratio_column = 10;
+
+std::optional<double> sweep_limit(const ArmSummary& arm, double Interval::*limit) {
+  return arm.sweep && arm.sweep->ci ? std::optional(*arm.sweep->ci.*limit) : std::nullopt;
+}
+
+/// Of the prices, which are all in one.
+std::string currency_of(const std::vector<CaseComparison>& comparisons) {
+  for (const auto& comparison : comparisons) {
+    for (const auto& arm : comparison.arms) {
+      if (!arm.currency.empty()) { return printable(arm.currency); }
+    }
+  }
+  return "currency";
+}
+
+/// The comparison of this case in which the arm is the candidate; null: in none that has a ratio.
+const CaseComparison* judged(const std::vector<CaseComparison>& comparisons, const CaseComparison& first,
+                             const std::string& arm) {
+  for (const auto* one = &first; one != comparisons.data() + comparisons.size(); ++one) {
+    if (one != &first && one->first_of_case) { break; }
+    if (one->candidate == arm && one->test) { return one; }
+  }
+  return nullptr;
+}
+
+/// `verdict`: of the arm against another; null: it is none's candidate. `to`: say against which.
+std::vector<Cell> arm_row(const CaseComparison& comparison, const ArmSummary& arm,
+                          const CaseComparison* verdict, bool to) {
   const auto scaling = [&](double Scaling::*member) {
     return arm.scaling ? std::optional(*arm.scaling.*member) : std::nullopt;
   };
@@ -48,8 +76,14 @@ std::vector<Cell> arm_row(const CaseComparison& comparison, const ArmSummary& ar
           cell(arm.scaling ? std::optional(arm.nodes) : std::nullopt),
           cell(arm.scaling && arm.published ? std::optional(arm.published->speedup) : std::nullopt, 3),
           share_cell(scaling(&Scaling::efficiency)),
-          cell(is_candidate ? std::optional(comparison.test->ratio) : std::nullopt, 4),
-          cell(is_candidate ? to_string(comparison.verdict) : "")};
+          cell(verdict ? std::optional(verdict->test->ratio) : std::nullopt, 4),
+          cell(verdict && to ? verdict->baseline : ""),
+          cell(verdict ? to_string(verdict->verdict) : ""),
+          cell(arm.sweep ? std::string(to_string(arm.sweep->standing)) : ""),
+          cell(sweep_limit(arm, &Interval::low), 2),
+          cell(sweep_limit(arm, &Interval::high), 2),
+          cell(arm.images_per_joule, 3),
+          cell(arm.images_per_currency_unit, 0)};
 }
 
 /// Sentences in the order they first came, each with the cases it holds for.
@@ -190,20 +224,32 @@ Table comparison_table(const std::vector<CaseComparison>& comparisons) {
                    {"published_speedup", "published", true, true},
                    {"efficiency", "efficiency", true},
                    {"ratio", "ratio", true},
-                   {"verdict", "verdict"}};
-  if (!comparisons.empty()) {
-    // The last but one column says what is divided by what.
-    table.columns[table.columns.size() - 2].head =
+                   {"ratio_to", "to", false, true},
+                   {"verdict", "verdict"},
+                   {"sweep", "of the sweep", false, true},
+                   {"sweep_ci_low", "95 % from", true, true},
+                   {"sweep_ci_high", "to", true, true},
+                   {"images_per_joule", "images/J", true, true},
+                   {"images_per_currency_unit", "images/" + currency_of(comparisons), true, true}};
+  const auto is_other = [&](const CaseComparison& one) {
+    return one.candidate != comparisons.front().candidate || one.baseline != comparisons.front().baseline;
+  };
+  const bool several = std::any_of(comparisons.begin(), comparisons.end(), is_other);
+  if (!comparisons.empty() && !several) {
+    // The column of ratios says what is divided by what.
+    table.columns[ratio_column].head =
         fmt::format("{}/{}", comparisons.front().candidate, comparisons.front().baseline);
   }
   SentencesOfCases verdicts;
   SentencesOfCases notes;
   SentencesOfCases explanations;
   for (const auto& comparison : comparisons) {
-    for (const auto& arm : comparison.arms) { table.rows.push_back(arm_row(comparison, arm)); }
+    for (const auto& arm : comparison.first_of_case ? comparison.arms : std::vector<ArmSummary>()) {
+      table.rows.push_back(arm_row(comparison, arm, judged(comparisons, comparison, arm.arm), several));
+    }
     verdicts.add(verdict_sentence(comparison), comparison.case_name);
     for (const auto& note : comparison.notes) { notes.add(note, comparison.case_name); }
-    add_arm_notes(comparison, notes);
+    if (comparison.first_of_case) { add_arm_notes(comparison, notes); }
     if (!comparison.explanation) { continue; }
     for (const auto& line : sentences(*comparison.explanation)) {
       explanations.add(line, comparison.case_name);
@@ -214,6 +260,7 @@ Table comparison_table(const std::vector<CaseComparison>& comparisons) {
   if (const auto family = family_sentence(comparisons); !family.empty()) {
     table.notes.push_back(family + ".");
   }
+  for (auto& sentence : sweep_sentences(comparisons)) { table.notes.push_back(std::move(sentence)); }
   notes.append_to(table.notes);
   if (std::any_of(comparisons.begin(), comparisons.end(), [](const auto& one) { return one.explanation; })) {
     table.notes.emplace_back("What may explain the gaps, largest first:");
@@ -227,7 +274,8 @@ Table summary_table(const std::vector<CaseComparison>& comparisons) {
   const auto all = comparison_table(comparisons);
   const auto is_shown = [](const Column& column) {
     static const std::set<std::string> shown{"case",    "arm",   "images_per_second",
-                                             "speedup", "ratio", "verdict"};
+                                             "speedup", "ratio", "ratio_to",
+                                             "verdict", "sweep", "images_per_currency_unit"};
     return shown.contains(column.key);
   };
   Table table;
@@ -250,6 +298,7 @@ Table summary_table(const std::vector<CaseComparison>& comparisons) {
     }
   }
   verdicts.append_to(table.notes);
+  for (auto& sentence : sweep_sentences(comparisons)) { table.notes.push_back(std::move(sentence)); }
   table.notes.push_back("Virtualization: " + virtualization_sentence(comparisons) + ".");
   return table;
 }
@@ -309,6 +358,7 @@ Table show_experiment(const Store& store, const std::string& id) {
                           tenants_cell(tenant_values(store, trial.id)), cell(trial.virtualization),
                           cell(trial.started_at), cell(remark(trial))});
   }
+  for (auto& sentence : variant_sentences(experiment->plan)) { table.notes.push_back(std::move(sentence)); }
   append_remarks(store, id, table.notes);
   for (const auto& [key, value] : experiment->fingerprint) {
     table.notes.push_back(fmt::format("{}: {}", key, value));

@@ -21,6 +21,23 @@ using virtrain::to_string;
 enum class Pinning { none, cores, numa };
 BOOST_DESCRIBE_ENUM(Pinning, none, cores, numa)
 
+/// How a guest's devices hang together: as on the host, below a root complex for each NUMA node, or below one
+/// that says nothing of NUMA nodes.
+enum class PciTopology { host, numa, flat };
+BOOST_DESCRIBE_ENUM(PciTopology, host, numa, flat)
+
+/// bounce: devices of the guest reach only buffers that its kernel copies to and from, as in a confidential
+/// guest, but nothing is encrypted: the cost of the data path on any host.
+enum class MemoryEncryption { none, bounce };
+BOOST_DESCRIBE_ENUM(MemoryEncryption, none, bounce)
+
+/// The virtio NIC of a VM.
+struct GuestNetwork {
+  std::optional<bool> vhost;  ///< packets by the host's kernel, or by QEMU; absent: as libvirt likes
+  std::int64_t queues = 1;
+  bool operator==(const GuestNetwork&) const = default;
+};
+
 inline constexpr const char* mirror_image = "mirror";
 
 /// What a guest is like, and the bare-metal slice of the same size.
@@ -30,7 +47,12 @@ struct GuestSpec {
   std::uint64_t memory_bytes = 0;
   Pinning pinning = Pinning::cores;
   bool hugepages = false;
+  PciTopology topology = PciTopology::host;
+  MemoryEncryption memory_encryption = MemoryEncryption::none;
+  GuestNetwork network = {};
+  std::string nccl_topology = "on";  ///< off, or the absolute path of a file for NCCL_TOPO_FILE
 
+  bool operator==(const GuestSpec&) const = default;
   bool is_mirror() const { return image == mirror_image; }
 };
 

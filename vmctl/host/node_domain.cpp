@@ -34,6 +34,22 @@ std::string HostNames::slice_bridge(std::size_t tenant) const {
   return fmt::format("vtb{}s{}", tag, tenant);
 }
 
+namespace {
+
+/// The devices as their guest is to see them. A tree that hides where they sit has a port for each.
+void arrange(std::vector<PlacedDevice>& devices, PciTopology topology) {
+  if (topology == PciTopology::host) { return; }
+  for (auto& device : devices) {
+    if (topology == PciTopology::flat) { device.numa_node = -1; }
+    device.root_complex = fmt::format("of NUMA node {}", device.numa_node);
+    device.bridges = {device.grant.address};
+  }
+}
+
+constexpr const char* bounce_words = " swiotlb=force";
+
+}  // namespace
+
 DomainSpec domain_spec(const NodeGroupSpec& group, std::size_t tenant, std::size_t index,
                        const HostNames& names, const VmFacts& facts) {
   const auto& guest = group.guest;
@@ -50,6 +66,7 @@ DomainSpec domain_spec(const NodeGroupSpec& group, std::size_t tenant, std::size
   }
   if (guest.pinning == Pinning::numa) { spec.numa_node = node.numa_node; }
   spec.hugepages = guest.hugepages;
+  spec.memory_encryption = guest.memory_encryption;
   spec.virtualization = facts.virtualization;
   spec.kernel = facts.kernel;
   spec.initrd = facts.initrd;
@@ -58,11 +75,13 @@ DomainSpec domain_spec(const NodeGroupSpec& group, std::size_t tenant, std::size
   if (!spec.boot_disk) {
     spec.kernel_command_line =
         guest_command_line(guest_boot(group.tenants[tenant], node, facts.nic.has_value()));
+    if (guest.memory_encryption == MemoryEncryption::bounce) { spec.kernel_command_line += bounce_words; }
   }
   spec.in_session = facts.in_session;
   if (facts.nic) {
     const auto network = *facts.nic == NicKind::network ? names.network(tenant) : "";
-    spec.nics.push_back({*facts.nic, network, node.mac, names.tap(facts.number), facts.multicast_port});
+    spec.nics.push_back(
+        {*facts.nic, network, node.mac, names.tap(facts.number), facts.multicast_port, guest.network});
   }
   spec.console_log = facts.console_log;
   if (guest.pinning != Pinning::none) { spec.numa_cells = numa_cells(node); }
@@ -72,6 +91,7 @@ DomainSpec domain_spec(const NodeGroupSpec& group, std::size_t tenant, std::size
   spec.devices = node.devices;
   const auto grants = grants_of(node, names.experiment);
   for (std::size_t i = 0; i < grants.size(); ++i) { spec.devices[i].grant = grants[i]; }
+  arrange(spec.devices, guest.topology);
   return spec;
 }
 

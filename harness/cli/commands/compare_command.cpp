@@ -34,7 +34,7 @@ void require_both_sides(const Arguments& arguments) {
   const auto& request = arguments.request;
   if (!arguments.one_side_only) { return; }
   for (const auto& side : {request.baseline, request.candidate}) {
-    if (results::parse_selector(side).beyond_arms()) {
+    if (!side.empty() && results::parse_selector(side).beyond_arms()) {
       throw Error("read the command line", ErrorCode::usage,
                   fmt::format("{} needs its counterpart: give both --baseline and --candidate", side));
     }
@@ -93,10 +93,11 @@ void add_compare_command(Cli& cli) {
   add_format_option(*verb, arguments->format);
   add_selection_options(*verb, request.selection);
   verb->add_option("--case", request.case_name, "This case only");
-  auto* baseline = verb->add_option("--baseline", request.baseline, "Baseline: an arm, or terms (see below)")
-                       ->capture_default_str();
+  auto* baseline = verb->add_option("--baseline", request.baseline,
+                                    "Baseline: an arm, or terms (see below); default bare_metal");
   auto* candidate =
-      verb->add_option("--candidate", request.candidate, "Candidate: likewise")->capture_default_str();
+      verb->add_option("--candidate", request.candidate,
+                       "Candidate: likewise; default vm, and each variant against the arm it is like");
   auto* margin = verb->add_option("--margin", arguments->margin, "Equivalence margin, 2% or 0.02")
                      ->capture_default_str();
   auto* alpha =

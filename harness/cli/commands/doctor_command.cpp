@@ -169,7 +169,7 @@ void examine(const DoctorArguments& arguments, Cli& cli) {
     if (inventory.cores.empty()) { cli.exit_status = exit_status(ErrorCode::host_unable); }
     return;
   }
-  const auto scenario = load_scenario(arguments.scenario);
+  const auto scenario = load_scenario(arguments.scenario, true);
   const auto host = vmctl::local_host();
   const auto as_it_is = host->inventory(scenario.devices.kind != DeviceKind::none);
   const auto plan = make_plan(scenario, as_it_is, expects_emulation(as_it_is));

@@ -21,6 +21,7 @@ struct RunArguments {
   RunOptions options;
   std::string report;  ///< file; empty: none
   bool expect = false;
+  bool large_sweeps = false;
 };
 
 /// False where it cannot be written: what was measured is told and judged all the same.
@@ -44,7 +45,7 @@ std::string where_it_is(const RunArguments& arguments, bool reported) {
 }
 
 void run(RunArguments& arguments, Cli& cli) {
-  const auto scenario = load_scenario(arguments.scenario);
+  const auto scenario = load_scenario(arguments.scenario, arguments.large_sweeps);
   if (!arguments.report.empty()) { require_report_place(arguments.report); }
   auto& options = arguments.options;
   options.experiment.command_line = cli.command_line;
@@ -87,6 +88,7 @@ void add_run_command(Cli& cli) {
   verb->add_flag("--quiet", arguments->options.quiet, "Print one summary line only, for cron");
   verb->add_flag("--expect", arguments->expect,
                  "Exit 1 if a VM is worse than bare metal, 5 without a verdict");
+  add_large_sweeps_flag(*verb, arguments->large_sweeps);
   verb->footer(
       "Examples:\n"
       "  virtrain run scenarios/quickstart.yaml\n"

@@ -17,10 +17,11 @@ struct PlanArguments {
   std::string inventory = "/";
   results::Format format = results::Format::table;
   bool xml = false;
+  bool large_sweeps = false;
 };
 
-void validate(const std::string& path) {
-  const auto scenario = load_scenario(path);
+void validate(const std::string& path, bool large_sweeps) {
+  const auto scenario = load_scenario(path, large_sweeps);
   for (const auto& warning : scenario.warnings) { log::warning(warning); }
   fmt::print("{}: valid: {} cases, {} arms, {} pairs\n", path, scenario.cases.size(), scenario.arms.size(),
              scenario.pairs);
@@ -40,7 +41,7 @@ void say_what_this_host_gives(vmctl::Host& host, const Scenario& scenario, const
 }
 
 void print_plan(const PlanArguments& arguments) {
-  const auto scenario = load_scenario(arguments.scenario);
+  const auto scenario = load_scenario(arguments.scenario, arguments.large_sweeps);
   const auto host = vmctl::local_host(arguments.inventory);
   const auto inventory = host->inventory(scenario.devices.kind != DeviceKind::none);
   const bool emulated = expects_emulation(inventory);
@@ -50,7 +51,7 @@ void print_plan(const PlanArguments& arguments) {
   if (arguments.inventory == "/") { say_what_this_host_gives(*host, scenario, plan, inventory); }
   if (!as_json && !arguments.xml) { return; }
   auto json = to_json(plan);
-  if (arguments.xml) { add_domain_xml(json, plan, scenario, *host, emulated); }
+  if (arguments.xml) { add_domain_xml(json, plan, *host, emulated); }
   fmt::print("{}", as_json ? dump_json(json, 2) + "\n" : domain_xml_text(json));
 }
 
@@ -61,7 +62,9 @@ void add_scenario_commands(Cli& cli) {
   auto path = std::make_shared<std::string>();
   check->add_option("scenario", *path, "Scenario file, - for standard input")->required();
   check->footer("Example:\n  virtrain validate scenarios/quickstart.yaml");
-  check->callback([path] { validate(*path); });
+  auto large_sweeps = std::make_shared<bool>(false);
+  add_large_sweeps_flag(*check, *large_sweeps);
+  check->callback([path, large_sweeps] { validate(*path, *large_sweeps); });
 
   auto* plan =
       cli.app.add_subcommand("plan", "Show exactly what run would do: trials, placement, boots, time");
@@ -77,6 +80,7 @@ void add_scenario_commands(Cli& cli) {
               .description(""));
   plan->add_flag("--xml", arguments->xml,
                  "Also the domain XML: each VM's in JSON, those of each case's first VM trial in the table");
+  add_large_sweeps_flag(*plan, arguments->large_sweeps);
   plan->footer(
       "Examples:\n  virtrain plan scenarios/quickstart.yaml\n  virtrain plan scenarios/dell-r750xa.yaml "
       "--inventory r750xa --format json");

@@ -68,6 +68,38 @@ constexpr std::array rules = {
     FieldRule{"repeatable", informative, "it follows from the kernels, and costs nothing itself"},
 };
 
+/// What a key of the scenario, or one below it, changes when an arm sets it.
+struct KeyEffect {
+  std::string_view key, field;
+};
+constexpr std::array key_effects = {
+    KeyEffect{"workload.env", "environment"},
+    KeyEffect{"workload.env", "isa"},
+    KeyEffect{"workload.env", "transport"},
+    KeyEffect{"workload.threads", "threads_per_rank"},
+    KeyEffect{"devices.settings.power_limit", "power_limit"},
+    KeyEffect{"devices.settings.graphics_clock", "clocks"},
+    KeyEffect{"devices.settings.ecc", "ecc"},
+    KeyEffect{"devices.settings.mig", "mig"},
+    KeyEffect{"devices.type", "gpu_name"},
+    KeyEffect{"devices.nics", "transport"},
+    KeyEffect{"devices.clique", "peer_to_peer"},
+    KeyEffect{"guest.vcpus", "threads_per_rank"},
+    KeyEffect{"guest.vcpus", "numa"},
+    KeyEffect{"guest.pinning", "numa"},
+    KeyEffect{"guest.topology", "numa"},
+    KeyEffect{"guest.topology", "peer_to_peer"},
+    KeyEffect{"guest.memory_encryption", "mitigations"},
+};
+
+bool follows_from(std::string_view field, const std::set<std::string>& changed) {
+  return std::any_of(key_effects.begin(), key_effects.end(), [&](const KeyEffect& effect) {
+    return effect.field == field && std::any_of(changed.begin(), changed.end(), [&](const auto& key) {
+             return key == effect.key || key.starts_with(std::string(effect.key) + ".");
+           });
+  });
+}
+
 /// Fields of cards, whose value lists those of all of a node's ranks, joined by ", ". One node of an arm may
 /// hold the ranks that are spread over several nodes in the other, so the listed values must be the same.
 constexpr std::array<std::string_view, 12> listed_fields = {
@@ -145,12 +177,16 @@ std::span<const FieldRule> field_rules() {
   return rules;
 }
 
-std::vector<FactDifference> differences(const Facts& baseline, const Facts& candidate, bool one_arm) {
+std::vector<FactDifference> differences(const Facts& baseline, const Facts& candidate, bool one_arm,
+                                        const std::set<std::string>& changed) {
   std::vector<FactDifference> found;
   for (const auto& rule : rules) {
     // No arm explains a difference between two hosts, or between two runs of one arm.
     const FactRule strict = rule.rule == informative ? informative : must_be_equal;
-    compare_field(std::string(rule.field), rule, one_arm ? strict : rule.rule, baseline, candidate, found);
+    const bool intended = rule.rule != informative && follows_from(rule.field, changed);
+    const auto here = intended ? explained_by_the_arm : one_arm ? strict : rule.rule;
+    const FieldRule meant{rule.field, rule.rule, "an arm changes it on purpose"};
+    compare_field(std::string(rule.field), intended ? meant : rule, here, baseline, candidate, found);
     compare_field(std::string(host_prefix) + std::string(rule.field), rule, strict, baseline, candidate,
                   found);
   }

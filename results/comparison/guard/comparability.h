@@ -45,8 +45,12 @@ bool are_equal(std::string_view field, const std::set<std::string>& ours,
                const std::set<std::string>& theirs);
 
 /// Differences in fields that have a rule and are known on both sides, in the table's order. Where both sides
-/// are one arm (of two labels, hosts or dates), the arm explains nothing: such a field must be equal.
-std::vector<FactDifference> differences(const Facts& baseline, const Facts& candidate, bool one_arm = false);
+/// are one arm (of two labels, hosts or dates) or two variants of it, the arm explains nothing: such a field
+/// must be equal.
+/// `changed`: keys of the scenario that the arms set differently on purpose; what follows from them is
+/// explained.
+std::vector<FactDifference> differences(const Facts& baseline, const Facts& candidate, bool one_arm = false,
+                                        const std::set<std::string>& changed = {});
 /// "driver differs: 470 in bare_metal, 580 in vm (…why, and what follows)".
 std::string to_sentence(const FactDifference& difference, const std::string& baseline,
                         const std::string& candidate);

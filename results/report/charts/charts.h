@@ -11,6 +11,8 @@ namespace virtrain::results {
 std::vector<Chart> forest_charts(const ReportData& data);
 /// Speedup and efficiency of each weak scaling beside the ideal and the published one.
 std::vector<Chart> scaling_charts(const ReportData& data, const ArmOrder& order);
+/// Throughput of each arm over the points of each sweep, with intervals.
+std::vector<Chart> sweep_charts(const ReportData& data, const ArmOrder& order);
 /// Throughput and telemetry over time, one figure for each case that has samples.
 std::vector<Chart> course_charts(const ReportData& data, const ArmOrder& order);
 /// Slowdowns of tenants next to each other; nothing if no tenant ran alone too.

@@ -184,6 +184,7 @@ Chart chart_of(const std::string& case_name, const std::vector<const TrialRecord
 std::vector<Chart> course_charts(const ReportData& data, const ArmOrder& order) {
   std::vector<Chart> charts;
   for (const auto& comparison : data.comparisons) {
+    if (!comparison.first_of_case) { continue; }
     std::vector<const TrialRecord*> trials;
     for (const auto& record : data.records) {
       if (record.trial.case_name == comparison.case_name) { trials.push_back(&record); }

@@ -51,11 +51,19 @@ std::string verdict_words(const CaseComparison& comparison) {
   return words;
 }
 
-nlohmann::json row_of(const CaseComparison& comparison, const Domain& domain, std::size_t position) {
+/// The case, and its arms where the chart has others too.
+std::string row_name(const CaseComparison& comparison, bool with_arms) {
+  return with_arms
+             ? fmt::format("{}: {} / {}", comparison.case_name, comparison.candidate, comparison.baseline)
+             : comparison.case_name;
+}
+
+nlohmann::json row_of(const CaseComparison& comparison, const Domain& domain, std::size_t position,
+                      bool with_arms) {
   const auto& test = *comparison.test;
   // Without a verdict that counts, an interval would look like evidence.
   const bool interval = test.ci && comparison.verdict != Verdict::not_comparable;
-  nlohmann::json row{{"case", comparison.case_name},
+  nlohmann::json row{{"case", row_name(comparison, with_arms)},
                      {"position", position},
                      {"ratio", test.ratio},
                      {"shown", std::clamp(test.ratio, domain.low, domain.high)},
@@ -91,7 +99,7 @@ std::string size_words(const CaseComparison& comparison) {
   return fmt::format("{} + {}", comparison.n_baseline.value_or(0), comparison.n_candidate.value_or(0));
 }
 
-Table table_of(const std::vector<const CaseComparison*>& comparisons) {
+Table table_of(const std::vector<const CaseComparison*>& comparisons, bool with_arms) {
   Table table;
   table.columns = {{"case", "Case"},
                    {"ratio", "Ratio", true},
@@ -106,26 +114,34 @@ Table table_of(const std::vector<const CaseComparison*>& comparisons) {
       return cell(interval ? std::optional(*one->test->ci.*side) : std::nullopt, 4);
     };
     const auto tost_p = interval && one->test->tost_p ? fmt::format("{:.2g}", *one->test->tost_p) : "";
-    table.rows.push_back({cell(one->case_name), cell(one->test->ratio, 4), limit(&Interval::low),
+    table.rows.push_back({cell(row_name(*one, with_arms)), cell(one->test->ratio, 4), limit(&Interval::low),
                           limit(&Interval::high), cell(size_words(*one)), cell(tost_p),
                           cell(verdict_words(*one))});
   }
   return table;
 }
 
+bool have_several_sides(const std::vector<const CaseComparison*>& shown) {
+  return std::any_of(shown.begin(), shown.end(), [&](const auto* one) {
+    return one->baseline != shown.front()->baseline || one->candidate != shown.front()->candidate;
+  });
+}
+
 std::string summary_of(const std::vector<const CaseComparison*>& shown, const Settings& settings) {
   const auto by_ratio = [](const auto* a, const auto* b) { return a->test->ratio < b->test->ratio; };
   const auto [low, high] = std::minmax_element(shown.begin(), shown.end(), by_ratio);
   const auto& one = *shown.front();
-  const std::string start = fmt::format("Throughput of {} divided by that of {}", arm_words(one.candidate),
-                                        arm_words(one.baseline));
+  const bool several = have_several_sides(shown);
+  const std::string start = several ? "The ratio of throughputs"
+                                    : fmt::format("Throughput of {} divided by that of {}",
+                                                  arm_words(one.candidate), arm_words(one.baseline));
   const std::string band =
       fmt::format("the shaded band from {:.4g} to {:.4g} counts as no difference that matters",
                   1 - settings.margin, 1 / (1 - settings.margin));
   if (shown.size() == 1) { return fmt::format("{} is {:.4f}; {}.", start, one.test->ratio, band); }
-  return fmt::format("{} lies between {:.4f} ({}) and {:.4f} ({}) over {} cases; {}.", start,
-                     (*low)->test->ratio, (*low)->case_name, (*high)->test->ratio, (*high)->case_name,
-                     shown.size(), band);
+  return fmt::format("{} lies between {:.4f} ({}) and {:.4f} ({}) over {} {}; {}.", start,
+                     (*low)->test->ratio, row_name(**low, several), (*high)->test->ratio,
+                     row_name(**high, several), shown.size(), several ? "comparisons" : "cases", band);
 }
 
 }  // namespace
@@ -142,26 +158,28 @@ std::vector<Chart> forest_charts(const ReportData& data) {
   chart.id = "forest";
   chart.spec = "forest";
   const auto& compare = data.request.compare;
-  chart.title =
-      fmt::format("{} against {}, case by case", arm_words(compare.candidate), arm_words(compare.baseline));
+  const bool several = have_several_sides(shown);
+  const auto candidate = several ? std::string("candidate") : arm_words(compare.candidate);
+  const auto baseline = several ? std::string("baseline") : arm_words(compare.baseline);
+  chart.title = several ? "Each arm against the one it is compared with"
+                        : fmt::format("{} against {}, case by case", candidate, baseline);
   chart.summary = summary_of(shown, settings);
   chart.data["rows"] = nlohmann::json::array();
   for (std::size_t i = 0; i < shown.size(); ++i) {
-    chart.data["rows"].push_back(row_of(*shown[i], domain, i));
+    chart.data["rows"].push_back(row_of(*shown[i], domain, i, several));
   }
   chart.signals = {{"count", shown.size()},
                    {"domain", {domain.low, domain.high}},
                    {"band", {1 - settings.margin, 1 / (1 - settings.margin)}},
-                   {"axis_title", fmt::format("throughput of {} ÷ {}", arm_words(compare.candidate),
-                                              arm_words(compare.baseline))},
-                   {"slower", fmt::format("◂ {} slower", arm_words(compare.candidate))},
-                   {"faster", fmt::format("{} faster ▸", arm_words(compare.candidate))}};
+                   {"axis_title", fmt::format("throughput of {} ÷ {}", candidate, baseline)},
+                   {"slower", fmt::format("◂ {} slower", candidate)},
+                   {"faster", fmt::format("{} faster ▸", candidate)}};
   chart.key = {
       {"band", fmt::format("equivalence band, ±{:.4g} %", settings.margin * 100)},
       {"interval-tost", fmt::format("{:.4g} % interval, which decides", 100 * (1 - 2 * settings.alpha))},
       {"interval-95", "95 % interval"},
       {"hollow", "no interval: too few runs, or not comparable"}};
-  chart.table = table_of(shown);
+  chart.table = table_of(shown, several);
   return {chart};
 }
 

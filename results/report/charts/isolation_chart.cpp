@@ -27,6 +27,7 @@ std::ptrdiff_t class_of(double slowdown) {
 std::vector<Row> rows_of(const ReportData& data) {
   std::vector<Row> rows;
   for (const auto& comparison : data.comparisons) {
+    if (!comparison.first_of_case) { continue; }
     for (const auto& arm : comparison.arms) {
       if (arm.alone && !arm.alone->tenants.empty()) {
         rows.push_back({comparison.case_name, arm_words(arm.arm), &*arm.alone});

@@ -28,6 +28,7 @@ std::string family_of(const std::string& case_name, std::int64_t nodes) {
 std::map<std::string, std::vector<Step>> steps_of(const ReportData& data, const ArmOrder& order) {
   std::map<std::string, std::vector<Step>> families;
   for (const auto& comparison : data.comparisons) {
+    if (!comparison.first_of_case) { continue; }
     for (const auto& arm : comparison.arms) {
       if (!arm.scaling) { continue; }
       auto& steps = families[family_of(comparison.case_name, arm.nodes)];

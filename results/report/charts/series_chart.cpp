@@ -173,6 +173,7 @@ Chart chart_of(const std::string& case_name, const std::vector<Line>& lines, con
 std::vector<Chart> series_charts(const ReportData& data, const ArmOrder& order) {
   std::vector<Chart> charts;
   for (const auto& comparison : data.comparisons) {
+    if (!comparison.first_of_case) { continue; }
     if (charts.size() == most_cases) { break; }
     const auto lines = lines_of(data, comparison.case_name);
     if (!lines.empty()) { charts.push_back(chart_of(comparison.case_name, lines, order, charts.size() + 1)); }

@@ -49,6 +49,7 @@ void read_record(const Store& store, std::vector<const ReportTrial*> candidates,
 /// Cases in the order of their comparisons, arms in the order they were first run.
 void read_records(const Store& store, ReportData& data) {
   for (const auto& comparison : data.comparisons) {
+    if (!comparison.first_of_case) { continue; }
     std::vector<std::pair<std::string, std::vector<const ReportTrial*>>> arms;
     for (const auto& one : data.trials) {
       if (one.trial.case_name != comparison.case_name || !usable(one.trial)) { continue; }
@@ -82,6 +83,11 @@ ReportData read_report_data(const Store& store, const ReportRequest& request) {
   data.request = request;
   data.database = store.file().string();
   data.comparisons = compare(store, request.compare);
+  if (!data.comparisons.empty()) {  // titles name the arms
+    auto& asked = data.request.compare;
+    if (asked.baseline.empty()) { asked.baseline = data.comparisons.front().baseline; }
+    if (asked.candidate.empty()) { asked.candidate = data.comparisons.front().candidate; }
+  }
   const auto ids = experiments_of(store, request.compare);
   for (const auto& id : ids) {
     data.experiments.push_back(*store.experiment(id));

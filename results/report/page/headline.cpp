@@ -63,7 +63,10 @@ std::string many_cases(const Cases& cases, const ReportData& data) {
 std::string headline(const ReportData& data) {
   Cases cases;
   for (const auto& one : data.comparisons) {
-    if (one.test) { cases.push_back(&one); }
+    const auto& first = data.comparisons.front();
+    if (one.test && one.baseline == first.baseline && one.candidate == first.candidate) {
+      cases.push_back(&one);
+    }
   }
   const auto& compare = data.request.compare;
   if (cases.empty()) {

@@ -53,6 +53,7 @@ const std::vector<Section>& chart_sections() {
       {"ratios", "Ratios", "forest", "ratios: no case has runs of both arms"},
       {"speedup", "Speedup", "scaling",
        "speedup: no weak scaling (cases named FAMILY/NODES with FAMILY/1) on more than one node"},
+      {"sweep", "Sweeps", "sweep", "sweeps: no case was run with several values of a key"},
       {"course", "Over time", "course", "throughput over time: no trial has stored samples"},
       {"tenants", "Tenants", "isolation",
        "tenants' heat map: no case has several tenants whose runs alone were measured too"},
@@ -179,6 +180,12 @@ json notes_model(const ReportData& data) {
     if (!sentence.empty()) { notes.push_back({{"sentence", sentence}}); }
   };
   add("Virtualization: " + virtualization_sentence(named) + ".");
+  std::set<std::string> variants;
+  for (const auto& experiment : data.experiments) {
+    for (const auto& sentence : variant_sentences(experiment.plan)) {
+      if (variants.insert(sentence).second) { add(sentence); }
+    }
+  }
   if (const auto family = family_sentence(named); !family.empty()) { add(family + "."); }
   add(differences_sentence(data));
   std::vector<std::pair<std::string, std::vector<std::string>>> by_sentence;
@@ -252,8 +259,8 @@ json table_model(const Table& table, const std::string& caption) {
 std::vector<Chart> charts_of(const ReportData& data) {
   const ArmOrder order(data);
   std::vector<Chart> charts;
-  for (auto&& part : {forest_charts(data), scaling_charts(data, order), course_charts(data, order),
-                      isolation_charts(data), series_charts(data, order)}) {
+  for (auto&& part : {forest_charts(data), scaling_charts(data, order), sweep_charts(data, order),
+                      course_charts(data, order), isolation_charts(data), series_charts(data, order)}) {
     charts.insert(charts.end(), part.begin(), part.end());
   }
   return charts;

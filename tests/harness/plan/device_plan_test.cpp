@@ -15,6 +15,7 @@
 #include "tests/harness/plan/planning.h"
 #include "vmctl/devices/host_device.h"
 #include "vmctl/host/node_domain.h"
+#include "vmctl/hypervisor/domain/guest_layout.h"
 #include "vmctl/machine/inventory.h"
 
 using namespace virtrain;
@@ -97,7 +98,7 @@ TEST_CASE("bare metal alone takes GPUs without an IOMMU, VMs do not") {
   std::tie(gpu.mechanism, gpu.mechanism_reason) = vmctl::mechanism_of(gpu.function);
   auto s = scenario("{kind: passthrough, select: {address: [0000:17:00.0]}}", one);
   CHECK_THAT(refusal(s, inventory), Contains("it is in no IOMMU group"));
-  s.arms = {arm_bare_metal};
+  s.arms.at(0).name = s.arms[0].base = arm_bare_metal;
   const auto plan = plan_of(s, inventory);
   CHECK(node(plan, 0).device_addresses() == List{"0000:17:00.0"});
   CHECK(device_demands(plan, s).empty());
@@ -375,8 +376,8 @@ TEST_CASE("the domain's NUMA cells follow the cores, and its memory comes from t
   const auto s = scenario("{kind: passthrough, select: {address: [0000:17:00.0, 0000:b1:00.0]}, clique: all}",
                           "{gpus_per_node: 2}");
   const auto plan = plan_of(s, host("r750xa"));
-  const auto spec = vmctl::domain_spec(node_group(plan.placements[0], s.guest, arm_vm), 0, 0, {"E1", "tag"},
-                                       vmctl::VmFacts{});
+  const auto spec =
+      vmctl::domain_spec(node_group(plan.placements[0], arm_vm), 0, 0, {"E1", "tag"}, vmctl::VmFacts{});
   CHECK(spec.vcpu_cores == std::vector<int>{0, 2, 1, 3});
   REQUIRE(spec.numa_cells.size() == 2);
   CHECK(spec.numa_cells[0].vcpus == std::vector<int>{0, 1});
@@ -385,6 +386,35 @@ TEST_CASE("the domain's NUMA cells follow the cores, and its memory comes from t
   CHECK(spec.memory_by_cell);
   CHECK(spec.clique == vmctl::Clique::all);
   CHECK_FALSE(spec.numa_node);
+}
+
+TEST_CASE("an arm may hide from its guest where devices sit, and may bounce what they read and write") {
+  const auto s =
+      scenario("{kind: passthrough, select: {address: [0000:17:00.0, 0000:b1:00.0]}}", "{gpus_per_node: 2}",
+               "[vm, {name: by-node, like: vm, guest: {topology: numa}}, {name: flat, like: vm, guest: "
+               "{topology: flat, "
+               "memory_encryption: bounce}}]");
+  const auto plan = plan_of(s, host("r750xa"));
+  REQUIRE(plan.placements.size() == 3);
+  const auto spec = [&](std::size_t placement) {
+    return vmctl::domain_spec(node_group(plan.placements[placement], arm_vm), 0, 0, {"E1", "tag"},
+                              vmctl::VmFacts{});
+  };
+  const auto buses = [&](std::size_t placement) {
+    const auto there = spec(placement);
+    std::vector<std::optional<int>> cells;
+    for (const auto& one : vmctl::guest_layout(there.devices, vmctl::host_nodes(there)).controllers) {
+      if (one.model == "pcie-expander-bus") { cells.push_back(one.numa_cell); }
+    }
+    return cells;
+  };
+  CHECK(buses(0) == std::vector<std::optional<int>>{0, 1});
+  CHECK(buses(1) == std::vector<std::optional<int>>{0, 1});
+  CHECK(buses(2) == std::vector<std::optional<int>>{std::nullopt});
+  CHECK(spec(2).devices[1].grant.address == "0000:b1:00.0");
+  CHECK(spec(0).kernel_command_line.find("swiotlb") == std::string::npos);
+  CHECK(spec(2).kernel_command_line.ends_with(" swiotlb=force"));
+  CHECK(spec(2).memory_encryption == vmctl::MemoryEncryption::bounce);
 }
 
 TEST_CASE("GPUs without cores beside them are warned of, with what the validity rule will say") {
@@ -410,7 +440,7 @@ TEST_CASE("a CPU feature that kills QEMU on some hosts is hidden from KVM's gues
     vmctl::VmFacts facts;
     facts.hide_arch_capabilities = true;
     facts.virtualization = virtualization;
-    return vmctl::domain_spec(node_group(plan.placements[0], s.guest, arm_vm), 0, 0, {"E1", "tag"}, facts)
+    return vmctl::domain_spec(node_group(plan.placements[0], arm_vm), 0, 0, {"E1", "tag"}, facts)
         .hide_arch_capabilities;
   };
   CHECK(hides(Virtualization::kvm));
@@ -421,14 +451,13 @@ TEST_CASE("a CPU feature that kills QEMU on some hosts is hidden from KVM's gues
 TEST_CASE("a guest with devices may take longer to boot") {
   const auto s = scenario("{kind: passthrough}", "{gpus_per_node: 2}, {nodes: 1}");
   const auto plan = plan_of(s, host("r750xa"));
-  CHECK(boot_deadline_ns(s, node(plan, 1)) == 90'000'000'000);
-  CHECK(boot_deadline_ns(s, node(plan, 0)) == (90 + 2 * 90 + 30) * 1'000'000'000L);
+  CHECK(boot_deadline_ns(s, s.guest, node(plan, 1)) == 90'000'000'000);
+  CHECK(boot_deadline_ns(s, s.guest, node(plan, 0)) == (90 + 2 * 90 + 30) * 1'000'000'000L);
 }
 
 TEST_CASE("a guest without devices has no NUMA cells") {
   const auto s = scenario("{kind: none}", "{nodes: 1}");
   const auto plan = plan_of(s, host("r750xa"));
-  CHECK(vmctl::domain_spec(node_group(plan.placements[0], s.guest, arm_vm), 0, 0, {"E1", "tag"},
-                           vmctl::VmFacts{})
+  CHECK(vmctl::domain_spec(node_group(plan.placements[0], arm_vm), 0, 0, {"E1", "tag"}, vmctl::VmFacts{})
             .numa_cells.empty());
 }

@@ -15,13 +15,14 @@ using Catch::StartsWith;
 
 namespace {
 
-/// One case of a tenant of `nodes` with a GiB each.
-Scenario scenario(int nodes, const std::string& guest, const std::string& arms = "[bare_metal, vm]") {
+/// One case of a tenant of `nodes`.
+Scenario scenario(int nodes, const std::string& guest, const std::string& arms = "[bare_metal, vm]",
+                  const std::string& memory = "1GiB") {
   return decode_scenario(
       fmt::format(
-          "name: planned\nworkload: {{}}\nguest: {{memory: 1GiB, {}}}\ncases: [{{name: a, tenants: [{{name: "
+          "name: planned\nworkload: {{}}\nguest: {{memory: {}, {}}}\ncases: [{{name: a, tenants: [{{name: "
           "many, nodes: {}}}]}}]\narms: {}\npairs: 2\n",
-          guest, nodes, arms),
+          memory, guest, nodes, arms),
       "planned.yaml");
 }
 
@@ -29,9 +30,7 @@ Scenario scenario(int nodes, const std::string& guest, const std::string& arms =
 
 TEST_CASE("pinning numa takes each VM's memory from one NUMA node, which must have it") {
   const auto words = [](const std::string& pinning, const std::string& arms = "[vm]") {
-    auto s = scenario(1, "vcpus: 2, pinning: " + pinning, arms);
-    s.guest.memory_bytes = 4 * gib;
-    return refusal(s, host(2, 2, 8));
+    return refusal(scenario(1, "vcpus: 2, pinning: " + pinning, arms, "4GiB"), host(2, 2, 8));
   };
   CHECK(words("cores") == "(planned)");
   CHECK(words("numa") ==
@@ -79,9 +78,7 @@ TEST_CASE("of a huge page that is begun all is taken") {
     auto inventory = host(1, 2, 64);
     inventory.hugepage_bytes = gib;
     inventory.numa_nodes[0].free_hugepages_1gib = pages;
-    auto s = scenario(1, "vcpus: 2, hugepages: true");
-    s.guest.memory_bytes = 3 * gib / 2;
-    return refusal(s, inventory);
+    return refusal(scenario(1, "vcpus: 2, hugepages: true", "[vm]", "1536MiB"), inventory);
   };
   CHECK(words(2) == "(planned)");
   CHECK_THAT(words(1), Contains("its VMs need 2 huge pages of 1GiB, testhost has 1 free "));
@@ -102,12 +99,12 @@ TEST_CASE("a tenant has no more VMs than its guests' kernel command line has roo
   const auto s = scenario(most, "vcpus: 1");
   const auto plan = make_plan(s, large, false);
   auto json = to_json(plan);
-  CHECK_NOTHROW(add_domain_xml(json, plan, s, *vmctl::local_host(), false));
+  CHECK_NOTHROW(add_domain_xml(json, plan, *vmctl::local_host(), false));
 }
 
 TEST_CASE("guests from a cloud image have their peers' names from the seed, however many they are") {
   const auto s = scenario(300, "vcpus: 1, image: /images/cloud.qcow2", "[vm]");
   const auto plan = make_plan(s, host(1, 600, 4096), false);
   auto json = to_json(plan);
-  CHECK_NOTHROW(add_domain_xml(json, plan, s, *vmctl::local_host(), false));
+  CHECK_NOTHROW(add_domain_xml(json, plan, *vmctl::local_host(), false));
 }

@@ -79,7 +79,7 @@ class OneTrial {
 
   OneTrial(const std::string& arm, Placement placement) {
     plan_.placements = {std::move(placement)};
-    plan_.trials = {{1, 0, arm, 1, 0}};
+    plan_.trials = {{1, 0, arm, arm, 1, 0}};
     scenario_.trial_timeout_ns = 60'000'000'000;
     write_nvidia_smi(folder_.path);
     const auto trainer = folder_.path / trainer_name(Backend::cuda);

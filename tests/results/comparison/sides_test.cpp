@@ -392,3 +392,71 @@ TEST_CASE("a published speedup stands beside the measured one and says where it 
   const auto itself = compare(store, {.selection = {.experiments = {"paper"}}});
   CHECK(to_json(itself.at(1)).at("arms").at("vm").at("published_speedup").is_null());
 }
+
+namespace {
+
+constexpr const char* variants = R"([{"name":"bare_metal","base":"bare_metal","like":null,"changes":{}},
+  {"name":"vm","base":"vm","like":null,"changes":{}},
+  {"name":"vm-tuned","base":"vm","like":"vm","changes":{"workload.env.A":"1","devices.settings.power_limit":"200W"}},
+  {"name":"vm-huge","base":"vm","like":"vm-tuned","changes":{"workload.env.A":"1","guest.hugepages":"true"},
+   "price":{"amount":2.5,"currency":"EUR"}}])";
+
+using Pairs = std::vector<ArmPair>;
+
+ComparisonData three_arms() {
+  ComparisonData data;
+  data.experiments = {{.id = "e", .arms = variants}};
+  for (int pair = 1; pair <= 5; ++pair) {
+    for (const char* arm : {"bare_metal", "vm", "vm-tuned"}) {
+      data.rows.push_back({.case_name = "c", .arm = arm, .pair = pair, .images_per_second = 100 + pair});
+    }
+  }
+  return data;
+}
+
+}  // namespace
+
+TEST_CASE("without a word on sides, VMs are compared with bare metal and variants with what they are like") {
+  const auto records = arm_records(three_arms());
+  CHECK(default_pairs({"vm", "bare_metal"}, records) == Pairs{{"bare_metal", "vm"}});
+  CHECK(default_pairs({"bare_metal", "vm", "vm-tuned", "vm-huge"}, records) ==
+        Pairs{{"bare_metal", "vm"}, {"vm", "vm-tuned"}, {"vm-tuned", "vm-huge"}});
+  CHECK(default_pairs({"vm", "vm-huge"}, records) == Pairs{{"vm", "vm-huge"}});
+  CHECK(default_pairs({"bare_metal", "vm-tuned"}, records) == Pairs{{"bare_metal", "vm-tuned"}});
+  CHECK(default_pairs({"bare_metal_shared", "vm"}, {}) == Pairs{{"bare_metal_shared", "vm"}});
+  CHECK(default_pairs({"vm"}, {}) == Pairs{{"bare_metal", "vm"}});
+  CHECK(records.at("vm-huge").price->amount == 2.5);
+
+  const auto list = compare(three_arms(), {});
+  REQUIRE(list.size() == 2);
+  CHECK(list[0].candidate == "vm");
+  CHECK(list[1].baseline == "vm");
+  CHECK(list[1].candidate == "vm-tuned");
+  CHECK(list[0].first_of_case);
+  CHECK_FALSE(list[1].first_of_case);
+  CHECK(compare(three_arms(), {.candidate = "vm-tuned"}).at(0).baseline == "bare_metal");
+}
+
+TEST_CASE("an arm that nobody ran is refused with the nearest that was") {
+  const auto error = error_of([] { compare(three_arms(), {.candidate = "vm-tund"}); });
+  CHECK(exit_status(error.code()) == 3);
+  CHECK_THAT(error.what(), Contains("no trial ran in an arm vm-tund") && Contains("did you mean vm-tuned?"));
+  CHECK_NOTHROW(compare(three_arms(), {.candidate = "vm-huge"}));  // planned, but nothing of it ran
+}
+
+TEST_CASE("the guard takes what an arm changes on purpose for explained, and nothing else") {
+  auto data = three_arms();
+  data.facts = {{"c", "vm", "environment", "{}"},        {"c", "vm-tuned", "environment", "{\"A\":\"1\"}"},
+                {"c", "vm", "power_limit", "300.00 W"},  {"c", "vm-tuned", "power_limit", "200.00 W"},
+                {"c", "vm", "cpu_flags", "sse4 hyper"},  {"c", "vm-tuned", "cpu_flags", "sse4"},
+                {"c", "bare_metal", "cpu_flags", "sse4"}};
+  const auto list = compare(data, {});
+  REQUIRE(list.size() == 2);
+  CHECK(list[0].verdict == Verdict::equivalent);
+  std::map<std::string, FactRule> rules;
+  for (const auto& one : list[1].differences) { rules[one.field] = one.rule; }
+  CHECK(rules == std::map<std::string, FactRule>{{"environment", FactRule::explained_by_the_arm},
+                                                 {"power_limit", FactRule::explained_by_the_arm},
+                                                 {"cpu_flags", FactRule::must_be_equal}});
+  CHECK(list[1].verdict == Verdict::not_comparable);
+}

@@ -165,6 +165,16 @@ void add_cpu_model(pugi::xml_node domain, const DomainSpec& spec) {
   }
 }
 
+/// Behind the platform's IOMMU a driver asks its kernel for addresses, which may be those of bounce buffers.
+void use_platform_iommu(pugi::xml_node driver) {
+  with(with(driver, "iommu", "on"), "ats", "on");
+}
+
+/// Devices that have nothing else to say of their driver.
+void add_bounced_driver(pugi::xml_node device, const DomainSpec& spec) {
+  if (spec.memory_encryption != MemoryEncryption::none) { use_platform_iommu(add(device, "driver")); }
+}
+
 /// Without this libvirt would give a shared image to its own user and never back.
 void leave_owner_alone(pugi::xml_node source, const DomainSpec& spec) {
   if (!spec.in_session) { add(source, "seclabel", {{"model", "dac"}, {"relabel", "no"}}); }
@@ -173,7 +183,8 @@ void leave_owner_alone(pugi::xml_node source, const DomainSpec& spec) {
 pugi::xml_node add_disk(pugi::xml_node devices, const std::string& file, const char* format,
                         const char* target, const DomainSpec& spec, bool is_shared) {
   auto disk = add(devices, "disk", {{"type", "file"}, {"device", "disk"}});
-  add(disk, "driver", {{"name", "qemu"}, {"type", format}, {"cache", "unsafe"}});
+  auto driver = add(disk, "driver", {{"name", "qemu"}, {"type", format}, {"cache", "unsafe"}});
+  if (spec.memory_encryption != MemoryEncryption::none) { use_platform_iommu(driver); }
   auto source = add(disk, "source", {{"file", file}});
   if (is_shared) { leave_owner_alone(source, spec); }
   add(disk, "target", {{"dev", target}, {"bus", "virtio"}});
@@ -195,7 +206,17 @@ void add_disks(pugi::xml_node devices, const DomainSpec& spec) {
   add_disk(devices, spec.boot_disk->seed, "raw", "vdc", spec, true);
 }
 
-void add_nic(pugi::xml_node devices, const NicSpec& nic) {
+void add_nic_driver(pugi::xml_node interface, const NicSpec& nic, const DomainSpec& spec) {
+  const bool bounced = spec.memory_encryption != MemoryEncryption::none;
+  const auto& [vhost, queues] = nic.settings;
+  if (!vhost && queues == 1 && !bounced) { return; }
+  auto driver = add(interface, "driver");
+  if (vhost) { with(driver, "name", *vhost ? "vhost" : "qemu"); }
+  if (queues > 1) { with(driver, "queues", std::to_string(queues)); }
+  if (bounced) { use_platform_iommu(driver); }
+}
+
+void add_nic(pugi::xml_node devices, const NicSpec& nic, const DomainSpec& spec) {
   if (nic.kind == NicKind::multicast) {
     return;  // see add_multicast_nic()
   }
@@ -210,12 +231,13 @@ void add_nic(pugi::xml_node devices, const NicSpec& nic) {
     if (nic.kind == NicKind::tap) { with(target, "managed", "no"); }
   }
   add(interface, "model", {{"type", "virtio"}});
+  add_nic_driver(interface, nic, spec);
 }
 
 /// libvirt's own <interface type='mcast'> leaves the device to the routing table, and the guests' frames
 /// would go out on the host's network; QEMU can keep them on the loopback device. Its frames are datagrams,
 /// so a large MTU saves most of their cost.
-void add_multicast_nic(pugi::xml_node domain, const NicSpec& nic, std::size_t number) {
+void add_multicast_nic(pugi::xml_node domain, const NicSpec& nic, std::size_t number, bool bounced) {
   constexpr int first_free_slot = 16;  // libvirt fills the root bus from below
   if (!domain.attribute("xmlns:qemu")) {
     with(domain, "xmlns:qemu", "http://libvirt.org/schemas/domain/qemu/1.0");
@@ -227,8 +249,9 @@ void add_multicast_nic(pugi::xml_node domain, const NicSpec& nic, std::size_t nu
   argument(
       fmt::format("socket,id=vtnet{},mcast={}:{},localaddr=127.0.0.1", number, multicast_group, nic.port));
   argument("-device");
-  argument(fmt::format("virtio-net-pci,netdev=vtnet{},mac={},host_mtu={},bus=pcie.0,addr=0x{:x}", number,
-                       nic.mac, multicast_mtu, first_free_slot + number));
+  argument(fmt::format("virtio-net-pci,netdev=vtnet{},mac={},host_mtu={},bus=pcie.0,addr=0x{:x}{}", number,
+                       nic.mac, multicast_mtu, first_free_slot + number,
+                       bounced ? ",iommu_platform=on,ats=on" : ""));
 }
 
 void add_console(pugi::xml_node devices, const std::string& log) {
@@ -244,14 +267,15 @@ void add_devices(pugi::xml_node domain, const DomainSpec& spec) {
   auto devices = add(domain, "devices");
   add_granted_devices(devices, spec.devices, guest_layout(spec.devices, host_nodes(spec)));
   add_disks(devices, spec);
-  for (const auto& nic : spec.nics) { add_nic(devices, nic); }
+  for (const auto& nic : spec.nics) { add_nic(devices, nic, spec); }
   if (!spec.console_log.empty()) { add_console(devices, spec.console_log); }
-  add(devices, "controller", {{"type", "virtio-serial"}, {"index", "0"}});
+  add_bounced_driver(add(devices, "controller", {{"type", "virtio-serial"}, {"index", "0"}}), spec);
   auto channel = add(devices, "channel", {{"type", "unix"}});
   add(channel, "source", {{"mode", "bind"}});
   add(channel, "target", {{"type", "virtio"}, {"name", spec.channel}});
   auto rng = add(devices, "rng", {{"model", "virtio"}});
   with(add(rng, "backend", "/dev/urandom"), "model", "random");
+  add_bounced_driver(rng, spec);
   add(devices, "controller", {{"type", "usb"}, {"model", "none"}});
   add(devices, "memballoon", {{"model", "none"}});
   add(add(devices, "video"), "model", {{"type", "none"}});
@@ -287,7 +311,9 @@ std::string domain_xml(const DomainSpec& spec) {
   add_devices(domain, spec);
   add_cliques(domain, spec.devices, spec.clique);
   for (std::size_t i = 0; i < spec.nics.size(); ++i) {
-    if (spec.nics[i].kind == NicKind::multicast) { add_multicast_nic(domain, spec.nics[i], i); }
+    if (spec.nics[i].kind == NicKind::multicast) {
+      add_multicast_nic(domain, spec.nics[i], i, spec.memory_encryption != MemoryEncryption::none);
+    }
   }
   return xml_text(document);
 }

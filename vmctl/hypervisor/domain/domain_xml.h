@@ -42,6 +42,7 @@ struct NicSpec {
   std::string mac;  ///< "52:54:00:..."
   std::string tap;  ///< host-side device, at most 15 characters, "vt..."
   int port = 0;
+  GuestNetwork settings = {};  ///< of networks and bridges
 };
 
 /// Disks of a VM that boots from an image of somebody else's.
@@ -66,6 +67,7 @@ struct DomainSpec {
   std::vector<NumaCell> numa_cells;  ///< empty: the guest has no NUMA nodes
   bool memory_by_cell = false;       ///< each cell's memory comes strictly from its host node
   bool hugepages = false;
+  MemoryEncryption memory_encryption = MemoryEncryption::none;
   Virtualization virtualization = Virtualization::tcg;
   /// QEMU 7.2 dies of this feature on AMD hosts with newer kernels ("failed to set MSR 0x10a").
   bool hide_arch_capabilities = false;

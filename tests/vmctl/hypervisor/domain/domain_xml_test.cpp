@@ -54,6 +54,20 @@ TEST_CASE("domain XML of a pinned KVM guest with huge pages") {
   check_schema("domain", text);
 }
 
+TEST_CASE("domain XML of a guest that bounces what its devices read and write, with a NIC of its own kind") {
+  auto spec = emulated();
+  spec.memory_encryption = MemoryEncryption::bounce;
+  spec.nics[0].settings = {true, 4};
+  const auto text = domain_xml(spec);
+  check_golden("domain-bounce.xml", text);
+  check_schema("domain", text);
+  spec.nics = {{NicKind::multicast, "", "52:54:00:77:00:11", "", 23456}};
+  CHECK(domain_xml(spec).find(",iommu_platform=on,ats=on") != std::string::npos);
+  spec = emulated();
+  spec.nics[0].settings.vhost = false;
+  CHECK(domain_xml(spec).find("<driver name=\"qemu\" />") != std::string::npos);
+}
+
 TEST_CASE(
     "without privileges a NIC is a tap of the user's, or a multicast group that stays on the loopback "
     "device") {

@@ -1,0 +1,181 @@
+#include "harness/scenario/sweep.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "common/text/scanner.h"
+#include "common/text/text.h"
+#include "harness/scenario/variation.h"
+
+namespace virtrain::harness {
+namespace {
+
+constexpr std::size_t most_swept_keys = 8;
+constexpr std::size_t most_points = 50'000;
+
+/// One key of a sweep with its values.
+struct SweptKey {
+  std::vector<std::string> path;
+  std::string label;  ///< in names of cases
+  YAML::Mark mark;
+  std::vector<Field> values;
+};
+
+bool is_plain_value(const std::string& text) {
+  return !text.empty() && text.size() <= 64 && std::all_of(text.begin(), text.end(), [](char c) {
+    return is_letter(c) || is_digit(c) || std::string_view("._+-%:").find(c) != std::string_view::npos;
+  });
+}
+
+/// The values that can be part of a case's name, each once.
+std::vector<Field> swept_values(const std::string& key, const Field& list, Diagnostics& diagnostics) {
+  std::vector<Field> values;
+  std::set<std::string> seen;
+  for (const auto& item : read_set(list, key, 1, 1000, diagnostics)) {
+    const std::string text = item.node.IsScalar() ? item.node.Scalar() : "";
+    if (!is_plain_value(text)) {
+      diagnostics.add(item.node.Mark(),
+                      fmt::format("{}: a value of a sweep becomes part of the case's name (allowed: letters, "
+                                  "digits and ._+-%:, at most 64)",
+                                  key));
+    } else if (!seen.insert(text).second) {
+      diagnostics.add(item.node.Mark(), fmt::format("{}: '{}' is there twice", key, text));
+    } else {
+      values.push_back(item);
+    }
+  }
+  return values;
+}
+
+void check_swept_key(const std::string& key, const YAML::Mark& mark, Diagnostics& diagnostics) {
+  const auto path = split(key, '.');
+  const bool known = path[0] == "workload" || path[0] == "guest" || path[0] == "devices";
+  if (!known || path.size() < 2 || path.size() > 4) {
+    diagnostics.add(mark, fmt::format("sweep: '{}' is no key of workload, guest or devices (such as "
+                                      "workload.batch_size, guest.vcpus, devices.settings.power_limit)",
+                                      excerpt(key)));
+  } else if (const auto* fixed = fixed_key(key)) {
+    diagnostics.add(mark, fmt::format("{} cannot be swept: {}", key, fixed->why));
+  }
+}
+
+/// "batch_size" of "workload.batch_size"; all of it where two keys end alike.
+void label_keys(std::vector<SweptKey>& keys) {
+  std::map<std::string, int> endings;
+  for (const auto& key : keys) { ++endings[key.path.back()]; }
+  for (auto& key : keys) {
+    key.label = endings[key.path.back()] == 1 ? key.path.back() : join(key.path, ".");
+  }
+}
+
+SweepPoint point_of(const std::vector<SweptKey>& keys, const std::vector<std::size_t>& at) {
+  SweepPoint point;
+  for (std::size_t k = 0; k < keys.size(); ++k) {
+    const auto& value = keys[k].values[at[k]].node;
+    point.name += fmt::format("{}{}={}", point.name.empty() ? "" : ",", keys[k].label, value.Scalar());
+    point.layers.push_back({keys[k].path, value, keys[k].mark});
+  }
+  return point;
+}
+
+/// Values one by one where they are zipped; else all combinations, the last key's values going round first.
+std::vector<SweepPoint> points_of(const std::vector<SweptKey>& keys, bool zipped) {
+  std::vector<SweepPoint> points;
+  std::vector<std::size_t> at(keys.size(), 0);
+  while (true) {
+    points.push_back(point_of(keys, at));
+    if (zipped) {
+      for (auto& index : at) { ++index; }
+      if (at[0] == keys[0].values.size()) { return points; }
+      continue;
+    }
+    std::size_t k = keys.size();
+    while (k > 0 && ++at[k - 1] == keys[k - 1].values.size()) { at[--k] = 0; }
+    if (k == 0) { return points; }
+  }
+}
+
+void describe_sweep(Schema& schema) {
+  schema.erase("properties");
+  schema.update({{"properties",
+                  {{"zip",
+                    {{"description", "Take the values of all keys one by one, not every combination"},
+                     {"default", false},
+                     {"type", "boolean"}}}}},
+                 {"additionalProperties",
+                  {{"type", "array"},
+                   {"minItems", 1},
+                   {"maxItems", 1000},
+                   {"uniqueItems", true},
+                   {"items", {{"type", {"string", "number", "boolean"}}}}}},
+                 {"propertyNames", {{"pattern", "^(zip|(workload|guest|devices)\\..+)$"}}},
+                 {"maxProperties", most_swept_keys + 1}});
+}
+
+}  // namespace
+
+std::vector<SweepPoint> decode_sweep(MapReader& in, Diagnostics& diagnostics) {
+  const About about{"Keys with the values that each case is run with, in every combination",
+                    nullptr,
+                    {{"workload.batch_size", {16, 32, 64}}, {"guest.vcpus", {1, 2}}}};
+  const auto field = in.child("sweep", about);
+  if (!field) { return {}; }
+  MapReader sweep(*field, "sweep", diagnostics);
+  if (field->describes()) {
+    describe_sweep(*field->schema);
+    return {};
+  }
+  const bool zipped = sweep.boolean("zip", {""}).value_or(false);
+  std::vector<SweptKey> keys;
+  for (const auto& [key, mark] : sweep.keys()) {
+    if (key == "zip") { continue; }
+    check_swept_key(key, mark, diagnostics);
+    keys.push_back({split(key, '.'), "", mark, swept_values(key, *sweep.child(key, {""}), diagnostics)});
+    if (keys.back().values.empty()) { return {}; }  // told already
+  }
+  std::sort(keys.begin(), keys.end(), [](const SweptKey& a, const SweptKey& b) {
+    return a.mark.pos < b.mark.pos;  // as the file has them
+  });
+  if (keys.empty() || keys.size() > most_swept_keys) {
+    diagnostics.add(sweep.mark(),
+                    fmt::format("sweep has {} keys (allowed: 1 to {})", keys.size(), most_swept_keys));
+    return {};
+  }
+  label_keys(keys);
+  std::size_t points = 1;
+  for (const auto& key : keys) {
+    points = zipped ? key.values.size() : points * key.values.size();
+    if (zipped && key.values.size() != keys[0].values.size()) {
+      diagnostics.add(
+          key.mark, fmt::format("zip: {} has {} values and {} has {} (allowed: as many)", join(key.path, "."),
+                                key.values.size(), join(keys[0].path, "."), keys[0].values.size()));
+      return {};
+    }
+    if (points > most_points) {
+      diagnostics.add(sweep.mark(),
+                      fmt::format("sweep has more than {} points (use fewer values)", most_points));
+      return {};
+    }
+  }
+  return points_of(keys, zipped);
+}
+
+void refuse_swept_changes(const std::vector<SweepPoint>& points, const std::vector<Variant>& variants,
+                          Diagnostics& diagnostics) {
+  if (points.empty()) { return; }
+  for (const auto& swept : points.front().layers) {
+    const auto key = join(swept.path, ".");
+    for (const auto& variant : variants) {
+      for (const auto& change : variant.arm.changes) {
+        if (!is_at_or_below(change.key, key) && !is_at_or_below(key, change.key)) { continue; }
+        diagnostics.add(swept.mark, fmt::format("sweep: arm {} sets {} itself (remove one of them)",
+                                                variant.arm.name, change.key));
+      }
+    }
+  }
+}
+
+}  // namespace virtrain::harness

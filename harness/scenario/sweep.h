@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/scenario/arms.h"
+#include "harness/scenario/yaml_reader.h"
+
+namespace virtrain::harness {
+
+/// One point of a sweep.
+struct SweepPoint {
+  std::string name;  ///< "batch_size=32,vcpus=2"; empty: there is no sweep
+  Layers layers;
+};
+
+/// The points of `sweep`, of the scenario or of a case; nothing where there is none.
+std::vector<SweepPoint> decode_sweep(MapReader& in, Diagnostics& diagnostics);
+
+/// Refuses a sweep over a key that an arm changes.
+void refuse_swept_changes(const std::vector<SweepPoint>& points, const std::vector<Variant>& variants,
+                          Diagnostics& diagnostics);
+
+}  // namespace virtrain::harness

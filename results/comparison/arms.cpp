@@ -1,0 +1,137 @@
+#include "results/comparison/arms.h"
+
+#include <algorithm>
+
+#include "common/model/arm.h"
+#include "common/text/json.h"
+#include "common/text/text.h"
+
+namespace virtrain::results {
+namespace {
+
+std::string text_at(const nlohmann::json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+/// Plans may be imported: what is not as ours is as good as absent.
+ArmRecord record_of(const nlohmann::json& arm) {
+  ArmRecord record{text_at(arm, "name"), text_at(arm, "base"), text_at(arm, "like"), {}, {}};
+  if (const auto changes = arm.find("changes"); changes != arm.end() && changes->is_object()) {
+    for (const auto& [key, value] : changes->items()) {
+      if (value.is_string()) { record.changes[key] = value.get<std::string>(); }
+    }
+  }
+  if (const auto price = arm.find("price"); price != arm.end() && price->is_object()) {
+    const auto amount = price->find("amount");
+    if (amount != price->end() && amount->is_number() && amount->get<double>() > 0) {
+      record.price = {amount->get<double>(), text_at(*price, "currency")};
+    }
+  }
+  return record;
+}
+
+const ArmRecord* known_arm(const ArmRecords& records, const std::string& name) {
+  const auto found = records.find(name);
+  return found == records.end() ? nullptr : &found->second;
+}
+
+bool has_run(const std::vector<std::string>& ran, const std::string& name) {
+  return std::find(ran.begin(), ran.end(), name) != ran.end();
+}
+
+/// The first arm that ran on the way from a variant to its base; else bare metal; empty: there is none.
+std::string counterpart(const std::string& variant, const std::vector<std::string>& ran,
+                        const ArmRecords& records) {
+  std::string name = variant;
+  for (std::size_t hops = 0; hops <= records.size(); ++hops) {
+    const auto* record = known_arm(records, name);
+    name = record == nullptr ? "" : record->like;
+    if (name.empty()) { break; }
+    if (has_run(ran, name)) { return name; }
+  }
+  return has_run(ran, arm_bare_metal) ? arm_bare_metal : "";
+}
+
+/// What is not as ours is left out.
+std::vector<ArmRecord> read_arm_records(const nlohmann::json& arms) {
+  std::vector<ArmRecord> records;
+  if (!arms.is_array()) { return records; }
+  for (const auto& arm : arms) {
+    if (arm.is_object()) { records.push_back(record_of(arm)); }
+  }
+  return records;
+}
+
+}  // namespace
+
+std::vector<std::string> variant_sentences(const nlohmann::json& plan) {
+  std::vector<std::string> sentences;
+  const auto arms = plan.is_object() ? plan.find("arms") : plan.end();
+  if (!plan.is_object() || arms == plan.end()) { return sentences; }
+  for (const auto& record : read_arm_records(*arms)) {
+    if (record.like.empty()) { continue; }
+    std::vector<std::string> changes;
+    for (const auto& [key, value] : record.changes) { changes.push_back(key + " " + value); }
+    sentences.push_back(printable("Arm " + record.name + " is " + record.base +
+                                  (changes.empty() ? ", unchanged." : " with " + join(changes, ", ") + ".")));
+  }
+  return sentences;
+}
+
+ArmRecords arm_records(const ComparisonData& data) {
+  ArmRecords records;
+  for (const auto& experiment : data.experiments) {
+    for (auto& record : read_arm_records(parse_json_or_null(experiment.arms))) {
+      auto name = record.name;
+      records.insert_or_assign(std::move(name), std::move(record));
+    }
+  }
+  return records;
+}
+
+std::vector<ArmPair> default_pairs(const std::vector<std::string>& ran, const ArmRecords& records) {
+  std::vector<ArmPair> pairs;
+  const bool shared = has_run(ran, arm_bare_metal_shared);
+  // Where one of the two did not run, bare metal without namespaces stands for it.
+  const std::string baseline =
+      has_run(ran, arm_bare_metal) || !shared ? arm_bare_metal : arm_bare_metal_shared;
+  const std::string candidate = has_run(ran, arm_vm) || !shared ? arm_vm : arm_bare_metal_shared;
+  const bool both = has_run(ran, baseline) && has_run(ran, candidate) && baseline != candidate;
+  if (both) { pairs.emplace_back(baseline, candidate); }
+  for (const auto& name : ran) {
+    const auto* record = known_arm(records, name);
+    if (record == nullptr || record->like.empty()) { continue; }
+    const auto other = counterpart(name, ran, records);
+    if (!other.empty()) { pairs.emplace_back(other, name); }
+  }
+  if (pairs.empty()) { pairs.emplace_back(arm_bare_metal, arm_vm); }
+  return pairs;
+}
+
+std::set<std::string> changed_keys(const ArmRecords& records, const std::string& baseline,
+                                   const std::string& candidate) {
+  const ArmRecord none;
+  const auto* ours = known_arm(records, baseline);
+  const auto* theirs = known_arm(records, candidate);
+  const auto& a = (ours == nullptr ? none : *ours).changes;
+  const auto& b = (theirs == nullptr ? none : *theirs).changes;
+  std::set<std::string> keys;
+  for (const auto* some : {&a, &b}) {
+    const auto& others = some == &a ? b : a;
+    for (const auto& [key, value] : *some) {
+      const auto other = others.find(key);
+      if (other == others.end() || other->second != value) { keys.insert(key); }
+    }
+  }
+  return keys;
+}
+
+bool same_base(const ArmRecords& records, const std::string& baseline, const std::string& candidate) {
+  if (baseline == candidate) { return true; }
+  const auto* ours = known_arm(records, baseline);
+  const auto* theirs = known_arm(records, candidate);
+  return ours != nullptr && theirs != nullptr && !ours->base.empty() && ours->base == theirs->base;
+}
+
+}  // namespace virtrain::results

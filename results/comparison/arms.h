@@ -1,0 +1,48 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "results/store/comparison_data.h"
+
+namespace virtrain::results {
+
+/// What an hour of one node costs.
+struct Price {
+  double amount = 0;
+  std::string currency = {};
+};
+
+/// An arm as the plan of its experiment has it. Of imported arms only the name is known.
+struct ArmRecord {
+  std::string name = {};
+  std::string base = {};                            ///< bare_metal, vm or bare_metal_shared
+  std::string like = {};                            ///< the arm of which it is a variant; empty: of none
+  std::map<std::string, std::string> changes = {};  ///< against its base: "guest.pinning" to "none"
+  std::optional<Price> price = {};
+};
+
+/// "Arm vm-unpinned is vm with guest.pinning none." for each variant of a plan.
+std::vector<std::string> variant_sentences(const nlohmann::json& plan);
+
+/// The arms of the compared experiments, by name; of experiments that differ the newest counts.
+using ArmRecords = std::map<std::string, ArmRecord>;
+ArmRecords arm_records(const ComparisonData& data);
+
+/// Which arms a comparison is of where nobody says: baseline and candidate.
+using ArmPair = std::pair<std::string, std::string>;
+/// vm against bare_metal where both ran, and each variant against the arm that it is like, or where that did
+/// not run the next one on the way to its base. Never empty. `ran` in the order they were first run.
+std::vector<ArmPair> default_pairs(const std::vector<std::string>& ran, const ArmRecords& records);
+
+/// The keys that two arms set differently on purpose.
+std::set<std::string> changed_keys(const ArmRecords& records, const std::string& baseline,
+                                   const std::string& candidate);
+/// Whether the arms run on the same thing: both in VMs, or both on bare metal in the same way.
+bool same_base(const ArmRecords& records, const std::string& baseline, const std::string& candidate);
+
+}  // namespace virtrain::results

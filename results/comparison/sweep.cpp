@@ -1,0 +1,185 @@
+#include "results/comparison/sweep.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/text/text.h"
+#include "common/text/units.h"
+#include "results/comparison/compare.h"
+
+namespace virtrain::results {
+namespace {
+
+/// A point: one arm of one swept case.
+struct SweptArm {
+  SweptCase swept;
+  ArmSummary* arm;
+  const Settings* settings;
+};
+
+using SweepCurve =
+    std::pair<std::string, std::vector<SweptArm>>;  ///< "weak/4 in vm", and its points in plan order
+
+std::vector<SweepCurve> sweep_curves(std::vector<CaseComparison>& comparisons) {
+  std::vector<SweepCurve> curves;
+  for (auto& comparison : comparisons) {
+    const auto swept = comparison.first_of_case ? swept_case(comparison.case_name) : std::nullopt;
+    if (!swept) { continue; }
+    for (auto& arm : comparison.arms) {
+      if (arm.throughputs.empty()) { continue; }
+      const auto name = fmt::format("{} in {}", swept->family, arm.arm);
+      auto known = std::find_if(curves.begin(), curves.end(),
+                                [&](const SweepCurve& curve) { return curve.first == name; });
+      if (known == curves.end()) { known = curves.insert(curves.end(), {name, {}}); }
+      known->second.push_back({*swept, &arm, &comparison.settings});
+    }
+  }
+  return curves;
+}
+
+/// Student's interval of one mean: Welch's of its difference from zero.
+std::optional<Interval> interval_of_mean(const std::vector<double>& values) {
+  if (values.size() < 2) { return std::nullopt; }
+  const double zeros[] = {0, 0};
+  return welch_test(zeros, values).ci;
+}
+
+Standing standing_of(const SweptArm& point, const SweptArm& best) {
+  if (point.arm == best.arm) { return Standing::best; }
+  const auto test = compare_unpaired(best.arm->throughputs, point.arm->throughputs, *point.settings).test;
+  if (!test.reason.empty()) { return Standing::undecided; }
+  switch (test.verdict) {
+    case Verdict::equivalent:
+    case Verdict::non_inferior:
+    case Verdict::better:
+      return Standing::as_good;
+    case Verdict::worse:
+      return Standing::worse;
+    case Verdict::inconclusive:
+    case Verdict::not_comparable:
+      break;
+  }
+  return Standing::undecided;
+}
+
+constexpr const char* power_key = "power_limit";
+
+/// "250W" as 250.
+std::optional<double> watts_of(const SweptCase& swept) {
+  for (const auto& [key, value] : swept.values) {
+    if (key.ends_with(power_key) && value.ends_with('W')) {
+      return parse_number(value.substr(0, value.size() - 1));
+    }
+  }
+  return std::nullopt;
+}
+
+/// The other values of a point, which must be equal where its power is compared.
+std::vector<std::pair<std::string, std::string>> beside_power(SweptCase swept) {
+  std::erase_if(swept.values, [](const auto& one) { return one.first.ends_with(power_key); });
+  return swept.values;
+}
+
+/// What is often said of GPUs, tested with the highest limit as the baseline.
+void add_power_claims(const std::string& name, const std::vector<SweptArm>& points,
+                      std::vector<std::string>& sentences) {
+  constexpr double claimed_cost = 0.05;
+  for (const auto& point : points) {
+    const auto watts = watts_of(point.swept);
+    const SweptArm* full = nullptr;
+    for (const auto& other : points) {
+      const bool same = beside_power(other.swept) == beside_power(point.swept) && watts_of(other.swept);
+      if (same && (full == nullptr || *watts_of(other.swept) > *watts_of(full->swept))) { full = &other; }
+    }
+    if (!watts || full == nullptr) { continue; }
+    const double less = 1 - *watts / *watts_of(full->swept);
+    if (less < 0.0999 || less > 0.2001) { continue; }
+    const auto test = compare_unpaired(full->arm->throughputs, point.arm->throughputs,
+                                       {claimed_cost, point.settings->alpha})
+                          .test;
+    const bool holds = test.verdict == Verdict::equivalent || test.verdict == Verdict::non_inferior ||
+                       test.verdict == Verdict::better;
+    sentences.push_back(
+        fmt::format("{}: {:.3g} % less power cost {:.2g} % of the throughput: that it is less than 5 % {}.",
+                    name, less * 100, (1 - test.ratio) * 100,
+                    holds                            ? "is shown"
+                    : test.verdict == Verdict::worse ? "is refuted"
+                                                     : "is not decided"));
+  }
+}
+
+}  // namespace
+
+bool sweeps_power(const std::string& case_name) {
+  const auto swept = swept_case(case_name);
+  return swept && watts_of(*swept);
+}
+
+std::optional<SweptCase> swept_case(const std::string& case_name) {
+  const auto at = case_name.find('@');
+  if (at == std::string::npos || at == 0) { return std::nullopt; }
+  const auto slash = case_name.find('/', at);
+  SweptCase swept;
+  swept.family = case_name.substr(0, at) + (slash == std::string::npos ? "" : case_name.substr(slash));
+  swept.at = case_name.substr(at + 1, slash == std::string::npos ? slash : slash - at - 1);
+  for (const auto& part : split(swept.at, ',')) {
+    const auto equals = part.find('=');
+    if (equals == std::string::npos || equals == 0) { return std::nullopt; }
+    swept.values.emplace_back(part.substr(0, equals), part.substr(equals + 1));
+  }
+  return swept;
+}
+
+void judge_sweeps(std::vector<CaseComparison>& comparisons) {
+  for (auto& [name, points] : sweep_curves(comparisons)) {
+    const auto best =
+        *std::max_element(points.begin(), points.end(), [](const SweptArm& a, const SweptArm& b) {
+          return a.arm->images_per_second < b.arm->images_per_second;
+        });
+    for (auto& point : points) {
+      point.arm->sweep = {standing_of(point, best), interval_of_mean(point.arm->throughputs), best.swept.at};
+    }
+  }
+}
+
+std::vector<std::string> sweep_sentences(const std::vector<CaseComparison>& comparisons) {
+  auto copy = comparisons;
+  std::vector<std::string> sentences;
+  for (const auto& [name, points] : sweep_curves(copy)) {
+    if (points.size() < 2) { continue; }
+    const auto among = [&points = points](Standing standing) {
+      std::vector<std::string> names;
+      for (const auto& point : points) {
+        if (point.arm->sweep && point.arm->sweep->standing == standing) { names.push_back(point.swept.at); }
+      }
+      return join(names, "; ");
+    };
+    const auto best = std::find_if(points.begin(), points.end(), [](const SweptArm& point) {
+      return point.arm->sweep && point.arm->sweep->standing == Standing::best;
+    });
+    if (best == points.end()) { continue; }
+    auto sentence = fmt::format("Sweep of {}: largest mean at {}, {:.4g} images/s", name, best->swept.at,
+                                best->arm->images_per_second.value_or(0));
+    if (const auto& ci = best->arm->sweep->ci) {
+      sentence += fmt::format(" (95 % interval {:.4g} … {:.4g})", ci->low, ci->high);
+    }
+    const auto add = [&](Standing standing, const std::string& words) {
+      if (const auto names = among(standing); !names.empty()) {
+        sentence += fmt::format(". {}: {}", words, names);
+      }
+    };
+    const double margin = best->settings->margin * 100;
+    add(Standing::as_good, fmt::format("As good within {:.4g} %", margin));
+    add(Standing::worse, fmt::format("Worse by more than {:.4g} %", margin));
+    add(Standing::undecided, "Not decided");
+    if (best->arm->virtualization.contains("tcg")) {
+      sentence += ". The virtual machines were emulated: real ones may have another best point";
+    }
+    sentences.push_back(sentence + ".");
+    add_power_claims(name, points, sentences);
+  }
+  return sentences;
+}
+
+}  // namespace virtrain::results

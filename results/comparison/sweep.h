@@ -1,0 +1,49 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/enum_text.h"
+#include "results/statistics/statistics.h"
+
+namespace virtrain::results {
+
+struct CaseComparison;
+
+/// Where a point of a sweep stands among those of its arm: the largest mean, as good as that within the
+/// margin, worse by more than the margin, or not known.
+enum class Standing { best, as_good, worse, undecided };
+BOOST_DESCRIBE_ENUM(Standing, best, as_good, worse, undecided)
+
+/// One arm at one point of a sweep.
+struct SweepStanding {
+  Standing standing = Standing::undecided;
+  std::optional<Interval> ci = {};  ///< 95 %, of the arm's mean throughput
+  std::string best = {};            ///< the point with the largest mean, as `at`
+};
+
+/// What the name of a swept case says: "weak@batch_size=32,vcpus=2/4".
+struct SweptCase {
+  std::string family = {};  ///< "weak/4"
+  std::string at = {};      ///< "batch_size=32,vcpus=2"
+  std::vector<std::pair<std::string, std::string>> values = {};
+};
+
+/// Nothing where the case is no point of a sweep.
+std::optional<SweptCase> swept_case(const std::string& case_name);
+
+/// Whether a point of its values is a limit of GPUs' power.
+bool sweeps_power(const std::string& case_name);
+
+/// Gives each arm of each swept case its standing, by two one-sided tests of its runs against those of the
+/// arm's best point; the runs are not paired, for points run one after the other.
+void judge_sweeps(std::vector<CaseComparison>& comparisons);
+
+/// "Sweep of weak/4 in vm: largest mean at batch_size=32, …" for each family and arm; and of power limits
+/// whether 10 to 20 % less power cost less than 5 % of the throughput.
+std::vector<std::string> sweep_sentences(const std::vector<CaseComparison>& comparisons);
+
+}  // namespace virtrain::results

@@ -1,0 +1,118 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "common/text/text.h"
+#include "results/report/charts/charts.h"
+
+namespace virtrain::results {
+namespace {
+
+/// The comparisons of one family, a point each, in plan order.
+using SweptFamily = std::pair<std::string, std::vector<const CaseComparison*>>;
+
+std::vector<SweptFamily> swept_families(const ReportData& data) {
+  std::vector<SweptFamily> families;
+  for (const auto& comparison : data.comparisons) {
+    const auto swept = comparison.first_of_case ? swept_case(comparison.case_name) : std::nullopt;
+    if (!swept) { continue; }
+    auto known = std::find_if(families.begin(), families.end(),
+                              [&](const SweptFamily& family) { return family.first == swept->family; });
+    if (known == families.end()) { known = families.insert(families.end(), {swept->family, {}}); }
+    known->second.push_back(&comparison);
+  }
+  std::erase_if(families, [](const SweptFamily& family) { return family.second.size() < 2; });
+  return families;
+}
+
+/// "as good" of as_good.
+std::string standing_words(Standing standing) {
+  std::string words = to_string(standing);
+  std::replace(words.begin(), words.end(), '_', ' ');
+  return words;
+}
+
+/// "16, 2" at "batch_size=16,vcpus=2"; the axis has the keys.
+std::string values_of(const SweptCase& swept) {
+  std::vector<std::string> values;
+  for (const auto& [key, value] : swept.values) { values.push_back(value); }
+  return join(values, ", ");
+}
+
+std::string keys_of(const SweptCase& swept) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : swept.values) { keys.push_back(key); }
+  return join(keys, ", ");
+}
+
+void add_point(const SweptCase& swept, const ArmSummary& arm, const ArmOrder& order, Chart& chart) {
+  const double value = *arm.images_per_second;
+  const auto& sweep = *arm.sweep;
+  const auto limits = sweep.ci.value_or(Interval{value, value});
+  const auto key = arm_key(order, arm.arm);
+  const bool known = std::any_of(chart.key.begin(), chart.key.end(),
+                                 [&](const KeyEntry& one) { return one.words == key.words; });
+  if (!known) { chart.key.push_back(key); }
+  const bool good = sweep.standing == Standing::best || sweep.standing == Standing::as_good;
+  chart.data["points"].push_back({{"at", values_of(swept)},
+                                  {"style", key.mark},
+                                  {"value", rounded(value)},
+                                  {"low", rounded(limits.low)},
+                                  {"high", rounded(limits.high)},
+                                  {"good", good},
+                                  {"tip", fmt::format("{}\n{}: {} images/s\n{}", swept.at, key.words,
+                                                      figure_words(value), standing_words(sweep.standing))}});
+  const auto limit = [&](double Interval::*side) {
+    return cell(sweep.ci ? std::optional(*sweep.ci.*side) : std::nullopt, 2);
+  };
+  chart.table.rows.push_back({cell(swept.at), cell(key.words), cell(std::optional(value), 2),
+                              limit(&Interval::low), limit(&Interval::high),
+                              cell(standing_words(sweep.standing))});
+}
+
+Chart chart_of(const SweptFamily& family, const ArmOrder& order, std::size_t number) {
+  Chart chart;
+  chart.id = fmt::format("sweep-{}", number);
+  chart.spec = "sweep";
+  chart.title = family.first + ": throughput over its sweep";
+  chart.data["points"] = nlohmann::json::array();
+  chart.table.columns = {{"at", "Point"},
+                         {"arm", "Arm"},
+                         {"images_per_second", "Images/s", true},
+                         {"low", "95 % from", true},
+                         {"high", "to", true},
+                         {"standing", "Standing"}};
+  double low = std::numeric_limits<double>::infinity();
+  double high = 0;
+  std::vector<CaseComparison> comparisons;
+  for (const auto* comparison : family.second) {
+    comparisons.push_back(in_words(*comparison));
+    const auto swept = *swept_case(comparison->case_name);
+    chart.signals["keys"] = keys_of(swept);
+    for (const auto& arm : comparison->arms) {
+      if (!arm.sweep || !arm.images_per_second) { continue; }
+      add_point(swept, arm, order, chart);
+      const auto limits = arm.sweep->ci.value_or(Interval{*arm.images_per_second, *arm.images_per_second});
+      low = std::min(low, limits.low);
+      high = std::max(high, limits.high);
+    }
+  }
+  const double room = std::max((high - low) * 0.08, high * 0.01);
+  chart.signals["values"] = {std::max(0.0, low - room), high + room};
+  chart.summary = join(sweep_sentences(comparisons), " ") + " Filled points are the best and those as good.";
+  return chart;
+}
+
+}  // namespace
+
+std::vector<Chart> sweep_charts(const ReportData& data, const ArmOrder& order) {
+  std::vector<Chart> charts;
+  for (const auto& family : swept_families(data)) {
+    auto chart = chart_of(family, order, charts.size() + 1);
+    if (!chart.table.rows.empty()) { charts.push_back(std::move(chart)); }
+  }
+  return charts;
+}
+
+}  // namespace virtrain::results

@@ -1,0 +1,99 @@
+#include "results/comparison/sweep.h"
+
+#include <catch2/catch.hpp>
+
+#include "results/comparison/compare.h"
+#include "results/comparison/compare_json.h"
+
+using namespace virtrain;
+using namespace virtrain::results;
+using Catch::Matchers::Contains;
+
+namespace {
+
+/// Five pairs of an arm at each of four batch sizes: 32 and 64 level, 16 a tenth slower, 128 with one run.
+ComparisonData swept() {
+  const double noise[] = {0.2, -0.1, 0.1, -0.2, 0};
+  ComparisonData data;
+  data.experiments = {
+      {.id = "e", .arms = R"([{"name":"vm","base":"vm","price":{"amount":2.0,"currency":"EUR"}}])"}};
+  const auto add = [&](const char* batch, double mean, int runs) {
+    for (int i = 0; i < runs; ++i) {
+      data.rows.push_back({.case_name = std::string("one@batch_size=") + batch + "/2",
+                           .arm = "vm",
+                           .pair = i + 1,
+                           .nodes = 2,
+                           .virtualization = "kvm",
+                           .images_per_second = mean + noise[i]});
+    }
+  };
+  add("16", 90, 5);
+  add("32", 100, 5);
+  add("64", 100.2, 5);
+  add("128", 99, 1);
+  return data;
+}
+
+}  // namespace
+
+TEST_CASE("the name of a swept case says its family and its point") {
+  const auto swept = swept_case("weak@batch_size=32,vcpus=2/4");
+  REQUIRE(swept);
+  CHECK(swept->family == "weak/4");
+  CHECK(swept->at == "batch_size=32,vcpus=2");
+  CHECK(swept->values ==
+        std::vector<std::pair<std::string, std::string>>{{"batch_size", "32"}, {"vcpus", "2"}});
+  for (const char* name : {"weak/4", "a@b", "@a=1", "a@=1", "a@"}) { CHECK_FALSE(swept_case(name)); }
+}
+
+TEST_CASE("points that are as good as the one with the largest mean are named with it") {
+  const auto list = compare(swept(), {});
+  REQUIRE(list.size() == 4);
+  std::vector<Standing> standings;
+  for (const auto& one : list) { standings.push_back(one.arms.at(0).sweep->standing); }
+  CHECK(standings ==
+        std::vector<Standing>{Standing::worse, Standing::as_good, Standing::best, Standing::undecided});
+  // t(0.975, 4) = 2.776, s = 0.1581: 0.1963 to each side.
+  CHECK(list[1].arms[0].sweep->ci->low == Approx(99.8037).margin(1e-4));
+  CHECK(list[1].arms[0].sweep->ci->high == Approx(100.1963).margin(1e-4));
+  CHECK_FALSE(list[3].arms[0].sweep->ci);
+  const auto sentences = sweep_sentences(list);
+  REQUIRE(sentences.size() == 1);
+  CHECK_THAT(sentences[0], Contains("Sweep of one/2 in vm: largest mean at batch_size=64, 100.2 images/s") &&
+                               Contains("As good within 2 %: batch_size=32.") &&
+                               Contains("Worse by more than 2 %: batch_size=16.") &&
+                               Contains("Not decided: batch_size=128."));
+  const auto json = to_json(list[2]).at("sweep");
+  CHECK(json.at("family") == "one/2");
+  CHECK(json.at("at").at("batch_size") == "64");
+  CHECK(json.at("arms").at("vm").at("standing") == "best");
+}
+
+TEST_CASE("a sweep of power limits says whether a tenth to a fifth less power costs less than 5 %") {
+  ComparisonData data;
+  const auto add = [&](const std::string& limit, double mean) {
+    for (int i = 0; i < 4; ++i) {
+      data.rows.push_back({.case_name = "one@power_limit=" + limit,
+                           .arm = "bare_metal",
+                           .pair = i + 1,
+                           .images_per_second = mean + 0.1 * i});
+    }
+  };
+  add("300W", 100);
+  add("270W", 97);
+  add("240W", 90);
+  add("200W", 80);
+  const auto sentences = sweep_sentences(compare(data, {}));
+  REQUIRE(sentences.size() == 3);
+  CHECK_THAT(sentences[1], Contains("10 % less power cost 3 % of the throughput") && Contains("is shown"));
+  CHECK_THAT(sentences[2], Contains("20 % less power cost 10 % of the throughput") && Contains("is refuted"));
+  CHECK(sweeps_power("one@power_limit=250W,batch_size=2"));
+  CHECK_FALSE(sweeps_power("one@batch_size=2"));
+}
+
+TEST_CASE("a price gives images for a unit of its currency") {
+  // 100 images/s for an hour on two nodes of 2 EUR/h each.
+  const auto json = to_json(compare(swept(), {}).at(1)).at("images_per_currency_unit").at("vm");
+  CHECK(json.at("images").get<double>() == Approx(90'000));
+  CHECK(json.at("currency") == "EUR");
+}
