@@ -140,7 +140,7 @@ TEST_CASE("sections without data are named") {
   const auto data = study.data();
   const auto model = page_model(data, charts_of(data));
   CHECK(model["sections"].size() == 1);
-  CHECK(model["absent"].size() == 4);
+  CHECK(model["absent"].size() == 5);
 }
 
 TEST_CASE("differences come with what they mean") {
