@@ -9,6 +9,7 @@
 #include "common/model/arm.h"
 #include "common/text/text.h"
 #include "results/comparison/data_index.h"
+#include "results/comparison/isolation_matrix.h"
 
 namespace virtrain::results {
 namespace {
@@ -301,14 +302,20 @@ class Comparer {
   /// The guard: emulation, or facts that differ and must not, forbid a verdict.
   void judge_comparability(const Side& baseline, const Side& candidate, CaseComparison& result) const {
     bool is_emulated = false;
+    std::set<std::string> kinds;
     for (const auto* side : {&baseline, &candidate}) {
       for (const auto* row : side->rows) {
         if (!usable(*row)) { continue; }
+        kinds.insert(row->virtualization);
         is_emulated = is_emulated || emulated(row->virtualization);
         result.published = result.published || row->virtualization.empty();
       }
     }
     const auto& [ours, theirs] = std::pair(baseline.selector.arm, candidate.selector.arm);
+    // Neighbours of a kind contend for the host, whoever emulates their processors.
+    if (ours != theirs && condition_of(ours).arm == condition_of(theirs).arm && kinds.size() == 1) {
+      is_emulated = false;
+    }
     result.differences =
         differences(index_.facts(result.case_name, baseline), index_.facts(result.case_name, candidate),
                     same_base(arms_, ours, theirs), changed_keys(arms_, ours, theirs));

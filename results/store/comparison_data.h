@@ -18,9 +18,13 @@ struct ComparisonExperiment {
   std::string host_name = {};
   std::string started_at = {};
   std::string boot_id = {};
-  std::string arms = {};  ///< of its plan, as JSON; empty: it says nothing of them
+  std::string arms = {};                            ///< of its plan, as JSON; empty: it says nothing of them
+  std::optional<double> isolation_margin = {};      ///< of its plan; where it measures isolation
+  std::optional<std::int64_t> isolation_seed = {};  ///< likewise
 };
-BOOST_DESCRIBE_STRUCT(ComparisonExperiment, (), (id, scenario, label, host_name, started_at, boot_id, arms))
+BOOST_DESCRIBE_STRUCT(ComparisonExperiment, (),
+                      (id, scenario, label, host_name, started_at, boot_id, arms, isolation_margin,
+                       isolation_seed))
 
 /// One trial, as much of it as a comparison needs.
 struct ComparisonRow {
@@ -65,6 +69,20 @@ struct TenantMean {
 BOOST_DESCRIBE_STRUCT(TenantMean, (),
                       (case_name, arm, tenant_index, name, images_per_second, runs, nodes, gpus_per_node,
                        workload, transport))
+
+/// Means of what one stressor of a neighbour did beside the trials of a case in an arm of an experiment.
+struct NeighbourMean {
+  std::int64_t experiment = 0;
+  std::string case_name = {};
+  std::string arm = {};
+  std::string stressor = {};
+  std::optional<double> busy = {};         ///< share of the time in which it was at work
+  std::optional<double> rate = {};         ///< work a second, beside the victims' counted steps
+  std::optional<double> rate_before = {};  ///< the same while the victims waited
+  std::string unit = {};
+  std::int64_t trials = 0;
+};
+BOOST_DESCRIBE_STRUCT(NeighbourMean, (), (case_name, arm, stressor, busy, rate, rate_before, unit, trials))
 
 /// Step times of ranks of one tenant, of valid finished trials of a case in an arm of an experiment. A tenant
 /// has several of them.
@@ -123,6 +141,7 @@ struct ComparisonData {
   std::vector<ComparisonExperiment> experiments = {};
   std::vector<ComparisonRow> rows = {};
   std::vector<TenantMean> tenants = {};
+  std::vector<NeighbourMean> neighbours = {};
   std::vector<StepTimes> step_times = {};  ///< only where tenants share a case
   std::vector<ArmFact> facts = {};
   std::vector<PublishedMean> published = {};

@@ -141,6 +141,8 @@ ComparisonData Store::comparison_data(const std::vector<std::string>& experiment
     auto& connection = *connection_;
     read_each(connection, experiments, sql::comparison_rows_sql, read_rows_of<ComparisonRow>, data.rows);
     read_each(connection, experiments, sql::comparison_tenants_sql, read_rows_of<TenantMean>, data.tenants);
+    read_each(connection, experiments, sql::comparison_neighbours_sql, read_rows_of<NeighbourMean>,
+              data.neighbours);
     read_each(connection, experiments, sql::comparison_facts_sql, read_rows_of<ArmFact>, data.facts,
               nlohmann::json(environment_fields));
     if (std::any_of(data.tenants.begin(), data.tenants.end(),

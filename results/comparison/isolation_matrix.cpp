@@ -1,0 +1,299 @@
+#include "results/comparison/isolation_matrix.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "common/text/units.h"
+#include "results/comparison/data_index.h"
+
+namespace virtrain::results {
+namespace {
+
+constexpr double default_margin = 0.05;
+constexpr const char* idle_neighbour = "idle";
+
+using RoundKey = std::pair<std::int64_t, std::int64_t>;  ///< experiment and pair
+using Rounds = std::map<RoundKey, std::optional<double>>;
+
+Isolated isolated_by(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::equivalent:
+      return Isolated::isolated;
+    case Verdict::worse:
+      return Isolated::disturbed;
+    case Verdict::better:
+      return Isolated::faster;
+    case Verdict::not_comparable:
+      return Isolated::not_comparable;
+    case Verdict::non_inferior:
+    case Verdict::inconclusive:
+      break;
+  }
+  return Isolated::inconclusive;
+}
+
+/// Throughput by round; of a round without a usable trial nothing.
+Rounds rounds_of(const Rows& rows) {
+  Rounds rounds;
+  for (const auto* row : rows) {
+    if (!row->pair) { continue; }
+    auto& value = rounds[{row->experiment, *row->pair}];
+    if (usable(*row)) { value = row->images_per_second; }
+  }
+  return rounds;
+}
+
+/// Builds the matrix of one victim in one arm.
+class MatrixBuilder {
+ public:
+  MatrixBuilder(const DataIndex& index, const CaseRows& victim, const std::string& arm,
+                const Settings& settings)
+      : index_(index), victim_(victim) {
+    matrix_.case_name = victim.name;
+    matrix_.arm = arm;
+    matrix_.settings = settings;
+    for (const auto* row : victim.rows) {
+      if (condition_of(row->arm).arm != arm) { continue; }
+      rows_[row->arm].push_back(row);
+      if (std::find(arms_.begin(), arms_.end(), row->arm) == arms_.end()) { arms_.push_back(row->arm); }
+      if (usable(*row)) { matrix_.virtualization.insert(row->virtualization); }
+      if (!matrix_.seed) { matrix_.seed = experiment_of(index.data(), *row).isolation_seed; }
+    }
+    std::sort(arms_.begin(), arms_.end(),
+              [](const std::string& a, const std::string& b) { return rank_of(a) < rank_of(b); });
+  }
+
+  IsolationMatrix build() {
+    for (const auto& arm : arms_) { matrix_.cells.push_back(cell_of(arm)); }
+    add_doses();
+    return std::move(matrix_);
+  }
+
+ private:
+  /// Alone, idle, then by aggressor and level.
+  static std::tuple<int, std::string, double> rank_of(const std::string& arm) {
+    const auto condition = condition_of(arm);
+    const int group = condition.neighbour.empty() ? 0 : condition.neighbour == idle_neighbour ? 1 : 2;
+    return {group, condition.aggressor(), condition.level().value_or(0)};
+  }
+
+  std::string alone_arm() const { return matrix_.arm; }
+  std::string idle_arm() const { return matrix_.arm + "+" + idle_neighbour; }
+
+  NeighbourCell cell_of(const std::string& arm) const {
+    const auto condition = condition_of(arm);
+    NeighbourCell cell;
+    cell.neighbour = condition.neighbour.empty() ? "alone" : condition.neighbour;
+    cell.aggressor = condition.aggressor();
+    cell.level = condition.level();
+    std::vector<double> runs;
+    for (const auto* row : rows_.at(arm)) {
+      cell.failed += row->status == Status::finished ? 0 : 1;
+      cell.invalid += row->status == Status::finished && !row->valid ? 1 : 0;
+      if (usable(*row)) { runs.push_back(*row->images_per_second); }
+    }
+    cell.trials = std::ssize(runs);
+    if (!runs.empty()) { cell.images_per_second = mean(runs); }
+    if (arm != alone_arm()) { cell.against_alone = disturbance(alone_arm(), arm); }
+    if (arm != alone_arm() && arm != idle_arm()) { cell.against_idle = disturbance(idle_arm(), arm); }
+    if (arm != alone_arm()) { cell.tail = tail(arm); }
+    add_aggressor(arm, cell);
+    return cell;
+  }
+
+  std::optional<Disturbance> disturbance(const std::string& baseline, const std::string& candidate) const {
+    if (!rows_.contains(baseline)) { return std::nullopt; }
+    const auto ours = rounds_of(rows_.at(baseline));
+    const auto theirs = rounds_of(rows_.at(candidate));
+    std::vector<std::optional<double>> before, beside;
+    bool any = false;
+    for (const auto& [round, value] : ours) {
+      const auto found = theirs.find(round);
+      before.push_back(value);
+      beside.push_back(found == theirs.end() ? std::nullopt : found->second);
+      any = any || (before.back() && beside.back());
+    }
+    if (!any) { return std::nullopt; }
+    Disturbance result;
+    result.comparison = compare_paired(before, beside, matrix_.settings);
+    const auto& test = result.comparison.test;
+    result.verdict = isolated_by(test.verdict);
+    result.reason = test.reason;
+    result.loss = 1 - test.ratio;
+    if (test.ci_tost) { result.loss_ci = Interval{1 - test.ci_tost->high, 1 - test.ci_tost->low}; }
+    if (differ(baseline, candidate)) {
+      result.verdict = Isolated::not_comparable;
+      result.reason = "differs";
+    }
+    return result;
+  }
+
+  /// What was virtual, or a fact that must be equal. That all of them were emulated alike is no difference:
+  /// tenants contend for the host all the same.
+  bool differ(const std::string& baseline, const std::string& candidate) const {
+    const auto side = [&](const std::string& arm) {
+      Side one{arm, {}, false, rows_.at(arm)};
+      one.selector.arm = arm;
+      return one;
+    };
+    std::set<std::string> ours, theirs;
+    for (const auto* row : rows_.at(baseline)) {
+      if (usable(*row)) { ours.insert(row->virtualization); }
+    }
+    for (const auto* row : rows_.at(candidate)) {
+      if (usable(*row)) { theirs.insert(row->virtualization); }
+    }
+    if (ours != theirs) { return true; }
+    const auto found = differences(index_.facts(victim_.name, side(baseline)),
+                                   index_.facts(victim_.name, side(candidate)), true);
+    return std::any_of(found.begin(), found.end(), forbids);
+  }
+
+  std::vector<double> steps(const std::string& arm) const {
+    std::vector<double> seconds;
+    for (const auto& one : index_.data().step_times) {
+      if (one.case_name != victim_.name || one.arm != arm || one.tenant_index != 0) { continue; }
+      seconds.insert(seconds.end(), one.seconds.begin(), one.seconds.end());
+    }
+    return seconds;
+  }
+
+  std::optional<TailInflation> tail(const std::string& arm) const {
+    const auto alone = steps(alone_arm());
+    const auto beside = steps(arm);
+    return alone.empty() || beside.empty() ? std::nullopt : std::optional(tail_inflation(alone, beside));
+  }
+
+  void add_aggressor(const std::string& arm, NeighbourCell& cell) const {
+    double slowest = 0;
+    for (const auto& one : index_.data().neighbours) {
+      if (one.case_name != victim_.name || one.arm != arm) { continue; }
+      cell.busy = one.busy;
+      if (one.rate.value_or(0) > 0 && one.rate_before.value_or(0) > 0) {
+        slowest = std::max(slowest, *one.rate_before / *one.rate);
+      }
+    }
+    if (slowest <= 0 || !cell.against_alone) { return; }
+    cell.fairness = isolation_of({1 / (1 - cell.against_alone->loss), slowest}).jain_index;
+  }
+
+  void add_doses() {
+    const auto baseline = rows_.contains(idle_arm()) ? idle_arm() : alone_arm();
+    if (!rows_.contains(baseline)) { return; }
+    std::vector<std::string> aggressors;
+    std::map<std::string, std::set<double>> levels;
+    for (const auto& cell : matrix_.cells) {
+      if (cell.aggressor.empty() || !cell.level) { continue; }
+      if (!levels.contains(cell.aggressor)) { aggressors.push_back(cell.aggressor); }
+      levels[cell.aggressor].insert(*cell.level);
+    }
+    const auto before = rounds_of(rows_.at(baseline));
+    for (const auto& aggressor : aggressors) {
+      if (levels[aggressor].size() > 1) { add_dose(aggressor, before); }
+    }
+  }
+
+  void add_dose(const std::string& aggressor, const Rounds& before) {
+    struct Sums {
+      double products = 0, squares = 0;
+    };
+    std::map<RoundKey, Sums> sums;
+    for (const auto& arm : arms_) {
+      const auto condition = condition_of(arm);
+      if (condition.aggressor() != aggressor) { continue; }
+      const double level = condition.level().value_or(0);
+      for (const auto& [round, value] : rounds_of(rows_.at(arm))) {
+        const auto found = before.find(round);
+        if (!value || found == before.end() || !found->second) { continue; }
+        sums[round].products += level * std::log(*value / *found->second);
+        sums[round].squares += level * level;
+      }
+    }
+    if (sums.empty()) { return; }
+    std::vector<std::optional<double>> full, ones;
+    for (const auto& [round, sum] : sums) {
+      full.emplace_back(std::exp(sum.products / sum.squares));
+      ones.emplace_back(1.0);
+    }
+    const auto test = compare_paired(ones, full, matrix_.settings).test;
+    DoseResponse dose{aggressor, std::ssize(full), 1 - test.ratio, {}};
+    if (test.ci) { dose.ci = Interval{1 - test.ci->high, 1 - test.ci->low}; }
+    matrix_.doses.push_back(std::move(dose));
+  }
+
+  const DataIndex& index_;
+  const CaseRows& victim_;
+  std::map<std::string, Rows> rows_;  ///< by whole arm
+  std::vector<std::string> arms_;
+  IsolationMatrix matrix_;
+};
+
+double margin_of(const ComparisonData& data, std::optional<double> asked) {
+  if (asked) { return *asked; }
+  for (auto one = data.experiments.rbegin(); one != data.experiments.rend(); ++one) {
+    const auto margin = one->isolation_margin.value_or(0);
+    if (margin > 0 && margin < 1) { return margin; }
+  }
+  return default_margin;
+}
+
+}  // namespace
+
+std::string Condition::aggressor() const {
+  const auto at = neighbour.find('@');
+  return at == std::string::npos ? "" : neighbour.substr(0, at);
+}
+
+std::optional<double> Condition::level() const {
+  const auto at = neighbour.find('@');
+  return at == std::string::npos ? std::nullopt : parse_share(neighbour.substr(at + 1));
+}
+
+Condition condition_of(const std::string& arm) {
+  const auto plus = arm.find('+');
+  return plus == std::string::npos ? Condition{arm, ""}
+                                   : Condition{arm.substr(0, plus), arm.substr(plus + 1)};
+}
+
+std::string to_text(const Disturbance& disturbance, bool with_verdict) {
+  const auto percent = [](double share) {
+    const auto text = fmt::format("{:.0f}", share * 100);
+    return text == "-0" ? std::string("0") : text;
+  };
+  auto text = percent(disturbance.loss) + " %";
+  if (const auto& ci = disturbance.loss_ci) {
+    text += fmt::format(" ({} to {})", percent(ci->low), percent(ci->high));
+  }
+  return with_verdict ? to_string(disturbance.verdict) + (" " + text) : text;
+}
+
+bool measures_isolation(const ComparisonData& data) {
+  return std::any_of(data.rows.begin(), data.rows.end(),
+                     [](const ComparisonRow& row) { return !condition_of(row.arm).neighbour.empty(); });
+}
+
+std::vector<IsolationMatrix> isolation_matrices(const ComparisonData& data, std::optional<double> margin,
+                                                double alpha) {
+  const Settings settings{margin_of(data, margin), alpha};
+  require_settings(settings);
+  const DataIndex index(data);
+  std::vector<IsolationMatrix> matrices;
+  for (const auto& victim : index.cases()) {
+    std::vector<std::string> arms;
+    std::set<std::string> beside;
+    for (const auto* row : victim.rows) {
+      const auto condition = condition_of(row->arm);
+      if (!condition.neighbour.empty()) { beside.insert(condition.arm); }
+      if (std::find(arms.begin(), arms.end(), condition.arm) == arms.end()) { arms.push_back(condition.arm); }
+    }
+    for (const auto& arm : arms) {
+      if (beside.contains(arm)) { matrices.push_back(MatrixBuilder(index, victim, arm, settings).build()); }
+    }
+  }
+  return matrices;
+}
+
+}  // namespace virtrain::results

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/enum_text.h"
+#include "results/statistics/isolation.h"
+#include "results/statistics/statistics.h"
+#include "results/store/comparison_data.h"
+
+// Trials of one arm under several conditions: `vm` (the victim alone), `vm+idle` (beside a neighbour that
+// does nothing), `vm+cpu@25%` (beside one that works a quarter of the time).
+namespace virtrain::results {
+
+/// An arm's name, taken apart.
+struct Condition {
+  std::string arm;        ///< "vm"
+  std::string neighbour;  ///< "idle", "cpu@25%"; empty: alone
+
+  std::string aggressor() const;        ///< "cpu"; empty: none
+  std::optional<double> level() const;  ///< 0.25
+};
+Condition condition_of(const std::string& arm);
+
+enum class Isolated { isolated, disturbed, faster, inconclusive, not_comparable };
+BOOST_DESCRIBE_ENUM(Isolated, isolated, disturbed, faster, inconclusive, not_comparable)
+
+/// A condition against a baseline: the same paired test as of VMs against bare metal. `loss` is the share of
+/// throughput that is lost.
+struct Disturbance {
+  Isolated verdict = Isolated::inconclusive;
+  std::string reason = {};  ///< too_few_pairs, differs, …
+  double loss = 0;
+  std::optional<Interval> loss_ci = {};  ///< level 1 - 2 alpha, by which the verdict goes
+  PairedComparison comparison = {};
+};
+/// "disturbed 12 % (9 to 15)", "isolated 1 % (0 to 2)"; without the word: "12 % (9 to 15)".
+std::string to_text(const Disturbance& disturbance, bool with_verdict);
+
+struct NeighbourCell {
+  std::string neighbour;  ///< as in Condition; "alone" for none
+  std::string aggressor;
+  std::optional<double> level = {};
+  std::int64_t trials = 0;  ///< valid finished ones
+  std::int64_t failed = 0;
+  std::int64_t invalid = 0;
+  std::optional<double> images_per_second = {};
+  std::optional<Disturbance> against_alone = {}, against_idle = {};
+  std::optional<TailInflation> tail = {};  ///< of step times, against alone
+  /// Jain's index of what the victim and the aggressor keep of their speeds alone: 1 is fair.
+  std::optional<double> fairness = {};
+  std::optional<double> busy = {};  ///< level that the aggressor kept
+};
+
+/// How an aggressor's effect grows with its level: loss at full level by a line through the origin (on
+/// logarithms), one for each round.
+struct DoseResponse {
+  std::string aggressor;
+  std::int64_t rounds = 0;
+  double loss_at_full_level = 0;
+  std::optional<Interval> ci = {};  ///< 95 %
+};
+
+struct IsolationMatrix {
+  std::string case_name;  ///< the victim
+  std::string arm;
+  Settings settings = {};
+  std::optional<std::int64_t> seed = {};  ///< of the order of conditions
+  std::set<std::string> virtualization = {};
+  std::vector<NeighbourCell> cells = {};
+  std::vector<DoseResponse> doses = {};
+};
+
+/// One for each victim and arm that ran beside neighbours, in plan order. `margin`: else the scenario's, or
+/// 5 %. Pure.
+std::vector<IsolationMatrix> isolation_matrices(const ComparisonData& data, std::optional<double> margin = {},
+                                                double alpha = 0.05);
+/// Whether any trial ran beside a neighbour.
+bool measures_isolation(const ComparisonData& data);
+
+}  // namespace virtrain::results

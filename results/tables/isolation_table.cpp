@@ -1,0 +1,137 @@
+#include "results/tables/isolation_table.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "common/text/text.h"
+
+namespace virtrain::results {
+namespace {
+
+const std::vector<Column> isolation_columns{{"case", "victim", false, true},
+                                            {"arm", "arm", false, true},
+                                            {"neighbour", "neighbour"},
+                                            {"aggressor", "", false, true},
+                                            {"level", "", true, true},
+                                            {"trials", "", true, true},
+                                            {"failed", "failed", true, true},
+                                            {"invalid", "invalid", true, true},
+                                            {"images_per_second", "images/s", true},
+                                            {"verdict", "slower than alone", false, true},
+                                            {"reason", "", false, true},
+                                            {"loss", "", true, true},
+                                            {"loss_low", "", true, true},
+                                            {"loss_high", "", true, true},
+                                            {"slowdown", "", true, true},
+                                            {"verdict_idle", "than beside idle", false, true},
+                                            {"loss_idle", "", true, true},
+                                            {"loss_idle_low", "", true, true},
+                                            {"loss_idle_high", "", true, true},
+                                            {"p99_inflation", "p99", true, true},
+                                            {"few_samples", "", false, true},
+                                            {"fairness", "", true, true},
+                                            {"busy", "", true, true}};
+
+/// For programs only.
+Cell silent(nlohmann::json value) {
+  return {std::move(value), ""};
+}
+
+template <typename Value>
+Cell silent(const std::optional<Value>& value) {
+  return value ? silent(nlohmann::json(*value)) : Cell{};
+}
+
+std::optional<double> loss_limit(const std::optional<Disturbance>& one, double Interval::*end) {
+  return one && one->loss_ci ? std::optional(*one->loss_ci.*end) : std::nullopt;
+}
+
+/// For people the verdict with its figures, or the figures alone.
+Cell verdict_cell(const std::optional<Disturbance>& one, bool with_verdict) {
+  return one ? Cell{to_string(one->verdict), to_text(*one, with_verdict)} : Cell{};
+}
+
+std::vector<Cell> isolation_row(const IsolationMatrix& matrix, const NeighbourCell& cell, bool several_cases,
+                                bool several_arms) {
+  const auto& alone = cell.against_alone;
+  const auto& beside_idle = cell.against_idle;
+  const auto loss = alone ? std::optional(alone->loss) : std::nullopt;
+  const auto count = [](std::int64_t number) {
+    return Cell{number, number == 0 ? "" : std::to_string(number)};
+  };
+  return {several_cases ? results::cell(matrix.case_name) : silent(matrix.case_name),
+          several_arms ? results::cell(matrix.arm) : silent(matrix.arm),
+          results::cell(cell.neighbour),
+          cell.aggressor.empty() ? Cell{} : silent(cell.aggressor),
+          silent(cell.level),
+          silent(cell.trials),
+          count(cell.failed),
+          count(cell.invalid),
+          results::cell(cell.images_per_second, cell.images_per_second.value_or(100) < 10 ? 3 : 1),
+          verdict_cell(alone, true),
+          alone && !alone->reason.empty() ? silent(alone->reason) : Cell{},
+          silent(loss),
+          silent(loss_limit(alone, &Interval::low)),
+          silent(loss_limit(alone, &Interval::high)),
+          silent(loss && *loss < 1 ? std::optional(1 / (1 - *loss)) : std::nullopt),
+          verdict_cell(beside_idle, false),
+          silent(beside_idle ? std::optional(beside_idle->loss) : std::nullopt),
+          silent(loss_limit(beside_idle, &Interval::low)),
+          silent(loss_limit(beside_idle, &Interval::high)),
+          results::cell(cell.tail ? std::optional(cell.tail->inflation) : std::nullopt, 2),
+          silent(cell.tail ? std::optional(cell.tail->few_samples) : std::nullopt),
+          silent(cell.fairness),
+          silent(cell.busy)};
+}
+
+std::string margin_words(double share) {
+  return fmt::format("{:.3g} %", share * 100);
+}
+
+std::string emulation_words(const std::set<std::string>& virtualization) {
+  if (virtualization.contains("tcg")) {
+    return "VMs were emulated by QEMU: the contention is real, the speed is not";
+  }
+  return "";
+}
+
+void add_notes(const IsolationMatrix& matrix, std::vector<std::string>& notes) {
+  std::int64_t rounds = 0;
+  for (const auto& cell : matrix.cells) { rounds = std::max(rounds, cell.trials); }
+  notes.push_back(fmt::format("{} in {}: {} rounds{}; margin {}, intervals of {:g} %", matrix.case_name,
+                              matrix.arm, rounds,
+                              matrix.seed ? fmt::format(", order by seed {}", *matrix.seed) : "",
+                              margin_words(matrix.settings.margin), (1 - 2 * matrix.settings.alpha) * 100));
+  if (const auto words = emulation_words(matrix.virtualization); !words.empty()) { notes.push_back(words); }
+  for (const auto& dose : matrix.doses) {
+    notes.push_back(fmt::format(
+        "{} at full level: {:.0f} % slower{}, by a line over its levels", dose.aggressor,
+        dose.loss_at_full_level * 100,
+        dose.ci ? fmt::format(" (95 %: {:.0f} to {:.0f})", dose.ci->low * 100, dose.ci->high * 100) : ""));
+  }
+}
+
+}  // namespace
+
+Table isolation_table(const std::vector<IsolationMatrix>& matrices) {
+  Table table;
+  table.columns = isolation_columns;
+  std::set<std::string> cases, arms;
+  bool few_steps = false;
+  for (const auto& matrix : matrices) {
+    cases.insert(matrix.case_name);
+    arms.insert(matrix.arm);
+  }
+  for (const auto& matrix : matrices) {
+    for (const auto& cell : matrix.cells) {
+      table.rows.push_back(isolation_row(matrix, cell, cases.size() > 1, arms.size() > 1));
+      few_steps = few_steps || (cell.tail && cell.tail->few_samples);
+    }
+    add_notes(matrix, table.notes);
+  }
+  if (few_steps) { table.notes.emplace_back("p99 of step times: from fewer than 100 steps, a hint only"); }
+  return table;
+}
+
+}  // namespace virtrain::results

@@ -1,0 +1,168 @@
+// The isolation matrix: cells, verdicts against both baselines, and that neither A/A neighbours are called
+// disturbed nor planted interference isolated.
+
+#include "results/comparison/isolation_matrix.h"
+
+#include <cmath>
+#include <random>
+
+#include "common/text/text.h"
+#include "results/comparison/compare.h"
+#include "results/tables/isolation_table.h"
+#include "tests/results/support.h"
+
+using namespace virtrain;
+using namespace virtrain::results;
+using Catch::Matchers::Contains;
+
+namespace {
+
+/// Trials of one victim; `losses` by condition, noise of 1.5 % a trial and 3 % a round.
+ComparisonData simulate(std::uint64_t seed, const std::map<std::string, double>& losses, int rounds) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> of_trial(0, 0.015), of_round(0, 0.03);
+  ComparisonData data;
+  data.experiments.push_back({"e", "isolated", "", "", "", "", "", 0.05, 7});
+  for (int round = 1; round <= rounds; ++round) {
+    const double drift = of_round(random);
+    for (const auto& [condition, loss] : losses) {
+      ComparisonRow row;
+      row.case_name = "trainer";
+      row.arm = condition.empty() ? "vm" : "vm+" + condition;
+      row.pair = round;
+      row.order = std::ssize(data.rows) + 1;
+      row.virtualization = "tcg";
+      row.images_per_second = 10 * (1 - loss) * std::exp(drift + of_trial(random));
+      data.rows.push_back(row);
+    }
+  }
+  return data;
+}
+
+const NeighbourCell& cell(const IsolationMatrix& matrix, const std::string& neighbour) {
+  for (const auto& one : matrix.cells) {
+    if (one.neighbour == neighbour) { return one; }
+  }
+  FAIL("no cell " << neighbour);
+  return matrix.cells.front();
+}
+
+IsolationMatrix matrix_of(const ComparisonData& data) {
+  const auto all = isolation_matrices(data);
+  REQUIRE(all.size() == 1);
+  return all[0];
+}
+
+}  // namespace
+
+TEST_CASE("an arm's name is taken apart into arm, aggressor and level") {
+  CHECK(condition_of("vm").neighbour.empty());
+  const auto both = condition_of("vm-free+h2d+d2h@12.5%");
+  CHECK(both.arm == "vm-free");
+  CHECK(both.aggressor() == "h2d+d2h");
+  CHECK(both.level() == Approx(0.125));
+  CHECK(condition_of("vm+idle").aggressor().empty());
+}
+
+TEST_CASE("at most one in twenty A/A neighbours is called disturbed") {
+  int disturbed = 0, isolated = 0;
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    const auto matrix = matrix_of(simulate(seed, {{"", 0}, {"idle", 0}}, 5));
+    const auto& verdict = cell(matrix, "idle").against_alone.value();
+    disturbed += verdict.verdict == Isolated::disturbed ? 1 : 0;
+    isolated += verdict.verdict == Isolated::isolated ? 1 : 0;
+  }
+  CHECK(disturbed <= 5);
+  CHECK(isolated >= 90);
+}
+
+TEST_CASE("planted slowdowns are found at their size, and never called isolated") {
+  int covered = 0, cells = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    const auto matrix =
+        matrix_of(simulate(seed, {{"", 0}, {"idle", 0.01}, {"cpu@25%", 0.12}, {"cpu@100%", 0.5}}, 5));
+    for (const auto& [neighbour, loss] : {std::pair("cpu@25%", 0.12), std::pair("cpu@100%", 0.5)}) {
+      const auto& against = cell(matrix, neighbour).against_alone.value();
+      CHECK(against.verdict == Isolated::disturbed);
+      CHECK(cell(matrix, neighbour).against_idle->verdict == Isolated::disturbed);
+      ++cells;
+      covered += against.loss_ci->low <= loss && loss <= against.loss_ci->high ? 1 : 0;
+    }
+  }
+  CHECK(covered >= 0.8 * cells);  // the interval is of 90 %
+}
+
+TEST_CASE("the dose is a line over the levels, from the idle neighbour") {
+  // On logarithms linear: 0.5 at full level is sqrt(0.5) at half.
+  const auto matrix =
+      matrix_of(simulate(3, {{"", 0}, {"idle", 0}, {"cpu@50%", 1 - std::sqrt(0.5)}, {"cpu@100%", 0.5}}, 20));
+  REQUIRE(matrix.doses.size() == 1);
+  CHECK(matrix.doses[0].loss_at_full_level == Approx(0.5).margin(0.02));
+  CHECK(matrix.doses[0].ci->low < 0.5);
+  CHECK(matrix.doses[0].ci->high > 0.5);
+  CHECK(matrix.doses[0].rounds == 20);
+}
+
+TEST_CASE("emulated victims have verdicts among themselves, and none against other kinds of VM") {
+  auto data = simulate(1, {{"", 0}, {"idle", 0}}, 4);
+  CHECK(cell(matrix_of(data), "idle").against_alone->verdict == Isolated::isolated);
+  CompareRequest request;
+  request.baseline = "vm";
+  request.candidate = "vm+idle";
+  CHECK(compare(data, request).at(0).verdict != Verdict::not_comparable);
+  for (auto& row : data.rows) {
+    if (row.arm == "vm") { row.virtualization = "kvm"; }
+  }
+  CHECK(cell(matrix_of(data), "idle").against_alone->verdict == Isolated::not_comparable);
+  CHECK(compare(data, request).at(0).verdict == Verdict::not_comparable);
+}
+
+TEST_CASE("failed and invalid trials are counted, and their rounds are left out") {
+  auto data = simulate(1, {{"", 0}, {"cpu@100%", 0.4}}, 5);
+  int spoilt = 0;
+  for (auto& row : data.rows) {
+    if (row.arm == "vm" || spoilt == 2) { continue; }
+    if (++spoilt == 1) {
+      row.valid = false;
+    } else {
+      row.status = Status::failed;
+      row.images_per_second.reset();
+    }
+  }
+  const auto matrix = matrix_of(data);
+  const auto& one = cell(matrix, "cpu@100%");
+  CHECK(one.trials == 3);
+  CHECK(one.failed == 1);
+  CHECK(one.invalid == 1);
+  CHECK(one.against_alone->comparison.n == 3);
+  CHECK_FALSE(one.against_idle);
+}
+
+TEST_CASE("fairness is of what victim and aggressor keep of their speeds") {
+  auto data = simulate(1, {{"", 0}, {"cpu@100%", 0.5}}, 5);
+  data.neighbours.push_back({0, "trainer", "vm+cpu@100%", "cpu", 1.0, 500.0, 1000.0, "operations", 5});
+  const auto matrix = matrix_of(data);
+  CHECK(*cell(matrix, "cpu@100%").fairness == Approx(1).margin(0.01));  // both keep half
+  CHECK(cell(matrix, "cpu@100%").busy == 1.0);
+}
+
+TEST_CASE("the table fits a terminal of eighty columns, and programs get every figure") {
+  auto data = simulate(
+      2, {{"", 0}, {"idle", 0.01}, {"allreduce@25%", 0.12}, {"allreduce@100%", 0.5}, {"membw@100%", 0.03}},
+      5);
+  for (const auto& row : data.rows) {
+    if (row.pair == 1) { data.step_times.push_back({0, "trainer", row.arm, 0, {1, 1.1, 1.2}}); }
+  }
+  const auto table = isolation_table(isolation_matrices(data));
+  const auto text = render(table, Format::table);
+  INFO(text);
+  CHECK_THAT(text, Contains("allreduce@100%") && Contains("disturbed 5") && Contains("isolated "));
+  CHECK_THAT(text, Contains("emulated") && Contains("seed 7"));
+  for (const auto& line : split(text.substr(0, text.find("\n\n")), '\n')) { CHECK(line.size() <= 80); }
+  const auto json = nlohmann::json::parse(render(table, Format::json));
+  CHECK(json.size() == 5);
+  CHECK(json.at(2)["aggressor"] == "allreduce");
+  CHECK(json.at(2)["level"] == 0.25);
+  CHECK(json.at(3)["verdict"] == "disturbed");
+  CHECK(json.at(3)["loss_low"].get<double>() < json.at(3)["loss"].get<double>());
+}
