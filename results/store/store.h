@@ -12,12 +12,13 @@
 #include <vector>
 
 #include "results/store/comparison_data.h"
+#include "results/store/nights.h"
 #include "results/store/records.h"
 
 namespace virtrain::results {
 
 /// Present version of the schema (PRAGMA user_version).
-inline constexpr int schema_version = 4;
+inline constexpr int schema_version = 5;
 
 /// Which experiments are meant. With nothing given: the latest one that has trials.
 struct Selection {
@@ -126,6 +127,15 @@ class Store {
   std::vector<ArmNumber> comparison_numbers(const std::vector<std::string>& experiments) const;
   /// All-reduce sweeps of these experiments.
   std::vector<SweepPoint> comparison_sweeps(const std::vector<std::string>& experiments) const;
+
+  // -- nights
+  /// All experiments as nights, in the order of storing.
+  std::vector<Night> nights() const;
+  std::vector<NightFigure> night_figures() const;
+  /// What was seen in each case and arm of a night (its number); facts of the host have the prefix "host.".
+  std::vector<ArmFact> night_facts(std::int64_t night) const;
+  void acknowledge(const Acknowledgement& acknowledgement);
+  std::vector<Acknowledgement> acknowledgements() const;
 
   // -- import and export
   /// Runs the function in one transaction; what it wrote is undone if it throws.

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "results/changes/read_changes.h"
 #include "results/comparison/compare.h"
 #include "results/store/store.h"
 #include "results/tables/render.h"
@@ -18,6 +19,9 @@ Table comparison_table(const std::vector<CaseComparison>& comparisons);
 Table summary_table(const std::vector<CaseComparison>& comparisons);
 /// What `compare` prints: the table (in Markdown under a heading), or with Format::json the contract's list.
 std::string render(const std::vector<CaseComparison>& comparisons, Format format, bool colour = false);
+
+/// What `changes` prints: a line for each change, below it what may have caused it.
+Table changes_table(const ChangeLog& log);
 
 /// What `list` prints.
 Table experiments_table(const Store& store);

@@ -1,5 +1,5 @@
 -- What was seen inside the nodes, the transports between their ranks, and (as host.…) the host itself, and the
--- facts of imported records that have a rule (?2, a JSON list of their names). A trial that counts for nothing forbids nothing.
+-- facts of imported records (?2, a JSON list of their names; null: all). A trial that counts for nothing forbids nothing.
 SELECT DISTINCT t."case", t.arm, f.key, f.value
 FROM trial t JOIN tenant w ON w.trial_id = t.id JOIN node n ON n.tenant_id = w.id
 JOIN fingerprint f ON f.node_id = n.id
@@ -24,4 +24,4 @@ UNION
 SELECT t."case", t.arm, m.key, CAST(m.value AS TEXT)
 FROM trial t, json_each(t.environment) m
 WHERE t.experiment_number = ?1 AND t.valid = 1 AND t.environment IS NOT NULL AND m.type IN ('text', 'integer', 'real')
-  AND m.key IN (SELECT value FROM json_each(?2))
+  AND (?2 IS NULL OR m.key IN (SELECT value FROM json_each(?2)))

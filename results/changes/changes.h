@@ -1,0 +1,46 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/enum_text.h"
+#include "results/changes/level_changes.h"
+#include "results/changes/series.h"
+#include "results/changes/suspects.h"
+
+namespace virtrain::results {
+
+enum class ChangeState {
+  unconfirmed,   ///< too few odd nights to say more
+  open,          ///< confirmed, and still so
+  mended,        ///< the old level came back
+  acknowledged,  ///< somebody took it for the new normal
+  superseded,    ///< the scenario was changed, so nobody will know
+};
+BOOST_DESCRIBE_ENUM(ChangeState, unconfirmed, open, mended, acknowledged, superseded)
+
+/// A new level of one series.
+struct Change {
+  std::string id = {};  ///< of the series and the first night: the same each time it is found
+  ChangeState state = ChangeState::unconfirmed;
+  const Series* series = nullptr;
+  LevelChange level = {};
+  bool regression = false;
+  std::string why = {};  ///< of the acknowledgement
+  std::vector<Suspect> suspects = {};
+
+  const Night& night(std::size_t index) const { return *series->nights[index]; }
+  const Night& first_night() const { return night(level.first); }
+};
+
+/// The changes of all series, by their first night. Error(bad_input) never: series hold sound values only.
+std::vector<Change> find_changes(std::span<const Series> series,
+                                 std::span<const Acknowledgement> acknowledgements,
+                                 const ChangeRule& rule = {});
+
+/// Whether somebody should look: a confirmed loss that is neither mended nor acknowledged.
+bool is_alarm(const Change& change);
+
+}  // namespace virtrain::results

@@ -1,0 +1,74 @@
+#include "results/changes/read_changes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/error.h"
+#include "common/text/text.h"
+
+namespace virtrain::results {
+namespace {
+
+constexpr std::size_t most_nights_of_facts = 20;
+
+/// Facts of the nights [begin, end) of a series; each night is read once for each series that asks.
+std::vector<NightFacts> facts_between(const Store& store, const Series& series, std::size_t begin,
+                                      std::size_t end) {
+  std::vector<NightFacts> facts;
+  for (std::size_t i = begin; i < end; ++i) {
+    const Night& night = *series.nights[i];
+    facts.push_back(facts_of(night, store.night_facts(night.number), series.case_name));
+  }
+  return facts;
+}
+
+std::vector<Suspect> suspects_of(const Store& store, const Change& change) {
+  const auto& level = change.level;
+  const std::size_t first = level.first;
+  const std::size_t begin = first - std::min(first, most_nights_of_facts);
+  const std::size_t last =
+      level.mended_on ? *level.mended_on - ChangeRule{}.nights_to_confirm + 1 : change.series->nights.size();
+  const std::size_t end = std::min(last, first + most_nights_of_facts);
+  const auto good = facts_between(store, *change.series, begin, first);
+  const auto bad = facts_between(store, *change.series, first, end);
+  return rank_suspects(good, bad);
+}
+
+}  // namespace
+
+ChangeLog read_changes(const Store& store, const std::string& series_text, const ChangeRule& rule) {
+  ChangeLog log;
+  log.nights = store.nights();
+  log.series = series_of(log.nights, store.night_figures());
+  std::erase_if(log.series,
+                [&](const Series& one) { return one.name().find(series_text) == std::string::npos; });
+  const auto acknowledgements = store.acknowledgements();
+  log.changes = find_changes(log.series, acknowledgements, rule);
+  for (auto& change : log.changes) {
+    if (change.level.confirmed_on) { change.suspects = suspects_of(store, change); }
+  }
+  return log;
+}
+
+void acknowledge(Store& store, const std::string& change, const std::string& why, const std::string& now) {
+  const std::string operation = "acknowledge change " + change;
+  constexpr std::size_t most_bytes = 1000;
+  if (trim(why).empty() || why.size() > most_bytes || find_invalid_utf8(why) != std::string::npos) {
+    throw Error(operation, ErrorCode::usage, "say why, in at most 1000 bytes of UTF-8");
+  }
+  const auto log = read_changes(store);
+  const auto found = std::find_if(log.changes.begin(), log.changes.end(),
+                                  [&](const Change& one) { return one.id == change; });
+  if (found == log.changes.end()) {
+    throw Error(operation, ErrorCode::not_found,
+                "the database has no such change; virtrain changes lists them");
+  }
+  if (!found->level.confirmed_on || found->level.mended_on) {
+    throw Error(operation, ErrorCode::usage,
+                fmt::format("it is {}, there is nothing to acknowledge", to_string(found->state)));
+  }
+  store.acknowledge({change, why, now});
+}
+
+}  // namespace virtrain::results

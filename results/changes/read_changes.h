@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "results/changes/changes.h"
+#include "results/store/store.h"
+
+namespace virtrain::results {
+
+/// What a database says of changes. Changes point into the series, and series into the nights.
+struct ChangeLog {
+  std::vector<Night> nights;
+  std::vector<Series> series;
+  std::vector<Change> changes;
+};
+
+/// The series whose name contains the text (empty: all), their changes, and the suspects of confirmed ones.
+ChangeLog read_changes(const Store& store, const std::string& series_text = "", const ChangeRule& rule = {});
+
+/// Takes a confirmed change for the new normal. Error(not_found) without such a change, Error(usage) for one
+/// that nobody can acknowledge yet, or for an empty reason.
+void acknowledge(Store& store, const std::string& change, const std::string& why, const std::string& now);
+
+}  // namespace virtrain::results

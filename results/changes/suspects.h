@@ -1,0 +1,37 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "results/store/comparison_data.h"
+#include "results/store/nights.h"
+
+namespace virtrain::results {
+
+/// Values of each fact in one night: "kernel" as nodes saw it, "host.driver", "virtrain", "libvirtd",
+/// "label".
+using NightFacts = std::map<std::string, std::set<std::string>>;
+
+/// What a night says of itself and, of its cases and arms, what concerns a series: the case's facts, of all
+/// arms.
+NightFacts facts_of(const Night& night, std::span<const ArmFact> facts, const std::string& case_name);
+
+/// A fact that differed between the good and the bad nights.
+struct Suspect {
+  std::string fact;
+  std::string before;          ///< values in the last good night, joined by ", "
+  std::string after;           ///< in the first bad night
+  double fit = 0;              ///< 1: this value in all bad nights, in no good one
+  bool at_the_change = false;  ///< it changed just between the last good and the first bad night
+};
+
+/// What may have caused a change, the likeliest first: how well the values that are new in bad nights fit
+/// them, whether they came with the first one, how rarely the fact changed without consequences, and what
+/// kind of fact it is. Nights in their order.
+std::vector<Suspect> rank_suspects(std::span<const NightFacts> good, std::span<const NightFacts> bad);
+
+}  // namespace virtrain::results

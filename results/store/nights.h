@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "results/store/records.h"
+
+// Described are the columns of queries/nights.sql and queries/night_figures.sql, in their order.
+namespace virtrain::results {
+
+/// One experiment as a night of its scenario.
+struct Night {
+  std::int64_t number = 0;  ///< in the order of storing, which no clock can turn round
+  std::string experiment = {};
+  std::string scenario = {};
+  std::string scenario_text = {};
+  std::string label = {};
+  std::string started_at = {};
+  std::string host_name = {};
+  std::string virtrain_version = {};
+  nlohmann::json daemon_versions = nullptr;
+};
+BOOST_DESCRIBE_STRUCT(Night, (),
+                      (number, experiment, scenario, scenario_text, label, started_at, host_name,
+                       virtrain_version, daemon_versions))
+
+/// One figure of one night: the mean over the valid finished trials of a case in an arm.
+struct NightFigure {
+  std::int64_t night = 0;  ///< Night::number
+  std::string case_name = {};
+  std::string arm = {};
+  std::string figure = {};  ///< images_per_second, ratio, efficiency, step_p99, boot, probe.NAME
+  std::string unit = {};
+  double value = 0;
+};
+BOOST_DESCRIBE_STRUCT(NightFigure, (), (night, case_name, arm, figure, unit, value))
+
+/// Somebody took a change for the new normal.
+struct Acknowledgement {
+  std::string change = {};  ///< id of the change
+  std::string why = {};
+  std::string acknowledged_at = {};
+};
+BOOST_DESCRIBE_STRUCT(Acknowledgement, (), (change, why, acknowledged_at))
+
+}  // namespace virtrain::results

@@ -1,0 +1,30 @@
+-- The figures of every night. Trials that failed or are not valid count for none.
+WITH good AS (
+  SELECT id, experiment_number AS night, "case", arm, pair, nodes, images_per_second FROM trial
+  WHERE status = 'finished' AND valid = 1 AND images_per_second IS NOT NULL
+), mean AS (
+  SELECT night, "case", arm, nodes, avg(images_per_second) AS images_per_second FROM good GROUP BY night, "case", arm
+)
+SELECT night, "case", arm, 'images_per_second', 'images/s', images_per_second FROM mean
+UNION ALL
+SELECT v.night, v."case", v.arm, 'ratio', '', avg(v.images_per_second / b.images_per_second)
+FROM good v JOIN good b ON b.night = v.night AND b."case" = v."case" AND b.pair IS v.pair AND b.arm = 'bare_metal'
+WHERE v.arm <> 'bare_metal' GROUP BY v.night, v."case", v.arm
+UNION ALL
+SELECT n.night, n."case", n.arm, 'efficiency', '', n.images_per_second / one.images_per_second / n.nodes
+FROM mean n JOIN mean one ON one.night = n.night AND one.arm = n.arm AND one.nodes = 1
+  AND one."case" = substr(n."case", 1, length(n."case") - length('/' || n.nodes)) || '/1'
+WHERE n.nodes > 1 AND n."case" LIKE '%/' || n.nodes
+UNION ALL
+SELECT g.night, g."case", g.arm, 'step_p99', 's', avg(r.step_p99_seconds)
+FROM good g JOIN tenant w ON w.trial_id = g.id JOIN rank r ON r.tenant_id = w.id
+WHERE r.step_p99_seconds IS NOT NULL GROUP BY g.night, g."case", g.arm
+UNION ALL
+SELECT g.night, g."case", g.arm, 'boot', 's', avg(n.agent_ready_seconds)
+FROM good g JOIN tenant w ON w.trial_id = g.id JOIN node n ON n.tenant_id = w.id
+WHERE n.kind = 'vm' AND n.agent_ready_seconds > 0 GROUP BY g.night, g."case", g.arm
+UNION ALL
+SELECT experiment_number, NULL, arm,
+       'probe.' || name || coalesce('.' || transport, '') || coalesce('.' || data_type, '') || coalesce('.' || ranks, ''),
+       unit, avg(value)
+FROM probe WHERE value > 0 GROUP BY experiment_number, arm, 4, unit

@@ -1,0 +1,151 @@
+#include "results/changes/changes.h"
+
+#include <fmt/format.h>
+
+#include "results/changes/read_changes.h"
+#include "results/tables/tables.h"
+#include "tests/results/support.h"
+
+using namespace virtrain;
+using namespace virtrain::results;
+using Catch::Matchers::Contains;
+
+namespace {
+
+/// One night of a scenario: a pair, with the driver as a fact of the host.
+void add_night(Store& store, int number, double vm, const std::string& driver = "470",
+               const std::string& text = "name: quickstart\n", const std::string& date = "") {
+  auto night = an_experiment(fmt::format("night-{:03}", number));
+  night.scenario_text = text;
+  night.started_at =
+      date.empty() ? fmt::format("2026-{:02}-{:02}T02:00:00.000Z", number / 28 + 1, number % 28 + 1) : date;
+  night.status = Status::finished;
+  night.fingerprint = {{"driver", driver}, {"boot_id", night.id}};
+  store.add_experiment(night);
+  const double noise = 1 + 0.002 * (number % 5 - 2);
+  add_finished(store, night.id, "one-vm", "bare_metal", 1, 1000 * noise);
+  add_finished(store, night.id, "one-vm", "vm", 1, vm * noise * (1 + 0.001 * (number % 3 - 1)));
+}
+
+const Series& series_named(const ChangeLog& log, const std::string& name) {
+  for (const auto& one : log.series) {
+    if (one.name() == name) { return one; }
+  }
+  FAIL("no series " + name);
+  return log.series.front();
+}
+
+}  // namespace
+
+TEST_CASE("a loss is found in the figures it concerns, its suspect named, accepted, and silent then") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "r.db");
+  for (int night = 0; night < 20; ++night) { add_night(store, night, 950); }
+  CHECK(read_changes(store).changes.empty());
+  for (int night = 20; night < 23; ++night) { add_night(store, night, 850, "580"); }
+  const auto log = read_changes(store);
+  REQUIRE(log.changes.size() == 2);
+  CHECK(log.changes[0].series->name() == "quickstart/one-vm/vm/images_per_second");
+  CHECK(log.changes[1].series->name() == "quickstart/one-vm/vm/ratio");
+  for (const auto& change : log.changes) {
+    CHECK(is_alarm(change));
+    CHECK(change.regression);
+    CHECK(change.level.large);
+    CHECK(change.first_night().experiment == "night-020");
+    REQUIRE(change.suspects.size() == 1);
+    CHECK(change.suspects[0].fact == "host.driver");
+    CHECK(change.suspects[0].after == "580");
+  }
+  const auto text = render(changes_table(log), Format::markdown);
+  CHECK_THAT(text, Contains("host.driver (470 → 580)"));
+  CHECK_THAT(text, Contains("2 losses are open"));
+
+  const auto id = log.changes[0].id;
+  CHECK(error_of([&] { acknowledge(store, id, "  ", "now"); }).code() == ErrorCode::usage);
+  CHECK(error_of([&] { acknowledge(store, "nobody", "why", "now"); }).code() == ErrorCode::not_found);
+  for (const auto& change : log.changes) { acknowledge(store, change.id, "known", "2026-11-20T08:00:00Z"); }
+  add_night(store, 23, 850, "580");
+  const auto after = read_changes(store);
+  REQUIRE(after.changes.size() == 2);
+  CHECK(after.changes[0].id == id);
+  CHECK(after.changes[0].state == ChangeState::acknowledged);
+  CHECK(after.changes[0].why == "known");
+  CHECK_FALSE(is_alarm(after.changes[0]));
+}
+
+TEST_CASE("another scenario text is another series; comments and spaces are not") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "r.db");
+  for (int night = 0; night < 15; ++night) { add_night(store, night, 950); }
+  for (int night = 15; night < 18; ++night) {
+    add_night(store, night, 850, "470", "# why\nname: quickstart  \n\n");
+  }
+  REQUIRE(read_changes(store).changes.size() == 2);
+  CHECK(read_changes(store).changes[0].state == ChangeState::open);
+  for (int night = 18; night < 22; ++night) {
+    add_night(store, night, 700, "470", "name: quickstart\npairs: 9\n");
+  }
+  const auto log = read_changes(store);
+  REQUIRE(log.changes.size() == 2);
+  CHECK(log.changes[0].state == ChangeState::superseded);
+  CHECK_FALSE(is_alarm(log.changes[0]));
+}
+
+TEST_CASE(
+    "a clock that jumps, two nights of one date and missing nights: nothing lost, nothing counted twice") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "r.db");
+  const std::vector<std::string> dates{"2026-03-28T01:00:00Z", "2026-03-28T22:00:00Z", "1970-01-01T00:00:00Z",
+                                       "2031-03-29T01:00:00Z", "2026-03-29T01:00:00Z", ""};
+  for (int night = 0; night < 24; ++night) {
+    add_night(store, night, 950, "470", "name: n\n", dates[static_cast<std::size_t>(night) % dates.size()]);
+  }
+  auto failed = a_trial("night-023", "one-vm", "vm", 2);
+  failed.status = Status::failed;
+  store.import_trial(failed);
+  store.add_experiment(an_experiment("nothing-ran"));
+  auto log = read_changes(store);
+  const auto& ratio = series_named(log, "quickstart/one-vm/vm/ratio");
+  REQUIRE(ratio.nights.size() == 24);
+  for (std::size_t i = 0; i < ratio.nights.size(); ++i) {
+    CHECK(ratio.nights[i]->experiment == fmt::format("night-{:03}", i));
+  }
+  CHECK(log.changes.empty());
+  for (int night = 30; night < 33; ++night) {
+    add_night(store, night, 850, "470", "name: n\n", "2001-01-01T00:00:00Z");
+  }
+  log = read_changes(store);
+  REQUIRE(log.changes.size() == 2);
+  CHECK(log.changes[0].first_night().experiment == "night-030");
+}
+
+TEST_CASE("figures of scaling, steps, boots and probes are series; seconds are better when fewer") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "r.db");
+  store.add_experiment(an_experiment("e"));
+  add_finished(store, "e", "weak/1", "vm", 1, 100);
+  const auto trial = add_finished(store, "e", "weak/2", "vm", 1, 180, 2);
+  Tenant tenant;
+  const auto tenant_id = store.save_tenant(trial, tenant);
+  Node node;
+  node.name = "t1n1";
+  node.kind = "vm";
+  node.agent_ready_seconds = 2.5;
+  store.save_node(tenant_id, node);
+  Rank rank;
+  rank.step_p99_seconds = 0.25;
+  store.save_rank(tenant_id, rank);
+  Probe probe;
+  probe.name = "triad";
+  probe.arm = "vm";
+  probe.value = 1e10;
+  probe.unit = "B/s";
+  store.add_probes("e", std::span(&probe, 1));
+  const auto log = read_changes(store);
+  CHECK(series_named(log, "quickstart/weak/2/vm/efficiency").values == std::vector<double>{0.9});
+  CHECK(series_named(log, "quickstart/weak/2/vm/boot").values == std::vector<double>{2.5});
+  const auto& p99 = series_named(log, "quickstart/weak/2/vm/step_p99");
+  CHECK(p99.values == std::vector<double>{0.25});
+  CHECK_FALSE(p99.higher_is_better());
+  CHECK(series_named(log, "quickstart/vm/probe.triad").higher_is_better());
+}

@@ -1,0 +1,88 @@
+#include "results/changes/suspects.h"
+
+#include <fmt/format.h>
+
+#include <random>
+
+#include "tests/results/support.h"
+
+using namespace virtrain;
+using namespace virtrain::results;
+
+namespace {
+
+std::size_t below(std::mt19937_64& random, std::size_t limit) {
+  return static_cast<std::size_t>(random() % limit);
+}
+
+/// Fifty nights of a host that is looked after: facts change now and then without consequences, some in every
+/// night, some flip to and fro. From night 30 on `culprit` has a value of its own.
+std::vector<NightFacts> nights_of_a_host(std::uint64_t seed, const std::string& culprit,
+                                         std::size_t change_at, std::size_t nights) {
+  std::mt19937_64 random(seed);
+  const std::vector<std::string> facts{
+      "kernel",        "driver", "microcode", "bios",  "host.governor", "mitigations", "host.qemu", "libvirt",
+      "trainer_build", "nccl",   "virtrain",  "cudnn", "package.mpi",   "open_mpi",    "host.smt",  "host"};
+  std::map<std::string, int> versions;
+  std::vector<NightFacts> all;
+  for (std::size_t night = 0; night < nights; ++night) {
+    // Updates come at weekends, two of them at a time, and sometimes in the same night as the culprit.
+    if (night % 7 == 5) {
+      for (int updates = 0; updates < 2; ++updates) {
+        const auto& fact = facts[below(random, facts.size())];
+        if (fact != culprit) { ++versions[fact]; }
+      }
+    }
+    if (night == change_at) { versions[culprit] += 1; }
+    NightFacts here;
+    for (const auto& fact : facts) { here[fact] = {fmt::format("{}-{}", fact, versions[fact])}; }
+    here["session"] = {fmt::format("{}", random())};
+    here["command_line"] = {random() % 3 == 0 ? "quiet" : "verbose"};
+    all.push_back(std::move(here));
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("the culprit is named first in at least 45 of 50 planted changes") {
+  const std::vector<std::string> culprits{"kernel",      "driver",       "microcode", "host.governor",
+                                          "mitigations", "host.qemu",    "nccl",      "package.mpi",
+                                          "virtrain",    "trainer_build"};
+  std::size_t first = 0;
+  std::size_t named = 0;
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    std::mt19937_64 random(seed * 7919);
+    const auto& culprit = culprits[below(random, culprits.size())];
+    const std::size_t change_at = 20 + below(random, 15);
+    const auto nights = nights_of_a_host(seed, culprit, change_at, change_at + 3 + below(random, 5));
+    const auto suspects =
+        rank_suspects(std::span(nights).first(change_at), std::span(nights).subspan(change_at));
+    first += !suspects.empty() && suspects.front().fact == culprit ? 1 : 0;
+    for (const auto& one : suspects) { named += one.fact == culprit ? 1 : 0; }
+  }
+  CHECK(first >= 45);
+  CHECK(named == 50);
+}
+
+TEST_CASE("what changes every night or did not change is no suspect") {
+  const std::vector<NightFacts> good{{{"kernel", {"1"}}, {"pid", {"1"}}},
+                                     {{"kernel", {"1"}}, {"pid", {"2"}}}};
+  const std::vector<NightFacts> bad{{{"kernel", {"1"}}, {"pid", {"3"}}},
+                                    {{"kernel", {"1"}}, {"pid", {"4"}}},
+                                    {{"kernel", {"1"}}, {"pid", {"5"}}}};
+  CHECK(rank_suspects(good, bad).empty());
+  CHECK(rank_suspects({}, bad).empty());
+  CHECK(rank_suspects(good, {}).empty());
+}
+
+TEST_CASE("a suspect says what was before and after; host and guests name one fact once") {
+  const std::vector<NightFacts> good(5, {{"driver", {"470"}}, {"host.driver", {"470"}}});
+  const std::vector<NightFacts> bad(3, {{"driver", {"580"}}, {"host.driver", {"580"}}});
+  const auto suspects = rank_suspects(good, bad);
+  REQUIRE(suspects.size() == 1);
+  CHECK(suspects[0].before == "470");
+  CHECK(suspects[0].after == "580");
+  CHECK(suspects[0].fit == 1);
+  CHECK(suspects[0].at_the_change);
+}
