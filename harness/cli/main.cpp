@@ -129,6 +129,7 @@ int run(int argc, char** argv) {
   add_results_commands(cli);
   add_compare_command(cli);
   add_changes_commands(cli);
+  add_schedule_command(cli);
   add_report_command(cli);
   add_exchange_commands(cli);
   add_doctor_command(cli);

@@ -65,7 +65,7 @@ ROOMS = {
     ],
     "harness": [
         *["agent", "agent/client", "scenario", "plan"],
-        *["evidence", "rules", "job", "trial", "experiment", "cli", "cli/commands"],
+        *["evidence", "rules", "job", "trial", "experiment", "schedule", "cli", "cli/commands"],
     ],
 }
 # Folders whose sources are the entries of a table, and the header that declares them all.

@@ -1,0 +1,260 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <thread>
+
+#include "common/error.h"
+#include "common/system/file_lock.h"
+#include "common/system/log.h"
+#include "common/system/subprocess.h"
+#include "common/system/time.h"
+#include "common/text/json.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
+#include "harness/cli/commands.h"
+#include "harness/experiment/preflight.h"
+#include "harness/plan/plan.h"
+#include "harness/scenario/decode.h"
+#include "harness/schedule/installer.h"
+#include "harness/schedule/messages.h"
+#include "results/changes/read_changes.h"
+#include "results/tables/tables.h"
+
+namespace virtrain::harness {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr int exit_regression = 1;
+constexpr int exit_busy = 75;
+constexpr int exit_trial_failed = 6;
+
+struct AddArguments {
+  std::filesystem::path scenario;
+  std::filesystem::path database;
+  std::string name;
+  std::string at;
+  std::string days;
+  std::string patience = "1h";
+  std::string notify;
+};
+
+/// Refuses, with doctor's words, what would fail every night.
+void require_that_it_runs_here(const Scenario& scenario) {
+  const auto host = vmctl::local_host();
+  const auto inventory = host->inventory(scenario.devices.kind != DeviceKind::none);
+  const auto plan = make_plan(scenario, inventory, expects_emulation(inventory));
+  check_host(*host, scenario, plan, inventory, choose_mode(*host, std::nullopt, scenario));
+}
+
+std::filesystem::path this_program() {
+  return std::filesystem::read_symlink("/proc/self/exe");
+}
+
+std::string local_words(std::time_t when) {
+  std::tm local{};
+  ::localtime_r(&when, &local);
+  char text[32] = {};
+  std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M %Z", &local);
+  return text;
+}
+
+std::int64_t patience_seconds(const std::string& text) {
+  constexpr std::int64_t ns_per_second = 1'000'000'000;
+  constexpr std::int64_t most_seconds = 23 * 3600;
+  const auto duration = parse_duration_ns(text);
+  if (!duration || *duration < 0 || *duration / ns_per_second > most_seconds) {
+    throw Error("read --patience", ErrorCode::usage,
+                excerpt(text) + " is no patience (allowed: 0s … 23h, such as 90m)");
+  }
+  return *duration / ns_per_second;
+}
+
+void add(const AddArguments& arguments) {
+  Schedule schedule;
+  schedule.at = time_of_day(arguments.at);
+  schedule.days = days_of_week(arguments.days);
+  schedule.patience_seconds = patience_seconds(arguments.patience);
+  schedule.notify = arguments.notify;
+  const auto scenario = load_scenario(arguments.scenario.string());
+  schedule.name = arguments.name.empty() ? scenario.name : arguments.name;
+  require_schedule_name(schedule.name);
+  require_that_it_runs_here(scenario);
+  schedule.scenario = std::filesystem::canonical(arguments.scenario).string();
+  schedule.database = std::filesystem::absolute(arguments.database).lexically_normal().string();
+  const ScheduleBook book;
+  if (book.contains(schedule.name)) {
+    throw Error("add schedule " + schedule.name, ErrorCode::usage,
+                "there is one of this name; remove it first, or give another --name");
+  }
+  const auto installer = find_installer();
+  book.save(schedule);
+  try {
+    installer->install(schedule, this_program());
+  } catch (const Error&) {
+    book.remove(schedule.name);
+    throw;
+  }
+  fmt::print("{} runs by {}, next at {}\n", schedule.name, installer->name(),
+             local_words(next_run(schedule, std::time(nullptr))));
+}
+
+std::string words_of_last(const ScheduleBook& book, const std::string& name,
+                          const std::optional<LastRun>& last) {
+  if (!last) { return ""; }
+  if (!last->ended_at.empty()) { return words_of_status(last->exit_status); }
+  return try_lock_file(book.lock_file(name), LockKind::exclusive) ? "killed" : "running";
+}
+
+void list(results::Format format) {
+  const ScheduleBook book;
+  results::Table table;
+  table.columns = {{"name", "schedule"},
+                   {"at", "at"},
+                   {"days", "days", false, true},
+                   {"scenario", "scenario"},
+                   {"db", "database"},
+                   {"last_run", "last run"},
+                   {"last_result", "it ended"},
+                   {"next_run", "next run"}};
+  const std::time_t now = std::time(nullptr);
+  for (const auto& schedule : book.all()) {
+    const auto last = book.last_run(schedule.name);
+    table.rows.push_back({results::cell(schedule.name), results::cell(schedule.at),
+                          results::cell(schedule.days), results::cell(schedule.scenario),
+                          results::cell(schedule.database), results::cell(last ? last->started_at : ""),
+                          results::cell(words_of_last(book, schedule.name, last)),
+                          results::cell(local_words(next_run(schedule, now)))});
+  }
+  fmt::print("{}", results::render(table, format, colour_on_stdout()));
+}
+
+/// Runs the scenario as `virtrain run` would, again and again while devices are busy and patience lasts.
+int run_patiently(const Schedule& schedule) {
+  constexpr seconds longest_night{24 * 3600};
+  constexpr seconds pause{30};
+  const auto give_up = std::chrono::steady_clock::now() + seconds(schedule.patience_seconds);
+  while (true) {
+    CommandOptions options;
+    options.deadline = longest_night;
+    const auto night = run_command(
+        {this_program().string(), "run", schedule.scenario, "--db", schedule.database, "--quiet"}, options);
+    fmt::print("{}", printable(night.out));
+    fmt::print(stderr, "{}", printable(night.err));
+    const auto left = give_up - std::chrono::steady_clock::now();
+    if (night.exit_status != exit_busy || left <= seconds(0)) { return night.exit_status; }
+    std::this_thread::sleep_for(std::min<std::chrono::steady_clock::duration>(left, pause));
+  }
+}
+
+/// Hands each new message to the user's command. One that fails is tried again the next night.
+void tell(const Schedule& schedule, const std::vector<results::Change>& changes) {
+  if (schedule.notify.empty()) { return; }
+  const ScheduleBook book;
+  auto told = book.told(schedule.name);
+  for (const auto& message : messages_of(schedule.name, changes, told)) {
+    CommandOptions options;
+    options.deadline = std::chrono::minutes(2);
+    options.input = dump_json(message.body) + "\n";
+    try {
+      run_checked({"/bin/sh", "-c", schedule.notify}, options);
+    } catch (const Error&) {
+      // The command may hold a secret: its words are not repeated.
+      log::error("the --notify command failed; the message is kept for the next night",
+                 {{"schedule", schedule.name}});
+      continue;
+    }
+    told.insert(message.key);
+    book.save_told(schedule.name, told);
+  }
+}
+
+/// 1 where a loss is open, after the changes of this schedule's scenario were printed.
+int judge(const Schedule& schedule, int night) {
+  if (night != 0 && night != exit_regression && night != 5 && night != exit_trial_failed) { return night; }
+  const results::Store store(schedule.database, results::Store::Mode::open);
+  const auto log = results::read_changes(store, load_scenario(schedule.scenario).name + "/");
+  fmt::print("{}", results::render(results::changes_table(log), results::Format::table));
+  tell(schedule, log.changes);
+  const bool alarm = std::any_of(log.changes.begin(), log.changes.end(), results::is_alarm);
+  if (night == exit_trial_failed) { return night; }
+  return alarm ? exit_regression : night;
+}
+
+void run(const std::string& name, Cli& cli) {
+  const ScheduleBook book;
+  const auto schedule = book.find(name);
+  LastRun last;
+  last.started_at = iso8601(wall_ns());
+  std::filesystem::create_directories(book.lock_file(name).parent_path());
+  const auto lock = try_lock_file(book.lock_file(name), LockKind::exclusive);
+  if (!lock) { throw Error("run schedule " + name, ErrorCode::busy, "not tonight: it still runs"); }
+  book.save_last_run(name, last);
+  int status = exit_status(ErrorCode::io);
+  try {
+    status = judge(schedule, run_patiently(schedule));
+  } catch (const Error& error) {
+    last.exit_status = exit_status(error.code());
+    last.ended_at = iso8601(wall_ns());
+    book.save_last_run(name, last);
+    throw;
+  }
+  if (status == exit_busy) { fmt::print("{}: not tonight: devices or cores are busy\n", name); }
+  last.exit_status = status;
+  last.ended_at = iso8601(wall_ns());
+  book.save_last_run(name, last);
+  cli.exit_status = status;
+}
+
+void add_add(CLI::App& schedule) {
+  auto* verb = schedule.add_subcommand("add", "Run a scenario every night");
+  auto arguments = std::make_shared<AddArguments>();
+  verb->add_option("scenario", arguments->scenario, "Scenario file; it is read again each night")->required();
+  verb->add_option("--at", arguments->at, "Local time of day, 02:00")->required();
+  verb->add_option("--days", arguments->days, "mon,tue,… or mon-fri (default: every day)");
+  verb->add_option("--name", arguments->name, "Its name (default: the scenario's)");
+  verb->add_option("--patience", arguments->patience, "How long busy devices are waited for")
+      ->capture_default_str();
+  verb->add_option(
+          "--notify", arguments->notify,
+          "Command that gets each new message as JSON on standard input: a confirmed change, and its mending")
+      ->type_name("COMMAND");
+  add_database_option(*verb, arguments->database);
+  verb->footer("Example:\n  virtrain schedule add scenarios/nightly-cpu.yaml --at 02:00 --db nightly.db");
+  verb->callback([arguments] { add(*arguments); });
+}
+
+}  // namespace
+
+void add_schedule_command(Cli& cli) {
+  auto* schedule = cli.app.add_subcommand("schedule", "Run scenarios every night, by systemd or cron");
+  schedule->require_subcommand(1);
+  schedule->footer(
+      "Examples:\n"
+      "  virtrain schedule add scenarios/nightly-cpu.yaml --at 02:00 --db nightly.db\n"
+      "  virtrain schedule list\n"
+      "  virtrain schedule run nightly-cpu     what the timer runs\n"
+      "  virtrain schedule remove nightly-cpu\n"
+      "Exit codes of run: those of virtrain run; 1 a loss is open, 75 not tonight");
+  add_add(*schedule);
+  auto format = std::make_shared<results::Format>(results::Format::table);
+  auto* listed = schedule->add_subcommand("list", "When each last ran, how it ended, when it runs next");
+  add_format_option(*listed, *format);
+  listed->callback([format] { list(*format); });
+  auto name = std::make_shared<std::string>();
+  auto* removed = schedule->add_subcommand("remove", "Take a schedule away; its results stay");
+  removed->add_option("name", *name, "Name of the schedule")->required();
+  removed->callback([name] {
+    const ScheduleBook book;
+    const auto found = book.find(*name);
+    find_installer()->remove(found);
+    book.remove(*name);
+  });
+  auto* started = schedule->add_subcommand("run", "Run it now, as its timer does");
+  started->add_option("name", *name, "Name of the schedule")->required();
+  started->callback([name, &cli] { run(*name, cli); });
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "harness/schedule/schedule.h"
+
+namespace virtrain::harness {
+
+/// What starts schedules on this host.
+class Installer {
+ public:
+  virtual ~Installer() = default;
+  virtual std::string name() const = 0;  ///< "systemd", "systemd (user)" or "cron"
+  /// Puts the schedule's timer or line in place of its last one. Throws Error; then all is as before.
+  virtual void install(const Schedule& schedule, const std::filesystem::path& program) = 0;
+  /// Takes it away; nothing happens where it is not there.
+  virtual void remove(const Schedule& schedule) = 0;
+};
+
+/// systemd where it runs (the system's manager for root, else the user's), else cron. Error(host_unable)
+/// without both.
+std::unique_ptr<Installer> find_installer();
+
+}  // namespace virtrain::harness

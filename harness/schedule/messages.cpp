@@ -1,0 +1,63 @@
+#include "harness/schedule/messages.h"
+
+#include <fmt/format.h>
+
+#include "common/text/json.h"
+#include "common/text/text.h"
+
+namespace virtrain::harness {
+namespace {
+
+std::string sentence(const results::Change& change, const std::string& event) {
+  const auto name = change.series->name();
+  const auto percent = (change.level.ratio - 1) * 100;
+  if (event == "mended") { return fmt::format("{}: the change of {:+.1f} % is mended", name, percent); }
+  auto text = fmt::format("{}: {}{} by {:+.1f} % since {}", name, change.level.large ? "much " : "",
+                          change.regression ? "worse" : "better", percent, change.first_night().experiment);
+  if (!change.suspects.empty()) {
+    const auto& first = change.suspects.front();
+    text += fmt::format("; suspect: {} ({} → {})", first.fact, excerpt(first.before), excerpt(first.after));
+  }
+  return text;
+}
+
+Message message_of(const std::string& schedule, const results::Change& change, const std::string& event) {
+  const auto& level = change.level;
+  auto suspects = nlohmann::json::array();
+  for (const auto& one : change.suspects) {
+    suspects.push_back({{"fact", one.fact}, {"before", one.before}, {"after", one.after}});
+  }
+  return {change.id + " " + event,
+          {{"event", event},
+           {"schedule", schedule},
+           {"text", sentence(change, event)},
+           {"change", change.id},
+           {"series", change.series->name()},
+           {"direction", change.regression ? "worse" : "better"},
+           {"large", level.large},
+           {"ratio", level.ratio},
+           {"ratio_ci_low", level.ci ? nlohmann::json(level.ci->low) : nlohmann::json()},
+           {"ratio_ci_high", level.ci ? nlohmann::json(level.ci->high) : nlohmann::json()},
+           {"first_experiment", change.first_night().experiment},
+           {"first_started_at", change.first_night().started_at},
+           {"suspects", suspects}}};
+}
+
+}  // namespace
+
+std::vector<Message> messages_of(const std::string& schedule, const std::vector<results::Change>& changes,
+                                 const std::set<std::string>& told) {
+  std::vector<Message> messages;
+  for (const auto& change : changes) {
+    const bool was_told = told.contains(change.id + " confirmed");
+    if (change.state == results::ChangeState::open && !was_told) {
+      messages.push_back(message_of(schedule, change, "confirmed"));
+    }
+    if (change.state == results::ChangeState::mended && was_told && !told.contains(change.id + " mended")) {
+      messages.push_back(message_of(schedule, change, "mended"));
+    }
+  }
+  return messages;
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "results/changes/changes.h"
+
+namespace virtrain::harness {
+
+/// What somebody shall hear of, once.
+struct Message {
+  std::string key;  ///< "1f3a90c2 confirmed": the same each time
+  nlohmann::json body;
+};
+
+/// One message for each open change and one for each that was told and is mended, without those already told.
+std::vector<Message> messages_of(const std::string& schedule, const std::vector<results::Change>& changes,
+                                 const std::set<std::string>& told);
+
+}  // namespace virtrain::harness

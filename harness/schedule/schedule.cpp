@@ -1,0 +1,224 @@
+#include "harness/schedule/schedule.h"
+
+#include <boost/describe/members.hpp>
+#include <boost/mp11/algorithm.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+
+#include "common/error.h"
+#include "common/system/user_folders.h"
+#include "common/text/json.h"
+#include "common/text/scanner.h"
+#include "common/text/text.h"
+
+namespace virtrain::harness {
+namespace {
+
+constexpr std::array<const char*, 7> day_names = {"sun", "mon", "tue", "wed", "thu", "fri", "sat"};
+constexpr unsigned own_folder_mode = 0700;
+
+Error refuse(const std::string& what, const std::string& text, const std::string& allowed) {
+  return Error("read the schedule", ErrorCode::usage,
+               fmt::format("{} is no {} (allowed: {})", excerpt(text), what, allowed));
+}
+
+std::size_t day_of(const std::string& text, const std::string& word) {
+  static const std::set<std::string> whole = {"sunday",   "monday", "tuesday", "wednesday",
+                                              "thursday", "friday", "saturday"};
+  const auto given = lower(word);
+  const auto name = whole.contains(given) ? given.substr(0, 3) : given;
+  const auto found = std::find(day_names.begin(), day_names.end(), name);
+  if (found == day_names.end()) {
+    throw refuse("list of days", text, "mon,tue,… or a range such as mon-fri");
+  }
+  return static_cast<std::size_t>(found - day_names.begin());
+}
+
+template <typename Record>
+std::string to_json_text(const Record& record) {
+  nlohmann::json json;
+  using Members = boost::describe::describe_members<Record, boost::describe::mod_public>;
+  boost::mp11::mp_for_each<Members>([&](auto member) { json[member.name] = record.*member.pointer; });
+  return dump_json(json, 2) + "\n";
+}
+
+template <typename Record>
+Record from_json_file(const std::filesystem::path& file) {
+  const auto json = parse_json(read_file(file).value_or(""), "read " + file.string(), ErrorCode::bad_input);
+  Record record;
+  using Members = boost::describe::describe_members<Record, boost::describe::mod_public>;
+  try {
+    boost::mp11::mp_for_each<Members>(
+        [&](auto member) { json.at(member.name).get_to(record.*member.pointer); });
+  } catch (const nlohmann::json::exception&) {
+    throw Error("read " + file.string(), ErrorCode::bad_input,
+                "it is not as virtrain wrote it; remove the file and add the schedule again");
+  }
+  return record;
+}
+
+}  // namespace
+
+std::string time_of_day(const std::string& text) {
+  const auto colon = text.find(':');
+  const auto number = [&](const std::string& digits) {
+    const bool plain = !digits.empty() && digits.size() <= 2 &&
+                       std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
+    return plain ? std::stoi(digits) : 99;
+  };
+  const int hour = number(text.substr(0, colon));
+  const int minute =
+      colon == std::string::npos || text.size() != colon + 3 ? 99 : number(text.substr(colon + 1));
+  if (hour > 23 || minute > 59) { throw refuse("time of day", text, "00:00 … 23:59, local time"); }
+  return fmt::format("{:02}:{:02}", hour, minute);
+}
+
+std::string days_of_week(const std::string& text) {
+  if (text.empty()) { return ""; }
+  std::array<bool, 7> chosen{};
+  for (const auto& part : split(text, ',')) {
+    const auto dash = part.find('-');
+    std::size_t day = day_of(text, part.substr(0, dash));
+    const std::size_t last = dash == std::string::npos ? day : day_of(text, part.substr(dash + 1));
+    for (; day != last; day = (day + 1) % 7) { chosen.at(day) = true; }
+    chosen.at(last) = true;
+  }
+  std::vector<std::string> names;
+  for (std::size_t i = 1; i <= 7; ++i) {
+    if (chosen.at(i % 7)) { names.emplace_back(day_names.at(i % 7)); }
+  }
+  return names.size() == 7 ? "" : join(names, ",");
+}
+
+void require_schedule_name(const std::string& name) {
+  constexpr std::size_t longest = 64;
+  const auto is_plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+  };
+  if (name.empty() || name.size() > longest || !std::all_of(name.begin(), name.end(), is_plain) ||
+      name[0] == '.' || name[0] == '-' || name[0] == '_') {
+    throw refuse("name of a schedule", name, "a-z, 0-9, then also . _ -, at most 64 characters");
+  }
+}
+
+std::time_t next_run(const Schedule& schedule, std::time_t now) {
+  const int hour = std::stoi(schedule.at.substr(0, 2));
+  const int minute = std::stoi(schedule.at.substr(3));
+  for (int ahead = 0; ahead <= 8; ++ahead) {
+    std::tm local{};
+    ::localtime_r(&now, &local);
+    local.tm_mday += ahead;
+    local.tm_hour = hour;
+    local.tm_min = minute;
+    local.tm_sec = 0;
+    local.tm_isdst = -1;
+    const std::time_t start = std::mktime(&local);
+    const auto* day = day_names.at(static_cast<std::size_t>(local.tm_wday));
+    if (start > now && (schedule.days.empty() || schedule.days.find(day) != std::string::npos)) {
+      return start;
+    }
+  }
+  return now;
+}
+
+std::string words_of_status(std::int64_t exit_status) {
+  switch (exit_status) {
+    case 0:
+      return "done";
+    case 1:
+      return "regression";
+    case 3:
+      return "bad scenario";
+    case 4:
+      return "this host cannot";
+    case 5:
+      return "no verdict";
+    case 6:
+      return "a trial failed";
+    case 75:
+      return "not tonight: busy";
+    case 129:
+    case 130:
+    case 143:
+      return "stopped";
+    default:
+      return fmt::format("exit {}", exit_status);
+  }
+}
+
+ScheduleBook::ScheduleBook()
+    : folder_(user_folder("XDG_CONFIG_HOME", ".config") / "virtrain/schedules"),
+      state_(user_folder("XDG_STATE_HOME", ".local/state") / "virtrain/schedules") {}
+
+std::vector<Schedule> ScheduleBook::all() const {
+  std::vector<Schedule> schedules;
+  for (const auto& file : entries_of(folder_)) {
+    if (file.extension() == ".json") { schedules.push_back(from_json_file<Schedule>(file)); }
+  }
+  return schedules;
+}
+
+bool ScheduleBook::contains(const std::string& name) const {
+  return std::filesystem::exists(folder_ / (name + ".json"));
+}
+
+Schedule ScheduleBook::find(const std::string& name) const {
+  require_schedule_name(name);
+  if (!contains(name)) {
+    std::vector<std::string> names;
+    for (const auto& one : all()) { names.push_back(one.name); }
+    throw Error(
+        "find schedule " + name, ErrorCode::not_found,
+        names.empty() ? "there is none; virtrain schedule add makes one" : "there are: " + join(names, ", "));
+  }
+  auto schedule = from_json_file<Schedule>(folder_ / (name + ".json"));
+  schedule.name = name;
+  schedule.at = time_of_day(schedule.at);
+  return schedule;
+}
+
+void ScheduleBook::save(const Schedule& schedule) const {
+  std::filesystem::create_directories(folder_.parent_path());
+  make_own_folder(folder_, own_folder_mode);
+  write_file_atomically(folder_ / (schedule.name + ".json"), to_json_text(schedule));
+}
+
+void ScheduleBook::remove(const std::string& name) const {
+  std::filesystem::remove(folder_ / (name + ".json"));
+  std::filesystem::remove(state_ / (name + ".json"));
+  std::filesystem::remove(state_ / (name + ".told"));
+  std::filesystem::remove(lock_file(name));
+}
+
+std::optional<LastRun> ScheduleBook::last_run(const std::string& name) const {
+  const auto file = state_ / (name + ".json");
+  if (!std::filesystem::exists(file)) { return std::nullopt; }
+  return from_json_file<LastRun>(file);
+}
+
+void ScheduleBook::save_last_run(const std::string& name, const LastRun& run) const {
+  std::filesystem::create_directories(state_.parent_path());
+  make_own_folder(state_, own_folder_mode);
+  write_file_atomically(state_ / (name + ".json"), to_json_text(run));
+}
+
+std::set<std::string> ScheduleBook::told(const std::string& name) const {
+  std::set<std::string> keys;
+  for (auto& line : split(read_file(state_ / (name + ".told")).value_or(""), '\n')) {
+    if (!line.empty()) { keys.insert(std::move(line)); }
+  }
+  return keys;
+}
+
+void ScheduleBook::save_told(const std::string& name, const std::set<std::string>& keys) const {
+  write_file_atomically(state_ / (name + ".told"), join({keys.begin(), keys.end()}, "\n") + "\n");
+}
+
+std::filesystem::path ScheduleBook::lock_file(const std::string& name) const {
+  return state_ / (name + ".lock");
+}
+
+}  // namespace virtrain::harness

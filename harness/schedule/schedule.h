@@ -1,0 +1,71 @@
+#pragma once
+
+#include <boost/describe/class.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace virtrain::harness {
+
+/// A scenario that runs by itself. Described are the keys of its file.
+struct Schedule {
+  std::string name = {};
+  std::string scenario = {};          ///< absolute path
+  std::string at = {};                ///< "02:00", local time
+  std::string days = {};              ///< "mon,tue"; empty: every day
+  std::string database = {};          ///< absolute path
+  std::int64_t patience_seconds = 0;  ///< how long busy devices are waited for
+  std::string notify = {};            ///< a command of the user's that reads one message as JSON; empty: none
+};
+BOOST_DESCRIBE_STRUCT(Schedule, (), (name, scenario, at, days, database, patience_seconds, notify))
+
+/// How its last run ended. Described are the keys of its file.
+struct LastRun {
+  std::string started_at = {};
+  std::string ended_at = {};  ///< empty: it runs, or was killed
+  std::int64_t exit_status = 0;
+};
+BOOST_DESCRIBE_STRUCT(LastRun, (), (started_at, ended_at, exit_status))
+
+/// Checks and normalizes "2:00", "Mon-Fri" or "sat,sun", and a name. Error(usage) with what is allowed.
+std::string time_of_day(const std::string& text);
+std::string days_of_week(const std::string& text);
+void require_schedule_name(const std::string& name);
+
+/// The next start after `now` in the machine's time zone. A time that the clock leaps over is that hour
+/// later, as systemd and cron have it.
+std::time_t next_run(const Schedule& schedule, std::time_t now);
+
+/// "not tonight", "a regression", … for an exit status of a night.
+std::string words_of_status(std::int64_t exit_status);
+
+/// The schedules of this user: files of JSON, which an upgrade of virtrain leaves alone.
+class ScheduleBook {
+ public:
+  ScheduleBook();  ///< $XDG_CONFIG_HOME/virtrain/schedules and $XDG_STATE_HOME/virtrain/schedules
+
+  std::vector<Schedule> all() const;
+  /// Error(not_found) with the names there are.
+  Schedule find(const std::string& name) const;
+  bool contains(const std::string& name) const;
+  void save(const Schedule& schedule) const;
+  void remove(const std::string& name) const;
+
+  std::optional<LastRun> last_run(const std::string& name) const;
+  void save_last_run(const std::string& name, const LastRun& run) const;
+  /// Keys of the messages that were sent.
+  std::set<std::string> told(const std::string& name) const;
+  void save_told(const std::string& name, const std::set<std::string>& keys) const;
+  std::filesystem::path lock_file(const std::string& name) const;
+
+ private:
+  std::filesystem::path folder_;
+  std::filesystem::path state_;
+};
+
+}  // namespace virtrain::harness

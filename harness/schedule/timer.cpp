@@ -1,0 +1,121 @@
+#include "harness/schedule/timer.h"
+
+#include <fmt/format.h>
+
+#include <cctype>
+
+#include "common/text/text.h"
+
+namespace virtrain::harness {
+namespace {
+
+/// A word of ExecStart: quoted, without specifiers and variables.
+std::string unit_word(const std::string& text) {
+  std::string word = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') { word += '\\'; }
+    if (c == '%' || c == '$') { word += c; }
+    word += c;
+  }
+  return word + '"';
+}
+
+/// A word for sh in a crontab, where % would end the command.
+std::string cron_word(const std::string& text) {
+  std::string word = "'";
+  for (const char c : text) {
+    if (c == '\'') {
+      word += "'\\''";
+    } else if (c == '%') {
+      word += "'\\%'";
+    } else {
+      word += c;
+    }
+  }
+  return word + "'";
+}
+
+std::string mark_of(const std::string& name) {
+  return "# virtrain schedule " + name;
+}
+
+std::string capitalized_days(const std::string& days) {
+  std::string text = days;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (i == 0 || text[i - 1] == ',') {
+      text[i] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[i])));
+    }
+  }
+  return text.empty() ? "" : text + " ";
+}
+
+}  // namespace
+
+std::string unit_name(const Schedule& schedule) {
+  return "virtrain-" + schedule.name;
+}
+
+std::string service_unit(const Schedule& schedule, const std::filesystem::path& program, bool system) {
+  // A run makes VMs, cgroups and namespaces and binds devices, so only what these never touch is closed. A
+  // user's manager cannot close more without a user namespace, in which devices are lost.
+  const std::string sandbox = system
+                                  ? "ProtectClock=yes\nProtectHome=no\nPrivateTmp=no\nLockPersonality=yes\n"
+                                    "RestrictRealtime=yes\nRestrictSUIDSGID=yes\nProtectHostname=no\n"
+                                  : "LockPersonality=yes\nRestrictRealtime=yes\n";
+  return fmt::format(
+      "[Unit]\n"
+      "Description=virtrain schedule {0}\n"
+      "{1}"
+      "\n"
+      "[Service]\n"
+      "Type=oneshot\n"
+      "ExecStart={2} schedule run {0}\n"
+      "# Busy devices are no failure of the service.\n"
+      "SuccessExitStatus=75\n"
+      "# The run tears down its machines before it goes.\n"
+      "TimeoutStopSec=5min\n"
+      "KillSignal=SIGTERM\n"
+      "Delegate=yes\n"
+      "{3}",
+      schedule.name, system ? "Wants=network.target\nAfter=libvirtd.service network.target\n" : "",
+      unit_word(program.string()), sandbox);
+}
+
+std::string timer_unit(const Schedule& schedule) {
+  return fmt::format(
+      "[Unit]\n"
+      "Description=virtrain schedule {}\n"
+      "\n"
+      "[Timer]\n"
+      "OnCalendar={}*-*-* {}:00\n"
+      "Persistent=true\n"
+      "RandomizedDelaySec=5min\n"
+      "\n"
+      "[Install]\n"
+      "WantedBy=timers.target\n",
+      schedule.name, capitalized_days(schedule.days), schedule.at);
+}
+
+std::string crontab_with(const std::string& crontab, const Schedule& schedule,
+                         const std::filesystem::path& program) {
+  auto text = crontab_without(crontab, schedule.name);
+  if (!text.empty() && text.back() != '\n') { text += '\n'; }
+  return text + fmt::format("{} {} * * {} {} schedule run {} {}\n", std::stoi(schedule.at.substr(3)),
+                            std::stoi(schedule.at.substr(0, 2)), schedule.days.empty() ? "*" : schedule.days,
+                            cron_word(program.string()), schedule.name, mark_of(schedule.name));
+}
+
+std::string crontab_without(const std::string& crontab, const std::string& name) {
+  const auto mark = " " + mark_of(name);
+  std::string kept;
+  for (std::size_t begin = 0; begin < crontab.size();) {
+    const auto end = std::min(crontab.find('\n', begin), crontab.size() - 1) + 1;
+    const auto line = crontab.substr(begin, end - begin);
+    const bool ours = trim(line).ends_with(mark) && trim(line).front() != '#';
+    if (!ours) { kept += line; }
+    begin = end;
+  }
+  return kept;
+}
+
+}  // namespace virtrain::harness

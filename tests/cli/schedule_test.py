@@ -1,0 +1,148 @@
+#!/usr/bin/python3
+"""Schedules and changes from outside, with a crontab of our own on PATH: nothing of this machine's is touched."""
+
+import http.server
+import json
+import os
+import pathlib
+import shutil
+import tempfile
+import threading
+import unittest
+
+from command_line import small_scenario, virtrain
+
+CRONTAB = """#!/bin/sh
+table=$(dirname "$0")/table
+case $1 in
+-l) test -e "$table" || { echo "no crontab for ada" >&2; exit 1; }; cat "$table" ;;
+-) cat > "$table" ;;
+esac
+"""
+MINE = "# mine\n5 4 * * * backup\n"
+
+
+class Nightly(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="virtrain-nightly-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.database = self.folder / "nightly.db"
+        self.scenario = self.folder / "nightly.yaml"
+        self.scenario.write_text(small_scenario(name="nightly"))
+        crontab = self.folder / "crontab"
+        crontab.write_text(CRONTAB)
+        crontab.chmod(0o755)
+        self.table = self.folder / "table"
+        self.environment = {**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}",
+                            "XDG_CONFIG_HOME": str(self.folder / "config"), "XDG_STATE_HOME": str(self.folder / "state")}
+
+    def virtrain(self, *arguments, status=0):
+        result = virtrain(*arguments, env=self.environment)
+        self.assertEqual(result.status, status, result)
+        return result
+
+    @unittest.skipIf(os.path.isdir("/run/systemd/system"), "systemd runs here")
+    def test_add_list_run_remove(self):
+        self.table.write_text(MINE)
+        self.virtrain("schedule", "add", self.scenario, "--at", "2:00", "--days", "mon-fri", "--db", self.database)
+        added = self.table.read_text()
+        self.assertTrue(added.startswith(MINE + "0 2 * * mon,tue,wed,thu,fri "), added)
+        listed = self.virtrain("schedule", "list", "--format", "json").json()
+        self.assertEqual([(one["name"], one["last_run"]) for one in listed], [("nightly", None)])
+        self.virtrain("schedule", "add", self.scenario, "--at", "3:00", "--db", self.database, status=2)
+        self.assertEqual(self.table.read_text(), added)
+        with open(self.table, encoding="utf-8") as table:
+            self.assertTrue(table.read().endswith("# virtrain schedule nightly\n"))
+        ran = self.virtrain("schedule", "run", "nightly")
+        self.assertIn("0 losses are open", ran.out)
+        listed = self.virtrain("schedule", "list", "--format", "json").json()
+        self.assertEqual(listed[0]["last_result"], "done")
+        self.virtrain("schedule", "remove", "nightly")
+        self.assertEqual(self.table.read_text(), MINE)
+        self.assertEqual(self.virtrain("schedule", "list", "--format", "json").json(), [])
+        self.assertIn("experiment", self.virtrain("list", "--db", self.database).out)
+
+    def test_what_cannot_run_is_refused_before_anything_is_written(self):
+        self.table.write_text(MINE)
+        bad = self.folder / "bad.yaml"
+        bad.write_text(small_scenario(name="bad", pears=1))
+        unable = self.folder / "unable.yaml"
+        unable.write_text(small_scenario(name="unable", guest={"vcpus": 1, "memory": "4096GiB"}))
+        for arguments, status in [((bad, "--at", "2:00"), 3), ((unable, "--at", "2:00"), 4), ((self.scenario, "--at", "25:00"), 2),
+                                  ((self.scenario, "--at", "2:00", "--days", "1-5"), 2),
+                                  ((self.scenario, "--at", "2:00", "--name", "../x"), 2),
+                                  ((self.scenario, "--at", "2:00", "--patience", "long"), 2)]:
+            with self.subTest(arguments=arguments[1:]):
+                self.virtrain("schedule", "add", *arguments, "--db", self.database, status=status)
+        self.assertEqual(self.table.read_text(), MINE)
+        self.assertFalse(self.database.exists())
+        self.assertEqual(self.virtrain("schedule", "list", "--format", "json").json(), [])
+
+    def import_nights(self, name, nights, package, value):
+        """One record of an experiment and its pair for each night."""
+        lines = []
+        for night in nights:
+            started = f"2026-10-{night + 1:02}T02:00:00Z"
+            lines.append({"record": "experiment", "experiment": f"n{night:02}", "scenario": "nightly", "label": package,
+                          "scenario_text": self.scenario.read_text(), "status": "finished", "started_at": started})
+            for arm, rate in (("bare_metal", 1000), ("vm", value)):
+                lines.append({"record": "trial", "experiment": f"n{night:02}", "scenario": "nightly", "case": "one", "arm": arm,
+                              "pair": 1, "nodes": 1, "gpus_per_node": 0, "images_per_second": rate * (1 + 0.001 * (night % 4)),
+                              "label": package, "started_at": started})
+        path = self.folder / name
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        self.virtrain("import", path, "--db", self.database)
+
+    def import_a_loss(self):
+        self.import_nights("before.jsonl", range(15), "mpi-4.1.4", 950)
+        self.import_nights("after.jsonl", range(15, 18), "mpi-4.1.7", 855)
+
+    def changes(self, status=0):
+        return self.virtrain("changes", "--db", self.database, "--expect", "--format", "json", status=status).json()
+
+    def test_a_loss_from_its_first_night_to_its_acknowledgement(self):
+        self.import_a_loss()
+        changes = self.changes(status=1)
+        self.assertEqual([one["series"] for one in changes], ["nightly/one/vm/images_per_second", "nightly/one/vm/ratio"])
+        for one in changes:
+            self.assertEqual((one["state"], one["direction"], one["first_experiment"]), ("open", "worse", "n15"))
+            self.assertEqual(one["suspects"][0]["fact"], "label")
+            self.assertEqual(one["suspects"][0]["after"], "mpi-4.1.7")
+            self.virtrain("ack", one["id"], "accepted", "--db", self.database)
+        self.assertEqual({one["state"] for one in self.changes()}, {"acknowledged"})
+
+    @unittest.skipIf(os.path.isdir("/run/systemd/system"), "systemd runs here")
+    def test_each_change_is_told_once(self):
+        received = []
+
+        class Hook(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                self.send_response(500 if len(received) == 1 else 204)  # the first is lost, and sent again
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        server = http.server.HTTPServer(("127.0.0.1", 0), Hook)
+        self.addCleanup(server.server_close)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.shutdown)
+        hook = self.folder / "hook.py"
+        hook.write_text("import sys, urllib.request\n"
+                        f"urllib.request.urlopen('http://127.0.0.1:{server.server_port}/', data=sys.stdin.buffer.read(), timeout=10)\n")
+        self.import_a_loss()
+        self.virtrain("schedule", "add", self.scenario, "--at", "2:00", "--db", self.database, "--notify", f"python3 {hook} 2>/dev/null")
+        for _ in range(3):
+            self.virtrain("schedule", "run", "nightly", status=1)
+        lost, *told = [(one["event"], one["series"]) for one in received]
+        both = [("confirmed", "nightly/one/vm/images_per_second"), ("confirmed", "nightly/one/vm/ratio")]
+        self.assertEqual(lost, both[0])
+        self.assertEqual(sorted(told), both)
+        self.assertIn("suspect: label (mpi-4.1.4 → mpi-4.1.7)", received[0]["text"])
+        self.import_nights("mended.jsonl", range(20, 23), "mpi-4.1.8", 950)
+        self.virtrain("schedule", "run", "nightly")
+        self.assertEqual([one["event"] for one in received[3:]], ["mended", "mended"])
+
+
+unittest.main()
