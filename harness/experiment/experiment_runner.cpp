@@ -3,10 +3,13 @@
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <fmt/format.h>
 
+#include <set>
+
 #include "common/error.h"
 #include "common/system/log.h"
 #include "common/system/time.h"
 #include "common/text/text.h"
+#include "harness/experiment/pair_looks.h"
 #include "harness/plan/node_group.h"
 #include "harness/trial/trial_run.h"
 
@@ -20,7 +23,8 @@ constexpr const char* something_is_left = "something could not be removed; run: 
 /// Runs the trials of one experiment, one after the other.
 class Runner {
  public:
-  Runner(RunContext& context, const ExperimentOptions& options) : context_(context), options_(options) {}
+  Runner(RunContext& context, const ExperimentOptions& options)
+      : context_(context), options_(options), looks_(context.scenario, context.store, context.experiment) {}
 
   asio::awaitable<void> run(ExperimentOutcome& outcome);
 
@@ -35,6 +39,7 @@ class Runner {
   asio::awaitable<void> tear_down(std::unique_ptr<LiveNodes>& nodes, std::int64_t row);
   void flush_after_failure(TrialRun& trial);
   bool may_keep_nodes(const PlannedTrial& planned) const;
+  bool is_not_needed(const PlannedTrial& planned);
   void record_end(std::int64_t row, const TrialRun& trial, const std::exception_ptr& failure,
                   ExperimentOutcome& outcome);
   results::Trial trial_record(const PlannedTrial& planned) const;
@@ -43,9 +48,11 @@ class Runner {
   RunContext& context_;
   const ExperimentOptions& options_;
   KnownPlans plans_;
+  PairLooks looks_;
   std::unique_ptr<LiveNodes> nodes_;  ///< of the present trial
   std::unique_ptr<LiveNodes> kept_;   ///< VMs that wait for their case's next trial (reuse: case)
   std::size_t kept_placement_ = 0;
+  std::set<std::string> told_;  ///< cases that have enough pairs
 };
 
 results::Trial Runner::trial_record(const PlannedTrial& planned) const {
@@ -271,11 +278,24 @@ asio::awaitable<std::vector<std::string>> Runner::end_lending() {
   co_return failures;
 }
 
+/// What decided is said and stored once for each case.
+bool Runner::is_not_needed(const PlannedTrial& planned) {
+  const auto& case_name = context_.plan.placements[planned.placement].case_name;
+  const auto& reason = looks_.reason_against(case_name, planned.pair);
+  if (reason.empty()) { return false; }
+  if (told_.insert(case_name).second) {
+    say(planned, reason);
+    context_.event(std::nullopt, "pairs", "no more pairs", {{"case", case_name}, {"reason", reason}});
+  }
+  return true;
+}
+
 asio::awaitable<void> Runner::run(ExperimentOutcome& outcome) {
   std::exception_ptr failure;
   try {
     for (const auto& planned : context_.plan.trials) {
       if (context_.stop.requested()) { break; }
+      if (is_not_needed(planned)) { continue; }
       co_await run_trial(planned, outcome);
       if (options_.fail_fast && outcome.failed > 0) { break; }
     }

@@ -216,6 +216,7 @@ bool expects_emulation(const vmctl::Inventory& inventory) {
 Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool emulated) {
   Plan plan;
   plan.scenario = scenario.name;
+  plan.until = scenario.until;
   plan.warnings = scenario.warnings;
   Placer placer(scenario, inventory, emulated);
   for (const auto& arm : scenario.arms) {
@@ -272,7 +273,14 @@ nlohmann::json to_json(const Plan& plan) {
   }
   nlohmann::json arms = nlohmann::json::array();
   for (const auto& arm : plan.arms) { arms.push_back(arm_json(arm)); }
+  nlohmann::json looks = nullptr;
+  if (plan.until && plan.until->verdict) {
+    looks = {{"at_most", plan.until->looks.at_most},
+             {"every", plan.until->looks.every},
+             {"first", plan.until->looks.first}};
+  }
   return {{"scenario", plan.scenario},
+          {"looks", std::move(looks)},
           {"arms", std::move(arms)},
           {"trials", std::move(trials)},
           {"vm_boots", plan.vm_boots},

@@ -26,7 +26,8 @@ struct PlannedTrial {
 
 struct Plan {
   std::string scenario;
-  std::vector<Arm> arms;  ///< without their cases, which are in `placements`
+  std::optional<PairsUntil> until;  ///< where not all of the trials may be run
+  std::vector<Arm> arms;            ///< without their cases, which are in `placements`
   std::vector<Placement> placements;
   std::vector<PlannedTrial> trials;
   std::int64_t vm_boots = 0;

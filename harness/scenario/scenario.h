@@ -8,6 +8,7 @@
 
 #include "common/model/arm.h"
 #include "common/model/workload.h"
+#include "results/statistics/sequential.h"
 #include "vmctl/api/device_settings.h"
 #include "vmctl/api/node.h"
 #include "vmctl/api/placed_device.h"
@@ -117,6 +118,13 @@ struct Arm {
   std::vector<Case> cases;  ///< the scenario's, as they are in this arm
 };
 
+/// When a case has enough pairs.
+struct PairsUntil {
+  results::Looks looks;                   ///< `at_most` is the scenario's `pairs`
+  bool verdict = false;                   ///< ends for a verdict, or where none is in sight
+  std::optional<std::int64_t> budget_ns;  ///< of the experiment: no new pair begins after it
+};
+
 struct Expectation {
   double margin = 0.02;
   double alpha = 0.05;
@@ -132,7 +140,8 @@ struct Scenario {
   Devices devices;
   std::vector<Case> cases;
   std::vector<Arm> arms;
-  std::int64_t pairs = 6;
+  std::int64_t pairs = 6;           ///< with `until` at most
+  std::optional<PairsUntil> until;  ///< absent: as many as `pairs` says
   std::vector<std::string> probes;  ///< of virtrain-probe, in each node before the first trial of an arm
   Reuse reuse = Reuse::trial;
   bool oversubscribe = false;

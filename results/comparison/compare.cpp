@@ -10,6 +10,7 @@
 #include "common/text/text.h"
 #include "results/comparison/data_index.h"
 #include "results/comparison/isolation_matrix.h"
+#include "results/statistics/sequential.h"
 
 namespace virtrain::results {
 namespace {
@@ -41,6 +42,32 @@ Pairs pairs_of(const Side& baseline, const Side& candidate) {
   return pairs;
 }
 
+/// When the pairs were looked at, where all data come from one experiment that was looked at as it ran. A
+/// plan that was imported may say anything.
+std::optional<Looks> looks_of(const ComparisonData& data) {
+  if (data.experiments.size() != 1 || data.experiments[0].looks.empty()) { return std::nullopt; }
+  const auto said = nlohmann::json::parse(data.experiments[0].looks, nullptr, false);
+  const auto number = [&](const char* key) -> std::int64_t {
+    return said.is_object() && said.contains(key) && said[key].is_number_integer()
+               ? said[key].get<std::int64_t>()
+               : 0;
+  };
+  const Looks looks{number("at_most"), number("every"), number("first")};
+  const bool possible =
+      looks.first >= 1 && looks.every >= 1 && looks.at_most >= looks.first && looks.at_most <= most_looks;
+  return possible ? std::optional(looks) : std::nullopt;
+}
+
+/// Levels of the look after so many pairs: of the tests, and of the interval that is reported.
+Settings settings_after(std::int64_t pairs, const Looks& looks, const Settings& settings) {
+  Settings reporting = settings;
+  reporting.alpha = settings.reporting_tail;
+  Settings now = settings;
+  now.alpha = SequentialTest(looks, settings).level(pairs);
+  now.reporting_tail = SequentialTest(looks, reporting).level(pairs);
+  return now;
+}
+
 bool has_pair_numbers(const Side& side) {
   return std::any_of(side.rows.begin(), side.rows.end(), [](const auto* row) { return row->pair; });
 }
@@ -58,7 +85,8 @@ class Comparer {
         baseline_(selector_of(request.baseline)),
         candidate_(selector_of(request.candidate)),
         by_arm_(!baseline_.beyond_arms() && !candidate_.beyond_arms()),
-        arms_(arm_records(index.data())) {
+        arms_(arm_records(index.data())),
+        looks_(looks_of(index.data())) {
     if (by_arm_) {
       require_arm(baseline_.arm);
       require_arm(candidate_.arm);
@@ -216,7 +244,11 @@ class Comparer {
       result.reason = both_ran ? "too_few_pairs" : "no_data";
       return;
     }
-    const auto paired = compare_paired(ours, theirs, request_.settings);
+    if (looks_) {
+      result.settings = settings_after(complete, *looks_, request_.settings);
+      result.looks = *looks_;
+    }
+    const auto paired = compare_paired(ours, theirs, result.settings);
     result.test = paired.test;
     result.further_pairs = paired.further_pairs;
   }
@@ -351,6 +383,7 @@ class Comparer {
   Selector candidate_;
   bool by_arm_;  ///< the sides are arms of the selected experiments
   ArmRecords arms_;
+  std::optional<Looks> looks_;
 };
 
 void Comparer::flag(CaseComparison& result) const {
@@ -359,6 +392,12 @@ void Comparer::flag(CaseComparison& result) const {
     result.flags.push_back(word);
     result.notes.push_back(sentence);
   };
+  add(result.looks.has_value(), "looked_early",
+      result.looks
+          ? fmt::format("looked at as pairs came, at most {}: after {} each test's level is {:.2g}, and "
+                        "intervals are as wide as that asks for",
+                        result.looks->at_most, result.n.value_or(0), result.settings.alpha)
+          : "");
   add(result.test && result.test->zero_variance, "zero_variance",
       "all runs show the same ratio: the interval is a point");
   add(result.unpaired_left_out > 0, "unpaired_left_out",

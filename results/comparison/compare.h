@@ -16,6 +16,7 @@
 #include "results/comparison/selector.h"
 #include "results/comparison/sweep.h"
 #include "results/statistics/isolation.h"
+#include "results/statistics/sequential.h"
 #include "results/statistics/statistics.h"
 #include "results/store/comparison_data.h"
 #include "results/store/store.h"
@@ -88,7 +89,8 @@ struct CaseComparison {
   std::string candidate;
   std::string arm = {};       ///< where selectors compare each arm with itself
   bool first_of_case = true;  ///< false: an earlier one has the same arms, and compares two others of them
-  Settings settings = {};
+  Settings settings = {};     ///< where pairs were looked at early, those of the last look
+  std::optional<Looks> looks = {};  ///< where they were
   bool paired = false;
   Unit unit = Unit::trial;
   std::optional<std::int64_t> n = {};  ///< complete pairs

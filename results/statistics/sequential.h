@@ -20,6 +20,8 @@ struct Looks {
   std::int64_t first = 3;
 };
 
+constexpr std::int64_t most_looks = 200;  ///< pairs of such a design
+
 /// alpha spent when a share of the planned pairs is there: 2 - 2 phi(z(alpha / 2) / sqrt(share)).
 double spent_alpha(double share, double alpha);
 

@@ -88,7 +88,7 @@ void judge(RatioTest& test, const Settings& settings) {
     judge_without_spread(test, theta);
   } else {
     const double df = test.df.value();
-    test.ci = log_interval(test.mean_log, critical(reporting_tail, df) * test.standard_error);
+    test.ci = log_interval(test.mean_log, critical(settings.reporting_tail, df) * test.standard_error);
     test.ci_tost = log_interval(test.mean_log, critical(settings.alpha, df) * test.standard_error);
     const auto [p_lower, p_upper] = two_one_sided(test.mean_log, test.standard_error, df, -theta, theta);
     test.p_lower = p_lower;

@@ -15,8 +15,9 @@ namespace virtrain::results {
 
 /// What counts as "no difference that matters", and how sure we want to be.
 struct Settings {
-  double margin = 0.02;  ///< the ratio may lie in (1 - margin, 1 / (1 - margin)); 0 < margin < 1
-  double alpha = 0.05;   ///< of each one-sided test; 0 < alpha < 0.5
+  double margin = 0.02;           ///< the ratio may lie in (1 - margin, 1 / (1 - margin)); 0 < margin < 1
+  double alpha = 0.05;            ///< of each one-sided test; 0 < alpha < 0.5
+  double reporting_tail = 0.025;  ///< on each side of the interval that is reported whatever alpha is
 };
 
 struct Interval {

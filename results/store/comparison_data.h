@@ -21,10 +21,11 @@ struct ComparisonExperiment {
   std::string arms = {};                            ///< of its plan, as JSON; empty: it says nothing of them
   std::optional<double> isolation_margin = {};      ///< of its plan; where it measures isolation
   std::optional<std::int64_t> isolation_seed = {};  ///< likewise
+  std::string looks = {};  ///< likewise: when its pairs were looked at; empty: at the end
 };
 BOOST_DESCRIBE_STRUCT(ComparisonExperiment, (),
                       (id, scenario, label, host_name, started_at, boot_id, arms, isolation_margin,
-                       isolation_seed))
+                       isolation_seed, looks))
 
 /// One trial, as much of it as a comparison needs.
 struct ComparisonRow {

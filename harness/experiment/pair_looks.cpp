@@ -1,0 +1,76 @@
+#include "harness/experiment/pair_looks.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "common/error.h"
+#include "common/system/time.h"
+#include "common/text/units.h"
+#include "results/comparison/compare.h"
+#include "results/statistics/sequential.h"
+
+namespace virtrain::harness {
+namespace {
+
+/// Of several comparisons of a case all must have ended; what is said is of the last to end.
+std::string ended(const std::vector<results::CaseComparison>& comparisons, const PairsUntil& until,
+                  const results::Settings& settings) {
+  const results::SequentialTest sequential(until.looks, settings);
+  std::string words;
+  for (const auto& comparison : comparisons) {
+    if (!comparison.test || !comparison.n) { return ""; }
+    switch (sequential.look(*comparison.test, *comparison.n)) {
+      case results::Stop::go_on:
+        return "";
+      case results::Stop::verdict:
+        words = fmt::format("{} pairs are enough for a verdict", *comparison.n);
+        break;
+      case results::Stop::futility:
+        words = fmt::format("after {} pairs no verdict is in sight", *comparison.n);
+        break;
+      case results::Stop::at_most:
+        words = "all pairs were run";
+        break;
+    }
+  }
+  return words;
+}
+
+}  // namespace
+
+PairLooks::PairLooks(const Scenario& scenario, const results::Store& store, std::string experiment)
+    : scenario_(scenario), store_(store), experiment_(std::move(experiment)), began_ns_(monotonic_ns()) {}
+
+std::string PairLooks::look(const std::string& case_name, std::int64_t pairs) const {
+  const auto& until = *scenario_.until;
+  if (until.budget_ns && monotonic_ns() - began_ns_ > *until.budget_ns) {
+    return fmt::format("the budget of {:.3g} h is spent", static_cast<double>(*until.budget_ns) / 3.6e12);
+  }
+  if (!until.verdict || pairs < until.looks.first) { return ""; }
+  results::CompareRequest request;
+  request.selection.experiments = {experiment_};
+  request.case_name = case_name;
+  if (scenario_.vm_vs_bare_metal) {
+    request.settings.margin = scenario_.vm_vs_bare_metal->margin;
+    request.settings.alpha = scenario_.vm_vs_bare_metal->alpha;
+  }
+  const auto settings = request.settings;
+  try {
+    return ended(results::compare(store_, request), until, settings);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::not_found) { throw; }  // no trial has finished yet
+    return "";
+  }
+}
+
+const std::string& PairLooks::reason_against(const std::string& case_name, std::int64_t pair) {
+  auto& seen = seen_[case_name];
+  if (scenario_.until && seen.reason.empty() && pair > seen.pair) {
+    seen.reason = look(case_name, pair - 1);
+    seen.pair = pair;
+  }
+  return seen.reason;
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,92 @@
+#include "harness/experiment/pair_looks.h"
+
+#include <cmath>
+
+#include "harness/scenario/decode.h"
+#include "results/comparison/compare.h"
+#include "tests/results/support.h"
+
+using namespace virtrain;
+using namespace virtrain::harness;
+using Catch::Matchers::Contains;
+
+namespace {
+
+std::string with_pairs(const std::string& pairs) {
+  return "name: early\n"
+         "workload: {model: resnet50}\n"
+         "guest: {vcpus: 1, memory: 512MiB}\n"
+         "cases:\n"
+         "  - {name: one, tenants: [{nodes: 1}]}\n"
+         "pairs: " +
+         pairs + "\n";
+}
+
+std::string refusal(const std::string& pairs) {
+  return results::error_of([&] { decode_scenario(with_pairs(pairs), "x.yaml"); }).message();
+}
+
+/// An experiment whose pairs are all there from the start, with these log ratios.
+struct Stored {
+  explicit Stored(const Scenario& scenario, const std::vector<double>& log_ratios)
+      : store(folder.path / "r.db") {
+    auto experiment = results::an_experiment("e1");
+    experiment.plan = {{"looks", {{"at_most", scenario.pairs}, {"every", 1}, {"first", 3}}}};
+    store.add_experiment(experiment);
+    for (std::size_t i = 0; i < log_ratios.size(); ++i) {
+      const auto pair = static_cast<std::int64_t>(i) + 1;
+      results::add_finished(store, "e1", "one", "bare_metal", pair, 100);
+      results::add_finished(store, "e1", "one", "vm", pair, 100 * std::exp(log_ratios[i]));
+    }
+  }
+  TemporaryFolder folder;
+  results::Store store;
+};
+
+std::vector<double> around(double mean, double spread, int n) {
+  std::vector<double> values;
+  for (int i = 0; i < n; ++i) { values.push_back(mean + (i % 2 == 0 ? spread : -spread)); }
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("pairs until a verdict are read, and what contradicts is refused at its place") {
+  const auto scenario =
+      decode_scenario(with_pairs("{at_most: 30, until: verdict, budget: 2h, every: 2}"), "x.yaml");
+  CHECK(scenario.pairs == 30);
+  REQUIRE(scenario.until);
+  CHECK(scenario.until->verdict);
+  CHECK(scenario.until->looks.every == 2);
+  CHECK(scenario.until->budget_ns == 7'200'000'000'000);
+  CHECK_FALSE(decode_scenario(with_pairs("6"), "x.yaml").until);
+  CHECK_THAT(refusal("{at_most: 30}"), Contains("x.yaml:6:8: pairs: at_most needs until or budget"));
+  CHECK_THAT(refusal("{at_most: 2, until: verdict}"), Contains("x.yaml:6:18: at_most"));
+  CHECK_THAT(refusal("{at_most: 30, until: tomorrow}"), Contains("verdict"));
+  CHECK_THAT(refusal("{until: verdict}"), Contains("at_most"));
+}
+
+TEST_CASE("a case ends with the first look that shows a verdict, and its comparison uses that look's level") {
+  const auto scenario = decode_scenario(with_pairs("{at_most: 20, until: verdict}"), "x.yaml");
+  const Stored clear(scenario, around(0, 0.001, 8));
+  PairLooks looks(scenario, clear.store, "e1");
+  CHECK(looks.reason_against("one", 1).empty());
+  CHECK_THAT(looks.reason_against("one", 9), Contains("8 pairs are enough for a verdict"));
+  CHECK_FALSE(looks.reason_against("one", 10).empty());
+
+  const auto comparison = results::compare(clear.store, results::CompareRequest{}).at(0);
+  CHECK(comparison.settings.alpha == results::SequentialTest({20, 1, 3}, {}).level(8));
+  CHECK(comparison.settings.alpha < 0.02);
+  CHECK(comparison.verdict == results::Verdict::equivalent);
+  CHECK(std::find(comparison.flags.begin(), comparison.flags.end(), "looked_early") !=
+        comparison.flags.end());
+}
+
+TEST_CASE("a case goes on while nothing is clear, and ends where nothing is in sight") {
+  const auto scenario = decode_scenario(with_pairs("{at_most: 20, until: verdict}"), "x.yaml");
+  const Stored open(scenario, around(-0.008, 0.03, 8));
+  CHECK(PairLooks(scenario, open.store, "e1").reason_against("one", 9).empty());
+  const Stored hopeless(scenario, around(std::log(0.98), 0.02, 16));
+  CHECK_THAT(PairLooks(scenario, hopeless.store, "e1").reason_against("one", 17),
+             Contains("no verdict is in sight"));
+}
