@@ -16,6 +16,7 @@
 #include "harness/scenario/arms.h"
 #include "harness/scenario/decode_devices.h"
 #include "harness/scenario/decode_guest.h"
+#include "harness/scenario/decode_pairs.h"
 #include "harness/scenario/decode_workload.h"
 #include "harness/scenario/sweep.h"
 #include "harness/scenario/yaml_reader.h"
@@ -27,7 +28,6 @@ namespace {
 constexpr std::int64_t second_ns = 1'000'000'000;
 
 constexpr std::size_t most_trials = 50'000;
-constexpr std::int64_t most_pairs = 10'000;
 constexpr std::size_t most_node_starts = 250'000;
 constexpr std::size_t most_swept_trials = 10'000;  ///< unless somebody says that he wants more
 
@@ -348,48 +348,6 @@ void check_extent(MapReader& in, const Scenario& scenario, bool large_sweeps) {
               fmt::format("the sweep makes {} trials (allowed without --yes: at most {}; virtrain plan --yes "
                           "shows their hours)",
                           trials, most_swept_trials));
-  }
-}
-
-/// `pairs: {at_most: 30, until: verdict, budget: 2h}`.
-void decode_until(const Field& field, Scenario& scenario, Diagnostics& diagnostics) {
-  MapReader in(field, "pairs", diagnostics);
-  PairsUntil until;
-  in.require("at_most");
-  in.integer("at_most", {until.looks.first, results::most_looks}, until.looks.at_most,
-             "No more pairs than these");
-  in.integer("every", {1, results::most_looks}, until.looks.every,
-             "Pairs between two looks at the data, from the third pair on");
-  until.verdict =
-      in.one_of("until", {"verdict"}, {"What ends a case early: a verdict, or that none is in sight"})
-          .has_value();
-  until.budget_ns =
-      in.duration_ns("budget", 60 * second_ns, 366L * 24 * 3600 * second_ns,
-                     {"No new pair begins after it, counted from the start of the run", nullptr, "2h"});
-  if (!field.describes() && !in.has("until") && !in.has("budget")) {
-    diagnostics.add(in.mark(), "pairs: at_most needs until or budget beside it (or say a number: pairs: 6)");
-  }
-  in.schema_rules({{"anyOf", {{{"required", {"until"}}}, {{"required", {"budget"}}}}}});
-  in.finish();
-  scenario.pairs = until.looks.at_most;
-  scenario.until = until;
-}
-
-void decode_pairs(MapReader& in, Scenario& scenario, Diagnostics& diagnostics) {
-  constexpr const char* about = "Trials of each case in each arm; an even number balances their order";
-  const std::int64_t usual = scenario.pairs;
-  const auto field = in.child("pairs", {about, usual});
-  if (!field) { return; }
-  if (field->describes()) {
-    Schema number = *field->schema;
-    Schema map;
-    decode_until({{}, &map}, scenario, diagnostics);
-    number["anyOf"] = {{{"type", "integer"}, {"minimum", 1}, {"maximum", most_pairs}}, map};
-    *field->schema = number;
-  } else if (field->node.IsMap()) {
-    decode_until(*field, scenario, diagnostics);
-  } else {
-    in.integer("pairs", {1, most_pairs}, scenario.pairs, about);
   }
 }
 

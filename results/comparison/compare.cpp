@@ -46,7 +46,7 @@ Pairs pairs_of(const Side& baseline, const Side& candidate) {
 /// plan that was imported may say anything.
 std::optional<Looks> looks_of(const ComparisonData& data) {
   if (data.experiments.size() != 1 || data.experiments[0].looks.empty()) { return std::nullopt; }
-  const auto said = nlohmann::json::parse(data.experiments[0].looks, nullptr, false);
+  const auto said = parse_json_or_null(data.experiments[0].looks);
   const auto number = [&](const char* key) -> std::int64_t {
     return said.is_object() && said.contains(key) && said[key].is_number_integer()
                ? said[key].get<std::int64_t>()

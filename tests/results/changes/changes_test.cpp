@@ -73,7 +73,7 @@ TEST_CASE("a loss is found in the figures it concerns, its suspect named, accept
   CHECK_FALSE(is_alarm(after.changes[0]));
 }
 
-TEST_CASE("another scenario text is another series; comments and spaces are not") {
+TEST_CASE("another scenario text is another series, and comments and spaces are not") {
   const TemporaryFolder folder;
   Store store(folder.path / "r.db");
   for (int night = 0; night < 15; ++night) { add_night(store, night, 950); }
@@ -119,7 +119,7 @@ TEST_CASE(
   CHECK(log.changes[0].first_night().experiment == "night-030");
 }
 
-TEST_CASE("figures of scaling, steps, boots and probes are series; seconds are better when fewer") {
+TEST_CASE("figures of scaling, steps, boots and probes are series, and seconds are better when fewer") {
   const TemporaryFolder folder;
   Store store(folder.path / "r.db");
   store.add_experiment(an_experiment("e"));

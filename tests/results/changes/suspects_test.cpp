@@ -76,7 +76,7 @@ TEST_CASE("what changes every night or did not change is no suspect") {
   CHECK(rank_suspects(good, {}).empty());
 }
 
-TEST_CASE("a suspect says what was before and after; host and guests name one fact once") {
+TEST_CASE("a suspect says what was before and after, and host and guests name one fact once") {
   const std::vector<NightFacts> good(5, {{"driver", {"470"}}, {"host.driver", {"470"}}});
   const std::vector<NightFacts> bad(3, {{"driver", {"580"}}, {"host.driver", {"580"}}});
   const auto suspects = rank_suspects(good, bad);

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "harness/scenario/scenario.h"
+#include "harness/scenario/yaml_reader.h"
+
+namespace virtrain::harness {
+
+/// `pairs`: a number, or at most how many and what ends them early.
+void decode_pairs(MapReader& in, Scenario& scenario, Diagnostics& diagnostics);
+
+}  // namespace virtrain::harness
