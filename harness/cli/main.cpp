@@ -154,6 +154,7 @@ int main(int argc, char** argv) {
               SIG_IGN);  // a reader that goes away is an error where it is written to, not the end of us
   try {
     harness::leave_first_process();
+    harness::complete_search_path();
     return harness::run(argc, argv);
   } catch (const Error& error) {
     // A refused input file already says where and what, line by line.

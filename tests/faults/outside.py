@@ -58,7 +58,8 @@ class Run:
         self.database = pathlib.Path(database or self.folder / "results.db")
         path = self.folder / f"scenario-{time.monotonic_ns()}.yaml"
         path.write_text(text)
-        environment = dict(os.environ)
+        # As under cron: the folders of system programs are not in it.
+        environment = {**os.environ, "PATH": "/usr/bin:/bin"}
         if cache:
             environment["VIRTRAIN_CACHE_DIR"] = str(cache)
         self.began = time.monotonic()
