@@ -9,11 +9,11 @@ if(VIRTRAIN_LIBFUZZER)
 endif()
 
 # False alarms of g++ 12: -Wrestrict on std::string + (GCC bug 105651), -Wmismatched-new-delete at -O2 on coroutine frames
-# that Asio allocates.
+# that Asio allocates, -Wsubobject-linkage on coroutines' lambdas in sources that are compiled together.
 function(virtrain_target_options target)
   target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/..)
   target_compile_options(${target} PRIVATE
-    $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wconversion -Wno-sign-conversion -Wno-restrict -Wno-mismatched-new-delete>
+    $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wconversion -Wno-sign-conversion -Wno-restrict -Wno-mismatched-new-delete -Wno-subobject-linkage>
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${VIRTRAIN_WERROR}>>:-Werror>)
   if(VIRTRAIN_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${VIRTRAIN_SANITIZE} -fno-omit-frame-pointer)
