@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""tests/support/check_skips.py: an unexpected skip is named and fails, an expected one passes."""
+"""tests/support/check_results.py: a failure has its last words, an unexpected skip is named, an expected one passes."""
 
 import pathlib
 import subprocess
@@ -7,7 +7,7 @@ import sys
 import tempfile
 import unittest
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[1] / "support/check_skips.py"
+SCRIPT = pathlib.Path(__file__).resolve().parents[1] / "support/check_results.py"
 JUNIT = """<?xml version="1.0" encoding="UTF-8"?>
 <testsuite name="x" tests="3" failures="0" disabled="0" skipped="2">
   <testcase name="vm_test: boots" status="notrun"><skipped message="SKIP_RETURN_CODE=77"/>
@@ -19,15 +19,22 @@ JUNIT = """<?xml version="1.0" encoding="UTF-8"?>
 """
 
 
-def check(expected):
+FAILED = """  <testcase name="runs" status="fail"><failure message="Failed"/><system-out>%s
+AssertionError: 3 &lt; 4
+</system-out></testcase>
+</testsuite>
+"""
+
+
+def check(expected, junit_text=JUNIT):
     with tempfile.TemporaryDirectory() as folder:
         junit, skips = pathlib.Path(folder, "test.xml"), pathlib.Path(folder, "skips.txt")
-        junit.write_text(JUNIT)
+        junit.write_text(junit_text)
         skips.write_text(expected)
         return subprocess.run([sys.executable, SCRIPT, junit, skips], capture_output=True, text=True, check=False)
 
 
-class CheckSkips(unittest.TestCase):
+class CheckResults(unittest.TestCase):
     def test_expected_skips_pass(self):
         result = check("# words\n\nvm_test: .* | without root\nunit: adds | never\n")
         self.assertEqual((result.returncode, result.stdout), (0, ""))
@@ -43,6 +50,14 @@ class CheckSkips(unittest.TestCase):
 
     def test_a_skip_without_a_reason_is_said(self):
         self.assertIn("unit: adds: (without a reason)", check("vm_test: .* | a\n").stdout)
+
+    def test_a_failure_has_its_last_words(self):
+        words = "\n".join(f"line {number}" for number in range(100))
+        result = check("vm_test: .* | a\nunit: .* | b\n", JUNIT.replace("</testsuite>\n", FAILED % words))
+        self.assertEqual(result.returncode, 1)
+        self.assertTrue(result.stdout.startswith("--- runs failed"), result.stdout)
+        self.assertTrue(result.stdout.endswith("line 99\nAssertionError: 3 < 4\n"), result.stdout)
+        self.assertNotIn("line 50\n", result.stdout)
 
     def test_a_line_without_a_condition_is_refused(self):
         result = check("vm_test: .*\n")
