@@ -25,7 +25,7 @@ QEMU_OF_OURS = "qemu-system.*guest=virtrain-"
 STAGES = ["image", "define", "boot", "agent", "place", "barrier", "run", "collect", "tear_down"]
 
 
-def sh(*words, check=True, timeout=60):
+def sh(*words, check=True, timeout=300):  # libvirtd looks at QEMU for minutes when it starts for the first time
     done = subprocess.run(words, capture_output=True, text=True, timeout=timeout)
     if check and done.returncode != 0:
         raise RuntimeError(f"{' '.join(words)}: {done.returncode}: {done.stderr}")
@@ -195,7 +195,7 @@ def left(before=()):
     return [item for item in found if not any(name in item for name in others)]
 
 
-def assert_nothing_left(within=5, before=None):
+def assert_nothing_left(within=30, before=None):
     """Processes may need a moment to be reaped; anything beyond that is a leak."""
     before = _before if before is None else before
     ends = time.monotonic() + within

@@ -1,11 +1,13 @@
 """Watches a run from outside, with the host's own tools: virsh, ip, /proc and /sys. Asks virtrain nothing."""
 
 import contextlib
+import ctypes
 import dataclasses
 import hashlib
 import os
 import pathlib
 import re
+import socket
 import threading
 import time
 import xml.etree.ElementTree as ElementTree
@@ -57,8 +59,21 @@ def sha256(path):
     return digest.hexdigest()
 
 
+def hostname_of(pid):
+    """Of the UTS namespace of a process; asked by this thread itself, as the process may live for a moment only."""
+    setns = ctypes.CDLL(None, use_errno=True).setns
+    with open("/proc/thread-self/ns/uts") as own, open(f"/proc/{pid}/ns/uts") as theirs:
+        if setns(theirs.fileno(), 0) != 0:
+            return ""
+        try:
+            return socket.gethostname()
+        finally:
+            setns(own.fileno(), 0)
+
+
 class Watcher:
-    """A thread that looks until the process has ended; what it saw is in its fields."""
+    """Two threads that look until the process has ended; what they saw is in the fields. What comes and goes fast has a
+    thread of its own, which waits for no program: on a busy host virsh takes seconds."""
 
     def __init__(self, process):
         self.domains, self.ranks = {}, {}
@@ -67,25 +82,24 @@ class Watcher:
         self.images = {}  # root image: its hash when a VM first ran from it
         self.faults = []
         self._process = process
-        self._slow_next = 0.0
-        self._thread = threading.Thread(target=self._watch)
-        self._thread.start()
+        self._threads = [threading.Thread(target=self._watch, args=looks) for looks in (
+            (0.15, self._read_counters, self._look_for_ranks), (1.5, self._look_for_domains))]
+        for thread in self._threads:
+            thread.start()
 
     def end(self):
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
         assert not self.faults, self.faults
 
-    def _watch(self):
+    def _watch(self, pause_seconds, *looks):
         while self._process.poll() is None:
             try:
-                self._read_counters()
-                self._look_for_ranks()
-                if time.monotonic() >= self._slow_next:
-                    self._look_for_domains()
-                    self._slow_next = time.monotonic() + 1.5
+                for look in looks:
+                    look()
             except Exception as fault:  # told by end(), on the test's own thread
                 self.faults.append(repr(fault))
-            time.sleep(0.15)
+            time.sleep(pause_seconds)
 
     def _read_counters(self):
         for device in pathlib.Path("/sys/class/net").glob("vt*"):
@@ -104,8 +118,7 @@ class Watcher:
                     continue
                 namespaces = {name: os.readlink(folder / "ns" / name) for name in ("net", "uts", "mnt", "pid", "ipc")}
                 cores = allowed_cores((folder / "status").read_text())
-                hostname = outside.sh("nsenter", "-t", folder.name, "-u", "hostname", check=False).strip()
-                if hostname:
+                if hostname := hostname_of(folder.name):
                     self.ranks[int(folder.name)] = SeenRank(cores, namespaces, hostname)
 
     def _look_for_domains(self):
