@@ -48,11 +48,15 @@ void ignore_broken_pipes() {
   [[maybe_unused]] static const auto once = ::signal(SIGPIPE, SIG_IGN);
 }
 
+std::filesystem::path on_path(const std::string& program) {
+  return bp::search_path(program);
+}
+
 CommandResult run_command(const std::vector<std::string>& argv, const CommandOptions& options) {
   ignore_broken_pipes();  // the command may end without reading its input
   const std::string operation = "run " + join(argv, " ");
   const auto program =
-      argv.at(0).find('/') == std::string::npos ? bp::search_path(argv[0]) : std::filesystem::path(argv[0]);
+      argv.at(0).find('/') == std::string::npos ? on_path(argv[0]) : std::filesystem::path(argv[0]);
   if (program.empty()) { throw Error(operation, ErrorCode::not_found, argv[0] + " is not on PATH"); }
 
   auto environment = boost::this_process::environment();

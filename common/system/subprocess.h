@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,9 @@ struct CommandOptions {
   std::vector<std::string> environment;  ///< NAME=value added to ours
   std::size_t max_output_bytes = 4U << 20;
 };
+
+/// Where PATH finds the program; empty: nowhere.
+std::filesystem::path on_path(const std::string& program);
 
 /// Runs a command (argv[0] searched on PATH) and waits for it. Throws Error if it cannot start or overruns.
 CommandResult run_command(const std::vector<std::string>& argv, const CommandOptions& options = {});

@@ -5,7 +5,6 @@
 
 #include <csignal>
 #include <cstdlib>
-#include <string>
 
 #include "common/error.h"
 
@@ -21,20 +20,7 @@ void reap(pid_t child) {
   }
 }
 
-bool names(const std::string& path, const std::string& folder) {
-  return (":" + path + ":").find(":" + folder + ":") != std::string::npos;
-}
-
 }  // namespace
-
-void complete_search_path() {
-  const char* const given = std::getenv("PATH");
-  std::string path = given == nullptr ? "/usr/local/bin:/usr/bin:/bin" : given;
-  for (const char* folder : {"/usr/local/sbin", "/usr/sbin", "/sbin"}) {
-    if (!names(path, folder)) { path += std::string(":").append(folder); }
-  }
-  ::setenv("PATH", path.c_str(), 1);
-}
 
 void leave_first_process() {
   if (::getpid() != 1) { return; }

@@ -19,6 +19,7 @@
 #include "common/version.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/first_process.h"
+#include "harness/cli/search_path.h"
 
 namespace virtrain::harness {
 

@@ -40,9 +40,7 @@ std::string summary_line(const Scenario& scenario, const ExperimentOutcome& outc
 results::CompareRequest comparison_of(const std::string& experiment, const Scenario& scenario) {
   results::CompareRequest request;
   request.selection.experiments = {experiment};
-  if (scenario.vm_vs_bare_metal) {
-    request.settings = {scenario.vm_vs_bare_metal->margin, scenario.vm_vs_bare_metal->alpha};
-  }
+  request.settings = scenario.vm_vs_bare_metal.value_or(results::Settings());
   return request;
 }
 

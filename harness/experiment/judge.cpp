@@ -42,9 +42,7 @@ std::optional<results::Settings> expected_settings(const results::Store& store,
     if (!experiment || experiment->scenario_text.empty()) { continue; }
     try {
       const auto scenario = decode_scenario(experiment->scenario_text, "scenario of " + *id, true);
-      if (scenario.vm_vs_bare_metal) {
-        return results::Settings{scenario.vm_vs_bare_metal->margin, scenario.vm_vs_bare_metal->alpha};
-      }
+      if (scenario.vm_vs_bare_metal) { return scenario.vm_vs_bare_metal; }
     } catch (const Error& error) {
       log::warning("the stored scenario cannot be read any more: --margin and --alpha decide",
                    {{"experiment", *id}, {"reason", error.message()}});

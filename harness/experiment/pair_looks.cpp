@@ -8,15 +8,13 @@
 #include "common/system/time.h"
 #include "common/text/units.h"
 #include "results/comparison/compare.h"
-#include "results/statistics/sequential.h"
 
 namespace virtrain::harness {
 namespace {
 
 /// Of several comparisons of a case all must have ended; what is said is of the last to end.
-std::string ended(const std::vector<results::CaseComparison>& comparisons, const PairsUntil& until,
-                  const results::Settings& settings) {
-  const results::SequentialTest sequential(until.looks, settings);
+std::string ended(const std::vector<results::CaseComparison>& comparisons,
+                  const results::SequentialTest& sequential) {
   std::string words;
   for (const auto& comparison : comparisons) {
     if (!comparison.test || !comparison.n) { return ""; }
@@ -40,24 +38,26 @@ std::string ended(const std::vector<results::CaseComparison>& comparisons, const
 }  // namespace
 
 PairLooks::PairLooks(const Scenario& scenario, const results::Store& store, std::string experiment)
-    : scenario_(scenario), store_(store), experiment_(std::move(experiment)), began_ns_(monotonic_ns()) {}
+    : scenario_(scenario),
+      store_(store),
+      experiment_(std::move(experiment)),
+      began_ns_(monotonic_ns()),
+      settings_(scenario.vm_vs_bare_metal.value_or(results::Settings())) {
+  if (scenario.until && scenario.until->verdict) { sequential_.emplace(scenario.until->looks, settings_); }
+}
 
 std::string PairLooks::look(const std::string& case_name, std::int64_t pairs) const {
   const auto& until = *scenario_.until;
   if (until.budget_ns && monotonic_ns() - began_ns_ > *until.budget_ns) {
     return fmt::format("the budget of {:.3g} h is spent", static_cast<double>(*until.budget_ns) / 3.6e12);
   }
-  if (!until.verdict || pairs < until.looks.first) { return ""; }
+  if (!sequential_ || pairs < until.looks.first) { return ""; }
   results::CompareRequest request;
   request.selection.experiments = {experiment_};
   request.case_name = case_name;
-  if (scenario_.vm_vs_bare_metal) {
-    request.settings.margin = scenario_.vm_vs_bare_metal->margin;
-    request.settings.alpha = scenario_.vm_vs_bare_metal->alpha;
-  }
-  const auto settings = request.settings;
+  request.settings = settings_;
   try {
-    return ended(results::compare(store_, request), until, settings);
+    return ended(results::compare(store_, request), *sequential_);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::not_found) { throw; }  // no trial has finished yet
     return "";

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "harness/plan/plan.h"
 #include "harness/scenario/scenario.h"
+#include "results/statistics/sequential.h"
 #include "results/store/store.h"
 
 namespace virtrain::harness {
@@ -31,6 +33,8 @@ class PairLooks {
   const results::Store& store_;
   std::string experiment_;
   std::int64_t began_ns_;
+  results::Settings settings_;
+  std::optional<results::SequentialTest> sequential_;  ///< where a verdict ends a case
   std::map<std::string, Seen> seen_;
 };
 

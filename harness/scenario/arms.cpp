@@ -206,6 +206,19 @@ Variant plain_arm(const std::string& name) {
   return variant;
 }
 
+/// "2.10 EUR/h", above 0.
+std::optional<Price> parse_price(const std::string& text) {
+  Scanner scan(text);
+  const auto whole = scan.take_while(is_digit, 1, 9);
+  const bool fraction = !whole.empty() && (!scan.take(".") || !scan.take_while(is_digit, 1, 6).empty());
+  const bool spaced = fraction && scan.take(" ");
+  const auto is_capital = [](char c) { return c >= 'A' && c <= 'Z'; };
+  const std::string currency = spaced ? std::string(scan.take_while(is_capital, 3, 3)) : "";
+  if (currency.empty() || !scan.take("/h") || !scan.at_end()) { return std::nullopt; }
+  const auto amount = parse_number(text.substr(0, text.find(' ')));
+  return amount && *amount > 0 ? std::optional(Price{*amount, currency}) : std::nullopt;
+}
+
 }  // namespace
 
 std::vector<Variant> decode_arms(MapReader& in, Diagnostics& diagnostics) {
@@ -271,24 +284,17 @@ void decode_prices(MapReader& in, std::vector<Variant>& variants, Diagnostics& d
       prices.refuse(name, fmt::format("price: there is no arm '{}'{}", excerpt(name),
                                       near ? " (did you mean " + *near + "?)" : ""));
     }
-    Scanner scan(text);
-    const auto whole = scan.take_while(is_digit, 1, 9);
-    const bool fraction = !whole.empty() && (!scan.take(".") || !scan.take_while(is_digit, 1, 6).empty());
-    const auto digits = text.substr(0, text.find(' '));
-    const bool spaced = fraction && scan.take(" ");
-    const auto currency =
-        spaced ? std::string(scan.take_while([](char c) { return c >= 'A' && c <= 'Z'; }, 3, 3)) : "";
-    const auto amount = parse_number(digits);
-    if (currency.empty() || !scan.take("/h") || !scan.at_end() || !amount || *amount <= 0) {
+    const auto price = parse_price(text);
+    if (!price) {
       prices.refuse(name,
                     fmt::format("price: '{}' is not allowed (allowed: an amount above 0 and a currency, "
                                 "such as 2.10 EUR/h)",
                                 excerpt(text)));
       continue;
     }
-    by_arm[name] = {*amount, currency};
-    if (currency != by_arm.begin()->second.currency) {
-      prices.refuse(name, fmt::format("price: {} beside {} (allowed: one currency)", currency,
+    by_arm[name] = *price;
+    if (price->currency != by_arm.begin()->second.currency) {
+      prices.refuse(name, fmt::format("price: {} beside {} (allowed: one currency)", price->currency,
                                       by_arm.begin()->second.currency));
     }
   }

@@ -304,7 +304,7 @@ void decode_expect(MapReader& in, Scenario& scenario, Diagnostics& diagnostics) 
   if (const auto node = expectations.child("vm_vs_bare_metal", {"The VM must be equivalent to bare metal"})) {
     MapReader limits(*node, "vm_vs_bare_metal", diagnostics);
     limits.require("margin");
-    Expectation wanted;
+    results::Settings wanted;
     if (const auto margin =
             limits.share("margin", 0, 1, {"The largest loss that counts as none", nullptr, "2%"})) {
       wanted.margin = *margin;
@@ -351,6 +351,20 @@ void check_extent(MapReader& in, const Scenario& scenario, bool large_sweeps) {
   }
 }
 
+/// How long things may take, and the pause between them.
+void decode_times(MapReader& in, Scenario& scenario) {
+  scenario.settle_ns =
+      in.duration_ns("settle", 0, 3600 * second_ns, {"Pause before each trial", "0s", "30s"}).value_or(0);
+  scenario.boot_timeout_ns =
+      in.duration_ns(
+            "boot_timeout", second_ns, 3600 * second_ns,
+            {"A node must be ready within it; 90s for the mirror image, 10m for others", nullptr, "5m"})
+          .value_or(scenario.guest.is_mirror() ? 90 * second_ns : 600 * second_ns);
+  scenario.trial_timeout_ns = in.duration_ns("trial_timeout", second_ns, 7L * 24 * 3600 * second_ns,
+                                             {"A trial must have ended within it", "1h"})
+                                  .value_or(3600 * second_ns);
+}
+
 Scenario decode_document(const Field& document, bool large_sweeps, Diagnostics& diagnostics) {
   Scenario scenario;
   MapReader in(document, "the scenario", diagnostics);
@@ -382,16 +396,7 @@ Scenario decode_document(const Field& document, bool large_sweeps, Diagnostics& 
     scenario.reuse = static_cast<Reuse>(*i);
   }
   in.boolean("oversubscribe", scenario.oversubscribe, "Allow more vCPUs than cores");
-  scenario.settle_ns =
-      in.duration_ns("settle", 0, 3600 * second_ns, {"Pause before each trial", "0s", "30s"}).value_or(0);
-  scenario.boot_timeout_ns =
-      in.duration_ns(
-            "boot_timeout", second_ns, 3600 * second_ns,
-            {"A node must be ready within it; 90s for the mirror image, 10m for others", nullptr, "5m"})
-          .value_or(scenario.guest.is_mirror() ? 90 * second_ns : 600 * second_ns);
-  scenario.trial_timeout_ns = in.duration_ns("trial_timeout", second_ns, 7L * 24 * 3600 * second_ns,
-                                             {"A trial must have ended within it", "1h"})
-                                  .value_or(3600 * second_ns);
+  decode_times(in, scenario);
   check_extent(in, scenario, large_sweeps);
   decode_expect(in, scenario, diagnostics);
   in.finish();

@@ -125,11 +125,6 @@ struct PairsUntil {
   std::optional<std::int64_t> budget_ns;  ///< of the experiment: no new pair begins after it
 };
 
-struct Expectation {
-  double margin = 0.02;
-  double alpha = 0.05;
-};
-
 /// A decoded scenario file: what to measure, where and how often. Valid in itself; whether a host can do it
 /// is the planner's question.
 struct Scenario {
@@ -148,8 +143,8 @@ struct Scenario {
   std::int64_t settle_ns = 0;
   std::int64_t boot_timeout_ns = 0;
   std::int64_t trial_timeout_ns = 0;
-  std::optional<Expectation> vm_vs_bare_metal;
-  std::vector<std::string> warnings;  ///< for example an odd number of pairs
+  std::optional<results::Settings> vm_vs_bare_metal;  ///< what is expected; absent: nothing is
+  std::vector<std::string> warnings;                  ///< for example an odd number of pairs
 };
 
 /// Whether an arm of the scenario is this one, or a variant of it.

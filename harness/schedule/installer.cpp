@@ -101,14 +101,6 @@ class Cron : public Installer {
   }
 };
 
-bool is_on_path(const std::string& program) {
-  const char* path = std::getenv("PATH");
-  for (const auto& folder : split(path == nullptr ? "/usr/bin:/bin" : path, ':')) {
-    if (!folder.empty() && ::access((folder + "/" + program).c_str(), X_OK) == 0) { return true; }
-  }
-  return false;
-}
-
 }  // namespace
 
 std::unique_ptr<Installer> find_installer() {
@@ -122,7 +114,7 @@ std::unique_ptr<Installer> find_installer() {
       return std::make_unique<Systemd>(false);
     }
   }
-  if (is_on_path("crontab")) { return std::make_unique<Cron>(); }
+  if (!on_path("crontab").empty()) { return std::make_unique<Cron>(); }
   throw Error(
       "find what starts schedules", ErrorCode::host_unable,
       "neither systemd nor cron is here; install cron, or start virtrain schedule run NAME by other means");

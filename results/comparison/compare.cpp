@@ -10,7 +10,7 @@
 #include "common/text/text.h"
 #include "results/comparison/data_index.h"
 #include "results/comparison/isolation_matrix.h"
-#include "results/statistics/sequential.h"
+#include "results/comparison/look_levels.h"
 
 namespace virtrain::results {
 namespace {
@@ -42,32 +42,6 @@ Pairs pairs_of(const Side& baseline, const Side& candidate) {
   return pairs;
 }
 
-/// When the pairs were looked at, where all data come from one experiment that was looked at as it ran. A
-/// plan that was imported may say anything.
-std::optional<Looks> looks_of(const ComparisonData& data) {
-  if (data.experiments.size() != 1 || data.experiments[0].looks.empty()) { return std::nullopt; }
-  const auto said = parse_json_or_null(data.experiments[0].looks);
-  const auto number = [&](const char* key) -> std::int64_t {
-    return said.is_object() && said.contains(key) && said[key].is_number_integer()
-               ? said[key].get<std::int64_t>()
-               : 0;
-  };
-  const Looks looks{number("at_most"), number("every"), number("first")};
-  const bool possible =
-      looks.first >= 1 && looks.every >= 1 && looks.at_most >= looks.first && looks.at_most <= most_looks;
-  return possible ? std::optional(looks) : std::nullopt;
-}
-
-/// Levels of the look after so many pairs: of the tests, and of the interval that is reported.
-Settings settings_after(std::int64_t pairs, const Looks& looks, const Settings& settings) {
-  Settings reporting = settings;
-  reporting.alpha = settings.reporting_tail;
-  Settings now = settings;
-  now.alpha = SequentialTest(looks, settings).level(pairs);
-  now.reporting_tail = SequentialTest(looks, reporting).level(pairs);
-  return now;
-}
-
 bool has_pair_numbers(const Side& side) {
   return std::any_of(side.rows.begin(), side.rows.end(), [](const auto* row) { return row->pair; });
 }
@@ -86,7 +60,7 @@ class Comparer {
         candidate_(selector_of(request.candidate)),
         by_arm_(!baseline_.beyond_arms() && !candidate_.beyond_arms()),
         arms_(arm_records(index.data())),
-        looks_(looks_of(index.data())) {
+        looks_(looks_of(index.data(), request.settings)) {
     if (by_arm_) {
       require_arm(baseline_.arm);
       require_arm(candidate_.arm);
@@ -245,8 +219,8 @@ class Comparer {
       return;
     }
     if (looks_) {
-      result.settings = settings_after(complete, *looks_, request_.settings);
-      result.looks = *looks_;
+      result.settings = looks_->settings_after(complete);
+      result.looks = looks_->looks();
     }
     const auto paired = compare_paired(ours, theirs, result.settings);
     result.test = paired.test;
@@ -383,7 +357,7 @@ class Comparer {
   Selector candidate_;
   bool by_arm_;  ///< the sides are arms of the selected experiments
   ArmRecords arms_;
-  std::optional<Looks> looks_;
+  std::optional<LookLevels> looks_;
 };
 
 void Comparer::flag(CaseComparison& result) const {

@@ -14,19 +14,19 @@ namespace {
 /// A point: one arm of one swept case.
 struct SweptArm {
   SweptCase swept;
-  ArmSummary* arm;
+  const ArmSummary* arm;
   const Settings* settings;
 };
 
 using SweepCurve =
     std::pair<std::string, std::vector<SweptArm>>;  ///< "weak/4 in vm", and its points in plan order
 
-std::vector<SweepCurve> sweep_curves(std::vector<CaseComparison>& comparisons) {
+std::vector<SweepCurve> sweep_curves(const std::vector<CaseComparison>& comparisons) {
   std::vector<SweepCurve> curves;
-  for (auto& comparison : comparisons) {
+  for (const auto& comparison : comparisons) {
     const auto swept = comparison.first_of_case ? swept_case(comparison.case_name) : std::nullopt;
     if (!swept) { continue; }
-    for (auto& arm : comparison.arms) {
+    for (const auto& arm : comparison.arms) {
       if (arm.throughputs.empty()) { continue; }
       const auto name = fmt::format("{} in {}", swept->family, arm.arm);
       auto known = std::find_if(curves.begin(), curves.end(),
@@ -132,21 +132,27 @@ std::optional<SweptCase> swept_case(const std::string& case_name) {
 }
 
 void judge_sweeps(std::vector<CaseComparison>& comparisons) {
-  for (auto& [name, points] : sweep_curves(comparisons)) {
-    const auto best =
+  std::map<const ArmSummary*, SweepStanding> standings;
+  for (const auto& [name, points] : sweep_curves(comparisons)) {
+    const auto& best =
         *std::max_element(points.begin(), points.end(), [](const SweptArm& a, const SweptArm& b) {
           return a.arm->images_per_second < b.arm->images_per_second;
         });
-    for (auto& point : points) {
-      point.arm->sweep = {standing_of(point, best), interval_of_mean(point.arm->throughputs), best.swept.at};
+    for (const auto& point : points) {
+      standings[point.arm] = {standing_of(point, best), interval_of_mean(point.arm->throughputs),
+                              best.swept.at};
+    }
+  }
+  for (auto& comparison : comparisons) {
+    for (auto& arm : comparison.arms) {
+      if (const auto found = standings.find(&arm); found != standings.end()) { arm.sweep = found->second; }
     }
   }
 }
 
 std::vector<std::string> sweep_sentences(const std::vector<CaseComparison>& comparisons) {
-  auto copy = comparisons;
   std::vector<std::string> sentences;
-  for (const auto& [name, points] : sweep_curves(copy)) {
+  for (const auto& [name, points] : sweep_curves(comparisons)) {
     if (points.size() < 2) { continue; }
     const auto among = [&points = points](Standing standing) {
       std::vector<std::string> names;

@@ -142,8 +142,8 @@ struct ComparisonData {
   std::vector<ComparisonExperiment> experiments = {};
   std::vector<ComparisonRow> rows = {};
   std::vector<TenantMean> tenants = {};
-  std::vector<NeighbourMean> neighbours = {};
-  std::vector<StepTimes> step_times = {};  ///< only where tenants share a case
+  std::vector<NeighbourMean> neighbours = {};  ///< only where isolation is asked for
+  std::vector<StepTimes> step_times = {};      ///< only where tenants share a case
   std::vector<ArmFact> facts = {};
   std::vector<PublishedMean> published = {};
   std::vector<ArmNumber> numbers = {};  ///< only where causes are asked for

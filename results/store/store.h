@@ -125,6 +125,8 @@ class Store {
   /// Means for the explainer over the valid finished trials of these experiments: telemetry within the
   /// measured steps ("rate.METRIC" of counters of seconds, "mean.METRIC" of others), ranks, nodes and probes.
   std::vector<ArmNumber> comparison_numbers(const std::vector<std::string>& experiments) const;
+  /// What the stressors of neighbours did, for the matrix of isolation.
+  std::vector<NeighbourMean> comparison_neighbours(const std::vector<std::string>& experiments) const;
   /// All-reduce sweeps of these experiments.
   std::vector<SweepPoint> comparison_sweeps(const std::vector<std::string>& experiments) const;
 

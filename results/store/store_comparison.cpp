@@ -141,8 +141,6 @@ ComparisonData Store::comparison_data(const std::vector<std::string>& experiment
     auto& connection = *connection_;
     read_each(connection, experiments, sql::comparison_rows_sql, read_rows_of<ComparisonRow>, data.rows);
     read_each(connection, experiments, sql::comparison_tenants_sql, read_rows_of<TenantMean>, data.tenants);
-    read_each(connection, experiments, sql::comparison_neighbours_sql, read_rows_of<NeighbourMean>,
-              data.neighbours);
     read_each(connection, experiments, sql::comparison_facts_sql, read_rows_of<ArmFact>, data.facts,
               nlohmann::json(environment_fields));
     if (std::any_of(data.tenants.begin(), data.tenants.end(),
@@ -165,6 +163,15 @@ std::vector<ArmNumber> Store::comparison_numbers(const std::vector<std::string>&
     read_each(connection, experiments, sql::comparison_cores_sql, read_cores, numbers);
     read_each(connection, experiments, sql::comparison_probes_sql, read_probe_numbers, numbers);
     return numbers;
+  });
+}
+
+std::vector<NeighbourMean> Store::comparison_neighbours(const std::vector<std::string>& experiments) const {
+  return connection_->guarded("read what stressors did", [&] {
+    std::vector<NeighbourMean> neighbours;
+    read_each(*connection_, experiments, sql::comparison_neighbours_sql, read_rows_of<NeighbourMean>,
+              neighbours);
+    return neighbours;
   });
 }
 

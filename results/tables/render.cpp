@@ -11,7 +11,7 @@ namespace virtrain::results {
 namespace {
 
 constexpr std::string_view bold = "\x1b[1m";
-constexpr std::string_view plain = "\x1b[0m";
+constexpr std::string_view style_reset = "\x1b[0m";
 constexpr std::string_view gap = "  ";
 
 /// Columns a text takes on a terminal: its code points.
@@ -70,7 +70,7 @@ std::string render_table(const Table& table, bool colour) {
     if (i > 0) { out += gap; }
     append_padded(out, table.columns[i].head, widths[i], table.columns[i].right);
   }
-  if (colour) { out += plain; }
+  if (colour) { out += style_reset; }
   end_line(out);
   for (const auto& row : table.rows) {
     for (std::size_t i = 0; i < row.size(); ++i) {

@@ -17,7 +17,7 @@ namespace {
 
 using results::Store;
 
-struct Arguments {
+struct CompareArguments {
   std::filesystem::path database;
   results::Format format = results::Format::table;
   results::CompareRequest request;
@@ -30,7 +30,7 @@ struct Arguments {
 
 /// Two sides of which one is a label or a host need both to be named: the other's default, an arm, would hold
 /// the same trials.
-void require_both_sides(const Arguments& arguments) {
+void require_both_sides(const CompareArguments& arguments) {
   const auto& request = arguments.request;
   if (!arguments.one_side_only) { return; }
   for (const auto& side : {request.baseline, request.candidate}) {
@@ -41,7 +41,7 @@ void require_both_sides(const Arguments& arguments) {
   }
 }
 
-void compare(Arguments& arguments, Cli& cli) {
+void compare(CompareArguments& arguments, Cli& cli) {
   auto& request = arguments.request;
   require_both_sides(arguments);
   request.settings = {share("--margin", arguments.margin, 1), share("--alpha", arguments.alpha, 0.5)};
@@ -87,7 +87,7 @@ constexpr const char* examples =
 void add_compare_command(Cli& cli) {
   auto* verb =
       cli.app.add_subcommand("compare", "Compare two arms case by case: ratio, interval, verdict, speedup");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<CompareArguments>();
   auto& request = arguments->request;
   add_database_option(*verb, arguments->database);
   add_format_option(*verb, arguments->format);

@@ -8,14 +8,14 @@
 namespace virtrain::harness {
 namespace {
 
-struct Arguments {
+struct ReportArguments {
   std::filesystem::path database;
   std::filesystem::path output = "report.html";
   results::ReportRequest request;
   std::string margin = "2%", alpha = "0.05", sizes = reported_sizes;
 };
 
-void report(Arguments& arguments, const Cli& cli) {
+void report(ReportArguments& arguments, const Cli& cli) {
   auto& compare = arguments.request.compare;
   compare.settings = {share("--margin", arguments.margin, 1), share("--alpha", arguments.alpha, 0.5)};
   compare.predict = node_counts(arguments.sizes);
@@ -29,7 +29,7 @@ void report(Arguments& arguments, const Cli& cli) {
 void add_report_command(Cli& cli) {
   auto* verb =
       cli.app.add_subcommand("report", "Write one HTML file: verdict, charts, environment, every trial");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ReportArguments>();
   auto& compare = arguments->request.compare;
   add_database_option(*verb, arguments->database);
   verb->add_option("experiments,--experiment", compare.selection.experiments,

@@ -38,7 +38,7 @@ const std::array<Study, 1>& studies() {
   return all;
 }
 
-struct Arguments {
+struct ReproduceArguments {
   std::string study;
   std::string backend = "cuda";
   std::string experiment;
@@ -60,7 +60,7 @@ const Study& find_study(const std::string& name) {
 }
 
 /// What the doctor says of this host, where it stands against the study; a recorded host has no doctor.
-std::string doctor_words(const Arguments& arguments) {
+std::string doctor_words(const ReproduceArguments& arguments) {
   std::string words;
   if (arguments.inventory != "/") { return words; }
   const auto host = vmctl::local_host();
@@ -79,7 +79,7 @@ std::string doctor_words(const Arguments& arguments) {
 
 /// What the host lacks, and the way out, in one message.
 template <typename Work>
-auto with_way_out(const Study& study, const Arguments& arguments, Work&& work) {
+auto with_way_out(const Study& study, const ReproduceArguments& arguments, Work&& work) {
   try {
     return work();
   } catch (const Error& error) {
@@ -91,7 +91,7 @@ auto with_way_out(const Study& study, const Arguments& arguments, Work&& work) {
   }
 }
 
-void print_plan(const Scenario& scenario, const Arguments& arguments) {
+void print_plan(const Scenario& scenario, const ReproduceArguments& arguments) {
   const auto inventory = vmctl::local_host(arguments.inventory)->inventory(false);
   const auto plan = make_plan(scenario, inventory, expects_emulation(inventory));
   fmt::print("{}",
@@ -105,7 +105,8 @@ void import_published(const Study& study, const std::filesystem::path& database)
   results::import_jsonl(store, rows, fmt::format("{}.jsonl", study.name));
 }
 
-void print_side_by_side(const Study& study, const Arguments& arguments, const std::string& experiment) {
+void print_side_by_side(const Study& study, const ReproduceArguments& arguments,
+                        const std::string& experiment) {
   const results::Store store(arguments.options.database, results::Store::Mode::open);
   const auto result = results::reproduction(store, std::string(study.published_experiment), experiment);
   if (arguments.format == results::Format::json) {
@@ -116,7 +117,7 @@ void print_side_by_side(const Study& study, const Arguments& arguments, const st
                results::render(results::differences_table(result), arguments.format, colour));
 }
 
-void reproduce(Arguments& arguments, Cli& cli) {
+void reproduce(ReproduceArguments& arguments, Cli& cli) {
   const auto& study = find_study(arguments.study);
   const bool on_cpu = arguments.backend == "cpu";
   const std::string text(on_cpu ? study.cpu_scenario : study.scenario);
@@ -146,7 +147,7 @@ void reproduce(Arguments& arguments, Cli& cli) {
 void add_reproduce_command(Cli& cli) {
   auto* verb = cli.app.add_subcommand(
       "reproduce", "Run a published study on this host and print its figures beside your own");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ReproduceArguments>();
   std::string names = "Study:";
   for (const auto& study : studies()) { names += fmt::format(" {} ({})", study.name, study.source); }
   verb->add_option("study", arguments->study, names)->required();

@@ -10,7 +10,7 @@ namespace {
 
 using results::Store;
 
-struct Arguments {
+struct ListArguments {
   std::filesystem::path database;
   results::Format format = results::Format::table;
 };
@@ -19,7 +19,7 @@ struct Arguments {
 
 void add_results_commands(Cli& cli) {
   auto* list = cli.app.add_subcommand("list", "List the experiments of a database");
-  auto listed = std::make_shared<Arguments>();
+  auto listed = std::make_shared<ListArguments>();
   add_database_option(*list, listed->database);
   add_format_option(*list, listed->format);
   list->footer("Example:\n  virtrain list --format csv");
@@ -29,7 +29,7 @@ void add_results_commands(Cli& cli) {
   });
 
   auto* show = cli.app.add_subcommand("show", "Show one experiment: its trials and facts");
-  auto shown = std::make_shared<Arguments>();
+  auto shown = std::make_shared<ListArguments>();
   add_database_option(*show, shown->database);
   auto id = std::make_shared<std::string>();
   add_format_option(*show, shown->format);

@@ -28,8 +28,7 @@ namespace {
 using std::chrono::seconds;
 
 constexpr int exit_regression = 1;
-constexpr int exit_busy = 75;
-constexpr int exit_trial_failed = 6;
+constexpr int exit_no_verdict = 5;
 
 struct AddArguments {
   std::filesystem::path scenario;
@@ -144,7 +143,7 @@ int run_patiently(const Schedule& schedule) {
     fmt::print("{}", printable(night.out));
     fmt::print(stderr, "{}", printable(night.err));
     const auto left = give_up - std::chrono::steady_clock::now();
-    if (night.exit_status != exit_busy || left <= seconds(0)) { return night.exit_status; }
+    if (night.exit_status != exit_status(ErrorCode::busy) || left <= seconds(0)) { return night.exit_status; }
     std::this_thread::sleep_for(std::min<std::chrono::steady_clock::duration>(left, pause));
   }
 }
@@ -173,13 +172,16 @@ void tell(const Schedule& schedule, const std::vector<results::Change>& changes)
 
 /// 1 where a loss is open, after the changes of this schedule's scenario were printed.
 int judge(const Schedule& schedule, int night) {
-  if (night != 0 && night != exit_regression && night != 5 && night != exit_trial_failed) { return night; }
+  const int trial_failed = exit_status(ErrorCode::trial_failed);
+  if (night != 0 && night != exit_regression && night != exit_no_verdict && night != trial_failed) {
+    return night;
+  }
   const results::Store store(schedule.database, results::Store::Mode::open);
   const auto log = results::read_changes(store, load_scenario(schedule.scenario).name + "/");
   fmt::print("{}", results::render(results::changes_table(log), results::Format::table));
   tell(schedule, log.changes);
   const bool alarm = std::any_of(log.changes.begin(), log.changes.end(), results::is_alarm);
-  if (night == exit_trial_failed) { return night; }
+  if (night == trial_failed) { return night; }
   return alarm ? exit_regression : night;
 }
 
@@ -201,7 +203,9 @@ void run(const std::string& name, Cli& cli) {
     book.save_last_run(name, last);
     throw;
   }
-  if (status == exit_busy) { fmt::print("{}: not tonight: devices or cores are busy\n", name); }
+  if (status == exit_status(ErrorCode::busy)) {
+    fmt::print("{}: not tonight: devices or cores are busy\n", name);
+  }
   last.exit_status = status;
   last.ended_at = iso8601(wall_ns());
   book.save_last_run(name, last);
