@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -17,6 +18,7 @@
 #include "common/system/user_folders.h"
 #include "common/text/text.h"
 #include "common/version.h"
+#include "harness/cli/choices.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/first_process.h"
 #include "harness/cli/search_path.h"
@@ -56,7 +58,7 @@ void add_format_option(CLI::App& verb, results::Format& format) {
                                                             {"markdown", results::Format::markdown}};
   verb.add_option("--format", format, "table, json, csv or markdown")
       ->type_name("FORMAT")
-      ->transform(CLI::CheckedTransformer(names).description(""));
+      ->transform(name_of(names));
 }
 
 bool colour_on_stdout() {
@@ -105,17 +107,31 @@ void print_error(std::string_view words) {
   fmt::print(stderr, "{}\n", printable(words, most_bytes));
 }
 
+/// `help VERB` and `version`, as other tools have them. In CLI11's order: the last word first.
+std::vector<std::string> words_of(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (!words.empty() && words.front() == "help") {
+    words.erase(words.begin());
+    words.emplace_back("--help");
+  } else if (words == std::vector<std::string>{"version"}) {
+    words = {"--version"};
+  }
+  std::reverse(words.begin(), words.end());
+  return words;
+}
+
 int run(int argc, char** argv) {
   open_missing_streams();
   forbid_writing_by_others();
   Cli cli;
   cli.command_line = printable(join(std::vector<std::string>(argv, argv + argc), " "));
-  cli.app.set_version_flag("--version", std::string("virtrain ") + virtrain_version);
+  cli.app.set_version_flag("-V,--version", std::string("virtrain ") + virtrain_version);
   cli.app.add_option("--log-format", cli.log_format, "Logs on standard error as text or json")
-      ->check(CLI::IsMember({"text", "json"}))
+      ->check(one_of({"text", "json"}))
       ->capture_default_str();
   cli.app.add_flag("-v,--verbose", cli.verbose, "Log every stage");
   cli.app.require_subcommand(1);
+  cli.app.failure_message(usage_words);
   cli.app.fallthrough();
   cli.app.parse_complete_callback([&cli] { configure_log(cli); });
   cli.app.footer(
@@ -136,7 +152,8 @@ int run(int argc, char** argv) {
   add_doctor_command(cli);
   add_clean_command(cli);
   try {
-    cli.app.parse(argc, argv);
+    cli.app.name("virtrain");
+    cli.app.parse(words_of(argc, argv));
   } catch (const CLI::ParseError& error) {
     std::ostringstream complaint;
     if (cli.app.exit(error, std::cout, complaint) != 0) { cli.exit_status = exit_status(ErrorCode::usage); }

@@ -11,6 +11,7 @@
 #include "common/system/time.h"
 #include "common/system/user_folders.h"
 #include "common/text/units.h"
+#include "harness/cli/choices.h"
 #include "harness/experiment/preflight.h"
 #include "harness/plan/plan.h"
 
@@ -56,10 +57,10 @@ void add_host_options(CLI::App& verb, RunOptions& options) {
       verb.add_option("--mode", options.mode,
                       "What the run may do to this host: system, namespaces or session (default: the "
                       "best that works; virtrain doctor says which)");
-  mode->type_name("MODE")->transform(CLI::CheckedTransformer(modes).description(""));
+  mode->type_name("MODE")->transform(name_of(modes));
   auto* uri =
       verb.add_option("--connect", options.mode, "The same, as libvirt's qemu:///system or qemu:///session");
-  uri->type_name("URI")->transform(CLI::CheckedTransformer(uris).description(""))->excludes(mode);
+  uri->type_name("URI")->transform(name_of(uris))->excludes(mode);
   verb.add_flag("--wait", options.experiment.wait,
                 "Wait for busy cores and devices instead of exiting with 75");
   verb.add_flag("!--no-host-changes", options.experiment.may_change_host,

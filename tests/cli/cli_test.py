@@ -44,7 +44,12 @@ class Help(CommandLine):
                 self.assertRegex(words, rf"Examples?:\n  virtrain {verb}")
 
     def test_version(self):
-        self.assertRegex(self.succeed("--version").out, r"^virtrain \d+\.\d+\.\d+\n$")
+        for word in ("--version", "-V", "version"):
+            self.assertRegex(self.succeed(word).out, r"^virtrain \d+\.\d+\.\d+\n$")
+
+    def test_help_is_a_verb_too(self):
+        self.assertEqual(self.succeed("help").out, self.succeed("--help").out)
+        self.assertEqual(self.succeed("help", "schedule", "add").out, self.succeed("schedule", "add", "--help").out)
 
 
 class Usage(CommandLine):
@@ -58,6 +63,18 @@ class Usage(CommandLine):
                 self.assertEqual(result.status, 2, result)
                 self.assertEqual(result.out, "")
                 self.assertTrue(result.err)
+
+    def test_it_says_what_was_meant(self):
+        for words, meant in [(("comapre",), "did you mean compare?"), (("schedule", "ad"), "did you mean add?"),
+                             (("compare", "--experimnt", "x"), "did you mean --experiment?"),
+                             (("compare", "--format", "cvs"), "(allowed: csv, json, markdown, table; did you mean csv?)"),
+                             (("run", "x.yaml", "--mode", "sytem"), "did you mean system?"),
+                             (("show", "a", "b"), "virtrain show does not take 'b'")]:
+            with self.subTest(words=words):
+                result = virtrain(*words)
+                self.assertEqual(result.status, 2, result)
+                self.assertIn(meant, result.err)
+                self.assertRegex(result.err, r"\nvirtrain.* --help shows what it takes\n$")
 
 
 class BadInput(CommandLine):

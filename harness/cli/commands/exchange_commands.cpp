@@ -7,6 +7,7 @@
 
 #include "common/error.h"
 #include "common/text/text.h"
+#include "harness/cli/choices.h"
 #include "harness/cli/commands.h"
 #include "results/exchange/bundle/bundle.h"
 #include "results/exchange/exchange.h"
@@ -81,12 +82,12 @@ void add_export(Cli& cli) {
   verb->add_flag("--all", arguments->selection.all, "Every experiment of the database");
   verb->add_option("--format", arguments->format, join(formats, ", "))
       ->type_name("FORMAT")
-      ->check(CLI::IsMember(formats).description(""))
+      ->check(one_of(formats))
       ->capture_default_str();
   verb->add_option("--view", arguments->view,
                    "View whose rows table, json, csv and markdown show: " + join(results::view_names(), ", "))
       ->type_name("VIEW")
-      ->check(CLI::IsMember(results::view_names()).description(""))
+      ->check(one_of(results::view_names()))
       ->capture_default_str();
   auto* output =
       verb->add_option("-o,--output", arguments->output, "File, whole or not at all; - for standard output")
@@ -155,14 +156,14 @@ void add_import_settings(CLI::App& verb, ImportArguments& arguments) {
   add("--batch-size", settings.batch_size, "Images a step of one rank")->check(at_least(1));
   add("--precision", settings.precision, "fp32, tf32, fp16, bf16");
   add("--virtualization", settings.virtualization, "none, kvm, kvm_nested, kvm_on_emulated or tcg")
-      ->check(CLI::IsMember({"none", "kvm", "kvm_nested", "kvm_on_emulated", "tcg"}).description(""));
+      ->check(one_of({"none", "kvm", "kvm_nested", "kvm_on_emulated", "tcg"}));
   add("--started-at", settings.started_at, "When it ran: 2022-05-01T00:00:00Z");
   add("--scope", arguments.scope,
       "Whose throughput a figure is, where the file cannot tell: rank, tenant or trial")
-      ->check(CLI::IsMember({"rank", "tenant", "trial"}).description(""));
+      ->check(one_of({"rank", "tenant", "trial"}));
   add("--collective", settings.collective,
       "What nccl-tests measured: " + join(results::collective_names(), ", "))
-      ->check(CLI::IsMember(results::collective_names()).description(""));
+      ->check(one_of(results::collective_names()));
 }
 
 void add_import(Cli& cli) {
@@ -174,8 +175,7 @@ void add_import(Cli& cli) {
   verb->add_option("--format", arguments->format,
                    "auto (told by the content), jsonl, csv, tf_cnn_benchmarks, nccl-tests or superbench")
       ->type_name("FORMAT")
-      ->check(CLI::IsMember({"auto", "jsonl", "csv", "tf_cnn_benchmarks", "nccl-tests", "superbench"})
-                  .description(""))
+      ->check(one_of({"auto", "jsonl", "csv", "tf_cnn_benchmarks", "nccl-tests", "superbench"}))
       ->capture_default_str();
   add_import_settings(*verb, *arguments);
   verb->footer(

@@ -6,6 +6,7 @@
 
 #include "common/error.h"
 #include "common/text/json.h"
+#include "harness/cli/choices.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/run_scenario.h"
 #include "harness/experiment/judge.h"
@@ -152,7 +153,7 @@ void add_reproduce_command(Cli& cli) {
   for (const auto& study : studies()) { names += fmt::format(" {} ({})", study.name, study.source); }
   verb->add_option("study", arguments->study, names)->required();
   verb->add_option("--backend", arguments->backend, "cuda, or cpu for the CPU-sized version")
-      ->check(CLI::IsMember({"cuda", "cpu"}))
+      ->check(one_of({"cuda", "cpu"}))
       ->capture_default_str();
   verb->add_option("--experiment", arguments->experiment,
                    "Run nothing; set this earlier run beside the published figures");

@@ -33,7 +33,7 @@ void add_results_commands(Cli& cli) {
   add_database_option(*show, shown->database);
   auto id = std::make_shared<std::string>();
   add_format_option(*show, shown->format);
-  show->add_option("experiment", *id, "Experiment id (default: the latest one with trials)");
+  show->add_option("experiment,--experiment", *id, "Experiment id (default: the latest one with trials)");
   show->footer("Example:\n  virtrain show 20261120t083012-7f3a2b");
   show->callback([shown, id] {
     const Store store(shown->database, Store::Mode::open);

@@ -3,6 +3,7 @@
 #include "common/error.h"
 #include "common/system/log.h"
 #include "common/text/json.h"
+#include "harness/cli/choices.h"
 #include "harness/cli/commands.h"
 #include "harness/experiment/preflight.h"
 #include "harness/plan/node_group.h"
@@ -75,9 +76,7 @@ void add_scenario_commands(Cli& cli) {
       ->check(CLI::ExistingDirectory);
   plan->add_option("--format", arguments->format, "table or json")
       ->transform(
-          CLI::CheckedTransformer(std::map<std::string, results::Format>{{"table", results::Format::table},
-                                                                         {"json", results::Format::json}})
-              .description(""));
+          name_of<results::Format>({{"table", results::Format::table}, {"json", results::Format::json}}));
   plan->add_flag("--xml", arguments->xml,
                  "Also the domain XML: each VM's in JSON, those of each case's first VM trial in the table");
   add_large_sweeps_flag(*plan, arguments->large_sweeps);

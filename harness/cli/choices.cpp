@@ -1,0 +1,80 @@
+#include "harness/cli/choices.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/text/text.h"
+
+namespace virtrain::harness {
+namespace {
+
+/// The verb that was given, however deep ("schedule add").
+const CLI::App* innermost(const CLI::App* app) {
+  const auto chosen = app->get_subcommands();
+  return chosen.empty() ? app : innermost(chosen.front());
+}
+
+/// "virtrain schedule add"
+std::string full_name(const CLI::App* app) {
+  return app->get_parent() == nullptr ? "virtrain" : full_name(app->get_parent()) + " " + app->get_name();
+}
+
+std::vector<std::string> verbs_of(const CLI::App* app) {
+  std::vector<std::string> names;
+  for (const auto* verb : app->get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(verb->get_name());
+  }
+  return names;
+}
+
+std::vector<std::string> flags_of(const CLI::App* app) {
+  std::vector<std::string> names;
+  for (; app != nullptr; app = app->get_parent()) {
+    for (const auto* option : app->get_options()) {
+      for (const auto& name : option->get_lnames()) { names.push_back("--" + name); }
+    }
+  }
+  return names;
+}
+
+std::string meant(const std::string& word, const std::vector<std::string>& known) {
+  const auto near = nearest_word(word, known);
+  return near ? fmt::format("; did you mean {}?", *near) : "";
+}
+
+/// A word that is no verb, or no flag of this verb.
+std::string unknown_word(const CLI::App* verb, const std::string& word) {
+  if (word.starts_with('-')) {
+    const auto flag = word.substr(0, word.find('='));
+    return fmt::format("{} has no option {}{}", full_name(verb), flag, meant(flag, flags_of(verb)));
+  }
+  if (const auto verbs = verbs_of(verb); !verbs.empty()) {
+    return fmt::format("there is no '{} {}' {}", full_name(verb), word, allowed_words(word, verbs));
+  }
+  return fmt::format("{} does not take '{}'", full_name(verb), word);
+}
+
+}  // namespace
+
+std::string allowed_words(const std::string& word, const std::vector<std::string>& allowed) {
+  return fmt::format("(allowed: {}{})", join(allowed, ", "), meant(word, allowed));
+}
+
+CLI::Validator one_of(std::vector<std::string> names) {
+  const auto check = [names = std::move(names)](const std::string& word) -> std::string {
+    if (std::find(names.begin(), names.end(), word) != names.end()) { return {}; }
+    return fmt::format("{} is not one of its values {}", excerpt(word), allowed_words(word, names));
+  };
+  return {check, ""};
+}
+
+std::string usage_words(const CLI::App* app, const CLI::Error& error) {
+  const auto* verb = innermost(app);
+  // Of a word that is not known CLI11 says that it was not expected, or that a subcommand is missing.
+  const auto unknown = app->remaining(true);
+  const auto complaint = unknown.empty() ? std::string(error.what()) : unknown_word(verb, unknown.front());
+  return fmt::format("virtrain: {}\n{} --help shows what it takes\n", complaint, full_name(verb));
+}
+
+}  // namespace virtrain::harness

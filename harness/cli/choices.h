@@ -1,0 +1,34 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace virtrain::harness {
+
+/// "(allowed: table, json; did you mean json?)"
+std::string allowed_words(const std::string& word, const std::vector<std::string>& allowed);
+
+/// Checks that an option's value is one of these names.
+CLI::Validator one_of(std::vector<std::string> names);
+
+/// Takes a name for what it stands for; CLI11 reads enumerations from their numbers.
+template <typename Value>
+CLI::Validator name_of(const std::map<std::string, Value>& values) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : values) { names.push_back(name); }
+  const auto translate = [values, check = one_of(names)](std::string& text) {
+    auto refusal = check(text);
+    if (refusal.empty()) { text = std::to_string(static_cast<int>(values.at(text))); }
+    return refusal;
+  };
+  return {translate, ""};
+}
+
+/// What is said of a command line that cannot be read: what was meant perhaps, and where to read on.
+std::string usage_words(const CLI::App* app, const CLI::Error& error);
+
+}  // namespace virtrain::harness
