@@ -13,6 +13,7 @@ namespace virtrain::log {
 namespace {
 
 Format current_format = Format::text;
+std::string line_start;
 
 spdlog::logger& logger() {
   static const auto instance = [] {
@@ -37,6 +38,10 @@ spdlog::level::level_enum to_spdlog(Level level) {
   return spdlog::level::info;
 }
 
+void set_pattern() {
+  logger().set_pattern(line_start + (current_format == Format::json ? "%v" : "%^%l%$: %v"));
+}
+
 std::string as_text(std::string_view message, const nlohmann::json& fields) {
   std::string line = printable(message);
   if (!fields.is_object()) { return line; }
@@ -52,8 +57,13 @@ std::string as_text(std::string_view message, const nlohmann::json& fields) {
 void configure(Format format, Level least) {
   current_format = format;
   logger().set_level(to_spdlog(least));
-  logger().set_pattern(format == Format::json ? "%v" : "%^%l%$: %v");
   logger().flush_on(spdlog::level::debug);
+  set_pattern();
+}
+
+void begin_lines_with(const std::string& bytes) {
+  line_start = bytes;
+  set_pattern();
 }
 
 void write(Level level, std::string_view message, const nlohmann::json& fields) {

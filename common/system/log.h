@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <string>
 #include <string_view>
 
 namespace virtrain::log {
@@ -11,6 +12,9 @@ enum class Level { debug, info, warning, error };
 
 /// Logs go to stderr; call once from main(). Colour only where stderr is a terminal.
 void configure(Format format, Level least);
+
+/// What stands before each line from now on, such as what erases a progress line on a terminal.
+void begin_lines_with(const std::string& bytes);
 
 /// One event: a short sentence, and fields as a JSON object that both formats print.
 void write(Level level, std::string_view message, const nlohmann::json& fields = nullptr);

@@ -12,6 +12,7 @@
 #include "common/system/user_folders.h"
 #include "common/text/units.h"
 #include "harness/cli/choices.h"
+#include "harness/cli/progress_line.h"
 #include "harness/experiment/preflight.h"
 #include "harness/plan/plan.h"
 
@@ -21,11 +22,6 @@ namespace {
 void write_to(std::FILE* stream, const std::string& text) {
   std::fputs(text.c_str(), stream);
   std::fflush(stream);
-}
-
-/// One line that is written over on a terminal; nothing elsewhere, where logs say enough.
-void show_progress(const std::string& line) {
-  write_to(stderr, "\r\033[K" + line);
 }
 
 std::string summary_line(const Scenario& scenario, const ExperimentOutcome& outcome, std::int64_t took_ns) {
@@ -89,11 +85,15 @@ ScenarioRun run_scenario(const Scenario& scenario, RunOptions& options) {
                 {{"passed_over", theirs}, {"home", home_folder().string()}});
     }
   };
-  if (terminal) { options.experiment.progress = show_progress; }
+  std::optional<ProgressLine> line;  // elsewhere logs say enough
+  if (terminal) {
+    options.experiment.progress = [&line](const Progress& progress) { line->show(progress); };
+    line.emplace();
+  }
   const std::int64_t began_ns = monotonic_ns();
   ScenarioRun run;
   run.outcome = run_experiment(*host, scenario, plan, options.database, options.experiment);
-  if (terminal) { show_progress(""); }
+  line.reset();
   run.request = comparison_of(run.outcome.experiment, scenario);
   // Everything that is printed comes from the database.
   if (run.outcome.finished > 0) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "common/error.h"
+#include "harness/experiment/progress.h"
 #include "harness/trial/run_context.h"
 
 namespace virtrain::harness {
@@ -22,7 +23,7 @@ struct ExperimentOptions {
   bool may_change_host = true;
   bool wait = false;  ///< wait for busy cores and devices instead of Error(busy)
   std::function<void(const std::string& experiment)> on_id;  ///< told before anything else happens
-  std::function<void(const std::string& line)> progress;
+  std::function<void(const Progress& progress)> progress;
 };
 
 struct ExperimentOutcome {

@@ -24,7 +24,10 @@ constexpr const char* something_is_left = "something could not be removed; run: 
 class Runner {
  public:
   Runner(RunContext& context, const ExperimentOptions& options)
-      : context_(context), options_(options), looks_(context.scenario, context.store, context.experiment) {}
+      : context_(context),
+        options_(options),
+        looks_(context.scenario, context.store, context.experiment),
+        remaining_(context.plan) {}
 
   asio::awaitable<void> run(ExperimentOutcome& outcome);
 
@@ -49,6 +52,8 @@ class Runner {
   const ExperimentOptions& options_;
   KnownPlans plans_;
   PairLooks looks_;
+  RemainingTime remaining_;
+  std::int64_t began_ns_ = monotonic_ns(), trial_began_ns_ = 0;
   std::unique_ptr<LiveNodes> nodes_;  ///< of the present trial
   std::unique_ptr<LiveNodes> kept_;   ///< VMs that wait for their case's next trial (reuse: case)
   std::size_t kept_placement_ = 0;
@@ -82,9 +87,12 @@ results::Trial Runner::trial_record(const PlannedTrial& planned) const {
 
 void Runner::say(const PlannedTrial& planned, const std::string& line) const {
   if (!options_.progress) { return; }
-  options_.progress(fmt::format("[{}/{}] {} {} pair {}: {}", planned.order, context_.plan.trials.size(),
-                                context_.plan.placements[planned.placement].case_name, planned.arm,
-                                planned.pair, line));
+  const auto now_ns = monotonic_ns();
+  const auto elapsed_seconds = static_cast<double>(now_ns - trial_began_ns_) * 1e-9;
+  options_.progress(
+      {fmt::format("[{}/{}] {} {}, pair {}", planned.order, context_.plan.trials.size(),
+                   context_.plan.placements[planned.placement].case_name, planned.arm, planned.pair),
+       line, began_ns_, now_ns, remaining_.seconds_left(planned, elapsed_seconds)});
 }
 
 /// Of all the plan's trials.
@@ -235,6 +243,7 @@ void Runner::flush_after_failure(TrialRun& trial) {
 asio::awaitable<void> Runner::run_trial(const PlannedTrial& planned, ExperimentOutcome& outcome) {
   const std::int64_t row = context_.store.begin_trial(trial_record(planned));
   context_.progress = [this, &planned](const std::string& line) { say(planned, line); };
+  trial_began_ns_ = monotonic_ns();
   const bool in_vms = runs_in_vms(planned.base);
   const bool reused = kept_ && in_vms && kept_placement_ == planned.placement;
   if (in_vms && !reused) { co_await tear_down(kept_, row); }
@@ -262,6 +271,7 @@ asio::awaitable<void> Runner::run_trial(const PlannedTrial& planned, ExperimentO
       if (!storage_failure) { storage_failure = std::current_exception(); }
     }
   }
+  remaining_.finished(planned, static_cast<double>(monotonic_ns() - trial_began_ns_) * 1e-9);
   if (storage_failure) { std::rethrow_exception(storage_failure); }
 }
 

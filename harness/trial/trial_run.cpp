@@ -45,6 +45,18 @@ void RunContext::event(std::optional<std::int64_t> trial, const std::string& sta
   log::debug(message, fields);
 }
 
+namespace {
+
+/// take_record has checked its fields.
+std::string words_of_sample(const RankRecord& sample) {
+  const auto number = [&](const char* key) { return sample.fields.value(key, 0.0); };
+  const double seconds = number("seconds");
+  return fmt::format("run, step {:.0f}, {:.2f} images/s a rank", number("step"),
+                     seconds > 0 ? number("images") / seconds : 0);
+}
+
+}  // namespace
+
 TrialRun::TrialRun(RunContext& context, const PlannedTrial& planned, std::int64_t trial_row,
                    KnownPlans& plans)
     : trial_{context, planned, context.plan.placements[planned.placement], trial_row, plans} {}
@@ -148,6 +160,9 @@ asio::awaitable<void> TrialRun::make_job(LiveTenant& tenant) {
                                            trial_.placement.oversubscribed, trial_.tenants.size() > 1);
   tenant.job->on_record = [this, &tenant](std::int64_t rank, const RankRecord& record) {
     take_record(trial_, tenant, rank, record);
+    if (rank == 0 && record.kind == RankRecord::Kind::sample && trial_.context.progress) {
+      trial_.context.progress(words_of_sample(record));
+    }
   };
 }
 
