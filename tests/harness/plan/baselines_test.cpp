@@ -3,13 +3,11 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-#include <filesystem>
-
 #include "common/error.h"
 #include "common/text/text.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode.h"
-#include "vmctl/machine/inventory.h"
+#include "tests/harness/plan/planning.h"
 
 using namespace virtrain;
 using namespace virtrain::harness;
@@ -18,8 +16,8 @@ using Catch::StartsWith;
 
 namespace {
 
-Scenario scenario(const std::string& devices, const std::string& tenants,
-                  const std::string& arms = "[bare_metal, vm]") {
+Scenario tenants_scenario(const std::string& devices, const std::string& tenants,
+                          const std::string& arms = "[bare_metal, vm]") {
   return decode_scenario(
       fmt::format(
           "name: s\nworkload: {{}}\nguest: {{memory: 4GiB, vcpus: 4}}\ndevices: {}\ncases: [{{name: a, "
@@ -28,15 +26,11 @@ Scenario scenario(const std::string& devices, const std::string& tenants,
       "s.yaml");
 }
 
-vmctl::Inventory host(const std::string& name) {
-  return vmctl::load_inventory(std::filesystem::path(VIRTRAIN_BINARY_DIR) / "hosts" / name);
-}
-
 }  // namespace
 
 TEST_CASE("only vGPUs lack arms, those on bare metal, and each says why") {
   const auto reasons = [](const std::string& devices) {
-    const auto s = scenario(devices, "{gpus_per_node: 0}", "[bare_metal, vm, bare_metal_shared]");
+    const auto s = tenants_scenario(devices, "{gpus_per_node: 0}", "[bare_metal, vm, bare_metal_shared]");
     return join(impossible_arms(s), "\n");
   };
   for (const char* devices :
@@ -56,19 +50,20 @@ TEST_CASE("only vGPUs lack arms, those on bare metal, and each says why") {
 TEST_CASE("a vGPU has no bare metal, and the plan is refused for that") {
   const std::string devices = "{kind: vgpu, type: T4-4C}";
   try {
-    make_plan(scenario(devices, "{gpus_per_node: 1}"), host("mdev-host"), false);
+    make_plan(tenants_scenario(devices, "{gpus_per_node: 1}"), host("mdev-host"), false);
     FAIL("planned");
   } catch (const Error& error) {
     CHECK(exit_status(error.code()) == 4);
     CHECK_THAT(error.message(), Contains("arm bare_metal: ") && Contains("offers no CUDA"));
   }
-  CHECK(make_plan(scenario(devices, "{gpus_per_node: 1}", "[vm]"), host("mdev-host"), false).trials.size() ==
-        2);
+  CHECK(make_plan(tenants_scenario(devices, "{gpus_per_node: 1}", "[vm]"), host("mdev-host"), false)
+            .trials.size() == 2);
 }
 
 TEST_CASE("MIG inside a passthrough guest is one tenant, and the plan says so") {
   const auto warnings = [](const std::string& devices) {
-    return join(make_plan(scenario(devices, "{gpus_per_node: 2}"), host("r750xa"), false).warnings, " ");
+    return join(make_plan(tenants_scenario(devices, "{gpus_per_node: 2}"), host("r750xa"), false).warnings,
+                " ");
   };
   CHECK_THAT(warnings("{kind: passthrough, settings: {mig: on}}"),
              Contains("nothing here shows isolation between tenants"));
@@ -76,8 +71,8 @@ TEST_CASE("MIG inside a passthrough guest is one tenant, and the plan says so") 
 }
 
 TEST_CASE("a scenario with both kinds of vGPUs is refused for each") {
-  const auto s = scenario("{kind: vgpu, type: A100-10C}",
-                          "{gpus_per_node: 1}, {gpus_per_node: 1, vgpu_type: A100-2-10C}");
+  const auto s = tenants_scenario("{kind: vgpu, type: A100-10C}",
+                                  "{gpus_per_node: 1}, {gpus_per_node: 1, vgpu_type: A100-2-10C}");
   CHECK(forms_of(s) == std::vector<DeviceForm>{DeviceForm::vgpu, DeviceForm::mig_backed_vgpu});
   CHECK(impossible_arms(s).size() == 2);
 }

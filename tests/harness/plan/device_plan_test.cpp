@@ -26,15 +26,9 @@ namespace {
 
 using List = std::vector<std::string>;
 
-/// One of the hosts that scripts/reference/make_host_trees.py has written.
-vmctl::Inventory host(const std::string& name) {
-  const auto folder = std::filesystem::path(VIRTRAIN_BINARY_DIR) / "hosts" / name;
-  REQUIRE(std::filesystem::exists(folder));
-  return vmctl::load_inventory(folder);
-}
-
 /// One case of nodes with `per_node` devices each.
-Scenario scenario(const std::string& devices, const std::string& tenants, const std::string& arms = "[vm]") {
+Scenario device_scenario(const std::string& devices, const std::string& tenants,
+                         const std::string& arms = "[vm]") {
   return decode_scenario(
       fmt::format("name: planned\nworkload: {{backend: cpu}}\nguest: {{memory: 4GiB, vcpus: 4, pinning: "
                   "numa}}\ndevices: {}\ncases: [{{name: a, tenants: [{}]}}]\narms: {}\npairs: 2\n",
@@ -82,13 +76,14 @@ TEST_CASE("a device of any class is had by its address, and only so") {
   auto inventory = host("r750xa");
   inventory.other_devices = {other_card("0000:00:11.0", "NVMe", {"0000:00:11.0"})};
   const auto plan =
-      plan_of(scenario("{kind: passthrough, select: {address: [0000:00:11.0]}}", one), inventory);
+      plan_of(device_scenario("{kind: passthrough, select: {address: [0000:00:11.0]}}", one), inventory);
   CHECK(node(plan, 0).device_addresses() == List{"0000:00:11.0"});
   CHECK(node(plan, 0).devices[0].grant.kind == vmctl::GrantKind::passthrough);
-  CHECK_THAT(refusal(scenario("{kind: passthrough, select: {name: NVMe}}", one), inventory),
+  CHECK_THAT(refusal(device_scenario("{kind: passthrough, select: {name: NVMe}}", one), inventory),
              Contains("needs 1 GPU, r750xa has 0"));
-  CHECK_THAT(refusal(scenario("{kind: passthrough, select: {address: [0000:99:00.0]}}", one), inventory),
-             Contains("0000:99:00.0: this host has no such device"));
+  CHECK_THAT(
+      refusal(device_scenario("{kind: passthrough, select: {address: [0000:99:00.0]}}", one), inventory),
+      Contains("0000:99:00.0: this host has no such device"));
 }
 
 TEST_CASE("bare metal alone takes GPUs without an IOMMU, VMs do not") {
@@ -96,7 +91,7 @@ TEST_CASE("bare metal alone takes GPUs without an IOMMU, VMs do not") {
   auto& gpu = at(inventory, "0000:17:00.0");
   gpu.function.iommu_group.reset();
   std::tie(gpu.mechanism, gpu.mechanism_reason) = vmctl::mechanism_of(gpu.function);
-  auto s = scenario("{kind: passthrough, select: {address: [0000:17:00.0]}}", one);
+  auto s = device_scenario("{kind: passthrough, select: {address: [0000:17:00.0]}}", one);
   CHECK_THAT(refusal(s, inventory), Contains("it is in no IOMMU group"));
   s.arms.at(0).name = s.arms[0].base = arm_bare_metal;
   const auto plan = plan_of(s, inventory);
@@ -110,7 +105,7 @@ TEST_CASE("half of a shared group is refused with the group's members") {
   inventory.other_devices = {other_card("0000:00:13.0", "NVMe", group),
                              other_card("0000:00:14.0", "e1000e", group)};
   const auto words =
-      refusal(scenario("{kind: passthrough, select: {address: [0000:00:13.0]}}", one), inventory);
+      refusal(device_scenario("{kind: passthrough, select: {address: [0000:00:13.0]}}", one), inventory);
   CHECK_THAT(words, Contains("0000:00:13.0 (NVMe): it shares IOMMU group 90 with 0000:00:14.0 (e1000e)"));
 }
 
@@ -120,55 +115,59 @@ TEST_CASE("a card's own other functions come with it, but not to two tenants") {
   inventory.other_devices = {other_card("0000:00:13.0", "first", group),
                              other_card("0000:00:13.1", "second", group)};
   const std::string both = "{kind: passthrough, select: {address: [0000:00:13.0, 0000:00:13.1]}}";
-  CHECK(node(plan_of(scenario(both, "{gpus_per_node: 2}"), inventory), 0).device_addresses() ==
+  CHECK(node(plan_of(device_scenario(both, "{gpus_per_node: 2}"), inventory), 0).device_addresses() ==
         List{"0000:00:13.0", "0000:00:13.1"});
-  CHECK_THAT(refusal(scenario(both, two_tenants), inventory),
+  CHECK_THAT(refusal(device_scenario(both, two_tenants), inventory),
              Contains("needs 2 devices, and of the 2 that r750xa has only 1 can be given out together"));
 }
 
 TEST_CASE("a device in use is refused with its user, and another one is taken instead") {
   auto inventory = host("mig-host");
   at(inventory, "0000:47:00.0").users = {{4242, "python3", "/dev/nvidia1"}};
-  CHECK(node(plan_of(scenario("{kind: passthrough}", one), inventory), 0).device_addresses() ==
+  CHECK(node(plan_of(device_scenario("{kind: passthrough}", one), inventory), 0).device_addresses() ==
         List{"0000:07:00.0"});
-  CHECK_THAT(refusal(scenario("{kind: passthrough}", two_tenants), inventory, 75),
+  CHECK_THAT(refusal(device_scenario("{kind: passthrough}", two_tenants), inventory, 75),
              Contains("0000:47:00.0 (NVIDIA A100-SXM4-40GB): in use: ") && Contains("4242"));
   inventory.devices.clear();
   auto disk = other_card("0000:00:11.0", "NVMe", {"0000:00:11.0"});
   disk.users = {{0, "mounted on /mnt", "/dev/nvme0n1"}};
   inventory.other_devices = {disk};
-  CHECK_THAT(refusal(scenario("{kind: passthrough, select: {address: [0000:00:11.0]}}", one), inventory, 75),
-             Contains("0000:00:11.0 (NVMe): in use: ") && Contains("mounted on /mnt"));
+  CHECK_THAT(
+      refusal(device_scenario("{kind: passthrough, select: {address: [0000:00:11.0]}}", one), inventory, 75),
+      Contains("0000:00:11.0 (NVMe): in use: ") && Contains("mounted on /mnt"));
 }
 
 TEST_CASE("what is busy and would not do even if it were free is no case of trying later") {
   auto inventory = host("mig-host");
   at(inventory, "0000:47:00.0").users = {{4242, "python3", "/dev/nvidia1"}};
-  CHECK_THAT(refusal(scenario("{kind: passthrough}", "{nodes: 3, gpus_per_node: 1}"), inventory),
+  CHECK_THAT(refusal(device_scenario("{kind: passthrough}", "{nodes: 3, gpus_per_node: 1}"), inventory),
              Contains("needs 3 GPUs, mig-host has 1"));
 }
 
 TEST_CASE("what is withheld is refused with the reason") {
   auto inventory = host("r750xa");
   inventory.withheld_devices["0000:17:00.0"] = "in quarantine: it did not come back";
-  CHECK(node(plan_of(scenario("{kind: passthrough}", one), inventory), 0).device_addresses() ==
+  CHECK(node(plan_of(device_scenario("{kind: passthrough}", one), inventory), 0).device_addresses() ==
         List{"0000:31:00.0"});
-  CHECK_THAT(refusal(scenario("{kind: passthrough, select: {address: [0000:17:00.0]}}", one), inventory),
-             Contains("0000:17:00.0: in quarantine: it did not come back"));
+  CHECK_THAT(
+      refusal(device_scenario("{kind: passthrough, select: {address: [0000:17:00.0]}}", one), inventory),
+      Contains("0000:17:00.0: in quarantine: it did not come back"));
 }
 
 TEST_CASE("a device without a mechanism is refused with the reason") {
   auto inventory = host("r750xa");
   at(inventory, "0000:17:00.0").mechanism = vmctl::Mechanism::none;
   at(inventory, "0000:17:00.0").mechanism_reason = "it is in no IOMMU group";
-  CHECK_THAT(refusal(scenario("{kind: passthrough, select: {address: [0000:17:00.0]}}", one), inventory),
-             Contains("0000:17:00.0 (NVIDIA A100-PCIE-40GB): it is in no IOMMU group"));
-  CHECK_THAT(refusal(scenario("{kind: passthrough}", one), host("mdev-host")), Contains("(use kind vgpu)"));
+  CHECK_THAT(
+      refusal(device_scenario("{kind: passthrough, select: {address: [0000:17:00.0]}}", one), inventory),
+      Contains("0000:17:00.0 (NVIDIA A100-PCIE-40GB): it is in no IOMMU group"));
+  CHECK_THAT(refusal(device_scenario("{kind: passthrough}", one), host("mdev-host")),
+             Contains("(use kind vgpu)"));
 }
 
 TEST_CASE("vGPUs as mediated devices: as many as a parent has instances, a UUID for each") {
-  const auto plan =
-      plan_of(scenario("{kind: vgpu, type: T4-4C}", "{nodes: 2, gpus_per_node: 2}"), host("mdev-host"));
+  const auto plan = plan_of(device_scenario("{kind: vgpu, type: T4-4C}", "{nodes: 2, gpus_per_node: 2}"),
+                            host("mdev-host"));
   std::set<std::string> uuids;
   for (const std::size_t n : {0u, 1u}) {
     CHECK(node(plan, 0, n).device_addresses() == List{"0000:3b:00.0", "0000:3b:00.0"});
@@ -182,31 +181,32 @@ TEST_CASE("vGPUs as mediated devices: as many as a parent has instances, a UUID 
   }
   CHECK(vmctl::grants_of(node(plan, 0, 1), "E1") == vmctl::grants_of(node(plan, 0, 1), "E1"));
   CHECK(vmctl::grants_of(node(plan, 0, 1), "E2") != vmctl::grants_of(node(plan, 0, 1), "E1"));
-  CHECK_THAT(
-      refusal(scenario("{kind: vgpu, type: nvidia-230}", "{nodes: 5, gpus_per_node: 1}"), host("mdev-host")),
-      Contains("needs 5 vGPUs of type nvidia-230, mdev-host has 4"));
+  CHECK_THAT(refusal(device_scenario("{kind: vgpu, type: nvidia-230}", "{nodes: 5, gpus_per_node: 1}"),
+                     host("mdev-host")),
+             Contains("needs 5 vGPUs of type nvidia-230, mdev-host has 4"));
 }
 
 TEST_CASE("a vGPU type that is not offered is refused with those that are, a full one with its name") {
-  CHECK_THAT(refusal(scenario("{kind: vgpu, type: T4-8C}", one), host("mdev-host")),
+  CHECK_THAT(refusal(device_scenario("{kind: vgpu, type: T4-8C}", one), host("mdev-host")),
              Contains("0000:3b:00.0: no vGPU type T4-8C (offered now: GRID T4-16C, GRID T4-4C)"));
-  CHECK_THAT(refusal(scenario("{kind: vgpu, type: V100D-8C}", one), host("mdev-host")),
+  CHECK_THAT(refusal(device_scenario("{kind: vgpu, type: V100D-8C}", one), host("mdev-host")),
              Contains("0000:5e:00.0 (Tesla V100-PCIE-32GB): no instance of GRID V100D-8C is left"));
-  CHECK_THAT(refusal(scenario("{kind: vgpu, type: A100-20C}", one), host("mig-host")),
+  CHECK_THAT(refusal(device_scenario("{kind: vgpu, type: A100-20C}", one), host("mig-host")),
              Contains("its driver (nvidia) offers no vGPUs"));
-  CHECK_THAT(refusal(scenario("{kind: vgpu, type: H200-18C}", one), host("hgx-h200")),
+  CHECK_THAT(refusal(device_scenario("{kind: vgpu, type: H200-18C}", one), host("hgx-h200")),
              Contains("SR-IOV is off (switch its virtual functions on: sriov-manage -e 0000:18:00.0)"));
 }
 
 TEST_CASE("vendor-specific VFIO: one vGPU a virtual function, none on one that carries a vGPU already") {
-  const auto plan = plan_of(scenario("{kind: vgpu, type: L40S-24C}", two_tenants), host("vendor-vfio-host"));
+  const auto plan =
+      plan_of(device_scenario("{kind: vgpu, type: L40S-24C}", two_tenants), host("vendor-vfio-host"));
   const auto& grant = node(plan, 0).devices.at(0).grant;
   CHECK(grant.kind == vmctl::GrantKind::vendor_vfio);
   CHECK(grant.address == "0000:41:00.5");
   CHECK(grant.physical_function == "0000:41:00.0");
   CHECK(grant.vgpu_type == "1153");
   CHECK(node(plan, 1).device_addresses() == List{"0000:41:00.6"});
-  CHECK_THAT(refusal(scenario("{kind: vgpu, type: L40S-24C}", "{nodes: 4, gpus_per_node: 1}"),
+  CHECK_THAT(refusal(device_scenario("{kind: vgpu, type: L40S-24C}", "{nodes: 4, gpus_per_node: 1}"),
                      host("vendor-vfio-host")),
              Contains("has 3"));
 }
@@ -218,24 +218,25 @@ TEST_CASE("on an empty card the largest type says how many of a smaller one fit"
       device.vgpu_types = {{"1153", "NVIDIA L40S-24C", {}}, {"1155", "NVIDIA L40S-48C", {}}};
     }
   }
-  CHECK_THAT(refusal(scenario("{kind: vgpu, type: L40S-24C}", "{nodes: 3, gpus_per_node: 1}"), inventory),
-             Contains("needs 3 vGPUs of type L40S-24C, vendor-vfio-host has 2"));
+  CHECK_THAT(
+      refusal(device_scenario("{kind: vgpu, type: L40S-24C}", "{nodes: 3, gpus_per_node: 1}"), inventory),
+      Contains("needs 3 vGPUs of type L40S-24C, vendor-vfio-host has 2"));
 }
 
 TEST_CASE("time-sliced vGPUs of one card are of one type, MIG-backed ones need not be") {
   auto inventory = host("vendor-vfio-host");
   const std::string tenants =
       "{gpus_per_node: 1, vgpu_type: L40S-12C}, {gpus_per_node: 1, vgpu_type: L40S-24C}";
-  const auto words = refusal(scenario("{kind: vgpu}", tenants), inventory);
+  const auto words = refusal(device_scenario("{kind: vgpu}", tenants), inventory);
   CHECK_THAT(words, Contains("a card has time-sliced vGPUs of one type"));
   for (auto& device : inventory.devices) {
     for (auto& type : device.vgpu_types) {
       type.name = type.id == "1150" ? "NVIDIA L40S-1-12C" : "NVIDIA L40S-2-24C";
     }
   }
-  const auto plan = plan_of(scenario("{kind: vgpu}",
-                                     "{gpus_per_node: 1, vgpu_type: L40S-1-12C}, "
-                                     "{gpus_per_node: 1, vgpu_type: L40S-2-24C}"),
+  const auto plan = plan_of(device_scenario("{kind: vgpu}",
+                                            "{gpus_per_node: 1, vgpu_type: L40S-1-12C}, "
+                                            "{gpus_per_node: 1, vgpu_type: L40S-2-24C}"),
                             inventory);
   CHECK(node(plan, 0).devices[0].grant.vgpu_type == "1150");
   CHECK(node(plan, 1).devices[0].grant.vgpu_type == "1153");
@@ -248,15 +249,16 @@ TEST_CASE("tenants share one card unless they are to be spread") {
   auto second = at(inventory, "0000:3b:00.0");
   second.function.address = "0000:4b:00.0";
   inventory.devices.push_back(second);
-  const auto packed = plan_of(scenario("{kind: vgpu, type: T4-4C}", two_tenants), inventory);
+  const auto packed = plan_of(device_scenario("{kind: vgpu, type: T4-4C}", two_tenants), inventory);
   CHECK(node(packed, 0).device_addresses() == node(packed, 1).device_addresses());
-  const auto spread = plan_of(scenario("{kind: vgpu, type: T4-4C, spread: true}", two_tenants), inventory);
+  const auto spread =
+      plan_of(device_scenario("{kind: vgpu, type: T4-4C, spread: true}", two_tenants), inventory);
   CHECK(node(spread, 0).device_addresses() != node(spread, 1).device_addresses());
 }
 
 TEST_CASE("a GPU gets the adapter below its switch") {
-  const auto plan = plan_of(scenario("{kind: passthrough, nics: {kind: passthrough, per_node: 2}}",
-                                     "{gpus_per_node: 2}, {gpus_per_node: 1}"),
+  const auto plan = plan_of(device_scenario("{kind: passthrough, nics: {kind: passthrough, per_node: 2}}",
+                                            "{gpus_per_node: 2}, {gpus_per_node: 1}"),
                             host("hgx-h200"));
   for (const std::size_t tenant : {0u, 1u}) {
     const auto addresses = node(plan, tenant).device_addresses();
@@ -275,7 +277,7 @@ TEST_CASE("else one of its root complex, else of its NUMA node, and a port that 
   const std::string nics =
       "{kind: passthrough, select: {address: [0000:b1:00.0]}, nics: {kind: passthrough}}";
   auto inventory = host("r750xa");
-  const auto reason = [&] { return node(plan_of(scenario(nics, one), inventory), 0).devices_reason; };
+  const auto reason = [&] { return node(plan_of(device_scenario(nics, one), inventory), 0).devices_reason; };
   CHECK_THAT(reason(), Contains("NIC 0000:98:00.0 on the NUMA node of 0000:b1:00.0"));
   at(inventory, "0000:98:00.1").function.root_complex = "pci0000:b0";
   CHECK_THAT(reason(),
@@ -287,28 +289,30 @@ TEST_CASE("else one of its root complex, else of its NUMA node, and a port that 
 }
 
 TEST_CASE("virtual functions of an adapter are known before they are made") {
-  const auto plan = plan_of(scenario("{kind: passthrough, select: {vendor: 0x10de}, nics: {kind: vf, select: "
-                                     "{address: [0000:98:00.0]}}}",
-                                     two_tenants),
-                            host("r750xa"));
+  const auto plan =
+      plan_of(device_scenario("{kind: passthrough, select: {vendor: 0x10de}, nics: {kind: vf, select: "
+                              "{address: [0000:98:00.0]}}}",
+                              two_tenants),
+              host("r750xa"));
   const auto& nic = node(plan, 0).devices.at(1);
   CHECK(nic.grant.kind == vmctl::GrantKind::virtual_function);
   CHECK(nic.grant.address == "0000:98:00.2");
   CHECK(nic.grant.physical_function == "0000:98:00.0");
   CHECK(nic.mac.empty());  // InfiniBand
   CHECK(node(plan, 1).devices.at(1).grant.address == "0000:98:00.3");
-  CHECK_THAT(refusal(scenario("{kind: passthrough, nics: {kind: vf, per_node: 9, select: {address: "
-                              "[0000:98:00.0]}}}",
-                              one),
+  CHECK_THAT(refusal(device_scenario("{kind: passthrough, nics: {kind: vf, per_node: 9, select: {address: "
+                                     "[0000:98:00.0]}}}",
+                                     one),
                      host("r750xa")),
              Contains("needs 9 adapters, r750xa has 8 that devices.nics.select allows"));
 }
 
 TEST_CASE("Ethernet virtual functions have MACs of their own") {
-  const auto plan = plan_of(scenario("{kind: passthrough, select: {address: [0000:78:00.0, 0000:90:00.0]}, "
-                                     "nics: {kind: vf, per_node: 1}}",
-                                     two_tenants),
-                            host("hgx-h200"));
+  const auto plan =
+      plan_of(device_scenario("{kind: passthrough, select: {address: [0000:78:00.0, 0000:90:00.0]}, "
+                              "nics: {kind: vf, per_node: 1}}",
+                              two_tenants),
+              host("hgx-h200"));
   const auto& first = node(plan, 0).devices.at(1);
   std::set<std::uint32_t> taken;
   CHECK(first.mac == function_mac("hgx-h200", first.grant.address, taken));
@@ -364,17 +368,18 @@ TEST_CASE("devices that are in others' way go back, and the plan counts that") {
 
 TEST_CASE("kind vf: nodes get virtual functions of what is named, made or to be made") {
   const std::string devices = "{kind: vf, select: {address: [0000:98:00.1]}}";
-  const auto plan = plan_of(scenario(devices, two_tenants), host("r750xa"));
+  const auto plan = plan_of(device_scenario(devices, two_tenants), host("r750xa"));
   CHECK(node(plan, 0).device_addresses() == List{"0000:98:01.2"});
   CHECK(node(plan, 1).device_addresses() == List{"0000:98:01.3"});
   auto inventory = host("r750xa");
   at(inventory, "0000:98:00.1").function.virtual_functions_possible = 0;
-  CHECK_THAT(refusal(scenario(devices, one), inventory), Contains("it has no virtual functions"));
+  CHECK_THAT(refusal(device_scenario(devices, one), inventory), Contains("it has no virtual functions"));
 }
 
 TEST_CASE("the domain's NUMA cells follow the cores, and its memory comes from their nodes") {
-  const auto s = scenario("{kind: passthrough, select: {address: [0000:17:00.0, 0000:b1:00.0]}, clique: all}",
-                          "{gpus_per_node: 2}");
+  const auto s =
+      device_scenario("{kind: passthrough, select: {address: [0000:17:00.0, 0000:b1:00.0]}, clique: all}",
+                      "{gpus_per_node: 2}");
   const auto plan = plan_of(s, host("r750xa"));
   const auto spec =
       vmctl::domain_spec(node_group(plan.placements[0], arm_vm), 0, 0, {"E1", "tag"}, vmctl::VmFacts{});
@@ -389,11 +394,11 @@ TEST_CASE("the domain's NUMA cells follow the cores, and its memory comes from t
 }
 
 TEST_CASE("an arm may hide from its guest where devices sit, and may bounce what they read and write") {
-  const auto s =
-      scenario("{kind: passthrough, select: {address: [0000:17:00.0, 0000:b1:00.0]}}", "{gpus_per_node: 2}",
-               "[vm, {name: by-node, like: vm, guest: {topology: numa}}, {name: flat, like: vm, guest: "
-               "{topology: flat, "
-               "memory_encryption: bounce}}]");
+  const auto s = device_scenario(
+      "{kind: passthrough, select: {address: [0000:17:00.0, 0000:b1:00.0]}}", "{gpus_per_node: 2}",
+      "[vm, {name: by-node, like: vm, guest: {topology: numa}}, {name: flat, like: vm, guest: "
+      "{topology: flat, "
+      "memory_encryption: bounce}}]");
   const auto plan = plan_of(s, host("r750xa"));
   REQUIRE(plan.placements.size() == 3);
   const auto spec = [&](std::size_t placement) {
@@ -423,7 +428,7 @@ TEST_CASE("GPUs without cores beside them are warned of, with what the validity 
     std::size_t near = 0;
     std::erase_if(inventory.cores,
                   [&](const auto& core) { return core.numa_node == 0 && ++near > cores_near; });
-    const auto s = scenario("{kind: passthrough, select: {address: [0000:17:00.0]}}", one);
+    const auto s = device_scenario("{kind: passthrough, select: {address: [0000:17:00.0]}}", one);
     return join(plan_of(s, inventory).warnings, " ");
   };
   CHECK_THAT(warnings(4), !Contains("elsewhere"));
@@ -434,7 +439,7 @@ TEST_CASE("GPUs without cores beside them are warned of, with what the validity 
 }
 
 TEST_CASE("a CPU feature that kills QEMU on some hosts is hidden from KVM's guests") {
-  const auto s = scenario("{kind: passthrough}", "{gpus_per_node: 1}");
+  const auto s = device_scenario("{kind: passthrough}", "{gpus_per_node: 1}");
   const auto plan = plan_of(s, host("r750xa"));
   const auto hides = [&](Virtualization virtualization) {
     vmctl::VmFacts facts;
@@ -449,14 +454,14 @@ TEST_CASE("a CPU feature that kills QEMU on some hosts is hidden from KVM's gues
 }
 
 TEST_CASE("a guest with devices may take longer to boot") {
-  const auto s = scenario("{kind: passthrough}", "{gpus_per_node: 2}, {nodes: 1}");
+  const auto s = device_scenario("{kind: passthrough}", "{gpus_per_node: 2}, {nodes: 1}");
   const auto plan = plan_of(s, host("r750xa"));
   CHECK(boot_deadline_ns(s, s.guest, node(plan, 1)) == 90'000'000'000);
   CHECK(boot_deadline_ns(s, s.guest, node(plan, 0)) == (90 + 2 * 90 + 30) * 1'000'000'000L);
 }
 
 TEST_CASE("a guest without devices has no NUMA cells") {
-  const auto s = scenario("{kind: none}", "{nodes: 1}");
+  const auto s = device_scenario("{kind: none}", "{nodes: 1}");
   const auto plan = plan_of(s, host("r750xa"));
   CHECK(vmctl::domain_spec(node_group(plan.placements[0], arm_vm), 0, 0, {"E1", "tag"}, vmctl::VmFacts{})
             .numa_cells.empty());

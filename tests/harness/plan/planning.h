@@ -3,10 +3,12 @@
 #include <catch2/catch.hpp>
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 
 #include "common/error.h"
 #include "harness/plan/plan.h"
+#include "vmctl/machine/inventory.h"
 
 namespace virtrain::harness {
 
@@ -23,6 +25,13 @@ inline vmctl::Inventory host(int nodes, int cores_per_node, std::uint64_t memory
   }
   inventory.memory_bytes = memory_gib * gib;
   return inventory;
+}
+
+/// One of the hosts that scripts/reference/make_host_trees.py has written.
+inline vmctl::Inventory host(const std::string& name) {
+  const auto folder = std::filesystem::path(VIRTRAIN_BINARY_DIR) / "hosts" / name;
+  REQUIRE(std::filesystem::exists(folder));
+  return vmctl::load_inventory(folder);
 }
 
 /// Why there is no plan, which ends with this exit status; "(planned)" if there is one.

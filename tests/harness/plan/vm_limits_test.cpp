@@ -16,8 +16,8 @@ using Catch::StartsWith;
 namespace {
 
 /// One case of a tenant of `nodes`.
-Scenario scenario(int nodes, const std::string& guest, const std::string& arms = "[bare_metal, vm]",
-                  const std::string& memory = "1GiB") {
+Scenario limited_scenario(int nodes, const std::string& guest, const std::string& arms = "[bare_metal, vm]",
+                          const std::string& memory = "1GiB") {
   return decode_scenario(
       fmt::format(
           "name: planned\nworkload: {{}}\nguest: {{memory: {}, {}}}\ncases: [{{name: a, tenants: [{{name: "
@@ -30,7 +30,7 @@ Scenario scenario(int nodes, const std::string& guest, const std::string& arms =
 
 TEST_CASE("pinning numa takes each VM's memory from one NUMA node, which must have it") {
   const auto words = [](const std::string& pinning, const std::string& arms = "[vm]") {
-    return refusal(scenario(1, "vcpus: 2, pinning: " + pinning, arms, "4GiB"), host(2, 2, 8));
+    return refusal(limited_scenario(1, "vcpus: 2, pinning: " + pinning, arms, "4GiB"), host(2, 2, 8));
   };
   CHECK(words("cores") == "(planned)");
   CHECK(words("numa") ==
@@ -46,7 +46,7 @@ TEST_CASE("as many huge pages as the VMs need must be free, on one NUMA node whe
     auto inventory = host(2, 2, 64);
     inventory.numa_nodes[0].free_hugepages_2mib = on_first;
     inventory.numa_nodes[1].free_hugepages_2mib = on_second;
-    return refusal(scenario(2, "vcpus: 2, hugepages: true, pinning: " + pinning, arms), inventory);
+    return refusal(limited_scenario(2, "vcpus: 2, hugepages: true, pinning: " + pinning, arms), inventory);
   };
   CHECK(words("cores", 512, 512) == "(planned)");
   CHECK(words("none", 1024, 0) == "(planned)");
@@ -62,7 +62,7 @@ TEST_CASE("as many huge pages as the VMs need must be free, on one NUMA node whe
 
 TEST_CASE("huge pages that another run may hold come back, and the kernel may make more of them") {
   auto inventory = host(2, 2, 64);
-  const auto s = scenario(1, "vcpus: 2, hugepages: true, pinning: numa");
+  const auto s = limited_scenario(1, "vcpus: 2, hugepages: true, pinning: numa");
   inventory.numa_nodes[0].free_hugepages_2mib = inventory.numa_nodes[1].free_hugepages_2mib = 500;
   inventory.surplus_hugepage_bytes = 11ULL << 21;
   CHECK_THAT(refusal(s, inventory),
@@ -78,7 +78,7 @@ TEST_CASE("of a huge page that is begun all is taken") {
     auto inventory = host(1, 2, 64);
     inventory.hugepage_bytes = gib;
     inventory.numa_nodes[0].free_hugepages_1gib = pages;
-    return refusal(scenario(1, "vcpus: 2, hugepages: true", "[vm]", "1536MiB"), inventory);
+    return refusal(limited_scenario(1, "vcpus: 2, hugepages: true", "[vm]", "1536MiB"), inventory);
   };
   CHECK(words(2) == "(planned)");
   CHECK_THAT(words(1), Contains("its VMs need 2 huge pages of 1GiB, testhost has 1 free "));
@@ -87,7 +87,7 @@ TEST_CASE("of a huge page that is begun all is taken") {
 TEST_CASE("a tenant has no more VMs than its guests' kernel command line has room for") {
   const auto large = host(1, 600, 4096);
   const auto words = [&](int nodes, const std::string& arms = "[bare_metal, vm]") {
-    return refusal(scenario(nodes, "vcpus: 1", arms), large);
+    return refusal(limited_scenario(nodes, "vcpus: 1", arms), large);
   };
   int most = 2;
   while (most < 600 && words(most + 1) == "(planned)") { ++most; }
@@ -96,14 +96,14 @@ TEST_CASE("a tenant has no more VMs than its guests' kernel command line has roo
              StartsWith(fmt::format("case a: many: {} hosts make a kernel command line of 20", most + 1)) &&
                  EndsWith(" bytes, a guest's kernel takes 2047 (use fewer nodes in a tenant)"));
   CHECK(words(600, "[bare_metal, bare_metal_shared]") == "(planned)");
-  const auto s = scenario(most, "vcpus: 1");
+  const auto s = limited_scenario(most, "vcpus: 1");
   const auto plan = make_plan(s, large, false);
   auto json = to_json(plan);
   CHECK_NOTHROW(add_domain_xml(json, plan, *vmctl::local_host(), false));
 }
 
 TEST_CASE("guests from a cloud image have their peers' names from the seed, however many they are") {
-  const auto s = scenario(300, "vcpus: 1, image: /images/cloud.qcow2", "[vm]");
+  const auto s = limited_scenario(300, "vcpus: 1, image: /images/cloud.qcow2", "[vm]");
   const auto plan = make_plan(s, host(1, 600, 4096), false);
   auto json = to_json(plan);
   CHECK_NOTHROW(add_domain_xml(json, plan, *vmctl::local_host(), false));

@@ -12,7 +12,7 @@ namespace {
 const std::string host_boot = "host-boot";
 
 /// Two tenants that did everything right: two VMs of two ranks, and one VM of one.
-std::vector<TenantEvidence> good() {
+std::vector<TenantEvidence> good_tenants() {
   std::vector<TenantEvidence> tenants(2);
   tenants[0].name = "a";
   tenants[0].nodes = {{"t1n1", "boot-1", true}, {"t1n2", "boot-2", true}};
@@ -47,7 +47,7 @@ std::vector<TenantEvidence> good() {
 /// The one reason of a trial that is right but for one change.
 template <typename Change>
 std::string only_reason(Change change) {
-  auto tenants = good();
+  auto tenants = good_tenants();
   change(tenants);
   const auto reasons = invalid_reasons({tenants}, host_boot);
   CHECK(reasons.size() == 1);
@@ -75,7 +75,7 @@ std::vector<RankState> said_by_ranks(const nlohmann::json& bytes) {
 }  // namespace
 
 TEST_CASE("a trial that did everything right is valid") {
-  CHECK(invalid_reasons({good()}, host_boot).empty());
+  CHECK(invalid_reasons({good_tenants()}, host_boot).empty());
 }
 
 TEST_CASE("each reason stands alone") {
@@ -115,7 +115,7 @@ TEST_CASE("each reason stands alone") {
 }
 
 TEST_CASE("bare metal has the host's boot id, and shared bare metal its name") {
-  auto tenants = good();
+  auto tenants = good_tenants();
   for (auto& tenant : tenants) {
     for (auto& node : tenant.nodes) { node.has_own_kernel = false, node.boot_id = host_boot; }
   }
@@ -142,7 +142,7 @@ TEST_CASE("gradients in two bytes need half the network, which must have carried
   // As the CUDA trainer counts them: weights in two bytes, the norms' scales and biases in four.
   const auto half = said_by_ranks(half_bytes + 106'240);
   const auto judged = [&](std::int64_t carried) {
-    auto tenants = good();
+    auto tenants = good_tenants();
     tenants[0].network_bytes_required =
         all_reduce_bytes_per_node(2, steps, gradient_bytes_per_step(trains_in(Precision::fp16), half));
     tenants[0].network_bytes_measured = carried;

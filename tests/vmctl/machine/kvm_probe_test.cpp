@@ -14,26 +14,26 @@ namespace virtrain::vmctl {
 namespace {
 
 namespace fs = std::filesystem;
-const fs::path hosts = fs::path(VIRTRAIN_BINARY_DIR) / "hosts";
+const fs::path tree_hosts = fs::path(VIRTRAIN_BINARY_DIR) / "hosts";
 
 TEST_CASE("arch-capabilities are hidden on AMD hosts whose QEMU would pass them on") {
-  const auto amd = load_machine(hosts / "vendor-vfio-host");
+  const auto amd = load_machine(tree_hosts / "vendor-vfio-host");
   CHECK(amd.cpu_vendor == "AuthenticAMD");
   CHECK(hides_arch_capabilities(amd, "QEMU 7.2.22"));
   CHECK(hides_arch_capabilities(amd, "QEMU 10.0.13"));
   CHECK_FALSE(hides_arch_capabilities(amd, "QEMU 10.1.0"));
   CHECK_FALSE(hides_arch_capabilities(amd, ""));
-  const auto intel = load_machine(hosts / "r750xa");
+  const auto intel = load_machine(tree_hosts / "r750xa");
   CHECK(intel.cpu_vendor == "GenuineIntel");
   CHECK_FALSE(hides_arch_capabilities(intel, "QEMU 7.2.22"));
 }
 
 TEST_CASE("a recorded host that does not say how KVM fared was not tried") {
-  CHECK_FALSE(try_kvm(hosts / "r750xa"));
+  CHECK_FALSE(try_kvm(tree_hosts / "r750xa"));
 }
 
 TEST_CASE("a recorded host says its QEMU") {
-  CHECK(qemu_version(hosts / "laptop").empty());
+  CHECK(qemu_version(tree_hosts / "laptop").empty());
 }
 
 /// A folder with a kernel, a QEMU and a /dev/kvm in name.
