@@ -1,3 +1,7 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+
 #include "common/error.h"
 #include "vmctl/resources/kind/handler.h"
 #include "vmctl/resources/kind/names.h"
@@ -18,10 +22,17 @@ void add_of_libvirt(Search& search, EffectKind kind, const Info& one) {
   }
 }
 
+/// Such a QEMU is a container's, whose libvirt knows it; of contained runs nothing outlives the run.
+bool is_in_another_pid_namespace(pid_t pid) {
+  std::error_code unreadable;
+  const auto theirs = std::filesystem::read_symlink(fmt::format("/proc/{}/ns/pid", pid), unreadable);
+  return !unreadable && theirs != std::filesystem::read_symlink("/proc/self/ns/pid");
+}
+
 /// QEMUs of domains that libvirt has forgotten.
 void find_lost_qemus(Search& search) {
   for (const auto& [pid, process] : search.processes) {
-    if (!process.name.starts_with("qemu-system")) { continue; }
+    if (!process.name.starts_with("qemu-system") || is_in_another_pid_namespace(pid)) { continue; }
     for (const auto& argument : process_arguments(pid)) {
       constexpr std::string_view guest = "guest=virtrain-";
       if (!argument.starts_with(guest)) { continue; }
