@@ -359,8 +359,12 @@ std::string arms_of(const Plan& plan, std::size_t placement) {
 std::string to_table(const Plan& plan) {
   std::size_t width = 4;
   for (const auto& placement : plan.placements) { width = std::max(width, placement.case_name.size()); }
-  std::string out = fmt::format("{:>5}  {:<{}}  {:<18} {:>4}  {:>5}  {:>9}\n", "order", "case", width, "arm",
-                                "pair", "nodes", "estimate");
+  auto out = fmt::format("{} trials, {} VM boots, {} device rebinds, about {}\n", plan.trials.size(),
+                         plan.vm_boots, plan.device_bindings,
+                         format_duration(static_cast<std::int64_t>(plan.estimate_seconds * 1e9)));
+  for (const auto& warning : plan.warnings) { out += "warning: " + warning + "\n"; }
+  out += fmt::format("\n{:>5}  {:<{}}  {:<18} {:>4}  {:>5}  {:>9}\n", "order", "case", width, "arm", "pair",
+                     "nodes", "estimate");
   for (const auto& trial : plan.trials) {
     const auto& placement = plan.placements[trial.placement];
     out += fmt::format("{:>5}  {:<{}}  {:<18} {:>4}  {:>5}  {:>9}\n", trial.order, placement.case_name, width,
@@ -377,10 +381,6 @@ std::string to_table(const Plan& plan) {
       for (const auto& node : tenant.nodes) { out += node_line(tenant, node); }
     }
   }
-  out += fmt::format("\n{} trials, {} VM boots, {} device rebinds, about {}\n", plan.trials.size(),
-                     plan.vm_boots, plan.device_bindings,
-                     format_duration(static_cast<std::int64_t>(plan.estimate_seconds * 1e9)));
-  for (const auto& warning : plan.warnings) { out += "warning: " + warning + "\n"; }
   return out;
 }
 

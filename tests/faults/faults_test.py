@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -257,6 +258,38 @@ def one_failed_trial_does_not_stop_the_others():
         assert [t["status"] for t in run.trials()] == ["failed"]
 
 
+def lost_qemu(folder, *wrapper):
+    """A process that looks like the QEMU of a domain that libvirt has forgotten."""
+    program = folder / "qemu-system-fake"
+    if not program.exists():
+        shutil.copy("/bin/bash", program)
+    process = subprocess.Popen([*wrapper, program, "-c", "read -t 600 <> <(:)", "guest=virtrain-20260101t000000-01ea4e-1,x"])
+    while outside.sh("pgrep", "-c", "-f", "guest=virtrain-20260101t000000-01ea4e-1", check=False).strip() == "0":
+        time.sleep(0.01)
+    return process
+
+
+def a_containers_vms_are_left_alone():
+    """Its libvirt knows them, ours does not."""
+    with outside.scratch() as folder:
+        theirs = lost_qemu(folder, "unshare", "--pid", "--fork", "--kill-child")
+        try:
+            assert outside.clean("--verify")[0] == 0
+            assert outside.clean()[0] == 0
+            assert theirs.poll() is None
+        finally:
+            theirs.kill()
+            theirs.wait()
+        ours = lost_qemu(folder)
+        try:
+            status, words = outside.clean("--verify")
+            assert status == 6 and "which libvirt does not know" in words, words
+            assert outside.clean()[0] == 0
+            assert ours.wait(5) == -signal.SIGKILL
+        finally:
+            ours.kill()
+
+
 def planted_leaks_are_found_and_removed():
     with outside.scratch() as folder:
         outside.sh("ip", "link", "add", "vtb01ea4e0", "type", "bridge")
@@ -298,8 +331,16 @@ def clean_works_without_the_journal():
         assert status == 0, words
 
 
-TESTS = {name: value for name, value in list(globals().items())
-         if callable(value) and getattr(value, "__module__", "") == "__main__" and name not in ("failed_trial", "expect_failure", "small_disk")}
+# One VM or slice each, and nothing else of the host: two of them run at a time.
+TOGETHER = (
+    trainer_exits_non_zero, trainer_exits_non_zero_in_vm, trainer_prints_garbage, trainer_floods, trainer_floods_in_vm,
+    trainer_hangs_until_the_trial_timeout, guest_never_boots, guest_boots_too_slowly, guest_dies_mid_trial, agent_goes_silent,
+    disk_full_while_vms_wait_for_their_next_trial, one_failed_trial_does_not_stop_the_others)
+ALONE = (
+    libvirtd_stops_mid_trial, disk_full_under_the_database, clean_marks_an_experiment_once_its_database_can_be_written,
+    clean_forgets_an_experiment_whose_database_is_gone, second_harness_is_told_busy_or_waits,
+    two_harnesses_share_a_host_with_cores_for_both, a_closed_terminal_stops_the_run_and_nohup_does_not,
+    a_containers_vms_are_left_alone, planted_leaks_are_found_and_removed, clean_leaves_a_live_run_alone, clean_works_without_the_journal)
 
 if __name__ == "__main__":
-    outside.main(TESTS)
+    outside.main({test.__name__: test for test in (*TOGETHER, *ALONE)}, {test.__name__ for test in TOGETHER})

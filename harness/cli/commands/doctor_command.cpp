@@ -47,31 +47,35 @@ std::vector<vmctl::Finding> checks_of_trials(const std::vector<vmctl::Finding>& 
   return found;
 }
 
-std::vector<std::string> ids_of(const std::vector<vmctl::Finding>& findings) {
-  std::vector<std::string> ids;
-  ids.reserve(findings.size());
-  for (const auto& f : findings) { ids.push_back(f.id); }
-  return ids;
-}
-
 /// "ok", "skipped", or what comes of a failure.
 const char* outcome(const vmctl::Finding& finding) {
   return finding.status == CheckStatus::failed ? to_string(finding.severity) : to_string(finding.status);
 }
 
+/// What stands in the way first, what is well last.
+int urgency(const vmctl::Finding& finding) {
+  if (finding.status == CheckStatus::failed) { return static_cast<int>(finding.severity); }
+  return finding.status == CheckStatus::skipped ? 100 : 101;
+}
+
+/// Red blocks, yellow is to be looked at.
+std::string coloured_outcome(const vmctl::Finding& finding) {
+  const auto words = fmt::format("{:<11}", outcome(finding));
+  if (!colour_on_stdout() || finding.status != CheckStatus::failed) { return words; }
+  return (vmctl::blocks(finding) ? "\x1b[31m" : "\x1b[33m") + words + "\x1b[0m";
+}
+
 void print_table(std::vector<vmctl::Finding> findings) {
-  const auto of_trials = checks_of_trials(findings);
+  const auto elsewhere = std::erase_if(findings, [](const auto& f) { return !f.is_for_this_host; });
+  const auto of_trials = checks_of_trials(findings).size();
+  std::stable_sort(findings.begin(), findings.end(),
+                   [](const auto& a, const auto& b) { return urgency(a) < urgency(b); });
   for (const auto& f : findings) {
-    if (!f.is_for_this_host) { continue; }
-    fmt::print("{:<8} {:<11} {}\n", f.id, outcome(f), printable(f.found));
+    fmt::print("{:<8} {} {}\n", f.id, coloured_outcome(f), printable(f.found));
     if (!f.fix.empty()) { fmt::print("{:<8} {:<11} fix: {}\n", "", "", printable(f.fix)); }
   }
-  std::erase_if(findings, [](const auto& f) { return f.is_for_this_host; });
-  if (!findings.empty()) {
-    fmt::print("\nDo not apply here (--format json says when they would): {}\n",
-               join(ids_of(findings), ", "));
-  }
-  fmt::print("Judged at the end of each trial with devices: {}\n", join(ids_of(of_trials), ", "));
+  fmt::print("\n{} more checks do not apply here, {} are made in trials (--format csv lists all)\n",
+             elsewhere, of_trials);
 }
 
 void print_json(const std::vector<vmctl::Finding>& findings) {
@@ -111,8 +115,8 @@ void print_device_summary(const vmctl::Inventory& inventory, const std::vector<v
       lacking.push_back(fmt::format("{} ({})", printable(f.found), f.id));
     }
   }
-  fmt::print("\nGPUs in VMs: {}\n", lacking.empty() ? "nothing speaks against it"
-                                                    : "not on this host as it is: " + join(lacking, "; "));
+  fmt::print("GPUs in VMs: {}\n", lacking.empty() ? "nothing speaks against it"
+                                                  : "not on this host as it is: " + join(lacking, "; "));
 }
 
 /// What else can run here.
@@ -159,9 +163,10 @@ void examine(const DoctorArguments& arguments, Cli& cli) {
   } else if (arguments.format != results::Format::table) {
     fmt::print("{}", results::render(findings_table(findings), arguments.format, false));
   } else {
-    print_table(findings);
     print_device_summary(inventory, devices);
     if (!is_recorded) { print_summary(of_host, devices); }
+    fmt::print("\n");
+    print_table(findings);
   }
   if (arguments.scenario.empty()) {
     // Bare metal needs cores and a trainer only, so a host on which nothing at all can run has no usable
