@@ -4,6 +4,7 @@ Nothing here uses virtrain's own journal to decide whether something was left be
 somebody else's: what was on the host before a test, and what a live run of a stranger holds, is no leftover.
 """
 
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -67,7 +68,6 @@ class Run:
             [str(program or KIT / "virtrain"), "-v", "--log-format", "json", "run", str(path), "--db", str(self.database),
              *(["--wait"] if wait else []), *arguments],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
-        _started.add(self.process.pid)
         self.log = []
         self.experiment = None
         self._changed = threading.Condition()
@@ -177,35 +177,35 @@ def start_time(pid):
     return None
 
 
-def strangers():
-    """Ids and tags of experiments whose virtrain lives and was started by somebody else."""
+def living():
+    """Ids and tags of experiments whose virtrain lives, a stranger's or of a test beside this one."""
     names = set()
     with contextlib.suppress(sqlite3.Error), contextlib.closing(
             sqlite3.connect("file:/var/lib/virtrain/leases.db?mode=ro", uri=True, timeout=5)) as journal:
         for pid, began, experiment in journal.execute("SELECT pid, start_time, experiment FROM owner"):
-            if start_time(pid) == began and pid not in _started:
+            if start_time(pid) == began:
                 names |= {experiment, experiment[-6:]}
     return names
 
 
 def left(before=()):
-    """Leftovers that were not there before and that no live stranger holds."""
+    """Leftovers that were not there before and that no live run holds."""
     found = [item for item in leftovers() if item not in before]
-    others = strangers() if found else set()
+    others = living() if found else set()
     return [item for item in found if not any(name in item for name in others)]
 
 
 def assert_nothing_left(within=30, before=None):
     """Processes may need a moment to be reaped; anything beyond that is a leak."""
-    before = _before if before is None else before
+    before = _before.items if before is None else before
     ends = time.monotonic() + within
     while left(before) and time.monotonic() < ends:
         time.sleep(0.2)
     assert not left(before), left(before)
 
 
-_started = set()  # pids of the runs that this test started
-_before = set()  # what was on the host when the present test began
+_before = threading.local()  # what was on the host when this thread's test began
+harm = threading.RLock()  # held from a kill -9 until clean has been, by tests that run side by side
 
 
 def clean(*arguments):
@@ -216,8 +216,8 @@ def clean(*arguments):
 @contextlib.contextmanager
 def scratch():
     """A folder of its own, removed afterwards; and nothing of virtrain's may come to the host to stay."""
-    _before.clear()
-    _before.update(leftovers())
+    with harm:
+        _before.items = set(leftovers())
     folder = tempfile.mkdtemp(prefix="virtrain-fault-")
     os.chmod(folder, 0o755)
     try:
@@ -227,30 +227,37 @@ def scratch():
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def main(tests):
-    """Runs the named tests (all without arguments), a line each; exit status 1 if one failed."""
+def run_test(name, test):
+    """Whether it passed; a line says so."""
+    began = time.monotonic()
+    try:
+        test()
+    except Exception:
+        print(f"FAIL {name} ({time.monotonic() - began:.1f} s)\n{traceback.format_exc()}", flush=True)
+        with harm:
+            clean()
+        return False
+    print(f"ok   {name} ({time.monotonic() - began:.1f} s)", flush=True)
+    return True
+
+
+def main(tests, together=()):
+    """Runs the named tests (all without arguments), those in `together` two at a time; exit status 1 if one failed."""
     if os.geteuid() != 0:
         print("SKIP: virtual machines and slices need root")
         sys.exit(77)
     chosen = sys.argv[1:] or sorted(tests)
-    failed = 0
-    for name in chosen:
-        began = time.monotonic()
-        try:
-            tests[name]()
-            print(f"ok   {name} ({time.monotonic() - began:.1f} s)", flush=True)
-        except Exception:
-            failed += 1
-            print(f"FAIL {name} ({time.monotonic() - began:.1f} s)", flush=True)
-            traceback.print_exc()
-            clean()
-    sys.exit(1 if failed else 0)
+    workers = min(2, len(os.sched_getaffinity(0)))
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        passed = list(pool.map(lambda name: run_test(name, tests[name]), [name for name in chosen if name in together]))
+    passed += [run_test(name, tests[name]) for name in chosen if name not in together]
+    sys.exit(0 if all(passed) else 1)
 
 
-def main_in_halves(first, second):
+def main_in_halves(first, second, together=()):
     """The first half by default, the second with --second-half; any test by name."""
     if sys.argv[1:] == ["--second-half"]:
         sys.argv[1:] = sorted(second)
     elif sys.argv[1:] == []:
         sys.argv[1:] = sorted(first)
-    main({**first, **second})
+    main({**first, **second}, together)

@@ -32,13 +32,14 @@ def kill(stage, arm):
         cache = folder / "cache" if stage == "image" else None
         run = outside.Run(folder, outside.scenario(arms=[arm], pairs=1, workload={"steps": 20}), cache=cache)
         run.wait_for_stage(stage)
-        run.process.kill()
-        run.end()
-        status, words = outside.clean()
-        assert status == 0, words
-        outside.assert_nothing_left()
-        status, words = outside.clean("--verify")
-        assert status == 0, words
+        with outside.harm:
+            run.process.kill()
+            run.end()
+            status, words = outside.clean()
+            assert status == 0, words
+            outside.assert_nothing_left()
+            status, words = outside.clean("--verify")
+            assert status == 0, words
         assert run.experiment_status() == "interrupted"
         assert all(trial["status"] in ("interrupted", "finished") for trial in run.trials()), run.trials()
 
@@ -48,9 +49,10 @@ def kill_keeps_finished_trials():
         run = outside.Run(folder, outside.scenario(arms=["bare_metal"], pairs=2))
         run.wait_for('"trial":2')
         run.wait_for('stage run","stage":"run"')
-        run.process.kill()
-        run.end()
-        outside.clean()
+        with outside.harm:
+            run.process.kill()
+            run.end()
+            outside.clean()
         assert [trial["status"] for trial in run.trials()] == ["finished", "interrupted"], run.trials()
 
 
@@ -69,4 +71,5 @@ def matrix():
 
 
 if __name__ == "__main__":
-    outside.main_in_halves(*matrix())
+    first, second = matrix()
+    outside.main_in_halves(first, second, together={**first, **second})
