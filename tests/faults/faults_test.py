@@ -121,7 +121,7 @@ def libvirtd_stops_mid_trial():
         run.wait_for("trial failed", WITHIN_SECONDS)
         assert run.end() == 6, run.log[-5:]
         failed_trial(run)
-        # virtrain started a daemon to remove its VM and stopped it again; this test needs one to look with.
+        # virtrain started a daemon to remove its VM and stopped it again.
         assert not outside.qemu_pids(run)
 
 
@@ -337,10 +337,11 @@ TOGETHER = (
     trainer_hangs_until_the_trial_timeout, guest_never_boots, guest_boots_too_slowly, guest_dies_mid_trial, agent_goes_silent,
     disk_full_while_vms_wait_for_their_next_trial, one_failed_trial_does_not_stop_the_others)
 ALONE = (
-    libvirtd_stops_mid_trial, disk_full_under_the_database, clean_marks_an_experiment_once_its_database_can_be_written,
+    disk_full_under_the_database, clean_marks_an_experiment_once_its_database_can_be_written,
     clean_forgets_an_experiment_whose_database_is_gone, second_harness_is_told_busy_or_waits,
     two_harnesses_share_a_host_with_cores_for_both, a_closed_terminal_stops_the_run_and_nohup_does_not,
-    a_containers_vms_are_left_alone, planted_leaks_are_found_and_removed, clean_leaves_a_live_run_alone, clean_works_without_the_journal)
+    a_containers_vms_are_left_alone, planted_leaks_are_found_and_removed, clean_leaves_a_live_run_alone, clean_works_without_the_journal,
+    libvirtd_stops_mid_trial)
 
 if __name__ == "__main__":
     outside.main({test.__name__: test for test in (*TOGETHER, *ALONE)}, {test.__name__ for test in TOGETHER})

@@ -199,9 +199,9 @@ def assert_nothing_left(within=30, before=None):
     """Processes may need a moment to be reaped; anything beyond that is a leak."""
     before = _before.items if before is None else before
     ends = time.monotonic() + within
-    while left(before) and time.monotonic() < ends:
+    while (found := left(before)) and time.monotonic() < ends:
         time.sleep(0.2)
-    assert not left(before), left(before)
+    assert not found, found
 
 
 _before = threading.local()  # what was on the host when this thread's test began
@@ -227,6 +227,22 @@ def scratch():
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@contextlib.contextmanager
+def daemons():
+    """libvirt runs throughout, as where there is systemd: that virtrain starts and stops it is for other tests to see, and
+    takes each run and each clean seconds."""
+    started = []
+    for name in ("virtlogd", "libvirtd"):
+        if not sh("pgrep", "-x", name, check=False):
+            sh(f"/usr/sbin/{name}", "-d")
+            started.append(name)
+    try:
+        yield
+    finally:
+        for name in reversed(started):
+            sh("pkill", "-x", name, check=False)
+
+
 def run_test(name, test):
     """Whether it passed; a line says so."""
     began = time.monotonic()
@@ -241,16 +257,16 @@ def run_test(name, test):
     return True
 
 
-def main(tests, together=()):
+def main(tests, together=(), keep_libvirt=True):
     """Runs the named tests (all without arguments), those in `together` two at a time; exit status 1 if one failed."""
     if os.geteuid() != 0:
         print("SKIP: virtual machines and slices need root")
         sys.exit(77)
     chosen = sys.argv[1:] or sorted(tests)
     workers = min(2, len(os.sched_getaffinity(0)))
-    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+    with daemons() if keep_libvirt else contextlib.nullcontext(), concurrent.futures.ThreadPoolExecutor(workers) as pool:
         passed = list(pool.map(lambda name: run_test(name, tests[name]), [name for name in chosen if name in together]))
-    passed += [run_test(name, tests[name]) for name in chosen if name not in together]
+        passed += [run_test(name, tests[name]) for name in chosen if name not in together]
     sys.exit(0 if all(passed) else 1)
 
 

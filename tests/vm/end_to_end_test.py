@@ -234,4 +234,4 @@ def quickstart():
 TESTS = {"quickstart": quickstart}
 
 if __name__ == "__main__":
-    outside.main(TESTS)
+    outside.main(TESTS, keep_libvirt=False)
