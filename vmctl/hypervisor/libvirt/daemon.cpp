@@ -57,11 +57,14 @@ bool is_ours(pid_t pid) {
          link_name(fmt::format("/proc/{}/ns/mnt", pid)) == link_name("/proc/self/ns/mnt");
 }
 
+/// The oldest of that name: those it forks bear it too, for a moment.
 std::optional<ProcessInfo> running(const std::string& daemon) {
+  std::optional<ProcessInfo> oldest;
   for (const auto& process : all_processes()) {
-    if (process.name == daemon && process.state != 'Z' && is_ours(process.pid)) { return process; }
+    if (process.name != daemon || process.state == 'Z' || !is_ours(process.pid)) { continue; }
+    if (!oldest || process.start_time < oldest->start_time) { oldest = process; }
   }
-  return std::nullopt;
+  return oldest;
 }
 
 void start(const std::string& daemon) {
@@ -121,13 +124,16 @@ void start_daemons() {
   }
 }
 
-void wait_for_daemon(const std::string& uri, std::chrono::milliseconds deadline) {
+/// Until it answers. One that was there may have been about to end, as whoever stopped it was killed: then it
+/// is started again.
+void wait_for_daemon(const std::string& uri, std::chrono::milliseconds deadline, bool may_start) {
   SignsOfLife listening(cpu_time_of_libvirt, deadline, first_look);
   SignsOfLife answering(cpu_time_of_libvirt, qemu_stands_still, first_look);
   while (true) {
     std::string why;
     const auto state = look_at_libvirt(uri, &why);
     if (state == DaemonState::answers) { return; }
+    if (state == DaemonState::absent && may_start) { start_daemons(); }
     const bool never_listens = listening.gave_up() && state == DaemonState::absent;
     if (answering.gave_up() || never_listens) {
       throw Error("start libvirt", ErrorCode::host_unable,
@@ -190,8 +196,7 @@ LibvirtDaemon::LibvirtDaemon(std::string uri, bool may_start, std::chrono::milli
                     " (start libvirtd, or run as root and virtrain starts it; your user may have to join "
                     "group libvirt)");
   }
-  if (may_start && state == DaemonState::absent) { start_daemons(); }
-  wait_for_daemon(uri_, deadline);
+  wait_for_daemon(uri_, deadline, may_start);
 }
 
 LibvirtDaemon::~LibvirtDaemon() {
