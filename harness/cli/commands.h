@@ -25,6 +25,7 @@ void add_run_command(Cli& cli);        ///< run
 void add_reproduce_command(Cli& cli);  ///< reproduce
 void add_results_commands(Cli& cli);   ///< list, show
 void add_compare_command(Cli& cli);    ///< compare
+void add_isolate_command(Cli& cli);    ///< isolate
 void add_changes_commands(Cli& cli);   ///< changes, ack
 void add_schedule_command(Cli& cli);   ///< schedule
 void add_report_command(Cli& cli);     ///< report

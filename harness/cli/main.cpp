@@ -145,6 +145,7 @@ int run(int argc, char** argv) {
   add_scenario_commands(cli);
   add_results_commands(cli);
   add_compare_command(cli);
+  add_isolate_command(cli);
   add_changes_commands(cli);
   add_schedule_command(cli);
   add_report_command(cli);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/evidence/aggressor.h"
 #include "harness/evidence/rank_state.h"
 #include "harness/plan/placement.h"
 #include "vmctl/api/evidence.h"
@@ -53,6 +54,7 @@ struct TenantEvidence {
 struct TrialEvidence {
   std::vector<TenantEvidence> tenants;
   vmctl::DeviceEvidence host = {};
+  std::vector<AggressorEvidence> aggressors = {};  ///< of the tenants' neighbour, where it does not idle
 };
 
 }  // namespace virtrain::harness

@@ -69,7 +69,7 @@ results::Trial Runner::trial_record(const PlannedTrial& planned) const {
   trial.case_name = placement.case_name;
   trial.arm = planned.arm;
   trial.pair = planned.pair;
-  trial.nodes = placement.nodes();
+  trial.nodes = placement.training_nodes();
   trial.gpus_per_node = first.gpus_per_node;
   trial.ranks_per_node = first.ranks_per_node;
   trial.batch_size = first.workload.batch_size;

@@ -12,7 +12,13 @@ std::vector<std::string> needed_programs(const Scenario& scenario, const Plan& p
   std::set<std::string> names;
   if (!scenario.probes.empty()) { names.insert(probe_program); }
   for (const auto& placement : plan.placements) {
-    for (const auto& tenant : placement.tenants) { names.insert(trainer_name(tenant.workload.backend)); }
+    for (const auto& tenant : placement.tenants) {
+      if (!tenant.neighbour) {
+        names.insert(trainer_name(tenant.workload.backend));
+      } else if (!tenant.neighbour->is_idle()) {
+        names.insert(stress_program);
+      }
+    }
   }
   return {names.begin(), names.end()};
 }

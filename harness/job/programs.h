@@ -9,6 +9,7 @@
 namespace virtrain::harness {
 
 inline constexpr const char* probe_program = "virtrain-probe";
+inline constexpr const char* stress_program = "virtrain-stress";
 /// "virtrain-resnet50-cuda"
 std::string trainer_name(Backend backend);
 

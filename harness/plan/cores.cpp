@@ -12,6 +12,7 @@ CoreAllocator::CoreAllocator(const vmctl::Inventory& inventory, std::size_t want
   const bool avoid_leased = inventory.cores.size() - static_cast<std::size_t>(held) >= wanted;
   for (const auto& core : inventory.cores) {
     physical_[core.id] = core.first_sibling;
+    cache_[core.id] = core.last_level_cache;
     if (avoid_leased && is_leased(core)) { continue; }
     free_.push_back(core.id);
     all_.push_back(core.id);
@@ -85,6 +86,27 @@ std::vector<int> CoreAllocator::share(std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) { cores.push_back(all_[next_shared_++ % all_.size()]); }
   note_taken(cores);
   return cores;
+}
+
+std::vector<int> CoreAllocator::beside(const std::vector<int>& cores, std::size_t count) {
+  std::vector<int> siblings;
+  std::copy_if(free_.begin(), free_.end(), std::back_inserter(siblings), [&](int core) {
+    return physical_.at(core) >= 0 && std::any_of(cores.begin(), cores.end(), [&](int taken) {
+             return physical_.at(taken) == physical_.at(core);
+           });
+  });
+  if (siblings.size() >= count) { return take_these(std::move(siblings), count); }
+  std::vector<int> same;
+  for (std::size_t i = 0; i < count && !cores.empty(); ++i) { same.push_back(cores[i % cores.size()]); }
+  return same;
+}
+
+std::vector<int> CoreAllocator::take_sharing_cache(const std::vector<int>& cores, std::size_t count) {
+  std::vector<int> near;
+  std::copy_if(free_.begin(), free_.end(), std::back_inserter(near), [&](int core) {
+    return cache_.at(core) >= 0 && !cores.empty() && cache_.at(core) == cache_.at(cores[0]);
+  });
+  return near.size() < count ? std::vector<int>() : take_these(std::move(near), count);
 }
 
 std::vector<int> CoreAllocator::numa_nodes_of(const std::vector<int>& cores) const {

@@ -25,6 +25,12 @@ class CoreAllocator {
   /// Cores that are shared with others because none are left, in turn over the whole host.
   std::vector<int> share(std::size_t count);
 
+  /// For a neighbour of nodes on these cores: threads of their physical cores that nobody took, where there
+  /// are enough, else the very same cores.
+  std::vector<int> beside(const std::vector<int>& cores, std::size_t count);
+  /// `count` cores that nobody took and that share these cores' last-level cache; none when too few do.
+  std::vector<int> take_sharing_cache(const std::vector<int>& cores, std::size_t count);
+
   /// What nobody took: only cores whose other threads nobody took either, if there are any.
   std::vector<int> remaining() const;
   /// The NUMA node of all of these; nothing where they are of several.
@@ -39,6 +45,7 @@ class CoreAllocator {
   bool by_numa_;
   std::vector<int> free_;
   std::map<int, int> numa_of_;
+  std::map<int, int> cache_;      ///< by core, its Core::last_level_cache
   std::map<int, int> physical_;   ///< by core, its Core::first_sibling
   std::set<int> taken_physical_;  ///< of cores with several threads, those of which one is taken or leased
   std::vector<int> all_;

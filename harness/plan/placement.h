@@ -25,6 +25,7 @@ struct TenantPlacement {
   std::int64_t ranks_per_node = 1;
   std::int64_t threads_per_rank = 1;
   std::vector<NodePlacement> nodes;
+  std::optional<Neighbour> neighbour = {};  ///< it has no ranks
 
   std::int64_t ranks() const { return ranks_per_node * static_cast<std::int64_t>(nodes.size()); }
   /// Whether any node was lent an RDMA adapter, past which the tenant's network is not looked at.
@@ -41,6 +42,8 @@ struct Placement {
   Devices devices = {};
 
   std::int64_t nodes() const;
+  /// Without those of neighbours.
+  std::int64_t training_nodes() const;
 };
 
 }  // namespace virtrain::harness

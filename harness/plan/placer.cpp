@@ -77,6 +77,10 @@ WantedMemory wanted_memory(const Placement& placement, const Guest& guest, std::
   return wanted;
 }
 
+bool has_own_cores(const std::optional<Neighbour>& neighbour) {
+  return !neighbour || neighbour->share != Share::core;
+}
+
 /// "one node of 2 vCPUs needs", "3 nodes of 2 vCPUs need".
 std::string needing(std::int64_t nodes, const std::string& size) {
   return nodes == 1 ? fmt::format("one node of {} needs", size)
@@ -104,9 +108,10 @@ Placement Placer::place(const Case& wanted, bool in_vms) {
   warn_of_little_memory(wanted);
   std::int64_t index = 0;
   for (const auto& tenant : wanted.tenants) {
-    TenantPlacement placed{tenant.name, tenant.workload, tenant.gpus_per_node, tenant.ranks_per_node, 1, {}};
+    TenantPlacement placed{tenant.name, tenant.workload, tenant.gpus_per_node, tenant.ranks_per_node, 1,
+                           {},          tenant.neighbour};
     placed.threads_per_rank = tenant.workload.threads.value_or(
-        std::max<std::int64_t>(1, wanted.guest.vcpus / tenant.ranks_per_node));
+        std::max<std::int64_t>(1, wanted.guest.vcpus / std::max<std::int64_t>(1, tenant.ranks_per_node)));
     for (std::int64_t n = 0; n < tenant.nodes; ++n, ++index) {
       auto node = make_node(out.tenants.size(), n, index);
       node.memory_bytes = wanted.guest.memory_bytes;
@@ -116,6 +121,7 @@ Placement Placer::place(const Case& wanted, bool in_vms) {
   }
   place_devices(wanted, out);
   place_cores(out);
+  check_shared_devices(out);
   if (in_vms) { check_vms(out); }
   return out;
 }
@@ -203,15 +209,21 @@ void Placer::place_devices(const Case& wanted, Placement& out) {
   for (auto& [node, choice] : chosen) { device_numa_nodes_[node->hostname] = choice.numa_nodes; }
 }
 
-/// Cores near the node's devices where it has any.
+/// Cores near the node's devices where it has any; a neighbour's as its share asks.
 void Placer::place_cores(Placement& out) {
   const auto count = static_cast<std::size_t>(out.guest.vcpus);
-  CoreAllocator cores(inventory_, static_cast<std::size_t>(out.nodes()) * count,
-                      out.guest.pinning == Pinning::numa);
+  std::size_t with_own = 0;
+  for (const auto& tenant : out.tenants) {
+    with_own += has_own_cores(tenant.neighbour) ? tenant.nodes.size() : 0;
+  }
+  CoreAllocator cores(inventory_, with_own * count, out.guest.pinning == Pinning::numa);
   for (auto& tenant : out.tenants) {
     for (auto& node : tenant.nodes) {
       const auto& near = device_numa_nodes_[node.hostname];
-      if (near.size() > 1) { node.cores = cores.take_over(count, near); }
+      if (tenant.neighbour && tenant.neighbour->share != Share::host) {
+        node.cores = neighbour_cores(out, *tenant.neighbour, cores);
+      }
+      if (near.size() > 1 && node.cores.empty()) { node.cores = cores.take_over(count, near); }
       const auto one = near.size() == 1 ? std::optional(near[0]) : std::nullopt;
       if (node.cores.empty()) { node.cores = cores.take(count, one); }
       if (node.cores.empty() && !inventory_.cores.empty()) { node.cores = cores.share(count); }
@@ -224,12 +236,66 @@ void Placer::place_cores(Placement& out) {
   give_emulator_cores(out, cores.remaining());
 }
 
+/// Of one node; what the host has no such place for is a problem.
+std::vector<int> Placer::neighbour_cores(const Placement& placement, const Neighbour& neighbour,
+                                         CoreAllocator& cores) {
+  const auto& victim = placement.tenants[0].nodes[0];
+  const auto count = static_cast<std::size_t>(placement.guest.vcpus);
+  const auto lacks = [&](const std::string& what) {
+    problems_.push_back(
+        fmt::format("case {}: share {}: {} has no {} free cores {} (use share: host, or fewer vcpus)",
+                    placement.case_name, share_name(neighbour.share), inventory_.hostname, count, what));
+    return std::vector<int>();
+  };
+  if (neighbour.share == Share::core) { return cores.beside(victim.cores, count); }
+  if (neighbour.share == Share::last_level_cache) {
+    auto found = cores.take_sharing_cache(victim.cores, count);
+    return found.empty() ? lacks("that share the victim's last-level cache") : found;
+  }
+  if (neighbour.share == Share::numa_node && victim.numa_node) {
+    auto found = cores.take_over(count, {*victim.numa_node});
+    return found.empty() ? lacks("on the victim's NUMA node") : found;
+  }
+  return {};
+}
+
+/// What GPUs of a neighbour have in common with the victim's, where that was asked for.
+void Placer::check_shared_devices(const Placement& placement) {
+  const auto& victim = placement.tenants[0].nodes[0];
+  const auto card_of = [](const vmctl::PlacedDevice& device) {
+    return device.grant.physical_function.empty() ? device.grant.address : device.grant.physical_function;
+  };
+  const auto shares = [&](const vmctl::PlacedDevice& a, const vmctl::PlacedDevice& b, Share share) {
+    if (share == Share::card) { return card_of(a) == card_of(b); }
+    return std::any_of(a.bridges.begin(), a.bridges.end(), [&](const std::string& bridge) {
+      return std::find(b.bridges.begin(), b.bridges.end(), bridge) != b.bridges.end();
+    });
+  };
+  for (const auto& tenant : placement.tenants) {
+    if (!tenant.neighbour) { continue; }
+    const auto share = tenant.neighbour->share;
+    if (share != Share::card && share != Share::pci_switch) { continue; }
+    const auto is_shared = [&](const vmctl::PlacedDevice& device) {
+      return std::any_of(victim.devices.begin(), victim.devices.end(),
+                         [&](const auto& other) { return shares(device, other, share); });
+    };
+    const auto& devices = tenant.nodes[0].devices;
+    if (std::any_of(devices.begin(), devices.end(), is_shared)) { continue; }
+    problems_.push_back(
+        fmt::format("case {}: share {}: {} has no GPU for the neighbour {} (use share: host{})",
+                    placement.case_name, share_name(share), inventory_.hostname,
+                    share == Share::card ? "on the victim's card" : "below a PCIe bridge of the victim's",
+                    share == Share::card ? ", or devices of kind vgpu" : ""));
+  }
+}
+
 void Placer::check_totals(const Case& wanted, Placement& out) {
   const auto cores = inventory_.cores.size();
   std::int64_t nodes = 0, needed = 0;
   bool crowded = false;  // a node's ranks share its vCPUs, however many cores the host has
   for (const auto& tenant : wanted.tenants) {
     nodes += tenant.nodes;
+    if (!has_own_cores(tenant.neighbour)) { continue; }
     needed += tenant.nodes * std::max(wanted.guest.vcpus, tenant.ranks_per_node);
     crowded = crowded || tenant.ranks_per_node > wanted.guest.vcpus;
   }

@@ -46,6 +46,9 @@ class Placer {
   void warn_of_far_cores(const std::string& case_name, const NodePlacement& node,
                          const std::vector<int>& near);
   void place_cores(Placement& out);
+  std::vector<int> neighbour_cores(const Placement& placement, const Neighbour& neighbour,
+                                   CoreAllocator& cores);
+  void check_shared_devices(const Placement& placement);
   void check_vms(const Placement& placement);
   void check_vm_memory(const Placement& placement);
 

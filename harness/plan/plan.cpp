@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <random>
 
 #include "common/error.h"
 #include "common/text/text.h"
@@ -29,6 +30,7 @@ double estimate_seconds(const Placement& placement, const std::string& base, boo
   const bool vm = runs_in_vms(base);
   double longest = 0;
   for (const auto& tenant : placement.tenants) {
+    if (tenant.neighbour) { continue; }
     const auto& w = tenant.workload;
     const double scale = static_cast<double>(w.image_size) / 224.0;
     const double images = static_cast<double>(w.batch_size * w.accumulate_steps * (w.warmup_steps + w.steps));
@@ -48,11 +50,21 @@ double estimate_seconds(const Placement& placement, const std::string& base, boo
   return boot + devices + longest;
 }
 
-/// Arms of pair k: as listed, and reversed in every second pair, so that drift hits both alike (ABBA).
+/// Arms of pair k: as listed, and reversed in every second pair, so that drift hits both alike (ABBA); of
+/// isolation at random, by the scenario's seed.
 std::vector<std::size_t> order_of_arms(const Scenario& scenario, std::int64_t pair) {
   std::vector<std::size_t> arms(scenario.arms.size());
   std::iota(arms.begin(), arms.end(), 0);
-  if (pair % 2 == 0) { std::reverse(arms.begin(), arms.end()); }
+  if (scenario.isolation) {
+    // Spelt out, for the library's shuffle gives another order on another machine.
+    std::mt19937_64 random(static_cast<std::uint64_t>(scenario.isolation->seed) * 1'000'003U +
+                           static_cast<std::uint64_t>(pair));
+    for (std::size_t left = arms.size(); left > 1; --left) {
+      std::swap(arms[left - 1], arms[random() % left]);
+    }
+  } else if (pair % 2 == 0) {
+    std::reverse(arms.begin(), arms.end());
+  }
   return arms;
 }
 
@@ -148,7 +160,7 @@ nlohmann::json tenant_json(const TenantPlacement& tenant) {
           {"ranks_per_node", tenant.ranks_per_node},
           {"threads_per_rank", tenant.threads_per_rank},
           {"nodes", std::move(nodes)},
-          {"workload", to_json(tenant.workload)}};
+          {"workload", tenant.neighbour ? to_json(*tenant.neighbour) : to_json(tenant.workload)}};
 }
 
 nlohmann::json arm_json(const Arm& arm) {
@@ -161,6 +173,15 @@ nlohmann::json arm_json(const Arm& arm) {
 }
 
 }  // namespace
+
+nlohmann::json to_json(const Neighbour& neighbour) {
+  nlohmann::json out{{"aggressor", nullptr}, {"share", share_name(neighbour.share)}};
+  if (!neighbour.is_idle()) {
+    out["aggressor"] = neighbour.aggressor;
+    out["level"] = neighbour.level;
+  }
+  return out;
+}
 
 nlohmann::json to_json(const Workload& workload) {
   return {{"model", workload.model},
@@ -196,6 +217,12 @@ std::int64_t Placement::nodes() const {
   return sum;
 }
 
+std::int64_t Placement::training_nodes() const {
+  std::int64_t sum = 0;
+  for (const auto& tenant : tenants) { sum += tenant.neighbour ? 0 : std::ssize(tenant.nodes); }
+  return sum;
+}
+
 std::int64_t boot_deadline_ns(const Scenario& scenario, const Guest& guest, const NodePlacement& node) {
   constexpr std::int64_t second_ns = 1'000'000'000;
   const auto gpus = std::count_if(node.devices.begin(), node.devices.end(), [](const auto& device) {
@@ -218,6 +245,7 @@ Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool
   plan.scenario = scenario.name;
   plan.until = scenario.until;
   plan.warnings = scenario.warnings;
+  plan.isolation = scenario.isolation;
   Placer placer(scenario, inventory, emulated);
   for (const auto& arm : scenario.arms) {
     plan.arms.push_back({arm.name, arm.base, arm.like, arm.own_changes, arm.changes, arm.price, {}});
@@ -279,14 +307,18 @@ nlohmann::json to_json(const Plan& plan) {
              {"every", plan.until->looks.every},
              {"first", plan.until->looks.first}};
   }
-  return {{"scenario", plan.scenario},
-          {"looks", std::move(looks)},
-          {"arms", std::move(arms)},
-          {"trials", std::move(trials)},
-          {"vm_boots", plan.vm_boots},
-          {"device_bindings", plan.device_bindings},
-          {"estimate_seconds", plan.estimate_seconds},
-          {"warnings", plan.warnings}};
+  nlohmann::json out{{"scenario", plan.scenario},
+                     {"looks", std::move(looks)},
+                     {"arms", std::move(arms)},
+                     {"trials", std::move(trials)},
+                     {"vm_boots", plan.vm_boots},
+                     {"device_bindings", plan.device_bindings},
+                     {"estimate_seconds", plan.estimate_seconds},
+                     {"warnings", plan.warnings}};
+  if (plan.isolation) {
+    out["isolation"] = {{"seed", plan.isolation->seed}, {"margin", plan.isolation->margin}};
+  }
+  return out;
 }
 
 namespace {
@@ -317,16 +349,20 @@ const char* word_for(const std::vector<vmctl::PlacedDevice>& devices) {
   return all_gpus ? "GPUs" : "devices";
 }
 
+std::string work_of(const TenantPlacement& tenant) {
+  if (tenant.neighbour) { return tenant.neighbour->condition(); }
+  return fmt::format("{} × {} {} px batch {}", tenant.ranks_per_node, to_string(tenant.workload.precision),
+                     tenant.workload.image_size, tenant.workload.batch_size);
+}
+
 std::string node_line(const TenantPlacement& tenant, const NodePlacement& node) {
   return fmt::format(
-      "    {} {}: {}, NUMA node {}, {}{}, {} × {} {} px batch {}\n", tenant.name, node.hostname,
-      cores_text(node.cores), node.numa_node ? std::to_string(*node.numa_node) : "several",
-      format_size(node.memory_bytes),
+      "    {} {}: {}, NUMA node {}, {}{}, {}\n", tenant.name, node.hostname, cores_text(node.cores),
+      node.numa_node ? std::to_string(*node.numa_node) : "several", format_size(node.memory_bytes),
       node.devices.empty() ? ""
                            : fmt::format(", {} {} ({})", word_for(node.devices),
                                          join(node.device_addresses(), " "), node.devices_reason),
-      tenant.ranks_per_node, to_string(tenant.workload.precision), tenant.workload.image_size,
-      tenant.workload.batch_size);
+      work_of(tenant));
 }
 
 /// "  vm-unpinned is like vm, with guest.pinning none" for each variant.

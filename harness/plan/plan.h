@@ -34,6 +34,7 @@ struct Plan {
   std::int64_t device_bindings = 0;  ///< devices lent and given back over the whole run, each time one
   double estimate_seconds = 0;
   std::vector<std::string> warnings;
+  std::optional<Isolation> isolation = {};  ///< of the scenario; the order of its arms is by its seed
 };
 
 /// Whether VMs on this host will most likely run under TCG: no /dev/kvm, or a CPU without vmx and svm. A
@@ -51,6 +52,7 @@ std::int64_t boot_deadline_ns(const Scenario& scenario, const Guest& guest, cons
 
 /// A workload as plans show it and the database keeps it.
 nlohmann::json to_json(const Workload& workload);
+nlohmann::json to_json(const Neighbour& neighbour);
 
 /// `plan --format json`.
 nlohmann::json to_json(const Plan& plan);

@@ -298,12 +298,30 @@ Words steps_were_taken(const TrialEvidence& trial) {
   });
 }
 
+/// It never works more than its level, but for a second's catching up: where its mean is right, it kept it.
+Words aggressors_kept_their_level(const TrialEvidence& trial) {
+  constexpr double least_covered = 0.9;
+  Words wrong;
+  for (const auto& one : trial.aggressors) {
+    if (one.reached.covered < least_covered) {
+      wrong.push_back(fmt::format("{} told what it did in {:.0f} % of the counted time", one.stressor,
+                                  one.reached.covered * 100));
+    } else if (!is_at_level(one.reached.busy, one.level)) {
+      wrong.push_back(fmt::format("{} worked at {:.3g} % where {:g} % was asked for", one.stressor,
+                                  one.reached.busy * 100, one.level * 100));
+    }
+  }
+  return wrong;
+}
+
 constexpr const char* when_gpus = "a rank tells of its GPU";
 constexpr const char* when_tenants_have_devices = "several tenants have devices";
 
 constexpr std::array rules = {
     ValidityRule{"ACS-1", Severity::invalidates, when_tenants_have_devices, acs_was_on},
     ValidityRule{"IOM-3", Severity::invalidates, when_tenants_have_devices, interrupts_were_remapped},
+    ValidityRule{"AGG-1", Severity::invalidates, "a neighbour's aggressor worked beside the tenants",
+                 aggressors_kept_their_level},
     ValidityRule{"LNK-1", Severity::invalidates, "the host saw the links of the trial's GPUs under load",
                  links_were_at_their_best},
     ValidityRule{"AER-1", Severity::invalidates, "the kernel counts PCIe errors of the trial's devices",

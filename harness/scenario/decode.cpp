@@ -16,6 +16,7 @@
 #include "harness/scenario/arms.h"
 #include "harness/scenario/decode_devices.h"
 #include "harness/scenario/decode_guest.h"
+#include "harness/scenario/decode_isolation.h"
 #include "harness/scenario/decode_pairs.h"
 #include "harness/scenario/decode_workload.h"
 #include "harness/scenario/sweep.h"
@@ -110,27 +111,33 @@ PerNode decode_per_node(MapReader& in, const Devices& devices, const Workload& w
   return per_node;
 }
 
+Tenant decode_tenant(MapReader& in, const Ground& ground, const Workload& base,
+                     const std::string& default_name, Diagnostics& diagnostics) {
+  Tenant tenant;
+  tenant.name = in.name("name", {"How tables call it; else tenant-1, tenant-2, …"}).value_or(default_name);
+  in.integer("nodes", {1, most_nodes}, tenant.nodes, "VMs, or bare-metal slices, that train together");
+  tenant.workload = base;
+  if (const auto workload =
+          in.child("workload", {"What its ranks train; keys that are absent are the case's"})) {
+    tenant.workload = decode_own_workload(*workload, ground, base, diagnostics);
+  }
+  const auto per_node = decode_per_node(in, ground.devices, tenant.workload);
+  tenant.gpus_per_node = per_node.gpus;
+  tenant.ranks_per_node = per_node.ranks;
+  tenant.vgpu_type = per_node.vgpu_type;
+  return tenant;
+}
+
 void decode_tenants(const Field& field, const Ground& ground, const Workload& base, Case& out,
                     Diagnostics& diagnostics) {
   std::set<std::string> names;
   for (const auto& item : read_list(field, "tenants", 1, most_nodes, diagnostics)) {
     MapReader in(item, "tenant", diagnostics);
-    Tenant tenant;
-    tenant.name = in.name("name", {"How tables call it; else tenant-1, tenant-2, …"})
-                      .value_or(fmt::format("tenant-{}", out.tenants.size() + 1));
+    auto tenant =
+        decode_tenant(in, ground, base, fmt::format("tenant-{}", out.tenants.size() + 1), diagnostics);
     if (!names.insert(tenant.name).second) {
       in.refuse("name", fmt::format("two tenants are named '{}'", tenant.name));
     }
-    in.integer("nodes", {1, most_nodes}, tenant.nodes, "VMs, or bare-metal slices, that train together");
-    tenant.workload = base;
-    if (const auto workload =
-            in.child("workload", {"What its ranks train; keys that are absent are the case's"})) {
-      tenant.workload = decode_own_workload(*workload, ground, base, diagnostics);
-    }
-    const auto per_node = decode_per_node(in, ground.devices, tenant.workload);
-    tenant.gpus_per_node = per_node.gpus;
-    tenant.ranks_per_node = per_node.ranks;
-    tenant.vgpu_type = per_node.vgpu_type;
     in.finish();
     out.tenants.push_back(std::move(tenant));
   }
@@ -212,6 +219,24 @@ class CaseDecoder {
     return cases;
   }
 
+  /// One case for each victim of `isolation`, which it is the only tenant of.
+  std::vector<Case> decode_victims(const std::vector<Field>& items, const Layers& arm) const {
+    std::vector<Case> cases;
+    std::set<std::string> names;
+    for (const auto& item : items) {
+      const auto ground = ground_with({}, arm);
+      MapReader in(item, "victim", diagnostics_);
+      const auto tenant = decode_tenant(in, ground, ground.workload,
+                                        fmt::format("victim-{}", cases.size() + 1), diagnostics_);
+      if (!names.insert(tenant.name).second) {
+        in.refuse("name", fmt::format("two victims are named '{}'", tenant.name));
+      }
+      in.finish();
+      cases.push_back({tenant.name, "", {tenant}, ground.guest, ground.devices});
+    }
+    return cases;
+  }
+
  private:
   void decode_item(const Field& item, const Layers& arm, std::set<std::string>& names,
                    std::vector<Case>& cases) const {
@@ -249,42 +274,16 @@ class CaseDecoder {
   Diagnostics& diagnostics_;
 };
 
-/// Words of a list under this key, each of them allowed and there once.
-std::vector<std::string> decode_words(MapReader& in, const char* key, const std::vector<std::string>& allowed,
-                                      const About& about, Diagnostics& diagnostics) {
-  std::vector<std::string> words;
-  const auto list = in.child(key, about);
-  if (!list) { return words; }
-  for (const auto& item : read_set(*list, key, 1, allowed.size(), diagnostics)) {
-    if (item.describes()) {
-      (*item.schema)["enum"] = allowed;
-      break;
-    }
-    const std::string word = item.node.IsScalar() ? item.node.Scalar() : "";
-    if (std::find(allowed.begin(), allowed.end(), word) == allowed.end()) {
-      const auto near = nearest_word(word, allowed);
-      diagnostics.add(item.node.Mark(),
-                      fmt::format("{}: '{}' is not allowed (allowed: {}{})", key, excerpt(word),
-                                  join(allowed, ", "), near ? "; did you mean " + *near + "?" : ""));
-    } else if (std::find(words.begin(), words.end(), word) != words.end()) {
-      diagnostics.add(item.node.Mark(), fmt::format("{}: '{}' is there twice", key, word));
-    } else {
-      words.push_back(word);
-    }
-  }
-  return words;
-}
-
 /// Those that one process can measure; what concerns GPUs needs ranks that have some.
 std::vector<std::string> decode_probes(MapReader& in, const std::vector<Case>& cases,
                                        Diagnostics& diagnostics) {
   auto allowed = host_probes;
   allowed.insert(allowed.end(), gpu_probes.begin(), gpu_probes.end());
-  auto probes = decode_words(
-      in, "probes", allowed,
-      {"What virtrain-probe measures in each node before the first trial of an arm; gpu_gemm and "
-       "those after it of each GPU that a tenant with backend cuda has"},
-      diagnostics);
+  auto probes =
+      read_words(in, "probes", allowed,
+                 {"What virtrain-probe measures in each node before the first trial of an arm; gpu_gemm and "
+                  "those after it of each GPU that a tenant with backend cuda has"},
+                 diagnostics);
   const auto trains_on_gpus = [](const Case& one) {
     return std::any_of(one.tenants.begin(), one.tenants.end(),
                        [](const Tenant& tenant) { return tenant.workload.backend == Backend::cuda; });
@@ -365,10 +364,52 @@ void decode_times(MapReader& in, Scenario& scenario) {
                                   .value_or(3600 * second_ns);
 }
 
+/// `cases`, or the victims of `isolation` as cases; then the arms, each with its own of them.
+void decode_work(MapReader& in, const Field& document, const Ground& ground, std::vector<SweepPoint> sweep,
+                 std::vector<Variant>& variants, Scenario& scenario, Diagnostics& diagnostics) {
+  const bool swept = !sweep.empty();
+  const CaseDecoder decoder(document, ground, std::move(sweep), variants, diagnostics);
+  const auto cases = in.child("cases", {"Placements of work"});
+  if (cases) {
+    const auto items = read_list(*cases, "cases", 1, 256, diagnostics);
+    scenario.cases = decoder.decode(items, {});
+    const bool too_many = scenario.cases.size() * variants.size() > most_trials;  // refused by check_extent
+    for (auto& variant : variants) {
+      if (too_many) { break; }
+      variant.arm.cases = variant.layers.empty() ? scenario.cases : decoder.decode(items, variant.layers);
+    }
+  }
+  const auto isolation = in.child("isolation", {"Victims that train beside neighbours, in place of cases"});
+  in.schema_rules({{"oneOf", {{{"required", {"cases"}}}, {{"required", {"isolation"}}}}}});
+  if (document.node.IsMap() && cases.has_value() == isolation.has_value()) {
+    diagnostics.add(in.mark(), "the scenario needs exactly one of 'cases' and 'isolation'");
+  }
+  std::optional<MapReader> block;
+  if (isolation) {
+    block.emplace(*isolation, "isolation", diagnostics);
+    scenario.isolation = decode_isolation(*block, diagnostics);
+    if (swept) { in.refuse("sweep", "isolation has levels in place of a sweep (remove one of them)"); }
+    if (const auto victims = block->child("victims", {"Tenants that train, each measured for itself"})) {
+      const auto items = read_list(*victims, "victims", 1, 64, diagnostics);
+      scenario.cases = decoder.decode_victims(items, {});
+      for (auto& variant : variants) { variant.arm.cases = decoder.decode_victims(items, variant.layers); }
+    }
+    block->finish();
+  }
+  for (auto& variant : variants) { scenario.arms.push_back(std::move(variant.arm)); }
+  if (!isolation || document.describes()) { return; }
+  if (!in.has("arms")) {
+    std::erase_if(scenario.arms, [](const Arm& arm) { return arm.base != arm_vm; });
+  }
+  check_aggressors(*block, scenario, *scenario.isolation);
+  if (!diagnostics.empty()) { return; }
+  expand_conditions(scenario, *scenario.isolation);
+}
+
 Scenario decode_document(const Field& document, bool large_sweeps, Diagnostics& diagnostics) {
   Scenario scenario;
   MapReader in(document, "the scenario", diagnostics);
-  for (const char* key : {"name", "workload", "guest", "cases"}) { in.require(key); }
+  for (const char* key : {"name", "workload", "guest"}) { in.require(key); }
   scenario.name = in.name("name", {"How lists and reports call it", nullptr, "dell-r750xa"}).value_or("");
   scenario.description = in.text("description", 4096, {"For people"}).value_or("");
   const auto ground = decode_ground(in, {}, diagnostics);
@@ -378,17 +419,7 @@ Scenario decode_document(const Field& document, bool large_sweeps, Diagnostics& 
   decode_prices(in, variants, diagnostics);
   auto sweep = decode_sweep(in, diagnostics);
   refuse_swept_changes(sweep, variants, diagnostics);
-  if (const auto field = in.child("cases", {"Placements of work"})) {
-    const CaseDecoder decoder(document, ground, std::move(sweep), variants, diagnostics);
-    const auto items = read_list(*field, "cases", 1, 256, diagnostics);
-    scenario.cases = decoder.decode(items, {});
-    const bool too_many = scenario.cases.size() * variants.size() > most_trials;  // refused by check_extent
-    for (auto& variant : variants) {
-      if (too_many) { break; }
-      variant.arm.cases = variant.layers.empty() ? scenario.cases : decoder.decode(items, variant.layers);
-    }
-  }
-  for (auto& variant : variants) { scenario.arms.push_back(std::move(variant.arm)); }
+  decode_work(in, document, ground, std::move(sweep), variants, scenario, diagnostics);
   scenario.probes = decode_probes(in, scenario.cases, diagnostics);
   decode_pairs(in, scenario, diagnostics);
   const About reuse{"Whether VMs boot for each trial or once for each case", "trial"};
@@ -409,7 +440,8 @@ Scenario decode_document(const Field& document, bool large_sweeps, Diagnostics& 
           {{"arms",
             {{"allOf",
               {{{"contains", {{"const", "vm"}}}}, {{"contains", {{"const", "bare_metal"}}}}}}}}}}}}});
-  if (scenario.pairs > 1 && scenario.pairs % 2 == 1 && scenario.arms.size() > 1 && !scenario.until) {
+  if (scenario.pairs > 1 && scenario.pairs % 2 == 1 && scenario.arms.size() > 1 && !scenario.until &&
+      !scenario.isolation) {
     scenario.warnings.push_back(fmt::format(
         "pairs: {} is odd, so one order of the arms runs once more often than the other", scenario.pairs));
   }
@@ -417,15 +449,6 @@ Scenario decode_document(const Field& document, bool large_sweeps, Diagnostics& 
 }
 
 }  // namespace
-
-bool has_arm(const Scenario& scenario, const std::string& base) {
-  return std::any_of(scenario.arms.begin(), scenario.arms.end(),
-                     [&](const Arm& arm) { return arm.base == base; });
-}
-
-bool is_gpu_probe(const std::string& probe) {
-  return std::find(gpu_probes.begin(), gpu_probes.end(), probe) != gpu_probes.end();
-}
 
 Scenario decode_scenario(const std::string& text, const std::string& file_name, bool large_sweeps) {
   Diagnostics diagnostics(file_name);

@@ -45,6 +45,7 @@ void decode_pairs(MapReader& in, Scenario& scenario, Diagnostics& diagnostics) {
     number["anyOf"] = {{{"type", "integer"}, {"minimum", 1}, {"maximum", most_pairs}}, map};
     *field->schema = number;
   } else if (field->node.IsMap()) {
+    if (scenario.isolation) { in.refuse("pairs", "isolation needs a fixed number of pairs"); }
     decode_until(*field, scenario, diagnostics);
   } else {
     in.integer("pairs", {1, most_pairs}, scenario.pairs, about);

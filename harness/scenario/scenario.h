@@ -8,6 +8,7 @@
 
 #include "common/model/arm.h"
 #include "common/model/workload.h"
+#include "harness/scenario/isolation/neighbour.h"
 #include "results/statistics/sequential.h"
 #include "vmctl/api/device_settings.h"
 #include "vmctl/api/node.h"
@@ -82,7 +83,8 @@ struct Tenant {
   std::int64_t gpus_per_node = 0;
   std::int64_t ranks_per_node = 1;
   Workload workload;
-  std::string vgpu_type = {};  ///< of this tenant's vGPUs; empty with other devices
+  std::string vgpu_type = {};               ///< of this tenant's vGPUs; empty with other devices
+  std::optional<Neighbour> neighbour = {};  ///< it does not train: it is what a victim is measured beside
 };
 
 /// One placement of work, with all that a host has to know of it. A weak-scaling case of the file has become
@@ -125,6 +127,15 @@ struct PairsUntil {
   std::optional<std::int64_t> budget_ns;  ///< of the experiment: no new pair begins after it
 };
 
+/// Victims beside neighbours: which, in what order, and what counts as undisturbed.
+struct Isolation {
+  bool alone = true;  ///< each round has a trial without a neighbour, too
+  std::vector<Neighbour> neighbours;
+  std::int64_t seed = 1;                             ///< of the order of conditions in each round
+  double margin = 0.05;                              ///< the largest slowdown that counts as none
+  std::vector<std::string> unknown_aggressors = {};  ///< refused already
+};
+
 /// A decoded scenario file: what to measure, where and how often. Valid in itself; whether a host can do it
 /// is the planner's question.
 struct Scenario {
@@ -144,7 +155,8 @@ struct Scenario {
   std::int64_t boot_timeout_ns = 0;
   std::int64_t trial_timeout_ns = 0;
   std::optional<results::Settings> vm_vs_bare_metal;  ///< what is expected; absent: nothing is
-  std::vector<std::string> warnings;                  ///< for example an odd number of pairs
+  std::optional<Isolation> isolation;  ///< arms and cases have it already; its cases are the victims
+  std::vector<std::string> warnings;   ///< for example an odd number of pairs
 };
 
 /// Whether an arm of the scenario is this one, or a variant of it.

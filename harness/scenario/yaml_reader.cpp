@@ -362,4 +362,29 @@ std::vector<Field> read_set(const Field& field, const std::string& what, std::si
   return read_list(field, what, least, most, diagnostics);
 }
 
+std::vector<std::string> read_words(MapReader& in, const char* key, const std::vector<std::string>& allowed,
+                                    const About& about, Diagnostics& diagnostics) {
+  std::vector<std::string> words;
+  const auto list = in.child(key, about);
+  if (!list) { return words; }
+  for (const auto& item : read_set(*list, key, 1, allowed.size(), diagnostics)) {
+    if (item.describes()) {
+      (*item.schema)["enum"] = allowed;
+      break;
+    }
+    const std::string word = item.node.IsScalar() ? item.node.Scalar() : "";
+    if (std::find(allowed.begin(), allowed.end(), word) == allowed.end()) {
+      const auto near = nearest_word(word, allowed);
+      diagnostics.add(item.node.Mark(),
+                      fmt::format("{}: '{}' is not allowed (allowed: {}{})", key, excerpt(word),
+                                  join(allowed, ", "), near ? "; did you mean " + *near + "?" : ""));
+    } else if (std::find(words.begin(), words.end(), word) != words.end()) {
+      diagnostics.add(item.node.Mark(), fmt::format("{}: '{}' is there twice", key, word));
+    } else {
+      words.push_back(word);
+    }
+  }
+  return words;
+}
+
 }  // namespace virtrain::harness

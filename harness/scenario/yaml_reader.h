@@ -158,6 +158,9 @@ std::vector<Field> read_list(const Field& field, const std::string& what, std::s
 /// Items of a list that may not be there twice; `what` as in read_list().
 std::vector<Field> read_set(const Field& field, const std::string& what, std::size_t least, std::size_t most,
                             Diagnostics& diagnostics);
+/// Words of a list under this key, each of them allowed and there once.
+std::vector<std::string> read_words(MapReader& in, const char* key, const std::vector<std::string>& allowed,
+                                    const About& about, Diagnostics& diagnostics);
 /// A whole number that is an item of the list `what`.
 std::optional<std::int64_t> read_integer(const Field& item, const std::string& what, Range range,
                                          Diagnostics& diagnostics);

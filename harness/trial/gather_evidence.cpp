@@ -1,5 +1,9 @@
 #include "harness/trial/gather_evidence.h"
 
+#include <algorithm>
+#include <limits>
+#include <utility>
+
 #include "harness/rules/validity.h"
 
 namespace virtrain::harness {
@@ -38,11 +42,30 @@ TenantEvidence tenant_evidence(LiveTrial& trial, const LiveTenant& tenant) {
   return seen;
 }
 
+/// From the first to the last counted step of any rank.
+std::pair<std::int64_t, std::int64_t> counted_interval(LiveTrial& trial) {
+  std::int64_t begin_ns = std::numeric_limits<std::int64_t>::max();
+  std::int64_t end_ns = 0;
+  for (const auto& tenant : trial.trainers()) {
+    for (const auto& rank : tenant.job->ranks()) {
+      for (const auto& window : rank.samples) {
+        begin_ns = std::min(begin_ns, window.t_ns - static_cast<std::int64_t>(window.seconds * 1e9));
+        end_ns = std::max(end_ns, window.t_ns);
+      }
+    }
+  }
+  return {begin_ns, end_ns};
+}
+
 }  // namespace
 
 TrialEvidence gather_evidence(LiveTrial& trial) {
   TrialEvidence evidence;
-  for (const auto& tenant : trial.tenants) { evidence.tenants.push_back(tenant_evidence(trial, tenant)); }
+  for (const auto& tenant : trial.trainers()) { evidence.tenants.push_back(tenant_evidence(trial, tenant)); }
+  const auto [begin_ns, end_ns] = counted_interval(trial);
+  for (const auto& tenant : trial.tenants) {
+    if (tenant.stress) { evidence.aggressors = tenant.stress->evidence(begin_ns, end_ns); }
+  }
   evidence.host = trial.context.host.watched();
   return evidence;
 }

@@ -3,10 +3,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <vector>
 
 #include "harness/job/plan_file.h"
+#include "harness/job/stress_job.h"
 #include "harness/job/tenant_job.h"
 #include "harness/plan/node_group.h"
 #include "harness/trial/live_nodes.h"
@@ -34,11 +36,13 @@ struct TrialRank {
 struct LiveTenant {
   const TenantPlacement& plan;
   results::Tenant record = {};
-  std::vector<TrialNode> nodes = {};  ///< in the job's order
-  std::shared_ptr<TenantJob> job = {};
+  std::vector<TrialNode> nodes = {};       ///< in the job's order
+  std::shared_ptr<TenantJob> job = {};     ///< none: it is a neighbour
+  std::shared_ptr<StressJob> stress = {};  ///< of a neighbour that does not idle
   std::vector<TrialRank> ranks = {};
 
-  bool trains_with_cuda() const { return plan.workload.backend == Backend::cuda; }
+  bool trains() const { return !plan.neighbour; }
+  bool trains_with_cuda() const { return trains() && plan.workload.backend == Backend::cuda; }
 };
 
 /// One trial, as its stages share it.
@@ -52,6 +56,10 @@ struct LiveTrial {
   std::string stage = "define";
   double images_per_second = 0;
 
+  /// The tenants that are measured, without their neighbours.
+  auto trainers() {
+    return tenants | std::views::filter([](const LiveTenant& tenant) { return tenant.trains(); });
+  }
   /// One slice stands for all of a tenant's nodes.
   bool is_shared() const { return shares_nodes(planned.base); }
   void event(const std::string& message, const nlohmann::json& detail = nullptr) {

@@ -195,7 +195,7 @@ asio::awaitable<void> read_counters(LiveTrial& trial, vmctl::NodeCounters TrialN
 /// One node after the other, so that each figure is of the node alone.
 asio::awaitable<void> probe_nodes(LiveTrial& trial, std::chrono::milliseconds deadline) {
   const auto& scenario = trial.context.scenario;
-  for (const auto& tenant : trial.tenants) {
+  for (const auto& tenant : trial.trainers()) {
     for (const auto& node : tenant.nodes) {
       std::int64_t gpus = tenant.trains_with_cuda() ? tenant.plan.gpus_per_node : 0;
       if (trial.is_shared()) {

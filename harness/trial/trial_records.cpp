@@ -153,6 +153,20 @@ void store_tenant(LiveTrial& trial, LiveTenant& tenant) {
   trial.images_per_second = sum_of(trial.images_per_second, *record.images_per_second);
 }
 
+/// What an aggressor did goes to what its tenant was to do.
+void store_neighbour(LiveTrial& trial, LiveTenant& tenant, const std::vector<AggressorEvidence>& aggressors) {
+  auto& stressors = tenant.record.workload["stressors"] = nlohmann::json::array();
+  for (const auto& one : aggressors) {
+    stressors.push_back({{"kind", one.stressor},
+                         {"busy", one.reached.busy},
+                         {"rate", one.reached.rate},
+                         {"rate_before", one.rate_before},
+                         {"unit", one.unit},
+                         {"covered", one.reached.covered}});
+  }
+  trial.context.store.save_tenant(trial.row, tenant.record);
+}
+
 void store_node(LiveTrial& trial, const LiveTenant& tenant, TrialNode& node) {
   // The process's time and its threads' come from two readings, so a short interval may come out negative.
   if (node.before.domain && node.after.domain) {
@@ -167,6 +181,7 @@ void store_node(LiveTrial& trial, const LiveTenant& tenant, TrialNode& node) {
 std::optional<std::int64_t> start_spread_ns(const LiveTrial& trial) {
   std::optional<std::int64_t> first, last;
   for (const auto& tenant : trial.tenants) {
+    if (!tenant.job) { continue; }
     for (const auto& rank : tenant.job->ranks()) {
       if (!rank.first_start_ns) { continue; }
       first = std::min(first.value_or(*rank.first_start_ns), *rank.first_start_ns);
@@ -184,7 +199,7 @@ void save_tenants(LiveTrial& trial) {
     tenant.record.tenant_index = std::ssize(trial.tenants);
     tenant.record.name = placed.name;
     tenant.record.nodes = std::ssize(placed.nodes);
-    tenant.record.workload = to_json(placed.workload);
+    tenant.record.workload = placed.neighbour ? to_json(*placed.neighbour) : to_json(placed.workload);
     tenant.record.id = trial.context.store.save_tenant(trial.row, tenant.record);
     tenant.ranks.resize(static_cast<std::size_t>(placed.ranks()));
     trial.tenants.push_back(std::move(tenant));
@@ -242,7 +257,7 @@ void store_new_rows(LiveTrial& trial) {
 }
 
 void store_results(LiveTrial& trial) {
-  for (auto& tenant : trial.tenants) {
+  for (auto& tenant : trial.trainers()) {
     store_tenant(trial, tenant);
     take_gpu_evidence(tenant);
   }
@@ -251,6 +266,9 @@ void store_results(LiveTrial& trial) {
   }
   store_new_rows(trial);  // the GPUs' readings, which came with the results
   const auto evidence = gather_evidence(trial);
+  for (auto& tenant : trial.tenants) {
+    if (tenant.stress) { store_neighbour(trial, tenant, evidence.aggressors); }
+  }
   for (const auto& remark : remarks(evidence)) { trial.context.event(trial.row, "collect", remark); }
   const auto reasons = invalid_reasons(evidence, trial.context.boot_id);
   trial.context.store.finish_trial(

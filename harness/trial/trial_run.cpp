@@ -23,6 +23,9 @@ using std::chrono::seconds;
 constexpr milliseconds telemetry_period{1'000};
 /// mpirun, its daemons and MPI_Init; a guest under TCG that shares its core needs most of it.
 constexpr milliseconds place_deadline{120'000};
+/// Of an aggressor, to work at its level, and to end when told to.
+constexpr milliseconds level_deadline{30'000};
+constexpr milliseconds stop_deadline{30'000};
 
 std::vector<std::string> device_addresses(const Placement& placement) {
   std::vector<std::string> addresses;
@@ -62,6 +65,9 @@ TrialRun::TrialRun(RunContext& context, const PlannedTrial& planned, std::int64_
     : trial_{context, planned, context.plan.placements[planned.placement], trial_row, plans} {}
 
 TrialRun::~TrialRun() {
+  for (auto& tenant : trial_.tenants) {
+    if (tenant.stress) { tenant.stress->on_failure = nullptr; }
+  }
   for (auto& agent : watched_) {
     agent->on_lost = nullptr;
     agent->on_telemetry = nullptr;
@@ -153,11 +159,18 @@ asio::awaitable<void> TrialRun::make_job(LiveTenant& tenant) {
     auto environment = co_await gpu_environment(trial_, tenant, node);
     job_nodes.push_back({node.live.placement->hostname, node.live.agent, std::move(environment)});
   }
+  if (!tenant.trains()) {
+    if (tenant.plan.neighbour->is_idle()) { co_return; }
+    tenant.stress = std::make_shared<StressJob>(trial_.context.io, tenant.plan, std::move(job_nodes));
+    tenant.stress->on_failure = [this](const std::string& words) { fail_jobs(words); };
+    co_return;
+  }
   const auto network = tenant.plan.ranks() == 1 ? RankNetwork::single_process
                        : job_nodes.size() == 1  ? RankNetwork::shared_memory
                                                 : RankNetwork::tcp;
   tenant.job = std::make_shared<TenantJob>(trial_.context.io, tenant.plan, std::move(job_nodes), network,
-                                           trial_.placement.oversubscribed, trial_.tenants.size() > 1);
+                                           trial_.placement.oversubscribed,
+                                           std::ranges::distance(trial_.trainers()) > 1);
   tenant.job->on_record = [this, &tenant](std::int64_t rank, const RankRecord& record) {
     take_record(trial_, tenant, rank, record);
     if (rank == 0 && record.kind == RankRecord::Kind::sample && trial_.context.progress) {
@@ -168,18 +181,23 @@ asio::awaitable<void> TrialRun::make_job(LiveTenant& tenant) {
 
 asio::awaitable<void> TrialRun::place() {
   const auto timeout = std::chrono::duration_cast<seconds>(time_left()) + seconds(1);
-  for (auto& tenant : trial_.tenants) {
+  for (auto& tenant : trial_.trainers()) {
     const auto& trainer = tenant.nodes[0].live.made.programs.at(trainer_name(tenant.plan.workload.backend));
     co_await tenant.job->launch(trainer, timeout);
   }
-  for (auto& tenant : trial_.tenants) {
+  for (auto& tenant : trial_.trainers()) {
     co_await tenant.job->wait_for_hello(std::min(place_deadline, time_left()));
+  }
+  for (auto& tenant : trial_.tenants) {
+    if (!tenant.stress) { continue; }
+    const auto& program = tenant.nodes[0].live.made.programs.at(stress_program);
+    co_await tenant.stress->launch(program, std::min(place_deadline, time_left()));
   }
 }
 
 asio::awaitable<void> TrialRun::barrier() {
   auto& context = trial_.context;
-  for (auto& tenant : trial_.tenants) { co_await tenant.job->wait_for_ready(time_left()); }
+  for (auto& tenant : trial_.trainers()) { co_await tenant.job->wait_for_ready(time_left()); }
   co_await take_plans_from(trial_);
   if (context.scenario.settle_ns > 0) {
     asio::steady_timer settle(context.io, std::chrono::nanoseconds(context.scenario.settle_ns));
@@ -198,6 +216,9 @@ asio::awaitable<void> TrialRun::barrier() {
   }
   co_await read_counters(trial_, &TrialNode::before);
   context.host.watch_devices(device_addresses(trial_.placement));
+  for (auto& tenant : trial_.tenants) {
+    if (tenant.stress) { co_await tenant.stress->reach_level(std::min(level_deadline, time_left())); }
+  }
 }
 
 asio::awaitable<void> TrialRun::measure() {
@@ -207,8 +228,11 @@ asio::awaitable<void> TrialRun::measure() {
     try {
       // One after the other without waiting in between: the spread is measured from the ranks' own first
       // steps.
-      for (auto& tenant : trial_.tenants) { co_await tenant.job->go(); }
-      for (auto& tenant : trial_.tenants) { co_await tenant.job->wait_for_results(time_left()); }
+      for (auto& tenant : trial_.trainers()) { co_await tenant.job->go(); }
+      for (auto& tenant : trial_.trainers()) { co_await tenant.job->wait_for_results(time_left()); }
+      for (auto& tenant : trial_.tenants) {
+        if (tenant.stress) { co_await tenant.stress->stop(std::min(stop_deadline, time_left())); }
+      }
     } catch (...) { failure = std::current_exception(); }
   };
   co_await (train() || poll());
@@ -238,7 +262,7 @@ asio::awaitable<void> TrialRun::poll() {
 asio::awaitable<void> TrialRun::collect() {
   co_await read_counters(trial_, &TrialNode::after);
   co_await look_at_licences(trial_, &TrialNode::licensed_at_end);
-  for (auto& tenant : trial_.tenants) {
+  for (auto& tenant : trial_.trainers()) {
     const auto killed = co_await tenant.job->sweep();
     if (killed > 0) {
       trial_.context.event(trial_.row, "collect", "processes were left after the job and have been killed",

@@ -10,6 +10,7 @@
 #include "results/statistics/isolation.h"
 #include "results/statistics/statistics.h"
 #include "results/store/comparison_data.h"
+#include "results/store/store.h"
 
 // Trials of one arm under several conditions: `vm` (the victim alone), `vm+idle` (beside a neighbour that
 // does nothing), `vm+cpu@25%` (beside one that works a quarter of the time).
@@ -78,6 +79,10 @@ struct IsolationMatrix {
 /// 5 %. Pure.
 std::vector<IsolationMatrix> isolation_matrices(const ComparisonData& data, std::optional<double> margin = {},
                                                 double alpha = 0.05);
+/// The same of experiments in a database.
+std::vector<IsolationMatrix> isolation_matrices(const Store& store,
+                                                const std::vector<std::string>& experiments,
+                                                std::optional<double> margin = {}, double alpha = 0.05);
 /// Whether any trial ran beside a neighbour.
 bool measures_isolation(const ComparisonData& data);
 

@@ -48,19 +48,6 @@ std::vector<std::size_t> column_widths(const Table& table) {
   return widths;
 }
 
-/// The table as people see it.
-Table without_empty_columns(Table table) {
-  for (std::size_t i = table.columns.size(); i-- > 0;) {
-    const auto index = static_cast<std::ptrdiff_t>(i);
-    const bool empty = std::all_of(table.rows.begin(), table.rows.end(),
-                                   [&](const auto& row) { return row[i].text.empty(); });
-    if (!empty || !table.columns[i].hide_empty) { continue; }
-    table.columns.erase(table.columns.begin() + index);
-    for (auto& row : table.rows) { row.erase(row.begin() + index); }
-  }
-  return table;
-}
-
 std::string render_table(const Table& table, bool colour) {
   const auto widths = column_widths(table);
   std::string out;
@@ -172,6 +159,18 @@ Cell cell(const std::optional<double>& number, int decimals) {
 
 Cell share_cell(const std::optional<double>& share, int decimals) {
   return share ? Cell{*share, fmt::format("{:.{}f} %", *share * 100, decimals)} : Cell{};
+}
+
+Table without_empty_columns(Table table) {
+  for (std::size_t i = table.columns.size(); i-- > 0;) {
+    const auto index = static_cast<std::ptrdiff_t>(i);
+    const bool empty = std::all_of(table.rows.begin(), table.rows.end(),
+                                   [&](const auto& row) { return row[i].text.empty(); });
+    if (!empty || !table.columns[i].hide_empty) { continue; }
+    table.columns.erase(table.columns.begin() + index);
+    for (auto& row : table.rows) { row.erase(row.begin() + index); }
+  }
+  return table;
 }
 
 std::string render(const Table& table, Format format, bool colour) {

@@ -41,6 +41,9 @@ struct Table {
   std::vector<std::string> notes = {};  ///< sentences below the table; not in JSON and CSV
 };
 
+/// The table as people see it.
+Table without_empty_columns(Table table);
+
 /// The table as text: aligned columns, a JSON list of objects, RFC 4180 or Markdown. Texts are made safe for
 /// a terminal, and in CSV for a spreadsheet. Pure.
 std::string render(const Table& table, Format format, bool colour = false);

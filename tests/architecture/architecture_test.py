@@ -64,7 +64,7 @@ ROOMS = {
         *["doctor/findings", "doctor/checks", "doctor", "host"],
     ],
     "harness": [
-        *["agent", "agent/client", "scenario", "plan"],
+        *["agent", "agent/client", "scenario/isolation", "scenario", "plan"],
         *["evidence", "rules", "job", "trial", "experiment", "schedule", "cli", "cli/commands"],
     ],
 }

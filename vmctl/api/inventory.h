@@ -13,7 +13,8 @@ namespace virtrain::vmctl {
 struct Core {
   int id = 0;
   int numa_node = 0;
-  int first_sibling = -1;  ///< lowest CPU of the physical core where that has several threads, else -1
+  int first_sibling = -1;     ///< lowest CPU of the physical core where that has several threads, else -1
+  int last_level_cache = -1;  ///< lowest CPU that shares it; -1: unknown
   bool operator==(const Core&) const = default;
 };
 

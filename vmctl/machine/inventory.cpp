@@ -63,6 +63,22 @@ int first_sibling(const fs::path& cpu_folder, int cpu) {
   return threads.size() < 2 ? -1 : *std::min_element(threads.begin(), threads.end());
 }
 
+/// The lowest CPU that shares this one's last-level cache, of the highest level there is; -1: unknown.
+int last_level_cache(const fs::path& cpu_folder, int cpu) {
+  int highest = 0;
+  int lowest_cpu = -1;
+  const auto caches = cpu_folder / fmt::format("cpu{}", cpu) / "cache";
+  for (const int index : numbered(caches, "index")) {
+    const auto folder = caches / fmt::format("index{}", index);
+    const auto level = parse_integer(read_value(folder / "level").value_or(""));
+    const auto cpus = parse_cpu_list(read_value(folder / "shared_cpu_list").value_or(""));
+    if (!level || *level <= highest || cpus.empty()) { continue; }
+    highest = static_cast<int>(*level);
+    lowest_cpu = *std::min_element(cpus.begin(), cpus.end());
+  }
+  return lowest_cpu;
+}
+
 std::vector<Core> read_cores(const fs::path& root, const std::vector<int>& nodes) {
   const auto cpu_folder = root / "sys/devices/system/cpu";
   std::vector<int> online = parse_cpu_list(read_value(cpu_folder / "online").value_or(""));
@@ -75,7 +91,8 @@ std::vector<Core> read_cores(const fs::path& root, const std::vector<int>& nodes
   std::vector<Core> cores;
   cores.reserve(online.size());
   for (const int cpu : online) {
-    cores.push_back({cpu, node_of.contains(cpu) ? node_of[cpu] : 0, first_sibling(cpu_folder, cpu)});
+    cores.push_back({cpu, node_of.contains(cpu) ? node_of[cpu] : 0, first_sibling(cpu_folder, cpu),
+                     last_level_cache(cpu_folder, cpu)});
   }
   return cores;
 }

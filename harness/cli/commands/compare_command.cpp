@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "common/error.h"
 #include "common/system/log.h"
 #include "common/text/text.h"
@@ -8,6 +10,7 @@
 #include "harness/cli/comparison_arguments.h"
 #include "harness/experiment/judge.h"
 #include "results/comparison/compare.h"
+#include "results/comparison/isolation_matrix.h"
 #include "results/store/store.h"
 #include "results/tables/render.h"
 #include "results/tables/tables.h"
@@ -52,6 +55,13 @@ void compare(CompareArguments& arguments, Cli& cli) {
   }
   const auto comparisons = results::compare(store, request);
   fmt::print("{}", results::render(comparisons, arguments.format, colour_on_stdout()));
+  const auto is_beside = [](const results::CaseComparison& one) {
+    return !results::condition_of(one.candidate).neighbour.empty();
+  };
+  if (arguments.format == results::Format::table &&
+      std::any_of(comparisons.begin(), comparisons.end(), is_beside)) {
+    fmt::print("next: virtrain isolate (the matrix of victims and neighbours)\n");
+  }
   if (arguments.expect) { cli.exit_status = judge_verdicts(comparisons); }
 }
 

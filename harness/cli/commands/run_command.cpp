@@ -10,6 +10,8 @@
 #include "harness/cli/run_scenario.h"
 #include "harness/experiment/judge.h"
 #include "harness/scenario/decode.h"
+#include "results/comparison/isolation_matrix.h"
+#include "results/tables/isolation_table.h"
 #include "results/tables/tables.h"
 
 namespace virtrain::harness {
@@ -37,10 +39,17 @@ bool make_report(const RunArguments& arguments, const results::CompareRequest& r
   return true;
 }
 
+/// The matrix of victims and neighbours, from the database.
+results::Table isolation_of(const RunOptions& options, const ExperimentOutcome& outcome) {
+  const results::Store store(options.database, results::Store::Mode::open);
+  return results::isolation_table(results::isolation_matrices(store, {outcome.experiment}));
+}
+
 /// Where to read on.
-std::string where_it_is(const RunArguments& arguments, bool reported) {
+std::string where_it_is(const RunArguments& arguments, bool reported, bool isolation) {
   auto line = "database: " + arguments.options.database.string();
   if (reported && !arguments.report.empty()) { line += ", report: " + arguments.report; }
+  if (isolation) { return line + "\nnext: virtrain isolate --format json (all figures)\n"; }
   return line + "\nnext: virtrain compare --explain (all notes, and what explains the gaps)\n";
 }
 
@@ -52,14 +61,16 @@ void run(RunArguments& arguments, Cli& cli) {
   const auto [outcome, request, comparisons, summary] = run_scenario(scenario, options);
   if (!options.quiet && !comparisons.empty()) {
     const bool is_table = arguments.format == results::Format::table;
-    print_result(
-        is_table ? results::render(results::summary_table(comparisons), arguments.format, colour_on_stdout())
-                 : results::render(comparisons, arguments.format, false));
+    const bool colour = is_table && colour_on_stdout();
+    print_result(scenario.isolation
+                     ? results::render(isolation_of(arguments.options, outcome), arguments.format, colour)
+                 : is_table ? results::render(results::summary_table(comparisons), arguments.format, colour)
+                            : results::render(comparisons, arguments.format, false));
   }
   const bool reported =
       arguments.report.empty() || comparisons.empty() || make_report(arguments, request, cli);
   if (!options.quiet && !comparisons.empty() && arguments.format == results::Format::table) {
-    print_result(where_it_is(arguments, reported));
+    print_result(where_it_is(arguments, reported, scenario.isolation.has_value()));
   }
   if (options.quiet) {
     print_result(summary + "\n");

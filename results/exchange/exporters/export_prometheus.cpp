@@ -6,6 +6,7 @@
 #include <set>
 
 #include "common/text/text.h"
+#include "results/comparison/isolation_matrix.h"
 #include "results/exchange/exporters/exporters.h"
 #include "results/exchange/exporters/view_row.h"
 #include "results/store/canonical_json.h"
@@ -159,6 +160,32 @@ void add_trial_counts(Page& page, const Store& store, const std::vector<std::str
   }
 }
 
+/// What neighbours cost victims, with the interval by which the verdict goes.
+void add_isolation(Page& page, const Store& store, const std::vector<std::string>& experiments) {
+  constexpr const char* help =
+      "Share of a victim's throughput that is lost beside a neighbour, against a baseline.";
+  for (const auto& matrix : isolation_matrices(store, experiments)) {
+    for (const auto& cell : matrix.cells) {
+      const auto add = [&](const std::optional<Disturbance>& one, const char* baseline) {
+        if (!one) { return; }
+        const Labels labels{{"case", matrix.case_name},
+                            {"arm", matrix.arm},
+                            {"neighbour", cell.neighbour},
+                            {"baseline", baseline},
+                            {"verdict", to_string(one->verdict)}};
+        page.add("virtrain_isolation_loss_ratio", "gauge", help, labels, one->loss);
+        if (!one->loss_ci) { return; }
+        page.add("virtrain_isolation_loss_low_ratio", "gauge", "Lower end of its interval.", labels,
+                 one->loss_ci->low);
+        page.add("virtrain_isolation_loss_high_ratio", "gauge", "Upper end of its interval.", labels,
+                 one->loss_ci->high);
+      };
+      add(cell.against_alone, "alone");
+      add(cell.against_idle, "idle");
+    }
+  }
+}
+
 /// Telemetry of the nodes: GPU metrics under DCGM's own names, all else under ours. A counter (its name ends
 /// in a unit of something used up) is what the trial added, anything else the mean over the trial.
 void add_telemetry(Page& page, const Store& store, const std::vector<std::string>& experiments) {
@@ -188,6 +215,7 @@ void add_telemetry(Page& page, const Store& store, const std::vector<std::string
 void export_prometheus(const Store& store, const std::vector<std::string>& experiments, std::ostream& out) {
   Page page;
   add_trial_counts(page, store, experiments);
+  add_isolation(page, store, experiments);
   for (const auto& metrics : view_metrics()) { add_view(page, store, experiments, metrics); }
   add_telemetry(page, store, experiments);
   page.write(out);

@@ -17,6 +17,8 @@ std::vector<Chart> sweep_charts(const ReportData& data, const ArmOrder& order);
 std::vector<Chart> course_charts(const ReportData& data, const ArmOrder& order);
 /// Slowdowns of tenants next to each other; nothing if no tenant ran alone too.
 std::vector<Chart> isolation_charts(const ReportData& data);
+/// Losses of each victim beside its neighbours, drawn as the slowdowns of tenants are.
+std::vector<Chart> neighbour_charts(const ReportData& data);
 /// Each case's throughput over the experiments' dates with its lasting changes, where there are enough of
 /// them.
 std::vector<Chart> series_charts(const ReportData& data, const ArmOrder& order);

@@ -133,7 +133,9 @@ std::vector<Chart> isolation_charts(const ReportData& data) {
   }
   chart.data["columns"] = nlohmann::json::array();
   for (std::int64_t column = 0; column < columns; ++column) {
-    chart.data["columns"].push_back({{"column", column}, {"words", std::to_string(column + 1)}});
+    chart.data["columns"].push_back({{"column", column},
+                                     {"words", std::to_string(column + 1)},
+                                     {"long_words", fmt::format("tenant {}", column + 1)}});
   }
   chart.signals = {{"row_count", rows.size()}, {"column_count", columns}};
   for (std::size_t level = 0; level < std::size(class_words); ++level) {

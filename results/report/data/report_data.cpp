@@ -97,9 +97,10 @@ ReportData read_report_data(const Store& store, const ReportRequest& request) {
     }
   }
   read_records(store, data);
-  for (auto& fact : store.comparison_data(ids, environment_fields(data.trials)).facts) {
-    data.facts[fact.arm][fact.key].insert(fact.value);
-  }
+  auto stored = store.comparison_data(ids, environment_fields(data.trials));
+  stored.neighbours = store.comparison_neighbours(ids);
+  data.isolation = isolation_matrices(stored);
+  for (auto& fact : stored.facts) { data.facts[fact.arm][fact.key].insert(fact.value); }
   return data;
 }
 

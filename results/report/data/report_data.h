@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "results/comparison/compare.h"
+#include "results/comparison/isolation_matrix.h"
 #include "results/store/store.h"
 
 namespace virtrain::results {
@@ -49,9 +50,10 @@ struct ReportData {
   std::string database;
   std::vector<Experiment> experiments;  ///< oldest first
   std::vector<CaseComparison> comparisons;
-  std::vector<ReportTrial> trials;     ///< of all experiments, in stored order
-  std::vector<TrialRecord> records;    ///< in order of case and arm
-  std::map<std::string, Facts> facts;  ///< by arm: values seen in any of its cases
+  std::vector<IsolationMatrix> isolation;  ///< of victims beside neighbours
+  std::vector<ReportTrial> trials;         ///< of all experiments, in stored order
+  std::vector<TrialRecord> records;        ///< in order of case and arm
+  std::map<std::string, Facts> facts;      ///< by arm: values seen in any of its cases
 };
 
 /// Most (case, arm)s whose course is read.

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "results/comparison/verdict.h"
 #include "results/report/page/page.h"
@@ -58,9 +60,41 @@ std::string many_cases(const Cases& cases, const ReportData& data) {
   return fmt::format("{}: {}", subject, fmt::join(parts, ", "));
 }
 
+/// "trainer beside neighbours: disturbed by 2 of 6, most by cpu@100%: 48 % (46 to 50)"
+std::string isolation_headline(const ReportData& data) {
+  std::map<Isolated, int> counts;
+  int all = 0;
+  const NeighbourCell* worst = nullptr;
+  std::set<std::string> victims;
+  for (const auto& matrix : data.isolation) {
+    for (const auto& cell : matrix.cells) {
+      if (!cell.against_alone) { continue; }
+      ++all;
+      ++counts[cell.against_alone->verdict];
+      victims.insert(matrix.case_name);
+      if (worst == nullptr || cell.against_alone->loss > worst->against_alone->loss) { worst = &cell; }
+    }
+  }
+  if (worst == nullptr) { return ""; }
+  std::vector<std::string> parts;
+  for (const auto& [verdict, words] : {std::pair{Isolated::disturbed, "disturbed by {}"},
+                                       {Isolated::inconclusive, "undecided beside {}"},
+                                       {Isolated::isolated, "isolated from {}"},
+                                       {Isolated::faster, "faster beside {}"},
+                                       {Isolated::not_comparable, "not comparable beside {}"}}) {
+    if (counts[verdict] == 0) { continue; }
+    const auto number =
+        parts.empty() ? fmt::format("{} of {}", counts[verdict], all) : std::to_string(counts[verdict]);
+    parts.push_back(fmt::format(fmt::runtime(words), number));
+  }
+  return fmt::format("{} beside neighbours: {}; most is lost beside {}: {}", fmt::join(victims, ", "),
+                     fmt::join(parts, ", "), worst->neighbour, to_text(*worst->against_alone, false));
+}
+
 }  // namespace
 
 std::string headline(const ReportData& data) {
+  if (auto words = isolation_headline(data); !words.empty()) { return words; }
   Cases cases;
   for (const auto& one : data.comparisons) {
     const auto& first = data.comparisons.front();

@@ -56,7 +56,8 @@ const std::vector<Section>& chart_sections() {
       {"sweep", "Sweeps", "sweep", "sweeps: no case was run with several values of a key"},
       {"course", "Over time", "course", "throughput over time: no trial has stored samples"},
       {"tenants", "Tenants", "isolation",
-       "tenants' heat map: no case has several tenants whose runs alone were measured too"},
+       "tenants' heat map: no case has several tenants whose runs alone were measured too, nor a victim "
+       "beside neighbours"},
       {"series", "From experiment to experiment", "series",
        "series: fewer than five experiments with a date are selected (--scenario or --label selects more)"}};
   return sections;
@@ -260,7 +261,8 @@ std::vector<Chart> charts_of(const ReportData& data) {
   const ArmOrder order(data);
   std::vector<Chart> charts;
   for (auto&& part : {forest_charts(data), scaling_charts(data, order), sweep_charts(data, order),
-                      course_charts(data, order), isolation_charts(data), series_charts(data, order)}) {
+                      course_charts(data, order), isolation_charts(data), neighbour_charts(data),
+                      series_charts(data, order)}) {
     charts.insert(charts.end(), part.begin(), part.end());
   }
   return charts;

@@ -157,6 +157,16 @@ const std::vector<Row>& rows() {
       {"NVML-1", [](Trial t) { said(t, 1, true, "error") = "find the GPU 0000:01:00.0: Not Found"; },
        "b rank 0: its GPU's ECC, clocks and licence at the end were not judged, for NVML did not answer: "
        "find the GPU 0000:01:00.0: Not Found"},
+      {"AGG-1",
+       [](Trial t) {
+         t.aggressors = {{"cpu", 0.25, {0.26, 1, 1}}, {"cpu", 1, {0.61, 1, 1}}};
+       },
+       "cpu worked at 61 % where 100 % was asked for"},
+      {"AGG-1",
+       [](Trial t) {
+         t.aggressors = {{"net", 1, {1, 1, 0.4}}};
+       },
+       "net told what it did in 40 % of the counted time"},
       {"STEP-1", [](Trial t) { (*t.tenants[0].ranks[0].result)["skipped_steps"] = 6; },
        "a rank 0: 6 of 100 steps were skipped: gradients overflowed"},
   };

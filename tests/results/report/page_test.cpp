@@ -65,6 +65,27 @@ TEST_CASE("an emulated machine gives no verdict, and the page says so") {
   CHECK(trials_model(data)["tables"][0]["rows"][1]["virtual"] == "emulated (TCG)");
 }
 
+TEST_CASE("of victims beside neighbours the headline says how many disturb, and which most") {
+  const auto cell = [](std::string neighbour, std::string aggressor, Isolated verdict, double loss) {
+    Disturbance disturbance{verdict, "", loss, Interval{loss - 0.02, loss + 0.02}};
+    NeighbourCell made;
+    made.neighbour = std::move(neighbour);
+    made.aggressor = std::move(aggressor);
+    made.against_alone = disturbance;
+    return made;
+  };
+  IsolationMatrix matrix;
+  matrix.case_name = "trainer";
+  matrix.cells = {NeighbourCell{"alone", ""}, cell("idle", "", Isolated::isolated, 0.01),
+                  cell("cpu@25%", "cpu", Isolated::disturbed, 0.22),
+                  cell("cpu@100%", "cpu", Isolated::disturbed, 0.48)};
+  ReportData data;
+  data.isolation = {matrix};
+  CHECK(headline(data) ==
+        "trainer beside neighbours: disturbed by 2 of 3, isolated from 1; most is lost beside cpu@100%: 48 % "
+        "(46 to 50)");
+}
+
 TEST_CASE("a ratio far off stands at the edge and does not squeeze the others") {
   Study study;
   study.add_case("near", 0.99);

@@ -1,0 +1,55 @@
+#include <fmt/format.h>
+
+#include "common/error.h"
+#include "harness/cli/commands.h"
+#include "harness/cli/comparison_arguments.h"
+#include "results/comparison/isolation_matrix.h"
+#include "results/store/store.h"
+#include "results/tables/isolation_table.h"
+
+namespace virtrain::harness {
+namespace {
+
+struct IsolateArguments {
+  std::filesystem::path database;
+  results::Format format = results::Format::table;
+  results::Selection selection;
+  std::string margin, alpha = "0.05";
+};
+
+void isolate(const IsolateArguments& arguments) {
+  const results::Store store(arguments.database, results::Store::Mode::open);
+  const auto margin =
+      arguments.margin.empty() ? std::nullopt : std::optional(share("--margin", arguments.margin, 1));
+  const auto matrices = results::isolation_matrices(store, store.select(arguments.selection), margin,
+                                                    share("--alpha", arguments.alpha, 0.5));
+  if (matrices.empty()) {
+    throw Error("isolate", ErrorCode::not_found,
+                "no trial of the selected experiments ran beside a neighbour (run a scenario with isolation, "
+                "as scenarios/isolation-cpu-small.yaml)");
+  }
+  fmt::print("{}", results::render(results::isolation_table(matrices), arguments.format, colour_on_stdout()));
+}
+
+}  // namespace
+
+void add_isolate_command(Cli& cli) {
+  auto* verb = cli.app.add_subcommand("isolate", "Show what neighbours do to victims: the isolation matrix");
+  auto arguments = std::make_shared<IsolateArguments>();
+  add_database_option(*verb, arguments->database);
+  add_format_option(*verb, arguments->format);
+  add_selection_options(*verb, arguments->selection);
+  verb->add_option("--margin", arguments->margin,
+                   "The largest slowdown that counts as none, 5% or 0.05 (default: the scenario's)");
+  verb->add_option("--alpha", arguments->alpha, "Level of each one-sided test")->capture_default_str();
+  verb->footer(
+      "It reads the database; run fills it from a scenario with isolation.\n"
+      "Examples:\n"
+      "  virtrain run scenarios/isolation-cpu-small.yaml\n"
+      "  virtrain isolate                                   the latest experiment\n"
+      "  virtrain isolate --scenario isolation-cpu --format csv\n"
+      "  virtrain isolate --margin 10% --format json");
+  verb->callback([arguments] { isolate(*arguments); });
+}
+
+}  // namespace virtrain::harness

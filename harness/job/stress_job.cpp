@@ -1,0 +1,234 @@
+#include "harness/job/stress_job.h"
+
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/error.h"
+#include "common/system/time.h"
+#include "common/text/json.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
+
+namespace virtrain::harness {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr JsonLimits stressor_record_limits{.bytes = max_record_bytes, .depth = 16, .values = 1000};
+/// So many intervals in a row have to show the level.
+constexpr std::size_t enough_intervals = 2;
+constexpr std::size_t most_last_words = 400;
+
+}  // namespace
+
+std::vector<std::string> stressor_command(const std::string& program, const std::string& kind, double level,
+                                          std::optional<int> gpu, std::uint64_t node_memory_bytes) {
+  std::vector<std::string> words{program, "--kind", kind, "--rate", fmt::format("{:g}%", level * 100)};
+  const auto add = [&](const char* flag, const std::string& value) {
+    words.insert(words.end(), {flag, value});
+  };
+  if (gpu) { add("--gpu", std::to_string(*gpu)); }
+  // Four times the last-level cache, its own choice, may be more than a small guest has.
+  if (kind == "membw" && !gpu) { add("--bytes", format_size(node_memory_bytes / 4 >> 20U << 20U)); }
+  if (kind == "llc") {
+    add("--bytes", format_size(std::min<std::uint64_t>(node_memory_bytes / 4 >> 20U << 20U, 64U << 20U)));
+  }
+  if (kind == "allreduce") { add("--bytes", "4MiB"); }
+  if (kind == "disk") { add("--file", fmt::format("/var/tmp/virtrain-stress-{}", monotonic_ns())); }
+  return words;
+}
+
+StressJob::StressJob(asio::io_context& io, const TenantPlacement& placement, std::vector<JobNode> nodes)
+    : io_(io),
+      placement_(placement),
+      nodes_(std::move(nodes)),
+      changed_(io, asio::steady_timer::time_point::max()) {}
+
+void StressJob::fail(const std::string& words) {
+  if (failure_) { return; }
+  failure_ = fmt::format("the aggressor {} failed: {}", placement_.neighbour->condition(), words);
+  changed_.cancel();
+  if (on_failure) { on_failure(*failure_); }
+}
+
+asio::awaitable<void> StressJob::launch(const std::string& program, milliseconds deadline) {
+  const auto& neighbour = *placement_.neighbour;
+  const auto& kind = aggressor_kind(neighbour.aggressor);
+  const auto gpu = kind.needs_gpu ? std::optional(0) : std::nullopt;
+  std::string peer;
+  if (neighbour.aggressor == "net") {  // who receives comes first, for its port
+    const std::vector<std::string> receiver{program, "--kind", "net", "--listen", "0"};
+    stressors_.push_back(std::make_unique<Stressor>(Stressor{"net", nodes_.back().agent, false}));
+    co_await start(0, receiver, deadline);
+    peer = fmt::format("{}:{}", split(placement_.nodes.back().address, '/')[0], stressors_[0]->port);
+  }
+  for (const auto& stressor : kind.stressors) {
+    auto argv = stressor_command(program, stressor, neighbour.level, gpu, placement_.nodes[0].memory_bytes);
+    if (!peer.empty()) { argv.insert(argv.end(), {"--peer", peer}); }
+    if (stressor == "allreduce") {
+      constexpr std::int64_t ranks = 2;
+      constexpr std::int64_t longest_seconds = 7L * 24 * 3600;
+      argv = mpirun_command({"localhost"}, ranks, RankNetwork::shared_memory, true, longest_seconds, argv);
+    }
+    stressors_.push_back(std::make_unique<Stressor>(Stressor{stressor, nodes_[0].agent}));
+    co_await start(stressors_.size() - 1, std::move(argv), deadline);
+  }
+}
+
+asio::awaitable<void> StressJob::start(std::size_t index, std::vector<std::string> argv,
+                                       milliseconds deadline) {
+  auto& stressor = *stressors_[index];
+  const auto self = shared_from_this();
+  ProcessSpec spec;
+  spec.argv = std::move(argv);
+  spec.environment = rank_environment(placement_, nodes_[0].environment, RankNetwork::shared_memory, true);
+  ProcessEvents events;
+  events.on_output = [self, &stressor](OutputStream stream, std::string_view bytes, std::int64_t) {
+    self->take_output(stressor, stream, bytes);
+  };
+  events.on_exit = [self, &stressor](int status) {
+    stressor.exit_status = status;
+    if (!self->stopping_) {
+      self->fail(fmt::format("{} ended with exit status {} before the trainers{}", stressor.kind, status,
+                             stressor.last_words.empty() ? "" : "; it said: " + stressor.last_words));
+    }
+    self->changed_.cancel();
+  };
+  events.on_lost = [self](const std::string& reason) { self->fail(reason); };
+  stressor.process = co_await stressor.agent->start(spec, std::move(events));
+  const std::function<bool()> is_ready = [&stressor] { return stressor.ready; };
+  co_await wait_until("wait until the aggressor is ready", is_ready, deadline);
+}
+
+void StressJob::take_output(Stressor& stressor, OutputStream stream, std::string_view bytes) {
+  stressor.bytes += bytes.size() + line_bytes;
+  if (failure_) { return; }
+  if (stressor.bytes > max_other_output_bytes) {
+    return fail(fmt::format("{} floods: more than {}", stressor.kind, format_size(max_other_output_bytes)));
+  }
+  if (stream == OutputStream::standard_error) {
+    stressor.last_words = printable(trim(bytes.substr(0, most_last_words)));
+    return;
+  }
+  try {
+    stressor.out.feed(bytes, [&](const RankLine& line) { take_line(stressor, line); });
+  } catch (const std::exception& error) { fail(error.what()); }
+}
+
+void StressJob::take_line(Stressor& stressor, const RankLine& line) {
+  if (line.text.empty() || line.text[0] != '{') { return; }
+  const auto record = parse_json_or_null(line.text, stressor_record_limits);
+  if (!record.is_object()) { return fail(stressor.kind + " wrote a broken record"); }
+  const auto kind = record.value("record", nlohmann::json());
+  if (kind == "ready") {
+    stressor.ready = true;
+    const auto port = record.find("port");
+    if (port != record.end() && port->is_number_unsigned() && *port <= 65535U) {
+      stressor.port = port->get<std::int64_t>();
+    }
+  }
+  if (kind == "error") {
+    const auto message = record.value("message", nlohmann::json());
+    fail(stressor.kind + ": " + printable(message.is_string() ? message.get<std::string>() : "no reason"));
+  }
+  if (auto progress = read_progress(record)) {
+    progress->end_ns = stressor.agent->time_of_message(progress->end_ns);
+    const auto unit = record.value("unit", nlohmann::json());
+    if (unit.is_string()) { stressor.unit = printable(unit.get<std::string>().substr(0, 32)); }
+    stressor.progress.push_back(*progress);
+  }
+  changed_.cancel();
+}
+
+asio::awaitable<void> StressJob::wait_until(const char* what, std::function<bool()> reached,
+                                            milliseconds deadline) {
+  const FairDeadline fair(deadline, nodes_[0].agent->waiting_time);
+  while (!reached()) {
+    if (failure_) { throw Error(what, ErrorCode::trial_failed, *failure_); }
+    const auto left = fair.left();
+    if (left.count() <= 0) {
+      throw Error(
+          what, ErrorCode::timeout,
+          fmt::format("not within {} s", std::chrono::duration_cast<std::chrono::seconds>(deadline).count()));
+    }
+    boost::system::error_code woken;
+    changed_.expires_after(left);
+    co_await changed_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
+  }
+}
+
+asio::awaitable<void> StressJob::tell_all(std::string word) {
+  for (const auto& stressor : stressors_) {
+    if (!stressor->exit_status) { co_await stressor->agent->write_stdin(stressor->process, word, false); }
+  }
+}
+
+bool StressJob::has_reached_level(const Stressor& stressor) const {
+  const auto& all = stressor.progress;
+  return !stressor.judged || (all.size() >= enough_intervals &&
+                              std::all_of(all.end() - enough_intervals, all.end(), [&](const auto& one) {
+                                return is_at_level(one.busy, placement_.neighbour->level);
+                              }));
+}
+
+asio::awaitable<void> StressJob::reach_level(milliseconds deadline) {
+  co_await tell_all("go\n");
+  const std::function<bool()> all = [this] {
+    return std::all_of(stressors_.begin(), stressors_.end(),
+                       [this](const auto& one) { return has_reached_level(*one); });
+  };
+  std::string failure;
+  try {
+    co_await wait_until("wait until the aggressor works at its level", all, deadline);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::timeout) { throw; }
+    failure = error.message();
+  }
+  if (!failure.empty()) {
+    std::vector<std::string> words;
+    for (const auto& one : stressors_) {
+      if (!has_reached_level(*one)) {
+        words.push_back(fmt::format("{} {}", one->kind,
+                                    one->progress.empty()
+                                        ? "said nothing"
+                                        : fmt::format("reached {:.0f} %", one->progress.back().busy * 100)));
+      }
+    }
+    throw Error(
+        "wait until the aggressor works at its level", ErrorCode::trial_failed,
+        fmt::format("{}: {} of {:g} %", failure, join(words, ", "), placement_.neighbour->level * 100));
+  }
+  level_until_ns_ = monotonic_ns();
+  level_since_ns_ = level_until_ns_;
+  for (const auto& one : stressors_) {
+    if (!one->judged) { continue; }
+    const auto& first = one->progress[one->progress.size() - enough_intervals];
+    level_since_ns_ =
+        std::min(level_since_ns_, first.end_ns - static_cast<std::int64_t>(first.seconds * 1e9));
+  }
+}
+
+asio::awaitable<void> StressJob::stop(milliseconds deadline) {
+  stopping_ = true;
+  co_await tell_all("stop\n");
+  const std::function<bool()> all = [this] {
+    return std::all_of(stressors_.begin(), stressors_.end(),
+                       [](const auto& one) { return one->exit_status.has_value(); });
+  };
+  co_await wait_until("wait until the aggressor has ended", all, deadline);
+}
+
+std::vector<AggressorEvidence> StressJob::evidence(std::int64_t begin_ns, std::int64_t end_ns) const {
+  std::vector<AggressorEvidence> all;
+  for (const auto& one : stressors_) {
+    if (!one->judged) { continue; }
+    all.push_back({one->kind, placement_.neighbour->level, level_between(one->progress, begin_ns, end_ns),
+                   level_between(one->progress, level_since_ns_, level_until_ns_).rate, one->unit});
+  }
+  return all;
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,179 @@
+#include "harness/scenario/decode_isolation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <set>
+
+#include "common/text/scanner.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
+
+namespace virtrain::harness {
+namespace {
+
+constexpr std::size_t most_levels = 16;
+
+/// Scalars of a list under this key, each there once and kept by `take`, which says what is wrong with one.
+void decode_list(MapReader& in, const char* key, std::size_t most, const About& about,
+                 const Schema& item_schema, Diagnostics& diagnostics,
+                 const std::function<std::string(const std::string&)>& take) {
+  const auto list = in.child(key, about);
+  if (!list) { return; }
+  std::set<std::string> seen;
+  for (const auto& item : read_set(*list, key, 1, most, diagnostics)) {
+    if (item.describes()) {
+      *item.schema = item_schema;
+      return;
+    }
+    const std::string word = item.node.IsScalar() ? item.node.Scalar() : "";
+    const auto wrong =
+        seen.insert(word).second ? take(word) : fmt::format("'{}' is there twice", excerpt(word));
+    if (!wrong.empty()) { diagnostics.add(item.node.Mark(), fmt::format("{}: {}", key, wrong)); }
+  }
+}
+
+std::string not_allowed(const std::string& word, const std::vector<std::string>& allowed) {
+  const auto near = nearest_word(word, allowed);
+  return fmt::format("'{}' is not allowed (allowed: {}{})", excerpt(word), join(allowed, ", "),
+                     near ? "; did you mean " + *near + "?" : "");
+}
+
+std::vector<std::string> kind_names() {
+  std::vector<std::string> names;
+  for (const auto& kind : aggressor_kinds()) { names.push_back(kind.name); }
+  return names;
+}
+
+bool is_one_of(const std::string& word, const std::vector<std::string>& words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+}  // namespace
+
+Isolation decode_isolation(MapReader& in, Diagnostics& diagnostics) {
+  Isolation isolation;
+  std::vector<std::string> aggressors;
+  std::vector<double> levels;
+  const auto kinds = kind_names();
+  in.require("victims");
+  in.require("aggressors");
+  decode_list(in, "aggressors", kinds.size(),
+              {"What the neighbour does, one at a time; gemm and those after it need GPUs",
+               nullptr,
+               {"cpu", "membw"}},
+              {{"enum", kinds}}, diagnostics, [&](const std::string& word) -> std::string {
+                aggressors.push_back(word);
+                if (is_one_of(word, kinds)) { return ""; }
+                if (!is_one_of(word, isolation.unknown_aggressors)) {
+                  isolation.unknown_aggressors.push_back(word);
+                }
+                return not_allowed(word, kinds);
+              });
+  decode_list(
+      in, "levels", most_levels,
+      {"Shares of the time in which an aggressor is at work, at full force", {"100%"}, {"25%", "100%"}},
+      {{"type", {"string", "number"}}}, diagnostics, [&](const std::string& word) -> std::string {
+        const auto level = parse_share(word);
+        if (!level || *level <= 0 || *level > 1) {
+          return fmt::format("'{}' is no level (allowed: above 0 to 100%)", excerpt(word));
+        }
+        if (std::find(levels.begin(), levels.end(), *level) != levels.end()) {
+          return fmt::format("'{}' is there twice", excerpt(word));
+        }
+        levels.push_back(*level);
+        return "";
+      });
+  if (levels.empty()) { levels = {1}; }
+  auto baselines =
+      read_words(in, "baselines", {"alone", "idle_neighbour"},
+                 {"What each aggressor is held against: no neighbour at all, and one that does nothing",
+                  {"alone", "idle_neighbour"}},
+                 diagnostics);
+  if (baselines.empty()) { baselines = {"alone", "idle_neighbour"}; }
+  const auto share = static_cast<Share>(
+      in.one_of("share", share_names, {"What the neighbour uses too; cores of its own unless core", "host"})
+          .value_or(static_cast<std::size_t>(Share::host)));
+  isolation.alone = is_one_of("alone", baselines);
+  if (is_one_of("idle_neighbour", baselines)) { isolation.neighbours.push_back({"", 1, share}); }
+  for (const auto& aggressor : aggressors) {
+    for (const double level : levels) { isolation.neighbours.push_back({aggressor, level, share}); }
+  }
+  in.integer("seed", {0, 2'147'483'647}, isolation.seed, "Seed of the order of conditions in each round");
+  if (const auto margin =
+          in.share("margin", 0, 1, {"The largest slowdown that counts as none", isolation.margin})) {
+    isolation.margin = *margin;
+  }
+  return isolation;
+}
+
+void check_aggressors(MapReader& in, const Scenario& scenario, const Isolation& isolation) {
+  const auto has_gpus = [](const Case& victim) { return victim.tenants[0].gpus_per_node > 0; };
+  const bool gpus = std::all_of(scenario.cases.begin(), scenario.cases.end(), has_gpus);
+  const bool in_vms = std::all_of(scenario.arms.begin(), scenario.arms.end(),
+                                  [](const Arm& arm) { return arm.base == arm_vm; });
+  const bool any_vm = std::any_of(scenario.arms.begin(), scenario.arms.end(),
+                                  [](const Arm& arm) { return arm.base == arm_vm; });
+  for (const auto& victim : scenario.cases) {
+    const auto is_it = [&](const Neighbour& one) { return one.aggressor == victim.name; };
+    if (std::any_of(isolation.neighbours.begin(), isolation.neighbours.end(), is_it)) {
+      in.refuse("aggressors", fmt::format("'{}' is a victim and an aggressor (aggressors are kinds of load)",
+                                          excerpt(victim.name)));
+    }
+  }
+  const auto writes = [](const Neighbour& one) { return one.aggressor == "disk"; };
+  if (any_vm && std::any_of(isolation.neighbours.begin(), isolation.neighbours.end(), writes)) {
+    in.refuse("aggressors",
+              "aggressor disk needs arms on bare metal (guests have no disk that they write to)");
+  }
+  for (const auto& one : isolation.neighbours) {
+    if (one.is_idle() || is_one_of(one.aggressor, isolation.unknown_aggressors) ||
+        !aggressor_kind(one.aggressor).needs_gpu || (gpus && in_vms)) {
+      continue;
+    }
+    in.refuse(
+        "aggressors",
+        fmt::format("aggressor {} needs victims with GPUs, in VMs (gpus_per_node, arm vm)", one.aggressor));
+    return;
+  }
+  const bool on_card = !isolation.neighbours.empty() && (isolation.neighbours[0].share == Share::card ||
+                                                         isolation.neighbours[0].share == Share::pci_switch);
+  if (on_card && !gpus) {
+    in.refuse("share", fmt::format("share: {} needs victims with GPUs (gpus_per_node)",
+                                   share_name(isolation.neighbours[0].share)));
+  }
+}
+
+void expand_conditions(Scenario& scenario, const Isolation& isolation) {
+  const bool with_gpus =
+      std::any_of(isolation.neighbours.begin(), isolation.neighbours.end(), [](const Neighbour& one) {
+        return one.share == Share::card || one.share == Share::pci_switch ||
+               (!one.is_idle() && aggressor_kind(one.aggressor).needs_gpu);
+      });
+  std::vector<Arm> expanded;
+  for (const auto& arm : scenario.arms) {
+    if (isolation.alone) { expanded.push_back(arm); }
+    for (const auto& neighbour : isolation.neighbours) {
+      Arm beside = arm;
+      beside.name = arm.name + "+" + neighbour.condition();
+      beside.like = arm.name;
+      beside.own_changes = {{"neighbour", neighbour.condition()}};
+      beside.changes.push_back(beside.own_changes[0]);
+      for (auto& one : beside.cases) {
+        Tenant tenant = one.tenants[0];
+        tenant.name = "neighbour";
+        tenant.nodes = neighbour.aggressor == "net" ? 2 : 1;  // one sends to the other
+        tenant.ranks_per_node = 0;
+        if (!with_gpus) { tenant.gpus_per_node = 0; }
+        tenant.neighbour = neighbour;
+        one.tenants.push_back(std::move(tenant));
+      }
+      expanded.push_back(std::move(beside));
+    }
+  }
+  scenario.arms = std::move(expanded);
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,37 @@
+#include "harness/scenario/isolation/neighbour.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace virtrain::harness {
+
+std::string Neighbour::condition() const {
+  return is_idle() ? "idle" : fmt::format("{}@{:g}%", aggressor, level * 100);
+}
+
+const std::string& share_name(Share share) {
+  return share_names[static_cast<std::size_t>(share)];
+}
+
+const std::vector<AggressorKind>& aggressor_kinds() {
+  static const std::vector<AggressorKind> kinds{{"cpu", {"cpu"}},
+                                                {"llc", {"llc"}},
+                                                {"membw", {"membw"}},
+                                                {"disk", {"disk"}},
+                                                {"net", {"net"}},
+                                                {"allreduce", {"allreduce"}},
+                                                {"gemm", {"gemm"}, true},
+                                                {"hbm", {"membw"}, true},
+                                                {"h2d", {"h2d"}, true},
+                                                {"d2h", {"d2h"}, true},
+                                                {"h2d+d2h", {"h2d", "d2h"}, true}};
+  return kinds;
+}
+
+const AggressorKind& aggressor_kind(const std::string& name) {
+  return *std::find_if(aggressor_kinds().begin(), aggressor_kinds().end(),
+                       [&](const AggressorKind& kind) { return kind.name == name; });
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,16 @@
+#include "harness/scenario/scenario.h"
+
+#include <algorithm>
+
+namespace virtrain::harness {
+
+bool has_arm(const Scenario& scenario, const std::string& base) {
+  return std::any_of(scenario.arms.begin(), scenario.arms.end(),
+                     [&](const Arm& arm) { return arm.base == base; });
+}
+
+bool is_gpu_probe(const std::string& probe) {
+  return std::find(gpu_probes.begin(), gpu_probes.end(), probe) != gpu_probes.end();
+}
+
+}  // namespace virtrain::harness

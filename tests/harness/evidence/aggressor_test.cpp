@@ -1,0 +1,39 @@
+#include "harness/evidence/aggressor.h"
+
+#include <catch2/catch.hpp>
+
+using namespace virtrain::harness;
+
+TEST_CASE("a stressor's second is read strictly") {
+  const nlohmann::json good{
+      {"record", "progress"}, {"t_ns", 5}, {"seconds", 1.0}, {"busy", 0.5}, {"rate", 7.0}};
+  const auto progress = read_progress(good);
+  REQUIRE(progress);
+  CHECK(progress->end_ns == 5);
+  CHECK(progress->busy == 0.5);
+  for (const char* field : {"t_ns", "seconds", "busy", "rate", "record"}) {
+    auto bad = good;
+    bad.erase(field);
+    CHECK_FALSE(read_progress(bad));
+    bad[field] = -1.5;
+    CHECK_FALSE(read_progress(bad));
+    bad[field] = "x";
+    CHECK_FALSE(read_progress(bad));
+  }
+}
+
+TEST_CASE("levels are means over the counted time alone, weighted by time") {
+  constexpr std::int64_t s = 1'000'000'000;
+  const std::vector<AggressorProgress> progress{{1 * s, 1, 0, 0}, {2 * s, 1, 0.5, 10}, {4 * s, 2, 1, 20}};
+  const auto level = level_between(progress, 1 * s + s / 2, 3 * s + s / 2);
+  CHECK(level.busy == Approx((0.5 * 0.5 + 1 * 1.5) / 2));
+  CHECK(level.rate == Approx((10 * 0.5 + 20 * 1.5) / 2));
+  CHECK(level.covered == Approx(1));
+  CHECK(level_between(progress, 3 * s, 5 * s).covered == Approx(0.5));
+  CHECK(level_between(progress, 8 * s, 9 * s).covered == 0);
+  CHECK(level_between({}, 5 * s, 4 * s).covered == 0);
+  CHECK(is_at_level(0.91, 1));
+  CHECK_FALSE(is_at_level(0.89, 1));
+  CHECK(is_at_level(0.27, 0.25));
+  CHECK_FALSE(is_at_level(0.28, 0.25));
+}

@@ -1,0 +1,145 @@
+// Victims beside neighbours: which arms a scenario gets, where they sit, in what order they run.
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "common/error.h"
+#include "harness/job/programs.h"
+#include "harness/plan/plan.h"
+#include "harness/scenario/decode.h"
+
+using namespace virtrain;
+using namespace virtrain::harness;
+using Catch::Contains;
+
+namespace {
+
+Scenario isolation(const std::string& more, const std::string& arms = "[vm]", int pairs = 3) {
+  return decode_scenario(
+      fmt::format("name: isolated\nworkload: {{backend: cpu}}\n"
+                  "guest: {{memory: 1GiB, vcpus: 1}}\n"
+                  "isolation:\n  victims: [{{name: trainer, nodes: 1}}]\n"
+                  "  aggressors: [cpu, net]\n  levels: [25%, 100%]\n{}arms: {}\npairs: {}\n",
+                  more, arms, pairs),
+      "isolated.yaml");
+}
+
+/// Two sockets of two cores with two threads each; cores of a socket share a cache.
+vmctl::Inventory two_sockets() {
+  vmctl::Inventory inventory;
+  inventory.hostname = "host";
+  for (int core = 0; core < 4; ++core) { inventory.cores.push_back({core, core / 2, core, core / 2 * 2}); }
+  for (int core = 0; core < 4; ++core) {
+    inventory.cores.push_back({core + 4, core / 2, core, core / 2 * 2});
+  }
+  inventory.numa_nodes = {{0, 32ULL << 30, 0, 0}, {1, 32ULL << 30, 0, 0}};
+  inventory.memory_bytes = inventory.available_memory_bytes = 64ULL << 30;
+  return inventory;
+}
+
+Plan isolation_plan_of(const Scenario& scenario, const vmctl::Inventory& inventory) {
+  return make_plan(scenario, inventory, true);
+}
+
+std::vector<std::string> round_of(const Plan& plan, std::int64_t pair) {
+  std::vector<std::string> arms;
+  for (const auto& trial : plan.trials) {
+    if (trial.pair == pair) { arms.push_back(trial.arm); }
+  }
+  return arms;
+}
+
+const Placement& placement_of(const Plan& plan, const std::string& arm) {
+  const auto found = std::find_if(plan.trials.begin(), plan.trials.end(),
+                                  [&](const PlannedTrial& trial) { return trial.arm == arm; });
+  REQUIRE(found != plan.trials.end());
+  return plan.placements[found->placement];
+}
+
+/// The core of the victim and that of its neighbour beside the aggressor cpu.
+std::pair<int, int> cores_with(const std::string& share, vmctl::Inventory inventory = two_sockets()) {
+  const auto plan = isolation_plan_of(isolation("  share: " + share + "\n"), inventory);
+  const auto& tenants = placement_of(plan, "vm+cpu@25%").tenants;
+  return {tenants.at(0).nodes.at(0).cores.at(0), tenants.at(1).nodes.at(0).cores.at(0)};
+}
+
+std::string refusal(const std::string& share, const vmctl::Inventory& inventory) {
+  try {
+    isolation_plan_of(isolation("  share: " + share + "\n"), inventory);
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::host_unable);
+    return error.what();
+  }
+  return "not refused";
+}
+
+}  // namespace
+
+TEST_CASE("each arm runs under every condition, whatever the arm is called") {
+  const auto scenario = isolation("", "[vm, {name: vm-free, like: vm, guest: {pinning: none}}]");
+  std::vector<std::string> names;
+  for (const auto& arm : scenario.arms) {
+    names.push_back(arm.name);
+    CHECK(arm.base == "vm");
+  }
+  CHECK(names == std::vector<std::string>{"vm", "vm+idle", "vm+cpu@25%", "vm+cpu@100%", "vm+net@25%",
+                                          "vm+net@100%", "vm-free", "vm-free+idle", "vm-free+cpu@25%",
+                                          "vm-free+cpu@100%", "vm-free+net@25%", "vm-free+net@100%"});
+  CHECK(scenario.arms[2].like == "vm");
+  CHECK(scenario.cases.size() == 1);
+  const auto& beside = scenario.arms[7].cases.at(0);
+  CHECK(beside.guest.pinning == Pinning::none);
+  REQUIRE(beside.tenants.size() == 2);
+  CHECK(beside.tenants[1].neighbour->is_idle());
+  CHECK(isolation("", "[vm]").arms.size() == 6);
+  CHECK(isolation("  baselines: [idle_neighbour]\n").arms.at(0).name == "vm+idle");
+}
+
+TEST_CASE("rounds have all conditions once, in an order by the stored seed") {
+  const auto plan = isolation_plan_of(isolation("  seed: 7\n", "[vm]", 20), two_sockets());
+  const auto first = round_of(plan, 1);
+  std::set<std::string> conditions(first.begin(), first.end());
+  CHECK(conditions.size() == 6);
+  std::set<std::vector<std::string>> orders;
+  for (std::int64_t pair = 1; pair <= 20; ++pair) {
+    const auto round = round_of(plan, pair);
+    CHECK(std::set<std::string>(round.begin(), round.end()) == conditions);
+    CHECK(round.size() == 6);
+    orders.insert(round);
+  }
+  CHECK(orders.size() > 15);
+  CHECK(round_of(isolation_plan_of(isolation("  seed: 7\n", "[vm]", 20), two_sockets()), 1) == first);
+  CHECK(to_json(plan)["isolation"]["seed"] == 7);
+  CHECK(to_json(plan)["isolation"]["margin"] == 0.05);
+}
+
+TEST_CASE("a neighbour shares what was asked for") {
+  CHECK(cores_with("core") == std::pair(0, 4));  // the other thread of the victim's core
+  CHECK(cores_with("llc") == std::pair(0, 1));
+  CHECK(cores_with("node") == std::pair(0, 1));
+  CHECK(cores_with("host") == std::pair(0, 1));
+  auto single_threaded = two_sockets();
+  for (auto& core : single_threaded.cores) { core.first_sibling = -1; }
+  CHECK(cores_with("core", single_threaded) == std::pair(0, 0));
+  const auto plan = isolation_plan_of(isolation("  share: core\n"), two_sockets());
+  CHECK(placement_of(plan, "vm").tenants.size() == 1);
+  CHECK(placement_of(plan, "vm").tenants[0].nodes[0].cores ==
+        placement_of(plan, "vm+idle").tenants[0].nodes[0].cores);
+  CHECK(placement_of(plan, "vm+net@25%").tenants[1].nodes.size() == 2);  // one sends to the other
+  CHECK(placement_of(plan, "vm+net@25%").training_nodes() == 1);
+  CHECK(placement_of(plan, "vm+cpu@25%").tenants[1].ranks() == 0);
+  CHECK(needed_programs(isolation(""), plan) ==
+        std::vector<std::string>{"virtrain-resnet50-cpu", "virtrain-stress"});
+}
+
+TEST_CASE("a share that the host has no place for is refused") {
+  auto unknown_caches = two_sockets();
+  for (auto& core : unknown_caches.cores) { core.last_level_cache = -1; }
+  CHECK_THAT(refusal("llc", unknown_caches), Contains("share llc") && Contains("last-level cache"));
+  auto narrow = two_sockets();
+  narrow.cores = {{0, 0}, {1, 1}, {2, 1}};
+  CHECK_THAT(refusal("node", narrow), Contains("on the victim's NUMA node"));
+}
