@@ -46,15 +46,18 @@ Message message_of(const std::string& schedule, const results::Change& change, c
 }  // namespace
 
 std::vector<Message> messages_of(const std::string& schedule, const std::vector<results::Change>& changes,
-                                 const std::set<std::string>& told) {
+                                 const std::set<std::string>& told, const std::string& mark) {
   std::vector<Message> messages;
+  const auto add = [&](const results::Change& change, const std::string& event) {
+    messages.push_back(message_of(schedule, change, event));
+    messages.back().key += mark;
+  };
   for (const auto& change : changes) {
-    const bool was_told = told.contains(change.id + " confirmed");
-    if (change.state == results::ChangeState::open && !was_told) {
-      messages.push_back(message_of(schedule, change, "confirmed"));
-    }
-    if (change.state == results::ChangeState::mended && was_told && !told.contains(change.id + " mended")) {
-      messages.push_back(message_of(schedule, change, "mended"));
+    const bool was_told = told.contains(change.id + " confirmed" + mark);
+    if (change.state == results::ChangeState::open && !was_told) { add(change, "confirmed"); }
+    if (change.state == results::ChangeState::mended && was_told &&
+        !told.contains(change.id + " mended" + mark)) {
+      add(change, "mended");
     }
   }
   return messages;

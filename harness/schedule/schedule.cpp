@@ -51,8 +51,11 @@ Record from_json_file(const std::filesystem::path& file) {
   Record record;
   using Members = boost::describe::describe_members<Record, boost::describe::mod_public>;
   try {
-    boost::mp11::mp_for_each<Members>(
-        [&](auto member) { json.at(member.name).get_to(record.*member.pointer); });
+    boost::mp11::mp_for_each<Members>([&](auto member) {
+      // Files of versions before it have no such key.
+      if (std::string_view(member.name) == "webhook_file" && !json.contains(member.name)) { return; }
+      json.at(member.name).get_to(record.*member.pointer);
+    });
   } catch (const nlohmann::json::exception&) {
     throw Error("read " + file.string(), ErrorCode::bad_input,
                 "it is not as virtrain wrote it; remove the file and add the schedule again");

@@ -21,8 +21,10 @@ struct Schedule {
   std::string database = {};          ///< absolute path
   std::int64_t patience_seconds = 0;  ///< how long busy devices are waited for
   std::string notify = {};            ///< a command of the user's that reads one message as JSON; empty: none
+  std::string webhook_file = {};      ///< absolute path of what read_webhook() reads; empty: none
 };
-BOOST_DESCRIBE_STRUCT(Schedule, (), (name, scenario, at, days, database, patience_seconds, notify))
+BOOST_DESCRIBE_STRUCT(Schedule, (),
+                      (name, scenario, at, days, database, patience_seconds, notify, webhook_file))
 
 /// How its last run ended. Described are the keys of its file.
 struct LastRun {

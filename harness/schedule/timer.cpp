@@ -20,6 +20,13 @@ std::string unit_word(const std::string& text) {
   return word + '"';
 }
 
+/// A path that is the rest of a line.
+std::string without_specifiers(const std::string& text) {
+  std::string path;
+  for (const char c : text) { path += c == '%' ? "%%" : std::string(1, c); }
+  return path;
+}
+
 /// A word for sh in a crontab, where % would end the command.
 std::string cron_word(const std::string& text) {
   std::string word = "'";
@@ -76,9 +83,12 @@ std::string service_unit(const Schedule& schedule, const std::filesystem::path& 
       "TimeoutStopSec=5min\n"
       "KillSignal=SIGTERM\n"
       "Delegate=yes\n"
-      "{3}",
+      "{3}{4}",
       schedule.name, system ? "Wants=network.target\nAfter=libvirtd.service network.target\n" : "",
-      unit_word(program.string()), sandbox);
+      unit_word(program.string()), sandbox,
+      schedule.webhook_file.empty()
+          ? ""
+          : "LoadCredential=webhook:" + without_specifiers(schedule.webhook_file) + "\n");
 }
 
 std::string timer_unit(const Schedule& schedule) {

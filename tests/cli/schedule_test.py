@@ -6,6 +6,8 @@ import json
 import os
 import pathlib
 import shutil
+import ssl
+import subprocess
 import tempfile
 import threading
 import unittest
@@ -77,6 +79,86 @@ class Nightly(unittest.TestCase):
         self.assertEqual(self.table.read_text(), MINE)
         self.assertFalse(self.database.exists())
         self.assertEqual(self.virtrain("schedule", "list", "--format", "json").json(), [])
+
+    def test_what_others_could_change_is_refused(self):
+        hook = self.folder / "hook.sh"
+        hook.write_text("true\n")
+        webhook = self.folder / "webhook"
+        webhook.write_text("url https://127.0.0.1/\n")
+        webhook.chmod(0o600)
+        plain = self.folder / "plain"
+        plain.write_text("url http://example.com/s3cret\n")
+        plain.chmod(0o600)
+
+        def refused(*options, status=4):
+            result = self.virtrain("schedule", "add", self.scenario, "--at", "2:00", "--db", self.database, *options, status=status)
+            self.assertNotIn("s3cret", result.err)
+            self.assertEqual(self.virtrain("schedule", "list", "--format", "json").json(), [])
+            return result.err
+
+        for path, options in ((self.scenario, ()), (hook, ("--notify", f"sh {hook}")), (webhook, ("--webhook-file", webhook)),
+                              (self.folder, ())):
+            with self.subTest(path=path):
+                mode = path.stat().st_mode & 0o777
+                path.chmod(mode | 0o020)
+                self.assertIn(f"chmod go-w {path}", refused(*options))
+                path.chmod(mode)
+                if os.geteuid() == 0:
+                    os.chown(path, 12345, -1)
+                    self.assertIn("belongs to user 12345", refused(*options))
+                    os.chown(path, 0, -1)
+        self.assertIn("relative", refused("--notify", "./hook.sh", status=2))
+        self.assertIn(f"{plain}:1:1: the URL has to begin with https://", refused("--webhook-file", plain, status=3))
+        webhook.chmod(0o644)
+        self.assertIn("other users can read the secret", refused("--webhook-file", webhook))
+
+    @unittest.skipIf(os.path.isdir("/run/systemd/system"), "systemd runs here")
+    def test_a_webhook_by_tls(self):
+        key, certificate = self.folder / "key.pem", self.folder / "certificate.pem"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=hook",
+                        "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2", "-keyout", key, "-out", certificate],
+                       check=True, capture_output=True)
+        received, answers = [], [503, 204, 302]
+
+        class Hook(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                received.append((self.path, self.headers["Authorization"], body["event"], body["series"]))
+                self.send_response(answers.pop(0) if answers else 204)
+                self.send_header("Location", "/elsewhere")
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hook)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        self.addCleanup(server.server_close)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.shutdown)
+        webhook = self.folder / "webhook"
+        text = f"url https://127.0.0.1:{server.server_port}/s3cret\nheader Authorization: Bearer k3y\n"
+        webhook.write_text(text)
+        webhook.chmod(0o600)
+        self.import_a_loss()
+        self.virtrain("schedule", "add", self.scenario, "--at", "2:00", "--db", self.database, "--webhook-file", webhook)
+        unverified = self.virtrain("schedule", "run", "nightly", status=1)
+        self.assertEqual(received, [])
+        self.assertIn("certificate", unverified.err)
+        webhook.write_text(text + f"ca {certificate}\n")
+        redirected = self.virtrain("schedule", "run", "nightly", status=1)
+        self.assertIn("HTTP status 302, a redirect", redirected.err)
+        self.virtrain("schedule", "run", "nightly", status=1)
+        self.virtrain("schedule", "run", "nightly", status=1)
+        paths, keys, events, series = zip(*received)
+        self.assertEqual((set(paths), set(keys), set(events)), ({"/s3cret"}, {"Bearer k3y"}, {"confirmed"}))
+        first, second = "nightly/one/vm/images_per_second", "nightly/one/vm/ratio"
+        self.assertEqual(list(series), [first, first, second, second])  # busy, taken, redirected; taken the next night
+        written = [path for path in self.folder.rglob("*") if path.is_file() and path != webhook]
+        for path in written:
+            self.assertNotIn(b"s3cret", path.read_bytes(), path)
 
     def import_nights(self, name, nights, package, value):
         """One record of an experiment and its pair for each night."""

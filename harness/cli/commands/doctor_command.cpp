@@ -60,7 +60,7 @@ int urgency(const vmctl::Finding& finding) {
 
 /// Red blocks, yellow is to be looked at.
 std::string coloured_outcome(const vmctl::Finding& finding) {
-  const auto words = fmt::format("{:<11}", outcome(finding));
+  auto words = fmt::format("{:<11}", outcome(finding));
   if (!colour_on_stdout() || finding.status != CheckStatus::failed) { return words; }
   return (vmctl::blocks(finding) ? "\x1b[31m" : "\x1b[33m") + words + "\x1b[0m";
 }

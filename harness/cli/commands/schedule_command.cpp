@@ -19,6 +19,8 @@
 #include "harness/scenario/decode.h"
 #include "harness/schedule/installer.h"
 #include "harness/schedule/messages.h"
+#include "harness/schedule/trust.h"
+#include "harness/schedule/webhook.h"
 #include "results/changes/read_changes.h"
 #include "results/tables/tables.h"
 
@@ -38,6 +40,7 @@ struct AddArguments {
   std::string days;
   std::string patience = "1h";
   std::string notify;
+  std::filesystem::path webhook;
 };
 
 /// Refuses, with doctor's words, what would fail every night.
@@ -71,6 +74,17 @@ std::int64_t patience_seconds(const std::string& text) {
   return *duration / ns_per_second;
 }
 
+/// Whoever built it in a folder of theirs has root's trust already, by sudo; that it lasts they should know.
+void warn_of_a_program_of_others() {
+  try {
+    require_only_ours(this_program());
+  } catch (const Error& error) {
+    log::warning(
+        "this virtrain will run each night, and others can change it: install it (cmake --install build)",
+        {{"because", error.message()}});
+  }
+}
+
 void add(const AddArguments& arguments) {
   Schedule schedule;
   schedule.at = time_of_day(arguments.at);
@@ -81,6 +95,13 @@ void add(const AddArguments& arguments) {
   schedule.name = arguments.name.empty() ? scenario.name : arguments.name;
   require_schedule_name(schedule.name);
   require_that_it_runs_here(scenario);
+  require_only_ours(arguments.scenario);
+  require_only_ours_in(arguments.notify);
+  if (!arguments.webhook.empty()) {
+    read_webhook(arguments.webhook);
+    schedule.webhook_file = std::filesystem::canonical(arguments.webhook).string();
+  }
+  warn_of_a_program_of_others();
   schedule.scenario = std::filesystem::canonical(arguments.scenario).string();
   schedule.database = std::filesystem::absolute(arguments.database).lexically_normal().string();
   const ScheduleBook book;
@@ -148,25 +169,55 @@ int run_patiently(const Schedule& schedule) {
   }
 }
 
-/// Hands each new message to the user's command. One that fails is tried again the next night.
-void tell(const Schedule& schedule, const std::vector<results::Change>& changes) {
-  if (schedule.notify.empty()) { return; }
+void run_notify(const std::string& command, const Message& message) {
+  CommandOptions options;
+  options.deadline = std::chrono::minutes(2);
+  options.input = dump_json(message.body) + "\n";
+  require_only_ours_in(command);
+  try {
+    run_checked({"/bin/sh", "-c", command}, options);
+  } catch (const Error&) {
+    // The command may hold a secret: its words are not repeated.
+    throw Error("run the --notify command", ErrorCode::io, "it failed");
+  }
+}
+
+/// systemd hands it over as a credential, cron leaves it where it is.
+std::filesystem::path webhook_file(const Schedule& schedule) {
+  const char* credentials = std::getenv("CREDENTIALS_DIRECTORY");
+  if (credentials != nullptr) {
+    const auto file = std::filesystem::path(credentials) / "webhook";
+    if (std::filesystem::exists(file)) { return file; }
+  }
+  return schedule.webhook_file;
+}
+
+/// Tells by one way what it was not told. What fails is tried again the next night.
+template <typename Send>
+void tell_by(const std::string& mark, const Schedule& schedule, const std::vector<results::Change>& changes,
+             Send&& send) {
   const ScheduleBook book;
   auto told = book.told(schedule.name);
-  for (const auto& message : messages_of(schedule.name, changes, told)) {
-    CommandOptions options;
-    options.deadline = std::chrono::minutes(2);
-    options.input = dump_json(message.body) + "\n";
+  for (const auto& message : messages_of(schedule.name, changes, told, mark)) {
     try {
-      run_checked({"/bin/sh", "-c", schedule.notify}, options);
-    } catch (const Error&) {
-      // The command may hold a secret: its words are not repeated.
-      log::error("the --notify command failed; the message is kept for the next night",
-                 {{"schedule", schedule.name}});
+      send(message);
+    } catch (const Error& error) {
+      log::error("a message was not taken; it is kept for the next night",
+                 {{"schedule", schedule.name}, {"error", error.what()}});
       continue;
     }
     told.insert(message.key);
     book.save_told(schedule.name, told);
+  }
+}
+
+void tell(const Schedule& schedule, const std::vector<results::Change>& changes) {
+  if (!schedule.notify.empty()) {
+    tell_by("", schedule, changes, [&](const Message& message) { run_notify(schedule.notify, message); });
+  }
+  if (!schedule.webhook_file.empty()) {
+    tell_by(" webhook", schedule, changes,
+            [&](const Message& message) { post(read_webhook(webhook_file(schedule)), message.body); });
   }
 }
 
@@ -193,6 +244,7 @@ void run(const std::string& name, Cli& cli) {
   std::filesystem::create_directories(book.lock_file(name).parent_path());
   const auto lock = try_lock_file(book.lock_file(name), LockKind::exclusive);
   if (!lock) { throw Error("run schedule " + name, ErrorCode::busy, "not tonight: it still runs"); }
+  require_only_ours(schedule.scenario);
   book.save_last_run(name, last);
   int status = exit_status(ErrorCode::io);
   try {
@@ -225,6 +277,10 @@ void add_add(CLI::App& schedule) {
           "--notify", arguments->notify,
           "Command that gets each new message as JSON on standard input: a confirmed change, and its mending")
       ->type_name("COMMAND");
+  verb->add_option(
+          "--webhook-file", arguments->webhook,
+          "File with the line `url https://…` to which new messages are posted; only you may read it")
+      ->type_name("FILE");
   add_database_option(*verb, arguments->database);
   verb->footer("Example:\n  virtrain schedule add scenarios/nightly-cpu.yaml --at 02:00 --db nightly.db");
   verb->callback([arguments] { add(*arguments); });

@@ -1,0 +1,85 @@
+#include "harness/schedule/trust.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "common/error.h"
+#include "common/text/text.h"
+
+namespace virtrain::harness {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct stat status_of(const fs::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) { throw errno_error("read " + excerpt(path.string()), errno); }
+  return status;
+}
+
+Error refuse_file(const fs::path& file, const std::string& why) {
+  return Error("use " + excerpt(file.string()) + " every night", ErrorCode::host_unable, why);
+}
+
+/// `part` is `file` or a folder above it.
+void require_ours(const fs::path& file, const fs::path& part) {
+  const auto status = status_of(part);
+  const auto shown = excerpt(part.string());
+  if (status.st_uid != 0 && status.st_uid != ::geteuid()) {
+    throw refuse_file(file, fmt::format("{} belongs to user {}, who could change what runs; keep it in a "
+                                        "folder of your own",
+                                        shown, status.st_uid));
+  }
+  const bool shared_safely = S_ISDIR(status.st_mode) && (status.st_mode & S_ISVTX) != 0;
+  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0 && !shared_safely) {
+    throw refuse_file(file, fmt::format("other users can write to {} and so change what runs; chmod go-w {}",
+                                        shown, shown));
+  }
+}
+
+void require_ours_upwards(const fs::path& file, fs::path part) {
+  for (; part.has_relative_path(); part = part.parent_path()) { require_ours(file, part); }
+  require_ours(file, part);
+}
+
+}  // namespace
+
+void require_only_ours(const fs::path& file) {
+  status_of(file);
+  // It may become a line of a unit.
+  const auto is_control = [](unsigned char c) { return c < ' ' || c == 127; };
+  const auto& name = file.native();
+  if (std::any_of(name.begin(), name.end(), is_control)) {
+    throw refuse_file(file, "its path has control characters in it");
+  }
+  const auto given = fs::absolute(file).lexically_normal();
+  require_ours_upwards(file, given.parent_path());
+  require_ours_upwards(file, fs::canonical(given));
+}
+
+void require_secret(const fs::path& file) {
+  require_only_ours(file);
+  if ((status_of(file).st_mode & (S_IRGRP | S_IROTH)) != 0) {
+    throw refuse_file(file, "other users can read the secret in it; chmod 600 " + excerpt(file.string()));
+  }
+}
+
+void require_only_ours_in(const std::string& command) {
+  const auto words = words_of(command);
+  for (const auto& word : words) {
+    const bool is_path = word.find('/') != std::string_view::npos;
+    std::error_code ignored;
+    if (is_path && word.front() != '/' && (&word == &words.front() || fs::exists(word, ignored))) {
+      throw Error(
+          "read --notify", ErrorCode::usage,
+          excerpt(word) + " is relative, and a timer starts it in another folder; give its whole path");
+    }
+    if (is_path && fs::is_regular_file(word, ignored)) { require_only_ours(word); }
+  }
+}
+
+}  // namespace virtrain::harness

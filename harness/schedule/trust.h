@@ -1,0 +1,21 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace virtrain::harness {
+
+// What a schedule reads again each night runs with the rights of whoever added it, so nobody else may be able
+// to change it: the rule of cron and ssh.
+
+/// Error(host_unable), with who could change it and what to do, unless `file` and every folder above it
+/// belong to root or to us, and group and others cannot write to them. A folder of everybody's with a sticky
+/// bit is fine. Links are followed, and the folders they lie in looked at.
+void require_only_ours(const std::filesystem::path& file);
+/// Also that group and others cannot read it: it holds a secret.
+void require_secret(const std::filesystem::path& file);
+/// require_only_ours for each file that the words of a shell command name by path. Error(usage) for a
+/// relative path: a timer starts commands in another folder.
+void require_only_ours_in(const std::string& command);
+
+}  // namespace virtrain::harness

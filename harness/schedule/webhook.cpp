@@ -1,0 +1,133 @@
+#include "harness/schedule/webhook.h"
+
+#include <curl/curl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "common/error.h"
+#include "common/text/json.h"
+#include "common/text/text.h"
+#include "harness/schedule/trust.h"
+
+namespace virtrain::harness {
+namespace {
+
+constexpr const char* posting = "post to the webhook";
+
+bool is_plain_line(std::string_view text) {
+  return std::none_of(text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 127; });
+}
+
+bool is_allowed_url(const std::string& url) {
+  constexpr std::array<const char*, 3> local = {"http://127.0.0.1", "http://localhost", "http://[::1]"};
+  const auto is_below = [&](std::string_view host) {
+    return url.starts_with(host) &&
+           (url.size() == host.size() || url[host.size()] == ':' || url[host.size()] == '/') &&
+           url.find('@') == std::string::npos;
+  };
+  const bool https = url.starts_with("https://") && url.size() > 8;
+  return url.find(' ') == std::string::npos && (https || std::any_of(local.begin(), local.end(), is_below));
+}
+
+struct Answer {
+  std::string words;  ///< empty: it was taken
+  bool may_pass = false;
+};
+
+Answer post_once(const Webhook& webhook, const std::string& text) {
+  const std::unique_ptr<CURL, void (*)(CURL*)> curl(curl_easy_init(), curl_easy_cleanup);
+  std::unique_ptr<curl_slist, void (*)(curl_slist*)> headers(
+      curl_slist_append(nullptr, "Content-Type: application/json"), curl_slist_free_all);
+  for (const auto& header : webhook.headers) { curl_slist_append(headers.get(), header.c_str()); }
+  const auto set = [&](CURLoption option, auto value) {
+    if (curl_easy_setopt(curl.get(), option, value) != CURLE_OK) {
+      throw Error(posting, ErrorCode::io, "libcurl refused a setting");
+    }
+  };
+  set(CURLOPT_URL, webhook.url.c_str());
+  set(CURLOPT_PROTOCOLS_STR, webhook.url.starts_with("https:") ? "https" : "http");
+  set(CURLOPT_FOLLOWLOCATION, 0L);
+  set(CURLOPT_HTTPHEADER, headers.get());
+  set(CURLOPT_POSTFIELDS, text.c_str());
+  set(CURLOPT_POSTFIELDSIZE, static_cast<long>(text.size()));
+  set(CURLOPT_CONNECTTIMEOUT, 10L);
+  set(CURLOPT_TIMEOUT, 30L);
+  set(CURLOPT_NOSIGNAL, 1L);
+  if (!webhook.ca.empty()) { set(CURLOPT_CAINFO, webhook.ca.c_str()); }
+  // The server's words are of no use to us.
+  set(
+      CURLOPT_WRITEFUNCTION,
+      +[](char*, std::size_t size, std::size_t count, void*) -> std::size_t { return size * count; });
+  const auto code = curl_easy_perform(curl.get());
+  if (code != CURLE_OK) {
+    const bool certificate = code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE;
+    return {curl_easy_strerror(code), !certificate};
+  }
+  long status = 0;
+  curl_easy_getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &status);
+  if (status >= 200 && status < 300) { return {}; }
+  return {fmt::format("HTTP status {}{}", status,
+                      status >= 300 && status < 400 ? ", a redirect; write the final URL into the file" : ""),
+          status == 408 || status == 429 || status >= 500};
+}
+
+}  // namespace
+
+Webhook parse_webhook(const std::string& text, const std::string& file) {
+  Webhook webhook;
+  std::size_t number = 0;
+  const auto refuse_line = [&](const std::string& why) {
+    return Error("read " + file, ErrorCode::bad_input,
+                 fmt::format("{}:{}:1: {}", excerpt(file), number, why));
+  };
+  for (const auto& line : split(text, '\n')) {
+    ++number;
+    const auto trimmed = trim(line);
+    if (trimmed.empty() || trimmed.front() == '#') { continue; }
+    const auto space = std::min(trimmed.find(' '), trimmed.size());
+    const auto key = trimmed.substr(0, space);
+    const std::string value(trim(trimmed.substr(space)));
+    if (!is_plain_line(value)) { throw refuse_line("control characters are not allowed"); }
+    if (key == "url" && is_allowed_url(value)) {
+      webhook.url = value;
+    } else if (key == "url") {
+      throw refuse_line("the URL has to begin with https:// (http:// only for this machine's loopback)");
+    } else if (key == "header" && value.find(':') != std::string::npos && value.front() != ':') {
+      webhook.headers.push_back(value);
+    } else if (key == "ca" && value.starts_with('/')) {
+      webhook.ca = value;
+    } else {
+      throw refuse_line("no such line (allowed: url https://…, header NAME: VALUE, ca /FILE)");
+    }
+  }
+  if (webhook.url.empty()) { throw refuse_line("a line url https://… is missing"); }
+  return webhook;
+}
+
+Webhook read_webhook(const std::filesystem::path& file) {
+  require_secret(file);
+  auto webhook = parse_webhook(read_file(file).value_or(""), file.string());
+  if (!webhook.ca.empty()) { require_only_ours(webhook.ca); }
+  return webhook;
+}
+
+void post(const Webhook& webhook, const nlohmann::json& body) {
+  constexpr std::array<std::chrono::seconds, 3> pauses = {std::chrono::seconds(1), std::chrono::seconds(5),
+                                                          std::chrono::seconds(0)};
+  const auto text = dump_json(body);
+  Answer answer;
+  for (const auto pause : pauses) {
+    answer = post_once(webhook, text);
+    if (answer.words.empty()) { return; }
+    if (!answer.may_pass) { break; }
+    std::this_thread::sleep_for(pause);
+  }
+  throw Error(posting, ErrorCode::io, answer.words);
+}
+
+}  // namespace virtrain::harness
