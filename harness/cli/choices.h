@@ -19,6 +19,7 @@ CLI::Validator one_of(std::vector<std::string> names);
 template <typename Value>
 CLI::Validator name_of(const std::map<std::string, Value>& values) {
   std::vector<std::string> names;
+  names.reserve(values.size());
   for (const auto& [name, value] : values) { names.push_back(name); }
   const auto translate = [values, check = one_of(names)](std::string& text) {
     auto refusal = check(text);

@@ -38,6 +38,7 @@ results::CompareRequest comparison_of(const std::string& experiment, const Scena
   results::CompareRequest request;
   request.selection.experiments = {experiment};
   request.settings = scenario.vm_vs_bare_metal.value_or(results::Settings());
+  if (scenario.isolation) { request.settings.margin = scenario.isolation->margin; }
   return request;
 }
 

@@ -25,6 +25,10 @@ double heat_level(const NeighbourCell& cell) {
   return cell.level.value_or(cell.aggressor.empty() ? 0 : 1);
 }
 
+bool is_decided(const Disturbance& disturbance) {
+  return disturbance.verdict != Isolated::inconclusive && disturbance.verdict != Isolated::not_comparable;
+}
+
 nlohmann::json heat_cell(const NeighbourCell& cell, std::size_t row, std::size_t column) {
   const auto& alone = *cell.against_alone;
   const auto heat = std::upper_bound(std::begin(loss_class_ends), std::end(loss_class_ends), alone.loss) -
@@ -33,7 +37,7 @@ nlohmann::json heat_cell(const NeighbourCell& cell, std::size_t row, std::size_t
           {"column", column},
           {"fill", fmt::format("var(--heat-{})", heat)},
           {"ink", fmt::format("var(--heat-ink-{})", heat)},
-          {"words", fmt::format("{:.0f} %", alone.loss * 100)},
+          {"words", fmt::format("{:.0f} %{}", alone.loss * 100, is_decided(alone) ? "" : " ?")},
           {"tip", fmt::format("beside {}\n{}", cell.neighbour, to_text(alone, true))}};
 }
 
@@ -51,9 +55,10 @@ Chart neighbour_chart(const IsolationMatrix& matrix, std::size_t index) {
     if (std::find(rows.begin(), rows.end(), heat_row(cell)) == rows.end()) { rows.push_back(heat_row(cell)); }
     if (worst == nullptr || cell.against_alone->loss > worst->against_alone->loss) { worst = &cell; }
   }
-  chart.summary =
-      fmt::format("Share of the throughput alone that is lost beside a neighbour. The worst is {}: {}.",
-                  worst->neighbour, to_text(*worst->against_alone, true));
+  chart.summary = fmt::format(
+      "Share of the throughput alone that is lost beside a neighbour; a question mark: no verdict. The worst "
+      "is {}: {}.",
+      worst->neighbour, to_text(*worst->against_alone, true));
   chart.data["cells"] = chart.data["rows"] = chart.data["columns"] = nlohmann::json::array();
   for (const auto& cell : matrix.cells) {
     if (!cell.against_alone) { continue; }
