@@ -25,6 +25,19 @@ Error refuse_file(const fs::path& file, const std::string& why) {
   return Error("use " + excerpt(file.string()) + " every night", ErrorCode::host_unable, why);
 }
 
+/// Who owns a link can turn it elsewhere, also in a sticky folder.
+void require_no_link_of_others(const fs::path& file, fs::path part) {
+  for (; part.has_relative_path(); part = part.parent_path()) {
+    struct stat status {};
+    if (::lstat(part.c_str(), &status) != 0 || !S_ISLNK(status.st_mode)) { continue; }
+    if (status.st_uid == 0 || status.st_uid == ::geteuid()) { continue; }
+    throw refuse_file(file,
+                      fmt::format("{} is a link of user {}'s, who could turn it elsewhere; give the path "
+                                  "that it leads to",
+                                  excerpt(part.string()), status.st_uid));
+  }
+}
+
 /// `part` is `file` or a folder above it.
 void require_ours(const fs::path& file, const fs::path& part) {
   const auto status = status_of(part);
@@ -57,6 +70,7 @@ void require_only_ours(const fs::path& file) {
     throw refuse_file(file, "its path has control characters in it");
   }
   const auto given = fs::absolute(file).lexically_normal();
+  require_no_link_of_others(file, given);
   require_ours_upwards(file, given.parent_path());
   require_ours_upwards(file, fs::canonical(given));
 }

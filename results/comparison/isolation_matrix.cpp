@@ -296,7 +296,8 @@ std::vector<IsolationMatrix> isolation_matrices(const ComparisonData& data, std:
   return matrices;
 }
 
-std::vector<IsolationMatrix> isolation_matrices(const Store& store, const std::vector<std::string>& experiments,
+std::vector<IsolationMatrix> isolation_matrices(const Store& store,
+                                                const std::vector<std::string>& experiments,
                                                 std::optional<double> margin, double alpha) {
   auto data = store.comparison_data(experiments, {});
   data.neighbours = store.comparison_neighbours(experiments);

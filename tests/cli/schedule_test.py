@@ -107,6 +107,11 @@ class Nightly(unittest.TestCase):
                     os.chown(path, 12345, -1)
                     self.assertIn("belongs to user 12345", refused(*options))
                     os.chown(path, 0, -1)
+        if os.geteuid() == 0:
+            link = self.folder / "link"
+            link.symlink_to(hook)
+            os.lchown(link, 12345, -1)
+            self.assertIn("is a link of user 12345's", refused("--notify", f"sh {link}"))
         self.assertIn("relative", refused("--notify", "./hook.sh", status=2))
         self.assertIn(f"{plain}:1:1: the URL has to begin with https://", refused("--webhook-file", plain, status=3))
         webhook.chmod(0o644)

@@ -241,6 +241,8 @@ def daemons():
     finally:
         for name in reversed(started):
             sh("pkill", "-x", name, check=False)
+            while sh("pgrep", "-x", name, check=False):  # the next test would take it for one that stays
+                time.sleep(0.1)
 
 
 def run_test(name, test):

@@ -12,6 +12,7 @@ import sys
 import xml.etree.ElementTree
 
 LAST_LINES = 30
+LONGEST_LINE = 400
 
 
 def expected_names(path):
@@ -52,7 +53,7 @@ def main():
     cases = list(xml.etree.ElementTree.parse(sys.argv[1]).getroot().iter("testcase"))
     failed = list(failed_tests(cases))
     for name, lines in failed:
-        print(f"--- {name} failed, its last words:", *lines, sep="\n")
+        print(f"--- {name} failed, its last words:", *(line[:LONGEST_LINE] for line in lines), sep="\n")
     unexpected = [
         (name, reason)
         for name, reason in skipped_tests(cases)
