@@ -32,8 +32,9 @@ void add_report_command(Cli& cli);     ///< report
 void add_exchange_commands(Cli& cli);  ///< export, import
 /// Adds --experiment, --scenario and --label to a verb.
 void add_selection_options(CLI::App& verb, results::Selection& selection);
-void add_doctor_command(Cli& cli);  ///< doctor
-void add_clean_command(Cli& cli);   ///< clean
+void add_doctor_command(Cli& cli);    ///< doctor
+void add_topology_command(Cli& cli);  ///< topology
+void add_clean_command(Cli& cli);     ///< clean
 
 /// Adds --db to a verb; the default is $XDG_DATA_HOME/virtrain/results.db.
 void add_database_option(CLI::App& verb, std::filesystem::path& database);

@@ -151,6 +151,7 @@ int run(int argc, char** argv) {
   add_report_command(cli);
   add_exchange_commands(cli);
   add_doctor_command(cli);
+  add_topology_command(cli);
   add_clean_command(cli);
   try {
     cli.app.name("virtrain");

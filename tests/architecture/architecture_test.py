@@ -65,12 +65,13 @@ ROOMS = {
     ],
     "harness": [
         *["agent", "agent/client", "scenario/isolation", "scenario", "plan"],
-        *["evidence", "rules", "job", "trial", "experiment", "schedule", "cli", "cli/commands"],
+        *["evidence", "rules", "job", "trial", "experiment", "schedule", "cli", "cli/commands", "cli/commands/host"],
     ],
 }
 # Folders whose sources are the entries of a table, and the header that declares them all.
 TABLES = {
     "harness/cli/commands": "harness/cli/commands.h",
+    "harness/cli/commands/host": "harness/cli/commands.h",
     "results/exchange/exporters": "results/exchange/exporters/exporters.h",
     "results/exchange/readers": "results/exchange/readers/readers.h",
     "results/report/page": "results/report/page/page.h",

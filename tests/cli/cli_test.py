@@ -13,7 +13,7 @@ import unittest
 from command_line import BUILD, SCENARIOS, small_scenario, virtrain
 
 VERBS = ["run", "reproduce", "plan", "validate", "list", "show", "compare", "export", "import", "doctor", "clean", "schema", "changes",
-         "ack", "schedule"]
+         "ack", "schedule", "topology"]
 EXPERIMENT = re.compile(r"\d{8}t\d{6}-[0-9a-f]{6}")
 
 
@@ -256,6 +256,22 @@ class Doctor(CommandLine):
         for finding in findings:
             self.assertEqual(finding.keys(), {"id", "severity", "status", "found", "fix"})
         self.assertEqual(len({f["id"] for f in findings}), len(findings))
+
+
+class Topology(CommandLine):
+    DOMAIN = """<domain type='kvm'><name>theirs</name><devices><controller type='pci' index='0' model='pcie-root'/>
+      <controller type='pci' index='1' model='pcie-root-port'><address type='pci' bus='0x00' slot='0x02' function='0x0'/></controller>
+      <hostdev mode='subsystem' type='pci'><source><address domain='0x0000' bus='0x18' slot='0x00' function='0x0'/></source>
+      <address type='pci' domain='0' bus='0x01' slot='0' function='0'/></hostdev></devices></domain>"""
+
+    def test_of_a_vm_of_others(self):
+        result = self.succeed("topology", "--for-guest", "-", "--inventory", BUILD / "hosts/hgx-h200", stdin=self.DOMAIN)
+        self.assertIn('<pci busid="0000:01:00.0" class="0x030200" link_speed="32.0 GT/s PCIe" link_width="16" />', result.out)
+
+    def test_what_is_no_domain_is_refused_by_name(self):
+        result = virtrain("topology", "--for-guest", self.file("root:x:0:0", name="bad.xml"))
+        self.assertEqual(result.status, 3)
+        self.assertIn("bad.xml: it is not XML", result.err)
 
 
 class Published(CommandLine):

@@ -80,11 +80,11 @@ def node_destroyed_mid_trial(arm):
 
 
 def matrix():
-    """Each fault in one arm, and in the other: the second half."""
+    """Each fault in one arm, and in the other, which takes longer: the second half."""
     halves = {}, {}
     for number, fault in enumerate((link_cut_mid_trial, link_down_before_the_start, node_destroyed_mid_trial)):
-        halves[number % 2][f"{fault.__name__}_vm"] = functools.partial(fault, "vm")
-        halves[1 - number % 2][f"{fault.__name__}_slice"] = functools.partial(fault, "bare_metal")
+        halves[1 - number % 2][f"{fault.__name__}_vm"] = functools.partial(fault, "vm")
+        halves[number % 2][f"{fault.__name__}_slice"] = functools.partial(fault, "bare_metal")
     return halves
 
 

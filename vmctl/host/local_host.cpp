@@ -18,6 +18,7 @@
 #include "vmctl/guest/mirror/guest_driver.h"
 #include "vmctl/guest/mirror/guest_packages.h"
 #include "vmctl/guest/mirror/supermin.h"
+#include "vmctl/hypervisor/domain/foreign_domain.h"
 #include "vmctl/hypervisor/libvirt/hypervisor.h"
 #include "vmctl/machine/cross_check.h"
 #include "vmctl/machine/host_words.h"
@@ -97,7 +98,7 @@ std::vector<LeftoverWords> words_of(const std::vector<Leftover>& leftovers) {
   return words;
 }
 
-std::string libvirt_to_clean() {
+std::string reachable_libvirt() {
   return ::geteuid() == 0 || libvirt_answers(system_libvirt) ? system_libvirt : "qemu:///session";
 }
 
@@ -166,6 +167,14 @@ std::string LocalHost::planned_xml(const NodeGroupSpec& group, std::size_t tenan
     hides_arch_capabilities_ = hides_arch_capabilities(load_machine(root_), qemu_version(root_));
   }
   return vmctl::planned_xml(group, tenant, node, number, emulated, *hides_arch_capabilities_);
+}
+
+std::string LocalHost::nccl_topology_of(const std::string& domain_xml) {
+  return vmctl::nccl_topology_of(read_foreign_domain(domain_xml), read_host_devices(root_).devices);
+}
+
+std::string LocalHost::domain_xml_of(const std::string& domain) {
+  return connect_libvirt(reachable_libvirt())->domain_description(domain);
 }
 
 fs::path LocalHost::log_root() {
@@ -370,7 +379,7 @@ MadeNodes& LocalHost::group_of(NodeId node) const {
 // --- what killed runs have left
 
 Leftovers LocalHost::leftovers(const std::string& libvirt) {
-  cleaning_ = std::make_unique<Cleaning>(libvirt.empty() ? libvirt_to_clean() : libvirt);
+  cleaning_ = std::make_unique<Cleaning>(libvirt.empty() ? reachable_libvirt() : libvirt);
   return {words_of(cleaning_->view.leftovers), words_of(cleaning_->view.foreign),
           cleaning_->journal.quarantined()};
 }

@@ -25,6 +25,8 @@ class LocalHost final : public Host {
   std::vector<int> numa_nodes_of(const std::vector<int>& cores) override;
   std::string planned_xml(const NodeGroupSpec& group, std::size_t tenant, std::size_t node, NodeId number,
                           bool emulated) override;
+  std::string nccl_topology_of(const std::string& domain_xml) override;
+  std::string domain_xml_of(const std::string& domain) override;
   std::filesystem::path log_root() override;
 
   std::vector<Finding> examine(const Inventory& inventory, HostMode mode) override;

@@ -53,6 +53,8 @@ class Hypervisor {
   /// first is active.
   virtual UniqueFd open_channel(const std::string& domain) = 0;
   virtual DomainState domain_state(const std::string& domain) = 0;
+  /// Its whole XML, as `virsh dumpxml` prints it. Throws Error(not_found) where there is no such domain.
+  virtual std::string domain_description(const std::string& domain) = 0;
   /// SIGTERM to QEMU, then SIGKILL; returns when it is gone. No error if it does not exist.
   virtual void destroy_domain(const std::string& domain) = 0;
   virtual DomainStats domain_stats(const std::string& domain) = 0;

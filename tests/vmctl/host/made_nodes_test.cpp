@@ -31,6 +31,7 @@ class FakeHypervisor final : public Hypervisor {
     return std::move(ours);
   }
   DomainState domain_state(const std::string&) override { return DomainState::running; }
+  std::string domain_description(const std::string&) override { return {}; }
   void destroy_domain(const std::string& name) override {
     if (stuck.contains(name)) { throw Error("destroy " + name, ErrorCode::timeout, "it is stuck"); }
     there.erase(name);

@@ -38,6 +38,7 @@ class FakeHypervisor final : public Hypervisor {
   void create_domain(const DomainSpec&) override {}
   UniqueFd open_channel(const std::string&) override { return {}; }
   DomainState domain_state(const std::string&) override { return DomainState::running; }
+  std::string domain_description(const std::string&) override { return {}; }
   void destroy_domain(const std::string& name) override {
     std::erase_if(all_domains, [&](const auto& domain) { return domain.name == name; });
   }

@@ -4,25 +4,14 @@
 #include <map>
 
 #include "vmctl/hypervisor/domain/guest_layout.h"
+#include "vmctl/hypervisor/domain/nccl_pci.h"
 #include "vmctl/hypervisor/domain/xml_nodes.h"
 
 namespace virtrain::vmctl {
 namespace {
 
-constexpr const char* bridge_class = "0x060400";
-constexpr const char* gpu_class = "0x030200";
-constexpr const char* adapter_class = "0x020700";
-
-pugi::xml_node add_pci(pugi::xml_node parent, const std::string& address, const char* class_code,
-                       const PciLink& link) {
-  auto node = add(parent, "pci", {{"busid", address}, {"class", class_code}});
-  if (link.width == 0) { return node; }
-  with(node, "link_speed", link.speed);
-  return with(node, "link_width", std::to_string(link.width));
-}
-
 bool concerns_nccl(const PlacedDevice& device) {
-  return device.device_class == DeviceClass::gpu || device.device_class == DeviceClass::rdma_nic;
+  return nccl_class(device.device_class) != nullptr;
 }
 
 }  // namespace
@@ -49,11 +38,12 @@ std::string nccl_topology(const DomainSpec& spec) {
       const auto& controller = layout.controller(index);
       if (controller.model != "pcie-switch-upstream-port") { continue; }
       auto& above = switches[index];
-      if (!above) { above = add_pci(parent, controller.guest_address, bridge_class, devices[i].link); }
+      if (!above) {
+        above = add_nccl_pci(parent, controller.guest_address, nccl_bridge_class, devices[i].link);
+      }
       parent = above;
     }
-    add_pci(parent, layout.slots[i].guest_address,
-            devices[i].device_class == DeviceClass::gpu ? gpu_class : adapter_class, devices[i].link);
+    add_nccl_pci(parent, layout.slots[i].guest_address, nccl_class(devices[i].device_class), devices[i].link);
   }
   return xml_text(document);
 }

@@ -193,6 +193,18 @@ class LibvirtHypervisor final : public Hypervisor {
                 });
   }
 
+  std::string domain_description(const std::string& name) override {
+    return call("read the XML of domain " + name, deadlines_.query,
+                [name](const ConnectionHandle& c, const auto& op) {
+                  const DomainHandle domain(virDomainLookupByName(c.get(), name.c_str()));
+                  if (!domain && virGetLastErrorCode() == VIR_ERR_NO_DOMAIN) {
+                    throw Error(op, ErrorCode::not_found, "libvirt knows no domain of this name");
+                  }
+                  if (!domain) { throw_libvirt_error(op); }
+                  return take(virDomainGetXMLDesc(domain.get(), 0));
+                });
+  }
+
   void destroy_domain(const std::string& name) override {
     call("destroy domain " + name, deadlines_.destroy, [name](const ConnectionHandle& c, const auto& op) {
       const DomainHandle domain(virDomainLookupByName(c.get(), name.c_str()));
