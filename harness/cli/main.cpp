@@ -40,7 +40,7 @@ void add_label_option(CLI::App& verb, std::string& label) {
     if (find_invalid_utf8(text) != std::string::npos) { return "a label is UTF-8, these bytes are not"; }
     return text.size() > longest_label_bytes ? "a label has at most 1000 bytes" : "";
   };
-  verb.add_option("--label", label, "A word kept with the experiment, to compare by later")
+  verb.add_option("--label", label, "Label stored with the experiment, for selecting it later")
       ->check(CLI::Validator(is_label, ""));
 }
 

@@ -28,8 +28,7 @@ constexpr milliseconds gpu_exit_grace{60'000};
 constexpr std::size_t last_lines = 12;
 constexpr std::size_t most_name_bytes = 64;
 constexpr int killed_status = 128 + SIGKILL;
-constexpr const char* killed_hint =
-    " (killed; if nobody did that on purpose, guest.memory is too little for its ranks)";
+constexpr const char* killed_hint = " (killed, probably out of memory: raise guest.memory)";
 
 /// "[…] mca: bml: Using tcp btl for send to [[12,1],1] on node t1n2" as (transport, node).
 std::optional<std::pair<std::string, std::string>> parse_bml_line(std::string_view text) {
@@ -240,8 +239,8 @@ void TenantJob::take_line(OutputStream stream, const RankLine& line) {
   nccl_transports_.take(line.text, placement_.ranks());
   other_bytes_ += line.text.size() + line_bytes;
   if (other_bytes_ > max_other_output_bytes) {
-    throw refused(
-        fmt::format("it floods: more than {} that are no records", format_size(max_other_output_bytes)));
+    throw refused(fmt::format("the trainer wrote more than {} of output that is not the protocol",
+                              format_size(max_other_output_bytes)));
   }
   if (is_chatter(line.text)) { return; }
   last_lines_.push_back(printable(line.text.substr(0, 400)));

@@ -264,7 +264,7 @@ Words warm_ups_got_level(const TrialEvidence& trial) {
     for (const auto& reason : reasons.is_array() ? reasons : json::array()) {
       if (reason.is_string()) { why.push_back(reason.get<std::string>()); }
     }
-    return fmt::format("its warm-up never got level{}{}", why.empty() ? "" : ": ", join(why, ", "));
+    return fmt::format("warm-up did not reach a steady state{}{}", why.empty() ? "" : ": ", join(why, ", "));
   });
 }
 
@@ -314,7 +314,7 @@ Words aggressors_kept_their_level(const TrialEvidence& trial) {
   return wrong;
 }
 
-constexpr const char* when_gpus = "a rank tells of its GPU";
+constexpr const char* when_gpus = "a rank reports its GPU";
 constexpr const char* when_tenants_have_devices = "several tenants have devices";
 
 constexpr std::array rules = {

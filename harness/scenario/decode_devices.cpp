@@ -83,7 +83,7 @@ DeviceSelection decode_select(const Field& field, DeviceKind kind, bool has_uuid
                        {{"type", "integer"}, {"minimum", 0}, {"maximum", 65535}}};
   }
   if (const auto count =
-          by.integer("count", {1, most_per_node * most_nodes}, {"At most so many of them; else all"})) {
+          by.integer("count", {1, most_per_node * most_nodes}, {"How many of them at most (default: all)"})) {
     selection.count = *count;
   }
   const Schema address{{"type", "string"}, {"pattern", address_pattern}};

@@ -256,8 +256,8 @@ Inventory LocalHost::inventory(bool with_users) {
   for (auto* devices : lists) { forget_users_of_leased(journal, *devices); }
   for (const auto& device : journal.quarantined()) {
     inventory.withheld_devices[device.address] =
-        fmt::format("in quarantine: {} (when it is well again: virtrain clean --lift-quarantine {})",
-                    device.reason, device.address);
+        fmt::format("in quarantine: {} (once it works: virtrain clean --lift-quarantine {})", device.reason,
+                    device.address);
   }
   return inventory;
 }

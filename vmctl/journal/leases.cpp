@@ -167,7 +167,7 @@ struct LeaseJournal::Impl {
     auto row = statement("SELECT reason, since FROM quarantine WHERE address = ?", address);
     if (!row.executeStep()) { return; }
     throw Error("lease " + resource, ErrorCode::host_unable,
-                fmt::format("in quarantine since {}: {} (when it is well again: virtrain clean "
+                fmt::format("in quarantine since {}: {} (once it works: virtrain clean "
                             "--lift-quarantine {})",
                             row.getColumn(1).getString(), row.getColumn(0).getString(), address));
   }

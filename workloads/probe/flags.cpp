@@ -78,12 +78,12 @@ ParsedFlags parse_flags(int argc, const char* const* argv) {
   std::string max_bytes = "64MiB";
   std::string bytes;
   std::string format = "table";
-  app.add_option("--probe", probes,
-                 "Of one process: " + join(single_probes, ", ") +
-                     "; of the model: " + join(model_probes, ", ") + "; of a GPU: " + join(gpu_probes, ", ") +
-                     "; of ranks: " + join(rank_probes, ", ") +
-                     "; of ranks with a GPU each, or one alone: " + join(nccl_probes, ", ") +
-                     "; separated by commas (default: all that so many ranks can measure without a GPU)");
+  app.add_option(
+      "--probe", probes,
+      "Of one process: " + join(single_probes, ", ") + "; of the model: " + join(model_probes, ", ") +
+          "; of a GPU: " + join(gpu_probes, ", ") + "; of ranks: " + join(rank_probes, ", ") +
+          "; of ranks with a GPU each, or one alone: " + join(nccl_probes, ", ") +
+          "; separated by commas (default: all CPU probes that are valid for this number of ranks)");
   app.add_option("--min_bytes", min_bytes, "Smallest message of a sweep")->capture_default_str();
   app.add_option("--max_bytes", max_bytes, "Largest message of a sweep")->capture_default_str();
   app.add_option("--factor", flags.factor, "From one size of a sweep to the next")

@@ -57,8 +57,7 @@ void check_combinations(const Flags& flags) {
   }
   // The record "hello" carries all of them, and no record has more than 4,096 bytes.
   if (flags.dump.size() + flags.trace.size() + flags.profile_step.size() > 1024) {
-    throw usage(
-        "--dump, --trace, --profile_step: the paths have more than 1024 bytes (allowed: as many together)");
+    throw usage("--dump, --trace, --profile_step: combined path length exceeds 1024 bytes");
   }
   if (!flags.dump.empty() && flags.accumulate_steps != 1) {
     throw usage("--dump holds one batch (allowed with it: --accumulate_steps=1)");

@@ -168,7 +168,7 @@ ParsedFlags parse_flags(int argc, const char* const* argv) {
                      "which rank 0 leads, by MPI, with --gpu by NCCL)")
       ->required();
   app.add_option("--rate", rate,
-                 "At most so much: a share of the time, or of what moves bytes so many a second");
+                 "Upper limit: a share of the time, or bytes a second for kinds that move bytes");
   app.add_option("--threads", flags.threads, "Default: cores it may run on; of disk and net one")
       ->check(CLI::Range(1, 1024));
   app.add_option("--bytes", bytes,

@@ -72,7 +72,7 @@ asio::awaitable<nlohmann::json> AgentClient::handshake(milliseconds deadline) {
   const std::string nonce = make_nonce();
   const Frame hello = co_await request(make_frame("hello", 0, "nonce", nonce), deadline);
   if (string_field(hello.message, "nonce") != nonce) {
-    throw Error(operation, ErrorCode::protocol, "it answered another question");
+    throw Error(operation, ErrorCode::protocol, "nonce mismatch in the reply to hello");
   }
   co_await synchronize_clock(8);
   asio::co_spawn(io_, watch_silence(), keep);

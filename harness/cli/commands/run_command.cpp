@@ -33,7 +33,8 @@ bool make_report(const RunArguments& arguments, const results::CompareRequest& r
   try {
     write_report(arguments.options.database, wanted, arguments.report);
   } catch (const Error& error) {
-    log::error("there is no report; virtrain report makes it from the database", {{"reason", error.what()}});
+    log::error("could not write the report; the results are saved, retry with virtrain report",
+               {{"reason", error.what()}});
     return false;
   }
   return true;

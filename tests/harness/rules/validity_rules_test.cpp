@@ -145,7 +145,7 @@ const std::vector<Row>& rows() {
          (*t.tenants[1].ranks[0].result)["steady_state"] = {
              {"level", false}, {"not_level", {"sm_clock_mhz falls by 3.1 % in 10 s (at most 1 %)"}}};
        },
-       "b rank 0: its warm-up never got level: sm_clock_mhz falls by 3.1 % in 10 s (at most 1 %)"},
+       "b rank 0: warm-up did not reach a steady state: sm_clock_mhz falls by 3.1 % in 10 s (at most 1 %)"},
       // As GpuTelemetry writes it where the library is not there, and as gpu_record() does for a lost GPU.
       {"NVML-1",
        [](Trial t) {

@@ -248,8 +248,7 @@ void Run::report() {
 void Run::check_dump() const {
   if (flags_.dump.empty() || peers_.size() == 1) { return; }
   throw Error("parse flags", ErrorCode::usage,
-              fmt::format("--dump holds one batch, and {} ranks have as many (allowed with it: one rank)",
-                          peers_.size()));
+              fmt::format("`--dump` needs exactly one rank; this job has {}", peers_.size()));
 }
 
 void Run::run(const MakeBackend& make_backend) {

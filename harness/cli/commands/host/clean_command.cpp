@@ -96,9 +96,7 @@ void add_clean_command(Cli& cli) {
           "--connect", cleaned->connect_uri,
           "libvirt URI (default: qemu:///system, or a user's qemu:///session where that is out of reach)")
       ->type_name("URI");
-  cleaner
-      ->add_option("--lift-quarantine", cleaned->lift_quarantine,
-                   "Only this: a device that could not be given back and is well again may be lent again")
+  cleaner->add_option("--lift-quarantine", cleaned->lift_quarantine, "Release this device from quarantine")
       ->type_name("ADDRESS");
   cleaner->footer("Examples:\n  virtrain clean --verify\n  virtrain clean");
   cleaner->callback([cleaned, &cli] { clean(*cleaned, cli); });

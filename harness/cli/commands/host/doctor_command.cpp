@@ -115,8 +115,8 @@ void print_device_summary(const vmctl::Inventory& inventory, const std::vector<v
       lacking.push_back(fmt::format("{} ({})", printable(f.found), f.id));
     }
   }
-  fmt::print("GPUs in VMs: {}\n", lacking.empty() ? "nothing speaks against it"
-                                                  : "not on this host as it is: " + join(lacking, "; "));
+  fmt::print("GPUs in VMs: {}\n",
+             lacking.empty() ? "no problems found" : "not on this host as it is: " + join(lacking, "; "));
 }
 
 /// What else can run here.
