@@ -47,11 +47,11 @@ def trainer_prints_garbage():
 
 
 def trainer_floods():
-    expect_failure("flood", "floods")
+    expect_failure("flood", "output that is not the protocol")
 
 
 def trainer_floods_in_vm():
-    expect_failure("flood", "floods", arm="vm")
+    expect_failure("flood", "output that is not the protocol", arm="vm")
 
 
 def trainer_hangs_until_the_trial_timeout():

@@ -61,8 +61,9 @@ class Host {
   /// IMAGE stand in it for what is only known then.
   virtual std::string planned_xml(const NodeGroupSpec& group, std::size_t tenant, std::size_t node,
                                   NodeId number, bool emulated) = 0;
-  /// A file for NCCL_TOPO_FILE in a VM that somebody else defined, from its XML (what `virsh dumpxml` prints).
-  /// Throws Error(bad_input) for what is no such XML, Error(not_found) where it has no GPU of this host.
+  /// A file for NCCL_TOPO_FILE in a VM that somebody else defined, from its XML (what `virsh dumpxml`
+  /// prints). Throws Error(bad_input) for what is no such XML, Error(not_found) where it has no GPU of this
+  /// host.
   virtual std::string nccl_topology_of(const std::string& domain_xml) = 0;
   /// The XML of a domain that libvirt has. Throws Error(not_found).
   virtual std::string domain_xml_of(const std::string& domain) = 0;
