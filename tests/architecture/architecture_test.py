@@ -30,7 +30,7 @@ OWNED_HEADERS = [
     (r"oneapi/|dnnl", r"workloads/.*"),
     (r"mpi\.h", r"workloads/.*"),
     (r"yaml-cpp/", r"harness/scenario/.*"),
-    (r"pugixml", r"vmctl/.*"),
+    (r"pugixml", r"vmctl/.*|results/exchange/.*"),
     (r"regex$", r"nobody, for it uses up the stack on long texts \(common/text/scanner\.h\)"),
 ]
 FORBIDDEN_LINKS = [  # (target, library) as link lines spell them

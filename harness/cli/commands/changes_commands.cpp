@@ -1,11 +1,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <iostream>
+#include <map>
 
 #include "common/error.h"
 #include "common/system/time.h"
+#include "common/text/text.h"
+#include "harness/cli/choices.h"
 #include "harness/cli/commands.h"
 #include "results/changes/read_changes.h"
+#include "results/exchange/exporters/exporters.h"
 #include "results/tables/tables.h"
 
 namespace virtrain::harness {
@@ -15,7 +21,8 @@ using results::Store;
 
 struct ChangesArguments {
   std::filesystem::path database;
-  results::Format format = results::Format::table;
+  std::string format = "table";
+  std::filesystem::path output = "-";
   std::string series;
   bool expect = false;
 };
@@ -26,6 +33,30 @@ struct AckArguments {
   std::string why;
 };
 
+using Writer = std::function<void(const results::ChangeLog&, std::ostream&)>;
+
+/// What writes each format.
+const std::map<std::string, Writer>& writers() {
+  const auto rendered = [](results::Format format) {
+    return [format](const results::ChangeLog& log, std::ostream& out) {
+      out << results::render(results::changes_table(log), format, &out == &std::cout && colour_on_stdout());
+    };
+  };
+  static const std::map<std::string, Writer> all{
+      {"table", rendered(results::Format::table)}, {"json", rendered(results::Format::json)},
+      {"csv", rendered(results::Format::csv)},     {"markdown", rendered(results::Format::markdown)},
+      {"junit", results::export_changes_junit},    {"prometheus", results::export_changes_prometheus}};
+  return all;
+}
+
+void write_changes(const ChangesArguments& arguments, const results::ChangeLog& log) {
+  const auto write = [&](std::ostream& out) { writers().at(arguments.format)(log, out); };
+  if (arguments.output != "-") { return results::write_whole(arguments.output, write); }
+  write(std::cout);
+  std::cout.flush();
+  if (!std::cout) { throw Error("print changes", ErrorCode::io, "writing failed; the output is incomplete"); }
+}
+
 void show_changes(const ChangesArguments& arguments, Cli& cli) {
   const Store store(arguments.database, Store::Mode::open);
   const auto log = results::read_changes(store, arguments.series);
@@ -34,7 +65,7 @@ void show_changes(const ChangesArguments& arguments, Cli& cli) {
         "look for changes", ErrorCode::not_found,
         "no series has a name with \"" + arguments.series + "\" in it (names: SCENARIO/CASE/ARM/FIGURE)");
   }
-  fmt::print("{}", results::render(results::changes_table(log), arguments.format, colour_on_stdout()));
+  write_changes(arguments, log);
   if (arguments.expect && std::any_of(log.changes.begin(), log.changes.end(), results::is_alarm)) {
     cli.exit_status = 1;
   }
@@ -47,7 +78,16 @@ void add_changes_commands(Cli& cli) {
       "changes", "Lasting changes over the nights of a scenario, and what may have caused them");
   auto shown = std::make_shared<ChangesArguments>();
   add_database_option(*changes, shown->database);
-  add_format_option(*changes, shown->format);
+  std::vector<std::string> formats;
+  for (const auto& [name, writer] : writers()) { formats.push_back(name); }
+  changes->add_option("--format", shown->format, join(formats, ", "))
+      ->type_name("FORMAT")
+      ->check(one_of(formats))
+      ->capture_default_str();
+  changes
+      ->add_option("-o,--output", shown->output, "File, written whole or not at all; - for standard output")
+      ->type_name("FILE")
+      ->capture_default_str();
   changes
       ->add_option("--series", shown->series, "Series with this text in their name SCENARIO/CASE/ARM/FIGURE")
       ->type_name("TEXT");
@@ -58,6 +98,8 @@ void add_changes_commands(Cli& cli) {
       "Examples:\n"
       "  virtrain changes                        all changes of all scenarios\n"
       "  virtrain changes --series /vm/ratio     those of VM against bare metal\n"
+      "  virtrain changes --format junit -o changes.xml    for a CI system: an open loss is a failed test\n"
+      "  virtrain changes --format prometheus -o /var/lib/prometheus/node-exporter/virtrain-nightly.prom\n"
       "  virtrain ack 1f3a90c2 \"driver 580 is slower, accepted until spring\"");
   changes->callback([shown, &cli] { show_changes(*shown, cli); });
 

@@ -3,73 +3,14 @@
 #include <cctype>
 #include <map>
 #include <ostream>
-#include <set>
 
-#include "common/text/text.h"
 #include "results/comparison/isolation_matrix.h"
 #include "results/exchange/exporters/exporters.h"
+#include "results/exchange/exporters/prometheus_page.h"
 #include "results/exchange/exporters/view_row.h"
-#include "results/store/canonical_json.h"
 
 namespace virtrain::results {
 namespace {
-
-using Labels = std::vector<std::pair<std::string, std::string>>;
-
-/// In a label's value a backslash, a quote and a line end are escaped.
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : printable(text)) {
-    if (c == '\\' || c == '"') { out += '\\'; }
-    out += c == '\n' ? std::string("\\n") : std::string(1, c);
-  }
-  return out;
-}
-
-/// The families of one page: samples of a metric stand together behind its HELP and TYPE.
-class Page {
- public:
-  void add(const std::string& metric, const char* type, const char* help, const Labels& labels,
-           double value) {
-    auto& family = families_[metric];
-    family.type = type;
-    family.help = help;
-    auto text = text_of(labels);
-    // Unpaired trials without an order differ in nothing that a view says: count them.
-    for (int nth = 2; !family.seen.insert(text).second; ++nth) {
-      auto numbered = labels;
-      numbered.emplace_back("nth", std::to_string(nth));
-      text = text_of(numbered);
-    }
-    family.samples += metric + text + " " + shortest_number(value) + "\n";
-  }
-
-  void write(std::ostream& out) const {
-    for (const auto& [metric, family] : families_) {
-      out << "# HELP " << metric << ' ' << family.help << "\n# TYPE " << metric << ' ' << family.type << '\n'
-          << family.samples;
-    }
-  }
-
- private:
-  struct Family {
-    std::string type, help, samples;
-    std::set<std::string> seen;
-  };
-
-  /// Labels with an empty value are as good as absent, and are left out.
-  static std::string text_of(const Labels& labels) {
-    std::string text;
-    for (const auto& [name, value] : labels) {
-      if (!value.empty()) {
-        text += fmt::format("{}{}=\"{}\"", text.empty() ? "{" : ",", name, escaped(value));
-      }
-    }
-    return text.empty() ? "" : text + "}";
-  }
-
-  std::map<std::string, Family> families_;
-};
 
 /// One column of a view as a metric.
 struct ColumnMetric {
@@ -132,13 +73,13 @@ const std::vector<ViewMetrics>& view_metrics() {
   return all;
 }
 
-Labels labels_of(const ViewRow& row, const std::vector<const char*>& columns) {
-  Labels labels;
+PrometheusLabels labels_of(const ViewRow& row, const std::vector<const char*>& columns) {
+  PrometheusLabels labels;
   for (const char* column : columns) { labels.emplace_back(column, row.text(column)); }
   return labels;
 }
 
-void add_view(Page& page, const Store& store, const std::vector<std::string>& experiments,
+void add_view(PrometheusPage& page, const Store& store, const std::vector<std::string>& experiments,
               const ViewMetrics& metrics) {
   for_each_row(store.view(metrics.view, experiments), [&](const ViewRow& row) {
     for (const auto& [column, metric, type, help, scale] : metrics.metrics) {
@@ -149,8 +90,8 @@ void add_view(Page& page, const Store& store, const std::vector<std::string>& ex
   });
 }
 
-void add_trial_counts(Page& page, const Store& store, const std::vector<std::string>& experiments) {
-  std::map<Labels, std::int64_t> counts;
+void add_trial_counts(PrometheusPage& page, const Store& store, const std::vector<std::string>& experiments) {
+  std::map<PrometheusLabels, std::int64_t> counts;
   for_each_row(store.view("v_trial", experiments), [&](const ViewRow& row) {
     ++counts[labels_of(row, {"experiment", "scenario", "label", "case", "arm", "status"})];
   });
@@ -161,18 +102,18 @@ void add_trial_counts(Page& page, const Store& store, const std::vector<std::str
 }
 
 /// What neighbours cost victims, with the interval by which the verdict goes.
-void add_isolation(Page& page, const Store& store, const std::vector<std::string>& experiments) {
+void add_isolation(PrometheusPage& page, const Store& store, const std::vector<std::string>& experiments) {
   constexpr const char* help =
       "Share of a victim's throughput that is lost beside a neighbour, against a baseline.";
   for (const auto& matrix : isolation_matrices(store, experiments)) {
     for (const auto& cell : matrix.cells) {
       const auto add = [&](const std::optional<Disturbance>& one, const char* baseline) {
         if (!one) { return; }
-        const Labels labels{{"case", matrix.case_name},
-                            {"arm", matrix.arm},
-                            {"neighbour", cell.neighbour},
-                            {"baseline", baseline},
-                            {"verdict", to_string(one->verdict)}};
+        const PrometheusLabels labels{{"case", matrix.case_name},
+                                      {"arm", matrix.arm},
+                                      {"neighbour", cell.neighbour},
+                                      {"baseline", baseline},
+                                      {"verdict", to_string(one->verdict)}};
         page.add("virtrain_isolation_loss_ratio", "gauge", help, labels, one->loss);
         if (!one->loss_ci) { return; }
         page.add("virtrain_isolation_loss_low_ratio", "gauge", "Lower end of its interval.", labels,
@@ -188,7 +129,7 @@ void add_isolation(Page& page, const Store& store, const std::vector<std::string
 
 /// Telemetry of the nodes: GPU metrics under DCGM's own names, all else under ours. A counter (its name ends
 /// in a unit of something used up) is what the trial added, anything else the mean over the trial.
-void add_telemetry(Page& page, const Store& store, const std::vector<std::string>& experiments) {
+void add_telemetry(PrometheusPage& page, const Store& store, const std::vector<std::string>& experiments) {
   for_each_row(store.view("v_telemetry", experiments), [&](const ViewRow& row) {
     const auto metric = row.text("metric");
     auto labels =
@@ -213,7 +154,7 @@ void add_telemetry(Page& page, const Store& store, const std::vector<std::string
 }  // namespace
 
 void export_prometheus(const Store& store, const std::vector<std::string>& experiments, std::ostream& out) {
-  Page page;
+  PrometheusPage page;
   add_trial_counts(page, store, experiments);
   add_isolation(page, store, experiments);
   for (const auto& metrics : view_metrics()) { add_view(page, store, experiments, metrics); }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "results/changes/read_changes.h"
 #include "results/store/store.h"
 #include "results/tables/render.h"
 
@@ -34,6 +35,13 @@ void export_mlperf(const Store& store, const std::vector<std::string>& experimen
 
 /// Prometheus's text format for node_exporter's textfile collector.
 void export_prometheus(const Store& store, const std::vector<std::string>& experiments, std::ostream& out);
+
+/// Changes as JUnit XML for CI systems: a suite for each scenario, a test case for each series of its present
+/// text. An open loss is a failure; all other changes are the output of a test case that passed.
+void export_changes_junit(const ChangeLog& log, std::ostream& out);
+
+/// The level, last night, verdict and changes of each series in Prometheus's text format.
+void export_changes_prometheus(const ChangeLog& log, std::ostream& out);
 
 /// Calls `write` with the stream of a temporary file beside `file`, which takes the place of `file` once all
 /// of it is on disk; a failure leaves `file` as it was.

@@ -1,0 +1,101 @@
+#include <fmt/format.h>
+#include <pugixml.hpp>
+
+#include <map>
+#include <ostream>
+
+#include "common/text/text.h"
+#include "results/changes/series_state.h"
+#include "results/exchange/exporters/exporters.h"
+
+namespace virtrain::results {
+namespace {
+
+std::string percent(double ratio) {
+  return fmt::format("{:+.1f} %", (ratio - 1) * 100);
+}
+
+/// "worse by -10.1 % since n15": the line that a CI system shows first.
+std::string headline_of(const Change& change) {
+  return fmt::format("{}{} by {} since {}", change.level.large ? "much " : "",
+                     change.regression ? "worse" : "better", percent(change.level.ratio),
+                     excerpt(change.first_night().experiment));
+}
+
+std::string details_of(const Change& change) {
+  const auto& level = change.level;
+  std::string text =
+      fmt::format("change {}, {}: {}\n", change.id, to_string(change.state), headline_of(change));
+  if (level.ci && level.confirmed_on) {
+    text += fmt::format("95 % interval: {} to {}\n", percent(level.ci->low), percent(level.ci->high));
+  }
+  text += fmt::format("before: {:.6g} {}\nafter: {:.6g} {}\n", level.before, excerpt(change.series->unit),
+                      level.after, excerpt(change.series->unit));
+  text += fmt::format("first night: {} of {}\n", excerpt(change.first_night().experiment),
+                      excerpt(change.first_night().started_at));
+  for (const auto& one : change.suspects) {
+    text +=
+        fmt::format("suspect: {} ({} → {})\n", excerpt(one.fact), excerpt(one.before), excerpt(one.after));
+  }
+  if (!change.why.empty()) { text += "acknowledged: " + excerpt(change.why, longest_shown_bytes) + "\n"; }
+  if (is_alarm(change)) { text += fmt::format("accept it: virtrain ack {} \"why\"\n", change.id); }
+  return text;
+}
+
+/// pugixml escapes markup; what XML cannot hold at all (control characters) printable() has replaced.
+void set(pugi::xml_node node, const char* name, const std::string& value) {
+  node.append_attribute(name).set_value(excerpt(value, longest_shown_bytes).c_str());
+}
+
+/// Names of CI systems have two parts: the class is the case in its arm, the test is the figure.
+void add_test_case(pugi::xml_node suite, const SeriesState& state) {
+  const auto& series = *state.series;
+  auto node = suite.append_child("testcase");
+  set(node, "classname",
+      fmt::format("{}/{}{}{}", series.scenario, series.case_name, series.case_name.empty() ? "" : "/",
+                  series.arm));
+  set(node, "name", series.figure);
+  if (!state.open_losses.empty()) {
+    std::string text;
+    for (const Change* loss : state.open_losses) { text += details_of(*loss); }
+    auto failure = node.append_child("failure");
+    set(failure, "type", "loss");
+    set(failure, "message", headline_of(*state.open_losses.back()));
+    failure.text().set(printable(text).c_str());
+  }
+  std::string others;
+  for (const Change* change : state.changes) {
+    if (!is_alarm(*change)) { others += details_of(*change); }
+  }
+  if (!others.empty()) { node.append_child("system-out").text().set(printable(others).c_str()); }
+}
+
+void set_counts(pugi::xml_node node, const std::vector<SeriesState>& states) {
+  std::size_t failures = 0;
+  for (const auto& state : states) { failures += state.open_losses.empty() ? 0 : 1; }
+  set(node, "tests", std::to_string(states.size()));
+  set(node, "failures", std::to_string(failures));
+  set(node, "errors", "0");
+  set(node, "skipped", "0");
+}
+
+}  // namespace
+
+void export_changes_junit(const ChangeLog& log, std::ostream& out) {
+  const auto states = series_states(log);
+  std::map<std::string, std::vector<SeriesState>> scenarios;
+  for (const auto& state : states) { scenarios[state.series->scenario].push_back(state); }
+  pugi::xml_document document;
+  auto root = document.append_child("testsuites");
+  set(root, "name", "virtrain changes");
+  set_counts(root, states);
+  for (const auto& [scenario, of_scenario] : scenarios) {
+    auto suite = root.append_child("testsuite");
+    set(suite, "name", scenario);
+    set_counts(suite, of_scenario);
+    for (const auto& state : of_scenario) { add_test_case(suite, state); }
+  }
+  document.save(out, "  ");
+}
+
+}  // namespace virtrain::results

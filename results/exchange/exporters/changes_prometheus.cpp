@@ -1,0 +1,90 @@
+#include <array>
+#include <ctime>
+#include <optional>
+
+#include "results/changes/series_state.h"
+#include "results/exchange/exporters/exporters.h"
+#include "results/exchange/exporters/prometheus_page.h"
+
+namespace virtrain::results {
+namespace {
+
+constexpr const char* gauge = "gauge";
+
+PrometheusLabels labels_of(const Series& series) {
+  return {{"scenario", series.scenario},
+          {"case", series.case_name},
+          {"arm", series.arm},
+          {"figure", series.figure},
+          {"unit", series.unit}};
+}
+
+/// Seconds since 1970 of "2026-11-20T08:06:49.123Z"; nothing for another text, which an import may bring.
+std::optional<double> unix_seconds(const std::string& time) {
+  std::tm fields{};
+  if (::strptime(time.c_str(), "%Y-%m-%dT%H:%M:%S", &fields) == nullptr) { return std::nullopt; }
+  return static_cast<double>(::timegm(&fields));
+}
+
+/// One gauge for each verdict that there is, 1 for the one that holds: a state set.
+void add_verdict(PrometheusPage& page, const SeriesState& state) {
+  constexpr std::array all{SeriesVerdict::level, SeriesVerdict::unconfirmed, SeriesVerdict::loss,
+                           SeriesVerdict::gain};
+  for (const auto verdict : all) {
+    auto labels = labels_of(*state.series);
+    labels.emplace_back("verdict", to_string(verdict));
+    page.add("virtrain_series_verdict", gauge,
+             "1 for the verdict on the last nights: level, unconfirmed, loss or gain.", labels,
+             state.verdict == verdict ? 1 : 0);
+  }
+}
+
+void add_series(PrometheusPage& page, const SeriesState& state) {
+  const auto labels = labels_of(*state.series);
+  page.add("virtrain_series_last_night", gauge, "The figure of the last night, in the label's unit.", labels,
+           state.series->values.back());
+  page.add("virtrain_series_level", gauge, "Median of the nights at the present level, in the label's unit.",
+           labels, state.level);
+  page.add("virtrain_series_nights", gauge, "Nights of the series.", labels,
+           static_cast<double>(state.series->nights.size()));
+  page.add("virtrain_series_open_losses", gauge,
+           "Losses that are confirmed and neither mended nor acknowledged.", labels,
+           static_cast<double>(state.open_losses.size()));
+  if (const auto at = unix_seconds(state.series->nights.back()->started_at)) {
+    page.add("virtrain_series_last_night_timestamp_seconds", gauge, "Start of the last night.", labels, *at);
+  }
+  add_verdict(page, state);
+}
+
+/// Changes that somebody may still do something about, and those that were accepted.
+void add_changes(PrometheusPage& page, const SeriesState& state) {
+  for (const Change* change : state.changes) {
+    if (change->state == ChangeState::mended) { continue; }
+    auto labels = labels_of(*state.series);
+    labels.emplace_back("change", change->id);
+    labels.emplace_back("state", to_string(change->state));
+    labels.emplace_back("direction", change->regression ? "worse" : "better");
+    labels.emplace_back("first_experiment", change->first_night().experiment);
+    if (!change->suspects.empty()) { labels.emplace_back("suspect", change->suspects.front().fact); }
+    page.add("virtrain_change_ratio", gauge, "Level since the change divided by the level before.", labels,
+             change->level.ratio);
+    if (!change->level.ci || !change->level.confirmed_on) { continue; }
+    page.add("virtrain_change_low_ratio", gauge, "Lower end of its 95 % interval.", labels,
+             change->level.ci->low);
+    page.add("virtrain_change_high_ratio", gauge, "Upper end of its 95 % interval.", labels,
+             change->level.ci->high);
+  }
+}
+
+}  // namespace
+
+void export_changes_prometheus(const ChangeLog& log, std::ostream& out) {
+  PrometheusPage page;
+  for (const auto& state : series_states(log)) {
+    add_series(page, state);
+    add_changes(page, state);
+  }
+  page.write(out);
+}
+
+}  // namespace virtrain::results
