@@ -31,6 +31,7 @@ class Install(unittest.TestCase):
         self.assertTrue({"virtrain", "virtrain-resnet50-cpu"} <= {p.name for p in (self.prefix / "bin").iterdir()})
         self.assertTrue((self.scenarios / "quickstart.yaml").exists())
         self.assertTrue((self.scenarios / "published/dell-r750xa.jsonl").exists())
+        self.assertTrue((self.prefix / "share/virtrain/grafana/virtrain-nightly.json").exists())
 
     def test_plan_and_doctor_work(self):
         result = virtrain("plan", self.scenarios / "quickstart.yaml", program=self.program)
