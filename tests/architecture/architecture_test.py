@@ -53,7 +53,7 @@ ROOMS = {
     "results": [
         *["store", "statistics", "comparison/guard", "comparison/causes", "comparison", "changes", "tables"],
         *["exchange/records", "exchange/readers", "exchange/exporters", "exchange", "exchange/bundle", "reproduction"],
-        *["report/data", "report/charts", "report/page", "report"],
+        *["report/data", "report/charts", "report/page", "report", "report/site"],
     ],
     "vmctl": [
         *["api/pci", "api", "process", "devices/pci", "devices"],

@@ -1,9 +1,14 @@
 #include <fmt/format.h>
 
+#include "common/error.h"
+#include "common/system/log.h"
 #include "common/text/text.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/comparison_arguments.h"
 #include "harness/cli/report_file.h"
+#include "harness/scenario/decode.h"
+#include "harness/schedule/schedule.h"
+#include "results/report/site/site.h"
 
 namespace virtrain::harness {
 namespace {
@@ -12,16 +17,66 @@ struct ReportArguments {
   std::filesystem::path database;
   std::filesystem::path output = "report.html";
   results::ReportRequest request;
+  std::string schedule;
+  std::filesystem::path site;
+  std::size_t nights = results::SiteRequest{}.nights;
   std::string margin = "2%", alpha = "0.05", sizes = reported_sizes;
 };
 
+/// The folder of a site, made if it is not there. Error(usage) for one that cannot be.
+void make_site_folder(const std::filesystem::path& folder) {
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  if (!std::filesystem::is_directory(folder)) {
+    throw Error("write the site to " + printable(folder.string()), ErrorCode::usage,
+                std::filesystem::exists(folder) ? "it is a file; --out names a folder"
+                                                : "cannot make the folder: " + failed.message());
+  }
+}
+
+void report_schedule(const ReportArguments& arguments, const Cli& cli) {
+  if (arguments.site.empty()) {
+    throw Error("report on schedule " + excerpt(arguments.schedule), ErrorCode::usage,
+                "say which folder the site goes to: --out DIR");
+  }
+  const auto schedule = ScheduleBook().find(arguments.schedule);
+  results::SiteRequest request;
+  request.schedule = schedule.name;
+  request.scenario = load_scenario(schedule.scenario).name;
+  request.command_line = cli.command_line;
+  request.nights = arguments.nights;
+  const results::Store store(schedule.database, results::Store::Mode::open);
+  make_site_folder(arguments.site);
+  const auto written = results::write_site(store, request, arguments.site);
+  for (const auto& warning : written.warnings) { log::warning(warning); }
+  fmt::print("{}: {} pages of nights written, {} unchanged\n",
+             printable((arguments.site / "index.html").string()), written.written, written.kept);
+}
+
 void report(ReportArguments& arguments, const Cli& cli) {
+  if (!arguments.schedule.empty()) { return report_schedule(arguments, cli); }
   auto& compare = arguments.request.compare;
   compare.settings = {share("--margin", arguments.margin, 1), share("--alpha", arguments.alpha, 0.5)};
   compare.predict = node_counts(arguments.sizes);
   arguments.request.command_line = cli.command_line;
   write_report(arguments.database, arguments.request, arguments.output);
   if (arguments.output != "-") { fmt::print("{}\n", printable(arguments.output.string())); }
+}
+
+void add_site_options(CLI::App& verb, ReportArguments& arguments) {
+  auto* schedule = verb.add_option("--schedule", arguments.schedule,
+                                   "Write a site on the nights of this schedule into --out DIR")
+                       ->type_name("NAME");
+  for (const char* other : {"--db", "--experiment", "--output", "--scenario", "--label", "--case"}) {
+    schedule->excludes(verb.get_option(other));
+  }
+  verb.add_option("--out", arguments.site, "Folder of the site: index.html and a page for each night")
+      ->type_name("DIR")
+      ->needs(schedule);
+  verb.add_option("--nights", arguments.nights, "Pages for the last so many nights; older pages stay")
+      ->type_name("N")
+      ->needs(schedule)
+      ->capture_default_str();
 }
 
 }  // namespace
@@ -47,6 +102,7 @@ void add_report_command(Cli& cli) {
   verb->add_option("--predict", arguments->sizes, "Predict weak scaling for these numbers of nodes")
       ->type_name("N,N,…")
       ->capture_default_str();
+  add_site_options(*verb, *arguments);
   verb->footer(
       "The file needs nothing else: it opens offline, prints, and shows its charts without scripts too.\n"
       "Examples:\n"
@@ -55,7 +111,9 @@ void add_report_command(Cli& cli) {
       "  virtrain report --scenario nightly -o nightly.html  all of a scenario: adds the series over its "
       "dates\n"
       "  virtrain import scenarios/published/dell-r750xa.jsonl --db d.db && virtrain report --db d.db -o "
-      "dell.html");
+      "dell.html\n"
+      "  virtrain report --schedule nightly-cpu --out /var/www/nightly   a site for any web server or CI "
+      "page");
   verb->callback([arguments, &cli] { report(*arguments, cli); });
 }
 

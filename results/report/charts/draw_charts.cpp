@@ -36,7 +36,8 @@ std::string script_json(const json& value) {
 json charts_json(const std::vector<Chart>& charts) {
   json specs{{"forest", embedded(report::forest_vg_json)}, {"scaling", embedded(report::scaling_vg_json)},
              {"course", embedded(report::course_vg_json)}, {"isolation", embedded(report::isolation_vg_json)},
-             {"series", embedded(report::series_vg_json)}, {"sweep", embedded(report::sweep_vg_json)}};
+             {"series", embedded(report::series_vg_json)}, {"sweep", embedded(report::sweep_vg_json)},
+             {"nights", embedded(report::nights_vg_json)}};
   json list = json::array();
   for (const auto& chart : charts) {
     list.push_back(

@@ -89,7 +89,11 @@ std::string render_template(std::string_view text, const json& model,
   return html;
 }
 
-std::string page_html(const json& page_model, const json& charts, const Pictures& pictures) {
+namespace {
+
+/// A page of ours: styles, scripts and charts are inside.
+std::string whole_page(std::string_view text, const json& page_model, const json& charts,
+                       const Pictures& pictures) {
   json model = page_model;
   for (auto& section : model["sections"]) {
     for (auto& figure : section["figures"]) {
@@ -105,10 +109,20 @@ std::string page_html(const json& page_model, const json& charts, const Pictures
   model["script"] = report::page_js;
   model["script_hashes"] = policy_hash(vega_bundle()) + " " + policy_hash(report::page_js);
   model["charts"] = script_json(charts);
-  return render_template(report::page_html, model,
+  return render_template(text, model,
                          {{"figure", report::figure_html},
                           {"values", report::table_html},
                           {"trials_table", report::trials_table_html}});
+}
+
+}  // namespace
+
+std::string page_html(const json& page_model, const json& charts, const Pictures& pictures) {
+  return whole_page(report::page_html, page_model, charts, pictures);
+}
+
+std::string site_html(const json& site_model, const json& charts, const Pictures& pictures) {
+  return whole_page(report::site_html, site_model, charts, pictures);
 }
 
 }  // namespace virtrain::results

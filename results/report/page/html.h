@@ -19,5 +19,8 @@ std::string render_template(std::string_view text, const nlohmann::json& model,
 /// The whole page.
 std::string page_html(const nlohmann::json& page_model, const nlohmann::json& charts,
                       const Pictures& pictures);
+/// The first page of a schedule's site.
+std::string site_html(const nlohmann::json& site_model, const nlohmann::json& charts,
+                      const Pictures& pictures);
 
 }  // namespace virtrain::results

@@ -28,19 +28,6 @@ std::string shortened(const std::string& text, std::size_t bytes) {
   return text.substr(0, end) + "…";
 }
 
-json chart_model(const Chart& chart) {
-  json model{{"id", chart.id},
-             {"title", chart.title},
-             {"summary", chart.summary},
-             {"zoom", chart.zoom},
-             {"key", json::array()},
-             {"table", table_model(chart.table, "Values of the figure “" + chart.title + "”")}};
-  for (const auto& entry : chart.key) {
-    model["key"].push_back({{"mark", entry.mark}, {"words", entry.words}});
-  }
-  return model;
-}
-
 struct Section {
   std::string id;
   std::string title;
@@ -232,6 +219,19 @@ json about_model(const ReportData& data) {
 }
 
 }  // namespace
+
+json chart_model(const Chart& chart) {
+  json model{{"id", chart.id},
+             {"title", chart.title},
+             {"summary", chart.summary},
+             {"zoom", chart.zoom},
+             {"key", json::array()},
+             {"table", table_model(chart.table, "Values of the figure “" + chart.title + "”")}};
+  for (const auto& entry : chart.key) {
+    model["key"].push_back({{"mark", entry.mark}, {"words", entry.words}});
+  }
+  return model;
+}
 
 json table_model(const Table& table, const std::string& caption) {
   json model{{"caption", caption},

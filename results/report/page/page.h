@@ -20,6 +20,9 @@ std::vector<Chart> charts_of(const ReportData& data);
 /// Pure.
 nlohmann::json page_model(const ReportData& data, const std::vector<Chart>& charts);
 
+/// A figure as the templates know it.
+nlohmann::json chart_model(const Chart& chart);
+
 /// A table as the templates know it.
 nlohmann::json table_model(const Table& table, const std::string& caption);
 

@@ -1,0 +1,149 @@
+#!/usr/bin/python3
+"""`virtrain report --schedule`: a static site, read by an HTML parser."""
+
+import html.parser
+import json
+import os
+import pathlib
+import re
+import shutil
+import stat
+import tempfile
+import unittest
+
+from command_line import small_scenario, virtrain
+from nights import HOSTILE, records, write
+
+
+class Page(html.parser.HTMLParser):
+    """Links, ids, addresses that would be fetched, and text outside of scripts."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.links, self.ids, self.fetched, self.words, self.policy, self.inside = [], set(), [], "", "", []
+        self.tags = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        self.tags.add(tag)
+        self.inside.append(tag)
+        if tag == "a":
+            self.links.append(attributes["href"])
+        if "id" in attributes:
+            self.ids.add(attributes["id"])
+        self.fetched += [attributes[name] for name in ("src", "data", "poster") if name in attributes]
+        if attributes.get("http-equiv") == "Content-Security-Policy":
+            self.policy = attributes["content"]
+
+    def handle_endtag(self, tag):
+        if tag in self.inside:
+            while self.inside.pop() != tag:
+                pass
+
+    def handle_data(self, data):
+        if not {"script", "style"} & set(self.inside):
+            self.words += data
+
+
+class Site(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="virtrain-site-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.database = self.folder / "nightly.db"
+        self.site = self.folder / "site"
+        self.environment = {**os.environ, "XDG_CONFIG_HOME": str(self.folder / "config"), "XDG_STATE_HOME": str(self.folder / "state")}
+        scenario = self.folder / "nightly.yaml"
+        scenario.write_text(small_scenario(name="nightly"))
+        book = self.folder / "config/virtrain/schedules"
+        book.mkdir(parents=True)
+        (book / "every-night.json").write_text(json.dumps({"name": "every-night", "scenario": str(scenario), "at": "02:00", "days": "",
+                                                           "database": str(self.database), "patience_seconds": 0, "notify": "",
+                                                           "webhook_file": ""}))
+
+    def nights(self, lines):
+        self.assertEqual(virtrain("import", write(self.folder / "nights.jsonl", lines), "--db", self.database).status, 0)
+
+    def report(self, *arguments, status=0):
+        result = virtrain("report", *arguments, env=self.environment)
+        self.assertEqual(result.status, status, result)
+        return result
+
+    def write_site(self, *options):
+        return self.report("--schedule", "every-night", "--out", self.site, *options).out
+
+    def pages(self):
+        return {path.name: path.stat().st_mtime_ns for path in self.site.glob("night*.html")}
+
+    def test_an_index_and_a_page_for_each_night(self):
+        self.nights(records(range(15), 950) + records(range(15, 18), 855, HOSTILE))
+        self.nights(records(range(3), 1, scenario="other-nightly"))
+        changes = virtrain("changes", "--db", self.database, "--series", "nightly/one/vm/ratio", "--format", "json").json()
+        self.assertEqual(virtrain("ack", changes[0]["id"], f"fine {HOSTILE}", "--db", self.database).status, 0)
+        self.assertIn("18 pages of nights written, 0 unchanged", self.write_site())
+        page = Page((self.site / "index.html").read_text())
+        self.assertIn("default-src 'none'", page.policy)
+        self.assertEqual(page.fetched, [])
+        self.assertIn("One loss is open in 3 series", page.words)
+        self.assertRegex(page.words, r"worse by -10\.0 % \(-10\.\d % to -9\.\d %\) since 2026-10-16, open")
+        self.assertIn("since 2026-10-16, acknowledged", page.words)
+        self.assertIn("Acknowledged: fine a \"quoted\"", page.words)
+        self.assertIn("<b>&amp;]]></b> \ufffd[31m \ufffd", page.words)
+        self.assertNotIn("b", page.tags)
+        self.assertNotIn("other-nightly", page.words)
+        self.assertIn("svg", page.tags)
+        nights = {f"night-nightly-n{night:02}.html" for night in range(18)}
+        self.assertEqual(set(self.pages()), nights)
+        self.assertEqual({link for link in page.links if not link.startswith("#")}, nights)
+        self.assertLessEqual({link[1:] for link in page.links if link.startswith("#")}, page.ids)
+        night = Page((self.site / "night-nightly-n16.html").read_text())
+        self.assertIn("virtrain report", night.words)
+        self.assertIn("nightly-n16", night.words)
+        self.assertNotIn("nightly-n15", night.words)
+
+    def test_a_page_is_made_again_only_if_its_night_changed(self):
+        self.nights(records(range(4), 950))
+        self.write_site("--nights", "2")
+        self.assertEqual(sorted(self.pages()), ["night-nightly-n02.html", "night-nightly-n03.html"])
+        before = self.pages()
+        self.nights(records(range(4, 5), 950) + records(range(3, 4), 900, case="two")[1:])
+        self.assertIn("2 pages of nights written, 0 unchanged", self.write_site("--nights", "2"))
+        after = self.pages()
+        self.assertEqual(after.pop("night-nightly-n02.html"), before["night-nightly-n02.html"])
+        self.assertNotEqual(after["night-nightly-n03.html"], before["night-nightly-n03.html"])
+        self.assertIn("0 pages of nights written, 2 unchanged", self.write_site("--nights", "2"))
+        self.assertEqual(self.pages(), {**after, "night-nightly-n02.html": before["night-nightly-n02.html"]})
+        self.assertIn("night-nightly-n02.html", Page((self.site / "index.html").read_text()).links)
+
+    def test_links_in_the_folder_are_replaced_and_names_do_not_leave_it(self):
+        lines = records(range(2), 950)
+        for line in lines:
+            line["experiment"] = line["experiment"].replace("nightly-n01", "../../x/<i>")
+        self.nights(lines)
+        victim = self.folder / "victim"
+        victim.write_text("mine")
+        self.site.mkdir()
+        for name in ("index.html", "night-nightly-n00.html"):
+            (self.site / name).symlink_to(victim)
+        self.write_site()
+        self.assertEqual(victim.read_text(), "mine")
+        for path in self.site.iterdir():
+            self.assertTrue(stat.S_ISREG(path.lstat().st_mode), path)
+            self.assertRegex(path.name, r"^(index|night-nightly-n00|night\.[0-9a-f]{64})\.html$")
+        self.assertEqual(len(list(self.site.iterdir())), 3)
+        self.assertEqual(sorted(path.name for path in self.folder.iterdir() if path.name == "x"), [])
+
+    def test_what_cannot_be_is_refused(self):
+        self.nights(records(range(1), 950))
+        self.assertIn("every-night", self.report("--schedule", "nobody", "--out", self.site, status=3).err)
+        file = self.folder / "file"
+        file.write_text("mine")
+        self.assertIn("it is a file", self.report("--schedule", "every-night", "--out", file, status=2).err)
+        self.assertIn("--out DIR", self.report("--schedule", "every-night", status=2).err)
+        self.report("--out", self.site, status=2)
+        self.report("--schedule", "every-night", "--out", self.site, "--db", self.database, status=2)
+        self.assertEqual(file.read_text(), "mine")
+        self.assertFalse(self.site.exists())
+
+
+unittest.main()
