@@ -17,11 +17,13 @@ struct FileReport {
   std::string name;
   std::optional<FileFormat> format;  ///< nothing: the file was skipped
   ImportReport report = {};
+  std::string refusal = {};  ///< why it was left out, where failed files are skipped
 };
 
 /// Imports files and folders in one transaction: all of it, or nothing and an Error(bad_input) with a line
 /// "file:line: reason" for each file that was refused. Files of a folder whose format nobody knows are
-/// skipped and reported so. "-" is `standard_input`.
+/// skipped and reported so. "-" is `standard_input`. With `settings.skip_failed` each file is imported by
+/// itself; what is refused is in its report, and an Error only if all are.
 std::vector<FileReport> import_paths(Store& store, const std::vector<std::string>& paths,
                                      const ImportSettings& settings, std::istream& standard_input);
 

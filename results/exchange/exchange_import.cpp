@@ -1,13 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <deque>
 #include <fstream>
 #include <functional>
 #include <istream>
 #include <map>
-#include <memory>
 
 #include "common/error.h"
 #include "common/system/time.h"
@@ -15,6 +13,8 @@
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/exchange/exchange.h"
+#include "results/exchange/files/checksums.h"
+#include "results/exchange/files/unpack.h"
 #include "results/exchange/readers/readers.h"
 
 namespace virtrain::results {
@@ -29,14 +29,15 @@ struct ImportUnit {
   bool found_in_folder = false;  ///< a file of an unknown format may be passed over
 };
 
-/// What comes of "PAIR" or "PAIR.TENANT", a file's name without its last extension.
+/// What comes of "PAIR" or "PAIR.TENANT", a file's name without its extensions ".log" or ".log.gz".
 struct FileStem {
   std::optional<std::int64_t> pair;
   bool is_tenant = false;
 };
 
 FileStem read_stem(const fs::path& file) {
-  const auto parts = split(file.stem().string(), '.');
+  const bool is_packed_name = file.extension() == ".gz" || file.extension() == ".zst";
+  const auto parts = split((is_packed_name ? file.stem() : file).stem().string(), '.');
   FileStem stem{parse_integer(parts[0]), false};
   stem.is_tenant = stem.pair && parts.size() == 2 && parse_integer(parts[1]).has_value();
   return stem;
@@ -63,8 +64,8 @@ ImportSettings settings_by_place(ImportSettings settings, const fs::path& relati
   return settings;
 }
 
-/// Every file below the folder, sorted, tenants of one trial together.
-std::vector<ImportUnit> units_of_folder(const fs::path& folder, const ImportSettings& settings) {
+/// Every file below the folder, sorted.
+std::vector<fs::path> files_below(const fs::path& folder) {
   constexpr std::size_t most_files = 100'000;
   std::vector<fs::path> files;
   std::error_code failure;
@@ -81,9 +82,18 @@ std::vector<ImportUnit> units_of_folder(const fs::path& folder, const ImportSett
     throw Error(folder.string(), ErrorCode::bad_input, "it cannot be read: " + failure.message());
   }
   std::sort(files.begin(), files.end());
+  return files;
+}
+
+/// Every file below the folder, sorted, tenants of one trial together; of an unpacked bundle its records.
+std::vector<ImportUnit> units_of_folder(const fs::path& folder, const ImportSettings& settings) {
+  if (is_unpacked_bundle(folder)) {
+    verify_unpacked_bundle(folder);
+    return {{{folder / records_name}, settings, false}};
+  }
   std::vector<ImportUnit> units;
   std::map<fs::path, std::size_t> by_trial;
-  for (const auto& file : files) {
+  for (const auto& file : files_below(folder)) {
     const auto relative = file.lexically_relative(folder);
     const auto stem = read_stem(file);
     if (stem.is_tenant) {
@@ -115,7 +125,7 @@ std::vector<ImportUnit> units_of(const std::vector<std::string>& paths, const Im
 }
 
 /// A file to import, which is opened as often as it is read: a folder may have more files than may be open
-/// at a time. What can be read only once (standard input, a pipe) is copied to a file of its own at once.
+/// at a time. What can be read only once (standard input, a pipe) or is packed becomes a file of its own.
 class Source {
  public:
   Source(const fs::path& path, std::istream& standard_input)
@@ -127,29 +137,34 @@ class Source {
       std::ifstream pipe(path, std::ios::binary);
       copy(pipe);
     }
+    if (fs::is_regular_file(path_, failure) && is_packed(path_)) { open_packed(); }
   }
 
   const std::string& name() const { return name_; }
   const fs::path& path() const { return path_; }
+  /// An archive, and none of evidence.
+  bool is_foreign_archive() const { return is_foreign_archive_; }
 
  private:
   void copy(std::istream& in) {
-    copy_.reset(std::tmpfile());
-    if (!copy_) { throw errno_error("make a temporary file", errno); }
-    path_ = fmt::format("/proc/self/fd/{}", ::fileno(copy_.get()));
-    std::ofstream out(path_, std::ios::binary);
-    if (in.peek() != std::char_traits<char>::eof()) { out << in.rdbuf(); }
-    out.close();
-    if (!out) { throw Error("read " + name_, ErrorCode::io, "it could not be copied to a temporary file"); }
+    text_.emplace();
+    text_->copy(in, name_);
+    path_ = text_->path();
   }
 
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
+  void open_packed() {
+    auto unpacked = unpack(path_, name_);
+    is_foreign_archive_ = !unpacked;
+    if (!unpacked) { return; }
+    text_ = std::move(unpacked->text);
+    name_ = unpacked->name;
+    path_ = text_->path();
+  }
 
   std::string name_;
   fs::path path_;
-  std::unique_ptr<std::FILE, Close> copy_;
+  std::optional<TemporaryText> text_;
+  bool is_foreign_archive_ = false;
 };
 
 /// A source that is being read.
@@ -242,9 +257,15 @@ std::optional<FileFormat> format_of(LineReader& lines, const ImportUnit& unit) {
 void inspect(const ImportUnit& unit, std::istream& standard_input, std::vector<InspectedUnit>& inspected) {
   InspectedUnit one{unit, {}, {}, {}};
   for (const auto& file : unit.files) { one.sources.emplace_back(file, standard_input); }
-  {
-    OpenSource first(one.sources.front());
+  const auto& leader = one.sources.front();
+  if (!leader.is_foreign_archive()) {
+    OpenSource first(leader);
     one.format = format_of(first.lines, unit);
+  } else if (!unit.found_in_folder) {
+    throw Error(
+        leader.name(), ErrorCode::bad_input,
+        "this archive is not an evidence bundle of virtrain export --bundle; unpack it and import the "
+        "folder");
   }
   if (one.format != FileFormat::tf_cnn_benchmarks && unit.files.size() > 1) {
     // Only logs of tenants belong together; other files merely have such names.
@@ -300,10 +321,59 @@ void collect_refusal(Refusals& refusals, const std::function<void()>& work) {
   }
 }
 
+/// Throws what was refused, or that there was nothing to import; returns if neither.
+void refuse_all(Refusals& refusals, const std::vector<FileReport>& reports,
+                const std::vector<std::string>& paths) {
+  const bool none_known =
+      std::none_of(reports.begin(), reports.end(), [](const auto& one) { return one.format; });
+  auto& lines = refusals.shown;
+  if (lines.empty() && none_known) {
+    lines.push_back(join(paths, ", ") + ": no file in it is of a format that import reads");
+  }
+  if (lines.empty()) { return; }
+  const bool several = reports.size() + lines.size() > 1;
+  if (refusals.more > 0) { lines.push_back(fmt::format("and {} files more", refusals.more)); }
+  if (several) { lines.push_back("nothing was imported"); }
+  throw Error("import", ErrorCode::bad_input, join(lines, "\n"));
+}
+
+/// Each file, or the tenants' files of one trial, whole or not at all; what failed is in its report.
+std::vector<FileReport> import_what_is_good(Store& store, const std::vector<std::string>& paths,
+                                            const ImportSettings& settings, std::istream& standard_input) {
+  std::vector<FileReport> reports;
+  Refusals refusals;
+  const auto attempt = [&](const std::string& name, const std::function<void()>& work) {
+    try {
+      work();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::bad_input) { throw; }
+      reports.push_back({name, std::nullopt, {}, error.what()});
+      collect_refusal(refusals, [&] { throw error; });
+    }
+  };
+  for (const auto& unit : units_of(paths, settings)) {
+    attempt(unit.files.front().string(), [&] {
+      std::vector<InspectedUnit> inspected;
+      inspect(unit, standard_input, inspected);
+      for (const auto& one : inspected) {
+        attempt(one.sources.front().name(), [&] {
+          std::vector<FileReport> more;
+          store.transaction("import", [&] { more = import_unit(store, one); });
+          reports.insert(reports.end(), more.begin(), more.end());
+        });
+      }
+    });
+  }
+  const bool some = std::any_of(reports.begin(), reports.end(), [](const auto& one) { return one.format; });
+  if (!some) { refuse_all(refusals, reports, paths); }
+  return reports;
+}
+
 }  // namespace
 
 std::vector<FileReport> import_paths(Store& store, const std::vector<std::string>& paths,
                                      const ImportSettings& settings, std::istream& standard_input) {
+  if (settings.skip_failed) { return import_what_is_good(store, paths, settings, standard_input); }
   Refusals refusals;
   std::vector<InspectedUnit> inspected;
   for (const auto& unit : units_of(paths, settings)) {
@@ -318,18 +388,7 @@ std::vector<FileReport> import_paths(Store& store, const std::vector<std::string
         reports.insert(reports.end(), more.begin(), more.end());
       });
     }
-    const bool none_known =
-        std::none_of(reports.begin(), reports.end(), [](const auto& one) { return one.format; });
-    auto& lines = refusals.shown;
-    if (lines.empty() && none_known) {
-      lines.push_back(join(paths, ", ") + ": no file in it is of a format that import reads");
-    }
-    if (!lines.empty()) {
-      const bool several = reports.size() + lines.size() > 1;
-      if (refusals.more > 0) { lines.push_back(fmt::format("and {} files more", refusals.more)); }
-      if (several) { lines.push_back("nothing was imported"); }
-      throw Error("import", ErrorCode::bad_input, join(lines, "\n"));
-    }
+    refuse_all(refusals, reports, paths);
   });
   return reports;
 }

@@ -121,9 +121,14 @@ void import_files(ImportArguments& arguments) {
   arguments.settings.format = results::parse_file_format(arguments.format);
   arguments.settings.scope = enum_of<results::Scope>(arguments.scope);
   Store store(arguments.database);
-  for (const auto& file : results::import_paths(store, arguments.paths, arguments.settings, std::cin)) {
+  std::size_t failed = 0;
+  const auto files = results::import_paths(store, arguments.paths, arguments.settings, std::cin);
+  for (const auto& file : files) {
     const auto what = results::import_words(file.report);
-    if (!file.format) {
+    if (!file.refusal.empty()) {
+      fmt::print(stderr, "failed: {}\n", printable(file.refusal));
+      ++failed;
+    } else if (!file.format) {
       fmt::print("{}: skipped, of no format that import reads\n", excerpt(file.name, 4096));
     } else if (what.empty()) {
       fmt::print("{}: {}, with the file before\n", excerpt(file.name, 4096),
@@ -132,6 +137,7 @@ void import_files(ImportArguments& arguments) {
       fmt::print("{}: {}: imported {}\n", excerpt(file.name, 4096), results::format_name(*file.format), what);
     }
   }
+  if (failed > 0) { fmt::print(stderr, "{} of {} files failed and were skipped\n", failed, files.size()); }
 }
 
 /// What other tools' files do not say.
@@ -167,16 +173,21 @@ void add_import_settings(CLI::App& verb, ImportArguments& arguments) {
 }
 
 void add_import(Cli& cli) {
-  auto* verb =
-      cli.app.add_subcommand("import", "Read results of virtrain and of other tools, all of them or nothing");
+  auto* verb = cli.app.add_subcommand("import", "Read results of virtrain and of other tools");
   auto arguments = std::make_shared<ImportArguments>();
   add_database_option(*verb, arguments->database);
-  verb->add_option("paths", arguments->paths, "Files and folders, - for standard input")->required();
+  verb->add_option(
+          "paths", arguments->paths,
+          "Files (also .gz and .zst, evidence bundles) and folders, - for standard input; all of them are "
+          "imported, or nothing")
+      ->required();
   verb->add_option("--format", arguments->format,
                    "auto (told by the content), jsonl, csv, tf_cnn_benchmarks, nccl-tests or superbench")
       ->type_name("FORMAT")
       ->check(one_of({"auto", "jsonl", "csv", "tf_cnn_benchmarks", "nccl-tests", "superbench"}))
       ->capture_default_str();
+  verb->add_flag("--skip-failed", arguments->settings.skip_failed,
+                 "Import the good files and list the failed ones; exit status 0 unless all failed");
   add_import_settings(*verb, *arguments);
   verb->footer(
       "A folder may say case, arm and pair by its files' places: ARM/CASE/PAIR.log, and "
@@ -184,6 +195,8 @@ void add_import(Cli& cli) {
       "where each tenant of a trial has a log of its own.\n"
       "Examples:\n"
       "  virtrain import scenarios/published/dell-r750xa.jsonl --db study.db\n"
+      "  virtrain import evidence.tar.gz                     what export --bundle wrote, checksums verified\n"
+      "  virtrain import logs/ --skip-failed                 the good files of a sweep\n"
       "  virtrain import bare-metal.log --experiment e1 --case one-gpu --arm bare_metal --pair 1\n"
       "  virtrain import logs/                               logs/vm/weak-scaling/4/1.log and so on\n"
       "  virtrain import all_reduce_perf.txt --experiment e1 --arm vm\n"

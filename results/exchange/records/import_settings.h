@@ -40,6 +40,7 @@ BOOST_DESCRIBE_ENUM(Scope, rank, tenant, trial)
 /// What files of other tools cannot say about themselves; empty where the file, or its place in a folder,
 /// says it. Of a CSV file these fill the columns that it lacks.
 struct ImportSettings {
+  bool skip_failed = false;               ///< import what is good and report what is not
   std::optional<FileFormat> format = {};  ///< nothing: told by the content, file by file
   std::string experiment = {};
   std::string scenario = {};

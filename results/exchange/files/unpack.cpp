@@ -1,0 +1,172 @@
+#include "results/exchange/files/unpack.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <fmt/format.h>
+
+#include <fstream>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "common/error.h"
+#include "common/text/sha256.h"
+#include "common/text/text.h"
+#include "results/exchange/files/checksums.h"
+
+namespace virtrain::results {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view bundle_folder = "virtrain-evidence/";
+
+/// A packed file that is read from its first to its last byte, within limits.
+class PackedFile {
+ public:
+  PackedFile(const fs::path& file, std::string name, const UnpackLimits& limits)
+      : name_(std::move(name)), limits_(limits), archive_(archive_read_new(), archive_read_free) {
+    std::error_code failure;
+    packed_bytes_ = fs::file_size(file, failure);
+    check(archive_read_support_filter_gzip(archive_.get()));
+    check(archive_read_support_filter_zstd(archive_.get()));
+    check(archive_read_support_format_tar(archive_.get()));
+    check(archive_read_support_format_raw(archive_.get()));
+    constexpr std::size_t block_bytes = std::size_t{64} << 10;
+    check(archive_read_open_filename(archive_.get(), file.c_str(), block_bytes));
+  }
+
+  /// Goes to the next member; nothing at the end.
+  archive_entry* next() {
+    archive_entry* entry = nullptr;
+    const int result = archive_read_next_header(archive_.get(), &entry);
+    if (result == ARCHIVE_EOF) { return nullptr; }
+    check(result);
+    if (++members_ > limits_.members) {
+      refuse(fmt::format("the archive has more than {} members", limits_.members));
+    }
+    return entry;
+  }
+
+  /// Gives all bytes of the member, piece by piece.
+  void read(const std::function<void(std::string_view)>& take) {
+    std::vector<char> piece(std::size_t{64} << 10);
+    for (;;) {
+      const auto count = archive_read_data(archive_.get(), piece.data(), piece.size());
+      if (count == 0) { return; }
+      if (count < 0) { check(ARCHIVE_FATAL); }
+      bytes_ += static_cast<std::uint64_t>(count);
+      require_size();
+      take({piece.data(), static_cast<std::size_t>(count)});
+    }
+  }
+
+  bool is_single_text() const { return archive_format(archive_.get()) == ARCHIVE_FORMAT_RAW; }
+  [[noreturn]] void refuse(const std::string& message) const {
+    throw Error(name_, ErrorCode::bad_input, excerpt(message, 1000));
+  }
+
+ private:
+  void require_size() const {
+    if (bytes_ > limits_.bytes) {
+      refuse(fmt::format("it unpacks to more than {} bytes, the most that import reads", limits_.bytes));
+    }
+    if (bytes_ > limits_.always_bytes && bytes_ / limits_.ratio > packed_bytes_) {
+      refuse(fmt::format("it unpacks to more than {} times its {} bytes; unpack it yourself if you trust it",
+                         limits_.ratio, packed_bytes_));
+    }
+  }
+
+  void check(int result) const {
+    if (result == ARCHIVE_OK || result == ARCHIVE_WARN) { return; }
+    const char* words = archive_error_string(archive_.get());
+    refuse(fmt::format("it cannot be unpacked: {}", words != nullptr ? words : "libarchive failed"));
+  }
+
+  std::string name_;
+  const UnpackLimits& limits_;
+  std::unique_ptr<archive, int (*)(archive*)> archive_;
+  std::uint64_t packed_bytes_ = 0, bytes_ = 0, members_ = 0;
+};
+
+/// The members of an evidence bundle, as they come.
+class BundleContent {
+ public:
+  explicit BundleContent(PackedFile& packed, std::string name) : packed_(packed), name_(std::move(name)) {}
+
+  /// The member's name without the bundle's folder; refuses what is no plain file below it.
+  std::string name_of(archive_entry* entry) const {
+    const char* path = archive_entry_pathname(entry);
+    const std::string name = path != nullptr ? path : "";
+    const bool is_file =
+        archive_entry_filetype(entry) == AE_IFREG && archive_entry_hardlink(entry) == nullptr;
+    if (!is_file || !name.starts_with(bundle_folder) || !is_plain_path(name)) {
+      packed_.refuse(fmt::format("\"{}\" is no plain file below {}", excerpt(name), bundle_folder));
+    }
+    return name.substr(bundle_folder.size());
+  }
+
+  void take(const std::string& name) {
+    Sha256 hash;
+    packed_.read([&](std::string_view bytes) {
+      hash.update(bytes);
+      if (name == records_name) { records_.write(bytes, name_); }
+      if (name == checksums_name) { sums_ += bytes; }
+      if (sums_.size() > longest_sums_bytes) { packed_.refuse("its SHA256SUMS is too long"); }
+    });
+    if (!hashes_.emplace(name, hash.finish()).second) {
+      packed_.refuse(fmt::format("\"{}\" is in it twice", excerpt(name)));
+    }
+  }
+
+  TemporaryText verified() {
+    if (!hashes_.contains(records_name) || !hashes_.contains(checksums_name)) {
+      packed_.refuse(
+          fmt::format("an evidence bundle has {} and {}, and this has not", records_name, checksums_name));
+    }
+    Checksums checksums(sums_, name_);
+    for (const auto& [name, hash] : hashes_) {
+      if (name != checksums_name) { checksums.check(name, hash); }
+    }
+    checksums.finish();
+    records_.finish(name_);
+    return std::move(records_);
+  }
+
+ private:
+  PackedFile& packed_;
+  std::string name_;
+  TemporaryText records_;
+  std::string sums_;
+  std::map<std::string, std::string> hashes_;
+};
+
+}  // namespace
+
+bool is_packed(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::string start(4, '\0');
+  in.read(start.data(), static_cast<std::streamsize>(start.size()));
+  return start.starts_with("\x1f\x8b") || start == "\x28\xb5\x2f\xfd";
+}
+
+std::optional<UnpackedText> unpack(const fs::path& file, const std::string& name,
+                                   const UnpackLimits& limits) {
+  PackedFile packed(file, name, limits);
+  auto* entry = packed.next();
+  if (entry == nullptr) { packed.refuse("there is nothing in it"); }
+  if (packed.is_single_text()) {
+    UnpackedText unpacked{{}, name};
+    packed.read([&](std::string_view bytes) { unpacked.text.write(bytes, name); });
+    unpacked.text.finish(name);
+    return unpacked;
+  }
+  const char* first = archive_entry_pathname(entry);
+  if (first == nullptr || !std::string_view(first).starts_with(bundle_folder)) { return std::nullopt; }
+  BundleContent content(packed, name);
+  for (; entry != nullptr; entry = packed.next()) { content.take(content.name_of(entry)); }
+  return UnpackedText{content.verified(), name + "/" + records_name};
+}
+
+}  // namespace virtrain::results

@@ -1,0 +1,213 @@
+// Evidence bundles and packed files come back; what is damaged, false or a bomb is refused.
+#include <fstream>
+#include <sstream>
+
+#include "common/system/subprocess.h"
+#include "common/text/sha256.h"
+#include "common/text/text.h"
+#include "results/exchange/bundle/archive_writer.h"
+#include "results/exchange/bundle/bundle.h"
+#include "results/exchange/exchange.h"
+#include "results/exchange/files/unpack.h"
+#include "tests/results/support.h"
+
+using namespace virtrain;
+using namespace virtrain::results;
+using Catch::Matchers::Contains;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path data = VIRTRAIN_SOURCE_DIR "/tests/results/exchange/data";
+
+std::vector<FileReport> import_these(Store& store, const std::vector<std::string>& paths,
+                                     const ImportSettings& settings = {}) {
+  std::istringstream nothing;
+  return import_paths(store, paths, settings, nothing);
+}
+
+std::string exported(const Store& store) {
+  std::ostringstream out;
+  export_jsonl(store, {.all = true}, out);
+  return out.str();
+}
+
+/// Why the file is refused; nothing may be kept of it.
+std::string refusal(const fs::path& file, const ImportSettings& settings = {}) {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  const auto error = error_of([&] { import_these(store, {file}, settings); });
+  CHECK(error.code() == ErrorCode::bad_input);
+  CHECK(store.list_experiments().empty());
+  return error.what();
+}
+
+/// A measured trial, and its bundle.
+struct Bundled {
+  explicit Bundled(const std::string& name) : file(folder.path / name) {
+    Experiment experiment = an_experiment("e1");
+    experiment.virtrain_version = "0.2.0";
+    experiment.scenario_text = "name: quickstart\n";
+    store.add_experiment(experiment);
+    add_finished(store, "e1", "c", "vm", 1, 101.5);
+    add_finished(store, "e1", "c", "bare_metal", 1, 104.25);
+    write_bundle(store, {"e1"}, file, folder.path / "logs");
+  }
+
+  TemporaryFolder folder;
+  Store store{folder.path / "results.db"};
+  fs::path file;
+};
+
+using Members = std::vector<std::pair<std::string, std::string>>;
+
+const std::string record =
+    R"({"record":"trial","experiment":"e","scenario":"s","case":"c","arm":"vm","pair":1,"nodes":1,"gpus_per_node":1,"images_per_second":99})"
+    "\n";
+
+/// A bundle with these members, in the right folder and with right checksums.
+void write_archive(const fs::path& file, Members members, const std::string& folder = "virtrain-evidence/") {
+  std::string sums;
+  for (const auto& [name, content] : members) { sums += sha256(content) + "  " + name + "\n"; }
+  members.emplace_back("SHA256SUMS", sums);
+  ArchiveWriter archive(file, ArchiveWriter::Compression::gzip);
+  for (const auto& [name, content] : members) { archive.add(folder + name, content); }
+  archive.close();
+}
+
+void gzip(const fs::path& file) {
+  REQUIRE(run_command({"gzip", "-9", "-n", file.string()}).exit_status == 0);
+}
+
+}  // namespace
+
+TEST_CASE("an evidence bundle comes back as it was, packed and unpacked") {
+  for (const char* name : {"evidence.tar.gz", "evidence.tar.zst"}) {
+    const Bundled bundled(name);
+    Store packed(bundled.folder.path / "packed.db");
+    const auto reports = import_these(packed, {bundled.file});
+    CHECK(reports.at(0).report.trials == 2);
+    CHECK_THAT(reports.at(0).name, Contains(std::string(name) + "/exchange.jsonl"));
+    CHECK(exported(packed) == exported(bundled.store));
+
+    REQUIRE(
+        run_command({"tar", "-C", bundled.folder.path.string(), "-xf", bundled.file.string()}).exit_status ==
+        0);
+    const auto unpacked = bundled.folder.path / "virtrain-evidence";
+    Store store(bundled.folder.path / "unpacked.db");
+    import_these(store, {unpacked});
+    CHECK(exported(store) == exported(bundled.store));
+
+    std::ofstream(unpacked / "experiments/e1/scenario.yaml", std::ios::app) << "# changed\n";
+    CHECK_THAT(refusal(unpacked), Contains("checksum mismatch: experiments/e1/scenario.yaml"));
+    fs::remove(unpacked / "experiments/e1/scenario.yaml");
+    CHECK_THAT(refusal(unpacked),
+               Contains("experiments/e1/scenario.yaml is listed in SHA256SUMS and missing"));
+    fs::create_symlink("/etc/hostname", unpacked / "experiments/e1/scenario.yaml");
+    CHECK_THAT(refusal(unpacked), Contains("is a link"));
+  }
+}
+
+TEST_CASE("a bundle that was changed, is short of a file or has a strange one is refused") {
+  const TemporaryFolder folder;
+  const auto file = folder.path / "ev.tar.gz";
+  write_archive(file, {{"exchange.jsonl", record}});
+  Store store(folder.path / "results.db");
+  CHECK(import_these(store, {file}).at(0).report.trials == 1);
+
+  const auto refused = [&](const Members& raw, const std::string& prefix = "virtrain-evidence/") {
+    ArchiveWriter archive(file, ArchiveWriter::Compression::gzip);
+    for (const auto& [name, content] : raw) { archive.add(prefix + name, content); }
+    archive.close();
+    return refusal(file);
+  };
+  const auto sum = [](const std::string& content, const std::string& name) {
+    return sha256(content) + "  " + name + "\n";
+  };
+  const auto sums = sum(record, "exchange.jsonl");
+  CHECK_THAT(refused({{"exchange.jsonl", record + record}, {"SHA256SUMS", sums}}),
+             Contains("checksum mismatch: exchange.jsonl"));
+  CHECK_THAT(refused({{"exchange.jsonl", record}, {"SHA256SUMS", sums}, {"plan.json", "{}"}}),
+             Contains("plan.json is in the bundle and not in SHA256SUMS"));
+  CHECK_THAT(refused({{"exchange.jsonl", record}, {"SHA256SUMS", sums + sum("", "plan.json")}}),
+             Contains("plan.json is listed in SHA256SUMS and missing"));
+  CHECK_THAT(refused({{"exchange.jsonl", record}, {"exchange.jsonl", record}, {"SHA256SUMS", sums}}),
+             Contains("is in it twice"));
+  CHECK_THAT(refused({{"exchange.jsonl", record}, {"../../../../tmp/escaped", ""}, {"SHA256SUMS", sums}}),
+             Contains("is no plain file below virtrain-evidence/"));
+  CHECK_THAT(refused({{"exchange.jsonl", record}, {"SHA256SUMS", sums + sum("", "../x")}}),
+             Contains("line 2 of SHA256SUMS"));
+  CHECK_THAT(refused({{"exchange.jsonl", record}}), Contains("has exchange.jsonl and SHA256SUMS"));
+  CHECK_THAT(refused({{"a.log", "text"}}, "logs/"), Contains("this archive is not an evidence bundle"));
+}
+
+TEST_CASE("a foreign archive in a folder is skipped, a false bundle in it is refused") {
+  const TemporaryFolder folder;
+  fs::create_directories(folder.path / "study/vm/c");
+  std::ofstream(folder.path / "study/vm/c/trial.jsonl") << record;
+  ArchiveWriter foreign(folder.path / "study/logs.tar.gz", ArchiveWriter::Compression::gzip);
+  foreign.add("logs/a.log", "text");
+  foreign.close();
+  Store store(folder.path / "results.db");
+  const auto reports = import_these(store, {folder.path / "study"});
+  REQUIRE(reports.size() == 2);
+  CHECK_FALSE(reports[0].format.has_value());
+  CHECK(reports[1].report.trials == 1);
+
+  ArchiveWriter changed(folder.path / "study/ev.tar.gz", ArchiveWriter::Compression::gzip);
+  changed.add("virtrain-evidence/exchange.jsonl", record);
+  changed.add("virtrain-evidence/SHA256SUMS", sha256("") + "  exchange.jsonl\n");
+  changed.close();
+  CHECK_THAT(refusal(folder.path / "study"), Contains("ev.tar.gz: checksum mismatch"));
+}
+
+TEST_CASE("a packed log is read as the log, its pair from its name") {
+  const TemporaryFolder folder;
+  const auto log = folder.path / "study/vm/one-gpu/7.log";
+  fs::create_directories(log.parent_path());
+  fs::copy_file(data / "two-gpus.log", log);
+  gzip(log);
+  Store store(folder.path / "results.db");
+  const auto reports = import_these(store, {folder.path / "study"});
+  CHECK(reports.at(0).report.trials == 1);
+  CHECK(store.trials("study").at(0).pair == 7);
+}
+
+TEST_CASE("what unpacks beyond its limits, or is cut off, is refused") {
+  const TemporaryFolder folder;
+  const auto text = folder.path / "zeros.jsonl";
+  std::ofstream(text, std::ios::binary) << std::string(std::size_t{80} << 20, ' ');
+  gzip(text);
+  const auto packed = folder.path / "zeros.jsonl.gz";
+  CHECK_THAT(refusal(packed), Contains("it unpacks to more than 200 times its"));
+  CHECK_THAT(error_of([&] { unpack(packed, "z", {.bytes = 1'000'000}); }).message(),
+             Contains("it unpacks to more than 1000000 bytes"));
+  const auto many = folder.path / "many.tar.gz";
+  write_archive(many, {{"exchange.jsonl", record}, {"a", ""}, {"b", ""}});
+  CHECK_THAT(error_of([&] { unpack(many, "m", {.members = 3}); }).message(), Contains("more than 3 members"));
+  fs::resize_file(packed, fs::file_size(packed) / 2);
+  CHECK_THAT(refusal(packed), Contains("it cannot be unpacked"));
+}
+
+TEST_CASE("with skip_failed the good files are imported and the failed ones named") {
+  const TemporaryFolder folder;
+  const auto study = folder.path / "study";
+  fs::create_directories(study);
+  std::ofstream(study / "a.jsonl") << record;
+  std::string other = record;
+  std::ofstream(study / "b.jsonl") << other.replace(other.find("\"pair\":1"), 8, "\"pair\":2")
+                                   << "{\"record\":\"nothing\"}\n";
+  std::ofstream(study / "c.jsonl") << record;  // the bytes of a.jsonl
+  std::ofstream(study / "notes.txt") << "hello\n";
+  Store store(folder.path / "results.db");
+  const auto reports = import_these(store, {study}, {.skip_failed = true});
+  REQUIRE(reports.size() == 4);
+  CHECK(reports[0].report.trials == 1);
+  CHECK_THAT(reports[1].refusal, Contains("b.jsonl:2: record is \"nothing\""));
+  CHECK_THAT(reports[2].refusal, Contains("c.jsonl") && Contains("imported before"));
+  CHECK((reports[3].refusal.empty() && !reports[3].format));
+  CHECK(store.trials("e").size() == 1);  // nothing of b.jsonl's first line
+  CHECK_THAT(error_of([&] { import_these(store, {study / "b.jsonl"}, {.skip_failed = true}); }).message(),
+             Contains("b.jsonl:2: record is"));
+}
