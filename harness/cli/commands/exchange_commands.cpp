@@ -136,6 +136,9 @@ void import_files(ImportArguments& arguments) {
     } else {
       fmt::print("{}: {}: imported {}\n", excerpt(file.name, 4096), results::format_name(*file.format), what);
     }
+    for (const auto& note : file.report.notes) {
+      fmt::print(stderr, "{}: note: {}\n", excerpt(file.name, 4096), printable(note));
+    }
   }
   if (failed > 0) { fmt::print(stderr, "{} of {} files failed and were skipped\n", failed, files.size()); }
 }

@@ -74,8 +74,20 @@ class NcclTestsReader {
   std::vector<std::pair<json, std::string>> read() {
     while (lines_.next()) { read_line(without_rank_tag(lines_.line())); }
     finish_test();
+    lost_ += torn_.empty() ? 0 : 1;
     if (probes_.empty()) { lines_.refuse("there are no lines of figures in it"); }
     return std::move(probes_);
+  }
+
+  /// What the user should know; empty if nothing.
+  std::string note() const {
+    if (messages_ == 0) { return ""; }
+    const auto torn =
+        joined_ + lost_ == 0
+            ? ""
+            : fmt::format("; of the rows they tore apart {} were put together, {} were left out", joined_,
+                          lost_);
+    return fmt::format("{} lines of NCCL_DEBUG were skipped{}", messages_, torn);
   }
 
  private:
@@ -94,15 +106,38 @@ class NcclTestsReader {
   void read_line(std::string_view line) {
     const auto words = words_of(line);
     if (words.empty()) { return; }
+    if (is_message(line)) { return read_message(words); }
     if (line.find("Test NCCL failure") != line.npos || line.find("Test CUDA failure") != line.npos ||
         line.find("Test failure") != line.npos) {
       lines_.refuse("the test failed: " + excerpt(line));
     }
     if (words[0] == "#") {
       read_comment(words);
+    } else if (!torn_.empty() && words.size() == 2 * side_words && parse_number(words[0])) {
+      std::vector<std::string_view> whole(torn_.begin(), torn_.end());
+      whole.insert(whole.end(), words.begin(), words.end());
+      read_figures(whole);
+      torn_.clear();
+      ++joined_;
     } else if (words.size() > 1 && parse_integer(words[0]) && parse_integer(words[1])) {
       read_figures(words);
     }
+  }
+
+  /// "node-a:4711:4711 [0] NCCL INFO Launch mode Group", which NCCL_DEBUG prints among the rows.
+  static bool is_message(std::string_view line) {
+    return line.find("] NCCL INFO ") != line.npos || line.find("] NCCL WARN ") != line.npos;
+  }
+
+  /// A message may come in the middle of a row: "8 2 float sum -1node-a:4711:4711 [0] NCCL INFO …", and the
+  /// row's figures on a line of their own behind it.
+  void read_message(const std::vector<std::string_view>& words) {
+    ++messages_;
+    if (words.size() < 5 || !parse_integer(words[0]) || !parse_integer(words[1])) { return; }
+    lost_ += torn_.empty() ? 0 : 1;
+    torn_.assign(words.begin(), words.begin() + 4);
+    // Where a root's digits end and a host's name begins cannot be told: only "-1", no root, is sure.
+    if (words[4].starts_with("-1")) { torn_.emplace_back("-1"); }
   }
 
   void read_comment(const std::vector<std::string_view>& words) {
@@ -133,12 +168,16 @@ class NcclTestsReader {
   }
 
   /// size count type [redop] [root], then time algbw busbw #wrong twice.
-  void read_figures(const std::vector<std::string_view>& words) {
+  void read_figures(std::vector<std::string_view> words) {
+    if (words.size() > 2 && words.back().find(':') != std::string_view::npos &&
+        words[words.size() - 2].find('-') != std::string_view::npos) {
+      words.resize(words.size() - 2);  // "2026-11-20 08:00:00", of -S
+    }
     constexpr std::size_t least = 3 + 2 * side_words, most = least + 2;
     if (words.size() < least || words.size() > most) {
       lines_.refuse(
           fmt::format("{} words where a line of figures has {} to {} (size, count, type, redop, root, and "
-                      "twice time, algbw, busbw, #wrong; run without -I and -T)",
+                      "twice time, algbw, busbw, #wrong; per-iteration columns are not read)",
                       words.size(), least, most));
     }
     const auto sides = words.size() - 2 * side_words;
@@ -217,6 +256,8 @@ class NcclTestsReader {
   std::int64_t ranks_ = 0;
   bool counts_wrong_ = true;
   bool concluded_ = false;
+  std::vector<std::string> torn_;  ///< the start of a row whose figures have not come yet
+  std::int64_t messages_ = 0, joined_ = 0, lost_ = 0;
   std::size_t completed_ = 0;  ///< probes that have all their fields
   std::vector<std::pair<json, std::string>> probes_;
 };
@@ -228,9 +269,9 @@ std::vector<std::string> collective_names() {
 }
 
 void read_nccl_tests(LineReader& lines, const ImportSettings& settings, RecordImporter& importer) {
-  for (const auto& [probe, position] : NcclTestsReader(lines, settings).read()) {
-    importer.add(probe, position);
-  }
+  NcclTestsReader reader(lines, settings);
+  for (const auto& [probe, position] : reader.read()) { importer.add(probe, position); }
+  if (const auto note = reader.note(); !note.empty()) { importer.note(note); }
 }
 
 }  // namespace virtrain::results

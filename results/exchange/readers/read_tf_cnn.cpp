@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "common/error.h"
+#include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/exchange/readers/readers.h"
@@ -23,15 +24,18 @@ struct TfLog {
   std::optional<std::int64_t> global_batch, device_batch;
   std::optional<std::int64_t> listed;  ///< devices that the preamble lists
   bool on_gpus = false;                ///< whether those are GPUs
+  bool has_workers = false;            ///< listed are those of one worker of several machines
+  std::int64_t unread_lines = 0;       ///< of steps
+  std::int64_t wild_losses = 0;        ///< steps whose loss is NaN or infinite
   std::vector<double> totals;          ///< one for each process that printed it
   std::int64_t last_step = 0;
   std::optional<double> loss_first, loss_last;
 
   /// Devices of the whole job; nothing if the preamble is not there.
   std::optional<std::int64_t> devices() const {
-    if (listed) { return listed; }
-    if (!global_batch || !device_batch) { return std::nullopt; }
-    return *global_batch / *device_batch;
+    const bool has_batches = global_batch && device_batch;
+    if (listed && !(has_workers && has_batches)) { return listed; }
+    return has_batches ? std::optional(*global_batch / *device_batch) : std::nullopt;
   }
 };
 
@@ -41,13 +45,15 @@ std::optional<std::string_view> preamble(std::string_view line, std::string_view
   return trim(line.substr(label.size()));
 }
 
+/// "64", or "1024.0" of versions that divide by the number of devices.
 std::int64_t batch_of(const LineReader& lines, std::string_view text) {
   const auto words = words_of(text);
-  const auto value = words.empty() ? std::nullopt : parse_integer(words[0]);
-  if (!value || *value < 1) {
+  const auto value = words.empty() ? std::nullopt : parse_number(words[0]);
+  constexpr double most = 1e12;
+  if (!value || *value < 1 || *value > most || *value != std::floor(*value)) {
     lines.refuse(fmt::format("the batch size \"{}\" is no whole number above zero", excerpt(text)));
   }
-  return *value;
+  return static_cast<std::int64_t>(*value);
 }
 
 /// "['horovod/gpu:0', 'horovod/gpu:1']", of the whole job.
@@ -59,6 +65,7 @@ void read_devices(std::string_view list, TfLog& log) {
   };
   const auto gpus = count("gpu:");
   log.on_gpus = gpus > 0;
+  log.has_workers = list.find("job:worker") != list.npos;
   const auto devices = gpus > 0 ? gpus : count("cpu:");
   if (devices > 0) { log.listed = devices; }
 }
@@ -78,23 +85,23 @@ void read_preamble(const LineReader& lines, std::string_view line, TfLog& log) {
   }
 }
 
-/// "10<tab>images/sec: 204.8 +/- 0.1 (jitter = 0.6)<tab>9.228"; with --display_perf_ewma only the speed.
-void read_step(const LineReader& lines, std::string_view line, TfLog& log) {
+/// "10<tab>images/sec: 204.8 +/- 0.1 (jitter = 0.6)<tab>9.228", with more behind the loss (accuracies, an
+/// epoch) or not; with --display_perf_ewma only the speed. The total is what counts: a step's line that is
+/// like none of these is passed over.
+void read_step(std::string_view line, TfLog& log) {
   const auto cells = split(line, '\t');
-  const auto words = cells.size() < 3 ? std::vector<std::string_view>() : words_of(cells[1]);
-  const auto step = parse_integer(cells[0]);
-  const bool is_whole = words.size() == 7 && words[2] == "+/-" && words[4] == "(jitter" && words[5] == "=";
-  const bool is_short = words.size() == 2;
-  const auto speed = is_whole || is_short ? parse_number(words[1]) : std::nullopt;
-  if (!step || *step < 1 || !speed || words[0] != "images/sec:") {
-    lines.refuse(
-        "this looks like a step's line and is none (STEP<tab>images/sec: N +/- N (jitter = N)<tab>LOSS)");
-  }
-  const auto loss = parse_number(cells[2]);
-  if (!loss) {
-    lines.refuse(fmt::format("the loss of step {} is \"{}\", no finite number", *step, excerpt(cells[2])));
+  const auto step = parse_integer(trim(cells[0]));
+  const auto words = cells.size() < 3 ? std::vector<std::string_view>() : words_of(cells[2]);
+  if (!step || *step < 1 || words.empty()) {
+    ++log.unread_lines;
+    return;
   }
   log.last_step = std::max(log.last_step, *step);
+  const auto loss = parse_number(words[0]);
+  if (!loss) {
+    ++(is_letter(words[0].back()) ? log.wild_losses : log.unread_lines);
+    return;
+  }
   if (!log.loss_first) { log.loss_first = loss; }
   log.loss_last = loss;
 }
@@ -110,7 +117,7 @@ TfLog read_log(LineReader& lines) {
       }
       log.totals.push_back(*value);
     } else if (line.find("\timages/sec:") != line.npos) {
-      read_step(lines, line, log);
+      read_step(line, log);
     } else {
       read_preamble(lines, line, log);
     }
@@ -140,7 +147,7 @@ TfShape shape_of(const LineReader& lines, const TfLog& log, const ImportSettings
     shape.nodes = *nodes;
   } else if (ranks && settings.gpus_per_node && *settings.gpus_per_node > 0) {
     shape.nodes = std::max<std::int64_t>(*ranks / *settings.gpus_per_node, 1);
-  } else if (!ranks || (*ranks > 1 && log.variables == "horovod")) {
+  } else if (!ranks || (*ranks > 1 && (log.variables == "horovod" || log.has_workers))) {
     lines.refuse("this log cannot say how many nodes its processes ran on: give --nodes");
   }
   if (ranks && *ranks % shape.nodes != 0) {
@@ -265,6 +272,12 @@ void read_tf_cnn(std::vector<LineReader*> files, const ImportSettings& settings,
     }
     sum += throughput;
     nodes += shape.nodes;
+    if (log.wild_losses > 0) {
+      importer.note(fmt::format("the loss of {} steps is NaN or infinite", log.wild_losses));
+    }
+    if (log.unread_lines > 0) {
+      importer.note(fmt::format("{} steps' lines could not be read; the total was", log.unread_lines));
+    }
     record["gpus_per_node"] = shape.gpus_per_node;
     record["ranks_per_node"] = value_json(shape.ranks_per_node);
     if (log.device_batch) { record["batch_size"] = *log.device_batch; }

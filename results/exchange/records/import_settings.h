@@ -19,8 +19,9 @@ struct ImportReport {
   std::int64_t telemetry = 0;
   std::int64_t events = 0;
   std::int64_t probes = 0;
-  std::int64_t wrong = 0;     ///< of the probes: those whose data came out wrong
-  std::int64_t left_out = 0;  ///< metrics that are no throughput and no probe
+  std::int64_t wrong = 0;               ///< of the probes: those whose data came out wrong
+  std::int64_t left_out = 0;            ///< metrics that are no throughput and no probe
+  std::vector<std::string> notes = {};  ///< what the user should know of it, safe to show
 };
 
 /// "3 experiments, 120 trials (2 missing)".

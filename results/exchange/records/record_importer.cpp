@@ -84,6 +84,11 @@ void RecordImporter::add(const nlohmann::json& record, const std::string& positi
   }
 }
 
+void RecordImporter::note(const std::string& words) {
+  constexpr std::size_t most_notes = 20, longest_note_bytes = 4000;
+  if (report_.notes.size() < most_notes) { report_.notes.push_back(excerpt(words, longest_note_bytes)); }
+}
+
 void RecordImporter::add_record(const nlohmann::json& record, const std::string& position) {
   ObjectReader reader(record, position);
   std::string kind;

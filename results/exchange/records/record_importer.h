@@ -21,6 +21,8 @@ class RecordImporter {
   void add(const nlohmann::json& record, const std::string& position);
   /// Counts what a reader had to leave aside.
   void leave_out(std::int64_t count) { report_.left_out += count; }
+  /// Tells the user something about the file.
+  void note(const std::string& words);
   const ImportReport& report() const { return report_; }
 
  private:
