@@ -231,12 +231,25 @@ void read_unit(FileFormat format, std::vector<LineReader*> files, const ImportUn
       return read_nccl_tests(lines, unit.settings, importer);
     case FileFormat::superbench:
       return read_superbench(lines, unit.settings, importer);
+    case FileFormat::dllogger:
+      return read_dllogger(lines, unit.settings, importer);
+    case FileFormat::torchvision:
+      return read_torchvision(lines, unit.settings, importer);
+    case FileFormat::mlperf:
+      return read_mlperf(lines, unit.settings, importer);
+    case FileFormat::nvbandwidth:
+      return read_nvbandwidth(lines, unit.settings, importer);
+    case FileFormat::perfkit:
+      return read_perfkit(lines, unit.settings, importer);
+    case FileFormat::reframe:
+      return read_reframe(lines, unit.settings, importer);
   }
 }
 
 /// Nothing if no format is known and the file may be passed over.
 std::optional<FileFormat> format_of(LineReader& lines, const ImportUnit& unit) {
   if (unit.settings.format) { return unit.settings.format; }
+  if (!unit.settings.columns.empty()) { return FileFormat::csv; }
   std::optional<FileFormat> format;
   try {
     format = recognise_format(lines);
@@ -245,10 +258,8 @@ std::optional<FileFormat> format_of(LineReader& lines, const ImportUnit& unit) {
     if (!unit.found_in_folder || error.code() != ErrorCode::bad_input) { throw; }
   }
   if (!format && !unit.found_in_folder) {
-    lines.refuse(
-        "this looks like no format that import reads (give --format: jsonl, csv, tf_cnn_benchmarks, "
-        "nccl-tests or "
-        "superbench)");
+    lines.refuse("this looks like no format that import reads (give --format: " + join(format_names(), ", ") +
+                 "; or --map COLUMN=KEY for a CSV table)");
   }
   return format;
 }

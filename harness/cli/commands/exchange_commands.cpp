@@ -114,12 +114,20 @@ struct ImportArguments {
   std::vector<std::string> paths;
   std::string format = "auto";
   std::string scope;
+  std::vector<std::string> columns;
   results::ImportSettings settings;
 };
 
 void import_files(ImportArguments& arguments) {
   arguments.settings.format = results::parse_file_format(arguments.format);
   arguments.settings.scope = enum_of<results::Scope>(arguments.scope);
+  for (const auto& column : arguments.columns) {
+    const auto at = column.rfind('=');
+    if (at == 0 || at == std::string::npos || at + 1 == column.size()) {
+      throw Error("import", ErrorCode::usage, "--map takes COLUMN=KEY, not \"" + excerpt(column) + "\"");
+    }
+    arguments.settings.columns[column.substr(0, at)] = column.substr(at + 1);
+  }
   Store store(arguments.database);
   std::size_t failed = 0;
   const auto files = results::import_paths(store, arguments.paths, arguments.settings, std::cin);
@@ -170,6 +178,9 @@ void add_import_settings(CLI::App& verb, ImportArguments& arguments) {
   add("--scope", arguments.scope,
       "Whose throughput a figure is, where the file cannot tell: rank, tenant or trial")
       ->check(one_of({"rank", "tenant", "trial"}));
+  add("--map", arguments.columns,
+      "Column of any CSV file and the key that it fills (repeatable); other columns are left out")
+      ->type_name("COLUMN=KEY");
   add("--collective", settings.collective,
       "What nccl-tests measured: " + join(results::collective_names(), ", "))
       ->check(one_of(results::collective_names()));
@@ -184,10 +195,12 @@ void add_import(Cli& cli) {
           "Files (also .gz and .zst, evidence bundles) and folders, - for standard input; all of them are "
           "imported, or nothing")
       ->required();
+  auto formats = results::format_names();
+  formats.insert(formats.begin(), "auto");
   verb->add_option("--format", arguments->format,
-                   "auto (told by the content), jsonl, csv, tf_cnn_benchmarks, nccl-tests or superbench")
+                   "auto (told by the content), " + join(results::format_names(), ", "))
       ->type_name("FORMAT")
-      ->check(one_of({"auto", "jsonl", "csv", "tf_cnn_benchmarks", "nccl-tests", "superbench"}))
+      ->check(one_of(formats))
       ->capture_default_str();
   verb->add_flag("--skip-failed", arguments->settings.skip_failed,
                  "Import the good files and list the failed ones; exit status 0 unless all failed");
@@ -202,6 +215,9 @@ void add_import(Cli& cli) {
       "  virtrain import logs/ --skip-failed                 the good files of a sweep\n"
       "  virtrain import bare-metal.log --experiment e1 --case one-gpu --arm bare_metal --pair 1\n"
       "  virtrain import logs/                               logs/vm/weak-scaling/4/1.log and so on\n"
+      "  virtrain import runs.csv --map ips=images_per_second --map where=arm --experiment e1 --case c "
+      "--nodes 1 "
+      "--gpus-per-node 1\n"
       "  virtrain import all_reduce_perf.txt --experiment e1 --arm vm\n"
       "  virtrain import results-summary.jsonl --experiment fleet --arm vm --gpus-per-node 8 --scope rank");
   verb->callback([arguments] { import_files(*arguments); });

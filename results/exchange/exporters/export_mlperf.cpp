@@ -39,8 +39,8 @@ class MlperfLog {
 
   void write_trial(const ViewRow& trial) {
     metadata_ = Line::object();
-    for (const char* key :
-         {"experiment", "scenario", "label", "case", "arm", "pair", "trial", "virtualization"}) {
+    for (const char* key : {"experiment", "scenario", "label", "case", "arm", "pair", "trial",
+                            "virtualization", "nodes", "gpus_per_node", "batch_size", "precision"}) {
       metadata_[key] = trial[key];
     }
     const auto start_ms = milliseconds_of(trial.text("started_at"));

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <set>
@@ -7,7 +8,7 @@
 #include "common/error.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
-#include "results/exchange/readers/readers.h"
+#include "results/exchange/readers/figures.h"
 
 namespace virtrain::results {
 namespace {
@@ -182,8 +183,12 @@ struct CsvColumn {
   CellReader read;
 };
 
-CsvColumn column_of(const CsvCell& cell) {
-  const std::string name(trim(cell.text));
+/// `mapping`: the file's columns that the user has named keys for; with it, others are left out.
+CsvColumn column_of(const CsvCell& cell, const std::map<std::string, std::string>& mapping) {
+  const auto mapped = mapping.find(std::string(trim(cell.text)));
+  const bool is_left_out = !mapping.empty() && mapped == mapping.end();
+  const std::string name(mapped == mapping.end() ? trim(cell.text) : std::string_view(mapped->second));
+  if (is_left_out) { return {"", read_text}; }
   if (name.starts_with(environment_prefix) && name.size() > environment_prefix.size()) {
     return {name, read_text};
   }
@@ -200,11 +205,22 @@ CsvColumn column_of(const CsvCell& cell) {
                            near ? fmt::format("did you mean \"{}\"? ", *near) : "", join(allowed, ", ")));
 }
 
-std::vector<CsvColumn> read_header(const std::vector<CsvCell>& cells) {
+std::vector<CsvColumn> read_header(const std::vector<CsvCell>& cells,
+                                   const std::map<std::string, std::string>& mapping, LeftOut& left_out) {
+  for (const auto& [column, key] : mapping) {
+    const auto is_it = [&, name = column](const CsvCell& cell) { return trim(cell.text) == name; };
+    if (std::none_of(cells.begin(), cells.end(), is_it)) {
+      refuse(cells.front(), fmt::format("there is no column \"{}\", which --map names", excerpt(column)));
+    }
+  }
   std::vector<CsvColumn> columns;
   std::set<std::string> keys;
   for (const auto& cell : cells) {
-    columns.push_back(column_of(cell));
+    columns.push_back(column_of(cell, mapping));
+    if (columns.back().key.empty()) {
+      left_out.add(cell.text);
+      continue;
+    }
     if (!keys.insert(columns.back().key).second) {
       refuse(cell, fmt::format("the column \"{}\" appears twice", excerpt(cell.text)));
     }
@@ -234,6 +250,7 @@ json defaults_of(const ImportSettings& settings) {
 }
 
 void set_cell(json& record, const CsvColumn& column, const CsvCell& cell) {
+  if (column.key.empty()) { return; }
   if (cell.text.empty()) {
     record.erase(column.key);
   } else if (column.key.starts_with(environment_prefix)) {
@@ -249,7 +266,8 @@ void read_csv(LineReader& lines, const ImportSettings& settings, RecordImporter&
   CsvReader reader(lines);
   std::vector<CsvCell> cells;
   if (!reader.next(cells)) { lines.refuse("the file is empty; its first line must name the columns"); }
-  const auto columns = read_header(cells);
+  LeftOut left_out;
+  const auto columns = read_header(cells, settings.columns, left_out);
   const json defaults = defaults_of(settings);
   std::int64_t count = 0;
   for (; reader.next(cells); ++count) {
@@ -265,6 +283,7 @@ void read_csv(LineReader& lines, const ImportSettings& settings, RecordImporter&
     importer.add(record, position.substr(0, position.rfind(':')));
   }
   if (count == 0) { lines.refuse("there are no rows below the header"); }
+  left_out.report(importer);
 }
 
 }  // namespace virtrain::results

@@ -31,33 +31,6 @@ std::string in_one_word(std::string name) {
   return name;
 }
 
-/// "all_reduce" of "all_reduce_perf_mpi" and of "nccl_allreduce.log": a collective's name in one word or
-/// several next to each other, the longest there is. Empty if there is none or more than one.
-std::string collective_in(const std::string& name) {
-  std::vector<std::string> words(1);
-  for (const char c : lower(name)) {
-    if (is_letter(c)) { words.back() += c; }
-    if (!is_letter(c) && !words.back().empty()) { words.emplace_back(); }
-  }
-  std::set<std::string> found;
-  for (std::size_t first = 0; first < words.size(); ++first) {
-    std::string joined;
-    std::size_t end = first;  // behind the longest that begins here
-    std::string longest;
-    for (std::size_t i = first; i < std::min(first + 3, words.size()); ++i) {
-      joined += words[i];
-      for (const char* collective : collectives) {
-        if (in_one_word(collective) != joined) { continue; }
-        longest = collective;
-        end = i;
-      }
-    }
-    if (!longest.empty()) { found.insert(longest); }
-    first = end;
-  }
-  return found.size() == 1 ? *found.begin() : "";
-}
-
 std::string words_from(const std::vector<std::string_view>& words, std::size_t first) {
   return join({words.begin() + static_cast<std::ptrdiff_t>(first), words.end()}, " ");
 }
@@ -66,7 +39,7 @@ class NcclTestsReader {
  public:
   NcclTestsReader(LineReader& lines, const ImportSettings& settings) : lines_(lines), settings_(settings) {
     collective_ = settings.collective.empty()
-                      ? collective_in(std::filesystem::path(lines.name()).filename().string())
+                      ? collective_in_name(std::filesystem::path(lines.name()).filename().string())
                       : settings.collective;
   }
 
@@ -144,7 +117,7 @@ class NcclTestsReader {
     const auto word = [&](std::size_t i) { return i < words.size() ? words[i] : std::string_view(); };
     if (word(1) == "Collective" && word(2) == "test" && word(3) == "starting:") {
       if (completed_ < probes_.size()) { finish_test(); }
-      if (const auto name = collective_in(std::string(word(4))); !name.empty()) { take_name(name); }
+      if (const auto name = collective_in_name(std::string(word(4))); !name.empty()) { take_name(name); }
     } else if (word(1) == "Rank" && parse_integer(word(2))) {
       ++ranks_;
       // "# Rank 0 Group 0 Pid 1 on HOST device 0 [0x07] NVIDIA A100"
@@ -264,11 +237,41 @@ class NcclTestsReader {
 
 }  // namespace
 
+std::string collective_in_name(const std::string& name) {
+  std::vector<std::string> words(1);
+  for (const char c : lower(name)) {
+    if (is_letter(c)) { words.back() += c; }
+    if (!is_letter(c) && !words.back().empty()) { words.emplace_back(); }
+  }
+  std::set<std::string> found;
+  for (std::size_t first = 0; first < words.size(); ++first) {
+    std::string joined;
+    std::size_t end = first;  // behind the longest that begins here
+    std::string longest;
+    for (std::size_t i = first; i < std::min(first + 3, words.size()); ++i) {
+      joined += words[i];
+      for (const char* collective : collectives) {
+        if (in_one_word(collective) != joined) { continue; }
+        longest = collective;
+        end = i;
+      }
+    }
+    if (!longest.empty()) { found.insert(longest); }
+    first = end;
+  }
+  return found.size() == 1 ? *found.begin() : "";
+}
+
 std::vector<std::string> collective_names() {
   return {collectives.begin(), collectives.end()};
 }
 
 void read_nccl_tests(LineReader& lines, const ImportSettings& settings, RecordImporter& importer) {
+  if (lines.next() && trim(lines.line()).starts_with('{')) {
+    lines.rewind();
+    return read_nccl_json(lines, settings, importer);
+  }
+  lines.rewind();
   NcclTestsReader reader(lines, settings);
   for (const auto& [probe, position] : reader.read()) { importer.add(probe, position); }
   if (const auto note = reader.note(); !note.empty()) { importer.note(note); }

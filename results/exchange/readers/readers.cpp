@@ -12,13 +12,37 @@
 namespace virtrain::results {
 namespace {
 
+std::optional<FileFormat> format_of_object(const nlohmann::json& object) {
+  const auto has = [&](const char* key) { return object.is_object() && object.contains(key); };
+  if (has("record")) { return FileFormat::jsonl; }
+  if (has("nvbandwidth")) { return FileFormat::nvbandwidth; }
+  if (has("results") && has("config")) { return FileFormat::nccl_tests; }
+  if (has("metric") && has("value") && has("unit")) { return FileFormat::perfkit; }
+  if (has("node")) { return FileFormat::superbench; }
+  return std::nullopt;
+}
+
+/// Of a file whose first line begins as JSON does: an object a line, or one that takes the whole file.
+/// Records that are damaged are records; documents of unknown content are of no format.
+std::optional<FileFormat> format_of_json(LineReader& lines) {
+  const auto first = parse_json_or_null(lines.line());
+  if (first.is_object()) { return format_of_object(first).value_or(FileFormat::jsonl); }
+  if (lines.line().find("\"record\"") != std::string_view::npos) { return FileFormat::jsonl; }
+  std::string text(lines.line());
+  while (lines.next()) {
+    text.append("\n").append(lines.line());
+    if (text.size() > longest_line_bytes) { return FileFormat::jsonl; }
+  }
+  const auto document = parse_json_or_null(text);
+  return document.is_object() ? format_of_object(document) : FileFormat::jsonl;
+}
+
 /// What the first line with anything on it says about the format of the whole; nothing if only more lines
 /// can.
 std::optional<FileFormat> format_by_first_line(std::string_view line) {
-  if (line.starts_with('{')) {
-    const auto object = parse_json_or_null(line);
-    const bool is_summary = object.is_object() && object.contains("node") && !object.contains("record");
-    return is_summary ? FileFormat::superbench : FileFormat::jsonl;
+  const auto parts = split(line, '|');
+  if (is_reframe_header(line) || (parts.size() > 4 && parts[1].starts_with("reframe "))) {
+    return FileFormat::reframe;
   }
   const auto cells = split(line, ',');
   const auto is_throughput = [](const std::string& cell) {
@@ -36,6 +60,9 @@ std::optional<FileFormat> format_by_mark(std::string_view line) {
       line.starts_with("# nThread ") || line.starts_with("# nccl-tests version") ||
       (line.starts_with('#') && line.find("algbw") != line.npos && line.find("busbw") != line.npos);
   if (is_nccl) { return FileFormat::nccl_tests; }
+  if (line.find(":::MLLOG {") != line.npos) { return FileFormat::mlperf; }
+  if (line.find("DLLL {") != line.npos) { return FileFormat::dllogger; }
+  if (line.starts_with("Epoch: [") && line.find("img/s: ") != line.npos) { return FileFormat::torchvision; }
   return std::nullopt;
 }
 
@@ -46,6 +73,10 @@ std::optional<FileFormat> recognise_format(LineReader& lines) {
   bool is_first = true;
   while (!format && lines.next()) {
     if (trim(lines.line()).empty()) { continue; }
+    if (is_first && trim(lines.line()).starts_with('{')) {
+      format = format_of_json(lines);
+      break;
+    }
     if (is_first) { format = format_by_first_line(trim(lines.line())); }
     is_first = false;
     if (!format) { format = format_by_mark(without_rank_tag(lines.line())); }

@@ -29,6 +29,27 @@ void read_nccl_tests(LineReader& lines, const ImportSettings& settings, RecordIm
 /// SuperBench's results-summary.jsonl.
 void read_superbench(LineReader& lines, const ImportSettings& settings, RecordImporter& importer);
 
+/// nvidia's nccl-tests -J: a JSON document.
+void read_nccl_json(LineReader& lines, const ImportSettings& settings, RecordImporter& importer);
+/// JSON lines of NVIDIA's dllogger, "DLLL {…}", of a run's training throughput.
+void read_dllogger(LineReader& lines, const ImportSettings& settings, RecordImporter& importer);
+/// Logs of torchvision's reference training, "Epoch: [0]  [10/5005]  …  img/s: 45.6".
+void read_torchvision(LineReader& lines, const ImportSettings& settings, RecordImporter& importer);
+/// MLPerf logging, ":::MLLOG {…}".
+void read_mlperf(LineReader& lines, const ImportSettings& settings, RecordImporter& importer);
+/// nvbandwidth --json: a JSON document.
+void read_nvbandwidth(LineReader& lines, const ImportSettings& settings, RecordImporter& importer);
+/// PerfKitBenchmarker's samples, a JSON object a line.
+void read_perfkit(LineReader& lines, const ImportSettings& settings, RecordImporter& importer);
+/// ReFrame's performance logs.
+void read_reframe(LineReader& lines, const ImportSettings& settings, RecordImporter& importer);
+
+/// "all_reduce" of "all_reduce_perf_mpi" and of "nccl_allreduce.log": a collective's name in one word or
+/// several next to each other, the longest there is. Empty if there is none or more than one.
+std::string collective_in_name(const std::string& name);
+/// Whether the line names the columns of a ReFrame log.
+bool is_reframe_header(std::string_view line);
+
 /// The JSON value of the present line; refuses a key given twice, and more than 64 levels of nesting.
 nlohmann::json parse_record(const LineReader& lines);
 /// A trial (or probe) record with what the settings say; the keys they leave open are absent. Refuses

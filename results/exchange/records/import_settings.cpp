@@ -10,6 +10,12 @@ const char* format_name(FileFormat format) {
   return format == FileFormat::nccl_tests ? "nccl-tests" : to_string(format);
 }
 
+std::vector<std::string> format_names() {
+  std::vector<std::string> names;
+  for (const auto format : enum_values<FileFormat>()) { names.emplace_back(format_name(format)); }
+  return names;
+}
+
 std::optional<FileFormat> parse_file_format(std::string_view name) {
   return name == "nccl-tests"   ? FileFormat::nccl_tests
          : name == "nccl_tests" ? std::nullopt

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -28,10 +29,25 @@ struct ImportReport {
 std::string import_words(const ImportReport& report);
 
 /// What `import` reads (docs/formats.md).
-enum class FileFormat { jsonl, tf_cnn_benchmarks, nccl_tests, superbench, csv };
-BOOST_DESCRIBE_ENUM(FileFormat, jsonl, tf_cnn_benchmarks, nccl_tests, superbench, csv)
-/// "jsonl", "tf_cnn_benchmarks", "nccl-tests", "superbench", "csv".
+enum class FileFormat {
+  jsonl,
+  tf_cnn_benchmarks,
+  nccl_tests,
+  superbench,
+  csv,
+  dllogger,
+  torchvision,
+  mlperf,
+  nvbandwidth,
+  perfkit,
+  reframe
+};
+BOOST_DESCRIBE_ENUM(FileFormat, jsonl, tf_cnn_benchmarks, nccl_tests, superbench, csv, dllogger, torchvision,
+                    mlperf, nvbandwidth, perfkit, reframe)
+/// "jsonl", "tf_cnn_benchmarks", "nccl-tests", ….
 const char* format_name(FileFormat format);
+/// All of them.
+std::vector<std::string> format_names();
 std::optional<FileFormat> parse_file_format(std::string_view name);
 
 /// Whose throughput a figure of a file is.
@@ -57,7 +73,8 @@ struct ImportSettings {
   std::string virtualization = {};
   std::string started_at = {};
   std::optional<Scope> scope = {};
-  std::string collective = {};  ///< of nccl-tests: one of collective_names()
+  std::map<std::string, std::string> columns = {};  ///< of a CSV file: its column, the key that it fills
+  std::string collective = {};                      ///< of nccl-tests: one of collective_names()
 };
 
 /// "all_reduce", …: what nccl-tests measures.

@@ -1,0 +1,128 @@
+#include "results/exchange/readers/figures.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <set>
+
+#include "common/error.h"
+#include "common/text/json.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
+
+namespace virtrain::results {
+
+nlohmann::json read_document(LineReader& lines) {
+  std::string text;
+  while (lines.next()) {
+    text.append(lines.line()).push_back('\n');
+    if (text.size() > longest_line_bytes) { lines.refuse("a JSON document of more than 16 MiB"); }
+  }
+  try {
+    return parse_json(text, {.bytes = 2 * longest_line_bytes});
+  } catch (const JsonRefusal& refusal) { lines.refuse(refusal.what()); }
+}
+
+const nlohmann::json& member(const nlohmann::json& value, const char* key) {
+  static const nlohmann::json none;
+  if (!value.is_object()) { return none; }
+  const auto found = value.find(key);
+  return found == value.end() ? none : *found;
+}
+
+std::string text_in(const nlohmann::json& value, const char* key) {
+  const auto& found = member(value, key);
+  return found.is_string() ? found.get<std::string>() : "";
+}
+
+std::optional<double> number_of(const nlohmann::json& value) {
+  std::optional<double> number;
+  if (value.is_number()) { number = value.get<double>(); }
+  if (value.is_string()) { number = parse_number(trim(value.get_ref<const std::string&>())); }
+  return number && std::isfinite(*number) ? number : std::nullopt;
+}
+
+nlohmann::json trial_of(const TrainingFigure& figure, const ImportSettings& settings,
+                        const LineReader& lines) {
+  auto record = record_of(settings, lines);
+  const auto& case_name = settings.case_name.empty() ? figure.case_name : settings.case_name;
+  if (case_name.empty()) {
+    lines.refuse("this file names no case: give --case, or import a folder of ARM/CASE/PAIR.log files");
+  }
+  if (!settings.nodes) {
+    lines.refuse("this file cannot say how many nodes its processes ran on: give --nodes");
+  }
+  std::optional<std::int64_t> gpus = settings.gpus_per_node;
+  if (!gpus && figure.gpus && *figure.gpus % *settings.nodes == 0) { gpus = *figure.gpus / *settings.nodes; }
+  if (!gpus) {
+    lines.refuse("this file cannot say how many GPUs a node had: give --gpus-per-node (0 for none)");
+  }
+  const auto devices = settings.ranks.value_or(*settings.nodes * std::max<std::int64_t>(*gpus, 1));
+  if (devices > 1 && !settings.scope) {
+    lines.refuse(
+        fmt::format("the file cannot tell whether {} is of one of {} ranks or of the whole job: give "
+                    "--scope rank or --scope trial",
+                    figure.what, devices));
+  }
+  const bool of_one = settings.scope == Scope::rank;
+  record.update(
+      {{"record", "trial"}, {"case", case_name}, {"nodes", *settings.nodes}, {"gpus_per_node", *gpus}});
+  record["images_per_second"] = figure.images_per_second * (of_one ? static_cast<double>(devices) : 1.0);
+  record["pair"] = value_json(settings.pair);
+  record["batch_size"] = value_json(settings.batch_size);
+  record["precision"] = value_json(settings.precision);
+  record["virtualization"] = value_json(settings.virtualization);
+  record["started_at"] = value_json(settings.started_at);
+  record["environment"] = figure.environment;
+  return record;
+}
+
+void LeftOut::report(RecordImporter& importer) const {
+  if (count_ == 0) { return; }
+  importer.leave_out(count_);
+  std::vector<std::string> words;
+  for (const auto& [name, count] : names_) {
+    words.push_back(excerpt(name, 120) + (count > 1 ? fmt::format(" ({})", count) : ""));
+  }
+  importer.note("left out: " + join(words, ", "));
+}
+
+std::optional<ProbeUnit> probe_unit_of(std::string_view unit) {
+  static const std::map<std::string_view, ProbeUnit> units = {{"B/s", {"B/s", 1}},
+                                                              {"kB/s", {"B/s", 1e3}},
+                                                              {"KB/s", {"B/s", 1e3}},
+                                                              {"MB/s", {"B/s", 1e6}},
+                                                              {"GB/s", {"B/s", 1e9}},
+                                                              {"TB/s", {"B/s", 1e12}},
+                                                              {"KiB/s", {"B/s", 1024.0}},
+                                                              {"MiB/s", {"B/s", 1048576.0}},
+                                                              {"GiB/s", {"B/s", 1073741824.0}},
+                                                              {"Gbit/s", {"B/s", 1.25e8}},
+                                                              {"Mbit/s", {"B/s", 1.25e5}},
+                                                              {"Gbits/sec", {"B/s", 1.25e8}},
+                                                              {"Mbits/sec", {"B/s", 1.25e5}},
+                                                              {"s", {"s", 1}},
+                                                              {"seconds", {"s", 1}},
+                                                              {"ms", {"s", 1e-3}},
+                                                              {"us", {"s", 1e-6}},
+                                                              {"ns", {"s", 1e-9}},
+                                                              {"Gflops", {"FLOP/s", 1e9}},
+                                                              {"GFLOPS", {"FLOP/s", 1e9}},
+                                                              {"GFLOP/s", {"FLOP/s", 1e9}},
+                                                              {"Gflop/s", {"FLOP/s", 1e9}},
+                                                              {"TFLOP/s", {"FLOP/s", 1e12}},
+                                                              {"TFLOPS", {"FLOP/s", 1e12}},
+                                                              {"Tflop/s", {"FLOP/s", 1e12}},
+                                                              {"Gflops/seconds", {"FLOP/s", 1e9}}};
+  const auto found = units.find(unit);
+  return found == units.end() ? std::nullopt : std::optional(found->second);
+}
+
+bool is_images_per_second(std::string_view unit) {
+  static const std::set<std::string, std::less<>> units = {"images/s", "images/sec",       "images/second",
+                                                           "img/s",    "img/sec",          "imgs/s",
+                                                           "imgs/sec", "images_per_second"};
+  return units.contains(unit);
+}
+
+}  // namespace virtrain::results

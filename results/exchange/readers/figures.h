@@ -1,0 +1,61 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "results/exchange/readers/readers.h"
+
+namespace virtrain::results {
+
+// What readers of other tools' JSON and logs share. All of it is strict: what is recognised and lacks what is
+// needed is refused with its place.
+
+/// One JSON value that takes the whole file. Refuses more than 16 MiB.
+nlohmann::json read_document(LineReader& lines);
+/// The member if the value is an object that has it, else null.
+const nlohmann::json& member(const nlohmann::json& value, const char* key);
+/// Its text if it is one; else empty.
+std::string text_in(const nlohmann::json& value, const char* key);
+/// A finite number, as a number or as text; nothing otherwise.
+std::optional<double> number_of(const nlohmann::json& value);
+
+/// A training throughput of which the file says little else.
+struct TrainingFigure {
+  double images_per_second = 0;
+  std::string case_name = {};             ///< what the file suggests
+  std::string what = "the throughput";    ///< for messages
+  std::optional<std::int64_t> gpus = {};  ///< of the whole job, where the file says it
+  nlohmann::json environment = nlohmann::json::object();
+};
+
+/// The trial of the figure. Asks for case, nodes, GPUs of a node, and, above one GPU, for its scope.
+nlohmann::json trial_of(const TrainingFigure& figure, const ImportSettings& settings,
+                        const LineReader& lines);
+
+/// What a reader had to leave out, by name; in the end one note.
+class LeftOut {
+ public:
+  void add(std::string_view name) {
+    ++count_;
+    if (names_.size() < most_names || names_.contains(std::string(name))) { ++names_[std::string(name)]; }
+  }
+  void report(RecordImporter& importer) const;
+
+ private:
+  static constexpr std::size_t most_names = 400;
+  std::map<std::string, std::int64_t> names_;
+  std::int64_t count_ = 0;
+};
+
+/// Bytes (or seconds) of one of a unit that throughput of a probe comes in: "GB/s", "MB/s", "GiB/s", "us".
+struct ProbeUnit {
+  const char* unit;
+  double factor;
+};
+std::optional<ProbeUnit> probe_unit_of(std::string_view unit);
+/// Whether it is a unit of images a second: "images/sec", "img/s", ….
+bool is_images_per_second(std::string_view unit);
+
+}  // namespace virtrain::results

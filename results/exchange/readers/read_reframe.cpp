@@ -1,0 +1,114 @@
+// Performance logs of reframe-hpc/reframe. Versions 2 and 3 write
+//   2020-06-24T00:27:06|reframe 3.1|Test on system:partition using env|jobid=1|Copy=24762.2|ref=…|MB/s
+// and versions from 4.3 on a line that names the columns, of which NAME_value and NAME_unit belong together.
+#include <fmt/format.h>
+
+#include "common/error.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
+#include "results/exchange/readers/figures.h"
+
+namespace virtrain::results {
+namespace {
+
+using nlohmann::json;
+
+class ReframeReader {
+ public:
+  ReframeReader(LineReader& lines, const ImportSettings& settings, RecordImporter& importer)
+      : lines_(lines), settings_(settings), importer_(importer) {}
+
+  void read() {
+    while (lines_.next()) {
+      const auto line = trim(lines_.line());
+      if (line.empty()) { continue; }
+      const auto cells = split(line, '|');
+      if (is_reframe_header(line)) {
+        columns_ = cells;
+      } else if (!columns_.empty()) {
+        read_row(cells);
+      } else {
+        read_line(cells);
+      }
+    }
+    if (importer_.report().trials + importer_.report().probes == 0) {
+      lines_.refuse(
+          "no performance variable of it is in images per second, bytes per second, FLOP/s or seconds");
+    }
+    left_out_.report(importer_);
+  }
+
+ private:
+  void read_row(const std::vector<std::string>& cells) {
+    if (cells.size() != columns_.size()) {
+      lines_.refuse(fmt::format("{} cells where the header names {}", cells.size(), columns_.size()));
+    }
+    const auto cell = [&](std::string_view name) {
+      const auto found = std::find(columns_.begin(), columns_.end(), name);
+      return found == columns_.end() ? "" : cells[static_cast<std::size_t>(found - columns_.begin())];
+    };
+    const auto test = cell("display_name").empty() ? cell("name") : cell("display_name");
+    constexpr std::string_view suffix = "_value";
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      if (!columns_[i].ends_with(suffix)) { continue; }
+      const auto name = columns_[i].substr(0, columns_[i].size() - suffix.size());
+      add(test.empty() ? cell("info") : test, name, cells[i], cell(name + "_unit"));
+    }
+  }
+
+  void read_line(const std::vector<std::string>& cells) {
+    const auto is_value = [](const std::string& cell) {
+      const auto at = cell.find('=');
+      return at != std::string::npos && parse_number(cell.substr(at + 1)) && !cell.starts_with("jobid=") &&
+             !cell.starts_with("num_tasks=") && !cell.starts_with("ref=");
+    };
+    const auto found = std::find_if(cells.begin(), cells.end(), is_value);
+    if (cells.size() < 5 || found == cells.end()) {
+      lines_.refuse("a line DATE|reframe VERSION|TEST|jobid=N|NAME=VALUE|ref=…|UNIT was expected");
+    }
+    const auto at = found->find('=');
+    // An old unit stands behind the reference, or is the last cell.
+    add(cells[2].substr(0, cells[2].find(" on ")), found->substr(0, at), found->substr(at + 1), cells.back());
+  }
+
+  void add(const std::string& test, const std::string& name, const std::string& text,
+           const std::string& unit) {
+    const auto value = parse_number(text);
+    const auto probe_unit = probe_unit_of(trim(unit));
+    if (text == "null") { return; }
+    if (!value) {
+      lines_.refuse(fmt::format("{} is \"{}\", no finite number", excerpt(name), excerpt(text)));
+    }
+    if (is_images_per_second(trim(unit))) {
+      const TrainingFigure figure{*value, test, name, {}, {{"source", "reframe"}, {"metric", name}}};
+      importer_.add(trial_of(figure, settings_, lines_), lines_.position());
+    } else if (probe_unit) {
+      auto probe = record_of(settings_, lines_);
+      probe.update({{"record", "probe"}, {"name", test + "/" + name}, {"unit", probe_unit->unit}});
+      probe["value"] = *value * probe_unit->factor;
+      probe["nodes"] = value_json(settings_.nodes);
+      probe["detail"] = {{"source", "reframe"}};
+      importer_.add(probe, lines_.position());
+    } else {
+      left_out_.add(fmt::format("{} in {}", name, unit.empty() ? "no unit" : unit));
+    }
+  }
+
+  LineReader& lines_;
+  const ImportSettings& settings_;
+  RecordImporter& importer_;
+  std::vector<std::string> columns_;
+  LeftOut left_out_;
+};
+
+}  // namespace
+
+bool is_reframe_header(std::string_view line) {
+  return line.find("job_completion_time|") != line.npos && line.find("_value|") != line.npos;
+}
+
+void read_reframe(LineReader& lines, const ImportSettings& settings, RecordImporter& importer) {
+  ReframeReader(lines, settings, importer).read();
+}
+
+}  // namespace virtrain::results

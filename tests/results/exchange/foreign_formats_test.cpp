@@ -1,0 +1,173 @@
+// Files of other tools, in the forms that their sources write (data/README.md).
+#include "results/exchange/exporters/exporters.h"
+#include "tests/results/exchange/import_support.h"
+
+using namespace virtrain;
+using namespace virtrain::results;
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+
+namespace {
+
+ImportSettings asked() {
+  return {.experiment = "e", .case_name = "c", .arm = "vm", .nodes = 1, .gpus_per_node = 1};
+}
+
+ImportedText others(const std::string& file, const ImportSettings& settings) {
+  return {file, text_of("others/" + file), settings};
+}
+
+/// Why the file is refused with a part of it changed.
+std::string changed(const std::string& file, const std::string& from, const std::string& to) {
+  return refusal_of(file, replaced(text_of("others/" + file), from, to), asked());
+}
+
+}  // namespace
+
+TEST_CASE("nccl-tests' JSON becomes probes like its table") {
+  const auto got = others("all_reduce.json", {.experiment = "e", .arm = "vm"});
+  CHECK(got.report.format == FileFormat::nccl_tests);
+  const auto probes = got.probes();
+  REQUIRE(probes.size() == 2);
+  CHECK(probes[0].name == "all_reduce");
+  CHECK(probes[0].size_bytes == 1048576);
+  CHECK(probes[0].value == Approx(6.47e9));
+  CHECK(*probes[0].seconds == Approx(162e-6));
+  CHECK(probes[0].wrong == 0);
+  CHECK(probes[0].ranks == 2);
+  CHECK(probes[0].nodes == 2);
+  CHECK(probes[0].data_type == "float");
+  CHECK(probes[1].detail["in_place"] == true);
+  CHECK_FALSE(probes[1].wrong);
+  CHECK_THAT(changed("all_reduce.json", "average_bus", "other"), Contains("the test did not finish"));
+  CHECK_THAT(changed("all_reduce.json", "\"time\":162.000000", "\"time\":\"nan\""),
+             StartsWith("all_reduce.json:1: ") && Contains("out_of_place has no time"));
+  CHECK_THAT(changed("all_reduce.json", "all_reduce_perf", "perf"), Contains("--collective"));
+  CHECK_THAT(changed("all_reduce.json", "\"size\":1048576", "\"size\":-1"), Contains("size"));
+}
+
+TEST_CASE("nvbandwidth's JSON becomes probes, what was waived is named") {
+  const auto got = others("nvbandwidth.json", {.experiment = "e", .arm = "vm"});
+  const auto probes = got.probes();
+  REQUIRE(probes.size() == 5);
+  CHECK(probes[0].name == "host_to_device");
+  CHECK(probes[0].value == Approx(25.5e9));
+  CHECK(probes[2].name == "device_to_device_memcpy_read_ce");
+  CHECK(probes[2].detail["column"] == 1);
+  CHECK(probes[4].unit == "s");
+  CHECK(probes[4].value == Approx(772.5e-9));
+  CHECK(got.report.report.notes.at(0) == "left out: multicast: Waived");
+  CHECK_THAT(changed("nvbandwidth.json", "\"testcases\"", "\"cases\""), Contains("testcases"));
+  CHECK_THAT(refusal_of("n.json", R"({"nvbandwidth":{"testcases":[]}})", asked()), Contains("no test case"));
+}
+
+TEST_CASE("dllogger's summary is a trial") {
+  CHECK(others("dllogger.log", asked()).trials().at(0).images_per_second == 2401.25);
+  CHECK_THAT(changed("dllogger.log", "\"step\": []", "\"step\": [1]"), Contains("is a summary"));
+  auto settings = asked();
+  settings.gpus_per_node = 8;
+  const auto text = text_of("others/dllogger.log");
+  CHECK_THAT(refusal_of("d.log", text, settings), Contains("--scope rank or --scope trial"));
+  settings.scope = Scope::trial;
+  CHECK(ImportedText("d.log", text, settings).trials().at(0).images_per_second == 2401.25);
+  settings.nodes.reset();
+  CHECK_THAT(refusal_of("d.log", text, settings), Contains("--nodes"));
+}
+
+TEST_CASE("torchvision's img/s are averaged without the first of an epoch") {
+  const auto got = others("torchvision.log", asked());
+  const auto trial = got.trials().at(0);
+  CHECK(trial.images_per_second == Approx(405.0));
+  CHECK(got.store.tenants(trial.id).at(0).loss_last == 6.91);
+  auto settings = asked();
+  settings.gpus_per_node = 4;
+  settings.scope = Scope::rank;
+  CHECK(others("torchvision.log", settings).trials().at(0).images_per_second == Approx(1620.0));
+  CHECK_THAT(changed("torchvision.log", "img/s: 400.0", "img/s: nan"), StartsWith("torchvision.log:4: "));
+}
+
+TEST_CASE("MLPerf logs are read, and what virtrain exported comes back") {
+  const auto got = others("resnet-mlperf.log", asked());
+  CHECK(got.trials().at(0).images_per_second == Approx(2405.0));
+  CHECK(got.trials().at(0).started_at == "2025-11-20T08:00:00.000Z");
+  CHECK_THAT(changed("resnet-mlperf.log", "\"resnet\"", "\"bert\""), Contains("\"bert\""));
+  CHECK_THAT(changed("resnet-mlperf.log", "run_stop", "stopped"), Contains("did not finish"));
+
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  store.add_experiment(an_experiment("e"));
+  add_finished(store, "e", "one/2", "vm", 1, 100.5, 2);
+  add_finished(store, "e", "one/2", "bare_metal", 1, 104.25, 2);
+  std::ostringstream log;
+  export_mlperf(store, {"e"}, log);
+  const ImportedText again("our.log", log.str(), {});
+  const auto trials = again.trials();
+  REQUIRE(trials.size() == 2);
+  CHECK(trials[0].arm == "vm");
+  CHECK(trials[0].images_per_second == 100.5);
+  CHECK(trials[0].pair == 1);
+  CHECK(trials[0].nodes == 2);
+  CHECK(trials[0].virtualization == "kvm");
+  CHECK(trials[1].images_per_second == 104.25);
+}
+
+TEST_CASE("PerfKitBenchmarker's samples become trials and probes, others are named") {
+  auto settings = asked();
+  settings.gpus_per_node.reset();
+  settings.case_name.clear();
+  settings.scope = Scope::trial;
+  const auto got = others("perfkitbenchmarker_results.json", settings);
+  const auto trial = got.trials().at(0);
+  CHECK(trial.case_name == "tensorflow/resnet50");
+  CHECK(trial.images_per_second == 1234.5);
+  CHECK(trial.gpus_per_node == 4);
+  CHECK(trial.batch_size == 64);
+  const auto probes = got.probes();
+  REQUIRE(probes.size() == 1);
+  CHECK(probes[0].name == "iperf/Throughput");
+  CHECK(probes[0].value == Approx(1e9));
+  CHECK(got.report.report.notes.at(0) == "left out: End to End Runtime");
+  CHECK_THAT(changed("perfkitbenchmarker_results.json", "1234.5}", "\"many\"}"),
+             StartsWith("perfkitbenchmarker_results.json:1: ") && Contains("number \"value\""));
+}
+
+TEST_CASE("ReFrame's performance logs become trials and probes") {
+  const auto old = others("reframe-3.log", asked());
+  CHECK(old.trials().at(0).images_per_second == 390.5);
+  CHECK(old.probes().at(0).name == "StreamTest/Copy");
+  CHECK(old.probes().at(0).value == Approx(24762.2e6));
+  CHECK(old.report.report.notes.at(0) == "left out: Nodes in no unit");
+  const auto recent = others("reframe-4.log", asked());
+  REQUIRE(recent.probes().size() == 1);
+  CHECK(recent.probes().at(0).name == "stream_test/copy_bw");
+  CHECK(recent.probes().at(0).value == Approx(24.5e9));
+  CHECK_THAT(changed("reframe-3.log", "Copy=24762.2", "Copy=fast"), StartsWith("reframe-3.log:1: "));
+  CHECK_THAT(changed("reframe-4.log", "24.5|", "fast|"), StartsWith("reframe-4.log:2: ") && Contains("fast"));
+  CHECK_THAT(changed("reframe-4.log", "|58384|", "|"), Contains("12 cells where the header names 13"));
+}
+
+TEST_CASE("any CSV is read by naming its columns") {
+  auto settings = asked();
+  settings.arm.clear();
+  settings.columns = {{"ips", "images_per_second"}, {"where", "arm"}};
+  const ImportedText got("runs.csv", "when,where,ips\nmonday,vm,99.5\ntuesday,bare_metal,101\n", settings);
+  REQUIRE(got.trials().size() == 2);
+  CHECK(got.trials()[0].arm == "vm");
+  CHECK(got.trials()[0].images_per_second == 99.5);
+  CHECK(got.report.report.notes.at(0) == "left out: when");
+  CHECK_THAT(refusal_of("runs.csv", "when,ips\nmonday,99.5\n", settings), Contains("no column \"where\""));
+  settings.columns["where"] = "arms";
+  CHECK_THAT(refusal_of("runs.csv", "where,ips\nvm,99.5\n", settings), Contains("did you mean \"arm\""));
+}
+
+TEST_CASE("documents of unknown content are skipped in a folder, damaged records are not") {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path / "plan.json") << "{\n  \"trials\": 2\n}\n";
+  std::ofstream(folder.path / "all_reduce.json") << text_of("others/all_reduce.json");
+  Store store(folder.path / "x" / "results.db");
+  std::istringstream nothing;
+  CHECK(import_paths(store, {folder.path / "plan.json", folder.path / "all_reduce.json"},
+                     {.skip_failed = true, .experiment = "e", .arm = "vm"}, nothing)
+            .size() == 2);
+  CHECK_THAT(refusal_of("a.jsonl", "{\"record\":\"trial\"\n"), StartsWith("a.jsonl:1"));
+}
