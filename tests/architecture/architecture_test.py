@@ -52,13 +52,8 @@ ROOMS = {
     "common": ["model", "text", "system"],
     "results": [
         *["store", "statistics", "comparison/guard", "comparison/causes", "comparison", "changes", "tables"],
-<<<<<<< HEAD
-        *["exchange/records", "exchange/readers", "exchange/exporters", "exchange", "exchange/bundle", "reproduction"],
-        *["report/data", "report/charts", "report/page", "report", "report/site"],
-=======
         *["exchange/records", "exchange/files", "exchange/readers", "exchange/exporters", "exchange", "exchange/bundle", "reproduction"],
-        *["report/data", "report/charts", "report/page", "report"],
->>>>>>> 8f1c9d1 (Import takes evidence bundles and packed files, checksums verified and sizes bounded; --skip-failed keeps the good files of a sweep)
+        *["report/data", "report/charts", "report/page", "report", "report/site"],
     ],
     "vmctl": [
         *["api/pci", "api", "process", "devices/pci", "devices"],
