@@ -60,6 +60,24 @@ class Summary {
   std::map<std::string, std::map<std::pair<std::string, std::string>, Runs>> nodes_;
 };
 
+/// The model that each trial of the experiment trained, in their order: as virtrain ran it or as an imported
+/// record says; "unknown" where neither does.
+std::vector<std::string> models_of(const Store& store, const std::string& experiment) {
+  std::vector<std::string> models;
+  const auto text = [](const json& object) {
+    const auto* model = object.is_object() && object.contains("model") ? &object["model"] : nullptr;
+    return model != nullptr && model->is_string() ? annotation(model->get<std::string>()) : "";
+  };
+  for (const auto& trial : store.trials(experiment)) {
+    std::string model = text(trial.environment);
+    for (const auto& tenant : store.tenants(trial.id)) {
+      if (model.empty()) { model = text(tenant.workload); }
+    }
+    models.push_back(model.empty() ? "unknown" : model);
+  }
+  return models;
+}
+
 }  // namespace
 
 void export_superbench(const Store& store, const std::vector<std::string>& experiments, std::ostream& out) {
@@ -68,12 +86,13 @@ void export_superbench(const Store& store, const std::vector<std::string>& exper
     std::multimap<std::string, std::size_t> ranks_of_trial;
     const auto ranks = store.view("v_rank", {experiment});
     for (std::size_t i = 0; i < ranks.rows.size(); ++i) { ranks_of_trial.emplace(trial_key({ranks, i}), i); }
+    const auto models = models_of(store, experiment);
     std::map<std::string, std::int64_t> runs;
     for_each_row(store.view("v_trial_detail", {experiment}), [&](const ViewRow& trial) {
       if (trial["images_per_second"].is_null() || trial["valid"] != 1) { return; }
-      const auto precision = trial.text("precision").empty() ? "fp32" : trial.text("precision");
-      const auto benchmark =
-          fmt::format("model-benchmarks:{}/virtrain-resnet50", annotation(trial.text("case")));
+      const auto precision = trial.text("precision").empty() ? "unknown" : trial.text("precision");
+      const auto benchmark = fmt::format("model-benchmarks:{}/virtrain-{}", annotation(trial.text("case")),
+                                         models.at(static_cast<std::size_t>(trial.whole("trial", 1) - 1)));
       const auto metric = precision + "_train_throughput";
       const auto run = runs[trial.text("case") + "\n" + trial.text("arm") + "\n" + precision]++;
       const auto prefix = experiment + "/" + trial.text("arm");

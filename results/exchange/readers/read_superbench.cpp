@@ -11,7 +11,7 @@
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
-#include "results/exchange/readers/readers.h"
+#include "results/exchange/readers/figures.h"
 
 namespace virtrain::results {
 namespace {
@@ -24,6 +24,9 @@ struct Training {
   std::map<std::string, std::map<std::int64_t, double>>
       by_run;  ///< run, rank, images per second; -1: no rank
 };
+
+/// What our export calls a precision that it does not know.
+constexpr std::string_view unknown_precision = "unknown";
 
 /// fp32, fp16, … of "float32", "float16", ….
 std::string precision_of(const std::string& name) {
@@ -65,6 +68,7 @@ class SuperBenchReader {
       lines_.refuse(
           "no metric of it is an image model's training throughput, a collective, a copy or a GEMM rate");
     }
+    left_out_.report(importer_);
   }
 
  private:
@@ -76,10 +80,12 @@ class SuperBenchReader {
     trainings_.clear();
     probes_.clear();
     for (const auto& [metric, value] : node.items()) {
-      if (metric != "node" && !value.is_null() && !read_metric(metric, value)) { importer_.leave_out(1); }
+      if (metric != "node" && !value.is_null() && !read_metric(metric, value)) {
+        left_out_.add(without_indices(metric));
+      }
     }
     for (const auto& [name, training] : trainings_) { add_trials(name, training); }
-    for (const auto& [key, probe] : probes_) { add_probe(probe); }
+    for (const auto& [key, probe] : probes_) { add_probe(key, probe); }
   }
 
   double number(const std::string& metric, const json& value) const {
@@ -96,6 +102,13 @@ class SuperBenchReader {
           fmt::format("{}: {} is no number that counts anything", excerpt(metric), excerpt(digits)));
     }
     return *value;
+  }
+
+  /// The key without run and rank, which say nothing of what it measures.
+  std::string without_indices(const std::string& key) const {
+    const Metric metric = take_apart(key);
+    return metric.benchmark.empty() ? std::string(metric.name)
+                                    : fmt::format("{}/{}", metric.benchmark, metric.name);
   }
 
   /// Whether the metric is one of those that are kept.
@@ -141,8 +154,8 @@ class SuperBenchReader {
     const auto slash = metric.benchmark.rfind('/');
     if (slash == std::string_view::npos || slash == 0 || !is_word(precision)) { return false; }
     const auto model = metric.benchmark.substr(slash + 1);
-    static constexpr std::array families = {"resnet",    "vgg",     "densenet", "inception",
-                                            "mobilenet", "alexnet", "googlenet"};
+    static constexpr std::array families = {"resnet",    "vgg",     "densenet",  "inception",
+                                            "mobilenet", "alexnet", "googlenet", "virtrain-unknown"};
     const auto is_of = [&](const char* family) { return model.find(family) != model.npos; };
     if (std::none_of(families.begin(), families.end(), is_of)) { return false; }
     auto& one = trainings_[case_of(metric.benchmark.substr(0, slash), model, std::string(precision))];
@@ -217,9 +230,9 @@ class SuperBenchReader {
     if (metric.rank) { probe["detail"]["rank"] = *metric.rank; }
   }
 
-  void add_probe(json probe) {
+  void add_probe(const std::string& key, json probe) {
     if (!probe.contains("value")) {
-      importer_.leave_out(1);  // a bus bandwidth or a time without the algorithm's bandwidth
+      left_out_.add(without_indices(key));  // a bus bandwidth or a time without the algorithm's bandwidth
       return;
     }
     probe.update(record_of(settings_, lines_));
@@ -237,7 +250,7 @@ class SuperBenchReader {
       record.update(
           {{"record", "trial"}, {"nodes", 1}, {"gpus_per_node", gpus}, {"images_per_second", throughput}});
       record["case"] = settings_.case_name.empty() ? case_name : settings_.case_name;
-      record["precision"] = training.precision;
+      record["precision"] = training.precision == unknown_precision ? json() : json(training.precision);
       record["batch_size"] = value_json(settings_.batch_size);
       record["virtualization"] = value_json(settings_.virtualization);
       record["started_at"] = value_json(settings_.started_at);
@@ -275,6 +288,7 @@ class SuperBenchReader {
   std::string node_;
   std::map<std::string, Training> trainings_;
   std::map<std::string, json> probes_;
+  LeftOut left_out_;
 };
 
 }  // namespace

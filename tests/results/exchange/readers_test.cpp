@@ -322,6 +322,9 @@ TEST_CASE("SuperBench's summary becomes trials and probes") {
   const auto probes = got->store.probes("fleet");
   REQUIRE(probes.size() == 4);
   CHECK(got->reports.at(0).report.left_out == 3);
+  CHECK_THAT(got->reports.at(0).report.notes.at(0),
+             StartsWith("left out: ") && Contains("bert_models/pytorch-bert-base/throughput_train_float16") &&
+                 Contains("mem-bw/return_code"));
   std::map<std::string, Probe> by_name;
   for (const auto& probe : probes) { by_name[probe.name] = probe; }
   CHECK(by_name.at("all_reduce").value == 40.5e9);
