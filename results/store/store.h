@@ -18,7 +18,7 @@
 namespace virtrain::results {
 
 /// Present version of the schema (PRAGMA user_version).
-inline constexpr int schema_version = 5;
+inline constexpr int schema_version = 6;
 
 /// Which experiments are meant. With nothing given: the latest one that has trials.
 struct Selection {

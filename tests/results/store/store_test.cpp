@@ -212,6 +212,39 @@ TEST_CASE("the views have the columns that others rely on") {
   CHECK(text_of(file, "SELECT count(*) FROM v_tenant") == "0");
 }
 
+TEST_CASE("views of experiments, facts, events and samples join by trial_id and need no quotes") {
+  const TemporaryFolder folder;
+  const auto file = folder.path / "results.db";
+  Store store(file);
+  auto experiment = an_experiment("e1");
+  experiment.fingerprint = {{"kernel", "6.1"}};
+  store.add_experiment(experiment);
+  add_finished(store, "e1", "a/1", "vm", 1, 50);
+  const auto trial = add_finished(store, "e1", "c", "vm", 1, 100);
+  const auto tenant = store.save_tenant(trial, Tenant{});
+  Node node;
+  node.name = "n0";
+  node.kind = "vm";
+  node.fingerprint = {{"kernel", "6.2"}};
+  store.save_node(tenant, node);
+  const auto rank = store.save_rank(tenant, Rank{});
+  store.add_samples(rank, std::vector<Sample>{{5, 1, 16, 0.5, 7.0}});
+  store.add_event("e1", {trial, 3, "", "boot", "started", nullptr});
+  store.add_event("e1", {std::nullopt, 4, "", "", "planned", nullptr});
+  CHECK(text_of(file, "SELECT trials || ' ' || finished_trials || ' ' || probes FROM v_experiment") ==
+        "2 2 0");
+  CHECK(text_of(file, "SELECT value FROM v_fact WHERE trial_id IS NULL AND key = 'kernel'") == "6.1");
+  CHECK(text_of(file, "SELECT value FROM v_fact WHERE case_name = 'c' AND node = 'n0'") == "6.2");
+  CHECK(text_of(file, "SELECT message FROM v_event WHERE case_name = 'c'") == "started");
+  CHECK(text_of(file, "SELECT count(*) FROM v_event") == "2");
+  CHECK(text_of(file,
+                "SELECT s.images_per_second || ' ' || d.images_per_second FROM v_sample s "
+                "JOIN v_trial_detail d USING (trial_id) JOIN v_rank r USING (trial_id) "
+                "JOIN v_node n USING (trial_id) JOIN v_tenant w USING (trial_id)") == "32.0 100.0");
+  CHECK(text_of(file, "SELECT count(*) FROM sqlite_schema WHERE type = 'view' AND sql LIKE '% LIKE %'") ==
+        "0");
+}
+
 TEST_CASE("what cannot be a measurement is refused and leaves nothing behind") {
   const TemporaryFolder folder;
   Store store(folder.path / "results.db");
