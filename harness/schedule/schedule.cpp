@@ -37,6 +37,11 @@ std::size_t day_of(const std::string& text, const std::string& word) {
   return static_cast<std::size_t>(found - day_names.begin());
 }
 
+/// Files of earlier versions have no such key.
+bool is_younger(std::string_view key) {
+  return key == "webhook_file" || key == "keep_days";
+}
+
 template <typename Record>
 std::string to_json_text(const Record& record) {
   nlohmann::json json;
@@ -52,8 +57,7 @@ Record from_json_file(const std::filesystem::path& file) {
   using Members = boost::describe::describe_members<Record, boost::describe::mod_public>;
   try {
     boost::mp11::mp_for_each<Members>([&](auto member) {
-      // Files of versions before it have no such key.
-      if (std::string_view(member.name) == "webhook_file" && !json.contains(member.name)) { return; }
+      if (is_younger(member.name) && !json.contains(member.name)) { return; }
       json.at(member.name).get_to(record.*member.pointer);
     });
   } catch (const nlohmann::json::exception&) {
@@ -105,6 +109,13 @@ void require_schedule_name(const std::string& name) {
       name[0] == '.' || name[0] == '-' || name[0] == '_') {
     throw refuse("name of a schedule", name, "a-z, 0-9, then also . _ -, at most 64 characters");
   }
+}
+
+std::int64_t days_to_keep(const std::string& text) {
+  constexpr std::int64_t fewest = 7, most = 36500;
+  const auto days = text.ends_with('d') ? parse_integer(text.substr(0, text.size() - 1)) : std::nullopt;
+  if (!days || *days < fewest || *days > most) { throw refuse("--keep", text, "7d … 36500d, such as 400d"); }
+  return *days;
 }
 
 std::time_t next_run(const Schedule& schedule, std::time_t now) {

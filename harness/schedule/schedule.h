@@ -22,9 +22,10 @@ struct Schedule {
   std::int64_t patience_seconds = 0;  ///< how long busy devices are waited for
   std::string notify = {};            ///< a command of the user's that reads one message as JSON; empty: none
   std::string webhook_file = {};      ///< absolute path of what read_webhook() reads; empty: none
+  std::int64_t keep_days = 0;         ///< older nights lose samples and telemetry; 0: none does
 };
 BOOST_DESCRIBE_STRUCT(Schedule, (),
-                      (name, scenario, at, days, database, patience_seconds, notify, webhook_file))
+                      (name, scenario, at, days, database, patience_seconds, notify, webhook_file, keep_days))
 
 /// How its last run ended. Described are the keys of its file.
 struct LastRun {
@@ -38,6 +39,8 @@ BOOST_DESCRIBE_STRUCT(LastRun, (), (started_at, ended_at, exit_status))
 std::string time_of_day(const std::string& text);
 std::string days_of_week(const std::string& text);
 void require_schedule_name(const std::string& name);
+/// "400d": 7 to 36500 days. Error(usage).
+std::int64_t days_to_keep(const std::string& text);
 
 /// The next start after `now` in the machine's time zone. A time that the clock leaps over is that hour
 /// later, as systemd and cron have it.

@@ -172,7 +172,8 @@ Store::Connection::Connection(std::filesystem::path path, Mode mode, std::chrono
   guarded(operation, [&] {
     const int create = mode == Mode::create ? SQLite::OPEN_CREATE : 0;
     database_.emplace(file.string(), SQLite::OPEN_READWRITE | create, static_cast<int>(busy_timeout.count()));
-    database_->exec("PRAGMA foreign_keys = ON; PRAGMA synchronous = FULL");
+    // auto_vacuum counts for a new file only.
+    database_->exec("PRAGMA foreign_keys = ON; PRAGMA synchronous = FULL; PRAGMA auto_vacuum = INCREMENTAL");
     migrate();
     database_->exec("PRAGMA journal_mode = TRUNCATE");
   });
@@ -207,14 +208,28 @@ void Store::Connection::save_fingerprint(std::optional<std::int64_t> experiment,
   }
 }
 
+std::int64_t Store::Connection::pragma(const std::string& name) {
+  return database_->execAndGet("PRAGMA " + name).getInt64();
+}
+
+void Store::Connection::give_room_back() {
+  constexpr int incremental = 2;
+  constexpr int pages_a_step = 1000;
+  if (pragma("auto_vacuum") != incremental) { return; }
+  for (auto free = pragma("freelist_count"); free > 0;) {
+    SQLite::Statement step(*database_, fmt::format("PRAGMA incremental_vacuum({})", pages_a_step));
+    while (step.executeStep()) {}
+    const auto left = pragma("freelist_count");
+    if (left >= free) { return; }
+    free = left;
+  }
+}
+
 void Store::Connection::migrate() {
-  const auto pragma = [&](const char* name) {
-    return database_->execAndGet(fmt::format("PRAGMA {}", name)).getInt();
-  };
   const auto refuse = [&](const std::string& words) {
     return Error("open the results database", ErrorCode::bad_input, file.string() + " " + words);
   };
-  const int id = pragma("application_id");
+  const auto id = pragma("application_id");
   const bool fresh = id == 0 && database_->execAndGet("SELECT count(*) FROM sqlite_schema").getInt() == 0;
   // What is shorter than a page is an empty database to SQLite, which would write over it.
   std::error_code unknown;
@@ -233,7 +248,7 @@ void Store::Connection::migrate() {
   if (pragma("user_version") == schema_version) { return; }
   const Scope scope(*this);
   // Read again inside the transaction: another process may have done it meanwhile.
-  for (int version = pragma("user_version"); version < schema_version; ++version) {
+  for (auto version = pragma("user_version"); version < schema_version; ++version) {
     database_->exec(std::string(migrations().at(static_cast<std::size_t>(version))));
   }
   database_->exec(

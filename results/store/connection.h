@@ -131,6 +131,10 @@ class Store::Connection {
       }
     });
   }
+  /// A number of SQLite's own, such as "freelist_count".
+  std::int64_t pragma(const std::string& name);
+  /// Gives pages back to the file system in short steps, where the file was made for that.
+  void give_room_back();
   std::int64_t last_insert_id() const { return database_->getLastInsertRowid(); }
   /// Number of the experiment's row; Error(not_found) if there is none.
   std::int64_t experiment_number(const std::string& id);

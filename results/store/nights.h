@@ -35,6 +35,14 @@ struct NightFigure {
 };
 BOOST_DESCRIBE_STRUCT(NightFigure, (), (night, case_name, arm, figure, unit, value))
 
+/// What thin_nights() took away.
+struct Thinned {
+  std::int64_t nights = 0;
+  std::int64_t samples = 0;
+  std::int64_t readings = 0;  ///< of telemetry
+  std::int64_t freed_bytes = 0;
+};
+
 /// Somebody took a change for the new normal.
 struct Acknowledgement {
   std::string change = {};  ///< id of the change

@@ -14,7 +14,50 @@ std::vector<Row> all_rows(Query query) {
   return rows;
 }
 
+/// The rows that the statement removed.
+template <typename Connection>
+std::int64_t removed_by(Connection& connection, const char* sql, std::int64_t night) {
+  connection.query(sql).bind(night).run();
+  auto changes = connection.query("SELECT changes()");
+  changes.next();
+  std::int64_t rows = 0;
+  changes.row().read(rows);
+  return rows;
+}
+
+constexpr const char* remove_samples_sql =
+    "DELETE FROM sample WHERE rank_id IN (SELECT r.id FROM trial t JOIN tenant w ON w.trial_id = t.id "
+    "JOIN rank r ON r.tenant_id = w.id WHERE t.experiment_number = ?)";
+constexpr const char* remove_telemetry_sql =
+    "DELETE FROM telemetry WHERE node_id IN (SELECT n.id FROM trial t JOIN tenant w ON w.trial_id = t.id "
+    "JOIN node n ON n.tenant_id = w.id WHERE t.experiment_number = ?)";
+
 }  // namespace
+
+Thinned Store::thin_nights(const std::string& scenario, const std::string& before) {
+  const std::string operation = "thin the nights of " + scenario;
+  return connection_->guarded(operation, [&] {
+    std::vector<std::int64_t> old;
+    {
+      auto query = connection_->query(std::string(sql::nights_to_thin_sql));
+      query.bind(scenario).bind(before);
+      while (query.next()) { old.push_back(query.row().read<std::int64_t>()); }
+    }
+    const auto bytes = [&] { return connection_->pragma("page_count") * connection_->pragma("page_size"); };
+    const auto bytes_before = bytes();
+    Thinned thinned;
+    for (const auto night : old) {
+      connection_->in_transaction(operation, [&] {
+        thinned.samples += removed_by(*connection_, remove_samples_sql, night);
+        thinned.readings += removed_by(*connection_, remove_telemetry_sql, night);
+      });
+      ++thinned.nights;
+    }
+    if (!old.empty()) { connection_->give_room_back(); }
+    thinned.freed_bytes = bytes_before - bytes();
+    return thinned;
+  });
+}
 
 std::vector<Night> Store::nights() const {
   return connection_->guarded(

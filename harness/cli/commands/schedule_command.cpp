@@ -41,6 +41,7 @@ struct AddArguments {
   std::string patience = "1h";
   std::string notify;
   std::filesystem::path webhook;
+  std::string keep;
 };
 
 /// Refuses, with doctor's words, what would fail every night.
@@ -91,6 +92,7 @@ void add(const AddArguments& arguments) {
   schedule.days = days_of_week(arguments.days);
   schedule.patience_seconds = patience_seconds(arguments.patience);
   schedule.notify = arguments.notify;
+  if (!arguments.keep.empty()) { schedule.keep_days = days_to_keep(arguments.keep); }
   const auto scenario = load_scenario(arguments.scenario.string());
   schedule.name = arguments.name.empty() ? scenario.name : arguments.name;
   require_schedule_name(schedule.name);
@@ -221,16 +223,36 @@ void tell(const Schedule& schedule, const std::vector<results::Change>& changes)
   }
 }
 
+/// Thins old nights. That it could not is no reason to call the night bad: the next one tries again.
+void thin(const Schedule& schedule, const std::string& scenario) {
+  if (schedule.keep_days == 0) { return; }
+  constexpr std::int64_t ns_per_day = 24LL * 3600 * 1'000'000'000;
+  try {
+    results::Store store(schedule.database, results::Store::Mode::open);
+    const auto thinned = store.thin_nights(scenario, iso8601(wall_ns() - schedule.keep_days * ns_per_day));
+    if (thinned.nights == 0) { return; }
+    fmt::print("{} nights older than {} days: {} samples and {} telemetry readings removed, {} freed\n",
+               thinned.nights, schedule.keep_days, thinned.samples, thinned.readings,
+               format_size(static_cast<std::uint64_t>(std::max<std::int64_t>(0, thinned.freed_bytes))));
+  } catch (const Error& error) {
+    log::warning("old nights could not be thinned; the next night tries again", {{"reason", error.what()}});
+  }
+}
+
 /// 1 where a loss is open, after the changes of this schedule's scenario were printed.
 int judge(const Schedule& schedule, int night) {
   const int trial_failed = exit_status(ErrorCode::trial_failed);
   if (night != 0 && night != exit_regression && night != exit_no_verdict && night != trial_failed) {
     return night;
   }
-  const results::Store store(schedule.database, results::Store::Mode::open);
-  const auto log = results::read_changes(store, load_scenario(schedule.scenario).name + "/");
+  const auto scenario = load_scenario(schedule.scenario).name;
+  const auto log = [&] {
+    const results::Store store(schedule.database, results::Store::Mode::open);
+    return results::read_changes(store, scenario + "/");
+  }();
   fmt::print("{}", results::render(results::changes_table(log), results::Format::table));
   tell(schedule, log.changes);
+  thin(schedule, scenario);
   const bool alarm = std::any_of(log.changes.begin(), log.changes.end(), results::is_alarm);
   if (night == trial_failed) { return night; }
   return alarm ? exit_regression : night;
@@ -281,8 +303,14 @@ void add_add(CLI::App& schedule) {
           "--webhook-file", arguments->webhook,
           "File with the line `url https://…` to which new messages are posted; only you may read it")
       ->type_name("FILE");
+  verb->add_option(
+          "--keep", arguments->keep,
+          "Age from which nights lose samples and telemetry, at least 7d; trials, facts and changes stay "
+          "(default: all is kept)")
+      ->type_name("DAYSd");
   add_database_option(*verb, arguments->database);
-  verb->footer("Example:\n  virtrain schedule add scenarios/nightly-cpu.yaml --at 02:00 --db nightly.db");
+  verb->footer(
+      "Example:\n  virtrain schedule add scenarios/nightly-cpu.yaml --at 02:00 --db nightly.db --keep 400d");
   verb->callback([arguments] { add(*arguments); });
 }
 

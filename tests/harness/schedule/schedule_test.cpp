@@ -54,6 +54,10 @@ TEST_CASE("times, days and names of schedules are checked") {
   CHECK(days_of_week("").empty());
   for (const char* text : {"mo", "mon,", "mon;rm", "1-5"}) { CHECK_THROWS_AS(days_of_week(text), Error); }
   CHECK_NOTHROW(require_schedule_name("nightly-cpu.2"));
+  CHECK(days_to_keep("400d") == 400);
+  for (const auto* keep : {"6d", "400", "36501d", "-9d", "d", "1e3d", "99999999999999999999d"}) {
+    CHECK_THROWS_AS(days_to_keep(keep), Error);
+  }
   for (const char* name : {"", "../x", ".x", "a b", "A", "x\n"}) {
     CHECK_THROWS_AS(require_schedule_name(name), Error);
   }

@@ -1,0 +1,9 @@
+-- Nights of a scenario that began before a moment and still have samples or telemetry. Nights whose beginning is not known
+-- are not old.
+SELECT e.number FROM experiment e
+WHERE e.scenario = ?1 AND e.started_at < ?2 AND e.status <> 'running' AND (
+  EXISTS (SELECT 1 FROM trial t JOIN tenant w ON w.trial_id = t.id JOIN rank r ON r.tenant_id = w.id
+                    JOIN sample s ON s.rank_id = r.id WHERE t.experiment_number = e.number)
+  OR EXISTS (SELECT 1 FROM trial t JOIN tenant w ON w.trial_id = t.id JOIN node n ON n.tenant_id = w.id
+                    JOIN telemetry m ON m.node_id = n.id WHERE t.experiment_number = e.number))
+ORDER BY e.number
