@@ -47,6 +47,7 @@ struct ExperimentSummary {
   std::int64_t finished = 0;
   std::int64_t failed = 0;
   std::int64_t interrupted = 0;
+  std::int64_t probes = 0;
 };
 
 /// The results database: one file, one writing thread. Every call is one transaction, whole or not at all;

@@ -42,7 +42,8 @@ std::string no_match_words(const Selection& selection, const std::filesystem::pa
   std::string words = "no experiment with trials";
   if (!selection.scenario.empty()) { words += " of scenario " + selection.scenario; }
   if (!selection.label.empty()) { words += " with label " + selection.label; }
-  return words + " in " + file.string() + " (virtrain list shows what there is)";
+  return words + " in " + file.string() +
+         " (virtrain list shows what there is, virtrain show --probes the probes)";
 }
 
 }  // namespace
@@ -52,7 +53,7 @@ std::vector<ExperimentSummary> Store::list_experiments() const {
     std::vector<ExperimentSummary> list;
     auto query = connection_->query(std::string(sql::list_experiments_sql));
     while (query.next()) {
-      auto& [experiment, trials, finished, failed, interrupted] = list.emplace_back();
+      auto& [experiment, trials, finished, failed, interrupted, probes] = list.emplace_back();
       query.row().read(experiment.id);
       query.read(experiment.scenario);
       query.read(experiment.label);
@@ -65,6 +66,7 @@ std::vector<ExperimentSummary> Store::list_experiments() const {
       query.read(finished);
       query.read(failed);
       query.read(interrupted);
+      query.read(probes);
     }
     return list;
   });

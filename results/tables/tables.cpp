@@ -306,13 +306,15 @@ Table summary_table(const std::vector<CaseComparison>& comparisons) {
 Table experiments_table(const Store& store) {
   Table table;
   table.columns = {
-      {"experiment", "experiment"},   {"scenario", "scenario"},   {"label", "label"},
-      {"started_at", "started"},      {"status", "status"},       {"trials", "trials", true},
-      {"finished", "finished", true}, {"failed", "failed", true}, {"interrupted", "interrupted", true}};
-  for (const auto& [experiment, trials, finished, failed, interrupted] : store.list_experiments()) {
+      {"experiment", "experiment"},    {"scenario", "scenario"},   {"label", "label"},
+      {"started_at", "started"},       {"status", "status"},       {"trials", "trials", true},
+      {"finished", "finished", true},  {"failed", "failed", true}, {"interrupted", "interrupted", true},
+      {"probes", "probes", true, true}};
+  for (const auto& [experiment, trials, finished, failed, interrupted, probes] : store.list_experiments()) {
     table.rows.push_back({cell(experiment.id), cell(experiment.scenario), cell(experiment.label),
                           cell(experiment.started_at), cell(to_string(experiment.status)), cell(trials),
-                          cell(finished), cell(failed), cell(interrupted)});
+                          cell(finished), cell(failed), cell(interrupted),
+                          cell(probes > 0 ? std::optional(probes) : std::nullopt)});
   }
   if (table.rows.empty()) { table.notes.push_back("no experiments in " + store.file().string()); }
   return table;
@@ -359,6 +361,10 @@ Table show_experiment(const Store& store, const std::string& id) {
                           cell(trial.started_at), cell(remark(trial))});
   }
   for (auto& sentence : variant_sentences(experiment->plan)) { table.notes.push_back(std::move(sentence)); }
+  if (const auto probes = store.probes(id).size(); probes > 0) {
+    table.notes.push_back(fmt::format("{}{} probes: virtrain show {} --probes",
+                                      table.rows.empty() ? "no trials, " : "", probes, id));
+  }
   append_remarks(store, id, table.notes);
   for (const auto& [key, value] : experiment->fingerprint) {
     table.notes.push_back(fmt::format("{}: {}", key, value));

@@ -27,5 +27,7 @@ Table changes_table(const ChangeLog& log);
 Table experiments_table(const Store& store);
 /// What `show` prints: the experiment's trials, and its facts as notes. Error(not_found) if there is none.
 Table show_experiment(const Store& store, const std::string& experiment);
+/// What `show --probes` prints: the median of each probe in each arm, against bare metal.
+Table probes_table(const Store& store, const std::string& experiment);
 
 }  // namespace virtrain::results

@@ -15,6 +15,17 @@ struct ListArguments {
   results::Format format = results::Format::table;
 };
 
+/// The latest one that has trials (or probes, if those are wanted), else the latest one with probes.
+std::string latest_experiment(const Store& store, bool with_probes) {
+  std::string with_trials, with_figures;
+  for (const auto& one : store.list_experiments()) {
+    if (one.trials > 0) { with_trials = one.experiment.id; }
+    if (one.probes > 0) { with_figures = one.experiment.id; }
+  }
+  if (!with_figures.empty() && (with_probes || with_trials.empty())) { return with_figures; }
+  return store.select({}).back();  // published figures last, or words on why there is none
+}
+
 }  // namespace
 
 void add_results_commands(Cli& cli) {
@@ -32,14 +43,17 @@ void add_results_commands(Cli& cli) {
   auto shown = std::make_shared<ListArguments>();
   add_database_option(*show, shown->database);
   auto id = std::make_shared<std::string>();
+  auto with_probes = std::make_shared<bool>(false);
   add_format_option(*show, shown->format);
   show->add_option("experiment,--experiment", *id, "Experiment id (default: the latest one with trials)");
-  show->footer("Example:\n  virtrain show 20261120t083012-7f3a2b");
-  show->callback([shown, id] {
+  show->add_flag("--probes", *with_probes, "Its probes instead: bandwidths and rates by arm");
+  show->footer("Examples:\n  virtrain show 20261120t083012-7f3a2b\n  virtrain show --probes");
+  show->callback([shown, id, with_probes] {
     const Store store(shown->database, Store::Mode::open);
-    const auto chosen = id->empty() ? store.select({}).back() : *id;
-    fmt::print("{}",
-               results::render(results::show_experiment(store, chosen), shown->format, colour_on_stdout()));
+    const auto chosen = id->empty() ? latest_experiment(store, *with_probes) : *id;
+    const auto table =
+        *with_probes ? results::probes_table(store, chosen) : results::show_experiment(store, chosen);
+    fmt::print("{}", results::render(table, shown->format, colour_on_stdout()));
   });
 }
 

@@ -137,3 +137,32 @@ TEST_CASE("list and show come from the database alone") {
                         Contains("boot: no hello") && Contains("kernel: 6.1"));
   CHECK_THROWS_WITH(show_experiment(store, "e2"), Contains("e2"));
 }
+
+TEST_CASE("probes are a table, by arm and against bare metal, and list and show name them") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  store.add_experiment(an_experiment("e1"));
+  std::vector<Probe> probes;
+  for (const auto& [arm, value] : {std::pair{"bare_metal", 12e9}, {"vm", 9e9}, {"vm", 11e9}, {"vm", 9.5e9}}) {
+    Probe probe;
+    probe.name = "host_to_device";
+    probe.arm = arm;
+    probe.value = value;
+    probe.unit = "B/s";
+    probe.size_bytes = 1024;
+    probes.push_back(probe);
+  }
+  store.add_probes("e1", probes);
+  const auto text = render(probes_table(store, "e1"), Format::table);
+  CHECK_THAT(text, Contains("12 GB/s") && Contains("9.5 GB/s") && Contains("79.2 %"));
+  const auto rows = nlohmann::json::parse(render(probes_table(store, "e1"), Format::json));
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[1]["arm"] == "vm");
+  CHECK(rows[1]["n"] == 3);
+  CHECK(rows[1]["value"] == 9.5e9);
+  CHECK_THAT(render(show_experiment(store, "e1"), Format::table),
+             Contains("no trials, 4 probes: virtrain show e1"));
+  CHECK(nlohmann::json::parse(render(experiments_table(store), Format::json))[0]["probes"] == 4);
+  CHECK_THAT(error_of([&] { store.select({}); }).message(), Contains("virtrain show --probes"));
+  CHECK(error_of([&] { probes_table(store, "none"); }).code() == ErrorCode::not_found);
+}
