@@ -37,6 +37,7 @@ def records():
                     node["console_log"] = f"LOGS/native/{trial}{t}.console"
                 tenants.append({"tenant_index": t, "nodes": 1, "images_per_second": 50.0 + t, "network_bytes_measured": 10 ** 9,
                                 "node_list": [node],
+                                "workload": {"model": "resnet50"},
                                 "ranks": [{"node": f"t{t}n0", "rank": r, "local_rank": r, "size": 2, "images_per_second": 25.0 + r,
                                            "step_p50_seconds": 0.16} for r in (0, 1)]})
             yield {"record": "trial", "experiment": "native", "scenario": "two-vms", "label": HOSTILE, "case": "two-vms/2", "arm": arm,
@@ -120,7 +121,8 @@ class Consumers(unittest.TestCase):
         self.assertEqual(self.virtrain("export", "--format", "csv", database=self.folder / "back.db"), text)
 
     def test_every_view_in_every_table_format(self):
-        for view in ["v_trial", "v_trial_detail", "v_tenant", "v_node", "v_rank", "v_speedup", "v_vm_vs_bare_metal", "v_telemetry", "v_probe"]:
+        for view in ["v_trial", "v_trial_detail", "v_tenant", "v_node", "v_rank", "v_speedup", "v_vm_vs_bare_metal", "v_telemetry", "v_probe",
+                     "v_experiment", "v_fact", "v_event", "v_sample"]:
             rows = json.loads(self.export("json", "--view", view))
             self.assertEqual(len(list(csv.reader(io.StringIO(self.export("csv", "--view", view), newline="")))), len(rows) + 1, view)
             markdown = self.export("markdown", "--view", view).splitlines()
