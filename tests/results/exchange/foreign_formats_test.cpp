@@ -57,6 +57,9 @@ TEST_CASE("nvbandwidth's JSON becomes probes, what was waived is named") {
   CHECK(probes[4].unit == "s");
   CHECK(probes[4].value == Approx(772.5e-9));
   CHECK(got.report.report.notes.at(0) == "left out: multicast: Waived");
+  const auto failed =
+      replaced(text_of("others/nvbandwidth.json"), "\"status\" : \"Passed\"", "\"status\" : \"Error\"");
+  CHECK(ImportedText("n.json", failed, asked()).probes().size() == 3);
   CHECK_THAT(changed("nvbandwidth.json", "\"testcases\"", "\"cases\""), Contains("testcases"));
   CHECK_THAT(refusal_of("n.json", R"({"nvbandwidth":{"testcases":[]}})", asked()), Contains("no test case"));
 }
@@ -96,7 +99,14 @@ TEST_CASE("MLPerf logs are read, and what virtrain exported comes back") {
   const TemporaryFolder folder;
   Store store(folder.path / "results.db");
   store.add_experiment(an_experiment("e"));
-  add_finished(store, "e", "one/2", "vm", 1, 100.5, 2);
+  Trial measured = a_trial("e", "one/2", "vm", 1);
+  measured.status = Status::finished;
+  measured.images_per_second = 100.5;
+  measured.nodes = 2;
+  measured.virtualization = "kvm";
+  measured.precision = "bf16";
+  measured.batch_size = 16;
+  store.import_trial(measured);
   add_finished(store, "e", "one/2", "bare_metal", 1, 104.25, 2);
   std::ostringstream log;
   export_mlperf(store, {"e"}, log);
@@ -108,6 +118,8 @@ TEST_CASE("MLPerf logs are read, and what virtrain exported comes back") {
   CHECK(trials[0].pair == 1);
   CHECK(trials[0].nodes == 2);
   CHECK(trials[0].virtualization == "kvm");
+  CHECK(trials[0].precision == "bf16");
+  CHECK(trials[0].batch_size == 16);
   CHECK(trials[1].images_per_second == 104.25);
 }
 
