@@ -172,8 +172,7 @@ Store::Connection::Connection(std::filesystem::path path, Mode mode, std::chrono
   guarded(operation, [&] {
     const int create = mode == Mode::create ? SQLite::OPEN_CREATE : 0;
     database_.emplace(file.string(), SQLite::OPEN_READWRITE | create, static_cast<int>(busy_timeout.count()));
-    // auto_vacuum counts for a new file only.
-    database_->exec("PRAGMA foreign_keys = ON; PRAGMA synchronous = FULL; PRAGMA auto_vacuum = INCREMENTAL");
+    database_->exec("PRAGMA foreign_keys = ON; PRAGMA synchronous = FULL");
     migrate();
     database_->exec("PRAGMA journal_mode = TRUNCATE");
   });
@@ -246,6 +245,7 @@ void Store::Connection::migrate() {
                     pragma("user_version"), schema_version));
   }
   if (pragma("user_version") == schema_version) { return; }
+  if (fresh) { database_->exec("PRAGMA auto_vacuum = INCREMENTAL"); }  // counts for a new file only
   const Scope scope(*this);
   // Read again inside the transaction: another process may have done it meanwhile.
   for (auto version = pragma("user_version"); version < schema_version; ++version) {

@@ -248,7 +248,10 @@ int judge(const Schedule& schedule, int night) {
   const auto scenario = load_scenario(schedule.scenario).name;
   const auto log = [&] {
     const results::Store store(schedule.database, results::Store::Mode::open);
-    return results::read_changes(store, scenario + "/");
+    auto read = results::read_changes(store, scenario + "/");
+    // "nightly/" is in "other-nightly/", too.
+    std::erase_if(read.changes, [&](const auto& change) { return change.series->scenario != scenario; });
+    return read;
   }();
   fmt::print("{}", results::render(results::changes_table(log), results::Format::table));
   tell(schedule, log.changes);

@@ -446,56 +446,6 @@ TEST_CASE("views are read row by row with their own names and types") {
   CHECK(error_of([&] { store.view("trial", {}); }).code() == ErrorCode::usage);
 }
 
-TEST_CASE("old nights lose samples and telemetry, and nothing else") {
-  const TemporaryFolder folder;
-  const auto file = folder.path / "results.db";
-  Store store(file);
-  const auto add_night = [&](const std::string& id, const std::string& scenario,
-                             const std::string& started_at) {
-    auto experiment = an_experiment(id);
-    experiment.scenario = scenario;
-    experiment.started_at = started_at;
-    store.add_experiment(experiment);
-    const auto trial = store.begin_trial(a_trial(id, "one", "vm", 1));
-    const auto tenant = store.save_tenant(trial, Tenant());
-    Node node;
-    node.name = "n0";
-    node.kind = "vm";
-    node.agent_ready_seconds = 3;
-    store.add_telemetry(store.save_node(tenant, node),
-                        std::vector<Telemetry>(3000, {1, "guest", "cpu", 0.5}));
-    Rank rank;
-    rank.node = "n0";
-    rank.step_p99_seconds = 0.5;
-    store.add_samples(store.save_rank(tenant, rank), std::vector<Sample>(2000, {1, 1, 4, 0.1, 2.0}));
-    store.finish_trial(trial, {12.5, 0, true, ""}, "2026-11-20T08:01:00.000Z");
-    store.end_experiment(id, Status::finished, "2026-11-20T08:02:00.000Z");
-  };
-  add_night("old", "quickstart", "2024-01-01T02:00:00.000Z");
-  add_night("other", "another", "2024-01-01T02:00:00.000Z");
-  add_night("new", "quickstart", "2026-11-20T02:00:00.000Z");
-  const auto figures = store.night_figures();
-  REQUIRE(figures.size() == 9);  // throughput, p99 and boot of each
-  const auto bytes = std::filesystem::file_size(file);
-
-  const auto thinned = store.thin_nights("quickstart", "2025-01-01T00:00:00.000Z");
-  CHECK(thinned.nights == 1);
-  CHECK(thinned.samples == 2000);
-  CHECK(thinned.readings == 3000);
-  CHECK(std::filesystem::file_size(file) + static_cast<std::uintmax_t>(thinned.freed_bytes) == bytes);
-  CHECK(thinned.freed_bytes > 100'000);
-  CHECK(text_of(file, "SELECT count(*) FROM sample") == "4000");
-  CHECK(text_of(file, "SELECT count(*) FROM telemetry") == "6000");
-  CHECK(text_of(file, "SELECT count(*) FROM trial") == "3");
-  CHECK(text_of(file, "SELECT count(*) FROM rank") == "3");
-  CHECK(text_of(file, "PRAGMA integrity_check") == "ok");
-  REQUIRE(store.night_figures().size() == figures.size());
-  for (std::size_t i = 0; i < figures.size(); ++i) {
-    CHECK(store.night_figures()[i].value == figures[i].value);
-  }
-  CHECK(store.thin_nights("quickstart", "2025-01-01T00:00:00.000Z").nights == 0);
-}
-
 TEST_CASE("telemetry is summed up by node and metric, counters by their first and last reading") {
   const TemporaryFolder folder;
   Store store(folder.path / "results.db");
