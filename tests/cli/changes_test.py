@@ -60,7 +60,7 @@ class Changes(unittest.TestCase):
         self.assertIsNone(failed.pop(("nightly/one/bare_metal", "images_per_second")))
         self.assertEqual(set(failed), {("nightly/one/vm", "images_per_second"), ("nightly/one/vm", "ratio")})
         for failure in failed.values():
-            self.assertRegex(failure.get("message"), r"^(much )?worse by -(10\.0|9\.9) % since nightly-n15$")
+            self.assertRegex(failure.get("message"), r"^(much )?worse \(-(10\.0|9\.9) %\) since nightly-n15$")
             self.assertRegex(failure.text, r"95 % interval: -1\d\.\d % to -\d\.\d %")
             self.assertIn("first night: nightly-n15 of 2026-10-16", failure.text)
             self.assertIn("suspect: label (mpi-4.1.4 → mpi-4.1.7)", failure.text)

@@ -1,11 +1,13 @@
 #!/usr/bin/python3
 """Schedules and changes from outside, with a crontab of our own on PATH: nothing of this machine's is touched."""
 
+import contextlib
 import http.server
 import json
 import os
 import pathlib
 import shutil
+import sqlite3
 import ssl
 import subprocess
 import tempfile
@@ -46,7 +48,9 @@ class Nightly(unittest.TestCase):
     @unittest.skipIf(os.path.isdir("/run/systemd/system"), "systemd runs here")
     def test_add_list_run_remove(self):
         self.table.write_text(MINE)
-        self.virtrain("schedule", "add", self.scenario, "--at", "2:00", "--days", "mon-fri", "--db", self.database)
+        add = ("schedule", "add", self.scenario, "--at", "2:00", "--days", "mon-fri", "--db", self.database)
+        self.assertIn("7d", self.virtrain(*add, "--keep", "3d", status=2).err)
+        self.virtrain(*add, "--keep", "9d")
         added = self.table.read_text()
         self.assertTrue(added.startswith(MINE + "0 2 * * mon,tue,wed,thu,fri "), added)
         listed = self.virtrain("schedule", "list", "--format", "json").json()
@@ -59,6 +63,8 @@ class Nightly(unittest.TestCase):
         self.assertIn("0 losses are open", ran.out)
         listed = self.virtrain("schedule", "list", "--format", "json").json()
         self.assertEqual(listed[0]["last_result"], "done")
+        self.assertNotIn("thinned", ran.out)
+        self.the_next_night_thins_this_one()
         self.virtrain("schedule", "remove", "nightly")
         self.assertEqual(self.table.read_text(), MINE)
         self.assertEqual(self.virtrain("schedule", "list", "--format", "json").json(), [])
@@ -164,6 +170,18 @@ class Nightly(unittest.TestCase):
         written = [path for path in self.folder.rglob("*") if path.is_file() and path != webhook]
         for path in written:
             self.assertNotIn(b"s3cret", path.read_bytes(), path)
+
+    def the_next_night_thins_this_one(self):
+        with contextlib.closing(sqlite3.connect(self.database)) as database:
+            samples = lambda: database.execute("SELECT count(*) FROM sample").fetchone()[0]
+            before = samples()
+            self.assertGreater(before, 0)
+            with database:
+                database.execute("UPDATE experiment SET started_at = '2020-01-01T02:00:00.000Z'")
+            words = self.virtrain("schedule", "run", "nightly").out
+            self.assertIn(f"nights older than 9 days: 1 thinned, {before} samples and ", words)
+            self.assertGreater(samples(), 0)
+            self.assertEqual(database.execute("SELECT count(*) FROM experiment").fetchone()[0], 2)
 
     def import_nights(self, name, nights, package, value):
         """One record of an experiment and its pair for each night."""

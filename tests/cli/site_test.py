@@ -85,7 +85,7 @@ class Site(unittest.TestCase):
         self.assertIn("default-src 'none'", page.policy)
         self.assertEqual(page.fetched, [])
         self.assertIn("One loss is open in 3 series", page.words)
-        self.assertRegex(page.words, r"worse by -10\.0 % \(-10\.\d % to -9\.\d %\) since 2026-10-16, open")
+        self.assertRegex(page.words, r"-10\.0 % \(-10\.\d % to -9\.\d %\), worse, since 2026-10-16, open")
         self.assertIn("since 2026-10-16, acknowledged", page.words)
         self.assertIn("Acknowledged: fine a \"quoted\"", page.words)
         self.assertIn("<b>&amp;]]></b> \ufffd[31m \ufffd", page.words)

@@ -231,9 +231,10 @@ void thin(const Schedule& schedule, const std::string& scenario) {
     results::Store store(schedule.database, results::Store::Mode::open);
     const auto thinned = store.thin_nights(scenario, iso8601(wall_ns() - schedule.keep_days * ns_per_day));
     if (thinned.nights == 0) { return; }
-    fmt::print("{} nights older than {} days: {} samples and {} telemetry readings removed, {} freed\n",
-               thinned.nights, schedule.keep_days, thinned.samples, thinned.readings,
-               format_size(static_cast<std::uint64_t>(std::max<std::int64_t>(0, thinned.freed_bytes))));
+    fmt::print(
+        "nights older than {} days: {} thinned, {} samples and {} telemetry readings removed, {} freed\n",
+        schedule.keep_days, thinned.nights, thinned.samples, thinned.readings,
+        format_size(static_cast<std::uint64_t>(std::max<std::int64_t>(0, thinned.freed_bytes))));
   } catch (const Error& error) {
     log::warning("old nights could not be thinned; the next night tries again", {{"reason", error.what()}});
   }

@@ -15,9 +15,9 @@ std::string percent(double ratio) {
   return fmt::format("{:+.1f} %", (ratio - 1) * 100);
 }
 
-/// "worse by -10.1 % since n15": the line that a CI system shows first.
+/// "worse (-10.1 %) since n15": the line that a CI system shows first.
 std::string headline_of(const Change& change) {
-  return fmt::format("{}{} by {} since {}", change.level.large ? "much " : "",
+  return fmt::format("{}{} ({}) since {}", change.level.large ? "much " : "",
                      change.regression ? "worse" : "better", percent(change.level.ratio),
                      excerpt(change.first_night().experiment));
 }

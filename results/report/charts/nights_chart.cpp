@@ -106,8 +106,8 @@ std::string change_sentence(const Change& change) {
       level.ci && level.confirmed_on
           ? fmt::format(" ({} to {})", change_percent(level.ci->low), change_percent(level.ci->high))
           : "";
-  return fmt::format("{} by {}{} since {}, {}", change.regression ? "worse" : "better",
-                     change_percent(level.ratio), interval, day_words(change.first_night()),
+  return fmt::format("{}{}, {}, since {}, {}", change_percent(level.ratio), interval,
+                     change.regression ? "worse" : "better", day_words(change.first_night()),
                      to_string(change.state));
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "common/text/text.h"
 #include "common/version.h"
 #include "results/report/charts/nights_chart.h"
 #include "results/report/page/page.h"
@@ -41,14 +42,14 @@ json link_model(const SiteData& data, const Night& night) {
 }
 
 json change_model(const SiteData& data, const Change& change) {
-  json suspects = json::array();
+  std::vector<std::string> suspects;
   for (const auto& one : change.suspects) {
-    suspects.push_back({{"sentence", fmt::format("{} ({} → {})", one.fact, one.before, one.after)}});
+    suspects.push_back(fmt::format("{} ({} → {})", one.fact, one.before, one.after));
   }
   return {{"change", change.id},
           {"sentence", change_sentence(change)},
           {"first", link_model(data, change.first_night())},
-          {"suspects", suspects},
+          {"suspects", join(suspects, ", ")},
           {"has_suspects", !suspects.empty()},
           {"why", change.why},
           {"has_why", !change.why.empty()}};
@@ -66,8 +67,9 @@ json series_model(const SiteData& data, const SeriesState& state, const std::str
           {"glyph", words.glyph},
           {"word", words.word},
           {"sentence",
-           fmt::format("Last night {} {}, level {}, {} nights", figure_words(state.series->values.back()),
-                       state.series->unit, figure_words(state.level), state.series->nights.size())},
+           fmt::format("Last night {}{}{}, level {}, {} nights", figure_words(state.series->values.back()),
+                       state.series->unit.empty() ? "" : " ", state.series->unit, figure_words(state.level),
+                       state.series->nights.size())},
           {"changes", changes}};
 }
 
