@@ -12,7 +12,7 @@ std::string sentence(const results::Change& change, const std::string& event) {
   const auto name = change.series->name();
   const auto percent = (change.level.ratio - 1) * 100;
   if (event == "mended") { return fmt::format("{}: the change of {:+.1f} % is mended", name, percent); }
-  auto text = fmt::format("{}: {}{} by {:+.1f} % since {}", name, change.level.large ? "much " : "",
+  auto text = fmt::format("{}: {}{} ({:+.1f} %) since {}", name, change.level.large ? "much " : "",
                           change.regression ? "worse" : "better", percent, change.first_night().experiment);
   if (!change.suspects.empty()) {
     const auto& first = change.suspects.front();

@@ -22,10 +22,12 @@ struct Schedule {
   std::int64_t patience_seconds = 0;  ///< how long busy devices are waited for
   std::string notify = {};            ///< a command of the user's that reads one message as JSON; empty: none
   std::string webhook_file = {};      ///< absolute path of what read_webhook() reads; empty: none
+  std::string mail = {};              ///< address that sendmail hands messages to; empty: none
   std::int64_t keep_days = 0;         ///< older nights lose samples and telemetry; 0: none does
 };
 BOOST_DESCRIBE_STRUCT(Schedule, (),
-                      (name, scenario, at, days, database, patience_seconds, notify, webhook_file, keep_days))
+                      (name, scenario, at, days, database, patience_seconds, notify, webhook_file, mail,
+                       keep_days))
 
 /// How its last run ended. Described are the keys of its file.
 struct LastRun {

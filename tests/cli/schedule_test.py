@@ -2,10 +2,13 @@
 """Schedules and changes from outside, with a crontab of our own on PATH: nothing of this machine's is touched."""
 
 import contextlib
+import email
+import email.utils
 import http.server
 import json
 import os
 import pathlib
+import re
 import shutil
 import sqlite3
 import ssl
@@ -236,8 +239,13 @@ class Nightly(unittest.TestCase):
         hook = self.folder / "hook.py"
         hook.write_text("import sys, urllib.request\n"
                         f"urllib.request.urlopen('http://127.0.0.1:{server.server_port}/', data=sys.stdin.buffer.read(), timeout=10)\n")
+        sendmail = self.folder / "sendmail"
+        sendmail.write_text(f"#!/bin/sh\ntest \"$*\" = '-t -i' && cat >> {self.folder}/mails\n")
+        sendmail.chmod(0o755)
         self.import_a_loss()
-        self.virtrain("schedule", "add", self.scenario, "--at", "2:00", "--db", self.database, "--notify", f"python3 {hook} 2>/dev/null")
+        add = ("schedule", "add", self.scenario, "--at", "2:00", "--db", self.database, "--notify", f"python3 {hook} 2>/dev/null")
+        self.assertIn("not a mail address", self.virtrain(*add, "--mail", "a@b\nBcc: c@d", status=2).err)
+        self.virtrain(*add, "--mail", "team@example.com")
         for _ in range(3):
             self.virtrain("schedule", "run", "nightly", status=1)
         lost, *told = [(one["event"], one["series"]) for one in received]
@@ -248,6 +256,12 @@ class Nightly(unittest.TestCase):
         self.import_nights("mended.jsonl", range(20, 23), "mpi-4.1.8", 950)
         self.virtrain("schedule", "run", "nightly")
         self.assertEqual([one["event"] for one in received[3:]], ["mended", "mended"])
+        mails = [email.message_from_string(text) for text in re.split(r"(?m)^(?=To: )", (self.folder / "mails").read_text())[1:]]
+        mails = [mail for mail in mails if mail["Subject"]]
+        self.assertEqual([mail["To"] for mail in mails], ["team@example.com"] * 4)
+        self.assertEqual([mail["Subject"].split(" ")[4] for mail in mails], ["confirmed,", "confirmed,", "mended,", "mended,"])
+        self.assertIn("suspect: label (mpi-4.1.4 → mpi-4.1.7)", mails[0].get_payload())
+        self.assertIsNotNone(email.utils.parsedate_to_datetime(mails[0]["Date"]))
 
 
 unittest.main()

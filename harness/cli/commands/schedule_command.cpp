@@ -18,6 +18,7 @@
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode.h"
 #include "harness/schedule/installer.h"
+#include "harness/schedule/mail.h"
 #include "harness/schedule/messages.h"
 #include "harness/schedule/trust.h"
 #include "harness/schedule/webhook.h"
@@ -41,6 +42,7 @@ struct AddArguments {
   std::string patience = "1h";
   std::string notify;
   std::filesystem::path webhook;
+  std::string mail;
   std::string keep;
 };
 
@@ -92,6 +94,11 @@ void add(const AddArguments& arguments) {
   schedule.days = days_of_week(arguments.days);
   schedule.patience_seconds = patience_seconds(arguments.patience);
   schedule.notify = arguments.notify;
+  if (!arguments.mail.empty()) {
+    require_mail_address(arguments.mail);
+    find_sendmail();
+    schedule.mail = arguments.mail;
+  }
   if (!arguments.keep.empty()) { schedule.keep_days = days_to_keep(arguments.keep); }
   const auto scenario = load_scenario(arguments.scenario.string());
   schedule.name = arguments.name.empty() ? scenario.name : arguments.name;
@@ -217,6 +224,9 @@ void tell(const Schedule& schedule, const std::vector<results::Change>& changes)
   if (!schedule.notify.empty()) {
     tell_by("", schedule, changes, [&](const Message& message) { run_notify(schedule.notify, message); });
   }
+  if (!schedule.mail.empty()) {
+    tell_by(" mail", schedule, changes, [&](const Message& message) { send_mail(schedule.mail, message); });
+  }
   if (!schedule.webhook_file.empty()) {
     tell_by(" webhook", schedule, changes,
             [&](const Message& message) { post(read_webhook(webhook_file(schedule)), message.body); });
@@ -312,6 +322,9 @@ void add_add(CLI::App& schedule) {
           "Age from which nights lose samples and telemetry, at least 7d; trials, facts and changes stay "
           "(default: all is kept)")
       ->type_name("DAYSd");
+  verb->add_option("--mail", arguments->mail,
+                   "Address that new messages are mailed to, by this host's sendmail")
+      ->type_name("ADDRESS");
   add_database_option(*verb, arguments->database);
   verb->footer(
       "Example:\n  virtrain schedule add scenarios/nightly-cpu.yaml --at 02:00 --db nightly.db --keep 400d");

@@ -9,6 +9,7 @@
 #include "common/error.h"
 #include "common/system/subprocess.h"
 #include "common/text/text.h"
+#include "harness/schedule/mail.h"
 #include "harness/schedule/timer.h"
 #include "tests/support/temporary_folder.h"
 
@@ -41,6 +42,37 @@ class Berlin {
 };
 
 }  // namespace
+
+TEST_CASE("a mail's headers are of our own making, whatever its message says") {
+  for (const auto* address : {"team@example.com", "a.b+c@h", "x_y%z@a-b.example"}) {
+    CHECK_NOTHROW(require_mail_address(address));
+  }
+  for (const std::string address : {"", "team", "@h", "a@", "a@b@c", "a b@c", "a@b\nBcc: x@y", "a@b,c@d",
+                                    "-oQ/tmp@h", "a@-h", "a@h.", "<a@b>", "a@b;"}) {
+    CAPTURE(address);
+    CHECK_THROWS_AS(require_mail_address(address), Error);
+  }
+  const Message message{"1f3a90c2 confirmed",
+                        {{"event", "confirmed"},
+                         {"schedule", "nightly"},
+                         {"change", "1f3a90c2"},
+                         {"direction", "worse"},
+                         {"large", true},
+                         {"text", "a \x1b[31m\u202e → b"}}};
+  CHECK(mail_of("team@example.com", message, 1774747800) ==
+        "To: team@example.com\n"
+        "Subject: virtrain nightly: change 1f3a90c2 confirmed, much worse\n"
+        "Date: Sun, 29 Mar 2026 01:30:00 +0000\n"
+        "Auto-Submitted: auto-generated\n"
+        "MIME-Version: 1.0\n"
+        "Content-Type: text/plain; charset=utf-8\n"
+        "Content-Transfer-Encoding: 8bit\n"
+        "\n"
+        "a \uFFFD[31m\uFFFD → b\n"
+        "\n"
+        "Its nights and suspects: virtrain changes\n"
+        "To accept it as the new normal: virtrain ack 1f3a90c2 \"why\"\n");
+}
 
 TEST_CASE("times, days and names of schedules are checked") {
   CHECK(time_of_day("2:05") == "02:05");
