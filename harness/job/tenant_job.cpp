@@ -162,7 +162,7 @@ asio::awaitable<void> TenantJob::go() {
 void TenantJob::serve_remote_shell(std::size_t node) {
   auto& agent = *nodes_[node].agent;
   const std::weak_ptr<TenantJob> weak = weak_from_this();
-  agent.on_rsh = [weak, node](std::int64_t shell, std::string host, std::string command) {
+  agent.on_rsh = [weak, node](std::int64_t shell, const std::string& host, std::string command) {
     const auto self = weak.lock();
     if (!self || self->failure_) { return; }
     const auto target = self->index_of(host);

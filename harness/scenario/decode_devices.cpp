@@ -202,6 +202,7 @@ const std::vector<OnlyWith> only_with = {
 
 std::vector<std::string> words_of(const std::vector<DeviceKind>& kinds) {
   std::vector<std::string> words;
+  words.reserve(kinds.size());
   for (const auto kind : kinds) { words.emplace_back(to_string(kind)); }
   return words;
 }

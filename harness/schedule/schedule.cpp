@@ -13,6 +13,7 @@
 #include "common/text/json.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
+#include "common/text/units.h"
 
 namespace virtrain::harness {
 namespace {
