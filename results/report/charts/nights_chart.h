@@ -14,7 +14,7 @@ inline constexpr std::size_t listed_nights = 30;
 std::string change_percent(double ratio);
 /// "2026-10-16" of a night, or its experiment where it has no date.
 std::string day_words(const Night& night);
-/// "worse by -10.1 % (-10.3 % to -9.8 %) since 2026-10-16, open".
+/// "-10.1 % (-10.3 % to -9.8 %), worse, since 2026-10-16, open".
 std::string change_sentence(const Change& change);
 
 /// One series over its nights, in the order of storing: level with the band of changes too small to matter,
