@@ -23,45 +23,31 @@ std::string distance(const CaseComparison& comparison) {
   return fmt::format("{:.2f} % {} {}", std::abs(off), off < 0 ? "below" : "above", comparison.baseline);
 }
 
-/// "6 pairs", "5 and 6 runs", "3 and 4 boot sessions".
-std::string size_of(const CaseComparison& comparison) {
-  if (comparison.paired) {
-    return fmt::format("{} {}", *comparison.n, *comparison.n == 1 ? "pair" : "pairs");
-  }
-  if (comparison.unit == Unit::boot_session) {
-    return fmt::format("{} and {} boot sessions", *comparison.sessions_baseline,
-                       *comparison.sessions_candidate);
-  }
-  return fmt::format("{} and {} runs", *comparison.n_baseline, *comparison.n_candidate);
-}
-
 std::string evidence(const CaseComparison& comparison) {
   const auto& test = *comparison.test;
   return fmt::format("({} interval {:.4f} … {:.4f}, {})", percent(1 - 2 * comparison.settings.alpha),
-                     test.ci_tost->low, test.ci_tost->high, size_of(comparison));
+                     test.ci_tost->low, test.ci_tost->high, size_words(comparison));
 }
 
 std::string outlook(const CaseComparison& comparison) {
   if (!comparison.further_pairs) { return ""; }
   const auto pairs = *comparison.further_pairs;
-  return fmt::format("; {} further {} should settle it", pairs, pairs == 1 ? "pair" : "pairs");
+  return fmt::format("{} further {} should settle it", pairs, pairs == 1 ? "pair" : "pairs");
 }
 
-std::string without_interval(const CaseComparison& comparison) {
+/// Why there is no interval.
+std::string too_few(const CaseComparison& comparison) {
   const bool single =
       comparison.paired ? comparison.n == 1 : comparison.n_baseline == 1 && comparison.n_candidate == 1;
-  const std::string start = comparison.candidate + " is " + distance(comparison) + "; no interval: ";
-  if (single && comparison.published) { return start + "single published values"; }
+  if (single && comparison.published) { return "single published values"; }
   if (comparison.paired) {
-    return start + fmt::format("{} too few (three pairs are needed)",
-                               size_of(comparison) + (comparison.n == 1 ? " is" : " are"));
+    return size_words(comparison) + (comparison.n == 1 ? " is" : " are") +
+           " too few (three pairs are needed)";
   }
-  if (comparison.unit == Unit::boot_session) {
-    return start +
-           fmt::format("{} are too few (three on each side are needed: trials of one boot are correlated)",
-                       size_of(comparison));
-  }
-  return start + fmt::format("{} are too few (three on each side are needed)", size_of(comparison));
+  return size_words(comparison) + (comparison.unit == Unit::boot_session
+                                       ? " are too few (three on each side are needed: trials of one boot "
+                                         "are correlated)"
+                                       : " are too few (three on each side are needed)");
 }
 
 std::string without_data(const CaseComparison& comparison) {
@@ -101,6 +87,27 @@ std::string words_for(const std::string& virtualization) {
 
 }  // namespace
 
+std::string size_words(const CaseComparison& comparison) {
+  if (comparison.paired) {
+    return fmt::format("{} {}", *comparison.n, *comparison.n == 1 ? "pair" : "pairs");
+  }
+  if (comparison.unit == Unit::boot_session) {
+    return fmt::format("{} and {} boot sessions", *comparison.sessions_baseline,
+                       *comparison.sessions_candidate);
+  }
+  return fmt::format("{} and {} runs", *comparison.n_baseline, *comparison.n_candidate);
+}
+
+std::string verdict_remark(const CaseComparison& comparison) {
+  if (!comparison.test) { return without_data(comparison); }
+  if (comparison.forced) { return "forced, although " + why_not_comparable(comparison); }
+  if (comparison.verdict == Verdict::not_comparable) { return why_not_comparable(comparison); }
+  if (!comparison.test->ci_tost) { return too_few(comparison); }
+  const bool settled =
+      comparison.verdict != Verdict::inconclusive && comparison.verdict != Verdict::non_inferior;
+  return settled ? "" : outlook(comparison);
+}
+
 bool worse_after_holm(const CaseComparison& comparison) {
   return comparison.verdict == Verdict::worse &&
          comparison.p_worse_holm.value_or(0) < comparison.settings.alpha;
@@ -137,7 +144,10 @@ std::string verdict_sentence(const CaseComparison& comparison) {
     return fmt::format("not comparable: {} ran at {:.4g} of {}, but {}", v, comparison.test->ratio, b,
                        why_not_comparable(comparison));
   }
-  if (!comparison.test->ci_tost) { return without_interval(comparison); }
+  if (!comparison.test->ci_tost) {
+    return fmt::format("{} is {}; no interval: {}", v, distance(comparison), too_few(comparison));
+  }
+  const std::string further = comparison.further_pairs ? "; " + outlook(comparison) : "";
   const std::string numbers = distance(comparison) + " " + evidence(comparison);
   switch (comparison.verdict) {
     case Verdict::equivalent:
@@ -148,12 +158,12 @@ std::string verdict_sentence(const CaseComparison& comparison) {
       return fmt::format("{} is worse than {} by more than {}: {}", v, b, margin, numbers);
     case Verdict::non_inferior:
       return fmt::format("{} is not worse than {} by {}, equivalence is not shown: {}{}", v, b, margin,
-                         numbers, outlook(comparison));
+                         numbers, further);
     case Verdict::inconclusive:
     case Verdict::not_comparable:
       break;
   }
-  return fmt::format("no verdict yet: {} is {}{}", v, numbers, outlook(comparison));
+  return fmt::format("no verdict yet: {} is {}{}", v, numbers, further);
 }
 
 std::string virtualization_sentence(const std::vector<CaseComparison>& comparisons) {

@@ -14,6 +14,11 @@ bool worse_after_holm(const CaseComparison& comparison);
 std::string family_sentence(const std::vector<CaseComparison>& comparisons);
 /// One sentence: the verdict with its numbers, or why there is none.
 std::string verdict_sentence(const CaseComparison& comparison);
+/// What the numbers alone do not say: why there is no data, no verdict or no interval, that it was forced,
+/// how many pairs more should settle it; empty where there is no more to say.
+std::string verdict_remark(const CaseComparison& comparison);
+/// How much was compared: "6 pairs", "5 and 6 runs", "3 and 4 boot sessions".
+std::string size_words(const CaseComparison& comparison);
 /// What was virtual about each arm of these cases: "bare_metal none; vm on
 /// KVM".
 std::string virtualization_sentence(const std::vector<CaseComparison>& comparisons);

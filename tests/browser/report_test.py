@@ -1,16 +1,19 @@
 #!/usr/bin/python3
 """report_test.py VIRTRAIN [unittest's arguments]: the report as readers meet it, in real headless Chromium."""
 
+import csv
 import io
 import json
 import pathlib
 import re
 import shutil
 import sqlite3
+import statistics
 import subprocess
 import sys
 import tempfile
 import unittest
+import urllib.parse
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
@@ -168,6 +171,9 @@ class Charts(unittest.TestCase):
         self.browser.open(FOLDER / "study.html")
         cases = query("study", "SELECT DISTINCT \"case\" FROM v_vm_vs_bare_metal")
         self.assertEqual(self.marks("#forest", "ratio_marks", "path"), len(cases))
+        self.assertEqual(count(self.browser, ".verdicts tbody tr"), len(cases))
+        self.assertEqual(self.marks("#throughput", "mean_marks", "path"), 2 * len(cases))
+        self.assertEqual(self.marks("#throughput", "run_marks", "line"), query("study", "SELECT count(*) FROM trial")[0][0])
         steps = query("study", "SELECT DISTINCT \"case\", arm FROM v_speedup")
         self.assertEqual(self.marks("#scaling-1", "speedup_points", "path"), len(steps))
         self.assertEqual(self.marks("#scaling-1", "efficiency_points", "path"), len(steps))
@@ -279,6 +285,39 @@ class Reading(unittest.TestCase):
                                            "e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 120))")
                         self.assertEqual(wide, [])
                         self.assertLessEqual(browser.run("return document.documentElement.scrollWidth"), width)
+
+    def test_no_table_is_clipped_on_a_telephone(self):
+        with Browser() as browser:
+            for name in ("study", "dell", "hostile"):
+                browser.open(FOLDER / f"{name}.html", 360)
+                clipped = browser.run("for (const d of document.querySelectorAll('details')) d.open = true;"
+                                      "return [...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth + 1)"
+                                      ".map(e => e.getAttribute('aria-label'))")
+                self.assertEqual(clipped, [], name)
+            browser.open(FOLDER / "study.html", 360)
+            cell = ("const cell = document.querySelector('.verdicts td.number');"
+                    "return getComputedStyle(cell, '::before').content.slice(1, -1) + cell.textContent")
+            self.assertIn("Difference −", browser.run(cell))
+
+    def test_a_wide_screen_is_used(self):
+        with Browser() as browser:
+            browser.open(FOLDER / "study.html", 1920)
+            self.assertGreater(browser.run("return document.body.getBoundingClientRect().width"), 1200)
+            first, second = (browser.run("const b = document.querySelector(arguments[0]).getBoundingClientRect(); return [b.left, b.top]", f"#course-{i}") for i in (1, 2))
+            self.assertEqual(first[1], second[1], "side by side")
+
+    def test_each_figure_has_its_values_as_a_file(self):
+        with Browser() as browser:
+            browser.open(FOLDER / "study.html")
+            self.assertEqual(count(browser, "figure a[download$='.csv']"), count(browser, "figure"))
+            text = urllib.parse.unquote(browser.element("#forest a[download]").get_attribute("href").split(",", 1)[1])
+            rows = list(csv.DictReader(io.StringIO(text)))
+            ratios = {}
+            for case, ratio in query("study", "SELECT \"case\", ratio FROM v_vm_vs_bare_metal"):
+                ratios.setdefault(case, []).append(ratio)
+            self.assertEqual({row["case"] for row in rows}, set(ratios))
+            for row in rows:
+                self.assertAlmostEqual(float(row["ratio"]), statistics.geometric_mean(ratios[row["case"]]), places=9)
 
     def test_texts_stand_out_in_light_and_dark(self):
         with Browser() as browser:
@@ -395,7 +434,7 @@ class Hostile(unittest.TestCase):
             active = browser.run("return [...document.querySelectorAll('*')].flatMap(e => [...e.attributes]).filter(a => a.name.startsWith('on') || "
                                  "/^\\s*javascript:/i.test(a.value)).map(a => a.name + '=' + a.value)")
             self.assertEqual(active, [])
-            self.assertEqual(browser.run("return [...document.querySelectorAll('a')].filter(a => !a.getAttribute('href').startsWith('#')).length"), 0)
+            self.assertEqual(browser.run("return [...document.querySelectorAll('a')].filter(a => !/^(#|data:text\\/csv;)/.test(a.getAttribute('href'))).length"), 0)
             words = browser.run("return document.body.textContent")
             self.assertGreater(words.count("window.hacked=1;alert(1)"), 20, "they are there, as text")
             for bad in ("\x1b", "\u202e", "\u2028"):

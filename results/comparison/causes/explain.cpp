@@ -82,6 +82,9 @@ Explanation explain(double ratio, const Evidence& baseline, const Evidence& cand
 }
 
 std::vector<std::string> sentences(const Explanation& explanation) {
+  // Causes that overlap explain more than there is: their shares are given of their sum, so that they add up.
+  const double sum = 1 - explanation.unexplained.value_or(0);
+  const bool overlap = sum > 1.005;
   std::vector<std::string> lines;
   for (const auto& finding : explanation.findings) {
     std::string line = fmt::format("{}: {}", finding.words, finding.evidence);
@@ -91,16 +94,18 @@ std::vector<std::string> sentences(const Explanation& explanation) {
       line += fmt::format("; {} {}{} of the throughput", *finding.cost < 0 ? "gains" : "costs",
                           finding.at_most ? "at most " : "about ", tenth_percent(std::abs(*finding.cost)));
       if (finding.share_of_gap) {
-        line += fmt::format(" ({:.0f} % of the gap)", whole_percent(*finding.share_of_gap));
+        line +=
+            fmt::format(" ({:.0f} % of the gap)", whole_percent(*finding.share_of_gap / (overlap ? sum : 1)));
       }
     }
     lines.push_back(line);
   }
   if (!explanation.unexplained) {
     lines.emplace_back("there is no gap to explain");
-  } else if (*explanation.unexplained < -0.005) {
-    lines.push_back(fmt::format("unexplained: {:.0f} % of the gap (over-explained: the causes overlap)",
-                                whole_percent(*explanation.unexplained)));
+  } else if (overlap) {
+    lines.push_back(fmt::format(
+        "the causes overlap: one by one they would cost {:.0f} % of the gap, so their shares are scaled down",
+        whole_percent(sum)));
   } else {
     lines.push_back(fmt::format("unexplained: {:.0f} % of the gap", whole_percent(*explanation.unexplained)));
   }

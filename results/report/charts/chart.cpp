@@ -53,6 +53,22 @@ KeyEntry arm_key(const ArmOrder& order, const std::string& arm) {
   return {"arm-" + std::to_string(order.style(arm)), arm_words(arm)};
 }
 
+bool needs_logarithm(double low, double high) {
+  constexpr double most_of_linear = 10;  // high / low
+  return low > 0 && high > most_of_linear * low;
+}
+
+void set_value_axis(Chart& chart, double low, double high) {
+  if (needs_logarithm(low, high)) {
+    chart.signals["values"] = {low / 1.2, high * 1.2};
+    chart.signals["value_title"] = "Throughput, images/s, logarithmic axis";
+    chart.scales["v"] = "log";
+    return;
+  }
+  const double room = std::max((high - low) * 0.1, high * 0.01);
+  chart.signals["values"] = {std::max(0.0, low - room), high + room};
+}
+
 std::string figure_words(double value) {
   return std::abs(value) >= 1000 ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
 }

@@ -26,6 +26,7 @@ struct Chart {
   std::string summary;  ///< the text alternative: the message in one or two sentences
   nlohmann::json data = nlohmann::json::object();     ///< rows for each data set that the specification names
   nlohmann::json signals = nlohmann::json::object();  ///< values of its signals
+  nlohmann::json scales = nlohmann::json::object();  ///< types of its scales that are not the specification's
   std::vector<KeyEntry> key = {};
   Table table = {};  ///< the values behind the marks
   bool zoom = false;
@@ -51,6 +52,14 @@ CaseComparison in_words(CaseComparison comparison);
 KeyEntry arm_key(const ArmOrder& order, const std::string& arm);
 /// So many significant digits, for the page's weight; full precision is in the tables and the database.
 double rounded(double value, int significant_digits = 7);
+
+/// Sets the axis of throughput of a chart with the signals `values` and `value_title` and the scale `v`: room
+/// for what lies between, logarithmic where needs_logarithm(), and then it says so.
+void set_value_axis(Chart& chart, double low, double high);
+
+/// Whether values from `low` to `high` need a logarithmic axis: on a linear one the small ones would be one
+/// line at the bottom.
+bool needs_logarithm(double low, double high);
 
 /// About four digits, as people write them: "10980", "54.31", "0.0123".
 std::string figure_words(double value);

@@ -9,6 +9,8 @@ namespace virtrain::results {
 
 /// Ratios of all cases with their intervals and the band of equivalence; nothing if no case has a ratio.
 std::vector<Chart> forest_charts(const ReportData& data);
+/// Images per second of every case and arm: the means and each valid trial; nothing if nothing was measured.
+std::vector<Chart> throughput_charts(const ReportData& data, const ArmOrder& order);
 /// Speedup and efficiency of each weak scaling beside the ideal and the published one.
 std::vector<Chart> scaling_charts(const ReportData& data, const ArmOrder& order);
 /// Throughput of each arm over the points of each sweep, with intervals.

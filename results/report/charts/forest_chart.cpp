@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "results/comparison/verdict.h"
 #include "results/report/charts/charts.h"
 
 namespace virtrain::results {
@@ -16,6 +17,11 @@ struct Domain {
 void widen(Domain& domain, double low, double high) {
   domain.low = std::min(domain.low, low);
   domain.high = std::max(domain.high, high);
+}
+
+/// A ratio of 1/4 is as far from 1 as one of 4: where ratios are that far off, the axis has to say so.
+bool is_logarithmic(const Domain& domain) {
+  return domain.low > 0 && (domain.low < 0.5 || domain.high > 2);
 }
 
 /// Room for the band and for every comparable ratio with its interval. One that is far off (an emulated
@@ -36,6 +42,7 @@ Domain domain_of(const std::vector<CaseComparison>& comparisons, const Settings&
     widen(comparable, limits.low, limits.high);
   }
   Domain domain = any ? comparable : all;
+  if (is_logarithmic(domain)) { return {domain.low / 1.1, domain.high * 1.1}; }
   const double room = 0.04 * (domain.high - domain.low);
   return {domain.low - room, domain.high + room};
 }
@@ -89,24 +96,10 @@ nlohmann::json row_of(const CaseComparison& comparison, const Domain& domain, st
   return row;
 }
 
-/// How much was compared: pairs, or what each side has.
-std::string size_words(const CaseComparison& comparison) {
-  if (comparison.paired) { return fmt::format("{}", comparison.n.value_or(0)); }
-  const bool sessions = comparison.sessions_baseline && comparison.sessions_candidate;
-  if (sessions) {
-    return fmt::format("{} + {} boots", *comparison.sessions_baseline, *comparison.sessions_candidate);
-  }
-  return fmt::format("{} + {}", comparison.n_baseline.value_or(0), comparison.n_candidate.value_or(0));
-}
-
 Table table_of(const std::vector<const CaseComparison*>& comparisons, bool with_arms) {
   Table table;
-  table.columns = {{"case", "Case"},
-                   {"ratio", "Ratio", true},
-                   {"ci_low", "95 % from", true},
-                   {"ci_high", "to", true},
-                   {"runs", "Pairs, or runs a side", true},
-                   {"p", "p (TOST)", true},
+  table.columns = {{"case", "Case"},        {"ratio", "Ratio", true}, {"ci_low", "95 % from", true},
+                   {"ci_high", "to", true}, {"runs", "Compared"},     {"p", "p (TOST)", true},
                    {"verdict", "Verdict"}};
   for (const auto* one : comparisons) {
     const bool interval = one->test->ci && one->verdict != Verdict::not_comparable;
@@ -171,14 +164,24 @@ std::vector<Chart> forest_charts(const ReportData& data) {
   chart.signals = {{"count", shown.size()},
                    {"domain", {domain.low, domain.high}},
                    {"band", {1 - settings.margin, 1 / (1 - settings.margin)}},
-                   {"axis_title", fmt::format("throughput of {} ÷ {}", candidate, baseline)},
+                   {"axis_title", fmt::format("throughput of {} ÷ {}{}", candidate, baseline,
+                                              is_logarithmic(domain) ? ", logarithmic axis" : "")},
                    {"slower", fmt::format("◂ {} slower", candidate)},
                    {"faster", fmt::format("{} faster ▸", candidate)}};
-  chart.key = {
-      {"band", fmt::format("equivalence band, ±{:.4g} %", settings.margin * 100)},
-      {"interval-tost", fmt::format("{:.4g} % interval, which decides", 100 * (1 - 2 * settings.alpha))},
-      {"interval-95", "95 % interval"},
-      {"hollow", "no interval: too few runs, or not comparable"}};
+  if (is_logarithmic(domain)) { chart.scales["x"] = "log"; }
+  const auto drawn_with_interval = [&](bool wanted) {
+    return std::any_of(chart.data["rows"].begin(), chart.data["rows"].end(),
+                       [&](const nlohmann::json& row) { return row["interval"] == wanted; });
+  };
+  chart.key = {{"band", fmt::format("equivalence band, ±{:.4g} %", settings.margin * 100)}};
+  if (drawn_with_interval(true)) {
+    chart.key.push_back(
+        {"interval-tost", fmt::format("{:.4g} % interval, which decides", 100 * (1 - 2 * settings.alpha))});
+    chart.key.push_back({"interval-95", "95 % interval"});
+  }
+  if (drawn_with_interval(false)) {
+    chart.key.push_back({"hollow", "no interval: too few runs, or not comparable"});
+  }
   chart.table = table_of(shown, several);
   return {chart};
 }

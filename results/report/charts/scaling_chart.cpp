@@ -16,6 +16,7 @@ struct Step {
   std::int64_t nodes = 1;
   std::optional<double> images_per_second = {};
   Scaling scaling = {};
+  std::string published_by = {};  ///< the experiment that the published figures are of
 };
 
 /// FAMILY of a case named FAMILY/NODES; empty for any other.
@@ -39,7 +40,8 @@ std::map<std::string, std::vector<Step>> steps_of(const ReportData& data, const 
                        "published",
                        arm.nodes,
                        {},
-                       {.speedup = arm.published->speedup, .efficiency = arm.published->efficiency}});
+                       {.speedup = arm.published->speedup, .efficiency = arm.published->efficiency},
+                       arm.published->experiment});
     }
   }
   return families;
@@ -98,7 +100,11 @@ std::string summary_of(const std::vector<Step>& steps) {
                          first ? "" : ",", step.who, step.scaling.speedup, 100 * step.scaling.efficiency);
     first = false;
   }
-  return words + ".";
+  std::set<std::string> sources;
+  for (const auto& step : steps) {
+    if (!step.published_by.empty()) { sources.insert(step.published_by); }
+  }
+  return words + (sources.empty() ? "." : fmt::format(". Published: {}.", fmt::join(sources, ", ")));
 }
 
 /// The numbers of nodes, which are the ideal speedups, and below 1 the halves down to the slowest.

@@ -162,8 +162,7 @@ Chart chart_of(const std::string& case_name, const std::vector<Line>& lines, con
       high = std::max(high, night.images_per_second);
     }
   }
-  const double room = std::max((high - low) * 0.12, high * 0.01);
-  chart.signals = {{"values", {low - room, high + room}}};
+  set_value_axis(chart, low, high);
   chart.zoom = true;
   return chart;
 }

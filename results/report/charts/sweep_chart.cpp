@@ -98,8 +98,7 @@ Chart chart_of(const SweptFamily& family, const ArmOrder& order, std::size_t num
       high = std::max(high, limits.high);
     }
   }
-  const double room = std::max((high - low) * 0.08, high * 0.01);
-  chart.signals["values"] = {std::max(0.0, low - room), high + room};
+  set_value_axis(chart, low, high);
   chart.summary = join(sweep_sentences(comparisons), " ") + " Filled points are the best and those as good.";
   return chart;
 }

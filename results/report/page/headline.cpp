@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -35,6 +37,41 @@ std::string verdict_phrase(Verdict verdict, const std::string& margin) {
   return "not comparable";
 }
 
+/// "1.1 to 1.8 % slower", "0.3 % slower to 0.2 % faster": how far the cases of one verdict are off.
+std::string distance_phrase(const Cases& cases, Verdict verdict) {
+  double low = std::numeric_limits<double>::infinity();
+  double high = -low;
+  for (const auto* one : cases) {
+    if (one->verdict != verdict) { continue; }
+    low = std::min(low, one->test->ratio);
+    high = std::max(high, one->test->ratio);
+  }
+  const auto tenths = [](double ratio) { return std::round((ratio - 1) * 1000) / 10; };
+  const auto word = [](double off) { return off < 0 ? "slower" : "faster"; };
+  const double slow = tenths(low);
+  const double fast = tenths(high);
+  if (slow == 0 && fast == 0) { return "level"; }
+  if (slow == fast) { return fmt::format("{:.1f} % {}", std::abs(slow), word(slow)); }
+  if (slow < 0 && fast > 0) { return fmt::format("{:.1f} % slower to {:.1f} % faster", -slow, fast); }
+  return fmt::format("{:.1f} to {:.1f} % {}", std::min(std::abs(slow), std::abs(fast)),
+                     std::max(std::abs(slow), std::abs(fast)), word(slow + fast));
+}
+
+/// "; 3 of 24 trials failed"; nothing where none did.
+std::string failures_phrase(const ReportData& data) {
+  std::string words;
+  for (const auto& [status, verb] :
+       {std::pair{Status::failed, "failed"}, {Status::interrupted, "were interrupted"}}) {
+    const auto count = std::count_if(data.trials.begin(), data.trials.end(),
+                                     [&](const auto& one) { return one.trial.status == status; });
+    if (count == 0) { continue; }
+    const auto* was = count == 1 && status == Status::interrupted ? "was interrupted" : verb;
+    words += fmt::format("; {} of {} {} {}", count, data.trials.size(),
+                         data.trials.size() == 1 ? "trial" : "trials", was);
+  }
+  return words;
+}
+
 std::string many_cases(const Cases& cases, const ReportData& data) {
   const auto& compare = data.request.compare;
   const std::string margin = fmt::format("{:.4g} %", compare.settings.margin * 100);
@@ -55,7 +92,9 @@ std::string many_cases(const Cases& cases, const ReportData& data) {
     const std::string where = all             ? all_words
                               : parts.empty() ? fmt::format("in {} of {} cases", count, cases.size())
                                               : fmt::format("in {}", count);
-    parts.push_back(verdict_phrase(verdict, margin) + " " + where);
+    const bool measured = verdict != Verdict::not_comparable;
+    parts.push_back(verdict_phrase(verdict, margin) + " " + where +
+                    (measured ? fmt::format(" ({})", distance_phrase(cases, verdict)) : ""));
   }
   return fmt::format("{}: {}", subject, fmt::join(parts, ", "));
 }
@@ -91,9 +130,7 @@ std::string isolation_headline(const ReportData& data) {
                      fmt::join(parts, ", "), worst->neighbour, to_text(*worst->against_alone, false));
 }
 
-}  // namespace
-
-std::string headline(const ReportData& data) {
+std::string verdict_headline(const ReportData& data) {
   if (auto words = isolation_headline(data); !words.empty()) { return words; }
   Cases cases;
   for (const auto& one : data.comparisons) {
@@ -111,6 +148,12 @@ std::string headline(const ReportData& data) {
   auto sentence = verdict_sentence(in_words(*cases.front()));
   if (!sentence.empty() && sentence[0] >= 'a' && sentence[0] <= 'z') { sentence[0] -= 'a' - 'A'; }
   return sentence;
+}
+
+}  // namespace
+
+std::string headline(const ReportData& data) {
+  return verdict_headline(data) + failures_phrase(data);
 }
 
 }  // namespace virtrain::results

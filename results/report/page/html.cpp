@@ -21,7 +21,7 @@ using nlohmann::json;
 /// all else passes the gate.
 bool is_ours(const std::string& name) {
   static const std::set<std::string> ours{"script_hashes", "styles", "bundle", "script",
-                                          "charts",        "narrow", "wide"};
+                                          "charts",        "narrow", "wide",   "csv"};
   return ours.contains(name);
 }
 

@@ -19,6 +19,8 @@ using nlohmann::json;
 // Texts longer than this are folded in tables.
 constexpr std::size_t long_text_bytes = 160;
 constexpr std::size_t summary_bytes = 60;
+// Larger tables are in the database only: `virtrain export` writes them.
+constexpr std::size_t most_csv_bytes = std::size_t{256} << 10;
 
 /// So many bytes of the text at most, never half a character.
 std::string shortened(const std::string& text, std::size_t bytes) {
@@ -26,6 +28,18 @@ std::string shortened(const std::string& text, std::size_t bytes) {
   std::size_t end = bytes;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) { --end; }
   return text.substr(0, end) + "…";
+}
+
+/// As a URL takes it: every byte but letters, digits and "-._~".
+std::string percent_encoded(std::string_view text) {
+  std::string encoded;
+  for (const char letter : text) {
+    const auto byte = static_cast<unsigned char>(letter);
+    const bool plain = (byte >= '0' && byte <= '9') || ((byte | 0x20) >= 'a' && (byte | 0x20) <= 'z') ||
+                       std::string_view("-._~").find(letter) != std::string_view::npos;
+    encoded += plain ? std::string(1, letter) : fmt::format("%{:02X}", byte);
+  }
+  return encoded;
 }
 
 struct Section {
@@ -38,6 +52,7 @@ struct Section {
 const std::vector<Section>& chart_sections() {
   static const std::vector<Section> sections{
       {"ratios", "Ratios", "forest", "ratios: no case has runs of both arms"},
+      {"images-per-second", "Throughput", "throughput", "throughput: no trial has a result"},
       {"speedup", "Speedup", "scaling",
        "speedup: no weak scaling (cases named FAMILY/NODES with FAMILY/1) on more than one node"},
       {"sweep", "Sweeps", "sweep", "sweeps: no case was run with several values of a key"},
@@ -80,59 +95,6 @@ json sections_model(const ReportData& data, const std::vector<Chart>& charts, js
   return sections;
 }
 
-/// With a capital letter, as sentences start.
-std::string capitalised(std::string sentence) {
-  if (!sentence.empty() && sentence[0] >= 'a' && sentence[0] <= 'z') { sentence[0] -= 'a' - 'A'; }
-  return sentence;
-}
-
-/// The verdict in a word or two; without an interval there is none.
-std::string verdict_word(const CaseComparison& comparison) {
-  if (!comparison.test) { return "no data"; }
-  if (!comparison.test->ci_tost && comparison.verdict == Verdict::inconclusive) { return "no interval"; }
-  std::string word = to_string(comparison.verdict);
-  std::replace(word.begin(), word.end(), '_', ' ');
-  return word;
-}
-
-std::string glyph_of(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::equivalent:
-      return "=";
-    case Verdict::better:
-      return "▲";
-    case Verdict::worse:
-      return "▼";
-    case Verdict::non_inferior:
-      return "≥";
-    case Verdict::inconclusive:
-      return "?";
-    case Verdict::not_comparable:
-      break;
-  }
-  return "≠";
-}
-
-/// One entry for each sentence with the cases it holds for.
-json verdicts_model(const ReportData& data) {
-  json list = json::array();
-  for (const auto& comparison : data.comparisons) {
-    const auto sentence = capitalised(verdict_sentence(in_words(comparison)));
-    auto known =
-        std::find_if(list.begin(), list.end(), [&](const json& one) { return one["sentence"] == sentence; });
-    if (known == list.end()) {
-      list.push_back({{"sentence", sentence},
-                      {"verdict_class", comparison.test ? to_string(comparison.verdict) : "no_data"},
-                      {"glyph", comparison.test ? glyph_of(comparison.verdict) : "–"},
-                      {"word", verdict_word(comparison)},
-                      {"cases", json::array()}});
-      known = list.end() - 1;
-    }
-    (*known)["cases"].push_back({{"name", comparison.case_name}});
-  }
-  return list;
-}
-
 /// "3 facts differ between the arms, kernel forbids a verdict": the environment's table says more.
 std::string differences_sentence(const ReportData& data) {
   std::set<std::string> fields;
@@ -160,6 +122,24 @@ bool is_news(const std::string& note, const CaseComparison& comparison) {
                       });
 }
 
+/// "Published figures: NAME (experiment ID)." where any of the experiments was published by somebody.
+std::string source_sentence(const ReportData& data) {
+  std::vector<std::string> ids;
+  for (const auto& experiment : data.experiments) {
+    if (experiment.label == "published") { ids.push_back(experiment.id); }
+  }
+  if (ids.empty()) { return ""; }
+  std::set<std::string> sources;
+  for (const auto& [arm, facts] : data.facts) {
+    const auto found = facts.find("source");
+    if (found != facts.end()) { sources.insert(found->second.begin(), found->second.end()); }
+  }
+  return fmt::format(
+      "Published figures: {} ({} {}).",
+      sources.empty() ? "the source was not recorded" : fmt::format("{}", fmt::join(sources, "; ")),
+      ids.size() == 1 ? "experiment" : "experiments", join(ids, ", "));
+}
+
 json notes_model(const ReportData& data) {
   std::vector<CaseComparison> named;
   for (const auto& comparison : data.comparisons) { named.push_back(in_words(comparison)); }
@@ -168,6 +148,7 @@ json notes_model(const ReportData& data) {
     if (!sentence.empty()) { notes.push_back({{"sentence", sentence}}); }
   };
   add("Virtualization: " + virtualization_sentence(named) + ".");
+  add(source_sentence(data));
   std::set<std::string> variants;
   for (const auto& experiment : data.experiments) {
     for (const auto& sentence : variant_sentences(experiment.plan)) {
@@ -221,7 +202,12 @@ json about_model(const ReportData& data) {
 }  // namespace
 
 json chart_model(const Chart& chart) {
+  // In full precision, and without scripts: a link that has the file in itself.
+  const auto csv = render(chart.table, Format::csv);
+  const bool has_csv = csv.size() <= most_csv_bytes;
   json model{{"id", chart.id},
+             {"has_csv", has_csv},
+             {"csv", has_csv ? "data:text/csv;charset=utf-8," + percent_encoded(csv) : ""},
              {"title", chart.title},
              {"summary", chart.summary},
              {"zoom", chart.zoom},
@@ -260,9 +246,9 @@ json table_model(const Table& table, const std::string& caption) {
 std::vector<Chart> charts_of(const ReportData& data) {
   const ArmOrder order(data);
   std::vector<Chart> charts;
-  for (auto&& part : {forest_charts(data), scaling_charts(data, order), sweep_charts(data, order),
-                      course_charts(data, order), isolation_charts(data), neighbour_charts(data),
-                      series_charts(data, order)}) {
+  for (auto&& part : {forest_charts(data), throughput_charts(data, order), scaling_charts(data, order),
+                      sweep_charts(data, order), course_charts(data, order), isolation_charts(data),
+                      neighbour_charts(data), series_charts(data, order)}) {
     charts.insert(charts.end(), part.begin(), part.end());
   }
   return charts;
@@ -277,7 +263,7 @@ json page_model(const ReportData& data, const std::vector<Chart>& charts) {
   model["notes"] = notes_model(data);
   model["sections"] = sections_model(data, charts, absent);
   model["reasons"] = reasons_model(data);
-  model["predictions"] = predictions_model(data);
+  model["predictions"] = predictions_model(data, absent);
   model["environment"] = environment_model(data);
   model["trials"] = trials_model(data);
   model["again"] = again_model(data);

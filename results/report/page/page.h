@@ -26,11 +26,18 @@ nlohmann::json chart_model(const Chart& chart);
 /// A table as the templates know it.
 nlohmann::json table_model(const Table& table, const std::string& caption);
 
+/// Rows of the table of verdicts, a case each; cases that nothing is known of share one.
+nlohmann::json verdicts_model(const ReportData& data);
+
+/// With a capital letter, as sentences start.
+std::string capitalised(std::string sentence);
+
 /// What may have cost throughput, case by case, largest first; false where nothing was found.
 nlohmann::json reasons_model(const ReportData& data);
 
-/// Throughput of sizes that were measured and that were not, for each weak scaling; false without any.
-nlohmann::json predictions_model(const ReportData& data);
+/// Throughput of sizes that were measured and that were not, for each weak scaling that the model of a ring
+/// holds for; false without any. Why others have none goes into `absent`.
+nlohmann::json predictions_model(const ReportData& data, nlohmann::json& absent);
 
 /// What differs between the arms, what that means, and what is the same everywhere.
 nlohmann::json environment_model(const ReportData& data);

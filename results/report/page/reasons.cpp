@@ -1,13 +1,33 @@
 #include <fmt/format.h>
 
 #include <set>
+#include <string>
+#include <vector>
 
+#include "common/text/text.h"
 #include "results/report/page/page.h"
 
 namespace virtrain::results {
 namespace {
 
 using nlohmann::json;
+
+/// A bound wider than this says nothing that a reader could plan with.
+constexpr double widest_bound = 2;  // high / low
+
+/// Why a weak scaling has no table of predictions; empty where it has one.
+std::string why_no_prediction(const Prediction& prediction) {
+  if (prediction.outside_model) { return "what was measured is not what the model of a ring says"; }
+  if (prediction.fitted_on == "nothing" || prediction.fitted_on == "probes") {
+    return "no size beyond one node was measured";
+  }
+  if (prediction.fitted_on == "one_run") { return "two sizes beyond one node are needed, one was measured"; }
+  return "";
+}
+
+bool says_something(const PredictedPoint& point) {
+  return point.measured || (point.bound && point.bound->high <= widest_bound * point.bound->low);
+}
 
 Table table_of(const Prediction& prediction) {
   Table table;
@@ -18,7 +38,12 @@ Table table_of(const Prediction& prediction) {
                    {"high", "to", true},
                    {"ideal", "Ideal", true},
                    {"held_out_error", "Error when held out", true}};
+  std::vector<std::string> too_far;
   for (const auto& point : prediction.points) {
+    if (!says_something(point)) {
+      too_far.push_back(std::to_string(point.nodes));
+      continue;
+    }
     const auto limit = [&](double Interval::*side) {
       return cell(point.bound ? figure_words(*point.bound.*side) : "");
     };
@@ -27,6 +52,11 @@ Table table_of(const Prediction& prediction) {
                           cell(figure_words(point.ideal)), share_cell(point.held_out_error)});
   }
   table.notes = prediction.notes;
+  if (!too_far.empty()) {
+    table.notes.push_back(fmt::format(
+        "not shown: {} nodes, whose bound is wider than a factor of {:g} (virtrain compare --predict has it)",
+        join(too_far, " and "), widest_bound));
+  }
   return table;
 }
 
@@ -47,7 +77,7 @@ json reasons_model(const ReportData& data) {
   return {{"cases", cases}};
 }
 
-json predictions_model(const ReportData& data) {
+json predictions_model(const ReportData& data, json& absent) {
   json tables = json::array();
   std::set<std::string> seen;
   for (const auto& comparison : data.comparisons) {
@@ -56,7 +86,12 @@ json predictions_model(const ReportData& data) {
       // Every size of a weak scaling carries the same prediction.
       const std::string family = comparison.case_name.substr(0, comparison.case_name.rfind('/'));
       const std::string caption = fmt::format("{}, {}", family, arm_words(arm.arm));
-      if (seen.insert(caption).second) { tables.push_back(table_model(table_of(*arm.prediction), caption)); }
+      if (!seen.insert(caption).second) { continue; }
+      if (const auto why = why_no_prediction(*arm.prediction); !why.empty()) {
+        absent.push_back({{"words", fmt::format("predictions of {}: {}", caption, why)}});
+        continue;
+      }
+      tables.push_back(table_model(table_of(*arm.prediction), caption));
     }
   }
   if (tables.empty()) { return false; }

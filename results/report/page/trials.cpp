@@ -11,11 +11,14 @@ namespace {
 
 // A browser skips tables that are out of sight, so a long list is cut into tables.
 constexpr std::size_t rows_of_table = 200;
+// It does so with more tables than these; fewer are always there, also when the page is captured whole.
+constexpr std::size_t least_tables_to_skip = 3;
 // What a table takes before it is laid out.
 constexpr std::size_t pixels_of_row = 28;
 constexpr std::size_t pixels_of_head = 90;
 
-std::string throughput_words(const std::optional<double>& value) {
+std::string throughput_words(const std::optional<double>& value, Status status = Status::finished) {
+  if (status != Status::finished) { return to_string(status); }
   if (!value) { return ""; }
   return fmt::format("{:.{}f}", *value, *value < 10 ? 3 : 1);
 }
@@ -37,15 +40,15 @@ std::string virtual_words(const Trial& trial, const std::string& label) {
       {"kvm_on_emulated", "emulated (KVM on an emulated CPU)"},
       {"tcg", "emulated (TCG)"}};
   const auto found = words.find(trial.virtualization);
-  std::string text = found == words.end() ? "not said" : found->second;
-  if (label == "published" || trial.virtualization.empty()) { text += ", published"; }
+  const bool ran = trial.status == Status::finished;
+  std::string text = found != words.end() ? found->second : ran ? "not said" : "not known";
+  if (label == "published" || (ran && trial.virtualization.empty())) { text += ", published"; }
   return text;
 }
 
 /// Why a trial has no result, or must not be compared.
 std::string remark(const Trial& trial) {
   std::vector<std::string> parts;
-  if (trial.status != Status::finished) { parts.emplace_back(to_string(trial.status)); }
   if (!trial.valid) { parts.push_back("invalid: " + trial.invalid_reason); }
   if (!trial.failure_reason.empty()) {
     parts.push_back(trial.failed_stage.empty() ? trial.failure_reason
@@ -70,12 +73,12 @@ nlohmann::json row_of(const ReportTrial& one, std::size_t number, const Experime
           {"arm", arm_words(trial.arm)},
           {"pair", trial.pair ? std::to_string(*trial.pair) : ""},
           {"nodes", trial.nodes},
-          {"throughput", throughput_words(trial.images_per_second)},
+          {"throughput", throughput_words(trial.images_per_second, trial.status)},
           {"tenants", tenants_words(one.tenants)},
           {"virtual", virtual_words(trial, experiment.label)},
           {"started", moment(trial.started_at)},
           {"remark", remarks},
-          {"odd", !remarks.empty()}};
+          {"odd", !remarks.empty() || trial.status != Status::finished}};
 }
 
 }  // namespace
@@ -100,7 +103,11 @@ nlohmann::json trials_model(const ReportData& data) {
     tables.back()["rows"].push_back(std::move(row));
     tables.back()["last"] = number;
   }
-  for (auto& table : tables) { table["height"] = pixels_of_head + pixels_of_row * table["rows"].size(); }
+  const bool many = tables.size() > least_tables_to_skip;
+  for (auto& table : tables) {
+    table["many"] = many;
+    table["height"] = pixels_of_head + pixels_of_row * table["rows"].size();
+  }
   return {{"count", number}, {"tables", tables}};
 }
 

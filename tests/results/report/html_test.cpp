@@ -34,7 +34,8 @@ TEST_CASE("templates escape what they show") {
 }
 
 TEST_CASE("only what we made ourselves goes into the page as it is") {
-  const std::set<std::string> ours{"script_hashes", "styles", "bundle", "script", "charts", "narrow", "wide"};
+  const std::set<std::string> ours{"script_hashes", "styles", "bundle", "script", "charts",
+                                   "narrow",        "wide",   "csv"};  // percent-encoded to the last byte
   const std::regex raw(R"(\{\{\{\s*(\w+)\s*\}\}\}|\{\{&\s*(\w+))");
   int found = 0;
   const std::filesystem::path folder = std::string(VIRTRAIN_SOURCE_DIR) + "/results/report/page/templates";
@@ -46,7 +47,7 @@ TEST_CASE("only what we made ourselves goes into the page as it is") {
       ++found;
     }
   }
-  CHECK(found == 12);
+  CHECK(found == 13);
 }
 
 TEST_CASE("scripts of the page are in it whole, however long") {

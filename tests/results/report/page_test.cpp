@@ -41,8 +41,94 @@ TEST_CASE("many cases make one headline, bad news first") {
   study.add_case("a", 0.99);
   study.add_case("b", 0.9);
   study.add_case("c", 1);
-  CHECK(headline(study.data()) ==
-        "VM against bare metal: slower by more than 2 % in 1 of 3 cases, equivalent within 2 % in 2");
+  CHECK(
+      headline(study.data()) ==
+      "VM against bare metal: slower by more than 2 % in 1 of 3 cases (10.0 % slower), equivalent within 2 % "
+      "in 2 (0.0 to 1.0 % slower)");
+}
+
+TEST_CASE("equivalent cases on both sides say how far they are off, and failed trials are in the headline") {
+  Study study;
+  study.add_case("a", 0.988);
+  study.add_case("b", 1.004);
+  auto failed = a_trial("e1", "a", "vm", 7);
+  failed.status = Status::failed;
+  failed.virtualization = "";
+  failed.failed_stage = "boot";
+  failed.failure_reason = "no word from the agent";
+  study.store.import_trial(failed);
+  const auto data = study.data();
+  CHECK(headline(data) ==
+        "VM against bare metal: equivalent within 2 % in both cases (1.2 % slower to 0.4 % faster); 1 of 25 "
+        "trials failed");
+  const auto row = trials_model(data)["tables"][0]["rows"].back();
+  CHECK(row["throughput"] == "failed");
+  CHECK(row["virtual"] == "not known");
+  CHECK(row["remark"] == "boot: no word from the agent");
+}
+
+TEST_CASE("verdicts are a table: a row a case, and one for all that have no data") {
+  Study study;
+  study.add_case("slow", 0.9);
+  for (const char* name : {"lonely", "lone"}) { add_finished(study.store, "e1", name, "vm", 1, 80); }
+  study.add_case("same", 0.99);
+  const auto model = verdicts_model(study.data());
+  CHECK(model["baseline_head"] == "Bare metal, images/s");
+  CHECK(model["interval_head"] == "90 % interval");
+  const auto& rows = model["rows"];
+  REQUIRE(rows.size() == 3);
+  CHECK(rows[0]["word"] == "worse");
+  CHECK(rows[0]["difference"] == "−10.00 %");
+  CHECK(rows[0]["baseline"] == "100");
+  CHECK(rows[0]["candidate"] == "90");
+  CHECK(rows[0]["compared"] == "6 pairs");
+  CHECK(rows[0]["has_remark"] == false);
+  CHECK(rows[1]["word"] == "equivalent");
+  CHECK(rows[1]["difference"] == "−1.00 %");
+  CHECK(rows[2]["measured"] == false);
+  CHECK(rows[2]["cases"].size() == 2);
+  CHECK(rows[2]["remark"] == "Nothing to compare: there is no finished, valid trial in the arm bare metal");
+}
+
+TEST_CASE("arms fifty times apart get a logarithmic axis that says so, and courses against their medians") {
+  Study study;
+  study.add_case("far", 0.02);
+  auto charts = charts_of(study.data());
+  REQUIRE(charts.size() == 2);
+  CHECK(charts[0].scales["x"] == "log");
+  CHECK(charts[0].signals["axis_title"] == "throughput of VM ÷ bare metal, logarithmic axis");
+  CHECK(charts[1].id == "throughput");
+  CHECK(charts[1].scales["x"] == "log");
+  CHECK(charts[1].signals["axis_title"] == "images/s, logarithmic axis");
+  CHECK(charts[1].data["rows"].size() == 2);
+  CHECK(charts[1].data["runs"].size() == 12);
+  Study near;
+  near.add_case("near", 0.99);
+  charts = charts_of(near.data());
+  CHECK(charts[1].scales.empty());
+  CHECK(charts[1].signals["domain"][0] == 0);
+}
+
+TEST_CASE(
+    "predictions stand only where two sizes were measured, and only as far as their bound says something") {
+  const auto predictions = [](std::initializer_list<std::int64_t> measured, nlohmann::json& absent) {
+    Study study;
+    for (const auto nodes : measured) { study.add_case("weak/" + std::to_string(nodes), 0.98, nodes); }
+    ReportRequest request;
+    request.compare.predict = {8, 1'000'000'000};
+    return predictions_model(read_report_data(study.store, request), absent);
+  };
+  auto absent = nlohmann::json::array();
+  CHECK(predictions({1, 2}, absent) == false);
+  REQUIRE(absent.size() == 2);
+  CHECK(absent[0]["words"] ==
+        "predictions of weak, bare metal: two sizes beyond one node are needed, one was measured");
+  absent.clear();
+  const auto model = predictions({1, 2, 4}, absent);
+  CHECK(absent.empty());
+  REQUIRE(model["tables"].size() == 2);
+  CHECK(model["tables"][1]["caption"] == "weak, VM");
+  CHECK(model["tables"][1]["rows"].size() >= 4);
 }
 
 TEST_CASE("an emulated machine gives no verdict, and the page says so") {
@@ -58,7 +144,7 @@ TEST_CASE("an emulated machine gives no verdict, and the page says so") {
   const auto data = study.data();
   CHECK(headline(data).find("emulated") != std::string::npos);
   const auto charts = charts_of(data);
-  REQUIRE(charts.size() == 1);
+  REQUIRE(charts.size() == 2);
   CHECK(charts[0].data["rows"][0]["interval"] == false);
   CHECK(charts[0].data["rows"][0]["words"].get<std::string>().find("emulated, not comparable") !=
         std::string::npos);
@@ -121,7 +207,7 @@ TEST_CASE("every chart has words and a table for those who cannot see it") {
   study.add_case("weak-scaling/1", 0.99);
   study.add_case("weak-scaling/2", 0.98, 2);
   const auto charts = charts_of(study.data());
-  REQUIRE(charts.size() == 2);
+  REQUIRE(charts.size() == 3);
   for (const auto& chart : charts) {
     CAPTURE(chart.id);
     CHECK(!chart.title.empty());
@@ -129,7 +215,7 @@ TEST_CASE("every chart has words and a table for those who cannot see it") {
     CHECK(!chart.table.rows.empty());
     CHECK(!chart.key.empty());
   }
-  CHECK(charts[1].data["steps"].size() == 4);
+  CHECK(charts[2].data["steps"].size() == 4);
 }
 
 TEST_CASE("forty nights with a loss show it where it is, and say it") {
@@ -160,7 +246,7 @@ TEST_CASE("sections without data are named") {
   study.add_case("one", 1);
   const auto data = study.data();
   const auto model = page_model(data, charts_of(data));
-  CHECK(model["sections"].size() == 1);
+  CHECK(model["sections"].size() == 2);
   CHECK(model["absent"].size() == 5);
 }
 

@@ -11,7 +11,7 @@ import { expressionInterpreter } from 'vega-interpreter';
 
 extend(transforms, dataTransforms, viewTransforms, encoders);
 
-/** The view of `chart` {spec, data, signals}, `width` pixels wide with its margins; not yet drawn. */
+/** The view of `chart` {spec, data, signals, scales}, `width` pixels wide with its margins; not yet drawn. */
 export function viewOf(page, chart, width) {
   const spec = JSON.parse(JSON.stringify(page.specs[chart.spec]));
   for (const set of spec.data) if (set.name in chart.data) set.values = chart.data[set.name];
@@ -20,6 +20,7 @@ export function viewOf(page, chart, width) {
     signal.value = chart.signals[signal.name];
     delete signal.update;
   }
+  for (const scale of spec.scales ?? []) if (scale.name in chart.scales) scale.type = chart.scales[scale.name];
   spec.width = plotWidth(spec, width);
   // Expressions are interpreted, not compiled: the page's security policy forbids eval.
   const runtime = parse(spec, page.theme, { ast: true });

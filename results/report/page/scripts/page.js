@@ -113,5 +113,19 @@
     document.documentElement.dataset.charts = 'drawn';
   }
 
+  // On a narrow screen a row of a table becomes lines of "head value" (report.css); the heads come from here.
+  function labelCells() {
+    for (const table of document.querySelectorAll('table')) {
+      const heads = [...table.querySelectorAll('thead th')].map((head) => head.textContent);
+      for (const row of table.tBodies[0].rows) {
+        [...row.cells].forEach((cell, i) => { if (cell.colSpan === 1 && cell.textContent) cell.dataset.head = heads[i]; });
+      }
+      table.classList.add('labelled');
+    }
+  }
+
+  const narrow = matchMedia('(max-width: 46rem)');
+  if (narrow.matches) labelCells();
+  else narrow.addEventListener('change', labelCells, { once: true });
   drawAll();
 })();

@@ -1,0 +1,115 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "results/report/charts/charts.h"
+
+namespace virtrain::results {
+namespace {
+
+struct Row {
+  std::string case_name;
+  std::string arm;
+  KeyEntry key;
+  double mean = 0;
+  std::vector<double> runs;
+};
+
+/// Every arm of every case that has a throughput, in plan order.
+std::vector<Row> rows_of(const ReportData& data, const ArmOrder& order) {
+  std::vector<Row> rows;
+  std::set<std::pair<std::string, std::string>> seen;
+  for (const auto& comparison : data.comparisons) {
+    for (const auto& arm : comparison.arms) {
+      if (!arm.images_per_second || *arm.images_per_second <= 0) { continue; }
+      if (!seen.emplace(comparison.case_name, arm.arm).second) { continue; }
+      rows.push_back({comparison.case_name, arm_words(arm.arm), arm_key(order, arm.arm),
+                      *arm.images_per_second, arm.throughputs});
+    }
+  }
+  return rows;
+}
+
+/// The slowest and the fastest run.
+std::pair<double, double> extremes(const std::vector<Row>& rows) {
+  double low = std::numeric_limits<double>::infinity();
+  double high = 0;
+  for (const auto& row : rows) {
+    low = std::min(low, row.mean);
+    high = std::max(high, row.mean);
+    for (const double run : row.runs) {
+      if (run > 0) { low = std::min(low, run); }
+      high = std::max(high, run);
+    }
+  }
+  return {low, high};
+}
+
+void add_row(const Row& row, std::size_t position, bool first_of_case, Chart& chart) {
+  const auto count = row.runs.size();
+  chart.data["rows"].push_back(
+      {{"case", first_of_case ? row.case_name : ""},
+       {"arm", row.arm},
+       {"style", row.key.mark},
+       {"position", position},
+       {"first", first_of_case},
+       {"value", rounded(row.mean)},
+       {"words", figure_words(row.mean)},
+       {"tip", fmt::format("{}\n{}: {} images/s\n{} {}", row.case_name, row.arm, figure_words(row.mean),
+                           count, count == 1 ? "trial" : "trials, mean")}});
+  for (const double run : row.runs) {
+    if (run > 0) {
+      chart.data["runs"].push_back(
+          {{"style", row.key.mark}, {"position", position}, {"value", rounded(run)}});
+    }
+  }
+  const auto [least, most] = std::minmax_element(row.runs.begin(), row.runs.end());
+  const auto limit = [&](auto found) {
+    return cell(found == row.runs.end() ? std::nullopt : std::optional(*found), 2);
+  };
+  chart.table.rows.push_back({cell(row.case_name), cell(row.arm), cell(std::optional(row.mean), 2),
+                              cell(static_cast<std::int64_t>(count)), limit(least), limit(most)});
+}
+
+}  // namespace
+
+std::vector<Chart> throughput_charts(const ReportData& data, const ArmOrder& order) {
+  const auto rows = rows_of(data, order);
+  if (rows.empty()) { return {}; }
+  Chart chart;
+  chart.id = "throughput";
+  chart.spec = "throughput";
+  chart.title = "Images per second of each case and arm";
+  chart.data = {{"rows", nlohmann::json::array()}, {"runs", nlohmann::json::array()}};
+  chart.table.columns = {{"case", "Case"},
+                         {"arm", "Arm"},
+                         {"images_per_second", "Images/s, mean", true},
+                         {"trials", "Trials", true},
+                         {"slowest", "Slowest", true},
+                         {"fastest", "Fastest", true}};
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    add_row(rows[i], i, i == 0 || rows[i].case_name != rows[i - 1].case_name, chart);
+    const bool named = std::any_of(chart.key.begin(), chart.key.end(),
+                                   [&](const KeyEntry& one) { return one.words == rows[i].key.words; });
+    if (!named) { chart.key.push_back(rows[i].key); }
+  }
+  const auto by_mean = [](const Row& a, const Row& b) { return a.mean < b.mean; };
+  const auto [slowest, fastest] = std::minmax_element(rows.begin(), rows.end(), by_mean);
+  chart.summary = fmt::format(
+      "From {} images/s ({}, {}) to {} ({}, {}): large marks are means of the valid trials, small ones the "
+      "trials.",
+      figure_words(slowest->mean), slowest->case_name, slowest->arm, figure_words(fastest->mean),
+      fastest->case_name, fastest->arm);
+  const auto [low, high] = extremes(rows);
+  const bool logarithmic = needs_logarithm(low, high);
+  if (logarithmic) { chart.scales["x"] = "log"; }
+  chart.signals = {
+      {"count", rows.size()},
+      {"domain", logarithmic ? nlohmann::json{low / 1.2, high * 1.2} : nlohmann::json{0, high * 1.04}},
+      {"axis_title", logarithmic ? "images/s, logarithmic axis" : "images/s"}};
+  return {chart};
+}
+
+}  // namespace virtrain::results

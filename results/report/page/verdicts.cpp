@@ -1,0 +1,125 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "results/comparison/verdict.h"
+#include "results/report/page/page.h"
+
+namespace virtrain::results {
+namespace {
+
+using nlohmann::json;
+
+/// The verdict in a word or two; without an interval there is none.
+std::string verdict_word(const CaseComparison& comparison) {
+  if (!comparison.test) { return "no data"; }
+  if (!comparison.test->ci_tost && comparison.verdict == Verdict::inconclusive) { return "no interval"; }
+  std::string word = to_string(comparison.verdict);
+  std::replace(word.begin(), word.end(), '_', ' ');
+  return word;
+}
+
+std::string glyph_of(const CaseComparison& comparison) {
+  if (!comparison.test) { return "–"; }
+  switch (comparison.verdict) {
+    case Verdict::equivalent:
+      return "=";
+    case Verdict::better:
+      return "▲";
+    case Verdict::worse:
+      return "▼";
+    case Verdict::non_inferior:
+      return "≥";
+    case Verdict::inconclusive:
+      return "?";
+    case Verdict::not_comparable:
+      break;
+  }
+  return "≠";
+}
+
+/// "−1.32 %", "+0.40 %": the ratio's distance from 1. Below a tenth it is a ratio that people read.
+std::string off_words(double ratio) {
+  if (ratio < 0.1) { return fmt::format("× {:.3g}", ratio); }
+  const double off = (ratio - 1) * 100;
+  if (std::abs(off) < 0.005) { return "0.00 %"; }
+  return fmt::format("{}{:.2f} %", off < 0 ? "−" : "+", std::abs(off));
+}
+
+std::string throughput_words(const CaseComparison& comparison, const std::string& arm) {
+  for (const auto& one : comparison.arms) {
+    if (one.arm == arm && one.images_per_second) { return figure_words(*one.images_per_second); }
+  }
+  return "";
+}
+
+/// Whether every row compares the same two arms, so that the table's head can name them.
+bool have_one_pair(const ReportData& data) {
+  const auto& all = data.comparisons;
+  return std::all_of(all.begin(), all.end(), [&](const CaseComparison& one) {
+    return one.baseline == all.front().baseline && one.candidate == all.front().candidate;
+  });
+}
+
+json row_of(const CaseComparison& comparison, bool one_pair) {
+  const auto sides =
+      fmt::format("{} against {}", arm_words(comparison.candidate), arm_words(comparison.baseline));
+  // Without a verdict that counts, an interval would look like evidence.
+  const bool interval = comparison.test && comparison.test->ci_tost &&
+                        (comparison.forced || comparison.verdict != Verdict::not_comparable);
+  const auto remark = verdict_remark(in_words(comparison));
+  return {{"cases", json::array({{{"name", comparison.case_name}}})},
+          {"has_sides", !one_pair},
+          {"sides", sides},
+          {"verdict_class", comparison.test ? to_string(comparison.verdict) : "no_data"},
+          {"glyph", glyph_of(comparison)},
+          {"word", verdict_word(comparison)},
+          {"measured", comparison.test.has_value()},
+          {"baseline", throughput_words(comparison, comparison.baseline)},
+          {"candidate", throughput_words(comparison, comparison.candidate)},
+          {"difference", comparison.test ? off_words(comparison.test->ratio) : ""},
+          {"interval", interval ? fmt::format("{} to {}", off_words(comparison.test->ci_tost->low),
+                                              off_words(comparison.test->ci_tost->high))
+                                : ""},
+          {"compared", comparison.test ? size_words(comparison) : ""},
+          {"has_remark", !remark.empty()},
+          {"remark", capitalised(remark)}};
+}
+
+}  // namespace
+
+std::string capitalised(std::string sentence) {
+  if (!sentence.empty() && sentence[0] >= 'a' && sentence[0] <= 'z') { sentence[0] -= 'a' - 'A'; }
+  return sentence;
+}
+
+json verdicts_model(const ReportData& data) {
+  if (data.comparisons.empty()) { return false; }
+  const bool one_pair = have_one_pair(data);
+  json rows = json::array();
+  for (const auto& comparison : data.comparisons) {
+    auto row = row_of(comparison, one_pair);
+    const auto same = std::find_if(rows.begin(), rows.end(), [&](const json& known) {
+      return known["measured"] == false && known["remark"] == row["remark"] && known["sides"] == row["sides"];
+    });
+    if (!comparison.test && same != rows.end()) {
+      (*same)["cases"].push_back(row["cases"][0]);
+    } else {
+      rows.push_back(std::move(row));
+    }
+  }
+  // What could be compared stands first.
+  std::stable_partition(rows.begin(), rows.end(), [](const json& row) { return row["measured"] == true; });
+  const auto& first = data.comparisons.front();
+  const auto head = [&](const std::string& arm, const char* side) {
+    return (one_pair ? capitalised(arm_words(arm)) : std::string(side)) + ", images/s";
+  };
+  return {{"baseline_head", head(first.baseline, "Baseline")},
+          {"candidate_head", head(first.candidate, "Candidate")},
+          {"interval_head",
+           fmt::format("{:.4g} % interval", 100 * (1 - 2 * data.request.compare.settings.alpha))},
+          {"rows", rows}};
+}
+
+}  // namespace virtrain::results
