@@ -23,7 +23,7 @@ std::string full_name(const CLI::App* app) {
 std::vector<std::string> verbs_of(const CLI::App* app) {
   std::vector<std::string> names;
   for (const auto* verb : app->get_subcommands([](const CLI::App*) { return true; })) {
-    names.push_back(verb->get_name());
+    if (!verb->get_group().empty()) { names.push_back(verb->get_name()); }
   }
   return names;
 }
@@ -62,11 +62,21 @@ std::string allowed_words(const std::string& word, const std::vector<std::string
 }
 
 CLI::Validator one_of(std::vector<std::string> names) {
+  // CLI11 shows a validator's description in --help, but never its name: what it allows is kept there.
+  auto allowed = join(names, "|");
   const auto check = [names = std::move(names)](const std::string& word) -> std::string {
     if (std::find(names.begin(), names.end(), word) != names.end()) { return {}; }
     return fmt::format("{} is not one of its values {}", excerpt(word), allowed_words(word, names));
   };
-  return {check, ""};
+  return {check, "", std::move(allowed)};
+}
+
+std::vector<std::string> words_allowed_by(CLI::Option& option) {
+  try {
+    const int first = 0;
+    const auto& allowed = option.get_validator(first)->get_name();
+    return allowed.empty() ? std::vector<std::string>{} : split(allowed, '|');
+  } catch (const CLI::OptionNotFound&) { return {}; }
 }
 
 std::string usage_words(const CLI::App* app, const CLI::Error& error) {

@@ -15,6 +15,9 @@ std::string allowed_words(const std::string& word, const std::vector<std::string
 /// Checks that an option's value is one of these names.
 CLI::Validator one_of(std::vector<std::string> names);
 
+/// The names that one_of() or name_of() lets an option have; none where it has neither.
+std::vector<std::string> words_allowed_by(CLI::Option& option);
+
 /// Takes a name for what it stands for; CLI11 reads enumerations from their numbers.
 template <typename Value>
 CLI::Validator name_of(const std::map<std::string, Value>& values) {
@@ -26,7 +29,7 @@ CLI::Validator name_of(const std::map<std::string, Value>& values) {
     if (refusal.empty()) { text = std::to_string(static_cast<int>(values.at(text))); }
     return refusal;
   };
-  return {translate, ""};
+  return {translate, "", one_of(names).get_name()};
 }
 
 /// What is said of a command line that cannot be read: what was meant perhaps, and where to read on.

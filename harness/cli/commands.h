@@ -35,6 +35,7 @@ void add_selection_options(CLI::App& verb, results::Selection& selection);
 void add_doctor_command(Cli& cli);    ///< doctor
 void add_topology_command(Cli& cli);  ///< topology
 void add_clean_command(Cli& cli);     ///< clean
+void add_manual_commands(Cli& cli);   ///< completion, and for the build manual
 
 /// Adds --db to a verb; the default is $XDG_DATA_HOME/virtrain/results.db.
 void add_database_option(CLI::App& verb, std::filesystem::path& database);

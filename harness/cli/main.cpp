@@ -46,7 +46,8 @@ void add_label_option(CLI::App& verb, std::string& label) {
 
 void add_selection_options(CLI::App& verb, results::Selection& selection) {
   verb.add_option("--experiment", selection.experiments,
-                  "Experiment id, repeatable (default: the latest one with trials)");
+                  "Experiment id, repeatable (default: the latest one with trials)")
+      ->type_name("EXPERIMENT");
   verb.add_option("--scenario", selection.scenario, "Experiments of this scenario");
   verb.add_option("--label", selection.label, "Experiments with this label");
 }
@@ -153,6 +154,7 @@ int run(int argc, char** argv) {
   add_doctor_command(cli);
   add_topology_command(cli);
   add_clean_command(cli);
+  add_manual_commands(cli);
   try {
     cli.app.name("virtrain");
     cli.app.parse(words_of(argc, argv));

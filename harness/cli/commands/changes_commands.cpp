@@ -33,16 +33,16 @@ struct AckArguments {
   std::string why;
 };
 
-using Writer = std::function<void(const results::ChangeLog&, std::ostream&)>;
+using ChangesWriter = std::function<void(const results::ChangeLog&, std::ostream&)>;
 
 /// What writes each format.
-const std::map<std::string, Writer>& writers() {
+const std::map<std::string, ChangesWriter>& changes_writers() {
   const auto rendered = [](results::Format format) {
     return [format](const results::ChangeLog& log, std::ostream& out) {
       out << results::render(results::changes_table(log), format, &out == &std::cout && colour_on_stdout());
     };
   };
-  static const std::map<std::string, Writer> all{
+  static const std::map<std::string, ChangesWriter> all{
       {"table", rendered(results::Format::table)}, {"json", rendered(results::Format::json)},
       {"csv", rendered(results::Format::csv)},     {"markdown", rendered(results::Format::markdown)},
       {"junit", results::export_changes_junit},    {"prometheus", results::export_changes_prometheus}};
@@ -50,7 +50,7 @@ const std::map<std::string, Writer>& writers() {
 }
 
 void write_changes(const ChangesArguments& arguments, const results::ChangeLog& log) {
-  const auto write = [&](std::ostream& out) { writers().at(arguments.format)(log, out); };
+  const auto write = [&](std::ostream& out) { changes_writers().at(arguments.format)(log, out); };
   if (arguments.output != "-") { return results::write_whole(arguments.output, write); }
   write(std::cout);
   std::cout.flush();
@@ -79,7 +79,7 @@ void add_changes_commands(Cli& cli) {
   auto shown = std::make_shared<ChangesArguments>();
   add_database_option(*changes, shown->database);
   std::vector<std::string> formats;
-  for (const auto& [name, writer] : writers()) { formats.push_back(name); }
+  for (const auto& [name, writer] : changes_writers()) { formats.push_back(name); }
   changes->add_option("--format", shown->format, join(formats, ", "))
       ->type_name("FORMAT")
       ->check(one_of(formats))

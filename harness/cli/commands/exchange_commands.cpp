@@ -194,6 +194,7 @@ void add_import(Cli& cli) {
           "paths", arguments->paths,
           "Files (also .gz and .zst, evidence bundles) and folders, - for standard input; all of them are "
           "imported, or nothing")
+      ->type_name("FILE")
       ->required();
   auto formats = results::format_names();
   formats.insert(formats.begin(), "auto");

@@ -66,7 +66,7 @@ void report(ReportArguments& arguments, const Cli& cli) {
 void add_site_options(CLI::App& verb, ReportArguments& arguments) {
   auto* schedule = verb.add_option("--schedule", arguments.schedule,
                                    "Write a site on the nights of this schedule into --out DIR")
-                       ->type_name("NAME");
+                       ->type_name("SCHEDULE");
   for (const char* other : {"--db", "--experiment", "--output", "--scenario", "--label", "--case"}) {
     schedule->excludes(verb.get_option(other));
   }
@@ -88,7 +88,8 @@ void add_report_command(Cli& cli) {
   auto& compare = arguments->request.compare;
   add_database_option(*verb, arguments->database);
   verb->add_option("experiments,--experiment", compare.selection.experiments,
-                   "Experiment ids (default: the latest one with trials)");
+                   "Experiment ids (default: the latest one with trials)")
+      ->type_name("EXPERIMENT");
   verb->add_option("-o,--output", arguments->output, "File to write, - for standard output")
       ->type_name("FILE")
       ->capture_default_str();

@@ -156,7 +156,8 @@ void add_reproduce_command(Cli& cli) {
       ->check(one_of({"cuda", "cpu"}))
       ->capture_default_str();
   verb->add_option("--experiment", arguments->experiment,
-                   "Run nothing; set this earlier run beside the published figures");
+                   "Run nothing; set this earlier run beside the published figures")
+      ->type_name("EXPERIMENT");
   verb->add_flag("--plan", arguments->plan_only, "Show what would be run; nothing is done");
   verb->add_option("--inventory", arguments->inventory, "With --plan: a recorded host")
       ->check(CLI::ExistingDirectory);

@@ -45,7 +45,8 @@ void add_results_commands(Cli& cli) {
   auto id = std::make_shared<std::string>();
   auto with_probes = std::make_shared<bool>(false);
   add_format_option(*show, shown->format);
-  show->add_option("experiment,--experiment", *id, "Experiment id (default: the latest one with trials)");
+  show->add_option("experiment,--experiment", *id, "Experiment id (default: the latest one with trials)")
+      ->type_name("EXPERIMENT");
   show->add_flag("--probes", *with_probes, "Its probes instead: bandwidths and rates by arm");
   show->footer("Examples:\n  virtrain show 20261120t083012-7f3a2b\n  virtrain show --probes");
   show->callback([shown, id, with_probes] {

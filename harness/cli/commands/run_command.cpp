@@ -87,7 +87,9 @@ void run(RunArguments& arguments, Cli& cli) {
 void add_run_command(Cli& cli) {
   auto* verb = cli.app.add_subcommand("run", "Run a scenario: provision, train, measure, compare, tear down");
   auto arguments = std::make_shared<RunArguments>();
-  verb->add_option("scenario", arguments->scenario, "Scenario file, - for standard input")->required();
+  verb->add_option("scenario", arguments->scenario, "Scenario file, - for standard input")
+      ->type_name("FILE")
+      ->required();
   add_database_option(*verb, arguments->options.database);
   add_format_option(*verb, arguments->format);
   add_label_option(*verb, arguments->options.experiment.label);

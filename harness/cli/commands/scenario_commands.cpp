@@ -61,7 +61,7 @@ void print_plan(const PlanArguments& arguments) {
 void add_scenario_commands(Cli& cli) {
   auto* check = cli.app.add_subcommand("validate", "Check a scenario file; nothing is done");
   auto path = std::make_shared<std::string>();
-  check->add_option("scenario", *path, "Scenario file, - for standard input")->required();
+  check->add_option("scenario", *path, "Scenario file, - for standard input")->type_name("FILE")->required();
   check->footer("Example:\n  virtrain validate scenarios/quickstart.yaml");
   auto large_sweeps = std::make_shared<bool>(false);
   add_large_sweeps_flag(*check, *large_sweeps);
@@ -70,7 +70,9 @@ void add_scenario_commands(Cli& cli) {
   auto* plan =
       cli.app.add_subcommand("plan", "Show exactly what run would do: trials, placement, boots, time");
   auto arguments = std::make_shared<PlanArguments>();
-  plan->add_option("scenario", arguments->scenario, "Scenario file, - for standard input")->required();
+  plan->add_option("scenario", arguments->scenario, "Scenario file, - for standard input")
+      ->type_name("FILE")
+      ->required();
   plan->add_option("--inventory", arguments->inventory,
                    "Plan for a recorded host: a folder with its proc/ and sys/ files")
       ->check(CLI::ExistingDirectory);

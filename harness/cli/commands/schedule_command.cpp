@@ -303,7 +303,9 @@ void run(const std::string& name, Cli& cli) {
 void add_add(CLI::App& schedule) {
   auto* verb = schedule.add_subcommand("add", "Run a scenario every night");
   auto arguments = std::make_shared<AddArguments>();
-  verb->add_option("scenario", arguments->scenario, "Scenario file; it is read again each night")->required();
+  verb->add_option("scenario", arguments->scenario, "Scenario file; it is read again each night")
+      ->type_name("FILE")
+      ->required();
   verb->add_option("--at", arguments->at, "Local time of day, 02:00")->required();
   verb->add_option("--days", arguments->days, "mon,tue,… or mon-fri (default: every day)");
   verb->add_option("--name", arguments->name, "Its name (default: the scenario's)");
@@ -350,7 +352,7 @@ void add_schedule_command(Cli& cli) {
   listed->callback([format] { list(*format); });
   auto name = std::make_shared<std::string>();
   auto* removed = schedule->add_subcommand("remove", "Take a schedule away; its results stay");
-  removed->add_option("name", *name, "Name of the schedule")->required();
+  removed->add_option("name", *name, "Name of the schedule")->type_name("SCHEDULE")->required();
   removed->callback([name] {
     const ScheduleBook book;
     const auto found = book.find(*name);
@@ -358,7 +360,7 @@ void add_schedule_command(Cli& cli) {
     book.remove(*name);
   });
   auto* started = schedule->add_subcommand("run", "Run it now, as its timer does");
-  started->add_option("name", *name, "Name of the schedule")->required();
+  started->add_option("name", *name, "Name of the schedule")->type_name("SCHEDULE")->required();
   started->callback([name, &cli] { run(*name, cli); });
 }
 

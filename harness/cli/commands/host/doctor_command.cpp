@@ -191,8 +191,10 @@ void add_doctor_command(Cli& cli) {
   auto* doctor =
       cli.app.add_subcommand("doctor", "Examine this host: what it can do, what is wrong, how to mend it");
   auto examined = std::make_shared<DoctorArguments>();
-  auto* scenario = doctor->add_option("scenario", examined->scenario,
-                                      "Also whether this scenario can run here (exit 4 if not)");
+  auto* scenario = doctor
+                       ->add_option("scenario", examined->scenario,
+                                    "Also whether this scenario can run here (exit 4 if not)")
+                       ->type_name("FILE");
   doctor->add_flag("--devices", examined->devices,
                    "List GPUs, RDMA adapters and NVSwitches instead: IOMMU group, link, driver, "
                    "who uses them, how a VM can get them");

@@ -1,0 +1,54 @@
+#include <fmt/format.h>
+
+#include "common/text/text.h"
+#include "common/version.h"
+#include "harness/cli/choices.h"
+#include "harness/cli/commands.h"
+#include "harness/cli/description.h"
+#include "harness/cli/manual/completion.h"
+#include "harness/cli/manual/man_page.h"
+
+namespace virtrain::harness {
+namespace {
+
+/// Each page and each completion script, under the name by which its reader finds it.
+void write_manual(CLI::App& app, const std::filesystem::path& folder) {
+  const auto program = describe(app);
+  for (const char* below : {"man1", "bash", "zsh", "fish"}) {
+    std::filesystem::create_directories(folder / below);
+  }
+  for (const auto* verb : manual::all_verbs(program)) {
+    write_file_atomically(folder / "man1" / (manual::page_name(*verb) + ".1"),
+                          manual::man_page(*verb, program, virtrain_version));
+  }
+  write_file_atomically(folder / "bash/virtrain", manual::completion(program, "bash"));
+  write_file_atomically(folder / "zsh/_virtrain", manual::completion(program, "zsh"));
+  write_file_atomically(folder / "fish/virtrain.fish", manual::completion(program, "fish"));
+}
+
+}  // namespace
+
+void add_manual_commands(Cli& cli) {
+  auto* completion = cli.app.add_subcommand(
+      "completion", "Print the script by which a shell completes virtrain's command lines");
+  auto shell = std::make_shared<std::string>();
+  completion->add_option("shell", *shell, "bash, fish or zsh")
+      ->type_name("SHELL")
+      ->required()
+      ->check(one_of(manual::shells()));
+  completion->footer(
+      "The packages install these scripts. Without them, have your shell read one when it starts.\n"
+      "Examples:\n"
+      "  source <(virtrain completion bash)       in ~/.bashrc\n"
+      "  source <(virtrain completion zsh)        in ~/.zshrc, after compinit\n"
+      "  virtrain completion fish | source        in ~/.config/fish/config.fish");
+  completion->callback([shell, &cli] { fmt::print("{}", manual::completion(describe(cli.app), *shell)); });
+
+  // For the build, which installs them: no verb of users.
+  auto* pages = cli.app.add_subcommand("manual", "Write the manual pages and completion scripts")->group("");
+  auto folder = std::make_shared<std::filesystem::path>();
+  pages->add_option("folder", *folder, "Folder to write into")->type_name("DIR")->required();
+  pages->callback([folder, &cli] { write_manual(cli.app, *folder); });
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,23 @@
+#include "harness/cli/manual/verb.h"
+
+namespace virtrain::harness::manual {
+
+std::string word_of(const Verb& verb) {
+  return verb.name.substr(verb.name.rfind(' ') + 1);
+}
+
+std::string path_of(const Verb& verb) {
+  const auto space = verb.name.find(' ');
+  return space == std::string::npos ? "" : verb.name.substr(space + 1);
+}
+
+std::vector<const Verb*> all_verbs(const Verb& verb) {
+  std::vector<const Verb*> found{&verb};
+  for (const auto& below : verb.verbs) {
+    const auto deeper = all_verbs(below);
+    found.insert(found.end(), deeper.begin(), deeper.end());
+  }
+  return found;
+}
+
+}  // namespace virtrain::harness::manual
