@@ -91,6 +91,7 @@ void add_export(Cli& cli) {
       ->capture_default_str();
   auto* output =
       verb->add_option("-o,--output", arguments->output, "File, whole or not at all; - for standard output")
+          ->type_name("FILE")
           ->capture_default_str();
   verb->add_option("--bundle", arguments->bundle,
                    "Everything that backs the figures, in one archive: rows, domain XML, logs, hashes")

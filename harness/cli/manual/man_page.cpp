@@ -257,7 +257,7 @@ std::string man_page(const Verb& verb, const Verb& program, const std::string& v
     page += ".EE\n";
   }
   page += ".SH SEE ALSO\n" +
-          (is_program ? ".BR virsh \"(1), \" qemu\\-system\\-x86_64 (1)" : reference(program)) + "\n";
+          (is_program ? ".BR virsh (1),\n.BR qemu\\-system\\-x86_64 (1)" : reference(program)) + "\n";
   return page;
 }
 
