@@ -65,7 +65,7 @@ ROOMS = {
     ],
     "harness": [
         *["agent", "agent/client", "scenario/isolation", "scenario", "plan"],
-        *["evidence", "rules", "job", "trial", "experiment", "schedule", "cli", "cli/commands", "cli/commands/host"],
+        *["evidence", "rules", "job", "trial", "experiment", "schedule", "cli/manual", "cli", "cli/commands", "cli/commands/host"],
     ],
 }
 # Folders whose sources are the entries of a table, and the header that declares them all.
