@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <set>
 
+#include "common/contains.h"
 #include "common/error.h"
 #include "common/text/text.h"
 #include "harness/experiment/cuda_host.h"
 #include "harness/job/programs.h"
 #include "harness/plan/device_demand.h"
+#include "harness/plan/node_group.h"
 
 namespace virtrain::harness {
 namespace {
@@ -66,6 +68,50 @@ void check_devices(vmctl::Host& host, const Scenario& scenario, const Plan& plan
     reasons.emplace_back(
         "reuse: case would keep the devices in VMs while bare metal needs them (use reuse: trial)");
   }
+}
+
+/// A limit that cannot be had is refused: it would look like a mitigation that does nothing.
+void check_limits(vmctl::Host& host, const Plan& plan, HostMode mode, std::vector<std::string>& reasons) {
+  std::vector<std::string> refused;
+  std::set<std::pair<vmctl::NodeKind, std::string>> tried;
+  for (const auto& trial : plan.trials) {
+    const auto& placement = plan.placements[trial.placement];
+    const auto kind = node_kind(trial.base);
+    const bool vm = kind == vmctl::NodeKind::vm;
+    for (const auto& tenant : placement.tenants) {
+      const auto& limits = tenant.nodes[0].limits;
+      const auto words = vmctl::limits_text(limits);
+      if (words.empty() || !tried.emplace(kind, words).second) { continue; }
+      const auto refuse = [&](const std::string& why) {
+        const auto text = fmt::format("limits ({}): {}", words, why);
+        if (!contains(refused, text)) { refused.push_back(text); }
+      };
+      if (mode != HostMode::system && limits.cpu_cores) {
+        refuse(fmt::format("mode {} has no cgroups that bound CPU time (allowed: mode system)",
+                           to_string(mode)));
+      }
+      if (mode != HostMode::system && limits.of_disk() && !vm) {
+        refuse(fmt::format(
+            "mode {} has no cgroups that bound the disk of slices (allowed: mode system, or arm vm)",
+            to_string(mode)));
+      }
+      if (mode != HostMode::system && limits.of_network() && vm) {
+        refuse(
+            fmt::format("mode {} cannot bound the network of VMs (allowed: mode system)", to_string(mode)));
+      }
+      if (limits.of_network() && kind == vmctl::NodeKind::shared_slice) {
+        refuse("bare_metal_shared has no network of its own to bound (allowed: arms bare_metal and vm)");
+      }
+      if (vm && placement.guest.is_mirror() && (limits.disk_write || limits.disk_write_iops)) {
+        refuse(
+            "mirror guests write to memory (allowed: arm bare_metal, or a guest.image with a disk of its "
+            "own)");
+      }
+      if (mode != HostMode::system) { continue; }
+      for (const auto& why : host.lacks_limits(kind, limits)) { refuse(why); }
+    }
+  }
+  reasons.insert(reasons.end(), refused.begin(), refused.end());
 }
 
 void check_vm_arm(vmctl::Host& host, const Scenario& scenario, const Plan& plan,
@@ -154,6 +200,7 @@ void check_host(vmctl::Host& host, const Scenario& scenario, const Plan& plan,
     reasons.insert(reasons.end(), missing.begin(), missing.end());
   }
   check_bf16(scenario, inventory, reasons);
+  check_limits(host, plan, mode, reasons);
   if (has_arm(scenario, arm_vm)) { check_vm_arm(host, scenario, plan, inventory, mode, reasons); }
   if (has_arm(scenario, arm_bare_metal)) { check_bare_metal_arm(host, mode, reasons); }
   if (!reasons.empty()) { throw Error("run " + scenario.name, ErrorCode::host_unable, join(reasons, "\n")); }

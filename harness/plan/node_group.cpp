@@ -14,11 +14,15 @@ bool shares_nodes(const std::string& base) {
   return base == arm_bare_metal_shared;
 }
 
+vmctl::NodeKind node_kind(const std::string& base) {
+  return runs_in_vms(base)    ? vmctl::NodeKind::vm
+         : shares_nodes(base) ? vmctl::NodeKind::shared_slice
+                              : vmctl::NodeKind::slice;
+}
+
 vmctl::NodeGroupSpec node_group(const Placement& placement, const std::string& base) {
   vmctl::NodeGroupSpec group;
-  group.kind = runs_in_vms(base)    ? vmctl::NodeKind::vm
-               : shares_nodes(base) ? vmctl::NodeKind::shared_slice
-                                    : vmctl::NodeKind::slice;
+  group.kind = node_kind(base);
   group.guest = placement.guest;
   for (const auto& tenant : placement.tenants) {
     group.tenants.emplace_back(tenant.nodes.begin(), tenant.nodes.end());

@@ -17,6 +17,8 @@ bool runs_in_vms(const std::string& base);
 /// Whether one node stands for all of a tenant's.
 bool shares_nodes(const std::string& base);
 
+vmctl::NodeKind node_kind(const std::string& base);
+
 /// The nodes that the host makes of a placement in an arm.
 vmctl::NodeGroupSpec node_group(const Placement& placement, const std::string& base);
 

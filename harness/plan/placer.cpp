@@ -115,6 +115,7 @@ Placement Placer::place(const Case& wanted, bool in_vms) {
     for (std::int64_t n = 0; n < tenant.nodes; ++n, ++index) {
       auto node = make_node(out.tenants.size(), n, index);
       node.memory_bytes = wanted.guest.memory_bytes;
+      node.limits = tenant.limits;
       placed.nodes.push_back(std::move(node));
     }
     out.tenants.push_back(std::move(placed));

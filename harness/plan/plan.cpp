@@ -148,6 +148,7 @@ nlohmann::json node_json(const NodePlacement& node) {
                      {"devices_reason", node.devices_reason},
                      {"emulator_cores", node.emulator_cores},
                      {"network", {{"address", node.address}, {"mac", node.mac}}}};
+  if (const auto limits = vmctl::limits_text(node.limits); !limits.empty()) { out["limits"] = limits; }
   out["numa_node"] = node.numa_node ? nlohmann::json(*node.numa_node) : nlohmann::json(nullptr);
   return out;
 }
@@ -356,13 +357,14 @@ std::string work_of(const TenantPlacement& tenant) {
 }
 
 std::string node_line(const TenantPlacement& tenant, const NodePlacement& node) {
+  const auto limits = vmctl::limits_text(node.limits);
   return fmt::format(
-      "    {} {}: {}, NUMA node {}, {}{}, {}\n", tenant.name, node.hostname, cores_text(node.cores),
+      "    {} {}: {}, NUMA node {}, {}{}, {}{}\n", tenant.name, node.hostname, cores_text(node.cores),
       node.numa_node ? std::to_string(*node.numa_node) : "several", format_size(node.memory_bytes),
       node.devices.empty() ? ""
                            : fmt::format(", {} {} ({})", word_for(node.devices),
                                          join(node.device_addresses(), " "), node.devices_reason),
-      work_of(tenant));
+      work_of(tenant), limits.empty() ? "" : "; at most " + limits);
 }
 
 /// "  vm-unpinned is like vm, with guest.pinning none" for each variant.

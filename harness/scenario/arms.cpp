@@ -27,8 +27,12 @@ constexpr const char* same_in_all_arms[] = {"description", "cases",  "arms",    
                                             "settle",      "expect", "oversubscribe"};
 
 /// What bare metal has none of.
-constexpr const char* keys_of_vms[] = {"guest.hugepages", "guest.topology",      "guest.memory_encryption",
-                                       "guest.network",   "guest.nccl_topology", "devices.clique"};
+constexpr const char* keys_of_vms[] = {
+    "guest.hugepages",     "guest.topology", "guest.memory_encryption", "guest.network",
+    "guest.nccl_topology", "devices.clique", "guest.emulator_threads"};
+
+/// Where the scenario has what an arm says of its neighbour.
+const std::vector<std::string> neighbour_path{"isolation", "neighbour"};
 
 /// Arms train the same thing; what steers libraries, and the threads, may differ.
 bool is_arms_workload(std::string_view key) {
@@ -73,6 +77,9 @@ void describe_variant(Schema& schema, Diagnostics& unused) {
   decode_guest(*in.child("guest", {"What differs in guest; all but image"}), unused);
   decode_devices(*in.child("devices", {"What differs in devices; all but kind and select"}), unused);
   decode_workload(*in.child("workload", {"What differs in workload: env, threads"}), {}, unused);
+  MapReader neighbour(*in.child("neighbour", {"What differs in isolation.neighbour"}), "neighbour", unused);
+  decode_limits(*neighbour.child("limits", {"What each node of the neighbour may use at most"}), {}, 1,
+                unused);
   auto& properties = variant["properties"];
   properties["guest"].erase("required");
   properties["guest"]["properties"].erase("image");
@@ -103,11 +110,11 @@ Draft decode_variant(const Field& item, Diagnostics& diagnostics) {
   for (const char* key : same_in_all_arms) {
     if (in.has(key)) {
       in.refuse(key, fmt::format("{} is the same in all arms (an arm may change: guest, devices, "
-                                 "workload.env, workload.threads)",
+                                 "neighbour, workload.env, workload.threads)",
                                  key));
     }
   }
-  for (const char* part : {"guest", "devices", "workload"}) {
+  for (const std::string part : {"guest", "devices", "workload", "neighbour"}) {
     const auto field = in.child(part, {""});
     if (!field) { continue; }
     std::vector<Leaf> leaves;
@@ -122,7 +129,8 @@ Draft decode_variant(const Field& item, Diagnostics& diagnostics) {
       }
       draft.changes.push_back({leaf.key, leaf.value});
     }
-    draft.layers.push_back({{part}, field->node, field->mark()});
+    draft.layers.push_back(
+        {part == "neighbour" ? neighbour_path : std::vector<std::string>{part}, field->node, field->mark()});
   }
   in.finish();
   return draft;
@@ -263,6 +271,14 @@ std::vector<Variant> decode_arms(MapReader& in, Diagnostics& diagnostics) {
   }
   if (!variants.empty()) { return variants; }
   return {plain_arm(arm_bare_metal), plain_arm(arm_vm)};
+}
+
+void refuse_neighbour(const Variant& variant, Diagnostics& diagnostics) {
+  for (const auto& layer : variant.layers) {
+    if (layer.path != neighbour_path) { continue; }
+    diagnostics.add(layer.mark,
+                    "neighbour: the scenario has none (allowed with isolation in place of cases)");
+  }
 }
 
 void decode_prices(MapReader& in, std::vector<Variant>& variants, Diagnostics& diagnostics) {

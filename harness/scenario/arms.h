@@ -17,6 +17,9 @@ struct Variant {
 /// The scenario's `arms`; bare_metal and vm where there is none.
 std::vector<Variant> decode_arms(MapReader& in, Diagnostics& diagnostics);
 
+/// Refuses what a variant says of a neighbour, of which only `isolation` has one.
+void refuse_neighbour(const Variant& variant, Diagnostics& diagnostics);
+
 /// The scenario's `price`, into its arms; a variant's own or that of the arm it is like.
 void decode_prices(MapReader& in, std::vector<Variant>& variants, Diagnostics& diagnostics);
 

@@ -125,6 +125,11 @@ Tenant decode_tenant(MapReader& in, const Ground& ground, const Workload& base,
   tenant.gpus_per_node = per_node.gpus;
   tenant.ranks_per_node = per_node.ranks;
   tenant.vgpu_type = per_node.vgpu_type;
+  tenant.limits = ground.guest.limits;
+  if (const auto limits = in.child("limits", {"What each node of this tenant may use at most; guest.limits "
+                                              "where a key is absent"})) {
+    tenant.limits = decode_limits(*limits, tenant.limits, ground.guest.vcpus, diagnostics);
+  }
   return tenant;
 }
 
@@ -160,7 +165,14 @@ std::vector<Case> decode_scale(const Field& field, const Ground& ground, const W
       }
       cases.push_back({fmt::format("{}/{}", name, *size),
                        name,
-                       {{"tenant-1", *size, per_node.gpus, per_node.ranks, base, per_node.vgpu_type}},
+                       {{"tenant-1",
+                         *size,
+                         per_node.gpus,
+                         per_node.ranks,
+                         base,
+                         per_node.vgpu_type,
+                         {},
+                         ground.guest.limits}},
                        ground.guest,
                        ground.devices});
     }
@@ -237,6 +249,16 @@ class CaseDecoder {
     return cases;
   }
 
+  /// Of `isolation.neighbour`, as the arm has it.
+  vmctl::NodeLimits neighbour_limits(const Layers& arm) const {
+    const auto& guest = ground_with({}, arm).guest;
+    Field document = document_;
+    for (const auto& layer : arm) { document.lay(layer); }
+    MapReader in(document, "the scenario", diagnostics_);
+    MapReader isolation(in.child("isolation", {""}).value(), "isolation", diagnostics_);
+    return decode_neighbour_limits(isolation, guest, diagnostics_);
+  }
+
  private:
   void decode_item(const Field& item, const Layers& arm, std::set<std::string>& names,
                    std::vector<Case>& cases) const {
@@ -294,34 +316,6 @@ std::vector<std::string> decode_probes(MapReader& in, const std::vector<Case>& c
                                     *of_gpus, join(host_probes, ", ")));
   }
   return probes;
-}
-
-void decode_expect(MapReader& in, Scenario& scenario, Diagnostics& diagnostics) {
-  const auto expect = in.child("expect", {"What must hold, or run and compare exit with 1"});
-  if (!expect) { return; }
-  MapReader expectations(*expect, "expect", diagnostics);
-  if (const auto node = expectations.child("vm_vs_bare_metal", {"The VM must be equivalent to bare metal"})) {
-    MapReader limits(*node, "vm_vs_bare_metal", diagnostics);
-    limits.require("margin");
-    results::Settings wanted;
-    if (const auto margin =
-            limits.share("margin", 0, 1, {"The largest loss that counts as none", nullptr, "2%"})) {
-      wanted.margin = *margin;
-    }
-    if (const auto alpha = limits.share("alpha", 0, 0.5, {"Probability of a false verdict", wanted.alpha})) {
-      wanted.alpha = *alpha;
-    }
-    limits.finish();
-    scenario.vm_vs_bare_metal = wanted;
-    const auto is_there = [&](const char* name) {
-      return std::any_of(scenario.arms.begin(), scenario.arms.end(),
-                         [&](const Arm& arm) { return arm.name == name; });
-    };
-    if (!is_there(arm_vm) || !is_there(arm_bare_metal)) {
-      in.refuse("expect", "vm_vs_bare_metal needs both arms, bare_metal and vm");
-    }
-  }
-  expectations.finish();
 }
 
 /// A plan has an entry for each trial and each of its nodes, and nobody waits for years.
@@ -389,14 +383,22 @@ void decode_work(MapReader& in, const Field& document, const Ground& ground, std
     block.emplace(*isolation, "isolation", diagnostics);
     scenario.isolation = decode_isolation(*block, diagnostics);
     if (swept) { in.refuse("sweep", "isolation has levels in place of a sweep (remove one of them)"); }
+    const auto limits = decode_neighbour_limits(*block, ground.guest, diagnostics);
     if (const auto victims = block->child("victims", {"Tenants that train, each measured for itself"})) {
       const auto items = read_list(*victims, "victims", 1, 64, diagnostics);
       scenario.cases = decoder.decode_victims(items, {});
-      for (auto& variant : variants) { variant.arm.cases = decoder.decode_victims(items, variant.layers); }
+      for (auto& variant : variants) {
+        variant.arm.cases = decoder.decode_victims(items, variant.layers);
+        variant.arm.neighbour_limits =
+            variant.layers.empty() ? limits : decoder.neighbour_limits(variant.layers);
+      }
     }
     block->finish();
   }
-  for (auto& variant : variants) { scenario.arms.push_back(std::move(variant.arm)); }
+  for (auto& variant : variants) {
+    if (!isolation) { refuse_neighbour(variant, diagnostics); }
+    scenario.arms.push_back(std::move(variant.arm));
+  }
   if (!isolation || document.describes()) { return; }
   if (!in.has("arms")) {
     std::erase_if(scenario.arms, [](const Arm& arm) { return arm.base != arm_vm; });

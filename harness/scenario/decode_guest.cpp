@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "common/text/text.h"
+#include "common/text/units.h"
 
 namespace virtrain::harness {
 namespace {
@@ -23,7 +24,75 @@ vmctl::GuestNetwork decode_network(const Field& field, Diagnostics& diagnostics)
   return network;
 }
 
+constexpr const char* rate_pattern = "^[0-9]+(B|KiB|MiB|GiB|TiB)/s$";
+constexpr const char* cpu_pattern = "^[0-9]+(\\.[0-9]+)?(%| cores?)$";
+
+/// "100MiB/s".
+void decode_rate(MapReader& in, const char* key, const About& about, std::optional<std::uint64_t>& into) {
+  constexpr std::uint64_t least = 1ULL << 10, most = 1ULL << 40;  // tc takes no more as a 64-bit rate in bits
+  constexpr std::string_view each_second = "/s";
+  const auto text = in.text(key, 64, about);
+  if (!text) { return; }
+  std::optional<std::uint64_t> bytes;
+  if (text->ends_with("B/s")) {
+    bytes = parse_size_bytes(text->substr(0, text->size() - each_second.size()));
+  }
+  if (bytes && *bytes >= least && *bytes <= most) {
+    into = bytes;
+    return;
+  }
+  in.refuse(key, fmt::format("{}: '{}' is not allowed (allowed: bytes a second such as 100MiB/s, from 1KiB/s "
+                             "to 1TiB/s)",
+                             key, excerpt(*text)));
+}
+
+/// "50%" of the vCPUs, or "0.5 cores"; in cores.
+std::optional<double> parse_cpu_limit(std::string_view text, std::int64_t vcpus) {
+  for (const std::string_view unit : {" cores", " core"}) {
+    if (text.ends_with(unit)) { return parse_number(text.substr(0, text.size() - unit.size())); }
+  }
+  if (!text.ends_with('%')) { return std::nullopt; }
+  const auto share = parse_share(text);
+  return share ? std::optional(*share * static_cast<double>(vcpus)) : std::nullopt;
+}
+
 }  // namespace
+
+vmctl::NodeLimits decode_limits(const Field& field, const vmctl::NodeLimits& base, std::int64_t vcpus,
+                                Diagnostics& diagnostics) {
+  constexpr Range requests{1, 1'000'000'000};
+  auto limits = base;
+  MapReader in(field, "limits", diagnostics);
+  const About cpu{"CPU time of a node, QEMU's own threads included: a share of its vCPUs, or cores", nullptr,
+                  "50%", cpu_pattern};
+  if (const auto text = in.text("cpu", 64, cpu)) {
+    constexpr double least_cores = 0.01;  // the kernel's least quota
+    const auto cores = parse_cpu_limit(*text, vcpus);
+    limits.cpu_cores = cores;
+    if (!cores || *cores < least_cores || *cores > static_cast<double>(vcpus)) {
+      in.refuse("cpu",
+                fmt::format("cpu: '{}' is not allowed (allowed: a share of the node's vCPUs such as 50%, "
+                            "or cores such as 0.5 cores; at least 0.01 cores and at most {} {})",
+                            excerpt(*text), vcpus, vcpus == 1 ? "core" : "cores"));
+    }
+  }
+  const auto rate = [&](const char* key, const char* words, std::optional<std::uint64_t>& into) {
+    decode_rate(in, key, {words, nullptr, "100MiB/s", rate_pattern}, into);
+  };
+  const auto count = [&](const char* key, const char* words, std::optional<std::uint64_t>& into) {
+    if (const auto value = in.integer(key, requests, {words, nullptr, 500})) {
+      into = static_cast<std::uint64_t>(*value);
+    }
+  };
+  rate("disk_read", "What a node reads from its disks", limits.disk_read);
+  rate("disk_write", "What a node writes to its disks", limits.disk_write);
+  count("disk_read_iops", "Reads a second", limits.disk_read_iops);
+  count("disk_write_iops", "Writes a second", limits.disk_write_iops);
+  rate("network_in", "What a node receives", limits.network_in);
+  rate("network_out", "What a node sends", limits.network_out);
+  in.finish();
+  return limits;
+}
 
 Guest decode_guest(const Field& field, Diagnostics& diagnostics) {
   Guest guest;
@@ -70,6 +139,11 @@ Guest decode_guest(const Field& field, Diagnostics& diagnostics) {
                                              "absolute path of a topology file)",
                                              excerpt(*topology)));
     }
+  }
+  in.one_of("emulator_threads", guest.emulator_threads,
+            "QEMU's helper threads: apart (on cores that no node has, if there are any), or on_vcpus");
+  if (const auto limits = in.child("limits", {"What each node may use at most, VM and slice alike"})) {
+    guest.limits = decode_limits(*limits, guest.limits, guest.vcpus, diagnostics);
   }
   in.finish();
   return guest;

@@ -10,6 +10,7 @@
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
+#include "harness/scenario/decode_guest.h"
 
 namespace virtrain::harness {
 namespace {
@@ -109,6 +110,20 @@ Isolation decode_isolation(MapReader& in, Diagnostics& diagnostics) {
   return isolation;
 }
 
+vmctl::NodeLimits decode_neighbour_limits(MapReader& in, const Guest& guest, Diagnostics& diagnostics) {
+  auto limits = guest.limits;
+  const auto neighbour = in.child("neighbour", {"How the neighbour differs from the victim, in every arm"});
+  if (!neighbour) { return limits; }
+  MapReader keys(*neighbour, "neighbour", diagnostics);
+  if (const auto field =
+          keys.child("limits", {"What each node of the neighbour may use at most; guest.limits "
+                                "where a key is absent"})) {
+    limits = decode_limits(*field, limits, guest.vcpus, diagnostics);
+  }
+  keys.finish();
+  return limits;
+}
+
 void check_aggressors(MapReader& in, const Scenario& scenario, const Isolation& isolation) {
   const auto has_gpus = [](const Case& victim) { return victim.tenants[0].gpus_per_node > 0; };
   const bool gpus = std::all_of(scenario.cases.begin(), scenario.cases.end(), has_gpus);
@@ -168,6 +183,7 @@ void expand_conditions(Scenario& scenario, const Isolation& isolation) {
         tenant.ranks_per_node = 0;
         if (!with_gpus) { tenant.gpus_per_node = 0; }
         tenant.neighbour = neighbour;
+        tenant.limits = arm.neighbour_limits;
         one.tenants.push_back(std::move(tenant));
       }
       expanded.push_back(std::move(beside));

@@ -8,6 +8,9 @@ namespace virtrain::harness {
 /// What `isolation` says beside its victims, whose list `in` still has to be asked for.
 Isolation decode_isolation(MapReader& in, Diagnostics& diagnostics);
 
+/// `neighbour` of `isolation`: what the neighbour may use in an arm with this guest.
+vmctl::NodeLimits decode_neighbour_limits(MapReader& in, const Guest& guest, Diagnostics& diagnostics);
+
 /// Refuses aggressors that are victims, and those that need GPUs where victims have none or are not in VMs.
 void check_aggressors(MapReader& in, const Scenario& scenario, const Isolation& isolation);
 

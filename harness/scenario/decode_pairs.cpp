@@ -1,5 +1,7 @@
 #include "harness/scenario/decode_pairs.h"
 
+#include <algorithm>
+
 namespace virtrain::harness {
 namespace {
 
@@ -50,6 +52,34 @@ void decode_pairs(MapReader& in, Scenario& scenario, Diagnostics& diagnostics) {
   } else {
     in.integer("pairs", {1, most_pairs}, scenario.pairs, about);
   }
+}
+
+void decode_expect(MapReader& in, Scenario& scenario, Diagnostics& diagnostics) {
+  const auto expect = in.child("expect", {"What must hold, or run and compare exit with 1"});
+  if (!expect) { return; }
+  MapReader expectations(*expect, "expect", diagnostics);
+  if (const auto node = expectations.child("vm_vs_bare_metal", {"The VM must be equivalent to bare metal"})) {
+    MapReader limits(*node, "vm_vs_bare_metal", diagnostics);
+    limits.require("margin");
+    results::Settings wanted;
+    if (const auto margin =
+            limits.share("margin", 0, 1, {"The largest loss that counts as none", nullptr, "2%"})) {
+      wanted.margin = *margin;
+    }
+    if (const auto alpha = limits.share("alpha", 0, 0.5, {"Probability of a false verdict", wanted.alpha})) {
+      wanted.alpha = *alpha;
+    }
+    limits.finish();
+    scenario.vm_vs_bare_metal = wanted;
+    const auto is_there = [&](const char* name) {
+      return std::any_of(scenario.arms.begin(), scenario.arms.end(),
+                         [&](const Arm& arm) { return arm.name == name; });
+    };
+    if (!is_there(arm_vm) || !is_there(arm_bare_metal)) {
+      in.refuse("expect", "vm_vs_bare_metal needs both arms, bare_metal and vm");
+    }
+  }
+  expectations.finish();
 }
 
 }  // namespace virtrain::harness

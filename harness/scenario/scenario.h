@@ -85,6 +85,7 @@ struct Tenant {
   Workload workload;
   std::string vgpu_type = {};               ///< of this tenant's vGPUs; empty with other devices
   std::optional<Neighbour> neighbour = {};  ///< it does not train: it is what a victim is measured beside
+  vmctl::NodeLimits limits = {};            ///< of each of its nodes
 };
 
 /// One placement of work, with all that a host has to know of it. A weak-scaling case of the file has become
@@ -117,7 +118,8 @@ struct Arm {
   std::vector<ArmChange> own_changes;  ///< against `like`
   std::vector<ArmChange> changes;      ///< against `base`
   std::optional<Price> price;
-  std::vector<Case> cases;  ///< the scenario's, as they are in this arm
+  std::vector<Case> cases;                  ///< the scenario's, as they are in this arm
+  vmctl::NodeLimits neighbour_limits = {};  ///< where the scenario measures isolation
 };
 
 /// When a case has enough pairs.

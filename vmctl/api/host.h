@@ -82,6 +82,8 @@ class Host {
   virtual std::string lacks_user_namespaces() = 0;
   /// Why the system's libvirt daemon does not answer; empty: it does. Leaves no thread in this process.
   virtual std::string lacks_system_libvirt() = 0;
+  /// Why nodes of that kind cannot have these limits, tried now; empty: they can.
+  virtual std::vector<std::string> lacks_limits(NodeKind kind, const NodeLimits& limits) = 0;
   /// Throws Error(host_unable) for what VMs cannot boot from.
   virtual void check_image(const std::string& image) = 0;
   /// What backend cuda needs of this host, with this trainer.

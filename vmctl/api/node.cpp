@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "common/error.h"
 #include "common/text/sha256.h"
 #include "common/text/text.h"
+#include "common/text/units.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -59,6 +61,31 @@ std::vector<NumaCell> numa_cells(const NodeSpec& node) {
   const auto memory = memory_shares(node.memory_bytes, shares);
   for (std::size_t i = 0; i < cells.size(); ++i) { cells[i].memory_bytes = memory[i]; }
   return cells;
+}
+
+std::int64_t cpu_quota_us(double cores) {
+  constexpr std::int64_t least_us = 1000;
+  return std::max<std::int64_t>(least_us, std::llround(cores * static_cast<double>(cpu_period_us)));
+}
+
+std::string limits_text(const NodeLimits& limits) {
+  std::vector<std::string> words;
+  if (limits.cpu_cores) {
+    words.push_back(fmt::format("cpu {:g} {}", *limits.cpu_cores, *limits.cpu_cores == 1 ? "core" : "cores"));
+  }
+  const auto bytes = [&](const char* name, const std::optional<std::uint64_t>& limit) {
+    if (limit) { words.push_back(fmt::format("{} {}/s", name, format_size(*limit))); }
+  };
+  const auto requests = [&](const char* name, const std::optional<std::uint64_t>& limit) {
+    if (limit) { words.push_back(fmt::format("{} {}", name, *limit)); }
+  };
+  bytes("disk_read", limits.disk_read);
+  bytes("disk_write", limits.disk_write);
+  requests("disk_read_iops", limits.disk_read_iops);
+  requests("disk_write_iops", limits.disk_write_iops);
+  bytes("network_in", limits.network_in);
+  bytes("network_out", limits.network_out);
+  return join(words, ", ");
 }
 
 std::vector<DeviceGrant> grants_of(const NodeSpec& node, const std::string& experiment) {

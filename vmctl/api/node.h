@@ -38,6 +38,25 @@ struct GuestNetwork {
   bool operator==(const GuestNetwork&) const = default;
 };
 
+/// What one node may use at most, VM and slice alike; absent: as much as there is.
+struct NodeLimits {
+  std::optional<double> cpu_cores;               ///< core-seconds a second, QEMU's own threads included
+  std::optional<std::uint64_t> disk_read;        ///< bytes a second
+  std::optional<std::uint64_t> disk_write;       ///< likewise
+  std::optional<std::uint64_t> disk_read_iops;   ///< requests a second
+  std::optional<std::uint64_t> disk_write_iops;  ///< likewise
+  std::optional<std::uint64_t> network_in;       ///< bytes a second that it receives
+  std::optional<std::uint64_t> network_out;      ///< bytes a second that it sends
+
+  bool operator==(const NodeLimits&) const = default;
+  bool of_disk() const { return disk_read || disk_write || disk_read_iops || disk_write_iops; }
+  bool of_network() const { return network_in || network_out; }
+};
+
+/// Where QEMU's helper threads run: on cores that no node has, if there are any, or on those of the vCPUs.
+enum class EmulatorThreads { apart, on_vcpus };
+BOOST_DESCRIBE_ENUM(EmulatorThreads, apart, on_vcpus)
+
 inline constexpr const char* mirror_image = "mirror";
 
 /// What a guest is like, and the bare-metal slice of the same size.
@@ -51,6 +70,8 @@ struct GuestSpec {
   MemoryEncryption memory_encryption = MemoryEncryption::none;
   GuestNetwork network = {};
   std::string nccl_topology = "on";  ///< off, or the absolute path of a file for NCCL_TOPO_FILE
+  EmulatorThreads emulator_threads = EmulatorThreads::apart;
+  NodeLimits limits = {};  ///< of each node whose tenant has none of its own
 
   bool operator==(const GuestSpec&) const = default;
   bool is_mirror() const { return image == mirror_image; }
@@ -68,7 +89,14 @@ struct NodeSpec {
   std::uint64_t memory_bytes = 0;
   std::vector<PlacedDevice> devices;  ///< GPUs, then NICs; mediated devices without their UUIDs
   Clique clique = Clique::off;
+  NodeLimits limits = {};
 };
+
+/// A cgroup's period, and what it may use of each for a limit in cores; the kernel takes no less than 1 ms.
+inline constexpr std::int64_t cpu_period_us = 100'000;
+std::int64_t cpu_quota_us(double cores);
+/// "cpu 0.5 cores, disk_write 10MiB/s"; empty: none.
+std::string limits_text(const NodeLimits& limits);
 
 /// What the guest's init reads from its kernel command line.
 struct GuestBoot {

@@ -31,6 +31,8 @@
 #include "vmctl/resources/cleanup.h"
 #include "vmctl/resources/devices/host_services.h"
 #include "vmctl/resources/leftovers.h"
+#include "vmctl/slice/cgroups.h"
+#include "vmctl/slice/net_devices.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -200,6 +202,20 @@ Privileges LocalHost::privileges() {
 
 std::string LocalHost::lacks_user_namespaces() {
   return try_isolation_in_user_namespace();
+}
+
+std::vector<std::string> LocalHost::lacks_limits(NodeKind kind, const NodeLimits& limits) {
+  std::vector<std::string> reasons;
+  const auto add = [&](std::string why) {
+    if (!why.empty()) { reasons.push_back(std::move(why)); }
+  };
+  if (kind == NodeKind::vm) {  // libvirt finds its cgroups itself; QEMU bounds its disks without any
+    if (limits.of_network()) { add(lacks_libvirt_bandwidth()); }
+    return reasons;
+  }
+  add(lacks_cgroups(limits));
+  if (limits.of_network()) { add(lacks_limits_of_sending()); }
+  return reasons;
 }
 
 void LocalHost::check_image(const std::string& image) {

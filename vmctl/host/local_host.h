@@ -36,6 +36,7 @@ class LocalHost final : public Host {
   Privileges privileges() override;
   std::string lacks_user_namespaces() override;
   std::string lacks_system_libvirt() override;
+  std::vector<std::string> lacks_limits(NodeKind kind, const NodeLimits& limits) override;
   void check_image(const std::string& image) override;
   CudaHost look_at_cuda(const std::string& trainer) override;
 

@@ -229,6 +229,19 @@ NodeStream MadeNodes::start_vm(Node& node) {
   return stream;
 }
 
+NodeLimits MadeNodes::limits_of(const Node& node) const {
+  auto limits = node.spec->limits;
+  if (spec_.kind != NodeKind::shared_slice) { return limits; }
+  // It stands for all of its tenant's nodes, so that it has what they have together.
+  const auto nodes = spec_.tenants[node.facts.tenant].size();
+  if (limits.cpu_cores) { *limits.cpu_cores *= static_cast<double>(nodes); }
+  for (auto* limit :
+       {&limits.disk_read, &limits.disk_write, &limits.disk_read_iops, &limits.disk_write_iops}) {
+    if (*limit) { **limit *= nodes; }
+  }
+  return limits;
+}
+
 SliceSpec MadeNodes::slice_of(const Node& node) const {
   SliceSpec spec;
   spec.name = node.facts.name;
@@ -240,6 +253,7 @@ SliceSpec MadeNodes::slice_of(const Node& node) const {
   }
   spec.cores = node.facts.cores;
   spec.memory_bytes = node.facts.memory_bytes;
+  spec.limits = limits_of(node);
   if (spec.isolated) { spec.network = {networks_[node.facts.tenant].bridge, node.nic, node.spec->address}; }
   spec.argv = {run_.programs.agent};
   for (const auto& [name, program] : run_.programs.others) {

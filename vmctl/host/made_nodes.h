@@ -55,6 +55,7 @@ class MadeNodes {
   std::optional<NicKind> vm_nic(const Node& node) const;
   std::optional<BootDisk> boot_disk_of(const Node& node) const;
   DomainSpec domain_of(const Node& node) const;
+  NodeLimits limits_of(const Node& node) const;
   SliceSpec slice_of(const Node& node) const;
   std::int64_t journal(EffectKind kind, const std::string& name);
   void make_boot_disk(const Node& node);

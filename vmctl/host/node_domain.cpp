@@ -62,7 +62,8 @@ DomainSpec domain_spec(const NodeGroupSpec& group, std::size_t tenant, std::size
   spec.memory_bytes = node.memory_bytes;
   if (guest.pinning != Pinning::none) {
     spec.vcpu_cores = node.cores;
-    spec.emulator_cores = node.emulator_cores.empty() ? node.cores : node.emulator_cores;
+    const bool apart = guest.emulator_threads == EmulatorThreads::apart && !node.emulator_cores.empty();
+    spec.emulator_cores = apart ? node.emulator_cores : node.cores;
   }
   if (guest.pinning == Pinning::numa) { spec.numa_node = node.numa_node; }
   spec.hugepages = guest.hugepages;
@@ -88,6 +89,7 @@ DomainSpec domain_spec(const NodeGroupSpec& group, std::size_t tenant, std::size
   spec.memory_by_cell = guest.pinning == Pinning::numa && spec.numa_cells.size() > 1;
   spec.hide_arch_capabilities = facts.hide_arch_capabilities && uses_kvm(facts.virtualization);
   spec.clique = node.clique;
+  spec.limits = node.limits;
   spec.devices = node.devices;
   const auto grants = grants_of(node, names.experiment);
   for (std::size_t i = 0; i < grants.size(); ++i) { spec.devices[i].grant = grants[i]; }

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <fstream>
 #include <optional>
 #include <thread>
 
+#include "common/contains.h"
 #include "common/text/text.h"
 
 namespace virtrain::vmctl {
@@ -21,7 +23,8 @@ const fs::path cgroup_mount = "/sys/fs/cgroup";
 std::optional<fs::path> own_v1_group(const std::string& controller) {
   for (const auto& line : split(read_file("/proc/self/cgroup").value_or(""), '\n')) {
     const auto fields = split(line, ':');
-    if (fields.size() == 3 && fields[1] == controller) {
+    const auto is_it = [&](const auto& controllers) { return contains(split(controllers, ','), controller); };
+    if (fields.size() == 3 && is_it(fields[1])) {
       const auto folder = cgroup_mount / controller / fs::path(fields[2]).relative_path();
       // Inside a container the path may be the host's: then the mount itself is our group.
       return fs::exists(folder / "cgroup.procs") ? folder : cgroup_mount / controller;
@@ -56,6 +59,69 @@ std::optional<fs::path> make_v1_group(const std::string& controller, const std::
   return *own / name;
 }
 
+/// "254:0" of each disk, and of what is made of disks; of none that is memory, or read-only media.
+std::vector<std::string> disk_numbers() {
+  std::vector<std::string> numbers;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator("/sys/block", ignored)) {
+    const auto name = entry.path().filename().string();
+    const auto is_a = [&](const char* prefix) { return name.starts_with(prefix); };
+    if (is_a("loop") || is_a("ram") || is_a("zram") || is_a("sr") || is_a("fd")) { continue; }
+    if (const auto number = read_value(entry.path() / "dev")) { numbers.push_back(*number); }
+  }
+  return numbers;
+}
+
+/// A file of these takes one disk a write.
+using Values = std::vector<std::pair<const char*, std::string>>;
+
+Values v1_disk_values(const NodeLimits& limits) {
+  Values values;
+  for (const auto& disk : disk_numbers()) {
+    const auto put = [&](const char* file, const std::optional<std::uint64_t>& limit) {
+      if (limit) { values.emplace_back(file, fmt::format("{} {}", disk, *limit)); }
+    };
+    put("blkio.throttle.read_bps_device", limits.disk_read);
+    put("blkio.throttle.write_bps_device", limits.disk_write);
+    put("blkio.throttle.read_iops_device", limits.disk_read_iops);
+    put("blkio.throttle.write_iops_device", limits.disk_write_iops);
+  }
+  return values;
+}
+
+Values v2_disk_values(const NodeLimits& limits) {
+  Values values;
+  for (const auto& disk : disk_numbers()) {
+    std::string line = disk;
+    const auto put = [&](const char* name, const std::optional<std::uint64_t>& limit) {
+      if (limit) { line += fmt::format(" {}={}", name, *limit); }
+    };
+    put("rbps", limits.disk_read);
+    put("wbps", limits.disk_write);
+    put("riops", limits.disk_read_iops);
+    put("wiops", limits.disk_write_iops);
+    values.emplace_back("io.max", line);
+  }
+  return values;
+}
+
+/// Those that were asked for, each in a controller of its own.
+void make_v1_limits(const std::string& name, const NodeLimits& limits, SliceCgroups& groups) {
+  if (limits.cpu_cores) {
+    const auto cpu = make_v1_group("cpu", name,
+                                   {{"cpu.cfs_period_us", std::to_string(cpu_period_us)},
+                                    {"cpu.cfs_quota_us", std::to_string(cpu_quota_us(*limits.cpu_cores))}});
+    groups.cpu = cpu.has_value();
+    if (cpu) { groups.folders.push_back(*cpu); }
+  }
+  const auto values = v1_disk_values(limits);
+  if (!values.empty()) {
+    const auto disk = make_v1_group("blkio", name, values);
+    groups.disk = disk.has_value();
+    if (disk) { groups.folders.push_back(*disk); }
+  }
+}
+
 void make_v1(const std::string& name, const std::vector<int>& cores, std::uint64_t bytes,
              SliceCgroups& groups) {
   if (const auto memory = make_v1_group("memory", name, {{"memory.limit_in_bytes", std::to_string(bytes)}})) {
@@ -71,13 +137,17 @@ void make_v1(const std::string& name, const std::vector<int>& cores, std::uint64
 }
 
 void make_v2(const std::string& name, const std::vector<int>& cores, std::uint64_t bytes,
-             SliceCgroups& groups) {
+             const NodeLimits& limits, SliceCgroups& groups) {
   const auto controllers = read_value(cgroup_mount / "cgroup.controllers").value_or("");
   const bool has_memory = controllers.find("memory") != std::string::npos;
   const bool has_cpuset = controllers.find("cpuset") != std::string::npos;
-  if (!has_memory && !has_cpuset) { return; }
+  const auto words = split(controllers, ' ');
+  const bool has_cpu = limits.cpu_cores && contains<std::string>(words, "cpu");
+  const bool has_io = limits.of_disk() && contains<std::string>(words, "io");
+  if (!has_memory && !has_cpuset && !has_cpu && !has_io) { return; }
   const auto parent = cgroup_mount / "virtrain";
-  const std::string enable = std::string(has_memory ? "+memory " : "") + (has_cpuset ? "+cpuset" : "");
+  const std::string enable = std::string(has_memory ? "+memory " : "") + (has_cpuset ? "+cpuset " : "") +
+                             (has_cpu ? "+cpu " : "") + (has_io ? "+io" : "");
   if (!put(cgroup_mount / "cgroup.subtree_control", enable) || !make_folder(parent) ||
       !put(parent / "cgroup.subtree_control", enable) || !make_folder(parent / name)) {
     return;
@@ -85,6 +155,16 @@ void make_v2(const std::string& name, const std::vector<int>& cores, std::uint64
   if (has_memory && put(parent / name / "memory.max", std::to_string(bytes))) { groups.memory = "cgroup v2"; }
   if (has_cpuset) { put(parent / name / "cpuset.cpus", format_cpu_list(cores)); }
   put(parent / name / "memory.swap.max", "0");
+  if (has_cpu) {
+    const auto quota = fmt::format("{} {}", cpu_quota_us(*limits.cpu_cores), cpu_period_us);
+    groups.cpu = put(parent / name / "cpu.max", quota);
+  }
+  if (has_io) {
+    const auto values = v2_disk_values(limits);
+    groups.disk = !values.empty() && std::all_of(values.begin(), values.end(), [&](const auto& value) {
+      return put(parent / name / value.first, value.second);
+    });
+  }
   groups.folders.push_back(parent / name);
 }
 
@@ -103,12 +183,24 @@ void search(const fs::path& folder, int depth, std::vector<fs::path>& found) {
 }  // namespace
 
 SliceCgroups make_slice_cgroups(const std::string& name, const std::vector<int>& cores,
-                                std::uint64_t memory_bytes) {
+                                std::uint64_t memory_bytes, const NodeLimits& limits) {
   SliceCgroups groups;
   if (::geteuid() != 0) { return groups; }
   make_v1(name, cores, memory_bytes, groups);
-  if (groups.folders.empty()) { make_v2(name, cores, memory_bytes, groups); }
+  make_v1_limits(name, limits, groups);
+  if (groups.folders.empty()) { make_v2(name, cores, memory_bytes, limits, groups); }
   return groups;
+}
+
+std::string lacks_cgroups(const NodeLimits& limits) {
+  if (!limits.cpu_cores && !limits.of_disk()) { return ""; }
+  if (::geteuid() != 0) { return "cgroups need root"; }
+  constexpr std::uint64_t some_memory = 64ULL << 20;
+  const auto groups = make_slice_cgroups(fmt::format("vt-try-{}", ::getpid()), {0}, some_memory, limits);
+  for (const auto& folder : groups.folders) { remove_cgroup(folder); }
+  if (limits.cpu_cores && !groups.cpu) { return "the cgroup controller cpu takes no quota here"; }
+  if (limits.of_disk() && !groups.disk) { return "the cgroup controllers blkio and io bound no disk here"; }
+  return "";
 }
 
 bool remove_cgroup(const fs::path& folder) {

@@ -45,7 +45,46 @@ std::string driver_of(const std::string& device) {
   return ::ioctl(socket.get(), SIOCETHTOOL, &request) == 0 ? answer.driver : "";
 }
 
+std::string token_bucket(const std::string& device, std::uint64_t bytes_per_second) {
+  constexpr std::uint64_t least_burst = 64U << 10, bits = 8;  // one frame as large as a slice may hand over
+  constexpr std::uint64_t bursts_per_second = 50;
+  return fmt::format("qdisc add dev {} root tbf rate {}bit burst {} latency 100ms", device,
+                     bytes_per_second * bits, std::max(least_burst, bytes_per_second / bursts_per_second));
+}
+
+/// Tries commands of tc on the loopback device of a new network namespace, which goes with the process.
+std::string lacks_in_tc(const std::vector<std::string>& commands) {
+  CommandOptions options;
+  options.input = join(commands, "\n") + "\n";
+  const auto result = run_command({"unshare", "--net", "tc", "-batch", "-"}, options);
+  return result.exit_status == 0 ? "" : "tc says: " + printable(trim(split(trim(result.err), '\n')[0]));
+}
+
 }  // namespace
+
+void limit_sending(const std::string& netns, const std::string& device, std::uint64_t bytes_per_second) {
+  std::vector<std::string> argv{"tc"};
+  if (!netns.empty()) { argv.insert(argv.end(), {"-n", netns}); }
+  argv.insert(argv.end(), {"-batch", "-"});
+  CommandOptions options;
+  options.input = token_bucket(device, bytes_per_second) + "\n";
+  const auto result = run_command(argv, options);
+  if (result.exit_status != 0) {
+    throw Error("run tc: " + options.input, ErrorCode::host_unable, printable(trim(result.err)));
+  }
+}
+
+std::string lacks_limits_of_sending() {
+  return lacks_in_tc({token_bucket("lo", 1U << 20)});
+}
+
+std::string lacks_libvirt_bandwidth() {
+  return lacks_in_tc({"qdisc add dev lo root handle 1: htb default 1",
+                      "class add dev lo parent 1: classid 1:1 htb rate 1000kbps",
+                      "qdisc add dev lo parent 1:1 handle 2: sfq perturb 10", "qdisc add dev lo ingress",
+                      "filter add dev lo parent ffff: protocol all u32 match u32 0 0 police rate 1000kbps "
+                      "burst 100kb mtu 64kb drop flowid :1"});
+}
 
 void run_ip(const std::string& netns, const std::vector<std::string>& commands) {
   std::vector<std::string> argv{"ip"};

@@ -28,6 +28,13 @@ std::optional<NicBytes> nic_bytes(const std::string& device);
 /// Runs ip(8) commands in one batch, in network namespace `netns` or (empty) here. Throws Error with ip's
 /// words.
 void run_ip(const std::string& netns, const std::vector<std::string>& commands);
+/// At most so many bytes a second leave through the device, of network namespace `netns` or (empty) here: a
+/// token bucket, which keeps back what is too much and drops only what waits too long.
+void limit_sending(const std::string& netns, const std::string& device, std::uint64_t bytes_per_second);
+/// Why tc takes no such limit here, tried now in a network of its own; empty: it does.
+std::string lacks_limits_of_sending();
+/// The same of what libvirt's <bandwidth> asks of tc.
+std::string lacks_libvirt_bandwidth();
 /// No error if it does not exist.
 void delete_link(const std::string& device);
 void delete_namespace(const std::string& netns);

@@ -56,6 +56,20 @@ void make_network(const SliceSpec& spec) {
               fmt::format("link set {} master {}", net.veth, net.bridge),
               fmt::format("link set {} alias {} up", net.veth, link_alias(spec.experiment))});
   run_ip(spec.name, {"link set lo up", fmt::format("addr add {} dev eth0", net.address), "link set eth0 up"});
+  // What the host's end of the pair sends is what the slice receives.
+  if (spec.limits.network_in) { limit_sending({}, net.veth, *spec.limits.network_in); }
+  if (spec.limits.network_out) { limit_sending(spec.name, "eth0", *spec.limits.network_out); }
+}
+
+/// A limit that does not hold would show as a mitigation that does nothing.
+void require_limits(const SliceSpec& spec, const SliceCgroups& groups) {
+  const auto refuse = [&](const char* why) {
+    throw Error("start slice " + spec.name, ErrorCode::host_unable,
+                fmt::format("{} ({})", why, limits_text(spec.limits)));
+  };
+  if (spec.limits.cpu_cores && !groups.cpu) { refuse("no cgroup bounds its CPU time"); }
+  if (spec.limits.of_disk() && !groups.disk) { refuse("no cgroup bounds what it reads and writes"); }
+  if (spec.limits.of_network() && !spec.isolated) { refuse("it has no network of its own to bound"); }
 }
 
 /// The folders of the agent and of what it may start, where the slice's fresh /tmp would hide them.
@@ -220,7 +234,8 @@ class RunningSlice final : public Slice {
 
  private:
   void start() {
-    groups_ = make_slice_cgroups(spec_.name, spec_.cores, spec_.memory_bytes);
+    groups_ = make_slice_cgroups(spec_.name, spec_.cores, spec_.memory_bytes, spec_.limits);
+    require_limits(spec_, groups_);
     if (spec_.isolated) { make_network(spec_); }
     auto [ours, theirs] = make_socketpair();
     auto life_line = make_pipe(), status = make_pipe();
@@ -231,6 +246,7 @@ class RunningSlice final : public Slice {
     applied_ = read_status(spec_, pid_, status.read);
     applied_["memory"] = groups_.memory.empty() ? "rlimit" : groups_.memory;
     applied_["memory_bytes"] = std::to_string(spec_.memory_bytes);
+    applied_["limits"] = limits_text(spec_.limits);
     applied_["namespaces"] = spec_.isolated ? "net uts ipc pid mount" : "";
   }
 

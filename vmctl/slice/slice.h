@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/unique_fd.h"
+#include "vmctl/api/node.h"
 #include "vmctl/slice/net_devices.h"
 
 namespace virtrain::vmctl {
@@ -39,6 +40,7 @@ struct SliceSpec {
   std::uint64_t memory_bytes = 0;
   bool isolated = true;  ///< false (bare_metal_shared): no namespaces, only cores and memory
   SliceNetwork network;  ///< isolated only
+  NodeLimits limits = {};
   std::vector<SliceHost> hosts;
   /// The agent's command line. "--fd 3" is appended: the descriptor of its channel.
   std::vector<std::string> argv;

@@ -80,13 +80,18 @@ void check(const DomainSpec& spec) {
 
 void add_cpu_placement(pugi::xml_node domain, const DomainSpec& spec) {
   with(add(domain, "vcpu", std::to_string(spec.vcpus)), "placement", "static");
-  if (spec.vcpu_cores.empty() && spec.emulator_cores.empty()) { return; }
+  if (spec.vcpu_cores.empty() && spec.emulator_cores.empty() && !spec.limits.cpu_cores) { return; }
   auto cputune = add(domain, "cputune");
   for (std::size_t i = 0; i < spec.vcpu_cores.size(); ++i) {
     add(cputune, "vcpupin", {{"vcpu", std::to_string(i)}, {"cpuset", std::to_string(spec.vcpu_cores[i])}});
   }
   if (!spec.emulator_cores.empty()) {
     add(cputune, "emulatorpin", {{"cpuset", format_cpu_list(spec.emulator_cores)}});
+  }
+  if (spec.limits.cpu_cores) {
+    // Of the whole VM and not of each vCPU, as a slice's cgroup bounds all that runs in it.
+    add(cputune, "global_period", std::to_string(cpu_period_us));
+    add(cputune, "global_quota", std::to_string(cpu_quota_us(*spec.limits.cpu_cores)));
   }
 }
 
@@ -180,6 +185,20 @@ void leave_owner_alone(pugi::xml_node source, const DomainSpec& spec) {
   if (!spec.in_session) { add(source, "seclabel", {{"model", "dac"}, {"relabel", "no"}}); }
 }
 
+/// One group for all disks of the VM: what the node may have, they have together.
+void add_disk_limits(pugi::xml_node disk, const NodeLimits& limits) {
+  if (!limits.of_disk()) { return; }
+  auto iotune = add(disk, "iotune");
+  const auto put = [&](const char* name, const std::optional<std::uint64_t>& limit) {
+    if (limit) { add(iotune, name, std::to_string(*limit)); }
+  };
+  put("read_bytes_sec", limits.disk_read);
+  put("write_bytes_sec", limits.disk_write);
+  put("read_iops_sec", limits.disk_read_iops);
+  put("write_iops_sec", limits.disk_write_iops);
+  add(iotune, "group_name", "node");
+}
+
 pugi::xml_node add_disk(pugi::xml_node devices, const std::string& file, const char* format,
                         const char* target, const DomainSpec& spec, bool is_shared) {
   auto disk = add(devices, "disk", {{"type", "file"}, {"device", "disk"}});
@@ -188,6 +207,7 @@ pugi::xml_node add_disk(pugi::xml_node devices, const std::string& file, const c
   auto source = add(disk, "source", {{"file", file}});
   if (is_shared) { leave_owner_alone(source, spec); }
   add(disk, "target", {{"dev", target}, {"bus", "virtio"}});
+  add_disk_limits(disk, spec.limits);
   if (is_shared) { add(disk, "readonly"); }
   return disk;
 }
@@ -216,6 +236,24 @@ void add_nic_driver(pugi::xml_node interface, const NicSpec& nic, const DomainSp
   if (bounced) { use_platform_iommu(driver); }
 }
 
+/// libvirt hands these to tc as "kbps", which are 1,000 bytes a second.
+void add_bandwidth(pugi::xml_node interface, const NodeLimits& limits) {
+  if (!limits.of_network()) { return; }
+  constexpr std::uint64_t unit = 1000;
+  constexpr std::uint64_t least_burst = 64;  // one frame as large as the guest may hand over
+  auto bandwidth = add(interface, "bandwidth");
+  const auto put = [&](const char* name, const std::optional<std::uint64_t>& limit) {
+    if (!limit) { return; }
+    const auto average = std::max<std::uint64_t>(1, *limit / unit);
+    // A tenth of a second; libvirt's own choice is a whole one, which hides the limit from short messages.
+    add(bandwidth, name,
+        {{"average", std::to_string(average)},
+         {"burst", std::to_string(std::max(least_burst, average / 10))}});
+  };
+  put("inbound", limits.network_in);
+  put("outbound", limits.network_out);
+}
+
 void add_nic(pugi::xml_node devices, const NicSpec& nic, const DomainSpec& spec) {
   if (nic.kind == NicKind::multicast) {
     return;  // see add_multicast_nic()
@@ -232,6 +270,7 @@ void add_nic(pugi::xml_node devices, const NicSpec& nic, const DomainSpec& spec)
   }
   add(interface, "model", {{"type", "virtio"}});
   add_nic_driver(interface, nic, spec);
+  add_bandwidth(interface, spec.limits);
 }
 
 /// libvirt's own <interface type='mcast'> leaves the device to the routing table, and the guests' frames

@@ -79,6 +79,7 @@ struct DomainSpec {
   std::vector<NicSpec> nics;
   std::vector<PlacedDevice> devices;  ///< their guest sees them where they sit on the host
   Clique clique = Clique::off;
+  NodeLimits limits = {};
   std::string console_log;  ///< host file that receives ttyS0
   std::string channel = agent_channel;
   /// Of a libvirt without root, which changes no file's owner and refuses to be told so.
