@@ -15,9 +15,6 @@ namespace {
 constexpr double default_margin = 0.05;
 constexpr const char* idle_neighbour = "idle";
 
-using RoundKey = std::pair<std::int64_t, std::int64_t>;  ///< experiment and pair
-using Rounds = std::map<RoundKey, std::optional<double>>;
-
 Isolated isolated_by(Verdict verdict) {
   switch (verdict) {
     case Verdict::equivalent:
@@ -33,17 +30,6 @@ Isolated isolated_by(Verdict verdict) {
       break;
   }
   return Isolated::inconclusive;
-}
-
-/// Throughput by round; of a round without a usable trial nothing.
-Rounds rounds_of(const Rows& rows) {
-  Rounds rounds;
-  for (const auto* row : rows) {
-    if (!row->pair) { continue; }
-    auto& value = rounds[{row->experiment, *row->pair}];
-    if (usable(*row)) { value = row->images_per_second; }
-  }
-  return rounds;
 }
 
 /// Builds the matrix of one victim in one arm.
@@ -256,6 +242,16 @@ Condition condition_of(const std::string& arm) {
   const auto plus = arm.find('+');
   return plus == std::string::npos ? Condition{arm, ""}
                                    : Condition{arm.substr(0, plus), arm.substr(plus + 1)};
+}
+
+Rounds rounds_of(const Rows& rows) {
+  Rounds rounds;
+  for (const auto* row : rows) {
+    if (!row->pair) { continue; }
+    auto& value = rounds[{row->experiment, *row->pair}];
+    if (usable(*row)) { value = row->images_per_second; }
+  }
+  return rounds;
 }
 
 std::string to_text(const Disturbance& disturbance, bool with_verdict) {

@@ -1,12 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/enum_text.h"
+#include "results/comparison/case_rows.h"
 #include "results/statistics/isolation.h"
 #include "results/statistics/statistics.h"
 #include "results/store/comparison_data.h"
@@ -74,6 +77,11 @@ struct IsolationMatrix {
   std::vector<NeighbourCell> cells = {};
   std::vector<DoseResponse> doses = {};
 };
+
+using RoundKey = std::pair<std::int64_t, std::int64_t>;  ///< experiment and pair
+using Rounds = std::map<RoundKey, std::optional<double>>;
+/// Throughput by round; of a round without a usable trial nothing.
+Rounds rounds_of(const Rows& rows);
 
 /// One for each victim and arm that ran beside neighbours, in plan order. `margin`: else the scenario's, or
 /// 5 %. Pure.

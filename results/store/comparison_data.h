@@ -85,6 +85,16 @@ struct NeighbourMean {
 };
 BOOST_DESCRIBE_STRUCT(NeighbourMean, (), (case_name, arm, stressor, busy, rate, rate_before, unit, trials))
 
+/// How fast a neighbour worked beside one trial, all of its stressors together.
+struct NeighbourRate {
+  std::int64_t experiment = 0;
+  std::string case_name = {};
+  std::string arm = {};
+  std::int64_t pair = 0;
+  std::optional<double> rate = {};  ///< work a second, beside the victims' counted steps
+};
+BOOST_DESCRIBE_STRUCT(NeighbourRate, (), (case_name, arm, pair, rate))
+
 /// Step times of ranks of one tenant, of valid finished trials of a case in an arm of an experiment. A tenant
 /// has several of them.
 struct StepTimes {
@@ -142,8 +152,9 @@ struct ComparisonData {
   std::vector<ComparisonExperiment> experiments = {};
   std::vector<ComparisonRow> rows = {};
   std::vector<TenantMean> tenants = {};
-  std::vector<NeighbourMean> neighbours = {};  ///< only where isolation is asked for
-  std::vector<StepTimes> step_times = {};      ///< only where tenants share a case
+  std::vector<NeighbourMean> neighbours = {};       ///< only where isolation is asked for
+  std::vector<NeighbourRate> neighbour_rates = {};  ///< likewise
+  std::vector<StepTimes> step_times = {};           ///< only where tenants share a case
   std::vector<ArmFact> facts = {};
   std::vector<PublishedMean> published = {};
   std::vector<ArmNumber> numbers = {};  ///< only where causes are asked for

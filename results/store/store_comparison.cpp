@@ -175,6 +175,16 @@ std::vector<NeighbourMean> Store::comparison_neighbours(const std::vector<std::s
   });
 }
 
+std::vector<NeighbourRate> Store::comparison_neighbour_rates(
+    const std::vector<std::string>& experiments) const {
+  return connection_->guarded("read how fast stressors worked", [&] {
+    std::vector<NeighbourRate> rates;
+    read_each(*connection_, experiments, sql::comparison_neighbour_rates_sql, read_rows_of<NeighbourRate>,
+              rates);
+    return rates;
+  });
+}
+
 std::vector<SweepPoint> Store::comparison_sweeps(const std::vector<std::string>& experiments) const {
   return connection_->guarded("read all-reduce sweeps", [&] {
     std::vector<SweepPoint> sweeps;

@@ -3,9 +3,10 @@
 #include "common/error.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/comparison_arguments.h"
-#include "results/comparison/isolation_matrix.h"
+#include "results/comparison/mitigation.h"
 #include "results/store/store.h"
 #include "results/tables/isolation_table.h"
+#include "results/tables/mitigation_table.h"
 
 namespace virtrain::harness {
 namespace {
@@ -15,20 +16,38 @@ struct IsolateArguments {
   results::Format format = results::Format::table;
   results::Selection selection;
   std::string margin, alpha = "0.05";
+  bool mitigations = false;
 };
 
 void isolate(const IsolateArguments& arguments) {
   const results::Store store(arguments.database, results::Store::Mode::open);
   const auto margin =
       arguments.margin.empty() ? std::nullopt : std::optional(share("--margin", arguments.margin, 1));
-  const auto matrices = results::isolation_matrices(store, store.select(arguments.selection), margin,
-                                                    share("--alpha", arguments.alpha, 0.5));
-  if (matrices.empty()) {
+  const auto study = results::isolation_study(store, store.select(arguments.selection), margin,
+                                              share("--alpha", arguments.alpha, 0.5));
+  if (study.matrices.empty()) {
     throw Error("isolate", ErrorCode::not_found,
                 "no trial of the selected experiments ran beside a neighbour (run a scenario with isolation, "
                 "as scenarios/isolation-cpu-small.yaml)");
   }
-  fmt::print("{}", results::render(results::isolation_table(matrices), arguments.format, colour_on_stdout()));
+  if (arguments.mitigations && study.mitigations.empty()) {
+    throw Error("isolate --mitigations", ErrorCode::not_found,
+                "no arm of the selected experiments is like another one (run a scenario with a variant, as "
+                "scenarios/isolation-limits.yaml)");
+  }
+  const auto print = [&](const results::Table& table) {
+    fmt::print("{}", results::render(table, arguments.format, colour_on_stdout()));
+  };
+  if (!arguments.mitigations) { print(results::isolation_table(study.matrices)); }
+  // Programs get one list at a time.
+  if (arguments.mitigations || !study.mitigations.empty()) {
+    const bool both = !arguments.mitigations;
+    if (both && (arguments.format == results::Format::json || arguments.format == results::Format::csv)) {
+      return;
+    }
+    if (both) { fmt::print("\n"); }
+    print(results::mitigation_table(study.mitigations));
+  }
 }
 
 }  // namespace
@@ -42,12 +61,15 @@ void add_isolate_command(Cli& cli) {
   verb->add_option("--margin", arguments->margin,
                    "The largest slowdown that counts as none, 5% or 0.05 (default: the scenario's)");
   verb->add_option("--alpha", arguments->alpha, "Level of each one-sided test")->capture_default_str();
+  verb->add_flag("--mitigations", arguments->mitigations,
+                 "Only what helps how much: each variant of an arm against the arm that it is like");
   verb->footer(
       "It reads the database; run fills it from a scenario with isolation.\n"
       "Examples:\n"
       "  virtrain run scenarios/isolation-cpu-small.yaml\n"
       "  virtrain isolate                                   the latest experiment\n"
       "  virtrain isolate --scenario isolation-cpu --format csv\n"
+      "  virtrain isolate --mitigations --format csv        what helps how much, and what it costs\n"
       "  virtrain isolate --margin 10% --format json");
   verb->callback([arguments] { isolate(*arguments); });
 }

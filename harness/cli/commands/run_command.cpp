@@ -11,7 +11,9 @@
 #include "harness/experiment/judge.h"
 #include "harness/scenario/decode.h"
 #include "results/comparison/isolation_matrix.h"
+#include "results/comparison/mitigation.h"
 #include "results/tables/isolation_table.h"
+#include "results/tables/mitigation_table.h"
 #include "results/tables/tables.h"
 
 namespace virtrain::harness {
@@ -40,10 +42,15 @@ bool make_report(const RunArguments& arguments, const results::CompareRequest& r
   return true;
 }
 
-/// The matrix of victims and neighbours, from the database.
-results::Table isolation_of(const RunOptions& options, const ExperimentOutcome& outcome) {
+/// The matrix of victims and neighbours from the database, and for people what helps how much.
+std::string isolation_of(const RunOptions& options, const ExperimentOutcome& outcome, results::Format format,
+                         bool colour) {
   const results::Store store(options.database, results::Store::Mode::open);
-  return results::isolation_table(results::isolation_matrices(store, {outcome.experiment}));
+  const auto study = results::isolation_study(store, {outcome.experiment});
+  auto text = results::render(results::isolation_table(study.matrices), format, colour);
+  const bool for_programs = format == results::Format::json || format == results::Format::csv;
+  if (for_programs || study.mitigations.empty()) { return text; }
+  return text + "\n" + results::render(results::mitigation_table(study.mitigations), format, colour);
 }
 
 /// Where to read on.
@@ -63,8 +70,7 @@ void run(RunArguments& arguments, Cli& cli) {
   if (!options.quiet && !comparisons.empty()) {
     const bool is_table = arguments.format == results::Format::table;
     const bool colour = is_table && colour_on_stdout();
-    print_result(scenario.isolation
-                     ? results::render(isolation_of(arguments.options, outcome), arguments.format, colour)
+    print_result(scenario.isolation ? isolation_of(arguments.options, outcome, arguments.format, colour)
                  : is_table ? results::render(results::summary_table(comparisons), arguments.format, colour)
                             : results::render(comparisons, arguments.format, false));
   }

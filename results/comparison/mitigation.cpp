@@ -1,0 +1,187 @@
+#include "results/comparison/mitigation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "common/text/text.h"
+#include "results/comparison/arms.h"
+
+namespace virtrain::results {
+namespace {
+
+Help help_by(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::better:
+      return Help::helps;
+    case Verdict::equivalent:
+      return Help::no_effect;
+    case Verdict::worse:
+      return Help::hurts;
+    case Verdict::not_comparable:
+      return Help::not_comparable;
+    case Verdict::non_inferior:
+    case Verdict::inconclusive:
+      break;
+  }
+  return Help::inconclusive;
+}
+
+/// Two sides, round by round; nothing where no round has both.
+std::optional<RatioTest> compare_rounds(const Rounds& before, const Rounds& after, const Settings& settings,
+                                        std::int64_t& rounds) {
+  std::vector<std::optional<double>> ours, theirs;
+  rounds = 0;
+  for (const auto& [round, value] : before) {
+    const auto found = after.find(round);
+    ours.push_back(value);
+    theirs.push_back(found == after.end() ? std::nullopt : found->second);
+    rounds += ours.back() && theirs.back() ? 1 : 0;
+  }
+  return rounds == 0 ? std::nullopt : std::optional(compare_paired(ours, theirs, settings).test);
+}
+
+std::optional<ShareLost> share_lost(const Rounds& before, const Rounds& after, const Settings& settings) {
+  ShareLost lost;
+  const auto test = compare_rounds(before, after, settings, lost.rounds);
+  if (!test) { return std::nullopt; }
+  lost.loss = 1 - test->ratio;
+  if (test->ci_tost) { lost.ci = Interval{1 - test->ci_tost->high, 1 - test->ci_tost->low}; }
+  return lost;
+}
+
+/// What is left beside a neighbour of the throughput alone, by round.
+Rounds kept(const Rounds& alone, const Rounds& beside) {
+  Rounds shares;
+  for (const auto& [round, value] : beside) {
+    const auto found = alone.find(round);
+    auto& share = shares[round];
+    if (value && found != alone.end() && found->second) { share = *value / *found->second; }
+  }
+  return shares;
+}
+
+/// Reads what a whole experiment has of one victim.
+class Victim {
+ public:
+  Victim(const ComparisonData& data, const std::string& case_name) {
+    std::map<std::string, Rows> rows;
+    for (const auto& row : data.rows) {
+      if (row.case_name == case_name) { rows[row.arm].push_back(&row); }
+    }
+    for (const auto& [arm, of_arm] : rows) { throughput_[arm] = rounds_of(of_arm); }
+    for (const auto& one : data.neighbour_rates) {
+      if (one.case_name != case_name || one.rate.value_or(0) <= 0) { continue; }
+      rates_[one.arm][{one.experiment, one.pair}] = one.rate;
+    }
+  }
+
+  Rounds throughput(const std::string& arm) const { return at(throughput_, arm); }
+  Rounds rates(const std::string& arm) const { return at(rates_, arm); }
+
+ private:
+  static Rounds at(const std::map<std::string, Rounds>& all, const std::string& arm) {
+    const auto found = all.find(arm);
+    return found == all.end() ? Rounds() : found->second;
+  }
+
+  std::map<std::string, Rounds> throughput_, rates_;
+};
+
+/// The nearest arm on the way to its base that has a matrix of the same victim; none: it is no mitigation.
+const IsolationMatrix* without_it(const IsolationMatrix& matrix, const std::vector<IsolationMatrix>& matrices,
+                                  const ArmRecords& records) {
+  auto name = matrix.arm;
+  for (std::size_t hops = 0; hops < records.size(); ++hops) {
+    const auto record = records.find(name);
+    if (record == records.end() || record->second.like.empty()) { return nullptr; }
+    name = record->second.like;
+    const auto found = std::find_if(matrices.begin(), matrices.end(), [&](const IsolationMatrix& one) {
+      return one.case_name == matrix.case_name && one.arm == name;
+    });
+    if (found != matrices.end()) { return &*found; }
+  }
+  return nullptr;
+}
+
+/// The keys that the two arms set differently, as the mitigated one has them.
+std::string changes_of(const IsolationMatrix& with, const IsolationMatrix& without,
+                       const ArmRecords& records) {
+  std::vector<std::string> words;
+  const auto record = records.find(with.arm);
+  for (const auto& key : changed_keys(records, without.arm, with.arm)) {
+    const bool is_set = record != records.end() && record->second.changes.contains(key);
+    words.push_back(key + " " + (is_set ? record->second.changes.at(key) : "as by default"));
+  }
+  return join(words, ", ");
+}
+
+Mitigation mitigation_of(const NeighbourCell& with, const NeighbourCell& without,
+                         const IsolationMatrix& matrix, const IsolationMatrix& like, const Victim& victim) {
+  const bool alone_ran = with.against_alone && without.against_alone;
+  const std::string baseline = alone_ran ? "" : "+idle";
+  const auto arm_with = matrix.arm + "+" + with.neighbour;
+  const auto arm_without = like.arm + "+" + without.neighbour;
+  Mitigation result;
+  result.case_name = matrix.case_name;
+  result.arm = matrix.arm;
+  result.like = like.arm;
+  result.neighbour = with.neighbour;
+  result.with = alone_ran ? with.against_alone : with.against_idle;
+  result.without = alone_ran ? without.against_alone : without.against_idle;
+  const auto& settings = matrix.settings;
+  const auto test = compare_rounds(
+      kept(victim.throughput(like.arm + baseline), victim.throughput(arm_without)),
+      kept(victim.throughput(matrix.arm + baseline), victim.throughput(arm_with)), settings, result.rounds);
+  if (test) {
+    result.verdict = help_by(test->verdict);
+    result.relief = test->ratio;
+    result.relief_ci = test->ci_tost;
+  }
+  if (matrix.virtualization != like.virtualization) { result.verdict = Help::not_comparable; }
+  result.cost_alone = share_lost(victim.throughput(like.arm), victim.throughput(matrix.arm), settings);
+  result.cost_aggressor = share_lost(victim.rates(arm_without), victim.rates(arm_with), settings);
+  return result;
+}
+
+}  // namespace
+
+std::string to_text(const ShareLost& lost) {
+  Disturbance same;
+  same.loss = lost.loss;
+  same.loss_ci = lost.ci;
+  return to_text(same, false);
+}
+
+std::vector<Mitigation> mitigations(const ComparisonData& data,
+                                    const std::vector<IsolationMatrix>& matrices) {
+  const auto records = arm_records(data);
+  std::vector<Mitigation> all;
+  for (const auto& matrix : matrices) {
+    const auto* like = without_it(matrix, matrices, records);
+    if (like == nullptr) { continue; }
+    const Victim victim(data, matrix.case_name);
+    for (const auto& cell : matrix.cells) {
+      const auto same = std::find_if(like->cells.begin(), like->cells.end(), [&](const NeighbourCell& one) {
+        return one.neighbour == cell.neighbour;
+      });
+      if (cell.aggressor.empty() || same == like->cells.end()) { continue; }
+      all.push_back(mitigation_of(cell, *same, matrix, *like, victim));
+      all.back().changes = changes_of(matrix, *like, records);
+    }
+  }
+  return all;
+}
+
+IsolationStudy isolation_study(const Store& store, const std::vector<std::string>& experiments,
+                               std::optional<double> margin, double alpha) {
+  auto data = store.comparison_data(experiments, {});
+  data.neighbours = store.comparison_neighbours(experiments);
+  data.neighbour_rates = store.comparison_neighbour_rates(experiments);
+  auto matrices = isolation_matrices(data, margin, alpha);
+  auto helped = mitigations(data, matrices);
+  return {std::move(matrices), std::move(helped)};
+}
+
+}  // namespace virtrain::results

@@ -1,0 +1,117 @@
+#include "results/tables/mitigation_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "common/text/text.h"
+
+namespace virtrain::results {
+namespace {
+
+const std::vector<Column> mitigation_columns{{"case", "victim", false, true},
+                                             {"arm", "with"},
+                                             {"like", "against", false, true},
+                                             {"changes", "", false, true},
+                                             {"neighbour", "neighbour"},
+                                             {"rounds", "", true, true},
+                                             {"verdict", "it"},
+                                             {"relief", "", true, true},
+                                             {"relief_low", "", true, true},
+                                             {"relief_high", "", true, true},
+                                             {"loss_without", "loss without"},
+                                             {"loss_without_low", "", true, true},
+                                             {"loss_without_high", "", true, true},
+                                             {"loss_with", "loss with"},
+                                             {"loss_with_low", "", true, true},
+                                             {"loss_with_high", "", true, true},
+                                             {"cost_alone", "costs alone", false, true},
+                                             {"cost_alone_low", "", true, true},
+                                             {"cost_alone_high", "", true, true},
+                                             {"cost_aggressor", "costs neighbour", false, true},
+                                             {"cost_aggressor_low", "", true, true},
+                                             {"cost_aggressor_high", "", true, true}};
+
+/// For programs only.
+Cell silent(const std::optional<double>& value) {
+  return value ? Cell{*value, ""} : Cell{};
+}
+
+void add_interval(std::vector<Cell>& cells, const std::optional<Interval>& interval) {
+  cells.push_back(silent(interval ? std::optional(interval->low) : std::nullopt));
+  cells.push_back(silent(interval ? std::optional(interval->high) : std::nullopt));
+}
+
+void add_loss(std::vector<Cell>& cells, const std::optional<Disturbance>& one) {
+  cells.push_back(one ? Cell{one->loss, to_text(*one, false)} : Cell{});
+  add_interval(cells, one ? one->loss_ci : std::nullopt);
+}
+
+void add_cost(std::vector<Cell>& cells, const std::optional<ShareLost>& cost) {
+  cells.push_back(cost ? Cell{cost->loss, to_text(*cost)} : Cell{});
+  add_interval(cells, cost ? cost->ci : std::nullopt);
+}
+
+std::string verdict_words(Help verdict) {
+  switch (verdict) {
+    case Help::helps:
+      return "helps";
+    case Help::no_effect:
+      return "no effect";
+    case Help::hurts:
+      return "hurts";
+    case Help::not_comparable:
+      return "not comparable";
+    case Help::inconclusive:
+      break;
+  }
+  return "inconclusive";
+}
+
+std::vector<Cell> mitigation_row(const Mitigation& one, bool several_cases, bool several_likes) {
+  const auto shown = [](const std::string& text, bool is_shown) { return Cell{text, is_shown ? text : ""}; };
+  std::vector<Cell> cells{shown(one.case_name, several_cases),
+                          cell(one.arm),
+                          shown(one.like, several_likes),
+                          shown(one.changes, false),
+                          cell(one.neighbour),
+                          Cell{one.rounds, ""},
+                          Cell{to_string(one.verdict), verdict_words(one.verdict)},
+                          silent(one.relief)};
+  add_interval(cells, one.relief_ci);
+  add_loss(cells, one.without);
+  add_loss(cells, one.with);
+  add_cost(cells, one.cost_alone);
+  add_cost(cells, one.cost_aggressor);
+  return cells;
+}
+
+}  // namespace
+
+Table mitigation_table(const std::vector<Mitigation>& mitigations) {
+  Table table;
+  table.title = "What helps how much";
+  table.columns = mitigation_columns;
+  std::set<std::string> cases, likes;
+  for (const auto& one : mitigations) {
+    cases.insert(one.case_name);
+    likes.insert(one.like);
+  }
+  for (const auto& one : mitigations) {
+    table.rows.push_back(mitigation_row(one, cases.size() > 1, likes.size() > 1));
+    const auto sentence = fmt::format("{} is {} with {}", one.arm, one.like,
+                                      one.changes.empty() ? "nothing changed" : one.changes);
+    if (std::find(table.notes.begin(), table.notes.end(), sentence) == table.notes.end()) {
+      table.notes.push_back(sentence);
+    }
+  }
+  if (!table.rows.empty()) {
+    table.notes.emplace_back(
+        "losses: of the victim's throughput alone in the same arm; costs: with the mitigation against "
+        "without it");
+  }
+  return table;
+}
+
+}  // namespace virtrain::results
