@@ -143,3 +143,44 @@ TEST_CASE("a share that the host has no place for is refused") {
   narrow.cores = {{0, 0}, {1, 1}, {2, 1}};
   CHECK_THAT(refusal("node", narrow), Contains("on the victim's NUMA node"));
 }
+
+TEST_CASE("an arm bounds the neighbour and not the victim, or both") {
+  const auto scenario = isolation("  neighbour: {limits: {disk_write_iops: 100}}\n", R"(
+  - vm
+  - {name: vm-capped, like: vm, neighbour: {limits: {cpu: 25%, network_out: 10MiB/s}}}
+  - {name: vm-both, like: vm-capped, guest: {limits: {cpu: 0.5 cores, disk_read: 1MiB/s}}}
+)");
+  const auto plan = isolation_plan_of(scenario, two_sockets());
+  const auto limits = [&](const std::string& arm, std::size_t tenant) {
+    return vmctl::limits_text(placement_of(plan, arm).tenants.at(tenant).nodes[0].limits);
+  };
+  CHECK(limits("vm", 0).empty());
+  CHECK(limits("vm+cpu@100%", 0).empty());
+  CHECK(limits("vm+cpu@100%", 1) == "disk_write_iops 100");
+  CHECK(limits("vm-capped", 0).empty());
+  CHECK(limits("vm-capped+cpu@100%", 0).empty());
+  CHECK(limits("vm-capped+cpu@100%", 1) == "cpu 0.25 cores, disk_write_iops 100, network_out 10MiB/s");
+  CHECK(limits("vm-both", 0) == "cpu 0.5 cores, disk_read 1MiB/s");
+  CHECK(limits("vm-both+idle", 1) ==
+        "cpu 0.25 cores, disk_read 1MiB/s, disk_write_iops 100, network_out 10MiB/s");
+  // A mitigation that changes only the neighbour leaves the victim alone as it was.
+  CHECK(to_table(plan).find("vm-capped is like vm, with neighbour.limits.cpu 25%") != std::string::npos);
+  CHECK(to_table(plan).find("; at most cpu 0.25 cores, disk_write_iops 100") != std::string::npos);
+}
+
+TEST_CASE("a tenant's own limits go before those of the guest, key by key") {
+  const auto scenario = decode_scenario(
+      "name: limited\nworkload: {backend: cpu}\n"
+      "guest: {memory: 1GiB, vcpus: 2, limits: {cpu: 50%, network_in: 100MiB/s}, emulator_threads: "
+      "on_vcpus}\n"
+      "cases:\n"
+      "  - {name: two, tenants: [{nodes: 1, limits: {cpu: 1.5 cores}}, {nodes: 1}]}\n"
+      "  - {name: scaled, scale: {nodes: [1, 2]}}\n",
+      "limited.yaml");
+  const auto& tenants = scenario.cases.at(0).tenants;
+  CHECK(tenants.at(0).limits.cpu_cores == 1.5);
+  CHECK(tenants.at(0).limits.network_in == 100ULL << 20);
+  CHECK(tenants.at(1).limits.cpu_cores == 1.0);
+  CHECK(scenario.cases.at(2).tenants.at(0).limits == tenants.at(1).limits);
+  CHECK(scenario.guest.emulator_threads == vmctl::EmulatorThreads::on_vcpus);
+}

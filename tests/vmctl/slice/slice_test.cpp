@@ -112,6 +112,48 @@ TEST_CASE("two isolated slices see their own host, and each other only over the 
   CHECK(nothing_left());
 }
 
+TEST_CASE("a slice with limits has half a core, and sends no faster than it may") {
+  test::need_root();
+  NodeLimits limits;
+  limits.cpu_cores = 0.5;
+  limits.disk_write = 10U << 20;
+  limits.network_out = 1U << 20;
+  if (!lacks_cgroups(limits).empty() || !lacks_limits_of_sending().empty()) {
+    test::skip("no such limits here: " + lacks_cgroups(limits) + lacks_limits_of_sending());
+  }
+  const Bridge bridge;
+  auto spec = slice(1);
+  spec.limits = limits;
+  const auto bounded = start_slice(spec);
+  StubClient client(bounded->take_channel());
+  CHECK(client.line() == "hello s1");
+  CHECK(bounded->applied().at("limits") == "cpu 0.5 cores, disk_write 10MiB/s, network_out 1MiB/s");
+  // A loop of two seconds gets one second of CPU time. Others on the core leave it less, never more.
+  const auto times = client.ask(
+      "run bash -c 'end=$((SECONDS + 2)); while [ $SECONDS -lt $end ]; do :; done; times' | head -1");
+  INFO(times);
+  const auto seconds = std::stod(times.substr(times.find('m') + 1));
+  CHECK(seconds < 1.7);
+  CHECK(client.ask("run cat /proc/self/cgroup").find("vt-test1") != std::string::npos);
+  bounded->destroy();
+  CHECK(nothing_left());
+}
+
+TEST_CASE("limits that no cgroup or network can hold are refused, and nothing is left") {
+  test::need_root();
+  auto spec = slice(1, false);
+  spec.limits.network_in = 1U << 20;
+  try {
+    start_slice(spec);
+    FAIL("it started");
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::host_unable);
+    CHECK(std::string(error.what()).find("no network of its own to bound (network_in 1MiB/s)") !=
+          std::string::npos);
+  }
+  CHECK(nothing_left());
+}
+
 TEST_CASE("a slice that uses more memory than it has is stopped, not the host") {
   test::need_root();
   const Bridge bridge;

@@ -68,6 +68,26 @@ TEST_CASE("domain XML of a guest that bounces what its devices read and write, w
   CHECK(domain_xml(spec).find("<driver name=\"qemu\" />") != std::string::npos);
 }
 
+TEST_CASE("domain XML of a guest with limits") {
+  auto spec = pinned();
+  spec.devices = {};
+  spec.limits.cpu_cores = 1.5;
+  spec.limits.disk_read = 100ULL << 20;
+  spec.limits.disk_write_iops = 500;
+  spec.limits.network_in = 100'000'000;
+  spec.limits.network_out = 50'000;
+  const auto text = domain_xml(spec);
+  check_golden("domain-limits.xml", text);
+  check_schema("domain", text);
+  // Of 100 ms in all vCPUs together; tc's kbps are thousands of bytes, and a burst takes a whole frame.
+  CHECK(text.find("<global_quota>150000</global_quota>") != std::string::npos);
+  CHECK(text.find("<inbound average=\"100000\" burst=\"10000\" />") != std::string::npos);
+  CHECK(text.find("<outbound average=\"50\" burst=\"64\" />") != std::string::npos);
+  spec = emulated();
+  spec.limits.cpu_cores = 0.001;  // the kernel's least
+  CHECK(domain_xml(spec).find("<global_quota>1000</global_quota>") != std::string::npos);
+}
+
 TEST_CASE(
     "without privileges a NIC is a tap of the user's, or a multicast group that stays on the loopback "
     "device") {
