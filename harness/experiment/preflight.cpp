@@ -108,7 +108,12 @@ void check_limits(vmctl::Host& host, const Plan& plan, HostMode mode, std::vecto
             "own)");
       }
       if (mode != HostMode::system) { continue; }
-      for (const auto& why : host.lacks_limits(kind, limits)) { refuse(why); }
+      for (const auto& why : host.lacks_limits(kind, limits)) {
+        refuse(vm ? fmt::format("libvirt's <bandwidth> needs sch_htb, sch_sfq, sch_ingress, cls_u32 and "
+                                "act_police of this kernel; {} (load them, or use arm bare_metal)",
+                                why)
+                  : why);
+      }
     }
   }
   reasons.insert(reasons.end(), refused.begin(), refused.end());

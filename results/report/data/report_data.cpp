@@ -99,7 +99,9 @@ ReportData read_report_data(const Store& store, const ReportRequest& request) {
   read_records(store, data);
   auto stored = store.comparison_data(ids, environment_fields(data.trials));
   stored.neighbours = store.comparison_neighbours(ids);
+  stored.neighbour_rates = store.comparison_neighbour_rates(ids);
   data.isolation = isolation_matrices(stored);
+  data.mitigations = mitigations(stored, data.isolation);
   for (auto& fact : stored.facts) { data.facts[fact.arm][fact.key].insert(fact.value); }
   return data;
 }

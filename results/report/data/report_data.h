@@ -7,6 +7,7 @@
 
 #include "results/comparison/compare.h"
 #include "results/comparison/isolation_matrix.h"
+#include "results/comparison/mitigation.h"
 #include "results/store/store.h"
 
 namespace virtrain::results {
@@ -51,6 +52,7 @@ struct ReportData {
   std::vector<Experiment> experiments;  ///< oldest first
   std::vector<CaseComparison> comparisons;
   std::vector<IsolationMatrix> isolation;  ///< of victims beside neighbours
+  std::vector<Mitigation> mitigations;     ///< what helps them
   std::vector<ReportTrial> trials;         ///< of all experiments, in stored order
   std::vector<TrialRecord> records;        ///< in order of case and arm
   std::map<std::string, Facts> facts;      ///< by arm: values seen in any of its cases

@@ -263,6 +263,7 @@ json page_model(const ReportData& data, const std::vector<Chart>& charts) {
   model["notes"] = notes_model(data);
   model["sections"] = sections_model(data, charts, absent);
   model["reasons"] = reasons_model(data);
+  model["mitigations"] = mitigations_model(data);
   model["predictions"] = predictions_model(data, absent);
   model["environment"] = environment_model(data);
   model["trials"] = trials_model(data);

@@ -6,6 +6,7 @@
 
 #include "common/text/text.h"
 #include "results/report/page/page.h"
+#include "results/tables/mitigation_table.h"
 
 namespace virtrain::results {
 namespace {
@@ -75,6 +76,12 @@ json reasons_model(const ReportData& data) {
   }
   if (cases.empty()) { return false; }
   return {{"cases", cases}};
+}
+
+json mitigations_model(const ReportData& data) {
+  if (data.mitigations.empty()) { return false; }
+  auto table = without_empty_columns(mitigation_table(data.mitigations));
+  return {{"tables", {table_model(table, table.title)}}};
 }
 
 json predictions_model(const ReportData& data, json& absent) {

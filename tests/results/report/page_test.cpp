@@ -151,6 +151,26 @@ TEST_CASE("an emulated machine gives no verdict, and the page says so") {
   CHECK(trials_model(data)["tables"][0]["rows"][1]["virtual"] == "emulated (TCG)");
 }
 
+TEST_CASE("the page has a table of what helps only where there are mitigations") {
+  using Catch::Matchers::Contains;
+  ReportData data;
+  CHECK(page_model(data, {})["mitigations"] == false);
+  Mitigation one;
+  one.case_name = "trainer";
+  one.arm = "vm-capped";
+  one.like = "vm";
+  one.changes = "neighbour.limits.cpu 25%";
+  one.neighbour = "cpu@100%";
+  one.verdict = Help::helps;
+  one.cost_aggressor = ShareLost{0.5, Interval{0.45, 0.55}, 4};
+  data.mitigations = {one};
+  const auto table = page_model(data, {})["mitigations"]["tables"].at(0);
+  CHECK(table["caption"] == "What helps how much");
+  const auto text = table.dump();
+  CHECK_THAT(text, Contains("vm-capped") && Contains("helps") && Contains("50 % (45 to 55)"));
+  CHECK_THAT(text, Contains("vm-capped is vm with neighbour.limits.cpu 25%"));
+}
+
 TEST_CASE("of victims beside neighbours the headline says how many disturb, and which most") {
   const auto cell = [](std::string neighbour, std::string aggressor, Isolated verdict, double loss) {
     Disturbance disturbance{verdict, "", loss, Interval{loss - 0.02, loss + 0.02}};
