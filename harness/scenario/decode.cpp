@@ -26,8 +26,6 @@
 namespace virtrain::harness {
 namespace {
 
-constexpr std::int64_t second_ns = 1'000'000'000;
-
 constexpr std::size_t most_trials = 50'000;
 constexpr std::size_t most_node_starts = 250'000;
 constexpr std::size_t most_swept_trials = 10'000;  ///< unless somebody says that he wants more
@@ -342,20 +340,6 @@ void check_extent(MapReader& in, const Scenario& scenario, bool large_sweeps) {
                           "shows their hours)",
                           trials, most_swept_trials));
   }
-}
-
-/// How long things may take, and the pause between them.
-void decode_times(MapReader& in, Scenario& scenario) {
-  scenario.settle_ns =
-      in.duration_ns("settle", 0, 3600 * second_ns, {"Pause before each trial", "0s", "30s"}).value_or(0);
-  scenario.boot_timeout_ns =
-      in.duration_ns(
-            "boot_timeout", second_ns, 3600 * second_ns,
-            {"A node must be ready within it; 90s for the mirror image, 10m for others", nullptr, "5m"})
-          .value_or(scenario.guest.is_mirror() ? 90 * second_ns : 600 * second_ns);
-  scenario.trial_timeout_ns = in.duration_ns("trial_timeout", second_ns, 7L * 24 * 3600 * second_ns,
-                                             {"A trial must have ended within it", "1h"})
-                                  .value_or(3600 * second_ns);
 }
 
 /// `cases`, or the victims of `isolation` as cases; then the arms, each with its own of them.

@@ -6,6 +6,7 @@ namespace virtrain::harness {
 namespace {
 
 constexpr std::int64_t most_pairs = 10'000;
+constexpr std::int64_t second_ns = 1'000'000'000;
 constexpr std::int64_t least_budget_ns = 60L * 1'000'000'000;
 constexpr std::int64_t most_budget_ns = 366L * 24 * 3600 * 1'000'000'000;
 
@@ -80,6 +81,19 @@ void decode_expect(MapReader& in, Scenario& scenario, Diagnostics& diagnostics) 
     }
   }
   expectations.finish();
+}
+
+void decode_times(MapReader& in, Scenario& scenario) {
+  scenario.settle_ns =
+      in.duration_ns("settle", 0, 3600 * second_ns, {"Pause before each trial", "0s", "30s"}).value_or(0);
+  scenario.boot_timeout_ns =
+      in.duration_ns(
+            "boot_timeout", second_ns, 3600 * second_ns,
+            {"A node must be ready within it; 90s for the mirror image, 10m for others", nullptr, "5m"})
+          .value_or(scenario.guest.is_mirror() ? 90 * second_ns : 600 * second_ns);
+  scenario.trial_timeout_ns = in.duration_ns("trial_timeout", second_ns, 7L * 24 * 3600 * second_ns,
+                                             {"A trial must have ended within it", "1h"})
+                                  .value_or(3600 * second_ns);
 }
 
 }  // namespace virtrain::harness

@@ -16,7 +16,7 @@ const std::vector<Column> mitigation_columns{{"case", "victim", false, true},
                                              {"changes", "", false, true},
                                              {"neighbour", "neighbour"},
                                              {"rounds", "", true, true},
-                                             {"verdict", "it"},
+                                             {"verdict", "", false, true},
                                              {"relief", "", true, true},
                                              {"relief_low", "", true, true},
                                              {"relief_high", "", true, true},
@@ -26,10 +26,10 @@ const std::vector<Column> mitigation_columns{{"case", "victim", false, true},
                                              {"loss_with", "loss with"},
                                              {"loss_with_low", "", true, true},
                                              {"loss_with_high", "", true, true},
-                                             {"cost_alone", "costs alone", false, true},
+                                             {"cost_alone", "alone", true, true},
                                              {"cost_alone_low", "", true, true},
                                              {"cost_alone_high", "", true, true},
-                                             {"cost_aggressor", "costs neighbour", false, true},
+                                             {"cost_aggressor", "its rate", true, true},
                                              {"cost_aggressor_low", "", true, true},
                                              {"cost_aggressor_high", "", true, true}};
 
@@ -43,45 +43,43 @@ void add_interval(std::vector<Cell>& cells, const std::optional<Interval>& inter
   cells.push_back(silent(interval ? std::optional(interval->high) : std::nullopt));
 }
 
-void add_loss(std::vector<Cell>& cells, const std::optional<Disturbance>& one) {
-  cells.push_back(one ? Cell{one->loss, to_text(*one, false)} : Cell{});
+void add_loss(std::vector<Cell>& cells, const std::optional<Disturbance>& one, const std::string& verdict) {
+  cells.push_back(one ? Cell{one->loss, verdict + to_text(*one, false)} : Cell{});
   add_interval(cells, one ? one->loss_ci : std::nullopt);
 }
 
+/// For people without its interval: there is no room for it.
 void add_cost(std::vector<Cell>& cells, const std::optional<ShareLost>& cost) {
-  cells.push_back(cost ? Cell{cost->loss, to_text(*cost)} : Cell{});
+  cells.push_back(cost ? Cell{cost->loss, to_text(ShareLost{cost->loss, {}, cost->rounds})} : Cell{});
   add_interval(cells, cost ? cost->ci : std::nullopt);
 }
 
+/// Before the loss that it leaves.
 std::string verdict_words(Help verdict) {
   switch (verdict) {
     case Help::helps:
-      return "helps";
+      return "helps ";
     case Help::no_effect:
-      return "no effect";
+      return "no help ";
     case Help::hurts:
-      return "hurts";
+      return "hurts ";
     case Help::not_comparable:
-      return "not comparable";
+      return "not comparable ";
     case Help::inconclusive:
       break;
   }
-  return "inconclusive";
+  return "? ";
 }
 
 std::vector<Cell> mitigation_row(const Mitigation& one, bool several_cases, bool several_likes) {
   const auto shown = [](const std::string& text, bool is_shown) { return Cell{text, is_shown ? text : ""}; };
-  std::vector<Cell> cells{shown(one.case_name, several_cases),
-                          cell(one.arm),
-                          shown(one.like, several_likes),
-                          shown(one.changes, false),
-                          cell(one.neighbour),
-                          Cell{one.rounds, ""},
-                          Cell{to_string(one.verdict), verdict_words(one.verdict)},
-                          silent(one.relief)};
+  std::vector<Cell> cells{
+      shown(one.case_name, several_cases), cell(one.arm),       shown(one.like, several_likes),
+      shown(one.changes, false),           cell(one.neighbour), Cell{one.rounds, ""},
+      Cell{to_string(one.verdict), ""},    silent(one.relief)};
   add_interval(cells, one.relief_ci);
-  add_loss(cells, one.without);
-  add_loss(cells, one.with);
+  add_loss(cells, one.without, "");
+  add_loss(cells, one.with, verdict_words(one.verdict));
   add_cost(cells, one.cost_alone);
   add_cost(cells, one.cost_aggressor);
   return cells;
@@ -107,9 +105,8 @@ Table mitigation_table(const std::vector<Mitigation>& mitigations) {
     }
   }
   if (!table.rows.empty()) {
-    table.notes.emplace_back(
-        "losses: of the victim's throughput alone in the same arm; costs: with the mitigation against "
-        "without it");
+    table.notes.emplace_back("loss: of the victim's throughput alone in the same arm; ?: no verdict");
+    table.notes.emplace_back("costs: alone, of the victim without a neighbour; its rate, of the neighbour");
   }
   return table;
 }
