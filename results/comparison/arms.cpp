@@ -16,7 +16,7 @@ std::string text_at(const nlohmann::json& object, const char* key) {
 
 /// Plans may be imported: what is not as ours is as good as absent.
 ArmRecord record_of(const nlohmann::json& arm) {
-  ArmRecord record{text_at(arm, "name"), text_at(arm, "base"), text_at(arm, "like"), {}, {}};
+  ArmRecord record{text_at(arm, "name"), text_at(arm, "base"), text_at(arm, "like"), {}, {}, 0};
   if (const auto changes = arm.find("changes"); changes != arm.end() && changes->is_object()) {
     for (const auto& [key, value] : changes->items()) {
       if (value.is_string()) { record.changes[key] = value.get<std::string>(); }
@@ -58,7 +58,9 @@ std::vector<ArmRecord> read_arm_records(const nlohmann::json& arms) {
   std::vector<ArmRecord> records;
   if (!arms.is_array()) { return records; }
   for (const auto& arm : arms) {
-    if (arm.is_object()) { records.push_back(record_of(arm)); }
+    if (!arm.is_object()) { continue; }
+    records.push_back(record_of(arm));
+    records.back().position = records.size();
   }
   return records;
 }
@@ -104,6 +106,14 @@ std::vector<ArmPair> default_pairs(const std::vector<std::string>& ran, const Ar
     if (record == nullptr || record->like.empty()) { continue; }
     const auto other = counterpart(name, ran, records);
     if (!other.empty()) { pairs.emplace_back(other, name); }
+  }
+  if (pairs.empty() && ran.size() == 2) {
+    const auto* first = known_arm(records, ran[0]);
+    const auto* second = known_arm(records, ran[1]);
+    if (first != nullptr && second != nullptr && first->base == second->base) {
+      const bool in_order = first->position <= second->position;
+      pairs.emplace_back(ran[in_order ? 0 : 1], ran[in_order ? 1 : 0]);
+    }
   }
   if (pairs.empty()) { pairs.emplace_back(arm_bare_metal, arm_vm); }
   return pairs;

@@ -24,6 +24,7 @@ struct ArmRecord {
   std::string like = {};                            ///< the arm of which it is a variant; empty: of none
   std::map<std::string, std::string> changes = {};  ///< against its base: "guest.pinning" to "none"
   std::optional<Price> price = {};
+  std::size_t position = 0;  ///< in its plan
 };
 
 /// "Arm vm-unpinned is vm with guest.pinning none." for each variant of a plan.
@@ -36,7 +37,8 @@ ArmRecords arm_records(const ComparisonData& data);
 /// Which arms a comparison is of where nobody says: baseline and candidate.
 using ArmPair = std::pair<std::string, std::string>;
 /// vm against bare_metal where both ran, and each variant against the arm that it is like, or where that did
-/// not run the next one on the way to its base. Never empty. `ran` in the order they were first run.
+/// not run the next one on the way to its base. Of two variants that ran alone, the second of the plan
+/// against the first. Never empty. `ran` in the order they were first run.
 std::vector<ArmPair> default_pairs(const std::vector<std::string>& ran, const ArmRecords& records);
 
 /// The keys that two arms set differently on purpose.

@@ -423,6 +423,12 @@ TEST_CASE("without a word on sides, VMs are compared with bare metal and variant
         Pairs{{"bare_metal", "vm"}, {"vm", "vm-tuned"}, {"vm-tuned", "vm-huge"}});
   CHECK(default_pairs({"vm", "vm-huge"}, records) == Pairs{{"vm", "vm-huge"}});
   CHECK(default_pairs({"bare_metal", "vm-tuned"}, records) == Pairs{{"bare_metal", "vm-tuned"}});
+  // Two variants that ran alone, in whichever order the first pair was: as the plan lists them.
+  CHECK(default_pairs({"a", "b"}, {{"a", {"a", "vm", "vm", {}, {}, 2}},
+                                   {"b", {"b", "vm", "vm", {}, {}, 1}}}) == Pairs{{"b", "a"}});
+  CHECK(default_pairs({"a", "b"}, {{"a", {"a", "vm", "vm", {}, {}, 1}},
+                                   {"b", {"b", "bare_metal", "bare_metal", {}, {}, 2}}}) ==
+        Pairs{{"bare_metal", "vm"}});
   CHECK(default_pairs({"bare_metal_shared", "vm"}, {}) == Pairs{{"bare_metal_shared", "vm"}});
   CHECK(default_pairs({"vm"}, {}) == Pairs{{"bare_metal", "vm"}});
   CHECK(records.at("vm-huge").price->amount == 2.5);
