@@ -50,21 +50,24 @@ double estimate_seconds(const Placement& placement, const std::string& base, boo
   return boot + devices + longest;
 }
 
+/// Spelt out, for the library's shuffle gives another order on another machine.
+void shuffle(std::vector<std::size_t>& arms, std::int64_t seed, std::int64_t round) {
+  std::mt19937_64 random(static_cast<std::uint64_t>(seed) * 1'000'003U + static_cast<std::uint64_t>(round));
+  for (std::size_t left = arms.size(); left > 1; --left) { std::swap(arms[left - 1], arms[random() % left]); }
+}
+
 /// Arms of pair k: as listed, and reversed in every second pair, so that drift hits both alike (ABBA); of
-/// isolation at random, by the scenario's seed.
+/// isolation at random, by the scenario's seed. With a seed for the order the first of each two pairs is
+/// shuffled.
 std::vector<std::size_t> order_of_arms(const Scenario& scenario, std::int64_t pair) {
   std::vector<std::size_t> arms(scenario.arms.size());
   std::iota(arms.begin(), arms.end(), 0);
   if (scenario.isolation) {
-    // Spelt out, for the library's shuffle gives another order on another machine.
-    std::mt19937_64 random(static_cast<std::uint64_t>(scenario.isolation->seed) * 1'000'003U +
-                           static_cast<std::uint64_t>(pair));
-    for (std::size_t left = arms.size(); left > 1; --left) {
-      std::swap(arms[left - 1], arms[random() % left]);
-    }
-  } else if (pair % 2 == 0) {
-    std::reverse(arms.begin(), arms.end());
+    shuffle(arms, scenario.isolation->seed, pair);
+    return arms;
   }
+  if (scenario.order_seed) { shuffle(arms, *scenario.order_seed, (pair + 1) / 2); }
+  if (pair % 2 == 0) { std::reverse(arms.begin(), arms.end()); }
   return arms;
 }
 
@@ -247,6 +250,7 @@ Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool
   plan.until = scenario.until;
   plan.warnings = scenario.warnings;
   plan.isolation = scenario.isolation;
+  plan.order_seed = scenario.order_seed;
   Placer placer(scenario, inventory, emulated);
   for (const auto& arm : scenario.arms) {
     plan.arms.push_back({arm.name, arm.base, arm.like, arm.own_changes, arm.changes, arm.price, {}});
@@ -319,6 +323,7 @@ nlohmann::json to_json(const Plan& plan) {
   if (plan.isolation) {
     out["isolation"] = {{"seed", plan.isolation->seed}, {"margin", plan.isolation->margin}};
   }
+  if (plan.order_seed) { out["order_seed"] = *plan.order_seed; }
   return out;
 }
 

@@ -34,7 +34,8 @@ struct Plan {
   std::int64_t device_bindings = 0;  ///< devices lent and given back over the whole run, each time one
   double estimate_seconds = 0;
   std::vector<std::string> warnings;
-  std::optional<Isolation> isolation = {};  ///< of the scenario; the order of its arms is by its seed
+  std::optional<Isolation> isolation = {};      ///< of the scenario; the order of its arms is by its seed
+  std::optional<std::int64_t> order_seed = {};  ///< of the scenario
 };
 
 /// Whether VMs on this host will most likely run under TCG: no /dev/kvm, or a CPU without vmx and svm. A

@@ -92,6 +92,25 @@ TEST_CASE("three arms are reversed in every second pair") {
                                                   "bare_metal_shared", "bare_metal", "vm"});
 }
 
+TEST_CASE("with a seed the arms of each two pairs are shuffled and then reversed, the same each time") {
+  auto seeded = scenario(one_node, "pairs: 40\n");
+  seeded.order_seed = 7;
+  const auto plan = make_plan(seeded, host(1, 8), false);
+  const auto arms = arms_of(plan);
+  std::size_t vm_first = 0;
+  for (std::size_t i = 0; i < arms.size(); i += 4) {
+    CHECK(arms[i] == arms[i + 3]);
+    CHECK(arms[i + 1] == arms[i + 2]);
+    vm_first += arms[i] == "vm" ? 1 : 0;
+  }
+  CHECK(vm_first > 4);
+  CHECK(vm_first < 16);
+  CHECK(arms_of(make_plan(seeded, host(1, 8), false)) == arms);
+  CHECK(to_json(plan)["order_seed"] == 7);
+  seeded.order_seed = 8;
+  CHECK(arms_of(make_plan(seeded, host(1, 8), false)) != arms);
+}
+
 TEST_CASE("nodes get cores of their own, and what is left runs QEMU's helpers") {
   const auto plan =
       make_plan(scenario("{name: a, tenants: [{nodes: 2}, {name: other, nodes: 1}]}"), host(1, 8), false);
