@@ -27,6 +27,7 @@ void add_results_commands(Cli& cli);   ///< list, show
 void add_compare_command(Cli& cli);    ///< compare
 void add_isolate_command(Cli& cli);    ///< isolate
 void add_changes_commands(Cli& cli);   ///< changes, ack
+void add_bisect_command(Cli& cli);     ///< bisect
 void add_schedule_command(Cli& cli);   ///< schedule
 void add_report_command(Cli& cli);     ///< report
 void add_exchange_commands(Cli& cli);  ///< export, import

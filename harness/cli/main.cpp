@@ -148,6 +148,7 @@ int run(int argc, char** argv) {
   add_compare_command(cli);
   add_isolate_command(cli);
   add_changes_commands(cli);
+  add_bisect_command(cli);
   add_schedule_command(cli);
   add_report_command(cli);
   add_exchange_commands(cli);

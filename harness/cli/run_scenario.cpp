@@ -64,11 +64,18 @@ void add_host_options(CLI::App& verb, RunOptions& options) {
                 "Leave /dev/kvm as it is, start no libvirt daemon and stop no service");
 }
 
+void enter_mode_of(const Scenario& scenario, RunOptions& options) {
+  options.experiment.mode = choose_mode(*vmctl::local_host(), options.mode, scenario);
+  vmctl::enter_mode(options.experiment.mode, has_arm(scenario, arm_vm));
+}
+
 ScenarioRun run_scenario(const Scenario& scenario, RunOptions& options) {
+  enter_mode_of(scenario, options);  // first: what follows may start threads
+  return run_in_mode(scenario, options);
+}
+
+ScenarioRun run_in_mode(const Scenario& scenario, RunOptions& options) {
   const auto host = vmctl::local_host();
-  options.experiment.mode = choose_mode(*host, options.mode, scenario);
-  vmctl::enter_mode(options.experiment.mode,
-                    has_arm(scenario, arm_vm));  // first: what follows may start threads
   const auto inventory = host->inventory(scenario.devices.kind != DeviceKind::none);
   const auto plan = make_plan(scenario, inventory, expects_emulation(inventory));
   check_host(*host, scenario, plan, inventory, options.experiment.mode);

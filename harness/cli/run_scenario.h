@@ -34,6 +34,10 @@ void add_host_options(CLI::App& verb, RunOptions& options);
 /// Plans for this host and runs; the experiment's id is the first line on stderr, progress shows on a
 /// terminal. Error(host_unable) before anything is done where this host cannot.
 ScenarioRun run_scenario(const Scenario& scenario, RunOptions& options);
+/// The same in two steps, for several scenarios whose arms need the same of the host, one after the other: a
+/// process enters its mode once.
+void enter_mode_of(const Scenario& scenario, RunOptions& options);
+ScenarioRun run_in_mode(const Scenario& scenario, RunOptions& options);
 
 /// A terminal that was closed or a reader that has gone must not decide how an experiment ends, so what
 /// cannot be written is left out, and at the end said in the log.

@@ -64,8 +64,9 @@ ROOMS = {
         *["doctor/findings", "doctor/checks", "doctor", "host"],
     ],
     "harness": [
-        *["agent", "agent/client", "scenario/isolation", "scenario", "plan"],
-        *["evidence", "rules", "job", "trial", "experiment", "schedule", "cli/manual", "cli", "cli/commands", "cli/commands/host"],
+        *["agent", "agent/client", "scenario/isolation", "scenario", "scenario/edits", "plan"],
+        *["evidence", "rules", "job", "trial", "experiment", "schedule", "bisect", "cli/manual"],
+        *["cli", "cli/commands", "cli/commands/host"],
     ],
 }
 # Folders whose sources are the entries of a table, and the header that declares them all.

@@ -13,7 +13,7 @@ import unittest
 from command_line import BUILD, SCENARIOS, small_scenario, virtrain
 
 VERBS = ["run", "reproduce", "plan", "validate", "list", "show", "compare", "export", "import", "doctor", "clean", "schema", "changes",
-         "ack", "schedule", "topology"]
+         "ack", "bisect", "schedule", "topology"]
 EXPERIMENT = re.compile(r"\d{8}t\d{6}-[0-9a-f]{6}")
 
 

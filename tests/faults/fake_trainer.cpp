@@ -39,11 +39,21 @@ const char* variable(const char* name) {
   while (true) { std::puts(line.c_str()); }
 }
 
-void train(int steps, int batch_size, const std::string& fault) {
-  const double seconds = 0.2;
+/// Of one step. For bisect's tests: STEP_SECONDS has a per mille of noise, SLOW costs a quarter, and so do
+/// SLOW_A and SLOW_B together.
+double step_seconds() {
+  const std::string wanted = variable("STEP_SECONDS");
+  if (wanted.empty()) { return 0.2; }
+  const auto is_on = [](const char* name) { return std::string(variable(name)) == "1"; };
+  const double noise = 1 + 0.001 * static_cast<double>(monotonic_ns() / 1000 % 3 - 1);
+  const bool slow = is_on("SLOW") || (is_on("SLOW_A") && is_on("SLOW_B"));
+  return std::atof(wanted.c_str()) * noise * (slow ? 1.25 : 1);
+}
+
+void train(int steps, int batch_size, double seconds, const std::string& fault) {
   for (int step = 1; step <= steps; ++step) {
     std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-    std::printf(R"({"record":"sample","rank":0,"t_ns":%lld,"step":%d,"images":%d,"seconds":%.3f,"loss":%.4f})"
+    std::printf(R"({"record":"sample","rank":0,"t_ns":%lld,"step":%d,"images":%d,"seconds":%.6f,"loss":%.4f})"
                 "\n",
                 monotonic_ns(), step, batch_size, seconds, 7.0 / step);
     if (step < 3) { continue; }
@@ -73,10 +83,11 @@ int main(int argc, char** argv) {
   std::string line;
   if (!std::getline(std::cin, line) || line != "go") { return 2; }
   const int steps = flag(argc, argv, "num_batches", 10), batch_size = flag(argc, argv, "batch_size", 4);
-  train(steps, batch_size, fault);
+  const double seconds = step_seconds();
+  train(steps, batch_size, seconds, fault);
   std::printf(
       R"({"record":"result","rank":0,"scope":"rank","images_per_second":%.3f,"parameters_hash":"after"})"
       "\n",
-      batch_size / 0.2);
+      batch_size / seconds);
   return 0;
 }

@@ -1,0 +1,247 @@
+#include "harness/bisect/subject.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <map>
+#include <utility>
+
+#include "common/error.h"
+#include "common/text/text.h"
+#include "harness/scenario/decode.h"
+#include "results/changes/read_changes.h"
+#include "results/statistics/statistics.h"
+
+namespace virtrain::harness {
+namespace {
+
+using results::Night;
+using results::Store;
+
+constexpr std::array<std::string_view, 3> throughput_figures = {"images_per_second", "ratio", "efficiency"};
+
+[[noreturn]] void refuse(const std::string& id, ErrorCode code, const std::string& words) {
+  throw Error("bisect " + excerpt(id), code, words);
+}
+
+/// Seconds since 1970 of "2026-11-20T08:06:49.123Z"; nothing on any other text.
+std::optional<std::time_t> seconds_of(const std::string& iso8601) {
+  std::tm parts{};
+  const char* rest = ::strptime(iso8601.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
+  return rest == nullptr ? std::nullopt : std::optional(::timegm(&parts));
+}
+
+/// Of one trial of an experiment, with boots and all else between its trials.
+double trial_seconds(const Store& store, const std::string& experiment) {
+  const auto record = store.experiment(experiment);
+  const auto trials = store.trials(experiment).size();
+  if (!record || record->status != Status::finished || trials == 0) { return 0; }
+  const auto began = seconds_of(record->started_at);
+  const auto ended = seconds_of(record->ended_at);
+  return began && ended && *ended > *began
+             ? static_cast<double>(*ended - *began) / static_cast<double>(trials)
+             : 0;
+}
+
+/// A stored scenario may be an imported one: it is read as strictly as a file.
+void require_sound(const Night& night) {
+  if (night.scenario_text.empty()) {
+    refuse(night.experiment, ErrorCode::bad_input,
+           "its scenario is not stored (imported records may lack it), so nothing can be run again");
+  }
+  decode_scenario(night.scenario_text, "scenario of " + excerpt(night.experiment), true);
+}
+
+/// Facts of the same thing once: what an edited or given key sets is no suspect of its own.
+void add_facts(const std::vector<results::Suspect>& facts, std::vector<Suspected>& suspects) {
+  const auto own = suspects.size();
+  const auto is_known = [&](const Suspected& fact) {
+    return std::any_of(
+        suspects.begin(), suspects.begin() + static_cast<std::ptrdiff_t>(own), [&](const Suspected& one) {
+          const auto& key = one.name;
+          return key.ends_with("." + fact.name) || (fact.setting && fact.setting->key == key) ||
+                 (fact.name == "environment" && key.starts_with("workload.env."));
+        });
+  };
+  for (const auto& one : facts) {
+    auto fact = suspected_fact(one);
+    if (!is_known(fact)) { suspects.push_back(std::move(fact)); }
+  }
+}
+
+/// What the decoder says of a scenario with this setting; empty: it takes it.
+std::string refusal_of(const Subject& subject, const Setting& setting) {
+  TwoArms wanted{"bisect", "", subject.case_name, subject.arm, {setting}, {0}, 3};
+  const auto text = two_arm_scenario(subject.text, wanted);
+  try {
+    decode_scenario(text, "scenario", true);
+  } catch (const Error& error) {
+    const auto& words = error.message();
+    return words.substr(0, words.find('\n'));
+  }
+  return "";
+}
+
+/// A key that a scenario of this kind does not take, on bare metal or without devices, cannot be switched.
+void check_settings(Subject& subject) {
+  for (auto& suspect : subject.suspects) {
+    if (!suspect.setting) { continue; }
+    const auto words = refusal_of(subject, *suspect.setting);
+    if (words.empty()) { continue; }
+    suspect.setting.reset();
+    suspect.why_not = fmt::format("this scenario does not take it ({})", words);
+  }
+}
+
+Subject subject_of(const Store& store, const Night& bad, std::string id, std::string case_name,
+                   std::string arm) {
+  Subject subject;
+  subject.id = std::move(id);
+  subject.scenario = bad.scenario;
+  subject.text = bad.scenario_text;
+  subject.case_name = std::move(case_name);
+  subject.arm = std::move(arm);
+  subject.trial_seconds = trial_seconds(store, bad.experiment);
+  return subject;
+}
+
+void add_known(const std::vector<Setting>& known, Subject& subject) {
+  for (const auto& setting : known) {
+    if (const auto why = why_arms_cannot_differ(setting.key); !why.empty()) {
+      refuse(subject.id, ErrorCode::usage,
+             fmt::format("--switch {}: {} (allowed: keys below guest and devices, workload.env.NAME, "
+                         "workload.threads)",
+                         excerpt(setting.key), why));
+    }
+    if (const auto words = refusal_of(subject, setting); !words.empty()) {
+      refuse(subject.id, ErrorCode::usage, fmt::format("--switch {}: {}", excerpt(setting.key), words));
+    }
+    subject.suspects.push_back(suspected_setting(setting));
+  }
+}
+
+const results::Change& find_change(const results::ChangeLog& log, const std::string& id) {
+  std::vector<std::string> losses;
+  for (const auto& change : log.changes) {
+    if (change.id == id) { return change; }
+    if (change.regression && change.level.confirmed_on) { losses.push_back(change.id); }
+  }
+  if (losses.empty()) {
+    refuse(id, ErrorCode::not_found, "the database has no confirmed loss (virtrain changes lists changes)");
+  }
+  const auto near = nearest_word(id, losses);
+  refuse(id, ErrorCode::not_found,
+         fmt::format("the database has no such change (losses: {}{}; virtrain changes shows them)",
+                     join(losses, ", "), near ? "; did you mean " + *near + "?" : ""));
+}
+
+/// Mean throughput of each case and arm.
+using Means = std::map<std::pair<std::string, std::string>, double>;
+Means means_of(const Store& store, const std::string& experiment) {
+  std::map<std::pair<std::string, std::string>, std::vector<double>> values;
+  for (const auto& trial : store.trials(experiment)) {
+    if (trial.status == Status::finished && trial.valid && trial.images_per_second) {
+      values[{trial.case_name, trial.arm}].push_back(*trial.images_per_second);
+    }
+  }
+  Means means;
+  for (const auto& [where, all] : values) { means[where] = results::mean(all); }
+  return means;
+}
+
+}  // namespace
+
+std::vector<Suspected> Subject::switched() const {
+  std::vector<Suspected> some;
+  std::copy_if(suspects.begin(), suspects.end(), std::back_inserter(some),
+               [](const Suspected& one) { return one.setting.has_value(); });
+  return some;
+}
+
+std::vector<Suspected> Subject::others() const {
+  std::vector<Suspected> some;
+  std::copy_if(suspects.begin(), suspects.end(), std::back_inserter(some),
+               [](const Suspected& one) { return !one.setting; });
+  return some;
+}
+
+Subject subject_of_change(const Store& store, const std::string& id, const std::vector<Setting>& known) {
+  const auto log = results::read_changes(store);
+  const auto& change = find_change(log, id);
+  const auto& figure = change.series->figure;
+  if (!change.level.confirmed_on) {
+    refuse(id, ErrorCode::usage, "it is unconfirmed; three nights at the new level confirm a change");
+  }
+  if (!change.regression) { refuse(id, ErrorCode::usage, "it is a gain; bisect looks for causes of losses"); }
+  if (std::find(throughput_figures.begin(), throughput_figures.end(), figure) == throughput_figures.end()) {
+    refuse(id, ErrorCode::usage,
+           fmt::format("it is a change of {}; bisect compares throughput (allowed: changes of {})",
+                       excerpt(figure), fmt::join(throughput_figures, ", ")));
+  }
+  const auto& bad = change.first_night();
+  require_sound(bad);
+  auto subject = subject_of(store, bad, id, change.series->case_name, change.series->arm);
+  subject.ratio = change.level.ratio;
+  add_known(known, subject);
+  add_facts(change.suspects, subject.suspects);
+  check_settings(subject);
+  return subject;
+}
+
+Subject subject_of_experiments(const Store& store, const std::string& good_id, const std::string& bad_id,
+                               const std::string& case_name, const std::string& arm,
+                               const std::vector<Setting>& known) {
+  store.select({.experiments = {good_id, bad_id}});  // says which of them there is not
+  const auto id = good_id + ".." + bad_id;
+  const auto nights = store.nights();
+  const auto night_of = [&](const std::string& experiment) -> const Night& {
+    const auto found = std::find_if(nights.begin(), nights.end(),
+                                    [&](const Night& one) { return one.experiment == experiment; });
+    if (found == nights.end()) { refuse(experiment, ErrorCode::usage, "bisect made it: it is no night"); }
+    require_sound(*found);
+    return *found;
+  };
+  const auto& good = night_of(good_id);
+  const auto& bad = night_of(bad_id);
+  const auto before = means_of(store, good_id);
+  const Means::value_type* worst = nullptr;
+  double ratio = 1;
+  const auto after = means_of(store, bad_id);
+  for (const auto& one : after) {
+    const auto& [where, mean] = one;
+    if (!before.contains(where) || (!case_name.empty() && where.first != case_name) ||
+        (!arm.empty() && where.second != arm)) {
+      continue;
+    }
+    if (worst == nullptr || mean / before.at(where) < ratio) {
+      worst = &one;
+      ratio = mean / before.at(where);
+    }
+  }
+  if (worst == nullptr) {
+    refuse(id, ErrorCode::not_found, "no case and arm, of those meant, has a finished valid trial in both");
+  }
+  if (ratio >= 1) {
+    refuse(id, ErrorCode::usage,
+           fmt::format("{} in {} did not get slower", excerpt(worst->first.first),
+                       excerpt(worst->first.second)));
+  }
+  auto subject = subject_of(store, bad, id, worst->first.first, worst->first.second);
+  subject.ratio = ratio;
+  add_known(known, subject);
+  for (const auto& setting :
+       edited_settings(good.scenario_text, bad.scenario_text, subject.case_name, subject.arm)) {
+    subject.suspects.push_back(suspected_setting(setting));
+  }
+  const results::NightFacts good_facts[] = {
+      results::facts_of(good, store.night_facts(good.number), subject.case_name)};
+  const results::NightFacts bad_facts[] = {
+      results::facts_of(bad, store.night_facts(bad.number), subject.case_name)};
+  add_facts(results::rank_suspects(good_facts, bad_facts), subject.suspects);
+  check_settings(subject);
+  return subject;
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/bisect/switches.h"
+#include "results/store/store.h"
+
+namespace virtrain::harness {
+
+/// What is to be explained: a case in an arm that got slower.
+struct Subject {
+  std::string id = {};        ///< of the change, or "GOOD..BAD"
+  std::string scenario = {};  ///< its name
+  std::string text = {};      ///< the scenario of the first bad night
+  std::string case_name = {};
+  std::string arm = {};
+  double ratio = 1;  ///< bad nights to good ones
+  std::vector<Suspected> suspects = {};
+  double trial_seconds = 0;  ///< what a trial of the bad night took with all around it; 0: not known
+
+  /// Those that a scenario can switch, in their order.
+  std::vector<Suspected> switched() const;
+  std::vector<Suspected> others() const;
+};
+
+/// Of a confirmed loss that `changes` lists, by its id. Error(not_found) with the ids there are; Error(usage)
+/// for a change that is not confirmed, is a gain, or is of a figure other than throughput. `known` are
+/// settings that the user suspects beside those found.
+Subject subject_of_change(const results::Store& store, const std::string& id,
+                          const std::vector<Setting>& known);
+
+/// Of two experiments whose scenario may have been edited between them. An empty case or arm: where the loss
+/// is largest.
+Subject subject_of_experiments(const results::Store& store, const std::string& good, const std::string& bad,
+                               const std::string& case_name, const std::string& arm,
+                               const std::vector<Setting>& known);
+
+}  // namespace virtrain::harness

@@ -1,0 +1,250 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+#include <random>
+
+#include "common/error.h"
+#include "common/system/log.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
+#include "harness/bisect/steps.h"
+#include "harness/cli/commands.h"
+#include "harness/cli/run_scenario.h"
+#include "harness/experiment/judge.h"
+#include "harness/plan/plan.h"
+#include "harness/scenario/decode.h"
+#include "results/tables/render.h"
+
+namespace virtrain::harness {
+namespace {
+
+constexpr int exit_no_verdict = 5;
+constexpr std::int64_t least_pairs = 3;
+
+struct BisectArguments {
+  std::vector<std::string> what;      ///< a change, or a good and a bad experiment
+  std::vector<std::string> switches;  ///< KEY OLD NEW, several times
+  std::string case_name, arm;
+  StepLimits limits;
+  bool plan_only = false;
+  results::Format format = results::Format::table;
+  RunOptions options;
+};
+
+/// What was found out so far.
+struct Course {
+  Search search;
+  std::vector<Step> steps;
+  int exit_status = 0;  ///< of what ended it early; 0: nothing did
+};
+
+std::vector<Setting> known_settings(const std::vector<std::string>& words) {
+  std::vector<Setting> settings;
+  for (std::size_t i = 0; i + 2 < words.size(); i += 3) {
+    settings.push_back({words[i], words[i + 1], words[i + 2]});
+  }
+  return settings;
+}
+
+Subject read_subject(const BisectArguments& arguments) {
+  const results::Store store(arguments.options.database, results::Store::Mode::open);
+  const auto known = known_settings(arguments.switches);
+  if (arguments.what.size() == 2) {
+    return subject_of_experiments(store, arguments.what[0], arguments.what[1], arguments.case_name,
+                                  arguments.arm, known);
+  }
+  if (!arguments.case_name.empty() || !arguments.arm.empty()) {
+    throw Error("bisect", ErrorCode::usage,
+                "a change has its case and arm (--case and --arm go with GOOD BAD)");
+  }
+  return subject_of_change(store, arguments.what[0], known);
+}
+
+/// The comparison of these suspects; what the stored text does not hold is set here.
+Scenario scenario_of(const Subject& subject, const Suspects& tried, const StepLimits& limits, double ratio) {
+  auto scenario = decode_scenario(step_scenario(subject, tried, limits), "bisect " + subject.id, true);
+  scenario.order_seed = limits.seed;
+  results::Settings settings;
+  settings.margin = step_margin(ratio);
+  scenario.vm_vs_bare_metal = settings;
+  return scenario;
+}
+
+/// Each suspect, and how it stands.
+results::Table table_of(const Subject& subject, const Course& course) {
+  using results::cell;
+  results::Table table;
+  table.columns = {{"suspect", "suspect"},
+                   {"before", "before"},
+                   {"after", "after"},
+                   {"standing", ""},
+                   {"why_not", "", false, true}};
+  const auto& search = course.search;
+  std::size_t index = 0;
+  for (const auto& one : subject.switched()) {
+    const bool cause = std::any_of(search.causes.begin(), search.causes.end(),
+                                   [&](const Suspects& some) { return some.contains(index); });
+    const bool open = search.end == SearchEnd::goes_on || search.end == SearchEnd::unclear;
+    const auto* standing = course.steps.empty()                        ? "to be switched"
+                           : cause                                     ? "cause"
+                           : open && search.candidates.contains(index) ? "not ruled out"
+                                                                       : "not the cause";
+    table.rows.push_back(
+        {cell(one.setting->key), cell(one.before), cell(one.after), cell(std::string(standing)), {}});
+    ++index;
+  }
+  for (const auto& one : subject.others()) {
+    table.rows.push_back({cell(one.name), cell(one.before), cell(one.after),
+                          cell(std::string("cannot be switched")), cell(one.why_not)});
+  }
+  return table;
+}
+
+/// What will be run, and how long that takes at most.
+std::string plan_words(const Subject& subject, const Scenario& first, const BisectArguments& arguments) {
+  const auto comparisons = most_comparisons(subject.switched().size());
+  const auto pairs = arguments.limits.pairs;
+  const auto trials = 2 * pairs * static_cast<std::int64_t>(comparisons);
+  const auto inventory = vmctl::local_host()->inventory(first.devices.kind != DeviceKind::none);
+  const auto plan = make_plan(first, inventory, expects_emulation(inventory));
+  const bool known = subject.trial_seconds > 0;
+  const double seconds =
+      known ? subject.trial_seconds : plan.estimate_seconds / static_cast<double>(plan.trials.size());
+  const auto time = [&](double of_trials) {
+    return format_duration(static_cast<std::int64_t>(of_trials * seconds * 1e9));
+  };
+  return fmt::format(
+      "{} in {}, {:.1f} % slower. At most {} {} of {} to {} pairs: {} to {} trials, about {} to {} ({} a "
+      "trial, {}). "
+      "Order by seed {}.",
+      printable(subject.case_name), printable(subject.arm), (1 - subject.ratio) * 100, comparisons,
+      comparisons == 1 ? "comparison" : "comparisons", std::min(least_pairs, pairs), pairs,
+      2 * std::min(least_pairs, pairs) * static_cast<std::int64_t>(comparisons), trials,
+      time(static_cast<double>(2 * std::min(least_pairs, pairs)) * static_cast<double>(comparisons)),
+      time(static_cast<double>(trials)), time(1), known ? "as in the stored nights" : "estimated",
+      arguments.limits.seed);
+}
+
+Step step_of(const ScenarioRun& run, const Suspects& tried, const std::vector<Step>& steps) {
+  Step step;
+  step.tried = tried;
+  step.experiment = run.outcome.experiment;
+  if (run.comparisons.empty() || !run.comparisons.front().test) { return step; }
+  const auto& comparison = run.comparisons.front();
+  step.ratio = comparison.test->ratio;
+  step.ci = comparison.test->ci_tost;
+  step.pairs = comparison.n.value_or(0);
+  step.outcome = outcome_of(comparison.test, steps.empty() ? nullptr : &steps.front());
+  return step;
+}
+
+/// Compares until the search ends, or a run that failed or was stopped ends it.
+Course run_steps(const Subject& subject, BisectArguments& arguments) {
+  Course course;
+  const auto suspects = subject.switched().size();
+  std::vector<Told> told;
+  for (course.search = search(suspects, told); course.search.end == SearchEnd::goes_on;
+       course.search = search(suspects, told)) {
+    const auto& tried = course.search.next;
+    const double ratio = course.steps.empty() ? subject.ratio : course.steps.front().ratio;
+    const auto scenario = scenario_of(subject, tried, arguments.limits, ratio);
+    ScenarioRun run;
+    try {
+      run = run_in_mode(scenario, arguments.options);
+    } catch (const Error& error) {
+      if (course.steps.empty()) { throw; }
+      // What was found out so far is told all the same.
+      log::error("the search ends early", {{"reason", error.what()}});
+      course.exit_status = exit_status(error.code());
+      return course;
+    }
+    arguments.options.experiment.wait = true;  // a search is not thrown away because somebody came between
+    course.steps.push_back(step_of(run, tried, course.steps));
+    told.push_back({tried, course.steps.back().outcome});
+    std::cerr << printable(words_of(subject, course.steps.back())) << std::endl;
+    course.exit_status = judge(run.outcome, run.comparisons, false);
+    if (course.exit_status != 0) {
+      course.search = search(suspects, told);
+      return course;
+    }
+  }
+  return course;
+}
+
+void bisect(BisectArguments& arguments, Cli& cli) {
+  const auto subject = read_subject(arguments);
+  const bool colour = arguments.format == results::Format::table && colour_on_stdout();
+  Course course;
+  const auto print = [&](const std::string& sentence) {
+    auto table = table_of(subject, course);
+    table.notes = {printable(sentence)};
+    print_result(results::render(table, arguments.format, colour));
+  };
+  const auto switched = subject.switched();
+  if (switched.empty()) {
+    print(answer(subject, {}, {}));
+    cli.exit_status = exit_no_verdict;
+    return;
+  }
+  Suspects all;
+  for (std::size_t i = 0; i < switched.size(); ++i) { all.insert(i); }
+  const auto first = scenario_of(subject, all, arguments.limits, subject.ratio);
+  const auto words = plan_words(subject, first, arguments);
+  if (arguments.plan_only) { return print(words); }
+  std::cerr << words << std::endl;
+  auto& options = arguments.options;
+  options.experiment.command_line = cli.command_line;
+  options.experiment.label = "bisect " + excerpt(subject.id);
+  enter_mode_of(first, options);
+  course = run_steps(subject, arguments);
+  print(answer(subject, course.search, course.steps));
+  const bool verdict = course.search.end == SearchEnd::found || course.search.end == SearchEnd::nothing;
+  cli.exit_status = course.exit_status != 0 ? course.exit_status : verdict ? 0 : exit_no_verdict;
+}
+
+}  // namespace
+
+void add_bisect_command(Cli& cli) {
+  auto* verb = cli.app.add_subcommand(
+      "bisect", "Find which setting caused a loss: run the fewest trials that separate the suspects");
+  auto arguments = std::make_shared<BisectArguments>();
+  arguments->limits.seed = static_cast<std::int64_t>(std::random_device()() & 0x7fffffffU);
+  verb->add_option("what", arguments->what,
+                   "Id of a change, as virtrain changes prints it; or a good and a bad experiment")
+      ->required()
+      ->expected(1, 2);
+  add_database_option(*verb, arguments->options.database);
+  add_format_option(*verb, arguments->format);
+  verb->add_option("--switch", arguments->switches,
+                   "A setting that you suspect, with its old and new value; repeatable")
+      ->type_name("KEY OLD NEW")
+      ->type_size(3)
+      ->expected(-1);
+  verb->add_option("--case", arguments->case_name,
+                   "Of two experiments: the case (default: where the loss is largest)");
+  verb->add_option("--arm", arguments->arm, "Of two experiments: the arm (default: likewise)");
+  verb->add_option("--pairs", arguments->limits.pairs, "Pairs of one comparison at most; a verdict ends it")
+      ->check(CLI::Range(least_pairs, results::most_looks))
+      ->capture_default_str();
+  verb->add_option("--seed", arguments->limits.seed,
+                   "Seed of the order of trials (default: a new one, which is printed and stored)")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{0x7fffffff}));
+  verb->add_flag("--plan,--dry-run", arguments->plan_only, "Show what would be run; nothing is done");
+  add_host_options(*verb, arguments->options);
+  verb->footer(
+      "It runs pairs of trials with old and new values, and leaves out half of the suspects at a time.\n"
+      "Its experiments are named SCENARIO.bisect and are no nights.\n"
+      "Examples:\n"
+      "  virtrain bisect 1f3a90c2 --plan --db nightly.db\n"
+      "  virtrain bisect 1f3a90c2 --db nightly.db\n"
+      "  virtrain bisect 1f3a90c2 --switch workload.env.LD_PRELOAD /opt/jemalloc-5.2.so "
+      "/opt/jemalloc-5.3.so\n"
+      "  virtrain bisect 20261120t020004-7f3a2b 20261121t020003-91c0de    the scenario was edited between "
+      "them\n"
+      "Exit codes: 0 done, 2 no such loss to bisect, 3 unknown change, 4 this host cannot, 5 no verdict,\n"
+      "  6 a trial failed, 75 busy, 129/130/143 stopped; what was measured stays");
+  verb->callback([arguments, &cli] { bisect(*arguments, cli); });
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,226 @@
+#include "harness/scenario/edits/edits.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <map>
+
+#include "common/error.h"
+#include "common/model/arm.h"
+#include "common/text/text.h"
+#include "harness/scenario/variation.h"
+
+namespace virtrain::harness {
+namespace {
+
+constexpr const char* parts[] = {"workload", "guest", "devices"};
+
+[[noreturn]] void refuse(const std::string& words) {
+  throw Error("bisect", ErrorCode::usage, words);
+}
+
+/// A copy of `under` with the values of `over` laid over it, mapping by mapping.
+YAML::Node merged(const YAML::Node& under, const YAML::Node& over) {
+  if (!under.IsMap() || !over.IsMap()) { return YAML::Clone(over); }
+  YAML::Node result = YAML::Clone(under);
+  for (const auto& entry : over) {
+    const auto key = entry.first.Scalar();
+    const YAML::Node old = result[key];
+    result[key] = old.IsDefined() ? merged(old, entry.second) : YAML::Clone(entry.second);
+  }
+  return result;
+}
+
+std::string scalar_at(const YAML::Node& map, const char* key) {
+  const YAML::Node value = map.IsMap() ? map[key] : YAML::Node();
+  return value.IsDefined() && value.IsScalar() ? value.Scalar() : "";
+}
+
+/// The variant of this name; nothing for bare_metal and the like.
+std::optional<YAML::Node> variant_of(const YAML::Node& document, const std::string& name) {
+  const YAML::Node arms = document["arms"];
+  if (!arms.IsDefined() || !arms.IsSequence()) { return std::nullopt; }
+  for (const auto& arm : arms) {
+    if (arm.IsMap() && scalar_at(arm, "name") == name) { return arm; }
+  }
+  return std::nullopt;
+}
+
+/// What the arm is in the end, and workload, guest and devices as it has them.
+struct ArmSettings {
+  std::string base;
+  std::map<std::string, YAML::Node> parts;
+};
+
+ArmSettings settings_of(const YAML::Node& document, const std::string& arm) {
+  ArmSettings settings{arm, {}};
+  std::vector<YAML::Node> chain;  // the arm itself first
+  for (auto variant = variant_of(document, arm); variant; variant = variant_of(document, settings.base)) {
+    chain.push_back(*variant);
+    settings.base = scalar_at(*variant, "like");
+  }
+  if (settings.base != arm_vm && settings.base != arm_bare_metal && settings.base != arm_bare_metal_shared) {
+    refuse(fmt::format("the scenario has no arm {}", excerpt(arm)));
+  }
+  for (const char* part : parts) {
+    const YAML::Node own = document[part];
+    YAML::Node all = own.IsDefined() && own.IsMap() ? YAML::Clone(own) : YAML::Node(YAML::NodeType::Map);
+    for (auto variant = chain.rbegin(); variant != chain.rend(); ++variant) {
+      const YAML::Node theirs = (*variant)[part];
+      if (theirs.IsDefined()) { all = merged(all, theirs); }
+    }
+    settings.parts.emplace(part, all);
+  }
+  return settings;
+}
+
+std::string flow_text(const YAML::Node& node) {
+  YAML::Emitter out;
+  out << YAML::Flow << node;
+  return out.c_str();
+}
+
+void add_leaves(const YAML::Node& node, const std::string& key, std::map<std::string, std::string>& leaves) {
+  if (!node.IsMap()) {
+    leaves[key] = node.IsScalar() ? node.Scalar() : flow_text(node);
+    return;
+  }
+  for (const auto& entry : node) {
+    if (entry.first.IsScalar()) { add_leaves(entry.second, key + "." + entry.first.Scalar(), leaves); }
+  }
+}
+
+/// The case of the file that a planned case comes from: weak-scaling of weak-scaling/4.
+YAML::Node case_of(const YAML::Node& document, const std::string& name) {
+  const auto family = name.substr(0, name.find('/'));
+  const YAML::Node cases = document["cases"];
+  if (cases.IsDefined() && cases.IsSequence()) {
+    for (const auto& one : cases) {
+      if (scalar_at(one, "name") == family) { return one; }
+    }
+  }
+  return YAML::Node(YAML::NodeType::Undefined);
+}
+
+/// "workload.env.X" as its keys.
+std::vector<std::string> path_of(const std::string& key) {
+  return split(key, '.');
+}
+
+void set_at(YAML::Node node, const std::vector<std::string>& path, std::size_t depth,
+            const std::string& value) {
+  const auto& key = path[depth];
+  if (depth + 1 == path.size()) {
+    node[key] = value.starts_with('[') ? YAML::Load(value) : YAML::Node(value);
+    return;
+  }
+  if (!node[key].IsDefined() || !node[key].IsMap()) { node[key] = YAML::Node(YAML::NodeType::Map); }
+  set_at(node[key], path, depth + 1, value);
+}
+
+void remove_at(YAML::Node node, const std::vector<std::string>& path, std::size_t depth) {
+  const auto& key = path[depth];
+  if (!node.IsMap() || !node[key].IsDefined()) { return; }
+  if (depth + 1 == path.size()) {
+    node.remove(key);
+  } else {
+    remove_at(node[key], path, depth + 1);
+  }
+}
+
+YAML::Node arm_of(const char* name, const std::string& base, const TwoArms& wanted) {
+  YAML::Node arm(YAML::NodeType::Map);
+  arm["name"] = name;
+  arm["like"] = base;
+  for (std::size_t i = 0; i < wanted.settings.size(); ++i) {
+    const auto& setting = wanted.settings[i];
+    const bool is_new = name == std::string(arm_tried) && wanted.tried.contains(i);
+    const auto& value = is_new ? setting.after : setting.before;
+    if (value) { set_at(arm, path_of(setting.key), 0, *value); }
+  }
+  return arm;
+}
+
+}  // namespace
+
+std::vector<Setting> edited_settings(const std::string& before, const std::string& after,
+                                     const std::string& case_name, const std::string& arm) {
+  const YAML::Node documents[] = {YAML::Load(before), YAML::Load(after)};
+  std::map<std::string, std::string> leaves[2];
+  for (std::size_t side = 0; side < 2; ++side) {
+    for (const auto& [part, node] : settings_of(documents[side], arm).parts) {
+      add_leaves(node, part, leaves[side]);
+    }
+    if (const auto placed = case_of(documents[side], case_name); placed.IsDefined()) {
+      leaves[side]["cases"] = flow_text(placed);
+    }
+  }
+  std::set<std::string> keys;
+  for (const auto& side : leaves) {
+    for (const auto& [key, value] : side) { keys.insert(key); }
+  }
+  std::vector<Setting> edited;
+  const auto value_in = [&](std::size_t side, const std::string& key) {
+    const auto found = leaves[side].find(key);
+    return found == leaves[side].end() ? std::nullopt : std::optional(found->second);
+  };
+  for (const auto& key : keys) {
+    Setting setting{key, value_in(0, key), value_in(1, key)};
+    if (setting.before != setting.after) { edited.push_back(std::move(setting)); }
+  }
+  return edited;
+}
+
+std::string why_arms_cannot_differ(const std::string& key) {
+  if (const auto* fixed = fixed_key(key)) { return std::string(fixed->why); }
+  const auto below = [&](const char* parent) { return key != parent && is_at_or_below(key, parent); };
+  if (below("workload.env") || key == "workload.threads" || below("guest") || below("devices")) { return ""; }
+  return is_at_or_below(key, "workload") ? "another value of it is another workload"
+                                         : "it is the same in all arms";
+}
+
+std::string two_arm_scenario(const std::string& text, const TwoArms& wanted) {
+  const YAML::Node document = YAML::Load(text);
+  if (document["isolation"].IsDefined()) {
+    refuse("the scenario has isolation, whose neighbours set the arms");
+  }
+  if (wanted.case_name.find('@') != std::string::npos) {
+    refuse(
+        fmt::format("{} is a point of a sweep (write a scenario of this point)", excerpt(wanted.case_name)));
+  }
+  const auto settings = settings_of(document, wanted.arm);
+  YAML::Node placed = YAML::Clone(case_of(document, wanted.case_name));
+  if (!placed.IsDefined() || !placed.IsMap()) {
+    refuse(fmt::format("the scenario has no case {}", excerpt(wanted.case_name)));
+  }
+  if (const auto slash = wanted.case_name.find('/');
+      slash != std::string::npos && placed["scale"].IsDefined()) {
+    YAML::Node sizes(YAML::NodeType::Sequence);
+    sizes.push_back(wanted.case_name.substr(slash + 1));
+    placed["scale"]["nodes"] = sizes;
+  }
+  YAML::Node out(YAML::NodeType::Map);
+  out["name"] = wanted.name;
+  out["description"] = wanted.description;
+  for (const auto& [part, node] : settings.parts) {
+    if (node.size() > 0) { out[part] = node; }
+  }
+  for (const auto& setting : wanted.settings) {
+    // Laid over by an arm only; what one of them does not say must not shine through.
+    if (!setting.before || !setting.after) { remove_at(out, path_of(setting.key), 0); }
+  }
+  for (const char* key : {"reuse", "oversubscribe", "settle", "boot_timeout", "trial_timeout"}) {
+    if (document[key].IsDefined()) { out[key] = YAML::Clone(document[key]); }
+  }
+  out["cases"].push_back(placed);
+  out["arms"].push_back(arm_of(arm_good, settings.base, wanted));
+  out["arms"].push_back(arm_of(arm_tried, settings.base, wanted));
+  out["pairs"]["at_most"] = wanted.pairs;
+  out["pairs"]["until"] = "verdict";
+  YAML::Emitter emitter;
+  emitter << out;
+  return std::string(emitter.c_str()) + "\n";
+}
+
+}  // namespace virtrain::harness

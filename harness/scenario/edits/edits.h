@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+// Two arms made of a stored scenario, which differ in some of its settings.
+namespace virtrain::harness {
+
+/// A key of a scenario with an old and a new value. Nothing: the scenario did not say it.
+struct Setting {
+  std::string key = {};  ///< "workload.env.NCCL_ALGO", "guest.pinning"
+  std::optional<std::string> before = {};
+  std::optional<std::string> after = {};
+};
+
+/// What differs between two sound scenario texts for a case in an arm: the settings of that arm, and "cases"
+/// where the case itself was edited.
+std::vector<Setting> edited_settings(const std::string& before, const std::string& after,
+                                     const std::string& case_name, const std::string& arm);
+
+/// Why two arms cannot differ in this key; empty: they can.
+std::string why_arms_cannot_differ(const std::string& key);
+
+inline constexpr const char* arm_good = "good";    ///< all settings at their old values
+inline constexpr const char* arm_tried = "tried";  ///< some at their new ones
+
+/// A scenario of one case in two arms.
+struct TwoArms {
+  std::string name = {};
+  std::string description = {};
+  std::string case_name = {};
+  std::string arm = {};  ///< what both are like
+  std::vector<Setting> settings = {};
+  std::set<std::size_t> tried = {};  ///< of `settings`: those that the arm `tried` has at their new values
+  std::int64_t pairs = 0;            ///< at most; a verdict ends it earlier
+};
+
+/// The text of that scenario, made from a sound one that has the case and the arm. Error(usage) where it
+/// cannot be made: isolation, a point of a sweep, no such case or arm.
+std::string two_arm_scenario(const std::string& text, const TwoArms& wanted);
+
+}  // namespace virtrain::harness
