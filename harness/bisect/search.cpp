@@ -96,7 +96,7 @@ class Replay {
     const auto in_first = ask(both(beside, first));
     if (!in_first) { return std::nullopt; }
     if (*in_first) { return minimal(beside, first, partner); }
-    const auto of_second = minimal(both(beside, first), second, partner);
+    auto of_second = minimal(both(beside, first), second, partner);
     if (!of_second) { return std::nullopt; }
     const auto enough = ask(both(beside, *of_second));
     if (!enough) { return std::nullopt; }

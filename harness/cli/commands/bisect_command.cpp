@@ -23,7 +23,7 @@ constexpr int exit_no_verdict = 5;
 constexpr std::int64_t least_pairs = 3;
 
 struct BisectArguments {
-  std::vector<std::string> what;      ///< a change, or a good and a bad experiment
+  std::string change, bad;            ///< `change` is the good experiment where `bad` is given
   std::vector<std::string> switches;  ///< KEY OLD NEW, several times
   std::string case_name, arm;
   StepLimits limits;
@@ -50,15 +50,15 @@ std::vector<Setting> known_settings(const std::vector<std::string>& words) {
 Subject read_subject(const BisectArguments& arguments) {
   const results::Store store(arguments.options.database, results::Store::Mode::open);
   const auto known = known_settings(arguments.switches);
-  if (arguments.what.size() == 2) {
-    return subject_of_experiments(store, arguments.what[0], arguments.what[1], arguments.case_name,
-                                  arguments.arm, known);
+  if (!arguments.bad.empty()) {
+    return subject_of_experiments(store, arguments.change, arguments.bad, arguments.case_name, arguments.arm,
+                                  known);
   }
   if (!arguments.case_name.empty() || !arguments.arm.empty()) {
     throw Error("bisect", ErrorCode::usage,
                 "a change has its case and arm (--case and --arm go with GOOD BAD)");
   }
-  return subject_of_change(store, arguments.what[0], known);
+  return subject_of_change(store, arguments.change, known);
 }
 
 /// The comparison of these suspects; what the stored text does not hold is set here.
@@ -210,17 +210,18 @@ void add_bisect_command(Cli& cli) {
       "bisect", "Find which setting caused a loss: run the fewest trials that separate the suspects");
   auto arguments = std::make_shared<BisectArguments>();
   arguments->limits.seed = static_cast<std::int64_t>(std::random_device()() & 0x7fffffffU);
-  verb->add_option("what", arguments->what,
-                   "Id of a change, as virtrain changes prints it; or a good and a bad experiment")
-      ->required()
-      ->expected(1, 2);
+  verb->add_option("change", arguments->change,
+                   "Id of a change, as virtrain changes prints it; or a good experiment")
+      ->required();
+  verb->add_option("bad", arguments->bad,
+                   "A bad experiment, to compare with a good one in place of a change");
   add_database_option(*verb, arguments->options.database);
   add_format_option(*verb, arguments->format);
   verb->add_option("--switch", arguments->switches,
                    "A setting that you suspect, with its old and new value; repeatable")
       ->type_name("KEY OLD NEW")
       ->type_size(3)
-      ->expected(-1);
+      ->allow_extra_args(false);
   verb->add_option("--case", arguments->case_name,
                    "Of two experiments: the case (default: where the loss is largest)");
   verb->add_option("--arm", arguments->arm, "Of two experiments: the arm (default: likewise)");
