@@ -12,6 +12,7 @@
 #include "common/text/sha256.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
+#include "results/exchange/database_file.h"
 #include "results/exchange/exchange.h"
 #include "results/exchange/files/checksums.h"
 #include "results/exchange/files/unpack.h"
@@ -137,7 +138,12 @@ class Source {
       std::ifstream pipe(path, std::ios::binary);
       copy(pipe);
     }
-    if (fs::is_regular_file(path_, failure) && is_packed(path_)) { open_packed(); }
+    if (!fs::is_regular_file(path_, failure)) { return; }
+    if (is_packed(path_)) { open_packed(); }
+    if (is_database(path_)) {
+      text_ = records_of_database(path_, name_);
+      path_ = text_->path();
+    }
   }
 
   const std::string& name() const { return name_; }

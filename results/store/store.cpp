@@ -1,5 +1,6 @@
 #include "results/store/store.h"
 
+#include <SQLiteCpp/Backup.h>
 #include <fmt/format.h>
 
 #include "common/system/time.h"
@@ -253,6 +254,16 @@ bool Store::has_pair(const std::string& experiment, const std::string& case_name
         "AND \"case\" = ? AND arm = ? AND pair = ?");
     return found.bind(experiment).bind(case_name).bind(arm).bind(pair).next();
   });
+}
+
+void copy_database(const std::filesystem::path& from, const std::filesystem::path& to) {
+  constexpr int patience_ms = 10'000;
+  constexpr int all_pages = -1;
+  try {
+    SQLite::Database source(from.string(), SQLite::OPEN_READONLY, patience_ms);
+    SQLite::Database copy(to.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+    SQLite::Backup(copy, source).executeStep(all_pages);
+  } catch (const SQLite::Exception& failure) { throw database_error("copy the database", from, failure); }
 }
 
 }  // namespace virtrain::results

@@ -164,4 +164,8 @@ class Store {
   std::unique_ptr<Connection> connection_;
 };
 
+/// Copies a database page by page, as it is at one moment; a run may be writing to it. Nothing that is in it
+/// is run. Errors name `from`.
+void copy_database(const std::filesystem::path& from, const std::filesystem::path& to);
+
 }  // namespace virtrain::results

@@ -29,5 +29,7 @@ Table experiments_table(const Store& store);
 Table show_experiment(const Store& store, const std::string& experiment);
 /// What `show --probes` prints: the median of each probe in each arm, against bare metal.
 Table probes_table(const Store& store, const std::string& experiment);
+/// The same of any probes, without a title.
+Table probes_table(const std::vector<Probe>& probes);
 
 }  // namespace virtrain::results

@@ -56,6 +56,12 @@ def accepts(text):
 
 
 class Schema(unittest.TestCase):
+    def test_editors_find_it_beside_the_shipped_scenarios(self):
+        """Written by: virtrain schema > scenarios/virtrain.schema.json"""
+        self.assertEqual(json.loads((SOURCE / "scenarios/virtrain.schema.json").read_text()), SCHEMA)
+        for scenario in sorted((SOURCE / "scenarios").glob("*.yaml")):
+            self.assertEqual(scenario.read_text().split("\n", 1)[0], "# yaml-language-server: $schema=virtrain.schema.json", scenario.name)
+
     def test_is_itself_valid(self):
         jsonschema.Draft7Validator.check_schema(SCHEMA)
 

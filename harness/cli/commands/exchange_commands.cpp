@@ -191,10 +191,10 @@ void add_import(Cli& cli) {
   auto* verb = cli.app.add_subcommand("import", "Read results of virtrain and of other tools");
   auto arguments = std::make_shared<ImportArguments>();
   add_database_option(*verb, arguments->database);
-  verb->add_option(
-          "paths", arguments->paths,
-          "Files (also .gz and .zst, evidence bundles) and folders, - for standard input; all of them are "
-          "imported, or nothing")
+  verb->add_option("paths", arguments->paths,
+                   "Files (also .gz and .zst, evidence bundles, other results databases) and folders, - for "
+                   "standard input; all of them are "
+                   "imported, or nothing")
       ->type_name("FILE")
       ->required();
   auto formats = results::format_names();
@@ -214,6 +214,7 @@ void add_import(Cli& cli) {
       "Examples:\n"
       "  virtrain import scenarios/published/dell-r750xa.jsonl --db study.db\n"
       "  virtrain import evidence.tar.gz                     what export --bundle wrote, checksums verified\n"
+      "  virtrain import colleague.db                        all experiments of another results database\n"
       "  virtrain import logs/ --skip-failed                 the good files of a sweep\n"
       "  virtrain import bare-metal.log --experiment e1 --case one-gpu --arm bare_metal --pair 1\n"
       "  virtrain import logs/                               logs/vm/weak-scaling/4/1.log and so on\n"

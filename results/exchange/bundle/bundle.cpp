@@ -16,28 +16,12 @@
 #include "results/exchange/bundle/archive_writer.h"
 #include "results/exchange/exchange.h"
 #include "results/exchange/exporters/exporters.h"
+#include "results/exchange/files/work_folder.h"
 
 namespace virtrain::results {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// A folder that is removed with everything in it.
-class WorkFolder {
- public:
-  explicit WorkFolder(const fs::path& beside) {
-    std::string name = fs::absolute(beside).string() + ".XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) { throw errno_error("make " + name, errno); }
-    path = name;
-  }
-  WorkFolder(const WorkFolder&) = delete;
-  WorkFolder& operator=(const WorkFolder&) = delete;
-  ~WorkFolder() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-  fs::path path;
-};
 
 /// One file of the bundle: its bytes, or the file that has them.
 struct Member {

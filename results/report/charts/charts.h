@@ -11,6 +11,8 @@ namespace virtrain::results {
 std::vector<Chart> forest_charts(const ReportData& data);
 /// Images per second of every case and arm: the means and each valid trial; nothing if nothing was measured.
 std::vector<Chart> throughput_charts(const ReportData& data, const ArmOrder& order);
+/// Bandwidth against size of each operation that was probed at three sizes or more.
+std::vector<Chart> probe_charts(const ReportData& data, const ArmOrder& order);
 /// Speedup and efficiency of each weak scaling beside the ideal and the published one.
 std::vector<Chart> scaling_charts(const ReportData& data, const ArmOrder& order);
 /// Throughput of each arm over the points of each sweep, with intervals.

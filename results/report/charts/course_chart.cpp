@@ -157,7 +157,7 @@ std::string decimation_words(const std::vector<CoursePanel>& panels) {
       longest, most);
 }
 
-double median_of(const CourseLine& line) {
+double line_median(const CourseLine& line) {
   std::vector<double> values;
   for (const auto& point : line.points) { values.push_back(point.value); }
   return quantile(values, 0.5);
@@ -171,13 +171,13 @@ std::vector<CoursePanel> drawable(std::vector<CoursePanel> panels) {
     double low = std::numeric_limits<double>::infinity();
     double high = 0;
     for (const auto& line : panel.lines) {
-      low = std::min(low, median_of(line));
-      high = std::max(high, median_of(line));
+      low = std::min(low, line_median(line));
+      high = std::max(high, line_median(line));
     }
     if (!needs_logarithm(low, high)) { continue; }
     panel.unit = "% of its median";
     for (auto& line : panel.lines) {
-      const double median = median_of(line);
+      const double median = line_median(line);
       for (auto& point : line.points) { point.value *= 100 / median; }
     }
   }

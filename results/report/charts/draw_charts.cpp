@@ -38,7 +38,8 @@ json charts_json(const std::vector<Chart>& charts) {
       {"forest", embedded(report::forest_vg_json)}, {"scaling", embedded(report::scaling_vg_json)},
       {"course", embedded(report::course_vg_json)}, {"isolation", embedded(report::isolation_vg_json)},
       {"series", embedded(report::series_vg_json)}, {"sweep", embedded(report::sweep_vg_json)},
-      {"nights", embedded(report::nights_vg_json)}, {"throughput", embedded(report::throughput_vg_json)}};
+      {"nights", embedded(report::nights_vg_json)}, {"throughput", embedded(report::throughput_vg_json)},
+      {"probes", embedded(report::probes_vg_json)}};
   json list = json::array();
   for (const auto& chart : charts) {
     list.push_back({{"id", chart.id},

@@ -9,7 +9,7 @@
 namespace virtrain::results {
 namespace {
 
-struct Row {
+struct ArmRow {
   std::string case_name;
   std::string arm;
   KeyEntry key;
@@ -18,8 +18,8 @@ struct Row {
 };
 
 /// Every arm of every case that has a throughput, in plan order.
-std::vector<Row> rows_of(const ReportData& data, const ArmOrder& order) {
-  std::vector<Row> rows;
+std::vector<ArmRow> arm_rows(const ReportData& data, const ArmOrder& order) {
+  std::vector<ArmRow> rows;
   std::set<std::pair<std::string, std::string>> seen;
   for (const auto& comparison : data.comparisons) {
     for (const auto& arm : comparison.arms) {
@@ -33,7 +33,7 @@ std::vector<Row> rows_of(const ReportData& data, const ArmOrder& order) {
 }
 
 /// The slowest and the fastest run.
-std::pair<double, double> extremes(const std::vector<Row>& rows) {
+std::pair<double, double> slowest_and_fastest(const std::vector<ArmRow>& rows) {
   double low = std::numeric_limits<double>::infinity();
   double high = 0;
   for (const auto& row : rows) {
@@ -47,7 +47,7 @@ std::pair<double, double> extremes(const std::vector<Row>& rows) {
   return {low, high};
 }
 
-void add_row(const Row& row, std::size_t position, bool first_of_case, Chart& chart) {
+void add_arm_row(const ArmRow& row, std::size_t position, bool first_of_case, Chart& chart) {
   const auto count = row.runs.size();
   chart.data["rows"].push_back(
       {{"case", first_of_case ? row.case_name : ""},
@@ -76,7 +76,7 @@ void add_row(const Row& row, std::size_t position, bool first_of_case, Chart& ch
 }  // namespace
 
 std::vector<Chart> throughput_charts(const ReportData& data, const ArmOrder& order) {
-  const auto rows = rows_of(data, order);
+  const auto rows = arm_rows(data, order);
   if (rows.empty()) { return {}; }
   Chart chart;
   chart.id = "throughput";
@@ -90,19 +90,19 @@ std::vector<Chart> throughput_charts(const ReportData& data, const ArmOrder& ord
                          {"slowest", "Slowest", true},
                          {"fastest", "Fastest", true}};
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    add_row(rows[i], i, i == 0 || rows[i].case_name != rows[i - 1].case_name, chart);
+    add_arm_row(rows[i], i, i == 0 || rows[i].case_name != rows[i - 1].case_name, chart);
     const bool named = std::any_of(chart.key.begin(), chart.key.end(),
                                    [&](const KeyEntry& one) { return one.words == rows[i].key.words; });
     if (!named) { chart.key.push_back(rows[i].key); }
   }
-  const auto by_mean = [](const Row& a, const Row& b) { return a.mean < b.mean; };
+  const auto by_mean = [](const ArmRow& a, const ArmRow& b) { return a.mean < b.mean; };
   const auto [slowest, fastest] = std::minmax_element(rows.begin(), rows.end(), by_mean);
   chart.summary = fmt::format(
       "From {} images/s ({}, {}) to {} ({}, {}): large marks are means of the valid trials, small ones the "
       "trials.",
       figure_words(slowest->mean), slowest->case_name, slowest->arm, figure_words(fastest->mean),
       fastest->case_name, fastest->arm);
-  const auto [low, high] = extremes(rows);
+  const auto [low, high] = slowest_and_fastest(rows);
   const bool logarithmic = needs_logarithm(low, high);
   if (logarithmic) { chart.scales["x"] = "log"; }
   chart.signals = {

@@ -91,6 +91,8 @@ ReportData read_report_data(const Store& store, const ReportRequest& request) {
   const auto ids = experiments_of(store, request.compare);
   for (const auto& id : ids) {
     data.experiments.push_back(*store.experiment(id));
+    const auto probes = store.probes(id);
+    data.probes.insert(data.probes.end(), probes.begin(), probes.end());
     for (auto& trial : store.trials(id)) {
       auto tenants = store.tenants(trial.id);
       data.trials.push_back({std::move(trial), std::move(tenants)});

@@ -55,6 +55,7 @@ struct ReportData {
   std::vector<Mitigation> mitigations;     ///< what helps them
   std::vector<ReportTrial> trials;         ///< of all experiments, in stored order
   std::vector<TrialRecord> records;        ///< in order of case and arm
+  std::vector<Probe> probes;               ///< of all experiments
   std::map<std::string, Facts> facts;      ///< by arm: values seen in any of its cases
 };
 

@@ -60,6 +60,8 @@ const std::vector<Section>& chart_sections() {
       {"tenants", "Tenants", "isolation",
        "tenants' heat map: no case has several tenants whose runs alone were measured too, nor a victim "
        "beside neighbours"},
+      {"bandwidth", "Bandwidth", "probes",
+       "bandwidth against size: no operation was probed at three sizes or more"},
       {"series", "From experiment to experiment", "series",
        "series: fewer than five experiments with a date are selected (--scenario or --label selects more)"}};
   return sections;
@@ -264,6 +266,7 @@ json page_model(const ReportData& data, const std::vector<Chart>& charts) {
   model["sections"] = sections_model(data, charts, absent);
   model["reasons"] = reasons_model(data);
   model["mitigations"] = mitigations_model(data);
+  model["probes"] = probes_model(data);
   model["predictions"] = predictions_model(data, absent);
   model["environment"] = environment_model(data);
   model["trials"] = trials_model(data);

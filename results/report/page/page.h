@@ -38,6 +38,9 @@ nlohmann::json reasons_model(const ReportData& data);
 /// What helps victims beside neighbours, and what it costs; false without any.
 nlohmann::json mitigations_model(const ReportData& data);
 
+/// Every probe's figure in each arm, against bare metal; false without any.
+nlohmann::json probes_model(const ReportData& data);
+
 /// Throughput of sizes that were measured and that were not, for each weak scaling that the model of a ring
 /// holds for; false without any. Why others have none goes into `absent`.
 nlohmann::json predictions_model(const ReportData& data, nlohmann::json& absent);

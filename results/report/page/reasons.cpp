@@ -7,6 +7,7 @@
 #include "common/text/text.h"
 #include "results/report/page/page.h"
 #include "results/tables/mitigation_table.h"
+#include "results/tables/tables.h"
 
 namespace virtrain::results {
 namespace {
@@ -82,6 +83,18 @@ json mitigations_model(const ReportData& data) {
   if (data.mitigations.empty()) { return false; }
   auto table = without_empty_columns(mitigation_table(data.mitigations));
   return {{"tables", {table_model(table, table.title)}}};
+}
+
+json probes_model(const ReportData& data) {
+  if (data.probes.empty()) { return false; }
+  auto table = without_empty_columns(probes_table(data.probes));
+  constexpr std::size_t most_rows = 200;
+  if (table.rows.size() > most_rows) {
+    table.notes.push_back(
+        fmt::format("{} of {} rows; virtrain show --probes has them all", most_rows, table.rows.size()));
+    table.rows.resize(most_rows);
+  }
+  return {{"tables", {table_model(table, "Probes: medians of each arm")}}};
 }
 
 json predictions_model(const ReportData& data, json& absent) {

@@ -1,4 +1,6 @@
 // Evidence bundles and packed files come back; what is damaged, false or a bomb is refused.
+#include <SQLiteCpp/Database.h>
+
 #include <fstream>
 #include <sstream>
 
@@ -210,4 +212,31 @@ TEST_CASE("with skip_failed the good files are imported and the failed ones name
   CHECK(store.trials("e").size() == 1);  // nothing of b.jsonl's first line
   CHECK_THAT(error_of([&] { import_these(store, {study / "b.jsonl"}, {.skip_failed = true}); }).message(),
              Contains("b.jsonl:2: record is"));
+}
+
+TEST_CASE("another results database is read as it is at that moment, and stays as it is") {
+  const TemporaryFolder folder;
+  const auto other = folder.path / "other.db";
+  std::string records;
+  {
+    Store source(other);
+    source.add_experiment(an_experiment("e1"));
+    add_finished(source, "e1", "c", "vm", 1, 101.5);
+    add_finished(source, "e1", "c", "bare_metal", 1, 104.25);
+    records = exported(source);
+  }
+  const auto before = read_file(other).value();
+  Store store(folder.path / "results.db");
+  const auto reports = import_these(store, {other});
+  CHECK(reports.at(0).report.trials == 2);
+  CHECK(reports.at(0).name == other.string());
+  CHECK(exported(store) == records);
+  CHECK(read_file(other).value() == before);
+  CHECK_THAT(error_of([&] { import_these(store, {other}); }).message(), Contains("imported before"));
+
+  const auto foreign = folder.path / "foreign.db";
+  SQLite::Database(foreign.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE).exec("CREATE TABLE t(x)");
+  CHECK_THAT(refusal(foreign), Contains("foreign.db") && Contains("cannot be read"));
+  fs::resize_file(other, fs::file_size(other) / 2);
+  CHECK_THAT(refusal(other), Contains("other.db"));
 }

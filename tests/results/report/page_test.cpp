@@ -267,7 +267,42 @@ TEST_CASE("sections without data are named") {
   const auto data = study.data();
   const auto model = page_model(data, charts_of(data));
   CHECK(model["sections"].size() == 2);
-  CHECK(model["absent"].size() == 5);
+  CHECK(model["absent"].size() == 6);
+}
+
+TEST_CASE(
+    "bandwidth is drawn against size where three sizes were probed, every other probe is in the table") {
+  Study study;
+  study.add_case("one", 0.99);
+  std::vector<Probe> probes;
+  for (const std::string arm : {"bare_metal", "vm"}) {
+    for (const std::int64_t size : {1024, 4096, 16384}) {
+      for (const double wobble : {0.9, 1.0, 1.1}) {
+        Probe probe{.name = "all_reduce", .arm = arm, .data_type = "float"};
+        probe.size_bytes = size;
+        probe.ranks = 2;
+        probe.value = (arm == "vm" ? 1e9 : 2e9) * wobble;
+        probe.unit = "B/s";
+        probes.push_back(probe);
+      }
+    }
+    Probe probe{.name = "gemm", .arm = arm};
+    probe.value = 1e12;
+    probe.unit = "FLOP/s";
+    probes.push_back(probe);
+  }
+  study.store.add_probes("e1", probes);
+  const auto data = study.data();
+  const auto charts = probe_charts(data, ArmOrder(data));
+  REQUIRE(charts.size() == 1);
+  CHECK(charts[0].title == "all reduce, float, 2 ranks: bandwidth against size");
+  CHECK(charts[0].summary.starts_with("At 16384 bytes: bare metal 2 GB/s, VM 1 GB/s."));
+  REQUIRE(charts[0].data["points"].size() == 6);
+  CHECK(charts[0].data["points"][1]["value"] == 1.0);
+  CHECK(charts[0].data["points"][1]["low"] == 0.9);
+  const auto model = probes_model(data);
+  REQUIRE(model["tables"].size() == 1);
+  CHECK(model["tables"][0]["rows"].size() == 8);
 }
 
 TEST_CASE("differences come with what they mean") {

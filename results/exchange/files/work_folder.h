@@ -1,0 +1,18 @@
+#pragma once
+
+#include <filesystem>
+
+namespace virtrain::results {
+
+/// A folder of ours alone, beside a file or in /tmp, that is removed with everything in it.
+class WorkFolder {
+ public:
+  /// Made as `beside`.XXXXXX. Error(io) with the reason.
+  explicit WorkFolder(const std::filesystem::path& beside);
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+  ~WorkFolder();
+  std::filesystem::path path;
+};
+
+}  // namespace virtrain::results

@@ -1,0 +1,50 @@
+#include "results/tables/probe_figures.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace virtrain::results {
+namespace {
+
+ProbeKey key_of(const Probe& probe) {
+  ProbeKey key{probe.name, probe.data_type,          "",
+               probe.unit, probe.ranks.value_or(-1), probe.size_bytes.value_or(-1)};
+  if (probe.detail.is_object() && probe.detail.contains("in_place") &&
+      probe.detail["in_place"].is_boolean()) {
+    key.side = probe.detail["in_place"].get<bool>() ? "in place" : "out of place";
+  }
+  return key;
+}
+
+}  // namespace
+
+std::map<ProbeKey, std::map<std::string, ProbeReadings>> probe_figures(const std::vector<Probe>& probes) {
+  std::map<ProbeKey, std::map<std::string, ProbeReadings>> figures;
+  for (const auto& probe : probes) {
+    auto& readings = figures[key_of(probe)][probe.arm];
+    readings.values.push_back(probe.value);
+    if (probe.bus_bytes_per_second) { readings.bus.push_back(*probe.bus_bytes_per_second); }
+    readings.wrong += probe.wrong.value_or(0);
+  }
+  return figures;
+}
+
+std::optional<double> median_of(std::vector<double> values) {
+  if (values.empty()) { return std::nullopt; }
+  std::sort(values.begin(), values.end());
+  const auto middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+std::string figure_with_unit(double value, const std::string& unit) {
+  static constexpr std::array<std::pair<double, const char*>, 8> scales = {
+      {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}, {1, ""}, {1e-3, "m"}, {1e-6, "u"}, {1e-9, "n"}}};
+  const auto fits = [&](const auto& scale) { return value >= scale.first; };
+  const auto found = std::find_if(scales.begin(), scales.end(), fits);
+  const auto& [factor, prefix] = value <= 0 ? scales[4] : found == scales.end() ? scales.back() : *found;
+  return fmt::format("{:.4g} {}{}", value / factor, prefix, unit);
+}
+
+}  // namespace virtrain::results
