@@ -81,7 +81,7 @@ std::string fish_completion(const Verb& program) {
     }
     if (!verb->positionals.empty()) {
       const auto offered = values(verb->positionals.front());
-      if (!offered.empty()) { lines += "complete -c virtrain" + where + offered + "\n"; }
+      if (!offered.empty()) { lines += fmt::format("complete -c virtrain{}{}\n", where, offered); }
     }
   }
   return "# fish completion of virtrain, made by `virtrain completion fish`\n" +
