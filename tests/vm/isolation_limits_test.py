@@ -5,6 +5,8 @@ tenth and not half, and keeps a fifth of its own work; what it writes and sends 
 import json
 import os
 import pathlib
+import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -54,28 +56,58 @@ def isolate(database, *more):
 
 
 def rates(database):
-    """Bytes a second of each stressor beside the victim."""
+    """Work a second of each stressor beside the victim, by arm; the mean over rounds."""
     said = subprocess.run([BUILD / "virtrain", "export", "--format", "jsonl", "--db", database], capture_output=True, text=True,
                           check=True).stdout
     found = {}
     for line in said.splitlines():
-        for tenant in json.loads(line).get("tenants") or []:
+        record = json.loads(line)
+        for tenant in record.get("tenants") or []:
             for stressor in (tenant.get("workload") or {}).get("stressors", []):
-                found[stressor["kind"]] = stressor["rate"]
-    return found
+                found.setdefault(record["arm"], []).append(stressor["rate"])
+    return {arm: statistics.mean(values) for arm, values in found.items()}
+
+
+def work_a_cpu_second():
+    """What the stressor does in a second of CPU time, however many seconds it has to wait for it."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    said = subprocess.run([BUILD / "virtrain-stress", "--kind", "cpu", "--threads", "1", "--seconds", "3"], input="go\n",
+                          capture_output=True, text=True, check=True).stdout
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    work = sum(one["rate"] * one["seconds"] for one in map(json.loads, said.splitlines()) if one["record"] == "progress")
+    return work / (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
 
 def check_cpu(database):
     (found,) = isolate(database, "--mitigations")
     assert (found["arm"], found["like"], found["neighbour"]) == ("capped", "bare_metal", "cpu@100%"), found
-    assert found["changes"] == "neighbour.limits.cpu 25%" and found["rounds"] == 3, found
-    # Two that always want one core have half of it each, and 90 % is left by one that may use a tenth. Who else runs on the
-    # core takes from both: with one more of them, a third was lost without the limit, and the neighbour pays 70 % and not 80.
-    assert found["loss_without_high"] >= 0.45 and 0.25 <= found["loss_without"] <= 0.6, found
-    assert found["loss_with_low"] <= 0.10 <= found["loss_with_high"] or 0 <= found["loss_with"] <= 0.2, found
-    assert 0.6 <= found["cost_aggressor"] <= 0.9, found
-    assert found["relief_low"] <= 1.8 <= found["relief_high"] or 1.25 <= found["relief"] <= 2.2, found
-    assert found["verdict"] in ("helps", "inconclusive"), found  # the latter where rounds differ more than that
+    assert found["changes"] == "neighbour.limits.cpu 10%" and found["rounds"] == 3, found
+    # Whatever else runs on the core: a tenth of it is what the neighbour gets.
+    share = rates(database)["capped+cpu@100%"] / work_a_cpu_second()
+    print(f"the capped neighbour has {share:.1%} of a core")
+    assert 0.08 <= share <= 0.12, (share, found)
+    if os.getloadavg()[0] > 3:
+        print("what the victim loses is not checked: others load this host")
+        return
+    # Two that always want one core have half of it each, and 90 % is left by one that may use a tenth.
+    assert found["loss_without_low"] <= 0.55 and found["loss_without_high"] >= 0.45 and 0.3 < found["loss_without"] < 0.6, found
+    assert found["loss_with_low"] <= 0.12 and found["loss_with_high"] >= 0.08 and found["loss_with"] < 0.25, found
+    assert found["relief_low"] <= 1.85 and found["relief_high"] >= 1.75 and found["relief"] > 1.3, found
+    assert 0.7 <= found["cost_aggressor"] <= 0.9, found
+    assert found["verdict"] in ("helps", "inconclusive"), found  # the latter where rounds differ a lot
+
+
+def check_refusals(folder):
+    """What cannot be had is refused before anything is made."""
+    scenario = folder / "refused.yaml"
+    scenario.write_text(CPU.replace("cpu: 10%", "cpu: 10%, disk_write: 16MiB/s").replace("bare_metal", "vm"), encoding="utf-8")
+    run = subprocess.run([BUILD / "virtrain", "run", scenario, "--db", folder / "none.db", "--mode", "session"],
+                         capture_output=True, text=True, timeout=60, check=False)
+    assert run.returncode == 4, (run.returncode, run.stderr)
+    assert "limits (cpu 0.1 cores, disk_write 16MiB/s): mode session has no cgroups that bound CPU time (allowed: mode system)" \
+        in run.stderr, run.stderr
+    assert "mirror guests write to memory (allowed: arm bare_metal" in run.stderr, run.stderr
+    assert not (folder / "none.db").exists()
 
 
 def main():
@@ -84,11 +116,13 @@ def main():
         return SKIPPED
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
+        check_refusals(folder)
         check_cpu(measured(folder, "cpu", CPU))
         found = rates(measured(folder, "io", IO))
         # Of what is sent, headers are a part; a token bucket lets a burst through first.
-        assert 0.9 * RATE <= found["disk"] <= 1.1 * RATE, found
-        assert 0.85 * RATE <= found["net"] <= 1.1 * RATE, found
+        print(found)
+        assert 0.9 * RATE <= found["bare_metal+disk@100%"] <= 1.1 * RATE, found
+        assert 0.85 * RATE <= found["bare_metal+net@100%"] <= 1.1 * RATE, found
     return 0
 
 
