@@ -8,6 +8,7 @@
 
 #include "common/system/subprocess.h"
 #include "tests/support/temporary_folder.h"
+#include "vmctl/host/node_domain.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -105,6 +106,20 @@ TEST_CASE("what cannot be removed is said and stays in the journal, the others g
   CHECK_THAT(torn_down.left[0], Contains(stuck) && Contains("it is stuck"));
   REQUIRE(torn_down.journal.effects().size() == 1);
   CHECK(torn_down.journal.effects()[0].name == stuck);
+}
+
+TEST_CASE(
+    "QEMU's helper threads run apart where there are cores for them, or with the vCPUs; limits are the "
+    "node's") {
+  auto group = two_tenants();
+  group.tenants[0][0].emulator_cores = {5, 6};
+  group.tenants[1][0].limits.cpu_cores = 0.25;
+  const auto xml = [&](std::size_t tenant) { return planned_xml(group, tenant, 0, 1, true, false); };
+  CHECK_THAT(xml(0), Contains("<emulatorpin cpuset=\"5-6\" />") && !Contains("quota"));
+  CHECK_THAT(xml(1), Contains("<emulatorpin cpuset=\"0\" />"));  // none to spare
+  CHECK_THAT(xml(1), Contains("<global_quota>25000</global_quota>"));
+  group.guest.emulator_threads = EmulatorThreads::on_vcpus;
+  CHECK_THAT(xml(0), Contains("<emulatorpin cpuset=\"0\" />"));
 }
 
 }  // namespace
