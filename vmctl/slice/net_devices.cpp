@@ -79,11 +79,11 @@ std::string lacks_limits_of_sending() {
 }
 
 std::string lacks_libvirt_bandwidth() {
+  const std::string police = "police rate 1000kbps burst 100kb mtu 64kb drop flowid :1";
   return lacks_in_tc({"qdisc add dev lo root handle 1: htb default 1",
                       "class add dev lo parent 1: classid 1:1 htb rate 1000kbps",
                       "qdisc add dev lo parent 1:1 handle 2: sfq perturb 10", "qdisc add dev lo ingress",
-                      "filter add dev lo parent ffff: protocol all u32 match u32 0 0 police rate 1000kbps "
-                      "burst 100kb mtu 64kb drop flowid :1"});
+                      "filter add dev lo parent ffff: protocol all u32 match u32 0 0 " + police});
 }
 
 void run_ip(const std::string& netns, const std::vector<std::string>& commands) {
