@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 namespace virtrain::harness {
@@ -59,7 +60,9 @@ std::vector<std::string> cuda_reasons(const Scenario& scenario, const Plan& plan
   need(true, host.trainer);
   need(host.trainer.empty() && trains_with_cuda(plan, 2), nccl_trouble(host.libraries));
   need(has_arm(scenario, arm_bare_metal) || has_arm(scenario, arm_bare_metal_shared), host.host_driver);
-  need(has_arm(scenario, arm_vm) && scenario.guest.is_mirror(), host.guest_driver);
+  const bool mirrors = std::any_of(plan.placements.begin(), plan.placements.end(),
+                                   [](const Placement& one) { return one.guest.is_mirror(); });
+  need(has_arm(scenario, arm_vm) && mirrors, host.guest_driver);
   return reasons;
 }
 

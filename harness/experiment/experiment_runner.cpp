@@ -33,7 +33,7 @@ class Runner {
 
  private:
   asio::awaitable<void> run_trial(const PlannedTrial& planned, ExperimentOutcome& outcome);
-  asio::awaitable<void> prepare_image(std::int64_t trial);
+  asio::awaitable<void> prepare_image(std::int64_t trial, const std::string& image);
   asio::awaitable<void> bind_devices(TrialRun& trial, const PlannedTrial& planned);
   asio::awaitable<void> give_devices_back(std::optional<std::int64_t> row);
   asio::awaitable<std::vector<std::string>> end_lending();
@@ -53,6 +53,7 @@ class Runner {
   KnownPlans plans_;
   PairLooks looks_;
   RemainingTime remaining_;
+  std::string image_;  ///< that VMs boot now: arms may differ in it
   std::int64_t began_ns_ = monotonic_ns(), trial_began_ns_ = 0;
   std::unique_ptr<LiveNodes> nodes_;  ///< of the present trial
   std::unique_ptr<LiveNodes> kept_;   ///< VMs that wait for their case's next trial (reuse: case)
@@ -152,9 +153,9 @@ bool lends_nvidia_devices(const Plan& plan) {
 }
 
 /// Stage image: libvirt answers, the guest image exists, and a probe has shown whether KVM works.
-asio::awaitable<void> Runner::prepare_image(std::int64_t trial) {
-  if (context_.virtualization) { co_return; }
-  const vmctl::ImageSpec spec{context_.scenario.guest.image, lends_nvidia_devices(context_.plan)};
+asio::awaitable<void> Runner::prepare_image(std::int64_t trial, const std::string& wanted) {
+  if (context_.virtualization && image_ == wanted) { co_return; }
+  const vmctl::ImageSpec spec{wanted, lends_nvidia_devices(context_.plan)};
   const auto make = [&host = context_.host, &spec] { return host.make_image(spec); };
   const auto image = co_await offload(context_.pool, make);
   context_.event(trial, "image", "guest image ready",
@@ -165,6 +166,7 @@ asio::awaitable<void> Runner::prepare_image(std::int64_t trial) {
                   {"virtualization", to_string(image.virtualization)},
                   {"reason", image.reason}});
   context_.virtualization = image.virtualization;
+  image_ = wanted;
 }
 
 /// Runs the trial unless a stop comes first; returns what failed, null if nothing did.
@@ -175,7 +177,7 @@ asio::awaitable<std::exception_ptr> Runner::attempt(TrialRun& trial, const Plann
     try {
       if (runs_in_vms(planned.base)) {
         if (!context_.virtualization) { trial.enter("image"); }
-        co_await prepare_image(row);
+        co_await prepare_image(row, context_.plan.placements[planned.placement].guest.image);
         context_.store.set_trial_virtualization(row, to_string(*context_.virtualization));
       }
       if (!nodes_are_up) { co_await bind_devices(trial, planned); }

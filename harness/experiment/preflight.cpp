@@ -119,11 +119,16 @@ void check_limits(vmctl::Host& host, const Plan& plan, HostMode mode, std::vecto
   reasons.insert(reasons.end(), refused.begin(), refused.end());
 }
 
-void check_vm_arm(vmctl::Host& host, const Scenario& scenario, const Plan& plan,
-                  const vmctl::Inventory& inventory, HostMode mode, std::vector<std::string>& reasons) {
-  if (!scenario.guest.is_mirror()) {
+void check_vm_arm(vmctl::Host& host, const Plan& plan, const vmctl::Inventory& inventory, HostMode mode,
+                  std::vector<std::string>& reasons) {
+  std::set<std::string> images;
+  for (const auto& trial : plan.trials) {
+    const auto& guest = plan.placements[trial.placement].guest;
+    if (runs_in_vms(trial.base) && !guest.is_mirror()) { images.insert(guest.image); }
+  }
+  for (const auto& image : images) {
     try {
-      host.check_image(scenario.guest.image);
+      host.check_image(image);
     } catch (const Error& error) { reasons.emplace_back(error.what()); }
   }
   add_what_blocks(host.examine(inventory, mode), reasons);
@@ -206,7 +211,7 @@ void check_host(vmctl::Host& host, const Scenario& scenario, const Plan& plan,
   }
   check_bf16(scenario, inventory, reasons);
   check_limits(host, plan, mode, reasons);
-  if (has_arm(scenario, arm_vm)) { check_vm_arm(host, scenario, plan, inventory, mode, reasons); }
+  if (has_arm(scenario, arm_vm)) { check_vm_arm(host, plan, inventory, mode, reasons); }
   if (has_arm(scenario, arm_bare_metal)) { check_bare_metal_arm(host, mode, reasons); }
   if (!reasons.empty()) { throw Error("run " + scenario.name, ErrorCode::host_unable, join(reasons, "\n")); }
 }

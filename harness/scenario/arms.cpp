@@ -28,8 +28,8 @@ constexpr const char* same_in_all_arms[] = {"description", "cases",  "arms",    
 
 /// What bare metal has none of.
 constexpr const char* keys_of_vms[] = {
-    "guest.hugepages",     "guest.topology", "guest.memory_encryption", "guest.network",
-    "guest.nccl_topology", "devices.clique", "guest.emulator_threads"};
+    "guest.image",   "guest.hugepages",     "guest.topology", "guest.memory_encryption",
+    "guest.network", "guest.nccl_topology", "devices.clique", "guest.emulator_threads"};
 
 /// Where the scenario has what an arm says of its neighbour.
 const std::vector<std::string> neighbour_path{"isolation", "neighbour"};
@@ -74,7 +74,7 @@ void describe_variant(Schema& schema, Diagnostics& unused) {
   in.require("like");
   in.name("name", {"How tables call it", nullptr, "vm-unpinned"});
   in.name("like", {"Arm that it is like but for the keys below; may be another variant", nullptr, "vm"});
-  decode_guest(*in.child("guest", {"What differs in guest; all but image"}), unused);
+  decode_guest(*in.child("guest", {"What differs in guest"}), unused);
   decode_devices(*in.child("devices", {"What differs in devices; all but kind and select"}), unused);
   decode_workload(*in.child("workload", {"What differs in workload: env, threads"}), {}, unused);
   MapReader neighbour(*in.child("neighbour", {"What differs in isolation.neighbour"}), "neighbour", unused);
@@ -82,7 +82,6 @@ void describe_variant(Schema& schema, Diagnostics& unused) {
                 unused);
   auto& properties = variant["properties"];
   properties["guest"].erase("required");
-  properties["guest"]["properties"].erase("image");
   properties["devices"].erase("required");
   properties["devices"].erase("allOf");
   for (const char* key : {"kind", "select"}) { properties["devices"]["properties"].erase(key); }
@@ -120,7 +119,7 @@ Draft decode_variant(const Field& item, Diagnostics& diagnostics) {
     std::vector<Leaf> leaves;
     add_leaves(field->node, part, leaves);
     for (const auto& leaf : leaves) {
-      if (const auto* fixed = fixed_key(leaf.key)) {
+      if (const auto* fixed = fixed_in_arms(leaf.key)) {
         diagnostics.add(leaf.mark, fmt::format("{} cannot differ between arms: {}", fixed->key, fixed->why));
       } else if (leaf.key.starts_with("workload.") && !is_arms_workload(leaf.key)) {
         diagnostics.add(leaf.mark, fmt::format("{} cannot differ between arms, which train the same workload "

@@ -90,7 +90,7 @@ void decode_times(MapReader& in, Scenario& scenario) {
       in.duration_ns(
             "boot_timeout", second_ns, 3600 * second_ns,
             {"A node must be ready within it; 90s for the mirror image, 10m for others", nullptr, "5m"})
-          .value_or(scenario.guest.is_mirror() ? 90 * second_ns : 600 * second_ns);
+          .value_or(boots_mirrors_only(scenario) ? 90 * second_ns : 600 * second_ns);
   scenario.trial_timeout_ns = in.duration_ns("trial_timeout", second_ns, 7L * 24 * 3600 * second_ns,
                                              {"A trial must have ended within it", "1h"})
                                   .value_or(3600 * second_ns);

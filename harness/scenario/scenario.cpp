@@ -9,6 +9,14 @@ bool has_arm(const Scenario& scenario, const std::string& base) {
                      [&](const Arm& arm) { return arm.base == base; });
 }
 
+bool boots_mirrors_only(const Scenario& scenario) {
+  const auto is_mirror = [](const Case& one) { return one.guest.is_mirror(); };
+  return scenario.guest.is_mirror() &&
+         std::all_of(scenario.arms.begin(), scenario.arms.end(), [&](const Arm& arm) {
+           return std::all_of(arm.cases.begin(), arm.cases.end(), is_mirror);
+         });
+}
+
 bool is_gpu_probe(const std::string& probe) {
   return std::find(gpu_probes.begin(), gpu_probes.end(), probe) != gpu_probes.end();
 }

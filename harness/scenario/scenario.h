@@ -166,6 +166,8 @@ struct Scenario {
 
 /// Whether an arm of the scenario is this one, or a variant of it.
 bool has_arm(const Scenario& scenario, const std::string& base);
+/// Whether no arm boots another image than the host's own packages.
+bool boots_mirrors_only(const Scenario& scenario);
 
 /// What `probes` may name, of a node's host and of each of its GPUs.
 inline const std::vector<std::string> host_probes{"triad", "memory_copy", "gemm"};

@@ -52,5 +52,21 @@ def two_guests_of_a_cloud_image_train_together():
         assert not left, left
 
 
+def arms_boot_their_own_images():
+    with outside.scratch() as folder:
+        base = folder / "cloud.qcow2"
+        shutil.copyfile(image(), base)
+        os.chmod(base, 0o644)
+        os.chmod(folder, 0o755)
+        arms = ["vm", {"name": "vm-cloud", "like": "vm", "guest": {"image": str(base)}}]
+        text = outside.scenario(arms=arms, pairs=2, workload={"batch_size": 2, "steps": 2}, trial_timeout="15m", guest={"memory": "1GiB"})
+        done = outside.Run(folder, text, program=outside.BUILD / "virtrain")
+        assert done.end(1200) == 0, done.log[-8:]
+        nodes = done.rows("SELECT t.arm, n.domain_xml FROM trial t JOIN tenant w ON w.trial_id = t.id JOIN node n ON n.tenant_id = w.id ORDER BY t.id")
+        assert [node["arm"] for node in nodes] == ["vm", "vm-cloud", "vm-cloud", "vm"], nodes
+        assert ["<kernel>" in node["domain_xml"] for node in nodes] == [True, False, False, True], nodes
+
+
 if __name__ == "__main__":
-    outside.main({"two_guests_of_a_cloud_image_train_together": two_guests_of_a_cloud_image_train_together})
+    outside.main({"two_guests_of_a_cloud_image_train_together": two_guests_of_a_cloud_image_train_together,
+                  "arms_boot_their_own_images": arms_boot_their_own_images})

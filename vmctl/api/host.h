@@ -99,7 +99,8 @@ class Host {
   /// Gives them back. A run whose end is `stored` nowhere stays in the journal, so that `clean` marks it.
   virtual void end(bool stored) = 0;
 
-  /// libvirt answers, the image is there, and a probe has shown whether KVM works.
+  /// libvirt answers, the image is there, and a probe has shown whether KVM works. Called again, it says what
+  /// later VMs boot.
   virtual ImageFacts make_image(const ImageSpec& spec) = 0;
 
   /// Stops what opens GPUs or disturbs them, until end_lending().

@@ -372,7 +372,11 @@ void LocalHost::end(bool stored) {
 ImageFacts LocalHost::make_image(const ImageSpec& spec) {
   auto& state = run_->state;
   if (const auto said = run_->lender.open_kvm_device(); !said.empty()) { log::warning(said); }
-  state.vm_host = prepare_vm_host(state, spec);
+  if (state.vm_host) {
+    choose_image(*state.vm_host, spec.image);
+  } else {
+    state.vm_host = prepare_vm_host(state, spec);
+  }
   const auto& host = *state.vm_host;
   return {host.image.hash,           host.cloud_image ? host.cloud_image->file.string() : mirror_image,
           host.image.kernel_version, host.image.from_cache,

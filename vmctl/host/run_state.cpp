@@ -14,6 +14,11 @@ std::string guest_program(const std::filesystem::path& program) {
   return "/usr/bin/" + program.filename().string();
 }
 
+void choose_image(VmHost& host, const std::string& image) {
+  host.cloud_image.reset();
+  if (image != mirror_image) { host.cloud_image = inspect_cloud_image(image); }
+}
+
 VmHost prepare_vm_host(const RunState& run, const ImageSpec& spec) {
   VmHost host;
   if (run.spec.mode == HostMode::system) {
@@ -36,7 +41,7 @@ VmHost prepare_vm_host(const RunState& run, const ImageSpec& spec) {
     }
   }
   host.image = build_mirror_image(mirror, [](std::string_view line) { log::info(line); });
-  if (spec.image != mirror_image) { host.cloud_image = inspect_cloud_image(spec.image); }
+  choose_image(host, spec.image);
   const auto verdict = probe_kvm(host.image.kernel, mirror.cache_dir);
   host.virtualization = verdict.virtualization;
   host.virtualization_reason = verdict.reason;

@@ -53,5 +53,7 @@ struct RunState {
 
 /// libvirt answers, the guest image exists, and a probe has shown whether KVM works.
 VmHost prepare_vm_host(const RunState& run, const ImageSpec& spec);
+/// What VMs that are made from now on boot; those that run go on.
+void choose_image(VmHost& host, const std::string& image);
 
 }  // namespace virtrain::vmctl

@@ -173,7 +173,7 @@ std::vector<Setting> edited_settings(const std::string& before, const std::strin
 }
 
 std::string why_arms_cannot_differ(const std::string& key) {
-  if (const auto* fixed = fixed_key(key)) { return std::string(fixed->why); }
+  if (const auto* fixed = fixed_in_arms(key)) { return std::string(fixed->why); }
   const auto below = [&](const char* parent) { return key != parent && is_at_or_below(key, parent); };
   if (below("workload.env") || key == "workload.threads" || below("guest") || below("devices")) { return ""; }
   return is_at_or_below(key, "workload") ? "another value of it is another workload"

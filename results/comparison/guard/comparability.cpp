@@ -90,6 +90,13 @@ constexpr std::array key_effects = {
     KeyEffect{"guest.topology", "numa"},
     KeyEffect{"guest.topology", "peer_to_peer"},
     KeyEffect{"guest.memory_encryption", "mitigations"},
+    KeyEffect{"guest.image", "kernel"},
+    KeyEffect{"guest.image", "driver"},
+    KeyEffect{"guest.image", "cuda"},
+    KeyEffect{"guest.image", "cudnn"},
+    KeyEffect{"guest.image", "nccl"},
+    KeyEffect{"guest.image", "open_mpi"},
+    KeyEffect{"guest.image", "mitigations"},
 };
 
 bool follows_from(std::string_view field, const std::set<std::string>& changed) {

@@ -58,6 +58,20 @@ arms:
   CHECK_FALSE(has_arm(s, "bare_metal"));
 }
 
+TEST_CASE("VMs of an arm boot the image that it says, and are waited for as a cloud image needs") {
+  const auto s =
+      decoded(std::string(one_case) + "arms: [vm, {name: vm-old, like: vm, guest: {image: /old.qcow2}}]\n");
+  CHECK(s.arms[0].cases[0].guest.is_mirror());
+  CHECK(s.arms[1].cases[0].guest.image == "/old.qcow2");
+  CHECK(s.boot_timeout_ns == 600'000'000'000);
+  CHECK(decoded(std::string(one_case) + "arms: [vm]\n").boot_timeout_ns == 90'000'000'000);
+  const auto plan = make_plan(s, host(1, 4), false);
+  REQUIRE(plan.placements.size() == 2);
+  CHECK(plan.placements[1].guest.image == "/old.qcow2");
+  CHECK_THROWS_WITH(decoded(std::string(one_case) + "sweep: {guest.image: [mirror, /old.qcow2]}\n"),
+                    Contains("guest.image cannot be swept: write an arm for each image"));
+}
+
 TEST_CASE("what an arm or a sweep says goes before what a case or a tenant says") {
   const auto s = decoded(R"(
 cases: [{name: one, workload: {env: {A: case}}, tenants: [{nodes: 1, workload: {batch_size: 4, env: {B: tenant}}}]}]
