@@ -74,7 +74,7 @@ std::vector<std::string> variant_sentences(const nlohmann::json& plan) {
   for (const auto& record : read_arm_records(*arms)) {
     if (record.like.empty()) { continue; }
     std::vector<std::string> changes;
-    for (const auto& [key, value] : record.changes) { changes.push_back(key + " " + value); }
+    for (const auto& [key, value] : record.changes) { changes.emplace_back(key).append(" ").append(value); }
     sentences.push_back(printable("Arm " + record.name + " is " + record.base +
                                   (changes.empty() ? ", unchanged." : " with " + join(changes, ", ") + ".")));
   }

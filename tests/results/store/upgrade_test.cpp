@@ -21,7 +21,7 @@ using Catch::Matchers::Contains;
 namespace {
 
 std::filesystem::path make_old(int version, const std::filesystem::path& folder) {
-  const auto file = folder / fmt::format("version-{}.db", version);
+  auto file = folder / fmt::format("version-{}.db", version);
   const auto sql =
       read_file(fmt::format("{}/tests/results/store/data/nights-{}.sql", VIRTRAIN_SOURCE_DIR, version));
   REQUIRE(sql);
