@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -90,13 +91,19 @@ void forbid_writing_by_others() {
   ::umask(::umask(0777) | group_and_others_write);
 }
 
+/// Whether standard output is a pipe that nobody reads any more.
+bool reader_is_gone() {
+  pollfd output{STDOUT_FILENO, 0, 0};
+  return ::poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
+}
+
 /// What was printed has reached its file, or an Error: a full disk is known only when the buffers are
 /// emptied. A reader that went away has seen what it wanted.
 void finish_output() {
   errno = 0;
   std::cout.flush();
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && !std::cout.fail();
-  if (written || errno == EPIPE) { return; }
+  if (written || errno == EPIPE || reader_is_gone()) { return; }
   throw Error("write to standard output", ErrorCode::io,
               fmt::format("{}; what was written is not complete",
                           errno == 0 ? "it failed" : std::generic_category().message(errno)));

@@ -53,7 +53,7 @@ ROOMS = {
     "results": [
         *["store", "statistics", "comparison/guard", "comparison/causes", "comparison", "changes", "tables"],
         *["exchange/records", "exchange/files", "exchange/readers", "exchange/exporters", "exchange", "exchange/bundle", "reproduction"],
-        *["report/data", "report/charts", "report/page", "report", "report/site"],
+        *["report/data", "report/charts", "report/figures", "report/page", "report", "report/site"],
     ],
     "vmctl": [
         *["api/pci", "api", "process", "devices/pci", "devices"],
@@ -75,6 +75,7 @@ TABLES = {
     "harness/cli/commands/host": "harness/cli/commands.h",
     "results/exchange/exporters": "results/exchange/exporters/exporters.h",
     "results/exchange/readers": "results/exchange/readers/readers.h",
+    "results/report/figures": "results/report/figures/figures.h",
     "results/report/page": "results/report/page/page.h",
     "vmctl/doctor/checks": "vmctl/doctor/checks/tables.h",
     "vmctl/resources/nodes": "vmctl/resources/kind/handler.h",

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <iostream>
+
 #include "common/error.h"
 #include "common/system/log.h"
 #include "common/text/json.h"
@@ -89,7 +91,8 @@ void add_scenario_commands(Cli& cli) {
 
   auto* schema = cli.app.add_subcommand("schema", "Print the JSON Schema of scenario files, for editors");
   schema->footer("Example:\n  virtrain schema > virtrain.schema.json");
-  schema->callback([] { fmt::print("{}\n", scenario_schema().dump(2)); });
+  // More than a pipe holds: a reader that goes away is told to finish_output(), and not by an exception.
+  schema->callback([] { std::cout << scenario_schema().dump(2) << '\n'; });
 }
 
 }  // namespace virtrain::harness

@@ -9,7 +9,7 @@
 #include "common/version.h"
 #include "results/comparison/compare_json.h"
 #include "results/comparison/verdict.h"
-#include "results/report/charts/charts.h"
+#include "results/report/figures/figures.h"
 
 namespace virtrain::results {
 namespace {

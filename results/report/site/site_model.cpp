@@ -7,7 +7,7 @@
 
 #include "common/text/text.h"
 #include "common/version.h"
-#include "results/report/charts/nights_chart.h"
+#include "results/report/figures/nights_chart.h"
 #include "results/report/page/page.h"
 
 namespace virtrain::results {

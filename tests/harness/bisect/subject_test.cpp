@@ -50,7 +50,7 @@ std::string refusal(const Nights& nights, const std::string& id, const std::vect
 
 }  // namespace
 
-TEST_CASE("a change gives its case, arm, loss and suspects; what it takes comes from stored trials") {
+TEST_CASE("a change gives its case, arm, loss and suspects, and what it takes comes from stored trials") {
   const Nights nights(18, 15);
   const auto subject = subject_of_change(nights.store, nights.change(), {{"workload.env.LIB", "4", "5"}});
   CHECK(subject.case_name == "one");

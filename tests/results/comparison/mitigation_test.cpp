@@ -150,7 +150,8 @@ TEST_CASE("planted mitigations are found at their size within their interval, an
   CHECK(falsely <= 0.05 * runs);
 }
 
-TEST_CASE("the table of what helps says the verdict, both losses and both costs; programs get all of it") {
+TEST_CASE(
+    "the table of what helps says the verdict, both losses and both costs, and programs get all of it") {
   const auto table = mitigation_table(
       found_in(data_of({{"vm", {100, 101, 99}},
                         {"vm+cpu@100%", {50, 50, 50}},

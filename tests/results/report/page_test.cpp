@@ -1,6 +1,6 @@
 #include "results/report/page/page.h"
 
-#include "results/report/charts/charts.h"
+#include "results/report/figures/figures.h"
 #include "tests/results/support.h"
 
 namespace virtrain::results {

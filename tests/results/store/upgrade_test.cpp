@@ -73,7 +73,7 @@ std::vector<std::string> schema_of(const std::filesystem::path& file) {
 
 }  // namespace
 
-TEST_CASE("there is a database of every version; a new one is written down before it is released") {
+TEST_CASE("there is a database of every version, and a new one is written down before it is released") {
   for (int version = 1; version <= schema_version; ++version) {
     const TemporaryFolder folder;
     const SQLite::Database database(make_old(version, folder.path));

@@ -109,7 +109,7 @@ TEST_CASE("what cannot be removed is said and stays in the journal, the others g
 }
 
 TEST_CASE(
-    "QEMU's helper threads run apart where there are cores for them, or with the vCPUs; limits are the "
+    "QEMU's helper threads run apart where there are cores for them, or with the vCPUs, and limits are the "
     "node's") {
   auto group = two_tenants();
   group.tenants[0][0].emulator_cores = {5, 6};

@@ -1,4 +1,4 @@
-#include "results/report/charts/nights_chart.h"
+#include "results/report/figures/nights_chart.h"
 
 #include <fmt/format.h>
 

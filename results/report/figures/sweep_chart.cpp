@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "common/text/text.h"
-#include "results/report/charts/charts.h"
+#include "results/report/figures/figures.h"
 
 namespace virtrain::results {
 namespace {

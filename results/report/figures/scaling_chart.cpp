@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "results/report/charts/charts.h"
+#include "results/report/figures/figures.h"
 
 namespace virtrain::results {
 namespace {

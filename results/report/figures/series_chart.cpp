@@ -5,7 +5,7 @@
 #include <limits>
 #include <map>
 
-#include "results/report/charts/charts.h"
+#include "results/report/figures/figures.h"
 #include "results/statistics/change_points.h"
 
 namespace virtrain::results {
@@ -17,20 +17,20 @@ constexpr std::size_t least_experiments = 5;
 constexpr std::size_t most_cases = 12;
 
 /// Mean throughput of one arm of a case in one experiment.
-struct Night {
+struct DatedMean {
   const Experiment* experiment;
   double images_per_second;
 };
 
-struct Line {
+struct SeriesLine {
   std::string arm;
-  std::vector<Night> nights;  ///< by date
+  std::vector<DatedMean> nights;  ///< by date
   std::vector<ChangePoint> changes;
 };
 
-using LinesOfCases = std::map<std::string, std::vector<Line>>;
+using LinesOfCases = std::map<std::string, std::vector<SeriesLine>>;
 
-std::vector<Line> lines_of(const ReportData& data, const std::string& case_name) {
+std::vector<SeriesLine> lines_of(const ReportData& data, const std::string& case_name) {
   std::map<std::string, std::map<std::string, std::vector<double>>> values;
   for (const auto& one : data.trials) {
     const auto& trial = one.trial;
@@ -39,16 +39,16 @@ std::vector<Line> lines_of(const ReportData& data, const std::string& case_name)
       values[trial.arm][trial.experiment].push_back(*trial.images_per_second);
     }
   }
-  std::vector<Line> lines;
+  std::vector<SeriesLine> lines;
   for (const auto& [arm, by_experiment] : values) {
-    Line line{arm, {}, {}};
+    SeriesLine line{arm, {}, {}};
     for (const auto& experiment : data.experiments) {
       const auto found = by_experiment.find(experiment.id);
       if (found != by_experiment.end() && !experiment.started_at.empty()) {
         line.nights.push_back({&experiment, mean(found->second)});
       }
     }
-    std::stable_sort(line.nights.begin(), line.nights.end(), [](const Night& a, const Night& b) {
+    std::stable_sort(line.nights.begin(), line.nights.end(), [](const DatedMean& a, const DatedMean& b) {
       return a.experiment->started_at < b.experiment->started_at;
     });
     if (line.nights.size() < least_experiments) { continue; }
@@ -65,14 +65,14 @@ std::string day_of(const std::string& time) {
 }
 
 /// "VM: 8.0 % lower from 2026-10-21 on (p = 1e-38)"
-std::string change_words(const Line& line, const ChangePoint& change) {
+std::string change_words(const SeriesLine& line, const ChangePoint& change) {
   return fmt::format("{}: {:.1f} % {} from {} on (p = {:.1g})", arm_words(line.arm),
                      100 * std::abs(change.relative_change), change.regression() ? "lower" : "higher",
                      day_of(line.nights[change.index].experiment->started_at), change.p);
 }
 
 /// The newest value against its history: an alarm before a change can be shown to last.
-std::string fence_words(const Line& line) {
+std::string fence_words(const SeriesLine& line) {
   std::vector<double> history;
   for (const auto& night : line.nights) { history.push_back(night.images_per_second); }
   const double newest = history.back();
@@ -86,7 +86,7 @@ std::string fence_words(const Line& line) {
                      fence.relative_change < 0 ? "below" : "above", 100 * fence.threshold);
 }
 
-std::string summary_of(const std::vector<Line>& lines) {
+std::string summary_of(const std::vector<SeriesLine>& lines) {
   std::vector<std::string> changes;
   std::string fences;
   std::size_t nights = 0;
@@ -100,7 +100,7 @@ std::string summary_of(const std::vector<Line>& lines) {
       changes.empty() ? "No lasting change was found" : fmt::format("{}", fmt::join(changes, "; ")), fences);
 }
 
-void add_levels(const Line& line, const std::string& style, nlohmann::json& levels) {
+void add_levels(const SeriesLine& line, const std::string& style, nlohmann::json& levels) {
   std::vector<std::size_t> starts{0};
   for (const auto& change : line.changes) { starts.push_back(change.index); }
   for (std::size_t i = 0; i < starts.size(); ++i) {
@@ -114,7 +114,7 @@ void add_levels(const Line& line, const std::string& style, nlohmann::json& leve
   }
 }
 
-void add_line(const Line& line, const ArmOrder& order, Chart& chart) {
+void add_line(const SeriesLine& line, const ArmOrder& order, Chart& chart) {
   const auto key = arm_key(order, line.arm);
   const auto position = chart.key.size();
   chart.key.push_back(key);
@@ -141,7 +141,7 @@ void add_line(const Line& line, const ArmOrder& order, Chart& chart) {
   add_levels(line, key.mark, chart.data["levels"]);
 }
 
-Chart chart_of(const std::string& case_name, const std::vector<Line>& lines, const ArmOrder& order,
+Chart chart_of(const std::string& case_name, const std::vector<SeriesLine>& lines, const ArmOrder& order,
                std::size_t number) {
   Chart chart;
   chart.id = fmt::format("series-{}", number);

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "results/report/charts/charts.h"
 #include "results/report/data/course.h"
+#include "results/report/figures/figures.h"
 
 namespace virtrain::results {
 namespace {

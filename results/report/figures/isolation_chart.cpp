@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
-#include "results/report/charts/charts.h"
 #include "results/report/data/course.h"
+#include "results/report/figures/figures.h"
 
 namespace virtrain::results {
 namespace {

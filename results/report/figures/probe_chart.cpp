@@ -4,7 +4,7 @@
 #include <limits>
 #include <set>
 
-#include "results/report/charts/charts.h"
+#include "results/report/figures/figures.h"
 #include "results/tables/probe_figures.h"
 
 namespace virtrain::results {

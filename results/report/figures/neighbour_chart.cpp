@@ -4,7 +4,7 @@
 #include <iterator>
 #include <set>
 
-#include "results/report/charts/charts.h"
+#include "results/report/figures/figures.h"
 #include "results/tables/isolation_table.h"
 
 namespace virtrain::results {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "results/comparison/verdict.h"
-#include "results/report/charts/charts.h"
+#include "results/report/figures/figures.h"
 
 namespace virtrain::results {
 namespace {
