@@ -39,12 +39,28 @@ std::string glyph_of(const CaseComparison& comparison) {
   return "≠";
 }
 
-/// "−1.32 %", "+0.40 %": the ratio's distance from 1. Below a tenth it is a ratio that people read.
-std::string off_words(double ratio) {
-  if (ratio < 0.1) { return fmt::format("× {:.3g}", ratio); }
+/// Below a tenth it is a ratio that people read, not its distance from 1.
+bool is_far(double ratio) {
+  return ratio < 0.1;
+}
+
+/// "−1.32", "+0.40": the ratio's distance from 1 in percent.
+std::string off_percent(double ratio) {
   const double off = (ratio - 1) * 100;
-  if (std::abs(off) < 0.005) { return "0.00 %"; }
-  return fmt::format("{}{:.2f} %", off < 0 ? "−" : "+", std::abs(off));
+  if (std::abs(off) < 0.005) { return "0.00"; }
+  return fmt::format("{}{:.2f}", off < 0 ? "−" : "+", std::abs(off));
+}
+
+/// "−1.32 %", "× 0.0093".
+std::string difference_words(double ratio) {
+  return is_far(ratio) ? fmt::format("× {:.3g}", ratio) : off_percent(ratio) + " %";
+}
+
+/// "−1.75 to −1.15 %", "× 0.009 to 0.01".
+std::string interval_words(const Interval& interval) {
+  return is_far(interval.low)
+             ? fmt::format("× {:.3g} to {:.3g}", interval.low, interval.high)
+             : fmt::format("{} to {} %", off_percent(interval.low), off_percent(interval.high));
 }
 
 std::string throughput_words(const CaseComparison& comparison, const std::string& arm) {
@@ -78,10 +94,8 @@ json row_of(const CaseComparison& comparison, bool one_pair) {
           {"measured", comparison.test.has_value()},
           {"baseline", throughput_words(comparison, comparison.baseline)},
           {"candidate", throughput_words(comparison, comparison.candidate)},
-          {"difference", comparison.test ? off_words(comparison.test->ratio) : ""},
-          {"interval", interval ? fmt::format("{} to {}", off_words(comparison.test->ci_tost->low),
-                                              off_words(comparison.test->ci_tost->high))
-                                : ""},
+          {"difference", comparison.test ? difference_words(comparison.test->ratio) : ""},
+          {"interval", interval ? interval_words(*comparison.test->ci_tost) : ""},
           {"compared", comparison.test ? size_words(comparison) : ""},
           {"has_remark", !remark.empty()},
           {"remark", capitalised(remark)}};

@@ -79,6 +79,7 @@ TEST_CASE("verdicts are a table: a row a case, and one for all that have no data
   REQUIRE(rows.size() == 3);
   CHECK(rows[0]["word"] == "worse");
   CHECK(rows[0]["difference"] == "−10.00 %");
+  CHECK(rows[0]["interval"] == "−10.10 to −9.90 %");
   CHECK(rows[0]["baseline"] == "100");
   CHECK(rows[0]["candidate"] == "90");
   CHECK(rows[0]["compared"] == "6 pairs");
