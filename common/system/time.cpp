@@ -32,4 +32,10 @@ std::string iso8601(std::int64_t wall_clock_ns) {
                      wall_clock_ns % 1'000'000'000 / 1'000'000);
 }
 
+std::optional<std::int64_t> seconds_of_iso8601(const std::string& time) {
+  std::tm fields{};
+  if (::strptime(time.c_str(), "%Y-%m-%dT%H:%M:%S", &fields) == nullptr) { return std::nullopt; }
+  return ::timegm(&fields);
+}
+
 }  // namespace virtrain

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <ctime>
 #include <map>
 #include <utility>
 
 #include "common/error.h"
+#include "common/system/time.h"
 #include "common/text/text.h"
 #include "harness/scenario/decode.h"
 #include "results/changes/read_changes.h"
@@ -26,20 +26,13 @@ constexpr std::array<std::string_view, 3> throughput_figures = {"images_per_seco
   throw Error("bisect " + excerpt(id), code, words);
 }
 
-/// Seconds since 1970 of "2026-11-20T08:06:49.123Z"; nothing on any other text.
-std::optional<std::time_t> seconds_of(const std::string& iso8601) {
-  std::tm parts{};
-  const char* rest = ::strptime(iso8601.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
-  return rest == nullptr ? std::nullopt : std::optional(::timegm(&parts));
-}
-
 /// Of one trial of an experiment, with boots and all else between its trials.
 double trial_seconds(const Store& store, const std::string& experiment) {
   const auto record = store.experiment(experiment);
   const auto trials = store.trials(experiment).size();
   if (!record || record->status != Status::finished || trials == 0) { return 0; }
-  const auto began = seconds_of(record->started_at);
-  const auto ended = seconds_of(record->ended_at);
+  const auto began = seconds_of_iso8601(record->started_at);
+  const auto ended = seconds_of_iso8601(record->ended_at);
   return began && ended && *ended > *began
              ? static_cast<double>(*ended - *began) / static_cast<double>(trials)
              : 0;
@@ -142,7 +135,7 @@ using Means = std::map<std::pair<std::string, std::string>, double>;
 Means means_of(const Store& store, const std::string& experiment) {
   std::map<std::pair<std::string, std::string>, std::vector<double>> values;
   for (const auto& trial : store.trials(experiment)) {
-    if (trial.status == Status::finished && trial.valid && trial.images_per_second) {
+    if (results::is_usable(trial)) {
       values[{trial.case_name, trial.arm}].push_back(*trial.images_per_second);
     }
   }

@@ -292,12 +292,4 @@ std::vector<IsolationMatrix> isolation_matrices(const ComparisonData& data, std:
   return matrices;
 }
 
-std::vector<IsolationMatrix> isolation_matrices(const Store& store,
-                                                const std::vector<std::string>& experiments,
-                                                std::optional<double> margin, double alpha) {
-  auto data = store.comparison_data(experiments, {});
-  data.neighbours = store.comparison_neighbours(experiments);
-  return isolation_matrices(data, margin, alpha);
-}
-
 }  // namespace virtrain::results

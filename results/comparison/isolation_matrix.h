@@ -87,10 +87,6 @@ Rounds rounds_of(const Rows& rows);
 /// 5 %. Pure.
 std::vector<IsolationMatrix> isolation_matrices(const ComparisonData& data, std::optional<double> margin = {},
                                                 double alpha = 0.05);
-/// The same of experiments in a database.
-std::vector<IsolationMatrix> isolation_matrices(const Store& store,
-                                                const std::vector<std::string>& experiments,
-                                                std::optional<double> margin = {}, double alpha = 0.05);
 /// Whether any trial ran beside a neighbour.
 bool measures_isolation(const ComparisonData& data);
 

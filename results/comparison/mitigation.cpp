@@ -174,14 +174,19 @@ std::vector<Mitigation> mitigations(const ComparisonData& data,
   return all;
 }
 
+IsolationStudy isolation_study(const ComparisonData& data, std::optional<double> margin, double alpha) {
+  IsolationStudy study;
+  study.matrices = isolation_matrices(data, margin, alpha);
+  study.mitigations = mitigations(data, study.matrices);
+  return study;
+}
+
 IsolationStudy isolation_study(const Store& store, const std::vector<std::string>& experiments,
                                std::optional<double> margin, double alpha) {
   auto data = store.comparison_data(experiments, {});
   data.neighbours = store.comparison_neighbours(experiments);
   data.neighbour_rates = store.comparison_neighbour_rates(experiments);
-  auto matrices = isolation_matrices(data, margin, alpha);
-  auto helped = mitigations(data, matrices);
-  return {std::move(matrices), std::move(helped)};
+  return isolation_study(data, margin, alpha);
 }
 
 }  // namespace virtrain::results

@@ -49,10 +49,13 @@ std::vector<Mitigation> mitigations(const ComparisonData& data, const std::vecto
 
 /// All that is known of victims beside neighbours.
 struct IsolationStudy {
-  std::vector<IsolationMatrix> matrices;
-  std::vector<Mitigation> mitigations;
+  std::vector<IsolationMatrix> matrices = {};
+  std::vector<Mitigation> mitigations = {};
 };
-/// Of experiments in a database; `margin` and `alpha` as in isolation_matrices().
+/// Pure; `margin` and `alpha` as in isolation_matrices(), and `data` has neighbours and their rates.
+IsolationStudy isolation_study(const ComparisonData& data, std::optional<double> margin = {},
+                               double alpha = 0.05);
+/// The same of experiments in a database.
 IsolationStudy isolation_study(const Store& store, const std::vector<std::string>& experiments,
                                std::optional<double> margin = {}, double alpha = 0.05);
 

@@ -73,6 +73,11 @@ BOOST_DESCRIBE_STRUCT(Trial, (),
                        started_at, ended_at, start_spread_ns, valid, invalid_reason, failed_stage,
                        failure_reason, console_tail, environment))
 
+/// Whether its throughput may be compared.
+inline bool is_usable(const Trial& trial) {
+  return trial.status == Status::finished && trial.valid && trial.images_per_second.has_value();
+}
+
 /// What finish_trial() stores.
 struct TrialOutcome {
   double images_per_second = 0;

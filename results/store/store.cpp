@@ -2,6 +2,7 @@
 
 #include <SQLiteCpp/Backup.h>
 #include <fmt/format.h>
+#include <sqlite3.h>
 
 #include "common/system/time.h"
 #include "common/text/text.h"
@@ -262,7 +263,11 @@ void copy_database(const std::filesystem::path& from, const std::filesystem::pat
   try {
     SQLite::Database source(from.string(), SQLite::OPEN_READONLY, patience_ms);
     SQLite::Database copy(to.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
-    SQLite::Backup(copy, source).executeStep(all_pages);
+    // Where another process holds it, the step says so by its result and not by an exception.
+    if (SQLite::Backup(copy, source).executeStep(all_pages) != SQLITE_DONE) {
+      throw Error("copy the database", ErrorCode::busy,
+                  from.string() + ": another process holds it; wait until it is done");
+    }
   } catch (const SQLite::Exception& failure) { throw database_error("copy the database", from, failure); }
 }
 

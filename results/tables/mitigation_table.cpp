@@ -6,6 +6,7 @@
 #include <set>
 
 #include "common/text/text.h"
+#include "results/tables/isolation_table.h"
 
 namespace virtrain::results {
 namespace {
@@ -109,6 +110,13 @@ Table mitigation_table(const std::vector<Mitigation>& mitigations) {
     table.notes.emplace_back("costs: alone, of the victim without a neighbour; its rate, of the neighbour");
   }
   return table;
+}
+
+std::string render(const IsolationStudy& study, Format format, bool colour) {
+  auto text = render(isolation_table(study.matrices), format, colour);
+  const bool for_programs = format == Format::json || format == Format::csv;
+  if (for_programs || study.mitigations.empty()) { return text; }
+  return text + "\n" + render(mitigation_table(study.mitigations), format, colour);
 }
 
 }  // namespace virtrain::results

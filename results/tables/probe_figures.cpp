@@ -31,13 +31,6 @@ std::map<ProbeKey, std::map<std::string, ProbeReadings>> probe_figures(const std
   return figures;
 }
 
-std::optional<double> median_of(std::vector<double> values) {
-  if (values.empty()) { return std::nullopt; }
-  std::sort(values.begin(), values.end());
-  const auto middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
-
 std::string figure_with_unit(double value, const std::string& unit) {
   static constexpr std::array<std::pair<double, const char*>, 8> scales = {
       {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}, {1, ""}, {1e-3, "m"}, {1e-6, "u"}, {1e-9, "n"}}};

@@ -3,7 +3,6 @@
 #include <compare>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,9 +30,6 @@ struct ProbeReadings {
 
 /// By figure and arm.
 std::map<ProbeKey, std::map<std::string, ProbeReadings>> probe_figures(const std::vector<Probe>& probes);
-
-/// Nothing of nothing.
-std::optional<double> median_of(std::vector<double> values);
 
 /// "11.7 GB/s" of 11.7e9 B/s.
 std::string figure_with_unit(double value, const std::string& unit);

@@ -5,6 +5,11 @@
 namespace virtrain::results {
 namespace {
 
+/// Nothing of nothing.
+std::optional<double> median_of(const std::vector<double>& values) {
+  return values.empty() ? std::nullopt : std::optional(quantile(values, 0.5));
+}
+
 Cell figure_cell(const std::optional<double>& value, const std::string& unit) {
   return value ? Cell{*value, figure_with_unit(*value, unit)} : Cell{};
 }

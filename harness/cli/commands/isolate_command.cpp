@@ -5,7 +5,6 @@
 #include "harness/cli/comparison_arguments.h"
 #include "results/comparison/mitigation.h"
 #include "results/store/store.h"
-#include "results/tables/isolation_table.h"
 #include "results/tables/mitigation_table.h"
 
 namespace virtrain::harness {
@@ -35,19 +34,10 @@ void isolate(const IsolateArguments& arguments) {
                 "no arm of the selected experiments is like another one (run a scenario with a variant, as "
                 "scenarios/isolation-limits.yaml)");
   }
-  const auto print = [&](const results::Table& table) {
-    fmt::print("{}", results::render(table, arguments.format, colour_on_stdout()));
-  };
-  if (!arguments.mitigations) { print(results::isolation_table(study.matrices)); }
-  // Programs get one list at a time.
-  if (arguments.mitigations || !study.mitigations.empty()) {
-    const bool both = !arguments.mitigations;
-    if (both && (arguments.format == results::Format::json || arguments.format == results::Format::csv)) {
-      return;
-    }
-    if (both) { fmt::print("\n"); }
-    print(results::mitigation_table(study.mitigations));
-  }
+  const bool colour = colour_on_stdout();
+  fmt::print("{}", arguments.mitigations ? results::render(results::mitigation_table(study.mitigations),
+                                                           arguments.format, colour)
+                                         : results::render(study, arguments.format, colour));
 }
 
 }  // namespace

@@ -14,16 +14,16 @@ namespace {
 /// Each page and each completion script, under the name by which its reader finds it.
 void write_manual(CLI::App& app, const std::filesystem::path& folder) {
   const auto program = describe(app);
-  for (const char* below : {"man1", "bash", "zsh", "fish"}) {
-    std::filesystem::create_directories(folder / below);
-  }
+  std::filesystem::create_directories(folder / "man1");
   for (const auto* verb : manual::all_verbs(program)) {
     write_file_atomically(folder / "man1" / (manual::page_name(*verb) + ".1"),
                           manual::man_page(*verb, program, virtrain_version));
   }
-  write_file_atomically(folder / "bash/virtrain", manual::completion(program, "bash"));
-  write_file_atomically(folder / "zsh/_virtrain", manual::completion(program, "zsh"));
-  write_file_atomically(folder / "fish/virtrain.fish", manual::completion(program, "fish"));
+  for (const auto& shell : manual::shells()) {
+    const auto file = folder / manual::completion_file(shell);
+    std::filesystem::create_directories(file.parent_path());
+    write_file_atomically(file, manual::completion(program, shell));
+  }
 }
 
 }  // namespace

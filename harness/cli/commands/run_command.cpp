@@ -10,9 +10,7 @@
 #include "harness/cli/run_scenario.h"
 #include "harness/experiment/judge.h"
 #include "harness/scenario/decode.h"
-#include "results/comparison/isolation_matrix.h"
 #include "results/comparison/mitigation.h"
-#include "results/tables/isolation_table.h"
 #include "results/tables/mitigation_table.h"
 #include "results/tables/tables.h"
 
@@ -47,10 +45,7 @@ std::string isolation_of(const RunOptions& options, const ExperimentOutcome& out
                          bool colour) {
   const results::Store store(options.database, results::Store::Mode::open);
   const auto study = results::isolation_study(store, {outcome.experiment});
-  auto text = results::render(results::isolation_table(study.matrices), format, colour);
-  const bool for_programs = format == results::Format::json || format == results::Format::csv;
-  if (for_programs || study.mitigations.empty()) { return text; }
-  return text + "\n" + results::render(results::mitigation_table(study.mitigations), format, colour);
+  return results::render(study, format, colour);
 }
 
 /// Where to read on.

@@ -8,9 +8,11 @@
 namespace virtrain::harness::manual {
 
 /// The shells that there are scripts for.
-const std::vector<std::string>& shells();
+std::vector<std::string> shells();
 /// What one of these shells reads to complete command lines of `program`.
 std::string completion(const Verb& program, const std::string& shell);
+/// The script's path below a folder of all of them: "zsh/_virtrain".
+std::string completion_file(const std::string& shell);
 
 /// Parts of completion(), a source each.
 std::string bash_completion(const Verb& program);

@@ -54,9 +54,11 @@ std::string action(const Argument& argument) {
   return ":";
 }
 
-std::vector<std::string> option_names(const Verb& verb) {
+/// Of the verb's own options, or only of those that the verbs below it take too.
+std::vector<std::string> option_names(const Verb& verb, bool taken_below) {
   std::vector<std::string> names;
   for (const auto& option : verb.options) {
+    if (taken_below && !is_taken_below(option)) { continue; }
     for (const auto& name : option.names) {
       if (name.starts_with("--")) { names.push_back(name); }
     }
@@ -97,11 +99,10 @@ std::string bash_completion(const Verb& program) {
                            path.find(' ') == std::string::npos ? "' " + path + "'" : pattern);
       after_option += values(*verb, "'" + path + "'");
     }
-    auto options = option_names(*verb);
-    if (!path.empty()) {  // those of the program are taken everywhere
-      for (const auto& name : option_names(program)) {
-        if (name != "--help" && name != "--version") { options.push_back(name); }
-      }
+    auto options = option_names(*verb, false);
+    if (!path.empty()) {
+      const auto of_program = option_names(program, true);
+      options.insert(options.end(), of_program.begin(), of_program.end());
     }
     dashes += fmt::format("            {}) _virtrain_words {} ;;\n", pattern, join(options, " "));
     words += fmt::format("            {}) {} ;;\n", pattern, word_action(*verb));

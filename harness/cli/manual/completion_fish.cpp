@@ -75,8 +75,7 @@ std::string fish_completion(const Verb& program) {
           fmt::format("complete -c virtrain{} -a {} -d {}\n", where, word_of(below), in_quotes(below.text));
     }
     for (const auto& argument : verb->options) {
-      const auto& name = argument.names.back();
-      const bool everywhere = path.empty() && name != "--help" && name != "--version";
+      const bool everywhere = path.empty() && is_taken_below(argument);
       lines += option(argument, everywhere ? "" : where);
     }
     if (!verb->positionals.empty()) {

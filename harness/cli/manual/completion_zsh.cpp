@@ -83,10 +83,9 @@ std::string function(const Verb& verb, const Verb& program) {
   auto text = function_name(verb) + "() {\n";
   std::string specification;
   for (const auto& argument : verb.options) { specification += option(argument); }
-  if (&verb != &program) {  // those of the program are taken everywhere
+  if (&verb != &program) {
     for (const auto& argument : program.options) {
-      const auto& name = argument.names.back();
-      if (name != "--help" && name != "--version") { specification += option(argument); }
+      if (is_taken_below(argument)) { specification += option(argument); }
     }
   }
   if (verb.verbs.empty()) {

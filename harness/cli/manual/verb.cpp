@@ -2,6 +2,10 @@
 
 namespace virtrain::harness::manual {
 
+bool is_taken_below(const Argument& option) {
+  return option.names.back() != "--help" && option.names.back() != "--version";
+}
+
 std::string word_of(const Verb& verb) {
   return verb.name.substr(verb.name.rfind(' ') + 1);
 }

@@ -38,6 +38,8 @@ struct Verb {
   std::vector<Verb> verbs;
 };
 
+/// Whether the verbs below one that has this option take it too: all but --help and --version.
+bool is_taken_below(const Argument& option);
 /// The last word of its name: "add".
 std::string word_of(const Verb& verb);
 /// The words behind the program's name: "schedule add"; of the program itself none.

@@ -19,13 +19,6 @@ PrometheusLabels labels_of(const Series& series) {
           {"unit", series.unit}};
 }
 
-/// Seconds since 1970 of "2026-11-20T08:06:49.123Z"; nothing for another text, which an import may bring.
-std::optional<double> unix_seconds(const std::string& time) {
-  std::tm fields{};
-  if (::strptime(time.c_str(), "%Y-%m-%dT%H:%M:%S", &fields) == nullptr) { return std::nullopt; }
-  return static_cast<double>(::timegm(&fields));
-}
-
 /// One gauge for each verdict that there is, 1 for the one that holds: a state set.
 void add_verdict(PrometheusPage& page, const SeriesState& state) {
   constexpr std::array all{SeriesVerdict::level, SeriesVerdict::unconfirmed, SeriesVerdict::loss,
@@ -50,7 +43,7 @@ void add_series(PrometheusPage& page, const SeriesState& state) {
   page.add("virtrain_series_open_losses", gauge,
            "Losses that are confirmed and neither mended nor acknowledged.", labels,
            static_cast<double>(state.open_losses.size()));
-  if (const auto at = unix_seconds(state.series->nights.back()->started_at)) {
+  if (const auto at = seconds_of_iso8601(state.series->nights.back()->started_at)) {
     page.add("virtrain_series_last_night_timestamp_seconds", gauge, "Start of the last night.", labels, *at);
   }
   add_verdict(page, state);

@@ -4,7 +4,7 @@
 #include <map>
 #include <ostream>
 
-#include "results/comparison/isolation_matrix.h"
+#include "results/comparison/mitigation.h"
 #include "results/exchange/exporters/exporters.h"
 #include "results/exchange/exporters/prometheus_page.h"
 #include "results/exchange/exporters/view_row.h"
@@ -105,7 +105,8 @@ void add_trial_counts(PrometheusPage& page, const Store& store, const std::vecto
 void add_isolation(PrometheusPage& page, const Store& store, const std::vector<std::string>& experiments) {
   constexpr const char* help =
       "Share of a victim's throughput that is lost beside a neighbour, against a baseline.";
-  for (const auto& matrix : isolation_matrices(store, experiments)) {
+  const auto study = isolation_study(store, experiments);
+  for (const auto& matrix : study.matrices) {
     for (const auto& cell : matrix.cells) {
       const auto add = [&](const std::optional<Disturbance>& one, const char* baseline) {
         if (!one) { return; }

@@ -7,10 +7,6 @@
 namespace virtrain::results {
 namespace {
 
-bool usable(const Trial& trial) {
-  return trial.status == Status::finished && trial.valid && trial.images_per_second;
-}
-
 TenantRecord read_tenant(const Store& store, const Tenant& tenant) {
   TenantRecord record{.index = tenant.tenant_index, .name = tenant.name, .samples = {}, .nodes = {}};
   for (const auto& rank : store.ranks(tenant.id)) { record.samples.push_back(store.samples(rank.id)); }
@@ -52,7 +48,7 @@ void read_records(const Store& store, ReportData& data) {
     if (!comparison.first_of_case) { continue; }
     std::vector<std::pair<std::string, std::vector<const ReportTrial*>>> arms;
     for (const auto& one : data.trials) {
-      if (one.trial.case_name != comparison.case_name || !usable(one.trial)) { continue; }
+      if (one.trial.case_name != comparison.case_name || !is_usable(one.trial)) { continue; }
       auto known =
           std::find_if(arms.begin(), arms.end(), [&](const auto& arm) { return arm.first == one.trial.arm; });
       if (known == arms.end()) { known = arms.insert(arms.end(), {one.trial.arm, {}}); }
@@ -102,8 +98,7 @@ ReportData read_report_data(const Store& store, const ReportRequest& request) {
   auto stored = store.comparison_data(ids, environment_fields(data.trials));
   stored.neighbours = store.comparison_neighbours(ids);
   stored.neighbour_rates = store.comparison_neighbour_rates(ids);
-  data.isolation = isolation_matrices(stored);
-  data.mitigations = mitigations(stored, data.isolation);
+  data.isolation = isolation_study(stored);
   for (auto& fact : stored.facts) { data.facts[fact.arm][fact.key].insert(fact.value); }
   return data;
 }

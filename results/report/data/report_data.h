@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "results/comparison/compare.h"
-#include "results/comparison/isolation_matrix.h"
 #include "results/comparison/mitigation.h"
 #include "results/store/store.h"
 
@@ -51,12 +50,11 @@ struct ReportData {
   std::string database;
   std::vector<Experiment> experiments;  ///< oldest first
   std::vector<CaseComparison> comparisons;
-  std::vector<IsolationMatrix> isolation;  ///< of victims beside neighbours
-  std::vector<Mitigation> mitigations;     ///< what helps them
-  std::vector<ReportTrial> trials;         ///< of all experiments, in stored order
-  std::vector<TrialRecord> records;        ///< in order of case and arm
-  std::vector<Probe> probes;               ///< of all experiments
-  std::map<std::string, Facts> facts;      ///< by arm: values seen in any of its cases
+  IsolationStudy isolation;            ///< victims beside neighbours, and what helps them
+  std::vector<ReportTrial> trials;     ///< of all experiments, in stored order
+  std::vector<TrialRecord> records;    ///< in order of case and arm
+  std::vector<Probe> probes;           ///< of all experiments
+  std::map<std::string, Facts> facts;  ///< by arm: values seen in any of its cases
 };
 
 /// Most (case, arm)s whose course is read.

@@ -20,6 +20,12 @@ constexpr std::size_t most_dots_of_line = 20;
 
 constexpr double panel_gap = 40;
 
+std::vector<double> values_of(const CourseLine& line) {
+  std::vector<double> values;
+  for (const auto& point : line.points) { values.push_back(point.value); }
+  return values;
+}
+
 double height_of(const CoursePanel& panel) {
   return panel.title.starts_with("Throughput") ? 130 : 72;
 }
@@ -96,8 +102,7 @@ Table table_of(const std::vector<CoursePanel>& panels) {
                    {"highest", "Highest", true}};
   for (const auto& panel : panels) {
     for (const auto& line : panel.lines) {
-      std::vector<double> values;
-      for (const auto& point : line.points) { values.push_back(point.value); }
+      const auto values = values_of(line);
       const auto figure = [&](double value) { return cell(figure_words(value)); };
       table.rows.push_back({cell(panel.title + ", " + panel.unit), cell(arm_words(line.arm)), cell(line.name),
                             cell(static_cast<std::int64_t>(values.size())), figure(quantile(values, 0)),
@@ -130,8 +135,7 @@ std::string throughput_words(const std::vector<CoursePanel>& panels) {
   for (const auto& panel : panels) {
     if (panel.unit != "images/s") { continue; }
     for (const auto& line : panel.lines) {
-      std::vector<double> values;
-      for (const auto& point : line.points) { values.push_back(point.value); }
+      const auto values = values_of(line);
       const auto lowest = std::min_element(line.points.begin(), line.points.end(),
                                            [](const Point& a, const Point& b) { return a.value < b.value; });
       parts.push_back(fmt::format("{}, {}: median {}, lowest {} at {:.3g} s", arm_words(line.arm), line.name,
@@ -157,12 +161,6 @@ std::string decimation_words(const std::vector<CoursePanel>& panels) {
       longest, most);
 }
 
-double line_median(const CourseLine& line) {
-  std::vector<double> values;
-  for (const auto& point : line.points) { values.push_back(point.value); }
-  return quantile(values, 0.5);
-}
-
 /// Where arms are as far apart as an emulated machine and a real one, their throughput is drawn against each
 /// one's own median: on one axis in images/s the slower one's course would be a line at the bottom.
 std::vector<CoursePanel> drawable(std::vector<CoursePanel> panels) {
@@ -171,13 +169,14 @@ std::vector<CoursePanel> drawable(std::vector<CoursePanel> panels) {
     double low = std::numeric_limits<double>::infinity();
     double high = 0;
     for (const auto& line : panel.lines) {
-      low = std::min(low, line_median(line));
-      high = std::max(high, line_median(line));
+      const double median = quantile(values_of(line), 0.5);
+      low = std::min(low, median);
+      high = std::max(high, median);
     }
     if (!needs_logarithm(low, high)) { continue; }
     panel.unit = "% of its median";
     for (auto& line : panel.lines) {
-      const double median = line_median(line);
+      const double median = quantile(values_of(line), 0.5);
       for (auto& point : line.points) { point.value *= 100 / median; }
     }
   }

@@ -12,6 +12,7 @@ namespace {
 struct Domain {
   double low = 0;
   double high = 0;
+  bool logarithmic = false;
 };
 
 void widen(Domain& domain, double low, double high) {
@@ -20,7 +21,7 @@ void widen(Domain& domain, double low, double high) {
 }
 
 /// A ratio of 1/4 is as far from 1 as one of 4: where ratios are that far off, the axis has to say so.
-bool is_logarithmic(const Domain& domain) {
+bool is_far_from_one(const Domain& domain) {
   return domain.low > 0 && (domain.low < 0.5 || domain.high > 2);
 }
 
@@ -42,7 +43,7 @@ Domain domain_of(const std::vector<CaseComparison>& comparisons, const Settings&
     widen(comparable, limits.low, limits.high);
   }
   Domain domain = any ? comparable : all;
-  if (is_logarithmic(domain)) { return {domain.low / 1.1, domain.high * 1.1}; }
+  if (is_far_from_one(domain)) { return {domain.low / 1.1, domain.high * 1.1, true}; }
   const double room = 0.04 * (domain.high - domain.low);
   return {domain.low - room, domain.high + room};
 }
@@ -165,10 +166,10 @@ std::vector<Chart> forest_charts(const ReportData& data) {
                    {"domain", {domain.low, domain.high}},
                    {"band", {1 - settings.margin, 1 / (1 - settings.margin)}},
                    {"axis_title", fmt::format("throughput of {} ÷ {}{}", candidate, baseline,
-                                              is_logarithmic(domain) ? ", logarithmic axis" : "")},
+                                              domain.logarithmic ? ", logarithmic axis" : "")},
                    {"slower", fmt::format("◂ {} slower", candidate)},
                    {"faster", fmt::format("{} faster ▸", candidate)}};
-  if (is_logarithmic(domain)) { chart.scales["x"] = "log"; }
+  if (domain.logarithmic) { chart.scales["x"] = "log"; }
   const auto drawn_with_interval = [&](bool wanted) {
     return std::any_of(chart.data["rows"].begin(), chart.data["rows"].end(),
                        [&](const nlohmann::json& row) { return row["interval"] == wanted; });

@@ -88,7 +88,7 @@ Chart neighbour_chart(const IsolationMatrix& matrix, std::size_t index) {
 
 std::vector<Chart> neighbour_charts(const ReportData& data) {
   std::vector<Chart> charts;
-  for (const auto& matrix : data.isolation) {
+  for (const auto& matrix : data.isolation.matrices) {
     const bool any = std::any_of(matrix.cells.begin(), matrix.cells.end(),
                                  [](const NeighbourCell& cell) { return cell.against_alone.has_value(); });
     if (any) { charts.push_back(neighbour_chart(matrix, charts.size() + 1)); }

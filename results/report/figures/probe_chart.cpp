@@ -72,7 +72,7 @@ Chart chart_of(const SizeCurve& curve, const ArmOrder& order, std::size_t number
     for (const auto& [arm, readings] : arms) {
       const auto& values = bus ? readings.bus : readings.values;
       const auto [least, most] = std::minmax_element(values.begin(), values.end());
-      const double median = *median_of(values);
+      const double median = quantile(values, 0.5);
       if (*least <= 0) { continue; }
       low = std::min(low, *least);
       high = std::max(high, *most);

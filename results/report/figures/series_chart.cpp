@@ -34,8 +34,7 @@ std::vector<SeriesLine> lines_of(const ReportData& data, const std::string& case
   std::map<std::string, std::map<std::string, std::vector<double>>> values;
   for (const auto& one : data.trials) {
     const auto& trial = one.trial;
-    if (trial.case_name == case_name && trial.status == Status::finished && trial.valid &&
-        trial.images_per_second) {
+    if (trial.case_name == case_name && is_usable(trial)) {
       values[trial.arm][trial.experiment].push_back(*trial.images_per_second);
     }
   }

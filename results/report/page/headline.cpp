@@ -105,7 +105,7 @@ std::string isolation_headline(const ReportData& data) {
   int all = 0;
   const NeighbourCell* worst = nullptr;
   std::set<std::string> victims;
-  for (const auto& matrix : data.isolation) {
+  for (const auto& matrix : data.isolation.matrices) {
     for (const auto& cell : matrix.cells) {
       if (!cell.against_alone) { continue; }
       ++all;
@@ -145,9 +145,7 @@ std::string verdict_headline(const ReportData& data) {
                        arm_words(compare.candidate));
   }
   if (cases.size() > 1) { return many_cases(cases, data); }
-  auto sentence = verdict_sentence(in_words(*cases.front()));
-  if (!sentence.empty() && sentence[0] >= 'a' && sentence[0] <= 'z') { sentence[0] -= 'a' - 'A'; }
-  return sentence;
+  return capitalised(verdict_sentence(in_words(*cases.front())));
 }
 
 }  // namespace

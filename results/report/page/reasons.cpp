@@ -80,8 +80,8 @@ json reasons_model(const ReportData& data) {
 }
 
 json mitigations_model(const ReportData& data) {
-  if (data.mitigations.empty()) { return false; }
-  auto table = without_empty_columns(mitigation_table(data.mitigations));
+  if (data.isolation.mitigations.empty()) { return false; }
+  auto table = without_empty_columns(mitigation_table(data.isolation.mitigations));
   return {{"tables", {table_model(table, table.title)}}};
 }
 

@@ -164,7 +164,7 @@ TEST_CASE("the page has a table of what helps only where there are mitigations")
   one.neighbour = "cpu@100%";
   one.verdict = Help::helps;
   one.cost_aggressor = ShareLost{0.5, Interval{0.45, 0.55}, 4};
-  data.mitigations = {one};
+  data.isolation.mitigations = {one};
   const auto table = page_model(data, {})["mitigations"]["tables"].at(0);
   CHECK(table["caption"] == "What helps how much");
   const auto text = table.dump();
@@ -187,7 +187,7 @@ TEST_CASE("of victims beside neighbours the headline says how many disturb, and 
                   cell("cpu@25%", "cpu", Isolated::disturbed, 0.22),
                   cell("cpu@100%", "cpu", Isolated::disturbed, 0.48)};
   ReportData data;
-  data.isolation = {matrix};
+  data.isolation.matrices = {matrix};
   CHECK(headline(data) ==
         "trainer beside neighbours: disturbed by 2 of 3, isolated from 1; most is lost beside cpu@100%: 48 % "
         "(46 to 50)");
