@@ -250,7 +250,7 @@ std::vector<Chart> charts_of(const ReportData& data) {
   std::vector<Chart> charts;
   for (auto&& part : {forest_charts(data), throughput_charts(data, order), scaling_charts(data, order),
                       sweep_charts(data, order), course_charts(data, order), isolation_charts(data),
-                      neighbour_charts(data), series_charts(data, order)}) {
+                      neighbour_charts(data), probe_charts(data, order), series_charts(data, order)}) {
     charts.insert(charts.end(), part.begin(), part.end());
   }
   return charts;
@@ -259,8 +259,9 @@ std::vector<Chart> charts_of(const ReportData& data) {
 json page_model(const ReportData& data, const std::vector<Chart>& charts) {
   json absent = json::array();
   json model = about_model(data);
-  model["headline"] = headline(data);
-  model["title"] = shortened(model["scenarios"].get<std::string>(), summary_bytes) + ": " + headline(data);
+  const auto words = headline(data);
+  model["headline"] = words;
+  model["title"] = shortened(model["scenarios"].get<std::string>(), summary_bytes) + ": " + words;
   model["verdicts"] = verdicts_model(data);
   model["notes"] = notes_model(data);
   model["sections"] = sections_model(data, charts, absent);

@@ -296,6 +296,10 @@ TEST_CASE(
   const auto data = study.data();
   const auto charts = probe_charts(data, ArmOrder(data));
   REQUIRE(charts.size() == 1);
+  const auto page = page_model(data, charts_of(data));
+  const auto& sections = page["sections"];
+  CHECK(std::any_of(sections.begin(), sections.end(),
+                    [](const auto& one) { return one["id"] == "bandwidth"; }));
   CHECK(charts[0].title == "all reduce, float, 2 ranks: bandwidth against size");
   CHECK(charts[0].summary.starts_with("At 16384 bytes: bare metal 2 GB/s, VM 1 GB/s."));
   REQUIRE(charts[0].data["points"].size() == 6);
