@@ -3,6 +3,6 @@
 namespace virtrain {
 
 /// The project's version, set by CMake.
-inline constexpr const char* virtrain_version = VIRTRAIN_VERSION;
+extern const char* const virtrain_version;
 
 }  // namespace virtrain

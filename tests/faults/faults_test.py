@@ -125,20 +125,8 @@ def libvirtd_stops_mid_trial():
         assert not outside.qemu_pids(run)
 
 
-@contextlib.contextmanager
-def small_disk(folder, size):
-    """A file system of that size, and how to fill it up."""
-    small = folder / "small"
-    small.mkdir()
-    outside.sh("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(small))
-    try:
-        yield small, lambda: subprocess.run(["dd", "if=/dev/zero", f"of={small}/filler", "bs=4k"], capture_output=True)
-    finally:
-        outside.sh("umount", str(small))
-
-
 def disk_full_under_the_database():
-    with outside.scratch() as folder, small_disk(folder, "256k") as (small, fill):
+    with outside.scratch() as folder, outside.small_disk(folder, "256k") as (small, fill):
         run = outside.Run(folder, outside.scenario(arms=["bare_metal"], pairs=40, workload={"steps": 10}), database=small / "r.db")
         run.wait_for_stage("run")
         fill()
@@ -158,7 +146,7 @@ def disk_full_under_the_database():
 def disk_full_while_vms_wait_for_their_next_trial():
     """Of both the slice of the trial and the VM that waits (reuse: case) nothing is left."""
     text = outside.scenario(arms=["bare_metal", "vm"], pairs=3, reuse="case", workload={"steps": 10})
-    with outside.scratch() as folder, small_disk(folder, "4m") as (small, fill):
+    with outside.scratch() as folder, outside.small_disk(folder, "4m") as (small, fill):
         run = outside.Run(folder, text, database=small / "r.db")
         run.wait_for_stage("run", 180, trial=4)  # B V, V B, B V: on bare metal while the VM waits
         bridges = list(pathlib.Path("/sys/class/net").glob(f"vtb{run.experiment[-6:]}*"))

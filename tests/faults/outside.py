@@ -236,6 +236,18 @@ def scratch():
 
 
 @contextlib.contextmanager
+def small_disk(folder, size):
+    """A file system of that size, and how to fill it up: with the file `filler`."""
+    small = folder / "small"
+    small.mkdir()
+    sh("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(small))
+    try:
+        yield small, lambda: subprocess.run(["dd", "if=/dev/zero", f"of={small}/filler", "bs=4k"], capture_output=True, check=False)
+    finally:
+        sh("umount", str(small))
+
+
+@contextlib.contextmanager
 def daemons():
     """libvirt runs throughout, as where there is systemd: that virtrain starts and stops it is for other tests to see, and
     takes each run and each clean seconds."""

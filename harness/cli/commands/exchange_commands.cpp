@@ -6,6 +6,7 @@
 #include <map>
 
 #include "common/error.h"
+#include "common/system/log.h"
 #include "common/text/text.h"
 #include "harness/cli/choices.h"
 #include "harness/cli/commands.h"
@@ -61,10 +62,23 @@ void export_bundle(const ExportArguments& arguments, const Store& store,
   }
 }
 
+void warn_of_incomplete_nodes(const Store& store, const std::vector<std::string>& ids) {
+  constexpr std::size_t most_named = 5;
+  auto nodes = results::superbench_incomplete_nodes(store, ids);
+  if (nodes.empty()) { return; }
+  const auto count = nodes.size();
+  if (count > most_named) { nodes.resize(most_named); }
+  log::warning(
+      "nodes that took part in fewer cases than others lack metrics, which SuperBench's diagnosis reports as "
+      "FailedTest",
+      {{"nodes", std::to_string(count)}, {"first", excerpt(join(nodes, ", "), 4096)}});
+}
+
 void export_rows(const ExportArguments& arguments) {
   const Store store(arguments.database, Store::Mode::open);
   const auto ids = results::experiments_to_export(store, arguments.selection);
   if (!arguments.bundle.empty()) { return export_bundle(arguments, store, ids); }
+  if (arguments.format == "superbench") { warn_of_incomplete_nodes(store, ids); }
   const auto write = [&](std::ostream& out) { writers(arguments).at(arguments.format)(store, ids, out); };
   if (arguments.output != "-") { return results::write_whole(arguments.output, write); }
   write(std::cout);

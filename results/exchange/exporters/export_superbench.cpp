@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <ostream>
+#include <set>
 
 #include "results/exchange/exporters/exporters.h"
 #include "results/exchange/exporters/view_row.h"
@@ -37,6 +38,19 @@ class Summary {
     auto& runs = nodes_[node][{benchmark, metric}];
     runs.resize(std::max(runs.size(), static_cast<std::size_t>(run + 1)));
     runs[static_cast<std::size_t>(run)][rank] = value;
+  }
+
+  /// Nodes that lack a metric which another node of the experiment has.
+  std::vector<std::string> incomplete() const {
+    std::set<std::pair<std::string, std::string>> all;
+    for (const auto& [node, metrics] : nodes_) {
+      for (const auto& [name, runs] : metrics) { all.insert(name); }
+    }
+    std::vector<std::string> found;
+    for (const auto& [node, metrics] : nodes_) {
+      if (metrics.size() < all.size()) { found.push_back(node); }
+    }
+    return found;
   }
 
   void write(std::ostream& out) const {
@@ -78,40 +92,51 @@ std::vector<std::string> models_of(const Store& store, const std::string& experi
   return models;
 }
 
+Summary summarize(const Store& store, const std::string& experiment) {
+  Summary summary;
+  std::multimap<std::string, std::size_t> ranks_of_trial;
+  const auto ranks = store.view("v_rank", {experiment});
+  for (std::size_t i = 0; i < ranks.rows.size(); ++i) { ranks_of_trial.emplace(trial_key({ranks, i}), i); }
+  const auto models = models_of(store, experiment);
+  std::map<std::string, std::int64_t> runs;
+  for_each_row(store.view("v_trial_detail", {experiment}), [&](const ViewRow& trial) {
+    if (trial["images_per_second"].is_null() || trial["valid"] != 1) { return; }
+    const auto precision = trial.text("precision").empty() ? "unknown" : trial.text("precision");
+    const auto benchmark = fmt::format("model-benchmarks:{}/virtrain-{}", annotation(trial.text("case")),
+                                       models.at(static_cast<std::size_t>(trial.whole("trial", 1) - 1)));
+    const auto metric = precision + "_train_throughput";
+    const auto run = runs[trial.text("case") + "\n" + trial.text("arm") + "\n" + precision]++;
+    const auto prefix = experiment + "/" + trial.text("arm");
+    bool has_ranks = false;
+    const auto [begin, end] = ranks_of_trial.equal_range(trial_key(trial));
+    for (auto found = begin; found != end; ++found) {
+      const ViewRow rank(ranks, found->second);
+      if (rank["images_per_second"].is_null()) { continue; }
+      const auto node = fmt::format("{}/{}.{}", prefix, rank.whole("tenant", 0), rank.text("node"));
+      summary.add(node, benchmark, metric, run, rank.whole("local_rank", 0), rank["images_per_second"]);
+      has_ranks = true;
+    }
+    if (has_ranks) { return; }
+    const auto per_node = std::max(trial.whole("gpus_per_node", 0), trial.whole("ranks_per_node", 1));
+    const auto count = static_cast<double>(trial.whole("nodes", 1) * std::max<std::int64_t>(per_node, 1));
+    summary.add(prefix, benchmark, metric, run, 0, trial["images_per_second"].get<double>() / count);
+  });
+  return summary;
+}
+
 }  // namespace
 
 void export_superbench(const Store& store, const std::vector<std::string>& experiments, std::ostream& out) {
+  for (const auto& experiment : experiments) { summarize(store, experiment).write(out); }
+}
+
+std::vector<std::string> superbench_incomplete_nodes(const Store& store,
+                                                     const std::vector<std::string>& experiments) {
+  std::vector<std::string> found;
   for (const auto& experiment : experiments) {
-    Summary summary;
-    std::multimap<std::string, std::size_t> ranks_of_trial;
-    const auto ranks = store.view("v_rank", {experiment});
-    for (std::size_t i = 0; i < ranks.rows.size(); ++i) { ranks_of_trial.emplace(trial_key({ranks, i}), i); }
-    const auto models = models_of(store, experiment);
-    std::map<std::string, std::int64_t> runs;
-    for_each_row(store.view("v_trial_detail", {experiment}), [&](const ViewRow& trial) {
-      if (trial["images_per_second"].is_null() || trial["valid"] != 1) { return; }
-      const auto precision = trial.text("precision").empty() ? "unknown" : trial.text("precision");
-      const auto benchmark = fmt::format("model-benchmarks:{}/virtrain-{}", annotation(trial.text("case")),
-                                         models.at(static_cast<std::size_t>(trial.whole("trial", 1) - 1)));
-      const auto metric = precision + "_train_throughput";
-      const auto run = runs[trial.text("case") + "\n" + trial.text("arm") + "\n" + precision]++;
-      const auto prefix = experiment + "/" + trial.text("arm");
-      bool has_ranks = false;
-      const auto [begin, end] = ranks_of_trial.equal_range(trial_key(trial));
-      for (auto found = begin; found != end; ++found) {
-        const ViewRow rank(ranks, found->second);
-        if (rank["images_per_second"].is_null()) { continue; }
-        const auto node = fmt::format("{}/{}.{}", prefix, rank.whole("tenant", 0), rank.text("node"));
-        summary.add(node, benchmark, metric, run, rank.whole("local_rank", 0), rank["images_per_second"]);
-        has_ranks = true;
-      }
-      if (has_ranks) { return; }
-      const auto per_node = std::max(trial.whole("gpus_per_node", 0), trial.whole("ranks_per_node", 1));
-      const auto count = static_cast<double>(trial.whole("nodes", 1) * std::max<std::int64_t>(per_node, 1));
-      summary.add(prefix, benchmark, metric, run, 0, trial["images_per_second"].get<double>() / count);
-    });
-    summary.write(out);
+    for (auto& node : summarize(store, experiment).incomplete()) { found.push_back(std::move(node)); }
   }
+  return found;
 }
 
 }  // namespace virtrain::results

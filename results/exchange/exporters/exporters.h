@@ -30,6 +30,11 @@ Table view_table(const Store& store, const std::vector<std::string>& experiments
 /// one rank (of one GPU), so that its rules can hold a VM's line against bare metal's.
 void export_superbench(const Store& store, const std::vector<std::string>& experiments, std::ostream& out);
 
+/// Nodes of its lines that took part in fewer cases than others of their experiment: `sb result diagnosis`
+/// takes each metric that a node lacks for a failed test.
+std::vector<std::string> superbench_incomplete_nodes(const Store& store,
+                                                     const std::vector<std::string>& experiments);
+
 /// MLPerf logging (mlcommons/logging, mllog): for each trial run_start, throughput and run_stop.
 void export_mlperf(const Store& store, const std::vector<std::string>& experiments, std::ostream& out);
 

@@ -168,6 +168,18 @@ class Consumers(unittest.TestCase):
         rows = json.loads(self.virtrain("export", "--format", "json", database=self.folder / "sb.db"))
         self.assertEqual([row["images_per_second"] for row in rows], [51.0] * 8)
 
+    def test_superbench_names_nodes_that_took_part_in_fewer_cases(self):
+        rows = [{"record": "trial", "experiment": "e", "scenario": "s", "case": case, "arm": arm, "pair": 1, "nodes": 1, "gpus_per_node": 0,
+                 "images_per_second": 10.0} for case, arm in [("a", "bare_metal"), ("b", "bare_metal"), ("a", "vm")]]
+        source, database = self.folder / "uneven.jsonl", self.folder / "uneven.db"
+        source.write_text("\n".join(map(json.dumps, rows)))
+        self.virtrain("import", source, database=database)
+        done = subprocess.run([BUILD / "virtrain", "export", "--format", "superbench", "--db", database], capture_output=True, text=True)
+        self.assertEqual(len(done.stdout.splitlines()), 2)
+        self.assertRegex(done.stderr, r"FailedTest.*nodes=1 first=e/vm")
+        done = subprocess.run([BUILD / "virtrain", "export", "--format", "superbench", "--db", self.database], capture_output=True, text=True)
+        self.assertEqual(done.stderr, "")
+
     def test_mlperf_lines_parse(self):
         # As mlcommons/logging's mlp_parser does: the token, then JSON with these keys; time_ms a number.
         events = collections.Counter()
