@@ -176,7 +176,7 @@ class Consumers(unittest.TestCase):
         self.virtrain("import", source, database=database)
         done = subprocess.run([BUILD / "virtrain", "export", "--format", "superbench", "--db", database], capture_output=True, text=True)
         self.assertEqual(len(done.stdout.splitlines()), 2)
-        self.assertRegex(done.stderr, r"FailedTest.*nodes=1 first=e/vm")
+        self.assertRegex(done.stderr, r"FailedTest first=e/vm nodes=1\n")
         done = subprocess.run([BUILD / "virtrain", "export", "--format", "superbench", "--db", self.database], capture_output=True, text=True)
         self.assertEqual(done.stderr, "")
 
