@@ -90,7 +90,7 @@ Owner this_process(std::string experiment, std::string results_db) {
 bool is_alive(const Owner& owner) {
   if (owner.boot_id != boot_id()) { return false; }
   const auto process = process_info(owner.pid);
-  return process && process->start_time == owner.start_time && process->state != 'Z';
+  return process && process->start_time == owner.start_time;
 }
 
 struct LeaseJournal::Impl {

@@ -28,7 +28,7 @@ std::optional<ProcessInfo> parse_proc_stat(std::string_view text) {
     return std::nullopt;
   }
   const auto fields = split(trim(text.substr(close + 1)), ' ');
-  constexpr std::size_t state_field = 0, parent_field = 1, start_time_field = 19;
+  constexpr std::size_t state_field = 0, parent_field = 1, threads_field = 17, start_time_field = 19;
   if (fields.size() <= start_time_field || fields[state_field].size() != 1) { return std::nullopt; }
   const auto number = [&](std::size_t i) { return parse_integer(fields[i]).value_or(0); };
   ProcessInfo info;
@@ -36,13 +36,16 @@ std::optional<ProcessInfo> parse_proc_stat(std::string_view text) {
   info.parent = static_cast<pid_t>(number(parent_field));
   info.name = text.substr(open + 1, close - open - 1);
   info.state = fields[state_field][0];
+  info.threads = number(threads_field);
   info.start_time = static_cast<std::uint64_t>(number(start_time_field));
   return info;
 }
 
 std::optional<ProcessInfo> process_info(pid_t pid) {
   const auto text = read_file(proc_dir(pid) / "stat");
-  return text ? parse_proc_stat(*text) : std::nullopt;
+  auto info = text ? parse_proc_stat(*text) : std::nullopt;
+  if (info && info->state == 'Z' && info->threads <= 1) { return std::nullopt; }
+  return info;
 }
 
 std::vector<ProcessInfo> all_processes() {
@@ -94,7 +97,7 @@ bool kill_and_wait(pid_t pid, std::uint64_t start_time) {
   constexpr int tries = 500;
   for (int i = 0; i < tries; ++i) {
     const auto now = process_info(pid);
-    if (!now || now->start_time != before->start_time || now->state == 'Z') { return true; }
+    if (!now || now->start_time != before->start_time) { return true; }
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return false;

@@ -18,11 +18,14 @@ struct ProcessInfo {
   pid_t parent = 0;
   std::string name;  ///< comm, at most 15 characters
   char state = '?';
+  std::int64_t threads = 0;      ///< none or one of a zombie, unless only its first thread has ended
   std::uint64_t start_time = 0;  ///< clock ticks after boot
 };
 
 /// Decodes the text of /proc/<pid>/stat; nothing if it is not one.
 std::optional<ProcessInfo> parse_proc_stat(std::string_view text);
+/// Nothing of one that has ended, also while it stays a zombie: the first process of many containers reaps
+/// nobody.
 std::optional<ProcessInfo> process_info(pid_t pid);
 std::vector<ProcessInfo> all_processes();
 /// Command line, one argument each; empty for kernel threads and gone processes.
@@ -32,7 +35,7 @@ std::vector<std::string> process_arguments(pid_t pid);
 std::optional<std::string> process_variable(pid_t pid, std::string_view name);
 /// The process and everything below it, parents first.
 std::vector<pid_t> process_tree(pid_t root);
-/// SIGKILL and wait until /proc no longer shows it (or shows a zombie); false if it is still there after 5 s.
+/// SIGKILL and wait until it has ended; false if it is still there after 5 s.
 /// A process of another start time has only inherited the number, and is left alone (0: whichever has it
 /// now).
 bool kill_and_wait(pid_t pid, std::uint64_t start_time = 0);

@@ -47,8 +47,7 @@ bool user_namespaces_are_allowed() {
 }
 
 bool exists(pid_t pid) {
-  const auto info = process_info(pid);
-  return info && info->state != 'Z';
+  return process_info(pid).has_value();
 }
 
 }  // namespace

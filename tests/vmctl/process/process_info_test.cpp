@@ -1,8 +1,16 @@
 #include "vmctl/process/process_info.h"
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <thread>
+
+#include "common/text/text.h"
 #include "vmctl/hypervisor/qemu_threads.h"
 
 namespace virtrain::vmctl {
@@ -29,6 +37,37 @@ TEST_CASE("this process is in /proc, below its parent") {
   const auto tree = process_tree(::getppid());
   CHECK(std::find(tree.begin(), tree.end(), ::getpid()) != tree.end());
   CHECK_FALSE(process_arguments(::getpid()).empty());
+}
+
+TEST_CASE("a zombie has ended, and a process whose first thread alone has ended has not") {
+  const auto lives = [](auto&& child_does) {
+    const pid_t child = ::fork();
+    if (child == 0) { child_does(); }
+    siginfo_t ended{};
+    // A process without its first thread is in state Z, and there is nothing to wait for.
+    for (int i = 0;
+         i < 500 &&
+         parse_proc_stat(read_file(fmt::format("/proc/{}/stat", child)).value_or(""))->state != 'Z';
+         ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    const bool found = process_info(child).has_value();
+    ::kill(child, SIGKILL);
+    ::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED);
+    return found;
+  };
+  CHECK_FALSE(lives([] { ::_exit(0); }));
+  CHECK(lives([] {
+    pthread_t thread{};
+    ::pthread_create(
+        &thread, nullptr,
+        [](void*) -> void* {
+          ::pause();
+          return nullptr;
+        },
+        nullptr);
+    ::syscall(SYS_exit, 0);  // of this thread alone
+  }));
 }
 
 TEST_CASE("vCPU threads are known by their names") {

@@ -61,7 +61,7 @@ bool is_ours(pid_t pid) {
 std::optional<ProcessInfo> running(const std::string& daemon) {
   std::optional<ProcessInfo> oldest;
   for (const auto& process : all_processes()) {
-    if (process.name != daemon || process.state == 'Z' || !is_ours(process.pid)) { continue; }
+    if (process.name != daemon || !is_ours(process.pid)) { continue; }
     if (!oldest || process.start_time < oldest->start_time) { oldest = process; }
   }
   return oldest;

@@ -46,7 +46,7 @@ std::optional<uid_t> holder_of_process(const Search& search, const std::set<std:
 void find_processes(Search& search) {
   const auto groups = groups_of_caller(search);
   for (const auto& [pid, process] : search.processes) {
-    if (pid == ::getpid() || pid == 1 || process.state == 'Z') { continue; }
+    if (pid == ::getpid() || pid == 1) { continue; }
     const auto slice = process_variable(pid, slice_variable);
     const bool named = process.name == "virtrain-agent" || process.name.starts_with("virtrain-resnet") ||
                        process.name == "virtrain-slice";
