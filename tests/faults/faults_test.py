@@ -329,8 +329,11 @@ def clean_works_without_the_journal():
             journal.unlink()
         status, words = outside.clean("--verify")
         assert status == 6, words
-        status, words = outside.clean()
+        status, words = outside.clean("--experiment", "20260101t000000-01ea4e")
+        assert (status, words) == (0, "nothing is left over\n"), words
+        status, words = outside.clean("--experiment", run.experiment, "--db", str(run.database))
         assert status == 0, words
+        assert run.experiment_status() == "interrupted", words
 
 
 # One VM or slice each, and nothing else of the host: two of them run at a time.

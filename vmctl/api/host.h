@@ -137,8 +137,8 @@ class Host {
   // --- what killed runs have left
 
   /// `libvirt`: the URI to look at; empty: the system's, or the user's own session where that is out of
-  /// reach.
-  virtual Leftovers leftovers(const std::string& libvirt) = 0;
+  /// reach. `experiment`: of this one only; empty: of all.
+  virtual Leftovers leftovers(const std::string& libvirt, const std::string& experiment) = 0;
   /// Removes what leftovers() found last.
   virtual Cleaned clean(const MarkInterrupted& mark) = 0;
   /// False: it was in none.

@@ -398,8 +398,13 @@ MadeNodes& LocalHost::group_of(NodeId node) const {
 
 // --- what killed runs have left
 
-Leftovers LocalHost::leftovers(const std::string& libvirt) {
+Leftovers LocalHost::leftovers(const std::string& libvirt, const std::string& experiment) {
   cleaning_ = std::make_unique<Cleaning>(libvirt.empty() ? reachable_libvirt() : libvirt);
+  if (!experiment.empty()) {
+    const auto of_another = [&](const auto& found) { return found.experiment != experiment; };
+    std::erase_if(cleaning_->view.leftovers, of_another);
+    std::erase_if(cleaning_->view.dead_owners, of_another);
+  }
   return {words_of(cleaning_->view.leftovers), words_of(cleaning_->view.foreign),
           cleaning_->journal.quarantined()};
 }

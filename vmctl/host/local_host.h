@@ -67,7 +67,7 @@ class LocalHost final : public Host {
   void look_at_devices() override { watch_->look(); }
   DeviceEvidence watched() override { return watch_->finish(); }
 
-  Leftovers leftovers(const std::string& libvirt) override;
+  Leftovers leftovers(const std::string& libvirt, const std::string& experiment) override;
   Cleaned clean(const MarkInterrupted& mark) override;
   bool lift_quarantine(const std::string& address) override;
 

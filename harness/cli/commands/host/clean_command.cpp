@@ -17,6 +17,8 @@ constexpr std::size_t longest_detail = 1000;
 
 struct CleanArguments {
   std::string lift_quarantine;
+  std::string experiment;          ///< empty: all
+  std::filesystem::path database;  ///< of experiments whose database the journal does not tell; empty: none
   bool verify = false;
   std::string connect_uri;  ///< empty: the system's, or the user's own session where that is out of reach
 };
@@ -29,11 +31,11 @@ void print_leftovers(const char* heading, const std::vector<vmctl::LeftoverWords
 }
 
 /// See vmctl::MarkInterrupted. In a database that is gone there is nothing to mark.
-bool mark_interrupted(const std::string& database, const std::string& experiment) {
+bool mark_interrupted(const std::filesystem::path& database, const std::string& experiment) {
   try {
     results::Store store(database, results::Store::Mode::open);
     if (store.mark_interrupted(experiment)) {
-      fmt::print("interrupted: experiment {} in {}\n", excerpt(experiment), excerpt(database));
+      fmt::print("interrupted: experiment {} in {}\n", excerpt(experiment), excerpt(database.string()));
     }
     return true;
   } catch (const std::exception& error) {
@@ -57,7 +59,7 @@ void lift_quarantine(const std::string& address, vmctl::Host& host) {
 void clean(const CleanArguments& arguments, Cli& cli) {
   const auto host = vmctl::local_host();
   if (!arguments.lift_quarantine.empty()) { return lift_quarantine(arguments.lift_quarantine, *host); }
-  const auto found = host->leftovers(arguments.connect_uri);
+  const auto found = host->leftovers(arguments.connect_uri, arguments.experiment);
   print_leftovers("foreign, not touched", found.foreign);
   for (const auto& device : found.quarantined) {
     fmt::print("in quarantine since {}: {} ({}; lent to nobody until virtrain clean --lift-quarantine {})\n",
@@ -73,7 +75,10 @@ void clean(const CleanArguments& arguments, Cli& cli) {
     }
     return;
   }
-  const auto result = host->clean(mark_interrupted);
+  const auto result = host->clean([&](const std::string& database, const std::string& experiment) {
+    return mark_interrupted(database.empty() ? arguments.database : std::filesystem::path(database),
+                            experiment);
+  });
   print_leftovers("removed", result.removed);
   for (const auto& [leftover, reason] : result.failed) {
     fmt::print("not removed: {} {}: {}\n", leftover.kind, excerpt(leftover.name),
@@ -96,9 +101,19 @@ void add_clean_command(Cli& cli) {
           "--connect", cleaned->connect_uri,
           "libvirt URI (default: qemu:///system, or a user's qemu:///session where that is out of reach)")
       ->type_name("URI");
+  cleaner->add_option("--experiment", cleaned->experiment, "What this experiment left, and nothing else")
+      ->type_name("EXPERIMENT");
+  cleaner
+      ->add_option("--db", cleaned->database,
+                   "Results database in which to mark experiments interrupted if the lease journal is lost")
+      ->type_name("FILE");
   cleaner->add_option("--lift-quarantine", cleaned->lift_quarantine, "Release this device from quarantine")
       ->type_name("ADDRESS");
-  cleaner->footer("Examples:\n  virtrain clean --verify\n  virtrain clean");
+  cleaner->footer(
+      "Examples:\n"
+      "  virtrain clean --verify\n"
+      "  virtrain clean\n"
+      "  virtrain clean --experiment 20261120t020004-7f3a2b");
   cleaner->callback([cleaned, &cli] { clean(*cleaned, cli); });
 }
 
