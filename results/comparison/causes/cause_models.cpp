@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdlib>
 #include <set>
+#include <string_view>
 #include <vector>
 
 #include "common/text/text.h"
@@ -99,13 +100,14 @@ std::optional<Estimate> lost_time(const Evidence& baseline, const Evidence& cand
       (1 - after) / (1 - before)};
 }
 
-/// A rate that the whole throughput, or an unknown part of it, follows.
+/// A rate that the whole throughput, or an unknown part of it, follows. Bytes and operations a second are
+/// shown in thousands of millions.
 std::optional<Estimate> rate(const Evidence& baseline, const Evidence& candidate, Number ours, Number theirs,
-                             const char* unit, bool at_most) {
+                             std::string_view unit, bool at_most) {
   if (!ours || !theirs || !(*ours > 0) || !(*theirs > 0)) { return std::nullopt; }
-  return Estimate{
-      both(baseline, candidate, fmt::format("{:.4g}", *ours), fmt::format("{:.4g}", *theirs)) + " " + unit,
-      *theirs / *ours, at_most};
+  const double scale = unit == "GB/s" || unit == "GFLOP/s" ? 1e9 : 1;
+  const auto words = [&](double value) { return fmt::format("{:.4g} {}", value / scale, unit); };
+  return Estimate{both(baseline, candidate, words(*ours), words(*theirs)), *theirs / *ours, at_most};
 }
 
 /// As the guest sees it, or as the host sees its vCPUs wait; whichever is more.
@@ -201,12 +203,12 @@ std::optional<Estimate> numa(const Evidence& baseline, const Evidence& candidate
 
 /// The first of these probes that both sides have, as a bound.
 std::optional<Estimate> probed_rate(const Evidence& baseline, const Evidence& candidate,
-                                    const std::vector<std::string>& probes, const std::string& unit) {
+                                    const std::vector<std::string>& probes, std::string_view unit) {
   for (const auto& probe : probes) {
     const auto name = "probe." + probe;
-    if (auto found =
-            rate(baseline, candidate, number(baseline, {name.c_str()}), number(candidate, {name.c_str()}),
-                 fmt::format("{} ({})", unit, probe).c_str(), true)) {
+    if (auto found = rate(baseline, candidate, number(baseline, {name.c_str()}),
+                          number(candidate, {name.c_str()}), unit, true)) {
+      found->evidence += fmt::format(" ({})", probe);
       return found;
     }
   }
@@ -219,7 +221,7 @@ std::optional<Estimate> memory_bandwidth(const Evidence& baseline, const Evidenc
   if (!is_work_of(baseline, "cuda")) {
     probes.insert(probes.end(), {"triad", "stream_triad", "memory_copy", "memory_bandwidth"});
   }
-  return probed_rate(baseline, candidate, probes, "bytes/s");
+  return probed_rate(baseline, candidate, probes, "GB/s");
 }
 
 /// virtrain-probe's word for what a trainer of this precision multiplies.
@@ -234,7 +236,7 @@ std::optional<Estimate> arithmetic(const Evidence& baseline, const Evidence& can
   std::vector<std::string> probes;
   if (!is_work_of(baseline, "cpu")) { probes.insert(probes.end(), {"gpu_gemm" + type, "gpu_gemm"}); }
   if (!is_work_of(baseline, "cuda")) { probes.insert(probes.end(), {"gemm" + type, "gemm"}); }
-  return probed_rate(baseline, candidate, probes, "FLOP/s");
+  return probed_rate(baseline, candidate, probes, "GFLOP/s");
 }
 
 std::optional<Estimate> pcie_link(const Evidence& baseline, const Evidence& candidate) {
@@ -255,10 +257,10 @@ std::optional<Estimate> pcie_link(const Evidence& baseline, const Evidence& cand
   std::optional<Estimate> slower;
   if (is_work_of(baseline, "cpu")) { return slower; }
   for (const char* name : {"probe.host_to_device", "probe.device_to_host"}) {
-    auto found = rate(baseline, candidate, number(baseline, {name}), number(candidate, {name}),
-                      "bytes/s between host and device", true);
+    auto found = rate(baseline, candidate, number(baseline, {name}), number(candidate, {name}), "GB/s", true);
     if (found && (!slower || *found->factor < *slower->factor)) { slower = found; }
   }
+  if (slower) { slower->evidence += " between host and device"; }
   return slower;
 }
 
@@ -269,8 +271,7 @@ Number exposed_share(const Evidence& evidence) {
 /// Bus bandwidth of the all-reduce, weighed by the share of the step that waits for it.
 std::optional<Estimate> network_bandwidth(const Evidence& baseline, const Evidence& candidate) {
   for (const char* name : {"probe.all_reduce", "probe.all_gather", "probe.network_bandwidth"}) {
-    auto found =
-        rate(baseline, candidate, number(baseline, {name}), number(candidate, {name}), "bytes/s", true);
+    auto found = rate(baseline, candidate, number(baseline, {name}), number(candidate, {name}), "GB/s", true);
     if (!found) { continue; }
     const double slower = 1 / *found->factor;
     if (const auto waiting = exposed_share(baseline)) {

@@ -107,7 +107,10 @@ std::vector<std::string> sentences(const Explanation& explanation) {
         "the causes overlap: one by one they would cost {:.0f} % of the gap, so their shares are scaled down",
         whole_percent(sum)));
   } else {
-    lines.push_back(fmt::format("unexplained: {:.0f} % of the gap", whole_percent(*explanation.unexplained)));
+    const bool bounds = std::any_of(explanation.findings.begin(), explanation.findings.end(),
+                                    [](const Finding& finding) { return finding.at_most && finding.cost; });
+    lines.push_back(fmt::format("unexplained: {:.0f} % of the gap{}", whole_percent(*explanation.unexplained),
+                                bounds ? ", less what the causes with \"at most\" really cost" : ""));
   }
   return lines;
 }

@@ -4,6 +4,7 @@
 #include <limits>
 #include <set>
 
+#include "common/text/units.h"
 #include "results/report/figures/figures.h"
 #include "results/tables/probe_figures.h"
 
@@ -87,7 +88,8 @@ Chart chart_of(const SizeCurve& curve, const ArmOrder& order, std::size_t number
            {"value", rounded(median / 1e9)},
            {"low", rounded(*least / 1e9)},
            {"high", rounded(*most / 1e9)},
-           {"tip", fmt::format("{}\n{} bytes: {}", key.words, size, figure_with_unit(median, "B/s"))}});
+           {"tip", fmt::format("{}\n{}: {}", key.words, format_size(static_cast<std::uint64_t>(size)),
+                               figure_with_unit(median, "B/s"))}});
       const auto gigabytes = [](double value) { return cell(std::optional(value / 1e9), 3); };
       chart.table.rows.push_back({cell(size), cell(key.words), cell(static_cast<std::int64_t>(values.size())),
                                   gigabytes(*least), gigabytes(median), gigabytes(*most)});
@@ -97,9 +99,9 @@ Chart chart_of(const SizeCurve& curve, const ArmOrder& order, std::size_t number
   for (const auto& [arm, value] : at_largest) {
     parts.push_back(fmt::format("{} {}", arm_words(arm), figure_with_unit(value, "B/s")));
   }
-  chart.summary =
-      fmt::format("At {} bytes: {}. Points are medians, lines go from the lowest reading to the highest.",
-                  curve.sizes.rbegin()->first, fmt::join(parts, ", "));
+  chart.summary = fmt::format(
+      "At {}: {}. Points are medians, lines go from the lowest reading to the highest.",
+      format_size(static_cast<std::uint64_t>(curve.sizes.rbegin()->first)), fmt::join(parts, ", "));
   chart.signals = {
       {"sizes", {curve.sizes.begin()->first, curve.sizes.rbegin()->first}},
       {"values", {low / 1e9 / 1.2, high / 1e9 * 1.2}},

@@ -196,7 +196,13 @@ TEST_CASE("too much evidence says so, and no gap needs none") {
   const auto level = explain(1.0, {}, stolen);
   CHECK_FALSE(level.unexplained);
   CHECK_THAT(sentences(level).back(), Contains("no gap to explain"));
-  CHECK_THAT(sentences(explain(0.9, {}, {})).back(), Contains("unexplained: 100 % of the gap"));
+  CHECK(sentences(explain(0.9, {}, {})).back() == "unexplained: 100 % of the gap");
+  Evidence fast, slow;
+  fast.numbers["probe.triad"] = 12e9;
+  slow.numbers["probe.triad"] = 9e9;
+  const auto bounded = sentences(explain(0.9, fast, slow));
+  CHECK_THAT(bounded.front(), Contains("12 GB/s in the baseline, 9 GB/s in the candidate (triad)"));
+  CHECK(bounded.back().starts_with("unexplained: 100 % of the gap, less what"));
   CHECK(to_json(level).at("unexplained").is_null());
 }
 

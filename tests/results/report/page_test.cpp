@@ -301,7 +301,7 @@ TEST_CASE(
   CHECK(std::any_of(sections.begin(), sections.end(),
                     [](const auto& one) { return one["id"] == "bandwidth"; }));
   CHECK(charts[0].title == "all reduce, float, 2 ranks: bandwidth against size");
-  CHECK(charts[0].summary.starts_with("At 16384 bytes: bare metal 2 GB/s, VM 1 GB/s."));
+  CHECK(charts[0].summary.starts_with("At 16KiB: bare metal 2 GB/s, VM 1 GB/s."));
   REQUIRE(charts[0].data["points"].size() == 6);
   CHECK(charts[0].data["points"][1]["value"] == 1.0);
   CHECK(charts[0].data["points"][1]["low"] == 0.9);
