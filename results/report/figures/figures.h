@@ -7,6 +7,10 @@
 // A figure of the report each, in <name>_chart.cpp.
 namespace virtrain::results {
 
+// More figures would make the page heavy; the section says that it has the first ones only.
+inline constexpr std::size_t most_probe_charts = 8;
+inline constexpr std::size_t most_series_charts = 12;
+
 /// Ratios of all cases with their intervals and the band of equivalence; nothing if no case has a ratio.
 std::vector<Chart> forest_charts(const ReportData& data);
 /// Images per second of every case and arm: the means and each valid trial; nothing if nothing was measured.

@@ -11,9 +11,6 @@
 namespace virtrain::results {
 namespace {
 
-// More figures would make the page heavy; the table of all probes has the others.
-constexpr std::size_t most_probe_charts = 8;
-
 /// One operation over its sizes: what each arm did at each of them.
 struct SizeCurve {
   ProbeKey key;  ///< of its smallest size

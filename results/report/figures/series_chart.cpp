@@ -13,8 +13,6 @@ namespace {
 
 // Fewer experiments are no series.
 constexpr std::size_t least_experiments = 5;
-// Figures of cases beyond these would make the page heavy; the section says what is left out.
-constexpr std::size_t most_cases = 12;
 
 /// Mean throughput of one arm of a case in one experiment.
 struct DatedMean {
@@ -172,7 +170,7 @@ std::vector<Chart> series_charts(const ReportData& data, const ArmOrder& order) 
   std::vector<Chart> charts;
   for (const auto& comparison : data.comparisons) {
     if (!comparison.first_of_case) { continue; }
-    if (charts.size() == most_cases) { break; }
+    if (charts.size() == most_series_charts) { break; }
     const auto lines = lines_of(data, comparison.case_name);
     if (!lines.empty()) { charts.push_back(chart_of(comparison.case_name, lines, order, charts.size() + 1)); }
   }

@@ -67,13 +67,21 @@ const std::vector<Section>& chart_sections() {
   return sections;
 }
 
-/// Cases that have data for a figure of this kind and none was drawn, because there are too many.
-std::string left_out_words(const ReportData& data, const std::string& spec) {
-  if (spec != "course" || data.records.size() < most_records) { return ""; }
-  return fmt::format(
-      "Drawn are the first {} cases and arms that have samples; name an experiment or use --case for the "
-      "others.",
-      most_records);
+/// What is said where there may be data for more figures of this kind than were drawn.
+std::string left_out_words(const ReportData& data, const std::string& spec, std::size_t drawn) {
+  if (spec == "course" && data.records.size() >= most_records) {
+    return fmt::format(
+        "Drawn are the first {} cases and arms that have samples; name an experiment or use --case for the "
+        "others.",
+        most_records);
+  }
+  if (spec == "probes" && drawn >= most_probe_charts) {
+    return fmt::format("Drawn are at most {} operations; virtrain show --probes has the others.", drawn);
+  }
+  if (spec == "series" && drawn >= most_series_charts) {
+    return fmt::format("Drawn are at most {} cases; use --case for the others.", drawn);
+  }
+  return "";
 }
 
 json sections_model(const ReportData& data, const std::vector<Chart>& charts, json& absent) {
@@ -87,7 +95,7 @@ json sections_model(const ReportData& data, const std::vector<Chart>& charts, js
       absent.push_back({{"words", section.absent}});
       continue;
     }
-    const auto note = left_out_words(data, section.spec);
+    const auto note = left_out_words(data, section.spec, figures.size());
     sections.push_back({{"id", section.id},
                         {"title", section.title},
                         {"figures", figures},

@@ -297,9 +297,13 @@ TEST_CASE(
   const auto charts = probe_charts(data, ArmOrder(data));
   REQUIRE(charts.size() == 1);
   const auto page = page_model(data, charts_of(data));
-  const auto& sections = page["sections"];
-  CHECK(std::any_of(sections.begin(), sections.end(),
-                    [](const auto& one) { return one["id"] == "bandwidth"; }));
+  const auto bandwidth = [](const auto& model) {
+    for (const auto& section : model["sections"]) {
+      if (section["id"] == "bandwidth") { return section; }
+    }
+    return nlohmann::json();
+  };
+  CHECK(bandwidth(page)["section_note"] == "");
   CHECK(charts[0].title == "all reduce, float, 2 ranks: bandwidth against size");
   CHECK(charts[0].summary.starts_with("At 16KiB: bare metal 2 GB/s, VM 1 GB/s."));
   REQUIRE(charts[0].data["points"].size() == 6);
@@ -308,6 +312,20 @@ TEST_CASE(
   const auto model = probes_model(data);
   REQUIRE(model["tables"].size() == 1);
   CHECK(model["tables"][0]["rows"].size() == 8);
+  // Of many operations the first ones are drawn, and the section says so.
+  const auto all_reduce = probes.front();
+  for (int ranks = 3; ranks < 15; ++ranks) {
+    for (const std::int64_t size : {1024, 4096, 16384}) {
+      probes.push_back(all_reduce);
+      probes.back().ranks = ranks;
+      probes.back().size_bytes = size;
+    }
+  }
+  study.store.add_probes("e1", probes);
+  const auto many = study.data();
+  const auto drawn = bandwidth(page_model(many, charts_of(many)));
+  CHECK(drawn["figures"].size() == 8);
+  CHECK(drawn["section_note"] == "Drawn are at most 8 operations; virtrain show --probes has the others.");
 }
 
 TEST_CASE("differences come with what they mean") {
