@@ -298,6 +298,26 @@ class Published(CommandLine):
                 self.assertIn("|---", self.succeed(verb, "--db", self.database, "--format", "markdown").out)
 
 
+class Import(CommandLine):
+    def test_the_good_files_of_a_sweep_are_imported_and_the_failed_ones_are_listed(self):
+        logs = self.folder / "logs"
+        logs.mkdir()
+        good = [f"{name},{rate}" for name, rate in (("bare_metal", 100.5), ("vm", 99))]
+        for name, lines in {"a.csv": good[:1], "b.csv": ["vm,none"], "c.csv": good[1:]}.items():
+            (logs / name).write_text("\n".join(["where,ips", *lines, ""]))
+        words = ("import", logs / "a.csv", logs / "b.csv", logs / "c.csv", "--db", self.database, "--map", "ips=images_per_second", "--map",
+                 "where=arm", "--experiment", "e", "--case", "c", "--nodes", "1", "--gpus-per-node", "1")
+        refused = virtrain(*words)
+        self.assertEqual(refused.status, 3, refused)
+        self.assertRegex(refused.err, r"b\.csv:2:.*none")
+        self.assertEqual(virtrain("list", "--db", self.database, "--format", "json").out.strip() or "[]", "[]", "all or nothing")
+        done = self.succeed(*words, "--skip-failed")
+        self.assertRegex(done.out + done.err, r"b\.csv:2:.*none")
+        rows = self.succeed("export", "--format", "json", "--db", self.database).json()
+        self.assertEqual([(row["arm"], row["images_per_second"]) for row in rows], [("bare_metal", 100.5), ("vm", 99)])
+        self.assertEqual(virtrain("import", logs / "b.csv", "--skip-failed", *words[4:]).status, 3, "none was good")
+
+
 class Run(CommandLine):
     """A real run of the real trainer, as small as it can be."""
 
