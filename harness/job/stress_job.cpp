@@ -160,9 +160,11 @@ asio::awaitable<void> StressJob::wait_until(const char* what, std::function<bool
   }
 }
 
-asio::awaitable<void> StressJob::tell_all(std::string word) {
+asio::awaitable<void> StressJob::tell(std::string word, Which which) {
   for (const auto& stressor : stressors_) {
-    if (!stressor->exit_status) { co_await stressor->agent->write_stdin(stressor->process, word, false); }
+    if (which(*stressor) && !stressor->exit_status) {
+      co_await stressor->agent->write_stdin(stressor->process, word, false);
+    }
   }
 }
 
@@ -175,7 +177,7 @@ bool StressJob::has_reached_level(const Stressor& stressor) const {
 }
 
 asio::awaitable<void> StressJob::reach_level(milliseconds deadline) {
-  co_await tell_all("go\n");
+  co_await tell("go\n", [](const Stressor&) { return true; });
   const std::function<bool()> all = [this] {
     return std::all_of(stressors_.begin(), stressors_.end(),
                        [this](const auto& one) { return has_reached_level(*one); });
@@ -211,14 +213,20 @@ asio::awaitable<void> StressJob::reach_level(milliseconds deadline) {
   }
 }
 
+asio::awaitable<void> StressJob::end(Which which, milliseconds deadline) {
+  co_await tell("stop\n", which);
+  const std::function<bool()> ended = [this, &which] {
+    return std::all_of(stressors_.begin(), stressors_.end(),
+                       [&](const auto& one) { return !which(*one) || one->exit_status.has_value(); });
+  };
+  co_await wait_until("wait until the aggressor has ended", ended, deadline);
+}
+
 asio::awaitable<void> StressJob::stop(milliseconds deadline) {
   stopping_ = true;
-  co_await tell_all("stop\n");
-  const std::function<bool()> all = [this] {
-    return std::all_of(stressors_.begin(), stressors_.end(),
-                       [](const auto& one) { return one->exit_status.has_value(); });
-  };
-  co_await wait_until("wait until the aggressor has ended", all, deadline);
+  // Who sends ends first: a receiver that is gone is a failure to it.
+  co_await end([](const Stressor& one) { return one.judged; }, deadline);
+  co_await end([](const Stressor& one) { return !one.judged; }, deadline);
 }
 
 std::vector<AggressorEvidence> StressJob::evidence(std::int64_t begin_ns, std::int64_t end_ns) const {

@@ -57,7 +57,9 @@ class StressJob : public std::enable_shared_from_this<StressJob> {
   void take_line(Stressor& stressor, const RankLine& line);
   asio::awaitable<void> wait_until(const char* what, std::function<bool()> reached,
                                    std::chrono::milliseconds deadline);
-  asio::awaitable<void> tell_all(std::string word);
+  using Which = std::function<bool(const Stressor&)>;
+  asio::awaitable<void> tell(std::string word, Which which);
+  asio::awaitable<void> end(Which which, std::chrono::milliseconds deadline);
   void fail(const std::string& words);
   bool has_reached_level(const Stressor& stressor) const;
 
