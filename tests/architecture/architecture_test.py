@@ -27,7 +27,7 @@ OWNED_HEADERS = [
     (r"libvirt/", r"vmctl/hypervisor/libvirt/.*"),
     (r"SQLiteCpp/|sqlite3?\.h", r"results/.*|vmctl/journal/.*"),
     (r"cuda|cudnn|nccl|nvml", r"workloads/.*/cuda/.*|workloads/probe/.*|workloads/stress/.*"),
-    (r"oneapi/|dnnl", r"workloads/.*"),
+    (r"oneapi/|dnnl", r"workloads/common/onednn\.h"),
     (r"mpi\.h", r"workloads/.*"),
     (r"yaml-cpp/", r"harness/scenario/.*"),
     (r"pugixml", r"vmctl/.*|results/exchange/.*"),

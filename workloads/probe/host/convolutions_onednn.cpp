@@ -1,5 +1,4 @@
 #include <omp.h>
-#include <oneapi/dnnl/dnnl.hpp>
 
 #include <algorithm>
 #include <array>
@@ -8,6 +7,7 @@
 #include <unordered_map>
 
 #include "common/system/time.h"
+#include "workloads/common/onednn.h"
 #include "workloads/probe/host/convolutions.h"
 #include "workloads/probe/host/gemm.h"
 #include "workloads/resnet50/model.h"
@@ -45,18 +45,15 @@ class Convolution {
     const auto any = [](const dnnl::memory::dims& dims, Type of) {
       return dnnl::memory::desc(dims, of, Tag::any);
     };
-    const dnnl::convolution_forward::primitive_desc ahead(
-        {prop_kind::forward_training, algorithm::convolution_direct, any(in, type), any(filter, type),
-         any(out, type), stride, padding, padding},
-        engine);
-    const dnnl::convolution_backward_data::primitive_desc data(
-        {algorithm::convolution_direct, any(in, type), any(filter, type), any(out, type), stride, padding,
-         padding},
-        engine, ahead);
-    const dnnl::convolution_backward_weights::primitive_desc weights(
-        {algorithm::convolution_direct, any(in, type), any(filter, Type::f32), any(out, type), stride,
-         padding, padding},
-        engine, ahead);
+    const auto method = algorithm::convolution_direct;
+    const auto ahead = onednn::describe<dnnl::convolution_forward>(engine, prop_kind::forward_training,
+                                                                   method, any(in, type), any(filter, type),
+                                                                   any(out, type), stride, padding, padding);
+    const auto data = onednn::describe_backward<dnnl::convolution_backward_data>(
+        engine, ahead, method, any(in, type), any(filter, type), any(out, type), stride, padding, padding);
+    const auto weights = onednn::describe_backward<dnnl::convolution_backward_weights>(
+        engine, ahead, method, any(in, type), any(filter, Type::f32), any(out, type), stride, padding,
+        padding);
     const auto x = filled(in, 1), w = filled(filter, 2), g = filled(out, 3);
     add(forward, dnnl::convolution_forward(ahead),
         {{DNNL_ARG_SRC, moved(x, ahead.src_desc())}, {DNNL_ARG_WEIGHTS, moved(w, ahead.weights_desc())}},
@@ -90,7 +87,7 @@ class Convolution {
   };
   Product product(Direction direction) {
     const Work& work = work_[direction];
-    const dnnl::memory result = moved(work.result, plain(work.result.get_desc().dims()));
+    const dnnl::memory result = moved(work.result, plain(onednn::dims_of(work.result.get_desc())));
     const auto* const a = static_cast<const float*>(result.get_data_handle());
     const auto* const b = static_cast<const float*>(work.other.get_data_handle());
     double value = 0, a_square = 0, b_square = 0;

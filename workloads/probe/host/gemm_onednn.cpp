@@ -1,10 +1,10 @@
 #include <omp.h>
-#include <oneapi/dnnl/dnnl.hpp>
 
 #include <algorithm>
 #include <cmath>
 
 #include "common/system/time.h"
+#include "workloads/common/onednn.h"
 #include "workloads/probe/host/gemm.h"
 
 namespace virtrain::probe {
@@ -24,10 +24,9 @@ class Product {
   Product(const Kind& kind, int n)
       : n_(n), stream_(engine_), a_(random_matrix(elements(), 1)), b_(random_matrix(elements(), 2)) {
     const dnnl::memory::dims dims{n, n};
-    const dnnl::matmul::primitive_desc product(
-        dnnl::matmul::desc({dims, kind.type, Tag::ab}, {dims, kind.type, Tag::any},
-                           {dims, Type::f32, Tag::ab}),
-        engine_);
+    const onednn::Layout left(dims, kind.type, Tag::ab), right(dims, kind.type, Tag::any);
+    const auto product =
+        onednn::describe<dnnl::matmul>(engine_, left, right, onednn::Layout(dims, Type::f32, Tag::ab));
     matmul_ = dnnl::matmul(product);
     source_ = moved(a_, product.src_desc());
     weights_ = moved(b_, product.weights_desc());  // in the layout that the library multiplies fastest
@@ -85,9 +84,7 @@ Figure measure(const Kind& kind, int n, int repetitions) {
 }  // namespace
 
 bool multiplies_bfloat16() {
-  const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-  const auto least = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
-  return (isa & least) == least;
+  return onednn::multiplies_bfloat16();
 }
 
 std::vector<Figure> measure_gemm(int n, int repetitions) {

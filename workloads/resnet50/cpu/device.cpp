@@ -16,36 +16,8 @@ dnnl::memory::data_type data_type(Precision precision) {
 
 }  // namespace
 
-std::string effective_isa() {
-  switch (dnnl::get_effective_cpu_isa()) {
-    case dnnl::cpu_isa::sse41:
-      return "sse41";
-    case dnnl::cpu_isa::avx:
-      return "avx";
-    case dnnl::cpu_isa::avx2:
-      return "avx2";
-    case dnnl::cpu_isa::avx2_vnni:
-      return "avx2_vnni";
-    case dnnl::cpu_isa::avx512_mic:
-      return "avx512_mic";
-    case dnnl::cpu_isa::avx512_mic_4ops:
-      return "avx512_mic_4ops";
-    case dnnl::cpu_isa::avx512_core:
-      return "avx512_core";
-    case dnnl::cpu_isa::avx512_core_vnni:
-      return "avx512_core_vnni";
-    case dnnl::cpu_isa::avx512_core_bf16:
-      return "avx512_core_bf16";
-    case dnnl::cpu_isa::avx512_core_amx:
-      return "avx512_core_amx";
-    default:
-      return "other";
-  }
-}
-
 std::vector<Precision> possible_precisions() {
-  const std::string isa = effective_isa();
-  if (isa == "avx512_core_bf16" || isa == "avx512_core_amx") { return {Precision::fp32, Precision::bf16}; }
+  if (onednn::multiplies_bfloat16()) { return {Precision::fp32, Precision::bf16}; }
   return {Precision::fp32};
 }
 
@@ -111,7 +83,7 @@ Tensor Device::in_layout(const Tensor& tensor, const Layout& layout, Scratch slo
 }
 
 std::size_t stored_elements(const Layout& layout) {
-  return layout.get_size() / dnnl::memory::data_type_size(layout.data_type());
+  return layout.get_size() / dnnl::memory::data_type_size(onednn::type_of(layout));
 }
 
 }  // namespace virtrain::resnet50::cpu

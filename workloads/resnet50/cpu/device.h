@@ -1,22 +1,19 @@
 #pragma once
 
-#include <oneapi/dnnl/dnnl.hpp>
-
 #include <cstddef>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "workloads/common/onednn.h"
 #include "workloads/resnet50/flags.h"
 
 namespace virtrain::resnet50::cpu {
 
-using Layout = dnnl::memory::desc;
+using onednn::Layout;
 using Tensor = dnnl::memory;
 
-/// The instruction set oneDNN uses here: "avx2", "avx512_core_bf16", ...
-std::string effective_isa();
 /// Precisions this processor can train in.
 std::vector<Precision> possible_precisions();
 std::string onednn_version();

@@ -61,7 +61,7 @@ std::vector<Layout> Network::parameter_layouts() const {
   std::vector<Layout> layouts;
   const auto add = [&](const UnitState& unit) {
     layouts.push_back(unit.convolution->master_layout());
-    const Layout channels = vector_layout(unit.norm->layout().dims()[1]);
+    const Layout channels = vector_layout(onednn::dims_of(unit.norm->layout())[1]);
     layouts.push_back(channels);
     layouts.push_back(channels);
   };

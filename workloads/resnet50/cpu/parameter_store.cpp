@@ -38,7 +38,7 @@ void ParameterStore::set(std::size_t index, const std::vector<float>& plain) {
 }
 
 std::vector<float> ParameterStore::plain(const Tensor& tensor) const {
-  const Layout layout = plain_layout(tensor.get_desc().dims());
+  const Layout layout = plain_layout(onednn::dims_of(tensor.get_desc()));
   std::vector<float> values(layout.get_size() / sizeof(float));
   device_.reorder(tensor, Tensor(layout, device_.engine(), values.data()));
   return values;
@@ -53,16 +53,12 @@ std::uint64_t ParameterStore::hash() const {
 std::uint64_t ParameterStore::layout_hash() const {
   ParameterHash hash;
   for (const Tensor& tensor : masters_) {
-    const dnnl_memory_desc_t& description = tensor.get_desc().data;
-    const dnnl_blocking_desc_t& blocking = description.format_desc.blocking;
+    const onednn::Blocking blocking = onednn::blocking_of(tensor.get_desc());
     std::vector<float> numbers;  // all small whole numbers: exact as floats
-    numbers.reserve(static_cast<std::size_t>(description.ndims) + std::size_t{2} * DNNL_MAX_NDIMS);
-    for (int i = 0; i < description.ndims; ++i) {
-      numbers.push_back(static_cast<float>(blocking.strides[i]));
-    }
-    for (int i = 0; i < blocking.inner_nblks; ++i) {
-      numbers.push_back(static_cast<float>(blocking.inner_blks[i]));
-      numbers.push_back(static_cast<float>(blocking.inner_idxs[i]));
+    for (const auto stride : blocking.strides) { numbers.push_back(static_cast<float>(stride)); }
+    for (std::size_t i = 0; i < blocking.block_sizes.size(); ++i) {
+      numbers.push_back(static_cast<float>(blocking.block_sizes[i]));
+      numbers.push_back(static_cast<float>(blocking.block_axes[i]));
     }
     hash.add(numbers);
   }

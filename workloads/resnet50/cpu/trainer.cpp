@@ -63,7 +63,7 @@ nlohmann::json Trainer::hello() const {
   return {{"threads", placement_.threads},
           {"thread_cpus", placement_.cpus},
           {"device", cpu_model()},
-          {"isa", effective_isa()},
+          {"isa", onednn::instruction_set()},
           {"onednn", onednn_version()}};
 }
 

@@ -174,7 +174,7 @@ TEST_CASE(
     "residual_gamma 0.1") {
   const std::vector<Precision> possible = possible_precisions();
   if (std::find(possible.begin(), possible.end(), Precision::bf16) == possible.end()) {
-    std::cout << "skipped: this processor has no bf16 (oneDNN: " << effective_isa() << ")\n";
+    std::cout << "skipped: this processor has no bf16 (oneDNN: " << onednn::instruction_set() << ")\n";
     return;
   }
   check_case(reference_case(0.1), Precision::bf16, {2e-2, 1e-1, 1e-2});

@@ -107,7 +107,7 @@ T* data(const Tensor& tensor) {
 }
 
 bool is_bf16(const Tensor& tensor) {
-  return tensor.get_desc().data_type() == dnnl::memory::data_type::bf16;
+  return onednn::type_of(tensor.get_desc()) == dnnl::memory::data_type::bf16;
 }
 
 }  // namespace

@@ -34,13 +34,13 @@ ConvolutionOperation::ConvolutionOperation(Device& device, const ConvolutionShap
   const dims padding{shape.padding, shape.padding};
   const dnnl::engine& engine = device.engine();
 
-  forward_descriptor_ = {{prop_kind::forward_training, algorithm::convolution_direct, source,
-                          any(filter, activation), destination, strides, padding, padding},
-                         engine};
-  weights_descriptor_ = {
-      {algorithm::convolution_direct, source, any(filter, type::f32), destination, strides, padding, padding},
-      engine,
-      forward_descriptor_};
+  const auto method = algorithm::convolution_direct;
+  forward_descriptor_ = onednn::describe<dnnl::convolution_forward>(engine, prop_kind::forward_training,
+                                                                    method, source, any(filter, activation),
+                                                                    destination, strides, padding, padding);
+  weights_descriptor_ = onednn::describe_backward<dnnl::convolution_backward_weights>(
+      engine, forward_descriptor_, method, source, any(filter, type::f32), destination, strides, padding,
+      padding);
   forward_ = dnnl::convolution_forward(forward_descriptor_);
   backward_weights_ = dnnl::convolution_backward_weights(weights_descriptor_);
   if (auto made =
@@ -52,10 +52,9 @@ ConvolutionOperation::ConvolutionOperation(Device& device, const ConvolutionShap
     weights_gradient_ = std::make_unique<WeightsGradient>(*made);
   }
   if (!input_gradient) { return; }
-  data_descriptor_ = {{algorithm::convolution_direct, source, any(filter, activation), destination, strides,
-                       padding, padding},
-                      engine,
-                      forward_descriptor_};
+  data_descriptor_ = onednn::describe_backward<dnnl::convolution_backward_data>(
+      engine, forward_descriptor_, method, source, any(filter, activation), destination, strides, padding,
+      padding);
   backward_data_ = dnnl::convolution_backward_data(data_descriptor_);
 }
 
@@ -116,10 +115,10 @@ BatchNormOperation::BatchNormOperation(Device& device, const Layout& layout, boo
   auto flags = dnnl::normalization_flags::use_scale | dnnl::normalization_flags::use_shift;
   if (relu) { flags = flags | dnnl::normalization_flags::fuse_norm_relu; }
   const auto epsilon = static_cast<float>(norm_epsilon);
-  forward_descriptor_ = {{prop_kind::forward_training, layout, epsilon, flags}, device.engine()};
+  forward_descriptor_ = onednn::describe_norm(device.engine(), layout, epsilon, flags);
   forward_ = dnnl::batch_normalization_forward(forward_descriptor_);
   backward_ = dnnl::batch_normalization_backward(
-      {{prop_kind::backward, layout, layout, epsilon, flags}, device.engine(), forward_descriptor_});
+      onednn::describe_norm_backward(device.engine(), forward_descriptor_, layout, epsilon, flags));
   mean_ = device.allocate(forward_descriptor_.mean_desc());
   variance_ = device.allocate(forward_descriptor_.variance_desc());
   if (relu) { workspace_ = device.allocate(forward_descriptor_.workspace_desc()); }
@@ -140,19 +139,19 @@ void BatchNormOperation::backward(const Tensor& source, const Tensor& scale, con
   std::unordered_map<int, Tensor> arguments{
       {DNNL_ARG_SRC, source},
       {DNNL_ARG_SCALE, scale},
-      {DNNL_ARG_SHIFT, shift},  // not used, but oneDNN 2.6 counts its arguments
       {DNNL_ARG_DIFF_DST, device_.in_layout(destination_gradient, layout_, Scratch::destination)},
       {DNNL_ARG_DIFF_SRC, source_gradient},
       {DNNL_ARG_DIFF_SCALE, scale_gradient},
       {DNNL_ARG_DIFF_SHIFT, shift_gradient},
       {DNNL_ARG_MEAN, mean_},
       {DNNL_ARG_VARIANCE, variance_}};
+  if (onednn::norm_backward_takes_shift) { arguments.insert({DNNL_ARG_SHIFT, shift}); }
   if (relu_) { arguments.insert({DNNL_ARG_WORKSPACE, workspace_}); }
   backward_.execute(device_.stream(), arguments);
 }
 
 void BatchNormOperation::update_running(float* mean, float* variance, double momentum) const {
-  const dims extents = layout_.dims();
+  const dims extents = onednn::dims_of(layout_);
   const auto count = static_cast<double>(extents[0] * extents[2] * extents[3]);
   const double unbiased = count / (count - 1);
   const auto* const batch_mean = static_cast<const float*>(mean_.get_data_handle());
@@ -166,8 +165,8 @@ void BatchNormOperation::update_running(float* mean, float* variance, double mom
 PoolOperation::PoolOperation(Device& device, Kind kind, const Layout& source, int out_size, int kernel,
                              int stride, int padding)
     : device_(device) {
-  const dims extents = source.dims();
-  const Layout destination = any({extents[0], extents[1], out_size, out_size}, source.data_type());
+  const dims extents = onednn::dims_of(source);
+  const Layout destination = any({extents[0], extents[1], out_size, out_size}, onednn::type_of(source));
   const algorithm method =
       kind == Kind::maximum ? algorithm::pooling_max : algorithm::pooling_avg_exclude_padding;
   const dims window{kernel, kernel};
@@ -177,14 +176,11 @@ PoolOperation::PoolOperation(Device& device, Kind kind, const Layout& source, in
   const std::int64_t end = (out_size - 1) * stride + kernel - in_size - padding;
   const dims before{padding, padding};
   const dims after{end, end};
-  forward_descriptor_ = {
-      {prop_kind::forward_training, method, source, destination, strides, window, before, after},
-      device.engine()};
+  const onednn::Pooling pooling{method, source, destination, strides, window, before, after};
+  forward_descriptor_ = onednn::describe_pooling(device.engine(), pooling);
   forward_ = dnnl::pooling_forward(forward_descriptor_);
   backward_ = dnnl::pooling_backward(
-      {{method, source, forward_descriptor_.dst_desc(), strides, window, before, after},
-       device.engine(),
-       forward_descriptor_});
+      onednn::describe_pooling_backward(device.engine(), forward_descriptor_, pooling));
   if (kind == Kind::maximum) { workspace_ = device.allocate(forward_descriptor_.workspace_desc()); }
 }
 
@@ -211,10 +207,12 @@ LinearOperation::LinearOperation(Device& device, int batch, int inputs, int outp
   const Layout bias({outputs}, type::f32, tag::x);
   const dims filter{outputs, inputs};
   const dnnl::engine& engine = device.engine();
-  forward_descriptor_ = {{prop_kind::forward_training, source, any(filter, activation), bias, result},
-                         engine};
-  weights_descriptor_ = {{source, any(filter, type::f32), bias, gradient}, engine, forward_descriptor_};
-  data_descriptor_ = {{source, any(filter, activation), gradient}, engine, forward_descriptor_};
+  forward_descriptor_ = onednn::describe<dnnl::inner_product_forward>(
+      engine, prop_kind::forward_training, source, any(filter, activation), bias, result);
+  weights_descriptor_ = onednn::describe_backward<dnnl::inner_product_backward_weights>(
+      engine, forward_descriptor_, source, any(filter, type::f32), bias, gradient);
+  data_descriptor_ = onednn::describe_backward<dnnl::inner_product_backward_data>(
+      engine, forward_descriptor_, source, any(filter, activation), gradient);
   forward_ = dnnl::inner_product_forward(forward_descriptor_);
   backward_weights_ = dnnl::inner_product_backward_weights(weights_descriptor_);
   backward_data_ = dnnl::inner_product_backward_data(data_descriptor_);

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <oneapi/dnnl/dnnl.hpp>
-
 #include <cstdint>
 #include <memory>
 #include <vector>

@@ -32,7 +32,7 @@ const PixelPairKernels* kernels_of_processor() {
 }
 
 bool is(const Layout& layout, type of, tag wanted) {
-  return layout == Layout(layout.dims(), of, wanted);
+  return layout == Layout(onednn::dims_of(layout), of, wanted);
 }
 
 }  // namespace

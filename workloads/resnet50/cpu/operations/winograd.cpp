@@ -19,7 +19,7 @@ const WinogradKernelSet* kernels_for(const Layout& source, const Layout& destina
 #if defined(__x86_64__)
   const auto are = [&](tag activation, tag weights) {
     const auto is = [](const Layout& layout, tag wanted) {
-      return layout == Layout(layout.dims(), dnnl::memory::data_type::f32, wanted);
+      return layout == Layout(onednn::dims_of(layout), dnnl::memory::data_type::f32, wanted);
     };
     return is(source, activation) && is(destination, activation) && is(master, weights);
   };

@@ -36,12 +36,13 @@ inline double tolerance(Precision precision) {
 inline cpu::Tensor make_tensor(cpu::Device& device, const cpu::Layout& layout, const Values& values) {
   std::vector<float> floats(values.begin(), values.end());
   cpu::Tensor tensor = device.allocate(layout);
-  device.reorder(cpu::Tensor(cpu::plain_layout(layout.dims()), device.engine(), floats.data()), tensor);
+  device.reorder(cpu::Tensor(cpu::plain_layout(onednn::dims_of(layout)), device.engine(), floats.data()),
+                 tensor);
   return tensor;
 }
 
 inline Values values_of(cpu::Device& device, const cpu::Tensor& tensor) {
-  const cpu::Layout layout = cpu::plain_layout(tensor.get_desc().dims());
+  const cpu::Layout layout = cpu::plain_layout(onednn::dims_of(tensor.get_desc()));
   std::vector<float> floats(layout.get_size() / sizeof(float));
   device.reorder(tensor, cpu::Tensor(layout, device.engine(), floats.data()));
   return {floats.begin(), floats.end()};
