@@ -1,8 +1,7 @@
 #include "common/enum_text.h"
 
-#include <catch2/catch.hpp>
-
 #include "common/model/virtualization.h"
+#include "tests/support/catch.h"
 
 using virtrain::enum_list;
 using virtrain::enum_of;

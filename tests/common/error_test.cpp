@@ -1,8 +1,8 @@
 #include "common/error.h"
 
-#include <catch2/catch.hpp>
-
 #include <cerrno>
+
+#include "tests/support/catch.h"
 
 using namespace virtrain;
 

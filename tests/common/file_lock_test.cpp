@@ -1,6 +1,5 @@
 #include "common/system/file_lock.h"
 
-#include <catch2/catch.hpp>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -8,6 +7,7 @@
 #include <fstream>
 
 #include "common/error.h"
+#include "tests/support/catch.h"
 #include "tests/support/other_user.h"
 #include "tests/support/temporary_folder.h"
 

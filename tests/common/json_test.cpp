@@ -1,12 +1,11 @@
 #include "common/text/json.h"
 
-#include <catch2/catch.hpp>
-
 #include "common/error.h"
+#include "tests/support/catch.h"
 
 using namespace virtrain;
-using Catch::Matchers::Contains;
-using Catch::Matchers::Equals;
+using virtrain::test::Contains;
+using virtrain::test::Equals;
 
 namespace {
 

@@ -1,6 +1,5 @@
 #include "common/system/log.h"
 
-#include <catch2/catch.hpp>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -8,9 +7,10 @@
 
 #include "common/system/time.h"
 #include "common/text/text.h"
+#include "tests/support/catch.h"
 
 using namespace virtrain;
-using Catch::Contains;
+using virtrain::test::Contains;
 
 namespace {
 

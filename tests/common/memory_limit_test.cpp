@@ -1,12 +1,12 @@
 #include "common/system/memory_limit.h"
 
-#include <catch2/catch.hpp>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
 
+#include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 
 namespace virtrain {

@@ -1,8 +1,7 @@
 #include "common/text/sha256.h"
 
-#include <catch2/catch.hpp>
-
 #include "common/system/subprocess.h"
+#include "tests/support/catch.h"
 
 namespace virtrain {
 namespace {

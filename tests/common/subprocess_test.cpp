@@ -1,13 +1,13 @@
 #include "common/system/subprocess.h"
 
-#include <catch2/catch.hpp>
 #include <signal.h>
 
 #include "common/error.h"
 #include "common/text/units.h"
+#include "tests/support/catch.h"
 
 using namespace virtrain;
-using Catch::Contains;
+using virtrain::test::Contains;
 using namespace std::chrono_literals;
 
 namespace {

@@ -1,6 +1,5 @@
 #include "common/text/text.h"
 
-#include <catch2/catch.hpp>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,6 +7,7 @@
 #include <fstream>
 
 #include "common/error.h"
+#include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace virtrain;

@@ -1,8 +1,9 @@
 #include "common/unique_fd.h"
 
-#include <catch2/catch.hpp>
 #include <fcntl.h>
 #include <unistd.h>
+
+#include "tests/support/catch.h"
 
 using namespace virtrain;
 

@@ -1,6 +1,6 @@
 #include "common/text/units.h"
 
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 using namespace virtrain;
 

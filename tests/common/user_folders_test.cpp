@@ -1,6 +1,5 @@
 #include "common/system/user_folders.h"
 
-#include <catch2/catch.hpp>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +8,7 @@
 #include <optional>
 
 #include "common/error.h"
+#include "tests/support/catch.h"
 #include "tests/support/other_user.h"
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
@@ -96,7 +96,8 @@ TEST_CASE("row 13: a folder of somebody else is not taken for our own") {
   const auto theirs = folder.path / "theirs";
   fs::create_directory(theirs);
   REQUIRE(::chown(theirs.c_str(), test::stranger, test::stranger) == 0);
-  CHECK_THROWS_WITH(make_own_folder(theirs, 0700), Catch::Contains("belongs to user 65534"));
+  CHECK_THROWS_WITH(make_own_folder(theirs, 0700), virtrain::test::Contains("belongs to user 65534"));
   fs::create_symlink(theirs, folder.path / "link");
-  CHECK_THROWS_WITH(make_own_folder(folder.path / "link", 0700), Catch::Contains("belongs to user 65534"));
+  CHECK_THROWS_WITH(make_own_folder(folder.path / "link", 0700),
+                    virtrain::test::Contains("belongs to user 65534"));
 }

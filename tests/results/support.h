@@ -1,12 +1,11 @@
 #pragma once
 
-#include <catch2/catch.hpp>
-
 #include <filesystem>
 #include <string>
 
 #include "common/error.h"
 #include "results/store/store.h"
+#include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 
 namespace virtrain::results {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <catch2/catch.hpp>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -10,6 +9,7 @@
 
 #include "common/system/subprocess.h"
 #include "common/text/text.h"
+#include "tests/support/catch.h"
 
 namespace virtrain::vmctl {
 

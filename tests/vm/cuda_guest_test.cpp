@@ -1,11 +1,11 @@
 // The guest that the CUDA trainer gets, without a GPU: needs root, QEMU, libvirt, supermin and the CUDA
 // toolkit.
 
-#include <catch2/catch.hpp>
 #include <unistd.h>
 
 #include <filesystem>
 
+#include "tests/support/catch.h"
 #include "tests/support/skip.h"
 #include "tests/support/stub_client.h"
 #include "tests/vm/stage.h"
@@ -63,9 +63,9 @@ TEST_CASE("the CUDA trainer's guest has the libraries that cuDNN opens as it run
   client.ask("run mkdir -p " + device.parent_path().string() + " && cp /usr/share/sm_90.json " +
              device.string());
   const auto engines = client.ask("run engine-test 'where all engines want more*' 2>&1");
-  CHECK_THAT(engines, Catch::Contains("All tests passed"));
+  CHECK_THAT(engines, virtrain::test::Contains("All tests passed"));
   CHECK_THAT(client.ask("run trainer --num_batches 1 </dev/null 2>&1; echo $?"),
-             Catch::Contains("no NVIDIA driver") && Catch::EndsWith("4\n"));
+             virtrain::test::Contains("no NVIDIA driver") && virtrain::test::EndsWith("4\n"));
 }
 
 }  // namespace

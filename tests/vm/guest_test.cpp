@@ -1,6 +1,5 @@
 // Real virtual machines: needs root, QEMU, libvirt and supermin.
 
-#include <catch2/catch.hpp>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include "common/error.h"
 #include "common/system/subprocess.h"
 #include "common/text/text.h"
+#include "tests/support/catch.h"
 #include "tests/support/skip.h"
 #include "tests/support/stub_client.h"
 #include "tests/vm/stage.h"

@@ -1,6 +1,5 @@
 // Mirror images from this host's packages: needs supermin and a kernel; the canary also root and dpkg.
 
-#include <catch2/catch.hpp>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -16,6 +15,7 @@
 #include "common/system/subprocess.h"
 #include "common/text/text.h"
 #include "common/unique_fd.h"
+#include "tests/support/catch.h"
 #include "tests/support/other_user.h"
 #include "tests/support/skip.h"
 #include "vmctl/guest/mirror/guest_image.h"

@@ -1,11 +1,10 @@
 #pragma once
 
-#include <catch2/catch.hpp>
-
 #include <filesystem>
 #include <string>
 #include <thread>
 
+#include "tests/support/catch.h"
 #include "vmctl/guest/mirror/guest_image.h"
 #include "vmctl/guest/node_settings.h"
 #include "vmctl/hypervisor/hypervisor.h"

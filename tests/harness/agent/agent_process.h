@@ -4,7 +4,6 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <catch2/catch.hpp>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -23,6 +22,7 @@
 #include "common/text/text.h"
 #include "common/unique_fd.h"
 #include "harness/agent/client/agent_client.h"
+#include "tests/support/catch.h"
 
 namespace virtrain::test {
 

@@ -1,11 +1,11 @@
 #include "harness/bisect/search.h"
 
-#include <catch2/catch.hpp>
-
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <random>
+
+#include "tests/support/catch.h"
 
 using namespace virtrain::harness;
 

@@ -1,17 +1,16 @@
 #include "harness/bisect/steps.h"
 
-#include <catch2/catch.hpp>
-
 #include <cmath>
 #include <random>
 
 #include "common/error.h"
 #include "harness/scenario/decode.h"
 #include "results/statistics/sequential.h"
+#include "tests/support/catch.h"
 
 using namespace virtrain;
 using namespace virtrain::harness;
-using Catch::Matchers::Contains;
+using virtrain::test::Contains;
 
 namespace {
 

@@ -5,7 +5,7 @@
 
 using namespace virtrain;
 using namespace virtrain::harness;
-using Catch::Matchers::Contains;
+using virtrain::test::Contains;
 
 namespace {
 

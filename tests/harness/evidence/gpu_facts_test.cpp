@@ -1,6 +1,6 @@
 #include "harness/evidence/gpu_facts.h"
 
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 namespace virtrain::harness {
 namespace {

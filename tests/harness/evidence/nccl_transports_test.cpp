@@ -1,6 +1,6 @@
 #include "harness/evidence/nccl_transports.h"
 
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 namespace virtrain::harness {
 namespace {

@@ -1,14 +1,13 @@
 #include "harness/evidence/rank_output.h"
 
-#include <catch2/catch.hpp>
-
 #include <random>
 
 #include "common/error.h"
+#include "tests/support/catch.h"
 
 using namespace virtrain;
 using namespace virtrain::harness;
-using Catch::Contains;
+using virtrain::test::Contains;
 
 namespace {
 

@@ -1,6 +1,6 @@
 #include "harness/evidence/trial_evidence.h"
 
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 using namespace virtrain;
 using namespace virtrain::harness;

@@ -1,7 +1,8 @@
 #include "harness/experiment/judge.h"
 
-#include <catch2/catch.hpp>
 #include <signal.h>
+
+#include "tests/support/catch.h"
 
 using namespace virtrain;
 using namespace virtrain::harness;

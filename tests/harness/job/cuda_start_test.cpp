@@ -14,7 +14,7 @@
 using namespace virtrain;
 using namespace virtrain::harness;
 using namespace virtrain::test;
-using Catch::Contains;
+using virtrain::test::Contains;
 using Strings = std::vector<std::string>;
 
 namespace {

@@ -1,9 +1,8 @@
 #include "harness/job/node_probes.h"
 
-#include <catch2/catch.hpp>
-
 #include "common/error.h"
 #include "common/text/text.h"
+#include "tests/support/catch.h"
 
 namespace virtrain::harness {
 namespace {
@@ -39,7 +38,7 @@ TEST_CASE("what is no record of virtrain-probe fails with the node's name") {
        {"Illegal instruction\n", "{\"rank\":0}\n", "5", R"({"record":"probe","value":"fast"})"}) {
     INFO(text);
     CHECK_THROWS_WITH(parse_probe_records(text, "vm", "t1n2"),
-                      Catch::Contains("virtrain-probe has measured in t1n2"));
+                      virtrain::test::Contains("virtrain-probe has measured in t1n2"));
   }
 }
 
@@ -63,12 +62,12 @@ TEST_CASE("row 3: a figure that the database would refuse is refused in words, h
         R"("size_bytes":-1)", R"("wrong":-1)", R"("bus_bytes_per_second":-1)", R"("transport":[])",
         R"("measured_at":5)"}) {
     INFO(odd);
-    CHECK_THAT(refusal(odd), Catch::Contains("is odd: {"));
+    CHECK_THAT(refusal(odd), virtrain::test::Contains("is odd: {"));
   }
-  CHECK_THAT(refusal("\"unit\":\"\x1b[2J\""), !Catch::Contains("\x1b"));
+  CHECK_THAT(refusal("\"unit\":\"\x1b[2J\""), !virtrain::test::Contains("\x1b"));
   constexpr std::size_t deep = 32'000;
   CHECK_THAT(refusal("\"detail\":" + std::string(deep, '[') + std::string(deep, ']')),
-             Catch::Contains("nested deeper than 16 levels"));
+             virtrain::test::Contains("nested deeper than 16 levels"));
 }
 
 constexpr std::uint64_t gib = 1ULL << 30;
@@ -104,7 +103,7 @@ TEST_CASE("each GPU of a node is measured, after its host and with host memory t
   CHECK(lines[0] == "p --format jsonl --probe gemm --repetitions 5 --gemm_size 1024");
   CHECK(lines[1] == "p --format jsonl --probe peer_copy,gpu_gemm --repetitions 5 --gpu 0 --bytes 128MiB");
   CHECK(lines[2] == "p --format jsonl --probe peer_copy,gpu_gemm --repetitions 5 --gpu 1 --bytes 128MiB");
-  CHECK_THAT(lines_of({"device_copy"}, 64 * gib, 1)[0], Catch::EndsWith("--bytes 256MiB"));
+  CHECK_THAT(lines_of({"device_copy"}, 64 * gib, 1)[0], virtrain::test::EndsWith("--bytes 256MiB"));
   CHECK(lines_of({"gpu_gemm"}, gib).empty());  // a node without GPUs
 }
 

@@ -12,7 +12,7 @@
 using namespace virtrain;
 using namespace virtrain::harness;
 using namespace virtrain::test;
-using Catch::Contains;
+using virtrain::test::Contains;
 
 namespace {
 

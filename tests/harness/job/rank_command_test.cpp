@@ -1,16 +1,15 @@
 #include "harness/job/rank_command.h"
 
-#include <catch2/catch.hpp>
-
 #include <algorithm>
 
 #include "common/text/text.h"
 #include "harness/scenario/decode.h"
+#include "tests/support/catch.h"
 
 using namespace virtrain;
 using namespace virtrain::harness;
-using Catch::Contains;
-using Catch::EndsWith;
+using virtrain::test::Contains;
+using virtrain::test::EndsWith;
 
 TEST_CASE("mpirun over nodes goes through the agents and names its interfaces") {
   const auto words =

@@ -1,6 +1,5 @@
 #include "harness/plan/baselines.h"
 
-#include <catch2/catch.hpp>
 #include <fmt/format.h>
 
 #include "common/error.h"
@@ -8,11 +7,12 @@
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode.h"
 #include "tests/harness/plan/planning.h"
+#include "tests/support/catch.h"
 
 using namespace virtrain;
 using namespace virtrain::harness;
-using Catch::Contains;
-using Catch::StartsWith;
+using virtrain::test::Contains;
+using virtrain::test::StartsWith;
 
 namespace {
 

@@ -1,10 +1,9 @@
 #include "harness/plan/device_demand.h"
 
-#include <catch2/catch.hpp>
-
 #include <set>
 
 #include "harness/scenario/decode.h"
+#include "tests/support/catch.h"
 #include "vmctl/machine/inventory.h"
 
 namespace virtrain::harness {

@@ -1,4 +1,3 @@
-#include <catch2/catch.hpp>
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -13,6 +12,7 @@
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode.h"
 #include "tests/harness/plan/planning.h"
+#include "tests/support/catch.h"
 #include "vmctl/devices/host_device.h"
 #include "vmctl/host/node_domain.h"
 #include "vmctl/hypervisor/domain/guest_layout.h"
@@ -20,7 +20,7 @@
 
 using namespace virtrain;
 using namespace virtrain::harness;
-using Catch::Contains;
+using virtrain::test::Contains;
 
 namespace {
 

@@ -1,6 +1,5 @@
 // Victims beside neighbours: which arms a scenario gets, where they sit, in what order they run.
 
-#include <catch2/catch.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,10 +9,11 @@
 #include "harness/job/programs.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode.h"
+#include "tests/support/catch.h"
 
 using namespace virtrain;
 using namespace virtrain::harness;
-using Catch::Contains;
+using virtrain::test::Contains;
 
 namespace {
 

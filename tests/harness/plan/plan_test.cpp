@@ -1,6 +1,5 @@
 #include "harness/plan/plan.h"
 
-#include <catch2/catch.hpp>
 #include <fmt/format.h>
 
 #include <set>
@@ -9,10 +8,11 @@
 #include "common/text/text.h"
 #include "harness/scenario/decode.h"
 #include "tests/harness/plan/planning.h"
+#include "tests/support/catch.h"
 
 using namespace virtrain;
 using namespace virtrain::harness;
-using Catch::Contains;
+using virtrain::test::Contains;
 
 namespace {
 

@@ -1,13 +1,12 @@
 #pragma once
 
-#include <catch2/catch.hpp>
-
 #include <cstdint>
 #include <filesystem>
 #include <string>
 
 #include "common/error.h"
 #include "harness/plan/plan.h"
+#include "tests/support/catch.h"
 #include "vmctl/machine/inventory.h"
 
 namespace virtrain::harness {

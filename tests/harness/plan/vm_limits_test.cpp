@@ -1,4 +1,3 @@
-#include <catch2/catch.hpp>
 #include <fmt/format.h>
 
 #include "common/error.h"
@@ -6,12 +5,13 @@
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode.h"
 #include "tests/harness/plan/planning.h"
+#include "tests/support/catch.h"
 
 using namespace virtrain;
 using namespace virtrain::harness;
-using Catch::Contains;
-using Catch::EndsWith;
-using Catch::StartsWith;
+using virtrain::test::Contains;
+using virtrain::test::EndsWith;
+using virtrain::test::StartsWith;
 
 namespace {
 

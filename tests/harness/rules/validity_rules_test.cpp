@@ -1,13 +1,12 @@
 #include "harness/rules/validity_rules.h"
 
-#include <catch2/catch.hpp>
-
 #include <algorithm>
 #include <functional>
 #include <set>
 
 #include "harness/evidence/gpu_record.h"
 #include "harness/job/guest_gpus.h"
+#include "tests/support/catch.h"
 
 namespace virtrain::harness {
 namespace {

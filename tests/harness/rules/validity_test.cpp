@@ -1,8 +1,8 @@
 #include "harness/rules/validity.h"
 
-#include <catch2/catch.hpp>
-
 #include <cmath>
+
+#include "tests/support/catch.h"
 
 using namespace virtrain;
 using namespace virtrain::harness;
@@ -153,7 +153,7 @@ TEST_CASE("gradients in two bytes need half the network, which must have carried
        {std::int64_t{0}, steps * half_bytes / 2, steps * (half_bytes + 106'240) - 1}) {
     INFO(carried);
     REQUIRE(judged(carried).size() == 1);
-    CHECK_THAT(judged(carried)[0], Catch::Contains("the all-reduces need 512203040"));
+    CHECK_THAT(judged(carried)[0], virtrain::test::Contains("the all-reduces need 512203040"));
   }
 }
 

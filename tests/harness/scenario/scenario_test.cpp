@@ -1,4 +1,3 @@
-#include <catch2/catch.hpp>
 #include <fmt/format.h>
 
 #include <chrono>
@@ -8,12 +7,13 @@
 #include "common/error.h"
 #include "common/text/text.h"
 #include "harness/scenario/decode.h"
+#include "tests/support/catch.h"
 
 using namespace virtrain;
 using namespace virtrain::harness;
-using Catch::Contains;
-using Catch::EndsWith;
-using Catch::StartsWith;
+using virtrain::test::Contains;
+using virtrain::test::EndsWith;
+using virtrain::test::StartsWith;
 
 namespace {
 

@@ -1,13 +1,13 @@
-#include <catch2/catch.hpp>
 #include <fmt/format.h>
 
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode.h"
 #include "tests/harness/plan/planning.h"
+#include "tests/support/catch.h"
 
 using namespace virtrain;
 using namespace virtrain::harness;
-using Catch::Contains;
+using virtrain::test::Contains;
 
 namespace {
 

@@ -1,6 +1,5 @@
 #include "harness/schedule/schedule.h"
 
-#include <catch2/catch.hpp>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -11,11 +10,12 @@
 #include "common/text/text.h"
 #include "harness/schedule/mail.h"
 #include "harness/schedule/timer.h"
+#include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace virtrain;
 using namespace virtrain::harness;
-using Catch::Matchers::Contains;
+using virtrain::test::Contains;
 
 namespace {
 

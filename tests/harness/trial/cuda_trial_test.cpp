@@ -20,9 +20,9 @@
 namespace virtrain::harness {
 namespace {
 
-using Catch::Contains;
-using Catch::Equals;
 using nlohmann::json;
+using virtrain::test::Contains;
+using virtrain::test::Equals;
 using Strings = std::vector<std::string>;
 namespace fs = std::filesystem;
 

@@ -11,7 +11,7 @@
 
 using namespace virtrain;
 using namespace virtrain::results;
-using Catch::Matchers::Contains;
+using virtrain::test::Contains;
 
 namespace {
 

@@ -1,13 +1,12 @@
 #include "results/comparison/sweep.h"
 
-#include <catch2/catch.hpp>
-
 #include "results/comparison/compare.h"
 #include "results/comparison/compare_json.h"
+#include "tests/support/catch.h"
 
 using namespace virtrain;
 using namespace virtrain::results;
-using Catch::Matchers::Contains;
+using virtrain::test::Contains;
 
 namespace {
 

@@ -3,8 +3,8 @@
 
 using namespace virtrain;
 using namespace virtrain::results;
-using Catch::Matchers::Contains;
-using Catch::Matchers::StartsWith;
+using virtrain::test::Contains;
+using virtrain::test::StartsWith;
 
 namespace {
 

@@ -14,8 +14,8 @@
 
 using namespace virtrain;
 using namespace virtrain::results;
-using Catch::Matchers::Contains;
-using Catch::Matchers::StartsWith;
+using virtrain::test::Contains;
+using virtrain::test::StartsWith;
 
 namespace {
 

@@ -12,7 +12,7 @@
 
 using namespace virtrain;
 using namespace virtrain::results;
-using Catch::Matchers::Contains;
+using virtrain::test::Contains;
 using namespace std::chrono_literals;
 
 namespace {
@@ -212,7 +212,7 @@ TEST_CASE("files of a folder that are no text are skipped and reported") {
     if (!file.format) { skipped.push_back(std::filesystem::path(file.name).filename()); }
   }
   CHECK(reports.size() == reports_before + 4);
-  CHECK_THAT(skipped, Catch::Matchers::UnorderedEquals(
+  CHECK_THAT(skipped, virtrain::test::UnorderedEquals(
                           std::vector<std::string>{"plot.png", ".DS_Store", "1.log.gz", "README"}));
   CHECK(store.list_experiments().at(0).trials == plain.list_experiments().at(0).trials);
 }

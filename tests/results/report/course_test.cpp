@@ -1,6 +1,6 @@
 #include "results/report/data/course.h"
 
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 namespace virtrain::results {
 namespace {

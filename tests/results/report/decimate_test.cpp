@@ -1,10 +1,10 @@
 #include "results/report/data/decimate.h"
 
-#include <catch2/catch.hpp>
-
 #include <algorithm>
 #include <cmath>
 #include <random>
+
+#include "tests/support/catch.h"
 
 namespace virtrain::results {
 namespace {

@@ -1,7 +1,5 @@
 #include "results/report/page/html.h"
 
-#include <catch2/catch.hpp>
-
 #include <fstream>
 #include <regex>
 #include <set>
@@ -9,6 +7,7 @@
 #include "common/error.h"
 #include "common/text/text.h"
 #include "results/report/charts/vega_bundle.h"
+#include "tests/support/catch.h"
 
 namespace virtrain::results {
 namespace {

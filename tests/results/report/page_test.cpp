@@ -153,7 +153,7 @@ TEST_CASE("an emulated machine gives no verdict, and the page says so") {
 }
 
 TEST_CASE("the page has a table of what helps only where there are mitigations") {
-  using Catch::Matchers::Contains;
+  using virtrain::test::Contains;
   ReportData data;
   CHECK(page_model(data, {})["mitigations"] == false);
   Mitigation one;

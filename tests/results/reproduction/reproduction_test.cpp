@@ -126,9 +126,9 @@ TEST_CASE("the tables and the JSON say the same", "[reproduction]") {
   const auto result = reproduction(studies.store, published, "own");
   const auto text =
       render(figures_table(result), Format::table) + render(differences_table(result), Format::table);
-  CHECK_THAT(text, Catch::Contains("10675.1") && Catch::Contains("3.872") && Catch::Contains("96.8 %") &&
-                       Catch::Contains("270.0") && Catch::Contains("not stated") &&
-                       Catch::Contains("470.82.01"));
+  CHECK_THAT(text, virtrain::test::Contains("10675.1") && virtrain::test::Contains("3.872") &&
+                       virtrain::test::Contains("96.8 %") && virtrain::test::Contains("270.0") &&
+                       virtrain::test::Contains("not stated") && virtrain::test::Contains("470.82.01"));
   const auto json = to_json(result);
   CHECK(json.at("arms").size() == result.arms.size());
   CHECK(json.at("arms").at(0).at("own").at("speedup").is_null());
@@ -138,5 +138,5 @@ TEST_CASE("the tables and the JSON say the same", "[reproduction]") {
 TEST_CASE("an experiment that is not there is refused with words", "[reproduction]") {
   const Studies studies;
   CHECK_THROWS_WITH(reproduction(studies.store, published, "nowhere"),
-                    Catch::Contains("nowhere") && Catch::Contains("virtrain list"));
+                    virtrain::test::Contains("nowhere") && virtrain::test::Contains("virtrain list"));
 }

@@ -1,13 +1,12 @@
 #include "results/statistics/sequential.h"
 
-#include <catch2/catch.hpp>
-
 #include <cmath>
 #include <cstdio>
 #include <random>
 
 #include "common/error.h"
 #include "results/statistics/power.h"
+#include "tests/support/catch.h"
 
 using namespace virtrain::results;
 

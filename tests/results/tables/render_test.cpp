@@ -6,9 +6,9 @@
 
 using namespace virtrain;
 using namespace virtrain::results;
-using Catch::Matchers::Contains;
-using Catch::Matchers::EndsWith;
-using Catch::Matchers::StartsWith;
+using virtrain::test::Contains;
+using virtrain::test::EndsWith;
+using virtrain::test::StartsWith;
 
 namespace {
 

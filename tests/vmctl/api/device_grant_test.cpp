@@ -1,6 +1,6 @@
 #include "vmctl/api/device_grant.h"
 
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -1,11 +1,10 @@
 #include "vmctl/devices/device_users.h"
 
-#include <catch2/catch.hpp>
-
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 #include "vmctl/devices/host_device.h"
 

@@ -1,6 +1,6 @@
 #include "vmctl/devices/gpu_report.h"
 
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -1,11 +1,10 @@
 #include "vmctl/devices/host_device.h"
 
-#include <catch2/catch.hpp>
-
 #include <filesystem>
 #include <fstream>
 
 #include "common/system/subprocess.h"
+#include "tests/support/catch.h"
 #include "vmctl/devices/device_users.h"
 
 namespace virtrain::vmctl {
@@ -136,7 +135,7 @@ TEST_CASE("a function without IOMMU group cannot be passed, and says what to do"
   function.driver = "nvidia";
   const auto [mechanism, reason] = mechanism_of(function);
   CHECK(mechanism == Mechanism::none);
-  CHECK_THAT(reason, Catch::Contains("IOMMU"));
+  CHECK_THAT(reason, virtrain::test::Contains("IOMMU"));
   function.iommu_group = 7;
   CHECK(mechanism_of(function).first == Mechanism::passthrough);
 }

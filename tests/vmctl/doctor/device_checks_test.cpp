@@ -1,7 +1,6 @@
-#include <catch2/catch.hpp>
-
 #include <set>
 
+#include "tests/support/catch.h"
 #include "tests/vmctl/doctor/checks/examples.h"
 #include "vmctl/doctor/checks/tables.h"
 
@@ -40,7 +39,7 @@ TEST_CASE(
     example.fail(tree);
     const auto finding = tree.examine(check.id);
     CHECK(finding.status == CheckStatus::failed);
-    CHECK_THAT(finding.found, Catch::Contains(example.words));
+    CHECK_THAT(finding.found, virtrain::test::Contains(example.words));
     CHECK_FALSE(finding.fix.empty());
   }
 }
@@ -215,7 +214,7 @@ TEST_CASE("KVM stops plans with devices, and without any VMs run emulated") {
   CHECK(laptop.examine("KVM-1").found == "/dev/kvm: No such file or directory");
   writes("var/lib/virtrain/kvm.json",
          R"({"api_version": 12, "reason": "a probe guest ended: failed to set MSR 0x10a to 0x69"})")(laptop);
-  CHECK_THAT(laptop.examine("KVM-2").fix, Catch::Contains("arch-capabilities"));
+  CHECK_THAT(laptop.examine("KVM-2").fix, virtrain::test::Contains("arch-capabilities"));
 }
 
 TEST_CASE("what CPUs do besides their clocks is said, and so are overcommit and a card that plays sound") {
@@ -235,7 +234,7 @@ TEST_CASE("what CPUs do besides their clocks is said, and so are overcommit and 
   writes("proc/sys/vm/overcommit_memory", "0")(tree);
   CHECK(tree.examine("MEM-4").status == CheckStatus::ok);
   writes("proc/sys/vm/overcommit_memory", "1")(tree);
-  CHECK_THAT(tree.examine("MEM-4").found, Catch::Contains("overcommit"));
+  CHECK_THAT(tree.examine("MEM-4").found, virtrain::test::Contains("overcommit"));
 
   tree.link("sys/kernel/iommu_groups/21/devices/0000:17:00.1", "x");
   tree.link("sys/bus/pci/devices/0000:17:00.1/driver", "../../../bus/pci/drivers/snd_hda_intel");

@@ -1,6 +1,5 @@
-#include <catch2/catch.hpp>
-
 #include "common/text/text.h"
+#include "tests/support/catch.h"
 #include "vmctl/machine/version_limits.h"
 
 namespace virtrain::vmctl {
@@ -37,7 +36,7 @@ TEST_CASE("each limit of a version: named with the version that can, and gone wi
   for (const auto& row : rows) {
     INFO(row.words);
     const auto limits = version_limits({a100(row.kind)}, row.clique, row.old_versions, row.old_kernel);
-    CHECK_THAT(join(limits, "\n"), Catch::Contains(row.words));
+    CHECK_THAT(join(limits, "\n"), virtrain::test::Contains(row.words));
     CHECK(version_limits({a100(row.kind)}, row.clique, newest, "6.12.0").empty());
   }
 }

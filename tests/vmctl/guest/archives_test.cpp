@@ -1,8 +1,7 @@
 #include "vmctl/guest/archives.h"
 
-#include <catch2/catch.hpp>
-
 #include "common/system/subprocess.h"
+#include "tests/support/catch.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -1,9 +1,10 @@
 #include "vmctl/host/device_watch.h"
 
-#include <catch2/catch.hpp>
 #include <unistd.h>
 
 #include <fstream>
+
+#include "tests/support/catch.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -2,18 +2,17 @@
 
 #include "vmctl/host/made_nodes.h"
 
-#include <catch2/catch.hpp>
-
 #include <set>
 
 #include "common/system/subprocess.h"
+#include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 #include "vmctl/host/node_domain.h"
 
 namespace virtrain::vmctl {
 namespace {
 
-using Catch::Contains;
+using virtrain::test::Contains;
 namespace fs = std::filesystem;
 
 /// Remembers names; its guests never answer.

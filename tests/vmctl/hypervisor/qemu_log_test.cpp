@@ -1,6 +1,6 @@
 #include "vmctl/hypervisor/qemu_log.h"
 
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 namespace virtrain::vmctl {
 namespace {

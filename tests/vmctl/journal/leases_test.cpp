@@ -1,6 +1,5 @@
 #include "vmctl/journal/leases.h"
 
-#include <catch2/catch.hpp>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -12,6 +11,7 @@
 
 #include "common/error.h"
 #include "common/system/subprocess.h"
+#include "tests/support/catch.h"
 #include "tests/support/other_user.h"
 #include "tests/support/temporary_folder.h"
 

@@ -1,6 +1,5 @@
 #include "vmctl/machine/inventory.h"
 
-#include <catch2/catch.hpp>
 #include <unistd.h>
 
 #include <filesystem>
@@ -8,6 +7,7 @@
 #include "common/error.h"
 #include "common/system/subprocess.h"
 #include "common/text/text.h"
+#include "tests/support/catch.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -1,12 +1,12 @@
 #include "vmctl/machine/kvm_probe.h"
 
-#include <catch2/catch.hpp>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <functional>
 
+#include "tests/support/catch.h"
 #include "vmctl/machine/host_words.h"
 #include "vmctl/machine/inventory.h"
 

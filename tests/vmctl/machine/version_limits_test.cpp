@@ -1,13 +1,12 @@
 #include "vmctl/machine/version_limits.h"
 
-#include <catch2/catch.hpp>
-
 #include "common/text/text.h"
+#include "tests/support/catch.h"
 
 namespace virtrain::vmctl {
 namespace {
 
-using Catch::Contains;
+using virtrain::test::Contains;
 
 PlacedDevice gpu(GrantKind kind, const std::string& id) {
   PlacedDevice device;

@@ -2,7 +2,6 @@
 
 #include "vmctl/process/containment.h"
 
-#include <catch2/catch.hpp>
 #include <grp.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -15,6 +14,7 @@
 
 #include "common/system/subprocess.h"
 #include "common/text/text.h"
+#include "tests/support/catch.h"
 #include "tests/support/skip.h"
 #include "vmctl/process/privileges.h"
 #include "vmctl/process/process_info.h"

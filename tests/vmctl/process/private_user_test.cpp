@@ -1,6 +1,5 @@
 #include "vmctl/process/private_user.h"
 
-#include <catch2/catch.hpp>
 #include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,6 +8,7 @@
 
 #include "common/system/subprocess.h"
 #include "common/text/text.h"
+#include "tests/support/catch.h"
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
 

@@ -1,6 +1,5 @@
 #include "vmctl/process/process_info.h"
 
-#include <catch2/catch.hpp>
 #include <fmt/format.h>
 #include <pthread.h>
 #include <signal.h>
@@ -11,6 +10,7 @@
 #include <thread>
 
 #include "common/text/text.h"
+#include "tests/support/catch.h"
 #include "vmctl/hypervisor/qemu_threads.h"
 
 namespace virtrain::vmctl {

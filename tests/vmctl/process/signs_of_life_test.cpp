@@ -1,12 +1,12 @@
 #include "vmctl/process/signs_of_life.h"
 
-#include <catch2/catch.hpp>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <thread>
 
+#include "tests/support/catch.h"
 #include "vmctl/process/process_info.h"
 
 using namespace virtrain::vmctl;

@@ -2,7 +2,6 @@
 
 #include "vmctl/resources/cleanup.h"
 
-#include <catch2/catch.hpp>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include <set>
 
 #include "common/system/subprocess.h"
+#include "tests/support/catch.h"
 #include "tests/support/skip.h"
 #include "tests/support/stub_client.h"
 #include "vmctl/process/host_claims.h"

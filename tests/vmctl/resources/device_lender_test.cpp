@@ -1,6 +1,5 @@
 #include "vmctl/resources/device_lender.h"
 
-#include <catch2/catch.hpp>
 #include <grp.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -13,6 +12,7 @@
 
 #include "common/error.h"
 #include "common/text/text.h"
+#include "tests/support/catch.h"
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
 #include "vmctl/process/host_claims.h"

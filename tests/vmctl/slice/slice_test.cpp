@@ -2,7 +2,6 @@
 
 #include "vmctl/slice/slice.h"
 
-#include <catch2/catch.hpp>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 
 #include "common/error.h"
 #include "common/text/text.h"
+#include "tests/support/catch.h"
 #include "tests/support/skip.h"
 #include "tests/support/stub_client.h"
 #include "vmctl/machine/inventory.h"

@@ -1,6 +1,6 @@
 #include "workloads/common/affinity.h"
 
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 using namespace virtrain;
 

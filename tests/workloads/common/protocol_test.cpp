@@ -1,10 +1,10 @@
 #include "workloads/common/protocol.h"
 
-#include <catch2/catch.hpp>
 #include <unistd.h>
 
 #include "common/error.h"
 #include "common/unique_fd.h"
+#include "tests/support/catch.h"
 
 using namespace virtrain;
 
@@ -49,7 +49,8 @@ TEST_CASE("other words are usage errors that name the allowed ones") {
   Pipe pipe;
   CommandReader reader(pipe.ends[0].get());
   pipe.write("start\n");
-  REQUIRE_THROWS_WITH(reader.next(-1), Catch::Contains("start") && Catch::Contains("go, stop"));
+  REQUIRE_THROWS_WITH(reader.next(-1),
+                      virtrain::test::Contains("start") && virtrain::test::Contains("go, stop"));
 }
 
 TEST_CASE("an endless line is refused instead of kept") {

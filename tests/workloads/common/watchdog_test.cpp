@@ -1,6 +1,5 @@
 #include "workloads/common/watchdog.h"
 
-#include <catch2/catch.hpp>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -8,6 +7,7 @@
 #include <cstring>
 
 #include "common/unique_fd.h"
+#include "tests/support/catch.h"
 
 using namespace virtrain;
 using std::chrono::milliseconds;

@@ -1,9 +1,8 @@
 #include "workloads/probe/figure.h"
 
-#include <catch2/catch.hpp>
-
 #include <sstream>
 
+#include "tests/support/catch.h"
 #include "workloads/probe/gpu/gpu_check.h"
 
 using namespace virtrain::probe;

@@ -1,12 +1,11 @@
 #include "workloads/probe/flags.h"
 
-#include <catch2/catch.hpp>
-
 #include "common/error.h"
+#include "tests/support/catch.h"
 
 using namespace virtrain;
 using namespace virtrain::probe;
-using Catch::Contains;
+using virtrain::test::Contains;
 
 namespace {
 

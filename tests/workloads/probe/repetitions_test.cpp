@@ -1,9 +1,9 @@
 #include "workloads/probe/repetitions.h"
 
-#include <catch2/catch.hpp>
-
 #include <algorithm>
 #include <vector>
+
+#include "tests/support/catch.h"
 
 using namespace virtrain::probe;
 

@@ -1,8 +1,7 @@
 #include "workloads/resnet50/flags.h"
 
-#include <catch2/catch.hpp>
-
 #include "common/error.h"
+#include "tests/support/catch.h"
 
 using namespace virtrain;
 using namespace virtrain::resnet50;
@@ -67,56 +66,65 @@ TEST_CASE("levels of fusion and a step's profile are the GPU's") {
   CHECK(to_json(flags)["fusion"] == "statistics");
   CHECK(to_json(flags)["profile_step"] == "p.jsonl");
   CHECK(parse({}, gpu).flags.fusion == "auto");
-  CHECK_THAT(refusal({"--fusion=most"}, gpu), Catch::Contains("--fusion") && Catch::Contains("statistics"));
+  CHECK_THAT(refusal({"--fusion=most"}, gpu),
+             virtrain::test::Contains("--fusion") && virtrain::test::Contains("statistics"));
   CHECK(parse({"--fusion=auto"}).flags.fusion == "auto");
-  CHECK_THAT(refusal({"--fusion=full"}), Catch::Contains("--fusion") && Catch::Contains("auto"));
-  CHECK_THAT(refusal({"--profile_step=p.jsonl"}), Catch::Contains("--profile_step"));
+  CHECK_THAT(refusal({"--fusion=full"}),
+             virtrain::test::Contains("--fusion") && virtrain::test::Contains("auto"));
+  CHECK_THAT(refusal({"--profile_step=p.jsonl"}), virtrain::test::Contains("--profile_step"));
   CHECK_FALSE(parse({}, gpu).flags.shared_gpu);
   CHECK(to_json(parse({"--shared_gpu"}, gpu).flags)["shared_gpu"] == true);
-  CHECK_THAT(refusal({"--shared_gpu"}), Catch::Contains("--shared_gpu"));
+  CHECK_THAT(refusal({"--shared_gpu"}), virtrain::test::Contains("--shared_gpu"));
   CHECK(to_json(parse({}, gpu).flags)["register_gradients"] == false);
   CHECK(parse({"--register_gradients"}, gpu).flags.register_gradients);
-  CHECK_THAT(refusal({"--register_gradients"}), Catch::Contains("--register_gradients"));
+  CHECK_THAT(refusal({"--register_gradients"}), virtrain::test::Contains("--register_gradients"));
 }
 
 TEST_CASE("what is not allowed is refused with what is") {
-  CHECK_THAT(refusal({"--batch_size=0"}), Catch::Contains("--batch_size") && Catch::Contains("1 to 4096"));
-  CHECK_THAT(refusal({"--batch_size=1.5"}), Catch::Contains("--batch_size"));
-  CHECK_THAT(refusal({"--batch_size=many"}), Catch::Contains("--batch_size"));
-  CHECK_THAT(refusal({"--image_size=31"}), Catch::Contains("32 to 1024"));
-  CHECK_THAT(refusal({"--precision=fp8"}), Catch::Contains("fp32") && Catch::Contains("bf16"));
-  CHECK_THAT(refusal({"--format=xml"}), Catch::Contains("tf_cnn_benchmarks"));
-  CHECK_THAT(refusal({"--no_such_flag"}), Catch::Contains("--no_such_flag"));
-  CHECK_THAT(refusal({"--num_batches=3", "--num_batches=4"}), Catch::Contains("--num_batches"));
-  CHECK_THAT(refusal({"stray"}), Catch::Contains("stray"));
+  CHECK_THAT(refusal({"--batch_size=0"}),
+             virtrain::test::Contains("--batch_size") && virtrain::test::Contains("1 to 4096"));
+  CHECK_THAT(refusal({"--batch_size=1.5"}), virtrain::test::Contains("--batch_size"));
+  CHECK_THAT(refusal({"--batch_size=many"}), virtrain::test::Contains("--batch_size"));
+  CHECK_THAT(refusal({"--image_size=31"}), virtrain::test::Contains("32 to 1024"));
+  CHECK_THAT(refusal({"--precision=fp8"}),
+             virtrain::test::Contains("fp32") && virtrain::test::Contains("bf16"));
+  CHECK_THAT(refusal({"--format=xml"}), virtrain::test::Contains("tf_cnn_benchmarks"));
+  CHECK_THAT(refusal({"--no_such_flag"}), virtrain::test::Contains("--no_such_flag"));
+  CHECK_THAT(refusal({"--num_batches=3", "--num_batches=4"}), virtrain::test::Contains("--num_batches"));
+  CHECK_THAT(refusal({"stray"}), virtrain::test::Contains("stray"));
   for (const char* seed : {"--seed=-1", "--seed=18446744073709551616", "--seed=1x", "--seed=1.5"}) {
     CAPTURE(seed);
-    CHECK_THAT(refusal({seed}), Catch::Contains("--seed") && Catch::Contains("0 to 18446744073709551615"));
+    CHECK_THAT(refusal({seed}),
+               virtrain::test::Contains("--seed") && virtrain::test::Contains("0 to 18446744073709551615"));
   }
   CHECK(parse({"--seed=18446744073709551615"}).flags.seed == UINT64_MAX);
   for (const char* rate : {"--learning_rate=nan", "--learning_rate=-nan", "--learning_rate=NaN(1)",
                            "--learning_rate=inf", "--learning_rate=-0.1", "--learning_rate=10.1"}) {
     CAPTURE(rate);
-    CHECK_THAT(refusal({rate}), Catch::Contains("--learning_rate") && Catch::Contains("0 to 10"));
+    CHECK_THAT(refusal({rate}),
+               virtrain::test::Contains("--learning_rate") && virtrain::test::Contains("0 to 10"));
   }
-  CHECK_THAT(refusal({"--residual_gamma=nan"}), Catch::Contains("--residual_gamma"));
-  CHECK_THAT(refusal({"--bucket_mib=0"}), Catch::Contains("--bucket_mib") && Catch::Contains("1 to 1024"));
-  CHECK_THAT(refusal({"--accumulate_steps=0"}), Catch::Contains("1 to 1024"));
-  CHECK_THAT(refusal({"--steady_seconds=3601"}), Catch::Contains("0 to 3600"));
-  CHECK_THAT(refusal({"--stall_seconds=0"}), Catch::Contains("1 to 86400"));
+  CHECK_THAT(refusal({"--residual_gamma=nan"}), virtrain::test::Contains("--residual_gamma"));
+  CHECK_THAT(refusal({"--bucket_mib=0"}),
+             virtrain::test::Contains("--bucket_mib") && virtrain::test::Contains("1 to 1024"));
+  CHECK_THAT(refusal({"--accumulate_steps=0"}), virtrain::test::Contains("1 to 1024"));
+  CHECK_THAT(refusal({"--steady_seconds=3601"}), virtrain::test::Contains("0 to 3600"));
+  CHECK_THAT(refusal({"--stall_seconds=0"}), virtrain::test::Contains("1 to 86400"));
   const std::string half(513, 'x');
   CHECK_THAT(
       refusal({"--num_batches=1", "--num_warmup_batches=0", "--dump", half.c_str(), "--trace", half.c_str()}),
-      Catch::Contains("1024 bytes"));
+      virtrain::test::Contains("1024 bytes"));
 }
 
 TEST_CASE("precisions that this machine lacks are refused with those it has") {
-  CHECK_THAT(refusal({"--use_fp16"}), Catch::Contains("--use_fp16") && Catch::Contains("fp32|bf16"));
-  CHECK_THAT(refusal({"--precision=fp16"}), Catch::Contains("fp32|bf16"));
-  CHECK_THAT(refusal({"--precision=bf16"}, without_bf16), Catch::Contains("--precision fp32"));
-  CHECK_THAT(refusal({"--precision=tf32"}), Catch::Contains("tf32") && Catch::Contains("fp32|bf16"));
-  CHECK_THAT(refusal({"--use_fp16", "--precision=fp32"}), Catch::Contains("contradicts"));
-  CHECK_THAT(refusal({"--use_fp16", "--precision=tf32"}, gpu), Catch::Contains("contradicts"));
+  CHECK_THAT(refusal({"--use_fp16"}),
+             virtrain::test::Contains("--use_fp16") && virtrain::test::Contains("fp32|bf16"));
+  CHECK_THAT(refusal({"--precision=fp16"}), virtrain::test::Contains("fp32|bf16"));
+  CHECK_THAT(refusal({"--precision=bf16"}, without_bf16), virtrain::test::Contains("--precision fp32"));
+  CHECK_THAT(refusal({"--precision=tf32"}),
+             virtrain::test::Contains("tf32") && virtrain::test::Contains("fp32|bf16"));
+  CHECK_THAT(refusal({"--use_fp16", "--precision=fp32"}), virtrain::test::Contains("contradicts"));
+  CHECK_THAT(refusal({"--use_fp16", "--precision=tf32"}, gpu), virtrain::test::Contains("contradicts"));
 }
 
 TEST_CASE("a GPU has all precisions, each under its name") {
@@ -135,19 +143,19 @@ TEST_CASE("a backend says for how long it looks for a steady state") {
   const std::vector<const char*> dump{"--dump=x", "--num_batches=1", "--num_warmup_batches=0"};
   CHECK(parse(dump, gpu).flags.steady_seconds == 0);
   CHECK_THAT(refusal({"--dump=x", "--num_batches=1", "--num_warmup_batches=0", "--steady_seconds=5"}, gpu),
-             Catch::Contains("--steady_seconds=0"));
+             virtrain::test::Contains("--steady_seconds=0"));
 }
 
 TEST_CASE("contradictions are refused") {
   CHECK_THAT(refusal({"--dump=x", "--num_batches=2", "--num_warmup_batches=0"}),
-             Catch::Contains("--num_batches=1"));
-  CHECK_THAT(refusal({"--dump=x", "--num_batches=1"}), Catch::Contains("--num_warmup_batches=0"));
-  CHECK_THAT(refusal({"--batch_size=1", "--image_size=32"}), Catch::Contains("--batch_size 2"));
+             virtrain::test::Contains("--num_batches=1"));
+  CHECK_THAT(refusal({"--dump=x", "--num_batches=1"}), virtrain::test::Contains("--num_warmup_batches=0"));
+  CHECK_THAT(refusal({"--batch_size=1", "--image_size=32"}), virtrain::test::Contains("--batch_size 2"));
   CHECK(refusal({"--batch_size=1", "--image_size=33"}).empty());
 }
 
 TEST_CASE("help has an example") {
   const ParsedFlags parsed = parse({"--help"});
   REQUIRE(parsed.help);
-  CHECK_THAT(*parsed.help, Catch::Contains("Examples:") && Catch::Contains("--bucket_mib"));
+  CHECK_THAT(*parsed.help, virtrain::test::Contains("Examples:") && virtrain::test::Contains("--bucket_mib"));
 }

@@ -1,9 +1,9 @@
 #include "workloads/resnet50/initialize.h"
 
-#include <catch2/catch.hpp>
-
 #include <algorithm>
 #include <cmath>
+
+#include "tests/support/catch.h"
 
 using namespace virtrain::resnet50;
 

@@ -1,8 +1,8 @@
 #include "workloads/resnet50/model.h"
 
-#include <catch2/catch.hpp>
-
 #include <set>
+
+#include "tests/support/catch.h"
 
 using namespace virtrain::resnet50;
 

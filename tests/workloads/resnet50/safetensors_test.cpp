@@ -1,6 +1,5 @@
 #include "workloads/resnet50/safetensors.h"
 
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include <cstdlib>
@@ -9,6 +8,7 @@
 
 #include "common/error.h"
 #include "common/text/text.h"
+#include "tests/support/catch.h"
 
 using namespace virtrain;
 using namespace virtrain::resnet50;
@@ -39,5 +39,6 @@ TEST_CASE("a safetensors file is a length, a JSON header and raw data") {
 }
 
 TEST_CASE("a path that cannot be written is an error that names it") {
-  REQUIRE_THROWS_WITH(SafetensorsWriter().write("/no/such/folder/x"), Catch::Contains("/no/such/folder/x"));
+  REQUIRE_THROWS_WITH(SafetensorsWriter().write("/no/such/folder/x"),
+                      virtrain::test::Contains("/no/such/folder/x"));
 }

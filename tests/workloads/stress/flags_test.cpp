@@ -1,12 +1,11 @@
 #include "workloads/stress/flags.h"
 
-#include <catch2/catch.hpp>
-
 #include "common/error.h"
+#include "tests/support/catch.h"
 
 using namespace virtrain;
 using namespace virtrain::stress;
-using Catch::Contains;
+using virtrain::test::Contains;
 
 namespace {
 

@@ -1,14 +1,13 @@
 #include "harness/agent/client/agent_reports.h"
 
-#include <catch2/catch.hpp>
-
 #include "common/error.h"
 #include "harness/agent/telemetry.h"
+#include "tests/support/catch.h"
 
 using namespace virtrain;
 using namespace virtrain::harness;
-using Catch::Contains;
 using nlohmann::json;
+using virtrain::test::Contains;
 
 namespace {
 

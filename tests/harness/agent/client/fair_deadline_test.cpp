@@ -1,8 +1,8 @@
 #include "harness/agent/client/fair_deadline.h"
 
-#include <catch2/catch.hpp>
-
 #include <thread>
+
+#include "tests/support/catch.h"
 
 using namespace virtrain::harness;
 using namespace std::chrono_literals;

@@ -1,12 +1,11 @@
 #include "harness/agent/client/node_budget.h"
 
-#include <catch2/catch.hpp>
-
 #include "common/error.h"
+#include "tests/support/catch.h"
 
 using namespace virtrain;
 using namespace virtrain::harness;
-using Catch::Contains;
+using virtrain::test::Contains;
 
 namespace {
 

@@ -1,16 +1,15 @@
 #include "harness/cli/manual/completion.h"
 
-#include <catch2/catch.hpp>
-
 #include "common/error.h"
 #include "common/system/subprocess.h"
 #include "common/text/text.h"
 #include "tests/harness/cli/manual/small_program.h"
+#include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace virtrain;
 using namespace virtrain::harness::manual;
-using Catch::Matchers::Contains;
+using virtrain::test::Contains;
 
 namespace {
 

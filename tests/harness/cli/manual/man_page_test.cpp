@@ -1,12 +1,11 @@
 #include "harness/cli/manual/man_page.h"
 
-#include <catch2/catch.hpp>
-
 #include "tests/harness/cli/manual/small_program.h"
+#include "tests/support/catch.h"
 
 using namespace virtrain::harness::manual;
-using Catch::Matchers::Contains;
-using Catch::Matchers::StartsWith;
+using virtrain::test::Contains;
+using virtrain::test::StartsWith;
 
 namespace {
 

@@ -1,6 +1,5 @@
 #include "vmctl/api/pci/locked_value.h"
 
-#include <catch2/catch.hpp>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +8,7 @@
 
 #include "common/error.h"
 #include "common/text/text.h"
+#include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 
 namespace virtrain::vmctl {

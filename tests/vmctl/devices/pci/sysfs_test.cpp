@@ -1,6 +1,5 @@
 #include "vmctl/devices/pci/sysfs.h"
 
-#include <catch2/catch.hpp>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -11,6 +10,7 @@
 
 #include "common/error.h"
 #include "common/text/text.h"
+#include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 
 namespace virtrain::vmctl {

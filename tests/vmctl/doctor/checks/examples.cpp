@@ -1,11 +1,11 @@
 #include "tests/vmctl/doctor/checks/examples.h"
 
-#include <catch2/catch.hpp>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <fstream>
 
+#include "tests/support/catch.h"
 #include "vmctl/devices/device_users.h"
 
 namespace virtrain::vmctl {

@@ -2,7 +2,6 @@
 
 #include <archive.h>
 #include <archive_entry.h>
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
 
@@ -13,6 +12,7 @@
 #include "common/error.h"
 #include "common/system/subprocess.h"
 #include "common/text/text.h"
+#include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 
 namespace virtrain::vmctl {

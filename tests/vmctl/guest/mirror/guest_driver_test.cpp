@@ -1,13 +1,12 @@
 #include "vmctl/guest/mirror/guest_driver.h"
 
-#include <catch2/catch.hpp>
-
 #include <cstdlib>
 #include <fstream>
 #include <set>
 
 #include "common/error.h"
 #include "common/system/subprocess.h"
+#include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 
 namespace virtrain::vmctl {
@@ -115,8 +114,8 @@ TEST_CASE("the driver of Debian's packages: its own folder, alternatives, DKMS's
   check_libraries(driver);
   CHECK(driver.origin == "DKMS");
   const auto& aliases = driver.texts.at("/usr/lib/modprobe.d/virtrain-nvidia.conf");
-  CHECK_THAT(aliases,
-             Catch::StartsWith("alias nvidia nvidia-current\nalias nvidia-uvm nvidia-current-uvm\n"));
+  CHECK_THAT(aliases, virtrain::test::StartsWith(
+                          "alias nvidia nvidia-current\nalias nvidia-uvm nvidia-current-uvm\n"));
   CHECK(carries(driver, "/usr/bin/nvidia-smi"));
   CHECK(carries(driver, "/usr/bin/nvidia-modprobe"));
   CHECK(carries(driver, std::string("/usr/lib/firmware/nvidia/") + driver_version + "/gsp_ga10x.bin"));
@@ -137,7 +136,7 @@ TEST_CASE("Debian's driver with open sources: nvidia-current-open.ko") {
   host.libraries("usr/lib/x86_64-linux-gnu/nvidia/current", driver_version);
   host.module(host.modules() + "/updates/dkms/nvidia-current-open.ko", driver_version);
   CHECK_THAT(host.driver().texts.at("/usr/lib/modprobe.d/virtrain-nvidia.conf"),
-             Catch::Contains("alias nvidia-uvm nvidia-current-open-uvm\n"));
+             virtrain::test::Contains("alias nvidia-uvm nvidia-current-open-uvm\n"));
 }
 
 TEST_CASE("the driver of the run file: module among the kernel's own") {
@@ -159,7 +158,7 @@ TEST_CASE("Debian's driver of an older series: nvidia-tesla-535") {
   check_libraries(driver);
   CHECK(driver.kernel_module.filename() == "nvidia-tesla-535.ko");
   CHECK_THAT(driver.texts.at("/usr/lib/modprobe.d/virtrain-nvidia.conf"),
-             Catch::Contains("alias nvidia-uvm nvidia-tesla-535-uvm\n"));
+             virtrain::test::Contains("alias nvidia-uvm nvidia-tesla-535-uvm\n"));
 }
 
 TEST_CASE("a driver without a tool that guests need is refused with its package") {
@@ -167,8 +166,8 @@ TEST_CASE("a driver without a tool that guests need is refused with its package"
   host.libraries("usr/lib/x86_64-linux-gnu", driver_version);
   host.module(host.modules() + "/kernel/nvidia-580/nvidia.ko", driver_version);
   fs::remove(host.root / "usr/bin/nvidia-modprobe");
-  CHECK_THAT(host.refusal(), Catch::Contains("/usr/bin/nvidia-modprobe is not there") &&
-                                 Catch::Contains("Ubuntu: nvidia-modprobe"));
+  CHECK_THAT(host.refusal(), virtrain::test::Contains("/usr/bin/nvidia-modprobe is not there") &&
+                                 virtrain::test::Contains("Ubuntu: nvidia-modprobe"));
 }
 
 TEST_CASE("no driver is no error") {
@@ -241,8 +240,9 @@ TEST_CASE("cuDNN's parts, NVRTC's built-ins and cuBLAS follow what links cuDNN a
   }
   SECTION("no cuBLAS of that version") {
     host.file("cuda/libcublasLt.so.12");
-    CHECK_THROWS_WITH(opened_at_run_time(linked), Catch::Contains("libcublasLt.so.13 is in none of " +
-                                                                  (host.root / "cudnn/lib").string()));
+    CHECK_THROWS_WITH(
+        opened_at_run_time(linked),
+        virtrain::test::Contains("libcublasLt.so.13 is in none of " + (host.root / "cudnn/lib").string()));
   }
   CHECK(opened_at_run_time({host.root / "cuda/libcublas.so.12"}).empty());
 }

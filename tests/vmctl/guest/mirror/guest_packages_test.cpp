@@ -1,11 +1,10 @@
 #include "vmctl/guest/mirror/guest_packages.h"
 
-#include <catch2/catch.hpp>
-
 #include <cstdlib>
 #include <filesystem>
 
 #include "common/error.h"
+#include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 
 namespace virtrain::vmctl {

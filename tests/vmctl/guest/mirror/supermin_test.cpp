@@ -1,12 +1,12 @@
 #include "vmctl/guest/mirror/supermin.h"
 
-#include <catch2/catch.hpp>
 #include <unistd.h>
 
 #include <fstream>
 
 #include "common/error.h"
 #include "common/system/subprocess.h"
+#include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 
 namespace virtrain::vmctl {

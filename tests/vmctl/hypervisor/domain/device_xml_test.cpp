@@ -1,8 +1,7 @@
 #include "vmctl/hypervisor/domain/device_xml.h"
 
-#include <catch2/catch.hpp>
-
 #include "common/error.h"
+#include "tests/support/catch.h"
 #include "tests/support/domain_schema.h"
 #include "vmctl/devices/host_device.h"
 #include "vmctl/hypervisor/domain/domain_xml.h"
@@ -10,7 +9,7 @@
 namespace virtrain::vmctl {
 namespace {
 
-using Catch::Contains;
+using virtrain::test::Contains;
 namespace fs = std::filesystem;
 
 /// One of the hosts that scripts/reference/make_host_trees.py has written.

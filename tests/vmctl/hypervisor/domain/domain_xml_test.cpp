@@ -1,8 +1,7 @@
 #include "vmctl/hypervisor/domain/domain_xml.h"
 
-#include <catch2/catch.hpp>
-
 #include "common/error.h"
+#include "tests/support/catch.h"
 #include "tests/support/domain_schema.h"
 #include "vmctl/hypervisor/libvirt/hypervisor.h"
 

@@ -1,18 +1,18 @@
 #include "vmctl/hypervisor/domain/foreign_domain.h"
 
-#include <catch2/catch.hpp>
 #include <fmt/format.h>
 
 #include <filesystem>
 
 #include "common/error.h"
+#include "tests/support/catch.h"
 #include "vmctl/devices/host_device.h"
 #include "vmctl/hypervisor/domain/domain_xml.h"
 
 namespace virtrain::vmctl {
 namespace {
 
-using Catch::Contains;
+using virtrain::test::Contains;
 
 std::vector<HostDevice> hgx_devices() {
   return read_host_devices(std::filesystem::path(VIRTRAIN_BINARY_DIR) / "hosts/hgx-h200").devices;

@@ -1,9 +1,9 @@
 #include "vmctl/hypervisor/domain/guest_layout.h"
 
-#include <catch2/catch.hpp>
 #include <fmt/format.h>
 
 #include "common/error.h"
+#include "tests/support/catch.h"
 
 namespace virtrain::vmctl {
 namespace {

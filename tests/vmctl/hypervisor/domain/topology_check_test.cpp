@@ -1,9 +1,8 @@
 #include "vmctl/hypervisor/domain/topology_check.h"
 
-#include <catch2/catch.hpp>
-
 #include <filesystem>
 
+#include "tests/support/catch.h"
 #include "tests/support/domain_schema.h"
 #include "vmctl/devices/host_device.h"
 #include "vmctl/hypervisor/domain/guest_layout.h"
@@ -11,7 +10,7 @@
 namespace virtrain::vmctl {
 namespace {
 
-using Catch::Contains;
+using virtrain::test::Contains;
 
 PlacedDevice whole(const std::string& address) {
   for (const auto& device :

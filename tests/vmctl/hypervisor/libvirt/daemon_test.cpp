@@ -1,12 +1,12 @@
 #include "vmctl/hypervisor/libvirt/daemon.h"
 
-#include <catch2/catch.hpp>
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #include <cstdlib>
 
 #include "common/unique_fd.h"
+#include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 
 namespace virtrain::vmctl {
@@ -20,7 +20,7 @@ TEST_CASE("a libvirt that is busy is told from one that does not run") {
   const auto uri = "qemu+unix:///system?socket=" + socket_file.string();
   std::string why;
   CHECK(look_at_libvirt(uri, &why) == DaemonState::absent);
-  CHECK_THAT(why, Catch::Contains("No such file"));
+  CHECK_THAT(why, virtrain::test::Contains("No such file"));
 
   // It takes the connection and is silent, as a daemon is that looks at QEMU.
   const UniqueFd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -30,7 +30,7 @@ TEST_CASE("a libvirt that is busy is told from one that does not run") {
   REQUIRE(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
   REQUIRE(::listen(listener.get(), 4) == 0);
   CHECK(look_at_libvirt(uri, &why, 200ms) == DaemonState::busy);
-  CHECK_THAT(why, Catch::Contains("did not answer"));
+  CHECK_THAT(why, virtrain::test::Contains("did not answer"));
   CHECK_FALSE(libvirt_answers("qemu+unix:///system?socket=/nowhere"));
 }
 
@@ -38,8 +38,9 @@ TEST_CASE("a daemon that may not be started is asked for with the flag that forb
   const TemporaryFolder folder;
   ::setenv("VIRTRAIN_STATE_DIR", (folder.path / "state").c_str(), 1);
   const auto uri = "qemu+unix:///system?socket=" + (folder.path / "none").string();
-  CHECK_THROWS_WITH(LibvirtDaemon(uri, /*may_start=*/false), Catch::Contains("--no-host-changes"));
-  CHECK_THROWS_WITH(LibvirtDaemon(uri, /*may_start=*/true, 1s), !Catch::Contains("--no-host-changes"));
+  CHECK_THROWS_WITH(LibvirtDaemon(uri, /*may_start=*/false), virtrain::test::Contains("--no-host-changes"));
+  CHECK_THROWS_WITH(LibvirtDaemon(uri, /*may_start=*/true, 1s),
+                    !virtrain::test::Contains("--no-host-changes"));
   ::unsetenv("VIRTRAIN_STATE_DIR");
 }
 

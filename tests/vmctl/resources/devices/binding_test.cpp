@@ -1,11 +1,11 @@
 #include "vmctl/resources/devices/binding.h"
 
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include <map>
 
 #include "common/error.h"
+#include "tests/support/catch.h"
 #include "vmctl/resources/kind/state.h"
 
 namespace virtrain::vmctl {

@@ -1,12 +1,11 @@
 #include "vmctl/resources/devices/device_settings.h"
 
-#include <catch2/catch.hpp>
-
 #include <filesystem>
 #include <fstream>
 
 #include "common/error.h"
 #include "common/text/text.h"
+#include "tests/support/catch.h"
 #include "tests/support/first_in_path.h"
 #include "tests/support/temporary_folder.h"
 #include "vmctl/resources/kind/state.h"

@@ -1,12 +1,11 @@
 #include "vmctl/resources/devices/guids.h"
 
-#include <catch2/catch.hpp>
-
 #include <fstream>
 #include <set>
 
 #include "common/error.h"
 #include "common/text/text.h"
+#include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 
 namespace virtrain::vmctl {
@@ -111,7 +110,7 @@ TEST_CASE("Ethernet adapters and whole functions have no GUIDs to be given") {
   } catch (const Error& error) {
     CHECK(error.code() == ErrorCode::host_unable);
     CHECK_THAT(error.what(),
-               Catch::Contains("0000:98:00.0 has neither sriov/1/node nor a network interface"));
+               virtrain::test::Contains("0000:98:00.0 has neither sriov/1/node nor a network interface"));
   }
 }
 

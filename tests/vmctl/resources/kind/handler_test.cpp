@@ -1,9 +1,9 @@
 #include "vmctl/resources/kind/handler.h"
 
-#include <catch2/catch.hpp>
-
 #include <set>
 #include <string>
+
+#include "tests/support/catch.h"
 
 namespace virtrain::vmctl {
 namespace {

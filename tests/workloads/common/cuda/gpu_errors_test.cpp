@@ -1,7 +1,8 @@
 #include "workloads/common/cuda/gpu_errors.h"
 
-#include <catch2/catch.hpp>
 #include <cuda_runtime_api.h>
+
+#include "tests/support/catch.h"
 
 using namespace virtrain;
 
@@ -12,15 +13,17 @@ constexpr auto contained = static_cast<cudaError_t>(226);  // cudaErrorContained
 }  // namespace
 
 TEST_CASE("a missing driver and an old one are told apart, with the least that serves") {
-  CHECK_THAT(driver_words(0, 13000), Catch::StartsWith("no NVIDIA driver here") &&
-                                         Catch::Contains("CUDA 13.0 needs driver 580.65 or newer"));
-  CHECK_THAT(driver_words(12040, 13000), Catch::Contains("too old: it serves CUDA 12.4") &&
-                                             Catch::Contains("built with CUDA 13.0") &&
-                                             Catch::Contains("580.65"));
-  CHECK_THAT(driver_words(11040, 12080), Catch::Contains("CUDA 12.8") && Catch::Contains("525.60"));
+  CHECK_THAT(driver_words(0, 13000), virtrain::test::StartsWith("no NVIDIA driver here") &&
+                                         virtrain::test::Contains("CUDA 13.0 needs driver 580.65 or newer"));
+  CHECK_THAT(driver_words(12040, 13000), virtrain::test::Contains("too old: it serves CUDA 12.4") &&
+                                             virtrain::test::Contains("built with CUDA 13.0") &&
+                                             virtrain::test::Contains("580.65"));
+  CHECK_THAT(driver_words(11040, 12080),
+             virtrain::test::Contains("CUDA 12.8") && virtrain::test::Contains("525.60"));
   // A driver of the same family starts, but compiles no newer PTX: 525.60 would be no help.
-  CHECK_THAT(ptx_words(12000, 12080), Catch::Contains("serves CUDA 12.0") && Catch::Contains("CUDA 12.8") &&
-                                          !Catch::Contains("525.60"));
+  CHECK_THAT(ptx_words(12000, 12080), virtrain::test::Contains("serves CUDA 12.0") &&
+                                          virtrain::test::Contains("CUDA 12.8") &&
+                                          !virtrain::test::Contains("525.60"));
 }
 
 TEST_CASE("each state of a GPU that prevents training is said with what to do") {
@@ -43,7 +46,7 @@ TEST_CASE("each state of a GPU that prevents training is said with what to do") 
        {cudaErrorIllegalAddress, ErrorCode::io, "illegal memory access"}}));
   const Error error = gpu_error("train", status);
   CHECK(error.code() == code);
-  CHECK_THAT(error.message(), Catch::Contains(words) && Catch::Contains("CUDA: "));
+  CHECK_THAT(error.message(), virtrain::test::Contains(words) && virtrain::test::Contains("CUDA: "));
   CHECK_THROWS_AS(check_gpu("train", status), Error);
   CHECK_NOTHROW(check_gpu("train", cudaSuccess));
 }
@@ -52,7 +55,7 @@ TEST_CASE("a fault that lasts is told apart from a call that failed") {
   for (const cudaError_t lasting : {cudaErrorIllegalAddress, cudaErrorNvlinkUncorrectable, contained}) {
     CHECK_THROWS_AS(check_gpu("train", lasting), GpuFault);
   }
-  CHECK_THROWS_WITH(check_gpu("train", cudaErrorIllegalAddress), Catch::StartsWith("train: CUDA: "));
+  CHECK_THROWS_WITH(check_gpu("train", cudaErrorIllegalAddress), virtrain::test::StartsWith("train: CUDA: "));
   try {
     check_gpu("allocate", cudaErrorMemoryAllocation);
     FAIL("nothing was thrown");

@@ -1,15 +1,14 @@
 #include "workloads/common/cuda/nccl_communicator.h"
 
-#include <catch2/catch.hpp>
-
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
 #include "common/error.h"
+#include "tests/support/catch.h"
 
 using namespace virtrain;
-using Catch::Contains;
+using virtrain::test::Contains;
 
 namespace {
 

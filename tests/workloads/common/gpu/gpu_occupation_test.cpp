@@ -1,10 +1,9 @@
 #include "workloads/common/gpu/gpu_occupation.h"
 
-#include <catch2/catch.hpp>
-
 #include <vector>
 
 #include "common/error.h"
+#include "tests/support/catch.h"
 
 using namespace virtrain;
 
@@ -30,8 +29,9 @@ TEST_CASE("a GPU on which others compute is refused with their number and how bu
     FAIL("it was taken");
   } catch (const Error& error) {
     CHECK(error.code() == ErrorCode::busy);
-    CHECK_THAT(error.what(), Catch::Contains("take the GPU 0000:01:00.0: it is occupied: 2 other processes "
-                                             "keep it at least 61 % busy"));
+    CHECK_THAT(error.what(),
+               virtrain::test::Contains("take the GPU 0000:01:00.0: it is occupied: 2 other processes "
+                                        "keep it at least 61 % busy"));
   }
   CHECK(uses.asked == 6);
 }

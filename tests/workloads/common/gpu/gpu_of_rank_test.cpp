@@ -1,13 +1,12 @@
 #include "workloads/common/gpu/gpu_of_rank.h"
 
-#include <catch2/catch.hpp>
-
 #include <cstdlib>
 
 #include "common/error.h"
+#include "tests/support/catch.h"
 
 using namespace virtrain;
-using Catch::Contains;
+using virtrain::test::Contains;
 
 TEST_CASE("each rank of a host takes a GPU of its own") {
   unsetenv("NCCL_HOSTID");

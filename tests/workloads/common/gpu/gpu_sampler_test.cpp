@@ -1,10 +1,9 @@
 #include "workloads/common/gpu/gpu_sampler.h"
 
-#include <catch2/catch.hpp>
-
 #include <atomic>
 
 #include "common/error.h"
+#include "tests/support/catch.h"
 
 using namespace virtrain;
 using nlohmann::json;
@@ -120,7 +119,7 @@ TEST_CASE("a GPU that is lost at the end of a run leaves a record of what is kno
   CHECK(record["power_limit_w"] == 700);
   CHECK(record["sm_clock_mhz"] == 1900);
   CHECK(record["uncorrected_ecc_errors"].is_null());
-  CHECK_THAT(record["error"].get<std::string>(), Catch::Contains("0000:09:00.0"));
+  CHECK_THAT(record["error"].get<std::string>(), virtrain::test::Contains("0000:09:00.0"));
 }
 
 TEST_CASE("the sampler looks on its own, and a restart forgets what was") {

@@ -1,9 +1,9 @@
 #include "workloads/common/gpu/nvml.h"
 
-#include <catch2/catch.hpp>
 #include <dlfcn.h>
 
 #include "common/error.h"
+#include "tests/support/catch.h"
 
 using namespace virtrain;
 using Strings = std::vector<std::string>;
@@ -44,7 +44,7 @@ TEST_CASE("a whole GPU tells everything") {
 
 TEST_CASE("a GPU that others use is said, one's own use is not") {
   CHECK_THAT(sharing_words(Nvml(FAKE_NVML).health("0000:01:00.0")),
-             Catch::Contains("; 3 processes use the GPU"));
+             virtrain::test::Contains("; 3 processes use the GPU"));
   GpuHealth health;
   CHECK(sharing_words(health).empty());  // not told
   for (const unsigned processes : {0U, 1U}) {
@@ -106,9 +106,9 @@ TEST_CASE("an unknown address, a missing library and a wrong one are errors with
   const Nvml nvml(FAKE_NVML);
   CHECK_THROWS_WITH(nvml.identity("0000:99:00.0"),
                     "find the GPU 0000:99:00.0: Not Found (nvidia-smi -L lists the GPUs)");
-  CHECK_THROWS_WITH(Nvml("libno-such-thing.so.1"), Catch::Contains("load libno-such-thing.so.1") &&
-                                                       Catch::Contains("install NVIDIA's driver"));
-  CHECK_THROWS_WITH(Nvml("libm.so.6"), Catch::Contains("it has no nvmlInit_v2"));
+  CHECK_THROWS_WITH(Nvml("libno-such-thing.so.1"), virtrain::test::Contains("load libno-such-thing.so.1") &&
+                                                       virtrain::test::Contains("install NVIDIA's driver"));
+  CHECK_THROWS_WITH(Nvml("libm.so.6"), virtrain::test::Contains("it has no nvmlInit_v2"));
 }
 
 TEST_CASE("no reason to throttle is an empty list") {

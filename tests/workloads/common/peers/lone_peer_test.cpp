@@ -1,8 +1,8 @@
 #include "workloads/common/peers/lone_peer.h"
 
-#include <catch2/catch.hpp>
-
 #include <cstdlib>
+
+#include "tests/support/catch.h"
 
 using namespace virtrain;
 
@@ -12,7 +12,7 @@ TEST_CASE("one of several processes that mpirun has not started does not take it
     CHECK_NOTHROW(refuse_other_launchers());
     setenv(name, "7", 1);
     CHECK_THROWS_WITH(refuse_other_launchers(),
-                      Catch::Contains("rank 7 of a job") && Catch::Contains("mpirun"));
+                      virtrain::test::Contains("rank 7 of a job") && virtrain::test::Contains("mpirun"));
     unsetenv(name);
   }
   CHECK_NOTHROW(refuse_other_launchers());

@@ -1,10 +1,9 @@
 #include "workloads/probe/gpu/gpu_check.h"
 
-#include <catch2/catch.hpp>
-
 #include <cmath>
 #include <set>
 
+#include "tests/support/catch.h"
 #include "workloads/probe/host/gemm.h"
 
 using namespace virtrain::probe;

@@ -1,6 +1,6 @@
 #include "workloads/probe/host/convolutions.h"
 
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 using namespace virtrain::probe;
 

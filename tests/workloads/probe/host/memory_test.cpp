@@ -1,6 +1,5 @@
 #include "workloads/probe/host/memory.h"
 
-#include <catch2/catch.hpp>
 #include <unistd.h>
 
 #include <cmath>
@@ -8,6 +7,7 @@
 
 #include "common/error.h"
 #include "common/text/text.h"
+#include "tests/support/catch.h"
 #include "workloads/common/cache.h"
 #include "workloads/probe/host/gemm.h"
 
@@ -47,7 +47,7 @@ TEST_CASE("bytes are counted as STREAM counts them") {
 }
 
 TEST_CASE("arrays that do not fit are refused before anything is allocated") {
-  REQUIRE_THROWS_WITH(measure_triad({1ULL << 50, 0, 2}), Catch::Contains("--bytes"));
+  REQUIRE_THROWS_WITH(measure_triad({1ULL << 50, 0, 2}), virtrain::test::Contains("--bytes"));
 }
 
 TEST_CASE("last-level caches are counted once each") {

@@ -1,6 +1,6 @@
 #include "workloads/probe/ranks/nccl_table.h"
 
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 using namespace virtrain::probe;
 
@@ -45,14 +45,14 @@ TEST_CASE("the lines before the table name each rank's device as nccl-tests does
                        {"node-b", 42, " 1 [0000:1a:00.0] NVIDIA H200"}};
   const std::string text = nccl_preamble(setting);
   CHECK_THAT(text,
-             Catch::Contains(
+             virtrain::test::Contains(
                  "over NCCL 2.28.3, nccl-tests' columns\n# Collective test starting: all_gather_perf\n"));
-  CHECK_THAT(
-      text,
-      Catch::Contains("#  Rank  0 Group  0 Pid     41 on     node-a device  0 [0000:19:00.0] NVIDIA H200\n"));
-  CHECK_THAT(
-      text,
-      Catch::Contains("#  Rank  1 Group  0 Pid     42 on     node-b device  1 [0000:1a:00.0] NVIDIA H200\n"));
+  CHECK_THAT(text,
+             virtrain::test::Contains(
+                 "#  Rank  0 Group  0 Pid     41 on     node-a device  0 [0000:19:00.0] NVIDIA H200\n"));
+  CHECK_THAT(text,
+             virtrain::test::Contains(
+                 "#  Rank  1 Group  0 Pid     42 on     node-b device  1 [0000:1a:00.0] NVIDIA H200\n"));
 }
 
 TEST_CASE("the end counts wrong elements and averages both sides") {
@@ -62,10 +62,10 @@ TEST_CASE("the end counts wrong elements and averages both sides") {
   line.out_of_place = Side{0.001, 0};
   line.in_place = Side{0.002, 0};
   const std::string good = nccl_conclusion(line.collective, {line});
-  CHECK_THAT(good, Catch::Contains("# Out of bounds values : 0 OK\n"));
-  CHECK_THAT(good, Catch::Contains("# Avg bus bandwidth    : 1.5 \n"));
-  CHECK_THAT(good, Catch::Contains("concluded: all_reduce_perf\n"));
+  CHECK_THAT(good, virtrain::test::Contains("# Out of bounds values : 0 OK\n"));
+  CHECK_THAT(good, virtrain::test::Contains("# Avg bus bandwidth    : 1.5 \n"));
+  CHECK_THAT(good, virtrain::test::Contains("concluded: all_reduce_perf\n"));
   line.in_place.wrong = 3;
   CHECK_THAT(nccl_conclusion(line.collective, {line}),
-             Catch::Contains("# Out of bounds values : 3 FAILED\n"));
+             virtrain::test::Contains("# Out of bounds values : 3 FAILED\n"));
 }

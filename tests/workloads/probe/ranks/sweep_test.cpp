@@ -1,7 +1,6 @@
 #include "workloads/probe/ranks/sweep.h"
 
-#include <catch2/catch.hpp>
-
+#include "tests/support/catch.h"
 #include "tests/workloads/common/peers/thread_peers.h"
 #include "workloads/common/peers/lone_peer.h"
 #include "workloads/probe/ranks/round_trip.h"

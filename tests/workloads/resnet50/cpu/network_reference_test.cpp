@@ -1,4 +1,3 @@
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "common/text/text.h"
+#include "tests/support/catch.h"
 #include "workloads/resnet50/cpu/device.h"
 #include "workloads/resnet50/cpu/network.h"
 #include "workloads/resnet50/cpu/parameter_store.h"
@@ -135,14 +135,14 @@ void check_case(const nlohmann::json& reference, Precision precision, const Rule
   CHECK(std::abs(step.loss() - expected_loss) / expected_loss <=
         std::max(rules.loss, 3 * reference["pytorch_loss_error"][name].get<double>()));
   const Verdict verdict = judge(step, reference, name, rules, [](const std::string&) { return 1.0F; });
-  CHECK_THAT(verdict.wrong, Catch::Equals(std::vector<std::string>{}));
+  CHECK_THAT(verdict.wrong, virtrain::test::Equals(std::vector<std::string>{}));
   CHECK(verdict.share_good >= 0.9);
 
   const std::string planted = "layer2.0.bn2.weight";
   const Verdict caught = judge(step, reference, name, rules, [&](const std::string& parameter) {
     return parameter == planted ? -1.0F : 1.0F;
   });
-  CHECK_THAT(caught.wrong, Catch::Equals(std::vector<std::string>{planted}));
+  CHECK_THAT(caught.wrong, virtrain::test::Equals(std::vector<std::string>{planted}));
 }
 
 nlohmann::json reference_case(double residual_gamma) {

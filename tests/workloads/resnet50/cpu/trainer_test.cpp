@@ -1,4 +1,3 @@
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
@@ -7,6 +6,7 @@
 
 #include "common/system/subprocess.h"
 #include "common/text/text.h"
+#include "tests/support/catch.h"
 
 /// The executable from outside, as the harness and mpirun see it.
 using namespace virtrain;
@@ -160,7 +160,7 @@ TEST_CASE("two ranks on two shards equal one rank that accumulates them, bit for
   const json hello = two.one("hello", 1);
   CHECK(hello["size"] == 2);
   CHECK(hello["local_size"] == 2);
-  CHECK_THAT(hello["mpi"].get<std::string>(), Catch::StartsWith("Open MPI "));
+  CHECK_THAT(hello["mpi"].get<std::string>(), virtrain::test::StartsWith("Open MPI "));
 
   const json tenant = two.all("result").back();
   double sum = 0;
@@ -198,7 +198,7 @@ TEST_CASE("input that ends or speaks before 'go' is a usage error") {
   for (const char* input : {"", "start\n"}) {
     const Outcome outcome = run(1, small, input);
     CHECK(outcome.result.exit_status == 2);
-    CHECK_THAT(outcome.one("error")["message"].get<std::string>(), Catch::Contains("go"));
+    CHECK_THAT(outcome.one("error")["message"].get<std::string>(), virtrain::test::Contains("go"));
     CHECK(outcome.all("sample").empty());
   }
 }
@@ -206,8 +206,9 @@ TEST_CASE("input that ends or speaks before 'go' is a usage error") {
 TEST_CASE("flags that cannot be are refused with an error record and exit 2") {
   const Outcome outcome = run(1, {"--use_fp16"}, "go\n");
   CHECK(outcome.result.exit_status == 2);
-  CHECK_THAT(outcome.one("error")["message"].get<std::string>(), Catch::Contains("--precision fp32"));
-  CHECK_THAT(outcome.result.err, Catch::Contains("--use_fp16"));
+  CHECK_THAT(outcome.one("error")["message"].get<std::string>(),
+             virtrain::test::Contains("--precision fp32"));
+  CHECK_THAT(outcome.result.err, virtrain::test::Contains("--use_fp16"));
   CHECK(run(1, {"--bogus"}, "go\n").result.exit_status == 2);
   CHECK(run(1, {"--help"}, "").result.exit_status == 0);
 }
@@ -227,8 +228,9 @@ TEST_CASE("a rank whose peer stands still ends the job with an error") {
   const CommandResult result = run_pair("exec " + command,
                                         "(sleep 3; kill -STOP $$) & exec " + command + "0");  // patient
   CHECK(result.exit_status == 1);
-  CHECK_THAT(result.out, Catch::Contains("\"record\":\"error\""));  // of a step, or of a slow setting up
-  CHECK_THAT(result.err, Catch::Contains("--stall_seconds"));
+  CHECK_THAT(result.out,
+             virtrain::test::Contains("\"record\":\"error\""));  // of a step, or of a slow setting up
+  CHECK_THAT(result.err, virtrain::test::Contains("--stall_seconds"));
 }
 
 TEST_CASE("a rank whose peer is killed says so and ends") {
@@ -238,15 +240,15 @@ TEST_CASE("a rank whose peer is killed says so and ends") {
       run_pair("exec " + quiet, "(sleep 5; kill -KILL $$) & exec " + quiet);  // in the midst of its steps
   CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(30));
   CHECK(result.exit_status != 0);
-  CHECK_THAT(result.out, Catch::Contains("\"record\":\"warmup\""));
+  CHECK_THAT(result.out, virtrain::test::Contains("\"record\":\"warmup\""));
   json error;
   for (const std::string& line : split(result.out, '\n')) {
     if (line.find("\"record\":\"error\"") != std::string::npos) { error = json::parse(line); }
   }
   REQUIRE(error.is_object());
   CHECK(error["rank"] == 0);
-  CHECK_THAT(error["message"].get<std::string>(), Catch::Contains("another rank may be gone"));
-  CHECK_THAT(result.err, Catch::Contains("virtrain-resnet50-cpu: run: ended by SIGTERM"));
+  CHECK_THAT(error["message"].get<std::string>(), virtrain::test::Contains("another rank may be gone"));
+  CHECK_THAT(result.err, virtrain::test::Contains("virtrain-resnet50-cpu: run: ended by SIGTERM"));
 }
 
 TEST_CASE("a lone run that is ended by SIGTERM says so, with its exit status") {
@@ -254,7 +256,7 @@ TEST_CASE("a lone run that is ended by SIGTERM says so, with its exit status") {
       run_command({"sh", "-c", "(sleep 3; kill $$) & exec " + endless},
                   {.deadline = std::chrono::seconds(120), .input = "go\n", .environment = {}});
   CHECK(result.exit_status == 143);
-  CHECK_THAT(result.out, Catch::Contains("\"record\":\"error\""));
+  CHECK_THAT(result.out, virtrain::test::Contains("\"record\":\"error\""));
 }
 
 TEST_CASE("tf_cnn_benchmarks' table needs no 'go'") {
@@ -264,11 +266,11 @@ TEST_CASE("tf_cnn_benchmarks' table needs no 'go'") {
   const std::vector<std::string> lines = split(outcome.result.out, '\n');
   REQUIRE(lines.size() == 8);  // header, steps 1, 2, 4, rule, total, rule, and the end of the last line
   CHECK(lines[0] == "Step\tImg/sec\ttotal_loss");
-  CHECK_THAT(lines[1],
-             Catch::Matches("1\timages/sec: [0-9.]+ \\+/- 0\\.0 \\(jitter = 0\\.0\\)\t[0-9]+\\.[0-9]{3}"));
-  CHECK_THAT(lines[3], Catch::StartsWith("4\timages/sec: "));
+  CHECK_THAT(lines[1], virtrain::test::Matches(
+                           "1\timages/sec: [0-9.]+ \\+/- 0\\.0 \\(jitter = 0\\.0\\)\t[0-9]+\\.[0-9]{3}"));
+  CHECK_THAT(lines[3], virtrain::test::StartsWith("4\timages/sec: "));
   CHECK(lines[4] == std::string(64, '-'));
-  CHECK_THAT(lines[5], Catch::Matches("total images/sec: [0-9]+\\.[0-9]{2}"));
+  CHECK_THAT(lines[5], virtrain::test::Matches("total images/sec: [0-9]+\\.[0-9]{2}"));
   CHECK(lines[6] == std::string(64, '-'));
 }
 
@@ -312,7 +314,8 @@ TEST_CASE("a trace has what each rank did in each counted step") {
   std::filesystem::remove_all(folder);
   const Outcome refused = run(1, with({"--trace=/nonexistent/t.json"}), "go\n");
   CHECK(refused.result.exit_status == 1);
-  CHECK_THAT(refused.one("error")["operation"].get<std::string>(), Catch::Contains("/nonexistent/t.json"));
+  CHECK_THAT(refused.one("error")["operation"].get<std::string>(),
+             virtrain::test::Contains("/nonexistent/t.json"));
   CHECK(refused.all("warmup").empty());
 }
 
@@ -348,7 +351,7 @@ TEST_CASE("a dump of several ranks is refused: it would hold all ranks' gradient
   const Dumping dumping(2);
   CHECK(dumping.outcome.result.exit_status == 2);
   CHECK_THAT(dumping.outcome.all("error").at(0)["message"].get<std::string>(),
-             Catch::Contains("--dump") && Catch::Contains("one rank"));
+             virtrain::test::Contains("--dump") && virtrain::test::Contains("one rank"));
   CHECK_FALSE(std::filesystem::exists(dumping.path));
 }
 

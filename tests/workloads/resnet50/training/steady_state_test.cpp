@@ -1,10 +1,10 @@
 #include "workloads/resnet50/training/steady_state.h"
 
-#include <catch2/catch.hpp>
-
 #include <cmath>
 #include <functional>
 #include <random>
+
+#include "tests/support/catch.h"
 
 using namespace virtrain::resnet50;
 using nlohmann::json;

@@ -1,6 +1,6 @@
 #include "workloads/resnet50/training/step_statistics.h"
 
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 using namespace virtrain::resnet50;
 

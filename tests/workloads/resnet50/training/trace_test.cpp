@@ -1,6 +1,5 @@
 #include "workloads/resnet50/training/trace.h"
 
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
@@ -8,6 +7,7 @@
 
 #include "common/error.h"
 #include "common/text/text.h"
+#include "tests/support/catch.h"
 
 using namespace virtrain;
 using namespace virtrain::resnet50;
@@ -98,5 +98,5 @@ TEST_CASE("several ranks write several files") {
 }
 
 TEST_CASE("a file that cannot be written is an error that names it") {
-  CHECK_THROWS_WITH(write_trace("/nonexistent/t.json", {}, 0), Catch::Contains("/nonexistent"));
+  CHECK_THROWS_WITH(write_trace("/nonexistent/t.json", {}, 0), virtrain::test::Contains("/nonexistent"));
 }

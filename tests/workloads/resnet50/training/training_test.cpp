@@ -1,6 +1,5 @@
 #include "workloads/resnet50/training/training.h"
 
-#include <catch2/catch.hpp>
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 
 #include "common/error.h"
 #include "common/unique_fd.h"
+#include "tests/support/catch.h"
 
 // How a run ends when what trains fails or hangs, as a lost peer or a broken GPU makes it.
 using namespace virtrain;

@@ -1,9 +1,8 @@
 #include "workloads/stress/gpu/gpu_piece.h"
 
-#include <catch2/catch.hpp>
-
 #include <numeric>
 
+#include "tests/support/catch.h"
 #include "workloads/stress/run/pace.h"
 
 using namespace virtrain::stress;

@@ -1,10 +1,10 @@
-#include <catch2/catch.hpp>
 #include <unistd.h>
 
 #include <filesystem>
 
 #include "common/error.h"
 #include "common/text/text.h"
+#include "tests/support/catch.h"
 #include "workloads/stress/loads/loads.h"
 #include "workloads/stress/run/crew.h"
 
@@ -58,7 +58,7 @@ TEST_CASE("a file that is there is never touched") {
   Flags flags;
   flags.kind = Kind::disk;
   flags.file = new_path().string();
-  CHECK_THROWS_WITH(make_load(flags), Catch::Contains("exists"));
+  CHECK_THROWS_WITH(make_load(flags), virtrain::test::Contains("exists"));
   CHECK(read_file(new_path()) == "precious");
   std::filesystem::remove(new_path());
 }
@@ -90,12 +90,13 @@ TEST_CASE("a peer that is not there is named") {
   flags.peer_host = "localhost";
   flags.peer_port = "1";
   const auto load = make_load(flags);
-  CHECK_THROWS_WITH(load->make_worker(0), Catch::Contains("localhost port 1") && Catch::Contains("--listen"));
+  CHECK_THROWS_WITH(load->make_worker(0),
+                    virtrain::test::Contains("localhost port 1") && virtrain::test::Contains("--listen"));
 }
 
 TEST_CASE("a worker's failure comes out of the crew") {
   FailingLoad load;
   Crew crew(load, 1, std::nullopt);
   crew.stop();
-  CHECK_THROWS_WITH(crew.rethrow_failure(), Catch::Contains("planted"));
+  CHECK_THROWS_WITH(crew.rethrow_failure(), virtrain::test::Contains("planted"));
 }

@@ -1,6 +1,6 @@
 #include "workloads/stress/run/pace.h"
 
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 using namespace virtrain::stress;
 

@@ -1,7 +1,6 @@
 #include "workloads/resnet50/cpu/operations/operations.h"
 
-#include <catch2/catch.hpp>
-
+#include "tests/support/catch.h"
 #include "tests/workloads/resnet50/cpu/operations/tensor_helpers.h"
 
 using namespace virtrain::resnet50;

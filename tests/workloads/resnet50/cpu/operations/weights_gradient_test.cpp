@@ -1,9 +1,8 @@
 #include "workloads/resnet50/cpu/operations/weights_gradient.h"
 
-#include <catch2/catch.hpp>
-
 #include <algorithm>
 
+#include "tests/support/catch.h"
 #include "tests/workloads/resnet50/cpu/operations/tensor_helpers.h"
 
 using namespace virtrain::resnet50;

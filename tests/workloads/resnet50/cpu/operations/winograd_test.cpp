@@ -1,7 +1,6 @@
 #include "workloads/resnet50/cpu/operations/winograd.h"
 
-#include <catch2/catch.hpp>
-
+#include "tests/support/catch.h"
 #include "tests/workloads/resnet50/cpu/operations/tensor_helpers.h"
 #include "tests/workloads/resnet50/cpu/operations/winograd_16_lanes.h"
 

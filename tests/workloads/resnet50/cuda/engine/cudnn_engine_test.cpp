@@ -1,5 +1,3 @@
-#include <catch2/catch.hpp>
-
 #include <algorithm>
 #include <fstream>
 #include <limits>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "tests/support/catch.h"
 #include "workloads/common/cuda/cublas.h"
 #include "workloads/resnet50/cuda/engine/cudnn_plan.h"
 #include "workloads/resnet50/cuda/engine/fusion_choice.h"
@@ -214,5 +213,5 @@ TEST_CASE("a graph that cuDNN does not have is refused with its words") {
 
 TEST_CASE("a description without a key is refused with the key's name") {
   CHECK_THROWS_WITH(DeviceDescription(R"({"warpSize": 32})"),
-                    Catch::Contains("read the description of a GPU"));
+                    virtrain::test::Contains("read the description of a GPU"));
 }

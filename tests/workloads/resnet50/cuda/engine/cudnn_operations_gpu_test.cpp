@@ -1,4 +1,3 @@
-#include <catch2/catch.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +6,7 @@
 #include <optional>
 
 #include "common/error.h"
+#include "tests/support/catch.h"
 #include "tests/workloads/resnet50/cuda/interpreter/operation_reference.h"
 #include "tests/workloads/resnet50/cuda/kernels/kernel_tensors.h"
 #include "workloads/common/cuda/gpu_errors.h"

@@ -1,9 +1,8 @@
 #include "workloads/resnet50/cuda/engine/fusion_choice.h"
 
-#include <catch2/catch.hpp>
-
 #include <map>
 
+#include "tests/support/catch.h"
 #include "workloads/common/cuda/gpu_errors.h"
 
 using namespace virtrain;
@@ -54,7 +53,8 @@ TEST_CASE("a level that refuses is passed over and said") {
   const FusionChoice choice = gpu.choose(all);
   CHECK(choice.fusion == Fusion::addition);
   CHECK(to_json(choice)["fusion_refused"].size() == 2);
-  CHECK_THAT(to_json(choice)["fusion_refused"]["full"].get<std::string>(), Catch::Contains("no full"));
+  CHECK_THAT(to_json(choice)["fusion_refused"]["full"].get<std::string>(),
+             virtrain::test::Contains("no full"));
 }
 
 TEST_CASE("where all refuse a batch that is too large is said before what cuDNN lacks") {
@@ -68,7 +68,7 @@ TEST_CASE("where all refuse a batch that is too large is said before what cuDNN 
   }
   Stopwatch other{{}, {{Fusion::full, ErrorCode::io}, {Fusion::addition, ErrorCode::host_unable}}};
   CHECK_THROWS_WITH(other.choose({Fusion::full, Fusion::addition}),
-                    Catch::Contains("no full") && Catch::Contains("no addition"));
+                    virtrain::test::Contains("no full") && virtrain::test::Contains("no addition"));
 }
 
 TEST_CASE("after a fault of the GPU no further level is tried") {
@@ -105,9 +105,9 @@ TEST_CASE("which levels --fusion allows") {
   CHECK(fusion_candidates("auto", Numeric::bf16, 90) == std::vector{Fusion::addition, Fusion::none});
   CHECK(fusion_candidates("auto", Numeric::fp16, 75) == std::vector{Fusion::none});
   CHECK(fusion_candidates("statistics", Numeric::fp16, 100) == std::vector{Fusion::statistics});
-  CHECK_THROWS_WITH(
-      fusion_candidates("full", Numeric::bf16, 90),
-      Catch::Contains("--fusion full: for bf16 on compute capability 9.0") && Catch::Contains("addition"));
+  CHECK_THROWS_WITH(fusion_candidates("full", Numeric::bf16, 90),
+                    virtrain::test::Contains("--fusion full: for bf16 on compute capability 9.0") &&
+                        virtrain::test::Contains("addition"));
 }
 
 TEST_CASE("a choice is remembered for its own model and batch") {

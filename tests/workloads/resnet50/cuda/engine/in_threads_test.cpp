@@ -1,7 +1,5 @@
 #include "workloads/resnet50/cuda/engine/in_threads.h"
 
-#include <catch2/catch.hpp>
-
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -9,6 +7,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "tests/support/catch.h"
 
 using virtrain::resnet50::cuda::in_threads;
 

@@ -1,6 +1,5 @@
 #include "workloads/resnet50/cuda/engine/plan_cache.h"
 
-#include <catch2/catch.hpp>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -9,6 +8,7 @@
 #include <utility>
 
 #include "common/text/text.h"
+#include "tests/support/catch.h"
 
 using namespace virtrain;
 using namespace virtrain::resnet50::cuda;

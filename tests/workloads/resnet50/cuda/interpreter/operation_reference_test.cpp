@@ -1,11 +1,10 @@
 #include "tests/workloads/resnet50/cuda/interpreter/operation_reference.h"
 
-#include <catch2/catch.hpp>
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
+#include "tests/support/catch.h"
 #include "workloads/resnet50/cuda/program/step_program.h"
 #include "workloads/resnet50/cuda/writing/step_builder.h"
 

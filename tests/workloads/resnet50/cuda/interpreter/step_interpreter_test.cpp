@@ -1,7 +1,6 @@
-#include <catch2/catch.hpp>
-
 #include <map>
 
+#include "tests/support/catch.h"
 #include "tests/workloads/resnet50/cuda/interpreter/training_case.h"
 #include "tests/workloads/resnet50/cuda/program/small_model.h"
 #include "workloads/resnet50/cpu/network.h"

@@ -1,9 +1,8 @@
 #include "tests/workloads/resnet50/cuda/interpreter/training_case.h"
 
-#include <catch2/catch.hpp>
-
 #include <cmath>
 
+#include "tests/support/catch.h"
 #include "workloads/resnet50/cuda/writing/step_builder.h"
 
 namespace virtrain::resnet50::cuda::plain {

@@ -1,10 +1,10 @@
 #include "workloads/resnet50/cuda/kernels/arithmetic.h"
 
-#include <catch2/catch.hpp>
-
 #include <limits>
 #include <random>
 #include <vector>
+
+#include "tests/support/catch.h"
 
 // The kernels' arithmetic on the CPU, against derivations of its own.
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <catch2/catch.hpp>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime_api.h>
@@ -10,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/catch.h"
 #include "tests/support/skip.h"
 #include "workloads/resnet50/cuda/kernels/kernels.h"
 

@@ -1,10 +1,10 @@
-#include <catch2/catch.hpp>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "tests/support/catch.h"
 #include "tests/workloads/resnet50/cuda/kernels/kernel_tensors.h"
 
 // Each kernel but the normalization's against a plain fp64 version on inputs that its precision holds
@@ -40,7 +40,7 @@ TEST_CASE("a max-pool of more than 32 bits can count is refused") {
   const PoolShape shape{1 << 20, 64, 112};
   CHECK_THROWS_WITH(
       norm_max_pool(Numeric::fp16, nullptr, shape, {}, nullptr, nullptr, Sweep::ascending, nullptr),
-      Catch::Contains("less than 2^31"));
+      virtrain::test::Contains("less than 2^31"));
 }
 
 TEST_CASE("two gradients are added in place") {

@@ -1,5 +1,3 @@
-#include <catch2/catch.hpp>
-
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -7,6 +5,7 @@
 #include <tuple>
 #include <vector>
 
+#include "tests/support/catch.h"
 #include "tests/workloads/resnet50/cuda/kernels/kernel_tensors.h"
 #include "workloads/resnet50/model.h"
 

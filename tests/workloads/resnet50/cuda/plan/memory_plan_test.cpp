@@ -1,10 +1,9 @@
 #include "workloads/resnet50/cuda/plan/memory_plan.h"
 
-#include <catch2/catch.hpp>
-
 #include <algorithm>
 
 #include "common/error.h"
+#include "tests/support/catch.h"
 #include "tests/workloads/resnet50/cuda/program/small_model.h"
 #include "tests/workloads/resnet50/cuda/program/step_settings.h"
 #include "workloads/resnet50/cuda/writing/step_builder.h"
@@ -133,9 +132,10 @@ TEST_CASE("a batch that cannot fit is refused with the largest that does") {
   const StepProgram program = build_step(model, settings(4096, Numeric::fp16, Fusion::full));
   CHECK_THROWS_WITH(
       require_fit(model, program, 16LL << 30, 0),
-      Catch::Matches(".*batch 4096 does not fit in 16\\.0 GiB; the largest that does is [0-9]+"));
+      virtrain::test::Matches(".*batch 4096 does not fit in 16\\.0 GiB; the largest that does is [0-9]+"));
   CHECK(workspace_room(program, 16LL << 30) < 0);
-  CHECK_THROWS_WITH(require_fit(model, program, 100 << 20, 0), Catch::Contains("not even one image does"));
+  CHECK_THROWS_WITH(require_fit(model, program, 100 << 20, 0),
+                    virtrain::test::Contains("not even one image does"));
   CHECK_NOTHROW(
       require_fit(model, build_step(model, settings(64, Numeric::fp16, Fusion::full)), 16LL << 30, 0));
 }

@@ -1,6 +1,5 @@
 #include "workloads/resnet50/cuda/program/step_traffic.h"
 
-#include <catch2/catch.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/catch.h"
 #include "tests/workloads/resnet50/cuda/program/small_model.h"
 #include "tests/workloads/resnet50/cuda/program/step_settings.h"
 #include "workloads/resnet50/cuda/plan/cache_model.h"
@@ -194,7 +194,7 @@ TEST_CASE("the table of bytes, launches and estimates in docs/cuda.md is the pro
   for (const std::string& row :
        {row_of(Fusion::none, "fp16, bf16", 367, 503), row_of(Fusion::addition, "fp16, bf16", 344, 487),
         row_of(Fusion::statistics, "fp16", 323, 435), row_of(Fusion::full, "fp16", 302, 371)}) {
-    CHECK_THAT(docs, Catch::Contains(row));
+    CHECK_THAT(docs, virtrain::test::Contains(row));
   }
 }
 

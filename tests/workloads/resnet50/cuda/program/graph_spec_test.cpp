@@ -1,11 +1,10 @@
 #include "workloads/resnet50/cuda/program/graph_spec.h"
 
-#include <catch2/catch.hpp>
-
 #include <algorithm>
 #include <map>
 #include <set>
 
+#include "tests/support/catch.h"
 #include "workloads/resnet50/cuda/program/step_program.h"
 #include "workloads/resnet50/cuda/writing/step_builder.h"
 

@@ -1,12 +1,11 @@
 #include "workloads/resnet50/cuda/program/step_program.h"
 
-#include <catch2/catch.hpp>
-
 #include <algorithm>
 #include <map>
 #include <numeric>
 #include <set>
 
+#include "tests/support/catch.h"
 #include "tests/workloads/resnet50/cuda/program/small_model.h"
 #include "tests/workloads/resnet50/cuda/program/step_settings.h"
 #include "workloads/resnet50/cuda/program/parameter_layout.h"

@@ -1,4 +1,3 @@
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <sys/wait.h>
 
@@ -7,6 +6,7 @@
 #include <fstream>
 
 #include "common/text/text.h"
+#include "tests/support/catch.h"
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
 
@@ -67,19 +67,19 @@ TEST_CASE("without a driver the trainer says so at once, in one record and nothi
   CHECK(split(outcome.out, '\n').size() == 2);  // the record and the end of its line
   const json error = outcome.one("error");
   CHECK(error["operation"] == "look for GPUs");
-  CHECK_THAT(error["message"].get<std::string>(), Catch::StartsWith("no NVIDIA driver here"));
-  CHECK_THAT(outcome.err, Catch::Contains("driver"));
+  CHECK_THAT(error["message"].get<std::string>(), virtrain::test::StartsWith("no NVIDIA driver here"));
+  CHECK_THAT(outcome.err, virtrain::test::Contains("driver"));
 }
 
 TEST_CASE("flags are checked and help is given without a GPU") {
   const Outcome help = run({"--help"});
   CHECK(help.exit_status == 0);
-  CHECK_THAT(help.out, Catch::Contains("--bucket_mib"));
+  CHECK_THAT(help.out, virtrain::test::Contains("--bucket_mib"));
   for (const char* flag : {"--bogus", "--batch_size=0", "--precision=int8"}) {
     const Outcome outcome = run({flag});
     CAPTURE(flag);
     CHECK(outcome.exit_status == 2);
-    CHECK_THAT(outcome.one("error")["operation"].get<std::string>(), Catch::Equals("parse flags"));
+    CHECK_THAT(outcome.one("error")["operation"].get<std::string>(), virtrain::test::Equals("parse flags"));
   }
 }
 
@@ -98,7 +98,7 @@ TEST_CASE("on a GPU the loss falls in each precision") {
              "--steady_seconds=0", "--fusion=highest", std::string("--precision=") + precision});
     if (outcome.exit_status == 4 && std::string(precision) != "fp32") {
       CHECK_THAT(outcome.one("error")["message"].get<std::string>(),
-                 Catch::Contains("has no arithmetic for"));
+                 virtrain::test::Contains("has no arithmetic for"));
       continue;
     }
     REQUIRE(outcome.exit_status == 0);

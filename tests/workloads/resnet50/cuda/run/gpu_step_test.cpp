@@ -1,4 +1,3 @@
-#include <catch2/catch.hpp>
 #include <cuda_runtime_api.h>
 #include <unistd.h>
 
@@ -6,6 +5,7 @@
 #include <optional>
 
 #include "common/error.h"
+#include "tests/support/catch.h"
 #include "tests/support/skip.h"
 #include "tests/workloads/resnet50/cuda/interpreter/training_case.h"
 #include "tests/workloads/resnet50/cuda/program/small_model.h"
@@ -175,7 +175,7 @@ TEST_CASE("a failure that was told is not found again by the next launch") {
 TEST_CASE("a batch that the GPU cannot hold is refused before anything is allocated") {
   const Gpu gpu = require_gpu();
   StepSettings wanted = settings(4096, Numeric::fp32, Fusion::none, 1);
-  CHECK_THROWS_WITH(
-      StepExecutor(build_model(1024, 1000), wanted, nullptr, plan_cache(), untold),
-      Catch::Contains("batch 4096 does not fit") && Catch::Contains(gpu.name.empty() ? "?" : "largest"));
+  CHECK_THROWS_WITH(StepExecutor(build_model(1024, 1000), wanted, nullptr, plan_cache(), untold),
+                    virtrain::test::Contains("batch 4096 does not fit") &&
+                        virtrain::test::Contains(gpu.name.empty() ? "?" : "largest"));
 }

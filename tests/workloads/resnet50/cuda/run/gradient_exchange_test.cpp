@@ -1,11 +1,10 @@
 #include "workloads/resnet50/cuda/run/gradient_exchange.h"
 
-#include <catch2/catch.hpp>
-
 #include <memory>
 #include <vector>
 
 #include "common/error.h"
+#include "tests/support/catch.h"
 #include "tests/workloads/resnet50/cuda/program/small_model.h"
 #include "tests/workloads/resnet50/cuda/program/step_settings.h"
 #include "workloads/resnet50/cuda/writing/step_builder.h"
@@ -97,7 +96,7 @@ TEST_CASE("ranks connect by all that a step reduces, in memory that is free afte
 TEST_CASE("a peer that is lost while ranks connect is told before anything waits for it") {
   gpu() = {};
   Exchange exchange(true);
-  CHECK_THROWS_WITH(connect(exchange, reducing_program()), Catch::Contains("a peer is lost"));
+  CHECK_THROWS_WITH(connect(exchange, reducing_program()), virtrain::test::Contains("a peer is lost"));
   CHECK(gpu().taken.size() == 1);
   CHECK(gpu().ended == 2);
   CHECK(gpu().freed == 0);  // it would wait for kernels that wait for the peer

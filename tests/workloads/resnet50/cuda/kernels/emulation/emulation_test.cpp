@@ -1,4 +1,3 @@
-#include <catch2/catch.hpp>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/catch.h"
 #include "tests/workloads/resnet50/cuda/kernels/emulation/execution.h"
 
 // What the emulation must see in a wrong kernel.
@@ -88,12 +88,13 @@ TEST_CASE("a barrier that not all threads reach is named") {
   CHECK_THROWS_WITH(launch("left", leaving_kernel, 1, threads, nullptr, 40),
                     "left: 41 of 96 threads wait at a barrier, the others have ended");
   CHECK_THROWS_WITH(launch("two", two_barriers_kernel, 1, threads, nullptr),
-                    Catch::Contains("different barriers"));
+                    virtrain::test::Contains("different barriers"));
   CHECK_NOTHROW(launch("all", leaving_kernel, 2, threads, nullptr, threads));
 }
 
 TEST_CASE("launches that no GPU takes are refused") {
-  CHECK_THROWS_WITH(launch("none", nothing_kernel, 0, threads, nullptr), Catch::Contains("0 x 1 x 1 blocks"));
+  CHECK_THROWS_WITH(launch("none", nothing_kernel, 0, threads, nullptr),
+                    virtrain::test::Contains("0 x 1 x 1 blocks"));
   CHECK_THROWS_AS(launch("wide", nothing_kernel, 1, 1025, nullptr), std::logic_error);
   CHECK_THROWS_AS(launch("high", nothing_kernel, dim3(1, 65536), 1, nullptr), std::logic_error);
 }
