@@ -81,11 +81,13 @@ TEST_CASE("levels of fusion and a step's profile are the GPU's") {
 }
 
 TEST_CASE("what is not allowed is refused with what is") {
+  // Between the bounds stand CLI11's words: " to ", since version 2.4 " - ".
   CHECK_THAT(refusal({"--batch_size=0"}),
-             virtrain::test::Contains("--batch_size") && virtrain::test::Contains("1 to 4096"));
+             virtrain::test::Contains("--batch_size") && virtrain::test::Contains("4096"));
   CHECK_THAT(refusal({"--batch_size=1.5"}), virtrain::test::Contains("--batch_size"));
   CHECK_THAT(refusal({"--batch_size=many"}), virtrain::test::Contains("--batch_size"));
-  CHECK_THAT(refusal({"--image_size=31"}), virtrain::test::Contains("32 to 1024"));
+  CHECK_THAT(refusal({"--image_size=31"}),
+             virtrain::test::Contains("32") && virtrain::test::Contains("1024"));
   CHECK_THAT(refusal({"--precision=fp8"}),
              virtrain::test::Contains("fp32") && virtrain::test::Contains("bf16"));
   CHECK_THAT(refusal({"--format=xml"}), virtrain::test::Contains("tf_cnn_benchmarks"));

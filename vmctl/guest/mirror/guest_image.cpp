@@ -122,7 +122,7 @@ bool libraries_are_unchanged(const fs::path& folder) {
   const auto manifest = read_manifest(folder);
   const auto libraries = manifest.value("libraries", nlohmann::json::object());
   for (const auto& [file, identity] : libraries.items()) {
-    if (!fs::exists(file) || file_identity(file, FileIdentity::by_stat) != identity) { return false; }
+    if (!fs::exists(file) || identity != file_identity(file, FileIdentity::by_stat)) { return false; }
   }
   return true;
 }

@@ -28,7 +28,7 @@ std::string conflict(const StepProgram& program, const MemoryPlan& plan) {
       const ProgramTensor& second = program.tensors[b];
       if (first.view_of != no_tensor || second.view_of != no_tensor) { continue; }
       const bool together = first.persistent || second.persistent || lives[a].overlaps(lives[b]);
-      if (!together || lives[a].last < lives[a].first != first.persistent) { continue; }
+      if (!together || (lives[a].last < lives[a].first) != first.persistent) { continue; }
       if (plan.offset[a] < end_of(program, plan, b) && plan.offset[b] < end_of(program, plan, a)) {
         return first.name + " and " + second.name;
       }
