@@ -17,7 +17,7 @@ namespace {
 
 constexpr JsonLimits record_limits{.bytes = max_record_bytes, .depth = 16, .values = 1000};
 
-/// Longest tag considered: "[4294967295,4294967295]<stdout>:".
+/// Longest tag considered: "[4294967295,4294967295]<stddiag>: ".
 constexpr std::size_t max_tag_bytes = 40;
 
 /// What an unfinished line costs beside its text, roughly.
@@ -30,7 +30,7 @@ struct Tag {
 enum class TagSearch { none, incomplete, found };
 
 /// Whether a tag starts at the beginning of `text` (which starts with '[').
-std::pair<TagSearch, Tag> match_tag(std::string_view text) {
+std::pair<TagSearch, Tag> match_tag(std::string_view text, std::string_view tag_end) {
   const auto digits = [&](std::size_t from) {
     std::size_t at = from;
     while (at < text.size() && text[at] >= '0' && text[at] <= '9') { ++at; }
@@ -47,9 +47,14 @@ std::pair<TagSearch, Tag> match_tag(std::string_view text) {
   const auto rank = parse_integer(text.substr(comma + 1, bracket - comma - 1));
   if (!rank) { return none; }
   const std::string_view rest = text.substr(bracket + 1);
-  for (const std::string_view name : {"<stdout>:", "<stderr>:", "<stddiag>:"}) {
-    if (rest.starts_with(name)) { return {TagSearch::found, {*rank, bracket + 1 + name.size()}}; }
+  for (const std::string_view name : {"<stdout>", "<stderr>", "<stddiag>"}) {
     if (name.starts_with(rest)) { return incomplete; }
+    if (!rest.starts_with(name)) { continue; }
+    const auto end = rest.substr(name.size());
+    if (end.starts_with(tag_end)) {
+      return {TagSearch::found, {*rank, bracket + 1 + name.size() + tag_end.size()}};
+    }
+    if (tag_end.starts_with(end)) { return incomplete; }
   }
   return none;
 }
@@ -217,7 +222,7 @@ void RankOutputSplitter::feed(std::string_view bytes, const std::function<void(R
       rest.remove_prefix(1);
       continue;
     }
-    const auto [search, tag] = match_tag(rest);
+    const auto [search, tag] = match_tag(rest, tag_end_);
     if (search == TagSearch::incomplete) { break; }
     if (search == TagSearch::found) {
       current_ = tag.rank;

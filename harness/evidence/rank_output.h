@@ -27,12 +27,13 @@ struct RankLine {
 
 /// Splits a job's output into lines of ranks. mpirun forwards pieces of up to 4,096 bytes and, with
 /// --tag-output, puts
-/// "[jobid,rank]<stdout>:" before each line and before each piece that goes on in the middle of one; so a tag
-/// within a line switches to another rank's line. Without tags (a single rank, mpirun's own words) lines have
-/// no rank. Lines over `max_record_bytes` are cut there. Unfinished lines of more than
-/// `max_other_output_bytes` together are an Error(protocol).
+/// "[jobid,rank]<stdout>:" (Open MPI 5: and a blank, which is `tag_end`) before each line and before each
+/// piece that goes on in the middle of one; so a tag within a line switches to another rank's line. Without
+/// tags (a single rank, mpirun's own words) lines have no rank. Lines over `max_record_bytes` are cut there.
+/// Unfinished lines of more than `max_other_output_bytes` together are an Error(protocol).
 class RankOutputSplitter {
  public:
+  explicit RankOutputSplitter(std::string_view tag_end = ":") : tag_end_(tag_end) {}
   /// Whole lines that these bytes complete are handed out in order.
   void feed(std::string_view bytes, const std::function<void(RankLine)>& on_line);
   /// Unfinished lines, at the end of the output.
@@ -42,6 +43,7 @@ class RankOutputSplitter {
   void add(std::string_view text);
   void take_piece(std::string_view piece, bool ends_line, const std::function<void(RankLine)>& on_line);
 
+  std::string_view tag_end_;
   std::size_t held_bytes_ = 0;                   ///< of partial_, with a charge for each entry
   std::string pending_;                          ///< bytes that could be the beginning of a tag
   std::map<std::int64_t, std::string> partial_;  ///< by rank; -1: untagged

@@ -143,6 +143,9 @@ ExperimentOutcome run_experiment(vmctl::Host& host, const Scenario& scenario, co
   }
   const auto record = experiment_record(scenario, plan, options, outcome.experiment, host.fingerprint());
   context.boot_id = record.boot_id;
+  if (const auto found = record.fingerprint.find("open_mpi"); found != record.fingerprint.end()) {
+    context.mpi = mpi_dialect(found->second);
+  }
   store.add_experiment(record);
 
   std::exception_ptr failure;

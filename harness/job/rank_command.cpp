@@ -12,7 +12,7 @@ constexpr const char* tenant_interface = "eth0";
 
 }  // namespace
 
-std::vector<std::string> mpirun_command(const std::vector<std::string>& hostnames,
+std::vector<std::string> mpirun_command(const MpiDialect& mpi, const std::vector<std::string>& hostnames,
                                         std::int64_t ranks_per_node, RankNetwork network, bool crowded,
                                         std::int64_t timeout_seconds,
                                         const std::vector<std::string>& program) {
@@ -31,25 +31,25 @@ std::vector<std::string> mpirun_command(const std::vector<std::string>& hostname
                                  "--bind-to",
                                  "none",
                                  "--oversubscribe"};
-  const auto mca = [&](const char* name, const char* value) {
-    words.insert(words.end(), {"--mca", name, value});
+  const auto mca = [&](std::string_view name, std::string_view value) {
+    words.insert(words.end(), {"--mca", std::string(name), std::string(value)});
   };
   mca("pml", "ob1");
   if (network == RankNetwork::tcp) {
     words.push_back("--leave-session-attached");
-    mca("plm", "rsh");
-    mca("plm_rsh_agent", "virtrain-rsh");
-    mca("plm_rsh_no_tree_spawn", "1");
-    mca("btl", ranks_per_node > 1 ? "self,vader,tcp" : "self,tcp");
+    mca("plm", mpi.launcher);
+    mca(mpi.launcher_agent, "virtrain-rsh");
+    mca(mpi.launcher_no_tree, "1");
+    mca("btl", ranks_per_node > 1 ? fmt::format("self,{},tcp", mpi.shared_memory) : "self,tcp");
     mca("btl_tcp_if_include", tenant_interface);
-    mca("oob_tcp_if_include", tenant_interface);
+    mca(mpi.daemon_interface, tenant_interface);
     // Open MPI's own keepalive takes 8 minutes to see a dead link; this one about 10 s. Nodes that share
     // their cores have been seen not to answer for longer than that.
     mca("oob_tcp_keepalive_time", "5");
     mca("oob_tcp_keepalive_intvl", "2");
     mca("oob_tcp_keepalive_probes", crowded ? "20" : "3");
   } else {
-    mca("btl", "self,vader");
+    mca("btl", fmt::format("self,{}", mpi.shared_memory));
   }
   mca("btl_base_verbose", "100");  // says which transport each pair of ranks really uses
   words.insert(words.end(), program.begin(), program.end());

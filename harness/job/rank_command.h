@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/job/mpi_dialect.h"
 #include "harness/plan/placement.h"
 
 // How the ranks of a tenant are started: command lines and environments. All pure.
@@ -16,7 +17,7 @@ enum class RankNetwork { single_process, shared_memory, tcp };
 
 /// mpirun's command line for ranks over these nodes. `crowded`: more ranks or
 /// nodes than cores.
-std::vector<std::string> mpirun_command(const std::vector<std::string>& hostnames,
+std::vector<std::string> mpirun_command(const MpiDialect& mpi, const std::vector<std::string>& hostnames,
                                         std::int64_t ranks_per_node, RankNetwork network, bool crowded,
                                         std::int64_t timeout_seconds,
                                         const std::vector<std::string>& program);

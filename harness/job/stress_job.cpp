@@ -41,10 +41,12 @@ std::vector<std::string> stressor_command(const std::string& program, const std:
   return words;
 }
 
-StressJob::StressJob(asio::io_context& io, const TenantPlacement& placement, std::vector<JobNode> nodes)
+StressJob::StressJob(asio::io_context& io, const TenantPlacement& placement, std::vector<JobNode> nodes,
+                     const MpiDialect& mpi)
     : io_(io),
       placement_(placement),
       nodes_(std::move(nodes)),
+      mpi_(mpi),
       changed_(io, asio::steady_timer::time_point::max()) {}
 
 void StressJob::fail(const std::string& words) {
@@ -71,7 +73,8 @@ asio::awaitable<void> StressJob::launch(const std::string& program, milliseconds
     if (stressor == "allreduce") {
       constexpr std::int64_t ranks = 2;
       constexpr std::int64_t longest_seconds = 7L * 24 * 3600;
-      argv = mpirun_command({"localhost"}, ranks, RankNetwork::shared_memory, true, longest_seconds, argv);
+      argv =
+          mpirun_command(mpi_, {"localhost"}, ranks, RankNetwork::shared_memory, true, longest_seconds, argv);
     }
     stressors_.push_back(std::make_unique<Stressor>(Stressor{stressor, nodes_[0].agent}));
     co_await start(stressors_.size() - 1, std::move(argv), deadline);
@@ -81,6 +84,7 @@ asio::awaitable<void> StressJob::launch(const std::string& program, milliseconds
 asio::awaitable<void> StressJob::start(std::size_t index, std::vector<std::string> argv,
                                        milliseconds deadline) {
   auto& stressor = *stressors_[index];
+  stressor.out = RankOutputSplitter(mpi_.tag_end);
   const auto self = shared_from_this();
   ProcessSpec spec;
   spec.argv = std::move(argv);

@@ -21,7 +21,8 @@ namespace virtrain::harness {
 /// before it is told to is a failure, as is a node that is lost; on_failure is told once.
 class StressJob : public std::enable_shared_from_this<StressJob> {
  public:
-  StressJob(asio::io_context& io, const TenantPlacement& placement, std::vector<JobNode> nodes);
+  StressJob(asio::io_context& io, const TenantPlacement& placement, std::vector<JobNode> nodes,
+            const MpiDialect& mpi);
 
   /// Starts the stressors; they are ready and wait.
   asio::awaitable<void> launch(const std::string& program, std::chrono::milliseconds deadline);
@@ -42,7 +43,7 @@ class StressJob : public std::enable_shared_from_this<StressJob> {
     std::shared_ptr<AgentClient> agent;
     bool judged = true;  ///< not the receiving side of net
     std::int64_t process = 0;
-    RankOutputSplitter out = {};
+    RankOutputSplitter out{};
     std::vector<AggressorProgress> progress = {};
     std::size_t bytes = 0;
     std::string unit = {}, last_words = {};
@@ -66,6 +67,7 @@ class StressJob : public std::enable_shared_from_this<StressJob> {
   asio::io_context& io_;
   const TenantPlacement& placement_;
   std::vector<JobNode> nodes_;
+  MpiDialect mpi_;
   std::vector<std::unique_ptr<Stressor>> stressors_;
   std::optional<std::string> failure_;
   bool stopping_ = false;

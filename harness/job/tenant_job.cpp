@@ -58,14 +58,17 @@ bool is_chatter(const std::string& text) {
 }  // namespace
 
 TenantJob::TenantJob(asio::io_context& io, const TenantPlacement& placement, std::vector<JobNode> nodes,
-                     RankNetwork network, bool crowded, bool beside_others)
+                     RankNetwork network, bool crowded, bool beside_others, const MpiDialect& mpi)
     : io_(io),
       crowded_(crowded),
       beside_others_(beside_others),
       placement_(placement),
       nodes_(std::move(nodes)),
       network_(network),
+      mpi_(mpi),
       ranks_(static_cast<std::size_t>(placement.ranks())),
+      out_(mpi.tag_end),
+      err_(mpi.tag_end),
       changed_(io, asio::steady_timer::time_point::max()) {}
 
 void TenantJob::spawn(asio::awaitable<void> task) {
@@ -138,7 +141,8 @@ asio::awaitable<void> TenantJob::launch(const std::string& trainer_program, std:
     for (const auto& node : nodes_) {
       hostnames.push_back(network_ == RankNetwork::tcp ? node.hostname : "localhost");
     }
-    spec.argv = mpirun_command(hostnames, ranks_per_node(), network_, crowded_, timeout.count(), spec.argv);
+    spec.argv =
+        mpirun_command(mpi_, hostnames, ranks_per_node(), network_, crowded_, timeout.count(), spec.argv);
     for (std::size_t n = 0; n < nodes_.size(); ++n) { serve_remote_shell(n); }
   }
   ProcessEvents events;
@@ -251,8 +255,8 @@ void TenantJob::note_transport(const RankLine& line) {
   const auto used = parse_bml_line(line.text);
   if (!used || !line.rank || *line.rank >= placement_.ranks()) { return; }
   const std::string& from = nodes_[node_of(*line.rank)].hostname;
-  // vader is Open MPI's shared memory; mpirun shortens host names no further than ours are.
-  const std::string name = used->first == "vader" ? "shm" : used->first;
+  // mpirun shortens host names no further than ours are.
+  const std::string name = used->first == mpi_.shared_memory ? "shm" : used->first;
   // Slices without namespaces carry the host's own name, so a job in one of them goes by its node's.
   const std::string to = network_ == RankNetwork::shared_memory ? from : used->second;
   const bool is_plain = !name.empty() && name.size() <= most_name_bytes && printable(name) == name;

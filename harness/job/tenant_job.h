@@ -35,7 +35,8 @@ struct JobNode {
 class TenantJob : public std::enable_shared_from_this<TenantJob> {
  public:
   TenantJob(asio::io_context& io, const TenantPlacement& placement, std::vector<JobNode> nodes,
-            RankNetwork network, bool crowded = false, bool beside_others = false);
+            RankNetwork network, bool crowded = false, bool beside_others = false,
+            const MpiDialect& mpi = {});
 
   /// Checks the paths between the nodes, then starts the trainer, directly or by mpirun in the first node.
   asio::awaitable<void> launch(const std::string& trainer_program, std::chrono::seconds timeout);
@@ -95,6 +96,7 @@ class TenantJob : public std::enable_shared_from_this<TenantJob> {
   const TenantPlacement& placement_;
   std::vector<JobNode> nodes_;
   RankNetwork network_;
+  MpiDialect mpi_;
   std::vector<RankState> ranks_;
   RankOutputSplitter out_, err_;
   std::deque<std::string> last_lines_;

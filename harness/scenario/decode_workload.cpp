@@ -38,8 +38,11 @@ constexpr std::array reserved_variables = {
     ReservedVariable{"OMPI_MCA_btl_tcp_if_include", to_mpirun},
     ReservedVariable{"OMPI_MCA_plm", to_mpirun},
     ReservedVariable{"OMPI_MCA_plm_rsh_*", to_mpirun},
+    ReservedVariable{"OMPI_MCA_plm_ssh_*", to_mpirun},
     ReservedVariable{"OMPI_MCA_oob_tcp_if_include", to_mpirun},
+    ReservedVariable{"OMPI_MCA_prte_if_include", to_mpirun},
     ReservedVariable{"OMPI_MCA_oob_tcp_keepalive_*", to_mpirun},
+    ReservedVariable{"PRTE_MCA_*", "they are for the daemons of Open MPI 5, which virtrain starts"},
 };
 
 const ReservedVariable* reserved_variable(std::string_view name) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "harness/job/mpi_dialect.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/scenario.h"
 #include "harness/trial/offload.h"
@@ -24,8 +25,9 @@ struct RunContext {
   vmctl::Host& host;
   const Scenario& scenario;
   const Plan& plan;
-  std::string experiment;                             ///< "20261120t083012-7f3a2b"
-  std::string boot_id = {};                           ///< of the host
+  std::string experiment;    ///< "20261120t083012-7f3a2b"
+  std::string boot_id = {};  ///< of the host
+  MpiDialect mpi = {};       ///< of the host, and so of its guests, which are made of its packages
   std::optional<Virtualization> virtualization = {};  ///< of VMs, once their image is there
 
   /// One line for people about what happens now.

@@ -161,7 +161,8 @@ asio::awaitable<void> TrialRun::make_job(LiveTenant& tenant) {
   }
   if (!tenant.trains()) {
     if (tenant.plan.neighbour->is_idle()) { co_return; }
-    tenant.stress = std::make_shared<StressJob>(trial_.context.io, tenant.plan, std::move(job_nodes));
+    tenant.stress =
+        std::make_shared<StressJob>(trial_.context.io, tenant.plan, std::move(job_nodes), trial_.context.mpi);
     tenant.stress->on_failure = [this](const std::string& words) { fail_jobs(words); };
     co_return;
   }
@@ -170,7 +171,7 @@ asio::awaitable<void> TrialRun::make_job(LiveTenant& tenant) {
                                                 : RankNetwork::tcp;
   tenant.job = std::make_shared<TenantJob>(trial_.context.io, tenant.plan, std::move(job_nodes), network,
                                            trial_.placement.oversubscribed,
-                                           std::ranges::distance(trial_.trainers()) > 1);
+                                           std::ranges::distance(trial_.trainers()) > 1, trial_.context.mpi);
   tenant.job->on_record = [this, &tenant](std::int64_t rank, const RankRecord& record) {
     take_record(trial_, tenant, rank, record);
     if (rank == 0 && record.kind == RankRecord::Kind::sample && trial_.context.progress) {

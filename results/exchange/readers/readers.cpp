@@ -122,7 +122,8 @@ std::string_view without_rank_tag(std::string_view line) {
   const auto tag_end = line.find(">:");
   const auto digits_end = line.find_first_not_of("0123456789,", 1);
   if (tag_end == line.npos || digits_end == line.npos || line.substr(digits_end, 2) != "]<") { return line; }
-  return line.substr(tag_end + 2);
+  line.remove_prefix(tag_end + 2);
+  return line.substr(line.starts_with(' ') ? 1 : 0);  // as Open MPI 5 tags
 }
 
 }  // namespace virtrain::results

@@ -13,8 +13,8 @@ namespace {
 
 using Lines = std::vector<std::pair<std::int64_t, std::string>>;  ///< rank (-1: none), text
 
-Lines lines_of(const std::vector<std::string>& pieces) {
-  RankOutputSplitter splitter;
+Lines lines_of(const std::vector<std::string>& pieces, std::string_view tag_end = ":") {
+  RankOutputSplitter splitter(tag_end);
   Lines lines;
   const auto keep = [&](RankLine line) { lines.emplace_back(line.rank.value_or(-1), std::move(line.text)); };
   for (const auto& piece : pieces) { splitter.feed(piece, keep); }
@@ -45,6 +45,17 @@ TEST_CASE("tagged lines belong to their ranks, untagged ones to none") {
   CHECK(lines_of({"{\"record\":\"hello\"}\n\nlast without end"}) ==
         Lines{{-1, "{\"record\":\"hello\"}"}, {-1, ""}, {-1, "last without end"}});
   CHECK(lines_of({""}).empty());
+}
+
+TEST_CASE("Open MPI 5 ends its tags with a blank") {
+  const std::string stream =
+      "[1,0]<stdout>: {\"a\":1}\n[1,1]<stdout>:  two\n[1,0]<stderr>: \n[1,2]<stdout>:three\n[1,1]<stdout>: "
+      "x[1,0]<stdout>: y\n";
+  const Lines whole{{0, "{\"a\":1}"}, {1, " two"}, {0, ""}, {-1, "[1,2]<stdout>:three"}, {0, "y"}, {1, "x"}};
+  for (std::size_t cut = 0; cut <= stream.size(); ++cut) {
+    CHECK(lines_of({stream.substr(0, cut), stream.substr(cut)}, ": ") == whole);
+  }
+  CHECK(lines_of({"[1,0]<stdout>:"}, ": ") == Lines{{-1, "[1,0]<stdout>:"}});
 }
 
 TEST_CASE("a tag within a line goes on with another rank's line") {

@@ -142,6 +142,18 @@ TEST_CASE("Horovod's total is of all ranks, and on how many nodes is asked") {
   CHECK_THAT(refusal("h.log", text_of("horovod-tagged.log"), settings), Contains("4 ranks on 3 nodes"));
 }
 
+TEST_CASE("tags of Open MPI 5, which end with a blank, are taken off too") {
+  auto settings = said();
+  settings.nodes = 2;
+  std::string text;
+  for (const auto& line : split(text_of("horovod-tagged.log"), '\n')) {
+    const auto end = line.find(">:");
+    text += (end == line.npos ? line : line.substr(0, end + 2) + " " + line.substr(end + 2)) + "\n";
+  }
+  CHECK(text.find(">: ") != text.npos);
+  CHECK(import_text("five.log", text, settings)->store.trials("e").at(0).images_per_second == 1234.56);
+}
+
 TEST_CASE("several totals are refused until their scope is given") {
   auto settings = said();
   settings.nodes = 2;

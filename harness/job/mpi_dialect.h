@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string_view>
+
+namespace virtrain::harness {
+
+/// The words of one version of Open MPI, where they differ. From version 5 on PRRTE starts the ranks.
+struct MpiDialect {
+  std::string_view launcher = "rsh";  ///< component that starts daemons by a remote shell
+  std::string_view launcher_agent = "plm_rsh_agent";
+  std::string_view launcher_no_tree = "plm_rsh_no_tree_spawn";
+  std::string_view daemon_interface = "oob_tcp_if_include";
+  std::string_view shared_memory = "vader";  ///< component that carries bytes between ranks of a node
+  std::string_view tag_end = ":";            ///< of what --tag-output puts before a line
+};
+
+/// Of the program that says this of itself (`mpirun --version`); of version 4 where that is not understood.
+MpiDialect mpi_dialect(std::string_view version);
+
+}  // namespace virtrain::harness
