@@ -77,8 +77,13 @@ ScenarioRun run_scenario(const Scenario& scenario, RunOptions& options) {
 ScenarioRun run_in_mode(const Scenario& scenario, RunOptions& options) {
   const auto host = vmctl::local_host();
   const auto inventory = host->inventory(scenario.devices.kind != DeviceKind::none);
-  const auto plan = make_plan(scenario, inventory, expects_emulation(inventory));
-  check_host(*host, scenario, plan, inventory, options.experiment.mode);
+  auto plan = make_plan(scenario, inventory, expects_emulation(inventory));
+  if (options.security_only) {
+    plan.trials.clear();
+    leave_out_impossible_arms(*host, scenario, inventory, options.experiment.mode, plan);
+  } else {
+    check_host(*host, scenario, plan, inventory, options.experiment.mode);
+  }
 
   const bool terminal = ::isatty(STDERR_FILENO) == 1 && !options.quiet;
   // The id is the first line on stderr, so that whoever reads along knows what to ask for.

@@ -18,6 +18,7 @@ struct RunOptions {
   ExperimentOptions experiment;
   std::optional<vmctl::HostMode> mode;  ///< nothing: the best that works
   bool quiet = false;                   ///< no progress line
+  bool security_only = false;  ///< no trials; arms that this host cannot do have probes that are not possible
 };
 
 /// What a run left, read back from the database.

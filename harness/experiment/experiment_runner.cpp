@@ -11,6 +11,7 @@
 #include "common/text/text.h"
 #include "harness/experiment/pair_looks.h"
 #include "harness/plan/node_group.h"
+#include "harness/security/security_run.h"
 #include "harness/trial/trial_run.h"
 
 namespace virtrain::harness {
@@ -40,6 +41,7 @@ class Runner {
   asio::awaitable<std::exception_ptr> attempt(TrialRun& trial, const PlannedTrial& planned, LiveNodes& nodes,
                                               std::int64_t row, bool nodes_are_up);
   asio::awaitable<void> tear_down(std::unique_ptr<LiveNodes>& nodes, std::int64_t row);
+  asio::awaitable<void> probe_security(ExperimentOutcome& outcome);
   void flush_after_failure(TrialRun& trial);
   bool may_keep_nodes(const PlannedTrial& planned) const;
   bool is_not_needed(const PlannedTrial& planned);
@@ -302,6 +304,22 @@ bool Runner::is_not_needed(const PlannedTrial& planned) {
   return true;
 }
 
+/// On nodes of their own, when the trials' are gone.
+asio::awaitable<void> Runner::probe_security(ExperimentOutcome& outcome) {
+  if (context_.plan.security.empty() || context_.stop.requested()) { co_return; }
+  double estimate = 0;
+  for (const auto& arm : context_.plan.security) { estimate += arm.lacks.empty() ? arm.estimate_seconds : 0; }
+  context_.progress = [this, estimate, security_began_ns = monotonic_ns()](const std::string& line) {
+    if (!options_.progress) { return; }
+    const auto now_ns = monotonic_ns();
+    const double left = estimate - static_cast<double>(now_ns - security_began_ns) * 1e-9;
+    options_.progress({"security", line, began_ns_, now_ns, std::max(0.0, left)});
+  };
+  const auto failed = co_await run_security(context_);
+  outcome.failed += failed;
+  if (failed > 0 && outcome.first_failure.empty()) { outcome.first_failure = "security probes failed"; }
+}
+
 asio::awaitable<void> Runner::run(ExperimentOutcome& outcome) {
   std::exception_ptr failure;
   try {
@@ -317,6 +335,11 @@ asio::awaitable<void> Runner::run(ExperimentOutcome& outcome) {
     const auto left = co_await (*nodes)->tear_down();
     if (!left.empty()) { log::warning(something_is_left, {{"left", left}}); }
     nodes->reset();
+  }
+  if (!failure) {
+    try {
+      co_await probe_security(outcome);
+    } catch (...) { failure = std::current_exception(); }
   }
   for (const auto& left : co_await end_lending()) {
     ++outcome.failed;

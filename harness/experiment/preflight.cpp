@@ -216,4 +216,27 @@ void check_host(vmctl::Host& host, const Scenario& scenario, const Plan& plan,
   if (!reasons.empty()) { throw Error("run " + scenario.name, ErrorCode::host_unable, join(reasons, "\n")); }
 }
 
+void leave_out_impossible_arms(vmctl::Host& host, const Scenario& scenario, const vmctl::Inventory& inventory,
+                               HostMode mode, Plan& plan) {
+  std::optional<Error> first;
+  bool any = false;
+  for (auto& arm : plan.security) {
+    auto alone = scenario;
+    std::erase_if(alone.arms, [&](const Arm& one) { return one.base != arm.base; });
+    try {
+      check_host(host, alone, plan, inventory, mode);
+      any = true;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::host_unable) { throw; }
+      arm.lacks = error.message();
+      if (!first) { first = error; }
+    }
+  }
+  if (!any && first) { throw Error(*first); }
+  if (plan.security.empty()) {
+    throw Error("run " + scenario.name, ErrorCode::host_unable,
+                "security probes need arm bare_metal or vm, which the scenario has not");
+  }
+}
+
 }  // namespace virtrain::harness

@@ -18,4 +18,9 @@ vmctl::HostMode choose_mode(vmctl::Host& host, std::optional<vmctl::HostMode> as
 void check_host(vmctl::Host& host, const Scenario& scenario, const Plan& plan,
                 const vmctl::Inventory& inventory, vmctl::HostMode mode);
 
+/// For security probes, which go by base: what the host cannot do is noted in the plan. Throws
+/// Error(host_unable) where it can do none.
+void leave_out_impossible_arms(vmctl::Host& host, const Scenario& scenario, const vmctl::Inventory& inventory,
+                               vmctl::HostMode mode, Plan& plan);
+
 }  // namespace virtrain::harness

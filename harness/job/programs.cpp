@@ -10,6 +10,7 @@ std::string trainer_name(Backend backend) {
 
 std::vector<std::string> needed_programs(const Scenario& scenario, const Plan& plan) {
   std::set<std::string> names;
+  if (!plan.security.empty()) { names.insert(canary_program); }
   if (!scenario.probes.empty()) { names.insert(probe_program); }
   for (const auto& placement : plan.placements) {
     for (const auto& tenant : placement.tenants) {

@@ -10,6 +10,7 @@ namespace virtrain::harness {
 
 inline constexpr const char* probe_program = "virtrain-probe";
 inline constexpr const char* stress_program = "virtrain-stress";
+inline constexpr const char* canary_program = "virtrain-canary";
 /// "virtrain-resnet50-cuda"
 std::string trainer_name(Backend backend);
 

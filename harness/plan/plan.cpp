@@ -92,6 +92,36 @@ std::vector<std::size_t> place_case(std::size_t index, const Scenario& scenario,
   return by_arm;
 }
 
+/// Two tenants, of which the second has a node more to talk to: small VMs, and the same for each arm. They
+/// measure nothing, so that they may share cores.
+void place_security(const Scenario& scenario, const vmctl::Inventory& inventory, bool emulated, Plan& plan,
+                    std::vector<std::string>& problems) {
+  constexpr std::uint64_t mirror_bytes = std::uint64_t{768} << 20, cloud_bytes = std::uint64_t{1} << 30;
+  if (!scenario.security) { return; }
+  Case wanted{"security", "", {}, scenario.guest, {}};
+  wanted.guest = {.image = scenario.guest.image, .vcpus = 1};
+  wanted.guest.memory_bytes = wanted.guest.is_mirror() ? mirror_bytes : cloud_bytes;
+  for (const auto& [name, nodes] : {std::pair{"tenant-a", 1}, std::pair{"tenant-b", 2}}) {
+    Tenant tenant{
+        .name = name, .nodes = nodes, .ranks_per_node = 0, .neighbour = Neighbour{"", 1, Share::host}};
+    wanted.tenants.push_back(std::move(tenant));
+  }
+  auto crowded = scenario;
+  crowded.oversubscribe = true;
+  Placer placer(crowded, inventory, emulated);
+  const bool in_vms = has_arm(scenario, arm_vm);
+  plan.placements.push_back(placer.place(wanted, in_vms));
+  problems.insert(problems.end(), placer.problems().begin(), placer.problems().end());
+  for (const char* base : {arm_bare_metal, arm_vm}) {
+    if (!has_arm(scenario, base)) { continue; }
+    const bool vm = runs_in_vms(base);
+    if (vm) { plan.vm_boots += plan.placements.back().nodes(); }
+    const double seconds = !vm ? 15.0 : emulated ? 120.0 : 40.0;
+    plan.security.push_back({base, base, plan.placements.size() - 1, seconds});
+    plan.estimate_seconds += seconds;
+  }
+}
+
 /// Each once: the arms of a case have much in common.
 void add_new(const std::vector<std::string>& words, std::vector<std::string>& all) {
   for (const auto& one : words) {
@@ -261,6 +291,7 @@ Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool
   }
   auto problems = impossible_arms(scenario);
   add_new(placer.problems(), problems);
+  place_security(scenario, inventory, emulated, plan, problems);
   const auto code = problems.empty() ? ErrorCode::busy : ErrorCode::host_unable;
   add_new(placer.busy(), problems);
   if (!problems.empty()) { throw Error("plan " + scenario.name, code, join(problems, "\n")); }
@@ -306,6 +337,8 @@ nlohmann::json to_json(const Plan& plan) {
   }
   nlohmann::json arms = nlohmann::json::array();
   for (const auto& arm : plan.arms) { arms.push_back(arm_json(arm)); }
+  nlohmann::json security = nlohmann::json::array();
+  for (const auto& one : plan.security) { security.push_back(one.base); }
   nlohmann::json looks = nullptr;
   if (plan.until && plan.until->verdict) {
     looks = {{"at_most", plan.until->looks.at_most},
@@ -323,6 +356,7 @@ nlohmann::json to_json(const Plan& plan) {
   if (plan.isolation) {
     out["isolation"] = {{"seed", plan.isolation->seed}, {"margin", plan.isolation->margin}};
   }
+  if (!security.empty()) { out["security"] = std::move(security); }
   if (plan.order_seed) { out["order_seed"] = *plan.order_seed; }
   return out;
 }
@@ -413,6 +447,10 @@ std::string to_table(const Plan& plan) {
     out += fmt::format("{:>5}  {:<{}}  {:<18} {:>4}  {:>5}  {:>9}\n", trial.order, placement.case_name, width,
                        trial.arm, trial.pair, placement.nodes(),
                        format_duration(static_cast<std::int64_t>(trial.estimate_seconds * 1e9)));
+  }
+  for (const auto& one : plan.security) {
+    out += fmt::format("{:>5}  {:<{}}  {:<18} {:>4}  {:>5}\n", "", "security", width, one.arm, "",
+                       plan.placements[one.placement].nodes());
   }
   out += arm_lines(plan.arms);
   out += "\nplacement\n";

@@ -24,12 +24,21 @@ struct PlannedTrial {
   double estimate_seconds = 0;
 };
 
+/// Security probes of one base of the scenario's arms, on nodes of their own after the trials.
+struct SecurityArm {
+  std::string arm, base;
+  std::size_t placement = 0;
+  double estimate_seconds = 0;
+  std::string lacks = {};  ///< what this host has not, so that its probes are not possible
+};
+
 struct Plan {
   std::string scenario;
   std::optional<PairsUntil> until;  ///< where not all of the trials may be run
   std::vector<Arm> arms;            ///< without their cases, which are in `placements`
   std::vector<Placement> placements;
   std::vector<PlannedTrial> trials;
+  std::vector<SecurityArm> security = {};
   std::int64_t vm_boots = 0;
   std::int64_t device_bindings = 0;  ///< devices lent and given back over the whole run, each time one
   double estimate_seconds = 0;

@@ -413,6 +413,8 @@ Scenario decode_document(const Field& document, bool large_sweeps, Diagnostics& 
     scenario.reuse = static_cast<Reuse>(*i);
   }
   in.boolean("oversubscribe", scenario.oversubscribe, "Allow more vCPUs than cores");
+  in.boolean("security", scenario.security,
+             "After the trials, probe what one tenant reaches or finds of another and of the host");
   decode_times(in, scenario);
   check_extent(in, scenario, large_sweeps);
   decode_expect(in, scenario, diagnostics);

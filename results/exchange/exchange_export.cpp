@@ -55,6 +55,12 @@ class Exporter {
       object["experiment"] = id;
       write_line(object);
     }
+    for (const auto& probe : store_.security_probes(id)) {
+      json object = sparse_json(probe);
+      object["record"] = "security";
+      object["experiment"] = id;
+      write_line(object);
+    }
     for (const auto& event : store_.events(id)) {
       json object = columns_json(event);
       object["record"] = "event";

@@ -23,7 +23,8 @@ constexpr int application_id = 0x76745253;  // "vtRS"
 const std::vector<std::string_view>& migrations() {
   static const std::vector<std::string_view> files = {
       sql::migration_001_base_sql,     sql::migration_002_exchange_sql, sql::migration_003_probe_sql,
-      sql::migration_004_evidence_sql, sql::migration_005_changes_sql,  sql::migration_006_views_sql};
+      sql::migration_004_evidence_sql, sql::migration_005_changes_sql,  sql::migration_006_views_sql,
+      sql::migration_007_security_sql};
   return files;
 }
 

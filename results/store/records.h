@@ -221,6 +221,24 @@ BOOST_DESCRIBE_STRUCT(Probe, (),
                       (name, arm, node, transport, data_type, nodes, ranks, size_bytes, seconds, value, unit,
                        bus_bytes_per_second, wrong, measured_at, detail))
 
+/// What a tenant found of another one's, or of the host's, in one arm.
+struct SecurityProbe {
+  std::string arm = {};
+  std::string name = {};             ///< network_tcp, shared_memory, host_files, …
+  std::string tenants = {};          ///< who looked at what: "tenant-b at tenant-a"
+  std::string result = {};           ///< a LeakResult
+  std::optional<bool> control = {};  ///< whether the planted canary was found; nothing: none was planted
+  std::optional<double> scanned = {}, total = {};
+  std::string unit = {};    ///< of these two: B, targets or files
+  std::string found = {};   ///< the leak, for people
+  std::string reason = {};  ///< why there is no answer, or what limits it
+  std::string virtualization = {};
+  std::string measured_at = {};  ///< ISO 8601, wall clock
+};
+BOOST_DESCRIBE_STRUCT(SecurityProbe, (),
+                      (arm, name, tenants, result, control, scanned, total, unit, found, reason,
+                       virtualization, measured_at))
+
 /// Something that happened: a stage entered, a VM started, a fault.
 struct Event {
   std::optional<std::int64_t> trial = {};  ///< Trial::id; none for events of the whole experiment

@@ -204,6 +204,14 @@ void Store::add_probes(const std::string& experiment, std::span<const Probe> pro
   });
 }
 
+void Store::add_security_probes(const std::string& experiment, std::span<const SecurityProbe> probes) {
+  connection_->in_transaction("store security probes of " + experiment, [&] {
+    static const std::string sql = insert_sql<SecurityProbe>("security_probe", "experiment_number");
+    const std::int64_t number = connection_->experiment_number(experiment);
+    for (const auto& probe : probes) { connection_->query(sql).bind(number).bind_columns(probe).run(); }
+  });
+}
+
 bool Store::mark_interrupted(const std::string& experiment) {
   return connection_->in_transaction("mark experiment " + experiment + " interrupted", [&] {
     auto found = connection_->query("SELECT number FROM experiment WHERE id = ?");

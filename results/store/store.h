@@ -18,7 +18,7 @@
 namespace virtrain::results {
 
 /// Present version of the schema (PRAGMA user_version).
-inline constexpr int schema_version = 6;
+inline constexpr int schema_version = 7;
 
 /// Which experiments are meant. With nothing given: the latest one that has trials.
 struct Selection {
@@ -93,6 +93,7 @@ class Store {
   void add_telemetry(std::int64_t node, std::span<const Telemetry> readings);
   void add_event(const std::string& experiment, const Event& event);
   void add_probes(const std::string& experiment, std::span<const Probe> probes);
+  void add_security_probes(const std::string& experiment, std::span<const SecurityProbe> probes);
   /// After a crash: the experiment and its running trials become `interrupted`; finished and failed trials
   /// and ended experiments stay as they are. False if there is no such experiment.
   bool mark_interrupted(const std::string& experiment);
@@ -113,6 +114,7 @@ class Store {
   std::vector<Telemetry> telemetry(std::int64_t node) const;
   std::vector<Event> events(const std::string& experiment) const;
   std::vector<Probe> probes(const std::string& experiment) const;
+  std::vector<SecurityProbe> security_probes(const std::string& experiment) const;
   /// The view's rows of these experiments, experiment by experiment in the view's own order. Error(usage) if
   /// there is no such view.
   ViewRows view(std::string_view name, const std::vector<std::string>& experiments) const;

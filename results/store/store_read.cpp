@@ -199,4 +199,14 @@ std::vector<Probe> Store::probes(const std::string& experiment) const {
   });
 }
 
+std::vector<SecurityProbe> Store::security_probes(const std::string& experiment) const {
+  return connection_->guarded("read security probes of " + experiment, [&] {
+    auto query =
+        connection_->query("SELECT " + column_list<SecurityProbe>() +
+                           " FROM security_probe WHERE experiment_number = (SELECT number FROM experiment "
+                           "WHERE id = ?) ORDER BY rowid");
+    return read_rows<SecurityProbe>(query.bind(experiment));
+  });
+}
+
 }  // namespace virtrain::results

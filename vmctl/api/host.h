@@ -17,6 +17,7 @@
 #include "vmctl/api/inventory.h"
 #include "vmctl/api/leftover.h"
 #include "vmctl/api/node.h"
+#include "vmctl/api/security.h"
 
 namespace virtrain::vmctl {
 
@@ -35,6 +36,9 @@ struct RunSpec {
 struct ImageSpec {
   std::string image = mirror_image;
   bool with_nvidia_driver = false;
+  /// Small files of ours that mirror images have beside the host's packages, by path in the guest. Such an
+  /// image is made anew for each other text.
+  std::map<std::string, std::string> texts = {};
 };
 struct ImageFacts {
   std::string hash, boots, kernel;
@@ -133,6 +137,18 @@ class Host {
   /// To be called now and then while the devices work: reads two files a GPU.
   virtual void look_at_devices() = 0;
   virtual DeviceEvidence watched() = 0;
+
+  // --- probes of security
+
+  /// Puts the canary into files of this host that no node should see; returns where. They go with
+  /// remove_planted(), at the latest by `clean`.
+  virtual std::vector<std::filesystem::path> plant(const Canary& canary) = 0;
+  virtual void remove_planted() = 0;
+  /// Searches what runs leave on this host: state, cache, what libvirt and QEMU keep, shared memory.
+  /// `control` lies among it meanwhile.
+  virtual SearchReport search_leftovers(const std::vector<Canary>& canaries, const Canary& control) = 0;
+  /// Modes of the journal, locks and logs, against docs/security.md.
+  virtual ModeReport check_modes() = 0;
 
   // --- what killed runs have left
 

@@ -18,6 +18,7 @@
 #include "vmctl/guest/mirror/guest_driver.h"
 #include "vmctl/guest/mirror/guest_packages.h"
 #include "vmctl/guest/mirror/supermin.h"
+#include "vmctl/host/security_probes.h"
 #include "vmctl/hypervisor/domain/foreign_domain.h"
 #include "vmctl/hypervisor/libvirt/hypervisor.h"
 #include "vmctl/machine/cross_check.h"
@@ -112,7 +113,8 @@ struct LocalHost::Run {
   LeaseJournal journal;
   RunState state;
   DeviceLender lender;
-  std::vector<std::string> resources;
+  PlantedFiles planted = {};
+  std::vector<std::string> resources = {};
 
   explicit Run(const RunSpec& spec)
       : state{spec, journal, this_process(spec.experiment, spec.results_db),
@@ -372,9 +374,10 @@ void LocalHost::end(bool stored) {
 ImageFacts LocalHost::make_image(const ImageSpec& spec) {
   auto& state = run_->state;
   if (const auto said = run_->lender.open_kvm_device(); !said.empty()) { log::warning(said); }
-  if (state.vm_host) {
+  if (state.vm_host && spec.texts.empty()) {
     choose_image(*state.vm_host, spec.image);
   } else {
+    state.vm_host.reset();  // no VM of the old image runs any more
     state.vm_host = prepare_vm_host(state, spec);
   }
   const auto& host = *state.vm_host;
@@ -394,6 +397,24 @@ NodeGroup LocalHost::plan_nodes(const NodeGroupSpec& spec) {
 /// A group's id is its first node's.
 MadeNodes& LocalHost::group_of(NodeId node) const {
   return *std::prev(groups_.upper_bound(node))->second;
+}
+
+// --- probes of security
+
+std::vector<fs::path> LocalHost::plant(const Canary& canary) {
+  return run_->planted.plant(run_->state, canary);
+}
+
+void LocalHost::remove_planted() {
+  run_->planted.remove(run_->state);
+}
+
+SearchReport LocalHost::search_leftovers(const std::vector<Canary>& canaries, const Canary& control) {
+  return vmctl::search_leftovers(run_->state, canaries, control);
+}
+
+ModeReport LocalHost::check_modes() {
+  return vmctl::check_modes(run_->state);
 }
 
 // --- what killed runs have left

@@ -67,6 +67,11 @@ class LocalHost final : public Host {
   void look_at_devices() override { watch_->look(); }
   DeviceEvidence watched() override { return watch_->finish(); }
 
+  std::vector<std::filesystem::path> plant(const Canary& canary) override;
+  void remove_planted() override;
+  SearchReport search_leftovers(const std::vector<Canary>& canaries, const Canary& control) override;
+  ModeReport check_modes() override;
+
   Leftovers leftovers(const std::string& libvirt, const std::string& experiment) override;
   Cleaned clean(const MarkInterrupted& mark) override;
   bool lift_quarantine(const std::string& address) override;

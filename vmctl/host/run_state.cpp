@@ -35,6 +35,7 @@ VmHost prepare_vm_host(const RunState& run, const ImageSpec& spec) {
     mirror.files.push_back({program, guest_program(program)});
   }
   mirror.cache_dir = cache_dir();
+  mirror.texts = spec.texts;
   if (spec.with_nvidia_driver) {
     if (const auto driver = find_guest_driver("/", find_guest_kernel().version)) {
       carry_driver(mirror, *driver);

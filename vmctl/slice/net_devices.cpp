@@ -101,6 +101,8 @@ void run_ip(const std::string& netns, const std::vector<std::string>& commands) 
 void create_bridge(const std::string& name, const std::string& address, const std::string& experiment) {
   std::vector<std::string> commands{fmt::format("link add {} type bridge stp_state 0 forward_delay 0", name)};
   if (!address.empty()) { commands.push_back(fmt::format("addr add {} dev {}", address, name)); }
+  // Else the kernel would give the bridge an IPv6 link-local address, at which the tenant reaches this host.
+  commands.push_back(fmt::format("link set {} addrgenmode none", name));
   commands.push_back(fmt::format("link set {} alias {} up", name, link_alias(experiment)));
   run_ip({}, commands);
 }

@@ -47,13 +47,15 @@ ProcessEvents events_of(const std::shared_ptr<Outcome>& outcome) {
 }  // namespace
 
 asio::awaitable<std::string> run_in_node(asio::io_context& io, std::shared_ptr<AgentClient> agent,
-                                         std::vector<std::string> argv, std::chrono::milliseconds deadline) {
+                                         std::vector<std::string> argv, std::chrono::milliseconds deadline,
+                                         NodeInput input) {
   const auto operation = fmt::format("run {} in {}", join(argv, " "), agent->node());
   const auto outcome = std::make_shared<Outcome>(io);
   ProcessSpec spec;
   spec.argv = std::move(argv);
+  spec.environment = std::move(input.environment);
   const std::int64_t process = co_await agent->start(spec, events_of(outcome));
-  co_await agent->write_stdin(process, "", true);
+  co_await agent->write_stdin(process, std::move(input.standard_input), true);
   const FairDeadline fair(deadline, agent->waiting_time);
   boost::system::error_code woken;
   while (!outcome->exit_status && !outcome->lost && !woken && fair.left().count() > 0) {

@@ -3,6 +3,7 @@
 #include "common/error.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/comparison_arguments.h"
+#include "harness/cli/security_probes.h"
 #include "results/comparison/mitigation.h"
 #include "results/store/store.h"
 #include "results/tables/mitigation_table.h"
@@ -16,7 +17,25 @@ struct IsolateArguments {
   results::Selection selection;
   std::string margin, alpha = "0.05";
   bool mitigations = false;
+  bool security = false;
+  SecurityArguments probes;
 };
+
+/// Runs the probes; where an experiment or a scenario is selected, shows what is stored of them.
+void security(IsolateArguments& arguments, Cli& cli) {
+  auto& probes = arguments.probes;
+  const auto& selection = arguments.selection;
+  probes.format = arguments.format;
+  if (!selection.experiments.empty() || !selection.scenario.empty()) {
+    const results::Store store(arguments.database, results::Store::Mode::open);
+    const auto ids = selection.experiments.empty() ? store.select(selection) : selection.experiments;
+    print_security(store, ids, arguments.format);
+    return;
+  }
+  probes.options.database = arguments.database;
+  probes.options.experiment.label = selection.label;
+  cli.exit_status = probe_security(probes, cli.command_line);
+}
 
 void isolate(const IsolateArguments& arguments) {
   const results::Store store(arguments.database, results::Store::Mode::open);
@@ -53,15 +72,42 @@ void add_isolate_command(Cli& cli) {
   verb->add_option("--alpha", arguments->alpha, "Level of each one-sided test")->capture_default_str();
   verb->add_flag("--mitigations", arguments->mitigations,
                  "Only what helps how much: each variant of an arm against the arm that it is like");
+  auto& probes = arguments->probes;
+  auto* secure =
+      verb->add_flag("--security", arguments->security,
+                     "Run the security probes: what one tenant reaches or finds of another and of the host");
+  verb->add_option(
+          "file", probes.scenario,
+          "Scenario file whose arms and guest image the probes use (default: bare_metal and vm, mirror)")
+      ->type_name("FILE")
+      ->needs(secure);
+  add_host_options(*verb, probes.options);
+  verb->add_option("--report", probes.report, "Write the HTML report of the probes to FILE as well")
+      ->type_name("FILE")
+      ->needs(secure);
+  verb->add_flag("--quiet", probes.options.quiet, "Print one summary line only, for cron")->needs(secure);
+  verb->add_flag("--expect", probes.expect, "Exit 1 where something leaks, 5 where a probe is inconclusive")
+      ->needs(secure);
   verb->footer(
-      "It reads the database; run fills it from a scenario with isolation.\n"
+      "It reads the database; run fills it from a scenario with isolation. With --security it runs probes on "
+      "nodes of\n"
+      "its own; with --experiment or --scenario too, it shows those that are stored.\n"
       "Examples:\n"
       "  virtrain run scenarios/isolation-cpu-small.yaml\n"
       "  virtrain isolate                                   the latest experiment\n"
       "  virtrain isolate --scenario isolation-cpu --format csv\n"
       "  virtrain isolate --mitigations --format csv        what helps how much, and what it costs\n"
-      "  virtrain isolate --margin 10% --format json");
-  verb->callback([arguments] { isolate(*arguments); });
+      "  virtrain isolate --margin 10% --format json\n"
+      "  sudo virtrain isolate --security                   what tenants find of each other, in slices and "
+      "VMs\n"
+      "  sudo virtrain isolate --security --expect --quiet  a gate for scripts");
+  verb->callback([arguments, &cli] {
+    if (arguments->security) {
+      security(*arguments, cli);
+    } else {
+      isolate(*arguments);
+    }
+  });
 }
 
 }  // namespace virtrain::harness

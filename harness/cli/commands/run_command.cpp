@@ -8,6 +8,7 @@
 #include "harness/cli/comparison_arguments.h"
 #include "harness/cli/report_file.h"
 #include "harness/cli/run_scenario.h"
+#include "harness/cli/security_probes.h"
 #include "harness/experiment/judge.h"
 #include "harness/scenario/decode.h"
 #include "results/comparison/mitigation.h"
@@ -80,6 +81,16 @@ void run(RunArguments& arguments, Cli& cli) {
     std::cerr << summary << std::endl;
   }
   cli.exit_status = judge(outcome, comparisons, scenario.vm_vs_bare_metal.has_value() || arguments.expect);
+  if (scenario.security) {
+    if (!options.quiet) {
+      print_security(results::Store(options.database, results::Store::Mode::open), {outcome.experiment},
+                     arguments.format);
+    }
+    if (arguments.expect && cli.exit_status % 5 == 0) {
+      const int status = judge_security_of(options, outcome.experiment);
+      cli.exit_status = status == 1 ? 1 : std::max(cli.exit_status, status);
+    }
+  }
   if (!reported && cli.exit_status == 0) { cli.exit_status = exit_status(ErrorCode::io); }
 }
 

@@ -2,6 +2,7 @@
 #include <ctime>
 #include <optional>
 
+#include "common/system/time.h"
 #include "results/changes/series_state.h"
 #include "results/exchange/exporters/exporters.h"
 #include "results/exchange/exporters/prometheus_page.h"

@@ -20,6 +20,7 @@ struct ImportReport {
   std::int64_t telemetry = 0;
   std::int64_t events = 0;
   std::int64_t probes = 0;
+  std::int64_t security = 0;
   std::int64_t wrong = 0;               ///< of the probes: those whose data came out wrong
   std::int64_t left_out = 0;            ///< metrics that are no throughput and no probe
   std::vector<std::string> notes = {};  ///< what the user should know of it, safe to show

@@ -105,9 +105,11 @@ void RecordImporter::add_record(const nlohmann::json& record, const std::string&
     add_event(reader);
   } else if (kind == "probe") {
     add_probe(reader);
+  } else if (kind == "security") {
+    add_security_probe(reader);
   } else {
     reader.refuse(fmt::format(
-        "record is \"{}\", it must be trial, experiment, sample, telemetry, event or probe", kind));
+        "record is \"{}\", it must be trial, experiment, sample, telemetry, event, probe or security", kind));
   }
 }
 
@@ -299,6 +301,36 @@ void RecordImporter::add_probe(ObjectReader& reader) {
   store_.add_probes(experiment, {&probe, 1});
   ++report_.probes;
   report_.wrong += probe.wrong.value_or(0) > 0 ? 1 : 0;
+}
+
+void RecordImporter::add_security_probe(ObjectReader& reader) {
+  SecurityProbe probe;
+  std::string experiment;
+  reader.take("experiment", experiment);
+  reader.take_columns(probe);
+  reader.finish();
+  reader.require({"experiment", "arm", "name", "result"});
+  require_time(reader, "measured_at", probe.measured_at);
+  static const std::set<std::string> results = {"not_found", "leak", "inconclusive", "not_possible"};
+  static const std::set<std::string> units = {"", "B", "targets", "files"};
+  if (!results.contains(probe.result)) {
+    reader.refuse(fmt::format("result is \"{}\", it must be not_found, leak, inconclusive or not_possible",
+                              excerpt(probe.result)));
+  }
+  if (!units.contains(probe.unit)) {
+    reader.refuse(fmt::format("unit is \"{}\", it must be B, targets or files", excerpt(probe.unit)));
+  }
+  if (probe.result == "not_found" && probe.control != true) {
+    reader.refuse("result is not_found, which needs \"control\": true");
+  }
+  for (const auto& amount : {probe.scanned, probe.total}) {
+    if (amount && *amount < 0) { reader.refuse("scanned and total must be at least 0"); }
+  }
+  if (!experiments_.contains(experiment)) {
+    reader.refuse("no record before it names experiment " + experiment);
+  }
+  store_.add_security_probes(experiment, {&probe, 1});
+  ++report_.security;
 }
 
 /// Row id of the tenant that a sample or reading belongs to.

@@ -89,6 +89,8 @@ ReportData read_report_data(const Store& store, const ReportRequest& request) {
     data.experiments.push_back(*store.experiment(id));
     const auto probes = store.probes(id);
     data.probes.insert(data.probes.end(), probes.begin(), probes.end());
+    const auto security = store.security_probes(id);
+    data.security.insert(data.security.end(), security.begin(), security.end());
     for (auto& trial : store.trials(id)) {
       auto tenants = store.tenants(trial.id);
       data.trials.push_back({std::move(trial), std::move(tenants)});

@@ -50,11 +50,12 @@ struct ReportData {
   std::string database;
   std::vector<Experiment> experiments;  ///< oldest first
   std::vector<CaseComparison> comparisons;
-  IsolationStudy isolation;            ///< victims beside neighbours, and what helps them
-  std::vector<ReportTrial> trials;     ///< of all experiments, in stored order
-  std::vector<TrialRecord> records;    ///< in order of case and arm
-  std::vector<Probe> probes;           ///< of all experiments
-  std::map<std::string, Facts> facts;  ///< by arm: values seen in any of its cases
+  IsolationStudy isolation;             ///< victims beside neighbours, and what helps them
+  std::vector<ReportTrial> trials;      ///< of all experiments, in stored order
+  std::vector<TrialRecord> records;     ///< in order of case and arm
+  std::vector<Probe> probes;            ///< of all experiments
+  std::vector<SecurityProbe> security;  ///< likewise
+  std::map<std::string, Facts> facts;   ///< by arm: values seen in any of its cases
 };
 
 /// Most (case, arm)s whose course is read.

@@ -275,6 +275,7 @@ json page_model(const ReportData& data, const std::vector<Chart>& charts) {
   model["sections"] = sections_model(data, charts, absent);
   model["reasons"] = reasons_model(data);
   model["mitigations"] = mitigations_model(data);
+  model["security"] = security_model(data);
   model["probes"] = probes_model(data);
   model["predictions"] = predictions_model(data, absent);
   model["environment"] = environment_model(data);

@@ -38,6 +38,9 @@ nlohmann::json reasons_model(const ReportData& data);
 /// What helps victims beside neighbours, and what it costs; false without any.
 nlohmann::json mitigations_model(const ReportData& data);
 
+/// What security probes found, and what they could not tell; false without any.
+nlohmann::json security_model(const ReportData& data);
+
 /// Every probe's figure in each arm, against bare metal; false without any.
 nlohmann::json probes_model(const ReportData& data);
 

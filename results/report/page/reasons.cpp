@@ -7,6 +7,7 @@
 #include "common/text/text.h"
 #include "results/report/page/page.h"
 #include "results/tables/mitigation_table.h"
+#include "results/tables/security_table.h"
 #include "results/tables/tables.h"
 
 namespace virtrain::results {
@@ -83,6 +84,12 @@ json mitigations_model(const ReportData& data) {
   if (data.isolation.mitigations.empty()) { return false; }
   auto table = without_empty_columns(mitigation_table(data.isolation.mitigations));
   return {{"tables", {table_model(table, table.title)}}};
+}
+
+json security_model(const ReportData& data) {
+  if (data.security.empty()) { return false; }
+  auto table = without_empty_columns(security_table(data.security));
+  return {{"tables", {table_model(table, security_summary(data.security))}}};
 }
 
 json probes_model(const ReportData& data) {

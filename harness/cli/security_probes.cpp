@@ -1,0 +1,104 @@
+#include "harness/cli/security_probes.h"
+
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "common/error.h"
+#include "common/system/log.h"
+#include "harness/cli/choices.h"
+#include "harness/cli/commands.h"
+#include "harness/cli/comparison_arguments.h"
+#include "harness/cli/report_file.h"
+#include "harness/experiment/judge.h"
+#include "harness/scenario/decode.h"
+#include "harness/security/security_run.h"
+#include "results/tables/security_table.h"
+
+namespace virtrain::harness {
+namespace {
+
+/// Only its arms, guest and tenants matter: its trials are not run.
+constexpr const char* own_scenario = R"(name: security
+description: Security probes of virtrain isolate --security
+workload: {model: resnet50, backend: cpu}
+guest: {vcpus: 1, memory: 768MiB}
+cases: [{name: one, tenants: [{nodes: 1}]}]
+arms: [bare_metal, vm]
+pairs: 1
+security: true
+)";
+
+std::vector<results::SecurityProbe> probes_of(const results::Store& store,
+                                              const std::vector<std::string>& experiments) {
+  std::vector<results::SecurityProbe> all;
+  for (const auto& id : experiments) {
+    const auto probes = store.security_probes(id);
+    all.insert(all.end(), probes.begin(), probes.end());
+  }
+  return all;
+}
+
+bool write_security_report(const SecurityArguments& arguments, const results::CompareRequest& request,
+                           const std::string& command_line) {
+  try {
+    write_report(arguments.options.database, {request, command_line}, arguments.report);
+    return true;
+  } catch (const Error& error) {
+    log::error("could not write the report; the results are saved, retry with virtrain report",
+               {{"reason", error.what()}});
+    return false;
+  }
+}
+
+}  // namespace
+
+int probe_security(SecurityArguments& arguments, const std::string& command_line) {
+  auto scenario = arguments.scenario.empty()
+                      ? decode_scenario(own_scenario, "the scenario of isolate --security")
+                      : load_scenario(arguments.scenario, true);
+  scenario.security = true;
+  if (!arguments.report.empty()) { require_report_place(arguments.report); }
+  auto& options = arguments.options;
+  options.security_only = true;
+  options.experiment.command_line = command_line;
+  const auto run = run_scenario(scenario, options);
+  const auto& id = run.outcome.experiment;
+  const results::Store store(options.database, results::Store::Mode::open);
+  const auto probes = store.security_probes(id);
+  const bool is_table = arguments.format == results::Format::table;
+  if (!options.quiet && !probes.empty()) {
+    print_result(
+        results::render(results::security_table(probes), arguments.format, is_table && colour_on_stdout()));
+  }
+  const bool reported = arguments.report.empty() || probes.empty() ||
+                        write_security_report(arguments, run.request, command_line);
+  const auto summary = fmt::format("virtrain isolate --security {}: {}\n", id,
+                                   probes.empty() ? "no probe was run" : results::security_summary(probes));
+  if (options.quiet) {
+    print_result(summary);
+  } else {
+    std::cerr << summary << std::flush;
+  }
+  const int status = judge(run.outcome, {}, false);
+  if (status != 0) { return status; }
+  if (!reported) { return exit_status(ErrorCode::io); }
+  return arguments.expect ? judge_security(probes) : 0;
+}
+
+void print_security(const results::Store& store, const std::vector<std::string>& experiments,
+                    results::Format format) {
+  const auto probes = probes_of(store, experiments);
+  if (probes.empty()) {
+    throw Error("isolate --security", ErrorCode::not_found,
+                "the selected experiments have no security probes (virtrain isolate --security runs them)");
+  }
+  print_result(results::render(results::security_table(probes), format, colour_on_stdout()));
+}
+
+int judge_security_of(const RunOptions& options, const std::string& experiment) {
+  const results::Store store(options.database, results::Store::Mode::open);
+  return judge_security(store.security_probes(experiment));
+}
+
+}  // namespace virtrain::harness

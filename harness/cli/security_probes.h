@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+
+#include "harness/cli/run_scenario.h"
+#include "results/tables/render.h"
+
+namespace virtrain::harness {
+
+/// `isolate --security`.
+struct SecurityArguments {
+  std::string scenario;  ///< file; empty: a small scenario of its own
+  std::string report;    ///< file; empty: none
+  results::Format format = results::Format::table;
+  bool expect = false;
+  RunOptions options;
+};
+
+/// Runs the probes of the scenario without its trials and prints them; the exit status.
+int probe_security(SecurityArguments& arguments, const std::string& command_line);
+
+/// Prints the stored probes of these experiments. Error(not_found) where they have none.
+void print_security(const results::Store& store, const std::vector<std::string>& experiments,
+                    results::Format format);
+
+/// What probes of an experiment ask of its exit status: 1, 5 or 0.
+int judge_security_of(const RunOptions& options, const std::string& experiment);
+
+}  // namespace virtrain::harness

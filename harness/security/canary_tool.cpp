@@ -1,0 +1,155 @@
+#include "harness/security/canary_tool.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/contains.h"
+#include "common/error.h"
+#include "common/text/json.h"
+#include "common/text/text.h"
+
+namespace virtrain::harness {
+namespace {
+
+using nlohmann::json;
+
+constexpr JsonLimits record_limits{.bytes = std::size_t{16} << 10, .depth = 8, .values = 2000};
+constexpr std::size_t most_text_bytes = 200;
+
+Error odd(const std::string& key) {
+  return {"read what virtrain-canary says", ErrorCode::trial_failed, "its '" + key + "' is odd"};
+}
+
+const json& member(const json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end()) { throw odd(key); }
+  return *found;
+}
+
+std::string text(const json& object, const char* key) {
+  const auto& value = member(object, key);
+  if (!value.is_string() || value.get_ref<const std::string&>().size() > most_text_bytes) { throw odd(key); }
+  return printable(value.get_ref<const std::string&>());
+}
+
+std::uint64_t number(const json& object, const char* key) {
+  const auto& value = member(object, key);
+  if (!value.is_number_unsigned()) { throw odd(key); }
+  return value.get<std::uint64_t>();
+}
+
+const json& list(const json& object, const char* key) {
+  const auto& value = member(object, key);
+  if (!value.is_array()) { throw odd(key); }
+  return value;
+}
+
+std::vector<std::string> texts(const json& object, const char* key) {
+  std::vector<std::string> all;
+  for (const auto& one : list(object, key)) {
+    if (!one.is_string()) { throw odd(key); }
+    all.push_back(printable(one.get<std::string>(), most_text_bytes));
+  }
+  return all;
+}
+
+/// The line of that record.
+json record_of(const std::string& lines, const std::string& kind) {
+  for (const auto& line : split(lines, '\n')) {
+    auto record = parse_json_or_null(line, record_limits);
+    if (record.is_object() && record.value("record", json()) == kind) { return record; }
+  }
+  throw Error("read what virtrain-canary says", ErrorCode::trial_failed, "it has no record '" + kind + "'");
+}
+
+json canaries_json(const std::vector<Canary>& canaries) {
+  auto out = json::object();
+  for (const auto& one : canaries) { out[one.name] = one.text; }
+  return out;
+}
+
+}  // namespace
+
+json search_request(const std::vector<Canary>& canaries, const std::vector<std::string>& roots,
+                    std::uint64_t bytes, std::int64_t seconds) {
+  return {{"canaries", canaries_json(canaries)}, {"roots", roots}, {"bytes", bytes}, {"seconds", seconds}};
+}
+
+json listen_request(const std::string& address, const std::string& alias, const std::vector<int>& ports,
+                    unsigned vsock_port, const Canary& canary) {
+  return {{"address", address},
+          {"alias", alias},
+          {"ports", ports},
+          {"vsock_port", vsock_port},
+          {"canary", canary.text}};
+}
+
+json reach_request(const std::string& address, const std::vector<ReachTarget>& targets,
+                   const std::vector<Canary>& canaries) {
+  auto items = json::array();
+  for (const auto& one : targets) {
+    items.push_back({{"kind", one.kind},
+                     {"name", one.name},
+                     {"address", one.address},
+                     {"port", one.port},
+                     {"cid", one.cid}});
+  }
+  return {{"address", address}, {"targets", items}, {"canaries", canaries_json(canaries)}};
+}
+
+bool NodeSearch::has(const std::string& canary) const {
+  return std::any_of(found.begin(), found.end(), [&](const auto& one) { return one.canary == canary; });
+}
+
+NodeSearch parse_search(const std::string& lines) {
+  const auto record = record_of(lines, "searched");
+  NodeSearch search;
+  search.scanned_bytes = static_cast<double>(number(record, "scanned_bytes"));
+  search.total_bytes = static_cast<double>(number(record, "total_bytes"));
+  if (search.scanned_bytes > search.total_bytes) { throw odd("scanned_bytes"); }
+  for (const auto& one : list(record, "found")) {
+    search.found.push_back({text(one, "canary"), text(one, "path"), number(one, "count"),
+                            number(one, "first"), number(one, "last")});
+  }
+  return search;
+}
+
+NodeListener parse_listener(const std::string& lines) {
+  const auto record = record_of(lines, "listening");
+  const auto& vsock = member(record, "vsock");
+  if (!vsock.is_boolean()) { throw odd("vsock"); }
+  return {text(record, "mac"), text(record, "link_local"), vsock.get<bool>()};
+}
+
+NodeReach parse_reach(const std::string& lines) {
+  const auto record = record_of(lines, "reached");
+  NodeReach reach;
+  for (const auto& one : list(record, "answers")) {
+    reach.answers.push_back({text(one, "target"), text(one, "how"), text(one, "who"), text(one, "canary")});
+  }
+  reach.heard = texts(record, "heard");
+  reach.failed = texts(record, "failed");
+  return reach;
+}
+
+std::string words_of(const NodeFinding& finding) {
+  return finding.count <= 1 ? fmt::format("{}, byte {}", finding.path, finding.first)
+                            : fmt::format("{}, {} times in bytes {} to {}", finding.path, finding.count,
+                                          finding.first, finding.last);
+}
+
+LeakEvidence evidence_of(const NodeSearch& search, const std::vector<std::string>& controls) {
+  LeakEvidence evidence;
+  evidence.unit = "B";
+  evidence.scanned = search.scanned_bytes;
+  evidence.total = search.total_bytes;
+  evidence.control =
+      std::all_of(controls.begin(), controls.end(), [&](const auto& control) { return search.has(control); });
+  for (const auto& one : search.found) {
+    if (!contains(controls, one.canary)) { evidence.leaks.push_back(one.canary + " in " + words_of(one)); }
+  }
+  return evidence;
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/text/canary.h"
+#include "harness/security/evidence.h"
+
+// What is asked of virtrain-canary in a node, and what it answers. A node's answers are untrusted: read
+// strictly, made safe to show, and bounded.
+
+namespace virtrain::harness {
+
+struct NodeFinding {
+  std::string canary;  ///< its name
+  std::string path;
+  std::uint64_t count = 0, first = 0, last = 0;
+};
+struct NodeSearch {
+  double scanned_bytes = 0, total_bytes = 0;
+  std::vector<NodeFinding> found;
+
+  bool has(const std::string& canary) const;
+};
+
+/// A node's listener, which greets with its canary.
+struct NodeListener {
+  std::string mac;
+  std::string link_local;  ///< empty: the node has no IPv6 there
+  bool vsock = false;
+};
+
+struct NodeAnswer {
+  std::string target, how, who, canary;
+};
+struct NodeReach {
+  std::vector<NodeAnswer> answers;
+  std::vector<std::string> heard;   ///< names of canaries
+  std::vector<std::string> failed;  ///< targets that could not be tried, and why
+};
+
+/// Something to be reached. Its name begins with a group, "host/…", by which answers are told apart.
+struct ReachTarget {
+  std::string kind;  ///< tcp4, tcp6, vsock, arp, ping6
+  std::string name;
+  std::string address = {};
+  unsigned port = 0, cid = 0;
+};
+
+nlohmann::json search_request(const std::vector<Canary>& canaries, const std::vector<std::string>& roots,
+                              std::uint64_t bytes, std::int64_t seconds);
+nlohmann::json listen_request(const std::string& address, const std::string& alias,
+                              const std::vector<int>& ports, unsigned vsock_port, const Canary& canary);
+nlohmann::json reach_request(const std::string& address, const std::vector<ReachTarget>& targets,
+                             const std::vector<Canary>& canaries);
+
+/// The answer to each. Throw Error(trial_failed) for what is none.
+NodeSearch parse_search(const std::string& lines);
+NodeListener parse_listener(const std::string& lines);
+NodeReach parse_reach(const std::string& lines);
+
+/// "/dev/vda, bytes 4096 to 8191, 2 times".
+std::string words_of(const NodeFinding& finding);
+/// Scanned and total bytes, the control, and as a leak each other canary that was found.
+LeakEvidence evidence_of(const NodeSearch& search, const std::vector<std::string>& controls);
+
+}  // namespace virtrain::harness

@@ -1,0 +1,250 @@
+#include "harness/security/network_probes.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "common/contains.h"
+#include "common/text/text.h"
+#include "harness/trial/live_nodes.h"
+
+namespace virtrain::harness {
+namespace {
+
+/// Tenants may use the same addresses, so each of these has one more that is its own.
+constexpr const char* owner_alias = "10.77.200.1";
+constexpr const char* peer_alias = "10.77.200.2";
+/// Where both listen: the first port that Open MPI's TCP transport takes, and one that is given out at
+/// random.
+constexpr int first_mpi_port = 1024, free_port = 40'000;
+/// Beside them ssh, portmapper, libvirt, VNC, and more of MPI's; a port without a listener refuses, which is
+/// an answer too.
+constexpr int tried_ports[] = {22,   111,   first_mpi_port, 1025,   1026,   1027,   5900,
+                               5901, 16509, 16514,          32'768, 40'000, 49'152, 60'999};
+constexpr unsigned owner_vsock_port = 47'101, peer_vsock_port = 47'102, looking_vsock_port = 47'103;
+/// 1 is the kernel itself, 2 its host, and guests have those after it.
+constexpr unsigned own_cid = 1, last_cid = 16;
+constexpr std::size_t most_host_addresses = 16;
+
+std::string plain(const std::string& address) {
+  return split(address, '/')[0];
+}
+
+template <typename Address>
+std::string text_of(int family, const Address& address) {
+  char text[INET6_ADDRSTRLEN] = "";
+  return ::inet_ntop(family, &address, text, sizeof text) != nullptr ? text : "";
+}
+
+}  // namespace
+
+HostAddresses read_host_addresses() {
+  HostAddresses found;
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) { return found; }
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> hold(list, &::freeifaddrs);
+  for (const auto* one = list; one != nullptr; one = one->ifa_next) {
+    if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_LOOPBACK) != 0) { continue; }
+    if (one->ifa_addr->sa_family == AF_INET && found.ipv4.size() < most_host_addresses) {
+      found.ipv4.push_back(text_of(AF_INET, reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr));
+    }
+    if (one->ifa_addr->sa_family != AF_INET6) { continue; }
+    const auto& address = reinterpret_cast<const sockaddr_in6*>(one->ifa_addr)->sin6_addr;
+    if (IN6_IS_ADDR_LINKLOCAL(&address) && found.link_local.size() < most_host_addresses) {
+      found.link_local.push_back(text_of(AF_INET6, address));
+    }
+  }
+  return found;
+}
+
+std::vector<std::string> network_probe_names() {
+  return {"network_tcp", "network_ipv6", "network_arp", host_addresses_probe, "vsock"};
+}
+
+NetworkProbes::NetworkProbes(HostAddresses host, const std::string& looking_address,
+                             const std::string& peer_address)
+    : host_(std::move(host)),
+      looking_address_(plain(looking_address)),
+      peer_address_(plain(peer_address)),
+      owners_(make_canary("owner")),
+      peers_(make_canary("peer")),
+      own_(make_canary("own")) {}
+
+std::vector<std::pair<LiveNode*, NetworkProbes::Listener&>> NetworkProbes::listeners(LiveNode& owner,
+                                                                                     LiveNode& peer,
+                                                                                     LiveNode& looking) {
+  const std::vector<int> ports{first_mpi_port, free_port};
+  owner_.request =
+      listen_request(plain(owner.placement->address), owner_alias, ports, owner_vsock_port, owners_);
+  peer_.request = listen_request(peer_address_, peer_alias, ports, peer_vsock_port, peers_);
+  looking_.request = listen_request(looking_address_, "", {}, looking_vsock_port, own_);
+  return {{&owner, owner_}, {&peer, peer_}, {&looking, looking_}};
+}
+
+nlohmann::json NetworkProbes::request(bool own_kernel) {
+  targets_.clear();
+  const auto add = [&](std::string kind, const std::string& group, const std::string& address,
+                       unsigned port = 0, unsigned cid = 0) {
+    const auto at = kind == "vsock" ? fmt::format("CID {} port {}", cid, port)
+                    : port == 0     ? address
+                                    : fmt::format("{} port {}", address, port);
+    targets_.push_back({std::move(kind), group + "/" + at, address, port, cid});
+  };
+  add("tcp4", "tcp-control", peer_alias, first_mpi_port);
+  add("arp", "arp-control", peer_alias);
+  add("arp", "arp", owner_alias);
+  for (const int port : tried_ports) { add("tcp4", "tcp", owner_alias, static_cast<unsigned>(port)); }
+  if (!peer_.said.link_local.empty()) { add("tcp6", "ipv6-control", peer_.said.link_local, first_mpi_port); }
+  if (!owner_.said.link_local.empty()) {
+    for (const int port : tried_ports) {
+      add("tcp6", "ipv6", owner_.said.link_local, static_cast<unsigned>(port));
+    }
+  }
+  add("ping6", "ping", "ff02::1");
+  for (const auto& address : host_.ipv4) { add("arp", "host", address); }
+  for (const auto& address : host_.link_local) {
+    for (const unsigned port : {22U, 111U, 16509U}) { add("tcp6", "host", address, port); }
+  }
+  add("vsock", "vsock-control", "", looking_vsock_port, own_cid);
+  // Beyond a slice's own kernel are those who emulate this host, which are nobody's business here.
+  for (unsigned cid = own_cid; cid <= (own_kernel ? last_cid : own_cid); ++cid) {
+    add("vsock", cid == own_cid ? "vsock-own" : "vsock", "", owner_vsock_port, cid);
+  }
+  return reach_request(looking_address_, targets_, {owners_, peers_, own_});
+}
+
+std::vector<NodeAnswer> NetworkProbes::of_group(const NodeReach& reach, const std::string& group) {
+  std::vector<NodeAnswer> found;
+  for (const auto& one : reach.answers) {
+    if (!one.target.starts_with(group + "/")) { continue; }
+    found.push_back(one);
+    found.back().target.erase(0, group.size() + 1);
+  }
+  return found;
+}
+
+double NetworkProbes::tried(const std::string& group) const {
+  return static_cast<double>(std::count_if(targets_.begin(), targets_.end(), [&](const ReachTarget& one) {
+    return one.name.starts_with(group + "/");
+  }));
+}
+
+std::vector<std::pair<std::string, LeakEvidence>> NetworkProbes::judge(const NodeReach& reach,
+                                                                       bool own_kernel) const {
+  const auto names = network_probe_names();
+  return {{names[0], judge_tcp(reach)},
+          {names[1], judge_ipv6(reach)},
+          {names[2], judge_arp(reach)},
+          {names[3], judge_host(reach)},
+          {names[4], judge_vsock(reach, own_kernel)}};
+}
+
+namespace {
+
+bool greeted_by(const std::vector<NodeAnswer>& answers, const std::string& canary) {
+  return std::any_of(answers.begin(), answers.end(), [&](const auto& one) { return one.canary == canary; });
+}
+
+void add_leaks(const std::vector<NodeAnswer>& answers, LeakEvidence& evidence) {
+  for (const auto& one : answers) {
+    evidence.leaks.push_back(one.target + " " + one.how + (one.who.empty() ? "" : " from " + one.who));
+  }
+}
+
+}  // namespace
+
+LeakEvidence NetworkProbes::judge_tcp(const NodeReach& reach) const {
+  LeakEvidence evidence;
+  evidence.control = greeted_by(of_group(reach, "tcp-control"), peers_.name);
+  evidence.scanned = evidence.total = tried("tcp");
+  add_leaks(of_group(reach, "tcp"), evidence);
+  return evidence;
+}
+
+/// Everybody on a link answers a ping to all of it, so strangers show without being asked by address.
+LeakEvidence NetworkProbes::judge_ipv6(const NodeReach& reach) const {
+  LeakEvidence evidence;
+  if (owner_.said.link_local.empty() || peer_.said.link_local.empty()) {
+    evidence.lacks = "the nodes have no IPv6 link-local address";
+    return evidence;
+  }
+  const auto pings = of_group(reach, "ping");
+  const auto peer_replied = std::any_of(pings.begin(), pings.end(),
+                                        [&](const auto& one) { return one.who == peer_.said.link_local; });
+  evidence.control = peer_replied && greeted_by(of_group(reach, "ipv6-control"), peers_.name);
+  evidence.scanned = evidence.total = tried("ipv6") + 1;
+  add_leaks(of_group(reach, "ipv6"), evidence);
+  for (const auto& one : pings) {
+    // A host's answer is told by the probe of its addresses.
+    if (one.who == peer_.said.link_local || contains(host_.link_local, one.who)) { continue; }
+    evidence.leaks.push_back(
+        fmt::format("{} on the tenant's link{}", one.who,
+                    one.who == owner_.said.link_local ? ", which is the other tenant" : ""));
+  }
+  return evidence;
+}
+
+LeakEvidence NetworkProbes::judge_arp(const NodeReach& reach) const {
+  LeakEvidence evidence;
+  const auto replies = of_group(reach, "arp-control");
+  const auto is_peer = [&](const auto& one) { return one.who == peer_.said.mac; };
+  evidence.control =
+      std::any_of(replies.begin(), replies.end(), is_peer) && contains(reach.heard, peers_.name);
+  evidence.scanned = evidence.total = 2;  // the question, and frames that come by themselves
+  add_leaks(of_group(reach, "arp"), evidence);
+  if (contains(reach.heard, owners_.name)) {
+    evidence.leaks.emplace_back("the other tenant's broadcast frames are heard");
+  }
+  return evidence;
+}
+
+LeakEvidence NetworkProbes::judge_host(const NodeReach& reach) const {
+  LeakEvidence evidence;
+  const auto replies = of_group(reach, "arp-control");
+  const bool link = !peer_.said.link_local.empty();
+  const auto pings = of_group(reach, "ping");
+  const auto is_peer = [&](const auto& one) {
+    return one.who == peer_.said.mac || one.who == peer_.said.link_local;
+  };
+  evidence.control = std::any_of(replies.begin(), replies.end(), is_peer) &&
+                     (!link || std::any_of(pings.begin(), pings.end(), is_peer));
+  evidence.scanned = evidence.total = tried("host") + (link ? 1 : 0);
+  add_leaks(of_group(reach, "host"), evidence);
+  for (const auto& one : pings) {
+    if (contains(host_.link_local, one.who)) {
+      evidence.leaks.push_back(one.who + " of the host answers on the tenant's link");
+    }
+  }
+  return evidence;
+}
+
+LeakEvidence NetworkProbes::judge_vsock(const NodeReach& reach, bool own_kernel) const {
+  LeakEvidence evidence;
+  if (!looking_.said.vsock) {
+    evidence.lacks = own_kernel ? "the guest's kernel has no vsock, and the VM no such device"
+                                : "this host's kernel has no vsock";
+    return evidence;
+  }
+  evidence.control = greeted_by(of_group(reach, "vsock-control"), own_.name);
+  if (evidence.control == false) {
+    evidence.failure =
+        "the control was not found: this kernel has vsock without its loopback (modprobe vsock_loopback)";
+  }
+  evidence.scanned = evidence.total = tried("vsock") + tried("vsock-own");
+  for (const char* group : {"vsock", "vsock-own"}) {
+    for (const auto& one : of_group(reach, group)) {
+      const bool is_owner = one.canary == owners_.name;
+      // What a kernel answers itself on its own address is nobody else; the same of a slice and its host.
+      if (!is_owner && (!own_kernel || group == std::string("vsock-own"))) { continue; }
+      evidence.leaks.push_back(one.target + " " + one.how + (is_owner ? ", by the other tenant" : ""));
+    }
+  }
+  return evidence;
+}
+
+}  // namespace virtrain::harness

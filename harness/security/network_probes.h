@@ -1,0 +1,58 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/security/canary_tool.h"
+
+namespace virtrain::harness {
+
+struct LiveNode;
+
+/// Of this host, without loopback.
+struct HostAddresses {
+  std::vector<std::string> ipv4, link_local;
+};
+HostAddresses read_host_addresses();
+
+inline constexpr const char* host_addresses_probe = "host_addresses";
+/// network_tcp, network_ipv6, network_arp, host_addresses, vsock.
+std::vector<std::string> network_probe_names();
+
+/// What the looking tenant tries to reach, and what its answers mean: pure, but for the nodes that it pairs
+/// with listeners. The other node of the looking tenant is the control of all but vsock.
+class NetworkProbes {
+ public:
+  struct Listener {
+    nlohmann::json request;
+    NodeListener said;
+  };
+
+  NetworkProbes(HostAddresses host, const std::string& looking_address, const std::string& peer_address);
+
+  /// One for each node, to be started before request() is sent.
+  std::vector<std::pair<LiveNode*, Listener&>> listeners(LiveNode& owner, LiveNode& peer, LiveNode& looking);
+  nlohmann::json request(bool own_kernel);
+  /// By name, in the order of network_probe_names().
+  std::vector<std::pair<std::string, LeakEvidence>> judge(const NodeReach& reach, bool own_kernel) const;
+
+ private:
+  LeakEvidence judge_tcp(const NodeReach& reach) const;
+  LeakEvidence judge_ipv6(const NodeReach& reach) const;
+  LeakEvidence judge_arp(const NodeReach& reach) const;
+  LeakEvidence judge_host(const NodeReach& reach) const;
+  LeakEvidence judge_vsock(const NodeReach& reach, bool own_kernel) const;
+  /// Answers whose target is of that group.
+  static std::vector<NodeAnswer> of_group(const NodeReach& reach, const std::string& group);
+  double tried(const std::string& group) const;
+
+  HostAddresses host_;
+  std::string looking_address_, peer_address_;
+  Canary owners_, peers_, own_;
+  Listener owner_, peer_, looking_;
+  std::vector<ReachTarget> targets_;
+};
+
+}  // namespace virtrain::harness

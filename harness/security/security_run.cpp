@@ -1,0 +1,194 @@
+#include "harness/security/security_run.h"
+
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "common/error.h"
+#include "common/system/log.h"
+#include "harness/plan/node_group.h"
+#include "harness/security/network_probes.h"
+#include "harness/security/tenant_probes.h"
+
+namespace virtrain::harness {
+namespace {
+
+using namespace asio::experimental::awaitable_operators;
+
+constexpr const char* leftovers_probe = "leftovers";
+constexpr const char* modes_probe = "file_modes";
+constexpr const char* image_canary_file = "/usr/share/virtrain-canary";
+
+std::vector<std::string> probe_names(bool in_vms) {
+  auto names = network_probe_names();
+  names.emplace_back("shared_memory");
+  if (in_vms) { names.emplace_back("channels"); }
+  for (const char* name : {"host_files", leftovers_probe, modes_probe}) { names.emplace_back(name); }
+  return names;
+}
+
+/// The probes of one arm.
+class SecurityArmRun {
+ public:
+  SecurityArmRun(RunContext& context, const SecurityArm& arm)
+      : context_(context), arm_(arm), placement_(context.plan.placements[arm.placement]) {}
+
+  /// False: its nodes could not be had to the end.
+  asio::awaitable<bool> run() {
+    if (!arm_.lacks.empty()) {
+      LeakEvidence evidence;
+      evidence.lacks = arm_.lacks;
+      tell_missing(evidence);
+      co_return true;
+    }
+    LiveNodes nodes(context_, placement_, arm_.base);
+    std::exception_ptr failure;
+    const auto work = [&]() -> asio::awaitable<void> {
+      try {
+        co_await probe_tenants(nodes);
+      } catch (...) { failure = std::current_exception(); }
+    };
+    co_await (work() || context_.stop.wait());
+    say("tear_down");
+    const auto left = co_await nodes.tear_down();
+    if (!left.empty()) {
+      log::warning("something could not be removed; run: virtrain clean", {{"left", left}});
+    }
+    const auto remove = [this] { context_.host.remove_planted(); };
+    co_await offload(context_.pool, remove);
+    if (context_.stop.requested()) { co_return true; }
+    if (failure) {
+      tell_failure(failure);
+      co_return false;
+    }
+    co_await look_at_leftovers();
+    co_return true;
+  }
+
+ private:
+  void say(const std::string& line) const {
+    if (context_.progress) { context_.progress(line); }
+  }
+
+  void tell(results::SecurityProbe record) {
+    record.arm = arm_.arm;
+    told_.insert(record.name);
+    if (!runs_in_vms(arm_.base)) {
+      record.virtualization = to_string(Virtualization::none);
+    } else if (context_.virtualization) {
+      record.virtualization = to_string(*context_.virtualization);
+    }
+    context_.store.add_security_probes(context_.experiment, {&record, 1});
+    log::debug("security probe", {{"arm", record.arm}, {"probe", record.name}, {"result", record.result}});
+  }
+
+  void tell_missing(const LeakEvidence& evidence) {
+    for (const auto& name : probe_names(runs_in_vms(arm_.base))) {
+      if (!told_.contains(name)) { tell(to_record(evidence, name, "")); }
+    }
+  }
+
+  void tell_failure(const std::exception_ptr& failure) {
+    LeakEvidence evidence;
+    try {
+      std::rethrow_exception(failure);
+    } catch (const Error& error) { evidence.failure = error.what(); }  // anything else is no fault of a node
+    evidence.failure = evidence.failure.substr(0, evidence.failure.find('\n'));
+    log::error("security probes failed", {{"arm", arm_.arm}, {"reason", evidence.failure}});
+    context_.event(std::nullopt, "security", "security probes failed",
+                   {{"arm", arm_.arm}, {"reason", evidence.failure}});
+    tell_missing(evidence);
+  }
+
+  asio::awaitable<void> probe_tenants(LiveNodes& nodes) {
+    const auto plant = [this] { return context_.host.plant(canaries_.host); };
+    for (const auto& path : co_await offload(context_.pool, plant)) {
+      canaries_.host_files.push_back(path.string());
+    }
+    if (runs_in_vms(arm_.base)) { co_await prepare_image(); }
+    say("define");
+    co_await nodes.define();
+    say("boot");
+    co_await nodes.boot();
+    say("agent");
+    co_await nodes.reach_agents();
+    const auto done = [this](results::SecurityProbe record) { tell(std::move(record)); };
+    co_await run_tenant_probes(context_, nodes.nodes(), canaries_, placement_.guest.is_mirror(), done);
+  }
+
+  /// Made while the host's canaries are there, so that they would be in it if they could.
+  asio::awaitable<void> prepare_image() {
+    say("image");
+    vmctl::ImageSpec spec{placement_.guest.image, false, {}};
+    if (placement_.guest.is_mirror()) { spec.texts[image_canary_file] = canaries_.image.text + "\n"; }
+    const auto make = [this, &spec] { return context_.host.make_image(spec); };
+    const auto image = co_await offload(context_.pool, make);
+    context_.virtualization = image.virtualization;
+    context_.event(std::nullopt, "security", "guest image ready",
+                   {{"hash", image.hash}, {"virtualization", to_string(image.virtualization)}});
+  }
+
+  asio::awaitable<void> look_at_leftovers() {
+    say("security probes: leftovers");
+    const auto control = make_canary("control");
+    const auto search = [&] { return context_.host.search_leftovers({canaries_.secret}, control); };
+    const auto found = co_await offload(context_.pool, search);
+    LeakEvidence evidence;
+    evidence.unit = "B";
+    evidence.control = found.has(control.name);
+    evidence.scanned = static_cast<double>(found.scanned_bytes);
+    evidence.total = static_cast<double>(found.total_bytes);
+    for (const auto& one : found.found) {
+      if (one.canary == control.name) { continue; }
+      evidence.leaks.push_back(
+          one.canary + " in " +
+          words_of(NodeFinding{one.canary, one.path.string(), one.count, one.first, one.last}));
+    }
+    if (found.unreadable > 0) {
+      evidence.limits = fmt::format("{} files could not be read", found.unreadable);
+    }
+    tell(to_record(evidence, leftovers_probe, "the host after both tenants"));
+
+    const auto look = [this] { return context_.host.check_modes(); };
+    const auto modes = co_await offload(context_.pool, look);
+    LeakEvidence loose;
+    loose.unit = "files";
+    loose.control = modes.found_control;
+    loose.scanned = loose.total = static_cast<double>(modes.files);
+    for (const auto& one : modes.loose) {
+      loose.leaks.push_back(
+          fmt::format("{} has mode {:04o} (allowed: {:04o})", one.path.string(), one.mode, one.allowed));
+    }
+    tell(to_record(loose, modes_probe, "other users of the host"));
+  }
+
+  RunContext& context_;
+  const SecurityArm& arm_;
+  const Placement& placement_;
+  ArmCanaries canaries_;
+  std::set<std::string> told_;
+};
+
+}  // namespace
+
+asio::awaitable<std::int64_t> run_security(RunContext& context) {
+  std::int64_t failed = 0;
+  for (const auto& arm : context.plan.security) {
+    if (context.stop.requested()) { break; }
+    SecurityArmRun run(context, arm);
+    failed += co_await run.run() ? 0 : 1;
+  }
+  co_return failed;
+}
+
+int judge_security(std::span<const results::SecurityProbe> probes) {
+  const auto any = [&](LeakResult result) {
+    return std::any_of(probes.begin(), probes.end(),
+                       [&](const auto& one) { return one.result == to_string(result); });
+  };
+  return any(LeakResult::leak) ? 1 : any(LeakResult::inconclusive) ? 5 : 0;
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,198 @@
+#include "harness/security/tenant_probes.h"
+
+#include <fmt/format.h>
+
+#include "common/contains.h"
+#include "common/error.h"
+#include "common/text/text.h"
+#include "harness/agent/client/run_in_node.h"
+#include "harness/job/programs.h"
+#include "harness/security/network_probes.h"
+
+namespace virtrain::harness {
+namespace {
+
+constexpr std::chrono::seconds search_deadline{240};
+constexpr std::chrono::seconds tool_deadline{60};
+constexpr std::int64_t search_seconds = 180;
+constexpr std::uint64_t guest_bytes = std::uint64_t{64} << 30, slice_bytes = std::uint64_t{2} << 30;
+
+/// The same file for both: only its canary tells whose it is.
+constexpr const char* shared_memory_file = "/dev/shm/virtrain-canary";
+
+class TenantProbes {
+ public:
+  TenantProbes(RunContext& context, std::vector<LiveNode>& nodes, const ArmCanaries& canaries, bool mirror,
+               std::function<void(results::SecurityProbe)> done)
+      : context_(context), canaries_(canaries), mirror_(mirror), done_(std::move(done)) {
+    for (auto& node : nodes) {
+      if (node.made.tenant == 0) { owner_ = &node; }
+      if (node.made.tenant == 1) { (looking_ == nullptr ? looking_ : peer_) = &node; }
+    }
+  }
+
+  asio::awaitable<void> run() {
+    const std::string at_owner = fmt::format("{} at {}", looking_tenant, owner_tenant);
+    const std::string at_host = fmt::format("{} at the host", looking_tenant);
+    say("networks");
+    co_await network(at_owner, at_host);
+    say("shared memory");
+    co_await attempt("shared_memory", at_owner, [this] { return shared_memory(); });
+    if (looking_->made.has_own_kernel) {
+      co_await attempt("channels", at_owner, [this] { return channels(); });
+    }
+    say("files of the host");
+    co_await attempt("host_files", at_host, [this] { return host_files(); });
+    co_await leave_secret();
+  }
+
+ private:
+  void say(const std::string& what) const {
+    if (context_.progress) { context_.progress("security probes: " + what); }
+  }
+
+  void tell(LeakEvidence evidence, const std::string& name, const std::string& tenants) {
+    done_(to_record(evidence, name, tenants));
+  }
+
+  template <typename Look>
+  asio::awaitable<void> attempt(const char* name, std::string tenants, Look look) {
+    LeakEvidence evidence;
+    try {
+      evidence = co_await look();
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::interrupted || looking_->agent->is_lost()) { throw; }
+      evidence.failure = error.what();
+    }
+    tell(std::move(evidence), name, tenants);
+  }
+
+  asio::awaitable<std::string> ask(LiveNode& node, std::string verb, nlohmann::json request,
+                                   std::chrono::milliseconds deadline) {
+    NodeInput input;
+    input.standard_input = request.dump();
+    std::vector<std::string> argv{node.made.programs.at(canary_program), std::move(verb)};
+    co_return co_await run_in_node(context_.io, node.agent, std::move(argv), deadline, std::move(input));
+  }
+
+  asio::awaitable<NodeSearch> search(std::vector<Canary> canaries, std::vector<std::string> roots,
+                                     std::uint64_t bytes) {
+    auto request = search_request(canaries, roots, bytes, search_seconds);
+    co_return parse_search(co_await ask(*looking_, "search", std::move(request), search_deadline));
+  }
+
+  asio::awaitable<void> network(std::string at_owner, std::string at_host) {
+    std::string failure;
+    try {
+      NetworkProbes probes(read_host_addresses(), looking_->placement->address, peer_->placement->address);
+      for (auto& [node, listener] : probes.listeners(*owner_, *peer_, *looking_)) {
+        listener.said = parse_listener(co_await ask(*node, "listen", listener.request, tool_deadline));
+      }
+      const bool own_kernel = looking_->made.has_own_kernel;
+      auto request = probes.request(own_kernel);
+      const auto reach = parse_reach(co_await ask(*looking_, "reach", std::move(request), tool_deadline));
+      for (const auto& [name, evidence] : probes.judge(reach, own_kernel)) {
+        tell(evidence, name, name == host_addresses_probe ? at_host : at_owner);
+      }
+      co_return;
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::interrupted || looking_->agent->is_lost()) { throw; }
+      failure = error.what();
+    }
+    for (const auto& name : network_probe_names()) {
+      LeakEvidence evidence;
+      evidence.failure = failure;
+      tell(evidence, name, name == host_addresses_probe ? at_host : at_owner);
+    }
+  }
+
+  asio::awaitable<LeakEvidence> shared_memory() {
+    const auto theirs = make_canary(std::string(owner_tenant) + "'s canary");
+    const auto own = make_canary(std::string(looking_tenant) + "'s own");
+    const std::string control_file = std::string(shared_memory_file) + "-control";
+    co_await owner_->agent->write_file(shared_memory_file, theirs.text);
+    co_await owner_->agent->write_file("/tmp/virtrain-canary", theirs.text);
+    co_await looking_->agent->write_file(control_file, own.text);
+    std::vector<Canary> canaries{theirs, own};
+    std::vector<std::string> roots{"/dev/shm", "/tmp"};
+    const auto found = co_await search(std::move(canaries), std::move(roots), slice_bytes);
+    co_return evidence_of(found, {own.name});
+  }
+
+  /// Ports of the hypervisor's channels that the guest sees: its agent's is the control, any other one leads
+  /// to somebody else.
+  asio::awaitable<LeakEvidence> channels() {
+    const std::string folder = "/sys/class/virtio-ports";
+    std::vector<std::string> list{"ls", folder};
+    const auto listed = co_await run_in_node(context_.io, looking_->agent, std::move(list), tool_deadline);
+    LeakEvidence evidence;
+    std::string agents;
+    for (const auto& port : split(listed, '\n')) {
+      if (trim(port).empty()) { continue; }
+      auto name = co_await looking_->agent->read_file(fmt::format("{}/{}/name", folder, trim(port)));
+      name = printable(trim(name));
+      evidence.total += 1;
+      evidence.scanned += 1;
+      if (agents.empty() && !name.empty()) {
+        agents = name;
+      } else {
+        evidence.leaks.push_back(fmt::format("port {} named '{}'", printable(trim(port)), name));
+      }
+    }
+    evidence.control = !agents.empty();
+    co_return evidence;
+  }
+
+  asio::awaitable<LeakEvidence> host_files() {
+    const auto own = make_canary(std::string(looking_tenant) + "'s own file");
+    const std::string own_file = "/tmp/virtrain-canary-own";
+    co_await looking_->agent->write_file(own_file, own.text);
+    std::vector<Canary> canaries{canaries_.host, own};
+    std::vector<std::string> controls{own.name}, roots{"/tmp", "/dev/shm"};
+    if (!looking_->made.has_own_kernel) {
+      roots.insert(roots.end(), canaries_.host_files.begin(), canaries_.host_files.end());
+      const auto seen = co_await search(std::move(canaries), std::move(roots), slice_bytes);
+      co_return evidence_of(seen, controls);
+    }
+    if (mirror_) {
+      canaries.push_back(canaries_.image);
+      controls.push_back(canaries_.image.name);
+      roots.insert(roots.end(), {"/dev/vda", "/etc", "/root", "/home", "/run", "/var"});
+    } else {
+      roots = {"/"};
+    }
+    const auto seen = co_await search(std::move(canaries), std::move(roots), guest_bytes);
+    co_return evidence_of(seen, controls);
+  }
+
+  /// As a workload's environment has licence keys and passwords; and in files of the node that go with it.
+  asio::awaitable<void> leave_secret() {
+    NodeInput input;
+    input.environment["VIRTRAIN_SECRET"] = canaries_.secret.text;
+    input.standard_input = search_request({canaries_.secret}, {"/dev/null"}, 1, 1).dump();
+    std::vector<std::string> argv{owner_->made.programs.at(canary_program), "search"};
+    co_await run_in_node(context_.io, owner_->agent, std::move(argv), tool_deadline, std::move(input));
+    std::vector<std::string> files{"/tmp/secret", "/dev/shm/secret"};
+    if (owner_->made.has_own_kernel) { files.emplace_back("/root/secret"); }
+    for (const auto& file : files) { co_await owner_->agent->write_file(file, canaries_.secret.text, 0600); }
+  }
+
+  RunContext& context_;
+  const ArmCanaries& canaries_;
+  bool mirror_;
+  std::function<void(results::SecurityProbe)> done_;
+  LiveNode* owner_ = nullptr;
+  LiveNode* looking_ = nullptr;
+  LiveNode* peer_ = nullptr;
+};
+
+}  // namespace
+
+asio::awaitable<void> run_tenant_probes(RunContext& context, std::vector<LiveNode>& nodes,
+                                        const ArmCanaries& canaries, bool mirror,
+                                        std::function<void(results::SecurityProbe)> done) {
+  TenantProbes probes(context, nodes, canaries, mirror, std::move(done));
+  co_await probes.run();
+}
+
+}  // namespace virtrain::harness

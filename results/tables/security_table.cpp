@@ -1,0 +1,92 @@
+#include "results/tables/security_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "common/model/leak.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
+
+namespace virtrain::results {
+namespace {
+
+const std::vector<Column> security_columns{{"arm", "arm"},
+                                           {"name", "probe"},
+                                           {"tenants", "who looks at what"},
+                                           {"result", "result"},
+                                           {"control", "control"},
+                                           {"scanned", "", true, true},
+                                           {"total", "", true, true},
+                                           {"unit", "", false, true},
+                                           {"scanned_share", "scanned", true, true},
+                                           {"virtualization", "", false, true},
+                                           {"found", "found", false, true},
+                                           {"reason", "reason", false, true}};
+
+/// 1234567 as "1 MiB": of a scan nobody needs the last byte.
+std::string amount(double value, const std::string& unit) {
+  if (unit != "B") { return fmt::format("{:.0f}", value); }
+  constexpr double mib = 1 << 20;
+  return value < mib ? format_size(static_cast<std::uint64_t>(value))
+                     : format_size(static_cast<std::uint64_t>(value / mib) << 20);
+}
+
+Cell share_of(const SecurityProbe& probe) {
+  if (!probe.scanned || !probe.total || *probe.total <= 0) { return {}; }
+  const double share = *probe.scanned / *probe.total;
+  const auto whole = amount(*probe.total, probe.unit);
+  return {share,
+          fmt::format("{:.0f} % of {}{}", share * 100, whole, probe.unit == "B" ? "" : " " + probe.unit)};
+}
+
+std::string spaced(std::string words) {
+  std::replace(words.begin(), words.end(), '_', ' ');
+  return words;
+}
+
+Cell silent_number(const std::optional<double>& value) {
+  return value ? Cell{*value, ""} : Cell{};
+}
+
+}  // namespace
+
+Table security_table(const std::vector<SecurityProbe>& probes) {
+  Table table;
+  table.title = "Isolation: what was tried, what was found, what could not be told";
+  table.columns = security_columns;
+  for (const auto& one : probes) {
+    const auto control = !one.control ? Cell{} : Cell{*one.control, *one.control ? "found" : "not found"};
+    table.rows.push_back({cell(one.arm), cell(one.name), cell(one.tenants),
+                          Cell{one.result, spaced(one.result)}, control, silent_number(one.scanned),
+                          silent_number(one.total), Cell{one.unit, ""}, share_of(one),
+                          Cell{one.virtualization, ""}, cell(one.found), cell(one.reason)});
+  }
+  if (!table.rows.empty()) {
+    table.notes.emplace_back(
+        "control: a canary planted for the probe, which it must find in the same session; \"not found\" "
+        "needs it");
+    table.notes.emplace_back("docs/isolation.md says what each probe looks for, and what it does not");
+  }
+  return table;
+}
+
+std::string security_summary(const std::vector<SecurityProbe>& probes) {
+  std::map<std::string, std::vector<std::string>> by_result;
+  for (const auto& one : probes) { by_result[one.result].push_back(one.arm + ": " + one.name); }
+  std::vector<std::string> parts;
+  for (const auto result :
+       {LeakResult::leak, LeakResult::not_found, LeakResult::inconclusive, LeakResult::not_possible}) {
+    const auto found = by_result.find(to_string(result));
+    if (found == by_result.end()) { continue; }
+    const auto count = found->second.size();
+    parts.push_back(
+        result == LeakResult::leak
+            ? fmt::format("{} {} ({})", count, count == 1 ? "leak" : "leaks", join(found->second, "; "))
+            : fmt::format("{} {}", count, spaced(to_string(result))));
+  }
+  return join(parts, ", ");
+}
+
+}  // namespace virtrain::results

@@ -1,0 +1,107 @@
+#include "vmctl/host/security_probes.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "common/error.h"
+#include "common/system/user_folders.h"
+#include "common/text/text.h"
+#include "vmctl/process/host_claims.h"
+#include "vmctl/process/paths.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr mode_t own_file = 0600, own_folder = 0700, all_may_read = 0644;
+
+void write_with_mode(const fs::path& path, const std::string& text, mode_t mode) {
+  write_file_atomically(path.string(), text);
+  if (::chmod(path.c_str(), mode) != 0) { throw errno_error("set the mode of " + path.string(), errno); }
+}
+
+/// A file that goes with this object.
+class ControlFile {
+ public:
+  ControlFile(const RunState& run, const std::string& text, mode_t mode)
+      : path_(run.log_dir / "control-canary") {
+    write_with_mode(path_, text, mode);
+  }
+  ~ControlFile() {
+    std::error_code ignored;
+    fs::remove(path_, ignored);
+  }
+  ControlFile(const ControlFile&) = delete;
+  ControlFile& operator=(const ControlFile&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+void check(const fs::path& path, mode_t allowed, ModeReport& report) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) { return; }
+  ++report.files;
+  const mode_t mode = status.st_mode & 07777;
+  if ((mode & ~allowed) != 0) { report.loose.push_back({path, mode, allowed}); }
+}
+
+template <typename Check>
+void each_entry(const fs::path& folder, Check&& check_one) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) { check_one(entry.path()); }
+}
+
+}  // namespace
+
+std::vector<fs::path> PlantedFiles::plant(RunState& run, const Canary& canary) {
+  std::vector<fs::path> paths{home_folder() / (".virtrain-canary-" + run.tag()),
+                              state_dir() / ("canary-" + run.tag())};
+  if (::geteuid() == 0) { paths.push_back("/etc/virtrain-canary-" + run.tag()); }
+  for (const auto& path : paths) {
+    const auto id = run.journal.intent(run.owner, EffectKind::file, path.string());
+    files_.emplace_back(path, id);
+    write_with_mode(path, canary.text + "\n", own_file);
+    run.journal.done(id);
+  }
+  return paths;
+}
+
+void PlantedFiles::remove(RunState& run) {
+  for (; !files_.empty(); files_.pop_back()) {
+    fs::remove(files_.back().first);
+    run.journal.undone(files_.back().second);
+  }
+}
+
+SearchReport search_leftovers(const RunState& run, const std::vector<Canary>& canaries,
+                              const Canary& control) {
+  const ControlFile file(run, control.text + "\n", own_file);
+  auto all = canaries;
+  all.push_back(control);
+  return search_files(all, {state_dir(), cache_dir(), claims_folder(), "/var/log/libvirt/qemu",
+                            "/var/lib/libvirt/qemu", "/run/libvirt/qemu", "/dev/shm"});
+}
+
+ModeReport check_modes(const RunState& run) {
+  ModeReport report;
+  const ControlFile control(run, "", all_may_read);
+  each_entry(state_dir(), [&](const fs::path& path) {
+    const auto name = path.filename().string();
+    if (name.starts_with("leases.db") || name.ends_with(".lock")) { check(path, own_file, report); }
+  });
+  check(claims_folder(), own_folder, report);
+  each_entry(run.log_dir, [&](const fs::path& path) {
+    if (fs::is_regular_file(fs::symlink_status(path))) { check(path, own_file, report); }
+  });
+  const auto is_control = [&](const LooseFile& one) { return one.path == control.path(); };
+  report.found_control = std::erase_if(report.loose, is_control) == 1;
+  --report.files;
+  return report;
+}
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/unique_fd.h"
+#include "workloads/canary/interface.h"
+
+namespace virtrain::canary {
+
+/// Ethernet type of the frames in which a listener broadcasts its canary: for experiments in a local network.
+inline constexpr std::uint16_t canary_frame_type = 0x88b5;
+
+struct ListenRequest {
+  std::string address;     ///< of this node in its tenant's network
+  std::string alias;       ///< one more, which no other tenant has; empty: none
+  std::vector<int> ports;  ///< of TCP, on all addresses of both families
+  unsigned vsock_port = 0;
+  std::string canary;  ///< greets whoever connects, and is broadcast
+  std::chrono::seconds time{120};
+};
+
+/// What a tenant's node offers to whoever reaches it, for that long.
+class Listener {
+ public:
+  /// Binds everything. Throws Error.
+  explicit Listener(const ListenRequest& request);
+
+  /// The address family vsock is there, and the port is bound.
+  bool has_vsock() const { return vsock_; }
+  const Interface& device() const { return device_; }
+  /// Greets and broadcasts until the time is over.
+  void serve();
+
+ private:
+  ListenRequest request_;
+  Interface device_;
+  std::vector<UniqueFd> listening_;
+  UniqueFd raw_;
+  bool vsock_ = false;
+};
+
+}  // namespace virtrain::canary

@@ -1,0 +1,115 @@
+#include "workloads/canary/requests.h"
+
+#include <algorithm>
+#include <map>
+
+#include "common/error.h"
+
+namespace virtrain::canary {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t most_findings = 8;
+constexpr std::size_t most_answers = 24;
+constexpr std::size_t most_path_bytes = 160;
+
+/// What is wrong with a request is told as one kind of failure, whatever the library calls it.
+template <typename Read>
+auto checked(const char* what, Read&& read) {
+  try {
+    return read();
+  } catch (const json::exception& error) {
+    throw Error(std::string("read the request to ") + what, ErrorCode::bad_input, error.what());
+  }
+}
+
+std::vector<Canary> canaries_of(const json& request) {
+  std::vector<Canary> canaries;
+  for (const auto& [name, text] : request.at("canaries").items()) {
+    canaries.push_back({name, text.get<std::string>()});
+    if (!is_canary_text(canaries.back().text)) {
+      throw Error("read the request", ErrorCode::bad_input, "'" + name + "' is not a canary");
+    }
+  }
+  return canaries;
+}
+
+Target target_of(const json& item) {
+  static const std::map<std::string, Target::Kind> kinds{{"tcp4", Target::Kind::tcp4},
+                                                         {"tcp6", Target::Kind::tcp6},
+                                                         {"vsock", Target::Kind::vsock},
+                                                         {"arp", Target::Kind::arp},
+                                                         {"ping6", Target::Kind::ping6}};
+  const auto kind = kinds.find(item.at("kind").get<std::string>());
+  if (kind == kinds.end()) {
+    throw Error("read the request to reach", ErrorCode::bad_input, "unknown kind of target");
+  }
+  return {kind->second, item.at("name"), item.value("address", ""), item.value("port", 0U),
+          item.value("cid", 0U)};
+}
+
+}  // namespace
+
+SearchRequest search_request(const json& request) {
+  return checked("search", [&] {
+    SearchRequest out{canaries_of(request), {}, {}};
+    for (const auto& root : request.at("roots")) { out.roots.emplace_back(root.get<std::string>()); }
+    out.limits.bytes = request.value("bytes", out.limits.bytes);
+    out.limits.time = std::chrono::seconds(request.value("seconds", out.limits.time.count()));
+    return out;
+  });
+}
+
+FillRequest fill_request(const json& request) {
+  return checked("fill", [&] {
+    return FillRequest{request.at("path").get<std::string>(), request.at("canary").get<std::string>()};
+  });
+}
+
+ListenRequest listen_request(const json& request) {
+  return checked("listen", [&] {
+    ListenRequest out{request.at("address"),    request.value("alias", ""), request.at("ports"),
+                      request.at("vsock_port"), request.at("canary"),       {}};
+    out.time = std::chrono::seconds(request.value("seconds", 120));
+    return out;
+  });
+}
+
+ReachRequest reach_request(const json& request) {
+  return checked("reach", [&] {
+    ReachRequest out{request.at("address"), {}, canaries_of(request), {}};
+    for (const auto& item : request.at("targets")) { out.targets.push_back(target_of(item)); }
+    out.time = std::chrono::milliseconds(request.value("milliseconds", 4000));
+    return out;
+  });
+}
+
+json to_json(const SearchReport& report) {
+  auto found = json::array();
+  for (const auto& one : report.found) {
+    if (found.size() == most_findings) { break; }
+    found.push_back({{"canary", one.canary},
+                     {"path", one.path.string().substr(0, most_path_bytes)},
+                     {"count", one.count},
+                     {"first", one.first},
+                     {"last", one.last}});
+  }
+  return {{"scanned_bytes", report.scanned_bytes},
+          {"total_bytes", report.total_bytes},
+          {"files", report.files},
+          {"unreadable", report.unreadable},
+          {"found", found},
+          {"findings", report.found.size()}};
+}
+
+json to_json(const ReachReport& report) {
+  auto answers = json::array();
+  for (const auto& one : report.answers) {
+    if (answers.size() == most_answers) { break; }
+    answers.push_back({{"target", one.target}, {"how", one.how}, {"who", one.who}, {"canary", one.canary}});
+  }
+  return {{"answers", answers}, {"heard", report.heard}, {"failed", report.failed}};
+}
+
+}  // namespace virtrain::canary

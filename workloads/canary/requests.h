@@ -1,0 +1,38 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/system/file_search.h"
+#include "workloads/canary/listener.h"
+#include "workloads/canary/reach.h"
+
+// What virtrain-canary is asked on standard input and what it answers: JSON, one object. A request carries
+// the canaries, so that none is in a command line, which other users may see.
+
+namespace virtrain::canary {
+
+struct SearchRequest {
+  std::vector<Canary> canaries;
+  std::vector<std::filesystem::path> roots;
+  SearchLimits limits;
+};
+struct FillRequest {
+  std::filesystem::path path;
+  std::string canary;
+};
+
+/// All throw Error(bad_input) for what is no such request.
+SearchRequest search_request(const nlohmann::json& request);
+FillRequest fill_request(const nlohmann::json& request);
+ListenRequest listen_request(const nlohmann::json& request);
+ReachRequest reach_request(const nlohmann::json& request);
+
+/// At most so many findings, for a record has a limit; the others are counted.
+nlohmann::json to_json(const SearchReport& report);
+nlohmann::json to_json(const ReachReport& report);
+
+}  // namespace virtrain::canary

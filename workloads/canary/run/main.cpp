@@ -1,0 +1,93 @@
+// virtrain-canary VERB: the tool of `virtrain isolate --security` in a node. It plants canaries, and looks
+// for those of others.
+//
+//   search   files, disks and device memory for canaries
+//   fill     device memory with a canary
+//   listen   goes to the background and greets whoever connects with a canary
+//   reach    tries addresses and ports, and listens for canaries that come by themselves
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+#include <optional>
+#include <string>
+
+#include "common/error.h"
+#include "common/text/json.h"
+#include "workloads/canary/memory.h"
+#include "workloads/canary/requests.h"
+#include "workloads/common/command_line.h"
+#include "workloads/common/protocol.h"
+#include "workloads/common/run_program.h"
+
+namespace {
+
+using namespace virtrain;
+using namespace virtrain::canary;
+
+constexpr const char* help =
+    "Usage: virtrain-canary search|fill|listen|reach\n\n"
+    "Reads a request (JSON) on standard input and answers with one record. virtrain starts it in the nodes "
+    "of\n"
+    "security probes; docs/isolation.md says what it looks for.\n";
+
+struct Parsed {
+  std::optional<std::string> help;
+  std::string flags;  ///< the verb
+};
+
+Parsed parse(int argc, char** argv) {
+  const std::string word = argc == 2 ? argv[1] : "";
+  if (word == "--help" || word == "-h") { return {help, ""}; }
+  for (const char* verb : {"search", "fill", "listen", "reach"}) {
+    if (word == verb) { return {std::nullopt, word}; }
+  }
+  throw usage("expects one of search, fill, listen, reach");
+}
+
+void listen(const nlohmann::json& request) {
+  const auto wanted = listen_request(request);
+  Listener listener(wanted);
+  const auto& device = listener.device();
+  write_record("listening", 0,
+               {{"mac", mac_text(device.mac)},
+                {"link_local", device.link_local ? address_text(*device.link_local) : ""},
+                {"vsock", listener.has_vsock()}});
+  // Who started it waits for its end, and what it offers must last.
+  if (const pid_t child = ::fork(); child != 0) {
+    if (child < 0) { throw errno_error("go to the background", errno); }
+    return;
+  }
+  const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) { ::dup2(nothing, stream); }
+  listener.serve();
+}
+
+int run(const std::string& verb) {
+  const std::string text{std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
+  const auto request = parse_json(text, "read the request", ErrorCode::bad_input);
+  if (verb == "listen") {
+    listen(request);
+  } else if (verb == "reach") {
+    write_record("reached", 0, to_json(try_to_reach(reach_request(request))));
+  } else if (verb == "fill") {
+    const auto wanted = fill_request(request);
+    write_record("filled", 0, {{"bytes", fill_memory(wanted.path, wanted.canary)}});
+  } else {
+    const auto wanted = search_request(request);
+    write_record("searched", 0, to_json(search_files(wanted.canaries, wanted.roots, wanted.limits)));
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return run_program(
+      "virtrain-canary", "canary", [&] { return parse(argc, argv); },
+      [](const std::string& verb) { return run(verb); });
+}
