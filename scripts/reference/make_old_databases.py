@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TARGET = ROOT / "tests/results/store/data"
 FOLDER = "results/store/schema"
 # The commit whose files made a database of this version; what they were named before the first of these is the same text.
-VERSIONS = {1: "0515866", 2: "0515866", 3: "1873482", 4: "9256513", 5: "7508613", 6: "6653de4"}
+VERSIONS = {1: "0515866", 2: "0515866", 3: "1873482", 4: "9256513", 5: "7508613", 6: "6653de4", 7: "1783fc6"}
 APPLICATION = 1987334739  # "virtrain"'s mark
 SCENARIO = "name: nightly\nworkload: {steps: 2}\nguest: {vcpus: 1, memory: 768MiB}\ncases: [{name: one, tenants: [{nodes: 1}]}]\n"
 
@@ -76,6 +76,9 @@ def details(database, version, experiment, trial, arm, rate, bad):
     insert(database, "event", experiment_number=experiment, trial_id=trial, t_ns=99, stage="run", message="stage run", detail='{"a":1}')
     if version >= 3:
         insert(database, "probe", experiment_number=experiment, name="triad", arm=arm, unit="B/s", value=1.5e10, size_bytes=1 << 30)
+    if version >= 7:
+        insert(database, "security_probe", experiment_number=experiment, arm=arm, name="host_files", tenants="tenant-b at the host", result="leak",
+               control=1, scanned=4096, total=8192.5, unit="B", found="a file of the host in /root/x, byte 0", virtualization="kvm")
 
 
 def main():

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/model/virtualization.h"
+#include "common/system/file_search.h"
 #include "vmctl/api/device_demand.h"
 #include "vmctl/api/device_settings.h"
 #include "vmctl/api/evidence.h"
@@ -17,7 +18,6 @@
 #include "vmctl/api/inventory.h"
 #include "vmctl/api/leftover.h"
 #include "vmctl/api/node.h"
-#include "vmctl/api/security.h"
 
 namespace virtrain::vmctl {
 

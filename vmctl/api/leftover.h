@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <string>
@@ -38,6 +40,19 @@ struct Cleaned {
 /// Marks an experiment interrupted in its results database (empty: the journal is lost, nobody knows it).
 /// False: it still has to be marked.
 using MarkInterrupted = std::function<bool(const std::string& database, const std::string& experiment)>;
+
+/// A file that more users may use than should.
+struct LooseFile {
+  std::filesystem::path path;
+  unsigned mode = 0, allowed = 0;
+};
+
+/// Modes of what virtrain keeps on a host: journal, locks, logs of this run.
+struct ModeReport {
+  std::uint64_t files = 0;
+  std::vector<LooseFile> loose;
+  bool found_control = false;  ///< a file of mode 0644 that was planted among them
+};
 
 /// Devices of a host, who holds them, and what nvidia-smi says of them. By address.
 struct DeviceListing {

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "common/text/canary.h"
-#include "vmctl/api/security.h"
+#include "common/system/file_search.h"
+#include "vmctl/api/leftover.h"
 #include "vmctl/host/run_state.h"
 
 namespace virtrain::vmctl {

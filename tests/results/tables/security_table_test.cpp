@@ -1,0 +1,72 @@
+#include "results/tables/security_table.h"
+
+#include <sstream>
+
+#include "results/exchange/exchange.h"
+#include "tests/results/support.h"
+
+using namespace virtrain;
+using namespace virtrain::results;
+using Catch::Matchers::Contains;
+
+namespace {
+
+SecurityProbe leak() {
+  SecurityProbe probe;
+  probe.arm = "bare_metal";
+  probe.name = "host_files";
+  probe.tenants = "tenant-b at the host";
+  probe.result = "leak";
+  probe.control = true;
+  probe.scanned = 3 << 20;
+  probe.total = 12 << 20;
+  probe.unit = "B";
+  probe.found = "a file of the host in /root/x, byte 0";
+  return probe;
+}
+
+SecurityProbe impossible() {
+  SecurityProbe probe;
+  probe.arm = "vm";
+  probe.name = "vsock";
+  probe.result = "not_possible";
+  probe.reason = "no such kernel";
+  return probe;
+}
+
+}  // namespace
+
+TEST_CASE("a table of security probes names leak, share and control; programs get numbers") {
+  const auto table = security_table({leak(), impossible()});
+  const auto text = render(table, Format::table);
+  CHECK_THAT(text, Contains("not possible") && Contains("25 % of 12MiB") && Contains("/root/x"));
+  const auto rows = nlohmann::json::parse(render(table, Format::json));
+  CHECK(rows[0].at("scanned_share") == 0.25);
+  CHECK(rows[0].at("control") == true);
+  CHECK(rows[1].at("result") == "not_possible");
+  CHECK(rows[1].at("scanned").is_null());
+  CHECK(security_summary({leak(), impossible()}) == "1 leak (bare_metal: host_files), 1 not possible");
+}
+
+TEST_CASE("security probes are kept, exported and imported again byte by byte; not_found without a control is refused") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "a.db");
+  Experiment experiment;
+  experiment.id = "e";
+  experiment.scenario = "s";
+  store.add_experiment(experiment);
+  store.add_security_probes("e", std::vector{leak(), impossible()});
+  CHECK(store.security_probes("e").size() == 2);
+  auto careless = leak();
+  careless.result = "not_found";
+  careless.control = false;
+  CHECK_THROWS(store.add_security_probes("e", std::vector{careless}));
+
+  std::ostringstream first, second;
+  export_jsonl(store, {.experiments = {"e"}}, first);
+  Store copy(folder.path / "b.db");
+  std::istringstream in(first.str());
+  CHECK(import_jsonl(copy, in, "first.jsonl").security == 2);
+  export_jsonl(copy, {.experiments = {"e"}}, second);
+  CHECK(first.str() == second.str());
+}

@@ -1,0 +1,79 @@
+#!/usr/bin/python3
+"""security_test.py BUILD: `isolate --security` with slices. As they are, no tenant reaches another one. Then the planted leak: while the probes'
+networks are up, the test joins them, and each probe of the network says so; the gate (--expect) fails. Nothing is left behind."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+BUILD = pathlib.Path(sys.argv[1])
+SCENARIO = """name: planted
+workload: {backend: cpu}
+guest: {vcpus: 1, memory: 768MiB}
+cases: [{name: one, tenants: [{nodes: 1}]}]
+arms: [bare_metal]
+"""
+NETWORK = ("network_tcp", "network_ipv6", "network_arp")
+SKIPPED = 77
+
+
+def bridges(tag):
+    """Those of the experiment, as an outside observer sees them."""
+    links = json.loads(subprocess.run(["ip", "-json", "-details", "link", "show", "type", "bridge"], capture_output=True, text=True, check=True).stdout)
+    return sorted(link["ifname"] for link in links if tag in link["ifname"])
+
+
+def join(first, second):
+    subprocess.run(["ip", "link", "add", "vtjoin0", "type", "veth", "peer", "name", "vtjoin1"], check=True)
+    for end, bridge in (("vtjoin0", first), ("vtjoin1", second)):
+        subprocess.run(["ip", "link", "set", end, "master", bridge, "up"], check=True)
+
+
+def probe(folder, planted):
+    command = [BUILD / "virtrain", "isolate", "--security", "--expect", pathlib.Path(folder, "planted.yaml"), "--db", pathlib.Path(folder, "s.db"),
+               "--report", pathlib.Path(folder, "report.html"), "--format", "json", "--mode", "system", "--wait"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        try:
+            experiment = run.stderr.readline().strip()
+            while planted and run.poll() is None:
+                found = bridges(experiment[-6:])
+                if len(found) == 2:
+                    join(*found)
+                    break
+                time.sleep(0.02)
+            out, err = run.communicate(timeout=240)
+        finally:
+            subprocess.run(["ip", "link", "delete", "vtjoin0"], stderr=subprocess.DEVNULL, check=False)
+    assert out, err
+    return experiment, run.returncode, {row["name"]: row for row in json.loads(out)}
+
+
+def main():
+    if os.geteuid() != 0:
+        print("skipped: slices with networks of their own need root")
+        return SKIPPED
+    with tempfile.TemporaryDirectory() as folder:
+        pathlib.Path(folder, "planted.yaml").write_text(SCENARIO, encoding="utf-8")
+        experiment, status, apart = probe(folder, planted=False)
+        for name in (*NETWORK, "host_addresses", "shared_memory", "leftovers", "file_modes"):
+            assert apart[name]["result"] == "not_found" and apart[name]["control"], apart[name]
+        # A slice is a process of whoever runs virtrain: it sees the host's files, and the probe says so.
+        assert apart["host_files"]["result"] == "leak" and status == 1, (status, apart["host_files"])
+        left = [str(path) for place in ("/etc", "/root", "/var/lib/virtrain") for path in pathlib.Path(place).glob("*canary-" + experiment[-6:])]
+        assert not left, left
+        assert "what could not be told" in pathlib.Path(folder, "report.html").read_text(encoding="utf-8")
+        shown = subprocess.run([BUILD / "virtrain", "isolate", "--security", "--experiment", experiment, "--db", pathlib.Path(folder, "s.db"),
+                                "--format", "json"], capture_output=True, text=True, check=True)
+        assert {row["name"]: row for row in json.loads(shown.stdout)} == apart
+        _, status, joined = probe(folder, planted=True)
+        for name in NETWORK:
+            assert joined[name]["result"] == "leak" and joined[name]["found"], joined[name]
+        assert status == 1, status
+    return 0
+
+
+sys.exit(main())
