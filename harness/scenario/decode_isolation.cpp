@@ -18,13 +18,13 @@ namespace {
 constexpr std::size_t most_levels = 16;
 
 /// Scalars of a list under this key, each there once and kept by `take`, which says what is wrong with one.
-void decode_list(MapReader& in, const char* key, std::size_t most, const About& about,
+void decode_list(MapReader& in, const char* key, std::size_t least, std::size_t most, const About& about,
                  const Schema& item_schema, Diagnostics& diagnostics,
                  const std::function<std::string(const std::string&)>& take) {
   const auto list = in.child(key, about);
   if (!list) { return; }
   std::set<std::string> seen;
-  for (const auto& item : read_set(*list, key, 1, most, diagnostics)) {
+  for (const auto& item : read_set(*list, key, least, most, diagnostics)) {
     if (item.describes()) {
       *item.schema = item_schema;
       return;
@@ -61,8 +61,8 @@ Isolation decode_isolation(MapReader& in, Diagnostics& diagnostics) {
   const auto kinds = kind_names();
   in.require("victims");
   in.require("aggressors");
-  decode_list(in, "aggressors", kinds.size(),
-              {"What the neighbour does, one at a time; gemm and those after it need GPUs",
+  decode_list(in, "aggressors", 0, kinds.size(),
+              {"What the neighbour does, one at a time; gemm and those after it need GPUs; []: it only idles",
                nullptr,
                {"cpu", "membw"}},
               {{"enum", kinds}}, diagnostics, [&](const std::string& word) -> std::string {
@@ -74,7 +74,7 @@ Isolation decode_isolation(MapReader& in, Diagnostics& diagnostics) {
                 return not_allowed(word, kinds);
               });
   decode_list(
-      in, "levels", most_levels,
+      in, "levels", 1, most_levels,
       {"Shares of the time in which an aggressor is at work, at full force", {"100%"}, {"25%", "100%"}},
       {{"type", {"string", "number"}}}, diagnostics, [&](const std::string& word) -> std::string {
         const auto level = parse_share(word);
@@ -99,6 +99,10 @@ Isolation decode_isolation(MapReader& in, Diagnostics& diagnostics) {
           .value_or(static_cast<std::size_t>(Share::host)));
   isolation.alone = is_one_of("alone", baselines);
   if (is_one_of("idle_neighbour", baselines)) { isolation.neighbours.push_back({"", 1, share}); }
+  if (in.has("aggressors") && isolation.neighbours.empty() && aggressors.empty()) {
+    in.refuse("aggressors",
+              "without an aggressor and an idle neighbour nothing is compared (add either of them)");
+  }
   for (const auto& aggressor : aggressors) {
     for (const double level : levels) { isolation.neighbours.push_back({aggressor, level, share}); }
   }
