@@ -123,6 +123,8 @@ std::span<const Field> fields_of(RankRecord::Kind kind) {
                                      {"images", Need::positive_count},
                                      {"seconds", Need::positive},
                                      {"loss", Need::number, is_optional}};
+  static constexpr Field later[] = {
+      {"t_ns", Need::count}, {"images", Need::positive_count}, {"seconds", Need::positive}};
   static constexpr Field result[] = {{"images_per_second", Need::positive},
                                      {"scope", Need::text},
                                      {"parameters_hash", Need::text, is_optional},
@@ -143,6 +145,8 @@ std::span<const Field> fields_of(RankRecord::Kind kind) {
       return warmup;
     case RankRecord::Kind::sample:
       return sample;
+    case RankRecord::Kind::later:
+      return later;
     case RankRecord::Kind::result:
       return result;
     case RankRecord::Kind::error:
@@ -262,10 +266,11 @@ std::optional<RankRecord> decode_record(const RankLine& line) {
   }
 
   using Kind = RankRecord::Kind;
-  static const std::array<std::pair<const char*, Kind>, 6> kinds{{{"hello", Kind::hello},
+  static const std::array<std::pair<const char*, Kind>, 7> kinds{{{"hello", Kind::hello},
                                                                   {"ready", Kind::ready},
                                                                   {"warmup", Kind::warmup},
                                                                   {"sample", Kind::sample},
+                                                                  {"later", Kind::later},
                                                                   {"result", Kind::result},
                                                                   {"error", Kind::error}}};
   RankRecord out;

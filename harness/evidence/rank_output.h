@@ -52,7 +52,7 @@ class RankOutputSplitter {
 
 /// What a record says; fields are those of docs/workload-protocol.md.
 struct RankRecord {
-  enum class Kind { hello, ready, warmup, sample, result, error, other };
+  enum class Kind { hello, ready, warmup, sample, later, result, error, other };
   Kind kind = Kind::other;
   std::int64_t rank = 0;
   nlohmann::json fields;

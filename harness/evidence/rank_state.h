@@ -20,6 +20,7 @@ struct RankState {
     std::int64_t received_ns = 0;  ///< when we heard of it, which no clock of the node's can change
   };
   std::vector<Window> samples;
+  std::vector<Window> later;                   ///< single steps after the counted ones
   std::optional<std::int64_t> warmed_up_ns;    ///< when we heard of its latest warm-up step
   std::optional<std::int64_t> first_start_ns;  ///< when its first step (warm-up or counted) began
   std::size_t node = 0;                        ///< index in the job's nodes

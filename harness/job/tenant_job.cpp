@@ -298,8 +298,16 @@ void TenantJob::take_window(RankState& state, const RankRecord& record) {
     state.warmed_up_ns = window.received_ns;
     return;
   }
-  window.step = record.fields["step"].get<std::int64_t>();
   window.images = record.fields["images"].get<std::int64_t>();
+  if (record.kind == RankRecord::Kind::later) {
+    if (std::ssize(state.later) >= placement_.workload.later_steps) {
+      throw refused(
+          fmt::format("more than {} steps after the counted ones", placement_.workload.later_steps));
+    }
+    state.later.push_back(window);
+    return;
+  }
+  window.step = record.fields["step"].get<std::int64_t>();
   if (const auto loss = record.fields.find("loss"); loss != record.fields.end()) {
     window.loss = loss->get<double>();
   }
@@ -328,6 +336,7 @@ void TenantJob::take_record(const RankRecord& record, std::size_t bytes) {
       break;
     case Kind::warmup:
     case Kind::sample:
+    case Kind::later:
       take_window(state, record);
       break;
     case Kind::result:
@@ -384,6 +393,15 @@ asio::awaitable<void> TenantJob::wait_for_hello(milliseconds deadline) {
 asio::awaitable<void> TenantJob::wait_for_ready(milliseconds deadline) {
   const std::function<bool()> all = [this] { return every_rank(&RankState::ready); };
   co_await wait_until("wait at the start barrier", all, FairDeadline(deadline, {}));
+}
+
+asio::awaitable<void> TenantJob::wait_for_counted_steps(milliseconds deadline) {
+  const std::function<bool()> all = [this] {
+    return std::all_of(ranks_.begin(), ranks_.end(), [this](const RankState& rank) {
+      return !rank.samples.empty() && rank.samples.back().step >= placement_.workload.steps;
+    });
+  };
+  co_await wait_until("wait for every rank's counted steps", all, FairDeadline(deadline, {}));
 }
 
 asio::awaitable<void> TenantJob::wait_for_results(milliseconds deadline) {

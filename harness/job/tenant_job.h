@@ -44,6 +44,8 @@ class TenantJob : public std::enable_shared_from_this<TenantJob> {
   asio::awaitable<void> wait_for_ready(std::chrono::milliseconds deadline);
   /// Releases the barrier; training begins.
   asio::awaitable<void> go();
+  /// Until every rank has taken its counted steps; later ones may follow.
+  asio::awaitable<void> wait_for_counted_steps(std::chrono::milliseconds deadline);
   /// Until every rank has sent its result and the processes have ended well.
   asio::awaitable<void> wait_for_results(std::chrono::milliseconds deadline);
   /// Kills what is left on all nodes that still answer; returns how many processes that were.

@@ -33,7 +33,8 @@ double estimate_seconds(const Placement& placement, const std::string& base, boo
     if (tenant.neighbour) { continue; }
     const auto& w = tenant.workload;
     const double scale = static_cast<double>(w.image_size) / 224.0;
-    const double images = static_cast<double>(w.batch_size * w.accumulate_steps * (w.warmup_steps + w.steps));
+    const auto steps = w.warmup_steps + w.steps + w.later_steps;
+    const double images = static_cast<double>(w.batch_size * w.accumulate_steps * steps);
     const double gflop = images * gflop_per_image224 * scale * scale;
     const double rate = (vm && emulated ? emulated_gflop_per_second : native_gflop_per_second) *
                         static_cast<double>(tenant.threads_per_rank);

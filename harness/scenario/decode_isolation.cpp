@@ -16,6 +16,8 @@ namespace virtrain::harness {
 namespace {
 
 constexpr std::size_t most_levels = 16;
+/// As many as are averaged, results/statistics/isolation.h; the most are kept with each trial.
+constexpr std::int64_t least_recovery_steps = 5, most_recovery_steps = 1000;
 
 /// Scalars of a list under this key, each there once and kept by `take`, which says what is wrong with one.
 void decode_list(MapReader& in, const char* key, std::size_t least, std::size_t most, const About& about,
@@ -107,6 +109,15 @@ Isolation decode_isolation(MapReader& in, Diagnostics& diagnostics) {
     for (const double level : levels) { isolation.neighbours.push_back({aggressor, level, share}); }
   }
   in.integer("seed", {0, 2'147'483'647}, isolation.seed, "Seed of the order of conditions in each round");
+  in.integer(
+      "recovery_steps", {0, most_recovery_steps}, isolation.recovery_steps,
+      "Steps that the victim takes after the aggressor has ended, which show when it is as fast as alone "
+      "again; 0: not measured, else 5 or more");
+  if (isolation.recovery_steps > 0 && isolation.recovery_steps < least_recovery_steps) {
+    in.refuse("recovery_steps",
+              fmt::format("{} recovery_steps show no recovery (allowed: 0, or {} to {})",
+                          isolation.recovery_steps, least_recovery_steps, most_recovery_steps));
+  }
   if (const auto margin =
           in.share("margin", 0, 1, {"The largest slowdown that counts as none", isolation.margin})) {
     isolation.margin = *margin;
@@ -188,6 +199,7 @@ void expand_conditions(Scenario& scenario, const Isolation& isolation) {
         if (!with_gpus) { tenant.gpus_per_node = 0; }
         tenant.neighbour = neighbour;
         tenant.limits = arm.neighbour_limits;
+        if (!neighbour.is_idle()) { one.tenants[0].workload.later_steps = isolation.recovery_steps; }
         one.tenants.push_back(std::move(tenant));
       }
       expanded.push_back(std::move(beside));

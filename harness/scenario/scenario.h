@@ -32,6 +32,7 @@ struct Workload {
   std::int64_t image_size = 224;
   std::int64_t warmup_steps = 2;
   std::int64_t steps = 10;
+  std::int64_t later_steps = 0;  ///< after the counted ones, while the victim recovers from an aggressor
   std::int64_t display_every = 1;
   std::int64_t accumulate_steps = 1;
   std::int64_t seed = 1;
@@ -135,6 +136,7 @@ struct Isolation {
   std::vector<Neighbour> neighbours;
   std::int64_t seed = 1;                             ///< of the order of conditions in each round
   double margin = 0.05;                              ///< the largest slowdown that counts as none
+  std::int64_t recovery_steps = 0;                   ///< of the victim after the aggressor has ended
   std::vector<std::string> unknown_aggressors = {};  ///< refused already
 };
 

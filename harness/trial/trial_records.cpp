@@ -153,6 +153,20 @@ void store_tenant(LiveTrial& trial, LiveTenant& tenant) {
   trial.images_per_second = sum_of(trial.images_per_second, *record.images_per_second);
 }
 
+/// How the victim went on once the aggressor had ended. Its first rank speaks for all, for they step
+/// together.
+nlohmann::json steps_after_aggressor(LiveTrial& trial) {
+  auto steps = nlohmann::json::array();
+  auto& victim = *trial.trainers().begin();
+  const auto ranks = static_cast<double>(victim.ranks.size());
+  for (const auto& step : victim.job->ranks()[0].later) {
+    steps.push_back({{"end", static_cast<double>(step.t_ns - trial.stressors_ended_ns) * 1e-9},
+                     {"seconds", step.seconds},
+                     {"images", static_cast<double>(step.images) * ranks}});
+  }
+  return steps;
+}
+
 /// What an aggressor did goes to what its tenant was to do.
 void store_neighbour(LiveTrial& trial, LiveTenant& tenant, const std::vector<AggressorEvidence>& aggressors) {
   auto& stressors = tenant.record.workload["stressors"] = nlohmann::json::array();
@@ -163,6 +177,9 @@ void store_neighbour(LiveTrial& trial, LiveTenant& tenant, const std::vector<Agg
                          {"rate_before", one.rate_before},
                          {"unit", one.unit},
                          {"covered", one.reached.covered}});
+  }
+  if (auto steps = steps_after_aggressor(trial); !steps.empty()) {
+    tenant.record.workload["recovery"] = std::move(steps);
   }
   trial.context.store.save_tenant(trial.row, tenant.record);
 }

@@ -230,10 +230,13 @@ asio::awaitable<void> TrialRun::measure() {
       // One after the other without waiting in between: the spread is measured from the ranks' own first
       // steps.
       for (auto& tenant : trial_.trainers()) { co_await tenant.job->go(); }
-      for (auto& tenant : trial_.trainers()) { co_await tenant.job->wait_for_results(time_left()); }
+      // Results come after the later steps, which begin while the stressors end.
+      for (auto& tenant : trial_.trainers()) { co_await tenant.job->wait_for_counted_steps(time_left()); }
       for (auto& tenant : trial_.tenants) {
         if (tenant.stress) { co_await tenant.stress->stop(std::min(stop_deadline, time_left())); }
       }
+      trial_.stressors_ended_ns = monotonic_ns();
+      for (auto& tenant : trial_.trainers()) { co_await tenant.job->wait_for_results(time_left()); }
     } catch (...) { failure = std::current_exception(); }
   };
   co_await (train() || poll());

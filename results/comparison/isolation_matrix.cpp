@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "common/text/units.h"
@@ -87,6 +88,7 @@ class MatrixBuilder {
     if (arm != alone_arm() && arm != idle_arm()) { cell.against_idle = disturbance(idle_arm(), arm); }
     if (arm != alone_arm()) { cell.tail = tail(arm); }
     add_aggressor(arm, cell);
+    cell.recovery = recovery(arm);
     return cell;
   }
 
@@ -164,6 +166,35 @@ class MatrixBuilder {
     }
     if (slowest <= 0 || !cell.against_alone) { return; }
     cell.fairness = isolation_of({1 / (1 - cell.against_alone->loss), slowest}).jain_index;
+  }
+
+  std::optional<Recovery> recovery(const std::string& arm) const {
+    if (arm == alone_arm() || !rows_.contains(alone_arm())) { return std::nullopt; }
+    const auto alone = rounds_of(rows_.at(alone_arm()));
+    std::map<RoundKey, std::vector<LaterStep>> rounds;
+    for (const auto& one : index_.data().later_steps) {
+      if (one.case_name != victim_.name || one.arm != arm) { continue; }
+      rounds[{one.experiment, one.pair}].push_back({one.end, one.seconds, one.images});
+    }
+    Recovery found;
+    std::vector<double> seconds;
+    for (const auto& [round, steps] : rounds) {
+      const auto before = alone.find(round);
+      if (before == alone.end() || !before->second) { continue; }
+      const double looked = std::max(0.0, steps.back().end);
+      found.looked_seconds = found.rounds == 0 ? looked : std::min(found.looked_seconds, looked);
+      ++found.rounds;
+      const auto took = recovery_seconds(steps, *before->second, matrix_.settings.margin);
+      found.missed += took ? 0 : 1;
+      // One that was not seen took longer than all that were, for the median.
+      seconds.push_back(took.value_or(std::numeric_limits<double>::infinity()));
+    }
+    if (found.rounds == 0) { return std::nullopt; }
+    std::sort(seconds.begin(), seconds.end());
+    const auto middle = (seconds[(seconds.size() - 1) / 2] + seconds[seconds.size() / 2]) / 2;
+    if (std::isfinite(middle)) { found.seconds = middle; }
+    if (found.missed == 0) { found.longest = seconds.back(); }
+    return found;
   }
 
   void add_doses() {
@@ -264,6 +295,11 @@ std::string to_text(const Disturbance& disturbance, bool with_verdict) {
     text += fmt::format(" ({} to {})", percent(ci->low), percent(ci->high));
   }
   return with_verdict ? to_string(disturbance.verdict) + (" " + text) : text;
+}
+
+std::string to_text(const Recovery& recovery) {
+  return recovery.seconds ? fmt::format("{:.1f} s", *recovery.seconds)
+                          : fmt::format("not in {:.0f} s", recovery.looked_seconds);
 }
 
 bool measures_isolation(const ComparisonData& data) {

@@ -44,6 +44,17 @@ struct Disturbance {
 /// "disturbed 12 % (9 to 15)", "isolated 1 % (0 to 2)"; without the word: "12 % (9 to 15)".
 std::string to_text(const Disturbance& disturbance, bool with_verdict);
 
+/// How soon a victim was as fast as alone again, over the rounds in which that was measured.
+struct Recovery {
+  std::int64_t rounds = 0;
+  std::int64_t missed = 0;             ///< rounds of them in which it was not, for as long as anyone looked
+  std::optional<double> seconds = {};  ///< median, where most rounds have one
+  std::optional<double> longest = {};  ///< where all rounds have one
+  double looked_seconds = 0;           ///< the shortest time for which a round went on
+};
+/// "0.4 s", "not in 3 s"
+std::string to_text(const Recovery& recovery);
+
 struct NeighbourCell {
   std::string neighbour;  ///< as in Condition; "alone" for none
   std::string aggressor;
@@ -57,6 +68,7 @@ struct NeighbourCell {
   /// Jain's index of what the victim and the aggressor keep of their speeds alone: 1 is fair.
   std::optional<double> fairness = {};
   std::optional<double> busy = {};  ///< level that the aggressor kept
+  std::optional<Recovery> recovery = {};
 };
 
 /// How an aggressor's effect grows with its level: loss at full level by a line through the origin (on

@@ -186,6 +186,7 @@ IsolationStudy isolation_study(const Store& store, const std::vector<std::string
   auto data = store.comparison_data(experiments, {});
   data.neighbours = store.comparison_neighbours(experiments);
   data.neighbour_rates = store.comparison_neighbour_rates(experiments);
+  data.later_steps = store.comparison_later_steps(experiments);
   return isolation_study(data, margin, alpha);
 }
 

@@ -95,6 +95,18 @@ struct NeighbourRate {
 };
 BOOST_DESCRIBE_STRUCT(NeighbourRate, (), (case_name, arm, pair, rate))
 
+/// A step that a victim took beside what was left of its aggressor, of one valid finished trial.
+struct LaterStepRow {
+  std::int64_t experiment = 0;
+  std::string case_name = {};
+  std::string arm = {};
+  std::int64_t pair = 0;
+  double end = 0;  ///< as in LaterStep
+  double seconds = 0;
+  double images = 0;
+};
+BOOST_DESCRIBE_STRUCT(LaterStepRow, (), (case_name, arm, pair, end, seconds, images))
+
 /// Step times of ranks of one tenant, of valid finished trials of a case in an arm of an experiment. A tenant
 /// has several of them.
 struct StepTimes {
@@ -154,6 +166,7 @@ struct ComparisonData {
   std::vector<TenantMean> tenants = {};
   std::vector<NeighbourMean> neighbours = {};       ///< only where isolation is asked for
   std::vector<NeighbourRate> neighbour_rates = {};  ///< likewise
+  std::vector<LaterStepRow> later_steps = {};       ///< likewise
   std::vector<StepTimes> step_times = {};           ///< only where tenants share a case
   std::vector<ArmFact> facts = {};
   std::vector<PublishedMean> published = {};

@@ -131,6 +131,7 @@ class Store {
   /// What the stressors of neighbours did, for the matrix of isolation.
   std::vector<NeighbourMean> comparison_neighbours(const std::vector<std::string>& experiments) const;
   std::vector<NeighbourRate> comparison_neighbour_rates(const std::vector<std::string>& experiments) const;
+  std::vector<LaterStepRow> comparison_later_steps(const std::vector<std::string>& experiments) const;
   /// All-reduce sweeps of these experiments.
   std::vector<SweepPoint> comparison_sweeps(const std::vector<std::string>& experiments) const;
 

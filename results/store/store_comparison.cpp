@@ -185,6 +185,14 @@ std::vector<NeighbourRate> Store::comparison_neighbour_rates(
   });
 }
 
+std::vector<LaterStepRow> Store::comparison_later_steps(const std::vector<std::string>& experiments) const {
+  return connection_->guarded("read how victims went on", [&] {
+    std::vector<LaterStepRow> steps;
+    read_each(*connection_, experiments, sql::comparison_later_steps_sql, read_rows_of<LaterStepRow>, steps);
+    return steps;
+  });
+}
+
 std::vector<SweepPoint> Store::comparison_sweeps(const std::vector<std::string>& experiments) const {
   return connection_->guarded("read all-reduce sweeps", [&] {
     std::vector<SweepPoint> sweeps;

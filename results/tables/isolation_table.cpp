@@ -31,7 +31,12 @@ const std::vector<Column> isolation_columns{{"case", "victim", false, true},
                                             {"p99_inflation", "p99", true, true},
                                             {"few_samples", "", false, true},
                                             {"fairness", "", true, true},
-                                            {"busy", "", true, true}};
+                                            {"busy", "", true, true},
+                                            {"recovery_seconds", "back in", true, true},
+                                            {"recovery_longest", "", true, true},
+                                            {"recovery_rounds", "", true, true},
+                                            {"recovery_missed", "", true, true},
+                                            {"recovery_looked_seconds", "", true, true}};
 
 /// For programs only.
 Cell silent(nlohmann::json value) {
@@ -52,6 +57,15 @@ Cell verdict_cell(const std::optional<Disturbance>& one, bool with_verdict) {
   return one ? Cell{to_string(one->verdict), to_text(*one, with_verdict)} : Cell{};
 }
 
+void add_recovery(std::vector<Cell>& cells, const std::optional<Recovery>& one) {
+  if (!one) { return cells.resize(cells.size() + 5); }
+  cells.push_back(one->seconds ? Cell{*one->seconds, to_text(*one)} : Cell{nullptr, to_text(*one)});
+  cells.push_back(silent(one->longest));
+  cells.push_back(silent(one->rounds));
+  cells.push_back(silent(one->missed));
+  cells.push_back(silent(one->looked_seconds));
+}
+
 std::vector<Cell> isolation_row(const IsolationMatrix& matrix, const NeighbourCell& cell, bool several_cases,
                                 bool several_arms) {
   const auto& alone = cell.against_alone;
@@ -60,29 +74,32 @@ std::vector<Cell> isolation_row(const IsolationMatrix& matrix, const NeighbourCe
   const auto count = [](std::int64_t number) {
     return Cell{number, number == 0 ? "" : std::to_string(number)};
   };
-  return {several_cases ? results::cell(matrix.case_name) : silent(matrix.case_name),
-          several_arms ? results::cell(matrix.arm) : silent(matrix.arm),
-          results::cell(cell.neighbour),
-          cell.aggressor.empty() ? Cell{} : silent(cell.aggressor),
-          silent(cell.level),
-          silent(cell.trials),
-          count(cell.failed),
-          count(cell.invalid),
-          results::cell(cell.images_per_second, cell.images_per_second.value_or(100) < 10 ? 3 : 1),
-          verdict_cell(alone, true),
-          alone && !alone->reason.empty() ? silent(alone->reason) : Cell{},
-          silent(loss),
-          silent(loss_limit(alone, &Interval::low)),
-          silent(loss_limit(alone, &Interval::high)),
-          silent(loss && *loss < 1 ? std::optional(1 / (1 - *loss)) : std::nullopt),
-          verdict_cell(beside_idle, false),
-          silent(beside_idle ? std::optional(beside_idle->loss) : std::nullopt),
-          silent(loss_limit(beside_idle, &Interval::low)),
-          silent(loss_limit(beside_idle, &Interval::high)),
-          results::cell(cell.tail ? std::optional(cell.tail->inflation) : std::nullopt, 2),
-          silent(cell.tail ? std::optional(cell.tail->few_samples) : std::nullopt),
-          silent(cell.fairness),
-          silent(cell.busy)};
+  std::vector<Cell> cells{
+      several_cases ? results::cell(matrix.case_name) : silent(matrix.case_name),
+      several_arms ? results::cell(matrix.arm) : silent(matrix.arm),
+      results::cell(cell.neighbour),
+      cell.aggressor.empty() ? Cell{} : silent(cell.aggressor),
+      silent(cell.level),
+      silent(cell.trials),
+      count(cell.failed),
+      count(cell.invalid),
+      results::cell(cell.images_per_second, cell.images_per_second.value_or(100) < 10 ? 3 : 1),
+      verdict_cell(alone, true),
+      alone && !alone->reason.empty() ? silent(alone->reason) : Cell{},
+      silent(loss),
+      silent(loss_limit(alone, &Interval::low)),
+      silent(loss_limit(alone, &Interval::high)),
+      silent(loss && *loss < 1 ? std::optional(1 / (1 - *loss)) : std::nullopt),
+      verdict_cell(beside_idle, false),
+      silent(beside_idle ? std::optional(beside_idle->loss) : std::nullopt),
+      silent(loss_limit(beside_idle, &Interval::low)),
+      silent(loss_limit(beside_idle, &Interval::high)),
+      results::cell(cell.tail ? std::optional(cell.tail->inflation) : std::nullopt, 2),
+      silent(cell.tail ? std::optional(cell.tail->few_samples) : std::nullopt),
+      silent(cell.fairness),
+      silent(cell.busy)};
+  add_recovery(cells, cell.recovery);
+  return cells;
 }
 
 std::string margin_words(double share) {

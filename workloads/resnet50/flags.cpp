@@ -47,7 +47,8 @@ void check_numbers(const Flags& flags) {
 }
 
 void check_combinations(const Flags& flags) {
-  if (!flags.dump.empty() && (flags.num_batches != 1 || flags.num_warmup_batches != 0)) {
+  if (!flags.dump.empty() &&
+      (flags.num_batches != 1 || flags.num_warmup_batches != 0 || flags.num_later_batches != 0)) {
     throw usage(
         "--dump describes one step from the initial parameters (allowed with it: --num_batches=1 "
         "--num_warmup_batches=0)");
@@ -92,6 +93,8 @@ void add_training_options(CLI::App& app, Flags& flags) {
   };
   add("--batch_size", flags.batch_size, "Images per rank and micro-batch", 1, 4096);
   add("--num_batches", flags.num_batches, "Counted steps", 1, 1'000'000);
+  add("--num_later_batches", flags.num_later_batches, "Steps after the counted ones, which count for nothing",
+      0, 100'000);
   add("--num_warmup_batches", flags.num_warmup_batches, "Steps before the counted ones", 0, 100'000);
   add("--steady_seconds", flags.steady_seconds,
       "Then, for at most so long, more such steps until step times, and a GPU's clocks and temperature, are "
@@ -219,6 +222,7 @@ nlohmann::json to_json(const Flags& flags) {
   return {{"batch_size", flags.batch_size},
           {"num_batches", flags.num_batches},
           {"num_warmup_batches", flags.num_warmup_batches},
+          {"num_later_batches", flags.num_later_batches},
           {"display_every", flags.display_every},
           {"precision", to_string(flags.precision)},
           {"use_fp16", flags.precision == Precision::fp16},

@@ -22,6 +22,7 @@ struct Flags {
   int batch_size = 32;  ///< per rank and micro-batch
   int num_batches = 100;
   int num_warmup_batches = 2;
+  int num_later_batches = 0;
   int display_every = 1;
   Precision precision = Precision::fp32;
   int image_size = 224;

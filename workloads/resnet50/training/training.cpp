@@ -48,7 +48,8 @@ class Run {
   void warm_up();
   StepResult warm_up_step(bool more_follow);
   void count_steps();
-  void report();
+  void go_on();
+  void report(std::uint64_t parameters_hash);
   nlohmann::json rank_result(std::uint64_t parameters_hash, std::int64_t images, double speed);
   std::string trace_file() const { return trace_path(flags_.trace, peers_.rank(), peers_.size()); }
   bool json() const { return flags_.format == OutputFormat::json; }
@@ -195,6 +196,17 @@ void Run::count_steps() {
   backend_->end_counting();
 }
 
+/// For what others do meanwhile: none of these steps counts.
+void Run::go_on() {
+  for (int k = 1; k <= flags_.num_later_batches && !stopped_; ++k) {
+    const StepResult result = step(k < flags_.num_later_batches);
+    record("later", {{"t_ns", monotonic_ns()},
+                     {"step", k},
+                     {"images", flags_.batch_size * flags_.accumulate_steps},
+                     {"seconds", result.seconds}});
+  }
+}
+
 nlohmann::json Run::rank_result(std::uint64_t parameters_hash, std::int64_t images, double speed) {
   const auto percentile = [&](double share) {
     return step_seconds_.empty() ? nlohmann::json(nullptr) : nlohmann::json(quantile(step_seconds_, share));
@@ -220,7 +232,7 @@ nlohmann::json Run::rank_result(std::uint64_t parameters_hash, std::int64_t imag
   return fields;
 }
 
-void Run::report() {
+void Run::report(std::uint64_t hash) {
   const auto steps = static_cast<std::int64_t>(step_seconds_.size());
   const std::int64_t images = steps * flags_.batch_size * flags_.accumulate_steps;
   const double speed = steps == 0 ? 0 : static_cast<double>(images) / counted_seconds_;
@@ -229,8 +241,6 @@ void Run::report() {
     if (peers_.rank() == 0) { write_out(tf_cnn_total(total)); }
     return;
   }
-  const std::uint64_t hash = backend_->parameters_hash();
-  check_same_on_all_ranks(peers_, hash, "parameters", "the gradients' sums differed between ranks");
   record("result", rank_result(hash, images, speed));
   if (peers_.rank() != 0) { return; }
   const int size = peers_.size();
@@ -268,10 +278,14 @@ void Run::run(const MakeBackend& make_backend) {
   if (!json() && peers_.rank() == 0) { write_out(tf_cnn_header()); }
   warm_up();
   count_steps();
+  watchdog_.expect("hash the parameters");
+  const std::uint64_t hash = backend_->parameters_hash();
+  check_same_on_all_ranks(peers_, hash, "parameters", "the gradients' sums differed between ranks");
+  go_on();
   watchdog_.expect("report");
   if (!flags_.dump.empty()) { backend_->write_dump(); }
   if (!flags_.trace.empty()) { write_trace(trace_file(), timeline_.spans(), peers_.rank()); }
-  report();
+  report(hash);
 }
 
 }  // namespace
