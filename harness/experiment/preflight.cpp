@@ -99,6 +99,10 @@ void check_limits(vmctl::Host& host, const Plan& plan, HostMode mode, std::vecto
         refuse(
             fmt::format("mode {} cannot bound the network of VMs (allowed: mode system)", to_string(mode)));
       }
+      if (mode != HostMode::system && limits.of_resctrl()) {
+        refuse(fmt::format("mode {} cannot write {} (allowed: mode system)", to_string(mode),
+                           "/sys/fs/resctrl"));
+      }
       if (limits.of_network() && kind == vmctl::NodeKind::shared_slice) {
         refuse("bare_metal_shared has no network of its own to bound (allowed: arms bare_metal and vm)");
       }
@@ -108,12 +112,7 @@ void check_limits(vmctl::Host& host, const Plan& plan, HostMode mode, std::vecto
             "own)");
       }
       if (mode != HostMode::system) { continue; }
-      for (const auto& why : host.lacks_limits(kind, limits)) {
-        refuse(vm ? fmt::format("libvirt's <bandwidth> needs sch_htb, sch_sfq, sch_ingress, cls_u32 and "
-                                "act_police of this kernel; {} (load them, or use arm bare_metal)",
-                                why)
-                  : why);
-      }
+      for (const auto& why : host.lacks_limits(kind, limits)) { refuse(why); }
     }
   }
   reasons.insert(reasons.end(), refused.begin(), refused.end());

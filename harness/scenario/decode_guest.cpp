@@ -90,6 +90,11 @@ vmctl::NodeLimits decode_limits(const Field& field, const vmctl::NodeLimits& bas
   count("disk_write_iops", "Writes a second", limits.disk_write_iops);
   rate("network_in", "What a node receives", limits.network_in);
   rate("network_out", "What a node sends", limits.network_out);
+  const auto part = [&](const char* key, const char* words, std::optional<double>& into) {
+    if (const auto value = in.share(key, 0, 1, {words, nullptr, "50%"})) { into = value; }
+  };
+  part("llc", "Share of each last-level cache that a node may fill, by resctrl", limits.llc);
+  part("memory_bandwidth", "Share of each socket's memory bandwidth, by resctrl", limits.memory_bandwidth);
   in.finish();
   return limits;
 }

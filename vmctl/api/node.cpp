@@ -85,6 +85,10 @@ std::string limits_text(const NodeLimits& limits) {
   requests("disk_write_iops", limits.disk_write_iops);
   bytes("network_in", limits.network_in);
   bytes("network_out", limits.network_out);
+  if (limits.llc) { words.push_back(fmt::format("llc {:g} %", *limits.llc * 100)); }
+  if (limits.memory_bandwidth) {
+    words.push_back(fmt::format("memory_bandwidth {:g} %", *limits.memory_bandwidth * 100));
+  }
   return join(words, ", ");
 }
 

@@ -48,7 +48,11 @@ struct NodeLimits {
   std::optional<std::uint64_t> network_in;       ///< bytes a second that it receives
   std::optional<std::uint64_t> network_out;      ///< bytes a second that it sends
 
+  std::optional<double> llc;               ///< share of each last-level cache, by resctrl
+  std::optional<double> memory_bandwidth;  ///< share of each socket's, likewise
+
   bool operator==(const NodeLimits&) const = default;
+  bool of_resctrl() const { return llc || memory_bandwidth; }
   bool of_disk() const { return disk_read || disk_write || disk_read_iops || disk_write_iops; }
   bool of_network() const { return network_in || network_out; }
 };

@@ -34,6 +34,7 @@
 #include "vmctl/resources/leftovers.h"
 #include "vmctl/slice/cgroups.h"
 #include "vmctl/slice/net_devices.h"
+#include "vmctl/slice/resctrl.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -211,8 +212,14 @@ std::vector<std::string> LocalHost::lacks_limits(NodeKind kind, const NodeLimits
   const auto add = [&](std::string why) {
     if (!why.empty()) { reasons.push_back(std::move(why)); }
   };
+  if (limits.of_resctrl()) { add(lacks_resctrl(read_resctrl(), limits)); }
   if (kind == NodeKind::vm) {  // libvirt finds its cgroups itself; QEMU bounds its disks without any
-    if (limits.of_network()) { add(lacks_libvirt_bandwidth()); }
+    if (const auto why = limits.of_network() ? lacks_libvirt_bandwidth() : ""; !why.empty()) {
+      add(fmt::format(
+          "libvirt's <bandwidth> needs sch_htb, sch_sfq, sch_ingress, cls_u32 and act_police of this "
+          "kernel; {} (load them, or use arm bare_metal)",
+          why));
+    }
     return reasons;
   }
   add(lacks_cgroups(limits));

@@ -16,6 +16,7 @@
 #include "vmctl/hypervisor/qemu_threads.h"
 #include "vmctl/process/signs_of_life.h"
 #include "vmctl/slice/net_devices.h"
+#include "vmctl/slice/resctrl.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -226,7 +227,23 @@ NodeStream MadeNodes::start_vm(Node& node) {
   run_.journal.done(id);
   stream.agent = host.hypervisor->open_channel(node.facts.name);
   node.process = qemu_pid(node.facts.name);
+  limit_by_resctrl(node, {node.process});
   return stream;
+}
+
+void MadeNodes::limit_by_resctrl(const Node& node, std::initializer_list<std::optional<pid_t>> processes) {
+  const auto limits = limits_of(node);
+  if (!limits.of_resctrl()) { return; }
+  const auto group = names_.slice(node.facts.id);
+  made_groups_.emplace_back(group, journal(EffectKind::resctrl, group));
+  make_resctrl_group(group, limits);
+  for (const auto& process : processes) {
+    if (!process) {
+      throw Error("limit " + node.facts.name, ErrorCode::trial_failed, "its process has gone");
+    }
+    join_resctrl_group(group, *process);
+  }
+  run_.journal.done(made_groups_.back().second);
 }
 
 NodeLimits MadeNodes::limits_of(const Node& node) const {
@@ -275,6 +292,7 @@ NodeStream MadeNodes::start_slice(Node& node) {
   run_.journal.done(id);
   stream.agent = node.slice->take_channel();
   node.process = node.slice->agent_pid();
+  limit_by_resctrl(node, {node.slice->pid(), node.process});
   return stream;
 }
 
@@ -366,6 +384,13 @@ Removal MadeNodes::remove() {
       removal.left.push_back(node->facts.name + ": " + error.what());
       may_use_files = true;
     }
+  }
+  for (; !made_groups_.empty(); made_groups_.pop_back()) {
+    const auto& [group, journal_id] = made_groups_.back();
+    try {
+      remove_resctrl_group(std::filesystem::path(resctrl_mount) / group);
+      strike_off(group, journal_id, removal);
+    } catch (const std::exception& error) { removal.left.push_back(group + ": " + error.what()); }
   }
   for (; !may_use_files && !made_files_.empty(); made_files_.pop_back()) {
     const auto& [file, journal_id] = made_files_.back();

@@ -59,6 +59,8 @@ class MadeNodes {
   SliceSpec slice_of(const Node& node) const;
   std::int64_t journal(EffectKind kind, const std::string& name);
   void make_boot_disk(const Node& node);
+  /// Limits what these processes of the node, and all that they start, take of caches and memory bandwidth.
+  void limit_by_resctrl(const Node& node, std::initializer_list<std::optional<pid_t>> processes);
   NodeStream start_vm(Node& node);
   NodeStream start_slice(Node& node);
   void remove_node(Node& node, Removal& removal);
@@ -73,9 +75,10 @@ class MadeNodes {
   HostNames names_;
   std::vector<Network> networks_;  ///< by tenant
   std::vector<Node> nodes_;
-  std::vector<std::pair<Network, std::int64_t>> made_networks_;   ///< with journal id
-  std::vector<std::pair<Node*, std::int64_t>> made_nodes_;        ///< likewise
-  std::vector<std::pair<std::string, std::int64_t>> made_files_;  ///< likewise
+  std::vector<std::pair<Network, std::int64_t>> made_networks_;    ///< with journal id
+  std::vector<std::pair<Node*, std::int64_t>> made_nodes_;         ///< likewise
+  std::vector<std::pair<std::string, std::int64_t>> made_files_;   ///< likewise
+  std::vector<std::pair<std::string, std::int64_t>> made_groups_;  ///< of resctrl, likewise
 };
 
 }  // namespace virtrain::vmctl

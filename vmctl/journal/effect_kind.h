@@ -15,6 +15,7 @@
   KIND(netns)                       \
   KIND(bridge)                      \
   KIND(cgroup)                      \
+  KIND(resctrl)                     \
   KIND(file)                        \
   KIND(mdev)                        \
   KIND(vgpu_type)                   \

@@ -15,8 +15,8 @@
 namespace virtrain::stress {
 namespace {
 
-constexpr std::array all_kinds{Kind::cpu,  Kind::llc, Kind::membw, Kind::disk,     Kind::net,
-                               Kind::gemm, Kind::h2d, Kind::d2h,   Kind::allreduce};
+constexpr std::array all_kinds{Kind::cpu,   Kind::llc, Kind::membw, Kind::disk, Kind::net,      Kind::gemm,
+                               Kind::power, Kind::l2,  Kind::h2d,   Kind::d2h,  Kind::allreduce};
 
 std::string kind_names() {
   std::vector<std::string> names;
@@ -34,7 +34,7 @@ Kind kind_in(const std::string& text) {
 
 /// Whether the work is bytes, so that it can be bounded by a rate of them.
 bool moves_bytes(Kind kind) {
-  return kind != Kind::cpu && kind != Kind::llc && kind != Kind::gemm;
+  return kind != Kind::cpu && kind != Kind::llc && kind != Kind::gemm && kind != Kind::power;
 }
 
 /// A share of the time, or of what moves bytes also so many a second.
@@ -91,13 +91,15 @@ void check_combinations(const Flags& flags, bool has_peer, bool has_stall) {
   only_with(has_peer, "--peer", flags.kind == Kind::net, "net");
   only_with(flags.listen_port.has_value(), "--listen", flags.kind == Kind::net, "net");
   only_with(flags.bytes > 0, "--bytes",
-            flags.kind != Kind::cpu && flags.kind != Kind::net && flags.kind != Kind::gemm,
-            "llc, membw, disk, h2d, d2h, allreduce");
+            flags.kind != Kind::cpu && flags.kind != Kind::net && flags.kind != Kind::gemm &&
+                flags.kind != Kind::power,
+            "llc, membw, disk, l2, h2d, d2h, allreduce");
   const bool on_ranks = flags.kind == Kind::allreduce;
-  only_with(flags.gpu.has_value(), "--gpu", loads_gpu(flags) || on_ranks, "gemm, membw, h2d, d2h, allreduce");
+  only_with(flags.gpu.has_value(), "--gpu", loads_gpu(flags) || on_ranks,
+            "gemm, power, l2, membw, h2d, d2h, allreduce");
   only_with(flags.threads > 0, "--threads", !loads_gpu(flags) && !on_ranks, "what loads no GPU and no ranks");
   only_with(has_stall, "--stall_seconds", loads_gpu(flags) || on_ranks,
-            "gemm, membw with --gpu, h2d, d2h, allreduce");
+            "gemm, power, l2, membw with --gpu, h2d, d2h, allreduce");
   constexpr std::uint64_t most_on_ranks = 4ULL << 30;  // MPI counts elements with an int
   if (on_ranks && flags.bytes > most_on_ranks) {
     throw usage("--bytes: more than the " + format_size(most_on_ranks) + " that --kind allreduce takes");
@@ -129,6 +131,10 @@ const char* to_string(Kind kind) {
       return "net";
     case Kind::gemm:
       return "gemm";
+    case Kind::power:
+      return "power";
+    case Kind::l2:
+      return "l2";
     case Kind::h2d:
       return "h2d";
     case Kind::d2h:
@@ -140,8 +146,8 @@ const char* to_string(Kind kind) {
 }
 
 bool loads_gpu(const Flags& flags) {
-  return flags.kind == Kind::gemm || flags.kind == Kind::h2d || flags.kind == Kind::d2h ||
-         (flags.kind == Kind::membw && flags.gpu);
+  return flags.kind == Kind::gemm || flags.kind == Kind::power || flags.kind == Kind::l2 ||
+         flags.kind == Kind::h2d || flags.kind == Kind::d2h || (flags.kind == Kind::membw && flags.gpu);
 }
 
 ParsedFlags parse_flags(int argc, const char* const* argv) {
@@ -162,10 +168,11 @@ ParsedFlags parse_flags(int argc, const char* const* argv) {
       "  (echo go; sleep 10; echo stop) | mpirun -np 2 virtrain-stress --kind allreduce --rate 200MiB/s");
   std::string kind, rate, bytes, peer;
   int listen_port = 0;
-  app.add_option("--kind", kind,
-                 "What to load: " + kind_names() +
-                     " (gemm, h2d, d2h, and membw with --gpu: a GPU; allreduce: the ranks of mpirun, "
-                     "which rank 0 leads, by MPI, with --gpu by NCCL)")
+  app.add_option(
+         "--kind", kind,
+         "What to load: " + kind_names() +
+             " (gemm, power, l2, h2d, d2h, and membw with --gpu: a GPU; allreduce: the ranks of mpirun, "
+             "which rank 0 leads, by MPI, with --gpu by NCCL)")
       ->required();
   app.add_option("--rate", rate,
                  "Upper limit: a share of the time, or bytes a second for kinds that move bytes");

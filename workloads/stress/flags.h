@@ -8,7 +8,7 @@
 
 namespace virtrain::stress {
 
-enum class Kind { cpu, llc, membw, disk, net, gemm, h2d, d2h, allreduce };
+enum class Kind { cpu, llc, membw, disk, net, gemm, power, l2, h2d, d2h, allreduce };
 
 const char* to_string(Kind kind);
 
@@ -32,7 +32,7 @@ struct Flags {
   std::optional<int> listen_port;  ///< of net, receiving; 0: any
 };
 
-/// Whether a GPU is loaded: gemm, h2d, d2h, and membw where a GPU is named.
+/// Whether a GPU is loaded: gemm, power, l2, h2d, d2h, and membw where a GPU is named.
 bool loads_gpu(const Flags& flags);
 
 /// Flags, or the help text if it was asked for.

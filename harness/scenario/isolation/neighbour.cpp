@@ -22,6 +22,8 @@ const std::vector<AggressorKind>& aggressor_kinds() {
                                                 {"net", {"net"}},
                                                 {"allreduce", {"allreduce"}},
                                                 {"gemm", {"gemm"}, true},
+                                                {"power", {"power"}, true},
+                                                {"l2", {"l2"}, true},
                                                 {"hbm", {"membw"}, true},
                                                 {"h2d", {"h2d"}, true},
                                                 {"d2h", {"d2h"}, true},

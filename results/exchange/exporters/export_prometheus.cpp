@@ -101,6 +101,33 @@ void add_trial_counts(PrometheusPage& page, const Store& store, const std::vecto
   }
 }
 
+/// What a mitigation does about one neighbour, and what it costs both sides.
+void add_mitigation(PrometheusPage& page, const Mitigation& one) {
+  const PrometheusLabels labels{{"case", one.case_name},      {"arm", one.arm},
+                                {"like", one.like},           {"changes", one.changes},
+                                {"neighbour", one.neighbour}, {"verdict", to_string(one.verdict)}};
+  const auto add = [&](const std::string& metric, const char* help, const std::optional<double>& value,
+                       const std::optional<Interval>& interval) {
+    if (!value) { return; }
+    page.add(metric + "_ratio", "gauge", help, labels, *value);
+    if (!interval) { return; }
+    page.add(metric + "_low_ratio", "gauge", "Lower end of its interval.", labels, interval->low);
+    page.add(metric + "_high_ratio", "gauge", "Upper end of its interval.", labels, interval->high);
+  };
+  const auto add_cost = [&](const std::string& metric, const char* help,
+                            const std::optional<ShareLost>& cost) {
+    if (cost) { add(metric, help, cost->loss, cost->ci); }
+  };
+  add("virtrain_mitigation_relief",
+      "Share of its throughput alone that a victim keeps beside a neighbour, with a mitigation over without "
+      "it.",
+      one.relief, one.relief_ci);
+  add_cost("virtrain_mitigation_cost_alone", "Share of a victim's throughput alone that a mitigation costs.",
+           one.cost_alone);
+  add_cost("virtrain_mitigation_cost_aggressor",
+           "Share of a neighbour's work a second that a mitigation costs.", one.cost_aggressor);
+}
+
 /// What neighbours cost victims, with the interval by which the verdict goes.
 void add_isolation(PrometheusPage& page, const Store& store, const std::vector<std::string>& experiments) {
   constexpr const char* help =
@@ -124,8 +151,15 @@ void add_isolation(PrometheusPage& page, const Store& store, const std::vector<s
       };
       add(cell.against_alone, "alone");
       add(cell.against_idle, "idle");
+      if (cell.recovery && cell.recovery->seconds) {
+        page.add("virtrain_isolation_recovery_seconds", "gauge",
+                 "Median over rounds, from the end of the aggressor until the victim is as fast as alone.",
+                 {{"case", matrix.case_name}, {"arm", matrix.arm}, {"neighbour", cell.neighbour}},
+                 *cell.recovery->seconds);
+      }
     }
   }
+  for (const auto& one : study.mitigations) { add_mitigation(page, one); }
 }
 
 /// Telemetry of the nodes: GPU metrics under DCGM's own names, all else under ours. A counter (its name ends

@@ -145,6 +145,7 @@ TEST_CASE("records of each kind") {
       {R"({"record":"warmup","rank":3,"t_ns":5})", Kind::warmup},
       {R"({"record":"sample","rank":3,"t_ns":5,"step":1,"images":4,"seconds":0.25,"loss":7.1})",
        Kind::sample},
+      {R"({"record":"later","rank":3,"t_ns":5,"step":1,"images":4,"seconds":0.25})", Kind::later},
       {R"({"record":"result","rank":3,"images_per_second":16.0,"scope":"rank","parameters_hash":"cd"})",
        Kind::result},
       {R"({"record":"result","rank":3,"images_per_second":16.0,"scope":"trial"})", Kind::result},

@@ -146,6 +146,37 @@ TEST_CASE("fairness is of what victim and aggressor keep of their speeds") {
   CHECK(cell(matrix, "cpu@100%").busy == 1.0);
 }
 
+TEST_CASE("recovery is the median of rounds, and of those in which the victim was not seen back none") {
+  auto data = simulate(1, {{"", 0}, {"cpu@100%", 0.5}}, 3);
+  for (auto& row : data.rows) {
+    if (row.arm == "vm") { row.images_per_second = 10; }
+  }
+  // Slow steps of 0.2 s, then five of 0.1 s: back after as many times 0.2 s.
+  const auto add_round = [&](std::int64_t pair, int slow, bool comes_back) {
+    double end = 0;
+    for (int k = 0; k < slow + 5; ++k) {
+      const double seconds = k < slow || !comes_back ? 0.2 : 0.1;
+      data.later_steps.push_back({0, "trainer", "vm+cpu@100%", pair, end += seconds, seconds, 1});
+    }
+  };
+  add_round(1, 1, true);
+  add_round(2, 3, true);
+  const auto two = *cell(matrix_of(data), "cpu@100%").recovery;
+  CHECK(two.rounds == 2);
+  CHECK(two.seconds == Approx(0.4));
+  CHECK(two.longest == Approx(0.6));
+  add_round(3, 0, false);
+  const auto three = *cell(matrix_of(data), "cpu@100%").recovery;
+  CHECK((three.rounds == 3 && three.missed == 1));
+  CHECK(three.seconds == Approx(0.6));  // the unseen one is longer than both
+  CHECK_FALSE(three.longest);
+  CHECK(three.looked_seconds == Approx(0.7));
+  CHECK_FALSE(cell(matrix_of(data), "alone").recovery);
+  const auto table = isolation_table(isolation_matrices(data));
+  CHECK_THAT(render(table, Format::table), Contains("back in") && Contains("0.6 s"));
+  CHECK(nlohmann::json::parse(render(table, Format::json)).at(1)["recovery_missed"] == 1);
+}
+
 TEST_CASE("the table fits a terminal of eighty columns, and programs get every figure") {
   auto data = simulate(
       2, {{"", 0}, {"idle", 0.01}, {"allreduce@25%", 0.12}, {"allreduce@100%", 0.5}, {"membw@100%", 0.03}},

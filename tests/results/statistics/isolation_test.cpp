@@ -49,6 +49,31 @@ TEST_CASE("E12: the slow end of the steps") {
   CHECK(tail_inflation(alone, shared).few_samples);
 }
 
+TEST_CASE("recovery lasts from the end of the aggressor to the first window that is as fast as alone") {
+  // Alone 10 images a second, one an image: a step of 0.1 s is as fast, one of 0.2 s is half as fast.
+  const auto steps = [](const std::vector<double>& seconds, double begin) {
+    std::vector<LaterStep> all;
+    for (const double one : seconds) { all.push_back({begin += one, one, 1}); }
+    return all;
+  };
+  const std::vector<double> slow(5, 0.2), fast(5, 0.1);
+  auto both = slow;
+  both.insert(both.end(), fast.begin(), fast.end());
+  // Five slow steps last a second; the window that begins after them is the first.
+  CHECK(recovery_seconds(steps(both, 0), 10, 0.05) == Approx(1));
+  CHECK(recovery_seconds(steps(fast, 0), 10, 0.05) == Approx(0));
+  CHECK(recovery_seconds(steps(fast, 0.3), 10, 0.05) == Approx(0.3));
+  CHECK(recovery_seconds(steps(fast, -0.05), 10, 0.05) == Approx(0));  // it began beside the aggressor
+  // What ended before the aggressor did shows nothing, and without it there are too few.
+  CHECK_FALSE(recovery_seconds(steps(fast, -0.15), 10, 0.05));
+  CHECK_FALSE(recovery_seconds(steps(slow, 0), 10, 0.05));
+  CHECK_FALSE(recovery_seconds({}, 10, 0.05));
+  // The margin is of the throughput: 0.105 s is 4.8 % less, 0.106 s is 5.7 % less.
+  CHECK(recovery_seconds(steps(std::vector<double>(5, 0.105), 0), 10, 0.05));
+  CHECK_FALSE(recovery_seconds(steps(std::vector<double>(5, 0.106), 0), 10, 0.05));
+  CHECK(recovery_seconds(steps(std::vector<double>(5, 0.106), 0), 10, 0.10));
+}
+
 TEST_CASE("isolation refuses what cannot be compared") {
   CHECK_THROWS_WITH(isolation_of({1, 0}), Contains("slowdowns, value 2"));
   CHECK_THROWS_AS(isolation_of({}), Error);

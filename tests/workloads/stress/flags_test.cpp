@@ -48,7 +48,7 @@ TEST_CASE("a GPU is loaded by its own kinds, and its memory where it is named") 
   CHECK(loads_gpu(parsed({"--kind=membw", "--gpu=0"})));
   CHECK_FALSE(loads_gpu(parsed({"--kind=membw"})));
   CHECK(parsed({"--kind=d2h", "--gpu=3"}).gpu == 3);
-  for (const char* const kind : {"--kind=gemm", "--kind=h2d", "--kind=d2h"}) {
+  for (const char* const kind : {"--kind=gemm", "--kind=power", "--kind=l2", "--kind=h2d", "--kind=d2h"}) {
     CHECK(parsed({kind, "--stall_seconds=5"}).stall_seconds == 5);
   }
   CHECK(parsed({"--kind=membw", "--gpu=0", "--stall_seconds=5"}).stall_seconds == 5);
@@ -94,8 +94,9 @@ TEST_CASE("peers are a host and a port") {
 
 TEST_CASE("what cannot be is refused with what is allowed") {
   CHECK_THAT(refusal({}), Contains("--kind"));
-  CHECK_THAT(refusal({"--kind=disc"}), Contains("cpu, llc, membw, disk, net, gemm, h2d, d2h, allreduce"));
-  CHECK_THAT(refusal({"--kind=cpu", "--gpu=0"}), Contains("gemm, membw, h2d, d2h"));
+  CHECK_THAT(refusal({"--kind=disc"}),
+             Contains("cpu, llc, membw, disk, net, gemm, power, l2, h2d, d2h, allreduce"));
+  CHECK_THAT(refusal({"--kind=cpu", "--gpu=0"}), Contains("gemm, power, l2, membw, h2d, d2h"));
   CHECK_THAT(refusal({"--kind=gemm", "--bytes=1MiB"}), Contains("h2d"));
   CHECK_THAT(refusal({"--kind=gemm", "--rate=1GiB/s"}), Contains("50%"));
   CHECK_THAT(refusal({"--kind=h2d", "--threads=2"}), Contains("no GPU"));

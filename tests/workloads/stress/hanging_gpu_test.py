@@ -21,7 +21,7 @@ def failure(program, *arguments):
 
 class Hanging(unittest.TestCase):
     def test_stressors(self):
-        for arguments in (["gemm"], ["membw", "--gpu", "0"], ["h2d"], ["d2h"]):
+        for arguments in (["gemm"], ["power"], ["l2"], ["membw", "--gpu", "0"], ["h2d"], ["d2h"]):
             status, error = failure("virtrain-stress", "--kind", *arguments)
             self.assertEqual((status, error["record"], error["operation"]), (1, "error", "use GPU 0"))
             self.assertRegex(error["message"], "for 1 s.*GPU")

@@ -48,28 +48,32 @@ DeviceMemory on_device(const std::vector<std::uint16_t>& values) {
   return memory;
 }
 
-/// Products of 4096 x 4096 matrices in fp16, on tensor cores where there are any.
+/// Products of n x n matrices of random fp16, on tensor cores where there are any. Large ones load the SMs
+/// and the memory; small ones stay in the L2 cache, so that of what neighbours share they take power alone.
 class GemmWorker : public Worker {
  public:
-  GemmWorker() {
-    const auto values = random_halves(std::size_t{n} * n);
+  static constexpr int large = 4096, within_l2 = 1024;
+  explicit GemmWorker(int n) : n_(n) {
+    const auto count = static_cast<std::size_t>(n) * static_cast<std::size_t>(n);
+    const auto values = random_halves(count);
     a_ = on_device(values);
     b_ = on_device(values);
-    c_ = allocate_device(std::size_t{n} * n * sizeof(float));
+    c_ = allocate_device(count * sizeof(float));
   }
   std::uint64_t work() override {
     const std::int64_t start_ns = monotonic_ns();
     for (int i = 0; i < products_; ++i) {
-      cublas_.multiply(n, a_.get(), b_.get(), c_.get(), CUDA_R_16F, CUBLAS_COMPUTE_32F);
+      cublas_.multiply(n_, a_.get(), b_.get(), c_.get(), CUDA_R_16F, CUBLAS_COMPUTE_32F);
     }
     end_.wait();
-    const std::uint64_t done = 2ULL * n * n * n * static_cast<std::uint64_t>(products_);
+    const auto n = static_cast<std::uint64_t>(n_);
+    const std::uint64_t done = 2 * n * n * n * static_cast<std::uint64_t>(products_);
     products_ = products_in_piece(static_cast<double>(monotonic_ns() - start_ns) * 1e-9 / products_);
     return done;
   }
 
  private:
-  static constexpr int n = 4096;
+  int n_;
   int products_ = 1;
   DeviceMemory a_, b_, c_;
   Cublas cublas_;
@@ -161,7 +165,7 @@ class GpuLoad : public Load {
     device_ = gpu_device(gpu_);
     watchdog_.pause();
   }
-  const char* unit() const override { return flags_.kind == Kind::gemm ? "operations" : "B"; }
+  const char* unit() const override { return is_gemm() ? "operations" : "B"; }
   int threads() const override { return 1; }
   Device device() override { return device_; }
 
@@ -172,11 +176,17 @@ class GpuLoad : public Load {
   }
 
  private:
+  bool is_gemm() const { return flags_.kind == Kind::gemm || flags_.kind == Kind::power; }
   std::unique_ptr<Worker> make_unwatched() const {
-    if (flags_.kind == Kind::gemm) { return std::make_unique<GemmWorker>(); }
-    if (flags_.kind == Kind::membw) {
+    if (is_gemm()) {
+      return std::make_unique<GemmWorker>(flags_.kind == Kind::gemm ? GemmWorker::large
+                                                                    : GemmWorker::within_l2);
+    }
+    if (flags_.kind == Kind::membw || flags_.kind == Kind::l2) {
       constexpr std::uint64_t largest_piece = 1ULL << 30;
-      const std::uint64_t bytes = (flags_.bytes > 0 ? flags_.bytes : 512ULL << 20) / 2;
+      // Both buffers of l2 lie within the cache of any GPU with tensor cores but the T4.
+      const std::uint64_t own_bytes = flags_.kind == Kind::l2 ? 4ULL << 20 : 512ULL << 20;
+      const std::uint64_t bytes = (flags_.bytes > 0 ? flags_.bytes : own_bytes) / 2;
       constexpr int times = 2;  // what is read and what is written
       return std::make_unique<CopyWorker>(route_within(bytes), bytes,
                                           piece_bytes(largest_piece, times, flags_.bytes_per_second), times);

@@ -24,8 +24,9 @@ TEST_CASE("every kind of lease has a handler of its own, which can find or tell 
   }
   // Journals of other versions have these words.
   CHECK(words == std::set<std::string>{"domain", "network", "bridge", "netns", "veth", "slice", "cgroup",
-                                       "file", "process", "service", "device_settings", "virtual_functions",
-                                       "mdev", "vgpu_type", "binding", "guids", "kvm_device"});
+                                       "resctrl", "file", "process", "service", "device_settings",
+                                       "virtual_functions", "mdev", "vgpu_type", "binding", "guids",
+                                       "kvm_device"});
 }
 
 TEST_CASE("what uses something is removed before it") {

@@ -123,6 +123,14 @@ TEST_CASE("the same flags give the same parameters, another seed others") {
   const Outcome first = run(1, flags, "go\n");
   const Outcome second = run(1, flags, "go\n");
   CHECK(first.one("result")["parameters_hash"] == second.one("result")["parameters_hash"]);
+  // Later steps are told one by one and count for nothing.
+  const Outcome longer =
+      run(1, with({"--num_batches=2", "--num_threads=1", "--num_later_batches=3"}), "go\n");
+  CHECK(longer.all("later").size() == 3);
+  CHECK(longer.all("later").back()["step"] == 3);
+  CHECK(longer.all("sample").size() == first.all("sample").size());
+  CHECK(longer.one("result")["steps"] == 2);
+  CHECK(longer.one("result")["parameters_hash"] == first.one("result")["parameters_hash"]);
   const Outcome other = run(1, with({"--num_batches=1", "--seed=2"}), "go\n");
   CHECK(other.one("ready")["parameters_hash"] != first.one("ready")["parameters_hash"]);
 }
