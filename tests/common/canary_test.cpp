@@ -1,6 +1,5 @@
 #include "common/text/canary.h"
 
-#include <catch2/catch.hpp>
 #include <unistd.h>
 
 #include <filesystem>
@@ -8,6 +7,7 @@
 #include <set>
 
 #include "common/system/file_search.h"
+#include "tests/support/catch.h"
 
 using namespace virtrain;
 

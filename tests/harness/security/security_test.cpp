@@ -1,17 +1,16 @@
 // Planted answers: what each of them makes of a probe.
 
-#include <catch2/catch.hpp>
-
 #include "common/error.h"
 #include "harness/plan/plan.h"
 #include "harness/security/canary_tool.h"
 #include "harness/security/network_probes.h"
 #include "harness/security/security_run.h"
 #include "harness/trial/live_nodes.h"
+#include "tests/support/catch.h"
 
 using namespace virtrain;
 using namespace virtrain::harness;
-using Catch::Matchers::Contains;
+using virtrain::test::Contains;
 
 namespace {
 
@@ -37,7 +36,8 @@ struct Network {
     answer("ping/ff02::1", "replied", "fe80::b");
     answer("vsock-control/CID 1 port 47103", "connected", "", "own");
     for (const auto& one : reach.answers) {  // each of them was really asked for
-      CHECK(std::any_of(targets.begin(), targets.end(), [&](const auto& t) { return t.at("name") == one.target; }));
+      CHECK(std::any_of(targets.begin(), targets.end(),
+                        [&](const auto& t) { return t.at("name") == one.target; }));
     }
   }
   void answer(const std::string& target, const std::string& how, const std::string& who = "",
@@ -91,18 +91,17 @@ TEST_CASE("each planted way from tenant to tenant is found, by its own probe alo
   struct Planted {
     std::string target, how, who, canary, probe;
   };
-  const std::vector<Planted> leaks{
-      {"tcp/10.77.200.1 port 1024", "connected", "", "owner", "network_tcp"},
-      {"tcp/10.77.200.1 port 22", "refused", "", "", "network_tcp"},
-      {"ipv6/fe80::a port 40000", "connected", "", "owner", "network_ipv6"},
-      {"ping/ff02::1", "replied", "fe80::a", "", "network_ipv6"},
-      {"ping/ff02::1", "replied", "fe80::1234", "", "network_ipv6"},
-      {"arp/10.77.200.1", "replied", "52:54:00:00:00:0a", "", "network_arp"},
-      {"host/192.0.2.7", "replied", "02:00:00:00:00:01", "", "host_addresses"},
-      {"host/fe80::77 port 22", "refused", "", "", "host_addresses"},
-      {"ping/ff02::1", "replied", "fe80::77", "", "host_addresses"},
-      {"vsock/CID 3 port 47101", "connected", "", "owner", "vsock"},
-      {"vsock-own/CID 1 port 47101", "connected", "", "owner", "vsock"}};
+  const std::vector<Planted> leaks{{"tcp/10.77.200.1 port 1024", "connected", "", "owner", "network_tcp"},
+                                   {"tcp/10.77.200.1 port 22", "refused", "", "", "network_tcp"},
+                                   {"ipv6/fe80::a port 40000", "connected", "", "owner", "network_ipv6"},
+                                   {"ping/ff02::1", "replied", "fe80::a", "", "network_ipv6"},
+                                   {"ping/ff02::1", "replied", "fe80::1234", "", "network_ipv6"},
+                                   {"arp/10.77.200.1", "replied", "52:54:00:00:00:0a", "", "network_arp"},
+                                   {"host/192.0.2.7", "replied", "02:00:00:00:00:01", "", "host_addresses"},
+                                   {"host/fe80::77 port 22", "refused", "", "", "host_addresses"},
+                                   {"ping/ff02::1", "replied", "fe80::77", "", "host_addresses"},
+                                   {"vsock/CID 3 port 47101", "connected", "", "owner", "vsock"},
+                                   {"vsock-own/CID 1 port 47101", "connected", "", "owner", "vsock"}};
   for (const auto& leak : leaks) {
     CAPTURE(leak.target, leak.who);
     Network network;
@@ -143,7 +142,8 @@ TEST_CASE("what a node says of a search is read strictly") {
   CHECK(evidence.scanned / evidence.total == 0.25);
   CHECK(evidence_of(parse_search(good), {"own", "image"}).control == false);
   for (const char* bad :
-       {"", "{}", R"({"record":"searched"})", R"({"record":"searched","scanned_bytes":-1,"total_bytes":2,"found":[]})",
+       {"", "{}", R"({"record":"searched"})",
+        R"({"record":"searched","scanned_bytes":-1,"total_bytes":2,"found":[]})",
         R"({"record":"searched","scanned_bytes":3,"total_bytes":2,"found":[]})",
         R"({"record":"searched","scanned_bytes":1,"total_bytes":2,"found":{}})",
         R"({"record":"searched","scanned_bytes":1,"total_bytes":2,"found":[{"canary":7}]})"}) {

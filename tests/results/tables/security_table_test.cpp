@@ -7,7 +7,7 @@
 
 using namespace virtrain;
 using namespace virtrain::results;
-using Catch::Matchers::Contains;
+using virtrain::test::Contains;
 
 namespace {
 
@@ -48,7 +48,9 @@ TEST_CASE("a table of security probes names leak, share and control; programs ge
   CHECK(security_summary({leak(), impossible()}) == "1 leak (bare_metal: host_files), 1 not possible");
 }
 
-TEST_CASE("security probes are kept, exported and imported again byte by byte; not_found without a control is refused") {
+TEST_CASE(
+    "security probes are kept, exported and imported again byte by byte; not_found without a control is "
+    "refused") {
   const TemporaryFolder folder;
   Store store(folder.path / "a.db");
   Experiment experiment;

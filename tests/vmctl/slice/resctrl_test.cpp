@@ -13,7 +13,7 @@
 
 using namespace virtrain;
 using namespace virtrain::vmctl;
-using Catch::Contains;
+using virtrain::test::Contains;
 namespace fs = std::filesystem;
 
 namespace {

@@ -1,11 +1,11 @@
 #include "workloads/canary/requests.h"
 
-#include <catch2/catch.hpp>
 #include <unistd.h>
 
 #include <fstream>
 
 #include "common/error.h"
+#include "tests/support/catch.h"
 #include "workloads/canary/memory.h"
 
 using namespace virtrain;
@@ -20,8 +20,8 @@ TEST_CASE("requests without what they need, or with what is no canary, are refus
   CHECK_THROWS_AS(fill_request(json::object()), Error);
   CHECK_THROWS_AS(listen_request({{"address", 7}}), Error);
   const json target{{"kind", "smoke"}, {"name", "x"}};
-  CHECK_THROWS_AS(reach_request({{"address", "10.0.0.1"}, {"targets", {target}}, {"canaries", json::object()}}),
-                  Error);
+  CHECK_THROWS_AS(
+      reach_request({{"address", "10.0.0.1"}, {"targets", {target}}, {"canaries", json::object()}}), Error);
 }
 
 TEST_CASE("filled memory has the canary on every page, with the page's number behind it") {
