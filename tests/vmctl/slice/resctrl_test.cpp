@@ -3,7 +3,7 @@
 
 #include "vmctl/slice/resctrl.h"
 
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 #include <unistd.h>
 
 #include <fstream>
