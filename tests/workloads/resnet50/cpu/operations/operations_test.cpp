@@ -11,7 +11,7 @@ namespace {
 
 Values random(const Layout& layout, Precision precision, unsigned seed) {
   std::size_t count = 1;
-  for (const auto extent : onednn::dims_of(layout)) { count *= static_cast<std::size_t>(extent); }
+  for (const auto extent : virtrain::onednn::dims_of(layout)) { count *= static_cast<std::size_t>(extent); }
   return random_values(count, precision, seed);
 }
 
@@ -144,7 +144,7 @@ TEST_CASE("convolutions equal plain loops over doubles, forward and backward") {
 TEST_CASE("a 3x3 convolution of many tiles is Winograd's where the layouts are AVX2's") {
   Device device(Precision::fp32);
   const ConvolutionOperation many(device, {3, 64, 32, 14, 3, 1, 1}, true);
-  if (onednn::instruction_set() == "avx2") { CHECK(many.is_winograd()); }
+  if (virtrain::onednn::instruction_set() == "avx2") { CHECK(many.is_winograd()); }
   CHECK_FALSE(ConvolutionOperation(device, {3, 64, 32, 14, 1, 1, 0}, true).is_winograd());
 }
 

@@ -32,7 +32,7 @@ std::vector<Width> widths() {
 
 Values random(const Layout& layout, unsigned seed) {
   std::size_t count = 1;
-  for (const auto extent : onednn::dims_of(layout)) { count *= static_cast<std::size_t>(extent); }
+  for (const auto extent : virtrain::onednn::dims_of(layout)) { count *= static_cast<std::size_t>(extent); }
   return random_values(count, Precision::fp32, seed);
 }
 
