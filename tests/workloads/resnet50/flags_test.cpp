@@ -23,10 +23,15 @@ ParsedFlags parse(std::vector<const char*> arguments, const Backend& on = backen
 }
 
 /// The refusal's message; "" if nothing was refused or not as a usage error.
+/// As CLI11 words it before version 2.4, which has "[1 - 4096]" where that has "1 to 4096".
 std::string refusal(const std::vector<const char*>& arguments, const Backend& on = backend) {
   try {
     parse(arguments, on);
-  } catch (const Error& error) { return error.code() == ErrorCode::usage ? error.message() : ""; }
+  } catch (const Error& error) {
+    std::string words = error.code() == ErrorCode::usage ? error.message() : "";
+    if (const auto between = words.find(" - "); between != words.npos) { words.replace(between, 3, " to "); }
+    return words;
+  }
   return "";
 }
 
@@ -81,13 +86,11 @@ TEST_CASE("levels of fusion and a step's profile are the GPU's") {
 }
 
 TEST_CASE("what is not allowed is refused with what is") {
-  // Between the bounds stand CLI11's words: " to ", since version 2.4 " - ".
   CHECK_THAT(refusal({"--batch_size=0"}),
-             virtrain::test::Contains("--batch_size") && virtrain::test::Contains("4096"));
+             virtrain::test::Contains("--batch_size") && virtrain::test::Contains("1 to 4096"));
   CHECK_THAT(refusal({"--batch_size=1.5"}), virtrain::test::Contains("--batch_size"));
   CHECK_THAT(refusal({"--batch_size=many"}), virtrain::test::Contains("--batch_size"));
-  CHECK_THAT(refusal({"--image_size=31"}),
-             virtrain::test::Contains("32") && virtrain::test::Contains("1024"));
+  CHECK_THAT(refusal({"--image_size=31"}), virtrain::test::Contains("32 to 1024"));
   CHECK_THAT(refusal({"--precision=fp8"}),
              virtrain::test::Contains("fp32") && virtrain::test::Contains("bf16"));
   CHECK_THAT(refusal({"--format=xml"}), virtrain::test::Contains("tf_cnn_benchmarks"));
