@@ -85,8 +85,8 @@ json listen_request(const std::string& address, const std::string& alias, const 
           {"canary", canary.text}};
 }
 
-json reach_request(const std::string& address, const std::vector<ReachTarget>& targets,
-                   const std::vector<Canary>& canaries) {
+json reach_request(const std::string& address, const std::string& source,
+                   const std::vector<ReachTarget>& targets, const std::vector<Canary>& canaries) {
   auto items = json::array();
   for (const auto& one : targets) {
     items.push_back({{"kind", one.kind},
@@ -95,7 +95,8 @@ json reach_request(const std::string& address, const std::vector<ReachTarget>& t
                      {"port", one.port},
                      {"cid", one.cid}});
   }
-  return {{"address", address}, {"targets", items}, {"canaries", canaries_json(canaries)}};
+  return {
+      {"address", address}, {"source", source}, {"targets", items}, {"canaries", canaries_json(canaries)}};
 }
 
 bool NodeSearch::has(const std::string& canary) const {

@@ -54,8 +54,8 @@ nlohmann::json search_request(const std::vector<Canary>& canaries, const std::ve
                               std::uint64_t bytes, std::int64_t seconds);
 nlohmann::json listen_request(const std::string& address, const std::string& alias,
                               const std::vector<int>& ports, unsigned vsock_port, const Canary& canary);
-nlohmann::json reach_request(const std::string& address, const std::vector<ReachTarget>& targets,
-                             const std::vector<Canary>& canaries);
+nlohmann::json reach_request(const std::string& address, const std::string& source,
+                             const std::vector<ReachTarget>& targets, const std::vector<Canary>& canaries);
 
 /// The answer to each. Throw Error(trial_failed) for what is none.
 NodeSearch parse_search(const std::string& lines);

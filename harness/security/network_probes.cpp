@@ -19,6 +19,7 @@ namespace {
 /// Tenants may use the same addresses, so each of these has one more that is its own.
 constexpr const char* owner_alias = "10.77.200.1";
 constexpr const char* peer_alias = "10.77.200.2";
+constexpr const char* looking_alias = "10.77.200.3";
 /// Where both listen: the first port that Open MPI's TCP transport takes, and one that is given out at
 /// random.
 constexpr int first_mpi_port = 1024, free_port = 40'000;
@@ -82,7 +83,7 @@ std::vector<std::pair<LiveNode*, NetworkProbes::Listener&>> NetworkProbes::liste
   owner_.request =
       listen_request(plain(owner.placement->address), owner_alias, ports, owner_vsock_port, owners_);
   peer_.request = listen_request(peer_address_, peer_alias, ports, peer_vsock_port, peers_);
-  looking_.request = listen_request(looking_address_, "", {}, looking_vsock_port, own_);
+  looking_.request = listen_request(looking_address_, looking_alias, {}, looking_vsock_port, own_);
   return {{&owner, owner_}, {&peer, peer_}, {&looking, looking_}};
 }
 
@@ -115,7 +116,7 @@ nlohmann::json NetworkProbes::request(bool own_kernel) {
   for (unsigned cid = own_cid; cid <= (own_kernel ? last_cid : own_cid); ++cid) {
     add("vsock", cid == own_cid ? "vsock-own" : "vsock", "", owner_vsock_port, cid);
   }
-  return reach_request(looking_address_, targets_, {owners_, peers_, own_});
+  return reach_request(looking_address_, looking_alias, targets_, {owners_, peers_, own_});
 }
 
 std::vector<NodeAnswer> NetworkProbes::of_group(const NodeReach& reach, const std::string& group) {

@@ -105,6 +105,12 @@ class Reach {
       std::memcpy(&storage, &to, length = sizeof to);
     }
     UniqueFd socket(::socket(family, kind, 0));
+    if (socket && target.kind == Target::Kind::tcp4) {
+      sockaddr_in from{};
+      from.sin_family = AF_INET;
+      from.sin_addr = parse_ipv4(request_.source);
+      ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&from), sizeof from);
+    }
     if (!socket) {
       if (failed_.insert(target.name).second) {
         report_.failed.push_back(target.name + ": " + std::strerror(errno));
@@ -154,7 +160,8 @@ class Reach {
     question.ea_hdr = {htons(ARPHRD_ETHER), htons(ETHERTYPE_IP), ETH_ALEN, 4, htons(ARPOP_REQUEST)};
     std::copy(device_->mac.begin(), device_->mac.end(), question.arp_sha);
     const auto wanted = parse_ipv4(target.address);
-    std::memcpy(question.arp_spa, &device_->address, sizeof question.arp_spa);
+    const auto source = parse_ipv4(request_.source);
+    std::memcpy(question.arp_spa, &source, sizeof question.arp_spa);
     std::memcpy(question.arp_tpa, &wanted, sizeof question.arp_tpa);
     std::string frame(reinterpret_cast<const char*>(&header), sizeof header);
     frame.append(reinterpret_cast<const char*>(&question), sizeof question);

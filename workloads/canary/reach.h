@@ -30,6 +30,9 @@ struct Answer {
 
 struct ReachRequest {
   std::string address;  ///< of this node in its tenant's network
+  /// From which it asks by IPv4: one that no other tenant has, or a node with the same address as ours would
+  /// drop what comes from it.
+  std::string source;
   std::vector<Target> targets;
   std::vector<Canary> canaries;  ///< that listeners greet with
   std::chrono::milliseconds time{4000};

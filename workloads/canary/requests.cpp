@@ -78,7 +78,8 @@ ListenRequest listen_request(const json& request) {
 
 ReachRequest reach_request(const json& request) {
   return checked("reach", [&] {
-    ReachRequest out{request.at("address"), {}, canaries_of(request), {}};
+    ReachRequest out{request.at("address"), "", {}, canaries_of(request), {}};
+    out.source = request.value("source", out.address);
     for (const auto& item : request.at("targets")) { out.targets.push_back(target_of(item)); }
     out.time = std::chrono::milliseconds(request.value("milliseconds", 4000));
     return out;

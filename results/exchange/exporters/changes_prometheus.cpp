@@ -45,7 +45,8 @@ void add_series(PrometheusPage& page, const SeriesState& state) {
            "Losses that are confirmed and neither mended nor acknowledged.", labels,
            static_cast<double>(state.open_losses.size()));
   if (const auto at = seconds_of_iso8601(state.series->nights.back()->started_at)) {
-    page.add("virtrain_series_last_night_timestamp_seconds", gauge, "Start of the last night.", labels, *at);
+    page.add("virtrain_series_last_night_timestamp_seconds", gauge, "Start of the last night.", labels,
+             static_cast<double>(*at));
   }
   add_verdict(page, state);
 }

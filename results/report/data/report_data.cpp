@@ -4,6 +4,8 @@
 #include <cmath>
 #include <set>
 
+#include "common/error.h"
+
 namespace virtrain::results {
 namespace {
 
@@ -78,19 +80,25 @@ ReportData read_report_data(const Store& store, const ReportRequest& request) {
   ReportData data;
   data.request = request;
   data.database = store.file().string();
-  data.comparisons = compare(store, request.compare);
+  const auto ids = experiments_of(store, request.compare);
+  for (const auto& id : ids) {
+    const auto security = store.security_probes(id);
+    data.security.insert(data.security.end(), security.begin(), security.end());
+  }
+  try {
+    data.comparisons = compare(store, request.compare);
+  } catch (const Error& error) {  // without trials probes are a report of their own
+    if (error.code() != ErrorCode::not_found || data.security.empty()) { throw; }
+  }
   if (!data.comparisons.empty()) {  // titles name the arms
     auto& asked = data.request.compare;
     if (asked.baseline.empty()) { asked.baseline = data.comparisons.front().baseline; }
     if (asked.candidate.empty()) { asked.candidate = data.comparisons.front().candidate; }
   }
-  const auto ids = experiments_of(store, request.compare);
   for (const auto& id : ids) {
     data.experiments.push_back(*store.experiment(id));
     const auto probes = store.probes(id);
     data.probes.insert(data.probes.end(), probes.begin(), probes.end());
-    const auto security = store.security_probes(id);
-    data.security.insert(data.security.end(), security.begin(), security.end());
     for (auto& trial : store.trials(id)) {
       auto tenants = store.tenants(trial.id);
       data.trials.push_back({std::move(trial), std::move(tenants)});

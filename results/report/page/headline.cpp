@@ -8,6 +8,7 @@
 
 #include "results/comparison/verdict.h"
 #include "results/report/page/page.h"
+#include "results/tables/security_table.h"
 
 namespace virtrain::results {
 namespace {
@@ -151,6 +152,9 @@ std::string verdict_headline(const ReportData& data) {
 }  // namespace
 
 std::string headline(const ReportData& data) {
+  if (data.comparisons.empty() && !data.security.empty()) {
+    return "security probes: " + security_summary(data.security);
+  }
   return verdict_headline(data) + failures_phrase(data);
 }
 

@@ -11,8 +11,7 @@ import sys
 
 CANARY = str(pathlib.Path(sys.argv[1]) / "virtrain-canary")
 TAG = f"vc{os.getpid() % 100000}"
-OWNER, PEER = "vt-canary-owner0000000000000000000", "vt-canary-peer00000000000000000000"
-OWNER, PEER = OWNER[:32], PEER[:32]
+OWNER, PEER, OWN = (f"vt-canary-{name}".ljust(32, "0") for name in ("owner", "peer", "own"))
 
 
 def ip(*words):
@@ -61,6 +60,8 @@ def test_network():
     with networks():
         owner = listen("owner", "10.77.0.1", "10.77.200.1", OWNER, 47201)
         peer = listen("peer", "10.77.0.2", "10.77.200.2", PEER, 47202)
+        # The owner's own address is the same as that of the node that looks, as tenants' addresses are.
+        listen("looking", "10.77.0.1", "10.77.200.3", OWN, 47203)
         targets = []
         for who, alias, said in (("owner", "10.77.200.1", owner), ("peer", "10.77.200.2", peer)):
             targets += [{"kind": "tcp4", "name": f"{who}/tcp", "address": alias, "port": 1024},
@@ -68,7 +69,7 @@ def test_network():
                         {"kind": "tcp6", "name": f"{who}/ipv6", "address": said["link_local"], "port": 40000},
                         {"kind": "arp", "name": f"{who}/arp", "address": alias}]
         targets.append({"kind": "ping6", "name": "ping", "address": "ff02::1"})
-        request = {"address": "10.77.0.1", "targets": targets, "canaries": {"owner": OWNER, "peer": PEER}, "milliseconds": 3500}
+        request = {"address": "10.77.0.1", "source": "10.77.200.3", "targets": targets, "canaries": {"owner": OWNER, "peer": PEER}, "milliseconds": 3500}
 
         def reach():
             report = canary("reach", request, f"{TAG}looking")
