@@ -93,7 +93,10 @@ std::vector<std::string> Store::select(const Selection& selection) const {
     const bool latest_only = selection.experiments.empty() && selection.scenario.empty() &&
                              selection.label.empty() && !selection.all;
     auto query = connection_->query(std::string(sql::select_experiments_sql));
-    query.bind(selection.scenario).bind(selection.label).bind(std::int64_t{latest_only});
+    query.bind(selection.scenario)
+        .bind(selection.label)
+        .bind(std::int64_t{latest_only})
+        .bind(!selection.experiments.empty());
     std::vector<std::string> ids;
     while (query.next()) {
       auto id = query.row().read<std::string>();

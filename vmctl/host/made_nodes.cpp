@@ -159,6 +159,7 @@ void MadeNodes::make_networks() {
     if (network.of_libvirt) {
       run_.vm_host->hypervisor->create_network(
           {network.name, network.bridge, "", {run_.spec.experiment, ""}});
+      if (::geteuid() == 0) { hide_host_on(network.bridge); }
     } else {
       create_bridge(network.bridge, {}, run_.spec.experiment);
     }

@@ -45,6 +45,12 @@ std::string driver_of(const std::string& device) {
   return ::ioctl(socket.get(), SIOCETHTOOL, &request) == 0 ? answer.driver : "";
 }
 
+/// Of a bridge without an address. Else the kernel gives it an IPv6 link-local one, and answers ARP there for
+/// every address that this host has elsewhere.
+std::string hide_host(const std::string& bridge) {
+  return fmt::format("link set {} addrgenmode none arp off", bridge);
+}
+
 std::string token_bucket(const std::string& device, std::uint64_t bytes_per_second) {
   constexpr std::uint64_t least_burst = 64U << 10, bits = 8;  // one frame as large as a slice may hand over
   constexpr std::uint64_t bursts_per_second = 50;
@@ -98,11 +104,14 @@ void run_ip(const std::string& netns, const std::vector<std::string>& commands) 
   }
 }
 
+void hide_host_on(const std::string& bridge) {
+  run_ip({}, {hide_host(bridge)});
+}
+
 void create_bridge(const std::string& name, const std::string& address, const std::string& experiment) {
   std::vector<std::string> commands{fmt::format("link add {} type bridge stp_state 0 forward_delay 0", name)};
   if (!address.empty()) { commands.push_back(fmt::format("addr add {} dev {}", address, name)); }
-  // Else the kernel would give the bridge an IPv6 link-local address, at which the tenant reaches this host.
-  commands.push_back(fmt::format("link set {} addrgenmode none", name));
+  if (address.empty()) { commands.push_back(hide_host(name)); }
   commands.push_back(fmt::format("link set {} alias {} up", name, link_alias(experiment)));
   run_ip({}, commands);
 }

@@ -9,9 +9,12 @@
 
 namespace virtrain::vmctl {
 
-/// A host bridge for slices, named "vt...", up, with `address` ("10.78.0.1/24") on it if given. Needs root.
+/// A host bridge for slices, named "vt...", up, with `address` ("10.78.0.1/24") on it if given; without one
+/// the host answers nothing there. Needs root.
 void create_bridge(const std::string& name, const std::string& address = {},
                    const std::string& experiment = {});
+/// Of a bridge that somebody else made: the host answers no ARP there.
+void hide_host_on(const std::string& bridge);
 /// A tap of `user`'s, plugged into a bridge and up.
 void create_tap(const std::string& name, const std::string& bridge, uid_t user,
                 const std::string& experiment);
