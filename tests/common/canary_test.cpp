@@ -72,7 +72,8 @@ TEST_CASE("copies are counted from the first to the last, and not across a gap o
   CHECK(search.hits()[0].count == 0);
 }
 
-TEST_CASE("files are searched through folders, holes and the border of a piece; links and limits are kept") {
+TEST_CASE(
+    "files are searched through holes and borders of pieces, within limits, and links are not followed") {
   const Folder folder;
   const auto canary = make_canary("mine"), other = make_canary("other");
   constexpr std::size_t piece = std::size_t{1} << 20;

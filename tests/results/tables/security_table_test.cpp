@@ -36,7 +36,7 @@ SecurityProbe impossible() {
 
 }  // namespace
 
-TEST_CASE("a table of security probes names leak, share and control; programs get numbers") {
+TEST_CASE("a table of security probes names leak, share and control, and programs get numbers") {
   const auto table = security_table({leak(), impossible()});
   const auto text = render(table, Format::table);
   CHECK_THAT(text, Contains("not possible") && Contains("25 % of 12MiB") && Contains("/root/x"));
@@ -48,9 +48,7 @@ TEST_CASE("a table of security probes names leak, share and control; programs ge
   CHECK(security_summary({leak(), impossible()}) == "1 leak (bare_metal: host_files), 1 not possible");
 }
 
-TEST_CASE(
-    "security probes are kept, exported and imported again byte by byte; not_found without a control is "
-    "refused") {
+TEST_CASE("security probes are exported and imported byte by byte, and not_found needs a control") {
   const TemporaryFolder folder;
   Store store(folder.path / "a.db");
   Experiment experiment;
