@@ -42,7 +42,8 @@ TenantEvidence tenant_evidence(LiveTrial& trial, const LiveTenant& tenant) {
   return seen;
 }
 
-/// From the first to the last counted step of any rank.
+}  // namespace
+
 std::pair<std::int64_t, std::int64_t> counted_interval(LiveTrial& trial) {
   std::int64_t begin_ns = std::numeric_limits<std::int64_t>::max();
   std::int64_t end_ns = 0;
@@ -56,8 +57,6 @@ std::pair<std::int64_t, std::int64_t> counted_interval(LiveTrial& trial) {
   }
   return {begin_ns, end_ns};
 }
-
-}  // namespace
 
 TrialEvidence gather_evidence(LiveTrial& trial) {
   TrialEvidence evidence;

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <utility>
+
 #include "harness/evidence/trial_evidence.h"
 #include "harness/trial/live_trial.h"
 
@@ -7,6 +10,9 @@ namespace virtrain::harness {
 
 /// What is known of a trial whose ranks have ended and whose tenants are stored, for the rules of validity.
 TrialEvidence gather_evidence(LiveTrial& trial);
+
+/// From the first to the last counted step of any rank.
+std::pair<std::int64_t, std::int64_t> counted_interval(LiveTrial& trial);
 
 /// Bytes that each of the tenant's nodes must have sent for its all-reduces, and those that they did on
 /// average.

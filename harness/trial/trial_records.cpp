@@ -10,6 +10,7 @@
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "harness/evidence/gpu_facts.h"
+#include "harness/evidence/host_energy.h"
 #include "harness/rules/validity.h"
 #include "harness/trial/gather_evidence.h"
 
@@ -108,6 +109,22 @@ void take_gpu_evidence(LiveTenant& tenant) {
     const auto readings = gpu_telemetry(ranks);
     node.telemetry.insert(node.telemetry.end(), readings.begin(), readings.end());
   }
+}
+
+/// What the host's processors used while ranks on them took their counted steps: all of it, whoever ran
+/// there.
+void take_host_energy(LiveTrial& trial) {
+  double images = 0;
+  for (const auto& tenant : trial.trainers()) {
+    if (tenant.trains_with_cuda()) { return; }
+    images += static_cast<double>(tenant.plan.workload.images_per_rank() * std::ssize(tenant.ranks));
+  }
+  const auto [begin_ns, end_ns] = counted_interval(trial);
+  const auto joules = joules_between(trial.context.host.watched().package_energy, begin_ns, end_ns);
+  if (!joules) { return; }
+  auto& readings = (*trial.trainers().begin()).nodes[0].telemetry;
+  readings.push_back({end_ns, "host", "cpu_package_joules", *joules});
+  readings.push_back({end_ns, "host", "cpu_images_per_joule", images / *joules});
 }
 
 void add_result(results::Rank& record, const RankState& state) {
@@ -278,6 +295,7 @@ void store_results(LiveTrial& trial) {
     store_tenant(trial, tenant);
     take_gpu_evidence(tenant);
   }
+  take_host_energy(trial);
   for (auto& tenant : trial.tenants) {
     for (auto& node : tenant.nodes) { store_node(trial, tenant, node); }
   }

@@ -264,6 +264,7 @@ asio::awaitable<void> TrialRun::poll() {
 }
 
 asio::awaitable<void> TrialRun::collect() {
+  trial_.context.host.look_at_devices();
   co_await read_counters(trial_, &TrialNode::after);
   co_await look_at_licences(trial_, &TrialNode::licensed_at_end);
   for (auto& tenant : trial_.trainers()) {

@@ -82,6 +82,11 @@ def check_cpu(database):
     (found,) = isolate(database, "--mitigations")
     assert (found["arm"], found["like"], found["neighbour"]) == ("capped", "bare_metal", "cpu@100%"), found
     assert found["changes"] == "neighbour.limits.cpu 10%" and found["rounds"] == 3, found
+    metrics = subprocess.run([BUILD / "virtrain", "export", "--format", "prometheus", "--db", database], capture_output=True,
+                             text=True, check=True).stdout
+    labels = '{case="trainer",arm="capped",like="bare_metal",changes="neighbour.limits.cpu 10%",neighbour="cpu@100%",verdict='
+    for metric in ("relief", "cost_alone", "cost_aggressor"):
+        assert f"virtrain_mitigation_{metric}_ratio{labels}" in metrics, metrics
     # Whatever else runs on the core: a tenth of it is what the neighbour gets.
     share = rates(database)["capped+cpu@100%"] / work_a_cpu_second()
     print(f"the capped neighbour has {share:.1%} of a core")
@@ -107,6 +112,12 @@ def check_refusals(folder):
     assert "limits (cpu 0.1 cores, disk_write 16MiB/s): mode session has no cgroups that bound CPU time (allowed: mode system)" \
         in run.stderr, run.stderr
     assert "mirror guests write to memory (allowed: arm bare_metal" in run.stderr, run.stderr
+    if not os.path.exists("/sys/fs/resctrl/schemata"):
+        scenario.write_text(CPU.replace("cpu: 10%", "llc: 50%, memory_bandwidth: 30%"), encoding="utf-8")
+        run = subprocess.run([BUILD / "virtrain", "run", scenario, "--db", folder / "none.db", "--mode", "system"],
+                             capture_output=True, text=True, timeout=60, check=False)
+        assert run.returncode == 4, (run.returncode, run.stderr)
+        assert "limits (llc 50 %, memory_bandwidth 30 %): no cache allocation here" in run.stderr, run.stderr
     assert not (folder / "none.db").exists()
 
 

@@ -23,13 +23,20 @@ struct LinkEvidence {
   int possible_lanes = 0;
 };
 
-/// What a host saw of devices that it watched; empty without them.
+/// What the host's processor packages have used since they were watched.
+struct EnergyReading {
+  std::int64_t t_ns = 0;  ///< monotonic
+  double joules = 0;
+};
+
+/// What a host saw of devices that it watched, and of itself; empty without them.
 struct DeviceEvidence {
   /// By the device's address, when the watch began and now.
   std::map<std::string, LinkErrors> link_errors_before = {}, link_errors_after = {};
   std::map<std::string, LinkEvidence> links = {};  ///< of its GPUs
   std::vector<std::string> acs_gaps = {};  ///< bridges above its devices that let them talk past the IOMMU
   bool unsafe_interrupts = false;
+  std::vector<EnergyReading> package_energy = {};  ///< where the host has RAPL
 };
 
 /// What backend cuda needs of a host, each as a sentence on what is wrong with it; empty: nothing is.

@@ -56,7 +56,8 @@ LinkEvidence best_link(const PciFunction& pci, const fs::path& root) {
 
 }  // namespace
 
-DeviceWatch::DeviceWatch(const std::vector<std::string>& addresses, fs::path root) : root_(std::move(root)) {
+DeviceWatch::DeviceWatch(const std::vector<std::string>& addresses, fs::path root)
+    : root_(std::move(root)), energy_(root_) {
   if (addresses.empty()) { return; }
   devices_ = read_devices(root_, addresses);
   before_ = link_errors_of(devices_);
@@ -66,6 +67,7 @@ DeviceWatch::DeviceWatch(const std::vector<std::string>& addresses, fs::path roo
 }
 
 void DeviceWatch::look() {
+  energy_.read();
   for (const auto& device : devices_) {
     const auto& pci = device.function;
     if (device.device_class != DeviceClass::gpu || pci.link_possible.width == 0) { continue; }
@@ -78,11 +80,17 @@ void DeviceWatch::look() {
 }
 
 DeviceEvidence DeviceWatch::finish() const {
-  if (devices_.empty()) { return {}; }
+  DeviceEvidence seen;
+  seen.package_energy = energy_.readings();
+  if (devices_.empty()) { return seen; }
   std::vector<const HostDevice*> devices;
   for (const auto& device : devices_) { devices.push_back(&device); }
-  return {before_, link_errors_of(devices_), links_, acs_gaps(acs_above(root_, devices)),
-          allows_unsafe_interrupts(root_)};
+  seen.link_errors_before = before_;
+  seen.link_errors_after = link_errors_of(devices_);
+  seen.links = links_;
+  seen.acs_gaps = acs_gaps(acs_above(root_, devices));
+  seen.unsafe_interrupts = allows_unsafe_interrupts(root_);
+  return seen;
 }
 
 std::vector<int> numa_nodes_of(const fs::path& root, const std::vector<int>& cores) {
