@@ -1,6 +1,6 @@
 #include "harness/evidence/host_energy.h"
 
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
 
 using namespace virtrain::harness;
 

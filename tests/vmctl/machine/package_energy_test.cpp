@@ -2,10 +2,9 @@
 
 #include "vmctl/machine/package_energy.h"
 
-#include <catch2/catch.hpp>
-
 #include <fstream>
 
+#include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace virtrain;
