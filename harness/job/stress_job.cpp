@@ -134,8 +134,7 @@ void StressJob::take_line(Stressor& stressor, const RankLine& line) {
       stressor.port = port->get<std::int64_t>();
     }
   }
-  // Of two that are told to stop, one may find the other gone already.
-  if (kind == "error" && !stopping_) {
+  if (kind == "error") {
     const auto message = record.value("message", nlohmann::json());
     fail(stressor.kind + ": " + printable(message.is_string() ? message.get<std::string>() : "no reason"));
   }
