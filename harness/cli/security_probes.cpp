@@ -68,8 +68,8 @@ int probe_security(SecurityArguments& arguments, const std::string& command_line
   const auto probes = store.security_probes(id);
   const bool is_table = arguments.format == results::Format::table;
   if (!options.quiet && !probes.empty()) {
-    print_result(
-        results::render(results::security_table(probes), arguments.format, is_table && colour_on_stdout()));
+    print_result(results::render(results::narrow_security_table(probes), arguments.format,
+                                 is_table && colour_on_stdout()));
   }
   const bool reported = arguments.report.empty() || probes.empty() ||
                         write_security_report(arguments, run.request, command_line);
@@ -93,7 +93,7 @@ void print_security(const results::Store& store, const std::vector<std::string>&
     throw Error("isolate --security", ErrorCode::not_found,
                 "the selected experiments have no security probes (virtrain isolate --security runs them)");
   }
-  print_result(results::render(results::security_table(probes), format, colour_on_stdout()));
+  print_result(results::render(results::narrow_security_table(probes), format, colour_on_stdout()));
 }
 
 int judge_security_of(const RunOptions& options, const std::string& experiment) {

@@ -7,8 +7,11 @@
 
 namespace virtrain::results {
 
-/// What `isolate --security` prints: a line for each probe in each arm.
+/// A line for each probe in each arm.
 Table security_table(const std::vector<SecurityProbe>& probes);
+/// What `isolate --security` prints: the same in 80 columns, with what was found below. Programs get all of
+/// it.
+Table narrow_security_table(const std::vector<SecurityProbe>& probes);
 
 /// "2 leaks (bare_metal: host_files; vm: leftovers), 9 not found, 1 inconclusive".
 std::string security_summary(const std::vector<SecurityProbe>& probes);

@@ -54,7 +54,7 @@ class Packages(unittest.TestCase):
         helpers = {f"/usr/libexec/virtrain/virtrain-{name}" for name in ("agent", "rsh", "slice", "guest-init")}
         self.assertEqual(programs["virtrain"], {"/usr/bin/virtrain"} | helpers)
         self.assertEqual(programs["virtrain-workloads-cpu"],
-                         {f"/usr/bin/virtrain-{name}" for name in ("resnet50-cpu", "probe", "stress")})
+                         {f"/usr/bin/virtrain-{name}" for name in ("resnet50-cpu", "probe", "stress", "canary")})
         if HAS_CUDA:
             self.assertEqual(programs["virtrain-workloads-cuda"], {"/usr/bin/virtrain-resnet50-cuda"})
 

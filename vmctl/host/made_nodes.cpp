@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <random>
 #include <set>
 
@@ -159,7 +160,9 @@ void MadeNodes::make_networks() {
     if (network.of_libvirt) {
       run_.vm_host->hypervisor->create_network(
           {network.name, network.bridge, "", {run_.spec.experiment, ""}});
-      if (::geteuid() == 0) { hide_host_on(network.bridge); }
+      // Where libvirt is another host's, so is the bridge.
+      const bool here = std::filesystem::exists("/sys/class/net/" + network.bridge);
+      if (here && ::geteuid() == 0) { hide_host_on(network.bridge); }
     } else {
       create_bridge(network.bridge, {}, run_.spec.experiment);
     }

@@ -1,7 +1,10 @@
 #include "results/tables/security_table.h"
 
+#include <algorithm>
 #include <sstream>
 
+#include "common/contains.h"
+#include "common/text/text.h"
 #include "results/exchange/exchange.h"
 #include "tests/results/support.h"
 
@@ -40,6 +43,16 @@ TEST_CASE("a table of security probes names leak, share and control, and program
   const auto table = security_table({leak(), impossible()});
   const auto text = render(table, Format::table);
   CHECK_THAT(text, Contains("not possible") && Contains("25 % of 12MiB") && Contains("/root/x"));
+  const auto narrow = narrow_security_table({leak(), impossible()});
+  const auto lines = split(render(narrow, Format::table), '\n');
+  const auto of_table = [](const std::string& line) {
+    return line.starts_with("arm ") || line.starts_with("vm ");
+  };
+  CHECK(std::count_if(lines.begin(), lines.end(), of_table) == 3);  // the head, a probe and its reason
+  for (const auto& line : lines) { CHECK((line.starts_with("control:") || line.size() <= 80)); }
+  CHECK(contains(lines, std::string("bare_metal host_files: a file of the host in /root/x, byte 0")));
+  CHECK(contains(lines, std::string("vm vsock: no such kernel")));
+  CHECK(render(narrow, Format::json) == render(table, Format::json));
   const auto rows = nlohmann::json::parse(render(table, Format::json));
   CHECK(rows[0].at("scanned_share") == 0.25);
   CHECK(rows[0].at("control") == true);

@@ -3,12 +3,12 @@
 
 #include "vmctl/slice/resctrl.h"
 
-#include "tests/support/catch.h"
 #include <unistd.h>
 
 #include <fstream>
 
 #include "common/error.h"
+#include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace virtrain;
