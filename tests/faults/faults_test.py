@@ -317,6 +317,18 @@ def own_state(folder):
         del os.environ["VIRTRAIN_STATE_DIR"]
 
 
+def clean_of_one_experiment_removes_all_of_its_slices():
+    with outside.scratch() as folder:
+        run = outside.Run(folder, outside.scenario(arms=["bare_metal"], workload={"steps": 200}))
+        run.wait_for_stage("run")
+        run.process.kill()
+        run.end()
+        status, words = outside.clean("--experiment", run.experiment)
+        assert status == 0 and "netns" in words, words
+        outside.assert_nothing_left()
+        assert run.experiment_status() == "interrupted"
+
+
 def clean_works_without_the_journal():
     with outside.scratch() as folder, own_state(folder) as state:
         run = outside.Run(folder, outside.scenario(workload={"steps": 200}))
@@ -346,6 +358,7 @@ ALONE = (
     clean_forgets_an_experiment_whose_database_is_gone, second_harness_is_told_busy_or_waits,
     two_harnesses_share_a_host_with_cores_for_both, a_closed_terminal_stops_the_run_and_nohup_does_not,
     a_containers_vms_are_left_alone, planted_leaks_are_found_and_removed, clean_leaves_a_live_run_alone, clean_works_without_the_journal,
+    clean_of_one_experiment_removes_all_of_its_slices,
     libvirtd_stops_mid_trial)
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <mutex>
 
 #include "common/contains.h"
@@ -429,9 +430,17 @@ ModeReport LocalHost::check_modes() {
 Leftovers LocalHost::leftovers(const std::string& libvirt, const std::string& experiment) {
   cleaning_ = std::make_unique<Cleaning>(libvirt.empty() ? reachable_libvirt() : libvirt);
   if (!experiment.empty()) {
-    const auto of_another = [&](const auto& found) { return found.experiment != experiment; };
-    std::erase_if(cleaning_->view.leftovers, of_another);
-    std::erase_if(cleaning_->view.dead_owners, of_another);
+    // Network namespaces and cgroups have the end of an experiment's id in their names, and no more of it.
+    constexpr std::size_t tag_length = 6;
+    const auto tag = experiment.substr(experiment.size() - std::min(experiment.size(), tag_length));
+    const auto is_named = [&](const Leftover& found) {
+      return fs::path(found.name).filename().string().starts_with("vt-" + tag + "-");
+    };
+    std::erase_if(cleaning_->view.leftovers, [&](const Leftover& found) {
+      return found.experiment != experiment && !(found.experiment.empty() && is_named(found));
+    });
+    std::erase_if(cleaning_->view.dead_owners,
+                  [&](const Owner& owner) { return owner.experiment != experiment; });
   }
   return {words_of(cleaning_->view.leftovers), words_of(cleaning_->view.foreign),
           cleaning_->journal.quarantined()};
