@@ -9,7 +9,7 @@ using virtrain::test::Contains;
 
 namespace {
 
-Approx r(double value) {
+Approx eight_digits(double value) {
   return Approx(value).epsilon(1e-7).margin(0);
 }
 
@@ -17,20 +17,20 @@ Approx r(double value) {
 
 TEST_CASE("K4: figures of given slowdowns") {
   const auto result = isolation_of({1.25, 2});
-  CHECK(result.system_throughput == r(1.3));
-  CHECK(result.mean_slowdown == r(1.625));
-  CHECK(result.jain_index == r(0.94943820));
+  CHECK(result.system_throughput == eight_digits(1.3));
+  CHECK(result.mean_slowdown == eight_digits(1.625));
+  CHECK(result.jain_index == eight_digits(0.94943820));
 }
 
 TEST_CASE("E12: three tenants alone and together") {
   const auto result = isolation_of({1000.0 / 900, 500.0 / 480, 2000.0 / 1200});
-  CHECK(result.slowdowns.at(0) == r(1.1111111));
-  CHECK(result.slowdowns.at(1) == r(1.0416667));
-  CHECK(result.slowdowns.at(2) == r(1.6666667));
-  CHECK(result.system_throughput == r(2.46));
-  CHECK(result.mean_slowdown == r(1.2731481));
-  CHECK(result.jain_index == r(0.96442915));
-  CHECK(result.worst_slowdown == r(1.6666667));
+  CHECK(result.slowdowns.at(0) == eight_digits(1.1111111));
+  CHECK(result.slowdowns.at(1) == eight_digits(1.0416667));
+  CHECK(result.slowdowns.at(2) == eight_digits(1.6666667));
+  CHECK(result.system_throughput == eight_digits(2.46));
+  CHECK(result.mean_slowdown == eight_digits(1.2731481));
+  CHECK(result.jain_index == eight_digits(0.96442915));
+  CHECK(result.worst_slowdown == eight_digits(1.6666667));
 }
 
 TEST_CASE("E12: the slow end of the steps") {
@@ -41,9 +41,9 @@ TEST_CASE("E12: the slow end of the steps") {
     shared.push_back(10 + k * k / 2000.0);
   }
   const auto result = tail_inflation(alone, shared);
-  CHECK(result.alone_p99_seconds == r(10.980100));
-  CHECK(result.shared_p99_seconds == r(14.802985));
-  CHECK(result.inflation == r(1.3481649));
+  CHECK(result.alone_p99_seconds == eight_digits(10.980100));
+  CHECK(result.shared_p99_seconds == eight_digits(14.802985));
+  CHECK(result.inflation == eight_digits(1.3481649));
   CHECK_FALSE(result.few_samples);
   alone.pop_back();
   CHECK(tail_inflation(alone, shared).few_samples);

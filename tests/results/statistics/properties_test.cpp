@@ -34,10 +34,10 @@ std::vector<std::optional<double>> known(const std::vector<double>& values) {
   return {values.begin(), values.end()};
 }
 
-RatioTest paired(const Data& data, const Settings& settings = {}) {
+RatioTest ratio_of_pairs(const Data& data, const Settings& settings = {}) {
   return compare_paired(known(data.baseline), known(data.candidate), settings).test;
 }
-RatioTest unpaired(const Data& data, const Settings& settings = {}) {
+RatioTest ratio_of_groups(const Data& data, const Settings& settings = {}) {
   return compare_unpaired(data.baseline, data.candidate, settings).test;
 }
 
@@ -62,7 +62,7 @@ TEST_CASE("other units change no ratio, no interval and no p") {
     for (auto* side : {&scaled.baseline, &scaled.candidate}) {
       for (auto& value : *side) { value *= 1e-3; }
     }
-    for (const auto test : {paired, unpaired}) {
+    for (const auto test : {ratio_of_pairs, ratio_of_groups}) {
       const auto plain = test(data, {});
       const auto other = test(scaled, {});
       CHECK(other.ratio == Approx(plain.ratio).epsilon(1e-12));
@@ -79,7 +79,7 @@ TEST_CASE("swapped arms invert the ratio and the interval, and worse becomes bet
   for (int round = 0; round < 60; ++round) {
     const auto data = simulate(random, 4 + round % 6, round % 2 == 0 ? 0.94 : 1.0, 0.012);
     const Data swapped{data.candidate, data.baseline};
-    for (const auto test : {paired, unpaired}) {
+    for (const auto test : {ratio_of_pairs, ratio_of_groups}) {
       const auto one = test(data, {});
       const auto other = test(swapped, {});
       CHECK(other.ratio == Approx(1 / one.ratio).epsilon(1e-12));
@@ -101,8 +101,9 @@ TEST_CASE("the order of pairs and of runs does not matter") {
   Data turned = data;
   std::reverse(turned.baseline.begin(), turned.baseline.end());
   std::reverse(turned.candidate.begin(), turned.candidate.end());
-  CHECK(paired(turned).p_diff.value() == Approx(paired(data).p_diff.value()).epsilon(1e-10));
-  CHECK(unpaired(turned).p_diff.value() == Approx(unpaired(data).p_diff.value()).epsilon(1e-10));
+  CHECK(ratio_of_pairs(turned).p_diff.value() == Approx(ratio_of_pairs(data).p_diff.value()).epsilon(1e-10));
+  CHECK(ratio_of_groups(turned).p_diff.value() ==
+        Approx(ratio_of_groups(data).p_diff.value()).epsilon(1e-10));
 }
 
 TEST_CASE("the 95 % interval covers the truth in 95 % of cases") {
@@ -114,14 +115,14 @@ TEST_CASE("the 95 % interval covers the truth in 95 % of cases") {
     const auto inside = [&](const Interval& interval) {
       return interval.low < truth && truth < interval.high;
     };
-    const auto pairs = paired(data);
+    const auto pairs = ratio_of_pairs(data);
     paired_hits += inside(*pairs.ci) ? 1 : 0;
     verdict_hits += inside(*pairs.ci_tost) ? 1 : 0;
     auto fresh = simulate(random, 6, 1, 0.02);
     for (auto& value : fresh.candidate) { value *= truth; }
     std::shuffle(fresh.candidate.begin(), fresh.candidate.end(), random);
     const Data independent{data.baseline, fresh.candidate};
-    unpaired_hits += inside(*unpaired(independent).ci) ? 1 : 0;
+    unpaired_hits += inside(*ratio_of_groups(independent).ci) ? 1 : 0;
   }
   check_rate(paired_hits, many, 0.95);
   check_rate(verdict_hits, many, 0.90);
@@ -132,7 +133,7 @@ TEST_CASE("an A/A comparison finds a difference at its stated rate, and almost n
   std::mt19937_64 random(5);
   int different = 0, worse = 0;
   for (int i = 0; i < many; ++i) {
-    const auto test = paired(simulate(random, 6, 1, 0.01));
+    const auto test = ratio_of_pairs(simulate(random, 6, 1, 0.01));
     different += *test.p_diff < 0.05 ? 1 : 0;
     worse += test.verdict == Verdict::worse ? 1 : 0;
   }
@@ -146,7 +147,7 @@ TEST_CASE("at the margin the verdict errs at alpha, no more") {
     int equivalent = 0, worse = 0;
     const Settings settings{0.02, alpha};
     for (int i = 0; i < many; ++i) {
-      const auto test = paired(simulate(random, 8, 0.98, 0.004), settings);
+      const auto test = ratio_of_pairs(simulate(random, 8, 0.98, 0.004), settings);
       equivalent += test.verdict == Verdict::equivalent ? 1 : 0;
       worse += test.verdict == Verdict::worse ? 1 : 0;
     }
@@ -162,8 +163,8 @@ TEST_CASE("a planted loss of 3 % is called worse at its stated power, a small on
   for (const int n : {6, 11}) {
     int worse = 0, equivalent = 0;
     for (int i = 0; i < many; ++i) {
-      worse += paired(simulate(random, n, 0.97, sigma)).verdict == Verdict::worse ? 1 : 0;
-      equivalent += paired(simulate(random, n, 0.995, sigma)).verdict == Verdict::equivalent ? 1 : 0;
+      worse += ratio_of_pairs(simulate(random, n, 0.97, sigma)).verdict == Verdict::worse ? 1 : 0;
+      equivalent += ratio_of_pairs(simulate(random, n, 0.995, sigma)).verdict == Verdict::equivalent ? 1 : 0;
     }
     check_rate(worse, many, power(n, std::log(0.97), sigma, theta, 0.05));
     check_rate(equivalent, many, power(n, std::log(0.995), sigma, theta, 0.05));
@@ -177,7 +178,9 @@ TEST_CASE("Holm keeps the rate of any false alarm in a family") {
   for (int i = 0; i < families; ++i) {
     std::vector<double> p_values;
     p_values.reserve(10);
-    for (int k = 0; k < 10; ++k) { p_values.push_back(*paired(simulate(random, 5, 0.98, 0.005)).p_worse); }
+    for (int k = 0; k < 10; ++k) {
+      p_values.push_back(*ratio_of_pairs(simulate(random, 5, 0.98, 0.005)).p_worse);
+    }
     const auto adjusted = holm(p_values);
     plain += *std::min_element(p_values.begin(), p_values.end()) < 0.05 ? 1 : 0;
     corrected += *std::min_element(adjusted.begin(), adjusted.end()) < 0.05 ? 1 : 0;
@@ -188,9 +191,9 @@ TEST_CASE("Holm keeps the rate of any false alarm in a family") {
 
 TEST_CASE("p_worse is the other tail of p_lower, also where it is tiny") {
   std::mt19937_64 random(9);
-  const auto test = paired(simulate(random, 6, 0.97, 0.01));
+  const auto test = ratio_of_pairs(simulate(random, 6, 0.97, 0.01));
   CHECK(*test.p_worse + *test.p_lower == Approx(1).epsilon(1e-12));
-  const auto sure = paired(simulate(random, 40, 0.5, 0.001));
+  const auto sure = ratio_of_pairs(simulate(random, 40, 0.5, 0.001));
   CHECK(*sure.p_worse > 0);
   CHECK(*sure.p_worse < 1e-40);
 }

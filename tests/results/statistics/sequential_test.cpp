@@ -29,7 +29,7 @@ std::vector<double> boundaries(std::vector<double> shares, double alpha) {
   return z;
 }
 
-PairedComparison paired(const std::vector<double>& logs, const Settings& settings) {
+PairedComparison of_logs(const std::vector<double>& logs, const Settings& settings) {
   std::vector<std::optional<double>> baseline(logs.size(), 100.0);
   std::vector<std::optional<double>> candidate;
   for (const double log : logs) { candidate.emplace_back(100 * std::exp(log)); }
@@ -54,7 +54,7 @@ Ends simulate(double mean_log, double sigma, const Looks& looks, int runs) {
     while (stop == Stop::go_on) {
       logs.push_back(normal(random));
       if (std::ssize(logs) < looks.first) { continue; }
-      so_far = paired(logs, settings);
+      so_far = of_logs(logs, settings);
       stop = sequential.look(so_far.test, so_far.n);
     }
     ends.mean_pairs += static_cast<double>(logs.size()) / runs;
@@ -103,7 +103,7 @@ TEST_CASE("Looks come from the first on, each so many pairs, and at the end") {
   const auto at = [&](std::size_t n) {
     std::vector<double> logs;
     for (std::size_t i = 0; i < n; ++i) { logs.push_back(i % 2 == 0 ? 1e-7 : -1e-7); }
-    const auto so_far = paired(logs, settings);
+    const auto so_far = of_logs(logs, settings);
     return SequentialTest(looks, settings).look(so_far.test, so_far.n);
   };
   CHECK(at(3) == Stop::go_on);
