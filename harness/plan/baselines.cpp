@@ -34,6 +34,15 @@ constexpr std::array missing_arms = {
     MissingArm{DeviceForm::mig_backed_vgpu, arm_bare_metal_shared, no_bare_metal_of_mig_vgpus},
 };
 
+/// In any arm's cases, for arms may differ in it.
+bool erases_devices(const Scenario& scenario) {
+  return std::any_of(scenario.arms.begin(), scenario.arms.end(), [](const Arm& arm) {
+    return std::any_of(arm.cases.begin(), arm.cases.end(), [&](const Case& one) {
+      return one.devices.between_tenants == vmctl::BetweenTenants::erase && arm.base == arm_vm;
+    });
+  });
+}
+
 }  // namespace
 
 std::vector<DeviceForm> forms_of(const Scenario& scenario) {
@@ -73,11 +82,18 @@ std::vector<std::string> impossible_arms(const Scenario& scenario) {
 }
 
 std::vector<std::string> caveats(const Scenario& scenario) {
+  std::vector<std::string> words;
   const auto forms = forms_of(scenario);
-  if (std::find(forms.begin(), forms.end(), DeviceForm::passthrough_with_mig) == forms.end()) { return {}; }
-  return {
-      "MIG inside a passthrough guest is cut by one tenant for itself: nothing here shows isolation between "
-      "tenants"};
+  if (std::find(forms.begin(), forms.end(), DeviceForm::passthrough_with_mig) != forms.end()) {
+    words.emplace_back(
+        "MIG inside a passthrough guest is cut by one tenant for itself: nothing here shows isolation "
+        "between "
+        "tenants");
+  }
+  if (erases_devices(scenario)) {
+    words.emplace_back("devices.between_tenants erase: a run overwrites all that is on these disks now");
+  }
+  return words;
 }
 
 }  // namespace virtrain::harness

@@ -313,6 +313,7 @@ Offer offered_devices(const Devices& devices, const std::string& vgpu_type, cons
       break;
   }
   limit(offer, devices.select, inventory);
+  for (auto& slot : offer.slots) { slot.device.grant.between_tenants = devices.between_tenants; }
   return offer;
 }
 

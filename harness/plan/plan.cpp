@@ -168,6 +168,9 @@ nlohmann::json device_json(const vmctl::PlacedDevice& device) {
                      {"numa_node", device.numa_node}};
   if (!device.grant.vgpu_type.empty()) { out["vgpu_type"] = device.grant.vgpu_type; }
   if (!device.grant.physical_function.empty()) { out["physical_function"] = device.grant.physical_function; }
+  if (device.grant.between_tenants != vmctl::BetweenTenants::none) {
+    out["between_tenants"] = vmctl::to_string(device.grant.between_tenants);
+  }
   return out;
 }
 
@@ -396,14 +399,28 @@ std::string work_of(const TenantPlacement& tenant) {
                      tenant.workload.image_size, tenant.workload.batch_size);
 }
 
+/// ", each reset before each VM".
+std::string clearing_words(const std::vector<vmctl::PlacedDevice>& devices) {
+  switch (devices.front().grant.between_tenants) {
+    case vmctl::BetweenTenants::none:
+      break;
+    case vmctl::BetweenTenants::reset:
+      return ", each reset before each VM";
+    case vmctl::BetweenTenants::erase:
+      return ", each erased before each VM";
+  }
+  return "";
+}
+
 std::string node_line(const TenantPlacement& tenant, const NodePlacement& node) {
   const auto limits = vmctl::limits_text(node.limits);
   return fmt::format(
       "    {} {}: {}, NUMA node {}, {}{}, {}{}\n", tenant.name, node.hostname, cores_text(node.cores),
       node.numa_node ? std::to_string(*node.numa_node) : "several", format_size(node.memory_bytes),
-      node.devices.empty() ? ""
-                           : fmt::format(", {} {} ({})", word_for(node.devices),
-                                         join(node.device_addresses(), " "), node.devices_reason),
+      node.devices.empty()
+          ? ""
+          : fmt::format(", {} {} ({}){}", word_for(node.devices), join(node.device_addresses(), " "),
+                        node.devices_reason, clearing_words(node.devices)),
       work_of(tenant), limits.empty() ? "" : "; at most " + limits);
 }
 

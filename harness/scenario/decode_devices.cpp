@@ -196,6 +196,7 @@ const std::vector<OnlyWith> only_with = {
     {"licence_token", {DeviceKind::vgpu}},
     {"clique", {DeviceKind::passthrough}},
     {"spread", {DeviceKind::vgpu, DeviceKind::vf}},
+    {"between_tenants", {DeviceKind::passthrough, DeviceKind::vf}},
     {"settings", {DeviceKind::passthrough, DeviceKind::vgpu}},
     {"nics", {DeviceKind::passthrough, DeviceKind::vgpu, DeviceKind::vf}},
 };
@@ -267,6 +268,9 @@ Devices decode_devices(const Field& field, Diagnostics& diagnostics) {
           in.child("settings", {"What each GPU is set to in every arm; put back afterwards"})) {
     devices.settings = decode_settings(*settings, diagnostics);
   }
+  in.one_of("between_tenants", devices.between_tenants,
+            "What happens to each device before each VM that gets it: it is reset, or, an NVMe disk, "
+            "overwritten with zeros");
   const About token{"File with the client configuration token, which the guests get and nobody logs", nullptr,
                     "/etc/virtrain/client_configuration_token.tok", "^/.+$"};
   if (const auto path = in.text("licence_token", 4096, token)) { devices.licence_token = *path; }

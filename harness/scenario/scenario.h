@@ -10,6 +10,7 @@
 #include "common/model/workload.h"
 #include "harness/scenario/isolation/neighbour.h"
 #include "results/statistics/sequential.h"
+#include "vmctl/api/device_grant.h"
 #include "vmctl/api/device_settings.h"
 #include "vmctl/api/node.h"
 #include "vmctl/api/placed_device.h"
@@ -74,6 +75,7 @@ struct Devices {
   bool spread = false;  ///< parts of cards (vGPUs, virtual functions) go to as many cards as can be, not few
   vmctl::DeviceSettings settings;  ///< of each GPU, in every arm; what is absent stays as it is found
   std::optional<Nics> nics;
+  vmctl::BetweenTenants between_tenants = vmctl::BetweenTenants::none;  ///< of the devices, not of nics
   std::string licence_token = {};  ///< file for the vGPUs' licence client; empty: the guests need none
 };
 

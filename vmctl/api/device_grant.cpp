@@ -19,7 +19,11 @@ bool must_make_way(const std::vector<DeviceGrant>& lent, const std::vector<Devic
     return old.kind == GrantKind::virtual_function &&
            std::any_of(missing.begin(), missing.end(), is_of_its_card(old));
   };
-  return !missing.empty() && std::any_of(lent.begin(), lent.end(), is_in_the_way);
+  const auto is_to_be_erased = [&](const DeviceGrant& old) {
+    return old.between_tenants == BetweenTenants::erase && contains(wanted, old);
+  };
+  return std::any_of(lent.begin(), lent.end(), is_to_be_erased) ||
+         (!missing.empty() && std::any_of(lent.begin(), lent.end(), is_in_the_way));
 }
 
 }  // namespace virtrain::vmctl

@@ -18,6 +18,14 @@ enum class GrantKind {
 };
 BOOST_DESCRIBE_ENUM(GrantKind, passthrough, virtual_function, mdev, vendor_vfio)
 
+/// What happens to a device before each VM that gets it, so that a tenant finds nothing of the one before.
+enum class BetweenTenants {
+  none,
+  reset,  ///< the function is reset
+  erase,  ///< all namespaces of an NVMe disk are overwritten with zeros
+};
+BOOST_DESCRIBE_ENUM(BetweenTenants, none, reset, erase)
+
 /// A device, or a part of one, for one VM.
 struct DeviceGrant {
   GrantKind kind = GrantKind::passthrough;
@@ -27,12 +35,13 @@ struct DeviceGrant {
   std::string physical_function = {};  ///< virtual_function, vendor_vfio: whose it is
   std::string vgpu_type = {};          ///< mdev, vendor_vfio: the type's id, "nvidia-474" or "902"
   std::string uuid = {};  ///< mdev: chosen before it is made, so that it is recognised afterwards
+  BetweenTenants between_tenants = BetweenTenants::none;
   bool operator==(const DeviceGrant&) const = default;
 };
 
 /// Whether what is lent has to go back before `wanted` can be: a vGPU that nobody wants any more has room, or
 /// the very function, that another type needs, and the number of a card's virtual functions cannot change
-/// while there are any. Pure.
+/// while there are any. What is erased before each VM goes back to the host's driver for that. Pure.
 bool must_make_way(const std::vector<DeviceGrant>& lent, const std::vector<DeviceGrant>& wanted);
 
 }  // namespace virtrain::vmctl

@@ -109,7 +109,8 @@ class Host {
 
   /// Stops what opens GPUs or disturbs them, until end_lending().
   virtual void keep_services_away(const std::vector<DeviceGrant>& grants) = 0;
-  /// Makes devices ready for VMs; returns how many were not yet.
+  /// Makes devices ready for VMs that are yet to be started, and clears those that are to be cleared between
+  /// tenants; returns how many were not ready yet.
   virtual std::size_t lend(const std::vector<DeviceGrant>& grants) = 0;
   /// Sets GPUs that the host's own driver has, until they are lent or given back.
   virtual void set(const std::vector<DeviceGrant>& grants, const DeviceSettings& wanted) = 0;

@@ -35,17 +35,13 @@ std::string head_of(const std::string& disk) {
   return fmt::format("nvme{}{}", subsystem, in.rest());
 }
 
-/// Disks of a function, with their partitions: an NVMe controller holds nvme/nvme0/nvme0n1.
+/// Disks of a function, with their partitions.
 std::vector<std::string> disks_of(const fs::path& root, const fs::path& folder) {
   std::vector<std::string> disks;
-  for (const auto& controller : names_in(folder / "nvme")) {
-    for (const auto& name : names_in(folder / "nvme" / controller)) {
-      if (!name.starts_with("nvme")) { continue; }
-      const auto disk = head_of(name);
-      disks.push_back(disk);
-      for (const auto& part : names_in(root / "sys/class/block" / disk)) {
-        if (part.starts_with(disk)) { disks.push_back(part); }
-      }
+  for (const auto& disk : nvme_namespaces(folder)) {
+    disks.push_back(disk);
+    for (const auto& part : names_in(root / "sys/class/block" / disk)) {
+      if (part.starts_with(disk)) { disks.push_back(part); }
     }
   }
   return disks;
@@ -118,6 +114,17 @@ void find_routes(const fs::path& root, const DevicesByName& devices) {
 }
 
 }  // namespace
+
+/// A controller holds nvme/nvme0/nvme0n1.
+std::vector<std::string> nvme_namespaces(const fs::path& function_folder) {
+  std::vector<std::string> disks;
+  for (const auto& controller : names_in(function_folder / "nvme")) {
+    for (const auto& name : names_in(function_folder / "nvme" / controller)) {
+      if (name.starts_with("nvme")) { disks.push_back(head_of(name)); }
+    }
+  }
+  return disks;
+}
 
 void find_users(const fs::path& root, std::vector<HostDevice>& devices) {
   DevicesByName by_node, by_interface;

@@ -14,6 +14,7 @@
 #include "vmctl/devices/pci/sysfs.h"
 #include "vmctl/resources/cleanup.h"
 #include "vmctl/resources/devices/binding.h"
+#include "vmctl/resources/devices/clearing.h"
 #include "vmctl/resources/devices/device_settings.h"
 #include "vmctl/resources/devices/guids.h"
 #include "vmctl/resources/devices/host_services.h"
@@ -58,6 +59,12 @@ std::vector<Effect> effects_of(const DeviceGrant& grant) {
       }
   }
   return effects;
+}
+
+void reset_where_wanted(const std::vector<DeviceGrant>& grants) {
+  for (const auto& grant : grants) {
+    if (grant.between_tenants == BetweenTenants::reset) { reset_function(grant.address); }
+  }
 }
 
 }  // namespace
@@ -126,13 +133,20 @@ std::size_t DeviceLender::lend(const std::vector<DeviceGrant>& grants) {
   for (const auto& grant : grants) {
     if (!contains(granted_, grant) && !contains(missing, grant)) { missing.push_back(grant); }
   }
-  if (missing.empty()) { return 0; }
+  if (missing.empty()) {
+    reset_where_wanted(grants);
+    return 0;
+  }
   give_settings_back();
   const auto before = done_.size();
   try {
     stop_services(missing);
+    for (const auto& grant : missing) {
+      if (grant.between_tenants == BetweenTenants::erase) { erase_disk(grant.address); }
+    }
     make_virtual_functions_for(missing);
     for (const auto& grant : missing) { lend_one(grant); }
+    reset_where_wanted(grants);
   } catch (...) {
     undo_down_to(before, done_);
     throw;

@@ -331,6 +331,26 @@ TEST_CASE("cliques, and parents of mediated devices that are no PCI functions") 
   CHECK(devices("{kind: vf, select: {address: [0000:98:00.0]}}").kind == DeviceKind::vf);
 }
 
+TEST_CASE("what happens to devices between tenants") {
+  const auto devices = [](const std::string& text) {
+    return decode_scenario(small_scenario("devices: " + text + "\n"), "x.yaml").devices.between_tenants;
+  };
+  CHECK(devices("{kind: passthrough}") == vmctl::BetweenTenants::none);
+  CHECK(devices("{kind: passthrough, between_tenants: erase}") == vmctl::BetweenTenants::erase);
+  CHECK(devices("{kind: vf, select: {address: [0000:98:00.0]}, between_tenants: reset}") ==
+        vmctl::BetweenTenants::reset);
+  const auto refusal = [&](const std::string& text) {
+    try {
+      devices(text);
+    } catch (const Error& error) { return std::string(error.what()); }
+    return std::string("(decoded)");
+  };
+  CHECK_THAT(refusal("{kind: passthrough, between_tenants: wipe}"), Contains("none, reset, erase"));
+  // A vGPU's memory is its vendor's driver's to clear.
+  CHECK_THAT(refusal("{kind: vgpu, type: A100-20C, between_tenants: reset}"),
+             Contains("between_tenants has no meaning with kind vgpu"));
+}
+
 TEST_CASE("an odd number of pairs warns, with one arm it does not") {
   const auto odd = decode_scenario(small_scenario("pairs: 3\n"), "x.yaml");
   REQUIRE(odd.warnings.size() == 1);

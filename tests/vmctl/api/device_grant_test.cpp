@@ -33,5 +33,15 @@ TEST_CASE("virtual functions make way for more of their card, whole devices neve
   CHECK_FALSE(must_make_way({whole}, {{GrantKind::passthrough, "0000:31:00.0"}}));
 }
 
+TEST_CASE("a disk that is erased between tenants goes back to the host's driver before each of them") {
+  DeviceGrant disk{GrantKind::passthrough, "0000:17:00.0"};
+  for (const auto how : {BetweenTenants::none, BetweenTenants::reset, BetweenTenants::erase}) {
+    disk.between_tenants = how;
+    CHECK_FALSE(must_make_way({}, {disk}));
+    CHECK(must_make_way({disk}, {disk}) == (how == BetweenTenants::erase));
+    CHECK_FALSE(must_make_way({disk}, {{GrantKind::passthrough, "0000:31:00.0"}}));
+  }
+}
+
 }  // namespace
 }  // namespace virtrain::vmctl

@@ -160,6 +160,38 @@ TEST_CASE("a plan is judged by the devices that it wants, others do not stop it"
   CHECK(tree.examine("USE-1").status == CheckStatus::failed);
 }
 
+TEST_CASE(
+    "a plan that resets a device without a reset method, or erases a disk of another driver, is refused") {
+  HostTree reset("r750xa");
+  DeviceGrant grant{GrantKind::passthrough, gpu_address};
+  grant.between_tenants = BetweenTenants::reset;
+  reset.want({grant});
+  auto finding = reset.examine("CLR-1");
+  CHECK(finding.status == CheckStatus::ok);
+  CHECK(finding.found == "0000:17:00.0 is reset before each VM that gets it");
+  reset.write(fs::path(gpu_folder) / "reset_method", "");
+  finding = reset.examine("CLR-1");
+  CHECK(blocks(finding));
+  CHECK(finding.found == "0000:17:00.0 cannot be reset: it has no reset method");
+
+  HostTree erase("r750xa");
+  grant.between_tenants = BetweenTenants::erase;
+  erase.write(fs::path(gpu_folder) / "class", "0x010802");
+  erase.link(fs::path(gpu_folder) / "driver", "../../../../bus/pci/drivers/vfio-pci");
+  erase.want({grant});
+  finding = erase.examine("CLR-1");
+  CHECK(blocks(finding));
+  CHECK_THAT(finding.found, virtrain::test::Contains("it is on vfio-pci (bind it to nvme first)"));
+  erase.link(fs::path(gpu_folder) / "driver", "../../../../bus/pci/drivers/nvme");
+  CHECK(erase.examine("CLR-1").found == "0000:17:00.0 is overwritten with zeros before each VM that gets it");
+  DeviceGrant part = grant;
+  part.kind = GrantKind::virtual_function;
+  HostTree parts("r750xa");
+  parts.write(fs::path(gpu_folder) / "class", "0x010802");
+  parts.want({part});
+  CHECK(blocks(parts.examine("CLR-1")));
+}
+
 TEST_CASE("a shared group is refused by half, and fine as a whole in one VM") {
   const auto share = [](HostTree& tree) {
     tree.link("sys/kernel/iommu_groups/21/devices/0000:b1:00.0", "x");

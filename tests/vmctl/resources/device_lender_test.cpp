@@ -94,6 +94,31 @@ TEST_CASE("what cannot be lent for others leaves nothing lent") {
   });
 }
 
+TEST_CASE("what is reset between tenants is reset before each VM, and not lent where that fails") {
+  beside_a_card([] {
+    const TemporaryFolder folder;
+    LeaseJournal journal(folder.path / "leases.db");
+    DeviceLender lender(journal, this_process("e1", ""));
+    const auto file = fs::path("/sys/bus/pci/devices") / first_function / "reset";
+    auto grant = vgpu(first_function, "901");
+    grant.between_tenants = BetweenTenants::reset;
+    CHECK_THROWS_AS(lender.lend({grant}), Error);
+    CHECK(lender.lent() == 0);
+    CHECK(types_now() == "0 0 ");
+    for (const std::size_t lent : {1, 0}) {  // the second VM gets what is lent already
+      std::ofstream(file) << "";
+      CHECK(lender.lend({grant}) == lent);
+      CHECK(read_value(file) == "1");
+    }
+    std::ofstream(file) << "";
+    lender.lend({grant, vgpu(second_function, "901")});
+    CHECK(read_value(file) == "1");
+    fs::remove(file);
+    CHECK_THROWS_AS(lender.lend({grant}), Error);
+    CHECK(lender.end().empty());
+  });
+}
+
 TEST_CASE("/dev/kvm is opened to QEMU's user, said, and closed again by the last run or by clean") {
   test::need_root();
   if (::getgrnam("kvm") == nullptr) { test::skip("there is no group kvm"); }

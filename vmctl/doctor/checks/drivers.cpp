@@ -3,6 +3,7 @@
 #include "vmctl/doctor/checks/leaks.h"
 #include "vmctl/doctor/checks/tables.h"
 #include "vmctl/doctor/checks/words.h"
+#include "vmctl/resources/devices/clearing.h"
 #include "vmctl/resources/devices/host_services.h"
 
 namespace virtrain::vmctl {
@@ -179,6 +180,30 @@ CheckAnswer they_can_be_reset(const DeviceHost& host) {
   return answer;
 }
 
+bool clears_devices(const DeviceHost& host) {
+  const auto wanted = host.demand ? host.demand->devices() : std::vector<PlacedDevice>();
+  return std::any_of(wanted.begin(), wanted.end(),
+                     [](const auto& one) { return one.grant.between_tenants != BetweenTenants::none; });
+}
+
+CheckAnswer they_can_be_cleared(const DeviceHost& host) {
+  Words offenders, well;
+  for (const auto& [grant, device] : host.wanted()) {
+    if (grant.between_tenants == BetweenTenants::none) { continue; }
+    const auto why = cannot_be_cleared(grant.between_tenants, grant.kind, device->function);
+    const bool erases = grant.between_tenants == BetweenTenants::erase;
+    if (!why.empty()) {
+      offenders.push_back(
+          fmt::format("{} cannot be {}: {}", grant.address, erases ? "erased" : "reset", why));
+    } else {
+      well.push_back(fmt::format("{} is {} before each VM that gets it", grant.address,
+                                 erases ? "overwritten with zeros" : "reset"));
+    }
+  }
+  return none_of(offenders, join(well, "; "),
+                 "use another devices.between_tenants, or leave this device out by devices.select");
+}
+
 CheckAnswer they_are_awake(const DeviceHost& host) {
   const auto offenders = each(host.devices(), [](const HostDevice& device) -> std::string {
     if (device.function.power_state == "D3cold") { return "is in D3cold"; }
@@ -218,6 +243,8 @@ std::span<const DeviceCheck> driver_checks() {
       DeviceCheck{"USE-3", Severity::blocks, "a device is to be rebound, and we may read the kernel's log",
                   has_rebound_and_log, no_unbind_is_stuck},
       DeviceCheck{"RST-1", Severity::blocks, when_rebound, has_rebound, they_can_be_reset},
+      DeviceCheck{"CLR-1", Severity::blocks, "a plan clears devices between tenants", clears_devices,
+                  they_can_be_cleared},
       DeviceCheck{"RST-2", Severity::blocks, when_devices, has_devices, they_are_awake},
       DeviceCheck{"QRT-0", Severity::blocks, when_devices, has_devices, nothing_is_in_quarantine},
       DeviceCheck{"LEAK-1", Severity::blocks, when_devices, has_devices, nothing_is_left},

@@ -13,17 +13,21 @@ const HostDevice* DeviceHost::find(const std::string& address) const {
   return nullptr;
 }
 
+std::vector<std::pair<DeviceGrant, const HostDevice*>> DeviceHost::wanted() const {
+  std::vector<std::pair<DeviceGrant, const HostDevice*>> found;
+  for (const auto& one : demand ? demand->devices() : std::vector<PlacedDevice>()) {
+    const auto* device = find(one.grant.address);
+    if (device == nullptr) { device = find(one.grant.physical_function); }
+    if (device != nullptr) { found.emplace_back(one.grant, device); }
+  }
+  return found;
+}
+
 std::vector<const HostDevice*> DeviceHost::devices() const {
   std::vector<const HostDevice*> found;
   if (demand) {
-    for (const auto& wanted : demand->devices()) {
-      const auto& grant = wanted.grant;
-      const auto* device = find(grant.address);
-      // A virtual function that is yet to be made is, so far, the function that it is made of.
-      if (device == nullptr) { device = find(grant.physical_function); }
-      if (device != nullptr && std::find(found.begin(), found.end(), device) == found.end()) {
-        found.push_back(device);
-      }
+    for (const auto& [grant, device] : wanted()) {
+      if (std::find(found.begin(), found.end(), device) == found.end()) { found.push_back(device); }
     }
     return found;
   }

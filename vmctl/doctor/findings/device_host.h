@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "vmctl/api/device_demand.h"
@@ -23,6 +24,9 @@ struct DeviceHost {
   std::optional<KvmTrial> kvm = {};         ///< nothing: it was not tried
   std::optional<DeviceDemand> demand = {};  ///< nothing: no plan, so every device is looked at
 
+  /// What the plan wants, with the device that each grant is of. A virtual function that is yet to be made
+  /// is, so far, the function that it is made of.
+  std::vector<std::pair<DeviceGrant, const HostDevice*>> wanted() const;
   /// The devices that matter: those that the plan wants, or all GPUs.
   std::vector<const HostDevice*> devices() const;
   /// The GPUs of these.

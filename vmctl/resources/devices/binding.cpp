@@ -100,13 +100,6 @@ std::vector<DeviceUser> users_of(const std::string& address) {
   return devices.empty() ? std::vector<DeviceUser>() : devices[0].users;
 }
 
-void refuse_users(const std::string& address) {
-  const auto users = users_of(address);
-  if (!users.empty()) {
-    throw Error("lend " + address, ErrorCode::busy, in_words(users[0]) + "; virtrain takes no device in use");
-  }
-}
-
 /// QEMU may still be giving its memory back after its domain is gone.
 void wait_until_released(const std::string& address) {
   const auto end = std::chrono::steady_clock::now() + release_deadline;
@@ -161,6 +154,13 @@ void find_foreign(Search& search) {
 }
 
 }  // namespace
+
+void refuse_users(const std::string& address) {
+  const auto users = users_of(address);
+  if (!users.empty()) {
+    throw Error("lend " + address, ErrorCode::busy, in_words(users[0]) + "; virtrain takes no device in use");
+  }
+}
 
 Effect binding_effect(const std::string& address) {
   refuse_users(address);

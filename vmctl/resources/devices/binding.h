@@ -39,6 +39,9 @@ std::vector<PciWrite> steps_to_lend(const std::string& address, const Binding& n
 std::vector<PciWrite> steps_to_give_back(const std::string& address, const Binding& now,
                                          const Binding& before);
 
+/// Throws Error(busy) naming who uses the function.
+void refuse_users(const std::string& address);
+
 /// That a function is bound to vfio-pci. Throws Error(not_found), and Error(busy) naming who uses it.
 Effect binding_effect(const std::string& address);
 

@@ -48,6 +48,17 @@ Change persistence(const std::string& mode, bool by_daemon) {
   };
 }
 
+/// A plan that gives the first GPU, or a disk on the host's driver in its place, to a VM.
+Change wants(BetweenTenants how, bool disk) {
+  return [=](HostTree& tree) {
+    if (disk) {
+      tree.write(fs::path(gpu_folder) / "class", "0x010802");
+      put_on(tree, gpu_folder, "nvme");
+    }
+    tree.want({{.kind = GrantKind::passthrough, .address = gpu_address, .between_tenants = how}});
+  };
+}
+
 const char* const stuck =
     "[  912.1] NVRM: Attempting to remove device 0000:17:00.0 with non-zero usage count!";
 
@@ -78,6 +89,9 @@ Examples driver_examples() {
         },
         "0000:17:00.0 is being unbound"}},
       {"RST-1", {as_it_is, writes(fs::path(gpu_folder) / "reset_method", "pm"), "resets by pm only"}},
+      {"CLR-1",
+       {wants(BetweenTenants::erase, true), wants(BetweenTenants::erase, false),
+        "0000:17:00.0 cannot be erased: only whole NVMe disks can be erased"}},
       {"RST-2", {as_it_is, writes(fs::path(gpu_folder) / "power_state", "D3cold"), "D3cold"}},
       {"QRT-0",
        {as_it_is, [](HostTree& tree) { tree.quarantined[gpu_address] = "it did not come back"; },
