@@ -313,7 +313,10 @@ Offer offered_devices(const Devices& devices, const std::string& vgpu_type, cons
       break;
   }
   limit(offer, devices.select, inventory);
-  for (auto& slot : offer.slots) { slot.device.grant.between_tenants = devices.between_tenants; }
+  for (auto& slot : offer.slots) {
+    slot.device.grant.between_tenants = devices.between_tenants;
+    slot.device.vfio = devices.vfio;
+  }
   return offer;
 }
 

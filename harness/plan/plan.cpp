@@ -168,6 +168,7 @@ nlohmann::json device_json(const vmctl::PlacedDevice& device) {
                      {"numa_node", device.numa_node}};
   if (!device.grant.vgpu_type.empty()) { out["vgpu_type"] = device.grant.vgpu_type; }
   if (!device.grant.physical_function.empty()) { out["physical_function"] = device.grant.physical_function; }
+  if (device.vfio != vmctl::Vfio::container) { out["vfio"] = vmctl::to_string(device.vfio); }
   if (device.grant.between_tenants != vmctl::BetweenTenants::none) {
     out["between_tenants"] = vmctl::to_string(device.grant.between_tenants);
   }

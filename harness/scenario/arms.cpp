@@ -28,8 +28,8 @@ constexpr const char* same_in_all_arms[] = {"description", "cases",  "arms",    
 
 /// What bare metal has none of.
 constexpr const char* keys_of_vms[] = {
-    "guest.image",   "guest.hugepages",     "guest.topology", "guest.memory_encryption",
-    "guest.network", "guest.nccl_topology", "devices.clique", "guest.emulator_threads"};
+    "guest.image",         "guest.hugepages", "guest.topology", "guest.memory_encryption", "guest.network",
+    "guest.nccl_topology", "devices.clique",  "devices.vfio",   "guest.emulator_threads"};
 
 /// Where the scenario has what an arm says of its neighbour.
 const std::vector<std::string> neighbour_path{"isolation", "neighbour"};

@@ -195,6 +195,7 @@ const std::vector<OnlyWith> only_with = {
     {"type", {DeviceKind::vgpu}},
     {"licence_token", {DeviceKind::vgpu}},
     {"clique", {DeviceKind::passthrough}},
+    {"vfio", {DeviceKind::passthrough}},
     {"spread", {DeviceKind::vgpu, DeviceKind::vf}},
     {"between_tenants", {DeviceKind::passthrough, DeviceKind::vf}},
     {"settings", {DeviceKind::passthrough, DeviceKind::vgpu}},
@@ -261,6 +262,8 @@ Devices decode_devices(const Field& field, Diagnostics& diagnostics) {
   if (const auto i = in.one_of("clique", cliques, clique)) {
     devices.clique = static_cast<vmctl::Clique>(*i);
   }
+  in.one_of("vfio", devices.vfio,
+            "Through which interface of the kernel QEMU maps a guest's memory for its devices");
   in.boolean(
       "spread", devices.spread,
       "Whether parts of cards (vGPUs, virtual functions) go to as many cards as can be; else to as few");

@@ -72,6 +72,7 @@ struct Devices {
   DeviceSelection select;
   std::string vgpu_type;  ///< name or id; a tenant's own goes before it
   vmctl::Clique clique = vmctl::Clique::off;
+  vmctl::Vfio vfio = vmctl::Vfio::container;
   bool spread = false;  ///< parts of cards (vGPUs, virtual functions) go to as many cards as can be, not few
   vmctl::DeviceSettings settings;  ///< of each GPU, in every arm; what is absent stays as it is found
   std::optional<Nics> nics;

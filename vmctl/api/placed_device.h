@@ -16,9 +16,14 @@ enum class Clique {
   all,          ///< all of a VM
 };
 
+/// Through which of the kernel's interfaces QEMU maps a guest's memory for a device.
+enum class Vfio { container, iommufd };
+BOOST_DESCRIBE_ENUM(Vfio, container, iommufd)
+
 /// A grant together with where the device sits on its host, which is what the guest is to see too.
 struct PlacedDevice {
   DeviceGrant grant;
+  Vfio vfio = Vfio::container;
   DeviceClass device_class = DeviceClass::gpu;
   std::string name;                  ///< "NVIDIA A100-PCIE-40GB"
   std::string vendor;                ///< "0x10de"; of a virtual function that is yet to be made: empty

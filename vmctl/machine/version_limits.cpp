@@ -35,6 +35,11 @@ bool any_clique(const Devices& devices, Clique clique) {
   return clique != Clique::off && !devices.empty();
 }
 
+bool any_iommufd(const Devices& devices, Clique /*clique*/) {
+  return std::any_of(devices.begin(), devices.end(),
+                     [](const auto& device) { return device.vfio == Vfio::iommufd; });
+}
+
 /// From Turing on (device ids from 0x1e00) MSI-X may sit in the configuration space where QEMU before 8.1
 /// writes the hint.
 bool clique_on_turing(const Devices& devices, Clique clique) {
@@ -73,6 +78,12 @@ constexpr std::array limits = {
           any_vendor_vfio,
           "a virtual function that keeps its vendor's driver (a vendor-specific VFIO vGPU) needs Linux 6.1, "
           "which shows VFIO devices below their functions"},
+    Limit{Program::libvirt, {12, 1}, any_iommufd, "devices.vfio: iommufd needs libvirt 12.1 (use container)"},
+    Limit{Program::kernel,
+          {6, 6},
+          any_iommufd,
+          "devices.vfio: iommufd needs Linux 6.6, which has a file for each device (use container)"},
+    Limit{Program::qemu, {9, 0}, any_iommufd, "devices.vfio: iommufd needs QEMU 9.0 (use container)"},
     Limit{Program::qemu,
           {8, 1},
           clique_on_turing,

@@ -420,12 +420,11 @@ TEST_CASE("the domain's NUMA cells follow the cores, and its memory comes from t
   CHECK_FALSE(spec.numa_node);
 }
 
-TEST_CASE("an arm may hide from its guest where devices sit, and may bounce what they read and write") {
+TEST_CASE("an arm may hide where devices sit, bounce what they read and write, and map memory by iommufd") {
   const auto s = device_scenario(
       "{kind: passthrough, select: {address: [0000:17:00.0, 0000:b1:00.0]}}", "{gpus_per_node: 2}",
       "[vm, {name: by-node, like: vm, guest: {topology: numa}}, {name: flat, like: vm, guest: "
-      "{topology: flat, "
-      "memory_encryption: bounce}}]");
+      "{topology: flat, memory_encryption: bounce}, devices: {vfio: iommufd}}]");
   const auto plan = plan_of(s, host("r750xa"));
   REQUIRE(plan.placements.size() == 3);
   const auto spec = [&](std::size_t placement) {
@@ -447,6 +446,8 @@ TEST_CASE("an arm may hide from its guest where devices sit, and may bounce what
   CHECK(spec(0).kernel_command_line.find("swiotlb") == std::string::npos);
   CHECK(spec(2).kernel_command_line.ends_with(" swiotlb=force"));
   CHECK(spec(2).memory_encryption == vmctl::MemoryEncryption::bounce);
+  CHECK(spec(1).devices[1].vfio == vmctl::Vfio::container);
+  CHECK(spec(2).devices[1].vfio == vmctl::Vfio::iommufd);
 }
 
 TEST_CASE("GPUs without cores beside them are warned of, with what the validity rule will say") {

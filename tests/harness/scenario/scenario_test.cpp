@@ -326,6 +326,8 @@ TEST_CASE("cliques, and parents of mediated devices that are no PCI functions") 
   CHECK(devices("{kind: passthrough, clique: auto}").clique == vmctl::Clique::same_switch);
   CHECK(devices("{kind: passthrough, clique: all}").clique == vmctl::Clique::all);
   CHECK(devices("{kind: passthrough, clique: off}").clique == vmctl::Clique::off);
+  CHECK(devices("{kind: passthrough}").vfio == vmctl::Vfio::container);
+  CHECK(devices("{kind: passthrough, vfio: iommufd}").vfio == vmctl::Vfio::iommufd);
   CHECK(devices("{kind: vgpu, type: mtty-2, select: {address: [mtty]}}").select.addresses ==
         std::vector<std::string>{"mtty"});
   CHECK(devices("{kind: vf, select: {address: [0000:98:00.0]}}").kind == DeviceKind::vf);

@@ -13,6 +13,12 @@ PlacedDevice a100(GrantKind kind) {
   return gpu;
 }
 
+PlacedDevice by_iommufd() {
+  auto gpu = a100(GrantKind::passthrough);
+  gpu.vfio = Vfio::iommufd;
+  return gpu;
+}
+
 /// Kinds, clique, the versions that are one too old and those that do; one row of the table each.
 struct Row {
   GrantKind kind;
@@ -62,6 +68,15 @@ TEST_CASE("one program's limits alone, and none without devices or versions") {
   CHECK(version_limits(gpus, Clique::all, old, "", Program::libvirt).size() == 2);
   CHECK(version_limits({}, Clique::all, old).empty());
   CHECK(version_limits(gpus, Clique::all, {}).empty());
+}
+
+TEST_CASE("iommufd takes all three programs, and is refused with the version of each that can") {
+  const HypervisorVersions old{"12.0.0", "QEMU 8.2.2"};
+  const auto limits = join(version_limits({by_iommufd()}, Clique::off, old, "6.5.0"), "\n");
+  CHECK_THAT(limits, virtrain::test::Contains("libvirt 12.1") && virtrain::test::Contains("QEMU 9.0") &&
+                         virtrain::test::Contains("Linux 6.6"));
+  CHECK(version_limits({by_iommufd()}, Clique::off, {"12.1.0", "QEMU 9.0.0"}, "6.6.0").empty());
+  CHECK(version_limits({a100(GrantKind::passthrough)}, Clique::off, old, "6.5.0").empty());
 }
 
 TEST_CASE("versions in words") {

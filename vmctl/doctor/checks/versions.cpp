@@ -39,17 +39,21 @@ CheckAnswer libvirt_can(const DeviceHost& host) {
                  "upgrade (Debian 13 has libvirt 11.3, Ubuntu 24.04 has 10.0), or plan other devices");
 }
 
-bool wants_clique(const DeviceHost& host) {
+bool wants_more_of_qemu(const DeviceHost& host) {
   if (host.words.versions.hypervisor.empty()) { return false; }
-  return host.demand ? host.demand->clique != Clique::off : host.gpus().size() > 1;
+  if (!host.demand) { return host.gpus().size() > 1; }
+  const auto devices = host.demand->devices();
+  return host.demand->clique != Clique::off ||
+         std::any_of(devices.begin(), devices.end(),
+                     [](const auto& device) { return device.vfio == Vfio::iommufd; });
 }
 
 CheckAnswer qemu_can(const DeviceHost& host) {
   const auto clique = host.demand ? host.demand->clique : Clique::all;
-  auto answer =
-      none_of(version_limits(wanted(host), clique, host.words.versions, "", Program::qemu),
-              host.words.versions.hypervisor,
-              "upgrade QEMU, or run without PCIe peer-to-peer (clique: off; NVLink does not need it)");
+  auto answer = none_of(
+      version_limits(wanted(host), clique, host.words.versions, "", Program::qemu),
+      host.words.versions.hypervisor,
+      "upgrade QEMU, or run without what needs it (clique: off; NVLink does not need PCIe peer-to-peer)");
   if (!host.demand) { answer.severity = Severity::warns; }
   return answer;
 }
@@ -83,8 +87,8 @@ std::span<const DeviceCheck> version_checks() {
                   "there are GPUs, or a scenario names devices, and libvirt is installed", has_libvirt,
                   libvirt_can},
       DeviceCheck{"VER-2", Severity::blocks,
-                  "QEMU is installed and a scenario has devices.clique, or there are several GPUs",
-                  wants_clique, qemu_can},
+                  "QEMU is installed and a scenario has devices.clique or iommufd, or there are several GPUs",
+                  wants_more_of_qemu, qemu_can},
       DeviceCheck{"VER-3", Severity::warns, "a GPU has a BAR of 64 GiB or more", has_huge_bars,
                   huge_bars_are_mapped_whole},
   };

@@ -82,6 +82,7 @@ pugi::xml_node add_kind(pugi::xml_node parent, const PlacedDevice& device) {
   // The binder has bound it: libvirt's own unbinding would hold up its daemon for as long as it is stuck, and
   // would take a vendor's VFIO driver away.
   with(with(node, "type", "pci"), "managed", "no");
+  if (device.vfio == Vfio::iommufd) { add(node, "driver", {{"iommufd", "yes"}}); }
   set_host_address(add(add(node, "source"), "address"), device.grant.address);
   return node;
 }

@@ -77,6 +77,13 @@ TEST_CASE("XML of two GPUs with their adapters on an HGX board: a switch for eac
   check_xml("domain-hgx.xml", spec);
 }
 
+TEST_CASE("iommufd is asked for each whole device, where it is asked for") {
+  auto gpu = whole("r750xa", "0000:17:00.0");
+  CHECK_THAT(domain_xml(with_devices({gpu})), !Contains("iommufd"));
+  gpu.vfio = Vfio::iommufd;
+  CHECK_THAT(domain_xml(with_devices({gpu})), Contains("<driver iommufd=\"yes\""));
+}
+
 TEST_CASE("XML of a mediated device") {
   const auto t4 = host_device("mdev-host", "0000:3b:00.0");
   check_xml("domain-mdev.xml", with_devices({placed({GrantKind::mdev, t4.function.address, "", "nvidia-230",
