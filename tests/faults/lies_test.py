@@ -155,10 +155,11 @@ def a_real_vm_lies():
         assert host["status"] == "finished" and host["valid"], host
 
 
-# Each lie is told in the first half; every second one is interrupted there, the others in the second.
+# Each lie is told in the first half; every sixth one is interrupted there, the others in the second.
+INTERRUPTED = list(LIES)[::6]
 FIRST = {"the_experiment_goes_on": the_experiment_goes_on, "a_real_vm_lies": a_real_vm_lies,
-         "ctrl_c_ends_it": functools.partial(ctrl_c_ends_it, list(LIES)[::2])}
-SECOND = {"ctrl_c_ends_the_others": functools.partial(ctrl_c_ends_it, list(LIES)[1::2])}
+         "ctrl_c_ends_it": functools.partial(ctrl_c_ends_it, INTERRUPTED)}
+SECOND = {"ctrl_c_ends_the_others": functools.partial(ctrl_c_ends_it, [lie for lie in LIES if lie not in INTERRUPTED])}
 
 if __name__ == "__main__":
     outside.main_in_halves(FIRST, SECOND)
