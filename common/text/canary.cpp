@@ -6,7 +6,6 @@
 namespace virtrain {
 namespace {
 
-constexpr std::string_view prefix = "vt-canary-";
 constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyz0123456789";
 
 }  // namespace
@@ -14,14 +13,14 @@ constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyz0123456789";
 Canary make_canary(std::string name) {
   std::random_device device;
   std::uniform_int_distribution<std::size_t> letter(0, letters.size() - 1);
-  std::string text(prefix);
+  std::string text(canary_prefix);
   while (text.size() < canary_size) { text += letters[letter(device)]; }
   return {std::move(name), std::move(text)};
 }
 
 bool is_canary_text(std::string_view text) {
-  return text.size() == canary_size && text.starts_with(prefix) &&
-         text.substr(prefix.size()).find_first_not_of(letters) == std::string_view::npos;
+  return text.size() == canary_size && text.starts_with(canary_prefix) &&
+         text.substr(canary_prefix.size()).find_first_not_of(letters) == std::string_view::npos;
 }
 
 CanarySearch::CanarySearch(std::vector<Canary> canaries)

@@ -18,7 +18,10 @@ struct Canary {
 /// So long is the text of each: 24 random digits leave no room for a hit by chance.
 inline constexpr std::size_t canary_size = 32;
 
-/// A new one: "vt-canary-" and random lower-case letters and digits.
+/// How each begins.
+inline constexpr std::string_view canary_prefix = "vt-canary-";
+
+/// A new one: the prefix and random lower-case letters and digits.
 Canary make_canary(std::string name);
 /// Whether the text can be one: of the right length, without odd characters.
 bool is_canary_text(std::string_view text);

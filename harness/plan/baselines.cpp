@@ -93,6 +93,11 @@ std::vector<std::string> caveats(const Scenario& scenario) {
   if (erases_devices(scenario)) {
     words.emplace_back("devices.between_tenants erase: a run overwrites all that is on these disks now");
   }
+  if (scenario.security && scenario.devices.kind != DeviceKind::none && has_arm(scenario, arm_vm)) {
+    words.emplace_back(
+        "security probes overwrite the memory of one of the devices; a disk that holds data is left alone "
+        "unless devices.between_tenants erases it");
+  }
   return words;
 }
 

@@ -12,6 +12,7 @@
 #include "harness/plan/baselines.h"
 #include "harness/plan/node_group.h"
 #include "harness/plan/placer.h"
+#include "harness/plan/security_placement.h"
 
 namespace virtrain::harness {
 namespace {
@@ -93,36 +94,6 @@ std::vector<std::size_t> place_case(std::size_t index, const Scenario& scenario,
   return by_arm;
 }
 
-/// Two tenants, of which the second has a node more to talk to: small VMs, and the same for each arm. They
-/// measure nothing, so that they may share cores.
-void place_security(const Scenario& scenario, const vmctl::Inventory& inventory, bool emulated, Plan& plan,
-                    std::vector<std::string>& problems) {
-  constexpr std::uint64_t mirror_bytes = std::uint64_t{768} << 20, cloud_bytes = std::uint64_t{1} << 30;
-  if (!scenario.security) { return; }
-  Case wanted{"security", "", {}, scenario.guest, {}};
-  wanted.guest = {.image = scenario.guest.image, .vcpus = 1};
-  wanted.guest.memory_bytes = wanted.guest.is_mirror() ? mirror_bytes : cloud_bytes;
-  for (const auto& [name, nodes] : {std::pair{"tenant-a", 1}, std::pair{"tenant-b", 2}}) {
-    Tenant tenant{
-        .name = name, .nodes = nodes, .ranks_per_node = 0, .neighbour = Neighbour{"", 1, Share::host}};
-    wanted.tenants.push_back(std::move(tenant));
-  }
-  auto crowded = scenario;
-  crowded.oversubscribe = true;
-  Placer placer(crowded, inventory, emulated);
-  const bool in_vms = has_arm(scenario, arm_vm);
-  plan.placements.push_back(placer.place(wanted, in_vms));
-  problems.insert(problems.end(), placer.problems().begin(), placer.problems().end());
-  for (const char* base : {arm_bare_metal, arm_vm}) {
-    if (!has_arm(scenario, base)) { continue; }
-    const bool vm = runs_in_vms(base);
-    if (vm) { plan.vm_boots += plan.placements.back().nodes(); }
-    const double seconds = !vm ? 15.0 : emulated ? 120.0 : 40.0;
-    plan.security.push_back({base, base, plan.placements.size() - 1, seconds});
-    plan.estimate_seconds += seconds;
-  }
-}
-
 /// Each once: the arms of a case have much in common.
 void add_new(const std::vector<std::string>& words, std::vector<std::string>& all) {
   for (const auto& one : words) {
@@ -145,14 +116,24 @@ void count_bindings(Plan& plan) {
   std::vector<std::vector<vmctl::DeviceGrant>> grants;
   // Of no experiment: the UUIDs of mediated devices tell them apart and are not those that they will have.
   for (const auto& placement : plan.placements) { grants.push_back(grants_of(placement, "")); }
-  for (const auto& trial : plan.trials) {
-    const auto& wanted = grants[trial.placement];
-    if (!runs_in_vms(trial.base) || vmctl::must_make_way(lent, wanted)) { give_back(); }
-    if (!runs_in_vms(trial.base)) { continue; }
+  const auto lend = [&](const std::vector<vmctl::DeviceGrant>& wanted) {
+    if (vmctl::must_make_way(lent, wanted)) { give_back(); }
     for (const auto& grant : wanted) {
       if (std::find(lent.begin(), lent.end(), grant) != lent.end()) { continue; }
       lent.push_back(grant);
       bind(1);
+    }
+  };
+  for (const auto& trial : plan.trials) {
+    if (runs_in_vms(trial.base)) {
+      lend(grants[trial.placement]);
+    } else {
+      give_back();
+    }
+  }
+  for (const auto& arm : plan.security) {
+    for (std::int64_t i = 0; arm.device_placement && i < tenants_of_device; ++i) {
+      lend(grants[*arm.device_placement]);
     }
   }
   give_back();
@@ -296,9 +277,10 @@ Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool
   }
   auto problems = impossible_arms(scenario);
   add_new(placer.problems(), problems);
-  place_security(scenario, inventory, emulated, plan, problems);
+  auto busy = placer.busy();
+  place_security(scenario, inventory, emulated, plan, problems, busy);
   const auto code = problems.empty() ? ErrorCode::busy : ErrorCode::host_unable;
-  add_new(placer.busy(), problems);
+  add_new(busy, problems);
   if (!problems.empty()) { throw Error("plan " + scenario.name, code, join(problems, "\n")); }
   for (auto& words : caveats(scenario)) { plan.warnings.push_back(std::move(words)); }
   add_new(placer.warnings(), plan.warnings);
@@ -468,8 +450,12 @@ std::string to_table(const Plan& plan) {
                        format_duration(static_cast<std::int64_t>(trial.estimate_seconds * 1e9)));
   }
   for (const auto& one : plan.security) {
-    out += fmt::format("{:>5}  {:<{}}  {:<18} {:>4}  {:>5}\n", "", "security", width, one.arm, "",
-                       plan.placements[one.placement].nodes());
+    const auto line = [&](std::size_t placement, std::int64_t nodes) {
+      out += fmt::format("{:>5}  {:<{}}  {:<18} {:>4}  {:>5}\n", "", plan.placements[placement].case_name,
+                         width, one.arm, "", nodes);
+    };
+    line(one.placement, plan.placements[one.placement].nodes());
+    if (one.device_placement) { line(*one.device_placement, tenants_of_device); }
   }
   out += arm_lines(plan.arms);
   out += "\nplacement\n";

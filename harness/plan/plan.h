@@ -29,6 +29,8 @@ struct SecurityArm {
   std::string arm, base;
   std::size_t placement = 0;
   double estimate_seconds = 0;
+  /// Of the VM that gets a device, three times, each time as another tenant; nothing: the arm lends none.
+  std::optional<std::size_t> device_placement = {};
   std::string lacks = {};  ///< what this host has not, so that its probes are not possible
 };
 

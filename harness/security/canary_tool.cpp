@@ -99,6 +99,14 @@ json reach_request(const std::string& address, const std::string& source,
       {"address", address}, {"source", source}, {"targets", items}, {"canaries", canaries_json(canaries)}};
 }
 
+json memory_request(const std::vector<std::string>& functions) {
+  return {{"functions", functions}};
+}
+
+json fill_request(const std::vector<std::string>& paths, const Canary& canary, std::int64_t seconds) {
+  return {{"paths", paths}, {"canary", canary.text}, {"seconds", seconds}};
+}
+
 bool NodeSearch::has(const std::string& canary) const {
   return std::any_of(found.begin(), found.end(), [&](const auto& one) { return one.canary == canary; });
 }
@@ -132,6 +140,21 @@ NodeReach parse_reach(const std::string& lines) {
   reach.heard = texts(record, "heard");
   reach.failed = texts(record, "failed");
   return reach;
+}
+
+NodeMemory parse_memory(const std::string& lines) {
+  const auto record = record_of(lines, "memory");
+  const auto& holds_data = member(record, "holds_data");
+  if (!holds_data.is_boolean()) { throw odd("holds_data"); }
+  return {texts(record, "paths"), holds_data.get<bool>()};
+}
+
+NodeFill parse_fill(const std::string& lines) {
+  const auto record = record_of(lines, "filled");
+  const NodeFill fill{static_cast<double>(number(record, "bytes")),
+                      static_cast<double>(number(record, "total"))};
+  if (fill.bytes > fill.total_bytes) { throw odd("bytes"); }
+  return fill;
 }
 
 std::string words_of(const NodeFinding& finding) {

@@ -42,6 +42,17 @@ struct NodeReach {
   std::vector<std::string> failed;  ///< targets that could not be tried, and why
 };
 
+/// Where a node sees a device's memory.
+struct NodeMemory {
+  std::vector<std::string> paths;
+  bool holds_data = false;  ///< a disk, and not only zeros and canaries
+};
+
+/// How much of a device's memory a node has filled.
+struct NodeFill {
+  double bytes = 0, total_bytes = 0;
+};
+
 /// Something to be reached. Its name begins with a group, "host/…", by which answers are told apart.
 struct ReachTarget {
   std::string kind;  ///< tcp4, tcp6, vsock, arp, ping6
@@ -57,10 +68,16 @@ nlohmann::json listen_request(const std::string& address, const std::string& ali
 nlohmann::json reach_request(const std::string& address, const std::string& source,
                              const std::vector<ReachTarget>& targets, const std::vector<Canary>& canaries);
 
+nlohmann::json memory_request(const std::vector<std::string>& functions);
+nlohmann::json fill_request(const std::vector<std::string>& paths, const Canary& canary,
+                            std::int64_t seconds);
+
 /// The answer to each. Throw Error(trial_failed) for what is none.
 NodeSearch parse_search(const std::string& lines);
 NodeListener parse_listener(const std::string& lines);
 NodeReach parse_reach(const std::string& lines);
+NodeMemory parse_memory(const std::string& lines);
+NodeFill parse_fill(const std::string& lines);
 
 /// "/dev/vda, bytes 4096 to 8191, 2 times".
 std::string words_of(const NodeFinding& finding);

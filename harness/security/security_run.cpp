@@ -9,6 +9,7 @@
 #include "common/error.h"
 #include "common/system/log.h"
 #include "harness/plan/node_group.h"
+#include "harness/security/device_memory.h"
 #include "harness/security/network_probes.h"
 #include "harness/security/tenant_probes.h"
 
@@ -21,11 +22,12 @@ constexpr const char* leftovers_probe = "leftovers";
 constexpr const char* modes_probe = "file_modes";
 constexpr const char* image_canary_file = "/usr/share/virtrain-canary";
 
-std::vector<std::string> probe_names(bool in_vms) {
+std::vector<std::string> probe_names(const SecurityArm& arm) {
   auto names = network_probe_names();
   names.emplace_back("shared_memory");
-  if (in_vms) { names.emplace_back("channels"); }
+  if (runs_in_vms(arm.base)) { names.emplace_back("channels"); }
   for (const char* name : {"host_files", leftovers_probe, modes_probe}) { names.emplace_back(name); }
+  if (arm.device_placement) { names.insert(names.end(), {device_memory_probe, killed_device_memory_probe}); }
   return names;
 }
 
@@ -64,7 +66,7 @@ class SecurityArmRun {
       co_return false;
     }
     co_await look_at_leftovers();
-    co_return true;
+    co_return co_await probe_device();
   }
 
  private:
@@ -85,7 +87,7 @@ class SecurityArmRun {
   }
 
   void tell_missing(const LeakEvidence& evidence) {
-    for (const auto& name : probe_names(runs_in_vms(arm_.base))) {
+    for (const auto& name : probe_names(arm_)) {
       if (!told_.contains(name)) { tell(to_record(evidence, name, "")); }
     }
   }
@@ -100,6 +102,18 @@ class SecurityArmRun {
     context_.event(std::nullopt, "security", "security probes failed",
                    {{"arm", arm_.arm}, {"reason", evidence.failure}});
     tell_missing(evidence);
+  }
+
+  /// What a tenant leaves in a device for the next one; false: its VMs could not be had to the end.
+  asio::awaitable<bool> probe_device() {
+    if (!arm_.device_placement) { co_return true; }
+    const auto done = [this](results::SecurityProbe record) { tell(std::move(record)); };
+    std::exception_ptr failure;
+    try {
+      co_await run_device_probes(context_, context_.plan.placements[*arm_.device_placement], done);
+    } catch (...) { failure = std::current_exception(); }
+    if (failure) { tell_failure(failure); }
+    co_return !failure;
   }
 
   asio::awaitable<void> probe_tenants(LiveNodes& nodes) {

@@ -13,7 +13,7 @@ namespace virtrain::harness {
 namespace {
 
 constexpr std::chrono::seconds search_deadline{240};
-constexpr std::chrono::seconds tool_deadline{60};
+constexpr std::chrono::seconds canary_deadline{60};
 constexpr std::int64_t search_seconds = 180;
 constexpr std::uint64_t guest_bytes = std::uint64_t{64} << 30, slice_bytes = std::uint64_t{2} << 30;
 
@@ -86,11 +86,11 @@ class TenantProbes {
     try {
       NetworkProbes probes(read_host_addresses(), looking_->placement->address, peer_->placement->address);
       for (auto& [node, listener] : probes.listeners(*owner_, *peer_, *looking_)) {
-        listener.said = parse_listener(co_await ask(*node, "listen", listener.request, tool_deadline));
+        listener.said = parse_listener(co_await ask(*node, "listen", listener.request, canary_deadline));
       }
       const bool own_kernel = looking_->made.has_own_kernel;
       auto request = probes.request(own_kernel);
-      const auto reach = parse_reach(co_await ask(*looking_, "reach", std::move(request), tool_deadline));
+      const auto reach = parse_reach(co_await ask(*looking_, "reach", std::move(request), canary_deadline));
       for (const auto& [name, evidence] : probes.judge(reach, own_kernel)) {
         tell(evidence, name, name == host_addresses_probe ? at_host : at_owner);
       }
@@ -124,7 +124,7 @@ class TenantProbes {
   asio::awaitable<LeakEvidence> channels() {
     const std::string folder = "/sys/class/virtio-ports";
     std::vector<std::string> list{"ls", folder};
-    const auto listed = co_await run_in_node(context_.io, looking_->agent, std::move(list), tool_deadline);
+    const auto listed = co_await run_in_node(context_.io, looking_->agent, std::move(list), canary_deadline);
     LeakEvidence evidence;
     std::string agents;
     for (const auto& port : split(listed, '\n')) {
@@ -171,7 +171,7 @@ class TenantProbes {
     input.environment["VIRTRAIN_SECRET"] = canaries_.secret.text;
     input.standard_input = search_request({canaries_.secret}, {"/dev/null"}, 1, 1).dump();
     std::vector<std::string> argv{owner_->made.programs.at(canary_program), "search"};
-    co_await run_in_node(context_.io, owner_->agent, std::move(argv), tool_deadline, std::move(input));
+    co_await run_in_node(context_.io, owner_->agent, std::move(argv), canary_deadline, std::move(input));
     std::vector<std::string> files{"/tmp/secret", "/dev/shm/secret"};
     if (owner_->made.has_own_kernel) { files.emplace_back("/root/secret"); }
     for (const auto& file : files) { co_await owner_->agent->write_file(file, canaries_.secret.text, 0600); }

@@ -127,6 +127,8 @@ class Host {
   virtual std::chrono::nanoseconds waiting_time(NodeId node) = 0;
   /// What its hypervisor wrote last, to be put behind an error message; empty: nothing.
   virtual std::string last_words(NodeId node) = 0;
+  /// kill -9 of a VM's hypervisor, as the OOM killer would do it; returns when it is gone.
+  virtual void kill(NodeId node) = 0;
   /// Whether a guest's PCI functions, and what `nvidia-smi topo -p2p r` says there, are as planned.
   virtual GuestTopology check_topology(NodeId node, const std::vector<PciFunction>& guest,
                                        const std::string& peers) = 0;

@@ -1,11 +1,9 @@
 #include "vmctl/devices/device_users.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 
-#include "common/text/scanner.h"
+#include "common/system/nvme.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 
@@ -21,18 +19,6 @@ std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;
   for (const auto& entry : entries_of(folder)) { names.push_back(entry.filename().string()); }
   return names;
-}
-
-/// A disk that several controllers may reach is used through its head, nvme0n1: a controller has a path to
-/// it, nvme0c1n1, and no such node is under /dev.
-std::string head_of(const std::string& disk) {
-  Scanner in(disk);
-  if (!in.take("nvme")) { return disk; }
-  const auto subsystem = in.take_while(is_digit);
-  if (subsystem.empty() || !in.take("c") || in.take_while(is_digit).empty() || !in.rest().starts_with('n')) {
-    return disk;
-  }
-  return fmt::format("nvme{}{}", subsystem, in.rest());
 }
 
 /// Disks of a function, with their partitions.
@@ -114,17 +100,6 @@ void find_routes(const fs::path& root, const DevicesByName& devices) {
 }
 
 }  // namespace
-
-/// A controller holds nvme/nvme0/nvme0n1.
-std::vector<std::string> nvme_namespaces(const fs::path& function_folder) {
-  std::vector<std::string> disks;
-  for (const auto& controller : names_in(function_folder / "nvme")) {
-    for (const auto& name : names_in(function_folder / "nvme" / controller)) {
-      if (name.starts_with("nvme")) { disks.push_back(head_of(name)); }
-    }
-  }
-  return disks;
-}
 
 void find_users(const fs::path& root, std::vector<HostDevice>& devices) {
   DevicesByName by_node, by_interface;

@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -327,6 +329,23 @@ std::chrono::nanoseconds MadeNodes::waiting_time(NodeId id) const {
 std::string MadeNodes::last_words(NodeId id) const {
   const auto words = is_vm() ? read_qemu_last_words(at(id).facts.name) : "";
   return words.empty() ? "" : "\nQEMU's log ends with:\n" + printable(words);
+}
+
+void MadeNodes::kill(NodeId id) const {
+  constexpr std::chrono::seconds deadline{60};  // it gives the guest's pinned memory back first
+  const auto& name = at(id).facts.name;
+  const auto operation = "kill " + name;
+  const auto process = is_vm() ? qemu_pid(name) : std::nullopt;
+  const UniqueFd handle(process ? static_cast<int>(::syscall(SYS_pidfd_open, *process, 0U)) : -1);
+  if (!handle || !runs_domain(*process, name)) {  // its number may be another process's by now
+    throw Error(operation, ErrorCode::trial_failed, "it has no QEMU on this host");
+  }
+  if (::syscall(SYS_pidfd_send_signal, handle.get(), SIGKILL, nullptr, 0U) != 0) {
+    throw errno_error(operation, errno);
+  }
+  if (!becomes_readable(handle.get(), deadline)) {
+    throw Error(operation, ErrorCode::timeout, fmt::format("process {} has not gone", *process));
+  }
 }
 
 GuestTopology MadeNodes::check_topology(NodeId id, const std::vector<PciFunction>& guest,

@@ -25,6 +25,8 @@ class MadeNodes {
   NodeCounters counters(NodeId node);
   std::chrono::nanoseconds waiting_time(NodeId node) const;
   std::string last_words(NodeId node) const;
+  /// kill -9 of a VM's QEMU; returns when it is gone.
+  void kill(NodeId node) const;
   GuestTopology check_topology(NodeId node, const std::vector<PciFunction>& guest, const std::string& peers);
   /// Never throws.
   Removal remove();

@@ -1,5 +1,6 @@
 #include "vmctl/hypervisor/qemu_threads.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -8,6 +9,13 @@
 #include "vmctl/process/process_info.h"
 
 namespace virtrain::vmctl {
+
+bool runs_domain(pid_t process, const std::string& domain) {
+  const auto arguments = process_arguments(process);
+  return std::any_of(arguments.begin(), arguments.end(), [&](const auto& word) {
+    return word == "guest=" + domain || word.starts_with("guest=" + domain + ",");
+  });
+}
 
 std::optional<pid_t> qemu_pid(const std::string& domain) {
   std::vector<std::filesystem::path> folders{"/run/libvirt/qemu"};
@@ -19,11 +27,7 @@ std::optional<pid_t> qemu_pid(const std::string& domain) {
     if (const auto pid = text ? parse_integer(*text) : std::nullopt) { return static_cast<pid_t>(*pid); }
   }
   for (const auto& process : all_processes()) {
-    if (process.name.starts_with("qemu-system")) {
-      for (const auto& word : process_arguments(process.pid)) {
-        if (word == "guest=" + domain || word.starts_with("guest=" + domain + ",")) { return process.pid; }
-      }
-    }
+    if (process.name.starts_with("qemu-system") && runs_domain(process.pid, domain)) { return process.pid; }
   }
   return std::nullopt;
 }

@@ -11,6 +11,9 @@
 
 namespace virtrain::vmctl {
 
+/// Whether the process has a command line of that domain's QEMU.
+bool runs_domain(pid_t process, const std::string& domain);
+
 /// Pid of a domain's QEMU where this host runs it: from the pid file of libvirt's system instance, else by
 /// its command line.
 std::optional<pid_t> qemu_pid(const std::string& domain);

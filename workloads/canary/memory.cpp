@@ -5,45 +5,115 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "common/error.h"
+#include "common/system/nvme.h"
+#include "common/text/canary.h"
+#include "common/text/text.h"
 #include "common/unique_fd.h"
 
 namespace virtrain::canary {
 namespace {
 
-constexpr std::size_t page_bytes = 4096;
+namespace fs = std::filesystem;
 
-/// "CANARY0000000000000007CANARY00…", cut at the end.
-std::string page_text(const std::string& canary, std::uint64_t number) {
-  const auto one = fmt::format("{}{:016x}", canary, number);
+constexpr std::size_t page_bytes = 4096, piece_bytes = std::size_t{1} << 20;
+constexpr unsigned long is_memory = 0x200, is_prefetchable = 0x2000;  // include/linux/ioport.h
+
+/// Pages of "CANARY0000000000000007CANARY00…", each cut at its end, from that offset on.
+std::string piece_text(const std::string& canary, std::uint64_t offset, std::size_t bytes) {
   std::string text;
-  while (text.size() < page_bytes) { text += one; }
-  text.resize(page_bytes);
+  for (; text.size() < bytes; offset += page_bytes) {
+    const auto one = fmt::format("{}{:016x}", canary, offset / page_bytes);
+    const auto end = text.size() + page_bytes;
+    while (text.size() < end) { text += one; }
+    text.resize(end);
+  }
+  text.resize(bytes);
   return text;
+}
+
+bool write_all(int fd, std::string_view text, off_t offset) {
+  while (!text.empty()) {
+    const ssize_t written = ::pwrite(fd, text.data(), text.size(), offset);
+    if (written < 0 && errno == EINTR) { continue; }
+    if (written <= 0) { return false; }
+    text.remove_prefix(static_cast<std::size_t>(written));
+    offset += written;
+  }
+  return true;
+}
+
+/// Memory of a device: write() is not for it.
+bool map_and_copy(int fd, std::string_view text, off_t offset) {
+  void* mapped = ::mmap(nullptr, text.size(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
+  if (mapped == MAP_FAILED) { return false; }
+  std::memcpy(mapped, text.data(), text.size());
+  ::munmap(mapped, text.size());
+  return true;
 }
 
 }  // namespace
 
-std::uint64_t fill_memory(const std::filesystem::path& path, const std::string& canary) {
+std::vector<fs::path> device_memory(const fs::path& root, const std::string& address) {
+  const auto function = root / "sys/bus/pci/devices" / address;
+  std::vector<fs::path> regions;
+  for (const auto& disk : nvme_namespaces(function)) { regions.push_back(fs::path("/dev") / disk); }
+  if (!regions.empty()) { return regions; }
+  std::size_t number = 0;
+  // A line a region: "0x… 0x… 0x000000000014220c", first and last address, flags.
+  for (const auto& line : split(read_file(function / "resource").value_or(""), '\n')) {
+    const auto words = words_of(line);
+    if (words.size() != 3) { continue; }
+    const auto flags = std::strtoul(std::string(words[2]).c_str(), nullptr, 16);
+    const auto file = function / fmt::format("resource{}", number++);
+    if ((flags & is_memory) != 0 && (flags & is_prefetchable) != 0 && fs::exists(file)) {
+      regions.push_back(file);
+    }
+  }
+  return regions;
+}
+
+bool holds_data(const fs::path& disk) {
+  const auto operation = "look at " + disk.string();
+  const UniqueFd fd(::open(disk.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) { throw errno_error(operation, errno); }
+  const off_t size = ::lseek(fd.get(), 0, SEEK_END);
+  std::string piece(piece_bytes, '\0');
+  for (const off_t at : {off_t{0}, std::max<off_t>(0, size - static_cast<off_t>(piece_bytes))}) {
+    const ssize_t got = ::pread(fd.get(), piece.data(), piece.size(), at);
+    if (got < 0) { throw errno_error(operation, errno); }
+    const std::string_view bytes(piece.data(), static_cast<std::size_t>(got));
+    // The last piece may begin in the middle of a canary, but not of many.
+    const bool is_ours = bytes.substr(0, page_bytes).find(canary_prefix) != std::string_view::npos;
+    if (!is_ours && bytes.find_first_not_of('\0') != std::string_view::npos) { return true; }
+  }
+  return false;
+}
+
+Filled fill_memory(const fs::path& path, const std::string& canary, std::chrono::seconds time) {
   const auto operation = "fill " + path.string();
+  const auto end = std::chrono::steady_clock::now() + time;
   const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!fd) { throw errno_error(operation, errno); }
-  const off_t end = ::lseek(fd.get(), 0, SEEK_END);
-  if (end <= 0) { throw Error(operation, ErrorCode::io, "it has no bytes"); }
-  const auto size = static_cast<std::size_t>(end);
-  void* mapped = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-  if (mapped == MAP_FAILED) { throw errno_error(operation, errno); }
-  auto* bytes = static_cast<char*>(mapped);
-  for (std::size_t at = 0; at < size; at += page_bytes) {
-    const auto text = page_text(canary, at / page_bytes);
-    std::memcpy(bytes + at, text.data(), std::min(page_bytes, size - at));
+  const off_t size = ::lseek(fd.get(), 0, SEEK_END);
+  if (size <= 0) { throw Error(operation, ErrorCode::io, "it has no bytes"); }
+  Filled filled{0, static_cast<std::uint64_t>(size)};
+  const auto put = path.native().starts_with("/sys/") ? map_and_copy : write_all;
+  while (filled.bytes < filled.total && std::chrono::steady_clock::now() < end) {
+    const auto bytes =
+        static_cast<std::size_t>(std::min<std::uint64_t>(piece_bytes, filled.total - filled.bytes));
+    const auto text = piece_text(canary, filled.bytes, bytes);
+    if (!put(fd.get(), text, static_cast<off_t>(filled.bytes))) { throw errno_error(operation, errno); }
+    filled.bytes += bytes;
   }
-  ::msync(mapped, size, MS_SYNC);
-  ::munmap(mapped, size);
-  return size;
+  // A search that follows shall read the device and not what this kernel remembers of it.
+  ::fsync(fd.get());
+  ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED);
+  return filled;
 }
 
 }  // namespace virtrain::canary

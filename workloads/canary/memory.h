@@ -1,14 +1,31 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace virtrain::canary {
 
-/// Fills a file or a device's memory in sysfs (resource2) from end to end with the canary; behind each copy
-/// stands the number of its page, so that what is found elsewhere says where it was written. Returns the
-/// number of bytes. Throws Error.
-std::uint64_t fill_memory(const std::filesystem::path& path, const std::string& canary);
+/// Where a PCI function's memory can be written and read: the disks of an NVMe controller's namespaces
+/// ("/dev/nvme0n1"), else its prefetchable memory regions in sysfs ("…/resource2"); those that are not
+/// prefetchable are registers. From "/" or a recorded tree; empty: it has none.
+std::vector<std::filesystem::path> device_memory(const std::filesystem::path& root,
+                                                 const std::string& address);
+
+/// Whether a disk has something of its owner's in its first or last MiB, where partition tables and file
+/// systems begin: anything but zeros and canaries. Throws Error.
+bool holds_data(const std::filesystem::path& disk);
+
+/// How much of it holds the canary now.
+struct Filled {
+  std::uint64_t bytes = 0, total = 0;
+};
+
+/// Fills a file, a disk or a device's memory in sysfs from its start with the canary, to its end if there is
+/// time; behind each copy stands the number of its page, so that what is found elsewhere says where it was
+/// written. Throws Error.
+Filled fill_memory(const std::filesystem::path& path, const std::string& canary, std::chrono::seconds time);
 
 }  // namespace virtrain::canary

@@ -63,7 +63,22 @@ SearchRequest search_request(const json& request) {
 
 FillRequest fill_request(const json& request) {
   return checked("fill", [&] {
-    return FillRequest{request.at("path").get<std::string>(), request.at("canary").get<std::string>()};
+    FillRequest out{{}, request.at("canary").get<std::string>()};
+    for (const auto& path : request.at("paths")) { out.paths.emplace_back(path.get<std::string>()); }
+    out.time = std::chrono::seconds(request.value("seconds", out.time.count()));
+    return out;
+  });
+}
+
+std::vector<std::string> memory_request(const json& request) {
+  return checked("find memory", [&] {
+    auto addresses = request.at("functions").get<std::vector<std::string>>();
+    for (const auto& address : addresses) {
+      if (address.empty() || address.find('/') != std::string::npos) {
+        throw Error("read the request to find memory", ErrorCode::bad_input, "not a PCI address");
+      }
+    }
+    return addresses;
   });
 }
 

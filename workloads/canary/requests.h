@@ -21,13 +21,16 @@ struct SearchRequest {
   SearchLimits limits;
 };
 struct FillRequest {
-  std::filesystem::path path;
+  std::vector<std::filesystem::path> paths;
   std::string canary;
+  std::chrono::seconds time{120};  ///< for each of them
 };
 
 /// All throw Error(bad_input) for what is no such request.
 SearchRequest search_request(const nlohmann::json& request);
 FillRequest fill_request(const nlohmann::json& request);
+/// The PCI functions whose memory is asked for.
+std::vector<std::string> memory_request(const nlohmann::json& request);
 ListenRequest listen_request(const nlohmann::json& request);
 ReachRequest reach_request(const nlohmann::json& request);
 

@@ -335,33 +335,6 @@ TEST_CASE("a virtual function has the same MAC in every plan, and others have ot
   CHECK(macs.size() == 3);
 }
 
-TEST_CASE("a plan says what is reset or erased between tenants, and counts the way back for it") {
-  auto inventory = host("r750xa");
-  inventory.other_devices = {other_card("0000:00:11.0", "NVMe", {"0000:00:11.0"})};
-  const auto planned = [&](const std::string& how) {
-    return plan_of(
-        device_scenario(
-            "{kind: passthrough, select: {address: [0000:00:11.0]}, between_tenants: " + how + "}", one),
-        inventory);
-  };
-  const auto plain = planned("none"), reset = planned("reset"), erase = planned("erase");
-  CHECK(plain.device_bindings == 2);
-  CHECK(reset.device_bindings == 2);
-  CHECK(erase.device_bindings == 4);  // before each of two VMs
-  CHECK(node(reset, 0).devices[0].grant.between_tenants == vmctl::BetweenTenants::reset);
-  CHECK_THAT(to_table(plain), !Contains("before each VM"));
-  CHECK_THAT(to_table(reset), Contains("each reset before each VM"));
-  CHECK_THAT(to_table(erase), Contains("each erased before each VM"));
-  CHECK(plain.warnings.empty());
-  CHECK(reset.warnings.empty());
-  REQUIRE(erase.warnings.size() == 1);
-  CHECK_THAT(erase.warnings[0], Contains("overwrites all that is on these disks"));
-  const auto json = to_json(erase)["trials"][0]["tenants"][0]["nodes"][0]["device_details"][0];
-  CHECK(json["between_tenants"] == "erase");
-  CHECK_FALSE(
-      to_json(plain)["trials"][0]["tenants"][0]["nodes"][0]["device_details"][0].contains("between_tenants"));
-}
-
 TEST_CASE("devices that are in others' way go back, and the plan counts that") {
   const auto planned = [](const std::string& devices, const std::string& cases,
                           const vmctl::Inventory& inventory) {

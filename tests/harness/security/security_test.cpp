@@ -3,6 +3,7 @@
 #include "common/error.h"
 #include "harness/plan/plan.h"
 #include "harness/security/canary_tool.h"
+#include "harness/security/device_memory.h"
 #include "harness/security/network_probes.h"
 #include "harness/security/security_run.h"
 #include "harness/trial/live_nodes.h"
@@ -163,4 +164,50 @@ TEST_CASE("a gate: a leak is 1, an inconclusive probe 5, what is not possible no
   CHECK(judge_security(std::vector{leak, open}) == 1);
   CHECK(judge_security(std::vector{open, impossible}) == 5);
   CHECK(judge_security(std::vector{impossible}) == 0);
+}
+
+TEST_CASE("what a tenant finds in a device: the share, its own canary as control, and the cure of a leak") {
+  vmctl::PlacedDevice disk;
+  disk.grant.address = "0000:00:11.0";
+  disk.name = "NVMe";
+  constexpr double mib = 1 << 20;
+  const NodeFill filled{12 * mib, 16 * mib};
+  NodeSearch search{16 * mib, 16 * mib, {}};
+  const auto clean = device_evidence(disk, filled, search, true);
+  CHECK(judge(clean) == LeakResult::not_found);
+  CHECK(clean.scanned / clean.total == 0.75);  // where the first tenant wrote nothing, nothing can be found
+  CHECK(clean.limits.empty());
+  CHECK(judge(device_evidence(disk, filled, search, false)) == LeakResult::inconclusive);
+  search.scanned_bytes = 4 * mib;
+  CHECK(device_evidence(disk, filled, search, true).scanned == 4 * mib);
+  CHECK(judge(device_evidence(disk, {}, search, true)) == LeakResult::inconclusive);
+
+  search.found = {{"tenant-a's canary", "/dev/nvme0n1", 9, 0, 8192}};
+  const auto leak = to_record(device_evidence(disk, filled, search, false), device_memory_probe, "b after a");
+  CHECK(leak.result == "leak");
+  CHECK(leak.found == "tenant-a's canary on 0000:00:11.0 (NVMe) in /dev/nvme0n1, 9 times in bytes 0 to 8192");
+  CHECK(leak.reason == "cure: devices.between_tenants: erase");
+
+  using enum vmctl::BetweenTenants;
+  const std::string region = "/sys/bus/pci/devices/0000:05:00.0/resource2";
+  CHECK_THAT(cure_for(reset, "/dev/nvme0n1"), Contains("cure: devices.between_tenants: erase"));
+  CHECK_THAT(cure_for(erase, "/dev/nvme0n1"), Contains("erase did not clear it"));
+  CHECK_THAT(cure_for(none, region), Contains("between_tenants: reset"));
+  CHECK_THAT(cure_for(reset, region), Contains("reset did not clear it"));
+}
+
+TEST_CASE("what a node says of a device's memory is read strictly") {
+  const auto memory = parse_memory(R"({"record":"memory","paths":["/dev/nvme0n1"],"holds_data":true})");
+  CHECK(memory.paths == std::vector<std::string>{"/dev/nvme0n1"});
+  CHECK(memory.holds_data);
+  CHECK_THROWS_AS(parse_memory(R"({"record":"memory","paths":[7],"holds_data":true})"), Error);
+  CHECK_THROWS_AS(parse_memory(R"({"record":"memory","paths":[]})"), Error);
+  const auto fill = parse_fill(R"({"record":"filled","bytes":5,"total":7})");
+  CHECK(fill.bytes == 5);
+  CHECK(fill.total_bytes == 7);
+  for (const char* bad :
+       {R"({"record":"filled","bytes":8,"total":7})", R"({"record":"filled","bytes":-1,"total":7})",
+        R"({"record":"filled","total":7})", ""}) {
+    CHECK_THROWS_AS(parse_fill(bad), Error);
+  }
 }

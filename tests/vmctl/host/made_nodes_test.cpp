@@ -2,7 +2,14 @@
 
 #include "vmctl/host/made_nodes.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
 #include <set>
+#include <thread>
 
 #include "common/system/subprocess.h"
 #include "tests/support/catch.h"
@@ -95,6 +102,45 @@ TEST_CASE("a journal that refuses every entry keeps no VM and no network running
   REQUIRE(torn_down.left.size() == 4);
   for (const auto& words : torn_down.left) { CHECK_THAT(words, Contains("disk is full")); }
   CHECK(torn_down.journal.effects().size() == 4);
+}
+
+TEST_CASE("the QEMU of one VM is killed, and no other process whose number its pid file has") {
+  std::vector<pid_t> killed;
+  const TornDown torn_down([&](TornDown& running) {
+    MadeNodes nodes(running.run, two_tenants());
+    const auto facts = nodes.facts();
+    const auto runtime = running.folder.path / "libvirt/qemu/run";
+    fs::create_directories(runtime);
+    const std::string before =
+        std::getenv("XDG_RUNTIME_DIR") == nullptr ? "" : std::getenv("XDG_RUNTIME_DIR");
+    ::setenv("XDG_RUNTIME_DIR", running.folder.path.c_str(), 1);
+    CHECK_THROWS_AS(nodes.kill(facts[0].id), Error);
+    std::vector<pid_t> children;
+    for (const auto& guest : {"guest=" + facts[0].name + ",debug-threads=on", std::string("guest=another")}) {
+      const pid_t child = ::fork();
+      if (child == 0) {
+        ::execl("/bin/sh", "sh", "-c", "read line < /dev/zero; :", guest.c_str(), nullptr);
+        ::_exit(127);
+      }
+      children.push_back(child);
+    }
+    std::ofstream(runtime / (facts[0].name + ".pid")) << children[0];
+    std::ofstream(runtime / (facts[1].name + ".pid")) << children[1];
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // they are the shell by then
+    nodes.kill(facts[0].id);
+    CHECK_THROWS_AS(nodes.kill(facts[1].id), Error);
+    for (const pid_t child : children) {
+      int status = 0;
+      if (::waitpid(child, &status, WNOHANG) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
+        killed.push_back(child);
+      } else {
+        ::kill(child, SIGTERM);
+        ::waitpid(child, &status, 0);
+      }
+    }
+    CHECK(killed == std::vector<pid_t>{children[0]});
+    before.empty() ? ::unsetenv("XDG_RUNTIME_DIR") : ::setenv("XDG_RUNTIME_DIR", before.c_str(), 1);
+  });
 }
 
 TEST_CASE("what cannot be removed is said and stays in the journal, the others go") {

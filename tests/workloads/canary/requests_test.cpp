@@ -1,11 +1,13 @@
 #include "workloads/canary/requests.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <fstream>
 
 #include "common/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/temporary_folder.h"
 #include "workloads/canary/memory.h"
 
 using namespace virtrain;
@@ -26,22 +28,65 @@ TEST_CASE("requests without what they need, or with what is no canary, are refus
 
 TEST_CASE("filled memory has the canary on every page, with the page's number behind it") {
   const auto path = std::filesystem::temp_directory_path() / ("canary-memory-" + std::to_string(::getpid()));
-  constexpr std::size_t size = 5 * 4096 + 100;  // the last page is not whole
+  constexpr std::size_t size = 300 * 4096 + 100;  // more than a piece, and the last page is not whole
   std::ofstream(path) << std::string(size, 'x');
   const auto canary = make_canary("a");
-  CHECK(fill_memory(path, canary.text) == size);
+  const auto filled = fill_memory(path, canary.text, std::chrono::seconds{60});
+  CHECK(filled.bytes == size);
+  CHECK(filled.total == size);
   std::ifstream in(path);
   const std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  for (std::size_t page = 0; page < 6; ++page) {
+  for (const std::size_t page : {0, 1, 5, 255, 256, 299, 300}) {
     CHECK(bytes.substr(page * 4096, canary_size) == canary.text);
-    CHECK(bytes.substr(page * 4096 + canary_size, 16) == "000000000000000" + std::to_string(page));
+    CHECK(bytes.substr(page * 4096 + canary_size, 16) == fmt::format("{:016x}", page));
   }
   const auto report = search_files({canary}, {path});
   REQUIRE(report.found.size() == 1);
   CHECK(report.found[0].first == 0);
-  CHECK(report.found[0].last > 5 * 4096 - 1);
+  CHECK(report.found[0].last >= 300 * 4096);
+  const auto late = fill_memory(path, canary.text, std::chrono::seconds{0});
+  CHECK(late.bytes == 0);
+  CHECK(late.total == size);
   std::filesystem::remove(path);
-  CHECK_THROWS_AS(fill_memory(path, canary.text), Error);
+  CHECK_THROWS_AS(fill_memory(path, canary.text, std::chrono::seconds{60}), Error);
+}
+
+TEST_CASE("a disk holds data where its first or last MiB is neither empty nor canaries") {
+  const TemporaryFolder folder;
+  const auto path = folder.path / "disk";
+  constexpr std::size_t size = (std::size_t{3} << 20) + 512;
+  const auto with = [&](std::size_t offset, const std::string& text) {
+    std::string bytes(size, '\0');
+    bytes.replace(offset, text.size(), text);
+    std::ofstream(path) << bytes;
+    return holds_data(path);
+  };
+  CHECK_FALSE(with(0, ""));
+  CHECK(with(0, "lab-disk-0"));
+  CHECK(with(0x438, "\x53\xef"));  // a superblock of ext4
+  CHECK(with(size - 512, "EFI PART"));
+  fill_memory(path, make_canary("a").text, std::chrono::seconds{60});
+  CHECK_FALSE(holds_data(path));
+  CHECK_THROWS_AS(holds_data(folder.path / "absent"), Error);
+}
+
+TEST_CASE("a function's memory is its disks, else its prefetchable regions that sysfs lets be mapped") {
+  const TemporaryFolder folder;
+  const auto functions = folder.path / "sys/bus/pci/devices";
+  std::filesystem::create_directories(functions / "disk/nvme/nvme3/nvme3n1");
+  std::filesystem::create_directories(functions / "disk/nvme/nvme3/power");
+  // As an ivshmem device has them: registers, MSI-X, memory of 64 bits (the upper half has no region).
+  std::filesystem::create_directories(functions / "card");
+  std::ofstream(functions / "card/resource") << "0x00000000fea00000 0x00000000fea000ff 0x0000000000040200\n"
+                                                "0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
+                                                "0x0000008000000000 0x00000080000fffff 0x000000000014220c\n"
+                                                "0x0000000000000000 0x0000000000000000 0x0000000000000000\n";
+  for (const char* file : {"resource0", "resource2"}) { std::ofstream(functions / "card" / file) << ""; }
+  using Paths = std::vector<std::filesystem::path>;
+  CHECK(device_memory(folder.path, "disk") == Paths{"/dev/nvme3n1"});
+  CHECK(device_memory(folder.path, "card") == Paths{functions / "card/resource2"});
+  CHECK(device_memory(folder.path, "absent").empty());
+  CHECK_THROWS_AS(memory_request({{"functions", {"../../etc"}}}), Error);
 }
 
 TEST_CASE("a report fits into a record however much was found") {

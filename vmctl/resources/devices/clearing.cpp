@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
+#include "common/system/nvme.h"
 #include "common/system/subprocess.h"
-#include "vmctl/devices/device_users.h"
 #include "vmctl/devices/pci/sysfs.h"
 #include "vmctl/resources/devices/binding.h"
 
@@ -42,9 +42,11 @@ void erase_disk(const std::string& address) {
   if (disks.empty()) {
     throw Error(operation, ErrorCode::host_unable, "its driver shows no namespace (nvme list shows them)");
   }
+  CommandOptions options;
+  options.deadline = erase_deadline;
   for (const auto& disk : disks) {
     // Opens the disk for itself alone: the kernel refuses one that is mounted or part of a RAID.
-    run_checked({"blkdiscard", "--zeroout", "/dev/" + disk}, {.deadline = erase_deadline});
+    run_checked({"blkdiscard", "--zeroout", "/dev/" + disk}, options);
   }
 }
 

@@ -2,7 +2,8 @@
 // for those of others.
 //
 //   search   files, disks and device memory for canaries
-//   fill     device memory with a canary
+//   memory   says where the memory of PCI functions is: disks of an NVMe controller, memory regions
+//   fill     disks and device memory with a canary
 //   listen   goes to the background and greets whoever connects with a canary
 //   reach    tries addresses and ports, and listens for canaries that come by themselves
 
@@ -30,7 +31,7 @@ using namespace virtrain;
 using namespace virtrain::canary;
 
 constexpr const char* help =
-    "Usage: virtrain-canary search|fill|listen|reach\n\n"
+    "Usage: virtrain-canary search|memory|fill|listen|reach\n\n"
     "Reads a request (JSON) on standard input and answers with one record. virtrain starts it in the nodes "
     "of\n"
     "security probes; docs/isolation.md says what it looks for.\n";
@@ -43,10 +44,10 @@ struct Parsed {
 Parsed parse(int argc, char** argv) {
   const std::string word = argc == 2 ? argv[1] : "";
   if (word == "--help" || word == "-h") { return {help, ""}; }
-  for (const char* verb : {"search", "fill", "listen", "reach"}) {
+  for (const char* verb : {"search", "memory", "fill", "listen", "reach"}) {
     if (word == verb) { return {std::nullopt, word}; }
   }
-  throw usage("expects one of search, fill, listen, reach");
+  throw usage("expects one of search, memory, fill, listen, reach");
 }
 
 void listen(const nlohmann::json& request) {
@@ -76,7 +77,23 @@ int run(const std::string& verb) {
     write_record("reached", 0, to_json(try_to_reach(reach_request(request))));
   } else if (verb == "fill") {
     const auto wanted = fill_request(request);
-    write_record("filled", 0, {{"bytes", fill_memory(wanted.path, wanted.canary)}});
+    Filled all;
+    for (const auto& path : wanted.paths) {
+      const auto filled = fill_memory(path, wanted.canary, wanted.time);
+      all.bytes += filled.bytes;
+      all.total += filled.total;
+    }
+    write_record("filled", 0, {{"bytes", all.bytes}, {"total", all.total}});
+  } else if (verb == "memory") {
+    auto paths = nlohmann::json::array();
+    bool any_data = false;
+    for (const auto& address : memory_request(request)) {
+      for (const auto& path : device_memory("/", address)) {
+        paths.push_back(path.string());
+        any_data = any_data || (path.native().starts_with("/dev/") && holds_data(path));
+      }
+    }
+    write_record("memory", 0, {{"paths", paths}, {"holds_data", any_data}});
   } else {
     const auto wanted = search_request(request);
     write_record("searched", 0, to_json(search_files(wanted.canaries, wanted.roots, wanted.limits)));

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "harness/plan/plan.h"
+
+namespace virtrain::harness {
+
+/// So many VMs of different tenants get the device whose memory is probed, one after the other.
+inline constexpr std::int64_t tenants_of_device = 3;
+
+/// Adds the nodes of security probes to the plan, small and without ranks: the same for each arm, and where
+/// VMs get devices, one more VM with one of them. They measure nothing, so that they may share cores.
+void place_security(const Scenario& scenario, const vmctl::Inventory& inventory, bool emulated, Plan& plan,
+                    std::vector<std::string>& problems, std::vector<std::string>& busy);
+
+}  // namespace virtrain::harness

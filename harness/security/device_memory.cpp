@@ -1,0 +1,210 @@
+#include "harness/security/device_memory.h"
+
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/error.h"
+#include "common/system/log.h"
+#include "harness/agent/client/run_in_node.h"
+#include "harness/job/programs.h"
+#include "harness/plan/node_group.h"
+#include "harness/trial/live_nodes.h"
+
+namespace virtrain::harness {
+namespace {
+
+using namespace asio::experimental::awaitable_operators;
+using vmctl::BetweenTenants;
+
+constexpr std::int64_t work_seconds = 240;
+constexpr std::chrono::seconds work_deadline{300}, command_deadline{60};
+constexpr std::uint64_t all_bytes = std::uint64_t{1} << 50, control_bytes = std::uint64_t{64} << 20;
+
+/// A guest without udev loads no driver by itself.
+constexpr const char* disk_driver = "nvme";
+constexpr const char* nvme_class = "0x010802";
+
+class DeviceProbes {
+ public:
+  DeviceProbes(RunContext& context, const Placement& placement,
+               std::function<void(results::SecurityProbe)> done)
+      : context_(context),
+        placement_(placement),
+        device_(placement.tenants[0].nodes[0].devices.at(0)),
+        done_(std::move(done)) {}
+
+  asio::awaitable<void> run() {
+    const auto begin = [this](LiveNode& node) { return fill_first(node); };
+    co_await as_tenant("fill", begin);
+    if (!lacks_.empty() || context_.stop.requested()) {
+      tell_lack();
+      co_return;
+    }
+    const auto look_and_die = [this](LiveNode& node) { return look_fill_and_die(node); };
+    co_await as_tenant("search", look_and_die);
+    if (context_.stop.requested()) { co_return; }
+    const auto look_last = [this](LiveNode& node) { return look(node, killed_device_memory_probe, killed); };
+    co_await as_tenant("search after kill -9", look_last);
+  }
+
+ private:
+  static constexpr const char* owner = "tenant-a's canary";
+  static constexpr const char* torn_down = "tenant-b after tenant-a's end";
+  static constexpr const char* killed = "tenant-b after tenant-a's kill -9";
+
+  /// One VM that gets the device, as a tenant's would in a trial of its own.
+  template <typename Work>
+  asio::awaitable<void> as_tenant(const char* what, Work work) {
+    if (context_.progress) { context_.progress(std::string("security probes: device memory, ") + what); }
+    LiveNodes nodes(context_, placement_, arm_vm);
+    std::exception_ptr failure;
+    const auto live = [&]() -> asio::awaitable<void> {
+      try {
+        const auto lend = [this] { context_.host.lend(grants_of(placement_, context_.experiment)); };
+        co_await offload(context_.pool, lend);
+        co_await nodes.define();
+        co_await nodes.boot();
+        co_await nodes.reach_agents();
+        co_await work(nodes.nodes().front());
+      } catch (...) { failure = std::current_exception(); }
+    };
+    co_await (live() || context_.stop.wait());
+    const auto left = co_await nodes.tear_down();
+    if (!left.empty()) {
+      log::warning("something could not be removed; run: virtrain clean", {{"left", left}});
+    }
+    if (failure && !context_.stop.requested()) { std::rethrow_exception(failure); }
+  }
+
+  asio::awaitable<std::string> ask(LiveNode& node, std::string verb, nlohmann::json request) {
+    NodeInput input;
+    input.standard_input = request.dump();
+    std::vector<std::string> argv{node.made.programs.at(canary_program), std::move(verb)};
+    co_return co_await run_in_node(context_.io, node.agent, std::move(argv), work_deadline, std::move(input));
+  }
+
+  /// Paths in the guest; the guest has no other function of the same model.
+  asio::awaitable<NodeMemory> memory_of(LiveNode& node) {
+    std::vector<std::string> addresses;
+    bool is_disk = false;
+    const auto functions = co_await node.agent->pci_functions();
+    for (const auto& function : functions) {
+      if (function.vendor != device_.vendor || function.device != device_.device) { continue; }
+      addresses.push_back(function.address);
+      is_disk = is_disk || function.class_code == nvme_class;
+    }
+    if (is_disk) {
+      std::vector<std::string> load{"modprobe", disk_driver};
+      co_await run_in_node(context_.io, node.agent, std::move(load), command_deadline);
+    }
+    for (int tries = is_disk ? 30 : 1; true; --tries) {
+      auto request = memory_request(addresses);
+      auto memory = parse_memory(co_await ask(node, "memory", std::move(request)));
+      if (!memory.paths.empty() || tries <= 1) { co_return memory; }
+      std::vector<std::string> wait{"sleep", "1"};  // the driver finds its namespaces in the background
+      co_await run_in_node(context_.io, node.agent, std::move(wait), command_deadline);
+    }
+  }
+
+  asio::awaitable<NodeSearch> search(LiveNode& node, const Canary& canary, std::uint64_t bytes) {
+    auto request = search_request({canary}, paths_, bytes, work_seconds);
+    co_return parse_search(co_await ask(node, "search", std::move(request)));
+  }
+
+  /// The first tenant: what a disk's owner keeps there is not overwritten.
+  asio::awaitable<void> fill_first(LiveNode& node) {
+    const auto memory = co_await memory_of(node);
+    if (device_.vendor == vmctl::nvidia) {
+      lacks_ = "the memory of NVIDIA GPUs is reached through CUDA, which this probe does not use";
+    } else if (memory.paths.empty()) {
+      lacks_ = "the guest sees no memory of the device: no NVMe namespace, no prefetchable region";
+    } else if (memory.holds_data) {
+      lacks_ = fmt::format(
+          "the disk {} holds data, which the probe would overwrite (between_tenants: erase allows it; or "
+          "overwrite it yourself: blkdiscard --zeroout)",
+          device_.grant.address);
+    }
+    if (!lacks_.empty()) { co_return; }
+    paths_ = memory.paths;
+    co_await fill(node);
+  }
+
+  /// All of it, with the canary that the next tenant looks for.
+  asio::awaitable<void> fill(LiveNode& node) {
+    canary_ = make_canary(owner);
+    auto request = fill_request(paths_, canary_, work_seconds);
+    filled_ = parse_fill(co_await ask(node, "fill", std::move(request)));
+  }
+
+  asio::awaitable<void> look(LiveNode& node, const char* name, const char* tenants) {
+    paths_ = (co_await memory_of(node)).paths;
+    const auto found = co_await search(node, canary_, all_bytes);
+    const auto filled = filled_;
+    co_await fill(node);
+    const auto own = co_await search(node, canary_, control_bytes);
+    done_(to_record(device_evidence(device_, filled, found, own.has(owner)), name, tenants));
+  }
+
+  /// The canary that was its control is what the next one looks for.
+  asio::awaitable<void> look_fill_and_die(LiveNode& node) {
+    co_await look(node, device_memory_probe, torn_down);
+    const auto kill = [this, id = node.made.id] { context_.host.kill(id); };
+    co_await offload(context_.pool, kill);
+  }
+
+  void tell_lack() {
+    if (lacks_.empty()) { return; }
+    LeakEvidence evidence;
+    evidence.lacks = lacks_;
+    done_(to_record(evidence, device_memory_probe, torn_down));
+    done_(to_record(evidence, killed_device_memory_probe, killed));
+  }
+
+  RunContext& context_;
+  const Placement& placement_;
+  const vmctl::PlacedDevice& device_;
+  std::function<void(results::SecurityProbe)> done_;
+  std::vector<std::string> paths_;
+  NodeFill filled_;
+  Canary canary_;
+  std::string lacks_;
+};
+
+}  // namespace
+
+std::string cure_for(BetweenTenants policy, const std::string& path) {
+  const bool is_disk = path.starts_with("/dev/");
+  if (policy == BetweenTenants::erase || (policy == BetweenTenants::reset && !is_disk)) {
+    return fmt::format("devices.between_tenants: {} did not clear it: lend it to one tenant only",
+                       to_string(policy));
+  }
+  return is_disk ? "cure: devices.between_tenants: erase"
+                 : "cure, if a reset clears it: devices.between_tenants: reset";
+}
+
+LeakEvidence device_evidence(const vmctl::PlacedDevice& device, const NodeFill& filled,
+                             const NodeSearch& search, bool found_own) {
+  LeakEvidence evidence;
+  evidence.unit = "B";
+  evidence.total = std::max(filled.total_bytes, search.total_bytes);
+  evidence.scanned = std::min(filled.bytes, search.scanned_bytes);
+  evidence.control = found_own;
+  for (const auto& one : search.found) {
+    evidence.leaks.push_back(
+        fmt::format("{} on {} ({}) in {}", one.canary, device.grant.address, device.name, words_of(one)));
+  }
+  if (!evidence.leaks.empty()) {
+    evidence.limits = cure_for(device.grant.between_tenants, search.found[0].path);
+  }
+  return evidence;
+}
+
+asio::awaitable<void> run_device_probes(RunContext& context, const Placement& placement,
+                                        std::function<void(results::SecurityProbe)> done) {
+  DeviceProbes probes(context, placement, std::move(done));
+  co_await probes.run();
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "harness/security/canary_tool.h"
+#include "harness/trial/run_context.h"
+
+// What one tenant leaves in the memory of a device for the next tenant that gets it.
+
+namespace virtrain::harness {
+
+/// By how the tenant before went.
+inline constexpr const char* device_memory_probe = "device_memory";
+inline constexpr const char* killed_device_memory_probe = "device_memory_killed";
+
+/// What is to be done about a leak of what is at that path in the guest: a disk, or a memory region.
+std::string cure_for(vmctl::BetweenTenants policy, const std::string& path);
+
+/// What the next tenant has seen: how much the one before had filled, what was found of its canary, and
+/// whether the next tenant's own canary, which it wrote and searched for by the same means, was found.
+LeakEvidence device_evidence(const vmctl::PlacedDevice& device, const NodeFill& filled,
+                             const NodeSearch& search, bool found_own);
+
+/// Three VMs, one after the other, get the device of the placement's only node: the first fills it and is
+/// torn down, the second searches it, fills it and is killed (kill -9), the third searches it. `done` gets
+/// the record of each probe. Throws what ended them early.
+asio::awaitable<void> run_device_probes(RunContext& context, const Placement& placement,
+                                        std::function<void(results::SecurityProbe)> done);
+
+}  // namespace virtrain::harness

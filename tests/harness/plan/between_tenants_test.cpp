@@ -1,0 +1,75 @@
+#include <fmt/format.h>
+
+#include "harness/plan/plan.h"
+#include "harness/scenario/decode.h"
+#include "tests/harness/plan/planning.h"
+#include "tests/support/catch.h"
+
+namespace virtrain::harness {
+namespace {
+
+using test::Contains;
+
+constexpr const char* disk_address = "0000:00:11.0";
+
+/// Two pairs of one VM with a disk, on a host that has it beside its GPUs.
+Plan plan_with_disk(const std::string& how, const std::string& arms, bool security) {
+  auto inventory = host("r750xa");
+  vmctl::HostDevice disk;
+  disk.function.address = disk_address;
+  disk.function.iommu_group = 90;
+  disk.function.iommu_group_members = {disk_address};
+  disk.device_class = vmctl::DeviceClass::other;
+  disk.mechanism = vmctl::Mechanism::passthrough;
+  disk.name = "NVMe";
+  inventory.other_devices = {disk};
+  const auto scenario = decode_scenario(
+      fmt::format("name: planned\nworkload: {{backend: cpu}}\nguest: {{memory: 4GiB, vcpus: 4}}\ndevices: "
+                  "{{kind: passthrough, select: {{address: [{}]}}, between_tenants: {}}}\ncases: [{{name: a, "
+                  "tenants: [{{gpus_per_node: 1}}]}}]\narms: {}\npairs: 2\nsecurity: {}\n",
+                  disk_address, how, arms, security),
+      "planned.yaml");
+  return make_plan(scenario, inventory, false);
+}
+
+TEST_CASE("a plan says what is reset or erased between tenants, and counts the way back for it") {
+  const auto plain = plan_with_disk("none", "[vm]", false), reset = plan_with_disk("reset", "[vm]", false),
+             erase = plan_with_disk("erase", "[vm]", false);
+  CHECK(plain.device_bindings == 2);
+  CHECK(reset.device_bindings == 2);
+  CHECK(erase.device_bindings == 4);  // before each of two VMs
+  CHECK(reset.placements.at(0).tenants.at(0).nodes.at(0).devices.at(0).grant.between_tenants ==
+        vmctl::BetweenTenants::reset);
+  CHECK_THAT(to_table(plain), !Contains("before each VM"));
+  CHECK_THAT(to_table(reset), Contains("each reset before each VM"));
+  CHECK_THAT(to_table(erase), Contains("each erased before each VM"));
+  CHECK(plain.warnings.empty());
+  CHECK(reset.warnings.empty());
+  REQUIRE(erase.warnings.size() == 1);
+  CHECK_THAT(erase.warnings[0], Contains("overwrites all that is on these disks"));
+  const auto details = [](const Plan& plan) {
+    return to_json(plan)["trials"][0]["tenants"][0]["nodes"][0]["device_details"][0];
+  };
+  CHECK(details(erase)["between_tenants"] == "erase");
+  CHECK_FALSE(details(plain).contains("between_tenants"));
+}
+
+TEST_CASE("security probes of a scenario with devices lend one of them to three tenants in turn") {
+  const auto plan = plan_with_disk("none", "[vm]", true);
+  REQUIRE(plan.security.size() == 1);
+  REQUIRE(plan.security[0].device_placement);
+  const auto& placement = plan.placements.at(*plan.security[0].device_placement);
+  REQUIRE(placement.tenants.size() == 1);
+  CHECK(placement.tenants[0].nodes.at(0).device_addresses() == std::vector<std::string>{disk_address});
+  CHECK(plan.placements.at(plan.security[0].placement).tenants[0].nodes[0].devices.empty());
+  CHECK(plan.vm_boots == 2 + 3 + 3);
+  CHECK(plan.device_bindings == 2);
+  CHECK(plan_with_disk("erase", "[vm]", true).device_bindings == 4 + 6);
+  CHECK_THAT(to_table(plan), Contains("device-memory"));
+  REQUIRE(plan.warnings.size() == 1);
+  CHECK_THAT(plan.warnings[0], Contains("security probes overwrite"));
+  CHECK_FALSE(plan_with_disk("none", "[bare_metal]", true).security.at(0).device_placement);
+}
+
+}  // namespace
+}  // namespace virtrain::harness
