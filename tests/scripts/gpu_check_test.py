@@ -227,6 +227,22 @@ class Build(Stage):
             self.assertIn(f"-DMPI_CXX_COMPILER={self.folder}{expected}" if expected else "-DVIRTRAIN_MPI=OFF", words)
             self.assertIn("-DCMAKE_CUDA_ARCHITECTURES=90-real", words)
 
+    def test_catch2_is_collected_with_the_library_that_version_3_has(self):
+        for name in ("CLI", "fmt", "nlohmann", "catch2"):
+            (self.folder / "usr" / name).mkdir(parents=True)
+        (self.folder / "usr" / "cudnn_frontend.h").touch()
+        (self.folder / "libCatch2.a").touch()
+        self.program("pip", "exit 1")
+        found = {"FOLDERS": [str(self.folder / "usr")], "CATCH2_LIBRARIES": ["/nonexistent", str(self.folder / "libCatch2.a")]}
+        with patch.multiple(build, **found), patch.object(sys, "executable", "./pip"):
+            self.assertEqual(build.collect("into"), 0)
+            self.assertTrue((self.folder / "into" / "include" / "catch2").is_dir())
+            self.assertTrue((self.folder / "into" / "lib" / "libCatch2.a").exists())
+            (self.folder / "usr" / "fmt").rmdir()
+            self.assertEqual(build.collect("into"), 4)
+        words = build.options(argparse.Namespace(headers="into"), None, None)
+        self.assertIn(f"-DCMAKE_LIBRARY_PATH={self.folder}/into/lib", words)
+
 
 class CommandLine(Stage):
     """The whole of it, in a process of its own."""
