@@ -48,8 +48,9 @@ std::optional<std::string> scenario_value(const std::string& value, std::string_
   if (unit.empty()) { return value; }
   const auto ending = " " + std::string(unit);
   if (!value.ends_with(ending)) { return std::nullopt; }
-  const auto number = value.substr(0, value.size() - ending.size());
-  return parse_number(number) ? std::optional(number + std::string(unit)) : std::nullopt;
+  auto number = value.substr(0, value.size() - ending.size());
+  if (!parse_number(number)) { return std::nullopt; }
+  return number.append(unit);
 }
 
 std::string shown(const std::optional<std::string>& value) {

@@ -38,7 +38,7 @@ Table probes_table(const std::vector<Probe>& probes) {
     const auto base_value = base == arms.end() ? std::nullopt : median_of(base->second.values);
     for (const auto& [arm, readings] : arms) {
       const auto value = median_of(readings.values);
-      const bool is_compared = base_value && *base_value > 0 && arm != "bare_metal";
+      const bool is_compared = value && base_value && *base_value > 0 && arm != "bare_metal";
       table.rows.push_back({cell(key.name), cell(key.data_type), cell(key.side), cell(known(key.size_bytes)),
                             cell(known(key.ranks)), cell(arm),
                             cell(static_cast<std::int64_t>(readings.values.size())),

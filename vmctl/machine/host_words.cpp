@@ -11,13 +11,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::chrono::seconds deadline{10};  // NVML may hang with a card that fell off the bus
+constexpr std::chrono::seconds program_deadline{10};  // NVML may hang with a card that fell off the bus
 constexpr std::size_t most_bytes = 8U << 20;
 
 /// What a program printed; nothing if it is not installed, fails or hangs.
 std::optional<std::string> output_of(const std::vector<std::string>& command) {
   CommandOptions options;
-  options.deadline = deadline;
+  options.deadline = program_deadline;
   options.max_output_bytes = most_bytes;
   try {
     auto result = run_command(command, options);
