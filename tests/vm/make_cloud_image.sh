@@ -1,18 +1,22 @@
 #!/bin/bash
 # make_cloud_image.sh FILE: a small Debian cloud image (qcow2, BIOS, cloud-init) as a distribution would publish it, made
-# of Debian's packages. Needs root, mmdebstrap, grub-pc-bin, e2fsprogs and qemu-utils.
+# of Debian's packages. Its release is this machine's, whose programs run in it. Needs root, mmdebstrap, grub-pc-bin, e2fsprogs
+# and qemu-utils.
 set -euo pipefail
 image=$1
 work=$(mktemp -d)
 trap 'rm -rf --one-file-system "$work"' EXIT
-mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -v security | head -n 1)
+# shellcheck source=scripts/apt_mirror.sh
+. "$(dirname "$0")/../../scripts/apt_mirror.sh"
+release=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+mirror=$(apt_mirror Debian "$release")
 
 INITRD=No mmdebstrap --mode=root --variant=minbase \
   --include=linux-image-cloud-amd64,initramfs-tools,systemd-sysv,udev,kmod,cloud-init,busybox-static,iproute2 \
   --aptopt='Apt::Install-Recommends "false"' \
   --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
   --dpkgopt='path-exclude=/usr/share/locale/*' \
-  bookworm "$work/root" "deb $mirror bookworm main"
+  "$release" "$work/root" "deb $mirror $release main"
 chroot "$work/root" update-initramfs -c -k all > /dev/null
 rm -rf "$work"/root/var/cache/apt/archives/*.deb "$work"/root/var/lib/apt/lists/*
 echo '/dev/vda1 / ext4 defaults 0 1' > "$work/root/etc/fstab"
