@@ -46,9 +46,9 @@ std::string_view plain(std::string_view fact) {
 std::optional<std::string> scenario_value(const std::string& value, std::string_view unit) {
   if (value.find(',') != std::string::npos) { return std::nullopt; }
   if (unit.empty()) { return value; }
-  const auto ending = " " + std::string(unit);
-  if (!value.ends_with(ending)) { return std::nullopt; }
-  auto number = value.substr(0, value.size() - ending.size());
+  const auto suffix = " " + std::string(unit);
+  if (!value.ends_with(suffix)) { return std::nullopt; }
+  auto number = value.substr(0, value.size() - suffix.size());
   if (!parse_number(number)) { return std::nullopt; }
   return number.append(unit);
 }

@@ -53,9 +53,9 @@ namespace {
 /// take_record has checked its fields.
 std::string words_of_sample(const RankRecord& sample) {
   const auto number = [&](const char* key) { return sample.fields.value(key, 0.0); };
-  const double seconds = number("seconds");
+  const double took = number("seconds");
   return fmt::format("run, step {:.0f}, {:.2f} images/s a rank", number("step"),
-                     seconds > 0 ? number("images") / seconds : 0);
+                     took > 0 ? number("images") / took : 0);
 }
 
 }  // namespace

@@ -35,15 +35,15 @@ Table probes_table(const std::vector<Probe>& probes) {
                    {"wrong", "wrong", true, true}};
   for (const auto& [key, arms] : probe_figures(probes)) {
     const auto base = arms.find("bare_metal");
-    const auto base_value = base == arms.end() ? std::nullopt : median_of(base->second.values);
+    const double base_value = base == arms.end() ? 0 : median_of(base->second.values).value_or(0);
     for (const auto& [arm, readings] : arms) {
       const auto value = median_of(readings.values);
-      const bool is_compared = value && base_value && *base_value > 0 && arm != "bare_metal";
+      const bool is_compared = value && base_value > 0 && arm != "bare_metal";
       table.rows.push_back({cell(key.name), cell(key.data_type), cell(key.side), cell(known(key.size_bytes)),
                             cell(known(key.ranks)), cell(arm),
                             cell(static_cast<std::int64_t>(readings.values.size())),
                             figure_cell(value, key.unit), figure_cell(median_of(readings.bus), "B/s"),
-                            share_cell(is_compared ? std::optional(*value / *base_value) : std::nullopt),
+                            share_cell(is_compared ? std::optional(*value / base_value) : std::nullopt),
                             cell(readings.wrong > 0 ? std::optional(readings.wrong) : std::nullopt)});
     }
   }
