@@ -14,7 +14,7 @@ using virtrain::test::Contains;
 
 namespace {
 
-constexpr const char* text =
+constexpr const char* two_arms =
     "name: nightly\n"
     "workload: {steps: 2, env: {A: old, KEPT: 'yes'}}\n"
     "guest: {vcpus: 1, memory: 768MiB}\n"
@@ -28,7 +28,7 @@ Subject a_subject() {
   Subject subject;
   subject.id = "1f3a90c2";
   subject.scenario = "nightly";
-  subject.text = text;
+  subject.text = two_arms;
   subject.case_name = "one";
   subject.arm = "vm-free";
   subject.ratio = 0.9;
@@ -123,17 +123,17 @@ TEST_CASE("facts that a key sets are switched, others say what to do") {
 }
 
 TEST_CASE("an edited scenario gives its edited settings, of the arm and its case") {
-  std::string edited = text;
+  std::string edited = two_arms;
   edited.replace(edited.find("A: old"), 6, "A: new, B: '2'");
   edited.replace(edited.find("pinning: none"), 13, "pinning: numa");
-  const auto found = edited_settings(text, edited, "one", "vm-free");
+  const auto found = edited_settings(two_arms, edited, "one", "vm-free");
   REQUIRE(found.size() == 3);
   CHECK(found[0].key == "guest.pinning");
   CHECK(found[1].key == "workload.env.A");
   CHECK(found[1].before == "old");
   CHECK(found[2].key == "workload.env.B");
   CHECK_FALSE(found[2].before);
-  CHECK(edited_settings(text, edited, "one", "vm").size() == 2);  // the variant is another arm
+  CHECK(edited_settings(two_arms, edited, "one", "vm").size() == 2);  // the variant is another arm
 }
 
 TEST_CASE("half of the loss tells a comparison's outcome") {
