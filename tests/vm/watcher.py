@@ -112,12 +112,15 @@ class Watcher:
     def _look_for_ranks(self):
         for folder in pathlib.Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                if (folder / "comm").read_text().strip() != TRAINER[:15] or int(folder.name) in self.ranks:
+                if (folder / "comm").read_text().strip() != TRAINER[:15]:
+                    continue
+                cores = allowed_cores((folder / "status").read_text())
+                if known := self.ranks.get(int(folder.name)):
+                    known.cores = cores  # those that it trains on: a rank of Open MPI 5 visits all cores while it starts
                     continue
                 if b"VIRTRAIN_SLICE=" not in (folder / "environ").read_bytes():
                     continue
                 namespaces = {name: os.readlink(folder / "ns" / name) for name in ("net", "uts", "mnt", "pid", "ipc")}
-                cores = allowed_cores((folder / "status").read_text())
                 if hostname := hostname_of(folder.name):
                     self.ranks[int(folder.name)] = SeenRank(cores, namespaces, hostname)
 

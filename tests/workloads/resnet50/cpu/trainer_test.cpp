@@ -66,10 +66,11 @@ std::vector<std::string> with(std::vector<std::string> more) {
 
 const std::string endless = trainer + " " + join(with({"--num_batches=1000000", "--num_threads=1"}), " ");
 
-/// Two ranks, each as its shell's words start it.
+/// Two ranks, each as its shell's words start it. Told apart by the shell, because Open MPI 5 crashes on
+/// "mpirun first : second" (open-mpi/ompi issue 13303).
 CommandResult run_pair(const std::string& first, const std::string& second) {
-  return run_command({"mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "-np", "1", "sh", "-c", first,
-                      ":", "-np", "1", "sh", "-c", second},
+  const std::string each = "if [ $OMPI_COMM_WORLD_RANK = 0 ]; then " + first + "; else " + second + "; fi";
+  return run_command({"mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "-np", "2", "sh", "-c", each},
                      {.deadline = std::chrono::seconds(120),
                       .input = "go\n",
                       .environment = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}});
@@ -246,7 +247,7 @@ TEST_CASE("a rank whose peer is killed says so and ends") {
   const std::string quiet = endless + " --display_every=1000000";
   const auto begun = std::chrono::steady_clock::now();
   const CommandResult result =
-      run_pair("exec " + quiet, "(sleep 5; kill -KILL $$) & exec " + quiet);  // in the midst of its steps
+      run_pair("exec " + quiet, "(sleep 8; kill -KILL $$) & exec " + quiet);  // in the midst of its steps
   CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(30));
   CHECK(result.exit_status != 0);
   CHECK_THAT(result.out, virtrain::test::Contains("\"record\":\"warmup\""));
