@@ -16,6 +16,12 @@ STRESS = str(pathlib.Path(sys.argv[1]) / "virtrain-stress")
 MIB = 1 << 20
 
 
+def loses_last_words():
+    """Open MPI 5 does not pass on what ranks say when it ends them because another was killed."""
+    said = subprocess.run(["mpirun.openmpi", "--version"], capture_output=True, text=True, check=True).stdout
+    return ") 5." in said
+
+
 class Process:
     """A running virtrain-stress; its records one by one."""
 
@@ -42,7 +48,7 @@ class Process:
 
     def next(self, record):
         for line in self.process.stdout:
-            found = json.loads(line)
+            found = json.loads(line.lstrip("\0"))  # Open MPI 5 may send one when the input has ended
             assert (found["rank"] == 0 or found["record"] == "hello") and len(line) < 4096
             if found["record"] == record:
                 return found
@@ -272,7 +278,7 @@ class Ranks(unittest.TestCase):
                 self.assertNotEqual(stress.wait(), 0)
                 records = [json.loads(line)["record"] for line in stress.process.stdout]
                 self.assertNotIn("result", records)
-                if number == 1:
+                if number == 1 and not loses_last_words():
                     self.assertIn("error", records)
                 for pid in pids:
                     self.assertTrue(gone(pid))
