@@ -87,14 +87,14 @@ class Packages(unittest.TestCase):
         version = field(self.packages["virtrain"], "Version")
         needs = field(self.packages["virtrain"], "Depends")
         self.assertIn(f"virtrain-workloads-cpu (= {version})", needs)
-        for library in ("libvirt0", "libyaml-cpp0.7", "libarchive13", "openmpi-bin", "libc6"):
+        for library in ("libvirt0", "libyaml-cpp0.", "libarchive13", "openmpi-bin", "libc6"):
             self.assertIn(library, needs)
         wants = field(self.packages["virtrain"], "Recommends")
         for package in ("qemu-system-x86", "libvirt-daemon-system", "supermin", "linux-image"):
             self.assertIn(package, wants)
         trainer = field(self.packages["virtrain-workloads-cpu"], "Depends")
         self.assertIn("libdnnl", trainer)
-        self.assertIn("libopenmpi3", trainer)
+        self.assertIn("libopenmpi", trainer)
         for package in self.packages.values():
             self.assertNotRegex(field(package, "Depends") + field(package, "Recommends"), r"-dev\b|g\+\+|cmake")
 
