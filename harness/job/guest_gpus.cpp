@@ -26,11 +26,8 @@ asio::awaitable<void> give_licence(asio::io_context& io, std::shared_ptr<AgentCl
   if (!token) {
     throw Error("read the vGPU licence token", ErrorCode::trial_failed, token_file + " cannot be read");
   }
-  // Commands have names of their own: g++ 12 takes no initializer list in an expression with co_await.
-  const std::vector<std::string> make_folder{"mkdir", "-p", "/etc/nvidia/ClientConfigToken"};
   const std::vector<std::string> start_client{licence_client};
-  co_await run_in_node(io, agent, make_folder, tool_deadline);
-  co_await agent->write_file(license_token_file, *token, token_mode);
+  co_await write_licence_token(io, agent, *token);
   co_await run_in_node(io, agent, start_client, tool_deadline);
 }
 
@@ -96,6 +93,14 @@ asio::awaitable<std::string> guest_peer_matrix(asio::io_context& io, std::shared
   if (std::count_if(devices.begin(), devices.end(), is_nvidia_gpu) < 2) { co_return std::string(); }
   const std::vector<std::string> ask{"nvidia-smi", "topo", "-p2p", "r"};
   co_return co_await run_in_node(io, agent, ask, tool_deadline);
+}
+
+asio::awaitable<void> write_licence_token(asio::io_context& io, std::shared_ptr<AgentClient> agent,
+                                          std::string token) {
+  // A command has a name of its own: g++ 12 takes no initializer list in an expression with co_await.
+  const std::vector<std::string> make_folder{"mkdir", "-p", "/etc/nvidia/ClientConfigToken"};
+  co_await run_in_node(io, agent, make_folder, tool_deadline);
+  co_await agent->write_file(license_token_file, std::move(token), token_mode);
 }
 
 asio::awaitable<void> prepare_guest_gpus(asio::io_context& io, std::shared_ptr<AgentClient> agent,

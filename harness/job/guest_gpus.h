@@ -24,6 +24,10 @@ asio::awaitable<std::optional<bool>> guest_is_licensed(asio::io_context& io,
                                                        std::shared_ptr<AgentClient> agent,
                                                        const Devices& devices, std::size_t gpus);
 
+/// Puts it where the guest's licence client looks for it.
+asio::awaitable<void> write_licence_token(asio::io_context& io, std::shared_ptr<AgentClient> agent,
+                                          std::string token);
+
 /// Makes the GPUs of a VM ready for its trial: gives vGPUs their licence, and sets whole GPUs as the scenario
 /// wants them, for under passthrough only the guest's driver can. Throws Error(trial_failed) in nvidia-smi's
 /// words.

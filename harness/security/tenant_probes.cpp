@@ -6,6 +6,7 @@
 #include "common/error.h"
 #include "common/text/text.h"
 #include "harness/agent/client/run_in_node.h"
+#include "harness/job/guest_gpus.h"
 #include "harness/job/programs.h"
 #include "harness/security/network_probes.h"
 
@@ -165,7 +166,8 @@ class TenantProbes {
     co_return evidence_of(seen, controls);
   }
 
-  /// As a workload's environment has licence keys and passwords; and in files of the node that go with it.
+  /// As a workload's environment has licence keys and passwords, and a guest its vGPU's licence token; and in
+  /// files of the node that go with it.
   asio::awaitable<void> leave_secret() {
     NodeInput input;
     input.environment["VIRTRAIN_SECRET"] = canaries_.secret.text;
@@ -173,7 +175,10 @@ class TenantProbes {
     std::vector<std::string> argv{owner_->made.programs.at(canary_program), "search"};
     co_await run_in_node(context_.io, owner_->agent, std::move(argv), canary_deadline, std::move(input));
     std::vector<std::string> files{"/tmp/secret", "/dev/shm/secret"};
-    if (owner_->made.has_own_kernel) { files.emplace_back("/root/secret"); }
+    if (owner_->made.has_own_kernel) {
+      files.emplace_back("/root/secret");
+      co_await write_licence_token(context_.io, owner_->agent, canaries_.secret.text);
+    }
     for (const auto& file : files) { co_await owner_->agent->write_file(file, canaries_.secret.text, 0600); }
   }
 
