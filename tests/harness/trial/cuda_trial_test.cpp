@@ -8,6 +8,7 @@
 
 #include "common/system/time.h"
 #include "common/text/text.h"
+#include "harness/job/mpi_dialect.h"
 #include "harness/job/programs.h"
 #include "harness/trial/trial_run.h"
 #include "tests/harness/agent/agent_process.h"
@@ -87,6 +88,7 @@ class OneTrial {
     ::setenv("VIRTRAIN_STATE_DIR", folder_.path.c_str(), 1);
     host_->begin({context_.experiment, "", vmctl::HostMode::system, true, {trainer.string()}});
     host_->acquire({});
+    context_.mpi = mpi_dialect(host_->fingerprint().at("open_mpi"));
     results::Experiment record;
     record.id = record.scenario = context_.experiment;
     record.started_at = iso8601(wall_ns());
