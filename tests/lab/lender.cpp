@@ -1,7 +1,7 @@
-// virtrain-lab-lender KIND ADDRESS [PHYSICAL-FUNCTION|- [TYPE [UUID]]]: leases one device, lends it and gives
-// it back, as `virtrain run` does for one arm, but without VM and trainer: so quick that it can be killed at
-// every single step. Prints "lent", then waits for the end of its input. Exit status 0, or 1 with the reason
-// in words.
+// virtrain-lab-lender KIND ADDRESS [PHYSICAL-FUNCTION|- [TYPE [UUID [BETWEEN-TENANTS]]]]: leases one device,
+// lends it and gives it back, as `virtrain run` does for one arm, but without VM and trainer: so quick that
+// it can be killed at every single step. Prints "lent", then waits for the end of its input. Exit status 0,
+// or 1 with the reason in words.
 
 #include <fmt/format.h>
 
@@ -26,12 +26,15 @@ vmctl::GrantKind parse_kind(const std::string& word) {
 }
 
 vmctl::DeviceGrant parse_grant(std::vector<std::string> words) {
-  constexpr std::size_t fields = 5;
+  constexpr std::size_t fields = 6;
   words.resize(fields);
   vmctl::DeviceGrant grant{parse_kind(words[0]), words[1]};
   if (words[2] != "-") { grant.physical_function = words[2]; }
   grant.vgpu_type = words[3];
   grant.uuid = words[4];
+  for (const auto policy : {vmctl::BetweenTenants::reset, vmctl::BetweenTenants::erase}) {
+    if (words[5] == vmctl::to_string(policy)) { grant.between_tenants = policy; }
+  }
   return grant;
 }
 

@@ -1,7 +1,8 @@
 #!/bin/bash
 # Stands for: whole GPUs, virtual functions of an adapter and vGPUs as mediated devices, lent by virtrain's own binder.
 # Shows: what virtrain has bound a libvirt 9.0 takes with managed='no': a guest reads the NVMe disk, sees the virtual function,
-#   the mdev; libvirtd killed (kill -9) while the device is lent changes nothing; given back, the host is as it was.
+#   the mdev; libvirtd killed (kill -9) while the device is lent changes nothing; given back, the host is as it was. A disk
+#   that is erased before it is lent reads zeros from its first to its last byte, one that is reset keeps its bytes.
 # Cannot show: a GPU's reset between tenants.
 # L1: product=yes seconds=600
 . ./support/proof.sh
@@ -24,6 +25,23 @@ expect "the guest still runs" running "$(virsh -q domstate l2-nvme | xargs)"
 virsh -q destroy l2-nvme
 expect "driver until it is given back" vfio-pci "$(driver $nvme)"
 check "giving back" give_back
+unchanged "the host afterwards" "$before"
+
+disk=$(disk_of $nvme)
+printf tenants-words | dd of="$disk" bs=512 seek=32767 conv=sync,notrunc oflag=direct status=none # its last block
+check "lending it with a reset" lend passthrough $nvme - '' '' reset
+check "giving back" give_back
+expect "a reset disk keeps" tenants-words "$(dd if="$disk" bs=512 skip=32767 iflag=direct status=none | tr -d '\0')"
+mke2fs -q "$disk" 8M
+mount "$disk" /mnt
+refused "erasing a mounted disk" "mounted on /mnt" virtrain-lab-lender passthrough $nvme - '' '' erase
+umount /mnt
+check "lending it erased" lend passthrough $nvme - '' '' erase
+check "giving back" give_back
+disk=$(disk_of $nvme)
+expect "bytes of an erased disk that are not zero" 0 "$(dd if="$disk" bs=1M iflag=direct status=none | tr -d '\0' | wc -c)"
+unchanged "the host afterwards" "$before"
+refused "erasing a network adapter" "only whole NVMe disks" virtrain-lab-lender passthrough 0000:00:12.0 - '' '' erase
 unchanged "the host afterwards" "$before"
 
 check "lending one function of a group" lend passthrough $pair0
