@@ -142,18 +142,6 @@ asio::awaitable<void> Runner::give_devices_back(std::optional<std::int64_t> row)
   throw Error("give the devices back", ErrorCode::host_unable, join(failures, "; "));
 }
 
-bool lends_nvidia_devices(const Plan& plan) {
-  const auto is_nvidia = [](const auto& device) { return device.vendor == vmctl::nvidia; };
-  for (const auto& placement : plan.placements) {
-    for (const auto& tenant : placement.tenants) {
-      for (const auto& node : tenant.nodes) {
-        if (std::any_of(node.devices.begin(), node.devices.end(), is_nvidia)) { return true; }
-      }
-    }
-  }
-  return false;
-}
-
 /// Stage image: libvirt answers, the guest image exists, and a probe has shown whether KVM works.
 asio::awaitable<void> Runner::prepare_image(std::int64_t trial, const std::string& wanted) {
   if (context_.virtualization && image_ == wanted) { co_return; }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 namespace virtrain::harness {
@@ -28,6 +29,18 @@ vmctl::NodeGroupSpec node_group(const Placement& placement, const std::string& b
     group.tenants.emplace_back(tenant.nodes.begin(), tenant.nodes.end());
   }
   return group;
+}
+
+bool lends_nvidia_devices(const Plan& plan) {
+  const auto is_nvidia = [](const auto& device) { return device.vendor == vmctl::nvidia; };
+  for (const auto& placement : plan.placements) {
+    for (const auto& tenant : placement.tenants) {
+      for (const auto& node : tenant.nodes) {
+        if (std::any_of(node.devices.begin(), node.devices.end(), is_nvidia)) { return true; }
+      }
+    }
+  }
+  return false;
 }
 
 std::vector<vmctl::DeviceGrant> grants_of(const Placement& placement, const std::string& experiment) {

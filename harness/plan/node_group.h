@@ -22,6 +22,9 @@ vmctl::NodeKind node_kind(const std::string& base);
 /// The nodes that the host makes of a placement in an arm.
 vmctl::NodeGroupSpec node_group(const Placement& placement, const std::string& base);
 
+/// Whether a node of the plan gets a device of NVIDIA's, whose driver its image must have then.
+bool lends_nvidia_devices(const Plan& plan);
+
 /// What all nodes of the placement are granted.
 std::vector<vmctl::DeviceGrant> grants_of(const Placement& placement, const std::string& experiment);
 

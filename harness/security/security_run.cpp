@@ -135,7 +135,7 @@ class SecurityArmRun {
   /// Made while the host's canaries are there, so that they would be in it if they could.
   asio::awaitable<void> prepare_image() {
     say("image");
-    vmctl::ImageSpec spec{placement_.guest.image, false, {}};
+    vmctl::ImageSpec spec{placement_.guest.image, lends_nvidia_devices(context_.plan), {}};
     if (placement_.guest.is_mirror()) { spec.texts[image_canary_file] = canaries_.image.text + "\n"; }
     const auto make = [this, &spec] { return context_.host.make_image(spec); };
     const auto image = co_await offload(context_.pool, make);
