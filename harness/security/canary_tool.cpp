@@ -39,6 +39,12 @@ std::uint64_t number(const json& object, const char* key) {
   return value.get<std::uint64_t>();
 }
 
+bool truth(const json& object, const char* key) {
+  const auto& value = member(object, key);
+  if (!value.is_boolean()) { throw odd(key); }
+  return value.get<bool>();
+}
+
 const json& list(const json& object, const char* key) {
   const auto& value = member(object, key);
   if (!value.is_array()) { throw odd(key); }
@@ -126,9 +132,7 @@ NodeSearch parse_search(const std::string& lines) {
 
 NodeListener parse_listener(const std::string& lines) {
   const auto record = record_of(lines, "listening");
-  const auto& vsock = member(record, "vsock");
-  if (!vsock.is_boolean()) { throw odd("vsock"); }
-  return {text(record, "mac"), text(record, "link_local"), vsock.get<bool>()};
+  return {text(record, "mac"), text(record, "link_local"), truth(record, "vsock")};
 }
 
 NodeReach parse_reach(const std::string& lines) {
@@ -144,15 +148,13 @@ NodeReach parse_reach(const std::string& lines) {
 
 NodeMemory parse_memory(const std::string& lines) {
   const auto record = record_of(lines, "memory");
-  const auto& holds_data = member(record, "holds_data");
-  if (!holds_data.is_boolean()) { throw odd("holds_data"); }
-  return {texts(record, "paths"), holds_data.get<bool>()};
+  return {texts(record, "paths"), truth(record, "holds_data"), text(record, "lacks")};
 }
 
 NodeFill parse_fill(const std::string& lines) {
   const auto record = record_of(lines, "filled");
   const NodeFill fill{static_cast<double>(number(record, "bytes")),
-                      static_cast<double>(number(record, "total"))};
+                      static_cast<double>(number(record, "total")), truth(record, "read_back")};
   if (fill.bytes > fill.total_bytes) { throw odd("bytes"); }
   return fill;
 }

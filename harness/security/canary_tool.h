@@ -46,11 +46,13 @@ struct NodeReach {
 struct NodeMemory {
   std::vector<std::string> paths;
   bool holds_data = false;  ///< a disk, and not only zeros and canaries
+  std::string lacks = {};   ///< why it cannot reach the memory of a GPU
 };
 
 /// How much of a device's memory a node has filled.
 struct NodeFill {
   double bytes = 0, total_bytes = 0;
+  bool read_back = false;  ///< of a GPU, whose driver may clear what a process gives back: found at once
 };
 
 /// Something to be reached. Its name begins with a group, "host/…", by which answers are told apart.

@@ -116,8 +116,8 @@ class DeviceProbes {
   /// The first tenant: what a disk's owner keeps there is not overwritten.
   asio::awaitable<void> fill_first(LiveNode& node) {
     const auto memory = co_await memory_of(node);
-    if (device_.vendor == vmctl::nvidia) {
-      lacks_ = "the memory of NVIDIA GPUs is reached through CUDA, which this probe does not use";
+    if (!memory.lacks.empty()) {
+      lacks_ = memory.lacks;
     } else if (memory.paths.empty()) {
       lacks_ = "the guest sees no memory of the device: no NVMe namespace, no prefetchable region";
     } else if (memory.holds_data) {
@@ -144,7 +144,8 @@ class DeviceProbes {
     const auto filled = filled_;
     co_await fill(node);
     const auto own = co_await search(node, canary_, control_bytes);
-    done_(to_record(device_evidence(device_, filled, found, own.has(owner)), name, tenants));
+    const bool found_own = own.has(owner) || filled_.read_back;
+    done_(to_record(device_evidence(device_, filled, found, found_own), name, tenants));
   }
 
   /// The canary that was its control is what the next one looks for.

@@ -21,6 +21,7 @@ bool holds_data(const std::filesystem::path& disk);
 /// How much of it holds the canary now.
 struct Filled {
   std::uint64_t bytes = 0, total = 0;
+  bool read_back = false;  ///< of a GPU: the canary was found everywhere before the memory was given back
 };
 
 /// Fills a file, a disk or a device's memory in sysfs from its start with the canary, to its end if there is

@@ -1,6 +1,7 @@
 // Planted answers: what each of them makes of a probe.
 
 #include "common/error.h"
+#include "harness/plan/node_group.h"
 #include "harness/plan/plan.h"
 #include "harness/security/canary_tool.h"
 #include "harness/security/device_memory.h"
@@ -197,17 +198,58 @@ TEST_CASE("what a tenant finds in a device: the share, its own canary as control
 }
 
 TEST_CASE("what a node says of a device's memory is read strictly") {
-  const auto memory = parse_memory(R"({"record":"memory","paths":["/dev/nvme0n1"],"holds_data":true})");
+  const auto memory =
+      parse_memory(R"({"record":"memory","paths":["/dev/nvme0n1"],"holds_data":true,"lacks":""})");
   CHECK(memory.paths == std::vector<std::string>{"/dev/nvme0n1"});
   CHECK(memory.holds_data);
-  CHECK_THROWS_AS(parse_memory(R"({"record":"memory","paths":[7],"holds_data":true})"), Error);
-  CHECK_THROWS_AS(parse_memory(R"({"record":"memory","paths":[]})"), Error);
-  const auto fill = parse_fill(R"({"record":"filled","bytes":5,"total":7})");
+  CHECK(memory.lacks.empty());
+  CHECK_THROWS_AS(parse_memory(R"({"record":"memory","paths":[7],"holds_data":true,"lacks":""})"), Error);
+  CHECK_THROWS_AS(parse_memory(R"({"record":"memory","paths":[],"lacks":""})"), Error);
+  CHECK_THROWS_AS(parse_memory(R"({"record":"memory","paths":[],"holds_data":false,"lacks":7})"), Error);
+  const auto fill = parse_fill(R"({"record":"filled","bytes":5,"total":7,"read_back":true})");
   CHECK(fill.bytes == 5);
   CHECK(fill.total_bytes == 7);
+  CHECK(fill.read_back);
   for (const char* bad :
-       {R"({"record":"filled","bytes":8,"total":7})", R"({"record":"filled","bytes":-1,"total":7})",
-        R"({"record":"filled","total":7})", ""}) {
+       {R"({"record":"filled","bytes":8,"total":7,"read_back":false})",
+        R"({"record":"filled","bytes":-1,"total":7,"read_back":false})",
+        R"({"record":"filled","total":7,"read_back":false})", R"({"record":"filled","bytes":5,"total":7})",
+        R"({"record":"filled","bytes":5,"total":7,"read_back":1})", ""}) {
     CHECK_THROWS_AS(parse_fill(bad), Error);
   }
+}
+
+TEST_CASE("a GPU's answers become a record as a disk's do") {
+  vmctl::PlacedDevice gpu;
+  gpu.vendor = vmctl::nvidia;
+  gpu.grant.address = "0000:19:00.0";
+  gpu.name = "a GPU";
+  const auto filled = parse_fill(R"({"record":"filled","bytes":900,"total":1000,"read_back":true})");
+  const auto nothing =
+      parse_search(R"({"record":"searched","scanned_bytes":950,"total_bytes":1000,"found":[]})");
+  const auto clean = device_evidence(gpu, filled, nothing, filled.read_back);
+  CHECK(judge(clean) == LeakResult::not_found);
+  CHECK(clean.scanned / clean.total == 0.9);
+  const auto search = parse_search(
+      R"({"record":"searched","scanned_bytes":950,"total_bytes":1000,"found":[)"
+      R"({"canary":"tenant-a's canary","path":"cuda:0000:00:05.0/shared_memory","count":3,"first":16,"last":96}]})");
+  const auto leak = to_record(device_evidence(gpu, filled, search, true), device_memory_probe, "b after a");
+  CHECK(leak.result == "leak");
+  CHECK(leak.found ==
+        "tenant-a's canary on 0000:19:00.0 (a GPU) in cuda:0000:00:05.0/shared_memory, "
+        "3 times in bytes 16 to 96");
+  CHECK_THAT(leak.reason, Contains("between_tenants: reset"));
+}
+
+TEST_CASE("guests of a plan that lends a device of NVIDIA's need its driver") {
+  vmctl::PlacedDevice disk, gpu;
+  gpu.vendor = vmctl::nvidia;
+  Plan plan;
+  plan.placements.resize(2);
+  plan.placements[1].tenants.resize(1);
+  plan.placements[1].tenants[0].nodes.resize(1);
+  plan.placements[1].tenants[0].nodes[0].devices = {disk};
+  CHECK_FALSE(lends_nvidia_devices(plan));
+  plan.placements[1].tenants[0].nodes[0].devices.push_back(gpu);
+  CHECK(lends_nvidia_devices(plan));
 }

@@ -96,8 +96,19 @@ def test_refusals():
         assert done.returncode != 0 and word in done.stderr, (arguments, done.stderr)
 
 
+def test_no_gpu():
+    """Without a GPU, its driver or CUDA: an error and no hang, and a reason where memory is only asked for."""
+    for verb, request in (("fill", {"paths": ["cuda:0000:ff:1f.7"], "canary": OWNER, "seconds": 5}),
+                          ("search", {"roots": ["cuda:0000:ff:1f.7"], "canaries": {"owner": OWNER}, "seconds": 5})):
+        done = subprocess.run([CANARY, verb], input=json.dumps(request), capture_output=True, text=True, timeout=60, check=False)
+        error = json.loads(done.stdout.splitlines()[-1])
+        assert done.returncode != 0 and error["record"] == "error" and "GPU 0000:ff:1f.7" in error["operation"], (done.returncode, error)
+    assert canary("memory", {"functions": ["0000:ff:1f.7"]})["lacks"] == ""
+
+
 def main():
     test_refusals()
+    test_no_gpu()
     if os.geteuid() != 0:
         print("skipped: network namespaces need root")
         return 77

@@ -32,6 +32,14 @@ class Hanging(unittest.TestCase):
             self.assertEqual((status, error["record"], error["operation"]), (1, "error", f"measure {probe}"))
             self.assertRegex(error["message"], "for 1 s.*GPU")
 
+    def test_canaries(self):
+        result = subprocess.run(
+            [os.path.join(BUILD, "virtrain-canary"), "fill"], timeout=50, env=dict(os.environ, LD_LIBRARY_PATH=DRIVER), capture_output=True, text=True, check=False,
+            input=json.dumps({"paths": ["cuda:0000:19:00.0"], "canary": "vt-canary-" + 22 * "a", "seconds": 1}))
+        error = json.loads(result.stdout.splitlines()[-1])
+        self.assertEqual((result.returncode, error["record"], error["operation"]), (1, "error", "fill GPU 0000:19:00.0"))
+        self.assertRegex(error["message"], "within 11 s: it hangs")
+
 
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0]])

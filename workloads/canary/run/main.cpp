@@ -2,7 +2,7 @@
 // for those of others.
 //
 //   search   files, disks and device memory for canaries
-//   memory   says where the memory of PCI functions is: disks of an NVMe controller, memory regions
+//   memory   says where the memory of PCI functions is: disks of an NVMe controller, memory regions, GPUs
 //   fill     disks and device memory with a canary
 //   listen   goes to the background and greets whoever connects with a canary
 //   reach    tries addresses and ports, and listens for canaries that come by themselves
@@ -19,6 +19,8 @@
 
 #include "common/error.h"
 #include "common/text/json.h"
+#include "workloads/canary/cuda/gpu_memory.h"
+#include "workloads/canary/cuda/gpu_path.h"
 #include "workloads/canary/memory.h"
 #include "workloads/canary/requests.h"
 #include "workloads/common/command_line.h"
@@ -68,6 +70,54 @@ void listen(const nlohmann::json& request) {
   listener.serve();
 }
 
+void fill(const FillRequest& wanted) {
+  Filled all;
+  for (const auto& path : wanted.paths) {
+    const auto gpu = address_of_gpu(path);
+    const auto filled =
+        gpu ? fill_gpu(*gpu, wanted.canary, wanted.time) : fill_memory(path, wanted.canary, wanted.time);
+    all.bytes += filled.bytes;
+    all.total += filled.total;
+    all.read_back = filled.read_back;
+  }
+  write_record("filled", 0, {{"bytes", all.bytes}, {"total", all.total}, {"read_back", all.read_back}});
+}
+
+void find_memory(const std::vector<std::string>& addresses) {
+  auto paths = nlohmann::json::array();
+  bool any_data = false;
+  std::string lacks;
+  for (const auto& address : addresses) {
+    if (is_nvidia("/", address)) {
+      lacks = gpu_lack(address);
+      if (lacks.empty()) { paths.push_back(gpu_path(address)); }
+      continue;
+    }
+    for (const auto& path : device_memory("/", address)) {
+      paths.push_back(path.string());
+      any_data = any_data || (path.native().starts_with("/dev/") && holds_data(path));
+    }
+  }
+  write_record("memory", 0, {{"paths", paths}, {"holds_data", any_data}, {"lacks", lacks}});
+}
+
+SearchReport search(SearchRequest wanted) {
+  std::vector<std::string> gpus;
+  std::erase_if(wanted.roots, [&](const auto& root) {
+    const auto gpu = address_of_gpu(root);
+    if (gpu) { gpus.push_back(*gpu); }
+    return gpu.has_value();
+  });
+  auto report = search_files(wanted.canaries, wanted.roots, wanted.limits);
+  for (const auto& gpu : gpus) {
+    const auto more = search_gpu(gpu, wanted.canaries, wanted.limits);
+    report.scanned_bytes += more.scanned_bytes;
+    report.total_bytes += more.total_bytes;
+    report.found.insert(report.found.end(), more.found.begin(), more.found.end());
+  }
+  return report;
+}
+
 int run(const std::string& verb) {
   const std::string text{std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
   const auto request = parse_json(text, "read the request", ErrorCode::bad_input);
@@ -76,27 +126,11 @@ int run(const std::string& verb) {
   } else if (verb == "reach") {
     write_record("reached", 0, to_json(try_to_reach(reach_request(request))));
   } else if (verb == "fill") {
-    const auto wanted = fill_request(request);
-    Filled all;
-    for (const auto& path : wanted.paths) {
-      const auto filled = fill_memory(path, wanted.canary, wanted.time);
-      all.bytes += filled.bytes;
-      all.total += filled.total;
-    }
-    write_record("filled", 0, {{"bytes", all.bytes}, {"total", all.total}});
+    fill(fill_request(request));
   } else if (verb == "memory") {
-    auto paths = nlohmann::json::array();
-    bool any_data = false;
-    for (const auto& address : memory_request(request)) {
-      for (const auto& path : device_memory("/", address)) {
-        paths.push_back(path.string());
-        any_data = any_data || (path.native().starts_with("/dev/") && holds_data(path));
-      }
-    }
-    write_record("memory", 0, {{"paths", paths}, {"holds_data", any_data}});
+    find_memory(memory_request(request));
   } else {
-    const auto wanted = search_request(request);
-    write_record("searched", 0, to_json(search_files(wanted.canaries, wanted.roots, wanted.limits)));
+    write_record("searched", 0, to_json(search(search_request(request))));
   }
   return 0;
 }

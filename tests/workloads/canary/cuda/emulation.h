@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+
+#include "tests/workloads/canary/cuda/fake_gpu.h"
+#include "tests/workloads/resnet50/cuda/kernels/emulation/execution.h"
+#include "workloads/canary/cuda/kernels.h"
+
+/// What workloads/canary/cuda/execution.cuh is to nvcc, on the CPU: included before kernels.cu, which is then
+/// compiled as C++. The threads run as those of the trainer's kernels do.
+
+inline void atomicAdd(unsigned long long* value, unsigned long long more) {  // NOLINT
+  *value += more;
+}
+inline void atomicMin(unsigned long long* value, unsigned long long other) {  // NOLINT
+  *value = std::min(*value, other);
+}
+inline void atomicMax(unsigned long long* value, unsigned long long other) {  // NOLINT
+  *value = std::max(*value, other);
+}
+
+namespace virtrain::canary {
+
+/// Blocks come to multiprocessors as the GPU likes: at first the last one gets none.
+inline unsigned multiprocessor() {
+  const bool is_uneven = test::fake_gpu->launches % 2 == 1;
+  return is_uneven ? std::min(blockIdx.x, test::FakeGpu::multiprocessors - 2) : blockIdx.x;
+}
+
+inline volatile Word* shared_words() {
+  return reinterpret_cast<volatile Word*>(test::fake_gpu->shared[multiprocessor()].data());
+}
+
+template <typename... Parameters>
+void launch(const char* name, void (*kernel)(Parameters...), unsigned blocks, unsigned threads,
+            unsigned shared_bytes, std::type_identity_t<Parameters>... arguments) {
+  auto& gpu = *test::fake_gpu;
+  ++gpu.launches;
+  if (shared_bytes > 0 && !gpu.keeps_shared) {
+    for (auto& memory : gpu.shared) { std::fill(memory.begin(), memory.end(), std::byte{0}); }
+  }
+  test::emulation::run(name, dim3(blocks), threads, [&] { kernel(arguments...); });
+}
+
+template <typename... Parameters>
+void load(void (* /*kernel*/)(Parameters...)) {}
+
+}  // namespace virtrain::canary

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace virtrain::test {
+
+/// A GPU behind CUDA's runtime whose memory keeps what was written, until a test clears it. It hands out
+/// device memory from its start, in pages.
+struct FakeGpu {
+  static constexpr std::size_t page = 4096, shared_bytes = 10000 / 16 * 16;
+  static constexpr unsigned multiprocessors = 3;
+
+  std::string address = "0000:19:00.0";
+  int missing = 0;  ///< what cudaDeviceGetByPCIBusId() returns
+  std::vector<std::byte> memory;
+  std::size_t taken = 0;       ///< by another process, at the end
+  std::size_t given = 0;       ///< allocated now
+  std::size_t most_piece = 0;  ///< no larger part is free in one piece
+  std::vector<std::vector<std::byte>> shared;
+  bool keeps_shared = true;  ///< false: cleared before each block
+  bool keeps_memory = true;  ///< false: cleared when it is handed out
+  unsigned launches = 0;
+
+  /// Of that many pages, full of noise.
+  explicit FakeGpu(std::size_t pages);
+};
+
+/// The one that CUDA shows.
+extern FakeGpu* fake_gpu;
+
+}  // namespace virtrain::test

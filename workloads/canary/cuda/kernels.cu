@@ -1,0 +1,130 @@
+// Each thread takes a word of 16 bytes at a time, side by side with its neighbours': memory's speed is the
+// limit. Few threads find anything in memory that is not full of canaries, so each adds up its own finds.
+
+#include <cstring>
+
+#include "workloads/canary/cuda/execution.cuh"
+#include "workloads/canary/cuda/kernels.h"
+
+namespace virtrain::canary {
+namespace {
+
+constexpr unsigned block_threads = 256, most_blocks = 8192;
+
+/// 16 hexadecimal digits, as they lie in memory.
+__device__ inline Word number_word(std::uint64_t number) {
+  Word word{};
+  for (unsigned digit = 0; digit < 16; ++digit) {
+    const std::uint64_t value = (number >> (60 - 4 * digit)) & 15;
+    const std::uint64_t letter = value < 10 ? '0' + value : 'a' + (value - 10);
+    (digit < 8 ? word.low : word.high) |= letter << (8 * (digit % 8));
+  }
+  return word;
+}
+
+/// The word at that place of a page.
+__device__ inline Word word_at(unsigned place, std::uint64_t page, const CanaryWords& canary) {
+  const unsigned part = place % 3;
+  return part == 0 ? canary.first : part == 1 ? canary.second : number_word(page);
+}
+
+template <typename Memory>
+__device__ inline bool is_same(const Memory& memory, const Word& word) {
+  return memory.low == word.low && memory.high == word.high;
+}
+
+__device__ inline void add(Hits& hits, std::uint64_t at) {
+  hits.first = hits.count == 0 ? at : hits.first;
+  hits.last = at;
+  ++hits.count;
+}
+
+__device__ inline void add_to(Hits* all, const Hits& own) {
+  if (own.count == 0) { return; }
+  atomicAdd(&all->count, own.count);
+  atomicMin(&all->first, own.first);
+  atomicMax(&all->last, own.last);
+}
+
+__global__ void fill_kernel(Word* memory, std::uint64_t words, std::uint64_t first_page, CanaryWords canary) {
+  const std::uint64_t step = static_cast<std::uint64_t>(gridDim.x) * blockDim.x;
+  for (std::uint64_t i = static_cast<std::uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < words;
+       i += step) {
+    memory[i] = word_at(static_cast<unsigned>(i % page_words), first_page + i / page_words, canary);
+  }
+}
+
+__global__ void find_kernel(const Word* memory, std::uint64_t words, std::uint64_t offset, CanaryWords canary,
+                            Hits* hits) {
+  const std::uint64_t step = static_cast<std::uint64_t>(gridDim.x) * blockDim.x;
+  Hits own = no_hits;
+  for (std::uint64_t i = static_cast<std::uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i + 1 < words;
+       i += step) {
+    if (is_same(memory[i], canary.first) && is_same(memory[i + 1], canary.second)) { add(own, offset + i); }
+  }
+  add_to(hits, own);
+}
+
+/// Volatile, or the compiler would leave out what nobody in this kernel reads, or has written.
+__global__ void fill_shared_kernel(unsigned words, CanaryWords canary, SharedHits* seen) {
+  volatile Word* memory = shared_words();
+  const unsigned number = multiprocessor();
+  for (unsigned i = threadIdx.x; i < words; i += blockDim.x) {
+    const Word word = word_at(i % page_words, number, canary);
+    memory[i].low = word.low;
+    memory[i].high = word.high;
+  }
+  if (threadIdx.x == 0) { seen[blockIdx.x].multiprocessor = number; }
+}
+
+__global__ void find_shared_kernel(unsigned words, CanaryWords canary, SharedHits* seen) {
+  const volatile Word* memory = shared_words();
+  Hits own = no_hits;
+  for (unsigned i = threadIdx.x; i + 1 < words; i += blockDim.x) {
+    if (is_same(memory[i], canary.first) && is_same(memory[i + 1], canary.second)) { add(own, i); }
+  }
+  add_to(&seen[blockIdx.x].hits, own);
+  if (threadIdx.x == 0) { seen[blockIdx.x].multiprocessor = multiprocessor(); }
+}
+
+unsigned blocks_for(std::uint64_t words) {
+  const std::uint64_t blocks = (words + block_threads - 1) / block_threads;
+  return static_cast<unsigned>(blocks < most_blocks ? blocks : most_blocks);
+}
+
+}  // namespace
+
+CanaryWords words_of_canary(const std::string& text) {
+  CanaryWords words{};
+  static_assert(sizeof(words) == 32);
+  std::memcpy(&words, text.data(), text.size() < sizeof(words) ? text.size() : sizeof(words));
+  return words;
+}
+
+void load_kernels() {
+  load(fill_kernel);
+  load(find_kernel);
+  load(fill_shared_kernel);
+  load(find_shared_kernel);
+}
+
+void fill_words(Word* memory, std::uint64_t words, std::uint64_t first_page, const CanaryWords& canary) {
+  launch("fill", fill_kernel, blocks_for(words), block_threads, 0, memory, words, first_page, canary);
+}
+
+void find_words(const Word* memory, std::uint64_t words, std::uint64_t offset, const CanaryWords& canary,
+                Hits* hits) {
+  launch("find", find_kernel, blocks_for(words), block_threads, 0, memory, words, offset, canary, hits);
+}
+
+void fill_shared(unsigned blocks, unsigned shared_bytes, const CanaryWords& canary, SharedHits* seen) {
+  launch("fill_shared", fill_shared_kernel, blocks, block_threads, shared_bytes,
+         static_cast<unsigned>(shared_bytes / sizeof(Word)), canary, seen);
+}
+
+void find_shared(unsigned blocks, unsigned shared_bytes, const CanaryWords& canary, SharedHits* seen) {
+  launch("find_shared", find_shared_kernel, blocks, block_threads, shared_bytes,
+         static_cast<unsigned>(shared_bytes / sizeof(Word)), canary, seen);
+}
+
+}  // namespace virtrain::canary

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+/// Kernels that write a canary all over memory and look for it. All wait until they are done, and throw
+/// Error.
+namespace virtrain::canary {
+
+/// What a thread reads or writes at once. A canary has two, the number of its page behind it one more, so
+/// that canaries begin at multiples of a word only.
+struct alignas(16) Word {
+  std::uint64_t low, high;
+};
+struct CanaryWords {
+  Word first, second;
+};
+CanaryWords words_of_canary(const std::string& text);
+
+/// Pages as fill_memory() writes them, where each begins with a canary.
+inline constexpr unsigned page_words = 256;
+/// Whole canaries in that many words of such pages.
+inline constexpr std::uint64_t copies_in(std::uint64_t words) {
+  return words / page_words * ((page_words + 1) / 3) + (words % page_words + 1) / 3;
+}
+
+/// Offsets in words. `first` and `last` mean something only where something was found.
+struct Hits {
+  unsigned long long count, first, last;
+};
+inline constexpr Hits no_hits{0, ~0ULL, 0};
+
+/// What one block has seen in the shared memory of its multiprocessor.
+struct SharedHits {
+  Hits hits;
+  unsigned multiprocessor;
+};
+
+/// Loads all kernels: later there may be no memory left for their code.
+void load_kernels();
+
+/// Writes `words` words, the first of which is that of page `first_page`.
+void fill_words(Word* memory, std::uint64_t words, std::uint64_t first_page, const CanaryWords& canary);
+/// Adds what it finds to `hits`, in memory of the GPU; `offset` is that of the first word.
+void find_words(const Word* memory, std::uint64_t words, std::uint64_t offset, const CanaryWords& canary,
+                Hits* hits);
+
+/// Each of `blocks` blocks fills or searches all of its shared memory, and writes to its place in `seen`, in
+/// memory of the GPU, which multiprocessor that was. Blocks so large that a multiprocessor holds one at a
+/// time.
+void fill_shared(unsigned blocks, unsigned shared_bytes, const CanaryWords& canary, SharedHits* seen);
+void find_shared(unsigned blocks, unsigned shared_bytes, const CanaryWords& canary, SharedHits* seen);
+
+}  // namespace virtrain::canary
