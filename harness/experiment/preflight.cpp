@@ -141,7 +141,7 @@ void check_vm_arm(vmctl::Host& host, const Plan& plan, const vmctl::Inventory& i
       refused.insert(fmt::format("guest.network: mode {} has a NIC of its own kind (allowed: mode system)",
                                  to_string(mode)));
     }
-    if (guest.memory_encryption != vmctl::MemoryEncryption::none && !guest.is_mirror()) {
+    if (guest.memory_encryption == vmctl::MemoryEncryption::bounce && !guest.is_mirror()) {
       refused.insert(
           "guest.memory_encryption: a cloud image has its own kernel command line (use image "
           "mirror)");
@@ -203,6 +203,10 @@ void check_host(vmctl::Host& host, const Scenario& scenario, const Plan& plan,
   std::vector<std::string> reasons;
   if (scenario.devices.kind != DeviceKind::none) {
     check_devices(host, scenario, plan, inventory, mode, reasons);
+  } else if (const auto demands = device_demands(plan, scenario); !demands.empty()) {
+    auto findings = host.examine_devices(inventory, demands);
+    std::erase_if(findings, [](const auto& finding) { return finding.id != "CVM-1"; });
+    add_what_blocks(findings, reasons);
   }
   if (uses_cuda(plan)) {
     const auto missing = cuda_reasons(scenario, plan, host.look_at_cuda(trainer_name(Backend::cuda)));

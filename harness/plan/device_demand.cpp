@@ -18,13 +18,16 @@ std::vector<vmctl::DeviceDemand> device_demands(const Plan& plan, const Scenario
     demand.clique = placement.devices.clique;
     demand.several_tenants = placement.tenants.size() > 1;
     demand.hugepages = placement.guest.hugepages;
+    demand.memory_encryption = placement.guest.memory_encryption;
     for (const auto& tenant : placement.tenants) {
       for (const auto& node : tenant.nodes) {
         demand.vms.push_back({node.devices, node.memory_bytes,
                               placement.guest.pinning == Pinning::numa ? node.numa_node : std::nullopt});
       }
     }
-    if (!demand.devices().empty()) { demands.push_back(std::move(demand)); }
+    if (!demand.devices().empty() || is_confidential(demand.memory_encryption)) {
+      demands.push_back(std::move(demand));
+    }
   }
   return demands;
 }

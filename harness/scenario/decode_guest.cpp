@@ -8,6 +8,8 @@
 namespace virtrain::harness {
 namespace {
 
+const std::vector<std::string> encryptions{"none", "bounce", "sev-snp", "tdx"};
+
 constexpr std::uint64_t mib = 1ULL << 20;
 constexpr std::uint64_t tib = 1ULL << 40;
 
@@ -127,9 +129,14 @@ Guest decode_guest(const Field& field, Diagnostics& diagnostics) {
   in.boolean("hugepages", guest.hugepages, "Memory from the host's huge pages");
   in.one_of("topology", guest.topology,
             "How a VM's devices hang together: as on the host, by NUMA node, or all below one root complex");
-  in.one_of(
-      "memory_encryption", guest.memory_encryption,
-      "bounce: VMs copy all that devices read and write, as confidential guests do, without encryption");
+  const About encryption{
+      "Confidential VMs of AMD or Intel; bounce: VMs copy all that devices read and write, as these do, "
+      "without "
+      "encryption",
+      "none"};
+  if (const auto i = in.one_of("memory_encryption", encryptions, encryption)) {
+    guest.memory_encryption = static_cast<vmctl::MemoryEncryption>(*i);
+  }
   if (const auto network = in.child("network", {"The virtio NIC of each VM"})) {
     guest.network = decode_network(*network, diagnostics);
   }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "vmctl/api/node.h"
 #include "vmctl/api/placed_device.h"
 
 namespace virtrain::vmctl {
@@ -22,6 +23,7 @@ struct DeviceDemand {
   bool several_tenants = false;  ///< VMs that must be kept apart
   bool hugepages = false;        ///< VMs of 1 GiB pages
   bool firmware = false;         ///< VMs that boot by UEFI
+  MemoryEncryption memory_encryption = MemoryEncryption::none;
 
   std::vector<PlacedDevice> devices() const;  ///< of all VMs
   bool wants(GrantKind kind) const;

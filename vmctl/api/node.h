@@ -27,9 +27,14 @@ enum class PciTopology { host, numa, flat };
 BOOST_DESCRIBE_ENUM(PciTopology, host, numa, flat)
 
 /// bounce: devices of the guest reach only buffers that its kernel copies to and from, as in a confidential
-/// guest, but nothing is encrypted: the cost of the data path on any host.
-enum class MemoryEncryption { none, bounce };
-BOOST_DESCRIBE_ENUM(MemoryEncryption, none, bounce)
+/// guest, but nothing is encrypted: the cost of the data path on any host. sev_snp, tdx: AMD's and Intel's
+/// confidential guests, whose kernel does so by itself.
+enum class MemoryEncryption { none, bounce, sev_snp, tdx };
+BOOST_DESCRIBE_ENUM(MemoryEncryption, none, bounce, sev_snp, tdx)
+
+constexpr bool is_confidential(MemoryEncryption encryption) {
+  return encryption == MemoryEncryption::sev_snp || encryption == MemoryEncryption::tdx;
+}
 
 /// The virtio NIC of a VM.
 struct GuestNetwork {

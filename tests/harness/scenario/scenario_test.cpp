@@ -333,6 +333,20 @@ TEST_CASE("cliques, and parents of mediated devices that are no PCI functions") 
   CHECK(devices("{kind: vf, select: {address: [0000:98:00.0]}}").kind == DeviceKind::vf);
 }
 
+TEST_CASE("how a guest's memory is encrypted") {
+  const auto encryption = [](const std::string& word) {
+    return decode_scenario(
+               "name: e\nworkload: {backend: cpu}\nguest: {vcpus: 1, memory: 1GiB, memory_encryption: " +
+                   word + "}\ncases: [{name: a, tenants: [{nodes: 1}]}]\narms: [vm]\n",
+               "x.yaml")
+        .guest.memory_encryption;
+  };
+  CHECK(encryption("none") == vmctl::MemoryEncryption::none);
+  CHECK(encryption("bounce") == vmctl::MemoryEncryption::bounce);
+  CHECK(encryption("sev-snp") == vmctl::MemoryEncryption::sev_snp);
+  CHECK(encryption("tdx") == vmctl::MemoryEncryption::tdx);
+}
+
 TEST_CASE("what happens to devices between tenants") {
   const auto devices = [](const std::string& text) {
     return decode_scenario(small_scenario("devices: " + text + "\n"), "x.yaml").devices.between_tenants;

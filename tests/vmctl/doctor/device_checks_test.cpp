@@ -288,6 +288,27 @@ TEST_CASE("severity follows what is wanted") {
   CHECK(bare.examine("FW-1").severity == Severity::warns);
 }
 
+TEST_CASE("a confidential guest takes KVM's word, and the versions that can start it") {
+  HostTree tree("r750xa");
+  CHECK(tree.examine("CVM-1").status == CheckStatus::skipped);
+  tree.plan().memory_encryption = MemoryEncryption::bounce;
+  CHECK(tree.examine("CVM-1").status == CheckStatus::skipped);
+  tree.plan().memory_encryption = MemoryEncryption::tdx;
+  tree.write("sys/module/kvm_intel/parameters/tdx", "Y");
+  tree.write("proc/sys/kernel/osrelease", "6.15.0-amd64");
+  tree.write("var/lib/virtrain/qemu-version.txt", "QEMU emulator version 10.0.2");
+  tree.write("var/lib/virtrain/libvirtd-version.txt", "libvirtd (libvirt) 11.3.0");
+  const auto old = tree.examine("CVM-1");
+  CHECK(old.status == CheckStatus::failed);
+  CHECK_THAT(old.found, virtrain::test::Contains("Linux 6.15.0-amd64 is older than 6.16") &&
+                            virtrain::test::Contains("older than 10.1") &&
+                            virtrain::test::Contains("libvirt 11.3.0 is older than 11.4"));
+  tree.write("proc/sys/kernel/osrelease", "6.16.0-amd64");
+  tree.write("var/lib/virtrain/qemu-version.txt", "QEMU emulator version 10.1.0");
+  tree.write("var/lib/virtrain/libvirtd-version.txt", "libvirtd (libvirt) 12.1.0");
+  CHECK(tree.examine("CVM-1").status == CheckStatus::ok);
+}
+
 TEST_CASE("a plan without devices is stopped by no check of devices but that of the IOMMU") {
   HostTree tree("laptop");
   tree.plan().vms.push_back({{}, 1ULL << 30, std::nullopt});

@@ -6,6 +6,7 @@
 
 #include "vmctl/doctor/checks/tables.h"
 #include "vmctl/doctor/checks/words.h"
+#include "vmctl/machine/version_limits.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -83,6 +84,45 @@ CheckAnswer qemu_may_open_kvm(const DeviceHost& host) {
       found,
       "chgrp kvm /dev/kvm; chmod 660 /dev/kvm (libvirt otherwise probes QEMU for 80 s at every start; `run` "
       "as root does it)"};
+}
+
+bool wants_confidential_vms(const DeviceHost& host) {
+  return host.demand && is_confidential(host.demand->memory_encryption);
+}
+
+/// What KVM says of itself, and the first versions that start such VMs; of libvirt for Intel's, the first
+/// that may: the schema of 11.3 does not know them.
+struct Confidential {
+  const char* switched_on;  ///< by a parameter of KVM's module
+  const char* switch_on;
+  std::pair<int, int> kernel, qemu, libvirt;
+};
+constexpr Confidential by_amd{
+    "sys/module/kvm_amd/parameters/sev_snp", "switch SEV-SNP on in the firmware", {6, 11}, {9, 1}, {10, 5}};
+constexpr Confidential by_intel{"sys/module/kvm_intel/parameters/tdx",
+                                "switch TDX on in the firmware, and start the kernel with kvm_intel.tdx=1",
+                                {6, 16},
+                                {10, 1},
+                                {11, 4}};
+
+CheckAnswer confidential_vms_start(const DeviceHost& host) {
+  const bool is_amd = host.demand->memory_encryption == MemoryEncryption::sev_snp;
+  const auto& wanted = is_amd ? by_amd : by_intel;
+  Words lacks;
+  if (const auto is_on = value(host, wanted.switched_on); is_on != "Y") {
+    lacks.push_back(fmt::format("/{} is {}", wanted.switched_on, is_on.empty() ? "not there" : is_on));
+  }
+  const auto too_old = [&](const std::string& version, std::pair<int, int> since) {
+    if (is_since(version, since.first, since.second)) { return; }
+    lacks.push_back(fmt::format("{} is older than {}.{}", version, since.first, since.second));
+  };
+  too_old("Linux " + host.inventory.kernel, wanted.kernel);
+  too_old(host.words.versions.hypervisor, wanted.qemu);
+  too_old("libvirt " + host.words.versions.libvirt, wanted.libvirt);
+  return none_of(lacks, fmt::format("KVM starts confidential VMs ({})", is_amd ? "SEV-SNP" : "TDX"),
+                 fmt::format("{}; upgrade what is too old; or use memory_encryption: bounce, which has the "
+                             "confidential guest's data path on any host",
+                             wanted.switch_on));
 }
 
 constexpr const char* cpus = "sys/devices/system/cpu";
@@ -188,6 +228,8 @@ std::span<const DeviceCheck> machine_checks() {
       DeviceCheck{"KVM-2", Severity::blocks, when_kvm_was_tried, tried_kvm, kvm_boots},
       DeviceCheck{"KVM-3", Severity::invalidates, when_always, always, is_no_virtual_machine},
       DeviceCheck{"KVM-4", Severity::warns, "there is a /dev/kvm", has_kvm, qemu_may_open_kvm},
+      DeviceCheck{"CVM-1", Severity::blocks, "a plan has confidential VMs", wants_confidential_vms,
+                  confidential_vms_start},
       DeviceCheck{"CPU-1", Severity::warns, "the kernel sets the clocks", has_governor, clocks_are_fixed},
       DeviceCheck{"CH-1", Severity::warns, when_devices, has_devices, vsock_is_there},
       DeviceCheck{"NET-2", Severity::warns, "the kernel can show bridges' traffic to iptables",

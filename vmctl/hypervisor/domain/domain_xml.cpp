@@ -59,6 +59,9 @@ void check(const DomainSpec& spec) {
   if (spec.virtualization == Virtualization::none) {
     refuse(what, "virtualization none is no virtual machine");
   }
+  if (is_confidential(spec.memory_encryption) && !uses_kvm(spec.virtualization)) {
+    refuse(what, "memory is encrypted under KVM only");
+  }
   check_cells(spec);
   for (const auto& device : spec.devices) {
     if (device.grant.kind == GrantKind::mdev && device.grant.uuid.empty()) {
@@ -122,6 +125,12 @@ void add_memory_nodes(pugi::xml_node domain, const DomainSpec& spec) {
 
 void add_boot(pugi::xml_node domain, const DomainSpec& spec) {
   auto os = add(domain, "os");
+  if (is_confidential(spec.memory_encryption)) {
+    // libvirt chooses a firmware that measures itself and keeps no variables; QEMU's own cannot boot such a
+    // guest.
+    with(os, "firmware", "efi");
+    add(os, "loader", {{"stateless", "yes"}});
+  }
   with(with(add(os, "type", "hvm"), "arch", "x86_64"), "machine", "q35");
   if (spec.boot_disk) {
     add(os, "boot", {{"dev", "hd"}});
@@ -130,6 +139,15 @@ void add_boot(pugi::xml_node domain, const DomainSpec& spec) {
   add(os, "kernel", spec.kernel);
   add(os, "initrd", spec.initrd);
   if (!spec.kernel_command_line.empty()) { add(os, "cmdline", spec.kernel_command_line); }
+}
+
+/// What libvirt's examples of confidential guests have. AMD's policy: SMT is allowed, bit 17 is always set.
+/// Intel's: no exceptions for pages that the guest has not accepted, without which Linux does not boot.
+void add_launch_security(pugi::xml_node domain, MemoryEncryption encryption) {
+  if (!is_confidential(encryption)) { return; }
+  const bool is_amd = encryption == MemoryEncryption::sev_snp;
+  auto security = add(domain, "launchSecurity", {{"type", is_amd ? "sev-snp" : "tdx"}});
+  add(security, "policy", is_amd ? "0x00030000" : "0x10000000");
 }
 
 /// A socket for each NUMA cell where they are equal, for a kernel distrusts sockets that span cells.
@@ -342,12 +360,14 @@ std::string domain_xml(const DomainSpec& spec) {
   auto features = add(domain, "features");
   add(features, "acpi");
   add(features, "apic");
+  if (spec.memory_encryption == MemoryEncryption::tdx) { add(features, "ioapic", {{"driver", "qemu"}}); }
   add_cpu_model(domain, spec);
   // An agent that ends, a panic and a power-off all end the VM: nothing of ours ever reboots.
   add(domain, "on_poweroff", "destroy");
   add(domain, "on_reboot", "destroy");
   add(domain, "on_crash", "destroy");
   add_devices(domain, spec);
+  add_launch_security(domain, spec.memory_encryption);
   add_cliques(domain, spec.devices, spec.clique);
   for (std::size_t i = 0; i < spec.nics.size(); ++i) {
     if (spec.nics[i].kind == NicKind::multicast) {

@@ -29,6 +29,13 @@ Examples machine_examples() {
   constexpr const char* trial = "var/lib/virtrain/kvm.json";
   constexpr const char* works =
       R"({"open_error": 0, "api_version": 12, "virtualization": "kvm", "reason": "a probe guest booted in 0.9 s"})";
+  constexpr const char* snp = "sys/module/kvm_amd/parameters/sev_snp";
+  const Change confidential = [](HostTree& tree) {
+    tree.plan().memory_encryption = MemoryEncryption::sev_snp;
+    tree.write("proc/sys/kernel/osrelease", "6.12.0-amd64");
+    tree.write("var/lib/virtrain/libvirtd-version.txt", "libvirtd (libvirt) 11.3.0");
+    tree.write("var/lib/virtrain/qemu-version.txt", "QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2)");
+  };
   return {
       {"KVM-1",
        {writes(trial, works), writes(trial, R"({"open_error": 13})"), "may not be opened by this user"}},
@@ -40,6 +47,7 @@ Examples machine_examples() {
        {as_it_is, writes("proc/cpuinfo", "processor\t: 0\nflags\t\t: fpu svm hypervisor"),
         "itself a virtual machine"}},
       {"KVM-4", {kvm(std::filesystem::perms{0660}), kvm(std::filesystem::perms{0600}), "0600 group kvm"}},
+      {"CVM-1", {both(confidential, writes(snp, "Y")), both(confidential, writes(snp, "N")), "sev_snp is N"}},
       {"CPU-1",
        {both(writes(governor, "performance"), writes(no_turbo, "1")),
         both(writes(governor, "schedutil"), writes(no_turbo, "0")), "governor schedutil; turbo is on"}},

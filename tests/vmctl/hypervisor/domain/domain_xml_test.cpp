@@ -67,6 +67,19 @@ TEST_CASE("domain XML of a guest that bounces what its devices read and write, w
   CHECK(domain_xml(spec).find("<driver name=\"qemu\" />") != std::string::npos);
 }
 
+/// Not against the schema: that of Debian 12's libvirt knows neither, that of Debian 13's the first, which it
+/// accepts.
+TEST_CASE("domain XML of AMD's and Intel's confidential guests, which only KVM starts") {
+  auto spec = pinned();
+  spec.memory_encryption = MemoryEncryption::sev_snp;
+  check_golden("domain-sev-snp.xml", domain_xml(spec));
+  spec.memory_encryption = MemoryEncryption::tdx;
+  check_golden("domain-tdx.xml", domain_xml(spec));
+  spec = emulated();
+  spec.memory_encryption = MemoryEncryption::tdx;
+  CHECK_THROWS_WITH(domain_xml(spec), virtrain::test::Contains("under KVM only"));
+}
+
 TEST_CASE("domain XML of a guest with limits") {
   auto spec = pinned();
   spec.devices = {};
