@@ -20,6 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::chrono::seconds udev_patience{20};
+
 std::string file_of(const std::string& address, const char* name) {
   return "devices/" + address + "/" + name;
 }
@@ -155,8 +157,24 @@ void find_foreign(Search& search) {
 
 }  // namespace
 
+std::vector<DeviceUser> users_that_stay(const std::function<std::vector<DeviceUser>()>& look,
+                                        std::chrono::milliseconds patience) {
+  constexpr std::chrono::milliseconds pause{50};
+  const auto passes_by = [](const DeviceUser& user) {
+    return user.process == "(udev-worker)" || user.process == "systemd-udevd";
+  };
+  const auto end = std::chrono::steady_clock::now() + patience;
+  auto users = look();
+  while (!users.empty() && std::all_of(users.begin(), users.end(), passes_by) &&
+         std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(pause);
+    users = look();
+  }
+  return users;
+}
+
 void refuse_users(const std::string& address) {
-  const auto users = users_of(address);
+  const auto users = users_that_stay([&] { return users_of(address); }, udev_patience);
   if (!users.empty()) {
     throw Error("lend " + address, ErrorCode::busy, in_words(users[0]) + "; virtrain takes no device in use");
   }

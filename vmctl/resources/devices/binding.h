@@ -2,10 +2,13 @@
 
 #include <boost/describe/class.hpp>
 
+#include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "vmctl/api/device.h"
 #include "vmctl/journal/leases.h"
 
 namespace virtrain::vmctl {
@@ -38,6 +41,11 @@ std::vector<PciWrite> steps_to_lend(const std::string& address, const Binding& n
 /// From what is, wherever lending or giving back was cut off, to what was before.
 std::vector<PciWrite> steps_to_give_back(const std::string& address, const Binding& now,
                                          const Binding& before);
+
+/// Who uses a device. udev looks at a disk for a moment when it has come or somebody has written to it, so
+/// its workers alone are waited for.
+std::vector<DeviceUser> users_that_stay(const std::function<std::vector<DeviceUser>()>& look,
+                                        std::chrono::milliseconds patience);
 
 /// Throws Error(busy) naming who uses the function.
 void refuse_users(const std::string& address);

@@ -50,6 +50,23 @@ const std::vector<Binding> starts = {
     {"vfio-pci", "vfio-pci", "0"}, {"nvidia", "nvidia", "1"},
 };
 
+TEST_CASE("udev's look at a disk passes, everybody else's is told at once") {
+  using namespace std::chrono_literals;
+  const DeviceUser udev{7, "(udev-worker)", "/dev/nvme0n1"}, reader{8, "dd", "/dev/nvme0n1"};
+  int looks = 0;
+  const auto leaves = [&] { return ++looks < 4 ? std::vector{udev} : std::vector<DeviceUser>(); };
+  CHECK(users_that_stay(leaves, 10s).empty());
+  CHECK(looks == 4);
+  looks = 0;
+  const auto shares = [&] {
+    ++looks;
+    return std::vector{udev, reader};
+  };
+  CHECK(users_that_stay(shares, 10s).size() == 2);
+  CHECK(looks == 1);
+  CHECK(users_that_stay([&] { return std::vector{udev}; }, 120ms).size() == 1);
+}
+
 TEST_CASE("lending unbinds from the host's driver, by override and never by new_id") {
   const auto steps = steps_to_lend(address, {"nvidia", "", "1"});
   CHECK(steps == std::vector<PciWrite>{{"devices/0000:17:00.0/d3cold_allowed", "0"},
