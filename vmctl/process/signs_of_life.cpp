@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <string_view>
 
 #include "common/text/text.h"
 #include "common/text/units.h"
@@ -38,14 +39,6 @@ std::chrono::nanoseconds waiting_time_of(pid_t process) {
     const auto text = read_file(task / "schedstat").value_or("");  // "running waiting slices", in ns
     const auto fields = words_of(text);
     if (fields.size() >= 2) { sum += std::chrono::nanoseconds(parse_integer(fields[1]).value_or(0)); }
-  }
-  return sum;
-}
-
-std::chrono::nanoseconds waiting_time_of_all(std::string_view name) {
-  std::chrono::nanoseconds sum{};
-  for (const auto& process : all_processes()) {
-    if (process.name == name) { sum += waiting_time_of(process.pid); }
   }
   return sum;
 }

@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <functional>
-#include <string_view>
 
 namespace virtrain::vmctl {
 
@@ -14,8 +13,6 @@ std::chrono::nanoseconds cpu_time_of_tree(pid_t root);
 std::chrono::nanoseconds waiting_time_of(pid_t process);
 /// Of all libvirt daemons of this host, without the VMs that they started.
 std::chrono::nanoseconds cpu_time_of_libvirt();
-/// waiting_time_of all processes of this name (as the kernel cuts it, to 15 characters), together.
-std::chrono::nanoseconds waiting_time_of_all(std::string_view name);
 
 /// Patience with what is alive and slow, none with what stands still: a process on a busy host still uses
 /// some CPU time.

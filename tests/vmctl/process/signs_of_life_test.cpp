@@ -1,12 +1,9 @@
 #include "vmctl/process/signs_of_life.h"
 
-#include <sched.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <thread>
 
 #include "tests/support/catch.h"
@@ -48,32 +45,4 @@ TEST_CASE("CPU time is that of a process and of all below it") {
   CHECK(cpu_time_of_tree(-1) == 0ns);
   for (const pid_t pid : process_tree(child)) { ::kill(pid, SIGKILL); }
   ::waitpid(child, nullptr, 0);
-}
-
-TEST_CASE("processes that share a core wait for it and one that sleeps does not") {
-  const auto start = [](const char* name, bool works) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      ::prctl(PR_SET_NAME, name);
-      while (!works) { ::pause(); }
-      while (true) {}
-    }
-    return child;
-  };
-  cpu_set_t before, one;
-  ::sched_getaffinity(0, sizeof before, &before);
-  CPU_ZERO(&one);
-  CPU_SET(static_cast<std::size_t>(::sched_getcpu()), &one);
-  ::sched_setaffinity(0, sizeof one, &one);  // the children inherit it
-  const std::array children{start("vt-starved", true), start("vt-starved", true), start("vt-asleep", false)};
-  ::sched_setaffinity(0, sizeof before, &before);
-  for (int i = 0; i < 500 && waiting_time_of_all("vt-starved") < 50ms; ++i) {
-    std::this_thread::sleep_for(10ms);
-  }
-  CHECK(waiting_time_of_all("vt-starved") >= 50ms);
-  CHECK(waiting_time_of_all("vt-asleep") < 50ms);
-  for (const pid_t child : children) {
-    ::kill(child, SIGKILL);
-    ::waitpid(child, nullptr, 0);
-  }
 }

@@ -53,8 +53,8 @@ void detach(Work work) {
   }).detach();
 }
 
-/// Whether to wait on for a call past its deadline: true if, while this looked, the daemon used CPU time or
-/// VMs were kept waiting for a core, so that it is slow (a busy host, its first look at QEMU) and not stuck.
+/// Whether to wait on for a call past its deadline: true once the daemon has used CPU time while this looked,
+/// so that it is slow (a busy host, its first look at QEMU) and not stuck.
 bool libvirt_still_moves();
 
 /// Runs a blocking libvirt call on a thread of its own and gives it up after the deadline: libvirt has no
