@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "harness/plan/device_slots.h"
+#include "harness/plan/node_group.h"
 
 namespace virtrain::harness {
 namespace {
@@ -37,9 +38,9 @@ constexpr std::array missing_arms = {
 /// In any arm's cases, for arms may differ in it.
 bool erases_devices(const Scenario& scenario) {
   return std::any_of(scenario.arms.begin(), scenario.arms.end(), [](const Arm& arm) {
-    return std::any_of(arm.cases.begin(), arm.cases.end(), [&](const Case& one) {
-      return one.devices.between_tenants == vmctl::BetweenTenants::erase && arm.base == arm_vm;
-    });
+    return runs_in_vms(arm.base) && std::any_of(arm.cases.begin(), arm.cases.end(), [](const Case& one) {
+             return one.devices.between_tenants == vmctl::BetweenTenants::erase;
+           });
   });
 }
 
@@ -87,8 +88,7 @@ std::vector<std::string> caveats(const Scenario& scenario) {
   if (std::find(forms.begin(), forms.end(), DeviceForm::passthrough_with_mig) != forms.end()) {
     words.emplace_back(
         "MIG inside a passthrough guest is cut by one tenant for itself: nothing here shows isolation "
-        "between "
-        "tenants");
+        "between tenants");
   }
   if (erases_devices(scenario)) {
     words.emplace_back("devices.between_tenants erase: a run overwrites all that is on these disks now");

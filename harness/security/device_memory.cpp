@@ -7,6 +7,7 @@
 
 #include "common/error.h"
 #include "common/system/log.h"
+#include "common/system/nvme.h"
 #include "harness/agent/client/run_in_node.h"
 #include "harness/job/programs.h"
 #include "harness/plan/node_group.h"
@@ -24,7 +25,6 @@ constexpr std::uint64_t all_bytes = std::uint64_t{1} << 50, control_bytes = std:
 
 /// A guest without udev loads no driver by itself.
 constexpr const char* disk_driver = "nvme";
-constexpr const char* nvme_class = "0x010802";
 
 class DeviceProbes {
  public:

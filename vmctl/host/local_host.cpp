@@ -4,7 +4,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <mutex>
 
 #include "common/contains.h"
@@ -32,6 +31,7 @@
 #include "vmctl/process/privileges.h"
 #include "vmctl/resources/cleanup.h"
 #include "vmctl/resources/devices/host_services.h"
+#include "vmctl/resources/kind/names.h"
 #include "vmctl/resources/leftovers.h"
 #include "vmctl/slice/cgroups.h"
 #include "vmctl/slice/net_devices.h"
@@ -431,10 +431,9 @@ Leftovers LocalHost::leftovers(const std::string& libvirt, const std::string& ex
   cleaning_ = std::make_unique<Cleaning>(libvirt.empty() ? reachable_libvirt() : libvirt);
   if (!experiment.empty()) {
     // Network namespaces and cgroups have the end of an experiment's id in their names, and no more of it.
-    constexpr std::size_t tag_length = 6;
-    const auto tag = experiment.substr(experiment.size() - std::min(experiment.size(), tag_length));
+    const auto prefix = "vt-" + tag_of(experiment) + "-";
     const auto is_named = [&](const Leftover& found) {
-      return fs::path(found.name).filename().string().starts_with("vt-" + tag + "-");
+      return fs::path(found.name).filename().string().starts_with(prefix);
     };
     std::erase_if(cleaning_->view.leftovers, [&](const Leftover& found) {
       return found.experiment != experiment && !(found.experiment.empty() && is_named(found));

@@ -14,6 +14,7 @@
 #include "vmctl/hypervisor/libvirt/private_libvirt.h"
 #include "vmctl/journal/leases.h"
 #include "vmctl/resources/device_lender.h"
+#include "vmctl/resources/kind/names.h"
 
 namespace virtrain::vmctl {
 
@@ -48,7 +49,7 @@ struct RunState {
   NodeId next_node = 1;
 
   /// The experiment's last six characters, for device names of at most 15.
-  std::string tag() const { return spec.experiment.substr(spec.experiment.size() - 6); }
+  std::string tag() const { return tag_of(spec.experiment); }
 };
 
 /// libvirt answers, the guest image exists, and a probe has shown whether KVM works.

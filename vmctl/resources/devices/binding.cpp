@@ -102,17 +102,27 @@ std::vector<DeviceUser> users_of(const std::string& address) {
   return devices.empty() ? std::vector<DeviceUser>() : devices[0].users;
 }
 
+using Look = std::function<std::vector<DeviceUser>()>;
+
+/// Who is still there once those alone who go by themselves were waited for.
+std::vector<DeviceUser> users_after(const Look& look, bool (*goes)(const DeviceUser&),
+                                    std::chrono::milliseconds patience) {
+  constexpr std::chrono::milliseconds pause{100};
+  const auto end = std::chrono::steady_clock::now() + patience;
+  auto users = look();
+  while (!users.empty() && std::all_of(users.begin(), users.end(), goes) &&
+         std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(pause);
+    users = look();
+  }
+  return users;
+}
+
 /// QEMU may still be giving its memory back after its domain is gone.
 void wait_until_released(const std::string& address) {
-  const auto end = std::chrono::steady_clock::now() + release_deadline;
-  while (true) {
-    const auto users = users_of(address);
-    if (users.empty()) { return; }
-    if (std::chrono::steady_clock::now() > end) {
-      throw Error("give back " + address, ErrorCode::busy, in_words(users[0]));
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  }
+  const auto everybody = [](const DeviceUser&) { return true; };
+  const auto users = users_after([&] { return users_of(address); }, everybody, release_deadline);
+  if (!users.empty()) { throw Error("give back " + address, ErrorCode::busy, in_words(users[0])); }
 }
 
 void see_binding(const std::string& address, const std::string& driver) {
@@ -159,18 +169,10 @@ void find_foreign(Search& search) {
 
 std::vector<DeviceUser> users_that_stay(const std::function<std::vector<DeviceUser>()>& look,
                                         std::chrono::milliseconds patience) {
-  constexpr std::chrono::milliseconds pause{50};
-  const auto passes_by = [](const DeviceUser& user) {
+  const auto is_udev = [](const DeviceUser& user) {
     return user.process == "(udev-worker)" || user.process == "systemd-udevd";
   };
-  const auto end = std::chrono::steady_clock::now() + patience;
-  auto users = look();
-  while (!users.empty() && std::all_of(users.begin(), users.end(), passes_by) &&
-         std::chrono::steady_clock::now() < end) {
-    std::this_thread::sleep_for(pause);
-    users = look();
-  }
-  return users;
+  return users_after(look, is_udev, patience);
 }
 
 void refuse_users(const std::string& address) {

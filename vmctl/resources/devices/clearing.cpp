@@ -11,7 +11,6 @@
 namespace virtrain::vmctl {
 namespace {
 
-constexpr const char* nvme_class = "0x010802";
 constexpr const char* nvme_driver = "nvme";
 /// 16 TiB at 1 GB/s, of a disk that has no command for it.
 constexpr std::chrono::hours erase_deadline{5};
