@@ -97,6 +97,7 @@ Programs find_programs(const std::vector<std::string>& names) {
 
 std::vector<LeftoverWords> words_of(const std::vector<Leftover>& leftovers) {
   std::vector<LeftoverWords> words;
+  words.reserve(leftovers.size());
   for (const auto& one : leftovers) {
     words.push_back({to_string(one.kind), one.name, one.experiment, one.detail});
   }
