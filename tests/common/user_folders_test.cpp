@@ -38,7 +38,7 @@ class Environment {
   std::map<std::string, std::optional<std::string>> before_;
 };
 
-mode_t mode_of(const fs::path& folder) {
+mode_t mode_of_folder(const fs::path& folder) {
   struct stat status {};
   REQUIRE(::stat(folder.c_str(), &status) == 0);
   return status.st_mode & 07777;
@@ -77,17 +77,17 @@ TEST_CASE("row 11: a folder of our own has its mode whatever the umask, and an o
     const auto made = folder.path / ("made-" + std::to_string(mask)) / "below";
     make_own_folder(made, 0711);
     ::umask(before);
-    CHECK(mode_of(made) == 0711);
+    CHECK(mode_of_folder(made) == 0711);
   }
   const auto old = folder.path / "old";
   fs::create_directory(old);
   ::chmod(old.c_str(), 0777);
   make_own_folder(old, 0700);
-  CHECK(mode_of(old) == 0700);
+  CHECK(mode_of_folder(old) == 0700);
   make_own_folder(old, 0755);  // what somebody has closed stays closed
-  CHECK(mode_of(old) == 0700);
+  CHECK(mode_of_folder(old) == 0700);
   CHECK_THROWS_AS(make_own_folder("/tmp", 0700), Error);
-  CHECK((mode_of("/tmp") & S_ISVTX) != 0);
+  CHECK((mode_of_folder("/tmp") & S_ISVTX) != 0);
 }
 
 TEST_CASE("row 13: a folder of somebody else is not taken for our own") {
