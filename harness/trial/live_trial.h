@@ -1,9 +1,11 @@
 #pragma once
 
+#include <boost/range/adaptor/filtered.hpp>
+
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
-#include <ranges>
 #include <string>
 #include <vector>
 
@@ -58,9 +60,7 @@ struct LiveTrial {
   std::int64_t stressors_ended_ns = 0;
 
   /// The tenants that are measured, without their neighbours.
-  auto trainers() {
-    return tenants | std::views::filter([](const LiveTenant& tenant) { return tenant.trains(); });
-  }
+  auto trainers() { return boost::adaptors::filter(tenants, std::mem_fn(&LiveTenant::trains)); }
   /// One slice stands for all of a tenant's nodes.
   bool is_shared() const { return shares_nodes(planned.base); }
   void event(const std::string& message, const nlohmann::json& detail = nullptr) {

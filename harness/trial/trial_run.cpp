@@ -1,6 +1,7 @@
 #include "harness/trial/trial_run.h"
 
 #include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/range/distance.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -171,7 +172,7 @@ asio::awaitable<void> TrialRun::make_job(LiveTenant& tenant) {
                                                 : RankNetwork::tcp;
   tenant.job = std::make_shared<TenantJob>(trial_.context.io, tenant.plan, std::move(job_nodes), network,
                                            trial_.placement.oversubscribed,
-                                           std::ranges::distance(trial_.trainers()) > 1, trial_.context.mpi);
+                                           boost::distance(trial_.trainers()) > 1, trial_.context.mpi);
   tenant.job->on_record = [this, &tenant](std::int64_t rank, const RankRecord& record) {
     take_record(trial_, tenant, rank, record);
     if (rank == 0 && record.kind == RankRecord::Kind::sample && trial_.context.progress) {
