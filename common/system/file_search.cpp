@@ -77,8 +77,7 @@ class Searcher {
       report_.total_bytes += S_ISREG(status.st_mode) ? static_cast<std::uint64_t>(status.st_size) : 0;
       return;
     }
-    const off_t end = ::lseek(fd.get(), 0, SEEK_END);
-    const auto size = end > 0 ? static_cast<std::uint64_t>(end) : 0;
+    const auto size = bytes_of(fd.get());
     search_.restart();
     const auto began = report_.scanned_bytes;
     const bool whole = path.native().starts_with("/sys/") ? map(fd.get(), size) : read(fd.get());
@@ -145,6 +144,13 @@ class Searcher {
 };
 
 }  // namespace
+
+std::uint64_t bytes_of(int fd) {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) { return 0; }
+  const off_t end = S_ISREG(status.st_mode) ? status.st_size : ::lseek(fd, 0, SEEK_END);
+  return end > 0 ? static_cast<std::uint64_t>(end) : 0;
+}
 
 bool SearchReport::has(const std::string& canary) const {
   return std::any_of(found.begin(), found.end(), [&](const auto& one) { return one.canary == canary; });

@@ -30,6 +30,10 @@ struct SearchReport {
   bool has(const std::string& canary) const;
 };
 
+/// Of an open file or disk; 0 where it has none or cannot be asked. A memory region of a device in sysfs has
+/// the size that stat says: its mapping, and so where SEEK_END is, is another file's.
+std::uint64_t bytes_of(int fd);
+
 /// Searches files, block devices, device memory in sysfs (which is mapped), and all regular files below
 /// folders. Links are not followed, and the kernel's own file systems (proc, sysfs, …) are passed over.
 /// What does not fit into the limits counts in `total_bytes` only.

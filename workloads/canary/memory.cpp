@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "common/error.h"
+#include "common/system/file_search.h"
 #include "common/system/nvme.h"
 #include "common/text/canary.h"
 #include "common/text/text.h"
@@ -99,9 +100,8 @@ Filled fill_memory(const fs::path& path, const std::string& canary, std::chrono:
   const auto end = std::chrono::steady_clock::now() + time;
   const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!fd) { throw errno_error(operation, errno); }
-  const off_t size = ::lseek(fd.get(), 0, SEEK_END);
-  if (size <= 0) { throw Error(operation, ErrorCode::io, "it has no bytes"); }
-  Filled filled{0, static_cast<std::uint64_t>(size)};
+  Filled filled{0, bytes_of(fd.get())};
+  if (filled.total == 0) { throw Error(operation, ErrorCode::io, "it has no bytes"); }
   const auto put = path.native().starts_with("/sys/") ? map_and_copy : write_all;
   while (filled.bytes < filled.total && std::chrono::steady_clock::now() < end) {
     const auto bytes =
