@@ -84,6 +84,7 @@ ScenarioRun run_in_mode(const Scenario& scenario, RunOptions& options) {
   } else {
     check_host(*host, scenario, plan, inventory, options.experiment.mode);
   }
+  if (options.planned) { options.planned(*host, plan); }
 
   const bool terminal = ::isatty(STDERR_FILENO) == 1 && !options.quiet;
   // The id is the first line on stderr, so that whoever reads along knows what to ask for.

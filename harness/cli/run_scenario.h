@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +19,8 @@ struct RunOptions {
   ExperimentOptions experiment;
   std::optional<vmctl::HostMode> mode;  ///< nothing: the best that works
   bool quiet = false;                   ///< no progress line
+  /// Told what is to be run before anything is done.
+  std::function<void(vmctl::Host& host, const Plan& plan)> planned = {};
   bool security_only = false;  ///< no trials; arms that this host cannot do have probes that are not possible
 };
 

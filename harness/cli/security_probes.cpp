@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
 
 #include "common/error.h"
@@ -13,6 +14,7 @@
 #include "harness/experiment/judge.h"
 #include "harness/scenario/decode.h"
 #include "harness/security/security_run.h"
+#include "results/exchange/files/work_folder.h"
 #include "results/tables/security_table.h"
 
 namespace virtrain::harness {
@@ -39,6 +41,34 @@ std::vector<results::SecurityProbe> probes_of(const results::Store& store,
   return all;
 }
 
+/// Where a device is lent, what a run that is killed leaves in it is for the probes to find.
+void kill_a_run_before(SecurityArguments& arguments) {
+  auto& options = arguments.options;
+  options.planned = [&arguments, &options](vmctl::Host& host, const Plan& plan) {
+    const bool lends = std::any_of(plan.security.begin(), plan.security.end(),
+                                   [](const auto& arm) { return arm.lacks.empty() && arm.device_placement; });
+    if (!lends && options.experiment.security.devices_only) {
+      throw Error("isolate --security --devices-only", ErrorCode::usage,
+                  "no arm of the scenario lends a device to a VM here");
+    }
+    if (!lends) { return; }
+    const results::WorkFolder folder(options.database);
+    std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe"),
+                                     "isolate",
+                                     "--security",
+                                     arguments.scenario,
+                                     "--until-filled",
+                                     "--db",
+                                     folder.path / "killed.db",
+                                     "--mode",
+                                     to_string(options.experiment.mode)};
+    if (!options.experiment.may_change_host) { command.emplace_back("--no-host-changes"); }
+    if (options.experiment.wait) { command.emplace_back("--wait"); }
+    log::info("security probes: a run of its own fills the device and is killed");
+    options.experiment.security.killed = kill_a_run(host, command, "");
+  };
+}
+
 bool write_security_report(const SecurityArguments& arguments, const results::CompareRequest& request,
                            const std::string& command_line) {
   try {
@@ -62,6 +92,11 @@ int probe_security(SecurityArguments& arguments, const std::string& command_line
   auto& options = arguments.options;
   options.security_only = true;
   options.experiment.command_line = command_line;
+  if (arguments.until_filled) {
+    options.experiment.security.filled = tell_and_die(print_result);
+  } else {
+    kill_a_run_before(arguments);
+  }
   const auto run = run_scenario(scenario, options);
   const auto& id = run.outcome.experiment;
   const results::Store store(options.database, results::Store::Mode::open);

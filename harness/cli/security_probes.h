@@ -13,6 +13,7 @@ struct SecurityArguments {
   std::string report;    ///< file; empty: none
   results::Format format = results::Format::table;
   bool expect = false;
+  bool until_filled = false;  ///< this is the run that is killed when it has filled its device
   RunOptions options;
 };
 

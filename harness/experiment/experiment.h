@@ -9,6 +9,7 @@
 
 #include "common/error.h"
 #include "harness/experiment/progress.h"
+#include "harness/security/killed_run.h"
 #include "harness/trial/run_context.h"
 
 namespace virtrain::harness {
@@ -22,6 +23,7 @@ struct ExperimentOptions {
   /// daemon is started and no service is stopped.
   bool may_change_host = true;
   bool wait = false;  ///< wait for busy cores and devices instead of Error(busy)
+  SecurityOptions security = {};
   std::function<void(const std::string& experiment)> on_id;  ///< told before anything else happens
   std::function<void(const Progress& progress)> progress;
 };

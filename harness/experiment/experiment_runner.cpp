@@ -303,7 +303,7 @@ asio::awaitable<void> Runner::probe_security(ExperimentOutcome& outcome) {
     const double left = estimate - static_cast<double>(now_ns - security_began_ns) * 1e-9;
     options_.progress({"security", line, began_ns_, now_ns, std::max(0.0, left)});
   };
-  const auto failed = co_await run_security(context_);
+  const auto failed = co_await run_security(context_, options_.security);
   outcome.failed += failed;
   if (failed > 0 && outcome.first_failure.empty()) { outcome.first_failure = "security probes failed"; }
 }

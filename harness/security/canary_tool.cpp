@@ -109,6 +109,10 @@ json memory_request(const std::vector<std::string>& functions) {
   return {{"functions", functions}};
 }
 
+json functions_request(const std::vector<std::string>& known) {
+  return {{"known", known}};
+}
+
 json fill_request(const std::vector<std::string>& paths, const Canary& canary, std::int64_t seconds) {
   return {{"paths", paths}, {"canary", canary.text}, {"seconds", seconds}};
 }
@@ -144,6 +148,20 @@ NodeReach parse_reach(const std::string& lines) {
   reach.heard = texts(record, "heard");
   reach.failed = texts(record, "failed");
   return reach;
+}
+
+NodeFunctions parse_functions(const std::string& lines) {
+  const auto record = record_of(lines, "functions");
+  NodeFunctions seen{number(record, "total"),
+                     number(record, "others"),
+                     number(record, "opened"),
+                     truth(record, "control"),
+                     {}};
+  if (seen.others > seen.total || seen.opened > seen.others) { throw odd("others"); }
+  for (const auto& one : list(record, "functions")) {
+    seen.functions.push_back({text(one, "address"), text(one, "model"), texts(one, "opened")});
+  }
+  return seen;
 }
 
 NodeMemory parse_memory(const std::string& lines) {

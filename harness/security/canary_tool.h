@@ -55,6 +55,18 @@ struct NodeFill {
   bool read_back = false;  ///< of a GPU, whose driver may clear what a process gives back: found at once
 };
 
+/// PCI functions that a node sees beside those of known models.
+struct NodeFunctions {
+  struct One {
+    std::string address, model;
+    std::vector<std::string> opened;  ///< memory regions that it may write to
+  };
+  std::uint64_t total = 0;               ///< known ones too
+  std::uint64_t others = 0, opened = 0;  ///< how many, and of how many a region could be opened
+  bool control = false;                  ///< one that was planted was seen and opened
+  std::vector<One> functions;  ///< the first of the others, those that could be opened before the rest
+};
+
 /// Something to be reached. Its name begins with a group, "host/…", by which answers are told apart.
 struct ReachTarget {
   std::string kind;  ///< tcp4, tcp6, vsock, arp, ping6
@@ -71,6 +83,8 @@ nlohmann::json reach_request(const std::string& address, const std::string& sour
                              const std::vector<ReachTarget>& targets, const std::vector<Canary>& canaries);
 
 nlohmann::json memory_request(const std::vector<std::string>& functions);
+/// Models that are no others': beginnings of "0x1af4:0x1041".
+nlohmann::json functions_request(const std::vector<std::string>& known);
 nlohmann::json fill_request(const std::vector<std::string>& paths, const Canary& canary,
                             std::int64_t seconds);
 
@@ -78,6 +92,7 @@ nlohmann::json fill_request(const std::vector<std::string>& paths, const Canary&
 NodeSearch parse_search(const std::string& lines);
 NodeListener parse_listener(const std::string& lines);
 NodeReach parse_reach(const std::string& lines);
+NodeFunctions parse_functions(const std::string& lines);
 NodeMemory parse_memory(const std::string& lines);
 NodeFill parse_fill(const std::string& lines);
 

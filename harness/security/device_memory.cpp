@@ -1,22 +1,20 @@
 #include "harness/security/device_memory.h"
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "common/error.h"
-#include "common/system/log.h"
 #include "common/system/nvme.h"
+#include "common/text/text.h"
 #include "harness/agent/client/run_in_node.h"
 #include "harness/job/programs.h"
 #include "harness/plan/node_group.h"
-#include "harness/trial/live_nodes.h"
+#include "harness/security/probe_nodes.h"
 
 namespace virtrain::harness {
 namespace {
 
-using namespace asio::experimental::awaitable_operators;
 using vmctl::BetweenTenants;
 
 constexpr std::int64_t work_seconds = 240;
@@ -28,17 +26,19 @@ constexpr const char* disk_driver = "nvme";
 
 class DeviceProbes {
  public:
-  DeviceProbes(RunContext& context, const Placement& placement,
+  DeviceProbes(RunContext& context, const Placement& placement, const SecurityOptions& options,
                std::function<void(results::SecurityProbe)> done)
       : context_(context),
         placement_(placement),
         device_(placement.tenants[0].nodes[0].devices.at(0)),
+        options_(options),
         done_(std::move(done)) {}
 
   asio::awaitable<void> run() {
-    const auto begin = [this](LiveNode& node) { return fill_first(node); };
+    const auto begin = [this](LiveNode& node) { return look_and_fill_first(node); };
     co_await as_tenant("fill", begin);
-    if (!lacks_.empty() || context_.stop.requested()) {
+    if (options_.filled || context_.stop.requested()) { co_return; }
+    if (!lacks_.empty()) {
       tell_lack();
       co_return;
     }
@@ -53,29 +53,23 @@ class DeviceProbes {
   static constexpr const char* owner = "tenant-a's canary";
   static constexpr const char* torn_down = "tenant-b after tenant-a's end";
   static constexpr const char* killed = "tenant-b after tenant-a's kill -9";
+  static constexpr const char* run_killed = "tenant-b after kill -9 of tenant-a's run";
 
   /// One VM that gets the device, as a tenant's would in a trial of its own.
   template <typename Work>
   asio::awaitable<void> as_tenant(const char* what, Work work) {
     if (context_.progress) { context_.progress(std::string("security probes: device memory, ") + what); }
-    LiveNodes nodes(context_, placement_, arm_vm);
-    std::exception_ptr failure;
-    const auto live = [&]() -> asio::awaitable<void> {
-      try {
-        const auto lend = [this] { context_.host.lend(grants_of(placement_, context_.experiment)); };
-        co_await offload(context_.pool, lend);
-        co_await nodes.define();
-        co_await nodes.boot();
-        co_await nodes.reach_agents();
-        co_await work(nodes.nodes().front());
-      } catch (...) { failure = std::current_exception(); }
+    const auto live = [this, &work](LiveNodes& nodes) -> asio::awaitable<void> {
+      const auto lend = [this] { context_.host.lend(grants_of(placement_, context_.experiment)); };
+      co_await offload(context_.pool, lend);
+      co_await nodes.define();
+      co_await nodes.boot();
+      co_await nodes.reach_agents();
+      co_await work(nodes.nodes().front());
     };
-    co_await (live() || context_.stop.wait());
-    const auto left = co_await nodes.tear_down();
-    if (!left.empty()) {
-      log::warning("something could not be removed; run: virtrain clean", {{"left", left}});
-    }
-    if (failure && !context_.stop.requested()) { std::rethrow_exception(failure); }
+    const std::string base = arm_vm;
+    const auto failure = co_await on_probe_nodes(context_, placement_, base, live);
+    if (failure) { std::rethrow_exception(failure); }
   }
 
   asio::awaitable<std::string> ask(LiveNode& node, std::string verb, nlohmann::json request) {
@@ -114,7 +108,7 @@ class DeviceProbes {
   }
 
   /// The first tenant: what a disk's owner keeps there is not overwritten.
-  asio::awaitable<void> fill_first(LiveNode& node) {
+  asio::awaitable<void> look_and_fill_first(LiveNode& node) {
     const auto memory = co_await memory_of(node);
     if (!memory.lacks.empty()) {
       lacks_ = memory.lacks;
@@ -126,8 +120,34 @@ class DeviceProbes {
           "overwrite it yourself: blkdiscard --zeroout)",
           device_.grant.address);
     }
-    if (!lacks_.empty()) { co_return; }
     paths_ = memory.paths;
+    if (lacks_.empty()) { co_await look_after_killed_run(node); }
+    if (options_.filled) {
+      options_.filled({context_.experiment, device_.grant.address, canary_, filled_, lacks_});
+    }
+  }
+
+  /// Fills the device, too.
+  asio::awaitable<void> look_after_killed_run(LiveNode& node) {
+    auto left = options_.killed.value_or(KilledRun{});
+    if (!options_.killed) {
+      left.lacks = "only virtrain isolate --security FILE kills a run to see what it leaves";
+    }
+    if (left.lacks.empty() && left.failure.empty() && left.device != device_.grant.address) {
+      left.failure = "the run that was killed had another device, " + printable(left.device);
+    }
+    if (left.lacks.empty() && left.failure.empty()) {
+      canary_ = left.canary;
+      filled_ = left.filled;
+      co_await look(node, killed_run_device_memory_probe, run_killed);
+      co_return;
+    }
+    if (!options_.filled) {
+      LeakEvidence evidence;
+      evidence.lacks = left.lacks;
+      evidence.failure = left.failure;
+      done_(to_record(evidence, killed_run_device_memory_probe, run_killed));
+    }
     co_await fill(node);
   }
 
@@ -156,9 +176,9 @@ class DeviceProbes {
   }
 
   void tell_lack() {
-    if (lacks_.empty()) { return; }
     LeakEvidence evidence;
     evidence.lacks = lacks_;
+    done_(to_record(evidence, killed_run_device_memory_probe, run_killed));
     done_(to_record(evidence, device_memory_probe, torn_down));
     done_(to_record(evidence, killed_device_memory_probe, killed));
   }
@@ -166,6 +186,7 @@ class DeviceProbes {
   RunContext& context_;
   const Placement& placement_;
   const vmctl::PlacedDevice& device_;
+  const SecurityOptions& options_;
   std::function<void(results::SecurityProbe)> done_;
   std::vector<std::string> paths_;
   NodeFill filled_;
@@ -203,8 +224,9 @@ LeakEvidence device_evidence(const vmctl::PlacedDevice& device, const NodeFill& 
 }
 
 asio::awaitable<void> run_device_probes(RunContext& context, const Placement& placement,
+                                        const SecurityOptions& options,
                                         std::function<void(results::SecurityProbe)> done) {
-  DeviceProbes probes(context, placement, std::move(done));
+  DeviceProbes probes(context, placement, options, std::move(done));
   co_await probes.run();
 }
 

@@ -1,6 +1,5 @@
 #include "harness/security/security_run.h"
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,32 +9,42 @@
 #include "common/system/log.h"
 #include "harness/plan/node_group.h"
 #include "harness/security/device_memory.h"
+#include "harness/security/foreign_devices.h"
 #include "harness/security/network_probes.h"
+#include "harness/security/probe_nodes.h"
 #include "harness/security/tenant_probes.h"
 
 namespace virtrain::harness {
 namespace {
 
-using namespace asio::experimental::awaitable_operators;
-
 constexpr const char* leftovers_probe = "leftovers";
 constexpr const char* modes_probe = "file_modes";
 constexpr const char* image_canary_file = "/usr/share/virtrain-canary";
 
-std::vector<std::string> probe_names(const SecurityArm& arm) {
+std::vector<std::string> names_of_tenants_probes(const SecurityArm& arm) {
   auto names = network_probe_names();
   names.emplace_back("shared_memory");
   if (runs_in_vms(arm.base)) { names.emplace_back("channels"); }
-  for (const char* name : {"host_files", leftovers_probe, modes_probe}) { names.emplace_back(name); }
-  if (arm.device_placement) { names.insert(names.end(), {device_memory_probe, killed_device_memory_probe}); }
+  for (const char* name : {foreign_devices_probe, "host_files", leftovers_probe, modes_probe}) {
+    names.emplace_back(name);
+  }
+  return names;
+}
+
+std::vector<std::string> probe_names(const SecurityArm& arm, bool devices_only) {
+  auto names = devices_only ? std::vector<std::string>{} : names_of_tenants_probes(arm);
+  if (arm.device_placement) {
+    names.insert(names.end(),
+                 {killed_run_device_memory_probe, device_memory_probe, killed_device_memory_probe});
+  }
   return names;
 }
 
 /// The probes of one arm.
 class SecurityArmRun {
  public:
-  SecurityArmRun(RunContext& context, const SecurityArm& arm)
-      : context_(context), arm_(arm), placement_(context.plan.placements[arm.placement]) {}
+  SecurityArmRun(RunContext& context, const SecurityArm& arm, const SecurityOptions& options)
+      : context_(context), arm_(arm), options_(options), placement_(context.plan.placements[arm.placement]) {}
 
   /// False: its nodes could not be had to the end.
   asio::awaitable<bool> run() {
@@ -45,19 +54,9 @@ class SecurityArmRun {
       tell_missing(evidence);
       co_return true;
     }
-    LiveNodes nodes(context_, placement_, arm_.base);
-    std::exception_ptr failure;
-    const auto work = [&]() -> asio::awaitable<void> {
-      try {
-        co_await probe_tenants(nodes);
-      } catch (...) { failure = std::current_exception(); }
-    };
-    co_await (work() || context_.stop.wait());
-    say("tear_down");
-    const auto left = co_await nodes.tear_down();
-    if (!left.empty()) {
-      log::warning("something could not be removed; run: virtrain clean", {{"left", left}});
-    }
+    if (is_for_device_only()) { co_return co_await probe_device(); }
+    const auto work = [this](LiveNodes& nodes) { return probe_tenants(nodes); };
+    const auto failure = co_await on_probe_nodes(context_, placement_, arm_.base, work);
     const auto remove = [this] { context_.host.remove_planted(); };
     co_await offload(context_.pool, remove);
     if (context_.stop.requested()) { co_return true; }
@@ -74,6 +73,8 @@ class SecurityArmRun {
     if (context_.progress) { context_.progress(line); }
   }
 
+  bool is_for_device_only() const { return options_.devices_only || options_.filled; }
+
   void tell(results::SecurityProbe record) {
     record.arm = arm_.arm;
     told_.insert(record.name);
@@ -87,7 +88,7 @@ class SecurityArmRun {
   }
 
   void tell_missing(const LeakEvidence& evidence) {
-    for (const auto& name : probe_names(arm_)) {
+    for (const auto& name : probe_names(arm_, is_for_device_only())) {
       if (!told_.contains(name)) { tell(to_record(evidence, name, "")); }
     }
   }
@@ -110,7 +111,8 @@ class SecurityArmRun {
     const auto done = [this](results::SecurityProbe record) { tell(std::move(record)); };
     std::exception_ptr failure;
     try {
-      co_await run_device_probes(context_, context_.plan.placements[*arm_.device_placement], done);
+      if (is_for_device_only()) { co_await prepare_image({}); }
+      co_await run_device_probes(context_, context_.plan.placements[*arm_.device_placement], options_, done);
     } catch (...) { failure = std::current_exception(); }
     if (failure) { tell_failure(failure); }
     co_return !failure;
@@ -121,7 +123,11 @@ class SecurityArmRun {
     for (const auto& path : co_await offload(context_.pool, plant)) {
       canaries_.host_files.push_back(path.string());
     }
-    if (runs_in_vms(arm_.base)) { co_await prepare_image(); }
+    if (runs_in_vms(arm_.base)) {
+      std::map<std::string, std::string> texts;
+      if (placement_.guest.is_mirror()) { texts[image_canary_file] = canaries_.image.text + "\n"; }
+      co_await prepare_image(std::move(texts));
+    }
     say("define");
     co_await nodes.define();
     say("boot");
@@ -133,10 +139,9 @@ class SecurityArmRun {
   }
 
   /// Made while the host's canaries are there, so that they would be in it if they could.
-  asio::awaitable<void> prepare_image() {
+  asio::awaitable<void> prepare_image(std::map<std::string, std::string> texts) {
     say("image");
-    vmctl::ImageSpec spec{placement_.guest.image, lends_nvidia_devices(context_.plan), {}};
-    if (placement_.guest.is_mirror()) { spec.texts[image_canary_file] = canaries_.image.text + "\n"; }
+    vmctl::ImageSpec spec{placement_.guest.image, lends_nvidia_devices(context_.plan), std::move(texts)};
     const auto make = [this, &spec] { return context_.host.make_image(spec); };
     const auto image = co_await offload(context_.pool, make);
     context_.virtualization = image.virtualization;
@@ -180,6 +185,7 @@ class SecurityArmRun {
 
   RunContext& context_;
   const SecurityArm& arm_;
+  const SecurityOptions& options_;
   const Placement& placement_;
   ArmCanaries canaries_;
   std::set<std::string> told_;
@@ -187,11 +193,11 @@ class SecurityArmRun {
 
 }  // namespace
 
-asio::awaitable<std::int64_t> run_security(RunContext& context) {
+asio::awaitable<std::int64_t> run_security(RunContext& context, const SecurityOptions& options) {
   std::int64_t failed = 0;
   for (const auto& arm : context.plan.security) {
     if (context.stop.requested()) { break; }
-    SecurityArmRun run(context, arm);
+    SecurityArmRun run(context, arm, options);
     failed += co_await run.run() ? 0 : 1;
   }
   co_return failed;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "harness/security/killed_run.h"
 #include "harness/trial/run_context.h"
 
 namespace virtrain::harness {
@@ -12,7 +13,7 @@ namespace virtrain::harness {
 /// Runs the security probes of the plan's arms, one arm after the other on nodes of its own, and stores each
 /// probe as it ends. Throws only what ends the experiment (the database). Returns how many arms could not
 /// bring up their nodes.
-asio::awaitable<std::int64_t> run_security(RunContext& context);
+asio::awaitable<std::int64_t> run_security(RunContext& context, const SecurityOptions& options);
 
 /// As an expectation has it: 1 where something leaked, 5 where a probe was inconclusive, else 0.
 int judge_security(std::span<const results::SecurityProbe> probes);

@@ -8,6 +8,7 @@
 #include "harness/agent/client/run_in_node.h"
 #include "harness/job/guest_gpus.h"
 #include "harness/job/programs.h"
+#include "harness/security/foreign_devices.h"
 #include "harness/security/network_probes.h"
 
 namespace virtrain::harness {
@@ -42,6 +43,8 @@ class TenantProbes {
     if (looking_->made.has_own_kernel) {
       co_await attempt("channels", at_owner, [this] { return channels(); });
     }
+    say("devices");
+    co_await attempt(foreign_devices_probe, at_host, [this] { return devices(); });
     say("files of the host");
     co_await attempt("host_files", at_host, [this] { return host_files(); });
     co_await leave_secret();
@@ -52,7 +55,7 @@ class TenantProbes {
     if (context_.progress) { context_.progress("security probes: " + what); }
   }
 
-  void tell(LeakEvidence evidence, const std::string& name, const std::string& tenants) {
+  void tell(const LeakEvidence& evidence, const std::string& name, const std::string& tenants) {
     done_(to_record(evidence, name, tenants));
   }
 
@@ -65,7 +68,7 @@ class TenantProbes {
       if (error.code() == ErrorCode::interrupted || looking_->agent->is_lost()) { throw; }
       evidence.failure = error.what();
     }
-    tell(std::move(evidence), name, tenants);
+    tell(evidence, name, tenants);
   }
 
   asio::awaitable<std::string> ask(LiveNode& node, std::string verb, nlohmann::json request,
@@ -142,6 +145,14 @@ class TenantProbes {
     }
     evidence.control = !agents.empty();
     co_return evidence;
+  }
+
+  asio::awaitable<LeakEvidence> devices() {
+    const bool own_kernel = looking_->made.has_own_kernel;
+    auto request = functions_request(own_kernel ? functions_of_machine() : std::vector<std::string>{});
+    const auto seen =
+        parse_functions(co_await ask(*looking_, "functions", std::move(request), canary_deadline));
+    co_return foreign_devices(seen, own_kernel);
   }
 
   asio::awaitable<LeakEvidence> host_files() {

@@ -7,8 +7,9 @@
 #   00:12.0          e1000e (8086:10d3)  host driver e1000e, a group of its own
 #   00:13.0, 00:13.1 nvme                two functions of one slot without ACS: one group
 #   01:00.0          nvme, SR-IOV        up to two VFs (01:00.1, 01:00.2) behind a root port
+#   03:00.0          ivshmem (1af4:1110) memory of 4 MiB as a prefetchable region, for proofs that say region=yes
 #   02:01.0, 02:02.0 e1000 (8086:100e)   two cards behind a bridge without ACS: one group
-lab_devices() { # RUN-FOLDER
+lab_devices() { # RUN-FOLDER [yes: with the memory region]
   local n
   for n in 0 1 2; do
     truncate -s 16M "$1/nvme$n.img"
@@ -25,6 +26,11 @@ lab_devices() { # RUN-FOLDER
     -device "pcie-pci-bridge,id=pb0,addr=0x15"
     -netdev "user,id=n1,restrict=on" -device "e1000,netdev=n1,bus=pb0,addr=1,romfile="
     -netdev "user,id=n2,restrict=on" -device "e1000,netdev=n2,bus=pb0,addr=2,romfile="
+  )
+  [ "${2:-}" = yes ] || return 0
+  devices+=(
+    -object "memory-backend-ram,id=region,size=4M,share=on" -device "pcie-root-port,id=rp1,chassis=2,addr=0x16"
+    -device "ivshmem-plain,memdev=region,bus=rp1"
   )
 }
 
@@ -44,13 +50,13 @@ take_core() {
   core=$(sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status)
 }
 
-# boot RUN-FOLDER SUITE IOMMU MEMORY SECONDS [QEMU-ARG...]: with RUN-FOLDER/payload.tar; returns QEMU's status.
+# boot RUN-FOLDER SUITE IOMMU MEMORY SECONDS [QEMU-ARG...]: with RUN-FOLDER/payload.tar, and the memory region where region=yes; returns QEMU's status.
 # TCG emulates AMD's SVM, so that the first level has a /dev/kvm of its own; this host's is never used.
 boot() {
   local run=$1 suite=$2 iommu=$3 memory=$4 seconds=$5 devices=() iommu_device=() qemu cpu; shift 5
   choose_qemu
   take_core
-  lab_devices "$run"
+  lab_devices "$run" "${region:-no}"
   [ "$iommu" = none ] || iommu_device=(-device "$iommu")
   taskset --cpu-list "$core" timeout --foreground "$seconds" "${qemu[@]}" \
     -machine q35,accel=tcg,kernel-irqchip=off -cpu "$cpu" -smp 2 -m "$memory" \
@@ -118,7 +124,8 @@ emulation_fault() {
 
 # try_proof NAME: prints what it stands for and its output; fails where it does, with 125 where the emulation does.
 try_proof() {
-  local name=$1 suite product cache run rc=0 status fault began=$SECONDS seconds
+  local name=$1 suite product cache region run rc=0 status fault began=$SECONDS seconds
+  region=$(proof_setting "$name" region no)
   suite=$(proof_setting "$name" suite bookworm)
   seconds=$(proof_setting "$name" seconds 600)
   run=$lab_dir/run/$name

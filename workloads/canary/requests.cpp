@@ -12,6 +12,7 @@ using nlohmann::json;
 
 constexpr std::size_t most_findings = 8;
 constexpr std::size_t most_answers = 24;
+constexpr std::size_t most_functions = 16;
 constexpr std::size_t most_path_bytes = 160;
 
 /// What is wrong with a request is told as one kind of failure, whatever the library calls it.
@@ -82,6 +83,10 @@ std::vector<std::string> memory_request(const json& request) {
   });
 }
 
+std::vector<std::string> functions_request(const json& request) {
+  return checked("see functions", [&] { return request.at("known").get<std::vector<std::string>>(); });
+}
+
 ListenRequest listen_request(const json& request) {
   return checked("listen", [&] {
     ListenRequest out{request.at("address"),    request.value("alias", ""), request.at("ports"),
@@ -126,6 +131,21 @@ json to_json(const ReachReport& report) {
     answers.push_back({{"target", one.target}, {"how", one.how}, {"who", one.who}, {"canary", one.canary}});
   }
   return {{"answers", answers}, {"heard", report.heard}, {"failed", report.failed}};
+}
+
+json to_json(const SeenFunctions& seen) {
+  auto others = json::array();
+  for (const auto& one : seen.others) {
+    if (others.size() == most_functions) { break; }
+    others.push_back({{"address", one.address}, {"model", one.model}, {"opened", one.opened}});
+  }
+  const auto opened = std::count_if(seen.others.begin(), seen.others.end(),
+                                    [](const auto& one) { return !one.opened.empty(); });
+  return {{"total", seen.total},
+          {"others", seen.others.size()},
+          {"opened", opened},
+          {"control", seen.control},
+          {"functions", others}};
 }
 
 }  // namespace virtrain::canary

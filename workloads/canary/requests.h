@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/system/file_search.h"
+#include "workloads/canary/functions.h"
 #include "workloads/canary/listener.h"
 #include "workloads/canary/reach.h"
 
@@ -31,11 +32,14 @@ SearchRequest search_request(const nlohmann::json& request);
 FillRequest fill_request(const nlohmann::json& request);
 /// The PCI functions whose memory is asked for.
 std::vector<std::string> memory_request(const nlohmann::json& request);
+/// The models that are no others', as see_functions() has them.
+std::vector<std::string> functions_request(const nlohmann::json& request);
 ListenRequest listen_request(const nlohmann::json& request);
 ReachRequest reach_request(const nlohmann::json& request);
 
 /// At most so many findings, for a record has a limit; the others are counted.
 nlohmann::json to_json(const SearchReport& report);
 nlohmann::json to_json(const ReachReport& report);
+nlohmann::json to_json(const SeenFunctions& seen);
 
 }  // namespace virtrain::canary

@@ -88,6 +88,12 @@ void add_isolate_command(Cli& cli) {
   verb->add_flag("--quiet", probes.options.quiet, "Print one summary line only, for cron")->needs(secure);
   verb->add_flag("--expect", probes.expect, "Exit 1 where something leaks, 5 where a probe is inconclusive")
       ->needs(secure);
+  verb->add_flag("--devices-only", probes.options.experiment.security.devices_only,
+                 "Only the probes of what a tenant leaves in the memory of a lent device")
+      ->needs(secure);
+  verb->add_flag("--until-filled", probes.until_filled, "Fill the lent device, say so, and die by SIGKILL")
+      ->group("")
+      ->needs(secure);
   verb->footer(
       "It reads the database; run fills it from a scenario with isolation. With --security it runs probes on "
       "nodes of\n"

@@ -5,6 +5,8 @@
 #include "harness/plan/plan.h"
 #include "harness/security/canary_tool.h"
 #include "harness/security/device_memory.h"
+#include "harness/security/foreign_devices.h"
+#include "harness/security/killed_run.h"
 #include "harness/security/network_probes.h"
 #include "harness/security/security_run.h"
 #include "harness/trial/live_nodes.h"
@@ -217,6 +219,68 @@ TEST_CASE("what a node says of a device's memory is read strictly") {
         R"({"record":"filled","bytes":5,"total":7,"read_back":1})", ""}) {
     CHECK_THROWS_AS(parse_fill(bad), Error);
   }
+}
+
+TEST_CASE("functions that a VM sees are its own or a leak, and in a slice those count that it can write to") {
+  const std::string said =
+      R"({"record":"functions","total":9,"others":2,"opened":1,"control":true,"functions":[)"
+      R"({"address":"0000:41:00.0","model":"0x10de:0x20f1","opened":["resource1"]},)"
+      R"({"address":"0000:42:00.0","model":"0x10de:0x20f1","opened":[]}]})";
+  const auto seen = parse_functions(said);
+  const auto vm = to_record(foreign_devices(seen, true), foreign_devices_probe, "t");
+  CHECK(vm.result == "leak");
+  CHECK(vm.found == "0000:41:00.0 (0x10de:0x20f1) with resource1; 0000:42:00.0 (0x10de:0x20f1)");
+  CHECK(vm.total == 9);
+  const auto slice = to_record(foreign_devices(seen, false), foreign_devices_probe, "t");
+  CHECK(slice.found == "0000:41:00.0 (0x10de:0x20f1) with resource1");
+
+  NodeFunctions apart{
+      .total = 7, .others = 7, .control = true, .functions = {{"0000:41:00.0", "0x10de:0x20f1", {}}}};
+  CHECK(judge(foreign_devices(apart, false)) == LeakResult::not_found);
+  CHECK(judge(foreign_devices(apart, true)) == LeakResult::leak);
+  apart.control = false;
+  CHECK(judge(foreign_devices(apart, false)) == LeakResult::inconclusive);
+  CHECK(judge(foreign_devices({.control = true}, true)) == LeakResult::not_possible);
+  for (const char* bad :
+       {R"({"record":"functions","total":1,"others":2,"opened":0,"control":true,"functions":[]})",
+        R"({"record":"functions","total":3,"others":2,"opened":3,"control":true,"functions":[]})",
+        R"({"record":"functions","total":3,"others":2,"opened":0,"functions":[]})",
+        R"({"record":"functions","total":3,"others":2,"opened":0,"control":true,"functions":[7]})"}) {
+    CHECK_THROWS_AS(parse_functions(bad), Error);
+  }
+}
+
+TEST_CASE("what a run that is killed tells is read back as it was told") {
+  KilledRun run{"20261120t083012-7f3a2b", "0000:00:11.0", make_canary("tenant-a's canary"), {96, 128, true}};
+  const auto read = parse_killed_run("20261120t083012-7f3a2b\n" + line_of(run) + "\n");
+  CHECK(read.experiment == run.experiment);
+  CHECK(read.device == run.device);
+  CHECK(read.canary.name == run.canary.name);
+  CHECK(read.canary.text == run.canary.text);
+  CHECK(read.filled.bytes == 96);
+  CHECK(read.filled.total_bytes == 128);
+  CHECK(read.filled.read_back);
+  run.canary.text = "short";
+  CHECK_THROWS_AS(parse_killed_run(line_of(run)), Error);
+  run.lacks = "the disk holds data";
+  CHECK(parse_killed_run(line_of(run)).lacks == run.lacks);
+  CHECK_THROWS_AS(parse_killed_run(R"({"record":"device_filled","experiment":7})"), Error);
+  CHECK_THROWS_AS(parse_killed_run("nothing\n"), Error);
+}
+
+TEST_CASE("a run that was to be killed and ends otherwise says why") {
+  const auto host = vmctl::local_host();
+  const auto run = [&](const std::string& script) {
+    return kill_a_run(*host, {"sh", "-c", script}, "test:///default");
+  };
+  CHECK_THAT(run("echo 20261120t083012-7f3a2b >&2; echo the cores are busy >&2; exit 75").failure,
+             Contains("exit status 75: the cores are busy"));
+  const auto line = line_of({"", "0000:00:11.0", make_canary("a"), {96, 128, false}});
+  CHECK_THAT(run("echo '" + line + "'; exit 0").failure, Contains("exit status 0"));
+  const auto killed = run("echo '" + line + "'; kill -9 $$");
+  CHECK(killed.failure.empty());
+  CHECK(killed.device == "0000:00:11.0");
+  CHECK_THAT(run("kill -9 $$").failure, Contains("exit status 137"));
 }
 
 TEST_CASE("a GPU's answers become a record as a disk's do") {

@@ -89,6 +89,36 @@ TEST_CASE("a function's memory is its disks, else its prefetchable regions that 
   CHECK_THROWS_AS(memory_request({{"functions", {"../../etc"}}}), Error);
 }
 
+TEST_CASE(
+    "functions of other models than the known ones are told, those whose memory can be written to first") {
+  const TemporaryFolder folder;
+  const auto plant = [&](const std::string& address, const std::string& vendor, const std::string& device) {
+    const auto function = folder.path / "sys/bus/pci/devices" / address;
+    std::filesystem::create_directories(function);
+    std::ofstream(function / "vendor") << vendor << "\n";
+    std::ofstream(function / "device") << device << "\n";
+    return function;
+  };
+  CHECK(see_functions(folder.path, {}).total == 0);
+  CHECK(see_functions(folder.path, {}).control);
+  plant("0000:00:00.0", "0x8086", "0x29c0");
+  plant("0000:00:01.0", "0x1af4", "0x1041");
+  plant("0000:00:02.0", "0x1af4", "0x1110");
+  const auto gpu = plant("0000:41:00.0", "0x10de", "0x20f1");
+  std::ofstream(gpu / "resource1") << "";
+  std::filesystem::create_directory(gpu / "resource3");  // cannot be opened for writing, by root neither
+  const auto seen = see_functions(folder.path, {"0x8086:0x29c0", "0x1af4:0x10"});
+  CHECK(seen.total == 4);
+  REQUIRE(seen.others.size() == 2);
+  CHECK(seen.others[0].address == "0000:41:00.0");
+  CHECK(seen.others[0].model == "0x10de:0x20f1");
+  CHECK(seen.others[0].opened == std::vector<std::string>{"resource1"});
+  CHECK(seen.others[1].address == "0000:00:02.0");
+  CHECK(seen.others[1].opened.empty());
+  CHECK(see_functions(folder.path, {}).others.size() == 4);
+  CHECK_THROWS_AS(functions_request({{"known", 7}}), Error);
+}
+
 TEST_CASE("a report fits into a record however much was found") {
   SearchReport report;
   for (int i = 0; i < 1000; ++i) { report.found.push_back({"a", std::string(4000, 'p'), 1, 2, 3}); }
@@ -99,4 +129,10 @@ TEST_CASE("a report fits into a record however much was found") {
     reach.answers.push_back({"ipv6/fe80::1234:5678:9abc:def0 port 60999", "connected", "", "owner"});
   }
   CHECK(to_json(reach).dump().size() < 4096);
+  SeenFunctions functions;
+  const std::vector<std::string> regions{"resource0", "resource1", "resource2",
+                                         "resource3", "resource4", "resource5"};
+  for (int i = 0; i < 1000; ++i) { functions.others.push_back({"0000:41:00.0", "0x10de:0x20f1", regions}); }
+  CHECK(to_json(functions).dump().size() < 4096);
+  CHECK(to_json(functions).at("opened") == 1000);
 }

@@ -3,6 +3,7 @@
 //
 //   search   files, disks and device memory for canaries
 //   memory   says where the memory of PCI functions is: disks of an NVMe controller, memory regions, GPUs
+//   functions  says which PCI functions it sees, and whose memory regions it may write to
 //   fill     disks and device memory with a canary
 //   listen   goes to the background and greets whoever connects with a canary
 //   reach    tries addresses and ports, and listens for canaries that come by themselves
@@ -33,7 +34,7 @@ using namespace virtrain;
 using namespace virtrain::canary;
 
 constexpr const char* help =
-    "Usage: virtrain-canary search|memory|fill|listen|reach\n\n"
+    "Usage: virtrain-canary search|memory|functions|fill|listen|reach\n\n"
     "Reads a request (JSON) on standard input and answers with one record. virtrain starts it in the nodes "
     "of\n"
     "security probes; docs/isolation.md says what it looks for.\n";
@@ -46,10 +47,10 @@ struct Parsed {
 Parsed parse(int argc, char** argv) {
   const std::string word = argc == 2 ? argv[1] : "";
   if (word == "--help" || word == "-h") { return {help, ""}; }
-  for (const char* verb : {"search", "memory", "fill", "listen", "reach"}) {
+  for (const char* verb : {"search", "memory", "functions", "fill", "listen", "reach"}) {
     if (word == verb) { return {std::nullopt, word}; }
   }
-  throw usage("expects one of search, memory, fill, listen, reach");
+  throw usage("expects one of search, memory, functions, fill, listen, reach");
 }
 
 void listen(const nlohmann::json& request) {
@@ -127,6 +128,8 @@ int run(const std::string& verb) {
     write_record("reached", 0, to_json(try_to_reach(reach_request(request))));
   } else if (verb == "fill") {
     fill(fill_request(request));
+  } else if (verb == "functions") {
+    write_record("functions", 0, to_json(see_functions("/", functions_request(request))));
   } else if (verb == "memory") {
     find_memory(memory_request(request));
   } else {

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/security/canary_tool.h"
+
+// Devices that are nobody's, another tenant's or the host's, and that a node sees.
+
+namespace virtrain::harness {
+
+inline constexpr const char* foreign_devices_probe = "foreign_devices";
+
+/// What a VM of virtrain's has by itself: the chipset, ports, bridges and virtio functions of QEMU's q35, as
+/// beginnings of their models.
+const std::vector<std::string>& functions_of_machine();
+
+/// A function in a VM is the VM's to use, whatever it may open of it; in a slice sysfs shows all of the
+/// host's, and what counts is the memory regions that it may write to.
+LeakEvidence foreign_devices(const NodeFunctions& seen, bool has_own_kernel);
+
+}  // namespace virtrain::harness

@@ -1,0 +1,30 @@
+#include "harness/security/probe_nodes.h"
+
+#include <boost/asio/experimental/awaitable_operators.hpp>
+
+#include "common/system/log.h"
+
+namespace virtrain::harness {
+
+using namespace asio::experimental::awaitable_operators;
+
+asio::awaitable<std::exception_ptr> on_probe_nodes(RunContext& context, const Placement& placement,
+                                                   const std::string& base,
+                                                   std::function<asio::awaitable<void>(LiveNodes&)> work) {
+  LiveNodes nodes(context, placement, base);
+  std::exception_ptr failure;
+  const auto guarded = [&]() -> asio::awaitable<void> {
+    try {
+      co_await work(nodes);
+    } catch (...) { failure = std::current_exception(); }
+  };
+  co_await (guarded() || context.stop.wait());
+  if (context.progress) { context.progress("tear_down"); }
+  const auto left = co_await nodes.tear_down();
+  if (!left.empty()) {
+    log::warning("something could not be removed; run: virtrain clean", {{"left", left}});
+  }
+  co_return context.stop.requested() ? nullptr : failure;
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <string>
+
+#include "harness/trial/live_nodes.h"
+
+namespace virtrain::harness {
+
+/// Does the work, which brings the nodes up, until it ends or the experiment is to stop, and tears them down.
+/// Returns what failed, if it was not the stop.
+asio::awaitable<std::exception_ptr> on_probe_nodes(RunContext& context, const Placement& placement,
+                                                   const std::string& base,
+                                                   std::function<asio::awaitable<void>(LiveNodes&)> work);
+
+}  // namespace virtrain::harness
