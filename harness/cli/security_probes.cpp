@@ -65,7 +65,7 @@ void kill_a_run_before(SecurityArguments& arguments) {
     if (!options.experiment.may_change_host) { command.emplace_back("--no-host-changes"); }
     if (options.experiment.wait) { command.emplace_back("--wait"); }
     log::info("security probes: a run of its own fills the device and is killed");
-    options.experiment.security.killed = kill_a_run(host, command, "");
+    options.experiment.security.killed = kill_a_run(host, command);
   };
 }
 

@@ -121,34 +121,36 @@ class DeviceProbes {
           device_.grant.address);
     }
     paths_ = memory.paths;
-    if (lacks_.empty()) { co_await look_after_killed_run(node); }
     if (options_.filled) {
+      if (lacks_.empty()) { co_await fill(node); }
       options_.filled({context_.experiment, device_.grant.address, canary_, filled_, lacks_});
+    } else if (lacks_.empty()) {
+      co_await look_after_killed_run(node);
     }
   }
 
   /// Fills the device, too.
   asio::awaitable<void> look_after_killed_run(LiveNode& node) {
-    auto left = options_.killed.value_or(KilledRun{});
+    LeakEvidence evidence;
     if (!options_.killed) {
-      left.lacks = "only virtrain isolate --security FILE kills a run to see what it leaves";
+      evidence.lacks = "only virtrain isolate --security FILE kills a run to see what it leaves";
+    } else {
+      evidence.lacks = options_.killed->lacks;
+      evidence.failure = options_.killed->failure;
+      if (evidence.lacks.empty() && evidence.failure.empty() &&
+          options_.killed->device != device_.grant.address) {
+        evidence.failure =
+            "the run that was killed had another device, " + printable(options_.killed->device);
+      }
     }
-    if (left.lacks.empty() && left.failure.empty() && left.device != device_.grant.address) {
-      left.failure = "the run that was killed had another device, " + printable(left.device);
-    }
-    if (left.lacks.empty() && left.failure.empty()) {
-      canary_ = left.canary;
-      filled_ = left.filled;
-      co_await look(node, killed_run_device_memory_probe, run_killed);
+    if (!evidence.lacks.empty() || !evidence.failure.empty()) {
+      done_(to_record(evidence, killed_run_device_memory_probe, run_killed));
+      co_await fill(node);
       co_return;
     }
-    if (!options_.filled) {
-      LeakEvidence evidence;
-      evidence.lacks = left.lacks;
-      evidence.failure = left.failure;
-      done_(to_record(evidence, killed_run_device_memory_probe, run_killed));
-    }
-    co_await fill(node);
+    canary_ = options_.killed->canary;
+    filled_ = options_.killed->filled;
+    co_await look(node, killed_run_device_memory_probe, run_killed);
   }
 
   /// All of it, with the canary that the next tenant looks for.

@@ -28,9 +28,9 @@ std::string last_words(const std::string& errors) {
   return lines.empty() ? "" : printable(lines.back());
 }
 
-void clean_up_after(vmctl::Host& host, const std::string& experiment, const std::string& libvirt) {
+void clean_up_after(vmctl::Host& host, const std::string& experiment) {
   if (experiment.empty()) { return; }
-  host.leftovers(libvirt, experiment);
+  host.leftovers("", experiment);
   // Its database was for it alone and goes with it.
   const auto cleaned = host.clean([](const std::string&, const std::string&) { return true; });
   for (const auto& [leftover, reason] : cleaned.failed) {
@@ -79,7 +79,7 @@ std::function<void(const KilledRun&)> tell_and_die(std::function<void(const std:
   };
 }
 
-KilledRun kill_a_run(vmctl::Host& host, const std::vector<std::string>& command, const std::string& libvirt) {
+KilledRun kill_a_run(vmctl::Host& host, const std::vector<std::string>& command) {
   KilledRun run;
   try {
     CommandOptions options;
@@ -91,7 +91,7 @@ KilledRun kill_a_run(vmctl::Host& host, const std::vector<std::string>& command,
     auto told = parse_killed_run(result.out);
     if (result.exit_status != (told.lacks.empty() ? killed_status : 0)) { return run; }
     run = std::move(told);
-    clean_up_after(host, run.experiment, libvirt);
+    clean_up_after(host, run.experiment);
   } catch (const Error& error) {
     if (run.failure.empty()) { run.failure = error.what(); }
   }

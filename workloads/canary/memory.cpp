@@ -82,7 +82,7 @@ bool holds_data(const fs::path& disk) {
   const auto operation = "look at " + disk.string();
   const UniqueFd fd(::open(disk.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) { throw errno_error(operation, errno); }
-  const off_t size = ::lseek(fd.get(), 0, SEEK_END);
+  const auto size = static_cast<off_t>(bytes_of(fd.get()));
   std::string piece(piece_bytes, '\0');
   for (const off_t at : {off_t{0}, std::max<off_t>(0, size - static_cast<off_t>(piece_bytes))}) {
     const ssize_t got = ::pread(fd.get(), piece.data(), piece.size(), at);

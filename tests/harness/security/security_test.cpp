@@ -270,9 +270,7 @@ TEST_CASE("what a run that is killed tells is read back as it was told") {
 
 TEST_CASE("a run that was to be killed and ends otherwise says why") {
   const auto host = vmctl::local_host();
-  const auto run = [&](const std::string& script) {
-    return kill_a_run(*host, {"sh", "-c", script}, "test:///default");
-  };
+  const auto run = [&](const std::string& script) { return kill_a_run(*host, {"sh", "-c", script}); };
   CHECK_THAT(run("echo 20261120t083012-7f3a2b >&2; echo the cores are busy >&2; exit 75").failure,
              Contains("exit status 75: the cores are busy"));
   const auto line = line_of({"", "0000:00:11.0", make_canary("a"), {96, 128, false}});
