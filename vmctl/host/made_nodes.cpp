@@ -17,7 +17,6 @@
 #include "vmctl/hypervisor/domain/topology_check.h"
 #include "vmctl/hypervisor/qemu_log.h"
 #include "vmctl/hypervisor/qemu_threads.h"
-#include "vmctl/process/signs_of_life.h"
 #include "vmctl/slice/net_devices.h"
 #include "vmctl/slice/resctrl.h"
 
@@ -321,9 +320,11 @@ NodeCounters MadeNodes::counters(NodeId id) {
   return out;
 }
 
-std::chrono::nanoseconds MadeNodes::waiting_time(NodeId id) const {
-  const auto& process = at(id).process;
-  return process ? waiting_time_of(*process) : std::chrono::nanoseconds{};
+std::chrono::nanoseconds MadeNodes::waiting_time(NodeId id) {
+  auto& node = at(id);
+  if (!node.process) { return {}; }
+  if (node.waiting.process() != *node.process) { node.waiting = WaitingTime(*node.process); }
+  return node.waiting.read();
 }
 
 std::string MadeNodes::last_words(NodeId id) const {

@@ -8,6 +8,7 @@
 
 #include "vmctl/host/node_domain.h"
 #include "vmctl/host/run_state.h"
+#include "vmctl/process/signs_of_life.h"
 #include "vmctl/slice/slice.h"
 
 namespace virtrain::vmctl {
@@ -23,7 +24,7 @@ class MadeNodes {
   void make_networks();
   NodeStream start(NodeId node);
   NodeCounters counters(NodeId node);
-  std::chrono::nanoseconds waiting_time(NodeId node) const;
+  std::chrono::nanoseconds waiting_time(NodeId node);
   std::string last_words(NodeId node) const;
   /// kill -9 of a VM's QEMU; returns when it is gone.
   void kill(NodeId node) const;
@@ -47,6 +48,7 @@ class MadeNodes {
     std::string nic;  ///< host side of its network: tap or veth; empty: none
     std::unique_ptr<Slice> slice;
     std::optional<pid_t> process;  ///< QEMU, or the slice's agent
+    WaitingTime waiting;           ///< of that process; only waiting_time() has to do with it
   };
 
   bool is_vm() const { return spec_.kind == NodeKind::vm; }

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <string_view>
+#include <utility>
 
 #include "common/text/text.h"
 #include "common/text/units.h"
@@ -33,13 +34,30 @@ std::chrono::nanoseconds cpu_time_of_tree(pid_t root) {
   return sum;
 }
 
-std::chrono::nanoseconds waiting_time_of(pid_t process) {
-  std::chrono::nanoseconds sum{};
-  for (const auto& task : entries_of("/proc/" + std::to_string(process) + "/task")) {
-    const auto text = read_file(task / "schedstat").value_or("");  // "running waiting slices", in ns
-    const auto fields = words_of(text);
-    if (fields.size() >= 2) { sum += std::chrono::nanoseconds(parse_integer(fields[1]).value_or(0)); }
+std::chrono::nanoseconds WaitingTime::read() {
+  std::map<std::string, ThreadLook> threads;
+  for (const auto& task : entries_of("/proc/" + std::to_string(process_) + "/task")) {
+    const auto info = parse_proc_stat(read_file(task / "stat").value_or(""));
+    threads[task.filename()] = {info && info->state == 'R', read_file(task / "schedstat").value_or("")};
   }
+  return add(threads, std::chrono::steady_clock::now());
+}
+
+std::chrono::nanoseconds WaitingTime::add(const std::map<std::string, ThreadLook>& threads,
+                                          std::chrono::steady_clock::time_point now) {
+  std::chrono::nanoseconds sum{};
+  std::map<std::string, Wait> waits;
+  for (const auto& [thread, look] : threads) {
+    const auto fields = words_of(look.schedstat);
+    if (fields.size() >= 2) { sum += std::chrono::nanoseconds(parse_integer(fields[1]).value_or(0)); }
+    if (!look.ready) { continue; }
+    const auto before = waits_.find(thread);
+    const bool same = before != waits_.end() && before->second.schedstat == look.schedstat;
+    const auto since = same ? before->second.since : now;
+    sum += now - since;
+    waits[thread] = {look.schedstat, since};
+  }
+  waits_ = std::move(waits);
   return sum;
 }
 

@@ -4,15 +4,42 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
+#include <string>
 
 namespace virtrain::vmctl {
 
 /// CPU time that these processes and everything below them have used so far; what is gone counts nothing.
 std::chrono::nanoseconds cpu_time_of_tree(pid_t root);
-/// How long the process's threads have together been ready to run while others had the cores.
-std::chrono::nanoseconds waiting_time_of(pid_t process);
 /// Of all libvirt daemons of this host, without the VMs that they started.
 std::chrono::nanoseconds cpu_time_of_libvirt();
+
+/// One look at a thread: `schedstat` is the kernel's "running waiting slices", in ns.
+struct ThreadLook {
+  bool ready = false;  ///< it runs, or would if it had a core
+  std::string schedstat;
+};
+
+/// How long a process's threads have together been ready to run while others had the cores. The kernel adds a
+/// wait once it is over: of a thread that has not been let run since the last look it is counted here.
+class WaitingTime {
+ public:
+  explicit WaitingTime(pid_t process = 0) : process_(process) {}
+  pid_t process() const { return process_; }
+
+  std::chrono::nanoseconds read();
+  /// The same of threads that somebody else has looked at.
+  std::chrono::nanoseconds add(const std::map<std::string, ThreadLook>& threads,
+                               std::chrono::steady_clock::time_point now);
+
+ private:
+  struct Wait {
+    std::string schedstat;
+    std::chrono::steady_clock::time_point since;
+  };
+  pid_t process_;
+  std::map<std::string, Wait> waits_;  ///< by the thread's number
+};
 
 /// Patience with what is alive and slow, none with what stands still: a process on a busy host still uses
 /// some CPU time.

@@ -167,7 +167,8 @@ pid_t spawn(const SliceSpec& spec, const SliceCgroups& groups, int channel, int 
 /// What the helper says until it has started the agent.
 std::map<std::string, std::string> read_status(const SliceSpec& spec, pid_t helper, const UniqueFd& status) {
   std::string text;
-  SignsOfLife life([helper] { return cpu_time_of_tree(helper) + waiting_time_of(helper); }, 10s, 120s);
+  WaitingTime waiting(helper);
+  SignsOfLife life([&] { return cpu_time_of_tree(helper) + waiting.read(); }, 10s, 120s);
   while (true) {
     constexpr int look_again_ms = 500;
     pollfd ready{status.get(), POLLIN, 0};

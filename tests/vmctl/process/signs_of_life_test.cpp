@@ -46,3 +46,24 @@ TEST_CASE("CPU time is that of a process and of all below it") {
   for (const pid_t pid : process_tree(child)) { ::kill(pid, SIGKILL); }
   ::waitpid(child, nullptr, 0);
 }
+
+TEST_CASE("a thread that nobody lets run waits, though the kernel does not say so before it runs") {
+  WaitingTime waiting;
+  const std::chrono::steady_clock::time_point t;
+  CHECK(waiting.add({{"7", {true, "100 50 3"}}}, t) == 50ns);
+  CHECK(waiting.add({{"7", {true, "100 50 3"}}}, t + 2s) == 2s + 50ns);
+  CHECK(waiting.add({{"7", {true, "100 50 3"}}}, t + 9s) == 9s + 50ns);
+  // It has run: the kernel has added what it waited.
+  CHECK(waiting.add({{"7", {true, "200 9500000050 4"}}}, t + 10s) == 9500000050ns);
+  // One that runs on, and one that sleeps, do not wait.
+  CHECK(waiting.add({{"7", {true, "1000000200 9500000050 4"}}}, t + 11s) == 9500000050ns);
+  CHECK(waiting.add({{"7", {false, "1000000200 9500000050 4"}}}, t + 12s) == 9500000050ns);
+  CHECK(waiting.add({{"7", {true, "1000000200 9500000050 4"}}, {"8", {true, "0 7 1"}}}, t + 13s) ==
+        9500000057ns);
+}
+
+TEST_CASE("the waiting time of a process is read from the kernel") {
+  WaitingTime own(::getpid()), gone(-1);
+  CHECK(own.read() >= 0ns);
+  CHECK(gone.read() == 0ns);
+}
