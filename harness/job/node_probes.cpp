@@ -31,7 +31,7 @@ const nlohmann::json* given(const nlohmann::json& record, const char* key) {
   return found == record.end() || found->is_null() ? nullptr : &*found;
 }
 
-std::string text(const nlohmann::json& record, const char* key) {
+std::string figure_text(const nlohmann::json& record, const char* key) {
   const auto* value = given(record, key);
   if (value == nullptr) { return {}; }
   if (!value->is_string() || value->get_ref<const std::string&>().size() > most_unit_bytes) {
@@ -48,7 +48,7 @@ std::optional<std::int64_t> count(const nlohmann::json& record, const char* key,
   return value->get<std::int64_t>();
 }
 
-std::optional<double> number(const nlohmann::json& record, const char* key) {
+std::optional<double> figure_number(const nlohmann::json& record, const char* key) {
   const auto* value = given(record, key);
   if (value == nullptr) { return std::nullopt; }
   if (!value->is_number() || !(value->get<double>() >= 0) || !std::isfinite(value->get<double>())) {
@@ -59,18 +59,18 @@ std::optional<double> number(const nlohmann::json& record, const char* key) {
 
 results::Probe figure(const nlohmann::json& record) {
   results::Probe probe;
-  probe.name = text(record, "name");
-  probe.data_type = text(record, "data_type");
+  probe.name = figure_text(record, "name");
+  probe.data_type = figure_text(record, "data_type");
   probe.nodes = count(record, "nodes", 1);
   probe.ranks = count(record, "ranks", 1);
   probe.size_bytes = count(record, "size_bytes", 0);
-  probe.seconds = number(record, "seconds");
-  const auto value = number(record, "value");
-  probe.unit = text(record, "unit");
+  probe.seconds = figure_number(record, "seconds");
+  const auto value = figure_number(record, "value");
+  probe.unit = figure_text(record, "unit");
   probe.wrong = count(record, "wrong", 0);
-  probe.transport = text(record, "transport");
-  probe.bus_bytes_per_second = number(record, "bus_bytes_per_second");
-  probe.measured_at = text(record, "measured_at");
+  probe.transport = figure_text(record, "transport");
+  probe.bus_bytes_per_second = figure_number(record, "bus_bytes_per_second");
+  probe.measured_at = figure_text(record, "measured_at");
   if (const auto* detail = given(record, "detail")) { probe.detail = *detail; }
   if (probe.name.empty()) { throw odd("name"); }
   if (!value) { throw odd("value"); }

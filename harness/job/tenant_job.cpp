@@ -26,7 +26,7 @@ constexpr milliseconds exit_grace{10'000};
 /// other, after tens of GB were freed and NCCL and MPI have ended.
 constexpr milliseconds gpu_exit_grace{60'000};
 constexpr std::size_t last_lines = 12;
-constexpr std::size_t most_name_bytes = 64;
+constexpr std::size_t most_host_name_bytes = 64;
 constexpr int killed_status = 128 + SIGKILL;
 constexpr const char* killed_hint = " (killed, probably out of memory: raise guest.memory)";
 
@@ -173,9 +173,9 @@ void TenantJob::serve_remote_shell(std::size_t node) {
     if (target) {
       self->spawn(self->run_remote_shell(node, shell, *target, std::move(command)));
     } else {  // at once: without an answer mpirun would wait for ever
-      self->nodes_[node].agent->rsh_exit(
-          shell, 255,
-          fmt::format("virtrain-rsh: no node of this tenant is named {}\n", excerpt(host, most_name_bytes)));
+      self->nodes_[node].agent->rsh_exit(shell, 255,
+                                         fmt::format("virtrain-rsh: no node of this tenant is named {}\n",
+                                                     excerpt(host, most_host_name_bytes)));
     }
   };
   agent.on_rsh_closed = [weak, node](std::int64_t shell) {
@@ -259,7 +259,7 @@ void TenantJob::note_transport(const RankLine& line) {
   const std::string name = used->first == mpi_.shared_memory ? "shm" : used->first;
   // Slices without namespaces carry the host's own name, so a job in one of them goes by its node's.
   const std::string to = network_ == RankNetwork::shared_memory ? from : used->second;
-  const bool is_plain = !name.empty() && name.size() <= most_name_bytes && printable(name) == name;
+  const bool is_plain = !name.empty() && name.size() <= most_host_name_bytes && printable(name) == name;
   if (name != "self" && is_plain && index_of(to)) { transports_[{from, to}] = name; }
 }
 

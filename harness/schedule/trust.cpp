@@ -83,7 +83,7 @@ void require_secret(const fs::path& file) {
 }
 
 void require_only_ours_in(const std::string& command) {
-  const auto words = words_of(command);
+  const auto words = virtrain::words_of(command);
   for (const auto& word : words) {
     const bool is_path = word.find('/') != std::string_view::npos;
     std::error_code ignored;

@@ -14,8 +14,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr JsonLimits record_limits{.bytes = std::size_t{16} << 10, .depth = 8, .values = 2000};
-constexpr std::size_t most_text_bytes = 200;
+constexpr JsonLimits canary_record_limits{.bytes = std::size_t{16} << 10, .depth = 8, .values = 2000};
+constexpr std::size_t most_canary_text_bytes = 200;
 
 Error odd(const std::string& key) {
   return {"read what virtrain-canary says", ErrorCode::trial_failed, "its '" + key + "' is odd"};
@@ -27,13 +27,15 @@ const json& member(const json& object, const char* key) {
   return *found;
 }
 
-std::string text(const json& object, const char* key) {
+std::string canary_text(const json& object, const char* key) {
   const auto& value = member(object, key);
-  if (!value.is_string() || value.get_ref<const std::string&>().size() > most_text_bytes) { throw odd(key); }
+  if (!value.is_string() || value.get_ref<const std::string&>().size() > most_canary_text_bytes) {
+    throw odd(key);
+  }
   return printable(value.get_ref<const std::string&>());
 }
 
-std::uint64_t number(const json& object, const char* key) {
+std::uint64_t canary_number(const json& object, const char* key) {
   const auto& value = member(object, key);
   if (!value.is_number_unsigned()) { throw odd(key); }
   return value.get<std::uint64_t>();
@@ -51,11 +53,11 @@ const json& list(const json& object, const char* key) {
   return value;
 }
 
-std::vector<std::string> texts(const json& object, const char* key) {
+std::vector<std::string> canary_texts(const json& object, const char* key) {
   std::vector<std::string> all;
   for (const auto& one : list(object, key)) {
     if (!one.is_string()) { throw odd(key); }
-    all.push_back(printable(one.get<std::string>(), most_text_bytes));
+    all.push_back(printable(one.get<std::string>(), most_canary_text_bytes));
   }
   return all;
 }
@@ -63,7 +65,7 @@ std::vector<std::string> texts(const json& object, const char* key) {
 /// The line of that record.
 json record_of(const std::string& lines, const std::string& kind) {
   for (const auto& line : split(lines, '\n')) {
-    auto record = parse_json_or_null(line, record_limits);
+    auto record = parse_json_or_null(line, canary_record_limits);
     if (record.is_object() && record.value("record", json()) == kind) { return record; }
   }
   throw Error("read what virtrain-canary says", ErrorCode::trial_failed, "it has no record '" + kind + "'");
@@ -124,55 +126,57 @@ bool NodeSearch::has(const std::string& canary) const {
 NodeSearch parse_search(const std::string& lines) {
   const auto record = record_of(lines, "searched");
   NodeSearch search;
-  search.scanned_bytes = static_cast<double>(number(record, "scanned_bytes"));
-  search.total_bytes = static_cast<double>(number(record, "total_bytes"));
+  search.scanned_bytes = static_cast<double>(canary_number(record, "scanned_bytes"));
+  search.total_bytes = static_cast<double>(canary_number(record, "total_bytes"));
   if (search.scanned_bytes > search.total_bytes) { throw odd("scanned_bytes"); }
   for (const auto& one : list(record, "found")) {
-    search.found.push_back({text(one, "canary"), text(one, "path"), number(one, "count"),
-                            number(one, "first"), number(one, "last")});
+    search.found.push_back({canary_text(one, "canary"), canary_text(one, "path"), canary_number(one, "count"),
+                            canary_number(one, "first"), canary_number(one, "last")});
   }
   return search;
 }
 
 NodeListener parse_listener(const std::string& lines) {
   const auto record = record_of(lines, "listening");
-  return {text(record, "mac"), text(record, "link_local"), truth(record, "vsock")};
+  return {canary_text(record, "mac"), canary_text(record, "link_local"), truth(record, "vsock")};
 }
 
 NodeReach parse_reach(const std::string& lines) {
   const auto record = record_of(lines, "reached");
   NodeReach reach;
   for (const auto& one : list(record, "answers")) {
-    reach.answers.push_back({text(one, "target"), text(one, "how"), text(one, "who"), text(one, "canary")});
+    reach.answers.push_back({canary_text(one, "target"), canary_text(one, "how"), canary_text(one, "who"),
+                             canary_text(one, "canary")});
   }
-  reach.heard = texts(record, "heard");
-  reach.failed = texts(record, "failed");
+  reach.heard = canary_texts(record, "heard");
+  reach.failed = canary_texts(record, "failed");
   return reach;
 }
 
 NodeFunctions parse_functions(const std::string& lines) {
   const auto record = record_of(lines, "functions");
-  NodeFunctions seen{number(record, "total"),
-                     number(record, "others"),
-                     number(record, "opened"),
+  NodeFunctions seen{canary_number(record, "total"),
+                     canary_number(record, "others"),
+                     canary_number(record, "opened"),
                      truth(record, "control"),
                      {}};
   if (seen.others > seen.total || seen.opened > seen.others) { throw odd("others"); }
   for (const auto& one : list(record, "functions")) {
-    seen.functions.push_back({text(one, "address"), text(one, "model"), texts(one, "opened")});
+    seen.functions.push_back(
+        {canary_text(one, "address"), canary_text(one, "model"), canary_texts(one, "opened")});
   }
   return seen;
 }
 
 NodeMemory parse_memory(const std::string& lines) {
   const auto record = record_of(lines, "memory");
-  return {texts(record, "paths"), truth(record, "holds_data"), text(record, "lacks")};
+  return {canary_texts(record, "paths"), truth(record, "holds_data"), canary_text(record, "lacks")};
 }
 
 NodeFill parse_fill(const std::string& lines) {
   const auto record = record_of(lines, "filled");
-  const NodeFill fill{static_cast<double>(number(record, "bytes")),
-                      static_cast<double>(number(record, "total")), truth(record, "read_back")};
+  const NodeFill fill{static_cast<double>(canary_number(record, "bytes")),
+                      static_cast<double>(canary_number(record, "total")), truth(record, "read_back")};
   if (fill.bytes > fill.total_bytes) { throw odd("bytes"); }
   return fill;
 }

@@ -15,7 +15,7 @@ namespace {
 
 /// For NCCL_TOPO_FILE: a guest cannot see the host's switches and links.
 constexpr const char* guest_nccl_topology = "/run/nccl-topology.xml";
-constexpr std::chrono::seconds tool_deadline{60};
+constexpr std::chrono::seconds query_deadline{60};
 
 /// Where a node's ranks find the experiment's engines and leave theirs; nothing for those that use none, or
 /// that the scenario has given a cache of its own.
@@ -138,7 +138,7 @@ asio::awaitable<std::map<std::string, std::string>> gpu_environment(LiveTrial& t
     co_return environment;
   }
   const auto answer =
-      co_await run_in_node(trial.context.io, node.live.agent, gpu_uuid_query(), tool_deadline);
+      co_await run_in_node(trial.context.io, node.live.agent, gpu_uuid_query(), query_deadline);
   environment["CUDA_VISIBLE_DEVICES"] = visible_gpus(answer, gpu_addresses(trial, tenant, node));
   co_return environment;
 }

@@ -13,7 +13,7 @@ namespace {
 
 /// Each page and each completion script, under the name by which its reader finds it.
 void write_manual(CLI::App& app, const std::filesystem::path& folder) {
-  const auto program = describe(app);
+  const auto program = harness::describe(app);
   std::filesystem::create_directories(folder / "man1");
   for (const auto* verb : manual::all_verbs(program)) {
     write_file_atomically(folder / "man1" / (manual::page_name(*verb) + ".1"),
@@ -42,7 +42,7 @@ void add_manual_commands(Cli& cli) {
       "  source <(virtrain completion bash)       in ~/.bashrc\n"
       "  source <(virtrain completion zsh)        in ~/.zshrc, after compinit\n"
       "  virtrain completion fish | source        in ~/.config/fish/config.fish");
-  completion->callback([shell, &cli] { fmt::print("{}", manual::completion(describe(cli.app), *shell)); });
+  completion->callback([shell, &cli] { fmt::print("{}", manual::completion(harness::describe(cli.app), *shell)); });
 
   // For the build, which installs them: no verb of users.
   auto* pages = cli.app.add_subcommand("manual", "Write the manual pages and completion scripts")->group("");

@@ -31,7 +31,7 @@ namespace {
 using std::chrono::seconds;
 
 constexpr int exit_regression = 1;
-constexpr int exit_no_verdict = 5;
+constexpr int exit_of_no_verdict = 5;
 
 struct AddArguments {
   std::filesystem::path scenario;
@@ -253,7 +253,7 @@ void thin(const Schedule& schedule, const std::string& scenario) {
 /// 1 where a loss is open, after the changes of this schedule's scenario were printed.
 int judge(const Schedule& schedule, int night) {
   const int trial_failed = exit_status(ErrorCode::trial_failed);
-  if (night != 0 && night != exit_regression && night != exit_no_verdict && night != trial_failed) {
+  if (night != 0 && night != exit_regression && night != exit_of_no_verdict && night != trial_failed) {
     return night;
   }
   const auto scenario = load_scenario(schedule.scenario).name;
