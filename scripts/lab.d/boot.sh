@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Boots the first-level VM and runs one payload in it. Sourced by scripts/lab.
+# Boots the first-level VM and runs a payload in it. Sourced by scripts/lab.
 
 # Devices under test, at fixed addresses of the first level:
 #   00:10.0          edu (1234:11e8)     no host driver, a group of its own
@@ -34,32 +34,17 @@ lab_devices() { # RUN-FOLDER [yes: with the memory region]
   )
 }
 
-# take_core: sets core, one of this host's that no other first level of this build uses while this shell lives; all of them
-# where none is free. The threads of QEMU, one a processor, must not run at the same moment: its emulated SVM is wrong then now
-# and then (docs/lab.md, "What surprised us").
-core=
-take_core() {
-  local lock candidate
-  [ -z "$core" ] || return 0
-  for ((candidate = 0; candidate < $(getconf _NPROCESSORS_CONF); candidate++)); do
-    taskset --cpu-list "$candidate" true 2> /dev/null || continue # not ours
-    exec {lock}> "$lab_dir/core.$candidate"
-    if flock --nonblock "$lock"; then core=$candidate; return 0; fi
-    exec {lock}>&-
-  done
-  core=$(sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status)
-}
-
 # boot RUN-FOLDER SUITE IOMMU MEMORY SECONDS [QEMU-ARG...]: with RUN-FOLDER/payload.tar, and the memory region where region=yes; returns QEMU's status.
-# TCG emulates AMD's SVM, so that the first level has a /dev/kvm of its own; this host's is never used.
+# TCG emulates AMD's SVM, so that the first level has a /dev/kvm of its own; this host's is never used. One processor: QEMU's
+# threads, one a processor, must not run at the same moment, for its emulated SVM is wrong then now and then (docs/lab.md, "What
+# surprised us"), and on one core they mostly wait for each other.
 boot() {
   local run=$1 suite=$2 iommu=$3 memory=$4 seconds=$5 devices=() iommu_device=() qemu cpu; shift 5
   choose_qemu
-  take_core
   lab_devices "$run" "${region:-no}"
   [ "$iommu" = none ] || iommu_device=(-device "$iommu")
-  taskset --cpu-list "$core" timeout --foreground "$seconds" "${qemu[@]}" \
-    -machine q35,accel=tcg,kernel-irqchip=off -cpu "$cpu" -smp 2 -m "$memory" \
+  timeout --foreground "$seconds" "${qemu[@]}" \
+    -machine q35,accel=tcg,kernel-irqchip=off -cpu "$cpu" -smp 1 -m "$memory" \
     -nodefaults -no-user-config -display none -no-reboot "${iommu_device[@]}" \
     -kernel "$lab_dir/$suite/vmlinuz" -initrd "$lab_dir/$suite/l1-initrd" \
     -append "console=ttyS0 quiet panic=-1 mitigations=off intel_iommu=on iommu=pt ${LAB_APPEND:-}" \
@@ -98,15 +83,19 @@ with_seconds() {
   while IFS= read -r line; do printf '%4d  %s\n' $((SECONDS - began)) "$line"; done
 }
 
-# run_proof NAME: where the emulation fails, that says nothing about the proof, which only runs programs in it: it is tried
-# again. What virtrain itself does wrong fails again. docs/lab.md, "What surprised us", has what was seen.
-run_proof() {
-  local try rc
+# run_boot NAME PROOF...: on one first level, one proof after the other. Where the emulation fails, that says nothing about the
+# proof, which only runs programs in it: what is not proved then is tried again. What virtrain itself does wrong fails again.
+# docs/lab.md, "What surprised us", has what was seen.
+run_boot() {
+  local boot=$1 try rc name left; shift
   for try in 1 2 3 4; do
     rc=0
-    try_proof "$1" || rc=$?
+    try_boot "$boot" "$@" || rc=$?
     [ "$rc" = 125 ] || return "$rc"
-    echo "== $1: that was try $try of 4"
+    echo "== $boot: that was try $try of 4"
+    left=()
+    for name in "$@"; do grep -q "^== $name: proved" "$lab_dir/run/$boot/output" || left+=("$name"); done
+    set -- "${left[@]}"
   done
   return 1
 }
@@ -122,26 +111,44 @@ emulation_fault() {
   else return 1; fi
 }
 
-# try_proof NAME: prints what it stands for and its output; fails where it does, with 125 where the emulation does.
-try_proof() {
-  local name=$1 suite product cache region run rc=0 status fault began=$SECONDS seconds
-  region=$(proof_setting "$name" region no)
-  suite=$(proof_setting "$name" suite bookworm)
-  seconds=$(proof_setting "$name" seconds 600)
-  run=$lab_dir/run/$name
+# largest KEY DEFAULT PROOF...: of what the proofs set; the sum of it with KEY seconds.
+largest() {
+  local key=$1 otherwise=$2 name value found=0; shift 2
+  for name in "$@"; do
+    value=$(proof_setting "$name" "$key" "$otherwise")
+    if [ "$key" = seconds ]; then found=$((found + value)); elif [ "${value%G}" -gt "${found%G}" ]; then found=$value; fi
+  done
+  echo "$found"
+}
+
+# any_sets KEY PROOF...: whether one of them says KEY=yes.
+any_sets() {
+  local key=$1 name; shift
+  for name in "$@"; do [ "$(proof_setting "$name" "$key" no)" = no ] || return 0; done
+  return 1
+}
+
+# try_boot NAME PROOF...: prints what they stand for and their output; fails where one does, with 125 where the emulation does.
+try_boot() {
+  local boot=$1 suite product=no region=no cache=() run rc=0 status fault began=$SECONDS seconds name title; shift
+  suite=$(proof_setting "$1" suite bookworm)
+  seconds=$(largest seconds 600 "$@")
+  ! any_sets product "$@" || product=yes
+  ! any_sets region "$@" || region=yes
+  run=$lab_dir/run/$boot
   build_lab "$suite"
   rm -rf "$run"
   mkdir -p "$run"
   : > "$run/output"
-  product=$(proof_setting "$name" product no)
-  make_payload "$suite" "$(proof_file "$name")" "$product" "$run/payload.tar" $((seconds - 60)) || return 1
-  echo "== $name (Debian $suite)"
-  local title
-  for title in "Stands for" "Shows" "Cannot show"; do echo "$title: $(proof_words "$name" "$title")"; done
-  read -ra cache <<< "$([ "$(proof_setting "$name" images no)" = no ] || cache_disk "$suite")"
+  make_payload "$suite" "$source_dir/tests/lab/l1/run-proofs" "$product" "$run/payload.tar" $((seconds - 60)) "$@" || return 1
+  echo "== $boot (Debian $suite): $*"
+  for name in "$@"; do
+    for title in "Stands for" "Shows" "Cannot show"; do echo "$name: $title: $(proof_words "$name" "$title")"; done
+  done
+  ! any_sets images "$@" || read -ra cache <<< "$(cache_disk "$suite")"
   tail -f --pid=$$ "$run/output" > >(with_seconds) & local reader=$!
   watch_heartbeat "$run" > /dev/null 2>&1 & local watcher=$!
-  boot "$run" "$suite" "$(proof_setting "$name" iommu intel-iommu,intremap=on)" "$(proof_setting "$name" memory 2G)" \
+  boot "$run" "$suite" "$(proof_setting "$1" iommu intel-iommu,intremap=on)" "$(largest memory 2G "$@")" \
     "$seconds" -pidfile "$run/pid" -chardev "file,id=output,path=$run/output" -serial chardev:output \
     -chardev "file,id=status,path=$run/status" -serial chardev:status "${cache[@]}" < /dev/null || rc=$?
   sleep 0.2
@@ -150,16 +157,16 @@ try_proof() {
   status=$(tr -dc '0-9' < "$run/status" 2> /dev/null || true)
   [ -n "${LAB_KEEP:-}" ] || rm -f "$run"/nvme?.img "$run/payload.tar"
   if [ "$rc" = 124 ] || [ -z "$status" ]; then
-    echo "== $name: the first-level VM $([ "$rc" = 124 ] && echo "ran past $seconds s" || echo "ended without a word"); its console ends with:"
+    echo "== $boot: the first-level VM $([ "$rc" = 124 ] && echo "ran past $seconds s" || echo "ended without a word"); its console ends with:"
     tail -n 20 "$run/console"
   elif [ "$status" != 0 ]; then
-    echo "== $name: FAILED ($((SECONDS - began)) s); console of the first level: $run/console"
+    echo "== $boot: FAILED ($((SECONDS - began)) s); console of the first level: $run/console"
   else
-    echo "== $name: proved in $((SECONDS - began)) s"
+    echo "== $boot: proved in $((SECONDS - began)) s"
     return 0
   fi
   fault=$(emulation_fault "$rc" "$run") || return 1
-  echo "== $name: the emulation failed: $fault"
+  echo "== $boot: the emulation failed: $fault"
   return 125
 }
 

@@ -3,7 +3,7 @@
 # Shows: virtrain refuses each by name, with the process or the mount point, and changes nothing; libvirt would take all of
 #   them. Of a shared group it looks at every function.
 # Cannot show: the kernel's own use of an NVIDIA GPU without a file (persistence mode).
-# L1: product=yes
+# L1: boot=lending product=yes seconds=300
 . ./support/proof.sh
 . ./support/host_state.sh
 nvme=0000:00:11.0 nic=0000:00:12.0 pair0=0000:00:13.0 pair1=0000:00:13.1

@@ -4,13 +4,13 @@
 #   the mdev; libvirtd killed (kill -9) while the device is lent changes nothing; given back, the host is as it was. A disk
 #   that is erased before it is lent reads zeros from its first to its last byte, one that is reset keeps its bytes.
 # Cannot show: a GPU's reset between tenants.
-# L1: product=yes seconds=600
+# L1: boot=lending product=yes
 . ./support/proof.sh
 . ./support/host_state.sh
 . ./support/lender.sh
 nvme=0000:00:11.0 pair0=0000:00:13.0 pair1=0000:00:13.1
 modprobe mdev
-insmod modules/mtty.ko
+load mtty
 before=$(host_state)
 
 check "lending a whole function" lend passthrough $nvme

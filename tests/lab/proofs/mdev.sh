@@ -2,10 +2,11 @@
 # Stands for: vGPUs on kernels before 6.8, which are mediated devices.
 # Shows: types, creation, a second-level guest that sees the device, refusal of a second domain, removal.
 # Cannot show: a vGPU manager's own refusals; the parents here (mtty, mdpy) are virtual devices, not PCI functions.
+# L1: boot=libvirt label=release
 . ./support/proof.sh
 modprobe mdev
-insmod modules/mtty.ko
-insmod modules/mdpy.ko
+load mtty
+load mdpy
 for parent in /sys/class/mdev_bus/*; do
     for t in "$parent"/mdev_supported_types/*; do
         echo "type  ${t##*/} name='$(cat "$t/name" 2>/dev/null)' api=$(cat "$t/device_api") free=$(cat "$t/available_instances")"

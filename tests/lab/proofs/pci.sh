@@ -3,6 +3,7 @@
 # Shows: libvirt takes the function from its driver, a KVM guest sees it and really uses it (reads a block of the NVMe disk by
 #   DMA, reads a register of edu), and destroying the domain brings the function back to its driver.
 # Cannot show: resets of real GPUs, BARs of many GiB, a driver that refuses to let go.
+# L1: boot=libvirt label=release
 . ./support/proof.sh
 edu=0000:00:10.0 nvme=0000:00:11.0 nic=0000:00:12.0 pair0=0000:00:13.0 pair1=0000:00:13.1
 

@@ -1,15 +1,15 @@
 #!/bin/bash
 # Stands for: tenants with vGPUs as mediated devices, and tenants with SR-IOV virtual functions.
 # Shows: virtrain run makes a part for each of two tenants at once (mtty; virtual functions of an NVMe disk), each VM holds its
-#   own, both train, and all parts are gone again at the end.
+#   own, both run, and all parts are gone again at the end.
 # Cannot show: work on a vGPU: the sample driver is a serial port, and an emulated NVMe function is offline in its guest.
-# L1: product=yes images=yes memory=4G seconds=1500
+# L1: boot=runs product=yes images=yes memory=4G seconds=900
 . ./support/proof.sh
 . ./support/host_state.sh
 . ./support/product.sh
 two='[{name: two, tenants: [{nodes: 1, gpus_per_node: 1}, {nodes: 1, gpus_per_node: 1}]}]'
 modprobe mdev
-insmod modules/mtty.ko
+load mtty
 
 # parts NAME: runs the scenario, two parts at once, none before and after.
 parts() {

@@ -4,7 +4,7 @@
 # Shows: virtrain run refuses each before anything happens (exit 75 where it is only busy, else 4), names the device and its
 #   neighbour, user or version; nothing changed.
 # Cannot show: a GPU's own users (the nvidia driver's files, persistence mode).
-# L1: product=yes images=yes memory=3G seconds=1000
+# L1: boot=runs product=yes images=yes memory=3G seconds=300
 . ./support/proof.sh
 . ./support/host_state.sh
 . ./support/product.sh
@@ -35,5 +35,5 @@ before=$(host_state)
 scenario vendor "{kind: vgpu, type: LAB-2Q, select: {address: [\"$vf\"]}}" "$one" '[vm]'
 refused_run "a vGPU with vendor-specific VFIO on libvirt 9.0" 4 "9\.7" vendor
 unchanged "the host afterwards" "$before"
-echo 0 > $pf/sriov_numvfs
+no_vendor_vfs
 finish

@@ -1,9 +1,9 @@
 #!/bin/bash
 # Stands for: tenants with vGPUs with vendor-specific VFIO on Debian 13.
-# Shows: virtrain run makes a vGPU for each of two tenants at once on libvirt 11.3, each VM holds its own, both train, for
+# Shows: virtrain run makes a vGPU for each of two tenants at once on libvirt 11.3, each VM holds its own, both run, for
 #   the next case a vGPU of the whole card takes their place, and the virtual functions carry none at the end.
 # Cannot show: CUDA on a vGPU, its licence, the real manager; the driver is this lab's stand-in (modules/labvgpu.c).
-# L1: suite=trixie product=yes images=yes memory=4G seconds=1500
+# L1: boot=vendor suite=trixie product=yes images=yes memory=4G seconds=1200
 . ./support/proof.sh
 . ./support/host_state.sh
 . ./support/product.sh
@@ -20,5 +20,5 @@ expect "trials" "two vm finished kvm_on_emulated whole-card vm finished kvm_on_e
 check "two at once, each in a VM of its own" grep -q '^groups 1 1$' /lab/vgpu.watch
 expect "drivers meanwhile" "nvidia nvidia" "$(sed -n 's/.* virtual-machines \([a-z]*\) 1$/\1/p' /lab/vgpu.watch | xargs)"
 unchanged "the host afterwards" "$before"
-echo 0 > $pf/sriov_numvfs
+no_vendor_vfs
 finish

@@ -4,6 +4,7 @@
 #   exist are refused with nothing changed; after kill -9 of QEMU, of the client, of libvirtd, and of libvirtd with QEMU the
 #   device is back on its driver. That libvirt takes a disk that is mounted: virtrain has to look itself.
 # Cannot show: what a real GPU's driver does when its user dies in the middle of an unbind.
+# L1: boot=libvirt label=release
 . ./support/proof.sh
 nvme=0000:00:11.0 pair0=0000:00:13.0 pair1=0000:00:13.1
 expect "pair shares a group" "$pair0 $pair1" "$(members "$(group $pair0)")"

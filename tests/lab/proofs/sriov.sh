@@ -3,6 +3,7 @@
 # Shows: VFs are made, each is alone in its group, one is passed to a guest while the physical function keeps its driver, and
 #   is back without driver afterwards; a VF that is gone is refused.
 # Cannot show: a VF that does something: an emulated NVMe VF is offline in the guest.
+# L1: boot=libvirt label=release
 . ./support/proof.sh
 pf=0000:01:00.0 sys=/sys/bus/pci/devices/0000:01:00.0
 expect "PF driver" nvme "$(driver $pf)"

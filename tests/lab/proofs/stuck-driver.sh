@@ -3,11 +3,11 @@
 # Shows: virtrain gives up at its deadline, says so, puts the device into quarantine and refuses it from then on, while other
 #   devices can still be lent; when the driver lets go at last, clean and --lift-quarantine make the device usable again.
 # Cannot show: a leaked usage count, which only a reboot cures.
-# L1: product=yes seconds=600
+# L1: boot=lending product=yes
 . ./support/proof.sh
 . ./support/host_state.sh
 edu=0000:00:10.0 nvme=0000:00:11.0
-insmod modules/labstuck.ko
+load labstuck
 expect "driver before" labstuck "$(driver $edu)"
 # What waits for the device's lock cannot be ended, so nothing here may wait for it: no host_state before the end.
 before=$(host_state)

@@ -3,6 +3,7 @@
 # Shows: managed='no' is refused with the function on the vendor's driver; managed='yes' is worse: it rebinds and the vGPU is
 #   lost. This is why virtrain refuses vendor-VFIO scenarios there.
 # Cannot show: a libvirt from 9.7 to 11.2.
+# L1: boot=libvirt label=release
 . ./support/proof.sh
 . ./support/vendor_vfio.sh
 echo "libvirt $(virsh version --daemon | sed -n 's/.*daemon: //p')"
@@ -16,5 +17,5 @@ if start l2-managed kvm l2.hold "$(hostdev $vf yes)"; then
 else
   pass "managed='yes' is refused, too"
 fi
-echo 0 > $pf/sriov_numvfs
+no_vendor_vfs
 finish

@@ -5,7 +5,7 @@
 #   shrinks on the sibling; a type that does not fit, a change while in use and a VF without a vGPU are refused; the type
 #   survives the domain until somebody writes 0. virtrain makes the vGPU, a guest gets it, and virtrain removes it.
 # Cannot show: the real driver's error codes and its manager; the driver is this lab's stand-in (modules/labvgpu.c).
-# L1: suite=trixie product=yes seconds=600
+# L1: boot=vendor suite=trixie product=yes seconds=600
 . ./support/proof.sh
 . ./support/host_state.sh
 . ./support/lender.sh
@@ -40,5 +40,5 @@ refused "one that does not fit any more" "904 cannot be made now" virtrain-lab-l
 virsh -q destroy l2-lent
 check "giving back" give_back
 unchanged "the host afterwards" "$before"
-echo 0 > $pf/sriov_numvfs
+no_vendor_vfs
 finish

@@ -5,14 +5,16 @@
 scenario() {
   cat > "/lab/$1.yaml" <<YAML
 name: $1
-workload: {model: resnet50, backend: cpu, precision: fp32, batch_size: 2, image_size: 32, warmup_steps: 0, steps: 2}
+workload: {model: resnet50, backend: cpu, precision: fp32, batch_size: 2, image_size: 32, warmup_steps: 0, steps: 2,
+  env: {STEP_SECONDS: "5"}}
 guest: {image: mirror, vcpus: 1, memory: 768MiB, pinning: cores}
 devices: $2
 cases: $3
 arms: ${4:-[bare_metal, vm]}
 pairs: 1
-boot_timeout: 4m
-trial_timeout: 5m
+oversubscribe: true
+boot_timeout: 15m
+trial_timeout: 15m
 YAML
 }
 

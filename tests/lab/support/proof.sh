@@ -19,6 +19,8 @@ refused() {
 }
 finish() { echo "failures: $failures"; exit "$((failures > 0))"; }
 
+load() { [ -e "/sys/module/$1" ] || insmod "modules/$1.ko"; } # MODULE of the lab's own; an earlier proof may have done so
+
 driver() { # ADDRESS -> name of the bound driver or "none"
     local link=/sys/bus/pci/devices/$1/driver
     if [ -e "$link" ]; then basename "$(readlink "$link")"; else echo none; fi

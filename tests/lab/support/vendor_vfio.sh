@@ -7,7 +7,7 @@ current=/sys/bus/pci/devices/$vf/nvidia/current_vgpu_type
 vendor_vfs() { # makes both VFs, on the vendor's driver
   local one
   modprobe vfio-pci-core
-  insmod modules/labvgpu.ko
+  load labvgpu
   echo 0 > $pf/sriov_drivers_autoprobe
   echo 2 > $pf/sriov_numvfs
   for one in $vf $other; do
@@ -15,6 +15,10 @@ vendor_vfs() { # makes both VFs, on the vendor's driver
     echo $one > /sys/bus/pci/drivers_probe
     expect "$one: driver" nvidia "$(driver $one)"
   done
+}
+no_vendor_vfs() { # as it was before
+  echo 0 > $pf/sriov_numvfs
+  echo 1 > $pf/sriov_drivers_autoprobe
 }
 # ids of the types that still fit on the physical function
 types() { sed 1d "/sys/bus/pci/devices/$1/nvidia/creatable_vgpu_types" | cut -d: -f1 | xargs; }
