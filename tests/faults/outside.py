@@ -108,18 +108,17 @@ class Run:
     def wait_for_stage(self, stage, deadline=90, trial=None):
         return self.wait_for(f'"stage {stage}"', deadline, f'"trial":{trial}}}' if trial else "")
 
-    def end(self, deadline=None):
-        """Exit status; the run must end by itself: within the deadline, or without one before it has said nothing for 90 s (a
-        stage takes as long as a busy host lets it)."""
-        ends = time.monotonic() + (deadline or 90)
-        said = len(self.log)
+    def end(self, silent=90):
+        """Exit status; the run must end by itself, and before it has said nothing for so many seconds (a stage takes as long as a
+        busy host lets it)."""
+        said, ends = len(self.log), time.monotonic() + silent
         while True:
             try:
                 status = self.process.wait(1)
                 break
             except subprocess.TimeoutExpired:
-                if deadline is None and len(self.log) > said:
-                    said, ends = len(self.log), time.monotonic() + 90
+                if len(self.log) > said:
+                    said, ends = len(self.log), time.monotonic() + silent
                 if time.monotonic() > ends:
                     self.process.kill()
                     raise AssertionError("virtrain hangs:\n" + "\n".join(self.log[-30:])) from None

@@ -34,7 +34,7 @@ def two_guests_of_a_cloud_image_train_together():
                                 workload={"batch_size": 2, "steps": 2}, trial_timeout="15m",
                                 guest={"memory": "1GiB", "image": str(base)})
         done = outside.Run(folder, text, program=outside.BUILD / "virtrain")
-        assert done.end(800) == 0, done.log[-8:]
+        assert done.end(600) == 0, done.log[-8:]
         (trial,) = done.trials()
         assert trial["valid"] and trial["nodes"] == 2, trial
         nodes = done.rows(PROOF)
@@ -61,7 +61,7 @@ def arms_boot_their_own_images():
         arms = ["vm", {"name": "vm-cloud", "like": "vm", "guest": {"image": str(base)}}]
         text = outside.scenario(arms=arms, pairs=2, workload={"batch_size": 2, "steps": 2}, trial_timeout="15m", guest={"memory": "1GiB"})
         done = outside.Run(folder, text, program=outside.BUILD / "virtrain")
-        assert done.end(1200) == 0, done.log[-8:]
+        assert done.end(600) == 0, done.log[-8:]
         nodes = done.rows("SELECT t.arm, n.domain_xml FROM trial t JOIN tenant w ON w.trial_id = t.id JOIN node n ON n.tenant_id = w.id ORDER BY t.id")
         assert [node["arm"] for node in nodes] == ["vm", "vm-cloud", "vm-cloud", "vm"], nodes
         assert ["<kernel>" in node["domain_xml"] for node in nodes] == [True, False, False, True], nodes

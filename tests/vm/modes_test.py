@@ -21,7 +21,7 @@ AS_NOBODY = ["setpriv", f"--reuid={NOBODY.pw_uid}", f"--regid={NOBODY.pw_gid}", 
 WITHOUT_CAPABILITIES = ["setpriv", "--bounding-set=-net_admin,-sys_admin", "--inh-caps=-net_admin,-sys_admin"]
 SCENARIO = """
 name: modes
-workload: {{backend: cpu, batch_size: 2, image_size: 32, warmup_steps: 1, steps: 2}}
+workload: {{backend: cpu, batch_size: 2, image_size: 32, warmup_steps: 0, steps: 1}}
 guest: {{vcpus: 1, memory: 768MiB, pinning: cores}}
 cases: [{{name: together, tenants: [{{nodes: {nodes}}}]}}]
 arms: [{arms}]
@@ -59,7 +59,7 @@ class Place:
     def run(self, user, *words):
         process = self.start(user, *words)
         try:
-            output = process.communicate(timeout=400)[0]
+            output = process.communicate(timeout=900)[0]
         except subprocess.TimeoutExpired:
             process.terminate()
             raise AssertionError(process.communicate()[0]) from None

@@ -96,7 +96,7 @@ def nothing_grows_over_many_trials():
 def kept_vm_serves_all_trials_of_its_case():
     with outside.scratch() as folder:
         done = run(folder, arms=["vm"], pairs=2, reuse="case", workload={"steps": 1})
-        assert done.end(150) == 0, done.log[-5:]
+        assert done.end(300) == 0, done.log[-5:]
         boots = done.rows("SELECT guest_boot_id, domain_uuid FROM node")
         assert len(boots) == 2 and boots[0] == boots[1], boots
         assert all(trial["valid"] for trial in done.trials()), done.trials()
