@@ -14,7 +14,7 @@
 namespace virtrain::stress {
 namespace {
 
-constexpr std::size_t piece_bytes = 256U << 10;
+constexpr std::size_t net_piece_bytes = 256U << 10;
 constexpr int patience_ms = 100;  ///< how long a piece of work waits for the network
 
 struct FreeAddresses {
@@ -48,7 +48,7 @@ UniqueFd connect_to(const std::string& host, const std::string& port) {
 /// Sends over a connection of its own.
 class SendingWorker : public Worker {
  public:
-  explicit SendingWorker(UniqueFd fd) : fd_(std::move(fd)), piece_(piece_bytes, 0x5a) {}
+  explicit SendingWorker(UniqueFd fd) : fd_(std::move(fd)), piece_(net_piece_bytes, 0x5a) {}
 
   std::uint64_t work() override {
     pollfd writable{fd_.get(), POLLOUT, 0};
@@ -114,7 +114,7 @@ int port_of(int fd) {
 /// Takes what any number of senders send and throws it away.
 class ReceivingWorker : public Worker {
  public:
-  explicit ReceivingWorker(UniqueFd listener) : buffer_(piece_bytes) {
+  explicit ReceivingWorker(UniqueFd listener) : buffer_(net_piece_bytes) {
     sockets_.push_back(std::move(listener));
   }
 
