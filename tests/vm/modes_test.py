@@ -108,6 +108,10 @@ def test_what_needs_more_is_refused_in_words(place):
     assert "bare_metal_shared" in words, words
 
 
+def folders_of_nobodys_libvirt():
+    return [folder for folder in pathlib.Path("/tmp").glob("vt-*") if folder.stat().st_uid == NOBODY.pw_uid]
+
+
 def test_a_killed_run_leaves_no_vm(place):
     process = place.start("nobody", "run", place.scenario(1, ["vm"]), "--mode", "session", "--db", place.home / "killed.db", "--wait")
     ends = time.monotonic() + 200
@@ -120,8 +124,10 @@ def test_a_killed_run_leaves_no_vm(place):
     process.communicate(timeout=30)
     assert process.returncode == 128 + signal.SIGKILL, process.returncode
     assert vms_of(place.home) == []
+    assert len(folders_of_nobodys_libvirt()) == 1, "the killed run's"
     status, words = place.run("nobody", "clean")
     assert status == 0, words
+    assert folders_of_nobodys_libvirt() == [], words
     assert rows(place.home / "killed.db", "SELECT status FROM experiment") == [("interrupted",)]
 
 

@@ -1,5 +1,6 @@
 #include "vmctl/host/run_state.h"
 
+#include "common/error.h"
 #include "common/system/log.h"
 #include "vmctl/guest/mirror/guest_driver.h"
 #include "vmctl/guest/mirror/supermin.h"
@@ -9,6 +10,22 @@
 #include "vmctl/process/paths.h"
 
 namespace virtrain::vmctl {
+namespace {
+
+/// Its folder is in the journal: of a run that is killed it stays.
+std::unique_ptr<PrivateLibvirt> start_private_libvirt(const RunState& run) {
+  const auto folder = PrivateLibvirt::new_folder_name();
+  const auto id = run.journal.intent(run.owner, EffectKind::file, folder.string());
+  auto started = std::make_unique<PrivateLibvirt>(folder, [&journal = run.journal, id] {
+    try {
+      journal.undone(id);
+    } catch (const Error& error) { log::warning(error.what()); }
+  });
+  run.journal.done(id);
+  return started;
+}
+
+}  // namespace
 
 std::string guest_program(const std::filesystem::path& program) {
   return "/usr/bin/" + program.filename().string();
@@ -24,7 +41,7 @@ VmHost prepare_vm_host(const RunState& run, const ImageSpec& spec) {
   if (run.spec.mode == HostMode::system) {
     host.daemon = std::make_unique<LibvirtDaemon>(system_libvirt, run.spec.may_change_host);
   } else {
-    host.private_daemon = std::make_unique<PrivateLibvirt>();
+    host.private_daemon = start_private_libvirt(run);
   }
   host.hypervisor = connect_libvirt(host.private_daemon ? host.private_daemon->uri() : system_libvirt);
   MirrorSpec mirror;

@@ -5,13 +5,16 @@
 #include <pwd.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/error.h"
@@ -27,11 +30,11 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-/// Short, for libvirt's sockets below it must fit into the 107 bytes of a socket's address.
-fs::path make_private_folder() {
-  std::string path = "/tmp/vt-XXXXXX";
-  if (::mkdtemp(path.data()) == nullptr) { throw errno_error("make a folder for libvirt in /tmp", errno); }
-  return path;
+void make_private_folder(const fs::path& folder) {
+  constexpr mode_t only_ours = 0700;
+  if (::mkdir(folder.c_str(), only_ours) != 0) {
+    throw errno_error("make " + folder.string() + " for libvirt", errno);
+  }
 }
 
 fs::path find_daemon() {
@@ -86,9 +89,22 @@ void give_folder_to(const fs::path& folder, uid_t user) {
 
 }  // namespace
 
-PrivateLibvirt::PrivateLibvirt() {
-  const auto program = find_daemon();
-  folder_ = make_private_folder();
+/// Short, for libvirt's sockets below it must fit into the 107 bytes of a socket's address.
+fs::path PrivateLibvirt::new_folder_name() {
+  std::random_device device;
+  return fmt::format("/tmp/vt-{:08x}", device());
+}
+
+PrivateLibvirt::PrivateLibvirt(fs::path folder, std::function<void()> folder_gone)
+    : folder_(std::move(folder)), folder_gone_(std::move(folder_gone)) {
+  fs::path program;
+  try {
+    program = find_daemon();
+    make_private_folder(folder_);
+  } catch (...) {
+    folder_gone_();
+    throw;
+  }
   try {
     start(program);
     wait_until_it_answers();
@@ -160,8 +176,9 @@ void PrivateLibvirt::stop() {
     }
     daemon_ = 0;
   }
-  std::error_code ignored;
-  fs::remove_all(folder_, ignored);
+  std::error_code failed;
+  fs::remove_all(folder_, failed);
+  if (!failed) { folder_gone_(); }
 }
 
 }  // namespace virtrain::vmctl

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -15,9 +16,13 @@ namespace virtrain::vmctl {
 /// since libvirt has no session for root.
 class PrivateLibvirt {
  public:
-  /// Returns once the daemon answers: its first look at QEMU takes minutes on a busy host, and is waited for
-  /// as long as it moves. Throws Error(host_unable) with its last words.
-  PrivateLibvirt();
+  /// A name for its folder that nobody can guess: what makes it first notes it where a later clean looks.
+  static std::filesystem::path new_folder_name();
+
+  /// Makes that folder and returns once the daemon answers: its first look at QEMU takes minutes on a busy
+  /// host, and is waited for as long as it moves. `folder_gone` is told when the folder is removed again.
+  /// Throws Error(host_unable) with its last words.
+  PrivateLibvirt(std::filesystem::path folder, std::function<void()> folder_gone);
   ~PrivateLibvirt();
   PrivateLibvirt(const PrivateLibvirt&) = delete;
   PrivateLibvirt& operator=(const PrivateLibvirt&) = delete;
@@ -34,6 +39,7 @@ class PrivateLibvirt {
   std::string last_words() const;
 
   std::filesystem::path folder_;  ///< its sockets, settings and log; no other user can enter
+  std::function<void()> folder_gone_;
   std::string uri_;
   std::optional<uid_t> other_user_;
   UniqueFd log_;  ///< what the daemon writes to its standard streams
