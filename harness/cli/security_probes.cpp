@@ -41,17 +41,30 @@ std::vector<results::SecurityProbe> probes_of(const results::Store& store,
   return all;
 }
 
+/// What the scenario never asks for is a mistake in it; what it asks for and this host cannot do is not.
+void require_a_lender(const std::vector<const SecurityArm*>& lenders) {
+  const std::string operation = "isolate --security --devices-only";
+  if (lenders.empty()) {
+    throw Error(operation, ErrorCode::usage, "no arm of the scenario lends a device to a VM");
+  }
+  const auto lacking = [](const auto* arm) { return !arm->lacks.empty(); };
+  if (std::all_of(lenders.begin(), lenders.end(), lacking)) {
+    throw Error(operation, ErrorCode::host_unable,
+                "arm " + lenders.front()->arm + " is not possible here: " + lenders.front()->lacks);
+  }
+}
+
 /// Where a device is lent, what a run that is killed leaves in it is for the probes to find.
 void kill_a_run_before(SecurityArguments& arguments) {
   auto& options = arguments.options;
   options.planned = [&arguments, &options](vmctl::Host& host, const Plan& plan) {
-    const bool lends = std::any_of(plan.security.begin(), plan.security.end(),
-                                   [](const auto& arm) { return arm.lacks.empty() && arm.device_placement; });
-    if (!lends && options.experiment.security.devices_only) {
-      throw Error("isolate --security --devices-only", ErrorCode::usage,
-                  "no arm of the scenario lends a device to a VM here");
+    std::vector<const SecurityArm*> lenders;
+    for (const auto& arm : plan.security) {
+      if (arm.device_placement) { lenders.push_back(&arm); }
     }
-    if (!lends) { return; }
+    if (options.experiment.security.devices_only) { require_a_lender(lenders); }
+    const auto can = [](const auto* arm) { return arm->lacks.empty(); };
+    if (std::none_of(lenders.begin(), lenders.end(), can)) { return; }
     const results::WorkFolder folder(options.database);
     std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe"),
                                      "isolate",
