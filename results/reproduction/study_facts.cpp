@@ -36,7 +36,7 @@ constexpr std::array topics = {
     StudyTopic{"runs", "runs of a case and arm"},
 };
 
-std::string words_of(const json& value) {
+std::string json_words(const json& value) {
   return value.is_string() ? value.get<std::string>() : dump_json(value);
 }
 
@@ -78,7 +78,7 @@ class FactCollector {
     if (trial.virtualization != "none") { add("virtualization", trial.virtualization); }
     for (const auto& topic : topics) {
       if (trial.environment.is_object() && trial.environment.contains(topic.key)) {
-        add(topic.key, words_of(trial.environment.at(std::string(topic.key))));
+        add(topic.key, json_words(trial.environment.at(std::string(topic.key))));
       }
     }
     for (const auto& tenant : store_.tenants(trial.id)) { add_tenant(tenant); }
@@ -87,7 +87,7 @@ class FactCollector {
   void add_tenant(const Tenant& tenant) {
     add("transport", tenant.transport);
     if (tenant.workload.is_object() && tenant.workload.contains("image_size")) {
-      add("image_size", words_of(tenant.workload.at("image_size")));
+      add("image_size", json_words(tenant.workload.at("image_size")));
     }
     for (const auto& node : store_.nodes(tenant.id)) {
       add_gpu(node);

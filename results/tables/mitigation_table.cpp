@@ -35,13 +35,13 @@ const std::vector<Column> mitigation_columns{{"case", "victim", false, true},
                                              {"cost_aggressor_high", "", true, true}};
 
 /// For programs only.
-Cell silent(const std::optional<double>& value) {
+Cell silent_number(const std::optional<double>& value) {
   return value ? Cell{*value, ""} : Cell{};
 }
 
 void add_interval(std::vector<Cell>& cells, const std::optional<Interval>& interval) {
-  cells.push_back(silent(interval ? std::optional(interval->low) : std::nullopt));
-  cells.push_back(silent(interval ? std::optional(interval->high) : std::nullopt));
+  cells.push_back(silent_number(interval ? std::optional(interval->low) : std::nullopt));
+  cells.push_back(silent_number(interval ? std::optional(interval->high) : std::nullopt));
 }
 
 void add_loss(std::vector<Cell>& cells, const std::optional<Disturbance>& one, const std::string& verdict) {
@@ -74,10 +74,14 @@ std::string verdict_words(Help verdict) {
 
 std::vector<Cell> mitigation_row(const Mitigation& one, bool several_cases, bool several_likes) {
   const auto shown = [](const std::string& text, bool is_shown) { return Cell{text, is_shown ? text : ""}; };
-  std::vector<Cell> cells{
-      shown(one.case_name, several_cases), cell(one.arm),       shown(one.like, several_likes),
-      shown(one.changes, false),           cell(one.neighbour), Cell{one.rounds, ""},
-      Cell{to_string(one.verdict), ""},    silent(one.relief)};
+  std::vector<Cell> cells{shown(one.case_name, several_cases),
+                          cell(one.arm),
+                          shown(one.like, several_likes),
+                          shown(one.changes, false),
+                          cell(one.neighbour),
+                          Cell{one.rounds, ""},
+                          Cell{to_string(one.verdict), ""},
+                          silent_number(one.relief)};
   add_interval(cells, one.relief_ci);
   add_loss(cells, one.without, "");
   add_loss(cells, one.with, verdict_words(one.verdict));

@@ -22,7 +22,7 @@ Error refused(const char* what, const std::string& why) {
   return {fmt::format("read the node's {}", what), ErrorCode::protocol, why};
 }
 
-bool is_name(const std::string& name) {
+bool is_report_name(const std::string& name) {
   const auto fits = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
   return !name.empty() && name.size() <= most_name_bytes && std::all_of(name.begin(), name.end(), fits);
 }
@@ -34,7 +34,7 @@ void check_names(const char* what, const json& object, std::size_t most) {
     throw refused(what, fmt::format("{} of them, at most {}", object.size(), most));
   }
   for (const auto& [name, value] : object.items()) {
-    if (!is_name(name)) { throw refused(what, fmt::format("'{}' is no name", excerpt(name))); }
+    if (!is_report_name(name)) { throw refused(what, fmt::format("'{}' is no name", excerpt(name))); }
   }
 }
 
