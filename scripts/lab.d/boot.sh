@@ -34,16 +34,32 @@ lab_devices() { # RUN-FOLDER [yes: with the memory region]
   )
 }
 
+# take_core: sets core, one of this host's that no other first level of this build uses while this shell lives; all of them
+# where none is free. From the last one down, for tests beside it pin their VMs from the first one up. QEMU's threads must not run
+# at the same moment: its emulated SVM is wrong then now and then (docs/lab.md, "What surprised us").
+core=
+take_core() {
+  local lock candidate
+  [ -z "$core" ] || return 0
+  for ((candidate = $(getconf _NPROCESSORS_CONF) - 1; candidate >= 0; candidate--)); do
+    taskset --cpu-list "$candidate" true 2> /dev/null || continue # not ours
+    exec {lock}> "$lab_dir/core.$candidate"
+    if flock --nonblock "$lock"; then core=$candidate; return 0; fi
+    exec {lock}>&-
+  done
+  core=$(sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status)
+}
+
 # boot RUN-FOLDER SUITE IOMMU MEMORY SECONDS [QEMU-ARG...]: with RUN-FOLDER/payload.tar, and the memory region where region=yes; returns QEMU's status.
-# TCG emulates AMD's SVM, so that the first level has a /dev/kvm of its own; this host's is never used. One processor: QEMU's
-# threads, one a processor, must not run at the same moment, for its emulated SVM is wrong then now and then (docs/lab.md, "What
-# surprised us"), and on one core they mostly wait for each other.
+# TCG emulates AMD's SVM, so that the first level has a /dev/kvm of its own; this host's is never used. One
+# processor: several on one core mostly wait for each other.
 boot() {
   local run=$1 suite=$2 iommu=$3 memory=$4 seconds=$5 devices=() iommu_device=() qemu cpu; shift 5
   choose_qemu
+  take_core
   lab_devices "$run" "${region:-no}"
   [ "$iommu" = none ] || iommu_device=(-device "$iommu")
-  timeout --foreground "$seconds" "${qemu[@]}" \
+  taskset --cpu-list "$core" timeout --foreground "$seconds" "${qemu[@]}" \
     -machine q35,accel=tcg,kernel-irqchip=off -cpu "$cpu" -smp 1 -m "$memory" \
     -nodefaults -no-user-config -display none -no-reboot "${iommu_device[@]}" \
     -kernel "$lab_dir/$suite/vmlinuz" -initrd "$lab_dir/$suite/l1-initrd" \
@@ -54,10 +70,9 @@ boot() {
     "${devices[@]}" "$@"
 }
 
-# Proofs that run the product's VMs (images=yes), one at a time, share its guest images and what libvirt knows of QEMU: only
-# the first of them waits for those to be made.
-cache_disk() { # SUITE
-  local disk=$lab_dir/$1/cache.img
+# Of proofs that run the product's VMs (images=yes) the guest images, and what libvirt knows of QEMU, stay for the next boot.
+cache_disk() { # SUITE BOOT
+  local disk=$lab_dir/$1/cache-$2.img
   if [ ! -e "$disk" ] || ! e2fsck -p "$disk" > /dev/null 2>&1; then
     truncate -s 0 "$disk"
     mke2fs -q -t ext4 -L cache "$disk" 8G
@@ -100,12 +115,14 @@ run_boot() {
   return 1
 }
 
-# emulation_fault QEMU-STATUS RUN-FOLDER: prints how the emulation, not the proof, failed; false where it did not.
+# emulation_fault QEMU-STATUS RUN-FOLDER: prints how the emulation, not the proof, failed; false where it did not. Whatever a proof
+# does, the first level's process 1 writes a status before the end.
 emulation_fault() {
   case $1 in
     132|134|135|136|139) echo "QEMU crashed, status $1"; return ;; # SIGILL, SIGABRT (an assertion), SIGBUS, SIGFPE, SIGSEGV
   esac
   if [ -e "$2/frozen" ]; then echo "no sign of life from the first level for two minutes"
+  elif [ "$1" = 0 ] && [ -z "$(tr -dc '0-9' < "$2/status" 2> /dev/null)" ]; then echo "the first level's processor was reset"
   elif grep -qs "Kernel panic - not syncing" "$2/console"; then echo "the first level's kernel panicked"
   elif grep -q "its console is empty" "$2/output"; then echo "a VM in the first level never reached its kernel's first word"
   else return 1; fi
@@ -145,7 +162,7 @@ try_boot() {
   for name in "$@"; do
     for title in "Stands for" "Shows" "Cannot show"; do echo "$name: $title: $(proof_words "$name" "$title")"; done
   done
-  ! any_sets images "$@" || read -ra cache <<< "$(cache_disk "$suite")"
+  ! any_sets images "$@" || read -ra cache <<< "$(cache_disk "$suite" "$boot")"
   tail -f --pid=$$ "$run/output" > >(with_seconds) & local reader=$!
   watch_heartbeat "$run" > /dev/null 2>&1 & local watcher=$!
   boot "$run" "$suite" "$(proof_setting "$1" iommu intel-iommu,intremap=on)" "$(largest memory 2G "$@")" \

@@ -42,7 +42,8 @@ void add_manual_commands(Cli& cli) {
       "  source <(virtrain completion bash)       in ~/.bashrc\n"
       "  source <(virtrain completion zsh)        in ~/.zshrc, after compinit\n"
       "  virtrain completion fish | source        in ~/.config/fish/config.fish");
-  completion->callback([shell, &cli] { fmt::print("{}", manual::completion(harness::describe(cli.app), *shell)); });
+  completion->callback(
+      [shell, &cli] { fmt::print("{}", manual::completion(harness::describe(cli.app), *shell)); });
 
   // For the build, which installs them: no verb of users.
   auto* pages = cli.app.add_subcommand("manual", "Write the manual pages and completion scripts")->group("");
