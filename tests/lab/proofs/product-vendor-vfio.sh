@@ -3,7 +3,7 @@
 # Shows: virtrain run makes a vGPU for each of two tenants at once on libvirt 11.3, each VM holds its own, both run, for
 #   the next case a vGPU of the whole card takes their place, and the virtual functions carry none at the end.
 # Cannot show: CUDA on a vGPU, its licence, the real manager; the driver is this lab's stand-in (modules/labvgpu.c).
-# L1: boot=vendor suite=trixie product=yes images=yes memory=4G seconds=1200
+# L1: boot=vendor suite=trixie product=yes images=yes memory=4G seconds=1700
 . ./support/proof.sh
 . ./support/host_state.sh
 . ./support/product.sh
