@@ -124,6 +124,13 @@ sys.exit(bad)
     def test_the_size_that_is_timed_is_checked_as_it_is_run_and_what_has_no_room_is_left_out(self):
         self.assertEqual(self.verdicts(correctness.full_size), ("ok", ["ok"]))
         self.assertIn("--precision=fp16 --fusion=auto --image_size=224 --batch_size=256 ", self.log()[0])
+        steps, dumped = self.log()
+        seed = [word for word in steps.split() if word.startswith("--seed=")]
+        self.assertIn("--num_batches=40 --residual_gamma=0.1", steps)
+        self.assertTrue(seed and seed[0] in dumped.split(), "PyTorch goes on from the same start")
+        self.assertEqual(self.rows()[1][5], "6.900 → 2.500")
+        # Its loss after the steps is PyTorch's to judge.
+        self.assertEqual(self.verdicts(correctness.full_size, check="--loss=2.5"), ("FAILED", ["FAILED"]))
         self.assertEqual(self.verdicts(correctness.full_size, room="no"), ("left out: see the table", ["left out"]))
 
     def test_what_our_time_ends_is_no_failure(self):

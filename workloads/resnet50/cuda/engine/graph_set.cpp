@@ -130,8 +130,9 @@ std::int64_t GraphSet::workspace_bytes() const {
 }
 
 bool GraphSet::is_repeatable() const {
-  return std::all_of(plans_.begin(), plans_.end(),
-                     [](const auto& each) { return each.second.is_repeatable(); });
+  return std::all_of(plans_.begin(), plans_.end(), [](const auto& each) {
+    return !has_sums(each.first.kind) && each.second.is_repeatable();
+  });
 }
 
 void GraphSet::tune(const StepProgram& program, const Pointers& pointers, void* workspace,

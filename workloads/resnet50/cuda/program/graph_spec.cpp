@@ -126,6 +126,19 @@ GraphSpec linear_graph(GraphKind kind, Numeric numeric, int batch, const Model& 
   return {kind, numeric, batch, model.features, model.classes, 1, 1, 1, 0};
 }
 
+bool has_sums(GraphKind kind) {
+  switch (kind) {
+    case GraphKind::convolution_statistics:
+    case GraphKind::norm_convolution_statistics:
+    case GraphKind::backward_data_tail:
+    case GraphKind::backward_data_tail_norm:
+    case GraphKind::backward_data_norm:
+      return true;
+    default:
+      return false;
+  }
+}
+
 bool is_output(TensorId id) {
   switch (id) {
     case TensorId::y:

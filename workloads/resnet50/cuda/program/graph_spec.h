@@ -62,6 +62,10 @@ enum class TensorId : std::int64_t {
 /// The row that it belongs to where a step is taken apart: "convolution forward".
 const char* pass_of(GraphKind kind);
 
+/// Whether it writes sums for a norm. cuDNN 9's engines add them up in no fixed order, which not all of them
+/// note: on an H200 no two steps at `statistics` gave the same bits.
+bool has_sums(GraphKind kind);
+
 /// What a graph writes; the others it reads.
 bool is_output(TensorId id);
 

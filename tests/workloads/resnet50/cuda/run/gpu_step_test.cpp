@@ -116,8 +116,11 @@ TEST_CASE("the GPU takes the steps that the interpreter takes") {
 
 TEST_CASE("the GPU takes ResNet-50's step, everything fused that this GPU can fuse") {
   const Gpu gpu = require_gpu();
-  TrainingCase run{build_model(32, 10),
-                   settings(8, Numeric::fp16, highest_fusion(Numeric::fp16, gpu.compute_capability), 1)};
+  // Of 8 images of 32 px, whose last layers have one pixel, gradients in fp16 are 0.47 from those in fp32 by
+  // the interpreter alone, and 0.37 from those of a GPU at each level (an H200); these are better
+  // conditioned.
+  TrainingCase run{build_model(64, 10),
+                   settings(16, Numeric::fp16, highest_fusion(Numeric::fp16, gpu.compute_capability), 1)};
   run.steps = 1;
   const Outcome actual = train_on_gpu(run, run.settings, 1024);
   const StepProgram program = build_step(run.model, run.settings);
