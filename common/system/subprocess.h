@@ -1,12 +1,16 @@
 #pragma once
 
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace virtrain {
+
+/// The exit status that shells, mpirun and run_command report of a process which SIGKILL ended.
+inline constexpr int killed_status = 128 + SIGKILL;
 
 struct CommandResult {
   int exit_status = 0;  ///< exit code; 128 + signal if it was killed by one

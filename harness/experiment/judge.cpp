@@ -24,9 +24,9 @@ int judge_verdicts(const std::vector<CaseComparison>& all) {
     return std::any_of(comparisons.begin(), comparisons.end(),
                        [&](const CaseComparison& c) { return ((c.verdict == verdicts) || ...); });
   };
-  if (std::any_of(comparisons.begin(), comparisons.end(), results::worse_after_holm)) { return 1; }
+  if (std::any_of(comparisons.begin(), comparisons.end(), results::worse_after_holm)) { return exit_worse; }
   if (comparisons.empty() || any(Verdict::worse, Verdict::inconclusive, Verdict::not_comparable)) {
-    return 5;
+    return exit_no_verdict;
   }
   return 0;
 }

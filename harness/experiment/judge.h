@@ -9,11 +9,15 @@
 
 namespace virtrain::harness {
 
+inline constexpr int exit_worse = 1;       ///< an expectation failed, or a loss is open
+inline constexpr int exit_no_verdict = 5;  ///< the data do not decide
+
 /// Exit status of `run` and of a gated `compare`; of several that apply the one that says most goes first.
 int judge(const ExperimentOutcome& outcome, const std::vector<results::CaseComparison>& comparisons,
           bool expectations);
-/// The part that expectations decide: 1 where a case is worse, else 5 where one has no verdict, else 0. Of
-/// several cases one is worse only if it is after Holm's correction; before it only, it has no verdict.
+/// The part that expectations decide: exit_worse where a case is, else exit_no_verdict where one has none,
+/// else 0. Of several cases one is worse only if it is after Holm's correction; before it only, it has no
+/// verdict.
 int judge_verdicts(const std::vector<results::CaseComparison>& comparisons);
 
 /// Margin and alpha that the scenario of the newest compared experiment expects; nothing where none says, or

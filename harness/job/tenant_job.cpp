@@ -10,6 +10,7 @@
 
 #include "common/error.h"
 #include "common/system/log.h"
+#include "common/system/subprocess.h"
 #include "common/system/time.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
@@ -27,7 +28,6 @@ constexpr milliseconds exit_grace{10'000};
 constexpr milliseconds gpu_exit_grace{60'000};
 constexpr std::size_t last_lines = 12;
 constexpr std::size_t most_host_name_bytes = 64;
-constexpr int killed_status = 128 + SIGKILL;
 constexpr const char* killed_hint = " (killed, probably out of memory: raise guest.memory)";
 
 /// "[…] mca: bml: Using tcp btl for send to [[12,1],1] on node t1n2" as (transport, node).

@@ -19,7 +19,6 @@ namespace {
 constexpr const char* operation = "fill a device in a run that is killed";
 /// The run has deadlines of its own for all that it waits for.
 constexpr std::chrono::minutes deadline{60};
-constexpr int killed_run_status = 128 + SIGKILL;
 constexpr JsonLimits limits{.bytes = std::size_t{16} << 10, .depth = 2, .values = 50};
 
 /// Its last line, which says why it ended.
@@ -89,7 +88,7 @@ KilledRun kill_a_run(vmctl::Host& host, const std::vector<std::string>& command)
     run.failure = fmt::format("the run that was to be killed ended with exit status {}{}{}",
                               result.exit_status, words.empty() ? "" : ": ", words);
     auto told = parse_killed_run(result.out);
-    if (result.exit_status != (told.lacks.empty() ? killed_run_status : 0)) { return run; }
+    if (result.exit_status != (told.lacks.empty() ? killed_status : 0)) { return run; }
     run = std::move(told);
     clean_up_after(host, run.experiment);
   } catch (const Error& error) {

@@ -9,7 +9,7 @@
 #   01:00.0          nvme, SR-IOV        up to two VFs (01:00.1, 01:00.2) behind a root port
 #   03:00.0          ivshmem (1af4:1110) memory of 4 MiB as a prefetchable region, for proofs that say region=yes
 #   02:01.0, 02:02.0 e1000 (8086:100e)   two cards behind a bridge without ACS: one group
-lab_devices() { # RUN-FOLDER [yes: with the memory region]
+lab_devices() { # RUN-FOLDER REGION: yes or no
   local n
   for n in 0 1 2; do
     truncate -s 16M "$1/nvme$n.img"
@@ -27,7 +27,7 @@ lab_devices() { # RUN-FOLDER [yes: with the memory region]
     -netdev "user,id=n1,restrict=on" -device "e1000,netdev=n1,bus=pb0,addr=1,romfile="
     -netdev "user,id=n2,restrict=on" -device "e1000,netdev=n2,bus=pb0,addr=2,romfile="
   )
-  [ "${2:-}" = yes ] || return 0
+  [ "$2" = yes ] || return 0
   devices+=(
     -object "memory-backend-ram,id=region,size=4M,share=on" -device "pcie-root-port,id=rp1,chassis=2,addr=0x16"
     -device "ivshmem-plain,memdev=region,bus=rp1"
@@ -50,14 +50,14 @@ take_core() {
   core=$(sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status)
 }
 
-# boot RUN-FOLDER SUITE IOMMU MEMORY SECONDS [QEMU-ARG...]: with RUN-FOLDER/payload.tar, and the memory region where region=yes; returns QEMU's status.
-# TCG emulates AMD's SVM, so that the first level has a /dev/kvm of its own; this host's is never used. One
-# processor: several on one core mostly wait for each other.
+# boot RUN-FOLDER SUITE IOMMU REGION MEMORY SECONDS [QEMU-ARG...]: with RUN-FOLDER/payload.tar; returns QEMU's status. TCG emulates
+# AMD's SVM, so that the first level has a /dev/kvm of its own; this host's is never used. One processor: several on one core mostly
+# wait for each other.
 boot() {
-  local run=$1 suite=$2 iommu=$3 memory=$4 seconds=$5 devices=() iommu_device=() qemu cpu; shift 5
+  local run=$1 suite=$2 iommu=$3 region=$4 memory=$5 seconds=$6 devices=() iommu_device=() qemu cpu; shift 6
   choose_qemu
   take_core
-  lab_devices "$run" "${region:-no}"
+  lab_devices "$run" "$region"
   [ "$iommu" = none ] || iommu_device=(-device "$iommu")
   taskset --cpu-list "$core" timeout --foreground "$seconds" "${qemu[@]}" \
     -machine q35,accel=tcg,kernel-irqchip=off -cpu "$cpu" -smp 1 -m "$memory" \
@@ -128,44 +128,35 @@ emulation_fault() {
   else return 1; fi
 }
 
-# largest KEY DEFAULT PROOF...: of what the proofs set; the sum of it with KEY seconds.
-largest() {
-  local key=$1 otherwise=$2 name value found=0; shift 2
-  for name in "$@"; do
-    value=$(proof_setting "$name" "$key" "$otherwise")
-    if [ "$key" = seconds ]; then found=$((found + value)); elif [ "${value%G}" -gt "${found%G}" ]; then found=$value; fi
-  done
-  echo "$found"
+# each_sets KEY DEFAULT PROOF...: what each of the proofs sets, a line each.
+each_sets() {
+  local key=$1 otherwise=$2 name; shift 2
+  for name in "$@"; do proof_setting "$name" "$key" "$otherwise"; done
 }
-
-# any_sets KEY PROOF...: whether one of them says KEY=yes.
-any_sets() {
-  local key=$1 name; shift
-  for name in "$@"; do [ "$(proof_setting "$name" "$key" no)" = no ] || return 0; done
-  return 1
-}
+# any_sets KEY PROOF...: yes where one of them says KEY=yes, else no.
+any_sets() { if each_sets "$1" no "${@:2}" | grep -qx yes; then echo yes; else echo no; fi; }
+seconds_of() { echo $(($(each_sets seconds 600 "$@" | paste -sd+))); }
+memory_of() { each_sets memory 2G "$@" | sort -n | tail -n 1; }
 
 # try_boot NAME PROOF...: prints what they stand for and their output; fails where one does, with 125 where the emulation does.
 try_boot() {
-  local boot=$1 suite product=no region=no cache=() run rc=0 status fault began=$SECONDS seconds name title; shift
+  local boot=$1 suite cache=() run rc=0 status fault began=$SECONDS seconds name title; shift
   suite=$(proof_setting "$1" suite bookworm)
-  seconds=$(largest seconds 600 "$@")
-  ! any_sets product "$@" || product=yes
-  ! any_sets region "$@" || region=yes
+  seconds=$(seconds_of "$@")
   run=$lab_dir/run/$boot
   build_lab "$suite"
   rm -rf "$run"
   mkdir -p "$run"
   : > "$run/output"
-  make_payload "$suite" "$source_dir/tests/lab/l1/run-proofs" "$product" "$run/payload.tar" $((seconds - 60)) "$@" || return 1
+  make_payload "$suite" "$source_dir/tests/lab/l1/run-proofs" "$(any_sets product "$@")" "$run/payload.tar" $((seconds - 60)) "$@" || return 1
   echo "== $boot (Debian $suite): $*"
   for name in "$@"; do
     for title in "Stands for" "Shows" "Cannot show"; do echo "$name: $title: $(proof_words "$name" "$title")"; done
   done
-  ! any_sets images "$@" || read -ra cache <<< "$(cache_disk "$suite" "$boot")"
+  [ "$(any_sets images "$@")" = no ] || read -ra cache <<< "$(cache_disk "$suite" "$boot")"
   tail -f --pid=$$ "$run/output" > >(with_seconds) & local reader=$!
   watch_heartbeat "$run" > /dev/null 2>&1 & local watcher=$!
-  boot "$run" "$suite" "$(proof_setting "$1" iommu intel-iommu,intremap=on)" "$(largest memory 2G "$@")" \
+  boot "$run" "$suite" "$(proof_setting "$1" iommu intel-iommu,intremap=on)" "$(any_sets region "$@")" "$(memory_of "$@")" \
     "$seconds" -pidfile "$run/pid" -chardev "file,id=output,path=$run/output" -serial chardev:output \
     -chardev "file,id=status,path=$run/status" -serial chardev:status "${cache[@]}" < /dev/null || rc=$?
   sleep 0.2
@@ -197,6 +188,6 @@ run_shell() { # SUITE
   echo 'stty -F /dev/ttyS1 sane; exec setsid --ctty --wait bash -i < /dev/ttyS1' > "$script"
   make_payload "$1" "$script" "$([ "$1" = bookworm ] && echo yes || echo no)" "$run/payload.tar"
   rm -f "$script"
-  boot "$run" "$1" "${LAB_IOMMU:-intel-iommu,intremap=on}" "${LAB_MEMORY:-4G}" 36000 \
+  boot "$run" "$1" "${LAB_IOMMU:-intel-iommu,intremap=on}" no "${LAB_MEMORY:-4G}" 36000 \
     -chardev stdio,id=output -serial chardev:output -chardev "file,id=status,path=$run/status" -serial chardev:status
 }

@@ -19,7 +19,6 @@
 namespace virtrain::harness {
 namespace {
 
-constexpr int exit_no_verdict = 5;
 constexpr std::int64_t least_pairs = 3;
 
 struct BisectArguments {

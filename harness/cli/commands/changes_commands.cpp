@@ -10,6 +10,7 @@
 #include "common/text/text.h"
 #include "harness/cli/choices.h"
 #include "harness/cli/commands.h"
+#include "harness/experiment/judge.h"
 #include "results/changes/read_changes.h"
 #include "results/exchange/exporters/exporters.h"
 #include "results/tables/tables.h"
@@ -67,7 +68,7 @@ void show_changes(const ChangesArguments& arguments, Cli& cli) {
   }
   write_changes(arguments, log);
   if (arguments.expect && std::any_of(log.changes.begin(), log.changes.end(), results::is_alarm)) {
-    cli.exit_status = 1;
+    cli.exit_status = exit_worse;
   }
 }
 

@@ -14,6 +14,7 @@
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "harness/cli/commands.h"
+#include "harness/experiment/judge.h"
 #include "harness/experiment/preflight.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode.h"
@@ -29,9 +30,6 @@ namespace virtrain::harness {
 namespace {
 
 using std::chrono::seconds;
-
-constexpr int exit_regression = 1;
-constexpr int exit_of_no_verdict = 5;
 
 struct AddArguments {
   std::filesystem::path scenario;
@@ -253,7 +251,7 @@ void thin(const Schedule& schedule, const std::string& scenario) {
 /// 1 where a loss is open, after the changes of this schedule's scenario were printed.
 int judge(const Schedule& schedule, int night) {
   const int trial_failed = exit_status(ErrorCode::trial_failed);
-  if (night != 0 && night != exit_regression && night != exit_of_no_verdict && night != trial_failed) {
+  if (night != 0 && night != exit_worse && night != exit_no_verdict && night != trial_failed) {
     return night;
   }
   const auto scenario = load_scenario(schedule.scenario).name;
@@ -269,7 +267,7 @@ int judge(const Schedule& schedule, int night) {
   thin(schedule, scenario);
   const bool alarm = std::any_of(log.changes.begin(), log.changes.end(), results::is_alarm);
   if (night == trial_failed) { return night; }
-  return alarm ? exit_regression : night;
+  return alarm ? exit_worse : night;
 }
 
 void run(const std::string& name, Cli& cli) {

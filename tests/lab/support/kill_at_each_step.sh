@@ -26,7 +26,7 @@ kill_at() {
 # kill_at_each_step "KIND ADDRESS..." ...: the lender's arguments, of kinds of devices that can be lent at the same time: one clean
 # puts all of them back.
 kill_at_each_step() {
-  local moment number before left lender kind killed
+  local moment number before left lender words kind killed
   local -A through # the kinds that have no step of that number
   before=$(host_state)
   for lender in "$@"; do
@@ -47,7 +47,7 @@ kill_at_each_step() {
         tried[$kind $moment]=$number
       done
       [ ${#killed[@]} -gt 0 ] || break
-      virtrain clean > /run/clean.out 2>&1 || { fail "$moment $number: clean: $(cat /run/clean.out)"; }
+      virtrain clean > /run/clean.out 2>&1 || fail "$moment $number: clean: $(cat /run/clean.out)"
       left=$(differs_from "$before") || true
       [ -n "$left" ] || continue
       leaks=$((leaks + 1))
