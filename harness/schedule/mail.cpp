@@ -74,10 +74,12 @@ std::filesystem::path find_sendmail() {
 std::string mail_of(const std::string& address, const Message& message, std::time_t now) {
   const auto& body = message.body;
   const auto text = [&](const char* key) { return printable(body.at(key).get<std::string>()); };
+  const bool is_critical = body.at("severity") == "critical";
   return fmt::format(
       "To: {}\n"
-      "Subject: virtrain {}: change {} {}, {}{}\n"
+      "Subject: {}virtrain {}: change {} {}, {}{}\n"
       "Date: {}\n"
+      "{}"
       "Auto-Submitted: auto-generated\n"
       "MIME-Version: 1.0\n"
       "Content-Type: text/plain; charset=utf-8\n"
@@ -87,8 +89,9 @@ std::string mail_of(const std::string& address, const Message& message, std::tim
       "\n"
       "Its nights and suspects: virtrain changes\n"
       "To accept it as the new normal: virtrain ack {} \"why\"\n",
-      address, text("schedule"), text("change"), text("event"), body.at("large").get<bool>() ? "much " : "",
-      text("direction"), date_header(now), text("text"), text("change"));
+      address, is_critical ? "[critical] " : "", text("schedule"), text("change"), text("event"),
+      body.at("large").get<bool>() ? "much " : "", text("direction"), date_header(now),
+      is_critical ? "Importance: high\n" : "", text("text"), text("change"));
 }
 
 void send_mail(const std::string& address, const Message& message) {

@@ -14,11 +14,23 @@ std::string sentence(const results::Change& change, const std::string& event) {
   if (event == "mended") { return fmt::format("{}: the change of {:+.1f} % is mended", name, percent); }
   auto text = fmt::format("{}: {}{} ({:+.1f} %) since {}", name, change.level.large ? "much " : "",
                           change.regression ? "worse" : "better", percent, change.first_night().experiment);
+  if (event == "grown") { text += ", more than was told"; }
   if (!change.suspects.empty()) {
     const auto& first = change.suspects.front();
     text += fmt::format("; suspect: {} ({} → {})", first.fact, excerpt(first.before), excerpt(first.after));
   }
   return text;
+}
+
+/// In the words of alerting tools, for rules on who is woken up.
+const char* severity_of(const results::Change& change, const std::string& event) {
+  if (event == "mended" || !change.regression) { return "info"; }
+  return change.level.large ? "critical" : "warning";
+}
+
+/// What is told of a large change is another message than that of the same change while it was small.
+std::string key_of(const results::Change& change, const std::string& event) {
+  return change.id + " " + event + (change.level.large && event != "mended" ? " large" : "");
 }
 
 Message message_of(const std::string& schedule, const results::Change& change, const std::string& event) {
@@ -27,13 +39,14 @@ Message message_of(const std::string& schedule, const results::Change& change, c
   for (const auto& one : change.suspects) {
     suspects.push_back({{"fact", one.fact}, {"before", one.before}, {"after", one.after}});
   }
-  return {change.id + " " + event,
+  return {key_of(change, event),
           {{"event", event},
            {"schedule", schedule},
            {"text", sentence(change, event)},
            {"change", change.id},
            {"series", change.series->name()},
            {"direction", change.regression ? "worse" : "better"},
+           {"severity", severity_of(change, event)},
            {"large", level.large},
            {"ratio", level.ratio},
            {"ratio_ci_low", level.ci ? nlohmann::json(level.ci->low) : nlohmann::json()},
@@ -53,10 +66,16 @@ std::vector<Message> messages_of(const std::string& schedule, const std::vector<
     messages.back().key += mark;
   };
   for (const auto& change : changes) {
-    const bool was_told = told.contains(change.id + " confirmed" + mark);
-    if (change.state == results::ChangeState::open && !was_told) { add(change, "confirmed"); }
-    if (change.state == results::ChangeState::mended && was_told &&
-        !told.contains(change.id + " mended" + mark)) {
+    const auto was_told = [&](const char* event) { return told.contains(change.id + event + mark); };
+    const bool as_large = was_told(" confirmed large") || was_told(" grown large");
+    const bool at_all = was_told(" confirmed") || as_large;
+    if (change.state == results::ChangeState::open) {
+      if (!at_all) {
+        add(change, "confirmed");
+      } else if (change.level.large && !as_large) {
+        add(change, "grown");
+      }
+    } else if (change.state == results::ChangeState::mended && at_all && !was_told(" mended")) {
       add(change, "mended");
     }
   }

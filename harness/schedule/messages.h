@@ -12,12 +12,13 @@ namespace virtrain::harness {
 
 /// What somebody shall hear of, once.
 struct Message {
-  std::string key;  ///< "1f3a90c2 confirmed": the same each time
+  std::string key;  ///< "1f3a90c2 confirmed large": the same each time
   nlohmann::json body;
 };
 
-/// One message for each open change and one for each that was told and is mended, without those already told.
-/// `mark` ends the keys of what is told in another way than by command.
+/// One message for each open change, one more where it has become large since, and one for each that was told
+/// and is mended, without those already told. `mark` ends the keys of what is told in another way than by
+/// command.
 std::vector<Message> messages_of(const std::string& schedule, const std::vector<results::Change>& changes,
                                  const std::set<std::string>& told, const std::string& mark = "");
 

@@ -43,6 +43,15 @@ std::vector<Change> find_changes(std::span<const Series> series,
       changes.push_back(std::move(change));
     }
   }
+  // Who takes a level for the new normal takes what has led there.
+  for (auto one = changes.begin(); one != changes.end(); ++one) {
+    if (one->state != ChangeState::acknowledged) { continue; }
+    for (auto earlier = changes.begin(); earlier != one; ++earlier) {
+      if (earlier->series != one->series || earlier->state != ChangeState::open) { continue; }
+      earlier->state = ChangeState::acknowledged;
+      earlier->why = one->why;
+    }
+  }
   std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
     return a.first_night().number < b.first_night().number;
   });

@@ -29,11 +29,12 @@ struct Level {
   double sigma = 0;      ///< of one night
   double inflation = 1;  ///< of the variance of a mean, by autocorrelation
   std::size_t nights = 0;
+  std::size_t nights_of_sigma = 0;
 };
 
 Level level_of(std::span<const double> logs) {
   Level level;
-  level.nights = logs.size();
+  level.nights = level.nights_of_sigma = logs.size();
   level.centre = median({logs.begin(), logs.end()});
   std::vector<double> distances;
   for (const double value : logs) { distances.push_back(std::abs(value - level.centre)); }
@@ -64,7 +65,7 @@ Shift shift_of(const Level& before, std::span<const double> after) {
   shift.standard_error = before.sigma * median_to_mean *
                          std::sqrt(before.inflation * (1 / static_cast<double>(after.size()) +
                                                        1 / static_cast<double>(before.nights)));
-  shift.df = static_cast<double>(before.nights - 1);
+  shift.df = static_cast<double>(before.nights_of_sigma - 1);
   return shift;
 }
 
@@ -80,7 +81,7 @@ class Replay {
       if (!mended()) { look_for_change(night); }
     }
     note_odd_nights();
-    for (auto& change : changes_) { describe(change); }
+    for (std::size_t change = 0; change < changes_.size(); ++change) { describe(change); }
     std::vector<LevelChange> found;
     for (auto& change : changes_) { found.push_back(change.change); }
     return found;
@@ -90,7 +91,8 @@ class Replay {
   struct Found {
     LevelChange change;
     Nights before;
-    Nights after;
+    Level level;   ///< of those nights, as it was known when they ended
+    Nights after;  ///< empty: nights_since() has them
   };
 
   std::vector<double> values(const Nights& nights) const {
@@ -98,39 +100,71 @@ class Replay {
     for (const auto night : nights) { result.push_back(logs_[night]); }
     return result;
   }
-  std::vector<double> history(const Nights& nights, std::size_t end) const {
+  /// What is normal before the night `end` of the present level. Few nights tell where a level is and not how
+  /// noisy it is: they have the noise of the level that they left.
+  Level level_before(std::size_t end) const {
     const std::size_t begin = end - std::min(end, rule_.most_history);
-    return values({nights.begin() + static_cast<std::ptrdiff_t>(begin),
-                   nights.begin() + static_cast<std::ptrdiff_t>(end)});
+    auto level = level_of(values({level_.begin() + static_cast<std::ptrdiff_t>(begin),
+                                  level_.begin() + static_cast<std::ptrdiff_t>(end)}));
+    if (end >= rule_.least_history || lasting_.empty()) { return level; }
+    const auto& former = changes_[lasting_.back()].level;
+    level.sigma = former.sigma;
+    level.inflation = former.inflation;
+    level.nights_of_sigma = former.nights_of_sigma;
+    return level;
+  }
+  /// Nights that have to lie before a change of the present level.
+  std::size_t least_before() const {
+    return lasting_.empty() ? rule_.least_history : rule_.nights_to_confirm;
+  }
+  /// Nights from a change that lasts to the next one that does.
+  const Nights& nights_since(std::size_t change) const {
+    const auto next = std::upper_bound(lasting_.begin(), lasting_.end(), change);
+    return next == lasting_.end() ? level_ : changes_[*next].before;
   }
 
-  /// Whether the last nights are back where they were before the open change; then they go on with that.
+  /// Whether the last nights are back where they were before a change that lasts; then they go on with that,
+  /// and what came after it is mended as well.
   bool mended() {
-    if (!open_ || level_.size() < 2 * rule_.nights_to_confirm) { return false; }
-    auto& found = changes_.back();
-    if (accepted_ && accepted_(found.change.first)) { return false; }
-    const double old = level_of(history(found.before, found.before.size())).centre;
-    const double half = 0.5;
-    const auto after = values(level_);
-    const auto back = after.end() - static_cast<std::ptrdiff_t>(rule_.nights_to_confirm);
-    const double shift = median({after.begin(), back}) - old;
-    if (!std::all_of(back, after.end(), [&](double value) { return (value - old) / shift < half; })) {
-      return false;
+    if (lasting_.empty() || level_.size() < 2 * rule_.nights_to_confirm) { return false; }
+    for (auto lasting = lasting_.begin(); lasting != lasting_.end(); ++lasting) {
+      if (!is_back_before(*lasting)) { continue; }
+      const auto split = level_.end() - static_cast<std::ptrdiff_t>(rule_.nights_to_confirm);
+      const Nights back(split, level_.end());
+      level_.erase(split, level_.end());
+      for (auto one = lasting; one != lasting_.end(); ++one) {
+        changes_[*one].change.mended_on = back.back();
+        changes_[*one].after = nights_since(*one);
+      }
+      level_ = changes_[*lasting].before;
+      level_.insert(level_.end(), back.begin(), back.end());
+      lasting_.erase(lasting, lasting_.end());
+      return true;
     }
-    found.change.mended_on = level_.back();
-    const auto split = level_.end() - static_cast<std::ptrdiff_t>(rule_.nights_to_confirm);
-    found.after.assign(level_.begin(), split);
-    Nights whole = found.before;
-    whole.insert(whole.end(), split, level_.end());
-    level_ = std::move(whole);
-    open_ = false;
-    return true;
+    return false;
+  }
+
+  bool is_back_before(std::size_t change) const {
+    const auto& found = changes_[change];
+    if (accepted_ && accepted_(found.change.first)) { return false; }
+    const bool is_last = change == lasting_.back();
+    auto since = values(nights_since(change));
+    const auto now = values(level_);
+    const auto back = now.end() - static_cast<std::ptrdiff_t>(rule_.nights_to_confirm);
+    if (is_last) { since.resize(since.size() - rule_.nights_to_confirm); }
+    const double shift = median(since) - found.level.centre;
+    // Beyond the old level is back as well, unless it is a later change that has led there.
+    const double half = 0.5;
+    return std::all_of(back, now.end(), [&](double value) {
+      const double share = (value - found.level.centre) / shift;
+      return share < half && (is_last || share > -half);
+    });
   }
 
   void look_for_change(std::size_t night) {
     const std::size_t n = level_.size();
-    if (n < rule_.least_history + rule_.nights_to_confirm) { return; }
-    const Level usual = level_of(history(level_, n - rule_.nights_to_confirm));
+    if (n < least_before() + rule_.nights_to_confirm) { return; }
+    const Level usual = level_before(n - rule_.nights_to_confirm);
     // Cheap, and nearly always the end of it.
     const auto off = [&](std::size_t i) { return (logs_[level_[i]] - usual.centre) / usual.sigma; };
     for (std::size_t i = n - rule_.nights_to_confirm; i < n; ++i) {
@@ -145,25 +179,31 @@ class Replay {
     std::reverse(points.begin(), points.end());
     for (const std::size_t point : points) {
       if (confirms(begin + point)) {
-        const auto tau = level_.begin() + static_cast<std::ptrdiff_t>(begin + point);
-        Found found;
-        found.change.first = *tau;
-        found.change.confirmed_on = night;
-        found.before.assign(level_.begin(), tau);
-        changes_.push_back(found);
-        level_.erase(level_.begin(), tau);
-        open_ = true;
+        begin_level(begin + point);
+        changes_.back().change.confirmed_on = night;
         return;
       }
     }
   }
 
+  /// A new level from that night of the present one on.
+  void begin_level(std::size_t tau) {
+    const auto first = level_.begin() + static_cast<std::ptrdiff_t>(tau);
+    Found found;
+    found.change.first = *first;
+    found.before.assign(level_.begin(), first);
+    found.level = level_before(tau);
+    lasting_.push_back(changes_.size());
+    changes_.push_back(std::move(found));
+    level_.erase(level_.begin(), first);
+  }
+
   bool confirms(std::size_t tau) const {
     const std::size_t n = level_.size();
-    if (tau < rule_.least_history || n - tau < rule_.nights_to_confirm) { return false; }
+    if (tau < least_before() || n - tau < rule_.nights_to_confirm) { return false; }
     const auto all = values(level_);
     const std::span<const double> after = std::span(all).subspan(tau);
-    const Level before = level_of(history(level_, tau));
+    const Level before = level_before(tau);
     const Shift shift = shift_of(before, after);
     if (std::abs(std::expm1(shift.size)) < rule_.least_shift) { return false; }
     for (const double value : after.last(rule_.nights_to_confirm)) {
@@ -178,34 +218,25 @@ class Replay {
   /// The last nights, if they are odd and too few to say more.
   void note_odd_nights() {
     const std::size_t n = level_.size();
-    if (n < rule_.least_history + 1) { return; }
-    const std::size_t most = std::min(rule_.nights_to_confirm - 1, n - rule_.least_history);
-    const Level usual = level_of(history(level_, n - most));
+    if (n < least_before() + 1) { return; }
+    const std::size_t most = std::min(rule_.nights_to_confirm - 1, n - least_before());
+    const Level usual = level_before(n - most);
     std::size_t odd = 0;
     const auto far = [&](std::size_t i) { return (logs_[level_[i]] - usual.centre) / usual.sigma; };
     while (odd < most && std::abs(far(n - 1 - odd)) > odd_in_sigmas && far(n - 1 - odd) * far(n - 1) > 0) {
       ++odd;
     }
     if (odd == 0 || std::abs(std::expm1(logs_.back() - usual.centre)) < rule_.least_shift) { return; }
-    Found found;
-    found.change.first = level_[n - odd];
-    found.before.assign(level_.begin(), level_.end() - static_cast<std::ptrdiff_t>(odd));
-    level_.erase(level_.begin(), level_.end() - static_cast<std::ptrdiff_t>(odd));
-    changes_.push_back(found);
-    open_ = true;
+    begin_level(n - odd);
   }
 
-  void describe(Found& found) const {
-    if (found.after.empty()) {
-      // Up to the next change's first night, or to the end.
-      const bool last = &found == &changes_.back();
-      const auto& next = last ? level_ : (&found + 1)->before;
-      for (const auto night : next) {
-        if (night >= found.change.first) { found.after.push_back(night); }
-      }
+  void describe(std::size_t index) {
+    auto& found = changes_[index];
+    std::vector<double> after;
+    for (const auto night : found.after.empty() ? nights_since(index) : found.after) {
+      if (night >= found.change.first) { after.push_back(logs_[night]); }
     }
-    const Level before = level_of(history(found.before, found.before.size()));
-    const auto after = values(found.after);
+    const Level& before = found.level;
     const Shift shift = shift_of(before, after);
     auto& change = found.change;
     change.before = std::exp(before.centre);
@@ -220,9 +251,9 @@ class Replay {
   std::vector<double> logs_;
   const ChangeRule& rule_;
   const std::function<bool(std::size_t)>& accepted_;
-  Nights level_;       ///< nights of the present level, the oldest first
-  bool open_ = false;  ///< the last change can still be mended
+  Nights level_;  ///< nights of the present level, the oldest first
   std::vector<Found> changes_;
+  std::vector<std::size_t> lasting_;  ///< of these, the ones that are not mended, the oldest first
 };
 
 }  // namespace

@@ -72,6 +72,7 @@ class Changes(unittest.TestCase):
         self.assertEqual([("unconfirmed" in node.text) for node in self.junit().iter("system-out")], [True, True])
         self.assertEqual(self.value("virtrain_series_verdict", arm="vm", figure="ratio", verdict="unconfirmed"), 1)
         self.nights(range(16, 19), 800)
+        self.assertEqual(self.value("virtrain_series_large_losses", arm="vm", figure="ratio"), 1)
         for change in self.virtrain("changes", "--format", "json").json():
             self.virtrain("ack", change["id"], f"known {HOSTILE}")
         self.assertEqual(self.junit().get("failures"), "0")

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <ctime>
 #include <optional>
@@ -44,6 +45,9 @@ void add_series(PrometheusPage& page, const SeriesState& state) {
   page.add("virtrain_series_open_losses", gauge,
            "Losses that are confirmed and neither mended nor acknowledged.", labels,
            static_cast<double>(state.open_losses.size()));
+  page.add("virtrain_series_large_losses", gauge, "Those of them that are of 10 % or more.", labels,
+           static_cast<double>(std::count_if(state.open_losses.begin(), state.open_losses.end(),
+                                             [](const Change* loss) { return loss->level.large; })));
   if (const auto at = seconds_of_iso8601(state.series->nights.back()->started_at)) {
     page.add("virtrain_series_last_night_timestamp_seconds", gauge, "Start of the last night.", labels,
              static_cast<double>(*at));
@@ -59,6 +63,7 @@ void add_changes(PrometheusPage& page, const SeriesState& state) {
     labels.emplace_back("change", change->id);
     labels.emplace_back("state", to_string(change->state));
     labels.emplace_back("direction", change->regression ? "worse" : "better");
+    labels.emplace_back("large", change->level.large ? "yes" : "no");
     labels.emplace_back("first_experiment", change->first_night().experiment);
     if (!change->suspects.empty()) { labels.emplace_back("suspect", change->suspects.front().fact); }
     page.add("virtrain_change_ratio", gauge, "Level since the change divided by the level before.", labels,

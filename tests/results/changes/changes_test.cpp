@@ -73,6 +73,24 @@ TEST_CASE("a loss is found in the figures it concerns, its suspect named, accept
   CHECK_FALSE(is_alarm(after.changes[0]));
 }
 
+TEST_CASE("a package of the guest image that was updated is a suspect") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "r.db");
+  for (int night = 0; night < 23; ++night) {
+    add_night(store, night, night < 20 ? 950 : 850);
+    store.add_host_facts(fmt::format("night-{:03}", night),
+                         {{"package.libdnnl2", night < 20 ? "2.6.3-1" : "2.7.0-1"},
+                          {"package.libc6", night < 7 ? "2.36-9" : "2.36-10"},
+                          {"driver", "of a later look"}});
+  }
+  const auto log = read_changes(store);
+  REQUIRE(log.changes.size() == 2);
+  REQUIRE(log.changes[0].suspects.size() == 1);
+  CHECK(log.changes[0].suspects[0].fact == "host.package.libdnnl2");
+  CHECK(log.changes[0].suspects[0].after == "2.7.0-1");
+  CHECK(store.experiment("night-000")->fingerprint.at("driver") == "470");
+}
+
 TEST_CASE("another scenario text is another series, and comments and spaces are not") {
   const TemporaryFolder folder;
   Store store(folder.path / "r.db");

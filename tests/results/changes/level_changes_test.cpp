@@ -136,6 +136,46 @@ TEST_CASE("an accepted change is the new normal: going back is a change of its o
   CHECK(changes[1].ratio > 1);
 }
 
+TEST_CASE("a second loss soon after the first is a change of its own, also where the first was accepted") {
+  auto nights = usual();
+  add(nights, 4, 970);
+  add(nights, 3, 650);
+  for (const bool accepted : {false, true}) {
+    const auto changes =
+        level_changes(nights, {}, [&](std::size_t first) { return accepted && first == 30; });
+    REQUIRE(changes.size() == 2);
+    CHECK(changes[0].first == 30);
+    CHECK(changes[0].ratio == Approx(0.97).margin(0.005));
+    CHECK(changes[1].first == 34);
+    CHECK(changes[1].confirmed_on == 36U);
+    CHECK(changes[1].ratio == Approx(650.0 / 970).margin(0.01));
+    CHECK(changes[1].large);
+  }
+}
+
+TEST_CASE("losses on top of each other are mended one by one or all at once") {
+  auto nights = usual();
+  add(nights, 6, 970);
+  add(nights, 6, 880);
+  auto at_once = nights;
+  add(at_once, 3, 1000);
+  const auto both = level_changes(at_once);
+  REQUIRE(both.size() == 2);
+  CHECK(both[0].mended_on == 44U);
+  CHECK(both[1].mended_on == 44U);
+  CHECK(both[0].ratio == Approx(0.97).margin(0.005));
+
+  add(nights, 3, 970);
+  const auto one = level_changes(nights);
+  REQUIRE(one.size() == 2);
+  CHECK_FALSE(one[0].mended_on);
+  CHECK(one[1].mended_on == 44U);
+  add(nights, 3, 1000);
+  const auto rest = level_changes(nights);
+  REQUIRE(rest.size() == 2);
+  CHECK(rest[0].mended_on == 47U);
+}
+
 TEST_CASE("what a night made certain stays as it is, however many nights follow") {
   NoiseSettings noise;
   const auto all = measured(simulate_nights(17, 200, noise, 120, 0.95)).nights;
@@ -170,14 +210,17 @@ TEST_CASE("a part of the simulation: few false alarms, and losses of 3 % found i
     }
   }
   CHECK(false_alarms <= 4);
-  std::size_t found = 0;
+  std::size_t found = 0, found_later = 0;
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     constexpr std::size_t change_at = 60;
-    auto [nights, first] =
-        measured(simulate_nights(1000 + seed, change_at + 12, {}, change_at, 0.97), change_at);
-    nights.resize(first + 3);
-    const auto changes = level_changes(nights);
+    const auto [nights, first] =
+        measured(simulate_nights(1000 + seed, change_at + 60, {}, change_at, 0.97), change_at);
+    const auto changes = level_changes(std::span(nights).first(first + 3));
     found += !changes.empty() && changes.back().confirmed_on && changes.back().ratio < 1 ? 1 : 0;
+    for (const auto& change : level_changes(nights)) {
+      found_later += change.confirmed_on > first + 12 ? 1 : 0;
+    }
   }
   CHECK(found >= 90);
+  CHECK(found_later <= 4);  // two months after the loss, of which nobody should hear again
 }

@@ -1,6 +1,6 @@
 // changes-simulation quiet|loss SEED SERIES SIGMA_LOW SIGMA_HIGH: simulated nights and what level_changes()
 // says of them, a line of JSON a series: {"change_at": index or null, "nights": [values], "confirmed":
-// [[first, confirmed on, ratio], …]}. scripts/bench-changes reads it.
+// [[first, confirmed on, ratio], …]}. scripts/bench changes reads it.
 #include <fmt/format.h>
 
 #include <cstdlib>
