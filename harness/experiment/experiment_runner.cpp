@@ -155,6 +155,9 @@ asio::awaitable<void> Runner::prepare_image(std::int64_t trial, const std::strin
                   {"from_cache", image.from_cache},
                   {"virtualization", to_string(image.virtualization)},
                   {"reason", image.reason}});
+  results::Fingerprint packages;
+  for (const auto& [name, version] : image.packages) { packages["package." + name] = version; }
+  context_.store.add_host_facts(context_.experiment, packages);
   context_.virtualization = image.virtualization;
   image_ = wanted;
 }

@@ -50,6 +50,12 @@ void Store::add_experiment(const Experiment& experiment) {
   });
 }
 
+void Store::add_host_facts(const std::string& experiment, const Fingerprint& facts) {
+  connection_->in_transaction("store facts of experiment " + experiment, [&] {
+    connection_->save_fingerprint(connection_->experiment_number(experiment), std::nullopt, facts);
+  });
+}
+
 void Store::end_experiment(const std::string& experiment, Status status, const std::string& ended_at) {
   connection_->in_transaction("end experiment " + experiment, [&] {
     const std::int64_t number = connection_->experiment_number(experiment);

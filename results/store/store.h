@@ -18,7 +18,7 @@
 namespace virtrain::results {
 
 /// Present version of the schema (PRAGMA user_version).
-inline constexpr int schema_version = 7;
+inline constexpr int schema_version = 8;
 
 /// Which experiments are meant. With nothing given: the latest one that has trials.
 struct Selection {
@@ -37,7 +37,7 @@ struct ViewRows {
   std::size_t column(std::string_view name) const;
 };
 
-/// The views that exports read (docs/formats.md), v_trial first.
+/// The views that exports read (docs/database.md), v_trial first.
 const std::vector<std::string>& view_names();
 
 /// One line of `list`.
@@ -72,6 +72,8 @@ class Store {
   // -- writing, in the order a run does it
   /// Stores all of it; the id must be new.
   void add_experiment(const Experiment& experiment);
+  /// What became known of its host since: keys that it has already keep their values.
+  void add_host_facts(const std::string& experiment, const Fingerprint& facts);
   /// Sets the final status and the end's wall clock time.
   void end_experiment(const std::string& experiment, Status status, const std::string& ended_at);
   /// Inserts the trial as `running`, before its first side effect, with its start time; returns its row id.

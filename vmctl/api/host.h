@@ -44,7 +44,8 @@ struct ImageFacts {
   std::string hash, boots, kernel;
   bool from_cache = false;
   Virtualization virtualization = Virtualization::tcg;
-  std::string reason;  ///< of `virtualization`
+  std::string reason;                                ///< of `virtualization`
+  std::map<std::string, std::string> packages = {};  ///< in a mirror image: each one's version
 };
 
 /// The machines and devices of one host. In this process now, behind a protocol later. Calls block, have

@@ -390,9 +390,13 @@ ImageFacts LocalHost::make_image(const ImageSpec& spec) {
     state.vm_host = prepare_vm_host(state, spec);
   }
   const auto& host = *state.vm_host;
-  return {host.image.hash,           host.cloud_image ? host.cloud_image->file.string() : mirror_image,
-          host.image.kernel_version, host.image.from_cache,
-          host.virtualization,       host.virtualization_reason};
+  return {host.image.hash,
+          host.cloud_image ? host.cloud_image->file.string() : mirror_image,
+          host.image.kernel_version,
+          host.image.from_cache,
+          host.virtualization,
+          host.virtualization_reason,
+          versions_of(host.image.packages)};
 }
 
 NodeGroup LocalHost::plan_nodes(const NodeGroupSpec& spec) {

@@ -123,4 +123,13 @@ GuestNeeds find_needs(const std::vector<fs::path>& programs) {
   return needs;
 }
 
+std::map<std::string, std::string> versions_of(const std::vector<std::string>& packages) {
+  std::map<std::string, std::string> versions;
+  for (const auto& package : packages) {
+    const auto words = split(package, '_');
+    if (words.size() == 3) { versions[words[0]] = words[1]; }
+  }
+  return versions;
+}
+
 }  // namespace virtrain::vmctl

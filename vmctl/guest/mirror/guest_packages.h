@@ -31,6 +31,9 @@ struct GuestNeeds {
   std::uintmax_t library_bytes = 0;  ///< of all libraries, packaged or not
 };
 
+/// Of "name_version_arch", each package's version by its name.
+std::map<std::string, std::string> versions_of(const std::vector<std::string>& packages);
+
 /// From the shared libraries of the programs and the packages that own them.
 GuestNeeds find_needs(const std::vector<std::filesystem::path>& programs);
 
