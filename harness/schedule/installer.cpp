@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <utility>
 
 #include "common/error.h"
 #include "common/system/subprocess.h"
@@ -16,10 +17,7 @@ namespace {
 
 class Systemd : public Installer {
  public:
-  explicit Systemd(bool system)
-      : system_(system),
-        folder_(system ? std::filesystem::path("/etc/systemd/system")
-                       : user_folder("XDG_CONFIG_HOME", ".config") / "systemd/user") {}
+  Systemd(std::filesystem::path folder, bool system) : folder_(std::move(folder)), system_(system) {}
 
   std::string name() const override { return system_ ? "systemd" : "systemd (user)"; }
 
@@ -57,8 +55,8 @@ class Systemd : public Installer {
     run_checked(arguments);
   }
 
-  bool system_;
   std::filesystem::path folder_;
+  bool system_;
 };
 
 class Cron : public Installer {
@@ -91,6 +89,7 @@ class Cron : public Installer {
 
   template <typename Edit>
   static void change(Edit&& edit) {
+    const auto lock = ScheduleBook().lock_crontab();
     const auto before = read();
     const auto after = edit(before);
     if (after == before) { return; }
@@ -103,15 +102,19 @@ class Cron : public Installer {
 
 }  // namespace
 
+std::unique_ptr<Installer> systemd_installer(const std::filesystem::path& folder, bool system) {
+  return std::make_unique<Systemd>(folder, system);
+}
+
 std::unique_ptr<Installer> find_installer() {
   std::error_code ignored;
   // As sd_booted(3).
   if (std::filesystem::is_directory("/run/systemd/system", ignored)) {
-    if (::geteuid() == 0) { return std::make_unique<Systemd>(true); }
+    if (::geteuid() == 0) { return systemd_installer("/etc/systemd/system", true); }
     const char* runtime = std::getenv("XDG_RUNTIME_DIR");
     if (runtime != nullptr &&
         std::filesystem::exists(std::filesystem::path(runtime) / "systemd/private", ignored)) {
-      return std::make_unique<Systemd>(false);
+      return systemd_installer(user_folder("XDG_CONFIG_HOME", ".config") / "systemd/user", false);
     }
   }
   if (!on_path("crontab").empty()) { return std::make_unique<Cron>(); }

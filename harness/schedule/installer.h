@@ -19,6 +19,9 @@ class Installer {
   virtual void remove(const Schedule& schedule) = 0;
 };
 
+/// systemd with its units in `folder`; `system`: the system's manager, else the user's.
+std::unique_ptr<Installer> systemd_installer(const std::filesystem::path& folder, bool system);
+
 /// systemd where it runs (the system's manager for root, else the user's), else cron. Error(host_unable)
 /// without both.
 std::unique_ptr<Installer> find_installer();

@@ -2,13 +2,17 @@
 
 #include <boost/describe/members.hpp>
 #include <boost/mp11/algorithm.hpp>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <ctime>
 
 #include "common/error.h"
+#include "common/system/time.h"
 #include "common/system/user_folders.h"
 #include "common/text/json.h"
 #include "common/text/scanner.h"
@@ -23,7 +27,7 @@ constexpr unsigned own_folder_mode = 0700;
 
 Error refuse(const std::string& what, const std::string& text, const std::string& allowed) {
   return Error("read the schedule", ErrorCode::usage,
-               fmt::format("{} is no {} (allowed: {})", excerpt(text), what, allowed));
+               fmt::format("{} is not a valid {} (allowed: {})", excerpt(text), what, allowed));
 }
 
 std::size_t day_of(const std::string& text, const std::string& word) {
@@ -40,7 +44,7 @@ std::size_t day_of(const std::string& text, const std::string& word) {
 
 /// Files of earlier versions have no such key.
 bool is_younger(std::string_view key) {
-  return key == "webhook_file" || key == "mail" || key == "keep_days";
+  return key == "webhook_file" || key == "mail" || key == "keep_days" || key == "label_command";
 }
 
 template <typename Record>
@@ -117,6 +121,34 @@ std::int64_t days_to_keep(const std::string& text) {
   const auto days = text.ends_with('d') ? parse_integer(text.substr(0, text.size() - 1)) : std::nullopt;
   if (!days || *days < fewest || *days > most) { throw refuse("--keep", text, "7d … 36500d, such as 400d"); }
   return *days;
+}
+
+std::string label_in(const std::string& output) {
+  constexpr std::size_t longest = 1000;  // as run --label takes
+  const std::string label(trim(std::string_view(output).substr(0, output.find('\n'))));
+  const auto refuse_label = [](const std::string& why) {
+    return Error("read the label", ErrorCode::bad_input, why);
+  };
+  if (label.empty()) { throw refuse_label("the first line of its output is empty"); }
+  if (find_invalid_utf8(label) != std::string::npos) { throw refuse_label("its output is not UTF-8"); }
+  const auto is_control = [](unsigned char c) { return c < ' ' || c == 127; };
+  if (std::any_of(label.begin(), label.end(), is_control)) {
+    throw refuse_label("there are control characters in its output");
+  }
+  if (label.size() > longest) { throw refuse_label("a label has at most 1000 bytes"); }
+  return label;
+}
+
+std::optional<Gap> gap_at(const std::string& cutoff, const std::vector<std::string>& starts) {
+  constexpr std::int64_t longest_seconds = 60L * 24 * 3600;
+  for (std::size_t next = starts.size(); next-- > 1;) {
+    const auto& last_old = starts[next - 1];
+    if (last_old >= cutoff) { continue; }
+    const auto began = seconds_of_iso8601(last_old), next_began = seconds_of_iso8601(starts[next]);
+    if (!began || !next_began || *next_began - *began <= longest_seconds) { return std::nullopt; }
+    return Gap{last_old, starts[next], next + 2 >= starts.size()};
+  }
+  return std::nullopt;
 }
 
 std::time_t next_run(const Schedule& schedule, std::time_t now) {
@@ -204,7 +236,6 @@ void ScheduleBook::save(const Schedule& schedule) const {
 void ScheduleBook::remove(const std::string& name) const {
   std::filesystem::remove(folder_ / (name + ".json"));
   std::filesystem::remove(state_ / (name + ".json"));
-  std::filesystem::remove(state_ / (name + ".told"));
   std::filesystem::remove(lock_file(name));
 }
 
@@ -215,8 +246,7 @@ std::optional<LastRun> ScheduleBook::last_run(const std::string& name) const {
 }
 
 void ScheduleBook::save_last_run(const std::string& name, const LastRun& run) const {
-  std::filesystem::create_directories(state_.parent_path());
-  make_own_folder(state_, own_folder_mode);
+  make_state_folder();
   write_file_atomically(state_ / (name + ".json"), to_json_text(run));
 }
 
@@ -234,6 +264,22 @@ void ScheduleBook::save_told(const std::string& name, const std::set<std::string
 
 std::filesystem::path ScheduleBook::lock_file(const std::string& name) const {
   return state_ / (name + ".lock");
+}
+
+UniqueFd ScheduleBook::lock_crontab() const {
+  make_state_folder();
+  UniqueFd folder(::open(state_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder) { throw errno_error("open " + state_.string(), errno); }
+  // Whoever has it runs `crontab` a few times, each with a deadline.
+  while (::flock(folder.get(), LOCK_EX) != 0) {
+    if (errno != EINTR) { throw errno_error("lock " + state_.string(), errno); }
+  }
+  return folder;
+}
+
+void ScheduleBook::make_state_folder() const {
+  std::filesystem::create_directories(state_.parent_path());
+  make_own_folder(state_, own_folder_mode);
 }
 
 }  // namespace virtrain::harness

@@ -64,11 +64,11 @@ std::string unit_name(const Schedule& schedule) {
 
 std::string service_unit(const Schedule& schedule, const std::filesystem::path& program, bool system) {
   // A run makes VMs, cgroups and namespaces and binds devices, so only what these never touch is closed. A
-  // user's manager cannot close more without a user namespace, in which devices are lost.
-  const std::string sandbox = system
-                                  ? "ProtectClock=yes\nProtectHome=no\nPrivateTmp=no\nLockPersonality=yes\n"
-                                    "RestrictRealtime=yes\nRestrictSUIDSGID=yes\nProtectHostname=no\n"
-                                  : "LockPersonality=yes\nRestrictRealtime=yes\n";
+  // user's manager cannot close more without a user namespace, in which devices are lost. So they are by
+  // ProtectClock= before systemd 253: it implies a DeviceAllow=, which closes /dev/kvm and GPUs.
+  const std::string sandbox = system ? "ProtectHome=no\nPrivateTmp=no\nLockPersonality=yes\n"
+                                       "RestrictRealtime=yes\nRestrictSUIDSGID=yes\nProtectHostname=no\n"
+                                     : "LockPersonality=yes\nRestrictRealtime=yes\n";
   return fmt::format(
       "[Unit]\n"
       "Description=virtrain schedule {0}\n"
@@ -77,7 +77,7 @@ std::string service_unit(const Schedule& schedule, const std::filesystem::path& 
       "[Service]\n"
       "Type=oneshot\n"
       "ExecStart={2} schedule run {0}\n"
-      "# Busy devices are no failure of the service.\n"
+      "# 75: cores or devices were busy, which is not a failure.\n"
       "SuccessExitStatus=75\n"
       "# The run tears down its machines before it goes.\n"
       "TimeoutStopSec=5min\n"
@@ -110,7 +110,8 @@ std::string crontab_with(const std::string& crontab, const Schedule& schedule,
                          const std::filesystem::path& program) {
   auto text = crontab_without(crontab, schedule.name);
   if (!text.empty() && text.back() != '\n') { text += '\n'; }
-  return text + fmt::format("{} {} * * {} {} schedule run {} {}\n", std::stoi(schedule.at.substr(3)),
+  // cron mails whatever is printed.
+  return text + fmt::format("{} {} * * {} {} schedule run {} --quiet {}\n", std::stoi(schedule.at.substr(3)),
                             std::stoi(schedule.at.substr(0, 2)), schedule.days.empty() ? "*" : schedule.days,
                             cron_word(program.string()), schedule.name, mark_of(schedule.name));
 }

@@ -82,14 +82,14 @@ void require_secret(const fs::path& file) {
   }
 }
 
-void require_only_ours_in(const std::string& command) {
+void require_only_ours_in(const std::string& command, const std::string& option) {
   const auto words = virtrain::words_of(command);
   for (const auto& word : words) {
     const bool is_path = word.find('/') != std::string_view::npos;
     std::error_code ignored;
     if (is_path && word.front() != '/' && (&word == &words.front() || fs::exists(word, ignored))) {
       throw Error(
-          "read --notify", ErrorCode::usage,
+          "read " + option, ErrorCode::usage,
           excerpt(word) + " is relative, and a timer starts it in another folder; give its whole path");
     }
     if (is_path && fs::is_regular_file(word, ignored)) { require_only_ours(word); }

@@ -14,8 +14,8 @@ namespace virtrain::harness {
 void require_only_ours(const std::filesystem::path& file);
 /// Also that group and others cannot read it: it holds a secret.
 void require_secret(const std::filesystem::path& file);
-/// require_only_ours for each file that the words of a shell command name by path. Error(usage) for a
-/// relative path: a timer starts commands in another folder.
-void require_only_ours_in(const std::string& command);
+/// require_only_ours for each file that the words of a shell command name by path. Error(usage), which names
+/// the option that took the command, for a relative path: a timer starts commands in another folder.
+void require_only_ours_in(const std::string& command, const std::string& option);
 
 }  // namespace virtrain::harness

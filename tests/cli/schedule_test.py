@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Schedules and changes from outside, with a crontab of our own on PATH: nothing of this machine's is touched."""
 
+import concurrent.futures
 import contextlib
 import email
 import email.utils
@@ -10,23 +11,27 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import sqlite3
 import ssl
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
 
-from command_line import small_scenario, virtrain
+from command_line import BUILD, small_scenario, virtrain
 
 CRONTAB = """#!/bin/sh
 table=$(dirname "$0")/table
 case $1 in
--l) test -e "$table" || { echo "no crontab for ada" >&2; exit 1; }; cat "$table" ;;
+-l) test -e "$table" || { echo "no crontab for ada" >&2; exit 1; }; cat "$table"
+    test ! -e "$table.slow" || sleep 0.7 ;;
 -) cat > "$table" ;;
 esac
 """
 MINE = "# mine\n5 4 * * * backup\n"
+without_systemd = unittest.skipIf(os.path.isdir("/run/systemd/system"), "systemd runs here")
 
 
 class Nightly(unittest.TestCase):
@@ -48,7 +53,18 @@ class Nightly(unittest.TestCase):
         self.assertEqual(result.status, status, result)
         return result
 
-    @unittest.skipIf(os.path.isdir("/run/systemd/system"), "systemd runs here")
+    def add(self, *options):
+        self.virtrain("schedule", "add", self.scenario, "--at", "2:00", "--db", self.database, *options)
+
+    def last_result(self, name="nightly"):
+        listed = self.virtrain("schedule", "list", "--format", "json").json()
+        return {one["name"]: one["last_result"] for one in listed}[name]
+
+    def rows(self, sql, database=None):
+        with contextlib.closing(sqlite3.connect(database or self.database)) as opened:
+            return opened.execute(sql).fetchall()
+
+    @without_systemd
     def test_add_list_run_remove(self):
         self.table.write_text(MINE)
         add = ("schedule", "add", self.scenario, "--at", "2:00", "--days", "mon-fri", "--db", self.database)
@@ -67,7 +83,7 @@ class Nightly(unittest.TestCase):
         listed = self.virtrain("schedule", "list", "--format", "json").json()
         self.assertEqual(listed[0]["last_result"], "done")
         self.assertNotIn("thinned", ran.out)
-        self.the_next_night_thins_this_one()
+        self.the_next_nights_thin_this_one()
         self.virtrain("schedule", "remove", "nightly")
         self.assertEqual(self.table.read_text(), MINE)
         self.assertEqual(self.virtrain("schedule", "list", "--format", "json").json(), [])
@@ -79,12 +95,19 @@ class Nightly(unittest.TestCase):
         bad.write_text(small_scenario(name="bad", pears=1))
         unable = self.folder / "unable.yaml"
         unable.write_text(small_scenario(name="unable", guest={"vcpus": 1, "memory": "4096GiB"}))
-        for arguments, status in [((bad, "--at", "2:00"), 3), ((unable, "--at", "2:00"), 4), ((self.scenario, "--at", "25:00"), 2),
-                                  ((self.scenario, "--at", "2:00", "--days", "1-5"), 2),
-                                  ((self.scenario, "--at", "2:00", "--name", "../x"), 2),
-                                  ((self.scenario, "--at", "2:00", "--patience", "long"), 2)]:
-            with self.subTest(arguments=arguments[1:]):
-                self.virtrain("schedule", "add", *arguments, "--db", self.database, status=status)
+        without_image = self.folder / "without-image.yaml"
+        guest = {"vcpus": 1, "memory": "768MiB", "image": str(self.folder / "none.qcow2")}
+        without_image.write_text(small_scenario(name="without-image", arms=["vm"], guest=guest))
+        for arguments, status, words in [
+                ((bad, "--at", "2:00"), 3, "pears"),
+                ((unable, "--at", "2:00"), 4, "one node of 4TiB"),
+                ((without_image, "--at", "2:00"), 4, f"look at the guest image {guest['image']}: there is no such file"),
+                ((self.scenario, "--at", "25:00"), 2, "00:00 … 23:59"),
+                ((self.scenario, "--at", "2:00", "--days", "1-5"), 2, "mon-fri"),
+                ((self.scenario, "--at", "2:00", "--name", "../x"), 2, "a-z"),
+                ((self.scenario, "--at", "2:00", "--patience", "long"), 2, "0s … 23h")]:
+            with self.subTest(arguments=arguments):
+                self.assertIn(words, self.virtrain("schedule", "add", *arguments, "--db", self.database, status=status).err)
         self.assertEqual(self.table.read_text(), MINE)
         self.assertFalse(self.database.exists())
         self.assertEqual(self.virtrain("schedule", "list", "--format", "json").json(), [])
@@ -105,8 +128,8 @@ class Nightly(unittest.TestCase):
             self.assertEqual(self.virtrain("schedule", "list", "--format", "json").json(), [])
             return result.err
 
-        for path, options in ((self.scenario, ()), (hook, ("--notify", f"sh {hook}")), (webhook, ("--webhook-file", webhook)),
-                              (self.folder, ())):
+        for path, options in ((self.scenario, ()), (hook, ("--notify", f"sh {hook}")), (hook, ("--label-command", f"sh {hook}")),
+                              (webhook, ("--webhook-file", webhook)), (self.folder, ())):
             with self.subTest(path=path):
                 mode = path.stat().st_mode & 0o777
                 path.chmod(mode | 0o020)
@@ -121,12 +144,13 @@ class Nightly(unittest.TestCase):
             link.symlink_to(hook)
             os.lchown(link, 12345, -1)
             self.assertIn("is a link of user 12345's", refused("--notify", f"sh {link}"))
-        self.assertIn("relative", refused("--notify", "./hook.sh", status=2))
+        for option in ("--notify", "--label-command"):
+            self.assertRegex(refused(option, "./hook.sh", status=2), f"read {option}: .* is relative")
         self.assertIn(f"{plain}:1:1: the URL has to begin with https://", refused("--webhook-file", plain, status=3))
         webhook.chmod(0o644)
         self.assertIn("other users can read the secret", refused("--webhook-file", webhook))
 
-    @unittest.skipIf(os.path.isdir("/run/systemd/system"), "systemd runs here")
+    @without_systemd
     def test_a_webhook_by_tls(self):
         key, certificate = self.folder / "key.pem", self.folder / "certificate.pem"
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=hook",
@@ -175,17 +199,24 @@ class Nightly(unittest.TestCase):
         for path in written:
             self.assertNotIn(b"s3cret", path.read_bytes(), path)
 
-    def the_next_night_thins_this_one(self):
-        with contextlib.closing(sqlite3.connect(self.database)) as database:
-            samples = lambda: database.execute("SELECT count(*) FROM sample").fetchone()[0]
-            before = samples()
-            self.assertGreater(before, 0)
-            with database:
-                database.execute("UPDATE experiment SET started_at = '2020-01-01T02:00:00.000Z'")
-            words = self.virtrain("schedule", "run", "nightly").out
-            self.assertIn(f"nights older than 9 days: 1 thinned, {before} samples and ", words)
-            self.assertGreater(samples(), 0)
-            self.assertEqual(database.execute("SELECT count(*) FROM experiment").fetchone()[0], 2)
+    def the_next_nights_thin_this_one(self):
+        def last_night_began(when):
+            with contextlib.closing(sqlite3.connect(self.database)) as database, database:
+                database.execute(f"UPDATE experiment SET started_at = {when} WHERE number = (SELECT max(number) FROM experiment)")
+
+        last_night_began("'2020-01-01T02:00:00.000Z'")
+        jumped = self.virtrain("schedule", "run", "nightly")  # years later, as if the clock had jumped
+        self.assertNotIn("thinned", jumped.out)
+        (tonight,), = self.rows("SELECT started_at FROM experiment ORDER BY number DESC LIMIT 1")
+        for began in ("2020-01-01T02:00:00.000Z", tonight):
+            self.assertIn(began, jumped.err)
+        last_night_began("strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-20 days')")
+        (before,), = self.rows("SELECT count(*) FROM sample")
+        self.assertGreater(before, 0)
+        words = self.virtrain("schedule", "run", "nightly").out
+        self.assertIn(f"nights older than 9 days: 2 thinned, {before} samples and ", words)
+        self.assertNotEqual(self.rows("SELECT count(*) FROM sample"), [(0,)])
+        self.assertEqual(self.rows("SELECT count(*) FROM experiment"), [(3,)])
 
     def import_nights(self, name, nights, package, value):
         """One record of an experiment and its pair for each night."""
@@ -220,7 +251,116 @@ class Nightly(unittest.TestCase):
             self.virtrain("ack", one["id"], "accepted", "--db", self.database)
         self.assertEqual({one["state"] for one in self.changes()}, {"acknowledged"})
 
-    @unittest.skipIf(os.path.isdir("/run/systemd/system"), "systemd runs here")
+    @without_systemd
+    def test_what_was_told_or_acknowledged_is_not_told_again(self):
+        told = self.folder / "told"
+        notify = ("--notify", f"cat >> {told}")
+        self.import_a_loss()
+        self.add(*notify)
+        self.virtrain("schedule", "run", "nightly", status=1)
+        first = told.read_text()
+        self.assertEqual(len(first.splitlines()), 2)
+        self.virtrain("schedule", "remove", "nightly")  # as one edits a schedule
+        self.add(*notify)
+        self.virtrain("schedule", "run", "nightly", status=1)
+        for change in self.changes(status=1):
+            self.virtrain("ack", change["id"], "accepted", "--db", self.database)
+        self.virtrain("schedule", "run", "nightly")
+        self.assertEqual(told.read_text(), first)
+
+    @without_systemd
+    def test_a_refused_night_is_listed_as_refused(self):
+        self.add()
+        self.scenario.chmod(0o664)
+        self.assertIn("chmod go-w", self.virtrain("schedule", "run", "nightly", status=4).err)
+        self.assertEqual(self.last_result(), "this host cannot")
+        self.scenario.chmod(0o644)
+        self.virtrain("schedule", "run", "nightly")
+        self.assertEqual(self.last_result(), "done")
+        self.scenario.unlink()
+        self.virtrain("schedule", "run", "nightly", status=4)
+        self.assertEqual(self.last_result(), "this host cannot")
+
+    @without_systemd
+    def test_a_command_gives_each_night_its_label(self):
+        version = self.folder / "version"
+        version.write_text("mpi-4.1.7\nof last week\n")
+        self.add("--label-command", f"cat {version}")
+        self.virtrain("schedule", "run", "nightly")
+        version.unlink()
+        self.assertIn("runs without one", self.virtrain("schedule", "run", "nightly").err)
+        labels = [label or "" for label, in self.rows("SELECT label FROM experiment ORDER BY number")]
+        self.assertEqual(labels, ["mpi-4.1.7", ""])
+
+    @without_systemd
+    def test_cron_has_nothing_to_mail_after_a_good_night(self):
+        self.add()
+        self.assertIn(" schedule run nightly --quiet # ", self.table.read_text())
+        good = self.virtrain("schedule", "run", "nightly", "--quiet")
+        self.assertEqual((good.out, good.err), ("", ""))
+        self.import_a_loss()
+        told = self.virtrain("schedule", "run", "nightly", "--quiet", status=1).out.splitlines()
+        self.assertEqual(len(told), 2)
+        for line in told:
+            self.assertRegex(line, r"^nightly/one/vm/.* worse \(-\d+\.\d %\) since n15; suspect: label")
+        self.assertEqual(self.virtrain("schedule", "run", "nightly", "--quiet", status=1).out, "")
+
+    @without_systemd
+    def test_two_schedules_that_are_added_at_once_both_reach_the_crontab(self):
+        self.table.write_text(MINE)
+        (self.folder / "table.slow").touch()
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            list(pool.map(lambda name: self.add("--name", name), ["first", "second"]))
+        lines = self.table.read_text()[len(MINE):].splitlines()
+        self.assertEqual(sorted(line.split(" ")[-1] for line in lines), ["first", "second"])
+        self.assertTrue(self.table.read_text().startswith(MINE))
+
+    def start_night(self, name):
+        """One that goes on beside the test, at most until its end."""
+        night = subprocess.Popen([BUILD / "virtrain", "schedule", "run", name], env=self.environment, stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(self.kill_night, night)
+        return night
+
+    @staticmethod
+    def kill_night(night):
+        """With the run that it started, as a power cut does it."""
+        if night.poll() is not None:
+            return
+        runs = subprocess.run(["pgrep", "-P", str(night.pid)], capture_output=True, text=True, check=False).stdout.split()
+        night.kill()
+        for run in runs:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(int(run), signal.SIGKILL)  # a group of its own
+        night.wait()
+
+    def wait_until_training(self, database):
+        ends = time.monotonic() + 60
+        while time.monotonic() < ends:
+            with contextlib.suppress(sqlite3.Error):
+                if database.exists() and self.rows("SELECT 1 FROM trial WHERE status = 'running'", database):
+                    return
+            time.sleep(0.1)
+        self.fail("the night does not begin to train")
+
+    @without_systemd
+    def test_two_schedules_never_overlap_and_what_a_killed_night_left_is_cleaned(self):
+        scenario, database = self.folder / "long.yaml", self.folder / "long.db"
+        workload = {"batch_size": 2, "image_size": 32, "warmup_steps": 0, "steps": 100000}
+        guest = {"vcpus": len(os.sched_getaffinity(0)), "memory": "768MiB"}
+        scenario.write_text(small_scenario(name="long", workload=workload, guest=guest))
+        self.virtrain("schedule", "add", scenario, "--at", "2:00", "--db", database)
+        self.add("--patience", "0s")
+        night = self.start_night("long")
+        self.wait_until_training(database)
+        self.assertIn("not tonight", self.virtrain("schedule", "run", "nightly", status=75).out)
+        self.kill_night(night)
+        self.assertEqual(self.last_result("long"), "killed")
+        scenario.write_text(small_scenario(name="long"))
+        self.assertIn("interrupted: experiment", self.virtrain("schedule", "run", "long").out)
+        self.assertEqual(self.rows("SELECT status FROM experiment ORDER BY number", database), [("interrupted",), ("finished",)])
+
+    @without_systemd
     def test_each_change_is_told_once(self):
         received = []
 
@@ -260,7 +400,8 @@ class Nightly(unittest.TestCase):
         mails = [email.message_from_string(text) for text in re.split(r"(?m)^(?=To: )", (self.folder / "mails").read_text())[1:]]
         mails = [mail for mail in mails if mail["Subject"]]
         self.assertEqual([mail["To"] for mail in mails], ["team@example.com"] * 4)
-        self.assertEqual([mail["Subject"].split(" ")[4] for mail in mails], ["confirmed,", "confirmed,", "mended,", "mended,"])
+        self.assertEqual([re.search(r" change \w+ (\w+), ", mail["Subject"])[1] for mail in mails], ["confirmed", "confirmed", "mended", "mended"])
+        self.assertEqual({mail["Importance"] for mail in mails if mail["Subject"].startswith("[critical] ")}, {"high"})
         self.assertIn("suspect: label (mpi-4.1.4 → mpi-4.1.7)", mails[0].get_payload())
         self.assertIsNotNone(email.utils.parsedate_to_datetime(mails[0]["Date"]))
 

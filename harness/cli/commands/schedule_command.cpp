@@ -1,35 +1,26 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <chrono>
 #include <ctime>
-#include <thread>
 
 #include "common/error.h"
 #include "common/system/file_lock.h"
 #include "common/system/log.h"
-#include "common/system/subprocess.h"
 #include "common/system/time.h"
-#include "common/text/json.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "harness/cli/commands.h"
-#include "harness/experiment/judge.h"
+#include "harness/cli/scheduled_night.h"
 #include "harness/experiment/preflight.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode.h"
 #include "harness/schedule/installer.h"
 #include "harness/schedule/mail.h"
-#include "harness/schedule/messages.h"
 #include "harness/schedule/trust.h"
 #include "harness/schedule/webhook.h"
-#include "results/changes/read_changes.h"
-#include "results/tables/tables.h"
+#include "results/tables/render.h"
 
 namespace virtrain::harness {
 namespace {
-
-using std::chrono::seconds;
 
 struct AddArguments {
   std::filesystem::path scenario;
@@ -39,6 +30,7 @@ struct AddArguments {
   std::string days;
   std::string patience = "1h";
   std::string notify;
+  std::string label_command;
   std::filesystem::path webhook;
   std::string mail;
   std::string keep;
@@ -70,7 +62,7 @@ std::int64_t patience_seconds(const std::string& text) {
   const auto duration = parse_duration_ns(text);
   if (!duration || *duration < 0 || *duration / ns_per_second > most_seconds) {
     throw Error("read --patience", ErrorCode::usage,
-                excerpt(text) + " is no patience (allowed: 0s … 23h, such as 90m)");
+                excerpt(text) + " is not a valid patience (allowed: 0s … 23h, such as 90m)");
   }
   return *duration / ns_per_second;
 }
@@ -92,6 +84,7 @@ void add(const AddArguments& arguments) {
   schedule.days = days_of_week(arguments.days);
   schedule.patience_seconds = patience_seconds(arguments.patience);
   schedule.notify = arguments.notify;
+  schedule.label_command = arguments.label_command;
   if (!arguments.mail.empty()) {
     require_mail_address(arguments.mail);
     find_sendmail();
@@ -103,7 +96,8 @@ void add(const AddArguments& arguments) {
   require_schedule_name(schedule.name);
   require_that_it_runs_here(scenario);
   require_only_ours(arguments.scenario);
-  require_only_ours_in(arguments.notify);
+  require_only_ours_in(arguments.notify, "--notify");
+  require_only_ours_in(arguments.label_command, "--label-command");
   if (!arguments.webhook.empty()) {
     read_webhook(arguments.webhook);
     schedule.webhook_file = std::filesystem::canonical(arguments.webhook).string();
@@ -155,122 +149,10 @@ void list(results::Format format) {
                           results::cell(words_of_last(book, schedule.name, last)),
                           results::cell(local_words(next_run(schedule, now)))});
   }
-  fmt::print("{}", results::render(table, format, colour_on_stdout()));
+  fmt::print("{}", results::render(table, format, screen_of_stdout()));
 }
 
-/// Runs the scenario as `virtrain run` would, again and again while devices are busy and patience lasts.
-int run_patiently(const Schedule& schedule) {
-  constexpr seconds longest_night{24 * 3600};
-  constexpr seconds pause{30};
-  const auto give_up = std::chrono::steady_clock::now() + seconds(schedule.patience_seconds);
-  while (true) {
-    CommandOptions options;
-    options.deadline = longest_night;
-    const auto night = run_command(
-        {this_program().string(), "run", schedule.scenario, "--db", schedule.database, "--quiet"}, options);
-    fmt::print("{}", printable(night.out));
-    fmt::print(stderr, "{}", printable(night.err));
-    const auto left = give_up - std::chrono::steady_clock::now();
-    if (night.exit_status != exit_status(ErrorCode::busy) || left <= seconds(0)) { return night.exit_status; }
-    std::this_thread::sleep_for(std::min<std::chrono::steady_clock::duration>(left, pause));
-  }
-}
-
-void run_notify(const std::string& command, const Message& message) {
-  CommandOptions options;
-  options.deadline = std::chrono::minutes(2);
-  options.input = dump_json(message.body) + "\n";
-  require_only_ours_in(command);
-  try {
-    run_checked({"/bin/sh", "-c", command}, options);
-  } catch (const Error&) {
-    // The command may hold a secret: its words are not repeated.
-    throw Error("run the --notify command", ErrorCode::io, "it failed");
-  }
-}
-
-/// systemd hands it over as a credential, cron leaves it where it is.
-std::filesystem::path webhook_file(const Schedule& schedule) {
-  const char* credentials = std::getenv("CREDENTIALS_DIRECTORY");
-  if (credentials != nullptr) {
-    auto file = std::filesystem::path(credentials) / "webhook";
-    if (std::filesystem::exists(file)) { return file; }
-  }
-  return schedule.webhook_file;
-}
-
-/// Tells by one way what it was not told. What fails is tried again the next night.
-template <typename Send>
-void tell_by(const std::string& mark, const Schedule& schedule, const std::vector<results::Change>& changes,
-             Send&& send) {
-  const ScheduleBook book;
-  auto told = book.told(schedule.name);
-  for (const auto& message : messages_of(schedule.name, changes, told, mark)) {
-    try {
-      send(message);
-    } catch (const Error& error) {
-      log::error("a message was not taken; it is kept for the next night",
-                 {{"schedule", schedule.name}, {"error", error.what()}});
-      continue;
-    }
-    told.insert(message.key);
-    book.save_told(schedule.name, told);
-  }
-}
-
-void tell(const Schedule& schedule, const std::vector<results::Change>& changes) {
-  if (!schedule.notify.empty()) {
-    tell_by("", schedule, changes, [&](const Message& message) { run_notify(schedule.notify, message); });
-  }
-  if (!schedule.mail.empty()) {
-    tell_by(" mail", schedule, changes, [&](const Message& message) { send_mail(schedule.mail, message); });
-  }
-  if (!schedule.webhook_file.empty()) {
-    tell_by(" webhook", schedule, changes,
-            [&](const Message& message) { post(read_webhook(webhook_file(schedule)), message.body); });
-  }
-}
-
-/// Thins old nights. That it could not is no reason to call the night bad: the next one tries again.
-void thin(const Schedule& schedule, const std::string& scenario) {
-  if (schedule.keep_days == 0) { return; }
-  constexpr std::int64_t ns_per_day = 24LL * 3600 * 1'000'000'000;
-  try {
-    results::Store store(schedule.database, results::Store::Mode::open);
-    const auto thinned = store.thin_nights(scenario, iso8601(wall_ns() - schedule.keep_days * ns_per_day));
-    if (thinned.nights == 0) { return; }
-    fmt::print(
-        "nights older than {} days: {} thinned, {} samples and {} telemetry readings removed, {} freed\n",
-        schedule.keep_days, thinned.nights, thinned.samples, thinned.readings,
-        format_size(static_cast<std::uint64_t>(std::max<std::int64_t>(0, thinned.freed_bytes))));
-  } catch (const Error& error) {
-    log::warning("old nights could not be thinned; the next night tries again", {{"reason", error.what()}});
-  }
-}
-
-/// 1 where a loss is open, after the changes of this schedule's scenario were printed.
-int judge(const Schedule& schedule, int night) {
-  const int trial_failed = exit_status(ErrorCode::trial_failed);
-  if (night != 0 && night != exit_worse && night != exit_no_verdict && night != trial_failed) {
-    return night;
-  }
-  const auto scenario = load_scenario(schedule.scenario).name;
-  const auto log = [&] {
-    const results::Store store(schedule.database, results::Store::Mode::open);
-    auto read = results::read_changes(store, scenario + "/");
-    // "nightly/" is in "other-nightly/", too.
-    std::erase_if(read.changes, [&](const auto& change) { return change.series->scenario != scenario; });
-    return read;
-  }();
-  fmt::print("{}", results::render(results::changes_table(log), results::Format::table));
-  tell(schedule, log.changes);
-  thin(schedule, scenario);
-  const bool alarm = std::any_of(log.changes.begin(), log.changes.end(), results::is_alarm);
-  if (night == trial_failed) { return night; }
-  return alarm ? exit_worse : night;
-}
-
-void run(const std::string& name, Cli& cli) {
+void run(const std::string& name, bool quiet, Cli& cli) {
   const ScheduleBook book;
   const auto schedule = book.find(name);
   LastRun last;
@@ -278,24 +160,22 @@ void run(const std::string& name, Cli& cli) {
   std::filesystem::create_directories(book.lock_file(name).parent_path());
   const auto lock = try_lock_file(book.lock_file(name), LockKind::exclusive);
   if (!lock) { throw Error("run schedule " + name, ErrorCode::busy, "not tonight: it still runs"); }
-  require_only_ours(schedule.scenario);
   book.save_last_run(name, last);
-  int status = 0;
-  try {
-    status = judge(schedule, run_patiently(schedule));
-  } catch (const Error& error) {
-    last.exit_status = exit_status(error.code());
+  const auto end = [&](int status) {
+    last.exit_status = status;
     last.ended_at = iso8601(wall_ns());
     book.save_last_run(name, last);
+  };
+  try {
+    cli.exit_status = run_night(schedule, this_program(), quiet);
+  } catch (const Error& error) {
+    end(exit_status(error.code()));
+    throw;
+  } catch (const std::exception&) {
+    end(exit_status(ErrorCode::io));  // as main() has it
     throw;
   }
-  if (status == exit_status(ErrorCode::busy)) {
-    fmt::print("{}: not tonight: devices or cores are busy\n", name);
-  }
-  last.exit_status = status;
-  last.ended_at = iso8601(wall_ns());
-  book.save_last_run(name, last);
-  cli.exit_status = status;
+  end(cli.exit_status);
 }
 
 void add_add(CLI::App& schedule) {
@@ -322,6 +202,9 @@ void add_add(CLI::App& schedule) {
           "Age from which nights lose samples and telemetry, at least 7d; trials, facts and changes stay "
           "(default: all is kept)")
       ->type_name("DAYSd");
+  verb->add_option("--label-command", arguments->label_command,
+                   "Command whose first line of output is the label of each night, such as a version")
+      ->type_name("COMMAND");
   verb->add_option("--mail", arguments->mail,
                    "Address that new messages are mailed to, by this host's sendmail")
       ->type_name("ADDRESS");
@@ -359,7 +242,10 @@ void add_schedule_command(Cli& cli) {
   });
   auto* started = schedule->add_subcommand("run", "Run it now, as its timer does");
   started->add_option("name", *name, "Name of the schedule")->type_name("SCHEDULE")->required();
-  started->callback([name, &cli] { run(*name, cli); });
+  auto quiet = std::make_shared<bool>(false);
+  started->add_flag("--quiet", *quiet,
+                    "For cron, which mails what is printed: only what failed, and each change once");
+  started->callback([name, quiet, &cli] { run(*name, *quiet, cli); });
 }
 
 }  // namespace virtrain::harness

@@ -4,13 +4,16 @@
 #include <unistd.h>
 
 #include <ctime>
+#include <string>
 
 #include "common/error.h"
 #include "common/system/subprocess.h"
 #include "common/text/text.h"
+#include "harness/schedule/installer.h"
 #include "harness/schedule/mail.h"
 #include "harness/schedule/timer.h"
 #include "tests/support/catch.h"
+#include "tests/support/first_in_path.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace virtrain;
@@ -41,6 +44,23 @@ class Berlin {
   }
 };
 
+/// Stands for systemd's, writes down what it is asked for and fails at what it is told to.
+class FakeSystemctl {
+ public:
+  explicit FakeSystemctl(const std::string& fails_at) : first_(folder_.path) {
+    const auto program = folder_.path / "systemctl";
+    write_file_atomically(program, "#!/bin/sh\necho \"$@\" >> " + calls_file().string() +
+                                       "\ncase \" $* \" in *\" " + fails_at + " \"*) exit 1 ;; esac\n");
+    std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  }
+  std::string calls() const { return read_file(calls_file()).value_or(""); }
+
+ private:
+  std::filesystem::path calls_file() const { return folder_.path / "calls"; }
+  TemporaryFolder folder_;
+  FirstInPath first_;
+};
+
 }  // namespace
 
 TEST_CASE("a mail's headers are of our own making, whatever its message says") {
@@ -57,12 +77,14 @@ TEST_CASE("a mail's headers are of our own making, whatever its message says") {
                          {"schedule", "nightly"},
                          {"change", "1f3a90c2"},
                          {"direction", "worse"},
+                         {"severity", "critical"},
                          {"large", true},
                          {"text", "a \x1b[31m\u202e → b"}}};
   CHECK(mail_of("team@example.com", message, 1774747800) ==
         "To: team@example.com\n"
-        "Subject: virtrain nightly: change 1f3a90c2 confirmed, much worse\n"
+        "Subject: [critical] virtrain nightly: change 1f3a90c2 confirmed, much worse\n"
         "Date: Sun, 29 Mar 2026 01:30:00 +0000\n"
+        "Importance: high\n"
         "Auto-Submitted: auto-generated\n"
         "MIME-Version: 1.0\n"
         "Content-Type: text/plain; charset=utf-8\n"
@@ -95,6 +117,40 @@ TEST_CASE("times, days and names of schedules are checked") {
   }
 }
 
+TEST_CASE("the label is the first line that a command printed, by the rules of run --label") {
+  CHECK(label_in("mpi-4.1.7\nmore\n") == "mpi-4.1.7");
+  CHECK(label_in(" größer \r\n") == "größer");
+  CHECK(label_in(std::string(1000, 'x')).size() == 1000);
+  for (const auto& output : {std::string(), std::string("\nsecond"), std::string(1001, 'x'),
+                             std::string("a\xff"), std::string("a\0b", 3), std::string("\x1b[31mred")}) {
+    CAPTURE(output);
+    CHECK_THROWS_AS(label_in(output), Error);
+  }
+}
+
+TEST_CASE("nights before a jump of the clock are old once those after it are") {
+  const std::string first = "2026-01-01T02:00:00.000Z", second = "2026-01-02T02:00:00.000Z";
+  const std::string jumped = "2036-01-01T02:00:00.000Z", next = "2036-01-02T02:00:00.000Z";
+  CHECK_FALSE(gap_at("2026-01-01T12:00:00.000Z", {first, second, "2026-01-02T03:00:00.000Z"}));
+  const auto new_gap =
+      gap_at("2035-12-20T03:00:00.000Z", {first, second, jumped, "2036-01-01T03:00:00.000Z"});
+  REQUIRE(new_gap);
+  CHECK(new_gap->before == second);
+  CHECK(new_gap->after == jumped);
+  CHECK(new_gap->is_new);
+  const auto gap =
+      gap_at("2035-12-21T03:00:00.000Z", {first, second, jumped, next, "2036-01-02T03:00:00.000Z"});
+  REQUIRE(gap);
+  CHECK_FALSE(gap->is_new);
+  CHECK_FALSE(gap_at("2036-01-01T03:00:00.000Z", {first, second, jumped, next, "2036-01-13T03:00:00.000Z"}));
+  // The clock jumped while the last night ran.
+  CHECK(gap_at("2035-12-20T03:00:00.000Z", {first, second, "2036-01-01T03:00:00.000Z"}));
+  // A clock that was put right again after one night.
+  CHECK_FALSE(gap_at("2026-01-01T12:00:00.000Z",
+                     {first, second, jumped, "2026-01-03T02:00:00.000Z", "2026-01-03T03:00:00.000Z"}));
+  CHECK_FALSE(gap_at(first, {}));
+}
+
 TEST_CASE("the next run, over both changes of summer time") {
   const Berlin zone;
   const auto schedule = nightly();
@@ -114,8 +170,12 @@ TEST_CASE("a crontab keeps every line that is not ours") {
       "# mine\nMAILTO=ada\n5 4 * * * backup % x # virtrain schedule nightly-2\n@reboot x";
   const auto with = crontab_with(table, nightly(), "/opt/a b/virtrain");
   CHECK(with ==
-        table + "\n30 2 * * * '/opt/a b/virtrain' schedule run nightly # virtrain schedule nightly\n");
+        table +
+            "\n30 2 * * * '/opt/a b/virtrain' schedule run nightly --quiet # virtrain schedule nightly\n");
   CHECK(crontab_without(with, "nightly") == table + "\n");
+  const auto of_an_earlier_version =
+      table + "\n30 2 * * * '/opt/virtrain' schedule run nightly # virtrain schedule nightly\n";
+  CHECK(crontab_with(of_an_earlier_version, nightly(), "/opt/a b/virtrain") == with);
   CHECK(crontab_with(with, nightly(), "/opt/a b/virtrain") == with);
   CHECK(crontab_without(table, "nightly") == table);
   CHECK(crontab_without("# x # virtrain schedule nightly\n", "nightly") ==
@@ -135,17 +195,64 @@ TEST_CASE("systemd takes the units") {
   CHECK_THAT(timer_unit(schedule), Contains("Persistent=true"));
   CHECK_THAT(service_unit(schedule, "/a/100%", true),
              Contains("ExecStart=\"/a/100%%\" schedule run nightly"));
-  if (::access("/usr/bin/systemd-analyze", X_OK) != 0) { return; }
-  for (const bool system : {true, false}) {
-    const auto service = folder.path / "virtrain-nightly.service";
-    const auto timer = folder.path / "virtrain-nightly.timer";
-    write_file_atomically(service, service_unit(schedule, "/bin/true", system));
-    write_file_atomically(timer, timer_unit(schedule));
-    const auto verified =
-        run_command({"/usr/bin/systemd-analyze", "verify", service.string(), timer.string()});
-    // Other units of the machine may be broken: what is said of ours counts.
-    CHECK(verified.err.find("virtrain-nightly") == std::string::npos);
+  auto with_webhook = schedule;
+  with_webhook.webhook_file = "/etc/virtrain/a b 100%";
+  if (::access("/usr/bin/systemd-analyze", X_OK) != 0) {
+    WARN("there is no systemd-analyze (apt-get install systemd): the units were not verified");
+    return;
   }
+  for (const auto& one : {schedule, with_webhook}) {
+    for (const bool system : {true, false}) {
+      const auto service = folder.path / "virtrain-nightly.service";
+      const auto timer = folder.path / "virtrain-nightly.timer";
+      write_file_atomically(service, service_unit(one, "/bin/true", system));
+      write_file_atomically(timer, timer_unit(one));
+      // Other units of the machine may be broken: ours count.
+      const auto verified = run_command({"/usr/bin/systemd-analyze", "verify", "--man=no",
+                                         "--recursive-errors=no", service.string(), timer.string()});
+      CAPTURE(verified.err);
+      CHECK(verified.exit_status == 0);
+      CHECK(verified.err.find("virtrain-nightly") == std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("the service closes no device to a run") {
+  for (const bool system : {true, false}) {
+    const auto unit = service_unit(nightly(), "/bin/true", system);
+    for (const auto* closes : {"ProtectClock", "DeviceAllow", "DevicePolicy", "PrivateDevices"}) {
+      CHECK_THAT(unit, !Contains(closes));
+    }
+  }
+}
+
+TEST_CASE("systemd gets both units and loses both") {
+  const TemporaryFolder folder;
+  const FakeSystemctl systemctl("nothing");
+  const auto service = folder.path / "virtrain-nightly.service";
+  const auto timer = folder.path / "virtrain-nightly.timer";
+  for (const bool system : {true, false}) {
+    const auto before = systemctl.calls();
+    const auto installer = systemd_installer(folder.path, system);
+    installer->install(nightly(), "/bin/true");
+    CHECK(read_file(service) == service_unit(nightly(), "/bin/true", system));
+    CHECK(read_file(timer) == timer_unit(nightly()));
+    installer->remove(nightly());
+    installer->remove(nightly());  // it is gone: systemd is asked for nothing
+    CHECK(entries_of(folder.path).empty());
+    const std::string user = system ? "" : "--user ";
+    CHECK(systemctl.calls() == before + user + "daemon-reload\n" + user +
+                                   "enable --now virtrain-nightly.timer\n" + user +
+                                   "disable --now virtrain-nightly.timer\n" + user + "daemon-reload\n");
+  }
+}
+
+TEST_CASE("a timer that systemd does not enable leaves no units") {
+  const TemporaryFolder folder;
+  const FakeSystemctl systemctl("enable");
+  CHECK_THROWS_AS(systemd_installer(folder.path, true)->install(nightly(), "/bin/true"), Error);
+  CHECK_THAT(systemctl.calls(), Contains("enable --now"));
+  CHECK(entries_of(folder.path).empty());
 }
 
 TEST_CASE("schedules are kept in files, and a missing one is named with those there are") {
@@ -164,7 +271,14 @@ TEST_CASE("schedules are kept in files, and a missing one is named with those th
   book.save_last_run("nightly", {"2026-11-20T02:00:00Z", "", 75});
   CHECK(book.last_run("nightly")->exit_status == 75);
   CHECK(words_of_status(75) == "not tonight: busy");
+  book.save_told("nightly", {"1f3a90c2 confirmed"});
   book.remove("nightly");
   CHECK(book.all().empty());
   CHECK_FALSE(book.last_run("nightly"));
+  // Adding it again is how a schedule is changed, and no reason to tell everything anew.
+  CHECK(book.told("nightly") == std::set<std::string>{"1f3a90c2 confirmed"});
+  write_file_atomically(folder.path / "config/virtrain/schedules/old.json",
+                        R"({"name": "old", "scenario": "/s.yaml", "at": "02:00", "days": "",
+                            "database": "/d.db", "patience_seconds": 60, "notify": ""})");
+  CHECK(book.find("old").label_command.empty());
 }

@@ -1,0 +1,267 @@
+#include "harness/cli/scheduled_night.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "common/error.h"
+#include "common/system/log.h"
+#include "common/system/subprocess.h"
+#include "common/system/time.h"
+#include "common/text/json.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
+#include "harness/experiment/judge.h"
+#include "harness/scenario/decode.h"
+#include "harness/schedule/mail.h"
+#include "harness/schedule/messages.h"
+#include "harness/schedule/trust.h"
+#include "harness/schedule/webhook.h"
+#include "results/changes/read_changes.h"
+#include "results/tables/tables.h"
+
+namespace virtrain::harness {
+namespace {
+
+using std::chrono::seconds;
+
+/// Whether somebody should look at a night that ended so.
+bool is_news(int status) {
+  return status != 0 && status != exit_status(ErrorCode::busy);
+}
+
+std::vector<std::string> running_experiments(const std::filesystem::path& database) {
+  std::vector<std::string> ids;
+  std::error_code unknown;
+  if (!std::filesystem::exists(database, unknown)) { return ids; }
+  const results::Store store(database, results::Store::Mode::open);
+  for (const auto& one : store.list_experiments()) {
+    if (one.experiment.status == Status::running) { ids.push_back(one.experiment.id); }
+  }
+  return ids;
+}
+
+void run_notify(const std::string& command, const Message& message) {
+  CommandOptions options;
+  options.deadline = std::chrono::minutes(2);
+  options.input = dump_json(message.body) + "\n";
+  require_only_ours_in(command, "--notify");
+  try {
+    run_checked({"/bin/sh", "-c", command}, options);
+  } catch (const Error&) {
+    // The command may hold a secret: its words are not repeated.
+    throw Error("run the --notify command", ErrorCode::io, "it failed");
+  }
+}
+
+/// systemd hands it over as a credential, cron leaves it where it is.
+std::filesystem::path webhook_file(const Schedule& schedule) {
+  const char* credentials = std::getenv("CREDENTIALS_DIRECTORY");
+  if (credentials != nullptr) {
+    auto file = std::filesystem::path(credentials) / "webhook";
+    if (std::filesystem::exists(file)) { return file; }
+  }
+  return schedule.webhook_file;
+}
+
+class Night {
+ public:
+  Night(const Schedule& schedule, const std::filesystem::path& program, bool quiet)
+      : schedule_(schedule), program_(program.string()), quiet_(quiet) {}
+
+  int run() {
+    require_only_ours(schedule_.scenario);
+    clean_up_after_killed_nights();
+    const int status = judge(run_patiently(label()));
+    if (status == exit_status(ErrorCode::busy)) {
+      say(schedule_.name + ": not tonight: devices or cores are busy\n");
+    }
+    return status;
+  }
+
+ private:
+  void say(const std::string& words) const {
+    if (!quiet_) { fmt::print("{}", words); }
+  }
+
+  /// What nights left that were killed would stay until somebody called `virtrain clean`. Only experiments
+  /// that this database calls running are cleaned up after, and of these the ones that live are spared: in a
+  /// container that shares the host and not its claims, a clean of everything would take the host's runs for
+  /// dead.
+  void clean_up_after_killed_nights() const {
+    CommandOptions options;
+    options.deadline = std::chrono::minutes(10);
+    const auto warn = [&](const std::string& reason) {
+      log::warning("what a killed night left could not be removed; this night runs all the same",
+                   {{"schedule", schedule_.name}, {"reason", reason}});
+    };
+    try {
+      for (const auto& experiment : running_experiments(schedule_.database)) {
+        const auto cleaned = run_command(
+            {program_, "clean", "--experiment=" + experiment, "--db=" + schedule_.database}, options);
+        if (cleaned.exit_status == 0) {
+          say(printable(cleaned.out));
+        } else {
+          warn(excerpt(cleaned.out + cleaned.err, 1000));
+        }
+      }
+    } catch (const Error& error) { warn(error.what()); }
+  }
+
+  /// Empty, with a warning, where the command gives none: a night without a label is better than none.
+  std::string label() const {
+    if (schedule_.label_command.empty()) { return ""; }
+    try {
+      require_only_ours_in(schedule_.label_command, "--label-command");
+      CommandOptions options;
+      options.max_output_bytes = std::size_t{64} << 10;
+      const auto said = run_command({"/bin/sh", "-c", schedule_.label_command}, options);
+      if (said.exit_status != 0) {
+        throw Error("run the --label-command", ErrorCode::io,
+                    fmt::format("exit status {}; run it by hand to see why", said.exit_status));
+      }
+      return label_in(said.out);
+    } catch (const Error& error) {
+      // Without the operation, in which the command may stand: it may hold a secret.
+      log::warning("the --label-command gave no label; this night runs without one",
+                   {{"schedule", schedule_.name}, {"reason", error.message()}});
+      return "";
+    }
+  }
+
+  /// Runs the scenario as `virtrain run` would, again and again while devices are busy and patience lasts.
+  int run_patiently(const std::string& label) const {
+    constexpr seconds longest_night{24 * 3600};
+    constexpr seconds pause{30};
+    std::vector<std::string> command = {program_,           "run",    schedule_.scenario, "--db",
+                                        schedule_.database, "--quiet"};
+    if (!label.empty()) { command.push_back("--label=" + label); }
+    const auto give_up = std::chrono::steady_clock::now() + seconds(schedule_.patience_seconds);
+    while (true) {
+      CommandOptions options;
+      options.deadline = longest_night;
+      const auto night = run_command(command, options);
+      if (!quiet_ || is_news(night.exit_status)) {
+        fmt::print("{}", printable(night.out));
+        fmt::print(stderr, "{}", printable(night.err));
+      }
+      const auto left = give_up - std::chrono::steady_clock::now();
+      if (night.exit_status != exit_status(ErrorCode::busy) || left <= seconds(0)) {
+        return night.exit_status;
+      }
+      std::this_thread::sleep_for(std::min<std::chrono::steady_clock::duration>(left, pause));
+    }
+  }
+
+  /// 1 where a loss is open, after the changes of this schedule's scenario were printed and told.
+  int judge(int night) const {
+    const int trial_failed = exit_status(ErrorCode::trial_failed);
+    if (night != 0 && night != exit_worse && night != exit_no_verdict && night != trial_failed) {
+      return night;
+    }
+    const auto scenario = load_scenario(schedule_.scenario).name;
+    const auto log = [&] {
+      const results::Store store(schedule_.database, results::Store::Mode::open);
+      auto read = results::read_changes(store, scenario + "/");
+      // "nightly/" is in "other-nightly/", too.
+      std::erase_if(read.changes, [&](const auto& change) { return change.series->scenario != scenario; });
+      return read;
+    }();
+    say(results::render(results::changes_table(log), results::Format::table));
+    tell(log.changes);
+    thin(scenario);
+    const bool alarm = std::any_of(log.changes.begin(), log.changes.end(), results::is_alarm);
+    return alarm && night != trial_failed ? exit_worse : night;
+  }
+
+  void tell(const std::vector<results::Change>& changes) const {
+    if (quiet_ && schedule_.notify.empty() && schedule_.mail.empty() && schedule_.webhook_file.empty()) {
+      const auto print = [](const Message& message) {
+        fmt::print("{}\n", printable(message.body.at("text").get<std::string>()));
+      };
+      tell_by(" printed", changes, print);
+    }
+    if (!schedule_.notify.empty()) {
+      tell_by("", changes, [&](const Message& message) { run_notify(schedule_.notify, message); });
+    }
+    if (!schedule_.mail.empty()) {
+      tell_by(" mail", changes, [&](const Message& message) { send_mail(schedule_.mail, message); });
+    }
+    if (!schedule_.webhook_file.empty()) {
+      tell_by(" webhook", changes,
+              [&](const Message& message) { post(read_webhook(webhook_file(schedule_)), message.body); });
+    }
+  }
+
+  /// Tells by one way what it was not told. What fails is tried again the next night.
+  template <typename Send>
+  void tell_by(const std::string& mark, const std::vector<results::Change>& changes, Send&& send) const {
+    const ScheduleBook book;
+    auto told = book.told(schedule_.name);
+    for (const auto& message : messages_of(schedule_.name, changes, told, mark)) {
+      try {
+        send(message);
+      } catch (const Error& error) {
+        log::error("a message was not taken; it is kept for the next night",
+                   {{"schedule", schedule_.name}, {"error", error.what()}});
+        continue;
+      }
+      told.insert(message.key);
+      book.save_told(schedule_.name, told);
+    }
+  }
+
+  /// Thins old nights. That it could not is no reason to call the night bad: the next one tries again.
+  void thin(const std::string& scenario) const {
+    if (schedule_.keep_days == 0) { return; }
+    constexpr std::int64_t ns_per_day = 24LL * 3600 * 1'000'000'000;
+    const auto now = wall_ns();
+    const auto cutoff = iso8601(now - schedule_.keep_days * ns_per_day);
+    try {
+      results::Store store(schedule_.database, results::Store::Mode::open);
+      if (may_only_look_old(store, scenario, cutoff, iso8601(now))) { return; }
+      const auto thinned = store.thin_nights(scenario, cutoff);
+      if (thinned.nights == 0) { return; }
+      say(fmt::format(
+          "nights older than {} days: {} thinned, {} samples and {} telemetry readings removed, {} freed\n",
+          schedule_.keep_days, thinned.nights, thinned.samples, thinned.readings,
+          format_size(static_cast<std::uint64_t>(std::max<std::int64_t>(0, thinned.freed_bytes)))));
+    } catch (const Error& error) {
+      log::warning("old nights could not be thinned; the next night tries again", {{"reason", error.what()}});
+    }
+  }
+
+  /// Whether nights may look old only because the clock jumped; said on the first night after it. Once the
+  /// nights after the jump are old by themselves, those before it are, too.
+  static bool may_only_look_old(const results::Store& store, const std::string& scenario,
+                                const std::string& cutoff, const std::string& now) {
+    std::vector<std::string> starts;
+    for (const auto& night : store.nights()) {
+      if (night.scenario == scenario && !night.started_at.empty()) { starts.push_back(night.started_at); }
+    }
+    starts.push_back(now);
+    const auto gap = gap_at(cutoff, starts);
+    if (gap && gap->is_new) {
+      log::warning(
+          "more than 60 days lie between two nights, so older ones keep their samples until the later one is "
+          "as old as --keep; check the clock",
+          {{"before", gap->before}, {"after", gap->after}});
+    }
+    return gap.has_value();
+  }
+
+  const Schedule& schedule_;
+  std::string program_;
+  bool quiet_;
+};
+
+}  // namespace
+
+int run_night(const Schedule& schedule, const std::filesystem::path& program, bool quiet) {
+  return Night(schedule, program, quiet).run();
+}
+
+}  // namespace virtrain::harness
