@@ -48,5 +48,7 @@ void add_large_sweeps_flag(CLI::App& verb, bool& large_sweeps);
 void add_format_option(CLI::App& verb, results::Format& format);
 /// Whether standard output is a terminal that shows colour (NO_COLOR is honoured).
 bool colour_on_stdout();
+/// That terminal; where there is none, a screen without colour and as wide as any table.
+results::Screen screen_of_stdout();
 
 }  // namespace virtrain::harness

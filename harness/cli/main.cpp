@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,9 +20,10 @@
 #include "common/system/user_folders.h"
 #include "common/text/text.h"
 #include "common/version.h"
-#include "harness/cli/choices.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/first_process.h"
+#include "harness/cli/help/choices.h"
+#include "harness/cli/help/help_formatter.h"
 #include "harness/cli/search_path.h"
 
 namespace virtrain::harness {
@@ -66,6 +68,15 @@ void add_format_option(CLI::App& verb, results::Format& format) {
 bool colour_on_stdout() {
   const char* refused = std::getenv("NO_COLOR");
   return ::isatty(STDOUT_FILENO) == 1 && (refused == nullptr || *refused == '\0');
+}
+
+results::Screen screen_of_stdout() {
+  results::Screen screen{colour_on_stdout(), 0};
+  winsize size{};
+  if (::isatty(STDOUT_FILENO) == 1 && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) {
+    screen.columns = size.ws_col;
+  }
+  return screen;
 }
 
 namespace {
@@ -132,6 +143,7 @@ int run(int argc, char** argv) {
   open_missing_streams();
   forbid_writing_by_others();
   Cli cli;
+  cli.app.formatter(std::make_shared<HelpFormatter>());
   cli.command_line = printable(join(std::vector<std::string>(argv, argv + argc), " "));
   cli.app.set_version_flag("-V,--version", std::string("virtrain ") + virtrain_version);
   cli.app.add_option("--log-format", cli.log_format, "Logs on standard error as text or json")

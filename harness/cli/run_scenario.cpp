@@ -11,7 +11,7 @@
 #include "common/system/time.h"
 #include "common/system/user_folders.h"
 #include "common/text/units.h"
-#include "harness/cli/choices.h"
+#include "harness/cli/help/choices.h"
 #include "harness/cli/progress_line.h"
 #include "harness/experiment/preflight.h"
 #include "harness/plan/plan.h"

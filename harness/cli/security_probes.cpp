@@ -7,9 +7,9 @@
 
 #include "common/error.h"
 #include "common/system/log.h"
-#include "harness/cli/choices.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/comparison_arguments.h"
+#include "harness/cli/help/choices.h"
 #include "harness/cli/report_file.h"
 #include "harness/experiment/judge.h"
 #include "harness/scenario/decode.h"
@@ -117,7 +117,7 @@ int probe_security(SecurityArguments& arguments, const std::string& command_line
   const bool is_table = arguments.format == results::Format::table;
   if (!options.quiet && !probes.empty()) {
     print_result(results::render(results::narrow_security_table(probes), arguments.format,
-                                 is_table && colour_on_stdout()));
+                                 is_table ? screen_of_stdout() : results::Screen{}));
   }
   const bool reported = arguments.report.empty() || probes.empty() ||
                         write_security_report(arguments, run.request, command_line);
@@ -141,7 +141,7 @@ void print_security(const results::Store& store, const std::vector<std::string>&
     throw Error("isolate --security", ErrorCode::not_found,
                 "the selected experiments have no security probes (virtrain isolate --security runs them)");
   }
-  print_result(results::render(results::narrow_security_table(probes), format, colour_on_stdout()));
+  print_result(results::render(results::narrow_security_table(probes), format, screen_of_stdout()));
 }
 
 int judge_security_of(const RunOptions& options, const std::string& experiment) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/text/text.h"
+#include "common/text/wrap.h"
 #include "results/store/canonical_json.h"
 
 namespace virtrain::results {
@@ -14,19 +15,13 @@ constexpr std::string_view bold = "\x1b[1m";
 constexpr std::string_view style_reset = "\x1b[0m";
 constexpr std::string_view gap = "  ";
 
-/// Columns a text takes on a terminal: its code points.
-std::size_t width(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char byte) { return (byte & 0xC0) != 0x80; }));
-}
-
 /// One line, without anything a terminal would obey.
 std::string line_safe(const std::string& text) {
   return excerpt(text, longest_shown_bytes);
 }
 
 void append_padded(std::string& out, const std::string& text, std::size_t to_width, bool right) {
-  const std::string padding(to_width - std::min(to_width, width(text)), ' ');
+  const std::string padding(to_width - std::min(to_width, text_width(text)), ' ');
   if (right) { out += padding; }
   out += text;
   if (!right) { out += padding; }
@@ -41,33 +36,65 @@ void end_line(std::string& out) {
 std::vector<std::size_t> column_widths(const Table& table) {
   std::vector<std::size_t> widths;
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
-    std::size_t widest = width(table.columns[i].head);
-    for (const auto& row : table.rows) { widest = std::max(widest, width(line_safe(row[i].text))); }
+    std::size_t widest = text_width(table.columns[i].head);
+    for (const auto& row : table.rows) { widest = std::max(widest, text_width(line_safe(row[i].text))); }
     widths.push_back(widest);
   }
   return widths;
 }
 
-std::string render_table(const Table& table, bool colour) {
+/// How many columns of the table fit side by side, at least one.
+std::size_t columns_that_fit(const std::vector<std::size_t>& widths, std::size_t screen) {
+  std::size_t taken = 0;
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    taken += widths[i] + (i > 0 ? gap.size() : 0);
+    if (screen > 0 && taken > screen) { return std::max<std::size_t>(i, 1); }
+  }
+  return widths.size();
+}
+
+constexpr std::size_t indent = 4;
+
+/// What did not fit, with the heads of its columns, in lines below the row.
+std::string rest_of_row(const Table& table, const std::vector<Cell>& row, std::size_t first,
+                        std::size_t screen) {
+  std::vector<std::string> parts;
+  for (std::size_t i = first; i < row.size(); ++i) {
+    if (row[i].text.empty()) { continue; }
+    parts.push_back(table.columns[i].head + ": " + line_safe(row[i].text));
+  }
+  std::string out;
+  for (const auto& line : wrap(join(parts, "; "), screen - std::min(screen, indent))) {
+    out += std::string(indent, ' ') + line + '\n';
+  }
+  return out;
+}
+
+std::string render_table(const Table& table, const Screen& screen) {
   const auto widths = column_widths(table);
+  const auto fitting = columns_that_fit(widths, screen.columns);
   std::string out;
   if (!table.title.empty()) { out += line_safe(table.title) + "\n\n"; }
-  if (colour) { out += bold; }
-  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+  if (screen.colour) { out += bold; }
+  for (std::size_t i = 0; i < fitting; ++i) {
     if (i > 0) { out += gap; }
     append_padded(out, table.columns[i].head, widths[i], table.columns[i].right);
   }
-  if (colour) { out += style_reset; }
+  if (screen.colour) { out += style_reset; }
   end_line(out);
   for (const auto& row : table.rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) {
+    for (std::size_t i = 0; i < fitting; ++i) {
       if (i > 0) { out += gap; }
       append_padded(out, line_safe(row[i].text), widths[i], table.columns[i].right);
     }
     end_line(out);
+    out += rest_of_row(table, row, fitting, screen.columns);
   }
   if (!table.notes.empty()) { out += '\n'; }
-  for (const auto& note : table.notes) { out += line_safe(note) + '\n'; }
+  for (const auto& note : table.notes) {
+    out += screen.columns == 0 ? line_safe(note) + '\n'
+                               : join(wrap(line_safe(note), screen.columns), "\n") + '\n';
+  }
   return out;
 }
 
@@ -128,6 +155,10 @@ std::string render_markdown(const Table& table) {
 
 }  // namespace
 
+Cell silent_cell(const std::optional<double>& number) {
+  return number ? Cell{*number, ""} : Cell{};
+}
+
 std::string markdown_text(const std::string& text) {
   std::string out;
   for (const char c : line_safe(text)) {
@@ -173,10 +204,10 @@ Table without_empty_columns(Table table) {
   return table;
 }
 
-std::string render(const Table& table, Format format, bool colour) {
+std::string render(const Table& table, Format format, const Screen& screen) {
   switch (format) {
     case Format::table:
-      return render_table(without_empty_columns(table), colour);
+      return render_table(without_empty_columns(table), screen);
     case Format::json:
       return render_json(table);
     case Format::csv:

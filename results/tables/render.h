@@ -26,6 +26,9 @@ Cell cell(const std::optional<double>& number, int decimals);
 /// 0.978 as "97.8 %".
 Cell share_cell(const std::optional<double>& share, int decimals = 1);
 
+/// A number that programs get and people do not see.
+Cell silent_cell(const std::optional<double>& number);
+
 struct Column {
   std::string key;   ///< for programs: "images_per_second"
   std::string head;  ///< for people: "images/s"
@@ -41,12 +44,19 @@ struct Table {
   std::vector<std::string> notes = {};  ///< sentences below the table; not in JSON and CSV
 };
 
+/// What people read a table on.
+struct Screen {
+  bool colour = false;
+  std::size_t columns = 0;  ///< 0: as many as a table takes
+};
+
 /// The table as people see it.
 Table without_empty_columns(Table table);
 
 /// The table as text: aligned columns, a JSON list of objects, RFC 4180 or Markdown. Texts are made safe for
-/// a terminal, and in CSV for a spreadsheet. Pure.
-std::string render(const Table& table, Format format, bool colour = false);
+/// a terminal, and in CSV for a spreadsheet. What is wider than the screen goes on below: columns that do not
+/// fit with their heads, notes at blanks. Pure.
+std::string render(const Table& table, Format format, const Screen& screen = {});
 
 /// Characters that Markdown or HTML would take for markup lose their meaning.
 std::string markdown_text(const std::string& text);

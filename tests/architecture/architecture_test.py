@@ -65,7 +65,7 @@ ROOMS = {
     ],
     "harness": [
         *["agent", "agent/client", "scenario/isolation", "scenario", "scenario/edits", "plan"],
-        *["evidence", "rules", "job", "trial", "security", "experiment", "schedule", "bisect", "cli/manual"],
+        *["evidence", "rules", "job", "trial", "security", "experiment", "schedule", "bisect", "cli/manual", "cli/help"],
         *["cli", "cli/commands", "cli/commands/host"],
     ],
 }

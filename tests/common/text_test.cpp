@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "common/error.h"
+#include "common/text/wrap.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 
@@ -159,4 +160,10 @@ TEST_CASE("files are written whole or not at all") {
   CHECK_FALSE(read_file(folder));
   CHECK(std::distance(std::filesystem::directory_iterator(folder), {}) == 1);
   CHECK(read_file("/proc/self/comm").value().size() > 1);  // its size reads 0
+}
+
+TEST_CASE("a paragraph is broken at blanks, by what is seen, and a long word stays whole") {
+  CHECK(wrap("", 10).empty());
+  CHECK(wrap("ä ö ü  a b", 5) == std::vector<std::string>{"ä ö ü", "a b"});
+  CHECK(wrap("one unbreakable word", 6) == std::vector<std::string>{"one", "unbreakable", "word"});
 }

@@ -173,12 +173,12 @@ Course run_steps(const Subject& subject, BisectArguments& arguments) {
 
 void bisect(BisectArguments& arguments, Cli& cli) {
   const auto subject = read_subject(arguments);
-  const bool colour = arguments.format == results::Format::table && colour_on_stdout();
+  const auto screen = arguments.format == results::Format::table ? screen_of_stdout() : results::Screen{};
   Course course;
   const auto print = [&](const std::string& sentence) {
     auto table = table_of(subject, course);
     table.notes = {printable(sentence)};
-    print_result(results::render(table, arguments.format, colour));
+    print_result(results::render(table, arguments.format, screen));
   };
   const auto switched = subject.switched();
   if (switched.empty()) {
@@ -223,7 +223,8 @@ void add_bisect_command(Cli& cli) {
       ->allow_extra_args(false);
   verb->add_option("--case", arguments->case_name,
                    "Of two experiments: the case (default: where the loss is largest)");
-  verb->add_option("--arm", arguments->arm, "Of two experiments: the arm (default: likewise)");
+  verb->add_option("--arm", arguments->arm,
+                   "Of two experiments: the arm (default: where the loss is largest)");
   verb->add_option("--pairs", arguments->limits.pairs, "Pairs of one comparison at most; a verdict ends it")
       ->check(CLI::Range(least_pairs, results::most_looks))
       ->capture_default_str();
@@ -234,7 +235,7 @@ void add_bisect_command(Cli& cli) {
   add_host_options(*verb, arguments->options);
   verb->footer(
       "It runs pairs of trials with old and new values, and leaves out half of the suspects at a time.\n"
-      "Its experiments are named SCENARIO.bisect and are no nights.\n"
+      "Its experiments are named SCENARIO.bisect and do not count as nights.\n"
       "Examples:\n"
       "  virtrain bisect 1f3a90c2 --plan --db nightly.db\n"
       "  virtrain bisect 1f3a90c2 --db nightly.db\n"

@@ -8,8 +8,8 @@
 #include "common/error.h"
 #include "common/system/time.h"
 #include "common/text/text.h"
-#include "harness/cli/choices.h"
 #include "harness/cli/commands.h"
+#include "harness/cli/help/choices.h"
 #include "harness/experiment/judge.h"
 #include "results/changes/read_changes.h"
 #include "results/exchange/exporters/exporters.h"
@@ -40,7 +40,8 @@ using ChangesWriter = std::function<void(const results::ChangeLog&, std::ostream
 const std::map<std::string, ChangesWriter>& changes_writers() {
   const auto rendered = [](results::Format format) {
     return [format](const results::ChangeLog& log, std::ostream& out) {
-      out << results::render(results::changes_table(log), format, &out == &std::cout && colour_on_stdout());
+      out << results::render(results::changes_table(log), format,
+                             &out == &std::cout ? screen_of_stdout() : results::Screen{});
     };
   };
   static const std::map<std::string, ChangesWriter> all{

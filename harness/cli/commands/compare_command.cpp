@@ -54,7 +54,7 @@ void compare(CompareArguments& arguments, Cli& cli) {
     if (const auto expected = expected_settings(store, request)) { request.settings = *expected; }
   }
   const auto comparisons = results::compare(store, request);
-  fmt::print("{}", results::render(comparisons, arguments.format, colour_on_stdout()));
+  fmt::print("{}", results::render(comparisons, arguments.format, screen_of_stdout()));
   const auto is_beside = [](const results::CaseComparison& one) {
     return !results::condition_of(one.candidate).neighbour.empty();
   };
@@ -105,9 +105,9 @@ void add_compare_command(Cli& cli) {
   verb->add_option("--case", request.case_name, "This case only");
   auto* baseline = verb->add_option("--baseline", request.baseline,
                                     "Baseline: an arm, or terms (see below); default bare_metal");
-  auto* candidate =
-      verb->add_option("--candidate", request.candidate,
-                       "Candidate: likewise; default vm, and each variant against the arm it is like");
+  auto* candidate = verb->add_option(
+      "--candidate", request.candidate,
+      "Candidate: an arm, or terms; default vm, and each variant against the arm it is like");
   auto* margin = verb->add_option("--margin", arguments->margin, "Equivalence margin, 2% or 0.02")
                      ->capture_default_str();
   auto* alpha =

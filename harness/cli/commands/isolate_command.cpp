@@ -53,10 +53,10 @@ void isolate(const IsolateArguments& arguments) {
                 "no arm of the selected experiments is like another one (run a scenario with a variant, as "
                 "scenarios/isolation-limits.yaml)");
   }
-  const bool colour = colour_on_stdout();
+  const auto screen = screen_of_stdout();
   fmt::print("{}", arguments.mitigations ? results::render(results::mitigation_table(study.mitigations),
-                                                           arguments.format, colour)
-                                         : results::render(study, arguments.format, colour));
+                                                           arguments.format, screen)
+                                         : results::render(study, arguments.format, screen));
 }
 
 }  // namespace

@@ -2,9 +2,9 @@
 
 #include "common/text/text.h"
 #include "common/version.h"
-#include "harness/cli/choices.h"
 #include "harness/cli/commands.h"
-#include "harness/cli/description.h"
+#include "harness/cli/help/choices.h"
+#include "harness/cli/help/description.h"
 #include "harness/cli/manual/completion.h"
 #include "harness/cli/manual/man_page.h"
 

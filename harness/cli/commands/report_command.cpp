@@ -73,7 +73,7 @@ void add_site_options(CLI::App& verb, ReportArguments& arguments) {
   verb.add_option("--out", arguments.site, "Folder of the site: index.html and a page for each night")
       ->type_name("DIR")
       ->needs(schedule);
-  verb.add_option("--nights", arguments.nights, "Pages for the last so many nights; older pages stay")
+  verb.add_option("--nights", arguments.nights, "Pages for the last N nights; older pages stay")
       ->type_name("N")
       ->needs(schedule)
       ->capture_default_str();

@@ -6,8 +6,8 @@
 
 #include "common/error.h"
 #include "common/text/json.h"
-#include "harness/cli/choices.h"
 #include "harness/cli/commands.h"
+#include "harness/cli/help/choices.h"
 #include "harness/cli/run_scenario.h"
 #include "harness/experiment/judge.h"
 #include "harness/plan/plan.h"
@@ -113,9 +113,9 @@ void print_side_by_side(const Study& study, const ReproduceArguments& arguments,
   if (arguments.format == results::Format::json) {
     return print_result(results::canonical_json(results::to_json(result)) + "\n");
   }
-  const bool colour = colour_on_stdout();
-  print_result(results::render(results::figures_table(result), arguments.format, colour) + "\n" +
-               results::render(results::differences_table(result), arguments.format, colour));
+  const auto screen = screen_of_stdout();
+  print_result(results::render(results::figures_table(result), arguments.format, screen) + "\n" +
+               results::render(results::differences_table(result), arguments.format, screen));
 }
 
 void reproduce(ReproduceArguments& arguments, Cli& cli) {

@@ -36,7 +36,7 @@ void add_results_commands(Cli& cli) {
   list->footer("Example:\n  virtrain list --format csv");
   list->callback([listed] {
     const Store store(listed->database, Store::Mode::open);
-    fmt::print("{}", results::render(results::experiments_table(store), listed->format, colour_on_stdout()));
+    fmt::print("{}", results::render(results::experiments_table(store), listed->format, screen_of_stdout()));
   });
 
   auto* show = cli.app.add_subcommand("show", "Show one experiment: its trials and facts");
@@ -54,7 +54,7 @@ void add_results_commands(Cli& cli) {
     const auto chosen = id->empty() ? latest_experiment(store, *with_probes) : *id;
     const auto table =
         *with_probes ? results::probes_table(store, chosen) : results::show_experiment(store, chosen);
-    fmt::print("{}", results::render(table, shown->format, colour_on_stdout()));
+    fmt::print("{}", results::render(table, shown->format, screen_of_stdout()));
   });
 }
 

@@ -43,10 +43,10 @@ bool make_report(const RunArguments& arguments, const results::CompareRequest& r
 
 /// The matrix of victims and neighbours from the database, and for people what helps how much.
 std::string isolation_of(const RunOptions& options, const ExperimentOutcome& outcome, results::Format format,
-                         bool colour) {
+                         const results::Screen& screen) {
   const results::Store store(options.database, results::Store::Mode::open);
   const auto study = results::isolation_study(store, {outcome.experiment});
-  return results::render(study, format, colour);
+  return results::render(study, format, screen);
 }
 
 /// Where to read on.
@@ -65,10 +65,10 @@ void run(RunArguments& arguments, Cli& cli) {
   const auto [outcome, request, comparisons, summary] = run_scenario(scenario, options);
   if (!options.quiet && !comparisons.empty()) {
     const bool is_table = arguments.format == results::Format::table;
-    const bool colour = is_table && colour_on_stdout();
-    print_result(scenario.isolation ? isolation_of(arguments.options, outcome, arguments.format, colour)
-                 : is_table ? results::render(results::summary_table(comparisons), arguments.format, colour)
-                            : results::render(comparisons, arguments.format, false));
+    const auto screen = is_table ? screen_of_stdout() : results::Screen{};
+    print_result(scenario.isolation ? isolation_of(arguments.options, outcome, arguments.format, screen)
+                 : is_table ? results::render(results::summary_table(comparisons), arguments.format, screen)
+                            : results::render(comparisons, arguments.format));
   }
   const bool reported =
       arguments.report.empty() || comparisons.empty() || make_report(arguments, request, cli);

@@ -36,7 +36,24 @@ TEST_CASE("a table aligns by what is seen") {
   Table umlauts{.columns = {{"a", "a"}, {"b", "b"}},
                 .rows = {{cell("äöü…"), cell("x")}, {cell("abcd"), cell("x")}}};
   CHECK(render(umlauts, Format::table) == "a     b\näöü…  x\nabcd  x\n");
-  CHECK_THAT(render(sample_table(), Format::table, true), Contains("\x1b[1m"));
+  CHECK_THAT(render(sample_table(), Format::table, Screen{true, 0}), Contains("\x1b[1m"));
+}
+
+TEST_CASE("what is wider than the screen goes on below its row, with its head") {
+  Table table{.columns = {{"case", "case"}, {"rate", "images/s", true}, {"why", "why"}},
+              .rows = {{cell("weak/2"), cell("5391"), cell("one rank ran on another core than planned")},
+                       {cell("weak/4"), cell("9000"), cell("")}},
+              .notes = {"a note that is a little longer than the screen"}};
+  CHECK(render(table, Format::table, Screen{false, 30}) ==
+        "case    images/s\n"
+        "weak/2      5391\n"
+        "    why: one rank ran on\n"
+        "    another core than planned\n"
+        "weak/4      9000\n"
+        "\n"
+        "a note that is a little longer\n"
+        "than the screen\n");
+  CHECK(render(table, Format::csv, Screen{false, 30}) == render(table, Format::csv));
 }
 
 TEST_CASE("a table obeys nothing that a guest printed") {

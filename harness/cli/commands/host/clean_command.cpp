@@ -51,9 +51,9 @@ bool mark_interrupted(const std::filesystem::path& database, const std::string& 
 
 void lift_quarantine(const std::string& address, vmctl::Host& host) {
   if (!host.lift_quarantine(address)) {
-    throw Error("lift the quarantine of " + address, ErrorCode::usage, "it is in none");
+    throw Error("lift the quarantine of " + address, ErrorCode::usage, "it is not in quarantine");
   }
-  fmt::print("{} may be lent again\n", address);
+  fmt::print("{} is released from quarantine\n", address);
 }
 
 void clean(const CleanArguments& arguments, Cli& cli) {
@@ -62,7 +62,7 @@ void clean(const CleanArguments& arguments, Cli& cli) {
   const auto found = host->leftovers(arguments.connect_uri, arguments.experiment);
   print_leftovers("foreign, not touched", found.foreign);
   for (const auto& device : found.quarantined) {
-    fmt::print("in quarantine since {}: {} ({}; lent to nobody until virtrain clean --lift-quarantine {})\n",
+    fmt::print("in quarantine since {}: {} ({}; not lent until virtrain clean --lift-quarantine {})\n",
                excerpt(device.since), excerpt(device.address), excerpt(device.reason, longest_detail),
                excerpt(device.address));
   }

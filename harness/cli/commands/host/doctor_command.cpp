@@ -58,11 +58,22 @@ int urgency(const vmctl::Finding& finding) {
   return finding.status == CheckStatus::skipped ? 100 : 101;
 }
 
-/// Red blocks, yellow is to be looked at.
+/// Green: ok; red: blocks; yellow: to be looked at; dim: not judged.
+const char* style(const vmctl::Finding& finding) {
+  switch (finding.status) {
+    case CheckStatus::ok:
+      return "\x1b[32m";
+    case CheckStatus::failed:
+      return vmctl::blocks(finding) ? "\x1b[31m" : "\x1b[33m";
+    case CheckStatus::skipped:
+      return "\x1b[2m";
+  }
+  return "";
+}
+
 std::string coloured_outcome(const vmctl::Finding& finding) {
-  auto words = fmt::format("{:<11}", outcome(finding));
-  if (!colour_on_stdout() || finding.status != CheckStatus::failed) { return words; }
-  return (vmctl::blocks(finding) ? "\x1b[31m" : "\x1b[33m") + words + "\x1b[0m";
+  const auto words = fmt::format("{:<11}", outcome(finding));
+  return colour_on_stdout() ? style(finding) + words + "\x1b[0m" : words;
 }
 
 void print_table(std::vector<vmctl::Finding> findings) {
@@ -144,7 +155,7 @@ void list_devices(const DoctorArguments& arguments) {
   } else if (listing.devices.empty() && arguments.format == results::Format::table) {
     fmt::print("no NVIDIA GPU and no RDMA adapter; scenarios with the cpu backend run\n");
   } else {
-    fmt::print("{}", results::render(devices_table(listing), arguments.format, colour_on_stdout()));
+    fmt::print("{}", results::render(devices_table(listing), arguments.format, screen_of_stdout()));
   }
 }
 
@@ -161,7 +172,7 @@ void examine(const DoctorArguments& arguments, Cli& cli) {
   if (arguments.format == results::Format::json) {
     print_json(findings);
   } else if (arguments.format != results::Format::table) {
-    fmt::print("{}", results::render(findings_table(findings), arguments.format, false));
+    fmt::print("{}", results::render(findings_table(findings), arguments.format));
   } else {
     print_device_summary(inventory, devices);
     if (!is_recorded) { print_summary(of_host, devices); }

@@ -1,10 +1,10 @@
-#include "harness/cli/description.h"
+#include "harness/cli/help/description.h"
 
 #include <algorithm>
 
 #include "common/system/user_folders.h"
 #include "common/text/text.h"
-#include "harness/cli/choices.h"
+#include "harness/cli/help/choices.h"
 
 namespace virtrain::harness {
 namespace {

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace virtrain {
+
+/// Columns that a text takes on a terminal: its code points.
+std::size_t text_width(std::string_view text);
+
+/// The lines of one paragraph, each of at most so many columns, broken at blanks. A word that is longer stays
+/// whole.
+std::vector<std::string> wrap(std::string_view text, std::size_t columns);
+
+}  // namespace virtrain

@@ -1,0 +1,93 @@
+#include "harness/cli/help/help_formatter.h"
+
+#include <fmt/format.h>
+
+#include <sstream>
+
+#include "common/text/text.h"
+#include "common/text/wrap.h"
+
+namespace virtrain::harness {
+namespace {
+
+constexpr std::size_t screen_columns = 80, name_columns = 26;
+
+/// As CLI11 wants it, which indents each further line.
+std::string in_lines(const std::string& text) {
+  return join(wrap(text, screen_columns - name_columns), "\n");
+}
+
+/// A line that is too long goes on below, further in than it began.
+std::string wrapped_line(const std::string& line) {
+  const auto indent = std::min(line.find_first_not_of(' '), line.size());
+  constexpr std::size_t further = 2;
+  std::string text;
+  for (const auto& part : wrap(line, screen_columns - indent - further)) {
+    text += std::string(text.empty() ? indent : indent + further, ' ') + part + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+HelpFormatter::HelpFormatter() {
+  column_width(name_columns);
+}
+
+std::string HelpFormatter::make_description(const CLI::App* app) const {
+  const auto text = app->get_description();
+  return text.empty() ? "" : join(wrap(text, screen_columns), "\n") + "\n";
+}
+
+std::string HelpFormatter::make_footer(const CLI::App* app) const {
+  if (app->get_footer().empty()) { return ""; }
+  std::vector<std::string> paragraphs;
+  for (const auto& line : split(app->get_footer(), '\n')) {
+    // An indented line is an example, or goes on with the sentence before it.
+    const bool goes_on = line.starts_with("  ") && !paragraphs.empty() &&
+                         !paragraphs.back().starts_with(' ') && !paragraphs.back().ends_with(':');
+    if (goes_on) {
+      paragraphs.back() += line.substr(1);
+    } else {
+      paragraphs.emplace_back(line);
+    }
+  }
+  std::string text;
+  for (const auto& one : paragraphs) {
+    text += text_width(one) <= screen_columns ? one + "\n" : wrapped_line(one);
+  }
+  return text;
+}
+
+std::string HelpFormatter::make_subcommand(const CLI::App* verb) const {
+  std::ostringstream out;
+  CLI::detail::format_help(out, verb->get_display_name(), in_lines(verb->get_description()), name_columns);
+  return out.str();
+}
+
+std::string HelpFormatter::make_option_name(const CLI::Option* option, bool is_positional) const {
+  const auto name = Formatter::make_option_name(option, is_positional);
+  return name.substr(0, name.find('{'));  // a flag that means no says so by its name
+}
+
+std::string HelpFormatter::make_option_opts(const CLI::Option* option) const {
+  if (option->get_type_size() == 0) { return ""; }
+  const bool many = option->get_expected_max() == CLI::detail::expected_max_vector_size;
+  return " " + option->get_type_name() + (many ? " ..." : "");
+}
+
+std::string HelpFormatter::make_option_desc(const CLI::Option* option) const {
+  auto text = option->get_description();
+  const auto& usual = option->get_default_str();
+  if (option->get_type_size() != 0 && !usual.empty() && text.find("(default") == std::string::npos) {
+    text += fmt::format(" (default: {})", usual);
+  }
+  if (option->get_required() && !option->get_positional()) { text += " (required)"; }
+  for (const auto* other : option->get_excludes()) {
+    text += fmt::format(" (not with {})", other->get_name());
+  }
+  for (const auto* other : option->get_needs()) { text += fmt::format(" (only with {})", other->get_name()); }
+  return in_lines(text);
+}
+
+}  // namespace virtrain::harness
