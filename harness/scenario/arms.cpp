@@ -72,28 +72,35 @@ void describe_variant(Schema& schema, Diagnostics& unused) {
   MapReader in({{}, &variant}, "arm", unused);
   in.require("name");
   in.require("like");
-  in.name("name", {"How tables call it", nullptr, "vm-unpinned"});
-  in.name("like", {"Arm that it is like but for the keys below; may be another variant", nullptr, "vm"});
-  decode_guest(*in.child("guest", {"What differs in guest"}), unused);
-  decode_devices(*in.child("devices", {"What differs in devices; all but kind and select"}), unused);
-  decode_workload(*in.child("workload", {"What differs in workload: env, threads"}), {}, unused);
-  MapReader neighbour(*in.child("neighbour", {"What differs in isolation.neighbour"}), "neighbour", unused);
-  decode_limits(*neighbour.child("limits", {"What each node of the neighbour may use at most"}), {}, 1,
-                unused);
+  in.name("name", {.text = "Name in tables", .example = "vm-unpinned"});
+  in.name("like", {.text = "Arm that this one copies, except for its own keys; it may be a variant itself",
+                   .example = "vm"});
+  constexpr const char* as_other = "as in the arm that like names";
+  const auto differs = [&](const char* key, const char* text, const Schema& example) {
+    return in.child(key, {.text = text, .absent = as_other, .example = example})->inheriting(as_other);
+  };
+  decode_guest(differs("guest", "What differs in guest", {{"pinning", "none"}}), unused);
+  decode_devices(differs("devices", "What differs in devices: all keys but kind and select",
+                         {{"settings", {{"power_limit", "250W"}}}}),
+                 unused);
+  decode_workload(
+      differs("workload", "What differs in workload: env, threads", {{"env", {{"NCCL_ALGO", "Ring"}}}}), {},
+      unused);
+  MapReader neighbour(
+      differs("neighbour", "What differs in isolation.neighbour", {{"limits", {{"cpu", "50%"}}}}),
+      "neighbour", unused);
+  decode_limits(*neighbour.child("limits", {.text = "What each node of the neighbour may use at most"}), {},
+                1, unused);
   auto& properties = variant["properties"];
-  properties["guest"].erase("required");
-  properties["devices"].erase("required");
   properties["devices"].erase("allOf");
   for (const char* key : {"kind", "select"}) { properties["devices"]["properties"].erase(key); }
   auto& workload = properties["workload"];
-  workload = {{"type", "object"},
-              {"description", workload["description"]},
+  workload = {{"description", workload["description"]},
+              {"examples", workload["examples"]},
+              {"type", "object"},
               {"additionalProperties", false},
               {"properties",
                {{"env", workload["properties"]["env"]}, {"threads", workload["properties"]["threads"]}}}};
-  for (const char* part : {"guest", "devices"}) {  // what is absent is as in the other arm
-    for (auto& property : properties[part]["properties"]) { property.erase("default"); }
-  }
   schema = {{"anyOf", {{{"enum", base_arms}}, std::move(variant)}}};
 }
 
@@ -229,9 +236,14 @@ std::optional<Price> parse_price(const std::string& text) {
 }  // namespace
 
 std::vector<Variant> decode_arms(MapReader& in, Diagnostics& diagnostics) {
-  const About about{"Where each case runs: arms that there are, and variants that say what they change",
-                    {arm_bare_metal, arm_vm},
-                    {"vm", {{"name", "vm-unpinned"}, {"like", "vm"}, {"guest", {{"pinning", "none"}}}}}};
+  const About about{
+      .text =
+          "Where each case runs: names of arms, and variants that name what they change; the default with "
+          "isolation is vm alone",
+      .fallback = {arm_bare_metal, arm_vm},
+      .example = {arm_bare_metal,
+                  arm_vm,
+                  {{"name", "vm-unpinned"}, {"like", "vm"}, {"guest", {{"pinning", "none"}}}}}};
   const auto list = in.child("arms", about);
   std::vector<Variant> variants;
   std::vector<Draft> drafts;
@@ -281,9 +293,9 @@ void refuse_neighbour(const Variant& variant, Diagnostics& diagnostics) {
 }
 
 void decode_prices(MapReader& in, std::vector<Variant>& variants, Diagnostics& diagnostics) {
-  const About about{"What an hour of one node costs in each arm, in one currency",
-                    nullptr,
-                    {{"vm", "2.10 EUR/h"}, {"bare_metal", "1.60 EUR/h"}}};
+  const About about{.text = "Price of one node for an hour in each arm, in one currency",
+                    .absent = "costs are not compared",
+                    .example = {{"vm", "2.10 EUR/h"}, {"bare_metal", "1.60 EUR/h"}}};
   const auto field = in.child("price", about);
   if (!field) { return; }
   MapReader prices(*field, "price", diagnostics);

@@ -26,10 +26,6 @@
 namespace virtrain::harness {
 namespace {
 
-constexpr std::size_t most_trials = 50'000;
-constexpr std::size_t most_node_starts = 250'000;
-constexpr std::size_t most_swept_trials = 10'000;  ///< unless somebody says that he wants more
-
 /// What cases stand on: the keys that arms and sweeps may lay something over.
 struct Ground {
   Guest guest;
@@ -41,13 +37,15 @@ struct Ground {
 /// Of the scenario with what is laid over it.
 Ground decode_ground(MapReader& in, const Layers& over, Diagnostics& diagnostics) {
   Ground ground;
-  if (const auto field = in.child("workload", {"What each rank trains"})) {
+  if (const auto field =
+          in.child("workload", {.text = "What each rank trains", .example = {{"batch_size", 64}}})) {
     ground.workload = decode_workload(*field, ground.workload, diagnostics);
   }
-  if (const auto field = in.child("guest", {"Size of each node, VM and bare-metal slice alike"})) {
+  if (const auto field = in.child("guest", {.text = "Size of each node, VM and bare-metal slice alike"})) {
     ground.guest = decode_guest(*field, diagnostics);
   }
-  if (const auto field = in.child("devices", {"GPUs, parts of GPUs and adapters that nodes get"})) {
+  if (const auto field = in.child("devices", {.text = "GPUs, parts of GPUs and adapters that nodes get",
+                                              .absent = "nodes get no devices"})) {
     ground.devices = decode_devices(*field, diagnostics);
   }
   for (const auto& layer : over) {
@@ -57,9 +55,14 @@ Ground decode_ground(MapReader& in, const Layers& over, Diagnostics& diagnostics
   return ground;
 }
 
-/// A case's or a tenant's own workload.
-Workload decode_own_workload(Field field, const Ground& ground, const Workload& base,
+/// A case's or a tenant's own workload, whose absent keys are as `inherited` describes.
+Workload decode_own_workload(MapReader& in, const char* inherited, const Ground& ground, const Workload& base,
                              Diagnostics& diagnostics) {
+  const auto own = in.child(
+      "workload",
+      {.text = "What its ranks train instead", .absent = inherited, .example = {{"batch_size", 16}}});
+  if (!own) { return base; }
+  auto field = own->inheriting(inherited);
   for (const auto& layer : ground.over_workload) { field.lay(layer); }
   return decode_workload(field, base, diagnostics);
 }
@@ -73,19 +76,14 @@ struct PerNode {
 
 PerNode decode_per_node(MapReader& in, const Devices& devices, const Workload& workload) {
   PerNode per_node;
-  if (const auto gpus =
-          in.integer("gpus_per_node", {0, most_per_node}, {"GPUs of each node, one rank for each", 0})) {
-    per_node.gpus = *gpus;
-  }
+  in.integer("gpus_per_node", {0, most_per_node}, per_node.gpus, "GPUs of each node, with one rank for each");
   per_node.ranks = per_node.gpus > 0 ? per_node.gpus : 1;
-  if (const auto ranks = in.integer("ranks_per_node", {1, most_per_node},
-                                    {"Trainer processes in each node where there are no GPUs", 1})) {
-    per_node.ranks = *ranks;
-  }
+  in.integer("ranks_per_node", {1, most_per_node}, per_node.ranks,
+             "Trainer processes in each node without GPUs");
   per_node.vgpu_type = devices.vgpu_type;
-  if (const auto type = in.text(
-          "vgpu_type", most_type_bytes,
-          {"vGPU type of these nodes, by name or id; devices.type unless said", nullptr, "A100-20C"})) {
+  const About of_type{
+      .text = "vGPU type of these nodes, by name or id", .absent = "devices.type", .example = "A100-20C"};
+  if (const auto type = in.text("vgpu_type", most_type_bytes, of_type)) {
     per_node.vgpu_type = *type;
     if (devices.kind != DeviceKind::vgpu) {
       in.refuse("vgpu_type", "vgpu_type needs devices of kind vgpu (remove one of them)");
@@ -109,24 +107,30 @@ PerNode decode_per_node(MapReader& in, const Devices& devices, const Workload& w
   return per_node;
 }
 
+/// What the schema says of a tenant without a name, or without a workload of its own.
+struct TenantDefaults {
+  const char *name, *workload;
+};
+constexpr TenantDefaults tenant_defaults{"tenant-1, tenant-2, …", "as in the case's workload"};
+constexpr TenantDefaults victim_defaults{"victim-1, victim-2, …", "as in the scenario's workload"};
+
 Tenant decode_tenant(MapReader& in, const Ground& ground, const Workload& base,
-                     const std::string& default_name, Diagnostics& diagnostics) {
+                     const std::string& default_name, const TenantDefaults& defaults,
+                     Diagnostics& diagnostics) {
   Tenant tenant;
-  tenant.name = in.name("name", {"How tables call it; else tenant-1, tenant-2, …"}).value_or(default_name);
+  const About of_name{.text = "Name in tables", .absent = defaults.name, .example = "trainer"};
+  tenant.name = in.name("name", of_name).value_or(default_name);
   in.integer("nodes", {1, most_nodes}, tenant.nodes, "VMs, or bare-metal slices, that train together");
-  tenant.workload = base;
-  if (const auto workload =
-          in.child("workload", {"What its ranks train; keys that are absent are the case's"})) {
-    tenant.workload = decode_own_workload(*workload, ground, base, diagnostics);
-  }
+  tenant.workload = decode_own_workload(in, defaults.workload, ground, base, diagnostics);
   const auto per_node = decode_per_node(in, ground.devices, tenant.workload);
   tenant.gpus_per_node = per_node.gpus;
   tenant.ranks_per_node = per_node.ranks;
   tenant.vgpu_type = per_node.vgpu_type;
   tenant.limits = ground.guest.limits;
-  if (const auto limits = in.child("limits", {"What each node of this tenant may use at most; guest.limits "
-                                              "where a key is absent"})) {
-    tenant.limits = decode_limits(*limits, tenant.limits, ground.guest.vcpus, diagnostics);
+  if (const auto limits = in.child(
+          "limits", {.text = "What each node of this tenant may use at most", .absent = "guest.limits"})) {
+    tenant.limits = decode_limits(limits->inheriting("as in guest.limits"), tenant.limits, ground.guest.vcpus,
+                                  diagnostics);
   }
   return tenant;
 }
@@ -136,8 +140,8 @@ void decode_tenants(const Field& field, const Ground& ground, const Workload& ba
   std::set<std::string> names;
   for (const auto& item : read_list(field, "tenants", 1, most_nodes, diagnostics)) {
     MapReader in(item, "tenant", diagnostics);
-    auto tenant =
-        decode_tenant(in, ground, base, fmt::format("tenant-{}", out.tenants.size() + 1), diagnostics);
+    auto tenant = decode_tenant(in, ground, base, fmt::format("tenant-{}", out.tenants.size() + 1),
+                                tenant_defaults, diagnostics);
     if (!names.insert(tenant.name).second) {
       in.refuse("name", fmt::format("two tenants are named '{}'", tenant.name));
     }
@@ -152,7 +156,7 @@ std::vector<Case> decode_scale(const Field& field, const Ground& ground, const W
   in.require("nodes");
   const auto per_node = decode_per_node(in, ground.devices, base);
   std::vector<Case> cases;
-  const About about{"Numbers of nodes, one case for each", nullptr, {1, 2, 4}};
+  const About about{.text = "Numbers of nodes, one case for each", .example = {1, 2, 4}};
   if (const auto sizes = in.child("nodes", about)) {
     std::set<std::int64_t> seen;
     for (const auto& item : read_set(*sizes, "nodes", 1, 64, diagnostics)) {
@@ -182,13 +186,13 @@ std::vector<Case> decode_scale(const Field& field, const Ground& ground, const W
 /// One case at one point of its sweep; `name` is the file's with the point's values.
 void decode_placements(MapReader& in, const std::string& name, const Ground& ground, bool describes,
                        std::vector<Case>& cases, Diagnostics& diagnostics) {
-  Workload workload = ground.workload;
-  if (const auto own =
-          in.child("workload", {"What its ranks train; keys that are absent are the scenario's"})) {
-    workload = decode_own_workload(*own, ground, workload, diagnostics);
-  }
-  const About of_tenants{"Isolated owners of nodes, each with a network of its own"};
-  const About of_scale{"Weak scaling: one case for each number of nodes"};
+  const auto workload =
+      decode_own_workload(in, "as in the scenario's workload", ground, ground.workload, diagnostics);
+  const About of_tenants{.text = "Isolated owners of nodes, each with a network of its own",
+                         .absent = "the case has scale instead",
+                         .example = Schema::array({{{"nodes", 1}, {"gpus_per_node", 2}}})};
+  const About of_scale{.text = "Weak scaling: one case for each number of nodes",
+                       .absent = "the case has tenants instead"};
   if (describes) {  // one by one: a further key may move what the schema says of those before it
     Case described;
     decode_tenants(*in.child("tenants", of_tenants), ground, workload, described, diagnostics);
@@ -236,8 +240,9 @@ class CaseDecoder {
     for (const auto& item : items) {
       const auto ground = ground_with({}, arm);
       MapReader in(item, "victim", diagnostics_);
-      const auto tenant = decode_tenant(in, ground, ground.workload,
-                                        fmt::format("victim-{}", cases.size() + 1), diagnostics_);
+      const auto tenant =
+          decode_tenant(in, ground, ground.workload, fmt::format("victim-{}", cases.size() + 1),
+                        victim_defaults, diagnostics_);
       if (!names.insert(tenant.name).second) {
         in.refuse("name", fmt::format("two victims are named '{}'", tenant.name));
       }
@@ -263,9 +268,9 @@ class CaseDecoder {
     MapReader in(item, "case", diagnostics_);
     in.require("name");
     const std::string name =
-        in.name("name", {"How tables call it", nullptr, "two-vms-one-gpu"}).value_or("unnamed");
+        in.name("name", {.text = "Name in tables", .example = "two-vms-one-gpu"}).value_or("unnamed");
     if (!names.insert(name).second) { in.refuse("name", fmt::format("two cases are named '{}'", name)); }
-    auto points = decode_sweep(in, diagnostics_);
+    auto points = decode_sweep(in, "the scenario's sweep", diagnostics_);
     refuse_swept_changes(points, variants_, diagnostics_);
     if (points.empty()) { points = sweep_; }
     if (points.empty()) { points.emplace_back(); }
@@ -299,11 +304,12 @@ std::vector<std::string> decode_probes(MapReader& in, const std::vector<Case>& c
                                        Diagnostics& diagnostics) {
   auto allowed = host_probes;
   allowed.insert(allowed.end(), gpu_probes.begin(), gpu_probes.end());
-  auto probes =
-      read_words(in, "probes", allowed,
-                 {"What virtrain-probe measures in each node before the first trial of an arm; gpu_gemm and "
-                  "those after it of each GPU that a tenant with backend cuda has"},
-                 diagnostics);
+  auto probes = read_words(
+      in, "probes", allowed,
+      {.text = "What virtrain-probe measures in each node before the first trial of an arm; gpu_gemm "
+               "and those after it measure each GPU of a tenant with backend cuda",
+       .absent = "nothing is measured"},
+      diagnostics);
   const auto trains_on_gpus = [](const Case& one) {
     return std::any_of(one.tenants.begin(), one.tenants.end(),
                        [](const Tenant& tenant) { return tenant.workload.backend == Backend::cuda; });
@@ -316,38 +322,16 @@ std::vector<std::string> decode_probes(MapReader& in, const std::vector<Case>& c
   return probes;
 }
 
-/// A plan has an entry for each trial and each of its nodes, and nobody waits for years.
-void check_extent(MapReader& in, const Scenario& scenario, bool large_sweeps) {
-  const auto times = static_cast<std::size_t>(scenario.pairs) * scenario.arms.size();
-  const std::size_t trials = times * scenario.cases.size();
-  std::size_t node_starts = 0;
-  for (const auto& one : scenario.cases) {
-    for (const auto& tenant : one.tenants) { node_starts += times * static_cast<std::size_t>(tenant.nodes); }
-  }
-  if (trials > most_trials || node_starts > most_node_starts) {
-    in.refuse("pairs",
-              fmt::format("{} cases in {} arms, {} times, are {} trials of {} nodes in all (allowed: at most "
-                          "{} and {}; fewer pairs, cases or arms)",
-                          scenario.cases.size(), scenario.arms.size(), scenario.pairs, trials, node_starts,
-                          most_trials, most_node_starts));
-    return;
-  }
-  const bool swept = std::any_of(scenario.cases.begin(), scenario.cases.end(),
-                                 [](const Case& one) { return one.name.find('@') != std::string::npos; });
-  if (swept && trials > most_swept_trials && !large_sweeps) {
-    in.refuse(in.has("sweep") ? "sweep" : "cases",
-              fmt::format("the sweep makes {} trials (allowed without --yes: at most {}; virtrain plan --yes "
-                          "shows their hours)",
-                          trials, most_swept_trials));
-  }
-}
-
 /// `cases`, or the victims of `isolation` as cases; then the arms, each with its own of them.
 void decode_work(MapReader& in, const Field& document, const Ground& ground, std::vector<SweepPoint> sweep,
                  std::vector<Variant>& variants, Scenario& scenario, Diagnostics& diagnostics) {
   const bool swept = !sweep.empty();
   const CaseDecoder decoder(document, ground, std::move(sweep), variants, diagnostics);
-  const auto cases = in.child("cases", {"Placements of work"});
+  const About placements{
+      .text = "Placements of work: tenants and their nodes",
+      .absent = "the scenario has isolation instead",
+      .example = Schema::array({{{"name", "two-nodes"}, {"scale", {{"nodes", Schema::array({2})}}}}})};
+  const auto cases = in.child("cases", placements);
   if (cases) {
     const auto items = read_list(*cases, "cases", 1, 256, diagnostics);
     scenario.cases = decoder.decode(items, {});
@@ -357,7 +341,8 @@ void decode_work(MapReader& in, const Field& document, const Ground& ground, std
       variant.arm.cases = variant.layers.empty() ? scenario.cases : decoder.decode(items, variant.layers);
     }
   }
-  const auto isolation = in.child("isolation", {"Victims that train beside neighbours, in place of cases"});
+  const auto isolation = in.child("isolation", {.text = "Victims that train beside neighbours",
+                                                .absent = "the scenario has cases instead"});
   in.schema_rules({{"oneOf", {{{"required", {"cases"}}}, {{"required", {"isolation"}}}}}});
   if (document.node.IsMap() && cases.has_value() == isolation.has_value()) {
     diagnostics.add(in.mark(), "the scenario needs exactly one of 'cases' and 'isolation'");
@@ -368,7 +353,9 @@ void decode_work(MapReader& in, const Field& document, const Ground& ground, std
     scenario.isolation = decode_isolation(*block, diagnostics);
     if (swept) { in.refuse("sweep", "isolation has levels in place of a sweep (remove one of them)"); }
     const auto limits = decode_neighbour_limits(*block, ground.guest, diagnostics);
-    if (const auto victims = block->child("victims", {"Tenants that train, each measured for itself"})) {
+    const About of_victims{.text = "Tenants that train, each measured by itself",
+                           .example = Schema::array({{{"name", "trainer"}, {"nodes", 1}}})};
+    if (const auto victims = block->child("victims", of_victims)) {
       const auto items = read_list(*victims, "victims", 1, 64, diagnostics);
       scenario.cases = decoder.decode_victims(items, {});
       for (auto& variant : variants) {
@@ -396,25 +383,30 @@ Scenario decode_document(const Field& document, bool large_sweeps, Diagnostics& 
   Scenario scenario;
   MapReader in(document, "the scenario", diagnostics);
   for (const char* key : {"name", "workload", "guest"}) { in.require(key); }
-  scenario.name = in.name("name", {"How lists and reports call it", nullptr, "dell-r750xa"}).value_or("");
-  scenario.description = in.text("description", 4096, {"For people"}).value_or("");
+  const About of_name{.text = "Name in lists and reports", .example = "dell-r750xa"};
+  scenario.name = in.name("name", of_name).value_or("");
+  const About of_description{.text = "What the scenario measures, for its readers",
+                             .absent = "no description",
+                             .example = "One VM with two GPUs against bare metal"};
+  scenario.description = in.text("description", 4096, of_description).value_or("");
   const auto ground = decode_ground(in, {}, diagnostics);
   scenario.guest = ground.guest;
   scenario.devices = ground.devices;
   auto variants = decode_arms(in, diagnostics);
   decode_prices(in, variants, diagnostics);
-  auto sweep = decode_sweep(in, diagnostics);
+  auto sweep = decode_sweep(in, "each case runs with its own values", diagnostics);
   refuse_swept_changes(sweep, variants, diagnostics);
   decode_work(in, document, ground, std::move(sweep), variants, scenario, diagnostics);
   scenario.probes = decode_probes(in, scenario.cases, diagnostics);
   decode_pairs(in, scenario, diagnostics);
-  const About reuse{"Whether VMs boot for each trial or once for each case", "trial"};
+  const About reuse{.text = "Whether VMs boot for each trial or once for each case", .fallback = "trial"};
   if (const auto i = in.one_of("reuse", {"trial", "case"}, reuse)) {
     scenario.reuse = static_cast<Reuse>(*i);
   }
-  in.boolean("oversubscribe", scenario.oversubscribe, "Allow more vCPUs than cores");
+  in.boolean("oversubscribe", scenario.oversubscribe,
+             "Whether there may be more vCPUs than cores, and more ranks than vCPUs");
   in.boolean("security", scenario.security,
-             "After the trials, probe what one tenant reaches or finds of another and of the host");
+             "Whether to probe, after the trials, what a tenant reaches or finds of others and of the host");
   decode_times(in, scenario);
   check_extent(in, scenario, large_sweeps);
   decode_expect(in, scenario, diagnostics);
@@ -436,10 +428,15 @@ Scenario decode_document(const Field& document, bool large_sweeps, Diagnostics& 
   return scenario;
 }
 
+const KeyPlaces& scenario_places() {
+  static const KeyPlaces places = key_places(scenario_schema());
+  return places;
+}
+
 }  // namespace
 
 Scenario decode_scenario(const std::string& text, const std::string& file_name, bool large_sweeps) {
-  Diagnostics diagnostics(file_name);
+  Diagnostics diagnostics(file_name, &scenario_places);
   if (text.size() > max_scenario_bytes) {
     throw Error(
         "read " + file_name, ErrorCode::bad_input,
@@ -450,7 +447,7 @@ Scenario decode_scenario(const std::string& text, const std::string& file_name, 
     const auto column = bad - (bad == 0 ? 0 : text.rfind('\n', bad - 1) + 1) + 1;
     throw Error(
         "read " + file_name, ErrorCode::bad_input,
-        fmt::format("{}:{}:{}: these bytes are no UTF-8 (save the file as UTF-8)", file_name, line, column));
+        fmt::format("{}:{}:{}: these bytes are not UTF-8 (save the file as UTF-8)", file_name, line, column));
   }
   Scenario scenario;
   if (check_yaml_shape(text, diagnostics)) {

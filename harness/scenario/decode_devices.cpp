@@ -68,7 +68,8 @@ std::vector<std::string> read_texts(MapReader& in, const char* key, const About&
 DeviceSelection decode_select(const Field& field, DeviceKind kind, bool has_uuids, Diagnostics& diagnostics) {
   DeviceSelection selection;
   MapReader by(field, "select", diagnostics);
-  if (const auto vendor = by.text("vendor", 32, {"PCI vendor id", nullptr, "0x10de"})) {
+  if (const auto vendor =
+          by.text("vendor", 32, {.text = "PCI vendor id", .absent = "any vendor", .example = "0x10de"})) {
     selection.vendor = vendor_id(*vendor);
     if (!selection.vendor) {
       by.refuse("vendor",
@@ -82,16 +83,19 @@ DeviceSelection decode_select(const Field& field, DeviceKind kind, bool has_uuid
     vendor["anyOf"] = {{{"type", "string"}, {"pattern", "^0x[0-9a-fA-F]{4}$"}},
                        {{"type", "integer"}, {"minimum", 0}, {"maximum", 65535}}};
   }
-  if (const auto count =
-          by.integer("count", {1, most_per_node * most_nodes}, {"How many of them at most (default: all)"})) {
+  const About of_count{.text = "Largest number of devices; the first ones by address are taken",
+                       .absent = "all of them",
+                       .example = 4};
+  if (const auto count = by.integer("count", {1, most_per_node * most_nodes}, of_count)) {
     selection.count = *count;
   }
   const Schema address{{"type", "string"}, {"pattern", address_pattern}};
   const Schema parent{{"type", "string"}, {"pattern", parent_pattern}};
-  const About addresses{
-      "PCI addresses, of devices of any class; with kind vgpu also parents of mediated devices by name",
-      nullptr,
-      {"0000:17:00.0"}};
+  const About addresses{.text =
+                            "PCI addresses of devices of any class; with kind vgpu also names of parents "
+                            "of mediated devices",
+                        .absent = "any address",
+                        .example = Schema::array({"0000:17:00.0"})};
   if (kind == DeviceKind::vgpu || (field.describes() && has_uuids)) {
     selection.addresses = read_texts(
         by, "address", addresses, {{"anyOf", {address, parent}}},
@@ -103,12 +107,16 @@ DeviceSelection decode_select(const Field& field, DeviceKind kind, bool has_uuid
   }
   if (has_uuids) {
     selection.uuids = read_texts(
-        by, "uuid", {"UUIDs of GPUs, as nvidia-smi -L shows them"},
+        by, "uuid",
+        {.text = "UUIDs of GPUs, as nvidia-smi -L shows them",
+         .absent = "any GPU",
+         .example = Schema::array({"GPU-8f1c2a4e-6b3d-4c5f-9a07-1d2e3f405162"})},
         {{"type", "string"}, {"pattern", "^GPU-"}},
         "a GPU's UUID such as GPU-8f1c… (nvidia-smi -L shows them)",
         [](const std::string& text) { return text.starts_with("GPU-"); }, diagnostics);
   }
-  if (const auto name = by.text("name", 128, {"Part of the device's name", nullptr, "A100"})) {
+  if (const auto name = by.text(
+          "name", 128, {.text = "Part of the device's name", .absent = "any name", .example = "A100"})) {
     selection.name = *name;
   }
   by.finish();
@@ -151,20 +159,28 @@ void keep_what_is_set(MapReader& in, vmctl::DeviceSettings& settings) {
 vmctl::DeviceSettings decode_settings(const Field& field, Diagnostics& diagnostics) {
   vmctl::DeviceSettings settings;
   MapReader in(field, "settings", diagnostics);
+  constexpr const char* as_found = "as virtrain finds it";
   settings.power_limit_watts = quantity(in, "power_limit", "W", 1, 10'000,
-                                        {"Watts at most", nullptr, "250W", "^[0-9]{1,6}(\\.[0-9]{1,3})?W$"});
-  if (const auto clock =
-          quantity(in, "graphics_clock", "MHz", 1, 10'000,
-                   {"The clock that is kept", nullptr, "1410MHz", "^[0-9]{1,6}(\\.[0-9]{1,3})?MHz$"})) {
+                                        {.text = "Largest power draw",
+                                         .absent = as_found,
+                                         .example = "250W",
+                                         .pattern = "^[0-9]{1,6}(\\.[0-9]{1,3})?W$"});
+  if (const auto clock = quantity(in, "graphics_clock", "MHz", 1, 10'000,
+                                  {.text = "Clock at which the GPU is locked",
+                                   .absent = as_found,
+                                   .example = "1410MHz",
+                                   .pattern = "^[0-9]{1,6}(\\.[0-9]{1,3})?MHz$"})) {
     settings.graphics_clock_mhz = static_cast<int>(*clock);
   }
-  const auto switched = [&](const char* key, std::optional<bool>& into, const char* about) {
-    if (const auto i = in.one_of(key, off_on, {about})) { into = *i == 1; }
+  const auto switched = [&](const char* key, std::optional<bool>& into, const char* text,
+                            const char* absent) {
+    if (const auto i = in.one_of(key, off_on, {.text = text, .absent = absent})) { into = *i == 1; }
   };
-  switched("ecc", settings.ecc, "Error correction of the GPU's memory");
+  switched("ecc", settings.ecc, "Error correction of the GPU's memory", as_found);
   switched("persistence", settings.persistence,
-           "Whether the driver keeps the GPU's state while nobody holds it; on with a limit or a clock");
-  switched("mig", settings.mig, "Multi-instance GPU");
+           "Whether the driver keeps the GPU's state while nobody holds it",
+           "on with power_limit or graphics_clock, else as virtrain finds it");
+  switched("mig", settings.mig, "Multi-instance GPU", as_found);
   keep_what_is_set(in, settings);
   in.schema_rules({{"if", {{"anyOf", {{{"required", {"power_limit"}}}, {{"required", {"graphics_clock"}}}}}}},
                    {"then", {{"properties", {{"persistence", {{"enum", {"on"}}}}}}}}});
@@ -176,9 +192,10 @@ Nics decode_nics(const Field& field, Diagnostics& diagnostics) {
   Nics nics;
   MapReader in(field, "nics", diagnostics);
   in.require("kind");
-  in.one_of("kind", nics.kind, "Whole adapters, or virtual functions");
+  in.one_of("kind", nics.kind, "Whole adapters (passthrough), or virtual functions (vf)");
   in.integer("per_node", {1, 16}, nics.per_node, "Adapters of each node");
-  if (const auto select = in.child("select", {"Which adapters"})) {
+  if (const auto select =
+          in.child("select", {.text = "Which adapters of the host", .absent = "all RDMA adapters"})) {
     nics.select = decode_select(*select, DeviceKind::passthrough, false, diagnostics);
   }
   in.finish();
@@ -247,37 +264,46 @@ Devices decode_devices(const Field& field, Diagnostics& diagnostics) {
   Devices devices;
   MapReader in(field, "devices", diagnostics);
   in.require("kind");
-  const auto kind = in.one_of("kind", enum_names<DeviceKind>(),
-                              {"Whole devices, vGPUs (MIG slices too), virtual functions, or none"});
+  const About of_kind{.text =
+                          "Whole devices (passthrough), vGPUs (those backed by MIG too), virtual "
+                          "functions (vf), or none",
+                      .example = "passthrough"};
+  const auto kind = in.one_of("kind", enum_names<DeviceKind>(), of_kind);
   if (kind) { devices.kind = static_cast<DeviceKind>(*kind); }
-  if (const auto select = in.child("select", {"Which devices of the host; else all GPUs"})) {
+  if (const auto select = in.child("select", {.text = "Which devices of the host", .absent = "all GPUs"})) {
     devices.select = decode_select(*select, devices.kind, devices.kind != DeviceKind::vf, diagnostics);
   }
-  if (const auto type = in.text("type", most_type_bytes, {"vGPU type by name or id", nullptr, "A100-20C"})) {
-    devices.vgpu_type = *type;
-  }
-  const About clique{
-      "Which GPUs of a VM are told that they reach each other over PCIe: none, those below one switch, all",
-      "off"};
+  const About of_type{.text = "vGPU type by name or id; virtrain doctor --devices lists them",
+                      .absent = "each tenant with vGPUs needs a vgpu_type",
+                      .example = "A100-20C"};
+  if (const auto type = in.text("type", most_type_bytes, of_type)) { devices.vgpu_type = *type; }
+  const About clique{.text =
+                         "Which GPUs of a VM are told that they reach each other over PCIe: none (off), "
+                         "those below one switch (auto), or all",
+                     .fallback = "off"};
   if (const auto i = in.one_of("clique", cliques, clique)) {
     devices.clique = static_cast<vmctl::Clique>(*i);
   }
   in.one_of("vfio", devices.vfio,
-            "Through which interface of the kernel QEMU maps a guest's memory for its devices");
-  in.boolean(
-      "spread", devices.spread,
-      "Whether parts of cards (vGPUs, virtual functions) go to as many cards as can be; else to as few");
-  if (const auto settings =
-          in.child("settings", {"What each GPU is set to in every arm; put back afterwards"})) {
+            "Interface of the kernel through which QEMU maps a guest's memory for its devices");
+  in.boolean("spread", devices.spread,
+             "Whether a case's parts of cards (vGPUs, virtual functions) are on as many cards as possible "
+             "(true), or "
+             "on as few (false)");
+  if (const auto settings = in.child("settings", {.text = "Settings of each GPU, put back after the run",
+                                                  .absent = "as virtrain finds them"})) {
     devices.settings = decode_settings(*settings, diagnostics);
   }
   in.one_of("between_tenants", devices.between_tenants,
-            "What happens to each device before each VM that gets it: it is reset, or, an NVMe disk, "
-            "overwritten with zeros");
-  const About token{"File with the client configuration token, which the guests get and nobody logs", nullptr,
-                    "/etc/virtrain/client_configuration_token.tok", "^/.+$"};
+            "What happens to a device before each VM that gets it: none, reset, or erase (an NVMe disk is "
+            "overwritten with zeros)");
+  const About token{.text = "Absolute path of the vGPUs' client configuration token; it is never logged",
+                    .absent = "guests get no token",
+                    .example = "/etc/virtrain/client_configuration_token.tok",
+                    .pattern = "^/.+$"};
   if (const auto path = in.text("licence_token", 4096, token)) { devices.licence_token = *path; }
-  if (const auto nics = in.child("nics", {"RDMA adapters of each node, near its GPUs"})) {
+  if (const auto nics =
+          in.child("nics", {.text = "RDMA adapters of each node, near its GPUs", .absent = "no adapters"})) {
     devices.nics = decode_nics(*nics, diagnostics);
   }
   if (kind) { refuse_contradictions(in, devices); }

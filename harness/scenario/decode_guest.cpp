@@ -16,12 +16,11 @@ constexpr std::uint64_t tib = 1ULL << 40;
 vmctl::GuestNetwork decode_network(const Field& field, Diagnostics& diagnostics) {
   vmctl::GuestNetwork network;
   MapReader in(field, "network", diagnostics);
-  if (const auto i =
-          in.one_of("vhost", {"off", "on"},
-                    {"Whether the host's kernel carries packets, or QEMU; else as libvirt likes"})) {
-    network.vhost = *i == 1;
-  }
-  in.integer("queues", {1, 256}, network.queues, "Pairs of queues of the NIC; at most as many as vCPUs help");
+  const About vhost{.text = "Who carries packets: the host's kernel (on), or QEMU (off)",
+                    .absent = "libvirt chooses"};
+  if (const auto i = in.one_of("vhost", {"off", "on"}, vhost)) { network.vhost = *i == 1; }
+  in.integer("queues", {1, 256}, network.queues,
+             "Pairs of queues of the NIC; more pairs than vCPUs do not help");
   in.finish();
   return network;
 }
@@ -63,10 +62,13 @@ std::optional<double> parse_cpu_limit(std::string_view text, std::int64_t vcpus)
 vmctl::NodeLimits decode_limits(const Field& field, const vmctl::NodeLimits& base, std::int64_t vcpus,
                                 Diagnostics& diagnostics) {
   constexpr Range requests{1, 1'000'000'000};
+  constexpr const char* unlimited = "no limit";
   auto limits = base;
   MapReader in(field, "limits", diagnostics);
-  const About cpu{"CPU time of a node, QEMU's own threads included: a share of its vCPUs, or cores", nullptr,
-                  "50%", cpu_pattern};
+  const About cpu{.text = "CPU time of a node, QEMU's own threads included: a share of its vCPUs, or cores",
+                  .absent = unlimited,
+                  .example = "50%",
+                  .pattern = cpu_pattern};
   if (const auto text = in.text("cpu", 64, cpu)) {
     constexpr double least_cores = 0.01;  // the kernel's least quota
     const auto cores = parse_cpu_limit(*text, vcpus);
@@ -78,22 +80,23 @@ vmctl::NodeLimits decode_limits(const Field& field, const vmctl::NodeLimits& bas
                             excerpt(*text), vcpus, vcpus == 1 ? "core" : "cores"));
     }
   }
-  const auto rate = [&](const char* key, const char* words, std::optional<std::uint64_t>& into) {
-    decode_rate(in, key, {words, nullptr, "100MiB/s", rate_pattern}, into);
+  const auto rate = [&](const char* key, const char* text, std::optional<std::uint64_t>& into) {
+    decode_rate(in, key, {.text = text, .absent = unlimited, .example = "100MiB/s", .pattern = rate_pattern},
+                into);
   };
-  const auto count = [&](const char* key, const char* words, std::optional<std::uint64_t>& into) {
-    if (const auto value = in.integer(key, requests, {words, nullptr, 500})) {
-      into = static_cast<std::uint64_t>(*value);
-    }
+  const auto count = [&](const char* key, const char* text, std::optional<std::uint64_t>& into) {
+    const About about{.text = text, .absent = unlimited, .example = 500};
+    if (const auto value = in.integer(key, requests, about)) { into = static_cast<std::uint64_t>(*value); }
   };
-  rate("disk_read", "What a node reads from its disks", limits.disk_read);
-  rate("disk_write", "What a node writes to its disks", limits.disk_write);
-  count("disk_read_iops", "Reads a second", limits.disk_read_iops);
-  count("disk_write_iops", "Writes a second", limits.disk_write_iops);
-  rate("network_in", "What a node receives", limits.network_in);
-  rate("network_out", "What a node sends", limits.network_out);
-  const auto part = [&](const char* key, const char* words, std::optional<double>& into) {
-    if (const auto value = in.share(key, 0, 1, {words, nullptr, "50%"})) { into = value; }
+  rate("disk_read", "Bytes a second that a node reads from its disks", limits.disk_read);
+  rate("disk_write", "Bytes a second that a node writes to its disks", limits.disk_write);
+  count("disk_read_iops", "Reads a second from a node's disks", limits.disk_read_iops);
+  count("disk_write_iops", "Writes a second to a node's disks", limits.disk_write_iops);
+  rate("network_in", "Bytes a second that a node receives", limits.network_in);
+  rate("network_out", "Bytes a second that a node sends", limits.network_out);
+  const auto part = [&](const char* key, const char* text, std::optional<double>& into) {
+    const About about{.text = text, .absent = unlimited, .example = "50%"};
+    if (const auto value = in.share(key, 0, 1, about)) { into = value; }
   };
   part("llc", "Share of each last-level cache that a node may fill, by resctrl", limits.llc);
   part("memory_bandwidth", "Share of each socket's memory bandwidth, by resctrl", limits.memory_bandwidth);
@@ -106,10 +109,13 @@ Guest decode_guest(const Field& field, Diagnostics& diagnostics) {
   MapReader in(field, "guest", diagnostics);
   in.require("vcpus");
   in.require("memory");
-  if (const auto image = in.text(
-          "image", 4096,
-          {"mirror (this host's own packages), or the absolute path of a qcow2 or raw image with cloud-init",
-           mirror_image, "/var/lib/images/debian-12.qcow2", "^(mirror|/.+)$"})) {
+  const About of_image{.text =
+                           "mirror (this host's own packages), or the absolute path of a qcow2 or raw "
+                           "image with cloud-init",
+                       .fallback = mirror_image,
+                       .example = "/var/lib/images/debian-12.qcow2",
+                       .pattern = "^(mirror|/.+)$"};
+  if (const auto image = in.text("image", 4096, of_image)) {
     guest.image = *image;
     if (*image != mirror_image && !image->starts_with('/')) {
       in.refuse("image", fmt::format("image: '{}' is neither mirror nor the absolute path of a qcow2 or raw "
@@ -117,33 +123,36 @@ Guest decode_guest(const Field& field, Diagnostics& diagnostics) {
                                      excerpt(*image)));
     }
   }
-  if (const auto vcpus = in.integer("vcpus", {1, 1024}, {"Cores of each node", nullptr, 32})) {
-    guest.vcpus = *vcpus;
-  }
-  if (const auto memory = in.size_bytes("memory", 128 * mib, 64 * tib,
-                                        {"Memory of each node, in KiB, MiB, GiB or TiB", nullptr, "64GiB"})) {
+  const About of_vcpus{.text = "Cores of each node", .example = 32};
+  if (const auto vcpus = in.integer("vcpus", {1, 1024}, of_vcpus)) { guest.vcpus = *vcpus; }
+  const About of_memory{.text = "Memory of each node, in KiB, MiB, GiB or TiB", .example = "64GiB"};
+  if (const auto memory = in.size_bytes("memory", 128 * mib, 64 * tib, of_memory)) {
     guest.memory_bytes = *memory;
   }
-  in.one_of("pinning", guest.pinning,
-            "Each vCPU to a core; numa: all of a node to one NUMA node's; none: where the kernel likes");
+  in.one_of(
+      "pinning", guest.pinning,
+      "cores: each vCPU has a core; numa: the same, and all cores of a node are of one NUMA node; none: "
+      "the kernel chooses");
   in.boolean("hugepages", guest.hugepages, "Memory from the host's huge pages");
   in.one_of("topology", guest.topology,
             "How a VM's devices hang together: as on the host, by NUMA node, or all below one root complex");
-  const About encryption{
-      "Confidential VMs of AMD or Intel; bounce: VMs copy all that devices read and write, as these do, "
-      "without "
-      "encryption",
-      "none"};
+  const About encryption{.text =
+                             "Confidential VMs of AMD (sev-snp) or Intel (tdx); bounce: VMs copy what "
+                             "devices read and write, as confidential VMs do, without encryption",
+                         .fallback = "none"};
   if (const auto i = in.one_of("memory_encryption", encryptions, encryption)) {
     guest.memory_encryption = static_cast<vmctl::MemoryEncryption>(*i);
   }
-  if (const auto network = in.child("network", {"The virtio NIC of each VM"})) {
+  if (const auto network = in.child("network", {.text = "The virtio NIC of each VM",
+                                                .absent = "one pair of queues, and libvirt chooses vhost"})) {
     guest.network = decode_network(*network, diagnostics);
   }
-  const About nccl{
-      "NCCL_TOPO_FILE in VMs with GPUs: on (made from the host's switches and links), off, or the "
-      "absolute path of a file",
-      "on", "off", "^(on|off|/.+)$"};
+  const About nccl{.text =
+                       "NCCL_TOPO_FILE in VMs with GPUs: on (made from the host's switches and links), "
+                       "off, or the absolute path of a file",
+                   .fallback = "on",
+                   .example = "off",
+                   .pattern = "^(on|off|/.+)$"};
   if (const auto topology = in.text("nccl_topology", 4096, nccl)) {
     guest.nccl_topology = *topology;
     if (*topology != "on" && *topology != "off" && !topology->starts_with('/')) {
@@ -154,7 +163,8 @@ Guest decode_guest(const Field& field, Diagnostics& diagnostics) {
   }
   in.one_of("emulator_threads", guest.emulator_threads,
             "QEMU's helper threads: apart (on cores that no node has, if there are any), or on_vcpus");
-  if (const auto limits = in.child("limits", {"What each node may use at most, VM and slice alike"})) {
+  if (const auto limits = in.child(
+          "limits", {.text = "What each node may use at most, VM and slice alike", .absent = "no limits"})) {
     guest.limits = decode_limits(*limits, guest.limits, guest.vcpus, diagnostics);
   }
   in.finish();

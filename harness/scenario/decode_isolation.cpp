@@ -64,9 +64,9 @@ Isolation decode_isolation(MapReader& in, Diagnostics& diagnostics) {
   in.require("victims");
   in.require("aggressors");
   decode_list(in, "aggressors", 0, kinds.size(),
-              {"What the neighbour does, one at a time; gemm and those after it need GPUs; []: it only idles",
-               nullptr,
-               {"cpu", "membw"}},
+              {.text = "What the neighbour does, one after the other; gemm and those after it need GPUs; []: "
+                       "it only idles",
+               .example = {"cpu", "membw"}},
               {{"enum", kinds}}, diagnostics, [&](const std::string& word) -> std::string {
                 aggressors.push_back(word);
                 if (is_one_of(word, kinds)) { return ""; }
@@ -75,30 +75,34 @@ Isolation decode_isolation(MapReader& in, Diagnostics& diagnostics) {
                 }
                 return not_allowed(word, kinds);
               });
-  decode_list(
-      in, "levels", 1, most_levels,
-      {"Shares of the time in which an aggressor is at work, at full force", {"100%"}, {"25%", "100%"}},
-      {{"type", {"string", "number"}}}, diagnostics, [&](const std::string& word) -> std::string {
-        const auto level = parse_share(word);
-        if (!level || *level <= 0 || *level > 1) {
-          return fmt::format("'{}' is no level (allowed: above 0 to 100%)", excerpt(word));
-        }
-        if (std::find(levels.begin(), levels.end(), *level) != levels.end()) {
-          return fmt::format("'{}' is there twice", excerpt(word));
-        }
-        levels.push_back(*level);
-        return "";
-      });
+  decode_list(in, "levels", 1, most_levels,
+              {.text = "Shares of the time in which an aggressor works, at full force",
+               .fallback = Schema::array({"100%"}),
+               .example = {"25%", "100%"}},
+              {{"type", {"string", "number"}}}, diagnostics, [&](const std::string& word) -> std::string {
+                const auto level = parse_share(word);
+                if (!level || *level <= 0 || *level > 1) {
+                  return fmt::format("'{}' is not a valid level (allowed: above 0 to 100%)", excerpt(word));
+                }
+                if (std::find(levels.begin(), levels.end(), *level) != levels.end()) {
+                  return fmt::format("'{}' is there twice", excerpt(word));
+                }
+                levels.push_back(*level);
+                return "";
+              });
   if (levels.empty()) { levels = {1}; }
   auto baselines =
       read_words(in, "baselines", {"alone", "idle_neighbour"},
-                 {"What each aggressor is held against: no neighbour at all, and one that does nothing",
-                  {"alone", "idle_neighbour"}},
+                 {.text = "What each aggressor is compared with: no neighbour, and one that does nothing",
+                  .fallback = {"alone", "idle_neighbour"}},
                  diagnostics);
   if (baselines.empty()) { baselines = {"alone", "idle_neighbour"}; }
+  const About of_share{.text =
+                           "What the neighbour shares with the victim; except with core it has cores of "
+                           "its own",
+                       .fallback = share_name(Share::host)};
   const auto share = static_cast<Share>(
-      in.one_of("share", share_names, {"What the neighbour uses too; cores of its own unless core", "host"})
-          .value_or(static_cast<std::size_t>(Share::host)));
+      in.one_of("share", share_names, of_share).value_or(static_cast<std::size_t>(Share::host)));
   isolation.alone = is_one_of("alone", baselines);
   if (is_one_of("idle_neighbour", baselines)) { isolation.neighbours.push_back({"", 1, share}); }
   if (in.has("aggressors") && isolation.neighbours.empty() && aggressors.empty()) {
@@ -112,28 +116,27 @@ Isolation decode_isolation(MapReader& in, Diagnostics& diagnostics) {
   in.integer(
       "recovery_steps", {0, most_recovery_steps}, isolation.recovery_steps,
       "Steps that the victim takes after the aggressor has ended, which show when it is as fast as alone "
-      "again; 0: not measured, else 5 or more");
+      "again: 0 (not measured), or 5 or more");
   if (isolation.recovery_steps > 0 && isolation.recovery_steps < least_recovery_steps) {
     in.refuse("recovery_steps",
               fmt::format("{} recovery_steps show no recovery (allowed: 0, or {} to {})",
                           isolation.recovery_steps, least_recovery_steps, most_recovery_steps));
   }
-  if (const auto margin =
-          in.share("margin", 0, 1, {"The largest slowdown that counts as none", isolation.margin})) {
-    isolation.margin = *margin;
-  }
+  const About of_margin{.text = "Largest slowdown that counts as none", .fallback = isolation.margin};
+  if (const auto margin = in.share("margin", 0, 1, of_margin)) { isolation.margin = *margin; }
   return isolation;
 }
 
 vmctl::NodeLimits decode_neighbour_limits(MapReader& in, const Guest& guest, Diagnostics& diagnostics) {
   auto limits = guest.limits;
-  const auto neighbour = in.child("neighbour", {"How the neighbour differs from the victim, in every arm"});
+  const auto neighbour =
+      in.child("neighbour", {.text = "How the neighbour differs from the victim, in every arm",
+                             .absent = "its nodes have guest.limits"});
   if (!neighbour) { return limits; }
   MapReader keys(*neighbour, "neighbour", diagnostics);
-  if (const auto field =
-          keys.child("limits", {"What each node of the neighbour may use at most; guest.limits "
-                                "where a key is absent"})) {
-    limits = decode_limits(*field, limits, guest.vcpus, diagnostics);
+  if (const auto field = keys.child(
+          "limits", {.text = "What each node of the neighbour may use at most", .absent = "guest.limits"})) {
+    limits = decode_limits(field->inheriting("as in guest.limits"), limits, guest.vcpus, diagnostics);
   }
   keys.finish();
   return limits;

@@ -1,11 +1,15 @@
 #include "harness/scenario/decode_pairs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace virtrain::harness {
 namespace {
 
 constexpr std::int64_t most_pairs = 10'000;
+constexpr std::size_t most_node_starts = 250'000;
+constexpr std::size_t most_swept_trials = 10'000;  ///< unless somebody says that he wants more
 constexpr std::int64_t second_ns = 1'000'000'000;
 constexpr std::int64_t least_budget_ns = 60L * 1'000'000'000;
 constexpr std::int64_t most_budget_ns = 366L * 24 * 3600 * 1'000'000'000;
@@ -16,15 +20,17 @@ void decode_until(const Field& field, Scenario& scenario, Diagnostics& diagnosti
   PairsUntil until;
   in.require("at_most");
   in.integer("at_most", {until.looks.first, results::most_looks}, until.looks.at_most,
-             "No more pairs than these");
+             "Largest number of pairs");
   in.integer("every", {1, results::most_looks}, until.looks.every,
              "Pairs between two looks at the data, from the third pair on");
-  until.verdict =
-      in.one_of("until", {"verdict"}, {"What ends a case early: a verdict, or that none is in sight"})
-          .has_value();
+  const About of_until{.text = "What ends a case early: a verdict, or that no verdict is in sight",
+                       .absent = "only the budget ends the pairs early"};
+  until.verdict = in.one_of("until", {"verdict"}, of_until).has_value();
   until.budget_ns =
       in.duration_ns("budget", least_budget_ns, most_budget_ns,
-                     {"No new pair begins after it, counted from the start of the run", nullptr, "2h"});
+                     {.text = "Time after which no new pair begins, counted from the start of the run",
+                      .absent = "no budget",
+                      .example = "2h"});
   if (!field.describes() && !in.has("until") && !in.has("budget")) {
     diagnostics.add(in.mark(), "pairs: at_most needs until or budget beside it (or say a number: pairs: 6)");
   }
@@ -37,9 +43,12 @@ void decode_until(const Field& field, Scenario& scenario, Diagnostics& diagnosti
 }  // namespace
 
 void decode_pairs(MapReader& in, Scenario& scenario, Diagnostics& diagnostics) {
-  constexpr const char* about = "Trials of each case in each arm; an even number balances their order";
-  const std::int64_t usual = scenario.pairs;
-  const auto field = in.child("pairs", {about, usual});
+  const About about{.text =
+                        "Trials of each case in each arm: a number (an even one balances their order), or "
+                        "when a case has enough of them",
+                    .fallback = scenario.pairs,
+                    .example = {{"at_most", 30}, {"until", "verdict"}, {"budget", "2h"}}};
+  const auto field = in.child("pairs", about);
   if (!field) { return; }
   if (field->describes()) {
     Schema number = *field->schema;
@@ -51,25 +60,50 @@ void decode_pairs(MapReader& in, Scenario& scenario, Diagnostics& diagnostics) {
     if (scenario.isolation) { in.refuse("pairs", "isolation needs a fixed number of pairs"); }
     decode_until(*field, scenario, diagnostics);
   } else {
-    in.integer("pairs", {1, most_pairs}, scenario.pairs, about);
+    in.integer("pairs", {1, most_pairs}, scenario.pairs, about.text);
+  }
+}
+
+void check_extent(MapReader& in, const Scenario& scenario, bool large_sweeps) {
+  const auto times = static_cast<std::size_t>(scenario.pairs) * scenario.arms.size();
+  const std::size_t trials = times * scenario.cases.size();
+  std::size_t node_starts = 0;
+  for (const auto& one : scenario.cases) {
+    for (const auto& tenant : one.tenants) { node_starts += times * static_cast<std::size_t>(tenant.nodes); }
+  }
+  if (trials > most_trials || node_starts > most_node_starts) {
+    in.refuse("pairs",
+              fmt::format("{} cases in {} arms, {} times, are {} trials of {} nodes in all (allowed: at most "
+                          "{} and {}; fewer pairs, cases or arms)",
+                          scenario.cases.size(), scenario.arms.size(), scenario.pairs, trials, node_starts,
+                          most_trials, most_node_starts));
+    return;
+  }
+  const bool swept = std::any_of(scenario.cases.begin(), scenario.cases.end(),
+                                 [](const Case& one) { return one.name.find('@') != std::string::npos; });
+  if (swept && trials > most_swept_trials && !large_sweeps) {
+    in.refuse(in.has("sweep") ? "sweep" : "cases",
+              fmt::format("the sweep makes {} trials (allowed without --yes: at most {}; virtrain plan --yes "
+                          "shows their hours)",
+                          trials, most_swept_trials));
   }
 }
 
 void decode_expect(MapReader& in, Scenario& scenario, Diagnostics& diagnostics) {
-  const auto expect = in.child("expect", {"What must hold, or run and compare exit with 1"});
+  const auto expect = in.child("expect", {.text = "What must hold; else run and compare exit with 1",
+                                          .absent = "nothing is expected"});
   if (!expect) { return; }
   MapReader expectations(*expect, "expect", diagnostics);
-  if (const auto node = expectations.child("vm_vs_bare_metal", {"The VM must be equivalent to bare metal"})) {
+  if (const auto node = expectations.child(
+          "vm_vs_bare_metal",
+          {.text = "The VM must be equivalent to bare metal", .absent = "equivalence is not expected"})) {
     MapReader limits(*node, "vm_vs_bare_metal", diagnostics);
     limits.require("margin");
     results::Settings wanted;
-    if (const auto margin =
-            limits.share("margin", 0, 1, {"The largest loss that counts as none", nullptr, "2%"})) {
-      wanted.margin = *margin;
-    }
-    if (const auto alpha = limits.share("alpha", 0, 0.5, {"Probability of a false verdict", wanted.alpha})) {
-      wanted.alpha = *alpha;
-    }
+    const About of_margin{.text = "Largest loss of throughput that counts as none", .example = "2%"};
+    if (const auto margin = limits.share("margin", 0, 1, of_margin)) { wanted.margin = *margin; }
+    const About of_alpha{.text = "Probability of a false verdict", .fallback = wanted.alpha};
+    if (const auto alpha = limits.share("alpha", 0, 0.5, of_alpha)) { wanted.alpha = *alpha; }
     limits.finish();
     scenario.vm_vs_bare_metal = wanted;
     const auto is_there = [&](const char* name) {
@@ -84,15 +118,15 @@ void decode_expect(MapReader& in, Scenario& scenario, Diagnostics& diagnostics) 
 }
 
 void decode_times(MapReader& in, Scenario& scenario) {
-  scenario.settle_ns =
-      in.duration_ns("settle", 0, 3600 * second_ns, {"Pause before each trial", "0s", "30s"}).value_or(0);
-  scenario.boot_timeout_ns =
-      in.duration_ns(
-            "boot_timeout", second_ns, 3600 * second_ns,
-            {"A node must be ready within it; 90s for the mirror image, 10m for others", nullptr, "5m"})
-          .value_or(boots_mirrors_only(scenario) ? 90 * second_ns : 600 * second_ns);
-  scenario.trial_timeout_ns = in.duration_ns("trial_timeout", second_ns, 7L * 24 * 3600 * second_ns,
-                                             {"A trial must have ended within it", "1h"})
+  const About settle{.text = "Pause before each trial", .fallback = "0s", .example = "30s"};
+  scenario.settle_ns = in.duration_ns("settle", 0, 3600 * second_ns, settle).value_or(0);
+  const About boot{.text = "Time in which each node must be ready",
+                   .absent = "90s where all images are mirror, else 10m",
+                   .example = "5m"};
+  scenario.boot_timeout_ns = in.duration_ns("boot_timeout", second_ns, 3600 * second_ns, boot)
+                                 .value_or(boots_mirrors_only(scenario) ? 90 * second_ns : 600 * second_ns);
+  const About trial{.text = "Time in which each trial must end", .fallback = "1h"};
+  scenario.trial_timeout_ns = in.duration_ns("trial_timeout", second_ns, 7L * 24 * 3600 * second_ns, trial)
                                   .value_or(3600 * second_ns);
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+
 #include "harness/scenario/scenario.h"
 #include "harness/scenario/yaml_reader.h"
 
@@ -7,6 +9,12 @@ namespace virtrain::harness {
 
 /// `pairs`: a number, or at most how many and what ends them early.
 void decode_pairs(MapReader& in, Scenario& scenario, Diagnostics& diagnostics);
+
+/// Of a scenario, in all its arms.
+inline constexpr std::size_t most_trials = 50'000;
+/// Refuses more trials than that, for a plan has an entry for each trial and each of its nodes, and nobody
+/// waits for years. Without `large_sweeps` a sweep may have fewer.
+void check_extent(MapReader& in, const Scenario& scenario, bool large_sweeps);
 
 /// `expect`: what must hold at the end. The scenario has its arms already.
 void decode_expect(MapReader& in, Scenario& scenario, Diagnostics& diagnostics);

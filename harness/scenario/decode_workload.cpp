@@ -101,8 +101,8 @@ std::int64_t values_to_normalize(const Workload& workload) {
 
 Workload decode_workload(const Field& field, Workload base, Diagnostics& diagnostics) {
   MapReader in(field, "workload", diagnostics);
-  in.one_of("model", {"resnet50"}, {"What is trained", base.model});
-  in.one_of("backend", base.backend, "What computes");
+  in.one_of("model", {"resnet50"}, {.text = "Model that is trained", .fallback = base.model});
+  in.one_of("backend", base.backend, "Trainer that computes on CPUs, or on GPUs with CUDA");
   in.one_of("precision", base.precision,
             "Arithmetic of convolutions and matrix products; tf32 and fp16 need backend cuda");
   in.integer("batch_size", {1, 4096}, base.batch_size, "Images per rank and step");
@@ -113,11 +113,12 @@ Workload decode_workload(const Field& field, Workload base, Diagnostics& diagnos
   in.integer("accumulate_steps", {1, 1024}, base.accumulate_steps,
              "Batches whose gradients are added before the weights change");
   in.integer("seed", {0, 2'147'483'647}, base.seed, "Seed of weights and images");
-  if (const auto threads = in.integer("threads", {1, 1024},
-                                      {"Threads per rank; else the node's cores divided by its ranks"})) {
-    base.threads = *threads;
-  }
-  if (const auto env = in.child("env", {"Environment of each rank", nullptr, {{"NCCL_DEBUG", "INFO"}}})) {
+  const About of_threads{
+      .text = "Threads per rank", .absent = "the node's cores divided by its ranks", .example = 8};
+  if (const auto threads = in.integer("threads", {1, 1024}, of_threads)) { base.threads = *threads; }
+  if (const auto env = in.child("env", {.text = "Environment variables of each rank",
+                                        .absent = "only those that virtrain sets",
+                                        .example = {{"NCCL_DEBUG", "INFO"}}})) {
     decode_environment(*env, base, diagnostics);
   }
   in.schema_rules({{"if", {{"properties", {{"backend", {{"const", "cpu"}}}}}, {"required", {"backend"}}}},

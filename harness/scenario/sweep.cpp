@@ -54,7 +54,7 @@ void check_swept_key(const std::string& key, const YAML::Mark& mark, Diagnostics
   const auto path = split(key, '.');
   const bool known = path[0] == "workload" || path[0] == "guest" || path[0] == "devices";
   if (!known || path.size() < 2 || path.size() > 4) {
-    diagnostics.add(mark, fmt::format("sweep: '{}' is no key of workload, guest or devices (such as "
+    diagnostics.add(mark, fmt::format("sweep: '{}' is not a key of workload, guest or devices (such as "
                                       "workload.batch_size, guest.vcpus, devices.settings.power_limit)",
                                       excerpt(key)));
   } else if (const auto* fixed = fixed_key(key)) {
@@ -104,6 +104,7 @@ void describe_sweep(Schema& schema) {
                   {{"zip",
                     {{"description", "Take the values of all keys one by one, not every combination"},
                      {"default", false},
+                     {"examples", {true}},
                      {"type", "boolean"}}}}},
                  {"additionalProperties",
                   {{"type", "array"},
@@ -117,10 +118,10 @@ void describe_sweep(Schema& schema) {
 
 }  // namespace
 
-std::vector<SweepPoint> decode_sweep(MapReader& in, Diagnostics& diagnostics) {
-  const About about{"Keys with the values that each case is run with, in every combination",
-                    nullptr,
-                    {{"workload.batch_size", {16, 32, 64}}, {"guest.vcpus", {1, 2}}}};
+std::vector<SweepPoint> decode_sweep(MapReader& in, const char* absent, Diagnostics& diagnostics) {
+  const About about{.text = "Keys with the values that each case runs with, in every combination",
+                    .absent = absent,
+                    .example = {{"workload.batch_size", {16, 32, 64}}, {"guest.vcpus", {1, 2}}}};
   const auto field = in.child("sweep", about);
   if (!field) { return {}; }
   MapReader sweep(*field, "sweep", diagnostics);

@@ -14,8 +14,9 @@ struct SweepPoint {
   Layers layers;
 };
 
-/// The points of `sweep`, of the scenario or of a case; nothing where there is none.
-std::vector<SweepPoint> decode_sweep(MapReader& in, Diagnostics& diagnostics);
+/// The points of `sweep`, of the scenario or of a case; nothing where there is none, which the schema
+/// describes as `absent`.
+std::vector<SweepPoint> decode_sweep(MapReader& in, const char* absent, Diagnostics& diagnostics);
 
 /// Refuses a sweep over a key that an arm changes.
 void refuse_swept_changes(const std::vector<SweepPoint>& points, const std::vector<Variant>& variants,

@@ -7,6 +7,7 @@
 #include "common/error.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
+#include "harness/scenario/variation.h"
 
 namespace virtrain::harness {
 namespace {
@@ -56,6 +57,12 @@ void Field::lay(Layer layer) {
     node.reset(layer.node);  // an assignment would change the file
     over.clear();
   }
+}
+
+Field Field::inheriting(const char* from) const {
+  Field field = *this;
+  field.inherited = from;
+  return field;
 }
 
 bool Diagnostics::is_full() const {
@@ -148,21 +155,36 @@ YAML::Mark MapReader::mark(const std::string& key) const {
 }
 
 std::optional<Field> MapReader::child(const std::string& key, const About& about) {
-  if (field_.describes()) {
-    auto& property = (*field_.schema)["properties"][key];
-    property["description"] = about.text;
-    if (!about.fallback.is_null()) { property["default"] = about.fallback; }
-    if (!about.example.is_null()) { property["examples"] = Schema::array({about.example}); }
-    if (about.pattern != nullptr) { property["pattern"] = about.pattern; }
-    return Field{{}, &property};
-  }
+  if (field_.describes()) { return describe(key, about); }
   if (!has(key)) { return std::nullopt; }
-  return values_.at(key);
+  Field field = values_.at(key);
+  field.path = dotted(field_.path, key);
+  return field;
+}
+
+Field MapReader::describe(const std::string& key, const About& about) {
+  auto& property = (*field_.schema)["properties"][key];
+  const char* absent = field_.inherited != nullptr ? field_.inherited : about.absent;
+  property["description"] =
+      absent != nullptr ? fmt::format("{}. Absent: {}", about.text, absent) : std::string(about.text);
+  if (absent == nullptr && !about.fallback.is_null() && !is_required(key)) {
+    property["default"] = about.fallback;
+  }
+  const auto& example = about.example.is_null() ? about.fallback : about.example;
+  if (!example.is_null()) { property["examples"] = Schema::array({example}); }
+  if (about.pattern != nullptr) { property["pattern"] = about.pattern; }
+  return Field{.schema = &property, .inherited = field_.inherited};
+}
+
+bool MapReader::is_required(const std::string& key) const {
+  const auto required = field_.schema->find("required");
+  return required != field_.schema->end() &&
+         std::find(required->begin(), required->end(), Schema(key)) != required->end();
 }
 
 void MapReader::require(const std::string& key) {
   if (field_.describes()) {
-    (*field_.schema)["required"].push_back(key);
+    if (field_.inherited == nullptr) { (*field_.schema)["required"].push_back(key); }
   } else if (!has(key) && is_map_) {
     diagnostics_.add(mark_, fmt::format("{} needs the key '{}'", what_, key));
   }
@@ -245,6 +267,7 @@ std::optional<bool> MapReader::boolean(const std::string& key, const About& abou
   if (!field) { return std::nullopt; }
   if (field->describes()) {
     (*field->schema)["type"] = "boolean";
+    if (about.example.is_null()) { (*field->schema)["examples"] = Schema::array({about.fallback != true}); }
     return std::nullopt;
   }
   const auto value = scalar(*field, key, true, "true or false", diagnostics_);
@@ -316,6 +339,11 @@ std::optional<std::size_t> MapReader::one_of(const std::string& key, const std::
   if (!field) { return std::nullopt; }
   if (field->describes()) {
     (*field->schema)["enum"] = allowed;
+    const auto other = std::find_if(allowed.begin(), allowed.end(),
+                                    [&](const auto& word) { return Schema(word) != about.fallback; });
+    if (about.example.is_null() && other != allowed.end()) {
+      (*field->schema)["examples"] = Schema::array({*other});
+    }
     return std::nullopt;
   }
   const auto value = scalar(*field, key, false, "one of " + join(allowed, ", "), diagnostics_);
@@ -329,14 +357,32 @@ std::optional<std::size_t> MapReader::one_of(const std::string& key, const std::
 }
 
 void MapReader::finish() {
-  if (field_.describes()) { return; }
+  if (field_.describes()) {
+    describe_example();
+    return;
+  }
   const std::vector<std::string> allowed(known_.begin(), known_.end());
   for (const auto& [key, mark] : keys_) {
     if (known_.contains(key)) { continue; }
-    const auto near = diagnostics_.is_full() ? std::nullopt : nearest_word(key, allowed);
-    diagnostics_.add(mark, fmt::format("unknown key {} in {} (allowed: {}{})", shown(key), what_,
-                                       join(allowed, ", "), near ? "; did you mean " + *near + "?" : ""));
+    const auto advice = diagnostics_.is_full() ? "allowed: " + join(allowed, ", ")
+                                               : key_advice(key, field_.path, allowed, diagnostics_.places());
+    diagnostics_.add(mark, fmt::format("unknown key {} in {} ({})", shown(key), what_, advice));
   }
+}
+
+/// The keys that it must have, else the first one, with their examples.
+void MapReader::describe_example() {
+  auto& schema = *field_.schema;
+  const bool is_key = schema.contains("description");  // else the whole document, or an item of a list
+  if (!is_key || schema.contains("examples") || schema["properties"].empty()) { return; }
+  auto keys = schema.value("required", Schema::array());
+  if (keys.empty()) { keys.push_back(schema["properties"].begin().key()); }
+  Schema example;
+  for (const auto& key : keys) {
+    const auto& property = schema["properties"][key.get<std::string>()];
+    if (property.contains("examples")) { example[key.get<std::string>()] = property["examples"][0]; }
+  }
+  schema["examples"] = Schema::array({example});
 }
 
 std::vector<Field> read_list(const Field& field, const std::string& what, std::size_t least, std::size_t most,
@@ -352,7 +398,7 @@ std::vector<Field> read_list(const Field& field, const std::string& what, std::s
     return {};
   }
   std::vector<Field> items;
-  for (const auto& item : field.node) { items.push_back({item}); }
+  for (const auto& item : field.node) { items.push_back({.node = item, .path = field.path + "[]"}); }
   return items;
 }
 
@@ -367,6 +413,9 @@ std::vector<std::string> read_words(MapReader& in, const char* key, const std::v
   std::vector<std::string> words;
   const auto list = in.child(key, about);
   if (!list) { return words; }
+  if (list->describes() && !list->schema->contains("examples")) {
+    (*list->schema)["examples"] = Schema::array({Schema::array({allowed.front()})});
+  }
   for (const auto& item : read_set(*list, key, 1, allowed.size(), diagnostics)) {
     if (item.describes()) {
       (*item.schema)["enum"] = allowed;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/enum_text.h"
+#include "harness/scenario/variation.h"
 
 namespace virtrain::harness {
 
@@ -26,13 +27,17 @@ struct Diagnostic {
 /// Complaints of one file. All are collected, so that one reading shows every mistake.
 class Diagnostics {
  public:
-  explicit Diagnostics(std::string file_name) : file_name_(std::move(file_name)) {}
+  /// `find_places` is called where the file has a key that its mapping does not know.
+  explicit Diagnostics(std::string file_name, const KeyPlaces& (*find_places)() = nullptr)
+      : file_name_(std::move(file_name)), find_places_(find_places) {}
 
   void add(const YAML::Mark& mark, const std::string& message);
   bool empty() const { return found_.empty(); }
   /// Whether there are more than text() will show.
   bool is_full() const;
   const std::vector<Diagnostic>& found() const { return found_; }
+  /// Where each key belongs; null: not known.
+  const KeyPlaces* places() const { return find_places_ == nullptr ? nullptr : &find_places_(); }
   /// "file:line:column: message" a line, in file order; at most 20.
   std::string text() const;
   /// Throws Error(bad_input) with text() if there is any.
@@ -40,6 +45,7 @@ class Diagnostics {
 
  private:
   std::string file_name_;
+  const KeyPlaces& (*find_places_)();
   std::vector<Diagnostic> found_;
   std::set<std::tuple<int, int, std::string>> known_;  ///< a part of the file may be read several times
 };
@@ -67,25 +73,32 @@ struct Field {
   YAML::Node node = {};
   Schema* schema = nullptr;
   Layers over = {};  ///< for the keys of a mapping; later ones win
+  /// For the schema, where absent keys of a mapping take their values from elsewhere: "as in guest.limits".
+  const char* inherited = nullptr;
+  std::string path = {};  ///< in the file: "cases[].workload"
 
   bool describes() const { return schema != nullptr; }
   /// Where the file says it, or what is laid over it.
   YAML::Mark mark() const;
   /// With one more layer: a mapping's keys go one by one, anything else takes the value's place.
   void lay(Layer layer);
+  /// The same value, whose absent keys are `from`; so are those of the mappings in it.
+  Field inheriting(const char* from) const;
 };
 
-/// What people are told of a key; null: no default, no example.
+/// What the schema says of a key. An optional key has a default, or a sentence on what its absence means.
 struct About {
   const char* text;
-  Schema fallback = nullptr;
-  Schema example = nullptr;
+  Schema fallback = nullptr;      ///< the default
+  const char* absent = nullptr;   ///< becomes "Absent: …" at the end of the description
+  Schema example = nullptr;       ///< null: made from the default, the allowed words or a mapping's keys
   const char* pattern = nullptr;  ///< of a text, for the schema; the reader's own refusal has words
 };
 
 /// Reads one YAML mapping strictly. Every getter marks its key as known; finish() refuses the rest, with the
-/// nearest known key. yaml-cpp keeps duplicate keys silently, so they are looked for here. A getter returns
-/// nothing when the key is absent or its value was refused (and the refusal recorded).
+/// nearest known key or the place where the key belongs. yaml-cpp keeps duplicate keys silently, so they are
+/// looked for here. A getter returns nothing when the key is absent or its value was refused (and the refusal
+/// recorded).
 class MapReader {
  public:
   MapReader(const Field& field, std::string what, Diagnostics& diagnostics);
@@ -114,15 +127,15 @@ class MapReader {
                                     const About& about);
 
   /// The same into a value that already holds the default.
-  void integer(const std::string& key, Range range, std::int64_t& into, const char* about) {
-    if (const auto value = integer(key, range, About{about, into})) { into = *value; }
+  void integer(const std::string& key, Range range, std::int64_t& into, const char* text) {
+    if (const auto value = integer(key, range, About{.text = text, .fallback = into})) { into = *value; }
   }
-  void boolean(const std::string& key, bool& into, const char* about) {
-    if (const auto value = boolean(key, About{about, into})) { into = *value; }
+  void boolean(const std::string& key, bool& into, const char* text) {
+    if (const auto value = boolean(key, About{.text = text, .fallback = into})) { into = *value; }
   }
   template <DescribedEnum E>
-  void one_of(const std::string& key, E& into, const char* about) {
-    if (const auto index = one_of(key, enum_names<E>(), About{about, to_string(into)})) {
+  void one_of(const std::string& key, E& into, const char* text) {
+    if (const auto index = one_of(key, enum_names<E>(), About{.text = text, .fallback = to_string(into)})) {
       into = enum_values<E>()[*index];
     }
   }
@@ -131,11 +144,12 @@ class MapReader {
   /// them.
   std::map<std::string, std::string> all_text(const Schema& rules);
 
+  /// Before the key is described.
   void require(const std::string& key);
   void refuse(const std::string& key, std::string message);
   /// What the schema says beyond the keys, where refuse() is told by conditions.
   void schema_rules(const Schema& rules);
-  /// Complains about every key nobody asked for.
+  /// Complains about every key nobody asked for; a schema gets the mapping's example.
   void finish();
 
  private:
@@ -143,6 +157,9 @@ class MapReader {
   YAML::Mark mark_;
   bool is_map_;
   void add_keys(const YAML::Node& map, bool laid_over);
+  Field describe(const std::string& key, const About& about);
+  bool is_required(const std::string& key) const;
+  void describe_example();
 
   /// By key; yaml-cpp would look through all of them each time.
   std::map<std::string, Field> values_;

@@ -50,6 +50,17 @@ def load_whole_number(loader, node):
 CoreLoader.add_constructor("tag:yaml.org,2002:int", load_whole_number)
 
 
+def keys(schema, path=""):
+    """Of a schema and of all schemas in it: each key's path, its schema, and whether it is required."""
+    for inner in [schema.get("items"), *schema.get("anyOf", [])]:
+        if isinstance(inner, dict):
+            yield from keys(inner, path + "[]" if inner is schema.get("items") else path)
+    for name, one in schema.get("properties", {}).items():
+        below = f"{path}.{name}" if path else name
+        yield below, one, name in schema.get("required", [])
+        yield from keys(one, below)
+
+
 def accepts(text):
     document = yaml.load(text, Loader=CoreLoader)
     return jsonschema.Draft7Validator(SCHEMA).is_valid(document)
@@ -66,17 +77,45 @@ class Schema(unittest.TestCase):
         jsonschema.Draft7Validator.check_schema(SCHEMA)
 
     def test_every_key_is_described(self):
-        def keys(schema, path):
-            for name, one in schema.get("properties", {}).items():
-                self.assertGreater(len(one.get("description", "")), 5, f"{path}.{name}")
-                yield f"{path}.{name}"
-                yield from keys(one, f"{path}.{name}")
-                yield from keys(one.get("items", {}), f"{path}.{name}[]")
+        found = {path: (one, required) for path, one, required in keys(SCHEMA)}
+        self.assertGreaterEqual(len(found), 240)
+        for path in ("cases[].tenants[].workload.batch_size", "arms[].guest.hugepages", "pairs.budget"):
+            self.assertIn(path, found)
+        for path, (one, required) in found.items():
+            with self.subTest(path):
+                text = one.get("description", "")
+                self.assertGreater(len(text), 5)
+                self.assertLessEqual(text.count("Absent: "), 1)
+                says = [required, "default" in one, bool(re.search(r"[^.]\. Absent: \w", text))]
+                self.assertEqual(says.count(True), 1, "(required, default, Absent: …): one of them, and one only")
+                self.assertEqual(len(one.get("examples", [])), 1)
+                for value in one["examples"] + [one[k] for k in ("default",) if k in one]:
+                    jsonschema.Draft7Validator(one).validate(value)
 
-        found = list(keys(SCHEMA, ""))
-        self.assertGreaterEqual(len(found), 80)
-        self.assertIn(".cases[].tenants[].workload.batch_size", found)
-        self.assertEqual(SCHEMA["properties"]["workload"]["properties"]["precision"]["default"], "fp32")
+    def test_defaults_and_absences(self):
+        found = {path: one for path, one, _ in keys(SCHEMA)}
+        self.assertEqual(found["workload.precision"]["default"], "fp32")
+        self.assertEqual(found["workload.batch_size"]["default"], 32)
+        for path, absent in [
+            ("workload.threads", "the node's cores divided by its ranks"),
+            ("cases[].workload.batch_size", "as in the scenario's workload"),
+            ("cases[].tenants[].workload.batch_size", "as in the case's workload"),
+            ("isolation.victims[].workload.batch_size", "as in the scenario's workload"),
+            ("cases[].tenants[].limits.cpu", "as in guest.limits"),
+            ("guest.limits.cpu", "no limit"),
+            ("arms[].guest.network.queues", "as in the arm that like names"),
+            ("arms[].devices.nics.kind", "as in the arm that like names"),
+        ]:
+            self.assertRegex(found[path]["description"], re.escape(f". Absent: {absent}") + "$", path)
+
+    def test_examples_make_a_scenario(self):
+        """What editors propose for the top-level keys, put together: the schema accepts it, and so does the product."""
+        top = {path: one["examples"][0] for path, one, _ in keys(SCHEMA) if "." not in path}
+        for left_out in [{"isolation"}, {"cases", "sweep", "pairs"}]:
+            document = {key: value for key, value in top.items() if key not in left_out}
+            jsonschema.Draft7Validator(SCHEMA).validate(document)
+            valid = subprocess.run([BUILD / "virtrain", "validate", "-"], input=json.dumps(document), capture_output=True, text=True)
+            self.assertEqual((valid.returncode, valid.stderr), (0, ""))
 
     def test_accepts_every_shipped_scenario(self):
         files = sorted((SOURCE / "scenarios").glob("*.yaml"))

@@ -182,8 +182,9 @@ TEST_CASE("a scenario is UTF-8, in its comments too") {
     } catch (const Error& error) { return std::string(error.message()); }
     return std::string("(decoded)");
   };
-  CHECK(words("name: small\n# caf\xE9\n") == "s.yaml:2:6: these bytes are no UTF-8 (save the file as UTF-8)");
-  CHECK(words("\xFF") == "s.yaml:1:1: these bytes are no UTF-8 (save the file as UTF-8)");
+  CHECK(words("name: small\n# caf\xE9\n") ==
+        "s.yaml:2:6: these bytes are not UTF-8 (save the file as UTF-8)");
+  CHECK(words("\xFF") == "s.yaml:1:1: these bytes are not UTF-8 (save the file as UTF-8)");
 }
 
 TEST_CASE("a file that is not there is refused with its name") {
