@@ -22,9 +22,9 @@ constexpr int application_id = 0x76745253;  // "vtRS"
 
 const std::vector<std::string_view>& migrations() {
   static const std::vector<std::string_view> files = {
-      sql::migration_001_base_sql,     sql::migration_002_exchange_sql, sql::migration_003_probe_sql,
-      sql::migration_004_evidence_sql, sql::migration_005_changes_sql,  sql::migration_006_views_sql,
-      sql::migration_007_security_sql};
+      sql::migration_001_base_sql,     sql::migration_002_exchange_sql,  sql::migration_003_probe_sql,
+      sql::migration_004_evidence_sql, sql::migration_005_changes_sql,   sql::migration_006_views_sql,
+      sql::migration_007_security_sql, sql::migration_008_case_names_sql};
   return files;
 }
 
@@ -199,7 +199,7 @@ void Store::Connection::save_fingerprint(std::optional<std::int64_t> experiment,
                                          std::optional<std::int64_t> node, const Fingerprint& fingerprint) {
   for (const auto& [key, value] : fingerprint) {
     if (value.empty()) { continue; }
-    query("INSERT INTO fingerprint (experiment_number, node_id, key, value) VALUES (?, ?, ?, ?)")
+    query("INSERT OR IGNORE INTO fingerprint (experiment_number, node_id, key, value) VALUES (?, ?, ?, ?)")
         .bind(experiment)
         .bind(node)
         .bind(key)
@@ -235,7 +235,7 @@ void Store::Connection::migrate() {
   std::error_code unknown;
   const auto bytes = std::filesystem::file_size(file, unknown);
   if (fresh && !unknown && bytes > 0 && bytes < smallest_page_bytes) {
-    throw refuse("is no database; give another file with --db");
+    throw refuse("is not a database; give another file with --db");
   }
   if (!fresh && id != application_id) {
     throw refuse("is a database of another program; give another file with --db");

@@ -373,6 +373,16 @@ class Reading(unittest.TestCase):
             self.assertEqual(browser.run(shown, ".live svg, button, nav"), 0)
             self.assertGreater(luminance(browser.run("return getComputedStyle(document.documentElement).backgroundColor")), 0.9)
 
+    def test_captured_whole_each_table_of_trials_is_there(self):
+        with Browser() as browser:
+            browser.open(FOLDER / "nights.html")
+            self.assertGreater(count(browser, ".trials"), 30, "far more than a screen")
+            skipped = "return [...document.querySelectorAll('*')].filter(e => getComputedStyle(e).contentVisibility !== 'visible').length"
+            self.assertEqual(browser.run(skipped), 0, "what a browser may skip is blank in a capture")
+            picture = Image.open(io.BytesIO(browser.screenshot("#trials .trials:last-of-type"))).convert("RGB")
+            colours = picture.getcolors(picture.width * picture.height)
+            self.assertLess(max(colours)[0], 0.98 * picture.width * picture.height, "the last table has texts")
+
     def test_without_scripts_each_chart_is_seen(self):
         with Browser(scripts=False) as browser:
             for name, width in (("study", 1280), ("nights", 360), ("dell", 800)):

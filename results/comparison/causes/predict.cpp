@@ -17,7 +17,8 @@ namespace {
 /// All runs of one size.
 struct Size {
   std::int64_t nodes = 1;
-  double mean = 0;  ///< images/s
+  double mean = 0;         ///< images/s
+  bool is_single = false;  ///< one run
   std::optional<double> scatter =
       {};  ///< half width of the mean's 95 % interval, relative; three runs and more
 };
@@ -28,7 +29,7 @@ std::vector<Size> sizes_of(const std::vector<ScalingRun>& runs) {
   std::vector<Size> sizes;
   for (const auto& [nodes, values] : by_nodes) {
     require_throughputs(values, fmt::format("{} nodes", nodes));
-    Size size{nodes, mean(values), {}};
+    Size size{nodes, mean(values), values.size() == 1, {}};
     if (values.size() >= 3) {
       const double count = static_cast<double>(values.size());
       const boost::math::students_t_distribution<double> t(count - 1);
@@ -141,6 +142,9 @@ class Predictor {
       result.latency_seconds = model_.latency;
       if (model_.seconds_per_byte > 0) { result.bytes_per_second = 1 / model_.seconds_per_byte; }
       if (sweep_) { result.overlap_seconds = model_.overlap; }
+    }
+    for (const auto& size : sizes_) {
+      if (size.is_single) { result.single_runs.push_back(size.nodes); }
     }
     auto& notes = result.notes;
     if (result.fitted_on == "nothing") {

@@ -58,6 +58,7 @@ struct Prediction {
   std::optional<double> overlap_seconds = {};       ///< hidden behind the backward pass; only with probes
   std::optional<double> worst_held_out_error = {};  ///< of largest size; needs three sizes
   bool outside_model = false;                       ///< the measured sizes contradict it: bounds do not hold
+  std::vector<std::int64_t> single_runs = {};       ///< measured sizes of which there is one run only
   std::vector<PredictedPoint> points = {};          ///< measured and asked-for sizes, smallest first
   std::vector<std::string> notes = {};              ///< what a reader must know, in sentences
 };

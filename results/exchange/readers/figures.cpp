@@ -58,13 +58,18 @@ nlohmann::json trial_of(const TrainingFigure& figure, const ImportSettings& sett
     lines.refuse("this file cannot say how many GPUs a node had: give --gpus-per-node (0 for none)");
   }
   const auto devices = settings.ranks.value_or(*settings.nodes * std::max<std::int64_t>(*gpus, 1));
-  if (devices > 1 && !settings.scope) {
+  if (devices > 1 && figure.scope && settings.scope && *figure.scope != *settings.scope) {
+    lines.refuse(fmt::format("{} in this file has the scope {}: leave --scope out, or give --scope {}",
+                             figure.what, to_string(*figure.scope), to_string(*figure.scope)));
+  }
+  const auto scope = figure.scope ? figure.scope : settings.scope;
+  if (devices > 1 && !scope) {
     lines.refuse(
         fmt::format("the file cannot tell whether {} is of one of {} ranks or of the whole job: give "
                     "--scope rank or --scope trial",
                     figure.what, devices));
   }
-  const bool of_one = settings.scope == Scope::rank;
+  const bool of_one = scope == Scope::rank;
   record.update(
       {{"record", "trial"}, {"case", case_name}, {"nodes", *settings.nodes}, {"gpus_per_node", *gpus}});
   record["images_per_second"] = figure.images_per_second * (of_one ? static_cast<double>(devices) : 1.0);

@@ -82,7 +82,7 @@ class CsvReader {
   void next_line_of(CsvCell& cell) {
     size_bytes_ += lines_.line().size();
     if (size_bytes_ > longest_line_bytes) {
-      refuse(cell.position, "the quote that starts this cell ends nowhere near");
+      refuse(cell.position, "the cell that this quote starts is too long (is its closing quote missing?)");
     }
     if (!lines_.next()) { refuse(cell.position, "the quote that starts this cell has no end"); }
     cell.text += '\n';
@@ -115,7 +115,7 @@ using CellReader = std::function<json(const CsvCell&)>;
 json read_whole(const CsvCell& cell) {
   const auto value = parse_integer(cell.text);
   if (!value) {
-    refuse(cell, fmt::format("\"{}\" is no whole number (only digits, no thousands separators)",
+    refuse(cell, fmt::format("\"{}\" is not a whole number (only digits, no thousands separators)",
                              excerpt(cell.text)));
   }
   return *value;
@@ -123,10 +123,11 @@ json read_whole(const CsvCell& cell) {
 json read_real(const CsvCell& cell) {
   const auto value = parse_number(cell.text);
   if (!value) {
-    refuse(cell,
-           fmt::format("\"{}\" is no number (write it like 1234.5: a point before the decimals, no thousands "
-                       "separators, no unit)",
-                       excerpt(cell.text)));
+    refuse(
+        cell,
+        fmt::format("\"{}\" is not a number (write it like 1234.5: a point before the decimals, no thousands "
+                    "separators, no unit)",
+                    excerpt(cell.text)));
   }
   return *value;
 }
@@ -165,6 +166,7 @@ const std::map<std::string, CellReader>& known_columns() {
     std::map<std::string, CellReader> known = {{"experiment", read_text},
                                                {"scenario", read_text},
                                                {"label", read_text},
+                                               {"case_name", read_text},
                                                {"trial_order", read_whole}};
     const Trial trial;
     visit_columns(trial, [&](const char* column, const auto& value) {
@@ -215,7 +217,15 @@ std::vector<CsvColumn> read_header(const std::vector<CsvCell>& cells,
   }
   std::vector<CsvColumn> columns;
   std::set<std::string> keys;
+  const auto is_case = [](const CsvCell& cell) { return trim(cell.text) == "case"; };
+  const bool has_case = std::any_of(cells.begin(), cells.end(), is_case);
   for (const auto& cell : cells) {
+    // What an exported view has beyond the record: the trial's id in that database, and the case once more.
+    const auto name = trim(cell.text);
+    if (mapping.empty() && (name == "trial_id" || (name == "case_name" && has_case))) {
+      columns.push_back({"", read_text});
+      continue;
+    }
     columns.push_back(column_of(cell, mapping));
     if (columns.back().key.empty()) {
       left_out.add(cell.text);

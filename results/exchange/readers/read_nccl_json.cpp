@@ -58,7 +58,7 @@ void add_nccl_side(const json& row, const char* key, json probe, const LineReade
   constexpr double most_wrong_elements = 9e15;
   if (!member(side, "nwrong").is_null()) {
     const double wrong = need("nwrong");
-    if (wrong > most_wrong_elements) { lines.refuse("nwrong is no count of elements"); }
+    if (wrong > most_wrong_elements) { lines.refuse("nwrong is not a count of elements"); }
     probe["wrong"] = static_cast<std::int64_t>(wrong);
   }
   probe["detail"]["in_place"] = std::string_view(key) == "in_place";

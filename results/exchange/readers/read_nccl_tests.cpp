@@ -177,7 +177,7 @@ class NcclTestsReader {
       // Until nccl-tests 2.13 this column was the largest error of an element.
       if (counts_wrong_) {
         if (wrong > most_wrong) {
-          lines_.refuse(fmt::format("#wrong is {}, no count of elements", words[3]));
+          lines_.refuse(fmt::format("#wrong is {}, which is not a count of elements", words[3]));
         }
         probe["wrong"] = static_cast<std::int64_t>(wrong);
       } else {
@@ -210,13 +210,16 @@ class NcclTestsReader {
 
   std::int64_t whole(std::string_view word, const char* column) const {
     const auto value = parse_integer(word);
-    if (!value) { lines_.refuse(fmt::format("{} is \"{}\", no whole number", column, excerpt(word))); }
+    if (!value) {
+      lines_.refuse(fmt::format("{} is \"{}\", which is not a whole number", column, excerpt(word)));
+    }
     return *value;
   }
   double number(std::string_view word, const char* column) const {
     const auto value = parse_number(word);
     if (!value || *value < 0) {
-      lines_.refuse(fmt::format("{} is \"{}\", no finite number of zero or more", column, excerpt(word)));
+      lines_.refuse(
+          fmt::format("{} is \"{}\", which is not a finite number of zero or more", column, excerpt(word)));
     }
     return *value;
   }

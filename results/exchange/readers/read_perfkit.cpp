@@ -52,7 +52,9 @@ class PerfKitReader {
       lines_.refuse("a sample needs a text \"metric\" and a number \"value\"");
     }
     const auto probe_unit = probe_unit_of(unit);
-    if (is_images_per_second(unit)) {
+    if (label_in(text_in(sample, "labels"), "forward_only") == "True") {
+      left_out_.add(metric + " (forward_only)");  // inference, of the same name and unit as training
+    } else if (is_images_per_second(unit)) {
       add_trial(sample, metric, *value);
     } else if (probe_unit && std::string_view(probe_unit->unit) != "s") {
       add_probe(sample, metric, *value, *probe_unit);
@@ -75,6 +77,10 @@ class PerfKitReader {
     if (record["started_at"].is_null()) { record["started_at"] = value_json(time_of(sample)); }
     const auto batch = parse_integer(label_in(labels, "batch_size"));
     if (record["batch_size"].is_null() && batch && *batch > 0) { record["batch_size"] = *batch; }
+    const auto precision = label_in(labels, "precision");  // "float16", in newer versions "fp16"
+    if (record["precision"].is_null() && !precision.empty()) {
+      record["precision"] = precision.starts_with("float") ? "fp" + precision.substr(5) : precision;
+    }
     importer_.add(record, lines_.position());
   }
 

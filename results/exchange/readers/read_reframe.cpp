@@ -1,4 +1,4 @@
-// Performance logs of reframe-hpc/reframe. Versions 2 and 3 write
+// Performance logs of reframe-hpc/reframe. Versions 2 and 3 write, where no site changed the format,
 //   2020-06-24T00:27:06|reframe 3.1|Test on system:partition using env|jobid=1|Copy=24762.2|ref=…|MB/s
 // and versions from 4.3 on a line that names the columns, of which NAME_value and NAME_unit belong together.
 #include <fmt/format.h>
@@ -67,8 +67,11 @@ class ReframeReader {
       lines_.refuse("a line DATE|reframe VERSION|TEST|jobid=N|NAME=VALUE|ref=…|UNIT was expected");
     }
     const auto at = found->find('=');
-    // An old unit stands behind the reference, or is the last cell.
-    add(cells[2].substr(0, cells[2].find(" on ")), found->substr(0, at), found->substr(at + 1), cells.back());
+    // The unit is the last cell; where a site put it directly behind the value, the test's tags are.
+    const auto next = std::next(found);
+    const bool is_unit_next = next != cells.end() && !next->starts_with("ref=");
+    add(cells[2].substr(0, cells[2].find(" on ")), found->substr(0, at), found->substr(at + 1),
+        is_unit_next ? *next : cells.back());
   }
 
   void add(const std::string& test, const std::string& name, const std::string& text,
@@ -77,7 +80,7 @@ class ReframeReader {
     const auto probe_unit = probe_unit_of(trim(unit));
     if (text == "null") { return; }
     if (!value) {
-      lines_.refuse(fmt::format("{} is \"{}\", no finite number", excerpt(name), excerpt(text)));
+      lines_.refuse(fmt::format("{} is \"{}\", which is not a finite number", excerpt(name), excerpt(text)));
     }
     if (is_images_per_second(trim(unit))) {
       const TrainingFigure figure{*value, test, name, {}, {{"source", "reframe"}, {"metric", name}}};

@@ -98,8 +98,7 @@ class SuperBenchReader {
   std::int64_t whole(const std::string& metric, std::string_view digits) const {
     const auto value = parse_integer(digits);
     if (!value) {
-      lines_.refuse(
-          fmt::format("{}: {} is no number that counts anything", excerpt(metric), excerpt(digits)));
+      lines_.refuse(fmt::format("{}: {} is not a valid count", excerpt(metric), excerpt(digits)));
     }
     return *value;
   }

@@ -51,7 +51,7 @@ std::int64_t batch_of(const LineReader& lines, std::string_view text) {
   const auto value = words.empty() ? std::nullopt : parse_number(words[0]);
   constexpr double most = 1e12;
   if (!value || *value < 1 || *value > most || *value != std::floor(*value)) {
-    lines.refuse(fmt::format("the batch size \"{}\" is no whole number above zero", excerpt(text)));
+    lines.refuse(fmt::format("the batch size \"{}\" is not a whole number above zero", excerpt(text)));
   }
   return static_cast<std::int64_t>(*value);
 }
@@ -113,7 +113,7 @@ TfLog read_log(LineReader& lines) {
     if (const auto total = preamble(line, "total images/sec:")) {
       const auto value = parse_number(*total);
       if (!value || *value <= 0) {
-        lines.refuse(fmt::format("the total \"{}\" is no finite number above zero", excerpt(*total)));
+        lines.refuse(fmt::format("the total \"{}\" is not a finite number above zero", excerpt(*total)));
       }
       log.totals.push_back(*value);
     } else if (line.find("\timages/sec:") != line.npos) {
@@ -166,7 +166,7 @@ TfShape shape_of(const LineReader& lines, const TfLog& log, const ImportSettings
       log.on_gpus && shape.ranks_per_node && shape.gpus_per_node != *shape.ranks_per_node;
   if (contradicts) {
     lines.refuse(
-        fmt::format("the log speaks of {} GPUs, not of {} nodes with {} each; check --nodes and "
+        fmt::format("the log is of a run on {} GPUs, not of {} nodes with {} each; check --nodes and "
                     "--gpus-per-node",
                     ranks.value_or(0), shape.nodes, shape.gpus_per_node));
   }

@@ -3,6 +3,7 @@
 // MetricLogger.log_every().
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "common/error.h"
@@ -34,39 +35,86 @@ std::optional<std::string_view> meter(std::string_view line, std::string_view na
   return std::nullopt;
 }
 
+/// What a run of dllogger says about itself; a later record replaces an earlier one.
+struct DlloggerLog {
+  std::map<std::string, double> summary;     ///< throughputs of the whole run, by name
+  std::map<std::string, std::string> units;  ///< of a name, where a METADATA record states it
+  json parameters;                           ///< how the program was called; null where it does not say
+  std::int64_t records = 0;
+};
+
+/// A count of one or more among the parameters.
+std::optional<std::int64_t> count_in(const json& parameters, const char* name) {
+  const auto& value = member(parameters, name);
+  constexpr std::int64_t most = 1'000'000;
+  if (!value.is_number_integer() || value < 1 || value > most) { return std::nullopt; }
+  return value.get<std::int64_t>();
+}
+
+void take_record(const json& record, DlloggerLog& log) {
+  ++log.records;
+  const auto type = text_in(record, "type");
+  if (type == "METADATA") {
+    const auto metric = text_in(record, "metric");
+    const bool is_known =
+        std::find(dllogger_names.begin(), dllogger_names.end(), metric) != dllogger_names.end();
+    if (is_known) { log.units[metric] = text_in(member(record, "metadata"), "unit"); }
+  }
+  if (type != "LOG") { return; }
+  const auto& step = member(record, "step");
+  if (step == "PARAMETER") { log.parameters = member(record, "data"); }
+  // The summary of the run has no step: "step": []. It comes in several records, one for each verbosity.
+  const bool is_summary = (step.is_array() || step.is_string()) && step.empty();
+  if (!is_summary) { return; }
+  for (const char* name : dllogger_names) {
+    if (const auto value = number_of(member(member(record, "data"), name)); value && *value > 0) {
+      log.summary[name] = *value;
+    }
+  }
+}
+
+/// The surest throughput in images a second; other programs count samples or tokens under the same names.
+std::optional<std::string> throughput_name(const DlloggerLog& log) {
+  for (const char* name : dllogger_names) {
+    const auto unit = log.units.find(name);
+    const bool counts_images =
+        unit == log.units.end() || unit->second.empty() || is_images_per_second(unit->second);
+    if (log.summary.contains(name) && counts_images) { return name; }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 void read_dllogger(LineReader& lines, const ImportSettings& settings, RecordImporter& importer) {
-  std::map<std::string, double> summary;
-  std::int64_t records = 0;
+  DlloggerLog log;
   while (lines.next()) {
     const auto line = lines.line();
     const auto mark = line.find(dllogger_mark);
     if (mark == line.npos || line.find('{', mark) == line.npos) { continue; }
-    json record;
     try {
-      record = parse_json(line.substr(mark + dllogger_mark.size()), {});
+      take_record(parse_json(line.substr(mark + dllogger_mark.size()), {}), log);
     } catch (const JsonRefusal& refusal) { lines.refuse(refusal.what()); }
-    ++records;
-    // The summary of the run has no step: "step": [].
-    const auto& step = member(record, "step");
-    const bool is_summary = (step.is_array() || step.is_string()) && step.empty();
-    if (!is_summary || text_in(record, "type") != "LOG") { continue; }
-    for (const char* name : dllogger_names) {
-      if (const auto value = number_of(member(member(record, "data"), name)); value && *value > 0) {
-        summary[name] = *value;
-      }
-    }
   }
-  for (const char* name : dllogger_names) {
-    if (!summary.contains(name)) { continue; }
-    const TrainingFigure figure{summary[name], "", name, {}, {{"source", "dllogger"}, {"metric", name}}};
-    return importer.add(trial_of(figure, settings, lines), lines.position());
+  const auto name = throughput_name(log);
+  if (!name) {
+    lines.refuse(fmt::format(
+        "{} records of dllogger, and none is a summary (\"step\": []) with {} in images a second: "
+        "the run did not finish, or measured something else",
+        log.records, join({dllogger_names.begin(), dllogger_names.end()}, ", ")));
   }
-  lines.refuse(
-      fmt::format("{} records of dllogger, and none is a summary (\"step\": []) with {}: the run did not "
-                  "finish, or measured something else",
-                  records, join({dllogger_names.begin(), dllogger_names.end()}, ", ")));
+  TrainingFigure figure{log.summary[*name], "", *name, {}, {{"source", "dllogger"}, {"metric", *name}}};
+  figure.gpus = count_in(log.parameters, "world_size");
+  // Where ConvNets of DeepLearningExamples say on how many GPUs they ran, calc_ips() has counted all of them.
+  if (figure.gpus && name->starts_with("train.")) { figure.scope = Scope::trial; }
+  if (const auto model = text_in(log.parameters, "arch"); !model.empty()) {
+    figure.environment["model"] = model;
+  }
+  auto record = trial_of(figure, settings, lines);
+  if (record["batch_size"].is_null()) {
+    record["batch_size"] = value_json(count_in(log.parameters, "batch_size"));
+  }
+  importer.add(record, lines.position());
 }
 
 void read_torchvision(LineReader& lines, const ImportSettings& settings, RecordImporter& importer) {

@@ -9,13 +9,9 @@
 namespace virtrain::results {
 namespace {
 
-// A browser skips tables that are out of sight, so a long list is cut into tables.
+// A browser lays out a table anew with each part of it that arrives, so a long list is cut into tables. It
+// skips none of them (content-visibility): what it skips is blank where the page is captured whole.
 constexpr std::size_t rows_of_table = 200;
-// It does so with more tables than these; fewer are always there, also when the page is captured whole.
-constexpr std::size_t least_tables_to_skip = 3;
-// What a table takes before it is laid out.
-constexpr std::size_t pixels_of_row = 28;
-constexpr std::size_t pixels_of_head = 90;
 
 std::string throughput_words(const std::optional<double>& value, Status status = Status::finished) {
   if (status != Status::finished) { return to_string(status); }
@@ -41,7 +37,7 @@ std::string virtual_words(const Trial& trial, const std::string& label) {
       {"tcg", "emulated (TCG)"}};
   const auto found = words.find(trial.virtualization);
   const bool ran = trial.status == Status::finished;
-  std::string text = found != words.end() ? found->second : ran ? "not said" : "not known";
+  std::string text = found != words.end() ? found->second : ran ? "not stated" : "not known";
   if (label == "published" || (ran && trial.virtualization.empty())) { text += ", published"; }
   return text;
 }
@@ -102,11 +98,6 @@ nlohmann::json trials_model(const ReportData& data) {
     if (row["odd"] == true) { tables.back()["has_remarks"] = true; }
     tables.back()["rows"].push_back(std::move(row));
     tables.back()["last"] = number;
-  }
-  const bool many = tables.size() > least_tables_to_skip;
-  for (auto& table : tables) {
-    table["many"] = many;
-    table["height"] = pixels_of_head + pixels_of_row * table["rows"].size();
   }
   return {{"count", number}, {"tables", tables}};
 }

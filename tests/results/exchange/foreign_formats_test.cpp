@@ -64,17 +64,38 @@ TEST_CASE("nvbandwidth's JSON becomes probes, what was waived is named") {
   CHECK_THAT(refusal_of("n.json", R"({"nvbandwidth":{"testcases":[]}})", asked()), Contains("no test case"));
 }
 
-TEST_CASE("dllogger's summary is a trial") {
-  CHECK(others("dllogger.log", asked()).trials().at(0).images_per_second == 2401.25);
-  CHECK_THAT(changed("dllogger.log", "\"step\": []", "\"step\": [1]"), Contains("is a summary"));
+TEST_CASE("dllogger's summary is a trial, of all GPUs that its parameters name") {
   auto settings = asked();
-  settings.gpus_per_node = 8;
+  settings.gpus_per_node.reset();
+  const auto got = others("dllogger.log", settings);
+  const auto trial = got.trials().at(0);
+  CHECK(trial.images_per_second == 7766.125);
+  CHECK(trial.gpus_per_node == 8);
+  CHECK(trial.batch_size == 128);
+  CHECK(trial.environment["model"] == "resnet50");
   const auto text = text_of("others/dllogger.log");
-  CHECK_THAT(refusal_of("d.log", text, settings), Contains("--scope rank or --scope trial"));
-  settings.scope = Scope::trial;
-  CHECK(ImportedText("d.log", text, settings).trials().at(0).images_per_second == 2401.25);
+  settings.scope = Scope::rank;
+  CHECK_THAT(refusal_of("d.log", text, settings), Contains("give --scope trial"));
+  const auto of_somebody = replaced(text, ", \"world_size\": 8", "");
+  settings.scope.reset();
+  CHECK_THAT(refusal_of("d.log", of_somebody, settings), Contains("--gpus-per-node"));
+  settings.gpus_per_node = 8;
+  CHECK_THAT(refusal_of("d.log", of_somebody, settings), Contains("--scope rank or --scope trial"));
   settings.nodes.reset();
   CHECK_THAT(refusal_of("d.log", text, settings), Contains("--nodes"));
+  const auto unfinished = text.substr(0, text.rfind('\n', text.find("\"step\": []")) + 1);
+  CHECK_THAT(refusal_of("d.log", unfinished, asked()), Contains("is a summary"));
+}
+
+TEST_CASE("dllogger's throughput in another unit is not one of images") {
+  const std::string summary = R"(DLLL {"type": "LOG", "step": [], "data": {"train_throughput": 120.5}})";
+  const auto unit = [](const std::string& words) {
+    return R"(DLLL {"type": "METADATA", "metric": "train_throughput", "metadata": {"unit": ")" + words +
+           "\"}}\n";
+  };
+  CHECK_THAT(refusal_of("d.log", unit("samples/s") + summary, asked()), Contains("in images a second"));
+  CHECK(ImportedText("d.log", unit("images/s") + summary, asked()).trials().at(0).images_per_second == 120.5);
+  CHECK(ImportedText("d.log", summary, asked()).trials().at(0).images_per_second == 120.5);
 }
 
 TEST_CASE("torchvision's img/s are averaged without the first of an epoch") {
@@ -86,7 +107,8 @@ TEST_CASE("torchvision's img/s are averaged without the first of an epoch") {
   settings.gpus_per_node = 4;
   settings.scope = Scope::rank;
   CHECK(others("torchvision.log", settings).trials().at(0).images_per_second == Approx(1620.0));
-  CHECK_THAT(changed("torchvision.log", "img/s: 400.0", "img/s: nan"), StartsWith("torchvision.log:4: "));
+  CHECK_THAT(changed("torchvision.log", "img/s: 399.90234375", "img/s: nan"),
+             StartsWith("torchvision.log:5: "));
 }
 
 TEST_CASE("MLPerf logs are read, and what virtrain exported comes back") {
@@ -134,13 +156,19 @@ TEST_CASE("PerfKitBenchmarker's samples become trials and probes, others are nam
   CHECK(trial.images_per_second == 1234.5);
   CHECK(trial.gpus_per_node == 4);
   CHECK(trial.batch_size == 64);
+  CHECK(trial.precision == "fp16");
   const auto probes = got.probes();
   REQUIRE(probes.size() == 1);
   CHECK(probes[0].name == "iperf/Throughput");
   CHECK(probes[0].value == Approx(1e9));
-  CHECK(got.report.report.notes.at(0) == "left out: End to End Runtime");
-  CHECK_THAT(changed("perfkitbenchmarker_results.json", "1234.5}", "\"many\"}"),
+  CHECK(got.report.report.notes.at(0) == "left out: End to End Runtime, lscpu");
+  CHECK_THAT(changed("perfkitbenchmarker_results.json", "1234.5,", "\"many\","),
              StartsWith("perfkitbenchmarker_results.json:1: ") && Contains("number \"value\""));
+  const auto inference = replaced(text_of("others/perfkitbenchmarker_results.json"), "|forward_only:False|",
+                                  "|forward_only:True|");
+  const ImportedText none("p.json", inference, settings);
+  CHECK(none.trials().empty());
+  CHECK_THAT(none.report.report.notes.at(0), Contains("Training synthetic data (forward_only)"));
 }
 
 TEST_CASE("ReFrame's performance logs become trials and probes") {
@@ -148,14 +176,44 @@ TEST_CASE("ReFrame's performance logs become trials and probes") {
   CHECK(old.trials().at(0).images_per_second == 390.5);
   CHECK(old.probes().at(0).name == "StreamTest/Copy");
   CHECK(old.probes().at(0).value == Approx(24762.2e6));
+  CHECK(old.probes().at(1).name == "Osu_bibw/max_bandwidth");  // its unit stands before the reference
+  CHECK(old.probes().at(1).value == Approx(6117.5e6));
   CHECK(old.report.report.notes.at(0) == "left out: Nodes in no unit");
   const auto recent = others("reframe-4.log", asked());
   REQUIRE(recent.probes().size() == 1);
-  CHECK(recent.probes().at(0).name == "stream_test/copy_bw");
-  CHECK(recent.probes().at(0).value == Approx(24.5e9));
+  CHECK(recent.probes().at(0).name == "SombreroBenchmark %tasks=2 %cpus_per_task=2/flops");
+  CHECK(recent.probes().at(0).value == Approx(1.25e9));
+  CHECK(recent.probes().at(0).unit == "FLOP/s");
   CHECK_THAT(changed("reframe-3.log", "Copy=24762.2", "Copy=fast"), StartsWith("reframe-3.log:1: "));
-  CHECK_THAT(changed("reframe-4.log", "24.5|", "fast|"), StartsWith("reframe-4.log:2: ") && Contains("fast"));
-  CHECK_THAT(changed("reframe-4.log", "|58384|", "|"), Contains("12 cells where the header names 13"));
+  CHECK_THAT(changed("reframe-4.log", "1.25|", "fast|"), StartsWith("reframe-4.log:2: ") && Contains("fast"));
+  CHECK_THAT(changed("reframe-4.log", "|58384|", "|"), Contains("20 cells where the header names 21"));
+}
+
+TEST_CASE(
+    "SuperBench gets the model and the precision that a record names, and unknown where it names none") {
+  const auto exported = [](const ImportedText& imported) {
+    std::ostringstream summary;
+    export_superbench(imported.store, {"e"}, summary);
+    return summary.str();
+  };
+  const ImportSettings settings{.experiment = "e", .arm = "vm", .gpus_per_node = 1};
+  const ImportedText dense(
+      "r.jsonl", R"({"node":"a","densenet_models/pytorch-densenet169/fp16_train_throughput:0":400.5})",
+      settings);
+  CHECK_THAT(
+      exported(dense),
+      StartsWith(R"({"model-benchmarks:densenet_models-pytorch-densenet169-fp16/virtrain-unknown/fp16_)"));
+
+  const std::string record =
+      R"({"record":"trial","experiment":"e","scenario":"s","case":"c","arm":"vm","nodes":1,"gpus_per_node":1,)"
+      R"("images_per_second":99.5,"environment":{"model":"densenet121"}})";
+  const auto own = exported(ImportedText("t.jsonl", record, {}));
+  CHECK(own == R"({"model-benchmarks:c/virtrain-densenet121/unknown_train_throughput":99.5,"node":"e/vm"})"
+               "\n");
+  const auto back = ImportedText("r.jsonl", own, settings).trials().at(0);
+  CHECK(back.case_name == "c/virtrain-densenet121/unknown");
+  CHECK(back.precision.empty());
+  CHECK(back.images_per_second == 99.5);
 }
 
 TEST_CASE("any CSV is read by naming its columns") {
@@ -170,6 +228,18 @@ TEST_CASE("any CSV is read by naming its columns") {
   CHECK_THAT(refusal_of("runs.csv", "when,ips\nmonday,99.5\n", settings), Contains("no column \"where\""));
   settings.columns["where"] = "arms";
   CHECK_THAT(refusal_of("runs.csv", "where,ips\nvm,99.5\n", settings), Contains("did you mean \"arm\""));
+}
+
+TEST_CASE("what an exported view of trials has beyond a record is no hindrance to its import") {
+  auto settings = asked();
+  settings.case_name.clear();
+  const auto names = [&](const std::string& text) {
+    const ImportedText got("v.csv", text, settings);
+    CHECK(got.report.report.notes.empty());
+    return got.trials().at(0).case_name;
+  };
+  CHECK(names("case,images_per_second,trial_id,case_name\none,99.5,17,one\n") == "one");
+  CHECK(names("images_per_second,trial_id,case_name\n99.5,17,two\n") == "two");
 }
 
 TEST_CASE("documents of unknown content are skipped in a folder, damaged records are not") {

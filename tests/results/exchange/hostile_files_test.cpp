@@ -169,7 +169,7 @@ TEST_CASE("row 18: an index of SuperBench that is too long is refused with its l
                           "gemm-flops/fp16_tc_flops:" + index}) {
     CAPTURE(key);
     CHECK_THAT(refusal("r.jsonl", R"({"node":"a",")" + key + R"(":1.5})", said()),
-               StartsWith("r.jsonl:1: ") && Contains("is no number that counts anything"));
+               StartsWith("r.jsonl:1: ") && Contains("is not a valid count"));
   }
 }
 
@@ -189,7 +189,7 @@ TEST_CASE("row 18: a count of wrong elements beyond all numbers is refused") {
   for (const char* wrong : {"1e300", "1e16"}) {
     CHECK_THAT(refusal("x.txt", replaced(text, "6.47    6.47      0", std::string("6.47    6.47  ") + wrong),
                        said()),
-               StartsWith("x.txt:") && Contains("no count"));
+               StartsWith("x.txt:") && Contains("not a count"));
   }
 }
 

@@ -137,7 +137,7 @@ TEST_CASE("a bundle that was changed, is short of a file or has a strange one is
   CHECK_THAT(refused({{"exchange.jsonl", record}, {"exchange.jsonl", record}, {"SHA256SUMS", sums}}),
              Contains("is in it twice"));
   CHECK_THAT(refused({{"exchange.jsonl", record}, {"../../../../tmp/escaped", ""}, {"SHA256SUMS", sums}}),
-             Contains("is no plain file below virtrain-evidence/"));
+             Contains("is not a plain file below virtrain-evidence/"));
   CHECK_THAT(refused({{"exchange.jsonl", record}, {"SHA256SUMS", sums + sum("", "../x")}}),
              Contains("line 2 of SHA256SUMS"));
   CHECK_THAT(refused({{"exchange.jsonl", record}}), Contains("has exchange.jsonl and SHA256SUMS"));

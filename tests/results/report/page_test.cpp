@@ -6,7 +6,7 @@
 namespace virtrain::results {
 namespace {
 
-/// A database with one experiment of these ratios for each case, six pairs each.
+/// A database with one experiment of these ratios for each case, six pairs each unless told otherwise.
 struct Study {
   TemporaryFolder folder;
   Store store{folder.path / "r.db"};
@@ -17,9 +17,9 @@ struct Study {
     store.add_experiment(experiment);
   }
 
-  void add_case(const std::string& name, double ratio, std::int64_t nodes = 1) {
+  void add_case(const std::string& name, double ratio, std::int64_t nodes = 1, int pairs = 6) {
     const double wobble[] = {1, 1.002, 0.999, 1.001, 0.998, 1};
-    for (int pair = 0; pair < 6; ++pair) {
+    for (int pair = 0; pair < pairs; ++pair) {
       add_finished(store, "e1", name, "bare_metal", pair, 100.0 * static_cast<double>(nodes), nodes);
       add_finished(store, "e1", name, "vm", pair, 100 * ratio * wobble[pair] * static_cast<double>(nodes),
                    nodes);
@@ -110,11 +110,12 @@ TEST_CASE("arms fifty times apart get a logarithmic axis that says so, and cours
   CHECK(charts[1].signals["domain"][0] == 0);
 }
 
-TEST_CASE(
-    "predictions stand only where two sizes were measured, and only as far as their bound says something") {
-  const auto predictions = [](std::initializer_list<std::int64_t> measured, nlohmann::json& absent) {
+TEST_CASE("predictions need two sizes and two trials of each, and go as far as their bound says something") {
+  const auto predictions = [](std::initializer_list<std::int64_t> measured, nlohmann::json& absent,
+                              std::int64_t once = 0) {
     Study study;
     for (const auto nodes : measured) { study.add_case("weak/" + std::to_string(nodes), 0.98, nodes); }
+    if (once > 0) { study.add_case("weak/" + std::to_string(once), 0.98, once, 1); }
     ReportRequest request;
     request.compare.predict = {8, 1'000'000'000};
     return predictions_model(read_report_data(study.store, request), absent);
@@ -130,6 +131,12 @@ TEST_CASE(
   REQUIRE(model["tables"].size() == 2);
   CHECK(model["tables"][1]["caption"] == "weak, VM");
   CHECK(model["tables"][1]["rows"].size() >= 4);
+  CHECK(predictions({1, 2}, absent, 4) == false);
+  REQUIRE(absent.size() == 2);
+  CHECK(
+      absent[1]["words"] ==
+      "predictions of weak, VM: every measured size needs at least two valid trials; there is only one at 4 "
+      "nodes");
 }
 
 TEST_CASE("an emulated machine gives no verdict, and the page says so") {

@@ -1,11 +1,13 @@
 #include "results/store/store.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
+#include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <csignal>
 #include <fstream>
 #include <limits>
+#include <set>
 
 #include "common/text/text.h"
 #include "tests/results/support.h"
@@ -200,7 +202,7 @@ TEST_CASE("the views have the columns that others rely on") {
   Store store(file);
   CHECK(text_of(file, "SELECT group_concat(name) FROM pragma_table_info('v_trial')") ==
         "experiment,scenario,label,case,arm,pair,trial_order,nodes,gpus_per_node,images_per_second,status,"
-        "virtualization,valid,invalid_reason,started_at");
+        "virtualization,valid,invalid_reason,started_at,trial_id,case_name");
   store.add_experiment(an_experiment("e1"));
   add_finished(store, "e1", "weak-scaling/1", "vm", 1, 100, 1);
   add_finished(store, "e1", "weak-scaling/4", "vm", 1, 390, 4);
@@ -243,6 +245,31 @@ TEST_CASE("views of experiments, facts, events and samples join by trial_id and 
                 "JOIN v_node n USING (trial_id) JOIN v_tenant w USING (trial_id)") == "32.0 100.0");
   CHECK(text_of(file, "SELECT count(*) FROM sqlite_schema WHERE type = 'view' AND sql LIKE '% LIKE %'") ==
         "0");
+}
+
+TEST_CASE("every view of trials has case_name and trial_id without quotes, and the column case still") {
+  const TemporaryFolder folder;
+  const auto file = folder.path / "results.db";
+  Store store(file);
+  store.add_experiment(an_experiment("e1"));
+  add_finished(store, "e1", "a/1", "vm", 1, 90);
+  add_finished(store, "e1", "a/1", "bare_metal", 1, 100);
+  add_finished(store, "e1", "c", "bare_metal", std::nullopt, 100);
+  add_finished(store, "e1", "c", "vm", std::nullopt, 80);
+  add_finished(store, "e1", "c", "vm", std::nullopt, 90);
+  const std::set<std::string> of_experiments = {"v_probe", "v_experiment", "v_security"};
+  const std::set<std::string> of_several_trials = {"v_speedup", "v_vm_vs_bare_metal"};
+  const std::set<std::string> never_had_case = {"v_fact", "v_event", "v_sample"};
+  for (const auto& name : view_names()) {
+    CAPTURE(name);
+    if (of_experiments.contains(name)) { continue; }
+    const auto* id = of_several_trials.contains(name) ? "" : ", trial_id";
+    CHECK_NOTHROW(text_of(file, fmt::format("SELECT case_name{} FROM {}", id, name)));
+    if (!never_had_case.contains(name)) { CHECK_NOTHROW(store.view(name, {}).column("case")); }
+  }
+  const std::string ids = "SELECT bare_metal_trial_id || ' ' || ifnull(vm_trial_id, 'several') FROM ";
+  CHECK(text_of(file, ids + "v_vm_vs_bare_metal WHERE case_name = 'a/1'") == "2 1");
+  CHECK(text_of(file, ids + "v_vm_vs_bare_metal WHERE case_name = 'c'") == "3 several");
 }
 
 TEST_CASE("what cannot be a measurement is refused and leaves nothing behind") {
