@@ -36,7 +36,7 @@ lab_devices() { # RUN-FOLDER REGION: yes or no
 
 # take_core: sets core, one of this host's that no other first level of this build uses while this shell lives; all of them
 # where none is free. From the last one down, for tests beside it pin their VMs from the first one up. QEMU's threads must not run
-# at the same moment: its emulated SVM is wrong then now and then (docs/lab.md, "What surprised us").
+# at the same moment: its emulated SVM is wrong then now and then (docs/lab-emulation.md).
 core=
 take_core() {
   local lock candidate
@@ -100,7 +100,7 @@ with_seconds() {
 
 # run_boot NAME PROOF...: on one first level, one proof after the other. Where the emulation fails, that says nothing about the
 # proof, which only runs programs in it: what is not proved then is tried again. What virtrain itself does wrong fails again.
-# docs/lab.md, "What surprised us", has what was seen.
+# docs/lab-emulation.md has what was seen.
 run_boot() {
   local boot=$1 try rc name left; shift
   for try in 1 2 3 4; do

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # The QEMU that emulates the first level: that of bookworm-backports, unpacked under build/lab and never installed. Its
 # software emulation starts programs three times as fast as bookworm's own QEMU 7.2, and its emulated SVM is wrong less often
-# (docs/lab.md, "What surprised us"). Sourced by scripts/lab.
+# (docs/lab-emulation.md). Sourced by scripts/lab.
 
 # The processor has AMD's SVM and none of the instructions that TCG lacks. Without ERMS the kernels clear memory by words,
 # twice as fast. virtrain knows an emulated host by the model's name.

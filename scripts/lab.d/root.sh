@@ -90,7 +90,7 @@ build_root() {
     --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
     --dpkgopt='path-exclude=/usr/share/locale/*' \
     "$suite" "$root" "${sources[@]}" > "$out/mmdebstrap.log" 2>&1 ||
-    { tail -n 20 "$out/mmdebstrap.log" >&2; say "mmdebstrap failed; all its words are in $out/mmdebstrap.log"; return 1; }
+    { tail -n 20 "$out/mmdebstrap.log" >&2; say "mmdebstrap failed; its full output is in $out/mmdebstrap.log"; return 1; }
   kver=$(basename "$(echo "$root"/lib/modules/*)")
   echo "$kver $(dpkg-query --root="$root" -W -f '${Version}' "linux-image-$kver")" > "$out/kernel"
   cp "$root/boot/vmlinuz-$kver" "$out/vmlinuz"

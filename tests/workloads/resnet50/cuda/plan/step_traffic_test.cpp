@@ -162,7 +162,7 @@ TEST_CASE("a cache keeps what a pass begins with that goes against the one befor
 
 namespace {
 
-/// The rows of docs/cuda.md, "Floor, estimate, outcome", from the program.
+/// The rows of docs/cuda-speed.md, "Bytes, launches, estimate", from the program.
 std::string row_of(Fusion fusion, const char* types, double megabytes_before, int launches_before) {
   const StepProgram program = build_step(build_model(224, 1000), settings(256, Numeric::fp16, fusion));
   const auto passes = megabytes(Numeric::fp16, fusion);
@@ -171,7 +171,7 @@ std::string row_of(Fusion fusion, const char* types, double megabytes_before, in
   const double moved =
       static_cast<double>(std::accumulate(behind.begin(), behind.end(), std::int64_t{0})) / 256e6;
   const std::size_t launches = program.micro_batch.size() + program.update.size();
-  // Three readings of MLPerf's figures for H100 and H200: docs/cuda.md.
+  // Three readings of MLPerf's figures for H100 and H200: docs/cuda-speed.md.
   const auto range = [](double megabytes_of_all) {
     const double rest = (megabytes_of_all - 129) / 4.3e3;  // ms
     const std::array<double, 3> ms{0.106 + rest * 93 / 164, 0.0877 + rest, 0.0798 + rest};
@@ -186,9 +186,9 @@ std::string row_of(Fusion fusion, const char* types, double megabytes_before, in
 
 }  // namespace
 
-TEST_CASE("the table of bytes, launches and estimates in docs/cuda.md is the program's") {
+TEST_CASE("the table of bytes, launches and estimates in docs/cuda-speed.md is the program's") {
   std::stringstream text;
-  text << std::ifstream(VIRTRAIN_SOURCE_DIR "/docs/cuda.md").rdbuf();
+  text << std::ifstream(VIRTRAIN_SOURCE_DIR "/docs/cuda-speed.md").rdbuf();
   const std::string docs = text.str();
   // Bytes and launches before the ends of blocks, the stem and the finalizing launches were fused (f2e2f0b).
   for (const std::string& row :
