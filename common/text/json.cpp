@@ -72,7 +72,7 @@ nlohmann::json parse_json(std::string_view text, const JsonLimits& limits) {
                                    nlohmann::json& parsed) mutable { return watch(depth, event, parsed); });
   } catch (const nlohmann::json::exception& failure) {
     throw JsonRefusal(
-        fmt::format("this is not JSON: {} (NaN and Infinity are no JSON numbers)", excerpt(failure.what())));
+        fmt::format("this is not JSON: {} (NaN and Infinity are not JSON numbers)", excerpt(failure.what())));
   }
 }
 

@@ -33,7 +33,7 @@ std::vector<std::string> string_list(const nlohmann::json& message, const char* 
   std::vector<std::string> words;
   const auto list = message.find(name);
   if (list == message.end() || !list->is_array()) {
-    throw Error("read frame", ErrorCode::protocol, fmt::format("'{}' is missing or no list", name));
+    throw Error("read frame", ErrorCode::protocol, fmt::format("'{}' is missing or not a list", name));
   }
   for (const auto& word : *list) {
     if (!word.is_string()) {
@@ -157,7 +157,7 @@ asio::awaitable<void> Agent::Conversation::start(Frame& request) {
   ProcessSpec spec{string_list(request.message, "argv"), {}};
   const auto environment = request.message.value("environment", nlohmann::json::object());
   if (!environment.is_object()) {
-    throw Error("read frame", ErrorCode::protocol, "'environment' is no object");
+    throw Error("read frame", ErrorCode::protocol, "'environment' is not an object");
   }
   for (const auto& [name, value] : environment.items()) {
     if (value.is_string()) { spec.environment[name] = value.get<std::string>(); }

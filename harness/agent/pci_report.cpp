@@ -35,7 +35,7 @@ int small_number(const nlohmann::json& value) {
   // Unsigned numbers beyond std::int64_t turn negative.
   const bool is_huge = value.is_number_unsigned() && value.get<std::uint64_t>() > most;
   const auto number = value.is_number_integer() && !is_huge ? value.get<std::int64_t>() : least - 1;
-  if (number < least || number > most) { throw refused("a number is none of a PCI function's"); }
+  if (number < least || number > most) { throw refused("a number is not valid for a PCI function"); }
   return static_cast<int>(number);
 }
 
@@ -82,7 +82,7 @@ std::string pci_report(const std::vector<vmctl::PciFunction>& functions) {
 std::vector<vmctl::PciFunction> parse_pci_report(const std::string& text) {
   try {
     const auto list = parse_json(text, "read PCI report", ErrorCode::protocol, report_limits);
-    if (!list.is_array() || list.size() > most_functions) { throw refused("it is no list, or too long"); }
+    if (!list.is_array() || list.size() > most_functions) { throw refused("it is not a list, or too long"); }
     std::vector<vmctl::PciFunction> functions;
     for (const auto& value : list) { functions.push_back(function_of(value)); }
     return functions;

@@ -192,7 +192,9 @@ Subject subject_of_experiments(const Store& store, const std::string& good_id, c
   const auto night_of = [&](const std::string& experiment) -> const Night& {
     const auto found = std::find_if(nights.begin(), nights.end(),
                                     [&](const Night& one) { return one.experiment == experiment; });
-    if (found == nights.end()) { refuse(experiment, ErrorCode::usage, "bisect made it: it is no night"); }
+    if (found == nights.end()) {
+      refuse(experiment, ErrorCode::usage, "virtrain bisect made it, so it is not a night");
+    }
     require_sound(*found);
     return *found;
   };

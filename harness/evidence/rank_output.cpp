@@ -190,7 +190,7 @@ void RankOutputSplitter::add(std::string_view text) {
   if (held_bytes_ > max_other_output_bytes) {
     throw Error(
         "read the trainer's output", ErrorCode::protocol,
-        fmt::format("it floods: more than {} of unfinished lines", format_size(max_other_output_bytes)));
+        fmt::format("it wrote more than {} of unfinished lines", format_size(max_other_output_bytes)));
   }
 }
 
@@ -279,7 +279,7 @@ std::optional<RankRecord> decode_record(const RankLine& line) {
     if (*record == name) { out.kind = kind; }
   }
   if (line.rank && *line.rank != out.rank) {
-    throw broken(line, fmt::format("rank {} speaks for another rank", *line.rank));
+    throw broken(line, fmt::format("rank {} sent a record of another rank", *line.rank));
   }
   check_fields(line, out.kind, fields);
   out.fields = std::move(fields);

@@ -238,7 +238,7 @@ void leave_out_impossible_arms(vmctl::Host& host, const Scenario& scenario, cons
   if (!any && first) { throw Error(*first); }
   if (plan.security.empty()) {
     throw Error("run " + scenario.name, ErrorCode::host_unable,
-                "security probes need arm bare_metal or vm, which the scenario has not");
+                "security probes need arm bare_metal or vm, which the scenario does not have");
   }
 }
 

@@ -141,7 +141,7 @@ std::vector<results::Probe> parse_probe_records(const std::string& lines, const 
     if (trim(line).empty()) { continue; }
     const auto record = parse_json(line, operation, ErrorCode::trial_failed, probe_limits);
     const auto* kind = record.is_object() ? given(record, "record") : nullptr;
-    if (kind == nullptr) { throw Error(operation, ErrorCode::trial_failed, "a line is no record"); }
+    if (kind == nullptr) { throw Error(operation, ErrorCode::trial_failed, "a line is not a record"); }
     if (*kind != "probe") { continue; }
     try {
       figures.push_back(figure(record));

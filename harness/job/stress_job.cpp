@@ -96,8 +96,9 @@ asio::awaitable<void> StressJob::start(std::size_t index, std::vector<std::strin
   events.on_exit = [self, &stressor](int status) {
     stressor.exit_status = status;
     if (!self->stopping_) {
-      self->fail(fmt::format("{} ended with exit status {} before the trainers{}", stressor.kind, status,
-                             stressor.last_words.empty() ? "" : "; it said: " + stressor.last_words));
+      self->fail(
+          fmt::format("{} ended with exit status {} before the trainers{}", stressor.kind, status,
+                      stressor.last_words.empty() ? "" : "; its error output: " + stressor.last_words));
     }
     self->changed_.cancel();
   };
@@ -111,7 +112,8 @@ void StressJob::take_output(Stressor& stressor, OutputStream stream, std::string
   stressor.bytes += bytes.size() + line_bytes;
   if (failure_) { return; }
   if (stressor.bytes > max_other_output_bytes) {
-    return fail(fmt::format("{} floods: more than {}", stressor.kind, format_size(max_other_output_bytes)));
+    return fail(
+        fmt::format("{} wrote more than {} of output", stressor.kind, format_size(max_other_output_bytes)));
   }
   if (stream == OutputStream::standard_error) {
     stressor.last_words = printable(trim(bytes.substr(0, most_last_words)));
@@ -199,7 +201,7 @@ asio::awaitable<void> StressJob::reach_level(milliseconds deadline) {
       if (!has_reached_level(*one)) {
         words.push_back(fmt::format("{} {}", one->kind,
                                     one->progress.empty()
-                                        ? "said nothing"
+                                        ? "reported nothing"
                                         : fmt::format("reached {:.0f} %", one->progress.back().busy * 100)));
       }
     }

@@ -218,7 +218,7 @@ void TenantJob::relay_output(AgentClient& asking, std::int64_t shell, OutputStre
   if (failure_) { return; }
   relayed_bytes_ += bytes.size() + line_bytes;
   if (relayed_bytes_ > max_other_output_bytes) {
-    return fail(fmt::format("the remote shells of {} flood: more than {}", asking.node(),
+    return fail(fmt::format("the remote shells of {} wrote more than {}", asking.node(),
                             format_size(max_other_output_bytes)));
   }
   asking.rsh_output(shell, stream, bytes);
@@ -324,7 +324,7 @@ void TenantJob::take_record(const RankRecord& record, std::size_t bytes) {
   using Kind = RankRecord::Kind;
   if (record.kind != Kind::sample) { state.unplanned_bytes += bytes + line_bytes; }
   if (state.unplanned_bytes > max_other_output_bytes) {
-    throw refused(fmt::format("rank {} floods: more than {} of records that are no samples", record.rank,
+    throw refused(fmt::format("rank {} wrote more than {} of records other than samples", record.rank,
                               format_size(max_other_output_bytes)));
   }
   switch (record.kind) {
@@ -371,7 +371,7 @@ asio::awaitable<void> TenantJob::wait_until(const char* what, std::function<bool
       throw Error(what, ErrorCode::trial_failed,
                   fmt::format("the trainer of {} ended with exit status {}{} before that{}", placement_.name,
                               *exit_status_, *exit_status_ == killed_status ? killed_hint : "",
-                              last_lines_.empty() ? "" : "; it said:\n" + last_words()));
+                              last_lines_.empty() ? "" : "; its last output:\n" + last_words()));
     }
     boost::system::error_code woken;
     changed_.expires_after(deadline.left());
@@ -380,7 +380,7 @@ asio::awaitable<void> TenantJob::wait_until(const char* what, std::function<bool
       throw Error(what, ErrorCode::timeout,
                   fmt::format("not within {} s{}",
                               std::chrono::duration_cast<std::chrono::seconds>(deadline.total()).count(),
-                              last_lines_.empty() ? "" : "; last words:\n" + last_words()));
+                              last_lines_.empty() ? "" : "; its last output:\n" + last_words()));
     }
   }
 }
@@ -412,7 +412,7 @@ asio::awaitable<void> TenantJob::wait_for_results(milliseconds deadline) {
   co_await wait_until("wait for the trainer to end", ended, FairDeadline(grace, waiting_time()));
   if (*exit_status_ != 0) {
     throw Error("wait for the trainer to end", ErrorCode::trial_failed,
-                fmt::format("exit status {}; it said:\n{}", *exit_status_, last_words()));
+                fmt::format("exit status {}; its last output:\n{}", *exit_status_, last_words()));
   }
 }
 

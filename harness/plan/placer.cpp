@@ -383,7 +383,7 @@ void Placer::warn_of_little_memory(const Case& wanted) {
   const auto needed = static_cast<std::uint64_t>(ranks) * least_rank_bytes;
   if (needed > wanted.guest.memory_bytes) {
     warnings_.push_back(fmt::format(
-        "case {}: {} ranks in a node of {} will most likely be killed for want of memory (each takes at "
+        "case {}: {} ranks in a node of {} will most likely run out of memory and be killed (each takes at "
         "least {})",
         wanted.name, ranks, format_size(wanted.guest.memory_bytes), format_size(least_rank_bytes)));
   }

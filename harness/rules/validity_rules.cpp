@@ -304,7 +304,7 @@ Words aggressors_kept_their_level(const TrialEvidence& trial) {
   Words wrong;
   for (const auto& one : trial.aggressors) {
     if (one.reached.covered < least_covered) {
-      wrong.push_back(fmt::format("{} told what it did in {:.0f} % of the counted time", one.stressor,
+      wrong.push_back(fmt::format("{} reported its work in {:.0f} % of the counted time", one.stressor,
                                   one.reached.covered * 100));
     } else if (!is_at_level(one.reached.busy, one.level)) {
       wrong.push_back(fmt::format("{} worked at {:.3g} % where {:g} % was asked for", one.stressor,
@@ -330,17 +330,17 @@ constexpr std::array rules = {
     ValidityRule{"NUM-1", Severity::invalidates, "a node has GPUs whose NUMA node is known", nodes_were_near},
     ValidityRule{"NUM-2", Severity::warns, "a VM has GPUs of several NUMA nodes", guest_sees_nodes},
     ValidityRule{"LIC-1", Severity::invalidates,
-                 "a rank's GPU is a vGPU, or a guest with vGPUs told of its licence", is_licensed},
+                 "a rank's GPU is a vGPU, or a guest with vGPUs reported its licence", is_licensed},
     ValidityRule{"FAB-1", Severity::blocks, when_gpus, fabric_was_up},
-    ValidityRule{"P2P-1", Severity::invalidates, "a node told which of its GPUs reach each other",
+    ValidityRule{"P2P-1", Severity::invalidates, "a node reported which of its GPUs reach each other",
                  peers_were_as_planned},
-    ValidityRule{"P2P-2", Severity::invalidates, "NCCL told its transports, and they were planned",
+    ValidityRule{"P2P-2", Severity::invalidates, "NCCL reported its transports, and they were planned",
                  transports_were_as_planned},
     ValidityRule{"ECC-1", Severity::invalidates, when_gpus, memory_was_sound},
     ValidityRule{"CLK-1", Severity::invalidates, when_gpus, clocks_were_free},
     ValidityRule{"TIME-1", Severity::warns, "a node's wall clock was compared with the host's",
                  clock_was_right},
-    ValidityRule{"WARM-1", Severity::warns, "a rank warmed up until all was level (--steady_seconds)",
+    ValidityRule{"WARM-1", Severity::warns, "a rank warmed up to a steady state (--steady_seconds)",
                  warm_ups_got_level},
     ValidityRule{"NVML-1", Severity::warns, when_gpus, nvml_answered},
     ValidityRule{"STEP-1", Severity::warns, "a rank scales its loss and counts the steps that it skips",

@@ -71,7 +71,9 @@ KilledRun parse_killed_run(const std::string& lines) {
 std::function<void(const KilledRun&)> tell_and_die(std::function<void(const std::string&)> print) {
   const auto told = ::getppid();
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (::getppid() != told) { throw Error(operation, ErrorCode::interrupted, "nobody is there to be told"); }
+  if (::getppid() != told) {
+    throw Error(operation, ErrorCode::interrupted, "the process that started it has ended");
+  }
   return [print = std::move(print)](const KilledRun& run) {
     print(line_of(run) + "\n");
     if (run.lacks.empty()) { ::raise(SIGKILL); }

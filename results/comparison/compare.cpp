@@ -368,8 +368,8 @@ void Comparer::flag(CaseComparison& result) const {
   };
   add(result.looks.has_value(), "looked_early",
       result.looks
-          ? fmt::format("looked at as pairs came, at most {}: after {} each test's level is {:.2g}, and "
-                        "intervals are as wide as that asks for",
+          ? fmt::format("sequential test of at most {} pairs: after {} pairs each test has level {:.2g}, and "
+                        "the intervals match that level",
                         result.looks->at_most, result.n.value_or(0), result.settings.alpha)
           : "");
   add(result.test && result.test->zero_variance, "zero_variance",
@@ -402,7 +402,7 @@ void Comparer::flag(CaseComparison& result) const {
         "arm");
   }
   if (result.published) {
-    result.notes.emplace_back("compared as published data: the source does not say what was virtual");
+    result.notes.emplace_back("compared as published data: the source does not state the virtualization");
   }
 }
 

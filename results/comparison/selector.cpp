@@ -38,7 +38,7 @@ Selector::Span parse_span(const std::string& text, const std::string& value) {
   Selector::Span span{value, value};
   if (dots != std::string::npos) { span = {value.substr(0, dots), value.substr(dots + 2)}; }
   for (auto* end : {&span.from, &span.to}) {
-    if (!is_moment(*end)) { throw refuse(text, *end + " is no date"); }
+    if (!is_moment(*end)) { throw refuse(text, *end + " is not a date"); }
     if (end->ends_with('Z')) { end->pop_back(); }
   }
   if (span.from.empty() && span.to.empty()) { throw refuse(text, "a date is missing"); }

@@ -101,8 +101,8 @@ void add_power_claims(const std::string& name, const std::vector<SweptArm>& poin
     const bool holds = test.verdict == Verdict::equivalent || test.verdict == Verdict::non_inferior ||
                        test.verdict == Verdict::better;
     sentences.push_back(
-        fmt::format("{}: {:.3g} % less power cost {:.2g} % of the throughput: that it is less than 5 % {}.",
-                    name, less * 100, (1 - test.ratio) * 100,
+        fmt::format("{}: {:.3g} % less power cost {:.2g} % of the throughput; a cost below 5 % {}.", name,
+                    less * 100, (1 - test.ratio) * 100,
                     holds                            ? "is shown"
                     : test.verdict == Verdict::worse ? "is refuted"
                                                      : "is not decided"));

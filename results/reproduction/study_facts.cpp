@@ -20,7 +20,7 @@ constexpr std::array topics = {
     StudyTopic{"bios", "BIOS"},
     StudyTopic{"kernel", "kernel"},
     StudyTopic{"hypervisor", "hypervisor"},
-    StudyTopic{"virtualization", "what was virtual"},
+    StudyTopic{"virtualization", "virtualization"},
     StudyTopic{"vcpus", "vCPUs of a VM"},
     StudyTopic{"memory", "memory of a VM"},
     StudyTopic{"gpu_name", "GPU"},

@@ -132,9 +132,10 @@ FiellerInterval fieller_interval(std::span<const double> baseline, std::span<con
 std::vector<double> log_ratios(std::span<const std::optional<double>> baseline,
                                std::span<const std::optional<double>> candidate) {
   if (baseline.size() != candidate.size()) {
-    throw Error("compare pairs", ErrorCode::bad_input,
-                fmt::format("{} baseline runs and {} candidate runs make no pairs (give as many of each)",
-                            baseline.size(), candidate.size()));
+    throw Error(
+        "compare pairs", ErrorCode::bad_input,
+        fmt::format("{} baseline runs and {} candidate runs make no pairs (give the same number of each)",
+                    baseline.size(), candidate.size()));
   }
   std::vector<double> ratios;
   for (std::size_t i = 0; i < baseline.size(); ++i) {

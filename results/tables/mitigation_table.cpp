@@ -34,14 +34,9 @@ const std::vector<Column> mitigation_columns{{"case", "victim", false, true},
                                              {"cost_aggressor_low", "", true, true},
                                              {"cost_aggressor_high", "", true, true}};
 
-/// For programs only.
-Cell silent_number(const std::optional<double>& value) {
-  return value ? Cell{*value, ""} : Cell{};
-}
-
 void add_interval(std::vector<Cell>& cells, const std::optional<Interval>& interval) {
-  cells.push_back(silent_number(interval ? std::optional(interval->low) : std::nullopt));
-  cells.push_back(silent_number(interval ? std::optional(interval->high) : std::nullopt));
+  cells.push_back(silent_cell(interval ? std::optional(interval->low) : std::nullopt));
+  cells.push_back(silent_cell(interval ? std::optional(interval->high) : std::nullopt));
 }
 
 void add_loss(std::vector<Cell>& cells, const std::optional<Disturbance>& one, const std::string& verdict) {
@@ -74,14 +69,10 @@ std::string verdict_words(Help verdict) {
 
 std::vector<Cell> mitigation_row(const Mitigation& one, bool several_cases, bool several_likes) {
   const auto shown = [](const std::string& text, bool is_shown) { return Cell{text, is_shown ? text : ""}; };
-  std::vector<Cell> cells{shown(one.case_name, several_cases),
-                          cell(one.arm),
-                          shown(one.like, several_likes),
-                          shown(one.changes, false),
-                          cell(one.neighbour),
-                          Cell{one.rounds, ""},
-                          Cell{to_string(one.verdict), ""},
-                          silent_number(one.relief)};
+  std::vector<Cell> cells{
+      shown(one.case_name, several_cases), cell(one.arm),          shown(one.like, several_likes),
+      shown(one.changes, false),           cell(one.neighbour),    Cell{one.rounds, ""},
+      Cell{to_string(one.verdict), ""},    silent_cell(one.relief)};
   add_interval(cells, one.relief_ci);
   add_loss(cells, one.without, "");
   add_loss(cells, one.with, verdict_words(one.verdict));
@@ -116,11 +107,11 @@ Table mitigation_table(const std::vector<Mitigation>& mitigations) {
   return table;
 }
 
-std::string render(const IsolationStudy& study, Format format, bool colour) {
-  auto text = render(isolation_table(study.matrices), format, colour);
+std::string render(const IsolationStudy& study, Format format, const Screen& screen) {
+  auto text = render(isolation_table(study.matrices), format, screen);
   const bool for_programs = format == Format::json || format == Format::csv;
   if (for_programs || study.mitigations.empty()) { return text; }
-  return text + "\n" + render(mitigation_table(study.mitigations), format, colour);
+  return text + "\n" + render(mitigation_table(study.mitigations), format, screen);
 }
 
 }  // namespace virtrain::results

@@ -46,10 +46,6 @@ std::string spaced(std::string words) {
   return words;
 }
 
-Cell silent_number(const std::optional<double>& value) {
-  return value ? Cell{*value, ""} : Cell{};
-}
-
 }  // namespace
 
 Table security_table(const std::vector<SecurityProbe>& probes) {
@@ -59,8 +55,8 @@ Table security_table(const std::vector<SecurityProbe>& probes) {
   for (const auto& one : probes) {
     const auto control = !one.control ? Cell{} : Cell{*one.control, *one.control ? "found" : "not found"};
     table.rows.push_back({cell(one.arm), cell(one.name), cell(one.tenants),
-                          Cell{one.result, spaced(one.result)}, control, silent_number(one.scanned),
-                          silent_number(one.total), Cell{one.unit, ""}, share_of(one),
+                          Cell{one.result, spaced(one.result)}, control, silent_cell(one.scanned),
+                          silent_cell(one.total), Cell{one.unit, ""}, share_of(one),
                           Cell{one.virtualization, ""}, cell(one.found), cell(one.reason)});
   }
   if (!table.rows.empty()) {

@@ -372,9 +372,9 @@ Table show_experiment(const Store& store, const std::string& id) {
   return table;
 }
 
-std::string render(const std::vector<CaseComparison>& comparisons, Format format, bool colour) {
+std::string render(const std::vector<CaseComparison>& comparisons, Format format, const Screen& screen) {
   if (format == Format::json) { return canonical_json(to_json(comparisons)) + '\n'; }
-  auto text = render(comparison_table(comparisons), format, colour);
+  auto text = render(comparison_table(comparisons), format, screen);
   if (format != Format::markdown || comparisons.empty()) { return text; }
   // In a pull request or a CI summary it stands among others' words.
   const auto& first = comparisons.front();

@@ -18,7 +18,7 @@ Table comparison_table(const std::vector<CaseComparison>& comparisons);
 /// virtualization.
 Table summary_table(const std::vector<CaseComparison>& comparisons);
 /// What `compare` prints: the table (in Markdown under a heading), or with Format::json the contract's list.
-std::string render(const std::vector<CaseComparison>& comparisons, Format format, bool colour = false);
+std::string render(const std::vector<CaseComparison>& comparisons, Format format, const Screen& screen = {});
 
 /// What `changes` prints: a line for each change, below it what may have caused it.
 Table changes_table(const ChangeLog& log);

@@ -51,7 +51,7 @@ def course_beside_pytorch(session, precision, flags):
     seed = random.randrange(1, 2**31)
     result = trainer.run(session, *flags, f"--num_batches={STEPS}", "--residual_gamma=0.1", f"--seed={seed}")["result"]
     if result["loss_last"] is None:
-        raise trainer.Failed(f"the loss was {result['loss_first']:.3f} and is no number")
+        raise trainer.Failed(f"the loss was {result['loss_first']:.3f} and is not a number")
     loss = f"{result['loss_first']:.3f} → {result['loss_last']:.3f}"
     if not machine.has_torch():
         return loss, None

@@ -244,7 +244,7 @@ def main():
     checker.add_argument("--fp64_device", choices=["cpu", "cuda"], default="cpu",
                          help="where fp64 is found; 256 images of 224 px want some 50 GB, and a CPU takes minutes")
     checker.add_argument("--learning_rate", type=float, default=0.01)
-    checker.add_argument("--steps", type=int, default=0, help="compare the loss of the last of so many steps, too")
+    checker.add_argument("--steps", type=int, default=0, help="also compare the loss after this many steps")
     checker.add_argument("--loss", type=float, default=0.0, help="the trainer's in that step")
     maker = verbs.add_parser("make")
     maker.add_argument("out")

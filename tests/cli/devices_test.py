@@ -1,8 +1,11 @@
 #!/usr/bin/python3
 """`virtrain doctor --devices` and the plan of the study, on the recorded host that the repository ships."""
 
+import contextlib
 import csv
+import os
 import pathlib
+import pty
 import subprocess
 import sys
 import tempfile
@@ -14,6 +17,20 @@ from command_line import BUILD, SCENARIOS, SOURCE, virtrain
 R750XA = SOURCE / "tests/data/r750xa"
 HOSTS = BUILD / "hosts"
 PAIRS = [["0000:17:00.0", "0000:31:00.0"], ["0000:b1:00.0", "0000:ca:00.0"]]
+
+
+def on_a_terminal(*arguments, **environment):
+    """What virtrain shows where standard output is a terminal."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([BUILD / "virtrain", *arguments], stdin=subprocess.DEVNULL, stdout=theirs,
+                          env={**os.environ, "NO_COLOR": "", **environment}):
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # EIO: nobody writes any more
+            while piece := os.read(ours, 65536):
+                shown += piece
+    os.close(ours)
+    return shown.decode()
 
 
 class Devices(unittest.TestCase):
@@ -60,6 +77,14 @@ class Devices(unittest.TestCase):
         rows = list(csv.DictReader(virtrain("doctor", "--format", "csv").out.splitlines()))
         self.assertEqual([row["id"] for row in rows], [finding["id"] for finding in virtrain("doctor", "--format", "json").json()])
         self.assertTrue(virtrain("doctor", "--format", "markdown").out.startswith("| check"))
+
+    def test_states_have_colours_on_a_terminal_only(self):
+        command = ("doctor", "--inventory", R750XA)
+        shown = on_a_terminal(*command)
+        self.assertRegex(shown, r"\nIOM-2 +\x1b\[32mok +\x1b\[0m ")
+        self.assertRegex(shown, r"\nRDM-1 +\x1b\[33minvalidates\x1b\[0m ")
+        self.assertNotIn("\x1b", on_a_terminal(*command, NO_COLOR="1"))
+        self.assertNotIn("\x1b", virtrain(*command).out)
 
     def test_the_doctor_says_in_plain_words_what_can_run_here(self):
         out = virtrain("doctor").out

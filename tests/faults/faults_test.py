@@ -83,7 +83,7 @@ def guest_boots_too_slowly():
     with outside.scratch() as folder:
         run = outside.Run(folder, outside.scenario(boot_timeout="1s"))
         assert run.end() == 6, run.log[-5:]
-        assert "no word from it within 1 s" in failed_trial(run)["failure_reason"]
+        assert "no message from it within 1 s" in failed_trial(run)["failure_reason"]
 
 
 def guest_dies_mid_trial():

@@ -25,15 +25,15 @@ LIES = {
     # floods of each kind of message and record
     "hello_flood": ("failed", "sends its hello twice"),
     "sample_flood": ("failed", "a sample of step 1 after one of step 1"),
-    "telemetry_flood": ("failed", "it floods: more than 60 telemetry messages"),
-    "rsh_flood": ("failed", "it floods: more than 256 remote shells"),
-    "rsh_to_nowhere": ("failed", "it floods: more than 256 remote shells"),
+    "telemetry_flood": ("failed", "it sent more than 60 telemetry messages"),
+    "rsh_flood": ("failed", "it sent more than 256 remote shells"),
+    "rsh_to_nowhere": ("failed", "it sent more than 256 remote shells"),
     "rsh_output": ("failed", "it reads too little: more than 4MiB wait for it"),
     "line_flood": ("failed", "the trainer wrote more than 8MiB of output that is not the protocol"),
     "empty_lines": ("failed", "the trainer wrote more than 8MiB of output that is not the protocol"),
-    "progress_flood": ("failed", "rank 0 floods: more than 8MiB of records that are no samples"),
-    "announce_flood": ("failed", "it floods: more than 4 announcements"),
-    "message_flood": ("failed", "it floods: more than 50000 messages"),
+    "progress_flood": ("failed", "rank 0 wrote more than 8MiB of records other than samples"),
+    "announce_flood": ("failed", "it sent more than 4 announcements"),
+    "message_flood": ("failed", "it sent more than 50000 messages"),
     # what is deep, huge or no number
     "deep_frame": ("failed", "nested deeper than 16 levels"),
     "deep_record": ("failed", "a record is not a JSON object"),
@@ -58,10 +58,10 @@ LIES = {
     "telemetry_clock": ("failed", "which is more than 1 h from now"),
     "pong_clock": ("failed", "which is more than 1 h from now"),
     # names
-    "fact_without_name": ("failed", "'' is no name"),
-    "facts_of_zero": ("failed", "'boot_id' is no text"),
-    "metric_without_name": ("failed", "'' is no name"),
-    "metric_names": ("failed", "is no name"),
+    "fact_without_name": ("failed", "'' is not a name"),
+    "facts_of_zero": ("failed", "'boot_id' is not text"),
+    "metric_without_name": ("failed", "'' is not a name"),
+    "metric_names": ("failed", "is not a name"),
     "escapes": ("invalid", "ran on "),
 }
 OTHER_NODE = {"rsh_flood": "honest", "rsh_to_nowhere": "honest", "rsh_output": "shell_flood"}

@@ -38,7 +38,7 @@ inline void use(const Store& store) {
   run([&] {
     const auto comparisons = compare(store, request);
     for (const auto format : {Format::table, Format::json, Format::csv, Format::markdown}) {
-      render(comparisons, format, false);
+      render(comparisons, format);
     }
   });
   request.predict.clear();

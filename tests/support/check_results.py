@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""check_results.py JUNIT_XML EXPECTED_SKIPS: the last words of each failed test, and each skipped test that is on no list.
+"""check_results.py JUNIT_XML EXPECTED_SKIPS: the end of each failed test's output, and each skipped test that is on no list.
 
 Exit 1 if there was one of either kind.
 
@@ -53,7 +53,7 @@ def main():
     cases = list(xml.etree.ElementTree.parse(sys.argv[1]).getroot().iter("testcase"))
     failed = list(failed_tests(cases))
     for name, lines in failed:
-        print(f"--- {name} failed, its last words:", *(line[:LONGEST_LINE] for line in lines), sep="\n")
+        print(f"--- {name} failed, the end of its output:", *(line[:LONGEST_LINE] for line in lines), sep="\n")
     unexpected = [
         (name, reason)
         for name, reason in skipped_tests(cases)

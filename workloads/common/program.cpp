@@ -83,7 +83,7 @@ void report_failure(const std::string& executable, const std::string& operation,
 void report_termination(const std::string& executable) {
   const std::string operation = "run";
   const std::string message =
-      "ended by SIGTERM (exit status 143): another rank may be gone (killed, perhaps for want of memory; or "
+      "ended by SIGTERM (exit status 143): another rank may be gone (killed, perhaps out of memory; or "
       "its machine is), or somebody ended the job";
   nlohmann::json record = failure_fields(operation, message);
   record.update({{"record", "error"}, {"rank", environment_rank()}});

@@ -51,8 +51,8 @@ std::uint64_t size_in(const std::string& flag, const std::string& text, std::uin
                       std::uint64_t most) {
   const auto bytes = parse_size_bytes(text);
   if (!bytes || *bytes < least || *bytes > most) {
-    throw usage(flag + ": '" + printable(text) + "' is no size that is allowed (" + format_size(least) +
-                " to " + format_size(most) + ", as 4096, 64KiB, 16MiB, 1GiB)");
+    throw usage(flag + ": '" + printable(text) + "' is not an allowed size (" + format_size(least) + " to " +
+                format_size(most) + ", as 4096, 64KiB, 16MiB, 1GiB)");
   }
   return *bytes;
 }
@@ -118,7 +118,7 @@ ParsedFlags parse_flags(int argc, const char* const* argv) {
       ->check(CLI::Range(0, 63))
       ->capture_default_str();
   app.add_option("--stall_seconds", flags.stall_seconds,
-                 "Ranks, or a probe of a GPU, that get no further for so long end with an error")
+                 "Seconds without progress after which ranks, or a probe of a GPU, end with an error")
       ->check(CLI::Range(1, 86'400))
       ->capture_default_str();
   app.add_option("--transport", flags.transport, "Kept with the figures of ranks, for example tcp or shm");

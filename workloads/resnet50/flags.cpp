@@ -42,7 +42,7 @@ void check_precision(const Flags& flags, bool use_fp16, bool precision_given, co
 void check_numbers(const Flags& flags) {
   for (const auto& [name, value] : {std::pair("--learning_rate", flags.learning_rate),
                                     std::pair("--residual_gamma", flags.residual_gamma)}) {
-    if (std::isnan(value)) { throw usage(std::string(name) + " is no number (allowed: 0 to 10)"); }
+    if (std::isnan(value)) { throw usage(std::string(name) + " is not a number (allowed: 0 to 10)"); }
   }
 }
 
@@ -84,7 +84,7 @@ std::string check_seed(const std::string& text) {
   const char* const end = text.data() + text.size();
   const auto [rest, failure] = std::from_chars(text.data(), end, seed);
   return failure == std::errc() && rest == end ? ""
-                                               : text + " is no seed (allowed: 0 to 18446744073709551615)";
+                                               : text + " is not a seed (allowed: 0 to 18446744073709551615)";
 }
 
 void add_training_options(CLI::App& app, Flags& flags) {
@@ -97,8 +97,8 @@ void add_training_options(CLI::App& app, Flags& flags) {
       0, 100'000);
   add("--num_warmup_batches", flags.num_warmup_batches, "Steps before the counted ones", 0, 100'000);
   add("--steady_seconds", flags.steady_seconds,
-      "Then, for at most so long, more such steps until step times, and a GPU's clocks and temperature, are "
-      "level (0: none)",
+      "Then more such steps until step times, and a GPU's clocks and temperature, are steady, for at most "
+      "this many seconds (0: none)",
       0, 3600);
   add("--display_every", flags.display_every, "Counted steps per sample", 1, 1'000'000);
   add("--image_size", flags.image_size, "Height and width of an image", 32, 1024);
@@ -145,7 +145,7 @@ void add_machine_options(CLI::App& app, Flags& flags) {
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   app.add_option("--stall_seconds", flags.stall_seconds,
-                 "Without a finished step for so long, the run ends with an error")
+                 "Seconds without a finished step after which the run ends with an error")
       ->check(CLI::Range(1, 86'400))
       ->capture_default_str();
 }

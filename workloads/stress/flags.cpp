@@ -191,7 +191,7 @@ ParsedFlags parse_flags(int argc, const char* const* argv) {
       ->check(CLI::Range(0, 63));
   CLI::Option* stall =
       app.add_option("--stall_seconds", flags.stall_seconds,
-                     "Of a GPU or of ranks: what gets no further for so long ends with an error")
+                     "Of a GPU or of ranks: seconds without progress after which the load ends with an error")
           ->check(CLI::Range(1, 86'400))
           ->capture_default_str();
   app.add_option("--file", flags.file, "Made for disk and removed at the end; must not exist");
@@ -202,7 +202,7 @@ ParsedFlags parse_flags(int argc, const char* const* argv) {
   parsed.help = parse_command_line(app, argc, argv);
   if (parsed.help) { return parsed; }
   if (std::isnan(flags.seconds)) {
-    throw usage("--seconds is no number (allowed: 0 to 1000000)");  // no end
+    throw usage("--seconds is not a number (allowed: 0 to 1000000)");  // no end
   }
   flags.kind = kind_in(kind);
   if (!rate.empty()) { read_rate(flags, rate); }

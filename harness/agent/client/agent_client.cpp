@@ -62,7 +62,7 @@ asio::awaitable<nlohmann::json> AgentClient::handshake(milliseconds deadline) {
     co_await announcement_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
     if (!woken && !announced_ && fair.left().count() <= 0) {
       throw Error(operation, ErrorCode::timeout,
-                  fmt::format("no word from it within {} s", deadline.count() / 1000));
+                  fmt::format("no message from it within {} s", deadline.count() / 1000));
     }
     if (woken && !announced_ && !lost_) { throw Error(operation, ErrorCode::interrupted, "stopped"); }
   }
@@ -78,7 +78,7 @@ asio::awaitable<nlohmann::json> AgentClient::handshake(milliseconds deadline) {
   asio::co_spawn(io_, watch_silence(), keep);
   const auto facts = hello.message.find("facts");
   if (facts == hello.message.end() || !facts->is_object()) {
-    throw Error(operation, ErrorCode::protocol, "it says nothing of its node");
+    throw Error(operation, ErrorCode::protocol, "its reply to hello has no facts about the node");
   }
   co_return checked_facts(*facts);
 }

@@ -29,12 +29,12 @@ bool is_report_name(const std::string& name) {
 
 /// An object of at most so many members, all with plain names.
 void check_names(const char* what, const json& object, std::size_t most) {
-  if (!object.is_object()) { throw refused(what, "they are no object"); }
+  if (!object.is_object()) { throw refused(what, "they are not an object"); }
   if (object.size() > most) {
     throw refused(what, fmt::format("{} of them, at most {}", object.size(), most));
   }
   for (const auto& [name, value] : object.items()) {
-    if (!is_report_name(name)) { throw refused(what, fmt::format("'{}' is no name", excerpt(name))); }
+    if (!is_report_name(name)) { throw refused(what, fmt::format("'{}' is not a name", excerpt(name))); }
   }
 }
 
@@ -58,7 +58,7 @@ json checked_facts(const json& facts) {
   }
   for (const char* name : {"hostname", "kernel", "boot_id", "cpus"}) {
     if (checked.contains(name) && !checked[name].is_string()) {
-      throw refused(what_is_read, fmt::format("'{}' is no text", name));
+      throw refused(what_is_read, fmt::format("'{}' is not text", name));
     }
   }
   return checked;
@@ -69,7 +69,7 @@ std::map<std::string, double> checked_readings(const json& values) {
   check_names(what_is_read, values, most_readings);
   std::map<std::string, double> readings;
   for (const auto& [name, value] : values.items()) {
-    if (!value.is_number()) { throw refused(what_is_read, fmt::format("'{}' is no number", name)); }
+    if (!value.is_number()) { throw refused(what_is_read, fmt::format("'{}' is not a number", name)); }
     readings[name] = value.get<double>();
   }
   return readings;

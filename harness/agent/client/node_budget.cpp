@@ -36,8 +36,8 @@ void NodeBudget::take(std::string_view type, std::size_t bytes, std::int64_t now
     if (!limit.type.empty() && limit.type != type) { continue; }
     if (!limit.bucket.take(limit.counts_bytes ? static_cast<double>(bytes) : 1, now_ns)) {
       throw Error("listen to a node", ErrorCode::protocol,
-                  fmt::format("it floods: more than {:.0f} {}, and then {:g} a second", limit.bucket.burst(),
-                              limit.unit, limit.bucket.per_second()));
+                  fmt::format("it sent more than {:.0f} {} at once and {:g} a second after that",
+                              limit.bucket.burst(), limit.unit, limit.bucket.per_second()));
     }
   }
 }

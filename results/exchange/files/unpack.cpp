@@ -95,14 +95,14 @@ class BundleContent {
  public:
   explicit BundleContent(PackedFile& packed, std::string name) : packed_(packed), name_(std::move(name)) {}
 
-  /// The member's name without the bundle's folder; refuses what is no plain file below it.
+  /// The member's name without the bundle's folder; refuses what is not a plain file below it.
   std::string name_of(archive_entry* entry) const {
     const char* path = archive_entry_pathname(entry);
     const std::string name = path != nullptr ? path : "";
     const bool is_file =
         archive_entry_filetype(entry) == AE_IFREG && archive_entry_hardlink(entry) == nullptr;
     if (!is_file || !name.starts_with(bundle_folder) || !is_plain_path(name)) {
-      packed_.refuse(fmt::format("\"{}\" is no plain file below {}", excerpt(name), bundle_folder));
+      packed_.refuse(fmt::format("\"{}\" is not a plain file below {}", excerpt(name), bundle_folder));
     }
     return name.substr(bundle_folder.size());
   }
@@ -122,8 +122,8 @@ class BundleContent {
 
   TemporaryText verified() {
     if (!hashes_.contains(records_name) || !hashes_.contains(checksums_name)) {
-      packed_.refuse(
-          fmt::format("an evidence bundle has {} and {}, and this has not", records_name, checksums_name));
+      packed_.refuse(fmt::format("an evidence bundle has {} and {}, and this one does not", records_name,
+                                 checksums_name));
     }
     Checksums checksums(sums_, name_);
     for (const auto& [name, hash] : hashes_) {

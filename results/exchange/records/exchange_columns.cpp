@@ -33,6 +33,7 @@ std::string shown(const nlohmann::json& value) {
 
 std::string_view exchange_name(std::string_view column) {
   if (column == "trial_order") { return "order"; }
+  if (column == "case_name") { return "case"; }
   if (column == "id") { return "experiment"; }
   return column;
 }

@@ -26,7 +26,7 @@ bool LineReader::next() {
   ++number_;
   for (; byte != end_of_file && byte != '\n'; byte = bytes.sbumpc()) {
     if (line_.size() == longest_line_bytes) {
-      refuse(fmt::format("this line is longer than {} MiB; it is no line of a results file",
+      refuse(fmt::format("this line is longer than {} MiB; it is not a line of a results file",
                          longest_line_bytes >> 20));
     }
     line_ += static_cast<char>(byte);
@@ -62,10 +62,10 @@ void LineReader::check_text() const {
     throw Error(position(at + 1), ErrorCode::bad_input, words);
   };
   if (const auto nul = line_.find('\0'); nul != std::string::npos) {
-    refuse_byte(nul, "a NUL byte; this is no text");
+    refuse_byte(nul, "a NUL byte; this is not text");
   }
   if (const auto bad = find_invalid_utf8(line_); bad != std::string::npos) {
-    refuse_byte(bad, "these bytes are no UTF-8; save the file as UTF-8");
+    refuse_byte(bad, "these bytes are not UTF-8; save the file as UTF-8");
   }
 }
 

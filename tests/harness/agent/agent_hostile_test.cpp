@@ -163,7 +163,7 @@ TEST_CASE("garbage from an agent: the client loses it with words") {
   CHECK_THAT(handshake_with(encode(Frame{{{"type", "announce"}}, {}}), true), Contains("field 'id'"));
   CHECK_THAT(handshake_with("", false),
              Contains("reach the agent of rogue") && Contains("its channel closed"));
-  CHECK_THAT(handshake_with("", true), Contains("no word from it within 2 s"));
+  CHECK_THAT(handshake_with("", true), Contains("no message from it within 2 s"));
   CHECK_THAT(handshake_with(announce(), true), Contains("no answer within 2000 ms"));
   CHECK_THAT(handshake_with(announce(), false), Contains("its channel closed") || Contains("Broken pipe"));
   const auto answered = [](const Frame& answer) { return handshake_with(announce(), true, encode(answer)); };

@@ -165,7 +165,7 @@ const std::vector<Row>& rows() {
        [](Trial t) {
          t.aggressors = {{"net", 1, {1, 1, 0.4}}};
        },
-       "net told what it did in 40 % of the counted time"},
+       "net reported its work in 40 % of the counted time"},
       {"STEP-1", [](Trial t) { (*t.tenants[0].ranks[0].result)["skipped_steps"] = 6; },
        "a rank 0: 6 of 100 steps were skipped: gradients overflowed"},
   };

@@ -214,7 +214,7 @@ CheckAnswer they_are_awake(const DeviceHost& host) {
 }
 
 CheckAnswer nothing_is_left(const DeviceHost& host) {
-  return none_of(device_leaks(host), "no device is lent to nobody",
+  return none_of(device_leaks(host), "no binding or vGPU is left over",
                  "virtrain clean gives back what was a run's; what is not, its owner (echo 1 > "
                  "/sys/bus/mdev/devices/UUID/remove, 0 to current_vgpu_type, a newline to driver_override)");
 }

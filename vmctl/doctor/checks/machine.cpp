@@ -57,7 +57,7 @@ CheckAnswer kvm_boots(const DeviceHost& host) {
 }
 
 CheckAnswer is_no_virtual_machine(const DeviceHost& host) {
-  if (!host.inventory.is_virtual_machine) { return {"the host is no virtual machine"}; }
+  if (!host.inventory.is_virtual_machine) { return {"the host is not a virtual machine"}; }
   return {"the host is itself a virtual machine", "figures are nested and say so; measure on bare metal"};
 }
 

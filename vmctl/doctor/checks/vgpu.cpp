@@ -182,7 +182,7 @@ CheckAnswer sizes_are_allowed(const DeviceHost& host) {
     const bool wanted = mixed.contains(pci.physical_function.empty() ? pci.address : pci.physical_function);
     if (report == nullptr || !report->mixed_vgpu_sizes || *report->mixed_vgpu_sizes == wanted) { return ""; }
     return wanted ? "is to carry vGPUs of several sizes, and its mode for that is off"
-                  : "is in the mode for vGPUs of several sizes, which the plan has not";
+                  : "is in the mode for vGPUs of several sizes, which the plan does not need";
   });
   return none_of(offenders, mixed.empty() ? "vGPUs of one size a card" : "vGPUs of several sizes are allowed",
                  "nvidia-smi vgpu -i N -shm 1 (or 0), after sriov-manage and before any vGPU is made");

@@ -45,7 +45,7 @@ CloudImage inspect_cloud_image(const fs::path& path) {
   struct stat status {};
   if (!file && errno == EACCES) { refuse("QEMU's user may not read it (chmod a+r)"); }
   if (!file || ::fstat(file.get(), &status) != 0) { refuse("there is no such file"); }
-  if (!S_ISREG(status.st_mode)) { refuse("it is no regular file"); }
+  if (!S_ISREG(status.st_mode)) { refuse("it is not a regular file"); }
   constexpr mode_t readable_by_all = 0004;
   if ((status.st_mode & readable_by_all) == 0) { refuse("QEMU's user may not read it (chmod a+r)"); }
   std::string bytes(disk_header_bytes, '\0');

@@ -57,7 +57,7 @@ void check(const DomainSpec& spec) {
                              spec.vcpus));
   }
   if (spec.virtualization == Virtualization::none) {
-    refuse(what, "virtualization none is no virtual machine");
+    refuse(what, "virtualization none is not a virtual machine");
   }
   if (is_confidential(spec.memory_encryption) && !uses_kvm(spec.virtualization)) {
     refuse(what, "memory is encrypted under KVM only");

@@ -158,7 +158,7 @@ void set_guids(const Effect& effect, const fs::path& devices) {
   const auto wanted = from_state<Change<VfIdentity>>(effect.state).wanted;
   const auto seat = find_seat(devices, effect.name);
   if (!seat) {
-    throw Error("give " + effect.name + " its GUIDs", ErrorCode::not_found, "it is no virtual function");
+    throw Error("give " + effect.name + " its GUIDs", ErrorCode::not_found, "it is not a virtual function");
   }
   write_identity(*seat, wanted);
   const auto now = read_identity(*seat);

@@ -60,7 +60,7 @@ Effect vgpu_type_effect(const DeviceGrant& grant) {
   const auto now = read_value(current_type(grant.address));
   if (!now) {
     throw Error(operation, ErrorCode::not_found,
-                "it is no virtual function of a driver with vendor-specific VFIO (doctor's VG-2)");
+                "it is not a virtual function of a driver with vendor-specific VFIO (doctor's VG-2)");
   }
   if (*now != "0") {
     throw Error(operation, ErrorCode::busy, "it carries a vGPU of type " + *now + " already");

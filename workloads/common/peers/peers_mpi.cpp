@@ -28,7 +28,7 @@ class MpiPeers : public Peers {
   MpiPeers() {
     int provided = 0;
     if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS) {
-      throw Error("MPI_Init_thread", ErrorCode::io, "failed; MPI's words are on stderr");
+      throw Error("MPI_Init_thread", ErrorCode::io, "failed; MPI's message is on stderr");
     }
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);

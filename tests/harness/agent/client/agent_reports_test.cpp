@@ -45,27 +45,27 @@ TEST_CASE("what the agent says of this machine is accepted as it is") {
 }
 
 TEST_CASE("row 5: facts that no reader could take are refused on receipt") {
-  CHECK_THAT(refused_facts(5), Contains("no object"));
+  CHECK_THAT(refused_facts(5), Contains("not an object"));
   CHECK_THAT(refused_facts(many(65)), Contains("65 of them, at most 64"));
-  CHECK_THAT(refused_facts({{"", "x"}}), Contains("'' is no name"));
-  CHECK_THAT(refused_facts({{"a b\x1b[2J", "x"}}), Contains("'a b\uFFFD[2J' is no name"));
-  CHECK_THAT(refused_facts({{std::string(65, 'n'), "x"}}), Contains("is no name"));
+  CHECK_THAT(refused_facts({{"", "x"}}), Contains("'' is not a name"));
+  CHECK_THAT(refused_facts({{"a b\x1b[2J", "x"}}), Contains("'a b\uFFFD[2J' is not a name"));
+  CHECK_THAT(refused_facts({{std::string(65, 'n'), "x"}}), Contains("is not a name"));
   for (const json& value :
        {json(nullptr), json(true), json(-1), json::array(), json{{"a", 1}}, json(std::string(16385, 'x'))}) {
     INFO(value.dump());
     CHECK_THAT(refused_facts({{"fact", value}}), Contains("'fact' is neither a short text nor a number"));
   }
   for (const char* name : {"hostname", "kernel", "boot_id", "cpus"}) {
-    CHECK_THAT(refused_facts({{name, 5}}), Contains("is no text"));
+    CHECK_THAT(refused_facts({{name, 5}}), Contains("is not text"));
   }
   CHECK(checked_facts({{"kernel", "6.1\x1b[2J"}})["kernel"] == "6.1\uFFFD[2J");
 }
 
 TEST_CASE("row 5: telemetry that the database would refuse is refused on receipt") {
-  CHECK_THAT(refused_readings("x"), Contains("no object"));
+  CHECK_THAT(refused_readings("x"), Contains("not an object"));
   CHECK_THAT(refused_readings(many(33)), Contains("33 of them, at most 32"));
-  CHECK_THAT(refused_readings({{"", 1}}), Contains("'' is no name"));
-  CHECK_THAT(refused_readings({{"x", "1"}}), Contains("'x' is no number"));
+  CHECK_THAT(refused_readings({{"", 1}}), Contains("'' is not a name"));
+  CHECK_THAT(refused_readings({{"x", "1"}}), Contains("'x' is not a number"));
   CHECK(checked_readings({{"x", 1e308}, {"y", -1}}) ==
         std::map<std::string, double>{{"x", 1e308}, {"y", -1}});
 }

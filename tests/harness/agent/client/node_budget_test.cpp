@@ -19,7 +19,7 @@ int burst_of(const char* type, std::size_t bytes) {
     for (; sent < 1'000'000; ++sent) { budget.take(type, bytes, second_ns); }
   } catch (const Error& error) {
     CHECK(error.code() == ErrorCode::protocol);
-    CHECK_THAT(error.message(), Contains("it floods: more than "));
+    CHECK_THAT(error.message(), Contains("it sent more than "));
   }
   return sent;
 }

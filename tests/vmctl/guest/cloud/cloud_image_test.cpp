@@ -126,7 +126,7 @@ TEST_CASE("row 15: an image that takes its bytes from other files is refused, an
   for (const char* format : {"vdi", "vmdk", "vhdx", "vpc", "qed"}) {
     CHECK(refusal(create(std::string("disk.") + format, {"-f", format})).find("its format is ") == 0);
   }
-  CHECK(refusal(folder.path) == "it is no regular file");
+  CHECK(refusal(folder.path) == "it is not a regular file");
 
   // Whole ones are taken as they are, whichever version.
   for (const char* version : {"compat=0.10", "compat=1.1", "extended_l2=on", "lazy_refcounts=on"}) {

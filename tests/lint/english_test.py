@@ -1,0 +1,64 @@
+#!/usr/bin/python3
+"""Messages of the product and of its scripts avoid turns of phrase that are hard to read.
+
+Looks at string literals of tracked C++ sources (adjacent ones are one text) and at quoted strings of scripts/, not at comments.
+"""
+
+import re
+import sys
+
+from lint_test import SOURCE, tracked
+
+TURNS = [  # what is found, what to write
+    (r"(?<!there )\b(?:is|are|was|were) no (?!longer|more|less)\S+", "'is not a …'"),
+    (r", no (?:whole|finite|count)\b", "', which is not a …'"),
+    (r"\bno evidence\b", "what the result cannot show"),
+    (r"\bso (?:many|long)\b(?! as)", "the number or the unit: 'the last N nights', 'seconds without …'"),
+    (r"\bas many (?:together|of each)\b", "the limit, or 'the same number of'"),
+    (r"\b(?:tells?|told) of\b", "'reports', 'names'"),
+    (r"\bin words\b|\b(?:its|last|\w+'s) words\b", "'its output', 'its message'"),
+    (r"\b(?:is|it|unless|not) said\b", "'reported', 'its output', 'default'"),
+    (r"\bspeaks? (?:for|against|of)\b", "what was found"),
+    (r"\bwhat was virtual\b", "'virtualization'"),
+    (r"\bwell again\b|\bto nobody\b|\bby later\b|\bbe it\b|\bof theirs\b|\bthat it is on\b", "a full clause"),
+    (r"\blikewise\b|\bof the above\b", "the thing itself once more"),
+    (r"\bfloods?\b", "'wrote more than N of …'"),
+    (r"\b(?:got|gets?|was|are) level\b(?! with)", "'reached a steady state'"),
+    (r"\bfor want of\b", "'out of', 'without'"),
+    (r"\b(?:has|have) not(?=\W*$)", "'does not have'"),
+]
+TURN = re.compile("|".join(f"({turn})" for turn, _ in TURNS), re.IGNORECASE)
+ALLOWED = set()  # (file, turn as it is found)
+CPP = re.compile(r"//[^\n]*|/\*.*?\*/|R\"(\w*)\((.*?)\)\1\"|\"((?:\\.|[^\"\\\n])*)\"|'(?:\\.[^'\n]{0,7}|[^'\\\n])'", re.DOTALL)
+SCRIPT = re.compile(r"(?m)^\s*(?:#|\"\"\").*$|\s#\s.*$|\"((?:\\.|[^\"\\\n])*)\"|'([^'\n]*)'")
+
+
+def texts(pattern, source):
+    """Where each text begins, and the text."""
+    begin, text, end = 0, "", None
+    for match in pattern.finditer(source):
+        if match.lastindex is None:  # a comment, or a character
+            continue
+        if end is None or source[end : match.start()].strip():
+            yield begin, text
+            begin, text = match.start(), ""
+        text, end = text + match[match.lastindex], match.end()
+    yield begin, text
+
+
+def main():
+    wrong = []
+    for file in tracked(".cpp", ".h", ".cu", ".cuh") + [f for f in tracked("") if f.startswith("scripts/")]:
+        if file.startswith("tests/"):
+            continue
+        source = (SOURCE / file).read_text(encoding="utf-8")
+        for begin, text in texts(SCRIPT if file.startswith("scripts/") else CPP, source):
+            for found in TURN.finditer(re.sub(r"\{[^{}\n]*\}", "{}", text)):
+                if (file, found[0]) not in ALLOWED:
+                    line = source.count("\n", 0, begin) + 1
+                    wrong.append(f"{file}:{line}: '{found[0]}' in a message; better: {TURNS[found.lastindex - 1][1]}")
+    print("\n".join(wrong))
+    sys.exit(1 if wrong else 0)
+
+
+main()
