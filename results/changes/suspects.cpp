@@ -54,6 +54,16 @@ std::size_t idle_changes(std::span<const NightFacts> nights, const std::string& 
   return changes;
 }
 
+/// What the fact was when it last was something else.
+const std::set<std::string>& last_other(std::span<const NightFacts> nights, const std::string& fact,
+                                        const std::set<std::string>& values) {
+  const auto other = std::find_if(nights.rbegin(), nights.rend(), [&](const auto& night) {
+    const auto& there = values_of(night, fact);
+    return !there.empty() && there != values;
+  });
+  return other == nights.rend() ? values : values_of(*other, fact);
+}
+
 std::string words(const std::set<std::string>& values) {
   return join({values.begin(), values.end()}, ", ");
 }
@@ -106,7 +116,9 @@ std::vector<Suspect> rank_suspects(std::span<const NightFacts> good, std::span<c
     if (fit < least_fit) { continue; }
     const auto idle = static_cast<double>(idle_changes(good, fact) + idle_changes(bad, fact));
     const double score = fit * weight_of(fact) * (at_the_change ? 1 : 0.5) / (1 + idle);
-    ranked.push_back({{fact, words(before), words(value), fit, at_the_change}, score});
+    const bool earlier = before == value;
+    const auto& former = earlier ? last_other(good, fact, value) : before;
+    ranked.push_back({{fact, words(former), words(value), fit, at_the_change, earlier}, score});
   }
   std::stable_sort(ranked.begin(), ranked.end(),
                    [](const auto& a, const auto& b) { return a.score > b.score; });

@@ -23,10 +23,11 @@ NightFacts facts_of(const Night& night, std::span<const ArmFact> facts, const st
 /// A fact that differed between the good and the bad nights.
 struct Suspect {
   std::string fact;
-  std::string before;          ///< values in the last good night, joined by ", "
-  std::string after;           ///< in the first bad night
+  std::string before;          ///< values before it changed, joined by ", "
+  std::string after;           ///< and since
   double fit = 0;              ///< 1: this value in all bad nights, in no good one
   bool at_the_change = false;  ///< it changed just between the last good and the first bad night
+  bool earlier = false;        ///< it changed in one of the good nights; neither: in one of the bad ones
 };
 
 /// What may have caused a change, the likeliest first: how well the values that are new in bad nights fit

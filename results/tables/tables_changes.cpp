@@ -76,7 +76,10 @@ void add_notes(const Change& change, std::vector<std::string>& notes) {
   std::vector<std::string> suspects;
   for (const auto& one : change.suspects) {
     suspects.push_back(fmt::format("{} ({} → {}{})", one.fact, excerpt(one.before, most_bytes),
-                                   excerpt(one.after, most_bytes), one.at_the_change ? "" : ", later"));
+                                   excerpt(one.after, most_bytes),
+                                   one.at_the_change ? ""
+                                   : one.earlier     ? ", earlier"
+                                                     : ", later"));
   }
   notes.push_back(fmt::format("{}: suspects, likeliest first: {}.", change.id, join(suspects, "; ")));
 }

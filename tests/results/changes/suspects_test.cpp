@@ -86,3 +86,15 @@ TEST_CASE("a suspect says what was before and after, and host and guests name on
   CHECK(suspects[0].fit == 1);
   CHECK(suspects[0].at_the_change);
 }
+
+TEST_CASE("a fact that changed some nights before the loss says from what, and that it was earlier") {
+  std::vector<NightFacts> good(9, {{"label", {"libs-5"}}});
+  good.insert(good.end(), 3, {{"label", {"libs-6"}}});
+  const std::vector<NightFacts> bad(5, {{"label", {"libs-6"}}});
+  const auto suspects = rank_suspects(good, bad);
+  REQUIRE(suspects.size() == 1);
+  CHECK(suspects[0].before == "libs-5");
+  CHECK(suspects[0].after == "libs-6");
+  CHECK(suspects[0].earlier);
+  CHECK_FALSE(suspects[0].at_the_change);
+}
