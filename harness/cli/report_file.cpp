@@ -7,6 +7,7 @@
 
 #include "common/error.h"
 #include "common/system/log.h"
+#include "common/text/text.h"
 #include "results/exchange/exporters/exporters.h"
 #include "results/store/store.h"
 
@@ -27,6 +28,16 @@ void require_report_place(const std::filesystem::path& output) {
   if (!fs::is_directory(folder, unknown)) { refuse(fmt::format("there is no folder {}", folder.string())); }
   if (::access(folder.c_str(), W_OK) != 0) {
     refuse(fmt::format("{} cannot be written to", folder.string()));
+  }
+}
+
+void make_site_folder(const std::filesystem::path& folder) {
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  if (!std::filesystem::is_directory(folder)) {
+    throw Error("write the site to " + printable(folder.string()), ErrorCode::usage,
+                std::filesystem::exists(folder) ? "it is a file; a site needs a folder"
+                                                : "cannot make the folder: " + failed.message());
   }
 }
 

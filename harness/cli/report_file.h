@@ -9,6 +9,9 @@ namespace virtrain::harness {
 /// Refuses what no report could be written to, before a run of hours: Error(usage). "-" is standard output.
 void require_report_place(const std::filesystem::path& output);
 
+/// The folder of a site, made if it is not there. Error(usage) for one that cannot be.
+void make_site_folder(const std::filesystem::path& folder);
+
 /// Numbers of nodes that a report predicts weak scaling for unless asked otherwise.
 inline constexpr const char* reported_sizes = "8,64,1024";
 

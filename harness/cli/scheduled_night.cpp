@@ -14,6 +14,7 @@
 #include "common/text/json.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
+#include "harness/cli/report_file.h"
 #include "harness/experiment/judge.h"
 #include "harness/scenario/decode.h"
 #include "harness/schedule/mail.h"
@@ -21,6 +22,8 @@
 #include "harness/schedule/trust.h"
 #include "harness/schedule/webhook.h"
 #include "results/changes/read_changes.h"
+#include "results/exchange/exporters/exporters.h"
+#include "results/report/site/site.h"
 #include "results/tables/tables.h"
 
 namespace virtrain::harness {
@@ -172,6 +175,7 @@ class Night {
     }();
     say(results::render(results::changes_table(log), results::Format::table));
     tell(log.changes);
+    publish(scenario);
     thin(scenario);
     const bool alarm = std::any_of(log.changes.begin(), log.changes.end(), results::is_alarm);
     return alarm && night != trial_failed ? exit_worse : night;
@@ -212,6 +216,34 @@ class Night {
       told.insert(message.key);
       book.save_told(schedule_.name, told);
     }
+  }
+
+  /// What others look at. That it could not be written is no reason to call the night bad: the next one does
+  /// it.
+  void publish(const std::string& scenario) const {
+    const auto attempt = [&](const std::string& place, auto&& write) {
+      if (place.empty()) { return; }
+      try {
+        write(results::Store(schedule_.database, results::Store::Mode::open));
+      } catch (const Error& error) {
+        log::warning("the nights could not be published; the next night tries again",
+                     {{"schedule", schedule_.name}, {"place", place}, {"reason", error.what()}});
+      }
+    };
+    attempt(schedule_.textfile, [&](const results::Store& store) {
+      const auto log = results::read_changes(store);
+      results::write_whole(schedule_.textfile,
+                           [&](std::ostream& out) { results::export_changes_prometheus(log, out); });
+    });
+    attempt(schedule_.site, [&](const results::Store& store) {
+      make_site_folder(schedule_.site);
+      const auto written = results::write_site(
+          store, {.schedule = schedule_.name, .scenario = scenario, .command_line = "virtrain schedule run"},
+          schedule_.site);
+      for (const auto& warning : written.warnings) {
+        if (!quiet_) { log::warning(warning); }
+      }
+    });
   }
 
   /// Thins old nights. That it could not is no reason to call the night bad: the next one tries again.

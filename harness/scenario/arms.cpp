@@ -12,7 +12,7 @@
 #include "harness/scenario/decode_devices.h"
 #include "harness/scenario/decode_guest.h"
 #include "harness/scenario/decode_workload.h"
-#include "harness/scenario/variation.h"
+#include "harness/scenario/scenario_keys.h"
 
 namespace virtrain::harness {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "common/text/scanner.h"
 #include "common/text/text.h"
-#include "harness/scenario/variation.h"
+#include "harness/scenario/scenario_keys.h"
 
 namespace virtrain::harness {
 namespace {

@@ -7,7 +7,7 @@
 #include "common/error.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
-#include "harness/scenario/variation.h"
+#include "harness/scenario/scenario_keys.h"
 
 namespace virtrain::harness {
 namespace {

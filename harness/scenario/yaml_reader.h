@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "common/enum_text.h"
-#include "harness/scenario/variation.h"
+#include "harness/scenario/scenario_keys.h"
 
 namespace virtrain::harness {
 

@@ -27,10 +27,12 @@ struct Schedule {
   std::string mail = {};              ///< address that sendmail hands messages to; empty: none
   std::int64_t keep_days = 0;         ///< older nights lose samples and telemetry; 0: none does
   std::string label_command = {};     ///< a command of the user's that prints each night's label; empty: none
+  std::string textfile = {};          ///< absolute path of a file for Prometheus; empty: none
+  std::string site = {};              ///< absolute path of a folder with pages on the nights; empty: none
 };
 BOOST_DESCRIBE_STRUCT(Schedule, (),
                       (name, scenario, at, days, database, patience_seconds, notify, webhook_file, mail,
-                       keep_days, label_command))
+                       keep_days, label_command, textfile, site))
 
 /// How its last run ended. Described are the keys of its file.
 struct LastRun {

@@ -199,7 +199,9 @@ void Store::Connection::save_fingerprint(std::optional<std::int64_t> experiment,
                                          std::optional<std::int64_t> node, const Fingerprint& fingerprint) {
   for (const auto& [key, value] : fingerprint) {
     if (value.empty()) { continue; }
-    query("INSERT OR IGNORE INTO fingerprint (experiment_number, node_id, key, value) VALUES (?, ?, ?, ?)")
+    query(
+        "INSERT INTO fingerprint (experiment_number, node_id, key, value) VALUES (?, ?, ?, ?) ON CONFLICT DO "
+        "NOTHING")
         .bind(experiment)
         .bind(node)
         .bind(key)

@@ -306,6 +306,24 @@ class Nightly(unittest.TestCase):
         self.assertEqual(self.virtrain("schedule", "run", "nightly", "--quiet", status=1).out, "")
 
     @without_systemd
+    def test_each_night_publishes_what_others_look_at(self):
+        add = ("schedule", "add", self.scenario, "--at", "2:00", "--db", self.database)
+        self.assertIn("NAME.prom", self.virtrain(*add, "--textfile", self.folder / "nights.txt", status=2).err)
+        self.assertIn("is not there", self.virtrain(*add, "--site", self.folder / "no" / "site", status=2).err)
+        page, site = self.folder / "nights.prom", self.folder / "site"
+        self.import_a_loss()
+        self.add("--textfile", page, "--site", site)
+        self.virtrain("schedule", "run", "nightly", status=1)
+        self.assertRegex(page.read_text(), r'(?m)^virtrain_series_open_losses{.*figure="ratio".*} 1$')
+        self.assertIn("nightly/one/vm/ratio", (site / "index.html").read_text())
+        page.unlink()
+        shutil.rmtree(site)
+        site.write_text("mine")
+        again = self.virtrain("schedule", "run", "nightly", status=1)
+        self.assertIn("could not be published", again.err)
+        self.assertEqual((site.read_text(), page.exists()), ("mine", True))
+
+    @without_systemd
     def test_two_schedules_that_are_added_at_once_both_reach_the_crontab(self):
         self.table.write_text(MINE)
         (self.folder / "table.slow").touch()

@@ -23,17 +23,6 @@ struct ReportArguments {
   std::string margin = "2%", alpha = "0.05", sizes = reported_sizes;
 };
 
-/// The folder of a site, made if it is not there. Error(usage) for one that cannot be.
-void make_site_folder(const std::filesystem::path& folder) {
-  std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
-  if (!std::filesystem::is_directory(folder)) {
-    throw Error("write the site to " + printable(folder.string()), ErrorCode::usage,
-                std::filesystem::exists(folder) ? "it is a file; --out names a folder"
-                                                : "cannot make the folder: " + failed.message());
-  }
-}
-
 void report_schedule(const ReportArguments& arguments, const Cli& cli) {
   if (arguments.site.empty()) {
     throw Error("report on schedule " + excerpt(arguments.schedule), ErrorCode::usage,

@@ -31,6 +31,7 @@ struct AddArguments {
   std::string patience = "1h";
   std::string notify;
   std::string label_command;
+  std::filesystem::path textfile, site;
   std::filesystem::path webhook;
   std::string mail;
   std::string keep;
@@ -78,6 +79,18 @@ void warn_of_a_program_of_others() {
   }
 }
 
+/// The absolute path of what each night writes; the folder that it lies in has to be there.
+std::string place_of(const std::filesystem::path& path, const std::string& option) {
+  if (path.empty()) { return ""; }
+  auto place = std::filesystem::absolute(path).lexically_normal();
+  if (!place.has_filename()) { place = place.parent_path(); }
+  if (!std::filesystem::is_directory(place.parent_path())) {
+    throw Error("read " + option, ErrorCode::usage,
+                "the folder " + printable(place.parent_path().string()) + " is not there");
+  }
+  return place.string();
+}
+
 void add(const AddArguments& arguments) {
   Schedule schedule;
   schedule.at = time_of_day(arguments.at);
@@ -91,6 +104,12 @@ void add(const AddArguments& arguments) {
     schedule.mail = arguments.mail;
   }
   if (!arguments.keep.empty()) { schedule.keep_days = days_to_keep(arguments.keep); }
+  schedule.textfile = place_of(arguments.textfile, "--textfile");
+  if (!schedule.textfile.empty() && !schedule.textfile.ends_with(".prom")) {
+    throw Error("read --textfile", ErrorCode::usage,
+                excerpt(schedule.textfile) + ": the textfile collector reads files named NAME.prom only");
+  }
+  schedule.site = place_of(arguments.site, "--site");
   const auto scenario = load_scenario(arguments.scenario.string());
   schedule.name = arguments.name.empty() ? scenario.name : arguments.name;
   require_schedule_name(schedule.name);
@@ -205,6 +224,12 @@ void add_add(CLI::App& schedule) {
   verb->add_option("--label-command", arguments->label_command,
                    "Command whose first line of output is the label of each night, such as a version")
       ->type_name("COMMAND");
+  verb->add_option("--textfile", arguments->textfile,
+                   "File that each night writes for Prometheus' textfile collector: NAME.prom")
+      ->type_name("FILE");
+  verb->add_option("--site", arguments->site,
+                   "Folder that each night writes pages to, as report --schedule does")
+      ->type_name("DIR");
   verb->add_option("--mail", arguments->mail,
                    "Address that new messages are mailed to, by this host's sendmail")
       ->type_name("ADDRESS");

@@ -9,7 +9,7 @@
 #include "common/error.h"
 #include "common/model/arm.h"
 #include "common/text/text.h"
-#include "harness/scenario/variation.h"
+#include "harness/scenario/scenario_keys.h"
 
 namespace virtrain::harness {
 namespace {

@@ -1,4 +1,4 @@
-#include "harness/scenario/variation.h"
+#include "harness/scenario/scenario_keys.h"
 
 #include <fmt/format.h>
 
