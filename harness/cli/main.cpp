@@ -25,6 +25,7 @@
 #include "harness/cli/help/choices.h"
 #include "harness/cli/help/help_formatter.h"
 #include "harness/cli/search_path.h"
+#include "harness/experiment/experiment.h"
 
 namespace virtrain::harness {
 
@@ -38,13 +39,8 @@ void add_large_sweeps_flag(CLI::App& verb, bool& large_sweeps) {
 }
 
 void add_label_option(CLI::App& verb, std::string& label) {
-  constexpr std::size_t longest_label_bytes = 1000;  // as import takes
-  const auto is_label = [](const std::string& text) {
-    if (find_invalid_utf8(text) != std::string::npos) { return "a label is UTF-8, these bytes are not"; }
-    return text.size() > longest_label_bytes ? "a label has at most 1000 bytes" : "";
-  };
   verb.add_option("--label", label, "Label stored with the experiment, for selecting it later")
-      ->check(CLI::Validator(is_label, ""));
+      ->check(CLI::Validator(label_fault, ""));
 }
 
 void add_selection_options(CLI::App& verb, results::Selection& selection) {

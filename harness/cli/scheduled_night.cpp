@@ -15,6 +15,7 @@
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "harness/cli/report_file.h"
+#include "harness/cli/search_path.h"
 #include "harness/experiment/judge.h"
 #include "harness/scenario/decode.h"
 #include "harness/schedule/mail.h"
@@ -72,8 +73,7 @@ std::filesystem::path webhook_file(const Schedule& schedule) {
 
 class Night {
  public:
-  Night(const Schedule& schedule, const std::filesystem::path& program, bool quiet)
-      : schedule_(schedule), program_(program.string()), quiet_(quiet) {}
+  Night(const Schedule& schedule, bool quiet) : schedule_(schedule), quiet_(quiet) {}
 
   int run() {
     require_only_ours(schedule_.scenario);
@@ -166,13 +166,8 @@ class Night {
       return night;
     }
     const auto scenario = load_scenario(schedule_.scenario).name;
-    const auto log = [&] {
-      const results::Store store(schedule_.database, results::Store::Mode::open);
-      auto read = results::read_changes(store, scenario + "/");
-      // "nightly/" is in "other-nightly/", too.
-      std::erase_if(read.changes, [&](const auto& change) { return change.series->scenario != scenario; });
-      return read;
-    }();
+    const auto log =
+        results::read_changes_of(results::Store(schedule_.database, results::Store::Mode::open), scenario);
     say(results::render(results::changes_table(log), results::Format::table));
     tell(log.changes);
     publish(scenario);
@@ -224,6 +219,8 @@ class Night {
     const auto attempt = [&](const std::string& place, auto&& write) {
       if (place.empty()) { return; }
       try {
+        // Whoever could change the folder could lead a night of root's to any other place by a link.
+        require_only_ours(std::filesystem::path(place).parent_path());
         write(results::Store(schedule_.database, results::Store::Mode::open));
       } catch (const Error& error) {
         log::warning("the nights could not be published; the next night tries again",
@@ -286,14 +283,14 @@ class Night {
   }
 
   const Schedule& schedule_;
-  std::string program_;
   bool quiet_;
+  std::string program_ = this_program().string();
 };
 
 }  // namespace
 
-int run_night(const Schedule& schedule, const std::filesystem::path& program, bool quiet) {
-  return Night(schedule, program, quiet).run();
+int run_night(const Schedule& schedule, bool quiet) {
+  return Night(schedule, quiet).run();
 }
 
 }  // namespace virtrain::harness

@@ -12,6 +12,10 @@ bool names(const std::string& path, const std::string& folder) {
 
 }  // namespace
 
+std::filesystem::path this_program() {
+  return std::filesystem::read_symlink("/proc/self/exe");
+}
+
 void complete_search_path() {
   const char* const given = std::getenv("PATH");
   std::string path = given == nullptr ? "/usr/local/bin:/usr/bin:/bin" : given;

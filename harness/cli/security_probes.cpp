@@ -11,6 +11,7 @@
 #include "harness/cli/comparison_arguments.h"
 #include "harness/cli/help/choices.h"
 #include "harness/cli/report_file.h"
+#include "harness/cli/search_path.h"
 #include "harness/experiment/judge.h"
 #include "harness/scenario/decode.h"
 #include "harness/security/security_run.h"
@@ -66,7 +67,7 @@ void kill_a_run_before(SecurityArguments& arguments) {
     const auto can = [](const auto* arm) { return arm->lacks.empty(); };
     if (std::none_of(lenders.begin(), lenders.end(), can)) { return; }
     const results::WorkFolder folder(options.database);
-    std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe"),
+    std::vector<std::string> command{this_program(),
                                      "isolate",
                                      "--security",
                                      arguments.scenario,

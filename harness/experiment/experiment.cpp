@@ -13,6 +13,7 @@
 #include "common/error.h"
 #include "common/system/log.h"
 #include "common/system/time.h"
+#include "common/text/text.h"
 #include "common/version.h"
 #include "harness/experiment/experiment_runner.h"
 #include "harness/job/programs.h"
@@ -110,6 +111,12 @@ bool end_in_database(RunContext& context, const ExperimentOutcome& outcome) {
 }
 
 }  // namespace
+
+std::string label_fault(const std::string& label) {
+  constexpr std::size_t longest_label_bytes = 1000;  // as import takes
+  if (find_invalid_utf8(label) != std::string::npos) { return "a label is UTF-8, these bytes are not"; }
+  return label.size() > longest_label_bytes ? "a label has at most 1000 bytes" : "";
+}
 
 ExperimentOutcome run_experiment(vmctl::Host& host, const Scenario& scenario, const Plan& plan,
                                  const std::filesystem::path& database, const ExperimentOptions& options) {

@@ -14,6 +14,9 @@
 
 namespace virtrain::harness {
 
+/// Why the database takes no such label of an experiment; empty: it takes it.
+std::string label_fault(const std::string& label);
+
 struct ExperimentOptions {
   std::string label;
   vmctl::HostMode mode = vmctl::HostMode::system;

@@ -18,6 +18,7 @@
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
+#include "harness/experiment/experiment.h"
 
 namespace virtrain::harness {
 namespace {
@@ -125,18 +126,16 @@ std::int64_t days_to_keep(const std::string& text) {
 }
 
 std::string label_in(const std::string& output) {
-  constexpr std::size_t longest = 1000;  // as run --label takes
   const std::string label(trim(std::string_view(output).substr(0, output.find('\n'))));
   const auto refuse_label = [](const std::string& why) {
     return Error("read the label", ErrorCode::bad_input, why);
   };
   if (label.empty()) { throw refuse_label("the first line of its output is empty"); }
-  if (find_invalid_utf8(label) != std::string::npos) { throw refuse_label("its output is not UTF-8"); }
+  if (const auto fault = label_fault(label); !fault.empty()) { throw refuse_label(fault); }
   const auto is_control = [](unsigned char c) { return c < ' ' || c == 127; };
   if (std::any_of(label.begin(), label.end(), is_control)) {
     throw refuse_label("there are control characters in its output");
   }
-  if (label.size() > longest) { throw refuse_label("a label has at most 1000 bytes"); }
   return label;
 }
 

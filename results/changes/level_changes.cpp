@@ -149,14 +149,13 @@ class Replay {
     if (accepted_ && accepted_(found.change.first)) { return false; }
     const bool is_last = change == lasting_.back();
     auto since = values(nights_since(change));
-    const auto now = values(level_);
-    const auto back = now.end() - static_cast<std::ptrdiff_t>(rule_.nights_to_confirm);
     if (is_last) { since.resize(since.size() - rule_.nights_to_confirm); }
-    const double shift = median(since) - found.level.centre;
+    const double shift = median(std::move(since)) - found.level.centre;
     // Beyond the old level is back as well, unless it is a later change that has led there.
     const double half = 0.5;
-    return std::all_of(back, now.end(), [&](double value) {
-      const double share = (value - found.level.centre) / shift;
+    const auto back = level_.end() - static_cast<std::ptrdiff_t>(rule_.nights_to_confirm);
+    return std::all_of(back, level_.end(), [&](std::size_t night) {
+      const double share = (logs_[night] - found.level.centre) / shift;
       return share < half && (is_last || share > -half);
     });
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "common/error.h"
 #include "common/text/text.h"
@@ -35,20 +36,29 @@ std::vector<Suspect> suspects_of(const Store& store, const Change& change) {
   return rank_suspects(good, bad);
 }
 
-}  // namespace
-
-ChangeLog read_changes(const Store& store, const std::string& series_text, const ChangeRule& rule) {
+ChangeLog read_where(const Store& store, const std::function<bool(const Series&)>& counts,
+                     const ChangeRule& rule) {
   ChangeLog log;
   log.nights = store.nights();
   log.series = series_of(log.nights, store.night_figures());
-  std::erase_if(log.series,
-                [&](const Series& one) { return one.name().find(series_text) == std::string::npos; });
+  std::erase_if(log.series, [&](const Series& one) { return !counts(one); });
   const auto acknowledgements = store.acknowledgements();
   log.changes = find_changes(log.series, acknowledgements, rule);
   for (auto& change : log.changes) {
     if (change.level.confirmed_on) { change.suspects = suspects_of(store, change); }
   }
   return log;
+}
+
+}  // namespace
+
+ChangeLog read_changes(const Store& store, const std::string& series_text, const ChangeRule& rule) {
+  const auto has_text = [&](const Series& one) { return one.name().find(series_text) != std::string::npos; };
+  return read_where(store, has_text, rule);
+}
+
+ChangeLog read_changes_of(const Store& store, const std::string& scenario) {
+  return read_where(store, [&](const Series& one) { return one.scenario == scenario; }, {});
 }
 
 void acknowledge(Store& store, const std::string& change, const std::string& why, const std::string& now) {

@@ -5,6 +5,15 @@ import pathlib
 
 SCENARIO = "nightly"
 HOSTILE = "a \"quoted\" \\ back\nline <b>&amp;]]></b> \x1b[31m \u202e"
+# In the place of crontab on PATH, with its table beside it; reads slowly where there is a table.slow.
+CRONTAB = """#!/bin/sh
+table=$(dirname "$0")/table
+case $1 in
+-l) test -e "$table" || { echo "no crontab for ada" >&2; exit 1; }; cat "$table"
+    test ! -e "$table.slow" || sleep 0.7 ;;
+-) cat > "$table" ;;
+esac
+"""
 
 
 def records(nights, rate, package="mpi-4.1.4", case="one", scenario=SCENARIO, text="name: nightly\n"):

@@ -21,15 +21,8 @@ import time
 import unittest
 
 from command_line import BUILD, small_scenario, virtrain
+from nights import CRONTAB
 
-CRONTAB = """#!/bin/sh
-table=$(dirname "$0")/table
-case $1 in
--l) test -e "$table" || { echo "no crontab for ada" >&2; exit 1; }; cat "$table"
-    test ! -e "$table.slow" || sleep 0.7 ;;
--) cat > "$table" ;;
-esac
-"""
 MINE = "# mine\n5 4 * * * backup\n"
 without_systemd = unittest.skipIf(os.path.isdir("/run/systemd/system"), "systemd runs here")
 
@@ -310,6 +303,10 @@ class Nightly(unittest.TestCase):
         add = ("schedule", "add", self.scenario, "--at", "2:00", "--db", self.database)
         self.assertIn("NAME.prom", self.virtrain(*add, "--textfile", self.folder / "nights.txt", status=2).err)
         self.assertIn("is not there", self.virtrain(*add, "--site", self.folder / "no" / "site", status=2).err)
+        others = self.folder / "others"
+        others.mkdir()
+        others.chmod(0o777)
+        self.assertIn(f"chmod go-w {others}", self.virtrain(*add, "--textfile", others / "nights.prom", status=4).err)
         page, site = self.folder / "nights.prom", self.folder / "site"
         self.import_a_loss()
         self.add("--textfile", page, "--site", site)

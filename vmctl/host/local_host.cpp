@@ -396,7 +396,7 @@ ImageFacts LocalHost::make_image(const ImageSpec& spec) {
           host.image.from_cache,
           host.virtualization,
           host.virtualization_reason,
-          versions_of(host.image.packages)};
+          host.cloud_image ? std::map<std::string, std::string>() : versions_of(host.image.packages)};
 }
 
 NodeGroup LocalHost::plan_nodes(const NodeGroupSpec& spec) {

@@ -10,6 +10,7 @@
 #include "common/text/units.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/scheduled_night.h"
+#include "harness/cli/search_path.h"
 #include "harness/experiment/preflight.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode.h"
@@ -43,10 +44,6 @@ void require_that_it_runs_here(const Scenario& scenario) {
   const auto inventory = host->inventory(scenario.devices.kind != DeviceKind::none);
   const auto plan = make_plan(scenario, inventory, expects_emulation(inventory));
   check_host(*host, scenario, plan, inventory, choose_mode(*host, std::nullopt, scenario));
-}
-
-std::filesystem::path this_program() {
-  return std::filesystem::read_symlink("/proc/self/exe");
 }
 
 std::string local_words(std::time_t when) {
@@ -88,6 +85,7 @@ std::string place_of(const std::filesystem::path& path, const std::string& optio
     throw Error("read " + option, ErrorCode::usage,
                 "the folder " + printable(place.parent_path().string()) + " is not there");
   }
+  require_only_ours(place.parent_path());
   return place.string();
 }
 
@@ -186,7 +184,7 @@ void run(const std::string& name, bool quiet, Cli& cli) {
     book.save_last_run(name, last);
   };
   try {
-    cli.exit_status = run_night(schedule, this_program(), quiet);
+    cli.exit_status = run_night(schedule, quiet);
   } catch (const Error& error) {
     end(exit_status(error.code()));
     throw;

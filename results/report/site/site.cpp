@@ -102,7 +102,7 @@ std::string page_name(const std::string& experiment) {
 }
 
 SiteReport write_site(const Store& store, const SiteRequest& request, const fs::path& folder) {
-  const auto log = read_changes(store, request.scenario + "/");
+  const auto log = read_changes_of(store, request.scenario);
   SiteData data;
   data.request = request;
   data.database = store.file().string();
@@ -114,8 +114,6 @@ SiteReport write_site(const Store& store, const SiteRequest& request, const fs::
                 fmt::format("{} has no night of scenario {} yet", data.database, excerpt(request.scenario)));
   }
   data.series = series_states(log);
-  std::erase_if(data.series,
-                [&](const SeriesState& state) { return state.series->scenario != request.scenario; });
   sort_by_news(data.series);
   SiteReport report;
   const std::size_t pages = std::min(request.nights, data.nights.size());
