@@ -126,7 +126,7 @@ std::int64_t days_to_keep(const std::string& text) {
 }
 
 std::string label_in(const std::string& output) {
-  const std::string label(trim(std::string_view(output).substr(0, output.find('\n'))));
+  std::string label(trim(std::string_view(output).substr(0, output.find('\n'))));
   const auto refuse_label = [](const std::string& why) {
     return Error("read the label", ErrorCode::bad_input, why);
   };
