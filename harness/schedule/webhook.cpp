@@ -12,12 +12,14 @@
 #include "common/error.h"
 #include "common/text/json.h"
 #include "common/text/text.h"
+#include "common/text/units.h"
 #include "harness/schedule/trust.h"
 
 namespace virtrain::harness {
 namespace {
 
 constexpr const char* posting = "post to the webhook";
+constexpr std::int64_t longest_timeout_seconds = 600;
 
 bool is_plain_line(std::string_view text) {
   return std::none_of(text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 127; });
@@ -55,8 +57,7 @@ Answer post_once(const Webhook& webhook, const std::string& text) {
   set(CURLOPT_HTTPHEADER, headers.get());
   set(CURLOPT_POSTFIELDS, text.c_str());
   set(CURLOPT_POSTFIELDSIZE, static_cast<long>(text.size()));
-  set(CURLOPT_CONNECTTIMEOUT, 10L);
-  set(CURLOPT_TIMEOUT, 30L);
+  set(CURLOPT_TIMEOUT, webhook.timeout_seconds);
   set(CURLOPT_NOSIGNAL, 1L);
   if (!webhook.ca.empty()) { set(CURLOPT_CAINFO, webhook.ca.c_str()); }
   // The server's words are of no use to us.
@@ -101,8 +102,14 @@ Webhook parse_webhook(const std::string& text, const std::string& file) {
       webhook.headers.push_back(value);
     } else if (key == "ca" && value.starts_with('/')) {
       webhook.ca = value;
+    } else if (key == "timeout") {
+      const auto seconds = parse_integer(value);
+      if (!seconds || *seconds < 1 || *seconds > longest_timeout_seconds) {
+        throw refuse_line(fmt::format("timeout has to be 1 to {} seconds", longest_timeout_seconds));
+      }
+      webhook.timeout_seconds = static_cast<long>(*seconds);
     } else {
-      throw refuse_line("no such line (allowed: url https://…, header NAME: VALUE, ca /FILE)");
+      throw refuse_line("no such line (allowed: url https://…, header NAME: VALUE, ca /FILE, timeout SECONDS)");
     }
   }
   if (webhook.url.empty()) { throw refuse_line("a line url https://… is missing"); }

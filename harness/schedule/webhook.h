@@ -13,10 +13,11 @@ struct Webhook {
   std::string url = {};
   std::vector<std::string> headers = {};  ///< "Authorization: Bearer …"
   std::string ca = {};                    ///< file of the authority that signed the server; empty: the host's
+  long timeout_seconds = 30;              ///< of one try, from the name's look-up to the last byte
 };
 
-/// Lines `url https://…`, `header NAME: VALUE`, `ca /FILE`; # begins a comment. Error(bad_input) with the
-/// line's number and without its text. http:// is for this machine's loopback only.
+/// Lines `url https://…`, `header NAME: VALUE`, `ca /FILE`, `timeout SECONDS`; # begins a comment.
+/// Error(bad_input) with the line's number and without its text. http:// is for this machine's loopback only.
 Webhook parse_webhook(const std::string& text, const std::string& file);
 /// Of a file that nobody else can read or change.
 Webhook read_webhook(const std::filesystem::path& file);

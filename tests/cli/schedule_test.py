@@ -12,6 +12,7 @@ import pathlib
 import re
 import shutil
 import signal
+import socket
 import sqlite3
 import ssl
 import subprocess
@@ -140,6 +141,8 @@ class Nightly(unittest.TestCase):
         for option in ("--notify", "--label-command"):
             self.assertRegex(refused(option, "./hook.sh", status=2), f"read {option}: .* is relative")
         self.assertIn(f"{plain}:1:1: the URL has to begin with https://", refused("--webhook-file", plain, status=3))
+        webhook.write_text("url https://127.0.0.1/\ntimeout 0\n")
+        self.assertIn(f"{webhook}:2:1: timeout has to be 1 to 600 seconds", refused("--webhook-file", webhook, status=3))
         webhook.chmod(0o644)
         self.assertIn("other users can read the secret", refused("--webhook-file", webhook))
 
@@ -191,6 +194,24 @@ class Nightly(unittest.TestCase):
         written = [path for path in self.folder.rglob("*") if path.is_file() and path != webhook]
         for path in written:
             self.assertNotIn(b"s3cret", path.read_bytes(), path)
+
+    def test_a_webhook_that_never_answers_costs_three_time_outs_a_message(self):
+        silent = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(silent.close)
+        webhook = self.folder / "webhook"
+        webhook.write_text(f"url http://127.0.0.1:{silent.getsockname()[1]}/\ntimeout 1\n")
+        webhook.chmod(0o600)
+        self.import_a_loss()
+        self.add("--webhook-file", webhook)
+        night = self.virtrain("schedule", "run", "nightly", status=1)  # the loss is what the night says, not its messenger
+        self.assertIn("Timeout was reached", night.err)
+        silent.settimeout(0)
+        tries = 0
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                silent.accept()[0].close()
+                tries += 1
+        self.assertEqual(tries, 2 * 3)  # two messages: of images/s and of the ratio
 
     def the_next_nights_thin_this_one(self):
         def last_night_began(when):
