@@ -134,7 +134,7 @@ each_sets() {
   for name in "$@"; do proof_setting "$name" "$key" "$otherwise"; done
 }
 # any_sets KEY PROOF...: yes where one of them says KEY=yes, else no.
-any_sets() { if each_sets "$1" no "${@:2}" | grep -qx yes; then echo yes; else echo no; fi; }
+any_sets() { if each_sets "$1" no "${@:2}" | grep -x yes > /dev/null; then echo yes; else echo no; fi; } # -q closes the pipe early
 seconds_of() { echo $(($(each_sets seconds 600 "$@" | paste -sd+))); }
 memory_of() { each_sets memory 2G "$@" | sort -n | tail -n 1; }
 
