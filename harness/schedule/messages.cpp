@@ -8,10 +8,18 @@
 namespace virtrain::harness {
 namespace {
 
+/// Nobody has to look at it any more.
+bool is_over(const std::string& event) {
+  return event == "mended" || event == "superseded";
+}
+
 std::string sentence(const results::Change& change, const std::string& event) {
   const auto name = change.series->name();
   const auto percent = (change.level.ratio - 1) * 100;
-  if (event == "mended") { return fmt::format("{}: the change of {:+.1f} % is mended", name, percent); }
+  if (is_over(event)) {
+    return fmt::format("{}: the change of {:+.1f} % is {}", name, percent,
+                       event == "mended" ? event : "over: the scenario was changed");
+  }
   auto text = fmt::format("{}: {}{} ({:+.1f} %) since {}", name, change.level.large ? "much " : "",
                           change.regression ? "worse" : "better", percent, change.first_night().experiment);
   if (event == "grown") { text += ", more than was told"; }
@@ -24,13 +32,13 @@ std::string sentence(const results::Change& change, const std::string& event) {
 
 /// In the words of alerting tools, for rules on who is woken up.
 const char* severity_of(const results::Change& change, const std::string& event) {
-  if (event == "mended" || !change.regression) { return "info"; }
+  if (is_over(event) || !change.regression) { return "info"; }
   return change.level.large ? "critical" : "warning";
 }
 
 /// What is told of a large change is another message than that of the same change while it was small.
 std::string key_of(const results::Change& change, const std::string& event) {
-  return change.id + " " + event + (change.level.large && event != "mended" ? " large" : "");
+  return change.id + " " + event + (change.level.large && !is_over(event) ? " large" : "");
 }
 
 Message message_of(const std::string& schedule, const results::Change& change, const std::string& event) {
@@ -77,6 +85,8 @@ std::vector<Message> messages_of(const std::string& schedule, const std::vector<
       }
     } else if (change.state == results::ChangeState::mended && at_all && !was_told(" mended")) {
       add(change, "mended");
+    } else if (change.state == results::ChangeState::superseded && at_all && !was_told(" superseded")) {
+      add(change, "superseded");
     }
   }
   return messages;

@@ -63,11 +63,25 @@ TEST_CASE("a loss is told once, once more when it has become large, and when it 
   CHECK(told.hear(loss.change).empty());
 }
 
-TEST_CASE("what was never told is not told as mended, and what was accepted not at all") {
+TEST_CASE("a loss that nobody will know more of is told as over, once") {
   Loss loss;
   Told told;
-  loss.change.state = ChangeState::mended;
+  loss.change.level.large = true;
+  CHECK(told.hear(loss.change) == "confirmed critical");
+  loss.change.state = ChangeState::superseded;
+  CHECK(messages_of("nightly", {loss.change}, told.keys)[0].body["text"].get<std::string>().ends_with(
+      "is over: the scenario was changed"));
+  CHECK(told.hear(loss.change) == "superseded info");
   CHECK(told.hear(loss.change).empty());
+}
+
+TEST_CASE("what was never told is not told as over, and what was accepted not at all") {
+  Loss loss;
+  Told told;
+  for (const auto state : {ChangeState::mended, ChangeState::superseded}) {
+    loss.change.state = state;
+    CHECK(told.hear(loss.change).empty());
+  }
   loss.change.state = ChangeState::acknowledged;
   CHECK(told.hear(loss.change).empty());
   loss.change.state = ChangeState::open;
