@@ -1,12 +1,11 @@
 // The format is that of NVIDIA/nccl-tests -J, src/util.cu; its GB are 10^9 bytes.
 #include <fmt/format.h>
 
-#include <set>
-
 #include "common/error.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/exchange/readers/figures.h"
+#include "results/exchange/readers/nccl_tests.h"
 
 namespace virtrain::results {
 namespace {
@@ -22,20 +21,19 @@ json nccl_base(const json& document, const std::string& collective, const Import
   base["detail"] = {{"source", "nccl-tests"}};
   const auto& config = member(document, "config");
   const auto& devices = member(config, "devices");
-  std::set<std::string> hosts;
-  if (devices.is_array()) {
-    for (const auto& device : devices) { hosts.insert(text_in(device, "hostname")); }
-    if (!devices.empty()) { base["detail"]["device"] = text_in(devices[0], "device_info"); }
-    // It lists the first device of each process alone.
-    const auto threads = number_of(member(config, "nthreads")), gpus = number_of(member(config, "ngpus"));
-    constexpr double most = 1e6;
-    if (threads && gpus && *threads >= 1 && *gpus >= 1 && *threads * *gpus < most && !devices.empty()) {
-      base["ranks"] = std::ssize(devices) * static_cast<std::int64_t>(*threads * *gpus);
+  const auto threads = number_of(member(config, "nthreads")), gpus = number_of(member(config, "ngpus"));
+  constexpr double most = 1e6;
+  const bool is_known = threads && gpus && *threads >= 1 && *gpus >= 1 && *threads * *gpus < most;
+  NcclRanks ranks;
+  if (devices.is_array() && !devices.empty()) {
+    base["detail"]["device"] = text_in(devices[0], "device_info");
+    for (const auto& device : devices) {
+      // It lists the first device of each process alone.
+      ranks.add(text_in(device, "hostname"), member(device, "group").dump(),
+                is_known ? static_cast<std::int64_t>(*threads * *gpus) : 0);
     }
   }
-  hosts.erase("");
-  base["nodes"] = hosts.empty() ? value_json(settings.nodes) : json(hosts.size());
-  if (hosts.size() == 1) { base["node"] = *hosts.begin(); }
+  ranks.complete(base, settings);
   return base;
 }
 
@@ -73,16 +71,15 @@ void read_nccl_json(LineReader& lines, const ImportSettings& settings, RecordImp
   if (!rows.is_array()) {
     lines.refuse("nccl-tests JSON without its list \"results\": the test did not finish");
   }
-  if (member(document, "average_bus_bandwidth").is_null()) {
+  // Until 2.17.8 its key was misspelt.
+  if (member(document, "average_bus_bandwidth").is_null() &&
+      member(document, "average_bus_bandwidith").is_null()) {
     lines.refuse("there is no average_bus_bandwidth: the test did not finish");
   }
   const auto& arguments = member(document, "args");
   const bool has_program = arguments.is_array() && !arguments.empty() && arguments[0].is_string();
-  auto collective = settings.collective;
-  if (collective.empty() && has_program) {
-    const auto program = arguments[0].get<std::string>();
-    collective = collective_in_name(program.substr(program.rfind('/') + 1));
-  }
+  const auto program = has_program ? arguments[0].get<std::string>() : "";
+  const auto collective = nccl_collective(program.substr(program.find_last_of("/\\") + 1), settings, lines);
   if (collective.empty()) { lines.refuse("\"args\" names no collective: give --collective"); }
   const auto base = nccl_base(document, collective, settings, lines);
   for (const auto& row : rows) {
@@ -93,6 +90,9 @@ void read_nccl_json(LineReader& lines, const ImportSettings& settings, RecordImp
     }
     probe["size_bytes"] = size;
     probe["data_type"] = value_json(text_in(row, "type"));
+    if (const auto& count = member(row, "count"); count.is_number_unsigned()) {
+      probe["detail"]["count"] = count;
+    }
     probe["detail"]["operation"] = text_in(row, "redop");
     if (const auto root = parse_integer(trim(text_in(row, "root")))) { probe["detail"]["root"] = *root; }
     add_nccl_side(row, "out_of_place", probe, lines, importer);

@@ -5,13 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <set>
 
 #include "common/error.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
-#include "results/exchange/readers/readers.h"
+#include "results/exchange/readers/nccl_tests.h"
 
 namespace virtrain::results {
 namespace {
@@ -71,8 +70,7 @@ class NcclTestsReader {
     }
     for (; completed_ < probes_.size(); ++completed_) { complete(probes_[completed_].first); }
     device_.clear();
-    hosts_.clear();
-    ranks_ = 0;
+    ranks_ = {};
     concluded_ = false;
   }
 
@@ -80,8 +78,10 @@ class NcclTestsReader {
     const auto words = words_of(line);
     if (words.empty()) { return; }
     if (is_message(line)) { return read_message(words); }
-    if (line.find("Test NCCL failure") != line.npos || line.find("Test CUDA failure") != line.npos ||
-        line.find("Test failure") != line.npos) {
+    // Behind the conclusion it only says that data was wrong, or less than NCCL_TESTS_MIN_BW was reached.
+    const bool failed = !concluded_ && line.find("Test failure") != line.npos;
+    if (failed || line.find("Test NCCL failure") != line.npos ||
+        line.find("Test CUDA failure") != line.npos) {
       lines_.refuse("the test failed: " + excerpt(line));
     }
     if (words[0] == "#") {
@@ -115,29 +115,24 @@ class NcclTestsReader {
 
   void read_comment(const std::vector<std::string_view>& words) {
     const auto word = [&](std::size_t i) { return i < words.size() ? words[i] : std::string_view(); };
-    if (word(1) == "Collective" && word(2) == "test" && word(3) == "starting:") {
-      if (completed_ < probes_.size()) { finish_test(); }
-      if (const auto name = collective_in_name(std::string(word(4))); !name.empty()) { take_name(name); }
+    const bool is_start = word(1) == "Collective" && word(2) == "test" && word(3) == "starting:";
+    if ((is_start || word(1) == "nThread") && completed_ < probes_.size()) { finish_test(); }
+    if (is_start) {
+      const auto name = nccl_collective(std::string(word(4)), settings_, lines_);
+      if (!name.empty()) { collective_ = name; }
     } else if (word(1) == "Rank" && parse_integer(word(2))) {
-      ++ranks_;
-      // "# Rank 0 Group 0 Pid 1 on HOST device 0 [0x07] NVIDIA A100"
+      // "# Rank 0 Group 0 Pid 1 on HOST device 0 [0000:07:00] NVIDIA A100"
+      std::string host;
       for (std::size_t i = 2; i + 1 < words.size(); ++i) {
-        if (words[i] == "on") { hosts_.emplace(words[i + 1]); }
-        if (words[i].starts_with("[0") && device_.empty()) { device_ = words_from(words, i + 1); }
+        if (words[i] == "on") { host = words[i + 1]; }
+        if (words[i].starts_with('[') && device_.empty()) { device_ = words_from(words, i + 1); }
       }
+      ranks_.add(host, word(3) == "Group" ? std::string(word(4)) : "", 1);
     } else if (word(1) == "size" && word(2) == "count") {
       counts_wrong_ = lines_.line().find("#wrong") != std::string_view::npos;
     } else if (word(1) == "Avg" && word(2) == "bus" && word(3) == "bandwidth") {
       concluded_ = true;
     }
-  }
-
-  void take_name(const std::string& name) {
-    if (!settings_.collective.empty() && name != settings_.collective) {
-      lines_.refuse(fmt::format("this is the output of {}, not of {}; leave --collective out", name,
-                                settings_.collective));
-    }
-    collective_ = name;
   }
 
   /// size count type [redop] [root], then time algbw busbw #wrong twice.
@@ -199,11 +194,7 @@ class NcclTestsReader {
     probe["name"] = collective_;
     probe["unit"] = "B/s";
     probe["measured_at"] = value_json(settings_.started_at);
-    const auto nodes = hosts_.empty() ? settings_.nodes : std::optional(std::ssize(hosts_));
-    const auto ranks = ranks_ == 0 ? settings_.ranks : std::optional(ranks_);
-    probe["nodes"] = value_json(nodes);
-    probe["ranks"] = value_json(ranks);
-    if (hosts_.size() == 1) { probe["node"] = *hosts_.begin(); }
+    ranks_.complete(probe, settings_);
     if (!device_.empty()) { probe["detail"]["device"] = device_; }
     probe["detail"]["source"] = "nccl-tests";
   }
@@ -228,8 +219,7 @@ class NcclTestsReader {
   const ImportSettings& settings_;
   std::string collective_;
   std::string device_;
-  std::set<std::string> hosts_;
-  std::int64_t ranks_ = 0;
+  NcclRanks ranks_;
   bool counts_wrong_ = true;
   bool concluded_ = false;
   std::vector<std::string> torn_;  ///< the start of a row whose figures have not come yet
@@ -263,6 +253,33 @@ std::string collective_in_name(const std::string& name) {
     first = end;
   }
   return found.size() == 1 ? *found.begin() : "";
+}
+
+void NcclRanks::add(const std::string& host, const std::string& group, std::int64_t ranks) {
+  if (groups_.empty()) { group_ = group; }
+  groups_.insert(group);
+  if (!host.empty()) { hosts_.insert(host); }
+  if (group != group_) { return; }
+  ranks_ += ranks;
+  if (!host.empty()) { group_hosts_.insert(host); }
+}
+
+void NcclRanks::complete(json& probe, const ImportSettings& settings) const {
+  probe["nodes"] = group_hosts_.empty() ? value_json(settings.nodes) : json(group_hosts_.size());
+  probe["ranks"] = ranks_ == 0 ? value_json(settings.ranks) : json(ranks_);
+  if (hosts_.size() == 1) { probe["node"] = *hosts_.begin(); }
+  if (groups_.size() > 1) { probe["detail"]["groups"] = groups_.size(); }
+}
+
+std::string nccl_collective(const std::string& program, const ImportSettings& settings,
+                            const LineReader& lines) {
+  const auto name = collective_in_name(program);
+  if (name.empty()) { return settings.collective; }
+  if (!settings.collective.empty() && name != settings.collective) {
+    lines.refuse(fmt::format("this is the output of {}, not of {}; leave --collective out", name,
+                             settings.collective));
+  }
+  return name;
 }
 
 std::vector<std::string> collective_names() {

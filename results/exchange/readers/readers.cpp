@@ -16,7 +16,7 @@ std::optional<FileFormat> format_of_object(const nlohmann::json& object) {
   const auto has = [&](const char* key) { return object.is_object() && object.contains(key); };
   if (has("record")) { return FileFormat::jsonl; }
   if (has("nvbandwidth")) { return FileFormat::nvbandwidth; }
-  if (has("results") && has("config")) { return FileFormat::nccl_tests; }
+  if (has("config") && (has("results") || has("nccl_version"))) { return FileFormat::nccl_tests; }
   if (has("metric") && has("value") && has("unit")) { return FileFormat::perfkit; }
   if (has("node")) { return FileFormat::superbench; }
   return std::nullopt;
@@ -27,7 +27,9 @@ std::optional<FileFormat> format_of_object(const nlohmann::json& object) {
 std::optional<FileFormat> format_of_json(LineReader& lines) {
   const auto first = parse_json_or_null(lines.line());
   if (first.is_object()) { return format_of_object(first).value_or(FileFormat::jsonl); }
-  if (lines.line().find("\"record\"") != std::string_view::npos) { return FileFormat::jsonl; }
+  const auto is_in_line = [&](const char* text) { return lines.line().find(text) != lines.line().npos; };
+  if (is_in_line("\"record\"")) { return FileFormat::jsonl; }
+  if (is_in_line("\"nccl_version\":")) { return FileFormat::nccl_tests; }
   std::string text(lines.line());
   while (lines.next()) {
     text.append("\n").append(lines.line());
