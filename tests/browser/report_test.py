@@ -299,6 +299,16 @@ class Reading(unittest.TestCase):
                     "return getComputedStyle(cell, '::before').content.slice(1, -1) + cell.textContent")
             self.assertIn("Difference −", browser.run(cell))
 
+    def test_short_words_of_tables_stay_whole_on_a_desktop(self):
+        with Browser() as browser:
+            for name in ("study", "dell"):
+                browser.open(FOLDER / f"{name}.html", 1280)
+                broken = browser.run("const range = document.createRange();"
+                                     "return [...document.querySelectorAll('td, th')].filter(c => /^[a-z]{3,12}$/.test(c.innerText.trim()))"
+                                     ".filter(c => (range.selectNodeContents(c.querySelector('bdi') ?? c),"
+                                     " new Set([...range.getClientRects()].map(r => r.top)).size > 1)).map(c => c.innerText)")
+                self.assertEqual(broken, [], name)
+
     def test_a_wide_screen_is_used(self):
         with Browser() as browser:
             browser.open(FOLDER / "study.html", 1920)
