@@ -24,4 +24,9 @@ std::vector<std::string> wrap(std::string_view text, std::size_t columns) {
   return lines;
 }
 
+std::string hang(std::string_view text, std::size_t columns, std::size_t indent) {
+  if (columns == 0) { return std::string(text); }
+  return join(wrap(text, columns - std::min(columns, indent)), "\n" + std::string(indent, ' '));
+}
+
 }  // namespace virtrain

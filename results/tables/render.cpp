@@ -74,7 +74,7 @@ std::string render_table(const Table& table, const Screen& screen) {
   const auto widths = column_widths(table);
   const auto fitting = columns_that_fit(widths, screen.columns);
   std::string out;
-  if (!table.title.empty()) { out += line_safe(table.title) + "\n\n"; }
+  if (!table.title.empty()) { out += hang(line_safe(table.title), screen.columns) + "\n\n"; }
   if (screen.colour) { out += bold; }
   for (std::size_t i = 0; i < fitting; ++i) {
     if (i > 0) { out += gap; }
@@ -91,10 +91,7 @@ std::string render_table(const Table& table, const Screen& screen) {
     out += rest_of_row(table, row, fitting, screen.columns);
   }
   if (!table.notes.empty()) { out += '\n'; }
-  for (const auto& note : table.notes) {
-    out += screen.columns == 0 ? line_safe(note) + '\n'
-                               : join(wrap(line_safe(note), screen.columns), "\n") + '\n';
-  }
+  for (const auto& note : table.notes) { out += hang(line_safe(note), screen.columns) + '\n'; }
   return out;
 }
 

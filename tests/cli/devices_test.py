@@ -3,12 +3,16 @@
 
 import contextlib
 import csv
+import fcntl
 import os
 import pathlib
 import pty
+import re
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import unittest
 import xml.etree.ElementTree
 
@@ -19,9 +23,10 @@ HOSTS = BUILD / "hosts"
 PAIRS = [["0000:17:00.0", "0000:31:00.0"], ["0000:b1:00.0", "0000:ca:00.0"]]
 
 
-def on_a_terminal(*arguments, **environment):
+def on_a_terminal(*arguments, columns=0, **environment):
     """What virtrain shows where standard output is a terminal."""
     ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     with subprocess.Popen([BUILD / "virtrain", *arguments], stdin=subprocess.DEVNULL, stdout=theirs,
                           env={**os.environ, "NO_COLOR": "", **environment}):
         os.close(theirs)
@@ -34,6 +39,12 @@ def on_a_terminal(*arguments, **environment):
 
 
 class Devices(unittest.TestCase):
+    def test_doctor_fits_the_terminal(self):
+        shown = on_a_terminal("doctor", "--inventory", R750XA, columns=60)
+        plain = re.sub(r"\x1b\[[0-9;]*m", "", shown).split()
+        self.assertLessEqual(max(len(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in shown.splitlines()), 60)
+        self.assertEqual(plain, virtrain("doctor", "--inventory", R750XA).out.split())
+
     def test_json_has_every_fact_and_the_table_the_main_ones(self):
         result = virtrain("doctor", "--devices", "--inventory", R750XA, "--format", "json")
         self.assertEqual(result.status, 0, result)

@@ -166,4 +166,6 @@ TEST_CASE("a paragraph is broken at blanks, by what is seen, and a long word sta
   CHECK(wrap("", 10).empty());
   CHECK(wrap("ä ö ü  a b", 5) == std::vector<std::string>{"ä ö ü", "a b"});
   CHECK(wrap("one unbreakable word", 6) == std::vector<std::string>{"one", "unbreakable", "word"});
+  CHECK(hang("fix: load it", 12, 4) == "fix:\n    load it");
+  CHECK(hang("fix: load it", 0, 4) == "fix: load it");
 }

@@ -7,6 +7,7 @@
 #include "common/system/log.h"
 #include "common/text/json.h"
 #include "common/text/text.h"
+#include "common/text/wrap.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/device_listing.h"
 #include "harness/experiment/preflight.h"
@@ -76,17 +77,26 @@ std::string coloured_outcome(const vmctl::Finding& finding) {
   return colour_on_stdout() ? style(finding) + words + "\x1b[0m" : words;
 }
 
+void print_paragraph(const std::string& words) {
+  fmt::print("{}\n", hang(words, screen_of_stdout().columns));
+}
+
 void print_table(std::vector<vmctl::Finding> findings) {
   const auto elsewhere = std::erase_if(findings, [](const auto& f) { return !f.is_for_this_host; });
   const auto of_trials = checks_of_trials(findings).size();
   std::stable_sort(findings.begin(), findings.end(),
                    [](const auto& a, const auto& b) { return urgency(a) < urgency(b); });
+  const auto columns = screen_of_stdout().columns;
+  constexpr std::size_t before_words = 21;
   for (const auto& f : findings) {
-    fmt::print("{:<8} {} {}\n", f.id, coloured_outcome(f), printable(f.found));
-    if (!f.fix.empty()) { fmt::print("{:<8} {:<11} fix: {}\n", "", "", printable(f.fix)); }
+    fmt::print("{:<8} {} {}\n", f.id, coloured_outcome(f), hang(printable(f.found), columns, before_words));
+    if (f.fix.empty()) { continue; }
+    fmt::print("{:<{}}{}\n", "", before_words, hang("fix: " + printable(f.fix), columns, before_words));
   }
-  fmt::print("\n{} more checks do not apply here, {} are made in trials (--format csv lists all)\n",
-             elsewhere, of_trials);
+  fmt::print("\n");
+  print_paragraph(
+      fmt::format("{} more checks do not apply here, {} are made in trials (--format csv lists all)",
+                  elsewhere, of_trials));
 }
 
 void print_json(const std::vector<vmctl::Finding>& findings) {
@@ -126,8 +136,8 @@ void print_device_summary(const vmctl::Inventory& inventory, const std::vector<v
       lacking.push_back(fmt::format("{} ({})", printable(f.found), f.id));
     }
   }
-  fmt::print("GPUs in VMs: {}\n",
-             lacking.empty() ? "no problems found" : "not on this host as it is: " + join(lacking, "; "));
+  print_paragraph("GPUs in VMs: " + (lacking.empty() ? "no problems found"
+                                                     : "not on this host as it is: " + join(lacking, "; ")));
 }
 
 /// What else can run here.
@@ -139,12 +149,10 @@ void print_summary(const std::vector<vmctl::Finding>& host, const std::vector<vm
   const bool emulated = std::any_of(devices.begin(), devices.end(), [](const auto& f) {
     return is_about_kvm(f) && f.status == CheckStatus::failed;
   });
-  if (blocking.empty()) {
-    fmt::print("Scenarios with backend cpu run here{}.\n",
-               emulated ? ", their VMs emulated, which is marked and never compared" : "");
-  } else {
-    fmt::print("Scenarios with backend cpu run here on bare metal only: {}\n", join(blocking, "; "));
-  }
+  print_paragraph("Scenarios with backend cpu run here" +
+                  (!blocking.empty() ? " on bare metal only: " + join(blocking, "; ")
+                   : emulated        ? ", their VMs emulated, which is marked and never compared."
+                                     : "."));
 }
 
 void list_devices(const DoctorArguments& arguments) {
