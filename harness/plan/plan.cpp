@@ -101,8 +101,8 @@ void add_new(const std::vector<std::string>& words, std::vector<std::string>& al
   }
 }
 
-/// Devices go to VMs when a trial first needs them there, stay over further VM trials unless they are in the
-/// way of others, and all go back for the first trial on bare metal, or at the end.
+/// Devices go to VMs when a trial first needs them there, stay over further VM trials unless they are vGPUs or
+/// in the way of others, and all go back for the first trial on bare metal, or at the end.
 void count_bindings(Plan& plan) {
   std::vector<vmctl::DeviceGrant> lent;
   const auto bind = [&](std::size_t devices) {
@@ -117,6 +117,7 @@ void count_bindings(Plan& plan) {
   // Of no experiment: the UUIDs of mediated devices tell them apart and are not those that they will have.
   for (const auto& placement : plan.placements) { grants.push_back(grants_of(placement, "")); }
   const auto lend = [&](const std::vector<vmctl::DeviceGrant>& wanted) {
+    bind(std::erase_if(lent, vmctl::is_made_for_each_vm));
     if (vmctl::must_make_way(lent, wanted)) { give_back(); }
     for (const auto& grant : wanted) {
       if (std::find(lent.begin(), lent.end(), grant) != lent.end()) { continue; }
@@ -135,6 +136,7 @@ void count_bindings(Plan& plan) {
     for (std::int64_t i = 0; arm.device_placement && i < tenants_of_device; ++i) {
       lend(grants[*arm.device_placement]);
     }
+    if (arm.peer_placement) { lend(grants[*arm.peer_placement]); }
   }
   give_back();
 }
@@ -456,6 +458,7 @@ std::string to_table(const Plan& plan) {
     };
     line(one.placement, plan.placements[one.placement].nodes());
     if (one.device_placement) { line(*one.device_placement, tenants_of_device); }
+    if (one.peer_placement) { line(*one.peer_placement, plan.placements[*one.peer_placement].nodes()); }
   }
   out += arm_lines(plan.arms);
   out += "\nplacement\n";

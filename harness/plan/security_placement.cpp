@@ -1,5 +1,8 @@
 #include "harness/plan/security_placement.h"
 
+#include <algorithm>
+
+#include "harness/plan/device_slots.h"
 #include "harness/plan/placer.h"
 
 namespace virtrain::harness {
@@ -28,6 +31,15 @@ Case security_case(const Scenario& scenario) {
   return {"security", "", {tenant_of("tenant-a", 1), tenant_of("tenant-b", 2)}, small_guest(scenario), {}};
 }
 
+/// Of the scenario's devices only what VMs need to have them.
+Devices plain_devices(const Scenario& scenario) {
+  auto devices = scenario.devices;
+  devices.nics.reset();
+  devices.settings = {};
+  devices.licence_token.clear();
+  return devices;
+}
+
 /// One VM with one of the scenario's devices, and nothing else of these.
 Case device_memory_case(const Scenario& scenario) {
   auto tenant = tenant_of("tenant", 1);
@@ -38,14 +50,57 @@ Case device_memory_case(const Scenario& scenario) {
       if (tenant.vgpu_type.empty()) { tenant.vgpu_type = other.vgpu_type; }
     }
   }
-  auto devices = scenario.devices;
-  devices.nics.reset();
-  devices.settings = {};
-  devices.licence_token.clear();
-  return {"device-memory", "", {std::move(tenant)}, small_guest(scenario), std::move(devices)};
+  return {"device-memory", "", {std::move(tenant)}, small_guest(scenario), plain_devices(scenario)};
+}
+
+bool has_memory(const vmctl::PlacedDevice& device) {
+  return std::any_of(device.bars.begin(), device.bars.end(),
+                     [](const auto& bar) { return bar.is_prefetchable; });
+}
+
+/// The engine's, one beside it and one that is another tenant's.
+constexpr std::size_t most_peers = 3;
+
+/// A tenant whose device has an engine that the probe knows, with a device with memory beside it where there
+/// are two such, and a tenant with the other one. Nothing: there is no engine. Devices: the engine's, its
+/// tenant's other one, the other tenant's.
+std::optional<Placement> place_peers(const Scenario& scenario, const vmctl::Inventory& inventory,
+                                     Placer& placer) {
+  if (scenario.devices.kind != DeviceKind::passthrough) { return std::nullopt; }
+  const auto offer = offered_devices(scenario.devices, "", inventory, true);
+  const auto engine = std::find_if(offer.slots.begin(), offer.slots.end(),
+                                   [](const auto& slot) { return has_known_engine(slot.device); });
+  if (engine == offer.slots.end()) { return std::nullopt; }
+  std::vector<DeviceSlot> chosen{*engine};
+  for (const auto& slot : offer.slots) {
+    const auto is_of_one_group = [&](const auto& one) { return one.iommu_group == slot.iommu_group; };
+    if (chosen.size() < most_peers && has_memory(slot.device) && !has_known_engine(slot.device) &&
+        std::none_of(chosen.begin(), chosen.end(), is_of_one_group)) {
+      chosen.push_back(slot);
+    }
+  }
+  Case wanted{"device-peer", "", {tenant_of("tenant-b", 1)}, small_guest(scenario), plain_devices(scenario)};
+  wanted.tenants[0].gpus_per_node = chosen.size() == most_peers ? 2 : 1;
+  if (chosen.size() > 1) {
+    wanted.tenants.push_back(tenant_of("tenant-a", 1));
+    wanted.tenants[1].gpus_per_node = 1;
+  }
+  wanted.devices.select = {};
+  for (const auto& one : chosen) { wanted.devices.select.addresses.push_back(one.device.grant.address); }
+  auto placement = placer.place(wanted, true);
+  // Which of these is whose is not a question of topology here.
+  auto next = chosen.begin();
+  for (auto& tenant : placement.tenants) {
+    for (auto& device : tenant.nodes[0].devices) { device = (next++)->device; }
+  }
+  return placement;
 }
 
 }  // namespace
+
+bool has_known_engine(const vmctl::PlacedDevice& device) {
+  return device.vendor == "0x1234" && device.device == "0x11e8";
+}
 
 void place_security(const Scenario& scenario, const vmctl::Inventory& inventory, bool emulated, Plan& plan,
                     std::vector<std::string>& problems, std::vector<std::string>& busy) {
@@ -57,10 +112,14 @@ void place_security(const Scenario& scenario, const vmctl::Inventory& inventory,
   const bool in_vms = has_arm(scenario, arm_vm);
   plan.placements.push_back(placer.place(wanted, in_vms));
   const auto tenants = plan.placements.size() - 1;
-  std::optional<std::size_t> with_device;
+  std::optional<std::size_t> with_device, with_peers;
   if (in_vms && scenario.devices.kind != DeviceKind::none) {
     with_device = plan.placements.size();
     plan.placements.push_back(placer.place(device_memory_case(scenario), true));
+    if (auto peers = place_peers(scenario, inventory, placer)) {
+      with_peers = plan.placements.size();
+      plan.placements.push_back(std::move(*peers));
+    }
   }
   problems.insert(problems.end(), placer.problems().begin(), placer.problems().end());
   busy.insert(busy.end(), placer.busy().begin(), placer.busy().end());
@@ -73,7 +132,9 @@ void place_security(const Scenario& scenario, const vmctl::Inventory& inventory,
       plan.vm_boots += tenants_of_device;
       seconds *= 2;
     }
-    plan.security.push_back({base, base, tenants, seconds, vm ? with_device : std::nullopt});
+    if (vm && with_peers) { plan.vm_boots += plan.placements[*with_peers].nodes(); }
+    plan.security.push_back(
+        {base, base, tenants, seconds, vm ? with_device : std::nullopt, vm ? with_peers : std::nullopt});
     plan.estimate_seconds += seconds;
   }
 }

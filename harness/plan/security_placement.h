@@ -11,8 +11,12 @@ namespace virtrain::harness {
 /// So many VMs of different tenants get the device whose memory is probed, one after the other.
 inline constexpr std::int64_t tenants_of_device = 3;
 
+/// Whether the device has an engine that the probes know how to program: QEMU's edu.
+bool has_known_engine(const vmctl::PlacedDevice& device);
+
 /// Adds the nodes of security probes to the plan, small and without ranks: the same for each arm, and where
-/// VMs get devices, one more VM with one of them. They measure nothing, so that they may share cores.
+/// VMs get devices, one more VM with one of them, and where one of them has an engine, VMs of one or two
+/// tenants with devices at once. They measure nothing, so that they may share cores.
 void place_security(const Scenario& scenario, const vmctl::Inventory& inventory, bool emulated, Plan& plan,
                     std::vector<std::string>& problems, std::vector<std::string>& busy);
 

@@ -17,46 +17,46 @@ using nlohmann::json;
 constexpr JsonLimits canary_record_limits{.bytes = std::size_t{16} << 10, .depth = 8, .values = 2000};
 constexpr std::size_t most_canary_text_bytes = 200;
 
-Error odd(const std::string& key) {
+Error odd_answer(const std::string& key) {
   return {"read what virtrain-canary says", ErrorCode::trial_failed, "its '" + key + "' is odd"};
 }
 
 const json& member(const json& object, const char* key) {
   const auto found = object.find(key);
-  if (found == object.end()) { throw odd(key); }
+  if (found == object.end()) { throw odd_answer(key); }
   return *found;
 }
 
 std::string canary_text(const json& object, const char* key) {
   const auto& value = member(object, key);
   if (!value.is_string() || value.get_ref<const std::string&>().size() > most_canary_text_bytes) {
-    throw odd(key);
+    throw odd_answer(key);
   }
   return printable(value.get_ref<const std::string&>());
 }
 
 std::uint64_t canary_number(const json& object, const char* key) {
   const auto& value = member(object, key);
-  if (!value.is_number_unsigned()) { throw odd(key); }
+  if (!value.is_number_unsigned()) { throw odd_answer(key); }
   return value.get<std::uint64_t>();
 }
 
 bool truth(const json& object, const char* key) {
   const auto& value = member(object, key);
-  if (!value.is_boolean()) { throw odd(key); }
+  if (!value.is_boolean()) { throw odd_answer(key); }
   return value.get<bool>();
 }
 
 const json& list(const json& object, const char* key) {
   const auto& value = member(object, key);
-  if (!value.is_array()) { throw odd(key); }
+  if (!value.is_array()) { throw odd_answer(key); }
   return value;
 }
 
 std::vector<std::string> canary_texts(const json& object, const char* key) {
   std::vector<std::string> all;
   for (const auto& one : list(object, key)) {
-    if (!one.is_string()) { throw odd(key); }
+    if (!one.is_string()) { throw odd_answer(key); }
     all.push_back(printable(one.get<std::string>(), most_canary_text_bytes));
   }
   return all;
@@ -119,6 +119,19 @@ json fill_request(const std::vector<std::string>& paths, const Canary& canary, s
   return {{"paths", paths}, {"canary", canary.text}, {"seconds", seconds}};
 }
 
+json peer_request(const std::vector<Canary>& canaries, const std::vector<std::string>& own,
+                  const std::vector<PeerRange>& ranges, std::int64_t seconds) {
+  auto items = json::array();
+  for (const auto& one : ranges) {
+    items.push_back({{"name", one.name}, {"address", one.address}, {"bytes", one.bytes}});
+  }
+  return {{"canaries", canaries_json(canaries)},
+          {"control", canaries.at(0).name},
+          {"own", own},
+          {"ranges", items},
+          {"seconds", seconds}};
+}
+
 bool NodeSearch::has(const std::string& canary) const {
   return std::any_of(found.begin(), found.end(), [&](const auto& one) { return one.canary == canary; });
 }
@@ -128,7 +141,7 @@ NodeSearch parse_search(const std::string& lines) {
   NodeSearch search;
   search.scanned_bytes = static_cast<double>(canary_number(record, "scanned_bytes"));
   search.total_bytes = static_cast<double>(canary_number(record, "total_bytes"));
-  if (search.scanned_bytes > search.total_bytes) { throw odd("scanned_bytes"); }
+  if (search.scanned_bytes > search.total_bytes) { throw odd_answer("scanned_bytes"); }
   for (const auto& one : list(record, "found")) {
     search.found.push_back({canary_text(one, "canary"), canary_text(one, "path"), canary_number(one, "count"),
                             canary_number(one, "first"), canary_number(one, "last")});
@@ -160,7 +173,7 @@ NodeFunctions parse_functions(const std::string& lines) {
                      canary_number(record, "opened"),
                      truth(record, "control"),
                      {}};
-  if (seen.others > seen.total || seen.opened > seen.others) { throw odd("others"); }
+  if (seen.others > seen.total || seen.opened > seen.others) { throw odd_answer("others"); }
   for (const auto& one : list(record, "functions")) {
     seen.functions.push_back(
         {canary_text(one, "address"), canary_text(one, "model"), canary_texts(one, "opened")});
@@ -177,8 +190,24 @@ NodeFill parse_fill(const std::string& lines) {
   const auto record = record_of(lines, "filled");
   const NodeFill fill{static_cast<double>(canary_number(record, "bytes")),
                       static_cast<double>(canary_number(record, "total")), truth(record, "read_back")};
-  if (fill.bytes > fill.total_bytes) { throw odd("bytes"); }
+  if (fill.bytes > fill.total_bytes) { throw odd_answer("bytes"); }
   return fill;
+}
+
+NodePeer parse_peer(const std::string& lines, std::size_t ranges) {
+  const auto record = record_of(lines, "peer");
+  const auto reads = [&](const char* key) {
+    std::vector<PeerRead> all;
+    for (const auto& one : list(record, key)) {
+      all.push_back({static_cast<double>(canary_number(one, "scanned")),
+                     static_cast<double>(canary_number(one, "total")), canary_texts(one, "found")});
+      if (all.back().scanned_bytes > all.back().total_bytes) { throw odd_answer("scanned"); }
+    }
+    return all;
+  };
+  NodePeer peer{reads("memory"), reads("devices"), reads("foreign")};
+  if (peer.foreign.size() != ranges) { throw odd_answer("foreign"); }
+  return peer;
 }
 
 std::string words_of(const NodeFinding& finding) {

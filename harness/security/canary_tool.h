@@ -67,6 +67,21 @@ struct NodeFunctions {
   std::vector<One> functions;  ///< the first of the others, those that could be opened before the rest
 };
 
+/// Memory that a device of a node is to read by itself, and what it has read of it.
+struct PeerRange {
+  std::string name;
+  std::uint64_t address = 0, bytes = 0;
+  bool is_of_device = false;
+};
+struct PeerRead {
+  double scanned_bytes = 0, total_bytes = 0;
+  std::vector<std::string> found;  ///< names of canaries
+};
+struct NodePeer {
+  std::vector<PeerRead> memory, devices;  ///< the node's own: controls
+  std::vector<PeerRead> foreign;          ///< of each range that was asked for, in their order
+};
+
 /// Something to be reached. Its name begins with a group, "host/…", by which answers are told apart.
 struct ReachTarget {
   std::string kind;  ///< tcp4, tcp6, vsock, arp, ping6
@@ -88,6 +103,10 @@ nlohmann::json functions_request(const std::vector<std::string>& known);
 nlohmann::json fill_request(const std::vector<std::string>& paths, const Canary& canary,
                             std::int64_t seconds);
 
+/// `own`: memory regions of other devices of the node, which hold the first canary.
+nlohmann::json peer_request(const std::vector<Canary>& canaries, const std::vector<std::string>& own,
+                            const std::vector<PeerRange>& ranges, std::int64_t seconds);
+
 /// The answer to each. Throw Error(trial_failed) for what is none.
 NodeSearch parse_search(const std::string& lines);
 NodeListener parse_listener(const std::string& lines);
@@ -95,6 +114,7 @@ NodeReach parse_reach(const std::string& lines);
 NodeFunctions parse_functions(const std::string& lines);
 NodeMemory parse_memory(const std::string& lines);
 NodeFill parse_fill(const std::string& lines);
+NodePeer parse_peer(const std::string& lines, std::size_t ranges);
 
 /// "/dev/vda, bytes 4096 to 8191, 2 times".
 std::string words_of(const NodeFinding& finding);

@@ -5,11 +5,9 @@
 #include <algorithm>
 
 #include "common/error.h"
-#include "common/system/nvme.h"
 #include "common/text/text.h"
-#include "harness/agent/client/run_in_node.h"
-#include "harness/job/programs.h"
 #include "harness/plan/node_group.h"
+#include "harness/security/node_memory.h"
 #include "harness/security/probe_nodes.h"
 
 namespace virtrain::harness {
@@ -17,12 +15,7 @@ namespace {
 
 using vmctl::BetweenTenants;
 
-constexpr std::int64_t work_seconds = 240;
-constexpr std::chrono::seconds work_deadline{300}, command_deadline{60};
 constexpr std::uint64_t all_bytes = std::uint64_t{1} << 50, control_bytes = std::uint64_t{64} << 20;
-
-/// A guest without udev loads no driver by itself.
-constexpr const char* disk_driver = "nvme";
 
 class DeviceProbes {
  public:
@@ -72,44 +65,9 @@ class DeviceProbes {
     if (failure) { std::rethrow_exception(failure); }
   }
 
-  asio::awaitable<std::string> ask(LiveNode& node, std::string verb, nlohmann::json request) {
-    NodeInput input;
-    input.standard_input = request.dump();
-    std::vector<std::string> argv{node.made.programs.at(canary_program), std::move(verb)};
-    co_return co_await run_in_node(context_.io, node.agent, std::move(argv), work_deadline, std::move(input));
-  }
-
-  /// Paths in the guest; the guest has no other function of the same model.
-  asio::awaitable<NodeMemory> memory_of(LiveNode& node) {
-    std::vector<std::string> addresses;
-    bool is_disk = false;
-    const auto functions = co_await node.agent->pci_functions();
-    for (const auto& function : functions) {
-      if (function.vendor != device_.vendor || function.device != device_.device) { continue; }
-      addresses.push_back(function.address);
-      is_disk = is_disk || function.class_code == nvme_class;
-    }
-    if (is_disk) {
-      std::vector<std::string> load{"modprobe", disk_driver};
-      co_await run_in_node(context_.io, node.agent, std::move(load), command_deadline);
-    }
-    for (int tries = is_disk ? 30 : 1; true; --tries) {
-      auto request = memory_request(addresses);
-      auto memory = parse_memory(co_await ask(node, "memory", std::move(request)));
-      if (!memory.paths.empty() || tries <= 1) { co_return memory; }
-      std::vector<std::string> wait{"sleep", "1"};  // the driver finds its namespaces in the background
-      co_await run_in_node(context_.io, node.agent, std::move(wait), command_deadline);
-    }
-  }
-
-  asio::awaitable<NodeSearch> search(LiveNode& node, const Canary& canary, std::uint64_t bytes) {
-    auto request = search_request({canary}, paths_, bytes, work_seconds);
-    co_return parse_search(co_await ask(node, "search", std::move(request)));
-  }
-
   /// The first tenant: what a disk's owner keeps there is not overwritten.
   asio::awaitable<void> look_and_fill_first(LiveNode& node) {
-    const auto memory = co_await memory_of(node);
+    const auto memory = co_await memory_in_node(context_, node, {&device_, 1});
     if (!memory.lacks.empty()) {
       lacks_ = memory.lacks;
     } else if (memory.paths.empty()) {
@@ -156,16 +114,15 @@ class DeviceProbes {
   /// All of it, with the canary that the next tenant looks for.
   asio::awaitable<void> fill(LiveNode& node) {
     canary_ = make_canary(owner);
-    auto request = fill_request(paths_, canary_, work_seconds);
-    filled_ = parse_fill(co_await ask(node, "fill", std::move(request)));
+    filled_ = co_await fill_in_node(context_, node, paths_, canary_);
   }
 
   asio::awaitable<void> look(LiveNode& node, const char* name, const char* tenants) {
-    paths_ = (co_await memory_of(node)).paths;
-    const auto found = co_await search(node, canary_, all_bytes);
+    paths_ = (co_await memory_in_node(context_, node, {&device_, 1})).paths;
+    const auto found = co_await search_in_node(context_, node, paths_, canary_, all_bytes);
     const auto filled = filled_;
     co_await fill(node);
-    const auto own = co_await search(node, canary_, control_bytes);
+    const auto own = co_await search_in_node(context_, node, paths_, canary_, control_bytes);
     const bool found_own = own.has(owner) || filled_.read_back;
     done_(to_record(device_evidence(device_, filled, found, found_own), name, tenants));
   }
@@ -198,7 +155,12 @@ class DeviceProbes {
 
 }  // namespace
 
-std::string cure_for(BetweenTenants policy, const std::string& path) {
+std::string cure_for(const vmctl::DeviceGrant& grant, const std::string& path) {
+  using enum vmctl::GrantKind;
+  if (grant.kind == mdev || grant.kind == vendor_vfio) {
+    return "the vGPU manager did not clear it: lend all vGPUs of this card to one tenant only";
+  }
+  const auto policy = grant.between_tenants;
   const bool is_disk = path.starts_with("/dev/");
   if (policy == BetweenTenants::erase || (policy == BetweenTenants::reset && !is_disk)) {
     return fmt::format("devices.between_tenants: {} did not clear it: lend it to one tenant only",
@@ -219,9 +181,7 @@ LeakEvidence device_evidence(const vmctl::PlacedDevice& device, const NodeFill& 
     evidence.leaks.push_back(
         fmt::format("{} on {} ({}) in {}", one.canary, device.grant.address, device.name, words_of(one)));
   }
-  if (!evidence.leaks.empty()) {
-    evidence.limits = cure_for(device.grant.between_tenants, search.found[0].path);
-  }
+  if (!evidence.leaks.empty()) { evidence.limits = cure_for(device.grant, search.found[0].path); }
   return evidence;
 }
 

@@ -20,7 +20,7 @@ inline constexpr const char* killed_device_memory_probe = "device_memory_killed"
 inline constexpr const char* killed_run_device_memory_probe = "device_memory_run_killed";
 
 /// What is to be done about a leak of what is at that path in the guest: a disk, or a memory region.
-std::string cure_for(vmctl::BetweenTenants policy, const std::string& path);
+std::string cure_for(const vmctl::DeviceGrant& grant, const std::string& path);
 
 /// What the next tenant has seen: how much the one before had filled, what was found of its canary, and
 /// whether the next tenant's own canary, which it wrote and searched for by the same means, was found.

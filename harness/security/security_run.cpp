@@ -9,6 +9,7 @@
 #include "common/system/log.h"
 #include "harness/plan/node_group.h"
 #include "harness/security/device_memory.h"
+#include "harness/security/device_peer.h"
 #include "harness/security/foreign_devices.h"
 #include "harness/security/network_probes.h"
 #include "harness/security/probe_nodes.h"
@@ -34,8 +35,8 @@ std::vector<std::string> names_of_tenants_probes(const SecurityArm& arm) {
 std::vector<std::string> probe_names(const SecurityArm& arm, bool devices_only) {
   auto names = devices_only ? std::vector<std::string>{} : names_of_tenants_probes(arm);
   if (arm.device_placement) {
-    names.insert(names.end(),
-                 {killed_run_device_memory_probe, device_memory_probe, killed_device_memory_probe});
+    names.insert(names.end(), {killed_run_device_memory_probe, device_memory_probe,
+                               killed_device_memory_probe, device_peer_probe});
   }
   return names;
 }
@@ -113,9 +114,21 @@ class SecurityArmRun {
     try {
       if (is_for_device_only()) { co_await prepare_image({}); }
       co_await run_device_probes(context_, context_.plan.placements[*arm_.device_placement], options_, done);
+      if (!options_.filled && !context_.stop.requested()) { co_await probe_peers(); }
     } catch (...) { failure = std::current_exception(); }
     if (failure) { tell_failure(failure); }
     co_return !failure;
+  }
+
+  /// What one of its devices reads of others.
+  asio::awaitable<void> probe_peers() {
+    auto evidence = no_known_engine();
+    if (arm_.peer_placement) {
+      evidence = co_await run_peer_probe(context_, context_.plan.placements[*arm_.peer_placement]);
+    }
+    if (!context_.stop.requested()) {
+      tell(to_record(evidence, device_peer_probe, "tenant-b at tenant-a and the host"));
+    }
   }
 
   asio::awaitable<void> probe_tenants(LiveNodes& nodes) {

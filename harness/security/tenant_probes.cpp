@@ -10,6 +10,7 @@
 #include "harness/job/programs.h"
 #include "harness/security/foreign_devices.h"
 #include "harness/security/network_probes.h"
+#include "harness/security/node_memory.h"
 
 namespace virtrain::harness {
 namespace {
@@ -71,18 +72,11 @@ class TenantProbes {
     tell(evidence, name, tenants);
   }
 
-  asio::awaitable<std::string> ask(LiveNode& node, std::string verb, nlohmann::json request,
-                                   std::chrono::milliseconds deadline) {
-    NodeInput input;
-    input.standard_input = request.dump();
-    std::vector<std::string> argv{node.made.programs.at(canary_program), std::move(verb)};
-    co_return co_await run_in_node(context_.io, node.agent, std::move(argv), deadline, std::move(input));
-  }
-
   asio::awaitable<NodeSearch> search(std::vector<Canary> canaries, std::vector<std::string> roots,
                                      std::uint64_t bytes) {
     auto request = search_request(canaries, roots, bytes, search_seconds);
-    co_return parse_search(co_await ask(*looking_, "search", std::move(request), search_deadline));
+    co_return parse_search(
+        co_await ask_canary(context_, *looking_, "search", std::move(request), search_deadline));
   }
 
   asio::awaitable<void> network(std::string at_owner, std::string at_host) {
@@ -90,11 +84,13 @@ class TenantProbes {
     try {
       NetworkProbes probes(read_host_addresses(), looking_->placement->address, peer_->placement->address);
       for (auto& [node, listener] : probes.listeners(*owner_, *peer_, *looking_)) {
-        listener.said = parse_listener(co_await ask(*node, "listen", listener.request, canary_deadline));
+        listener.said =
+            parse_listener(co_await ask_canary(context_, *node, "listen", listener.request, canary_deadline));
       }
       const bool own_kernel = looking_->made.has_own_kernel;
       auto request = probes.request(own_kernel);
-      const auto reach = parse_reach(co_await ask(*looking_, "reach", std::move(request), canary_deadline));
+      const auto reach =
+          parse_reach(co_await ask_canary(context_, *looking_, "reach", std::move(request), canary_deadline));
       for (const auto& [name, evidence] : probes.judge(reach, own_kernel)) {
         tell(evidence, name, name == host_addresses_probe ? at_host : at_owner);
       }
@@ -150,8 +146,8 @@ class TenantProbes {
   asio::awaitable<LeakEvidence> devices() {
     const bool own_kernel = looking_->made.has_own_kernel;
     auto request = functions_request(own_kernel ? functions_of_machine() : std::vector<std::string>{});
-    const auto seen =
-        parse_functions(co_await ask(*looking_, "functions", std::move(request), canary_deadline));
+    const auto seen = parse_functions(
+        co_await ask_canary(context_, *looking_, "functions", std::move(request), canary_deadline));
     co_return foreign_devices(seen, own_kernel);
   }
 

@@ -2,12 +2,12 @@
 # Boots the first-level VM and runs a payload in it. Sourced by scripts/lab.
 
 # Devices under test, at fixed addresses of the first level:
-#   00:10.0          edu (1234:11e8)     no host driver, a group of its own
+#   00:10.0          edu (1234:11e8)     no host driver, a group of its own; its engine copies from any address
 #   00:11.0          nvme (1b36:0010)    host driver nvme, a group of its own; its first block says lab-disk-0
 #   00:12.0          e1000e (8086:10d3)  host driver e1000e, a group of its own
 #   00:13.0, 00:13.1 nvme                two functions of one slot without ACS: one group
 #   01:00.0          nvme, SR-IOV        up to two VFs (01:00.1, 01:00.2) behind a root port
-#   03:00.0          ivshmem (1af4:1110) memory of 4 MiB as a prefetchable region, for proofs that say region=yes
+#   03:00.0, 04:00.0 ivshmem (1af4:1110) memory of 4 MiB each as a prefetchable region, for proofs that say region=yes
 #   02:01.0, 02:02.0 e1000 (8086:100e)   two cards behind a bridge without ACS: one group
 lab_devices() { # RUN-FOLDER REGION: yes or no
   local n
@@ -16,7 +16,7 @@ lab_devices() { # RUN-FOLDER REGION: yes or no
     printf 'lab-disk-%s' "$n" | dd of="$1/nvme$n.img" conv=notrunc status=none
   done
   devices=(
-    -device "edu,addr=0x10"
+    -device "edu,addr=0x10,dma_mask=0xffffffffffffffff"
     -drive "if=none,id=nv0,file=$1/nvme0.img,format=raw" -device "nvme,drive=nv0,serial=lab0,addr=0x11"
     -netdev "user,id=n0,restrict=on" -device "e1000e,netdev=n0,addr=0x12,romfile="
     -drive "if=none,id=nv1,file=$1/nvme1.img,format=raw" -device "nvme,drive=nv1,serial=lab1,addr=0x13.0,multifunction=on"
@@ -28,10 +28,12 @@ lab_devices() { # RUN-FOLDER REGION: yes or no
     -netdev "user,id=n2,restrict=on" -device "e1000,netdev=n2,bus=pb0,addr=2,romfile="
   )
   [ "$2" = yes ] || return 0
-  devices+=(
-    -object "memory-backend-ram,id=region,size=4M,share=on" -device "pcie-root-port,id=rp1,chassis=2,addr=0x16"
-    -device "ivshmem-plain,memdev=region,bus=rp1"
-  )
+  for n in 1 2; do
+    devices+=(
+      -object "memory-backend-ram,id=region$n,size=4M,share=on" -device "pcie-root-port,id=rp$n,chassis=$((n + 1)),addr=0x1$((n + 5))"
+      -device "ivshmem-plain,memdev=region$n,bus=rp$n"
+    )
+  done
 }
 
 # take_core: sets core, one of this host's that no other first level of this build uses while this shell lives; all of them

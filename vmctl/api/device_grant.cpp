@@ -7,6 +7,10 @@
 
 namespace virtrain::vmctl {
 
+bool is_made_for_each_vm(const DeviceGrant& grant) {
+  return grant.kind == GrantKind::mdev || grant.kind == GrantKind::vendor_vfio;
+}
+
 bool must_make_way(const std::vector<DeviceGrant>& lent, const std::vector<DeviceGrant>& wanted) {
   std::vector<DeviceGrant> missing;
   std::copy_if(wanted.begin(), wanted.end(), std::back_inserter(missing),
@@ -15,7 +19,6 @@ bool must_make_way(const std::vector<DeviceGrant>& lent, const std::vector<Devic
     return [&old](const DeviceGrant& grant) { return grant.physical_function == old.physical_function; };
   };
   const auto is_in_the_way = [&](const DeviceGrant& old) {
-    if (old.kind == GrantKind::mdev || old.kind == GrantKind::vendor_vfio) { return !contains(wanted, old); }
     return old.kind == GrantKind::virtual_function &&
            std::any_of(missing.begin(), missing.end(), is_of_its_card(old));
   };

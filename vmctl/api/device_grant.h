@@ -39,9 +39,13 @@ struct DeviceGrant {
   bool operator==(const DeviceGrant&) const = default;
 };
 
-/// Whether what is lent has to go back before `wanted` can be: a vGPU that nobody wants any more has room, or
-/// the very function, that another type needs, and the number of a card's virtual functions cannot change
-/// while there are any. What is erased before each VM goes back to the host's driver for that. Pure.
+/// A vGPU: made for one VM and removed after it, for that is when its manager clears its memory. One that
+/// went from tenant to tenant would keep it.
+bool is_made_for_each_vm(const DeviceGrant& grant);
+
+/// Whether what is lent, vGPUs left out, has to go back before `wanted` can be: the number of a card's
+/// virtual functions cannot change while there are any. What is erased before each VM goes back to the host's
+/// driver for that. Pure.
 bool must_make_way(const std::vector<DeviceGrant>& lent, const std::vector<DeviceGrant>& wanted);
 
 }  // namespace virtrain::vmctl

@@ -148,6 +148,9 @@ class Host {
   /// remove_planted(), at the latest by `clean`.
   virtual std::vector<std::filesystem::path> plant(const Canary& canary) = 0;
   virtual void remove_planted() = 0;
+  /// Puts the canary into a page of this process; returns its physical address. It goes with
+  /// remove_planted(). Throws Error where the kernel does not tell where it is, as it tells root only.
+  virtual std::uint64_t plant_in_memory(const Canary& canary) = 0;
   /// Searches what runs leave on this host: state, cache, what libvirt and QEMU keep, shared memory.
   /// `control` lies among it meanwhile.
   virtual SearchReport search_leftovers(const std::vector<Canary>& canaries, const Canary& control) = 0;

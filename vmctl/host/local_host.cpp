@@ -422,6 +422,10 @@ void LocalHost::remove_planted() {
   run_->planted.remove(run_->state);
 }
 
+std::uint64_t LocalHost::plant_in_memory(const Canary& canary) {
+  return run_->planted.plant_in_memory(canary);
+}
+
 SearchReport LocalHost::search_leftovers(const std::vector<Canary>& canaries, const Canary& control) {
   return vmctl::search_leftovers(run_->state, canaries, control);
 }

@@ -70,6 +70,7 @@ class LocalHost final : public Host {
 
   std::vector<std::filesystem::path> plant(const Canary& canary) override;
   void remove_planted() override;
+  std::uint64_t plant_in_memory(const Canary& canary) override;
   SearchReport search_leftovers(const std::vector<Canary>& canaries, const Canary& control) override;
   ModeReport check_modes() override;
 

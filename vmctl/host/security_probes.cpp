@@ -71,7 +71,14 @@ std::vector<fs::path> PlantedFiles::plant(RunState& run, const Canary& canary) {
   return paths;
 }
 
+std::uint64_t PlantedFiles::plant_in_memory(const Canary& canary) {
+  page_ = std::make_unique<LockedPage>();
+  canary.text.copy(page_->data(), LockedPage::size);
+  return page_->physical_address();
+}
+
 void PlantedFiles::remove(RunState& run) {
+  page_.reset();
   for (; !files_.empty(); files_.pop_back()) {
     fs::remove(files_.back().first);
     run.journal.undone(files_.back().second);

@@ -128,6 +128,7 @@ void DeviceLender::keep_services_away(const std::vector<DeviceGrant>& grants) {
 
 std::size_t DeviceLender::lend(const std::vector<DeviceGrant>& grants) {
   const std::scoped_lock lock(mutex_);
+  remove_vgpus();
   if (must_make_way(granted_, grants)) { make_way(); }
   std::vector<DeviceGrant> missing;
   for (const auto& grant : grants) {
@@ -153,6 +154,19 @@ std::size_t DeviceLender::lend(const std::vector<DeviceGrant>& grants) {
   }
   granted_.insert(granted_.end(), missing.begin(), missing.end());
   return missing.size();
+}
+
+void DeviceLender::remove_vgpus() {
+  std::erase_if(granted_, is_made_for_each_vm);
+  const auto first = std::stable_partition(done_.begin(), done_.end(), [](const Effect& effect) {
+    return effect.kind != EffectKind::mdev && effect.kind != EffectKind::vgpu_type;
+  });
+  std::vector<Effect> vgpus(first, done_.end());
+  done_.erase(first, done_.end());
+  const auto failures = undo_down_to(0, vgpus);
+  if (!failures.empty()) {
+    throw Error("remove the vGPUs of the VM before", ErrorCode::host_unable, join(failures, "; "));
+  }
 }
 
 void DeviceLender::make_way() {

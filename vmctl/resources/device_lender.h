@@ -28,7 +28,7 @@ class DeviceLender {
   /// nothing.
   std::string open_kvm_device(const std::string& device = kvm_device);
   /// Makes those ready that are not yet, after all that is lent went back where it is in their way
-  /// (must_make_way); returns how many. Clears those that are to be cleared, also where they are lent
+  /// (must_make_way); vGPUs are removed and made again. Returns how many. Clears those that are to be cleared, also where they are lent
   /// already: no VM has any of them. Throws Error(busy) naming who uses a device, Error(host_unable) or
   /// Error(io) with what the kernel said; what this call changed is undone then.
   std::size_t lend(const std::vector<DeviceGrant>& grants);
@@ -44,6 +44,7 @@ class DeviceLender {
 
  private:
   void perform(Effect effect, std::vector<Effect>& into);
+  void remove_vgpus();
   void make_way();
   void lend_one(const DeviceGrant& grant);
   void make_virtual_functions_for(const std::vector<DeviceGrant>& grants);

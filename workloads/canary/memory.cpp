@@ -59,23 +59,32 @@ bool map_and_copy(int fd, std::string_view text, off_t offset) {
 
 }  // namespace
 
-std::vector<fs::path> device_memory(const fs::path& root, const std::string& address) {
-  const auto function = root / "sys/bus/pci/devices" / address;
-  std::vector<fs::path> regions;
-  for (const auto& disk : nvme_namespaces(function)) { regions.push_back(fs::path("/dev") / disk); }
-  if (!regions.empty()) { return regions; }
+std::vector<MemoryRegion> memory_regions(const fs::path& function) {
+  std::vector<MemoryRegion> regions;
   std::size_t number = 0;
   // A line a region: "0x… 0x… 0x000000000014220c", first and last address, flags.
   for (const auto& line : split(read_file(function / "resource").value_or(""), '\n')) {
     const auto words = words_of(line);
     if (words.size() != 3) { continue; }
-    const auto flags = std::strtoul(std::string(words[2]).c_str(), nullptr, 16);
+    const auto value = [&](std::size_t i) {
+      return std::strtoull(std::string(words[i]).c_str(), nullptr, 16);
+    };
+    const auto first = value(0), last = value(1), flags = value(2);
     const auto file = function / fmt::format("resource{}", number++);
     if ((flags & is_memory) != 0 && (flags & is_prefetchable) != 0 && fs::exists(file)) {
-      regions.push_back(file);
+      regions.push_back({file, first, last - first + 1});
     }
   }
   return regions;
+}
+
+std::vector<fs::path> device_memory(const fs::path& root, const std::string& address) {
+  const auto function = root / "sys/bus/pci/devices" / address;
+  std::vector<fs::path> memory;
+  for (const auto& disk : nvme_namespaces(function)) { memory.push_back(fs::path("/dev") / disk); }
+  if (!memory.empty()) { return memory; }
+  for (const auto& region : memory_regions(function)) { memory.push_back(region.file); }
+  return memory;
 }
 
 bool holds_data(const fs::path& disk) {

@@ -8,6 +8,14 @@
 
 namespace virtrain::canary {
 
+/// A memory region of a PCI function, and where it is on the bus.
+struct MemoryRegion {
+  std::filesystem::path file;  ///< "…/resource2"
+  std::uint64_t address = 0, bytes = 0;
+};
+/// Those of a function's folder in sysfs that are prefetchable; the others are registers.
+std::vector<MemoryRegion> memory_regions(const std::filesystem::path& function);
+
 /// Where a PCI function's memory can be written and read: the disks of an NVMe controller's namespaces
 /// ("/dev/nvme0n1"), else its prefetchable memory regions in sysfs ("…/resource2"); those that are not
 /// prefetchable are registers. From "/" or a recorded tree; empty: it has none.

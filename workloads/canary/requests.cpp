@@ -87,6 +87,18 @@ std::vector<std::string> functions_request(const json& request) {
   return checked("see functions", [&] { return request.at("known").get<std::vector<std::string>>(); });
 }
 
+PeerRequest peer_request(const json& request) {
+  return checked("read by a device", [&] {
+    PeerRequest out{canaries_of(request), request.at("control"), {}, {}};
+    for (const auto& path : request.at("own")) { out.own.emplace_back(path.get<std::string>()); }
+    for (const auto& range : request.at("ranges")) {
+      out.ranges.push_back({range.at("name"), range.at("address"), range.at("bytes")});
+    }
+    out.time = std::chrono::seconds(request.value("seconds", out.time.count()));
+    return out;
+  });
+}
+
 ListenRequest listen_request(const json& request) {
   return checked("listen", [&] {
     ListenRequest out{request.at("address"),    request.value("alias", ""), request.at("ports"),
@@ -131,6 +143,13 @@ json to_json(const ReachReport& report) {
     answers.push_back({{"target", one.target}, {"how", one.how}, {"who", one.who}, {"canary", one.canary}});
   }
   return {{"answers", answers}, {"heard", report.heard}, {"failed", report.failed}};
+}
+
+json to_json(const BusRead& read) {
+  return {{"name", read.name.substr(0, most_path_bytes)},
+          {"scanned", read.scanned},
+          {"total", read.total},
+          {"found", read.found}};
 }
 
 json to_json(const SeenFunctions& seen) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/system/file_search.h"
+#include "workloads/canary/dma_engine.h"
 #include "workloads/canary/functions.h"
 #include "workloads/canary/listener.h"
 #include "workloads/canary/reach.h"
@@ -27,6 +28,15 @@ struct FillRequest {
   std::chrono::seconds time{120};  ///< for each of them
 };
 
+/// What a device of the node is to read by itself.
+struct PeerRequest {
+  std::vector<Canary> canaries;
+  std::string control;                     ///< one of their names: planted in this process's own memory
+  std::vector<std::filesystem::path> own;  ///< memory regions of other devices that the node has
+  std::vector<BusRange> ranges;            ///< that are not the node's
+  std::chrono::seconds time{120};
+};
+
 /// All throw Error(bad_input) for what is no such request.
 SearchRequest search_request(const nlohmann::json& request);
 FillRequest fill_request(const nlohmann::json& request);
@@ -34,6 +44,7 @@ FillRequest fill_request(const nlohmann::json& request);
 std::vector<std::string> memory_request(const nlohmann::json& request);
 /// The models that are no others', as see_functions() has them.
 std::vector<std::string> functions_request(const nlohmann::json& request);
+PeerRequest peer_request(const nlohmann::json& request);
 ListenRequest listen_request(const nlohmann::json& request);
 ReachRequest reach_request(const nlohmann::json& request);
 
@@ -41,5 +52,6 @@ ReachRequest reach_request(const nlohmann::json& request);
 nlohmann::json to_json(const SearchReport& report);
 nlohmann::json to_json(const ReachReport& report);
 nlohmann::json to_json(const SeenFunctions& seen);
+nlohmann::json to_json(const BusRead& read);
 
 }  // namespace virtrain::canary

@@ -69,6 +69,47 @@ TEST_CASE("security probes of a scenario with devices lend one of them to three 
   REQUIRE(plan.warnings.size() == 1);
   CHECK_THAT(plan.warnings[0], Contains("security probes overwrite"));
   CHECK_FALSE(plan_with_disk("none", "[bare_metal]", true).security.at(0).device_placement);
+  CHECK_FALSE(plan.security[0].peer_placement);  // a disk has no engine that the probe knows
+}
+
+TEST_CASE("a device with an engine and one with memory are one tenant's, another such device another one's") {
+  auto inventory = host("r750xa");
+  const auto add = [&](const std::string& address, const std::string& vendor, const std::string& device) {
+    vmctl::HostDevice one;
+    one.function.address = address;
+    one.function.vendor = vendor;
+    one.function.device = device;
+    one.function.iommu_group = 90 + static_cast<int>(inventory.other_devices.size());
+    one.function.iommu_group_members = {address};
+    if (vendor != "0x1234") { one.function.bars = {{.index = 2, .bytes = 4 << 20, .is_prefetchable = true}}; }
+    one.device_class = vmctl::DeviceClass::other;
+    one.mechanism = vmctl::Mechanism::passthrough;
+    one.name = "device " + address;
+    inventory.other_devices.push_back(one);
+  };
+  add("0000:00:11.0", "0x1af4", "0x1110");
+  add("0000:00:12.0", "0x1234", "0x11e8");
+  const auto peers_of = [&](const std::string& addresses) {
+    const auto scenario = decode_scenario(
+        fmt::format("name: planned\nworkload: {{backend: cpu}}\nguest: {{memory: 4GiB, vcpus: 4}}\ndevices: "
+                    "{{kind: passthrough, select: {{address: [{}]}}}}\ncases: [{{name: a, "
+                    "tenants: [{{gpus_per_node: 1}}]}}]\narms: [vm]\npairs: 1\nsecurity: true\n",
+                    addresses),
+        "planned.yaml");
+    const auto plan = make_plan(scenario, inventory, false);
+    REQUIRE(plan.security.at(0).peer_placement);
+    std::vector<std::vector<std::string>> all;
+    for (const auto& tenant : plan.placements.at(*plan.security[0].peer_placement).tenants) {
+      all.push_back(tenant.nodes.at(0).device_addresses());
+    }
+    return all;
+  };
+  using Addresses = std::vector<std::vector<std::string>>;
+  CHECK(peers_of("0000:00:12.0") == Addresses{{"0000:00:12.0"}});
+  CHECK(peers_of("0000:00:11.0, 0000:00:12.0") == Addresses{{"0000:00:12.0"}, {"0000:00:11.0"}});
+  add("0000:00:13.0", "0x1af4", "0x1110");
+  CHECK(peers_of("0000:00:11.0, 0000:00:12.0, 0000:00:13.0") ==
+        Addresses{{"0000:00:12.0", "0000:00:11.0"}, {"0000:00:13.0"}});
 }
 
 }  // namespace

@@ -352,7 +352,7 @@ TEST_CASE("devices that are in others' way go back, and the plan counts that") {
                 "{name: a, scale: {nodes: [2, 1], gpus_per_node: 1}}", host("r750xa")) == 4);
   CHECK(planned("{kind: passthrough}", "{name: a, scale: {nodes: [1, 2], gpus_per_node: 1}}",
                 host("r750xa")) == 4);
-  // A vGPU of the first case has the place of one of the second's, beside one that both have.
+  // vGPUs are made for each VM, also that which both cases have.
   auto inventory = host("vendor-vfio-host");
   for (auto& device : inventory.devices) {
     for (auto& type : device.vgpu_types) {
@@ -363,7 +363,7 @@ TEST_CASE("devices that are in others' way go back, and the plan counts that") {
   const std::string large = "{gpus_per_node: 1, vgpu_type: L40S-2-24C}";
   const auto cases =
       fmt::format("{{name: a, tenants: [{0}, {1}]}}, {{name: b, tenants: [{0}, {0}]}}", small, large);
-  CHECK(planned("{kind: vgpu}", cases, inventory) == 4 + 4);
+  CHECK(planned("{kind: vgpu}", cases, inventory) == 4 * (2 + 2));
 }
 
 TEST_CASE("kind vf: nodes get virtual functions of what is named, made or to be made") {

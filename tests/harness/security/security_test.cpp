@@ -5,6 +5,7 @@
 #include "harness/plan/plan.h"
 #include "harness/security/canary_tool.h"
 #include "harness/security/device_memory.h"
+#include "harness/security/device_peer.h"
 #include "harness/security/foreign_devices.h"
 #include "harness/security/killed_run.h"
 #include "harness/security/network_probes.h"
@@ -192,11 +193,18 @@ TEST_CASE("what a tenant finds in a device: the share, its own canary as control
   CHECK(leak.reason == "cure: devices.between_tenants: erase");
 
   using enum vmctl::BetweenTenants;
+  using enum vmctl::GrantKind;
   const std::string region = "/sys/bus/pci/devices/0000:05:00.0/resource2";
-  CHECK_THAT(cure_for(reset, "/dev/nvme0n1"), Contains("cure: devices.between_tenants: erase"));
-  CHECK_THAT(cure_for(erase, "/dev/nvme0n1"), Contains("erase did not clear it"));
-  CHECK_THAT(cure_for(none, region), Contains("between_tenants: reset"));
-  CHECK_THAT(cure_for(reset, region), Contains("reset did not clear it"));
+  const auto cure = [](vmctl::GrantKind kind, vmctl::BetweenTenants policy, const std::string& path) {
+    return cure_for({.kind = kind, .address = "0000:00:11.0", .between_tenants = policy}, path);
+  };
+  CHECK_THAT(cure(passthrough, reset, "/dev/nvme0n1"), Contains("cure: devices.between_tenants: erase"));
+  CHECK_THAT(cure(passthrough, erase, "/dev/nvme0n1"), Contains("erase did not clear it"));
+  CHECK_THAT(cure(passthrough, none, region), Contains("between_tenants: reset"));
+  CHECK_THAT(cure(virtual_function, reset, region), Contains("reset did not clear it"));
+  // between_tenants is refused for vGPUs, so it is no cure there.
+  CHECK_THAT(cure(vendor_vfio, none, region), Contains("vGPU manager did not clear it"));
+  CHECK_THAT(cure(mdev, none, region), Contains("vGPU manager did not clear it"));
 }
 
 TEST_CASE("what a node says of a device's memory is read strictly") {
@@ -248,6 +256,53 @@ TEST_CASE("functions that a VM sees are its own or a leak, and in a slice those 
         R"({"record":"functions","total":3,"others":2,"opened":0,"control":true,"functions":[7]})"}) {
     CHECK_THROWS_AS(parse_functions(bad), Error);
   }
+}
+
+TEST_CASE("what a device reads of others is a leak, and without its controls nothing is known") {
+  vmctl::PlacedDevice device;
+  device.grant.address = "0000:03:00.0";
+  device.bars = {{.index = 0, .address = 0xfe000000, .bytes = 256},
+                 {.index = 2, .address = 0x8000000000, .bytes = 4 << 20, .is_prefetchable = true}};
+  auto ranges = ranges_of(device);
+  REQUIRE(ranges.size() == 1);  // registers hold no canary
+  CHECK(ranges[0].address == 0x8000000000);
+  ranges.push_back({"memory of the host", 0x1000, 4096});
+  const std::string said =
+      R"({"record":"peer","memory":[{"scanned":4096,"total":4096,"found":["own"]}],)"
+      R"("devices":[{"scanned":32768,"total":65536,"found":["own"]}],)"
+      R"("foreign":[{"scanned":32768,"total":4194304,"found":[]},{"scanned":4096,"total":4096,"found":["own"]}]})";
+  const auto apart = parse_peer(said, 2);
+  const auto clean = peer_evidence(apart, ranges, "own");
+  CHECK(judge(clean) == LeakResult::not_found);
+  CHECK(clean.scanned == 32768 + 4096);
+  CHECK(clean.total == 4194304 + 4096);
+  CHECK(clean.limits.empty());
+
+  auto leaking = apart;
+  leaking.foreign[0].found = {"tenant-a's canary"};
+  const auto leak = to_record(peer_evidence(leaking, ranges, "own"), device_peer_probe, "t");
+  CHECK(leak.result == "leak");
+  CHECK(leak.found == "tenant-a's canary in 0000:03:00.0 region 2 (at 0x8000000000)");
+
+  for (const auto control : {&NodePeer::memory, &NodePeer::devices}) {
+    auto deaf = apart;
+    (deaf.*control)[0].found.clear();
+    CHECK(judge(peer_evidence(deaf, ranges, "own")) == LeakResult::inconclusive);
+  }
+  auto alone = apart;  // nothing shows that its engine reads devices
+  alone.devices.clear();
+  const auto host_only = peer_evidence(alone, ranges, "own");
+  CHECK(judge(host_only) == LeakResult::not_found);
+  CHECK(host_only.scanned == 4096);
+  CHECK_THAT(host_only.limits, Contains("no second device"));
+  CHECK(judge(no_known_engine()) == LeakResult::inconclusive);
+
+  CHECK_THROWS_AS(parse_peer(said, 3), Error);
+  CHECK_THROWS_AS(parse_peer(R"({"record":"peer","memory":[],"devices":[]})", 0), Error);
+  CHECK_THROWS_AS(
+      parse_peer(
+          R"({"record":"peer","memory":[{"scanned":2,"total":1,"found":[]}],"devices":[],"foreign":[]})", 0),
+      Error);
 }
 
 TEST_CASE("what a run that is killed tells is read back as it was told") {

@@ -12,12 +12,12 @@
 disk=0000:00:11.0
 before=$(host_state)
 blkdiscard --zeroout "$(disk_of $disk)" # its first block says lab-disk-0: the probes leave a disk with data alone
-probed keeps $disk none
+probed keeps "$(whole $disk none)"
 expect "without a policy" "$leaks" "$results"
 expect "leaks that name the cure" 3 "$(cures keeps "between_tenants: erase")"
 expect "tenants' words on the host's disk" yes "$(grep -qa vt-canary- "$(disk_of $disk)" && echo yes || echo no)"
 unchanged "the host afterwards" "$before"
-probed erased $disk erase
+probed erased "$(whole $disk erase)"
 expect "with between_tenants: erase" "${leaks//leak/not_found}" "$results"
 unchanged "the host afterwards" "$before"
 finish

@@ -10,7 +10,7 @@
 . ./support/device_memory.sh
 region=0000:03:00.0
 before=$(host_state)
-probed reset $region reset
+probed reset "$(whole $region reset)"
 expect "a memory region with between_tenants: reset" "$leaks" "$results"
 expect "leaks that name no cure" 3 "$(cures reset "reset did not clear it: lend it to one tenant only")"
 unchanged "the host afterwards" "$before"

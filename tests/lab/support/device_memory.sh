@@ -1,15 +1,18 @@
 # shellcheck shell=bash
 # What a tenant's VM leaves in a lent device, by virtrain's own probes. Sourced after product.sh.
 
-# probed NAME DEVICE POLICY: the security probes of a scenario that lends the device; result and control of those of its memory.
+# whole ADDRESS POLICY: `devices` of a scenario that lends that function.
+whole() { echo "{kind: passthrough, select: {address: [\"$1\"]}, between_tenants: $2}"; }
+# probed NAME DEVICES: the security probes of a scenario that lends one of the devices; result and control of those of its memory.
 probed() {
-  scenario "$1" "{kind: passthrough, select: {address: [\"$2\"]}, between_tenants: $3}" \
-    '[{name: one, tenants: [{nodes: 1, gpus_per_node: 1}]}]' '[vm]'
+  scenario "$1" "$2" '[{name: one, tenants: [{nodes: 1, gpus_per_node: 1}]}]' '[vm]'
   virtrain -v isolate --security --devices-only "/lab/$1.yaml" --db "/lab/$1.db" > "/lab/$1.table" 2> "/lab/$1.log" ||
     { cat "/lab/$1.log"; fail "$1: exit status $?"; }
   cat "/lab/$1.table"
-  results=$(sqlite3 -separator ' ' "/lab/$1.db" "SELECT name, result, control, scanned = total FROM v_security ORDER BY name" | xargs)
+  results=$(sqlite3 -separator ' ' "/lab/$1.db" "SELECT name, result, control, scanned = total FROM v_security WHERE name LIKE 'device_memory%' ORDER BY name" | xargs)
 }
+# probe_of NAME PROBE COLUMNS: separated by blanks.
+probe_of() { sqlite3 -separator ' ' "/lab/$1.db" "SELECT $3 FROM v_security WHERE name = '$2'"; }
 # cures NAME WORDS: how many leaks name it.
 cures() { sqlite3 "/lab/$1.db" "SELECT count(*) FROM v_security WHERE result = 'leak' AND reason LIKE '%$2%'"; }
 leaks="device_memory leak 1 1 device_memory_killed leak 1 1 device_memory_run_killed leak 1 1"

@@ -5,22 +5,15 @@
 namespace virtrain::vmctl {
 namespace {
 
-DeviceGrant mdev(const std::string& type, const std::string& uuid) {
-  return {GrantKind::mdev, "0000:3b:00.0", "", type, uuid};
-}
-
 DeviceGrant function(const std::string& address, const std::string& physical) {
   return {GrantKind::virtual_function, address, physical};
 }
 
-TEST_CASE("a vGPU that nobody wants makes way for others, and for nothing else") {
-  const std::vector<DeviceGrant> lent{mdev("nvidia-1", "A"), mdev("nvidia-1", "B")};
-  CHECK_FALSE(must_make_way({}, lent));
-  CHECK_FALSE(must_make_way(lent, lent));
-  CHECK_FALSE(must_make_way(lent, {lent[0]}));
-  CHECK_FALSE(must_make_way({lent[0]}, lent));
-  CHECK(must_make_way(lent, {mdev("nvidia-2", "C")}));
-  CHECK(must_make_way(lent, {lent[0], mdev("nvidia-2", "C")}));
+TEST_CASE("vGPUs are made for each VM, functions stay lent") {
+  CHECK(is_made_for_each_vm({GrantKind::mdev, "0000:3b:00.0", "", "nvidia-1", "A"}));
+  CHECK(is_made_for_each_vm({GrantKind::vendor_vfio, "0000:3b:00.4", "0000:3b:00.0", "902"}));
+  CHECK_FALSE(is_made_for_each_vm(function("0000:98:00.2", "0000:98:00.0")));
+  CHECK_FALSE(is_made_for_each_vm({GrantKind::passthrough, "0000:17:00.0"}));
 }
 
 TEST_CASE("virtual functions make way for more of their card, whole devices never") {

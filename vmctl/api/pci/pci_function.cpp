@@ -49,7 +49,7 @@ std::vector<Bar> read_bars(const fs::path& folder) {
     for (std::size_t k = 0; k < 3; ++k) { numbers[k] = std::strtoull(fields[k].c_str(), nullptr, 16); }
     const auto [start, end, flags] = numbers;
     if (end <= start || (flags & resource_memory) == 0) { continue; }
-    bars.push_back({static_cast<int>(i), end - start + 1, (flags & resource64_bit) != 0,
+    bars.push_back({static_cast<int>(i), start, end - start + 1, (flags & resource64_bit) != 0,
                     (flags & resource_prefetch) != 0});
   }
   return bars;

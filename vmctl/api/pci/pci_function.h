@@ -21,6 +21,7 @@ struct PciLink {
 /// A memory region of a device.
 struct Bar {
   int index = 0;
+  std::uint64_t address = 0;  ///< on the bus, which is the physical one
   std::uint64_t bytes = 0;
   bool is_64bit = false;
   bool is_prefetchable = false;

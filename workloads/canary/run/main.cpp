@@ -3,6 +3,7 @@
 //
 //   search   files, disks and device memory for canaries
 //   memory   says where the memory of PCI functions is: disks of an NVMe controller, memory regions, GPUs
+//   peer     has a device read addresses, and looks for canaries in what it brings
 //   functions  says which PCI functions it sees, and whose memory regions it may write to
 //   fill     disks and device memory with a canary
 //   listen   goes to the background and greets whoever connects with a canary
@@ -22,6 +23,7 @@
 #include "common/text/json.h"
 #include "workloads/canary/cuda/gpu_memory.h"
 #include "workloads/canary/cuda/gpu_path.h"
+#include "workloads/canary/dma_engine.h"
 #include "workloads/canary/memory.h"
 #include "workloads/canary/requests.h"
 #include "workloads/common/command_line.h"
@@ -34,7 +36,7 @@ using namespace virtrain;
 using namespace virtrain::canary;
 
 constexpr const char* help =
-    "Usage: virtrain-canary search|memory|functions|fill|listen|reach\n\n"
+    "Usage: virtrain-canary search|memory|peer|functions|fill|listen|reach\n\n"
     "Reads a request (JSON) on standard input and answers with one record. virtrain starts it in the nodes "
     "of\n"
     "security probes; docs/isolation.md says what it looks for.\n";
@@ -47,10 +49,10 @@ struct Parsed {
 Parsed parse(int argc, char** argv) {
   const std::string word = argc == 2 ? argv[1] : "";
   if (word == "--help" || word == "-h") { return {help, ""}; }
-  for (const char* verb : {"search", "memory", "functions", "fill", "listen", "reach"}) {
+  for (const char* verb : {"search", "memory", "peer", "functions", "fill", "listen", "reach"}) {
     if (word == verb) { return {std::nullopt, word}; }
   }
-  throw usage("expects one of search, memory, functions, fill, listen, reach");
+  throw usage("expects one of search, memory, peer, functions, fill, listen, reach");
 }
 
 void listen(const nlohmann::json& request) {
@@ -102,6 +104,34 @@ void find_memory(const std::vector<std::string>& addresses) {
   write_record("memory", 0, {{"paths", paths}, {"holds_data", any_data}, {"lacks", lacks}});
 }
 
+/// The controls and what is not this node's, one as the other.
+void read_by_engine(const PeerRequest& wanted) {
+  const auto engine = find_engine("/");
+  if (!engine) {
+    throw Error("find an engine", ErrorCode::not_found, "no device here has one that is known");
+  }
+  const LockedPage own;
+  for (const auto& one : wanted.canaries) {
+    if (one.name == wanted.control) { one.text.copy(own.data(), LockedPage::size); }
+  }
+  const auto read = [&](const std::vector<BusRange>& ranges) {
+    auto all = nlohmann::json::array();
+    for (const auto& one : read_by_device(*engine, wanted.canaries, ranges, wanted.time)) {
+      all.push_back(to_json(one));
+    }
+    return all;
+  };
+  std::vector<BusRange> devices;
+  for (const auto& file : wanted.own) {
+    for (const auto& region : memory_regions(file.parent_path())) {
+      if (region.file == file) { devices.push_back({file.string(), region.address, region.bytes}); }
+    }
+  }
+  const auto memory = read({{"memory", own.physical_address(), LockedPage::size}});
+  const auto own_devices = read(devices);
+  write_record("peer", 0, {{"memory", memory}, {"devices", own_devices}, {"foreign", read(wanted.ranges)}});
+}
+
 SearchReport search(SearchRequest wanted) {
   std::vector<std::string> gpus;
   std::erase_if(wanted.roots, [&](const auto& root) {
@@ -128,6 +158,8 @@ int run(const std::string& verb) {
     write_record("reached", 0, to_json(try_to_reach(reach_request(request))));
   } else if (verb == "fill") {
     fill(fill_request(request));
+  } else if (verb == "peer") {
+    read_by_engine(peer_request(request));
   } else if (verb == "functions") {
     write_record("functions", 0, to_json(see_functions("/", functions_request(request))));
   } else if (verb == "memory") {

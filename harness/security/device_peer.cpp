@@ -1,0 +1,134 @@
+#include "harness/security/device_peer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/contains.h"
+#include "common/error.h"
+#include "harness/plan/node_group.h"
+#include "harness/security/node_memory.h"
+#include "harness/security/probe_nodes.h"
+
+namespace virtrain::harness {
+namespace {
+
+constexpr std::uint64_t host_page_bytes = 4096, own_search_bytes = std::uint64_t{64} << 20;
+constexpr std::int64_t engine_seconds = 60;
+
+class PeerProbe {
+ public:
+  PeerProbe(RunContext& context, const Placement& placement) : context_(context), placement_(placement) {}
+
+  asio::awaitable<LeakEvidence> run() {
+    if (context_.progress) { context_.progress("security probes: what a device reads by itself"); }
+    const auto live = [this](LiveNodes& nodes) { return with(nodes); };
+    const std::string base = arm_vm;
+    const auto failure = co_await on_probe_nodes(context_, placement_, base, live);
+    const auto remove = [this] { context_.host.remove_planted(); };
+    co_await offload(context_.pool, remove);
+    if (failure) { std::rethrow_exception(failure); }
+    co_return evidence_;
+  }
+
+ private:
+  asio::awaitable<void> with(LiveNodes& nodes) {
+    const auto lend = [this] { context_.host.lend(grants_of(placement_, context_.experiment)); };
+    co_await offload(context_.pool, lend);
+    co_await nodes.define();
+    co_await nodes.boot();
+    co_await nodes.reach_agents();
+    auto& reader = nodes.nodes().front();
+    if (nodes.nodes().size() > 1) { co_await fill_others(nodes.nodes().back()); }
+    const auto plant = [this] { return context_.host.plant_in_memory(host_); };
+    const auto address = co_await offload(context_.pool, plant);
+    ranges_.push_back({"memory of the host", address, host_page_bytes});
+    const std::span<const vmctl::PlacedDevice> devices(reader.placement->devices);
+    auto own = (co_await memory_in_node(context_, reader, devices.subspan(1))).paths;
+    std::erase_if(own, [](const auto& path) { return !path.starts_with("/sys/"); });
+    if (!own.empty()) { co_await fill_in_node(context_, reader, own, control_); }
+    auto request = peer_request({control_, host_, other_}, own, ranges_, engine_seconds);
+    auto answer = co_await ask_canary(context_, reader, "peer", std::move(request), canary_work_deadline);
+    evidence_ = peer_evidence(parse_peer(answer, ranges_.size()), ranges_, control_.name);
+  }
+
+  /// The other tenant's device, which must hold what is looked for.
+  asio::awaitable<void> fill_others(LiveNode& node) {
+    const auto& devices = node.placement->devices;
+    const auto paths = (co_await memory_in_node(context_, node, devices)).paths;
+    co_await fill_in_node(context_, node, paths, other_);
+    const auto found = co_await search_in_node(context_, node, paths, other_, own_search_bytes);
+    if (!found.has(other_.name)) {
+      throw Error("fill the other tenant's device", ErrorCode::trial_failed,
+                  "the tenant does not find there what it wrote");
+    }
+    for (const auto& device : devices) {
+      const auto regions = ranges_of(device);
+      ranges_.insert(ranges_.end(), regions.begin(), regions.end());
+    }
+  }
+
+  RunContext& context_;
+  const Placement& placement_;
+  const Canary control_ = make_canary("tenant-b's own canary");
+  const Canary host_ = make_canary("the host's canary");
+  const Canary other_ = make_canary("tenant-a's canary");
+  std::vector<PeerRange> ranges_;
+  LeakEvidence evidence_;
+};
+
+bool any_has(const std::vector<PeerRead>& reads, const std::string& canary) {
+  return std::any_of(reads.begin(), reads.end(),
+                     [&](const auto& one) { return contains(one.found, canary); });
+}
+
+}  // namespace
+
+LeakEvidence no_known_engine() {
+  LeakEvidence evidence;
+  evidence.failure = "no engine of these devices is known to the probe (known: that of QEMU's edu)";
+  return evidence;
+}
+
+std::vector<PeerRange> ranges_of(const vmctl::PlacedDevice& device) {
+  std::vector<PeerRange> ranges;
+  for (const auto& bar : device.bars) {
+    if (!bar.is_prefetchable) { continue; }
+    ranges.push_back(
+        {fmt::format("{} region {}", device.grant.address, bar.index), bar.address, bar.bytes, true});
+  }
+  return ranges;
+}
+
+LeakEvidence peer_evidence(const NodePeer& seen, std::span<const PeerRange> ranges,
+                           const std::string& control) {
+  LeakEvidence evidence;
+  evidence.unit = "B";
+  const bool reads_devices = any_has(seen.devices, control);
+  evidence.control = any_has(seen.memory, control) && (reads_devices || seen.devices.empty());
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    const auto& read = seen.foreign.at(i);
+    evidence.total += read.total_bytes;
+    if (reads_devices || !ranges[i].is_of_device) { evidence.scanned += read.scanned_bytes; }
+    for (const auto& canary : read.found) {
+      if (canary == control) { continue; }  // the address is the tenant's own as well
+      evidence.leaks.push_back(fmt::format("{} in {} (at {:#x})", canary, ranges[i].name, ranges[i].address));
+    }
+  }
+  const bool any_device =
+      std::any_of(ranges.begin(), ranges.end(), [](const auto& one) { return one.is_of_device; });
+  if (!any_device) {
+    evidence.limits = "only the host's memory: no other tenant had a device with memory";
+  } else if (!reads_devices) {
+    evidence.limits =
+        "only the host's memory counts: the tenant has no second device with memory as a control";
+  }
+  return evidence;
+}
+
+asio::awaitable<LeakEvidence> run_peer_probe(RunContext& context, const Placement& placement) {
+  PeerProbe probe(context, placement);
+  co_return co_await probe.run();
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "harness/security/canary_tool.h"
+#include "harness/trial/run_context.h"
+
+// What a tenant's device reads of memory that is not the tenant's: the host's, and another tenant's device's.
+
+namespace virtrain::harness {
+
+inline constexpr const char* device_peer_probe = "device_peer";
+
+/// Of an arm whose devices have no engine that the probe knows: nothing is known.
+LeakEvidence no_known_engine();
+
+/// Regions that a device's memory is in, as other devices of its host see them.
+std::vector<PeerRange> ranges_of(const vmctl::PlacedDevice& device);
+
+/// What the device has read. `control` is the name of the canary in the tenant's own memory and devices:
+/// without a device of its own with memory, nothing shows that the engine reads devices at all, and what it
+/// did not find in those of others does not count.
+LeakEvidence peer_evidence(const NodePeer& seen, std::span<const PeerRange> ranges,
+                           const std::string& control);
+
+/// VMs of all tenants of the placement at once. The first one's first device has an engine; the second
+/// tenant, where there is one, fills the memory of its device, and this process has a canary in its own
+/// memory. Throws what ended it early.
+asio::awaitable<LeakEvidence> run_peer_probe(RunContext& context, const Placement& placement);
+
+}  // namespace virtrain::harness

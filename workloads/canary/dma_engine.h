@@ -1,0 +1,72 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/system/locked_page.h"
+#include "common/text/canary.h"
+
+// A device of this node as a reader: its engine copies from any address that the host lets it reach.
+
+namespace virtrain::canary {
+
+/// A device that copies where its program tells it to.
+class DmaEngine {
+ public:
+  virtual ~DmaEngine() = default;
+  /// The bytes at that bus address, at most a page of them; zeros where the device was not let there. Throws
+  /// Error where the engine does not come to an end.
+  virtual std::string read(std::uint64_t address, std::size_t bytes) = 0;
+};
+
+/// The engine of QEMU's device for teaching, "edu" (docs/specs/edu.rst of QEMU): it copies at most 4 KiB
+/// between a buffer of its own and a bus address.
+class EduEngine : public DmaEngine {
+ public:
+  using BusAddress = std::function<std::uint64_t(const LockedPage&)>;
+
+  /// `registers`: its region 0 as a file. `bus_address` says where a device finds a page.
+  explicit EduEngine(const std::filesystem::path& registers,
+                     BusAddress bus_address = &LockedPage::physical_address);
+  ~EduEngine() override;
+  EduEngine(const EduEngine&) = delete;
+  EduEngine& operator=(const EduEngine&) = delete;
+
+  std::string read(std::uint64_t address, std::size_t bytes) override;
+
+ private:
+  volatile std::uint64_t& at(std::size_t offset) const;
+  void copy(std::uint64_t from, std::uint64_t to, std::size_t bytes, bool out);
+
+  char* registers_;
+  LockedPage zeros_, page_;
+  std::uint64_t zeros_address_, page_address_;
+};
+
+/// The first function below root/sys/bus/pci/devices whose engine is known, told to act as a bus master;
+/// nothing where there is none. Throws Error.
+std::unique_ptr<DmaEngine> find_engine(const std::filesystem::path& root);
+
+/// Memory to be read by a device.
+struct BusRange {
+  std::string name;
+  std::uint64_t address = 0, bytes = 0;
+};
+/// What a device has read of it.
+struct BusRead {
+  std::string name;
+  std::uint64_t scanned = 0, total = 0;
+  std::vector<std::string> found;  ///< names of canaries
+};
+
+/// Some pages of each range, from its first to its last: all pages of a region hold the same canary, and an
+/// engine may take a tenth of a second for each. Ends early after that time.
+std::vector<BusRead> read_by_device(DmaEngine& engine, const std::vector<Canary>& canaries,
+                                    const std::vector<BusRange>& ranges, std::chrono::seconds time);
+
+}  // namespace virtrain::canary
