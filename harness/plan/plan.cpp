@@ -101,8 +101,8 @@ void add_new(const std::vector<std::string>& words, std::vector<std::string>& al
   }
 }
 
-/// Devices go to VMs when a trial first needs them there, stay over further VM trials unless they are vGPUs or
-/// in the way of others, and all go back for the first trial on bare metal, or at the end.
+/// Devices go to VMs when a trial first needs them there, stay over further VM trials unless they are vGPUs
+/// or in the way of others, and all go back for the first trial on bare metal, or at the end.
 void count_bindings(Plan& plan) {
   std::vector<vmctl::DeviceGrant> lent;
   const auto bind = [&](std::size_t devices) {
