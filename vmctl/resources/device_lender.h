@@ -28,9 +28,10 @@ class DeviceLender {
   /// nothing.
   std::string open_kvm_device(const std::string& device = kvm_device);
   /// Makes those ready that are not yet, after all that is lent went back where it is in their way
-  /// (must_make_way); vGPUs are removed and made again. Returns how many. Clears those that are to be cleared, also where they are lent
-  /// already: no VM has any of them. Throws Error(busy) naming who uses a device, Error(host_unable) or
-  /// Error(io) with what the kernel said; what this call changed is undone then.
+  /// (must_make_way); vGPUs are removed and made again. Returns how many. Clears those that are to be
+  /// cleared, also where they are lent already: no VM has any of them. Throws Error(busy) naming who uses a
+  /// device, Error(host_unable) or Error(io) with what the kernel said; what this call changed is undone
+  /// then.
   std::size_t lend(const std::vector<DeviceGrant>& grants);
   /// Sets GPUs that the host's own driver has (bare metal) until the next give_back(). Throws Error.
   void set(const std::vector<DeviceGrant>& grants, const DeviceSettings& wanted);
