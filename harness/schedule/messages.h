@@ -17,8 +17,8 @@ struct Message {
 };
 
 /// One message for each open change, one more where it has become large since, and one for each that was told
-/// and is mended or superseded, without those already told. `mark` ends the keys of what is told in another way than by
-/// command.
+/// and is mended or superseded, without those already told. `mark` ends the keys of what is told in another
+/// way than by command.
 std::vector<Message> messages_of(const std::string& schedule, const std::vector<results::Change>& changes,
                                  const std::set<std::string>& told, const std::string& mark = "");
 

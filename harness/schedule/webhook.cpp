@@ -109,7 +109,8 @@ Webhook parse_webhook(const std::string& text, const std::string& file) {
       }
       webhook.timeout_seconds = static_cast<long>(*seconds);
     } else {
-      throw refuse_line("no such line (allowed: url https://…, header NAME: VALUE, ca /FILE, timeout SECONDS)");
+      throw refuse_line(
+          "no such line (allowed: url https://…, header NAME: VALUE, ca /FILE, timeout SECONDS)");
     }
   }
   if (webhook.url.empty()) { throw refuse_line("a line url https://… is missing"); }

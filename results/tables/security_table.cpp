@@ -63,7 +63,8 @@ Table security_table(const std::vector<SecurityProbe>& probes) {
     table.notes.emplace_back(
         "control: a canary planted for the probe, which it must find in the same session; \"not found\" "
         "needs it");
-    table.notes.emplace_back("docs/isolation-security.md says what each probe looks for, and what it does not");
+    table.notes.emplace_back(
+        "docs/isolation-security.md says what each probe looks for, and what it does not");
   }
   return table;
 }

@@ -5,7 +5,7 @@
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/exchange/readers/figures.h"
-#include "results/exchange/readers/nccl_tests.h"
+#include "results/exchange/readers/read_nccl_tests.h"
 
 namespace virtrain::results {
 namespace {

@@ -1,5 +1,7 @@
 // The format is that of NVIDIA/nccl-tests, src/util.cu (earlier src/common.cu): writeBenchmarkLinePreamble()
 // and writeBenchmarkLineBody() print the lines, their GB are 10^9 bytes.
+#include "results/exchange/readers/read_nccl_tests.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +12,6 @@
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
-#include "results/exchange/readers/nccl_tests.h"
 
 namespace virtrain::results {
 namespace {
