@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "harness/plan/device_slots.h"
+#include "harness/plan/node_group.h"
 #include "harness/plan/placer.h"
 
 namespace virtrain::harness {

@@ -86,7 +86,7 @@ bool any_has(const std::vector<PeerRead>& reads, const std::string& canary) {
 
 LeakEvidence no_known_engine() {
   LeakEvidence evidence;
-  evidence.failure = "no engine of these devices is known to the probe (known: that of QEMU's edu)";
+  evidence.lacks = "no engine of these devices is known to the probe (known: that of QEMU's edu)";
   return evidence;
 }
 

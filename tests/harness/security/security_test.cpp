@@ -295,7 +295,7 @@ TEST_CASE("what a device reads of others is a leak, and without its controls not
   CHECK(judge(host_only) == LeakResult::not_found);
   CHECK(host_only.scanned == 4096);
   CHECK_THAT(host_only.limits, Contains("no second device"));
-  CHECK(judge(no_known_engine()) == LeakResult::inconclusive);
+  CHECK(judge(no_known_engine()) == LeakResult::not_possible);
 
   CHECK_THROWS_AS(parse_peer(said, 3), Error);
   CHECK_THROWS_AS(parse_peer(R"({"record":"peer","memory":[],"devices":[]})", 0), Error);
