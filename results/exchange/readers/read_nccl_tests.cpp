@@ -274,7 +274,7 @@ void NcclRanks::complete(json& probe, const ImportSettings& settings) const {
 
 std::string nccl_collective(const std::string& program, const ImportSettings& settings,
                             const LineReader& lines) {
-  const auto name = collective_in_name(program);
+  auto name = collective_in_name(program);
   if (name.empty()) { return settings.collective; }
   if (!settings.collective.empty() && name != settings.collective) {
     lines.refuse(fmt::format("this is the output of {}, not of {}; leave --collective out", name,
