@@ -57,6 +57,7 @@ Answer post_once(const Webhook& webhook, const std::string& text) {
   set(CURLOPT_HTTPHEADER, headers.get());
   set(CURLOPT_POSTFIELDS, text.c_str());
   set(CURLOPT_POSTFIELDSIZE, static_cast<long>(text.size()));
+  set(CURLOPT_CONNECTTIMEOUT, std::min(10L, webhook.timeout_seconds));
   set(CURLOPT_TIMEOUT, webhook.timeout_seconds);
   set(CURLOPT_NOSIGNAL, 1L);
   if (!webhook.ca.empty()) { set(CURLOPT_CAINFO, webhook.ca.c_str()); }

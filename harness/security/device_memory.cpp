@@ -156,8 +156,7 @@ class DeviceProbes {
 }  // namespace
 
 std::string cure_for(const vmctl::DeviceGrant& grant, const std::string& path) {
-  using enum vmctl::GrantKind;
-  if (grant.kind == mdev || grant.kind == vendor_vfio) {
+  if (vmctl::is_made_for_each_vm(grant)) {
     return "the vGPU manager did not clear it: lend all vGPUs of this card to one tenant only";
   }
   const auto policy = grant.between_tenants;
