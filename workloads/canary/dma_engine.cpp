@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "common/error.h"
+#include "common/model/edu_device.h"
 #include "common/text/text.h"
 #include "common/unique_fd.h"
 
@@ -19,8 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* engine_functions = "sys/bus/pci/devices";
-constexpr const char* edu_vendor = "0x1234";
-constexpr const char* edu_device = "0x11e8";
 
 // QEMU, docs/specs/edu.rst.
 constexpr std::size_t edu_bytes = std::size_t{1} << 20;

@@ -152,20 +152,6 @@ void add_machine_options(CLI::App& app, Flags& flags) {
 
 }  // namespace
 
-const char* to_string(Precision precision) {
-  switch (precision) {
-    case Precision::fp32:
-      return "fp32";
-    case Precision::tf32:
-      return "tf32";
-    case Precision::bf16:
-      return "bf16";
-    case Precision::fp16:
-      return "fp16";
-  }
-  return "?";
-}
-
 const char* to_string(OutputFormat format) {
   return format == OutputFormat::json ? "json" : "tf_cnn_benchmarks";
 }

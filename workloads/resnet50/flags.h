@@ -7,14 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "workloads/resnet50/precision.h"
+
 namespace virtrain::resnet50 {
 
-/// tf32 is fp32 whose convolutions and matrix products round their factors to 10 bits of mantissa, on tensor
-/// cores; the CPU has no such arithmetic.
-enum class Precision { fp32, tf32, bf16, fp16 };
 enum class OutputFormat { json, tf_cnn_benchmarks };
 
-const char* to_string(Precision precision);
 const char* to_string(OutputFormat format);
 
 /// What a run of the trainer is told; the same flags for every backend.

@@ -15,21 +15,20 @@
 namespace virtrain::stress {
 namespace {
 
-constexpr std::array all_kinds{Kind::cpu,   Kind::llc, Kind::membw, Kind::disk, Kind::net,      Kind::gemm,
-                               Kind::power, Kind::l2,  Kind::h2d,   Kind::d2h,  Kind::allreduce};
+/// By the enumerator.
+constexpr std::array kind_names{"cpu",   "llc", "membw", "disk", "net",      "gemm",
+                                "power", "l2",  "h2d",   "d2h",  "allreduce"};
 
-std::string kind_names() {
-  std::vector<std::string> names;
-  names.reserve(all_kinds.size());
-  for (const Kind kind : all_kinds) { names.emplace_back(to_string(kind)); }
-  return join(names, ", ");
+std::string all_kinds() {
+  return join({kind_names.begin(), kind_names.end()}, ", ");
 }
 
 Kind kind_in(const std::string& text) {
-  for (const Kind kind : all_kinds) {
-    if (text == to_string(kind)) { return kind; }
+  const auto found = std::find(kind_names.begin(), kind_names.end(), text);
+  if (found == kind_names.end()) {
+    throw usage("--kind: '" + printable(text) + "' is unknown (allowed: " + all_kinds() + ")");
   }
-  throw usage("--kind: '" + printable(text) + "' is unknown (allowed: " + kind_names() + ")");
+  return static_cast<Kind>(found - kind_names.begin());
 }
 
 /// Whether the work is bytes, so that it can be bounded by a rate of them.
@@ -118,31 +117,7 @@ void check_combinations(const Flags& flags, bool has_peer, bool has_stall) {
 }  // namespace
 
 const char* to_string(Kind kind) {
-  switch (kind) {
-    case Kind::cpu:
-      return "cpu";
-    case Kind::llc:
-      return "llc";
-    case Kind::membw:
-      return "membw";
-    case Kind::disk:
-      return "disk";
-    case Kind::net:
-      return "net";
-    case Kind::gemm:
-      return "gemm";
-    case Kind::power:
-      return "power";
-    case Kind::l2:
-      return "l2";
-    case Kind::h2d:
-      return "h2d";
-    case Kind::d2h:
-      return "d2h";
-    case Kind::allreduce:
-      return "allreduce";
-  }
-  return "?";
+  return kind_names.at(static_cast<std::size_t>(kind));
 }
 
 bool loads_gpu(const Flags& flags) {
@@ -168,21 +143,19 @@ ParsedFlags parse_flags(int argc, const char* const* argv) {
       "  (echo go; sleep 10; echo stop) | mpirun -np 2 virtrain-stress --kind allreduce --rate 200MiB/s");
   std::string kind, rate, bytes, peer;
   int listen_port = 0;
-  app.add_option(
-         "--kind", kind,
-         "What to load: " + kind_names() +
-             " (gemm, power, l2, h2d, d2h, and membw with --gpu: a GPU; allreduce: the ranks of mpirun, "
-             "which rank 0 leads, by MPI, with --gpu by NCCL)")
+  app.add_option("--kind", kind,
+                 "What to load: " + all_kinds() +
+                     " (gemm, power, l2, h2d, d2h, and membw with --gpu: a GPU; allreduce: the ranks of "
+                     "mpirun, which rank 0 leads, by MPI, with --gpu by NCCL)")
       ->required();
   app.add_option("--rate", rate,
                  "Upper limit: a share of the time, or bytes a second for kinds that move bytes");
   app.add_option("--threads", flags.threads, "Default: cores it may run on; of disk and net one")
       ->check(CLI::Range(1, 1024));
-  app.add_option("--bytes", bytes,
-                 "Working set (llc: the last-level cache, membw: 4 times it, of a GPU 512MiB; h2d, d2h: "
-                 "64MiB), vector of "
-                 "each rank (allreduce: 16MiB, of GPUs 64MiB), size "
-                 "of the file (disk: 1GiB)");
+  app.add_option(
+      "--bytes", bytes,
+      "Working set (llc: the last-level cache, membw: 4 times it, of a GPU 512MiB; h2d, d2h: 64MiB), vector "
+      "of each rank (allreduce: 16MiB, of GPUs 64MiB), size of the file (disk: 1GiB)");
   app.add_option("--seconds", flags.seconds, "How long; 0: until 'stop' or the end of standard input")
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();

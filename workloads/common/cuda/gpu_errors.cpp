@@ -32,12 +32,10 @@ std::string meaning(cudaError_t status) {
       return "the driver shows no GPU (nvidia-smi -L lists them; CUDA_VISIBLE_DEVICES may hide them)";
     case cudaErrorDevicesUnavailable:
       return "the GPU is taken: another process has it in an exclusive compute mode, or the mode is "
-             "'prohibited' "
-             "(nvidia-smi -q -d COMPUTE; nvidia-smi -c DEFAULT shares it)";
+             "'prohibited' (nvidia-smi -q -d COMPUTE; nvidia-smi -c DEFAULT shares it)";
     case cudaErrorECCUncorrectable:
       return "the GPU's memory has an uncorrectable error (nvidia-smi -q -d ECC,ROW_REMAPPER; reset the GPU, "
-             "and "
-             "have it replaced if it comes again)";
+             "and have it replaced if it comes again)";
     case cudaErrorSystemNotReady:
       return "NVLink's switches are not ready: the fabric manager is not running or still starting "
              "(systemctl status nvidia-fabricmanager)";
@@ -47,8 +45,7 @@ std::string meaning(cudaError_t status) {
       return "CUDA's forward-compatibility library does not serve this GPU (install a newer driver)";
     case cudaErrorNvlinkUncorrectable:
       return "NVLink had an error that could not be corrected (nvidia-smi nvlink -e counts them; reset the "
-             "GPUs "
-             "that it joins)";
+             "GPUs that it joins)";
     case cudaErrorUnsupportedPtxVersion:
       return of_versions(ptx_words);
     case cudaErrorNoKernelImageForDevice:
@@ -62,8 +59,7 @@ std::string meaning(cudaError_t status) {
     case cudaErrorInitializationError:
     case cudaErrorOperatingSystem:
       return "the driver does not start (in a container or after a fresh boot /dev/nvidia-uvm may be "
-             "missing: "
-             "nvidia-modprobe -u -c 0; dmesg says more)";
+             "missing: nvidia-modprobe -u -c 0; dmesg says more)";
     case cudaErrorStubLibrary:
       return "libcuda.so.1 is the toolkit's stub for linking, not the driver's (LD_LIBRARY_PATH leads to it)";
     case cudaErrorMpsConnectionFailed:
@@ -77,9 +73,8 @@ std::string meaning(cudaError_t status) {
       return of_versions(driver_words);
     default:
       return status == contained
-                 ? "the GPU met an error of its hardware, or of NVLink, and contained it to this "
-                   "process (nvidia-smi -q -d ECC,ROW_REMAPPER and dmesg, NVRM: Xid, say more; "
-                   "start again)"
+                 ? "the GPU met an error of its hardware, or of NVLink, and contained it to this process "
+                   "(nvidia-smi -q -d ECC,ROW_REMAPPER and dmesg, NVRM: Xid, say more; start again)"
                  : "";
   }
 }

@@ -16,8 +16,7 @@ std::string words_of_a_stall(const Flags& flags) {
   }
   return "nothing came of it for " + std::to_string(flags.stall_seconds) +
          " s: the GPU may be broken or gone (nvidia-smi and the kernel's log say so), or it is too slow for "
-         "so "
-         "much (then --stall_seconds gives it longer)";
+         "so much (then --stall_seconds gives it longer)";
 }
 
 int measure_and_report(const Flags& flags) {

@@ -7,8 +7,7 @@ namespace virtrain::stress {
 std::string gpu_stall_words(int stall_seconds) {
   return "nothing came of it for " + std::to_string(stall_seconds) +
          " s: the GPU may be broken or gone (nvidia-smi and the kernel's log say so), or it is too slow "
-         "(then "
-         "--stall_seconds gives it longer)";
+         "(then --stall_seconds gives it longer)";
 }
 
 std::unique_ptr<Load> make_load(const Flags& flags) {

@@ -159,47 +159,38 @@ class GraphBuilder {
     return pointwise(fe::PointwiseMode_t::MUL, backward_data_add(), mask);
   }
 
+  /// The tensors of a norm.
+  struct NormIds {
+    TensorId x, mean, inverse_std, scale, shift, scale_grad, shift_grad, factor_dy, factor_x, constant;
+  };
+  static constexpr NormIds main_norm{TensorId::x,          TensorId::mean,      TensorId::inverse_std,
+                                     TensorId::scale,      TensorId::shift,     TensorId::scale_grad,
+                                     TensorId::shift_grad, TensorId::factor_dy, TensorId::factor_x,
+                                     TensorId::constant};
+  static constexpr NormIds shortcut_norm{TensorId::shortcut,
+                                         TensorId::shortcut_mean,
+                                         TensorId::shortcut_inverse_std,
+                                         TensorId::shortcut_scale,
+                                         TensorId::shortcut_shift,
+                                         TensorId::shortcut_scale_grad,
+                                         TensorId::shortcut_shift_grad,
+                                         TensorId::shortcut_factor_dy,
+                                         TensorId::shortcut_factor_x,
+                                         TensorId::shortcut_constant};
+
   /// A norm that is computed again, to know where its ReLU passed instead of reading a stored mask.
   struct Norm {
-    TensorRef x, mean, inverse_std, scale, out;
-    TensorId scale_grad, shift_grad, factor_dy, factor_x, constant;
+    NormIds ids;
+    TensorRef x, mean, inverse_std, scale;
+    TensorRef out = nullptr;
   };
-  Norm normalized(TensorId x, TensorId mean, TensorId inverse_std, TensorId scale, TensorId shift) {
+  Norm normalized(const NormIds& ids) {
     const auto vector = [this](TensorId id) { return vector_input(id, fe::DataType_t::FLOAT); };
-    Norm norm{input(x, in_extents()),
-              vector(mean),
-              vector(inverse_std),
-              vector(scale),
-              nullptr,
-              {},
-              {},
-              {},
-              {},
-              {}};
+    Norm norm{ids, input(ids.x, in_extents()), vector(ids.mean), vector(ids.inverse_std), vector(ids.scale)};
     const TensorRef centered = pointwise(fe::PointwiseMode_t::SUB, norm.x, norm.mean);
     const TensorRef standard = pointwise(fe::PointwiseMode_t::MUL, centered, norm.inverse_std);
     const TensorRef scaled = pointwise(fe::PointwiseMode_t::MUL, standard, norm.scale);
-    norm.out = pointwise(fe::PointwiseMode_t::ADD, scaled, vector(shift));
-    return norm;
-  }
-  Norm main_norm() {
-    Norm norm =
-        normalized(TensorId::x, TensorId::mean, TensorId::inverse_std, TensorId::scale, TensorId::shift);
-    norm.scale_grad = TensorId::scale_grad;
-    norm.shift_grad = TensorId::shift_grad;
-    norm.factor_dy = TensorId::factor_dy;
-    norm.factor_x = TensorId::factor_x;
-    norm.constant = TensorId::constant;
-    return norm;
-  }
-  Norm shortcut_norm() {
-    Norm norm = normalized(TensorId::shortcut, TensorId::shortcut_mean, TensorId::shortcut_inverse_std,
-                           TensorId::shortcut_scale, TensorId::shortcut_shift);
-    norm.scale_grad = TensorId::shortcut_scale_grad;
-    norm.shift_grad = TensorId::shortcut_shift_grad;
-    norm.factor_dy = TensorId::shortcut_factor_dy;
-    norm.factor_x = TensorId::shortcut_factor_x;
-    norm.constant = TensorId::shortcut_constant;
+    norm.out = pointwise(fe::PointwiseMode_t::ADD, scaled, vector(ids.shift));
     return norm;
   }
 
@@ -211,24 +202,24 @@ class GraphBuilder {
     for (const Norm& norm : norms) {
       const auto [scale_grad, shift_grad, factor_dy, factor_x, constant] = graph_.dbn_weight(
           passed, norm.x, norm.mean, norm.inverse_std, norm.scale, fe::graph::DBN_weight_attributes());
-      fp32_output(scale_grad, norm.scale_grad);
-      fp32_output(shift_grad, norm.shift_grad);
-      fp32_output(factor_dy, norm.factor_dy);
-      fp32_output(factor_x, norm.factor_x);
-      fp32_output(constant, norm.constant);
+      fp32_output(scale_grad, norm.ids.scale_grad);
+      fp32_output(shift_grad, norm.ids.shift_grad);
+      fp32_output(factor_dy, norm.ids.factor_dy);
+      fp32_output(factor_x, norm.ids.factor_x);
+      fp32_output(constant, norm.ids.constant);
     }
   }
   void add_backward_data_norm() {
     const TensorRef gradient = backward_data();
-    const Norm norm = main_norm();
+    const Norm norm = normalized(main_norm);
     add_norm_gradients(gradient, norm.out, {norm});
   }
   void add_backward_data_tail() {
     const TensorRef gradient = backward_data_add();
-    std::vector<Norm> norms{main_norm()};
+    std::vector<Norm> norms{normalized(main_norm)};
     TensorRef other;
     if (spec_.kind == GraphKind::backward_data_tail_norm) {
-      norms.push_back(shortcut_norm());
+      norms.push_back(normalized(shortcut_norm));
       other = norms[1].out;
     } else {
       other = input(TensorId::shortcut, in_extents());

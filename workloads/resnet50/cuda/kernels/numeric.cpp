@@ -2,20 +2,6 @@
 
 namespace virtrain::resnet50::cuda {
 
-const char* to_string(Numeric numeric) {
-  switch (numeric) {
-    case Numeric::fp32:
-      return "fp32";
-    case Numeric::tf32:
-      return "tf32";
-    case Numeric::bf16:
-      return "bf16";
-    case Numeric::fp16:
-      return "fp16";
-  }
-  return "?";
-}
-
 int element_bytes(Numeric numeric) {
   return numeric == Numeric::fp32 || numeric == Numeric::tf32 ? 4 : 2;
 }

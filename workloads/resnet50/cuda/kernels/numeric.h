@@ -1,10 +1,11 @@
 #pragma once
 
+#include "workloads/resnet50/precision.h"
+
 namespace virtrain::resnet50::cuda {
 
-/// How numbers are stored and multiplied. Sums are always fp32; tf32 is fp32 in memory.
-enum class Numeric { fp32, tf32, bf16, fp16 };
-const char* to_string(Numeric numeric);
+using Numeric = Precision;
+
 /// Bytes of one element of an activation.
 int element_bytes(Numeric numeric);
 

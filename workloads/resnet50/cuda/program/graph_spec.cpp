@@ -3,34 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 namespace virtrain::resnet50::cuda {
+
 const char* to_string(GraphKind kind) {
-  switch (kind) {
-    case GraphKind::convolution:
-      return "convolution";
-    case GraphKind::convolution_statistics:
-      return "convolution_statistics";
-    case GraphKind::norm_convolution_statistics:
-      return "norm_convolution_statistics";
-    case GraphKind::backward_data:
-      return "backward_data";
-    case GraphKind::backward_data_add:
-      return "backward_data_add";
-    case GraphKind::backward_data_add_mask:
-      return "backward_data_add_mask";
-    case GraphKind::backward_data_tail:
-      return "backward_data_tail";
-    case GraphKind::backward_data_tail_norm:
-      return "backward_data_tail_norm";
-    case GraphKind::backward_data_norm:
-      return "backward_data_norm";
-    case GraphKind::backward_weights:
-      return "backward_weights";
-    case GraphKind::norm_backward_weights:
-      return "norm_backward_weights";
-  }
-  return "?";
+  static constexpr std::array names{
+      "convolution",        "convolution_statistics",  "norm_convolution_statistics",
+      "backward_data",      "backward_data_add",       "backward_data_add_mask",
+      "backward_data_tail", "backward_data_tail_norm", "backward_data_norm",
+      "backward_weights",   "norm_backward_weights"};
+  return names.at(static_cast<std::size_t>(kind));
 }
 
 const char* pass_of(GraphKind kind) {
@@ -48,33 +31,13 @@ const char* pass_of(GraphKind kind) {
 }
 
 const char* to_string(FusionKind kind) {
-  switch (kind) {
-    case FusionKind::addition:
-      return "addition";
-    case FusionKind::mask:
-      return "mask";
-    case FusionKind::statistics:
-      return "statistics";
-    case FusionKind::norm:
-      return "norm";
-    case FusionKind::tail:
-      return "tail";
-  }
-  return "?";
+  static constexpr std::array names{"addition", "mask", "statistics", "norm", "tail"};
+  return names.at(static_cast<std::size_t>(kind));
 }
 
 Fusion level_of(FusionKind kind) {
-  switch (kind) {
-    case FusionKind::addition:
-    case FusionKind::mask:
-      return Fusion::addition;
-    case FusionKind::statistics:
-      return Fusion::statistics;
-    case FusionKind::norm:
-    case FusionKind::tail:
-      break;
-  }
-  return Fusion::full;
+  if (kind == FusionKind::addition || kind == FusionKind::mask) { return Fusion::addition; }
+  return kind == FusionKind::statistics ? Fusion::statistics : Fusion::full;
 }
 
 std::string fusion_site(FusionKind kind, const Convolution& c) {
@@ -83,17 +46,8 @@ std::string fusion_site(FusionKind kind, const Convolution& c) {
 }
 
 const char* to_string(Fusion fusion) {
-  switch (fusion) {
-    case Fusion::none:
-      return "none";
-    case Fusion::addition:
-      return "addition";
-    case Fusion::statistics:
-      return "statistics";
-    case Fusion::full:
-      return "full";
-  }
-  return "?";
+  static constexpr std::array names{"none", "addition", "statistics", "full"};
+  return names.at(static_cast<std::size_t>(fusion));
 }
 
 std::string to_string(const GraphSpec& spec) {
@@ -127,39 +81,30 @@ GraphSpec linear_graph(GraphKind kind, Numeric numeric, int batch, const Model& 
 }
 
 bool has_sums(GraphKind kind) {
-  switch (kind) {
-    case GraphKind::convolution_statistics:
-    case GraphKind::norm_convolution_statistics:
-    case GraphKind::backward_data_tail:
-    case GraphKind::backward_data_tail_norm:
-    case GraphKind::backward_data_norm:
-      return true;
-    default:
-      return false;
-  }
+  using enum GraphKind;
+  static constexpr std::array summing{convolution_statistics, norm_convolution_statistics, backward_data_tail,
+                                      backward_data_tail_norm, backward_data_norm};
+  return std::find(summing.begin(), summing.end(), kind) != summing.end();
 }
 
 bool is_output(TensorId id) {
-  switch (id) {
-    case TensorId::y:
-    case TensorId::dx:
-    case TensorId::dw:
-    case TensorId::sum:
-    case TensorId::square_sum:
-    case TensorId::scale_grad:
-    case TensorId::shift_grad:
-    case TensorId::factor_dy:
-    case TensorId::factor_x:
-    case TensorId::constant:
-    case TensorId::shortcut_scale_grad:
-    case TensorId::shortcut_shift_grad:
-    case TensorId::shortcut_factor_dy:
-    case TensorId::shortcut_factor_x:
-    case TensorId::shortcut_constant:
-      return true;
-    default:
-      return false;
-  }
+  using enum TensorId;
+  static constexpr std::array outputs{y,
+                                      dx,
+                                      dw,
+                                      sum,
+                                      square_sum,
+                                      scale_grad,
+                                      shift_grad,
+                                      factor_dy,
+                                      factor_x,
+                                      constant,
+                                      shortcut_scale_grad,
+                                      shortcut_shift_grad,
+                                      shortcut_factor_dy,
+                                      shortcut_factor_x,
+                                      shortcut_constant};
+  return std::find(outputs.begin(), outputs.end(), id) != outputs.end();
 }
 
 }  // namespace virtrain::resnet50::cuda

@@ -26,30 +26,15 @@
 namespace virtrain::resnet50::cuda {
 namespace {
 
-Numeric numeric_of(Precision precision) {
-  switch (precision) {
-    case Precision::fp32:
-      return Numeric::fp32;
-    case Precision::tf32:
-      return Numeric::tf32;
-    case Precision::bf16:
-      return Numeric::bf16;
-    case Precision::fp16:
-      return Numeric::fp16;
-  }
-  return Numeric::fp32;
-}
-
 StepSettings settings_of(const Flags& flags, const Gpu& gpu, int ranks) {
-  const Numeric numeric = numeric_of(flags.precision);
-  if (!is_possible(numeric, gpu.compute_capability)) {
+  if (!is_possible(flags.precision, gpu.compute_capability)) {
     throw Error("take a GPU", ErrorCode::host_unable,
                 fmt::format("{} has no arithmetic for --precision {} (it has fp32 and fp16)", gpu.name,
                             to_string(flags.precision)));
   }
   StepSettings settings;
   settings.batch = flags.batch_size;
-  settings.numeric = numeric;
+  settings.numeric = flags.precision;
   settings.accumulate_steps = flags.accumulate_steps;
   settings.ranks = ranks;
   settings.stamps = ranks > 1 || !flags.trace.empty();

@@ -26,12 +26,4 @@ StepProgram build_step(const Model& model, const StepSettings& settings) {
   return program;
 }
 
-std::vector<GraphSpec> graphs_of_step(const Model& model, int batch, Numeric numeric, Fusion fusion) {
-  StepSettings settings;
-  settings.batch = batch;
-  settings.numeric = numeric;
-  settings.fusion = fusion;
-  return graphs_of(build_step(model, settings));
-}
-
 }  // namespace virtrain::resnet50::cuda

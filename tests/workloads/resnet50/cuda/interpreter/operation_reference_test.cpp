@@ -5,8 +5,7 @@
 #include <numeric>
 
 #include "tests/support/catch.h"
-#include "workloads/resnet50/cuda/program/step_program.h"
-#include "workloads/resnet50/cuda/writing/step_builder.h"
+#include "tests/workloads/resnet50/cuda/program/step_settings.h"
 
 // What cuDNN's operations are compared with on a GPU (cudnn_operations_gpu_test.cpp), where there is none.
 

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "tests/support/catch.h"
+#include "tests/workloads/resnet50/cuda/plan/cache_model.h"
 #include "tests/workloads/resnet50/cuda/program/small_model.h"
 #include "tests/workloads/resnet50/cuda/program/step_settings.h"
-#include "workloads/resnet50/cuda/plan/cache_model.h"
 #include "workloads/resnet50/cuda/writing/step_builder.h"
 
 using namespace virtrain::resnet50;

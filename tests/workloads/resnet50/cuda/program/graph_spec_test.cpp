@@ -5,8 +5,7 @@
 #include <set>
 
 #include "tests/support/catch.h"
-#include "workloads/resnet50/cuda/program/step_program.h"
-#include "workloads/resnet50/cuda/writing/step_builder.h"
+#include "tests/workloads/resnet50/cuda/program/step_settings.h"
 
 using namespace virtrain::resnet50;
 using namespace virtrain::resnet50::cuda;

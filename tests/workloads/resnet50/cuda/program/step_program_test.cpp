@@ -317,10 +317,9 @@ TEST_CASE("parameters go to the device's order and back, the fourth channel zero
   CHECK(stored[4] == 2);
 }
 
-TEST_CASE("the program's graphs are those that cuDNN is asked about") {
+TEST_CASE("the first graph takes the padded images, at each level") {
   for (const Fusion fusion : levels) {
-    const StepProgram program = build_step(small_model(), settings(4, Numeric::fp16, fusion));
-    CHECK(graphs_of(program) == graphs_of_step(small_model(), 4, Numeric::fp16, fusion));
-    CHECK(graphs_of(program).front().in_channels == padded_image_channels);
+    const std::vector<GraphSpec> graphs = graphs_of_step(small_model(), 4, Numeric::fp16, fusion);
+    CHECK(graphs.front().in_channels == padded_image_channels);
   }
 }

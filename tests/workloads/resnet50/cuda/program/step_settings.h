@@ -1,6 +1,6 @@
 #pragma once
 
-#include "workloads/resnet50/cuda/program/step_program.h"
+#include "workloads/resnet50/cuda/writing/step_builder.h"
 
 namespace virtrain::resnet50::cuda {
 
@@ -12,6 +12,11 @@ inline StepSettings settings(int batch, Numeric numeric, Fusion fusion, int accu
   result.fusion = fusion;
   result.accumulate_steps = accumulate_steps;
   return result;
+}
+
+/// Each distinct graph of such a step, in the order of first use.
+inline std::vector<GraphSpec> graphs_of_step(const Model& model, int batch, Numeric numeric, Fusion fusion) {
+  return graphs_of(build_step(model, settings(batch, numeric, fusion)));
 }
 
 }  // namespace virtrain::resnet50::cuda

@@ -1,4 +1,4 @@
-#include "workloads/resnet50/cuda/plan/cache_model.h"
+#include "tests/workloads/resnet50/cuda/plan/cache_model.h"
 
 #include <algorithm>
 #include <list>
