@@ -197,5 +197,27 @@ TEST_CASE("the daemon's death ends channels and calls, and a new daemon is found
   CHECK(hypervisor->domain_state("virtrain-vmtest-1") == DomainState::gone);
 }
 
+TEST_CASE("a daemon whose virtrain was killed as it started is stopped by the next one") {
+  test::need_root();
+  for (const auto& process : all_processes()) {
+    if (process.name == "libvirtd" || process.name == "virtlogd") { test::skip("one runs here"); }
+  }
+  CommandOptions options;
+  options.environment = {"VIRTRAIN_STARTED_FOR=" + state_dir().string()};
+  run_checked({"/usr/sbin/virtlogd", "-d"}, options);
+  const auto logs_by_us = [] {
+    for (const auto& process : all_processes()) {
+      if (process.name == "virtlogd" &&
+          process_variable(process.pid, "VIRTRAIN_STARTED_FOR") == state_dir().string()) {
+        return true;
+      }
+    }
+    return false;
+  };
+  REQUIRE(logs_by_us());
+  CHECK(LibvirtDaemon().started_by_us());
+  CHECK_FALSE(logs_by_us());
+}
+
 }  // namespace
 }  // namespace virtrain::vmctl

@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <thread>
 #include <vector>
@@ -35,20 +37,10 @@ constexpr Daemon modular[] = {{"virtlogd", false}, {"virtnetworkd", true}, {"vir
 fs::path program_of(const std::string& daemon) {
   return fs::path("/usr/sbin") / daemon;
 }
-fs::path record_of(const std::string& daemon) {
-  return state_dir() / (daemon + ".started");
-}
 
-/// The process that the record names, if it is still that very one.
-std::optional<pid_t> recorded_process(const std::string& daemon) {
-  const auto fields = split(read_value(record_of(daemon)).value_or(""), ' ');  // "pid start_time boot_id"
-  if (fields.size() != 3 || fields[2] != boot_id()) { return std::nullopt; }
-  const auto pid = parse_integer(fields[0]), start = parse_integer(fields[1]);
-  if (!pid || !start) { return std::nullopt; }
-  const auto now = process_info(static_cast<pid_t>(*pid));
-  if (!now || now->start_time != static_cast<std::uint64_t>(*start)) { return std::nullopt; }
-  return now->pid;
-}
+/// In the environment of a daemon that virtrain started: the state folder of its virtrain. It is there from
+/// the daemon's first moment, so that one whose virtrain was killed beside it is known all the same.
+constexpr const char* started_for = "VIRTRAIN_STARTED_FOR";
 
 /// Other users' libvirtds serve their own sessions, and those of containers listen in a /run of their own.
 bool is_ours(pid_t pid) {
@@ -67,30 +59,34 @@ std::optional<ProcessInfo> running(const std::string& daemon) {
   return oldest;
 }
 
+/// One that a virtrain with our state folder started.
+std::optional<ProcessInfo> started(const std::string& daemon) {
+  auto process = running(daemon);
+  const bool by_us = process && process_variable(process->pid, started_for) == state_dir().string();
+  return by_us ? process : std::nullopt;
+}
+
 void start(const std::string& daemon) {
   if (running(daemon)) {
     return;  // it runs but does not answer yet, or was there before us
   }
   CommandOptions options;
   options.deadline = 120s;  // it returns once it listens, which a busy host delays
+  options.environment = {fmt::format("{}={}", started_for, state_dir().string())};
   run_checked({program_of(daemon).string(), "-d"}, options);
-  if (const auto process = running(daemon)) {
-    write_file_atomically(record_of(daemon),
-                          fmt::format("{} {} {}\n", process->pid, process->start_time, boot_id()));
+  if (const auto process = started(daemon)) {
     log::info("started a daemon, to be stopped again at the end",
               {{"daemon", daemon}, {"pid", process->pid}});
   }
 }
 
 void stop(const std::string& daemon) {
-  if (const auto pid = recorded_process(daemon)) {
-    ::kill(*pid, SIGTERM);
-    for (int i = 0; i < 100 && recorded_process(daemon); ++i) { std::this_thread::sleep_for(100ms); }
-    if (recorded_process(daemon)) { kill_and_wait(*pid); }
-    log::info("stopped the daemon that virtrain started", {{"daemon", daemon}});
-  }
-  std::error_code ignored;
-  fs::remove(record_of(daemon), ignored);
+  const auto process = started(daemon);
+  if (!process) { return; }
+  ::kill(process->pid, SIGTERM);
+  for (int i = 0; i < 100 && started(daemon); ++i) { std::this_thread::sleep_for(100ms); }
+  if (started(daemon)) { kill_and_wait(process->pid, process->start_time); }
+  log::info("stopped the daemon that virtrain started", {{"daemon", daemon}});
 }
 
 bool any_domain_runs(const std::string& uri) {
@@ -153,11 +149,11 @@ UniqueFd lock_state(const char* name, LockKind kind) {
 constexpr const char* start_lock = "libvirt-start.lock";
 constexpr const char* users_lock = "libvirt-users.lock";
 
-bool recorded_any() {
-  for (const auto* name : {"libvirtd", "virtqemud", "virtnetworkd", "virtlogd"}) {
-    if (recorded_process(name)) { return true; }
-  }
-  return false;
+constexpr std::array names_of_daemons{"libvirtd", "virtqemud", "virtnetworkd", "virtlogd"};
+
+bool started_any() {
+  return std::any_of(names_of_daemons.begin(), names_of_daemons.end(),
+                     [](const char* name) { return started(name).has_value(); });
 }
 
 }  // namespace
@@ -203,15 +199,15 @@ LibvirtDaemon::~LibvirtDaemon() {
   try {
     const UniqueFd starting = lock_state(start_lock, LockKind::exclusive);
     const bool last_user = ::flock(users_.get(), LOCK_EX | LOCK_NB) == 0;
-    if (!last_user || !recorded_any() || any_domain_runs(uri_)) { return; }
-    for (const auto* name : {"libvirtd", "virtqemud", "virtnetworkd", "virtlogd"}) { stop(name); }
+    if (!last_user || !started_any() || any_domain_runs(uri_)) { return; }
+    for (const auto* name : names_of_daemons) { stop(name); }
   } catch (const std::exception& error) {
     log::warning("could not stop libvirt again", {{"reason", error.what()}});
   }
 }
 
 bool LibvirtDaemon::started_by_us() const {
-  return recorded_any();
+  return started_any();
 }
 
 }  // namespace virtrain::vmctl
