@@ -66,13 +66,14 @@ Answer post_once(const Webhook& webhook, const std::string& text) {
       CURLOPT_WRITEFUNCTION,
       +[](char*, std::size_t size, std::size_t count, void*) -> std::size_t { return size * count; });
   const auto code = curl_easy_perform(curl.get());
-  if (code != CURLE_OK) {
+  long status = 0;
+  curl_easy_getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &status);
+  // Taken, even where the answer's body never ends: sent again, it would be told twice.
+  if (status >= 200 && status < 300) { return {}; }
+  if (code != CURLE_OK && status == 0) {
     const bool certificate = code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE;
     return {curl_easy_strerror(code), !certificate};
   }
-  long status = 0;
-  curl_easy_getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &status);
-  if (status >= 200 && status < 300) { return {}; }
   return {fmt::format("HTTP status {}{}", status,
                       status >= 300 && status < 400 ? ", a redirect; write the final URL into the file" : ""),
           status == 408 || status == 429 || status >= 500};

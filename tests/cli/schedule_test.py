@@ -213,6 +213,28 @@ class Nightly(unittest.TestCase):
                 tries += 1
         self.assertEqual(tries, 2 * 3)  # two messages: of images/s and of the ratio
 
+    def test_a_message_that_was_taken_is_not_sent_again_for_the_end_of_its_answer(self):
+        server = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(server.close)
+        posts = []
+
+        def answer():  # more is promised than comes
+            with contextlib.suppress(OSError):
+                while True:
+                    with server.accept()[0] as caller:
+                        posts.append(caller.recv(65536))
+                        caller.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nok")
+
+        threading.Thread(target=answer, daemon=True).start()
+        webhook = self.folder / "webhook"
+        webhook.write_text(f"url http://127.0.0.1:{server.getsockname()[1]}/\n")
+        webhook.chmod(0o600)
+        self.import_a_loss()
+        self.add("--webhook-file", webhook)
+        for _ in range(2):
+            self.assertNotIn("not taken", self.virtrain("schedule", "run", "nightly", status=1).err)
+        self.assertEqual(len(posts), 2)  # of images/s and of the ratio, once
+
     def the_next_nights_thin_this_one(self):
         def last_night_began(when):
             with contextlib.closing(sqlite3.connect(self.database)) as database, database:
