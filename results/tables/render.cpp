@@ -104,12 +104,13 @@ std::string render_json(const Table& table) {
   return canonical_json(list) + '\n';
 }
 
-/// RFC 4180; a text that a spreadsheet would take for a formula gets an apostrophe in front.
+/// RFC 4180; a text that a spreadsheet would take for a formula, or that begins with an apostrophe, gets one
+/// in front.
 std::string csv_field(const nlohmann::json& value) {
   if (value.is_null()) { return ""; }
   if (!value.is_string()) { return canonical_json(value); }
   auto text = printable(value.get<std::string>());
-  if (!text.empty() && std::string_view("=+-@\t\r").find(text.front()) != std::string_view::npos) {
+  if (!text.empty() && std::string_view("=+-@\t\r'").find(text.front()) != std::string_view::npos) {
     text.insert(0, "'");
   }
   if (text.find_first_of("\",\r\n") == std::string::npos) { return text; }
@@ -152,8 +153,9 @@ std::string render_markdown(const Table& table) {
 
 }  // namespace
 
-Cell silent_cell(const std::optional<double>& number) {
-  return number ? Cell{*number, ""} : Cell{};
+std::string spaced(std::string words) {
+  std::replace(words.begin(), words.end(), '_', ' ');
+  return words;
 }
 
 std::string markdown_text(const std::string& text) {

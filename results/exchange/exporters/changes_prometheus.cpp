@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <ctime>
 #include <optional>
 
@@ -23,9 +22,7 @@ PrometheusLabels labels_of(const Series& series) {
 
 /// One gauge for each verdict that there is, 1 for the one that holds: a state set.
 void add_verdict(PrometheusPage& page, const SeriesState& state) {
-  constexpr std::array all{SeriesVerdict::level, SeriesVerdict::unconfirmed, SeriesVerdict::loss,
-                           SeriesVerdict::gain};
-  for (const auto verdict : all) {
+  for (const auto verdict : enum_values<SeriesVerdict>()) {
     auto labels = labels_of(*state.series);
     labels.emplace_back("verdict", to_string(verdict));
     page.add("virtrain_series_verdict", gauge,

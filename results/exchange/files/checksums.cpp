@@ -16,8 +16,9 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t hash_digits = 64;
 
-[[noreturn]] void refuse(const std::string& bundle, const std::string& message) {
-  throw Error(bundle, ErrorCode::bad_input, message);
+template <typename... Args>
+[[noreturn]] void refuse(const std::string& bundle, fmt::format_string<Args...> words, Args&&... args) {
+  throw Error(bundle, ErrorCode::bad_input, fmt::format(words, std::forward<Args>(args)...));
 }
 
 }  // namespace
@@ -40,8 +41,7 @@ Checksums::Checksums(std::string_view text, std::string bundle) : bundle_(std::m
     const std::string hash(in.take_while(is_hex_digit, hash_digits, hash_digits));
     const bool is_line = !hash.empty() && in.take("  ") && is_plain_path(in.rest());
     if (!is_line || !open_.emplace(in.rest(), hash).second) {
-      refuse(bundle_, fmt::format("line {} of {} is not \"SHA256  PATH\" with a path of its own", number,
-                                  checksums_name));
+      refuse(bundle_, "line {} of {} is not \"SHA256  PATH\" with a path of its own", number, checksums_name);
     }
   }
 }
@@ -49,20 +49,19 @@ Checksums::Checksums(std::string_view text, std::string bundle) : bundle_(std::m
 void Checksums::check(const std::string& name, const std::string& sha256) {
   const auto found = open_.find(name);
   if (found == open_.end()) {
-    refuse(bundle_, fmt::format("{} is in the bundle and not in {}", excerpt(name), checksums_name));
+    refuse(bundle_, "{} is in the bundle and not in {}", excerpt(name), checksums_name);
   }
   if (found->second != sha256) {
-    refuse(bundle_, fmt::format("checksum mismatch: {} has SHA-256 {}, {} says {}; get a fresh copy of the "
-                                "bundle",
-                                excerpt(name), sha256, checksums_name, found->second));
+    refuse(bundle_, "checksum mismatch: {} has SHA-256 {}, {} says {}; get a fresh copy of the bundle",
+           excerpt(name), sha256, checksums_name, found->second);
   }
   open_.erase(found);
 }
 
 void Checksums::finish() const {
   if (open_.empty()) { return; }
-  refuse(bundle_, fmt::format("{} is listed in {} and missing from the bundle (files missing: {})",
-                              excerpt(open_.begin()->first), checksums_name, open_.size()));
+  refuse(bundle_, "{} is listed in {} and missing from the bundle (files missing: {})",
+         excerpt(open_.begin()->first), checksums_name, open_.size());
 }
 
 bool is_unpacked_bundle(const fs::path& folder) {
@@ -78,7 +77,7 @@ void verify_unpacked_bundle(const fs::path& folder) {
   const auto sums = folder / checksums_name;
   const auto size = fs::file_size(sums, failure);
   const auto text = failure || size > longest_sums_bytes ? std::nullopt : read_file(sums);
-  if (!text) { refuse(folder.string(), fmt::format("{} cannot be read", checksums_name)); }
+  if (!text) { refuse(folder.string(), "{} cannot be read", checksums_name); }
   Checksums checksums(*text, folder.string());
   const auto listed = checksums.open();
   for (const auto& [name, hash] : listed) {
@@ -86,7 +85,7 @@ void verify_unpacked_bundle(const fs::path& folder) {
     for (const auto& one : fs::path(name)) {
       part /= one;
       if (fs::is_symlink(fs::symlink_status(part, failure))) {
-        refuse(folder.string(), fmt::format("{} is a link; a bundle holds files only", excerpt(name)));
+        refuse(folder.string(), "{} is a link; a bundle holds files only", excerpt(name));
       }
     }
     if (!fs::is_regular_file(part, failure)) { continue; }
@@ -94,7 +93,7 @@ void verify_unpacked_bundle(const fs::path& folder) {
   }
   checksums.finish();
   if (!listed.contains(records_name)) {
-    refuse(folder.string(), fmt::format("{} does not list {}", checksums_name, records_name));
+    refuse(folder.string(), "{} does not list {}", checksums_name, records_name);
   }
 }
 

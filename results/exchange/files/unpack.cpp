@@ -25,13 +25,14 @@ constexpr std::string_view bundle_folder = "virtrain-evidence/";
 /// A packed file that is read from its first to its last byte, within limits.
 class PackedFile {
  public:
-  PackedFile(const fs::path& file, std::string name, const UnpackLimits& limits)
+  /// `may_be_archive`: with members, where it is a tar archive; else a single text whatever it is.
+  PackedFile(const fs::path& file, std::string name, const UnpackLimits& limits, bool may_be_archive)
       : name_(std::move(name)), limits_(limits), archive_(archive_read_new(), archive_read_free) {
     std::error_code failure;
     packed_bytes_ = fs::file_size(file, failure);
     check(archive_read_support_filter_gzip(archive_.get()));
     check(archive_read_support_filter_zstd(archive_.get()));
-    check(archive_read_support_format_tar(archive_.get()));
+    if (may_be_archive) { check(archive_read_support_format_tar(archive_.get())); }
     check(archive_read_support_format_raw(archive_.get()));
     constexpr std::size_t block_bytes = std::size_t{64} << 10;
     check(archive_read_open_filename(archive_.get(), file.c_str(), block_bytes));
@@ -43,9 +44,7 @@ class PackedFile {
     const int result = archive_read_next_header(archive_.get(), &entry);
     if (result == ARCHIVE_EOF) { return nullptr; }
     check(result);
-    if (++members_ > limits_.members) {
-      refuse(fmt::format("the archive has more than {} members", limits_.members));
-    }
+    if (++members_ > limits_.members) { refuse("the archive has more than {} members", limits_.members); }
     return entry;
   }
 
@@ -63,25 +62,26 @@ class PackedFile {
   }
 
   bool is_single_text() const { return archive_format(archive_.get()) == ARCHIVE_FORMAT_RAW; }
-  [[noreturn]] void refuse(const std::string& message) const {
-    throw Error(name_, ErrorCode::bad_input, excerpt(message, 1000));
+  template <typename... Args>
+  [[noreturn]] void refuse(fmt::format_string<Args...> words, Args&&... args) const {
+    throw Error(name_, ErrorCode::bad_input, excerpt(fmt::format(words, std::forward<Args>(args)...), 1000));
   }
 
  private:
   void require_size() const {
     if (bytes_ > limits_.bytes) {
-      refuse(fmt::format("it unpacks to more than {} bytes, the most that import reads", limits_.bytes));
+      refuse("it unpacks to more than {} bytes, the most that import reads", limits_.bytes);
     }
     if (bytes_ > limits_.always_bytes && bytes_ / limits_.ratio > packed_bytes_) {
-      refuse(fmt::format("it unpacks to more than {} times its {} bytes; unpack it yourself if you trust it",
-                         limits_.ratio, packed_bytes_));
+      refuse("it unpacks to more than {} times its {} bytes; unpack it yourself if you trust it",
+             limits_.ratio, packed_bytes_);
     }
   }
 
   void check(int result) const {
     if (result == ARCHIVE_OK || result == ARCHIVE_WARN) { return; }
     const char* words = archive_error_string(archive_.get());
-    refuse(fmt::format("it cannot be unpacked: {}", words != nullptr ? words : "libarchive failed"));
+    refuse("it cannot be unpacked: {}", words != nullptr ? words : "libarchive failed");
   }
 
   std::string name_;
@@ -102,7 +102,7 @@ class BundleContent {
     const bool is_file =
         archive_entry_filetype(entry) == AE_IFREG && archive_entry_hardlink(entry) == nullptr;
     if (!is_file || !name.starts_with(bundle_folder) || !is_plain_path(name)) {
-      packed_.refuse(fmt::format("\"{}\" is not a plain file below {}", excerpt(name), bundle_folder));
+      packed_.refuse("\"{}\" is not a plain file below {}", excerpt(name), bundle_folder);
     }
     return name.substr(bundle_folder.size());
   }
@@ -116,14 +116,13 @@ class BundleContent {
       if (sums_.size() > longest_sums_bytes) { packed_.refuse("its SHA256SUMS is too long"); }
     });
     if (!hashes_.emplace(name, hash.finish()).second) {
-      packed_.refuse(fmt::format("\"{}\" is in it twice", excerpt(name)));
+      packed_.refuse("\"{}\" is in it twice", excerpt(name));
     }
   }
 
   TemporaryText verified() {
     if (!hashes_.contains(records_name) || !hashes_.contains(checksums_name)) {
-      packed_.refuse(fmt::format("an evidence bundle has {} and {}, and this one does not", records_name,
-                                 checksums_name));
+      packed_.refuse("an evidence bundle has {} and {}, and this one does not", records_name, checksums_name);
     }
     Checksums checksums(sums_, name_);
     for (const auto& [name, hash] : hashes_) {
@@ -142,6 +141,20 @@ class BundleContent {
   std::map<std::string, std::string> hashes_;
 };
 
+UnpackedText whole_text(PackedFile& packed, const std::string& name) {
+  UnpackedText unpacked{{}, name};
+  packed.read([&](std::string_view bytes) { unpacked.text.write(bytes, name); });
+  unpacked.text.finish(name);
+  return unpacked;
+}
+
+/// All bytes of the file, whether an archive or not.
+UnpackedText unpack_text(const fs::path& file, const std::string& name, const UnpackLimits& limits) {
+  PackedFile packed(file, name, limits, false);
+  if (packed.next() == nullptr) { packed.refuse("there is nothing in it"); }
+  return whole_text(packed, name);
+}
+
 }  // namespace
 
 bool is_packed(const fs::path& file) {
@@ -153,15 +166,11 @@ bool is_packed(const fs::path& file) {
 
 std::optional<UnpackedText> unpack(const fs::path& file, const std::string& name,
                                    const UnpackLimits& limits) {
-  PackedFile packed(file, name, limits);
+  PackedFile packed(file, name, limits, true);
   auto* entry = packed.next();
-  if (entry == nullptr) { packed.refuse("there is nothing in it"); }
-  if (packed.is_single_text()) {
-    UnpackedText unpacked{{}, name};
-    packed.read([&](std::string_view bytes) { unpacked.text.write(bytes, name); });
-    unpacked.text.finish(name);
-    return unpacked;
-  }
+  // NUL bytes are the end of a tar archive, so that a file of nothing else is one without members.
+  if (entry == nullptr) { return unpack_text(file, name, limits); }
+  if (packed.is_single_text()) { return whole_text(packed, name); }
   const char* first = archive_entry_pathname(entry);
   if (first == nullptr || !std::string_view(first).starts_with(bundle_folder)) { return std::nullopt; }
   BundleContent content(packed, name);

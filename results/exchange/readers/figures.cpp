@@ -6,22 +6,10 @@
 #include <set>
 
 #include "common/error.h"
-#include "common/text/json.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 
 namespace virtrain::results {
-
-nlohmann::json read_document(LineReader& lines) {
-  std::string text;
-  while (lines.next()) {
-    text.append(lines.line()).push_back('\n');
-    if (text.size() > longest_line_bytes) { lines.refuse("a JSON document of more than 16 MiB"); }
-  }
-  try {
-    return parse_json(text, {.bytes = 2 * longest_line_bytes});
-  } catch (const JsonRefusal& refusal) { lines.refuse(refusal.what()); }
-}
 
 const nlohmann::json& member(const nlohmann::json& value, const char* key) {
   static const nlohmann::json none;
@@ -59,15 +47,15 @@ nlohmann::json trial_of(const TrainingFigure& figure, const ImportSettings& sett
   }
   const auto devices = settings.ranks.value_or(*settings.nodes * std::max<std::int64_t>(*gpus, 1));
   if (devices > 1 && figure.scope && settings.scope && *figure.scope != *settings.scope) {
-    lines.refuse(fmt::format("{} in this file has the scope {}: leave --scope out, or give --scope {}",
-                             figure.what, to_string(*figure.scope), to_string(*figure.scope)));
+    lines.refuse("{} in this file has the scope {}: leave --scope out, or give --scope {}", figure.what,
+                 to_string(*figure.scope), to_string(*figure.scope));
   }
   const auto scope = figure.scope ? figure.scope : settings.scope;
   if (devices > 1 && !scope) {
     lines.refuse(
-        fmt::format("the file cannot tell whether {} is of one of {} ranks or of the whole job: give "
-                    "--scope rank or --scope trial",
-                    figure.what, devices));
+        "the file cannot tell whether {} is of one of {} ranks or of the whole job: give "
+        "--scope rank or --scope trial",
+        figure.what, devices);
   }
   const bool of_one = scope == Scope::rank;
   record.update(

@@ -12,8 +12,6 @@ namespace virtrain::results {
 // What readers of other tools' JSON and logs share. All of it is strict: what is recognised and lacks what is
 // needed is refused with its place.
 
-/// One JSON value that takes the whole file. Refuses more than 16 MiB.
-nlohmann::json read_document(LineReader& lines);
 /// The member if the value is an object that has it, else null.
 const nlohmann::json& member(const nlohmann::json& value, const char* key);
 /// Its text if it is one; else empty.
@@ -34,6 +32,9 @@ struct TrainingFigure {
 /// The trial of the figure. Asks for case, nodes, GPUs of a node, and, above one GPU, for its scope.
 nlohmann::json trial_of(const TrainingFigure& figure, const ImportSettings& settings,
                         const LineReader& lines);
+
+/// What logs' readers leave out where a log broke off: its figures may be the starts of longer ones.
+inline constexpr std::string_view torn_line = "the last line, which breaks off without a line end";
 
 /// What a reader had to leave out, by name; in the end one note.
 class LeftOut {

@@ -40,6 +40,11 @@ class CsvReader {
       more =
           lines_.line().substr(at_).starts_with('"') ? read_quoted(cells.back()) : read_plain(cells.back());
     }
+    if (!lines_.has_end()) {
+      lines_.refuse(
+          "this last line has no line end: if the file broke off, its last cell may be the start of a longer "
+          "one; get a fresh copy, or end the line if it is whole");
+    }
     return true;
   }
 
@@ -98,15 +103,17 @@ class CsvReader {
   std::size_t size_bytes_ = 0;  ///< of the record's lines before the present one
 };
 
-[[noreturn]] void refuse(const CsvCell& cell, const std::string& message) {
-  throw Error(cell.position, ErrorCode::bad_input, excerpt(message, longest_refusal_bytes));
+template <typename... Args>
+[[noreturn]] void refuse(const CsvCell& cell, fmt::format_string<Args...> words, Args&&... args) {
+  throw Error(cell.position, ErrorCode::bad_input,
+              excerpt(fmt::format(words, std::forward<Args>(args)...), longest_refusal_bytes));
 }
 
-/// What our own export (and careful others) put in front of a text that a spreadsheet would take for a
-/// formula.
+/// Our own export (and careful others) put an apostrophe in front of a text that a spreadsheet would take for
+/// a formula; our own also in front of an apostrophe, so that what it wrote comes back as it was.
 std::string without_formula_guard(const std::string& text) {
   const bool guarded = text.size() > 1 && text[0] == '\'' &&
-                       std::string_view("=+-@\t\r").find(text[1]) != std::string_view::npos;
+                       std::string_view("=+-@\t\r'").find(text[1]) != std::string_view::npos;
   return guarded ? text.substr(1) : text;
 }
 
@@ -115,45 +122,40 @@ using CellReader = std::function<json(const CsvCell&)>;
 json read_whole(const CsvCell& cell) {
   const auto value = parse_integer(cell.text);
   if (!value) {
-    refuse(cell, fmt::format("\"{}\" is not a whole number (only digits, no thousands separators)",
-                             excerpt(cell.text)));
+    refuse(cell, "\"{}\" is not a whole number (only digits, no thousands separators)", excerpt(cell.text));
   }
   return *value;
 }
 json read_real(const CsvCell& cell) {
   const auto value = parse_number(cell.text);
   if (!value) {
-    refuse(
-        cell,
-        fmt::format("\"{}\" is not a number (write it like 1234.5: a point before the decimals, no thousands "
-                    "separators, no unit)",
-                    excerpt(cell.text)));
+    refuse(cell,
+           "\"{}\" is not a number (write it like 1234.5: a point before the decimals, no thousands "
+           "separators, no unit)",
+           excerpt(cell.text));
   }
   return *value;
 }
 json read_flag(const CsvCell& cell) {
   if (cell.text == "true" || cell.text == "1") { return true; }
   if (cell.text == "false" || cell.text == "0") { return false; }
-  refuse(cell, fmt::format("\"{}\" must be true or false", excerpt(cell.text)));
+  refuse(cell, "\"{}\" must be true or false", excerpt(cell.text));
 }
 json read_text(const CsvCell& cell) {
   return without_formula_guard(cell.text);
 }
 
-CellReader reader_for(const std::string&) {
-  return read_text;
-}
-CellReader reader_for(Status) {
-  return read_text;
-}
-CellReader reader_for(std::int64_t) {
-  return read_whole;
-}
-CellReader reader_for(double) {
-  return read_real;
-}
-CellReader reader_for(bool) {
-  return read_flag;
+template <typename T>
+CellReader reader_for(const T&) {
+  if constexpr (std::is_same_v<T, std::int64_t>) {
+    return read_whole;
+  } else if constexpr (std::is_same_v<T, double>) {
+    return read_real;
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return read_flag;
+  } else {
+    return read_text;
+  }
 }
 template <typename T>
 CellReader reader_for(const std::optional<T>&) {
@@ -203,8 +205,8 @@ CsvColumn column_of(const CsvCell& cell, const std::map<std::string, std::string
   const auto near = nearest_word(name, allowed);
   const char* semicolons =
       name.find(';') == std::string::npos ? "" : "cells are separated by commas here, not semicolons; ";
-  refuse(cell, fmt::format("unknown column \"{}\" ({}{}allowed: {}, and environment.NAME)", name, semicolons,
-                           near ? fmt::format("did you mean \"{}\"? ", *near) : "", join(allowed, ", ")));
+  refuse(cell, "unknown column \"{}\" ({}{}allowed: {}, and environment.NAME)", name, semicolons,
+         near ? fmt::format("did you mean \"{}\"? ", *near) : "", join(allowed, ", "));
 }
 
 std::vector<CsvColumn> read_header(const std::vector<CsvCell>& cells,
@@ -212,7 +214,7 @@ std::vector<CsvColumn> read_header(const std::vector<CsvCell>& cells,
   for (const auto& [column, key] : mapping) {
     const auto is_it = [&, name = column](const CsvCell& cell) { return trim(cell.text) == name; };
     if (std::none_of(cells.begin(), cells.end(), is_it)) {
-      refuse(cells.front(), fmt::format("there is no column \"{}\", which --map names", excerpt(column)));
+      refuse(cells.front(), "there is no column \"{}\", which --map names", excerpt(column));
     }
   }
   std::vector<CsvColumn> columns;
@@ -232,7 +234,7 @@ std::vector<CsvColumn> read_header(const std::vector<CsvCell>& cells,
       continue;
     }
     if (!keys.insert(columns.back().key).second) {
-      refuse(cell, fmt::format("the column \"{}\" appears twice", excerpt(cell.text)));
+      refuse(cell, "the column \"{}\" appears twice", excerpt(cell.text));
     }
   }
   return columns;
@@ -282,7 +284,7 @@ void read_csv(LineReader& lines, const ImportSettings& settings, RecordImporter&
   std::int64_t count = 0;
   for (; reader.next(cells); ++count) {
     if (cells.size() != columns.size()) {
-      refuse(cells.front(), fmt::format("{} cells where the header names {}", cells.size(), columns.size()));
+      refuse(cells.front(), "{} cells where the header names {}", cells.size(), columns.size());
     }
     json record = defaults;
     for (std::size_t i = 0; i < cells.size(); ++i) { set_cell(record, columns[i], cells[i]); }

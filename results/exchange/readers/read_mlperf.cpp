@@ -3,9 +3,9 @@
 
 #include "common/error.h"
 #include "common/system/time.h"
-#include "common/text/json.h"
 #include "common/text/text.h"
 #include "results/exchange/readers/figures.h"
+#include "results/exchange/readers/json_fault.h"
 
 namespace virtrain::results {
 namespace {
@@ -33,12 +33,16 @@ class MlperfReader {
       const auto line = lines_.line();
       const auto mark = line.find(mlperf_mark);
       if (mark == line.npos) { continue; }
-      try {
-        take(parse_json(line.substr(mark + mlperf_mark.size()), {}));
-      } catch (const JsonRefusal& refusal) { lines_.refuse(refusal.what()); }
+      const auto start = mark + mlperf_mark.size();
+      if (is_torn(lines_, start)) {
+        left_out_.add(torn_line);
+        break;
+      }
+      take(parse_part(lines_, start, {}));
     }
     if (run_) { lines_.refuse("the log ends without run_stop: the run did not finish"); }
     if (runs_ == 0) { lines_.refuse("there is no run_start in it"); }
+    left_out_.report(importer_);
   }
 
  private:
@@ -67,9 +71,8 @@ class MlperfReader {
     const bool is_ours =
         !text_in(run_->metadata, "experiment").empty() && !text_in(run_->metadata, "arm").empty();
     if (!benchmark_.starts_with("resnet") && !is_ours) {
-      lines_.refuse(
-          fmt::format("submission_benchmark is \"{}\"; only resnet's throughput is in images per second",
-                      excerpt(benchmark_)));
+      lines_.refuse("submission_benchmark is \"{}\"; only resnet's throughput is in images per second",
+                    excerpt(benchmark_));
     }
     importer_.add(is_ours ? our_trial() : foreign_trial(), run_->position);
     run_.reset();
@@ -113,6 +116,7 @@ class MlperfReader {
   std::string benchmark_;
   std::optional<MlperfRun> run_;
   std::int64_t runs_ = 0;
+  LeftOut left_out_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/exchange/readers/figures.h"
+#include "results/exchange/readers/json_fault.h"
 #include "results/exchange/readers/read_nccl_tests.h"
 
 namespace virtrain::results {
@@ -45,7 +46,7 @@ void add_nccl_side(const json& row, const char* key, json probe, const LineReade
   const auto need = [&](const char* name) {
     const auto value = number_of(member(side, name));
     if (!value || *value < 0) {
-      lines.refuse(fmt::format("a row's {} has no {} that is a number of zero or more", key, name));
+      lines.refuse("a row's {} has no {} that is a number of zero or more", key, name);
     }
     return *value;
   };

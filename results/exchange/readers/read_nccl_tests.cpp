@@ -52,9 +52,15 @@ class NcclTestsReader {
     return std::move(probes_);
   }
 
-  /// What the user should know; empty if nothing.
-  std::string note() const {
-    if (messages_ == 0) { return ""; }
+  /// What the user should know.
+  std::vector<std::string> notes() const {
+    auto notes = failures_;
+    if (messages_ > 0) { notes.push_back(message_note()); }
+    return notes;
+  }
+
+ private:
+  std::string message_note() const {
     const auto torn =
         joined_ + lost_ == 0
             ? ""
@@ -63,7 +69,6 @@ class NcclTestsReader {
     return fmt::format("{} lines of NCCL_DEBUG were skipped{}", messages_, torn);
   }
 
- private:
   /// One file may hold the outputs of several tests, one after the other.
   void finish_test() {
     if (!concluded_) {
@@ -73,6 +78,7 @@ class NcclTestsReader {
     device_.clear();
     ranks_ = {};
     concluded_ = false;
+    below_header_ = false;
   }
 
   void read_line(std::string_view line) {
@@ -95,7 +101,19 @@ class NcclTestsReader {
       ++joined_;
     } else if (words.size() > 1 && parse_integer(words[0]) && parse_integer(words[1])) {
       read_figures(words);
+    } else if (below_header_ && !concluded_ && looks_like_row(words)) {
+      lines_.refuse(
+          "a damaged row: \"{}\" (size, count, type, redop, root, and twice time, algbw, busbw, #wrong were "
+          "expected)",
+          excerpt(line));
     }
+  }
+
+  /// Whether it begins as a row does, or has as many figures; what else is printed there has words.
+  static bool looks_like_row(const std::vector<std::string_view>& words) {
+    const auto numbers =
+        std::count_if(words.begin(), words.end(), [](auto word) { return parse_number(word).has_value(); });
+    return is_digit(words[0].front()) || (words.size() >= 2 * side_words && 2 * numbers >= std::ssize(words));
   }
 
   /// "node-a:4711:4711 [0] NCCL INFO Launch mode Group", which NCCL_DEBUG prints among the rows.
@@ -131,9 +149,25 @@ class NcclTestsReader {
       ranks_.add(host, word(3) == "Group" ? std::string(word(4)) : "", 1);
     } else if (word(1) == "size" && word(2) == "count") {
       counts_wrong_ = lines_.line().find("#wrong") != std::string_view::npos;
+      below_header_ = true;
+    } else if (word(1) == "Out" && word(2) == "of" && words.back() == "FAILED") {
+      check_failure(lines_.line());
     } else if (word(1) == "Avg" && word(2) == "bus" && word(3) == "bandwidth") {
       concluded_ = true;
     }
+  }
+
+  /// The rows must say which data was wrong; where NCCL_DEBUG spoiled some it may have been theirs, and
+  /// before 2.13 no row says it.
+  void check_failure(std::string_view line) {
+    const auto is_wrong = [](const auto& probe) { return probe.first.value("wrong", std::int64_t{0}) > 0; };
+    const auto first = probes_.begin() + static_cast<std::ptrdiff_t>(completed_);
+    if (std::any_of(first, probes_.end(), is_wrong)) { return; }
+    if (counts_wrong_ && lost_ == 0 && torn_.empty()) {
+      lines_.refuse("\"{}\", and no row has a #wrong above 0: the table is damaged, get a fresh copy",
+                    excerpt(trim(line)));
+    }
+    failures_.push_back(excerpt(trim(line)));
   }
 
   /// size count type [redop] [root], then time algbw busbw #wrong twice.
@@ -145,9 +179,9 @@ class NcclTestsReader {
     constexpr std::size_t least = 3 + 2 * side_words, most = least + 2;
     if (words.size() < least || words.size() > most) {
       lines_.refuse(
-          fmt::format("{} words where a line of figures has {} to {} (size, count, type, redop, root, and "
-                      "twice time, algbw, busbw, #wrong; per-iteration columns are not read)",
-                      words.size(), least, most));
+          "{} words where a line of figures has {} to {} (size, count, type, redop, root, and "
+          "twice time, algbw, busbw, #wrong; per-iteration columns are not read)",
+          words.size(), least, most);
     }
     const auto sides = words.size() - 2 * side_words;
     json probe = {{"size_bytes", whole(words[0], "size")}, {"data_type", words[2]}};
@@ -172,9 +206,7 @@ class NcclTestsReader {
       const double wrong = number(words[3], "#wrong");
       // Until nccl-tests 2.13 this column was the largest error of an element.
       if (counts_wrong_) {
-        if (wrong > most_wrong) {
-          lines_.refuse(fmt::format("#wrong is {}, which is not a count of elements", words[3]));
-        }
+        if (wrong > most_wrong) { lines_.refuse("#wrong is {}, which is not a count of elements", words[3]); }
         probe["wrong"] = static_cast<std::int64_t>(wrong);
       } else {
         probe["detail"]["largest_error"] = wrong;
@@ -202,16 +234,13 @@ class NcclTestsReader {
 
   std::int64_t whole(std::string_view word, const char* column) const {
     const auto value = parse_integer(word);
-    if (!value) {
-      lines_.refuse(fmt::format("{} is \"{}\", which is not a whole number", column, excerpt(word)));
-    }
+    if (!value) { lines_.refuse("{} is \"{}\", which is not a whole number", column, excerpt(word)); }
     return *value;
   }
   double number(std::string_view word, const char* column) const {
     const auto value = parse_number(word);
     if (!value || *value < 0) {
-      lines_.refuse(
-          fmt::format("{} is \"{}\", which is not a finite number of zero or more", column, excerpt(word)));
+      lines_.refuse("{} is \"{}\", which is not a finite number of zero or more", column, excerpt(word));
     }
     return *value;
   }
@@ -222,10 +251,11 @@ class NcclTestsReader {
   std::string device_;
   NcclRanks ranks_;
   bool counts_wrong_ = true;
-  bool concluded_ = false;
+  bool below_header_ = false, concluded_ = false;
   std::vector<std::string> torn_;  ///< the start of a row whose figures have not come yet
   std::int64_t messages_ = 0, joined_ = 0, lost_ = 0;
-  std::size_t completed_ = 0;  ///< probes that have all their fields
+  std::vector<std::string> failures_;  ///< of the check of data, that no row accounts for
+  std::size_t completed_ = 0;          ///< probes that have all their fields
   std::vector<std::pair<json, std::string>> probes_;
 };
 
@@ -277,8 +307,7 @@ std::string nccl_collective(const std::string& program, const ImportSettings& se
   auto name = collective_in_name(program);
   if (name.empty()) { return settings.collective; }
   if (!settings.collective.empty() && name != settings.collective) {
-    lines.refuse(fmt::format("this is the output of {}, not of {}; leave --collective out", name,
-                             settings.collective));
+    lines.refuse("this is the output of {}, not of {}; leave --collective out", name, settings.collective);
   }
   return name;
 }
@@ -295,7 +324,7 @@ void read_nccl_tests(LineReader& lines, const ImportSettings& settings, RecordIm
   lines.rewind();
   NcclTestsReader reader(lines, settings);
   for (const auto& [probe, position] : reader.read()) { importer.add(probe, position); }
-  if (const auto note = reader.note(); !note.empty()) { importer.note(note); }
+  for (const auto& note : reader.notes()) { importer.note(note); }
 }
 
 }  // namespace virtrain::results

@@ -4,6 +4,7 @@
 #include "common/error.h"
 #include "common/text/text.h"
 #include "results/exchange/readers/figures.h"
+#include "results/exchange/readers/json_fault.h"
 
 namespace virtrain::results {
 namespace {
@@ -47,9 +48,7 @@ void read_nvbandwidth(LineReader& lines, const ImportSettings& settings, RecordI
       continue;
     }
     for (std::size_t row = 0; row < matrix.size(); ++row) {
-      if (!matrix[row].is_array()) {
-        lines.refuse(fmt::format("{}: a row that is not a list", excerpt(name)));
-      }
+      if (!matrix[row].is_array()) { lines.refuse("{}: a row that is not a list", excerpt(name)); }
       for (std::size_t column = 0; column < matrix[row].size(); ++column) {
         const auto figure = number_of(matrix[row][column]);
         if (!figure) { continue; }  // "N/A": a device and itself

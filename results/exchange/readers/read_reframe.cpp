@@ -22,6 +22,10 @@ class ReframeReader {
     while (lines_.next()) {
       const auto line = trim(lines_.line());
       if (line.empty()) { continue; }
+      if (!lines_.has_end()) {
+        left_out_.add(torn_line);
+        break;
+      }
       const auto cells = split(line, '|');
       if (is_reframe_header(line)) {
         columns_ = cells;
@@ -41,7 +45,7 @@ class ReframeReader {
  private:
   void read_row(const std::vector<std::string>& cells) {
     if (cells.size() != columns_.size()) {
-      lines_.refuse(fmt::format("{} cells where the header names {}", cells.size(), columns_.size()));
+      lines_.refuse("{} cells where the header names {}", cells.size(), columns_.size());
     }
     const auto cell = [&](std::string_view name) {
       const auto found = std::find(columns_.begin(), columns_.end(), name);
@@ -79,8 +83,9 @@ class ReframeReader {
     const auto value = parse_number(text);
     const auto probe_unit = probe_unit_of(trim(unit));
     if (text == "null") { return; }
-    if (!value) {
-      lines_.refuse(fmt::format("{} is \"{}\", which is not a finite number", excerpt(name), excerpt(text)));
+    if (!value) { lines_.refuse("{} is \"{}\", which is not a finite number", excerpt(name), excerpt(text)); }
+    if (*value < 0 && (probe_unit || is_images_per_second(trim(unit)))) {
+      lines_.refuse("{} is {}, it must not be negative", excerpt(name), *value);
     }
     if (is_images_per_second(trim(unit))) {
       const TrainingFigure figure{*value, test, name, {}, {{"source", "reframe"}, {"metric", name}}};

@@ -90,16 +90,14 @@ class SuperBenchReader {
 
   double number(const std::string& metric, const json& value) const {
     if (!value.is_number()) {
-      lines_.refuse(fmt::format("{} is {}, it must be a number", excerpt(metric), excerpt(dump_json(value))));
+      lines_.refuse("{} is {}, it must be a number", excerpt(metric), excerpt(dump_json(value)));
     }
     return value.get<double>();
   }
 
   std::int64_t whole(const std::string& metric, std::string_view digits) const {
     const auto value = parse_integer(digits);
-    if (!value) {
-      lines_.refuse(fmt::format("{}: {} is not a valid count", excerpt(metric), excerpt(digits)));
-    }
+    if (!value) { lines_.refuse("{}: {} is not a valid count", excerpt(metric), excerpt(digits)); }
     return *value;
   }
 
@@ -266,16 +264,15 @@ class SuperBenchReader {
     if (ranks.begin()->first >= 0) { return {std::ssize(ranks), sum}; }
     if (!settings_.gpus_per_node) {
       lines_.refuse(
-          fmt::format("the throughput of {} is given without ranks: of how many GPUs is the node? give "
-                      "--gpus-per-node",
-                      case_name));
+          "the throughput of {} is given without ranks: of how many GPUs is the node? give --gpus-per-node",
+          case_name);
     }
     const std::int64_t gpus = *settings_.gpus_per_node;
     if (gpus > 1 && !settings_.scope) {
       lines_.refuse(
-          fmt::format("the throughput of {} is given without ranks, and the file cannot tell whether it is "
-                      "of one GPU or of the whole node: give --scope rank or --scope trial",
-                      case_name));
+          "the throughput of {} is given without ranks, and the file cannot tell whether it is "
+          "of one GPU or of the whole node: give --scope rank or --scope trial",
+          case_name);
     }
     const bool of_one_gpu = settings_.scope == Scope::rank;
     return {gpus, of_one_gpu ? sum * static_cast<double>(gpus) : sum};

@@ -1,7 +1,7 @@
 // The formats are those of tensorflow/benchmarks, scripts/tf_cnn_benchmarks/benchmark_cnn.py: print_info()
 // writes the preamble, benchmark_one_step() the lines, and the loop's end the total, which counts all
 // workers: num_workers * steps * batch_size / seconds. Under Horovod each process may print it, or rank 0
-// alone.
+// alone. All versions print a line of dashes before and behind the total.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -51,7 +51,7 @@ std::int64_t batch_of(const LineReader& lines, std::string_view text) {
   const auto value = words.empty() ? std::nullopt : parse_number(words[0]);
   constexpr double most = 1e12;
   if (!value || *value < 1 || *value > most || *value != std::floor(*value)) {
-    lines.refuse(fmt::format("the batch size \"{}\" is not a whole number above zero", excerpt(text)));
+    lines.refuse("the batch size \"{}\" is not a whole number above zero", excerpt(text));
   }
   return static_cast<std::int64_t>(*value);
 }
@@ -107,15 +107,20 @@ void read_step(std::string_view line, TfLog& log) {
 }
 
 TfLog read_log(LineReader& lines) {
+  constexpr std::string_view rule = "--------";  // the start of one
   TfLog log;
+  std::int64_t open_totals = 0;
   while (lines.next()) {
     const auto line = without_rank_tag(lines.line());
     if (const auto total = preamble(line, "total images/sec:")) {
       const auto value = parse_number(*total);
       if (!value || *value <= 0) {
-        lines.refuse(fmt::format("the total \"{}\" is not a finite number above zero", excerpt(*total)));
+        lines.refuse("the total \"{}\" is not a finite number above zero", excerpt(*total));
       }
       log.totals.push_back(*value);
+      ++open_totals;
+    } else if (line.starts_with(rule)) {
+      open_totals = std::max<std::int64_t>(open_totals - 1, 0);
     } else if (line.find("\timages/sec:") != line.npos) {
       read_step(line, log);
     } else {
@@ -124,6 +129,12 @@ TfLog read_log(LineReader& lines) {
   }
   if (log.totals.empty()) {
     lines.refuse("the log ends without its line \"total images/sec: N\": the run did not finish");
+  }
+  if (open_totals > 0) {
+    lines.refuse(
+        "the log ends without the line of dashes behind \"total images/sec\": it broke off, and the total {} "
+        "may be the start of a longer number; get a fresh copy of the log",
+        log.totals.back());
   }
   return log;
 }
@@ -151,8 +162,7 @@ TfShape shape_of(const LineReader& lines, const TfLog& log, const ImportSettings
     lines.refuse("this log cannot say how many nodes its processes ran on: give --nodes");
   }
   if (ranks && *ranks % shape.nodes != 0) {
-    lines.refuse(
-        fmt::format("{} ranks on {} nodes do not divide; check --nodes and --ranks", *ranks, shape.nodes));
+    lines.refuse("{} ranks on {} nodes do not divide; check --nodes and --ranks", *ranks, shape.nodes);
   }
   if (ranks) { shape.ranks_per_node = *ranks / shape.nodes; }
   if (settings.gpus_per_node) {
@@ -166,9 +176,8 @@ TfShape shape_of(const LineReader& lines, const TfLog& log, const ImportSettings
       log.on_gpus && shape.ranks_per_node && shape.gpus_per_node != *shape.ranks_per_node;
   if (contradicts) {
     lines.refuse(
-        fmt::format("the log is of a run on {} GPUs, not of {} nodes with {} each; check --nodes and "
-                    "--gpus-per-node",
-                    ranks.value_or(0), shape.nodes, shape.gpus_per_node));
+        "the log is of a run on {} GPUs, not of {} nodes with {} each; check --nodes and --gpus-per-node",
+        ranks.value_or(0), shape.nodes, shape.gpus_per_node);
   }
   return shape;
 }
@@ -179,18 +188,17 @@ Scope scope_of(const LineReader& lines, const TfLog& log, const ImportSettings& 
   if (settings.scope) { return *settings.scope; }
   if (log.totals.size() > 1) {
     lines.refuse(
-        fmt::format("{} lines \"total images/sec\", and the file cannot tell whether each is of one rank or "
-                    "of the whole job: "
-                    "give --scope trial (each is of the whole job, as Horovod's ranks print it), --scope "
-                    "rank or --scope tenant",
-                    log.totals.size()));
+        "{} lines \"total images/sec\", and the file cannot tell whether each is of one rank or of the whole "
+        "job: give --scope trial (each is of the whole job, as Horovod's ranks print it), --scope rank or "
+        "--scope tenant",
+        log.totals.size());
   }
   const bool one_rank = shape.ranks_per_node == 1 && shape.nodes == 1;
   if (!log.global_batch && !one_rank) {
     lines.refuse(
         "without the lines \"Batch size: N global\" and \"Variables:\" the file cannot tell whether its "
-        "total is of "
-        "one rank or of the whole job: give --scope trial (of the whole job), --scope rank, or --ranks 1");
+        "total is of one rank or of the whole job: give --scope trial (of the whole job), --scope rank, or "
+        "--ranks 1");
   }
   return Scope::trial;
 }
@@ -201,8 +209,7 @@ double throughput_of(const LineReader& lines, const TfLog& log, Scope scope, con
   if (scope == Scope::trial) {
     const auto [low, high] = std::minmax_element(log.totals.begin(), log.totals.end());
     if (*high > 1.5 * *low) {
-      lines.refuse(fmt::format("totals of {} and {} cannot both be of the whole job; is it --scope rank?",
-                               *low, *high));
+      lines.refuse("totals of {} and {} cannot both be of the whole job; is it --scope rank?", *low, *high);
     }
     return log.totals.front();
   }
@@ -211,8 +218,8 @@ double throughput_of(const LineReader& lines, const TfLog& log, Scope scope, con
   const auto count = std::ssize(log.totals);
   const auto ranks = shape.ranks_per_node ? *shape.ranks_per_node * shape.nodes : count;
   if (scope == Scope::rank && count != ranks) {
-    if (count != 1) { lines.refuse(fmt::format("{} totals of single ranks, but {} ranks", count, ranks)); }
-    lines.refuse(fmt::format("the total of one rank out of {}; the others' are needed too", ranks));
+    if (count != 1) { lines.refuse("{} totals of single ranks, but {} ranks", count, ranks); }
+    lines.refuse("the total of one rank out of {}; the others' are needed too", ranks);
   }
   return sum;
 }

@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "common/error.h"
 #include "common/text/json.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/exchange/readers/figures.h"
+#include "results/exchange/readers/json_fault.h"
 
 namespace virtrain::results {
 namespace {
@@ -35,8 +37,8 @@ std::optional<std::string_view> meter(std::string_view line, std::string_view na
   return std::nullopt;
 }
 
-/// What a run of dllogger says about itself; a later record replaces an earlier one.
-struct DlloggerLog {
+/// What a run of dllogger says about itself.
+struct DlloggerRun {
   std::map<std::string, double> summary;     ///< throughputs of the whole run, by name
   std::map<std::string, std::string> units;  ///< of a name, where a METADATA record states it
   json parameters;                           ///< how the program was called; null where it does not say
@@ -51,70 +53,127 @@ std::optional<std::int64_t> count_in(const json& parameters, const char* name) {
   return value.get<std::int64_t>();
 }
 
-void take_record(const json& record, DlloggerLog& log) {
-  ++log.records;
-  const auto type = text_in(record, "type");
-  if (type == "METADATA") {
-    const auto metric = text_in(record, "metric");
-    const bool is_known =
-        std::find(dllogger_names.begin(), dllogger_names.end(), metric) != dllogger_names.end();
-    if (is_known) { log.units[metric] = text_in(member(record, "metadata"), "unit"); }
-  }
-  if (type != "LOG") { return; }
-  const auto& step = member(record, "step");
-  if (step == "PARAMETER") { log.parameters = member(record, "data"); }
-  // The summary of the run has no step: "step": []. It comes in several records, one for each verbosity.
-  const bool is_summary = (step.is_array() || step.is_string()) && step.empty();
-  if (!is_summary) { return; }
-  for (const char* name : dllogger_names) {
-    if (const auto value = number_of(member(member(record, "data"), name)); value && *value > 0) {
-      log.summary[name] = *value;
-    }
-  }
-}
-
 /// The surest throughput in images a second; other programs count samples or tokens under the same names.
-std::optional<std::string> throughput_name(const DlloggerLog& log) {
+std::optional<std::string> throughput_name(const DlloggerRun& run) {
   for (const char* name : dllogger_names) {
-    const auto unit = log.units.find(name);
+    const auto unit = run.units.find(name);
     const bool counts_images =
-        unit == log.units.end() || unit->second.empty() || is_images_per_second(unit->second);
-    if (log.summary.contains(name) && counts_images) { return name; }
+        unit == run.units.end() || unit->second.empty() || is_images_per_second(unit->second);
+    if (run.summary.contains(name) && counts_images) { return name; }
   }
   return std::nullopt;
+}
+
+/// A file may hold several runs: dllogger appends to the one that is there.
+class DlloggerReader {
+ public:
+  DlloggerReader(LineReader& lines, const ImportSettings& settings, RecordImporter& importer)
+      : lines_(lines), settings_(settings), importer_(importer) {}
+
+  void read() {
+    while (lines_.next()) {
+      const auto line = lines_.line();
+      const auto mark = line.find(dllogger_mark);
+      if (mark == line.npos || line.find('{', mark) == line.npos) { continue; }
+      const auto start = mark + dllogger_mark.size();
+      if (is_torn(lines_, start)) {
+        left_out_.add(torn_line);
+        break;
+      }
+      take(parse_part(lines_, start, {}));
+    }
+    finish_run();
+    left_out_.report(importer_);
+  }
+
+ private:
+  void take(const json& record) {
+    const auto type = text_in(record, "type");
+    const auto& step = member(record, "step");
+    const auto& data = member(record, "data");
+    const bool is_parameter = type == "LOG" && step == "PARAMETER";
+    // A run may have several records of parameters, all before its summary.
+    if (is_parameter && !run_.summary.empty()) { finish_run(); }
+    ++run_.records;
+    if (is_parameter) { run_.parameters = data; }
+    if (type == "METADATA") {
+      const auto metric = text_in(record, "metric");
+      const bool is_known =
+          std::find(dllogger_names.begin(), dllogger_names.end(), metric) != dllogger_names.end();
+      if (is_known) { run_.units[metric] = text_in(member(record, "metadata"), "unit"); }
+    }
+    // The summary of the run has no step: "step": []. It comes in several records, one for each verbosity.
+    const bool is_summary = type == "LOG" && (step.is_array() || step.is_string()) && step.empty();
+    if (is_summary && data.is_object()) { take_summary(data); }
+  }
+
+  void take_summary(const json& data) {
+    for (const char* name : dllogger_names) {
+      const auto found = data.find(name);
+      if (found == data.end()) { continue; }
+      const auto value = number_of(*found);
+      if (!value || *value <= 0) {
+        lines_.refuse("the summary's {} is {}, it must be a finite number above zero", name,
+                      excerpt(dump_json(*found)));
+      }
+      const auto [known, is_new] = run_.summary.emplace(name, *value);
+      if (!is_new && known->second != *value) {
+        lines_.refuse(
+            "a second summary, with {} {} where the first has {}, and no record \"PARAMETER\" between them: "
+            "give a file for each run",
+            name, *value, known->second);
+      }
+    }
+  }
+
+  void finish_run() {
+    const auto name = throughput_name(run_);
+    if (!name) {
+      lines_.refuse(
+          "{} records of dllogger, and none is a summary (\"step\": []) with {} in images a second: "
+          "the run did not finish, or measured something else",
+          run_.records, join({dllogger_names.begin(), dllogger_names.end()}, ", "));
+    }
+    if (*name == dllogger_names.back()) {
+      importer_.note(
+          fmt::format("{} was taken, which leaves out the loading of data: there is no {} in images a second",
+                      *name, dllogger_names.front()));
+    }
+    TrainingFigure figure{run_.summary[*name], "", *name, {}, {{"source", "dllogger"}, {"metric", *name}}};
+    figure.gpus = count_in(run_.parameters, "world_size");
+    // Where ConvNets of DeepLearningExamples say on how many GPUs they ran, calc_ips() has counted all of
+    // them.
+    if (figure.gpus && name->starts_with("train.")) { figure.scope = Scope::trial; }
+    if (const auto model = text_in(run_.parameters, "arch"); !model.empty()) {
+      figure.environment["model"] = model;
+    }
+    auto record = trial_of(figure, settings_, lines_);
+    if (record["batch_size"].is_null()) {
+      record["batch_size"] = value_json(count_in(run_.parameters, "batch_size"));
+    }
+    importer_.add(record, lines_.position());
+    run_ = {};
+  }
+
+  LineReader& lines_;
+  const ImportSettings& settings_;
+  RecordImporter& importer_;
+  DlloggerRun run_;
+  LeftOut left_out_;
+};
+
+/// 10 of "Epoch: [0]  [  10/5005]"; nothing of a line of another form.
+std::optional<std::int64_t> step_of(std::string_view line) {
+  const auto open = line.find('[', line.find(']'));
+  const auto slash = line.find('/', open);
+  if (open == line.npos || slash == line.npos) { return std::nullopt; }
+  return parse_integer(trim(line.substr(open + 1, slash - open - 1)));
 }
 
 }  // namespace
 
 void read_dllogger(LineReader& lines, const ImportSettings& settings, RecordImporter& importer) {
-  DlloggerLog log;
-  while (lines.next()) {
-    const auto line = lines.line();
-    const auto mark = line.find(dllogger_mark);
-    if (mark == line.npos || line.find('{', mark) == line.npos) { continue; }
-    try {
-      take_record(parse_json(line.substr(mark + dllogger_mark.size()), {}), log);
-    } catch (const JsonRefusal& refusal) { lines.refuse(refusal.what()); }
-  }
-  const auto name = throughput_name(log);
-  if (!name) {
-    lines.refuse(fmt::format(
-        "{} records of dllogger, and none is a summary (\"step\": []) with {} in images a second: "
-        "the run did not finish, or measured something else",
-        log.records, join({dllogger_names.begin(), dllogger_names.end()}, ", ")));
-  }
-  TrainingFigure figure{log.summary[*name], "", *name, {}, {{"source", "dllogger"}, {"metric", *name}}};
-  figure.gpus = count_in(log.parameters, "world_size");
-  // Where ConvNets of DeepLearningExamples say on how many GPUs they ran, calc_ips() has counted all of them.
-  if (figure.gpus && name->starts_with("train.")) { figure.scope = Scope::trial; }
-  if (const auto model = text_in(log.parameters, "arch"); !model.empty()) {
-    figure.environment["model"] = model;
-  }
-  auto record = trial_of(figure, settings, lines);
-  if (record["batch_size"].is_null()) {
-    record["batch_size"] = value_json(count_in(log.parameters, "batch_size"));
-  }
-  importer.add(record, lines.position());
+  DlloggerReader(lines, settings, importer).read();
 }
 
 void read_torchvision(LineReader& lines, const ImportSettings& settings, RecordImporter& importer) {
@@ -122,19 +181,27 @@ void read_torchvision(LineReader& lines, const ImportSettings& settings, RecordI
   std::int64_t count = 0, first = 0;
   std::optional<double> loss;
   std::string epoch;
+  std::optional<std::int64_t> step;
+  LeftOut left_out;
   while (lines.next()) {
     const auto line = without_rank_tag(lines.line());
     const auto speed = line.starts_with("Epoch: [") ? meter(line, "img/s") : std::nullopt;
     if (!speed) { continue; }
+    if (!lines.has_end()) {
+      left_out.add(torn_line);
+      break;
+    }
     const auto value = parse_number(*speed);
     if (!value || *value <= 0) {
-      lines.refuse(fmt::format("img/s is \"{}\", it must be a finite number above zero", excerpt(*speed)));
+      lines.refuse("img/s is \"{}\", it must be a finite number above zero", excerpt(*speed));
     }
     loss = parse_number(meter(line, "loss").value_or("")).has_value() ? parse_number(*meter(line, "loss"))
                                                                       : loss;
-    // "Epoch: [0]  [   0/5005]": an epoch's first line has the time that the first batch took to come.
+    // "Epoch: [0]  [   0/5005]": an epoch's first line has the time that the first batch took to come. A run
+    // that was resumed may start the same epoch anew.
     const std::string now(line.substr(0, line.find(']')));
-    if (now != epoch) {
+    const auto before = std::exchange(step, step_of(line));
+    if (now != epoch || (step && before && *step <= *before)) {
       epoch = now;
       ++first;
       continue;
@@ -148,6 +215,7 @@ void read_torchvision(LineReader& lines, const ImportSettings& settings, RecordI
   TrainingFigure figure{sum / static_cast<double>(count), "", "img/s", {}, {{"source", "torchvision"}}};
   figure.environment["log_lines"] = count;
   auto record = trial_of(figure, settings, lines);
+  left_out.report(importer);
   importer.note(fmt::format(
       "the mean of {} log lines' img/s; the first line of each of {} epochs is left out", count, first));
   if (loss) {

@@ -8,6 +8,7 @@
 #include "common/error.h"
 #include "common/text/json.h"
 #include "common/text/text.h"
+#include "results/exchange/readers/json_fault.h"
 
 namespace virtrain::results {
 namespace {
@@ -98,12 +99,7 @@ void read_jsonl(LineReader& lines, RecordImporter& importer) {
 }
 
 nlohmann::json parse_record(const LineReader& lines) {
-  try {
-    return parse_json(lines.line(), {.unique_keys = true});
-  } catch (const JsonRefusal& refusal) {
-    throw Error(refusal.column > 0 ? lines.position(refusal.column) : lines.position(), ErrorCode::bad_input,
-                refusal.what());
-  }
+  return parse_part(lines, 0, {.unique_keys = true});
 }
 
 nlohmann::json record_of(const ImportSettings& settings, const LineReader& lines) {

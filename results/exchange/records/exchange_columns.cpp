@@ -48,11 +48,9 @@ void ObjectReader::take(std::string_view key, std::string& value) {
   if (member == nullptr) { return; }
   if (!member->is_string()) { refuse_type(key, "a text"); }
   value = member->get<std::string>();
-  if (value.empty()) {
-    refuse(fmt::format("{} is empty (leave it out, or null, where it is not known)", key));
-  }
+  if (value.empty()) { refuse("{} is empty (leave it out, or null, where it is not known)", key); }
   if (is_name(key) && value.size() > longest_name) {
-    refuse(fmt::format("{} has {} bytes (allowed: at most {})", key, value.size(), longest_name));
+    refuse("{} has {} bytes (allowed: at most {})", key, value.size(), longest_name);
   }
 }
 
@@ -118,7 +116,7 @@ bool ObjectReader::has(std::string_view key) const {
 
 void ObjectReader::require(const std::vector<std::string_view>& keys) const {
   for (const auto& key : keys) {
-    if (!has(key)) { refuse(fmt::format("the key \"{}\" is missing", key)); }
+    if (!has(key)) { refuse("the key \"{}\" is missing", key); }
   }
 }
 
@@ -127,8 +125,8 @@ void ObjectReader::finish() const {
     if (known_.contains(key)) { continue; }
     const std::vector<std::string> allowed(known_.begin(), known_.end());
     const auto near = nearest_word(key, allowed);
-    refuse(fmt::format("unknown key \"{}\" ({}allowed: {})", excerpt(key),
-                       near ? fmt::format("did you mean \"{}\"? ", *near) : "", join(allowed, ", ")));
+    refuse("unknown key \"{}\" ({}allowed: {})", excerpt(key),
+           near ? fmt::format("did you mean \"{}\"? ", *near) : "", join(allowed, ", "));
   }
 }
 
@@ -143,7 +141,7 @@ const nlohmann::json* ObjectReader::find(std::string_view key) {
 }
 
 void ObjectReader::refuse_type(std::string_view key, const char* wanted) const {
-  refuse(fmt::format("{} is {}, it must be {}", key, shown(object_.at(std::string(key))), wanted));
+  refuse("{} is {}, it must be {}", key, shown(object_.at(std::string(key))), wanted);
 }
 
 }  // namespace virtrain::results

@@ -1,8 +1,12 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <set>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "results/store/columns.h"
@@ -45,6 +49,10 @@ class ObjectReader {
   void finish() const;
 
   [[noreturn]] void refuse(const std::string& message) const;
+  template <typename Arg, typename... Args>
+  [[noreturn]] void refuse(fmt::format_string<Arg, Args...> words, Arg&& arg, Args&&... args) const {
+    refuse(fmt::format(words, std::forward<Arg>(arg), std::forward<Args>(args)...));
+  }
   const std::string& position() const { return position_; }
 
  private:
@@ -58,23 +66,15 @@ class ObjectReader {
 };
 
 /// JSON of one value; null where not known.
-inline nlohmann::json value_json(const std::string& value) {
-  return value.empty() ? nlohmann::json() : nlohmann::json(value);
-}
-inline nlohmann::json value_json(std::int64_t value) {
-  return value;
-}
-inline nlohmann::json value_json(double value) {
-  return value;
-}
-inline nlohmann::json value_json(bool value) {
-  return value;
-}
-inline nlohmann::json value_json(Status value) {
-  return to_string(value);
-}
-inline nlohmann::json value_json(const nlohmann::json& value) {
-  return value;
+template <typename T>
+nlohmann::json value_json(const T& value) {
+  if constexpr (std::is_same_v<T, std::string>) {
+    return value.empty() ? nlohmann::json() : nlohmann::json(value);
+  } else if constexpr (DescribedEnum<T>) {
+    return to_string(value);
+  } else {
+    return value;
+  }
 }
 template <typename T>
 nlohmann::json value_json(const std::optional<T>& value) {

@@ -26,11 +26,11 @@ bool LineReader::next() {
   ++number_;
   for (; byte != end_of_file && byte != '\n'; byte = bytes.sbumpc()) {
     if (line_.size() == longest_line_bytes) {
-      refuse(fmt::format("this line is longer than {} MiB; it is not a line of a results file",
-                         longest_line_bytes >> 20));
+      refuse("this line is longer than {} MiB; it is not a line of a results file", longest_line_bytes >> 20);
     }
     line_ += static_cast<char>(byte);
   }
+  has_end_ = byte == '\n';
   if (number_ == 1 && line_.starts_with(byte_order_mark)) { line_.erase(0, byte_order_mark.size()); }
   if (!line_.empty() && line_.back() == '\r') { line_.pop_back(); }
   check_text();

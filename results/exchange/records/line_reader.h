@@ -1,9 +1,12 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <iosfwd>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace virtrain::results {
 
@@ -26,6 +29,9 @@ class LineReader {
   void rewind();
 
   std::string_view line() const { return line_; }
+  /// Whether the present line ends with LF. Without it the file's last line may be the start of a longer one:
+  /// a copy that broke off.
+  bool has_end() const { return has_end_; }
   const std::string& name() const { return name_; }
   /// "name:12" of the present line; "name:1" before the first.
   std::string position() const;
@@ -33,6 +39,10 @@ class LineReader {
   std::string position(std::size_t column) const;
   /// Throws Error(bad_input) with the present line's position.
   [[noreturn]] void refuse(const std::string& message) const;
+  template <typename Arg, typename... Args>
+  [[noreturn]] void refuse(fmt::format_string<Arg, Args...> words, Arg&& arg, Args&&... args) const {
+    refuse(fmt::format(words, std::forward<Arg>(arg), std::forward<Args>(args)...));
+  }
 
  private:
   void check_text() const;
@@ -41,6 +51,7 @@ class LineReader {
   std::string name_;
   std::string line_;
   std::int64_t number_ = 0;
+  bool has_end_ = true;
 };
 
 }  // namespace virtrain::results

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
+#include "common/model/leak.h"
+#include "common/model/virtualization.h"
+#include "common/system/time.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
@@ -10,18 +13,12 @@
 namespace virtrain::results {
 namespace {
 
-/// Two digits of a number in this range.
-bool take_number(Scanner& in, std::int64_t least, std::int64_t most) {
-  const auto number = parse_integer(in.take_while(is_digit, 2, 2));
-  return number && *number >= least && *number <= most;
-}
-
 /// ISO 8601 with a zone, "2022-05-01T00:00:00.25+02:00"; at most nanoseconds.
 bool is_time(std::string_view text) {
   Scanner in(text);
-  const bool is_moment = in.take_digits(4) && in.take("-") && take_number(in, 1, 12) && in.take("-") &&
-                         take_number(in, 1, 31) && in.take("T") && take_number(in, 0, 23) && in.take(":") &&
-                         take_number(in, 0, 59) && in.take(":") && take_number(in, 0, 60);
+  const bool is_moment = in.take_digits(4) && in.take("-") && in.take_digits(2) && in.take("-") &&
+                         in.take_digits(2) && in.take("T") && in.take_digits(2) && in.take(":") &&
+                         in.take_digits(2) && in.take(":") && in.take_digits(2) && is_on_calendar(text);
   if (!is_moment || (in.take(".") && in.take_while(is_digit, 1, 9).empty())) { return false; }
   if (in.take("Z")) { return in.at_end(); }
   return (in.take("+") || in.take("-")) && in.take_digits(2) && in.take(":") && in.take_digits(2) &&
@@ -30,14 +27,13 @@ bool is_time(std::string_view text) {
 
 void require_time(const ObjectReader& reader, const char* key, const std::string& value) {
   if (value.empty() || is_time(value)) { return; }
-  reader.refuse(
-      fmt::format("{} is \"{}\", it must be a time like 2022-05-01T00:00:00Z", key, excerpt(value)));
+  reader.refuse("{} is \"{}\", it must be a time like 2022-05-01T00:00:00Z", key, excerpt(value));
 }
 
 void require_at_least(const ObjectReader& reader, const char* key, std::optional<std::int64_t> value,
                       std::int64_t least) {
   if (!value || *value >= least) { return; }
-  reader.refuse(fmt::format("{} is {}, it must be at least {}", key, *value, least));
+  reader.refuse("{} is {}, it must be at least {}", key, *value, least);
 }
 
 void require_trial_ranges(const ObjectReader& reader, const Trial& trial) {
@@ -49,27 +45,38 @@ void require_trial_ranges(const ObjectReader& reader, const Trial& trial) {
   require_time(reader, "started_at", trial.started_at);
   require_time(reader, "ended_at", trial.ended_at);
   if (trial.images_per_second && !(*trial.images_per_second > 0)) {
-    reader.refuse(fmt::format("images_per_second is {}, it must be above zero (null for a missing trial)",
-                              *trial.images_per_second));
+    reader.refuse("images_per_second is {}, it must be above zero (null for a missing trial)",
+                  *trial.images_per_second);
   }
   if (!trial.environment.is_null() && !trial.environment.is_object()) {
     reader.refuse("environment must be an object or null");
   }
-  static const std::set<std::string> kinds = {"", "none", "kvm", "kvm_nested", "kvm_on_emulated", "tcg"};
-  if (!kinds.contains(trial.virtualization)) {
-    reader.refuse(
-        fmt::format("virtualization is \"{}\", it must be none, kvm, kvm_nested, kvm_on_emulated or tcg",
-                    trial.virtualization));
+  if (!trial.virtualization.empty() && !enum_of<Virtualization>(trial.virtualization)) {
+    reader.refuse("virtualization is \"{}\", it must be {}", trial.virtualization,
+                  enum_list<Virtualization>());
   }
+}
+
+/// What a tenant's list holds: a record that has these keys, and its facts where it has some.
+template <typename Record>
+Record record_in(const nlohmann::json& object, const std::string& position,
+                 const std::vector<std::string_view>& keys) {
+  ObjectReader reader(object, position);
+  Record record;
+  reader.take_columns(record);
+  if constexpr (requires { record.fingerprint; }) { reader.take("fingerprint", record.fingerprint); }
+  reader.finish();
+  reader.require(keys);
+  return record;
 }
 
 /// What a run has stored is evidence of that run and stays as it is.
 void refuse_measured(const ObjectReader& reader, const Experiment& stored) {
   if (stored.virtrain_version.empty() && stored.command_line.empty() && stored.boot_id.empty()) { return; }
   reader.refuse(
-      fmt::format("experiment {} is in the database already, as virtrain measured it, and takes nothing from "
-                  "elsewhere (give these records another experiment, or import into another --db)",
-                  excerpt(stored.id)));
+      "experiment {} is in the database already, as virtrain measured it, and takes nothing from "
+      "elsewhere (give these records another experiment, or import into another --db)",
+      excerpt(stored.id));
 }
 
 }  // namespace
@@ -93,24 +100,20 @@ void RecordImporter::add_record(const nlohmann::json& record, const std::string&
   ObjectReader reader(record, position);
   std::string kind;
   reader.take("record", kind);
-  if (kind == "trial") {
-    add_trial(reader);
-  } else if (kind == "experiment") {
-    add_experiment(reader);
-  } else if (kind == "sample") {
-    add_sample(reader);
-  } else if (kind == "telemetry") {
-    add_telemetry(reader);
-  } else if (kind == "event") {
-    add_event(reader);
-  } else if (kind == "probe") {
-    add_probe(reader);
-  } else if (kind == "security") {
-    add_security_probe(reader);
-  } else {
-    reader.refuse(fmt::format(
-        "record is \"{}\", it must be trial, experiment, sample, telemetry, event, probe or security", kind));
+  static const std::map<std::string_view, void (RecordImporter::*)(ObjectReader&)> kinds = {
+      {"trial", &RecordImporter::add_trial},
+      {"experiment", &RecordImporter::add_experiment},
+      {"sample", &RecordImporter::add_sample},
+      {"telemetry", &RecordImporter::add_telemetry},
+      {"event", &RecordImporter::add_event},
+      {"probe", &RecordImporter::add_probe},
+      {"security", &RecordImporter::add_security_probe}};
+  const auto found = kinds.find(kind);
+  if (found == kinds.end()) {
+    reader.refuse(
+        "record is \"{}\", it must be trial, experiment, sample, telemetry, event, probe or security", kind);
   }
+  (this->*found->second)(reader);
 }
 
 void RecordImporter::add_experiment(ObjectReader& reader) {
@@ -123,10 +126,10 @@ void RecordImporter::add_experiment(ObjectReader& reader) {
   require_time(reader, "started_at", experiment.started_at);
   require_time(reader, "ended_at", experiment.ended_at);
   if (experiments_.contains(experiment.id)) {
-    reader.refuse(fmt::format("experiment {} appears twice, or after its trials", experiment.id));
+    reader.refuse("experiment {} appears twice, or after its trials", experiment.id);
   }
   if (store_.experiment(experiment.id)) {
-    reader.refuse(fmt::format("experiment {} is in {} already", experiment.id, store_.file().string()));
+    reader.refuse("experiment {} is in {} already", experiment.id, store_.file().string());
   }
   store_.add_experiment(experiment);
   experiments_[experiment.id] = {experiment.scenario, experiment.label, {}};
@@ -148,8 +151,8 @@ void RecordImporter::add_trial(ObjectReader& reader) {
   if (!reader.has("status")) { trial.status = trial.images_per_second ? Status::finished : Status::failed; }
   auto& experiment = experiment_of(reader, trial.experiment, scenario, label);
   if (trial.pair && store_.has_pair(trial.experiment, trial.case_name, trial.arm, *trial.pair)) {
-    reader.refuse(fmt::format("experiment {} has pair {} of case {} in the arm {} already", trial.experiment,
-                              *trial.pair, trial.case_name, trial.arm));
+    reader.refuse("experiment {} has pair {} of case {} in the arm {} already", trial.experiment, *trial.pair,
+                  trial.case_name, trial.arm);
   }
   const auto id = store_.import_trial(trial);
   experiment.trials.push_back(id);
@@ -172,8 +175,7 @@ RecordImporter::ImportedExperiment& RecordImporter::experiment_of(const ObjectRe
     } else {
       if (scenario.empty()) {
         experiments_.erase(found);
-        reader.refuse(
-            fmt::format("no record before it names experiment {}, and this one has no scenario", id));
+        reader.refuse("no record before it names experiment {}, and this one has no scenario", id);
       }
       store_.add_experiment({.id = id, .scenario = scenario, .label = label, .status = Status::finished});
       known = {scenario, label, {}};
@@ -181,14 +183,14 @@ RecordImporter::ImportedExperiment& RecordImporter::experiment_of(const ObjectRe
     }
   }
   if (!scenario.empty() && known.scenario != scenario) {
-    reader.refuse(fmt::format("experiment {} is of scenario {}, not {}", id, known.scenario, scenario));
+    reader.refuse("experiment {} is of scenario {}, not {}", id, known.scenario, scenario);
   }
   if (known.label.empty() && !label.empty()) {
     store_.set_label(id, label);
     known.label = label;
   }
   if (!label.empty() && known.label != label) {
-    reader.refuse(fmt::format("experiment {} has the label {}, not {}", id, known.label, label));
+    reader.refuse("experiment {} has the label {}, not {}", id, known.label, label);
   }
   return known;
 }
@@ -206,29 +208,15 @@ void RecordImporter::add_tenant(std::int64_t trial, const nlohmann::json& object
   const auto id = store_.save_tenant(trial, tenant);
   tenants_[{trial, tenant.tenant_index}] = id;
   for (const auto& one : nodes) {
-    ObjectReader node_reader(one, position);
-    Node node;
-    node_reader.take_columns(node);
-    node_reader.take("fingerprint", node.fingerprint);
-    node_reader.finish();
-    node_reader.require({"name", "kind"});
+    const auto node = record_in<Node>(one, position, {"name", "kind"});
     nodes_[{id, node.name}] = store_.save_node(id, node);
   }
   for (const auto& one : ranks) {
-    ObjectReader rank_reader(one, position);
-    Rank rank;
-    rank_reader.take_columns(rank);
-    rank_reader.finish();
-    rank_reader.require({"rank"});
+    const auto rank = record_in<Rank>(one, position, {"rank"});
     ranks_[{id, rank.rank}] = store_.save_rank(id, rank);
   }
   for (const auto& one : transports) {
-    ObjectReader transport_reader(one, position);
-    Transport transport;
-    transport_reader.take_columns(transport);
-    transport_reader.finish();
-    transport_reader.require({"from_node", "to_node", "transport"});
-    store_.save_transport(id, transport);
+    store_.save_transport(id, record_in<Transport>(one, position, {"from_node", "to_node", "transport"}));
   }
 }
 
@@ -241,7 +229,7 @@ void RecordImporter::add_sample(ObjectReader& reader) {
   reader.finish();
   reader.require({"rank", "t_ns", "step", "images", "seconds"});
   const auto rank = ranks_.find({tenant, rank_number});
-  if (rank == ranks_.end()) { reader.refuse(fmt::format("its tenant has no rank {}", rank_number)); }
+  if (rank == ranks_.end()) { reader.refuse("its tenant has no rank {}", rank_number); }
   store_.add_samples(rank->second, {&sample, 1});
   ++report_.samples;
 }
@@ -255,7 +243,7 @@ void RecordImporter::add_telemetry(ObjectReader& reader) {
   reader.finish();
   reader.require({"node", "t_ns", "source", "metric", "value"});
   const auto node = nodes_.find({tenant, node_name});
-  if (node == nodes_.end()) { reader.refuse(fmt::format("its tenant has no node {}", node_name)); }
+  if (node == nodes_.end()) { reader.refuse("its tenant has no node {}", node_name); }
   store_.add_telemetry(node->second, {&reading, 1});
   ++report_.telemetry;
 }
@@ -293,9 +281,16 @@ void RecordImporter::add_probe(ObjectReader& reader) {
   require_at_least(reader, "ranks", probe.ranks, 1);
   require_at_least(reader, "size_bytes", probe.size_bytes, 0);
   require_at_least(reader, "wrong", probe.wrong, 0);
+  if (!(probe.value >= 0)) { reader.refuse("value is {}, it must be zero or more", probe.value); }
+  if (probe.seconds && !(*probe.seconds > 0)) {
+    reader.refuse("seconds is {}, it must be above zero", *probe.seconds);
+  }
+  if (probe.bus_bytes_per_second && !(*probe.bus_bytes_per_second >= 0)) {
+    reader.refuse("bus_bytes_per_second is {}, it must be zero or more", *probe.bus_bytes_per_second);
+  }
   static const std::set<std::string> units = {"B/s", "FLOP/s", "s"};
   if (!units.contains(probe.unit)) {
-    reader.refuse(fmt::format("unit is \"{}\", it must be B/s, FLOP/s or s", probe.unit));
+    reader.refuse("unit is \"{}\", it must be B/s, FLOP/s or s", probe.unit);
   }
   experiment_of(reader, experiment, scenario, label);
   store_.add_probes(experiment, {&probe, 1});
@@ -311,14 +306,12 @@ void RecordImporter::add_security_probe(ObjectReader& reader) {
   reader.finish();
   reader.require({"experiment", "arm", "name", "result"});
   require_time(reader, "measured_at", probe.measured_at);
-  static const std::set<std::string> results = {"not_found", "leak", "inconclusive", "not_possible"};
   static const std::set<std::string> units = {"", "B", "targets", "files"};
-  if (!results.contains(probe.result)) {
-    reader.refuse(fmt::format("result is \"{}\", it must be not_found, leak, inconclusive or not_possible",
-                              excerpt(probe.result)));
+  if (!enum_of<LeakResult>(probe.result)) {
+    reader.refuse("result is \"{}\", it must be {}", excerpt(probe.result), enum_list<LeakResult>());
   }
   if (!units.contains(probe.unit)) {
-    reader.refuse(fmt::format("unit is \"{}\", it must be B, targets or files", excerpt(probe.unit)));
+    reader.refuse("unit is \"{}\", it must be B, targets or files", excerpt(probe.unit));
   }
   if (probe.result == "not_found" && probe.control != true) {
     reader.refuse("result is not_found, which needs \"control\": true");
@@ -344,7 +337,7 @@ std::int64_t RecordImporter::take_tenant(ObjectReader& reader) {
   reader.require({"experiment", "trial", "tenant"});
   const auto tenant = tenants_.find({trial_row(reader, experiment, trial), tenant_index});
   if (tenant != tenants_.end()) { return tenant->second; }
-  reader.refuse(fmt::format("trial {} of experiment {} has no tenant {}", trial, experiment, tenant_index));
+  reader.refuse("trial {} of experiment {} has no tenant {}", trial, experiment, tenant_index);
 }
 
 /// Row id of the n-th trial record of the experiment in this file.
@@ -353,8 +346,8 @@ std::int64_t RecordImporter::trial_row(const ObjectReader& reader, const std::st
   const auto found = experiments_.find(experiment);
   const auto count = found == experiments_.end() ? 0 : std::ssize(found->second.trials);
   if (ordinal < 1 || ordinal > count) {
-    reader.refuse(fmt::format("trial {} of experiment {} was not seen before it (there are {})", ordinal,
-                              experiment, count));
+    reader.refuse("trial {} of experiment {} was not seen before it (there are {})", ordinal, experiment,
+                  count);
   }
   return found->second.trials[static_cast<std::size_t>(ordinal - 1)];
 }

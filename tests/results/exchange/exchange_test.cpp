@@ -1,11 +1,17 @@
 #include "results/exchange/exchange.h"
 
+#include <fmt/format.h>
+#include <sys/resource.h>
+
 #include <cmath>
+#include <csignal>
 #include <fstream>
 #include <sstream>
 
 #include "common/text/sha256.h"
+#include "common/text/text.h"
 #include "results/comparison/compare.h"
+#include "results/exchange/exporters/exporters.h"
 #include "results/store/canonical_json.h"
 #include "tests/results/support.h"
 
@@ -142,13 +148,20 @@ TEST_CASE("every refusal names the file and the line") {
   for (const char* word : {"NaN", "Infinity", "-Infinity", "1e999"}) {
     CAPTURE(word);
     auto line = minimal;
-    line.replace(line.find("10675.0925"), 10, word);
-    CHECK_THAT(second_line(line), at);
+    const auto place = line.find("10675.0925");
+    line.replace(place, 10, word);
+    const auto column = place + 1 + (std::string(word) == "-Infinity" ? 1 : 0);
+    const auto message = second_line(line);
+    CHECK_THAT(message, StartsWith(fmt::format("data.jsonl:2:{}: this JSON is damaged: ", column)) &&
+                            !Contains("json.exception"));
+    CHECK((message.find("NaN and Infinity") != message.npos) == (std::string(word) != "1e999"));
   }
   CHECK_THAT(second_line(with("gpu_per_node", "1")),
              at && Contains("unknown key \"gpu_per_node\"") && Contains("did you mean \"gpus_per_node\""));
   CHECK_THAT(second_line(minimal), at && Contains("has pair 1 of case c in the arm vm already"));
-  CHECK_THAT(second_line("{\"record\":\"trial\""), at && Contains("not JSON"));
+  CHECK_THAT(second_line("{\"record\":\"trial\""), StartsWith("data.jsonl:2:18: ") &&
+                                                       Contains("unexpected end of input") &&
+                                                       !Contains("json.exception") && !Contains("NaN"));
   CHECK_THAT(second_line("[1]"), at && Contains("object"));
   CHECK_THAT(second_line(R"({"record":"trial","record":"trial"})"),
              at && Contains("\"record\" appears twice"));
@@ -179,6 +192,32 @@ TEST_CASE("every refusal names the file and the line") {
       at && Contains("no tenant 0"));
   CHECK_THAT(second_line(with("tenants", R"([{"tenant_index":0,"nodes":1,"images_per_second":-1}])")), at);
   CHECK_THAT(refusal(" \n"), Contains("no records"));
+}
+
+TEST_CASE("what the system says against writing an export is said with the file's name") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  store.add_experiment(an_experiment("e"));
+  for (int pair = 1; pair <= 500; ++pair) { add_finished(store, "e", "c", "vm", pair, 100); }
+  const auto write = [&](std::ostream& out) { export_jsonl(store, {.experiments = {"e"}}, out); };
+  const auto device = error_of([&] { write_whole("/dev/full", write); });
+  CHECK(device.code() == ErrorCode::io);
+  CHECK(std::string(device.what()) == "write /dev/full: No space left on device");
+
+  const auto file = folder.path / "e.jsonl";
+  std::ofstream(file) << "old\n";
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const rlimit small{10'000, before.rlim_max};
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+  const auto error = error_of([&] { write_whole(file, write); });
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  std::signal(SIGXFSZ, handler);
+  CHECK(std::string(error.what()) == "write " + file.string() + ": File too large");
+  CHECK(read_file(file) == "old\n");
+  CHECK_NOTHROW(write_whole(file, write));
+  CHECK(read_file(file).value().size() > 100'000);
 }
 
 TEST_CASE("a file is imported once") {

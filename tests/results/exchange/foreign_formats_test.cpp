@@ -1,4 +1,7 @@
 // Files of other tools, in the forms that their sources write (data/README.md).
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
 #include <tuple>
 
@@ -121,7 +124,8 @@ TEST_CASE("nccl-tests' JSON of a run that did not finish, or of another collecti
   const auto text = text_of("nccl-tests-run/wrong.json");
   const auto without_devices = text.substr(0, text.find(",\"devices\"")) + "}}";
   CHECK_THAT(refusal_of("x.json", without_devices, settings), Contains("the test did not finish"));
-  CHECK_THAT(refusal_of("x.json", text.substr(0, text.size() / 2), settings), Contains("not JSON"));
+  CHECK_THAT(refusal_of("x.json", text.substr(0, text.size() / 2), settings),
+             StartsWith("x.json:1:680: this JSON is damaged: ") && Contains("unexpected end of input"));
   settings.collective = "broadcast";
   CHECK_THAT(refusal_of("x.json", text, settings), Contains("the output of all_reduce, not of broadcast"));
 }
@@ -267,6 +271,52 @@ TEST_CASE("ReFrame's performance logs become trials and probes") {
   CHECK_THAT(changed("reframe-3.log", "Copy=24762.2", "Copy=fast"), StartsWith("reframe-3.log:1: "));
   CHECK_THAT(changed("reframe-4.log", "1.25|", "fast|"), StartsWith("reframe-4.log:2: ") && Contains("fast"));
   CHECK_THAT(changed("reframe-4.log", "|58384|", "|"), Contains("20 cells where the header names 21"));
+}
+
+TEST_CASE("a value below zero is refused with its place, not by the database") {
+  CHECK_THAT(changed("reframe-3.log", "Copy=24762.2", "Copy=-24762.2"),
+             StartsWith("reframe-3.log:1: Copy is -24762.2, it must not be negative"));
+  CHECK_THAT(changed("reframe-3.log", "throughput=390.5", "throughput=-390.5"),
+             StartsWith("reframe-3.log:3: throughput is -390.5, it must not be negative"));
+  CHECK_THAT(changed("reframe-4.log", "|1.25|", "|-1.25|"),
+             StartsWith("reframe-4.log:2: flops is -1.25, it must not be negative"));
+  CHECK_THAT(changed("nvbandwidth.json", "25.5", "-25.5"),
+             StartsWith("nvbandwidth.json:") && Contains(": value is -25500000000, it must be zero or more"));
+}
+
+TEST_CASE("damaged JSON is said to be that, with line and column, and nothing of other options") {
+  const auto damage_of = [](const std::string& text, const std::string& place) {
+    const auto message = refusal_of("f.json", text, asked());
+    CHECK_THAT(message, StartsWith("f.json:" + place + ": this JSON is damaged: ") &&
+                            !Contains("exchange records") && !Contains("json.exception"));
+    return message;
+  };
+  const auto place_of = [](const std::string& text, std::size_t at) {
+    const auto line = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n') + 1;
+    return fmt::format("{}:{}", line, at - (text.rfind('\n', at) + 1) + 1);
+  };
+  const auto document = text_of("others/nvbandwidth.json");
+  const std::string sum = "\"sum\" : ";
+  const auto figure = document.find(sum) + sum.size();
+  const auto number = document.substr(figure, document.find_first_of(",\n", figure) - figure);
+  const auto with_sum = [&](const std::string& value) {
+    return replaced(document, sum + number, sum + value);
+  };
+  const auto place = place_of(document, figure);
+  CHECK_THAT(damage_of(document.substr(0, figure - 1), place_of(document, figure - 1)),
+             Contains("unexpected end of input") && !Contains("NaN"));
+  CHECK_THAT(damage_of(with_sum("NaN"), place), Contains("NaN and Infinity"));
+  CHECK_THAT(damage_of(with_sum("1e999"), place), Contains("1e999") && !Contains("NaN"));
+  damage_of(document + document, place_of(document + document, document.size()));
+
+  const auto samples = text_of("others/perfkitbenchmarker_results.json");
+  const auto value = samples.find("1234.5,");
+  damage_of(replaced(samples, "1234.5,", "NaN,"), place_of(samples, value));
+  damage_of(replaced(samples, "1234.5,", "1e999,"), place_of(samples, value));
+  damage_of(samples.substr(0, value), place_of(samples, value));
+  damage_of(text_of("results-summary.jsonl").substr(0, 100), "1:101");
+  CHECK_THAT(refusal_of("a.jsonl", "{\n  \"record\": \"trial\"\n}\n"),
+             StartsWith("a.jsonl:1: ") && Contains("one each"));
 }
 
 TEST_CASE(

@@ -1,4 +1,5 @@
 // Logs as other tools really leave them: with what newer versions add and what a debug level prints between.
+#include "common/contains.h"
 #include "tests/results/exchange/import_support.h"
 
 using namespace virtrain;
@@ -64,4 +65,132 @@ TEST_CASE("messages of NCCL_DEBUG between and inside of the rows of nccl-tests a
   const ImportedText lost("x.txt", text.substr(0, figures) + message + text.substr(end), settings);
   CHECK(lost.probes().size() == 4);
   CHECK_THAT(lost.report.report.notes.at(0), Contains("0 were put together, 1 were left out"));
+}
+
+TEST_CASE("a log of tf_cnn_benchmarks needs the dashes behind its total") {
+  const auto text = text_of("two-gpus.log");
+  const auto total = text.find("619.87");
+  for (const std::string end : {"6", "61", "619.8", "619.87", "619.87\n", "619.87\n--"}) {
+    CAPTURE(end);
+    CHECK_THAT(refusal_of("a.log", text.substr(0, total) + end, said()),
+               StartsWith("a.log:") && Contains("dashes") && Contains("fresh copy"));
+  }
+  auto settings = said();
+  settings.nodes = 2;
+  settings.scope = Scope::trial;
+  const auto ranks = text_of("horovod-every-rank.log");
+  CHECK_THAT(refusal_of("h.log", ranks.substr(0, ranks.find("234.50") + 1), settings), Contains("dashes"));
+  // Ranks that write at the same time.
+  const std::string rule = std::string(64, '-') + "\n";
+  const std::string one = "total images/sec: 1234.56\n", other = "total images/sec: 1234.41\n";
+  const auto mixed =
+      replaced(ranks, rule + one + rule + rule + other + rule, rule + rule + one + other + rule + rule);
+  CHECK(ImportedText("h.log", mixed, settings).trials().at(0).images_per_second == 1234.56);
+}
+
+TEST_CASE("the last line of a log that breaks off is left out, and that is said") {
+  auto settings = said();
+  settings.nodes = 1;
+  settings.gpus_per_node = 1;
+  const auto images_per_second = [&](const std::string& text, const std::string& name) {
+    const ImportedText got(name, text, settings);
+    CHECK(contains(got.report.report.notes,
+                   std::string("left out: the last line, which breaks off without a line end")));
+    CHECK(got.report.report.left_out == 1);
+    return got.trials().at(0).images_per_second;
+  };
+  const auto torchvision = text_of("others/torchvision.log");
+  const auto last = torchvision.find("410.09765625");
+  for (const std::size_t cut : {last + 2, torchvision.find('\n', last)}) {
+    CHECK(images_per_second(torchvision.substr(0, cut), "t.log") == 399.90234375);
+  }
+  const auto mlperf = text_of("others/resnet-mlperf.log");
+  CHECK(images_per_second(mlperf + R"(0: :::MLLOG {"key": "sta)", "m.log") == Approx(2405.0));
+  const auto reframe = text_of("others/reframe-3.log");
+  const ImportedText cut("r.log", reframe.substr(0, reframe.find("6117.5") + 2), settings);
+  CHECK(cut.probes().size() == 1);
+  CHECK_THAT(cut.report.report.notes.at(0), Contains("the last line, which breaks off"));
+  settings.gpus_per_node = 8;
+  const auto dllogger = text_of("others/dllogger.log");
+  const auto summary = dllogger.find("\"train.compute_ips\": 7931");
+  CHECK(images_per_second(dllogger.substr(0, summary + 22), "d.log") == 7766.125);
+  CHECK_THAT(refusal_of("d.log", dllogger.substr(0, dllogger.find("7766.125") + 2), settings),
+             Contains("none is a summary"));
+}
+
+TEST_CASE("an epoch of torchvision that a resumed run starts anew has its own first line") {
+  auto settings = said();
+  settings.nodes = 1;
+  settings.gpus_per_node = 1;
+  const auto text = text_of("others/torchvision.log");
+  const ImportedText twice("t.log", text + text, settings);
+  CHECK(twice.trials().at(0).images_per_second == Approx(405.0));
+  CHECK_THAT(twice.report.report.notes.at(0), Contains("4 log lines") && Contains("2 epochs"));
+}
+
+TEST_CASE("each run in a file of dllogger is a trial, and runs that cannot be told apart are refused") {
+  auto settings = said();
+  settings.nodes = 1;
+  const auto text = text_of("others/dllogger.log");
+  const ImportedText two("d.log", text + replaced(text, "7766.125", "3000.5"), settings);
+  const auto trials = two.trials();
+  REQUIRE(trials.size() == 2);
+  CHECK(trials[0].images_per_second == 7766.125);
+  CHECK(trials[1].images_per_second == 3000.5);
+  CHECK(two.report.report.notes.empty());
+  const auto summary = text.substr(text.rfind("DLLL", text.find("7766.125")));
+  CHECK_THAT(refusal_of("d.log", text + replaced(summary, "7766.125", "3000.5"), settings),
+             StartsWith("d.log:10: ") && Contains("3000.5") && Contains("7766.125"));
+  CHECK_THAT(refusal_of("d.log", text + text.substr(0, text.find("DLLL", 10)), settings),
+             Contains("the run did not finish"));
+  settings.pair = 1;
+  CHECK_THAT(refusal_of("d.log", text + text, settings), Contains("has pair 1"));
+}
+
+TEST_CASE("dllogger's total is a number above zero, and what stands in for it is said") {
+  auto settings = said();
+  settings.nodes = 1;
+  const auto text = text_of("others/dllogger.log");
+  for (const char* bad : {"-1", "0", "null", "\"fast\""}) {
+    CAPTURE(bad);
+    CHECK_THAT(refusal_of("d.log", replaced(text, "7766.125", bad), settings),
+               StartsWith("d.log:8: the summary's train.total_ips is ") && Contains("above zero"));
+  }
+  const ImportedText computed("d.log", replaced(text, "\"train.total_ips\": 7766.125, ", ""), settings);
+  CHECK(computed.trials().at(0).images_per_second == 7931.25);
+  CHECK_THAT(computed.report.report.notes.at(0),
+             StartsWith("train.compute_ips was taken") && Contains("no train.total_ips"));
+}
+
+TEST_CASE("a damaged row of nccl-tests is refused with its line") {
+  const ImportSettings settings{.experiment = "e", .arm = "vm"};
+  const auto text = text_of("nccl-tests/all_reduce_perf.txt");
+  const auto row = text.substr(text.find("   134217728"), text.find("# Out") - text.find("   134217728"));
+  const std::pair<const char*, const char*> damages[] = {{"134217728", "13421x728"},
+                                                         {"134217728", "99999999999999999999"},
+                                                         {"134217728", "x34217728"},
+                                                         {"33554432", "3355443,2"}};
+  for (const auto& [sound, bad] : damages) {
+    CAPTURE(bad);
+    CHECK_THAT(refusal_of("x.txt", replaced(text, row, replaced(row, sound, bad)), settings),
+               StartsWith("x.txt:14: ") && Contains(bad));
+  }
+  CHECK_THAT(refusal_of("x.txt", replaced(text, row, "   134217728\n"), settings),
+             StartsWith("x.txt:14: a damaged row"));
+  // What MPI and NCCL say among the rows is none of them.
+  const std::string words =
+      "WARNING: there was an error initializing an OpenFabrics device on node-a\nNCCL version 2.18.3\n";
+  CHECK(ImportedText("x.txt", replaced(text, row, words + row), settings).probes().size() == 6);
+}
+
+TEST_CASE("nccl-tests' own verdict on its data is not passed over where no row has it") {
+  const ImportSettings settings{.experiment = "e", .arm = "vm"};
+  const std::string sound = "# Out of bounds values : 0 OK", failed = "# Out of bounds values : 3 FAILED";
+  const auto text = replaced(text_of("nccl-tests/all_reduce_perf.txt"), sound, failed);
+  CHECK_THAT(refusal_of("x.txt", text, settings), StartsWith("x.txt:15: ") && Contains("3 FAILED"));
+  const auto flagged = replaced(text, "6.47    6.47      0", "6.47    6.47     12");
+  CHECK(ImportedText("x.txt", flagged, settings).report.report.notes.empty());
+  const ImportedText old("all_gather_perf.txt",
+                         replaced(text_of("nccl-tests/all_gather_perf-old.txt"), sound, failed), settings);
+  CHECK(old.report.report.notes.at(0) == failed);
 }

@@ -2,6 +2,7 @@
 // found.
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -10,6 +11,7 @@
 #include "common/text/text.h"
 #include "results/exchange/bundle/bundle.h"
 #include "results/exchange/exchange.h"
+#include "results/exchange/exporters/exporters.h"
 #include "tests/results/support.h"
 
 using namespace virtrain;
@@ -97,10 +99,50 @@ TEST_CASE("row 8: times are ISO 8601 with a zone, to the nanosecond") {
   for (const char* time :
        {"2022-05-01", "2022-13-01T00:00:00Z", "2022-00-01T00:00:00Z", "2022-05-32T00:00:00Z",
         "2022-05-01T24:00:00Z", "2022-05-01T00:60:00Z", "2022-05-01T00:00:61Z", "2022-05-01T00:00:00",
-        "2022-05-01T00:00:00.Z", "2022-05-01T00:00:00+02", "2022-05-01T00:00:00Zx", "2022-05-01 00:00:00Z"}) {
+        "2022-05-01T00:00:00.Z", "2022-05-01T00:00:00+02", "2022-05-01T00:00:00Zx", "2022-05-01 00:00:00Z",
+        "2022-02-30T00:00:00Z", "2023-02-29T00:00:00Z", "2022-04-31T00:00:00Z"}) {
     CAPTURE(time);
     CHECK_THAT(refusal("a.jsonl", with("started_at", time)), Contains("must be a time"));
   }
+}
+
+TEST_CASE("a CSV that breaks off in its last row is refused, whatever ends its lines") {
+  const std::string header = "experiment,scenario,case,arm,pair,nodes,gpus_per_node,images_per_second";
+  const std::string row = "lab,f,one,vm,1,1,1,1301.25";
+  for (const std::string end : {"\n", "\r\n"}) {
+    CAPTURE(end);
+    const auto whole = header + end + row + end;
+    CHECK(Imported("t.csv", whole).store.trials("lab").at(0).images_per_second == 1301.25);
+    for (const auto& text : {header + end + "lab,f,one,vm,1,1,1,130", whole.substr(0, whole.size() - 1),
+                             header + end + "lab,f,one,vm,1,1,1,\"130\""}) {
+      CHECK_THAT(refusal("t.csv", text),
+                 StartsWith("t.csv:2: ") && Contains("no line end") && Contains("fresh copy"));
+    }
+  }
+  CHECK_THAT(refusal("t.csv", header), StartsWith("t.csv:1: ") && Contains("no line end"));
+}
+
+TEST_CASE("names that begin with apostrophes or as formulas come back from CSV as they were") {
+  const auto case_of = [](const std::string& name) {
+    const auto row = "\ne,s," + name + ",vm,1,1,9.5\n";
+    const Imported got("t.csv", "experiment,scenario,case,arm,nodes,gpus_per_node,images_per_second" + row);
+    return got.store.trials("e").at(0).case_name;
+  };
+  CHECK(case_of("'=q") == "=q");
+  CHECK(case_of("''=q") == "'=q");
+  CHECK(case_of("''q") == "'q");
+  CHECK(case_of("'q") == "'q");
+  CHECK(case_of("'") == "'");
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  const std::vector<std::string> names = {"'", "''", "''=q", "'-", "'=q", "'q", "=q", "@q", "q'"};
+  store.add_experiment(an_experiment("e"));
+  for (const auto& name : names) { add_finished(store, "e", name, "vm", 1, 10); }
+  const Imported back("t.csv", render(view_table(store, {"e"}, "v_trial"), Format::csv));
+  std::vector<std::string> got;
+  for (const auto& trial : back.store.trials("e")) { got.push_back(trial.case_name); }
+  std::sort(got.begin(), got.end());
+  CHECK(got == names);
 }
 
 TEST_CASE("row 9: import adds nothing to an experiment measured here, and sets no label of it") {
@@ -145,7 +187,7 @@ TEST_CASE("row 10: terminal escapes of a file do not reach the operator, nor meg
   const auto quoted = nlohmann::json(evil).dump();
   CHECK_THAT(refusal("a.jsonl", R"({"record":)" + quoted + "}"), !Contains("\nerror"));
   CHECK_THAT(refusal("a.jsonl", R"({"record":"trial",)" + quoted + ":1}"), !Contains("\nerror"));
-  CHECK_THAT(refusal("a.jsonl", "{\"record\":\"" + flood), StartsWith("a.jsonl:1: "));
+  CHECK_THAT(refusal("a.jsonl", "{\"record\":\"" + flood), StartsWith("a.jsonl:1:3000012: "));
   CHECK_THAT(refusal("a.jsonl", "{\"" + flood + "\":1,\"" + flood + "\":2}"), Contains("appears twice"));
   CHECK_THAT(refusal("a.jsonl", "{\"" + flood + "\":1}"), StartsWith("a.jsonl:1: "));
   CHECK_THAT(refusal("t.csv", flood + ",images_per_second\n1,2\n"), StartsWith("t.csv:1:"));

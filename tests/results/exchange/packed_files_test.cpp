@@ -192,6 +192,20 @@ TEST_CASE("what unpacks beyond its limits, or is cut off, is refused") {
   CHECK_THAT(refusal(packed), Contains("it cannot be unpacked"));
 }
 
+// To libarchive NUL bytes are the end of a tar archive.
+TEST_CASE("packed NUL bytes are too large, or no text; they are not nothing") {
+  const TemporaryFolder folder;
+  const auto refused = [&](const std::string& name, std::size_t bytes) {
+    std::ofstream(folder.path / name, std::ios::binary) << std::string(bytes, '\0');
+    gzip(folder.path / name);
+    return refusal(folder.path / (name + ".gz"));
+  };
+  CHECK_THAT(refused("large.log", std::size_t{80} << 20),
+             Contains("large.log.gz: it unpacks to more than 200 times its"));
+  CHECK_THAT(refused("small.log", 20'000), Contains("small.log.gz:1:1: a NUL byte; this is not text"));
+  CHECK_THAT(refused("empty.log", 0), Contains("empty.log.gz") && !Contains("NUL"));
+}
+
 TEST_CASE("with skip_failed the good files are imported and the failed ones named") {
   const TemporaryFolder folder;
   const auto study = folder.path / "study";

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "common/text/json.h"
+#include "results/exchange/records/line_reader.h"
+
+namespace virtrain::results {
+
+/// Why a text is not JSON, and where.
+struct JsonFault {
+  std::size_t line = 0;  ///< both from 1; 0: not known
+  std::size_t column = 0;
+  std::string words;
+};
+
+/// What parse_json() said of this text, with the place apart and without what the library adds for itself.
+JsonFault fault_of(std::string_view text, const JsonRefusal& refusal);
+
+/// The JSON value of the present line from its byte `start` on; refuses what is not JSON with line and
+/// column.
+nlohmann::json parse_part(const LineReader& lines, std::size_t start, const JsonLimits& limits);
+
+/// Whether the present line is the last, has no end and no whole JSON value from its byte `start` on.
+bool is_torn(const LineReader& lines, std::size_t start);
+
+/// One JSON value that takes the whole file. Refuses more than 16 MiB.
+nlohmann::json read_document(LineReader& lines);
+
+/// Refuses a file whose first line is no JSON: where that line is damaged, or, if the next begins no object,
+/// where the one value that takes the whole file is. Rewinds.
+void require_json(LineReader& lines);
+
+}  // namespace virtrain::results
