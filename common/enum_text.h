@@ -11,8 +11,9 @@
 #include <string_view>
 #include <vector>
 
-// An enumeration is described once, BOOST_DESCRIBE_ENUM(Status, running, finished, …) behind its definition,
-// and its words in the database, in JSON, in flags and in messages are the enumerators' names.
+// An enumeration is described once: BOOST_DEFINE_ENUM_CLASS(Status, running, finished, …), or
+// BOOST_DESCRIBE_ENUM behind a definition whose enumerators have comments. Its words in the database, in
+// JSON, in flags and in messages are the enumerators' names.
 namespace virtrain {
 
 template <typename E>

@@ -6,10 +6,8 @@
 namespace virtrain {
 
 /// What a failed check means: it cannot run; figures do not count; figures may suffer; worth knowing.
-enum class Severity { blocks, invalidates, warns, notes };
-BOOST_DESCRIBE_ENUM(Severity, blocks, invalidates, warns, notes)
+BOOST_DEFINE_ENUM_CLASS(Severity, blocks, invalidates, warns, notes)
 
-enum class CheckStatus { ok, failed, skipped };
-BOOST_DESCRIBE_ENUM(CheckStatus, ok, failed, skipped)
+BOOST_DEFINE_ENUM_CLASS(CheckStatus, ok, failed, skipped)
 
 }  // namespace virtrain

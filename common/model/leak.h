@@ -6,7 +6,6 @@ namespace virtrain {
 
 /// What a security probe came to. `not_found` says that its planted canary was found in the same session and
 /// nothing else; without that it is `inconclusive`.
-enum class LeakResult { not_found, leak, inconclusive, not_possible };
-BOOST_DESCRIBE_ENUM(LeakResult, not_found, leak, inconclusive, not_possible)
+BOOST_DEFINE_ENUM_CLASS(LeakResult, not_found, leak, inconclusive, not_possible)
 
 }  // namespace virtrain

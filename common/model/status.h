@@ -5,7 +5,6 @@
 namespace virtrain {
 
 /// State of an experiment and of a trial.
-enum class Status { running, finished, failed, interrupted };
-BOOST_DESCRIBE_ENUM(Status, running, finished, failed, interrupted)
+BOOST_DEFINE_ENUM_CLASS(Status, running, finished, failed, interrupted)
 
 }  // namespace virtrain

@@ -8,13 +8,11 @@
 // the database.
 namespace virtrain {
 
-enum class Backend { cpu, cuda };
-BOOST_DESCRIBE_ENUM(Backend, cpu, cuda)
+BOOST_DEFINE_ENUM_CLASS(Backend, cpu, cuda)
 
 /// tf32 is fp32 whose convolutions and matrix products round their factors to 10 bits of mantissa, on tensor
 /// cores; the CPU has no such arithmetic.
-enum class Precision { fp32, tf32, bf16, fp16 };
-BOOST_DESCRIBE_ENUM(Precision, fp32, tf32, bf16, fp16)
+BOOST_DEFINE_ENUM_CLASS(Precision, fp32, tf32, bf16, fp16)
 
 /// Trainable parameters of ResNet-50 with 1000 classes.
 inline constexpr std::int64_t resnet50_parameters = 25'557'032;

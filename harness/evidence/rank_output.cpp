@@ -74,21 +74,13 @@ struct Field {
 };
 
 const char* words_for(Need need) {
-  switch (need) {
-    case Need::text:
-      return "text";
-    case Need::count:
-      return "a whole number of at least 0";
-    case Need::positive_count:
-      return "a whole number of at least 1";
-    case Need::number:
-      return "a finite number";
-    case Need::number_from_0:
-      return "a finite number of at least 0";
-    case Need::positive:
-      return "a positive finite number";
-  }
-  return "";
+  static constexpr std::array words{"text",
+                                    "a whole number of at least 0",
+                                    "a whole number of at least 1",
+                                    "a finite number",
+                                    "a finite number of at least 0",
+                                    "a positive finite number"};
+  return words.at(static_cast<std::size_t>(need));
 }
 
 bool satisfies(const nlohmann::json& value, Need need) {
@@ -136,25 +128,9 @@ std::span<const Field> fields_of(RankRecord::Kind kind) {
                                      {"step_seconds_p99", Need::positive, is_optional},
                                      {"allreduce_seconds_exposed", Need::number_from_0, is_optional}};
   static constexpr Field error[] = {{"message", Need::text}};
-  switch (kind) {
-    case RankRecord::Kind::hello:
-      return hello;
-    case RankRecord::Kind::ready:
-      return ready;
-    case RankRecord::Kind::warmup:
-      return warmup;
-    case RankRecord::Kind::sample:
-      return sample;
-    case RankRecord::Kind::later:
-      return later;
-    case RankRecord::Kind::result:
-      return result;
-    case RankRecord::Kind::error:
-      return error;
-    case RankRecord::Kind::other:
-      return {};
-  }
-  return {};
+  static constexpr std::array<std::span<const Field>, 8> by_kind{hello, ready,  warmup, sample,
+                                                                 later, result, error,  {}};
+  return by_kind.at(static_cast<std::size_t>(kind));
 }
 
 void check_fields(const RankLine& line, RankRecord::Kind kind, nlohmann::json& fields) {
@@ -265,19 +241,10 @@ std::optional<RankRecord> decode_record(const RankLine& line) {
     throw broken(line, "a record does not say its rank");
   }
 
-  using Kind = RankRecord::Kind;
-  static const std::array<std::pair<const char*, Kind>, 7> kinds{{{"hello", Kind::hello},
-                                                                  {"ready", Kind::ready},
-                                                                  {"warmup", Kind::warmup},
-                                                                  {"sample", Kind::sample},
-                                                                  {"later", Kind::later},
-                                                                  {"result", Kind::result},
-                                                                  {"error", Kind::error}}};
   RankRecord out;
+  out.kind =
+      enum_of<RankRecord::Kind>(record->get_ref<const std::string&>()).value_or(RankRecord::Kind::other);
   out.rank = rank->get<std::int64_t>();  // below 0 where it does not fit, which no job has
-  for (const auto& [name, kind] : kinds) {
-    if (*record == name) { out.kind = kind; }
-  }
   if (line.rank && *line.rank != out.rank) {
     throw broken(line, fmt::format("rank {} sent a record of another rank", *line.rank));
   }

@@ -6,7 +6,6 @@
 
 #include "common/error.h"
 #include "common/text/text.h"
-#include "harness/plan/node_group.h"
 #include "harness/security/node_memory.h"
 #include "harness/security/probe_nodes.h"
 
@@ -53,11 +52,7 @@ class DeviceProbes {
   asio::awaitable<void> as_tenant(const char* what, Work work) {
     if (context_.progress) { context_.progress(std::string("security probes: device memory, ") + what); }
     const auto live = [this, &work](LiveNodes& nodes) -> asio::awaitable<void> {
-      const auto lend = [this] { context_.host.lend(grants_of(placement_, context_.experiment)); };
-      co_await offload(context_.pool, lend);
-      co_await nodes.define();
-      co_await nodes.boot();
-      co_await nodes.reach_agents();
+      co_await lend_and_boot(context_, placement_, nodes);
       co_await work(nodes.nodes().front());
     };
     const std::string base = arm_vm;

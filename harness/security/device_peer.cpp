@@ -6,7 +6,6 @@
 
 #include "common/contains.h"
 #include "common/error.h"
-#include "harness/plan/node_group.h"
 #include "harness/security/node_memory.h"
 #include "harness/security/probe_nodes.h"
 
@@ -33,11 +32,7 @@ class PeerProbe {
 
  private:
   asio::awaitable<void> with(LiveNodes& nodes) {
-    const auto lend = [this] { context_.host.lend(grants_of(placement_, context_.experiment)); };
-    co_await offload(context_.pool, lend);
-    co_await nodes.define();
-    co_await nodes.boot();
-    co_await nodes.reach_agents();
+    co_await lend_and_boot(context_, placement_, nodes);
     auto& reader = nodes.nodes().front();
     if (nodes.nodes().size() > 1) { co_await fill_others(nodes.nodes().back()); }
     const auto plant = [this] { return context_.host.plant_in_memory(host_); };

@@ -3,6 +3,8 @@
 #include <boost/asio/experimental/awaitable_operators.hpp>
 
 #include "common/system/log.h"
+#include "harness/plan/node_group.h"
+#include "harness/trial/offload.h"
 
 namespace virtrain::harness {
 
@@ -25,6 +27,14 @@ asio::awaitable<std::exception_ptr> on_probe_nodes(RunContext& context, const Pl
     log::warning("something could not be removed; run: virtrain clean", {{"left", left}});
   }
   co_return context.stop.requested() ? nullptr : failure;
+}
+
+asio::awaitable<void> lend_and_boot(RunContext& context, const Placement& placement, LiveNodes& nodes) {
+  const auto lend = [&] { context.host.lend(grants_of(placement, context.experiment)); };
+  co_await offload(context.pool, lend);
+  co_await nodes.define();
+  co_await nodes.boot();
+  co_await nodes.reach_agents();
 }
 
 }  // namespace virtrain::harness

@@ -13,5 +13,7 @@ namespace virtrain::harness {
 asio::awaitable<std::exception_ptr> on_probe_nodes(RunContext& context, const Placement& placement,
                                                    const std::string& base,
                                                    std::function<asio::awaitable<void>(LiveNodes&)> work);
+/// Lends the nodes their devices and waits for their agents.
+asio::awaitable<void> lend_and_boot(RunContext& context, const Placement& placement, LiveNodes& nodes);
 
 }  // namespace virtrain::harness

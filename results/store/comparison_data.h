@@ -136,6 +136,7 @@ struct ArmNumber {
   std::int64_t count = 1;  ///< of nodes, ranks or readings in the mean
   std::int64_t experiment = 0;
 };
+BOOST_DESCRIBE_STRUCT(ArmNumber, (), (case_name, arm, name, value, count))
 
 /// One point of an all-reduce sweep.
 struct SweepPoint {

@@ -78,6 +78,13 @@ class Query {
   void read_columns(Record& record) {
     visit_columns(record, [this](const char*, auto& value) { this->read(value); });
   }
+  /// The rows that are left, each as a record.
+  template <typename Record>
+  std::vector<Record> rows() {
+    std::vector<Record> records;
+    while (next()) { row().read_columns(records.emplace_back()); }
+    return records;
+  }
   /// All columns of the present row as SQLite typed them.
   std::vector<nlohmann::json> read_row() const;
   std::vector<std::string> column_names() const;
@@ -192,15 +199,15 @@ std::string upsert_sql(const std::string& table, const std::string& key, const s
          " RETURNING id";
 }
 
-/// "COLUMNS" of a record for SELECT.
+/// "SELECT COLUMNS FROM rest": the SQL for records behind the columns `first`, "id, ", if any.
 template <typename Record>
-std::string column_list(const std::string& prefix = "") {
+std::string select_sql(const std::string& rest, const std::string& first = "") {
   std::string columns;
   const Record record{};
   visit_columns(record, [&](const char* name, const auto&) {
-    columns += (columns.empty() ? "" : ", ") + prefix + "\"" + name + "\"";
+    columns += std::string(columns.empty() ? "\"" : ", \"") + name + "\"";
   });
-  return columns;
+  return "SELECT " + first + columns + " FROM " + rest;
 }
 
 }  // namespace virtrain::results

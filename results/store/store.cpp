@@ -11,11 +11,6 @@
 namespace virtrain::results {
 namespace {
 
-constexpr const char* save_samples_sql =
-    "INSERT INTO sample (rank_id, t_ns, step, images, seconds, loss) VALUES (?, ?, ?, ?, ?, ?)";
-constexpr const char* save_telemetry_sql =
-    "INSERT INTO telemetry (node_id, t_ns, source, metric, value) VALUES (?, ?, ?, ?, ?)";
-
 /// A trial leaves `running` once; anything else is a mistake of the caller and must not be lost silently.
 void require_one_row(Query& update, std::int64_t trial, const char* operation) {
   if (update.next()) { return; }
@@ -173,17 +168,15 @@ void Store::save_transport(std::int64_t tenant, const Transport& transport) {
 
 void Store::add_samples(std::int64_t rank, std::span<const Sample> samples) {
   connection_->in_transaction("store samples", [&] {
-    for (const auto& sample : samples) {
-      connection_->query(save_samples_sql).bind(rank).bind_columns(sample).run();
-    }
+    static const std::string sql = insert_sql<Sample>("sample", "rank_id");
+    for (const auto& sample : samples) { connection_->query(sql).bind(rank).bind_columns(sample).run(); }
   });
 }
 
 void Store::add_telemetry(std::int64_t node, std::span<const Telemetry> readings) {
   connection_->in_transaction("store telemetry", [&] {
-    for (const auto& reading : readings) {
-      connection_->query(save_telemetry_sql).bind(node).bind_columns(reading).run();
-    }
+    static const std::string sql = insert_sql<Telemetry>("telemetry", "node_id");
+    for (const auto& reading : readings) { connection_->query(sql).bind(node).bind_columns(reading).run(); }
   });
 }
 

@@ -166,6 +166,12 @@ class Store {
 
  private:
   class Connection;
+
+  /// Rows that a query finds for each of the experiments, with the experiment's position in the list.
+  template <typename Row>
+  std::vector<Row> rows_of_each(const std::string& operation, const std::vector<std::string>& experiments,
+                                std::string_view sql) const;
+
   std::unique_ptr<Connection> connection_;
 };
 

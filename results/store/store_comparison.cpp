@@ -36,42 +36,6 @@ void read_step_times(Query& query, std::int64_t experiment, std::vector<StepTime
   }
 }
 
-/// Rows of case, arm, name, mean, count; means of nothing are left out.
-void read_numbers(Query& query, std::int64_t experiment, std::vector<ArmNumber>& numbers) {
-  while (query.next()) {
-    ArmNumber number;
-    number.experiment = experiment;
-    query.row().read(number.case_name);
-    query.read(number.arm);
-    query.read(number.name);
-    const auto mean = query.read<std::optional<double>>();
-    query.read(number.count);
-    if (!mean) { continue; }
-    number.value = *mean;
-    numbers.push_back(std::move(number));
-  }
-}
-
-void read_telemetry_numbers(Query& query, std::int64_t experiment, std::vector<ArmNumber>& numbers) {
-  while (query.next()) {
-    ArmNumber number;
-    number.experiment = experiment;
-    query.row().read(number.case_name);
-    query.read(number.arm);
-    const auto metric = query.read<std::string>();
-    const auto mean = query.read<double>();
-    const auto rate = query.read<std::optional<double>>();
-    query.read(number.count);
-    const bool counter = metric.ends_with("_seconds");
-    if (counter && !rate) {
-      continue;  // a single reading
-    }
-    number.name = (counter ? "rate." : "mean.") + metric;
-    number.value = counter ? *rate : mean;
-    numbers.push_back(std::move(number));
-  }
-}
-
 void read_cores(Query& query, std::int64_t experiment, std::vector<ArmNumber>& numbers) {
   while (query.next()) {
     ArmNumber number;
@@ -86,18 +50,6 @@ void read_cores(Query& query, std::int64_t experiment, std::vector<ArmNumber>& n
     } catch (const Error&) {
       continue;  // an imported record may say anything
     }
-    numbers.push_back(std::move(number));
-  }
-}
-
-void read_probe_numbers(Query& query, std::int64_t experiment, std::vector<ArmNumber>& numbers) {
-  while (query.next()) {
-    ArmNumber number;
-    number.experiment = experiment;
-    query.row().read(number.arm);
-    number.name = "probe." + query.read<std::string>();
-    query.read(number.value);
-    query.read(number.count);
     numbers.push_back(std::move(number));
   }
 }
@@ -147,9 +99,10 @@ ComparisonData Store::comparison_data(const std::vector<std::string>& experiment
                     [](const auto& t) { return t.tenant_index > 0; })) {
       read_each(connection, experiments, sql::comparison_steps_sql, read_step_times, data.step_times);
     }
-    auto published = connection_->query(std::string(sql::comparison_published_sql));
-    published.bind(nlohmann::json(scenarios)).bind(nlohmann::json(experiments));
-    while (published.next()) { published.row().read_columns(data.published.emplace_back()); }
+    data.published = connection_->query(std::string(sql::comparison_published_sql))
+                         .bind(nlohmann::json(scenarios))
+                         .bind(nlohmann::json(experiments))
+                         .rows<PublishedMean>();
     return data;
   });
 }
@@ -158,47 +111,41 @@ std::vector<ArmNumber> Store::comparison_numbers(const std::vector<std::string>&
   return connection_->guarded("read what may explain a gap", [&] {
     std::vector<ArmNumber> numbers;
     auto& connection = *connection_;
-    read_each(connection, experiments, sql::comparison_ranks_sql, read_numbers, numbers);
-    read_each(connection, experiments, sql::comparison_telemetry_sql, read_telemetry_numbers, numbers);
+    read_each(connection, experiments, sql::comparison_ranks_sql, read_rows_of<ArmNumber>, numbers);
+    read_each(connection, experiments, sql::comparison_telemetry_sql, read_rows_of<ArmNumber>, numbers);
     read_each(connection, experiments, sql::comparison_cores_sql, read_cores, numbers);
-    read_each(connection, experiments, sql::comparison_probes_sql, read_probe_numbers, numbers);
+    read_each(connection, experiments, sql::comparison_probes_sql, read_rows_of<ArmNumber>, numbers);
     return numbers;
   });
 }
 
-std::vector<NeighbourMean> Store::comparison_neighbours(const std::vector<std::string>& experiments) const {
-  return connection_->guarded("read what stressors did", [&] {
-    std::vector<NeighbourMean> neighbours;
-    read_each(*connection_, experiments, sql::comparison_neighbours_sql, read_rows_of<NeighbourMean>,
-              neighbours);
-    return neighbours;
+template <typename Row>
+std::vector<Row> Store::rows_of_each(const std::string& operation,
+                                     const std::vector<std::string>& experiments,
+                                     std::string_view sql) const {
+  return connection_->guarded(operation, [&] {
+    std::vector<Row> rows;
+    read_each(*connection_, experiments, sql, read_rows_of<Row>, rows);
+    return rows;
   });
+}
+
+std::vector<NeighbourMean> Store::comparison_neighbours(const std::vector<std::string>& experiments) const {
+  return rows_of_each<NeighbourMean>("read what stressors did", experiments, sql::comparison_neighbours_sql);
 }
 
 std::vector<NeighbourRate> Store::comparison_neighbour_rates(
     const std::vector<std::string>& experiments) const {
-  return connection_->guarded("read how fast stressors worked", [&] {
-    std::vector<NeighbourRate> rates;
-    read_each(*connection_, experiments, sql::comparison_neighbour_rates_sql, read_rows_of<NeighbourRate>,
-              rates);
-    return rates;
-  });
+  return rows_of_each<NeighbourRate>("read how fast stressors worked", experiments,
+                                     sql::comparison_neighbour_rates_sql);
 }
 
 std::vector<LaterStepRow> Store::comparison_later_steps(const std::vector<std::string>& experiments) const {
-  return connection_->guarded("read how victims went on", [&] {
-    std::vector<LaterStepRow> steps;
-    read_each(*connection_, experiments, sql::comparison_later_steps_sql, read_rows_of<LaterStepRow>, steps);
-    return steps;
-  });
+  return rows_of_each<LaterStepRow>("read how victims went on", experiments, sql::comparison_later_steps_sql);
 }
 
 std::vector<SweepPoint> Store::comparison_sweeps(const std::vector<std::string>& experiments) const {
-  return connection_->guarded("read all-reduce sweeps", [&] {
-    std::vector<SweepPoint> sweeps;
-    read_each(*connection_, experiments, sql::comparison_sweeps_sql, read_rows_of<SweepPoint>, sweeps);
-    return sweeps;
-  });
+  return rows_of_each<SweepPoint>("read all-reduce sweeps", experiments, sql::comparison_sweeps_sql);
 }
 
 }  // namespace virtrain::results

@@ -7,13 +7,6 @@
 namespace virtrain::results {
 namespace {
 
-template <typename Row>
-std::vector<Row> all_rows(Query query) {
-  std::vector<Row> rows;
-  while (query.next()) { query.row().read_columns(rows.emplace_back()); }
-  return rows;
-}
-
 /// The rows that the statement removed.
 template <typename Connection>
 std::int64_t removed_by(Connection& connection, const char* sql, std::int64_t night) {
@@ -60,23 +53,22 @@ Thinned Store::thin_nights(const std::string& scenario, const std::string& befor
 }
 
 std::vector<Night> Store::nights() const {
-  return connection_->guarded(
-      "read the nights", [&] { return all_rows<Night>(connection_->query(std::string(sql::nights_sql))); });
+  return connection_->guarded("read the nights",
+                              [&] { return connection_->query(std::string(sql::nights_sql)).rows<Night>(); });
 }
 
 std::vector<NightFigure> Store::night_figures() const {
   return connection_->guarded("read the figures of nights", [&] {
-    return all_rows<NightFigure>(connection_->query(std::string(sql::night_figures_sql)));
+    return connection_->query(std::string(sql::night_figures_sql)).rows<NightFigure>();
   });
 }
 
 std::vector<ArmFact> Store::night_facts(std::int64_t night) const {
   return connection_->guarded("read the facts of a night", [&] {
-    auto query = connection_->query(std::string(sql::comparison_facts_sql));
-    query.bind(night).bind(nlohmann::json());
-    std::vector<ArmFact> facts;
-    while (query.next()) { query.row().read_columns(facts.emplace_back()); }
-    return facts;
+    return connection_->query(std::string(sql::comparison_facts_sql))
+        .bind(night)
+        .bind(nlohmann::json())
+        .rows<ArmFact>();
   });
 }
 
@@ -94,8 +86,7 @@ void Store::acknowledge(const Acknowledgement& acknowledgement) {
 
 std::vector<Acknowledgement> Store::acknowledgements() const {
   return connection_->guarded("read what was acknowledged", [&] {
-    return all_rows<Acknowledgement>(
-        connection_->query("SELECT " + column_list<Acknowledgement>() + " FROM acknowledgement"));
+    return connection_->query(select_sql<Acknowledgement>("acknowledgement")).rows<Acknowledgement>();
   });
 }
 

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-
+#include "common/contains.h"
 #include "common/text/text.h"
 #include "results/store/connection.h"
 #include "results/store/store.h"
@@ -10,12 +9,9 @@
 namespace virtrain::results {
 namespace {
 
-/// Rows of one table behind one foreign key, in the order they were inserted.
-template <typename Record>
-std::vector<Record> read_rows(Query& query) {
-  std::vector<Record> rows;
-  while (query.next()) { query.row().read_columns(rows.emplace_back()); }
-  return rows;
+/// For select_sql: the rows of the table that belong to the experiment of an id.
+std::string of_experiment(const std::string& table, const char* order) {
+  return table + " WHERE experiment_number = (SELECT number FROM experiment WHERE id = ?) ORDER BY " + order;
 }
 
 template <typename Record>
@@ -74,14 +70,13 @@ std::vector<ExperimentSummary> Store::list_experiments() const {
 
 std::optional<Experiment> Store::experiment(const std::string& id) const {
   return connection_->guarded("read experiment " + id, [&]() -> std::optional<Experiment> {
-    auto query = connection_->query("SELECT " + column_list<Experiment>() + " FROM experiment WHERE id = ?");
+    auto query = connection_->query(select_sql<Experiment>("experiment WHERE id = ?"));
     if (!query.bind(id).next()) { return std::nullopt; }
     Experiment experiment;
     query.read_columns(experiment);
     auto facts = connection_->query(
-        "SELECT key, value FROM fingerprint WHERE experiment_number = (SELECT number FROM experiment WHERE "
-        "id "
-        "= ?)");
+        "SELECT key, value FROM fingerprint "
+        "WHERE experiment_number = (SELECT number FROM experiment WHERE id = ?)");
     experiment.fingerprint = read_fingerprint(facts.bind(id));
     return experiment;
   });
@@ -101,9 +96,7 @@ std::vector<std::string> Store::select(const Selection& selection) const {
     while (query.next()) {
       auto id = query.row().read<std::string>();
       const auto& wanted = selection.experiments;
-      if (wanted.empty() || std::find(wanted.begin(), wanted.end(), id) != wanted.end()) {
-        ids.push_back(id);
-      }
+      if (wanted.empty() || contains(wanted, id)) { ids.push_back(id); }
     }
     if (ids.empty()) {
       throw Error("select experiments", ErrorCode::not_found, no_match_words(selection, connection_->file));
@@ -115,9 +108,7 @@ std::vector<std::string> Store::select(const Selection& selection) const {
 
 std::vector<Trial> Store::trials(const std::string& experiment) const {
   return connection_->guarded("read trials of " + experiment, [&] {
-    auto query = connection_->query(
-        "SELECT id, " + column_list<Trial>() +
-        " FROM trial WHERE experiment_number = (SELECT number FROM experiment WHERE id = ?) ORDER BY id");
+    auto query = connection_->query(select_sql<Trial>(of_experiment("trial", "id"), "id, "));
     auto trials = read_rows_with_id<Trial>(query.bind(experiment));
     for (auto& trial : trials) { trial.experiment = experiment; }
     return trials;
@@ -126,16 +117,15 @@ std::vector<Trial> Store::trials(const std::string& experiment) const {
 
 std::vector<Tenant> Store::tenants(std::int64_t trial) const {
   return connection_->guarded("read tenants", [&] {
-    auto query = connection_->query("SELECT id, " + column_list<Tenant>() +
-                                    " FROM tenant WHERE trial_id = ? ORDER BY tenant_index");
+    auto query =
+        connection_->query(select_sql<Tenant>("tenant WHERE trial_id = ? ORDER BY tenant_index", "id, "));
     return read_rows_with_id<Tenant>(query.bind(trial));
   });
 }
 
 std::vector<Node> Store::nodes(std::int64_t tenant) const {
   return connection_->guarded("read nodes", [&] {
-    auto query = connection_->query("SELECT id, " + column_list<Node>() +
-                                    " FROM node WHERE tenant_id = ? ORDER BY id");
+    auto query = connection_->query(select_sql<Node>("node WHERE tenant_id = ? ORDER BY id", "id, "));
     auto nodes = read_rows_with_id<Node>(query.bind(tenant));
     for (auto& node : nodes) {
       auto facts = connection_->query("SELECT key, value FROM fingerprint WHERE node_id = ?");
@@ -147,41 +137,35 @@ std::vector<Node> Store::nodes(std::int64_t tenant) const {
 
 std::vector<Rank> Store::ranks(std::int64_t tenant) const {
   return connection_->guarded("read ranks", [&] {
-    auto query = connection_->query("SELECT id, " + column_list<Rank>() +
-                                    " FROM rank WHERE tenant_id = ? ORDER BY rank");
+    auto query = connection_->query(select_sql<Rank>("rank WHERE tenant_id = ? ORDER BY rank", "id, "));
     return read_rows_with_id<Rank>(query.bind(tenant));
   });
 }
 
 std::vector<Transport> Store::transports(std::int64_t tenant) const {
   return connection_->guarded("read transports", [&] {
-    auto query = connection_->query("SELECT " + column_list<Transport>() +
-                                    " FROM transport WHERE tenant_id = ? ORDER BY from_node, to_node");
-    return read_rows<Transport>(query.bind(tenant));
+    const auto sql = select_sql<Transport>("transport WHERE tenant_id = ? ORDER BY from_node, to_node");
+    return connection_->query(sql).bind(tenant).rows<Transport>();
   });
 }
 
 std::vector<Sample> Store::samples(std::int64_t rank) const {
   return connection_->guarded("read samples", [&] {
-    auto query = connection_->query("SELECT " + column_list<Sample>() +
-                                    " FROM sample WHERE rank_id = ? ORDER BY rowid");
-    return read_rows<Sample>(query.bind(rank));
+    const auto sql = select_sql<Sample>("sample WHERE rank_id = ? ORDER BY rowid");
+    return connection_->query(sql).bind(rank).rows<Sample>();
   });
 }
 
 std::vector<Telemetry> Store::telemetry(std::int64_t node) const {
   return connection_->guarded("read telemetry", [&] {
-    auto query = connection_->query("SELECT " + column_list<Telemetry>() +
-                                    " FROM telemetry WHERE node_id = ? ORDER BY rowid");
-    return read_rows<Telemetry>(query.bind(node));
+    const auto sql = select_sql<Telemetry>("telemetry WHERE node_id = ? ORDER BY rowid");
+    return connection_->query(sql).bind(node).rows<Telemetry>();
   });
 }
 
 std::vector<Event> Store::events(const std::string& experiment) const {
   return connection_->guarded("read events of " + experiment, [&] {
-    auto query = connection_->query(
-        "SELECT trial_id, " + column_list<Event>() +
-        " FROM event WHERE experiment_number = (SELECT number FROM experiment WHERE id = ?) ORDER BY rowid");
+    auto query = connection_->query(select_sql<Event>(of_experiment("event", "rowid"), "trial_id, "));
     query.bind(experiment);
     std::vector<Event> events;
     while (query.next()) {
@@ -195,20 +179,15 @@ std::vector<Event> Store::events(const std::string& experiment) const {
 
 std::vector<Probe> Store::probes(const std::string& experiment) const {
   return connection_->guarded("read probes of " + experiment, [&] {
-    auto query = connection_->query(
-        "SELECT " + column_list<Probe>() +
-        " FROM probe WHERE experiment_number = (SELECT number FROM experiment WHERE id = ?) ORDER BY rowid");
-    return read_rows<Probe>(query.bind(experiment));
+    const auto sql = select_sql<Probe>(of_experiment("probe", "rowid"));
+    return connection_->query(sql).bind(experiment).rows<Probe>();
   });
 }
 
 std::vector<SecurityProbe> Store::security_probes(const std::string& experiment) const {
   return connection_->guarded("read security probes of " + experiment, [&] {
-    auto query =
-        connection_->query("SELECT " + column_list<SecurityProbe>() +
-                           " FROM security_probe WHERE experiment_number = (SELECT number FROM experiment "
-                           "WHERE id = ?) ORDER BY rowid");
-    return read_rows<SecurityProbe>(query.bind(experiment));
+    const auto sql = select_sql<SecurityProbe>(of_experiment("security_probe", "rowid"));
+    return connection_->query(sql).bind(experiment).rows<SecurityProbe>();
   });
 }
 

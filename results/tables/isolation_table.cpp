@@ -38,16 +38,6 @@ const std::vector<Column> isolation_columns{{"case", "victim", false, true},
                                             {"recovery_missed", "", true, true},
                                             {"recovery_looked_seconds", "", true, true}};
 
-/// For programs only.
-Cell silent(nlohmann::json value) {
-  return {std::move(value), ""};
-}
-
-template <typename Value>
-Cell silent(const std::optional<Value>& value) {
-  return value ? silent(nlohmann::json(*value)) : Cell{};
-}
-
 std::optional<double> loss_limit(const std::optional<Disturbance>& one, double Interval::*end) {
   return one && one->loss_ci ? std::optional(*one->loss_ci.*end) : std::nullopt;
 }
@@ -60,10 +50,10 @@ Cell verdict_cell(const std::optional<Disturbance>& one, bool with_verdict) {
 void add_recovery(std::vector<Cell>& cells, const std::optional<Recovery>& one) {
   if (!one) { return cells.resize(cells.size() + 5); }
   cells.push_back(one->seconds ? Cell{*one->seconds, to_text(*one)} : Cell{nullptr, to_text(*one)});
-  cells.push_back(silent(one->longest));
-  cells.push_back(silent(one->rounds));
-  cells.push_back(silent(one->missed));
-  cells.push_back(silent(one->looked_seconds));
+  cells.push_back(silent_cell(one->longest));
+  cells.push_back(silent_cell(one->rounds));
+  cells.push_back(silent_cell(one->missed));
+  cells.push_back(silent_cell(one->looked_seconds));
 }
 
 std::vector<Cell> isolation_row(const IsolationMatrix& matrix, const NeighbourCell& cell, bool several_cases,
@@ -75,29 +65,29 @@ std::vector<Cell> isolation_row(const IsolationMatrix& matrix, const NeighbourCe
     return Cell{number, number == 0 ? "" : std::to_string(number)};
   };
   std::vector<Cell> cells{
-      several_cases ? results::cell(matrix.case_name) : silent(matrix.case_name),
-      several_arms ? results::cell(matrix.arm) : silent(matrix.arm),
+      several_cases ? results::cell(matrix.case_name) : silent_cell(matrix.case_name),
+      several_arms ? results::cell(matrix.arm) : silent_cell(matrix.arm),
       results::cell(cell.neighbour),
-      cell.aggressor.empty() ? Cell{} : silent(cell.aggressor),
-      silent(cell.level),
-      silent(cell.trials),
+      cell.aggressor.empty() ? Cell{} : silent_cell(cell.aggressor),
+      silent_cell(cell.level),
+      silent_cell(cell.trials),
       count(cell.failed),
       count(cell.invalid),
       results::cell(cell.images_per_second, cell.images_per_second.value_or(100) < 10 ? 3 : 1),
       verdict_cell(alone, true),
-      alone && !alone->reason.empty() ? silent(alone->reason) : Cell{},
-      silent(loss),
-      silent(loss_limit(alone, &Interval::low)),
-      silent(loss_limit(alone, &Interval::high)),
-      silent(loss && *loss < 1 ? std::optional(1 / (1 - *loss)) : std::nullopt),
+      alone && !alone->reason.empty() ? silent_cell(alone->reason) : Cell{},
+      silent_cell(loss),
+      silent_cell(loss_limit(alone, &Interval::low)),
+      silent_cell(loss_limit(alone, &Interval::high)),
+      silent_cell(loss && *loss < 1 ? std::optional(1 / (1 - *loss)) : std::nullopt),
       verdict_cell(beside_idle, false),
-      silent(beside_idle ? std::optional(beside_idle->loss) : std::nullopt),
-      silent(loss_limit(beside_idle, &Interval::low)),
-      silent(loss_limit(beside_idle, &Interval::high)),
+      silent_cell(beside_idle ? std::optional(beside_idle->loss) : std::nullopt),
+      silent_cell(loss_limit(beside_idle, &Interval::low)),
+      silent_cell(loss_limit(beside_idle, &Interval::high)),
       results::cell(cell.tail ? std::optional(cell.tail->inflation) : std::nullopt, 2),
-      silent(cell.tail ? std::optional(cell.tail->few_samples) : std::nullopt),
-      silent(cell.fairness),
-      silent(cell.busy)};
+      silent_cell(cell.tail ? std::optional(cell.tail->few_samples) : std::nullopt),
+      silent_cell(cell.fairness),
+      silent_cell(cell.busy)};
   add_recovery(cells, cell.recovery);
   return cells;
 }

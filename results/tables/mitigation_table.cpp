@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <set>
 
+#include "common/contains.h"
 #include "common/text/text.h"
 #include "results/tables/isolation_table.h"
 
@@ -96,9 +96,7 @@ Table mitigation_table(const std::vector<Mitigation>& mitigations) {
     table.rows.push_back(mitigation_row(one, cases.size() > 1, likes.size() > 1));
     const auto sentence = fmt::format("{} is {} with {}", one.arm, one.like,
                                       one.changes.empty() ? "nothing changed" : one.changes);
-    if (std::find(table.notes.begin(), table.notes.end(), sentence) == table.notes.end()) {
-      table.notes.push_back(sentence);
-    }
+    if (!contains(table.notes, sentence)) { table.notes.push_back(sentence); }
   }
   if (!table.rows.empty()) {
     table.notes.emplace_back("loss: of the victim's throughput alone in the same arm; ?: no verdict");

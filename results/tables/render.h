@@ -26,8 +26,15 @@ Cell cell(const std::optional<double>& number, int decimals);
 /// 0.978 as "97.8 %".
 Cell share_cell(const std::optional<double>& share, int decimals = 1);
 
-/// A number that programs get and people do not see.
-Cell silent_cell(const std::optional<double>& number);
+/// A value that programs get and people do not see.
+template <typename Value>
+Cell silent_cell(const Value& value) {
+  return {value, ""};
+}
+template <typename Value>
+Cell silent_cell(const std::optional<Value>& value) {
+  return value ? silent_cell(*value) : Cell{};
+}
 
 struct Column {
   std::string key;   ///< for programs: "images_per_second"
@@ -57,6 +64,9 @@ Table without_empty_columns(Table table);
 /// a terminal, and in CSV for a spreadsheet. What is wider than the screen goes on below: columns that do not
 /// fit with their heads, notes at blanks. Pure.
 std::string render(const Table& table, Format format, const Screen& screen = {});
+
+/// "as good" of "as_good".
+std::string spaced(std::string words);
 
 /// Characters that Markdown or HTML would take for markup lose their meaning.
 std::string markdown_text(const std::string& text);

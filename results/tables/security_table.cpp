@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
 
 #include "common/model/leak.h"
@@ -41,11 +40,6 @@ Cell share_of(const SecurityProbe& probe) {
           fmt::format("{:.0f} % of {}{}", share * 100, whole, probe.unit == "B" ? "" : " " + probe.unit)};
 }
 
-std::string spaced(std::string words) {
-  std::replace(words.begin(), words.end(), '_', ' ');
-  return words;
-}
-
 }  // namespace
 
 Table security_table(const std::vector<SecurityProbe>& probes) {
@@ -56,8 +50,8 @@ Table security_table(const std::vector<SecurityProbe>& probes) {
     const auto control = !one.control ? Cell{} : Cell{*one.control, *one.control ? "found" : "not found"};
     table.rows.push_back({cell(one.arm), cell(one.name), cell(one.tenants),
                           Cell{one.result, spaced(one.result)}, control, silent_cell(one.scanned),
-                          silent_cell(one.total), Cell{one.unit, ""}, share_of(one),
-                          Cell{one.virtualization, ""}, cell(one.found), cell(one.reason)});
+                          silent_cell(one.total), silent_cell(one.unit), share_of(one),
+                          silent_cell(one.virtualization), cell(one.found), cell(one.reason)});
   }
   if (!table.rows.empty()) {
     table.notes.emplace_back(

@@ -83,6 +83,7 @@ std::vector<Cell> arm_row(const CaseComparison& comparison, const ArmSummary& ar
           cell(sweep_limit(arm, &Interval::low), 2),
           cell(sweep_limit(arm, &Interval::high), 2),
           cell(arm.images_per_joule, 3),
+          cell(arm.cpu_images_per_joule, 3),
           cell(arm.images_per_currency_unit, 0)};
 }
 
@@ -177,21 +178,6 @@ void append_predictions(const std::vector<CaseComparison>& comparisons, std::vec
   }
 }
 
-std::string experiment_facts(const Experiment& experiment) {
-  std::vector<std::string> parts{"scenario " + experiment.scenario};
-  const auto add = [&](const char* name, const std::string& value) {
-    if (!value.empty()) { parts.push_back(fmt::format("{} {}", name, value)); }
-  };
-  add("label", experiment.label);
-  add("status", to_string(experiment.status));
-  add("started", experiment.started_at);
-  add("ended", experiment.ended_at);
-  add("host", experiment.host_name);
-  add("boot", experiment.boot_id);
-  add("virtrain", experiment.virtrain_version);
-  return join(parts, ", ");
-}
-
 /// Why a trial has no result, or must not be compared.
 std::string remark(const Trial& trial) {
   if (!trial.valid) { return "invalid: " + trial.invalid_reason; }
@@ -210,6 +196,19 @@ std::vector<TenantMean> tenant_values(const Store& store, std::int64_t trial) {
 }
 
 }  // namespace
+
+std::vector<std::pair<const char*, std::string>> experiment_facts(const Experiment& experiment) {
+  std::vector<std::pair<const char*, std::string>> facts = {{"scenario", experiment.scenario},
+                                                            {"label", experiment.label},
+                                                            {"status", to_string(experiment.status)},
+                                                            {"started", experiment.started_at},
+                                                            {"ended", experiment.ended_at},
+                                                            {"host", experiment.host_name},
+                                                            {"boot", experiment.boot_id},
+                                                            {"virtrain", experiment.virtrain_version}};
+  std::erase_if(facts, [](const auto& one) { return one.second.empty(); });
+  return facts;
+}
 
 Table comparison_table(const std::vector<CaseComparison>& comparisons) {
   Table table;
@@ -230,6 +229,7 @@ Table comparison_table(const std::vector<CaseComparison>& comparisons) {
                    {"sweep_ci_low", "95 % from", true, true},
                    {"sweep_ci_high", "to", true, true},
                    {"images_per_joule", "images/J", true, true},
+                   {"cpu_images_per_joule", "images/J of CPUs", true, true},
                    {"images_per_currency_unit", "images/" + currency_of(comparisons), true, true}};
   const auto is_other = [&](const CaseComparison& one) {
     return one.candidate != comparisons.front().candidate || one.baseline != comparisons.front().baseline;
@@ -267,6 +267,25 @@ Table comparison_table(const std::vector<CaseComparison>& comparisons) {
   }
   explanations.append_to(table.notes);
   append_predictions(comparisons, table.notes);
+  return table;
+}
+
+Table costs_table(const std::vector<CaseComparison>& comparisons) {
+  Table table;
+  table.columns = {{"case", "case"},
+                   {"arm", "arm"},
+                   {"images_per_second", "images/s", true},
+                   {"images_per_joule", "images/J of GPUs", true, true},
+                   {"cpu_images_per_joule", "images/J of CPUs", true, true},
+                   {"images_per_currency_unit", "images/" + currency_of(comparisons), true, true}};
+  for (const auto& comparison : comparisons) {
+    for (const auto& arm : comparison.first_of_case ? comparison.arms : std::vector<ArmSummary>()) {
+      if (!arm.images_per_joule && !arm.cpu_images_per_joule && !arm.images_per_currency_unit) { continue; }
+      table.rows.push_back({cell(comparison.case_name), cell(arm.arm), throughput_cell(arm.images_per_second),
+                            cell(arm.images_per_joule, 3), cell(arm.cpu_images_per_joule, 3),
+                            cell(arm.images_per_currency_unit, 0)});
+    }
+  }
   return table;
 }
 
@@ -325,6 +344,10 @@ void append_remarks(const Store& store, const std::string& id, std::vector<std::
   std::map<std::int64_t, std::int64_t> order_of;
   for (const auto& trial : store.trials(id)) { order_of[trial.id] = trial.order.value_or(0); }
   for (const auto& event : store.events(id)) {
+    if (event.stage == "pairs" && event.detail.is_object()) {
+      notes.push_back(printable(event.detail.value("case", "") + ": " + event.detail.value("reason", "")));
+      continue;
+    }
     const bool is_remark = event.stage == "agent" || event.stage == "collect" || event.stage == "tear_down";
     if (!is_remark || event.message.starts_with("stage ")) { continue; }
     const auto trial = event.trial ? fmt::format("trial {}: ", order_of[*event.trial]) : std::string();
@@ -340,8 +363,12 @@ Table show_experiment(const Store& store, const std::string& id) {
     throw Error("show experiment " + id, ErrorCode::not_found,
                 "there is none of this id in " + store.file().string() + " (virtrain list shows them)");
   }
+  std::vector<std::string> facts;
+  for (const auto& [name, fact] : experiment_facts(*experiment)) {
+    facts.push_back(fmt::format("{} {}", name, fact));
+  }
   Table table;
-  table.title = "experiment " + id + ": " + experiment_facts(*experiment);
+  table.title = "experiment " + id + ": " + join(facts, ", ");
   table.columns = {{"trial_order", "#", true},
                    {"case", "case"},
                    {"arm", "arm"},

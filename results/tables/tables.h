@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "results/changes/read_changes.h"
@@ -17,12 +18,16 @@ Table comparison_table(const std::vector<CaseComparison>& comparisons);
 /// What `run` ends with: the same on a small screen, with verdicts that are some and one line on
 /// virtualization.
 Table summary_table(const std::vector<CaseComparison>& comparisons);
+/// What images cost in energy and money; no rows where nobody knows.
+Table costs_table(const std::vector<CaseComparison>& comparisons);
 /// What `compare` prints: the table (in Markdown under a heading), or with Format::json the contract's list.
 std::string render(const std::vector<CaseComparison>& comparisons, Format format, const Screen& screen = {});
 
 /// What `changes` prints: a line for each change, below it what may have caused it.
 Table changes_table(const ChangeLog& log);
 
+/// What is known of an experiment: names and facts.
+std::vector<std::pair<const char*, std::string>> experiment_facts(const Experiment& experiment);
 /// What `list` prints.
 Table experiments_table(const Store& store);
 /// What `show` prints: the experiment's trials, and its facts as notes. Error(not_found) if there is none.

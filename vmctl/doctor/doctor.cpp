@@ -223,11 +223,4 @@ std::vector<Finding> examine_devices(const Inventory& inventory, const std::vect
   return findings;
 }
 
-std::vector<Finding> examine_all(const Inventory& inventory) {
-  auto findings = examine_host(inventory, best_mode(try_privileges()));
-  const auto devices = examine_devices(inventory);
-  findings.insert(findings.end(), devices.begin(), devices.end());
-  return findings;
-}
-
 }  // namespace virtrain::vmctl

@@ -18,7 +18,5 @@ std::vector<Finding> examine_devices(const Inventory& host, const std::filesyste
 /// Checks what a plan needs, of the devices that it wants: at one time each of these. The first that a check
 /// fails for is what it says.
 std::vector<Finding> examine_devices(const Inventory& host, const std::vector<DeviceDemand>& demands);
-/// Both.
-std::vector<Finding> examine_all(const Inventory& host);
 
 }  // namespace virtrain::vmctl

@@ -221,8 +221,7 @@ std::string DeviceLender::open_kvm_device(const std::string& device) {
   if (!planned) { return {}; }
   if (!may_change_host_) {
     return fmt::format(
-        "{} is closed to QEMU's user, and --no-host-changes forbids to open it (chgrp kvm {}; chmod "
-        "0660 {})",
+        "{} is closed to QEMU's user, and --no-host-changes forbids to open it (chgrp kvm {}; chmod 0660 {})",
         device, device, device);
   }
   std::vector<Effect> journalled;

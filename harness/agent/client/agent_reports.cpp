@@ -18,8 +18,10 @@ constexpr std::size_t most_readings = 32;
 constexpr std::size_t most_name_bytes = 64;
 constexpr std::size_t most_text_bytes = 16384;  ///< a processor's flags are some 2,000
 
-Error refused(const char* what, const std::string& why) {
-  return {fmt::format("read the node's {}", what), ErrorCode::protocol, why};
+template <typename... Args>
+Error refused(const char* what, fmt::format_string<Args...> why, Args&&... args) {
+  return {fmt::format("read the node's {}", what), ErrorCode::protocol,
+          fmt::format(why, std::forward<Args>(args)...)};
 }
 
 bool is_report_name(const std::string& name) {
@@ -30,11 +32,9 @@ bool is_report_name(const std::string& name) {
 /// An object of at most so many members, all with plain names.
 void check_names(const char* what, const json& object, std::size_t most) {
   if (!object.is_object()) { throw refused(what, "they are not an object"); }
-  if (object.size() > most) {
-    throw refused(what, fmt::format("{} of them, at most {}", object.size(), most));
-  }
+  if (object.size() > most) { throw refused(what, "{} of them, at most {}", object.size(), most); }
   for (const auto& [name, value] : object.items()) {
-    if (!is_report_name(name)) { throw refused(what, fmt::format("'{}' is not a name", excerpt(name))); }
+    if (!is_report_name(name)) { throw refused(what, "'{}' is not a name", excerpt(name)); }
   }
 }
 
@@ -51,14 +51,13 @@ json checked_facts(const json& facts) {
   for (const auto& [name, value] : facts.items()) {
     const bool is_text = value.is_string() && value.get_ref<const std::string&>().size() <= most_text_bytes;
     if (!is_text && !is_count(value)) {
-      throw refused(what_is_read,
-                    fmt::format("'{}' is neither a short text nor a number of at least 0", name));
+      throw refused(what_is_read, "'{}' is neither a short text nor a number of at least 0", name);
     }
     checked[name] = is_text ? json(printable(value.get_ref<const std::string&>())) : value;
   }
   for (const char* name : {"hostname", "kernel", "boot_id", "cpus"}) {
     if (checked.contains(name) && !checked[name].is_string()) {
-      throw refused(what_is_read, fmt::format("'{}' is not text", name));
+      throw refused(what_is_read, "'{}' is not text", name);
     }
   }
   return checked;
@@ -69,7 +68,7 @@ std::map<std::string, double> checked_readings(const json& values) {
   check_names(what_is_read, values, most_readings);
   std::map<std::string, double> readings;
   for (const auto& [name, value] : values.items()) {
-    if (!value.is_number()) { throw refused(what_is_read, fmt::format("'{}' is not a number", name)); }
+    if (!value.is_number()) { throw refused(what_is_read, "'{}' is not a number", name); }
     readings[name] = value.get<double>();
   }
   return readings;

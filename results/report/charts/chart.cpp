@@ -5,21 +5,18 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/contains.h"
+
 namespace virtrain::results {
 namespace {
 
 constexpr std::ptrdiff_t styles = 6;
 
-std::string spaced(std::string text) {
-  std::replace(text.begin(), text.end(), '_', ' ');
-  return text;
-}
-
 }  // namespace
 
 ArmOrder::ArmOrder(const ReportData& data) {
   const auto add = [this](const std::string& arm) {
-    if (std::find(arms_.begin(), arms_.end(), arm) == arms_.end()) { arms_.push_back(arm); }
+    if (!contains(arms_, arm)) { arms_.push_back(arm); }
   };
   add(data.request.compare.baseline);
   add(data.request.compare.candidate);

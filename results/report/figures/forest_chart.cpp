@@ -54,9 +54,7 @@ std::string verdict_words(const CaseComparison& comparison) {
   if (comparison.verdict == Verdict::not_comparable) { return "not comparable"; }
   const bool undecided = !comparison.test->ci_tost;
   if (undecided && comparison.published) { return "published, no interval"; }
-  std::string words = undecided ? comparison.reason : to_string(comparison.verdict);
-  std::replace(words.begin(), words.end(), '_', ' ');
-  return words;
+  return spaced(undecided ? comparison.reason : to_string(comparison.verdict));
 }
 
 /// The case, and its arms where the chart has others too.

@@ -2,27 +2,54 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 
+#include "common/contains.h"
 #include "results/report/data/course.h"
 #include "results/report/figures/figures.h"
+#include "results/tables/isolation_table.h"
 
 namespace virtrain::results {
 namespace {
 
-// Slowdowns that end a class of the map; the classes have colours of their own in light and dark.
-constexpr double class_ends[] = {1.02, 1.1, 1.25, 1.5, 2};
-constexpr const char* class_words[] = {"below 1.02×", "to 1.1×", "to 1.25×",
-                                       "to 1.5×",     "to 2×",   "2× and more"};
+/// Values that end a class of a map, and the classes, which have colours of their own in light and dark.
+struct HeatClasses {
+  double ends[5];
+  const char* words[6];
+};
+constexpr HeatClasses slowdown_classes = {
+    {1.02, 1.1, 1.25, 1.5, 2}, {"below 1.02×", "to 1.1×", "to 1.25×", "to 1.5×", "to 2×", "2× and more"}};
+constexpr HeatClasses loss_classes = {
+    {0.02, 0.05, 0.1, 0.25, 0.5}, {"below 2 %", "to 5 %", "to 10 %", "to 25 %", "to 50 %", "50 % and more"}};
+
+nlohmann::json heat_cell(const HeatClasses& classes, double value, std::ptrdiff_t row, std::ptrdiff_t column,
+                         const std::string& words, const std::string& tip) {
+  const auto level = std::upper_bound(std::begin(classes.ends), std::end(classes.ends), value) - classes.ends;
+  return {{"row", row},
+          {"column", column},
+          {"fill", fmt::format("var(--heat-{})", level)},
+          {"ink", fmt::format("var(--heat-ink-{})", level)},
+          {"words", words},
+          {"tip", tip}};
+}
+
+/// A map without its cells, rows and columns.
+Chart heat_map(const std::string& id, const HeatClasses& classes) {
+  Chart chart;
+  chart.id = id;
+  chart.spec = "isolation";
+  chart.data["cells"] = chart.data["rows"] = chart.data["columns"] = nlohmann::json::array();
+  for (std::size_t level = 0; level < std::size(classes.words); ++level) {
+    chart.key.push_back({fmt::format("level-{}", level), classes.words[level]});
+  }
+  return chart;
+}
 
 struct Row {
   std::string case_name;
   std::string arm;
   const TenantsAlone* alone;
 };
-
-std::ptrdiff_t class_of(double slowdown) {
-  return std::upper_bound(std::begin(class_ends), std::end(class_ends), slowdown) - std::begin(class_ends);
-}
 
 std::vector<Row> rows_of(const ReportData& data) {
   std::vector<Row> rows;
@@ -37,25 +64,14 @@ std::vector<Row> rows_of(const ReportData& data) {
   return rows;
 }
 
-nlohmann::json cells_of(const std::vector<Row>& rows) {
-  auto cells = nlohmann::json::array();
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    for (const auto& tenant : rows[r].alone->tenants) {
-      const auto level = class_of(tenant.slowdown);
-      cells.push_back(
-          {{"row", r},
-           {"column", tenant.tenant_index},
-           {"fill", fmt::format("var(--heat-{})", level)},
-           {"ink", fmt::format("var(--heat-ink-{})", level)},
-           {"words", fmt::format("{:.2f}×", tenant.slowdown)},
-           {"tip",
-            fmt::format("{}, {}\n{}\nalone: {:.1f} images/s\nnext to others: {:.1f} images/s\n"
-                        "slowdown {:.3f}×",
-                        rows[r].case_name, rows[r].arm, tenant_name(tenant.tenant_index, tenant.name),
-                        tenant.alone_images_per_second, tenant.shared_images_per_second, tenant.slowdown)}});
-    }
-  }
-  return cells;
+nlohmann::json cell_of(const Row& row, std::size_t number, const TenantAlone& tenant) {
+  return heat_cell(
+      slowdown_classes, tenant.slowdown, static_cast<std::ptrdiff_t>(number), tenant.tenant_index,
+      fmt::format("{:.2f}×", tenant.slowdown),
+      fmt::format("{}, {}\n{}\nalone: {:.1f} images/s\nnext to others: {:.1f} images/s\n"
+                  "slowdown {:.3f}×",
+                  row.case_name, row.arm, tenant_name(tenant.tenant_index, tenant.name),
+                  tenant.alone_images_per_second, tenant.shared_images_per_second, tenant.slowdown));
 }
 
 std::optional<double> inflation_of(const TenantAlone& tenant) {
@@ -107,9 +123,62 @@ std::string summary_of(const std::vector<Row>& rows) {
   }
   return fmt::format(
       "Slowdown is a tenant's throughput alone divided by its throughput next to others: 1 is undisturbed. "
-      "The most "
-      "disturbed is {} of {} ({}) with {:.2f}×.",
+      "The most disturbed is {} of {} ({}) with {:.2f}×.",
       tenant_name(worst->tenant_index, worst->name), worst_row->case_name, worst_row->arm, worst->slowdown);
+}
+
+/// "cpu"; the idle neighbour has a row of its own.
+std::string heat_row(const NeighbourCell& cell) {
+  return cell.aggressor.empty() ? cell.neighbour : cell.aggressor;
+}
+
+/// Idle is a load of nothing.
+double heat_level(const NeighbourCell& cell) {
+  return cell.level.value_or(cell.aggressor.empty() ? 0 : 1);
+}
+
+bool is_decided(const Disturbance& disturbance) {
+  return disturbance.verdict != Isolated::inconclusive && disturbance.verdict != Isolated::not_comparable;
+}
+
+Chart neighbour_chart(const IsolationMatrix& matrix, std::size_t index) {
+  Chart chart = heat_map(fmt::format("neighbours-{}", index), loss_classes);
+  chart.title = fmt::format("What neighbours cost {}, {}", matrix.case_name, arm_words(matrix.arm));
+  std::set<double> levels;
+  std::vector<std::string> rows;
+  const NeighbourCell* worst = nullptr;
+  for (const auto& cell : matrix.cells) {
+    if (!cell.against_alone) { continue; }
+    levels.insert(heat_level(cell));
+    if (!contains(rows, heat_row(cell))) { rows.push_back(heat_row(cell)); }
+    if (worst == nullptr || cell.against_alone->loss > worst->against_alone->loss) { worst = &cell; }
+  }
+  chart.summary = fmt::format(
+      "Share of the throughput alone that is lost beside a neighbour; a question mark: no verdict. The worst "
+      "is {}: {}.",
+      worst->neighbour, to_text(*worst->against_alone, true));
+  for (const auto& cell : matrix.cells) {
+    if (!cell.against_alone) { continue; }
+    const auto row = std::find(rows.begin(), rows.end(), heat_row(cell)) - rows.begin();
+    const auto column = std::distance(levels.begin(), levels.find(heat_level(cell)));
+    const auto& alone = *cell.against_alone;
+    chart.data["cells"].push_back(
+        heat_cell(loss_classes, alone.loss, row, column,
+                  fmt::format("{:.0f} %{}", alone.loss * 100, is_decided(alone) ? "" : " ?"),
+                  fmt::format("beside {}\n{}", cell.neighbour, to_text(alone, true))));
+  }
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    chart.data["rows"].push_back({{"row", row}, {"words", rows[row]}});
+  }
+  std::size_t column = 0;
+  for (const double level : levels) {
+    const auto words = fmt::format("{:g} %", level * 100);
+    chart.data["columns"].push_back(
+        {{"column", column++}, {"words", words}, {"long_words", level > 0 ? "level " + words : "at rest"}});
+  }
+  chart.signals = {{"row_count", rows.size()}, {"column_count", levels.size()}};
+  chart.table = without_empty_columns(isolation_table({matrix}));
+  return chart;
 }
 
 }  // namespace
@@ -117,32 +186,35 @@ std::string summary_of(const std::vector<Row>& rows) {
 std::vector<Chart> isolation_charts(const ReportData& data) {
   const auto rows = rows_of(data);
   if (rows.empty()) { return {}; }
-  Chart chart;
-  chart.id = "isolation";
-  chart.spec = "isolation";
+  Chart chart = heat_map("isolation", slowdown_classes);
   chart.title = "How much tenants slow each other down";
   chart.summary = summary_of(rows);
-  chart.data["cells"] = cells_of(rows);
-  chart.data["rows"] = nlohmann::json::array();
   std::int64_t columns = 1;
   for (std::size_t r = 0; r < rows.size(); ++r) {
     chart.data["rows"].push_back({{"row", r}, {"words", rows[r].case_name + ", " + rows[r].arm}});
     for (const auto& tenant : rows[r].alone->tenants) {
+      chart.data["cells"].push_back(cell_of(rows[r], r, tenant));
       columns = std::max(columns, tenant.tenant_index + 1);
     }
   }
-  chart.data["columns"] = nlohmann::json::array();
   for (std::int64_t column = 0; column < columns; ++column) {
     chart.data["columns"].push_back({{"column", column},
                                      {"words", std::to_string(column + 1)},
                                      {"long_words", fmt::format("tenant {}", column + 1)}});
   }
   chart.signals = {{"row_count", rows.size()}, {"column_count", columns}};
-  for (std::size_t level = 0; level < std::size(class_words); ++level) {
-    chart.key.push_back({fmt::format("level-{}", level), class_words[level]});
-  }
   chart.table = table_of(rows);
   return {chart};
+}
+
+std::vector<Chart> neighbour_charts(const ReportData& data) {
+  std::vector<Chart> charts;
+  for (const auto& matrix : data.isolation.matrices) {
+    const bool any = std::any_of(matrix.cells.begin(), matrix.cells.end(),
+                                 [](const NeighbourCell& cell) { return cell.against_alone.has_value(); });
+    if (any) { charts.push_back(neighbour_chart(matrix, charts.size() + 1)); }
+  }
+  return charts;
 }
 
 }  // namespace virtrain::results

@@ -37,8 +37,7 @@ std::vector<SizeCurve> curves_of(const ReportData& data) {
 
 /// "all reduce, float, 2 ranks, in place".
 std::string operation_words(const ProbeKey& key) {
-  std::string words = key.name;
-  std::replace(words.begin(), words.end(), '_', ' ');
+  std::string words = spaced(key.name);
   if (!key.data_type.empty()) { words += ", " + key.data_type; }
   if (key.ranks > 0) { words += fmt::format(", {} {}", key.ranks, key.ranks == 1 ? "rank" : "ranks"); }
   if (!key.side.empty()) { words += ", " + key.side; }

@@ -26,13 +26,6 @@ std::vector<SweptFamily> swept_families(const ReportData& data) {
   return families;
 }
 
-/// "as good" of as_good.
-std::string standing_words(Standing standing) {
-  std::string words = to_string(standing);
-  std::replace(words.begin(), words.end(), '_', ' ');
-  return words;
-}
-
 /// "16, 2" at "batch_size=16,vcpus=2"; the axis has the keys.
 std::string values_of(const SweptCase& swept) {
   std::vector<std::string> values;
@@ -55,20 +48,21 @@ void add_point(const SweptCase& swept, const ArmSummary& arm, const ArmOrder& or
                                  [&](const KeyEntry& one) { return one.words == key.words; });
   if (!known) { chart.key.push_back(key); }
   const bool good = sweep.standing == Standing::best || sweep.standing == Standing::as_good;
-  chart.data["points"].push_back({{"at", values_of(swept)},
-                                  {"style", key.mark},
-                                  {"value", rounded(value)},
-                                  {"low", rounded(limits.low)},
-                                  {"high", rounded(limits.high)},
-                                  {"good", good},
-                                  {"tip", fmt::format("{}\n{}: {} images/s\n{}", swept.at, key.words,
-                                                      figure_words(value), standing_words(sweep.standing))}});
+  chart.data["points"].push_back(
+      {{"at", values_of(swept)},
+       {"style", key.mark},
+       {"value", rounded(value)},
+       {"low", rounded(limits.low)},
+       {"high", rounded(limits.high)},
+       {"good", good},
+       {"tip", fmt::format("{}\n{}: {} images/s\n{}", swept.at, key.words, figure_words(value),
+                           spaced(to_string(sweep.standing)))}});
   const auto limit = [&](double Interval::*side) {
     return cell(sweep.ci ? std::optional(*sweep.ci.*side) : std::nullopt, 2);
   };
   chart.table.rows.push_back({cell(swept.at), cell(key.words), cell(std::optional(value), 2),
                               limit(&Interval::low), limit(&Interval::high),
-                              cell(standing_words(sweep.standing))});
+                              cell(spaced(to_string(sweep.standing)))});
 }
 
 Chart chart_of(const SweptFamily& family, const ArmOrder& order, std::size_t number) {

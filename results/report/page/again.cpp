@@ -2,6 +2,7 @@
 
 #include "common/text/json.h"
 #include "results/report/page/page.h"
+#include "results/tables/tables.h"
 
 namespace virtrain::results {
 namespace {
@@ -13,14 +14,7 @@ json experiment_model(const Experiment& experiment) {
   const auto add = [&](const char* name, const std::string& value) {
     if (!value.empty()) { facts.push_back({{"name", name}, {"fact", value}}); }
   };
-  add("scenario", experiment.scenario);
-  add("label", experiment.label);
-  add("status", to_string(experiment.status));
-  add("started", experiment.started_at);
-  add("ended", experiment.ended_at);
-  add("host", experiment.host_name);
-  add("boot", experiment.boot_id);
-  add("virtrain", experiment.virtrain_version);
+  for (const auto& [name, fact] : experiment_facts(experiment)) { add(name, fact); }
   if (experiment.daemon_versions.is_object()) {
     for (const auto& [name, version] : experiment.daemon_versions.items()) {
       add(name.c_str(), version.is_string() ? version.get<std::string>() : dump_json(version));

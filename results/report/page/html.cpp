@@ -110,7 +110,9 @@ std::string whole_page(std::string_view text, const json& page_model, const json
   model["script_hashes"] = policy_hash(vega_bundle()) + " " + policy_hash(report::page_js);
   model["charts"] = script_json(charts);
   return render_template(text, model,
-                         {{"figure", report::figure_html},
+                         {{"page_head", report::page_head_html},
+                          {"page_foot", report::page_foot_html},
+                          {"figure", report::figure_html},
                           {"values", report::table_html},
                           {"trials_table", report::trials_table_html}});
 }

@@ -105,6 +105,22 @@ json sections_model(const ReportData& data, const std::vector<Chart>& charts, js
   return sections;
 }
 
+/// Sections that are tables alone, as far as there are any.
+json table_sections_model(const ReportData& data, json& absent) {
+  json sections = json::array();
+  const auto add = [&](const char* id, const char* title, const char* more, const json& tables) {
+    if (tables.empty()) { return; }
+    sections.push_back({{"id", id}, {"title", title}, {"more", more}, {"tables", tables}});
+  };
+  add("mitigations", "What helps how much", "", mitigations_model(data));
+  add("costs", "Energy and money", "", costs_model(data));
+  add("security", "Isolation", ": what was tried, what was found, what could not be told",
+      security_model(data));
+  add("probes", "Probes", "", probes_model(data));
+  add("predictions", "Beyond the measured sizes", "", predictions_model(data, absent));
+  return sections;
+}
+
 /// "3 facts differ between the arms, kernel forbids a verdict": the environment's table says more.
 std::string differences_sentence(const ReportData& data) {
   std::set<std::string> fields;
@@ -274,10 +290,7 @@ json page_model(const ReportData& data, const std::vector<Chart>& charts) {
   model["notes"] = notes_model(data);
   model["sections"] = sections_model(data, charts, absent);
   model["reasons"] = reasons_model(data);
-  model["mitigations"] = mitigations_model(data);
-  model["security"] = security_model(data);
-  model["probes"] = probes_model(data);
-  model["predictions"] = predictions_model(data, absent);
+  model["table_sections"] = table_sections_model(data, absent);
   model["environment"] = environment_model(data);
   model["trials"] = trials_model(data);
   model["again"] = again_model(data);

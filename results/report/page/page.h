@@ -35,17 +35,19 @@ std::string capitalised(std::string sentence);
 /// What may have cost throughput, case by case, largest first; false where nothing was found.
 nlohmann::json reasons_model(const ReportData& data);
 
-/// What helps victims beside neighbours, and what it costs; false without any.
+/// The table of what helps victims beside neighbours, and what it costs; none without any.
 nlohmann::json mitigations_model(const ReportData& data);
+/// Images a joule and a unit of the currency, by case and arm; empty where nobody knows.
+nlohmann::json costs_model(const ReportData& data);
 
-/// What security probes found, and what they could not tell; false without any.
+/// The table of what security probes found, and what they could not tell; none without any.
 nlohmann::json security_model(const ReportData& data);
 
-/// Every probe's figure in each arm, against bare metal; false without any.
+/// The table of every probe's figure in each arm, against bare metal; none without any.
 nlohmann::json probes_model(const ReportData& data);
 
-/// Throughput of sizes that were measured and that were not, for each weak scaling that the model of a ring
-/// holds for; false without any. Why others have none goes into `absent`.
+/// A table of the throughput of sizes that were measured and that were not, for each weak scaling that the
+/// model of a ring holds for. Why others have none goes into `absent`.
 nlohmann::json predictions_model(const ReportData& data, nlohmann::json& absent);
 
 /// What differs between the arms, what that means, and what is the same everywhere.

@@ -86,19 +86,25 @@ json reasons_model(const ReportData& data) {
 }
 
 json mitigations_model(const ReportData& data) {
-  if (data.isolation.mitigations.empty()) { return false; }
-  auto table = without_empty_columns(mitigation_table(data.isolation.mitigations));
-  return {{"tables", {table_model(table, table.title)}}};
+  if (data.isolation.mitigations.empty()) { return json::array(); }
+  const auto table = without_empty_columns(mitigation_table(data.isolation.mitigations));
+  return json::array({table_model(table, table.title)});
+}
+
+json costs_model(const ReportData& data) {
+  const auto table = without_empty_columns(costs_table(data.comparisons));
+  if (table.rows.empty()) { return json::array(); }
+  return json::array({table_model(table, "What images cost in energy and money")});
 }
 
 json security_model(const ReportData& data) {
-  if (data.security.empty()) { return false; }
-  auto table = without_empty_columns(security_table(data.security));
-  return {{"tables", {table_model(table, security_summary(data.security))}}};
+  if (data.security.empty()) { return json::array(); }
+  const auto table = without_empty_columns(security_table(data.security));
+  return json::array({table_model(table, security_summary(data.security))});
 }
 
 json probes_model(const ReportData& data) {
-  if (data.probes.empty()) { return false; }
+  if (data.probes.empty()) { return json::array(); }
   auto table = without_empty_columns(probes_table(data.probes));
   constexpr std::size_t most_rows = 200;
   if (table.rows.size() > most_rows) {
@@ -106,7 +112,7 @@ json probes_model(const ReportData& data) {
         fmt::format("{} of {} rows; virtrain show --probes has them all", most_rows, table.rows.size()));
     table.rows.resize(most_rows);
   }
-  return {{"tables", {table_model(table, "Probes: medians of each arm")}}};
+  return json::array({table_model(table, "Probes: medians of each arm")});
 }
 
 json predictions_model(const ReportData& data, json& absent) {
@@ -126,8 +132,7 @@ json predictions_model(const ReportData& data, json& absent) {
       tables.push_back(table_model(table_of(*arm.prediction), caption));
     }
   }
-  if (tables.empty()) { return false; }
-  return {{"tables", tables}};
+  return tables;
 }
 
 }  // namespace virtrain::results

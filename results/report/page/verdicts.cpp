@@ -15,9 +15,7 @@ using nlohmann::json;
 std::string verdict_word(const CaseComparison& comparison) {
   if (!comparison.test) { return "no data"; }
   if (!comparison.test->ci_tost && comparison.verdict == Verdict::inconclusive) { return "no interval"; }
-  std::string word = to_string(comparison.verdict);
-  std::replace(word.begin(), word.end(), '_', ' ');
-  return word;
+  return spaced(to_string(comparison.verdict));
 }
 
 std::string glyph_of(const CaseComparison& comparison) {

@@ -1,6 +1,7 @@
--- Means over the nodes of a case and arm: of each metric its mean and, for counters, its rate, within the measured steps
--- of the tenant's first rank (and a second and a half around them, because readings come once a second). Samples are
--- stored in the order of time, so the first and the last row of a rank bound them.
+-- Means over the nodes of a case and arm: of each metric its mean or, for counters of seconds, its rate, within the
+-- measured steps of the tenant's first rank (and a second and a half around them, because readings come once a second).
+-- Samples are stored in the order of time, so the first and the last row of a rank bound them. A single reading of a
+-- counter has no rate and is left out.
 WITH placed AS (
   SELECT t."case", t.arm, n.id AS node_id, (SELECT min(r.id) FROM rank r WHERE r.tenant_id = w.id) AS rank_id
   FROM trial t JOIN tenant w ON w.trial_id = t.id JOIN node n ON n.tenant_id = w.id
@@ -13,12 +14,14 @@ WITH placed AS (
                    WHERE rank_id = p.rank_id ORDER BY rowid DESC LIMIT 1), 9223372036854775807) AS end_ns
   FROM placed p
 )
-SELECT "case", arm, metric, avg(mean), avg(rate), count(*)
+SELECT "case", arm, kind || metric, avg(CASE kind WHEN 'rate.' THEN rate ELSE mean END) AS value, count(*)
 FROM (
-  SELECT b."case", b.arm, m.metric, avg(m.value) AS mean,
+  SELECT b."case", b.arm, m.metric, CASE substr(m.metric, -8) WHEN '_seconds' THEN 'rate.' ELSE 'mean.' END AS kind,
+         avg(m.value) AS mean,
          (max(m.value) - min(m.value)) / nullif((max(m.t_ns) - min(m.t_ns)) * 1e-9, 0) AS rate
   FROM bounded b CROSS JOIN telemetry m ON m.node_id = b.node_id
   WHERE m.t_ns BETWEEN b.begin_ns AND b.end_ns AND m.metric NOT LIKE '%_bytes'
   GROUP BY b.node_id, m.metric
 )
 GROUP BY "case", arm, metric
+HAVING value IS NOT NULL

@@ -122,20 +122,15 @@ CheckAnswer nobody_uses_them(const DeviceHost& host) {
 }
 
 bool tells_persistence(const DeviceHost& host) {
-  const auto devices = host.rebound();
-  return std::any_of(devices.begin(), devices.end(), [&](const auto* device) {
-    const auto* report = host.report_on(*device);
-    return report != nullptr && report->persistence;
-  });
+  return any_report(host.rebound(), host,
+                    [](const GpuReport& report) { return report.persistence.has_value(); });
 }
 
 CheckAnswer persistence_is_off(const DeviceHost& host) {
   const bool by_daemon = !processes_named(host, {"nvidia-persiste"}).empty();  // a name has 15 characters
-  const auto offenders = each(host.rebound(), [&](const HostDevice& gpu) -> std::string {
-    const auto* report = host.report_on(gpu);
-    return report != nullptr && report->persistence.value_or(false) && !by_daemon
-               ? "is kept open by the kernel (persistence mode)"
-               : "";
+  const auto offenders = each_report(host.rebound(), host, [&](const GpuReport& report) -> std::string {
+    return report.persistence.value_or(false) && !by_daemon ? "is kept open by the kernel (persistence mode)"
+                                                            : "";
   });
   return none_of(offenders,
                  by_daemon ? "kept by nvidia-persistenced, which a run stops" : "persistence mode is off",

@@ -8,22 +8,11 @@ namespace {
 
 constexpr const char* reported = "nvidia-smi answers for a GPU";
 bool has_reports(const DeviceHost& host) {
-  const auto gpus = host.gpus();
-  return std::any_of(gpus.begin(), gpus.end(),
-                     [&](const auto* gpu) { return host.report_on(*gpu) != nullptr; });
-}
-
-/// As each(), of what nvidia-smi says.
-template <typename Describe>
-Words each_report(const DeviceHost& host, Describe&& describe) {
-  return each(host.gpus(), [&](const HostDevice& gpu) -> std::string {
-    const auto* report = host.report_on(gpu);
-    return report == nullptr ? "" : describe(*report);
-  });
+  return any_report(host.gpus(), host, [](const GpuReport& /*report*/) { return true; });
 }
 
 CheckAnswer memory_is_sound(const DeviceHost& host) {
-  const auto offenders = each_report(host, [](const GpuReport& report) {
+  const auto offenders = each_report(host.gpus(), host, [](const GpuReport& report) {
     Words wrong;
     if (report.repair_failed.value_or(false)) { wrong.emplace_back("could not remap a row"); }
     if (report.repair_pending.value_or(false)) { wrong.emplace_back("has rows to remap or pages to retire"); }
@@ -42,7 +31,7 @@ CheckAnswer memory_is_sound(const DeviceHost& host) {
 /// "250 W of 300 W" of GPUs whose limit is not their own: of use where figures are compared.
 std::string limits(const DeviceHost& host) {
   return join(
-      each_report(host,
+      each_report(host.gpus(), host,
                   [](const GpuReport& report) -> std::string {
                     if (!report.power_limit_w || report.power_limit_w == report.default_power_limit_w) {
                       return "";
@@ -53,7 +42,7 @@ std::string limits(const DeviceHost& host) {
 }
 
 CheckAnswer clocks_are_free(const DeviceHost& host) {
-  const auto offenders = each_report(host, [](const GpuReport& report) -> std::string {
+  const auto offenders = each_report(host.gpus(), host, [](const GpuReport& report) -> std::string {
     return report.slowdowns.empty() ? "" : "is slowed down: " + join(report.slowdowns, ", ");
   });
   const auto limited = limits(host);
@@ -80,7 +69,7 @@ CheckAnswer fabric_is_up(const DeviceHost& host) {
   if (!driver.empty() && !manager.empty() && driver != manager) {
     offenders.push_back(fmt::format("Fabric Manager {} with driver {}", manager, driver));
   }
-  for (const auto& line : each_report(host, [](const GpuReport& report) -> std::string {
+  for (const auto& line : each_report(host.gpus(), host, [](const GpuReport& report) -> std::string {
          const bool waits = !report.fabric_state.empty() && report.fabric_state != "Completed";
          const bool failed = !report.fabric_status.empty() && report.fabric_status != "Success";
          return waits ? "has its fabric " + report.fabric_state : failed ? report.fabric_status : "";

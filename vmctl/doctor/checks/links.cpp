@@ -85,8 +85,7 @@ CheckAnswer gpus_reach_the_network(const DeviceHost& host) {
     offenders.insert(offenders.end(), without_ats.begin(), without_ats.end());
     fixes.emplace_back(
         "mlxconfig -d ADDRESS set ATS_ENABLED=true, then switch the host off and on (in a VM, peer-to-peer "
-        "DMA "
-        "needs ATS)");
+        "DMA needs ATS)");
   }
   return none_of(offenders, "GPU memory can be registered with the adapters", join(fixes, "; "));
 }

@@ -33,8 +33,7 @@ std::uint64_t memory_of_vms(const DeviceDemand& demand, std::optional<int> node 
 CheckAnswer pages_are_reserved(const DeviceHost& host) {
   constexpr const char* fix =
       "reserve them at the start: default_hugepagesz=1G hugepagesz=1G hugepages=N on the kernel's command "
-      "line, "
-      "as many on each node as its VMs need";
+      "line, as many on each node as its VMs need";
   Words free, lacking;
   std::uint64_t free_bytes = 0;
   for (const auto& node : host.inventory.numa_nodes) {
@@ -81,12 +80,11 @@ CheckAnswer memory_is_not_capped(const DeviceHost& host) {
   const auto bytes = static_cast<std::uint64_t>(*limit);
   const auto found = fmt::format("machine.slice is limited to {}", format_size(bytes));
   if (host.demand && bytes >= needed) { return {found}; }
-  return {
-      host.demand ? found + fmt::format(", the VMs need {} (memory and 1 GiB each)", format_size(needed))
-                  : found,
-      "systemctl set-property machine.slice MemoryMax=infinity (QEMU: VFIO_MAP_DMA failed: Cannot allocate "
-      "memory)",
-      host.demand ? Severity::blocks : Severity::warns};
+  return {host.demand ? found + fmt::format(", the VMs need {} (memory and 1 GiB each)", format_size(needed))
+                      : found,
+          "systemctl set-property machine.slice MemoryMax=infinity (QEMU: VFIO_MAP_DMA failed: Cannot "
+          "allocate memory)",
+          host.demand ? Severity::blocks : Severity::warns};
 }
 
 Words libvirt_daemons(const DeviceHost& host) {

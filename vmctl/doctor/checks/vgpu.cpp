@@ -120,20 +120,16 @@ CheckAnswer types_can_be_made(const DeviceHost& host) {
 }
 
 bool tells_mig(const DeviceHost& host) {
-  const auto gpus = host.gpus();
-  return std::any_of(gpus.begin(), gpus.end(), [&](const auto* gpu) {
-    const auto* report = host.report_on(*gpu);
-    return report != nullptr && report->mig && report->mig_pending;
-  });
+  return any_report(host.gpus(), host,
+                    [](const GpuReport& report) { return report.mig && report.mig_pending; });
 }
 
 CheckAnswer mig_is_settled(const DeviceHost& host) {
   const auto word = [](bool on) { return on ? "on" : "off"; };
-  const auto offenders = each(host.gpus(), [&](const HostDevice& gpu) -> std::string {
-    const auto* report = host.report_on(gpu);
-    if (report == nullptr || report->mig == report->mig_pending) { return ""; }
-    return fmt::format("has MIG {}, {} after the next reset", word(report->mig.value_or(false)),
-                       word(report->mig_pending.value_or(false)));
+  const auto offenders = each_report(host.gpus(), host, [&](const GpuReport& report) -> std::string {
+    if (report.mig == report.mig_pending) { return ""; }
+    return fmt::format("has MIG {}, {} after the next reset", word(report.mig.value_or(false)),
+                       word(report.mig_pending.value_or(false)));
   });
   return none_of(offenders, "no GPU waits for a reset to change its MIG mode",
                  "nvidia-smi -i ADDRESS -r, or restart the host (in a VM: restart the VM)");
@@ -167,10 +163,8 @@ std::set<std::string> mixed_cards(const DeviceHost& host) {
 }
 
 bool wants_sizes(const DeviceHost& host) {
-  const auto gpus = host.gpus();
-  return !vgpus_wanted(host).empty() && std::any_of(gpus.begin(), gpus.end(), [&](const auto* gpu) {
-    const auto* report = host.report_on(*gpu);
-    return report != nullptr && report->mixed_vgpu_sizes;
+  return !vgpus_wanted(host).empty() && any_report(host.gpus(), host, [](const GpuReport& report) {
+    return report.mixed_vgpu_sizes.has_value();
   });
 }
 

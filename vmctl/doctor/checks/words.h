@@ -102,4 +102,23 @@ Words each(const std::vector<const HostDevice*>& devices, Describe&& describe) {
   return found;
 }
 
+/// As each(), of what nvidia-smi says of them.
+template <typename Describe>
+Words each_report(const std::vector<const HostDevice*>& devices, const DeviceHost& host,
+                  Describe&& describe) {
+  return each(devices, [&](const HostDevice& device) -> std::string {
+    const auto* report = host.report_on(device);
+    return report == nullptr ? "" : describe(*report);
+  });
+}
+
+/// Whether nvidia-smi says so of one of them.
+template <typename Predicate>
+bool any_report(const std::vector<const HostDevice*>& devices, const DeviceHost& host, Predicate&& says_so) {
+  return std::any_of(devices.begin(), devices.end(), [&](const HostDevice* device) {
+    const auto* report = host.report_on(*device);
+    return report != nullptr && says_so(*report);
+  });
+}
+
 }  // namespace virtrain::vmctl
