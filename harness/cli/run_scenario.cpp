@@ -25,7 +25,10 @@ void write_to(std::FILE* stream, const std::string& text) {
 }
 
 std::string summary_line(const Scenario& scenario, const ExperimentOutcome& outcome, std::int64_t took_ns) {
-  return fmt::format("virtrain {} {}: {} trials finished, {} failed{}{} in {}", scenario.name,
+  std::string early;
+  for (const auto& ended : outcome.ended_early) { early += ended + "\n"; }
+  return early +
+         fmt::format("virtrain {} {}: {} trials finished, {} failed{}{} in {}", scenario.name,
                      outcome.experiment, outcome.finished, outcome.failed,
                      outcome.stop_signal != 0 ? ", interrupted" : "",
                      outcome.first_failure.empty()

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/error.h"
 #include "harness/experiment/progress.h"
@@ -37,6 +38,8 @@ struct ExperimentOutcome {
   int stop_signal = 0;                  ///< SIGINT, SIGTERM or SIGHUP if it was stopped
   std::optional<ErrorCode> aborted_by;  ///< a failure no further trial could survive (the database, the host)
   std::string first_failure;            ///< in words, for the summary
+  std::vector<std::string>
+      ended_early;  ///< cases that had enough pairs, and why: "two: 4 pairs are enough …"
 };
 
 /// Runs all trials of a plan, stores everything, and leaves nothing behind. Called on the thread that runs

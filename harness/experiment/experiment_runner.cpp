@@ -44,7 +44,7 @@ class Runner {
   asio::awaitable<void> probe_security(ExperimentOutcome& outcome);
   void flush_after_failure(TrialRun& trial);
   bool may_keep_nodes(const PlannedTrial& planned) const;
-  bool is_not_needed(const PlannedTrial& planned);
+  bool is_not_needed(const PlannedTrial& planned, ExperimentOutcome& outcome);
   void record_end(std::int64_t row, const TrialRun& trial, const std::exception_ptr& failure,
                   ExperimentOutcome& outcome);
   results::Trial trial_record(const PlannedTrial& planned) const;
@@ -284,12 +284,13 @@ asio::awaitable<std::vector<std::string>> Runner::end_lending() {
 }
 
 /// What decided is said and stored once for each case.
-bool Runner::is_not_needed(const PlannedTrial& planned) {
+bool Runner::is_not_needed(const PlannedTrial& planned, ExperimentOutcome& outcome) {
   const auto& case_name = context_.plan.placements[planned.placement].case_name;
   const auto& reason = looks_.reason_against(case_name, planned.pair);
   if (reason.empty()) { return false; }
   if (told_.insert(case_name).second) {
     say(planned, reason);
+    outcome.ended_early.push_back(case_name + ": " + reason);
     context_.event(std::nullopt, "pairs", "no more pairs", {{"case", case_name}, {"reason", reason}});
   }
   return true;
@@ -316,7 +317,7 @@ asio::awaitable<void> Runner::run(ExperimentOutcome& outcome) {
   try {
     for (const auto& planned : context_.plan.trials) {
       if (context_.stop.requested()) { break; }
-      if (is_not_needed(planned)) { continue; }
+      if (is_not_needed(planned, outcome)) { continue; }
       co_await run_trial(planned, outcome);
       if (options_.fail_fast && outcome.failed > 0) { break; }
     }

@@ -8,6 +8,7 @@
 #include "common/system/time.h"
 #include "common/text/units.h"
 #include "results/comparison/compare.h"
+#include "results/comparison/verdict.h"
 
 namespace virtrain::harness {
 namespace {
@@ -18,6 +19,10 @@ std::string ended(const std::vector<results::CaseComparison>& comparisons,
   std::string words;
   for (const auto& comparison : comparisons) {
     if (!comparison.test || !comparison.n) { return ""; }
+    if (comparison.verdict == results::Verdict::not_comparable) {
+      words = fmt::format("no verdict can be given: {}", results::verdict_remark(comparison));
+      continue;
+    }
     switch (sequential.look(*comparison.test, *comparison.n)) {
       case results::Stop::go_on:
         return "";

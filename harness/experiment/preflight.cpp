@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "common/contains.h"
 #include "common/error.h"
@@ -120,14 +121,12 @@ void check_limits(vmctl::Host& host, const Plan& plan, HostMode mode, std::vecto
 
 void check_vm_arm(vmctl::Host& host, const Plan& plan, const vmctl::Inventory& inventory, HostMode mode,
                   std::vector<std::string>& reasons) {
-  std::set<std::string> images;
+  std::set<std::pair<std::string, std::string>> checked;
   for (const auto& trial : plan.trials) {
     const auto& guest = plan.placements[trial.placement].guest;
-    if (runs_in_vms(trial.base) && !guest.is_mirror()) { images.insert(guest.image); }
-  }
-  for (const auto& image : images) {
+    if (!runs_in_vms(trial.base) || !checked.emplace(guest.image, guest.cpu_model).second) { continue; }
     try {
-      host.check_image(image);
+      host.check_guest(guest);
     } catch (const Error& error) { reasons.emplace_back(error.what()); }
   }
   add_what_blocks(host.examine(inventory, mode), reasons);
@@ -143,8 +142,7 @@ void check_vm_arm(vmctl::Host& host, const Plan& plan, const vmctl::Inventory& i
     }
     if (guest.memory_encryption == vmctl::MemoryEncryption::bounce && !guest.is_mirror()) {
       refused.insert(
-          "guest.memory_encryption: a cloud image has its own kernel command line (use image "
-          "mirror)");
+          "guest.memory_encryption: a cloud image has its own kernel command line (use image mirror)");
     }
   }
   reasons.insert(reasons.end(), refused.begin(), refused.end());
@@ -174,8 +172,7 @@ void check_bare_metal_arm(vmctl::Host& host, HostMode mode, std::vector<std::str
                        : privileges.lacks_user_namespaces;
   reasons.push_back(
       fmt::format("arm bare_metal isolates its slices with namespaces, which mode {} cannot make{} (run as "
-                  "root on a host that "
-                  "allows them, or use arm bare_metal_shared)",
+                  "root on a host that allows them, or use arm bare_metal_shared)",
                   to_string(mode), why.empty() ? "" : ": " + why));
 }
 

@@ -70,6 +70,7 @@ std::vector<std::string> trainer_command(const std::string& program, const Workl
                                  flag("seed", w.seed),
                                  flag("num_threads", threads)};
   if (w.later_steps > 0) { words.push_back(flag("num_later_batches", w.later_steps)); }
+  if (w.bucket_mib) { words.push_back(flag("bucket_mib", *w.bucket_mib)); }
   // Not by timing, which each fresh guest would do for itself: the arms must compute in the same way.
   if (w.backend == Backend::cuda) { words.push_back("--fusion=highest"); }
   // Each tenant would go on warming up until it alone is level, and one would be counted beside an idle GPU.

@@ -4,8 +4,9 @@
 #include <iterator>
 
 namespace virtrain::harness {
-CoreAllocator::CoreAllocator(const vmctl::Inventory& inventory, std::size_t wanted, bool by_numa)
-    : by_numa_(by_numa) {
+CoreAllocator::CoreAllocator(const vmctl::Inventory& inventory, std::size_t wanted, bool by_numa,
+                             vmctl::Smt smt)
+    : by_numa_(by_numa), smt_(smt) {
   const std::set<int> leased(inventory.leased_cores.begin(), inventory.leased_cores.end());
   const auto is_leased = [&](const vmctl::Core& core) { return leased.contains(core.id); };
   const auto held = std::count_if(inventory.cores.begin(), inventory.cores.end(), is_leased);
@@ -24,13 +25,14 @@ CoreAllocator::CoreAllocator(const vmctl::Inventory& inventory, std::size_t want
 }
 
 std::vector<int> CoreAllocator::take(std::size_t count, std::optional<int> numa_node) {
-  if (free_.size() < count) { return {}; }
+  const auto usable_now = usable();
+  if (usable_now.size() < count) { return {}; }
   if (numa_node) {
     if (auto near = cores_of(*numa_node); near.size() >= count) { return take_these(std::move(near), count); }
   }
-  if (!by_numa_) { return take_these(free_, count); }
+  if (!by_numa_) { return take_these(usable_now, count); }
   std::set<int> nodes;
-  for (const int core : free_) { nodes.insert(numa_of_.at(core)); }
+  for (const int core : usable_now) { nodes.insert(numa_of_.at(core)); }
   std::vector<int> node_by_node;
   for (const int node : nodes) {
     auto cores = cores_of(node);
@@ -53,10 +55,28 @@ std::vector<int> CoreAllocator::take_over(std::size_t count, const std::vector<i
   return take_these(std::move(together), count);
 }
 
-std::vector<int> CoreAllocator::cores_of(int numa_node) const {
+std::vector<int> CoreAllocator::usable() const {
+  if (smt_ == vmctl::Smt::any) { return free_; }
+  std::map<int, std::vector<int>>
+      threads;  // of cores that nobody has; one without siblings stands for itself
+  for (const int core : free_) {
+    const int physical = physical_.at(core);
+    if (!taken_physical_.contains(physical)) { threads[physical >= 0 ? physical : core].push_back(core); }
+  }
   std::vector<int> cores;
-  std::copy_if(free_.begin(), free_.end(), std::back_inserter(cores),
-               [&](int core) { return numa_of_.at(core) == numa_node; });
+  for (const auto& [physical, of_core] : threads) {
+    if (smt_ == vmctl::Smt::apart) {
+      cores.push_back(of_core.front());
+    } else if (of_core.size() > 1) {
+      cores.insert(cores.end(), of_core.begin(), of_core.end());
+    }
+  }
+  return cores;
+}
+
+std::vector<int> CoreAllocator::cores_of(int numa_node) const {
+  auto cores = usable();
+  std::erase_if(cores, [&](int core) { return numa_of_.at(core) != numa_node; });
   return cores;
 }
 
@@ -102,9 +122,9 @@ std::vector<int> CoreAllocator::beside(const std::vector<int>& cores, std::size_
 }
 
 std::vector<int> CoreAllocator::take_sharing_cache(const std::vector<int>& cores, std::size_t count) {
-  std::vector<int> near;
-  std::copy_if(free_.begin(), free_.end(), std::back_inserter(near), [&](int core) {
-    return cache_.at(core) >= 0 && !cores.empty() && cache_.at(core) == cache_.at(cores[0]);
+  auto near = usable();
+  std::erase_if(near, [&](int core) {
+    return cache_.at(core) < 0 || cores.empty() || cache_.at(core) != cache_.at(cores[0]);
   });
   return near.size() < count ? std::vector<int>() : take_these(std::move(near), count);
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "vmctl/api/inventory.h"
+#include "vmctl/api/node.h"
 
 namespace virtrain::harness {
 
@@ -15,7 +16,8 @@ class CoreAllocator {
  public:
   /// Of all the host's cores, or of those that no other run holds where `wanted` of them are left. `by_numa`:
   /// cores of one NUMA node stay together even where nobody asks for that node.
-  CoreAllocator(const vmctl::Inventory& inventory, std::size_t wanted, bool by_numa);
+  CoreAllocator(const vmctl::Inventory& inventory, std::size_t wanted, bool by_numa,
+                vmctl::Smt smt = vmctl::Smt::any);
 
   /// `count` cores: of `numa_node` where it has that many left, else of one node that has, else of several;
   /// none when too few are left.
@@ -38,11 +40,15 @@ class CoreAllocator {
   std::optional<int> common_numa_node(const std::vector<int>& cores) const;
 
  private:
+  /// What may be taken next: with threads apart one of each core that nobody has, with siblings those of
+  /// cores with two that nobody has, core by core.
+  std::vector<int> usable() const;
   std::vector<int> cores_of(int numa_node) const;
   void note_taken(const std::vector<int>& cores);
   std::vector<int> take_these(std::vector<int> cores, std::size_t count);
 
   bool by_numa_;
+  vmctl::Smt smt_;
   std::vector<int> free_;
   std::map<int, int> numa_of_;
   std::map<int, int> cache_;      ///< by core, its Core::last_level_cache

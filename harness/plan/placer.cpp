@@ -217,7 +217,8 @@ void Placer::place_cores(Placement& out) {
   for (const auto& tenant : out.tenants) {
     with_own += has_own_cores(tenant.neighbour) ? tenant.nodes.size() : 0;
   }
-  CoreAllocator cores(inventory_, with_own * count, out.guest.pinning == Pinning::numa);
+  const auto smt = out.guest.smt;
+  CoreAllocator cores(inventory_, with_own * count, out.guest.pinning == Pinning::numa, smt);
   for (auto& tenant : out.tenants) {
     for (auto& node : tenant.nodes) {
       const auto& near = device_numa_nodes_[node.hostname];
@@ -227,6 +228,12 @@ void Placer::place_cores(Placement& out) {
       if (near.size() > 1 && node.cores.empty()) { node.cores = cores.take_over(count, near); }
       const auto one = near.size() == 1 ? std::optional(near[0]) : std::nullopt;
       if (node.cores.empty()) { node.cores = cores.take(count, one); }
+      if (node.cores.empty() && smt != vmctl::Smt::any) {
+        problems_.push_back(fmt::format(
+            "case {}: smt: {}: {} has no {} {} left for {} (use fewer vcpus or nodes, or smt: any)",
+            out.case_name, to_string(smt), inventory_.hostname, count,
+            smt == vmctl::Smt::apart ? "whole cores" : "threads of whole cores", node.hostname));
+      }
       if (node.cores.empty() && !inventory_.cores.empty()) { node.cores = cores.share(count); }
       node.numa_node = cores.common_numa_node(node.cores);
       node.core_numa_nodes = cores.numa_nodes_of(node.cores);

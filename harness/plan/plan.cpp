@@ -206,16 +206,18 @@ nlohmann::json to_json(const Neighbour& neighbour) {
 }
 
 nlohmann::json to_json(const Workload& workload) {
-  return {{"model", workload.model},
-          {"backend", to_string(workload.backend)},
-          {"precision", to_string(workload.precision)},
-          {"batch_size", workload.batch_size},
-          {"image_size", workload.image_size},
-          {"warmup_steps", workload.warmup_steps},
-          {"steps", workload.steps},
-          {"accumulate_steps", workload.accumulate_steps},
-          {"seed", workload.seed},
-          {"environment", workload.environment}};
+  nlohmann::json out{{"model", workload.model},
+                     {"backend", to_string(workload.backend)},
+                     {"precision", to_string(workload.precision)},
+                     {"batch_size", workload.batch_size},
+                     {"image_size", workload.image_size},
+                     {"warmup_steps", workload.warmup_steps},
+                     {"steps", workload.steps},
+                     {"accumulate_steps", workload.accumulate_steps},
+                     {"seed", workload.seed},
+                     {"environment", workload.environment}};
+  if (workload.bucket_mib) { out["bucket_mib"] = *workload.bucket_mib; }
+  return out;
 }
 
 std::vector<std::string> NodePlacement::device_addresses() const {
@@ -415,7 +417,7 @@ std::string arm_lines(const std::vector<Arm>& arms) {
   for (const auto& arm : arms) {
     if (arm.like.empty()) { continue; }
     std::vector<std::string> changes;
-    for (const auto& [key, value] : arm.own_changes) { changes.push_back(key + " " + printable(value)); }
+    for (const auto& [key, value] : arm.own_changes) { changes.push_back(key + " " + excerpt(value)); }
     out += fmt::format("  {} is like {}, {}\n", arm.name, arm.like,
                        changes.empty() ? "unchanged" : "with " + join(changes, ", "));
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/model/edu_device.h"
 #include "harness/plan/device_slots.h"
 #include "harness/plan/node_group.h"
 #include "harness/plan/placer.h"
@@ -100,7 +101,7 @@ std::optional<Placement> place_peers(const Scenario& scenario, const vmctl::Inve
 }  // namespace
 
 bool has_known_engine(const vmctl::PlacedDevice& device) {
-  return device.vendor == "0x1234" && device.device == "0x11e8";
+  return device.vendor == edu_vendor && device.device == edu_device;
 }
 
 void place_security(const Scenario& scenario, const vmctl::Inventory& inventory, bool emulated, Plan& plan,

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "common/contains.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
@@ -28,8 +29,11 @@ constexpr const char* same_in_all_arms[] = {"description", "cases",  "arms",    
 
 /// What bare metal has none of.
 constexpr const char* keys_of_vms[] = {
-    "guest.image",         "guest.hugepages", "guest.topology", "guest.memory_encryption", "guest.network",
-    "guest.nccl_topology", "devices.clique",  "devices.vfio",   "guest.emulator_threads"};
+    "guest.image",         "guest.hugepages",      "guest.topology",        "guest.memory_encryption",
+    "guest.network.vhost", "guest.network.queues", "guest.cpu_model",       "guest.nccl_topology",
+    "devices.clique",      "devices.vfio",         "guest.emulator_threads"};
+/// What slices without namespaces have none of, either.
+constexpr const char* keys_of_networks[] = {"guest.network"};
 
 /// Where the scenario has what an arm says of its neighbour.
 const std::vector<std::string> neighbour_path{"isolation", "neighbour"};
@@ -114,10 +118,11 @@ Draft decode_variant(const Field& item, Diagnostics& diagnostics) {
   draft.name_mark = in.mark("name");
   draft.like_mark = in.mark("like");
   for (const char* key : same_in_all_arms) {
-    if (in.has(key)) {
-      in.refuse(key, fmt::format("{} is the same in all arms (an arm may change: guest, devices, "
-                                 "neighbour, workload.env, workload.threads)",
-                                 key));
+    if (in.keys().contains(key) && in.has(key)) {  // has() alone would let finish() list it as allowed
+      in.refuse(key,
+                "{} is the same in all arms (an arm may change: guest, devices, "
+                "neighbour, workload.env, workload.threads)",
+                key);
     }
   }
   for (const std::string part : {"guest", "devices", "workload", "neighbour"}) {
@@ -127,11 +132,12 @@ Draft decode_variant(const Field& item, Diagnostics& diagnostics) {
     add_leaves(field->node, part, leaves);
     for (const auto& leaf : leaves) {
       if (const auto* fixed = fixed_in_arms(leaf.key)) {
-        diagnostics.add(leaf.mark, fmt::format("{} cannot differ between arms: {}", fixed->key, fixed->why));
+        diagnostics.add(leaf.mark, "{} cannot differ between arms: {}", fixed->key, fixed->why);
       } else if (leaf.key.starts_with("workload.") && !is_arms_workload(leaf.key)) {
-        diagnostics.add(leaf.mark, fmt::format("{} cannot differ between arms, which train the same workload "
-                                               "(allowed: workload.env, workload.threads; or sweep over it)",
-                                               excerpt(leaf.key)));
+        diagnostics.add(leaf.mark,
+                        "{} cannot differ between arms, which train the same workload "
+                        "(allowed: workload.env, workload.threads; or sweep over it)",
+                        excerpt(leaf.key));
       }
       draft.changes.push_back({leaf.key, leaf.value});
     }
@@ -163,15 +169,14 @@ class Resolver {
       }
       if (std::find(chain.begin(), chain.end(), found->second) != chain.end()) {
         diagnostics_.add(draft.like_mark,
-                         fmt::format("arm {} is like {}, which leads back to {} (a chain of 'like' must end "
-                                     "at {})",
-                                     draft.name, draft.like, found->first, join(base_arms, ", ")));
+                         "arm {} is like {}, which leads back to {} (a chain of 'like' must end at {})",
+                         draft.name, draft.like, found->first, join(base_arms, ", "));
         return variant;
       }
       chain.push_back(found->second);
     }
     variant.arm.base = chain.back()->like;
-    if (variant.arm.base != arm_vm) { refuse_keys_of_vms(draft, variant.arm.base); }
+    if (variant.arm.base != arm_vm) { refuse_keys_of_others(draft, variant.arm.base); }
     for (auto one = chain.rbegin(); one != chain.rend(); ++one) {
       for (const auto& layer : (*one)->layers) { variant.layers.push_back(layer); }
       for (const auto& change : (*one)->changes) {
@@ -183,14 +188,16 @@ class Resolver {
   }
 
  private:
-  void refuse_keys_of_vms(const Draft& draft, const std::string& base) const {
+  void refuse_keys_of_others(const Draft& draft, const std::string& base) const {
     for (const auto& change : draft.changes) {
-      const bool of_vms = std::any_of(std::begin(keys_of_vms), std::end(keys_of_vms),
-                                      [&](const char* key) { return is_at_or_below(change.key, key); });
-      if (!of_vms) { continue; }
-      diagnostics_.add(draft.like_mark,
-                       fmt::format("arm {} sets {}, which has no meaning on {} (allowed like vm)", draft.name,
-                                   change.key, base));
+      const auto is_below = [&](const char* key) { return is_at_or_below(change.key, key); };
+      const bool of_vms = std::any_of(std::begin(keys_of_vms), std::end(keys_of_vms), is_below);
+      const bool of_networks =
+          base == arm_bare_metal_shared &&
+          std::any_of(std::begin(keys_of_networks), std::end(keys_of_networks), is_below);
+      if (!of_vms && !of_networks) { continue; }
+      diagnostics_.add(draft.like_mark, "arm {} sets {}, which has no meaning on {} (allowed like vm{})",
+                       draft.name, change.key, base, of_vms ? "" : " or bare_metal");
     }
   }
 
@@ -205,9 +212,8 @@ class Resolver {
       if (other != &draft) { allowed.push_back(name); }
     }
     const auto near = nearest_word(draft.like, allowed);
-    diagnostics_.add(draft.like_mark,
-                     fmt::format("like: there is no arm '{}' (allowed: {}{})", excerpt(draft.like),
-                                 join(allowed, ", "), near ? "; did you mean " + *near + "?" : ""));
+    diagnostics_.add(draft.like_mark, "like: there is no arm '{}' (allowed: {}{})", excerpt(draft.like),
+                     join(allowed, ", "), near ? "; did you mean " + *near + "?" : "");
   }
 
   Diagnostics& diagnostics_;
@@ -236,14 +242,13 @@ std::optional<Price> parse_price(const std::string& text) {
 }  // namespace
 
 std::vector<Variant> decode_arms(MapReader& in, Diagnostics& diagnostics) {
-  const About about{
-      .text =
-          "Where each case runs: names of arms, and variants that name what they change; the default with "
-          "isolation is vm alone",
-      .fallback = {arm_bare_metal, arm_vm},
-      .example = {arm_bare_metal,
-                  arm_vm,
-                  {{"name", "vm-unpinned"}, {"like", "vm"}, {"guest", {{"pinning", "none"}}}}}};
+  const About about{.text =
+                        "Where each case runs: names of arms, and variants that name what they change; the "
+                        "default with isolation is vm alone",
+                    .fallback = {arm_bare_metal, arm_vm},
+                    .example = {arm_bare_metal,
+                                arm_vm,
+                                {{"name", "vm-unpinned"}, {"like", "vm"}, {"guest", {{"pinning", "none"}}}}}};
   const auto list = in.child("arms", about);
   std::vector<Variant> variants;
   std::vector<Draft> drafts;
@@ -262,13 +267,11 @@ std::vector<Variant> decode_arms(MapReader& in, Diagnostics& diagnostics) {
     const bool is_base = std::find(base_arms.begin(), base_arms.end(), name) != base_arms.end();
     if (!item.node.IsMap() && !is_base) {
       const auto near = nearest_word(name, base_arms);
-      diagnostics.add(mark, fmt::format("arms: '{}' is not allowed (allowed: {}, or {{name: …, like: …}}{})",
-                                        excerpt(name), join(base_arms, ", "),
-                                        near ? "; did you mean " + *near + "?" : ""));
+      diagnostics.add(mark, "arms: '{}' is not allowed (allowed: {}, or {{name: …, like: …}}{})",
+                      excerpt(name), join(base_arms, ", "), near ? "; did you mean " + *near + "?" : "");
     } else if (item.node.IsMap() && is_base) {
-      diagnostics.add(mark, fmt::format("an arm named {} is always as the scenario says (give the variant "
-                                        "another name)",
-                                        name));
+      diagnostics.add(mark, "an arm named {} is always as the scenario says (give the variant another name)",
+                      name);
     } else if (!name.empty() && !names.insert(name).second) {
       diagnostics.add(mark, item.node.IsMap() ? fmt::format("two arms are named '{}'", name)
                                               : fmt::format("arms: '{}' is there twice", name));
@@ -304,25 +307,26 @@ void decode_prices(MapReader& in, std::vector<Variant>& variants, Diagnostics& d
                         {{"type", "string"}, {"pattern", "^[0-9]{1,9}(\\.[0-9]{1,6})? [A-Z]{3}/h$"}}}});
   std::map<std::string, Price> by_arm;
   auto names = base_arms;
-  for (const auto& variant : variants) { names.push_back(variant.arm.name); }
+  for (const auto& variant : variants) {
+    if (!contains(names, variant.arm.name)) { names.push_back(variant.arm.name); }
+  }
   for (const auto& [name, text] : texts) {
     if (std::find(names.begin(), names.end(), name) == names.end()) {
       const auto near = nearest_word(name, names);
-      prices.refuse(name, fmt::format("price: there is no arm '{}'{}", excerpt(name),
-                                      near ? " (did you mean " + *near + "?)" : ""));
+      prices.refuse(name, "price: there is no arm '{}' (allowed: {}{})", excerpt(name), join(names, ", "),
+                    near ? "; did you mean " + *near + "?" : "");
     }
     const auto price = parse_price(text);
     if (!price) {
-      prices.refuse(name,
-                    fmt::format("price: '{}' is not allowed (allowed: an amount above 0 and a currency, "
-                                "such as 2.10 EUR/h)",
-                                excerpt(text)));
+      prices.refuse(
+          name, "price: '{}' is not allowed (allowed: an amount above 0 and a currency, such as 2.10 EUR/h)",
+          excerpt(text));
       continue;
     }
     by_arm[name] = *price;
     if (price->currency != by_arm.begin()->second.currency) {
-      prices.refuse(name, fmt::format("price: {} beside {} (allowed: one currency)", price->currency,
-                                      by_arm.begin()->second.currency));
+      prices.refuse(name, "price: {} beside {} (allowed: one currency)", price->currency,
+                    by_arm.begin()->second.currency);
     }
   }
   std::map<std::string, std::string> like;

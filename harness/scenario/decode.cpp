@@ -31,7 +31,7 @@ struct Ground {
   Guest guest;
   Devices devices;
   Workload workload;
-  Layers over_workload;  ///< for the workloads of cases and tenants, which else go before the scenario's
+  Layers over;  ///< what arms and sweeps lay over the scenario, and so over its cases and tenants too
 };
 
 /// Of the scenario with what is laid over it.
@@ -48,10 +48,7 @@ Ground decode_ground(MapReader& in, const Layers& over, Diagnostics& diagnostics
                                               .absent = "nodes get no devices"})) {
     ground.devices = decode_devices(*field, diagnostics);
   }
-  for (const auto& layer : over) {
-    if (layer.path[0] != "workload") { continue; }
-    ground.over_workload.push_back({{layer.path.begin() + 1, layer.path.end()}, layer.node, layer.mark});
-  }
+  ground.over = over;
   return ground;
 }
 
@@ -63,7 +60,7 @@ Workload decode_own_workload(MapReader& in, const char* inherited, const Ground&
       {.text = "What its ranks train instead", .absent = inherited, .example = {{"batch_size", 16}}});
   if (!own) { return base; }
   auto field = own->inheriting(inherited);
-  for (const auto& layer : ground.over_workload) { field.lay(layer); }
+  for (const auto& layer : layers_below(ground.over, {"workload"})) { field.lay(layer); }
   return decode_workload(field, base, diagnostics);
 }
 
@@ -74,7 +71,8 @@ struct PerNode {
   std::string vgpu_type;
 };
 
-PerNode decode_per_node(MapReader& in, const Devices& devices, const Workload& workload) {
+PerNode decode_per_node(MapReader& in, const Ground& ground, const Workload& workload) {
+  const auto& devices = ground.devices;
   PerNode per_node;
   in.integer("gpus_per_node", {0, most_per_node}, per_node.gpus, "GPUs of each node, with one rank for each");
   per_node.ranks = per_node.gpus > 0 ? per_node.gpus : 1;
@@ -84,7 +82,7 @@ PerNode decode_per_node(MapReader& in, const Devices& devices, const Workload& w
   const About of_type{
       .text = "vGPU type of these nodes, by name or id", .absent = "devices.type", .example = "A100-20C"};
   if (const auto type = in.text("vgpu_type", most_type_bytes, of_type)) {
-    per_node.vgpu_type = *type;
+    if (layers_below(ground.over, {"devices", "type"}).empty()) { per_node.vgpu_type = *type; }
     if (devices.kind != DeviceKind::vgpu) {
       in.refuse("vgpu_type", "vgpu_type needs devices of kind vgpu (remove one of them)");
     }
@@ -122,15 +120,16 @@ Tenant decode_tenant(MapReader& in, const Ground& ground, const Workload& base,
   tenant.name = in.name("name", of_name).value_or(default_name);
   in.integer("nodes", {1, most_nodes}, tenant.nodes, "VMs, or bare-metal slices, that train together");
   tenant.workload = decode_own_workload(in, defaults.workload, ground, base, diagnostics);
-  const auto per_node = decode_per_node(in, ground.devices, tenant.workload);
+  const auto per_node = decode_per_node(in, ground, tenant.workload);
   tenant.gpus_per_node = per_node.gpus;
   tenant.ranks_per_node = per_node.ranks;
   tenant.vgpu_type = per_node.vgpu_type;
   tenant.limits = ground.guest.limits;
   if (const auto limits = in.child(
           "limits", {.text = "What each node of this tenant may use at most", .absent = "guest.limits"})) {
-    tenant.limits = decode_limits(limits->inheriting("as in guest.limits"), tenant.limits, ground.guest.vcpus,
-                                  diagnostics);
+    auto field = limits->inheriting("as in guest.limits");
+    for (const auto& layer : layers_below(ground.over, {"guest", "limits"})) { field.lay(layer); }
+    tenant.limits = decode_limits(field, tenant.limits, ground.guest.vcpus, diagnostics);
   }
   return tenant;
 }
@@ -142,9 +141,7 @@ void decode_tenants(const Field& field, const Ground& ground, const Workload& ba
     MapReader in(item, "tenant", diagnostics);
     auto tenant = decode_tenant(in, ground, base, fmt::format("tenant-{}", out.tenants.size() + 1),
                                 tenant_defaults, diagnostics);
-    if (!names.insert(tenant.name).second) {
-      in.refuse("name", fmt::format("two tenants are named '{}'", tenant.name));
-    }
+    if (!names.insert(tenant.name).second) { in.refuse("name", "two tenants are named '{}'", tenant.name); }
     in.finish();
     out.tenants.push_back(std::move(tenant));
   }
@@ -154,7 +151,7 @@ std::vector<Case> decode_scale(const Field& field, const Ground& ground, const W
                                const std::string& name, Diagnostics& diagnostics) {
   MapReader in(field, "scale", diagnostics);
   in.require("nodes");
-  const auto per_node = decode_per_node(in, ground.devices, base);
+  const auto per_node = decode_per_node(in, ground, base);
   std::vector<Case> cases;
   const About about{.text = "Numbers of nodes, one case for each", .example = {1, 2, 4}};
   if (const auto sizes = in.child("nodes", about)) {
@@ -162,9 +159,7 @@ std::vector<Case> decode_scale(const Field& field, const Ground& ground, const W
     for (const auto& item : read_set(*sizes, "nodes", 1, 64, diagnostics)) {
       const auto size = read_integer(item, "nodes", {1, most_nodes}, diagnostics);
       if (!size) { continue; }
-      if (!seen.insert(*size).second) {
-        diagnostics.add(item.node.Mark(), fmt::format("size {} is there twice", *size));
-      }
+      if (!seen.insert(*size).second) { diagnostics.add(item.node.Mark(), "size {} is there twice", *size); }
       cases.push_back({fmt::format("{}/{}", name, *size),
                        name,
                        {{"tenant-1",
@@ -203,7 +198,7 @@ void decode_placements(MapReader& in, const std::string& name, const Ground& gro
   const auto tenants = in.child("tenants", of_tenants);
   const auto scale = in.child("scale", of_scale);
   if (tenants.has_value() == scale.has_value()) {
-    diagnostics.add(in.mark(), fmt::format("case '{}' needs exactly one of 'tenants' and 'scale'", name));
+    diagnostics.add(in.mark(), "case '{}' needs exactly one of 'tenants' and 'scale'", name);
   } else if (tenants) {
     Case placement{name, "", {}, ground.guest, ground.devices};
     decode_tenants(*tenants, ground, workload, placement, diagnostics);
@@ -214,6 +209,9 @@ void decode_placements(MapReader& in, const std::string& name, const Ground& gro
     }
   }
 }
+
+/// With "@", and the "/64" of a weak scaling, what import takes.
+constexpr std::size_t most_case_name_bytes = 990;
 
 /// The cases of a file, as an arm has them.
 class CaseDecoder {
@@ -243,9 +241,7 @@ class CaseDecoder {
       const auto tenant =
           decode_tenant(in, ground, ground.workload, fmt::format("victim-{}", cases.size() + 1),
                         victim_defaults, diagnostics_);
-      if (!names.insert(tenant.name).second) {
-        in.refuse("name", fmt::format("two victims are named '{}'", tenant.name));
-      }
+      if (!names.insert(tenant.name).second) { in.refuse("name", "two victims are named '{}'", tenant.name); }
       in.finish();
       cases.push_back({tenant.name, "", {tenant}, ground.guest, ground.devices});
     }
@@ -269,13 +265,20 @@ class CaseDecoder {
     in.require("name");
     const std::string name =
         in.name("name", {.text = "Name in tables", .example = "two-vms-one-gpu"}).value_or("unnamed");
-    if (!names.insert(name).second) { in.refuse("name", fmt::format("two cases are named '{}'", name)); }
+    if (!names.insert(name).second) { in.refuse("name", "two cases are named '{}'", name); }
     auto points = decode_sweep(in, "the scenario's sweep", diagnostics_);
     refuse_swept_changes(points, variants_, diagnostics_);
     if (points.empty()) { points = sweep_; }
     if (points.empty()) { points.emplace_back(); }
     for (const auto& point : points) {
       if (cases.size() > most_trials) { break; }  // refused by check_extent
+      if (name.size() + point.name.size() > most_case_name_bytes) {
+        diagnostics_.add(
+            point.layers.front().mark,
+            fmt::format("sweep: the name of a case would have {} bytes (allowed: at most {}; use "
+                        "fewer keys or shorter values)",
+                        name.size() + point.name.size(), most_case_name_bytes));
+      }
       decode_placements(in, point.name.empty() ? name : name + "@" + point.name,
                         ground_with(point.layers, arm), item.describes(), cases, diagnostics_);
     }
@@ -298,29 +301,6 @@ class CaseDecoder {
   const std::vector<Variant>& variants_;
   Diagnostics& diagnostics_;
 };
-
-/// Those that one process can measure; what concerns GPUs needs ranks that have some.
-std::vector<std::string> decode_probes(MapReader& in, const std::vector<Case>& cases,
-                                       Diagnostics& diagnostics) {
-  auto allowed = host_probes;
-  allowed.insert(allowed.end(), gpu_probes.begin(), gpu_probes.end());
-  auto probes = read_words(
-      in, "probes", allowed,
-      {.text = "What virtrain-probe measures in each node before the first trial of an arm; gpu_gemm "
-               "and those after it measure each GPU of a tenant with backend cuda",
-       .absent = "nothing is measured"},
-      diagnostics);
-  const auto trains_on_gpus = [](const Case& one) {
-    return std::any_of(one.tenants.begin(), one.tenants.end(),
-                       [](const Tenant& tenant) { return tenant.workload.backend == Backend::cuda; });
-  };
-  const auto of_gpus = std::find_if(probes.begin(), probes.end(), is_gpu_probe);
-  if (of_gpus != probes.end() && std::none_of(cases.begin(), cases.end(), trains_on_gpus)) {
-    in.refuse("probes", fmt::format("probes: {} needs a tenant with backend cuda (allowed here: {})",
-                                    *of_gpus, join(host_probes, ", ")));
-  }
-  return probes;
-}
 
 /// `cases`, or the victims of `isolation` as cases; then the arms, each with its own of them.
 void decode_work(MapReader& in, const Field& document, const Ground& ground, std::vector<SweepPoint> sweep,
@@ -379,6 +359,20 @@ void decode_work(MapReader& in, const Field& document, const Ground& ground, std
   expand_conditions(scenario, *scenario.isolation);
 }
 
+/// What changes devices where the scenario has none; said here, it is not said again of each case.
+void refuse_devices(Layers& layers, const char* key, Diagnostics& diagnostics) {
+  std::erase_if(layers, [&](const Layer& layer) {
+    const bool of_devices = layer.path[0] == "devices";
+    if (of_devices) {
+      diagnostics.add(layer.mark,
+                      fmt::format("{}: the scenario has no devices to change (give it devices of a "
+                                  "kind)",
+                                  key));
+    }
+    return of_devices;
+  });
+}
+
 Scenario decode_document(const Field& document, bool large_sweeps, Diagnostics& diagnostics) {
   Scenario scenario;
   MapReader in(document, "the scenario", diagnostics);
@@ -396,6 +390,10 @@ Scenario decode_document(const Field& document, bool large_sweeps, Diagnostics& 
   decode_prices(in, variants, diagnostics);
   auto sweep = decode_sweep(in, "each case runs with its own values", diagnostics);
   refuse_swept_changes(sweep, variants, diagnostics);
+  if (!in.has("devices") && !document.describes()) {
+    for (auto& variant : variants) { refuse_devices(variant.layers, "arms", diagnostics); }
+    for (auto& point : sweep) { refuse_devices(point.layers, "sweep", diagnostics); }
+  }
   decode_work(in, document, ground, std::move(sweep), variants, scenario, diagnostics);
   scenario.probes = decode_probes(in, scenario.cases, diagnostics);
   decode_pairs(in, scenario, diagnostics);
@@ -407,6 +405,14 @@ Scenario decode_document(const Field& document, bool large_sweeps, Diagnostics& 
              "Whether there may be more vCPUs than cores, and more ranks than vCPUs");
   in.boolean("security", scenario.security,
              "Whether to probe, after the trials, what a tenant reaches or finds of others and of the host");
+  if (scenario.security && !has_arm(scenario, arm_vm) && !has_arm(scenario, arm_bare_metal)) {
+    in.refuse("security",
+              "security: slices without namespaces keep nobody apart, so nothing is probed (allowed "
+              "with an arm vm or bare_metal)");
+  }
+  if (scenario.until && scenario.until->verdict && scenario.arms.size() < 2) {
+    in.refuse("pairs", "until: verdict needs two arms to compare");
+  }
   decode_times(in, scenario);
   check_extent(in, scenario, large_sweeps);
   decode_expect(in, scenario, diagnostics);

@@ -1,7 +1,5 @@
 #include "harness/scenario/decode_devices.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cctype>
 
@@ -55,9 +53,9 @@ std::vector<std::string> read_texts(MapReader& in, const char* key, const About&
     }
     const std::string text = item.node.IsScalar() ? item.node.Scalar() : "";
     if (!is_right(text)) {
-      diagnostics.add(item.node.Mark(), fmt::format("{} must be {}", key, expected));
+      diagnostics.add(item.node.Mark(), "{} must be {}", key, expected);
     } else if (std::find(texts.begin(), texts.end(), text) != texts.end()) {
-      diagnostics.add(item.node.Mark(), fmt::format("{} {} is there twice", key, excerpt(text)));
+      diagnostics.add(item.node.Mark(), "{} {} is there twice", key, excerpt(text));
     } else {
       texts.push_back(text);
     }
@@ -72,8 +70,7 @@ DeviceSelection decode_select(const Field& field, DeviceKind kind, bool has_uuid
           by.text("vendor", 32, {.text = "PCI vendor id", .absent = "any vendor", .example = "0x10de"})) {
     selection.vendor = vendor_id(*vendor);
     if (!selection.vendor) {
-      by.refuse("vendor",
-                fmt::format("vendor: '{}' is not a PCI vendor id such as 0x10de", excerpt(*vendor)));
+      by.refuse("vendor", "vendor: '{}' is not a PCI vendor id such as 0x10de", excerpt(*vendor));
     }
   }
   if (field.describes()) {  // 0x10de without quotes is a number to editors
@@ -136,8 +133,8 @@ std::optional<double> quantity(MapReader& in, const char* key, const std::string
     const auto value = is_number && in_digits.at_end() ? parse_number(digits) : std::nullopt;
     if (value && *value >= least && *value <= most) { return value; }
   }
-  in.refuse(key, fmt::format("{}: '{}' is not allowed (allowed: {}{} to {}{})", key, excerpt(*text), least,
-                             unit, most, unit));
+  in.refuse(key, "{}: '{}' is not allowed (allowed: {}{} to {}{})", key, excerpt(*text), least, unit, most,
+            unit);
   return std::nullopt;
 }
 
@@ -151,9 +148,8 @@ void keep_what_is_set(MapReader& in, vmctl::DeviceSettings& settings) {
   if (forgotten.empty()) { return; }
   if (!settings.persistence) { settings.persistence = true; }
   if (*settings.persistence) { return; }
-  in.refuse("persistence",
-            fmt::format("persistence: off has the driver forget {} at once (allowed with that: on)",
-                        join(forgotten, " and ")));
+  in.refuse("persistence", "persistence: off has the driver forget {} at once (allowed with that: on)",
+            join(forgotten, " and "));
 }
 
 vmctl::DeviceSettings decode_settings(const Field& field, Diagnostics& diagnostics) {
@@ -229,8 +225,8 @@ std::vector<std::string> words_of(const std::vector<DeviceKind>& kinds) {
 void refuse_contradictions(MapReader& in, const Devices& devices) {
   for (const auto& [key, kinds] : only_with) {
     if (!in.has(key) || std::find(kinds.begin(), kinds.end(), devices.kind) != kinds.end()) { continue; }
-    in.refuse(key, fmt::format("{} has no meaning with kind {} (allowed with kind {}; remove one of them)",
-                               key, to_string(devices.kind), join(words_of(kinds), ", ")));
+    in.refuse(key, "{} has no meaning with kind {} (allowed with kind {}; remove one of them)", key,
+              to_string(devices.kind), join(words_of(kinds), ", "));
   }
   if (in.has("licence_token") && !devices.licence_token.starts_with('/')) {
     in.refuse("licence_token", "licence_token is the absolute path of a client configuration token");
@@ -264,10 +260,9 @@ Devices decode_devices(const Field& field, Diagnostics& diagnostics) {
   Devices devices;
   MapReader in(field, "devices", diagnostics);
   in.require("kind");
-  const About of_kind{.text =
-                          "Whole devices (passthrough), vGPUs (those backed by MIG too), virtual "
-                          "functions (vf), or none",
-                      .example = "passthrough"};
+  const About of_kind{
+      .text = "Whole devices (passthrough), vGPUs (those backed by MIG too), virtual functions (vf), or none",
+      .example = "passthrough"};
   const auto kind = in.one_of("kind", enum_names<DeviceKind>(), of_kind);
   if (kind) { devices.kind = static_cast<DeviceKind>(*kind); }
   if (const auto select = in.child("select", {.text = "Which devices of the host", .absent = "all GPUs"})) {
@@ -288,8 +283,7 @@ Devices decode_devices(const Field& field, Diagnostics& diagnostics) {
             "Interface of the kernel through which QEMU maps a guest's memory for its devices");
   in.boolean("spread", devices.spread,
              "Whether a case's parts of cards (vGPUs, virtual functions) are on as many cards as possible "
-             "(true), or "
-             "on as few (false)");
+             "(true), or on as few (false)");
   if (const auto settings = in.child("settings", {.text = "Settings of each GPU, put back after the run",
                                                   .absent = "as virtrain finds them"})) {
     devices.settings = decode_settings(*settings, diagnostics);

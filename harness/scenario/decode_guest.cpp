@@ -1,7 +1,8 @@
 #include "harness/scenario/decode_guest.h"
 
-#include <fmt/format.h>
+#include <algorithm>
 
+#include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 
@@ -21,6 +22,10 @@ vmctl::GuestNetwork decode_network(const Field& field, Diagnostics& diagnostics)
   if (const auto i = in.one_of("vhost", {"off", "on"}, vhost)) { network.vhost = *i == 1; }
   in.integer("queues", {1, 256}, network.queues,
              "Pairs of queues of the NIC; more pairs than vCPUs do not help");
+  const About mtu{.text = "Bytes of the largest packet in the tenant's network, of VMs and slices alike",
+                  .absent = "1500, the kernel's own",
+                  .example = 9000};
+  if (const auto bytes = in.integer("mtu", {1280, 65'000}, mtu)) { network.mtu = *bytes; }
   in.finish();
   return network;
 }
@@ -42,9 +47,16 @@ void decode_rate(MapReader& in, const char* key, const About& about, std::option
     into = bytes;
     return;
   }
-  in.refuse(key, fmt::format("{}: '{}' is not allowed (allowed: bytes a second such as 100MiB/s, from 1KiB/s "
-                             "to 1TiB/s)",
-                             key, excerpt(*text)));
+  in.refuse(key, "{}: '{}' is not allowed (allowed: bytes a second such as 100MiB/s, from 1KiB/s to 1TiB/s)",
+            key, excerpt(*text));
+}
+
+bool is_model_name(const std::string& text) {
+  const auto is_inner = [](char c) {
+    return is_letter(c) || is_digit(c) || c == '.' || c == '_' || c == '-';
+  };
+  return !text.empty() && text.size() <= 64 && (is_letter(text[0]) || is_digit(text[0])) &&
+         std::all_of(text.begin(), text.end(), is_inner);
 }
 
 /// "50%" of the vCPUs, or "0.5 cores"; in cores.
@@ -75,9 +87,9 @@ vmctl::NodeLimits decode_limits(const Field& field, const vmctl::NodeLimits& bas
     limits.cpu_cores = cores;
     if (!cores || *cores < least_cores || *cores > static_cast<double>(vcpus)) {
       in.refuse("cpu",
-                fmt::format("cpu: '{}' is not allowed (allowed: a share of the node's vCPUs such as 50%, "
-                            "or cores such as 0.5 cores; at least 0.01 cores and at most {} {})",
-                            excerpt(*text), vcpus, vcpus == 1 ? "core" : "cores"));
+                "cpu: '{}' is not allowed (allowed: a share of the node's vCPUs such as 50%, "
+                "or cores such as 0.5 cores; at least 0.01 cores and at most {} {})",
+                excerpt(*text), vcpus, vcpus == 1 ? "core" : "cores");
     }
   }
   const auto rate = [&](const char* key, const char* text, std::optional<std::uint64_t>& into) {
@@ -118,9 +130,10 @@ Guest decode_guest(const Field& field, Diagnostics& diagnostics) {
   if (const auto image = in.text("image", 4096, of_image)) {
     guest.image = *image;
     if (*image != mirror_image && !image->starts_with('/')) {
-      in.refuse("image", fmt::format("image: '{}' is neither mirror nor the absolute path of a qcow2 or raw "
-                                     "image with cloud-init (allowed: mirror, /path/to/image.qcow2)",
-                                     excerpt(*image)));
+      in.refuse("image",
+                "image: '{}' is neither mirror nor the absolute path of a qcow2 or raw "
+                "image with cloud-init (allowed: mirror, /path/to/image.qcow2)",
+                excerpt(*image));
     }
   }
   const About of_vcpus{.text = "Cores of each node", .example = 32};
@@ -129,10 +142,29 @@ Guest decode_guest(const Field& field, Diagnostics& diagnostics) {
   if (const auto memory = in.size_bytes("memory", 128 * mib, 64 * tib, of_memory)) {
     guest.memory_bytes = *memory;
   }
-  in.one_of(
-      "pinning", guest.pinning,
-      "cores: each vCPU has a core; numa: the same, and all cores of a node are of one NUMA node; none: "
-      "the kernel chooses");
+  in.one_of("pinning", guest.pinning,
+            "cores: each vCPU has a core; numa: the same, and all cores of a node are of one NUMA node; "
+            "none: the kernel chooses");
+  in.one_of("smt", guest.smt,
+            "Threads of the host's cores that vCPUs have: any; siblings: both of a core before the next "
+            "core; apart: one of each core, whose other stays idle");
+  if (guest.smt != vmctl::Smt::any && guest.pinning == vmctl::Pinning::none) {
+    in.refuse("smt", "smt: {} has no meaning without pinning (allowed with pinning: cores, numa)",
+              to_string(guest.smt));
+  }
+  const About of_model{.text = "CPU that VMs see: host, or a model of libvirt's (virsh cpu-models x86_64)",
+                       .fallback = vmctl::host_cpu_model,
+                       .example = "Skylake-Server-IBRS",
+                       .pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"};
+  if (const auto model = in.text("cpu_model", 64, of_model)) {
+    guest.cpu_model = *model;
+    if (!is_model_name(*model)) {
+      in.refuse("cpu_model",
+                "cpu_model: '{}' is not allowed (allowed: host, or the name of a CPU "
+                "model such as Skylake-Server-IBRS)",
+                excerpt(*model));
+    }
+  }
   in.boolean("hugepages", guest.hugepages, "Memory from the host's huge pages");
   in.one_of("topology", guest.topology,
             "How a VM's devices hang together: as on the host, by NUMA node, or all below one root complex");
@@ -143,7 +175,7 @@ Guest decode_guest(const Field& field, Diagnostics& diagnostics) {
   if (const auto i = in.one_of("memory_encryption", encryptions, encryption)) {
     guest.memory_encryption = static_cast<vmctl::MemoryEncryption>(*i);
   }
-  if (const auto network = in.child("network", {.text = "The virtio NIC of each VM",
+  if (const auto network = in.child("network", {.text = "The network device of each node",
                                                 .absent = "one pair of queues, and libvirt chooses vhost"})) {
     guest.network = decode_network(*network, diagnostics);
   }
@@ -156,13 +188,19 @@ Guest decode_guest(const Field& field, Diagnostics& diagnostics) {
   if (const auto topology = in.text("nccl_topology", 4096, nccl)) {
     guest.nccl_topology = *topology;
     if (*topology != "on" && *topology != "off" && !topology->starts_with('/')) {
-      in.refuse("nccl_topology", fmt::format("nccl_topology: '{}' is not allowed (allowed: on, off, or the "
-                                             "absolute path of a topology file)",
-                                             excerpt(*topology)));
+      in.refuse("nccl_topology",
+                "nccl_topology: '{}' is not allowed (allowed: on, off, or the "
+                "absolute path of a topology file)",
+                excerpt(*topology));
     }
   }
   in.one_of("emulator_threads", guest.emulator_threads,
             "QEMU's helper threads: apart (on cores that no node has, if there are any), or on_vcpus");
+  if (guest.emulator_threads == vmctl::EmulatorThreads::on_vcpus && guest.pinning == vmctl::Pinning::none) {
+    in.refuse(
+        "emulator_threads",
+        "emulator_threads: on_vcpus has no meaning without pinning (allowed with pinning: cores, numa)");
+  }
   if (const auto limits = in.child(
           "limits", {.text = "What each node may use at most, VM and slice alike", .absent = "no limits"})) {
     guest.limits = decode_limits(*limits, guest.limits, guest.vcpus, diagnostics);

@@ -16,6 +16,7 @@ namespace virtrain::harness {
 namespace {
 
 constexpr std::size_t most_levels = 16;
+constexpr double least_level = 0.001;  ///< less shows in no second
 /// As many as are averaged, results/statistics/isolation.h; the most are kept with each trial.
 constexpr std::int64_t least_recovery_steps = 5, most_recovery_steps = 1000;
 
@@ -34,7 +35,7 @@ void decode_list(MapReader& in, const char* key, std::size_t least, std::size_t 
     const std::string word = item.node.IsScalar() ? item.node.Scalar() : "";
     const auto wrong =
         seen.insert(word).second ? take(word) : fmt::format("'{}' is there twice", excerpt(word));
-    if (!wrong.empty()) { diagnostics.add(item.node.Mark(), fmt::format("{}: {}", key, wrong)); }
+    if (!wrong.empty()) { diagnostics.add(item.node.Mark(), "{}: {}", key, wrong); }
   }
 }
 
@@ -60,6 +61,7 @@ Isolation decode_isolation(MapReader& in, Diagnostics& diagnostics) {
   Isolation isolation;
   std::vector<std::string> aggressors;
   std::vector<double> levels;
+  std::set<std::string> level_names;
   const auto kinds = kind_names();
   in.require("victims");
   in.require("aggressors");
@@ -81,11 +83,11 @@ Isolation decode_isolation(MapReader& in, Diagnostics& diagnostics) {
                .example = {"25%", "100%"}},
               {{"type", {"string", "number"}}}, diagnostics, [&](const std::string& word) -> std::string {
                 const auto level = parse_share(word);
-                if (!level || *level <= 0 || *level > 1) {
-                  return fmt::format("'{}' is not a valid level (allowed: above 0 to 100%)", excerpt(word));
+                if (!level || *level < least_level || *level > 1) {
+                  return fmt::format("'{}' is not a valid level (allowed: 0.1% to 100%)", excerpt(word));
                 }
-                if (std::find(levels.begin(), levels.end(), *level) != levels.end()) {
-                  return fmt::format("'{}' is there twice", excerpt(word));
+                if (!level_names.insert(Neighbour{"any", *level}.condition()).second) {
+                  return fmt::format("'{}' is there twice (six digits tell levels apart)", excerpt(word));
                 }
                 levels.push_back(*level);
                 return "";
@@ -97,10 +99,9 @@ Isolation decode_isolation(MapReader& in, Diagnostics& diagnostics) {
                   .fallback = {"alone", "idle_neighbour"}},
                  diagnostics);
   if (baselines.empty()) { baselines = {"alone", "idle_neighbour"}; }
-  const About of_share{.text =
-                           "What the neighbour shares with the victim; except with core it has cores of "
-                           "its own",
-                       .fallback = share_name(Share::host)};
+  const About of_share{
+      .text = "What the neighbour shares with the victim; except with core it has cores of its own",
+      .fallback = share_name(Share::host)};
   const auto share = static_cast<Share>(
       in.one_of("share", share_names, of_share).value_or(static_cast<std::size_t>(Share::host)));
   isolation.alone = is_one_of("alone", baselines);
@@ -113,14 +114,12 @@ Isolation decode_isolation(MapReader& in, Diagnostics& diagnostics) {
     for (const double level : levels) { isolation.neighbours.push_back({aggressor, level, share}); }
   }
   in.integer("seed", {0, 2'147'483'647}, isolation.seed, "Seed of the order of conditions in each round");
-  in.integer(
-      "recovery_steps", {0, most_recovery_steps}, isolation.recovery_steps,
-      "Steps that the victim takes after the aggressor has ended, which show when it is as fast as alone "
-      "again: 0 (not measured), or 5 or more");
+  in.integer("recovery_steps", {0, most_recovery_steps}, isolation.recovery_steps,
+             "Steps that the victim takes after the aggressor has ended, which show when it is as fast as "
+             "alone again: 0 (not measured), or 5 or more");
   if (isolation.recovery_steps > 0 && isolation.recovery_steps < least_recovery_steps) {
-    in.refuse("recovery_steps",
-              fmt::format("{} recovery_steps show no recovery (allowed: 0, or {} to {})",
-                          isolation.recovery_steps, least_recovery_steps, most_recovery_steps));
+    in.refuse("recovery_steps", "{} recovery_steps show no recovery (allowed: 0, or {} to {})",
+              isolation.recovery_steps, least_recovery_steps, most_recovery_steps);
   }
   const About of_margin{.text = "Largest slowdown that counts as none", .fallback = isolation.margin};
   if (const auto margin = in.share("margin", 0, 1, of_margin)) { isolation.margin = *margin; }
@@ -152,8 +151,8 @@ void check_aggressors(MapReader& in, const Scenario& scenario, const Isolation& 
   for (const auto& victim : scenario.cases) {
     const auto is_it = [&](const Neighbour& one) { return one.aggressor == victim.name; };
     if (std::any_of(isolation.neighbours.begin(), isolation.neighbours.end(), is_it)) {
-      in.refuse("aggressors", fmt::format("'{}' is a victim and an aggressor (aggressors are kinds of load)",
-                                          excerpt(victim.name)));
+      in.refuse("aggressors", "'{}' is a victim and an aggressor (aggressors are kinds of load)",
+                excerpt(victim.name));
     }
   }
   const auto writes = [](const Neighbour& one) { return one.aggressor == "disk"; };
@@ -166,16 +165,15 @@ void check_aggressors(MapReader& in, const Scenario& scenario, const Isolation& 
         !aggressor_kind(one.aggressor).needs_gpu || (gpus && in_vms)) {
       continue;
     }
-    in.refuse(
-        "aggressors",
-        fmt::format("aggressor {} needs victims with GPUs, in VMs (gpus_per_node, arm vm)", one.aggressor));
+    in.refuse("aggressors", "aggressor {} needs victims with GPUs, in VMs (gpus_per_node, arm vm)",
+              one.aggressor);
     return;
   }
   const bool on_card = !isolation.neighbours.empty() && (isolation.neighbours[0].share == Share::card ||
                                                          isolation.neighbours[0].share == Share::pci_switch);
   if (on_card && !gpus) {
-    in.refuse("share", fmt::format("share: {} needs victims with GPUs (gpus_per_node)",
-                                   share_name(isolation.neighbours[0].share)));
+    in.refuse("share", "share: {} needs victims with GPUs (gpus_per_node)",
+              share_name(isolation.neighbours[0].share));
   }
 }
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "common/text/text.h"
+
 namespace virtrain::harness {
 namespace {
 
@@ -31,6 +33,9 @@ void decode_until(const Field& field, Scenario& scenario, Diagnostics& diagnosti
                      {.text = "Time after which no new pair begins, counted from the start of the run",
                       .absent = "no budget",
                       .example = "2h"});
+  if (!field.describes() && in.has("every") && !until.verdict) {
+    in.refuse("every", "every: nothing is looked at without until: verdict beside it");
+  }
   if (!field.describes() && !in.has("until") && !in.has("budget")) {
     diagnostics.add(in.mark(), "pairs: at_most needs until or budget beside it (or say a number: pairs: 6)");
   }
@@ -73,19 +78,19 @@ void check_extent(MapReader& in, const Scenario& scenario, bool large_sweeps) {
   }
   if (trials > most_trials || node_starts > most_node_starts) {
     in.refuse("pairs",
-              fmt::format("{} cases in {} arms, {} times, are {} trials of {} nodes in all (allowed: at most "
-                          "{} and {}; fewer pairs, cases or arms)",
-                          scenario.cases.size(), scenario.arms.size(), scenario.pairs, trials, node_starts,
-                          most_trials, most_node_starts));
+              "{} cases in {} arms, {} times, are {} trials of {} nodes in all (allowed: at most "
+              "{} and {}; fewer pairs, cases or arms)",
+              scenario.cases.size(), scenario.arms.size(), scenario.pairs, trials, node_starts, most_trials,
+              most_node_starts);
     return;
   }
   const bool swept = std::any_of(scenario.cases.begin(), scenario.cases.end(),
                                  [](const Case& one) { return one.name.find('@') != std::string::npos; });
   if (swept && trials > most_swept_trials && !large_sweeps) {
     in.refuse(in.has("sweep") ? "sweep" : "cases",
-              fmt::format("the sweep makes {} trials (allowed without --yes: at most {}; virtrain plan --yes "
-                          "shows their hours)",
-                          trials, most_swept_trials));
+              "the sweep makes {} trials (allowed without --yes: at most {}; virtrain plan --yes "
+              "shows their hours)",
+              trials, most_swept_trials);
   }
 }
 
@@ -115,6 +120,28 @@ void decode_expect(MapReader& in, Scenario& scenario, Diagnostics& diagnostics) 
     }
   }
   expectations.finish();
+}
+
+std::vector<std::string> decode_probes(MapReader& in, const std::vector<Case>& cases,
+                                       Diagnostics& diagnostics) {
+  auto allowed = host_probes;
+  allowed.insert(allowed.end(), gpu_probes.begin(), gpu_probes.end());
+  auto probes = read_words(
+      in, "probes", allowed,
+      {.text = "What virtrain-probe measures in each node before the first trial of an arm; gpu_gemm "
+               "and those after it measure each GPU of a tenant with backend cuda",
+       .absent = "nothing is measured"},
+      diagnostics);
+  const auto trains_on_gpus = [](const Case& one) {
+    return std::any_of(one.tenants.begin(), one.tenants.end(),
+                       [](const Tenant& tenant) { return tenant.workload.backend == Backend::cuda; });
+  };
+  const auto of_gpus = std::find_if(probes.begin(), probes.end(), is_gpu_probe);
+  if (of_gpus != probes.end() && std::none_of(cases.begin(), cases.end(), trains_on_gpus)) {
+    in.refuse("probes", "probes: {} needs a tenant with backend cuda (allowed here: {})", *of_gpus,
+              join(host_probes, ", "));
+  }
+  return probes;
 }
 
 void decode_times(MapReader& in, Scenario& scenario) {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
+#include <vector>
 
 #include "harness/scenario/scenario.h"
 #include "harness/scenario/yaml_reader.h"
@@ -18,6 +20,10 @@ void check_extent(MapReader& in, const Scenario& scenario, bool large_sweeps);
 
 /// `expect`: what must hold at the end. The scenario has its arms already.
 void decode_expect(MapReader& in, Scenario& scenario, Diagnostics& diagnostics);
+
+/// `probes`: those that one process can measure; what concerns GPUs needs ranks that have some.
+std::vector<std::string> decode_probes(MapReader& in, const std::vector<Case>& cases,
+                                       Diagnostics& diagnostics);
 
 /// How long things may take, and the pause between them.
 void decode_times(MapReader& in, Scenario& scenario);

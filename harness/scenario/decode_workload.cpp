@@ -1,7 +1,5 @@
 #include "harness/scenario/decode_workload.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -13,6 +11,7 @@ namespace virtrain::harness {
 namespace {
 
 constexpr std::size_t most_variables = 1024;
+constexpr std::uint64_t bucket_unit = 1ULL << 20;
 
 bool is_environment_name(const std::string& text) {
   const auto is_part = [](char c) { return is_letter(c) || is_digit(c) || c == '_'; };
@@ -74,16 +73,15 @@ Schema environment_rules() {
 void decode_environment(const Field& field, Workload& workload, Diagnostics& diagnostics) {
   MapReader names(field, "env", diagnostics);
   if (names.size() > most_variables) {
-    diagnostics.add(names.mark(),
-                    fmt::format("env has {} variables (allowed: at most {})", names.size(), most_variables));
+    diagnostics.add(names.mark(), "env has {} variables (allowed: at most {})", names.size(), most_variables);
     return;
   }
   for (const auto& [name, value] : names.all_text(environment_rules())) {
     if (!is_environment_name(name)) {
-      names.refuse(name, fmt::format("env: '{}' is not a variable's name (allowed: [A-Za-z_][A-Za-z0-9_]*)",
-                                     excerpt(name)));
+      names.refuse(name, "env: '{}' is not a variable's name (allowed: [A-Za-z_][A-Za-z0-9_]*)",
+                   excerpt(name));
     } else if (const auto* reserved = reserved_variable(name)) {
-      names.refuse(name, fmt::format("env: virtrain sets {} itself ({})", name, reserved->instead));
+      names.refuse(name, "env: virtrain sets {} itself ({})", name, reserved->instead);
     } else {
       workload.environment[name] = value;
     }
@@ -113,6 +111,13 @@ Workload decode_workload(const Field& field, Workload base, Diagnostics& diagnos
   in.integer("accumulate_steps", {1, 1024}, base.accumulate_steps,
              "Batches whose gradients are added before the weights change");
   in.integer("seed", {0, 2'147'483'647}, base.seed, "Seed of weights and images");
+  const About of_bucket{.text = "Gradients that one all-reduce carries, in whole MiB",
+                        .absent = "the trainer chooses, 25MiB",
+                        .example = "4MiB"};
+  if (const auto bytes = in.size_bytes("bucket", bucket_unit, 1024 * bucket_unit, of_bucket)) {
+    base.bucket_mib = static_cast<std::int64_t>(*bytes / bucket_unit);
+    if (*bytes % bucket_unit != 0) { in.refuse("bucket", "bucket: allowed are whole MiB, such as 4MiB"); }
+  }
   const About of_threads{
       .text = "Threads per rank", .absent = "the node's cores divided by its ranks", .example = 8};
   if (const auto threads = in.integer("threads", {1, 1024}, of_threads)) { base.threads = *threads; }
@@ -127,19 +132,18 @@ Workload decode_workload(const Field& field, Workload base, Diagnostics& diagnos
 
   if (base.backend == Backend::cpu &&
       (base.precision == Precision::tf32 || base.precision == Precision::fp16)) {
-    in.refuse("precision", fmt::format("precision {} is not possible with backend cpu (allowed: fp32, bf16)",
-                                       to_string(base.precision)));
+    in.refuse("precision", "precision {} is not possible with backend cpu (allowed: fp32, bf16)",
+              to_string(base.precision));
   }
   if (base.steps < base.display_every) {
-    in.refuse("display_every",
-              fmt::format("display_every {} leaves no sample in {} steps (allowed: at most steps)",
-                          base.display_every, base.steps));
+    in.refuse("display_every", "display_every {} leaves no sample in {} steps (allowed: at most steps)",
+              base.display_every, base.steps);
   }
   if (values_to_normalize(base) < 2) {
     in.refuse(in.has("batch_size") ? "batch_size" : "image_size",
-              fmt::format("batch_size {} at image_size {} leaves one value to normalize in the last blocks "
-                          "(allowed: batch_size 2 or more, or image_size 33 or more)",
-                          base.batch_size, base.image_size));
+              "batch_size {} at image_size {} leaves one value to normalize in the last blocks "
+              "(allowed: batch_size 2 or more, or image_size 33 or more)",
+              base.batch_size, base.image_size);
   }
   return base;
 }

@@ -17,10 +17,8 @@
 
 namespace virtrain::harness {
 
-enum class DeviceKind { none, passthrough, vgpu, vf };
-BOOST_DESCRIBE_ENUM(DeviceKind, none, passthrough, vgpu, vf)
-enum class NicKind { passthrough, vf };
-BOOST_DESCRIBE_ENUM(NicKind, passthrough, vf)
+BOOST_DEFINE_ENUM_CLASS(DeviceKind, none, passthrough, vgpu, vf)
+BOOST_DEFINE_ENUM_CLASS(NicKind, passthrough, vf)
 enum class Reuse { trial, experiment_case };
 
 /// What each rank runs. `batch_size` is per rank.
@@ -37,7 +35,8 @@ struct Workload {
   std::int64_t display_every = 1;
   std::int64_t accumulate_steps = 1;
   std::int64_t seed = 1;
-  std::optional<std::int64_t> threads;  ///< per rank; absent: the node's cores divided by its ranks
+  std::optional<std::int64_t> bucket_mib = {};  ///< gradients of one all-reduce; absent: the trainer's own
+  std::optional<std::int64_t> threads;          ///< per rank; absent: the node's cores divided by its ranks
   std::map<std::string, std::string> environment;
 
   /// Of the counted steps of one rank.

@@ -24,10 +24,19 @@ struct SweptKey {
   std::vector<Field> values;
 };
 
-bool is_plain_value(const std::string& text) {
-  return !text.empty() && text.size() <= 64 && std::all_of(text.begin(), text.end(), [](char c) {
-    return is_letter(c) || is_digit(c) || std::string_view("._+-%:").find(c) != std::string_view::npos;
-  });
+/// What a case's name has for it; empty: nothing may be swept over such a value. A slash would begin the size
+/// of a weak scaling, and "@", "=" and "," part names.
+std::string value_in_name(const std::string& text) {
+  const auto is_shown = [](char c) { return c >= ' ' && c <= '~'; };
+  if (text.empty() || text.size() > 64 || !std::all_of(text.begin(), text.end(), is_shown)) { return ""; }
+  std::string name = text;
+  std::replace_if(
+      name.begin(), name.end(),
+      [](char c) {
+        return !is_letter(c) && !is_digit(c) && std::string_view("._+-%:").find(c) == std::string_view::npos;
+      },
+      '_');
+  return name;
 }
 
 /// The values that can be part of a case's name, each once.
@@ -36,13 +45,15 @@ std::vector<Field> swept_values(const std::string& key, const Field& list, Diagn
   std::set<std::string> seen;
   for (const auto& item : read_set(list, key, 1, 1000, diagnostics)) {
     const std::string text = item.node.IsScalar() ? item.node.Scalar() : "";
-    if (!is_plain_value(text)) {
-      diagnostics.add(item.node.Mark(),
-                      fmt::format("{}: a value of a sweep becomes part of the case's name (allowed: letters, "
-                                  "digits and ._+-%:, at most 64)",
-                                  key));
-    } else if (!seen.insert(text).second) {
-      diagnostics.add(item.node.Mark(), fmt::format("{}: '{}' is there twice", key, text));
+    const auto name = value_in_name(text);
+    if (name.empty()) {
+      diagnostics.add(
+          item.node.Mark(),
+          "{}: a value of a sweep becomes part of the case's name (allowed: 1 to 64 characters of "
+          "ASCII)",
+          key);
+    } else if (!seen.insert(name).second) {
+      diagnostics.add(item.node.Mark(), "{}: '{}' is there twice", key, text);
     } else {
       values.push_back(item);
     }
@@ -54,11 +65,12 @@ void check_swept_key(const std::string& key, const YAML::Mark& mark, Diagnostics
   const auto path = split(key, '.');
   const bool known = path[0] == "workload" || path[0] == "guest" || path[0] == "devices";
   if (!known || path.size() < 2 || path.size() > 4) {
-    diagnostics.add(mark, fmt::format("sweep: '{}' is not a key of workload, guest or devices (such as "
-                                      "workload.batch_size, guest.vcpus, devices.settings.power_limit)",
-                                      excerpt(key)));
+    diagnostics.add(mark,
+                    "sweep: '{}' is not a key of workload, guest or devices (such as "
+                    "workload.batch_size, guest.vcpus, devices.settings.power_limit)",
+                    excerpt(key));
   } else if (const auto* fixed = fixed_key(key)) {
-    diagnostics.add(mark, fmt::format("{} cannot be swept: {}", key, fixed->why));
+    diagnostics.add(mark, "{} cannot be swept: {}", key, fixed->why);
   }
 }
 
@@ -75,7 +87,8 @@ SweepPoint point_of(const std::vector<SweptKey>& keys, const std::vector<std::si
   SweepPoint point;
   for (std::size_t k = 0; k < keys.size(); ++k) {
     const auto& value = keys[k].values[at[k]].node;
-    point.name += fmt::format("{}{}={}", point.name.empty() ? "" : ",", keys[k].label, value.Scalar());
+    point.name +=
+        fmt::format("{}{}={}", point.name.empty() ? "" : ",", keys[k].label, value_in_name(value.Scalar()));
     point.layers.push_back({keys[k].path, value, keys[k].mark});
   }
   return point;
@@ -141,8 +154,7 @@ std::vector<SweepPoint> decode_sweep(MapReader& in, const char* absent, Diagnost
     return a.mark.pos < b.mark.pos;  // as the file has them
   });
   if (keys.empty() || keys.size() > most_swept_keys) {
-    diagnostics.add(sweep.mark(),
-                    fmt::format("sweep has {} keys (allowed: 1 to {})", keys.size(), most_swept_keys));
+    diagnostics.add(sweep.mark(), "sweep has {} keys (allowed: 1 to {})", keys.size(), most_swept_keys);
     return {};
   }
   label_keys(keys);
@@ -150,14 +162,12 @@ std::vector<SweepPoint> decode_sweep(MapReader& in, const char* absent, Diagnost
   for (const auto& key : keys) {
     points = zipped ? key.values.size() : points * key.values.size();
     if (zipped && key.values.size() != keys[0].values.size()) {
-      diagnostics.add(
-          key.mark, fmt::format("zip: {} has {} values and {} has {} (allowed: as many)", join(key.path, "."),
-                                key.values.size(), join(keys[0].path, "."), keys[0].values.size()));
+      diagnostics.add(key.mark, "zip: {} has {} values and {} has {} (allowed: as many)", join(key.path, "."),
+                      key.values.size(), join(keys[0].path, "."), keys[0].values.size());
       return {};
     }
     if (points > most_points) {
-      diagnostics.add(sweep.mark(),
-                      fmt::format("sweep has more than {} points (use fewer values)", most_points));
+      diagnostics.add(sweep.mark(), "sweep has more than {} points (use fewer values)", most_points);
       return {};
     }
   }
@@ -172,8 +182,8 @@ void refuse_swept_changes(const std::vector<SweepPoint>& points, const std::vect
     for (const auto& variant : variants) {
       for (const auto& change : variant.arm.changes) {
         if (!is_at_or_below(change.key, key) && !is_at_or_below(key, change.key)) { continue; }
-        diagnostics.add(swept.mark, fmt::format("sweep: arm {} sets {} itself (remove one of them)",
-                                                variant.arm.name, change.key));
+        diagnostics.add(swept.mark, "sweep: arm {} sets {} itself (remove one of them)", variant.arm.name,
+                        change.key);
       }
     }
   }

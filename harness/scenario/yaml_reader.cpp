@@ -34,9 +34,15 @@ std::optional<std::string> scalar(const Field& field, const std::string& what, b
                                   std::string_view expected, Diagnostics& diagnostics) {
   const bool is_scalar = field.node.IsScalar() && field.over.empty();
   if (is_scalar && (!plain || is_plain(field.node))) { return field.node.Scalar(); }
-  diagnostics.add(is_scalar || field.over.empty() ? field.mark() : field.over.front().mark,
-                  fmt::format("{} must be {}", what, expected));
+  diagnostics.add(is_scalar || field.over.empty() ? field.mark() : field.over.front().mark, "{} must be {}",
+                  what, expected);
   return std::nullopt;
+}
+
+/// Nothing for a value beyond these.
+template <typename T>
+std::optional<T> within(std::optional<T> value, T least, T most) {
+  return value && *value >= least && *value <= most ? value : std::nullopt;
 }
 
 }  // namespace
@@ -57,6 +63,23 @@ void Field::lay(Layer layer) {
     node.reset(layer.node);  // an assignment would change the file
     over.clear();
   }
+}
+
+Layers layers_below(const Layers& layers, const std::vector<std::string>& path) {
+  Layers below;
+  for (const auto& layer : layers) {
+    const auto common = std::min(layer.path.size(), path.size());
+    if (!std::equal(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(common), layer.path.begin())) {
+      continue;
+    }
+    YAML::Node node = layer.node;
+    for (std::size_t i = common; i < path.size() && node.IsMap(); ++i) { node.reset(node[path[i]]); }
+    const bool is_there = node.IsDefined() && (common == path.size() || layer.node.IsMap());
+    if (!is_there) { continue; }
+    below.push_back(
+        {{layer.path.begin() + static_cast<std::ptrdiff_t>(common), layer.path.end()}, node, layer.mark});
+  }
+  return below;
 }
 
 Field Field::inheriting(const char* from) const {
@@ -108,7 +131,7 @@ MapReader::MapReader(const Field& field, std::string what, Diagnostics& diagnost
     return;
   }
   if (!is_map_) {
-    diagnostics_.add(mark_, fmt::format("{} must be a mapping of keys to values", what_));
+    diagnostics_.add(mark_, "{} must be a mapping of keys to values", what_);
     return;
   }
   if (field_.node.IsMap()) { add_keys(field_.node, false); }
@@ -127,12 +150,12 @@ void MapReader::add_keys(const YAML::Node& map, bool laid_over) {
   std::set<std::string> here;
   for (const auto& entry : map) {
     if (!entry.first.IsScalar()) {
-      diagnostics_.add(entry.first.Mark(), fmt::format("a key of {} must be plain text", what_));
+      diagnostics_.add(entry.first.Mark(), "a key of {} must be plain text", what_);
       continue;
     }
     const auto& key = entry.first.Scalar();
     if (!here.insert(key).second) {
-      diagnostics_.add(entry.first.Mark(), fmt::format("key {} is there twice in {}", shown(key), what_));
+      diagnostics_.add(entry.first.Mark(), "key {} is there twice in {}", shown(key), what_);
       continue;
     }
     keys_.try_emplace(key, entry.first.Mark());
@@ -186,16 +209,28 @@ void MapReader::require(const std::string& key) {
   if (field_.describes()) {
     if (field_.inherited == nullptr) { (*field_.schema)["required"].push_back(key); }
   } else if (!has(key) && is_map_) {
-    diagnostics_.add(mark_, fmt::format("{} needs the key '{}'", what_, key));
+    diagnostics_.add(mark_, "{} needs the key '{}'", what_, key);
   }
-}
-
-void MapReader::refuse(const std::string& key, std::string message) {
-  diagnostics_.add(mark(key), std::move(message));
 }
 
 void MapReader::schema_rules(const Schema& rules) {
   if (field_.describes()) { field_.schema->update(rules); }
+}
+
+template <typename Parse>
+auto MapReader::parsed(const std::string& key, const About& about, const Scalar& rules, Parse parse)
+    -> decltype(parse(key)) {
+  const auto field = child(key, about);
+  if (!field) { return std::nullopt; }
+  if (field->describes()) {
+    field->schema->update(rules.schema);
+    return std::nullopt;
+  }
+  const auto text = scalar(*field, key, rules.plain, rules.expected, diagnostics_);
+  if (!text) { return std::nullopt; }
+  auto value = parse(*text);
+  if (!value) { refuse(key, "{}: {} is not {}", key, shown(*text), rules.allowed); }
+  return value;
 }
 
 std::optional<std::string> MapReader::text(const std::string& key, std::size_t most_bytes,
@@ -209,7 +244,7 @@ std::optional<std::string> MapReader::text(const std::string& key, std::size_t m
   auto value = scalar(*field, key, false, "text", diagnostics_);
   if (!value) { return std::nullopt; }
   if (value->size() <= most_bytes && value->find('\0') == std::string::npos) { return value; }
-  refuse(key, fmt::format("{} must be text of at most {} bytes without NUL", key, most_bytes));
+  refuse(key, "{} must be text of at most {} bytes without NUL", key, most_bytes);
   return std::nullopt;
 }
 
@@ -228,17 +263,11 @@ std::map<std::string, std::string> MapReader::all_text(const Schema& rules) {
 }
 
 std::optional<std::string> MapReader::name(const std::string& key, const About& about) {
-  const auto field = child(key, about);
-  if (!field) { return std::nullopt; }
-  if (field->describes()) {
-    field->schema->update({{"type", "string"}, {"pattern", name_pattern}});
-    return std::nullopt;
-  }
-  auto value = scalar(*field, key, false, "a name", diagnostics_);
-  if (!value || is_name(*value)) { return value; }
-  refuse(key,
-         fmt::format("{}: {} is not a name (allowed: [a-z0-9][a-z0-9._-]*, at most 64)", key, shown(*value)));
-  return std::nullopt;
+  return parsed(key, about,
+                {.schema = {{"type", "string"}, {"pattern", name_pattern}},
+                 .expected = "a name",
+                 .allowed = "a name (allowed: [a-z0-9][a-z0-9._-]*, at most 64)"},
+                [](const std::string& text) { return is_name(text) ? std::optional(text) : std::nullopt; });
 }
 
 std::optional<std::int64_t> read_integer(const Field& item, const std::string& what, Range range,
@@ -251,9 +280,8 @@ std::optional<std::int64_t> read_integer(const Field& item, const std::string& w
   const auto value = scalar(item, what, true, expected, diagnostics);
   if (!value) { return std::nullopt; }
   const auto number = parse_integer(*value);
-  if (number && *number >= range.least && *number <= range.most) { return number; }
-  diagnostics.add(item.node.Mark(),
-                  fmt::format("{}: {} is not allowed (allowed: {})", what, shown(*value), expected));
+  if (within(number, range.least, range.most)) { return number; }
+  diagnostics.add(item.node.Mark(), "{}: {} is not allowed (allowed: {})", what, shown(*value), expected);
   return std::nullopt;
 }
 
@@ -263,74 +291,51 @@ std::optional<std::int64_t> MapReader::integer(const std::string& key, Range ran
 }
 
 std::optional<bool> MapReader::boolean(const std::string& key, const About& about) {
-  const auto field = child(key, about);
-  if (!field) { return std::nullopt; }
-  if (field->describes()) {
-    (*field->schema)["type"] = "boolean";
-    if (about.example.is_null()) { (*field->schema)["examples"] = Schema::array({about.fallback != true}); }
-    return std::nullopt;
-  }
-  const auto value = scalar(*field, key, true, "true or false", diagnostics_);
-  if (!value) { return std::nullopt; }
-  if (*value == "true") { return true; }
-  if (*value == "false") { return false; }
-  refuse(key, fmt::format("{}: {} is not allowed (allowed: true, false)", key, shown(*value)));
-  return std::nullopt;
+  Scalar rules{.schema = {{"type", "boolean"}},
+               .expected = "true or false",
+               .allowed = "allowed (allowed: true, false)",
+               .plain = true};
+  if (about.example.is_null()) { rules.schema["examples"] = Schema::array({about.fallback != true}); }
+  return parsed(key, about, rules, [](const std::string& text) {
+    return text == "true" || text == "false" ? std::optional(text == "true") : std::nullopt;
+  });
 }
 
 std::optional<std::uint64_t> MapReader::size_bytes(const std::string& key, std::uint64_t least,
                                                    std::uint64_t most, const About& about) {
-  const auto field = child(key, about);
-  if (!field) { return std::nullopt; }
-  if (field->describes()) {
-    field->schema->update({{"type", "string"}, {"pattern", size_pattern}});
-    return std::nullopt;
-  }
-  const auto value = scalar(*field, key, false, "a size such as 512MiB", diagnostics_);
-  if (!value) { return std::nullopt; }
-  const auto bytes = value->ends_with('B') ? parse_size_bytes(*value) : std::nullopt;
-  if (bytes && *bytes >= least && *bytes <= most) { return bytes; }
-  refuse(key, fmt::format("{}: {} is not allowed (allowed: a size from {} to {} in KiB, MiB, GiB or TiB)",
-                          key, shown(*value), format_size(least), format_size(most)));
-  return std::nullopt;
+  return parsed(key, about,
+                {.schema = {{"type", "string"}, {"pattern", size_pattern}},
+                 .expected = "a size such as 512MiB",
+                 .allowed = fmt::format("allowed (allowed: a size from {} to {} in KiB, MiB, GiB or TiB)",
+                                        format_size(least), format_size(most))},
+                [&](const std::string& text) {
+                  return within(text.ends_with('B') ? parse_size_bytes(text) : std::nullopt, least, most);
+                });
 }
 
 std::optional<double> MapReader::share(const std::string& key, double above, double below,
                                        const About& about) {
-  const auto field = child(key, about);
-  if (!field) { return std::nullopt; }
-  if (field->describes()) {
-    (*field->schema)["anyOf"] = {
-        {{"type", "string"}, {"pattern", share_pattern}},
-        {{"type", "number"}, {"exclusiveMinimum", above}, {"exclusiveMaximum", below}}};
-    return std::nullopt;
-  }
-  const auto value = scalar(*field, key, false, "a share such as 2% or 0.02", diagnostics_);
-  if (!value) { return std::nullopt; }
-  const auto share = parse_share(*value);
-  if (share && *share > above && *share < below) { return share; }
-  refuse(key,
-         fmt::format("{}: {} is not allowed (allowed: a share such as 2% or 0.02, above {} and below {})",
-                     key, shown(*value), above, below));
-  return std::nullopt;
+  const Schema number{{"type", "number"}, {"exclusiveMinimum", above}, {"exclusiveMaximum", below}};
+  return parsed(key, about,
+                {.schema = {{"anyOf", {{{"type", "string"}, {"pattern", share_pattern}}, number}}},
+                 .expected = "a share such as 2% or 0.02",
+                 .allowed = fmt::format(
+                     "allowed (allowed: a share such as 2% or 0.02, above {} and below {})", above, below)},
+                [&](const std::string& text) {
+                  const auto share = parse_share(text);
+                  return share && *share > above && *share < below ? share : std::nullopt;
+                });
 }
 
 std::optional<std::int64_t> MapReader::duration_ns(const std::string& key, std::int64_t least_ns,
                                                    std::int64_t most_ns, const About& about) {
-  const auto field = child(key, about);
-  if (!field) { return std::nullopt; }
-  if (field->describes()) {
-    field->schema->update({{"type", "string"}, {"pattern", duration_pattern}});
-    return std::nullopt;
-  }
-  const auto value = scalar(*field, key, false, "a duration such as 30s or 5m", diagnostics_);
-  if (!value) { return std::nullopt; }
-  const auto duration = parse_duration_ns(*value);
-  if (duration && *duration >= least_ns && *duration <= most_ns) { return duration; }
-  refuse(key, fmt::format(
-                  "{}: {} is not allowed (allowed: a duration from {} to {}, such as 500ms, 30s, 5m or 2h)",
-                  key, shown(*value), format_duration(least_ns), format_duration(most_ns)));
-  return std::nullopt;
+  return parsed(
+      key, about,
+      {.schema = {{"type", "string"}, {"pattern", duration_pattern}},
+       .expected = "a duration such as 30s or 5m",
+       .allowed = fmt::format("allowed (allowed: a duration from {} to {}, such as 500ms, 30s, 5m or 2h)",
+                              format_duration(least_ns), format_duration(most_ns))},
+      [&](const std::string& text) { return within(parse_duration_ns(text), least_ns, most_ns); });
 }
 
 std::optional<std::size_t> MapReader::one_of(const std::string& key, const std::vector<std::string>& allowed,
@@ -351,8 +356,8 @@ std::optional<std::size_t> MapReader::one_of(const std::string& key, const std::
   const auto found = std::find(allowed.begin(), allowed.end(), *value);
   if (found != allowed.end()) { return static_cast<std::size_t>(found - allowed.begin()); }
   const auto near = nearest_word(*value, allowed);
-  refuse(key, fmt::format("{}: {} is not allowed (allowed: {}{})", key, shown(*value), join(allowed, ", "),
-                          near ? "; did you mean " + *near + "?" : ""));
+  refuse(key, "{}: {} is not allowed (allowed: {}{})", key, shown(*value), join(allowed, ", "),
+         near ? "; did you mean " + *near + "?" : "");
   return std::nullopt;
 }
 
@@ -366,7 +371,7 @@ void MapReader::finish() {
     if (known_.contains(key)) { continue; }
     const auto advice = diagnostics_.is_full() ? "allowed: " + join(allowed, ", ")
                                                : key_advice(key, field_.path, allowed, diagnostics_.places());
-    diagnostics_.add(mark, fmt::format("unknown key {} in {} ({})", shown(key), what_, advice));
+    diagnostics_.add(mark, "unknown key {} in {} ({})", shown(key), what_, advice);
   }
 }
 
@@ -394,7 +399,7 @@ std::vector<Field> read_list(const Field& field, const std::string& what, std::s
   }
   const bool is_list = field.node.IsSequence() && field.over.empty();
   if (!is_list || field.node.size() < least || field.node.size() > most) {
-    diagnostics.add(field.mark(), fmt::format("{} must be a list of {} to {} items", what, least, most));
+    diagnostics.add(field.mark(), "{} must be a list of {} to {} items", what, least, most);
     return {};
   }
   std::vector<Field> items;
@@ -424,11 +429,10 @@ std::vector<std::string> read_words(MapReader& in, const char* key, const std::v
     const std::string word = item.node.IsScalar() ? item.node.Scalar() : "";
     if (std::find(allowed.begin(), allowed.end(), word) == allowed.end()) {
       const auto near = nearest_word(word, allowed);
-      diagnostics.add(item.node.Mark(),
-                      fmt::format("{}: '{}' is not allowed (allowed: {}{})", key, excerpt(word),
-                                  join(allowed, ", "), near ? "; did you mean " + *near + "?" : ""));
+      diagnostics.add(item.node.Mark(), "{}: '{}' is not allowed (allowed: {}{})", key, excerpt(word),
+                      join(allowed, ", "), near ? "; did you mean " + *near + "?" : "");
     } else if (std::find(words.begin(), words.end(), word) != words.end()) {
-      diagnostics.add(item.node.Mark(), fmt::format("{}: '{}' is there twice", key, word));
+      diagnostics.add(item.node.Mark(), "{}: '{}' is there twice", key, word);
     } else {
       words.push_back(word);
     }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <yaml-cpp/yaml.h>
 
@@ -32,6 +33,10 @@ class Diagnostics {
       : file_name_(std::move(file_name)), find_places_(find_places) {}
 
   void add(const YAML::Mark& mark, const std::string& message);
+  template <typename Arg, typename... Args>
+  void add(const YAML::Mark& mark, fmt::format_string<Arg, Args...> format, Arg&& arg, Args&&... args) {
+    add(mark, fmt::format(format, std::forward<Arg>(arg), std::forward<Args>(args)...));
+  }
   bool empty() const { return found_.empty(); }
   /// Whether there are more than text() will show.
   bool is_full() const;
@@ -66,6 +71,8 @@ struct Layer {
   YAML::Mark mark;  ///< what complaints about the path are shown with
 };
 using Layers = std::vector<Layer>;
+/// Of these layers what lies at or below `path`, and where below it.
+Layers layers_below(const Layers& layers, const std::vector<std::string>& path);
 
 /// A value of the file, or, where `schema` is set, what the schema says of such a value: the same decoder
 /// reads a file and, walked without one, describes what files may say.
@@ -146,7 +153,11 @@ class MapReader {
 
   /// Before the key is described.
   void require(const std::string& key);
-  void refuse(const std::string& key, std::string message);
+  void refuse(const std::string& key, const std::string& message) { diagnostics_.add(mark(key), message); }
+  template <typename Arg, typename... Args>
+  void refuse(const std::string& key, fmt::format_string<Arg, Args...> format, Arg&& arg, Args&&... args) {
+    refuse(key, fmt::format(format, std::forward<Arg>(arg), std::forward<Args>(args)...));
+  }
   /// What the schema says beyond the keys, where refuse() is told by conditions.
   void schema_rules(const Schema& rules);
   /// Complains about every key nobody asked for; a schema gets the mapping's example.
@@ -160,6 +171,18 @@ class MapReader {
   Field describe(const std::string& key, const About& about);
   bool is_required(const std::string& key) const;
   void describe_example();
+
+  /// What the schema says of a scalar, and what complaints do: "must be `expected`", "is not `allowed`".
+  struct Scalar {
+    Schema schema;
+    const char* expected;
+    std::string allowed;
+    bool plain = false;  ///< not quoted
+  };
+  /// The scalar as `parse` takes its text; what it makes nothing of is refused.
+  template <typename Parse>
+  auto parsed(const std::string& key, const About& about, const Scalar& rules, Parse parse)
+      -> decltype(parse(key));
 
   /// By key; yaml-cpp would look through all of them each time.
   std::map<std::string, Field> values_;

@@ -89,8 +89,8 @@ class Host {
   virtual std::string lacks_system_libvirt() = 0;
   /// Why nodes of that kind cannot have these limits, tried now; empty: they can.
   virtual std::vector<std::string> lacks_limits(NodeKind kind, const NodeLimits& limits) = 0;
-  /// Throws Error(host_unable) for what VMs cannot boot from.
-  virtual void check_image(const std::string& image) = 0;
+  /// Throws Error(host_unable) for an image that VMs cannot boot from, or a CPU model that libvirt lacks.
+  virtual void check_guest(const GuestSpec& guest) = 0;
   /// What backend cuda needs of this host, with this trainer.
   virtual CudaHost look_at_cuda(const std::string& trainer) = 0;
 

@@ -15,8 +15,7 @@ std::string what_it_lacks(HostMode mode) {
       return "devices, huge pages, memory limits by cgroup";
     case HostMode::session:
       return "devices, huge pages, memory limits by cgroup, the arm bare_metal (use bare_metal_shared), and "
-             "networks "
-             "that keep tenants apart";
+             "networks that keep tenants apart";
   }
   return "";
 }

@@ -18,28 +18,26 @@ namespace virtrain::vmctl {
 
 using virtrain::to_string;
 
-enum class Pinning { none, cores, numa };
-BOOST_DESCRIBE_ENUM(Pinning, none, cores, numa)
+BOOST_DEFINE_ENUM_CLASS(Pinning, none, cores, numa)
 
 /// How a guest's devices hang together: as on the host, below a root complex for each NUMA node, or below one
 /// that says nothing of NUMA nodes.
-enum class PciTopology { host, numa, flat };
-BOOST_DESCRIBE_ENUM(PciTopology, host, numa, flat)
+BOOST_DEFINE_ENUM_CLASS(PciTopology, host, numa, flat)
 
 /// bounce: devices of the guest reach only buffers that its kernel copies to and from, as in a confidential
 /// guest, but nothing is encrypted: the cost of the data path on any host. sev_snp, tdx: AMD's and Intel's
 /// confidential guests, whose kernel does so by itself.
-enum class MemoryEncryption { none, bounce, sev_snp, tdx };
-BOOST_DESCRIBE_ENUM(MemoryEncryption, none, bounce, sev_snp, tdx)
+BOOST_DEFINE_ENUM_CLASS(MemoryEncryption, none, bounce, sev_snp, tdx)
 
 constexpr bool is_confidential(MemoryEncryption encryption) {
   return encryption == MemoryEncryption::sev_snp || encryption == MemoryEncryption::tdx;
 }
 
-/// The virtio NIC of a VM.
+/// The network device of a node. Slices have the MTU of it; the rest is of VMs' virtio NICs.
 struct GuestNetwork {
   std::optional<bool> vhost;  ///< packets by the host's kernel, or by QEMU; absent: as libvirt likes
   std::int64_t queues = 1;
+  std::optional<std::int64_t> mtu;  ///< bytes; absent: as the kernel likes, 1500
   bool operator==(const GuestNetwork&) const = default;
 };
 
@@ -63,10 +61,14 @@ struct NodeLimits {
 };
 
 /// Where QEMU's helper threads run: on cores that no node has, if there are any, or on those of the vCPUs.
-enum class EmulatorThreads { apart, on_vcpus };
-BOOST_DESCRIBE_ENUM(EmulatorThreads, apart, on_vcpus)
+BOOST_DEFINE_ENUM_CLASS(EmulatorThreads, apart, on_vcpus)
+
+/// Which threads of the host's cores vCPUs have: any, in the kernel's order; both of a core before the next
+/// core; or one of each core, whose other stays idle.
+BOOST_DEFINE_ENUM_CLASS(Smt, any, siblings, apart)
 
 inline constexpr const char* mirror_image = "mirror";
+inline constexpr const char* host_cpu_model = "host";
 
 /// What a guest is like, and the bare-metal slice of the same size.
 struct GuestSpec {
@@ -74,6 +76,8 @@ struct GuestSpec {
   std::int64_t vcpus = 1;
   std::uint64_t memory_bytes = 0;
   Pinning pinning = Pinning::cores;
+  Smt smt = Smt::any;
+  std::string cpu_model = host_cpu_model;  ///< or a name of libvirt's, "Skylake-Server-IBRS"
   bool hugepages = false;
   PciTopology topology = PciTopology::host;
   MemoryEncryption memory_encryption = MemoryEncryption::none;

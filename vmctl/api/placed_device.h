@@ -17,8 +17,7 @@ enum class Clique {
 };
 
 /// Through which of the kernel's interfaces QEMU maps a guest's memory for a device.
-enum class Vfio { container, iommufd };
-BOOST_DESCRIBE_ENUM(Vfio, container, iommufd)
+BOOST_DEFINE_ENUM_CLASS(Vfio, container, iommufd)
 
 /// A grant together with where the device sits on its host, which is what the guest is to see too.
 struct PlacedDevice {

@@ -21,6 +21,7 @@
 #include "vmctl/host/security_probes.h"
 #include "vmctl/hypervisor/domain/foreign_domain.h"
 #include "vmctl/hypervisor/libvirt/hypervisor.h"
+#include "vmctl/machine/cpu_models.h"
 #include "vmctl/machine/cross_check.h"
 #include "vmctl/machine/host_words.h"
 #include "vmctl/machine/inventory.h"
@@ -229,8 +230,9 @@ std::vector<std::string> LocalHost::lacks_limits(NodeKind kind, const NodeLimits
   return reasons;
 }
 
-void LocalHost::check_image(const std::string& image) {
-  inspect_cloud_image(image);
+void LocalHost::check_guest(const GuestSpec& guest) {
+  if (!guest.is_mirror()) { inspect_cloud_image(guest.image); }
+  if (guest.cpu_model != host_cpu_model) { check_cpu_model(guest.cpu_model, root_); }
 }
 
 fs::path LocalHost::begin(const RunSpec& spec) {

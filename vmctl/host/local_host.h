@@ -37,7 +37,7 @@ class LocalHost final : public Host {
   std::string lacks_user_namespaces() override;
   std::string lacks_system_libvirt() override;
   std::vector<std::string> lacks_limits(NodeKind kind, const NodeLimits& limits) override;
-  void check_image(const std::string& image) override;
+  void check_guest(const GuestSpec& guest) override;
   CudaHost look_at_cuda(const std::string& trainer) override;
 
   std::filesystem::path begin(const RunSpec& spec) override;

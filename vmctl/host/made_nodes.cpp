@@ -276,7 +276,10 @@ SliceSpec MadeNodes::slice_of(const Node& node) const {
   spec.cores = node.facts.cores;
   spec.memory_bytes = node.facts.memory_bytes;
   spec.limits = limits_of(node);
-  if (spec.isolated) { spec.network = {networks_[node.facts.tenant].bridge, node.nic, node.spec->address}; }
+  if (spec.isolated) {
+    spec.network = {networks_[node.facts.tenant].bridge, node.nic, node.spec->address,
+                    spec_.guest.network.mtu};
+  }
   spec.argv = {run_.programs.agent};
   for (const auto& [name, program] : run_.programs.others) {
     spec.program_folders.push_back(program.parent_path());

@@ -67,6 +67,8 @@ DomainSpec domain_spec(const NodeGroupSpec& group, std::size_t tenant, std::size
   }
   if (guest.pinning == Pinning::numa) { spec.numa_node = node.numa_node; }
   spec.hugepages = guest.hugepages;
+  spec.cpu_model = guest.cpu_model;
+  spec.threads_per_core = guest.smt == Smt::siblings ? 2 : 1;  // x86 has no more
   spec.memory_encryption = guest.memory_encryption;
   spec.virtualization = facts.virtualization;
   spec.kernel = facts.kernel;

@@ -53,12 +53,15 @@ auto journalled(const char* operation, Work work) -> decltype(work()) {
     return work();
   } catch (const SQLite::Exception& failure) {
     const bool locked = failure.getErrorCode() == SQLITE_BUSY;
+    const bool damaged = failure.getErrorCode() == SQLITE_NOTADB || failure.getErrorCode() == SQLITE_CORRUPT;
     throw Error(
         operation, locked ? ErrorCode::busy : ErrorCode::io,
-        std::string(failure.what()) + " (lease journal" +
-            (has_no_locks(failure) ? "; its file system has no locks, as some network file systems: choose a "
-                                     "folder on a local disk with VIRTRAIN_STATE_DIR)"
-                                   : ")"));
+        std::string(failure.what()) + " (lease journal " + (state_dir() / "leases.db").string() +
+            (has_no_locks(failure) ? "; its file system has no locks, as some network file systems: "
+                                     "choose a folder on a local disk with VIRTRAIN_STATE_DIR)"
+             : damaged ? "; move it away, then run virtrain clean, which finds VMs, slices and networks by "
+                         "their marks, but not devices that were lent)"
+                       : ")"));
   }
 }
 
@@ -167,8 +170,7 @@ struct LeaseJournal::Impl {
     auto row = statement("SELECT reason, since FROM quarantine WHERE address = ?", address);
     if (!row.executeStep()) { return; }
     throw Error("lease " + resource, ErrorCode::host_unable,
-                fmt::format("in quarantine since {}: {} (once it works: virtrain clean "
-                            "--lift-quarantine {})",
+                fmt::format("in quarantine since {}: {} (once it works: virtrain clean --lift-quarantine {})",
                             row.getColumn(1).getString(), row.getColumn(0).getString(), address));
   }
 

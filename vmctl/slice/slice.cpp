@@ -37,8 +37,7 @@ void check(const SliceSpec& spec) {
   if (spec.isolated && !may_isolate()) {
     throw Error(operation, ErrorCode::host_unable,
                 "a bare-metal node with its own network needs root or a user namespace (the arm "
-                "bare_metal_shared does "
-                "not)");
+                "bare_metal_shared does not)");
   }
   if (!spec.name.starts_with("vt-") || spec.cores.empty() || spec.argv.empty() || spec.memory_bytes == 0) {
     throw Error(operation, ErrorCode::bad_input, "a slice needs a name vt-..., cores, memory and an agent");
@@ -51,8 +50,9 @@ void check(const SliceSpec& spec) {
 
 void make_network(const SliceSpec& spec) {
   const auto& net = spec.network;
+  const auto mtu = net.mtu ? fmt::format("mtu {} ", *net.mtu) : std::string();
   run_ip({}, {"netns add " + spec.name,
-              fmt::format("link add {} type veth peer name eth0 netns {}", net.veth, spec.name),
+              fmt::format("link add {} {}type veth peer name eth0 {}netns {}", net.veth, mtu, mtu, spec.name),
               fmt::format("link set {} master {}", net.veth, net.bridge),
               fmt::format("link set {} alias {} up", net.veth, link_alias(spec.experiment))});
   run_ip(spec.name, {"link set lo up", fmt::format("addr add {} dev eth0", net.address), "link set eth0 up"});

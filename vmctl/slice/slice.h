@@ -24,6 +24,7 @@ struct SliceNetwork {
   std::string bridge;   ///< existing bridge, see create_bridge()
   std::string veth;     ///< host side, "vt...", at most 15 characters; the slice's side is eth0
   std::string address;  ///< "10.77.0.21/24"
+  std::optional<std::int64_t> mtu = {};  ///< bytes, of both ends
 };
 
 struct SliceHost {

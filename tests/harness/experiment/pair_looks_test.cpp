@@ -28,7 +28,8 @@ std::string refusal(const std::string& pairs) {
 
 /// An experiment whose pairs are all there from the start, with these log ratios.
 struct Stored {
-  explicit Stored(const Scenario& scenario, const std::vector<double>& log_ratios)
+  explicit Stored(const Scenario& scenario, const std::vector<double>& log_ratios,
+                  const std::string& of_vms = "kvm")
       : store(folder.path / "r.db") {
     auto experiment = results::an_experiment("e1");
     experiment.plan = {{"looks", {{"at_most", scenario.pairs}, {"every", 1}, {"first", 3}}}};
@@ -36,7 +37,7 @@ struct Stored {
     for (std::size_t i = 0; i < log_ratios.size(); ++i) {
       const auto pair = static_cast<std::int64_t>(i) + 1;
       results::add_finished(store, "e1", "one", "bare_metal", pair, 100);
-      results::add_finished(store, "e1", "one", "vm", pair, 100 * std::exp(log_ratios[i]));
+      results::add_finished(store, "e1", "one", "vm", pair, 100 * std::exp(log_ratios[i]), 1, of_vms);
     }
   }
   TemporaryFolder folder;
@@ -89,4 +90,13 @@ TEST_CASE("a case goes on while nothing is clear, and ends where nothing is in s
   const Stored hopeless(scenario, around(std::log(0.98), 0.02, 16));
   CHECK_THAT(PairLooks(scenario, hopeless.store, "e1").reason_against("one", 17),
              Contains("no verdict is in sight"));
+}
+
+TEST_CASE("a case that can have no verdict ends with its first look, which says why") {
+  const auto scenario = decode_scenario(with_pairs("{at_most: 20, until: verdict}"), "x.yaml");
+  const Stored emulated(scenario, around(0, 0.001, 3), "tcg");
+  PairLooks looks(scenario, emulated.store, "e1");
+  CHECK(looks.reason_against("one", 3).empty());
+  CHECK_THAT(looks.reason_against("one", 4),
+             Contains("no verdict can be given: a virtual machine was emulated"));
 }

@@ -184,3 +184,55 @@ TEST_CASE("a tenant's own limits go before those of the guest, key by key") {
   CHECK(scenario.cases.at(2).tenants.at(0).limits == tenants.at(1).limits);
   CHECK(scenario.guest.emulator_threads == vmctl::EmulatorThreads::on_vcpus);
 }
+
+TEST_CASE("what an arm or a sweep says of limits goes before a tenant's own") {
+  const auto scenario = decode_scenario(
+      "name: limited\nworkload: {backend: cpu}\n"
+      "guest: {memory: 1GiB, vcpus: 2}\n"
+      "cases: [{name: one, tenants: [{nodes: 1, limits: {cpu: 90%, network_in: 100MiB/s}}]}]\n"
+      "arms: [vm, {name: slow, like: vm, guest: {limits: {cpu: 25%}}}]\n"
+      "sweep: {guest.limits.disk_read: [10MiB/s, 20MiB/s]}\n",
+      "limited.yaml");
+  const auto limits = [](const Case& one) { return one.tenants.at(0).limits; };
+  REQUIRE(scenario.cases.size() == 2);
+  CHECK(scenario.cases[0].name == "one@disk_read=10MiB_s");
+  CHECK(limits(scenario.cases[0]).disk_read == 10ULL << 20);
+  CHECK(limits(scenario.cases[1]).disk_read == 20ULL << 20);
+  CHECK(limits(scenario.cases[0]).cpu_cores == 1.8);
+  const auto& slow = scenario.arms.at(1).cases;
+  CHECK(limits(slow.at(1)).cpu_cores == 0.5);
+  CHECK(limits(slow.at(1)).disk_read == 20ULL << 20);
+  CHECK(limits(slow.at(1)).network_in == 100ULL << 20);
+}
+
+TEST_CASE("vCPUs get whole cores, apart or with their siblings, or no plan is made") {
+  const auto cores_with = [](const std::string& guest, int nodes) {
+    const auto scenario = decode_scenario(
+        fmt::format("name: smt\nworkload: {{backend: cpu}}\nguest: {{memory: 1GiB, {}}}\n"
+                    "cases: [{{name: one, tenants: [{{nodes: {}}}]}}]\narms: [vm]\npairs: 1\n",
+                    guest, nodes),
+        "smt.yaml");
+    const auto plan = isolation_plan_of(scenario, two_sockets());
+    std::vector<std::vector<int>> cores;
+    for (const auto& node : plan.placements.at(0).tenants.at(0).nodes) { cores.push_back(node.cores); }
+    return cores;
+  };
+  using Cores = std::vector<std::vector<int>>;
+  // Threads 0 and 4 are of one core, 1 and 5 of the next; the first four are what the kernel counts first.
+  CHECK(cores_with("vcpus: 4", 1) == Cores{{0, 1, 2, 3}});
+  CHECK(cores_with("vcpus: 4, smt: siblings", 1) == Cores{{0, 4, 1, 5}});
+  CHECK(cores_with("vcpus: 2, smt: siblings", 2) == Cores{{0, 4}, {1, 5}});
+  CHECK(cores_with("vcpus: 2, smt: apart", 2) == Cores{{0, 1}, {2, 3}});
+  CHECK(cores_with("vcpus: 2, smt: siblings, pinning: numa", 1) == Cores{{0, 4}});
+  CHECK_THROWS_WITH(
+      cores_with("vcpus: 3, smt: apart", 2),
+      Contains("smt: apart: host has no 3 whole cores left for t1n2 (use fewer vcpus or nodes, or "
+               "smt: any)"));
+  auto without = two_sockets();
+  for (auto& core : without.cores) { core.first_sibling = -1; }
+  const auto siblings = decode_scenario(
+      "name: smt\nworkload: {backend: cpu}\nguest: {memory: 1GiB, vcpus: 2, smt: siblings}\n"
+      "cases: [{name: one, tenants: [{nodes: 1}]}]\narms: [vm]\npairs: 1\n",
+      "smt.yaml");
+  CHECK_THROWS_WITH(isolation_plan_of(siblings, without), Contains("no 2 threads of whole cores"));
+}

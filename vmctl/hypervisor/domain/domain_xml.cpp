@@ -17,8 +17,9 @@ constexpr std::size_t device_name_limit = 15;               // IFNAMSIZ - 1
 constexpr const char* multicast_group = "239.255.118.116";  // of the range that no router forwards
 constexpr int multicast_mtu = 60000;                        // a frame of it fits into a UDP datagram
 
-[[noreturn]] void refuse(const std::string& what, const std::string& why) {
-  throw Error("describe " + what, ErrorCode::bad_input, why);
+template <typename... Args>
+[[noreturn]] void refuse(const std::string& what, fmt::format_string<Args...> why, Args&&... args) {
+  throw Error("describe " + what, ErrorCode::bad_input, fmt::format(why, std::forward<Args>(args)...));
 }
 
 void add_mark(pugi::xml_node parent, const LeaseMark& mark) {
@@ -31,9 +32,7 @@ void check_cells(const DomainSpec& spec) {
   std::uint64_t memory = 0;
   std::size_t vcpus = 0;
   for (const auto& cell : spec.numa_cells) {
-    if (cell.vcpus.empty()) {
-      refuse(what, fmt::format("NUMA cell of host node {} has no vCPU", cell.host_node));
-    }
+    if (cell.vcpus.empty()) { refuse(what, "NUMA cell of host node {} has no vCPU", cell.host_node); }
     memory += cell.memory_bytes;
     vcpus += cell.vcpus.size();
   }
@@ -47,14 +46,12 @@ void check_cells(const DomainSpec& spec) {
 void check(const DomainSpec& spec) {
   const std::string what = "domain " + spec.name;
   if (spec.name.empty()) { refuse(what, "it has no name"); }
-  if (spec.vcpus < 1) { refuse(what, fmt::format("{} vCPUs (at least 1)", spec.vcpus)); }
+  if (spec.vcpus < 1) { refuse(what, "{} vCPUs (at least 1)", spec.vcpus); }
   if (spec.memory_bytes < (96U << 20)) {
-    refuse(what,
-           fmt::format("{} bytes of memory (a mirror guest boots with 96 MiB or more)", spec.memory_bytes));
+    refuse(what, "{} bytes of memory (a mirror guest boots with 96 MiB or more)", spec.memory_bytes);
   }
   if (!spec.vcpu_cores.empty() && spec.vcpu_cores.size() != static_cast<std::size_t>(spec.vcpus)) {
-    refuse(what, fmt::format("{} cores to pin {} vCPUs (one for each, or none)", spec.vcpu_cores.size(),
-                             spec.vcpus));
+    refuse(what, "{} cores to pin {} vCPUs (one for each, or none)", spec.vcpu_cores.size(), spec.vcpus);
   }
   if (spec.virtualization == Virtualization::none) {
     refuse(what, "virtualization none is not a virtual machine");
@@ -65,7 +62,7 @@ void check(const DomainSpec& spec) {
   check_cells(spec);
   for (const auto& device : spec.devices) {
     if (device.grant.kind == GrantKind::mdev && device.grant.uuid.empty()) {
-      refuse(what, "a mediated device of " + device.grant.address + " has no UUID");
+      refuse(what, "a mediated device of {} has no UUID", device.grant.address);
     }
   }
   for (const auto& nic : spec.nics) {
@@ -73,10 +70,10 @@ void check(const DomainSpec& spec) {
     if (by_name && nic.source.empty()) { refuse(what, "a NIC needs the name of a network or a bridge"); }
     if (nic.kind == NicKind::tap && nic.tap.empty()) { refuse(what, "a NIC needs the name of its tap"); }
     if (nic.kind == NicKind::multicast && (nic.port < 1024 || nic.port > 65535)) {
-      refuse(what, fmt::format("port {} of a NIC's multicast group (allowed: 1024 to 65535)", nic.port));
+      refuse(what, "port {} of a NIC's multicast group (allowed: 1024 to 65535)", nic.port);
     }
     if (nic.tap.size() > device_name_limit) {
-      refuse(what, fmt::format("tap name '{}' is longer than {} characters", nic.tap, device_name_limit));
+      refuse(what, "tap name '{}' is longer than {} characters", nic.tap, device_name_limit);
     }
   }
 }
@@ -160,15 +157,24 @@ std::size_t sockets(const DomainSpec& spec) {
 
 void add_cpu_model(pugi::xml_node domain, const DomainSpec& spec) {
   const bool by_kvm = uses_kvm(spec.virtualization);
-  auto cpu = add(domain, "cpu", {{"mode", by_kvm ? "host-passthrough" : "maximum"}});
-  if (by_kvm) { with(with(cpu, "check", "none"), "migratable", "off"); }
+  const bool as_host = spec.cpu_model == host_cpu_model;
+  auto cpu = add(domain, "cpu", {{"mode", !as_host ? "custom" : by_kvm ? "host-passthrough" : "maximum"}});
+  if (!as_host) {
+    with(with(cpu, "match", "exact"), "check", by_kvm ? "partial" : "none");  // TCG lacks some of every model
+    with(add(cpu, "model", spec.cpu_model), "fallback", "forbid");
+  } else if (by_kvm) {
+    with(with(cpu, "check", "none"), "migratable", "off");
+  }
+  const auto vcpus_of_socket = static_cast<std::size_t>(spec.vcpus) / sockets(spec);
+  const auto threads = static_cast<std::size_t>(spec.threads_per_core);
+  const std::size_t seen_threads = vcpus_of_socket % threads == 0 ? threads : 1;
   add(cpu, "topology",
       {{"sockets", std::to_string(sockets(spec))},
-       {"cores", std::to_string(static_cast<std::size_t>(spec.vcpus) / sockets(spec))},
-       {"threads", "1"}});
-  // Else QEMU makes sizes up, by which libraries choose their blocks.
-  if (by_kvm) { add(cpu, "cache", {{"mode", "passthrough"}}); }
-  if (by_kvm && !spec.devices.empty()) {
+       {"cores", std::to_string(vcpus_of_socket / seen_threads)},
+       {"threads", std::to_string(seen_threads)}});
+  // Else QEMU makes sizes up, by which libraries choose their blocks. libvirt allows it for the host's model.
+  if (by_kvm && as_host) { add(cpu, "cache", {{"mode", "passthrough"}}); }
+  if (by_kvm && as_host && !spec.devices.empty()) {
     // Firmware maps memory regions of 64 GiB and more only below the guest's highest address; QEMU's default
     // of 40 bits is too low for a few of them.
     add(cpu, "maxphysaddr", {{"mode", "passthrough"}});
@@ -246,7 +252,7 @@ void add_disks(pugi::xml_node devices, const DomainSpec& spec) {
 
 void add_nic_driver(pugi::xml_node interface, const NicSpec& nic, const DomainSpec& spec) {
   const bool bounced = spec.memory_encryption != MemoryEncryption::none;
-  const auto& [vhost, queues] = nic.settings;
+  const auto& [vhost, queues, mtu] = nic.settings;
   if (!vhost && queues == 1 && !bounced) { return; }
   auto driver = add(interface, "driver");
   if (vhost) { with(driver, "name", *vhost ? "vhost" : "qemu"); }
@@ -287,6 +293,7 @@ void add_nic(pugi::xml_node devices, const NicSpec& nic, const DomainSpec& spec)
     if (nic.kind == NicKind::tap) { with(target, "managed", "no"); }
   }
   add(interface, "model", {{"type", "virtio"}});
+  if (nic.settings.mtu) { add(interface, "mtu", {{"size", std::to_string(*nic.settings.mtu)}}); }
   add_nic_driver(interface, nic, spec);
   add_bandwidth(interface, spec.limits);
 }
@@ -379,8 +386,8 @@ std::string domain_xml(const DomainSpec& spec) {
 
 std::string network_xml(const NetworkSpec& spec) {
   if (spec.bridge.size() > device_name_limit || spec.bridge.empty()) {
-    refuse("network " + spec.name,
-           fmt::format("bridge name '{}' must have 1 to {} characters", spec.bridge, device_name_limit));
+    refuse("network " + spec.name, "bridge name '{}' must have 1 to {} characters", spec.bridge,
+           device_name_limit);
   }
   pugi::xml_document document;
   auto network = add(document, "network");
@@ -391,7 +398,7 @@ std::string network_xml(const NetworkSpec& spec) {
   if (!spec.address.empty()) {
     const auto slash = spec.address.find('/');
     if (slash == std::string::npos) {
-      refuse("network " + spec.name, fmt::format("address '{}' has no /prefix", spec.address));
+      refuse("network " + spec.name, "address '{}' has no /prefix", spec.address);
     }
     add(network, "ip",
         {{"address", spec.address.substr(0, slash)}, {"prefix", spec.address.substr(slash + 1)}});

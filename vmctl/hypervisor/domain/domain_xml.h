@@ -67,6 +67,8 @@ struct DomainSpec {
   std::vector<NumaCell> numa_cells;  ///< empty: the guest has no NUMA nodes
   bool memory_by_cell = false;       ///< each cell's memory comes strictly from its host node
   bool hugepages = false;
+  std::string cpu_model = host_cpu_model;
+  int threads_per_core = 1;  ///< that the guest sees
   MemoryEncryption memory_encryption = MemoryEncryption::none;
   Virtualization virtualization = Virtualization::tcg;
   /// QEMU 7.2 dies of this feature on AMD hosts with newer kernels ("failed to set MSR 0x10a").

@@ -10,6 +10,7 @@
 
 #include "common/error.h"
 #include "common/text/text.h"
+#include "common/text/units.h"
 #include "vmctl/hypervisor/domain/nccl_pci.h"
 #include "vmctl/hypervisor/domain/xml_nodes.h"
 
@@ -266,8 +267,7 @@ ForeignDomain read_foreign_domain(const std::string& xml) {
     const auto plug = plug_of(node);
     if (!plug) {
       refuse("device " + host_address +
-             " has no address in the guest yet; define the domain and take what `virsh "
-             "dumpxml` prints");
+             " has no address in the guest yet; define the domain and take what `virsh dumpxml` prints");
     }
     const auto& bus = numbers.at(plug->bus);
     found.devices.push_back({host_address,

@@ -56,7 +56,7 @@ TEST_CASE("domain XML of a pinned KVM guest with huge pages") {
 TEST_CASE("domain XML of a guest that bounces what its devices read and write, with a NIC of its own kind") {
   auto spec = emulated();
   spec.memory_encryption = MemoryEncryption::bounce;
-  spec.nics[0].settings = {true, 4};
+  spec.nics[0].settings = {true, 4, {}};
   const auto text = domain_xml(spec);
   check_golden("domain-bounce.xml", text);
   check_schema("domain", text);
@@ -78,6 +78,22 @@ TEST_CASE("domain XML of AMD's and Intel's confidential guests, which only KVM s
   spec = emulated();
   spec.memory_encryption = MemoryEncryption::tdx;
   CHECK_THROWS_WITH(domain_xml(spec), virtrain::test::Contains("under KVM only"));
+}
+
+TEST_CASE("domain XML of a guest with a CPU model, siblings for its vCPUs and an MTU") {
+  auto spec = pinned();
+  spec.cpu_model = "Skylake-Server-IBRS";
+  spec.threads_per_core = 2;
+  for (auto& nic : spec.nics) { nic.settings.mtu = 9000; }
+  const auto text = domain_xml(spec);
+  check_golden("domain-cpu-model.xml", text);
+  check_schema("domain", text);
+  spec = emulated();
+  spec.cpu_model = "qemu64";
+  spec.threads_per_core = 2;  // of one vCPU there are no two threads
+  const auto small = domain_xml(spec);
+  CHECK(small.find("check=\"none\"") != std::string::npos);
+  CHECK(small.find("threads=\"1\"") != std::string::npos);
 }
 
 TEST_CASE("domain XML of a guest with limits") {
