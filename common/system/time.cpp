@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <ctime>
 
 namespace virtrain {
@@ -36,6 +38,16 @@ std::optional<std::int64_t> seconds_of_iso8601(const std::string& time) {
   std::tm fields{};
   if (::strptime(time.c_str(), "%Y-%m-%dT%H:%M:%S", &fields) == nullptr) { return std::nullopt; }
   return ::timegm(&fields);
+}
+
+bool is_on_calendar(std::string_view iso8601_beginning) {
+  const auto part = [&](std::size_t at, int otherwise) {
+    const auto text = iso8601_beginning.substr(std::min(at, iso8601_beginning.size()), 2);
+    return text.size() < 2 ? otherwise : (text[0] - '0') * 10 + (text[1] - '0');
+  };
+  const std::chrono::year year(part(0, 0) * 100 + part(2, 0));
+  const auto month = static_cast<unsigned>(part(5, 1)), day = static_cast<unsigned>(part(8, 1));
+  return (year / month / day).ok() && part(11, 0) < 24 && part(14, 0) < 60 && part(17, 0) <= 60;
 }
 
 }  // namespace virtrain

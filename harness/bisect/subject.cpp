@@ -22,8 +22,10 @@ using results::Store;
 
 constexpr std::array<std::string_view, 3> throughput_figures = {"images_per_second", "ratio", "efficiency"};
 
-[[noreturn]] void refuse(const std::string& id, ErrorCode code, const std::string& words) {
-  throw Error("bisect " + excerpt(id), code, words);
+template <typename... Args>
+[[noreturn]] void refuse(const std::string& id, ErrorCode code, fmt::format_string<Args...> words,
+                         Args&&... args) {
+  throw Error("bisect " + excerpt(id), code, fmt::format(words, std::forward<Args>(args)...));
 }
 
 /// Of one trial of an experiment, with boots and all else between its trials.
@@ -104,12 +106,11 @@ void add_known(const std::vector<Setting>& known, Subject& subject) {
   for (const auto& setting : known) {
     if (const auto why = why_arms_cannot_differ(setting.key); !why.empty()) {
       refuse(subject.id, ErrorCode::usage,
-             fmt::format("--switch {}: {} (allowed: keys below guest and devices, workload.env.NAME, "
-                         "workload.threads)",
-                         excerpt(setting.key), why));
+             "--switch {}: {} (allowed: keys below guest and devices, workload.env.NAME, workload.threads)",
+             excerpt(setting.key), why);
     }
     if (const auto words = refusal_of(subject, setting); !words.empty()) {
-      refuse(subject.id, ErrorCode::usage, fmt::format("--switch {}: {}", excerpt(setting.key), words));
+      refuse(subject.id, ErrorCode::usage, "--switch {}: {}", excerpt(setting.key), words);
     }
     subject.suspects.push_back(suspected_setting(setting));
   }
@@ -126,8 +127,8 @@ const results::Change& find_change(const results::ChangeLog& log, const std::str
   }
   const auto near = nearest_word(id, losses);
   refuse(id, ErrorCode::not_found,
-         fmt::format("the database has no such change (losses: {}{}; virtrain changes shows them)",
-                     join(losses, ", "), near ? "; did you mean " + *near + "?" : ""));
+         "the database has no such change (losses: {}{}; virtrain changes shows them)", join(losses, ", "),
+         near ? "; did you mean " + *near + "?" : "");
 }
 
 /// Mean throughput of each case and arm.
@@ -169,9 +170,8 @@ Subject subject_of_change(const Store& store, const std::string& id, const std::
   }
   if (!change.regression) { refuse(id, ErrorCode::usage, "it is a gain; bisect looks for causes of losses"); }
   if (std::find(throughput_figures.begin(), throughput_figures.end(), figure) == throughput_figures.end()) {
-    refuse(id, ErrorCode::usage,
-           fmt::format("it is a change of {}; bisect compares throughput (allowed: changes of {})",
-                       excerpt(figure), fmt::join(throughput_figures, ", ")));
+    refuse(id, ErrorCode::usage, "it is a change of {}; bisect compares throughput (allowed: changes of {})",
+           excerpt(figure), fmt::join(throughput_figures, ", "));
   }
   const auto& bad = change.first_night();
   require_sound(bad);
@@ -219,9 +219,8 @@ Subject subject_of_experiments(const Store& store, const std::string& good_id, c
     refuse(id, ErrorCode::not_found, "no case and arm, of those meant, has a finished valid trial in both");
   }
   if (ratio >= 1) {
-    refuse(id, ErrorCode::usage,
-           fmt::format("{} in {} did not get slower", excerpt(worst->first.first),
-                       excerpt(worst->first.second)));
+    refuse(id, ErrorCode::usage, "{} in {} did not get slower", excerpt(worst->first.first),
+           excerpt(worst->first.second));
   }
   auto subject = subject_of(store, bad, id, worst->first.first, worst->first.second);
   subject.ratio = ratio;

@@ -12,14 +12,30 @@
 namespace virtrain::results {
 namespace {
 
+/// Where a comment of YAML begins; else the line's end. A "#" in quotes is none: where quotes are open, the
+/// rest of the line is kept as it is.
+std::size_t comment_of(const std::string& line) {
+  char quote = 0;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const bool after_blank = i == 0 || line[i - 1] == ' ' || line[i - 1] == '\t';
+    if (quote == 0 && line[i] == '#' && after_blank) { return i; }
+    if (line[i] != '"' && line[i] != '\'') { continue; }
+    if (quote == 0) {
+      quote = line[i];
+    } else if (quote == line[i]) {
+      quote = 0;
+    }
+  }
+  return line.size();
+}
+
 /// Comments, empty lines and spaces at ends of lines change nothing.
 std::string version_of(const std::string& scenario_text) {
   std::string essence;
   for (const auto& line : split(scenario_text, '\n')) {
-    const auto words = trim(line);
-    if (words.empty() || words.front() == '#') { continue; }
-    const auto end = line.find_last_not_of(" \t\r");
-    essence += line.substr(0, end + 1) + "\n";
+    const auto words = line.substr(0, comment_of(line));
+    const auto end = words.find_last_not_of(" \t\r");
+    if (end != std::string::npos) { essence += words.substr(0, end + 1) + "\n"; }
   }
   constexpr std::size_t digits = 8;
   return sha256(essence).substr(0, digits);

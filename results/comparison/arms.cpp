@@ -1,6 +1,7 @@
 #include "results/comparison/arms.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "common/model/arm.h"
 #include "common/text/json.h"
@@ -24,8 +25,13 @@ ArmRecord record_of(const nlohmann::json& arm) {
   }
   if (const auto price = arm.find("price"); price != arm.end() && price->is_object()) {
     const auto amount = price->find("amount");
-    if (amount != price->end() && amount->is_number() && amount->get<double>() > 0) {
-      record.price = {amount->get<double>(), text_at(*price, "currency")};
+    const auto currency = text_at(*price, "currency");
+    const bool is_code = currency.size() == 3 && std::all_of(currency.begin(), currency.end(),
+                                                             [](char c) { return c >= 'A' && c <= 'Z'; });
+    constexpr double least = 1e-6, most = 1e12;
+    if (is_code && amount != price->end() && amount->is_number() && amount->get<double>() >= least &&
+        amount->get<double>() <= most) {
+      record.price = {amount->get<double>(), currency};
     }
   }
   return record;
@@ -81,11 +87,29 @@ std::vector<std::string> variant_sentences(const nlohmann::json& plan) {
   return sentences;
 }
 
+namespace {
+
+/// Of one arm in two experiments only that is known in which they agree: what one of them alone changed
+/// explains nothing, and trials at two prices have no one price.
+void agree(ArmRecord& record, const ArmRecord& earlier) {
+  std::erase_if(record.changes, [&](const auto& change) {
+    const auto same = earlier.changes.find(change.first);
+    return same == earlier.changes.end() || same->second != change.second;
+  });
+  const auto& [ours, theirs] = std::tie(record.price, earlier.price);
+  if (!ours || !theirs || ours->amount != theirs->amount || ours->currency != theirs->currency) {
+    record.price.reset();
+  }
+}
+
+}  // namespace
+
 ArmRecords arm_records(const ComparisonData& data) {
   ArmRecords records;
   for (const auto& experiment : data.experiments) {
     for (auto& record : read_arm_records(parse_json_or_null(experiment.arms))) {
       auto name = record.name;
+      if (const auto known = records.find(name); known != records.end()) { agree(record, known->second); }
       records.insert_or_assign(std::move(name), std::move(record));
     }
   }
@@ -107,12 +131,18 @@ std::vector<ArmPair> default_pairs(const std::vector<std::string>& ran, const Ar
     const auto other = counterpart(name, ran, records);
     if (!other.empty()) { pairs.emplace_back(other, name); }
   }
-  if (pairs.empty() && ran.size() == 2) {
-    const auto* first = known_arm(records, ran[0]);
-    const auto* second = known_arm(records, ran[1]);
-    if (first != nullptr && second != nullptr && first->base == second->base) {
-      const bool in_order = first->position <= second->position;
-      pairs.emplace_back(ran[in_order ? 0 : 1], ran[in_order ? 1 : 0]);
+  if (pairs.empty()) {
+    std::vector<const ArmRecord*> siblings;
+    for (const auto& name : ran) {
+      const auto* record = known_arm(records, name);
+      if (record != nullptr && (siblings.empty() || record->base == siblings[0]->base)) {
+        siblings.push_back(record);
+      }
+    }
+    std::stable_sort(siblings.begin(), siblings.end(),
+                     [](const auto* a, const auto* b) { return a->position < b->position; });
+    for (std::size_t i = 1; i < siblings.size(); ++i) {
+      pairs.emplace_back(siblings[0]->name, siblings[i]->name);
     }
   }
   if (pairs.empty()) { pairs.emplace_back(arm_bare_metal, arm_vm); }

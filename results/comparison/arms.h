@@ -30,15 +30,16 @@ struct ArmRecord {
 /// "Arm vm-unpinned is vm with guest.pinning none." for each variant of a plan.
 std::vector<std::string> variant_sentences(const nlohmann::json& plan);
 
-/// The arms of the compared experiments, by name; of experiments that differ the newest counts.
+/// The arms of the compared experiments, by name; of experiments that differ the newest counts, but for what
+/// they do not agree in: changes, prices.
 using ArmRecords = std::map<std::string, ArmRecord>;
 ArmRecords arm_records(const ComparisonData& data);
 
 /// Which arms a comparison is of where nobody says: baseline and candidate.
 using ArmPair = std::pair<std::string, std::string>;
 /// vm against bare_metal where both ran, and each variant against the arm that it is like, or where that did
-/// not run the next one on the way to its base. Of two variants that ran alone, the second of the plan
-/// against the first. Never empty. `ran` in the order they were first run.
+/// not run the next one on the way to its base. Where only variants of one arm ran, each against the
+/// first of the plan. Never empty. `ran` in the order they were first run.
 std::vector<ArmPair> default_pairs(const std::vector<std::string>& ran, const ArmRecords& records);
 
 /// The keys that two arms set differently on purpose.

@@ -24,15 +24,15 @@ const std::string& boot_of(const ComparisonData& data, const ComparisonRow& row)
 }
 
 /// Geometric means of the trials of each boot, in the order the boots were first seen.
-std::vector<double> session_means(const ComparisonData& data, const Rows& rows) {
+std::vector<double> session_means(const Booted& runs) {
   std::vector<std::vector<double>> logs;
   std::map<std::string, std::size_t> session_of_boot;
-  for (const auto* row : rows) {
-    const auto& boot = boot_of(data, *row);
+  for (std::size_t i = 0; i < runs.throughputs.size(); ++i) {
+    const auto& boot = runs.boots[i];
     std::size_t session = logs.size();
     if (!boot.empty()) { session = session_of_boot.try_emplace(boot, session).first->second; }
     if (session == logs.size()) { logs.emplace_back(); }
-    logs[session].push_back(std::log(*row->images_per_second));
+    logs[session].push_back(std::log(runs.throughputs[i]));
   }
   std::vector<double> means;
   means.reserve(logs.size());
@@ -41,6 +41,10 @@ std::vector<double> session_means(const ComparisonData& data, const Rows& rows) 
 }
 
 }  // namespace
+
+bool is_emulation(const std::string& virtualization) {
+  return virtualization == "tcg" || virtualization == "kvm_on_emulated";
+}
 
 bool usable(const ComparisonRow& row) {
   return row.status == Status::finished && row.valid && row.images_per_second;
@@ -102,14 +106,23 @@ std::string scaling_family(const std::string& case_name, std::int64_t nodes) {
   return case_name.substr(0, case_name.size() - ending.size());
 }
 
+std::vector<std::string> boots_of(const ComparisonData& data, const Rows& rows) {
+  std::vector<std::string> boots;
+  for (const auto* row : rows) { boots.push_back(boot_of(data, *row)); }
+  return boots;
+}
+
 Units units_of(const ComparisonData& data, const Rows& baseline, const Rows& candidate) {
-  std::set<std::string> boots;
-  for (const auto* rows : {&baseline, &candidate}) {
-    for (const auto* row : *rows) { boots.insert(boot_of(data, *row)); }
-  }
+  return units_of({throughputs(baseline), boots_of(data, baseline)},
+                  {throughputs(candidate), boots_of(data, candidate)});
+}
+
+Units units_of(const Booted& baseline, const Booted& candidate) {
+  std::set<std::string> boots(baseline.boots.begin(), baseline.boots.end());
+  boots.insert(candidate.boots.begin(), candidate.boots.end());
   // One boot, or none known at all.
-  if (boots.size() <= 1) { return {throughputs(baseline), throughputs(candidate), false}; }
-  return {session_means(data, baseline), session_means(data, candidate), true};
+  if (boots.size() <= 1) { return {baseline.throughputs, candidate.throughputs, false}; }
+  return {session_means(baseline), session_means(candidate), true};
 }
 
 }  // namespace virtrain::results

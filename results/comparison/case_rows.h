@@ -24,6 +24,8 @@ struct Side {
   Rows rows = {};
 };
 
+/// Whether a row's virtualization says that a processor was emulated below the guest.
+bool is_emulation(const std::string& virtualization);
 /// A trial counts if it finished, is valid and has a throughput.
 bool usable(const ComparisonRow& row);
 /// Where a trial ran; empty facts where nobody said.
@@ -45,9 +47,17 @@ struct Units {
   std::vector<double> candidate;
   bool sessions = false;
 };
+/// The boot of each row; "" where nobody said.
+std::vector<std::string> boots_of(const ComparisonData& data, const Rows& rows);
 /// Trials of one boot are correlated. Where the two sides do not come from one and the same boot, the unit is
 /// the boot session, its value the geometric mean of its trials (the statistics work on logarithms); trials
 /// without a boot id count alone. Without any boot id, and within one boot, the unit is the trial.
 Units units_of(const ComparisonData& data, const Rows& baseline, const Rows& candidate);
+/// The same of throughputs and the boot of each.
+struct Booted {
+  std::vector<double> throughputs;
+  std::vector<std::string> boots;
+};
+Units units_of(const Booted& baseline, const Booted& candidate);
 
 }  // namespace virtrain::results

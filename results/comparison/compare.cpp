@@ -17,10 +17,6 @@ namespace {
 
 constexpr double seconds_per_hour = 3600;
 
-bool emulated(const std::string& virtualization) {
-  return virtualization == "tcg" || virtualization == "kvm_on_emulated";
-}
-
 /// Of a side that nobody named: any.
 Selector selector_of(const std::string& side) {
   return side.empty() ? Selector() : parse_selector(side);
@@ -59,8 +55,7 @@ class Comparer {
         baseline_(selector_of(request.baseline)),
         candidate_(selector_of(request.candidate)),
         by_arm_(!baseline_.beyond_arms() && !candidate_.beyond_arms()),
-        arms_(arm_records(index.data())),
-        looks_(looks_of(index.data(), request.settings)) {
+        arms_(arm_records(index.data())) {
     if (by_arm_) {
       require_arm(baseline_.arm);
       require_arm(candidate_.arm);
@@ -89,7 +84,7 @@ class Comparer {
       }
     }
     correct_for_family(results);
-    judge_sweeps(results);
+    judge_sweeps(results, request_.settings);
     return results;
   }
 
@@ -218,13 +213,29 @@ class Comparer {
       result.reason = both_ran ? "too_few_pairs" : "no_data";
       return;
     }
-    if (looks_) {
-      result.settings = looks_->settings_after(complete);
-      result.looks = looks_->looks();
+    std::set<std::int64_t> experiments;
+    for (const auto* row : baseline.rows) {
+      if (!row->pair || !experiments.insert(row->experiment).second) { continue; }
+      if (const auto looks = looks_of(experiment_of(index_.data(), *row))) { result.looks = looks; }
     }
+    const bool pooled = experiments.size() > 1;
+    if (result.looks && !pooled) { result.settings = levels_of(*result.looks).settings_after(complete); }
     const auto paired = compare_paired(ours, theirs, result.settings);
     result.test = paired.test;
     result.further_pairs = paired.further_pairs;
+    if (!result.looks || !pooled) { return; }
+    // Each stopped when it had the verdict it was looking for, so a verdict from all of them has no level.
+    result.looks.reset();
+    result.further_pairs.reset();
+    result.test->verdict = Verdict::inconclusive;
+    result.test->reason = "pooled_looks";
+    result.test->p_worse.reset();
+  }
+
+  /// The levels take a while, and cases and experiments of one scenario share them.
+  const LookLevels& levels_of(const Looks& looks) const {
+    const auto key = std::tuple(looks.at_most, looks.every, looks.first);
+    return levels_.try_emplace(key, looks, request_.settings).first->second;
   }
 
   void compare_runs(const Side& baseline, const Side& candidate, CaseComparison& result) const {
@@ -279,11 +290,16 @@ class Comparer {
     }
     if (runs.empty()) { return arm; }
     arm.throughputs = throughputs(runs);
+    arm.boots = boots_of(index_.data(), runs);
     arm.images_per_second = mean(arm.throughputs);
     if (sweeps_power(one.name)) {
       const auto numbers = index_.evidence(one.name, side).numbers;
-      const auto found = numbers.find("mean.gpu_images_per_joule");
-      if (found != numbers.end()) { arm.images_per_joule = found->second; }
+      const auto number = [&](const char* name) {
+        const auto found = numbers.find(name);
+        return found != numbers.end() ? std::optional(found->second) : std::nullopt;
+      };
+      arm.images_per_joule = number("mean.gpu_images_per_joule");
+      arm.cpu_images_per_joule = number("mean.cpu_images_per_joule");
     }
     if (const auto record = arms_.find(side.selector.arm); record != arms_.end() && record->second.price) {
       const auto& price = *record->second.price;
@@ -313,7 +329,7 @@ class Comparer {
       for (const auto* row : side->rows) {
         if (!usable(*row)) { continue; }
         kinds.insert(row->virtualization);
-        is_emulated = is_emulated || emulated(row->virtualization);
+        is_emulated = is_emulated || is_emulation(row->virtualization);
         result.published = result.published || row->virtualization.empty();
       }
     }
@@ -357,7 +373,7 @@ class Comparer {
   Selector candidate_;
   bool by_arm_;  ///< the sides are arms of the selected experiments
   ArmRecords arms_;
-  std::optional<LookLevels> looks_;
+  mutable std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, LookLevels> levels_ = {};
 };
 
 void Comparer::flag(CaseComparison& result) const {

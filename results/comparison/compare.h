@@ -65,6 +65,7 @@ struct ArmSummary {
   std::int64_t runs = 0;                         ///< valid finished trials
   std::optional<double> images_per_second = {};  ///< mean over them, of the trial
   std::vector<double> throughputs = {};          ///< of each of them
+  std::vector<std::string> boots = {};           ///< likewise, in which boot it ran; "" where nobody said
   std::vector<TenantMean> tenants = {};
   std::optional<Scaling> scaling = {};        ///< where the case is FAMILY/NODES and FAMILY/1 was run
   std::set<std::string> virtualization = {};  ///< what was virtual; "" where nobody said
@@ -72,6 +73,7 @@ struct ArmSummary {
   std::optional<PublishedSpeedup> published = {};
   std::optional<SweepStanding> sweep = {};              ///< where the case is a point of a sweep
   std::optional<double> images_per_joule = {};          ///< of its GPUs, where a power limit was swept
+  std::optional<double> cpu_images_per_joule = {};      ///< of the host's processors (RAPL), likewise
   std::optional<double> images_per_currency_unit = {};  ///< where the scenario has prices
   std::string currency = {};
   std::optional<TenantsAlone> alone = {};     ///< where the case has several tenants, and runs alone exist
@@ -79,8 +81,7 @@ struct ArmSummary {
 };
 
 /// What one value of the statistics is.
-enum class Unit { pair, trial, boot_session };
-BOOST_DESCRIBE_ENUM(Unit, pair, trial, boot_session)
+BOOST_DEFINE_ENUM_CLASS(Unit, pair, trial, boot_session)
 
 /// The answer for one case.
 struct CaseComparison {
@@ -109,7 +110,7 @@ struct CaseComparison {
   std::optional<double> p_worse_holm = {};    ///< of test->p_worse, corrected for all cases of the comparison
   bool forced = false;                        ///< the verdict was given although facts differ that must not
   Verdict verdict = Verdict::inconclusive;
-  /// too_few_pairs, too_few_runs, too_few_sessions, no_data, emulated, differs or empty
+  /// too_few_pairs, too_few_runs, too_few_sessions, pooled_looks, no_data, emulated, differs or empty
   std::string reason = {};
   bool published = false;               ///< imported rows that do not say what was virtual
   std::vector<std::string> flags = {};  ///< words for programs: zero_variance, emulated, unpaired_left_out, …

@@ -79,7 +79,8 @@ json sweep_json(const CaseComparison& comparison) {
     object = {{"images_per_second", or_null(arm.images_per_second)},
               {"standing", to_string(arm.sweep->standing)},
               {"best", arm.sweep->best},
-              {"images_per_joule", or_null(arm.images_per_joule)}};
+              {"images_per_joule", or_null(arm.images_per_joule)},
+              {"cpu_images_per_joule", or_null(arm.cpu_images_per_joule)}};
     put_interval(object, "ci_low", "ci_high", arm.sweep->ci);
   }
   return {{"family", swept->family}, {"at", at}, {"arms", arms}};

@@ -29,7 +29,7 @@ nlohmann::json workload_of(const TenantMean& tenant) {
 
 /// What else a workload says of the work in a step. How many steps warm up and count is none of it.
 void add_workload_facts(const nlohmann::json& workload, Facts& facts) {
-  for (const char* name : {"model", "image_size", "accumulate_steps", "environment"}) {
+  for (const char* name : {"model", "image_size", "accumulate_steps", "bucket_mib", "environment"}) {
     const auto found = workload.find(name);
     if (found == workload.end() || found->is_null()) { continue; }
     facts[name].insert(found->is_string() ? found->get<std::string>() : dump_json(*found));

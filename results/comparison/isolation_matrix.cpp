@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 
+#include "common/contains.h"
 #include "common/text/units.h"
 #include "results/comparison/data_index.h"
 
@@ -45,7 +46,7 @@ class MatrixBuilder {
     for (const auto* row : victim.rows) {
       if (condition_of(row->arm).arm != arm) { continue; }
       rows_[row->arm].push_back(row);
-      if (std::find(arms_.begin(), arms_.end(), row->arm) == arms_.end()) { arms_.push_back(row->arm); }
+      if (!contains(arms_, row->arm)) { arms_.push_back(row->arm); }
       if (usable(*row)) { matrix_.virtualization.insert(row->virtualization); }
       if (!matrix_.seed) { matrix_.seed = experiment_of(index.data(), *row).isolation_seed; }
     }
@@ -78,7 +79,7 @@ class MatrixBuilder {
     cell.level = condition.level();
     std::vector<double> runs;
     for (const auto* row : rows_.at(arm)) {
-      cell.failed += row->status == Status::finished ? 0 : 1;
+      cell.failed += row->status == Status::failed ? 1 : 0;
       cell.invalid += row->status == Status::finished && !row->valid ? 1 : 0;
       if (usable(*row)) { runs.push_back(*row->images_per_second); }
     }
@@ -198,24 +199,31 @@ class MatrixBuilder {
   }
 
   void add_doses() {
-    const auto baseline = rows_.contains(idle_arm()) ? idle_arm() : alone_arm();
-    if (!rows_.contains(baseline)) { return; }
+    const auto measured = [&](const std::string& arm) {
+      return rows_.contains(arm) && std::any_of(rows_.at(arm).begin(), rows_.at(arm).end(),
+                                                [](const auto* row) { return usable(*row); });
+    };
+    const auto baseline = measured(idle_arm()) ? idle_arm() : alone_arm();
+    if (!measured(baseline)) { return; }
     std::vector<std::string> aggressors;
     std::map<std::string, std::set<double>> levels;
     for (const auto& cell : matrix_.cells) {
-      if (cell.aggressor.empty() || !cell.level) { continue; }
+      if (cell.aggressor.empty() || !cell.level || cell.trials == 0) { continue; }
       if (!levels.contains(cell.aggressor)) { aggressors.push_back(cell.aggressor); }
       levels[cell.aggressor].insert(*cell.level);
     }
     const auto before = rounds_of(rows_.at(baseline));
     for (const auto& aggressor : aggressors) {
-      if (levels[aggressor].size() > 1) { add_dose(aggressor, before); }
+      if (levels[aggressor].size() > 1) { add_dose(aggressor, levels[aggressor].size(), before); }
     }
   }
 
-  void add_dose(const std::string& aggressor, const Rounds& before) {
+  /// Of rounds with all `levels` that were measured: in one that lacks some, a line through the others would
+  /// stand for a level that nobody saw.
+  void add_dose(const std::string& aggressor, std::size_t levels, const Rounds& before) {
     struct Sums {
       double products = 0, squares = 0;
+      std::size_t levels = 0;
     };
     std::map<RoundKey, Sums> sums;
     for (const auto& arm : arms_) {
@@ -227,8 +235,10 @@ class MatrixBuilder {
         if (!value || found == before.end() || !found->second) { continue; }
         sums[round].products += level * std::log(*value / *found->second);
         sums[round].squares += level * level;
+        ++sums[round].levels;
       }
     }
+    std::erase_if(sums, [&](const auto& round) { return round.second.levels < levels; });
     if (sums.empty()) { return; }
     std::vector<std::optional<double>> full, ones;
     for (const auto& [round, sum] : sums) {
@@ -299,12 +309,7 @@ std::string to_text(const Disturbance& disturbance, bool with_verdict) {
 
 std::string to_text(const Recovery& recovery) {
   return recovery.seconds ? fmt::format("{:.1f} s", *recovery.seconds)
-                          : fmt::format("not in {:.0f} s", recovery.looked_seconds);
-}
-
-bool measures_isolation(const ComparisonData& data) {
-  return std::any_of(data.rows.begin(), data.rows.end(),
-                     [](const ComparisonRow& row) { return !condition_of(row.arm).neighbour.empty(); });
+                          : fmt::format("not in {:.2g} s", recovery.looked_seconds);
 }
 
 std::vector<IsolationMatrix> isolation_matrices(const ComparisonData& data, std::optional<double> margin,
@@ -319,7 +324,7 @@ std::vector<IsolationMatrix> isolation_matrices(const ComparisonData& data, std:
     for (const auto* row : victim.rows) {
       const auto condition = condition_of(row->arm);
       if (!condition.neighbour.empty()) { beside.insert(condition.arm); }
-      if (std::find(arms.begin(), arms.end(), condition.arm) == arms.end()) { arms.push_back(condition.arm); }
+      if (!contains(arms, condition.arm)) { arms.push_back(condition.arm); }
     }
     for (const auto& arm : arms) {
       if (beside.contains(arm)) { matrices.push_back(MatrixBuilder(index, victim, arm, settings).build()); }

@@ -29,8 +29,7 @@ struct Condition {
 };
 Condition condition_of(const std::string& arm);
 
-enum class Isolated { isolated, disturbed, faster, inconclusive, not_comparable };
-BOOST_DESCRIBE_ENUM(Isolated, isolated, disturbed, faster, inconclusive, not_comparable)
+BOOST_DEFINE_ENUM_CLASS(Isolated, isolated, disturbed, faster, inconclusive, not_comparable)
 
 /// A condition against a baseline: the same paired test as of VMs against bare metal. `loss` is the share of
 /// throughput that is lost.
@@ -99,7 +98,5 @@ Rounds rounds_of(const Rows& rows);
 /// 5 %. Pure.
 std::vector<IsolationMatrix> isolation_matrices(const ComparisonData& data, std::optional<double> margin = {},
                                                 double alpha = 0.05);
-/// Whether any trial ran beside a neighbour.
-bool measures_isolation(const ComparisonData& data);
 
 }  // namespace virtrain::results

@@ -25,9 +25,9 @@ Settings LookLevels::settings_after(std::int64_t pairs) const {
   return now;
 }
 
-std::optional<LookLevels> looks_of(const ComparisonData& data, const Settings& settings) {
-  if (data.experiments.size() != 1 || data.experiments[0].looks.empty()) { return std::nullopt; }
-  const auto said = parse_json_or_null(data.experiments[0].looks);
+std::optional<Looks> looks_of(const ComparisonExperiment& experiment) {
+  if (experiment.looks.empty()) { return std::nullopt; }
+  const auto said = parse_json_or_null(experiment.looks);
   const auto number = [&](const char* key) -> std::int64_t {
     return said.is_object() && said.contains(key) && said[key].is_number_integer()
                ? said[key].get<std::int64_t>()
@@ -36,7 +36,7 @@ std::optional<LookLevels> looks_of(const ComparisonData& data, const Settings& s
   const Looks looks{number("at_most"), number("every"), number("first")};
   const bool possible =
       looks.first >= 1 && looks.every >= 1 && looks.at_most >= looks.first && looks.at_most <= most_looks;
-  return possible ? std::optional<LookLevels>(std::in_place, looks, settings) : std::nullopt;
+  return possible ? std::optional(looks) : std::nullopt;
 }
 
 }  // namespace virtrain::results

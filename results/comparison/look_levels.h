@@ -23,8 +23,8 @@ class LookLevels {
   SequentialTest tests_, reporting_;
 };
 
-/// When the pairs were looked at, where all data come from one experiment that was looked at as it ran. A
-/// plan that was imported may say anything.
-std::optional<LookLevels> looks_of(const ComparisonData& data, const Settings& settings);
+/// When the pairs of an experiment were looked at as it ran; nothing where they were not. A plan that was
+/// imported may say anything.
+std::optional<Looks> looks_of(const ComparisonExperiment& experiment);
 
 }  // namespace virtrain::results

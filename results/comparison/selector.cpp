@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/error.h"
+#include "common/system/time.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 
@@ -29,7 +30,7 @@ bool is_moment(std::string_view text) {
     goes_on = in.take_digits(2);
   }
   in.take("Z");
-  return goes_on && in.at_end();
+  return goes_on && in.at_end() && is_on_calendar(text);
 }
 
 /// "A..B", "A..", "..B" or "A": a date, or a time in UTC to any precision.

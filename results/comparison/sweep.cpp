@@ -6,6 +6,7 @@
 
 #include "common/text/text.h"
 #include "common/text/units.h"
+#include "results/comparison/case_rows.h"
 #include "results/comparison/compare.h"
 
 namespace virtrain::results {
@@ -15,7 +16,6 @@ namespace {
 struct SweptArm {
   SweptCase swept;
   const ArmSummary* arm;
-  const Settings* settings;
 };
 
 using SweepCurve =
@@ -28,14 +28,23 @@ std::vector<SweepCurve> sweep_curves(const std::vector<CaseComparison>& comparis
     if (!swept) { continue; }
     for (const auto& arm : comparison.arms) {
       if (arm.throughputs.empty()) { continue; }
-      const auto name = fmt::format("{} in {}", swept->family, arm.arm);
+      const auto name = comparison.arm.empty()
+                            ? fmt::format("{} in {}", swept->family, arm.arm)
+                            : fmt::format("{} in {} of {}", swept->family, comparison.arm, arm.arm);
       auto known = std::find_if(curves.begin(), curves.end(),
                                 [&](const SweepCurve& curve) { return curve.first == name; });
       if (known == curves.end()) { known = curves.insert(curves.end(), {name, {}}); }
-      known->second.push_back({*swept, &arm, &comparison.settings});
+      known->second.push_back({*swept, &arm});
     }
   }
   return curves;
+}
+
+/// Runs of one boot are correlated, as everywhere.
+RatioTest compare_points(const ArmSummary& baseline, const ArmSummary& candidate, const Settings& settings) {
+  const auto units =
+      units_of({baseline.throughputs, baseline.boots}, {candidate.throughputs, candidate.boots});
+  return compare_unpaired(units.baseline, units.candidate, settings).test;
 }
 
 /// Student's interval of one mean: Welch's of its difference from zero.
@@ -45,9 +54,9 @@ std::optional<Interval> interval_of_mean(const std::vector<double>& values) {
   return welch_test(zeros, values).ci;
 }
 
-Standing standing_of(const SweptArm& point, const SweptArm& best) {
+Standing standing_of(const SweptArm& point, const SweptArm& best, const Settings& settings) {
   if (point.arm == best.arm) { return Standing::best; }
-  const auto test = compare_unpaired(best.arm->throughputs, point.arm->throughputs, *point.settings).test;
+  const auto test = compare_points(*best.arm, *point.arm, settings);
   if (!test.reason.empty()) { return Standing::undecided; }
   switch (test.verdict) {
     case Verdict::equivalent:
@@ -92,17 +101,17 @@ void add_power_claims(const std::string& name, const std::vector<SweptArm>& poin
       const bool same = beside_power(other.swept) == beside_power(point.swept) && watts_of(other.swept);
       if (same && (full == nullptr || *watts_of(other.swept) > *watts_of(full->swept))) { full = &other; }
     }
-    if (!watts || full == nullptr) { continue; }
+    if (!watts || full == nullptr || !point.arm->sweep) { continue; }
     const double less = 1 - *watts / *watts_of(full->swept);
     if (less < 0.0999 || less > 0.2001) { continue; }
-    const auto test = compare_unpaired(full->arm->throughputs, point.arm->throughputs,
-                                       {claimed_cost, point.settings->alpha})
-                          .test;
+    const auto test =
+        compare_points(*full->arm, *point.arm, {claimed_cost, point.arm->sweep->settings.alpha});
     const bool holds = test.verdict == Verdict::equivalent || test.verdict == Verdict::non_inferior ||
                        test.verdict == Verdict::better;
     sentences.push_back(
-        fmt::format("{}: {:.3g} % less power cost {:.2g} % of the throughput; a cost below 5 % {}.", name,
-                    less * 100, (1 - test.ratio) * 100,
+        fmt::format("{}: {} has {:.3g} % less power than {}, and cost {:.2g} % of the throughput; a cost "
+                    "below 5 % {}.",
+                    name, point.swept.at, less * 100, full->swept.at, (1 - test.ratio) * 100,
                     holds                            ? "is shown"
                     : test.verdict == Verdict::worse ? "is refuted"
                                                      : "is not decided"));
@@ -131,7 +140,7 @@ std::optional<SweptCase> swept_case(const std::string& case_name) {
   return swept;
 }
 
-void judge_sweeps(std::vector<CaseComparison>& comparisons) {
+void judge_sweeps(std::vector<CaseComparison>& comparisons, const Settings& settings) {
   std::map<const ArmSummary*, SweepStanding> standings;
   for (const auto& [name, points] : sweep_curves(comparisons)) {
     const auto& best =
@@ -139,8 +148,8 @@ void judge_sweeps(std::vector<CaseComparison>& comparisons) {
           return a.arm->images_per_second < b.arm->images_per_second;
         });
     for (const auto& point : points) {
-      standings[point.arm] = {standing_of(point, best), interval_of_mean(point.arm->throughputs),
-                              best.swept.at};
+      standings[point.arm] = {standing_of(point, best, settings), interval_of_mean(point.arm->throughputs),
+                              best.swept.at, settings};
     }
   }
   for (auto& comparison : comparisons) {
@@ -175,11 +184,11 @@ std::vector<std::string> sweep_sentences(const std::vector<CaseComparison>& comp
         sentence += fmt::format(". {}: {}", words, names);
       }
     };
-    const double margin = best->settings->margin * 100;
+    const double margin = best->arm->sweep->settings.margin * 100;
     add(Standing::as_good, fmt::format("As good within {:.4g} %", margin));
     add(Standing::worse, fmt::format("Worse by more than {:.4g} %", margin));
     add(Standing::undecided, "Not decided");
-    if (best->arm->virtualization.contains("tcg")) {
+    if (std::any_of(best->arm->virtualization.begin(), best->arm->virtualization.end(), is_emulation)) {
       sentence += ". The virtual machines were emulated: real ones may have another best point";
     }
     sentences.push_back(sentence + ".");

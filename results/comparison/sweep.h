@@ -15,14 +15,14 @@ struct CaseComparison;
 
 /// Where a point of a sweep stands among those of its arm: the largest mean, as good as that within the
 /// margin, worse by more than the margin, or not known.
-enum class Standing { best, as_good, worse, undecided };
-BOOST_DESCRIBE_ENUM(Standing, best, as_good, worse, undecided)
+BOOST_DEFINE_ENUM_CLASS(Standing, best, as_good, worse, undecided)
 
 /// One arm at one point of a sweep.
 struct SweepStanding {
   Standing standing = Standing::undecided;
   std::optional<Interval> ci = {};  ///< 95 %, of the arm's mean throughput
   std::string best = {};            ///< the point with the largest mean, as `at`
+  Settings settings = {};           ///< of the tests between points
 };
 
 /// What the name of a swept case says: "weak@batch_size=32,vcpus=2/4".
@@ -39,8 +39,9 @@ std::optional<SweptCase> swept_case(const std::string& case_name);
 bool sweeps_power(const std::string& case_name);
 
 /// Gives each arm of each swept case its standing, by two one-sided tests of its runs against those of the
-/// arm's best point; the runs are not paired, for points run one after the other.
-void judge_sweeps(std::vector<CaseComparison>& comparisons);
+/// arm's best point; the runs are not paired, for points run one after the other. `settings` as asked for:
+/// when a case had pairs enough for its own verdict says nothing about its points.
+void judge_sweeps(std::vector<CaseComparison>& comparisons, const Settings& settings);
 
 /// "Sweep of weak/4 in vm: largest mean at batch_size=32, …" for each family and arm; and of power limits
 /// whether 10 to 20 % less power cost less than 5 % of the throughput.

@@ -102,6 +102,10 @@ std::string verdict_remark(const CaseComparison& comparison) {
   if (!comparison.test) { return without_data(comparison); }
   if (comparison.forced) { return "forced, although " + why_not_comparable(comparison); }
   if (comparison.verdict == Verdict::not_comparable) { return why_not_comparable(comparison); }
+  if (comparison.reason == "pooled_looks") {
+    return "pairs of experiments that were looked at as they ran have a verdict only one by one "
+           "(--experiment)";
+  }
   if (!comparison.test->ci_tost) { return too_few(comparison); }
   const bool settled =
       comparison.verdict != Verdict::inconclusive && comparison.verdict != Verdict::non_inferior;

@@ -131,10 +131,11 @@ SequentialTest::SequentialTest(const Looks& looks, const Settings& settings) : l
     if (looks_at(n)) { shares.push_back(static_cast<double>(n) / static_cast<double>(looks.at_most)); }
   }
   const auto levels = nominal_levels(shares, settings.alpha);
-  levels_.push_back(least_level);
+  const double floor = std::min(least_level, settings.alpha / 1000);
+  levels_.push_back(floor);
   std::size_t passed = 0;
   for (std::int64_t n = 1; n <= looks.at_most; ++n) {
-    levels_.push_back(looks_at(n) ? std::max(levels[passed++], least_level) : levels_.back());
+    levels_.push_back(looks_at(n) ? std::max(levels[passed++], floor) : levels_.back());
   }
 }
 

@@ -30,8 +30,7 @@ double spent_alpha(double share, double alpha);
 /// alpha at most.
 std::vector<double> nominal_levels(std::span<const double> shares, double alpha);
 
-enum class Stop { go_on, verdict, futility, at_most };
-BOOST_DESCRIBE_ENUM(Stop, go_on, verdict, futility, at_most)
+BOOST_DEFINE_ENUM_CLASS(Stop, go_on, verdict, futility, at_most)
 
 /// The tests of one comparison at its looks. The levels hold for t tests by their p values (Jennison and
 /// Turnbull 2000, section 11.3.2).
@@ -39,8 +38,8 @@ class SequentialTest {
  public:
   SequentialTest(const Looks& looks, const Settings& settings);
 
-  /// Of each one-sided test after so many pairs, as it was at the last look, and never below 1e-9: what is
-  /// spent before is too little to count.
+  /// Of each one-sided test after so many pairs, as it was at the last look, and never below 1e-9 (or a
+  /// thousandth of an alpha below 1e-6): what is spent before is too little to count.
   double level(std::int64_t pairs) const;
 
   /// What so many complete pairs say: a verdict (equivalent, better or worse) at the level of this look;

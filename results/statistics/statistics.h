@@ -25,8 +25,7 @@ struct Interval {
   double high = 0;
 };
 
-enum class Verdict { equivalent, better, worse, non_inferior, inconclusive, not_comparable };
-BOOST_DESCRIBE_ENUM(Verdict, equivalent, better, worse, non_inferior, inconclusive, not_comparable)
+BOOST_DEFINE_ENUM_CLASS(Verdict, equivalent, better, worse, non_inferior, inconclusive, not_comparable)
 
 /// Candidate against baseline on the scale of logarithms: what paired and unpaired data have in common.
 struct RatioTest {

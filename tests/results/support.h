@@ -41,12 +41,13 @@ inline Trial a_trial(const std::string& experiment, const std::string& case_name
 /// Inserts a finished trial as an import would.
 inline std::int64_t add_finished(Store& store, const std::string& experiment, const std::string& case_name,
                                  const std::string& arm, std::optional<std::int64_t> pair,
-                                 double images_per_second, std::int64_t nodes = 1) {
+                                 double images_per_second, std::int64_t nodes = 1,
+                                 const std::string& of_vms = "kvm") {
   Trial trial = a_trial(experiment, case_name, arm, pair);
   trial.status = Status::finished;
   trial.images_per_second = images_per_second;
   trial.nodes = nodes;
-  trial.virtualization = arm.starts_with("vm") ? "kvm" : "none";
+  trial.virtualization = arm.starts_with("vm") ? of_vms : "none";
   return store.import_trial(trial);
 }
 

@@ -41,6 +41,11 @@ struct Course {
 std::vector<Setting> known_settings(const std::vector<std::string>& words) {
   std::vector<Setting> settings;
   for (std::size_t i = 0; i + 2 < words.size(); i += 3) {
+    if (words[i + 1] == words[i + 2]) {
+      throw Error("bisect", ErrorCode::usage,
+                  fmt::format("--switch {}: old and new value are the same, {}", excerpt(words[i]),
+                              excerpt(words[i + 1])));
+    }
     settings.push_back({words[i], words[i + 1], words[i + 2]});
   }
   return settings;
@@ -115,8 +120,7 @@ std::string plan_words(const Subject& subject, const Scenario& first, const Bise
   };
   return fmt::format(
       "{} in {}, {:.1f} % slower. At most {} {} of {} to {} pairs: {} to {} trials, about {} to {} ({} a "
-      "trial, {}). "
-      "Order by seed {}.",
+      "trial, {}). Order by seed {}.",
       printable(subject.case_name), printable(subject.arm), (1 - subject.ratio) * 100, comparisons,
       comparisons == 1 ? "comparison" : "comparisons", std::min(least_pairs, pairs), pairs,
       2 * std::min(least_pairs, pairs) * static_cast<std::int64_t>(comparisons), trials,

@@ -207,8 +207,7 @@ void add_import(Cli& cli) {
   add_database_option(*verb, arguments->database);
   verb->add_option("paths", arguments->paths,
                    "Files (also .gz and .zst, evidence bundles, other results databases) and folders, - for "
-                   "standard input; all of them are "
-                   "imported, or nothing")
+                   "standard input; all of them are imported, or nothing")
       ->type_name("FILE")
       ->required();
   auto formats = results::format_names();
@@ -233,8 +232,7 @@ void add_import(Cli& cli) {
       "  virtrain import bare-metal.log --experiment e1 --case one-gpu --arm bare_metal --pair 1\n"
       "  virtrain import logs/                               logs/vm/weak-scaling/4/1.log and so on\n"
       "  virtrain import runs.csv --map ips=images_per_second --map where=arm --experiment e1 --case c "
-      "--nodes 1 "
-      "--gpus-per-node 1\n"
+      "--nodes 1 --gpus-per-node 1\n"
       "  virtrain import all_reduce_perf.txt --experiment e1 --arm vm\n"
       "  virtrain import results-summary.jsonl --experiment fleet --arm vm --gpus-per-node 8 --scope rank");
   verb->callback([arguments] { import_files(*arguments); });

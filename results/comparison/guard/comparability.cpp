@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "common/text/json.h"
 #include "common/text/text.h"
 
 namespace virtrain::results {
@@ -48,6 +49,7 @@ constexpr std::array rules = {
     FieldRule{"model", must_be_equal, "another model is another workload"},
     FieldRule{"image_size", must_be_equal, "another image size is another workload"},
     FieldRule{"accumulate_steps", must_be_equal, "it decides how often gradients are sent"},
+    FieldRule{"bucket_mib", must_be_equal, "it decides in how many parts gradients are sent"},
     FieldRule{"environment", must_be_equal, "its variables steer libraries: NCCL, MPI, oneDNN"},
     FieldRule{"batch_size", must_be_equal, "another batch size is another workload"},
     FieldRule{"precision", must_be_equal, "another precision is another workload"},
@@ -68,14 +70,19 @@ constexpr std::array rules = {
     FieldRule{"repeatable", informative, "it follows from the kernels, and costs nothing itself"},
 };
 
-/// What a key of the scenario, or one below it, changes when an arm sets it.
+/// What a key of the scenario, or one below it, changes when an arm sets it; "NCCL_" begins names of
+/// variables.
 struct KeyEffect {
   std::string_view key, field;
 };
 constexpr std::array key_effects = {
     KeyEffect{"workload.env", "environment"},
-    KeyEffect{"workload.env", "isa"},
-    KeyEffect{"workload.env", "transport"},
+    KeyEffect{"workload.env.ONEDNN_", "isa"},
+    KeyEffect{"workload.env.DNNL_", "isa"},
+    KeyEffect{"workload.env.NCCL_", "transport"},
+    KeyEffect{"workload.env.OMPI_", "transport"},
+    KeyEffect{"workload.env.UCX_", "transport"},
+    KeyEffect{"workload.env.FI_", "transport"},
     KeyEffect{"workload.threads", "threads_per_rank"},
     KeyEffect{"devices.settings.power_limit", "power_limit"},
     KeyEffect{"devices.settings.graphics_clock", "clocks"},
@@ -84,6 +91,12 @@ constexpr std::array key_effects = {
     KeyEffect{"devices.type", "gpu_name"},
     KeyEffect{"devices.nics", "transport"},
     KeyEffect{"devices.clique", "peer_to_peer"},
+    KeyEffect{"devices.clique", "transport"},
+    KeyEffect{"guest.nccl_topology", "transport"},
+    KeyEffect{"guest.topology", "transport"},
+    KeyEffect{"guest.cpu_model", "isa"},
+    KeyEffect{"guest.smt", "numa"},
+    KeyEffect{"guest.smt", "smt"},
     KeyEffect{"guest.vcpus", "threads_per_rank"},
     KeyEffect{"guest.vcpus", "numa"},
     KeyEffect{"guest.pinning", "numa"},
@@ -102,9 +115,33 @@ constexpr std::array key_effects = {
 bool follows_from(std::string_view field, const std::set<std::string>& changed) {
   return std::any_of(key_effects.begin(), key_effects.end(), [&](const KeyEffect& effect) {
     return effect.field == field && std::any_of(changed.begin(), changed.end(), [&](const auto& key) {
-             return key == effect.key || key.starts_with(std::string(effect.key) + ".");
+             return key == effect.key ||
+                    key.starts_with(std::string(effect.key) + (effect.key.ends_with('_') ? "" : "."));
            });
   });
+}
+
+/// The values of a fact without what an arm sets on purpose: of environments the variables that are left.
+std::set<std::string> beside_changes(std::string_view field, const std::set<std::string>& values,
+                                     const std::set<std::string>& changed) {
+  constexpr std::string_view variables = "workload.env.";
+  if (field != "environment") { return {}; }
+  std::set<std::string> left;
+  for (const auto& value : values) {
+    auto environment = parse_json_or_null(value);
+    if (!environment.is_object()) { return {value}; }
+    for (const auto& key : changed) {
+      if (key.starts_with(variables)) { environment.erase(key.substr(variables.size())); }
+    }
+    left.insert(dump_json(environment));
+  }
+  return left;
+}
+
+const std::set<std::string>& values_of(const Facts& facts, std::string_view field) {
+  static const std::set<std::string> none;
+  const auto found = facts.find(std::string(field));
+  return found == facts.end() ? none : found->second;
 }
 
 /// Fields of cards, whose value lists those of all of a node's ranks, joined by ", ". One node of an arm may
@@ -190,7 +227,9 @@ std::vector<FactDifference> differences(const Facts& baseline, const Facts& cand
   for (const auto& rule : rules) {
     // No arm explains a difference between two hosts, or between two runs of one arm.
     const FactRule strict = rule.rule == informative ? informative : must_be_equal;
-    const bool intended = rule.rule != informative && follows_from(rule.field, changed);
+    const bool intended = rule.rule != informative && follows_from(rule.field, changed) &&
+                          beside_changes(rule.field, values_of(baseline, rule.field), changed) ==
+                              beside_changes(rule.field, values_of(candidate, rule.field), changed);
     const auto here = intended ? explained_by_the_arm : one_arm ? strict : rule.rule;
     const FieldRule meant{rule.field, rule.rule, "an arm changes it on purpose"};
     compare_field(std::string(rule.field), intended ? meant : rule, here, baseline, candidate, found);

@@ -197,3 +197,31 @@ TEST_CASE("the table fits a terminal of eighty columns, and programs get every f
   CHECK(json.at(3)["verdict"] == "disturbed");
   CHECK(json.at(3)["loss_low"].get<double>() < json.at(3)["loss"].get<double>());
 }
+
+TEST_CASE("a dose needs two measured levels, and comes from rounds that have them all") {
+  auto data = simulate(5, {{"", 0}, {"idle", 0}, {"cpu@25%", 0.03}, {"cpu@100%", 0.2}}, 10);
+  int full = 0;
+  for (auto& row : data.rows) {
+    if (row.arm.ends_with("+cpu@100%") && ++full > 2) { row.valid = false; }
+  }
+  const auto partly = matrix_of(data);
+  REQUIRE(partly.doses.size() == 1);
+  CHECK(partly.doses[0].rounds == 2);
+  CHECK(partly.doses[0].loss_at_full_level == Approx(0.2).margin(0.03));
+  for (auto& row : data.rows) {
+    if (row.arm.ends_with("+cpu@100%")) { row.valid = false; }
+  }
+  CHECK(matrix_of(data).doses.empty());
+  auto no_idle = simulate(5, {{"", 0}, {"idle", 0}, {"cpu@50%", 0.1}, {"cpu@100%", 0.2}}, 5);
+  for (auto& row : no_idle.rows) { row.valid = !row.arm.ends_with("+idle"); }
+  CHECK(matrix_of(no_idle).doses.size() == 1);  // against the victim alone
+}
+
+TEST_CASE("an interrupted trial has not failed") {
+  auto data = simulate(1, {{"", 0}, {"cpu@100%", 0.4}}, 3);
+  data.rows.back().status = Status::interrupted;
+  data.rows.back().images_per_second.reset();
+  std::int64_t failed = 0;
+  for (const auto& one : matrix_of(data).cells) { failed += one.failed; }
+  CHECK(failed == 0);
+}

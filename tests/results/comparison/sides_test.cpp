@@ -466,3 +466,13 @@ TEST_CASE("the guard takes what an arm changes on purpose for explained, and not
                                                  {"cpu_flags", FactRule::must_be_equal}});
   CHECK(list[1].verdict == Verdict::not_comparable);
 }
+
+TEST_CASE("days that no calendar has are refused") {
+  for (const char* side :
+       {"date:2026-13-01..", "date:2026-02-30", "date:..2026-01-01T24:00", "date:2025-02-29"}) {
+    CHECK_THROWS_WITH(parse_selector(side), Contains("is not a date"));
+  }
+  for (const char* side : {"date:2024-02-29", "date:2026", "date:2026-12-31T23:59:60Z", "date:..2026-02"}) {
+    CHECK_NOTHROW(parse_selector(side));
+  }
+}

@@ -84,8 +84,14 @@ TEST_CASE("a sweep of power limits says whether a tenth to a fifth less power co
   add("200W", 80);
   const auto sentences = sweep_sentences(compare(data, {}));
   REQUIRE(sentences.size() == 3);
-  CHECK_THAT(sentences[1], Contains("10 % less power cost 3 % of the throughput") && Contains("is shown"));
-  CHECK_THAT(sentences[2], Contains("20 % less power cost 10 % of the throughput") && Contains("is refuted"));
+  CHECK_THAT(
+      sentences[1],
+      Contains(
+          "power_limit=270W has 10 % less power than power_limit=300W, and cost 3 % of the throughput") &&
+          Contains("is shown"));
+  CHECK_THAT(sentences[2],
+             Contains("20 % less power than power_limit=300W, and cost 10 % of the throughput") &&
+                 Contains("is refuted"));
   CHECK(sweeps_power("one@power_limit=250W,batch_size=2"));
   CHECK_FALSE(sweeps_power("one@batch_size=2"));
 }
@@ -95,4 +101,67 @@ TEST_CASE("a price gives images for a unit of its currency") {
   const auto json = to_json(compare(swept(), {}).at(1)).at("images_per_currency_unit").at("vm");
   CHECK(json.at("images").get<double>() == Approx(90'000));
   CHECK(json.at("currency") == "EUR");
+}
+
+TEST_CASE("sides of a sweep have curves of their own, by arm") {
+  ComparisonData data;
+  data.experiments = {{.id = "a", .label = "before"}, {.id = "b", .label = "after"}};
+  const auto add = [&](std::int64_t experiment, const char* arm, const char* batch, double mean) {
+    for (int i = 0; i < 4; ++i) {
+      data.rows.push_back({.experiment = experiment,
+                           .case_name = std::string("one@batch_size=") + batch,
+                           .arm = arm,
+                           .nodes = 1,
+                           .virtualization = arm == std::string("vm") ? "kvm" : "none",
+                           .images_per_second = mean + 0.1 * i});
+    }
+  };
+  for (const std::int64_t experiment : {0, 1}) {
+    add(experiment, "bare_metal", "16", 200), add(experiment, "bare_metal", "32", 220);
+    add(experiment, "vm", "16", 100), add(experiment, "vm", "32", 110);
+  }
+  CompareRequest request;
+  request.baseline = "label:before";
+  request.candidate = "label:after";
+  const auto list = compare(data, request);
+  REQUIRE(list.size() == 4);
+  for (const auto& one : list) {
+    const auto wanted = one.case_name.ends_with("32") ? Standing::best : Standing::worse;
+    for (const auto& arm : one.arms) { CHECK(arm.sweep->standing == wanted); }
+  }
+  const auto sentences = sweep_sentences(list);
+  REQUIRE(sentences.size() == 4);
+  CHECK_THAT(sentences[2], Contains("Sweep of one in vm of label:before: largest mean at batch_size=32"));
+}
+
+TEST_CASE("points of a sweep from two boots have no verdict by the runs of each") {
+  auto data = swept();
+  for (auto& row : data.rows) { row.boot_id = row.case_name.find("=16") != std::string::npos ? "b1" : "b2"; }
+  const auto list = compare(data, {});
+  CHECK(list.at(0).arms.at(0).sweep->standing == Standing::undecided);  // worse within one boot
+  CHECK(list.at(1).arms.at(0).sweep->standing == Standing::as_good);
+}
+
+TEST_CASE("when a case was looked at early does not decide where its point stands") {
+  auto data = swept();
+  data.experiments[0].looks = R"({"at_most":30,"every":1,"first":3})";
+  CHECK(compare(data, {}).at(0).arms.at(0).sweep->standing == Standing::worse);
+}
+
+TEST_CASE("a sweep of emulated VMs says so, whatever emulated them") {
+  auto data = swept();
+  for (auto& row : data.rows) { row.virtualization = "kvm_on_emulated"; }
+  CHECK_THAT(sweep_sentences(compare(data, {})).at(0), Contains("The virtual machines were emulated"));
+}
+
+TEST_CASE("experiments that do not agree on a price have none, and a price that cannot be is none") {
+  auto data = swept();
+  data.experiments.push_back(
+      {.id = "f", .arms = R"([{"name":"vm","base":"vm","price":{"amount":4.0,"currency":"USD"}}])"});
+  CHECK(to_json(compare(data, {}).at(1)).at("images_per_currency_unit").is_null());
+  for (const char* price : {R"({"amount":1e-308,"currency":"EUR"})", R"({"amount":2.0,"currency":"euro"})"}) {
+    auto one = swept();
+    one.experiments[0].arms = std::string(R"([{"name":"vm","base":"vm","price":)") + price + "}]";
+    CHECK(to_json(compare(one, {}).at(1)).at("images_per_currency_unit").is_null());
+  }
 }

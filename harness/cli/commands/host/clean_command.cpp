@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "common/error.h"
 #include "common/system/log.h"
+#include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "harness/cli/commands.h"
 #include "results/store/store.h"
@@ -102,7 +104,15 @@ void add_clean_command(Cli& cli) {
           "libvirt URI (default: qemu:///system, or a user's qemu:///session where that is out of reach)")
       ->type_name("URI");
   cleaner->add_option("--experiment", cleaned->experiment, "What this experiment left, and nothing else")
-      ->type_name("EXPERIMENT");
+      ->type_name("EXPERIMENT")
+      ->check([](const std::string& id) {
+        const bool plain = !id.empty() && std::all_of(id.begin(), id.end(), [](char c) {
+          return is_letter(c) || is_digit(c) || c == '-';
+        });
+        return std::string(plain ? ""
+                                 : "it does not look like an experiment's id, such as 20261120t020004-7f3a2b "
+                                   "(virtrain list shows them)");
+      });
   cleaner
       ->add_option("--db", cleaned->database,
                    "Results database in which to mark experiments interrupted if the lease journal is lost")
