@@ -72,8 +72,7 @@ std::string service_unit(const Schedule& schedule, const std::filesystem::path& 
   return fmt::format(
       "[Unit]\n"
       "Description=virtrain schedule {0}\n"
-      "{1}"
-      "\n"
+      "{1}\n"
       "[Service]\n"
       "Type=oneshot\n"
       "ExecStart={2} schedule run {0}\n"
