@@ -16,8 +16,8 @@
 #include "results/exchange/exchange.h"
 #include "results/exchange/files/checksums.h"
 #include "results/exchange/files/unpack.h"
-#include "results/exchange/readers/json_fault.h"
 #include "results/exchange/readers/readers.h"
+#include "results/exchange/records/json_fault.h"
 
 namespace virtrain::results {
 namespace {

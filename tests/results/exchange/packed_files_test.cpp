@@ -193,7 +193,7 @@ TEST_CASE("what unpacks beyond its limits, or is cut off, is refused") {
 }
 
 // To libarchive NUL bytes are the end of a tar archive.
-TEST_CASE("packed NUL bytes are too large, or no text; they are not nothing") {
+TEST_CASE("packed NUL bytes are too large, or no text, and never nothing") {
   const TemporaryFolder folder;
   const auto refused = [&](const std::string& name, std::size_t bytes) {
     std::ofstream(folder.path / name, std::ios::binary) << std::string(bytes, '\0');

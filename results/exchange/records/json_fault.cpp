@@ -1,4 +1,4 @@
-#include "results/exchange/readers/json_fault.h"
+#include "results/exchange/records/json_fault.h"
 
 #include <fmt/format.h>
 
