@@ -47,7 +47,8 @@ bool is_on_calendar(std::string_view iso8601_beginning) {
   };
   const std::chrono::year year(part(0, 0) * 100 + part(2, 0));
   const auto month = static_cast<unsigned>(part(5, 1)), day = static_cast<unsigned>(part(8, 1));
-  return (year / month / day).ok() && part(11, 0) < 24 && part(14, 0) < 60 && part(17, 0) <= 60;
+  return std::chrono::year_month_day(year, std::chrono::month(month), std::chrono::day(day)).ok() &&
+         part(11, 0) < 24 && part(14, 0) < 60 && part(17, 0) <= 60;
 }
 
 }  // namespace virtrain
