@@ -92,6 +92,7 @@ Chart chart_of(const SizeCurve& curve, const ArmOrder& order, std::size_t number
     }
   }
   std::vector<std::string> parts;
+  parts.reserve(at_largest.size());
   for (const auto& [arm, value] : at_largest) {
     parts.push_back(fmt::format("{} {}", arm_words(arm), figure_with_unit(value, "B/s")));
   }
