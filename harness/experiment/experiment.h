@@ -38,8 +38,7 @@ struct ExperimentOutcome {
   int stop_signal = 0;                  ///< SIGINT, SIGTERM or SIGHUP if it was stopped
   std::optional<ErrorCode> aborted_by;  ///< a failure no further trial could survive (the database, the host)
   std::string first_failure;            ///< in words, for the summary
-  std::vector<std::string>
-      ended_early;  ///< cases that had enough pairs, and why: "two: 4 pairs are enough …"
+  std::vector<std::string> ended_early;  ///< "two: 4 pairs are enough for a verdict", by case
 };
 
 /// Runs all trials of a plan, stores everything, and leaves nothing behind. Called on the thread that runs

@@ -57,8 +57,7 @@ std::vector<int> CoreAllocator::take_over(std::size_t count, const std::vector<i
 
 std::vector<int> CoreAllocator::usable() const {
   if (smt_ == vmctl::Smt::any) { return free_; }
-  std::map<int, std::vector<int>>
-      threads;  // of cores that nobody has; one without siblings stands for itself
+  std::map<int, std::vector<int>> threads;  // by core that nobody has; one without siblings is its own
   for (const int core : free_) {
     const int physical = physical_.at(core);
     if (!taken_physical_.contains(physical)) { threads[physical >= 0 ? physical : core].push_back(core); }

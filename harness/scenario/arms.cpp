@@ -32,8 +32,6 @@ constexpr const char* keys_of_vms[] = {
     "guest.image",         "guest.hugepages",      "guest.topology",        "guest.memory_encryption",
     "guest.network.vhost", "guest.network.queues", "guest.cpu_model",       "guest.nccl_topology",
     "devices.clique",      "devices.vfio",         "guest.emulator_threads"};
-/// What slices without namespaces have none of, either.
-constexpr const char* keys_of_networks[] = {"guest.network"};
 
 /// Where the scenario has what an arm says of its neighbour.
 const std::vector<std::string> neighbour_path{"isolation", "neighbour"};
@@ -190,11 +188,9 @@ class Resolver {
  private:
   void refuse_keys_of_others(const Draft& draft, const std::string& base) const {
     for (const auto& change : draft.changes) {
-      const auto is_below = [&](const char* key) { return is_at_or_below(change.key, key); };
-      const bool of_vms = std::any_of(std::begin(keys_of_vms), std::end(keys_of_vms), is_below);
-      const bool of_networks =
-          base == arm_bare_metal_shared &&
-          std::any_of(std::begin(keys_of_networks), std::end(keys_of_networks), is_below);
+      const bool of_vms = std::any_of(std::begin(keys_of_vms), std::end(keys_of_vms),
+                                      [&](const char* key) { return is_at_or_below(change.key, key); });
+      const bool of_networks = base == arm_bare_metal_shared && is_at_or_below(change.key, "guest.network");
       if (!of_vms && !of_networks) { continue; }
       diagnostics_.add(draft.like_mark, "arm {} sets {}, which has no meaning on {} (allowed like vm{})",
                        draft.name, change.key, base, of_vms ? "" : " or bare_metal");

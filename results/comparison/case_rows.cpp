@@ -9,6 +9,7 @@
 #include <set>
 #include <tuple>
 
+#include "common/model/virtualization.h"
 #include "results/statistics/statistics.h"
 
 namespace virtrain::results {
@@ -43,7 +44,8 @@ std::vector<double> session_means(const Booted& runs) {
 }  // namespace
 
 bool is_emulation(const std::string& virtualization) {
-  return virtualization == "tcg" || virtualization == "kvm_on_emulated";
+  const auto known = enum_of<Virtualization>(virtualization);
+  return known && is_emulated(*known);
 }
 
 bool usable(const ComparisonRow& row) {
