@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <vector>
 
@@ -61,6 +62,54 @@ class KeyWatch {
   std::vector<std::set<std::string>> open_objects_;
 };
 
+/// Byte from 1 where this number starts, 0 for nowhere; numbers in strings do not count.
+std::size_t find_number(std::string_view text, std::string_view number) {
+  bool in_text = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (in_text && text[i] == '\\') {
+      ++i;
+    } else if (text[i] == '"') {
+      in_text = !in_text;
+    } else if (!in_text && text.substr(i).starts_with(number)) {
+      return i + 1;
+    }
+  }
+  return 0;
+}
+
+/// Whether NaN or Infinity is what the parser stumbled over: it stops at the first letter, behind a sign at
+/// the next.
+bool is_no_number(std::string_view text, std::size_t byte) {
+  constexpr std::array words = {"nan", "inf", "-nan", "-inf"};
+  for (std::size_t back = 1; back <= 2 && back <= byte; ++back) {
+    const auto word = lower(std::string(text.substr(std::min(byte - back, text.size()), 4)));
+    if (std::any_of(words.begin(), words.end(), [&](const char* one) { return word.starts_with(one); })) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Without what the library says of itself and, since the caller knows the place better, of lines and
+/// columns:
+/// "[json.exception.parse_error.101] parse error at line 3, column 7: ".
+JsonRefusal refusal_of(std::string_view text, const nlohmann::json::exception& failure) {
+  std::string_view words = failure.what();
+  std::size_t byte = 0;
+  if (const auto* syntax = dynamic_cast<const nlohmann::json::parse_error*>(&failure)) {
+    byte = syntax->byte;
+    words.remove_prefix(words.find(": ") + 2);
+  } else {
+    words.remove_prefix(words.find("] ") + 2);
+    // Of a number beyond all doubles it does not say where it is: "number overflow parsing '1e999'".
+    const auto open = words.find('\''), close = words.rfind('\'');
+    if (open != close) { byte = find_number(text, words.substr(open + 1, close - open - 1)); }
+  }
+  return {fmt::format("this is not JSON: {}{}", excerpt(words),
+                      is_no_number(text, byte) ? " (NaN and Infinity are not JSON numbers)" : ""),
+          byte};
+}
+
 }  // namespace
 
 nlohmann::json parse_json(std::string_view text, const JsonLimits& limits) {
@@ -70,10 +119,7 @@ nlohmann::json parse_json(std::string_view text, const JsonLimits& limits) {
     return nlohmann::json::parse(
         text, [watch = KeyWatch()](int depth, nlohmann::json::parse_event_t event,
                                    nlohmann::json& parsed) mutable { return watch(depth, event, parsed); });
-  } catch (const nlohmann::json::exception& failure) {
-    throw JsonRefusal(
-        fmt::format("this is not JSON: {} (NaN and Infinity are not JSON numbers)", excerpt(failure.what())));
-  }
+  } catch (const nlohmann::json::exception& failure) { throw refusal_of(text, failure); }
 }
 
 nlohmann::json parse_json(std::string_view text, const std::string& operation, ErrorCode code,

@@ -23,8 +23,8 @@ struct JsonLimits {
 
 /// Why a text was refused, in words safe to show.
 struct JsonRefusal : std::runtime_error {
-  JsonRefusal(const std::string& message, std::size_t at = 0) : std::runtime_error(message), column(at) {}
-  std::size_t column;  ///< byte from 1 where a limit was passed; 0: not known
+  JsonRefusal(const std::string& message, std::size_t at = 0) : std::runtime_error(message), byte(at) {}
+  std::size_t byte;  ///< from 1, where in the text; 0: not known
 };
 
 /// The only parser of JSON in the product. Throws JsonRefusal.

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "common/text/scanner.h"
 #include "common/text/text.h"
+#include "common/text/units.h"
 #include "harness/scenario/scenario_keys.h"
 
 namespace virtrain::harness {
@@ -39,21 +39,33 @@ std::string value_in_name(const std::string& text) {
   return name;
 }
 
+/// Whether two texts are one value, such as 2 and 02, or 1GiB and 1024MiB.
+bool is_same_value(const std::string& a, const std::string& b) {
+  const auto is_same = [&](auto parse) {
+    const auto first = parse(a), second = parse(b);
+    return first && second && *first == *second;
+  };
+  return value_in_name(a) == value_in_name(b) || is_same(parse_number) || is_same(parse_size_bytes) ||
+         is_same(parse_duration_ns) || is_same(parse_share);
+}
+
 /// The values that can be part of a case's name, each once.
 std::vector<Field> swept_values(const std::string& key, const Field& list, Diagnostics& diagnostics) {
   std::vector<Field> values;
-  std::set<std::string> seen;
   for (const auto& item : read_set(list, key, 1, 1000, diagnostics)) {
     const std::string text = item.node.IsScalar() ? item.node.Scalar() : "";
-    const auto name = value_in_name(text);
-    if (name.empty()) {
+    const auto same = std::find_if(values.begin(), values.end(), [&](const Field& value) {
+      return is_same_value(value.node.Scalar(), text);
+    });
+    if (value_in_name(text).empty()) {
       diagnostics.add(
           item.node.Mark(),
           "{}: a value of a sweep becomes part of the case's name (allowed: 1 to 64 characters of "
           "ASCII)",
           key);
-    } else if (!seen.insert(name).second) {
-      diagnostics.add(item.node.Mark(), "{}: '{}' is there twice", key, text);
+    } else if (same != values.end()) {
+      diagnostics.add(item.node.Mark(), "{}: '{}' is there twice{}", key, text,
+                      same->node.Scalar() == text ? "" : fmt::format(" (as '{}')", same->node.Scalar()));
     } else {
       values.push_back(item);
     }

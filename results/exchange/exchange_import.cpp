@@ -17,7 +17,7 @@
 #include "results/exchange/files/checksums.h"
 #include "results/exchange/files/unpack.h"
 #include "results/exchange/readers/readers.h"
-#include "results/exchange/records/json_fault.h"
+#include "results/exchange/records/json_lines.h"
 
 namespace virtrain::results {
 namespace {

@@ -6,6 +6,7 @@
 using namespace virtrain;
 using virtrain::test::Contains;
 using virtrain::test::Equals;
+using virtrain::test::StartsWith;
 
 namespace {
 
@@ -48,16 +49,17 @@ TEST_CASE("JSON from outside is bounded in size") {
   CHECK(parsed("[1,2]", {.values = 3}).size() == 2);
 }
 
-TEST_CASE("where a limit of JSON is passed is known") {
+TEST_CASE("where a limit of JSON is passed, or its syntax broken, is known") {
   const auto column = [](const std::string& text, const JsonLimits& limits) {
     try {
       parse_json(text, limits);
-    } catch (const JsonRefusal& refusal) { return refusal.column; }
+    } catch (const JsonRefusal& refusal) { return refusal.byte; }
     return std::size_t{999};
   };
   CHECK(column(" " + nested(65), {}) == 66);
   CHECK(column("[1,2,3]", {.values = 3}) == 5);
-  CHECK(column("nope", {}) == 0);
+  CHECK(column("[1, nope]", {}) == 6);
+  CHECK(column(R"(["1e999", 1e999])", {}) == 11);
 }
 
 TEST_CASE("a key given twice is refused where asked for") {
@@ -68,8 +70,10 @@ TEST_CASE("a key given twice is refused where asked for") {
 }
 
 TEST_CASE("what is no JSON is refused in short words that are safe to show") {
-  CHECK_THAT(fault("{\"a\": nope}"), Contains("this is not JSON") && Contains("NaN"));
-  CHECK_THAT(fault("1e999"), Contains("this is not JSON"));
+  CHECK_THAT(fault("{\"a\": nope}"), StartsWith("this is not JSON: syntax error while") && !Contains("NaN"));
+  CHECK_THAT(fault("{\"a\": NaN}"), Contains("NaN and Infinity are not JSON numbers"));
+  CHECK_THAT(fault("[-Infinity]"), Contains("NaN and Infinity are not JSON numbers"));
+  CHECK_THAT(fault("1e999"), Equals("this is not JSON: number overflow parsing '1e999'"));
   for (const std::string& text : {std::string(), std::string("\"\x1b[2J"), std::string("[\"\xff\"]"),
                                   "[" + std::string(3'000'000, '7') + "x]", std::string("\"\xc2\x9b")}) {
     const auto words = fault(text);

@@ -82,8 +82,6 @@ void export_rows(const ExportArguments& arguments) {
   const auto write = [&](std::ostream& out) { writers(arguments).at(arguments.format)(store, ids, out); };
   if (arguments.output != "-") { return results::write_whole(arguments.output, write); }
   write(std::cout);
-  std::cout.flush();
-  if (!std::cout) { throw Error("export", ErrorCode::io, "writing failed; the output is not complete"); }
 }
 
 void add_export(Cli& cli) {

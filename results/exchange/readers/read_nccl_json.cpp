@@ -6,7 +6,7 @@
 #include "common/text/units.h"
 #include "results/exchange/readers/figures.h"
 #include "results/exchange/readers/read_nccl_tests.h"
-#include "results/exchange/records/json_fault.h"
+#include "results/exchange/records/json_lines.h"
 
 namespace virtrain::results {
 namespace {

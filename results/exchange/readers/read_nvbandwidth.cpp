@@ -4,7 +4,7 @@
 #include "common/error.h"
 #include "common/text/text.h"
 #include "results/exchange/readers/figures.h"
-#include "results/exchange/records/json_fault.h"
+#include "results/exchange/records/json_lines.h"
 
 namespace virtrain::results {
 namespace {

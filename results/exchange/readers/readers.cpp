@@ -8,7 +8,7 @@
 #include "common/error.h"
 #include "common/text/json.h"
 #include "common/text/text.h"
-#include "results/exchange/records/json_fault.h"
+#include "results/exchange/records/json_lines.h"
 
 namespace virtrain::results {
 namespace {

@@ -152,7 +152,7 @@ TEST_CASE("every refusal names the file and the line") {
     line.replace(place, 10, word);
     const auto column = place + 1 + (std::string(word) == "-Infinity" ? 1 : 0);
     const auto message = second_line(line);
-    CHECK_THAT(message, StartsWith(fmt::format("data.jsonl:2:{}: this JSON is damaged: ", column)) &&
+    CHECK_THAT(message, StartsWith(fmt::format("data.jsonl:2:{}: this is not JSON: ", column)) &&
                             !Contains("json.exception"));
     CHECK((message.find("NaN and Infinity") != message.npos) == (std::string(word) != "1e999"));
   }

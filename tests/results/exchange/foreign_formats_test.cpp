@@ -125,7 +125,7 @@ TEST_CASE("nccl-tests' JSON of a run that did not finish, or of another collecti
   const auto without_devices = text.substr(0, text.find(",\"devices\"")) + "}}";
   CHECK_THAT(refusal_of("x.json", without_devices, settings), Contains("the test did not finish"));
   CHECK_THAT(refusal_of("x.json", text.substr(0, text.size() / 2), settings),
-             StartsWith("x.json:1:680: this JSON is damaged: ") && Contains("unexpected end of input"));
+             StartsWith("x.json:1:680: this is not JSON: ") && Contains("unexpected end of input"));
   settings.collective = "broadcast";
   CHECK_THAT(refusal_of("x.json", text, settings), Contains("the output of all_reduce, not of broadcast"));
 }
@@ -287,7 +287,7 @@ TEST_CASE("a value below zero is refused with its place, not by the database") {
 TEST_CASE("damaged JSON is said to be that, with line and column, and nothing of other options") {
   const auto damage_of = [](const std::string& text, const std::string& place) {
     const auto message = refusal_of("f.json", text, asked());
-    CHECK_THAT(message, StartsWith("f.json:" + place + ": this JSON is damaged: ") &&
+    CHECK_THAT(message, StartsWith("f.json:" + place + ": this is not JSON: ") &&
                             !Contains("exchange records") && !Contains("json.exception"));
     return message;
   };

@@ -11,16 +11,6 @@
 
 namespace virtrain::results {
 
-/// Why a text is not JSON, and where.
-struct JsonFault {
-  std::size_t line = 0;  ///< both from 1; 0: not known
-  std::size_t column = 0;
-  std::string words;
-};
-
-/// What parse_json() said of this text, with the place apart and without what the library adds for itself.
-JsonFault fault_of(std::string_view text, const JsonRefusal& refusal);
-
 /// The JSON value of the present line from its byte `start` on; refuses what is not JSON with line and
 /// column.
 nlohmann::json parse_part(const LineReader& lines, std::size_t start, const JsonLimits& limits);
