@@ -60,6 +60,11 @@ UniqueFd lock_file(const std::filesystem::path& file, LockKind kind, std::chrono
   return fd;
 }
 
+bool is_locked(const std::filesystem::path& file) {
+  const UniqueFd fd(::open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  return fd && !lock(fd, LockKind::shared, file);
+}
+
 UniqueFd try_lock_file(const std::filesystem::path& file, LockKind kind) {
   auto fd = open_lock(file);
   return lock(fd, kind, file) ? std::move(fd) : UniqueFd();

@@ -14,6 +14,9 @@ enum class LockKind { shared, exclusive };
 /// system has no locks.
 UniqueFd lock_file(const std::filesystem::path& file, LockKind kind, std::chrono::milliseconds deadline);
 
+/// Whether somebody has the file locked exclusively, found out without making or changing it.
+bool is_locked(const std::filesystem::path& file);
+
 /// As lock_file() without waiting; nothing where somebody has it.
 UniqueFd try_lock_file(const std::filesystem::path& file, LockKind kind);
 

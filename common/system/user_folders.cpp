@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "common/error.h"
+#include "common/system/file_trust.h"
 #include "common/unique_fd.h"
 
 namespace virtrain {
@@ -18,9 +19,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string variable(const char* name) {
+/// Its folder; empty where it is not set, or relative, which the XDG Base Directory Specification ignores.
+fs::path folder_in(const char* name) {
   const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
+  return value != nullptr && *value == '/' ? value : "";
 }
 
 /// Whose folder this is; of one that does not exist, whose its nearest parent is.
@@ -46,19 +48,19 @@ fs::path home_of_account() {
 }  // namespace
 
 fs::path home_folder() {
-  const fs::path home = variable("HOME");
+  const auto home = folder_in("HOME");
   return home.empty() || is_of_somebody_else(home) ? home_of_account() : home;
 }
 
 fs::path user_folder(const char* name, const char* below_home) {
-  const fs::path chosen = variable(name);
+  const auto chosen = folder_in(name);
   return chosen.empty() || is_of_somebody_else(chosen) ? home_folder() / below_home : chosen;
 }
 
 std::string passed_over_folders() {
   std::string found;
   for (const char* name : {"HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"}) {
-    const fs::path folder = variable(name);
+    const auto folder = folder_in(name);
     if (folder.empty() || !is_of_somebody_else(folder)) { continue; }
     found += fmt::format("{}{} ({}, of user {})", found.empty() ? "" : ", ", name, folder.string(),
                          owner_of(folder).value_or(0));
@@ -69,12 +71,13 @@ std::string passed_over_folders() {
 void make_own_folder(const fs::path& folder, unsigned mode) {
   const auto operation = "make folder " + folder.string();
   std::error_code failed;
+  refuse_links_of_others(folder, operation);
   const auto parent = fs::absolute(folder).lexically_normal().parent_path();
   fs::create_directories(parent, failed);
   if (failed) { throw Error(operation, ErrorCode::io, failed.message()); }
   const bool made = ::mkdir(folder.c_str(), mode) == 0;
   if (!made && errno != EEXIST) { throw errno_error(operation, errno); }
-  // A link of root's own is an administrator's way to put it on another disk.
+  // A link of root's or of our own is a way to put it on another disk.
   const UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat status {};
   if (!fd || ::fstat(fd.get(), &status) != 0) { throw errno_error(operation, errno); }

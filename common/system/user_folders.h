@@ -5,7 +5,8 @@
 
 namespace virtrain {
 
-/// The folder in which this user's own things lie: $HOME; for root where that is somebody else's (sudo
+/// The folder in which this user's own things lie: $HOME, if that is an absolute path; for root where that is
+/// somebody else's (sudo
 /// --preserve-env=HOME), root's own by the list of accounts, so that root leaves nothing in a user's home.
 std::filesystem::path home_folder();
 
@@ -16,8 +17,8 @@ std::filesystem::path user_folder(const char* variable, const char* below_home);
 std::string passed_over_folders();
 
 /// Makes the folder and its parents, the last one with exactly `mode`, whatever the umask; one that exists
-/// loses what `mode` does not allow. Throws Error where it is no folder, another user's, or shared by all
-/// (sticky).
+/// loses what `mode` does not allow. Throws Error where it is no folder, another user's or behind a link of
+/// theirs, or shared by all (sticky).
 void make_own_folder(const std::filesystem::path& folder, unsigned mode);
 
 }  // namespace virtrain

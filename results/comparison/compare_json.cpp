@@ -96,6 +96,15 @@ json price_json(const CaseComparison& comparison) {
   return arms;
 }
 
+/// Mean and number of the runs that count, by arm.
+json throughput_json(const CaseComparison& comparison) {
+  json arms;
+  for (const auto& arm : comparison.arms) {
+    arms[arm.arm] = {{"images_per_second", or_null(arm.images_per_second)}, {"runs", arm.runs}};
+  }
+  return arms;
+}
+
 json differences_json(const std::vector<FactDifference>& differences) {
   json list = json::array();
   for (const auto& difference : differences) {
@@ -152,6 +161,7 @@ json to_json(const CaseComparison& comparison) {
                  {"notes", comparison.notes},
                  {"further_pairs", comparable ? or_null(comparison.further_pairs) : json()},
                  {"arms", scaling_json(comparison)},
+                 {"throughput", throughput_json(comparison)},
                  {"arm", text_or_null(comparison.arm)},
                  {"unit", to_string(comparison.unit)},
                  {"sessions_baseline", or_null(comparison.sessions_baseline)},

@@ -117,7 +117,9 @@ std::vector<ImportUnit> units_of(const std::vector<std::string>& paths, const Im
     std::error_code failure;
     if (path != "-" && fs::is_directory(path, failure)) {
       const auto found = units_of_folder(path, settings);
-      if (found.empty()) { throw Error(path, ErrorCode::bad_input, "there is no file in this folder"); }
+      if (found.empty()) {
+        throw Error(path, ErrorCode::bad_input, path + ": there is no file in this folder");
+      }
       units.insert(units.end(), found.begin(), found.end());
     } else {
       units.push_back({{path}, settings, false});
@@ -180,7 +182,12 @@ struct OpenSource {
     std::error_code failure;
     if (fs::is_regular_file(source.path(), failure)) { stream.open(source.path(), std::ios::binary); }
     if (!stream.is_open()) {
-      throw Error(source.name() + ":1:1", ErrorCode::bad_input, "the file cannot be read");
+      const auto type = fs::status(source.path(), failure).type();
+      const char* reason = type == fs::file_type::not_found ? "it is not there"
+                           : type == fs::file_type::regular ? "you may not read it"
+                                                            : "it is not a regular file";
+      throw Error(source.name() + ":1:1", ErrorCode::bad_input,
+                  fmt::format("the file cannot be read: {}", reason));
     }
   }
 
@@ -210,8 +217,11 @@ std::string hash_of(std::istream& in, const std::string& name) {
 
 /// Refuses bytes that were imported before.
 void remember(Store& store, const std::string& hash, const LineReader& lines) {
-  if (!store.remember_import(hash, lines.name(), iso8601(wall_ns()))) {
-    lines.refuse("these very bytes were imported before; nothing was imported now");
+  if (const auto earlier = store.remember_import(hash, lines.name(), iso8601(wall_ns()))) {
+    lines.refuse(fmt::format(
+        "these very bytes were imported before, {} from {}; nothing was imported now (to read them "
+        "in another way give another file with --db)",
+        earlier->imported_at, excerpt(earlier->name)));
   }
 }
 

@@ -7,10 +7,12 @@
 #include <string_view>
 #include <vector>
 
+#include "common/system/file_trust.h"
 #include "common/text/json.h"
 #include "common/text/text.h"
 #include "results/store/canonical_json.h"
-#include "sql_embedded.h"
+#include "results/store/own_journal.h"
+#include "results/store/schema/schema.h"
 
 namespace virtrain::results {
 namespace {
@@ -18,15 +20,8 @@ namespace {
 constexpr const char* unsound_words =
     "this is not a sound virtrain database; give another file with --db or restore it from a copy";
 constexpr std::uintmax_t smallest_page_bytes = 512;
+constexpr int longest_value_bytes = 64 << 20;
 constexpr int application_id = 0x76745253;  // "vtRS"
-
-const std::vector<std::string_view>& migrations() {
-  static const std::vector<std::string_view> files = {
-      sql::migration_001_base_sql,     sql::migration_002_exchange_sql,  sql::migration_003_probe_sql,
-      sql::migration_004_evidence_sql, sql::migration_005_changes_sql,   sql::migration_006_views_sql,
-      sql::migration_007_security_sql, sql::migration_008_case_names_sql};
-  return files;
-}
 
 /// What a user can do about this failure of SQLite; empty where only its own words help.
 std::pair<ErrorCode, std::string> advice(int code) {
@@ -46,6 +41,11 @@ std::pair<ErrorCode, std::string> advice(int code) {
       return {ErrorCode::io, "check that its folder exists and that you may write there, or use --db"};
     case SQLITE_READONLY:
       return {ErrorCode::io, "the file or its folder may not be written; change that, or use --db"};
+    case SQLITE_AUTH:
+      return {
+          ErrorCode::host_unable,
+          "what lies beside it, FILE-journal or FILE-wal, is another user's or leads elsewhere, and would "
+          "change what is stored; find out whose it is and remove it, or give another file with --db"};
     case SQLITE_CONSTRAINT:
       return {ErrorCode::bad_input, "the schema refuses this row; nothing of this step was stored"};
     default:
@@ -170,9 +170,12 @@ Store::Connection::Connection(std::filesystem::path path, Mode mode, std::chrono
                               failure.message()));
     }
   }
+  refuse_links_of_others(file, operation);
   guarded(operation, [&] {
     const int create = mode == Mode::create ? SQLite::OPEN_CREATE : 0;
-    database_.emplace(file.string(), SQLite::OPEN_READWRITE | create, static_cast<int>(busy_timeout.count()));
+    database_.emplace(file.string(), SQLite::OPEN_READWRITE | create, static_cast<int>(busy_timeout.count()),
+                      own_journal_vfs());
+    ::sqlite3_limit(database_->getHandle(), SQLITE_LIMIT_LENGTH, longest_value_bytes);
     database_->exec("PRAGMA foreign_keys = ON; PRAGMA synchronous = FULL");
     migrate();
     database_->exec("PRAGMA journal_mode = TRUNCATE");
@@ -227,6 +230,13 @@ void Store::Connection::give_room_back() {
   }
 }
 
+void Store::Connection::check_schema() {
+  const SQLite::Transaction snapshot(*database_);  // another process may be bringing it up to date
+  if (const auto foreign = foreign_schema(*database_, pragma("user_version")); !foreign.empty()) {
+    throw UnsoundValue(foreign);
+  }
+}
+
 void Store::Connection::migrate() {
   const auto refuse = [&](const std::string& words) {
     return Error("open the results database", ErrorCode::bad_input, file.string() + " " + words);
@@ -247,12 +257,20 @@ void Store::Connection::migrate() {
         fmt::format("was written by a newer virtrain (schema {}, this one knows {}); use that version",
                     pragma("user_version"), schema_version));
   }
+  check_schema();
   if (pragma("user_version") == schema_version) { return; }
+  if (!fresh && ::sqlite3_db_readonly(database_->getHandle(), "main") == 1) {
+    throw Error(
+        "open the results database", ErrorCode::io,
+        fmt::format("{} is of an older virtrain (schema {}, now {}) and may not be written; copy it and give "
+                    "the copy with --db",
+                    file.string(), pragma("user_version"), schema_version));
+  }
   if (fresh) { database_->exec("PRAGMA auto_vacuum = INCREMENTAL"); }  // counts for a new file only
   const Scope scope(*this);
   // Read again inside the transaction: another process may have done it meanwhile.
   for (auto version = pragma("user_version"); version < schema_version; ++version) {
-    database_->exec(std::string(migrations().at(static_cast<std::size_t>(version))));
+    database_->exec(migration_from(version));
   }
   database_->exec(
       fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", application_id, schema_version));

@@ -167,6 +167,7 @@ class Store::Connection {
     mutable bool open_ = true;
   };
 
+  void check_schema();
   void migrate();
 
   std::optional<SQLite::Database> database_;

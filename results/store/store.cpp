@@ -7,6 +7,7 @@
 #include "common/system/time.h"
 #include "common/text/text.h"
 #include "results/store/connection.h"
+#include "results/store/own_journal.h"
 
 namespace virtrain::results {
 namespace {
@@ -244,14 +245,19 @@ void Store::set_label(const std::string& experiment, const std::string& label) {
   });
 }
 
-bool Store::remember_import(const std::string& sha256, const std::string& name,
-                            const std::string& imported_at) {
-  return connection_->in_transaction("remember the imported file " + name, [&] {
-    auto inserted = connection_->query(
-        "INSERT INTO import_file (sha256, name, imported_at) VALUES (?, ?, ?) "
-        "ON CONFLICT DO NOTHING RETURNING 1");
-    return inserted.bind(sha256).bind(name).bind(imported_at).next();
-  });
+std::optional<Store::ImportedFile> Store::remember_import(const std::string& sha256, const std::string& name,
+                                                          const std::string& imported_at) {
+  return connection_->in_transaction(
+      "remember the imported file " + name, [&]() -> std::optional<ImportedFile> {
+        auto earlier = connection_->query("SELECT name, imported_at FROM import_file WHERE sha256 = ?");
+        if (earlier.bind(sha256).next()) {
+          return ImportedFile{earlier.read<std::string>(), earlier.read<std::string>()};
+        }
+        auto inserted =
+            connection_->query("INSERT INTO import_file (sha256, name, imported_at) VALUES (?, ?, ?)");
+        inserted.bind(sha256).bind(name).bind(imported_at).run();
+        return std::nullopt;
+      });
 }
 
 bool Store::has_pair(const std::string& experiment, const std::string& case_name, const std::string& arm,
@@ -268,7 +274,7 @@ void copy_database(const std::filesystem::path& from, const std::filesystem::pat
   constexpr int patience_ms = 10'000;
   constexpr int all_pages = -1;
   try {
-    SQLite::Database source(from.string(), SQLite::OPEN_READONLY, patience_ms);
+    SQLite::Database source(from.string(), SQLite::OPEN_READONLY, patience_ms, own_journal_vfs());
     SQLite::Database copy(to.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
     // Where another process holds it, the step says so by its result and not by an exception.
     if (SQLite::Backup(copy, source).executeStep(all_pages) != SQLITE_DONE) {

@@ -158,8 +158,12 @@ class Store {
   std::int64_t import_trial(const Trial& trial);
   /// Gives an imported experiment the label that a later record of it carries.
   void set_label(const std::string& experiment, const std::string& label);
-  /// Remembers an imported file by the hash of its bytes; false if it was imported before.
-  bool remember_import(const std::string& sha256, const std::string& name, const std::string& imported_at);
+  struct ImportedFile {
+    std::string name, imported_at;
+  };
+  /// Remembers an imported file by the hash of its bytes; returns its earlier import where there was one.
+  std::optional<ImportedFile> remember_import(const std::string& sha256, const std::string& name,
+                                              const std::string& imported_at);
   /// True if the database has a finished or other trial of this experiment, case, arm and pair.
   bool has_pair(const std::string& experiment, const std::string& case_name, const std::string& arm,
                 std::int64_t pair) const;

@@ -36,7 +36,7 @@ void end_line(std::string& out) {
 std::vector<std::size_t> column_widths(const Table& table) {
   std::vector<std::size_t> widths;
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
-    std::size_t widest = text_width(table.columns[i].head);
+    std::size_t widest = text_width(line_safe(table.columns[i].head));
     for (const auto& row : table.rows) { widest = std::max(widest, text_width(line_safe(row[i].text))); }
     widths.push_back(widest);
   }
@@ -61,7 +61,7 @@ std::string rest_of_row(const Table& table, const std::vector<Cell>& row, std::s
   std::vector<std::string> parts;
   for (std::size_t i = first; i < row.size(); ++i) {
     if (row[i].text.empty()) { continue; }
-    parts.push_back(table.columns[i].head + ": " + line_safe(row[i].text));
+    parts.push_back(line_safe(table.columns[i].head) + ": " + line_safe(row[i].text));
   }
   std::string out;
   for (const auto& line : wrap(join(parts, "; "), screen - std::min(screen, indent))) {
@@ -78,7 +78,7 @@ std::string render_table(const Table& table, const Screen& screen) {
   if (screen.colour) { out += bold; }
   for (std::size_t i = 0; i < fitting; ++i) {
     if (i > 0) { out += gap; }
-    append_padded(out, table.columns[i].head, widths[i], table.columns[i].right);
+    append_padded(out, line_safe(table.columns[i].head), widths[i], table.columns[i].right);
   }
   if (screen.colour) { out += style_reset; }
   end_line(out);

@@ -47,7 +47,12 @@ TEST_CASE("row 11: no other user can open a lock, also one of an older version")
   const auto file = folder.path / "lock";
   std::ofstream(file) << "";
   ::chmod(file.c_str(), 0666);
-  CHECK(try_lock_file(file, LockKind::exclusive));
+  CHECK_FALSE(is_locked(file));
+  CHECK(mode_of(file) == 0666);
+  {
+    const auto held = try_lock_file(file, LockKind::exclusive);
+    CHECK(is_locked(file));
+  }
   CHECK(mode_of(file) == 0600);
   const auto fresh = folder.path / "fresh";
   const mode_t before = ::umask(0);
@@ -59,4 +64,7 @@ TEST_CASE("row 11: no other user can open a lock, also one of an older version")
   }
   std::filesystem::create_symlink(file, folder.path / "link");
   CHECK_THROWS_AS(try_lock_file(folder.path / "link", LockKind::exclusive), Error);
+  CHECK_FALSE(is_locked(folder.path / "link"));
+  CHECK_FALSE(is_locked(folder.path / "absent"));
+  CHECK_FALSE(std::filesystem::exists(folder.path / "absent"));
 }

@@ -70,6 +70,13 @@ TEST_CASE("row 13: root keeps out of a user's home, whatever HOME says") {
   CHECK(user_folder("XDG_STATE_HOME", ".local/state") == ours / ".local/state");
 }
 
+TEST_CASE("relative folders in the environment are passed over") {
+  const Environment relative({{"HOME", "home"}, {"XDG_DATA_HOME", "data"}});
+  CHECK(home_folder().is_absolute());
+  CHECK(user_folder("XDG_DATA_HOME", ".local/share") == home_folder() / ".local/share");
+  CHECK(passed_over_folders().empty());
+}
+
 TEST_CASE("row 11: a folder of our own has its mode whatever the umask, and an older one is tightened") {
   const TemporaryFolder folder;
   for (const mode_t mask : {0, 022, 077}) {
@@ -100,4 +107,19 @@ TEST_CASE("row 13: a folder of somebody else is not taken for our own") {
   fs::create_symlink(theirs, folder.path / "link");
   CHECK_THROWS_WITH(make_own_folder(folder.path / "link", 0700),
                     virtrain::test::Contains("belongs to user 65534"));
+}
+
+TEST_CASE("row 13: nobody else's link leads us to a folder of ours") {
+  test::need_root();
+  const TemporaryFolder folder;
+  const auto ours = folder.path / "ours";
+  fs::create_directory(ours);
+  fs::permissions(ours, fs::perms(0755));
+  const auto link = folder.path / "link";
+  fs::create_symlink(ours, link);
+  make_own_folder(link / "below", 0700);
+  REQUIRE(::lchown(link.c_str(), test::stranger, test::stranger) == 0);
+  CHECK_THROWS_WITH(make_own_folder(link, 0700), virtrain::test::Contains("is a link of user 65534's"));
+  CHECK_THROWS_WITH(make_own_folder(link / "below", 0700), virtrain::test::Contains("is a link of user"));
+  CHECK(mode_of_folder(ours) == 0755);
 }

@@ -1,7 +1,12 @@
 #include "vmctl/journal/effect_kind.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
+
+#include "common/error.h"
+#include "common/text/text.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -20,8 +25,13 @@ const char* to_string(EffectKind kind) {
 
 EffectKind parse_effect_kind(std::string_view word) {
   const auto* found = std::find(std::begin(kind_words), std::end(kind_words), word);
-  return found == std::end(kind_words) ? EffectKind::file
-                                       : static_cast<EffectKind>(found - std::begin(kind_words));
+  if (found == std::end(kind_words)) {
+    throw Error("read the lease journal", ErrorCode::bad_input,
+                fmt::format("it has a lease of a kind that this virtrain does not know, {}; run clean of the "
+                            "version that made it",
+                            excerpt(word)));
+  }
+  return static_cast<EffectKind>(found - std::begin(kind_words));
 }
 
 }  // namespace virtrain::vmctl

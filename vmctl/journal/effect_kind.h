@@ -38,7 +38,7 @@ enum class EffectKind {
 
 /// The word of the journal and of `virtrain clean`.
 const char* to_string(EffectKind kind);
-/// Of a word that is none: a file, which is looked for under that name.
+/// Throws Error(bad_input) for a word that is none: nothing may be removed for what it does not say.
 EffectKind parse_effect_kind(std::string_view word);
 
 }  // namespace virtrain::vmctl

@@ -105,9 +105,14 @@ struct LeaseJournal::Impl {
     SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
     database.exec(std::string(leases_sql));
     constexpr int newest_version = 2;
-    if (database.execAndGet("PRAGMA user_version").getInt() < newest_version) {
-      database.exec(std::string(leases_2_sql));
+    const auto version = database.execAndGet("PRAGMA user_version").getInt();
+    if (version > newest_version) {
+      throw Error(
+          "open the lease journal", ErrorCode::bad_input,
+          fmt::format("{} was written by a newer virtrain (version {}, this one knows {}); use that one",
+                      file.string(), version, newest_version));
     }
+    if (version < newest_version) { database.exec(std::string(leases_2_sql)); }
     transaction.commit();
   }
 

@@ -86,13 +86,12 @@ fs::path claims_folder() {
 std::vector<std::string> held_claims(const fs::path& folder) {
   std::vector<std::string> held;
   struct stat status {};
-  if (::stat(folder.c_str(), &status) != 0 || status.st_uid != ::geteuid()) { return held; }
+  if (::lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != ::geteuid()) {
+    return held;
+  }
   for (const auto& file : entries_of(folder)) {
     const auto name = file.filename().string();
-    try {
-      if (!try_lock_file(file, LockKind::shared)) { held.push_back(name); }
-    } catch (const Error&) {  // no file of ours
-    }
+    if (is_locked(file)) { held.push_back(name); }
   }
   return held;
 }

@@ -62,7 +62,7 @@ void LineReader::check_text() const {
     throw Error(position(at + 1), ErrorCode::bad_input, words);
   };
   if (const auto nul = line_.find('\0'); nul != std::string::npos) {
-    refuse_byte(nul, "a NUL byte; this is not text");
+    refuse_byte(nul, "a NUL byte; this is not text (of packed files .gz and .zst are read)");
   }
   if (const auto bad = find_invalid_utf8(line_); bad != std::string::npos) {
     refuse_byte(bad, "these bytes are not UTF-8; save the file as UTF-8");

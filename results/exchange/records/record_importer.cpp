@@ -44,9 +44,11 @@ void require_trial_ranges(const ObjectReader& reader, const Trial& trial) {
   require_at_least(reader, "ranks_per_node", trial.ranks_per_node, 1);
   require_time(reader, "started_at", trial.started_at);
   require_time(reader, "ended_at", trial.ended_at);
-  if (trial.images_per_second && !(*trial.images_per_second > 0)) {
-    reader.refuse("images_per_second is {}, it must be above zero (null for a missing trial)",
-                  *trial.images_per_second);
+  // Squares of what is far beyond any trainer would leave the range of doubles in every comparison.
+  constexpr double least = 1e-6, most = 1e12;
+  if (trial.images_per_second && !(*trial.images_per_second >= least && *trial.images_per_second <= most)) {
+    reader.refuse("images_per_second is {}, it must be above zero, from {} to {} (null for a missing trial)",
+                  *trial.images_per_second, least, most);
   }
   if (!trial.environment.is_null() && !trial.environment.is_object()) {
     reader.refuse("environment must be an object or null");

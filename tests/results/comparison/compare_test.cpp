@@ -66,13 +66,13 @@ TEST_CASE("paired trials are compared pair by pair, whatever their order in the 
 
 TEST_CASE("the JSON of a case has the names of the contract, and null where nothing applies") {
   const auto paired = to_json(only(k2(true)));
-  const std::set<std::string> contract = {"case",        "baseline",      "candidate",     "paired",
-                                          "n",           "dropped_pairs", "ratio",         "ci_low",
-                                          "ci_high",     "ci_tost_low",   "ci_tost_high",  "p_lower",
-                                          "p_upper",     "tost_p",        "p_diff",        "verdict",
-                                          "reason",      "flags",         "further_pairs", "log_df",
-                                          "welch_t",     "welch_df",      "welch_p",       "ratio_of_means",
-                                          "fieller_low", "fieller_high",  "fieller_kind",  "arms"};
+  const std::set<std::string> contract = {
+      "case",          "baseline",     "candidate", "paired",         "n",
+      "dropped_pairs", "ratio",        "ci_low",    "ci_high",        "ci_tost_low",
+      "ci_tost_high",  "p_lower",      "p_upper",   "tost_p",         "p_diff",
+      "verdict",       "reason",       "flags",     "further_pairs",  "log_df",
+      "welch_t",       "welch_df",     "welch_p",   "ratio_of_means", "fieller_low",
+      "fieller_high",  "fieller_kind", "arms",      "throughput"};
   for (const auto& name : contract) {
     CAPTURE(name);
     CHECK(paired.contains(name));
@@ -80,6 +80,8 @@ TEST_CASE("the JSON of a case has the names of the contract, and null where noth
   CHECK(paired.at("ci_low").get<double>() == Approx(0.98586121).epsilon(1e-7));
   CHECK(paired.at("verdict") == "equivalent");
   CHECK(paired.at("further_pairs") == 0);
+  CHECK(paired.at("throughput").at("vm").at("runs") == 5);
+  CHECK(paired.at("throughput").at("bare_metal").at("images_per_second").get<double>() > 0);
   for (const char* name :
        {"reason", "log_df", "welch_t", "welch_p", "ratio_of_means", "fieller_low", "fieller_kind", "arms"}) {
     CAPTURE(name);

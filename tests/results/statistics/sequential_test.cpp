@@ -130,7 +130,7 @@ TEST_CASE("Looking often makes no more false verdicts, and needs fewer pairs") {
   CHECK(slower.mean_pairs < 13);
 }
 
-// build/test_results_statistics "[table]" prints the table of docs/method.md.
+// build/results_test "[table]" prints the table of docs/method.md.
 TEST_CASE("Simulated ends of looking after each of at most 30 pairs", "[.table]") {
   const Looks looks{};
   const double theta = -std::log1p(-0.02);

@@ -391,7 +391,8 @@ TEST_CASE("a database of version 1 is brought up to date with its data") {
   CHECK(trials[0].environment.is_null());
   CHECK(trials[1].failed_stage == "boot");
   CHECK(store.experiment("old")->fingerprint.at("kernel") == "6.1.0");
-  CHECK(store.remember_import(std::string(64, 'a'), "f", "t"));
+  CHECK_FALSE(store.remember_import(std::string(64, 'a'), "f", "t"));
+  CHECK(store.remember_import(std::string(64, 'a'), "g", "u")->name == "f");
 
   // The migrated schema is the one a new file gets.
   const auto fresh = folder.path / "fresh.db";

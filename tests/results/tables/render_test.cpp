@@ -35,6 +35,8 @@ TEST_CASE("a table aligns by what is seen") {
         "\na note\n");
   Table umlauts{.columns = {{"a", "a"}, {"b", "b"}},
                 .rows = {{cell("äöü…"), cell("x")}, {cell("abcd"), cell("x")}}};
+  Table raw{.columns = {{"a", "\x1b[2J"}}, .rows = {{cell("x")}}};
+  CHECK_THAT(render(raw, Format::table), !Contains("\x1b"));
   CHECK(render(umlauts, Format::table) == "a     b\näöü…  x\nabcd  x\n");
   CHECK_THAT(render(sample_table(), Format::table, Screen{true, 0}), Contains("\x1b[1m"));
 }

@@ -1,5 +1,6 @@
 #include "vmctl/journal/leases.h"
 
+#include <SQLiteCpp/SQLiteCpp.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -237,6 +238,18 @@ TEST_CASE("a file that is no database is an error with SQLite's words") {
   } catch (const Error& error) {
     CHECK(std::string(error.what()).find("not a database") != std::string::npos);
   }
+}
+
+TEST_CASE("a journal of a newer version, or with a lease of a kind that is not known, is left alone") {
+  const TemporaryJournal temporary;
+  LeaseJournal journal(temporary.file);
+  journal.intent(this_process("x", ""), EffectKind::file, "/tmp/precious");
+  SQLite::Database database(temporary.file.string(), SQLite::OPEN_READWRITE);
+  database.exec("UPDATE effect SET kind = 'kind_of_a_newer_version'");
+  CHECK_THROWS_WITH(journal.effects(), virtrain::test::Contains("kind_of_a_newer_version"));
+  database.exec("PRAGMA user_version = 3");
+  CHECK_THROWS_WITH(LeaseJournal(temporary.file),
+                    virtrain::test::Contains("newer virtrain (version 3, this one"));
 }
 
 TEST_CASE("row 11: no other user can lock the journal, also one that an older version left open to all") {
