@@ -1,11 +1,14 @@
 #include "common/unique_fd.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <string>
 
 #include "common/error.h"
 
@@ -22,6 +25,20 @@ std::array<UniqueFd, 2> make_socketpair() {
     throw errno_error("socketpair", errno);
   }
   return {UniqueFd(fds[0]), UniqueFd(fds[1])};
+}
+
+UniqueFd open_to_read(const std::filesystem::path& path, Readable kind) {
+  const UniqueFd found(::open(path.c_str(), O_PATH | O_CLOEXEC));
+  struct stat status {};
+  if (!found || ::fstat(found.get(), &status) != 0) { return {}; }
+  const bool is_readable =
+      S_ISREG(status.st_mode) || (S_ISFIFO(status.st_mode) && kind == Readable::regular_file_or_pipe);
+  if (!is_readable) {
+    errno = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
+    return {};
+  }
+  // The very file that was looked at, whatever the path leads to by now.
+  return UniqueFd(::open(("/proc/self/fd/" + std::to_string(found.get())).c_str(), O_RDONLY | O_CLOEXEC));
 }
 
 bool becomes_readable(int fd, std::chrono::milliseconds deadline) {

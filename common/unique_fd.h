@@ -2,6 +2,7 @@
 
 #include <array>
 #include <chrono>
+#include <filesystem>
 #include <utility>
 
 namespace virtrain {
@@ -31,6 +32,13 @@ class UniqueFd {
 
 /// A connected pair of stream sockets, close-on-exec. Throws Error.
 std::array<UniqueFd, 2> make_socketpair();
+
+enum class Readable { regular_file, regular_file_or_pipe };
+
+/// Opens for reading what `path` leads to if it is of that kind. What else is there is not opened, for that
+/// alone may start a device or wait. None: errno says why not, EINVAL that it is of another kind (EISDIR: a
+/// folder).
+UniqueFd open_to_read(const std::filesystem::path& path, Readable kind = Readable::regular_file);
 
 /// Waits until there is something to read (or the other end is gone). False: not before the deadline.
 bool becomes_readable(int fd, std::chrono::milliseconds deadline);

@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "common/text/text.h"
+#include "common/unique_fd.h"
 
 namespace virtrain {
 namespace {
@@ -39,9 +40,16 @@ std::string sha256(std::string_view bytes) {
 }
 
 std::string sha256_of_file(const std::filesystem::path& file) {
-  const auto content = read_file(file);
-  if (!content) { throw Error("hash " + file.string(), ErrorCode::not_found, "the file cannot be read"); }
-  return sha256(*content);
+  const auto open = open_to_read(file);
+  Sha256 hash;
+  constexpr std::size_t piece_bytes = std::size_t{1} << 20;
+  for (bool more = true; more;) {
+    const auto piece = open ? read_at_most(open.get(), piece_bytes) : std::nullopt;
+    if (!piece) { throw Error("hash " + file.string(), ErrorCode::not_found, "the file cannot be read"); }
+    hash.update(*piece);
+    more = !piece->empty();
+  }
+  return hash.finish();
 }
 
 }  // namespace virtrain

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -55,18 +56,25 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
   return fmt::format("{}", fmt::join(parts, separator));
 }
 
-std::optional<std::string> read_file(const std::filesystem::path& path) {
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) { return std::nullopt; }
+std::optional<std::string> read_at_most(int file, std::size_t most_bytes) {
   std::string content;
   char buffer[16384];
-  while (true) {
-    const auto got = ::read(file.get(), buffer, sizeof buffer);
+  while (content.size() < most_bytes) {
+    const auto got = ::read(file, buffer, std::min(sizeof buffer, most_bytes - content.size()));
     if (got < 0 && errno == EINTR) { continue; }
     if (got < 0) { return std::nullopt; }
-    if (got == 0) { return content; }
+    if (got == 0) { break; }
     content.append(buffer, static_cast<std::size_t>(got));
   }
+  return content;
+}
+
+std::optional<std::string> read_file(const std::filesystem::path& path, std::size_t most_bytes) {
+  const auto file = open_to_read(path);
+  auto content = file ? read_at_most(file.get(), most_bytes + 1) : std::nullopt;
+  if (!content || content->size() <= most_bytes) { return content; }
+  errno = EFBIG;
+  return std::nullopt;
 }
 
 std::optional<std::string> read_tail(const std::filesystem::path& path, std::size_t most_bytes) {
@@ -84,7 +92,8 @@ std::optional<std::string> read_tail(const std::filesystem::path& path, std::siz
 }
 
 std::optional<std::string> read_value(const std::filesystem::path& path) {
-  auto content = read_file(path);
+  constexpr std::size_t most_bytes = std::size_t{1} << 20;
+  auto content = read_file(path, most_bytes);
   if (content) { content = std::string(trim(*content)); }
   return content;
 }
@@ -109,13 +118,13 @@ namespace {
 
 /// A new file beside `path`, of a name that nobody can foresee: where others may write to the folder, a
 /// planted link or file is neither followed nor taken. Returns its name too.
-std::pair<UniqueFd, std::string> new_file_beside(const std::filesystem::path& path) {
+std::pair<UniqueFd, std::string> new_file_beside(const std::filesystem::path& path, mode_t mode) {
   constexpr int tries = 100;
   for (int i = 0; i < tries; ++i) {
     std::uint64_t random = 0;
     if (::getrandom(&random, sizeof random, 0) != sizeof random) { break; }
     auto name = fmt::format("{}.{:016x}.tmp", path.string(), random);
-    UniqueFd file(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
+    UniqueFd file(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
     if (file) { return {std::move(file), std::move(name)}; }
     if (errno != EEXIST) { break; }
   }
@@ -124,8 +133,10 @@ std::pair<UniqueFd, std::string> new_file_beside(const std::filesystem::path& pa
 
 }  // namespace
 
-void write_file_atomically(const std::filesystem::path& path, std::string_view content) {
-  const auto [file, temporary] = new_file_beside(path);
+void write_file_atomically(const std::filesystem::path& path, std::string_view content,
+                           std::optional<mode_t> mode) {
+  constexpr mode_t own = 0600, usual = 0644;
+  const auto [file, temporary] = new_file_beside(path, mode ? own : usual);
   const auto give_up = [&path, name = temporary.c_str()] {
     const int reason = errno;
     ::unlink(name);
@@ -137,6 +148,7 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view c
     if (written < 0) { give_up(); }
     rest.remove_prefix(static_cast<std::size_t>(written));
   }
+  if (mode && ::fchmod(file.get(), *mode) != 0) { give_up(); }
   if (::fsync(file.get()) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0) { give_up(); }
 }
 
@@ -199,20 +211,39 @@ std::optional<std::string> nearest_word(std::string_view word, const std::vector
   return best;
 }
 
+namespace {
+
+constexpr std::int64_t most_cpus = 65536;
+
+/// "0-3" or "8": the first and the last; nothing of other text.
+std::optional<std::pair<std::int64_t, std::int64_t>> cpu_range(std::string_view text) {
+  const auto dash = text.find('-');
+  const auto first = parse_integer(text.substr(0, dash));
+  const auto last = dash == text.npos ? first : parse_integer(text.substr(dash + 1));
+  if (!first || !last || *first < 0 || *last < *first || *last >= most_cpus) { return std::nullopt; }
+  return std::pair(*first, *last);
+}
+
+}  // namespace
+
 std::vector<int> parse_cpu_list(std::string_view text) {
+  const auto refuse = [whole = text](const std::string& why) {
+    throw Error("read CPU list", ErrorCode::bad_input, fmt::format("'{}' {}", excerpt(whole), why));
+  };
   std::vector<int> cpus;
+  std::vector<bool> is_in(static_cast<std::size_t>(most_cpus));
   text = trim(text);
-  if (text.empty()) { return cpus; }
-  for (const auto& part : split(text, ',')) {
-    const auto dash = part.find('-');
-    const auto first = parse_integer(std::string_view(part).substr(0, dash));
-    const auto last =
-        dash == std::string::npos ? first : parse_integer(std::string_view(part).substr(dash + 1));
-    if (!first || !last || *first < 0 || *last < *first || *last > 65535) {
-      throw Error("read CPU list", ErrorCode::bad_input,
-                  fmt::format("'{}' is not a CPU list such as 0-3,8", text));
+  for (bool more = !text.empty(); more;) {
+    const auto comma = text.find(',');
+    const auto range = cpu_range(text.substr(0, comma));
+    if (!range) { refuse("is not a CPU list such as 0-3,8"); }
+    for (auto cpu = range->first; cpu <= range->second; ++cpu) {
+      if (is_in[static_cast<std::size_t>(cpu)]) { refuse(fmt::format("names CPU {} twice", cpu)); }
+      is_in[static_cast<std::size_t>(cpu)] = true;
+      cpus.push_back(static_cast<int>(cpu));
     }
-    for (auto cpu = *first; cpu <= *last; ++cpu) { cpus.push_back(static_cast<int>(cpu)); }
+    more = comma != text.npos;
+    text.remove_prefix(more ? comma + 1 : 0);
   }
   return cpus;
 }

@@ -10,8 +10,9 @@
 #include <boost/asio/write.hpp>
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
+
+#include <cerrno>
 
 #include "common/error.h"
 #include "common/system/time.h"
@@ -119,10 +120,10 @@ asio::awaitable<void> Agent::Conversation::dispatch(const std::string& type, Fra
   } else if (type == "sweep") {
     co_await connection_->send(make_frame("swept", id, "count", kill_descendants()));
   } else if (type == "read_file") {
-    auto content = read_file(string_field(message, "path"));
-    if (!content || content->size() > max_body_bytes) {
+    auto content = read_file(string_field(message, "path"), max_body_bytes);
+    if (!content) {
       throw Error("read " + string_field(message, "path"), ErrorCode::io,
-                  content ? "over 1 MiB" : "cannot be read");
+                  errno == EFBIG ? "over 1 MiB" : "cannot be read");
     }
     auto answer = make_frame("file", id);
     answer.body = std::move(*content);
@@ -132,9 +133,8 @@ asio::awaitable<void> Agent::Conversation::dispatch(const std::string& type, Fra
     answer.body = pci_report(vmctl::read_pci_functions("/"));
     co_await connection_->send(std::move(answer));
   } else if (type == "write_file") {
-    const std::string path = string_field(message, "path");
-    write_file_atomically(path, request.body);
-    ::chmod(path.c_str(), static_cast<mode_t>(message.value("mode", 0644)));
+    write_file_atomically(string_field(message, "path"), request.body,
+                          static_cast<mode_t>(message.value("mode", 0644)));
     co_await connection_->send(make_frame("written", id));
   } else if (type == "reach") {
     spawn(reach(id, string_field(message, "address"), integer_field(message, "deadline_ms")));

@@ -1,18 +1,19 @@
 #include "harness/scenario/decode.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <fstream>
-#include <iostream>
-#include <iterator>
+#include <cerrno>
 #include <set>
+#include <system_error>
 
 #include "common/error.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
+#include "common/unique_fd.h"
 #include "harness/scenario/arms.h"
 #include "harness/scenario/decode_devices.h"
 #include "harness/scenario/decode_guest.h"
@@ -444,9 +445,8 @@ const KeyPlaces& scenario_places() {
 Scenario decode_scenario(const std::string& text, const std::string& file_name, bool large_sweeps) {
   Diagnostics diagnostics(file_name, &scenario_places);
   if (text.size() > max_scenario_bytes) {
-    throw Error(
-        "read " + file_name, ErrorCode::bad_input,
-        fmt::format("{}:1:1: the file has {} bytes (allowed: at most 1 MiB)", file_name, text.size()));
+    throw Error("read " + file_name, ErrorCode::bad_input,
+                fmt::format("{}:1:1: the file has more than 1 MiB (allowed: at most 1 MiB)", file_name));
   }
   if (const auto bad = find_invalid_utf8(text); bad != std::string::npos) {
     const auto line = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(bad), '\n') + 1;
@@ -474,17 +474,19 @@ Schema scenario_schema() {
 }
 
 Scenario load_scenario(const std::string& path, bool large_sweeps) {
-  if (path == "-") {
-    return decode_scenario({std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()},
-                           "<stdin>", large_sweeps);
-  }
-  const auto text = read_file(path);
+  const bool is_stdin = path == "-";
+  const UniqueFd file =
+      is_stdin ? UniqueFd(::dup(STDIN_FILENO)) : open_to_read(path, Readable::regular_file_or_pipe);
+  // One byte more than is allowed shows that there are too many.
+  const auto text = file ? read_at_most(file.get(), max_scenario_bytes + 1) : std::nullopt;
+  const auto name = is_stdin ? "<stdin>" : path;
   if (!text) {
-    throw Error(
-        "read " + path, ErrorCode::bad_input,
-        fmt::format("{}:1:1: the file cannot be read: {}", path, std::generic_category().message(errno)));
+    const auto why = errno == EINVAL ? "it is neither a regular file nor a pipe (\"-\" reads standard input)"
+                                     : std::generic_category().message(errno);
+    throw Error("read " + name, ErrorCode::bad_input,
+                fmt::format("{}:1:1: the file cannot be read: {}", name, why));
   }
-  return decode_scenario(*text, path, large_sweeps);
+  return decode_scenario(*text, name, large_sweeps);
 }
 
 }  // namespace virtrain::harness

@@ -93,10 +93,17 @@ class FactCollector {
       add_gpu(node);
       if (node.kind != "vm") { continue; }
       const auto cpus = node.fingerprint.find("cpus");
-      if (cpus != node.fingerprint.end()) {
-        add("vcpus", std::to_string(parse_cpu_list(cpus->second).size()));
-      }
+      if (cpus != node.fingerprint.end()) { add_cpus(cpus->second); }
       if (node.memory_bytes) { add("memory", format_size(static_cast<std::uint64_t>(*node.memory_bytes))); }
+    }
+  }
+
+  /// The guest's own word: whatever it is, the other facts stand.
+  void add_cpus(const std::string& list) {
+    try {
+      add("vcpus", std::to_string(parse_cpu_list(list).size()));
+    } catch (const Error&) {
+      add("vcpus", fmt::format("\"{}\", which is not a list of CPUs", excerpt(list)));
     }
   }
 

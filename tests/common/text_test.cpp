@@ -3,15 +3,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <fstream>
+#include <set>
+#include <thread>
 
 #include "common/error.h"
 #include "common/text/wrap.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/waiting_writer.h"
 
 using namespace virtrain;
+using virtrain::test::Contains;
 
 TEST_CASE("split, trim and join") {
   using List = std::vector<std::string>;
@@ -126,10 +132,22 @@ TEST_CASE("CPU lists, both ways") {
   CHECK(parse_cpu_list("").empty());
   CHECK(format_cpu_list({8, 0, 1, 3, 2}) == "0-3,8");
   CHECK(format_cpu_list({}).empty());
-  for (const char* text : {"a", "1-", "-1", "3-1", "0,,1", "0-99999999", "1-2-3"}) {
+  CHECK(parse_cpu_list("8,0-1") == std::vector<int>{8, 0, 1});
+  CHECK(parse_cpu_list("0-65535").size() == 65536);
+  for (const char* text : {"a", "1-", "-1", "3-1", "0,,1", "0,", "0-65536", "0-99999999", "1-2-3"}) {
     INFO(text);
     CHECK_THROWS_AS(parse_cpu_list(text), Error);
   }
+}
+
+TEST_CASE("a CPU list names each CPU once, so that a short text makes no long list") {
+  CHECK_THROWS_WITH(parse_cpu_list("0-3,2"), Contains("names CPU 2 twice"));
+  std::string flood;
+  for (int i = 0; i < 30'000; ++i) { flood += "0-65535,"; }
+  try {
+    parse_cpu_list(flood);
+    FAIL("it was taken");
+  } catch (const Error& error) { CHECK(error.message().size() < 1000); }
 }
 
 TEST_CASE("of a long file only the end is read") {
@@ -142,6 +160,53 @@ TEST_CASE("of a long file only the end is read") {
   CHECK(read_tail(file, 11) == "0123456789");
   std::filesystem::resize_file(file, std::uintmax_t{3} << 30);  // with a hole: takes no room on disk
   CHECK(read_tail(file, 3000) == std::string(3000, '\0'));
+}
+
+TEST_CASE("a file is read whole within bounds, and nothing that is no file is waited for or has no end") {
+  const TemporaryFolder folder;
+  const auto file = folder.path / "file", link = folder.path / "link";
+  std::ofstream(file) << "0123456789";
+  CHECK(read_file(file, 10) == "0123456789");
+  CHECK_FALSE(read_file(file, 9));
+  CHECK(errno == EFBIG);
+  std::filesystem::resize_file(file, std::uintmax_t{1} << 40);  // with a hole: takes no room on disk
+  CHECK_FALSE(read_file(file));
+  CHECK_FALSE(read_value(file));
+  std::filesystem::create_symlink("/dev/zero", link);
+  CHECK_FALSE(read_file(link));
+  CHECK(errno == EINVAL);
+  CHECK_FALSE(read_file(folder.path));
+  CHECK(errno == EISDIR);
+  const test::WaitingWriter writer(folder.path / "pipe");
+  CHECK_FALSE(read_file(folder.path / "pipe"));
+  CHECK_FALSE(writer.was_let_in());
+}
+
+TEST_CASE("a file that is to have a mode has it exactly, and never had a looser one") {
+  const TemporaryFolder folder;
+  const std::string content(std::size_t{64} << 20, 'x');
+  const auto mode_of = [](const std::filesystem::path& file) {
+    struct stat status {};
+    return ::stat(file.c_str(), &status) == 0 ? status.st_mode & 07777 : 0;
+  };
+  std::set<unsigned> seen;
+  std::atomic<bool> done = false;
+  std::thread watcher([&] {
+    while (!done) {
+      for (const auto& file : entries_of(folder.path)) { seen.insert(mode_of(file)); }
+    }
+  });
+  write_file_atomically(folder.path / "token", content, 0600);
+  done = true;
+  watcher.join();
+  seen.erase(0);  // it had got its name by then
+  CHECK(seen == std::set<unsigned>{0600});
+  const auto umask_before = ::umask(077);
+  write_file_atomically(folder.path / "shared", "x", 0644);
+  write_file_atomically(folder.path / "usual", "x");
+  ::umask(umask_before);
+  CHECK(mode_of(folder.path / "shared") == 0644);
+  CHECK(mode_of(folder.path / "usual") == 0600);
 }
 
 TEST_CASE("files are written whole or not at all") {

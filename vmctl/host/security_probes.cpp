@@ -18,17 +18,12 @@ namespace fs = std::filesystem;
 
 constexpr mode_t own_file = 0600, own_folder = 0700, all_may_read = 0644;
 
-void write_with_mode(const fs::path& path, const std::string& text, mode_t mode) {
-  write_file_atomically(path.string(), text);
-  if (::chmod(path.c_str(), mode) != 0) { throw errno_error("set the mode of " + path.string(), errno); }
-}
-
 /// A file that goes with this object.
 class ControlFile {
  public:
   ControlFile(const RunState& run, const std::string& text, mode_t mode)
       : path_(run.log_dir / "control-canary") {
-    write_with_mode(path_, text, mode);
+    write_file_atomically(path_, text, mode);
   }
   ~ControlFile() {
     std::error_code ignored;
@@ -65,7 +60,7 @@ std::vector<fs::path> PlantedFiles::plant(RunState& run, const Canary& canary) {
   for (const auto& path : paths) {
     const auto id = run.journal.intent(run.owner, EffectKind::file, path.string());
     files_.emplace_back(path, id);
-    write_with_mode(path, canary.text + "\n", own_file);
+    write_file_atomically(path, canary.text + "\n", own_file);
     run.journal.done(id);
   }
   return paths;

@@ -24,7 +24,8 @@ std::optional<pid_t> qemu_pid(const std::string& domain) {
   }
   for (const auto& folder : folders) {
     const auto text = read_value(folder / (domain + ".pid"));
-    if (const auto pid = text ? parse_integer(*text) : std::nullopt) { return static_cast<pid_t>(*pid); }
+    const auto pid = static_cast<pid_t>(parse_integer(text.value_or("")).value_or(0));
+    if (pid > 0 && runs_domain(pid, domain)) { return pid; }
   }
   for (const auto& process : all_processes()) {
     if (process.name.starts_with("qemu-system") && runs_domain(process.pid, domain)) { return process.pid; }

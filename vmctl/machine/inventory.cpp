@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <set>
 
+#include "common/contains.h"
 #include "common/error.h"
 #include "common/system/memory_limit.h"
 #include "common/system/subprocess.h"
@@ -32,16 +33,16 @@ std::vector<int> numbered(const fs::path& folder, std::string_view prefix) {
   return numbers;
 }
 
-/// "Name:   value" lines, as in /proc/meminfo and /proc/cpuinfo; the first of each name.
-std::map<std::string, std::string> colon_lines(const std::string& text) {
-  std::map<std::string, std::string> values;
-  for (const auto& line : split(text, '\n')) {
+/// "value" of the first line "Name:   value", as in /proc/meminfo and /proc/cpuinfo; empty if there is none.
+std::string value_of(std::string_view text, std::string_view name) {
+  while (!text.empty()) {
+    const auto line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
     const auto colon = line.find(':');
-    if (colon == std::string::npos) { continue; }
-    values.emplace(trim(std::string_view(line).substr(0, colon)),
-                   trim(std::string_view(line).substr(colon + 1)));
+    if (colon == line.npos || trim(line.substr(0, colon)) != name) { continue; }
+    return std::string(trim(line.substr(colon + 1)).substr(0, longest_shown_bytes));
   }
-  return values;
+  return "";
 }
 
 /// "16384 b" in bytes.
@@ -56,10 +57,19 @@ std::uint64_t number_in(const fs::path& file) {
   return number && *number > 0 ? static_cast<std::uint64_t>(*number) : 0;
 }
 
+/// Of a file with a list of CPUs; none if it is not there.
+std::vector<int> cpus_in(const fs::path& file) {
+  try {
+    return parse_cpu_list(read_value(file).value_or(""));
+  } catch (const Error& error) {
+    throw Error("read " + file.string(), error.code(), file.string() + ": " + error.message());
+  }
+}
+
 /// The lowest CPU that is a thread of the same physical core; -1 where it is the core's only one, or unknown.
 int first_sibling(const fs::path& cpu_folder, int cpu) {
   const auto list = cpu_folder / fmt::format("cpu{}", cpu) / "topology/thread_siblings_list";
-  const auto threads = parse_cpu_list(read_value(list).value_or(""));
+  const auto threads = cpus_in(list);
   return threads.size() < 2 ? -1 : *std::min_element(threads.begin(), threads.end());
 }
 
@@ -71,7 +81,7 @@ int last_level_cache(const fs::path& cpu_folder, int cpu) {
   for (const int index : numbered(caches, "index")) {
     const auto folder = caches / fmt::format("index{}", index);
     const auto level = parse_integer(read_value(folder / "level").value_or(""));
-    const auto cpus = parse_cpu_list(read_value(folder / "shared_cpu_list").value_or(""));
+    const auto cpus = cpus_in(folder / "shared_cpu_list");
     if (!level || *level <= highest || cpus.empty()) { continue; }
     highest = static_cast<int>(*level);
     lowest_cpu = *std::min_element(cpus.begin(), cpus.end());
@@ -81,12 +91,12 @@ int last_level_cache(const fs::path& cpu_folder, int cpu) {
 
 std::vector<Core> read_cores(const fs::path& root, const std::vector<int>& nodes) {
   const auto cpu_folder = root / "sys/devices/system/cpu";
-  std::vector<int> online = parse_cpu_list(read_value(cpu_folder / "online").value_or(""));
+  std::vector<int> online = cpus_in(cpu_folder / "online");
   if (online.empty()) { online = numbered(cpu_folder, "cpu"); }
   std::map<int, int> node_of;
   for (const int node : nodes) {
     const auto list = root / "sys/devices/system/node" / ("node" + std::to_string(node)) / "cpulist";
-    for (const int cpu : parse_cpu_list(read_value(list).value_or(""))) { node_of[cpu] = node; }
+    for (const int cpu : cpus_in(list)) { node_of[cpu] = node; }
   }
   std::vector<Core> cores;
   cores.reserve(online.size());
@@ -127,13 +137,8 @@ NumaNode read_node(const fs::path& root, int id) {
   const auto folder = root / "sys/devices/system/node" / ("node" + std::to_string(id));
   NumaNode node;
   node.id = id;
-  // "Node 0 MemTotal:       24684548 b"
-  for (const auto& line : split(read_file(folder / "meminfo").value_or(""), '\n')) {
-    const auto at = line.find("MemTotal:");
-    if (at != std::string::npos) {
-      node.memory_bytes = kilobytes(std::string(trim(std::string_view(line).substr(at + 9))));
-    }
-  }
+  node.memory_bytes =
+      kilobytes(value_of(read_file(folder / "meminfo").value_or(""), fmt::format("Node {} MemTotal", id)));
   node.free_hugepages_1gib = number_in(folder / "hugepages/hugepages-1048576kB/free_hugepages");
   node.free_hugepages_2mib = number_in(folder / "hugepages/hugepages-2048kB/free_hugepages");
   return node;
@@ -175,16 +180,12 @@ std::optional<std::string> version_of(const std::vector<std::string>& command) {
 }  // namespace
 
 Inventory load_machine(const fs::path& root) {
-  const auto cpu = colon_lines(read_file(root / "proc/cpuinfo").value_or(""));
-  const auto memory = colon_lines(read_file(root / "proc/meminfo").value_or(""));
-  if (cpu.empty() || memory.empty()) {
+  const auto cpu = read_file(root / "proc/cpuinfo").value_or("");
+  const auto memory = read_file(root / "proc/meminfo").value_or("");
+  if (cpu.find(':') == cpu.npos || memory.find(':') == memory.npos) {
     throw Error("read the inventory", ErrorCode::bad_input,
                 "no proc/cpuinfo and proc/meminfo under " + root.string() + "; is it a recorded host?");
   }
-  const auto value = [](const auto& map, const char* key) {
-    const auto found = map.find(key);
-    return found == map.end() ? std::string() : found->second;
-  };
   auto nodes = numbered(root / "sys/devices/system/node", "node");
   if (nodes.empty()) { nodes = {0}; }
 
@@ -193,29 +194,27 @@ Inventory load_machine(const fs::path& root) {
                            .value_or(read_value(root / "etc/hostname").value_or("unknown"));
   inventory.cores = read_cores(root, nodes);
   for (const int node : nodes) { inventory.numa_nodes.push_back(read_node(root, node)); }
-  if (const auto bytes = kilobytes(value(memory, "Hugepagesize"))) { inventory.hugepage_bytes = bytes; }
+  if (const auto bytes = kilobytes(value_of(memory, "Hugepagesize"))) { inventory.hugepage_bytes = bytes; }
   const auto allowed = number_in(root / "proc/sys/vm/nr_overcommit_hugepages");
-  const auto made = static_cast<std::uint64_t>(parse_integer(value(memory, "HugePages_Surp")).value_or(0));
+  const auto made = static_cast<std::uint64_t>(parse_integer(value_of(memory, "HugePages_Surp")).value_or(0));
   inventory.surplus_hugepage_bytes = (allowed - std::min(allowed, made)) * inventory.hugepage_bytes;
-  inventory.memory_bytes = kilobytes(value(memory, "MemTotal"));
-  inventory.available_memory_bytes = kilobytes(value(memory, "MemAvailable"));
+  inventory.memory_bytes = kilobytes(value_of(memory, "MemTotal"));
+  inventory.available_memory_bytes = kilobytes(value_of(memory, "MemAvailable"));
   if (inventory.numa_nodes.size() == 1 && inventory.numa_nodes[0].memory_bytes == 0) {
     inventory.numa_nodes[0].memory_bytes = inventory.memory_bytes;
   }
-  inventory.cpu_vendor = value(cpu, "vendor_id");
-  inventory.cpu_model = value(cpu, "model name");
-  for (auto& flag : split(value(cpu, "flags"), ' ')) {
-    if (!flag.empty()) { inventory.cpu_flags.push_back(std::move(flag)); }
-  }
-  inventory.microcode = value(cpu, "microcode");
+  inventory.cpu_vendor = value_of(cpu, "vendor_id");
+  inventory.cpu_model = value_of(cpu, "model name");
+  const auto flags = value_of(cpu, "flags");
+  for (const auto flag : words_of(flags)) { inventory.cpu_flags.emplace_back(flag); }
+  inventory.microcode = value_of(cpu, "microcode");
   inventory.kernel = read_value(root / "proc/sys/kernel/osrelease").value_or("");
   inventory.boot_id = read_value(root / "proc/sys/kernel/random/boot_id").value_or("");
   inventory.mitigations = read_mitigations(root);
   // A recorded tree has no device nodes; sysfs shows the same.
   inventory.has_kvm_device =
       fs::exists(root / "dev/kvm") || (root != "/" && fs::exists(root / "sys/class/misc/kvm"));
-  const auto& flags = inventory.cpu_flags;
-  inventory.is_virtual_machine = std::find(flags.begin(), flags.end(), "hypervisor") != flags.end();
+  inventory.is_virtual_machine = contains(inventory.cpu_flags, std::string("hypervisor"));
   if (root == "/") { restrict_to_this_process(inventory); }
   put_first_threads_first(inventory.cores);
   return inventory;

@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -6,9 +7,12 @@
 #include <cerrno>
 #include <ostream>
 #include <streambuf>
+#include <utility>
 
 #include "common/contains.h"
 #include "common/error.h"
+#include "common/system/file_trust.h"
+#include "common/text/units.h"
 #include "common/unique_fd.h"
 #include "results/exchange/exporters/exporters.h"
 #include "results/store/canonical_json.h"
@@ -99,15 +103,51 @@ void write_to(int descriptor, const std::filesystem::path& file,
   if (!out) { throw Error("write " + file.string(), ErrorCode::io, "the output could not be made"); }
 }
 
+/// The N of /dev/fd/N, and of its names for standard output and error, where we were given such a descriptor:
+/// those of our own are closed on exec.
+std::optional<int> given_descriptor(const std::filesystem::path& file) {
+  const auto folder = file.parent_path();
+  const auto name = file == "/dev/stdout"                              ? "1"
+                    : file == "/dev/stderr"                            ? "2"
+                    : folder == "/dev/fd" || folder == "/proc/self/fd" ? file.filename().string()
+                                                                       : "";
+  if (name.empty()) { return std::nullopt; }
+  const auto number = parse_integer(name).value_or(-1);
+  const int descriptor = std::in_range<int>(number) ? static_cast<int>(number) : -1;
+  const int flags = ::fcntl(descriptor, F_GETFD);
+  if (flags < 0 || (flags & FD_CLOEXEC) != 0) { throw errno_error("write " + file.string(), EBADF); }
+  return descriptor;
+}
+
+/// Opens what is written to and never replaced: a pipe or a character device of this very name, ours or
+/// root's. None where the name is free, a file's or a link's, which may lead to anything.
+UniqueFd open_in_place(const std::filesystem::path& file) {
+  const auto operation = "write " + file.string();
+  const UniqueFd found(::open(file.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  struct stat status {};
+  if (!found || ::fstat(found.get(), &status) != 0) { return {}; }
+  if (S_ISREG(status.st_mode) || S_ISLNK(status.st_mode)) { return {}; }
+  if (S_ISDIR(status.st_mode)) { throw errno_error(operation, EISDIR); }
+  if (!S_ISFIFO(status.st_mode) && !S_ISCHR(status.st_mode)) {
+    throw Error(operation, ErrorCode::io, "it is a block device or a socket; give the name of a file");
+  }
+  if (!is_trusted_owner(status.st_uid)) {
+    throw Error(operation, ErrorCode::io,
+                fmt::format("it is a pipe or device of user {}'s; give the name of a file, or /dev/stdout",
+                            status.st_uid));
+  }
+  // The very one that was looked at, whatever has its name by now.
+  UniqueFd open(
+      ::open(fmt::format("/proc/self/fd/{}", found.get()).c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
+  if (!open) { throw errno_error(operation, errno); }
+  return open;
+}
+
 }  // namespace
 
 void write_whole(const std::filesystem::path& file, const std::function<void(std::ostream&)>& write) {
-  if (std::filesystem::exists(file) && !std::filesystem::is_regular_file(file)) {
-    // A device or a pipe (/dev/stdout) is written to, never replaced.
-    const UniqueFd device(::open(file.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
-    if (!device) { throw errno_error("write " + file.string(), errno); }
-    return write_to(device.get(), file, write);
-  }
+  if (const auto given = given_descriptor(file)) { return write_to(*given, file, write); }
+  if (const auto open = open_in_place(file)) { return write_to(open.get(), file, write); }
   const auto folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
   // Hidden and without the collector's ".prom" at its end: nobody reads half of it.
   std::string name = folder / ("." + file.filename().string() + ".XXXXXX");

@@ -70,12 +70,19 @@ nlohmann::json trial_of(const TrainingFigure& figure, const ImportSettings& sett
   return record;
 }
 
+void LeftOut::add(std::string_view name) {
+  constexpr std::size_t most_names = 400, longest_name_bytes = 120;
+  ++count_;
+  const auto shown = excerpt(name, longest_name_bytes);
+  if (names_.size() < most_names || names_.contains(shown)) { ++names_[shown]; }
+}
+
 void LeftOut::report(RecordImporter& importer) const {
   if (count_ == 0) { return; }
   importer.leave_out(count_);
   std::vector<std::string> words;
   for (const auto& [name, count] : names_) {
-    words.push_back(excerpt(name, 120) + (count > 1 ? fmt::format(" ({})", count) : ""));
+    words.push_back(name + (count > 1 ? fmt::format(" ({})", count) : ""));
   }
   importer.note("left out: " + join(words, ", "));
 }

@@ -33,20 +33,19 @@ struct TrainingFigure {
 nlohmann::json trial_of(const TrainingFigure& figure, const ImportSettings& settings,
                         const LineReader& lines);
 
+/// Most cells of one row of a table: a line of 16 MiB could hold millions.
+inline constexpr std::size_t most_cells = 10'000;
+
 /// What logs' readers leave out where a log broke off: its figures may be the starts of longer ones.
 inline constexpr std::string_view torn_line = "the last line, which breaks off without a line end";
 
 /// What a reader had to leave out, by name; in the end one note.
 class LeftOut {
  public:
-  void add(std::string_view name) {
-    ++count_;
-    if (names_.size() < most_names || names_.contains(std::string(name))) { ++names_[std::string(name)]; }
-  }
+  void add(std::string_view name);
   void report(RecordImporter& importer) const;
 
  private:
-  static constexpr std::size_t most_names = 400;
   std::map<std::string, std::int64_t> names_;
   std::int64_t count_ = 0;
 };

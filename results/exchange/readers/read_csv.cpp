@@ -36,6 +36,7 @@ class CsvReader {
     at_ = 0;
     size_bytes_ = 0;
     for (bool more = true; more;) {
+      if (cells.size() == most_cells) { lines_.refuse("more than {} cells in a row", most_cells); }
       cells.push_back({"", lines_.position(at_ + 1)});
       more =
           lines_.line().substr(at_).starts_with('"') ? read_quoted(cells.back()) : read_plain(cells.back());
@@ -214,7 +215,10 @@ std::vector<CsvColumn> read_header(const std::vector<CsvCell>& cells,
   for (const auto& [column, key] : mapping) {
     const auto is_it = [&, name = column](const CsvCell& cell) { return trim(cell.text) == name; };
     if (std::none_of(cells.begin(), cells.end(), is_it)) {
-      refuse(cells.front(), "there is no column \"{}\", which --map names", excerpt(column));
+      std::vector<std::string> there;
+      for (const auto& cell : cells) { there.push_back(cell.text); }
+      refuse(cells.front(), "there is no column \"{}\", which --map names (there are: {})", excerpt(column),
+             excerpt(join(there, ", ")));
     }
   }
   std::vector<CsvColumn> columns;

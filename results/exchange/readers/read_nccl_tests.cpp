@@ -24,6 +24,8 @@ constexpr std::array collectives = {"all_reduce", "all_gather", "reduce_scatter"
                                     "scatter",    "gather",     "reduce"};
 /// Beyond it not every whole number is a double.
 constexpr double most_wrong = 9e15;
+/// Of one file; a sweep has dozens of rows, and as many lines of ranks as the job has GPUs.
+constexpr std::int64_t most_rows = 100'000, most_ranks = 100'000;
 constexpr std::size_t side_words = 4;  ///< time, algbw, busbw, #wrong: out of place, then in place
 
 std::string in_one_word(std::string name) {
@@ -37,26 +39,19 @@ std::string words_from(const std::vector<std::string_view>& words, std::size_t f
 
 class NcclTestsReader {
  public:
-  NcclTestsReader(LineReader& lines, const ImportSettings& settings) : lines_(lines), settings_(settings) {
+  NcclTestsReader(LineReader& lines, const ImportSettings& settings, RecordImporter& importer)
+      : lines_(lines), settings_(settings), importer_(importer) {
     collective_ = settings.collective.empty()
                       ? collective_in_name(std::filesystem::path(lines.name()).filename().string())
                       : settings.collective;
   }
 
-  /// The probes, each with its position.
-  std::vector<std::pair<json, std::string>> read() {
+  void read() {
     while (lines_.next()) { read_line(without_rank_tag(lines_.line())); }
     finish_test();
     lost_ += torn_.empty() ? 0 : 1;
-    if (probes_.empty()) { lines_.refuse("there are no lines of figures in it"); }
-    return std::move(probes_);
-  }
-
-  /// What the user should know.
-  std::vector<std::string> notes() const {
-    auto notes = failures_;
-    if (messages_ > 0) { notes.push_back(message_note()); }
-    return notes;
+    if (rows_ == 0) { lines_.refuse("there are no lines of figures in it"); }
+    if (messages_ > 0) { importer_.note(message_note()); }
   }
 
  private:
@@ -74,11 +69,12 @@ class NcclTestsReader {
     if (!concluded_) {
       lines_.refuse("the output ends without \"# Avg bus bandwidth\": the test did not finish");
     }
-    for (; completed_ < probes_.size(); ++completed_) { complete(probes_[completed_].first); }
     device_.clear();
     ranks_ = {};
     concluded_ = false;
     below_header_ = false;
+    has_rows_ = false;
+    says_wrong_ = false;
   }
 
   void read_line(std::string_view line) {
@@ -135,7 +131,7 @@ class NcclTestsReader {
   void read_comment(const std::vector<std::string_view>& words) {
     const auto word = [&](std::size_t i) { return i < words.size() ? words[i] : std::string_view(); };
     const bool is_start = word(1) == "Collective" && word(2) == "test" && word(3) == "starting:";
-    if ((is_start || word(1) == "nThread") && completed_ < probes_.size()) { finish_test(); }
+    if ((is_start || word(1) == "nThread") && has_rows_) { finish_test(); }
     if (is_start) {
       const auto name = nccl_collective(std::string(word(4)), settings_, lines_);
       if (!name.empty()) { collective_ = name; }
@@ -146,6 +142,7 @@ class NcclTestsReader {
         if (words[i] == "on") { host = words[i + 1]; }
         if (words[i].starts_with('[') && device_.empty()) { device_ = words_from(words, i + 1); }
       }
+      if (++listed_ > most_ranks) { lines_.refuse("more than {} lines of ranks", most_ranks); }
       ranks_.add(host, word(3) == "Group" ? std::string(word(4)) : "", 1);
     } else if (word(1) == "size" && word(2) == "count") {
       counts_wrong_ = lines_.line().find("#wrong") != std::string_view::npos;
@@ -160,14 +157,12 @@ class NcclTestsReader {
   /// The rows must say which data was wrong; where NCCL_DEBUG spoiled some it may have been theirs, and
   /// before 2.13 no row says it.
   void check_failure(std::string_view line) {
-    const auto is_wrong = [](const auto& probe) { return probe.first.value("wrong", std::int64_t{0}) > 0; };
-    const auto first = probes_.begin() + static_cast<std::ptrdiff_t>(completed_);
-    if (std::any_of(first, probes_.end(), is_wrong)) { return; }
+    if (says_wrong_) { return; }
     if (counts_wrong_ && lost_ == 0 && torn_.empty()) {
       lines_.refuse("\"{}\", and no row has a #wrong above 0: the table is damaged, get a fresh copy",
                     excerpt(trim(line)));
     }
-    failures_.push_back(excerpt(trim(line)));
+    importer_.note(excerpt(trim(line)));
   }
 
   /// size count type [redop] [root], then time algbw busbw #wrong twice.
@@ -184,6 +179,8 @@ class NcclTestsReader {
           words.size(), least, most);
     }
     const auto sides = words.size() - 2 * side_words;
+    if (++rows_ > most_rows) { lines_.refuse("more than {} rows (split the file)", most_rows); }
+    has_rows_ = true;
     json probe = {{"size_bytes", whole(words[0], "size")}, {"data_type", words[2]}};
     probe["detail"] = {{"count", whole(words[1], "count")}};
     if (sides > 3) { probe["detail"]["operation"] = words[3]; }
@@ -193,7 +190,7 @@ class NcclTestsReader {
       if (side[0] == "N/A") {
         continue;  // this collective has no such side
       }
-      probes_.emplace_back(side_of(probe, side, in_place), lines_.position());
+      add(side_of(probe, side, in_place));
     }
   }
 
@@ -208,6 +205,7 @@ class NcclTestsReader {
       if (counts_wrong_) {
         if (wrong > most_wrong) { lines_.refuse("#wrong is {}, which is not a count of elements", words[3]); }
         probe["wrong"] = static_cast<std::int64_t>(wrong);
+        says_wrong_ = says_wrong_ || wrong > 0;
       } else {
         probe["detail"]["largest_error"] = wrong;
       }
@@ -216,7 +214,7 @@ class NcclTestsReader {
     return probe;
   }
 
-  void complete(json& probe) const {
+  void add(json probe) {
     if (collective_.empty()) {
       lines_.refuse(
           "neither the output nor the file's name says which collective this is: give --collective, or name "
@@ -230,6 +228,7 @@ class NcclTestsReader {
     ranks_.complete(probe, settings_);
     if (!device_.empty()) { probe["detail"]["device"] = device_; }
     probe["detail"]["source"] = "nccl-tests";
+    importer_.add(probe, lines_.position());
   }
 
   std::int64_t whole(std::string_view word, const char* column) const {
@@ -247,16 +246,16 @@ class NcclTestsReader {
 
   LineReader& lines_;
   const ImportSettings& settings_;
+  RecordImporter& importer_;
   std::string collective_;
   std::string device_;
   NcclRanks ranks_;
   bool counts_wrong_ = true;
   bool below_header_ = false, concluded_ = false;
-  std::vector<std::string> torn_;  ///< the start of a row whose figures have not come yet
+  bool has_rows_ = false, says_wrong_ = false;  ///< of the present test
+  std::vector<std::string> torn_;               ///< the start of a row whose figures have not come yet
   std::int64_t messages_ = 0, joined_ = 0, lost_ = 0;
-  std::vector<std::string> failures_;  ///< of the check of data, that no row accounts for
-  std::size_t completed_ = 0;          ///< probes that have all their fields
-  std::vector<std::pair<json, std::string>> probes_;
+  std::int64_t rows_ = 0, listed_ = 0;
 };
 
 }  // namespace
@@ -322,9 +321,7 @@ void read_nccl_tests(LineReader& lines, const ImportSettings& settings, RecordIm
     return read_nccl_json(lines, settings, importer);
   }
   lines.rewind();
-  NcclTestsReader reader(lines, settings);
-  for (const auto& [probe, position] : reader.read()) { importer.add(probe, position); }
-  for (const auto& note : reader.notes()) { importer.note(note); }
+  NcclTestsReader(lines, settings, importer).read();
 }
 
 }  // namespace virtrain::results

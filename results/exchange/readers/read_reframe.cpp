@@ -3,6 +3,8 @@
 // and versions from 4.3 on a line that names the columns, of which NAME_value and NAME_unit belong together.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "common/error.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
@@ -25,6 +27,9 @@ class ReframeReader {
       if (!lines_.has_end()) {
         left_out_.add(torn_line);
         break;
+      }
+      if (std::count(line.begin(), line.end(), '|') >= static_cast<std::ptrdiff_t>(most_cells)) {
+        lines_.refuse("more than {} cells in a line", most_cells);
       }
       const auto cells = split(line, '|');
       if (is_reframe_header(line)) {

@@ -18,6 +18,9 @@ namespace {
 
 using nlohmann::json;
 
+/// Each rank may print one.
+constexpr std::size_t most_totals = 100'000;
+
 /// What one log says.
 struct TfLog {
   std::string model, variables;
@@ -89,17 +92,19 @@ void read_preamble(const LineReader& lines, std::string_view line, TfLog& log) {
 /// epoch) or not; with --display_perf_ewma only the speed. The total is what counts: a step's line that is
 /// like none of these is passed over.
 void read_step(std::string_view line, TfLog& log) {
-  const auto cells = split(line, '\t');
-  const auto step = parse_integer(trim(cells[0]));
-  const auto words = cells.size() < 3 ? std::vector<std::string_view>() : words_of(cells[2]);
-  if (!step || *step < 1 || words.empty()) {
+  const auto first = line.find('\t'), second = line.find('\t', first + 1);
+  const auto step = parse_integer(trim(line.substr(0, first)));
+  const auto cell =
+      second == line.npos ? "" : line.substr(second + 1, line.find('\t', second + 1) - second - 1);
+  const auto word = trim(cell).substr(0, trim(cell).find(' '));
+  if (!step || *step < 1 || word.empty()) {
     ++log.unread_lines;
     return;
   }
   log.last_step = std::max(log.last_step, *step);
-  const auto loss = parse_number(words[0]);
+  const auto loss = parse_number(word);
   if (!loss) {
-    ++(is_letter(words[0].back()) ? log.wild_losses : log.unread_lines);
+    ++(is_letter(word.back()) ? log.wild_losses : log.unread_lines);
     return;
   }
   if (!log.loss_first) { log.loss_first = loss; }
@@ -117,6 +122,7 @@ TfLog read_log(LineReader& lines) {
       if (!value || *value <= 0) {
         lines.refuse("the total \"{}\" is not a finite number above zero", excerpt(*total));
       }
+      if (log.totals.size() == most_totals) { lines.refuse("more than {} lines of totals", most_totals); }
       log.totals.push_back(*value);
       ++open_totals;
     } else if (line.starts_with(rule)) {

@@ -1,7 +1,11 @@
 #include "results/exchange/exchange.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <csignal>
@@ -10,10 +14,13 @@
 
 #include "common/text/sha256.h"
 #include "common/text/text.h"
+#include "common/unique_fd.h"
 #include "results/comparison/compare.h"
 #include "results/exchange/exporters/exporters.h"
 #include "results/store/canonical_json.h"
 #include "tests/results/support.h"
+#include "tests/support/other_user.h"
+#include "tests/support/skip.h"
 
 using namespace virtrain;
 using namespace virtrain::results;
@@ -218,6 +225,48 @@ TEST_CASE("what the system says against writing an export is said with the file'
   CHECK(read_file(file) == "old\n");
   CHECK_NOTHROW(write_whole(file, write));
   CHECK(read_file(file).value().size() > 100'000);
+}
+
+TEST_CASE("an export goes to a file, to a given descriptor or to a pipe, and never through a link") {
+  const TemporaryFolder folder;
+  const auto write = [](std::ostream& out) { out << "new\n"; };
+  const auto file = folder.path / "file", link = folder.path / "link", pipe = folder.path / "pipe";
+  std::filesystem::create_symlink("/dev/null", link);
+  write_whole(link, write);
+  CHECK(std::filesystem::is_regular_file(std::filesystem::symlink_status(link)));
+  CHECK(read_file(link) == "new\n");
+  CHECK_NOTHROW(write_whole("/dev/null", write));
+
+  std::ofstream(file) << "old\n";
+  const UniqueFd given(::open(file.c_str(), O_WRONLY | O_APPEND));
+  write_whole(fmt::format("/dev/fd/{}", given.get()), write);
+  CHECK(read_file(file) == "old\nnew\n");
+  REQUIRE(::fcntl(given.get(), F_SETFD, FD_CLOEXEC) == 0);  // as our own are: the database's, say
+  CHECK_THROWS_WITH(write_whole(fmt::format("/dev/fd/{}", given.get()), write),
+                    Contains("Bad file descriptor"));
+  CHECK(read_file(file) == "old\nnew\n");
+
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  const UniqueFd reader(::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  write_whole(pipe, write);
+  CHECK(read_at_most(reader.get(), 4) == "new\n");
+  CHECK_THROWS_WITH(write_whole(folder.path, write), Contains("Is a directory"));
+}
+
+TEST_CASE("root writes an export to no disk and to no pipe of somebody else's") {
+  test::need_root();
+  const TemporaryFolder folder;
+  const auto write = [](std::ostream& out) { out << "new\n"; };
+  const auto disk = folder.path / "disk", pipe = folder.path / "pipe";
+  constexpr unsigned loop_major = 7, no_such_loop = 4000;
+  if (::mknod(disk.c_str(), S_IFBLK | 0600, makedev(loop_major, no_such_loop)) == 0) {
+    CHECK_THROWS_WITH(write_whole(disk, write), Contains("block device"));
+  }
+  REQUIRE(::mkfifo(pipe.c_str(), 0666) == 0);
+  REQUIRE(::chown(pipe.c_str(), test::stranger, test::stranger) == 0);
+  const UniqueFd reader(::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  CHECK_THROWS_WITH(write_whole(pipe, write), Contains("of user 65534's"));
+  CHECK(read_at_most(reader.get(), 4) == "");
 }
 
 TEST_CASE("a file is imported once") {

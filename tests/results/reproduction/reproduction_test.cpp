@@ -121,6 +121,20 @@ TEST_CASE("what ranks said of their GPUs stands in the study's list", "[reproduc
   CHECK(difference(result, "CUDA")->own == "13.0");
 }
 
+TEST_CASE("a guest that lies about its CPUs spoils that fact alone", "[reproduction]") {
+  Studies studies;
+  const auto tenant = studies.store.save_tenant(studies.store.trials("own").at(0).id, {});
+  Node node;
+  node.name = "n1";
+  node.kind = "vm";
+  node.fingerprint = {{"cpus", "0-3\x1b,many"}, {"driver", "550.90.07"}};
+  studies.store.save_node(tenant, node);
+  const auto facts = study_facts(studies.store, "own");
+  CHECK(facts.find("vcpus")->second ==
+        std::set<std::string>{"\"0-3\uFFFD,many\", which is not a list of CPUs"});
+  CHECK(facts.find("driver")->second == std::set<std::string>{"550.90.07"});
+}
+
 TEST_CASE("the tables and the JSON say the same", "[reproduction]") {
   const Studies studies;
   const auto result = reproduction(studies.store, published, "own");

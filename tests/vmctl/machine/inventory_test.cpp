@@ -8,6 +8,8 @@
 #include "common/system/subprocess.h"
 #include "common/text/text.h"
 #include "tests/support/catch.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/waiting_writer.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -52,6 +54,27 @@ TEST_CASE("a recorded host may be as little as cpuinfo and meminfo") {
 
 TEST_CASE("a folder that is no host is refused") {
   CHECK_THROWS_AS(load_inventory(hosts), Error);
+}
+
+TEST_CASE("a recorded host is read within bounds, whatever its files are") {
+  const TemporaryFolder folder;
+  const auto root = folder.path / "host";
+  fs::copy(hosts / "minimal", root, fs::copy_options::recursive);
+  const auto list = root / "sys/devices/system/cpu/online";
+  fs::create_directories(list.parent_path());
+  write_file_atomically(list, "0-65535,0-65535");
+  CHECK_THROWS_WITH(load_inventory(root),
+                    test::Contains(list.string()) && test::Contains("names CPU 0 twice"));
+  fs::remove(list);
+  CHECK_NOTHROW(load_inventory(root));
+  const auto memory = root / "proc/meminfo";
+  fs::remove(memory);
+  fs::create_symlink("/dev/zero", memory);
+  CHECK_THROWS_WITH(load_inventory(root), test::Contains("is it a recorded host?"));
+  fs::remove(memory);
+  const test::WaitingWriter writer(memory);
+  CHECK_THROWS_WITH(load_inventory(root), test::Contains("is it a recorded host?"));
+  CHECK_FALSE(writer.was_let_in());
 }
 
 /// A host of one node whose CPUs 0, 1, … have these threads of their physical core.

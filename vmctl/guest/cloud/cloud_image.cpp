@@ -1,6 +1,5 @@
 #include "vmctl/guest/cloud/cloud_image.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
@@ -41,11 +40,11 @@ nlohmann::json file(const char* path, const char* permissions, const std::string
 CloudImage inspect_cloud_image(const fs::path& path) {
   const auto operation = "look at the guest image " + path.string();
   const auto refuse = [&](const std::string& why) { throw Error(operation, ErrorCode::host_unable, why); };
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  const auto file = open_to_read(path);
   struct stat status {};
   if (!file && errno == EACCES) { refuse("QEMU's user may not read it (chmod a+r)"); }
+  if (!file && (errno == EINVAL || errno == EISDIR)) { refuse("it is not a regular file"); }
   if (!file || ::fstat(file.get(), &status) != 0) { refuse("there is no such file"); }
-  if (!S_ISREG(status.st_mode)) { refuse("it is not a regular file"); }
   constexpr mode_t readable_by_all = 0004;
   if ((status.st_mode & readable_by_all) == 0) { refuse("QEMU's user may not read it (chmod a+r)"); }
   std::string bytes(disk_header_bytes, '\0');

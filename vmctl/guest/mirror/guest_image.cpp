@@ -190,8 +190,9 @@ struct WorkFolder {
 };
 
 void finish_folder(const fs::path& folder, const Inputs& inputs, const nlohmann::json& manifest) {
-  auto initrd =
-      read_file(folder / "initrd").value_or("") + newc_archive("init", read_file(inputs.init).value_or(""));
+  constexpr std::size_t most_bytes = std::size_t{1} << 30;
+  auto initrd = read_file(folder / "initrd", most_bytes).value_or("") +
+                newc_archive("init", read_file(inputs.init, most_bytes).value_or(""));
   if (const auto overlay = unpacked_overlay_module(inputs.kernel); !overlay.empty()) {
     initrd += newc_archive("overlay.ko", overlay);
   }

@@ -54,6 +54,7 @@ fs::path run_unprivileged(const fs::path& folder, const std::vector<std::string>
   builder.make_folder(folder);
   CommandOptions options;
   options.deadline = build_deadline;
+  options.plain_environment = true;
   options.environment = environment;
   options.environment.push_back("HOME=" + folder.string());
   options.environment.push_back("TMPDIR=" + folder.string());

@@ -14,6 +14,7 @@
 #include "common/text/text.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/waiting_writer.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -127,6 +128,9 @@ TEST_CASE("row 15: an image that takes its bytes from other files is refused, an
     CHECK(refusal(create(std::string("disk.") + format, {"-f", format})).find("its format is ") == 0);
   }
   CHECK(refusal(folder.path) == "it is not a regular file");
+  const test::WaitingWriter writer(folder.path / "pipe");
+  CHECK(refusal(folder.path / "pipe") == "it is not a regular file");
+  CHECK_FALSE(writer.was_let_in());  // what opening would do to /dev/watchdog
 
   // Whole ones are taken as they are, whichever version.
   for (const char* version : {"compat=0.10", "compat=1.1", "extended_l2=on", "lazy_refcounts=on"}) {

@@ -368,7 +368,7 @@ TEST_CASE("a dump of several ranks is refused: it would hold all ranks' gradient
 TEST_CASE("a dump has what a reference needs") {
   const Dumping dumping(1);
   REQUIRE(dumping.outcome.result.exit_status == 0);
-  const std::string file = read_file(dumping.path).value();
+  const std::string file = read_file(dumping.path, std::size_t{1} << 30).value();
   std::uint64_t length = 0;
   file.copy(reinterpret_cast<char*>(&length), 8);
   const json header = json::parse(file.substr(8, length));
