@@ -48,6 +48,11 @@ void ignore_broken_pipes() {
   [[maybe_unused]] static const auto once = ::signal(SIGPIPE, SIG_IGN);
 }
 
+bool is_plain_variable(std::string_view name) {
+  return name == "PATH" || name == "HOME" || name == "LANG" || name.starts_with("LC_") ||
+         name.starts_with("XDG_");
+}
+
 std::filesystem::path on_path(const std::string& program) {
   return bp::search_path(program);
 }
@@ -61,6 +66,11 @@ CommandResult run_command(const std::vector<std::string>& argv, const CommandOpt
 
   auto environment = boost::this_process::environment();
   bp::environment with_ours = environment;
+  if (options.plain_environment) {
+    for (const auto& entry : environment) {
+      if (!is_plain_variable(entry.get_name())) { with_ours.erase(entry.get_name()); }
+    }
+  }
   for (const auto& entry : options.environment) {
     const auto equals = entry.find('=');
     with_ours[entry.substr(0, equals)] = entry.substr(equals + 1);

@@ -23,8 +23,13 @@ struct CommandOptions {
       30'000};        ///< past it the whole process group is killed and Error(timeout) thrown
   std::string input;  ///< written to its standard input, which is then closed
   std::vector<std::string> environment;  ///< NAME=value added to ours
+  bool plain_environment = false;        ///< of ours it inherits only what is_plain_variable() names
   std::size_t max_output_bytes = 4U << 20;
 };
+
+/// Whether a variable of ours may go to a process that others can read: PATH, HOME, those of XDG and the
+/// language. Nobody keeps a token in them.
+bool is_plain_variable(std::string_view name);
 
 /// Where PATH finds the program; empty: nowhere.
 std::filesystem::path on_path(const std::string& program);

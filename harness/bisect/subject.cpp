@@ -43,7 +43,7 @@ double trial_seconds(const Store& store, const std::string& experiment) {
 /// A stored scenario may be an imported one: it is read as strictly as a file.
 void require_sound(const Night& night) {
   if (night.scenario_text.empty()) {
-    refuse(night.experiment, ErrorCode::bad_input,
+    refuse(night.experiment, ErrorCode::not_found,
            "its scenario is not stored (imported records may lack it), so nothing can be run again");
   }
   decode_scenario(night.scenario_text, "scenario of " + excerpt(night.experiment), true);

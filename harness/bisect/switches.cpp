@@ -81,7 +81,8 @@ Suspected suspected_fact(const results::Suspect& suspect) {
 }
 
 Suspected suspected_setting(const Setting& setting) {
-  Suspected result{setting.key, shown(setting.before), shown(setting.after), {}, {}};
+  constexpr const char* absent = "not set";
+  Suspected result{setting.key, setting.before.value_or(absent), setting.after.value_or(absent), {}, {}};
   const auto why = why_arms_cannot_differ(setting.key);
   if (why.empty()) {
     result.setting = setting;

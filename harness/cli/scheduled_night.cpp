@@ -1,10 +1,11 @@
 #include "harness/cli/scheduled_night.h"
 
-#include <fmt/format.h>
+#include <fmt/ostream.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <iostream>
 #include <thread>
 
 #include "common/error.h"
@@ -77,6 +78,7 @@ class Night {
 
   int run() {
     require_only_ours(schedule_.scenario);
+    require_only_ours_so_far(schedule_.database);
     clean_up_after_killed_nights();
     const int status = judge(run_patiently(label()));
     if (status == exit_status(ErrorCode::busy)) {
@@ -87,7 +89,7 @@ class Night {
 
  private:
   void say(const std::string& words) const {
-    if (!quiet_) { fmt::print("{}", words); }
+    if (!quiet_) { fmt::print(std::cout, "{}", words); }
   }
 
   /// What nights left that were killed would stay until somebody called `virtrain clean`. Only experiments
@@ -148,8 +150,8 @@ class Night {
       options.deadline = longest_night;
       const auto night = run_command(command, options);
       if (!quiet_ || is_news(night.exit_status)) {
-        fmt::print("{}", printable(night.out));
-        fmt::print(stderr, "{}", printable(night.err));
+        fmt::print(std::cout, "{}", printable(night.out));
+        fmt::print(std::cerr, "{}", printable(night.err));
       }
       const auto left = give_up - std::chrono::steady_clock::now();
       if (night.exit_status != exit_status(ErrorCode::busy) || left <= seconds(0)) {
@@ -179,7 +181,7 @@ class Night {
   void tell(const std::vector<results::Change>& changes) const {
     if (quiet_ && schedule_.notify.empty() && schedule_.mail.empty() && schedule_.webhook_file.empty()) {
       const auto print = [](const Message& message) {
-        fmt::print("{}\n", printable(message.body.at("text").get<std::string>()));
+        fmt::print(std::cout, "{}\n", printable(message.body.at("text").get<std::string>()));
       };
       tell_by(" printed", changes, print);
     }
@@ -255,8 +257,9 @@ class Night {
       const auto thinned = store.thin_nights(scenario, cutoff);
       if (thinned.nights == 0) { return; }
       say(fmt::format(
-          "nights older than {} days: {} thinned, {} samples and {} telemetry readings removed, {} freed\n",
-          schedule_.keep_days, thinned.nights, thinned.samples, thinned.readings,
+          "nights older than {}: {} thinned, {} and {} removed, {} freed\n",
+          counted(schedule_.keep_days, "day"), thinned.nights, counted(thinned.samples, "sample"),
+          counted(thinned.readings, "telemetry reading"),
           format_size(static_cast<std::uint64_t>(std::max<std::int64_t>(0, thinned.freed_bytes)))));
     } catch (const Error& error) {
       log::warning("old nights could not be thinned; the next night tries again", {{"reason", error.what()}});

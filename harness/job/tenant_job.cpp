@@ -295,6 +295,9 @@ void TenantJob::take_window(RankState& state, const RankRecord& record) {
     state.first_start_ns = window.t_ns - static_cast<std::int64_t>(window.seconds * 1e9);
   }
   if (record.kind == RankRecord::Kind::warmup) {
+    if (!state.samples.empty()) {
+      throw refused(fmt::format("rank {} sends a warm-up step after a counted one", record.rank));
+    }
     state.warmed_up_ns = window.received_ns;
     return;
   }

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "common/error.h"
 #include "common/text/text.h"
+#include "harness/schedule/command_paths.h"
 
 namespace virtrain::harness {
 namespace {
@@ -47,7 +49,9 @@ void require_ours(const fs::path& file, const fs::path& part) {
                                         "folder of your own",
                                         shown, status.st_uid));
   }
-  const bool shared_safely = S_ISDIR(status.st_mode) && (status.st_mode & S_ISVTX) != 0;
+  // Who writes to a device or a socket changes nothing that somebody else reads from it.
+  const bool shared_safely = (S_ISDIR(status.st_mode) && (status.st_mode & S_ISVTX) != 0) ||
+                             S_ISCHR(status.st_mode) || S_ISSOCK(status.st_mode);
   if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0 && !shared_safely) {
     throw refuse_file(file, fmt::format("other users can write to {} and so change what runs; chmod go-w {}",
                                         shown, shown));
@@ -57,6 +61,32 @@ void require_ours(const fs::path& file, const fs::path& part) {
 void require_ours_upwards(const fs::path& file, fs::path part) {
   for (; part.has_relative_path(); part = part.parent_path()) { require_ours(file, part); }
   require_ours(file, part);
+}
+
+/// The file, or the nearest folder above it that is there.
+fs::path nearest_that_is_there(fs::path file) {
+  std::error_code unknown;
+  while (file.has_relative_path() && !fs::exists(fs::symlink_status(file, unknown))) {
+    file = file.parent_path();
+  }
+  return file;
+}
+
+/// Of a path that stands in a command: what it names may not be there yet, and nobody else may be able to
+/// make it meanwhile.
+void require_only_ours_named(const fs::path& path) {
+  std::error_code no_place;
+  const bool is_there = fs::exists(path, no_place);
+  const auto place = fs::canonical(path, no_place);
+  if (is_there && no_place) { return; }  // an open file of the process's own, as /dev/stdin
+  const auto found = nearest_that_is_there(path);
+  require_only_ours(found);
+  if (!is_there && (status_of(found).st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    throw refuse_file(path,
+                      fmt::format("it is not there, and other users, who can write to {}, could make it "
+                                  "first; keep it in a folder of your own",
+                                  excerpt(found.string())));
+  }
 }
 
 }  // namespace
@@ -75,6 +105,10 @@ void require_only_ours(const fs::path& file) {
   require_ours_upwards(file, fs::canonical(given));
 }
 
+void require_only_ours_so_far(fs::path file) {
+  require_only_ours(nearest_that_is_there(std::move(file)));
+}
+
 void require_secret(const fs::path& file) {
   require_only_ours(file);
   if ((status_of(file).st_mode & (S_IRGRP | S_IROTH)) != 0) {
@@ -83,16 +117,18 @@ void require_secret(const fs::path& file) {
 }
 
 void require_only_ours_in(const std::string& command, const std::string& option) {
-  const auto words = virtrain::words_of(command);
+  const auto words = shell_words(command);
   for (const auto& word : words) {
-    const bool is_path = word.find('/') != std::string_view::npos;
+    const bool is_path = word.find('/') != std::string::npos;
+    const bool is_relative = is_path && word.front() != '/';
+    const bool of_a_home = word.front() == '~' && word.find('/') > 1;  // "~eve/x"
     std::error_code ignored;
-    if (is_path && word.front() != '/' && (&word == &words.front() || fs::exists(word, ignored))) {
+    if (is_relative && (&word == &words.front() || of_a_home || fs::exists(word, ignored))) {
       throw Error(
           "read " + option, ErrorCode::usage,
           excerpt(word) + " is relative, and a timer starts it in another folder; give its whole path");
     }
-    if (is_path && fs::is_regular_file(word, ignored)) { require_only_ours(word); }
+    for (const auto& path : absolute_paths_in(word)) { require_only_ours_named(path); }
   }
 }
 

@@ -12,10 +12,14 @@ namespace virtrain::harness {
 /// belong to root or to us, and group and others cannot write to them. A folder of everybody's with a sticky
 /// bit is fine. Links are followed, and the folders they lie in looked at.
 void require_only_ours(const std::filesystem::path& file);
+/// require_only_ours of a file that may not be there yet: of the nearest folder above it that is.
+void require_only_ours_so_far(std::filesystem::path file);
 /// Also that group and others cannot read it: it holds a secret.
 void require_secret(const std::filesystem::path& file);
-/// require_only_ours for each file that the words of a shell command name by path. Error(usage), which names
-/// the option that took the command, for a relative path: a timer starts commands in another folder.
+/// require_only_ours for each absolute path in a shell command, of files and of folders; also where nothing
+/// is there yet and others could make it. What sh makes only when it runs, of variables and patterns, is not
+/// seen. Error(usage), which names the option that took the command, for a relative path: a timer starts
+/// commands in another folder.
 void require_only_ours_in(const std::string& command, const std::string& option);
 
 }  // namespace virtrain::harness

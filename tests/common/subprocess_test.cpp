@@ -1,6 +1,7 @@
 #include "common/system/subprocess.h"
 
 #include <signal.h>
+#include <stdlib.h>
 
 #include "common/error.h"
 #include "common/text/units.h"
@@ -39,6 +40,23 @@ TEST_CASE("input, environment and the limit of what is kept") {
   CHECK(run_command({"true"}, options).exit_status == 0);
   options.max_output_bytes = 1000;
   CHECK(run_command({"sh", "-c", "cat; echo end >&2"}, options).out.size() == 1000);
+}
+
+TEST_CASE("a plain environment has no token of ours, and what is set for it") {
+  ::setenv("VIRTRAIN_TOKEN", "s3cret", 1);
+  CommandOptions options;
+  CHECK_THAT(run_command({"env"}, options).out, Contains("VIRTRAIN_TOKEN=s3cret\n"));
+  options.plain_environment = true;
+  options.environment = {"VIRTRAIN_A=b"};
+  const auto plain = run_command({"env"}, options).out;
+  CHECK_THAT(plain, !Contains("VIRTRAIN_TOKEN") && Contains("VIRTRAIN_A=b\n") && Contains("PATH="));
+  ::unsetenv("VIRTRAIN_TOKEN");
+  for (const auto* name : {"PATH", "LANG", "LC_ALL", "HOME", "XDG_RUNTIME_DIR"}) {
+    CHECK(is_plain_variable(name));
+  }
+  for (const auto* name : {"", "https_proxy", "AWS_SECRET_ACCESS_KEY", "PATHS", "LANGX", "LD_PRELOAD"}) {
+    CHECK_FALSE(is_plain_variable(name));
+  }
 }
 
 TEST_CASE("what cannot start, fails or overruns says so") {

@@ -40,7 +40,7 @@ class Bisect(unittest.TestCase):
         """Runs it; the id of its experiment."""
         path = self.folder / "scenario.yaml"
         path.write_text(text)
-        return self.virtrain("run", path, "--quiet", "--wait").stderr.split("\n")[0]
+        return self.virtrain("run", path, "--wait").stderr.split("\n")[0]
 
     def nights(self, text):
         """Fifteen good nights and three bad ones as records; the id of the loss."""
@@ -73,7 +73,10 @@ class Bisect(unittest.TestCase):
         self.assertRegex(plan, r"label +libs-4 +libs-5 +cannot be switched")
         self.assertEqual(len(self.rows("SELECT 1 FROM experiment")), 18, "a plan runs nothing")
 
-        done = self.virtrain("bisect", change, *switch, "--seed", "7", "--wait")
+        self.assertRegex(plan, r"workload\.env\.STEP_SECONDS +0\.05 +0\.05 +in all trials")
+        self.assertIn("give --yes", plan)
+
+        done = self.virtrain("bisect", change, *switch, "--seed", "7", "--wait", "--yes")
         self.assertRegex(done.stdout, r"workload\.env\.SLOW: 0 → 1 accounts for the change: (19|20)\.\d % \(\d+\.\d to \d+\.\d\), \d+ trials")
         self.assertRegex(done.stdout, r"workload\.env\.SLOW +0 +1 +cause")
         self.assertRegex(done.stdout, r"workload\.threads +1 +2 +not the cause")
@@ -87,20 +90,35 @@ class Bisect(unittest.TestCase):
     def test_edits_between_two_nights_that_only_act_together_are_named_together(self):
         good = self.night(scenario(SLOW_A="0", X="1"))
         bad = self.night(scenario(SLOW_A="1", SLOW_B="1", X="2"))
-        done = self.virtrain("bisect", good, bad, "--wait")
+        done = self.virtrain("bisect", good, bad, "--wait", "--yes")
         self.assertRegex(done.stdout, r"workload\.env\.SLOW_A: 0 → 1 and workload\.env\.SLOW_B: not set → 1 account for the change, and only together")
         standing = {row["suspect"]: row["standing"] for row in json.loads(self.virtrain("bisect", good, bad, "--plan", "--format", "json").stdout)}
-        self.assertEqual(standing, {f"workload.env.{name}": "to be switched" for name in ("SLOW_A", "SLOW_B", "X")})
+        self.assertEqual(standing, {"workload.env.STEP_SECONDS": "in all trials",
+                                    **{f"workload.env.{name}": "to be switched" for name in ("SLOW_A", "SLOW_B", "X")}})
+
+    def test_a_strangers_record_runs_nothing_unconfirmed(self):
+        marker = self.folder / "was-here"
+        change = self.nights(scenario(LD_PRELOAD=f"/tmp/{'x' * 300}/e.so", BASH_ENV=f"{marker}\x1b[2J"))
+        refused = self.virtrain("bisect", change, "--wait", status=2).stderr
+        self.assertRegex(refused, r"workload\.env\.LD_PRELOAD: /tmp/xxx")
+        self.assertIn("--yes", refused)
+        self.assertNotIn("\x1b", refused)
+        self.assertEqual(len(self.rows("SELECT 1 FROM experiment")), 18, "nothing was run")
+        plan = self.virtrain("bisect", change, "--plan")
+        self.assertIn(f"/tmp/{'x' * 300}/e.so", plan.stdout)
+        self.assertNotIn("\x1b", plan.stdout)
+        rows = {row["suspect"]: row["before"] for row in json.loads(self.virtrain("bisect", change, "--plan", "--format", "json").stdout)}
+        self.assertIn("workload.env.LD_PRELOAD", rows)
 
     def test_what_no_setting_brings_back_is_said_so(self):
         change = self.nights(scenario())
-        done = self.virtrain("bisect", change, "--wait")
+        done = self.virtrain("bisect", change, "--wait", "--yes")
         self.assertRegex(done.stdout, r"no switched suspect brings it back .*what a scenario cannot switch: label: libs-4 → libs-5")
         self.assertEqual(len(self.rows("SELECT 1 FROM experiment WHERE scenario = 'nightly.bisect'")), 1)
 
     def test_a_signal_ends_it_and_what_was_measured_stays(self):
         change = self.nights(scenario(STEP_SECONDS="0.5"))
-        process = subprocess.Popen([str(outside.KIT / "virtrain"), "bisect", change, "--wait", "--db", str(self.database)], stdout=subprocess.PIPE,
+        process = subprocess.Popen([str(outside.KIT / "virtrain"), "bisect", change, "--wait", "--yes", "--db", str(self.database)], stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True, env=self.environment)
         deadline = time.monotonic() + 60
         while not self.rows("SELECT 1 FROM trial WHERE status = 'finished' AND arm IN ('good', 'tried')"):

@@ -1,24 +1,43 @@
 #include "vmctl/process/child.h"
 
+#include <fmt/format.h>
 #include <grp.h>
+#include <limits.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
+
+#include "common/error.h"
+#include "common/system/subprocess.h"
 
 namespace virtrain::vmctl {
 
-std::vector<std::string> environment_with(std::vector<std::string> set) {
+namespace {
+
+std::vector<std::string> inherit_into(std::vector<std::string> set, bool plain_only) {
   const auto given = set.size();
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view own = *entry;
     const auto name = own.substr(0, own.find('=') + 1);
+    if (plain_only && !is_plain_variable(name.substr(0, name.size() - 1))) { continue; }
     const auto is_it = [&](const std::string& one) { return one.starts_with(name); };
     if (std::none_of(set.begin(), set.begin() + static_cast<std::ptrdiff_t>(given), is_it)) {
       set.emplace_back(own);
     }
   }
   return set;
+}
+
+}  // namespace
+
+std::vector<std::string> environment_with(std::vector<std::string> set) {
+  return inherit_into(std::move(set), false);
+}
+
+std::vector<std::string> plain_environment_with(std::vector<std::string> set) {
+  return inherit_into(std::move(set), true);
 }
 
 std::vector<char*> pointers(std::vector<std::string>& words) {
@@ -35,11 +54,22 @@ bool Identity::assume() const {
 }
 
 Identity identity_of(const passwd& account) {
-  int count = 64;
-  Identity identity{account.pw_uid, account.pw_gid, std::vector<gid_t>(static_cast<std::size_t>(count))};
-  ::getgrouplist(account.pw_name, account.pw_gid, identity.groups.data(), &count);
-  identity.groups.resize(static_cast<std::size_t>(std::max(count, 0)));
-  return identity;
+  return {account.pw_uid, account.pw_gid, all_groups([&](gid_t* groups, int* count) {
+            return ::getgrouplist(account.pw_name, account.pw_gid, groups, count);
+          })};
+}
+
+std::vector<gid_t> all_groups(const ListGroups& list) {
+  constexpr std::size_t usual = 64;
+  // Twice the kernel's most is room for all that it takes, and the end of a list that grows without end.
+  for (std::vector<gid_t> groups(usual); groups.size() <= 2 * NGROUPS_MAX; groups.resize(2 * groups.size())) {
+    int count = static_cast<int>(groups.size());
+    if (list(groups.data(), &count) < 0) { continue; }
+    groups.resize(static_cast<std::size_t>(count));
+    return groups;
+  }
+  throw Error("list the groups of an account", ErrorCode::host_unable,
+              fmt::format("it has more than {}, which is more than Linux takes", NGROUPS_MAX));
 }
 
 }  // namespace virtrain::vmctl

@@ -3,6 +3,7 @@
 #include <pwd.h>
 #include <sys/types.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,9 @@ namespace virtrain::vmctl {
 /// This process's environment with these ("NAME=value") in place of its own. A name given twice means one
 /// thing to libc and another to the shell, so what is set is not inherited.
 std::vector<std::string> environment_with(std::vector<std::string> set);
+/// The same for a child that becomes another user, whose processes can read its environment. It inherits what
+/// is_plain_variable() names and nothing else, so no token of the caller's.
+std::vector<std::string> plain_environment_with(std::vector<std::string> set);
 
 /// As execve() and posix_spawn() want arguments and environments; good while the words are.
 std::vector<char*> pointers(std::vector<std::string>& words);
@@ -26,6 +30,13 @@ struct Identity {
   bool assume() const;
 };
 
+/// Of the account with all its groups. Error(host_unable) where they cannot be listed.
 Identity identity_of(const passwd& account);
+
+/// Groups as getgrouplist() lists them: writes at most `*count` of them and sets it to how many there are;
+/// less than 0 where they did not fit.
+using ListGroups = std::function<int(gid_t* groups, int* count)>;
+/// All that it lists, however many. Error(host_unable) past what the kernel takes.
+std::vector<gid_t> all_groups(const ListGroups& list);
 
 }  // namespace virtrain::vmctl

@@ -9,7 +9,9 @@
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "harness/bisect/steps.h"
+#include "harness/bisect/stored_settings.h"
 #include "harness/cli/commands.h"
+#include "harness/cli/help/choices.h"
 #include "harness/cli/run_scenario.h"
 #include "harness/experiment/judge.h"
 #include "harness/plan/plan.h"
@@ -27,6 +29,7 @@ struct BisectArguments {
   std::string case_name, arm;
   StepLimits limits;
   bool plan_only = false;
+  bool yes = false;  ///< to what the stored scenarios set on this host
   results::Format format = results::Format::table;
   RunOptions options;
 };
@@ -75,8 +78,14 @@ Scenario scenario_of(const Subject& subject, const Suspects& tried, const StepLi
   return scenario;
 }
 
-/// Each suspect, and how it stands.
-results::Table table_of(const Subject& subject, const Course& course) {
+bool is_switched(const Subject& subject, const Setting& setting) {
+  const auto switched = subject.switched();
+  return std::any_of(switched.begin(), switched.end(),
+                     [&](const Suspected& one) { return same_setting(*one.setting, setting); });
+}
+
+/// Each suspect and how it stands, then what the stored scenarios set in all trials.
+results::Table table_of(const Subject& subject, const std::vector<Setting>& stored, const Course& course) {
   using results::cell;
   results::Table table;
   table.columns = {{"suspect", "suspect"},
@@ -102,7 +111,28 @@ results::Table table_of(const Subject& subject, const Course& course) {
     table.rows.push_back({cell(one.name), cell(one.before), cell(one.after),
                           cell(std::string("cannot be switched")), cell(one.why_not)});
   }
+  for (const auto& one : stored) {
+    if (is_switched(subject, one)) { continue; }
+    table.rows.push_back({cell(one.key),
+                          cell(one.before.value_or("not set")),
+                          cell(one.after.value_or("not set")),
+                          cell(std::string("in all trials")),
+                          {}});
+  }
   return table;
+}
+
+/// Records of strangers may look like one's own.
+[[noreturn]] void refuse_unconfirmed(const Subject& subject, const std::vector<Setting>& stored) {
+  std::string lines;
+  for (const auto& one : stored) { lines += "\n  " + words_of(one); }
+  throw Error(
+      "bisect " + excerpt(subject.id), ErrorCode::usage,
+      fmt::format("the stored scenarios set environment variables or name files of this host, and their "
+                  "trials would run with your rights; the database cannot tell whether they were "
+                  "recorded here or imported:{}\nCheck them (--plan shows them in full), then repeat the "
+                  "command with --yes",
+                  lines));
 }
 
 /// What will be run, and how long that takes at most.
@@ -119,10 +149,10 @@ std::string plan_words(const Subject& subject, const Scenario& first, const Bise
     return format_duration(static_cast<std::int64_t>(of_trials * seconds * 1e9));
   };
   return fmt::format(
-      "{} in {}, {:.1f} % slower. At most {} {} of {} to {} pairs: {} to {} trials, about {} to {} ({} a "
+      "{} in {}, {:.1f} % slower. At most {} of {} to {} pairs: {} to {} trials, about {} to {} ({} a "
       "trial, {}). Order by seed {}.",
-      printable(subject.case_name), printable(subject.arm), (1 - subject.ratio) * 100, comparisons,
-      comparisons == 1 ? "comparison" : "comparisons", std::min(least_pairs, pairs), pairs,
+      printable(subject.case_name), printable(subject.arm), (1 - subject.ratio) * 100,
+      counted(comparisons, "comparison"), std::min(least_pairs, pairs), pairs,
       2 * std::min(least_pairs, pairs) * static_cast<std::int64_t>(comparisons), trials,
       time(static_cast<double>(2 * std::min(least_pairs, pairs)) * static_cast<double>(comparisons)),
       time(static_cast<double>(trials)), time(1), known ? "as in the stored nights" : "estimated",
@@ -179,8 +209,9 @@ void bisect(BisectArguments& arguments, Cli& cli) {
   const auto subject = read_subject(arguments);
   const auto screen = arguments.format == results::Format::table ? screen_of_stdout() : results::Screen{};
   Course course;
+  std::vector<Setting> stored;
   const auto print = [&](const std::string& sentence) {
-    auto table = table_of(subject, course);
+    auto table = table_of(subject, stored, course);
     table.notes = {printable(sentence)};
     print_result(results::render(table, arguments.format, screen));
   };
@@ -193,8 +224,13 @@ void bisect(BisectArguments& arguments, Cli& cli) {
   Suspects all;
   for (std::size_t i = 0; i < switched.size(); ++i) { all.insert(i); }
   const auto first = scenario_of(subject, all, arguments.limits, subject.ratio);
+  stored = settings_to_confirm(first, known_settings(arguments.switches));
+  const bool is_agreed = arguments.yes || stored.empty();
   const auto words = plan_words(subject, first, arguments);
-  if (arguments.plan_only) { return print(words); }
+  if (arguments.plan_only) {
+    return print(words + (is_agreed ? "" : " To run with the stored variables and files above, give --yes."));
+  }
+  if (!is_agreed) { refuse_unconfirmed(subject, stored); }
   std::cerr << words << std::endl;
   auto& options = arguments.options;
   options.experiment.command_line = cli.command_line;
@@ -216,8 +252,8 @@ void add_bisect_command(Cli& cli) {
   verb->add_option("change", arguments->change,
                    "Id of a change, as virtrain changes prints it; or a good experiment")
       ->required();
-  verb->add_option("bad", arguments->bad,
-                   "A bad experiment, to compare with a good one in place of a change");
+  verb->add_option("bad", arguments->bad, "A bad experiment, to compare with a good one in place of a change")
+      ->check(not_empty());
   add_database_option(*verb, arguments->options.database);
   add_format_option(*verb, arguments->format);
   verb->add_option("--switch", arguments->switches,
@@ -226,9 +262,11 @@ void add_bisect_command(Cli& cli) {
       ->type_size(3)
       ->allow_extra_args(false);
   verb->add_option("--case", arguments->case_name,
-                   "Of two experiments: the case (default: where the loss is largest)");
+                   "Of two experiments: the case (default: where the loss is largest)")
+      ->check(not_empty());
   verb->add_option("--arm", arguments->arm,
-                   "Of two experiments: the arm (default: where the loss is largest)");
+                   "Of two experiments: the arm (default: where the loss is largest)")
+      ->check(not_empty());
   verb->add_option("--pairs", arguments->limits.pairs, "Pairs of one comparison at most; a verdict ends it")
       ->check(CLI::Range(least_pairs, results::most_looks))
       ->capture_default_str();
@@ -236,18 +274,24 @@ void add_bisect_command(Cli& cli) {
                    "Seed of the order of trials (default: a new one, which is printed and stored)")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{0x7fffffff}));
   verb->add_flag("--plan,--dry-run", arguments->plan_only, "Show what would be run; nothing is done");
+  verb->add_flag("--yes", arguments->yes,
+                 "Run with the environment variables and files that the stored scenarios name");
   add_host_options(*verb, arguments->options);
   verb->footer(
       "It runs pairs of trials with old and new values, and leaves out half of the suspects at a time.\n"
       "Its experiments are named SCENARIO.bisect and do not count as nights.\n"
+      "Records may come from strangers: variables and files of this host that a stored scenario names need\n"
+      "--yes, and --plan shows them.\n"
       "Examples:\n"
       "  virtrain bisect 1f3a90c2 --plan --db nightly.db\n"
       "  virtrain bisect 1f3a90c2 --db nightly.db\n"
+      "  virtrain bisect 1f3a90c2 --db nightly.db --yes    its scenario sets environment variables\n"
       "  virtrain bisect 1f3a90c2 --switch workload.env.LD_PRELOAD /opt/jemalloc-5.2.so "
       "/opt/jemalloc-5.3.so\n"
       "  virtrain bisect 20261120t020004-7f3a2b 20261121t020003-91c0de    the scenario was edited between "
       "them\n"
-      "Exit codes: 0 done, 2 no such loss to bisect, 3 unknown change, 4 this host cannot, 5 no verdict,\n"
+      "Exit codes: 0 done, 2 no such loss to bisect or no --yes, 3 unknown change, 4 this host cannot, 5 no "
+      "verdict,\n"
       "  6 a trial failed, 75 busy, 129/130/143 stopped; what was measured stays");
   verb->callback([arguments, &cli] { bisect(*arguments, cli); });
 }

@@ -1,6 +1,7 @@
-#include <fmt/format.h>
+#include <fmt/ostream.h>
 
 #include <ctime>
+#include <iostream>
 
 #include "common/error.h"
 #include "common/system/file_lock.h"
@@ -122,6 +123,7 @@ void add(const AddArguments& arguments) {
   warn_of_a_program_of_others();
   schedule.scenario = std::filesystem::canonical(arguments.scenario).string();
   schedule.database = std::filesystem::absolute(arguments.database).lexically_normal().string();
+  require_only_ours_so_far(schedule.database);
   const ScheduleBook book;
   if (book.contains(schedule.name)) {
     throw Error("add schedule " + schedule.name, ErrorCode::usage,
@@ -135,7 +137,7 @@ void add(const AddArguments& arguments) {
     book.remove(schedule.name);
     throw;
   }
-  fmt::print("{} runs by {}, next at {}\n", schedule.name, installer->name(),
+  fmt::print(std::cout, "{} runs by {}, next at {}\n", schedule.name, installer->name(),
              local_words(next_run(schedule, std::time(nullptr))));
 }
 
@@ -166,7 +168,7 @@ void list(results::Format format) {
                           results::cell(words_of_last(book, schedule.name, last)),
                           results::cell(local_words(next_run(schedule, now)))});
   }
-  fmt::print("{}", results::render(table, format, screen_of_stdout()));
+  fmt::print(std::cout, "{}", results::render(table, format, screen_of_stdout()));
 }
 
 void run(const std::string& name, bool quiet, Cli& cli) {

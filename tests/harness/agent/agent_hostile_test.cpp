@@ -5,6 +5,7 @@
 
 #include "common/error.h"
 #include "common/system/subprocess.h"
+#include "common/system/time.h"
 #include "harness/agent/rsh_socket.h"
 #include "harness/job/tenant_job.h"
 #include "tests/harness/agent/agent_process.h"
@@ -352,6 +353,12 @@ TEST_CASE("records that do not hold end the job with words") {
   CHECK_THAT(words("echo '{broken'"), Contains("a record is not a JSON object"));
   CHECK_THAT(words("echo '{\"record\":\"error\",\"rank\":1,\"message\":\"no memory\"}'"),
              Contains("rank 1: no memory"));
+  // Else a node could say anew, and ever later, when its counted steps began.
+  CHECK_THAT(
+      words(fmt::format("echo '{{\"record\":\"sample\",\"rank\":1,\"t_ns\":{0},\"step\":1,\"images\":32,"
+                        "\"seconds\":1}}'\necho '{{\"record\":\"warmup\",\"rank\":1,\"t_ns\":{0}}}'",
+                        monotonic_ns())),
+      Contains("rank 1 sends a warm-up step after a counted one"));
   CHECK_THAT(words("yes 'a line that is no record' | head -c 9000000"),
              Contains("output that is not the protocol"));
 }

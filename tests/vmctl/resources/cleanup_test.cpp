@@ -16,6 +16,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"
 #include "tests/support/stub_client.h"
+#include "tests/vmctl/resources/support.h"
 #include "vmctl/process/host_claims.h"
 #include "vmctl/process/process_info.h"
 #include "vmctl/slice/cgroups.h"
@@ -58,11 +59,6 @@ class FakeHypervisor final : public Hypervisor {
 /// A domain of experiment lost as virtrain names it.
 constexpr const char* lost = "20261120t083012-0057ab";
 constexpr const char* unmarked = "virtrain-20261120t083012-0057ab-1";
-
-bool has(const std::vector<Leftover>& list, EffectKind kind, const std::string& name) {
-  return std::any_of(list.begin(), list.end(),
-                     [&](const auto& item) { return item.kind == kind && item.name == name; });
-}
 
 fs::path temporary(const std::string& name) {
   return fs::temp_directory_path() / ("virtrain-cleanup-" + std::to_string(::getpid()) + "-" + name);
@@ -252,90 +248,6 @@ TEST_CASE("a user cleans what their own journal knows, and all of a libvirt of t
   }
   fs::remove(file);
   fs::remove(file.string() + "-journal");
-}
-
-/// A shell under another name, as another user, that waits for its end.
-pid_t start_as(uid_t user, const fs::path& program, const std::string& argument) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    if (::setgid(user) == 0 && ::setuid(user) == 0) {
-      ::execl(program.c_str(), program.c_str(), "-c", "read never", argument.c_str(), nullptr);
-    }
-    ::_exit(1);
-  }
-  const auto name = program.filename().string();
-  for (int i = 0; i < 500 && process_info(child).value_or(ProcessInfo{}).name != name; ++i) {
-    ::usleep(10'000);
-  }
-  return child;
-}
-
-void end(pid_t child) {
-  ::kill(child, SIGKILL);
-  ::waitpid(child, nullptr, 0);
-}
-
-TEST_CASE("root leaves the QEMU of a user's session alone, whether that user's virtrain runs or not") {
-  test::need_root();
-  constexpr uid_t nobody = 65534;
-  const auto folder = temporary("session");
-  fs::create_directories(folder);
-  for (const auto* name : {"virtrain", "qemu-system-x86"}) { fs::copy_file("/bin/sh", folder / name); }
-  int life[2];  // what the shells read from: nothing ever comes
-  REQUIRE(::pipe(life) == 0);
-  const int input = ::dup(0);
-  ::dup2(life[0], 0);
-  const auto qemu = start_as(nobody, folder / "qemu-system-x86",
-                             "guest=virtrain-20261120t083012-7e1e15-1,debug-threads=on");
-  const auto harness = start_as(nobody, folder / "virtrain", "run");
-  ::dup2(input, 0);
-  const auto name = std::to_string(qemu);
-  CHECK(this_caller().other_harnesses.contains(nobody));
-  const auto during = find_leftovers(nullptr, nullptr);
-  CHECK(has(during.foreign, EffectKind::process, name));
-  CHECK_FALSE(has(during.leftovers, EffectKind::process, name));
-  end(harness);
-  const auto afterwards = find_leftovers(nullptr, nullptr);
-  CHECK(has(afterwards.foreign, EffectKind::process, name));
-  CHECK_FALSE(has(afterwards.leftovers, EffectKind::process, name));
-  end(qemu);
-  for (const int file : {life[0], life[1], input}) { ::close(file); }
-  fs::remove_all(folder);
-}
-
-TEST_CASE("row 12: root kills no stranger's process, whatever it calls itself and says of itself") {
-  test::need_root();
-  const auto folder = temporary("named");
-  fs::create_directories(folder);
-  fs::copy_file("/bin/sh", folder / "virtrain-agent");
-  int life[2];
-  REQUIRE(::pipe(life) == 0);
-  int said[2];
-  REQUIRE(::pipe(said) == 0);
-  // An orphan, as what a killed harness left would be.
-  const pid_t starter = ::fork();
-  if (starter == 0) {
-    ::dup2(life[0], 0);
-    ::setenv(slice_variable, "vt-7e1e15-1", 1);
-    ::setenv(experiment_variable, "20261120t083012-7e1e15", 1);
-    const pid_t orphan = start_as(65534, folder / "virtrain-agent", "");
-    if (::write(said[1], &orphan, sizeof orphan) < 0) { ::_exit(1); }
-    ::_exit(0);
-  }
-  pid_t orphan = 0;
-  REQUIRE(::read(said[0], &orphan, sizeof orphan) == sizeof orphan);
-  ::waitpid(starter, nullptr, 0);
-  const auto name = std::to_string(orphan);
-  const auto view = find_leftovers(nullptr, nullptr);
-  CHECK(has(view.foreign, EffectKind::process, name));
-  CHECK_FALSE(has(view.leftovers, EffectKind::process, name));
-  // and a process that has only inherited the number of one that was found is left alone
-  CHECK(kill_and_wait(orphan, process_info(orphan).value_or(ProcessInfo{}).start_time + 1));
-  CHECK(process_info(orphan));
-  CHECK(::kill(orphan, 0) == 0);
-  ::kill(orphan, SIGKILL);
-  for (const int file : {life[0], life[1], said[0], said[1]}) { ::close(file); }
-  fs::remove_all(folder);
 }
 
 TEST_CASE("row 12: what a live run with another state folder has is in use") {

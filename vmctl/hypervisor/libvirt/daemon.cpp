@@ -73,6 +73,7 @@ void start(const std::string& daemon) {
   CommandOptions options;
   options.deadline = 120s;  // it returns once it listens, which a busy host delays
   options.environment = {fmt::format("{}={}", started_for, state_dir().string())};
+  options.plain_environment = true;  // it may outlive us, and starts what runs as other users
   run_checked({program_of(daemon).string(), "-d"}, options);
   if (const auto process = started(daemon)) {
     log::info("started a daemon, to be stopped again at the end",

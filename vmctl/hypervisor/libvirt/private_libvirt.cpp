@@ -52,7 +52,7 @@ std::vector<std::string> daemon_environment(const fs::path& folder, bool is_othe
     set.push_back("HOME=" + folder.string());
     set.push_back("XDG_CACHE_HOME=" + (folder / "cache").string());
   }
-  return environment_with(set);
+  return is_other_user ? plain_environment_with(std::move(set)) : environment_with(std::move(set));
 }
 
 /// Debian's name of QEMU's account, and Fedora's. libvirt starts no VM as a user without an account.

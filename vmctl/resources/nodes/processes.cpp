@@ -5,6 +5,7 @@
 
 #include "common/error.h"
 #include "common/text/text.h"
+#include "common/text/units.h"
 #include "vmctl/process/process_info.h"
 #include "vmctl/resources/kind/handler.h"
 #include "vmctl/resources/kind/search.h"
@@ -14,37 +15,48 @@
 namespace virtrain::vmctl {
 namespace {
 
-/// A slice's helper ends when its harness does, so one that still has a parent proves a live harness.
-bool below_living_harness(const Search& search, pid_t pid) {
-  const auto& processes = search.processes;
-  for (auto at = processes.find(pid); at != processes.end(); at = processes.find(at->second.parent)) {
-    if (at->second.name == "virtrain-slice" && at->second.parent != 1) { return true; }
+namespace fs = std::filesystem;
+
+void add_members(const fs::path& group, std::set<pid_t>& members) {
+  for (const auto& line : split(read_file(group / "cgroup.procs").value_or(""), '\n')) {
+    if (const auto pid = parse_integer(line)) { members.insert(static_cast<pid_t>(*pid)); }
   }
-  return false;
+  for (const auto& entry : entries_of(group)) {
+    std::error_code gone;
+    if (fs::is_directory(fs::symlink_status(entry, gone))) { add_members(entry, members); }
+  }
 }
 
-/// Names of slices' cgroups that the caller has made.
-std::set<std::string> groups_of_caller(const Search& search) {
-  std::set<std::string> groups;
-  for (const auto& folder : find_slice_cgroups()) {
-    if (folder_owner(folder) == search.caller().user) { groups.insert(folder.filename()); }
+/// The processes in groups that the caller has made for slices, and in groups below them: as the kernel lists
+/// them, for anybody can give a group of their own the same name.
+std::set<pid_t> processes_in_groups_of_caller(const Search& search) {
+  std::set<pid_t> members;
+  for (const auto& group : find_slice_cgroups()) {
+    if (folder_owner(group) == search.caller().user) { add_members(group, members); }
   }
-  return groups;
+  return members;
 }
 
 /// Name, arguments and environment are what the process says of itself, and anybody may say them. What counts
 /// is what only its user could arrange: the user it runs as, and a cgroup that the caller has made for a
 /// slice.
-std::optional<uid_t> holder_of_process(const Search& search, const std::set<std::string>& groups, pid_t pid) {
-  for (const auto& line : split(read_file(fmt::format("/proc/{}/cgroup", pid)).value_or(""), '\n')) {
-    const auto group = std::filesystem::path(line.substr(line.rfind(':') + 1));  // "5:memory:/vt-7f3a2b-1"
-    if (groups.contains(group.filename())) { return search.caller().user; }
+std::optional<uid_t> holder_of_process(const Search& search, const std::set<pid_t>& members, pid_t pid) {
+  return members.contains(pid) ? search.caller().user : user_of(pid);
+}
+
+/// A slice's helper ends when its harness does, so one of the caller's that still has a parent proves a
+/// living harness of the caller's.
+bool below_living_harness(const Search& search, const std::set<pid_t>& members, pid_t pid) {
+  const auto& processes = search.processes;
+  for (auto at = processes.find(pid); at != processes.end(); at = processes.find(at->second.parent)) {
+    const bool is_helper = at->second.name == "virtrain-slice" && at->second.parent != 1;
+    if (is_helper && holder_of_process(search, members, at->first) == search.caller().user) { return true; }
   }
-  return user_of(pid);
+  return false;
 }
 
 void find_processes(Search& search) {
-  const auto groups = groups_of_caller(search);
+  const auto members = processes_in_groups_of_caller(search);
   for (const auto& [pid, process] : search.processes) {
     if (pid == ::getpid() || pid == 1) { continue; }
     const auto slice = process_variable(pid, slice_variable);
@@ -52,9 +64,10 @@ void find_processes(Search& search) {
                        process.name == "virtrain-slice";
     const bool orphaned = process.parent == 1 || !search.processes.contains(process.parent);
     if (!slice && !(named && orphaned)) { continue; }
-    const bool used = below_living_harness(search, pid);
+    const auto holder = holder_of_process(search, members, pid);
+    const bool used = holder == search.caller().user && below_living_harness(search, members, pid);
     if (slice && used) { search.used_slices.insert(*slice); }
-    search.add_held(holder_of_process(search, groups, pid),
+    search.add_held(holder,
                     {.kind = EffectKind::process,
                      .name = std::to_string(pid),
                      .experiment = process_variable(pid, experiment_variable).value_or(""),

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/scenario/edits/edits.h"
+#include "harness/scenario/scenario.h"
+
+// What a stored scenario would do to this host. A database does not say where its records come from: they may
+// have been measured here, imported, or copied with the whole file. Pure.
+namespace virtrain::harness {
+
+/// The environment variables that a comparison's two arms set for their ranks and the files of this host that
+/// they name: what somebody has to agree to before it runs with their rights. Before and after are the values
+/// in the arms `good` and `tried`. Settings that the user has given on the command line are left out.
+std::vector<Setting> settings_to_confirm(const Scenario& comparison, const std::vector<Setting>& given);
+
+/// Whether both switch the same key between the same values.
+bool same_setting(const Setting& a, const Setting& b);
+
+/// "workload.env.LD_PRELOAD: /opt/x.so", or with both values where they differ.
+std::string words_of(const Setting& setting);
+
+}  // namespace virtrain::harness
