@@ -16,6 +16,7 @@ struct Cli {
       "other's way."};
   std::string log_format = "text";
   bool verbose = false;
+  bool quiet = false;        ///< logs warnings and errors only
   std::string command_line;  ///< as given, for the database
   int exit_status = 0;
 };

@@ -1,5 +1,5 @@
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/ostream.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -46,9 +46,10 @@ void add_label_option(CLI::App& verb, std::string& label) {
 void add_selection_options(CLI::App& verb, results::Selection& selection) {
   verb.add_option("--experiment", selection.experiments,
                   "Experiment id, repeatable (default: the latest one with trials)")
-      ->type_name("EXPERIMENT");
-  verb.add_option("--scenario", selection.scenario, "Experiments of this scenario");
-  verb.add_option("--label", selection.label, "Experiments with this label");
+      ->type_name("EXPERIMENT")
+      ->check(not_empty());
+  verb.add_option("--scenario", selection.scenario, "Experiments of this scenario")->check(not_empty());
+  verb.add_option("--label", selection.label, "Experiments with this label")->check(not_empty());
 }
 
 void add_format_option(CLI::App& verb, results::Format& format) {
@@ -89,7 +90,9 @@ void open_missing_streams() {
 
 void configure_log(const Cli& cli) {
   log::configure(cli.log_format == "json" ? log::Format::json : log::Format::text,
-                 cli.verbose ? log::Level::debug : log::Level::info);
+                 cli.verbose ? log::Level::debug
+                 : cli.quiet ? log::Level::warning
+                             : log::Level::info);
 }
 
 /// What root makes is writable by root alone, whatever the caller's umask; stricter ones stay.
@@ -119,7 +122,7 @@ void finish_output() {
 /// Words of others stand in messages: file contents, names of guests and processes.
 void print_error(std::string_view words) {
   constexpr std::size_t most_bytes = 16384;
-  fmt::print(stderr, "{}\n", printable(words, most_bytes));
+  fmt::print(std::cerr, "{}\n", printable(words, most_bytes));
 }
 
 /// `help VERB` and `version`, as other tools have them. In CLI11's order: the last word first.
@@ -142,7 +145,9 @@ int run(int argc, char** argv) {
   cli.app.formatter(std::make_shared<HelpFormatter>());
   cli.command_line = printable(join(std::vector<std::string>(argv, argv + argc), " "));
   cli.app.set_version_flag("-V,--version", std::string("virtrain ") + virtrain_version);
-  cli.app.add_option("--log-format", cli.log_format, "Logs on standard error as text or json")
+  cli.app
+      .add_option("--log-format", cli.log_format,
+                  "Logs on standard error as text or json; experiment id, summary and errors stay text")
       ->check(one_of({"text", "json"}))
       ->capture_default_str();
   cli.app.add_flag("-v,--verbose", cli.verbose, "Log every stage");
@@ -152,9 +157,9 @@ int run(int argc, char** argv) {
   cli.app.parse_complete_callback([&cli] { configure_log(cli); });
   cli.app.footer(
       "Examples:\n"
-      "  virtrain doctor                          what this host can do, and what to mend\n"
+      "  virtrain doctor                          what this host can do, what to mend\n"
       "  virtrain plan scenarios/quickstart.yaml  what run would do\n"
-      "  virtrain run scenarios/quickstart.yaml   VMs and bare metal, measured and compared\n"
+      "  virtrain run scenarios/quickstart.yaml   VMs compared with bare metal\n"
       "  virtrain compare --format json           the latest experiment's verdicts");
   add_run_command(cli);
   add_reproduce_command(cli);
@@ -177,7 +182,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     std::ostringstream complaint;
     if (cli.app.exit(error, std::cout, complaint) != 0) { cli.exit_status = exit_status(ErrorCode::usage); }
-    fmt::print(stderr, "{}", printable(complaint.str()));
+    fmt::print(std::cerr, "{}", printable(complaint.str()));
   }
   finish_output();
   return cli.exit_status;
@@ -188,8 +193,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace virtrain;
-  std::signal(SIGPIPE,
-              SIG_IGN);  // a reader that goes away is an error where it is written to, not the end of us
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away ends no work; finish_output() sees it
   try {
     harness::leave_first_process();
     harness::complete_search_path();

@@ -1,11 +1,12 @@
 #include "harness/cli/progress_line.h"
 
-#include <fmt/format.h>
+#include <fmt/ostream.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
+#include <iostream>
 
 #include "common/system/log.h"
 #include "common/system/time.h"
@@ -51,8 +52,8 @@ void ProgressLine::draw_each_second() {
   std::unique_lock lock(mutex_);
   while (!is_over_) {
     if (!progress_.trial.empty()) {
-      fmt::print(stderr, "{}{}", erase_line, progress_words(progress_, monotonic_ns(), terminal_columns()));
-      std::fflush(stderr);
+      fmt::print(std::cerr, "{}{}", erase_line,
+                 progress_words(progress_, monotonic_ns(), terminal_columns()));
     }
     changed_.wait_for(lock, std::chrono::seconds(1));
   }

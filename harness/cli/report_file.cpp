@@ -1,9 +1,9 @@
 #include "harness/cli/report_file.h"
 
-#include <fmt/format.h>
+#include <fmt/ostream.h>
 #include <unistd.h>
 
-#include <ostream>
+#include <iostream>
 
 #include "common/error.h"
 #include "common/system/log.h"
@@ -48,7 +48,7 @@ void write_report(const std::filesystem::path& database, results::ReportRequest 
   const auto written = results::make_report(store, request);
   for (const auto& warning : written.warnings) { log::warning(warning); }
   if (output == "-") {
-    fmt::print("{}", written.html);
+    fmt::print(std::cout, "{}", written.html);
   } else {
     results::write_whole(output, [&](std::ostream& out) { out << written.html; });
   }

@@ -28,8 +28,8 @@ std::string summary_line(const Scenario& scenario, const ExperimentOutcome& outc
   std::string early;
   for (const auto& ended : outcome.ended_early) { early += ended + "\n"; }
   return early +
-         fmt::format("virtrain {} {}: {} trials finished, {} failed{}{} in {}", scenario.name,
-                     outcome.experiment, outcome.finished, outcome.failed,
+         fmt::format("virtrain {} {}: {} finished, {} failed{}{} in {}", scenario.name, outcome.experiment,
+                     counted(outcome.finished, "trial"), outcome.failed,
                      outcome.stop_signal != 0 ? ", interrupted" : "",
                      outcome.first_failure.empty()
                          ? ""
@@ -91,8 +91,9 @@ ScenarioRun run_in_mode(const Scenario& scenario, RunOptions& options) {
 
   const bool terminal = ::isatty(STDERR_FILENO) == 1 && !options.quiet;
   // The id is the first line on stderr, so that whoever reads along knows what to ask for.
-  options.experiment.on_id = [&plan, mode = options.experiment.mode](const std::string& id) {
-    write_to(stderr, id + "\n");
+  options.experiment.on_id = [&plan, mode = options.experiment.mode,
+                              quiet = options.quiet](const std::string& id) {
+    if (!quiet) { write_to(stderr, id + "\n"); }
     if (const auto lacks = vmctl::what_it_lacks(mode); !lacks.empty()) {
       log::info(fmt::format("mode {}, without {}", to_string(mode), lacks));
     }

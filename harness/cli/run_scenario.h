@@ -18,7 +18,7 @@ struct RunOptions {
   std::filesystem::path database;
   ExperimentOptions experiment;
   std::optional<vmctl::HostMode> mode;  ///< nothing: the best that works
-  bool quiet = false;                   ///< no progress line
+  bool quiet = false;                   ///< no progress line, and no id on stderr
   /// Told what is to be run before anything is done.
   std::function<void(vmctl::Host& host, const Plan& plan)> planned = {};
   bool security_only = false;  ///< no trials; arms that this host cannot do have probes that are not possible
@@ -35,8 +35,8 @@ struct ScenarioRun {
 /// --mode, --connect, --wait and --no-host-changes.
 void add_host_options(CLI::App& verb, RunOptions& options);
 
-/// Plans for this host and runs; the experiment's id is the first line on stderr, progress shows on a
-/// terminal. Error(host_unable) before anything is done where this host cannot.
+/// Plans for this host and runs; unless `quiet`, the experiment's id is the first line on stderr and progress
+/// shows on a terminal. Error(host_unable) before anything is done where this host cannot.
 ScenarioRun run_scenario(const Scenario& scenario, RunOptions& options);
 /// The same in two steps, for several scenarios whose arms need the same of the host, one after the other: a
 /// process enters its mode once.

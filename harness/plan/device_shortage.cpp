@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/text/text.h"
+#include "common/text/units.h"
 
 namespace virtrain::harness {
 namespace {
@@ -12,20 +13,20 @@ namespace {
 std::string noun(const Devices& devices, const std::string& vgpu_type) {
   switch (devices.kind) {
     case DeviceKind::vgpu:
-      return "vGPUs of type " + vgpu_type;
+      return "vGPU of type " + vgpu_type;
     case DeviceKind::vf:
-      return "virtual functions";
+      return "virtual function";
     case DeviceKind::passthrough:
     case DeviceKind::none:
       break;
   }
-  return devices.select.addresses.empty() ? "GPUs" : "devices";
+  return devices.select.addresses.empty() ? "GPU" : "device";
 }
 
 /// "2 vGPUs of type A100-20C", "1 vGPU of type A100-20C".
-std::string counted(std::size_t number, std::string nouns) {
-  if (number == 1) { nouns.erase(std::min(nouns.find(" of "), nouns.size()) - 1, 1); }
-  return fmt::format("{} {}", number, nouns);
+std::string counted_devices(std::size_t number, const std::string& what) {
+  const auto end = std::min(what.find(" of "), what.size());
+  return counted(static_cast<std::int64_t>(number), what.substr(0, end)) + what.substr(end);
 }
 
 }  // namespace
@@ -47,7 +48,7 @@ void DeviceShortage::add(const Devices& devices, const std::string& vgpu_type, s
 }
 
 void DeviceShortage::add_nics(std::size_t wanted, std::size_t got, const Offer& offer) {
-  auto& sum = count("adapters", "devices.nics.select", offer);
+  auto& sum = count("adapter", "devices.nics.select", offer);
   sum.wanted += wanted;
   sum.got += got;
 }
@@ -66,10 +67,10 @@ std::vector<std::string> DeviceShortage::problems(const std::string& hostname) c
       words = fmt::format(
           "needs {}, and of the {} that {} has only {} can be given out together (an IOMMU "
           "group goes to one VM, and a card has time-sliced vGPUs of one type)",
-          counted(sum.wanted, sum.what), sum.offered, hostname, sum.got);
+          counted_devices(sum.wanted, sum.what), sum.offered, hostname, sum.got);
     } else {
-      words = fmt::format("needs {}, {} has {} that {} allows", counted(sum.wanted, sum.what), hostname,
-                          sum.offered, sum.select);
+      words = fmt::format("needs {}, {} has {} that {} allows", counted_devices(sum.wanted, sum.what),
+                          hostname, sum.offered, sum.select);
     }
     out.push_back(words + (sum.reasons.empty() ? " (virtrain doctor --devices says more)"
                                                : ": " + join(sum.reasons, "; ")));

@@ -22,7 +22,7 @@ class DeviceShortage {
 
  private:
   struct Count {
-    std::string what;    ///< "GPUs"
+    std::string what;    ///< "GPU"
     std::string select;  ///< the key that says which
     std::size_t wanted = 0, got = 0, offered = 0, in_use = 0;
     std::vector<std::string> reasons;

@@ -68,9 +68,9 @@ WantedMemory wanted_memory(const Placement& placement, const Guest& guest, std::
   for (const auto& tenant : placement.tenants) {
     for (const auto& node : tenant.nodes) {
       wanted.bytes += in_pages(node.memory_bytes) + overhead;
-      const auto parts = memory_by_host_node(guest, node);
-      for (const auto& [id, bytes] : parts) {
-        wanted.by_node[id] += in_pages(bytes) + overhead / parts.size();
+      const auto memory = memory_by_host_node(guest, node);
+      for (const auto& [id, bytes] : memory) {
+        wanted.by_node[id] += in_pages(bytes) + overhead / memory.size();
       }
     }
   }

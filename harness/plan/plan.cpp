@@ -441,8 +441,8 @@ std::string arms_of(const Plan& plan, std::size_t placement) {
 std::string to_table(const Plan& plan) {
   std::size_t width = 4;
   for (const auto& placement : plan.placements) { width = std::max(width, placement.case_name.size()); }
-  auto out = fmt::format("{} trials, {} VM boots, {} device rebinds, about {}\n", plan.trials.size(),
-                         plan.vm_boots, plan.device_bindings,
+  auto out = fmt::format("{}, {}, {}, about {}\n", counted(std::ssize(plan.trials), "trial"),
+                         counted(plan.vm_boots, "VM boot"), counted(plan.device_bindings, "device rebind"),
                          format_duration(static_cast<std::int64_t>(plan.estimate_seconds * 1e9)));
   for (const auto& warning : plan.warnings) { out += "warning: " + warning + "\n"; }
   out += fmt::format("\n{:>5}  {:<{}}  {:<18} {:>4}  {:>5}  {:>9}\n", "order", "case", width, "arm", "pair",

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/text/text.h"
+#include "common/text/units.h"
 
 namespace virtrain::harness {
 namespace {
@@ -78,10 +79,10 @@ void check_extent(MapReader& in, const Scenario& scenario, bool large_sweeps) {
   }
   if (trials > most_trials || node_starts > most_node_starts) {
     in.refuse("pairs",
-              "{} cases in {} arms, {} times, are {} trials of {} nodes in all (allowed: at most "
+              "{} in {}, {}, are {} trials of {} nodes in all (allowed: at most "
               "{} and {}; fewer pairs, cases or arms)",
-              scenario.cases.size(), scenario.arms.size(), scenario.pairs, trials, node_starts, most_trials,
-              most_node_starts);
+              counted(std::ssize(scenario.cases), "case"), counted(std::ssize(scenario.arms), "arm"),
+              counted(scenario.pairs, "time"), trials, node_starts, most_trials, most_node_starts);
     return;
   }
   const bool swept = std::any_of(scenario.cases.begin(), scenario.cases.end(),

@@ -7,6 +7,7 @@
 
 #include "common/error.h"
 #include "common/system/log.h"
+#include "common/text/units.h"
 #include "harness/plan/node_group.h"
 #include "harness/security/device_memory.h"
 #include "harness/security/device_peer.h"
@@ -178,9 +179,7 @@ class SecurityArmRun {
           one.canary + " in " +
           words_of(NodeFinding{one.canary, one.path.string(), one.count, one.first, one.last}));
     }
-    if (found.unreadable > 0) {
-      evidence.limits = fmt::format("{} files could not be read", found.unreadable);
-    }
+    if (found.unreadable > 0) { evidence.limits = counted(found.unreadable, "file") + " could not be read"; }
     tell(to_record(evidence, leftovers_probe, "the host after both tenants"));
 
     const auto look = [this] { return context_.host.check_modes(); };

@@ -57,8 +57,8 @@ class Comparer {
         by_arm_(!baseline_.beyond_arms() && !candidate_.beyond_arms()),
         arms_(arm_records(index.data())) {
     if (by_arm_) {
-      require_arm(baseline_.arm);
-      require_arm(candidate_.arm);
+      require_arm("baseline", baseline_.arm);
+      require_arm("candidate", candidate_.arm);
       return;
     }
     if (baseline_.arm.empty()) { baseline_.arm = candidate_.arm; }
@@ -90,7 +90,7 @@ class Comparer {
 
  private:
   /// An arm that somebody asked for is in the data, or at least in a plan.
-  void require_arm(const std::string& name) const {
+  void require_arm(const char* side, const std::string& name) const {
     if (name.empty() || name == arm_bare_metal || name == arm_vm || arms_.contains(name)) { return; }
     std::vector<std::string> known;
     for (const auto& one : index_.cases()) {
@@ -100,9 +100,9 @@ class Comparer {
     }
     if (std::find(known.begin(), known.end(), name) != known.end()) { return; }
     const auto near = nearest_word(name, known);
-    throw Error("compare", ErrorCode::bad_input,
-                fmt::format("no trial ran in an arm {} (allowed: {}{})", printable(name), join(known, ", "),
-                            near ? "; did you mean " + *near + "?" : ""));
+    throw Error("compare", ErrorCode::not_found,
+                fmt::format("{}: no trial ran in an arm {} (allowed: {}{})", side, printable(name),
+                            join(known, ", "), near ? "; did you mean " + *near + "?" : ""));
   }
 
   /// The pairs of arms that were asked for, or that make sense for the case.

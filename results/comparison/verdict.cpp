@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "common/text/text.h"
+#include "common/text/units.h"
 #include "results/comparison/compare.h"
 
 namespace virtrain::results {
@@ -31,8 +32,7 @@ std::string evidence(const CaseComparison& comparison) {
 
 std::string outlook(const CaseComparison& comparison) {
   if (!comparison.further_pairs) { return ""; }
-  const auto pairs = *comparison.further_pairs;
-  return fmt::format("{} further {} should settle it", pairs, pairs == 1 ? "pair" : "pairs");
+  return counted(*comparison.further_pairs, "further pair") + " should settle it";
 }
 
 /// Why there is no interval.
@@ -88,9 +88,7 @@ std::string words_for(const std::string& virtualization) {
 }  // namespace
 
 std::string size_words(const CaseComparison& comparison) {
-  if (comparison.paired) {
-    return fmt::format("{} {}", *comparison.n, *comparison.n == 1 ? "pair" : "pairs");
-  }
+  if (comparison.paired) { return counted(*comparison.n, "pair"); }
   if (comparison.unit == Unit::boot_session) {
     return fmt::format("{} and {} boot sessions", *comparison.sessions_baseline,
                        *comparison.sessions_candidate);

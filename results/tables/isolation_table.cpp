@@ -5,6 +5,7 @@
 #include <set>
 
 #include "common/text/text.h"
+#include "common/text/units.h"
 
 namespace virtrain::results {
 namespace {
@@ -106,8 +107,8 @@ std::string emulation_words(const std::set<std::string>& virtualization) {
 void add_notes(const IsolationMatrix& matrix, std::vector<std::string>& notes) {
   std::int64_t rounds = 0;
   for (const auto& cell : matrix.cells) { rounds = std::max(rounds, cell.trials); }
-  notes.push_back(fmt::format("{} in {}: {} rounds{}; margin {}, intervals of {:g} %", matrix.case_name,
-                              matrix.arm, rounds,
+  notes.push_back(fmt::format("{} in {}: {}{}; margin {}, intervals of {:g} %", matrix.case_name, matrix.arm,
+                              counted(rounds, "round"),
                               matrix.seed ? fmt::format(", order by seed {}", *matrix.seed) : "",
                               margin_words(matrix.settings.margin), (1 - 2 * matrix.settings.alpha) * 100));
   if (const auto words = emulation_words(matrix.virtualization); !words.empty()) { notes.push_back(words); }

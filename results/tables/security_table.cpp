@@ -89,10 +89,9 @@ std::string security_summary(const std::vector<SecurityProbe>& probes) {
     const auto found = by_result.find(to_string(result));
     if (found == by_result.end()) { continue; }
     const auto count = found->second.size();
-    parts.push_back(
-        result == LeakResult::leak
-            ? fmt::format("{} {} ({})", count, count == 1 ? "leak" : "leaks", join(found->second, "; "))
-            : fmt::format("{} {}", count, spaced(to_string(result))));
+    parts.push_back(result == LeakResult::leak
+                        ? fmt::format("{} ({})", counted(count, "leak"), join(found->second, "; "))
+                        : fmt::format("{} {}", count, spaced(to_string(result))));
   }
   return join(parts, ", ");
 }

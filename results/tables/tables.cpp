@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "common/text/text.h"
+#include "common/text/units.h"
 #include "results/comparison/arms.h"
 #include "results/comparison/compare_json.h"
 #include "results/comparison/verdict.h"
@@ -115,9 +116,8 @@ std::string words_of_fit(const std::string& fitted_on) {
 
 std::string prediction_line(const PredictedPoint& point) {
   const auto rate = [](double value) { return throughput_cell(value).text; };
-  auto line =
-      fmt::format("  {} {}: {} images/s, speedup {:.2f} of {}", point.nodes,
-                  point.nodes == 1 ? "node" : "nodes", rate(point.predicted), point.speedup, point.nodes);
+  auto line = fmt::format("  {}: {} images/s, speedup {:.2f} of {}", counted(point.nodes, "node"),
+                          rate(point.predicted), point.speedup, point.nodes);
   if (point.bound) {
     line += fmt::format(", bound {} … {}", rate(point.bound->low), rate(point.bound->high));
   }
@@ -389,8 +389,9 @@ Table show_experiment(const Store& store, const std::string& id) {
   }
   for (auto& sentence : variant_sentences(experiment->plan)) { table.notes.push_back(std::move(sentence)); }
   if (const auto probes = store.probes(id).size(); probes > 0) {
-    table.notes.push_back(fmt::format("{}{} probes: virtrain show {} --probes",
-                                      table.rows.empty() ? "no trials, " : "", probes, id));
+    table.notes.push_back(fmt::format("{}{}: virtrain show {} --probes",
+                                      table.rows.empty() ? "no trials, " : "",
+                                      counted(static_cast<std::int64_t>(probes), "probe"), id));
   }
   append_remarks(store, id, table.notes);
   for (const auto& [key, value] : experiment->fingerprint) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/text/text.h"
+#include "common/text/units.h"
 #include "results/tables/tables.h"
 
 namespace virtrain::results {
@@ -108,8 +109,9 @@ Table changes_table(const ChangeLog& log) {
   for (const auto& change : log.changes) { table.rows.push_back(row_of(change)); }
   for (const auto& change : log.changes) { add_notes(change, table.notes); }
   const auto alarms = std::count_if(log.changes.begin(), log.changes.end(), is_alarm);
-  table.notes.push_back(fmt::format("{} series over {} nights: {} {}.", log.series.size(), log.nights.size(),
-                                    alarms, alarms == 1 ? "loss is open" : "losses are open"));
+  table.notes.push_back(fmt::format("{} series over {}: {} open.", log.series.size(),
+                                    counted(std::ssize(log.nights), "night"),
+                                    counted(alarms, "loss is", "losses are")));
   if (alarms > 0) { table.notes.push_back("virtrain ack CHANGE \"why\" takes a change for the new normal."); }
   return table;
 }

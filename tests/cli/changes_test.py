@@ -124,7 +124,13 @@ class Changes(unittest.TestCase):
         self.assertEqual(self.value("virtrain_series_nights", arm="vm", figure="ratio"), 1)
 
     def test_an_empty_database_and_bad_places(self):
+        empty = self.folder / "empty.jsonl"
+        empty.write_text('{"record": "experiment", "experiment": "e", "scenario": "nightly"}\n')
+        self.virtrain("import", empty)
+        self.assertIn("0 series over 1 night: 0 losses are open.", self.virtrain("changes").out)
+        self.assertIn("no night", self.virtrain("changes", "--expect", status=3).err, "nothing was judged")
         self.virtrain("import", write(self.folder / "nights.jsonl", records(range(1), 950)))
+        self.assertIn("3 series over 2 nights: 0 losses are open.", self.virtrain("changes", "--expect").out)
         self.assertIn("<testsuites", self.virtrain("changes", "--format", "junit").out)
         self.assertIn("did you mean", self.virtrain("changes", "--format", "junitt", status=2).err)
         before = sorted(self.folder.iterdir())

@@ -42,6 +42,11 @@ class Help(CommandLine):
                 self.assertRegex(listed, rf"(?m)^  {verb}\b")
                 words = self.succeed(verb, "--help").out
                 self.assertRegex(words, rf"Examples?:\n  virtrain {verb}")
+                self.assertEqual([line for line in words.splitlines() if len(line) > 80], [])
+        self.assertIn("\n  virtrain doctor                          what this host can do", listed)
+        words = self.succeed("compare", "--help").out
+        self.assertIn("\n  virtrain compare\n      the latest experiment, vm / bare_metal\n  virtrain compare --db study.db", words)
+        self.assertIn("date:FROM..TO (UTC, both\nends included), arm:NAME. Without", words, "lines of one paragraph are joined")
 
     def test_version(self):
         for word in ("--version", "-V", "version"):
@@ -57,12 +62,29 @@ class Usage(CommandLine):
         scenario = SCENARIOS / "quickstart.yaml"
         for words in [("frobnicate",), (), ("run",), ("plan", scenario, "--frobnicate"), ("plan", scenario, "--format", "xml"),
                       ("list", "--format", "yaml"), ("plan", scenario, "--inventory", "/nonexistent"),
-                      ("--log-format", "xml", "schema")]:
+                      ("--log-format", "xml", "schema"), ("run", "-", "--quiet", "--format", "json"),
+                      ("import", scenario, "--precision", "fp17"), ("reproduce", "dell-r750xa", "--inventory", SCENARIOS),
+                      ("export", "--view", "v_rank"), ("export", "--format", "prometheus", "--view", "v_rank"),
+                      ("export", "--all", "--experiment", "e"), ("export", "--all", "--scenario", "s"), ("export", "--all", "--label", "l")]:
             with self.subTest(words=words):
                 result = virtrain(*words)
                 self.assertEqual(result.status, 2, result)
                 self.assertEqual(result.out, "")
                 self.assertTrue(result.err)
+
+    def test_an_empty_value_is_not_the_default(self):
+        self.succeed("import", SCENARIOS / "published/dell-r750xa.jsonl", "--db", self.database)
+        selecting = [("compare", flag) for flag in ("--experiment", "--scenario", "--label", "--case", "--baseline", "--candidate")]
+        selecting += [("report", "-o", "-", flag) for flag in ("--experiment", "--scenario", "--label", "--case", "--baseline", "--candidate")]
+        selecting += [("show",), ("show", "--experiment"), ("export", "--label"), ("isolate", "--scenario"), ("changes", "--series"),
+                      ("bisect", "a"), ("bisect", "a", "b", "--case"), ("bisect", "a", "b", "--arm"),
+                      ("reproduce", "dell-r750xa", "--experiment"), ("clean", "--verify", "--lift-quarantine")]
+        for words in selecting:
+            with self.subTest(words=words):
+                result = virtrain(*words, "", "--db", self.database)
+                self.assertEqual((result.status, result.out), (2, ""), result)
+                self.assertIn("an empty value is not allowed", result.err)
+        self.assertEqual(virtrain("doctor", "").status, 2)
 
     def test_it_says_what_was_meant(self):
         for words, meant in [(("comapre",), "did you mean compare?"), (("schedule", "ad"), "did you mean add?"),
@@ -91,10 +113,10 @@ class BadInput(CommandLine):
                 self.assertIn("batch_size", result.err, "it says what was meant")
 
     def test_a_missing_file(self):
-        for verb in ["validate", "plan", "run", "import"]:
+        for verb in ["validate", "plan", "run", "import", "doctor"]:
             with self.subTest(verb=verb):
                 result = virtrain(verb, self.folder / "none.yaml", *(["--db", self.database] if verb == "import" else []))
-                self.assertEqual(result.status, 3)
+                self.assertEqual((result.status, result.out), (3, ""))
                 self.assertIn(f"{self.folder}/none.yaml:1:1: ", result.err)
 
     def test_a_missing_database(self):
@@ -119,6 +141,12 @@ class BadInput(CommandLine):
             result = virtrain(*words, "--db", self.database)
             self.assertNotEqual(result.status, 0)
             self.assertIn("nobody", result.err)
+        study = "dell-r750xa-published"
+        for words, answer in [(("compare", "--baseline", "nope"), "compare: baseline: no trial ran in an arm nope"),
+                              (("bisect", study, study, "--plan"), f"bisect {study}: its scenario is not stored")]:
+            result = virtrain(*words, "--db", self.database)
+            self.assertEqual(result.status, 3, result)
+            self.assertIn(f"virtrain: {answer}", result.err)
 
 
 class Outputs(CommandLine):
@@ -233,6 +261,8 @@ class Plan(CommandLine):
     def test_reads_standard_input(self):
         result = self.succeed("plan", "-", stdin=small_scenario())
         self.assertIn("bare_metal_shared", result.out)
+        self.assertIn("1 trial, 0 VM boots", result.out)
+        self.assertIn("valid: 1 case, 1 arm, 1 pair\n", self.succeed("validate", "-", stdin=small_scenario()).out)
         self.assertIn("<stdin>:1:1: ", virtrain("validate", "-", stdin="[]").err)
 
     def test_a_recorded_host(self):
@@ -332,8 +362,8 @@ class Run(CommandLine):
         self.assertIn("one", result.out)
         self.assertIn("bare_metal_shared", result.out)
         self.assertIn(f"database: {self.database}", result.out)
-        self.assertIn("1 trials finished", result.err)
-        self.assertNotIn("trials finished", result.out)
+        self.assertIn("1 trial finished", result.err)
+        self.assertNotIn("finished", result.out)
         self.assertIsNone(EXPERIMENT.search(result.out.replace(result.err.splitlines()[0], "")))
         for stream in (result.out, result.err):
             self.assertNotIn("\x1b", stream, "no colour and no cursor moves where there is no terminal")
@@ -359,7 +389,8 @@ class Run(CommandLine):
 
     def test_quiet_is_one_line(self):
         result = self.run_small("--quiet")
-        self.assertRegex(result.out, r"^virtrain small \S+: 1 trials finished, 0 failed in [^\n]+\n$")
+        self.assertRegex(result.out, r"^virtrain small \S+: 1 trial finished, 0 failed in [^\n]+\n$")
+        self.assertEqual([line for line in result.err.splitlines() if not line.startswith("warning: ")], [], "cron mails it")
 
     def test_label_is_kept(self):
         self.run_small("--label", "first")

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """What hostile text, files and full disks do to the command line: words without escapes, exit statuses, bounded time and memory."""
 
+import gzip
 import json
 import os
 import pathlib
@@ -63,9 +64,19 @@ class FullDisk(Hostile):
 
     def test_a_reader_that_has_seen_enough_is_no_error(self):
         self.assertEqual(virtrain("import", PUBLISHED, "--db", self.database).status, 0)
-        done = subprocess.run(["bash", "-o", "pipefail", "-c", '"$0" schema | head -c 10', str(BUILD / "virtrain")],
-                              capture_output=True, text=True, timeout=120, check=False)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        scenario = self.file(small_scenario(pairs=100))
+        reader, gone = os.pipe()
+        self.addCleanup(os.close, gone)
+        os.close(reader)
+        for words in [("schema",), ("report", "--db", self.database, "-o", "-"), ("plan", scenario, "--format", "json"),
+                      ("compare", "--db", self.database, "--format", "json", "--expect")]:
+            with self.subTest(words=words):
+                command, usual = [str(BUILD / "virtrain"), *map(str, words)], virtrain(*words)
+                self.assertGreater(len(usual.out), 4096, "more than is kept back until the end")
+                done = subprocess.run(command, stdout=gone, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+                self.assertEqual((done.returncode, done.stderr), (usual.status, usual.err))
+        done = subprocess.run([str(BUILD / "virtrain"), "show", "nobody", "--db", str(self.database)], stderr=gone, timeout=120, check=False)
+        self.assertEqual(done.returncode, 3)
 
 
 class Escapes(Hostile):
@@ -89,6 +100,17 @@ class Escapes(Hostile):
             with self.subTest(words=words):
                 result = virtrain(*words)
                 self.assertNotEqual(result.status, 0)
+                self.assert_safe(result)
+
+    def test_names_of_good_files_are_shown_safely(self):
+        scenario = self.file(small_scenario(), "s" + ESCAPES + ".yaml")
+        self.assertEqual(virtrain("import", PUBLISHED, "--db", self.database).status, 0)
+        for words in [("validate", scenario), ("doctor", scenario),
+                      ("export", "--db", self.database, "--bundle", self.folder / ("b" + ESCAPES + ".tar.gz"))]:
+            with self.subTest(words=words):
+                result = virtrain(*words)
+                self.assertEqual(result.status, 0, result.err)
+                self.assertIn("evil", result.out)
                 self.assert_safe(result)
 
     def test_what_a_database_holds_is_shown_safely(self):
@@ -154,12 +176,66 @@ class Bounds(Hostile):
         for verb in ("validate", "plan"):
             result = self.bounded(verb, self.file(small_scenario(cases=cases, pairs=10_000)))
             self.assertEqual(result.status, 3)
-            self.assertIn("256 cases in 1 arms, 10000 times, are 2560000 trials", result.err)
+            self.assertIn("256 cases in 1 arm, 10000 times, are 2560000 trials", result.err)
 
     def test_the_largest_plan(self):
         cases = [{"name": f"c{i}", "tenants": [{"nodes": 1}]} for i in range(5)]
         result = self.bounded("plan", self.file(small_scenario(cases=cases, pairs=10_000)), megabytes=1500)
         self.assertEqual(result.status, 0, result.err)
+
+    def test_a_scenario_without_an_end(self):
+        for words, refused in ((("validate", "/dev/zero"), "neither a regular file nor a pipe"), (("validate", "-"), "more than 1 MiB"),
+                               (("validate", "/dev/stdin"), "more than 1 MiB")):
+            with self.subTest(words=words), subprocess.Popen(["yes"], stdout=subprocess.PIPE) as endless:
+                try:
+                    done = subprocess.run([str(BUILD / "virtrain"), *words], stdin=endless.stdout, capture_output=True, text=True, timeout=20,
+                                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (600 << 20, 600 << 20)), check=False)
+                finally:
+                    endless.kill()
+                self.assertEqual(done.returncode, 3, done.stderr)
+                self.assertIn(refused, done.stderr)
+
+    def test_a_scenario_from_a_pipe(self):
+        for path in ("-", "/dev/stdin"):
+            result = virtrain("validate", path, stdin=small_scenario())
+            self.assertEqual((result.status, result.out), (0, f"{path}: valid: 1 case, 1 arm, 1 pair\n"), result.err)
+
+    def test_a_recorded_host_of_odd_files(self):
+        scenario = self.file(small_scenario())
+        for odd in ("/dev/zero", "pipe"):
+            proc = self.folder / odd.strip("/").replace("/", "-") / "proc"
+            proc.mkdir(parents=True)
+            (proc / "cpuinfo").write_text("processor : 0\n")
+            os.mkfifo(proc / "pipe")
+            (proc / "meminfo").symlink_to(odd)
+            result = self.bounded("plan", scenario, "--inventory", proc.parent)
+            self.assertEqual(result.status, 3, result.err)
+            self.assertIn("is it a recorded host?", result.err)
+
+    def test_small_files_of_many_rows(self):
+        head = ("# Collective test starting: all_reduce_perf\n"
+                "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n")
+        rows = gzip.compress((head + "8 2 float sum -1 1 1 1 0 1 1 1 0\n" * 500_000 + "# Avg bus bandwidth : 1\n").encode())
+        (self.folder / "all_reduce_perf.gz").write_bytes(rows)
+        self.assertLess(len(rows), 100_000)
+        line = 16 << 20
+        texts = {
+            "all_reduce_perf.gz": (None, "more than 100000 rows"),
+            "ranks.txt": (head + "# Rank 0 Group 0 Pid 1 on host device 0\n" * 100_001, "more than 100000 lines of ranks"),
+            "commas.csv": ("images_per_second" + "," * (line - 20) + "\n", "more than 10000 cells"),
+            "odd.csv": ("," * (line - 1) + "\n", "no format that import reads"),
+            "old.log": ("|reframe 3" + "|" * (line - 20) + "\n", "more than 10000 cells"),
+            "step.log": ("1\timages/sec: 1" + "\t" * (line - 20) + "\ntotal images/sec: 1\n", "broke off"),
+            "totals.log": ("total images/sec: 1\n--------\n" * 100_001, "more than 100000 lines of totals"),
+        }
+        for name, (text, refused) in texts.items():
+            with self.subTest(name=name):
+                if text:
+                    self.file(text, name)
+                result = self.bounded("import", self.folder / name, "--db", self.database, "--experiment", "e", "--arm", "vm", "--case", "c",
+                                      "--nodes", "1", "--gpus-per-node", "1", seconds=60)
+                self.assertEqual(result.status, 3, result.err)
+                self.assertIn(refused, result.err)
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ TEST_CASE("numbers are the whole text") {
   }
 }
 
-TEST_CASE("sizes and durations for people") {
+TEST_CASE("sizes, durations and counts for people") {
   CHECK(format_size(64ULL << 30) == "64GiB");
   CHECK(format_size(3ULL << 29) == "1.50GiB");
   CHECK(format_size(0) == "0B");
@@ -63,4 +63,7 @@ TEST_CASE("sizes and durations for people") {
   CHECK(format_duration(123'000'000'000) == "2 min 03 s");
   CHECK(format_duration(3'599'600'000'000) == "1 h 00 min");
   CHECK(format_duration(3'720'000'000'000) == "1 h 02 min");
+  CHECK(counted(0, "trial") == "0 trials");
+  CHECK(counted(1, "trial") == "1 trial");
+  CHECK(counted(2, "loss is", "losses are") == "2 losses are");
 }

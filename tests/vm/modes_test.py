@@ -92,7 +92,7 @@ def test_a_user_runs_vms_and_isolated_slices_in_namespaces(place):
 
 def test_root_without_capabilities_trains_on_two_vms_over_multicast(place):
     status, words = place.run("root", "run", place.scenario(2, ["vm"]), "--mode", "session", "--db", place.folder / "session.db", "--wait")
-    assert status == 0 and "1 trials finished, 0 failed" in words, words
+    assert status == 0 and "1 trial finished, 0 failed" in words, words
     database = place.folder / "session.db"
     assert rows(database, "SELECT valid FROM v_trial") == [(1,)], rows(database, "SELECT invalid_reason FROM v_trial")
     assert rows(database, "SELECT transport FROM tenant") == [("tcp",)]

@@ -55,18 +55,23 @@ void write_changes(const ChangesArguments& arguments, const results::ChangeLog& 
   const auto write = [&](std::ostream& out) { changes_writers().at(arguments.format)(log, out); };
   if (arguments.output != "-") { return results::write_whole(arguments.output, write); }
   write(std::cout);
-  std::cout.flush();
-  if (!std::cout) { throw Error("print changes", ErrorCode::io, "writing failed; the output is incomplete"); }
+}
+
+/// Nothing to judge must not pass for nothing wrong.
+void require_series(const ChangesArguments& arguments, const results::ChangeLog& log) {
+  if (!log.series.empty() || (arguments.series.empty() && !arguments.expect)) { return; }
+  throw Error("look for changes", ErrorCode::not_found,
+              arguments.series.empty() ? arguments.database.string() +
+                                             " has no night with a figure to judge (virtrain list shows "
+                                             "its experiments)"
+                                       : "no series has a name with \"" + arguments.series +
+                                             "\" in it (names: SCENARIO/CASE/ARM/FIGURE)");
 }
 
 void show_changes(const ChangesArguments& arguments, Cli& cli) {
   const Store store(arguments.database, Store::Mode::open);
   const auto log = results::read_changes(store, arguments.series);
-  if (!arguments.series.empty() && log.series.empty()) {
-    throw Error(
-        "look for changes", ErrorCode::not_found,
-        "no series has a name with \"" + arguments.series + "\" in it (names: SCENARIO/CASE/ARM/FIGURE)");
-  }
+  require_series(arguments, log);
   write_changes(arguments, log);
   if (arguments.expect && std::any_of(log.changes.begin(), log.changes.end(), results::is_alarm)) {
     cli.exit_status = exit_worse;
@@ -92,7 +97,8 @@ void add_changes_commands(Cli& cli) {
       ->capture_default_str();
   changes
       ->add_option("--series", shown->series, "Series with this text in their name SCENARIO/CASE/ARM/FIGURE")
-      ->type_name("TEXT");
+      ->type_name("TEXT")
+      ->check(not_empty());
   changes->add_flag("--expect", shown->expect,
                     "Exit 1 if a loss is open: confirmed, not mended, not acknowledged");
   changes->footer(
@@ -102,7 +108,8 @@ void add_changes_commands(Cli& cli) {
       "  virtrain changes --series /vm/ratio     those of VM against bare metal\n"
       "  virtrain changes --format junit -o changes.xml    for a CI system: an open loss is a failed test\n"
       "  virtrain changes --format prometheus -o /var/lib/prometheus/node-exporter/virtrain-nightly.prom\n"
-      "  virtrain ack 1f3a90c2 \"driver 580 is slower, accepted until spring\"");
+      "  virtrain ack 1f3a90c2 \"driver 580 is slower, accepted until spring\"\n"
+      "Exit codes: 0; with --expect 1 where a loss is open, 3 where there is no night to judge");
   changes->callback([shown, &cli] { show_changes(*shown, cli); });
 
   auto* ack = cli.app.add_subcommand("ack", "Take a confirmed change for the new normal");

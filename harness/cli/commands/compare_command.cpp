@@ -1,6 +1,7 @@
-#include <fmt/format.h>
+#include <fmt/ostream.h>
 
 #include <algorithm>
+#include <iostream>
 
 #include "common/error.h"
 #include "common/system/log.h"
@@ -8,6 +9,7 @@
 #include "common/text/units.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/comparison_arguments.h"
+#include "harness/cli/help/choices.h"
 #include "harness/experiment/judge.h"
 #include "results/comparison/compare.h"
 #include "results/comparison/isolation_matrix.h"
@@ -44,6 +46,16 @@ void require_both_sides(const CompareArguments& arguments) {
   }
 }
 
+/// Which experiments the table is of: without a selection the latest one, which may have been interrupted.
+std::string source_sentence(const Store& store, const results::CompareRequest& request) {
+  const auto ids = results::experiments_of(store, request);
+  const auto latest = ids.empty() ? std::nullopt : store.experiment(ids.back());
+  if (!latest) { return ""; }
+  return fmt::format("From {}{} ({}, {}).\n",
+                     ids.size() == 1 ? "experiment " : counted(ids.size(), "experiment") + ", the last ",
+                     excerpt(latest->id), excerpt(latest->scenario), to_string(latest->status));
+}
+
 void compare(CompareArguments& arguments, Cli& cli) {
   auto& request = arguments.request;
   require_both_sides(arguments);
@@ -54,13 +66,16 @@ void compare(CompareArguments& arguments, Cli& cli) {
     if (const auto expected = expected_settings(store, request)) { request.settings = *expected; }
   }
   const auto comparisons = results::compare(store, request);
-  fmt::print("{}", results::render(comparisons, arguments.format, screen_of_stdout()));
+  fmt::print(std::cout, "{}", results::render(comparisons, arguments.format, screen_of_stdout()));
+  if (arguments.format == results::Format::table) {
+    fmt::print(std::cout, "{}", source_sentence(store, request));
+  }
   const auto is_beside = [](const results::CaseComparison& one) {
     return !results::condition_of(one.candidate).neighbour.empty();
   };
   if (arguments.format == results::Format::table &&
       std::any_of(comparisons.begin(), comparisons.end(), is_beside)) {
-    fmt::print("next: virtrain isolate (the matrix of victims and neighbours)\n");
+    fmt::print(std::cout, "next: virtrain isolate (the matrix of victims and neighbours)\n");
   }
   if (arguments.expect) { cli.exit_status = judge_verdicts(comparisons); }
 }
@@ -102,12 +117,14 @@ void add_compare_command(Cli& cli) {
   add_database_option(*verb, arguments->database);
   add_format_option(*verb, arguments->format);
   add_selection_options(*verb, request.selection);
-  verb->add_option("--case", request.case_name, "This case only");
+  verb->add_option("--case", request.case_name, "This case only")->check(not_empty());
   auto* baseline = verb->add_option("--baseline", request.baseline,
-                                    "Baseline: an arm, or terms (see below); default bare_metal");
-  auto* candidate = verb->add_option(
-      "--candidate", request.candidate,
-      "Candidate: an arm, or terms; default vm, and each variant against the arm it is like");
+                                    "Baseline: an arm, or terms (see below); default bare_metal")
+                       ->check(not_empty());
+  auto* candidate =
+      verb->add_option("--candidate", request.candidate,
+                       "Candidate: an arm, or terms; default vm, and each variant against the arm it is like")
+          ->check(not_empty());
   auto* margin = verb->add_option("--margin", arguments->margin, "Equivalence margin, 2% or 0.02")
                      ->capture_default_str();
   auto* alpha =

@@ -1,13 +1,16 @@
-#include <fmt/format.h>
+#include <fmt/ostream.h>
 
 #include <fstream>
 #include <functional>
 #include <iostream>
 #include <map>
 
+#include "common/contains.h"
 #include "common/error.h"
+#include "common/model/workload.h"
 #include "common/system/log.h"
 #include "common/text/text.h"
+#include "common/text/units.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/help/choices.h"
 #include "results/exchange/bundle/bundle.h"
@@ -52,13 +55,22 @@ std::map<std::string, Writer> writers(const ExportArguments& arguments) {
           {"prometheus", results::export_prometheus}};
 }
 
+/// The other formats have rows of their own.
+void require_format_of_rows(const std::string& format) {
+  const std::vector<std::string> shown{"table", "json", "csv", "markdown"};
+  if (contains(shown, format)) { return; }
+  throw Error(
+      "read the command line", ErrorCode::usage,
+      fmt::format("--format {} does not show a view (formats that do: {})", format, join(shown, ", ")));
+}
+
 void export_bundle(const ExportArguments& arguments, const Store& store,
                    const std::vector<std::string>& ids) {
   const auto report = results::write_bundle(store, ids, arguments.bundle, vmctl::local_host()->log_root());
-  fmt::print("{}: {} files of {} experiment{}\n", arguments.bundle, report.files, ids.size(),
-             ids.size() == 1 ? "" : "s");
+  fmt::print(std::cout, "{}: {} of {}\n", excerpt(arguments.bundle, 4096), counted(report.files, "file"),
+             counted(std::ssize(ids), "experiment"));
   for (const auto& path : report.missing) {
-    fmt::print("missing, and listed so in it: {}\n", excerpt(path, 4096));
+    fmt::print(std::cout, "missing, and listed so in it: {}\n", excerpt(path, 4096));
   }
 }
 
@@ -91,16 +103,20 @@ void add_export(Cli& cli) {
   for (const auto& [name, writer] : writers(*arguments)) { formats.push_back(name); }
   add_database_option(*verb, arguments->database);
   add_selection_options(*verb, arguments->selection);
-  verb->add_flag("--all", arguments->selection.all, "Every experiment of the database");
+  auto* all = verb->add_flag("--all", arguments->selection.all, "Every experiment of the database");
+  for (const char* some : {"--experiment", "--scenario", "--label"}) {
+    all->excludes(verb->get_option(some));
+  }
   verb->add_option("--format", arguments->format, join(formats, ", "))
       ->type_name("FORMAT")
       ->check(one_of(formats))
       ->capture_default_str();
-  verb->add_option("--view", arguments->view,
-                   "View whose rows table, json, csv and markdown show: " + join(results::view_names(), ", "))
-      ->type_name("VIEW")
-      ->check(one_of(results::view_names()))
-      ->capture_default_str();
+  auto* view = verb->add_option("--view", arguments->view,
+                                "View whose rows table, json, csv and markdown show: " +
+                                    join(results::view_names(), ", "))
+                   ->type_name("VIEW")
+                   ->check(one_of(results::view_names()))
+                   ->capture_default_str();
   auto* output =
       verb->add_option("-o,--output", arguments->output, "File, whole or not at all; - for standard output")
           ->type_name("FILE")
@@ -108,7 +124,9 @@ void add_export(Cli& cli) {
   verb->add_option("--bundle", arguments->bundle,
                    "Everything that backs the figures, in one archive: rows, domain XML, logs, hashes")
       ->type_name("FILE.tar.gz|FILE.tar.zst")
-      ->excludes(output);
+      ->check(not_empty())
+      ->excludes(output)
+      ->excludes(view);
   verb->footer(
       "Examples:\n"
       "  virtrain export -o study.jsonl                      all that is known, for virtrain import\n"
@@ -117,7 +135,10 @@ void add_export(Cli& cli) {
       "  virtrain export --format superbench -o results-summary.jsonl\n"
       "  virtrain export --bundle evidence.tar.zst           rows, domain XML, logs and their hashes\n"
       "  virtrain compare --format markdown                  the comparison itself, for a pull request");
-  verb->callback([arguments] { export_rows(*arguments); });
+  verb->callback([arguments, view] {
+    if (view->count() > 0) { require_format_of_rows(arguments->format); }
+    export_rows(*arguments);
+  });
 }
 
 // --- import
@@ -147,21 +168,24 @@ void import_files(ImportArguments& arguments) {
   for (const auto& file : files) {
     const auto what = results::import_words(file.report);
     if (!file.refusal.empty()) {
-      fmt::print(stderr, "failed: {}\n", printable(file.refusal));
+      fmt::print(std::cerr, "failed: {}\n", printable(file.refusal));
       ++failed;
     } else if (!file.format) {
-      fmt::print("{}: skipped, of no format that import reads\n", excerpt(file.name, 4096));
+      fmt::print(std::cout, "{}: skipped, of no format that import reads\n", excerpt(file.name, 4096));
     } else if (what.empty()) {
-      fmt::print("{}: {}, with the file before\n", excerpt(file.name, 4096),
+      fmt::print(std::cout, "{}: {}, with the file before\n", excerpt(file.name, 4096),
                  results::format_name(*file.format));
     } else {
-      fmt::print("{}: {}: imported {}\n", excerpt(file.name, 4096), results::format_name(*file.format), what);
+      fmt::print(std::cout, "{}: {}: imported {}\n", excerpt(file.name, 4096),
+                 results::format_name(*file.format), what);
     }
     for (const auto& note : file.report.notes) {
-      fmt::print(stderr, "{}: note: {}\n", excerpt(file.name, 4096), printable(note));
+      fmt::print(std::cerr, "{}: note: {}\n", excerpt(file.name, 4096), printable(note));
     }
   }
-  if (failed > 0) { fmt::print(stderr, "{} of {} files failed and were skipped\n", failed, files.size()); }
+  if (failed > 0) {
+    fmt::print(std::cerr, "{} of {} failed and were skipped\n", failed, counted(std::ssize(files), "file"));
+  }
 }
 
 /// What other tools' files do not say.
@@ -184,7 +208,7 @@ void add_import_settings(CLI::App& verb, ImportArguments& arguments) {
   add("--gpus-per-node", settings.gpus_per_node, "GPUs of a node, 0 for none")->check(at_least(0));
   add("--ranks", settings.ranks, "Ranks of a trial")->check(at_least(1));
   add("--batch-size", settings.batch_size, "Images a step of one rank")->check(at_least(1));
-  add("--precision", settings.precision, "fp32, tf32, fp16, bf16");
+  add("--precision", settings.precision, enum_list<Precision>())->check(one_of(enum_names<Precision>()));
   add("--virtualization", settings.virtualization, "none, kvm, kvm_nested, kvm_on_emulated or tcg")
       ->check(one_of({"none", "kvm", "kvm_nested", "kvm_on_emulated", "tcg"}));
   add("--started-at", settings.started_at, "When it ran: 2022-05-01T00:00:00Z");

@@ -1,8 +1,11 @@
-#include <fmt/format.h>
+#include <fmt/ostream.h>
+
+#include <iostream>
 
 #include "common/error.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/comparison_arguments.h"
+#include "harness/cli/help/choices.h"
 #include "harness/cli/security_probes.h"
 #include "results/comparison/mitigation.h"
 #include "results/store/store.h"
@@ -34,6 +37,7 @@ void security(IsolateArguments& arguments, Cli& cli) {
   }
   probes.options.database = arguments.database;
   probes.options.experiment.label = selection.label;
+  probes.options.quiet = cli.quiet;
   cli.exit_status = probe_security(probes, cli.command_line);
 }
 
@@ -54,9 +58,10 @@ void isolate(const IsolateArguments& arguments) {
                 "scenarios/isolation-limits.yaml)");
   }
   const auto screen = screen_of_stdout();
-  fmt::print("{}", arguments.mitigations ? results::render(results::mitigation_table(study.mitigations),
-                                                           arguments.format, screen)
-                                         : results::render(study, arguments.format, screen));
+  fmt::print(std::cout, "{}",
+             arguments.mitigations
+                 ? results::render(results::mitigation_table(study.mitigations), arguments.format, screen)
+                 : results::render(study, arguments.format, screen));
 }
 
 }  // namespace
@@ -68,7 +73,8 @@ void add_isolate_command(Cli& cli) {
   add_format_option(*verb, arguments->format);
   add_selection_options(*verb, arguments->selection);
   verb->add_option("--margin", arguments->margin,
-                   "The largest slowdown that counts as none, 5% or 0.05 (default: the scenario's)");
+                   "The largest slowdown that counts as none, 5% or 0.05 (default: the scenario's)")
+      ->check(not_empty());
   verb->add_option("--alpha", arguments->alpha, "Level of each one-sided test")->capture_default_str();
   verb->add_flag("--mitigations", arguments->mitigations,
                  "Only what helps how much: each variant of an arm against the arm that it is like");
@@ -80,12 +86,16 @@ void add_isolate_command(Cli& cli) {
           "file", probes.scenario,
           "Scenario file whose arms and guest image the probes use (default: bare_metal and vm, mirror)")
       ->type_name("FILE")
+      ->check(not_empty())
       ->needs(secure);
   add_host_options(*verb, probes.options);
   verb->add_option("--report", probes.report, "Write the HTML report of the probes to FILE as well")
       ->type_name("FILE")
+      ->check(not_empty())
       ->needs(secure);
-  verb->add_flag("--quiet", probes.options.quiet, "Print one summary line only, for cron")->needs(secure);
+  verb->add_flag("--quiet", cli.quiet, "Print one summary line only, for cron")
+      ->needs(secure)
+      ->excludes(verb->get_option("--format"));
   verb->add_flag("--expect", probes.expect, "Exit 1 where something leaks, 5 where a probe is inconclusive")
       ->needs(secure);
   verb->add_flag("--devices-only", probes.options.experiment.security.devices_only,

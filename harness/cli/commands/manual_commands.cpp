@@ -1,4 +1,6 @@
-#include <fmt/format.h>
+#include <fmt/ostream.h>
+
+#include <iostream>
 
 #include "common/text/text.h"
 #include "common/version.h"
@@ -43,7 +45,7 @@ void add_manual_commands(Cli& cli) {
       "  source <(virtrain completion zsh)        in ~/.zshrc, after compinit\n"
       "  virtrain completion fish | source        in ~/.config/fish/config.fish");
   completion->callback(
-      [shell, &cli] { fmt::print("{}", manual::completion(harness::describe(cli.app), *shell)); });
+      [shell, &cli] { fmt::print(std::cout, "{}", manual::completion(harness::describe(cli.app), *shell)); });
 
   // For the build, which installs them: no verb of users.
   auto* pages = cli.app.add_subcommand("manual", "Write the manual pages and completion scripts")->group("");

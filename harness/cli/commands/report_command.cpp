@@ -1,10 +1,14 @@
-#include <fmt/format.h>
+#include <fmt/ostream.h>
+
+#include <iostream>
 
 #include "common/error.h"
 #include "common/system/log.h"
 #include "common/text/text.h"
+#include "common/text/units.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/comparison_arguments.h"
+#include "harness/cli/help/choices.h"
 #include "harness/cli/report_file.h"
 #include "harness/scenario/decode.h"
 #include "harness/schedule/schedule.h"
@@ -38,8 +42,9 @@ void report_schedule(const ReportArguments& arguments, const Cli& cli) {
   make_site_folder(arguments.site);
   const auto written = results::write_site(store, request, arguments.site);
   for (const auto& warning : written.warnings) { log::warning(warning); }
-  fmt::print("{}: {} pages of nights written, {} unchanged\n",
-             printable((arguments.site / "index.html").string()), written.written, written.kept);
+  fmt::print(std::cout, "{}: {} written, {} unchanged\n", printable((arguments.site / "index.html").string()),
+             counted(static_cast<std::int64_t>(written.written), "page of nights", "pages of nights"),
+             written.kept);
 }
 
 void report(ReportArguments& arguments, const Cli& cli) {
@@ -49,13 +54,14 @@ void report(ReportArguments& arguments, const Cli& cli) {
   compare.predict = node_counts(arguments.sizes);
   arguments.request.command_line = cli.command_line;
   write_report(arguments.database, arguments.request, arguments.output);
-  if (arguments.output != "-") { fmt::print("{}\n", printable(arguments.output.string())); }
+  if (arguments.output != "-") { fmt::print(std::cout, "{}\n", printable(arguments.output.string())); }
 }
 
 void add_site_options(CLI::App& verb, ReportArguments& arguments) {
   auto* schedule = verb.add_option("--schedule", arguments.schedule,
                                    "Write a site on the nights of this schedule into --out DIR")
-                       ->type_name("SCHEDULE");
+                       ->type_name("SCHEDULE")
+                       ->check(not_empty());
   for (const char* other : {"--db", "--experiment", "--output", "--scenario", "--label", "--case"}) {
     schedule->excludes(verb.get_option(other));
   }
@@ -78,15 +84,19 @@ void add_report_command(Cli& cli) {
   add_database_option(*verb, arguments->database);
   verb->add_option("experiments,--experiment", compare.selection.experiments,
                    "Experiment ids (default: the latest one with trials)")
-      ->type_name("EXPERIMENT");
+      ->type_name("EXPERIMENT")
+      ->check(not_empty());
   verb->add_option("-o,--output", arguments->output, "File to write, - for standard output")
       ->type_name("FILE")
       ->capture_default_str();
-  verb->add_option("--scenario", compare.selection.scenario, "Experiments of this scenario");
-  verb->add_option("--label", compare.selection.label, "Experiments with this label");
-  verb->add_option("--case", compare.case_name, "This case only");
-  verb->add_option("--baseline", compare.baseline, "Baseline arm")->capture_default_str();
-  verb->add_option("--candidate", compare.candidate, "Candidate arm")->capture_default_str();
+  verb->add_option("--scenario", compare.selection.scenario, "Experiments of this scenario")
+      ->check(not_empty());
+  verb->add_option("--label", compare.selection.label, "Experiments with this label")->check(not_empty());
+  verb->add_option("--case", compare.case_name, "This case only")->check(not_empty());
+  verb->add_option("--baseline", compare.baseline, "Baseline arm")->check(not_empty())->capture_default_str();
+  verb->add_option("--candidate", compare.candidate, "Candidate arm")
+      ->check(not_empty())
+      ->capture_default_str();
   verb->add_option("--margin", arguments->margin, "Equivalence margin, 2% or 0.02")->capture_default_str();
   verb->add_option("--alpha", arguments->alpha, "Level of each one-sided test")->capture_default_str();
   verb->add_option("--predict", arguments->sizes, "Predict weak scaling for these numbers of nodes")

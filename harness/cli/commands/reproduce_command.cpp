@@ -1,4 +1,4 @@
-#include <fmt/format.h>
+#include <fmt/ostream.h>
 
 #include <array>
 #include <iostream>
@@ -95,7 +95,7 @@ auto with_way_out(const Study& study, const ReproduceArguments& arguments, Work&
 void print_plan(const Scenario& scenario, const ReproduceArguments& arguments) {
   const auto inventory = vmctl::local_host(arguments.inventory)->inventory(false);
   const auto plan = make_plan(scenario, inventory, expects_emulation(inventory));
-  fmt::print("{}",
+  fmt::print(std::cout, "{}",
              arguments.format == results::Format::json ? dump_json(to_json(plan), 2) + "\n" : to_table(plan));
 }
 
@@ -122,7 +122,7 @@ void reproduce(ReproduceArguments& arguments, Cli& cli) {
   const auto& study = find_study(arguments.study);
   const bool on_cpu = arguments.backend == "cpu";
   const std::string text(on_cpu ? study.cpu_scenario : study.scenario);
-  if (arguments.print_scenario) { return fmt::print("{}", text); }
+  if (arguments.print_scenario) { return fmt::print(std::cout, "{}", text); }
   const auto scenario = decode_scenario(text, fmt::format("{}{}.yaml", study.name, on_cpu ? "-cpu" : ""));
   if (arguments.plan_only) {
     return with_way_out(study, arguments, [&] { print_plan(scenario, arguments); });
@@ -157,10 +157,12 @@ void add_reproduce_command(Cli& cli) {
       ->capture_default_str();
   verb->add_option("--experiment", arguments->experiment,
                    "Run nothing; set this earlier run beside the published figures")
-      ->type_name("EXPERIMENT");
-  verb->add_flag("--plan", arguments->plan_only, "Show what would be run; nothing is done");
-  verb->add_option("--inventory", arguments->inventory, "With --plan: a recorded host")
-      ->check(CLI::ExistingDirectory);
+      ->type_name("EXPERIMENT")
+      ->check(not_empty());
+  auto* plan = verb->add_flag("--plan", arguments->plan_only, "Show what would be run; nothing is done");
+  verb->add_option("--inventory", arguments->inventory, "Plan for a recorded host")
+      ->check(CLI::ExistingDirectory)
+      ->needs(plan);
   verb->add_flag("--print-scenario", arguments->print_scenario, "Print the scenario, to change and to run");
   add_database_option(*verb, arguments->options.database);
   add_format_option(*verb, arguments->format);

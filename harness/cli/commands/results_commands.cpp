@@ -1,6 +1,9 @@
-#include <fmt/format.h>
+#include <fmt/ostream.h>
+
+#include <iostream>
 
 #include "harness/cli/commands.h"
+#include "harness/cli/help/choices.h"
 #include "results/store/store.h"
 #include "results/tables/render.h"
 #include "results/tables/tables.h"
@@ -36,7 +39,8 @@ void add_results_commands(Cli& cli) {
   list->footer("Example:\n  virtrain list --format csv");
   list->callback([listed] {
     const Store store(listed->database, Store::Mode::open);
-    fmt::print("{}", results::render(results::experiments_table(store), listed->format, screen_of_stdout()));
+    fmt::print(std::cout, "{}",
+               results::render(results::experiments_table(store), listed->format, screen_of_stdout()));
   });
 
   auto* show = cli.app.add_subcommand("show", "Show one experiment: its trials and facts");
@@ -46,7 +50,8 @@ void add_results_commands(Cli& cli) {
   auto with_probes = std::make_shared<bool>(false);
   add_format_option(*show, shown->format);
   show->add_option("experiment,--experiment", *id, "Experiment id (default: the latest one with trials)")
-      ->type_name("EXPERIMENT");
+      ->type_name("EXPERIMENT")
+      ->check(not_empty());
   show->add_flag("--probes", *with_probes, "Its probes instead: bandwidths and rates by arm");
   show->footer("Examples:\n  virtrain show 20261120t083012-7f3a2b\n  virtrain show --probes");
   show->callback([shown, id, with_probes] {
@@ -54,7 +59,7 @@ void add_results_commands(Cli& cli) {
     const auto chosen = id->empty() ? latest_experiment(store, *with_probes) : *id;
     const auto table =
         *with_probes ? results::probes_table(store, chosen) : results::show_experiment(store, chosen);
-    fmt::print("{}", results::render(table, shown->format, screen_of_stdout()));
+    fmt::print(std::cout, "{}", results::render(table, shown->format, screen_of_stdout()));
   });
 }
 

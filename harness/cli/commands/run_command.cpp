@@ -6,6 +6,7 @@
 #include "common/system/log.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/comparison_arguments.h"
+#include "harness/cli/help/choices.h"
 #include "harness/cli/report_file.h"
 #include "harness/cli/run_scenario.h"
 #include "harness/cli/security_probes.h"
@@ -61,6 +62,7 @@ void run(RunArguments& arguments, Cli& cli) {
   const auto scenario = load_scenario(arguments.scenario, arguments.large_sweeps);
   if (!arguments.report.empty()) { require_report_place(arguments.report); }
   auto& options = arguments.options;
+  options.quiet = cli.quiet;
   options.experiment.command_line = cli.command_line;
   const auto [outcome, request, comparisons, summary] = run_scenario(scenario, options);
   if (!options.quiet && !comparisons.empty()) {
@@ -111,8 +113,10 @@ void add_run_command(Cli& cli) {
                  "The first failed trial ends the run");
   verb->add_option("--report", arguments->report, "Write the HTML report of this run to FILE as well")
       ->type_name("FILE")
+      ->check(not_empty())
       ->take_last();
-  verb->add_flag("--quiet", arguments->options.quiet, "Print one summary line only, for cron");
+  verb->add_flag("--quiet", cli.quiet, "Print one summary line only, for cron")
+      ->excludes(verb->get_option("--format"));
   verb->add_flag("--expect", arguments->expect,
                  "Exit 1 if a VM is worse than bare metal, 5 without a verdict");
   add_large_sweeps_flag(*verb, arguments->large_sweeps);

@@ -1,10 +1,12 @@
-#include <fmt/format.h>
+#include <fmt/ostream.h>
 
 #include <iostream>
 
 #include "common/error.h"
 #include "common/system/log.h"
 #include "common/text/json.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/help/choices.h"
 #include "harness/experiment/preflight.h"
@@ -26,8 +28,9 @@ struct PlanArguments {
 void validate(const std::string& path, bool large_sweeps) {
   const auto scenario = load_scenario(path, large_sweeps);
   for (const auto& warning : scenario.warnings) { log::warning(warning); }
-  fmt::print("{}: valid: {} cases, {} arms, {} pairs\n", path, scenario.cases.size(), scenario.arms.size(),
-             scenario.pairs);
+  fmt::print(std::cout, "{}: valid: {}, {}, {}\n", excerpt(path, 4096),
+             counted(std::ssize(scenario.cases), "case"), counted(std::ssize(scenario.arms), "arm"),
+             counted(scenario.pairs, "pair"));
 }
 
 /// The mode in which `run` would run it here, what that lacks, and what it refuses.
@@ -50,12 +53,12 @@ void print_plan(const PlanArguments& arguments) {
   const bool emulated = expects_emulation(inventory);
   const auto plan = make_plan(scenario, inventory, emulated);
   const bool as_json = arguments.format == results::Format::json;
-  if (!as_json) { fmt::print("{}", to_table(plan)); }
+  if (!as_json) { fmt::print(std::cout, "{}", to_table(plan)); }
   if (arguments.inventory == "/") { say_what_this_host_gives(*host, scenario, plan, inventory); }
   if (!as_json && !arguments.xml) { return; }
   auto json = to_json(plan);
   if (arguments.xml) { add_domain_xml(json, plan, *host, emulated); }
-  fmt::print("{}", as_json ? dump_json(json, 2) + "\n" : domain_xml_text(json));
+  fmt::print(std::cout, "{}", as_json ? dump_json(json, 2) + "\n" : domain_xml_text(json));
 }
 
 }  // namespace

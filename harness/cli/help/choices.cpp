@@ -71,6 +71,14 @@ CLI::Validator one_of(std::vector<std::string> names) {
   return {check, "", std::move(allowed)};
 }
 
+CLI::Validator not_empty() {
+  return {
+      [](const std::string& word) {
+        return std::string(word.empty() ? "an empty value is not allowed; leave it out for the default" : "");
+      },
+      ""};
+}
+
 std::vector<std::string> words_allowed_by(CLI::Option& option) {
   try {
     const int first = 0;

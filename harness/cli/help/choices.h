@@ -15,6 +15,9 @@ std::string allowed_words(const std::string& word, const std::vector<std::string
 /// Checks that an option's value is one of these names.
 CLI::Validator one_of(std::vector<std::string> names);
 
+/// Refuses an empty value: what a shell's variable that is not set leaves must not choose the default.
+CLI::Validator not_empty();
+
 /// The names that one_of() or name_of() lets an option have; none where it has neither.
 std::vector<std::string> words_allowed_by(CLI::Option& option);
 

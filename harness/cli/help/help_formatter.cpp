@@ -17,15 +17,28 @@ std::string in_lines(const std::string& text) {
   return join(wrap(text, screen_columns - name_columns), "\n");
 }
 
-/// A line that is too long goes on below, further in than it began.
+/// A line that is too long goes on below, an example further in than it began. What an example is for, behind
+/// two blanks or more, gets a line of its own.
 std::string wrapped_line(const std::string& line) {
+  if (text_width(line) <= screen_columns) { return line + "\n"; }
   const auto indent = std::min(line.find_first_not_of(' '), line.size());
-  constexpr std::size_t further = 2;
+  const std::size_t further = indent == 0 ? 0 : 2;
+  if (const auto end = line.find("  ", indent); end != std::string::npos) {
+    const auto purpose = std::string(indent + 2 * further, ' ') + std::string(trim(line.substr(end)));
+    return wrapped_line(line.substr(0, end)) + wrapped_line(purpose);
+  }
   std::string text;
   for (const auto& part : wrap(line, screen_columns - indent - further)) {
     text += std::string(text.empty() ? indent : indent + further, ' ') + part + "\n";
   }
   return text;
+}
+
+/// A line of prose goes on with the line before it; headings ("Examples:"), examples and empty lines stand
+/// alone.
+bool goes_on(const std::string& before, const std::string& line) {
+  return !before.empty() && !before.starts_with(' ') && !before.ends_with(':') && !line.empty() &&
+         !line.ends_with(':');
 }
 
 }  // namespace
@@ -43,19 +56,14 @@ std::string HelpFormatter::make_footer(const CLI::App* app) const {
   if (app->get_footer().empty()) { return ""; }
   std::vector<std::string> paragraphs;
   for (const auto& line : split(app->get_footer(), '\n')) {
-    // An indented line is an example, or goes on with the sentence before it.
-    const bool goes_on = line.starts_with("  ") && !paragraphs.empty() &&
-                         !paragraphs.back().starts_with(' ') && !paragraphs.back().ends_with(':');
-    if (goes_on) {
-      paragraphs.back() += line.substr(1);
+    if (!paragraphs.empty() && goes_on(paragraphs.back(), line)) {
+      paragraphs.back() += " " + std::string(trim(line));
     } else {
       paragraphs.emplace_back(line);
     }
   }
   std::string text;
-  for (const auto& one : paragraphs) {
-    text += text_width(one) <= screen_columns ? one + "\n" : wrapped_line(one);
-  }
+  for (const auto& one : paragraphs) { text += wrapped_line(one); }
   return text;
 }
 

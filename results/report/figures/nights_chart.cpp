@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "common/text/units.h"
+
 namespace virtrain::results {
 namespace {
 
@@ -85,7 +87,7 @@ std::string summary_of(const SeriesState& state) {
   std::vector<std::string> changes;
   for (const Change* change : state.changes) { changes.push_back(change_sentence(*change)); }
   return fmt::format(
-      "{} nights. {}.", state.series->nights.size(),
+      "{}. {}.", counted(std::ssize(state.series->nights), "night"),
       changes.empty() ? "No lasting change was found" : fmt::format("{}", fmt::join(changes, "; ")));
 }
 

@@ -39,7 +39,7 @@ std::vector<SizeCurve> curves_of(const ReportData& data) {
 std::string operation_words(const ProbeKey& key) {
   std::string words = spaced(key.name);
   if (!key.data_type.empty()) { words += ", " + key.data_type; }
-  if (key.ranks > 0) { words += fmt::format(", {} {}", key.ranks, key.ranks == 1 ? "rank" : "ranks"); }
+  if (key.ranks > 0) { words += ", " + counted(key.ranks, "rank"); }
   if (!key.side.empty()) { words += ", " + key.side; }
   return words;
 }

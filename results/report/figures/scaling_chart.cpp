@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "common/text/units.h"
 #include "results/report/figures/figures.h"
 
 namespace virtrain::results {
@@ -49,7 +50,7 @@ std::map<std::string, std::vector<Step>> steps_of(const ReportData& data, const 
 
 nlohmann::json row_of(const Step& step) {
   const auto& scaling = step.scaling;
-  std::string tip = fmt::format("{}, {} {}", step.who, step.nodes, step.nodes == 1 ? "node" : "nodes");
+  std::string tip = step.who + ", " + counted(step.nodes, "node");
   if (step.images_per_second) { tip += fmt::format("\n{:.1f} images/s", *step.images_per_second); }
   tip += fmt::format("\nspeedup {:.3f}\nefficiency {:.1f} %", scaling.speedup, 100 * scaling.efficiency);
   nlohmann::json row{{"who", step.who},

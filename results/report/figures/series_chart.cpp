@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 
+#include "common/text/units.h"
 #include "results/report/figures/figures.h"
 #include "results/statistics/change_points.h"
 
@@ -93,7 +94,7 @@ std::string summary_of(const std::vector<SeriesLine>& lines) {
     fences += fence_words(line);
   }
   return fmt::format(
-      "{} experiments. {}.{}", nights,
+      "{}. {}.{}", counted(static_cast<std::int64_t>(nights), "experiment"),
       changes.empty() ? "No lasting change was found" : fmt::format("{}", fmt::join(changes, "; ")), fences);
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "common/text/units.h"
 #include "results/comparison/verdict.h"
 #include "results/report/page/page.h"
 #include "results/tables/security_table.h"
@@ -67,8 +68,7 @@ std::string failures_phrase(const ReportData& data) {
                                      [&](const auto& one) { return one.trial.status == status; });
     if (count == 0) { continue; }
     const auto* was = count == 1 && status == Status::interrupted ? "was interrupted" : verb;
-    words += fmt::format("; {} of {} {} {}", count, data.trials.size(),
-                         data.trials.size() == 1 ? "trial" : "trials", was);
+    words += fmt::format("; {} of {} {}", count, counted(std::ssize(data.trials), "trial"), was);
   }
   return words;
 }

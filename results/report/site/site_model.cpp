@@ -6,6 +6,7 @@
 #include <map>
 
 #include "common/text/text.h"
+#include "common/text/units.h"
 #include "common/version.h"
 #include "results/report/figures/nights_chart.h"
 #include "results/report/page/page.h"
@@ -67,9 +68,9 @@ json series_model(const SiteData& data, const SeriesState& state, const std::str
           {"glyph", words.glyph},
           {"word", words.word},
           {"sentence",
-           fmt::format("Last night {}{}{}, level {}, {} nights", figure_words(state.series->values.back()),
+           fmt::format("Last night {}{}{}, level {}, {}", figure_words(state.series->values.back()),
                        state.series->unit.empty() ? "" : " ", state.series->unit, figure_words(state.level),
-                       state.series->nights.size())},
+                       counted(std::ssize(state.series->nights), "night"))},
           {"changes", changes}};
 }
 

@@ -446,7 +446,8 @@ TEST_CASE("without a word on sides, VMs are compared with bare metal and variant
 TEST_CASE("an arm that nobody ran is refused with the nearest that was") {
   const auto error = error_of([] { compare(three_arms(), {.candidate = "vm-tund"}); });
   CHECK(exit_status(error.code()) == 3);
-  CHECK_THAT(error.what(), Contains("no trial ran in an arm vm-tund") && Contains("did you mean vm-tuned?"));
+  CHECK_THAT(error.what(),
+             Contains("candidate: no trial ran in an arm vm-tund") && Contains("did you mean vm-tuned?"));
   CHECK_NOTHROW(compare(three_arms(), {.candidate = "vm-huge"}));  // planned, but nothing of it ran
 }
 

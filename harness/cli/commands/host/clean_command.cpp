@@ -1,13 +1,15 @@
-#include <fmt/format.h>
+#include <fmt/ostream.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <iostream>
 
 #include "common/error.h"
 #include "common/system/log.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "harness/cli/commands.h"
+#include "harness/cli/help/choices.h"
 #include "results/store/store.h"
 #include "vmctl/api/host.h"
 
@@ -27,7 +29,7 @@ struct CleanArguments {
 
 void print_leftovers(const char* heading, const std::vector<vmctl::LeftoverWords>& leftovers) {
   for (const auto& l : leftovers) {
-    fmt::print("{}: {} {}{} ({})\n", heading, l.kind, excerpt(l.name),
+    fmt::print(std::cout, "{}: {} {}{} ({})\n", heading, l.kind, excerpt(l.name),
                l.experiment.empty() ? "" : " of " + excerpt(l.experiment), excerpt(l.detail, longest_detail));
   }
 }
@@ -37,7 +39,8 @@ bool mark_interrupted(const std::filesystem::path& database, const std::string& 
   try {
     results::Store store(database, results::Store::Mode::open);
     if (store.mark_interrupted(experiment)) {
-      fmt::print("interrupted: experiment {} in {}\n", excerpt(experiment), excerpt(database.string()));
+      fmt::print(std::cout, "interrupted: experiment {} in {}\n", excerpt(experiment),
+                 excerpt(database.string()));
     }
     return true;
   } catch (const std::exception& error) {
@@ -55,7 +58,7 @@ void lift_quarantine(const std::string& address, vmctl::Host& host) {
   if (!host.lift_quarantine(address)) {
     throw Error("lift the quarantine of " + address, ErrorCode::usage, "it is not in quarantine");
   }
-  fmt::print("{} is released from quarantine\n", address);
+  fmt::print(std::cout, "{} is released from quarantine\n", address);
 }
 
 void clean(const CleanArguments& arguments, Cli& cli) {
@@ -64,14 +67,15 @@ void clean(const CleanArguments& arguments, Cli& cli) {
   const auto found = host->leftovers(arguments.connect_uri, arguments.experiment);
   print_leftovers("foreign, not touched", found.foreign);
   for (const auto& device : found.quarantined) {
-    fmt::print("in quarantine since {}: {} ({}; not lent until virtrain clean --lift-quarantine {})\n",
+    fmt::print(std::cout,
+               "in quarantine since {}: {} ({}; not lent until virtrain clean --lift-quarantine {})\n",
                excerpt(device.since), excerpt(device.address), excerpt(device.reason, longest_detail),
                excerpt(device.address));
   }
   if (arguments.verify) {
     print_leftovers("left over", found.left);
     if (found.left.empty()) {
-      fmt::print("nothing is left over\n");
+      fmt::print(std::cout, "nothing is left over\n");
     } else {
       cli.exit_status = something_left;
     }
@@ -83,10 +87,10 @@ void clean(const CleanArguments& arguments, Cli& cli) {
   });
   print_leftovers("removed", result.removed);
   for (const auto& [leftover, reason] : result.failed) {
-    fmt::print("not removed: {} {}: {}\n", leftover.kind, excerpt(leftover.name),
+    fmt::print(std::cout, "not removed: {} {}: {}\n", leftover.kind, excerpt(leftover.name),
                excerpt(reason, longest_detail));
   }
-  if (result.removed.empty() && result.failed.empty()) { fmt::print("nothing is left over\n"); }
+  if (result.removed.empty() && result.failed.empty()) { fmt::print(std::cout, "nothing is left over\n"); }
   if (!result.failed.empty()) { cli.exit_status = something_left; }
 }
 
@@ -118,7 +122,8 @@ void add_clean_command(Cli& cli) {
                    "Results database in which to mark experiments interrupted if the lease journal is lost")
       ->type_name("FILE");
   cleaner->add_option("--lift-quarantine", cleaned->lift_quarantine, "Release this device from quarantine")
-      ->type_name("ADDRESS");
+      ->type_name("ADDRESS")
+      ->check(not_empty());
   cleaner->footer(
       "Examples:\n"
       "  virtrain clean --verify\n"

@@ -1,7 +1,8 @@
-#include <fmt/format.h>
+#include <fmt/ostream.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <iostream>
 
 #include "common/error.h"
 #include "common/system/log.h"
@@ -10,6 +11,7 @@
 #include "common/text/wrap.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/device_listing.h"
+#include "harness/cli/help/choices.h"
 #include "harness/experiment/preflight.h"
 #include "harness/plan/plan.h"
 #include "harness/rules/validity_rules.h"
@@ -78,7 +80,7 @@ std::string coloured_outcome(const vmctl::Finding& finding) {
 }
 
 void print_paragraph(const std::string& words) {
-  fmt::print("{}\n", hang(words, screen_of_stdout().columns));
+  fmt::print(std::cout, "{}\n", hang(words, screen_of_stdout().columns));
 }
 
 void print_table(std::vector<vmctl::Finding> findings) {
@@ -89,11 +91,13 @@ void print_table(std::vector<vmctl::Finding> findings) {
   const auto columns = screen_of_stdout().columns;
   constexpr std::size_t before_words = 21;
   for (const auto& f : findings) {
-    fmt::print("{:<8} {} {}\n", f.id, coloured_outcome(f), hang(printable(f.found), columns, before_words));
+    fmt::print(std::cout, "{:<8} {} {}\n", f.id, coloured_outcome(f),
+               hang(printable(f.found), columns, before_words));
     if (f.fix.empty()) { continue; }
-    fmt::print("{:<{}}{}\n", "", before_words, hang("fix: " + printable(f.fix), columns, before_words));
+    fmt::print(std::cout, "{:<{}}{}\n", "", before_words,
+               hang("fix: " + printable(f.fix), columns, before_words));
   }
-  fmt::print("\n");
+  fmt::print(std::cout, "\n");
   print_paragraph(
       fmt::format("{} more checks do not apply here, {} are made in trials (--format csv lists all)",
                   elsewhere, of_trials));
@@ -103,7 +107,7 @@ void print_json(const std::vector<vmctl::Finding>& findings) {
   auto list = json::array();
   for (const auto& f : findings) { list.push_back(finding_json(f)); }
   for (const auto& f : checks_of_trials(findings)) { list.push_back(finding_json(f)); }
-  fmt::print("{}\n", dump_json(list, 2));
+  fmt::print(std::cout, "{}\n", dump_json(list, 2));
 }
 
 /// For other programs: every check, each in one line.
@@ -159,15 +163,31 @@ void list_devices(const DoctorArguments& arguments) {
   const auto listing = vmctl::local_host(arguments.inventory)->devices();
   for (const auto& words : listing.disagreements) { log::warning(words); }
   if (arguments.format == results::Format::json) {
-    fmt::print("{}\n", dump_json(devices_json(listing), 2));
+    fmt::print(std::cout, "{}\n", dump_json(devices_json(listing), 2));
   } else if (listing.devices.empty() && arguments.format == results::Format::table) {
-    fmt::print("no NVIDIA GPU and no RDMA adapter; scenarios with the cpu backend run\n");
+    fmt::print(std::cout, "no NVIDIA GPU and no RDMA adapter; scenarios with the cpu backend run\n");
   } else {
-    fmt::print("{}", results::render(devices_table(listing), arguments.format, screen_of_stdout()));
+    fmt::print(std::cout, "{}",
+               results::render(devices_table(listing), arguments.format, screen_of_stdout()));
+  }
+}
+
+/// Error(host_unable) where this host cannot run it.
+void check_scenario(const Scenario& scenario, const DoctorArguments& arguments) {
+  const auto host = vmctl::local_host();
+  const auto inventory = host->inventory(scenario.devices.kind != DeviceKind::none);
+  const auto plan = make_plan(scenario, inventory, expects_emulation(inventory));
+  const auto mode = choose_mode(*host, std::nullopt, scenario);
+  check_host(*host, scenario, plan, inventory, mode);
+  if (arguments.format == results::Format::table) {
+    fmt::print(std::cout, "{}: this host can run it, in mode {}\n", excerpt(arguments.scenario, 4096),
+               to_string(mode));
   }
 }
 
 void examine(const DoctorArguments& arguments, Cli& cli) {
+  std::optional<Scenario> scenario;  // first: a wrong file needs no examination
+  if (!arguments.scenario.empty()) { scenario = load_scenario(arguments.scenario, true); }
   if (arguments.devices) { return list_devices(arguments); }
   const auto examined = vmctl::local_host(arguments.inventory);
   const auto inventory = examined->inventory(false);
@@ -180,28 +200,16 @@ void examine(const DoctorArguments& arguments, Cli& cli) {
   if (arguments.format == results::Format::json) {
     print_json(findings);
   } else if (arguments.format != results::Format::table) {
-    fmt::print("{}", results::render(findings_table(findings), arguments.format));
+    fmt::print(std::cout, "{}", results::render(findings_table(findings), arguments.format));
   } else {
     print_device_summary(inventory, devices);
     if (!is_recorded) { print_summary(of_host, devices); }
-    fmt::print("\n");
+    fmt::print(std::cout, "\n");
     print_table(findings);
   }
-  if (arguments.scenario.empty()) {
-    // Bare metal needs cores and a trainer only, so a host on which nothing at all can run has no usable
-    // core.
-    if (inventory.cores.empty()) { cli.exit_status = exit_status(ErrorCode::host_unable); }
-    return;
-  }
-  const auto scenario = load_scenario(arguments.scenario, true);
-  const auto host = vmctl::local_host();
-  const auto as_it_is = host->inventory(scenario.devices.kind != DeviceKind::none);
-  const auto plan = make_plan(scenario, as_it_is, expects_emulation(as_it_is));
-  const auto mode = choose_mode(*host, std::nullopt, scenario);
-  check_host(*host, scenario, plan, as_it_is, mode);
-  if (arguments.format == results::Format::table) {
-    fmt::print("{}: this host can run it, in mode {}\n", arguments.scenario, to_string(mode));
-  }
+  if (scenario) { return check_scenario(*scenario, arguments); }
+  // Bare metal needs cores and a trainer only, so a host on which nothing at all can run has no usable core.
+  if (inventory.cores.empty()) { cli.exit_status = exit_status(ErrorCode::host_unable); }
 }
 
 }  // namespace
@@ -213,7 +221,8 @@ void add_doctor_command(Cli& cli) {
   auto* scenario = doctor
                        ->add_option("scenario", examined->scenario,
                                     "Also whether this scenario can run here (exit 4 if not)")
-                       ->type_name("FILE");
+                       ->type_name("FILE")
+                       ->check(not_empty());
   doctor->add_flag("--devices", examined->devices,
                    "List GPUs, RDMA adapters and NVSwitches instead: IOMMU group, link, driver, "
                    "who uses them, how a VM can get them");

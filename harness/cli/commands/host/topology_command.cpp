@@ -1,4 +1,4 @@
-#include <fmt/format.h>
+#include <fmt/ostream.h>
 
 #include <filesystem>
 #include <fstream>
@@ -42,7 +42,7 @@ void print_topology(const TopologyArguments& arguments) {
   const auto host = vmctl::local_host(arguments.inventory);
   const auto xml = domain_xml(*host, arguments.guest);
   try {
-    fmt::print("{}", host->nccl_topology_of(xml));
+    fmt::print(std::cout, "{}", host->nccl_topology_of(xml));
   } catch (const Error& error) {
     if (error.code() != ErrorCode::bad_input) { throw; }
     throw Error(error.operation(), error.code(), excerpt(arguments.guest) + ": " + error.message());
