@@ -21,10 +21,11 @@ void refuse_links_of_others(const std::filesystem::path& path, const std::string
     if (::lstat(part.c_str(), &status) != 0 || !S_ISLNK(status.st_mode) || is_trusted_owner(status.st_uid)) {
       continue;
     }
-    throw Error(operation, ErrorCode::host_unable,
-                fmt::format("{} is a link of user {}'s, who could turn it elsewhere; give the path that it "
-                            "leads to",
-                            excerpt(part.string()), status.st_uid));
+    throw Error(
+        operation, ErrorCode::host_unable,
+        fmt::format("{} is a link that belongs to user {}, who could turn it elsewhere; give the path "
+                    "that it leads to",
+                    excerpt(part.string()), status.st_uid));
   }
 }
 

@@ -8,7 +8,7 @@
 namespace virtrain {
 
 /// Whether what this user owns is as good as ours: root's, ours, or in a user namespace, where root of the
-/// host has no number, that of whoever owns "/".
+/// host has no number, that of whoever owns "/" (and, there, of all users who have none).
 bool is_trusted_owner(uid_t owner);
 
 /// Throws Error(host_unable) of this operation where the path or a folder on the way is a link of somebody

@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/unicode.h"
 
@@ -62,6 +63,10 @@ class KeyWatch {
   std::vector<std::set<std::string>> open_objects_;
 };
 
+bool is_in_number(char c) {
+  return is_digit(c) || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
+}
+
 /// Byte from 1 where this number starts, 0 for nowhere; numbers in strings do not count.
 std::size_t find_number(std::string_view text, std::string_view number) {
   bool in_text = false;
@@ -70,8 +75,12 @@ std::size_t find_number(std::string_view text, std::string_view number) {
       ++i;
     } else if (text[i] == '"') {
       in_text = !in_text;
-    } else if (!in_text && text.substr(i).starts_with(number)) {
-      return i + 1;
+    } else if (!in_text && is_in_number(text[i])) {
+      const auto end =
+          std::find_if_not(text.begin() + static_cast<std::ptrdiff_t>(i), text.end(), is_in_number);
+      const auto whole = text.substr(i, static_cast<std::size_t>(end - text.begin()) - i);
+      if (whole == number) { return i + 1; }
+      i += whole.size() - 1;
     }
   }
   return 0;

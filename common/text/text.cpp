@@ -78,7 +78,7 @@ std::optional<std::string> read_file(const std::filesystem::path& path, std::siz
 }
 
 std::optional<std::string> read_tail(const std::filesystem::path& path, std::size_t most_bytes) {
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const auto file = open_to_read(path);
   if (!file) { return std::nullopt; }
   const auto end = ::lseek(file.get(), 0, SEEK_END);
   if (end < 0) { return std::nullopt; }

@@ -21,9 +21,7 @@ void require_report_place(const std::filesystem::path& output) {
   std::error_code unknown;
   if (output == "-") { return; }
   if (fs::is_directory(output, unknown)) { refuse("it is a folder; name a file in it"); }
-  if (fs::exists(output, unknown) && !fs::is_regular_file(output, unknown)) {
-    return;  // a device takes anything
-  }
+  if (results::is_written_in_place(output)) { return; }
   const auto folder = output.has_parent_path() ? output.parent_path() : fs::path(".");
   if (!fs::is_directory(folder, unknown)) { refuse(fmt::format("there is no folder {}", folder.string())); }
   if (::access(folder.c_str(), W_OK) != 0) {

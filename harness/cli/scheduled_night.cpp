@@ -78,7 +78,7 @@ class Night {
 
   int run() {
     require_only_ours(schedule_.scenario);
-    require_only_ours_so_far(schedule_.database);
+    require_database_place(schedule_.database);
     clean_up_after_killed_nights();
     const int status = judge(run_patiently(label()));
     if (status == exit_status(ErrorCode::busy)) {

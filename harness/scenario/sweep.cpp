@@ -39,14 +39,16 @@ std::string value_in_name(const std::string& text) {
   return name;
 }
 
-/// Whether two texts are one value, such as 2 and 02, or 1GiB and 1024MiB.
-bool is_same_value(const std::string& a, const std::string& b) {
+/// Whether two texts are one value of this key, such as 2 and 02, or 1GiB and 1024MiB; a process' environment
+/// has texts only.
+bool is_same_value(const std::string& key, const std::string& a, const std::string& b) {
   const auto is_same = [&](auto parse) {
     const auto first = parse(a), second = parse(b);
     return first && second && *first == *second;
   };
-  return value_in_name(a) == value_in_name(b) || is_same(parse_number) || is_same(parse_size_bytes) ||
-         is_same(parse_duration_ns) || is_same(parse_share);
+  if (value_in_name(a) == value_in_name(b)) { return true; }
+  return !key.starts_with("workload.env.") && (is_same(parse_number) || is_same(parse_size_bytes) ||
+                                               is_same(parse_duration_ns) || is_same(parse_share));
 }
 
 /// The values that can be part of a case's name, each once.
@@ -55,7 +57,7 @@ std::vector<Field> swept_values(const std::string& key, const Field& list, Diagn
   for (const auto& item : read_set(list, key, 1, 1000, diagnostics)) {
     const std::string text = item.node.IsScalar() ? item.node.Scalar() : "";
     const auto same = std::find_if(values.begin(), values.end(), [&](const Field& value) {
-      return is_same_value(value.node.Scalar(), text);
+      return is_same_value(key, value.node.Scalar(), text);
     });
     if (value_in_name(text).empty()) {
       diagnostics.add(

@@ -1,5 +1,6 @@
 #include "harness/schedule/command_paths.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace virtrain::harness {
@@ -39,6 +40,7 @@ class WordSplitter {
       quote_ = c;
     } else if (is_among(word_ends, c)) {
       end_word();
+      is_output_ = is_output_ || c == '>';
     } else {
       word_ += c;
     }
@@ -50,12 +52,15 @@ class WordSplitter {
   }
 
   void end_word() {
-    if (!word_.empty()) { words_.push_back(std::exchange(word_, {})); }
+    if (word_.empty()) { return; }
+    if (!std::exchange(is_output_, false)) { words_.push_back(word_); }
+    word_.clear();
   }
 
   std::vector<std::string> words_;
   std::string word_;
   char quote_ = '\0';
+  bool is_output_ = false;  ///< the next word is a file that is only written to
 };
 
 }  // namespace
@@ -75,8 +80,15 @@ std::vector<std::string> absolute_paths_in(std::string_view word) {
       if (piece.size() < rest.size()) { paths.emplace_back(rest.substr(slash)); }
     }
     begin += piece.size() + 1;
+    // "https://host/x", "host:/x": a path of somewhere else.
+    const bool is_elsewhere = piece.size() < rest.size() && rest[piece.size()] == ':' && slash == piece.npos;
+    if (is_elsewhere) { begin = std::min(word.find_first_of(path_ends, begin), word.size()); }
   }
   return paths;
+}
+
+bool is_plain_path(std::string_view path) {
+  return path.find_first_of(path_ends) == std::string_view::npos;
 }
 
 }  // namespace virtrain::harness

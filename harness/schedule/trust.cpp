@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/error.h"
+#include "common/system/file_trust.h"
 #include "common/text/text.h"
 #include "harness/schedule/command_paths.h"
 
@@ -27,25 +28,12 @@ Error refuse_file(const fs::path& file, const std::string& why) {
   return Error("use " + excerpt(file.string()) + " every night", ErrorCode::host_unable, why);
 }
 
-/// Who owns a link can turn it elsewhere, also in a sticky folder.
-void require_no_link_of_others(const fs::path& file, fs::path part) {
-  for (; part.has_relative_path(); part = part.parent_path()) {
-    struct stat status {};
-    if (::lstat(part.c_str(), &status) != 0 || !S_ISLNK(status.st_mode)) { continue; }
-    if (status.st_uid == 0 || status.st_uid == ::geteuid()) { continue; }
-    throw refuse_file(file,
-                      fmt::format("{} is a link of user {}'s, who could turn it elsewhere; give the path "
-                                  "that it leads to",
-                                  excerpt(part.string()), status.st_uid));
-  }
-}
-
 /// `part` is `file` or a folder above it.
 void require_ours(const fs::path& file, const fs::path& part) {
   const auto status = status_of(part);
   const auto shown = excerpt(part.string());
-  if (status.st_uid != 0 && status.st_uid != ::geteuid()) {
-    throw refuse_file(file, fmt::format("{} belongs to user {}, who could change what runs; keep it in a "
+  if (!is_trusted_owner(status.st_uid)) {
+    throw refuse_file(file, fmt::format("{} belongs to user {}, who could change it; keep it in a "
                                         "folder of your own",
                                         shown, status.st_uid));
   }
@@ -53,8 +41,8 @@ void require_ours(const fs::path& file, const fs::path& part) {
   const bool shared_safely = (S_ISDIR(status.st_mode) && (status.st_mode & S_ISVTX) != 0) ||
                              S_ISCHR(status.st_mode) || S_ISSOCK(status.st_mode);
   if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0 && !shared_safely) {
-    throw refuse_file(file, fmt::format("other users can write to {} and so change what runs; chmod go-w {}",
-                                        shown, shown));
+    throw refuse_file(
+        file, fmt::format("other users can write to {} and so change it; chmod go-w {}", shown, shown));
   }
 }
 
@@ -77,8 +65,8 @@ fs::path nearest_that_is_there(fs::path file) {
 void require_only_ours_named(const fs::path& path) {
   std::error_code no_place;
   const bool is_there = fs::exists(path, no_place);
-  const auto place = fs::canonical(path, no_place);
-  if (is_there && no_place) { return; }  // an open file of the process's own, as /dev/stdin
+  if (!is_there && !is_plain_path(path.native())) { return; }
+  if (is_there && fs::canonical(path, no_place).empty()) { return; }  // our own open file, as /dev/stdin
   const auto found = nearest_that_is_there(path);
   require_only_ours(found);
   if (!is_there && (status_of(found).st_mode & (S_IWGRP | S_IWOTH)) != 0) {
@@ -100,13 +88,13 @@ void require_only_ours(const fs::path& file) {
     throw refuse_file(file, "its path has control characters in it");
   }
   const auto given = fs::absolute(file).lexically_normal();
-  require_no_link_of_others(file, given);
+  refuse_links_of_others(given, "use " + excerpt(file.string()) + " every night");
   require_ours_upwards(file, given.parent_path());
   require_ours_upwards(file, fs::canonical(given));
 }
 
-void require_only_ours_so_far(fs::path file) {
-  require_only_ours(nearest_that_is_there(std::move(file)));
+void require_database_place(const fs::path& database) {
+  if (::geteuid() == 0) { require_only_ours(nearest_that_is_there(database)); }
 }
 
 void require_secret(const fs::path& file) {

@@ -12,8 +12,9 @@ namespace virtrain::harness {
 /// belong to root or to us, and group and others cannot write to them. A folder of everybody's with a sticky
 /// bit is fine. Links are followed, and the folders they lie in looked at.
 void require_only_ours(const std::filesystem::path& file);
-/// require_only_ours of a file that may not be there yet: of the nearest folder above it that is.
-void require_only_ours_so_far(std::filesystem::path file);
+/// For root: require_only_ours of a database, or of the nearest folder where it will be. Other users may
+/// share theirs.
+void require_database_place(const std::filesystem::path& database);
 /// Also that group and others cannot read it: it holds a secret.
 void require_secret(const std::filesystem::path& file);
 /// require_only_ours for each absolute path in a shell command, of files and of folders; also where nothing

@@ -219,7 +219,7 @@ std::string hash_of(std::istream& in, const std::string& name) {
 void remember(Store& store, const std::string& hash, const LineReader& lines) {
   if (const auto earlier = store.remember_import(hash, lines.name(), iso8601(wall_ns()))) {
     lines.refuse(fmt::format(
-        "these very bytes were imported before, {} from {}; nothing was imported now (to read them "
+        "these very bytes were imported before, on {} from {}; nothing was imported now (to read them "
         "in another way give another file with --db)",
         earlier->imported_at, excerpt(earlier->name)));
   }

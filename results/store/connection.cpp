@@ -45,7 +45,8 @@ std::pair<ErrorCode, std::string> advice(int code) {
       return {
           ErrorCode::host_unable,
           "what lies beside it, FILE-journal or FILE-wal, is another user's or leads elsewhere, and would "
-          "change what is stored; find out whose it is and remove it, or give another file with --db"};
+          "change what is stored; let that user's virtrain open the database, or remove it, or give another "
+          "file with --db"};
     case SQLITE_CONSTRAINT:
       return {ErrorCode::bad_input, "the schema refuses this row; nothing of this step was stored"};
     default:
@@ -161,6 +162,7 @@ Store::Connection::Connection(std::filesystem::path path, Mode mode, std::chrono
     throw Error(operation, ErrorCode::not_found,
                 file.string() + " does not exist (run or import something first, or give --db)");
   }
+  refuse_links_of_others(file, operation);
   if (mode == Mode::create && file.has_parent_path()) {
     std::error_code failure;
     std::filesystem::create_directories(file.parent_path(), failure);
@@ -170,7 +172,6 @@ Store::Connection::Connection(std::filesystem::path path, Mode mode, std::chrono
                               failure.message()));
     }
   }
-  refuse_links_of_others(file, operation);
   guarded(operation, [&] {
     const int create = mode == Mode::create ? SQLite::OPEN_CREATE : 0;
     database_.emplace(file.string(), SQLite::OPEN_READWRITE | create, static_cast<int>(busy_timeout.count()),
@@ -252,6 +253,7 @@ void Store::Connection::migrate() {
   if (!fresh && id != application_id) {
     throw refuse("is a database of another program; give another file with --db");
   }
+  if (pragma("user_version") < 0) { throw UnsoundValue("its schema has a version below 0"); }
   if (pragma("user_version") > schema_version) {
     throw refuse(
         fmt::format("was written by a newer virtrain (schema {}, this one knows {}); use that version",

@@ -51,7 +51,7 @@ MOST_UNITS = 12
 ROOMS = {
     "common": ["model", "text", "system"],
     "results": [
-        *["store", "statistics", "comparison/guard", "comparison/causes", "comparison", "changes", "tables"],
+        *["store/schema", "store", "statistics", "comparison/guard", "comparison/causes", "comparison", "changes", "tables"],
         *["exchange/records", "exchange/files", "exchange/readers", "exchange/exporters", "exchange", "exchange/bundle", "reproduction"],
         *["report/data", "report/charts", "report/figures", "report/page", "report", "report/site"],
     ],

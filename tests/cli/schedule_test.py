@@ -137,7 +137,7 @@ class Nightly(unittest.TestCase):
             link = self.folder / "link"
             link.symlink_to(hook)
             os.lchown(link, 12345, -1)
-            self.assertIn("is a link of user 12345's", refused("--notify", f"sh {link}"))
+            self.assertIn("is a link that belongs to user 12345", refused("--notify", f"sh {link}"))
         for option in ("--notify", "--label-command"):
             self.assertRegex(refused(option, "./hook.sh", status=2), f"read {option}: .* is relative")
         self.assertIn(f"{plain}:1:1: the URL has to begin with https://", refused("--webhook-file", plain, status=3))

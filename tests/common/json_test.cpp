@@ -60,6 +60,7 @@ TEST_CASE("where a limit of JSON is passed, or its syntax broken, is known") {
   CHECK(column("[1,2,3]", {.values = 3}) == 5);
   CHECK(column("[1, nope]", {}) == 6);
   CHECK(column(R"(["1e999", 1e999])", {}) == 11);
+  CHECK(column("[0.01e309,1e309]", {}) == 11);
 }
 
 TEST_CASE("a key given twice is refused where asked for") {

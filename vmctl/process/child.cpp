@@ -69,7 +69,7 @@ std::vector<gid_t> all_groups(const ListGroups& list) {
     return groups;
   }
   throw Error("list the groups of an account", ErrorCode::host_unable,
-              fmt::format("it has more than {}, which is more than Linux takes", NGROUPS_MAX));
+              fmt::format("it is in more than {} groups, which is more than Linux takes", NGROUPS_MAX));
 }
 
 }  // namespace virtrain::vmctl

@@ -123,7 +123,7 @@ void add(const AddArguments& arguments) {
   warn_of_a_program_of_others();
   schedule.scenario = std::filesystem::canonical(arguments.scenario).string();
   schedule.database = std::filesystem::absolute(arguments.database).lexically_normal().string();
-  require_only_ours_so_far(schedule.database);
+  require_database_place(schedule.database);
   const ScheduleBook book;
   if (book.contains(schedule.name)) {
     throw Error("add schedule " + schedule.name, ErrorCode::usage,

@@ -119,11 +119,11 @@ std::optional<int> given_descriptor(const std::filesystem::path& file) {
   return descriptor;
 }
 
-/// Opens what is written to and never replaced: a pipe or a character device of this very name, ours or
-/// root's. None where the name is free, a file's or a link's, which may lead to anything.
-UniqueFd open_in_place(const std::filesystem::path& file) {
+/// What is written to and never replaced, not yet opened: a pipe or a character device of this very name,
+/// ours or root's. None where the name is free, a file's or a link's, which may lead to anything.
+UniqueFd find_in_place(const std::filesystem::path& file) {
   const auto operation = "write " + file.string();
-  const UniqueFd found(::open(file.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  UniqueFd found(::open(file.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   struct stat status {};
   if (!found || ::fstat(found.get(), &status) != 0) { return {}; }
   if (S_ISREG(status.st_mode) || S_ISLNK(status.st_mode)) { return {}; }
@@ -133,17 +133,28 @@ UniqueFd open_in_place(const std::filesystem::path& file) {
   }
   if (!is_trusted_owner(status.st_uid)) {
     throw Error(operation, ErrorCode::io,
-                fmt::format("it is a pipe or device of user {}'s; give the name of a file, or /dev/stdout",
+                fmt::format("it is a pipe or device that belongs to user {}; give the name of a file, or "
+                            "/dev/stdout",
                             status.st_uid));
   }
+  return found;
+}
+
+UniqueFd open_in_place(const std::filesystem::path& file) {
+  const auto found = find_in_place(file);
+  if (!found) { return {}; }
   // The very one that was looked at, whatever has its name by now.
   UniqueFd open(
       ::open(fmt::format("/proc/self/fd/{}", found.get()).c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
-  if (!open) { throw errno_error(operation, errno); }
+  if (!open) { throw errno_error("write " + file.string(), errno); }
   return open;
 }
 
 }  // namespace
+
+bool is_written_in_place(const std::filesystem::path& file) {
+  return given_descriptor(file) || find_in_place(file);
+}
 
 void write_whole(const std::filesystem::path& file, const std::function<void(std::ostream&)>& write) {
   if (const auto given = given_descriptor(file)) { return write_to(*given, file, write); }

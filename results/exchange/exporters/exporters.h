@@ -48,6 +48,9 @@ void export_changes_junit(const ChangeLog& log, std::ostream& out);
 /// The level, last night, verdict and changes of each series in Prometheus's text format.
 void export_changes_prometheus(const ChangeLog& log, std::ostream& out);
 
+/// Whether write_whole() writes to what is there. Throws where it refuses it.
+bool is_written_in_place(const std::filesystem::path& file);
+
 /// Calls `write` with the stream of a temporary file beside `file`, which takes the place of `file` once all
 /// of it is on disk; a failure leaves `file` as it was. A link of that name is replaced, not followed. A
 /// descriptor that was given (/dev/stdout, /dev/fd/3), and a pipe or character device, ours or root's, is

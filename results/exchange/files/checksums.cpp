@@ -75,8 +75,7 @@ bool is_unpacked_bundle(const fs::path& folder) {
 void verify_unpacked_bundle(const fs::path& folder) {
   std::error_code failure;
   const auto sums = folder / checksums_name;
-  const auto size = fs::file_size(sums, failure);
-  const auto text = failure || size > longest_sums_bytes ? std::nullopt : read_file(sums);
+  const auto text = read_file(sums, longest_sums_bytes);
   if (!text) { refuse(folder.string(), "{} cannot be read", checksums_name); }
   Checksums checksums(*text, folder.string());
   const auto listed = checksums.open();

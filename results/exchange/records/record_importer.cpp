@@ -47,7 +47,7 @@ void require_trial_ranges(const ObjectReader& reader, const Trial& trial) {
   // Squares of what is far beyond any trainer would leave the range of doubles in every comparison.
   constexpr double least = 1e-6, most = 1e12;
   if (trial.images_per_second && !(*trial.images_per_second >= least && *trial.images_per_second <= most)) {
-    reader.refuse("images_per_second is {}, it must be above zero, from {} to {} (null for a missing trial)",
+    reader.refuse("images_per_second is {}, it must be from {} to {} (null for a missing trial)",
                   *trial.images_per_second, least, most);
   }
   if (!trial.environment.is_null() && !trial.environment.is_object()) {

@@ -27,17 +27,21 @@ struct SchemaObject {
   bool operator==(const SchemaObject&) const = default;
 };
 
-std::map<std::string, SchemaObject> objects_of(const SQLite::Database& database) {
-  std::map<std::string, SchemaObject> objects;
+/// By name: a trigger may have that of a table.
+using SchemaObjects = std::multimap<std::string, SchemaObject>;
+
+SchemaObjects objects_of(const SQLite::Database& database) {
+  SchemaObjects objects;
   SQLite::Statement row(database, "SELECT name, type, tbl_name, coalesce(sql, '') FROM sqlite_schema");
   while (row.executeStep()) {
-    objects[row.getColumn(0).getString()] = {row.getColumn(1).getString(), row.getColumn(2).getString(),
-                                             row.getColumn(3).getString()};
+    objects.emplace(row.getColumn(0).getString(),
+                    SchemaObject{row.getColumn(1).getString(), row.getColumn(2).getString(),
+                                 row.getColumn(3).getString()});
   }
   return objects;
 }
 
-std::map<std::string, SchemaObject> objects_of_version(std::int64_t version) {
+SchemaObjects objects_of_version(std::int64_t version) {
   SQLite::Database fresh(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
   for (std::int64_t from = 0; from < version; ++from) { fresh.exec(migration_from(from)); }
   return objects_of(fresh);
@@ -51,17 +55,17 @@ std::string migration_from(std::int64_t version) {
 
 std::string foreign_schema(const SQLite::Database& database, std::int64_t version) {
   const auto found = objects_of(database);
+  for (const auto& [name, object] : found) {
+    if (object.type == "trigger") {
+      return fmt::format("it has a trigger {}, and virtrain makes none (DROP TRIGGER takes it away)",
+                         excerpt(name));
+    }
+  }
   for (const auto& [name, expected] : objects_of_version(version)) {
     const auto here = found.find(name);
     if (here == found.end()) { return fmt::format("its {} {} is not there", expected.type, name); }
     if (here->second != expected) {
       return fmt::format("its {} {} is not virtrain's {}", excerpt(here->second.type), name, expected.type);
-    }
-  }
-  for (const auto& [name, object] : found) {
-    if (object.type == "trigger") {
-      return fmt::format("it has a trigger {}, and virtrain makes none (DROP TRIGGER takes it away)",
-                         excerpt(name));
     }
   }
   return "";

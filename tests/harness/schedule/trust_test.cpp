@@ -32,7 +32,7 @@ TEST_CASE("a shell command's words are those of sh") {
   CHECK(shell_words("a  b\tc") == Words{"a", "b", "c"});
   CHECK(shell_words(R"('/x y' "/z $A" /a\ b /c'd'"e"f)") == Words{"/x y", "/z $A", "/a b", "/cdef"});
   CHECK(shell_words("a;b|c&&d>/e 2>/f </g (h) `i`\nj") ==
-        Words{"a", "b", "c", "d", "/e", "2", "/f", "/g", "h", "i", "j"});
+        Words{"a", "b", "c", "d", "2", "/g", "h", "i", "j"});
   CHECK(shell_words(R"("a\"b\c" 'd\' \\ "" 'open)") == Words{R"(a"b\c)", R"(d\)", R"(\)", "open"});
   CHECK(shell_words("").empty());
 }
@@ -45,7 +45,9 @@ TEST_CASE("absolute paths are found in options, lists and commands within quotes
   CHECK(absolute_paths_in("/x y") == Words{"/x", "/x y"});
   CHECK(absolute_paths_in("exec /x; /y") == Words{"/x", "/x; /y", "/y"});
   CHECK(absolute_paths_in("@/x") == Words{"/x"});
-  for (const auto* word : {"", "x", "x/y", "s/a/b/", "./x", "~/x", "$HOME/x", "${HOME}/x"}) {
+  CHECK(absolute_paths_in("A=/y:/x web:/z /v") == Words{"/y", "/y:/x web:/z /v", "/x", "/x web:/z /v", "/v"});
+  for (const auto* word :
+       {"", "x", "x/y", "s/a/b/", "web:/x", "https://host/x", "./x", "~/x", "$HOME/x", "${HOME}/x"}) {
     CAPTURE(word);
     CHECK(absolute_paths_in(word).empty());
   }
@@ -86,6 +88,8 @@ TEST_CASE("what is not there yet is refused where others could make it") {
   std::filesystem::create_directory(shared);
   ::chmod(shared.c_str(), 01777);
   CHECK_THAT(refusal_of_command("sh " + later.string()), Contains("could make it first"));
+  CHECK(refusal_of_command("true >> " + later.string() + " 2>" + later.string()).empty());
+  CHECK(refusal_of_command("scp r.html web:" + later.string()).empty());
   CHECK(refusal_of_command("sh " + (folder.path / "later").string()).empty());
   std::ofstream(later) << "true\n";
   CHECK(refusal_of_command("sh " + later.string()).empty());

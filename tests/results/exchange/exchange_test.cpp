@@ -265,7 +265,7 @@ TEST_CASE("root writes an export to no disk and to no pipe of somebody else's") 
   REQUIRE(::mkfifo(pipe.c_str(), 0666) == 0);
   REQUIRE(::chown(pipe.c_str(), test::stranger, test::stranger) == 0);
   const UniqueFd reader(::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  CHECK_THROWS_WITH(write_whole(pipe, write), Contains("of user 65534's"));
+  CHECK_THROWS_WITH(write_whole(pipe, write), Contains("belongs to user 65534"));
   CHECK(read_at_most(reader.get(), 4) == "");
 }
 

@@ -247,7 +247,7 @@ TEST_CASE("another results database is read as it is at that moment, and stays a
   CHECK(exported(store) == records);
   CHECK(read_file(other).value() == before);
   CHECK_THAT(error_of([&] { import_these(store, {other}); }).message(),
-             Contains("imported before, 20") && Contains("give another file with --db"));
+             Contains("imported before, on 20") && Contains("give another file with --db"));
 
   const auto foreign = folder.path / "foreign.db";
   SQLite::Database(foreign.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE).exec("CREATE TABLE t(x)");

@@ -389,7 +389,7 @@ TEST_CASE("bad CSV is refused with line and column") {
   CHECK_THAT(at("1,\"5\n6\n"), StartsWith("t.csv:2:3: ") && Contains("no end"));
   CHECK_THAT(at("1,\"5\"6\n"), StartsWith("t.csv:2:6: ") && Contains("comma"));
   CHECK_THAT(at("1,5\"6\n"), StartsWith("t.csv:2:4: ") && Contains("quote"));
-  CHECK_THAT(at("1,0\n"), StartsWith("t.csv:2: ") && Contains("above zero"));
+  CHECK_THAT(at("1,0\n"), StartsWith("t.csv:2: ") && Contains("from 1e-06"));
   CHECK_THAT(at("1,1e80\n"), StartsWith("t.csv:2: ") && Contains("from 1e-06 to 1000000000000"));
   CHECK_THAT(at("1,inf\n"), StartsWith("t.csv:2:3: "));
   CHECK_THAT(at("1,5\n1,6\n"), StartsWith("t.csv:3: ") && Contains("already"));

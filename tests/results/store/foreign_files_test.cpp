@@ -100,6 +100,12 @@ TEST_CASE("the journal of a killed run is played back, another user's and a link
     fs::create_hard_link(planted.folder.path / "elsewhere", planted.journal);
     CHECK_THROWS_WITH(Store(planted.file), Contains("FILE-journal"));
   }
+  SECTION("an empty one that another writer left") {
+    test::need_root();
+    std::ofstream(planted.journal) << "";
+    REQUIRE(::chown(planted.journal.c_str(), test::stranger, test::stranger) == 0);
+    Store(planted.file).add_experiment(an_experiment("e"));
+  }
   SECTION("another user's, unless the database is theirs, too") {
     test::need_root();
     planted.write(planted.journal);
@@ -126,7 +132,12 @@ TEST_CASE("a database behind another user's link is not opened") {
   fs::create_symlink(planted.file, link);
   { const Store ours(link); }
   REQUIRE(::lchown(link.c_str(), test::stranger, test::stranger) == 0);
-  CHECK_THROWS_WITH(Store(link), Contains("link.db is a link of user 65534's"));
+  const auto below = planted.folder.path / "folder";
+  fs::create_directory_symlink(planted.folder.path, below);
+  REQUIRE(::lchown(below.c_str(), test::stranger, test::stranger) == 0);
+  CHECK_THROWS_AS(Store(below / "made" / "results.db"), Error);
+  CHECK_FALSE(fs::exists(planted.folder.path / "made"));
+  CHECK_THROWS_WITH(Store(link), Contains("link.db is a link that belongs to user 65534"));
 }
 
 TEST_CASE("a schema that is not ours is refused before anything is read from it") {
@@ -140,6 +151,21 @@ TEST_CASE("a schema that is not ours is refused before anything is read from it"
     change("CREATE TRIGGER \"x\x1b[2J\" AFTER INSERT ON trial BEGIN SELECT 1; END");
     CHECK_THROWS_WITH(Store(planted.file),
                       Contains("has a trigger x") && Contains("DROP TRIGGER") && !Contains("\x1b"));
+  }
+  SECTION("a trigger with the name of a view") {
+    std::string text;
+    {
+      SQLite::Database database(planted.file);
+      text = database.execAndGet("SELECT sql FROM sqlite_schema WHERE name = 'v_rank'").getString();
+    }
+    change("DROP VIEW v_rank");
+    change("CREATE TRIGGER v_rank AFTER INSERT ON trial BEGIN DELETE FROM sample; END");
+    change(text);
+    CHECK_THROWS_WITH(Store(planted.file), Contains("has a trigger v_rank"));
+  }
+  SECTION("a version that there never was") {
+    change("PRAGMA user_version = -1");
+    CHECK_THROWS_WITH(Store(planted.file), Contains("not a sound virtrain database"));
   }
   SECTION("a view in place of a table, which need never end") {
     change(
