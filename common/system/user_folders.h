@@ -6,8 +6,8 @@
 namespace virtrain {
 
 /// The folder in which this user's own things lie: $HOME, if that is an absolute path; for root where that is
-/// somebody else's (sudo
-/// --preserve-env=HOME), root's own by the list of accounts, so that root leaves nothing in a user's home.
+/// somebody else's (sudo --preserve-env=HOME), root's own by the list of accounts, so that root leaves
+/// nothing in a user's home.
 std::filesystem::path home_folder();
 
 /// $`variable` (one of the XDG base directories) by the same rule, else `below_home` in home_folder().

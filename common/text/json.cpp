@@ -14,6 +14,21 @@
 namespace virtrain {
 namespace {
 
+/// Calls `look` with the index of each byte that is not part of a string.
+template <typename Look>
+void outside_strings(std::string_view text, Look look) {
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (in_string && text[i] == '\\') {
+      ++i;
+    } else if (text[i] == '"') {
+      in_string = !in_string;
+    } else if (!in_string) {
+      look(i);
+    }
+  }
+}
+
 /// Before anything is built: exact for JSON, and what is none is refused one way or another.
 void check_shape(std::string_view text, const JsonLimits& limits) {
   if (text.size() > limits.bytes) {
@@ -21,16 +36,9 @@ void check_shape(std::string_view text, const JsonLimits& limits) {
   }
   std::size_t level = 0;
   std::size_t values = 1;
-  bool in_text = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
+  outside_strings(text, [&](std::size_t i) {
     const char byte = text[i];
-    if (in_text && byte == '\\') {
-      ++i;
-    } else if (byte == '"') {
-      in_text = !in_text;
-    } else if (in_text) {
-      continue;
-    } else if (byte == '{' || byte == '[') {
+    if (byte == '{' || byte == '[') {
       if (++level > limits.depth) {
         throw JsonRefusal(fmt::format("this is nested deeper than {} levels", limits.depth), i + 1);
       }
@@ -43,7 +51,7 @@ void check_shape(std::string_view text, const JsonLimits& limits) {
     if (values > limits.values) {
       throw JsonRefusal(fmt::format("this has more than {} values", limits.values), i + 1);
     }
-  }
+  });
 }
 
 /// nlohmann's parser lets the same key pass twice.
@@ -69,21 +77,13 @@ bool is_in_number(char c) {
 
 /// Byte from 1 where this number starts, 0 for nowhere; numbers in strings do not count.
 std::size_t find_number(std::string_view text, std::string_view number) {
-  bool in_text = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (in_text && text[i] == '\\') {
-      ++i;
-    } else if (text[i] == '"') {
-      in_text = !in_text;
-    } else if (!in_text && is_in_number(text[i])) {
-      const auto end =
-          std::find_if_not(text.begin() + static_cast<std::ptrdiff_t>(i), text.end(), is_in_number);
-      const auto whole = text.substr(i, static_cast<std::size_t>(end - text.begin()) - i);
-      if (whole == number) { return i + 1; }
-      i += whole.size() - 1;
-    }
-  }
-  return 0;
+  std::size_t found = 0;
+  outside_strings(text, [&](std::size_t i) {
+    const bool begins = is_in_number(text[i]) && (i == 0 || !is_in_number(text[i - 1]));
+    if (found != 0 || !begins) { return; }
+    if (Scanner(text.substr(i)).take_while(is_in_number) == number) { found = i + 1; }
+  });
+  return found;
 }
 
 /// Whether NaN or Infinity is what the parser stumbled over: it stops at the first letter, behind a sign at
@@ -100,8 +100,7 @@ bool is_no_number(std::string_view text, std::size_t byte) {
 }
 
 /// Without what the library says of itself and, since the caller knows the place better, of lines and
-/// columns:
-/// "[json.exception.parse_error.101] parse error at line 3, column 7: ".
+/// columns: "[json.exception.parse_error.101] parse error at line 3, column 7: ".
 JsonRefusal refusal_of(std::string_view text, const nlohmann::json::exception& failure) {
   std::string_view words = failure.what();
   std::size_t byte = 0;

@@ -12,6 +12,7 @@
 #include <numeric>
 
 #include "common/error.h"
+#include "common/text/scanner.h"
 #include "common/text/unicode.h"
 #include "common/text/units.h"
 #include "common/unique_fd.h"
@@ -227,24 +228,22 @@ std::optional<std::pair<std::int64_t, std::int64_t>> cpu_range(std::string_view 
 }  // namespace
 
 std::vector<int> parse_cpu_list(std::string_view text) {
-  const auto refuse = [whole = text](const std::string& why) {
-    throw Error("read CPU list", ErrorCode::bad_input, fmt::format("'{}' {}", excerpt(whole), why));
+  const auto refuse = [&](const std::string& why) {
+    throw Error("read CPU list", ErrorCode::bad_input, fmt::format("'{}' {}", excerpt(text), why));
   };
   std::vector<int> cpus;
   std::vector<bool> is_in(static_cast<std::size_t>(most_cpus));
-  text = trim(text);
-  for (bool more = !text.empty(); more;) {
-    const auto comma = text.find(',');
-    const auto range = cpu_range(text.substr(0, comma));
+  Scanner in(trim(text));
+  if (in.at_end()) { return cpus; }
+  do {
+    const auto range = cpu_range(in.take_while([](char c) { return c != ','; }));
     if (!range) { refuse("is not a CPU list such as 0-3,8"); }
     for (auto cpu = range->first; cpu <= range->second; ++cpu) {
       if (is_in[static_cast<std::size_t>(cpu)]) { refuse(fmt::format("names CPU {} twice", cpu)); }
       is_in[static_cast<std::size_t>(cpu)] = true;
       cpus.push_back(static_cast<int>(cpu));
     }
-    more = comma != text.npos;
-    text.remove_prefix(more ? comma + 1 : 0);
-  }
+  } while (in.take(","));
   return cpus;
 }
 

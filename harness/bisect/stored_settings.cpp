@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "common/contains.h"
 #include "common/text/text.h"
 
 namespace virtrain::harness {
@@ -44,28 +45,20 @@ std::optional<std::string> value_at(const std::vector<Values>& tenants, std::siz
 }
 
 std::string shown_value(const std::optional<std::string>& value) {
-  return value ? excerpt(*value) : "not set";
+  return value ? excerpt(*value) : not_set;
 }
 
 }  // namespace
 
-bool same_setting(const Setting& a, const Setting& b) {
-  return a.key == b.key && a.before == b.before && a.after == b.after;
-}
-
 std::vector<Setting> settings_to_confirm(const Scenario& comparison, const std::vector<Setting>& given) {
   const auto good = values_in(comparison, arm_good), tried = values_in(comparison, arm_tried);
   std::vector<Setting> settings;
-  const auto is_in = [](const std::vector<Setting>& list, const Setting& one) {
-    return std::any_of(list.begin(), list.end(),
-                       [&](const Setting& other) { return same_setting(one, other); });
-  };
   for (std::size_t tenant = 0; tenant < std::max(good.size(), tried.size()); ++tenant) {
     auto keys = tenant < good.size() ? good[tenant] : Values();
     if (tenant < tried.size()) { keys.insert(tried[tenant].begin(), tried[tenant].end()); }
     for (const auto& [key, value] : keys) {
       const Setting setting{key, value_at(good, tenant, key), value_at(tried, tenant, key)};
-      if (!is_in(given, setting) && !is_in(settings, setting)) { settings.push_back(setting); }
+      if (!contains(given, setting) && !contains(settings, setting)) { settings.push_back(setting); }
     }
   }
   return settings;

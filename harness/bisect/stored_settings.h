@@ -15,9 +15,6 @@ namespace virtrain::harness {
 /// in the arms `good` and `tried`. Settings that the user has given on the command line are left out.
 std::vector<Setting> settings_to_confirm(const Scenario& comparison, const std::vector<Setting>& given);
 
-/// Whether both switch the same key between the same values.
-bool same_setting(const Setting& a, const Setting& b);
-
 /// "workload.env.LD_PRELOAD: /opt/x.so", or with both values where they differ.
 std::string words_of(const Setting& setting);
 

@@ -54,7 +54,7 @@ std::optional<std::string> scenario_value(const std::string& value, std::string_
 }
 
 std::string shown(const std::optional<std::string>& value) {
-  return value ? excerpt(*value, most_shown_bytes) : "not set";
+  return value ? excerpt(*value, most_shown_bytes) : not_set;
 }
 
 }  // namespace
@@ -81,8 +81,7 @@ Suspected suspected_fact(const results::Suspect& suspect) {
 }
 
 Suspected suspected_setting(const Setting& setting) {
-  constexpr const char* absent = "not set";
-  Suspected result{setting.key, setting.before.value_or(absent), setting.after.value_or(absent), {}, {}};
+  Suspected result{setting.key, setting.before.value_or(not_set), setting.after.value_or(not_set), {}, {}};
   const auto why = why_arms_cannot_differ(setting.key);
   if (why.empty()) {
     result.setting = setting;

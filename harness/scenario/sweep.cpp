@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "common/text/scanner.h"
 #include "common/text/text.h"
@@ -39,37 +40,48 @@ std::string value_in_name(const std::string& text) {
   return name;
 }
 
-/// Whether two texts are one value of this key, such as 2 and 02, or 1GiB and 1024MiB; a process' environment
-/// has texts only.
-bool is_same_value(const std::string& key, const std::string& a, const std::string& b) {
-  const auto is_same = [&](auto parse) {
-    const auto first = parse(a), second = parse(b);
-    return first && second && *first == *second;
-  };
-  if (value_in_name(a) == value_in_name(b)) { return true; }
-  return !key.starts_with("workload.env.") && (is_same(parse_number) || is_same(parse_size_bytes) ||
-                                               is_same(parse_duration_ns) || is_same(parse_share));
+/// All that a text may mean as a value of a key: 2 and 02 are one, and 1GiB and 1024MiB.
+struct Meaning {
+  std::string name;
+  std::optional<double> number, share;
+  std::optional<std::uint64_t> bytes;
+  std::optional<std::int64_t> nanoseconds;
+};
+
+Meaning meaning_of(const std::string& key, const std::string& text) {
+  const auto name = value_in_name(text);
+  if (key.starts_with("workload.env.")) { return {name, {}, {}, {}, {}}; }  // texts only
+  return {name, parse_number(text), parse_share(text), parse_size_bytes(text), parse_duration_ns(text)};
+}
+
+bool is_same_value(const Meaning& a, const Meaning& b) {
+  const auto is_same = [](const auto& first, const auto& second) { return first && first == second; };
+  return a.name == b.name || is_same(a.number, b.number) || is_same(a.share, b.share) ||
+         is_same(a.bytes, b.bytes) || is_same(a.nanoseconds, b.nanoseconds);
 }
 
 /// The values that can be part of a case's name, each once.
 std::vector<Field> swept_values(const std::string& key, const Field& list, Diagnostics& diagnostics) {
   std::vector<Field> values;
+  std::vector<Meaning> meanings;
   for (const auto& item : read_set(list, key, 1, 1000, diagnostics)) {
     const std::string text = item.node.IsScalar() ? item.node.Scalar() : "";
-    const auto same = std::find_if(values.begin(), values.end(), [&](const Field& value) {
-      return is_same_value(key, value.node.Scalar(), text);
-    });
-    if (value_in_name(text).empty()) {
+    const auto meaning = meaning_of(key, text);
+    const auto same = std::find_if(meanings.begin(), meanings.end(),
+                                   [&](const Meaning& other) { return is_same_value(other, meaning); });
+    if (meaning.name.empty()) {
       diagnostics.add(
           item.node.Mark(),
           "{}: a value of a sweep becomes part of the case's name (allowed: 1 to 64 characters of "
           "ASCII)",
           key);
-    } else if (same != values.end()) {
+    } else if (same != meanings.end()) {
+      const auto& first = values[static_cast<std::size_t>(same - meanings.begin())].node.Scalar();
       diagnostics.add(item.node.Mark(), "{}: '{}' is there twice{}", key, text,
-                      same->node.Scalar() == text ? "" : fmt::format(" (as '{}')", same->node.Scalar()));
+                      first == text ? "" : fmt::format(" (as '{}')", first));
     } else {
       values.push_back(item);
+      meanings.push_back(meaning);
     }
   }
   return values;

@@ -30,6 +30,7 @@ class WordSplitter {
 
  private:
   void take(char c) {
+    const char before = std::exchange(before_, c);
     if (quote_ != '\0') {
       if (c == quote_) {
         quote_ = '\0';
@@ -40,7 +41,8 @@ class WordSplitter {
       quote_ = c;
     } else if (is_among(word_ends, c)) {
       end_word();
-      is_output_ = is_output_ || c == '>';
+      // Not "<>", which reads, too, nor ">(", a command.
+      is_output_ = c == '>' ? before != '<' : is_output_ && c != '(';
     } else {
       word_ += c;
     }
@@ -60,6 +62,7 @@ class WordSplitter {
   std::vector<std::string> words_;
   std::string word_;
   char quote_ = '\0';
+  char before_ = '\0';
   bool is_output_ = false;  ///< the next word is a file that is only written to
 };
 

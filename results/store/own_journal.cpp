@@ -23,39 +23,38 @@ std::string database_of(const std::string& beside) {
   return beside.substr(0, beside.rfind('-'));
 }
 
-/// Whether a file beside a database is there and of whom its content may come. A second name could be a link
-/// to a file of ours that was never meant for this.
-bool is_own(const std::string& file) {
+/// Of whom the content of a file beside a database may come.
+enum class Standing { absent, own, foreign };
+
+/// A second name could be a link to a file of ours that was never meant for this.
+Standing standing_of(const std::string& file) {
   struct stat status {};
-  if (::lstat(file.c_str(), &status) != 0) { return false; }
+  if (::lstat(file.c_str(), &status) != 0) { return errno == ENOENT ? Standing::absent : Standing::foreign; }
   struct stat database {};
   const bool is_owners =
       ::lstat(database_of(file).c_str(), &database) == 0 && status.st_uid == database.st_uid;
-  return S_ISREG(status.st_mode) && status.st_nlink <= 1 && (is_owners || is_trusted_owner(status.st_uid));
-}
-
-bool is_absent(const std::string& file) {
-  struct stat status {};
-  return ::lstat(file.c_str(), &status) != 0 && errno == ENOENT;
+  const bool is_own =
+      S_ISREG(status.st_mode) && status.st_nlink <= 1 && (is_owners || is_trusted_owner(status.st_uid));
+  return is_own ? Standing::own : Standing::foreign;
 }
 
 /// Takes away the empty journal that another writer of a database in a shared folder has left.
-void remove_empty(const std::string& file) {
+bool remove_empty(const std::string& file) {
   struct stat status {};
-  if (::lstat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_size == 0) {
-    ::unlink(file.c_str());
-  }
+  return ::lstat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_size == 0 &&
+         ::unlink(file.c_str()) == 0;
 }
 
 /// Of a journal's name. What is swapped meanwhile is found by looking again behind the opening: nobody else
 /// can put a file of ours there.
 int open_journal(sqlite3_vfs* vfs, sqlite3_filename name, sqlite3_file* file, int flags, int* out_flags) {
   const bool makes = (flags & SQLITE_OPEN_CREATE) != 0;
-  if (makes && !is_own(name)) { remove_empty(name); }
-  if (is_absent(name) && !makes) { return SQLITE_CANTOPEN; }
-  if (!is_absent(name) && !is_own(name)) { return SQLITE_AUTH; }
+  auto standing = standing_of(name);
+  if (standing == Standing::foreign && makes && remove_empty(name)) { standing = Standing::absent; }
+  if (standing == Standing::foreign) { return SQLITE_AUTH; }
+  if (standing == Standing::absent && !makes) { return SQLITE_CANTOPEN; }
   const int status = usual_vfs()->xOpen(vfs, name, file, flags, out_flags);
-  if (status != SQLITE_OK || is_own(name)) { return status; }
+  if (status != SQLITE_OK || standing_of(name) == Standing::own) { return status; }
   file->pMethods->xClose(file);
   file->pMethods = nullptr;
   return SQLITE_AUTH;
@@ -64,11 +63,9 @@ int open_journal(sqlite3_vfs* vfs, sqlite3_filename name, sqlite3_file* file, in
 int open_own(sqlite3_vfs* vfs, sqlite3_filename name, sqlite3_file* file, int flags, int* out_flags) {
   file->pMethods = nullptr;  // SQLite then closes nothing
   if ((flags & SQLITE_OPEN_SUPER_JOURNAL) != 0) { return SQLITE_AUTH; }
-  if ((flags & SQLITE_OPEN_WAL) != 0) {
-    const auto shared = database_of(name) + "-shm";
-    if (!is_absent(shared) && !is_own(shared)) { return SQLITE_AUTH; }
-  }
-  if ((flags & (SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_WAL)) != 0) {
+  const bool is_wal = (flags & SQLITE_OPEN_WAL) != 0;
+  if (is_wal && standing_of(database_of(name) + "-shm") == Standing::foreign) { return SQLITE_AUTH; }
+  if (is_wal || (flags & SQLITE_OPEN_MAIN_JOURNAL) != 0) {
     return open_journal(vfs, name, file, flags, out_flags);
   }
   return usual_vfs()->xOpen(vfs, name, file, flags, out_flags);
@@ -78,13 +75,14 @@ int open_own(sqlite3_vfs* vfs, sqlite3_filename name, sqlite3_file* file, int fl
 
 const char* own_journal_vfs() {
   static sqlite3_vfs own = *usual_vfs();
-  static const int status = [] {
+  // Where it cannot be registered SQLite knows no VFS of this name and opens nothing.
+  [[maybe_unused]] static const int status = [] {
     own.zName = vfs_name;
     own.pNext = nullptr;
     own.xOpen = open_own;
     return ::sqlite3_vfs_register(&own, 0);
   }();
-  return status == SQLITE_OK ? vfs_name : usual_vfs()->zName;
+  return vfs_name;
 }
 
 }  // namespace virtrain::results

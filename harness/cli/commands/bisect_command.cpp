@@ -81,7 +81,7 @@ Scenario scenario_of(const Subject& subject, const Suspects& tried, const StepLi
 bool is_switched(const Subject& subject, const Setting& setting) {
   const auto switched = subject.switched();
   return std::any_of(switched.begin(), switched.end(),
-                     [&](const Suspected& one) { return same_setting(*one.setting, setting); });
+                     [&](const Suspected& one) { return *one.setting == setting; });
 }
 
 /// Each suspect and how it stands, then what the stored scenarios set in all trials.
@@ -114,8 +114,8 @@ results::Table table_of(const Subject& subject, const std::vector<Setting>& stor
   for (const auto& one : stored) {
     if (is_switched(subject, one)) { continue; }
     table.rows.push_back({cell(one.key),
-                          cell(one.before.value_or("not set")),
-                          cell(one.after.value_or("not set")),
+                          cell(one.before.value_or(not_set)),
+                          cell(one.after.value_or(not_set)),
                           cell(std::string("in all trials")),
                           {}});
   }

@@ -11,10 +11,14 @@ namespace virtrain::harness {
 
 /// A key of a scenario with an old and a new value. Nothing: the scenario did not say it.
 struct Setting {
+  bool operator==(const Setting&) const = default;
   std::string key = {};  ///< "workload.env.NCCL_ALGO", "guest.pinning"
   std::optional<std::string> before = {};
   std::optional<std::string> after = {};
 };
+
+/// Shown in place of a value that is absent.
+inline constexpr const char* not_set = "not set";
 
 /// What differs between two sound scenario texts for a case in an arm: the settings of that arm, and "cases"
 /// where the case itself was edited.

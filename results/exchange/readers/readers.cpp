@@ -6,6 +6,7 @@
 
 #include "common/error.h"
 #include "common/text/json.h"
+#include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "results/exchange/records/json_lines.h"
 
@@ -41,13 +42,11 @@ std::optional<FileFormat> format_of_json(LineReader& lines) {
 
 /// Whether one of its cells, which may be millions, is that column.
 bool names_throughput(std::string_view header) {
-  for (bool more = true; more;) {
-    const auto comma = header.find(',');
-    const auto cell = trim(header.substr(0, comma));
+  Scanner in(header);
+  do {
+    const auto cell = trim(in.take_while([](char c) { return c != ','; }));
     if (cell == "images_per_second" || cell == "\"images_per_second\"") { return true; }
-    more = comma != header.npos;
-    header.remove_prefix(more ? comma + 1 : 0);
-  }
+  } while (in.take(","));
   return false;
 }
 

@@ -34,6 +34,7 @@ TEST_CASE("a shell command's words are those of sh") {
   CHECK(shell_words("a;b|c&&d>/e 2>/f </g (h) `i`\nj") ==
         Words{"a", "b", "c", "d", "2", "/g", "h", "i", "j"});
   CHECK(shell_words(R"("a\"b\c" 'd\' \\ "" 'open)") == Words{R"(a"b\c)", R"(d\)", R"(\)", "open"});
+  CHECK(shell_words("a <>/b >>/c 2>&1 /d >(/e) | f >/g;/h") == Words{"a", "/b", "2", "/d", "/e", "f", "/h"});
   CHECK(shell_words("").empty());
 }
 
