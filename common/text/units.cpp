@@ -66,7 +66,7 @@ std::optional<std::int64_t> parse_duration_ns(std::string_view text) {
   return std::nullopt;
 }
 
-std::string counted(std::int64_t count, std::string_view one, std::string_view many) {
+std::string counted(std::uint64_t count, std::string_view one, std::string_view many) {
   if (count == 1) { return fmt::format("1 {}", one); }
   return many.empty() ? fmt::format("{} {}s", count, one) : fmt::format("{} {}", count, many);
 }

@@ -20,7 +20,7 @@ std::optional<double> parse_number(std::string_view text);
 std::optional<std::int64_t> parse_integer(std::string_view text);
 
 /// "1 trial", "2 trials"; `many` where that is not `one` with an s.
-std::string counted(std::int64_t count, std::string_view one, std::string_view many = "");
+std::string counted(std::uint64_t count, std::string_view one, std::string_view many = "");
 /// Largest binary unit that divides exactly, otherwise two digits: "64GiB", "1.50GiB".
 std::string format_size(std::uint64_t bytes);
 /// "1.5 s", "2 min 03 s", "12 ms": for people.

@@ -26,7 +26,7 @@ std::string noun(const Devices& devices, const std::string& vgpu_type) {
 /// "2 vGPUs of type A100-20C", "1 vGPU of type A100-20C".
 std::string counted_devices(std::size_t number, const std::string& what) {
   const auto end = std::min(what.find(" of "), what.size());
-  return counted(static_cast<std::int64_t>(number), what.substr(0, end)) + what.substr(end);
+  return counted(number, what.substr(0, end)) + what.substr(end);
 }
 
 }  // namespace

@@ -441,7 +441,7 @@ std::string arms_of(const Plan& plan, std::size_t placement) {
 std::string to_table(const Plan& plan) {
   std::size_t width = 4;
   for (const auto& placement : plan.placements) { width = std::max(width, placement.case_name.size()); }
-  auto out = fmt::format("{}, {}, {}, about {}\n", counted(std::ssize(plan.trials), "trial"),
+  auto out = fmt::format("{}, {}, {}, about {}\n", counted(plan.trials.size(), "trial"),
                          counted(plan.vm_boots, "VM boot"), counted(plan.device_bindings, "device rebind"),
                          format_duration(static_cast<std::int64_t>(plan.estimate_seconds * 1e9)));
   for (const auto& warning : plan.warnings) { out += "warning: " + warning + "\n"; }

@@ -81,7 +81,7 @@ void check_extent(MapReader& in, const Scenario& scenario, bool large_sweeps) {
     in.refuse("pairs",
               "{} in {}, {}, are {} trials of {} nodes in all (allowed: at most "
               "{} and {}; fewer pairs, cases or arms)",
-              counted(std::ssize(scenario.cases), "case"), counted(std::ssize(scenario.arms), "arm"),
+              counted(scenario.cases.size(), "case"), counted(scenario.arms.size(), "arm"),
               counted(scenario.pairs, "time"), trials, node_starts, most_trials, most_node_starts);
     return;
   }

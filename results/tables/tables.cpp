@@ -390,8 +390,7 @@ Table show_experiment(const Store& store, const std::string& id) {
   for (auto& sentence : variant_sentences(experiment->plan)) { table.notes.push_back(std::move(sentence)); }
   if (const auto probes = store.probes(id).size(); probes > 0) {
     table.notes.push_back(fmt::format("{}{}: virtrain show {} --probes",
-                                      table.rows.empty() ? "no trials, " : "",
-                                      counted(static_cast<std::int64_t>(probes), "probe"), id));
+                                      table.rows.empty() ? "no trials, " : "", counted(probes, "probe"), id));
   }
   append_remarks(store, id, table.notes);
   for (const auto& [key, value] : experiment->fingerprint) {

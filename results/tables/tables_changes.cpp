@@ -110,7 +110,7 @@ Table changes_table(const ChangeLog& log) {
   for (const auto& change : log.changes) { add_notes(change, table.notes); }
   const auto alarms = std::count_if(log.changes.begin(), log.changes.end(), is_alarm);
   table.notes.push_back(fmt::format("{} series over {}: {} open.", log.series.size(),
-                                    counted(std::ssize(log.nights), "night"),
+                                    counted(log.nights.size(), "night"),
                                     counted(alarms, "loss is", "losses are")));
   if (alarms > 0) { table.notes.push_back("virtrain ack CHANGE \"why\" takes a change for the new normal."); }
   return table;

@@ -68,7 +68,7 @@ void export_bundle(const ExportArguments& arguments, const Store& store,
                    const std::vector<std::string>& ids) {
   const auto report = results::write_bundle(store, ids, arguments.bundle, vmctl::local_host()->log_root());
   fmt::print(std::cout, "{}: {} of {}\n", excerpt(arguments.bundle, 4096), counted(report.files, "file"),
-             counted(std::ssize(ids), "experiment"));
+             counted(ids.size(), "experiment"));
   for (const auto& path : report.missing) {
     fmt::print(std::cout, "missing, and listed so in it: {}\n", excerpt(path, 4096));
   }
@@ -184,7 +184,7 @@ void import_files(ImportArguments& arguments) {
     }
   }
   if (failed > 0) {
-    fmt::print(std::cerr, "{} of {} failed and were skipped\n", failed, counted(std::ssize(files), "file"));
+    fmt::print(std::cerr, "{} of {} failed and were skipped\n", failed, counted(files.size(), "file"));
   }
 }
 

@@ -43,8 +43,7 @@ void report_schedule(const ReportArguments& arguments, const Cli& cli) {
   const auto written = results::write_site(store, request, arguments.site);
   for (const auto& warning : written.warnings) { log::warning(warning); }
   fmt::print(std::cout, "{}: {} written, {} unchanged\n", printable((arguments.site / "index.html").string()),
-             counted(static_cast<std::int64_t>(written.written), "page of nights", "pages of nights"),
-             written.kept);
+             counted(written.written, "page of nights", "pages of nights"), written.kept);
 }
 
 void report(ReportArguments& arguments, const Cli& cli) {

@@ -29,7 +29,7 @@ void validate(const std::string& path, bool large_sweeps) {
   const auto scenario = load_scenario(path, large_sweeps);
   for (const auto& warning : scenario.warnings) { log::warning(warning); }
   fmt::print(std::cout, "{}: valid: {}, {}, {}\n", excerpt(path, 4096),
-             counted(std::ssize(scenario.cases), "case"), counted(std::ssize(scenario.arms), "arm"),
+             counted(scenario.cases.size(), "case"), counted(scenario.arms.size(), "arm"),
              counted(scenario.pairs, "pair"));
 }
 

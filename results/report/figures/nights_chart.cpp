@@ -87,7 +87,7 @@ std::string summary_of(const SeriesState& state) {
   std::vector<std::string> changes;
   for (const Change* change : state.changes) { changes.push_back(change_sentence(*change)); }
   return fmt::format(
-      "{}. {}.", counted(std::ssize(state.series->nights), "night"),
+      "{}. {}.", counted(state.series->nights.size(), "night"),
       changes.empty() ? "No lasting change was found" : fmt::format("{}", fmt::join(changes, "; ")));
 }
 

@@ -94,7 +94,7 @@ std::string summary_of(const std::vector<SeriesLine>& lines) {
     fences += fence_words(line);
   }
   return fmt::format(
-      "{}. {}.{}", counted(static_cast<std::int64_t>(nights), "experiment"),
+      "{}. {}.{}", counted(nights, "experiment"),
       changes.empty() ? "No lasting change was found" : fmt::format("{}", fmt::join(changes, "; ")), fences);
 }
 

@@ -68,7 +68,7 @@ std::string failures_phrase(const ReportData& data) {
                                      [&](const auto& one) { return one.trial.status == status; });
     if (count == 0) { continue; }
     const auto* was = count == 1 && status == Status::interrupted ? "was interrupted" : verb;
-    words += fmt::format("; {} of {} {}", count, counted(std::ssize(data.trials), "trial"), was);
+    words += fmt::format("; {} of {} {}", count, counted(data.trials.size(), "trial"), was);
   }
   return words;
 }

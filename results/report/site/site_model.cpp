@@ -62,16 +62,16 @@ json series_model(const SiteData& data, const SeriesState& state, const std::str
   for (auto one = state.changes.rbegin(); one != state.changes.rend(); ++one) {
     changes.push_back(change_model(data, **one));
   }
-  return {{"name", state.series->name()},
-          {"figure", figure},
-          {"verdict_class", words.style},
-          {"glyph", words.glyph},
-          {"word", words.word},
-          {"sentence",
-           fmt::format("Last night {}{}{}, level {}, {}", figure_words(state.series->values.back()),
-                       state.series->unit.empty() ? "" : " ", state.series->unit, figure_words(state.level),
-                       counted(std::ssize(state.series->nights), "night"))},
-          {"changes", changes}};
+  return {
+      {"name", state.series->name()},
+      {"figure", figure},
+      {"verdict_class", words.style},
+      {"glyph", words.glyph},
+      {"word", words.word},
+      {"sentence", fmt::format("Last night {}{}{}, level {}, {}", figure_words(state.series->values.back()),
+                               state.series->unit.empty() ? "" : " ", state.series->unit,
+                               figure_words(state.level), counted(state.series->nights.size(), "night"))},
+      {"changes", changes}};
 }
 
 /// The nights, the newest first, with the changes that began on each.
