@@ -64,7 +64,9 @@ Finding check_libvirt() {
   auto state = look_at_libvirt(uri, &why);
   if (state == DaemonState::answers) {
     try {
-      const auto versions = connect_libvirt(uri)->versions();
+      LibvirtDeadlines deadlines;
+      deadlines.version = deadlines.query;  // doctor says that it is slow, and `run` waits
+      const auto versions = connect_libvirt(uri, deadlines)->versions();
       return ok("VIRT-1", Severity::blocks, "libvirt " + versions.libvirt + ", " + versions.hypervisor);
     } catch (const Error& error) {
       why = error.what();

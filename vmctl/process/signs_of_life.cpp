@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <string_view>
 #include <utility>
 
@@ -34,11 +33,12 @@ std::chrono::nanoseconds cpu_time_of_tree(pid_t root) {
   return sum;
 }
 
-std::chrono::nanoseconds WaitingTime::read() {
+std::chrono::nanoseconds WaitingTime::read(std::string_view states) {
   std::map<std::string, ThreadLook> threads;
   for (const auto& task : entries_of("/proc/" + std::to_string(process_) + "/task")) {
     const auto info = parse_proc_stat(read_file(task / "stat").value_or(""));
-    threads[task.filename()] = {info && info->state == 'R', read_file(task / "schedstat").value_or("")};
+    const bool waits = info && states.find(info->state) != std::string_view::npos;
+    threads[task.filename()] = {waits, read_file(task / "schedstat").value_or("")};
   }
   return add(threads, std::chrono::steady_clock::now());
 }
@@ -58,17 +58,6 @@ std::chrono::nanoseconds WaitingTime::add(const std::map<std::string, ThreadLook
     waits[thread] = {look.schedstat, since};
   }
   waits_ = std::move(waits);
-  return sum;
-}
-
-std::chrono::nanoseconds cpu_time_of_libvirt() {
-  constexpr std::array<std::string_view, 3> daemons = {"libvirtd", "virtqemud", "virtnetworkd"};
-  std::chrono::nanoseconds sum{};
-  for (const auto& process : all_processes()) {
-    for (const auto daemon : daemons) {
-      if (process.name == daemon) { sum += cpu_time_of(process.pid); }
-    }
-  }
   return sum;
 }
 

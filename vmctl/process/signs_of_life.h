@@ -6,13 +6,12 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 
 namespace virtrain::vmctl {
 
 /// CPU time that these processes and everything below them have used so far; what is gone counts nothing.
 std::chrono::nanoseconds cpu_time_of_tree(pid_t root);
-/// Of all libvirt daemons of this host, without the VMs that they started.
-std::chrono::nanoseconds cpu_time_of_libvirt();
 
 /// One look at a thread: `schedstat` is the kernel's "running waiting slices", in ns.
 struct ThreadLook {
@@ -27,7 +26,8 @@ class WaitingTime {
   explicit WaitingTime(pid_t process = 0) : process_(process) {}
   pid_t process() const { return process_; }
 
-  std::chrono::nanoseconds read();
+  /// A thread waits in these states: R (ready), D (for the disk), as in proc(5).
+  std::chrono::nanoseconds read(std::string_view states = "R");
   /// The same of threads that somebody else has looked at.
   std::chrono::nanoseconds add(const std::map<std::string, ThreadLook>& threads,
                                std::chrono::steady_clock::time_point now);

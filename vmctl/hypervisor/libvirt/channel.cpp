@@ -1,6 +1,5 @@
 #include "vmctl/hypervisor/libvirt/channel.h"
 
-#include <fcntl.h>
 #include <sys/socket.h>
 
 #include <array>

@@ -15,8 +15,8 @@
 #include "common/system/log.h"
 #include "common/system/subprocess.h"
 #include "common/text/text.h"
-#include "common/text/units.h"
 #include "vmctl/hypervisor/libvirt/handles.h"
+#include "vmctl/hypervisor/libvirt/signs_of_libvirt.h"
 #include "vmctl/process/paths.h"
 #include "vmctl/process/process_info.h"
 #include "vmctl/process/signs_of_life.h"
@@ -124,8 +124,8 @@ void start_daemons() {
 /// Until it answers. One that was there may have been about to end, as whoever stopped it was killed: then it
 /// is started again.
 void wait_for_daemon(const std::string& uri, std::chrono::milliseconds deadline, bool may_start) {
-  SignsOfLife listening(cpu_time_of_libvirt, deadline, first_look);
-  SignsOfLife answering(cpu_time_of_libvirt, qemu_stands_still, first_look);
+  SignsOfLife listening(SignsOfLibvirt(), deadline, first_look);
+  SignsOfLife answering(SignsOfLibvirt(), qemu_stands_still, first_look);
   while (true) {
     std::string why;
     const auto state = look_at_libvirt(uri, &why);

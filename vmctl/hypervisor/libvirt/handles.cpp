@@ -4,8 +4,6 @@
 #include <mutex>
 #include <vector>
 
-#include "vmctl/process/signs_of_life.h"
-
 namespace virtrain::vmctl {
 namespace {
 
@@ -59,12 +57,6 @@ void start_libvirt_event_loop() {
       }
     });
   });
-}
-
-bool libvirt_still_moves() {
-  const auto before = cpu_time_of_libvirt();
-  std::this_thread::sleep_for(std::chrono::seconds(1));
-  return cpu_time_of_libvirt() != before;
 }
 
 ConnectionHandle open_libvirt(const std::string& uri) {

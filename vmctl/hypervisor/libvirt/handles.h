@@ -5,6 +5,7 @@
 #include <libvirt/virterror.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <future>
@@ -13,6 +14,8 @@
 #include <thread>
 
 #include "common/error.h"
+#include "vmctl/hypervisor/libvirt/signs_of_libvirt.h"
+#include "vmctl/process/signs_of_life.h"
 
 namespace virtrain::vmctl {
 
@@ -53,26 +56,25 @@ void detach(Work work) {
   }).detach();
 }
 
-/// Whether to wait on for a call past its deadline: true once the daemon has used CPU time while this looked,
-/// so that it is slow (a busy host, its first look at QEMU) and not stuck.
-bool libvirt_still_moves();
-
-/// Runs a blocking libvirt call on a thread of its own and gives it up after the deadline: libvirt has no
-/// timeouts. While the daemon moves, the deadline is extended up to five times.
-/// `work` must own all it uses, since it may outlive the caller.
+/// Runs a blocking libvirt call on a thread of its own and gives it up once no daemon has shown a sign of
+/// life for as long as the deadline: libvirt has no timeouts. One that is slow (a busy host, its first look
+/// at QEMU) has six times as long. `work` must own all it uses, since it may outlive the caller.
 template <typename Work>
 auto with_deadline(const std::string& operation, std::chrono::milliseconds deadline, Work work)
     -> decltype(work()) {
   std::packaged_task<decltype(work())()> task(std::move(work));
   auto result = task.get_future();
   detach(std::move(task));
-  constexpr int extensions = 5;
-  for (int extended = 0; result.wait_for(deadline) != std::future_status::ready; ++extended) {
-    if (extended == extensions || !libvirt_still_moves()) {
-      throw Error(operation, ErrorCode::timeout,
-                  fmt::format("libvirt did not answer within {} ms; is the daemon stuck?",
-                              deadline.count() * (extended + 1)));
-    }
+  const auto began = std::chrono::steady_clock::now();
+  const auto period = std::min<std::chrono::milliseconds>(deadline / 5, std::chrono::seconds(1));
+  if (result.wait_for(period) == std::future_status::ready) { return result.get(); }
+  SignsOfLife life(SignsOfLibvirt(), deadline - period, deadline * 6 - period);
+  while (result.wait_for(period) != std::future_status::ready) {
+    if (!life.gave_up()) { continue; }
+    const auto waited = std::chrono::steady_clock::now() - began;
+    throw Error(operation, ErrorCode::timeout,
+                fmt::format("libvirt did not answer within {:.1f} s; is the daemon stuck?",
+                            std::chrono::duration<double>(waited).count()));
   }
   return result.get();
 }

@@ -142,7 +142,7 @@ class LibvirtHypervisor final : public Hypervisor {
   }
 
   HypervisorVersions versions() override {
-    return call("read libvirt's version", deadlines_.query, [](const ConnectionHandle& c, const auto& op) {
+    return call("read libvirt's version", deadlines_.version, [](const ConnectionHandle& c, const auto& op) {
       unsigned long library = 0, hypervisor = 0;
       if (virConnectGetLibVersion(c.get(), &library) < 0 || virConnectGetVersion(c.get(), &hypervisor) < 0) {
         throw_libvirt_error(op);

@@ -11,9 +11,10 @@ namespace virtrain::vmctl {
 struct LibvirtDeadlines {
   std::chrono::milliseconds connect{10'000};
   std::chrono::milliseconds query{5'000};  ///< state, stats, lists, link
-  /// Domains and networks. The first start probes QEMU: seconds, but on a busy machine whose /dev/kvm does
-  /// not work more than a minute was seen.
-  std::chrono::milliseconds create{150'000};
+  /// The first question for QEMU's version and the first start of a domain make libvirt look at QEMU:
+  /// seconds, but on a busy machine whose /dev/kvm does not work more than a minute was seen.
+  std::chrono::milliseconds version{150'000};
+  std::chrono::milliseconds create{150'000};  ///< domains and networks
   std::chrono::milliseconds destroy{40'000};  ///< libvirt itself waits 15 s between SIGTERM and SIGKILL
 };
 
