@@ -126,7 +126,7 @@ def libvirtd_stops_mid_trial():
 
 
 def disk_full_under_the_database():
-    with outside.scratch() as folder, outside.small_disk(folder, "256k") as (small, fill):
+    with outside.scratch() as folder, outside.small_disk(folder, "512k") as (small, fill):
         run = outside.Run(folder, outside.scenario(arms=["bare_metal"], pairs=40, workload={"steps": 10}), database=small / "r.db")
         run.wait_for_stage("run")
         fill()

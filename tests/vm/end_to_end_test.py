@@ -142,7 +142,8 @@ def check_ranks(run):
     for rank in ranks:
         assert re.fullmatch(r"[0-9a-z:]{8,}", rank["parameters_hash_before"]), rank
         assert rank["parameters_hash_before"] != rank["parameters_hash_after"], rank
-        assert rank["isa"] and rank["loss_first"] > 0 and rank["loss_last"] > 0 and rank["pid"] > 0, rank
+        assert rank["isa"] and rank["loss_first"] > 0 and rank["pid"] > 0, rank
+        assert rank["loss_last"] >= 0, rank  # two images are soon known by heart
         assert rank["images_per_second"] > 0, rank
     by_tenant = {}
     for rank in ranks:
