@@ -55,9 +55,10 @@ Case device_memory_case(const Scenario& scenario) {
   return {"device-memory", "", {std::move(tenant)}, small_guest(scenario), plain_devices(scenario)};
 }
 
+/// Memory that a tenant fills through the device's regions. NVIDIA's are windows of their driver's.
 bool has_memory(const vmctl::PlacedDevice& device) {
-  return std::any_of(device.bars.begin(), device.bars.end(),
-                     [](const auto& bar) { return bar.is_prefetchable; });
+  return device.vendor != vmctl::nvidia && std::any_of(device.bars.begin(), device.bars.end(),
+                                                       [](const auto& bar) { return bar.is_prefetchable; });
 }
 
 /// The engine's, one beside it and one that is another tenant's.
@@ -65,7 +66,7 @@ constexpr std::size_t most_peers = 3;
 
 /// A tenant whose device has an engine that the probe knows, with a device with memory beside it where there
 /// are two such, and a tenant with the other one. Nothing: there is no engine. Devices: the engine's, its
-/// tenant's other one, the other tenant's.
+/// tenant's other one, the other tenant's. GPUs are offered before other devices, so theirs is the engine.
 std::optional<Placement> place_peers(const Scenario& scenario, const vmctl::Inventory& inventory,
                                      Placer& placer) {
   if (scenario.devices.kind != DeviceKind::passthrough) { return std::nullopt; }
@@ -101,7 +102,8 @@ std::optional<Placement> place_peers(const Scenario& scenario, const vmctl::Inve
 }  // namespace
 
 bool has_known_engine(const vmctl::PlacedDevice& device) {
-  return device.vendor == edu_vendor && device.device == edu_device;
+  const bool is_gpu = device.vendor == vmctl::nvidia && device.is_display;
+  return is_gpu || (device.vendor == edu_vendor && device.device == edu_device);
 }
 
 void place_security(const Scenario& scenario, const vmctl::Inventory& inventory, bool emulated, Plan& plan,

@@ -200,7 +200,8 @@ NodePeer parse_peer(const std::string& lines, std::size_t ranges) {
     std::vector<PeerRead> all;
     for (const auto& one : list(record, key)) {
       all.push_back({static_cast<double>(canary_number(one, "scanned")),
-                     static_cast<double>(canary_number(one, "total")), canary_texts(one, "found")});
+                     static_cast<double>(canary_number(one, "total")), canary_texts(one, "found"),
+                     canary_text(one, "refused")});
       if (all.back().scanned_bytes > all.back().total_bytes) { throw odd_answer("scanned"); }
     }
     return all;

@@ -76,6 +76,7 @@ struct PeerRange {
 struct PeerRead {
   double scanned_bytes = 0, total_bytes = 0;
   std::vector<std::string> found;  ///< names of canaries
+  std::string refused = {};        ///< why the device could not be told to read all that was not scanned
 };
 struct NodePeer {
   std::vector<PeerRead> memory, devices;  ///< the node's own: controls

@@ -34,17 +34,19 @@ class PeerProbe {
   asio::awaitable<void> with(LiveNodes& nodes) {
     co_await lend_and_boot(context_, placement_, nodes);
     auto& reader = nodes.nodes().front();
+    const std::span<const vmctl::PlacedDevice> devices(reader.placement->devices);
+    evidence_.lacks = (co_await memory_in_node(context_, reader, devices.first(1))).lacks;
+    if (!evidence_.lacks.empty()) { co_return; }
     if (nodes.nodes().size() > 1) { co_await fill_others(nodes.nodes().back()); }
     const auto plant = [this] { return context_.host.plant_in_memory(host_); };
     const auto address = co_await offload(context_.pool, plant);
     ranges_.push_back({"memory of the host", address, host_page_bytes});
-    const std::span<const vmctl::PlacedDevice> devices(reader.placement->devices);
     auto own = (co_await memory_in_node(context_, reader, devices.subspan(1))).paths;
     std::erase_if(own, [](const auto& path) { return !path.starts_with("/sys/"); });
     if (!own.empty()) { co_await fill_in_node(context_, reader, own, control_); }
     auto request = peer_request({control_, host_, other_}, own, ranges_, engine_seconds);
     auto answer = co_await ask_canary(context_, reader, "peer", std::move(request), canary_work_deadline);
-    evidence_ = peer_evidence(parse_peer(answer, ranges_.size()), ranges_, control_.name);
+    evidence_ = peer_evidence(parse_peer(answer, ranges_.size()), ranges_, control_.name, devices.front());
   }
 
   /// The other tenant's device, which must hold what is looked for.
@@ -77,11 +79,41 @@ bool any_has(const std::vector<PeerRead>& reads, const std::string& canary) {
                      [&](const auto& one) { return contains(one.found, canary); });
 }
 
+void add_words(std::string& words, const std::string& more) {
+  words += (words.empty() ? "" : "; ") + more;
+}
+
+/// Why the device could not be told to read somewhere; empty where it could everywhere.
+std::string refusal_of(const NodePeer& seen) {
+  for (const auto* reads : {&seen.memory, &seen.devices, &seen.foreign}) {
+    for (const auto& one : *reads) {
+      if (!one.refused.empty()) { return "some reads could not be started: " + one.refused; }
+    }
+  }
+  return "";
+}
+
+/// What it does not cover.
+std::string limits_of(std::span<const PeerRange> ranges, bool reads_devices, bool is_gpu) {
+  const bool any_device =
+      std::any_of(ranges.begin(), ranges.end(), [](const auto& one) { return one.is_of_device; });
+  std::string limits;
+  if (!any_device) {
+    limits = "only the host's memory: no other tenant had a device with memory";
+  } else if (!reads_devices) {
+    limits = "only the host's memory counts: the tenant has no second device with memory as a control";
+  }
+  if (!reads_devices && is_gpu) {
+    add_words(limits, "a GPU reads the host's memory as a device's, and no control shows that this works");
+  }
+  return limits;
+}
+
 }  // namespace
 
 LeakEvidence no_known_engine() {
   LeakEvidence evidence;
-  evidence.lacks = "no engine of these devices is known to the probe (known: that of QEMU's edu)";
+  evidence.lacks = "the probe knows no DMA engine of these devices (known: NVIDIA GPUs, QEMU's edu)";
   return evidence;
 }
 
@@ -96,7 +128,7 @@ std::vector<PeerRange> ranges_of(const vmctl::PlacedDevice& device) {
 }
 
 LeakEvidence peer_evidence(const NodePeer& seen, std::span<const PeerRange> ranges,
-                           const std::string& control) {
+                           const std::string& control, const vmctl::PlacedDevice& engine) {
   LeakEvidence evidence;
   evidence.unit = "B";
   const bool reads_devices = any_has(seen.devices, control);
@@ -110,13 +142,10 @@ LeakEvidence peer_evidence(const NodePeer& seen, std::span<const PeerRange> rang
       evidence.leaks.push_back(fmt::format("{} in {} (at {:#x})", canary, ranges[i].name, ranges[i].address));
     }
   }
-  const bool any_device =
-      std::any_of(ranges.begin(), ranges.end(), [](const auto& one) { return one.is_of_device; });
-  if (!any_device) {
-    evidence.limits = "only the host's memory: no other tenant had a device with memory";
-  } else if (!reads_devices) {
-    evidence.limits =
-        "only the host's memory counts: the tenant has no second device with memory as a control";
+  evidence.limits = limits_of(ranges, reads_devices, engine.vendor == vmctl::nvidia);
+  if (const auto refusal = refusal_of(seen); !refusal.empty()) {
+    const bool is_known = evidence.control == true && evidence.scanned > 0;
+    add_words(is_known ? evidence.limits : evidence.failure, refusal);
   }
   return evidence;
 }

@@ -23,13 +23,14 @@ std::vector<PeerRange> ranges_of(const vmctl::PlacedDevice& device);
 
 /// What the device has read. `control` is the name of the canary in the tenant's own memory and devices:
 /// without a device of its own with memory, nothing shows that the engine reads devices at all, and what it
-/// did not find in those of others does not count.
+/// did not find in those of others does not count. Nor does what the device could not be told to read.
+/// A GPU (`engine`) reads its tenant's memory in another way than all the rest.
 LeakEvidence peer_evidence(const NodePeer& seen, std::span<const PeerRange> ranges,
-                           const std::string& control);
+                           const std::string& control, const vmctl::PlacedDevice& engine);
 
 /// VMs of all tenants of the placement at once. The first one's first device has an engine; the second
 /// tenant, where there is one, fills the memory of its device, and this process has a canary in its own
-/// memory. Throws what ended it early.
+/// memory. `lacks`: why the node cannot program the engine. Throws what ended it early.
 asio::awaitable<LeakEvidence> run_peer_probe(RunContext& context, const Placement& placement);
 
 }  // namespace virtrain::harness

@@ -13,6 +13,9 @@
 #include "common/model/edu_device.h"
 #include "common/text/text.h"
 #include "common/unique_fd.h"
+#include "workloads/canary/cuda/gpu_engine.h"
+#include "workloads/canary/cuda/gpu_path.h"
+#include "workloads/canary/memory.h"
 
 namespace virtrain::canary {
 namespace {
@@ -51,6 +54,26 @@ void make_bus_master(const fs::path& function) {
   }
 }
 
+bool is_edu(const fs::path& function) {
+  return value_of(function / "vendor") == edu_vendor && value_of(function / "device") == edu_device;
+}
+
+bool is_gpu(const fs::path& root, const fs::path& function) {
+  return is_nvidia(root, function.filename()) && value_of(function / "class").starts_with("0x03");
+}
+
+/// Memory regions of this node's devices, those of NVIDIA's left out: they are windows of the driver's.
+std::vector<MemoryRegion> regions_of_node(const fs::path& root) {
+  std::vector<MemoryRegion> all;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(root / engine_functions, none)) {
+    if (is_nvidia(root, entry.path().filename())) { continue; }
+    const auto regions = memory_regions(entry.path());
+    all.insert(all.end(), regions.begin(), regions.end());
+  }
+  return all;
+}
+
 }  // namespace
 
 EduEngine::EduEngine(const fs::path& registers, BusAddress bus_address)
@@ -85,25 +108,28 @@ void EduEngine::copy(std::uint64_t from, std::uint64_t to, std::size_t bytes, bo
   }
 }
 
-std::string EduEngine::read(std::uint64_t address, std::size_t bytes) {
+PageRead EduEngine::read(std::uint64_t address, std::size_t bytes) {
   bytes = std::min(bytes, LockedPage::size);
   std::memset(page_.data(), 0, LockedPage::size);
   // A read that is refused leaves in the buffer what the one before has brought.
   copy(zeros_address_, edu_buffer, bytes, false);
   copy(address, edu_buffer, bytes, false);
   copy(edu_buffer, page_address_, bytes, true);
-  return {page_.data(), bytes};
+  return {std::string(page_.data(), bytes), ""};
 }
 
-std::unique_ptr<DmaEngine> find_engine(const fs::path& root) {
+std::unique_ptr<DmaEngine> find_engine(const fs::path& root, const LockedPage& own,
+                                       const BusAddress& bus_address) {
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(root / engine_functions, none)) {
     const auto& function = entry.path();
-    if (value_of(function / "vendor") != edu_vendor || value_of(function / "device") != edu_device) {
-      continue;
+    if (is_edu(function)) {
+      make_bus_master(function);
+      return std::make_unique<EduEngine>(function / "resource0", bus_address);
     }
-    make_bus_master(function);
-    return std::make_unique<EduEngine>(function / "resource0");
+    if (is_gpu(root, function)) {
+      return gpu_engine(function.filename(), {&own, bus_address(own), regions_of_node(root)});
+    }
   }
   return nullptr;
 }
@@ -113,15 +139,17 @@ std::vector<BusRead> read_by_device(DmaEngine& engine, const std::vector<Canary>
   const auto end = std::chrono::steady_clock::now() + time;
   std::vector<BusRead> reads;
   for (const auto& range : ranges) {
-    BusRead read{range.name, 0, range.bytes, {}};
+    BusRead read{range.name, 0, range.bytes, {}, {}};
     const auto pages = std::max<std::uint64_t>(1, range.bytes / LockedPage::size);
     const auto samples = std::min(pages, most_pages);
     CanarySearch search(canaries);
     for (std::uint64_t i = 0; i < samples && std::chrono::steady_clock::now() < end; ++i) {
       const auto page = samples == 1 ? 0 : i * (pages - 1) / (samples - 1);
       const auto bytes = std::min<std::uint64_t>(LockedPage::size, range.bytes);
-      search.feed(engine.read(range.address + page * LockedPage::size, bytes));
-      read.scanned += bytes;
+      auto one = engine.read(range.address + page * LockedPage::size, bytes);
+      search.feed(one.bytes);
+      read.scanned += one.bytes.size();
+      if (!one.refused.empty()) { read.refused = std::move(one.refused); }
     }
     for (std::size_t i = 0; i < canaries.size(); ++i) {
       if (search.hits()[i].count > 0) { read.found.push_back(canaries[i].name); }

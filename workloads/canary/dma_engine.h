@@ -15,29 +15,36 @@
 
 namespace virtrain::canary {
 
+/// What came of a read of one page.
+struct PageRead {
+  std::string bytes;    ///< zeros or ones where the device was not let there
+  std::string refused;  ///< why the device could not be told to read there: nothing is known of the page
+};
+
 /// A device that copies where its program tells it to.
 class DmaEngine {
  public:
   virtual ~DmaEngine() = default;
-  /// The bytes at that bus address, at most a page of them; zeros where the device was not let there. Throws
-  /// Error where the engine does not come to an end.
-  virtual std::string read(std::uint64_t address, std::size_t bytes) = 0;
+  /// What is at that bus address, at most a page of it. Throws Error where the engine does not come to an
+  /// end.
+  virtual PageRead read(std::uint64_t address, std::size_t bytes) = 0;
 };
+
+/// Where a device finds a page of this process.
+using BusAddress = std::function<std::uint64_t(const LockedPage&)>;
 
 /// The engine of QEMU's device for teaching, "edu" (docs/specs/edu.rst of QEMU): it copies at most 4 KiB
 /// between a buffer of its own and a bus address.
 class EduEngine : public DmaEngine {
  public:
-  using BusAddress = std::function<std::uint64_t(const LockedPage&)>;
-
-  /// `registers`: its region 0 as a file. `bus_address` says where a device finds a page.
+  /// `registers`: its region 0 as a file.
   explicit EduEngine(const std::filesystem::path& registers,
                      BusAddress bus_address = &LockedPage::physical_address);
   ~EduEngine() override;
   EduEngine(const EduEngine&) = delete;
   EduEngine& operator=(const EduEngine&) = delete;
 
-  std::string read(std::uint64_t address, std::size_t bytes) override;
+  PageRead read(std::uint64_t address, std::size_t bytes) override;
 
  private:
   volatile std::uint64_t& at(std::size_t offset) const;
@@ -48,9 +55,11 @@ class EduEngine : public DmaEngine {
   std::uint64_t zeros_address_, page_address_;
 };
 
-/// The first function below root/sys/bus/pci/devices whose engine is known, told to act as a bus master;
-/// nothing where there is none. Throws Error.
-std::unique_ptr<DmaEngine> find_engine(const std::filesystem::path& root);
+/// That of the first function below root/sys/bus/pci/devices whose engine is known, an edu (told to act as a
+/// bus master) or a GPU of NVIDIA's; nothing where there is none. `own`: the page of this process that it may
+/// be told to read, which must outlive it. Throws Error.
+std::unique_ptr<DmaEngine> find_engine(const std::filesystem::path& root, const LockedPage& own,
+                                       const BusAddress& bus_address = &LockedPage::physical_address);
 
 /// Memory to be read by a device.
 struct BusRange {
@@ -62,6 +71,7 @@ struct BusRead {
   std::string name;
   std::uint64_t scanned = 0, total = 0;
   std::vector<std::string> found;  ///< names of canaries
+  std::string refused = {};        ///< why it could not be told to read some page, which is not `scanned`
 };
 
 /// Some pages of each range, from its first to its last: all pages of a region hold the same canary, and an

@@ -149,7 +149,8 @@ json to_json(const BusRead& read) {
   return {{"name", read.name.substr(0, most_path_bytes)},
           {"scanned", read.scanned},
           {"total", read.total},
-          {"found", read.found}};
+          {"found", read.found},
+          {"refused", read.refused.substr(0, most_path_bytes)}};
 }
 
 json to_json(const SeenFunctions& seen) {

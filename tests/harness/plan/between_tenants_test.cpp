@@ -72,44 +72,84 @@ TEST_CASE("security probes of a scenario with devices lend one of them to three 
   CHECK_FALSE(plan.security[0].peer_placement);  // a disk has no engine that the probe knows
 }
 
-TEST_CASE("a device with an engine and one with memory are one tenant's, another such device another one's") {
-  auto inventory = host("r750xa");
-  const auto add = [&](const std::string& address, const std::string& vendor, const std::string& device) {
+/// The host above with other devices, and who gets which of those that are selected to read each other.
+class PeerPlans {
+ public:
+  using Addresses = std::vector<std::vector<std::string>>;
+
+  void add(const std::string& address, const std::string& vendor, const std::string& device) {
     vmctl::HostDevice one;
     one.function.address = address;
     one.function.vendor = vendor;
     one.function.device = device;
-    one.function.iommu_group = 90 + static_cast<int>(inventory.other_devices.size());
+    one.function.iommu_group = 90 + static_cast<int>(inventory_.other_devices.size());
     one.function.iommu_group_members = {address};
     if (vendor != "0x1234") { one.function.bars = {{.index = 2, .bytes = 4 << 20, .is_prefetchable = true}}; }
     one.device_class = vmctl::DeviceClass::other;
     one.mechanism = vmctl::Mechanism::passthrough;
     one.name = "device " + address;
-    inventory.other_devices.push_back(one);
-  };
-  add("0000:00:11.0", "0x1af4", "0x1110");
-  add("0000:00:12.0", "0x1234", "0x11e8");
-  const auto peers_of = [&](const std::string& addresses) {
+    inventory_.other_devices.push_back(one);
+  }
+
+  /// Those of each tenant; none where there is no engine.
+  Addresses of(const std::string& addresses) const {
     const auto scenario = decode_scenario(
         fmt::format("name: planned\nworkload: {{backend: cpu}}\nguest: {{memory: 4GiB, vcpus: 4}}\ndevices: "
                     "{{kind: passthrough, select: {{address: [{}]}}}}\ncases: [{{name: a, "
                     "tenants: [{{gpus_per_node: 1}}]}}]\narms: [vm]\npairs: 1\nsecurity: true\n",
                     addresses),
         "planned.yaml");
-    const auto plan = make_plan(scenario, inventory, false);
-    REQUIRE(plan.security.at(0).peer_placement);
-    std::vector<std::vector<std::string>> all;
-    for (const auto& tenant : plan.placements.at(*plan.security[0].peer_placement).tenants) {
+    const auto plan = make_plan(scenario, inventory_, false);
+    const auto& placement = plan.security.at(0).peer_placement;
+    Addresses all;
+    if (!placement) { return all; }
+    for (const auto& tenant : plan.placements.at(*placement).tenants) {
       all.push_back(tenant.nodes.at(0).device_addresses());
     }
     return all;
-  };
-  using Addresses = std::vector<std::vector<std::string>>;
-  CHECK(peers_of("0000:00:12.0") == Addresses{{"0000:00:12.0"}});
-  CHECK(peers_of("0000:00:11.0, 0000:00:12.0") == Addresses{{"0000:00:12.0"}, {"0000:00:11.0"}});
-  add("0000:00:13.0", "0x1af4", "0x1110");
-  CHECK(peers_of("0000:00:11.0, 0000:00:12.0, 0000:00:13.0") ==
+  }
+
+  std::vector<std::string> gpus() const {
+    std::vector<std::string> all;
+    for (const auto& device : inventory_.devices) { all.push_back(device.function.address); }
+    return all;
+  }
+
+ private:
+  vmctl::Inventory inventory_ = host("r750xa");
+};
+
+TEST_CASE("a device with an engine and one with memory are one tenant's, another such device another one's") {
+  PeerPlans plans;
+  plans.add("0000:00:11.0", "0x1af4", "0x1110");
+  plans.add("0000:00:12.0", "0x1234", "0x11e8");
+  using Addresses = PeerPlans::Addresses;
+  CHECK(plans.of("0000:00:11.0").empty());
+  CHECK(plans.of("0000:00:12.0") == Addresses{{"0000:00:12.0"}});
+  CHECK(plans.of("0000:00:11.0, 0000:00:12.0") == Addresses{{"0000:00:12.0"}, {"0000:00:11.0"}});
+  plans.add("0000:00:13.0", "0x1af4", "0x1110");
+  CHECK(plans.of("0000:00:11.0, 0000:00:12.0, 0000:00:13.0") ==
         Addresses{{"0000:00:12.0", "0000:00:11.0"}, {"0000:00:13.0"}});
+}
+
+TEST_CASE("a GPU of NVIDIA's is an engine and never what is read") {
+  PeerPlans plans;
+  plans.add("0000:00:11.0", "0x1af4", "0x1110");
+  plans.add("0000:00:12.0", "0x1234", "0x11e8");
+  plans.add("0000:00:13.0", "0x1af4", "0x1110");
+  plans.add("0000:00:14.0", "0x10de", "0x22a3");  // NVIDIA's, with memory, and no display controller
+  const auto gpus = plans.gpus();
+  REQUIRE(gpus.size() >= 2);
+  using Addresses = PeerPlans::Addresses;
+  CHECK(plans.of(gpus[0]) == Addresses{{gpus[0]}});
+  CHECK(plans.of(gpus[0] + ", " + gpus[1]) == Addresses{{gpus[0]}});  // only the host's memory is left
+  CHECK(plans.of(gpus[0] + ", 0000:00:11.0") == Addresses{{gpus[0]}, {"0000:00:11.0"}});
+  CHECK(plans.of("0000:00:11.0, " + gpus[0] + ", 0000:00:13.0") ==
+        Addresses{{gpus[0], "0000:00:11.0"}, {"0000:00:13.0"}});
+  CHECK(plans.of(gpus[0] + ", 0000:00:11.0, 0000:00:12.0, 0000:00:13.0") ==
+        Addresses{{gpus[0], "0000:00:11.0"}, {"0000:00:13.0"}});  // the edu is left out
+  CHECK(plans.of("0000:00:14.0").empty());
+  CHECK(plans.of("0000:00:12.0, 0000:00:14.0") == Addresses{{"0000:00:12.0"}});
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // Planted answers: what each of them makes of a probe.
 
+#include <fmt/format.h>
+
 #include "common/error.h"
 #include "harness/plan/node_group.h"
 #include "harness/plan/plan.h"
@@ -258,51 +260,96 @@ TEST_CASE("functions that a VM sees are its own or a leak, and in a slice those 
   }
 }
 
+namespace {
+
+/// What a node says of its device, which read a region of 4 MiB of another tenant's and a page of the host's.
+const std::string peer_answer =
+    R"({"record":"peer","memory":[{"scanned":4096,"total":4096,"found":["own"],"refused":""}],)"
+    R"("devices":[{"scanned":32768,"total":65536,"found":["own"],"refused":""}],)"
+    R"("foreign":[{"scanned":32768,"total":4194304,"found":[],"refused":""},)"
+    R"({"scanned":4096,"total":4096,"found":["own"],"refused":""}]})";
+const std::vector<PeerRange> peer_ranges{{"0000:03:00.0 region 2", 0x8000000000, 4 << 20, true},
+                                         {"memory of the host", 0x1000, 4096}};
+
+vmctl::PlacedDevice engine_of(const char* vendor) {
+  vmctl::PlacedDevice device;
+  device.vendor = vendor;
+  return device;
+}
+
+LeakEvidence peers_of(const NodePeer& seen, const char* vendor = "0x1234") {
+  return peer_evidence(seen, peer_ranges, "own", engine_of(vendor));
+}
+
+}  // namespace
+
 TEST_CASE("what a device reads of others is a leak, and without its controls nothing is known") {
   vmctl::PlacedDevice device;
   device.grant.address = "0000:03:00.0";
   device.bars = {{.index = 0, .address = 0xfe000000, .bytes = 256},
                  {.index = 2, .address = 0x8000000000, .bytes = 4 << 20, .is_prefetchable = true}};
-  auto ranges = ranges_of(device);
+  const auto ranges = ranges_of(device);
   REQUIRE(ranges.size() == 1);  // registers hold no canary
-  CHECK(ranges[0].address == 0x8000000000);
-  ranges.push_back({"memory of the host", 0x1000, 4096});
-  const std::string said =
-      R"({"record":"peer","memory":[{"scanned":4096,"total":4096,"found":["own"]}],)"
-      R"("devices":[{"scanned":32768,"total":65536,"found":["own"]}],)"
-      R"("foreign":[{"scanned":32768,"total":4194304,"found":[]},{"scanned":4096,"total":4096,"found":["own"]}]})";
-  const auto apart = parse_peer(said, 2);
-  const auto clean = peer_evidence(apart, ranges, "own");
+  CHECK(ranges[0].address == peer_ranges[0].address);
+  CHECK(ranges[0].name == peer_ranges[0].name);
+  const auto apart = parse_peer(peer_answer, 2);
+  const auto clean = peers_of(apart);
   CHECK(judge(clean) == LeakResult::not_found);
   CHECK(clean.scanned == 32768 + 4096);
   CHECK(clean.total == 4194304 + 4096);
   CHECK(clean.limits.empty());
+  CHECK(peers_of(apart, "0x10de").limits.empty());
 
   auto leaking = apart;
   leaking.foreign[0].found = {"tenant-a's canary"};
-  const auto leak = to_record(peer_evidence(leaking, ranges, "own"), device_peer_probe, "t");
+  const auto leak = to_record(peers_of(leaking), device_peer_probe, "t");
   CHECK(leak.result == "leak");
   CHECK(leak.found == "tenant-a's canary in 0000:03:00.0 region 2 (at 0x8000000000)");
 
   for (const auto control : {&NodePeer::memory, &NodePeer::devices}) {
     auto deaf = apart;
     (deaf.*control)[0].found.clear();
-    CHECK(judge(peer_evidence(deaf, ranges, "own")) == LeakResult::inconclusive);
+    CHECK(judge(peers_of(deaf)) == LeakResult::inconclusive);
   }
   auto alone = apart;  // nothing shows that its engine reads devices
   alone.devices.clear();
-  const auto host_only = peer_evidence(alone, ranges, "own");
+  const auto host_only = peers_of(alone);
   CHECK(judge(host_only) == LeakResult::not_found);
   CHECK(host_only.scanned == 4096);
-  CHECK_THAT(host_only.limits, Contains("no second device"));
+  CHECK_THAT(host_only.limits, Contains("no second device") && !Contains("GPU"));
+  CHECK_THAT(peers_of(alone, "0x10de").limits, Contains("no second device") && Contains("a GPU reads"));
   CHECK(judge(no_known_engine()) == LeakResult::not_possible);
+  CHECK_THAT(no_known_engine().lacks, Contains("NVIDIA GPUs"));
 
-  CHECK_THROWS_AS(parse_peer(said, 3), Error);
+  CHECK_THROWS_AS(parse_peer(peer_answer, 3), Error);
   CHECK_THROWS_AS(parse_peer(R"({"record":"peer","memory":[],"devices":[]})", 0), Error);
-  CHECK_THROWS_AS(
-      parse_peer(
-          R"({"record":"peer","memory":[{"scanned":2,"total":1,"found":[]}],"devices":[],"foreign":[]})", 0),
-      Error);
+  for (const char* odd :
+       {R"("scanned":2,"total":1,"found":[],"refused":"")", R"("scanned":1,"total":1,"found":[])"}) {
+    CHECK_THROWS_AS(
+        parse_peer(fmt::format(R"({{"record":"peer","memory":[{{{}}}],"devices":[],"foreign":[]}})", odd), 0),
+        Error);
+  }
+}
+
+TEST_CASE(
+    "what a device could not be told to read limits the result, and where it is all, nothing is known") {
+  const std::string why = "map /dev/mem at 0x8000000000: Operation not permitted";
+  auto partly = parse_peer(peer_answer, 2);
+  partly.foreign[0] = {0, 4194304, {}, why};
+  const auto host_only = peers_of(partly);
+  CHECK(judge(host_only) == LeakResult::not_found);
+  CHECK(host_only.scanned == 4096);
+  CHECK_THAT(host_only.limits, Contains("could not be started: " + why));
+  auto leaking = partly;
+  leaking.foreign[1].found = {"the host's canary"};
+  CHECK(judge(peers_of(leaking)) == LeakResult::leak);
+  auto nothing = partly;
+  nothing.foreign[1] = {0, 4096, {}, why};
+  CHECK(judge(peers_of(nothing)) == LeakResult::inconclusive);
+  CHECK_THAT(to_record(peers_of(nothing), device_peer_probe, "t").reason, Contains(why));
+  auto deaf = partly;  // the reason is better than "the control was not found"
+  deaf.devices[0] = {0, 65536, {}, why};
+  CHECK_THAT(to_record(peers_of(deaf), device_peer_probe, "t").reason, Contains(why));
 }
 
 TEST_CASE("what a run that is killed tells is read back as it was told") {

@@ -112,9 +112,9 @@ TEST_CASE("a large range is sampled from its first page to its last, and time is
   class Counting : public DmaEngine {
    public:
     std::vector<std::uint64_t> pages;
-    std::string read(std::uint64_t address, std::size_t bytes) override {
+    PageRead read(std::uint64_t address, std::size_t bytes) override {
       pages.push_back((address - 0x100000) / LockedPage::size);
-      return std::string(bytes, '\0');
+      return {std::string(bytes, '\0'), ""};
     }
   };
   Counting engine;
@@ -128,30 +128,67 @@ TEST_CASE("a large range is sampled from its first page to its last, and time is
   CHECK(read_by_device(engine, {}, range, std::chrono::seconds{0}).at(0).scanned == 0);
 }
 
-TEST_CASE("the engine of a known device is found, and the device made a bus master") {
+TEST_CASE("a page that an engine could not be told to read is not scanned, and the reason stays") {
+  class Choosy : public DmaEngine {
+   public:
+    explicit Choosy(const std::string& text) : text_(text) {}
+    PageRead read(std::uint64_t address, std::size_t /*bytes*/) override {
+      if (address / LockedPage::size % 2 == 1) { return {"", "map page: Operation not permitted"}; }
+      return {text_ + std::string(LockedPage::size - text_.size(), '\0'), ""};
+    }
+
+   private:
+    std::string text_;
+  };
+  const auto canary = make_canary("a");
+  Choosy engine(canary.text);
+  const auto read = [&](std::uint64_t pages) {
+    return read_by_device(engine, {canary}, {{"region", 0, pages * LockedPage::size}},
+                          std::chrono::seconds{30})
+        .at(0);
+  };
+  CHECK(read(1).refused.empty());
+  const auto half = read(4);
+  CHECK(half.scanned == 2 * LockedPage::size);
+  CHECK(half.total == 4 * LockedPage::size);
+  CHECK(half.found == std::vector<std::string>{"a"});
+  CHECK(half.refused == "map page: Operation not permitted");
+  CHECK(to_json(half).at("refused") == half.refused);
+}
+
+TEST_CASE("the engine of a known device is found, and an edu made a bus master") {
   const TemporaryFolder folder;
-  const auto plant = [&](const std::string& address, const std::string& device) {
+  const auto plant = [&](const std::string& address, const std::string& vendor, const std::string& device,
+                         const std::string& class_code) {
     const auto function = folder.path / "sys/bus/pci/devices" / address;
     std::filesystem::create_directories(function);
-    std::ofstream(function / "vendor") << "0x1234\n";
+    std::ofstream(function / "vendor") << vendor << "\n";
     std::ofstream(function / "device") << device << "\n";
+    std::ofstream(function / "class") << class_code << "\n";
     std::ofstream(function / "config") << std::string(64, '\0');
     std::ofstream(function / "resource0") << std::string(region_bytes, '\0');
     return function;
   };
-  const auto other = plant("0000:00:02.0", "0x1111");  // QEMU's display
-  CHECK(find_engine(folder.path) == nullptr);
-  const auto edu = plant("0000:00:10.0", "0x11e8");
   const auto command = [](const std::filesystem::path& function) {
     std::string bytes(64, '\0');
     std::ifstream(function / "config").read(bytes.data(), 64);
     return bytes[4];
   };
-  if (::geteuid() == 0) {  // the kernel tells nobody else where pages are
-    CHECK(find_engine(folder.path) != nullptr);
-    CHECK(command(edu) == 0x6);
-  }
+  const LockedPage own;
+  const auto found = [&] { return find_engine(folder.path, own, &PlayedEdu::bus_address); };
+  const auto other = plant("0000:00:02.0", "0x1234", "0x1111", "0x030000");  // QEMU's display
+  const auto sound = plant("0000:00:04.1", "0x10de", "0x10f8", "0x040300");  // of a GPU's card
+  CHECK(found() == nullptr);
+  const auto edu = plant("0000:00:10.0", "0x1234", "0x11e8", "0x00ff00");
+  CHECK(found() != nullptr);
+  CHECK(command(edu) == 0x6);
   CHECK(command(other) == 0);
+  CHECK(command(sound) == 0);
+  std::filesystem::remove_all(edu);
+  plant("0000:00:04.0", "0x10de", "0x20f1", "0x030200");
+  try {
+    CHECK(found() != nullptr);
+  } catch (const Error& error) { CHECK_THAT(error.what(), test::Contains("was built without CUDA")); }
 }
 
 TEST_CASE("a request to read by a device names its control and where to read") {

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <map>
-#include <memory>
 
 #include "common/error.h"
+#include "workloads/canary/cuda/gpu_device.h"
 #include "workloads/canary/cuda/gpu_path.h"
 #include "workloads/canary/cuda/kernels.h"
 #include "workloads/common/cuda/gpu_errors.h"
@@ -27,63 +27,12 @@ constexpr seconds time_to_find{60}, time_to_end{10};
 /// Starts of as many blocks as there are multiprocessors, until each has had one.
 constexpr int most_rounds = 8;
 
-struct Free {
-  void operator()(std::byte* memory) const { ignore_gpu(cudaFree(memory)); }
-};
-using Memory = std::unique_ptr<std::byte, Free>;
-
-/// Nothing where no memory is left.
-Memory try_to_allocate(std::uint64_t bytes) {
-  void* memory = nullptr;
-  const cudaError_t status = cudaMalloc(&memory, bytes);
-  if (status == cudaErrorMemoryAllocation) {
-    ignore_gpu(status);
-    return nullptr;
-  }
-  check_gpu("allocate the GPU's memory", status);
-  return Memory(static_cast<std::byte*>(memory));
-}
-
-/// Values in memory of the GPU.
-template <typename T>
-class Values {
- public:
-  Values(std::size_t count, const T& each) : host_(count, each), memory_(try_to_allocate(bytes())) {
-    if (!memory_) {
-      throw Error("allocate the GPU's memory", ErrorCode::busy, "no memory of the GPU is free");
-    }
-    check_gpu("write to the GPU", cudaMemcpy(get(), host_.data(), bytes(), cudaMemcpyHostToDevice));
-  }
-  T* get() const { return reinterpret_cast<T*>(memory_.get()); }
-  const std::vector<T>& read() {
-    check_gpu("read from the GPU", cudaMemcpy(host_.data(), get(), bytes(), cudaMemcpyDeviceToHost));
-    return host_;
-  }
-
- private:
-  std::size_t bytes() const { return host_.size() * sizeof(T); }
-
-  std::vector<T> host_;
-  Memory memory_;
-};
-
 Watchdog::Report report_hang(seconds limit) {
-  return [limit](const std::string& doing) {
-    report_failure("virtrain-canary", doing,
-                   fmt::format("the GPU did not finish within {} s: it hangs, or is gone (nvidia-smi and the "
-                               "kernel's log say more)",
-                               limit.count()));
-  };
-}
-
-int find_gpu(const std::string& address) {
-  int gpu = 0;
-  check_gpu("find GPU " + address + " by CUDA", cudaDeviceGetByPCIBusId(&gpu, address.c_str()));
-  return gpu;
+  return [limit](const std::string& doing) { report_failure("virtrain-canary", doing, hang_words(limit)); };
 }
 
 struct Piece {
-  Memory memory;
+  GpuMemory memory;
   std::uint64_t words = 0, offset = 0;
 
   Word* get() const { return reinterpret_cast<Word*>(memory.get()); }
@@ -142,7 +91,7 @@ class Gpu {
     Seen seen;
     const auto blocks = static_cast<std::size_t>(multiprocessors_);
     for (int round = 0; round < most_rounds && seen.size() < blocks; ++round) {
-      Values<SharedHits> values(blocks, {no_hits, 0});
+      GpuValues<SharedHits> values(blocks, {no_hits, 0});
       kernel(static_cast<unsigned>(blocks), static_cast<unsigned>(shared_bytes_), canary, values.get());
       for (const auto& one : values.read()) { seen.emplace(one.multiprocessor, one.hits); }
     }
@@ -199,7 +148,7 @@ class Search {
   }
 
   void search_device(std::uint64_t most_bytes) {
-    std::vector<Values<Hits>> hits;
+    std::vector<GpuValues<Hits>> hits;
     for (std::size_t i = 0; i < canaries_.size(); ++i) { hits.emplace_back(1, no_hits); }
     for (const auto& piece : gpu_.allocate(most_bytes)) {
       if (!gpu_.has_time()) { break; }
@@ -238,7 +187,7 @@ std::string gpu_lack(const std::string& address) {
 Filled fill_gpu(const std::string& address, const std::string& canary, seconds time) {
   const Gpu gpu("fill", address, time);
   const auto words = words_of_canary(canary);
-  Values<Hits> hits(1, no_hits);
+  GpuValues<Hits> hits(1, no_hits);
   Filled filled{0, gpu.total_bytes()};
   std::uint64_t copies = 0;
   for (const auto& piece : gpu.allocate(filled.total)) {

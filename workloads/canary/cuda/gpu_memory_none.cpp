@@ -1,14 +1,8 @@
 #include "common/error.h"
 #include "workloads/canary/cuda/gpu_memory.h"
+#include "workloads/canary/cuda/no_cuda.h"
 
 namespace virtrain::canary {
-namespace {
-
-constexpr const char* no_cuda =
-    "this virtrain-canary was built without CUDA, through which a GPU's memory is reached (install a CUDA "
-    "toolkit and build again)";
-
-}  // namespace
 
 std::string gpu_lack(const std::string& /*address*/) {
   return no_cuda;

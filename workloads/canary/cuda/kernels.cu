@@ -87,6 +87,12 @@ __global__ void find_shared_kernel(unsigned words, CanaryWords canary, SharedHit
   if (threadIdx.x == 0) { seen[blockIdx.x].multiprocessor = multiprocessor(); }
 }
 
+/// Volatile: each number is loaded once, from where it lies.
+__global__ void copy_kernel(std::uint64_t* to, const volatile std::uint64_t* from, unsigned count) {
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) { to[i] = from[i]; }
+}
+
 unsigned blocks_for(std::uint64_t words) {
   const std::uint64_t blocks = (words + block_threads - 1) / block_threads;
   return static_cast<unsigned>(blocks < most_blocks ? blocks : most_blocks);
@@ -106,6 +112,7 @@ void load_kernels() {
   load(find_kernel);
   load(fill_shared_kernel);
   load(find_shared_kernel);
+  load(copy_kernel);
 }
 
 void fill_words(Word* memory, std::uint64_t words, std::uint64_t first_page, const CanaryWords& canary) {
@@ -125,6 +132,10 @@ void fill_shared(unsigned blocks, unsigned shared_bytes, const CanaryWords& cana
 void find_shared(unsigned blocks, unsigned shared_bytes, const CanaryWords& canary, SharedHits* seen) {
   launch("find_shared", find_shared_kernel, blocks, block_threads, shared_bytes,
          static_cast<unsigned>(shared_bytes / sizeof(Word)), canary, seen);
+}
+
+void copy_numbers(std::uint64_t* to, const std::uint64_t* from, unsigned count) {
+  launch("copy", copy_kernel, blocks_for(count), block_threads, 0, to, from, count);
 }
 
 }  // namespace virtrain::canary

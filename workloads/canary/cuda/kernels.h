@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <string>
 
-/// Kernels that write a canary all over memory and look for it. All wait until they are done, and throw
-/// Error.
+/// Kernels that write a canary all over memory and look for it, and one that copies. All wait until they are
+/// done, and throw Error.
 namespace virtrain::canary {
 
 /// What a thread reads or writes at once. A canary has two, the number of its page behind it one more, so
@@ -50,5 +50,8 @@ void find_words(const Word* memory, std::uint64_t words, std::uint64_t offset, c
 /// time.
 void fill_shared(unsigned blocks, unsigned shared_bytes, const CanaryWords& canary, SharedHits* seen);
 void find_shared(unsigned blocks, unsigned shared_bytes, const CanaryWords& canary, SharedHits* seen);
+
+/// Copies so many numbers to memory of the GPU from wherever the GPU sees them: the loads are its own.
+void copy_numbers(std::uint64_t* to, const std::uint64_t* from, unsigned count);
 
 }  // namespace virtrain::canary

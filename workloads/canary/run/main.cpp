@@ -106,11 +106,11 @@ void find_memory(const std::vector<std::string>& addresses) {
 
 /// The controls and what is not this node's, one as the other.
 void read_by_engine(const PeerRequest& wanted) {
-  const auto engine = find_engine("/");
+  const LockedPage own;
+  const auto engine = find_engine("/", own);
   if (!engine) {
     throw Error("find an engine", ErrorCode::not_found, "no device here has one that is known");
   }
-  const LockedPage own;
   for (const auto& one : wanted.canaries) {
     if (one.name == wanted.control) { one.text.copy(own.data(), LockedPage::size); }
   }

@@ -3,10 +3,14 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
 
 #include "tests/workloads/canary/cuda/fake_gpu.h"
 #include "tests/workloads/resnet50/cuda/kernels/emulation/execution.h"
 #include "workloads/canary/cuda/kernels.h"
+#include "workloads/common/cuda/gpu_errors.h"
 
 /// What workloads/canary/cuda/execution.cuh is to nvcc, on the CPU: included before kernels.cu, which is then
 /// compiled as C++. The threads run as those of the trainer's kernels do.
@@ -38,6 +42,9 @@ void launch(const char* name, void (*kernel)(Parameters...), unsigned blocks, un
             unsigned shared_bytes, std::type_identity_t<Parameters>... arguments) {
   auto& gpu = *test::fake_gpu;
   ++gpu.launches;
+  while (gpu.hangs) { std::this_thread::sleep_for(std::chrono::seconds{1}); }
+  if (gpu.is_closed) { gpu.lasting = gpu.fault; }
+  check_gpu(std::string("wait for ") + name, gpu.lasting);
   if (shared_bytes > 0 && !gpu.keeps_shared) {
     for (auto& memory : gpu.shared) { std::fill(memory.begin(), memory.end(), std::byte{0}); }
   }

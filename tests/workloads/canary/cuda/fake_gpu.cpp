@@ -1,10 +1,13 @@
 #include "tests/workloads/canary/cuda/fake_gpu.h"
 
 #include <cuda_runtime_api.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <random>
+#include <sstream>
 
 using virtrain::test::fake_gpu;
 using virtrain::test::FakeGpu;
@@ -16,6 +19,31 @@ namespace {
 void make_noise(std::vector<std::byte>& bytes, unsigned seed) {
   std::minstd_rand random(seed);
   for (auto& byte : bytes) { byte = static_cast<std::byte>(random() >> 8); }
+}
+
+/// What a call returns that is let begin.
+cudaError_t begin_call() {
+  ++fake_gpu->calls;
+  return static_cast<cudaError_t>(fake_gpu->lasting);
+}
+
+/// Where this process has a page from, as the kernel says.
+struct Mapping {
+  bool is_shared = false;  ///< a file's
+  std::uint64_t offset = 0;
+};
+Mapping mapping_of(const void* page) {
+  const auto address = reinterpret_cast<std::uint64_t>(page);
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {  // "7f01…-7f02… rw-s 00300000 …"
+    std::istringstream words(line);
+    std::uint64_t first = 0, end = 0, offset = 0;
+    char dash = 0;
+    std::string rights;
+    words >> std::hex >> first >> dash >> end >> rights >> offset;
+    if (first <= address && address < end) { return {rights.back() == 's', offset + (address - first)}; }
+  }
+  return {};
 }
 
 }  // namespace
@@ -31,12 +59,13 @@ FakeGpu::FakeGpu(std::size_t pages) : memory(pages * page), most_piece(pages * p
 
 cudaError_t cudaDeviceGetByPCIBusId(int* gpu, const char* address) {
   *gpu = 0;
+  if (const auto error = begin_call(); error != cudaSuccess) { return error; }
   if (fake_gpu->missing != 0) { return static_cast<cudaError_t>(fake_gpu->missing); }
   return address == fake_gpu->address ? cudaSuccess : cudaErrorInvalidDevice;
 }
 
 cudaError_t cudaSetDevice(int /*gpu*/) {
-  return cudaSuccess;
+  return begin_call();
 }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int /*gpu*/) {
@@ -56,6 +85,7 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 
 // Page-wise, small values too: what is free at the end no value takes from the pieces that are searched.
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
+  if (const auto error = begin_call(); error != cudaSuccess) { return error; }
   auto& gpu = *fake_gpu;
   const auto pages = (bytes + FakeGpu::page - 1) / FakeGpu::page * FakeGpu::page;
   if (pages > gpu.most_piece || pages > gpu.memory.size() - gpu.taken - gpu.given) {
@@ -76,12 +106,52 @@ cudaError_t cudaFree(void* memory) {
 }
 
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind /*kind*/) {
+  if (const auto error = begin_call(); error != cudaSuccess) { return error; }
   std::memcpy(to, from, bytes);
   return cudaSuccess;
 }
 
-cudaError_t cudaGetLastError() {
+/// A driver takes memory of files, as a device's is, as that only, and the process must not look at it.
+cudaError_t cudaHostRegister(void* page, std::size_t bytes, unsigned flags) {
+  if (const auto error = begin_call(); error != cudaSuccess) { return error; }
+  auto& gpu = *fake_gpu;
+  const auto mapping = mapping_of(page);
+  const bool is_whole = bytes == FakeGpu::page && reinterpret_cast<std::uint64_t>(page) % FakeGpu::page == 0;
+  if (!is_whole || ((flags & cudaHostRegisterIoMemory) != 0) != mapping.is_shared ||
+      (mapping.is_shared && gpu.unregistered.contains(mapping.offset))) {
+    return cudaErrorInvalidValue;
+  }
+  const auto* start = static_cast<const std::byte*>(page);
+  gpu.seen.assign(start, start + bytes);
+  if (mapping.is_shared && gpu.silent.contains(mapping.offset)) {
+    std::fill(gpu.seen.begin(), gpu.seen.end(), std::byte{0xff});
+  }
+  gpu.is_closed = mapping.is_shared && gpu.closed.contains(mapping.offset);
+  gpu.registered = page;
+  ::mprotect(page, bytes, PROT_NONE);
   return cudaSuccess;
+}
+
+cudaError_t cudaHostGetDevicePointer(void** seen, void* page, unsigned /*flags*/) {
+  if (const auto error = begin_call(); error != cudaSuccess) { return error; }
+  if (page != fake_gpu->registered) { return cudaErrorInvalidValue; }
+  *seen = fake_gpu->seen.data();
+  return cudaSuccess;
+}
+
+cudaError_t cudaHostUnregister(void* page) {
+  if (page != fake_gpu->registered) { return cudaErrorHostMemoryNotRegistered; }
+  ::mprotect(page, FakeGpu::page, PROT_READ | PROT_WRITE);
+  fake_gpu->registered = nullptr;
+  return begin_call();
+}
+
+cudaError_t cudaDeviceSynchronize() {
+  return begin_call();
+}
+
+cudaError_t cudaGetLastError() {
+  return static_cast<cudaError_t>(fake_gpu->lasting);
 }
 
 cudaError_t cudaDriverGetVersion(int* version) {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,19 @@ struct FakeGpu {
   bool keeps_shared = true;  ///< false: cleared before each block
   bool keeps_memory = true;  ///< false: cleared when it is handed out
   unsigned launches = 0;
+
+  // Pages of files that a process has its driver register, as those of the bus, by their offset in the file.
+  std::set<std::uint64_t> unregistered;  ///< the driver does not take them
+  std::set<std::uint64_t> closed;        ///< a kernel that loads from one ends with `fault`, which lasts
+  std::set<std::uint64_t> silent;        ///< a kernel gets ones
+  int fault = 0;
+  bool hangs = false;  ///< kernels do not end
+
+  unsigned calls = 0;           ///< of CUDA
+  int lasting = 0;              ///< what all calls of this process return since a kernel ended with it
+  bool is_closed = false;       ///< what is registered now
+  void* registered = nullptr;   ///< in this process, which must not look at it
+  std::vector<std::byte> seen;  ///< as the GPU sees it
 
   /// Of that many pages, full of noise.
   explicit FakeGpu(std::size_t pages);
