@@ -3,8 +3,8 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <vector>
 
+#include "common/system/cgroups.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 
@@ -28,18 +28,9 @@ std::optional<std::uint64_t> limit_in(const fs::path& file) {
 
 std::optional<std::uint64_t> cgroup_memory_limit(const fs::path& root) {
   std::optional<std::uint64_t> least;
-  for (const auto& line : split(read_file(root / "proc/self/cgroup").value_or(""), '\n')) {
-    const auto fields = split(line, ':');
-    if (fields.size() != 3) { continue; }
-    const bool v2 = fields[1].empty();
-    if (!v2 && fields[1] != "memory") { continue; }
-    const fs::path mount = root / (v2 ? "sys/fs/cgroup" : "sys/fs/cgroup/memory");
-    const char* file = v2 ? "memory.max" : "memory.limit_in_bytes";
-    for (fs::path below = fs::path(fields[2]).relative_path();; below = below.parent_path()) {
-      const auto limit = limit_in(mount / below / file);
-      if (limit && (!least || *limit < *least)) { least = limit; }
-      if (below.empty()) { break; }
-    }
+  for (const auto& group : own_cgroups("memory", root)) {
+    const auto limit = limit_in(group.path / (group.is_v2 ? "memory.max" : "memory.limit_in_bytes"));
+    if (limit && (!least || *limit < *least)) { least = limit; }
   }
   return least;
 }

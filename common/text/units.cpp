@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -81,7 +82,12 @@ std::string format_size(std::uint64_t bytes) {
 }
 
 std::string format_duration(std::int64_t nanoseconds) {
-  const double seconds = static_cast<double>(nanoseconds) * 1e-9;
+  return format_seconds(static_cast<double>(nanoseconds) * 1e-9);
+}
+
+std::string format_seconds(double seconds) {
+  constexpr double most = 1e18;  // still a whole number
+  seconds = std::min(seconds, most);
   if (seconds < 1) { return fmt::format("{:.0f} ms", seconds * 1e3); }
   if (seconds < 60) { return fmt::format("{:.1f} s", seconds); }
   const auto whole = std::llround(seconds);

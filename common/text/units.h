@@ -25,5 +25,8 @@ std::string counted(std::uint64_t count, std::string_view one, std::string_view 
 std::string format_size(std::uint64_t bytes);
 /// "1.5 s", "2 min 03 s", "12 ms": for people.
 std::string format_duration(std::int64_t nanoseconds);
+/// The same of seconds, which may be more than nanoseconds have room for; of centuries the order of
+/// magnitude.
+std::string format_seconds(double seconds);
 
 }  // namespace virtrain

@@ -4,9 +4,9 @@
 #include <iterator>
 
 namespace virtrain::harness {
-CoreAllocator::CoreAllocator(const vmctl::Inventory& inventory, std::size_t wanted, bool by_numa,
-                             vmctl::Smt smt)
-    : by_numa_(by_numa), smt_(smt) {
+CoreAllocator::CoreAllocator(const vmctl::Inventory& inventory, std::size_t wanted,
+                             std::optional<NumaMemory> memory, vmctl::Smt smt)
+    : memory_(std::move(memory)), smt_(smt) {
   const std::set<int> leased(inventory.leased_cores.begin(), inventory.leased_cores.end());
   const auto is_leased = [&](const vmctl::Core& core) { return leased.contains(core.id); };
   const auto held = std::count_if(inventory.cores.begin(), inventory.cores.end(), is_leased);
@@ -30,9 +30,11 @@ std::vector<int> CoreAllocator::take(std::size_t count, std::optional<int> numa_
   if (numa_node) {
     if (auto near = cores_of(*numa_node); near.size() >= count) { return take_these(std::move(near), count); }
   }
-  if (!by_numa_) { return take_these(usable_now, count); }
-  std::set<int> nodes;
-  for (const int core : usable_now) { nodes.insert(numa_of_.at(core)); }
+  if (!memory_) { return take_these(usable_now, count); }
+  std::set<int> in_order;
+  for (const int core : usable_now) { in_order.insert(numa_of_.at(core)); }
+  std::vector<int> nodes(in_order.begin(), in_order.end());
+  std::stable_partition(nodes.begin(), nodes.end(), [&](int node) { return has_memory(node); });
   std::vector<int> node_by_node;
   for (const int node : nodes) {
     auto cores = cores_of(node);
@@ -53,6 +55,21 @@ std::vector<int> CoreAllocator::take_over(std::size_t count, const std::vector<i
     together.insert(together.end(), cores.begin(), cores.end());
   }
   return take_these(std::move(together), count);
+}
+
+bool CoreAllocator::has_memory(int numa_node) const {
+  const auto found = memory_->left.find(numa_node);
+  return found != memory_->left.end() && found->second >= memory_->of_one;
+}
+
+void CoreAllocator::take_memory(const std::vector<int>& cores) {
+  if (!memory_) { return; }
+  std::map<int, std::size_t> by_node;
+  for (const int core : cores) { ++by_node[numa_of_.at(core)]; }
+  for (const auto& [node, count] : by_node) {
+    auto& left = memory_->left[node];
+    left -= std::min(left, by_node.size() == 1 ? memory_->of_one : memory_->of_one / cores.size() * count);
+  }
 }
 
 std::vector<int> CoreAllocator::usable() const {
@@ -88,6 +105,7 @@ std::vector<int> CoreAllocator::remaining() const {
 
 void CoreAllocator::note_taken(const std::vector<int>& cores) {
   for (const int core : cores) {
+    ++users_[core];
     if (physical_.at(core) >= 0) { taken_physical_.insert(physical_.at(core)); }
   }
 }
@@ -101,10 +119,11 @@ std::vector<int> CoreAllocator::take_these(std::vector<int> cores, std::size_t c
 }
 
 std::vector<int> CoreAllocator::share(std::size_t count) {
+  auto least_used = all_;
+  std::stable_sort(least_used.begin(), least_used.end(), [&](int a, int b) { return users_[a] < users_[b]; });
   std::vector<int> cores;
-  for (std::size_t i = 0; i < count; ++i) { cores.push_back(all_[next_shared_++ % all_.size()]); }
-  note_taken(cores);
-  return cores;
+  for (std::size_t i = 0; i < count; ++i) { cores.push_back(least_used[i % least_used.size()]); }
+  return take_these(std::move(cores), count);
 }
 
 std::vector<int> CoreAllocator::beside(const std::vector<int>& cores, std::size_t count) {
@@ -117,6 +136,7 @@ std::vector<int> CoreAllocator::beside(const std::vector<int>& cores, std::size_
   if (siblings.size() >= count) { return take_these(std::move(siblings), count); }
   std::vector<int> same;
   for (std::size_t i = 0; i < count && !cores.empty(); ++i) { same.push_back(cores[i % cores.size()]); }
+  note_taken(same);
   return same;
 }
 

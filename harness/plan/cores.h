@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "harness/plan/host_room.h"
 #include "vmctl/api/inventory.h"
 #include "vmctl/api/node.h"
 
@@ -14,17 +15,19 @@ namespace virtrain::harness {
 /// Hands out cores of one host, NUMA node by NUMA node.
 class CoreAllocator {
  public:
-  /// Of all the host's cores, or of those that no other run holds where `wanted` of them are left. `by_numa`:
-  /// cores of one NUMA node stay together even where nobody asks for that node.
-  CoreAllocator(const vmctl::Inventory& inventory, std::size_t wanted, bool by_numa,
+  /// Of all the host's cores, or of those that no other run holds where `wanted` of them are left. With
+  /// `memory` cores of one NUMA node stay together even where nobody asks for that node.
+  CoreAllocator(const vmctl::Inventory& inventory, std::size_t wanted, std::optional<NumaMemory> memory,
                 vmctl::Smt smt = vmctl::Smt::any);
 
-  /// `count` cores: of `numa_node` where it has that many left, else of one node that has, else of several;
-  /// none when too few are left.
+  /// `count` cores: of `numa_node` where it has that many left, else of one node that has, if possible with
+  /// the memory too, else of several; none when too few are left.
   std::vector<int> take(std::size_t count, std::optional<int> numa_node);
+  /// The memory of a node with these cores comes from where they are.
+  void take_memory(const std::vector<int>& cores);
   /// `count` cores in equal shares of these NUMA nodes, one node after the other; none where one has too few.
   std::vector<int> take_over(std::size_t count, const std::vector<int>& numa_nodes);
-  /// Cores that are shared with others because none are left, in turn over the whole host.
+  /// Cores where too few are left: those that nobody has, then those that the fewest nodes have.
   std::vector<int> share(std::size_t count);
 
   /// For a neighbour of nodes on these cores: threads of their physical cores that nobody took, where there
@@ -44,10 +47,11 @@ class CoreAllocator {
   /// cores with two that nobody has, core by core.
   std::vector<int> usable() const;
   std::vector<int> cores_of(int numa_node) const;
+  bool has_memory(int numa_node) const;
   void note_taken(const std::vector<int>& cores);
   std::vector<int> take_these(std::vector<int> cores, std::size_t count);
 
-  bool by_numa_;
+  std::optional<NumaMemory> memory_;
   vmctl::Smt smt_;
   std::vector<int> free_;
   std::map<int, int> numa_of_;
@@ -55,7 +59,7 @@ class CoreAllocator {
   std::map<int, int> physical_;   ///< by core, its Core::first_sibling
   std::set<int> taken_physical_;  ///< of cores with several threads, those of which one is taken or leased
   std::vector<int> all_;
-  std::size_t next_shared_ = 0;
+  std::map<int, int> users_;  ///< by core, nodes that have it
 };
 
 }  // namespace virtrain::harness

@@ -11,13 +11,10 @@
 #include "harness/plan/cores.h"
 #include "harness/plan/device_demand.h"
 #include "harness/plan/device_shortage.h"
+#include "harness/plan/host_room.h"
 
 namespace virtrain::harness {
 namespace {
-
-/// Resident memory of QEMU beside the guest's own: measured 286-351 MiB under TCG, far less under KVM.
-constexpr std::uint64_t emulated_overhead_bytes = 350ULL << 20;
-constexpr std::uint64_t kvm_overhead_bytes = 150ULL << 20;
 
 /// Of a CPU rank with the smallest batch: parameters, gradients, momentum, and what the libraries take (seen:
 /// 350 MiB alone, 350-440 MiB with others).
@@ -55,28 +52,6 @@ constexpr const char* reserve_pages =
     "reserve them on the kernel's command line or by vm.nr_hugepages, or leave guest.hugepages out";
 constexpr const char* leave_numa_node = "use less memory, fewer nodes, or pinning: cores";
 
-/// What a case's VMs take in pages of one size.
-struct WantedMemory {
-  std::map<int, std::uint64_t> by_node;  ///< that has to come from there
-  std::uint64_t bytes = 0;               ///< of all
-};
-
-WantedMemory wanted_memory(const Placement& placement, const Guest& guest, std::uint64_t page,
-                           std::uint64_t overhead) {
-  WantedMemory wanted;
-  const auto in_pages = [&](std::uint64_t bytes) { return (bytes + page - 1) / page * page; };
-  for (const auto& tenant : placement.tenants) {
-    for (const auto& node : tenant.nodes) {
-      wanted.bytes += in_pages(node.memory_bytes) + overhead;
-      const auto memory = memory_by_host_node(guest, node);
-      for (const auto& [id, bytes] : memory) {
-        wanted.by_node[id] += in_pages(bytes) + overhead / memory.size();
-      }
-    }
-  }
-  return wanted;
-}
-
 bool has_own_cores(const std::optional<Neighbour>& neighbour) {
   return !neighbour || neighbour->share != Share::core;
 }
@@ -96,10 +71,6 @@ std::string function_mac(const std::string& hostname, const std::string& address
   auto lower = static_cast<std::uint32_t>(std::stoul(digest.substr(0, 6), nullptr, 16));
   while (!taken.insert(lower).second) { lower = (lower + 1) & lower_bits; }
   return mac_of("52:54:01", lower);
-}
-
-std::uint64_t Placer::qemu_overhead() const {
-  return emulated_ ? emulated_overhead_bytes : kvm_overhead_bytes;
 }
 
 Placement Placer::place(const Case& wanted, bool in_vms) {
@@ -210,57 +181,94 @@ void Placer::place_devices(const Case& wanted, Placement& out) {
   for (auto& [node, choice] : chosen) { device_numa_nodes_[node->hostname] = choice.numa_nodes; }
 }
 
-/// Cores near the node's devices where it has any; a neighbour's as its share asks.
+/// What only another run's cores are in the way of is busy.
 void Placer::place_cores(Placement& out) {
+  const auto lacks = place_cores_of(inventory_, out);
+  const auto leased = inventory_.leased_cores.size();
+  const bool is_busy = !lacks.empty() && leased > 0 && fits_without_leases(out);
+  for (const auto& what : lacks) {
+    auto& problems = is_busy ? busy_ : problems_;
+    problems.push_back(is_busy ? fmt::format("{}; another run holds {}", what, counted(leased, "core"))
+                               : what);
+  }
+  for (const auto& tenant : out.tenants) {
+    for (const auto& node : tenant.nodes) {
+      warn_of_far_cores(out.case_name, node, device_numa_nodes_[node.hostname]);
+    }
+  }
+  device_numa_nodes_.clear();
+}
+
+bool Placer::fits_without_leases(Placement placement) const {
+  for (auto& tenant : placement.tenants) {
+    for (auto& node : tenant.nodes) { node.cores.clear(); }
+  }
+  auto idle = inventory_;
+  idle.leased_cores.clear();
+  return place_cores_of(idle, placement).empty();
+}
+
+/// Cores near the node's devices where it has any; a neighbour's as its share asks. Returns what the host
+/// lacks for it.
+std::vector<std::string> Placer::place_cores_of(const vmctl::Inventory& host, Placement& out) const {
+  std::vector<std::string> lacks;
   const auto count = static_cast<std::size_t>(out.guest.vcpus);
   std::size_t with_own = 0;
   for (const auto& tenant : out.tenants) {
     with_own += has_own_cores(tenant.neighbour) ? tenant.nodes.size() : 0;
   }
   const auto smt = out.guest.smt;
-  CoreAllocator cores(inventory_, with_own * count, out.guest.pinning == Pinning::numa, smt);
+  CoreAllocator cores(host, with_own * count, numa_memory(host, out.guest, emulated_), smt);
   for (auto& tenant : out.tenants) {
     for (auto& node : tenant.nodes) {
-      const auto& near = device_numa_nodes_[node.hostname];
+      const auto found = device_numa_nodes_.find(node.hostname);
+      const auto near = found == device_numa_nodes_.end() ? std::vector<int>() : found->second;
       if (tenant.neighbour && tenant.neighbour->share != Share::host) {
-        node.cores = neighbour_cores(out, *tenant.neighbour, cores);
+        node.cores = neighbour_cores(out, *tenant.neighbour, cores, lacks);
       }
       if (near.size() > 1 && node.cores.empty()) { node.cores = cores.take_over(count, near); }
       const auto one = near.size() == 1 ? std::optional(near[0]) : std::nullopt;
       if (node.cores.empty()) { node.cores = cores.take(count, one); }
       if (node.cores.empty() && smt != vmctl::Smt::any) {
-        problems_.push_back(fmt::format(
-            "case {}: smt: {}: {} has no {} {} left for {} (use fewer vcpus or nodes, or smt: any)",
-            out.case_name, to_string(smt), inventory_.hostname, count,
-            smt == vmctl::Smt::apart ? "whole cores" : "threads of whole cores", node.hostname));
+        lacks.push_back(fmt::format(
+            "case {}: smt: {}: {} lacks {} for {} (use fewer vcpus or nodes, or smt: any)", out.case_name,
+            to_string(smt), host.hostname,
+            smt == vmctl::Smt::apart ? counted(count, "whole core")
+                                     : counted(count, "thread of whole cores", "threads of whole cores"),
+            node.hostname));
       }
-      if (node.cores.empty() && !inventory_.cores.empty()) { node.cores = cores.share(count); }
+      if (node.cores.empty() && !host.cores.empty()) { node.cores = cores.share(count); }
+      cores.take_memory(node.cores);
       node.numa_node = cores.common_numa_node(node.cores);
       node.core_numa_nodes = cores.numa_nodes_of(node.cores);
-      warn_of_far_cores(out.case_name, node, near);
     }
   }
-  device_numa_nodes_.clear();
   give_emulator_cores(out, cores.remaining());
+  return lacks;
 }
 
-/// Of one node; what the host has no such place for is a problem.
+/// Of one node; what the host has no such place for is added to `problems`.
 std::vector<int> Placer::neighbour_cores(const Placement& placement, const Neighbour& neighbour,
-                                         CoreAllocator& cores) {
+                                         CoreAllocator& cores, std::vector<std::string>& problems) const {
   const auto& victim = placement.tenants[0].nodes[0];
   const auto count = static_cast<std::size_t>(placement.guest.vcpus);
   const auto lacks = [&](const std::string& what) {
-    problems_.push_back(
-        fmt::format("case {}: share {}: {} has no {} free cores {} (use share: host, or fewer vcpus)",
-                    placement.case_name, share_name(neighbour.share), inventory_.hostname, count, what));
+    problems.push_back(fmt::format("case {}: share {}: {} lacks {} {} (use share: host, or fewer vcpus)",
+                                   placement.case_name, share_name(neighbour.share), inventory_.hostname,
+                                   counted(count, "free core"), what));
     return std::vector<int>();
   };
   if (neighbour.share == Share::core) { return cores.beside(victim.cores, count); }
   if (neighbour.share == Share::last_level_cache) {
     auto found = cores.take_sharing_cache(victim.cores, count);
-    return found.empty() ? lacks("that share the victim's last-level cache") : found;
+    return found.empty() ? lacks("with the victim's last-level cache") : found;
   }
-  if (neighbour.share == Share::numa_node && victim.numa_node) {
+  if (neighbour.share == Share::numa_node && !victim.numa_node) {
+    problems.push_back(
+        fmt::format("case {}: share node: the victim's cores are on several NUMA nodes (use "
+                    "guest.pinning: numa, fewer vcpus, or share: host)",
+                    placement.case_name));
+  } else if (neighbour.share == Share::numa_node) {
     auto found = cores.take_over(count, {*victim.numa_node});
     return found.empty() ? lacks("on the victim's NUMA node") : found;
   }
@@ -310,15 +318,15 @@ void Placer::check_totals(const Case& wanted, Placement& out) {
   out.oversubscribed = crowded || needed > static_cast<std::int64_t>(cores);
   if (inventory_.cores.empty()) { problems_.push_back("no core of this host may be used"); }
   if (crowded && !scenario_.oversubscribe) {
-    problems_.push_back(fmt::format(
-        "case {}: its nodes have {} vCPUs, fewer than ranks (use more vcpus, or oversubscribe: true)",
-        wanted.name, wanted.guest.vcpus));
+    problems_.push_back(
+        fmt::format("case {}: its nodes have {}, fewer than ranks (use more vcpus, or oversubscribe: true)",
+                    wanted.name, counted(wanted.guest.vcpus, "vCPU")));
   } else if (out.oversubscribed && !scenario_.oversubscribe) {
-    problems_.push_back(fmt::format("case {}: {} {} cores, {} has {} (use fewer, or oversubscribe: true)",
-                                    wanted.name, needing(nodes, fmt::format("{} vCPUs", wanted.guest.vcpus)),
-                                    needed, inventory_.hostname, cores));
+    problems_.push_back(fmt::format("case {}: {} {}, {} has {} (use fewer, or oversubscribe: true)",
+                                    wanted.name, needing(nodes, counted(wanted.guest.vcpus, "vCPU")),
+                                    counted(needed, "core"), inventory_.hostname, cores));
   }
-  const std::uint64_t overhead = qemu_overhead();
+  const std::uint64_t overhead = qemu_overhead(emulated_);
   const std::uint64_t memory = static_cast<std::uint64_t>(nodes) * (wanted.guest.memory_bytes + overhead);
   if (memory > inventory_.memory_bytes) {
     problems_.push_back(fmt::format(
@@ -354,12 +362,12 @@ void Placer::check_vms(const Placement& placement) {
 void Placer::check_vm_memory(const Placement& placement) {
   const bool huge = placement.guest.hugepages;
   const auto wanted = huge ? wanted_memory(placement, placement.guest, inventory_.hugepage_bytes, 0)
-                           : wanted_memory(placement, placement.guest, 1, qemu_overhead());
+                           : wanted_memory(placement, placement.guest, 1, qemu_overhead(emulated_));
   // Another run may have the pages that are missing, until it ends.
   auto& problems = huge && !inventory_.leased_cores.empty() ? busy_ : problems_;
   const auto refuse = [&](std::uint64_t bytes, const std::string& where, std::uint64_t there) {
     const auto page = inventory_.hugepage_bytes;
-    const auto lack = huge ? fmt::format("{} huge pages of {}, {} has {} free ({})", bytes / page,
+    const auto lack = huge ? fmt::format("{} of {}, {} has {} free ({})", counted(bytes / page, "huge page"),
                                          format_size(page), where, there / page, reserve_pages)
                            : fmt::format("{}, QEMU's own included, {} has {} ({})", format_size(bytes), where,
                                          format_size(there), leave_numa_node);
@@ -389,10 +397,11 @@ void Placer::warn_of_little_memory(const Case& wanted) {
   }
   const auto needed = static_cast<std::uint64_t>(ranks) * least_rank_bytes;
   if (needed > wanted.guest.memory_bytes) {
-    warnings_.push_back(fmt::format(
-        "case {}: {} ranks in a node of {} will most likely run out of memory and be killed (each takes at "
-        "least {})",
-        wanted.name, ranks, format_size(wanted.guest.memory_bytes), format_size(least_rank_bytes)));
+    warnings_.push_back(
+        fmt::format("case {}: {} in a node of {} will most likely run out of memory and be killed (each "
+                    "takes at least {})",
+                    wanted.name, counted(ranks, "rank"), format_size(wanted.guest.memory_bytes),
+                    format_size(least_rank_bytes)));
   }
 }
 

@@ -32,12 +32,11 @@ class Placer {
   Placement place(const Case& wanted, bool in_vms);
 
   const std::vector<std::string>& problems() const { return problems_; }
-  /// What this host could do once devices are free that are in use now.
+  /// What this host could do once devices and cores are free that are in use now.
   const std::vector<std::string>& busy() const { return busy_; }
   const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
-  std::uint64_t qemu_overhead() const;
   void check_totals(const Case& wanted, Placement& out);
   void warn_of_little_memory(const Case& wanted);
   void place_devices(const Case& wanted, Placement& out);
@@ -46,8 +45,10 @@ class Placer {
   void warn_of_far_cores(const std::string& case_name, const NodePlacement& node,
                          const std::vector<int>& near);
   void place_cores(Placement& out);
+  bool fits_without_leases(Placement placement) const;
+  std::vector<std::string> place_cores_of(const vmctl::Inventory& host, Placement& out) const;
   std::vector<int> neighbour_cores(const Placement& placement, const Neighbour& neighbour,
-                                   CoreAllocator& cores);
+                                   CoreAllocator& cores, std::vector<std::string>& problems) const;
   void check_shared_devices(const Placement& placement);
   void check_vms(const Placement& placement);
   void check_vm_memory(const Placement& placement);

@@ -10,6 +10,7 @@
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "harness/plan/baselines.h"
+#include "harness/plan/host_room.h"
 #include "harness/plan/node_group.h"
 #include "harness/plan/placer.h"
 #include "harness/plan/security_placement.h"
@@ -98,6 +99,28 @@ std::vector<std::size_t> place_case(std::size_t index, const Scenario& scenario,
 void add_new(const std::vector<std::string>& words, std::vector<std::string>& all) {
   for (const auto& one : words) {
     if (std::find(all.begin(), all.end(), one) == all.end()) { all.push_back(one); }
+  }
+}
+
+/// Adds the trials of each case, whose placements are by arm.
+void add_trials(const Scenario& scenario, const std::vector<std::vector<std::size_t>>& placement_of,
+                bool emulated, Plan& plan) {
+  std::optional<std::size_t> booted;  // and kept for the placement's later trials, if the scenario says so
+  for (const auto& placements : placement_of) {
+    for (std::int64_t pair = 1; pair <= scenario.pairs; ++pair) {
+      for (const auto a : order_of_arms(scenario, pair)) {
+        const auto& arm = scenario.arms[a];
+        const auto p = placements[a];
+        const double seconds = estimate_seconds(plan.placements[p], arm.base, emulated) +
+                               static_cast<double>(scenario.settle_ns) * 1e-9;
+        plan.trials.push_back(
+            {static_cast<std::int64_t>(plan.trials.size()) + 1, p, arm.name, arm.base, pair, seconds});
+        plan.estimate_seconds += seconds;
+        if (!runs_in_vms(arm.base)) { continue; }
+        if (booted != p || scenario.reuse == Reuse::trial) { plan.vm_boots += plan.placements[p].nodes(); }
+        booted = p;
+      }
+    }
   }
 }
 
@@ -279,8 +302,10 @@ Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool
   for (std::size_t c = 0; c < scenario.cases.size(); ++c) {
     placement_of.push_back(place_case(c, scenario, placer, plan.placements));
   }
+  add_trials(scenario, placement_of, emulated, plan);
   auto problems = impossible_arms(scenario);
   add_new(placer.problems(), problems);
+  add_new(kept_memory_problems(scenario, plan, inventory, emulated), problems);
   auto busy = placer.busy();
   place_security(scenario, inventory, emulated, plan, problems, busy);
   const auto code = problems.empty() ? ErrorCode::busy : ErrorCode::host_unable;
@@ -288,23 +313,8 @@ Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool
   if (!problems.empty()) { throw Error("plan " + scenario.name, code, join(problems, "\n")); }
   for (auto& words : caveats(scenario)) { plan.warnings.push_back(std::move(words)); }
   add_new(placer.warnings(), plan.warnings);
-
-  std::optional<std::size_t> booted;  // and kept for the placement's later trials, if the scenario says so
-  for (const auto& placements : placement_of) {
-    for (std::int64_t pair = 1; pair <= scenario.pairs; ++pair) {
-      for (const auto a : order_of_arms(scenario, pair)) {
-        const auto& arm = scenario.arms[a];
-        const auto p = placements[a];
-        const double seconds = estimate_seconds(plan.placements[p], arm.base, emulated) +
-                               static_cast<double>(scenario.settle_ns) * 1e-9;
-        plan.trials.push_back(
-            {static_cast<std::int64_t>(plan.trials.size()) + 1, p, arm.name, arm.base, pair, seconds});
-        plan.estimate_seconds += seconds;
-        if (!runs_in_vms(arm.base)) { continue; }
-        if (booted != p || scenario.reuse == Reuse::trial) { plan.vm_boots += plan.placements[p].nodes(); }
-        booted = p;
-      }
-    }
+  if (auto words = quota_warning(plan, inventory); !words.empty()) {
+    plan.warnings.push_back(std::move(words));
   }
   count_bindings(plan);
   return plan;
@@ -443,15 +453,14 @@ std::string to_table(const Plan& plan) {
   for (const auto& placement : plan.placements) { width = std::max(width, placement.case_name.size()); }
   auto out = fmt::format("{}, {}, {}, about {}\n", counted(plan.trials.size(), "trial"),
                          counted(plan.vm_boots, "VM boot"), counted(plan.device_bindings, "device rebind"),
-                         format_duration(static_cast<std::int64_t>(plan.estimate_seconds * 1e9)));
+                         format_seconds(plan.estimate_seconds));
   for (const auto& warning : plan.warnings) { out += "warning: " + warning + "\n"; }
   out += fmt::format("\n{:>5}  {:<{}}  {:<18} {:>4}  {:>5}  {:>9}\n", "order", "case", width, "arm", "pair",
                      "nodes", "estimate");
   for (const auto& trial : plan.trials) {
     const auto& placement = plan.placements[trial.placement];
     out += fmt::format("{:>5}  {:<{}}  {:<18} {:>4}  {:>5}  {:>9}\n", trial.order, placement.case_name, width,
-                       trial.arm, trial.pair, placement.nodes(),
-                       format_duration(static_cast<std::int64_t>(trial.estimate_seconds * 1e9)));
+                       trial.arm, trial.pair, placement.nodes(), format_seconds(trial.estimate_seconds));
   }
   for (const auto& one : plan.security) {
     const auto line = [&](std::size_t placement, std::int64_t nodes) {

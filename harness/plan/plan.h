@@ -57,7 +57,7 @@ bool expects_emulation(const vmctl::Inventory& inventory);
 
 /// Pure: the same scenario and inventory give the same plan. `emulated` says that VMs will run under TCG,
 /// which only changes the estimate and the memory each VM costs the host. Throws Error(host_unable) with one
-/// reason a line where this host cannot do it, Error(busy) where it could once devices are free.
+/// reason a line where this host cannot do it, Error(busy) where it could once devices or cores are free.
 Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool emulated);
 
 /// How long a node may take until its agent answers: the scenario's boot_timeout, and where it has devices

@@ -27,12 +27,6 @@ constexpr const char* same_in_all_arms[] = {"description", "cases",  "arms",    
                                             "pairs",       "reuse",  "sweep",        "price",
                                             "settle",      "expect", "oversubscribe"};
 
-/// What bare metal has none of.
-constexpr const char* keys_of_vms[] = {
-    "guest.image",         "guest.hugepages",      "guest.topology",        "guest.memory_encryption",
-    "guest.network.vhost", "guest.network.queues", "guest.cpu_model",       "guest.nccl_topology",
-    "devices.clique",      "devices.vfio",         "guest.emulator_threads"};
-
 /// Where the scenario has what an arm says of its neighbour.
 const std::vector<std::string> neighbour_path{"isolation", "neighbour"};
 
@@ -174,7 +168,7 @@ class Resolver {
       chain.push_back(found->second);
     }
     variant.arm.base = chain.back()->like;
-    if (variant.arm.base != arm_vm) { refuse_keys_of_others(draft, variant.arm.base); }
+    refuse_keys_of_others(draft, variant.arm.base);
     for (auto one = chain.rbegin(); one != chain.rend(); ++one) {
       for (const auto& layer : (*one)->layers) { variant.layers.push_back(layer); }
       for (const auto& change : (*one)->changes) {
@@ -188,12 +182,10 @@ class Resolver {
  private:
   void refuse_keys_of_others(const Draft& draft, const std::string& base) const {
     for (const auto& change : draft.changes) {
-      const bool of_vms = std::any_of(std::begin(keys_of_vms), std::end(keys_of_vms),
-                                      [&](const char* key) { return is_at_or_below(change.key, key); });
-      const bool of_networks = base == arm_bare_metal_shared && is_at_or_below(change.key, "guest.network");
-      if (!of_vms && !of_networks) { continue; }
-      diagnostics_.add(draft.like_mark, "arm {} sets {}, which has no meaning on {} (allowed like vm{})",
-                       draft.name, change.key, base, of_vms ? "" : " or bare_metal");
+      const auto allowed = arms_with(change.key);
+      if (contains(allowed, base)) { continue; }
+      diagnostics_.add(draft.like_mark, "arm {} sets {}, which has no meaning on {} (allowed like {})",
+                       draft.name, change.key, base, join(allowed, " or "));
     }
   }
 

@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <cerrno>
 #include <set>
 #include <system_error>
@@ -225,10 +223,12 @@ class CaseDecoder {
         variants_(variants),
         diagnostics_(diagnostics) {}
 
-  std::vector<Case> decode(const std::vector<Field>& items, const Layers& arm) const {
+  /// `most_points`: of each item's sweep, where the others are refused anyway.
+  std::vector<Case> decode(const std::vector<Field>& items, const Layers& arm,
+                           std::size_t most_points = most_trials) const {
     std::vector<Case> cases;
     std::set<std::string> names;
-    for (const auto& item : items) { decode_item(item, arm, names, cases); }
+    for (const auto& item : items) { decode_item(item, arm, most_points, names, cases); }
     return cases;
   }
 
@@ -260,19 +260,19 @@ class CaseDecoder {
   }
 
  private:
-  void decode_item(const Field& item, const Layers& arm, std::set<std::string>& names,
-                   std::vector<Case>& cases) const {
+  void decode_item(const Field& item, const Layers& arm, std::size_t most_points,
+                   std::set<std::string>& names, std::vector<Case>& cases) const {
     MapReader in(item, "case", diagnostics_);
     in.require("name");
     const std::string name =
         in.name("name", {.text = "Name in tables", .example = "two-vms-one-gpu"}).value_or("unnamed");
     if (!names.insert(name).second) { in.refuse("name", "two cases are named '{}'", name); }
     auto points = decode_sweep(in, "the scenario's sweep", diagnostics_);
-    refuse_swept_changes(points, variants_, diagnostics_);
+    refuse_swept_keys(points, variants_, diagnostics_);
     if (points.empty()) { points = sweep_; }
     if (points.empty()) { points.emplace_back(); }
+    points.resize(std::min(points.size(), most_points));
     for (const auto& point : points) {
-      if (cases.size() > most_trials) { break; }  // refused by check_extent
       if (name.size() + point.name.size() > most_case_name_bytes) {
         diagnostics_.add(
             point.layers.front().mark,
@@ -305,8 +305,9 @@ class CaseDecoder {
 
 /// `cases`, or the victims of `isolation` as cases; then the arms, each with its own of them.
 void decode_work(MapReader& in, const Field& document, const Ground& ground, std::vector<SweepPoint> sweep,
-                 std::vector<Variant>& variants, Scenario& scenario, Diagnostics& diagnostics) {
-  const bool swept = !sweep.empty();
+                 std::vector<Variant>& variants, Scenario& scenario, bool large_sweeps,
+                 Diagnostics& diagnostics) {
+  const auto points = sweep.size();
   const CaseDecoder decoder(document, ground, std::move(sweep), variants, diagnostics);
   const About placements{
       .text = "Placements of work: tenants and their nodes",
@@ -315,11 +316,14 @@ void decode_work(MapReader& in, const Field& document, const Ground& ground, std
   const auto cases = in.child("cases", placements);
   if (cases) {
     const auto items = read_list(*cases, "cases", 1, 256, diagnostics);
-    scenario.cases = decoder.decode(items, {});
-    const bool too_many = scenario.cases.size() * variants.size() > most_trials;  // refused by check_extent
+    const bool too_many = !document.describes() &&
+                          refuse_many_cases(in, count_cases(items, points, diagnostics), variants.size(),
+                                            ground.workload, scenario.pairs, large_sweeps);
+    const std::size_t most_points = too_many ? 1 : most_trials;
+    scenario.cases = decoder.decode(items, {}, most_points);
     for (auto& variant : variants) {
-      if (too_many) { break; }
-      variant.arm.cases = variant.layers.empty() ? scenario.cases : decoder.decode(items, variant.layers);
+      variant.arm.cases =
+          variant.layers.empty() ? scenario.cases : decoder.decode(items, variant.layers, most_points);
     }
   }
   const auto isolation = in.child("isolation", {.text = "Victims that train beside neighbours",
@@ -332,7 +336,7 @@ void decode_work(MapReader& in, const Field& document, const Ground& ground, std
   if (isolation) {
     block.emplace(*isolation, "isolation", diagnostics);
     scenario.isolation = decode_isolation(*block, diagnostics);
-    if (swept) { in.refuse("sweep", "isolation has levels in place of a sweep (remove one of them)"); }
+    if (points > 0) { in.refuse("sweep", "isolation has levels in place of a sweep (remove one of them)"); }
     const auto limits = decode_neighbour_limits(*block, ground.guest, diagnostics);
     const About of_victims{.text = "Tenants that train, each measured by itself",
                            .example = Schema::array({{{"name", "trainer"}, {"nodes", 1}}})};
@@ -390,14 +394,16 @@ Scenario decode_document(const Field& document, bool large_sweeps, Diagnostics& 
   auto variants = decode_arms(in, diagnostics);
   decode_prices(in, variants, diagnostics);
   auto sweep = decode_sweep(in, "each case runs with its own values", diagnostics);
-  refuse_swept_changes(sweep, variants, diagnostics);
+  refuse_swept_keys(sweep, variants, diagnostics);
   if (!in.has("devices") && !document.describes()) {
     for (auto& variant : variants) { refuse_devices(variant.layers, "arms", diagnostics); }
     for (auto& point : sweep) { refuse_devices(point.layers, "sweep", diagnostics); }
   }
-  decode_work(in, document, ground, std::move(sweep), variants, scenario, diagnostics);
+  // Cases may be too many for these pairs, which the schema has below them.
+  if (!document.describes()) { decode_pairs(in, scenario, diagnostics); }
+  decode_work(in, document, ground, std::move(sweep), variants, scenario, large_sweeps, diagnostics);
   scenario.probes = decode_probes(in, scenario.cases, diagnostics);
-  decode_pairs(in, scenario, diagnostics);
+  if (document.describes()) { decode_pairs(in, scenario, diagnostics); }
   const About reuse{.text = "Whether VMs boot for each trial or once for each case", .fallback = "trial"};
   if (const auto i = in.one_of("reuse", {"trial", "case"}, reuse)) {
     scenario.reuse = static_cast<Reuse>(*i);
@@ -415,7 +421,7 @@ Scenario decode_document(const Field& document, bool large_sweeps, Diagnostics& 
     in.refuse("pairs", "until: verdict needs two arms to compare");
   }
   decode_times(in, scenario);
-  check_extent(in, scenario, large_sweeps);
+  check_extent(in, scenario);
   decode_expect(in, scenario, diagnostics);
   in.finish();
   in.schema_rules(

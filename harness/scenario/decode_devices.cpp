@@ -1,7 +1,6 @@
 #include "harness/scenario/decode_devices.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include "common/text/scanner.h"
 #include "common/text/text.h"

@@ -1,7 +1,5 @@
 #include "harness/scenario/decode_pairs.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "common/text/text.h"
@@ -12,7 +10,8 @@ namespace {
 
 constexpr std::int64_t most_pairs = 10'000;
 constexpr std::size_t most_node_starts = 250'000;
-constexpr std::size_t most_swept_trials = 10'000;  ///< unless somebody says that he wants more
+constexpr std::size_t most_swept_trials = 10'000;           ///< unless somebody says that he wants more
+constexpr std::size_t most_environment_bytes = 512U << 20;  ///< of all cases in all arms
 constexpr std::int64_t second_ns = 1'000'000'000;
 constexpr std::int64_t least_budget_ns = 60L * 1'000'000'000;
 constexpr std::int64_t most_budget_ns = 366L * 24 * 3600 * 1'000'000'000;
@@ -46,6 +45,17 @@ void decode_until(const Field& field, Scenario& scenario, Diagnostics& diagnosti
   scenario.until = until;
 }
 
+/// Each case has the environment once, and in each arm again.
+bool refuse_large_environment(MapReader& in, std::size_t cases, std::size_t arms, const Workload& workload) {
+  std::size_t bytes = 0;
+  for (const auto& [name, value] : workload.environment) { bytes += name.size() + value.size(); }
+  if (bytes * cases * (arms + 1) <= most_environment_bytes) { return false; }
+  in.refuse("workload",
+            "env has {}, too much for {} in {} (shorten the variables, or use fewer cases or arms)",
+            format_size(bytes), counted(cases, "case"), counted(arms, "arm"));
+  return true;
+}
+
 }  // namespace
 
 void decode_pairs(MapReader& in, Scenario& scenario, Diagnostics& diagnostics) {
@@ -63,14 +73,33 @@ void decode_pairs(MapReader& in, Scenario& scenario, Diagnostics& diagnostics) {
     number["anyOf"] = {{{"type", "integer"}, {"minimum", 1}, {"maximum", most_pairs}}, map};
     *field->schema = number;
   } else if (field->node.IsMap()) {
-    if (scenario.isolation) { in.refuse("pairs", "isolation needs a fixed number of pairs"); }
+    if (in.has("isolation")) { in.refuse("pairs", "isolation needs a fixed number of pairs"); }
     decode_until(*field, scenario, diagnostics);
   } else {
     in.integer("pairs", {1, most_pairs}, scenario.pairs, about.text);
   }
 }
 
-void check_extent(MapReader& in, const Scenario& scenario, bool large_sweeps) {
+bool refuse_many_cases(MapReader& in, const CaseCount& count, std::size_t arms, const Workload& workload,
+                       std::int64_t pairs, bool large_sweeps) {
+  const auto trials = count.cases * arms * static_cast<std::size_t>(pairs);
+  if (trials > most_trials) {
+    in.refuse("pairs", "{} in {}, {}, are {} trials (allowed: at most {}; fewer pairs, cases or arms)",
+              counted(count.cases, "case"), counted(arms, "arm"), counted(pairs, "time"), trials,
+              most_trials);
+    return true;
+  }
+  if (!count.swept || trials <= most_swept_trials || large_sweeps) {
+    return refuse_large_environment(in, count.cases, arms, workload);
+  }
+  in.refuse(in.has("sweep") ? "sweep" : "cases",
+            "the sweep makes {} trials (allowed without --yes: at most {}; virtrain plan --yes shows their "
+            "hours)",
+            trials, most_swept_trials);
+  return true;
+}
+
+void check_extent(MapReader& in, const Scenario& scenario) {
   const auto times = static_cast<std::size_t>(scenario.pairs) * scenario.arms.size();
   const std::size_t trials = times * scenario.cases.size();
   std::size_t node_starts = 0;
@@ -83,15 +112,6 @@ void check_extent(MapReader& in, const Scenario& scenario, bool large_sweeps) {
               "{} and {}; fewer pairs, cases or arms)",
               counted(scenario.cases.size(), "case"), counted(scenario.arms.size(), "arm"),
               counted(scenario.pairs, "time"), trials, node_starts, most_trials, most_node_starts);
-    return;
-  }
-  const bool swept = std::any_of(scenario.cases.begin(), scenario.cases.end(),
-                                 [](const Case& one) { return one.name.find('@') != std::string::npos; });
-  if (swept && trials > most_swept_trials && !large_sweeps) {
-    in.refuse(in.has("sweep") ? "sweep" : "cases",
-              "the sweep makes {} trials (allowed without --yes: at most {}; virtrain plan --yes "
-              "shows their hours)",
-              trials, most_swept_trials);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "common/text/scanner.h"
 #include "common/text/text.h"
+#include "common/text/units.h"
 
 namespace virtrain::harness {
 namespace {
@@ -136,8 +137,8 @@ Workload decode_workload(const Field& field, Workload base, Diagnostics& diagnos
               to_string(base.precision));
   }
   if (base.steps < base.display_every) {
-    in.refuse("display_every", "display_every {} leaves no sample in {} steps (allowed: at most steps)",
-              base.display_every, base.steps);
+    in.refuse("display_every", "display_every {} leaves no sample in {} (allowed: at most steps)",
+              base.display_every, counted(base.steps, "step"));
   }
   if (values_to_normalize(base) < 2) {
     in.refuse(in.has("batch_size") ? "batch_size" : "image_size",

@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "common/model/arm.h"
 #include "common/text/text.h"
 
 namespace virtrain::harness {
@@ -17,6 +18,12 @@ constexpr FixedKey fixed_keys[] = {
     {"devices.kind", "the arms of a pair run on the same devices"},
     {"devices.select", "the arms of a pair run on the same devices"},
 };
+
+/// What bare metal has none of.
+constexpr std::string_view keys_of_vms[] = {
+    "guest.image",         "guest.hugepages",      "guest.topology",        "guest.memory_encryption",
+    "guest.network.vhost", "guest.network.queues", "guest.cpu_model",       "guest.nccl_topology",
+    "devices.clique",      "devices.vfio",         "guest.emulator_threads"};
 
 std::string last_part(const std::string& path) {
   return split(path, '.').back();
@@ -101,6 +108,14 @@ const FixedKey* fixed_key(std::string_view key) {
 const FixedKey* fixed_in_arms(std::string_view key) {
   const auto* fixed = fixed_key(key);
   return fixed != nullptr && fixed->in_arms ? fixed : nullptr;
+}
+
+std::vector<std::string> arms_with(std::string_view key) {
+  const bool of_vms = std::any_of(std::begin(keys_of_vms), std::end(keys_of_vms),
+                                  [&](std::string_view one) { return is_at_or_below(key, one); });
+  if (of_vms) { return {arm_vm}; }
+  if (is_at_or_below(key, "guest.network")) { return {arm_vm, arm_bare_metal}; }
+  return {arm_vm, arm_bare_metal, arm_bare_metal_shared};
 }
 
 KeyPlaces key_places(const nlohmann::ordered_json& schema) {

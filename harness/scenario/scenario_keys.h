@@ -22,6 +22,9 @@ const FixedKey* fixed_key(std::string_view key);
 /// The same of what arms may not vary.
 const FixedKey* fixed_in_arms(std::string_view key);
 
+/// Arms in which the key changes something: vm, bare_metal, bare_metal_shared and what is like them.
+std::vector<std::string> arms_with(std::string_view key);
+
 /// "guest.image" is at or below "guest.image" and "guest".
 bool is_at_or_below(std::string_view key, std::string_view parent);
 /// "guest.image" of "guest" and "image"; "image" where the path is empty.

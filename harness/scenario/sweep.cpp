@@ -6,9 +6,11 @@
 #include <map>
 #include <optional>
 
+#include "common/contains.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
+#include "harness/scenario/decode_pairs.h"
 #include "harness/scenario/scenario_keys.h"
 
 namespace virtrain::harness {
@@ -137,6 +139,14 @@ std::vector<SweepPoint> points_of(const std::vector<SweptKey>& keys, bool zipped
   }
 }
 
+/// How many cases a weak scaling makes of each point.
+std::size_t sizes_of(const YAML::Node& item) {
+  if (!item.IsMap()) { return 1; }
+  const auto scale = item["scale"];
+  const auto nodes = scale && scale.IsMap() ? scale["nodes"] : YAML::Node();
+  return nodes && nodes.IsSequence() ? std::max<std::size_t>(1, nodes.size()) : 1;
+}
+
 void describe_sweep(Schema& schema) {
   schema.erase("properties");
   schema.update({{"properties",
@@ -188,8 +198,8 @@ std::vector<SweepPoint> decode_sweep(MapReader& in, const char* absent, Diagnost
   for (const auto& key : keys) {
     points = zipped ? key.values.size() : points * key.values.size();
     if (zipped && key.values.size() != keys[0].values.size()) {
-      diagnostics.add(key.mark, "zip: {} has {} values and {} has {} (allowed: as many)", join(key.path, "."),
-                      key.values.size(), join(keys[0].path, "."), keys[0].values.size());
+      diagnostics.add(key.mark, "zip: {} has {} and {} has {} (allowed: as many)", join(key.path, "."),
+                      counted(key.values.size(), "value"), join(keys[0].path, "."), keys[0].values.size());
       return {};
     }
     if (points > most_points) {
@@ -200,11 +210,30 @@ std::vector<SweepPoint> decode_sweep(MapReader& in, const char* absent, Diagnost
   return points_of(keys, zipped);
 }
 
-void refuse_swept_changes(const std::vector<SweepPoint>& points, const std::vector<Variant>& variants,
-                          Diagnostics& diagnostics) {
+CaseCount count_cases(const std::vector<Field>& items, std::size_t points, Diagnostics& diagnostics) {
+  CaseCount count;
+  for (const auto& item : items) {
+    MapReader in(item, "case", diagnostics);
+    const auto own = decode_sweep(in, "", diagnostics).size();
+    count.swept = count.swept || own > 0 || points > 0;
+    count.cases += std::max<std::size_t>(1, own > 0 ? own : points) * sizes_of(item.node);
+    if (count.cases > most_trials) { break; }
+  }
+  return count;
+}
+
+void refuse_swept_keys(const std::vector<SweepPoint>& points, const std::vector<Variant>& variants,
+                       Diagnostics& diagnostics) {
   if (points.empty()) { return; }
   for (const auto& swept : points.front().layers) {
     const auto key = join(swept.path, ".");
+    const auto allowed = arms_with(key);
+    const auto is_with = [&](const Variant& variant) { return contains(allowed, variant.arm.base); };
+    if (std::none_of(variants.begin(), variants.end(), is_with)) {
+      diagnostics.add(swept.mark,
+                      "sweep: {} changes nothing in the arms of this scenario (allowed with an arm {})", key,
+                      join(allowed, " or "));
+    }
     for (const auto& variant : variants) {
       for (const auto& change : variant.arm.changes) {
         if (!is_at_or_below(change.key, key) && !is_at_or_below(key, change.key)) { continue; }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,16 @@ struct SweepPoint {
 /// describes as `absent`.
 std::vector<SweepPoint> decode_sweep(MapReader& in, const char* absent, Diagnostics& diagnostics);
 
-/// Refuses a sweep over a key that an arm changes.
-void refuse_swept_changes(const std::vector<SweepPoint>& points, const std::vector<Variant>& variants,
-                          Diagnostics& diagnostics);
+/// Cases of a file, counted without decoding them; no further than to too many.
+struct CaseCount {
+  std::size_t cases = 0;
+  bool swept = false;
+};
+/// `points`: of the scenario's sweep; 0: it has none.
+CaseCount count_cases(const std::vector<Field>& items, std::size_t points, Diagnostics& diagnostics);
+
+/// Refuses a sweep over a key that an arm changes, or that changes nothing in any arm.
+void refuse_swept_keys(const std::vector<SweepPoint>& points, const std::vector<Variant>& variants,
+                       Diagnostics& diagnostics);
 
 }  // namespace virtrain::harness

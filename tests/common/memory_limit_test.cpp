@@ -6,6 +6,7 @@
 
 #include <fstream>
 
+#include "common/system/cgroups.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 
@@ -43,6 +44,35 @@ TEST_CASE("the tightest cgroup of the process and its parents counts") {
     CHECK(!cgroup_memory_limit(host.root));
     host.put("sys/fs/cgroup/memory/vt-1/memory.limit_in_bytes", "805306368\n");
     CHECK(cgroup_memory_limit(host.root) == 805306368);
+  }
+}
+
+TEST_CASE("the least quota of CPU time of the process's cgroup and its parents counts") {
+  const Host host;
+  CHECK(!cgroup_cpu_quota(host.root));
+  SECTION("version 2") {
+    host.put("proc/self/cgroup", "0::/a/b\n");
+    host.put("sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
+    CHECK(!cgroup_cpu_quota(host.root));
+    host.put("sys/fs/cgroup/a/cpu.max", "250000 100000\n");
+    CHECK(cgroup_cpu_quota(host.root) == 2.5);
+    host.put("sys/fs/cgroup/cpu.max", "200000 100000\n");  // as a container has it
+    CHECK(cgroup_cpu_quota(host.root) == 2);
+  }
+  SECTION("version 1, where the controller has others beside it and -1 is no quota") {
+    host.put("proc/self/cgroup", "7:cpuset:/tight\n4:cpu,cpuacct:/docker/1\n");
+    host.put("sys/fs/cgroup/cpu/docker/1/cpu.cfs_quota_us", "-1\n");
+    host.put("sys/fs/cgroup/cpu/docker/1/cpu.cfs_period_us", "100000\n");
+    CHECK(!cgroup_cpu_quota(host.root));
+    host.put("sys/fs/cgroup/cpu/docker/1/cpu.cfs_quota_us", "50000\n");
+    CHECK(cgroup_cpu_quota(host.root) == 0.5);
+  }
+  SECTION("what is no quota") {
+    host.put("proc/self/cgroup", "0::/../..\n");
+    for (const char* text : {"", "200000", "0 100000", "200000 0", "200000 100000 1", "a b"}) {
+      host.put("sys/fs/cgroup/cpu.max", text);
+      CHECK(!cgroup_cpu_quota(host.root));
+    }
   }
 }
 

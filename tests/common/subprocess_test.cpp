@@ -1,11 +1,16 @@
 #include "common/system/subprocess.h"
 
+#include <fmt/format.h>
 #include <signal.h>
 #include <stdlib.h>
 
+#include <filesystem>
+
 #include "common/error.h"
+#include "common/system/file_lock.h"
 #include "common/text/units.h"
 #include "tests/support/catch.h"
+#include "tests/support/temporary_folder.h"
 
 using namespace virtrain;
 using virtrain::test::Contains;
@@ -57,6 +62,38 @@ TEST_CASE("a plain environment has no token of ours, and what is set for it") {
   for (const auto* name : {"", "https_proxy", "AWS_SECRET_ACCESS_KEY", "PATHS", "LANGX", "LD_PRELOAD"}) {
     CHECK_FALSE(is_plain_variable(name));
   }
+}
+
+TEST_CASE("signals are passed on, and a command that overran may end by itself first") {
+  const TemporaryFolder folder;
+  const auto file = folder.path / "torn-down";
+  const std::string tear_down = "trap 'sleep 0.3; touch " + file.string() + "; exit 7' TERM; ";
+  CommandOptions told;
+  told.next_signal = [asked = 0]() mutable { return ++asked == 3 ? SIGTERM : 0; };
+  CHECK(run_command({"sh", "-c", tear_down + "while :; do sleep 0.1; done"}, told).exit_status == 7);
+  REQUIRE(std::filesystem::remove(file));
+  CommandOptions hurried;
+  hurried.deadline = 500ms;
+  hurried.grace = 20s;
+  CHECK(error_of({"sh", "-c", tear_down + "while :; do sleep 0.1; done"}, hurried).code() ==
+        ErrorCode::timeout);
+  CHECK(std::filesystem::exists(file));
+  hurried.grace = 200ms;
+  CHECK(error_of({"sh", "-c", "trap '' TERM; sleep 986 & sleep 986"}, hurried).code() == ErrorCode::timeout);
+  bool gone = false;
+  for (int i = 0; i < 100 && !gone; ++i) { gone = run_command({"pgrep", "-f", "^sleep 986$"}).out.empty(); }
+  CHECK(gone);
+}
+
+TEST_CASE("a descriptor is inherited by the command that is given it, and by no other") {
+  const TemporaryFolder folder;
+  const UniqueFd held = try_lock_file(folder.path / "lock", LockKind::exclusive);
+  const std::vector<std::string> look{"test", "-e", fmt::format("/proc/self/fd/{}", held.get())};
+  CHECK(run_command(look).exit_status == 1);
+  CommandOptions given;
+  given.inherited = held.get();
+  CHECK(run_command(look, given).exit_status == 0);
+  CHECK(run_command(look).exit_status == 1);
 }
 
 TEST_CASE("what cannot start, fails or overruns says so") {

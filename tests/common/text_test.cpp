@@ -110,11 +110,11 @@ TEST_CASE("row 10: terminal escapes do not reach the operator") {
 
 TEST_CASE("what is shown has an end, and says what it left out") {
   CHECK(printable("abcdef", 6) == "abcdef");
-  CHECK(printable("abcdefg", 6) == "abcdef… (1 bytes more)");
-  CHECK(printable("grüße", 3) == "gr… (5 bytes more)");  // no half letter
+  CHECK(printable("abcdefg", 6) == "abcdef… (1 more byte)");
+  CHECK(printable("grüße", 3) == "gr… (5 more bytes)");  // no half letter
   CHECK(printable(std::string(3'000'000, 'x')).size() < 70'000);
   CHECK(excerpt("a\tb\nerror: c\r") == "a b error: c\uFFFD");
-  CHECK(excerpt(std::string(300, 'x')) == std::string(200, 'x') + "… (100 bytes more)");
+  CHECK(excerpt(std::string(300, 'x')) == std::string(200, 'x') + "… (100 more bytes)");
 }
 
 TEST_CASE("the nearest word is near, or there is none") {

@@ -63,6 +63,9 @@ TEST_CASE("sizes, durations and counts for people") {
   CHECK(format_duration(123'000'000'000) == "2 min 03 s");
   CHECK(format_duration(3'599'600'000'000) == "1 h 00 min");
   CHECK(format_duration(3'720'000'000'000) == "1 h 02 min");
+  CHECK(format_seconds(0.012) == "12 ms");
+  CHECK(format_seconds(3.6e12) == "1000000000 h 00 min");
+  CHECK(format_seconds(1e30) == format_seconds(1e18));
   CHECK(counted(0, "trial") == "0 trials");
   CHECK(counted(1, "trial") == "1 trial");
   CHECK(counted(2, "loss is", "losses are") == "2 losses are");

@@ -38,6 +38,7 @@ struct Inventory {
       0;                           ///< that the kernel makes when asked (vm.nr_overcommit_hugepages)
   std::uint64_t memory_bytes = 0;  ///< total, or the memory cgroup's limit where that is less
   std::uint64_t available_memory_bytes = 0;  ///< what could be used now
+  std::optional<double> cpu_quota_cores;     ///< CPU time that the cgroup grants; absent: no limit
   std::string cpu_vendor;                    ///< "GenuineIntel", "AuthenticAMD"
   std::string cpu_model;
   std::vector<std::string> cpu_flags;

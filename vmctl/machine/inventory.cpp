@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <set>
 
 #include "common/contains.h"
 #include "common/error.h"
+#include "common/system/cgroups.h"
 #include "common/system/memory_limit.h"
 #include "common/system/subprocess.h"
 #include "common/text/text.h"
@@ -51,7 +51,7 @@ std::uint64_t kilobytes(const std::string& text) {
   return number && *number > 0 ? static_cast<std::uint64_t>(*number) << 10 : 0;
 }
 
-std::uint64_t number_in(const fs::path& file) {
+std::uint64_t number_in_file(const fs::path& file) {
   const auto text = read_value(file);
   const auto number = text ? parse_integer(*text) : std::nullopt;
   return number && *number > 0 ? static_cast<std::uint64_t>(*number) : 0;
@@ -139,8 +139,8 @@ NumaNode read_node(const fs::path& root, int id) {
   node.id = id;
   node.memory_bytes =
       kilobytes(value_of(read_file(folder / "meminfo").value_or(""), fmt::format("Node {} MemTotal", id)));
-  node.free_hugepages_1gib = number_in(folder / "hugepages/hugepages-1048576kB/free_hugepages");
-  node.free_hugepages_2mib = number_in(folder / "hugepages/hugepages-2048kB/free_hugepages");
+  node.free_hugepages_1gib = number_in_file(folder / "hugepages/hugepages-1048576kB/free_hugepages");
+  node.free_hugepages_2mib = number_in_file(folder / "hugepages/hugepages-2048kB/free_hugepages");
   return node;
 }
 
@@ -195,7 +195,7 @@ Inventory load_machine(const fs::path& root) {
   inventory.cores = read_cores(root, nodes);
   for (const int node : nodes) { inventory.numa_nodes.push_back(read_node(root, node)); }
   if (const auto bytes = kilobytes(value_of(memory, "Hugepagesize"))) { inventory.hugepage_bytes = bytes; }
-  const auto allowed = number_in(root / "proc/sys/vm/nr_overcommit_hugepages");
+  const auto allowed = number_in_file(root / "proc/sys/vm/nr_overcommit_hugepages");
   const auto made = static_cast<std::uint64_t>(parse_integer(value_of(memory, "HugePages_Surp")).value_or(0));
   inventory.surplus_hugepage_bytes = (allowed - std::min(allowed, made)) * inventory.hugepage_bytes;
   inventory.memory_bytes = kilobytes(value_of(memory, "MemTotal"));
@@ -203,6 +203,7 @@ Inventory load_machine(const fs::path& root) {
   if (inventory.numa_nodes.size() == 1 && inventory.numa_nodes[0].memory_bytes == 0) {
     inventory.numa_nodes[0].memory_bytes = inventory.memory_bytes;
   }
+  inventory.cpu_quota_cores = cgroup_cpu_quota(root);
   inventory.cpu_vendor = value_of(cpu, "vendor_id");
   inventory.cpu_model = value_of(cpu, "model name");
   const auto flags = value_of(cpu, "flags");

@@ -1,11 +1,8 @@
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "vmctl/api/inventory.h"
 #include "vmctl/devices/host_device.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <string>
 
 #include "common/system/time.h"
 #include "common/text/text.h"

@@ -12,12 +12,14 @@
 
 #include "common/contains.h"
 #include "common/text/text.h"
+#include "common/text/units.h"
 
 namespace virtrain::vmctl {
 namespace {
 
 namespace fs = std::filesystem;
 const fs::path cgroup_mount = "/sys/fs/cgroup";
+constexpr std::string_view tried_prefix = "vt-try-";
 
 /// This process's group of a v1 controller, as a folder; nothing if it is not mounted.
 std::optional<fs::path> own_v1_group(const std::string& controller) {
@@ -34,7 +36,7 @@ std::optional<fs::path> own_v1_group(const std::string& controller) {
 }
 
 /// Control files take one plain write; what they refuse shows as a failed stream.
-bool put(const fs::path& file, const std::string& value) {
+bool set_control(const fs::path& file, const std::string& value) {
   std::ofstream out(file);
   out << value << std::flush;
   return out.good();
@@ -52,7 +54,7 @@ std::optional<fs::path> make_v1_group(const std::string& controller, const std::
   const auto own = own_v1_group(controller);
   if (!own || !make_folder(*own / name)) { return std::nullopt; }
   for (const auto& [file, value] : values) {
-    if (put(*own / name / file, value)) { continue; }
+    if (set_control(*own / name / file, value)) { continue; }
     remove_cgroup(*own / name);
     return std::nullopt;
   }
@@ -148,21 +150,23 @@ void make_v2(const std::string& name, const std::vector<int>& cores, std::uint64
   const auto parent = cgroup_mount / "virtrain";
   const std::string enable = std::string(has_memory ? "+memory " : "") + (has_cpuset ? "+cpuset " : "") +
                              (has_cpu ? "+cpu " : "") + (has_io ? "+io" : "");
-  if (!put(cgroup_mount / "cgroup.subtree_control", enable) || !make_folder(parent) ||
-      !put(parent / "cgroup.subtree_control", enable) || !make_folder(parent / name)) {
+  if (!set_control(cgroup_mount / "cgroup.subtree_control", enable) || !make_folder(parent) ||
+      !set_control(parent / "cgroup.subtree_control", enable) || !make_folder(parent / name)) {
     return;
   }
-  if (has_memory && put(parent / name / "memory.max", std::to_string(bytes))) { groups.memory = "cgroup v2"; }
-  if (has_cpuset) { put(parent / name / "cpuset.cpus", format_cpu_list(cores)); }
-  put(parent / name / "memory.swap.max", "0");
+  if (has_memory && set_control(parent / name / "memory.max", std::to_string(bytes))) {
+    groups.memory = "cgroup v2";
+  }
+  if (has_cpuset) { set_control(parent / name / "cpuset.cpus", format_cpu_list(cores)); }
+  set_control(parent / name / "memory.swap.max", "0");
   if (has_cpu) {
     const auto quota = fmt::format("{} {}", cpu_quota_us(*limits.cpu_cores), cpu_period_us);
-    groups.cpu = put(parent / name / "cpu.max", quota);
+    groups.cpu = set_control(parent / name / "cpu.max", quota);
   }
   if (has_io) {
     const auto values = v2_disk_values(limits);
     groups.disk = !values.empty() && std::all_of(values.begin(), values.end(), [&](const auto& value) {
-      return put(parent / name / value.first, value.second);
+      return set_control(parent / name / value.first, value.second);
     });
   }
   groups.folders.push_back(parent / name);
@@ -196,11 +200,19 @@ std::string lacks_cgroups(const NodeLimits& limits) {
   if (!limits.cpu_cores && !limits.of_disk()) { return ""; }
   if (::geteuid() != 0) { return "cgroups need root"; }
   constexpr std::uint64_t some_memory = 64ULL << 20;
-  const auto groups = make_slice_cgroups(fmt::format("vt-try-{}", ::getpid()), {0}, some_memory, limits);
+  const auto groups =
+      make_slice_cgroups(fmt::format("{}{}", tried_prefix, ::getpid()), {0}, some_memory, limits);
   for (const auto& folder : groups.folders) { remove_cgroup(folder); }
   if (limits.cpu_cores && !groups.cpu) { return "the cgroup controller cpu takes no quota here"; }
   if (limits.of_disk() && !groups.disk) { return "the cgroup controllers blkio and io bound no disk here"; }
   return "";
+}
+
+std::optional<pid_t> maker_of_tried_cgroup(const std::string& name) {
+  if (!name.starts_with(tried_prefix)) { return std::nullopt; }
+  const auto pid = parse_integer(std::string_view(name).substr(tried_prefix.size()));
+  constexpr std::int64_t most = 1 << 22;  // the kernel's own bound
+  return pid && *pid > 0 && *pid <= most ? std::optional(static_cast<pid_t>(*pid)) : std::nullopt;
 }
 
 bool remove_cgroup(const fs::path& folder) {

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +26,8 @@ SliceCgroups make_slice_cgroups(const std::string& name, const std::vector<int>&
                                 std::uint64_t memory_bytes, const NodeLimits& limits = {});
 /// Why no group can bound that here, tried now with a group that is removed again; empty: one can.
 std::string lacks_cgroups(const NodeLimits& limits);
+/// Who made a group of this name to try limits in lacks_cgroups(); nothing of other names.
+std::optional<pid_t> maker_of_tried_cgroup(const std::string& name);
 /// Removes a group whose processes are gone; waits a little for the kernel. False if it is still in use.
 bool remove_cgroup(const std::filesystem::path& folder);
 /// Every slice's group on this host: folders named "vt-...".

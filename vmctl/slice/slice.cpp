@@ -17,7 +17,6 @@
 #include "common/system/log.h"
 #include "common/system/subprocess.h"
 #include "common/text/text.h"
-#include "common/text/units.h"
 #include "vmctl/process/child.h"
 #include "vmctl/process/containment.h"
 #include "vmctl/process/paths.h"

@@ -66,11 +66,12 @@ std::pair<int, int> cores_with(const std::string& share, vmctl::Inventory invent
   return {tenants.at(0).nodes.at(0).cores.at(0), tenants.at(1).nodes.at(0).cores.at(0)};
 }
 
-std::string refusal(const std::string& share, const vmctl::Inventory& inventory) {
+std::string refusal(const std::string& share, const vmctl::Inventory& inventory,
+                    ErrorCode code = ErrorCode::host_unable) {
   try {
     isolation_plan_of(isolation("  share: " + share + "\n"), inventory);
   } catch (const Error& error) {
-    CHECK(error.code() == ErrorCode::host_unable);
+    CHECK(error.code() == code);
     return error.what();
   }
   return "not refused";
@@ -142,6 +143,52 @@ TEST_CASE("a share that the host has no place for is refused") {
   auto narrow = two_sockets();
   narrow.cores = {{0, 0}, {1, 1}, {2, 1}};
   CHECK_THAT(refusal("node", narrow), Contains("on the victim's NUMA node"));
+}
+
+TEST_CASE("share node is refused where the victim is on several NUMA nodes") {
+  auto alternating = two_sockets();
+  alternating.cores.clear();
+  for (int core = 0; core < 12; ++core) { alternating.cores.push_back({core, core % 2}); }
+  auto wide = isolation("  share: node\n");
+  for (auto& arm : wide.arms) {
+    for (auto& one : arm.cases) { one.guest.vcpus = 2; }
+  }
+  CHECK_THROWS_WITH(isolation_plan_of(wide, alternating),
+                    Contains("case trainer: share node: the victim's cores are on several NUMA nodes (use "
+                             "guest.pinning: numa, fewer vcpus, or share: host)"));
+  for (auto& arm : wide.arms) {
+    for (auto& one : arm.cases) { one.guest.pinning = Pinning::numa; }
+  }
+  CHECK_NOTHROW(isolation_plan_of(wide, alternating));
+}
+
+TEST_CASE("what only another run's cores are in the way of is busy") {
+  auto leased = two_sockets();
+  leased.leased_cores = {1, 2, 3, 4, 5};
+  for (const char* share : {"llc", "node"}) {
+    CHECK_THAT(refusal(share, leased, ErrorCode::busy),
+               Contains(std::string("share ") + share) && Contains("; another run holds 5 cores"));
+  }
+  auto unknown_caches = leased;
+  for (auto& core : unknown_caches.cores) { core.last_level_cache = -1; }
+  CHECK_THAT(refusal("llc", unknown_caches), Contains("share llc") && !Contains("another run"));
+  const auto with_smt = [&](const std::string& guest, ErrorCode code) {
+    const auto scenario =
+        decode_scenario("name: smt\nworkload: {backend: cpu}\nguest: {memory: 1GiB, " + guest +
+                            "}\ncases: [{name: one, tenants: [{nodes: 1}]}]\narms: [vm]\npairs: 1\n",
+                        "smt.yaml");
+    try {
+      isolation_plan_of(scenario, leased);
+    } catch (const Error& error) {
+      CHECK(error.code() == code);
+      return true;
+    }
+    return false;
+  };
+  // CPUs 0 and 4 are threads of one core, 2 and 6 of another, 3 and 7 too: of each the other run has one.
+  CHECK(with_smt("vcpus: 2, smt: apart", ErrorCode::busy));
+  CHECK(with_smt("vcpus: 2, smt: siblings", ErrorCode::busy));
+  CHECK(with_smt("vcpus: 5, smt: apart", ErrorCode::host_unable));
 }
 
 TEST_CASE("an arm bounds the neighbour and not the victim, or both") {
@@ -224,15 +271,14 @@ TEST_CASE("vCPUs get whole cores, apart or with their siblings, or no plan is ma
   CHECK(cores_with("vcpus: 2, smt: siblings", 2) == Cores{{0, 4}, {1, 5}});
   CHECK(cores_with("vcpus: 2, smt: apart", 2) == Cores{{0, 1}, {2, 3}});
   CHECK(cores_with("vcpus: 2, smt: siblings, pinning: numa", 1) == Cores{{0, 4}});
-  CHECK_THROWS_WITH(
-      cores_with("vcpus: 3, smt: apart", 2),
-      Contains("smt: apart: host has no 3 whole cores left for t1n2 (use fewer vcpus or nodes, or "
-               "smt: any)"));
+  CHECK_THROWS_WITH(cores_with("vcpus: 3, smt: apart", 2),
+                    Contains("smt: apart: host lacks 3 whole cores for t1n2 (use fewer vcpus or nodes, or "
+                             "smt: any)"));
   auto without = two_sockets();
   for (auto& core : without.cores) { core.first_sibling = -1; }
   const auto siblings = decode_scenario(
       "name: smt\nworkload: {backend: cpu}\nguest: {memory: 1GiB, vcpus: 2, smt: siblings}\n"
       "cases: [{name: one, tenants: [{nodes: 1}]}]\narms: [vm]\npairs: 1\n",
       "smt.yaml");
-  CHECK_THROWS_WITH(isolation_plan_of(siblings, without), Contains("no 2 threads of whole cores"));
+  CHECK_THROWS_WITH(isolation_plan_of(siblings, without), Contains("lacks 2 threads of whole cores"));
 }

@@ -60,6 +60,63 @@ TEST_CASE("as many huge pages as the VMs need must be free, on one NUMA node whe
   CHECK(words("cores", 0, 0, "[bare_metal]") == "(planned)");
 }
 
+TEST_CASE("pinning numa passes over a NUMA node without the memory, or without the huge pages") {
+  const auto numa_nodes = [](const vmctl::Inventory& inventory, const std::string& guest,
+                             const std::string& memory) {
+    const auto s = limited_scenario(2, "vcpus: 2, pinning: numa" + guest, "[bare_metal, vm]", memory);
+    std::vector<int> nodes;
+    for (const auto& node : make_plan(s, inventory, false).placements.at(0).tenants.at(0).nodes) {
+      nodes.push_back(node.numa_node.value_or(-1));
+    }
+    return nodes;
+  };
+  using Nodes = std::vector<int>;
+  // Of 16 GiB each has room for one VM of 12, though for the cores of four.
+  CHECK(numa_nodes(host(2, 8, 32), "", "12GiB") == Nodes{0, 1});
+  CHECK(numa_nodes(host(2, 8, 64), "", "12GiB") == Nodes{0, 0});
+  auto empty = host(2, 8, 64);
+  empty.numa_nodes[0].memory_bytes = 0;
+  CHECK(numa_nodes(empty, "", "2GiB") == Nodes{1, 1});
+  auto huge = host(2, 8, 64);
+  huge.numa_nodes[0].free_hugepages_2mib = 512;
+  huge.numa_nodes[1].free_hugepages_2mib = 1024;
+  CHECK(numa_nodes(huge, ", hugepages: true", "1GiB") == Nodes{0, 1});
+  CHECK(numa_nodes(huge, ", hugepages: true", "900MiB") == Nodes{0, 1});
+  huge.numa_nodes[0].free_hugepages_2mib = 511;
+  CHECK(numa_nodes(huge, ", hugepages: true", "1GiB") == Nodes{1, 1});
+}
+
+TEST_CASE("bare metal beside VMs that are kept for their case needs memory for both") {
+  const auto words = [](const std::string& reuse, const std::string& arms, std::uint64_t memory_gib,
+                        std::int64_t pairs = 4) {
+    auto s = limited_scenario(1, "vcpus: 2", arms, "6GiB");
+    s.reuse = reuse == "case" ? Reuse::experiment_case : Reuse::trial;
+    s.pairs = pairs;
+    return refusal(s, host(1, 4, memory_gib));
+  };
+  CHECK(
+      words("case", "[bare_metal, vm]", 10) ==
+      "case a: reuse: case keeps its VMs (6.15GiB, QEMU's own included) while bare_metal runs (6GiB), which "
+      "is 12.15GiB together; testhost has 10GiB (use less memory, or reuse: trial)");
+  CHECK(words("case", "[bare_metal, vm]", 13) == "(planned)");
+  CHECK(words("trial", "[bare_metal, vm]", 10) == "(planned)");
+  CHECK(words("case", "[vm]", 10) == "(planned)");
+  // Two pairs have bare metal first and last, and no VM in between is there with it.
+  CHECK(words("case", "[bare_metal, vm]", 10, 2) == "(planned)");
+}
+
+TEST_CASE("a plan of more cores than the cgroup's quota of CPU time is warned of") {
+  auto inventory = host(1, 8);
+  const auto warnings = [&] { return make_plan(limited_scenario(2, "vcpus: 2"), inventory, false).warnings; };
+  CHECK(warnings().empty());
+  inventory.cpu_quota_cores = 4;
+  CHECK(warnings().empty());
+  inventory.cpu_quota_cores = 2.5;
+  REQUIRE(warnings().size() == 1);
+  CHECK_THAT(warnings()[0], StartsWith("nodes are planned on 4 cores, but the cgroup of this process grants "
+                                       "CPU time for 2.5: "));
+}
+
 TEST_CASE("huge pages that another run may hold come back, and the kernel may make more of them") {
   auto inventory = host(2, 2, 64);
   const auto s = limited_scenario(1, "vcpus: 2, hugepages: true, pinning: numa");

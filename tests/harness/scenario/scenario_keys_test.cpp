@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode.h"
@@ -109,6 +110,34 @@ TEST_CASE("a sweep of more than 10,000 trials needs a word") {
   const std::string text = std::string(start) + one_case + "pairs: 3000\nsweep: {guest.vcpus: [1, 2]}\n";
   CHECK_THROWS_WITH(decode_scenario(text, "s.yaml"), Contains("s.yaml:7:8: the sweep makes 12000 trials"));
   CHECK_NOTHROW(decode_scenario(text, "s.yaml", true));
+}
+
+TEST_CASE("a sweep of too many trials is refused before each point has a workload of its own") {
+  const auto peak_mib = [] {
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss >> 10;
+  };
+  std::string large = "name: s\nguest: {vcpus: 1, memory: 512MiB}\nworkload: {env: {A: '";
+  for (int i = 0; i < 25; ++i) { large += fmt::format("{}', V{}: '", std::string(4'000, 'a'), i); }
+  large += std::string("'}}\n") + one_case + "sweep:\n";
+  for (const char* key : {"batch_size", "steps"}) {
+    large += fmt::format("  workload.{}: [", key);
+    for (int i = 1; i <= 60; ++i) { large += fmt::format("{}{}", i == 1 ? "" : ", ", i); }
+    large += "]\n";
+  }
+  const auto before = peak_mib();
+  CHECK_THROWS_WITH(decode_scenario(large, "s.yaml"), Contains("the sweep makes 43200 trials"));
+  CHECK(peak_mib() - before < 64);  // 3,600 points
+  CHECK_THROWS_WITH(
+      decode_scenario(large + "pairs: 10000\n", "s.yaml", true),
+      Contains("3600 cases in 2 arms, 10000 times, are 72000000 trials (allowed: at most 50000"));
+  CHECK_THROWS_WITH(decode_scenario(large + "pairs: 1\n", "s.yaml"),
+                    Contains("env has 97.72KiB, too much for 3600 cases in 2 arms"));
+  CHECK(peak_mib() - before < 64);
+  // Mistakes elsewhere are told too.
+  CHECK_THROWS_WITH(decode_scenario(large + "arms: [vm]\nreuse: never\n", "s.yaml"),
+                    Contains("the sweep makes 21600 trials") && Contains("reuse"));
 }
 
 TEST_CASE("prices are of an hour of a node, and a variant costs what the arm it is like costs") {

@@ -77,6 +77,17 @@ TEST_CASE("a recorded host is read within bounds, whatever its files are") {
   CHECK_FALSE(writer.was_let_in());
 }
 
+TEST_CASE("a recorded host may have a quota of CPU time") {
+  CHECK_FALSE(load_inventory(hosts / "minimal").cpu_quota_cores);
+  const TemporaryFolder folder;
+  const auto root = folder.path / "host";
+  fs::copy(hosts / "minimal", root, fs::copy_options::recursive);
+  for (const auto* made : {"proc/self", "sys/fs/cgroup"}) { fs::create_directories(root / made); }
+  write_file_atomically(root / "proc/self/cgroup", "0::/\n");
+  write_file_atomically(root / "sys/fs/cgroup/cpu.max", "200000 100000\n");
+  CHECK(load_inventory(root).cpu_quota_cores == 2);
+}
+
 /// A host of one node whose CPUs 0, 1, … have these threads of their physical core.
 std::vector<int> order_of(const std::vector<std::string>& siblings, const std::string& online) {
   const auto root = fs::temp_directory_path() / ("virtrain-inventory-" + std::to_string(::getpid()));

@@ -365,6 +365,26 @@ TEST_CASE("without a mark a prefix makes nothing ours, and the tag of a live exp
   CHECK_FALSE(has(view.leftovers, EffectKind::bridge, "vtb00a11e0"));
 }
 
+TEST_CASE("a cgroup to try limits is left over once the process that made it is dead") {
+  test::need_root();
+  const pid_t dead = ::fork();
+  if (dead == 0) { ::_exit(0); }
+  ::waitpid(dead, nullptr, 0);
+  constexpr std::uint64_t some_memory = 64U << 20;
+  const auto make = [&](const std::string& maker) {
+    return make_slice_cgroups("vt-try-" + maker, {0}, some_memory).folders;
+  };
+  const auto left = make(std::to_string(dead)), used = make(std::to_string(::getpid())), other = make("lab");
+  const auto view = find_leftovers(nullptr, nullptr);
+  for (const auto& folder : left) { CHECK(has(view.leftovers, EffectKind::cgroup, folder)); }
+  for (const auto& folder : used) { CHECK(has(view.in_use, EffectKind::cgroup, folder)); }
+  for (const auto& folder : other) { CHECK(has(view.foreign, EffectKind::cgroup, folder)); }
+  for (const auto* folders : {&left, &used, &other}) {
+    for (const auto& folder : *folders) { CHECK(remove_cgroup(folder)); }
+  }
+  if (left.empty()) { test::skip("no cgroups can be made here"); }
+}
+
 TEST_CASE("an agent without a harness is a leftover, a process of another name is not") {
   const auto program = temporary("bin") / "virtrain-agent";
   fs::create_directories(program.parent_path());

@@ -4,16 +4,12 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
-#include <sys/utsname.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <optional>
-#include <set>
 
 #include "common/error.h"
 #include "common/system/file_lock.h"
-#include "common/system/subprocess.h"
 #include "common/system/user_folders.h"
 #include "common/text/json.h"
 #include "common/text/sha256.h"
@@ -189,6 +185,14 @@ struct WorkFolder {
   }
 };
 
+/// What was written to it outlasts a power cut.
+void sync_file(const fs::path& path) {
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file || ::fsync(file.get()) != 0) {
+    throw Error("write " + path.string(), ErrorCode::io, std::generic_category().message(errno));
+  }
+}
+
 void finish_folder(const fs::path& folder, const Inputs& inputs, const nlohmann::json& manifest) {
   constexpr std::size_t most_bytes = std::size_t{1} << 30;
   auto initrd = read_file(folder / "initrd", most_bytes).value_or("") +
@@ -202,6 +206,7 @@ void finish_folder(const fs::path& folder, const Inputs& inputs, const nlohmann:
     ::chmod((folder / name).c_str(), 0644);
   }
   ::chmod(folder.c_str(), 0755);
+  for (const auto& file : {folder / "kernel", folder / "root", folder}) { sync_file(file); }
 }
 
 GuestImage build(const Inputs& inputs, const fs::path& images, const ImageProgress& progress) {

@@ -10,6 +10,11 @@ namespace {
 void find_cgroups(Search& search) {
   for (const auto& folder : find_slice_cgroups()) {
     const auto slice = folder.filename().string();
+    if (const auto maker = maker_of_tried_cgroup(slice)) {
+      search.add_held(folder_owner(folder), {EffectKind::cgroup, folder.string(), "", "cgroup to try limits"},
+                      search.processes.contains(*maker));
+      continue;
+    }
     search.add_unmarked(folder_owner(folder),
                         {EffectKind::cgroup, folder.string(), "", "cgroup with a slice's name"},
                         search.used_slices.contains(slice) || search.is_live_name(slice));

@@ -1,0 +1,58 @@
+#include "common/system/cgroups.h"
+
+#include <algorithm>
+
+#include "common/contains.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
+
+namespace virtrain {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// "200000 100000" are two cores; nothing of "max 100000", and of version 1's "-1".
+std::optional<double> cores_of_quota(const std::string& quota, const std::string& period) {
+  const auto granted = parse_integer(quota), of = parse_integer(period);
+  if (!granted || !of || *granted <= 0 || *of <= 0) { return std::nullopt; }
+  return static_cast<double>(*granted) / static_cast<double>(*of);
+}
+
+std::optional<double> quota_of(const CgroupFolder& group) {
+  if (!group.is_v2) {
+    return cores_of_quota(read_value(group.path / "cpu.cfs_quota_us").value_or(""),
+                          read_value(group.path / "cpu.cfs_period_us").value_or(""));
+  }
+  const auto words = split(read_value(group.path / "cpu.max").value_or(""), ' ');
+  return words.size() == 2 ? cores_of_quota(words[0], words[1]) : std::nullopt;
+}
+
+}  // namespace
+
+std::vector<CgroupFolder> own_cgroups(const std::string& controller, const fs::path& root) {
+  constexpr std::size_t most_bytes = 16U << 10;  // of a recorded host, of which nothing is sure
+  std::vector<CgroupFolder> groups;
+  for (const auto& line : split(read_file(root / "proc/self/cgroup", most_bytes).value_or(""), '\n')) {
+    const auto fields = split(line, ':');
+    if (fields.size() != 3) { continue; }
+    const bool is_v2 = fields[1].empty();
+    if (!is_v2 && !contains(split(fields[1], ','), controller)) { continue; }
+    const auto mount = root / "sys/fs/cgroup" / (is_v2 ? "" : controller);
+    for (auto below = fs::path(fields[2]).relative_path();; below = below.parent_path()) {
+      groups.push_back({mount / below, is_v2});
+      if (below.empty()) { break; }
+    }
+  }
+  return groups;
+}
+
+std::optional<double> cgroup_cpu_quota(const fs::path& root) {
+  std::optional<double> least;
+  for (const auto& group : own_cgroups("cpu", root)) {
+    const auto quota = quota_of(group);
+    if (quota && (!least || *quota < *least)) { least = quota; }
+  }
+  return least;
+}
+
+}  // namespace virtrain
