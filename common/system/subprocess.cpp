@@ -3,9 +3,12 @@
 #include <boost/asio.hpp>
 #include <boost/process.hpp>
 #include <boost/process/extend.hpp>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <thread>
@@ -30,6 +33,30 @@ void read_bounded(bp::async_pipe& pipe, std::vector<char>& chunk, std::string& i
 
 int wait_status_to_exit(int native) {
   return WIFSIGNALED(native) ? 128 + WTERMSIG(native) : WEXITSTATUS(native);
+}
+
+/// Between fork and exec.
+void set_up_child(const CommandOptions& options, pid_t parent) {
+  if (options.inherited >= 0) { ::fcntl(options.inherited, F_SETFD, 0); }
+  if (!options.ends_with_us) { return; }
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != parent) { ::_exit(killed_status); }
+}
+
+/// Until the pipes end, which they do with the command and all who inherited them; false: not in that time.
+bool serve(boost::asio::io_context& io, const bp::child& child, const CommandOptions& options,
+           std::chrono::milliseconds time) {
+  constexpr std::chrono::milliseconds pause{200};
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (!io.stopped() && std::chrono::steady_clock::now() < end) {
+    if (!options.next_signal) {
+      io.run_until(end);
+      continue;
+    }
+    io.run_until(std::min(end, std::chrono::steady_clock::now() + pause));
+    if (const int signal = options.next_signal(); signal != 0) { ::kill(child.id(), signal); }
+  }
+  return io.stopped();
 }
 
 /// Polls: Boost's own wait_for() can miss the end of a child that ends first and then sleeps its whole time.
@@ -80,8 +107,10 @@ CommandResult run_command(const std::vector<std::string>& argv, const CommandOpt
   bp::async_pipe out(io), err(io), in(io);
   bp::group group;
   std::error_code failed;
-  bp::child child(program, bp::args(std::vector<std::string>(argv.begin() + 1, argv.end())), with_ours,
-                  bp::std_out > out, bp::std_err > err, bp::std_in < in, group, failed);
+  bp::child child(
+      program, bp::args(std::vector<std::string>(argv.begin() + 1, argv.end())), with_ours, bp::std_out > out,
+      bp::std_err > err, bp::std_in < in, group,
+      bp::extend::on_exec_setup = [&, us = ::getpid()](auto&) { set_up_child(options, us); }, failed);
   if (failed) { throw Error(operation, ErrorCode::io, failed.message()); }
 
   CommandResult result;
@@ -90,12 +119,14 @@ CommandResult run_command(const std::vector<std::string>& argv, const CommandOpt
   read_bounded(err, err_chunk, result.err, options.max_output_bytes);
   boost::asio::async_write(in, boost::asio::buffer(options.input),
                            [&](const boost::system::error_code&, std::size_t) { in.close(); });
-  io.run_for(options.deadline);
 
-  // Pipes end when the command and all who inherited them are gone; what is still open now overran.
   std::error_code ignored;
-  const bool overran = !io.stopped() || !ends_soon(child);
+  const bool overran = !serve(io, child, options, options.deadline) || !ends_soon(child);
   if (overran) {
+    if (options.grace.count() > 0) {
+      ::kill(child.id(), SIGTERM);
+      serve(io, child, options, options.grace);
+    }
     group.terminate(ignored);
     child.wait(ignored);
     throw Error(operation, ErrorCode::timeout,

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,8 +21,14 @@ struct CommandResult {
 
 struct CommandOptions {
   std::chrono::milliseconds deadline{
-      30'000};        ///< past it the whole process group is killed and Error(timeout) thrown
-  std::string input;  ///< written to its standard input, which is then closed
+      30'000};  ///< past it the whole process group is killed and Error(timeout) thrown
+  /// Past the deadline the command alone first gets SIGTERM, and this long to end by itself.
+  std::chrono::milliseconds grace{0};
+  /// Asked a few times a second while the command runs: the signal to send to it; 0: none.
+  std::function<int()> next_signal = {};
+  bool ends_with_us = false;  ///< SIGTERM reaches it when the thread that runs it ends, in whichever way
+  int inherited = -1;         ///< a descriptor of ours that it has open too; -1: none
+  std::string input;          ///< written to its standard input, which is then closed
   std::vector<std::string> environment;  ///< NAME=value added to ours
   bool plain_environment = false;        ///< of ours it inherits only what is_plain_variable() names
   std::size_t max_output_bytes = 4U << 20;

@@ -52,9 +52,14 @@ fs::path home_folder() {
   return home.empty() || is_of_somebody_else(home) ? home_of_account() : home;
 }
 
-fs::path user_folder(const char* name, const char* below_home) {
+fs::path chosen_folder(const char* name) {
   const auto chosen = folder_in(name);
-  return chosen.empty() || is_of_somebody_else(chosen) ? home_folder() / below_home : chosen;
+  return chosen.empty() || is_of_somebody_else(chosen) ? "" : chosen;
+}
+
+fs::path user_folder(const char* name, const char* below_home) {
+  const auto chosen = chosen_folder(name);
+  return chosen.empty() ? home_folder() / below_home : chosen;
 }
 
 std::string passed_over_folders() {

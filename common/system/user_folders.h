@@ -10,7 +10,10 @@ namespace virtrain {
 /// nothing in a user's home.
 std::filesystem::path home_folder();
 
-/// $`variable` (one of the XDG base directories) by the same rule, else `below_home` in home_folder().
+/// $`variable` (one of the XDG base directories) by the same rule; empty: not set, or passed over.
+std::filesystem::path chosen_folder(const char* variable);
+
+/// chosen_folder(), else `below_home` in home_folder().
 std::filesystem::path user_folder(const char* variable, const char* below_home);
 
 /// Which of $HOME and the XDG variables root passes over, as "HOME (/home/ada, of user 1000)"; empty: none.

@@ -3,7 +3,6 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <fcntl.h>
-#include <unistd.h>
 
 #include "common/error.h"
 #include "harness/agent/conversation.h"

@@ -3,9 +3,6 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 
-#include <memory>
-#include <string>
-
 #include "common/unique_fd.h"
 
 namespace virtrain::harness {

@@ -4,10 +4,8 @@
 #include <boost/asio/co_spawn.hpp>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>

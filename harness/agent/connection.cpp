@@ -7,7 +7,6 @@
 #include <array>
 #include <utility>
 
-#include "common/error.h"
 #include "common/system/subprocess.h"
 
 namespace virtrain::harness {

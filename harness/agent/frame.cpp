@@ -6,7 +6,6 @@
 
 #include "common/error.h"
 #include "common/text/json.h"
-#include "common/text/text.h"
 
 namespace virtrain::harness {
 namespace {

@@ -1,11 +1,9 @@
 #include "harness/agent/telemetry.h"
 
-#include <fmt/format.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <map>
 #include <sstream>
 
 #include "common/system/memory_limit.h"

@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include <filesystem>
-#include <string>
 #include <vector>
 
 namespace virtrain::harness {

@@ -53,7 +53,7 @@ std::optional<std::string> scenario_value(const std::string& value, std::string_
   return number.append(unit);
 }
 
-std::string shown(const std::optional<std::string>& value) {
+std::string value_words(const std::optional<std::string>& value) {
   return value ? excerpt(*value, most_shown_bytes) : not_set;
 }
 
@@ -61,8 +61,8 @@ std::string shown(const std::optional<std::string>& value) {
 
 std::string Suspected::words() const {
   return fmt::format("{}: {} → {}", excerpt(setting ? setting->key : name),
-                     setting ? shown(setting->before) : excerpt(before, most_shown_bytes),
-                     setting ? shown(setting->after) : excerpt(after, most_shown_bytes));
+                     setting ? value_words(setting->before) : excerpt(before, most_shown_bytes),
+                     setting ? value_words(setting->after) : excerpt(after, most_shown_bytes));
 }
 
 Suspected suspected_fact(const results::Suspect& suspect) {

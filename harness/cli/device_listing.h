@@ -2,10 +2,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <map>
-#include <string>
-#include <vector>
-
 #include "results/tables/render.h"
 #include "vmctl/api/leftover.h"
 

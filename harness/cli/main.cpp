@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <fmt/ostream.h>
+#include <linux/close_range.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -88,6 +89,12 @@ void open_missing_streams() {
   }
 }
 
+/// What a caller left open for this process, such as the lock of a schedule, is not for what it starts: a
+/// daemon that stays would hold that for ever.
+void keep_descriptors_from_children() {
+  ::close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
+}
+
 void configure_log(const Cli& cli) {
   log::configure(cli.log_format == "json" ? log::Format::json : log::Format::text,
                  cli.verbose ? log::Level::debug
@@ -140,6 +147,7 @@ std::vector<std::string> words_of(int argc, char** argv) {
 
 int run(int argc, char** argv) {
   open_missing_streams();
+  keep_descriptors_from_children();
   forbid_writing_by_others();
   Cli cli;
   cli.app.formatter(std::make_shared<HelpFormatter>());

@@ -43,6 +43,10 @@ ScenarioRun run_scenario(const Scenario& scenario, RunOptions& options);
 void enter_mode_of(const Scenario& scenario, RunOptions& options);
 ScenarioRun run_in_mode(const Scenario& scenario, RunOptions& options);
 
+/// What reads and prints the results of a run. Where the run itself was stopped or failed, that decides the
+/// exit status, and an Error of `work` is only logged; else it is thrown, but never as busy.
+void after_run(const ExperimentOutcome& outcome, const std::function<void()>& work);
+
 /// A terminal that was closed or a reader that has gone must not decide how an experiment ends, so what
 /// cannot be written is left out, and at the end said in the log.
 void print_result(const std::string& text);

@@ -1,12 +1,15 @@
 #include "harness/cli/scheduled_night.h"
 
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
 #include <fmt/ostream.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
-#include <thread>
+#include <set>
+#include <utility>
 
 #include "common/error.h"
 #include "common/system/log.h"
@@ -18,6 +21,7 @@
 #include "harness/cli/report_file.h"
 #include "harness/cli/search_path.h"
 #include "harness/experiment/judge.h"
+#include "harness/experiment/stop_signals.h"
 #include "harness/scenario/decode.h"
 #include "harness/schedule/mail.h"
 #include "harness/schedule/messages.h"
@@ -27,6 +31,7 @@
 #include "results/exchange/exporters/exporters.h"
 #include "results/report/site/site.h"
 #include "results/tables/tables.h"
+#include "vmctl/api/host.h"
 
 namespace virtrain::harness {
 namespace {
@@ -38,16 +43,68 @@ bool is_news(int status) {
   return status != 0 && status != exit_status(ErrorCode::busy);
 }
 
+/// None where the database is yet to be made.
+std::vector<results::Experiment> experiments_in(const std::filesystem::path& database) {
+  std::vector<results::Experiment> all;
+  std::error_code unknown;
+  const auto bytes = std::filesystem::file_size(database, unknown);
+  if (unknown || bytes == 0) { return all; }
+  const results::Store store(database, results::Store::Mode::open, longest_database_wait);
+  for (auto& one : store.list_experiments()) { all.push_back(std::move(one.experiment)); }
+  return all;
+}
+
+/// What the database calls running, but for what ran on another host: nobody here knows whether that lives.
 std::vector<std::string> running_experiments(const std::filesystem::path& database) {
   std::vector<std::string> ids;
-  std::error_code unknown;
-  if (!std::filesystem::exists(database, unknown)) { return ids; }
-  const results::Store store(database, results::Store::Mode::open);
-  for (const auto& one : store.list_experiments()) {
-    if (one.experiment.status == Status::running) { ids.push_back(one.experiment.id); }
+  for (const auto& one : experiments_in(database)) {
+    if (one.status == Status::running) { ids.push_back(one.id); }
   }
+  if (ids.empty()) { return ids; }
+  auto here = vmctl::local_host()->fingerprint();
+  const results::Store store(database, results::Store::Mode::open, longest_database_wait);
+  std::erase_if(ids, [&](const std::string& id) {
+    const auto one = store.experiment(id);
+    return !one || (one->host_name != here["hostname"] && one->boot_id != here["boot_id"]);
+  });
   return ids;
 }
+
+/// While it lives, what stops a run does not end this process but is kept for the run that it has started.
+class StopSignals {
+ public:
+  StopSignals() {
+    add_stop_signals(signals_);
+    listen();
+  }
+
+  /// The latest that came since this was asked last; 0: none.
+  int next() {
+    io_.poll();
+    return std::exchange(next_, 0);
+  }
+  /// The first that came; 0: none yet.
+  int first() {
+    io_.poll();
+    return first_;
+  }
+  /// Returns early when one comes.
+  void sleep(std::chrono::steady_clock::duration time) { io_.run_one_for(time); }
+
+ private:
+  void listen() {
+    signals_.async_wait([this](const boost::system::error_code& cancelled, int signal_number) {
+      if (cancelled) { return; }
+      next_ = signal_number;
+      if (first_ == 0) { first_ = signal_number; }
+      listen();
+    });
+  }
+
+  boost::asio::io_context io_;
+  boost::asio::signal_set signals_{io_};
+  int first_ = 0, next_ = 0;
+};
 
 void run_notify(const std::string& command, const Message& message) {
   CommandOptions options;
@@ -74,13 +131,16 @@ std::filesystem::path webhook_file(const Schedule& schedule) {
 
 class Night {
  public:
-  Night(const Schedule& schedule, bool quiet) : schedule_(schedule), quiet_(quiet) {}
+  Night(const Schedule& schedule, bool quiet, const UniqueFd& lock)
+      : schedule_(schedule), quiet_(quiet), lock_(lock) {}
 
   int run() {
     require_only_ours(schedule_.scenario);
     require_database_place(schedule_.database);
     clean_up_after_killed_nights();
-    const int status = judge(run_patiently(label()));
+    const int night = run_patiently(label());
+    if (const int signal = stop_.first(); signal != 0) { return 128 + signal; }
+    const int status = judged(night);
     if (status == exit_status(ErrorCode::busy)) {
       say(schedule_.name + ": not tonight: devices or cores are busy\n");
     }
@@ -137,28 +197,54 @@ class Night {
     }
   }
 
+  /// How the scenario is run: till its tear-down is done, whatever becomes of this process.
+  CommandOptions run_options() {
+    CommandOptions options;
+    options.deadline = std::chrono::hours(24);
+    options.grace = std::chrono::minutes(5);  // as TimeoutStopSec= has it
+    options.next_signal = [this] { return stop_.next(); };
+    options.ends_with_us = true;
+    options.inherited = lock_.get();
+    return options;
+  }
+
+  /// Whether an experiment of this scenario began since: run again, it would be a second night.
+  bool has_begun(const std::set<std::string>& before) const {
+    const auto scenario = load_scenario(schedule_.scenario).name;
+    const auto all = experiments_in(schedule_.database);
+    return std::any_of(all.begin(), all.end(), [&](const results::Experiment& one) {
+      return one.scenario == scenario && !before.contains(one.id);
+    });
+  }
+
   /// Runs the scenario as `virtrain run` would, again and again while devices are busy and patience lasts.
-  int run_patiently(const std::string& label) const {
-    constexpr seconds longest_night{24 * 3600};
+  int run_patiently(const std::string& label) {
     constexpr seconds pause{30};
     std::vector<std::string> command = {program_,           "run",    schedule_.scenario, "--db",
                                         schedule_.database, "--quiet"};
     if (!label.empty()) { command.push_back("--label=" + label); }
     const auto give_up = std::chrono::steady_clock::now() + seconds(schedule_.patience_seconds);
-    while (true) {
-      CommandOptions options;
-      options.deadline = longest_night;
-      const auto night = run_command(command, options);
+    std::set<std::string> before;
+    for (const auto& one : experiments_in(schedule_.database)) { before.insert(one.id); }
+    while (stop_.first() == 0) {
+      const auto night = run_command(command, run_options());
       if (!quiet_ || is_news(night.exit_status)) {
         fmt::print(std::cout, "{}", printable(night.out));
         fmt::print(std::cerr, "{}", printable(night.err));
       }
       const auto left = give_up - std::chrono::steady_clock::now();
-      if (night.exit_status != exit_status(ErrorCode::busy) || left <= seconds(0)) {
+      if (night.exit_status != exit_status(ErrorCode::busy) || left <= seconds(0) || has_begun(before)) {
         return night.exit_status;
       }
-      std::this_thread::sleep_for(std::min<std::chrono::steady_clock::duration>(left, pause));
+      stop_.sleep(std::min<std::chrono::steady_clock::duration>(left, pause));
     }
+    return 128 + stop_.first();
+  }
+
+  int judged(int night) const {
+    try {
+      return judge(night);
+    } catch (const Error& error) { throw after_begin(error); }
   }
 
   /// 1 where a loss is open, after the changes of this schedule's scenario were printed and told.
@@ -168,8 +254,8 @@ class Night {
       return night;
     }
     const auto scenario = load_scenario(schedule_.scenario).name;
-    const auto log =
-        results::read_changes_of(results::Store(schedule_.database, results::Store::Mode::open), scenario);
+    const auto log = results::read_changes_of(
+        results::Store(schedule_.database, results::Store::Mode::open, longest_database_wait), scenario);
     say(results::render(results::changes_table(log), results::Format::table));
     tell(log.changes);
     publish(scenario);
@@ -287,13 +373,15 @@ class Night {
 
   const Schedule& schedule_;
   bool quiet_;
+  const UniqueFd& lock_;
+  StopSignals stop_;
   std::string program_ = this_program().string();
 };
 
 }  // namespace
 
-int run_night(const Schedule& schedule, bool quiet) {
-  return Night(schedule, quiet).run();
+int run_night(const Schedule& schedule, bool quiet, const UniqueFd& lock) {
+  return Night(schedule, quiet, lock).run();
 }
 
 }  // namespace virtrain::harness

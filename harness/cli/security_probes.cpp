@@ -8,7 +8,6 @@
 #include "common/error.h"
 #include "common/system/log.h"
 #include "harness/cli/commands.h"
-#include "harness/cli/comparison_arguments.h"
 #include "harness/cli/help/choices.h"
 #include "harness/cli/report_file.h"
 #include "harness/cli/search_path.h"
@@ -113,15 +112,18 @@ int probe_security(SecurityArguments& arguments, const std::string& command_line
   }
   const auto run = run_scenario(scenario, options);
   const auto& id = run.outcome.experiment;
-  const results::Store store(options.database, results::Store::Mode::open);
-  const auto probes = store.security_probes(id);
-  const bool is_table = arguments.format == results::Format::table;
-  if (!options.quiet && !probes.empty()) {
-    print_result(results::render(results::narrow_security_table(probes), arguments.format,
-                                 is_table ? screen_of_stdout() : results::Screen{}));
-  }
-  const bool reported = arguments.report.empty() || probes.empty() ||
-                        write_security_report(arguments, run.request, command_line);
+  std::vector<results::SecurityProbe> probes;
+  bool reported = true;
+  after_run(run.outcome, [&] {
+    probes = probes_of(results::Store(options.database, results::Store::Mode::open), {id});
+    const bool is_table = arguments.format == results::Format::table;
+    if (!options.quiet && !probes.empty()) {
+      print_result(results::render(results::narrow_security_table(probes), arguments.format,
+                                   is_table ? screen_of_stdout() : results::Screen{}));
+    }
+    reported = arguments.report.empty() || probes.empty() ||
+               write_security_report(arguments, run.request, command_line);
+  });
   const auto summary = fmt::format("virtrain isolate --security {}: {}\n", id,
                                    probes.empty() ? "no probe was run" : results::security_summary(probes));
   if (options.quiet) {

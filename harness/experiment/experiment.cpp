@@ -5,8 +5,6 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include <csignal>
-#include <memory>
 #include <random>
 #include <set>
 
@@ -16,6 +14,8 @@
 #include "common/text/text.h"
 #include "common/version.h"
 #include "harness/experiment/experiment_runner.h"
+#include "harness/experiment/judge.h"
+#include "harness/experiment/stop_signals.h"
 #include "harness/job/programs.h"
 
 namespace virtrain::harness {
@@ -85,11 +85,6 @@ bool acquire(RunContext& context, const ExperimentOptions& options) {
   }
 }
 
-bool is_ignored(int signal_number) {
-  struct sigaction action {};
-  return ::sigaction(signal_number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
-}
-
 /// The last words in the database; false: it takes none any more.
 bool end_in_database(RunContext& context, const ExperimentOutcome& outcome) {
   const bool stopped = outcome.stop_signal != 0;
@@ -125,10 +120,8 @@ ExperimentOutcome run_experiment(vmctl::Host& host, const Scenario& scenario, co
   asio::io_context io;
   asio::thread_pool pool(4);
   StopSource stop(io);
-  asio::signal_set signals(io, SIGINT, SIGTERM);
-  if (!is_ignored(SIGHUP)) {
-    signals.add(SIGHUP);  // a closed terminal; under nohup it is ignored
-  }
+  asio::signal_set signals(io);
+  add_stop_signals(signals);
   const std::function<void()> listen = [&] {
     signals.async_wait([&](const boost::system::error_code& cancelled, int signal_number) {
       if (cancelled) { return; }
@@ -140,7 +133,7 @@ ExperimentOutcome run_experiment(vmctl::Host& host, const Scenario& scenario, co
   };
   listen();
 
-  results::Store store(database);
+  results::Store store(database, results::Store::Mode::create, longest_database_wait);
   host.begin({outcome.experiment, std::filesystem::absolute(database).string(), options.mode,
               options.may_change_host, needed_programs(scenario, plan)});
   RunContext context{io, pool, stop, store, host, scenario, plan, outcome.experiment};
@@ -170,7 +163,7 @@ ExperimentOutcome run_experiment(vmctl::Host& host, const Scenario& scenario, co
     try {
       std::rethrow_exception(failure);
     } catch (const Error& error) {
-      outcome.aborted_by = error.code();
+      outcome.aborted_by = after_begin(error).code();
       outcome.first_failure = error.what();
     } catch (const std::exception& error) {
       outcome.aborted_by = ErrorCode::io;

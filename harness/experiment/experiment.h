@@ -2,6 +2,7 @@
 
 #include <boost/asio/awaitable.hpp>
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -14,6 +15,10 @@
 #include "harness/trial/run_context.h"
 
 namespace virtrain::harness {
+
+/// How long a run waits for others that write to its database. Shorter than systemd waits for a run that it
+/// stops (harness/schedule/timer.cpp).
+inline constexpr std::chrono::minutes longest_database_wait{2};
 
 /// Why the database takes no such label of an experiment; empty: it takes it.
 std::string label_fault(const std::string& label);

@@ -40,11 +40,15 @@ class Runner {
   asio::awaitable<std::vector<std::string>> end_lending();
   asio::awaitable<std::exception_ptr> attempt(TrialRun& trial, const PlannedTrial& planned, LiveNodes& nodes,
                                               std::int64_t row, bool nodes_are_up);
-  asio::awaitable<void> tear_down(std::unique_ptr<LiveNodes>& nodes, std::int64_t row);
+  asio::awaitable<void> tear_down(std::unique_ptr<LiveNodes>& nodes, std::optional<std::int64_t> row);
   asio::awaitable<void> probe_security(ExperimentOutcome& outcome);
   void flush_after_failure(TrialRun& trial);
   bool may_keep_nodes(const PlannedTrial& planned) const;
   bool is_not_needed(const PlannedTrial& planned, ExperimentOutcome& outcome);
+  bool is_of_case(std::size_t placement, const PlannedTrial& planned) const;
+  bool has_failed_fast(const ExperimentOutcome& outcome) const {
+    return options_.fail_fast && outcome.failed > 0;
+  }
   void record_end(std::int64_t row, const TrialRun& trial, const std::exception_ptr& failure,
                   ExperimentOutcome& outcome);
   results::Trial trial_record(const PlannedTrial& planned) const;
@@ -190,7 +194,7 @@ bool Runner::may_keep_nodes(const PlannedTrial& planned) const {
   return false;
 }
 
-asio::awaitable<void> Runner::tear_down(std::unique_ptr<LiveNodes>& nodes, std::int64_t row) {
+asio::awaitable<void> Runner::tear_down(std::unique_ptr<LiveNodes>& nodes, std::optional<std::int64_t> row) {
   if (!nodes) { co_return; }
   context_.event(row, "tear_down", "stage tear_down");
   const auto left = co_await nodes->tear_down();
@@ -296,9 +300,14 @@ bool Runner::is_not_needed(const PlannedTrial& planned, ExperimentOutcome& outco
   return true;
 }
 
+bool Runner::is_of_case(std::size_t placement, const PlannedTrial& planned) const {
+  const auto& placements = context_.plan.placements;
+  return placements[placement].case_name == placements[planned.placement].case_name;
+}
+
 /// On nodes of their own, when the trials' are gone.
 asio::awaitable<void> Runner::probe_security(ExperimentOutcome& outcome) {
-  if (context_.plan.security.empty() || context_.stop.requested()) { co_return; }
+  if (context_.plan.security.empty() || context_.stop.requested() || has_failed_fast(outcome)) { co_return; }
   double estimate = 0;
   for (const auto& arm : context_.plan.security) { estimate += arm.lacks.empty() ? arm.estimate_seconds : 0; }
   context_.progress = [this, estimate, security_began_ns = monotonic_ns()](const std::string& line) {
@@ -317,9 +326,12 @@ asio::awaitable<void> Runner::run(ExperimentOutcome& outcome) {
   try {
     for (const auto& planned : context_.plan.trials) {
       if (context_.stop.requested()) { break; }
-      if (is_not_needed(planned, outcome)) { continue; }
+      if (is_not_needed(planned, outcome)) {
+        if (kept_ && is_of_case(kept_placement_, planned)) { co_await tear_down(kept_, std::nullopt); }
+        continue;
+      }
       co_await run_trial(planned, outcome);
-      if (options_.fail_fast && outcome.failed > 0) { break; }
+      if (has_failed_fast(outcome)) { break; }
     }
   } catch (...) { failure = std::current_exception(); }
   for (auto* nodes : {&nodes_, &kept_}) {

@@ -31,6 +31,18 @@ int judge_verdicts(const std::vector<CaseComparison>& all) {
   return 0;
 }
 
+Error after_begin(const Error& error) {
+  const auto code = error.code() == ErrorCode::busy ? ErrorCode::io : error.code();
+  return {error.operation(), code, error.message()};
+}
+
+std::optional<results::Settings> expected_settings(const Scenario& scenario) {
+  if (scenario.vm_vs_bare_metal || !scenario.isolation) { return scenario.vm_vs_bare_metal; }
+  results::Settings settings;
+  settings.margin = scenario.isolation->margin;
+  return settings;
+}
+
 std::optional<results::Settings> expected_settings(const results::Store& store,
                                                    const results::CompareRequest& request) {
   const bool theirs = (request.baseline.empty() || request.baseline == arm_bare_metal) &&
@@ -42,7 +54,7 @@ std::optional<results::Settings> expected_settings(const results::Store& store,
     if (!experiment || experiment->scenario_text.empty()) { continue; }
     try {
       const auto scenario = decode_scenario(experiment->scenario_text, "scenario of " + *id, true);
-      if (scenario.vm_vs_bare_metal) { return scenario.vm_vs_bare_metal; }
+      if (const auto expected = expected_settings(scenario)) { return expected; }
     } catch (const Error& error) {
       log::warning("the stored scenario cannot be read any more: --margin and --alpha decide",
                    {{"experiment", *id}, {"reason", error.message()}});

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "harness/experiment/experiment.h"
+#include "harness/scenario/scenario.h"
 #include "results/comparison/compare.h"
 #include "results/store/store.h"
 
@@ -20,6 +21,13 @@ int judge(const ExperimentOutcome& outcome, const std::vector<results::CaseCompa
 /// verdict.
 int judge_verdicts(const std::vector<results::CaseComparison>& comparisons);
 
+/// An error of what follows the begin of an experiment. Never busy: that would say that nothing was done, and
+/// ask for another run.
+Error after_begin(const Error& error);
+
+/// Margin and alpha that a scenario asks verdicts of virtualization to be given by; of one with isolation and
+/// no expectation, isolation's margin. Nothing where it says neither.
+std::optional<results::Settings> expected_settings(const Scenario& scenario);
 /// Margin and alpha that the scenario of the newest compared experiment expects; nothing where none says, or
 /// where other arms than vm and bare_metal are compared.
 std::optional<results::Settings> expected_settings(const results::Store& store,

@@ -6,7 +6,6 @@
 
 #include "common/error.h"
 #include "common/system/time.h"
-#include "common/text/units.h"
 #include "results/comparison/compare.h"
 #include "results/comparison/verdict.h"
 

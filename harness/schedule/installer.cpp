@@ -1,6 +1,5 @@
 #include "harness/schedule/installer.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -10,7 +9,6 @@
 #include "common/system/subprocess.h"
 #include "common/system/user_folders.h"
 #include "common/text/text.h"
-#include "harness/schedule/timer.h"
 
 namespace virtrain::harness {
 namespace {
@@ -21,9 +19,10 @@ class Systemd : public Installer {
 
   std::string name() const override { return system_ ? "systemd" : "systemd (user)"; }
 
-  void install(const Schedule& schedule, const std::filesystem::path& program) override {
+  void install(const Schedule& schedule, const std::filesystem::path& program,
+               const Environment& environment) override {
     std::filesystem::create_directories(folder_);
-    write_file_atomically(file(schedule, ".service"), service_unit(schedule, program, system_));
+    write_file_atomically(file(schedule, ".service"), service_unit(schedule, program, system_, environment));
     write_file_atomically(file(schedule, ".timer"), timer_unit(schedule));
     try {
       control({"daemon-reload"});
@@ -63,8 +62,9 @@ class Cron : public Installer {
  public:
   std::string name() const override { return "cron"; }
 
-  void install(const Schedule& schedule, const std::filesystem::path& program) override {
-    change([&](const std::string& table) { return crontab_with(table, schedule, program); });
+  void install(const Schedule& schedule, const std::filesystem::path& program,
+               const Environment& environment) override {
+    change([&](const std::string& table) { return crontab_with(table, schedule, program, environment); });
   }
   void remove(const Schedule& schedule) override {
     change([&](const std::string& table) { return crontab_without(table, schedule.name); });
@@ -101,6 +101,18 @@ class Cron : public Installer {
 };
 
 }  // namespace
+
+Environment folder_variables() {
+  Environment found;
+  for (const char* name : {"XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"}) {
+    if (const auto folder = chosen_folder(name); !folder.empty()) { found[name] = folder.string(); }
+  }
+  for (const char* name : {"VIRTRAIN_STATE_DIR", "VIRTRAIN_CACHE_DIR"}) {
+    const char* folder = std::getenv(name);
+    if (folder != nullptr && *folder != '\0') { found[name] = std::filesystem::absolute(folder).string(); }
+  }
+  return found;
+}
 
 std::unique_ptr<Installer> systemd_installer(const std::filesystem::path& folder, bool system) {
   return std::make_unique<Systemd>(folder, system);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "harness/schedule/schedule.h"
+#include "harness/schedule/timer.h"
 
 namespace virtrain::harness {
 
@@ -14,10 +15,15 @@ class Installer {
   virtual ~Installer() = default;
   virtual std::string name() const = 0;  ///< "systemd", "systemd (user)" or "cron"
   /// Puts the schedule's timer or line in place of its last one. Throws Error; then all is as before.
-  virtual void install(const Schedule& schedule, const std::filesystem::path& program) = 0;
+  virtual void install(const Schedule& schedule, const std::filesystem::path& program,
+                       const Environment& environment) = 0;
   /// Takes it away; nothing happens where it is not there.
   virtual void remove(const Schedule& schedule) = 0;
 };
+
+/// What this process was told of where schedules, leases and images lie, and follows: neither systemd nor
+/// cron has that from the shell in which a schedule is added.
+Environment folder_variables();
 
 /// systemd with its units in `folder`; `system`: the system's manager, else the user's.
 std::unique_ptr<Installer> systemd_installer(const std::filesystem::path& folder, bool system);

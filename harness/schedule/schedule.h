@@ -2,7 +2,6 @@
 
 #include <boost/describe/class.hpp>
 
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>

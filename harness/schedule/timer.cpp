@@ -2,19 +2,21 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 
+#include "common/error.h"
 #include "common/text/text.h"
 
 namespace virtrain::harness {
 namespace {
 
-/// A word of ExecStart: quoted, without specifiers and variables.
-std::string unit_word(const std::string& text) {
+/// A word of a unit: quoted, without specifiers and, where systemd looks for them, without `variables`.
+std::string unit_word(const std::string& text, bool variables) {
   std::string word = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') { word += '\\'; }
-    if (c == '%' || c == '$') { word += c; }
+    if (c == '%' || (variables && c == '$')) { word += c; }
     word += c;
   }
   return word + '"';
@@ -42,6 +44,20 @@ std::string cron_word(const std::string& text) {
   return word + "'";
 }
 
+/// A crontab has no way to write a line's end, and systemd takes UTF-8 only.
+void require_writable(const Environment& environment) {
+  const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
+  for (const auto& [name, value] : environment) {
+    if (std::none_of(value.begin(), value.end(), is_control) &&
+        find_invalid_utf8(value) == std::string::npos) {
+      continue;
+    }
+    throw Error("add a schedule", ErrorCode::usage,
+                fmt::format("{} is {}: systemd and cron cannot store this value; choose another folder", name,
+                            excerpt(value)));
+  }
+}
+
 std::string mark_of(const std::string& name) {
   return "# virtrain schedule " + name;
 }
@@ -62,7 +78,13 @@ std::string unit_name(const Schedule& schedule) {
   return "virtrain-" + schedule.name;
 }
 
-std::string service_unit(const Schedule& schedule, const std::filesystem::path& program, bool system) {
+std::string service_unit(const Schedule& schedule, const std::filesystem::path& program, bool system,
+                         const Environment& environment) {
+  require_writable(environment);
+  std::string variables;
+  for (const auto& [name, value] : environment) {
+    variables += "Environment=" + unit_word(name + "=" + value, false) + "\n";
+  }
   // A run makes VMs, cgroups and namespaces and binds devices, so only what these never touch is closed. A
   // user's manager cannot close more without a user namespace, in which devices are lost. So they are by
   // ProtectClock= before systemd 253: it implies a DeviceAllow=, which closes /dev/kvm and GPUs.
@@ -75,7 +97,7 @@ std::string service_unit(const Schedule& schedule, const std::filesystem::path& 
       "{1}\n"
       "[Service]\n"
       "Type=oneshot\n"
-      "ExecStart={2} schedule run {0}\n"
+      "{5}ExecStart={2} schedule run {0}\n"
       "# 75: cores or devices were busy, which is not a failure.\n"
       "SuccessExitStatus=75\n"
       "# The run tears down its machines before it goes.\n"
@@ -84,10 +106,11 @@ std::string service_unit(const Schedule& schedule, const std::filesystem::path& 
       "Delegate=yes\n"
       "{3}{4}",
       schedule.name, system ? "Wants=network.target\nAfter=libvirtd.service network.target\n" : "",
-      unit_word(program.string()), sandbox,
+      unit_word(program.string(), true), sandbox,
       schedule.webhook_file.empty()
           ? ""
-          : "LoadCredential=webhook:" + without_specifiers(schedule.webhook_file) + "\n");
+          : "LoadCredential=webhook:" + without_specifiers(schedule.webhook_file) + "\n",
+      variables);
 }
 
 std::string timer_unit(const Schedule& schedule) {
@@ -106,12 +129,16 @@ std::string timer_unit(const Schedule& schedule) {
 }
 
 std::string crontab_with(const std::string& crontab, const Schedule& schedule,
-                         const std::filesystem::path& program) {
+                         const std::filesystem::path& program, const Environment& environment) {
+  require_writable(environment);
+  std::string variables;
+  for (const auto& [name, value] : environment) { variables += name + "=" + cron_word(value) + " "; }
   auto text = crontab_without(crontab, schedule.name);
   if (!text.empty() && text.back() != '\n') { text += '\n'; }
   // cron mails whatever is printed.
-  return text + fmt::format("{} {} * * {} {} schedule run {} --quiet {}\n", std::stoi(schedule.at.substr(3)),
-                            std::stoi(schedule.at.substr(0, 2)), schedule.days.empty() ? "*" : schedule.days,
+  return text + fmt::format("{} {} * * {} {}{} schedule run {} --quiet {}\n",
+                            std::stoi(schedule.at.substr(3)), std::stoi(schedule.at.substr(0, 2)),
+                            schedule.days.empty() ? "*" : schedule.days, variables,
                             cron_word(program.string()), schedule.name, mark_of(schedule.name));
 }
 

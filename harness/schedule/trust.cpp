@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <utility>
 
 #include "common/error.h"
 #include "common/system/file_trust.h"

@@ -5,7 +5,9 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shutil
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -128,6 +130,20 @@ class BadInput(CommandLine):
                 self.assertIn(str(self.database), result.err)
                 self.assertFalse(self.database.exists(), "looking makes no database")
 
+    def test_reading_makes_nothing_of_an_empty_file_nor_of_a_missing_folder(self):
+        empty = self.file("", "empty.db")
+        for verb in ["list", "show", "compare", "export", "report", "changes"]:
+            with self.subTest(verb=verb):
+                result = virtrain(verb, "--db", empty, cwd=self.folder)
+                self.assertEqual((result.status, result.out), (3, ""), result)
+                self.assertIn(f"{empty} is empty (run or import something first", result.err)
+                result = virtrain(verb, "--db", self.folder / "some/folder/x.db", cwd=self.folder)
+                self.assertEqual((result.status, result.out), (3, ""), result)
+                self.assertEqual(list(self.folder.iterdir()), [empty])
+                self.assertEqual(empty.stat().st_size, 0)
+        self.succeed("import", SCENARIOS / "published/dell-r750xa.jsonl", "--db", empty)
+        self.succeed("list", "--db", empty)
+
     def test_a_file_that_is_no_database(self):
         path = self.file("not a database at all, but long enough to be looked at\n" * 100, "results.db")
         for verb in ["list", "compare"]:
@@ -163,6 +179,15 @@ class Outputs(CommandLine):
             refused = virtrain(*verb, "--db", self.database, "-o", self.folder)
             self.assertEqual(refused.status, 4, refused)
             self.assertIn(str(self.folder), refused.err)
+
+    def test_what_is_replaced_keeps_its_permissions(self):
+        virtrain("import", SCENARIOS / "published/dell-r750xa.jsonl", "--db", self.database)
+        for verb in ("report", "export", "changes"):
+            old = self.file("old", verb)
+            old.chmod(0o640)
+            self.succeed(verb, "--db", self.database, "-o", old)
+            self.assertNotEqual(old.read_text(encoding="utf-8"), "old")
+            self.assertEqual(old.stat().st_mode & 0o7777, 0o640, verb)
 
     def test_where_a_report_cannot_be_is_said_before_the_run(self):
         for place, words in ((self.folder, "it is a folder"), (self.folder / "none/r.html", "there is no folder")):
@@ -346,6 +371,33 @@ class Import(CommandLine):
         rows = self.succeed("export", "--format", "json", "--db", self.database).json()
         self.assertEqual([(row["arm"], row["images_per_second"]) for row in rows], [("bare_metal", 100.5), ("vm", 99)])
         self.assertEqual(virtrain("import", logs / "b.csv", "--skip-failed", *words[4:]).status, 3, "none was good")
+
+
+class Killed(CommandLine):
+    def killed(self, *arguments, **environment):
+        """The verb, which the kernel kills when a file of it gets larger than a page."""
+        def limit():
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        result = virtrain(*arguments, preexec_fn=limit, env={**os.environ, **environment})
+        self.assertEqual(result.status, -signal.SIGXFSZ, result)
+
+    def setUp(self):
+        super().setUp()
+        self.succeed("import", SCENARIOS / "published/dell-r750xa.jsonl", "--db", self.database)
+
+    def test_an_export_leaves_nothing_that_shows(self):
+        before = set(self.folder.glob("[!.]*"))
+        for words in (("--bundle", self.folder / "e.tar.gz"), ("-o", self.folder / "e.jsonl")):
+            self.killed("export", "--all", "--db", self.database, *words)
+            self.assertEqual(set(self.folder.glob("[!.]*")), before)
+
+    def test_an_import_of_a_database_leaves_no_copy(self):
+        there, other = self.folder / "tmp", self.folder / "other.db"
+        there.mkdir()
+        self.succeed("import", SCENARIOS / "published/resnet50-per-gpu.jsonl", "--db", other)
+        self.killed("import", self.database, "--db", other, TMPDIR=str(there), SQLITE_TMPDIR=str(there))
+        self.assertEqual(list(there.iterdir()), [])
 
 
 class Run(CommandLine):

@@ -102,8 +102,24 @@ def kept_vm_serves_all_trials_of_its_case():
         assert all(trial["valid"] for trial in done.trials()), done.trials()
 
 
+def kept_vm_goes_when_its_case_ends_early():
+    with outside.scratch() as folder:
+        cases = [{"name": name, "tenants": [{"nodes": 1}]} for name in ("first", "second")]
+        done = run(folder, arms=["bare_metal", "vm"], pairs={"at_most": 100, "budget": "1m"}, reuse="case", cases=cases,
+                   workload={"steps": 1})
+        assert done.end(300) == 0, done.log[-5:]
+        second = {trial["id"] for trial in done.rows("SELECT id FROM trial WHERE \"case\" = 'second'")}
+        assert len(second) == 2 and len(done.trials()) < 202, done.trials()
+        events = done.rows("SELECT trial_id, stage FROM event ORDER BY rowid")
+        gone = [(event["trial_id"], event["stage"]) for event in events].index((None, "tear_down"))
+        assert not second & {event["trial_id"] for event in events[:gone]}, "the second case began beside the VM of the first"
+
+
 TESTS = {name: value for name, value in list(globals().items())
          if callable(value) and getattr(value, "__module__", "") == "__main__" and name != "run"}
 
+# Its budget is a minute.
+SECOND = {"kept_vm_goes_when_its_case_ends_early": TESTS.pop("kept_vm_goes_when_its_case_ends_early")}
+
 if __name__ == "__main__":
-    outside.main(TESTS)
+    outside.main_in_halves(TESTS, SECOND)

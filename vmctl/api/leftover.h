@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +30,7 @@ struct Leftovers {
   std::vector<LeftoverWords> left;     ///< ours, and no live owner
   std::vector<LeftoverWords> foreign;  ///< named like ours or near, but not ours: never touched
   std::vector<Quarantine> quarantined;
+  std::set<std::string> live;  ///< experiments that run now, as far as this user can know
 };
 
 /// What came of removing them.

@@ -4,8 +4,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <mutex>
-
 #include "common/contains.h"
 #include "common/error.h"
 #include "common/system/log.h"
@@ -453,7 +451,7 @@ Leftovers LocalHost::leftovers(const std::string& libvirt, const std::string& ex
                   [&](const Owner& owner) { return owner.experiment != experiment; });
   }
   return {words_of(cleaning_->view.leftovers), words_of(cleaning_->view.foreign),
-          cleaning_->journal.quarantined()};
+          cleaning_->journal.quarantined(), cleaning_->view.live};
 }
 
 Cleaned LocalHost::clean(const MarkInterrupted& mark) {

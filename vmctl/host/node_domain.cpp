@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "common/text/text.h"
-
 namespace virtrain::vmctl {
 
 std::string HostNames::domain(NodeId number) const {

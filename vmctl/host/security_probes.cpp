@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "common/error.h"
 #include "common/system/user_folders.h"
 #include "common/text/text.h"
 #include "vmctl/process/host_claims.h"

@@ -112,6 +112,9 @@ asio::awaitable<void> AgentClient::watch_silence() {
     timer.expires_after(ping_period);
     co_await timer.async_wait(asio::use_awaitable);
     if (lost_ || closed_) { co_return; }
+    // Where this process itself stood still, what the agent said meanwhile is yet to be read.
+    const std::chrono::nanoseconds late = std::chrono::steady_clock::now() - timer.expiry();
+    if (late > ping_period) { last_heard_ns_ = std::min(monotonic_ns(), last_heard_ns_ + late.count()); }
     const auto silent = silence();
     if (silent > silence_limit) {
       lose(fmt::format("the agent has been silent for {:.0f} s",

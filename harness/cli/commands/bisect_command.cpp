@@ -145,9 +145,7 @@ std::string plan_words(const Subject& subject, const Scenario& first, const Bise
   const bool known = subject.trial_seconds > 0;
   const double seconds =
       known ? subject.trial_seconds : plan.estimate_seconds / static_cast<double>(plan.trials.size());
-  const auto time = [&](double of_trials) {
-    return format_duration(static_cast<std::int64_t>(of_trials * seconds * 1e9));
-  };
+  const auto time = [&](double of_trials) { return format_seconds(of_trials * seconds); };
   return fmt::format(
       "{} in {}, {:.1f} % slower. At most {} of {} to {} pairs: {} to {} trials, about {} to {} ({} a "
       "trial, {}). Order by seed {}.",

@@ -4,7 +4,6 @@
 #include <iostream>
 
 #include "common/error.h"
-#include "common/system/log.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "harness/cli/commands.h"

@@ -1,6 +1,5 @@
 #include <fmt/ostream.h>
 
-#include <fstream>
 #include <functional>
 #include <iostream>
 #include <map>

@@ -136,8 +136,10 @@ void reproduce(ReproduceArguments& arguments, Cli& cli) {
   arguments.options.experiment.command_line = cli.command_line;
   const auto run = with_way_out(study, arguments, [&] { return run_scenario(scenario, arguments.options); });
   if (run.outcome.finished > 0) {
-    import_published(study, arguments.options.database);
-    print_side_by_side(study, arguments, run.outcome.experiment);
+    after_run(run.outcome, [&] {
+      import_published(study, arguments.options.database);
+      print_side_by_side(study, arguments, run.outcome.experiment);
+    });
   }
   std::cerr << run.summary << std::endl;
   cli.exit_status = judge(run.outcome, run.comparisons, scenario.vm_vs_bare_metal.has_value());

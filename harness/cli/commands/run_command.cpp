@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include <iostream>
 
@@ -58,41 +57,54 @@ std::string where_it_is(const RunArguments& arguments, bool reported, bool isola
   return line + "\nnext: virtrain compare --explain (all notes, and what explains the gaps)\n";
 }
 
+/// The figures, the report and where to read on; false where the report could not be written.
+bool print_run(const RunArguments& arguments, const Scenario& scenario, const ScenarioRun& run,
+               const Cli& cli) {
+  if (run.comparisons.empty()) { return true; }
+  const bool is_table = arguments.format == results::Format::table;
+  if (!cli.quiet) {
+    const auto screen = is_table ? screen_of_stdout() : results::Screen{};
+    print_result(scenario.isolation ? isolation_of(arguments.options, run.outcome, arguments.format, screen)
+                 : is_table
+                     ? results::render(results::summary_table(run.comparisons), arguments.format, screen)
+                     : results::render(run.comparisons, arguments.format));
+  }
+  const bool reported = arguments.report.empty() || make_report(arguments, run.request, cli);
+  if (!cli.quiet && is_table) {
+    print_result(where_it_is(arguments, reported, scenario.isolation.has_value()));
+  }
+  return reported;
+}
+
+/// Prints the probes that were stored; with --expect they decide, unless something worse has.
+void tell_security(const RunArguments& arguments, const std::string& experiment, Cli& cli) {
+  const results::Store store(arguments.options.database, results::Store::Mode::open);
+  if (!cli.quiet && !store.security_probes(experiment).empty()) {
+    print_security(store, {experiment}, arguments.format);
+  }
+  if (!arguments.expect || (cli.exit_status != 0 && cli.exit_status != exit_no_verdict)) { return; }
+  const int status = judge_security_of(arguments.options, experiment);
+  cli.exit_status = status == exit_worse ? status : std::max(cli.exit_status, status);
+}
+
 void run(RunArguments& arguments, Cli& cli) {
   const auto scenario = load_scenario(arguments.scenario, arguments.large_sweeps);
   if (!arguments.report.empty()) { require_report_place(arguments.report); }
   auto& options = arguments.options;
   options.quiet = cli.quiet;
   options.experiment.command_line = cli.command_line;
-  const auto [outcome, request, comparisons, summary] = run_scenario(scenario, options);
-  if (!options.quiet && !comparisons.empty()) {
-    const bool is_table = arguments.format == results::Format::table;
-    const auto screen = is_table ? screen_of_stdout() : results::Screen{};
-    print_result(scenario.isolation ? isolation_of(arguments.options, outcome, arguments.format, screen)
-                 : is_table ? results::render(results::summary_table(comparisons), arguments.format, screen)
-                            : results::render(comparisons, arguments.format));
-  }
-  const bool reported =
-      arguments.report.empty() || comparisons.empty() || make_report(arguments, request, cli);
-  if (!options.quiet && !comparisons.empty() && arguments.format == results::Format::table) {
-    print_result(where_it_is(arguments, reported, scenario.isolation.has_value()));
-  }
+  const auto run = run_scenario(scenario, options);
+  cli.exit_status =
+      judge(run.outcome, run.comparisons, scenario.vm_vs_bare_metal.has_value() || arguments.expect);
+  bool reported = true;
+  after_run(run.outcome, [&] { reported = print_run(arguments, scenario, run, cli); });
   if (options.quiet) {
-    print_result(summary + "\n");
+    print_result(run.summary + "\n");
   } else {
-    std::cerr << summary << std::endl;
+    std::cerr << run.summary << std::endl;
   }
-  cli.exit_status = judge(outcome, comparisons, scenario.vm_vs_bare_metal.has_value() || arguments.expect);
   if (scenario.security) {
-    if (!options.quiet) {
-      print_security(results::Store(options.database, results::Store::Mode::open), {outcome.experiment},
-                     arguments.format);
-    }
-    const bool may_get_worse = cli.exit_status == 0 || cli.exit_status == exit_no_verdict;
-    if (arguments.expect && may_get_worse) {
-      const int status = judge_security_of(options, outcome.experiment);
-      cli.exit_status = status == exit_worse ? status : std::max(cli.exit_status, status);
-    }
+    after_run(run.outcome, [&] { tell_security(arguments, run.outcome.experiment, cli); });
   }
   if (!reported && cli.exit_status == 0) { cli.exit_status = exit_status(ErrorCode::io); }
 }

@@ -132,7 +132,7 @@ void add(const AddArguments& arguments) {
   const auto installer = find_installer();
   book.save(schedule);
   try {
-    installer->install(schedule, this_program());
+    installer->install(schedule, this_program(), folder_variables());
   } catch (const Error&) {
     book.remove(schedule.name);
     throw;
@@ -186,7 +186,7 @@ void run(const std::string& name, bool quiet, Cli& cli) {
     book.save_last_run(name, last);
   };
   try {
-    cli.exit_status = run_night(schedule, quiet);
+    cli.exit_status = run_night(schedule, quiet, lock);
   } catch (const Error& error) {
     end(exit_status(error.code()));
     throw;

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "common/system/user_folders.h"
-#include "common/text/text.h"
 #include "harness/cli/help/choices.h"
 
 namespace virtrain::harness {

@@ -61,7 +61,7 @@ constexpr const char* about_the_program =
     "The guides: getting-started.md, scenarios.md, hosts.md and others.\n";
 
 /// A line of text: nothing in it is a request or an escape.
-std::string plain(const std::string& line) {
+std::string roff_text(const std::string& line) {
   std::string text;
   for (const char c : line) {
     switch (c) {
@@ -93,7 +93,7 @@ std::string plain(const std::string& line) {
 /// As it is typed: its dashes are those of the keyboard.
 std::string typed(const std::string& line) {
   std::string text;
-  for (const char c : plain(line)) { text += c == '-' ? "\\-" : std::string(1, c); }
+  for (const char c : roff_text(line)) { text += c == '-' ? "\\-" : std::string(1, c); }
   return text;
 }
 
@@ -185,14 +185,14 @@ std::string entry(const Argument& argument) {
   if (!argument.initial.empty()) { text += " Default: " + argument.initial + "."; }
   if (argument.required && argument.names.front().starts_with('-')) { text += " It must be given."; }
   if (argument.repeatable) { text += " It may be given several times."; }
-  return ".TP\n" + heading_of(argument) + "\n" + plain(text) + "\n";
+  return ".TP\n" + heading_of(argument) + "\n" + roff_text(text) + "\n";
 }
 
 std::string options(const Verb& verb) {
   std::string text = ".SH OPTIONS\n", group;
   for (const auto& argument : verb.positionals) { text += entry(argument); }
   for (const auto& argument : verb.options) {
-    if (argument.group != group) { text += ".SS " + plain(argument.group) + "\n"; }
+    if (argument.group != group) { text += ".SS " + roff_text(argument.group) + "\n"; }
     group = argument.group;
     text += entry(argument);
   }
@@ -202,7 +202,7 @@ std::string options(const Verb& verb) {
 std::string commands(const Verb& verb) {
   std::string text = ".SH COMMANDS\n";
   for (const auto& below : verb.verbs) {
-    text += ".TP\n" + reference(below) + "\n" + plain(below.text) + ".\n";
+    text += ".TP\n" + reference(below) + "\n" + roff_text(below.text) + ".\n";
   }
   return text;
 }
@@ -227,13 +227,13 @@ std::string man_page(const Verb& verb, const Verb& program, const std::string& v
   std::string page = is_program ? "'\\\" t\n" : "";
   page += fmt::format(".TH {} 1 \"\" \"virtrain {}\" \"User Commands\"\n", typed(title), version);
   const auto summary = what.ends_with('.') ? what.substr(0, what.size() - 1) : what;
-  page += fmt::format(".SH NAME\n{} \\- {}\n", typed(page_name(verb)), plain(summary));
+  page += fmt::format(".SH NAME\n{} \\- {}\n", typed(page_name(verb)), roff_text(summary));
   page += ".SH SYNOPSIS\n" + synopsis(verb);
   if (!footer.paragraphs.empty() || is_program) {
     page += ".SH DESCRIPTION\n";
     const char* separator = "";
     for (const auto& paragraph : footer.paragraphs) {
-      page += std::exchange(separator, ".PP\n") + plain(paragraph) + "\n";
+      page += std::exchange(separator, ".PP\n") + roff_text(paragraph) + "\n";
     }
     if (is_program) {
       page +=
@@ -248,7 +248,7 @@ std::string man_page(const Verb& verb, const Verb& program, const std::string& v
   if (!footer.exit_codes.empty()) {
     const auto codes =
         footer.exit_codes.starts_with("Exit codes: ") ? footer.exit_codes.substr(12) : footer.exit_codes;
-    page += ".SH EXIT STATUS\n" + plain(codes) + ".\n";
+    page += ".SH EXIT STATUS\n" + roff_text(codes) + ".\n";
   }
   if (is_program) { page += about_the_program; }
   if (!footer.examples.empty()) {

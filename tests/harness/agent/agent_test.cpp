@@ -1,6 +1,7 @@
 #include <sys/stat.h>
 
 #include <cstdlib>
+#include <thread>
 
 #include "common/error.h"
 #include "common/system/time.h"
@@ -305,6 +306,17 @@ TEST_CASE("an agent that goes silent is lost after the limit, not before") {
     CHECK(monotonic_ns() - before_ns > std::chrono::nanoseconds(AgentClient::silence_limit / 2).count());
   });
   session.agent().end(SIGKILL);
+}
+
+TEST_CASE("an agent is not silent while this process itself stands still") {
+  Session session;
+  session.run(+[](Session& s) -> Task {
+    // As a write does to a database that another process holds.
+    std::this_thread::sleep_for(AgentClient::silence_limit + 2s);
+    asio::steady_timer later(s.io, 2s);
+    co_await later.async_wait(asio::use_awaitable);
+    CHECK(s.lost.empty());
+  });
 }
 
 TEST_CASE("when the coordinator goes, everything the agent started goes, and so does the agent") {

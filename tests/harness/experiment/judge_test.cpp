@@ -2,7 +2,9 @@
 
 #include <signal.h>
 
-#include "tests/support/catch.h"
+#include "common/error.h"
+#include "harness/scenario/decode.h"
+#include "tests/results/support.h"
 
 using namespace virtrain;
 using namespace virtrain::harness;
@@ -56,6 +58,41 @@ TEST_CASE("the highest precedence decides") {
   CHECK(judge(outcome, worse, true) == 130);
   outcome.stop_signal = SIGTERM;
   CHECK(judge(outcome, worse, true) == 143);
+}
+
+TEST_CASE("what fails once an experiment has begun never asks for another run") {
+  const auto busy = after_begin(Error("open the results database", ErrorCode::busy, "r.db is locked"));
+  CHECK(busy.code() == ErrorCode::io);
+  CHECK(std::string(busy.what()) == "open the results database: r.db is locked");
+  CHECK(after_begin(Error("x", ErrorCode::not_found, "y")).code() == ErrorCode::not_found);
+}
+
+TEST_CASE("isolation is judged by what the scenario expects, else by isolation's own margin") {
+  const std::string text =
+      "name: iso\n"
+      "workload: {model: resnet50}\n"
+      "guest: {vcpus: 1, memory: 768MiB}\n"
+      "isolation: {victims: [{name: trainer, nodes: 1}], aggressors: [cpu], margin: 20%}\n"
+      "arms: [bare_metal, vm]\n";
+  const auto expecting = text + "expect: {vm_vs_bare_metal: {margin: 3%, alpha: 0.01}}\n";
+  const TemporaryFolder folder;
+  results::Store store(folder.path / "r.db");
+  const auto margin_of = [&](const std::string& id, const std::string& scenario) {
+    auto experiment = results::an_experiment(id);
+    experiment.scenario_text = scenario;
+    store.add_experiment(experiment);
+    results::add_finished(store, id, "trainer", "vm", 1, 100);
+    results::CompareRequest request;
+    request.selection.experiments = {id};
+    const auto stored = expected_settings(store, request);
+    const auto read = expected_settings(decode_scenario(scenario, "iso.yaml"));
+    REQUIRE((stored && read));
+    CHECK(stored->margin == read->margin);
+    CHECK(stored->alpha == read->alpha);
+    return read->margin;
+  };
+  CHECK(margin_of("e1", text) == 0.2);
+  CHECK(margin_of("e2", expecting) == 0.03);
 }
 
 TEST_CASE("exit codes of errors are those of the manual") {

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <ctime>
+#include <map>
+#include <optional>
 #include <string>
 
 #include "common/error.h"
@@ -187,6 +189,47 @@ TEST_CASE("a crontab keeps every line that is not ours") {
   CHECK_THAT(crontab_with("", weekdays, "/v%1"), Contains("30 2 * * mon,fri '/v'\\%'1' schedule run"));
 }
 
+TEST_CASE("a night gets the folders that its schedule was added with, whatever they are called") {
+  const Environment odd{{"VIRTRAIN_STATE_DIR", "/s t"}, {"XDG_CONFIG_HOME", "/o'h 50% $HOME\\\""}};
+  CHECK_THAT(
+      crontab_with("", nightly(), "/v", odd),
+      Contains("* * * VIRTRAIN_STATE_DIR='/s t' XDG_CONFIG_HOME='/o'\\''h 50'\\%' $HOME\\\"' '/v' schedule"));
+  CHECK_THAT(service_unit(nightly(), "/v", true, odd),
+             Contains("\nEnvironment=\"VIRTRAIN_STATE_DIR=/s t\"\n"
+                      "Environment=\"XDG_CONFIG_HOME=/o'h 50%% $HOME\\\\\\\"\"\n"));
+  // sh has the line as cron hands it over: each \% is a %.
+  std::string line = crontab_with("", nightly(), "/usr/bin/env", odd);
+  line = line.substr(line.find("VIRTRAIN"));
+  line = line.substr(0, line.find(" schedule"));
+  line.replace(line.find("\\%"), 2, "%");
+  CHECK_THAT(run_command({"sh", "-c", line}).out, Contains("XDG_CONFIG_HOME=/o'h 50% $HOME\\\"\n"));
+  for (const auto* value : {"/a\nb", "/a\tb", "/a\xff"}) {
+    const Environment unwritable{{"XDG_STATE_HOME", value}};
+    CHECK_THROWS_WITH(crontab_with("", nightly(), "/v", unwritable), Contains("XDG_STATE_HOME"));
+    CHECK_THROWS_WITH(service_unit(nightly(), "/v", false, unwritable), Contains("XDG_STATE_HOME"));
+  }
+}
+
+TEST_CASE("the folders of a night are those that this process follows") {
+  const std::map<std::string, const char*> set{{"XDG_CONFIG_HOME", "relative"},
+                                               {"XDG_STATE_HOME", "/s"},
+                                               {"XDG_CACHE_HOME", ""},
+                                               {"VIRTRAIN_STATE_DIR", "here"},
+                                               {"VIRTRAIN_CACHE_DIR", nullptr}};
+  std::map<std::string, std::optional<std::string>> before;
+  for (const auto& [name, value] : set) {
+    const char* old = ::getenv(name.c_str());
+    before[name] = old == nullptr ? std::nullopt : std::optional<std::string>(old);
+    value == nullptr ? ::unsetenv(name.c_str()) : ::setenv(name.c_str(), value, 1);
+  }
+  const auto found = folder_variables();
+  for (const auto& [name, value] : before) {
+    value ? ::setenv(name.c_str(), value->c_str(), 1) : ::unsetenv(name.c_str());
+  }
+  const auto here = (std::filesystem::current_path() / "here").string();
+  CHECK(found == Environment{{"VIRTRAIN_STATE_DIR", here}, {"XDG_STATE_HOME", "/s"}});
+}
+
 TEST_CASE("systemd takes the units") {
   const TemporaryFolder folder;
   auto schedule = nightly();
@@ -205,7 +248,8 @@ TEST_CASE("systemd takes the units") {
     for (const bool system : {true, false}) {
       const auto service = folder.path / "virtrain-nightly.service";
       const auto timer = folder.path / "virtrain-nightly.timer";
-      write_file_atomically(service, service_unit(one, "/bin/true", system));
+      write_file_atomically(service,
+                            service_unit(one, "/bin/true", system, {{"XDG_STATE_HOME", "/a b 50% $x\""}}));
       write_file_atomically(timer, timer_unit(one));
       // Other units of the machine may be broken: ours count.
       const auto verified = run_command({"/usr/bin/systemd-analyze", "verify", "--man=no",
@@ -234,7 +278,7 @@ TEST_CASE("systemd gets both units and loses both") {
   for (const bool system : {true, false}) {
     const auto before = systemctl.calls();
     const auto installer = systemd_installer(folder.path, system);
-    installer->install(nightly(), "/bin/true");
+    installer->install(nightly(), "/bin/true", {});
     CHECK(read_file(service) == service_unit(nightly(), "/bin/true", system));
     CHECK(read_file(timer) == timer_unit(nightly()));
     installer->remove(nightly());
@@ -250,7 +294,7 @@ TEST_CASE("systemd gets both units and loses both") {
 TEST_CASE("a timer that systemd does not enable leaves no units") {
   const TemporaryFolder folder;
   const FakeSystemctl systemctl("enable");
-  CHECK_THROWS_AS(systemd_installer(folder.path, true)->install(nightly(), "/bin/true"), Error);
+  CHECK_THROWS_AS(systemd_installer(folder.path, true)->install(nightly(), "/bin/true", {}), Error);
   CHECK_THAT(systemctl.calls(), Contains("enable --now"));
   CHECK(entries_of(folder.path).empty());
 }

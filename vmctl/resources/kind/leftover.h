@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct CleanupView {
   std::vector<Leftover> in_use;     ///< ours, held by a live owner
   std::vector<Leftover> foreign;    ///< named like ours or near, but not ours: never touched
   std::vector<Owner> dead_owners;   ///< whose experiments are to be marked interrupted
+  std::set<std::string> live;       ///< experiments with a live owner or claim
 };
 
 }  // namespace virtrain::vmctl

@@ -111,6 +111,7 @@ CleanupView Search::sorted() {
   spare_what_has_just_begun();
   std::stable_sort(view_.leftovers.begin(), view_.leftovers.end(),
                    [](const Leftover& a, const Leftover& b) { return a.kind < b.kind; });
+  view_.live = live_experiments_;
   return std::move(view_);
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <set>
+#include <utility>
 
 #include "common/error.h"
 #include "common/system/log.h"
@@ -34,25 +36,53 @@ void print_leftovers(const char* heading, const std::vector<vmctl::LeftoverWords
   }
 }
 
-/// See vmctl::MarkInterrupted. In a database that is gone there is nothing to mark.
-bool mark_interrupted(const std::filesystem::path& database, const std::string& experiment) {
-  try {
-    results::Store store(database, results::Store::Mode::open);
-    if (store.mark_interrupted(experiment)) {
-      fmt::print(std::cout, "interrupted: experiment {} in {}\n", excerpt(experiment),
-                 excerpt(database.string()));
+/// Marks experiments interrupted, as vmctl::MarkInterrupted has it.
+class Marker {
+ public:
+  /// `database`: of experiments whose database the journal does not tell; empty: none.
+  explicit Marker(std::filesystem::path database) : database_(std::move(database)) {}
+
+  /// In a database that is gone there is nothing to mark.
+  bool mark(const std::filesystem::path& known_database, const std::string& experiment) {
+    asked_.insert(experiment);
+    const auto& database = known_database.empty() ? database_ : known_database;
+    try {
+      results::Store store(database, results::Store::Mode::open);
+      if (store.mark_interrupted(experiment)) {
+        fmt::print(std::cout, "interrupted: experiment {} in {}\n", excerpt(experiment),
+                   excerpt(database.string()));
+      }
+      return true;
+    } catch (const std::exception& error) {
+      std::error_code unknown;
+      const bool gone = !std::filesystem::exists(database, unknown) && !unknown;
+      log::warning(
+          gone ? "an interrupted experiment is not marked, for its database is gone"
+               : "an interrupted experiment could not be marked; mend that and run virtrain clean again",
+          {{"experiment", experiment}, {"reason", error.what()}});
+      failed_ = failed_ || !gone;
+      return gone;
     }
-    return true;
-  } catch (const std::exception& error) {
-    std::error_code unknown;
-    const bool gone = !std::filesystem::exists(database, unknown) && !unknown;
-    log::warning(
-        gone ? "an interrupted experiment is not marked, for its database is gone"
-             : "an interrupted experiment could not be marked; mend that and run virtrain clean again",
-        {{"experiment", experiment}, {"reason", error.what()}});
-    return gone;
   }
-}
+
+  /// One that was named with its database and of which neither the journal nor a leftover tells.
+  void mark_named(const std::string& experiment, const vmctl::Leftovers& found) {
+    if (experiment.empty() || database_.empty() || asked_.contains(experiment)) { return; }
+    const auto is_its = [&](const vmctl::LeftoverWords& one) { return one.experiment == experiment; };
+    if (found.live.contains(experiment) || std::any_of(found.foreign.begin(), found.foreign.end(), is_its)) {
+      return log::warning("the experiment is not marked interrupted, for it may still run",
+                          {{"experiment", experiment}});
+    }
+    mark("", experiment);
+  }
+
+  bool has_failed() const { return failed_; }
+
+ private:
+  std::filesystem::path database_;
+  std::set<std::string> asked_;
+  bool failed_ = false;
+};
 
 void lift_quarantine(const std::string& address, vmctl::Host& host) {
   if (!host.lift_quarantine(address)) {
@@ -81,17 +111,19 @@ void clean(const CleanArguments& arguments, Cli& cli) {
     }
     return;
   }
+  Marker marker(arguments.database);
   const auto result = host->clean([&](const std::string& database, const std::string& experiment) {
-    return mark_interrupted(database.empty() ? arguments.database : std::filesystem::path(database),
-                            experiment);
+    return marker.mark(database, experiment);
   });
+  marker.mark_named(arguments.experiment, found);
   print_leftovers("removed", result.removed);
   for (const auto& [leftover, reason] : result.failed) {
     fmt::print(std::cout, "not removed: {} {}: {}\n", leftover.kind, excerpt(leftover.name),
                excerpt(reason, longest_detail));
   }
-  if (result.removed.empty() && result.failed.empty()) { fmt::print(std::cout, "nothing is left over\n"); }
-  if (!result.failed.empty()) { cli.exit_status = something_left; }
+  const bool something_failed = !result.failed.empty() || marker.has_failed();
+  if (result.removed.empty() && !something_failed) { fmt::print(std::cout, "nothing is left over\n"); }
+  if (something_failed) { cli.exit_status = something_left; }
 }
 
 }  // namespace
@@ -119,7 +151,8 @@ void add_clean_command(Cli& cli) {
       });
   cleaner
       ->add_option("--db", cleaned->database,
-                   "Results database in which to mark experiments interrupted if the lease journal is lost")
+                   "Results database in which to mark experiments interrupted that the lease journal does "
+                   "not know")
       ->type_name("FILE");
   cleaner->add_option("--lift-quarantine", cleaned->lift_quarantine, "Release this device from quarantine")
       ->type_name("ADDRESS")
@@ -128,7 +161,9 @@ void add_clean_command(Cli& cli) {
       "Examples:\n"
       "  virtrain clean --verify\n"
       "  virtrain clean\n"
-      "  virtrain clean --experiment 20261120t020004-7f3a2b");
+      "  virtrain clean --experiment 20261120t020004-7f3a2b\n"
+      "  virtrain clean --experiment 20261120t020004-7f3a2b --db study.db   one that reads running\n"
+      "Exit codes: 0; 6 something is left over or an experiment could not be marked");
   cleaner->callback([cleaned, &cli] { clean(*cleaned, cli); });
 }
 

@@ -8,6 +8,7 @@
 #include "common/system/log.h"
 #include "common/text/json.h"
 #include "common/text/text.h"
+#include "common/text/units.h"
 #include "common/text/wrap.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/device_listing.h"
@@ -98,9 +99,9 @@ void print_table(std::vector<vmctl::Finding> findings) {
                hang("fix: " + printable(f.fix), columns, before_words));
   }
   fmt::print(std::cout, "\n");
-  print_paragraph(
-      fmt::format("{} more checks do not apply here, {} are made in trials (--format csv lists all)",
-                  elsewhere, of_trials));
+  print_paragraph(fmt::format("{} not apply here, {} made in trials (--format csv lists all)",
+                              counted(elsewhere, "more check does", "more checks do"),
+                              counted(of_trials, "is", "are")));
 }
 
 void print_json(const std::vector<vmctl::Finding>& findings) {
