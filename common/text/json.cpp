@@ -167,4 +167,9 @@ std::string dump_json(const nlohmann::json& value, int indent) {
   return safe_json_text(value.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
+std::string text_in(const nlohmann::json& value, const char* key) {
+  const auto found = value.is_object() ? value.find(key) : value.end();
+  return found != value.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
 }  // namespace virtrain

@@ -1,17 +1,14 @@
 #include "common/text/text.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdint>
 #include <numeric>
 
 #include "common/error.h"
+#include "common/new_file.h"
 #include "common/text/scanner.h"
 #include "common/text/unicode.h"
 #include "common/text/units.h"
@@ -115,42 +112,17 @@ std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folde
   return entries;
 }
 
-namespace {
-
-/// A new file beside `path`, of a name that nobody can foresee: where others may write to the folder, a
-/// planted link or file is neither followed nor taken. Returns its name too.
-std::pair<UniqueFd, std::string> new_file_beside(const std::filesystem::path& path, mode_t mode) {
-  constexpr int tries = 100;
-  for (int i = 0; i < tries; ++i) {
-    std::uint64_t random = 0;
-    if (::getrandom(&random, sizeof random, 0) != sizeof random) { break; }
-    auto name = fmt::format("{}.{:016x}.tmp", path.string(), random);
-    UniqueFd file(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
-    if (file) { return {std::move(file), std::move(name)}; }
-    if (errno != EEXIST) { break; }
-  }
-  throw errno_error("write " + path.string(), errno);
-}
-
-}  // namespace
-
 void write_file_atomically(const std::filesystem::path& path, std::string_view content,
                            std::optional<mode_t> mode) {
   constexpr mode_t own = 0600, usual = 0644;
-  const auto [file, temporary] = new_file_beside(path, mode ? own : usual);
-  const auto give_up = [&path, name = temporary.c_str()] {
-    const int reason = errno;
-    ::unlink(name);
-    throw errno_error("write " + path.string(), reason);
-  };
+  NewFile file(path, mode ? own : usual);
   for (std::string_view rest = content; !rest.empty();) {
-    const auto written = ::write(file.get(), rest.data(), rest.size());
+    const auto written = ::write(file.descriptor(), rest.data(), rest.size());
     if (written < 0 && errno == EINTR) { continue; }
-    if (written < 0) { give_up(); }
+    if (written < 0) { throw errno_error("write " + path.string(), errno); }
     rest.remove_prefix(static_cast<std::size_t>(written));
   }
-  if (mode && ::fchmod(file.get(), *mode) != 0) { give_up(); }
-  if (::fsync(file.get()) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0) { give_up(); }
+  file.take_place(mode);
 }
 
 std::string printable(std::string_view bytes, std::size_t most_bytes) {
@@ -160,7 +132,7 @@ std::string printable(std::string_view bytes, std::size_t most_bytes) {
     const bool shown = length > 0 && is_showable(value);
     const std::string_view piece = shown ? bytes.substr(0, length) : std::string_view("\uFFFD");
     if (text.size() + piece.size() > most_bytes) {
-      return text + fmt::format("… ({} bytes more)", bytes.size());
+      return text + fmt::format("… ({})", counted(bytes.size(), "more byte"));
     }
     text += piece;
     bytes.remove_prefix(std::max<std::size_t>(length, 1));

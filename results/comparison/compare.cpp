@@ -8,6 +8,7 @@
 #include "common/error.h"
 #include "common/model/arm.h"
 #include "common/text/text.h"
+#include "common/text/units.h"
 #include "results/comparison/data_index.h"
 #include "results/comparison/isolation_matrix.h"
 #include "results/comparison/look_levels.h"
@@ -391,9 +392,10 @@ void Comparer::flag(CaseComparison& result) const {
   add(result.test && result.test->zero_variance, "zero_variance",
       "all runs show the same ratio: the interval is a point");
   add(result.unpaired_left_out > 0, "unpaired_left_out",
-      fmt::format("{} unpaired trials left out, because this case has pairs", result.unpaired_left_out));
+      fmt::format("{} left out, because this case has pairs",
+                  counted(result.unpaired_left_out, "unpaired trial")));
   add(result.invalid_left_out > 0, "invalid_left_out",
-      fmt::format("{} invalid trials left out", result.invalid_left_out));
+      counted(result.invalid_left_out, "invalid trial") + " left out");
   add(result.reason == "emulated", "emulated", "a virtual machine was emulated, not run by the processor");
   const auto any_arm = [&](auto&& holds) {
     return std::any_of(result.arms.begin(), result.arms.end(), holds);

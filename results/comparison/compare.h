@@ -1,8 +1,5 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
-
-#include <map>
 #include <optional>
 #include <set>
 #include <string>

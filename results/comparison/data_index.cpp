@@ -36,12 +36,18 @@ void add_workload_facts(const nlohmann::json& workload, Facts& facts) {
   }
 }
 
+/// Of a step; one where an imported workload says nothing of them.
+double micro_batches(const nlohmann::json& workload) {
+  const auto found = workload.find("accumulate_steps");
+  return found != workload.end() && found->is_number() ? found->get<double>() : 1;
+}
+
 /// The CUDA trainer sends gradients in the two bytes of fp16 and bf16, sums over micro-batches and all others
 /// in fp32.
 bool sends_half(const nlohmann::json& workload) {
-  if (workload.value("backend", "") != "cuda") { return false; }
-  const auto precision = workload.value("precision", "");
-  return (precision == "fp16" || precision == "bf16") && workload.value("accumulate_steps", 1.0) == 1;
+  if (text_in(workload, "backend") != "cuda") { return false; }
+  const auto precision = text_in(workload, "precision");
+  return (precision == "fp16" || precision == "bf16") && micro_batches(workload) == 1;
 }
 
 }  // namespace
@@ -212,7 +218,7 @@ ScalingEvidence DataIndex::scaling(const std::string& family, const Side& side) 
     for (const auto& tenant : tenants(one.name, side.selector)) {
       if (tenant.nodes > 1 && !tenant.transport.empty()) { transports.insert(tenant.transport); }
       const auto workload = workload_of(tenant);
-      accumulated = workload.value("accumulate_steps", 1.0);
+      accumulated = micro_batches(workload);
       evidence.gradient_bytes = ScalingEvidence{}.gradient_bytes / (sends_half(workload) ? 2 : 1);
     }
   }

@@ -1,7 +1,5 @@
 #include "results/comparison/mitigation.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 

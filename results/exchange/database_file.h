@@ -13,6 +13,6 @@ bool is_database(const std::filesystem::path& file);
 /// All experiments of another results database as exchange records. It stays as it is: what is read, and
 /// brought up to date where it is of an older version, is a copy. Error(bad_input) where it is no database of
 /// virtrain's, or one of a newer version.
-TemporaryText records_of_database(const std::filesystem::path& file, const std::string& name);
+TemporaryText records_of_database(const std::filesystem::path& file);
 
 }  // namespace virtrain::results

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cstdint>
-#include <filesystem>
 #include <iosfwd>
 #include <optional>
 #include <string>

@@ -144,7 +144,12 @@ class Source {
     if (!fs::is_regular_file(path_, failure)) { return; }
     if (is_packed(path_)) { open_packed(); }
     if (is_database(path_)) {
-      text_ = records_of_database(path_, name_);
+      if (text_) {  // SQLite opens no file without a name
+        throw Error(name_, ErrorCode::bad_input,
+                    "a results database is read from its own file, neither packed nor through a pipe; import "
+                    "that file");
+      }
+      text_ = records_of_database(path_);
       path_ = text_->path();
     }
   }
@@ -360,7 +365,7 @@ void refuse_all(Refusals& refusals, const std::vector<FileReport>& reports,
   }
   if (lines.empty()) { return; }
   const bool several = reports.size() + lines.size() > 1;
-  if (refusals.more > 0) { lines.push_back(fmt::format("and {} files more", refusals.more)); }
+  if (refusals.more > 0) { lines.push_back("and " + counted(refusals.more, "more file")); }
   if (several) { lines.push_back("nothing was imported"); }
   throw Error("import", ErrorCode::bad_input, join(lines, "\n"));
 }

@@ -1,10 +1,10 @@
 #include "results/store/connection.h"
 
+#include <SQLiteCpp/Backup.h>
 #include <fmt/format.h>
 #include <sqlite3.h>
 
 #include <cmath>
-#include <string_view>
 #include <vector>
 
 #include "common/system/file_trust.h"
@@ -19,6 +19,7 @@ namespace {
 
 constexpr const char* unsound_words =
     "this is not a sound virtrain database; give another file with --db or restore it from a copy";
+constexpr const char* first_words = "run or import something first, or give --db";
 constexpr std::uintmax_t smallest_page_bytes = 512;
 constexpr int longest_value_bytes = 64 << 20;
 constexpr int application_id = 0x76745253;  // "vtRS"
@@ -158,11 +159,11 @@ Query& Query::restart() {
 Store::Connection::Connection(std::filesystem::path path, Mode mode, std::chrono::milliseconds busy_timeout)
     : file(std::move(path)) {
   const std::string operation = "open the results database";
-  if (mode == Mode::open && !std::filesystem::exists(file)) {
+  if (mode != Mode::create && !std::filesystem::exists(file)) {
     throw Error(operation, ErrorCode::not_found,
-                file.string() + " does not exist (run or import something first, or give --db)");
+                fmt::format("{} does not exist ({})", file.string(), first_words));
   }
-  refuse_links_of_others(file, operation);
+  if (mode != Mode::copy) { refuse_links_of_others(file, operation); }
   if (mode == Mode::create && file.has_parent_path()) {
     std::error_code failure;
     std::filesystem::create_directories(file.parent_path(), failure);
@@ -173,14 +174,27 @@ Store::Connection::Connection(std::filesystem::path path, Mode mode, std::chrono
     }
   }
   guarded(operation, [&] {
-    const int create = mode == Mode::create ? SQLite::OPEN_CREATE : 0;
-    database_.emplace(file.string(), SQLite::OPEN_READWRITE | create, static_cast<int>(busy_timeout.count()),
-                      own_journal_vfs());
+    const int create = mode == Mode::open ? 0 : SQLite::OPEN_CREATE;
+    database_.emplace(mode == Mode::copy ? "" : file.string(), SQLite::OPEN_READWRITE | create,
+                      static_cast<int>(busy_timeout.count()), own_journal_vfs());
+    if (mode == Mode::copy) { copy_file(busy_timeout); }
     ::sqlite3_limit(database_->getHandle(), SQLITE_LIMIT_LENGTH, longest_value_bytes);
     database_->exec("PRAGMA foreign_keys = ON; PRAGMA synchronous = FULL");
-    migrate();
+    migrate(mode);
     database_->exec("PRAGMA journal_mode = TRUNCATE");
   });
+}
+
+/// Page by page; a run may be writing to the file. Nothing that is in it is run.
+void Store::Connection::copy_file(std::chrono::milliseconds busy_timeout) {
+  constexpr int all_pages = -1;
+  SQLite::Database source(file.string(), SQLite::OPEN_READONLY, static_cast<int>(busy_timeout.count()),
+                          own_journal_vfs());
+  // Where another process holds it, the step says so by its result and not by an exception.
+  if (SQLite::Backup(*database_, source).executeStep(all_pages) != SQLITE_DONE) {
+    throw Error("copy the database", ErrorCode::busy,
+                file.string() + ": another process holds it; wait until it is done");
+  }
 }
 
 Query Store::Connection::query(const std::string& sql) {
@@ -238,7 +252,7 @@ void Store::Connection::check_schema() {
   }
 }
 
-void Store::Connection::migrate() {
+void Store::Connection::migrate(Mode mode) {
   const auto refuse = [&](const std::string& words) {
     return Error("open the results database", ErrorCode::bad_input, file.string() + " " + words);
   };
@@ -253,6 +267,7 @@ void Store::Connection::migrate() {
   if (!fresh && id != application_id) {
     throw refuse("is a database of another program; give another file with --db");
   }
+  if (fresh && mode != Mode::create) { throw refuse(fmt::format("is empty ({})", first_words)); }
   if (pragma("user_version") < 0) { throw UnsoundValue("its schema has a version below 0"); }
   if (pragma("user_version") > schema_version) {
     throw refuse(

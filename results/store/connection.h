@@ -167,8 +167,9 @@ class Store::Connection {
     mutable bool open_ = true;
   };
 
+  void copy_file(std::chrono::milliseconds busy_timeout);
   void check_schema();
-  void migrate();
+  void migrate(Mode mode);
 
   std::optional<SQLite::Database> database_;
   std::unordered_map<std::string, SQLite::Statement> statements_;

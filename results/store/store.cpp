@@ -1,13 +1,10 @@
 #include "results/store/store.h"
 
-#include <SQLiteCpp/Backup.h>
 #include <fmt/format.h>
-#include <sqlite3.h>
 
 #include "common/system/time.h"
 #include "common/text/text.h"
 #include "results/store/connection.h"
-#include "results/store/own_journal.h"
 
 namespace virtrain::results {
 namespace {
@@ -268,20 +265,6 @@ bool Store::has_pair(const std::string& experiment, const std::string& case_name
         "AND \"case\" = ? AND arm = ? AND pair = ?");
     return found.bind(experiment).bind(case_name).bind(arm).bind(pair).next();
   });
-}
-
-void copy_database(const std::filesystem::path& from, const std::filesystem::path& to) {
-  constexpr int patience_ms = 10'000;
-  constexpr int all_pages = -1;
-  try {
-    SQLite::Database source(from.string(), SQLite::OPEN_READONLY, patience_ms, own_journal_vfs());
-    SQLite::Database copy(to.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
-    // Where another process holds it, the step says so by its result and not by an exception.
-    if (SQLite::Backup(copy, source).executeStep(all_pages) != SQLITE_DONE) {
-      throw Error("copy the database", ErrorCode::busy,
-                  from.string() + ": another process holds it; wait until it is done");
-    }
-  } catch (const SQLite::Exception& failure) { throw database_error("copy the database", from, failure); }
 }
 
 }  // namespace virtrain::results

@@ -56,7 +56,8 @@ class Store {
  public:
   enum class Mode {
     create,  ///< make the file (and its folder) if it is not there
-    open,    ///< the file must be there
+    open,    ///< the file must be there, and a database of virtrain's
+    copy,    ///< as open, on a copy as it is at this moment, without a name, which goes when this goes
   };
 
   /// Opens the file and brings its schema up to date; a newer schema or a foreign file is refused.
@@ -178,9 +179,5 @@ class Store {
 
   std::unique_ptr<Connection> connection_;
 };
-
-/// Copies a database page by page, as it is at one moment; a run may be writing to it. Nothing that is in it
-/// is run. Errors name `from`.
-void copy_database(const std::filesystem::path& from, const std::filesystem::path& to);
 
 }  // namespace virtrain::results

@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include "results/store/connection.h"
 #include "results/store/store.h"

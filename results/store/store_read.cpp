@@ -1,7 +1,5 @@
-#include <fmt/format.h>
 
 #include "common/contains.h"
-#include "common/text/text.h"
 #include "results/store/connection.h"
 #include "results/store/store.h"
 #include "sql_embedded.h"

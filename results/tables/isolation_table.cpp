@@ -4,7 +4,6 @@
 
 #include <set>
 
-#include "common/text/text.h"
 #include "common/text/units.h"
 
 namespace virtrain::results {

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "common/contains.h"
-#include "common/text/text.h"
 #include "results/tables/isolation_table.h"
 
 namespace virtrain::results {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "common/error.h"
+#include "common/text/json.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/comparison/arms.h"
@@ -41,6 +42,12 @@ std::optional<double> sweep_limit(const ArmSummary& arm, double Interval::*limit
   return arm.sweep && arm.sweep->ci ? std::optional(*arm.sweep->ci.*limit) : std::nullopt;
 }
 
+/// Both limits, which people read in the sentences below the table.
+void add_limits(std::vector<Cell>& row, const std::optional<Interval>& interval) {
+  row.push_back(interval ? silent_cell(interval->low) : Cell{});
+  row.push_back(interval ? silent_cell(interval->high) : Cell{});
+}
+
 /// Of the prices, which are all in one.
 std::string currency_of(const std::vector<CaseComparison>& comparisons) {
   for (const auto& comparison : comparisons) {
@@ -67,25 +74,32 @@ std::vector<Cell> arm_row(const CaseComparison& comparison, const ArmSummary& ar
   const auto scaling = [&](double Scaling::*member) {
     return arm.scaling ? std::optional(*arm.scaling.*member) : std::nullopt;
   };
-  return {cell(comparison.case_name),
-          cell(comparison.arm.empty() ? arm.arm : comparison.arm + ", " + arm.arm),
-          cell(arm.nodes),
-          cell(arm.runs),
-          throughput_cell(arm.images_per_second),
-          tenants_cell(arm.tenants),
-          cell(scaling(&Scaling::speedup), 3),
-          cell(arm.scaling ? std::optional(arm.nodes) : std::nullopt),
-          cell(arm.scaling && arm.published ? std::optional(arm.published->speedup) : std::nullopt, 3),
-          share_cell(scaling(&Scaling::efficiency)),
-          cell(verdict ? std::optional(verdict->test->ratio) : std::nullopt, 4),
-          cell(verdict && to ? verdict->baseline : ""),
-          cell(verdict ? to_string(verdict->verdict) : ""),
-          cell(arm.sweep ? std::string(to_string(arm.sweep->standing)) : ""),
-          cell(sweep_limit(arm, &Interval::low), 2),
-          cell(sweep_limit(arm, &Interval::high), 2),
-          cell(arm.images_per_joule, 3),
-          cell(arm.cpu_images_per_joule, 3),
-          cell(arm.images_per_currency_unit, 0)};
+  std::vector<Cell> row{
+      cell(comparison.case_name),
+      cell(comparison.arm.empty() ? arm.arm : comparison.arm + ", " + arm.arm),
+      cell(arm.nodes),
+      cell(arm.runs),
+      throughput_cell(arm.images_per_second),
+      tenants_cell(arm.tenants),
+      cell(scaling(&Scaling::speedup), 3),
+      cell(arm.scaling ? std::optional(arm.nodes) : std::nullopt),
+      cell(arm.scaling && arm.published ? std::optional(arm.published->speedup) : std::nullopt, 3),
+      share_cell(scaling(&Scaling::efficiency)),
+      cell(verdict ? std::optional(verdict->test->ratio) : std::nullopt, 4),
+      cell(verdict && to ? verdict->baseline : ""),
+      cell(verdict ? to_string(verdict->verdict) : ""),
+      cell(arm.sweep ? std::string(to_string(arm.sweep->standing)) : ""),
+      cell(sweep_limit(arm, &Interval::low), 2),
+      cell(sweep_limit(arm, &Interval::high), 2),
+      cell(arm.images_per_joule, 3),
+      cell(arm.cpu_images_per_joule, 3),
+      cell(arm.images_per_currency_unit, 0)};
+  const bool is_judged = verdict && verdict->verdict != Verdict::not_comparable;
+  add_limits(row, is_judged ? verdict->test->ci : std::nullopt);
+  add_limits(row, arm.scaling ? arm.scaling->speedup_ci : std::nullopt);
+  add_limits(row, arm.scaling ? arm.scaling->efficiency_ci : std::nullopt);
+  row.push_back(arm.images_per_currency_unit ? silent_cell(arm.currency) : Cell{});
+  return row;
 }
 
 /// Sentences in the order they first came, each with the cases it holds for.
@@ -231,6 +245,10 @@ Table comparison_table(const std::vector<CaseComparison>& comparisons) {
                    {"images_per_joule", "images/J", true, true},
                    {"cpu_images_per_joule", "images/J of CPUs", true, true},
                    {"images_per_currency_unit", "images/" + currency_of(comparisons), true, true}};
+  for (const char* key : {"ratio_ci_low", "ratio_ci_high", "speedup_ci_low", "speedup_ci_high",
+                          "efficiency_ci_low", "efficiency_ci_high", "currency"}) {
+    table.columns.push_back({key, key, true, true});
+  }
   const auto is_other = [&](const CaseComparison& one) {
     return one.candidate != comparisons.front().candidate || one.baseline != comparisons.front().baseline;
   };
@@ -345,14 +363,14 @@ void append_remarks(const Store& store, const std::string& id, std::vector<std::
   for (const auto& trial : store.trials(id)) { order_of[trial.id] = trial.order.value_or(0); }
   for (const auto& event : store.events(id)) {
     if (event.stage == "pairs" && event.detail.is_object()) {
-      notes.push_back(printable(event.detail.value("case", "") + ": " + event.detail.value("reason", "")));
+      notes.push_back(printable(text_in(event.detail, "case") + ": " + text_in(event.detail, "reason")));
       continue;
     }
     const bool is_remark = event.stage == "agent" || event.stage == "collect" || event.stage == "tear_down";
     if (!is_remark || event.message.starts_with("stage ")) { continue; }
     const auto trial = event.trial ? fmt::format("trial {}: ", order_of[*event.trial]) : std::string();
     notes.push_back("noticed: " + trial + event.message);
-    const auto xml = event.detail.is_object() ? event.detail.value("xml_that_mends_it", "") : std::string();
+    const auto xml = text_in(event.detail, "xml_that_mends_it");
     if (!xml.empty()) { notes.push_back("in the domain's XML this would mend it:\n" + xml); }
   }
 }

@@ -1,7 +1,6 @@
 #include "results/comparison/causes/ring_model.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <vector>
 

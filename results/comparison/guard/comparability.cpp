@@ -173,7 +173,7 @@ void compare_field(const std::string& field, const FieldRule& rule, FactRule str
 }
 
 /// A long value (CPU flags) is cut: the JSON has all of it.
-std::string shown(const std::set<std::string>& values) {
+std::string words_of_values(const std::set<std::string>& values) {
   constexpr std::size_t most = 60;
   std::string text = join({values.begin(), values.end()}, ", ");
   if (text.size() <= most) { return text; }
@@ -202,7 +202,7 @@ std::string unshared_words(const FactDifference& difference) {
     for (const auto& word : some) {
       if (!others.contains(word)) { only.insert(word); }
     }
-    return only.empty() ? std::string("nothing") : shown(only);
+    return only.empty() ? std::string("nothing") : words_of_values(only);
   };
   return fmt::format("only the first has {}, only the second {}", only_in(ours, theirs),
                      only_in(theirs, ours));
@@ -242,8 +242,8 @@ std::vector<FactDifference> differences(const Facts& baseline, const Facts& cand
 std::string to_sentence(const FactDifference& difference, const std::string& baseline,
                         const std::string& candidate) {
   const auto words = unshared_words(difference);
-  const auto values = words.empty() ? fmt::format("{} in {}, {} in {}", shown(difference.baseline), baseline,
-                                                  shown(difference.candidate), candidate)
+  const auto values = words.empty() ? fmt::format("{} in {}, {} in {}", words_of_values(difference.baseline),
+                                                  baseline, words_of_values(difference.candidate), candidate)
                                     : words;
   const char* meaning = difference.rule == must_be_equal          ? "it must be equal"
                         : difference.rule == explained_by_the_arm ? "explained by the arm"

@@ -1,17 +1,14 @@
 #include "results/exchange/bundle/bundle.h"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <fstream>
 #include <map>
-#include <sstream>
 
 #include "common/error.h"
 #include "common/text/json.h"
 #include "common/text/sha256.h"
-#include "common/text/text.h"
 #include "exchange_embedded.h"
 #include "results/exchange/bundle/archive_writer.h"
 #include "results/exchange/exchange.h"

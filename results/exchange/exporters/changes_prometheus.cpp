@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <ctime>
-#include <optional>
 
 #include "common/system/time.h"
 #include "results/changes/series_state.h"

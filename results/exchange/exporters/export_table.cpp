@@ -11,6 +11,7 @@
 
 #include "common/contains.h"
 #include "common/error.h"
+#include "common/new_file.h"
 #include "common/system/file_trust.h"
 #include "common/text/units.h"
 #include "common/unique_fd.h"
@@ -150,6 +151,23 @@ UniqueFd open_in_place(const std::filesystem::path& file) {
   return open;
 }
 
+/// What is replaced: a file of this very name, no link.
+std::optional<struct stat> regular_file(const std::filesystem::path& file) {
+  struct stat status {};
+  const bool is_there = ::lstat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+  return is_there ? std::optional(status) : std::nullopt;
+}
+
+/// Who may do what with the file that takes the old one's place: the same, but nobody may write to it whom a
+/// stranger, or another group of ours, let write to the old one.
+mode_t kept_mode(const struct stat& old, int file) {
+  constexpr mode_t all = 0777, others_write = 022;
+  struct stat status {};
+  const bool is_alike =
+      ::fstat(file, &status) == 0 && status.st_uid == old.st_uid && status.st_gid == old.st_gid;
+  return old.st_mode & (is_alike ? all : all & ~others_write);
+}
+
 }  // namespace
 
 bool is_written_in_place(const std::filesystem::path& file) {
@@ -159,21 +177,12 @@ bool is_written_in_place(const std::filesystem::path& file) {
 void write_whole(const std::filesystem::path& file, const std::function<void(std::ostream&)>& write) {
   if (const auto given = given_descriptor(file)) { return write_to(*given, file, write); }
   if (const auto open = open_in_place(file)) { return write_to(open.get(), file, write); }
-  const auto folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
   // Hidden and without the collector's ".prom" at its end: nobody reads half of it.
-  std::string name = folder / ("." + file.filename().string() + ".XXXXXX");
-  // Written by its descriptor: in a folder of somebody else's the name may be another file's by now.
-  const UniqueFd temporary(::mkostemp(name.data(), O_CLOEXEC));
-  if (!temporary) { throw errno_error("write " + file.string(), errno); }
-  try {
-    write_to(temporary.get(), file, write);
-    const bool done = ::fchmod(temporary.get(), 0644) == 0 && ::fsync(temporary.get()) == 0 &&
-                      ::rename(name.c_str(), file.c_str()) == 0;
-    if (!done) { throw errno_error("write " + file.string(), errno); }
-  } catch (...) {
-    ::unlink(name.c_str());
-    throw;
-  }
+  constexpr mode_t own = 0600, usual = 0644;
+  const auto old = regular_file(file);
+  NewFile whole(file, old ? own : usual);
+  write_to(whole.descriptor(), file, write);
+  whole.take_place(old ? std::optional(kept_mode(*old, whole.descriptor())) : std::nullopt);
 }
 
 }  // namespace virtrain::results

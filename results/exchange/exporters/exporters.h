@@ -52,9 +52,9 @@ void export_changes_prometheus(const ChangeLog& log, std::ostream& out);
 bool is_written_in_place(const std::filesystem::path& file);
 
 /// Calls `write` with the stream of a temporary file beside `file`, which takes the place of `file` once all
-/// of it is on disk; a failure leaves `file` as it was. A link of that name is replaced, not followed. A
-/// descriptor that was given (/dev/stdout, /dev/fd/3), and a pipe or character device, ours or root's, is
-/// written to; what is neither those nor a file is refused.
+/// of it is on disk, with the permissions of the file that was there; a failure leaves `file` as it was. A
+/// link of that name is replaced, not followed. A descriptor that was given (/dev/stdout, /dev/fd/3), and a
+/// pipe or character device, ours or root's, is written to; what is neither those nor a file is refused.
 void write_whole(const std::filesystem::path& file, const std::function<void(std::ostream&)>& write);
 
 }  // namespace virtrain::results

@@ -23,10 +23,20 @@ void TemporaryText::write(std::string_view bytes, const std::string& what) {
   throw Error("read " + what, ErrorCode::io, "it could not be copied to a temporary file");
 }
 
-void TemporaryText::copy(std::istream& in, const std::string& what) {
+void TemporaryText::copy(std::istream& in, const std::string& what, std::uint64_t most_bytes) {
   std::vector<char> piece(std::size_t{1} << 16);
-  while (in.read(piece.data(), static_cast<std::streamsize>(piece.size())) || in.gcount() > 0) {
-    write({piece.data(), static_cast<std::size_t>(in.gcount())}, what);
+  for (std::uint64_t left = most_bytes;
+       in.read(piece.data(), static_cast<std::streamsize>(piece.size())) || in.gcount() > 0;) {
+    const auto got = static_cast<std::size_t>(in.gcount());
+    if (got > left) {
+      throw Error(
+          what, ErrorCode::bad_input,
+          fmt::format("there are more than {} bytes, the most that import reads of a pipe; write them "
+                      "to a file and import that",
+                      most_bytes));
+    }
+    left -= got;
+    write({piece.data(), got}, what);
   }
   finish(what);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <iosfwd>
@@ -7,6 +8,9 @@
 #include <string>
 
 namespace virtrain::results {
+
+/// Most that is kept of what one file holds, packed or through a pipe.
+inline constexpr std::uint64_t most_kept_bytes = std::uint64_t{4} << 30;
 
 /// A file without a name that goes when this goes: for text that can be read only once, or that is packed.
 class TemporaryText {
@@ -16,8 +20,8 @@ class TemporaryText {
   std::filesystem::path path() const;
   /// Throws Error(io) with `what` if the bytes cannot be kept.
   void write(std::string_view bytes, const std::string& what);
-  /// All that comes until the end.
-  void copy(std::istream& in, const std::string& what);
+  /// All that comes until the end; Error(bad_input) where that is more than `most_bytes`.
+  void copy(std::istream& in, const std::string& what, std::uint64_t most_bytes = most_kept_bytes);
   /// After the last byte, before the file is read.
   void finish(const std::string& what);
 

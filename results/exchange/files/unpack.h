@@ -11,7 +11,7 @@ namespace virtrain::results {
 
 /// How much a packed file may unfold to.
 struct UnpackLimits {
-  std::uint64_t bytes = std::uint64_t{4} << 30;          ///< of all that is in it
+  std::uint64_t bytes = most_kept_bytes;                 ///< of all that is in it
   std::uint64_t always_bytes = std::uint64_t{64} << 20;  ///< up to here whatever the ratio
   std::uint64_t ratio = 200;                             ///< beyond it, at most so many times the file
   std::uint64_t members = 100'000;

@@ -10,7 +10,8 @@
 namespace virtrain::results {
 
 WorkFolder::WorkFolder(const std::filesystem::path& beside) {
-  std::string name = std::filesystem::absolute(beside).string() + ".XXXXXX";
+  const auto place = std::filesystem::absolute(beside);
+  std::string name = place.parent_path() / ("." + place.filename().string() + ".XXXXXX");
   if (::mkdtemp(name.data()) == nullptr) { throw errno_error("make " + name, errno); }
   path = name;
 }

@@ -4,10 +4,10 @@
 
 namespace virtrain::results {
 
-/// A folder of ours alone, beside a file or in /tmp, that is removed with everything in it.
+/// A hidden folder of ours alone, beside a file, that is removed with everything in it.
 class WorkFolder {
  public:
-  /// Made as `beside`.XXXXXX. Error(io) with the reason.
+  /// Made as .NAME.XXXXXX beside the file of this name. Error(io) with the reason.
   explicit WorkFolder(const std::filesystem::path& beside);
   WorkFolder(const WorkFolder&) = delete;
   WorkFolder& operator=(const WorkFolder&) = delete;

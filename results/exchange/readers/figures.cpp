@@ -18,11 +18,6 @@ const nlohmann::json& member(const nlohmann::json& value, const char* key) {
   return found == value.end() ? none : *found;
 }
 
-std::string text_in(const nlohmann::json& value, const char* key) {
-  const auto& found = member(value, key);
-  return found.is_string() ? found.get<std::string>() : "";
-}
-
 std::optional<double> number_of(const nlohmann::json& value) {
   std::optional<double> number;
   if (value.is_number()) { number = value.get<double>(); }

@@ -14,8 +14,6 @@ namespace virtrain::results {
 
 /// The member if the value is an object that has it, else null.
 const nlohmann::json& member(const nlohmann::json& value, const char* key);
-/// Its text if it is one; else empty.
-std::string text_in(const nlohmann::json& value, const char* key);
 /// A finite number, as a number or as text; nothing otherwise.
 std::optional<double> number_of(const nlohmann::json& value);
 

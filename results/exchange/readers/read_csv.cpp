@@ -288,7 +288,7 @@ void read_csv(LineReader& lines, const ImportSettings& settings, RecordImporter&
   std::int64_t count = 0;
   for (; reader.next(cells); ++count) {
     if (cells.size() != columns.size()) {
-      refuse(cells.front(), "{} cells where the header names {}", cells.size(), columns.size());
+      refuse(cells.front(), "{} where the header names {}", counted(cells.size(), "cell"), columns.size());
     }
     json record = defaults;
     for (std::size_t i = 0; i < cells.size(); ++i) { set_cell(record, columns[i], cells[i]); }

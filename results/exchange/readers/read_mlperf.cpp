@@ -1,8 +1,8 @@
 // The lines are those of mlcommons/logging, mllog: ":::MLLOG {…}", with whatever a launcher puts in front.
 #include <fmt/format.h>
 
-#include "common/error.h"
 #include "common/system/time.h"
+#include "common/text/json.h"
 #include "common/text/text.h"
 #include "results/exchange/readers/figures.h"
 #include "results/exchange/records/json_lines.h"

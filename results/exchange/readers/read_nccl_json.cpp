@@ -1,7 +1,6 @@
 // The format is that of NVIDIA/nccl-tests -J, src/util.cu; its GB are 10^9 bytes.
-#include <fmt/format.h>
 
-#include "common/error.h"
+#include "common/text/json.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/exchange/readers/figures.h"

@@ -8,7 +8,6 @@
 #include <array>
 #include <filesystem>
 
-#include "common/error.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
@@ -56,12 +55,12 @@ class NcclTestsReader {
 
  private:
   std::string message_note() const {
-    const auto torn =
-        joined_ + lost_ == 0
-            ? ""
-            : fmt::format("; of the rows they tore apart {} were put together, {} were left out", joined_,
-                          lost_);
-    return fmt::format("{} lines of NCCL_DEBUG were skipped{}", messages_, torn);
+    const auto torn = joined_ + lost_ == 0
+                          ? ""
+                          : fmt::format("; of the rows they tore apart {} put together, {} left out",
+                                        counted(joined_, "was", "were"), counted(lost_, "was", "were"));
+    return fmt::format("{} skipped{}",
+                       counted(messages_, "line of NCCL_DEBUG was", "lines of NCCL_DEBUG were"), torn);
   }
 
   /// One file may hold the outputs of several tests, one after the other.
@@ -174,9 +173,9 @@ class NcclTestsReader {
     constexpr std::size_t least = 3 + 2 * side_words, most = least + 2;
     if (words.size() < least || words.size() > most) {
       lines_.refuse(
-          "{} words where a line of figures has {} to {} (size, count, type, redop, root, and "
+          "{} where a line of figures has {} to {} (size, count, type, redop, root, and "
           "twice time, algbw, busbw, #wrong; per-iteration columns are not read)",
-          words.size(), least, most);
+          counted(words.size(), "word"), least, most);
     }
     const auto sides = words.size() - 2 * side_words;
     if (++rows_ > most_rows) { lines_.refuse("more than {} rows (split the file)", most_rows); }

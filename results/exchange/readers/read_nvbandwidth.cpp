@@ -1,7 +1,7 @@
 // The format is that of NVIDIA/nvbandwidth --json, json_output.cpp; its GB are 10^9 bytes.
 #include <fmt/format.h>
 
-#include "common/error.h"
+#include "common/text/json.h"
 #include "common/text/text.h"
 #include "results/exchange/readers/figures.h"
 #include "results/exchange/records/json_lines.h"

@@ -1,9 +1,8 @@
 // The format is that of GoogleCloudPlatform/PerfKitBenchmarker, perfkitbenchmarker_results.json: a sample a
 // line, with "metric", "value", "unit", "test", "labels" ("|num_gpus:8|,|model:resnet50|").
-#include <fmt/format.h>
 
-#include "common/error.h"
 #include "common/system/time.h"
+#include "common/text/json.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/exchange/readers/figures.h"

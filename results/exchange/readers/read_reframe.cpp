@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "common/error.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/exchange/readers/figures.h"
@@ -50,7 +49,7 @@ class ReframeReader {
  private:
   void read_row(const std::vector<std::string>& cells) {
     if (cells.size() != columns_.size()) {
-      lines_.refuse("{} cells where the header names {}", cells.size(), columns_.size());
+      lines_.refuse("{} where the header names {}", counted(cells.size(), "cell"), columns_.size());
     }
     const auto cell = [&](std::string_view name) {
       const auto found = std::find(columns_.begin(), columns_.end(), name);

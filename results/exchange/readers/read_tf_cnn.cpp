@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/error.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
@@ -168,7 +167,8 @@ TfShape shape_of(const LineReader& lines, const TfLog& log, const ImportSettings
     lines.refuse("this log cannot say how many nodes its processes ran on: give --nodes");
   }
   if (ranks && *ranks % shape.nodes != 0) {
-    lines.refuse("{} ranks on {} nodes do not divide; check --nodes and --ranks", *ranks, shape.nodes);
+    lines.refuse("{} cannot be divided among {}; check --nodes and --ranks", counted(*ranks, "rank"),
+                 counted(shape.nodes, "node"));
   }
   if (ranks) { shape.ranks_per_node = *ranks / shape.nodes; }
   if (settings.gpus_per_node) {
@@ -181,9 +181,8 @@ TfShape shape_of(const LineReader& lines, const TfLog& log, const ImportSettings
   const bool contradicts =
       log.on_gpus && shape.ranks_per_node && shape.gpus_per_node != *shape.ranks_per_node;
   if (contradicts) {
-    lines.refuse(
-        "the log is of a run on {} GPUs, not of {} nodes with {} each; check --nodes and --gpus-per-node",
-        ranks.value_or(0), shape.nodes, shape.gpus_per_node);
+    lines.refuse("the log is of a run on {}, not of {} with {} each; check --nodes and --gpus-per-node",
+                 counted(ranks.value_or(0), "GPU"), counted(shape.nodes, "node"), shape.gpus_per_node);
   }
   return shape;
 }
@@ -224,7 +223,7 @@ double throughput_of(const LineReader& lines, const TfLog& log, Scope scope, con
   const auto count = std::ssize(log.totals);
   const auto ranks = shape.ranks_per_node ? *shape.ranks_per_node * shape.nodes : count;
   if (scope == Scope::rank && count != ranks) {
-    if (count != 1) { lines.refuse("{} totals of single ranks, but {} ranks", count, ranks); }
+    if (count != 1) { lines.refuse("{} totals of single ranks, but {}", count, counted(ranks, "rank")); }
     lines.refuse("the total of one rank out of {}; the others' are needed too", ranks);
   }
   return sum;
@@ -286,10 +285,11 @@ void read_tf_cnn(std::vector<LineReader*> files, const ImportSettings& settings,
     sum += throughput;
     nodes += shape.nodes;
     if (log.wild_losses > 0) {
-      importer.note(fmt::format("the loss of {} steps is NaN or infinite", log.wild_losses));
+      importer.note(fmt::format("the loss of {} is NaN or infinite", counted(log.wild_losses, "step")));
     }
     if (log.unread_lines > 0) {
-      importer.note(fmt::format("{} steps' lines could not be read; the total was", log.unread_lines));
+      importer.note(counted(log.unread_lines, "step's line", "steps' lines") +
+                    " could not be read; the total was");
     }
     record["gpus_per_node"] = shape.gpus_per_node;
     record["ranks_per_node"] = value_json(shape.ranks_per_node);

@@ -7,7 +7,6 @@
 #include <array>
 #include <utility>
 
-#include "common/error.h"
 #include "common/text/json.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
@@ -130,9 +129,9 @@ class DlloggerReader {
     const auto name = throughput_name(run_);
     if (!name) {
       lines_.refuse(
-          "{} records of dllogger, and none is a summary (\"step\": []) with {} in images a second: "
-          "the run did not finish, or measured something else",
-          run_.records, join({dllogger_names.begin(), dllogger_names.end()}, ", "));
+          "{} of dllogger, and none is a summary (\"step\": []) with {} in images a second: the run did not "
+          "finish, or measured something else",
+          counted(run_.records, "record"), join({dllogger_names.begin(), dllogger_names.end()}, ", "));
     }
     if (*name == dllogger_names.back()) {
       importer_.note(
@@ -216,8 +215,8 @@ void read_torchvision(LineReader& lines, const ImportSettings& settings, RecordI
   figure.environment["log_lines"] = count;
   auto record = trial_of(figure, settings, lines);
   left_out.report(importer);
-  importer.note(fmt::format(
-      "the mean of {} log lines' img/s; the first line of each of {} epochs is left out", count, first));
+  importer.note(fmt::format("the mean img/s of {}; the first line of each epoch is left out ({})",
+                            counted(count, "log line"), counted(first, "epoch")));
   if (loss) {
     record["tenants"] = json::array({{{"tenant_index", 0},
                                       {"nodes", record["nodes"]},

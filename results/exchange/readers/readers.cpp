@@ -1,10 +1,7 @@
 #include "results/exchange/readers/readers.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
-#include "common/error.h"
 #include "common/text/json.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"

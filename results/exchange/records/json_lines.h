@@ -3,8 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include <cstddef>
-#include <string>
-#include <string_view>
 
 #include "common/text/json.h"
 #include "results/exchange/records/line_reader.h"

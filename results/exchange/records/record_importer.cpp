@@ -1,14 +1,11 @@
 #include "results/exchange/records/record_importer.h"
 
-#include <fmt/format.h>
-
 #include "common/error.h"
 #include "common/model/leak.h"
 #include "common/model/virtualization.h"
 #include "common/system/time.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
-#include "common/text/units.h"
 
 namespace virtrain::results {
 namespace {
@@ -36,12 +33,20 @@ void require_at_least(const ObjectReader& reader, const char* key, std::optional
   reader.refuse("{} is {}, it must be at least {}", key, *value, least);
 }
 
+/// Of what is counted in a trial. Two of them multiplied stay within 64 bits.
+void require_count(const ObjectReader& reader, const char* key, std::optional<std::int64_t> value,
+                   std::int64_t least) {
+  constexpr std::int64_t most = 1'000'000'000;
+  require_at_least(reader, key, value, least);
+  if (value && *value > most) { reader.refuse("{} is {}, it must be at most {}", key, *value, most); }
+}
+
 void require_trial_ranges(const ObjectReader& reader, const Trial& trial) {
-  require_at_least(reader, "nodes", trial.nodes, 1);
-  require_at_least(reader, "gpus_per_node", trial.gpus_per_node, 0);
-  require_at_least(reader, "pair", trial.pair, 0);
-  require_at_least(reader, "batch_size", trial.batch_size, 1);
-  require_at_least(reader, "ranks_per_node", trial.ranks_per_node, 1);
+  require_count(reader, "nodes", trial.nodes, 1);
+  require_count(reader, "gpus_per_node", trial.gpus_per_node, 0);
+  require_count(reader, "pair", trial.pair, 0);
+  require_count(reader, "batch_size", trial.batch_size, 1);
+  require_count(reader, "ranks_per_node", trial.ranks_per_node, 1);
   require_time(reader, "started_at", trial.started_at);
   require_time(reader, "ended_at", trial.ended_at);
   // Squares of what is far beyond any trainer would leave the range of doubles in every comparison.
@@ -207,6 +212,8 @@ void RecordImporter::add_tenant(std::int64_t trial, const nlohmann::json& object
   const auto transports = reader.take_list("transports");
   reader.finish();
   reader.require({"tenant_index", "nodes"});
+  require_count(reader, "tenant_index", tenant.tenant_index, 0);
+  require_count(reader, "nodes", tenant.nodes, 1);
   const auto id = store_.save_tenant(trial, tenant);
   tenants_[{trial, tenant.tenant_index}] = id;
   for (const auto& one : nodes) {
@@ -279,8 +286,8 @@ void RecordImporter::add_probe(ObjectReader& reader) {
   reader.finish();
   reader.require({"experiment", "name", "arm", "value", "unit"});
   require_time(reader, "measured_at", probe.measured_at);
-  require_at_least(reader, "nodes", probe.nodes, 1);
-  require_at_least(reader, "ranks", probe.ranks, 1);
+  require_count(reader, "nodes", probe.nodes, 1);
+  require_count(reader, "ranks", probe.ranks, 1);
   require_at_least(reader, "size_bytes", probe.size_bytes, 0);
   require_at_least(reader, "wrong", probe.wrong, 0);
   if (!(probe.value >= 0)) { reader.refuse("value is {}, it must be zero or more", probe.value); }

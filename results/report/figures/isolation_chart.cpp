@@ -64,9 +64,9 @@ std::vector<Row> rows_of(const ReportData& data) {
   return rows;
 }
 
-nlohmann::json cell_of(const Row& row, std::size_t number, const TenantAlone& tenant) {
+nlohmann::json cell_of(const Row& row, std::size_t number, std::ptrdiff_t column, const TenantAlone& tenant) {
   return heat_cell(
-      slowdown_classes, tenant.slowdown, static_cast<std::ptrdiff_t>(number), tenant.tenant_index,
+      slowdown_classes, tenant.slowdown, static_cast<std::ptrdiff_t>(number), column,
       fmt::format("{:.2f}×", tenant.slowdown),
       fmt::format("{}, {}\n{}\nalone: {:.1f} images/s\nnext to others: {:.1f} images/s\n"
                   "slowdown {:.3f}×",
@@ -189,20 +189,23 @@ std::vector<Chart> isolation_charts(const ReportData& data) {
   Chart chart = heat_map("isolation", slowdown_classes);
   chart.title = "How much tenants slow each other down";
   chart.summary = summary_of(rows);
-  std::int64_t columns = 1;
+  std::set<std::int64_t> tenants;  // a column for each that there is: imported numbers may have gaps
+  for (const auto& row : rows) {
+    for (const auto& tenant : row.alone->tenants) { tenants.insert(tenant.tenant_index); }
+  }
   for (std::size_t r = 0; r < rows.size(); ++r) {
     chart.data["rows"].push_back({{"row", r}, {"words", rows[r].case_name + ", " + rows[r].arm}});
     for (const auto& tenant : rows[r].alone->tenants) {
-      chart.data["cells"].push_back(cell_of(rows[r], r, tenant));
-      columns = std::max(columns, tenant.tenant_index + 1);
+      const auto column = std::distance(tenants.begin(), tenants.find(tenant.tenant_index));
+      chart.data["cells"].push_back(cell_of(rows[r], r, column, tenant));
     }
   }
-  for (std::int64_t column = 0; column < columns; ++column) {
-    chart.data["columns"].push_back({{"column", column},
-                                     {"words", std::to_string(column + 1)},
-                                     {"long_words", fmt::format("tenant {}", column + 1)}});
+  for (const auto index : tenants) {
+    chart.data["columns"].push_back({{"column", chart.data["columns"].size()},
+                                     {"words", std::to_string(index + 1)},
+                                     {"long_words", fmt::format("tenant {}", index + 1)}});
   }
-  chart.signals = {{"row_count", rows.size()}, {"column_count", columns}};
+  chart.signals = {{"row_count", rows.size()}, {"column_count", tenants.size()}};
   chart.table = table_of(rows);
   return {chart};
 }

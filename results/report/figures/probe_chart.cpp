@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <set>
 
 #include "common/text/units.h"
 #include "results/report/figures/figures.h"

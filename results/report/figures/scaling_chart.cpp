@@ -93,7 +93,7 @@ Table table_of(const std::vector<Step>& steps) {
 std::string summary_of(const std::vector<Step>& steps) {
   std::int64_t most = 1;
   for (const auto& step : steps) { most = std::max(most, step.nodes); }
-  std::string words = fmt::format("On {} nodes", most);
+  std::string words = "On " + counted(most, "node");
   bool first = true;
   for (const auto& step : steps) {
     if (step.nodes != most) { continue; }

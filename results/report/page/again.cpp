@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include "common/text/json.h"
 #include "results/report/page/page.h"

@@ -7,7 +7,6 @@
 
 #include "common/text/text.h"
 #include "common/version.h"
-#include "results/comparison/compare_json.h"
 #include "results/comparison/verdict.h"
 #include "results/report/figures/figures.h"
 

@@ -27,8 +27,9 @@ std::string why_no_prediction(const Prediction& prediction) {
   if (prediction.fitted_on == "one_run") { return "two sizes beyond one node are needed, one was measured"; }
   // One run says nothing of how far the next would be from it, and a fit carries that error to larger sizes.
   if (!prediction.single_runs.empty()) {
-    return fmt::format("every measured size needs at least two valid trials; there is only one at {} nodes",
-                       fmt::join(prediction.single_runs, ", "));
+    return fmt::format("every measured size needs at least two valid trials; there is only one at {} {}",
+                       fmt::join(prediction.single_runs, ", "),
+                       prediction.single_runs == std::vector<std::int64_t>{1} ? "node" : "nodes");
   }
   return "";
 }

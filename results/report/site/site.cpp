@@ -12,7 +12,6 @@
 #include "results/changes/series_state.h"
 #include "results/exchange/exchange.h"
 #include "results/report/page/html.h"
-#include "results/report/page/page.h"
 #include "results/report/report.h"
 #include "results/report/site/site_model.h"
 

@@ -266,3 +266,22 @@ TEST_CASE("predictions take batch, transport and sweeps from the database") {
   CHECK(json.at("points").at(3).at("nodes") == 8);
   CHECK(to_json(compare(store, {}).at(0)).at("prediction").is_null());
 }
+
+TEST_CASE("what an imported workload says in other types counts as not said") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  store.add_experiment(an_experiment("e"));
+  for (const std::int64_t nodes : {1, 2}) {
+    auto trial = a_trial("e", "weak-scaling/" + std::to_string(nodes), "vm", std::nullopt);
+    trial.status = Status::finished;
+    trial.nodes = nodes;
+    trial.batch_size = 32;
+    trial.images_per_second = 100.0 * static_cast<double>(nodes);
+    Tenant tenant;
+    tenant.nodes = nodes;
+    tenant.workload = {{"accumulate_steps", "4"}, {"backend", 5}, {"precision", nullptr}};
+    store.save_tenant(store.import_trial(trial), tenant);
+  }
+  const auto list = compare(store, {.predict = {2}});
+  CHECK(list.at(1).arms.at(0).prediction.value().step_seconds.value() == Approx(0.32));
+}

@@ -2,6 +2,7 @@
 
 #include "results/comparison/compare.h"
 #include "results/comparison/compare_json.h"
+#include "results/tables/tables.h"
 #include "tests/support/catch.h"
 
 using namespace virtrain;
@@ -101,6 +102,7 @@ TEST_CASE("a price gives images for a unit of its currency") {
   const auto json = to_json(compare(swept(), {}).at(1)).at("images_per_currency_unit").at("vm");
   CHECK(json.at("images").get<double>() == Approx(90'000));
   CHECK(json.at("currency") == "EUR");
+  CHECK_THAT(render(compare(swept(), {}), Format::csv), Contains(",,,,,,EUR\r\n"));
 }
 
 TEST_CASE("sides of a sweep have curves of their own, by arm") {

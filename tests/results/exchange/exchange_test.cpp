@@ -197,7 +197,11 @@ TEST_CASE("every refusal names the file and the line") {
       second_line(
           R"({"record":"sample","experiment":"e","trial":1,"tenant":0,"rank":0,"t_ns":1,"step":1,"images":1,"seconds":1})"),
       at && Contains("no tenant 0"));
-  CHECK_THAT(second_line(with("tenants", R"([{"tenant_index":0,"nodes":1,"images_per_second":-1}])")), at);
+  CHECK_THAT(refusal(with("tenants", R"([{"tenant_index":0,"nodes":1,"images_per_second":-1}])") + "\n"),
+             StartsWith("data.jsonl:1: ") && Contains("images_per_second"));
+  CHECK_THAT(refusal(with("tenants", R"([{"tenant_index":4000000000,"nodes":1}])") + "\n"),
+             Contains("data.jsonl:1: tenant_index is 4000000000, it must be at most 1000000000"));
+  CHECK_THAT(second_line(with("nodes", "9223372036854775807")), at && Contains("at most 1000000000"));
   CHECK_THAT(refusal(" \n"), Contains("no records"));
 }
 
@@ -251,6 +255,27 @@ TEST_CASE("an export goes to a file, to a given descriptor or to a pipe, and nev
   write_whole(pipe, write);
   CHECK(read_at_most(reader.get(), 4) == "new\n");
   CHECK_THROWS_WITH(write_whole(folder.path, write), Contains("Is a directory"));
+}
+
+TEST_CASE("an export that replaces a file keeps its permissions, and never a set-id bit") {
+  const TemporaryFolder folder;
+  const auto file = folder.path / "file";
+  const auto mode_after = [&](mode_t before) {
+    ::chmod(file.c_str(), before);
+    write_whole(file, [](std::ostream& out) { out << "new\n"; });
+    struct stat status {};
+    REQUIRE(::stat(file.c_str(), &status) == 0);
+    return status.st_mode & 07777;
+  };
+  const auto umask_before = ::umask(077);
+  CHECK(mode_after(0) == 0600);  // a new file
+  ::umask(umask_before);
+  CHECK(mode_after(0640) == 0640);
+  CHECK(mode_after(0666) == 0666);
+  CHECK(mode_after(06755) == 0755);
+  if (::geteuid() != 0) { return; }
+  REQUIRE(::chown(file.c_str(), test::stranger, test::stranger) == 0);
+  CHECK(mode_after(0666) == 0644);  // ours now, and the stranger cannot have left it open to others
 }
 
 TEST_CASE("root writes an export to no disk and to no pipe of somebody else's") {

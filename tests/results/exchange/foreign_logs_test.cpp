@@ -27,8 +27,8 @@ TEST_CASE("logs with a trailing epoch, a fractional batch or a loss of nan are r
   CHECK(got.store.tenants(trial.id).at(0).loss_last == 7.753);
   const auto& notes = got.report.report.notes;
   REQUIRE(notes.size() == 2);
-  CHECK_THAT(notes[0], Contains("loss of 1 steps"));
-  CHECK_THAT(notes[1], Contains("1 steps' lines"));
+  CHECK_THAT(notes[0], Contains("loss of 1 step is"));
+  CHECK_THAT(notes[1], Contains("1 step's line could"));
 }
 
 TEST_CASE("on how many nodes workers ran is asked, and their GPUs come from the batch sizes") {
@@ -52,7 +52,7 @@ TEST_CASE("messages of NCCL_DEBUG between and inside of the rows of nccl-tests a
   const std::string message = "node-a:4711:4720 [0] NCCL INFO comm 0x7f nranks 2 - Init COMPLETE\n";
   const ImportedText between("x.txt", text.substr(0, row) + message + text.substr(row), settings);
   CHECK(between.probes().size() == 6);
-  CHECK(between.report.report.notes == std::vector<std::string>{"1 lines of NCCL_DEBUG were skipped"});
+  CHECK(between.report.report.notes == std::vector<std::string>{"1 line of NCCL_DEBUG was skipped"});
 
   const auto figures = text.find("-1", row) + 2;
   const ImportedText torn("x.txt", text.substr(0, figures) + message + text.substr(figures), settings);
@@ -60,11 +60,11 @@ TEST_CASE("messages of NCCL_DEBUG between and inside of the rows of nccl-tests a
   REQUIRE(probes.size() == 6);
   CHECK(probes[4].size_bytes == 134217728);
   CHECK(probes[4].value == Approx(11.69e9));
-  CHECK_THAT(torn.report.report.notes.at(0), Contains("1 were put together, 0 were left out"));
+  CHECK_THAT(torn.report.report.notes.at(0), Contains("1 was put together, 0 were left out"));
   const auto end = text.find('\n', figures);
   const ImportedText lost("x.txt", text.substr(0, figures) + message + text.substr(end), settings);
   CHECK(lost.probes().size() == 4);
-  CHECK_THAT(lost.report.report.notes.at(0), Contains("0 were put together, 1 were left out"));
+  CHECK_THAT(lost.report.report.notes.at(0), Contains("0 were put together, 1 was left out"));
 }
 
 TEST_CASE("a log of tf_cnn_benchmarks needs the dashes behind its total") {

@@ -8,6 +8,7 @@
 
 #include "common/text/text.h"
 #include "results/exchange/exchange.h"
+#include "results/exchange/files/temporary_text.h"
 #include "tests/results/support.h"
 
 using namespace virtrain;
@@ -138,6 +139,16 @@ TEST_CASE("while a pipe's bytes come, others may write to the database") {
   writer.join();
   CHECK(reports.at(0).report.trials == 1);
   CHECK(was_writable);
+}
+
+TEST_CASE("of an input without an end no more is kept than a file may unpack to") {
+  std::istringstream in(table(1));
+  CHECK_THAT(error_of([&] { TemporaryText().copy(in, "<stdin>", table(1).size() - 1); }).message(),
+             Contains("there are more than " + std::to_string(table(1).size() - 1) + " bytes"));
+  std::istringstream all(table(1));
+  TemporaryText kept;
+  kept.copy(all, "<stdin>", table(1).size());
+  CHECK(read_file(kept.path()) == table(1));
 }
 
 TEST_CASE("a folder may have more files than may be open at a time") {

@@ -249,6 +249,11 @@ TEST_CASE("another results database is read as it is at that moment, and stays a
   CHECK_THAT(error_of([&] { import_these(store, {other}); }).message(),
              Contains("imported before, on 20") && Contains("give another file with --db"));
 
+  fs::copy_file(other, folder.path / "packed.db");
+  gzip(folder.path / "packed.db");
+  CHECK_THAT(refusal(folder.path / "packed.db.gz"),
+             Contains("packed.db.gz: a results database is read from its own"));
+
   const auto foreign = folder.path / "foreign.db";
   SQLite::Database(foreign.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE).exec("CREATE TABLE t(x)");
   CHECK_THAT(refusal(foreign), Contains("foreign.db") && Contains("cannot be read"));

@@ -141,7 +141,8 @@ TEST_CASE("Horovod's total is of all ranks, and on how many nodes is asked") {
   trial = import_these({data / "horovod-tagged.log"}, settings)->store.trials("e").at(0);
   CHECK(trial.nodes == 4);
   settings.nodes = 3;
-  CHECK_THAT(refusal("h.log", text_of("horovod-tagged.log"), settings), Contains("4 ranks on 3 nodes"));
+  CHECK_THAT(refusal("h.log", text_of("horovod-tagged.log"), settings),
+             Contains("4 ranks cannot be divided among 3 nodes"));
 }
 
 TEST_CASE("tags of Open MPI 5, which end with a blank, are taken off too") {

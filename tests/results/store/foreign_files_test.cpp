@@ -140,6 +140,17 @@ TEST_CASE("a database behind another user's link is not opened") {
   CHECK_THROWS_WITH(Store(link), Contains("link.db is a link that belongs to user 65534"));
 }
 
+TEST_CASE("an empty file becomes a database when something is stored, and not by being read") {
+  const TemporaryFolder folder;
+  const auto empty = folder.path / "empty.db";
+  std::ofstream(empty) << "";
+  CHECK_THROWS_WITH(Store(empty, Store::Mode::open), Contains("empty.db is empty (run or import something"));
+  CHECK(fs::file_size(empty) == 0);
+  CHECK(entries_of(folder.path).size() == 1);
+  { const Store written(empty); }
+  CHECK(Store(empty, Store::Mode::open).list_experiments().empty());
+}
+
 TEST_CASE("a schema that is not ours is refused before anything is read from it") {
   const Planted planted;
   const auto change = [&](const std::string& sql) {

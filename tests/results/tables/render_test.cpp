@@ -1,6 +1,7 @@
 #include "results/tables/render.h"
 
 #include "common/text/text.h"
+#include "results/store/canonical_json.h"
 #include "results/tables/tables.h"
 #include "tests/results/support.h"
 
@@ -110,7 +111,22 @@ TEST_CASE("the comparison reads like the study's table") {
   CHECK_THAT(render(comparisons, Format::markdown),
              StartsWith("### vm against bare\\_metal\n\n| case | arm |") &&
                  Contains("\n\n- Virtualization: ") && Contains("equivalent"));
-  CHECK_THAT(render(comparisons, Format::csv), Contains("weak-scaling/2,vm,2,3,198,[198],"));
+  const auto csv = render(comparisons, Format::csv);
+  CHECK_THAT(csv, Contains("weak-scaling/2,vm,2,3,198,[198],"));
+  CHECK_THAT(csv,
+             Contains(",images_per_currency_unit,ratio_ci_low,ratio_ci_high,speedup_ci_low,speedup_ci_high,"
+                      "efficiency_ci_low,efficiency_ci_high,currency\r\n"));
+  const auto json = nlohmann::json::parse(render(comparisons, Format::json)).at(1);
+  std::string limits = ",";
+  for (const auto& [key, object] : {std::pair("ci", json), std::pair("speedup_ci", json.at("arms").at("vm")),
+                                    std::pair("efficiency_ci", json.at("arms").at("vm"))}) {
+    for (const char* end : {"_low", "_high"}) {
+      limits += canonical_json(object.at(key + std::string(end))) + ",";
+    }
+  }
+  CHECK_THAT(limits, !Contains("null"));
+  CHECK_THAT(csv, Contains(limits + "\r\n"));
+  CHECK_THAT(text, !Contains("ci_low"));
 }
 
 TEST_CASE("what run ends with fits a small screen") {
@@ -149,6 +165,8 @@ TEST_CASE("list and show come from the database alone") {
                          "agent",
                          "the guest's devices differ from the plan: gone",
                          {{"node", "t1n1"}, {"xml_that_mends_it", "<hostdev/>"}}});
+  store.add_event("e1", {std::nullopt, 7, "t", "pairs", "stopped", {{"case", 5}, {"reason", {"x"}}}});
+  store.add_event("e1", {1, 8, "t", "agent", "slow", nlohmann::json::array({"imported"})});
   const auto shown = render(show_experiment(store, "e1"), Format::table);
   CHECK_THAT(shown, Contains("the guest's devices differ from the plan: gone") && Contains("<hostdev/>") &&
                         !Contains("stage boot"));
