@@ -32,7 +32,7 @@ constexpr unsigned owner_vsock_port = 47'101, peer_vsock_port = 47'102, looking_
 constexpr unsigned own_cid = 1, last_cid = 16;
 constexpr std::size_t most_host_addresses = 16;
 
-std::string plain(const std::string& address) {
+std::string without_mask(const std::string& address) {
   return split(address, '/')[0];
 }
 
@@ -70,8 +70,8 @@ std::vector<std::string> network_probe_names() {
 NetworkProbes::NetworkProbes(HostAddresses host, const std::string& looking_address,
                              const std::string& peer_address)
     : host_(std::move(host)),
-      looking_address_(plain(looking_address)),
-      peer_address_(plain(peer_address)),
+      looking_address_(without_mask(looking_address)),
+      peer_address_(without_mask(peer_address)),
       owners_(make_canary("owner")),
       peers_(make_canary("peer")),
       own_(make_canary("own")) {}
@@ -81,7 +81,7 @@ std::vector<std::pair<LiveNode*, NetworkProbes::Listener&>> NetworkProbes::liste
                                                                                      LiveNode& looking) {
   const std::vector<int> ports{first_mpi_port, free_port};
   owner_.request =
-      listen_request(plain(owner.placement->address), owner_alias, ports, owner_vsock_port, owners_);
+      listen_request(without_mask(owner.placement->address), owner_alias, ports, owner_vsock_port, owners_);
   peer_.request = listen_request(peer_address_, peer_alias, ports, peer_vsock_port, peers_);
   looking_.request = listen_request(looking_address_, looking_alias, {}, looking_vsock_port, own_);
   return {{&owner, owner_}, {&peer, peer_}, {&looking, looking_}};

@@ -216,6 +216,34 @@ def read_links(text):
     return folders, {target: reach(target, set()) for target in direct}
 
 
+# What a text can be passed as. Of two functions of one name that differ in these alone a unity build takes the other one, in silence.
+TEXT = re.compile(r"(const )?(std::string(_view)?|std::optional<std::string>|(std::filesystem|fs)::path|nlohmann::json|std::set<std::string>)&?"
+                  r"|const char\*")
+LOCAL_FUNCTION = re.compile(r"^[A-Za-z_][\w:<>,\s*&]*?[\s*&]([a-z_]\w*)\(((?:[^()]|\([^()]*\))*)\) (?:const |noexcept )?\{", re.M)
+
+
+def local_functions(text):
+    """Name and types of the parameters of each function that is a file's own."""
+    for body in re.findall(r"^namespace \{\n(.*?)^\}  // namespace$", text, re.M | re.S):
+        for match in LOCAL_FUNCTION.finditer(body):
+            parameters = re.sub(r"<[^<>]*(<[^<>]*>)?[^<>]*>", lambda m: m.group(0).replace(",", ";"), " ".join(match.group(2).split()))
+            yield match.group(1), [re.sub(r"( \w+)?( = .*)?$", "", one.strip()) if one.count(" ") > one.startswith("const ") else one.strip()
+                                   for one in parameters.split(",") if one.strip()]
+
+
+def overload_offences(files):
+    seen, found = {}, []
+    for path, text in files:
+        for name, types in local_functions(text):
+            others = seen.setdefault((folder_of(path), name, len(types)), [])
+            for other_path, other in others:
+                alike = all(a == b or TEXT.fullmatch(a) and TEXT.fullmatch(b) for a, b in zip(types, other))
+                if other_path != path and other != types and alike:
+                    found.append(f"{path}: {name}() of this file and that of {other_path} take texts: one needs another name")
+            others.append((path, types))
+    return found
+
+
 def source_files():
     listed = subprocess.run(["git", "-C", SOURCE, "ls-files"], capture_output=True, text=True, check=False).stdout.split("\n")
     if not listed[0]:  # an archive without its history
@@ -289,6 +317,25 @@ class Length(unittest.TestCase):
     def test_planted_offender(self):
         self.assertEqual(length_offences("a.cpp", "\n" * 501), ["a.cpp: 501 lines, more than 500"])
         self.assertEqual(length_offences("a.cpp", "\n" * 500), [])
+
+
+class UnityBuilds(unittest.TestCase):
+    def test_a_name_means_one_function(self):
+        self.assertEqual(overload_offences(product_files()), [])
+
+    def test_planted_offenders(self):
+        def text(parameters):
+            return f"namespace {{\n\nstd::string plain({parameters}) {{\n  return {{}};\n}}\n\n}}  // namespace\n"
+        one = ("harness/a.cpp", text("const std::string& address, int n"))
+        for path, other, offences in [
+            ("harness/b.cpp", "std::string_view fact, int n", 1),
+            ("harness/b.cpp", "const fs::path&, int", 1),
+            ("harness/b.cpp", "const Tenant& tenant, int n", 0),
+            ("harness/b.cpp", "std::string_view fact", 0),
+            ("results/b.cpp", "std::string_view fact, int n", 0),
+        ]:
+            with self.subTest(path=path, other=other):
+                self.assertEqual(len(overload_offences([one, (path, text(other))])), offences)
 
 
 class Nodes(unittest.TestCase):
