@@ -1,2 +1,2 @@
-// Nothing of its own: the precompiled header of the product's tests is made for it (tests/CMakeLists.txt).
+// Nothing of its own: a precompiled header of tests is made for it (tests/CMakeLists.txt).
 #include "tests/support/catch.h"
