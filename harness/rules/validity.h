@@ -1,9 +1,6 @@
 #pragma once
 
-#include <map>
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "harness/evidence/trial_evidence.h"

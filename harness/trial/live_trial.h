@@ -3,7 +3,6 @@
 #include <boost/range/adaptor/filtered.hpp>
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>

@@ -1,14 +1,11 @@
 #include "harness/trial/trial_records.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 
 #include "common/error.h"
 #include "common/system/time.h"
 #include "common/text/text.h"
-#include "common/text/units.h"
 #include "harness/evidence/gpu_facts.h"
 #include "harness/evidence/host_energy.h"
 #include "harness/rules/validity.h"

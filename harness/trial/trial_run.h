@@ -2,7 +2,6 @@
 
 #include <boost/asio/awaitable.hpp>
 
-#include <optional>
 #include <string>
 
 #include "harness/trial/live_trial.h"

@@ -3,7 +3,6 @@
 #include <pugixml.hpp>
 
 #include <algorithm>
-#include <array>
 
 #include "common/text/text.h"
 #include "common/text/units.h"

@@ -1,11 +1,7 @@
 #pragma once
 
-#include <array>
-#include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "vmctl/api/device.h"
 

@@ -68,7 +68,7 @@ bool acs_is_readable(const DeviceHost& host) {
 CheckAnswer acs_is_on(const DeviceHost& host) {
   const auto bridges = acs_above(host.root, host.devices());
   auto answer = none_of(
-      acs_gaps(bridges), fmt::format("on in all of the {} bridges that have it", bridges.size()),
+      acs_gaps(bridges), fmt::format("on in all bridges that have it ({})", bridges.size()),
       "somebody cleared ACS since the start, and IOMMU groups do not show it: devices below the bridge reach "
       "each other past the IOMMU; switch it on again (setpci) or reboot");
   const bool isolates = host.demand && host.demand->several_tenants;

@@ -12,7 +12,7 @@ CheckAnswer links_are_wide(const DeviceHost& host) {
   const auto offenders = each(host.gpus(), [](const HostDevice& gpu) -> std::string {
     const auto& [now, possible] = std::pair(gpu.function.link, gpu.function.link_possible);
     if (now.width == possible.width) { return ""; }
-    return fmt::format("runs {} lanes of {}", now.width, possible.width);
+    return fmt::format("runs {} of {} lanes", now.width, possible.width);
   });
   // The speed says nothing here: an idle GPU slows its link down.
   return none_of(offenders, "every GPU has all its lanes", "reseat the card; look at bifurcation and risers");

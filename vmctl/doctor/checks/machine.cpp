@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "common/text/units.h"
 #include "vmctl/doctor/checks/tables.h"
 #include "vmctl/doctor/checks/words.h"
 #include "vmctl/machine/version_limits.h"
@@ -214,7 +215,7 @@ CheckAnswer qemu_is_let(const DeviceHost& host) {
     }
   }
   if (denied.empty()) { return {"the kernel's log shows no denial that matters to devices"}; }
-  return {fmt::format("{} denials, the last: {}", denied.size(), denied.back()),
+  return {fmt::format("{}, the last: {}", counted(denied.size(), "denial"), denied.back()),
           "what <qemu:commandline> names is outside of libvirt's profile: allow it in "
           "/etc/apparmor.d/local/abstractions/libvirt-qemu (SELinux: audit2allow), then clear the log (dmesg "
           "-C)"};

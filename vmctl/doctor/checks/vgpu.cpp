@@ -1,7 +1,6 @@
 #include <array>
 #include <set>
 
-#include "common/text/units.h"
 #include "vmctl/doctor/checks/tables.h"
 #include "vmctl/doctor/checks/words.h"
 

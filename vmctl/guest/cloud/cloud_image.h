@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
-#include <vector>
 
 #include "vmctl/hypervisor/domain/domain_xml.h"
 

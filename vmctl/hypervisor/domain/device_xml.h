@@ -2,7 +2,6 @@
 
 #include <pugixml.hpp>
 
-#include <string>
 #include <vector>
 
 #include "vmctl/hypervisor/domain/guest_layout.h"

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "common/text/text.h"
+#include "common/text/units.h"
 #include "vmctl/hypervisor/domain/device_xml.h"
 #include "vmctl/hypervisor/domain/nccl_topology.h"
 #include "vmctl/hypervisor/domain/xml_nodes.h"
@@ -180,7 +181,8 @@ class TopologyChecker {
   void check_peers(const std::vector<std::vector<std::string>>& matrix) {
     const auto gpus = gpus_in_order();
     if (matrix.size() != gpus.size()) {
-      differ(fmt::format("the guest's driver sees {} GPUs, {} were given", matrix.size(), gpus.size()));
+      differ(fmt::format("the guest's driver sees {}, {} given", counted(matrix.size(), "GPU"),
+                         counted(gpus.size(), "was", "were")));
       return;
     }
     for (std::size_t row = 0; row < gpus.size(); ++row) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "vmctl/api/device_grant.h"
 #include "vmctl/api/pci/pci_function.h"

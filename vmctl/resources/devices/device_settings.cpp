@@ -1,6 +1,5 @@
 #include "vmctl/resources/devices/device_settings.h"
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"

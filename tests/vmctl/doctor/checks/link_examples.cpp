@@ -15,7 +15,7 @@ Examples link_examples() {
   };
   return {
       {"LNK-1",
-       {as_it_is, writes(fs::path(other_gpu_folder) / "current_link_width", "8"), "runs 8 lanes of 16"}},
+       {as_it_is, writes(fs::path(other_gpu_folder) / "current_link_width", "8"), "runs 8 of 16 lanes"}},
       {"AER-1",
        {writes(fatal, "Undefined 0\nTOTAL_ERR_FATAL 0"), writes(fatal, "DLP 2\nTOTAL_ERR_FATAL 2"),
         "0000:17:00.0 has had 2 uncorrected"}},

@@ -150,7 +150,7 @@ TEST_CASE("peers: NVLink that does not work, a clique that does not, and reach t
   CHECK_THAT(found[0].xml, Contains("x-nv-gpudirect-clique"));
   found = differences(spec, guest, " \tGPU0\t\n GPU0\tX\t\n");
   REQUIRE(found.size() == 1);
-  CHECK_THAT(found[0].words, Contains("sees 1 GPUs, 2 were given"));
+  CHECK_THAT(found[0].words, Contains("sees 1 GPU, 2 were given"));
 }
 
 TEST_CASE("NCCL's topology file: the host's switches and links under the guest's addresses") {
