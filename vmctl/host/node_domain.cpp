@@ -45,6 +45,9 @@ void arrange(std::vector<PlacedDevice>& devices, PciTopology topology) {
 }
 
 constexpr const char* bounce_words = " swiotlb=force";
+/// An emulated guest that others do not let run sees no tick for so long that its kernel takes the timer for
+/// broken and panics. Under KVM it does not look (arch/x86/kernel/kvm.c).
+constexpr const char* emulated_words = " no_timer_check";
 
 }  // namespace
 
@@ -76,6 +79,7 @@ DomainSpec domain_spec(const NodeGroupSpec& group, std::size_t tenant, std::size
   if (!spec.boot_disk) {
     spec.kernel_command_line =
         guest_command_line(guest_boot(group.tenants[tenant], node, facts.nic.has_value()));
+    if (!uses_kvm(facts.virtualization)) { spec.kernel_command_line += emulated_words; }
     if (guest.memory_encryption == MemoryEncryption::bounce) { spec.kernel_command_line += bounce_words; }
   }
   spec.in_session = facts.in_session;

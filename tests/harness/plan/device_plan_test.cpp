@@ -418,6 +418,12 @@ TEST_CASE("an arm may hide where devices sit, bounce what they read and write, a
   CHECK(spec(2).devices[1].grant.address == "0000:b1:00.0");
   CHECK(spec(0).kernel_command_line.find("swiotlb") == std::string::npos);
   CHECK(spec(2).kernel_command_line.ends_with(" swiotlb=force"));
+  vmctl::VmFacts kvm;
+  kvm.virtualization = Virtualization::kvm;
+  const auto group = node_group(plan.placements[0], arm_vm);
+  CHECK(spec(0).kernel_command_line.ends_with(" no_timer_check"));
+  CHECK(vmctl::domain_spec(group, 0, 0, {"E1", "tag"}, kvm).kernel_command_line.find("no_timer_check") ==
+        std::string::npos);
   CHECK(spec(2).memory_encryption == vmctl::MemoryEncryption::bounce);
   CHECK(spec(1).devices[1].vfio == vmctl::Vfio::container);
   CHECK(spec(2).devices[1].vfio == vmctl::Vfio::iommufd);
