@@ -83,7 +83,7 @@ std::string service_unit(const Schedule& schedule, const std::filesystem::path& 
   require_writable(environment);
   std::string variables;
   for (const auto& [name, value] : environment) {
-    variables += "Environment=" + unit_word(name + "=" + value, false) + "\n";
+    variables += fmt::format("Environment={}\n", unit_word(fmt::format("{}={}", name, value), false));
   }
   // A run makes VMs, cgroups and namespaces and binds devices, so only what these never touch is closed. A
   // user's manager cannot close more without a user namespace, in which devices are lost. So they are by
@@ -132,7 +132,9 @@ std::string crontab_with(const std::string& crontab, const Schedule& schedule,
                          const std::filesystem::path& program, const Environment& environment) {
   require_writable(environment);
   std::string variables;
-  for (const auto& [name, value] : environment) { variables += name + "=" + cron_word(value) + " "; }
+  for (const auto& [name, value] : environment) {
+    variables += fmt::format("{}={} ", name, cron_word(value));
+  }
   auto text = crontab_without(crontab, schedule.name);
   if (!text.empty() && text.back() != '\n') { text += '\n'; }
   // cron mails whatever is printed.
