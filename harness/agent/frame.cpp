@@ -99,11 +99,6 @@ std::string string_field(const nlohmann::json& message, const char* name) {
   return found->get<std::string>();
 }
 
-std::string optional_text(const nlohmann::json& message, const char* name) {
-  const auto found = message.find(name);
-  return found != message.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
 std::int64_t integer_field(const nlohmann::json& message, const char* name) {
   const auto found = message.find(name);
   const bool whole = found != message.end() && found->is_number_integer();

@@ -62,7 +62,5 @@ Frame make_frame(const char* type, std::int64_t id, KeysAndValues&&... keys_and_
 /// Checked access to an untrusted message; throws Error(protocol) naming the field.
 std::string string_field(const nlohmann::json& message, const char* name);
 std::int64_t integer_field(const nlohmann::json& message, const char* name);
-/// Empty where the field is missing or not text: for words to show only.
-std::string optional_text(const nlohmann::json& message, const char* name);
 
 }  // namespace virtrain::harness

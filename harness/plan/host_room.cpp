@@ -109,9 +109,8 @@ std::string quota_warning(const Plan& plan, const vmctl::Inventory& inventory) {
   if (!quota || static_cast<double>(most) <= *quota) { return ""; }
   return fmt::format(
       "nodes are planned on {}, but the cgroup of this process grants CPU time for {:.4g}: the kernel will "
-      "stop ranks in bursts and figures will be too low (raise the quota: docker run --cpus, CPUQuota= of a "
-      "systemd unit, cpu.max; or use fewer vcpus)",
-      counted(most, "core"), *quota);
+      "stop ranks in bursts and figures will be too low: {}, or use fewer vcpus",
+      counted(most, "core"), *quota, vmctl::raise_cpu_quota);
 }
 
 }  // namespace virtrain::harness

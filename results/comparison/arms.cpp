@@ -10,14 +10,9 @@
 namespace virtrain::results {
 namespace {
 
-std::string text_at(const nlohmann::json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
 /// Plans may be imported: what is not as ours is as good as absent.
 ArmRecord record_of(const nlohmann::json& arm) {
-  ArmRecord record{text_at(arm, "name"), text_at(arm, "base"), text_at(arm, "like"), {}, {}, 0};
+  ArmRecord record{text_in(arm, "name"), text_in(arm, "base"), text_in(arm, "like"), {}, {}, 0};
   if (const auto changes = arm.find("changes"); changes != arm.end() && changes->is_object()) {
     for (const auto& [key, value] : changes->items()) {
       if (value.is_string()) { record.changes[key] = value.get<std::string>(); }
@@ -25,7 +20,7 @@ ArmRecord record_of(const nlohmann::json& arm) {
   }
   if (const auto price = arm.find("price"); price != arm.end() && price->is_object()) {
     const auto amount = price->find("amount");
-    const auto currency = text_at(*price, "currency");
+    const auto currency = text_in(*price, "currency");
     const bool is_code = currency.size() == 3 && std::all_of(currency.begin(), currency.end(),
                                                              [](char c) { return c >= 'A' && c <= 'Z'; });
     constexpr double least = 1e-6, most = 1e12;

@@ -1,4 +1,3 @@
-
 #include "results/store/connection.h"
 #include "results/store/store.h"
 #include "sql_embedded.h"

@@ -1,4 +1,3 @@
-
 #include "common/contains.h"
 #include "results/store/connection.h"
 #include "results/store/store.h"

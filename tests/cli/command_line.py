@@ -1,10 +1,15 @@
 """Runs virtrain as a user does, and keeps what it says on each stream."""
 
+import contextlib
 import dataclasses
 import json
 import os
 import pathlib
+import shutil
+import sqlite3
 import subprocess
+import tempfile
+import unittest
 
 BUILD = pathlib.Path(os.environ["VIRTRAIN_BUILD"])
 SOURCE = pathlib.Path(os.environ["VIRTRAIN_SOURCE"])
@@ -38,3 +43,23 @@ def small_scenario(**changes):
         "pairs": 1,
     }
     return json.dumps({**scenario, **changes})  # JSON is YAML
+
+
+class InAFolder(unittest.TestCase):
+    """Schedules, state, a results database and programs of its own, which come before the system's."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="virtrain-cli-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.database = self.folder / "results.db"
+        self.environment = {**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}",
+                            "XDG_CONFIG_HOME": str(self.folder / "config"), "XDG_STATE_HOME": str(self.folder / "state")}
+
+    def virtrain(self, *arguments, status=0):
+        result = virtrain(*arguments, env=self.environment)
+        self.assertEqual(result.status, status, result)
+        return result
+
+    def rows(self, sql, database=None):
+        with contextlib.closing(sqlite3.connect(database or self.database)) as opened:
+            return opened.execute(sql).fetchall()

@@ -16,36 +16,26 @@ import socket
 import sqlite3
 import ssl
 import subprocess
-import tempfile
 import threading
 import time
 import unittest
 
-from command_line import BUILD, small_scenario, virtrain
+from command_line import BUILD, InAFolder, small_scenario, virtrain
 from nights import CRONTAB
 
 MINE = "# mine\n5 4 * * * backup\n"
 without_systemd = unittest.skipIf(os.path.isdir("/run/systemd/system"), "systemd runs here")
 
 
-class Nightly(unittest.TestCase):
+class Nightly(InAFolder):
     def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="virtrain-nightly-"))
-        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
-        self.database = self.folder / "nightly.db"
+        super().setUp()
         self.scenario = self.folder / "nightly.yaml"
         self.scenario.write_text(small_scenario(name="nightly"))
         crontab = self.folder / "crontab"
         crontab.write_text(CRONTAB)
         crontab.chmod(0o755)
         self.table = self.folder / "table"
-        self.environment = {**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}",
-                            "XDG_CONFIG_HOME": str(self.folder / "config"), "XDG_STATE_HOME": str(self.folder / "state")}
-
-    def virtrain(self, *arguments, status=0):
-        result = virtrain(*arguments, env=self.environment)
-        self.assertEqual(result.status, status, result)
-        return result
 
     def add(self, *options):
         self.virtrain("schedule", "add", self.scenario, "--at", "2:00", "--db", self.database, *options)
@@ -53,10 +43,6 @@ class Nightly(unittest.TestCase):
     def last_result(self, name="nightly"):
         listed = self.virtrain("schedule", "list", "--format", "json").json()
         return {one["name"]: one["last_result"] for one in listed}[name]
-
-    def rows(self, sql, database=None):
-        with contextlib.closing(sqlite3.connect(database or self.database)) as opened:
-            return opened.execute(sql).fetchall()
 
     @without_systemd
     def test_add_list_run_remove(self):

@@ -3,15 +3,11 @@
 
 import html.parser
 import json
-import os
-import pathlib
 import re
-import shutil
 import stat
-import tempfile
 import unittest
 
-from command_line import small_scenario, virtrain
+from command_line import InAFolder, small_scenario, virtrain
 from nights import HOSTILE, records, write
 
 
@@ -46,13 +42,10 @@ class Page(html.parser.HTMLParser):
             self.words += data
 
 
-class Site(unittest.TestCase):
+class Site(InAFolder):
     def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="virtrain-site-"))
-        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
-        self.database = self.folder / "nightly.db"
+        super().setUp()
         self.site = self.folder / "site"
-        self.environment = {**os.environ, "XDG_CONFIG_HOME": str(self.folder / "config"), "XDG_STATE_HOME": str(self.folder / "state")}
         scenario = self.folder / "nightly.yaml"
         scenario.write_text(small_scenario(name="nightly"))
         book = self.folder / "config/virtrain/schedules"
@@ -65,9 +58,7 @@ class Site(unittest.TestCase):
         self.assertEqual(virtrain("import", write(self.folder / "nights.jsonl", lines), "--db", self.database).status, 0)
 
     def report(self, *arguments, status=0):
-        result = virtrain("report", *arguments, env=self.environment)
-        self.assertEqual(result.status, status, result)
-        return result
+        return self.virtrain("report", *arguments, status=status)
 
     def write_site(self, *options):
         return self.report("--schedule", "every-night", "--out", self.site, *options).out

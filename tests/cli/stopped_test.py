@@ -4,15 +4,13 @@
 import contextlib
 import os
 import pathlib
-import shutil
 import signal
 import sqlite3
 import subprocess
-import tempfile
 import time
 import unittest
 
-from command_line import BUILD, small_scenario, virtrain
+from command_line import BUILD, InAFolder, small_scenario
 from nights import CRONTAB
 
 LONG = {"batch_size": 2, "image_size": 32, "warmup_steps": 0, "steps": 100000}
@@ -34,19 +32,10 @@ def is_trainer(pid):
     return False
 
 
-class Stopped(unittest.TestCase):
+class Stopped(InAFolder):
     def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="virtrain-stopped-"))
-        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
-        self.database = self.folder / "results.db"
+        super().setUp()
         self.scenario = self.folder / "scenario.yaml"
-        self.environment = {**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}",
-                            "XDG_CONFIG_HOME": str(self.folder / "config"), "XDG_STATE_HOME": str(self.folder / "state")}
-
-    def virtrain(self, *arguments, status=0):
-        result = virtrain(*arguments, env=self.environment)
-        self.assertEqual(result.status, status, result)
-        return result
 
     def start(self, *arguments):
         process = subprocess.Popen([BUILD / "virtrain", *map(str, arguments)], env=self.environment, stdin=subprocess.DEVNULL,
@@ -60,10 +49,6 @@ class Stopped(unittest.TestCase):
     def start_run(self, *arguments, **changes):
         self.scenario.write_text(small_scenario(**changes))
         return self.start("run", self.scenario, "--wait", "--db", self.database, *arguments)
-
-    def rows(self, sql):
-        with contextlib.closing(sqlite3.connect(self.database)) as opened:
-            return opened.execute(sql).fetchall()
 
     def wait_for(self, what, seconds=60):
         ends = time.monotonic() + seconds

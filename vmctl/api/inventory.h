@@ -25,6 +25,10 @@ struct NumaNode {
   std::uint64_t free_hugepages_2mib = 0;
 };
 
+/// What to do where planned cores exceed Inventory::cpu_quota_cores.
+inline constexpr const char* raise_cpu_quota =
+    "raise the quota (docker run --cpus, CPUQuota= of a systemd unit, cpu.max)";
+
 /// What a host has that placements can use. Only logical CPUs that this process may run on (cpuset,
 /// affinity).
 struct Inventory {

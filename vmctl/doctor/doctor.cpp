@@ -124,11 +124,9 @@ Finding check_cores(const Inventory& host) {
   const auto found = fmt::format("{} usable: {}", ids.size(), format_cpu_list(ids));
   const auto& quota = host.cpu_quota_cores;
   if (quota && *quota < static_cast<double>(ids.size())) {
-    return failed(
-        "CPU-0", Severity::warns,
-        fmt::format("{}, but the cgroup of this process grants CPU time for {:.4g}", found, *quota),
-        "raise the quota (docker run --cpus, CPUQuota= of a systemd unit, cpu.max), or plan nodes on "
-        "fewer cores");
+    return failed("CPU-0", Severity::warns,
+                  fmt::format("{}, but the cgroup of this process grants CPU time for {:.4g}", found, *quota),
+                  fmt::format("{}, or plan nodes on fewer cores", vmctl::raise_cpu_quota));
   }
   if (ids.size() >= 2) { return ok("CPU-0", Severity::warns, found); }
   return failed("CPU-0", Severity::warns, found,

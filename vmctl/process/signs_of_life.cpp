@@ -10,9 +10,7 @@
 #include "vmctl/process/process_info.h"
 
 namespace virtrain::vmctl {
-namespace {
 
-/// Of the process and of its children that it has waited for.
 std::chrono::nanoseconds cpu_time_of(pid_t pid) {
   const auto text = read_file("/proc/" + std::to_string(pid) + "/stat").value_or("");
   const auto close = text.rfind(')');
@@ -24,8 +22,6 @@ std::chrono::nanoseconds cpu_time_of(pid_t pid) {
   for (auto field = utime; field <= cstime; ++field) { ticks += parse_integer(fields[field]).value_or(0); }
   return std::chrono::nanoseconds(ticks * (1'000'000'000 / ::sysconf(_SC_CLK_TCK)));
 }
-
-}  // namespace
 
 std::chrono::nanoseconds cpu_time_of_tree(pid_t root) {
   std::chrono::nanoseconds sum{};

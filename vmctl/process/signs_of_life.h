@@ -10,6 +10,8 @@
 
 namespace virtrain::vmctl {
 
+/// CPU time of a process and of its children that it has waited for; none of one that is gone.
+std::chrono::nanoseconds cpu_time_of(pid_t pid);
 /// CPU time that these processes and everything below them have used so far; what is gone counts nothing.
 std::chrono::nanoseconds cpu_time_of_tree(pid_t root);
 

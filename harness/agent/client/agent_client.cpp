@@ -10,6 +10,7 @@
 
 #include "common/error.h"
 #include "common/system/time.h"
+#include "common/text/json.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "harness/agent/client/agent_reports.h"
@@ -31,7 +32,7 @@ std::string make_nonce() {
 /// The message of an answer, to be shown.
 std::string words_of_agent(const Frame& answer) {
   constexpr std::size_t most_bytes = 1000;
-  return printable(optional_text(answer.message, "message"), most_bytes);
+  return printable(text_in(answer.message, "message"), most_bytes);
 }
 
 OutputStream stream_of(const nlohmann::json& message) {

@@ -1,4 +1,3 @@
-
 #include "common/text/json.h"
 #include "results/report/page/page.h"
 #include "results/tables/tables.h"

@@ -3,6 +3,7 @@
 #include <random>
 
 #include "common/error.h"
+#include "common/text/json.h"
 #include "tests/support/catch.h"
 
 using namespace virtrain;
@@ -145,8 +146,8 @@ TEST_CASE("fields of the wrong type are refused with their names") {
   for (const char* name : {"whole", "list", "absent"}) {
     CHECK_THROWS_AS(string_field(message, name), Error);
   }
-  CHECK(optional_text(message, "whole").empty());
-  CHECK(optional_text(message, "text") == "a");
+  CHECK(text_in(message, "whole").empty());
+  CHECK(text_in(message, "text") == "a");
 }
 
 TEST_CASE("hostile bytes in our own strings do not break our frames") {

@@ -188,9 +188,7 @@ struct WorkFolder {
 /// What was written to it outlasts a power cut.
 void sync_file(const fs::path& path) {
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file || ::fsync(file.get()) != 0) {
-    throw Error("write " + path.string(), ErrorCode::io, std::generic_category().message(errno));
-  }
+  if (!file || ::fsync(file.get()) != 0) { throw errno_error("write " + path.string(), errno); }
 }
 
 void finish_folder(const fs::path& folder, const Inputs& inputs, const nlohmann::json& manifest) {

@@ -31,11 +31,10 @@ std::chrono::nanoseconds SignsOfLibvirt::operator()() {
   std::map<pid_t, WaitingTime> waiting;
   for (const auto& process : all_processes()) {
     if (!is_daemon(process) && !answers_libvirt(process)) { continue; }
-    sum += cpu_time_of_tree(process.pid);
     for (const auto pid : process_tree(process.pid)) {
       const auto before = waiting_.find(pid);
       auto& own = waiting[pid] = before == waiting_.end() ? WaitingTime(pid) : before->second;
-      sum += own.read("RD");
+      sum += cpu_time_of(pid) + own.read("RD");
     }
   }
   waiting_ = std::move(waiting);
