@@ -130,6 +130,7 @@ std::vector<ImportUnit> units_of(const std::vector<std::string>& paths, const Im
 
 /// A file to import, which is opened as often as it is read: a folder may have more files than may be open
 /// at a time. What can be read only once (standard input, a pipe) or is packed becomes a file of its own.
+/// What is packed is unpacked for each look at it, for all of a folder might not fit in temporary files.
 class Source {
  public:
   Source(const fs::path& path, std::istream& standard_input)
@@ -142,7 +143,10 @@ class Source {
       copy(pipe);
     }
     if (!fs::is_regular_file(path_, failure)) { return; }
-    if (is_packed(path_)) { open_packed(); }
+    if (is_packed(path_)) {
+      packed_ = path_;
+      open_packed();
+    }
     if (is_database(path_)) {
       if (text_) {  // SQLite opens no file without a name
         throw Error(name_, ErrorCode::bad_input,
@@ -155,7 +159,15 @@ class Source {
   }
 
   const std::string& name() const { return name_; }
-  const fs::path& path() const { return path_; }
+  /// What to open, until it is let go of.
+  const fs::path& path() {
+    if (!packed_.empty() && !text_) { open_packed(); }
+    return path_;
+  }
+  /// Nothing of it is open any more, nor unpacked.
+  void let_go() {
+    if (!packed_.empty()) { text_.reset(); }
+  }
   /// An archive, and none of evidence.
   bool is_foreign_archive() const { return is_foreign_archive_; }
 
@@ -167,9 +179,12 @@ class Source {
   }
 
   void open_packed() {
-    auto unpacked = unpack(path_, name_);
+    auto unpacked = unpack(packed_, packed_.string());
     is_foreign_archive_ = !unpacked;
-    if (!unpacked) { return; }
+    if (!unpacked) {
+      packed_.clear();
+      return;
+    }
     text_ = std::move(unpacked->text);
     name_ = unpacked->name;
     path_ = text_->path();
@@ -177,17 +192,19 @@ class Source {
 
   std::string name_;
   fs::path path_;
+  fs::path packed_;  ///< what is unpacked to `path_`; empty if it is not packed
   std::optional<TemporaryText> text_;
   bool is_foreign_archive_ = false;
 };
 
 /// A source that is being read.
 struct OpenSource {
-  explicit OpenSource(const Source& source) : lines(stream, source.name()) {
+  explicit OpenSource(Source& source) : lines(stream, source.name()) {
     std::error_code failure;
-    if (fs::is_regular_file(source.path(), failure)) { stream.open(source.path(), std::ios::binary); }
+    const auto& path = source.path();
+    if (fs::is_regular_file(path, failure)) { stream.open(path, std::ios::binary); }
     if (!stream.is_open()) {
-      const auto type = fs::status(source.path(), failure).type();
+      const auto type = fs::status(path, failure).type();
       const char* reason = type == fs::file_type::not_found ? "it is not there"
                            : type == fs::file_type::regular ? "you may not read it"
                                                             : "it is not a regular file";
@@ -291,7 +308,7 @@ std::optional<FileFormat> format_of(LineReader& lines, const ImportUnit& unit) {
 void inspect(const ImportUnit& unit, std::istream& standard_input, std::vector<InspectedUnit>& inspected) {
   InspectedUnit one{unit, {}, {}, {}};
   for (const auto& file : unit.files) { one.sources.emplace_back(file, standard_input); }
-  const auto& leader = one.sources.front();
+  auto& leader = one.sources.front();
   if (!leader.is_foreign_archive()) {
     OpenSource first(leader);
     one.format = format_of(first.lines, unit);
@@ -307,16 +324,18 @@ void inspect(const ImportUnit& unit, std::istream& standard_input, std::vector<I
     }
     return;
   }
-  if (one.format) {
-    for (const auto& source : one.sources) {
+  for (auto& source : one.sources) {
+    if (one.format) {
       OpenSource open(source);
       one.hashes.push_back(hash_of(open.stream, source.name()));
     }
+    source.let_go();
   }
   inspected.push_back(std::move(one));
 }
 
-std::vector<FileReport> import_unit(Store& store, const InspectedUnit& inspected) {
+/// Takes what it reads, so that nothing of it stays open.
+std::vector<FileReport> import_unit(Store& store, InspectedUnit inspected) {
   std::vector<FileReport> reports;
   for (const auto& source : inspected.sources) { reports.push_back({source.name(), inspected.format, {}}); }
   if (!inspected.format) { return reports; }
@@ -375,12 +394,12 @@ std::vector<FileReport> import_what_is_good(Store& store, const std::vector<std:
                                             const ImportSettings& settings, std::istream& standard_input) {
   std::vector<FileReport> reports;
   Refusals refusals;
-  const auto attempt = [&](const std::string& name, const std::function<void()>& work) {
+  const auto attempt = [&](std::string name, const std::function<void()>& work) {
     try {
       work();
     } catch (const Error& error) {
       if (error.code() != ErrorCode::bad_input) { throw; }
-      reports.push_back({name, std::nullopt, {}, error.what()});
+      reports.push_back({std::move(name), std::nullopt, {}, error.what()});
       collect_refusal(refusals, [&] { throw error; });
     }
   };
@@ -388,10 +407,10 @@ std::vector<FileReport> import_what_is_good(Store& store, const std::vector<std:
     attempt(unit.files.front().string(), [&] {
       std::vector<InspectedUnit> inspected;
       inspect(unit, standard_input, inspected);
-      for (const auto& one : inspected) {
+      for (auto& one : inspected) {
         attempt(one.sources.front().name(), [&] {
           std::vector<FileReport> more;
-          store.transaction("import", [&] { more = import_unit(store, one); });
+          store.transaction("import", [&] { more = import_unit(store, std::move(one)); });
           reports.insert(reports.end(), more.begin(), more.end());
         });
       }
@@ -415,9 +434,9 @@ std::vector<FileReport> import_paths(Store& store, const std::vector<std::string
   // From here on no other process can write to the database, so nothing is waited for any more.
   std::vector<FileReport> reports;
   store.transaction("import", [&] {
-    for (const auto& unit : inspected) {
+    for (auto& unit : inspected) {
       collect_refusal(refusals, [&] {
-        const auto more = import_unit(store, unit);
+        const auto more = import_unit(store, std::move(unit));
         reports.insert(reports.end(), more.begin(), more.end());
       });
     }
