@@ -399,11 +399,9 @@ Scenario decode_document(const Field& document, bool large_sweeps, Diagnostics& 
     for (auto& variant : variants) { refuse_devices(variant.layers, "arms", diagnostics); }
     for (auto& point : sweep) { refuse_devices(point.layers, "sweep", diagnostics); }
   }
-  // Cases may be too many for these pairs, which the schema has below them.
-  if (!document.describes()) { decode_pairs(in, scenario, diagnostics); }
+  decode_pairs(in, scenario, diagnostics);  // before the cases, which may be too many for them
   decode_work(in, document, ground, std::move(sweep), variants, scenario, large_sweeps, diagnostics);
   scenario.probes = decode_probes(in, scenario.cases, diagnostics);
-  if (document.describes()) { decode_pairs(in, scenario, diagnostics); }
   const About reuse{.text = "Whether VMs boot for each trial or once for each case", .fallback = "trial"};
   if (const auto i = in.one_of("reuse", {"trial", "case"}, reuse)) {
     scenario.reuse = static_cast<Reuse>(*i);
