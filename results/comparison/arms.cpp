@@ -44,13 +44,9 @@ bool has_run(const std::vector<std::string>& ran, const std::string& name) {
 /// The first arm that ran on the way from a variant to its base; else bare metal; empty: there is none.
 std::string counterpart(const std::string& variant, const std::vector<std::string>& ran,
                         const ArmRecords& records) {
-  std::string name = variant;
-  for (std::size_t hops = 0; hops <= records.size(); ++hops) {
-    const auto* record = known_arm(records, name);
-    name = record == nullptr ? "" : record->like;
-    if (name.empty()) { break; }
-    if (has_run(ran, name)) { return name; }
-  }
+  const auto nearest =
+      nearest_like(records, variant, [&](const std::string& name) { return has_run(ran, name); });
+  if (!nearest.empty()) { return nearest; }
   return has_run(ran, arm_bare_metal) ? arm_bare_metal : "";
 }
 
@@ -109,6 +105,18 @@ ArmRecords arm_records(const ComparisonData& data) {
     }
   }
   return records;
+}
+
+std::string nearest_like(const ArmRecords& records, std::string name,
+                         const std::function<bool(const std::string&)>& holds) {
+  // An imported plan may have arms that are like each other.
+  for (std::size_t hops = 0; hops < records.size(); ++hops) {
+    const auto* record = known_arm(records, name);
+    if (record == nullptr || record->like.empty()) { break; }
+    name = record->like;
+    if (holds(name)) { return name; }
+  }
+  return {};
 }
 
 std::vector<ArmPair> default_pairs(const std::vector<std::string>& ran, const ArmRecords& records) {

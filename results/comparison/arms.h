@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -34,6 +35,10 @@ std::vector<std::string> variant_sentences(const nlohmann::json& plan);
 /// they do not agree in: changes, prices.
 using ArmRecords = std::map<std::string, ArmRecord>;
 ArmRecords arm_records(const ComparisonData& data);
+
+/// The nearest arm on the way from a variant to its base for which this holds; empty: there is none.
+std::string nearest_like(const ArmRecords& records, std::string name,
+                         const std::function<bool(const std::string&)>& holds);
 
 /// Which arms a comparison is of where nobody says: baseline and candidate.
 using ArmPair = std::pair<std::string, std::string>;

@@ -96,6 +96,20 @@ Rows runs_of(const Rows& rows, bool pooled) {
   return runs;
 }
 
+RowPairs pairs_of(const Rows& baseline, const Rows& candidate) {
+  RowPairs pairs;
+  const auto add = [&](const Rows& rows, const ComparisonRow* RowPair::*side) {
+    for (const auto* row : rows) {
+      if (!row->pair) { continue; }
+      auto& pair = pairs[{row->experiment, *row->pair}];
+      if (usable(*row)) { pair.*side = row; }
+    }
+  };
+  add(baseline, &RowPair::baseline);
+  add(candidate, &RowPair::candidate);
+  return pairs;
+}
+
 std::vector<double> throughputs(const Rows& rows) {
   std::vector<double> values;
   for (const auto* row : rows) { values.push_back(*row->images_per_second); }

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "results/comparison/selector.h"
@@ -36,6 +38,17 @@ std::vector<CaseRows> by_case(const ComparisonData& data);
 Rows rows_of(const ComparisonData& data, const Rows& rows, const Selector& selector);
 /// The usable ones; the unpaired only where there are no pairs (or pairs say nothing).
 Rows runs_of(const Rows& rows, bool pooled);
+/// Experiment and pair: a pair number of another experiment is another pair.
+using PairKey = std::pair<std::int64_t, std::int64_t>;
+/// The usable trials of one pair; null where one is missing.
+struct RowPair {
+  const ComparisonRow* baseline = nullptr;
+  const ComparisonRow* candidate = nullptr;
+
+  bool is_complete() const { return baseline != nullptr && candidate != nullptr; }
+};
+using RowPairs = std::map<PairKey, RowPair>;
+RowPairs pairs_of(const Rows& baseline, const Rows& candidate);
 /// Their throughputs, images/s.
 std::vector<double> throughputs(const Rows& rows);
 /// FAMILY of a case named FAMILY/NODES; empty for any other.

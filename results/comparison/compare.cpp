@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "common/contains.h"
 #include "common/error.h"
 #include "common/model/arm.h"
 #include "common/text/text.h"
@@ -23,29 +24,12 @@ Selector selector_of(const std::string& side) {
   return side.empty() ? Selector() : parse_selector(side);
 }
 
-using Pairs =
-    std::map<std::pair<std::int64_t, std::int64_t>, std::pair<std::optional<double>, std::optional<double>>>;
-
-/// The two sides of one pair, by experiment and pair: a pair number of another experiment is another pair.
-Pairs pairs_of(const Side& baseline, const Side& candidate) {
-  Pairs pairs;
-  for (const auto* side : {&baseline, &candidate}) {
-    for (const auto* row : side->rows) {
-      if (!row->pair) { continue; }
-      auto& pair = pairs[{row->experiment, *row->pair}];
-      if (usable(*row)) { (side == &baseline ? pair.first : pair.second) = row->images_per_second; }
-    }
-  }
-  return pairs;
-}
-
 bool has_pair_numbers(const Side& side) {
   return std::any_of(side.rows.begin(), side.rows.end(), [](const auto* row) { return row->pair; });
 }
 
-bool any_complete(const Pairs& pairs) {
-  return std::any_of(pairs.begin(), pairs.end(),
-                     [](const auto& pair) { return pair.second.first && pair.second.second; });
+bool any_complete(const RowPairs& pairs) {
+  return std::any_of(pairs.begin(), pairs.end(), [](const auto& pair) { return pair.second.is_complete(); });
 }
 
 class Comparer {
@@ -94,12 +78,10 @@ class Comparer {
   void require_arm(const char* side, const std::string& name) const {
     if (name.empty() || name == arm_bare_metal || name == arm_vm || arms_.contains(name)) { return; }
     std::vector<std::string> known;
-    for (const auto& one : index_.cases()) {
-      for (const auto& arm : arms_of(one)) {
-        if (std::find(known.begin(), known.end(), arm) == known.end()) { known.push_back(arm); }
-      }
+    for (const auto& row : index_.data().rows) {
+      if (!contains(known, row.arm)) { known.push_back(row.arm); }
     }
-    if (std::find(known.begin(), known.end(), name) != known.end()) { return; }
+    if (contains(known, name)) { return; }
     const auto near = nearest_word(name, known);
     throw Error("compare", ErrorCode::not_found,
                 fmt::format("{}: no trial ran in an arm {} (allowed: {}{})", side, printable(name),
@@ -158,7 +140,7 @@ class Comparer {
     result.candidate = candidate.name;
     result.arm = arm;
     result.settings = request_.settings;
-    const auto pairs = pairs_of(baseline, candidate);
+    const auto pairs = pairs_of(baseline.rows, candidate.rows);
     // Trials of two experiments or dates have pair numbers that mean nothing to each other.
     result.paired = by_arm_ ? has_pair_numbers(baseline) || has_pair_numbers(candidate) : any_complete(pairs);
     baseline.pooled = candidate.pooled = !by_arm_ && !result.paired;
@@ -172,7 +154,7 @@ class Comparer {
       compare_runs(baseline, candidate, result);
     }
     summarise_arms(one, baseline, candidate, result);
-    judge_comparability(baseline, candidate, result);
+    judge_comparability(baseline, candidate, pairs, result);
     flag(result);
     if (request_.explain && result.test) {
       result.explanation = explain(result.test->ratio, index_.evidence(one.name, baseline),
@@ -192,7 +174,7 @@ class Comparer {
                             one.name, baseline.name, candidate.name));
   }
 
-  void compare_pairs(const Side& baseline, const Side& candidate, const Pairs& pairs,
+  void compare_pairs(const Side& baseline, const Side& candidate, const RowPairs& pairs,
                      CaseComparison& result) const {
     result.unit = Unit::pair;
     for (const auto* side : {&baseline, &candidate}) {
@@ -203,9 +185,9 @@ class Comparer {
     std::vector<std::optional<double>> theirs;
     std::int64_t complete = 0;
     for (const auto& [key, pair] : pairs) {
-      ours.push_back(pair.first);
-      theirs.push_back(pair.second);
-      complete += pair.first && pair.second ? 1 : 0;
+      ours.push_back(pair.baseline ? pair.baseline->images_per_second : std::nullopt);
+      theirs.push_back(pair.candidate ? pair.candidate->images_per_second : std::nullopt);
+      complete += pair.is_complete() ? 1 : 0;
     }
     result.n = complete;
     result.dropped_pairs = std::ssize(ours) - complete;
@@ -323,7 +305,8 @@ class Comparer {
   }
 
   /// The guard: emulation, or facts that differ and must not, forbid a verdict.
-  void judge_comparability(const Side& baseline, const Side& candidate, CaseComparison& result) const {
+  void judge_comparability(const Side& baseline, const Side& candidate, const RowPairs& pairs,
+                           CaseComparison& result) const {
     bool is_emulated = false;
     std::set<std::string> kinds;
     for (const auto* side : {&baseline, &candidate}) {
@@ -339,9 +322,11 @@ class Comparer {
     if (ours != theirs && condition_of(ours).arm == condition_of(theirs).arm && kinds.size() == 1) {
       is_emulated = false;
     }
+    const auto facts = result.paired ? index_.facts_of(pairs)
+                                     : index_.facts_of(runs_of(baseline.rows, baseline.pooled),
+                                                       runs_of(candidate.rows, candidate.pooled));
     result.differences =
-        differences(index_.facts(result.case_name, baseline), index_.facts(result.case_name, candidate),
-                    same_base(arms_, ours, theirs), changed_keys(arms_, ours, theirs));
+        differences(facts, same_base(arms_, ours, theirs), changed_keys(arms_, ours, theirs));
     if (!result.test) { return; }
     result.verdict = result.test->verdict;
     result.reason = result.test->reason;
@@ -441,11 +426,15 @@ std::vector<std::string> experiments_of(const Store& store, const CompareRequest
   const auto all = store.comparison_experiments(selected);
   std::vector<std::string> chosen;
   std::map<const Selector*, bool> found;
+  const bool by_date = !baseline.dates.empty() || !candidate.dates.empty();
   for (const auto& experiment : all) {
+    const auto starts = by_date ? store.comparison_starts(experiment.id) : std::set<std::string>();
+    bool meant = false;
     for (const auto* side : {&baseline, &candidate}) {
-      found[side] = found[side] || selects(*side, experiment);
+      if (!selects(*side, experiment, starts)) { continue; }
+      found[side] = meant = true;
     }
-    if (selects(baseline, experiment) || selects(candidate, experiment)) { chosen.push_back(experiment.id); }
+    if (meant) { chosen.push_back(experiment.id); }
   }
   for (const auto* side : {&baseline, &candidate}) {
     if (found[side]) { continue; }

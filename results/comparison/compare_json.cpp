@@ -112,6 +112,7 @@ json differences_json(const std::vector<FactDifference>& differences) {
                     {"rule", to_string(difference.rule)},
                     {"baseline", difference.baseline},
                     {"candidate", difference.candidate},
+                    {"detail", difference.detail.empty() ? json() : json(difference.detail)},
                     {"why", difference.why}});
   }
   return list;

@@ -10,15 +10,20 @@ namespace virtrain::results {
 namespace {
 
 /// Adds what the store calls facts of a trial's own columns.
-void add_row_facts(const Rows& rows, Facts& facts) {
-  for (const auto* row : rows) {
-    if (!usable(*row)) { continue; }
-    facts["nodes"].insert(std::to_string(row->nodes));
-    facts["gpus_per_node"].insert(std::to_string(row->gpus_per_node));
-    if (row->batch_size) { facts["batch_size"].insert(std::to_string(*row->batch_size)); }
-    if (!row->precision.empty()) { facts["precision"].insert(row->precision); }
-    if (!row->backend.empty()) { facts["backend"].insert(row->backend); }
-  }
+void add_row_facts(const ComparisonRow& row, Facts& facts) {
+  facts["nodes"].insert(std::to_string(row.nodes));
+  facts["gpus_per_node"].insert(std::to_string(row.gpus_per_node));
+  if (row.batch_size) { facts["batch_size"].insert(std::to_string(*row.batch_size)); }
+  if (!row.precision.empty()) { facts["precision"].insert(row.precision); }
+  if (!row.backend.empty()) { facts["backend"].insert(row.backend); }
+}
+
+/// Facts that decide nothing, such as temperatures, may be other ones in each of a hundred thousand trials.
+bool decides(const std::string& field) {
+  const auto rules = field_rules();
+  return std::any_of(rules.begin(), rules.end(), [&](const FieldRule& rule) {
+    return rule.field == field && rule.rule != FactRule::informative;
+  });
 }
 
 /// A tenant's workload; an empty object where nothing is known of it.
@@ -54,7 +59,20 @@ bool sends_half(const nlohmann::json& workload) {
 
 DataIndex::DataIndex(const ComparisonData& data) : data_(data), cases_(by_case(data)) {
   for (const auto& one : cases_) { rows_of_case_[one.name] = &one.rows; }
-  for (const auto& fact : data.facts) { facts_[{fact.case_name, fact.arm}].push_back(&fact); }
+  for (const auto& row : data.rows) {
+    const auto& start = start_of(experiment_of(data, row), row);
+    if (!start.empty()) { starts_[row.experiment].insert(start); }
+  }
+  std::int64_t position = 0;
+  for (const auto& experiment : data.experiments) {  // some have probes alone
+    if (!experiment.started_at.empty()) { starts_.try_emplace(position, std::set{experiment.started_at}); }
+    ++position;
+  }
+  for (const auto& fact : data.facts) {
+    const auto trials = decides(fact.key) ? parse_json_or_null(fact.trials) : nlohmann::json();
+    if (!trials.is_array()) { facts_[{fact.experiment, fact.case_name, fact.arm}].push_back(&fact); }
+    for (const auto& trial : trials) { own_facts_[trial.get<std::int64_t>()].push_back(&fact); }
+  }
   for (const auto& steps : data.step_times) { step_times_[{steps.case_name, steps.arm}].push_back(&steps); }
   for (const auto& number : data.numbers) { numbers_[{number.case_name, number.arm}].push_back(&number); }
   for (const auto& tenant : data.tenants) { tenants_[{tenant.case_name, tenant.arm}].push_back(&tenant); }
@@ -79,7 +97,9 @@ DataIndex::DataIndex(const ComparisonData& data) : data_(data), cases_(by_case(d
 bool DataIndex::means(const Selector& selector, std::int64_t experiment) const {
   ComparisonRow row;
   row.experiment = experiment;
-  return selects(selector, experiment_of(data_, row));
+  static const std::set<std::string> unknown;
+  const auto starts = starts_.find(experiment);
+  return selects(selector, experiment_of(data_, row), starts == starts_.end() ? unknown : starts->second);
 }
 
 Rows DataIndex::rows(const std::string& case_name, const Selector& selector) const {
@@ -158,32 +178,52 @@ std::optional<TenantsAlone> DataIndex::tenants_alone(const std::vector<TenantMea
   return result;
 }
 
-Facts DataIndex::facts(const std::string& case_name, const Side& side) const {
-  Facts facts;
-  const auto found = facts_.find({case_name, side.selector.arm});
-  if (found != facts_.end()) {
-    for (const auto* fact : found->second) {
-      if (means(side.selector, fact->experiment)) { facts[fact->key].insert(fact->value); }
-    }
+const Facts& DataIndex::facts_of(const ComparisonRow& row) const {
+  const Origin origin{row.experiment, row.case_name, row.arm};
+  const Columns columns{row.nodes, row.gpus_per_node, row.batch_size, row.precision, row.backend};
+  const auto own = own_facts_.find(row.trial);
+  const auto [known, fresh] = trial_facts_.try_emplace(
+      {origin, columns, own == own_facts_.end() ? std::vector<const ArmFact*>() : own->second});
+  auto& facts = known->second;
+  if (!fresh) { return facts; }
+  for (const auto* fact : std::get<2>(known->first)) { facts[fact->key].insert(fact->value); }
+  if (const auto found = facts_.find(origin); found != facts_.end()) {
+    for (const auto* fact : found->second) { facts[fact->key].insert(fact->value); }
   }
-  add_row_facts(side.rows, facts);
-  const auto tenants = tenants_.find({case_name, side.selector.arm});
-  if (tenants != tenants_.end()) {
+  add_row_facts(row, facts);
+  if (const auto tenants = tenants_.find({row.case_name, row.arm}); tenants != tenants_.end()) {
     for (const auto* tenant : tenants->second) {
-      if (means(side.selector, tenant->experiment)) { add_workload_facts(workload_of(*tenant), facts); }
+      if (tenant->experiment == row.experiment) { add_workload_facts(workload_of(*tenant), facts); }
     }
   }
   return facts;
 }
 
+ComparedFacts DataIndex::facts_of(const RowPairs& pairs) const {
+  ComparedFacts compared;
+  for (const auto& [key, pair] : pairs) {
+    if (pair.is_complete()) { ++compared[{&facts_of(*pair.baseline), &facts_of(*pair.candidate)}]; }
+  }
+  return compared;
+}
+
+ComparedFacts DataIndex::facts_of(const Rows& baseline, const Rows& candidate) const {
+  ComparedFacts compared;
+  for (const auto* row : baseline) { ++compared[{&facts_of(*row), nullptr}]; }
+  for (const auto* row : candidate) { ++compared[{nullptr, &facts_of(*row)}]; }
+  return compared;
+}
+
 Evidence DataIndex::evidence(const std::string& case_name, const Side& side) const {
   Evidence evidence;
   evidence.name = side.name;
-  evidence.facts = facts(case_name, side);
+  std::set<const Facts*> seen;
   for (const auto* row : side.rows) {
-    if (usable(*row) && !row->virtualization.empty()) {
-      evidence.facts["virtualization"].insert(row->virtualization);
-    }
+    if (!usable(*row)) { continue; }
+    if (!row->virtualization.empty()) { evidence.facts["virtualization"].insert(row->virtualization); }
+    const auto& facts = facts_of(*row);
+    if (!seen.insert(&facts).second) { continue; }
+    for (const auto& [key, values] : facts) { evidence.facts[key].insert(values.begin(), values.end()); }
   }
   std::map<std::string, std::pair<double, double>> sums;
   // Probes belong to an arm, not to a case.

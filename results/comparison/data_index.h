@@ -1,8 +1,12 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -26,8 +30,10 @@ class DataIndex {
   /// Each tenant's run alone; nothing where the case has one tenant or none of them ran alone.
   std::optional<TenantsAlone> tenants_alone(const std::vector<TenantMean>& tenants,
                                             const Selector& selector) const;
-  /// Facts of the side, those of its rows included.
-  Facts facts(const std::string& case_name, const Side& side) const;
+  /// For the guard: the trials of complete pairs.
+  ComparedFacts facts_of(const RowPairs& pairs) const;
+  /// For the guard: unpaired trials.
+  ComparedFacts facts_of(const Rows& baseline, const Rows& candidate) const;
   /// Numbers and facts for the explainer.
   Evidence evidence(const std::string& case_name, const Side& side) const;
   /// The runs of all sizes of a weak scaling, and the sweeps that belong to them.
@@ -41,7 +47,15 @@ class DataIndex {
   /// Arm, nodes, GPUs per node, workload: what two tenants must share to be measured against each other.
   using Shape = std::tuple<std::string, std::int64_t, std::int64_t, std::string>;
 
+  /// Experiment, case, arm: where all trials have the same facts, but for their own.
+  using Origin = std::tuple<std::int64_t, std::string, std::string>;
+  using Columns =
+      std::tuple<std::int64_t, std::int64_t, std::optional<std::int64_t>, std::string, std::string>;
+
   bool means(const Selector& selector, std::int64_t experiment) const;
+  /// Those of a usable trial; the same object for all trials with the same origin, columns and facts of
+  /// their own.
+  const Facts& facts_of(const ComparisonRow& row) const;
   const std::string* alone_case(const TenantMean& tenant, const Selector& selector) const;
   std::vector<double> step_seconds(const std::string& case_name, const Selector& selector,
                                    std::int64_t tenant_index) const;
@@ -51,7 +65,10 @@ class DataIndex {
   std::map<std::string, const Rows*> rows_of_case_;
   std::map<CaseAndArm, std::vector<const TenantMean*>> tenants_;
   std::map<CaseAndArm, std::vector<const StepTimes*>> step_times_;
-  std::map<CaseAndArm, std::vector<const ArmFact*>> facts_;
+  std::map<std::int64_t, std::set<std::string>> starts_;                     ///< of an experiment's trials
+  std::map<Origin, std::vector<const ArmFact*>> facts_;                      ///< of all trials
+  std::unordered_map<std::int64_t, std::vector<const ArmFact*>> own_facts_;  ///< of single trials
+  mutable std::map<std::tuple<Origin, Columns, std::vector<const ArmFact*>>, Facts> trial_facts_;
   std::map<CaseAndArm, std::vector<const ArmNumber*>> numbers_;
   std::map<Shape, std::vector<std::string>> alone_cases_;
 };

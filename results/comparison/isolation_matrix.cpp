@@ -95,19 +95,11 @@ class MatrixBuilder {
 
   std::optional<Disturbance> disturbance(const std::string& baseline, const std::string& candidate) const {
     if (!rows_.contains(baseline)) { return std::nullopt; }
-    const auto ours = rounds_of(rows_.at(baseline));
-    const auto theirs = rounds_of(rows_.at(candidate));
-    std::vector<std::optional<double>> before, beside;
-    bool any = false;
-    for (const auto& [round, value] : ours) {
-      const auto found = theirs.find(round);
-      before.push_back(value);
-      beside.push_back(found == theirs.end() ? std::nullopt : found->second);
-      any = any || (before.back() && beside.back());
-    }
-    if (!any) { return std::nullopt; }
+    const auto found =
+        compare_rounds(rounds_of(rows_.at(baseline)), rounds_of(rows_.at(candidate)), matrix_.settings);
+    if (!found) { return std::nullopt; }
     Disturbance result;
-    result.comparison = compare_paired(before, beside, matrix_.settings);
+    result.comparison = *found;
     const auto& test = result.comparison.test;
     result.verdict = isolated_by(test.verdict);
     result.reason = test.reason;
@@ -123,11 +115,6 @@ class MatrixBuilder {
   /// What was virtual, or a fact that must be equal. That all of them were emulated alike is no difference:
   /// tenants contend for the host all the same.
   bool differ(const std::string& baseline, const std::string& candidate) const {
-    const auto side = [&](const std::string& arm) {
-      Side one{arm, {}, false, rows_.at(arm)};
-      one.selector.arm = arm;
-      return one;
-    };
     std::set<std::string> ours, theirs;
     for (const auto* row : rows_.at(baseline)) {
       if (usable(*row)) { ours.insert(row->virtualization); }
@@ -136,8 +123,7 @@ class MatrixBuilder {
       if (usable(*row)) { theirs.insert(row->virtualization); }
     }
     if (ours != theirs) { return true; }
-    const auto found = differences(index_.facts(victim_.name, side(baseline)),
-                                   index_.facts(victim_.name, side(candidate)), true);
+    const auto found = differences(index_.facts_of(pairs_of(rows_.at(baseline), rows_.at(candidate))), true);
     return std::any_of(found.begin(), found.end(), forbids);
   }
 
@@ -157,14 +143,17 @@ class MatrixBuilder {
   }
 
   void add_aggressor(const std::string& arm, NeighbourCell& cell) const {
-    double slowest = 0;
+    double slowest = 0, busy = 0;
+    int stressors = 0;
     for (const auto& one : index_.data().neighbours) {
       if (one.case_name != victim_.name || one.arm != arm) { continue; }
-      cell.busy = one.busy;
+      busy += one.busy.value_or(0);
+      stressors += one.busy ? 1 : 0;
       if (one.rate.value_or(0) > 0 && one.rate_before.value_or(0) > 0) {
         slowest = std::max(slowest, *one.rate_before / *one.rate);
       }
     }
+    if (stressors > 0) { cell.busy = busy / stressors; }
     if (slowest <= 0 || !cell.against_alone) { return; }
     cell.fairness = isolation_of({1 / (1 - cell.against_alone->loss), slowest}).jain_index;
   }
@@ -172,7 +161,7 @@ class MatrixBuilder {
   std::optional<Recovery> recovery(const std::string& arm) const {
     if (arm == alone_arm() || !rows_.contains(alone_arm())) { return std::nullopt; }
     const auto alone = rounds_of(rows_.at(alone_arm()));
-    std::map<RoundKey, std::vector<LaterStep>> rounds;
+    std::map<PairKey, std::vector<LaterStep>> rounds;
     for (const auto& one : index_.data().later_steps) {
       if (one.case_name != victim_.name || one.arm != arm) { continue; }
       rounds[{one.experiment, one.pair}].push_back({one.end, one.seconds, one.images});
@@ -225,7 +214,7 @@ class MatrixBuilder {
       double products = 0, squares = 0;
       std::size_t levels = 0;
     };
-    std::map<RoundKey, Sums> sums;
+    std::map<PairKey, Sums> sums;
     for (const auto& arm : arms_) {
       const auto condition = condition_of(arm);
       if (condition.aggressor() != aggressor) { continue; }
@@ -295,14 +284,28 @@ Rounds rounds_of(const Rows& rows) {
   return rounds;
 }
 
+std::optional<PairedComparison> compare_rounds(const Rounds& before, const Rounds& after,
+                                               const Settings& settings) {
+  std::vector<std::optional<double>> ours, theirs;
+  bool any = false;
+  for (const auto& [round, value] : before) {
+    const auto found = after.find(round);
+    ours.push_back(value);
+    theirs.push_back(found == after.end() ? std::nullopt : found->second);
+    any = any || (ours.back() && theirs.back());
+  }
+  return any ? std::optional(compare_paired(ours, theirs, settings)) : std::nullopt;
+}
+
+std::string whole_percents(double share) {
+  const auto text = fmt::format("{:.0f}", share * 100);
+  return text == "-0" ? "0" : text;
+}
+
 std::string to_text(const Disturbance& disturbance, bool with_verdict) {
-  const auto percent = [](double share) {
-    const auto text = fmt::format("{:.0f}", share * 100);
-    return text == "-0" ? std::string("0") : text;
-  };
-  auto text = percent(disturbance.loss) + " %";
+  auto text = whole_percents(disturbance.loss) + " %";
   if (const auto& ci = disturbance.loss_ci) {
-    text += fmt::format(" ({} to {})", percent(ci->low), percent(ci->high));
+    text += fmt::format(" ({} to {})", whole_percents(ci->low), whole_percents(ci->high));
   }
   return with_verdict ? to_string(disturbance.verdict) + (" " + text) : text;
 }

@@ -5,7 +5,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "common/enum_text.h"
@@ -40,6 +39,8 @@ struct Disturbance {
   std::optional<Interval> loss_ci = {};  ///< level 1 - 2 alpha, by which the verdict goes
   PairedComparison comparison = {};
 };
+/// "12" of 0.12, and never "-0".
+std::string whole_percents(double share);
 /// "disturbed 12 % (9 to 15)", "isolated 1 % (0 to 2)"; without the word: "12 % (9 to 15)".
 std::string to_text(const Disturbance& disturbance, bool with_verdict);
 
@@ -89,10 +90,12 @@ struct IsolationMatrix {
   std::vector<DoseResponse> doses = {};
 };
 
-using RoundKey = std::pair<std::int64_t, std::int64_t>;  ///< experiment and pair
-using Rounds = std::map<RoundKey, std::optional<double>>;
+using Rounds = std::map<PairKey, std::optional<double>>;
 /// Throughput by round; of a round without a usable trial nothing.
 Rounds rounds_of(const Rows& rows);
+/// Two sides, round by round; nothing where no round has both.
+std::optional<PairedComparison> compare_rounds(const Rounds& before, const Rounds& after,
+                                               const Settings& settings);
 
 /// One for each victim and arm that ran beside neighbours, in plan order. `margin`: else the scenario's, or
 /// 5 %. Pure.

@@ -13,10 +13,7 @@ Settings at_reporting_tail(Settings settings) {
 }  // namespace
 
 LookLevels::LookLevels(const Looks& looks, const Settings& settings)
-    : looks_(looks),
-      settings_(settings),
-      tests_(looks, settings),
-      reporting_(looks, at_reporting_tail(settings)) {}
+    : settings_(settings), tests_(looks, settings), reporting_(looks, at_reporting_tail(settings)) {}
 
 Settings LookLevels::settings_after(std::int64_t pairs) const {
   Settings now = settings_;

@@ -13,12 +13,10 @@ class LookLevels {
  public:
   LookLevels(const Looks& looks, const Settings& settings);
 
-  const Looks& looks() const { return looks_; }
   /// Of the look after so many pairs: levels of the tests, and of the interval that is reported.
   Settings settings_after(std::int64_t pairs) const;
 
  private:
-  Looks looks_;
   Settings settings_;
   SequentialTest tests_, reporting_;
 };

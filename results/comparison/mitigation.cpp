@@ -26,26 +26,11 @@ Help help_by(Verdict verdict) {
   return Help::inconclusive;
 }
 
-/// Two sides, round by round; nothing where no round has both.
-std::optional<RatioTest> compare_rounds(const Rounds& before, const Rounds& after, const Settings& settings,
-                                        std::int64_t& rounds) {
-  std::vector<std::optional<double>> ours, theirs;
-  rounds = 0;
-  for (const auto& [round, value] : before) {
-    const auto found = after.find(round);
-    ours.push_back(value);
-    theirs.push_back(found == after.end() ? std::nullopt : found->second);
-    rounds += ours.back() && theirs.back() ? 1 : 0;
-  }
-  return rounds == 0 ? std::nullopt : std::optional(compare_paired(ours, theirs, settings).test);
-}
-
 std::optional<ShareLost> share_lost(const Rounds& before, const Rounds& after, const Settings& settings) {
-  ShareLost lost;
-  const auto test = compare_rounds(before, after, settings, lost.rounds);
-  if (!test) { return std::nullopt; }
-  lost.loss = 1 - test->ratio;
-  if (test->ci_tost) { lost.ci = Interval{1 - test->ci_tost->high, 1 - test->ci_tost->low}; }
+  const auto found = compare_rounds(before, after, settings);
+  if (!found) { return std::nullopt; }
+  ShareLost lost{1 - found->test.ratio, {}, found->n};
+  if (const auto& ci = found->test.ci_tost) { lost.ci = Interval{1 - ci->high, 1 - ci->low}; }
   return lost;
 }
 
@@ -90,17 +75,14 @@ class Victim {
 /// The nearest arm on the way to its base that has a matrix of the same victim; none: it is no mitigation.
 const IsolationMatrix* without_it(const IsolationMatrix& matrix, const std::vector<IsolationMatrix>& matrices,
                                   const ArmRecords& records) {
-  auto name = matrix.arm;
-  for (std::size_t hops = 0; hops < records.size(); ++hops) {
-    const auto record = records.find(name);
-    if (record == records.end() || record->second.like.empty()) { return nullptr; }
-    name = record->second.like;
-    const auto found = std::find_if(matrices.begin(), matrices.end(), [&](const IsolationMatrix& one) {
+  auto found = matrices.end();
+  nearest_like(records, matrix.arm, [&](const std::string& name) {
+    found = std::find_if(matrices.begin(), matrices.end(), [&](const IsolationMatrix& one) {
       return one.case_name == matrix.case_name && one.arm == name;
     });
-    if (found != matrices.end()) { return &*found; }
-  }
-  return nullptr;
+    return found != matrices.end();
+  });
+  return found == matrices.end() ? nullptr : &*found;
 }
 
 /// The keys that the two arms set differently, as the mitigated one has them.
@@ -129,13 +111,13 @@ Mitigation mitigation_of(const NeighbourCell& with, const NeighbourCell& without
   result.with = alone_ran ? with.against_alone : with.against_idle;
   result.without = alone_ran ? without.against_alone : without.against_idle;
   const auto& settings = matrix.settings;
-  const auto test = compare_rounds(
-      kept(victim.throughput(like.arm + baseline), victim.throughput(arm_without)),
-      kept(victim.throughput(matrix.arm + baseline), victim.throughput(arm_with)), settings, result.rounds);
-  if (test) {
-    result.verdict = help_by(test->verdict);
-    result.relief = test->ratio;
-    result.relief_ci = test->ci_tost;
+  if (const auto found = compare_rounds(
+          kept(victim.throughput(like.arm + baseline), victim.throughput(arm_without)),
+          kept(victim.throughput(matrix.arm + baseline), victim.throughput(arm_with)), settings)) {
+    result.verdict = help_by(found->test.verdict);
+    result.relief = found->test.ratio;
+    result.relief_ci = found->test.ci_tost;
+    result.rounds = found->n;
   }
   if (matrix.virtualization != like.virtualization) { result.verdict = Help::not_comparable; }
   result.cost_alone = share_lost(victim.throughput(like.arm), victim.throughput(matrix.arm), settings);

@@ -77,12 +77,13 @@ bool among(const std::string& value, const std::vector<std::string>& wanted) {
 }
 
 /// ISO 8601 sorts as text; an end without a time holds for its whole day (or month, hour, …).
-bool within(const std::string& time, const std::vector<Selector::Span>& spans) {
-  if (spans.empty()) { return true; }
-  if (time.empty()) { return false; }
-  return std::any_of(spans.begin(), spans.end(), [&](const Selector::Span& span) {
-    return time >= span.from && (span.to.empty() || time.substr(0, span.to.size()) <= span.to);
-  });
+bool within(const std::string& time, const Selector::Span& span) {
+  return time >= span.from && (span.to.empty() || time.substr(0, span.to.size()) <= span.to);
+}
+
+bool is_from(const Selector& selector, const ComparisonExperiment& experiment) {
+  return among(experiment.label, selector.labels) && among(experiment.id, selector.experiments) &&
+         among(experiment.host_name, selector.hosts) && among(experiment.scenario, selector.scenarios);
 }
 
 }  // namespace
@@ -98,14 +99,27 @@ Selector parse_selector(const std::string& text) {
   return selector;
 }
 
-bool selects(const Selector& selector, const ComparisonExperiment& experiment) {
-  return among(experiment.label, selector.labels) && among(experiment.id, selector.experiments) &&
-         among(experiment.host_name, selector.hosts) && among(experiment.scenario, selector.scenarios);
+const std::string& start_of(const ComparisonExperiment& experiment, const ComparisonRow& row) {
+  return row.started_at.empty() ? experiment.started_at : row.started_at;
+}
+
+bool selects(const Selector& selector, const ComparisonExperiment& experiment,
+             const std::set<std::string>& starts) {
+  const auto& dates = selector.dates;
+  return is_from(selector, experiment) &&
+         (dates.empty() || std::any_of(dates.begin(), dates.end(), [&](const Selector::Span& span) {
+            const auto first = starts.lower_bound(span.from);
+            return first != starts.end() && within(*first, span);
+          }));
 }
 
 bool selects(const Selector& selector, const ComparisonExperiment& experiment, const ComparisonRow& row) {
-  return (selector.arm.empty() || row.arm == selector.arm) && selects(selector, experiment) &&
-         within(row.started_at.empty() ? experiment.started_at : row.started_at, selector.dates);
+  const auto& dates = selector.dates;
+  const auto& start = start_of(experiment, row);
+  return (selector.arm.empty() || row.arm == selector.arm) && is_from(selector, experiment) &&
+         (dates.empty() || (!start.empty() && std::any_of(dates.begin(), dates.end(), [&](const auto& span) {
+            return within(start, span);
+          })));
 }
 
 }  // namespace virtrain::results

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,8 +32,11 @@ struct Selector {
 /// Error(usage) with the allowed terms for anything else.
 Selector parse_selector(const std::string& text);
 
-/// Whether trials of this experiment can be meant at all.
-bool selects(const Selector& selector, const ComparisonExperiment& experiment);
+/// When a trial began, as far as anybody said.
+const std::string& start_of(const ComparisonExperiment& experiment, const ComparisonRow& row);
+/// Whether trials of this experiment that began at these times can be meant at all.
+bool selects(const Selector& selector, const ComparisonExperiment& experiment,
+             const std::set<std::string>& starts);
 /// Whether this trial of it is.
 bool selects(const Selector& selector, const ComparisonExperiment& experiment, const ComparisonRow& row);
 

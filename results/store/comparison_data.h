@@ -47,11 +47,12 @@ struct ComparisonRow {
   bool valid = true;
   std::string started_at = {};
   std::string boot_id = {};  ///< of the host, where the trial itself says it; else the experiment's holds
+  std::int64_t trial = 0;    ///< its id in the database
 };
 BOOST_DESCRIBE_STRUCT(ComparisonRow, (),
                       (case_name, arm, pair, order, nodes, gpus_per_node, ranks_per_node, batch_size,
                        precision, backend, virtualization, oversubscribed, status, images_per_second, valid,
-                       started_at, boot_id))
+                       started_at, boot_id, trial))
 
 /// Mean throughput of one tenant over the valid finished trials of a case in an arm of an experiment.
 struct TenantMean {
@@ -124,8 +125,9 @@ struct ArmFact {
   std::string key = {};
   std::string value = {};
   std::int64_t experiment = 0;
+  std::string trials = {};  ///< ids of those that saw it, a JSON list; empty: all that count
 };
-BOOST_DESCRIBE_STRUCT(ArmFact, (), (case_name, arm, key, value))
+BOOST_DESCRIBE_STRUCT(ArmFact, (), (case_name, arm, key, value, trials))
 
 /// The mean of one number seen in an arm of a case of an experiment; the case is empty for probes.
 struct ArmNumber {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -128,6 +129,8 @@ class Store {
 
   /// Label, host, start and boot of these experiments, in their order.
   std::vector<ComparisonExperiment> comparison_experiments(const std::vector<std::string>& experiments) const;
+  /// When the trials of this experiment began.
+  std::set<std::string> comparison_starts(const std::string& experiment) const;
   /// Means for the explainer over the valid finished trials of these experiments: telemetry within the
   /// measured steps ("rate.METRIC" of counters of seconds, "mean.METRIC" of others), ranks, nodes and probes.
   std::vector<ArmNumber> comparison_numbers(const std::vector<std::string>& experiments) const;

@@ -83,6 +83,16 @@ std::vector<ComparisonExperiment> Store::comparison_experiments(
   });
 }
 
+std::set<std::string> Store::comparison_starts(const std::string& experiment) const {
+  return connection_->guarded("read when trials began", [&] {
+    std::set<std::string> starts;
+    auto query = connection_->query(std::string(sql::comparison_starts_sql));
+    query.bind(connection_->experiment_number(experiment));
+    while (query.next()) { starts.insert(query.row().read<std::string>()); }
+    return starts;
+  });
+}
+
 ComparisonData Store::comparison_data(const std::vector<std::string>& experiments,
                                       const std::vector<std::string>& environment_fields) const {
   return connection_->guarded("read trials to compare", [&] {

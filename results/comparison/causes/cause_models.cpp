@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdlib>
 #include <set>
 #include <string_view>
@@ -74,8 +75,8 @@ std::string both_facts(const Evidence& baseline, const Evidence& candidate, cons
   return both(baseline, candidate, fact(baseline, name), fact(candidate, name));
 }
 
-std::string fine_percent(double share) {
-  return fmt::format("{:.2f} %", share * 100);
+std::string share_words(Number share) {
+  return share ? fmt::format("{:.2f} %", *share * 100) : "not known (taken as 0)";
 }
 
 /// CPU time of all kinds, which is wall time times cores.
@@ -92,12 +93,11 @@ Number cpu_rate(const Evidence& evidence) {
 std::optional<Estimate> lost_time(const Evidence& baseline, const Evidence& candidate, Number ours,
                                   Number theirs, const char* of) {
   if (!ours && !theirs) { return std::nullopt; }
-  const double before = std::clamp(ours.value_or(0), 0.0, 0.999);
-  const double after = std::clamp(theirs.value_or(0), 0.0, 0.999);
-  return Estimate{
-      both(baseline, candidate, ours ? fine_percent(before) : "not known (taken as 0)", fine_percent(after)) +
-          " " + of,
-      (1 - after) / (1 - before)};
+  for (auto* share : {&ours, &theirs}) {
+    if (*share) { *share = std::clamp(**share, 0.0, 0.999); }
+  }
+  return Estimate{both(baseline, candidate, share_words(ours), share_words(theirs)) + " " + of,
+                  (1 - theirs.value_or(0)) / (1 - ours.value_or(0))};
 }
 
 /// A rate that the whole throughput, or an unknown part of it, follows. Bytes and operations a second are
@@ -196,8 +196,7 @@ std::optional<Estimate> numa(const Evidence& baseline, const Evidence& candidate
   // ACPI's SLIT counts local memory as 10; Linux takes 20 for remote memory where the firmware says nothing.
   const double slower = number_or(candidate, "mean.numa_distance", 20) / 10 - 1;
   return Estimate{
-      both(baseline, candidate, fine_percent(ours.value_or(0)), fine_percent(theirs.value_or(0))) +
-          " of the memory accesses remote",
+      both(baseline, candidate, share_words(ours), share_words(theirs)) + " of the memory accesses remote",
       (1 + ours.value_or(0) * slower) / (1 + theirs.value_or(0) * slower), true};
 }
 
@@ -239,28 +238,38 @@ std::optional<Estimate> arithmetic(const Evidence& baseline, const Evidence& can
   return probed_rate(baseline, candidate, probes, "GFLOP/s");
 }
 
-std::optional<Estimate> pcie_link(const Evidence& baseline, const Evidence& candidate) {
-  const auto link = [](const Evidence& evidence) -> Number {
-    const auto width = number_in_fact(evidence, "pcie_width");
-    const auto speed = number_in_fact(evidence, "pcie_speed");
-    if (!width) { return speed; }
-    return *width * speed.value_or(1);
-  };
-  const auto known = [](const Evidence& evidence) {
-    return fmt::format("width {} speed {}", fact(evidence, "pcie_width"), fact(evidence, "pcie_speed"));
-  };
-  if (auto found = rate(baseline, candidate, link(baseline), link(candidate), "", true);
-      found && found->factor != 1) {
-    found->evidence = both(baseline, candidate, known(baseline), known(candidate));
-    return found;
+/// Width and generation of the link as the GPU tells them; each generation is twice as fast.
+std::optional<Estimate> described_link(const Evidence& baseline, const Evidence& candidate) {
+  constexpr const char *width = "gpu_pcie_width", *generation = "gpu_pcie_generation";
+  double factor = 1;
+  if (const auto ours = number_in_fact(baseline, width), theirs = number_in_fact(candidate, width);
+      ours && theirs) {
+    factor *= *theirs / *ours;
   }
+  if (const auto ours = number_in_fact(baseline, generation), theirs = number_in_fact(candidate, generation);
+      ours && theirs) {
+    factor *= std::exp2(*theirs - *ours);
+  }
+  if (factor == 1) { return std::nullopt; }
+  const auto words = [&](const Evidence& evidence) {
+    const auto said = [&](const char* name) {
+      return evidence.facts.contains(name) ? fact(evidence, name) : std::string("not known");
+    };
+    return fmt::format("width {} generation {}", said(width), said(generation));
+  };
+  return Estimate{both(baseline, candidate, words(baseline), words(candidate)), factor, true};
+}
+
+std::optional<Estimate> pcie_link(const Evidence& baseline, const Evidence& candidate) {
   std::optional<Estimate> slower;
   if (is_work_of(baseline, "cpu")) { return slower; }
   for (const char* name : {"probe.host_to_device", "probe.device_to_host"}) {
     auto found = rate(baseline, candidate, number(baseline, {name}), number(candidate, {name}), "GB/s", true);
     if (found && (!slower || *found->factor < *slower->factor)) { slower = found; }
   }
-  if (slower) { slower->evidence += " between host and device"; }
+  // A guest may see the link of a virtual port, so what was measured counts for more.
+  if (!slower) { return described_link(baseline, candidate); }
+  slower->evidence += " between host and device";
   return slower;
 }
 
@@ -325,10 +334,8 @@ std::optional<Estimate> helper_threads(const Evidence& baseline, const Evidence&
     const auto all = cpu_rate(evidence);
     return helpers && all ? Number(*helpers / *all) : std::nullopt;
   };
-  auto found =
-      lost_time(baseline, candidate, share(baseline).value_or(0), share(candidate), "of the node's CPU time");
-  if (!share(baseline) && !share(candidate)) { return std::nullopt; }
-  found->at_most = true;
+  auto found = lost_time(baseline, candidate, share(baseline), share(candidate), "of the node's CPU time");
+  if (found) { found->at_most = true; }
   return found;
 }
 
@@ -368,53 +375,41 @@ std::optional<Estimate> instruction_set(const Evidence& baseline, const Evidence
 }
 
 constexpr std::array table = {
-    CauseRow{{"emulation", "emulation: the processor was emulated, not used",
-              "no more than what the others leave"},
-             emulation},
-    CauseRow{{"steal", "steal: other work took the node's cores",
-              "throughput follows the CPU time left: 1 - steal"},
-             steal},
-    CauseRow{{"cores", "cores: their number differs", "throughput follows the number of cores"}, cores},
-    CauseRow{{"clocks", "clocks: the processor or GPU ran at another clock", "throughput follows the clock"},
+    CauseRow{"emulation", "emulation: the processor was emulated, not used",
+             "no more than what the others leave", emulation},
+    CauseRow{"steal", "steal: other work took the node's cores",
+             "throughput follows the CPU time left: 1 - steal", steal},
+    CauseRow{"cores", "cores: their number differs", "throughput follows the number of cores", cores},
+    CauseRow{"clocks", "clocks: the processor or GPU ran at another clock", "throughput follows the clock",
              clocks},
-    CauseRow{{"throttling", "throttling: power, heat or a CPU quota held it back",
-              "nothing is done while throttled; where clocks are known it is counted there"},
-             throttling},
-    CauseRow{{"network_bandwidth", "network: the all-reduce has another bandwidth",
-              "the exposed share of the step takes 1 / bandwidth ratio; without that share, all of the step "
-              "at most"},
+    CauseRow{"throttling", "throttling: power, heat or a CPU quota held it back",
+             "nothing is done while throttled; where clocks are known it is counted there", throttling},
+    CauseRow{"network_bandwidth", "network: the all-reduce has another bandwidth",
+             "the exposed share of the step takes 1 / bandwidth ratio; without that share, all of the step "
+             "at most",
              network_bandwidth},
-    CauseRow{{"exposed_allreduce", "exposed all-reduce: the step waits for gradients",
-              "1 - exposed share, less what the network's bandwidth explains"},
-             exposed_allreduce},
-    CauseRow{{"transport", "transport: gradients went another way",
-              "measured as exposed all-reduce, else a bound"},
-             transport},
-    CauseRow{{"peer_to_peer", "peer-to-peer: GPUs reach each other another way",
-              "measured as exposed all-reduce, else a bound"},
-             peer_to_peer},
-    CauseRow{{"arithmetic", "arithmetic: matrices multiply at another rate",
-              "as if all of the step were arithmetic"},
-             arithmetic},
-    CauseRow{
-        {"memory_bandwidth", "memory: it has another bandwidth", "as if all of the step waited for memory"},
-        memory_bandwidth},
-    CauseRow{{"pcie_link", "PCIe: the link has another width or speed",
-              "as if all of the step waited for the link"},
-             pcie_link},
-    CauseRow{{"numa", "NUMA: memory of another node was used",
-              "as if all of the step waited for memory, remote accesses taking SLIT distance / 10 as long"},
+    CauseRow{"exposed_allreduce", "exposed all-reduce: the step waits for gradients",
+             "1 - exposed share, less what the network's bandwidth explains", exposed_allreduce},
+    CauseRow{"transport", "transport: gradients went another way",
+             "measured as exposed all-reduce, else a bound", transport},
+    CauseRow{"peer_to_peer", "peer-to-peer: GPUs reach each other another way",
+             "measured as exposed all-reduce, else a bound", peer_to_peer},
+    CauseRow{"arithmetic", "arithmetic: matrices multiply at another rate",
+             "as if all of the step were arithmetic", arithmetic},
+    CauseRow{"memory_bandwidth", "memory: it has another bandwidth",
+             "as if all of the step waited for memory", memory_bandwidth},
+    CauseRow{"pcie_link", "PCIe: the link has another width or speed",
+             "as if all of the step waited for the link", pcie_link},
+    CauseRow{"numa", "NUMA: memory of another node was used",
+             "as if all of the step waited for memory, remote accesses taking SLIT distance / 10 as long",
              numa},
-    CauseRow{{"instruction_set", "instruction set: the library chose another one",
-              "as if all of the step were vector arithmetic"},
-             instruction_set},
-    CauseRow{{"helper_threads", "helper threads: QEMU's own threads used CPU time",
-              "as if they ran on the node's own cores"},
-             helper_threads},
-    CauseRow{
-        {"start_spread", "start: the ranks did not start together", "as if the others waited all that time"},
-        start_spread},
-    CauseRow{{"io_wait", "I/O: the node waited for disks", "1 - share of waiting"}, io_wait},
+    CauseRow{"instruction_set", "instruction set: the library chose another one",
+             "as if all of the step were vector arithmetic", instruction_set},
+    CauseRow{"helper_threads", "helper threads: QEMU's own threads used CPU time",
+             "as if they ran on the node's own cores", helper_threads},
+    CauseRow{"start_spread", "start: the ranks did not start together",
+             "as if the others waited all that time", start_spread},
+    CauseRow{"io_wait", "I/O: the node waited for disks", "1 - share of waiting", io_wait},
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "results/comparison/causes/explain.h"
 
@@ -17,7 +18,7 @@ struct Estimate {
 
 /// One row of the table of causes.
 struct CauseRow {
-  CauseInfo info;
+  std::string_view cause, words, model;
   /// Nothing where there is no evidence.
   std::optional<Estimate> (*estimate)(const Evidence& baseline, const Evidence& candidate);
 };

@@ -49,10 +49,10 @@ Explanation explain(double ratio, const Evidence& baseline, const Evidence& cand
     if (!estimate) { continue; }
     if (estimate->factor && std::abs(*estimate->factor - 1) < negligible) { continue; }
     Weighed one;
-    one.finding = {.cause = std::string(row.info.cause),
-                   .words = std::string(row.info.words),
+    one.finding = {.cause = std::string(row.cause),
+                   .words = std::string(row.words),
                    .evidence = estimate->evidence,
-                   .model = std::string(row.info.model),
+                   .model = std::string(row.model),
                    .at_most = estimate->at_most};
     if (estimate->factor) {
       one.log_factor = std::log(*estimate->factor);
@@ -113,12 +113,6 @@ std::vector<std::string> sentences(const Explanation& explanation) {
                                 bounds ? ", less what the causes with \"at most\" really cost" : ""));
   }
   return lines;
-}
-
-std::vector<CauseInfo> causes() {
-  std::vector<CauseInfo> list;
-  for (const auto& row : cause_rows()) { list.push_back(row.info); }
-  return list;
 }
 
 nlohmann::json to_json(const Explanation& explanation) {

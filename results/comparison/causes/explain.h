@@ -5,7 +5,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "results/comparison/guard/comparability.h"
@@ -46,15 +45,6 @@ std::vector<std::string> sentences(const Explanation& explanation);
 
 /// Ranks the causes by first-order models (docs/method.md). Pure.
 Explanation explain(double ratio, const Evidence& baseline, const Evidence& candidate);
-
-/// One row of the table of causes.
-struct CauseInfo {
-  std::string_view cause;
-  std::string_view words;
-  std::string_view model;
-};
-/// All causes that explain() knows.
-std::vector<CauseInfo> causes();
 
 nlohmann::json to_json(const Explanation& explanation);
 

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "common/text/json.h"
 #include "common/text/text.h"
+#include "common/text/units.h"
 
 namespace virtrain::results {
 namespace {
@@ -121,12 +123,12 @@ bool follows_from(std::string_view field, const std::set<std::string>& changed) 
   });
 }
 
-/// The values of a fact without what an arm sets on purpose: of environments the variables that are left.
-std::set<std::string> beside_changes(std::string_view field, const std::set<std::string>& values,
-                                     const std::set<std::string>& changed) {
+using Values = std::set<std::string>;
+
+/// Environments without the variables that an arm sets on purpose.
+Values beside_changes(const Values& values, const std::set<std::string>& changed) {
   constexpr std::string_view variables = "workload.env.";
-  if (field != "environment") { return {}; }
-  std::set<std::string> left;
+  Values left;
   for (const auto& value : values) {
     auto environment = parse_json_or_null(value);
     if (!environment.is_object()) { return {value}; }
@@ -136,12 +138,6 @@ std::set<std::string> beside_changes(std::string_view field, const std::set<std:
     left.insert(dump_json(environment));
   }
   return left;
-}
-
-const std::set<std::string>& values_of(const Facts& facts, std::string_view field) {
-  static const std::set<std::string> none;
-  const auto found = facts.find(std::string(field));
-  return found == facts.end() ? none : found->second;
 }
 
 /// Fields of cards, whose value lists those of all of a node's ranks, joined by ", ". One node of an arm may
@@ -154,26 +150,18 @@ constexpr std::array<std::string_view, 12> listed_fields = {
 
 constexpr std::string_view host_prefix = "host.";
 
-std::set<std::string> listed(const std::set<std::string>& values) {
-  std::set<std::string> all;
+/// What the values of a field say, whichever nodes they are of.
+Values meaning_of(std::string_view field, const Values& values) {
+  if (std::find(listed_fields.begin(), listed_fields.end(), field) == listed_fields.end()) { return values; }
+  Values all;
   for (const auto& value : values) {
     for (const auto& one : split(value, ',')) { all.insert(std::string(trim(one))); }
   }
   return all;
 }
 
-/// Values of one field on both sides, if they are known and differ.
-void compare_field(const std::string& field, const FieldRule& rule, FactRule strictest, const Facts& baseline,
-                   const Facts& candidate, std::vector<FactDifference>& found) {
-  const auto ours = baseline.find(field);
-  const auto theirs = candidate.find(field);
-  if (ours == baseline.end() || theirs == candidate.end()) { return; }
-  if (are_equal(rule.field, ours->second, theirs->second)) { return; }
-  found.push_back({field, strictest, ours->second, theirs->second, std::string(rule.why)});
-}
-
 /// A long value (CPU flags) is cut: the JSON has all of it.
-std::string words_of_values(const std::set<std::string>& values) {
+std::string words_of_values(const Values& values) {
   constexpr std::size_t most = 60;
   std::string text = join({values.begin(), values.end()}, ", ");
   if (text.size() <= most) { return text; }
@@ -182,6 +170,77 @@ std::string words_of_values(const std::set<std::string>& values) {
     --end;  // not inside a character
   }
   return text.substr(0, end) + "…";
+}
+
+/// What one side says of a field.
+struct SideValues {
+  Values all = {};
+  std::int64_t known = 0;                      ///< trials that know it
+  std::map<Values, std::int64_t> trials = {};  ///< of them, by what their values mean
+
+  void add(const Values& values, const Values& meaning, std::int64_t count) {
+    all.insert(values.begin(), values.end());
+    trials[meaning] += count;
+    known += count;
+  }
+  std::int64_t with(const Values& meaning) const {
+    const auto found = trials.find(meaning);
+    return found == trials.end() ? 0 : found->second;
+  }
+};
+
+/// Values that are seen by another share of the trials on each side: "470 in 9 of 10 trials against 1 of 10";
+/// empty where there are none.
+std::string unequal_shares(const SideValues& ours, const SideValues& theirs) {
+  auto meanings = ours.trials;
+  meanings.insert(theirs.trials.begin(), theirs.trials.end());
+  for (const auto& [meaning, count] : meanings) {
+    const auto before = ours.with(meaning);
+    const auto after = theirs.with(meaning);
+    if (before * theirs.known == after * ours.known) { continue; }
+    return fmt::format("{} in {} of {} against {} of {}", words_of_values(meaning), before,
+                       counted(ours.known, "trial"), after, theirs.known);
+  }
+  return {};
+}
+
+/// How the trials differ in a field, by what `meaning` makes of its values; nothing where they do not, or one
+/// side does not know it.
+template <typename Meaning>
+std::optional<FactDifference> difference_in(const std::string& field, const ComparedFacts& compared,
+                                            bool must_have_equal_shares, const Meaning& meaning) {
+  const auto values_in = [&](const Facts* facts) -> const Values* {
+    if (facts == nullptr) { return nullptr; }
+    const auto found = facts->find(field);
+    return found == facts->end() ? nullptr : &found->second;
+  };
+  FactDifference found{field, must_be_equal, {}, {}};
+  SideValues ours, theirs;
+  std::int64_t pairs = 0, differing = 0;
+  for (const auto& [pair, count] : compared) {
+    const auto* before = values_in(pair.first);
+    const auto* after = values_in(pair.second);
+    if (before != nullptr) { ours.add(*before, meaning(*before), count); }
+    if (after != nullptr) { theirs.add(*after, meaning(*after), count); }
+    if (before == nullptr || after == nullptr) { continue; }
+    pairs += count;
+    if (meaning(*before) == meaning(*after)) { continue; }
+    differing += count;
+    found.baseline.insert(before->begin(), before->end());
+    found.candidate.insert(after->begin(), after->end());
+  }
+  if (ours.known == 0 || theirs.known == 0) { return std::nullopt; }
+  if (differing > 0) {
+    const bool plain = differing == pairs && found.baseline != found.candidate;
+    if (!plain) { found.detail = fmt::format("in {} of {}", differing, counted(pairs, "pair")); }
+    return found;
+  }
+  found.baseline = ours.all;
+  found.candidate = theirs.all;
+  if (meaning(ours.all) != meaning(theirs.all)) { return found; }
+  if (pairs > 0 || !must_have_equal_shares) { return std::nullopt; }
+  found.detail = unequal_shares(ours, theirs);
+  return found.detail.empty() ? std::nullopt : std::optional(found);
 }
 
 /// What two lists (CPU flags, mitigations) do not share; empty where a side has no list.
@@ -212,9 +271,7 @@ std::string unshared_words(const FactDifference& difference) {
 
 bool are_equal(std::string_view field, const std::set<std::string>& ours,
                const std::set<std::string>& theirs) {
-  if (ours == theirs) { return true; }
-  const bool lists = std::find(listed_fields.begin(), listed_fields.end(), field) != listed_fields.end();
-  return lists && listed(ours) == listed(theirs);
+  return meaning_of(field, ours) == meaning_of(field, theirs);
 }
 
 std::span<const FieldRule> field_rules() {
@@ -223,28 +280,49 @@ std::span<const FieldRule> field_rules() {
 
 std::vector<FactDifference> differences(const Facts& baseline, const Facts& candidate, bool one_arm,
                                         const std::set<std::string>& changed) {
+  return differences({{{&baseline, &candidate}, 1}}, one_arm, changed);
+}
+
+std::vector<FactDifference> differences(const ComparedFacts& compared, bool one_arm,
+                                        const std::set<std::string>& changed) {
   std::vector<FactDifference> found;
   for (const auto& rule : rules) {
+    const auto meaning = [&](const Values& values) { return meaning_of(rule.field, values); };
+    const auto unchanged = [&](const Values& values) { return beside_changes(values, changed); };
+    const auto compare_field = [&](const std::string& field, FactRule here, std::string_view why) {
+      auto difference = difference_in(field, compared, here == must_be_equal, meaning);
+      if (!difference) { return; }
+      difference->rule = here;
+      difference->why = why;
+      found.push_back(std::move(*difference));
+    };
     // No arm explains a difference between two hosts, or between two runs of one arm.
     const FactRule strict = rule.rule == informative ? informative : must_be_equal;
+    const std::string field(rule.field);
     const bool intended = rule.rule != informative && follows_from(rule.field, changed) &&
-                          beside_changes(rule.field, values_of(baseline, rule.field), changed) ==
-                              beside_changes(rule.field, values_of(candidate, rule.field), changed);
-    const auto here = intended ? explained_by_the_arm : one_arm ? strict : rule.rule;
-    const FieldRule meant{rule.field, rule.rule, "an arm changes it on purpose"};
-    compare_field(std::string(rule.field), intended ? meant : rule, here, baseline, candidate, found);
-    compare_field(std::string(host_prefix) + std::string(rule.field), rule, strict, baseline, candidate,
-                  found);
+                          (field != "environment" || !difference_in(field, compared, true, unchanged));
+    if (intended) {
+      compare_field(field, explained_by_the_arm, "an arm changes it on purpose");
+    } else {
+      compare_field(field, one_arm ? strict : rule.rule, rule.why);
+    }
+    compare_field(std::string(host_prefix) + field, strict, rule.why);
   }
   return found;
 }
 
 std::string to_sentence(const FactDifference& difference, const std::string& baseline,
                         const std::string& candidate) {
-  const auto words = unshared_words(difference);
-  const auto values = words.empty() ? fmt::format("{} in {}, {} in {}", words_of_values(difference.baseline),
-                                                  baseline, words_of_values(difference.candidate), candidate)
-                                    : words;
+  auto values = unshared_words(difference);
+  if (difference.baseline == difference.candidate) {
+    values = difference.detail;
+  } else {
+    if (values.empty()) {
+      values = fmt::format("{} in {}, {} in {}", words_of_values(difference.baseline), baseline,
+                           words_of_values(difference.candidate), candidate);
+    }
+    if (!difference.detail.empty()) { values += ", " + difference.detail; }
+  }
   const char* meaning = difference.rule == must_be_equal          ? "it must be equal"
                         : difference.rule == explained_by_the_arm ? "explained by the arm"
                                                                   : "informative";

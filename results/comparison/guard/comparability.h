@@ -1,10 +1,12 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/enum_text.h"
@@ -28,15 +30,19 @@ struct FieldRule {
 /// The guard's table: every fact that has a rule.
 std::span<const FieldRule> field_rules();
 
-/// Values seen for each field in one arm of a case; facts of the host have the prefix "host.".
+/// Values seen for each field, by one trial or a whole side; facts of the host have the prefix "host.".
 using Facts = std::map<std::string, std::set<std::string>>;
+/// What is held against each other, and how often: the facts of both trials of a pair; of unpaired trials
+/// those of one, beside a null.
+using ComparedFacts = std::map<std::pair<const Facts*, const Facts*>, std::int64_t>;
 
 struct FactDifference {
   std::string field;
   FactRule rule;
   std::set<std::string> baseline;
   std::set<std::string> candidate;
-  std::string why = {};  ///< of the rule
+  std::string why = {};     ///< of the rule
+  std::string detail = {};  ///< where not all trials differ: "in 5 of 6 pairs", or the shares that do
 };
 
 /// Whether two sides' values of a field say the same. Fields of cards list those of all of a node's ranks,
@@ -44,11 +50,14 @@ struct FactDifference {
 bool are_equal(std::string_view field, const std::set<std::string>& ours,
                const std::set<std::string>& theirs);
 
-/// Differences in fields that have a rule and are known on both sides, in the table's order. Where both sides
-/// are one arm (of two labels, hosts or dates) or two variants of it, the arm explains nothing: such a field
-/// must be equal.
-/// `changed`: keys of the scenario that the arms set differently on purpose; what follows from them is
-/// explained.
+/// Differences in fields that have a rule and are known on both sides, in the table's order: within a pair,
+/// in the values of the sides, and (of unpaired trials, where they must be equal) in how large a share of a
+/// side has each value. Where both sides are one arm (of two labels, hosts or dates) or two variants of it,
+/// the arm explains nothing: such a field must be equal. `changed`: keys of the scenario that the arms set
+/// differently on purpose; what follows from them is explained.
+std::vector<FactDifference> differences(const ComparedFacts& compared, bool one_arm = false,
+                                        const std::set<std::string>& changed = {});
+/// Of two trials.
 std::vector<FactDifference> differences(const Facts& baseline, const Facts& candidate, bool one_arm = false,
                                         const std::set<std::string>& changed = {});
 /// "driver differs: 470 in bare_metal, 580 in vm (…why, and what follows)".

@@ -2,7 +2,8 @@
 -- of a rank follows from its throughput and steps, or from its samples where the workload is not known. Means of nothing
 -- are left out.
 WITH counted AS (
-  SELECT t.id, t."case", t.arm, t.start_spread_ns, t.batch_size, w.id AS tenant_id,
+  SELECT t.id, t."case", t.arm, t.start_spread_ns, w.id AS tenant_id,
+         coalesce(json_extract(w.workload, '$.batch_size'), t.batch_size) AS batch_size,
          json_extract(w.workload, '$.steps') AS steps, coalesce(json_extract(w.workload, '$.accumulate_steps'), 1) AS parts
   FROM trial t JOIN tenant w ON w.trial_id = t.id
   WHERE t.experiment_number = ?1 AND t.status = 'finished' AND t.valid = 1

@@ -4,12 +4,19 @@ WITH good AS (
   WHERE status = 'finished' AND valid = 1 AND images_per_second IS NOT NULL
 ), mean AS (
   SELECT night, "case", arm, nodes, avg(images_per_second) AS images_per_second FROM good GROUP BY night, "case", arm
+), unpaired AS (
+  SELECT night, "case", arm, avg(ln(images_per_second)) AS log_mean FROM good
+  GROUP BY night, "case", arm HAVING count(pair) = 0
 )
 SELECT night, "case", arm, 'images_per_second', 'images/s', images_per_second FROM mean
 UNION ALL
-SELECT v.night, v."case", v.arm, 'ratio', '', avg(v.images_per_second / b.images_per_second)
-FROM good v JOIN good b ON b.night = v.night AND b."case" = v."case" AND b.pair IS v.pair AND b.arm = 'bare_metal'
+SELECT v.night, v."case", v.arm, 'ratio', '', exp(avg(ln(v.images_per_second / b.images_per_second)))
+FROM good v JOIN good b ON b.night = v.night AND b."case" = v."case" AND b.pair = v.pair AND b.arm = 'bare_metal'
 WHERE v.arm <> 'bare_metal' GROUP BY v.night, v."case", v.arm
+UNION ALL
+SELECT v.night, v."case", v.arm, 'ratio', '', exp(v.log_mean - b.log_mean)
+FROM unpaired v JOIN unpaired b ON b.night = v.night AND b."case" = v."case" AND b.arm = 'bare_metal'
+WHERE v.arm <> 'bare_metal'
 UNION ALL
 SELECT n.night, n."case", n.arm, 'efficiency', '', n.images_per_second / one.images_per_second / n.nodes
 FROM mean n JOIN mean one ON one.night = n.night AND one.arm = n.arm AND one.nodes = 1
@@ -27,4 +34,4 @@ UNION ALL
 SELECT experiment_number, NULL, arm,
        'probe.' || name || coalesce('.' || transport, '') || coalesce('.' || data_type, '') || coalesce('.' || ranks, ''),
        unit, avg(value)
-FROM probe WHERE value > 0 GROUP BY experiment_number, arm, 4, unit
+FROM probe WHERE value > 0 AND coalesce(wrong, 0) = 0 GROUP BY experiment_number, arm, 4, unit

@@ -331,6 +331,34 @@ TEST_CASE("facts of nodes, ranks, hosts and imported records reach the guard") {
   CHECK_THROWS_WITH(compare(store, {.case_name = "nope"}), Contains("nope"));
 }
 
+TEST_CASE("facts of imported records may be switches and lists, and each is its own trial's") {
+  const auto reason_with = [](const nlohmann::json& on_metal, const nlohmann::json& in_vms) {
+    const TemporaryFolder folder;
+    Store store(folder.path / "results.db");
+    store.add_experiment(an_experiment("e"));
+    for (int pair = 1; pair <= 4; ++pair) {
+      for (const std::string arm : {"bare_metal", "vm"}) {
+        auto trial = a_trial("e", "c", arm, pair);
+        // The last pair failed in a VM, with another driver.
+        trial.status = pair == 4 && arm == "vm" ? Status::failed : Status::finished;
+        if (trial.status == Status::finished) { trial.images_per_second = 100 + pair; }
+        trial.environment = arm == "vm" ? in_vms : on_metal;
+        trial.environment["driver"] = trial.status == Status::failed ? "470" : pair == 1 ? "570" : "580";
+        store.import_trial(trial);
+      }
+    }
+    const auto one = compare(store, {}).at(0);
+    return one.reason.empty() ? std::string(to_string(one.verdict)) : join(one.flags, " ");
+  };
+  CHECK(reason_with({}, {}) == "equivalent");
+  CHECK(reason_with({{"ecc", true}}, {{"ecc", "on"}}) == "equivalent");
+  CHECK(reason_with({{"ecc", true}}, {{"ecc", false}}) == "zero_variance differs:ecc");
+  const auto no_flags = nlohmann::json::array();
+  CHECK(reason_with({{"workload_flags", no_flags}}, {{"workload_flags", no_flags}}) == "equivalent");
+  CHECK(reason_with({{"workload_flags", no_flags}}, {{"workload_flags", {"--xla"}}}) ==
+        "zero_variance differs:workload_flags");
+}
+
 TEST_CASE("the cards of an arm are the same whether its nodes hold one of them each or all") {
   const auto verdict_with = [](const std::string& field, const std::vector<std::string>& shared,
                                const std::vector<std::string>& vms) {

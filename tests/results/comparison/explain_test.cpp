@@ -3,6 +3,7 @@
 #include <cmath>
 #include <set>
 
+#include "results/comparison/causes/cause_models.h"
 #include "results/comparison/compare.h"
 #include "results/comparison/compare_json.h"
 #include "tests/results/support.h"
@@ -60,10 +61,16 @@ std::vector<Planted> planted_causes() {
       {"arithmetic", {{{"probe.gemm", 3e12}}}, {{{"probe.gemm", 2.7e12}}}, 0.8, 0.1, true},
       {"memory_bandwidth", {{{"probe.triad", 100e9}}}, {{{"probe.triad", 50e9}}}, 0.7, 0.3, true},
       {"pcie_link",
-       {{}, {{"pcie_width", {"x16"}}, {"pcie_speed", {"16 GT/s"}}}},
-       {{}, {{"pcie_width", {"x8"}}, {"pcie_speed", {"16 GT/s"}}}},
+       {{}, {{"gpu_pcie_width", {"x16"}}, {"gpu_pcie_generation", {"4"}}}},
+       {{}, {{"gpu_pcie_width", {"x8"}}}},
        0.9,
        0.1,
+       true},
+      {"pcie_link",
+       {{}, {{"gpu_pcie_generation", {"4"}}}},
+       {{}, {{"gpu_pcie_generation", {"3"}}}},
+       0.4,
+       0.5,
        true},
       {"pcie_link",
        {{{"probe.host_to_device", 20e9}, {"probe.device_to_host", 20e9}}},
@@ -107,9 +114,9 @@ TEST_CASE("each cause of the table is found where it is planted, alone and with 
     }
     tested.insert(cause);
   }
-  for (const auto& info : causes()) {
-    CAPTURE(info.cause);
-    CHECK(tested.contains(std::string(info.cause)));
+  for (const auto& row : cause_rows()) {
+    CAPTURE(row.cause);
+    CHECK(tested.contains(std::string(row.cause)));
   }
 }
 
@@ -124,6 +131,36 @@ TEST_CASE("what the processor lost bounds a GPU's loss and does not measure it")
   const auto found = explain(0.99, baseline, candidate);
   CHECK(found.findings.size() == 3);
   for (const auto& finding : found.findings) { CHECK(finding.at_most); }
+}
+
+TEST_CASE("what is not known is said alike of both sides") {
+  const std::map<std::string, double> busy = {{"rate.cpu_user_seconds", 1.5}};
+  for (const char* name : {"rate.cpu_steal_seconds", "mean.numa_remote_share", "rate.helper_cpu_seconds"}) {
+    CAPTURE(name);
+    Evidence knows{busy, {}, "vm"}, not_known{busy, {}, "bare_metal"};
+    knows.numbers[name] = 0.5;
+    const auto evidence = [](double ratio, const Evidence& baseline, const Evidence& candidate) {
+      return explain(ratio, baseline, candidate).findings.at(0).evidence;
+    };
+    CHECK_THAT(evidence(0.5, not_known, knows), Contains("not known (taken as 0) in bare_metal, "));
+    CHECK_THAT(evidence(2, knows, not_known), Contains("in vm, not known (taken as 0) in bare_metal"));
+  }
+}
+
+TEST_CASE("the step of a tenant with a workload of its own is as long as its own batch") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  store.add_experiment(an_experiment("e"));
+  auto trial = a_trial("e", "c", "vm", 1);
+  trial.status = Status::finished;
+  trial.batch_size = 100;
+  const auto tenant =
+      store.save_tenant(store.import_trial(trial), {.workload = {{"batch_size", 20}, {"steps", 5}}});
+  store.save_rank(tenant, {.images_per_second = 10});
+  std::map<std::string, double> numbers;
+  for (const auto& one : store.comparison_numbers({"e"})) { numbers[one.name] = one.value; }
+  CHECK(numbers.at("step_seconds") == 2);
+  CHECK(numbers.at("measured_seconds") == 10);
 }
 
 TEST_CASE("a probe explains the work of what it measures") {

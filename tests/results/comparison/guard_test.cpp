@@ -58,6 +58,89 @@ TEST_CASE("an arm explains what it changes, and nothing else") {
   }
 }
 
+namespace {
+
+/// Six trials an arm, whose drivers are told by a string such as "aaabbb"; '?' is one that nobody knows.
+CaseComparison with_drivers(bool paired, const std::string& baseline, const std::string& candidate) {
+  ComparisonData data;
+  std::map<std::pair<std::string, char>, std::vector<std::int64_t>> seen;
+  for (const auto& [arm, drivers] : {std::pair("bare_metal", baseline), std::pair("vm", candidate)}) {
+    for (std::size_t i = 0; i < drivers.size(); ++i) {
+      data.rows.push_back({.case_name = "c",
+                           .arm = arm,
+                           .pair = paired ? std::optional<std::int64_t>(i) : std::nullopt,
+                           .virtualization = "kvm",
+                           .images_per_second = 100 + 0.1 * static_cast<double>(i),
+                           .trial = std::ssize(data.rows) + 1});
+      if (drivers[i] != '?') { seen[{arm, drivers[i]}].push_back(data.rows.back().trial); }
+    }
+  }
+  for (const auto& [what, trials] : seen) {
+    data.facts.push_back({.case_name = "c",
+                          .arm = what.first,
+                          .key = "driver",
+                          .value = std::string(1, what.second),
+                          .trials = nlohmann::json(trials).dump()});
+  }
+  return compare(data, {}).at(0);
+}
+
+}  // namespace
+
+TEST_CASE("each pair is held against itself, and unpaired trials by the shares of their values") {
+  CHECK(with_drivers(true, "ababab", "ababab").verdict == Verdict::equivalent);
+  CHECK(with_drivers(true, "ababab", "a?a?a?").reason == "differs");
+  CHECK(with_drivers(true, "aaaaaa", "a?aaa?").verdict == Verdict::equivalent);
+  const auto swapped = with_drivers(true, "ababab", "bababa");
+  CHECK(swapped.verdict == Verdict::not_comparable);
+  CHECK(swapped.notes.back().starts_with("driver differs: in 6 of 6 pairs (it must be equal"));
+  CHECK_THAT(with_drivers(true, "aaaaaa", "aaaaab").notes.back(),
+             Contains("a in bare_metal, b in vm, in 1 of 6 pairs"));
+
+  CHECK(with_drivers(false, "aaabbb", "bababa").verdict == Verdict::equivalent);
+  CHECK(with_drivers(false, "aaabbb", "abab").verdict == Verdict::equivalent);
+  CHECK(with_drivers(false, "aaaaaa", "?a?aaa").verdict == Verdict::equivalent);
+  const auto shifted = with_drivers(false, "aaaaab", "bbbbba");
+  CHECK(shifted.verdict == Verdict::not_comparable);
+  CHECK_THAT(shifted.notes.back(), Contains("driver differs: a in 5 of 6 trials against 1 of 6"));
+}
+
+TEST_CASE("pairs of other numbers of nodes are not comparable, though both sides have all of them") {
+  ComparisonData data;
+  for (int pair = 1; pair <= 4; ++pair) {
+    for (const bool is_vm : {false, true}) {
+      data.rows.push_back({.case_name = "c",
+                           .arm = is_vm ? "vm" : "bare_metal",
+                           .pair = pair,
+                           .nodes = (pair % 2 == 0) == is_vm ? 1 : 2,
+                           .images_per_second = 100 + pair});
+    }
+  }
+  CHECK(compare(data, {}).at(0).flags == std::vector<std::string>{"zero_variance", "differs:nodes"});
+}
+
+TEST_CASE("between two runs of one arm nothing is explained by the arm") {
+  const Facts before = {{"microcode", {"1"}}, {"temperature", {"40"}}};
+  const Facts after = {{"microcode", {"2"}}, {"temperature", {"50"}}};
+  for (const bool one_arm : {false, true}) {
+    const auto found = differences(before, after, one_arm);
+    REQUIRE(found.size() == 2);
+    CHECK(forbids(found[0]) == one_arm);
+    CHECK_FALSE(forbids(found[1]));
+  }
+}
+
+TEST_CASE("long lists of facts are shown by what they do not share") {
+  std::string ours = "a b c d e f g h i j k avx512";
+  std::string theirs = "a b c d e f g h i j k hypervisor";
+  const auto found = differences({{"cpu_flags", {ours}}}, {{"cpu_flags", {theirs}}});
+  REQUIRE(found.size() == 1);
+  CHECK_THAT(to_sentence(found[0], "bare_metal", "vm"),
+             Contains("only the first has avx512, only the second hypervisor"));
+  const auto short_ones = differences({{"driver", {"1"}}}, {{"driver", {"2"}}});
+  CHECK_THAT(to_sentence(short_ones[0], "bare_metal", "vm"), Contains("1 in bare_metal, 2 in vm"));
+}
+
 TEST_CASE("of several variants that ran alone each is compared with the first of the plan") {
   ArmRecords records;
   for (const char* name : {"vm-b", "vm-a", "vm-c"}) {

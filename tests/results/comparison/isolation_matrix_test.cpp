@@ -141,9 +141,10 @@ TEST_CASE("failed and invalid trials are counted, and their rounds are left out"
 TEST_CASE("fairness is of what victim and aggressor keep of their speeds") {
   auto data = simulate(1, {{"", 0}, {"cpu@100%", 0.5}}, 5);
   data.neighbours.push_back({0, "trainer", "vm+cpu@100%", "cpu", 1.0, 500.0, 1000.0, "operations", 5});
+  data.neighbours.push_back({0, "trainer", "vm+cpu@100%", "memory", 0.5, {}, {}, "bytes", 5});
   const auto matrix = matrix_of(data);
   CHECK(*cell(matrix, "cpu@100%").fairness == Approx(1).margin(0.01));  // both keep half
-  CHECK(cell(matrix, "cpu@100%").busy == 1.0);
+  CHECK(cell(matrix, "cpu@100%").busy == 0.75);
 }
 
 TEST_CASE("recovery is the median of rounds, and of those in which the victim was not seen back none") {

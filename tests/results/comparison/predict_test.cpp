@@ -252,6 +252,10 @@ TEST_CASE("predictions take batch, transport and sweeps from the database") {
     probes.push_back(probes.back());
     probes.back().transport = "shm";
     probes.back().seconds = seconds / 100;
+    probes.push_back(probes.front());  // inside a node, which says nothing of the network between nodes
+    probes.back().nodes = 1;
+    probes.back().size_bytes = bytes;
+    probes.back().seconds = seconds / 100;
   }
   store.add_probes("e", probes);
   const auto list = compare(store, {.predict = {8}});

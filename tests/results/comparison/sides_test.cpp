@@ -153,6 +153,36 @@ TEST_CASE("hosts and dates are sides too") {
         Approx(0.505).epsilon(1e-3));
 }
 
+TEST_CASE("a date means the facts, tenants and probes of its experiments, and of no others") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  for (const bool is_new : {false, true}) {
+    auto experiment = an_experiment(is_new ? "new" : "old");
+    experiment.started_at = is_new ? "2026-11-12T08:00:00.000Z" : "2026-11-01T08:00:00.000Z";
+    experiment.fingerprint = {{"driver", is_new ? "580" : "470"}};
+    store.add_experiment(experiment);
+    for (int run = 0; run < 3; ++run) {
+      const auto trial = add_finished(store, experiment.id, "c", "vm", std::nullopt, is_new ? 80 : 100);
+      store.save_tenant(trial, {.images_per_second = is_new ? 80 : 100});
+    }
+    store.add_probes(
+        experiment.id,
+        std::vector<Probe>{{.name = "triad", .arm = "vm", .value = is_new ? 8e9 : 10e9, .unit = "B/s"}});
+  }
+  auto request = between("date:..2026-11-10,arm:vm", "date:2026-11-11..,arm:vm");
+  request.explain = true;
+  const auto one = compare(store, request).at(0);
+  CHECK(one.reason == "differs");
+  CHECK(std::count(one.flags.begin(), one.flags.end(), "differs:host.driver") == 1);
+  CHECK(one.arms.at(0).tenants.at(0).images_per_second == 100);
+  CHECK(one.arms.at(1).tenants.at(0).images_per_second == 80);
+  CHECK(one.explanation->findings.at(0).cause == "memory_bandwidth");
+  CHECK(experiments_of(store, between("date:2026-11-12", "date:2026-11-12")) ==
+        std::vector<std::string>{"new"});
+  CHECK_THROWS_WITH(compare(store, between("date:2020", "date:2026")),
+                    Contains("no experiment with trials is date:2020"));
+}
+
 TEST_CASE("sides that hold the same trials, or none, are refused") {
   const TemporaryFolder folder;
   Store store(folder.path / "results.db");
@@ -341,28 +371,6 @@ TEST_CASE("force gives the verdict and says so, but never out of emulation") {
   CHECK_FALSE(compare(data, request).at(0).forced);
 }
 
-TEST_CASE("between two runs of one arm nothing is explained by the arm") {
-  const Facts before = {{"microcode", {"1"}}, {"temperature", {"40"}}};
-  const Facts after = {{"microcode", {"2"}}, {"temperature", {"50"}}};
-  for (const bool one_arm : {false, true}) {
-    const auto found = differences(before, after, one_arm);
-    REQUIRE(found.size() == 2);
-    CHECK(forbids(found[0]) == one_arm);
-    CHECK_FALSE(forbids(found[1]));
-  }
-}
-
-TEST_CASE("long lists of facts are shown by what they do not share") {
-  std::string ours = "a b c d e f g h i j k avx512";
-  std::string theirs = "a b c d e f g h i j k hypervisor";
-  const auto found = differences({{"cpu_flags", {ours}}}, {{"cpu_flags", {theirs}}});
-  REQUIRE(found.size() == 1);
-  CHECK_THAT(to_sentence(found[0], "bare_metal", "vm"),
-             Contains("only the first has avx512, only the second hypervisor"));
-  const auto short_ones = differences({{"driver", {"1"}}}, {{"driver", {"2"}}});
-  CHECK_THAT(to_sentence(short_ones[0], "bare_metal", "vm"), Contains("1 in bare_metal, 2 in vm"));
-}
-
 TEST_CASE("a published speedup stands beside the measured one and says where it is from") {
   const TemporaryFolder folder;
   Store store(folder.path / "results.db");
@@ -448,6 +456,8 @@ TEST_CASE("an arm that nobody ran is refused with the nearest that was") {
   CHECK(exit_status(error.code()) == 3);
   CHECK_THAT(error.what(),
              Contains("candidate: no trial ran in an arm vm-tund") && Contains("did you mean vm-tuned?"));
+  CHECK_THROWS_WITH(compare(three_arms(), {.baseline = "bare_metal", .candidate = "vmm"}),
+                    Contains("allowed: bare_metal, vm, vm-tuned; did you mean vm?"));
   CHECK_NOTHROW(compare(three_arms(), {.candidate = "vm-huge"}));  // planned, but nothing of it ran
 }
 

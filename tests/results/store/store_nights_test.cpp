@@ -18,6 +18,39 @@ std::string value_of(const std::filesystem::path& file, const std::string& sql) 
 
 }  // namespace
 
+TEST_CASE("the ratio of a night is its pairs' geometric mean, and wrong data have no rate") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  store.add_experiment(an_experiment("e"));
+  const auto add_pair = [&](std::optional<std::int64_t> pair, double on_metal, double in_vm) {
+    add_finished(store, "e", "one", "bare_metal", pair, on_metal);
+    add_finished(store, "e", "one", "vm", pair, in_vm);
+  };
+  add_pair(1, 100, 50), add_pair(2, 100, 200), add_pair(std::nullopt, 1, 1000);
+  store.add_probes("e", std::vector<Probe>{
+                            {.name = "all_reduce", .arm = "vm", .value = 10, .unit = "B/s"},
+                            {.name = "all_reduce", .arm = "vm", .value = 1000, .unit = "B/s", .wrong = 3},
+                        });
+  std::map<std::string, double> figures;
+  for (const auto& one : store.night_figures()) { figures[one.figure] = one.value; }
+  CHECK(figures.at("ratio") == Approx(1));
+  CHECK(figures.at("probe.all_reduce") == 10);
+}
+
+TEST_CASE("trials without pairs have the ratio of their geometric means") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  store.add_experiment(an_experiment("e"));
+  for (const double speed : {100, 400}) {
+    add_finished(store, "e", "one", "bare_metal", std::nullopt, speed);
+  }
+  add_finished(store, "e", "one", "vm", std::nullopt, 100);
+  for (const auto& one : store.night_figures()) {
+    if (one.figure == "ratio") { CHECK(one.value == Approx(0.5)); }
+  }
+  CHECK(store.night_figures().size() == 3);
+}
+
 TEST_CASE("old nights lose samples and telemetry, and nothing else") {
   const TemporaryFolder folder;
   const auto file = folder.path / "results.db";
