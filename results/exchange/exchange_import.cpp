@@ -5,7 +5,6 @@
 #include <fstream>
 #include <functional>
 #include <istream>
-#include <map>
 
 #include "common/error.h"
 #include "common/system/time.h"
@@ -14,8 +13,8 @@
 #include "common/text/units.h"
 #include "results/exchange/database_file.h"
 #include "results/exchange/exchange.h"
-#include "results/exchange/files/checksums.h"
 #include "results/exchange/files/unpack.h"
+#include "results/exchange/import_units.h"
 #include "results/exchange/readers/readers.h"
 #include "results/exchange/records/json_lines.h"
 
@@ -23,110 +22,6 @@ namespace virtrain::results {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Files that are imported together, with what their place says: one, or the tenants of one trial.
-struct ImportUnit {
-  std::vector<fs::path> files;
-  ImportSettings settings;
-  bool found_in_folder = false;  ///< a file of an unknown format may be passed over
-};
-
-/// What comes of "PAIR" or "PAIR.TENANT", a file's name without its extensions ".log" or ".log.gz".
-struct FileStem {
-  std::optional<std::int64_t> pair;
-  bool is_tenant = false;
-};
-
-FileStem read_stem(const fs::path& file) {
-  const bool is_packed_name = file.extension() == ".gz" || file.extension() == ".zst";
-  const auto parts = split((is_packed_name ? file.stem() : file).stem().string(), '.');
-  FileStem stem{parse_integer(parts[0]), false};
-  stem.is_tenant = stem.pair && parts.size() == 2 && parse_integer(parts[1]).has_value();
-  return stem;
-}
-
-/// ARM/CASE/PAIR.log below the folder, where CASE may be several folders: what it says and the user did not.
-ImportSettings settings_by_place(ImportSettings settings, const fs::path& relative, const fs::path& folder) {
-  const fs::path name = fs::absolute(folder).lexically_normal();
-  if (settings.experiment.empty()) {
-    settings.experiment = (name.has_filename() ? name : name.parent_path()).filename();
-  }
-  const std::vector<fs::path> parts(relative.begin(), relative.end());
-  if (parts.size() >= 2 && settings.arm.empty()) { settings.arm = parts.front(); }
-  if (parts.size() >= 3 && settings.case_name.empty()) {
-    for (std::size_t i = 1; i + 1 < parts.size(); ++i) {
-      settings.case_name += (i > 1 ? "/" : "") + parts[i].string();
-    }
-  }
-  if (!settings.pair) { settings.pair = read_stem(relative).pair; }
-  const auto family_end = settings.case_name.rfind('/');
-  if (!settings.nodes && family_end != std::string::npos) {
-    settings.nodes = parse_integer(std::string_view(settings.case_name).substr(family_end + 1));
-  }
-  return settings;
-}
-
-/// Every file below the folder, sorted.
-std::vector<fs::path> files_below(const fs::path& folder) {
-  constexpr std::size_t most_files = 100'000;
-  std::vector<fs::path> files;
-  std::error_code failure;
-  fs::recursive_directory_iterator entry(folder, failure);
-  for (; !failure && entry != fs::recursive_directory_iterator(); entry.increment(failure)) {
-    std::error_code leads_nowhere;  // a link to itself, say, is no file
-    if (entry->is_regular_file(leads_nowhere)) { files.push_back(entry->path()); }
-    if (files.size() > most_files) {
-      throw Error(folder.string(), ErrorCode::bad_input,
-                  fmt::format("there are more than {} files in this folder", most_files));
-    }
-  }
-  if (failure) {
-    throw Error(folder.string(), ErrorCode::bad_input, "it cannot be read: " + failure.message());
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
-/// Every file below the folder, sorted, tenants of one trial together; of an unpacked bundle its records.
-std::vector<ImportUnit> units_of_folder(const fs::path& folder, const ImportSettings& settings) {
-  if (is_unpacked_bundle(folder)) {
-    verify_unpacked_bundle(folder);
-    return {{{folder / records_name}, settings, false}};
-  }
-  std::vector<ImportUnit> units;
-  std::map<fs::path, std::size_t> by_trial;
-  for (const auto& file : files_below(folder)) {
-    const auto relative = file.lexically_relative(folder);
-    const auto stem = read_stem(file);
-    if (stem.is_tenant) {
-      const auto trial = file.parent_path() / std::to_string(*stem.pair);
-      const auto [found, fresh] = by_trial.try_emplace(trial, units.size());
-      if (!fresh) {
-        units[found->second].files.push_back(file);
-        continue;
-      }
-    }
-    units.push_back({{file}, settings_by_place(settings, relative, folder), true});
-  }
-  return units;
-}
-
-std::vector<ImportUnit> units_of(const std::vector<std::string>& paths, const ImportSettings& settings) {
-  std::vector<ImportUnit> units;
-  for (const auto& path : paths) {
-    std::error_code failure;
-    if (path != "-" && fs::is_directory(path, failure)) {
-      const auto found = units_of_folder(path, settings);
-      if (found.empty()) {
-        throw Error(path, ErrorCode::bad_input, path + ": there is no file in this folder");
-      }
-      units.insert(units.end(), found.begin(), found.end());
-    } else {
-      units.push_back({{path}, settings, false});
-    }
-  }
-  return units;
-}
 
 /// A file to import, which is opened as often as it is read: a folder may have more files than may be open
 /// at a time. What can be read only once (standard input, a pipe) or is packed becomes a file of its own.
@@ -247,26 +142,30 @@ void remember(Store& store, const std::string& hash, const LineReader& lines) {
   }
 }
 
-void refuse_idle_settings(const LineReader& lines, const ImportSettings& settings) {
-  const bool says_something = !settings.experiment.empty() || !settings.scenario.empty() ||
-                              !settings.case_name.empty() || !settings.arm.empty() || settings.nodes;
-  if (says_something) {
-    lines.refuse("exchange records say all about themselves; give this file no --experiment, --arm, …");
+/// Refuses options that the file's format does not read: they would have no effect.
+void refuse_idle_options(FileFormat format, const LineReader& lines, const ImportSettings& settings) {
+  const auto idle = join(idle_options(settings, {format}), ", ");
+  if (idle.empty()) { return; }
+  if (format == FileFormat::jsonl) {
+    lines.refuse("exchange records say all about themselves: import them without {}", idle);
   }
+  lines.refuse("the format {} does not take {}; leave out what it does not take (it takes {})",
+               format_name(format), idle, join(options_of(format), ", "));
 }
 
-void read_unit(FileFormat format, std::vector<LineReader*> files, const ImportUnit& unit,
+/// `logs`: the unit's files.
+void read_unit(FileFormat format, const std::vector<TenantLog>& logs, const ImportUnit& unit,
                RecordImporter& importer) {
-  LineReader& lines = *files.front();
+  LineReader& lines = *logs.front().lines;
+  if (format == FileFormat::jsonl) { require_json(lines); }
+  if (!unit.found_in_folder) { refuse_idle_options(format, lines, unit.settings); }
   switch (format) {
     case FileFormat::jsonl:
-      require_json(lines);
-      if (!unit.found_in_folder) { refuse_idle_settings(lines, unit.settings); }
       return read_jsonl(lines, importer);
     case FileFormat::csv:
       return read_csv(lines, unit.settings, importer);
     case FileFormat::tf_cnn_benchmarks:
-      return read_tf_cnn(std::move(files), unit.settings, importer);
+      return read_tf_cnn(logs, unit.settings, importer);
     case FileFormat::nccl_tests:
       return read_nccl_tests(lines, unit.settings, importer);
     case FileFormat::superbench:
@@ -307,7 +206,7 @@ std::optional<FileFormat> format_of(LineReader& lines, const ImportUnit& unit) {
 /// Adds the unit, or its files one by one where they do not belong together.
 void inspect(const ImportUnit& unit, std::istream& standard_input, std::vector<InspectedUnit>& inspected) {
   InspectedUnit one{unit, {}, {}, {}};
-  for (const auto& file : unit.files) { one.sources.emplace_back(file, standard_input); }
+  for (const auto& file : unit.files) { one.sources.emplace_back(file.path, standard_input); }
   auto& leader = one.sources.front();
   if (!leader.is_foreign_archive()) {
     OpenSource first(leader);
@@ -340,13 +239,14 @@ std::vector<FileReport> import_unit(Store& store, InspectedUnit inspected) {
   for (const auto& source : inspected.sources) { reports.push_back({source.name(), inspected.format, {}}); }
   if (!inspected.format) { return reports; }
   std::deque<OpenSource> sources;  // they stay where they are
-  std::vector<LineReader*> files;
+  std::vector<TenantLog> logs;
   for (std::size_t i = 0; i < inspected.sources.size(); ++i) {
-    files.push_back(&sources.emplace_back(inspected.sources[i]).lines);
-    remember(store, inspected.hashes[i], *files.back());
+    auto& lines = sources.emplace_back(inspected.sources[i]).lines;
+    logs.push_back({&lines, inspected.unit.files[i].tenant_index});
+    remember(store, inspected.hashes[i], lines);
   }
   RecordImporter importer(store);
-  read_unit(*inspected.format, files, inspected.unit, importer);
+  read_unit(*inspected.format, logs, inspected.unit, importer);
   reports.front().report = importer.report();
   return reports;
 }
@@ -389,6 +289,20 @@ void refuse_all(Refusals& refusals, const std::vector<FileReport>& reports,
   throw Error("import", ErrorCode::bad_input, join(lines, "\n"));
 }
 
+/// Refuses options that no file of a folder takes. Each takes its own: logs a case, outputs of nccl-tests
+/// none.
+void refuse_options_of_none(const ImportSettings& settings, const std::vector<FileReport>& reports,
+                            const std::vector<std::string>& paths) {
+  std::vector<FileFormat> formats;
+  for (const auto& report : reports) {
+    if (report.format) { formats.push_back(*report.format); }
+  }
+  const auto idle = idle_options(settings, formats);
+  if (formats.empty() || idle.empty()) { return; }
+  throw Error(join(paths, ", "), ErrorCode::bad_input,
+              fmt::format("no file in it takes {}; leave out what none takes", join(idle, ", ")));
+}
+
 /// Each file, or the tenants' files of one trial, whole or not at all; what failed is in its report.
 std::vector<FileReport> import_what_is_good(Store& store, const std::vector<std::string>& paths,
                                             const ImportSettings& settings, std::istream& standard_input) {
@@ -403,18 +317,23 @@ std::vector<FileReport> import_what_is_good(Store& store, const std::vector<std:
       collect_refusal(refusals, [&] { throw error; });
     }
   };
-  for (const auto& unit : units_of(paths, settings)) {
-    attempt(unit.files.front().string(), [&] {
-      std::vector<InspectedUnit> inspected;
-      inspect(unit, standard_input, inspected);
-      for (auto& one : inspected) {
-        attempt(one.sources.front().name(), [&] {
-          std::vector<FileReport> more;
-          store.transaction("import", [&] { more = import_unit(store, std::move(one)); });
-          reports.insert(reports.end(), more.begin(), more.end());
-        });
-      }
-    });
+  const auto import_one = [&](const ImportUnit& unit) {
+    std::vector<InspectedUnit> inspected;
+    inspect(unit, standard_input, inspected);
+    for (auto& one : inspected) {
+      attempt(one.sources.front().name(), [&] {
+        std::vector<FileReport> more;
+        store.transaction("import", [&] { more = import_unit(store, std::move(one)); });
+        reports.insert(reports.end(), more.begin(), more.end());
+      });
+    }
+  };
+  for (const auto& path : paths) {
+    std::vector<ImportUnit> units;
+    attempt(path, [&] { units = units_of(path, settings); });
+    for (const auto& unit : units) {
+      attempt(unit.files.front().path.string(), [&] { import_one(unit); });
+    }
   }
   const bool some = std::any_of(reports.begin(), reports.end(), [](const auto& one) { return one.format; });
   if (!some) { refuse_all(refusals, reports, paths); }
@@ -428,8 +347,12 @@ std::vector<FileReport> import_paths(Store& store, const std::vector<std::string
   if (settings.skip_failed) { return import_what_is_good(store, paths, settings, standard_input); }
   Refusals refusals;
   std::vector<InspectedUnit> inspected;
-  for (const auto& unit : units_of(paths, settings)) {
-    collect_refusal(refusals, [&] { inspect(unit, standard_input, inspected); });
+  for (const auto& path : paths) {
+    std::vector<ImportUnit> units;
+    collect_refusal(refusals, [&] { units = units_of(path, settings); });
+    for (const auto& unit : units) {
+      collect_refusal(refusals, [&] { inspect(unit, standard_input, inspected); });
+    }
   }
   // From here on no other process can write to the database, so nothing is waited for any more.
   std::vector<FileReport> reports;
@@ -439,6 +362,9 @@ std::vector<FileReport> import_paths(Store& store, const std::vector<std::string
         const auto more = import_unit(store, std::move(unit));
         reports.insert(reports.end(), more.begin(), more.end());
       });
+    }
+    if (refusals.shown.empty()) {
+      collect_refusal(refusals, [&] { refuse_options_of_none(settings, reports, paths); });
     }
     refuse_all(refusals, reports, paths);
   });

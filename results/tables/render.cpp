@@ -110,9 +110,7 @@ std::string csv_field(const nlohmann::json& value) {
   if (value.is_null()) { return ""; }
   if (!value.is_string()) { return canonical_json(value); }
   auto text = printable(value.get<std::string>());
-  if (!text.empty() && std::string_view("=+-@\t\r'").find(text.front()) != std::string_view::npos) {
-    text.insert(0, "'");
-  }
+  if (!text.empty() && guarded_starts.find(text.front()) != std::string_view::npos) { text.insert(0, "'"); }
   if (text.find_first_of("\",\r\n") == std::string::npos) { return text; }
   std::string quoted = "\"";
   for (const char c : text) { quoted += c == '"' ? std::string("\"\"") : std::string(1, c); }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "results/comparison/compare.h"
@@ -50,6 +51,10 @@ struct Table {
   std::vector<std::vector<Cell>> rows = {};
   std::vector<std::string> notes = {};  ///< sentences below the table; not in JSON and CSV
 };
+
+/// What a text may start with to get an apostrophe in front in CSV: a formula to a spreadsheet, or an
+/// apostrophe.
+inline constexpr std::string_view guarded_starts = "=+-@\t\r'";
 
 /// What people read a table on.
 struct Screen {

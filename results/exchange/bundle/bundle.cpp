@@ -123,12 +123,15 @@ class Bundle {
     const fs::path log = node.console_log;
     const auto what =
         fmt::format("{} of {}, trial {}", node.kind == "vm" ? "console" : "agent's log", name, trial);
-    if (is_below(log, logs_ / path_part(experiment))) {
-      add_source(folder + "logs/" + path_part(log.filename()), log, what);
+    const bool is_ours = is_below(log, logs_ / path_part(experiment));
+    Member member{"", log, what};
+    if (is_ours && measure(member)) {
+      members_[folder + "logs/" + path_part(log.filename())] = std::move(member);
       return;
     }
     std::error_code failure;
-    const char* reason = fs::exists(log, failure)
+    const char* reason = is_ours ? "it cannot be read"
+                         : fs::exists(log, failure)
                              ? "it is not in the experiment's log folder of this host and user"
                              : "it is not there any more";
     missing_.push_back({{"path", node.console_log}, {"what", what}, {"reason", reason}});
@@ -138,7 +141,9 @@ class Bundle {
     auto files = nlohmann::json::array();
     std::string sums;
     for (auto& [name, member] : members_) {
-      measure(member);
+      if (member.sha256.empty() && !measure(member)) {
+        throw Error("read " + member.source.string(), ErrorCode::io, "reading failed before its end");
+      }
       files.push_back(
           {{"path", name}, {"what", member.what}, {"bytes", member.size_bytes}, {"sha256", member.sha256}});
     }
@@ -148,12 +153,12 @@ class Bundle {
     add("SHA256SUMS", sums, "hashes");
   }
 
-  /// Size and hash, of a file those of one and the same moment.
-  static void measure(Member& member) {
+  /// Size and hash, of a file those of one and the same moment. False if the file cannot be read.
+  static bool measure(Member& member) {
     if (member.source.empty()) {
       member.size_bytes = member.content.size();
       member.sha256 = sha256(member.content);
-      return;
+      return true;
     }
     std::ifstream in(member.source, std::ios::binary);
     Sha256 hash;
@@ -163,6 +168,7 @@ class Bundle {
       member.size_bytes += static_cast<std::uint64_t>(in.gcount());
     }
     member.sha256 = hash.finish();
+    return in.is_open() && !in.bad();
   }
 
   const Store& store_;

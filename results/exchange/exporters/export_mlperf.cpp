@@ -1,37 +1,19 @@
 #include <fmt/format.h>
 
-#include <chrono>
-#include <cmath>
-#include <cstdio>
+#include <algorithm>
 #include <ostream>
 
 #include "common/text/json.h"
 #include "common/version.h"
 #include "results/exchange/exporters/exporters.h"
 #include "results/exchange/exporters/view_row.h"
+#include "results/exchange/records/spellings.h"
 
 namespace virtrain::results {
 namespace {
 
 // mllog writes its keys in this order, and its parser wants all of them.
 using Line = nlohmann::ordered_json;
-
-/// Milliseconds since 1970 of "2026-11-20T08:00:00.123Z" (or with +01:00); 0 where the time is not known.
-std::int64_t milliseconds_of(const std::string& time) {
-  int year = 0, month = 0, day = 0, hour = 0, minute = 0, used = 0;
-  double second = 0;
-  const int fields = std::sscanf(time.c_str(), "%4d-%2d-%2dT%2d:%2d:%lf%n", &year, &month, &day, &hour,
-                                 &minute, &second, &used);
-  if (fields != 6 || !(second >= 0 && second <= 60.999999999)) { return 0; }
-  int offset_hours = 0, offset_minutes = 0;
-  const std::string zone = time.substr(static_cast<std::size_t>(used));
-  if (zone != "Z") { std::sscanf(zone.c_str(), "%3d:%2d", &offset_hours, &offset_minutes); }
-  const int offset = offset_hours * 60 + (zone.starts_with('-') ? -offset_minutes : offset_minutes);
-  const std::chrono::sys_days date = std::chrono::year(year) / month / day;
-  const std::int64_t minutes =
-      std::int64_t{date.time_since_epoch().count()} * 1440 + std::int64_t{hour} * 60 + minute - offset;
-  return minutes * 60'000 + std::llround(second * 1000);
-}
 
 class MlperfLog {
  public:
@@ -43,8 +25,8 @@ class MlperfLog {
                             "virtualization", "nodes", "gpus_per_node", "batch_size", "precision"}) {
       metadata_[key] = trial[key];
     }
-    const auto start_ms = milliseconds_of(trial.text("started_at"));
-    const auto end_ms = trial["ended_at"].is_null() ? start_ms : milliseconds_of(trial.text("ended_at"));
+    const auto start_ms = milliseconds_of(trial.text("started_at")).value_or(0);
+    const auto end_ms = milliseconds_of(trial.text("ended_at")).value_or(start_ms);
     const auto point = [&](const char* key, const nlohmann::json& value) {
       if (!value.is_null()) { write(start_ms, "POINT_IN_TIME", key, value); }
     };
@@ -59,7 +41,13 @@ class MlperfLog {
     if (!trial["images_per_second"].is_null()) {
       write(end_ms, "POINT_IN_TIME", "throughput", trial["images_per_second"]);
     }
-    metadata_["status"] = trial.text("status") == "finished" ? "success" : "aborted";
+    // MLPerf knows two ends of a run; the other keys say how ours ended, and `import` reads them back.
+    metadata_["status"] = is_good_trial(trial) ? "success" : "aborted";
+    metadata_["trial_status"] = trial["status"];
+    metadata_["valid"] = trial["valid"] == 1;
+    for (const char* key : {"invalid_reason", "failed_stage", "failure_reason"}) {
+      if (!trial.text(key).empty()) { metadata_[key] = trial[key]; }
+    }
     write(end_ms, "INTERVAL_END", "run_stop", nullptr);
   }
 

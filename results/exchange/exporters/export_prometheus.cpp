@@ -24,6 +24,7 @@ struct ViewMetrics {
   const char* view;
   std::vector<const char*> labels;
   std::vector<ColumnMetric> metrics;
+  bool has_ends = false;  ///< has the columns status and valid: rows of trials that do not count are left out
 };
 
 constexpr double seconds_per_nanosecond = 1e-9;
@@ -35,13 +36,15 @@ const std::vector<ViewMetrics>& view_metrics() {
        {{"images_per_second", "virtrain_trial_images_per_second", "gauge",
          "Images trained per second, sum over the trial's ranks."},
         {"start_spread_ns", "virtrain_trial_start_spread_seconds", "gauge",
-         "Last start minus first start of the trial's ranks.", seconds_per_nanosecond}}},
+         "Last start minus first start of the trial's ranks.", seconds_per_nanosecond}},
+       true},
       {"v_tenant",
        {"experiment", "scenario", "label", "case", "arm", "pair", "trial_order", "tenant"},
        {{"images_per_second", "virtrain_tenant_images_per_second", "gauge",
          "Images trained per second, sum over the tenant's ranks."},
         {"network_bytes_measured", "virtrain_tenant_network_bytes_total", "counter",
-         "Bytes that the tenant's network carried during the trial."}}},
+         "Bytes that the tenant's network carried during the trial."}},
+       true},
       {"v_node",
        {"experiment", "case", "arm", "pair", "trial_order", "tenant", "node"},
        {{"agent_ready_seconds", "virtrain_node_agent_ready_seconds", "gauge",
@@ -80,6 +83,7 @@ PrometheusLabels labels_of(const ViewRow& row, const std::vector<const char*>& c
 void add_view(PrometheusPage& page, const Store& store, const std::vector<std::string>& experiments,
               const ViewMetrics& metrics) {
   for_each_row(store.view(metrics.view, experiments), [&](const ViewRow& row) {
+    if (metrics.has_ends && !is_good_trial(row)) { return; }
     for (const auto& [column, metric, type, help, scale] : metrics.metrics) {
       if (row[column].is_number()) {
         page.add(metric, type, help, labels_of(row, metrics.labels), row[column].get<double>() * scale);
@@ -99,11 +103,20 @@ void add_trial_counts(PrometheusPage& page, const Store& store, const std::vecto
   }
 }
 
+PrometheusLabels joined(PrometheusLabels labels, const PrometheusLabels& more) {
+  labels.insert(labels.end(), more.begin(), more.end());
+  return labels;
+}
+
 /// What a mitigation does about one neighbour, and what it costs both sides.
-void add_mitigation(PrometheusPage& page, const Mitigation& one) {
-  const PrometheusLabels labels{{"case", one.case_name},      {"arm", one.arm},
-                                {"like", one.like},           {"changes", one.changes},
-                                {"neighbour", one.neighbour}, {"verdict", to_string(one.verdict)}};
+void add_mitigation(PrometheusPage& page, const PrometheusLabels& study, const Mitigation& one) {
+  const auto labels = joined({{"case", one.case_name},
+                              {"arm", one.arm},
+                              {"like", one.like},
+                              {"changes", one.changes},
+                              {"neighbour", one.neighbour},
+                              {"verdict", to_string(one.verdict)}},
+                             study);
   const auto add = [&](const std::string& metric, const char* help, const std::optional<double>& value,
                        const std::optional<Interval>& interval) {
     if (!value) { return; }
@@ -126,20 +139,23 @@ void add_mitigation(PrometheusPage& page, const Mitigation& one) {
            "Share of a neighbour's work a second that a mitigation costs.", one.cost_aggressor);
 }
 
-/// What neighbours cost victims, with the interval by which the verdict goes.
-void add_isolation(PrometheusPage& page, const Store& store, const std::vector<std::string>& experiments) {
+/// What neighbours cost victims in one experiment, with the interval by which the verdict goes.
+void add_isolation(PrometheusPage& page, const Store& store, const std::string& experiment) {
   constexpr const char* help =
       "Share of a victim's throughput that is lost beside a neighbour, against a baseline.";
-  const auto study = isolation_study(store, experiments);
+  const auto study = isolation_study(store, {experiment});
+  const PrometheusLabels whole{{"experiment", experiment},
+                               {"scenario", experiment_to_export(store, experiment).scenario}};
   for (const auto& matrix : study.matrices) {
     for (const auto& cell : matrix.cells) {
       const auto add = [&](const std::optional<Disturbance>& one, const char* baseline) {
         if (!one) { return; }
-        const PrometheusLabels labels{{"case", matrix.case_name},
-                                      {"arm", matrix.arm},
-                                      {"neighbour", cell.neighbour},
-                                      {"baseline", baseline},
-                                      {"verdict", to_string(one->verdict)}};
+        const auto labels = joined({{"case", matrix.case_name},
+                                    {"arm", matrix.arm},
+                                    {"neighbour", cell.neighbour},
+                                    {"baseline", baseline},
+                                    {"verdict", to_string(one->verdict)}},
+                                   whole);
         page.add("virtrain_isolation_loss_ratio", "gauge", help, labels, one->loss);
         if (!one->loss_ci) { return; }
         page.add("virtrain_isolation_loss_low_ratio", "gauge", "Lower end of its interval.", labels,
@@ -150,14 +166,15 @@ void add_isolation(PrometheusPage& page, const Store& store, const std::vector<s
       add(cell.against_alone, "alone");
       add(cell.against_idle, "idle");
       if (cell.recovery && cell.recovery->seconds) {
-        page.add("virtrain_isolation_recovery_seconds", "gauge",
-                 "Median over rounds, from the end of the aggressor until the victim is as fast as alone.",
-                 {{"case", matrix.case_name}, {"arm", matrix.arm}, {"neighbour", cell.neighbour}},
-                 *cell.recovery->seconds);
+        page.add(
+            "virtrain_isolation_recovery_seconds", "gauge",
+            "Median over rounds, from the end of the aggressor until the victim is as fast as alone.",
+            joined({{"case", matrix.case_name}, {"arm", matrix.arm}, {"neighbour", cell.neighbour}}, whole),
+            *cell.recovery->seconds);
       }
     }
   }
-  for (const auto& one : study.mitigations) { add_mitigation(page, one); }
+  for (const auto& one : study.mitigations) { add_mitigation(page, whole, one); }
 }
 
 /// Telemetry of the nodes: GPU metrics under DCGM's own names, all else under ours. A counter (its name ends
@@ -189,7 +206,7 @@ void add_telemetry(PrometheusPage& page, const Store& store, const std::vector<s
 void export_prometheus(const Store& store, const std::vector<std::string>& experiments, std::ostream& out) {
   PrometheusPage page;
   add_trial_counts(page, store, experiments);
-  add_isolation(page, store, experiments);
+  for (const auto& experiment : experiments) { add_isolation(page, store, experiment); }
   for (const auto& metrics : view_metrics()) { add_view(page, store, experiments, metrics); }
   add_telemetry(page, store, experiments);
   page.write(out);

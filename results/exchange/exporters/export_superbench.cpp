@@ -5,6 +5,8 @@
 #include <ostream>
 #include <set>
 
+#include "common/error.h"
+#include "common/text/text.h"
 #include "results/exchange/exporters/exporters.h"
 #include "results/exchange/exporters/view_row.h"
 #include "results/store/canonical_json.h"
@@ -99,10 +101,22 @@ Summary summarize(const Store& store, const std::string& experiment) {
   for (std::size_t i = 0; i < ranks.rows.size(); ++i) { ranks_of_trial.emplace(trial_key({ranks, i}), i); }
   const auto models = models_of(store, experiment);
   std::map<std::string, std::int64_t> runs;
+  std::map<std::string, std::string> case_of;  // by its annotation
   for_each_row(store.view("v_trial_detail", {experiment}), [&](const ViewRow& trial) {
-    if (trial["images_per_second"].is_null() || trial["valid"] != 1) { return; }
+    if (trial["images_per_second"].is_null() || !is_good_trial(trial)) { return; }
     const auto precision = trial.text("precision").empty() ? "unknown" : trial.text("precision");
-    const auto benchmark = fmt::format("model-benchmarks:{}/virtrain-{}", annotation(trial.text("case")),
+    const auto annotated = annotation(trial.text("case"));
+    const auto& first = case_of.try_emplace(annotated, trial.text("case")).first->second;
+    if (first != trial.text("case")) {
+      throw Error(
+          "export " + experiment, ErrorCode::bad_input,
+          fmt::format(
+              "the cases \"{}\" and \"{}\" would both be SuperBench's benchmark \"{}\": rename one of "
+              "them in what export --format jsonl writes, import that with another --db, and "
+              "export from there",
+              excerpt(first), excerpt(trial.text("case")), excerpt(annotated)));
+    }
+    const auto benchmark = fmt::format("model-benchmarks:{}/virtrain-{}", annotated,
                                        models.at(static_cast<std::size_t>(trial.whole("trial", 1) - 1)));
     const auto metric = precision + "_train_throughput";
     const auto run = runs[trial.text("case") + "\n" + trial.text("arm") + "\n" + precision]++;
@@ -127,7 +141,9 @@ Summary summarize(const Store& store, const std::string& experiment) {
 }  // namespace
 
 void export_superbench(const Store& store, const std::vector<std::string>& experiments, std::ostream& out) {
-  for (const auto& experiment : experiments) { summarize(store, experiment).write(out); }
+  std::vector<Summary> summaries;  // all of them, or nothing is written
+  for (const auto& experiment : experiments) { summaries.push_back(summarize(store, experiment)); }
+  for (const auto& summary : summaries) { summary.write(out); }
 }
 
 std::vector<std::string> superbench_incomplete_nodes(const Store& store,

@@ -32,6 +32,11 @@ class ViewRow {
   const std::vector<nlohmann::json>& row_;
 };
 
+/// Whether the trial of this row ended well and its figures count.
+inline bool is_good_trial(const ViewRow& row) {
+  return row.text("status") == "finished" && row["valid"] == 1;
+}
+
 /// Calls `visit` with each row of the view.
 template <typename Visit>
 void for_each_row(const ViewRows& view, Visit&& visit) {

@@ -95,6 +95,15 @@ class BundleContent {
  public:
   explicit BundleContent(PackedFile& packed, std::string name) : packed_(packed), name_(std::move(name)) {}
 
+  /// Whether it is the bundle's folder or one below it, which tar writes where it packs a folder.
+  static bool is_folder(archive_entry* entry) {
+    const char* path = archive_entry_pathname(entry);
+    std::string name = path != nullptr ? path : "";
+    if (!name.ends_with('/')) { name += '/'; }
+    return archive_entry_filetype(entry) == AE_IFDIR && name.starts_with(bundle_folder) &&
+           is_plain_path(std::string_view(name).substr(0, name.size() - 1));
+  }
+
   /// The member's name without the bundle's folder; refuses what is not a plain file below it.
   std::string name_of(archive_entry* entry) const {
     const char* path = archive_entry_pathname(entry);
@@ -174,7 +183,9 @@ std::optional<UnpackedText> unpack(const fs::path& file, const std::string& name
   const char* first = archive_entry_pathname(entry);
   if (first == nullptr || !std::string_view(first).starts_with(bundle_folder)) { return std::nullopt; }
   BundleContent content(packed, name);
-  for (; entry != nullptr; entry = packed.next()) { content.take(content.name_of(entry)); }
+  for (; entry != nullptr; entry = packed.next()) {
+    if (!BundleContent::is_folder(entry)) { content.take(content.name_of(entry)); }
+  }
   return UnpackedText{content.verified(), name + "/" + records_name};
 }
 

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <set>
 
 #include "common/error.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/exchange/readers/figures.h"
+#include "results/tables/render.h"
 
 namespace virtrain::results {
 namespace {
@@ -113,8 +113,8 @@ template <typename... Args>
 /// Our own export (and careful others) put an apostrophe in front of a text that a spreadsheet would take for
 /// a formula; our own also in front of an apostrophe, so that what it wrote comes back as it was.
 std::string without_formula_guard(const std::string& text) {
-  const bool guarded = text.size() > 1 && text[0] == '\'' &&
-                       std::string_view("=+-@\t\r'").find(text[1]) != std::string_view::npos;
+  const bool guarded =
+      text.size() > 1 && text[0] == '\'' && guarded_starts.find(text[1]) != std::string_view::npos;
   return guarded ? text.substr(1) : text;
 }
 
@@ -222,7 +222,7 @@ std::vector<CsvColumn> read_header(const std::vector<CsvCell>& cells,
     }
   }
   std::vector<CsvColumn> columns;
-  std::set<std::string> keys;
+  std::map<std::string, std::string> columns_of_keys;
   const auto is_case = [](const CsvCell& cell) { return trim(cell.text) == "case"; };
   const bool has_case = std::any_of(cells.begin(), cells.end(), is_case);
   for (const auto& cell : cells) {
@@ -237,8 +237,14 @@ std::vector<CsvColumn> read_header(const std::vector<CsvCell>& cells,
       left_out.add(cell.text);
       continue;
     }
-    if (!keys.insert(columns.back().key).second) {
+    const auto& key = columns.back().key;
+    const auto [first, is_new] = columns_of_keys.try_emplace(key, cell.text);
+    if (!is_new && first->second == cell.text) {
       refuse(cell, "the column \"{}\" appears twice", excerpt(cell.text));
+    }
+    if (!is_new) {
+      refuse(cell, "the columns \"{}\" and \"{}\" are both {}; keep one of them", excerpt(first->second),
+             excerpt(cell.text), excerpt(key));
     }
   }
   return columns;

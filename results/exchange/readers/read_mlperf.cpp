@@ -14,13 +14,24 @@ using nlohmann::json;
 
 constexpr std::string_view mlperf_mark = ":::MLLOG ";
 
+/// Throughput records of one key.
+struct Rates {
+  double sum = 0;
+  std::int64_t count = 0;
+
+  double mean() const { return sum / static_cast<double>(count); }
+};
+
 /// One run, from run_start to run_stop.
 struct MlperfRun {
   std::string position;
   json metadata;
   std::int64_t start_ms = 0;
-  double sum = 0;
-  std::int64_t count = 0;
+  Rates throughput, tracked_stats;
+  bool was_aborted = false;
+
+  /// Some programs log each figure under both keys.
+  const Rates& rates() const { return throughput.count > 0 ? throughput : tracked_stats; }
 };
 
 class MlperfReader {
@@ -53,18 +64,33 @@ class MlperfReader {
       benchmark_ = value.is_string() ? value.get<std::string>() : "";
     } else if (key == "run_start") {
       if (run_) { lines_.refuse("run_start within a run"); }
-      run_ = MlperfRun{lines_.position(), member(line, "metadata")};
+      run_.emplace();
+      run_->position = lines_.position();
+      run_->metadata = member(line, "metadata");
       const auto ms = number_of(member(line, "time_ms"));
       constexpr double last_ms = 4e12;  // the year 2096
       run_->start_ms = ms && *ms > 0 && *ms < last_ms ? static_cast<std::int64_t>(*ms) : 0;
     } else if (run_ && (key == "throughput" || key == "tracked_stats")) {
-      const auto rate = number_of(key == "throughput" ? value : member(value, "throughput"));
-      if (!rate) { return; }
-      run_->sum += *rate;
-      ++run_->count;
+      const bool is_plain = key == "throughput";
+      take_rate(is_plain ? value : member(value, "throughput"),
+                is_plain ? run_->throughput : run_->tracked_stats);
     } else if (run_ && key == "run_stop") {
+      // What is known only at the end of a run stands here: its status, and of ours whether it was valid.
+      const auto& metadata = member(line, "metadata");
+      if (metadata.is_object() && run_->metadata.is_object()) { run_->metadata.update(metadata); }
+      run_->was_aborted = text_in(metadata, "status") == "aborted";
       finish();
     }
+  }
+
+  void take_rate(const json& value, Rates& rates) const {
+    if (value.is_null()) { return; }
+    const auto rate = number_of(value);
+    if (!rate || *rate <= 0) {
+      lines_.refuse("the throughput is {}, it must be a finite number above zero", excerpt(dump_json(value)));
+    }
+    rates.sum += *rate;
+    ++rates.count;
   }
 
   void finish() {
@@ -83,7 +109,8 @@ class MlperfReader {
   json our_trial() const {
     json record = {{"record", "trial"}};
     for (const char* key : {"experiment", "scenario", "label", "case", "arm", "pair", "virtualization",
-                            "nodes", "gpus_per_node", "batch_size", "precision"}) {
+                            "nodes", "gpus_per_node", "batch_size", "precision", "valid", "invalid_reason",
+                            "failed_stage", "failure_reason"}) {
       if (const auto& value = member(run_->metadata, key); !value.is_null()) { record[key] = value; }
     }
     if (!record.contains("nodes")) { record["nodes"] = value_json(settings_.nodes); }
@@ -92,18 +119,30 @@ class MlperfReader {
       lines_.refuse("this run does not say its nodes and GPUs: give --nodes and --gpus-per-node");
     }
     if (run_->start_ms > 0) { record["started_at"] = started_at(); }
-    if (run_->count > 0) { record["images_per_second"] = run_->sum / static_cast<double>(run_->count); }
+    if (run_->rates().count > 0) { record["images_per_second"] = run_->rates().mean(); }
+    if (const auto& status = member(run_->metadata, "trial_status"); !status.is_null()) {
+      record["status"] = status;
+    } else if (run_->was_aborted) {
+      record["status"] = "failed";
+    }
     return record;
   }
 
   json foreign_trial() {
-    if (run_->count == 0) {
+    const auto& rates = run_->rates();
+    if (rates.count == 0 && !run_->was_aborted) {
       lines_.refuse("the run has no throughput (a record throughput, or tracked_stats with one)");
     }
-    if (run_->count > 1) { importer_.note(fmt::format("the mean of {} throughput records", run_->count)); }
+    if (rates.count > 1) { importer_.note(fmt::format("the mean of {} throughput records", rates.count)); }
     const TrainingFigure figure{
-        run_->sum / static_cast<double>(run_->count), benchmark_, "throughput", {}, {{"source", "mlperf"}}};
+        rates.count > 0 ? rates.mean() : 0, benchmark_, "throughput", {}, {{"source", "mlperf"}}};
     auto record = trial_of(figure, settings_, lines_);
+    if (rates.count == 0) { record["images_per_second"] = nullptr; }
+    if (run_->was_aborted) {
+      record["status"] = "failed";
+      record["failure_reason"] = "run_stop says that the run was aborted";
+      importer_.note("a run was aborted, says its run_stop; it is kept as a failed trial");
+    }
     if (run_->start_ms > 0 && record["started_at"].is_null()) { record["started_at"] = started_at(); }
     return record;
   }

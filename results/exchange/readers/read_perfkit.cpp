@@ -76,10 +76,7 @@ class PerfKitReader {
     if (record["started_at"].is_null()) { record["started_at"] = value_json(time_of(sample)); }
     const auto batch = parse_integer(label_in(labels, "batch_size"));
     if (record["batch_size"].is_null() && batch && *batch > 0) { record["batch_size"] = *batch; }
-    const auto precision = label_in(labels, "precision");  // "float16", in newer versions "fp16"
-    if (record["precision"].is_null() && !precision.empty()) {
-      record["precision"] = precision.starts_with("float") ? "fp" + precision.substr(5) : precision;
-    }
+    if (record["precision"].is_null()) { record["precision"] = value_json(label_in(labels, "precision")); }
     importer_.add(record, lines_.position());
   }
 

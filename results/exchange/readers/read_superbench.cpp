@@ -12,6 +12,7 @@
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/exchange/readers/figures.h"
+#include "results/exchange/records/spellings.h"
 
 namespace virtrain::results {
 namespace {
@@ -27,11 +28,6 @@ struct Training {
 
 /// What our export calls a precision that it does not know.
 constexpr std::string_view unknown_precision = "unknown";
-
-/// fp32, fp16, … of "float32", "float16", ….
-std::string precision_of(const std::string& name) {
-  return name.starts_with("float") ? "fp" + name.substr(5) : name;
-}
 
 /// The parts of a metric's key; views into it.
 struct Metric {
@@ -155,8 +151,8 @@ class SuperBenchReader {
                                             "mobilenet", "alexnet", "googlenet", "virtrain-unknown"};
     const auto is_of = [&](const char* family) { return model.find(family) != model.npos; };
     if (std::none_of(families.begin(), families.end(), is_of)) { return false; }
-    auto& one = trainings_[case_of(metric.benchmark.substr(0, slash), model, std::string(precision))];
-    one.precision = precision_of(std::string(precision));
+    auto& one = trainings_[case_of(metric.benchmark.substr(0, slash), model, precision)];
+    one.precision = precision_name(precision);
     one.by_run[std::string(metric.run)][metric.rank.value_or(-1)] = number(metric.key, value);
     return true;
   }
@@ -173,11 +169,13 @@ class SuperBenchReader {
     const auto kind = in.rest();
     if (size.empty() || (kind != "_algbw" && kind != "_busbw" && kind != "_time")) { return false; }
     const double figure = number(metric.key, value);
-    auto& probe = probes_[fmt::format("{}/{}/{}/{}", metric.run, operation, size, metric.rank.value_or(-1))];
+    auto& probe = probes_[fmt::format("{}/{}/{}/{}/{}", metric.benchmark, metric.run, operation, size,
+                                      metric.rank.value_or(-1))];
     const auto known = names.find(operation);
     probe["name"] = known == names.end() ? std::string(operation) : known->second;
     probe["unit"] = "B/s";
     probe["size_bytes"] = whole(metric.key, size);
+    probe["detail"]["benchmark"] = metric.benchmark;
     if (metric.rank) { probe["detail"]["rank"] = *metric.rank; }
     if (kind == "_algbw") { probe["value"] = figure * bytes_per_gigabyte; }
     if (kind == "_busbw") { probe["bus_bytes_per_second"] = figure * bytes_per_gigabyte; }
@@ -211,11 +209,10 @@ class SuperBenchReader {
   }
 
   /// "resnet/pytorch-resnet50/fp16" of model-benchmarks:resnet/pytorch-resnet50/fp16_train_throughput.
-  static std::string case_of(std::string_view benchmark, std::string_view model,
-                             const std::string& precision) {
+  static std::string case_of(std::string_view benchmark, std::string_view model, std::string_view precision) {
     const auto colon = benchmark.find(':');
     const auto group = colon == benchmark.npos ? benchmark : benchmark.substr(colon + 1);
-    return fmt::format("{}/{}/{}", group, model, precision_of(precision));
+    return fmt::format("{}/{}/{}", group, model, precision_name(precision));
   }
 
   void add_rate(const Metric& metric, const std::string& name, const char* unit, double value) {

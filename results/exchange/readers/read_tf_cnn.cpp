@@ -76,6 +76,11 @@ void read_preamble(const LineReader& lines, std::string_view line, TfLog& log) {
   if (const auto model = preamble(line, "Model:")) { log.model = *model; }
   if (const auto variables = preamble(line, "Variables:")) { log.variables = *variables; }
   if (const auto devices = preamble(line, "Devices:")) { read_devices(*devices, log); }
+  if (const auto mode = preamble(line, "Mode:"); mode && !mode->starts_with("training")) {
+    lines.refuse(
+        "the mode of this run is \"{}\": its images/sec are not those of training; give logs of training",
+        excerpt(*mode));
+  }
   if (const auto batch = preamble(line, "Batch size:"); batch && batch->ends_with("global")) {
     log.global_batch = batch_of(lines, *batch);
   }
@@ -158,7 +163,12 @@ TfShape shape_of(const LineReader& lines, const TfLog& log, const ImportSettings
     return whole ? std::optional(std::max<std::int64_t>(*whole / share, 1)) : std::nullopt;
   };
   const auto nodes = per_log(settings.nodes);
-  const auto ranks = log.devices() ? log.devices() : per_log(settings.ranks);
+  const auto said = per_log(settings.ranks);
+  const auto ranks = log.devices() ? log.devices() : said;
+  if (said && *said != *ranks) {
+    lines.refuse("the log is of a run of {}, not of {}; check --ranks, or leave it out",
+                 counted(*ranks, "rank"), *said);
+  }
   if (nodes) {
     shape.nodes = *nodes;
   } else if (ranks && settings.gpus_per_node && *settings.gpus_per_node > 0) {
@@ -260,8 +270,9 @@ json tenants_of(const TfLog& log, Scope scope, const TfShape& shape, double thro
 
 }  // namespace
 
-void read_tf_cnn(std::vector<LineReader*> files, const ImportSettings& settings, RecordImporter& importer) {
-  const LineReader& first = *files.front();
+void read_tf_cnn(const std::vector<TenantLog>& logs, const ImportSettings& settings,
+                 RecordImporter& importer) {
+  const LineReader& first = *logs.front().lines;
   json record = record_of(settings, first);
   if (settings.case_name.empty()) {
     first.refuse("this log names no case: give --case, or import a folder of ARM/CASE/PAIR.log files");
@@ -273,13 +284,15 @@ void read_tf_cnn(std::vector<LineReader*> files, const ImportSettings& settings,
   record["started_at"] = value_json(settings.started_at);
   record["batch_size"] = value_json(settings.batch_size);
   double sum = 0;
-  std::int64_t nodes = 0;
-  for (LineReader* lines : files) {
+  std::int64_t nodes = 0, next_index = 0;
+  for (const auto& [lines, index] : logs) {
     const TfLog log = read_log(*lines);
-    const auto shape = shape_of(*lines, log, settings, std::ssize(files));
+    const auto shape = shape_of(*lines, log, settings, std::ssize(logs));
     const Scope scope = scope_of(*lines, log, settings, shape);
     const double throughput = throughput_of(*lines, log, scope, shape);
-    for (auto& tenant : tenants_of(log, scope, shape, throughput, std::ssize(record["tenants"]))) {
+    const auto first_index = std::max(index, next_index);  // a log may be of several tenants
+    for (auto& tenant : tenants_of(log, scope, shape, throughput, first_index)) {
+      next_index = tenant["tenant_index"].get<std::int64_t>() + 1;
       record["tenants"].push_back(std::move(tenant));
     }
     sum += throughput;
@@ -293,6 +306,11 @@ void read_tf_cnn(std::vector<LineReader*> files, const ImportSettings& settings,
     }
     record["gpus_per_node"] = shape.gpus_per_node;
     record["ranks_per_node"] = value_json(shape.ranks_per_node);
+    if (log.device_batch && settings.batch_size && *settings.batch_size != *log.device_batch) {
+      lines->refuse(
+          "the log has a batch of {} for each device, not of {}; check --batch-size, or leave it out",
+          *log.device_batch, *settings.batch_size);
+    }
     if (log.device_batch) { record["batch_size"] = *log.device_batch; }
     record["environment"] = {{"source", "tf_cnn_benchmarks"}, {"steps", log.last_step}};
     if (!log.model.empty()) { record["environment"]["model"] = log.model; }

@@ -20,7 +20,7 @@ using nlohmann::json;
 
 constexpr std::string_view dllogger_mark = "DLLL ";
 
-/// Names of a run's training throughput in images a second, the surest first.
+/// Names of a run's training throughput, the surest first.
 constexpr std::array dllogger_names = {"train.total_ips", "train_throughput", "train_ips", "throughput_train",
                                        "train.compute_ips"};
 
@@ -52,15 +52,32 @@ std::optional<std::int64_t> count_in(const json& parameters, const char* name) {
   return value.get<std::int64_t>();
 }
 
-/// The surest throughput in images a second; other programs count samples or tokens under the same names.
+/// Whether the throughput of this name counts images. Where no METADATA record states its unit only "ips",
+/// images a second, says so: other programs count samples or tokens under the names without it.
+bool counts_images(const DlloggerRun& run, const std::string& name) {
+  const auto unit = run.units.find(name);
+  const bool has_unit = unit != run.units.end() && !unit->second.empty();
+  return has_unit ? is_images_per_second(unit->second) : name.ends_with("_ips");
+}
+
+/// The surest throughput in images a second; nothing if there is none.
 std::optional<std::string> throughput_name(const DlloggerRun& run) {
   for (const char* name : dllogger_names) {
-    const auto unit = run.units.find(name);
-    const bool counts_images =
-        unit == run.units.end() || unit->second.empty() || is_images_per_second(unit->second);
-    if (run.summary.contains(name) && counts_images) { return name; }
+    if (run.summary.contains(name) && counts_images(run, name)) { return name; }
   }
   return std::nullopt;
+}
+
+/// Throughputs of the run that do not count images, with what they count.
+std::vector<std::string> other_throughputs(const DlloggerRun& run) {
+  std::vector<std::string> others;
+  for (const auto& [name, value] : run.summary) {
+    if (counts_images(run, name)) { continue; }
+    const auto unit = run.units.find(name);
+    const bool has_unit = unit != run.units.end() && !unit->second.empty();
+    others.push_back(fmt::format("{} in {}", name, has_unit ? excerpt(unit->second) : "no stated unit"));
+  }
+  return others;
 }
 
 /// A file may hold several runs: dllogger appends to the one that is there.
@@ -127,12 +144,21 @@ class DlloggerReader {
 
   void finish_run() {
     const auto name = throughput_name(run_);
+    const auto others = other_throughputs(run_);
+    if (!name && !others.empty()) {
+      lines_.refuse(
+          "the summary has {}, which may count samples or tokens, and no throughput in images a second; if "
+          "it "
+          "counts images, give it as a CSV table with a column images_per_second",
+          join(others, ", "));
+    }
     if (!name) {
       lines_.refuse(
           "{} of dllogger, and none is a summary (\"step\": []) with {} in images a second: the run did not "
           "finish, or measured something else",
           counted(run_.records, "record"), join({dllogger_names.begin(), dllogger_names.end()}, ", "));
     }
+    for (const auto& other : others) { left_out_.add(other); }
     if (*name == dllogger_names.back()) {
       importer_.note(
           fmt::format("{} was taken, which leaves out the loading of data: there is no {} in images a second",
@@ -176,7 +202,9 @@ void read_dllogger(LineReader& lines, const ImportSettings& settings, RecordImpo
 }
 
 void read_torchvision(LineReader& lines, const ImportSettings& settings, RecordImporter& importer) {
-  double sum = 0;
+  // A line has the speed of its own step, and all steps have as many images: images over time are N of them
+  // over the sum of 1 / speed, the harmonic mean.
+  double seconds_per_image = 0;
   std::int64_t count = 0, first = 0;
   std::optional<double> loss;
   std::string epoch;
@@ -196,8 +224,8 @@ void read_torchvision(LineReader& lines, const ImportSettings& settings, RecordI
     }
     loss = parse_number(meter(line, "loss").value_or("")).has_value() ? parse_number(*meter(line, "loss"))
                                                                       : loss;
-    // "Epoch: [0]  [   0/5005]": an epoch's first line has the time that the first batch took to come. A run
-    // that was resumed may start the same epoch anew.
+    // "Epoch: [0]  [   0/5005]": an epoch's first step warms up. A run that was resumed may start the same
+    // epoch anew.
     const std::string now(line.substr(0, line.find(']')));
     const auto before = std::exchange(step, step_of(line));
     if (now != epoch || (step && before && *step <= *before)) {
@@ -205,18 +233,21 @@ void read_torchvision(LineReader& lines, const ImportSettings& settings, RecordI
       ++first;
       continue;
     }
-    sum += *value;
+    seconds_per_image += 1 / *value;
     ++count;
   }
   if (count == 0) {
     lines.refuse("there is no second line of an epoch with img/s: too few steps were logged");
   }
-  TrainingFigure figure{sum / static_cast<double>(count), "", "img/s", {}, {{"source", "torchvision"}}};
+  TrainingFigure figure{
+      static_cast<double>(count) / seconds_per_image, "", "img/s", {}, {{"source", "torchvision"}}};
   figure.environment["log_lines"] = count;
   auto record = trial_of(figure, settings, lines);
   left_out.report(importer);
-  importer.note(fmt::format("the mean img/s of {}; the first line of each epoch is left out ({})",
-                            counted(count, "log line"), counted(first, "epoch")));
+  importer.note(
+      fmt::format("the harmonic mean of the img/s of {}; the first line of each epoch is left out ({})",
+                  counted(count, "log line"), counted(first, "epoch")));
+  importer.note("torchvision's img/s leave out the loading of data: its clock starts once a batch has come");
   if (loss) {
     record["tenants"] = json::array({{{"tenant_index", 0},
                                       {"nodes", record["nodes"]},

@@ -119,6 +119,9 @@ nlohmann::json record_of(const ImportSettings& settings, const LineReader& lines
 }
 
 std::string_view without_rank_tag(std::string_view line) {
+  Scanner label(line);
+  label.take_while([](char c) { return c == ' '; });
+  if (!label.take_while(is_digit).empty() && label.take(": ")) { return label.rest(); }
   if (!line.starts_with('[')) { return line; }
   const auto tag_end = line.find(">:");
   const auto digits_end = line.find_first_not_of("0123456789,", 1);

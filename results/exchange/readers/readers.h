@@ -22,8 +22,14 @@ std::optional<FileFormat> recognise_format(LineReader& lines);
 void read_jsonl(LineReader& lines, RecordImporter& importer);
 /// RFC 4180 with a header whose names are the keys of a trial record.
 void read_csv(LineReader& lines, const ImportSettings& settings, RecordImporter& importer);
-/// Logs of tf_cnn_benchmarks that together are one trial: one file, or one for each tenant.
-void read_tf_cnn(std::vector<LineReader*> files, const ImportSettings& settings, RecordImporter& importer);
+/// The log of one tenant of a trial.
+struct TenantLog {
+  LineReader* lines;
+  std::int64_t tenant_index = 0;
+};
+/// Logs of tf_cnn_benchmarks that together are one trial: one file, or one for each tenant, by their indices.
+void read_tf_cnn(const std::vector<TenantLog>& logs, const ImportSettings& settings,
+                 RecordImporter& importer);
 /// What nccl-tests print.
 void read_nccl_tests(LineReader& lines, const ImportSettings& settings, RecordImporter& importer);
 /// SuperBench's results-summary.jsonl.
@@ -55,7 +61,8 @@ nlohmann::json parse_record(const LineReader& lines);
 /// A trial (or probe) record with what the settings say; the keys they leave open are absent. Refuses
 /// settings without an experiment or an arm.
 nlohmann::json record_of(const ImportSettings& settings, const LineReader& lines);
-/// The line without the "[1,0]<stdout>:" that mpirun --tag-output (and horovodrun) put in front.
+/// The line without the "[1,0]<stdout>:" that mpirun --tag-output (and horovodrun) put in front, or the "0: "
+/// of srun --label.
 std::string_view without_rank_tag(std::string_view line);
 
 }  // namespace virtrain::results

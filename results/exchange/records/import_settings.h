@@ -64,6 +64,11 @@ struct ImportSettings {
   std::string collective = {};                      ///< of nccl-tests: one of collective_names()
 };
 
+/// The options that files of the format are read with: "--experiment", …; none for exchange records.
+std::vector<std::string> options_of(FileFormat format);
+/// Of the options that were given those that none of the formats takes.
+std::vector<std::string> idle_options(const ImportSettings& settings, const std::vector<FileFormat>& formats);
+
 /// "all_reduce", …: what nccl-tests measures.
 std::vector<std::string> collective_names();
 

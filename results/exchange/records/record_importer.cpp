@@ -3,28 +3,20 @@
 #include "common/error.h"
 #include "common/model/leak.h"
 #include "common/model/virtualization.h"
-#include "common/system/time.h"
-#include "common/text/scanner.h"
 #include "common/text/text.h"
+#include "results/exchange/records/spellings.h"
 
 namespace virtrain::results {
 namespace {
 
-/// ISO 8601 with a zone, "2022-05-01T00:00:00.25+02:00"; at most nanoseconds.
-bool is_time(std::string_view text) {
-  Scanner in(text);
-  const bool is_moment = in.take_digits(4) && in.take("-") && in.take_digits(2) && in.take("-") &&
-                         in.take_digits(2) && in.take("T") && in.take_digits(2) && in.take(":") &&
-                         in.take_digits(2) && in.take(":") && in.take_digits(2) && is_on_calendar(text);
-  if (!is_moment || (in.take(".") && in.take_while(is_digit, 1, 9).empty())) { return false; }
-  if (in.take("Z")) { return in.at_end(); }
-  return (in.take("+") || in.take("-")) && in.take_digits(2) && in.take(":") && in.take_digits(2) &&
-         in.at_end();
-}
-
-void require_time(const ObjectReader& reader, const char* key, const std::string& value) {
-  if (value.empty() || is_time(value)) { return; }
-  reader.refuse("{} is \"{}\", it must be a time like 2022-05-01T00:00:00Z", key, excerpt(value));
+/// Refuses what is not a time, and keeps it in UTC: what is chosen by time is compared as text.
+void take_in_utc(const ObjectReader& reader, const char* key, std::string& time) {
+  if (time.empty()) { return; }
+  auto utc = in_utc(time);
+  if (!utc) {
+    reader.refuse("{} is \"{}\", it must be a time like 2022-05-01T00:00:00Z", key, excerpt(time));
+  }
+  time = *std::move(utc);
 }
 
 void require_at_least(const ObjectReader& reader, const char* key, std::optional<std::int64_t> value,
@@ -41,14 +33,16 @@ void require_count(const ObjectReader& reader, const char* key, std::optional<st
   if (value && *value > most) { reader.refuse("{} is {}, it must be at most {}", key, *value, most); }
 }
 
-void require_trial_ranges(const ObjectReader& reader, const Trial& trial) {
+/// Refuses what is out of range, and keeps times and the precision in their one spelling.
+void check_trial(const ObjectReader& reader, Trial& trial) {
   require_count(reader, "nodes", trial.nodes, 1);
   require_count(reader, "gpus_per_node", trial.gpus_per_node, 0);
   require_count(reader, "pair", trial.pair, 0);
   require_count(reader, "batch_size", trial.batch_size, 1);
   require_count(reader, "ranks_per_node", trial.ranks_per_node, 1);
-  require_time(reader, "started_at", trial.started_at);
-  require_time(reader, "ended_at", trial.ended_at);
+  take_in_utc(reader, "started_at", trial.started_at);
+  take_in_utc(reader, "ended_at", trial.ended_at);
+  trial.precision = precision_name(trial.precision);
   // Squares of what is far beyond any trainer would leave the range of doubles in every comparison.
   constexpr double least = 1e-6, most = 1e12;
   if (trial.images_per_second && !(*trial.images_per_second >= least && *trial.images_per_second <= most)) {
@@ -130,8 +124,8 @@ void RecordImporter::add_experiment(ObjectReader& reader) {
   reader.take("fingerprint", experiment.fingerprint);
   reader.finish();
   reader.require({"experiment", "scenario"});
-  require_time(reader, "started_at", experiment.started_at);
-  require_time(reader, "ended_at", experiment.ended_at);
+  take_in_utc(reader, "started_at", experiment.started_at);
+  take_in_utc(reader, "ended_at", experiment.ended_at);
   if (experiments_.contains(experiment.id)) {
     reader.refuse("experiment {} appears twice, or after its trials", experiment.id);
   }
@@ -154,7 +148,7 @@ void RecordImporter::add_trial(ObjectReader& reader) {
   const auto tenants = reader.take_list("tenants");
   reader.finish();
   reader.require({"experiment", "scenario", "case", "arm", "nodes", "gpus_per_node"});
-  require_trial_ranges(reader, trial);
+  check_trial(reader, trial);
   if (!reader.has("status")) { trial.status = trial.images_per_second ? Status::finished : Status::failed; }
   auto& experiment = experiment_of(reader, trial.experiment, scenario, label);
   if (trial.pair && store_.has_pair(trial.experiment, trial.case_name, trial.arm, *trial.pair)) {
@@ -285,7 +279,7 @@ void RecordImporter::add_probe(ObjectReader& reader) {
   reader.take_columns(probe);
   reader.finish();
   reader.require({"experiment", "name", "arm", "value", "unit"});
-  require_time(reader, "measured_at", probe.measured_at);
+  take_in_utc(reader, "measured_at", probe.measured_at);
   require_count(reader, "nodes", probe.nodes, 1);
   require_count(reader, "ranks", probe.ranks, 1);
   require_at_least(reader, "size_bytes", probe.size_bytes, 0);
@@ -314,7 +308,7 @@ void RecordImporter::add_security_probe(ObjectReader& reader) {
   reader.take_columns(probe);
   reader.finish();
   reader.require({"experiment", "arm", "name", "result"});
-  require_time(reader, "measured_at", probe.measured_at);
+  take_in_utc(reader, "measured_at", probe.measured_at);
   static const std::set<std::string> units = {"", "B", "targets", "files"};
   if (!enum_of<LeakResult>(probe.result)) {
     reader.refuse("result is \"{}\", it must be {}", excerpt(probe.result), enum_list<LeakResult>());

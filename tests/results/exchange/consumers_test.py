@@ -52,6 +52,8 @@ def records():
                "metric": metric, "value": value}
     yield {"record": "probe", "experiment": "native", "name": "all_reduce", "arm": "vm", "value": 1e9, "unit": "B/s", "size_bytes": 1024,
            "seconds": 1e-6, "ranks": 2, "wrong": 0, "detail": {"in_place": True}}
+    yield {"record": "security", "experiment": "native", "arm": "vm", "name": "host_memory", "result": "not_found", "control": True,
+           "scanned": 100, "total": 100, "unit": "B"}
     yield {"record": "event", "experiment": "native", "trial": 1, "t_ns": 5, "stage": "boot", "message": "started"}
 
 
@@ -96,7 +98,7 @@ class Consumers(unittest.TestCase):
             record = json.loads(line)
             kinds[record["record"]] += 1
             self.assertEqual([e.message for e in validator.iter_errors(record)], [], line)
-        self.assertEqual(kinds.keys(), {"experiment", "trial", "sample", "telemetry", "event", "probe"})
+        self.assertEqual(kinds.keys(), {"experiment", "trial", "sample", "telemetry", "event", "probe", "security"})
         for bad in [{"unknown": 1}, {"images_per_second": 0}, {"arm": ""}, {"nodes": 1.5}, {"virtualization": "esxi"}]:
             self.assertFalse(validator.is_valid({**next(r for r in map(json.loads, lines) if r["record"] == "trial"), **bad}), bad)
 

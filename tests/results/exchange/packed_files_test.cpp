@@ -111,6 +111,38 @@ TEST_CASE("an evidence bundle comes back as it was, packed and unpacked") {
   }
 }
 
+TEST_CASE("a bundle that tar packed anew, with its folders, comes back") {
+  const Bundled bundled("evidence.tar.gz");
+  const auto at = bundled.folder.path.string();
+  REQUIRE(run_command({"tar", "-C", at, "-xf", bundled.file.string()}).exit_status == 0);
+  REQUIRE(run_command({"tar", "-C", at, "-czf", at + "/again.tar.gz", "virtrain-evidence"}).exit_status == 0);
+  Store store(bundled.folder.path / "again.db");
+  import_these(store, {at + "/again.tar.gz"});
+  CHECK(exported(store) == exported(bundled.store));
+}
+
+TEST_CASE("a log that cannot be read is missing from the bundle, not empty in it") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  store.add_experiment(an_experiment("e1"));
+  const auto trial = add_finished(store, "e1", "c", "vm", 1, 101.5);
+  fs::create_directories(folder.path / "logs");
+  // A regular file whose first byte not even root can read: the memory of this process.
+  fs::create_symlink("/proc/self", folder.path / "logs/e1");
+  Node node;
+  node.name = "n0";
+  node.kind = "vm";
+  node.console_log = folder.path / "logs/e1/mem";
+  store.save_node(store.save_tenant(trial, {.tenant_index = 0, .nodes = 1}), node);
+  const auto file = folder.path / "evidence.tar.gz";
+  const auto report = write_bundle(store, {"e1"}, file, folder.path / "logs");
+  CHECK(report.missing == std::vector<std::string>{node.console_log});
+  REQUIRE(run_command({"tar", "-C", folder.path.string(), "-xf", file.string()}).exit_status == 0);
+  CHECK_THAT(read_file(folder.path / "virtrain-evidence/manifest.json").value(),
+             Contains("it cannot be read"));
+  CHECK_FALSE(fs::exists(folder.path / "virtrain-evidence/experiments/e1/logs"));
+}
+
 TEST_CASE("a bundle that was changed, is short of a file or has a strange one is refused") {
   const TemporaryFolder folder;
   const auto file = folder.path / "ev.tar.gz";

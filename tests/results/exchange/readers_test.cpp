@@ -235,22 +235,6 @@ TEST_CASE("a folder says arm, case, pair and weak scaling's nodes by its files' 
   CHECK_FALSE(scaled->reports.at(0).format);
 }
 
-TEST_CASE("tenants with a log each are one trial") {
-  const TemporaryFolder folder;
-  const auto place = folder.path / "s/vm/two-vms";
-  std::filesystem::create_directories(place);
-  std::filesystem::copy(data / "study/vm/one-gpu/1.log", place / "1.0.log");
-  std::filesystem::copy(data / "study/vm/one-gpu/2.log", place / "1.1.log");
-  const auto got = import_these({folder.path / "s"});
-  const auto trial = got->store.trials("s").at(0);
-  CHECK(trial.images_per_second == 612.25 + 612.5);
-  CHECK(trial.nodes == 2);
-  CHECK(trial.pair == 1);
-  const auto tenants = got->store.tenants(trial.id);
-  REQUIRE(tenants.size() == 2);
-  CHECK(tenants[1].images_per_second == 612.5);
-}
-
 TEST_CASE("a folder with bad files is refused whole, and each bad file is named") {
   const TemporaryFolder folder;
   std::filesystem::copy(data / "study", folder.path / "s", std::filesystem::copy_options::recursive);
@@ -345,6 +329,14 @@ TEST_CASE("SuperBench's summary becomes trials and probes") {
   CHECK(by_name.at("host_to_device").value == 25.5e9);
   CHECK(by_name.at("gpu_gemm").value == 280000e9);
   CHECK(by_name.at("gpu_gemm").unit == "FLOP/s");
+
+  const std::string links =
+      R"({"node":"a","nccl-bw:nvlink/allreduce_8_algbw":100,"nccl-bw:ib/allreduce_8_algbw":10})";
+  const auto of_links = import_text("r.jsonl", links, settings)->store.probes("fleet");
+  REQUIRE(of_links.size() == 2);
+  CHECK(of_links[0].value == 10e9);
+  CHECK(of_links[0].detail["benchmark"] == "nccl-bw:ib");
+  CHECK(of_links[1].value == 100e9);
 
   const std::string plain = R"({"node":"a","model-benchmarks/pytorch-resnet50/fp32_train_throughput":300})";
   auto asked = settings;
@@ -441,12 +433,13 @@ TEST_CASE("mutated files are imported whole or refused whole") {
   import_paths(full, {data / "trials.csv", data / "study"}, {}, nothing);
   std::ostringstream records;
   export_jsonl(full, {.all = true}, records);
-  const std::vector<Seed> seeds = {{"two-gpus.log", text_of("two-gpus.log"), said()},
-                                   {"h.log", text_of("horovod-tagged.log"), two_nodes},
-                                   {"all_reduce_perf.txt", text_of("nccl-tests/all_reduce_perf.txt"), said()},
-                                   {"r.jsonl", text_of("results-summary.jsonl"), said()},
-                                   {"t.csv", text_of("trials.csv"), {}},
-                                   {"e.jsonl", records.str(), {}}};
+  const std::vector<Seed> seeds = {
+      {"two-gpus.log", text_of("two-gpus.log"), said()},
+      {"h.log", text_of("horovod-tagged.log"), two_nodes},
+      {"all_reduce_perf.txt", text_of("nccl-tests/all_reduce_perf.txt"), {.experiment = "e", .arm = "vm"}},
+      {"r.jsonl", text_of("results-summary.jsonl"), said()},
+      {"t.csv", text_of("trials.csv"), {}},
+      {"e.jsonl", records.str(), {}}};
   std::mt19937 random(20261120);
   const auto below = [&](std::size_t limit) {
     return std::uniform_int_distribution<std::size_t>(0, limit - 1)(random);
