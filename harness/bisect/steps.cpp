@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/text/text.h"
+#include "common/text/units.h"
 
 namespace virtrain::harness {
 namespace {
@@ -51,7 +52,7 @@ std::string words_of_others(const Subject& subject) {
 std::string trials_of(const std::vector<Step>& steps) {
   std::int64_t pairs = 0;
   for (const auto& step : steps) { pairs += step.pairs; }
-  return fmt::format("{} trials", 2 * pairs);
+  return counted(2 * pairs, "trial");
 }
 
 }  // namespace
@@ -97,7 +98,7 @@ StepOutcome outcome_of(const std::optional<results::RatioTest>& test, const Step
 
 std::string words_of(const Subject& subject, const Step& step) {
   const auto words = words_of(subject.switched(), step.tried);
-  const auto pairs = fmt::format("{} {}", step.pairs, step.pairs == 1 ? "pair" : "pairs");
+  const auto pairs = counted(step.pairs, "pair");
   switch (step.outcome) {
     case StepOutcome::loss:
       return fmt::format("{} loses {}, {}", words, loss_words(step), pairs);

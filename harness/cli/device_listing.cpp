@@ -40,8 +40,9 @@ std::string link_cell_text(const vmctl::PciFunction& pci) {
 
 std::string group_text(const vmctl::PciFunction& pci) {
   if (!pci.iommu_group) { return "none"; }
-  const auto others = pci.iommu_group_members.size() - 1;
-  return others == 0 ? std::to_string(*pci.iommu_group) : fmt::format("{} (+{})", *pci.iommu_group, others);
+  const auto members = pci.iommu_group_members.size();
+  return members < 2 ? std::to_string(*pci.iommu_group)
+                     : fmt::format("{} (+{})", *pci.iommu_group, members - 1);
 }
 
 /// "below pci0000:16 / 0000:16:02.0, BARs of 16MiB 64GiB 32MiB, resets by flr bus".

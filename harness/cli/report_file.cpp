@@ -30,13 +30,12 @@ void require_report_place(const std::filesystem::path& output) {
 }
 
 void make_site_folder(const std::filesystem::path& folder) {
-  std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
-  if (!std::filesystem::is_directory(folder)) {
-    throw Error("write the site to " + printable(folder.string()), ErrorCode::usage,
-                std::filesystem::exists(folder) ? "it is a file; a site needs a folder"
-                                                : "cannot make the folder: " + failed.message());
-  }
+  std::error_code failed, unknown;
+  fs::create_directories(folder, failed);
+  if (fs::is_directory(folder, unknown)) { return; }
+  throw Error("write the site to " + printable(folder.string()), ErrorCode::usage,
+              fs::exists(folder, unknown) ? "it is a file; a site needs a folder"
+                                          : "cannot make the folder: " + failed.message());
 }
 
 void write_report(const std::filesystem::path& database, results::ReportRequest request,

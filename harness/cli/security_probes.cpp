@@ -13,7 +13,6 @@
 #include "harness/cli/search_path.h"
 #include "harness/experiment/judge.h"
 #include "harness/scenario/decode.h"
-#include "harness/security/security_run.h"
 #include "results/exchange/files/work_folder.h"
 #include "results/tables/security_table.h"
 
@@ -116,10 +115,9 @@ int probe_security(SecurityArguments& arguments, const std::string& command_line
   bool reported = true;
   after_run(run.outcome, [&] {
     probes = probes_of(results::Store(options.database, results::Store::Mode::open), {id});
-    const bool is_table = arguments.format == results::Format::table;
     if (!options.quiet && !probes.empty()) {
-      print_result(results::render(results::narrow_security_table(probes), arguments.format,
-                                   is_table ? screen_of_stdout() : results::Screen{}));
+      print_result(
+          results::render(results::narrow_security_table(probes), arguments.format, screen_of_stdout()));
     }
     reported = arguments.report.empty() || probes.empty() ||
                write_security_report(arguments, run.request, command_line);
@@ -145,11 +143,6 @@ void print_security(const results::Store& store, const std::vector<std::string>&
                 "the selected experiments have no security probes (virtrain isolate --security runs them)");
   }
   print_result(results::render(results::narrow_security_table(probes), format, screen_of_stdout()));
-}
-
-int judge_security_of(const RunOptions& options, const std::string& experiment) {
-  const results::Store store(options.database, results::Store::Mode::open);
-  return judge_security(store.security_probes(experiment));
 }
 
 }  // namespace virtrain::harness

@@ -24,7 +24,4 @@ int probe_security(SecurityArguments& arguments, const std::string& command_line
 void print_security(const results::Store& store, const std::vector<std::string>& experiments,
                     results::Format format);
 
-/// What probes of an experiment ask of its exit status: 1, 5 or 0.
-int judge_security_of(const RunOptions& options, const std::string& experiment);
-
 }  // namespace virtrain::harness

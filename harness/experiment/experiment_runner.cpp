@@ -11,6 +11,7 @@
 #include "common/text/text.h"
 #include "harness/experiment/pair_looks.h"
 #include "harness/plan/node_group.h"
+#include "harness/security/probe_nodes.h"
 #include "harness/security/security_run.h"
 #include "harness/trial/trial_run.h"
 
@@ -18,8 +19,6 @@ namespace virtrain::harness {
 namespace {
 
 using namespace asio::experimental::awaitable_operators;
-
-constexpr const char* something_is_left = "something could not be removed; run: virtrain clean";
 
 /// Runs the trials of one experiment, one after the other.
 class Runner {

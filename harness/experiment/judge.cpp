@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "common/model/leak.h"
 #include "common/system/log.h"
 #include "harness/scenario/decode.h"
 #include "results/comparison/verdict.h"
@@ -29,6 +30,14 @@ int judge_verdicts(const std::vector<CaseComparison>& all) {
     return exit_no_verdict;
   }
   return 0;
+}
+
+int judge_security(const std::vector<results::SecurityProbe>& probes) {
+  const auto any = [&](LeakResult result) {
+    return std::any_of(probes.begin(), probes.end(),
+                       [&](const auto& one) { return one.result == to_string(result); });
+  };
+  return any(LeakResult::leak) ? exit_worse : any(LeakResult::inconclusive) ? exit_no_verdict : 0;
 }
 
 Error after_begin(const Error& error) {

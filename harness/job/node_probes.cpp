@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <optional>
 
+#include "common/contains.h"
 #include "common/error.h"
 #include "common/text/json.h"
 #include "common/text/text.h"
@@ -83,9 +84,8 @@ results::Probe figure(const nlohmann::json& record) {
 using Words = std::vector<std::string>;
 
 bool measures(const Words& probes, std::initializer_list<const char*> names) {
-  return std::any_of(names.begin(), names.end(), [&](const char* name) {
-    return std::find(probes.begin(), probes.end(), name) != probes.end();
-  });
+  return std::any_of(names.begin(), names.end(),
+                     [&](const char* name) { return contains<std::string>(probes, name); });
 }
 
 /// So much of the node's memory, at most `most_mib`.

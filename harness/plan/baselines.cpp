@@ -7,6 +7,7 @@
 #include <set>
 #include <string_view>
 
+#include "common/contains.h"
 #include "harness/plan/device_slots.h"
 #include "harness/plan/node_group.h"
 
@@ -85,7 +86,7 @@ std::vector<std::string> impossible_arms(const Scenario& scenario) {
 std::vector<std::string> caveats(const Scenario& scenario) {
   std::vector<std::string> words;
   const auto forms = forms_of(scenario);
-  if (std::find(forms.begin(), forms.end(), DeviceForm::passthrough_with_mig) != forms.end()) {
+  if (contains(forms, DeviceForm::passthrough_with_mig)) {
     words.emplace_back(
         "MIG inside a passthrough guest is cut by one tenant for itself: nothing here shows isolation "
         "between tenants");

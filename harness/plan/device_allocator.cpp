@@ -80,6 +80,16 @@ std::vector<int> numa_nodes_of(const Slots& slots) {
   return {nodes.begin(), nodes.end()};
 }
 
+/// "on NUMA node 0"; `known`: those that the firmware names.
+std::string numa_words(const Slots& slots, const std::vector<int>& known) {
+  if (known.empty()) { return "on a NUMA node that the firmware does not name"; }
+  if (known.size() > 1) { return "on several NUMA nodes"; }
+  const bool all_known =
+      std::all_of(slots.begin(), slots.end(), [](const auto* slot) { return slot->device.numa_node >= 0; });
+  return fmt::format("on NUMA node {}{}", known[0],
+                     all_known ? "" : " and one that the firmware does not name");
+}
+
 DeviceChoice describe(const Slots& slots) {
   DeviceChoice choice;
   if (slots.empty()) { return choice; }
@@ -94,12 +104,7 @@ DeviceChoice describe(const Slots& slots) {
   if (!one_card && all > 0 && pairs(slots, share_a_switch) == all) {
     reasons.emplace_back("below one PCIe switch");
   }
-  if (choice.numa_nodes.size() == 1 && pairs(slots, share_a_numa_node) == all) {
-    reasons.push_back(fmt::format("on NUMA node {}", choice.numa_nodes[0]));
-  } else {
-    reasons.emplace_back(choice.numa_nodes.empty() ? "on a NUMA node that the firmware does not name"
-                                                   : "on several NUMA nodes");
-  }
+  reasons.push_back(numa_words(slots, choice.numa_nodes));
   choice.reason = join(reasons, ", ");
   return choice;
 }

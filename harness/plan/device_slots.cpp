@@ -117,7 +117,7 @@ DeviceSlot whole(const HostDevice& device, GrantKind kind) {
   return slot;
 }
 
-void offer_whole(const HostDevice& device, const Inventory& inventory, Offer& offer, bool for_vms = true) {
+void offer_whole(const HostDevice& device, const Inventory& inventory, Offer& offer, bool for_vms) {
   if (const auto why = not_as_a_whole(device, inventory, for_vms)) {
     offer.reasons.push_back(named(device) + ": " + *why);
   } else if (!device.users.empty()) {
@@ -131,7 +131,8 @@ void offer_whole(const HostDevice& device, const Inventory& inventory, Offer& of
 }
 
 /// Those that are there, for their number cannot change while any is; where none is, those that can be made.
-void offer_virtual_functions(const HostDevice& physical, const Inventory& inventory, Offer& offer) {
+void offer_virtual_functions(const HostDevice& physical, const Inventory& inventory, Offer& offer,
+                             bool for_vms) {
   const auto& pci = physical.function;
   if (pci.virtual_functions_possible == 0) {
     offer.reasons.push_back(
@@ -148,7 +149,7 @@ void offer_virtual_functions(const HostDevice& physical, const Inventory& invent
     }
     const auto* existing = find_device(inventory, *address);
     if (existing != nullptr) {
-      offer_whole(*existing, inventory, offer);
+      offer_whole(*existing, inventory, offer, for_vms);
       continue;
     }
     DeviceSlot slot = whole(physical, GrantKind::virtual_function);
@@ -302,7 +303,7 @@ Offer offered_devices(const Devices& devices, const std::string& vgpu_type, cons
     case DeviceKind::vf:
       for (const auto* device : found) {
         if (device->function.physical_function.empty()) {
-          offer_virtual_functions(*device, inventory, offer);
+          offer_virtual_functions(*device, inventory, offer, for_vms);
         }
       }
       break;
@@ -320,13 +321,13 @@ Offer offered_devices(const Devices& devices, const std::string& vgpu_type, cons
   return offer;
 }
 
-Offer offered_nics(const Nics& nics, const Inventory& inventory) {
+Offer offered_nics(const Nics& nics, const Inventory& inventory, bool for_vms) {
   Offer offer;
   for (const auto* device : candidates(nics.select, vmctl::DeviceClass::rdma_nic, inventory, offer)) {
     if (nics.kind == NicKind::passthrough) {
-      offer_whole(*device, inventory, offer);
+      offer_whole(*device, inventory, offer, for_vms);
     } else if (device->function.physical_function.empty()) {
-      offer_virtual_functions(*device, inventory, offer);
+      offer_virtual_functions(*device, inventory, offer, for_vms);
     }
   }
   limit(offer, nics.select, inventory);

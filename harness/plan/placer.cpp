@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "common/contains.h"
 #include "common/error.h"
 #include "common/text/sha256.h"
 #include "common/text/units.h"
@@ -123,9 +124,7 @@ void Placer::warn_of_distance(const std::string& case_name, const NodePlacement&
 /// By what the validity rule NUM-1 judges, so that nobody runs a night of trials to hear of it.
 void Placer::warn_of_far_cores(const std::string& case_name, const NodePlacement& node,
                                const std::vector<int>& near) {
-  const auto is_near = [&](int numa_node) {
-    return std::find(near.begin(), near.end(), numa_node) != near.end();
-  };
+  const auto is_near = [&](int numa_node) { return contains(near, numa_node); };
   if (near.empty() || std::all_of(node.core_numa_nodes.begin(), node.core_numa_nodes.end(), is_near)) {
     return;
   }
@@ -148,13 +147,14 @@ void Placer::place_devices(const Case& wanted, Placement& out) {
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return wanted.tenants[a].gpus_per_node > wanted.tenants[b].gpus_per_node;
   });
+  const bool for_vms = lends_to_vms(scenario_);
   DeviceAllocator allocator(devices.spread);
   std::set<std::uint32_t> macs;
   DeviceShortage shortage;
   std::vector<std::pair<NodePlacement*, DeviceChoice>> chosen;
   for (const auto i : order) {
     const auto& tenant = wanted.tenants[i];
-    const auto offer = offered_devices(devices, tenant.vgpu_type, inventory_, lends_to_vms(scenario_));
+    const auto offer = offered_devices(devices, tenant.vgpu_type, inventory_, for_vms);
     for (auto& node : out.tenants[i].nodes) {
       auto choice = allocator.take(offer, static_cast<std::size_t>(tenant.gpus_per_node));
       shortage.add(devices, tenant.vgpu_type, static_cast<std::size_t>(tenant.gpus_per_node),
@@ -166,7 +166,7 @@ void Placer::place_devices(const Case& wanted, Placement& out) {
     }
   }
   if (devices.nics) {
-    const auto offer = offered_nics(*devices.nics, inventory_);
+    const auto offer = offered_nics(*devices.nics, inventory_, for_vms);
     for (auto& [node, choice] : chosen) {
       const auto nics =
           allocator.take_nics(offer, static_cast<std::size_t>(devices.nics->per_node), choice.slots);
@@ -283,9 +283,8 @@ void Placer::check_shared_devices(const Placement& placement) {
   };
   const auto shares = [&](const vmctl::PlacedDevice& a, const vmctl::PlacedDevice& b, Share share) {
     if (share == Share::card) { return card_of(a) == card_of(b); }
-    return std::any_of(a.bridges.begin(), a.bridges.end(), [&](const std::string& bridge) {
-      return std::find(b.bridges.begin(), b.bridges.end(), bridge) != b.bridges.end();
-    });
+    return std::any_of(a.bridges.begin(), a.bridges.end(),
+                       [&](const std::string& bridge) { return contains(b.bridges, bridge); });
   };
   for (const auto& tenant : placement.tenants) {
     if (!tenant.neighbour) { continue; }

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <random>
 
+#include "common/contains.h"
 #include "common/error.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
@@ -98,7 +99,7 @@ std::vector<std::size_t> place_case(std::size_t index, const Scenario& scenario,
 /// Each once: the arms of a case have much in common.
 void add_new(const std::vector<std::string>& words, std::vector<std::string>& all) {
   for (const auto& one : words) {
-    if (std::find(all.begin(), all.end(), one) == all.end()) { all.push_back(one); }
+    if (!contains(all, one)) { all.push_back(one); }
   }
 }
 
@@ -143,7 +144,7 @@ void count_bindings(Plan& plan) {
     bind(std::erase_if(lent, vmctl::is_made_for_each_vm));
     if (vmctl::must_make_way(lent, wanted)) { give_back(); }
     for (const auto& grant : wanted) {
-      if (std::find(lent.begin(), lent.end(), grant) != lent.end()) { continue; }
+      if (contains(lent, grant)) { continue; }
       lent.push_back(grant);
       bind(1);
     }
@@ -280,10 +281,7 @@ std::int64_t boot_deadline_ns(const Scenario& scenario, const Guest& guest, cons
 }
 
 bool expects_emulation(const vmctl::Inventory& inventory) {
-  const auto& flags = inventory.cpu_flags;
-  const auto has = [&](const char* flag) {
-    return std::find(flags.begin(), flags.end(), flag) != flags.end();
-  };
+  const auto has = [&](const std::string& flag) { return contains(inventory.cpu_flags, flag); };
   return !inventory.has_kvm_device || !(has("vmx") || has("svm"));
 }
 
@@ -381,7 +379,7 @@ std::string cores_text(const std::vector<int>& cores) {
 /// "GPUs", "vGPUs" or, where there is anything else among them, "devices".
 const char* word_for(const std::vector<vmctl::PlacedDevice>& devices) {
   const auto is_vgpu = [](const vmctl::PlacedDevice& device) {
-    return device.grant.kind == vmctl::GrantKind::mdev || device.grant.kind == vmctl::GrantKind::vendor_vfio;
+    return vmctl::is_made_for_each_vm(device.grant);
   };
   if (std::all_of(devices.begin(), devices.end(), is_vgpu)) { return "vGPUs"; }
   const bool all_gpus = std::all_of(devices.begin(), devices.end(), [&](const auto& device) {

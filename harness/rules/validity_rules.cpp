@@ -6,6 +6,7 @@
 #include <array>
 #include <set>
 
+#include "common/contains.h"
 #include "common/text/text.h"
 #include "harness/evidence/gpu_record.h"
 #include "harness/evidence/said.h"
@@ -138,13 +139,19 @@ Words fabric_was_up(const TrialEvidence& trial) {
   });
 }
 
+/// A device that was removed and found again counts from zero: all that it shows came after that.
+std::uint64_t rise(std::uint64_t before, std::uint64_t after) {
+  return after >= before ? after - before : after;
+}
+
 Words host_links_were_sound(const TrialEvidence& trial) {
   Words wrong;
   for (const auto& [address, after] : trial.host.link_errors_after) {
     const auto before = trial.host.link_errors_before.find(address);
     if (before == trial.host.link_errors_before.end()) { continue; }
-    const auto uncorrected = after.nonfatal + after.fatal - before->second.nonfatal - before->second.fatal;
-    const auto corrected = after.correctable - before->second.correctable;
+    const auto& was = before->second;
+    const auto uncorrected = rise(was.nonfatal, after.nonfatal) + rise(was.fatal, after.fatal);
+    const auto corrected = rise(was.correctable, after.correctable);
     if (uncorrected > 0) {
       wrong.push_back(fmt::format("{} had {} uncorrected PCIe errors", address, uncorrected));
     }
@@ -215,8 +222,7 @@ Words guest_has_its_devices(const TrialEvidence& trial) {
 Words guest_sees_nodes(const TrialEvidence& trial) {
   return each_node(trial, [](const NodeEvidence& node) -> std::string {
     const std::set<int> host(node.gpu_numa_nodes.begin(), node.gpu_numa_nodes.end());
-    const auto& guest = node.guest_gpu_numa_nodes;
-    const bool blind = std::find(guest.begin(), guest.end(), -1) != guest.end();
+    const bool blind = contains(node.guest_gpu_numa_nodes, -1);
     return node.has_own_kernel && host.size() > 1 && blind ? "a GPU is on no NUMA node of the guest's" : "";
   });
 }

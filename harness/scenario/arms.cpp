@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
 #include <set>
 
@@ -153,13 +152,13 @@ class Resolver {
     variant.arm.like = draft.like;
     variant.arm.own_changes = draft.changes;
     std::vector<const Draft*> chain{&draft};
-    while (!is_base(chain.back()->like)) {
+    while (!contains(base_arms, chain.back()->like)) {
       const auto found = by_name_.find(chain.back()->like);
       if (found == by_name_.end()) {
         refuse_unknown(*chain.back());
         return variant;
       }
-      if (std::find(chain.begin(), chain.end(), found->second) != chain.end()) {
+      if (contains(chain, found->second)) {
         diagnostics_.add(draft.like_mark,
                          "arm {} is like {}, which leads back to {} (a chain of 'like' must end at {})",
                          draft.name, draft.like, found->first, join(base_arms, ", "));
@@ -187,10 +186,6 @@ class Resolver {
       diagnostics_.add(draft.like_mark, "arm {} sets {}, which has no meaning on {} (allowed like {})",
                        draft.name, change.key, base, join(allowed, " or "));
     }
-  }
-
-  static bool is_base(const std::string& name) {
-    return std::find(base_arms.begin(), base_arms.end(), name) != base_arms.end();
   }
 
   void refuse_unknown(const Draft& draft) const {
@@ -252,7 +247,7 @@ std::vector<Variant> decode_arms(MapReader& in, Diagnostics& diagnostics) {
                              : item.node.IsScalar() ? item.node.Scalar()
                                                     : "";
     const auto mark = item.node.IsMap() ? drafts.back().name_mark : item.node.Mark();
-    const bool is_base = std::find(base_arms.begin(), base_arms.end(), name) != base_arms.end();
+    const bool is_base = contains(base_arms, name);
     if (!item.node.IsMap() && !is_base) {
       const auto near = nearest_word(name, base_arms);
       diagnostics.add(mark, "arms: '{}' is not allowed (allowed: {}, or {{name: …, like: …}}{})",
@@ -294,12 +289,14 @@ void decode_prices(MapReader& in, std::vector<Variant>& variants, Diagnostics& d
       prices.all_text({{"additionalProperties",
                         {{"type", "string"}, {"pattern", "^[0-9]{1,9}(\\.[0-9]{1,6})? [A-Z]{3}/h$"}}}});
   std::map<std::string, Price> by_arm;
-  auto names = base_arms;
+  std::vector<std::string> names;  // those that run, and what they are like
   for (const auto& variant : variants) {
-    if (!contains(names, variant.arm.name)) { names.push_back(variant.arm.name); }
+    for (const auto& name : {variant.arm.base, variant.arm.name}) {
+      if (!contains(names, name)) { names.push_back(name); }
+    }
   }
   for (const auto& [name, text] : texts) {
-    if (std::find(names.begin(), names.end(), name) == names.end()) {
+    if (!contains(names, name)) {
       const auto near = nearest_word(name, names);
       prices.refuse(name, "price: there is no arm '{}' (allowed: {}{})", excerpt(name), join(names, ", "),
                     near ? "; did you mean " + *near + "?" : "");

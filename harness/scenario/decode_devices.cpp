@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/contains.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
@@ -53,7 +54,7 @@ std::vector<std::string> read_texts(MapReader& in, const char* key, const About&
     const std::string text = item.node.IsScalar() ? item.node.Scalar() : "";
     if (!is_right(text)) {
       diagnostics.add(item.node.Mark(), "{} must be {}", key, expected);
-    } else if (std::find(texts.begin(), texts.end(), text) != texts.end()) {
+    } else if (contains(texts, text)) {
       diagnostics.add(item.node.Mark(), "{} {} is there twice", key, excerpt(text));
     } else {
       texts.push_back(text);
@@ -119,21 +120,22 @@ DeviceSelection decode_select(const Field& field, DeviceKind kind, bool has_uuid
   return selection;
 }
 
-/// "250W" as 250; `unit` as it is written.
-std::optional<double> quantity(MapReader& in, const char* key, const std::string& unit, double least,
-                               double most, const About& about) {
+/// "250W" as 250; `unit` as it is written, with `decimals` at most.
+std::optional<double> quantity(MapReader& in, const char* key, const std::string& unit, std::size_t decimals,
+                               double least, double most, const About& about) {
   const auto text = in.text(key, 32, about);
   if (!text) { return std::nullopt; }
   if (text->ends_with(unit)) {
     const auto digits = text->substr(0, text->size() - unit.size());
     Scanner in_digits(digits);
-    const bool is_number = !in_digits.take_while(is_digit, 1, 6).empty() &&
-                           (!in_digits.take(".") || !in_digits.take_while(is_digit, 1, 3).empty());
+    const bool is_number =
+        !in_digits.take_while(is_digit, 1, 6).empty() &&
+        (decimals == 0 || !in_digits.take(".") || !in_digits.take_while(is_digit, 1, decimals).empty());
     const auto value = is_number && in_digits.at_end() ? parse_number(digits) : std::nullopt;
     if (value && *value >= least && *value <= most) { return value; }
   }
-  in.refuse(key, "{}: '{}' is not allowed (allowed: {}{} to {}{})", key, excerpt(*text), least, unit, most,
-            unit);
+  in.refuse(key, "{}: '{}' is not allowed (allowed: {}{} to {}{}{})", key, excerpt(*text), least, unit, most,
+            unit, decimals == 0 ? ", whole numbers" : "");
   return std::nullopt;
 }
 
@@ -155,16 +157,16 @@ vmctl::DeviceSettings decode_settings(const Field& field, Diagnostics& diagnosti
   vmctl::DeviceSettings settings;
   MapReader in(field, "settings", diagnostics);
   constexpr const char* as_found = "as virtrain finds it";
-  settings.power_limit_watts = quantity(in, "power_limit", "W", 1, 10'000,
+  settings.power_limit_watts = quantity(in, "power_limit", "W", 3, 1, 10'000,
                                         {.text = "Largest power draw",
                                          .absent = as_found,
                                          .example = "250W",
                                          .pattern = "^[0-9]{1,6}(\\.[0-9]{1,3})?W$"});
-  if (const auto clock = quantity(in, "graphics_clock", "MHz", 1, 10'000,
+  if (const auto clock = quantity(in, "graphics_clock", "MHz", 0, 1, 10'000,
                                   {.text = "Clock at which the GPU is locked",
                                    .absent = as_found,
                                    .example = "1410MHz",
-                                   .pattern = "^[0-9]{1,6}(\\.[0-9]{1,3})?MHz$"})) {
+                                   .pattern = "^[0-9]{1,6}MHz$"})) {
     settings.graphics_clock_mhz = static_cast<int>(*clock);
   }
   const auto switched = [&](const char* key, std::optional<bool>& into, const char* text,
@@ -223,7 +225,7 @@ std::vector<std::string> words_of(const std::vector<DeviceKind>& kinds) {
 
 void refuse_contradictions(MapReader& in, const Devices& devices) {
   for (const auto& [key, kinds] : only_with) {
-    if (!in.has(key) || std::find(kinds.begin(), kinds.end(), devices.kind) != kinds.end()) { continue; }
+    if (!in.has(key) || contains(kinds, devices.kind)) { continue; }
     in.refuse(key, "{} has no meaning with kind {} (allowed with kind {}; remove one of them)", key,
               to_string(devices.kind), join(words_of(kinds), ", "));
   }

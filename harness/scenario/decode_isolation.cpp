@@ -7,6 +7,7 @@
 #include <iterator>
 #include <set>
 
+#include "common/contains.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
@@ -51,10 +52,6 @@ std::vector<std::string> kind_names() {
   return names;
 }
 
-bool is_one_of(const std::string& word, const std::vector<std::string>& words) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
-
 }  // namespace
 
 Isolation decode_isolation(MapReader& in, Diagnostics& diagnostics) {
@@ -71,8 +68,8 @@ Isolation decode_isolation(MapReader& in, Diagnostics& diagnostics) {
                .example = {"cpu", "membw"}},
               {{"enum", kinds}}, diagnostics, [&](const std::string& word) -> std::string {
                 aggressors.push_back(word);
-                if (is_one_of(word, kinds)) { return ""; }
-                if (!is_one_of(word, isolation.unknown_aggressors)) {
+                if (contains(kinds, word)) { return ""; }
+                if (!contains(isolation.unknown_aggressors, word)) {
                   isolation.unknown_aggressors.push_back(word);
                 }
                 return not_allowed(word, kinds);
@@ -104,8 +101,8 @@ Isolation decode_isolation(MapReader& in, Diagnostics& diagnostics) {
       .fallback = share_name(Share::host)};
   const auto share = static_cast<Share>(
       in.one_of("share", share_names, of_share).value_or(static_cast<std::size_t>(Share::host)));
-  isolation.alone = is_one_of("alone", baselines);
-  if (is_one_of("idle_neighbour", baselines)) { isolation.neighbours.push_back({"", 1, share}); }
+  isolation.alone = contains<std::string>(baselines, "alone");
+  if (contains<std::string>(baselines, "idle_neighbour")) { isolation.neighbours.push_back({"", 1, share}); }
   if (in.has("aggressors") && isolation.neighbours.empty() && aggressors.empty()) {
     in.refuse("aggressors",
               "without an aggressor and an idle neighbour nothing is compared (add either of them)");
@@ -161,7 +158,7 @@ void check_aggressors(MapReader& in, const Scenario& scenario, const Isolation& 
               "aggressor disk needs arms on bare metal (guests have no disk that they write to)");
   }
   for (const auto& one : isolation.neighbours) {
-    if (one.is_idle() || is_one_of(one.aggressor, isolation.unknown_aggressors) ||
+    if (one.is_idle() || contains(isolation.unknown_aggressors, one.aggressor) ||
         !aggressor_kind(one.aggressor).needs_gpu || (gpus && in_vms)) {
       continue;
     }

@@ -1,5 +1,7 @@
 #include "harness/scenario/decode_pairs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "common/text/text.h"
@@ -35,6 +37,12 @@ void decode_until(const Field& field, Scenario& scenario, Diagnostics& diagnosti
                       .example = "2h"});
   if (!field.describes() && in.has("every") && !until.verdict) {
     in.refuse("every", "every: nothing is looked at without until: verdict beside it");
+  }
+  const auto most_between = until.looks.at_most - until.looks.first;
+  if (!field.describes() && in.has("every") && until.verdict && until.looks.every > most_between) {
+    in.refuse("every", "every: {} pairs after the third there is no look before the last of {} ({})",
+              until.looks.every, until.looks.at_most,
+              most_between > 0 ? fmt::format("allowed: 1 to {}", most_between) : "leave it out");
   }
   if (!field.describes() && !in.has("until") && !in.has("budget")) {
     diagnostics.add(in.mark(), "pairs: at_most needs until or budget beside it (or say a number: pairs: 6)");

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/contains.h"
+
 namespace virtrain::harness {
 
 bool has_arm(const Scenario& scenario, const std::string& base) {
@@ -18,7 +20,7 @@ bool boots_mirrors_only(const Scenario& scenario) {
 }
 
 bool is_gpu_probe(const std::string& probe) {
-  return std::find(gpu_probes.begin(), gpu_probes.end(), probe) != gpu_probes.end();
+  return contains(gpu_probes, probe);
 }
 
 }  // namespace virtrain::harness

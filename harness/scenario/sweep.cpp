@@ -180,12 +180,17 @@ std::vector<SweepPoint> decode_sweep(MapReader& in, const char* absent, Diagnost
   }
   const bool zipped = sweep.boolean("zip", {""}).value_or(false);
   std::vector<SweptKey> keys;
+  bool refused = false;  // a value of them, and told already
   for (const auto& [key, mark] : sweep.keys()) {
     if (key == "zip") { continue; }
     check_swept_key(key, mark, diagnostics);
-    keys.push_back({split(key, '.'), "", mark, swept_values(key, *sweep.child(key, {""}), diagnostics)});
-    if (keys.back().values.empty()) { return {}; }  // told already
+    const auto list = *sweep.child(key, {""});
+    keys.push_back({split(key, '.'), "", mark, swept_values(key, list, diagnostics)});
+    const auto& values = keys.back().values;
+    if (values.empty()) { return {}; }
+    refused = refused || values.size() < list.node.size();
   }
+  if (zipped && refused) { return {}; }
   std::sort(keys.begin(), keys.end(), [](const SweptKey& a, const SweptKey& b) {
     return a.mark.pos < b.mark.pos;  // as the file has them
   });

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/contains.h"
 #include "common/error.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
@@ -427,11 +428,11 @@ std::vector<std::string> read_words(MapReader& in, const char* key, const std::v
       break;
     }
     const std::string word = item.node.IsScalar() ? item.node.Scalar() : "";
-    if (std::find(allowed.begin(), allowed.end(), word) == allowed.end()) {
+    if (!contains(allowed, word)) {
       const auto near = nearest_word(word, allowed);
       diagnostics.add(item.node.Mark(), "{}: '{}' is not allowed (allowed: {}{})", key, excerpt(word),
                       join(allowed, ", "), near ? "; did you mean " + *near + "?" : "");
-    } else if (std::find(words.begin(), words.end(), word) != words.end()) {
+    } else if (contains(words, word)) {
       diagnostics.add(item.node.Mark(), "{}: '{}' is there twice", key, word);
     } else {
       words.push_back(word);

@@ -23,9 +23,7 @@ asio::awaitable<std::exception_ptr> on_probe_nodes(RunContext& context, const Pl
   co_await (guarded() || context.stop.wait());
   if (context.progress) { context.progress("tear_down"); }
   const auto left = co_await nodes.tear_down();
-  if (!left.empty()) {
-    log::warning("something could not be removed; run: virtrain clean", {{"left", left}});
-  }
+  if (!left.empty()) { log::warning(something_is_left, {{"left", left}}); }
   co_return context.stop.requested() ? nullptr : failure;
 }
 

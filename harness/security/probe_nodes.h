@@ -8,6 +8,9 @@
 
 namespace virtrain::harness {
 
+/// The warning after a tear-down that left something.
+inline constexpr const char* something_is_left = "something could not be removed; run: virtrain clean";
+
 /// Does the work, which brings the nodes up, until it ends or the experiment is to stop, and tears them down.
 /// Returns what failed, if it was not the stop.
 asio::awaitable<std::exception_ptr> on_probe_nodes(RunContext& context, const Placement& placement,

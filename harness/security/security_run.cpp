@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <set>
 
 #include "common/error.h"
@@ -213,14 +212,6 @@ asio::awaitable<std::int64_t> run_security(RunContext& context, const SecurityOp
     failed += co_await run.run() ? 0 : 1;
   }
   co_return failed;
-}
-
-int judge_security(std::span<const results::SecurityProbe> probes) {
-  const auto any = [&](LeakResult result) {
-    return std::any_of(probes.begin(), probes.end(),
-                       [&](const auto& one) { return one.result == to_string(result); });
-  };
-  return any(LeakResult::leak) ? 1 : any(LeakResult::inconclusive) ? 5 : 0;
 }
 
 }  // namespace virtrain::harness

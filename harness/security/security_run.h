@@ -3,7 +3,6 @@
 #include <boost/asio/awaitable.hpp>
 
 #include <cstdint>
-#include <span>
 
 #include "harness/security/killed_run.h"
 #include "harness/trial/run_context.h"
@@ -14,8 +13,5 @@ namespace virtrain::harness {
 /// probe as it ends. Throws only what ends the experiment (the database). Returns how many arms could not
 /// bring up their nodes.
 asio::awaitable<std::int64_t> run_security(RunContext& context, const SecurityOptions& options);
-
-/// As an expectation has it: 1 where something leaked, 5 where a probe was inconclusive, else 0.
-int judge_security(std::span<const results::SecurityProbe> probes);
 
 }  // namespace virtrain::harness

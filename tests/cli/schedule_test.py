@@ -350,6 +350,9 @@ class Nightly(InAFolder):
         again = self.virtrain("schedule", "run", "nightly", status=1)
         self.assertIn("could not be published", again.err)
         self.assertEqual((site.read_text(), page.exists()), ("mine", True))
+        site.unlink()
+        site.symlink_to("x" * 300)  # no folder can be made there, nor can anybody look whether there is one
+        self.assertIn("cannot make the folder", self.virtrain("schedule", "run", "nightly", status=1).err)
 
     @without_systemd
     def test_two_schedules_that_are_added_at_once_both_reach_the_crontab(self):

@@ -130,6 +130,7 @@ class Site(InAFolder):
         file = self.folder / "file"
         file.write_text("mine")
         self.assertIn("it is a file", self.report("--schedule", "every-night", "--out", file, status=2).err)
+        self.assertIn("cannot make the folder", self.report("--schedule", "every-night", "--out", "x" * 300, status=2).err)
         self.assertIn("--out DIR", self.report("--schedule", "every-night", status=2).err)
         self.report("--out", self.site, status=2)
         self.report("--schedule", "every-night", "--out", self.site, "--db", self.database, status=2)

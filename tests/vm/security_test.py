@@ -52,6 +52,16 @@ def probe(folder, planted):
     return experiment, run.returncode, {row["name"]: row for row in json.loads(out)}
 
 
+def run_prints_one_document(folder):
+    scenario, database = pathlib.Path(folder, "run.yaml"), pathlib.Path(folder, "run.db")
+    scenario.write_text(SCENARIO.replace("backend: cpu", "backend: cpu, batch_size: 2, image_size: 32, warmup_steps: 0, steps: 1") +
+                        "pairs: 1\nsecurity: true\n", encoding="utf-8")
+    run = subprocess.run([BUILD / "virtrain", "run", scenario, "--db", database, "--format", "json", "--mode", "system", "--wait"],
+                         capture_output=True, text=True, check=True)
+    assert [one["case"] for one in json.loads(run.stdout)] == ["one"], run.stdout
+    assert "isolate --security --experiment" in run.stderr, run.stderr
+
+
 def main():
     if os.geteuid() != 0:
         print("skipped: slices with networks of their own need root")
@@ -87,6 +97,7 @@ def main():
         for name in NETWORK:
             assert joined[name]["result"] == "leak" and joined[name]["found"], joined[name]
         assert status == 1, status
+        run_prints_one_document(folder)
     return 0
 
 

@@ -120,7 +120,8 @@ Filled fill_memory(const fs::path& path, const std::string& canary, std::chrono:
     filled.bytes += bytes;
   }
   // A search that follows shall read the device and not what this kernel remembers of it.
-  ::fsync(fd.get());
+  // Special files that keep nothing back say EINVAL.
+  if (::fsync(fd.get()) != 0 && errno != EINVAL) { throw errno_error(operation, errno); }
   ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED);
   return filled;
 }

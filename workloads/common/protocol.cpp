@@ -25,10 +25,10 @@ void write_record(const std::string& record, int rank, nlohmann::json fields) {
   fields["record"] = record;
   fields["rank"] = rank;
   std::string line = fields.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-  if (line.size() >= max_record_bytes) {
+  if (line.size() > max_record_bytes) {
     throw Error("write record '" + record + "'", ErrorCode::protocol,
-                "it has " + std::to_string(line.size()) + " bytes; fewer than " +
-                    std::to_string(max_record_bytes) + " are allowed");
+                "it has " + std::to_string(line.size()) + " bytes (allowed: at most " +
+                    std::to_string(max_record_bytes) + ")");
   }
   write_out(line);
 }

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <limits>
 
 #include "common/error.h"
 #include "common/text/json.h"
@@ -14,8 +15,9 @@ namespace virtrain::probe {
 namespace {
 
 constexpr std::uint64_t element_bytes = 4;
-/// MPI counts elements with an int.
+/// MPI counts with an int: elements of four bytes, and in round_trip bytes.
 constexpr std::uint64_t most_bytes = 4ULL << 30;
+constexpr std::uint64_t most_round_trip_bytes = std::numeric_limits<int>::max();
 
 using Names = std::vector<std::string>;
 
@@ -212,6 +214,11 @@ std::vector<std::string> chosen_probes(const Flags& flags, int ranks) {
   const Names& chosen = flags.probes.empty() ? possible_probes(ranks) : flags.probes;
   check_that_ranks_fit(chosen, ranks);
   check_that_flags_are_read(flags, chosen);
+  if (is_in(chosen, "round_trip") && flags.min_bytes > most_round_trip_bytes) {
+    throw usage("--min_bytes: round_trip sends messages of less than " +
+                format_size(most_round_trip_bytes + 1) +
+                " (use a smaller one, or leave round_trip out of --probe)");
+  }
   return chosen;
 }
 

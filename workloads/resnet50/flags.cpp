@@ -51,7 +51,7 @@ void check_combinations(const Flags& flags) {
       (flags.num_batches != 1 || flags.num_warmup_batches != 0 || flags.num_later_batches != 0)) {
     throw usage(
         "--dump describes one step from the initial parameters (allowed with it: --num_batches=1 "
-        "--num_warmup_batches=0)");
+        "--num_warmup_batches=0 --num_later_batches=0)");
   }
   if (!flags.dump.empty() && flags.steady_seconds != 0) {
     throw usage("--dump describes the very first step (allowed with it: --steady_seconds=0)");

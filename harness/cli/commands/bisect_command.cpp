@@ -16,6 +16,7 @@
 #include "harness/experiment/judge.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode.h"
+#include "harness/scenario/scenario_keys.h"
 #include "results/tables/render.h"
 
 namespace virtrain::harness {
@@ -49,7 +50,8 @@ std::vector<Setting> known_settings(const std::vector<std::string>& words) {
                   fmt::format("--switch {}: old and new value are the same, {}", excerpt(words[i]),
                               excerpt(words[i + 1])));
     }
-    settings.push_back({words[i], words[i + 1], words[i + 2]});
+    const bool is_list = is_at_or_below(words[i], "devices") && words[i + 1].starts_with('[');
+    settings.push_back({words[i], words[i + 1], words[i + 2], is_list});
   }
   return settings;
 }
@@ -205,7 +207,7 @@ Course run_steps(const Subject& subject, BisectArguments& arguments) {
 
 void bisect(BisectArguments& arguments, Cli& cli) {
   const auto subject = read_subject(arguments);
-  const auto screen = arguments.format == results::Format::table ? screen_of_stdout() : results::Screen{};
+  const auto screen = screen_of_stdout();
   Course course;
   std::vector<Setting> stored;
   const auto print = [&](const std::string& sentence) {

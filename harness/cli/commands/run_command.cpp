@@ -62,7 +62,7 @@ bool print_run(const RunArguments& arguments, const Scenario& scenario, const Sc
   if (run.comparisons.empty()) { return true; }
   const bool is_table = arguments.format == results::Format::table;
   if (!cli.quiet) {
-    const auto screen = is_table ? screen_of_stdout() : results::Screen{};
+    const auto screen = screen_of_stdout();
     print_result(scenario.isolation ? isolation_of(arguments.options, run.outcome, arguments.format, screen)
                  : is_table
                      ? results::render(results::summary_table(run.comparisons), arguments.format, screen)
@@ -75,14 +75,23 @@ bool print_run(const RunArguments& arguments, const Scenario& scenario, const Sc
   return reported;
 }
 
-/// Prints the probes that were stored; with --expect they decide, unless something worse has.
+/// Prints the probes that were stored, for people: programs get one document, which the comparison is. With
+/// --expect the probes decide, unless something worse has.
 void tell_security(const RunArguments& arguments, const std::string& experiment, Cli& cli) {
   const results::Store store(arguments.options.database, results::Store::Mode::open);
-  if (!cli.quiet && !store.security_probes(experiment).empty()) {
-    print_security(store, {experiment}, arguments.format);
+  const auto probes = store.security_probes(experiment);
+  const bool for_programs =
+      arguments.format == results::Format::json || arguments.format == results::Format::csv;
+  if (!cli.quiet && !probes.empty()) {
+    if (for_programs) {
+      log::info("the security probes are stored; show them with virtrain isolate --security --experiment " +
+                experiment);
+    } else {
+      print_security(store, {experiment}, arguments.format);
+    }
   }
   if (!arguments.expect || (cli.exit_status != 0 && cli.exit_status != exit_no_verdict)) { return; }
-  const int status = judge_security_of(arguments.options, experiment);
+  const int status = judge_security(probes);
   cli.exit_status = status == exit_worse ? status : std::max(cli.exit_status, status);
 }
 

@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
+#include "common/contains.h"
 #include "common/text/text.h"
 
 namespace virtrain::harness {
@@ -65,7 +64,7 @@ CLI::Validator one_of(std::vector<std::string> names) {
   // CLI11 shows a validator's description in --help, but never its name: what it allows is kept there.
   auto allowed = join(names, "|");
   const auto check = [names = std::move(names)](const std::string& word) -> std::string {
-    if (std::find(names.begin(), names.end(), word) != names.end()) { return {}; }
+    if (contains(names, word)) { return {}; }
     return fmt::format("{} is not one of its values {}", excerpt(word), allowed_words(word, names));
   };
   return {check, "", std::move(allowed)};

@@ -81,9 +81,16 @@ std::string flow_text(const YAML::Node& node) {
   return out.c_str();
 }
 
-void add_leaves(const YAML::Node& node, const std::string& key, std::map<std::string, std::string>& leaves) {
+/// Values by key, and which of them are lists: a text may look like one.
+struct Leaves {
+  std::map<std::string, std::string> values;
+  std::set<std::string> lists;
+};
+
+void add_leaves(const YAML::Node& node, const std::string& key, Leaves& leaves) {
   if (!node.IsMap()) {
-    leaves[key] = node.IsScalar() ? node.Scalar() : flow_text(node);
+    leaves.values[key] = node.IsScalar() ? node.Scalar() : flow_text(node);
+    if (node.IsSequence()) { leaves.lists.insert(key); }
     return;
   }
   for (const auto& entry : node) {
@@ -109,10 +116,10 @@ std::vector<std::string> path_of(const std::string& key) {
 }
 
 void set_at(YAML::Node node, const std::vector<std::string>& path, std::size_t depth,
-            const std::string& value) {
+            const YAML::Node& value) {
   const auto& key = path[depth];
   if (depth + 1 == path.size()) {
-    node[key] = value.starts_with('[') ? YAML::Load(value) : YAML::Node(value);
+    node[key] = value;
     return;
   }
   if (!node[key].IsDefined() || !node[key].IsMap()) { node[key] = YAML::Node(YAML::NodeType::Map); }
@@ -137,7 +144,8 @@ YAML::Node arm_of(const char* name, const std::string& base, const TwoArms& want
     const auto& setting = wanted.settings[i];
     const bool is_new = name == std::string(arm_tried) && wanted.tried.contains(i);
     const auto& value = is_new ? setting.after : setting.before;
-    if (value) { set_at(arm, path_of(setting.key), 0, *value); }
+    if (!value) { continue; }
+    set_at(arm, path_of(setting.key), 0, setting.is_list ? YAML::Load(*value) : YAML::Node(*value));
   }
   return arm;
 }
@@ -147,26 +155,27 @@ YAML::Node arm_of(const char* name, const std::string& base, const TwoArms& want
 std::vector<Setting> edited_settings(const std::string& before, const std::string& after,
                                      const std::string& case_name, const std::string& arm) {
   const YAML::Node documents[] = {YAML::Load(before), YAML::Load(after)};
-  std::map<std::string, std::string> leaves[2];
+  Leaves leaves[2];
   for (std::size_t side = 0; side < 2; ++side) {
     for (const auto& [part, node] : settings_of(documents[side], arm).parts) {
       add_leaves(node, part, leaves[side]);
     }
     if (const auto placed = case_of(documents[side], case_name); placed.IsDefined()) {
-      leaves[side]["cases"] = flow_text(placed);
+      leaves[side].values["cases"] = flow_text(placed);
     }
   }
   std::set<std::string> keys;
   for (const auto& side : leaves) {
-    for (const auto& [key, value] : side) { keys.insert(key); }
+    for (const auto& [key, value] : side.values) { keys.insert(key); }
   }
   std::vector<Setting> edited;
   const auto value_in = [&](std::size_t side, const std::string& key) {
-    const auto found = leaves[side].find(key);
-    return found == leaves[side].end() ? std::nullopt : std::optional(found->second);
+    const auto found = leaves[side].values.find(key);
+    return found == leaves[side].values.end() ? std::nullopt : std::optional(found->second);
   };
   for (const auto& key : keys) {
-    Setting setting{key, value_in(0, key), value_in(1, key)};
+    const bool is_list = leaves[0].lists.contains(key) || leaves[1].lists.contains(key);
+    Setting setting{key, value_in(0, key), value_in(1, key), is_list};
     if (setting.before != setting.after) { edited.push_back(std::move(setting)); }
   }
   return edited;

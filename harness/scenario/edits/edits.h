@@ -15,6 +15,7 @@ struct Setting {
   std::string key = {};  ///< "workload.env.NCCL_ALGO", "guest.pinning"
   std::optional<std::string> before = {};
   std::optional<std::string> after = {};
+  bool is_list = false;  ///< its values are texts of lists, "[a, b]"
 };
 
 /// Shown in place of a value that is absent.

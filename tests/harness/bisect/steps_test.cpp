@@ -75,6 +75,21 @@ TEST_CASE("a step is a scenario of one case in two arms that differ in what is t
   CHECK_FALSE(all.arms[1].cases[0].guest.hugepages);
 }
 
+TEST_CASE("a text that looks like a list stays a text, and a list a list") {
+  auto subject = a_subject();
+  subject.suspects = {suspected_setting({"workload.env.A", "[1", "[1,2]"})};
+  const auto scenario = decode_scenario(step_scenario(subject, {0}, {8, 7}), "x", true);
+  CHECK(scenario.arms[0].cases[0].tenants[0].workload.environment.at("A") == "[1");
+  CHECK(scenario.arms[1].cases[0].tenants[0].workload.environment.at("A") == "[1,2]");
+  const auto with = [](const char* address) {
+    return std::string(two_arms) + "devices: {nics: {select: {address: [" + address + "]}}}\n";
+  };
+  const auto edited = edited_settings(with("a"), with("b"), "one", "vm");
+  CHECK(edited == std::vector<Setting>{{"devices.nics.select.address", "[a]", "[b]", true}});
+  subject.suspects = {suspected_setting(edited.at(0))};
+  CHECK_THAT(step_scenario(subject, {0}, {8, 7}), Contains("address: [b]"));
+}
+
 TEST_CASE("one size of a weak scaling is run alone") {
   auto subject = a_subject();
   subject.case_name = "weak/2";

@@ -86,16 +86,21 @@ TEST_CASE("a device of any class is had by its address, and only so") {
       Contains("0000:99:00.0: this host has no such device"));
 }
 
-TEST_CASE("bare metal alone takes GPUs without an IOMMU, VMs do not") {
+TEST_CASE("bare metal alone takes GPUs and adapters without an IOMMU, VMs do not") {
   auto inventory = host("r750xa");
-  auto& gpu = at(inventory, "0000:17:00.0");
-  gpu.function.iommu_group.reset();
-  std::tie(gpu.mechanism, gpu.mechanism_reason) = vmctl::mechanism_of(gpu.function);
-  auto s = device_scenario("{kind: passthrough, select: {address: [0000:17:00.0]}}", one);
+  for (const char* address : {"0000:17:00.0", "0000:98:00.0"}) {
+    auto& device = at(inventory, address);
+    device.function.iommu_group.reset();
+    std::tie(device.mechanism, device.mechanism_reason) = vmctl::mechanism_of(device.function);
+  }
+  auto s = device_scenario(
+      "{kind: passthrough, select: {address: [0000:17:00.0]}, nics: {kind: passthrough, select: {address: "
+      "[0000:98:00.0]}}}",
+      one);
   CHECK_THAT(refusal(s, inventory), Contains("it is in no IOMMU group"));
   s.arms.at(0).name = s.arms[0].base = arm_bare_metal;
   const auto plan = plan_of(s, inventory);
-  CHECK(node(plan, 0).device_addresses() == List{"0000:17:00.0"});
+  CHECK(node(plan, 0).device_addresses() == List{"0000:17:00.0", "0000:98:00.0"});
   CHECK(device_demands(plan, s).empty());
 }
 
@@ -286,6 +291,23 @@ TEST_CASE("else one of its root complex, else of its NUMA node, and a port that 
   at(inventory, "0000:98:00.0").ports[0].state = "DOWN";
   at(inventory, "0000:98:00.1").ports[0].state = "ACTIVE";
   CHECK_THAT(reason(), Contains("NIC 0000:98:00.1 on the NUMA node of"));
+}
+
+TEST_CASE("a device whose NUMA node the firmware does not name is on no second one") {
+  auto inventory = host("r750xa");
+  const auto reason = [&] {
+    return node(
+               plan_of(device_scenario("{kind: passthrough, select: {address: [0000:17:00.0, 0000:b1:00.0]}}",
+                                       "{gpus_per_node: 2}"),
+                       inventory),
+               0)
+        .devices_reason;
+  };
+  CHECK_THAT(reason(), Contains("on several NUMA nodes"));
+  at(inventory, "0000:b1:00.0").function.numa_node = -1;
+  CHECK_THAT(reason(), Contains("on NUMA node 0 and one that the firmware does not name"));
+  at(inventory, "0000:17:00.0").function.numa_node = -1;
+  CHECK_THAT(reason(), Contains("on a NUMA node that the firmware does not name"));
 }
 
 TEST_CASE("virtual functions of an adapter are known before they are made") {

@@ -195,6 +195,14 @@ TEST_CASE("every rule of validity: what breaks it, alone, and its words") {
   }
 }
 
+TEST_CASE("a device that counts its link errors from zero again had few") {
+  auto trial = good();
+  trial.host.link_errors_after["0000:17:00.0"] = {3, 0, 0};
+  CHECK(found_in(trial).empty());
+  trial.host.link_errors_after["0000:17:00.0"] = {3, 0, 1};
+  CHECK(found_in(trial) == std::vector<std::string>{"AER-1: 0000:17:00.0 had 1 uncorrected PCIe errors"});
+}
+
 TEST_CASE("what makes a trial invalid, and what is only noted") {
   for (const auto& row : rows()) {
     INFO(row.words);

@@ -90,6 +90,8 @@ TEST_CASE("a sweep is the product of its values, or takes them one by one, and a
   CHECK(names(decoded(one_case + fmt::format("sweep: {{{}}}\n", keys))) ==
         std::vector<std::string>{"one@batch_size=16,vcpus=1", "one@batch_size=16,vcpus=2",
                                  "one@batch_size=32,vcpus=1", "one@batch_size=32,vcpus=2"});
+  const std::string refused = "sweep: {zip: true, workload.env.A: ['', x], workload.batch_size: [1, 2]}\n";
+  CHECK_THROWS_WITH(decoded(one_case + refused), Contains("workload.env.A") && !Contains("zip: "));
   const auto zipped = decoded(one_case + fmt::format("sweep: {{{}, zip: true}}\n", keys));
   CHECK(names(zipped) == std::vector<std::string>{"one@batch_size=16,vcpus=1", "one@batch_size=32,vcpus=2"});
   CHECK(zipped.cases[1].guest.vcpus == 2);
@@ -150,6 +152,7 @@ price: {vm: 2.10 EUR/h, b: 3 EUR/h}
   CHECK(s.arms[2].price->amount == 2.1);
   CHECK(s.arms[3].price->amount == 3);
   CHECK(s.arms[3].price->currency == "EUR");
+  CHECK(decoded(std::string(one_case) + "arms: [{name: a, like: vm}]\nprice: {vm: 2 EUR/h}\n").arms[0].price);
 }
 
 TEST_CASE("a plan says what each arm changes, and places a case again where an arm changes it") {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
+#include "harness/experiment/judge.h"
 #include "harness/plan/node_group.h"
 #include "harness/plan/plan.h"
 #include "harness/security/canary_tool.h"
@@ -11,7 +12,6 @@
 #include "harness/security/foreign_devices.h"
 #include "harness/security/killed_run.h"
 #include "harness/security/network_probes.h"
-#include "harness/security/security_run.h"
 #include "harness/trial/live_nodes.h"
 #include "tests/support/catch.h"
 

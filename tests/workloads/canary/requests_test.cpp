@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <fstream>
 
 #include "common/error.h"
@@ -13,6 +14,18 @@
 using namespace virtrain;
 using namespace virtrain::canary;
 using nlohmann::json;
+
+namespace {
+
+int fsync_error = 0;
+
+}  // namespace
+
+/// In place of the C library's: no file system fails on demand.
+extern "C" int fsync(int /*fd*/) {
+  errno = fsync_error;
+  return fsync_error == 0 ? 0 : -1;
+}
 
 TEST_CASE("requests without what they need, or with what is no canary, are refused") {
   const auto text = make_canary("a").text;
@@ -49,6 +62,20 @@ TEST_CASE("filled memory has the canary on every page, with the page's number be
   CHECK(late.total == size);
   std::filesystem::remove(path);
   CHECK_THROWS_AS(fill_memory(path, canary.text, std::chrono::seconds{60}), Error);
+}
+
+TEST_CASE("what did not reach the device is not filled") {
+  const TemporaryFolder folder;
+  const auto path = folder.path / "memory";
+  std::ofstream(path) << std::string(4096, 'x');
+  const auto fill_with = [&](int error) {
+    fsync_error = error;
+    const auto filled = fill_memory(path, make_canary("a").text, std::chrono::seconds{60});
+    fsync_error = 0;
+    return filled.bytes;
+  };
+  CHECK_THROWS_WITH(fill_with(EIO), virtrain::test::Contains("fill " + path.string()));
+  CHECK(fill_with(EINVAL) == 4096);  // of a special file
 }
 
 TEST_CASE("a disk holds data where its first or last MiB is neither empty nor canaries") {

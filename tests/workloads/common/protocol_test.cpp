@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <array>
+
 #include "common/error.h"
 #include "common/unique_fd.h"
 #include "tests/support/catch.h"
@@ -60,6 +62,17 @@ TEST_CASE("an endless line is refused instead of kept") {
   REQUIRE_THROWS_AS(reader.next(0), Error);
 }
 
-TEST_CASE("a record that would not fit is refused") {
-  REQUIRE_THROWS_AS(write_record("hello", 0, {{"text", std::string(5000, 'x')}}), Error);
+TEST_CASE("a record of 4,096 bytes is written, one that would not fit is refused") {
+  const auto write = [](std::size_t bytes) {
+    const auto others = std::string(R"({"rank":0,"record":"hello","text":""})").size() + 1;
+    write_record("hello", 0, {{"text", std::string(bytes - others, 'x')}});
+  };
+  const UniqueFd shown(::dup(STDOUT_FILENO));
+  Pipe pipe;
+  ::dup2(pipe.ends[1].get(), STDOUT_FILENO);
+  write(max_record_bytes);
+  ::dup2(shown.get(), STDOUT_FILENO);
+  std::array<char, 2 * max_record_bytes> record{};
+  CHECK(::read(pipe.ends[0].get(), record.data(), record.size()) == max_record_bytes);
+  REQUIRE_THROWS_AS(write(max_record_bytes + 1), Error);
 }

@@ -81,6 +81,12 @@ TEST_CASE("what cannot be is refused with what is allowed") {
   CHECK_THAT(refusal({"--min_bytes=2"}), Contains("4B"));
   CHECK_THAT(refusal({"--min_bytes=1MiB", "--max_bytes=1KiB"}), Contains("less than"));
   CHECK_THAT(refusal({"--max_bytes=8GiB"}), Contains("4GiB"));
+  const std::vector<const char*> large{"--min_bytes=2GiB", "--max_bytes=4GiB"};
+  CHECK_THAT(refusal(large, 2), Contains("round_trip") && Contains("less than 2GiB"));
+  CHECK_THAT(refusal({"--probe=round_trip", "--min_bytes=4GiB", "--max_bytes=4GiB"}, 2),
+             Contains("round_trip"));
+  CHECK(refusal({"--probe=round_trip", "--min_bytes=2147483647", "--max_bytes=4GiB"}, 2)
+            .find("round_trip sends") == std::string::npos);
   CHECK_THAT(refusal({"--factor=1"}), Contains("2"));
   CHECK_THAT(refusal({"--iterations=0"}), Contains("1"));
   CHECK_THAT(refusal({"--repetitions=1"}), Contains("2"));

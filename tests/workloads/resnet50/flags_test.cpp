@@ -155,6 +155,8 @@ TEST_CASE("contradictions are refused") {
   CHECK_THAT(refusal({"--dump=x", "--num_batches=2", "--num_warmup_batches=0"}),
              virtrain::test::Contains("--num_batches=1"));
   CHECK_THAT(refusal({"--dump=x", "--num_batches=1"}), virtrain::test::Contains("--num_warmup_batches=0"));
+  CHECK_THAT(refusal({"--dump=x", "--num_batches=1", "--num_warmup_batches=0", "--num_later_batches=5"}),
+             virtrain::test::Contains("--num_later_batches=0"));
   CHECK_THAT(refusal({"--batch_size=1", "--image_size=32"}), virtrain::test::Contains("--batch_size 2"));
   CHECK(refusal({"--batch_size=1", "--image_size=33"}).empty());
 }

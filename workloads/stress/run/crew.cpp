@@ -24,13 +24,18 @@ Crew::Crew(Load& load, double share, std::optional<std::uint64_t> bytes_per_seco
   if (bytes_per_second) { per_second_each_ = static_cast<double>(*bytes_per_second) / count; }
   working_ = count;
   const std::vector<int> cpus = place_threads(allowed_cpus(), 1, 0, count).cpus;
-  for (int index = 0; index < count; ++index) {
-    threads_.emplace_back([this, index] { work_on(index); });
-    if (cpus.empty()) { continue; }
-    cpu_set_t mask;
-    CPU_ZERO(&mask);
-    CPU_SET(cpus[static_cast<std::size_t>(index)], &mask);
-    pthread_setaffinity_np(threads_.back().native_handle(), sizeof mask, &mask);
+  try {
+    for (int index = 0; index < count; ++index) {
+      threads_.emplace_back([this, index] { work_on(index); });
+      if (cpus.empty()) { continue; }
+      cpu_set_t mask;
+      CPU_ZERO(&mask);
+      CPU_SET(cpus[static_cast<std::size_t>(index)], &mask);
+      pthread_setaffinity_np(threads_.back().native_handle(), sizeof mask, &mask);
+    }
+  } catch (...) {  // no thread can be made: without an object, nobody else ends those that were
+    stop();
+    throw;
   }
 }
 

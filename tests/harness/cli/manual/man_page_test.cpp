@@ -1,8 +1,14 @@
 #include "harness/cli/manual/man_page.h"
 
+#include <set>
+
+#include "common/error.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 #include "tests/harness/cli/manual/small_program.h"
 #include "tests/support/catch.h"
 
+using namespace virtrain;
 using namespace virtrain::harness::manual;
 using virtrain::test::Contains;
 using virtrain::test::StartsWith;
@@ -60,5 +66,14 @@ TEST_CASE("the program's own page has its files and exit codes") {
   CHECK_THAT(page, Contains("\nvirtrain \\- measures something\n"));
   for (const auto* section : {".SH EXIT STATUS\n", ".SH ENVIRONMENT\n", ".SH FILES\n"}) {
     CHECK_THAT(page, Contains(section));
+  }
+  std::set<int> statuses{0, 1, 5};  // that no error has
+  for (int code = 0; code <= static_cast<int>(ErrorCode::interrupted); ++code) {
+    statuses.insert(exit_status(static_cast<ErrorCode>(code)));
+  }
+  for (const auto& line : split(page, '\n')) {
+    const auto status = parse_integer(line.substr(0, line.find('\t')));
+    INFO(line);
+    CHECK((!status || statuses.contains(static_cast<int>(*status))));
   }
 }

@@ -1,9 +1,12 @@
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <system_error>
 
 #include "common/error.h"
 #include "common/text/text.h"
+#include "common/text/units.h"
 #include "tests/support/catch.h"
 #include "workloads/stress/loads/loads.h"
 #include "workloads/stress/run/crew.h"
@@ -20,9 +23,13 @@ class FailingWorker : public Worker {
 
 class FailingLoad : public Load {
  public:
+  explicit FailingLoad(int threads) : threads_(threads) {}
   const char* unit() const override { return "B"; }
-  int threads() const override { return 2; }
+  int threads() const override { return threads_; }
   std::unique_ptr<Worker> make_worker(int /*index*/) override { return std::make_unique<FailingWorker>(); }
+
+ private:
+  int threads_;
 };
 
 std::filesystem::path new_path() {
@@ -95,8 +102,20 @@ TEST_CASE("a peer that is not there is named") {
 }
 
 TEST_CASE("a worker's failure comes out of the crew") {
-  FailingLoad load;
+  FailingLoad load(2);
   Crew crew(load, 1, std::nullopt);
   crew.stop();
   CHECK_THROWS_WITH(crew.rethrow_failure(), virtrain::test::Contains("planted"));
+}
+
+TEST_CASE("threads that cannot be made are an error, and those that were made end") {
+  const auto pages = parse_integer(split(read_file("/proc/self/statm").value(), ' ').at(0));
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_AS, &before) == 0);
+  auto little = before;  // room for the stacks of some of them
+  little.rlim_cur = static_cast<rlim_t>(pages.value() * ::sysconf(_SC_PAGESIZE)) + (64U << 20);
+  REQUIRE(setrlimit(RLIMIT_AS, &little) == 0);
+  FailingLoad load(1000);
+  CHECK_THROWS_AS(Crew(load, 1, std::nullopt), std::system_error);
+  setrlimit(RLIMIT_AS, &before);
 }

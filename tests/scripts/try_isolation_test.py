@@ -1,0 +1,29 @@
+#!/usr/bin/python3
+"""try_isolation_test.py SOURCE: what scripts/try-isolation says of an interval."""
+
+import importlib.machinery
+import importlib.util
+import pathlib
+import sys
+import unittest
+
+SCRIPT = str(pathlib.Path(sys.argv.pop()) / "scripts" / "try-isolation")
+sys.dont_write_bytecode = True
+LOADER = importlib.machinery.SourceFileLoader("try_isolation", SCRIPT)
+MODULE = importlib.util.module_from_spec(importlib.util.spec_from_loader("try_isolation", LOADER))
+LOADER.exec_module(MODULE)
+
+
+class VerdictTest(unittest.TestCase):
+    def test_an_interval_that_nothing_lies_outside_of_finds_nothing(self):
+        def verdict(expected, low, high):
+            return MODULE.Found("what", "why", expected, expected, low, high).verdict()
+        self.assertEqual(verdict(0.10, 0.08, 0.12), "inside")
+        self.assertEqual(verdict(0.10, -0.02, 0.22), "TOO WIDE")  # no loss at all would lie in it, too
+        self.assertEqual(verdict(0.94, 0.84, 1.0), "TOO WIDE")
+        self.assertEqual(verdict(0.50, 0.42, 0.58), "inside")
+        self.assertEqual(verdict(0.50, 0.51, 0.58), "OUTSIDE")
+        self.assertEqual(verdict(0.50, None, None), "OUTSIDE")
+
+
+unittest.main()
