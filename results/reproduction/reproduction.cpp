@@ -18,7 +18,9 @@ StudyFigures figures_of(const CaseComparison& comparison, const ArmSummary& arm)
     figures.speedup = arm.scaling->speedup;
     figures.efficiency = arm.scaling->efficiency;
   }
-  if (arm.arm == comparison.candidate && comparison.test) { figures.ratio = comparison.test->ratio; }
+  // A variant is compared with what it is like, which is another ratio.
+  const bool has_ratio = comparison.first_of_case && arm.arm == comparison.candidate && comparison.test;
+  if (has_ratio) { figures.ratio = comparison.test->ratio; }
   return figures;
 }
 
@@ -39,7 +41,11 @@ void add_figures(std::vector<ReproducedArm>& lines, const std::vector<CaseCompar
                  StudyFigures ReproducedArm::*side) {
   for (const auto& comparison : comparisons) {
     for (const auto& arm : comparison.arms) {
-      line_of(lines, comparison.case_name, arm.arm).*side = figures_of(comparison, arm);
+      auto& kept = line_of(lines, comparison.case_name, arm.arm).*side;
+      const auto found = figures_of(comparison, arm);
+      const auto ratio = kept.ratio ? kept.ratio : found.ratio;  // a case may be compared several times
+      kept = found;
+      kept.ratio = ratio;
     }
   }
 }

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 #include "common/text/units.h"
+#include "results/comparison/case_rows.h"
 
 namespace virtrain::results {
 namespace {
@@ -97,7 +99,7 @@ std::string margin_words(double share) {
 }
 
 std::string emulation_words(const std::set<std::string>& virtualization) {
-  if (virtualization.contains("tcg")) {
+  if (std::any_of(virtualization.begin(), virtualization.end(), is_emulation)) {
     return "VMs were emulated by QEMU: the contention is real, the speed is not";
   }
   return "";
@@ -112,10 +114,11 @@ void add_notes(const IsolationMatrix& matrix, std::vector<std::string>& notes) {
                               margin_words(matrix.settings.margin), (1 - 2 * matrix.settings.alpha) * 100));
   if (const auto words = emulation_words(matrix.virtualization); !words.empty()) { notes.push_back(words); }
   for (const auto& dose : matrix.doses) {
-    notes.push_back(fmt::format(
-        "{} at full level: {:.0f} % slower{}, by a line over its levels", dose.aggressor,
-        dose.loss_at_full_level * 100,
-        dose.ci ? fmt::format(" (95 %: {:.0f} to {:.0f})", dose.ci->low * 100, dose.ci->high * 100) : ""));
+    notes.push_back(fmt::format("{} at full level: {} % slower{}, by a line over its levels", dose.aggressor,
+                                whole_percents(dose.loss_at_full_level),
+                                dose.ci ? fmt::format(" (95 %: {} to {})", whole_percents(dose.ci->low),
+                                                      whole_percents(dose.ci->high))
+                                        : ""));
   }
 }
 

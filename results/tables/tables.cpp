@@ -19,7 +19,7 @@
 namespace virtrain::results {
 namespace {
 
-/// Two digits below ten images a second (emulated guests), one above.
+/// Three decimals below ten images a second (emulated guests), one from there on.
 Cell throughput_cell(const std::optional<double>& value) {
   return cell(value, value && *value < 10 ? 3 : 1);
 }

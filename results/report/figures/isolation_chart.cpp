@@ -164,7 +164,7 @@ Chart neighbour_chart(const IsolationMatrix& matrix, std::size_t index) {
     const auto& alone = *cell.against_alone;
     chart.data["cells"].push_back(
         heat_cell(loss_classes, alone.loss, row, column,
-                  fmt::format("{:.0f} %{}", alone.loss * 100, is_decided(alone) ? "" : " ?"),
+                  fmt::format("{} %{}", whole_percents(alone.loss), is_decided(alone) ? "" : " ?"),
                   fmt::format("beside {}\n{}", cell.neighbour, to_text(alone, true))));
   }
   for (std::size_t row = 0; row < rows.size(); ++row) {

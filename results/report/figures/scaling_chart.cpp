@@ -6,6 +6,7 @@
 #include <set>
 
 #include "common/text/units.h"
+#include "results/comparison/case_rows.h"
 #include "results/report/figures/figures.h"
 
 namespace virtrain::results {
@@ -20,12 +21,6 @@ struct Step {
   std::string published_by = {};  ///< the experiment that the published figures are of
 };
 
-/// FAMILY of a case named FAMILY/NODES; empty for any other.
-std::string family_of(const std::string& case_name, std::int64_t nodes) {
-  const std::string ending = fmt::format("/{}", nodes);
-  return case_name.ends_with(ending) ? case_name.substr(0, case_name.size() - ending.size()) : "";
-}
-
 /// Families by name; own and published steps of each, in plan order.
 std::map<std::string, std::vector<Step>> steps_of(const ReportData& data, const ArmOrder& order) {
   std::map<std::string, std::vector<Step>> families;
@@ -33,7 +28,7 @@ std::map<std::string, std::vector<Step>> steps_of(const ReportData& data, const 
     if (!comparison.first_of_case) { continue; }
     for (const auto& arm : comparison.arms) {
       if (!arm.scaling) { continue; }
-      auto& steps = families[family_of(comparison.case_name, arm.nodes)];
+      auto& steps = families[scaling_family(comparison.case_name, arm.nodes)];
       steps.push_back(
           {arm_words(arm.arm), arm_key(order, arm.arm).mark, arm.nodes, arm.images_per_second, *arm.scaling});
       if (!arm.published) { continue; }

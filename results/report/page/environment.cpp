@@ -20,13 +20,6 @@ std::string rule_words(FactRule rule) {
   return "for information";
 }
 
-std::string why_of(const std::string& field) {
-  for (const auto& rule : field_rules()) {
-    if (rule.field == field) { return std::string(rule.why); }
-  }
-  return "";
-}
-
 /// One difference and the cases that have it.
 struct Shared {
   const FactDifference* difference;
@@ -62,12 +55,14 @@ Table difference_table(const ReportData& data) {
                    {"meaning", "Meaning"},
                    {"cases", "In"}};
   for (const auto& [difference, cases] : shared_differences(data)) {
-    const std::string why = why_of(difference->field);
-    const std::string effect = forbids(*difference) ? ": forbids a verdict" : "";
+    auto meaning = rule_words(difference->rule);
+    if (forbids(*difference)) { meaning += ": forbids a verdict"; }
+    for (const auto& more : {difference->detail, difference->why}) {
+      if (!more.empty()) { meaning += " (" + more + ")"; }
+    }
     table.rows.push_back({cell(difference->field),
                           cell(fmt::format("{}", fmt::join(difference->baseline, ", "))),
-                          cell(fmt::format("{}", fmt::join(difference->candidate, ", "))),
-                          cell(rule_words(difference->rule) + effect + (why.empty() ? "" : " (" + why + ")")),
+                          cell(fmt::format("{}", fmt::join(difference->candidate, ", "))), cell(meaning),
                           cell(cases_words(cases, data.comparisons.size()))});
   }
   return table;

@@ -1,5 +1,7 @@
 #include "results/reproduction/reproduction.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <fstream>
 #include <sstream>
@@ -66,6 +68,25 @@ TEST_CASE("the published figures stand beside our own", "[reproduction]") {
   CHECK(four.own.speedup == 3);
   CHECK(four.own.efficiency == 0.75);
   CHECK(*four.own.ratio == Approx(0.75));
+}
+
+TEST_CASE("a variant, which is compared with the arm it is like, leaves that arm its ratio",
+          "[reproduction]") {
+  Studies studies;
+  std::string records =
+      R"({"record":"experiment","experiment":"tuned","scenario":"s","host_name":"h","virtrain_version":"0.1.0","plan":{"arms":[{"name":"bare_metal","base":"bare_metal"},{"name":"vm","base":"vm"},{"name":"vm-tuned","base":"vm","like":"vm"}]}})";
+  for (const auto& [arm, speed] : {std::pair("bare_metal", 360), {"vm", 270}, {"vm-tuned", 300}}) {
+    records += fmt::format(
+        "\n"
+        R"({{"record":"trial","experiment":"tuned","scenario":"s","case":"weak-scaling/4","arm":"{}","pair":1,"nodes":4,)"
+        R"("gpus_per_node":0,"batch_size":4,"images_per_second":{}}})",
+        arm, speed);
+  }
+  std::istringstream tuned(records + "\n");
+  import_jsonl(studies.store, tuned, "tuned.jsonl");
+  const auto result = reproduction(studies.store, published, "tuned");
+  CHECK(*line(result, "weak-scaling/4", "vm").own.ratio == Approx(0.75));
+  CHECK_FALSE(line(result, "weak-scaling/4", "vm-tuned").own.ratio);
 }
 
 TEST_CASE("a line that only one side has stays empty on the other, beside the arms of its case",
