@@ -33,8 +33,9 @@ std::vector<CgroupFolder> own_cgroups(const std::string& controller, const fs::p
   constexpr std::size_t most_bytes = 16U << 10;  // of a recorded host, of which nothing is sure
   std::vector<CgroupFolder> groups;
   for (const auto& line : split(read_file(root / "proc/self/cgroup", most_bytes).value_or(""), '\n')) {
-    const auto fields = split(line, ':');
-    if (fields.size() != 3) { continue; }
+    auto fields = split(line, ':');
+    if (fields.size() < 3) { continue; }
+    fields[2] = join({fields.begin() + 2, fields.end()}, ":");  // a path may have colons: containerd's do
     const bool is_v2 = fields[1].empty();
     if (!is_v2 && !contains(split(fields[1], ','), controller)) { continue; }
     const auto mount = root / "sys/fs/cgroup" / (is_v2 ? "" : controller);

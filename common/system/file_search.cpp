@@ -57,16 +57,19 @@ class Searcher {
     if (is_kernels_own(folder)) { return; }
     std::error_code failure;
     fs::directory_iterator entries(folder, failure);
-    if (failure) { ++report_.unreadable; }
     for (; !failure && entries != fs::directory_iterator(); entries.increment(failure)) {
       struct stat status {};
       const auto& path = entries->path();
-      if (::lstat(path.c_str(), &status) != 0) { continue; }  // gone meanwhile
+      if (::lstat(path.c_str(), &status) != 0) {
+        if (errno != ENOENT) { ++report_.unreadable; }  // else it is gone meanwhile
+        continue;
+      }
       if (S_ISREG(status.st_mode)) { look_into(path, status); }
       if (S_ISDIR(status.st_mode) && !(status.st_dev != device && is_kernels_own(path))) {
         look_below(path, status.st_dev);
       }
     }
+    if (failure) { ++report_.unreadable; }
   }
 
   void look_into(const fs::path& path, const struct stat& status) {

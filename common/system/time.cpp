@@ -36,7 +36,11 @@ std::string iso8601(std::int64_t wall_clock_ns) {
 
 std::optional<std::int64_t> seconds_of_iso8601(const std::string& time) {
   std::tm fields{};
-  if (::strptime(time.c_str(), "%Y-%m-%dT%H:%M:%S", &fields) == nullptr) { return std::nullopt; }
+  const char* rest = ::strptime(time.c_str(), "%Y-%m-%dT%H:%M:%S", &fields);
+  // A fraction and a Z may follow; another time zone is not read.
+  if (rest == nullptr || std::string_view(rest).find_first_not_of(".0123456789Z") != std::string_view::npos) {
+    return std::nullopt;
+  }
   return ::timegm(&fields);
 }
 

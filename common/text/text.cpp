@@ -54,6 +54,17 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
   return fmt::format("{}", fmt::join(parts, separator));
 }
 
+std::string line_value(std::string_view text, std::string_view name) {
+  while (!text.empty()) {
+    const auto line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const auto colon = line.find(':');
+    if (colon == line.npos || trim(line.substr(0, colon)) != name) { continue; }
+    return std::string(trim(line.substr(colon + 1)));
+  }
+  return "";
+}
+
 std::optional<std::string> read_at_most(int file, std::size_t most_bytes) {
   std::string content;
   char buffer[16384];
@@ -104,12 +115,19 @@ std::string link_name(const std::filesystem::path& link) {
 
 std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> entries;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
-    entries.push_back(entry.path());
+  std::error_code failure;
+  std::filesystem::directory_iterator entry(folder, failure);
+  for (; !failure && entry != std::filesystem::directory_iterator(); entry.increment(failure)) {
+    entries.push_back(entry->path());
   }
   std::sort(entries.begin(), entries.end());
   return entries;
+}
+
+std::vector<std::string> entry_names(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : entries_of(folder)) { names.push_back(entry.filename().string()); }
+  return names;
 }
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view content,

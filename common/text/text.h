@@ -19,6 +19,8 @@ std::string lower(std::string text);
 /// Words between blanks and tabs; views into the text.
 std::vector<std::string_view> words_of(std::string_view text);
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
+/// "value" of the first line "name : value", as in /proc/meminfo and /proc/cpuinfo; empty if there is none.
+std::string line_value(std::string_view text, std::string_view name);
 
 /// Most that is read of a file as text, unless said otherwise.
 inline constexpr std::size_t most_text_bytes = std::size_t{16} << 20;
@@ -36,6 +38,8 @@ std::optional<std::string> read_value(const std::filesystem::path& path);
 std::string link_name(const std::filesystem::path& link);
 /// What is in a folder, in order; nothing if it cannot be read.
 std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder);
+/// Their names alone.
+std::vector<std::string> entry_names(const std::filesystem::path& folder);
 /// Writes and closes, whole or not at all by rename. With exactly this mode, and nobody else's to read before
 /// it has it; without one, 0644 less the umask. Throws Error.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content,

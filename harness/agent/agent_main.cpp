@@ -23,10 +23,9 @@ using namespace virtrain;
 /// Device node of the virtio-serial port of this name. There is no udev in the guest, so look in sysfs.
 UniqueFd open_virtio_port(const std::string& name) {
   for (int attempt = 0; attempt < 100; ++attempt) {
-    std::error_code none;
-    for (const auto& port : std::filesystem::directory_iterator("/sys/class/virtio-ports", none)) {
-      if (read_value(port.path() / "name") != name) { continue; }
-      const auto device = "/dev/" + port.path().filename().string();
+    for (const auto& port : entries_of("/sys/class/virtio-ports")) {
+      if (read_value(port / "name") != name) { continue; }
+      const auto device = "/dev/" + port.filename().string();
       UniqueFd fd(::open(device.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
       if (fd) { return fd; }
     }

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "common/error.h"
+#include "common/system/process_info.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 
@@ -51,16 +52,6 @@ void set_non_blocking(const UniqueFd& fd) {
   ::_exit(127);
 }
 
-pid_t parent_of(pid_t pid) {
-  const auto stat = read_file(fmt::format("/proc/{}/stat", pid));
-  if (!stat) { return -1; }
-  const auto after_name = stat->rfind(')');  // the name may hold blanks and brackets
-  if (after_name == std::string::npos) { return -1; }
-  const auto fields = split(std::string_view(*stat).substr(after_name + 2), ' ');
-  const bool zombie = fields.at(0) == "Z";
-  return zombie ? -1 : static_cast<pid_t>(parse_integer(fields.at(1)).value_or(-1));
-}
-
 }  // namespace
 
 ChildProcess start_process(const ProcessSpec& spec) {
@@ -84,45 +75,24 @@ ChildProcess start_process(const ProcessSpec& spec) {
   return child;
 }
 
-std::vector<pid_t> descendants() {
-  std::map<pid_t, std::vector<pid_t>> children;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    const auto pid = parse_integer(entry.path().filename().string());
-    if (!pid) { continue; }
-    const pid_t parent = parent_of(static_cast<pid_t>(*pid));
-    if (parent > 0) { children[parent].push_back(static_cast<pid_t>(*pid)); }
-  }
-  std::vector<pid_t> found;
-  std::vector<pid_t> pending{::getpid()};
-  while (!pending.empty()) {
-    const pid_t pid = pending.back();
-    pending.pop_back();
-    for (const pid_t child : children[pid]) {
-      found.push_back(child);
-      pending.push_back(child);
-    }
-  }
-  return found;
-}
-
 bool is_descendant(pid_t pid) {
   const pid_t self = ::getpid();
   constexpr int most_depth = 1000;  // of a tree that changes while we look
   for (int depth = 0; pid > 0 && pid != self && depth < most_depth; ++depth) {
-    pid = parent_of(pid);
-    if (pid == self) { return true; }
+    const auto process = process_info(pid);
+    pid = process ? process->parent : 0;
   }
-  return false;
+  return pid == self;
 }
 
 int kill_descendants() {
   int killed = 0;
   // A process may fork between the look and the kill, so look until nobody is left.
   for (int round = 0; round < 200; ++round) {
-    const auto alive = descendants();
-    if (alive.empty()) { break; }
-    if (round == 0) { killed = static_cast<int>(alive.size()); }
-    for (const pid_t pid : alive) { ::kill(pid, SIGKILL); }
+    const auto tree = process_tree(::getpid());
+    if (tree.size() == 1) { break; }
+    if (round == 0) { killed = static_cast<int>(tree.size()) - 1; }
+    for (std::size_t i = 1; i < tree.size(); ++i) { ::kill(tree[i], SIGKILL); }
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   return killed;

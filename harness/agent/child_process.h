@@ -24,11 +24,10 @@ struct ChildProcess {
 /// Forks and executes. A program that is not found is an Error, not a process that exits with 127.
 ChildProcess start_process(const ProcessSpec& spec);
 
-/// Living descendants of this process, grandchildren included. The agent is their subreaper, so none escapes.
-std::vector<pid_t> descendants();
 /// Whether this process started that one, directly or not.
 bool is_descendant(pid_t pid);
-/// Kills all descendants with SIGKILL and waits until they are gone; returns how many there were.
+/// Kills all descendants with SIGKILL and waits until they are gone; returns how many there were. The agent
+/// is their subreaper, so none escapes.
 int kill_descendants();
 
 }  // namespace virtrain::harness

@@ -71,26 +71,11 @@ void read_network(const std::filesystem::path& root, nlohmann::json& out) {
   out["network_tx_bytes"] = sent;
 }
 
-/// First "name : value" of /proc/cpuinfo.
-std::string cpuinfo_value(const std::string& cpuinfo, std::string_view name) {
-  std::istringstream lines(cpuinfo);
-  for (std::string line; std::getline(lines, line);) {
-    const auto colon = line.find(':');
-    if (colon != std::string::npos && trim(std::string_view(line).substr(0, colon)) == name) {
-      return std::string(trim(std::string_view(line).substr(colon + 1)));
-    }
-  }
-  return "";
-}
-
 std::string mitigations() {
   std::vector<std::string> parts;
-  std::error_code none;
-  for (const auto& entry :
-       std::filesystem::directory_iterator("/sys/devices/system/cpu/vulnerabilities", none)) {
-    parts.push_back(entry.path().filename().string() + "=" + read_value(entry.path()).value_or("?"));
+  for (const auto& flaw : entries_of("/sys/devices/system/cpu/vulnerabilities")) {
+    parts.push_back(flaw.filename().string() + "=" + read_value(flaw).value_or("?"));
   }
-  std::sort(parts.begin(), parts.end());
   return join(parts, "; ");
 }
 
@@ -114,11 +99,11 @@ nlohmann::json read_node_facts() {
   return {{"hostname", names.nodename},
           {"kernel", names.release},
           {"boot_id", read_value("/proc/sys/kernel/random/boot_id").value_or("")},
-          {"cpu_model", cpuinfo_value(cpuinfo, "model name")},
-          {"cpu_flags", cpuinfo_value(cpuinfo, "flags")},
-          {"microcode", cpuinfo_value(cpuinfo, "microcode")},
+          {"cpu_model", line_value(cpuinfo, "model name")},
+          {"cpu_flags", line_value(cpuinfo, "flags")},
+          {"microcode", line_value(cpuinfo, "microcode")},
           {"mitigations", mitigations()},
-          {"cpus", cpuinfo_value(status, "Cpus_allowed_list")},
+          {"cpus", line_value(status, "Cpus_allowed_list")},
           {"memory_limit_bytes",
            own_memory_limit().value_or(static_cast<std::uint64_t>(memory.value("memory_total_bytes", 0.0)))},
           {"memory_total_bytes", memory.value("memory_total_bytes", 0.0)}};

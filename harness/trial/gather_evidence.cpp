@@ -80,7 +80,9 @@ std::int64_t network_bytes_required(const LiveTrial& trial, const LiveTenant& te
 std::int64_t network_bytes_measured(const LiveTenant& tenant) {
   std::uint64_t sent = 0;
   for (const auto& node : tenant.nodes) {
-    sent += node.after.network_tx_bytes - node.before.network_tx_bytes;
+    // Less than before where the counter is gone.
+    sent +=
+        std::max(node.after.network_tx_bytes, node.before.network_tx_bytes) - node.before.network_tx_bytes;
   }
   return tenant.nodes.empty() ? 0 : static_cast<std::int64_t>(sent) / std::ssize(tenant.nodes);
 }

@@ -37,6 +37,11 @@ TEST_CASE("the tightest cgroup of the process and its parents counts") {
     host.put("sys/fs/cgroup/virtrain/vt-1/memory.max", "805306368\n");
     CHECK(cgroup_memory_limit(host.root) == 805306368);
   }
+  SECTION("a path with colons, as containerd makes them") {
+    host.put("proc/self/cgroup", "0::/pods.slice:cri-containerd:f00\n");
+    host.put("sys/fs/cgroup/pods.slice:cri-containerd:f00/memory.max", "1073741824\n");
+    CHECK(cgroup_memory_limit(host.root) == 1073741824);
+  }
   SECTION("version 1, where no limit is a large number and others' controllers do not matter") {
     host.put("proc/self/cgroup", "7:cpuset:/tight\n4:memory:/vt-1\n");
     host.put("sys/fs/cgroup/memory/tight/memory.limit_in_bytes", "1048576\n");

@@ -48,7 +48,7 @@ TEST_CASE("the CUDA trainer's guest has the libraries that cuDNN opens as it run
   const auto hypervisor = connect_libvirt("qemu:///system");
   const CudaImage cuda;
   const Stage stage(*hypervisor);
-  hypervisor->create_network({"virtrain-vmtest", "vtvmtest", "", {"vmtest", ""}});
+  hypervisor->create_network({"virtrain-vmtest", "vtvmtest", {"vmtest", ""}});
   auto spec = guest(cuda.image, 1, log_folder());
   spec.memory_bytes = 1U << 30;
   hypervisor->create_domain(spec);

@@ -4,12 +4,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
 #include "common/error.h"
+#include "common/system/process_info.h"
 #include "common/system/subprocess.h"
 #include "common/text/text.h"
 #include "tests/support/catch.h"
@@ -20,7 +22,6 @@
 #include "vmctl/hypervisor/libvirt/daemon.h"
 #include "vmctl/hypervisor/libvirt/hypervisor.h"
 #include "vmctl/process/paths.h"
-#include "vmctl/process/process_info.h"
 #include "vmctl/resources/cleanup.h"
 
 namespace virtrain::vmctl {
@@ -35,6 +36,11 @@ GuestImage stub_image() {
       {{{VIRTRAIN_BINARY_DIR "/virtrain-stub-agent", "/usr/bin/virtrain-agent"}}, {}, cache_dir()});
 }
 
+bool exists(Hypervisor& hypervisor, const std::string& domain) {
+  const auto all = hypervisor.domains();
+  return std::any_of(all.begin(), all.end(), [&](const auto& one) { return one.name == domain; });
+}
+
 TEST_CASE("two guests share one read-only root, talk over their channels and see each other") {
   test::need_root();
   const LibvirtDaemon daemon;
@@ -44,7 +50,7 @@ TEST_CASE("two guests share one read-only root, talk over their channels and see
   const Stage stage(*hypervisor);
   const auto logs = log_folder();
 
-  hypervisor->create_network({"virtrain-vmtest", "vtvmtest", "", {"vmtest", ""}});
+  hypervisor->create_network({"virtrain-vmtest", "vtvmtest", {"vmtest", ""}});
   for (const int n : {1, 2}) { hypervisor->create_domain(guest(image, n, logs)); }
   StubClient first(hypervisor->open_channel("virtrain-vmtest-1"));
   StubClient second(hypervisor->open_channel("virtrain-vmtest-2"));
@@ -93,7 +99,7 @@ TEST_CASE("two guests share one read-only root, talk over their channels and see
     // destroyed: end of file, soon
     hypervisor->destroy_domain("virtrain-vmtest-1");
     CHECK(first.ends(2s));
-    CHECK(hypervisor->domain_state("virtrain-vmtest-1") == DomainState::gone);
+    CHECK_FALSE(exists(*hypervisor, "virtrain-vmtest-1"));
     // the agent's end is the guest's end
     second.send("exit\n");
     CHECK(second.ends(5s));
@@ -111,7 +117,7 @@ TEST_CASE("a guest that cannot boot says why on its console and ends") {
   const auto image = stub_image();
   const Stage stage(*hypervisor);
   const auto logs = log_folder();
-  hypervisor->create_network({"virtrain-vmtest", "vtvmtest", "", {"vmtest", ""}});
+  hypervisor->create_network({"virtrain-vmtest", "vtvmtest", {"vmtest", ""}});
   auto spec = guest(image, 1, logs);
   const auto empty = logs / "no-file-system";
   std::ofstream(empty) << std::string(1U << 20, '\0');
@@ -127,7 +133,7 @@ TEST_CASE("domains and networks carry their mark, and what does not exist is no 
   const LibvirtDaemon daemon;
   const auto hypervisor = connect_libvirt("qemu:///system");
   const Stage stage(*hypervisor);
-  hypervisor->create_network({"virtrain-vmtest", "vtvmtest", "", {"vmtest", "tenant"}});
+  hypervisor->create_network({"virtrain-vmtest", "vtvmtest", {"vmtest", "tenant"}});
   const auto networks = hypervisor->networks();
   const auto ours = std::find_if(networks.begin(), networks.end(),
                                  [](const auto& n) { return n.name == "virtrain-vmtest"; });
@@ -137,7 +143,7 @@ TEST_CASE("domains and networks carry their mark, and what does not exist is no 
   hypervisor->destroy_network("virtrain-vmtest");
   hypervisor->destroy_network("virtrain-vmtest");
   hypervisor->destroy_domain("virtrain-vmtest-1");
-  CHECK(hypervisor->domain_state("virtrain-vmtest-1") == DomainState::gone);
+  CHECK_FALSE(exists(*hypervisor, "virtrain-vmtest-1"));
   CHECK_THROWS_AS(hypervisor->open_channel("virtrain-vmtest-1"), Error);
   CHECK_THROWS_AS(hypervisor->domain_stats("virtrain-vmtest-1"), Error);
   CHECK(hypervisor->versions().libvirt.find('.') != std::string::npos);
@@ -150,7 +156,7 @@ TEST_CASE("a VM and its network are found by their marks, without a journal, and
   const auto image = stub_image();
   const Stage stage(*hypervisor);
   const auto logs = log_folder();
-  hypervisor->create_network({"virtrain-vmtest", "vtvmtest", "", {"vmtest", ""}});
+  hypervisor->create_network({"virtrain-vmtest", "vtvmtest", {"vmtest", ""}});
   hypervisor->create_domain(guest(image, 1, logs));
 
   CleanupView ours;  // another harness may be at work on this host
@@ -162,7 +168,7 @@ TEST_CASE("a VM and its network are found by their marks, without a journal, and
   CHECK(ours.leftovers[1].name == "virtrain-vmtest");
   const auto result = clean(ours, hypervisor.get(), nullptr);
   CHECK(result.failed.empty());
-  CHECK(hypervisor->domain_state("virtrain-vmtest-1") == DomainState::gone);
+  CHECK_FALSE(exists(*hypervisor, "virtrain-vmtest-1"));
   for (const auto& network : hypervisor->networks()) { CHECK(network.name != "virtrain-vmtest"); }
   CHECK_FALSE(fs::exists("/sys/class/net/vtvmtest"));
   CHECK_FALSE(fs::exists("/sys/class/net/vttap1"));
@@ -182,7 +188,7 @@ TEST_CASE("the daemon's death ends channels and calls, and a new daemon is found
   const auto image = stub_image();
   const Stage stage(*hypervisor);
   const auto logs = log_folder();
-  hypervisor->create_network({"virtrain-vmtest", "vtvmtest", "", {"vmtest", ""}});
+  hypervisor->create_network({"virtrain-vmtest", "vtvmtest", {"vmtest", ""}});
   hypervisor->create_domain(guest(image, 1, logs));
   StubClient client(hypervisor->open_channel("virtrain-vmtest-1"));
   client.line();
@@ -193,9 +199,9 @@ TEST_CASE("the daemon's death ends channels and calls, and a new daemon is found
   CHECK_THROWS_AS(hypervisor->domains(), Error);
   daemon.reset();  // the domain still runs, so this stops nothing
   daemon = std::make_unique<LibvirtDaemon>();
-  CHECK(hypervisor->domain_state("virtrain-vmtest-1") == DomainState::running);
+  CHECK(exists(*hypervisor, "virtrain-vmtest-1"));
   hypervisor->destroy_domain("virtrain-vmtest-1");
-  CHECK(hypervisor->domain_state("virtrain-vmtest-1") == DomainState::gone);
+  CHECK_FALSE(exists(*hypervisor, "virtrain-vmtest-1"));
 }
 
 TEST_CASE("a daemon whose virtrain was killed as it started is stopped by the next one") {

@@ -46,8 +46,7 @@ struct ImageFacts {
   std::map<std::string, std::string> packages = {};  ///< in a mirror image: each one's version
 };
 
-/// The machines and devices of one host. In this process now, behind a protocol later. Calls block, have
-/// deadlines of their own and throw Error.
+/// The machines and devices of one host. Calls block, have deadlines of their own and throw Error.
 class Host {
  public:
   virtual ~Host() = default;

@@ -1,11 +1,15 @@
 #include "vmctl/devices/device_users.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <map>
 
 #include "common/system/nvme.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
+#include "common/unique_fd.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -15,18 +19,12 @@ namespace fs = std::filesystem;
 /// Devices by what they are used through: a node under /dev, or a network interface.
 using DevicesByName = std::map<std::string, std::vector<HostDevice*>>;
 
-std::vector<std::string> names_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : entries_of(folder)) { names.push_back(entry.filename().string()); }
-  return names;
-}
-
 /// Disks of a function, with their partitions.
 std::vector<std::string> disks_of(const fs::path& root, const fs::path& folder) {
   std::vector<std::string> disks;
   for (const auto& disk : nvme_namespaces(folder)) {
     disks.push_back(disk);
-    for (const auto& part : names_in(root / "sys/class/block" / disk)) {
+    for (const auto& part : entry_names(root / "sys/class/block" / disk)) {
       if (part.starts_with(disk)) { disks.push_back(part); }
     }
   }
@@ -39,9 +37,14 @@ std::vector<std::string> nodes_of(const fs::path& root, const HostDevice& device
   if (device.function.iommu_group) {
     nodes.push_back("/dev/vfio/" + std::to_string(*device.function.iommu_group));
   }
+  for (const auto& node : entry_names(device.function.folder / "vfio-dev")) {  // since Linux 6.6
+    nodes.push_back("/dev/vfio/devices/" + node);
+  }
   // A display server, or a renderer without one: nvidia-drm's nodes hold the card as its own do.
-  for (const auto& card : names_in(device.function.folder / "drm")) { nodes.push_back("/dev/dri/" + card); }
-  for (const auto& verbs : names_in(device.function.folder / "infiniband_verbs")) {
+  for (const auto& card : entry_names(device.function.folder / "drm")) {
+    nodes.push_back("/dev/dri/" + card);
+  }
+  for (const auto& verbs : entry_names(device.function.folder / "infiniband_verbs")) {
     nodes.push_back("/dev/infiniband/" + verbs);
   }
   for (const auto& disk : disks_of(root, device.function.folder)) { nodes.push_back("/dev/" + disk); }
@@ -55,11 +58,11 @@ void add_user(const DevicesByName& devices, const std::string& name, int pid, co
 }
 
 void find_open_files(const fs::path& root, const DevicesByName& devices) {
-  for (const auto& process : names_in(root / "proc")) {
+  for (const auto& process : entry_names(root / "proc")) {
     const auto pid = parse_integer(process);
     if (!pid) { continue; }
     const auto folder = root / "proc" / process;
-    for (const auto& descriptor : names_in(folder / "fd")) {
+    for (const auto& descriptor : entry_names(folder / "fd")) {
       std::error_code failure;
       const auto target = fs::read_symlink(folder / "fd" / descriptor, failure).string();
       if (!failure) {
@@ -91,11 +94,48 @@ void find_swap(const fs::path& root, const DevicesByName& devices) {
   }
 }
 
+/// Whether another claims the disk at this moment.
+bool is_claimed(const std::string& disk) {
+  const UniqueFd fd(::open(("/dev/" + disk).c_str(), O_RDONLY | O_EXCL | O_NONBLOCK | O_CLOEXEC));
+  return !fd && errno == EBUSY;
+}
+
+/// Who has a disk without a mount or a process: volumes (LVM, dm-crypt, md) are holders, and file systems of
+/// several disks (ZFS, btrfs) claim each.
+void find_holders(const fs::path& root, HostDevice& device) {
+  for (const auto& disk : disks_of(root, device.function.folder)) {
+    for (const auto& holder : entry_names(root / "sys/class/block" / disk / "holders")) {
+      device.users.push_back({0, "part of " + holder, "/dev/" + disk});
+    }
+    if (root == "/" && device.users.empty() && is_claimed(disk)) {
+      device.users.push_back({0, "claimed by a file system or a volume", "/dev/" + disk});
+    }
+  }
+}
+
 /// An interface with an address has a route; one that is merely up may be taken.
 void find_routes(const fs::path& root, const DevicesByName& devices) {
   for (const auto& line : split(read_file(root / "proc/net/route").value_or(""), '\n')) {
     const auto words = words_of(line);
     if (!words.empty()) { add_user(devices, std::string(words[0]), 0, "route"); }
+  }
+  // IPv6: the destination first, the interface last. Each that is up has routes for its link and for groups.
+  for (const auto& line : split(read_file(root / "proc/net/ipv6_route").value_or(""), '\n')) {
+    const auto words = words_of(line);
+    if (words.empty() || words[0].starts_with("fe80") || words[0].starts_with("ff00")) { continue; }
+    add_user(devices, std::string(words.back()), 0, "route");
+  }
+}
+
+/// Bonds, bridges, VLANs and the like that are built on a port: it needs no address of its own.
+void find_uppers(HostDevice& device) {
+  constexpr std::string_view upper = "upper_";
+  for (const auto& interface : entry_names(device.function.folder / "net")) {
+    for (const auto& name : entry_names(device.function.folder / "net" / interface)) {
+      if (name.starts_with(upper)) {
+        device.users.push_back({0, "part of " + name.substr(upper.size()), interface});
+      }
+    }
   }
 }
 
@@ -106,15 +146,20 @@ void find_users(const fs::path& root, std::vector<HostDevice>& devices) {
   for (auto& device : devices) {
     device.users.clear();
     for (const auto& node : nodes_of(root, device)) { by_node[node].push_back(&device); }
-    for (const auto& interface : names_in(device.function.folder / "net")) {
+    for (const auto& interface : entry_names(device.function.folder / "net")) {
       by_interface[interface].push_back(&device);
     }
   }
   if (!by_interface.empty()) { find_routes(root, by_interface); }
-  if (by_node.empty()) { return; }
-  find_open_files(root, by_node);
-  find_mounts(root, by_node);
-  find_swap(root, by_node);
+  if (!by_node.empty()) {
+    find_open_files(root, by_node);
+    find_mounts(root, by_node);
+    find_swap(root, by_node);
+  }
+  for (auto& device : devices) {
+    find_holders(root, device);
+    find_uppers(device);
+  }
 }
 
 }  // namespace virtrain::vmctl

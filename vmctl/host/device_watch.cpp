@@ -31,12 +31,11 @@ double gigatransfers_of(const std::string& speed) {
 
 /// A core's folder has a link named after its node.
 std::optional<int> numa_node_of(const fs::path& root, int core) {
-  std::error_code ignored;
-  for (int node = 0; fs::exists(root / fmt::format("sys/devices/system/node/node{}", node), ignored);
-       ++node) {
-    if (fs::exists(root / fmt::format("sys/devices/system/cpu/cpu{}/node{}", core, node), ignored)) {
-      return node;
-    }
+  constexpr std::string_view prefix = "node";
+  for (const auto& entry : entries_of(root / fmt::format("sys/devices/system/cpu/cpu{}", core))) {
+    const auto name = entry.filename().string();
+    if (!name.starts_with(prefix)) { continue; }
+    if (const auto node = parse_integer(name.substr(prefix.size()))) { return static_cast<int>(*node); }
   }
   return std::nullopt;
 }

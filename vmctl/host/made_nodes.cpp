@@ -46,7 +46,7 @@ void give_written_files(const DomainSpec& spec, uid_t user) {
   if (spec.boot_disk) { files.insert(files.end(), {spec.boot_disk->overlay, spec.boot_disk->seed}); }
   for (const auto& file : files) {
     const UniqueFd fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!fd || ::fchown(fd.get(), user, user) != 0) {
+    if (!fd || ::fchown(fd.get(), user, static_cast<gid_t>(-1)) != 0) {
       throw errno_error("give " + file + " to QEMU's user", errno);
     }
   }
@@ -159,8 +159,7 @@ void MadeNodes::make_networks() {
     const auto id = journal(network.of_libvirt ? EffectKind::network : EffectKind::bridge, network.name);
     made_networks_.emplace_back(network, id);
     if (network.of_libvirt) {
-      run_.vm_host->hypervisor->create_network(
-          {network.name, network.bridge, "", {run_.spec.experiment, ""}});
+      run_.vm_host->hypervisor->create_network({network.name, network.bridge, {run_.spec.experiment, ""}});
       // Where libvirt is another host's, so is the bridge.
       const bool here = std::filesystem::exists("/sys/class/net/" + network.bridge);
       if (here && ::geteuid() == 0) { hide_host_on(network.bridge); }

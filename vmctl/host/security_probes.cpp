@@ -44,12 +44,6 @@ void check(const fs::path& path, mode_t allowed, ModeReport& report) {
   if ((mode & ~allowed) != 0) { report.loose.push_back({path, mode, allowed}); }
 }
 
-template <typename Check>
-void each_entry(const fs::path& folder, Check&& check_one) {
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) { check_one(entry.path()); }
-}
-
 }  // namespace
 
 std::vector<fs::path> PlantedFiles::plant(RunState& run, const Canary& canary) {
@@ -91,14 +85,14 @@ SearchReport search_leftovers(const RunState& run, const std::vector<Canary>& ca
 ModeReport check_modes(const RunState& run) {
   ModeReport report;
   const ControlFile control(run, "", all_may_read);
-  each_entry(state_dir(), [&](const fs::path& path) {
+  for (const auto& path : entries_of(state_dir())) {
     const auto name = path.filename().string();
     if (name.starts_with("leases.db") || name.ends_with(".lock")) { check(path, own_file, report); }
-  });
+  }
   check(claims_folder(), own_folder, report);
-  each_entry(run.log_dir, [&](const fs::path& path) {
+  for (const auto& path : entries_of(run.log_dir)) {
     if (fs::is_regular_file(fs::symlink_status(path))) { check(path, own_file, report); }
-  });
+  }
   const auto is_control = [&](const LooseFile& one) { return one.path == control.path(); };
   report.found_control = std::erase_if(report.loose, is_control) == 1;
   --report.files;

@@ -16,12 +16,9 @@ struct HypervisorVersions {
   std::string hypervisor;  ///< "QEMU 7.2.22"
 };
 
-enum class DomainState { running, paused, shutting_down, crashed, gone };
-
 struct DomainInfo {
   std::string name;
   std::string uuid;
-  DomainState state = DomainState::gone;
   std::optional<LeaseMark> mark;  ///< nothing: not ours
 };
 
@@ -50,7 +47,6 @@ class Hypervisor {
   /// other: end of file here when the guest, QEMU or the daemon dies. A second open is Error(busy) while the
   /// first is active.
   virtual UniqueFd open_channel(const std::string& domain) = 0;
-  virtual DomainState domain_state(const std::string& domain) = 0;
   /// Its whole XML, as `virsh dumpxml` prints it. Throws Error(not_found) where there is no such domain.
   virtual std::string domain_description(const std::string& domain) = 0;
   /// SIGTERM to QEMU, then SIGKILL; returns when it is gone. No error if it does not exist.

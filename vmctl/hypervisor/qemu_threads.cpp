@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "common/system/process_info.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
-#include "vmctl/process/process_info.h"
 
 namespace virtrain::vmctl {
 
@@ -44,12 +44,10 @@ std::optional<int> vcpu_of_thread(std::string_view thread_name) {
 
 std::vector<VcpuStats> read_vcpu_threads(pid_t qemu) {
   std::vector<VcpuStats> vcpus;
-  std::error_code ignored;
-  const auto tasks = std::filesystem::path("/proc") / std::to_string(qemu) / "task";
-  for (const auto& task : std::filesystem::directory_iterator(tasks, ignored)) {
-    const auto vcpu = vcpu_of_thread(read_value(task.path() / "comm").value_or(""));
+  for (const auto& task : entries_of(std::filesystem::path("/proc") / std::to_string(qemu) / "task")) {
+    const auto vcpu = vcpu_of_thread(read_value(task / "comm").value_or(""));
     if (!vcpu || *vcpu < 0 || *vcpu > 4096) { continue; }
-    const auto fields = split(read_value(task.path() / "schedstat").value_or(""), ' ');
+    const auto fields = split(read_value(task / "schedstat").value_or(""), ' ');
     if (fields.size() < 2) {
       continue;  // "run_ns wait_ns slices"
     }

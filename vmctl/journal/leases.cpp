@@ -12,11 +12,11 @@
 #include <string_view>
 
 #include "common/error.h"
+#include "common/system/process_info.h"
 #include "common/system/time.h"
 #include "common/text/units.h"
 #include "common/unique_fd.h"
 #include "vmctl/process/paths.h"
-#include "vmctl/process/process_info.h"
 #include "vmctl_embedded.h"
 
 namespace virtrain::vmctl {

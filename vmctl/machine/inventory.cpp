@@ -33,20 +33,13 @@ std::vector<int> numbered(const fs::path& folder, std::string_view prefix) {
   return numbers;
 }
 
-/// "value" of the first line "Name:   value", as in /proc/meminfo and /proc/cpuinfo; empty if there is none.
+/// As much of a line's value as is shown.
 std::string value_of(std::string_view text, std::string_view name) {
-  while (!text.empty()) {
-    const auto line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
-    const auto colon = line.find(':');
-    if (colon == line.npos || trim(line.substr(0, colon)) != name) { continue; }
-    return std::string(trim(line.substr(colon + 1)).substr(0, longest_shown_bytes));
-  }
-  return "";
+  return line_value(text, name).substr(0, longest_shown_bytes);
 }
 
-/// "16384 b" in bytes.
-std::uint64_t kilobytes(const std::string& text) {
+/// "16384 kB" in bytes.
+std::uint64_t bytes_of_kilobytes(const std::string& text) {
   const auto number = parse_integer(trim(std::string_view(text).substr(0, text.find(' '))));
   return number && *number > 0 ? static_cast<std::uint64_t>(*number) << 10 : 0;
 }
@@ -137,8 +130,8 @@ NumaNode read_node(const fs::path& root, int id) {
   const auto folder = root / "sys/devices/system/node" / ("node" + std::to_string(id));
   NumaNode node;
   node.id = id;
-  node.memory_bytes =
-      kilobytes(value_of(read_file(folder / "meminfo").value_or(""), fmt::format("Node {} MemTotal", id)));
+  node.memory_bytes = bytes_of_kilobytes(
+      value_of(read_file(folder / "meminfo").value_or(""), fmt::format("Node {} MemTotal", id)));
   node.free_hugepages_1gib = number_in_file(folder / "hugepages/hugepages-1048576kB/free_hugepages");
   node.free_hugepages_2mib = number_in_file(folder / "hugepages/hugepages-2048kB/free_hugepages");
   return node;
@@ -194,12 +187,14 @@ Inventory load_machine(const fs::path& root) {
                            .value_or(read_value(root / "etc/hostname").value_or("unknown"));
   inventory.cores = read_cores(root, nodes);
   for (const int node : nodes) { inventory.numa_nodes.push_back(read_node(root, node)); }
-  if (const auto bytes = kilobytes(value_of(memory, "Hugepagesize"))) { inventory.hugepage_bytes = bytes; }
+  if (const auto bytes = bytes_of_kilobytes(value_of(memory, "Hugepagesize"))) {
+    inventory.hugepage_bytes = bytes;
+  }
   const auto allowed = number_in_file(root / "proc/sys/vm/nr_overcommit_hugepages");
   const auto made = static_cast<std::uint64_t>(parse_integer(value_of(memory, "HugePages_Surp")).value_or(0));
   inventory.surplus_hugepage_bytes = (allowed - std::min(allowed, made)) * inventory.hugepage_bytes;
-  inventory.memory_bytes = kilobytes(value_of(memory, "MemTotal"));
-  inventory.available_memory_bytes = kilobytes(value_of(memory, "MemAvailable"));
+  inventory.memory_bytes = bytes_of_kilobytes(value_of(memory, "MemTotal"));
+  inventory.available_memory_bytes = bytes_of_kilobytes(value_of(memory, "MemAvailable"));
   if (inventory.numa_nodes.size() == 1 && inventory.numa_nodes[0].memory_bytes == 0) {
     inventory.numa_nodes[0].memory_bytes = inventory.memory_bytes;
   }
@@ -249,7 +244,9 @@ std::map<std::string, std::string> host_fingerprint() {
   add_if_known(facts, "governor", read_value("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));
   add_if_known(facts, "smt", read_value("/sys/devices/system/cpu/smt/control"));
   add_if_known(facts, "command_line", read_value("/proc/cmdline"));
-  add_if_known(facts, "libvirt", version_of({"libvirtd", "--version"}));
+  auto libvirt = version_of({"libvirtd", "--version"});
+  if (!libvirt) { libvirt = version_of({"virtqemud", "--version"}); }  // where each driver has its daemon
+  add_if_known(facts, "libvirt", libvirt);
   add_if_known(facts, "qemu", version_of({"qemu-system-x86_64", "--version"}));
   add_if_known(facts, "open_mpi", version_of({"mpirun.openmpi", "--version"}));
   return facts;

@@ -8,11 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cstdlib>
 #include <optional>
 
+#include "common/contains.h"
 #include "common/error.h"
+#include "common/system/process_info.h"
 #include "common/system/subprocess.h"
 #include "common/system/time.h"
 #include "common/text/json.h"
@@ -26,7 +26,6 @@
 #include "vmctl/machine/inventory.h"
 #include "vmctl/machine/version_limits.h"
 #include "vmctl/process/paths.h"
-#include "vmctl/process/process_info.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -35,24 +34,11 @@ namespace fs = std::filesystem;
 
 constexpr const char* qemu_program = "qemu-system-x86_64";
 
-bool has_flag(const Inventory& host, const char* flag) {
-  return std::find(host.cpu_flags.begin(), host.cpu_flags.end(), flag) != host.cpu_flags.end();
-}
-
-/// Where PATH has QEMU; empty if it has none.
-fs::path find_qemu() {
-  const char* path = std::getenv("PATH");
-  for (const auto& folder : split(path != nullptr ? path : "/usr/bin:/bin", ':')) {
-    if (auto file = fs::path(folder) / qemu_program; ::access(file.c_str(), X_OK) == 0) { return file; }
-  }
-  return {};
-}
-
 /// Why no probe is worth its time; nothing if one is. A user takes these out of the way within a boot, so
 /// they are looked up each time.
 std::optional<std::string> obstacle(const Inventory& host, const KvmSubject& subject) {
   if (!host.has_kvm_device) { return "there is no /dev/kvm"; }
-  if (!has_flag(host, "vmx") && !has_flag(host, "svm")) {
+  if (!contains(host.cpu_flags, std::string("vmx")) && !contains(host.cpu_flags, std::string("svm"))) {
     return "/dev/kvm exists, but /proc/cpuinfo has neither vmx nor svm: stock kernels hang under such a KVM";
   }
   if (::access("/dev/kvm", R_OK | W_OK) != 0) {
@@ -175,7 +161,7 @@ bool keeps_verdict(bool booted, std::chrono::nanoseconds took, bool busy) {
 KvmVerdict probe_kvm(const fs::path& kernel, const fs::path& cache, std::chrono::milliseconds deadline) {
   fs::create_directories(cache);
   const auto host = load_machine();
-  const KvmSubject subject{kernel, find_qemu(), "/dev/kvm"};
+  const KvmSubject subject{kernel, on_path(qemu_program), "/dev/kvm"};
   if (const auto reason = obstacle(host, subject)) { return {Virtualization::tcg, *reason}; }
   const auto file = cache / ("kvm-" + kvm_verdict_key(subject) + ".json");
   if (auto known = kept_verdict(file)) { return *std::move(known); }

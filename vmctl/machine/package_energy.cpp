@@ -20,13 +20,14 @@ std::optional<std::uint64_t> count_in(const fs::path& file) {
 }  // namespace
 
 PackageEnergy::PackageEnergy(const fs::path& root) {
-  std::error_code ignored;
-  for (const auto& zone : fs::directory_iterator(root / "sys/class/powercap", ignored)) {
-    // Zones of a package's parts (core, dram) lie below it, and psys is the whole machine's: not twice.
-    if (!read_value(zone.path() / "name").value_or("").starts_with("package-")) { continue; }
-    const auto wraps_at = count_in(zone.path() / "max_energy_range_uj");
-    const auto now = count_in(zone.path() / "energy_uj");
-    if (wraps_at && now) { packages_.push_back({zone.path() / "energy_uj", *wraps_at, *now}); }
+  for (const auto& zone : entries_of(root / "sys/class/powercap")) {
+    // Not twice: zones of a package's parts (core, dram) lie below it, psys is the whole machine's, and
+    // client processors show each package once by MSR and once by MMIO.
+    const bool by_mmio = zone.filename().string().starts_with("intel-rapl-mmio");
+    if (by_mmio || !read_value(zone / "name").value_or("").starts_with("package-")) { continue; }
+    const auto wraps_at = count_in(zone / "max_energy_range_uj");
+    const auto now = count_in(zone / "energy_uj");
+    if (wraps_at && now) { packages_.push_back({zone / "energy_uj", *wraps_at, *now}); }
   }
   if (!packages_.empty()) { readings_.push_back({monotonic_ns(), 0}); }
 }

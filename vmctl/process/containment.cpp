@@ -22,9 +22,9 @@
 #include <optional>
 
 #include "common/error.h"
+#include "common/system/process_info.h"
 #include "common/text/text.h"
 #include "common/unique_fd.h"
-#include "vmctl/process/process_info.h"
 
 namespace virtrain::vmctl {
 namespace {

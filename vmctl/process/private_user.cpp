@@ -10,10 +10,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <random>
 
 #include "common/error.h"
+#include "common/system/log.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "common/unique_fd.h"
@@ -55,12 +57,11 @@ bool is_subordinate(std::int64_t id) {
 }
 
 bool has_process(uid_t id) {
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
+  const auto processes = entries_of("/proc");
+  return std::any_of(processes.begin(), processes.end(), [id](const auto& process) {
     struct stat status {};
-    if (::stat(entry.path().c_str(), &status) == 0 && status.st_uid == id) { return true; }
-  }
-  return false;
+    return ::stat(process.c_str(), &status) == 0 && status.st_uid == id;
+  });
 }
 
 uid_t draw() {
@@ -123,6 +124,14 @@ void take_back_below(const UniqueFd& folder) {
 }  // namespace
 
 PrivateUser::PrivateUser() : id_(::geteuid() == 0 ? draw() : ::geteuid()) {}
+
+PrivateUser::~PrivateUser() {
+  try {
+    end_processes();
+  } catch (const Error& error) {
+    log::warning("could not end unprivileged work", {{"reason", error.what()}});
+  }
+}
 
 bool PrivateUser::is_other() const {
   return id_ != ::geteuid();

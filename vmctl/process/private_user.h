@@ -17,7 +17,7 @@ class PrivateUser {
   PrivateUser();
   PrivateUser(const PrivateUser&) = delete;
   PrivateUser& operator=(const PrivateUser&) = delete;
-  ~PrivateUser() { end_processes(); }
+  ~PrivateUser();
 
   uid_t id() const { return id_; }
   /// The command line that runs this one as that user, without groups and without a way to other rights.

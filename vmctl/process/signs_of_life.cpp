@@ -5,9 +5,9 @@
 #include <string_view>
 #include <utility>
 
+#include "common/system/process_info.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
-#include "vmctl/process/process_info.h"
 
 namespace virtrain::vmctl {
 

@@ -232,15 +232,17 @@ std::string DeviceLender::open_kvm_device(const std::string& device) {
 
 /// The last run that uses it closes it, whichever has opened it.
 std::vector<std::string> DeviceLender::stop_using_kvm() {
-  std::vector<Effect> opened;
   if (!kvm_use_) { return {}; }
   kvm_use_.reset();
-  if (!kvm_device_is_unused(kvm_device_)) { return {}; }
-  for (auto& effect : journal_.effects()) {
-    if (effect.kind == EffectKind::kvm_device && effect.name == kvm_device_) {
-      opened.push_back(std::move(effect));
+  std::vector<Effect> opened;
+  try {
+    if (!kvm_device_is_unused(kvm_device_)) { return {}; }
+    for (auto& effect : journal_.effects()) {
+      if (effect.kind == EffectKind::kvm_device && effect.name == kvm_device_) {
+        opened.push_back(std::move(effect));
+      }
     }
-  }
+  } catch (const Error& error) { return {fmt::format("{} stays open: {}", kvm_device_, error.what())}; }
   return undo_down_to(0, opened);
 }
 

@@ -1,7 +1,7 @@
 #include "vmctl/resources/leftovers.h"
 
 #include "common/error.h"
-#include "vmctl/process/process_info.h"
+#include "common/system/process_info.h"
 #include "vmctl/resources/kind/handler.h"
 #include "vmctl/resources/kind/search.h"
 

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "common/contains.h"
+#include "common/system/cgroups.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 
@@ -23,14 +24,9 @@ constexpr std::string_view tried_prefix = "vt-try-";
 
 /// This process's group of a v1 controller, as a folder; nothing if it is not mounted.
 std::optional<fs::path> own_v1_group(const std::string& controller) {
-  for (const auto& line : split(read_file("/proc/self/cgroup").value_or(""), '\n')) {
-    const auto fields = split(line, ':');
-    const auto is_it = [&](const auto& controllers) { return contains(split(controllers, ','), controller); };
-    if (fields.size() == 3 && is_it(fields[1])) {
-      const auto folder = cgroup_mount / controller / fs::path(fields[2]).relative_path();
-      // Inside a container the path may be the host's: then the mount itself is our group.
-      return fs::exists(folder / "cgroup.procs") ? folder : cgroup_mount / controller;
-    }
+  // Inside a container the path may be the host's: then the mount itself is our group.
+  for (const auto& group : own_cgroups(controller)) {
+    if (!group.is_v2 && fs::exists(group.path / "cgroup.procs")) { return group.path; }
   }
   return std::nullopt;
 }
@@ -64,12 +60,11 @@ std::optional<fs::path> make_v1_group(const std::string& controller, const std::
 /// "254:0" of each disk, and of what is made of disks; of none that is memory, or read-only media.
 std::vector<std::string> disk_numbers() {
   std::vector<std::string> numbers;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator("/sys/block", ignored)) {
-    const auto name = entry.path().filename().string();
+  for (const auto& disk : entries_of("/sys/block")) {
+    const auto name = disk.filename().string();
     const auto is_a = [&](const char* prefix) { return name.starts_with(prefix); };
     if (is_a("loop") || is_a("ram") || is_a("zram") || is_a("sr") || is_a("fd")) { continue; }
-    if (const auto number = read_value(entry.path() / "dev")) { numbers.push_back(*number); }
+    if (const auto number = read_value(disk / "dev")) { numbers.push_back(*number); }
   }
   return numbers;
 }
@@ -174,12 +169,12 @@ void make_v2(const std::string& name, const std::vector<int>& cores, std::uint64
 
 void search(const fs::path& folder, int depth, std::vector<fs::path>& found) {
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    if (!entry.is_directory(ignored) || entry.is_symlink(ignored)) { continue; }
-    if (entry.path().filename().string().starts_with("vt-")) {
-      found.push_back(entry.path());
+  for (const auto& entry : entries_of(folder)) {
+    if (!fs::is_directory(fs::symlink_status(entry, ignored))) { continue; }
+    if (entry.filename().string().starts_with("vt-")) {
+      found.push_back(entry);
     } else if (depth > 0) {
-      search(entry.path(), depth - 1, found);
+      search(entry, depth - 1, found);
     }
   }
 }

@@ -24,16 +24,6 @@ const fs::path sys_class_net = "/sys/class/net";
 const fs::path namespaces = "/run/netns";
 constexpr const char* alias_prefix = "virtrain:";
 
-std::vector<std::string> names_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    names.push_back(entry.path().filename().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 /// The kernel driver of a device as ethtool shows it ("veth", "macvlan"); empty for those that do not say.
 std::string driver_of(const std::string& device) {
   const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -66,18 +56,25 @@ std::string lacks_in_tc(const std::vector<std::string>& commands) {
   return result.exit_status == 0 ? "" : "tc says: " + printable(trim(split(trim(result.err), '\n')[0]));
 }
 
-}  // namespace
-
-void limit_sending(const std::string& netns, const std::string& device, std::uint64_t bytes_per_second) {
-  std::vector<std::string> argv{"tc"};
+/// Runs them as one batch of `ip` or `tc`, in a network namespace or (empty) in ours.
+void run_batch(const char* program, const std::string& netns, const std::vector<std::string>& commands,
+               ErrorCode failure) {
+  std::vector<std::string> argv{program};
   if (!netns.empty()) { argv.insert(argv.end(), {"-n", netns}); }
   argv.insert(argv.end(), {"-batch", "-"});
   CommandOptions options;
-  options.input = token_bucket(device, bytes_per_second) + "\n";
+  options.input = join(commands, "\n") + "\n";
   const auto result = run_command(argv, options);
   if (result.exit_status != 0) {
-    throw Error("run tc: " + options.input, ErrorCode::host_unable, printable(trim(result.err)));
+    throw Error(fmt::format("run {}: {}", program, join(commands, "; ")), failure,
+                printable(trim(result.err)));
   }
+}
+
+}  // namespace
+
+void limit_sending(const std::string& netns, const std::string& device, std::uint64_t bytes_per_second) {
+  run_batch("tc", netns, {token_bucket(device, bytes_per_second)}, ErrorCode::host_unable);
 }
 
 std::string lacks_limits_of_sending() {
@@ -93,15 +90,7 @@ std::string lacks_libvirt_bandwidth() {
 }
 
 void run_ip(const std::string& netns, const std::vector<std::string>& commands) {
-  std::vector<std::string> argv{"ip"};
-  if (!netns.empty()) { argv.insert(argv.end(), {"-n", netns}); }
-  argv.insert(argv.end(), {"-batch", "-"});
-  CommandOptions options;
-  options.input = join(commands, "\n") + "\n";
-  const auto result = run_command(argv, options);
-  if (result.exit_status != 0) {
-    throw Error("run ip: " + join(commands, "; "), ErrorCode::io, printable(trim(result.err)));
-  }
+  run_batch("ip", netns, commands, ErrorCode::io);
 }
 
 void hide_host_on(const std::string& bridge) {
@@ -170,14 +159,14 @@ LinkKind link_kind(const std::string& device) {
 }
 
 std::vector<std::string> bridge_ports(const std::string& bridge) {
-  return names_in(sys_class_net / bridge / "brif");
+  return entry_names(sys_class_net / bridge / "brif");
 }
 
 std::vector<std::string> list_links() {
-  return names_in(sys_class_net);
+  return entry_names(sys_class_net);
 }
 std::vector<std::string> list_namespaces() {
-  return names_in(namespaces);
+  return entry_names(namespaces);
 }
 
 }  // namespace virtrain::vmctl

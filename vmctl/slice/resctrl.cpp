@@ -10,6 +10,7 @@
 #include <charconv>
 #include <cmath>
 #include <fstream>
+#include <set>
 
 #include "common/error.h"
 #include "common/text/text.h"
@@ -126,9 +127,20 @@ void make_resctrl_group(const std::string& name, const NodeLimits& limits, const
 }
 
 void join_resctrl_group(const std::string& name, pid_t process, const fs::path& mount) {
-  std::error_code ignored;
-  for (const auto& thread : fs::directory_iterator(fmt::format("/proc/{}/task", process), ignored)) {
-    write_value(mount / name / "tasks", thread.path().filename().string());
+  // A thread that is made meanwhile is of its maker's group, which may be the old one: until none is new.
+  const auto threads = [process] { return entries_of(fmt::format("/proc/{}/task", process)); };
+  std::set<fs::path> moved;
+  for (auto found = threads();
+       !std::all_of(found.begin(), found.end(), [&](const auto& thread) { return moved.contains(thread); });
+       found = threads()) {
+    for (const auto& thread : found) {
+      if (!moved.insert(thread).second) { continue; }
+      try {
+        write_value(mount / name / "tasks", thread.filename().string());
+      } catch (const Error&) {
+        if (fs::exists(thread)) { throw; }  // else it has ended
+      }
+    }
   }
 }
 
@@ -140,9 +152,8 @@ void remove_resctrl_group(const fs::path& group) {
 
 std::vector<fs::path> find_resctrl_groups(const fs::path& mount) {
   std::vector<fs::path> groups;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(mount, ignored)) {
-    if (entry.path().filename().string().starts_with("vt-")) { groups.push_back(entry.path()); }
+  for (const auto& group : entries_of(mount)) {
+    if (group.filename().string().starts_with("vt-")) { groups.push_back(group); }
   }
   return groups;
 }

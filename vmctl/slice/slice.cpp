@@ -15,12 +15,12 @@
 
 #include "common/error.h"
 #include "common/system/log.h"
+#include "common/system/process_info.h"
 #include "common/system/subprocess.h"
 #include "common/text/text.h"
 #include "vmctl/process/child.h"
 #include "vmctl/process/containment.h"
 #include "vmctl/process/paths.h"
-#include "vmctl/process/process_info.h"
 #include "vmctl/process/signs_of_life.h"
 #include "vmctl/slice/cgroups.h"
 #include "vmctl/slice/net_devices.h"
@@ -169,9 +169,7 @@ std::map<std::string, std::string> read_status(const SliceSpec& spec, pid_t help
   WaitingTime waiting(helper);
   SignsOfLife life([&] { return cpu_time_of_tree(helper) + waiting.read(); }, 10s, 120s);
   while (true) {
-    constexpr int look_again_ms = 500;
-    pollfd ready{status.get(), POLLIN, 0};
-    if (::poll(&ready, 1, look_again_ms) == 0) {
+    if (!becomes_readable(status.get(), 500ms)) {
       if (!life.gave_up()) { continue; }
       throw Error("start slice " + spec.name, ErrorCode::timeout,
                   "its helper did not get ready and stands still");

@@ -23,10 +23,10 @@
 #include <string>
 #include <vector>
 
+#include "common/system/process_info.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "vmctl/guest/node_settings.h"
-#include "vmctl/process/process_info.h"
 
 namespace {
 
@@ -192,12 +192,7 @@ int main(int argc, char** argv) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   bound_resources(options);
   if (options.isolated) { enter_namespaces(options); }
-  const auto status = read_file("/proc/self/status").value_or("");
-  const auto at = status.find("Cpus_allowed_list:");
-  if (at != std::string::npos) {
-    report("cores=" +
-           std::string(trim(std::string_view(status).substr(at + 18, status.find('\n', at) - at - 18))));
-  }
+  report("cores=" + line_value(read_file("/proc/self/status").value_or(""), "Cpus_allowed_list"));
 
   const pid_t agent = ::fork();
   need(agent >= 0, "fork");
@@ -209,6 +204,6 @@ int main(int argc, char** argv) {
   ::close(channel_fd);  // the agent's alone, or its end would not be seen
   const int result = watch(agent);
   ::kill(agent, SIGKILL);
-  vmctl::end_descendants(std::chrono::seconds(1));
+  end_descendants(std::chrono::seconds(1));
   std::_Exit(result);  // a leak check at the exit would hang: it starts a child of its own
 }

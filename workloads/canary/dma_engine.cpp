@@ -65,10 +65,9 @@ bool is_gpu(const fs::path& root, const fs::path& function) {
 /// Memory regions of this node's devices, those of NVIDIA's left out: they are windows of the driver's.
 std::vector<MemoryRegion> regions_of_node(const fs::path& root) {
   std::vector<MemoryRegion> all;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(root / engine_functions, none)) {
-    if (is_nvidia(root, entry.path().filename())) { continue; }
-    const auto regions = memory_regions(entry.path());
+  for (const auto& function : entries_of(root / engine_functions)) {
+    if (is_nvidia(root, function.filename())) { continue; }
+    const auto regions = memory_regions(function);
     all.insert(all.end(), regions.begin(), regions.end());
   }
   return all;
@@ -120,9 +119,7 @@ PageRead EduEngine::read(std::uint64_t address, std::size_t bytes) {
 
 std::unique_ptr<DmaEngine> find_engine(const fs::path& root, const LockedPage& own,
                                        const BusAddress& bus_address) {
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(root / engine_functions, none)) {
-    const auto& function = entry.path();
+  for (const auto& function : entries_of(root / engine_functions)) {
     if (is_edu(function)) {
       make_bus_master(function);
       return std::make_unique<EduEngine>(function / "resource0", bus_address);

@@ -35,10 +35,7 @@ SeenFunction see(const fs::path& folder) {
 
 std::vector<SeenFunction> all_below(const fs::path& root) {
   std::vector<SeenFunction> all;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(root / functions_folder, none)) {
-    all.push_back(see(entry.path()));
-  }
+  for (const auto& function : entries_of(root / functions_folder)) { all.push_back(see(function)); }
   return all;
 }
 

@@ -10,20 +10,6 @@
 #include "common/text/text.h"
 
 namespace virtrain {
-namespace {
-
-/// Value of "key : value" in a file of /proc; empty if there is none.
-std::string proc_field(const char* path, std::string_view key) {
-  for (const std::string& line : split(read_file(path).value_or(""), '\n')) {
-    const std::size_t colon = line.find(':');
-    if (colon != std::string::npos && trim(std::string_view(line).substr(0, colon)) == key) {
-      return std::string(trim(std::string_view(line).substr(colon + 1)));
-    }
-  }
-  return "";
-}
-
-}  // namespace
 
 std::vector<int> allowed_cpus() {
   cpu_set_t mask;
@@ -37,11 +23,11 @@ std::vector<int> allowed_cpus() {
 }
 
 std::string allowed_cpus_text() {
-  return proc_field("/proc/self/status", "Cpus_allowed_list");
+  return line_value(read_file("/proc/self/status").value_or(""), "Cpus_allowed_list");
 }
 
 std::string cpu_model() {
-  return proc_field("/proc/cpuinfo", "model name");
+  return line_value(read_file("/proc/cpuinfo").value_or(""), "model name");
 }
 
 ThreadPlacement place_threads(const std::vector<int>& cpus, int sharers, int index, int requested) {

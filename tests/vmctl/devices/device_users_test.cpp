@@ -78,6 +78,46 @@ TEST_CASE("a mounted partition, swap space, an open disk and a route are users o
   CHECK((devices.at(1).users[0].process == "route" && devices.at(1).users[0].path == "eth0"));
 }
 
+TEST_CASE("volumes on a disk, and a bond or a bridge of a port, are users of their devices") {
+  const SmallHost host;
+  fs::create_directories(host.root / "sys/class/block/nvme0n1/nvme0n1p1");
+  fs::create_directories(host.root / "sys/class/block/nvme0n1p1/holders/dm-0");  // proc/mounts: /dev/mapper/…
+  fs::create_directories(host.root / "sys/bus/pci/devices/0000:00:12.0/net/eth0/upper_bond0");
+  const auto devices = host.devices();
+  REQUIRE(devices.at(0).users.size() == 1);
+  CHECK(in_words(devices.at(0).users[0]) == "/dev/nvme0n1p1 is part of dm-0");
+  REQUIRE(devices.at(1).users.size() == 1);
+  CHECK(in_words(devices.at(1).users[0]) == "eth0 is part of bond0");
+}
+
+TEST_CASE("a port with an IPv6 address is used, one that is merely up is not") {
+  const SmallHost host;
+  const std::string link =
+      "fe800000000000000000000000000000 40 00000000000000000000000000000000 00 "
+      "00000000000000000000000000000000 00000100 00000001 00000000 00000001     eth0\n"
+      "ff000000000000000000000000000000 08 00000000000000000000000000000000 00 "
+      "00000000000000000000000000000000 00000100 00000004 00000000 00000001     eth0\n";
+  host.write("proc/net/ipv6_route", link);
+  CHECK(host.devices().at(1).users.empty());
+  host.write("proc/net/ipv6_route",
+             "20010db8000000000000000000000000 40 00000000000000000000000000000000 00 "
+             "00000000000000000000000000000000 00000100 00000001 00000000 00000001     eth0\n" +
+                 link);
+  REQUIRE(host.devices().at(1).users.size() == 1);
+  CHECK(in_words(host.devices().at(1).users[0]) == "eth0 has a route");
+}
+
+TEST_CASE("who has a device through iommufd has its own node open") {
+  const SmallHost host;
+  fs::create_directories(host.root / "sys/bus/pci/devices/0000:00:12.0/vfio-dev/vfio3");
+  host.write("proc/77/comm", "qemu-system-x86\n");
+  fs::create_directories(host.root / "proc/77/fd");
+  fs::create_symlink("/dev/vfio/devices/vfio3", host.root / "proc/77/fd/9");
+  REQUIRE(host.devices().at(1).users.size() == 1);
+  CHECK(in_words(host.devices().at(1).users[0]) ==
+        "qemu-system-x86 (pid 77) has /dev/vfio/devices/vfio3 open");
+}
+
 TEST_CASE("a process that draws has its card's node under /dev/dri open") {
   const SmallHost host;
   const auto cards = host.root / "sys/bus/pci/devices/0000:00:12.0/drm";

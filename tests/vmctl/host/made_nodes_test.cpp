@@ -37,7 +37,6 @@ class FakeHypervisor final : public Hypervisor {
     guests_.push_back(std::move(guests));
     return std::move(ours);
   }
-  DomainState domain_state(const std::string&) override { return DomainState::running; }
   std::string domain_description(const std::string&) override { return {}; }
   void destroy_domain(const std::string& name) override {
     if (stuck.contains(name)) { throw Error("destroy " + name, ErrorCode::timeout, "it is stuck"); }

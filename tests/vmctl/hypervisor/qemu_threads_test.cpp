@@ -13,6 +13,14 @@
 namespace virtrain::vmctl {
 namespace {
 
+TEST_CASE("vCPU threads are known by their names") {
+  CHECK(vcpu_of_thread("CPU 0/TCG") == 0);
+  CHECK(vcpu_of_thread("CPU 11/KVM") == 11);
+  CHECK_FALSE(vcpu_of_thread("call_rcu"));
+  CHECK_FALSE(vcpu_of_thread("CPU x/KVM"));
+  CHECK_FALSE(vcpu_of_thread("CPU 1"));
+}
+
 TEST_CASE("libvirt's pid file of a domain is believed of a process that runs the domain, and of no other") {
   const std::string domain = "virtrain-20261120t080000-abc-1";
   const TemporaryFolder runtime;

@@ -36,9 +36,11 @@ TEST_CASE(
   zones.add("intel-rapl:1", "package-1", "999000000");
   zones.add("intel-rapl:0:0", "core", "1");
   zones.add("intel-rapl:2", "psys", "1");
+  zones.add("intel-rapl-mmio:0", "package-0", "5000000");  // the same counter by another way
   PackageEnergy energy(zones.folder.path);
   REQUIRE(energy.readings().size() == 1);
   zones.put("intel-rapl:0", "energy_uj", "7000000");
+  zones.put("intel-rapl-mmio:0", "energy_uj", "7000000");
   zones.put("intel-rapl:1", "energy_uj", "500000");  // 1 J to the end, 0.5 J after it
   zones.put("intel-rapl:2", "energy_uj", "900000000");
   energy.read();

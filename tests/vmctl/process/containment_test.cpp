@@ -12,12 +12,12 @@
 #include <functional>
 #include <thread>
 
+#include "common/system/process_info.h"
 #include "common/system/subprocess.h"
 #include "common/text/text.h"
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"
 #include "vmctl/process/privileges.h"
-#include "vmctl/process/process_info.h"
 #include "vmctl/slice/net_devices.h"
 
 using namespace virtrain;

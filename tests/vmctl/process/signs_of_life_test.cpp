@@ -6,8 +6,8 @@
 
 #include <thread>
 
+#include "common/system/process_info.h"
 #include "tests/support/catch.h"
-#include "vmctl/process/process_info.h"
 
 using namespace virtrain::vmctl;
 using namespace std::chrono_literals;
@@ -43,7 +43,7 @@ TEST_CASE("CPU time is that of a process and of all below it") {
   }
   CHECK(cpu_time_of_tree(child) - before >= 50ms);
   CHECK(cpu_time_of_tree(-1) == 0ns);
-  for (const pid_t pid : process_tree(child)) { ::kill(pid, SIGKILL); }
+  for (const pid_t pid : virtrain::process_tree(child)) { ::kill(pid, SIGKILL); }
   ::waitpid(child, nullptr, 0);
 }
 

@@ -12,13 +12,13 @@
 #include <functional>
 #include <set>
 
+#include "common/system/process_info.h"
 #include "common/system/subprocess.h"
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"
 #include "tests/support/stub_client.h"
 #include "tests/vmctl/resources/support.h"
 #include "vmctl/process/host_claims.h"
-#include "vmctl/process/process_info.h"
 #include "vmctl/slice/cgroups.h"
 #include "vmctl/slice/net_devices.h"
 #include "vmctl/slice/slice.h"
@@ -38,7 +38,6 @@ class FakeHypervisor final : public Hypervisor {
   }
   void create_domain(const DomainSpec&) override {}
   UniqueFd open_channel(const std::string&) override { return {}; }
-  DomainState domain_state(const std::string&) override { return DomainState::running; }
   std::string domain_description(const std::string&) override { return {}; }
   void destroy_domain(const std::string& name) override {
     std::erase_if(all_domains, [&](const auto& domain) { return domain.name == name; });
@@ -96,13 +95,13 @@ TEST_CASE(
     journal.acquire(live, {"core:9000"});
     journal.acquire(dead, {"core:9001"});
     FakeHypervisor libvirt;
-    libvirt.all_domains = {{"virtrain-dead-1", "u", DomainState::running, LeaseMark{"dead", "n"}},
-                           {"renamed", "u", DomainState::running, LeaseMark{"dead", "n"}},
-                           {unmarked, "u", DomainState::running, std::nullopt},
-                           {"virtrain-live-1", "u", DomainState::running, LeaseMark{"live", "n"}},
-                           {"virtrain-dev", "u", DomainState::running, std::nullopt},
-                           {"virtrain-20261120t083012-0057ab", "u", DomainState::running, std::nullopt},
-                           {"somebody's", "u", DomainState::running, std::nullopt}};
+    libvirt.all_domains = {{"virtrain-dead-1", "u", LeaseMark{"dead", "n"}},
+                           {"renamed", "u", LeaseMark{"dead", "n"}},
+                           {unmarked, "u", std::nullopt},
+                           {"virtrain-live-1", "u", LeaseMark{"live", "n"}},
+                           {"virtrain-dev", "u", std::nullopt},
+                           {"virtrain-20261120t083012-0057ab", "u", std::nullopt},
+                           {"somebody's", "u", std::nullopt}};
     libvirt.all_networks = {{"virtrain-dead-a", "vtx", LeaseMark{"dead", "a"}},
                             {"virtrain-lab", "vtlab0", std::nullopt},
                             {"default", "virbr0", std::nullopt}};
@@ -194,8 +193,7 @@ TEST_CASE("how a device was stays in the journal while a live run has it") {
 TEST_CASE("what begins while clean looks around is in use") {
   TemporaryJournal temporary("late");
   FakeHypervisor libvirt;
-  libvirt.all_domains = {{"virtrain-late-1", "u", DomainState::running, LeaseMark{"late", "n"}},
-                         {unmarked, "u", DomainState::running, std::nullopt}};
+  libvirt.all_domains = {{"virtrain-late-1", "u", LeaseMark{"late", "n"}}, {unmarked, "u", std::nullopt}};
   libvirt.on_look = [&] { temporary.journal.acquire(this_process("late", ""), {"core:9005"}); };
   const auto view = find_leftovers(&libvirt, &temporary.journal, Caller{});
   CHECK(has(view.in_use, EffectKind::domain, "virtrain-late-1"));
@@ -227,9 +225,9 @@ TEST_CASE("a user cleans what their own journal knows, and all of a libvirt of t
     LeaseJournal journal(file);
     journal.acquire(dead_owner("mine"), {"core:9002"});
     FakeHypervisor libvirt;
-    libvirt.all_domains = {{"virtrain-mine-1", "u", DomainState::running, LeaseMark{"mine", "n"}},
-                           {"virtrain-roots-1", "u", DomainState::running, LeaseMark{"roots", "n"}},
-                           {unmarked, "u", DomainState::running, std::nullopt}};
+    libvirt.all_domains = {{"virtrain-mine-1", "u", LeaseMark{"mine", "n"}},
+                           {"virtrain-roots-1", "u", LeaseMark{"roots", "n"}},
+                           {unmarked, "u", std::nullopt}};
     libvirt.all_networks = {{"virtrain-roots-t0", "vtx", LeaseMark{"roots", "n"}}};
     Caller user{1000, {}, false};
     const auto shared = find_leftovers(&libvirt, &journal, user);
@@ -254,8 +252,7 @@ TEST_CASE("row 12: what a live run with another state folder has is in use") {
   test::need_root();
   const std::string experiment = "20261120t083012-07e57a";
   FakeHypervisor libvirt;
-  libvirt.all_domains = {
-      {"virtrain-20261120t083012-07e57a-1", "u", DomainState::running, LeaseMark{experiment, "n"}}};
+  libvirt.all_domains = {{"virtrain-20261120t083012-07e57a-1", "u", LeaseMark{experiment, "n"}}};
   TemporaryJournal temporary("other-state");  // which does not know it
   {
     HostClaims run(claims_folder());

@@ -7,13 +7,13 @@
 #include <filesystem>
 #include <fstream>
 
+#include "common/system/process_info.h"
 #include "common/system/subprocess.h"
 #include "tests/support/catch.h"
 #include "tests/support/other_user.h"
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/vmctl/resources/support.h"
-#include "vmctl/process/process_info.h"
 #include "vmctl/slice/cgroups.h"
 #include "vmctl/slice/slice.h"
 

@@ -10,12 +10,12 @@
 #include <thread>
 
 #include "common/error.h"
+#include "common/system/process_info.h"
 #include "common/text/text.h"
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"
 #include "tests/support/stub_client.h"
 #include "vmctl/machine/inventory.h"
-#include "vmctl/process/process_info.h"
 #include "vmctl/slice/cgroups.h"
 
 namespace virtrain::vmctl {

@@ -27,11 +27,9 @@ std::set<std::string> open_groups(const DeviceHost& host) {
 /// Its group, or its own node (kernel 6.6 and later), is open.
 bool is_held(const fs::path& device, const std::set<std::string>& open) {
   if (open.contains("/dev/vfio/" + link_name(device / "iommu_group"))) { return true; }
-  std::error_code ignored;
-  for (const auto& node : fs::directory_iterator(device / "vfio-dev", ignored)) {
-    if (open.contains("/dev/vfio/devices/" + node.path().filename().string())) { return true; }
-  }
-  return false;
+  const auto nodes = entry_names(device / "vfio-dev");
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [&](const auto& node) { return open.contains("/dev/vfio/devices/" + node); });
 }
 
 bool matters(const DeviceHost& host, const std::string& address) {

@@ -19,9 +19,7 @@ std::vector<DeviceGrant> vgpus_wanted(const DeviceHost& host) {
   std::vector<DeviceGrant> wanted;
   if (!host.demand) { return wanted; }
   for (const auto& device : host.demand->devices()) {
-    if (device.grant.kind == GrantKind::mdev || device.grant.kind == GrantKind::vendor_vfio) {
-      wanted.push_back(device.grant);
-    }
+    if (is_made_for_each_vm(device.grant)) { wanted.push_back(device.grant); }
   }
   return wanted;
 }

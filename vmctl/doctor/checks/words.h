@@ -47,9 +47,7 @@ inline bool exists(const DeviceHost& host, const std::filesystem::path& file) {
 
 /// Names in a folder below the host's root, in order.
 inline Words names_in(const DeviceHost& host, const std::filesystem::path& folder) {
-  Words names;
-  for (const auto& entry : entries_of(host.root / folder)) { names.push_back(entry.filename().string()); }
-  return names;
+  return entry_names(host.root / folder);
 }
 
 inline std::filesystem::path sysfs(const DeviceHost& host, const std::string& address) {

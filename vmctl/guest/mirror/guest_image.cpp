@@ -143,10 +143,8 @@ std::optional<GuestImage> find_image(const fs::path& images, const std::string& 
 void prune(const fs::path& images) {
   constexpr std::size_t keep = 3;
   std::vector<std::pair<fs::file_time_type, fs::path>> found;
-  for (const auto& entry : fs::directory_iterator(images)) {
-    if (fs::exists(entry.path() / "manifest.json")) {
-      found.emplace_back(entry.last_write_time(), entry.path());
-    }
+  for (const auto& folder : entries_of(images)) {
+    if (fs::exists(folder / "manifest.json")) { found.emplace_back(fs::last_write_time(folder), folder); }
   }
   std::sort(found.rbegin(), found.rend());
   const auto grace = fs::file_time_type::clock::now() - std::chrono::hours(1);
@@ -157,6 +155,10 @@ void prune(const fs::path& images) {
     if (try_lock_file(lock_of(images, folder.filename()), LockKind::exclusive)) {
       fs::remove_all(folder, ignored);
     }
+  }
+  for (const auto& key : entries_of(images / "keys")) {
+    const auto hash = read_value(key);
+    if (!hash || hash->empty() || !fs::exists(images / *hash, ignored)) { fs::remove(key, ignored); }
   }
 }
 

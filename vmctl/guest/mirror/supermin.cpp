@@ -177,14 +177,13 @@ bool older(const std::string& a, const std::string& b) {
 
 GuestKernel find_guest_kernel(const fs::path& root) {
   std::vector<std::string> versions, closed;
-  std::error_code ignored;
   constexpr std::string_view prefix = "vmlinuz-";
-  for (const auto& entry : fs::directory_iterator(root / "boot", ignored)) {
-    const auto name = entry.path().filename().string();
+  for (const auto& file : entries_of(root / "boot")) {
+    const auto name = file.filename().string();
     if (!name.starts_with(prefix)) { continue; }
     const auto version = name.substr(prefix.size());
     if (!fs::exists(root / "lib/modules" / version / "modules.dep")) { continue; }
-    (::access(entry.path().c_str(), R_OK) == 0 ? versions : closed).push_back(version);
+    (::access(file.c_str(), R_OK) == 0 ? versions : closed).push_back(version);
   }
   if (versions.empty() && !closed.empty()) {
     throw Error("find a kernel for the guest", ErrorCode::host_unable,

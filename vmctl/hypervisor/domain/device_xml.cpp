@@ -37,10 +37,9 @@ void add_plug(pugi::xml_node parent, const GuestPlug& plug) {
 }
 
 const char* word_for(const PlacedDevice& device) {
-  const bool is_vgpu = device.grant.kind == GrantKind::mdev || device.grant.kind == GrantKind::vendor_vfio;
   switch (device.device_class) {
     case DeviceClass::gpu:
-      return is_vgpu ? "vgpu" : "gpu";
+      return is_made_for_each_vm(device.grant) ? "vgpu" : "gpu";
     case DeviceClass::rdma_nic:
       return "nic";
     case DeviceClass::nvswitch:

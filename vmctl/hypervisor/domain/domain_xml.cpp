@@ -66,8 +66,9 @@ void check(const DomainSpec& spec) {
     }
   }
   for (const auto& nic : spec.nics) {
-    const bool by_name = nic.kind == NicKind::network || nic.kind == NicKind::bridge;
-    if (by_name && nic.source.empty()) { refuse(what, "a NIC needs the name of a network or a bridge"); }
+    if (nic.kind == NicKind::network && nic.source.empty()) {
+      refuse(what, "a NIC needs the name of a network");
+    }
     if (nic.kind == NicKind::tap && nic.tap.empty()) { refuse(what, "a NIC needs the name of its tap"); }
     if (nic.kind == NicKind::multicast && (nic.port < 1024 || nic.port > 65535)) {
       refuse(what, "port {} of a NIC's multicast group (allowed: 1024 to 65535)", nic.port);
@@ -282,9 +283,7 @@ void add_nic(pugi::xml_node devices, const NicSpec& nic, const DomainSpec& spec)
   if (nic.kind == NicKind::multicast) {
     return;  // see add_multicast_nic()
   }
-  const char* type = nic.kind == NicKind::network  ? "network"
-                     : nic.kind == NicKind::bridge ? "bridge"
-                                                   : "ethernet";
+  const char* type = nic.kind == NicKind::network ? "network" : "ethernet";
   auto interface = add(devices, "interface", {{"type", type}});
   if (!nic.mac.empty()) { add(interface, "mac", {{"address", nic.mac}}); }
   if (nic.kind != NicKind::tap) { add(interface, "source", {{type, nic.source}}); }
@@ -336,7 +335,7 @@ void add_devices(pugi::xml_node domain, const DomainSpec& spec) {
   add_bounced_driver(add(devices, "controller", {{"type", "virtio-serial"}, {"index", "0"}}), spec);
   auto channel = add(devices, "channel", {{"type", "unix"}});
   add(channel, "source", {{"mode", "bind"}});
-  add(channel, "target", {{"type", "virtio"}, {"name", spec.channel}});
+  add(channel, "target", {{"type", "virtio"}, {"name", agent_channel}});
   auto rng = add(devices, "rng", {{"model", "virtio"}});
   with(add(rng, "backend", "/dev/urandom"), "model", "random");
   add_bounced_driver(rng, spec);
@@ -395,14 +394,6 @@ std::string network_xml(const NetworkSpec& spec) {
   add_mark(network, spec.mark);
   add(network, "bridge", {{"name", spec.bridge}, {"stp", "off"}, {"delay", "0"}});
   add(network, "dns", {{"enable", "no"}});
-  if (!spec.address.empty()) {
-    const auto slash = spec.address.find('/');
-    if (slash == std::string::npos) {
-      refuse("network " + spec.name, "address '{}' has no /prefix", spec.address);
-    }
-    add(network, "ip",
-        {{"address", spec.address.substr(0, slash)}, {"prefix", spec.address.substr(slash + 1)}});
-  }
   return xml_text(document);
 }
 

@@ -28,7 +28,6 @@ struct LeaseMark {
 /// What a NIC is plugged into.
 enum class NicKind {
   network,    ///< the libvirt network `source`
-  bridge,     ///< the host bridge `source`
   tap,        ///< the device `tap`, which is there already and belongs to QEMU's user
   multicast,  ///< QEMU's socket network: a multicast group on the loopback device, at `port`; needs no
               ///< privilege
@@ -82,7 +81,6 @@ struct DomainSpec {
   Clique clique = Clique::off;
   NodeLimits limits = {};
   std::string console_log;  ///< host file that receives ttyS0
-  std::string channel = agent_channel;
   /// Of a libvirt without root, which changes no file's owner and refuses to be told so.
   bool in_session = false;
 };
@@ -93,14 +91,11 @@ std::vector<int> host_nodes(const DomainSpec& spec);
 /// libvirt domain XML. Throws Error(bad_input) where the spec contradicts itself.
 std::string domain_xml(const DomainSpec& spec);
 
-/// An isolated libvirt network: a bridge with the host's address on it, no DHCP, no DNS, no forwarding.
+/// An isolated libvirt network: a bridge without an address, so that guests cannot reach the host; no DHCP,
+/// no DNS, no forwarding.
 struct NetworkSpec {
   std::string name;    ///< "virtrain-<experiment>-<tenant>"
   std::string bridge;  ///< "vt...", at most 15 characters
-  /// The host's own, "10.77.0.1/24"; empty: the bridge has none, and guests cannot reach the host. Leave it
-  /// empty where dnsmasq is not installed: libvirtd 9.0 then crashes at its next start while a network with
-  /// an address runs.
-  std::string address;
   LeaseMark mark;
 };
 

@@ -13,12 +13,12 @@
 
 #include "common/system/file_lock.h"
 #include "common/system/log.h"
+#include "common/system/process_info.h"
 #include "common/system/subprocess.h"
 #include "common/text/text.h"
 #include "vmctl/hypervisor/libvirt/handles.h"
 #include "vmctl/hypervisor/libvirt/signs_of_libvirt.h"
 #include "vmctl/process/paths.h"
-#include "vmctl/process/process_info.h"
 #include "vmctl/process/signs_of_life.h"
 
 namespace virtrain::vmctl {

@@ -24,35 +24,11 @@ std::string dotted(unsigned long version) {
   return fmt::format("{}.{}.{}", version / 1000000, version / 1000 % 1000, version % 1000);
 }
 
-DomainState from_libvirt(int state) {
-  switch (state) {
-    case VIR_DOMAIN_PAUSED:
-    case VIR_DOMAIN_PMSUSPENDED:
-      return DomainState::paused;
-    case VIR_DOMAIN_SHUTDOWN:
-      return DomainState::shutting_down;
-    case VIR_DOMAIN_CRASHED:
-      return DomainState::crashed;
-    case VIR_DOMAIN_SHUTOFF:
-      return DomainState::gone;
-    default:
-      return DomainState::running;
-  }
-}
-
 DomainHandle find_domain(const ConnectionHandle& connection, const std::string& name,
                          const std::string& operation) {
   DomainHandle domain(virDomainLookupByName(connection.get(), name.c_str()));
   if (!domain) { throw_libvirt_error(operation); }
   return domain;
-}
-
-DomainState state_of(virDomainPtr domain) {
-  int state = VIR_DOMAIN_NOSTATE;
-  if (virDomainGetState(domain, &state, nullptr, 0) < 0) {
-    return DomainState::gone;  // went while we looked
-  }
-  return from_libvirt(state);
 }
 
 /// One record of virDomainListGetStats as a lookup by name.
@@ -183,16 +159,6 @@ class LibvirtHypervisor final : public Hypervisor {
                 });
   }
 
-  DomainState domain_state(const std::string& name) override {
-    return call("look at domain " + name, deadlines_.query,
-                [name](const ConnectionHandle& c, const auto& op) {
-                  const DomainHandle domain(virDomainLookupByName(c.get(), name.c_str()));
-                  if (domain) { return state_of(domain.get()); }
-                  if (virGetLastErrorCode() == VIR_ERR_NO_DOMAIN) { return DomainState::gone; }
-                  throw_libvirt_error(op);
-                });
-  }
-
   std::string domain_description(const std::string& name) override {
     return call("read the XML of domain " + name, deadlines_.query,
                 [name](const ConnectionHandle& c, const auto& op) {
@@ -230,7 +196,7 @@ class LibvirtHypervisor final : public Hypervisor {
     return listed<DomainHandle>("list domains", virConnectListAllDomains, 0U, [](virDomainPtr domain) {
       char uuid[VIR_UUID_STRING_BUFLEN] = {};
       virDomainGetUUIDString(domain, uuid);
-      return DomainInfo{virDomainGetName(domain), uuid, state_of(domain),
+      return DomainInfo{virDomainGetName(domain), uuid,
                         read_lease_mark(take(virDomainGetXMLDesc(domain, 0)))};
     });
   }

@@ -79,12 +79,14 @@ const passwd& qemu_account() {
 }
 
 void give_folder_to(const fs::path& folder, uid_t user) {
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (::lchown(entry.path().c_str(), user, user) != 0) {
+  constexpr auto same_group = static_cast<gid_t>(-1);
+  std::vector<fs::path> all{folder};
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) { all.push_back(entry.path()); }
+  for (const auto& path : all) {
+    if (::lchown(path.c_str(), user, same_group) != 0) {
       throw errno_error("give libvirt its folder", errno);
     }
   }
-  if (::lchown(folder.c_str(), user, user) != 0) { throw errno_error("give libvirt its folder", errno); }
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "vmctl/process/process_info.h"
+#include "common/system/process_info.h"
 
 namespace virtrain::vmctl {
 namespace {

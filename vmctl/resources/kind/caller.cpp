@@ -4,9 +4,9 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include "common/system/process_info.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
-#include "vmctl/process/process_info.h"
 
 namespace virtrain::vmctl {
 
@@ -32,13 +32,9 @@ std::string reason_to_leave(const Caller& caller, std::optional<uid_t> holder) {
 }
 
 std::optional<uid_t> user_of(pid_t pid) {
-  constexpr std::string_view uid = "Uid:";  // "Uid:\t1000\t1000\t1000\t1000"
-  for (const auto& line : split(read_file(fmt::format("/proc/{}/status", pid)).value_or(""), '\n')) {
-    if (!line.starts_with(uid)) { continue; }
-    const auto number = parse_integer(split(trim(std::string_view(line).substr(uid.size())), '\t').at(0));
-    return number ? std::optional(static_cast<uid_t>(*number)) : std::nullopt;
-  }
-  return std::nullopt;
+  const auto status = read_file(fmt::format("/proc/{}/status", pid)).value_or("");
+  const auto number = parse_integer(split(line_value(status, "Uid"), '\t').at(0));  // the real one is first
+  return number ? std::optional(static_cast<uid_t>(*number)) : std::nullopt;
 }
 
 std::optional<uid_t> holder_of(std::optional<uid_t> user) {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "common/system/process_info.h"
 #include "vmctl/hypervisor/hypervisor.h"
-#include "vmctl/process/process_info.h"
 #include "vmctl/resources/kind/caller.h"
 #include "vmctl/resources/kind/leftover.h"
 

@@ -1,6 +1,7 @@
 #include <filesystem>
 
 #include "common/system/file_lock.h"
+#include "common/text/text.h"
 #include "vmctl/guest/mirror/guest_image.h"
 #include "vmctl/process/paths.h"
 #include "vmctl/resources/kind/handler.h"
@@ -19,20 +20,19 @@ void find_build_folders(Search& search) {
   if (!fs::exists(images, ignored)) { return; }
   const auto lock = try_lock_file(locks_of_images(images) / build_lock, LockKind::exclusive);
   if (!lock) { return; }
-  for (const auto& entry : fs::directory_iterator(images, ignored)) {
-    if (entry.path().filename().string().starts_with(".build-")) {
-      search.add({EffectKind::file, entry.path().string(), "", "folder of an unfinished image build"});
+  for (const auto& folder : entries_of(images)) {
+    if (folder.filename().string().starts_with(".build-")) {
+      search.add({EffectKind::file, folder.string(), "", "folder of an unfinished image build"});
     }
   }
 }
 
 void find_channel_folders(Search& search) {
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator("/var/lib/libvirt/qemu/channel/target", ignored)) {
-    const auto domain = domain_of_folder(entry.path().filename().string());
+  for (const auto& folder : entries_of("/var/lib/libvirt/qemu/channel/target")) {
+    const auto domain = domain_of_folder(folder.filename().string());
     if (search.knows_libvirt() && domain && !search.has_domain_like(*domain)) {
-      search.add_held(holder_of(folder_owner(entry.path())), {EffectKind::file, entry.path().string(), "",
-                                                              "channel folder of a domain that is gone"});
+      search.add_held(holder_of(folder_owner(folder)),
+                      {EffectKind::file, folder.string(), "", "channel folder of a domain that is gone"});
     }
   }
 }

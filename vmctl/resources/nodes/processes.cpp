@@ -3,9 +3,9 @@
 #include <filesystem>
 
 #include "common/error.h"
+#include "common/system/process_info.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
-#include "vmctl/process/process_info.h"
 #include "vmctl/resources/kind/handler.h"
 #include "vmctl/resources/kind/search.h"
 #include "vmctl/slice/cgroups.h"

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/system/process_info.h"
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"
-#include "vmctl/process/process_info.h"
 #include "vmctl/resources/kind/caller.h"
 
 namespace virtrain::vmctl {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace virtrain::vmctl {
+namespace virtrain {
 
 /// One process (or thread) as /proc shows it.
 struct ProcessInfo {
@@ -45,4 +45,4 @@ void end_descendants(std::chrono::milliseconds patience);
 
 std::string boot_id();
 
-}  // namespace virtrain::vmctl
+}  // namespace virtrain

@@ -1,4 +1,4 @@
-#include "vmctl/process/process_info.h"
+#include "common/system/process_info.h"
 
 #include <signal.h>
 #include <sys/syscall.h>
@@ -12,7 +12,7 @@
 #include "common/text/units.h"
 #include "common/unique_fd.h"
 
-namespace virtrain::vmctl {
+namespace virtrain {
 namespace {
 
 std::filesystem::path proc_dir(pid_t pid) {
@@ -50,9 +50,8 @@ std::optional<ProcessInfo> process_info(pid_t pid) {
 
 std::vector<ProcessInfo> all_processes() {
   std::vector<ProcessInfo> processes;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
-    const auto pid = parse_integer(entry.path().filename().string());
+  for (const auto& name : entry_names("/proc")) {
+    const auto pid = parse_integer(name);
     if (!pid) { continue; }
     if (auto info = process_info(static_cast<pid_t>(*pid))) { processes.push_back(std::move(*info)); }
   }
@@ -118,4 +117,4 @@ std::string boot_id() {
   return read_value("/proc/sys/kernel/random/boot_id").value_or("");
 }
 
-}  // namespace virtrain::vmctl
+}  // namespace virtrain

@@ -1,4 +1,4 @@
-#include "vmctl/process/process_info.h"
+#include "common/system/process_info.h"
 
 #include <fmt/format.h>
 #include <pthread.h>
@@ -11,9 +11,8 @@
 
 #include "common/text/text.h"
 #include "tests/support/catch.h"
-#include "vmctl/hypervisor/qemu_threads.h"
 
-namespace virtrain::vmctl {
+namespace virtrain {
 namespace {
 
 TEST_CASE("/proc/pid/stat is read though the name holds blanks and brackets") {
@@ -70,13 +69,5 @@ TEST_CASE("a zombie has ended, and a process whose first thread alone has ended 
   }));
 }
 
-TEST_CASE("vCPU threads are known by their names") {
-  CHECK(vcpu_of_thread("CPU 0/TCG") == 0);
-  CHECK(vcpu_of_thread("CPU 11/KVM") == 11);
-  CHECK_FALSE(vcpu_of_thread("call_rcu"));
-  CHECK_FALSE(vcpu_of_thread("CPU x/KVM"));
-  CHECK_FALSE(vcpu_of_thread("CPU 1"));
-}
-
 }  // namespace
-}  // namespace virtrain::vmctl
+}  // namespace virtrain
