@@ -9,13 +9,11 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <filesystem>
 #include <thread>
 
 #include "common/error.h"
 #include "common/system/process_info.h"
 #include "common/text/text.h"
-#include "common/text/units.h"
 
 namespace virtrain::harness {
 namespace {

@@ -24,7 +24,7 @@ struct ChildProcess {
 /// Forks and executes. A program that is not found is an Error, not a process that exits with 127.
 ChildProcess start_process(const ProcessSpec& spec);
 
-/// Whether this process started that one, directly or not.
+/// Whether that is this process, or one that it started, directly or not.
 bool is_descendant(pid_t pid);
 /// Kills all descendants with SIGKILL and waits until they are gone; returns how many there were. The agent
 /// is their subreaper, so none escapes.

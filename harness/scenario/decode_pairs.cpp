@@ -38,11 +38,10 @@ void decode_until(const Field& field, Scenario& scenario, Diagnostics& diagnosti
   if (!field.describes() && in.has("every") && !until.verdict) {
     in.refuse("every", "every: nothing is looked at without until: verdict beside it");
   }
-  const auto most_between = until.looks.at_most - until.looks.first;
+  const auto most_between = std::max<std::int64_t>(until.looks.at_most - until.looks.first, 1);
   if (!field.describes() && in.has("every") && until.verdict && until.looks.every > most_between) {
-    in.refuse("every", "every: {} pairs after the third there is no look before the last of {} ({})",
-              until.looks.every, until.looks.at_most,
-              most_between > 0 ? fmt::format("allowed: 1 to {}", most_between) : "leave it out");
+    in.refuse("every", "every: {} leaves no look between the third pair and the last, {} (allowed: 1 to {})",
+              until.looks.every, until.looks.at_most, most_between);
   }
   if (!field.describes() && !in.has("until") && !in.has("budget")) {
     diagnostics.add(in.mark(), "pairs: at_most needs until or budget beside it (or say a number: pairs: 6)");

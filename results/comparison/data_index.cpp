@@ -63,11 +63,6 @@ DataIndex::DataIndex(const ComparisonData& data) : data_(data), cases_(by_case(d
     const auto& start = start_of(experiment_of(data, row), row);
     if (!start.empty()) { starts_[row.experiment].insert(start); }
   }
-  std::int64_t position = 0;
-  for (const auto& experiment : data.experiments) {  // some have probes alone
-    if (!experiment.started_at.empty()) { starts_.try_emplace(position, std::set{experiment.started_at}); }
-    ++position;
-  }
   for (const auto& fact : data.facts) {
     const auto trials = decides(fact.key) ? parse_json_or_null(fact.trials) : nlohmann::json();
     if (!trials.is_array()) { facts_[{fact.experiment, fact.case_name, fact.arm}].push_back(&fact); }

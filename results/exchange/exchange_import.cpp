@@ -25,7 +25,8 @@ namespace fs = std::filesystem;
 
 /// A file to import, which is opened as often as it is read: a folder may have more files than may be open
 /// at a time. What can be read only once (standard input, a pipe) or is packed becomes a file of its own.
-/// What is packed is unpacked for each look at it, for all of a folder might not fit in temporary files.
+/// What is packed is unpacked for each look at it (but once if it came through a pipe), for all of a folder
+/// might not fit in temporary files.
 class Source {
  public:
   Source(const fs::path& path, std::istream& standard_input)
@@ -39,8 +40,8 @@ class Source {
     }
     if (!fs::is_regular_file(path_, failure)) { return; }
     if (is_packed(path_)) {
-      packed_ = path_;
-      open_packed();
+      if (!text_) { packed_ = path_; }
+      open_packed(path_, name_);
     }
     if (is_database(path_)) {
       if (text_) {  // SQLite opens no file without a name
@@ -56,7 +57,7 @@ class Source {
   const std::string& name() const { return name_; }
   /// What to open, until it is let go of.
   const fs::path& path() {
-    if (!packed_.empty() && !text_) { open_packed(); }
+    if (!packed_.empty() && !text_) { open_packed(packed_, packed_.string()); }
     return path_;
   }
   /// Nothing of it is open any more, nor unpacked.
@@ -73,8 +74,8 @@ class Source {
     path_ = text_->path();
   }
 
-  void open_packed() {
-    auto unpacked = unpack(packed_, packed_.string());
+  void open_packed(const fs::path& file, const std::string& name) {
+    auto unpacked = unpack(file, name);
     is_foreign_archive_ = !unpacked;
     if (!unpacked) {
       packed_.clear();
@@ -87,7 +88,7 @@ class Source {
 
   std::string name_;
   fs::path path_;
-  fs::path packed_;  ///< what is unpacked to `path_`; empty if it is not packed
+  fs::path packed_;  ///< what is unpacked to `path_` again and again; empty: nothing is
   std::optional<TemporaryText> text_;
   bool is_foreign_archive_ = false;
 };
@@ -335,6 +336,7 @@ std::vector<FileReport> import_what_is_good(Store& store, const std::vector<std:
       attempt(unit.files.front().path.string(), [&] { import_one(unit); });
     }
   }
+  attempt(join(paths, ", "), [&] { refuse_options_of_none(settings, reports, paths); });
   const bool some = std::any_of(reports.begin(), reports.end(), [](const auto& one) { return one.format; });
   if (!some) { refuse_all(refusals, reports, paths); }
   return reports;

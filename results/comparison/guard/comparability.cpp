@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <optional>
 
 #include "common/text/json.h"
@@ -190,14 +191,16 @@ struct SideValues {
 };
 
 /// Values that are seen by another share of the trials on each side: "470 in 9 of 10 trials against 1 of 10";
-/// empty where there are none.
+/// empty where there are none. A trial that is missing makes no difference, nor do five of a hundred.
 std::string unequal_shares(const SideValues& ours, const SideValues& theirs) {
   auto meanings = ours.trials;
   meanings.insert(theirs.trials.begin(), theirs.trials.end());
   for (const auto& [meaning, count] : meanings) {
     const auto before = ours.with(meaning);
     const auto after = theirs.with(meaning);
-    if (before * theirs.known == after * ours.known) { continue; }
+    const auto apart = std::abs(before * theirs.known - after * ours.known);  // times both numbers of trials
+    const auto one_trial = std::max(ours.known, theirs.known);
+    if (apart <= std::max(one_trial, ours.known * theirs.known / 20)) { continue; }
     return fmt::format("{} in {} of {} against {} of {}", words_of_values(meaning), before,
                        counted(ours.known, "trial"), after, theirs.known);
   }

@@ -1,6 +1,7 @@
 #include <cctype>
 #include <map>
 #include <ostream>
+#include <set>
 
 #include "results/comparison/mitigation.h"
 #include "results/exchange/exporters/exporters.h"
@@ -24,8 +25,17 @@ struct ViewMetrics {
   const char* view;
   std::vector<const char*> labels;
   std::vector<ColumnMetric> metrics;
-  bool has_ends = false;  ///< has the columns status and valid: rows of trials that do not count are left out
+  bool of_trials = false;  ///< has the column trial_id: rows of trials that do not count are left out
 };
+
+/// The trials whose figures count.
+std::set<std::int64_t> good_trials(const Store& store, const std::vector<std::string>& experiments) {
+  std::set<std::int64_t> good;
+  for_each_row(store.view("v_trial", experiments), [&](const ViewRow& row) {
+    if (is_good_trial(row)) { good.insert(row.whole("trial_id", 0)); }
+  });
+  return good;
+}
 
 constexpr double seconds_per_nanosecond = 1e-9;
 
@@ -48,7 +58,8 @@ const std::vector<ViewMetrics>& view_metrics() {
       {"v_node",
        {"experiment", "case", "arm", "pair", "trial_order", "tenant", "node"},
        {{"agent_ready_seconds", "virtrain_node_agent_ready_seconds", "gauge",
-         "From the node's start to its agent's hello."}}},
+         "From the node's start to its agent's hello."}},
+       true},
       {"v_rank",
        {"experiment", "case", "arm", "pair", "trial_order", "tenant", "node", "rank"},
        {{"images_per_second", "virtrain_rank_images_per_second", "gauge",
@@ -56,7 +67,8 @@ const std::vector<ViewMetrics>& view_metrics() {
         {"step_p50_seconds", "virtrain_rank_step_median_seconds", "gauge",
          "Median duration of a training step."},
         {"step_p99_seconds", "virtrain_rank_step_p99_seconds", "gauge",
-         "99th percentile of a training step's duration."}}},
+         "99th percentile of a training step's duration."}},
+       true},
       {"v_speedup",
        {"experiment", "scenario", "label", "case", "arm"},
        {{"speedup", "virtrain_speedup_ratio", "gauge", "Throughput against the same arm's single node."},
@@ -81,9 +93,9 @@ PrometheusLabels labels_of(const ViewRow& row, const std::vector<const char*>& c
 }
 
 void add_view(PrometheusPage& page, const Store& store, const std::vector<std::string>& experiments,
-              const ViewMetrics& metrics) {
+              const ViewMetrics& metrics, const std::set<std::int64_t>& good) {
   for_each_row(store.view(metrics.view, experiments), [&](const ViewRow& row) {
-    if (metrics.has_ends && !is_good_trial(row)) { return; }
+    if (metrics.of_trials && !good.contains(row.whole("trial_id", 0))) { return; }
     for (const auto& [column, metric, type, help, scale] : metrics.metrics) {
       if (row[column].is_number()) {
         page.add(metric, type, help, labels_of(row, metrics.labels), row[column].get<double>() * scale);
@@ -179,8 +191,10 @@ void add_isolation(PrometheusPage& page, const Store& store, const std::string& 
 
 /// Telemetry of the nodes: GPU metrics under DCGM's own names, all else under ours. A counter (its name ends
 /// in a unit of something used up) is what the trial added, anything else the mean over the trial.
-void add_telemetry(PrometheusPage& page, const Store& store, const std::vector<std::string>& experiments) {
+void add_telemetry(PrometheusPage& page, const Store& store, const std::vector<std::string>& experiments,
+                   const std::set<std::int64_t>& good) {
   for_each_row(store.view("v_telemetry", experiments), [&](const ViewRow& row) {
+    if (!good.contains(row.whole("trial_id", 0))) { return; }
     const auto metric = row.text("metric");
     auto labels =
         labels_of(row, {"experiment", "case", "arm", "pair", "trial_order", "tenant", "node", "source"});
@@ -207,8 +221,9 @@ void export_prometheus(const Store& store, const std::vector<std::string>& exper
   PrometheusPage page;
   add_trial_counts(page, store, experiments);
   for (const auto& experiment : experiments) { add_isolation(page, store, experiment); }
-  for (const auto& metrics : view_metrics()) { add_view(page, store, experiments, metrics); }
-  add_telemetry(page, store, experiments);
+  const auto good = good_trials(store, experiments);
+  for (const auto& metrics : view_metrics()) { add_view(page, store, experiments, metrics, good); }
+  add_telemetry(page, store, experiments, good);
   page.write(out);
 }
 

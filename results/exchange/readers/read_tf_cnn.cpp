@@ -165,10 +165,6 @@ TfShape shape_of(const LineReader& lines, const TfLog& log, const ImportSettings
   const auto nodes = per_log(settings.nodes);
   const auto said = per_log(settings.ranks);
   const auto ranks = log.devices() ? log.devices() : said;
-  if (said && *said != *ranks) {
-    lines.refuse("the log is of a run of {}, not of {}; check --ranks, or leave it out",
-                 counted(*ranks, "rank"), *said);
-  }
   if (nodes) {
     shape.nodes = *nodes;
   } else if (ranks && settings.gpus_per_node && *settings.gpus_per_node > 0) {
@@ -285,8 +281,10 @@ void read_tf_cnn(const std::vector<TenantLog>& logs, const ImportSettings& setti
   record["batch_size"] = value_json(settings.batch_size);
   double sum = 0;
   std::int64_t nodes = 0, next_index = 0;
+  std::optional<std::int64_t> ranks = 0;  // nothing if a log does not list its devices
   for (const auto& [lines, index] : logs) {
     const TfLog log = read_log(*lines);
+    ranks = ranks && log.devices() ? std::optional(*ranks + *log.devices()) : std::nullopt;
     const auto shape = shape_of(*lines, log, settings, std::ssize(logs));
     const Scope scope = scope_of(*lines, log, settings, shape);
     const double throughput = throughput_of(*lines, log, scope, shape);
@@ -315,6 +313,10 @@ void read_tf_cnn(const std::vector<TenantLog>& logs, const ImportSettings& setti
     record["environment"] = {{"source", "tf_cnn_benchmarks"}, {"steps", log.last_step}};
     if (!log.model.empty()) { record["environment"]["model"] = log.model; }
     if (!log.variables.empty()) { record["environment"]["variables"] = log.variables; }
+  }
+  if (ranks && settings.ranks && *settings.ranks != *ranks) {
+    first.refuse("the log is of a run of {}, not of {}; check --ranks, or leave it out",
+                 counted(*ranks, "rank"), *settings.ranks);
   }
   record["images_per_second"] = sum;
   record["nodes"] = nodes;

@@ -15,8 +15,8 @@ std::optional<std::string> in_utc(std::string_view time);
 /// Milliseconds since 1970 of such a text.
 std::optional<std::int64_t> milliseconds_of(std::string_view time);
 
-/// fp32, fp16, bf16 or tf32 of their common spellings ("float16", "FP16", "half", …); other names as they
-/// are.
+/// fp32, fp16, bf16, tf32 or fp64 of their common spellings ("float16", "FP16", "half", …); other names as
+/// they are.
 std::string precision_name(std::string_view spelling);
 
 }  // namespace virtrain::results

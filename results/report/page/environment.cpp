@@ -32,7 +32,8 @@ std::vector<Shared> shared_differences(const ReportData& data) {
     for (const auto& difference : comparison.differences) {
       auto known = std::find_if(list.begin(), list.end(), [&](const Shared& one) {
         return one.difference->field == difference.field && one.difference->baseline == difference.baseline &&
-               one.difference->candidate == difference.candidate;
+               one.difference->candidate == difference.candidate &&
+               one.difference->detail == difference.detail;
       });
       if (known == list.end()) { known = list.insert(list.end(), {&difference, {}}); }
       known->cases.push_back(comparison.case_name);

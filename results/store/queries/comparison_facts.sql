@@ -22,7 +22,9 @@ WITH counted AS MATERIALIZED (
   WHERE r.threads IS NOT NULL
   UNION ALL
   SELECT t.id, t."case", t.arm, m.key,
-         CASE m.type WHEN 'true' THEN 'on' WHEN 'false' THEN 'off' ELSE CAST(m.value AS TEXT) END
+         CASE m.type WHEN 'true' THEN 'on' WHEN 'false' THEN 'off'
+           WHEN 'array' THEN coalesce((SELECT group_concat(value, ', ') FROM json_each(m.value)), 'none')
+           ELSE CAST(m.value AS TEXT) END
   FROM counted t, json_each(t.environment) m
   WHERE m.type NOT IN ('null', 'object') AND (?2 IS NULL OR m.key IN (SELECT value FROM json_each(?2)))
 )

@@ -353,6 +353,7 @@ TEST_CASE("facts of imported records may be switches and lists, and each is its 
   CHECK(reason_with({}, {}) == "equivalent");
   CHECK(reason_with({{"ecc", true}}, {{"ecc", "on"}}) == "equivalent");
   CHECK(reason_with({{"ecc", true}}, {{"ecc", false}}) == "zero_variance differs:ecc");
+  CHECK(reason_with({{"gpu_uuid", {"A", "B"}}}, {{"gpu_uuid", "B, A"}}) == "equivalent");
   const auto no_flags = nlohmann::json::array();
   CHECK(reason_with({{"workload_flags", no_flags}}, {{"workload_flags", no_flags}}) == "equivalent");
   CHECK(reason_with({{"workload_flags", no_flags}}, {{"workload_flags", {"--xla"}}}) ==

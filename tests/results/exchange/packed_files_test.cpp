@@ -84,6 +84,16 @@ void gzip(const fs::path& file) {
 
 }  // namespace
 
+TEST_CASE("what is packed may come through standard input") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  std::ofstream(folder.path / "r.jsonl") << record;
+  gzip(folder.path / "r.jsonl");
+  std::ifstream in(folder.path / "r.jsonl.gz", std::ios::binary);
+  const auto reports = import_paths(store, {"-"}, {}, in);
+  CHECK(reports.at(0).report.trials == 1);
+}
+
 TEST_CASE("an evidence bundle comes back as it was, packed and unpacked") {
   for (const char* name : {"evidence.tar.gz", "evidence.tar.zst"}) {
     const Bundled bundled(name);
