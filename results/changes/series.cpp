@@ -2,43 +2,25 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <tuple>
+#include <utility>
 
-#include "common/text/sha256.h"
 #include "common/text/text.h"
+#include "results/changes/scenario_version.h"
 
 namespace virtrain::results {
 namespace {
 
-/// Where a comment of YAML begins; else the line's end. A "#" in quotes is none: where quotes are open, the
-/// rest of the line is kept as it is.
-std::size_t comment_of(const std::string& line) {
-  char quote = 0;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    const bool after_blank = i == 0 || line[i - 1] == ' ' || line[i - 1] == '\t';
-    if (quote == 0 && line[i] == '#' && after_blank) { return i; }
-    if (line[i] != '"' && line[i] != '\'') { continue; }
-    if (quote == 0) {
-      quote = line[i];
-    } else if (quote == line[i]) {
-      quote = 0;
-    }
-  }
-  return line.size();
-}
-
-/// Comments, empty lines and spaces at ends of lines change nothing.
-std::string version_of(const std::string& scenario_text) {
-  std::string essence;
-  for (const auto& line : split(scenario_text, '\n')) {
-    const auto words = line.substr(0, comment_of(line));
-    const auto end = words.find_last_not_of(" \t\r");
-    if (end != std::string::npos) { essence += words.substr(0, end + 1) + "\n"; }
-  }
-  constexpr std::size_t digits = 8;
-  return sha256(essence).substr(0, digits);
+/// "1024,8" as "8+1024".
+std::string sorted_sizes(const std::string& sizes) {
+  auto all = split(sizes, ',');
+  std::sort(all.begin(), all.end(), [](const std::string& one, const std::string& other) {
+    return std::pair(one.size(), one) < std::pair(other.size(), other);
+  });
+  return fmt::format("{}", fmt::join(all, "+"));
 }
 
 }  // namespace
@@ -54,20 +36,27 @@ std::vector<Series> series_of(std::span<const Night> nights, std::span<const Nig
   }
   std::map<std::string, std::string> versions;  // of texts: most nights have the same
   std::map<std::string, std::string> present;   // version of each scenario
-  std::map<std::tuple<std::string, std::string, std::string, std::string, std::string>, std::size_t> places;
+  using Key = std::tuple<std::string, std::string, std::string, std::string, std::string>;
+  std::map<Key, std::size_t> places;
+  std::map<Key, std::string> first_sizes;  // a mean over other sizes is another figure
   std::vector<Series> all;
   for (const auto& night : nights) {
     const auto of_night = figures_of.find(night.number);
     if (of_night == figures_of.end()) { continue; }
     auto& version = versions[night.scenario_text];
-    if (version.empty()) { version = version_of(night.scenario_text); }
+    if (version.empty()) { version = scenario_version(night.scenario_text); }
     present[night.scenario] = version;
     for (const auto* figure : of_night->second) {
-      const auto [place, fresh] = places.try_emplace(
-          {night.scenario, version, figure->case_name, figure->arm, figure->figure}, all.size());
+      Key key{night.scenario, version, figure->case_name, figure->arm, figure->figure};
+      auto name = figure->figure;
+      const auto sizes = sorted_sizes(figure->sizes);
+      if (first_sizes.try_emplace(key, sizes).first->second != sizes) {
+        name += "." + (sizes.empty() ? "no-size" : sizes);
+        std::get<4>(key) = name;
+      }
+      const auto [place, fresh] = places.try_emplace(std::move(key), all.size());
       if (fresh) {
-        all.push_back(
-            {night.scenario, version, true, figure->case_name, figure->arm, figure->figure, figure->unit});
+        all.push_back({night.scenario, version, true, figure->case_name, figure->arm, name, figure->unit});
       }
       all[place->second].nights.push_back(&night);
       all[place->second].values.push_back(figure->value);

@@ -32,8 +32,9 @@ struct NightFigure {
   std::string figure = {};  ///< images_per_second, ratio, efficiency, step_p99, boot, probe.NAME
   std::string unit = {};
   double value = 0;
+  std::string sizes = {};  ///< of messages, in bytes, that a probe's mean is over: "1024,8", in any order
 };
-BOOST_DESCRIBE_STRUCT(NightFigure, (), (night, case_name, arm, figure, unit, value))
+BOOST_DESCRIBE_STRUCT(NightFigure, (), (night, case_name, arm, figure, unit, value, sizes))
 
 /// What thin_nights() took away.
 struct Thinned {

@@ -8,30 +8,30 @@ WITH good AS (
   SELECT night, "case", arm, avg(ln(images_per_second)) AS log_mean FROM good
   GROUP BY night, "case", arm HAVING count(pair) = 0
 )
-SELECT night, "case", arm, 'images_per_second', 'images/s', images_per_second FROM mean
+SELECT night, "case", arm, 'images_per_second', 'images/s', images_per_second, '' FROM mean
 UNION ALL
-SELECT v.night, v."case", v.arm, 'ratio', '', exp(avg(ln(v.images_per_second / b.images_per_second)))
+SELECT v.night, v."case", v.arm, 'ratio', '', exp(avg(ln(v.images_per_second / b.images_per_second))), ''
 FROM good v JOIN good b ON b.night = v.night AND b."case" = v."case" AND b.pair = v.pair AND b.arm = 'bare_metal'
 WHERE v.arm <> 'bare_metal' GROUP BY v.night, v."case", v.arm
 UNION ALL
-SELECT v.night, v."case", v.arm, 'ratio', '', exp(v.log_mean - b.log_mean)
+SELECT v.night, v."case", v.arm, 'ratio', '', exp(v.log_mean - b.log_mean), ''
 FROM unpaired v JOIN unpaired b ON b.night = v.night AND b."case" = v."case" AND b.arm = 'bare_metal'
 WHERE v.arm <> 'bare_metal'
 UNION ALL
-SELECT n.night, n."case", n.arm, 'efficiency', '', n.images_per_second / one.images_per_second / n.nodes
+SELECT n.night, n."case", n.arm, 'efficiency', '', n.images_per_second / one.images_per_second / n.nodes, ''
 FROM mean n JOIN mean one ON one.night = n.night AND one.arm = n.arm AND one.nodes = 1
   AND one."case" = substr(n."case", 1, length(n."case") - length('/' || n.nodes)) || '/1'
 WHERE n.nodes > 1 AND n."case" LIKE '%/' || n.nodes
 UNION ALL
-SELECT g.night, g."case", g.arm, 'step_p99', 's', avg(r.step_p99_seconds)
+SELECT g.night, g."case", g.arm, 'step_p99', 's', avg(r.step_p99_seconds), ''
 FROM good g JOIN tenant w ON w.trial_id = g.id JOIN rank r ON r.tenant_id = w.id
 WHERE r.step_p99_seconds IS NOT NULL GROUP BY g.night, g."case", g.arm
 UNION ALL
-SELECT g.night, g."case", g.arm, 'boot', 's', avg(n.agent_ready_seconds)
+SELECT g.night, g."case", g.arm, 'boot', 's', avg(n.agent_ready_seconds), ''
 FROM good g JOIN tenant w ON w.trial_id = g.id JOIN node n ON n.tenant_id = w.id
 WHERE n.kind = 'vm' AND n.agent_ready_seconds > 0 GROUP BY g.night, g."case", g.arm
 UNION ALL
 SELECT experiment_number, NULL, arm,
        'probe.' || name || coalesce('.' || transport, '') || coalesce('.' || data_type, '') || coalesce('.' || ranks, ''),
-       unit, avg(value)
+       unit, avg(value), coalesce(group_concat(DISTINCT size_bytes), '')
 FROM probe WHERE value > 0 AND coalesce(wrong, 0) = 0 GROUP BY experiment_number, arm, 4, unit

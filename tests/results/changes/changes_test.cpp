@@ -167,3 +167,24 @@ TEST_CASE("figures of scaling, steps, boots and probes are series, and seconds a
   CHECK_FALSE(p99.higher_is_better());
   CHECK(series_named(log, "quickstart/vm/probe.triad").higher_is_better());
 }
+
+TEST_CASE("a mean over other sizes of messages is another series") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "r.db");
+  for (int night = 0; night < 18; ++night) {
+    add_night(store, night, 950);
+    std::vector<Probe> probes;
+    for (const std::int64_t size : {1024, 8, 1 << 20}) {
+      Probe probe{.name = "all_reduce", .arm = "vm", .size_bytes = size, .unit = "B/s"};
+      probe.value = 1e6 * static_cast<double>(size) * (1 + 0.001 * (night % 5));
+      if (size == 8 && night >= 13 && night < 15) { continue; }
+      if (size == 8 && night >= 15) { probe.wrong = 1; }
+      probes.push_back(probe);
+    }
+    store.add_probes(fmt::format("night-{:03}", night), probes);
+  }
+  const auto log = read_changes(store);
+  CHECK(log.changes.empty());
+  CHECK(series_named(log, "quickstart/vm/probe.all_reduce").nights.size() == 13);
+  CHECK(series_named(log, "quickstart/vm/probe.all_reduce.1024+1048576").nights.size() == 5);
+}

@@ -77,22 +77,23 @@ TEST_CASE("old nights lose samples and telemetry, and nothing else") {
     store.end_experiment(id, Status::finished, "2026-11-20T08:02:00.000Z");
   };
   add_night("old", "quickstart", "2024-01-01T02:00:00.000Z");
+  add_night("bisected", "quickstart.bisect", "2024-01-01T02:00:00.000Z");
   add_night("other", "another", "2024-01-01T02:00:00.000Z");
   add_night("new", "quickstart", "2026-11-20T02:00:00.000Z");
   const auto figures = store.night_figures();
-  REQUIRE(figures.size() == 9);  // throughput, p99 and boot of each
+  REQUIRE(figures.size() == 12);  // throughput, p99 and boot of each
   const auto bytes = std::filesystem::file_size(file);
 
   const auto thinned = store.thin_nights("quickstart", "2025-01-01T00:00:00.000Z");
-  CHECK(thinned.nights == 1);
-  CHECK(thinned.samples == 2000);
-  CHECK(thinned.readings == 3000);
+  CHECK(thinned.nights == 2);
+  CHECK(thinned.samples == 4000);
+  CHECK(thinned.readings == 6000);
   CHECK(std::filesystem::file_size(file) + static_cast<std::uintmax_t>(thinned.freed_bytes) == bytes);
   CHECK(thinned.freed_bytes > 100'000);
   CHECK(value_of(file, "SELECT count(*) FROM sample") == "4000");
   CHECK(value_of(file, "SELECT count(*) FROM telemetry") == "6000");
-  CHECK(value_of(file, "SELECT count(*) FROM trial") == "3");
-  CHECK(value_of(file, "SELECT count(*) FROM rank") == "3");
+  CHECK(value_of(file, "SELECT count(*) FROM trial") == "4");
+  CHECK(value_of(file, "SELECT count(*) FROM rank") == "4");
   CHECK(value_of(file, "PRAGMA integrity_check") == "ok");
   REQUIRE(store.night_figures().size() == figures.size());
   for (std::size_t i = 0; i < figures.size(); ++i) {
