@@ -30,16 +30,6 @@ std::string words_of(const std::vector<Suspected>& switched, const Suspects& som
   return join(words, " and ");
 }
 
-/// Where exactly these were tried, else where the fewest beside them were.
-const Step& step_of(const Suspects& cause, const std::vector<Step>& steps) {
-  const Step* best = &steps.front();
-  for (const auto& step : steps) {
-    const bool holds = std::includes(step.tried.begin(), step.tried.end(), cause.begin(), cause.end());
-    if (holds && step.tried.size() < best->tried.size()) { best = &step; }
-  }
-  return *best;
-}
-
 std::string words_of_others(const Subject& subject) {
   std::vector<std::string> words;
   for (const auto& one : subject.others()) {
@@ -49,13 +39,22 @@ std::string words_of_others(const Subject& subject) {
                        : "the cause is among what a scenario cannot switch: " + join(words, "; ");
 }
 
-std::string trials_of(const std::vector<Step>& steps) {
-  std::int64_t pairs = 0;
-  for (const auto& step : steps) { pairs += step.pairs; }
-  return counted(2 * pairs, "trial");
+}  // namespace
+
+const Step& step_of_cause(const Suspects& cause, const std::vector<Step>& steps) {
+  const Step* best = &steps.front();
+  for (const auto& step : steps) {
+    const bool holds = std::includes(step.tried.begin(), step.tried.end(), cause.begin(), cause.end());
+    if (holds && step.tried.size() < best->tried.size()) { best = &step; }
+  }
+  return *best;
 }
 
-}  // namespace
+std::int64_t trials_of(const std::vector<Step>& steps) {
+  std::int64_t pairs = 0;
+  for (const auto& step : steps) { pairs += step.pairs; }
+  return 2 * pairs;
+}
 
 double step_margin(double ratio) {
   return std::clamp((1 - ratio) / 2, least_margin, most_margin);
@@ -114,27 +113,28 @@ std::string words_of(const Subject& subject, const Step& step) {
 
 std::string answer(const Subject& subject, const Search& search, const std::vector<Step>& steps) {
   const auto switched = subject.switched();
+  const auto trials = counted(trials_of(steps), "trial");
   if (switched.empty()) { return "a scenario can switch no suspect: " + words_of_others(subject); }
   if (search.end == SearchEnd::nothing) {
     return fmt::format("no switched suspect brings it back ({}): {}",
-                       steps.empty() ? "none was tried" : loss_words(steps.front()) + ", " + trials_of(steps),
+                       steps.empty() ? "none was tried" : loss_words(steps.front()) + ", " + trials,
                        words_of_others(subject));
   }
   if (search.end != SearchEnd::found) {
     const auto among = search.candidates.empty() ? "" : words_of(switched, search.candidates);
-    return fmt::format("no verdict after {}: the cause is among {} (more pairs may tell: --pairs)",
-                       trials_of(steps), among);
+    return fmt::format("no verdict after {}: the cause is among {} (more pairs may tell: --pairs)", trials,
+                       among);
   }
   std::vector<std::string> sentences;
   for (const auto& cause : search.causes) {
-    const auto& step = step_of(cause, steps);
+    const auto& step = step_of_cause(cause, steps);
     const bool part = search.causes.size() > 1 || step.outcome == StepOutcome::part;
     const auto accounts = cause.size() > 1 ? part ? "bring a part of the change, and only together"
                                                   : "account for the change, and only together"
                           : part           ? "accounts for a part of the change"
                                            : "accounts for the change";
-    sentences.push_back(fmt::format("{} {}: {}, {}", words_of(switched, cause), accounts, loss_words(step),
-                                    trials_of(steps)));
+    sentences.push_back(
+        fmt::format("{} {}: {}, {}", words_of(switched, cause), accounts, loss_words(step), trials));
   }
   return join(sentences, "\n");
 }

@@ -37,6 +37,10 @@ std::string step_scenario(const Subject& subject, const Suspects& tried, const S
 /// it.
 StepOutcome outcome_of(const std::optional<results::RatioTest>& test, const Step* whole);
 
+/// How much a cause lost: the step in which exactly these were tried, else the fewest beside them.
+const Step& step_of_cause(const Suspects& cause, const std::vector<Step>& steps);
+std::int64_t trials_of(const std::vector<Step>& steps);
+
 /// "guest.pinning: none → cores loses 9.8 % (8.1 to 11.2), 4 pairs".
 std::string words_of(const Subject& subject, const Step& step);
 

@@ -11,6 +11,7 @@
 #include "common/system/time.h"
 #include "common/text/text.h"
 #include "harness/scenario/decode.h"
+#include "harness/scenario/scenario_keys.h"
 #include "results/changes/read_changes.h"
 #include "results/statistics/statistics.h"
 
@@ -224,10 +225,18 @@ Subject subject_of_experiments(const Store& store, const std::string& good_id, c
   }
   auto subject = subject_of(store, bad, id, worst->first.first, worst->first.second);
   subject.ratio = ratio;
+  if (good.scenario != bad.scenario) {
+    subject.doubt = fmt::format(
+        "{} ran the scenario {}, {} the scenario {}: all that differs between them counts as edited",
+        excerpt(good_id), excerpt(good.scenario), excerpt(bad_id), excerpt(bad.scenario));
+  }
   add_known(known, subject);
   for (const auto& setting :
        edited_settings(good.scenario_text, bad.scenario_text, subject.case_name, subject.arm)) {
-    subject.suspects.push_back(suspected_setting(setting));
+    const bool is_given = std::any_of(known.begin(), known.end(), [&](const Setting& one) {
+      return is_at_or_below(one.key, setting.key) || is_at_or_below(setting.key, one.key);
+    });
+    if (!is_given) { subject.suspects.push_back(suspected_setting(setting)); }
   }
   const results::NightFacts good_facts[] = {
       results::facts_of(good, store.night_facts(good.number), subject.case_name)};

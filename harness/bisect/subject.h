@@ -17,6 +17,7 @@ struct Subject {
   std::string arm = {};
   double ratio = 1;  ///< bad nights to good ones
   std::vector<Suspected> suspects = {};
+  std::string doubt = {};    ///< whether the two experiments go together at all; empty: none
   double trial_seconds = 0;  ///< what a trial of the bad night took with all around it; 0: not known
 
   /// Those that a scenario can switch, in their order.
@@ -31,7 +32,7 @@ Subject subject_of_change(const results::Store& store, const std::string& id,
                           const std::vector<Setting>& known);
 
 /// Of two experiments whose scenario may have been edited between them. An empty case or arm: where the loss
-/// is largest.
+/// is largest. A setting in `known` stands for an edit of the same key.
 Subject subject_of_experiments(const results::Store& store, const std::string& good, const std::string& bad,
                                const std::string& case_name, const std::string& arm,
                                const std::vector<Setting>& known);

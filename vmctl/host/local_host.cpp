@@ -176,7 +176,12 @@ std::string LocalHost::planned_xml(const NodeGroupSpec& group, std::size_t tenan
 }
 
 std::string LocalHost::nccl_topology_of(const std::string& domain_xml) {
-  return vmctl::nccl_topology_of(read_foreign_domain(domain_xml), read_host_devices(root_).devices);
+  const auto domain = read_foreign_domain(domain_xml);
+  const auto [devices, others] = read_host_devices(root_);
+  for (const auto& words : left_out_of_topology(domain, devices, others)) {
+    log::warning("left out of NCCL's topology", {{"device", words}});
+  }
+  return vmctl::nccl_topology_of(domain, devices);
 }
 
 std::string LocalHost::domain_xml_of(const std::string& domain) {

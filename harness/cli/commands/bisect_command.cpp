@@ -50,6 +50,12 @@ std::vector<Setting> known_settings(const std::vector<std::string>& words) {
                   fmt::format("--switch {}: old and new value are the same, {}", excerpt(words[i]),
                               excerpt(words[i + 1])));
     }
+    const bool is_twice = std::any_of(settings.begin(), settings.end(),
+                                      [&](const Setting& one) { return one.key == words[i]; });
+    if (is_twice) {
+      throw Error("bisect", ErrorCode::usage,
+                  fmt::format("--switch {} is given twice; give each key once", excerpt(words[i])));
+    }
     const bool is_list = is_at_or_below(words[i], "devices") && words[i + 1].starts_with('[');
     settings.push_back({words[i], words[i + 1], words[i + 2], is_list});
   }
@@ -86,6 +92,44 @@ bool is_switched(const Subject& subject, const Setting& setting) {
                      [&](const Suspected& one) { return *one.setting == setting; });
 }
 
+/// What may be run at most, for people and programs.
+struct Effort {
+  std::string words;
+  std::optional<std::int64_t> most_trials;
+  std::optional<double> most_seconds;
+};
+
+/// What a cause cost, for programs: ratio, ci_low and ci_high.
+std::vector<results::Cell> loss_cells(const Course& course, const Suspects* cause) {
+  using results::silent_cell;
+  if (cause == nullptr) { return {{}, {}, {}}; }
+  const auto& step = step_of_cause(*cause, course.steps);
+  if (!step.ci) { return {silent_cell(step.ratio), {}, {}}; }
+  return {silent_cell(step.ratio), silent_cell(step.ci->low), silent_cell(step.ci->high)};
+}
+
+/// Programs get no notes: every row ends with what holds for the whole search.
+void add_common_cells(results::Table& table, const Subject& subject, const Course& course,
+                      const Effort& effort, std::int64_t seed) {
+  using results::silent_cell;
+  const bool ran = !course.steps.empty();
+  const auto count = ran ? std::optional(trials_of(course.steps)) : std::nullopt;
+  const bool has_answer = ran || subject.switched().empty();
+  const auto words = has_answer ? std::optional(answer(subject, course.search, course.steps)) : std::nullopt;
+  for (const char* key :
+       {"ratio", "ci_low", "ci_high", "answer", "trials", "seed", "most_trials", "most_seconds"}) {
+    table.columns.push_back({key, "", false, true});
+  }
+  const auto columns = table.columns.size();
+  for (auto& row : table.rows) {
+    row.resize(columns - 5);
+    for (auto&& cell : {silent_cell(words), silent_cell(count), silent_cell(seed),
+                        silent_cell(effort.most_trials), silent_cell(effort.most_seconds)}) {
+      row.push_back(cell);
+    }
+  }
+}
+
 /// Each suspect and how it stands, then what the stored scenarios set in all trials.
 results::Table table_of(const Subject& subject, const std::vector<Setting>& stored, const Course& course) {
   using results::cell;
@@ -98,15 +142,18 @@ results::Table table_of(const Subject& subject, const std::vector<Setting>& stor
   const auto& search = course.search;
   std::size_t index = 0;
   for (const auto& one : subject.switched()) {
-    const bool cause = std::any_of(search.causes.begin(), search.causes.end(),
-                                   [&](const Suspects& some) { return some.contains(index); });
+    const auto cause = std::find_if(search.causes.begin(), search.causes.end(),
+                                    [&](const Suspects& some) { return some.contains(index); });
+    const bool is_cause = cause != search.causes.end();
     const bool open = search.end == SearchEnd::goes_on || search.end == SearchEnd::unclear;
     const auto* standing = course.steps.empty()                        ? "to be switched"
-                           : cause                                     ? "cause"
+                           : is_cause                                  ? "cause"
                            : open && search.candidates.contains(index) ? "not ruled out"
                                                                        : "not the cause";
     table.rows.push_back(
         {cell(one.setting->key), cell(one.before), cell(one.after), cell(std::string(standing)), {}});
+    const auto loss = loss_cells(course, is_cause ? &*cause : nullptr);
+    table.rows.back().insert(table.rows.back().end(), loss.begin(), loss.end());
     ++index;
   }
   for (const auto& one : subject.others()) {
@@ -138,7 +185,7 @@ results::Table table_of(const Subject& subject, const std::vector<Setting>& stor
 }
 
 /// What will be run, and how long that takes at most.
-std::string plan_words(const Subject& subject, const Scenario& first, const BisectArguments& arguments) {
+Effort effort_of(const Subject& subject, const Scenario& first, const BisectArguments& arguments) {
   const auto comparisons = most_comparisons(subject.switched().size());
   const auto pairs = arguments.limits.pairs;
   const auto trials = 2 * pairs * static_cast<std::int64_t>(comparisons);
@@ -148,7 +195,7 @@ std::string plan_words(const Subject& subject, const Scenario& first, const Bise
   const double seconds =
       known ? subject.trial_seconds : plan.estimate_seconds / static_cast<double>(plan.trials.size());
   const auto time = [&](double of_trials) { return format_seconds(of_trials * seconds); };
-  return fmt::format(
+  auto words = fmt::format(
       "{} in {}, {:.1f} % slower. At most {} of {} to {} pairs: {} to {} trials, about {} to {} ({} a "
       "trial, {}). Order by seed {}.",
       printable(subject.case_name), printable(subject.arm), (1 - subject.ratio) * 100,
@@ -157,6 +204,7 @@ std::string plan_words(const Subject& subject, const Scenario& first, const Bise
       time(static_cast<double>(2 * std::min(least_pairs, pairs)) * static_cast<double>(comparisons)),
       time(static_cast<double>(trials)), time(1), known ? "as in the stored nights" : "estimated",
       arguments.limits.seed);
+  return {std::move(words), trials, static_cast<double>(trials) * seconds};
 }
 
 Step step_of(const ScenarioRun& run, const Suspects& tried, const std::vector<Step>& steps) {
@@ -207,11 +255,14 @@ Course run_steps(const Subject& subject, BisectArguments& arguments) {
 
 void bisect(BisectArguments& arguments, Cli& cli) {
   const auto subject = read_subject(arguments);
+  if (!subject.doubt.empty()) { log::warning("two scenarios", {{"reason", subject.doubt}}); }
   const auto screen = screen_of_stdout();
   Course course;
+  Effort effort;
   std::vector<Setting> stored;
   const auto print = [&](const std::string& sentence) {
     auto table = table_of(subject, stored, course);
+    add_common_cells(table, subject, course, effort, arguments.limits.seed);
     table.notes = {printable(sentence)};
     print_result(results::render(table, arguments.format, screen));
   };
@@ -226,12 +277,13 @@ void bisect(BisectArguments& arguments, Cli& cli) {
   const auto first = scenario_of(subject, all, arguments.limits, subject.ratio);
   stored = settings_to_confirm(first, known_settings(arguments.switches));
   const bool is_agreed = arguments.yes || stored.empty();
-  const auto words = plan_words(subject, first, arguments);
+  effort = effort_of(subject, first, arguments);
   if (arguments.plan_only) {
-    return print(words + (is_agreed ? "" : " To run with the stored variables and files above, give --yes."));
+    return print(effort.words +
+                 (is_agreed ? "" : " To run with the stored variables and files above, give --yes."));
   }
   if (!is_agreed) { refuse_unconfirmed(subject, stored); }
-  std::cerr << words << std::endl;
+  std::cerr << effort.words << std::endl;
   auto& options = arguments.options;
   options.experiment.command_line = cli.command_line;
   options.experiment.label = "bisect " + excerpt(subject.id);

@@ -95,6 +95,19 @@ TEST_CASE("two experiments give what was edited between them, where the loss is 
              Contains("did not get slower"));
 }
 
+TEST_CASE("a setting that is given stands for the edit of its key, and two scenarios are doubted") {
+  Nights nights(1, 9);
+  nights.add("edited", 80, scenario_text("A: y, B: '1'"), "weekly");
+  const auto subject =
+      subject_of_experiments(nights.store, "n10", "edited", "", "", {{"workload.env.A", "x", "z"}});
+  REQUIRE(subject.switched().size() == 2);
+  CHECK(subject.switched()[0].words() == "workload.env.A: x → z");
+  CHECK(subject.switched()[1].words() == "workload.env.B: not set → 1");
+  CHECK_THAT(subject.doubt, Contains("weekly"));
+  nights.add("again", 80, scenario_text("A: y"));
+  CHECK(subject_of_experiments(nights.store, "n10", "again", "", "", {}).doubt.empty());
+}
+
 TEST_CASE("what bisect ran is no night") {
   Nights nights(18, 15);
   const auto before = results::read_changes(nights.store);

@@ -55,8 +55,11 @@ std::vector<Bar> read_bars(const fs::path& folder) {
   return bars;
 }
 
+/// A domain has four hex digits, and more behind Intel VMD: "10000:e1:00.0".
 bool is_pci_address(const std::string& name) {
-  return name.size() == 12 && name[4] == ':' && name[7] == ':' && name[10] == '.';
+  const auto colon = name.find(':');
+  return colon != std::string::npos && colon >= 4 && name.size() == colon + 8 && name[colon + 3] == ':' &&
+         name[colon + 6] == '.';
 }
 
 /// "…/pci0000:16/0000:16:02.0/0000:17:00.0": the root complex and the bridges above the device.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <map>
 #include <set>
 #include <utility>
@@ -20,6 +21,7 @@ namespace {
 constexpr std::size_t most_bytes = 1 << 20;
 constexpr int most_bus = 255;
 constexpr int most_cells = 1024;
+constexpr int most_domain = std::numeric_limits<int>::max();  // those behind Intel VMD begin at 0x10000
 
 [[noreturn]] void refuse(const std::string& words) {
   throw Error("read a domain's XML", ErrorCode::bad_input, words);
@@ -59,7 +61,7 @@ std::optional<Plug> plug_of(pugi::xml_node node) {
 struct Controller {
   int index = 0;
   bool is_expander = false;
-  int bus_number = 0;  ///< of an expander bus
+  int bus_number = 0;  ///< that devices below an expander bus are on
   std::optional<int> cell;
   std::optional<Plug> plug;
 };
@@ -79,6 +81,8 @@ std::vector<Controller> controllers_of(pugi::xml_node devices) {
     controller.is_expander = model.ends_with("expander-bus");
     const auto target = node.child("target");
     if (controller.is_expander) { controller.bus_number = number(target, "busNr", most_bus); }
+    // QEMU's pxb is a root bus with one bridge, which libvirt does not show; what is plugged in is below it.
+    if (model == "pci-expander-bus") { ++controller.bus_number; }
     if (controller.is_expander && target.child("node")) {
       const auto cell = parse_integer(trim(target.child("node").text().get()));
       if (!cell || *cell < 0 || *cell >= most_cells) {
@@ -92,8 +96,8 @@ std::vector<Controller> controllers_of(pugi::xml_node devices) {
   return found;
 }
 
-/// Bus numbers by controller index: 0 for the root, an expander's own number, and for what is below them the
-/// next free one, depth first in the order of slots.
+/// Bus numbers by controller index: 0 for the root, an expander's, and for what is below them the next free
+/// one, depth first in the order of slots.
 class BusNumbers {
  public:
   explicit BusNumbers(const std::vector<Controller>& controllers) {
@@ -137,13 +141,25 @@ std::string host_address_of(pugi::xml_node device) {
   const auto address = device.child("source").child("address");
   if (!address.attribute("bus")) { return ""; }  // a mediated device, USB, SCSI
   return fmt::format(
-      "{:04x}:{:02x}:{:02x}.{:x}", address.attribute("domain") ? number(address, "domain", 0xffff) : 0,
+      "{:04x}:{:02x}:{:02x}.{:x}", address.attribute("domain") ? number(address, "domain", most_domain) : 0,
       number(address, "bus", most_bus), number(address, "slot", 31), number(address, "function", 7));
+}
+
+std::string guest_address(const BusNumbers::Bus& bus, const Plug& plug) {
+  return fmt::format("0000:{:02x}:{:02x}.{:x}", bus.number, plug.slot, plug.function);
 }
 
 bool is_pci_of_host(pugi::xml_node node) {
   const std::string name = node.name(), type = node.attribute("type").value();
   return (name == "hostdev" && type == "pci") || (name == "interface" && type == "hostdev");
+}
+
+/// "mediated device af5972fb-… (0000:05:00.0 in the guest)".
+std::string mediated_words(pugi::xml_node device, const BusNumbers& numbers) {
+  const auto plug = plug_of(device);
+  return fmt::format(
+      "mediated device {}{}", excerpt(device.child("source").child("address").attribute("uuid").value()),
+      plug ? fmt::format(" ({} in the guest)", guest_address(numbers.at(plug->bus), *plug)) : "");
 }
 
 /// "0-3,^2,8" of libvirt's node sets.
@@ -255,12 +271,16 @@ ForeignDomain read_foreign_domain(const std::string& xml) {
   }
   const auto domain = document.child("domain");
   if (!domain) { refuse("it has no <domain> (allowed: what `virsh dumpxml` prints)"); }
+  if (domain.next_sibling("domain")) { refuse("it has more than one <domain>; give each a file of its own"); }
   ForeignDomain found;
   found.name = domain.child("name").text().get();
   found.host_nodes_of_cells = nodes_of_cells(domain);
   const auto devices = domain.child("devices");
   const BusNumbers numbers(controllers_of(devices));
   for (auto node : devices.children()) {
+    if (node.name() == std::string("hostdev") && node.attribute("type").value() == std::string("mdev")) {
+      found.mediated.push_back(mediated_words(node, numbers));
+    }
     if (!is_pci_of_host(node)) { continue; }
     const auto host_address = host_address_of(node);
     if (host_address.empty()) { continue; }
@@ -270,11 +290,24 @@ ForeignDomain read_foreign_domain(const std::string& xml) {
              " has no address in the guest yet; define the domain and take what `virsh dumpxml` prints");
     }
     const auto& bus = numbers.at(plug->bus);
-    found.devices.push_back({host_address,
-                             fmt::format("0000:{:02x}:{:02x}.{:x}", bus.number, plug->slot, plug->function),
-                             bus.cell});
+    found.devices.push_back({host_address, guest_address(bus, *plug), bus.cell});
   }
   return found;
+}
+
+std::vector<std::string> left_out_of_topology(const ForeignDomain& domain,
+                                              const std::vector<HostDevice>& devices,
+                                              const std::vector<HostDevice>& others) {
+  std::vector<std::string> words;
+  for (const auto& device : domain.devices) {
+    if (find_device(devices, device.host_address) || find_device(others, device.host_address)) { continue; }
+    words.push_back(fmt::format("{} ({} in the guest): this host has no such device", device.host_address,
+                                device.guest_address));
+  }
+  for (const auto& one : domain.mediated) {
+    words.push_back(one + ": the domain's XML does not say which GPU it is a part of");
+  }
+  return words;
 }
 
 std::string nccl_topology_of(const ForeignDomain& domain, const std::vector<HostDevice>& devices) {

@@ -19,13 +19,21 @@ struct ForeignDevice {
 struct ForeignDomain {
   std::string name;
   std::vector<ForeignDevice> devices;
+  std::vector<std::string> mediated;                  ///< devices, for people: UUID and address in the guest
   std::vector<std::vector<int>> host_nodes_of_cells;  ///< by guest cell, from numatune's memnodes
 };
 
 /// Pure: reads what `virsh dumpxml` prints. In libvirt's XML a bus is the index of a controller; firmware and
 /// kernel number buses depth first, in the order of slots, from each root bus. Throws Error(bad_input) for
-/// what is no domain's XML, for a device without its address in the guest, and for controllers in a circle.
+/// what is not the XML of one domain, for a device without its address in the guest, and for controllers in a
+/// circle.
 ForeignDomain read_foreign_domain(const std::string& xml);
+
+/// Pure: what of the domain NCCL's topology lacks though NCCL may use it, and why: devices that the host does
+/// not have, and mediated devices. `others` are the host's devices that NCCL does not use.
+std::vector<std::string> left_out_of_topology(const ForeignDomain& domain,
+                                              const std::vector<HostDevice>& devices,
+                                              const std::vector<HostDevice>& others);
 
 /// Pure: a file for NCCL_TOPO_FILE in that VM, as nccl_topology() makes it for VMs of ours: GPUs and RDMA
 /// adapters under the guest's NUMA node, below a switch for each that they share on the host. Such a switch

@@ -83,6 +83,48 @@ TEST_CASE("topology of others: buses are numbered in the order of slots, not of 
   CHECK(domain.devices[2].guest_address == "0000:01:00.0");
 }
 
+/// An expander bus and a device below it: libvirt's XML of both kinds is alike.
+std::string expander(const std::string& model, int number, const std::string& below) {
+  return fmt::format(
+      "<controller type='pci' index='7' model='{}'><target busNr='{}'><node>1</node></target>"
+      "<address type='pci' bus='0x00' slot='0x03' function='0x0'/></controller>{}",
+      model, number, below);
+}
+
+TEST_CASE("topology of others: a conventional expander bus hides a bridge, one of PCIe does not") {
+  const auto pci =
+      read_foreign_domain(foreign(expander("pci-expander-bus", 254, hostdev("0x18", "0x07")))).devices;
+  REQUIRE(pci.size() == 1);
+  CHECK(pci[0].guest_address == "0000:ff:00.0");
+  CHECK(pci[0].cell == 1);
+  const auto pcie =
+      read_foreign_domain(foreign(expander("pcie-expander-bus", 200,
+                                           port(8, "0x07", "0x00", "0x0") + hostdev("0x18", "0x08"))))
+          .devices;
+  REQUIRE(pcie.size() == 1);
+  CHECK(pcie[0].guest_address == "0000:c9:00.0");
+}
+
+TEST_CASE("topology of others: what the file lacks is named, with its addresses") {
+  auto xml = foreign(
+      hostdev("0x18", "0x01") + hostdev("0x99", "0x02") +
+      "<hostdev mode='subsystem' type='mdev' model='vfio-pci'><source><address uuid='af5972fb'/></source>"
+      "<address type='pci' bus='0x03' slot='0' function='0'/></hostdev>");
+  const auto left_out = left_out_of_topology(read_foreign_domain(xml), hgx_devices(), {});
+  REQUIRE(left_out.size() == 2);
+  CHECK(left_out[0] == "0000:99:00.0 (0000:03:00.0 in the guest): this host has no such device");
+  CHECK_THAT(left_out[1], Contains("mediated device") && Contains("af5972fb") && Contains("0000:01:00.0"));
+  HostDevice disk;
+  disk.function.address = "0000:99:00.0";
+  CHECK(left_out_of_topology(read_foreign_domain(xml), hgx_devices(), {disk}).size() == 1);
+}
+
+TEST_CASE("topology of others: addresses behind Intel VMD have domains of five digits") {
+  auto xml = hostdev("0xe1", "0x01");
+  xml.replace(xml.find("domain='0x0000'"), 15, "domain='0x10000'");
+  CHECK(read_foreign_domain(foreign(xml)).devices.at(0).host_address == "10000:e1:00.0");
+}
+
 TEST_CASE("topology of others: the guest's NUMA node is where memory of the device's host node is") {
   const auto tune =
       "<numatune><memnode cellid='0' mode='strict' nodeset='2-5,^3'/>"
@@ -104,6 +146,7 @@ TEST_CASE("topology of others: what is refused, in words") {
   };
   CHECK_THAT(refused("no XML"), Contains("it is not XML") || Contains("no <domain>"));
   CHECK_THAT(refused("<network/>"), Contains("virsh dumpxml"));
+  CHECK_THAT(refused(foreign("") + foreign("")), Contains("more than one <domain>"));
   CHECK_THAT(refused(std::string(2 << 20, ' ')), Contains("more than 1 MiB"));
   CHECK_THAT(refused(foreign(hostdev("0x18", "0x09"))), Contains("no PCI controller provides bus 9"));
   CHECK_THAT(refused(foreign(hostdev("0x18", "99999999999"))), Contains("not a number from 0 to 255"));
