@@ -23,6 +23,7 @@
 #include "harness/experiment/judge.h"
 #include "harness/experiment/stop_signals.h"
 #include "harness/scenario/decode.h"
+#include "harness/schedule/command_paths.h"
 #include "harness/schedule/mail.h"
 #include "harness/schedule/messages.h"
 #include "harness/schedule/trust.h"
@@ -256,9 +257,10 @@ class Night {
     const auto scenario = load_scenario(schedule_.scenario).name;
     const auto log = results::read_changes_of(
         results::Store(schedule_.database, results::Store::Mode::open, longest_database_wait), scenario);
-    say(results::render(results::changes_table(log), results::Format::table));
+    say(results::render(results::changes_table(log, " --db " + shell_word(schedule_.database)),
+                        results::Format::table));
     tell(log.changes);
-    publish(scenario);
+    publish(scenario, log);
     thin(scenario);
     const bool alarm = std::any_of(log.changes.begin(), log.changes.end(), results::is_alarm);
     return alarm && night != trial_failed ? exit_worse : night;
@@ -275,7 +277,8 @@ class Night {
       tell_by("", changes, [&](const Message& message) { run_notify(schedule_.notify, message); });
     }
     if (!schedule_.mail.empty()) {
-      tell_by(" mail", changes, [&](const Message& message) { send_mail(schedule_.mail, message); });
+      tell_by(" mail", changes,
+              [&](const Message& message) { send_mail(schedule_.mail, message, schedule_.database); });
     }
     if (!schedule_.webhook_file.empty()) {
       tell_by(" webhook", changes,
@@ -303,25 +306,25 @@ class Night {
 
   /// What others look at. That it could not be written is no reason to call the night bad: the next one does
   /// it.
-  void publish(const std::string& scenario) const {
+  void publish(const std::string& scenario, const results::ChangeLog& changes) const {
     const auto attempt = [&](const std::string& place, auto&& write) {
       if (place.empty()) { return; }
       try {
         // Whoever could change the folder could lead a night of root's to any other place by a link.
         require_only_ours(std::filesystem::path(place).parent_path());
-        write(results::Store(schedule_.database, results::Store::Mode::open));
+        write();
       } catch (const Error& error) {
         log::warning("the nights could not be published; the next night tries again",
                      {{"schedule", schedule_.name}, {"place", place}, {"reason", error.what()}});
       }
     };
-    attempt(schedule_.textfile, [&](const results::Store& store) {
-      const auto log = results::read_changes(store);
+    attempt(schedule_.textfile, [&] {
       results::write_whole(schedule_.textfile,
-                           [&](std::ostream& out) { results::export_changes_prometheus(log, out); });
+                           [&](std::ostream& out) { results::export_changes_prometheus(changes, out); });
     });
-    attempt(schedule_.site, [&](const results::Store& store) {
+    attempt(schedule_.site, [&] {
       make_site_folder(schedule_.site);
+      const results::Store store(schedule_.database, results::Store::Mode::open);
       const auto written = results::write_site(
           store, {.schedule = schedule_.name, .scenario = scenario, .command_line = "virtrain schedule run"},
           schedule_.site);

@@ -1,5 +1,6 @@
 #include "harness/schedule/installer.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -15,36 +16,53 @@ namespace {
 
 class Systemd : public Installer {
  public:
-  Systemd(std::filesystem::path folder, bool system) : folder_(std::move(folder)), system_(system) {}
+  Systemd(std::filesystem::path folder, bool system, bool is_reachable)
+      : folder_(std::move(folder)), system_(system), is_reachable_(is_reachable) {}
 
   std::string name() const override { return system_ ? "systemd" : "systemd (user)"; }
 
   void install(const Schedule& schedule, const std::filesystem::path& program,
                const Environment& environment) override {
     std::filesystem::create_directories(folder_);
-    write_file_atomically(file(schedule, ".service"), service_unit(schedule, program, system_, environment));
-    write_file_atomically(file(schedule, ".timer"), timer_unit(schedule));
+    write_file_atomically(file(schedule.name, ".service"),
+                          service_unit(schedule, program, system_, environment));
+    write_file_atomically(file(schedule.name, ".timer"), timer_unit(schedule));
     try {
       control({"daemon-reload"});
-      control({"enable", "--now", unit_name(schedule) + ".timer"});
+      control({"enable", "--now", unit_name(schedule.name) + ".timer"});
     } catch (const Error&) {
-      delete_units(schedule);
+      delete_units(schedule.name);
       throw;
     }
   }
 
-  void remove(const Schedule& schedule) override {
-    if (!std::filesystem::exists(file(schedule, ".timer"))) { return; }
-    control({"disable", "--now", unit_name(schedule) + ".timer"});
+  bool remove(const std::string& schedule) override {
+    const auto timer = file(schedule, ".timer");
+    if (!std::filesystem::exists(timer)) { return false; }
+    if (!is_reachable_) {
+      throw Error(
+          "remove the timer of schedule " + schedule, ErrorCode::host_unable,
+          fmt::format("{} cannot be reached from here, so {} is still there; {}", name(), timer.string(),
+                      system_ ? "remove the schedule while systemd runs"
+                              : fmt::format("log in as this user, or set XDG_RUNTIME_DIR=/run/user/{}, "
+                                            "and remove the schedule again",
+                                            ::geteuid())));
+    }
+    control({"disable", "--now", timer.filename()});
+    try {
+      // By when its last night began, one added again would make up for a night at once.
+      control({"clean", "--what=state", timer.filename()});
+    } catch (const Error&) {}  // systemd before version 243 cannot
     delete_units(schedule);
     control({"daemon-reload"});
+    return true;
   }
 
  private:
-  std::filesystem::path file(const Schedule& schedule, const char* suffix) const {
+  std::filesystem::path file(const std::string& schedule, const char* suffix) const {
     return folder_ / (unit_name(schedule) + suffix);
   }
-  void delete_units(const Schedule& schedule) const {
+  void delete_units(const std::string& schedule) const {
     std::filesystem::remove(file(schedule, ".service"));
     std::filesystem::remove(file(schedule, ".timer"));
   }
@@ -56,6 +74,7 @@ class Systemd : public Installer {
 
   std::filesystem::path folder_;
   bool system_;
+  bool is_reachable_;
 };
 
 class Cron : public Installer {
@@ -66,8 +85,8 @@ class Cron : public Installer {
                const Environment& environment) override {
     change([&](const std::string& table) { return crontab_with(table, schedule, program, environment); });
   }
-  void remove(const Schedule& schedule) override {
-    change([&](const std::string& table) { return crontab_without(table, schedule.name); });
+  bool remove(const std::string& schedule) override {
+    return change([&](const std::string& table) { return crontab_without(table, schedule); });
   }
 
  private:
@@ -87,18 +106,37 @@ class Cron : public Installer {
     run_checked({"crontab", "-"}, options);
   }
 
+  /// Whether there was something to change.
   template <typename Edit>
-  static void change(Edit&& edit) {
+  static bool change(Edit&& edit) {
     const auto lock = ScheduleBook().lock_crontab();
     const auto before = read();
     const auto after = edit(before);
-    if (after == before) { return; }
+    if (after == before) { return false; }
     write(after);
-    if (read() == after) { return; }
+    if (read() == after) { return true; }
     write(before);
     throw Error("change the crontab", ErrorCode::io, "it did not read back as written; it was put back");
   }
 };
+
+/// Whether systemd is there, as sd_booted(3) has it, and the manager of this user's units answers.
+bool is_systemd_reachable() {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory("/run/systemd/system", ignored)) { return false; }
+  if (::geteuid() == 0) { return true; }
+  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
+  return runtime != nullptr &&
+         std::filesystem::exists(std::filesystem::path(runtime) / "systemd/private", ignored);
+}
+
+/// The system's for root, else this user's.
+std::unique_ptr<Installer> own_systemd() {
+  const bool system = ::geteuid() == 0;
+  return systemd_installer(
+      system ? "/etc/systemd/system" : user_folder("XDG_CONFIG_HOME", ".config") / "systemd/user", system,
+      is_systemd_reachable());
+}
 
 }  // namespace
 
@@ -114,25 +152,35 @@ Environment folder_variables() {
   return found;
 }
 
-std::unique_ptr<Installer> systemd_installer(const std::filesystem::path& folder, bool system) {
-  return std::make_unique<Systemd>(folder, system);
+std::unique_ptr<Installer> systemd_installer(const std::filesystem::path& folder, bool system,
+                                             bool is_reachable) {
+  return std::make_unique<Systemd>(folder, system, is_reachable);
 }
 
 std::unique_ptr<Installer> find_installer() {
-  std::error_code ignored;
-  // As sd_booted(3).
-  if (std::filesystem::is_directory("/run/systemd/system", ignored)) {
-    if (::geteuid() == 0) { return systemd_installer("/etc/systemd/system", true); }
-    const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-    if (runtime != nullptr &&
-        std::filesystem::exists(std::filesystem::path(runtime) / "systemd/private", ignored)) {
-      return systemd_installer(user_folder("XDG_CONFIG_HOME", ".config") / "systemd/user", false);
-    }
-  }
+  if (is_systemd_reachable()) { return own_systemd(); }
   if (!on_path("crontab").empty()) { return std::make_unique<Cron>(); }
   throw Error(
       "find what starts schedules", ErrorCode::host_unable,
       "neither systemd nor cron is here; install cron, or start virtrain schedule run NAME by other means");
+}
+
+void remove_timer(const std::string& schedule) {
+  remove_timer(schedule, *own_systemd());
+}
+
+void remove_timer(const std::string& schedule, Installer& systemd) {
+  const bool had_units = systemd.remove(schedule);
+  if (!on_path("crontab").empty()) {
+    try {
+      Cron().remove(schedule);
+    } catch (const Error&) {
+      if (!had_units) { throw; }  // who may not use cron has no line in its table
+    }
+  } else if (!had_units) {
+    throw Error("remove the timer of schedule " + schedule, ErrorCode::host_unable,
+                "systemd has none, and crontab is not on PATH; put it there and remove the schedule again");
+  }
 }
 
 }  // namespace virtrain::harness

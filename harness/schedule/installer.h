@@ -17,8 +17,9 @@ class Installer {
   /// Puts the schedule's timer or line in place of its last one. Throws Error; then all is as before.
   virtual void install(const Schedule& schedule, const std::filesystem::path& program,
                        const Environment& environment) = 0;
-  /// Takes it away; nothing happens where it is not there.
-  virtual void remove(const Schedule& schedule) = 0;
+  /// Takes it away; false where it is not there. Error(host_unable) where it is there and stays, as what
+  /// runs it cannot be reached.
+  virtual bool remove(const std::string& schedule) = 0;
 };
 
 /// What this process was told of where schedules, leases and images lie, and follows: neither systemd nor
@@ -26,10 +27,17 @@ class Installer {
 Environment folder_variables();
 
 /// systemd with its units in `folder`; `system`: the system's manager, else the user's.
-std::unique_ptr<Installer> systemd_installer(const std::filesystem::path& folder, bool system);
+std::unique_ptr<Installer> systemd_installer(const std::filesystem::path& folder, bool system,
+                                             bool is_reachable = true);
 
 /// systemd where it runs (the system's manager for root, else the user's), else cron. Error(host_unable)
 /// without both.
 std::unique_ptr<Installer> find_installer();
+
+/// Takes a schedule's timer or line away, whichever is there: what starts schedules may have changed since it
+/// was added. Error where that cannot be done or cannot be known.
+void remove_timer(const std::string& schedule);
+/// The same where systemd's units are those of `systemd`.
+void remove_timer(const std::string& schedule, Installer& systemd);
 
 }  // namespace virtrain::harness

@@ -10,6 +10,7 @@
 #include "common/error.h"
 #include "common/system/subprocess.h"
 #include "common/text/text.h"
+#include "harness/schedule/command_paths.h"
 
 namespace virtrain::harness {
 namespace {
@@ -71,9 +72,11 @@ std::filesystem::path find_sendmail() {
               "--mail needs a sendmail program (apt-get install msmtp-mta, or postfix)");
 }
 
-std::string mail_of(const std::string& address, const Message& message, std::time_t now) {
+std::string mail_of(const std::string& address, const Message& message, const std::string& database,
+                    std::time_t now) {
   const auto& body = message.body;
   const auto text = [&](const char* key) { return printable(body.at(key).get<std::string>()); };
+  const auto file = printable(shell_word(database));
   const bool is_critical = body.at("severity") == "critical";
   return fmt::format(
       "To: {}\n"
@@ -86,17 +89,17 @@ std::string mail_of(const std::string& address, const Message& message, std::tim
       "\n"
       "{}\n"
       "\n"
-      "Its nights and suspects: virtrain changes\n"
-      "To accept it as the new normal: virtrain ack {} \"why\"\n",
+      "Its nights and suspects: virtrain changes --db {}\n"
+      "To accept it as the new normal: virtrain ack {} \"why\" --db {}\n",
       address, is_critical ? "[critical] " : "", text("schedule"), text("change"), text("event"),
       body.at("large").get<bool>() ? "much " : "", text("direction"), date_header(now),
-      is_critical ? "Importance: high\n" : "", text("text"), text("change"));
+      is_critical ? "Importance: high\n" : "", text("text"), file, text("change"), file);
 }
 
-void send_mail(const std::string& address, const Message& message) {
+void send_mail(const std::string& address, const Message& message, const std::string& database) {
   CommandOptions options;
   options.deadline = std::chrono::minutes(2);
-  options.input = mail_of(address, message, std::time(nullptr));
+  options.input = mail_of(address, message, database, std::time(nullptr));
   run_checked({find_sendmail().string(), "-t", "-i"}, options);
 }
 

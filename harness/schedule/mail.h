@@ -16,10 +16,11 @@ void require_mail_address(const std::string& address);
 std::filesystem::path find_sendmail();
 
 /// Pure: a mail as `sendmail -t` reads it (RFC 5322), without From, which sendmail adds. Headers are ASCII of
-/// our own making; what others wrote stands in the body.
-std::string mail_of(const std::string& address, const Message& message, std::time_t now);
+/// our own making; what others wrote stands in the body. The commands in it are for `database`.
+std::string mail_of(const std::string& address, const Message& message, const std::string& database,
+                    std::time_t now);
 
 /// Hands it to sendmail, which answers for its delivery. Error(io) with its words.
-void send_mail(const std::string& address, const Message& message);
+void send_mail(const std::string& address, const Message& message, const std::string& database);
 
 }  // namespace virtrain::harness

@@ -12,6 +12,7 @@
 #include <ctime>
 
 #include "common/error.h"
+#include "common/system/log.h"
 #include "common/system/time.h"
 #include "common/system/user_folders.h"
 #include "common/text/json.h"
@@ -45,8 +46,8 @@ std::size_t day_of(const std::string& text, const std::string& word) {
 
 /// Files of earlier versions have no such key.
 bool is_younger(std::string_view key) {
-  return key == "webhook_file" || key == "mail" || key == "keep_days" || key == "label_command" ||
-         key == "textfile" || key == "site";
+  return key == "had_database" || key == "webhook_file" || key == "mail" || key == "keep_days" ||
+         key == "label_command" || key == "textfile" || key == "site";
 }
 
 template <typename Record>
@@ -59,19 +60,22 @@ std::string to_json_text(const Record& record) {
 
 template <typename Record>
 Record from_json_file(const std::filesystem::path& file) {
-  const auto json = parse_json(read_file(file).value_or(""), "read " + file.string(), ErrorCode::bad_input);
-  Record record;
   using Members = boost::describe::describe_members<Record, boost::describe::mod_public>;
+  const auto refuse_file = [&](const std::string& why) {
+    // The message names the file itself: main() shows nothing else of a file that is refused.
+    return Error("read a schedule", ErrorCode::bad_input, excerpt(file.string()) + ": " + why);
+  };
   try {
+    const auto json = parse_json(read_file(file).value_or(""), "read", ErrorCode::bad_input);
+    Record record;
     boost::mp11::mp_for_each<Members>([&](auto member) {
       if (is_younger(member.name) && !json.contains(member.name)) { return; }
       json.at(member.name).get_to(record.*member.pointer);
     });
-  } catch (const nlohmann::json::exception&) {
-    throw Error("read " + file.string(), ErrorCode::bad_input,
-                "it is not as virtrain wrote it; remove the file and add the schedule again");
-  }
-  return record;
+    return record;
+  } catch (const Error& error) {
+    throw refuse_file(error.message());
+  } catch (const nlohmann::json::exception&) { throw refuse_file("a key is missing or has another type"); }
 }
 
 }  // namespace
@@ -107,13 +111,21 @@ std::string days_of_week(const std::string& text) {
   return names.size() == 7 ? "" : join(names, ",");
 }
 
-void require_schedule_name(const std::string& name) {
+namespace {
+
+bool is_schedule_name(const std::string& name) {
   constexpr std::size_t longest = 64;
   const auto is_plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
   };
-  if (name.empty() || name.size() > longest || !std::all_of(name.begin(), name.end(), is_plain) ||
-      name[0] == '.' || name[0] == '-' || name[0] == '_') {
+  return !name.empty() && name.size() <= longest && std::all_of(name.begin(), name.end(), is_plain) &&
+         name[0] != '.' && name[0] != '-' && name[0] != '_';
+}
+
+}  // namespace
+
+void require_schedule_name(const std::string& name) {
+  if (!is_schedule_name(name)) {
     throw refuse("name of a schedule", name, "a-z, 0-9, then also . _ -, at most 64 characters");
   }
 }
@@ -178,9 +190,9 @@ std::string words_of_status(std::int64_t exit_status) {
     case 1:
       return "regression";
     case 3:
-      return "bad scenario";
+      return "bad file";
     case 4:
-      return "this host cannot";
+      return "could not run";
     case 5:
       return "no verdict";
     case 6:
@@ -200,31 +212,38 @@ ScheduleBook::ScheduleBook()
     : folder_(user_folder("XDG_CONFIG_HOME", ".config") / "virtrain/schedules"),
       state_(user_folder("XDG_STATE_HOME", ".local/state") / "virtrain/schedules") {}
 
-std::vector<Schedule> ScheduleBook::all() const {
-  std::vector<Schedule> schedules;
+std::vector<std::string> ScheduleBook::names() const {
+  std::vector<std::string> names;
   for (const auto& file : entries_of(folder_)) {
-    if (file.extension() == ".json") { schedules.push_back(from_json_file<Schedule>(file)); }
+    if (file.extension() == ".json" && is_schedule_name(file.stem())) { names.push_back(file.stem()); }
   }
-  return schedules;
+  return names;
 }
 
 bool ScheduleBook::contains(const std::string& name) const {
   return std::filesystem::exists(folder_ / (name + ".json"));
 }
 
-Schedule ScheduleBook::find(const std::string& name) const {
+void ScheduleBook::require(const std::string& name) const {
   require_schedule_name(name);
-  if (!contains(name)) {
-    std::vector<std::string> names;
-    for (const auto& one : all()) { names.push_back(one.name); }
-    throw Error(
-        "find schedule " + name, ErrorCode::not_found,
-        names.empty() ? "there is none; virtrain schedule add makes one" : "there are: " + join(names, ", "));
+  if (contains(name)) { return; }
+  const auto all = names();
+  throw Error(
+      "find schedule " + name, ErrorCode::not_found,
+      all.empty() ? "there is none; virtrain schedule add makes one" : "there are: " + join(all, ", "));
+}
+
+Schedule ScheduleBook::find(const std::string& name) const {
+  require(name);
+  try {
+    auto schedule = from_json_file<Schedule>(folder_ / (name + ".json"));
+    schedule.name = name;
+    schedule.at = time_of_day(schedule.at);
+    return schedule;
+  } catch (const Error& error) {
+    throw Error(error.operation(), error.code(),
+                fmt::format("{}; virtrain schedule remove {}, then add it again", error.message(), name));
   }
-  auto schedule = from_json_file<Schedule>(folder_ / (name + ".json"));
-  schedule.name = name;
-  schedule.at = time_of_day(schedule.at);
-  return schedule;
 }
 
 void ScheduleBook::save(const Schedule& schedule) const {
@@ -242,7 +261,13 @@ void ScheduleBook::remove(const std::string& name) const {
 std::optional<LastRun> ScheduleBook::last_run(const std::string& name) const {
   const auto file = state_ / (name + ".json");
   if (!std::filesystem::exists(file)) { return std::nullopt; }
-  return from_json_file<LastRun>(file);
+  try {
+    return from_json_file<LastRun>(file);
+  } catch (const Error& error) {
+    log::warning("how the schedule's last run ended is not known",
+                 {{"schedule", name}, {"reason", error.message()}});
+    return std::nullopt;
+  }
 }
 
 void ScheduleBook::save_last_run(const std::string& name, const LastRun& run) const {

@@ -38,8 +38,9 @@ struct LastRun {
   std::string started_at = {};
   std::string ended_at = {};  ///< empty: it runs, or was killed
   std::int64_t exit_status = 0;
+  bool had_database = false;  ///< it or an earlier run has stored something
 };
-BOOST_DESCRIBE_STRUCT(LastRun, (), (started_at, ended_at, exit_status))
+BOOST_DESCRIBE_STRUCT(LastRun, (), (started_at, ended_at, exit_status, had_database))
 
 /// Checks and normalizes "2:00", "Mon-Fri" or "sat,sun", and a name. Error(usage) with what is allowed.
 std::string time_of_day(const std::string& text);
@@ -73,14 +74,17 @@ class ScheduleBook {
  public:
   ScheduleBook();  ///< $XDG_CONFIG_HOME/virtrain/schedules and $XDG_STATE_HOME/virtrain/schedules
 
-  std::vector<Schedule> all() const;
-  /// Error(not_found) with the names there are.
+  std::vector<std::string> names() const;
+  /// Error(not_found) with the names there are, Error(bad_input) with the file where it cannot be read.
   Schedule find(const std::string& name) const;
   bool contains(const std::string& name) const;
+  /// Error(not_found) as find(); what is in its file does not count.
+  void require(const std::string& name) const;
   void save(const Schedule& schedule) const;
   /// What was told stays: whoever adds the schedule again, to change it, does not hear of it anew.
   void remove(const std::string& name) const;
 
+  /// None, with a warning, where its file cannot be read: the next run writes it anew.
   std::optional<LastRun> last_run(const std::string& name) const;
   void save_last_run(const std::string& name, const LastRun& run) const;
   /// Keys of the messages that were sent.

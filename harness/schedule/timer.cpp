@@ -74,8 +74,8 @@ std::string capitalized_days(const std::string& days) {
 
 }  // namespace
 
-std::string unit_name(const Schedule& schedule) {
-  return "virtrain-" + schedule.name;
+std::string unit_name(const std::string& schedule) {
+  return "virtrain-" + schedule;
 }
 
 std::string service_unit(const Schedule& schedule, const std::filesystem::path& program, bool system,

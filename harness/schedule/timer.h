@@ -14,7 +14,7 @@ namespace virtrain::harness {
 using Environment = std::map<std::string, std::string>;
 
 /// Name of its units without suffix: "virtrain-nightly".
-std::string unit_name(const Schedule& schedule);
+std::string unit_name(const std::string& schedule);
 /// The systemd service that runs it once. `system`: for the system's manager, else for a user's.
 std::string service_unit(const Schedule& schedule, const std::filesystem::path& program, bool system,
                          const Environment& environment = {});

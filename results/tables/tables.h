@@ -23,8 +23,9 @@ Table costs_table(const std::vector<CaseComparison>& comparisons);
 /// What `compare` prints: the table (in Markdown under a heading), or with Format::json the contract's list.
 std::string render(const std::vector<CaseComparison>& comparisons, Format format, const Screen& screen = {});
 
-/// What `changes` prints: a line for each change, below it what may have caused it.
-Table changes_table(const ChangeLog& log);
+/// What `changes` prints: a line for each change, below it what may have caused it. `database_option`: what
+/// commands need to find the database, such as " --db nightly.db"; empty: it is the default one.
+Table changes_table(const ChangeLog& log, const std::string& database_option = "");
 
 /// What is known of an experiment: names and facts.
 std::vector<std::pair<const char*, std::string>> experiment_facts(const Experiment& experiment);

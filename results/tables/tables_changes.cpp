@@ -87,7 +87,7 @@ void add_notes(const Change& change, std::vector<std::string>& notes) {
 
 }  // namespace
 
-Table changes_table(const ChangeLog& log) {
+Table changes_table(const ChangeLog& log, const std::string& database_option) {
   Table table;
   table.columns = {{"id", "change"},
                    {"state", "state"},
@@ -112,7 +112,10 @@ Table changes_table(const ChangeLog& log) {
   table.notes.push_back(fmt::format("{} series over {}: {} open.", log.series.size(),
                                     counted(log.nights.size(), "night"),
                                     counted(alarms, "loss is", "losses are")));
-  if (alarms > 0) { table.notes.push_back("virtrain ack CHANGE \"why\" takes a change for the new normal."); }
+  if (alarms > 0) {
+    table.notes.push_back(
+        fmt::format("To accept a change as the new normal: virtrain ack CHANGE \"why\"{}", database_option));
+  }
   return table;
 }
 

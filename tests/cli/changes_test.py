@@ -37,6 +37,9 @@ class Changes(unittest.TestCase):
         self.assertEqual((root.tag, [suite.tag for suite in root]), ("testsuites", ["testsuite"] * len(root)))
         return root
 
+    def changes(self):
+        return self.virtrain("changes", "--format", "json").json()
+
     def samples(self):
         text = self.virtrain("changes", "--format", "prometheus").out
         found = [(name, dict(LABEL.findall(labels)), float(value)) for name, labels, value in SAMPLE.findall(text)]
@@ -47,6 +50,35 @@ class Changes(unittest.TestCase):
         hits = [value for name, has, value in self.samples()[1] if name == metric and labels.items() <= has.items()]
         self.assertEqual(len(hits), 1, (metric, labels, hits))
         return hits[0]
+
+    def test_a_comment_beside_an_apostrophe_is_edited_and_the_loss_stays_open(self):
+        text = "name: nightly\ndescription: Ada's night  # "
+        self.nights(range(17), 950, text=text + "first words\n")
+        self.nights(range(17, 20), 855, text=text + "first words\n")
+        self.assertEqual({one["state"] for one in self.changes()}, {"open"})
+        self.nights(range(20, 21), 855, text=text + "better words\n")
+        self.assertEqual({one["state"] for one in self.changes()}, {"open"})
+
+    def test_a_program_reads_what_bisect_would_run(self):
+        def text(name="nightly", threads=1):
+            return (f"name: {name}\nworkload: {{steps: 2, threads: {threads}}}\nguest: {{vcpus: 2, memory: 768MiB}}\n"
+                    "cases: [{name: one, tenants: [{nodes: 1}]}]\narms: [bare_metal, vm]\n")
+        self.nights(range(1), 950, text=text())
+        self.nights(range(1, 2), 855, text=text(threads=2))
+        self.nights(range(2, 3), 855, text=text("weekly", 2), scenario="weekly")
+        plan = ("--plan", "--format", "json", "--seed", "7")
+        result = self.virtrain("bisect", "nightly-n00", "nightly-n01", *plan)
+        self.assertNotIn("two scenarios", result.err)
+        row, = result.json()
+        self.assertEqual((row["suspect"], row["before"], row["after"], row["standing"]), ("workload.threads", "1", "2", "to be switched"))
+        self.assertEqual((row["seed"], row["most_trials"], row["answer"], row["trials"], row["ratio"]), (7, 24, None, None, None))
+        self.assertGreater(row["most_seconds"], 0)
+        given = ("--switch", "workload.threads", "1", "2")
+        self.assertEqual(len(self.virtrain("bisect", "nightly-n00", "nightly-n01", *given, *plan).json()), 1)
+        refused = self.virtrain("bisect", "nightly-n00", "nightly-n01", *given, *given, *plan, status=2).err
+        self.assertIn("--switch workload.threads is given twice", refused)
+        self.assertIn("weekly", self.virtrain("bisect", "nightly-n00", "weekly-n02", *plan).err)
+        self.assertNotIn("most_trials", self.virtrain("bisect", "nightly-n00", "nightly-n01", "--plan").out)
 
     def test_an_open_loss_is_a_failure_of_its_series_alone(self):
         self.nights(range(15), 950)

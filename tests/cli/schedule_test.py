@@ -5,45 +5,27 @@ import concurrent.futures
 import contextlib
 import email
 import email.utils
+import fcntl
+import html
 import http.server
 import json
 import os
-import pathlib
 import re
+import shlex
 import shutil
-import signal
 import socket
 import sqlite3
 import ssl
 import subprocess
 import threading
-import time
 import unittest
 
-from command_line import BUILD, InAFolder, small_scenario, virtrain
-from nights import CRONTAB
-
-MINE = "# mine\n5 4 * * * backup\n"
-without_systemd = unittest.skipIf(os.path.isdir("/run/systemd/system"), "systemd runs here")
+from command_line import small_scenario, virtrain
+from nights import records, write
+from scheduled import MINE, Scheduled, without_systemd
 
 
-class Nightly(InAFolder):
-    def setUp(self):
-        super().setUp()
-        self.scenario = self.folder / "nightly.yaml"
-        self.scenario.write_text(small_scenario(name="nightly"))
-        crontab = self.folder / "crontab"
-        crontab.write_text(CRONTAB)
-        crontab.chmod(0o755)
-        self.table = self.folder / "table"
-
-    def add(self, *options):
-        self.virtrain("schedule", "add", self.scenario, "--at", "2:00", "--db", self.database, *options)
-
-    def last_result(self, name="nightly"):
-        listed = self.virtrain("schedule", "list", "--format", "json").json()
-        return {one["name"]: one["last_result"] for one in listed}[name]
-
+class Nightly(Scheduled):
     @without_systemd
     def test_add_list_run_remove(self):
         self.table.write_text(MINE)
@@ -55,6 +37,7 @@ class Nightly(InAFolder):
         listed = self.virtrain("schedule", "list", "--format", "json").json()
         self.assertEqual([(one["name"], one["last_run"]) for one in listed], [("nightly", None)])
         self.virtrain("schedule", "add", self.scenario, "--at", "3:00", "--db", self.database, status=2)
+        self.assertIn("is a folder", self.virtrain(*add[:-1], self.folder, "--name", "other", status=2).err)
         self.assertEqual(self.table.read_text(), added)
         with open(self.table, encoding="utf-8") as table:
             self.assertTrue(table.read().endswith("# virtrain schedule nightly\n"))
@@ -241,28 +224,6 @@ class Nightly(InAFolder):
         self.assertNotEqual(self.rows("SELECT count(*) FROM sample"), [(0,)])
         self.assertEqual(self.rows("SELECT count(*) FROM experiment"), [(3,)])
 
-    def import_nights(self, name, nights, package, value):
-        """One record of an experiment and its pair for each night."""
-        lines = []
-        for night in nights:
-            started = f"2026-10-{night + 1:02}T02:00:00Z"
-            lines.append({"record": "experiment", "experiment": f"n{night:02}", "scenario": "nightly", "label": package,
-                          "scenario_text": self.scenario.read_text(), "status": "finished", "started_at": started})
-            for arm, rate in (("bare_metal", 1000), ("vm", value)):
-                lines.append({"record": "trial", "experiment": f"n{night:02}", "scenario": "nightly", "case": "one", "arm": arm,
-                              "pair": 1, "nodes": 1, "gpus_per_node": 0, "images_per_second": rate * (1 + 0.001 * (night % 4)),
-                              "label": package, "started_at": started})
-        path = self.folder / name
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        self.virtrain("import", path, "--db", self.database)
-
-    def import_a_loss(self):
-        self.import_nights("before.jsonl", range(15), "mpi-4.1.4", 950)
-        self.import_nights("after.jsonl", range(15, 18), "mpi-4.1.7", 855)
-
-    def changes(self, status=0):
-        return self.virtrain("changes", "--db", self.database, "--expect", "--format", "json", status=status).json()
-
     def test_a_loss_from_its_first_night_to_its_acknowledgement(self):
         self.import_a_loss()
         changes = self.changes(status=1)
@@ -296,13 +257,13 @@ class Nightly(InAFolder):
         self.add()
         self.scenario.chmod(0o664)
         self.assertIn("chmod go-w", self.virtrain("schedule", "run", "nightly", status=4).err)
-        self.assertEqual(self.last_result(), "this host cannot")
+        self.assertEqual(self.last_result(), "could not run")
         self.scenario.chmod(0o644)
         self.virtrain("schedule", "run", "nightly")
         self.assertEqual(self.last_result(), "done")
         self.scenario.unlink()
         self.virtrain("schedule", "run", "nightly", status=4)
-        self.assertEqual(self.last_result(), "this host cannot")
+        self.assertEqual(self.last_result(), "could not run")
 
     @without_systemd
     def test_a_command_gives_each_night_its_label(self):
@@ -364,34 +325,6 @@ class Nightly(InAFolder):
         self.assertEqual(sorted(line.split(" ")[-1] for line in lines), ["first", "second"])
         self.assertTrue(self.table.read_text().startswith(MINE))
 
-    def start_night(self, name):
-        """One that goes on beside the test, at most until its end."""
-        night = subprocess.Popen([BUILD / "virtrain", "schedule", "run", name], env=self.environment, stdin=subprocess.DEVNULL,
-                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.addCleanup(self.kill_night, night)
-        return night
-
-    @staticmethod
-    def kill_night(night):
-        """With the run that it started, as a power cut does it."""
-        if night.poll() is not None:
-            return
-        runs = subprocess.run(["pgrep", "-P", str(night.pid)], capture_output=True, text=True, check=False).stdout.split()
-        night.kill()
-        for run in runs:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(int(run), signal.SIGKILL)  # a group of its own
-        night.wait()
-
-    def wait_until_training(self, database):
-        ends = time.monotonic() + 60
-        while time.monotonic() < ends:
-            with contextlib.suppress(sqlite3.Error):
-                if database.exists() and self.rows("SELECT 1 FROM trial WHERE status = 'running'", database):
-                    return
-            time.sleep(0.1)
-        self.fail("the night does not begin to train")
-
     @without_systemd
     def test_two_schedules_never_overlap_and_what_a_killed_night_left_is_cleaned(self):
         scenario, database = self.folder / "long.yaml", self.folder / "long.db"
@@ -452,7 +385,116 @@ class Nightly(InAFolder):
         self.assertEqual([re.search(r" change \w+ (\w+), ", mail["Subject"])[1] for mail in mails], ["confirmed", "confirmed", "mended", "mended"])
         self.assertEqual({mail["Importance"] for mail in mails if mail["Subject"].startswith("[critical] ")}, {"high"})
         self.assertIn("suspect: label (mpi-4.1.4 → mpi-4.1.7)", mails[0].get_payload())
+        self.assertIn(f"why\" --db {self.database}", mails[0].get_payload())
         self.assertIsNotNone(email.utils.parsedate_to_datetime(mails[0]["Date"]))
+
+    @without_systemd
+    def test_each_schedule_writes_to_places_of_its_own(self):
+        page, site = self.folder / "nights.prom", self.folder / "site"
+        self.import_a_loss()
+        write(self.folder / "other.jsonl", records(range(18), 950, scenario="other"))
+        self.virtrain("import", self.folder / "other.jsonl", "--db", self.database)
+        self.add("--textfile", page, "--site", site)
+        (link := self.folder / "link").symlink_to(self.folder)
+        add = ("schedule", "add", self.scenario, "--name", "second", "--at", "2:00", "--db", self.database)
+        for options in (("--textfile", page), ("--textfile", link / "nights.prom"), ("--site", site)):
+            self.assertIn("schedule nightly writes to", self.virtrain(*add, *options, status=2).err)
+        self.virtrain("schedule", "run", "nightly", status=1)
+        self.assertEqual(set(re.findall(r'scenario="(\w+)"', page.read_text())), {"nightly"})  # others' nights have their own file
+
+    @without_systemd
+    def test_no_proxy_reads_what_goes_to_this_machine(self):
+        closed, proxy = (socket.create_server(("127.0.0.1", 0)) for _ in range(2))
+        self.addCleanup(proxy.close)
+        webhook = self.folder / "webhook"
+        webhook.write_text(f"url http://localhost:{closed.getsockname()[1]}/s3cret\ntimeout 1\n")
+        webhook.chmod(0o600)
+        closed.close()
+        self.environment["http_proxy"] = f"http://127.0.0.1:{proxy.getsockname()[1]}"
+        self.import_a_loss()
+        self.add("--webhook-file", webhook)
+        self.virtrain("schedule", "run", "nightly", status=1)
+        proxy.settimeout(0)
+        self.assertRaises(BlockingIOError, proxy.accept)
+
+    @without_systemd
+    def test_a_damaged_file_is_named_and_bars_no_other_schedule(self):
+        self.table.write_text(MINE)
+        self.add()
+        self.add("--name", "second")
+        self.add("--name", "third")
+        book = {path.stem: path for path in self.folder.rglob("schedules/*.json")}
+        for text in ("", book["second"].read_text()[:40], "[]"):
+            book["second"].write_text(text)
+            listed = self.virtrain("schedule", "list", "--format", "csv")
+            self.assertIn(str(book["second"]), listed.err)
+            self.assertEqual([line.split(",")[0] for line in listed.out.splitlines()[1:]], ["nightly", "second", "third"])  # as prerm reads it
+            refused = self.virtrain("schedule", "run", "second", status=3).err
+            self.assertIn(str(book["second"]), refused)
+            self.assertIn("virtrain schedule remove second", refused)
+        state = self.folder / "state/virtrain/schedules/third.json"
+        state.parent.mkdir(parents=True, exist_ok=True)
+        state.write_text('{"sta')
+        self.assertIn(str(state), self.virtrain("schedule", "list").err)
+        self.virtrain("schedule", "run", "third")
+        self.assertEqual(self.last_result("third"), "done")
+        for name in book:
+            self.virtrain("schedule", "remove", name)
+        self.assertEqual(self.table.read_text(), MINE)
+        self.virtrain("schedule", "remove", "second", status=3)
+
+    @without_systemd
+    def test_a_schedule_whose_line_may_stay_is_not_forgotten(self):
+        self.add()
+        environment = {**self.environment, "PATH": str(self.folder / "none")}
+        refused = virtrain("schedule", "remove", "nightly", env=environment)
+        self.assertEqual((refused.status, self.last_result()), (4, None))
+        self.assertIn("crontab is not on PATH", refused.err)
+        self.assertNotIn("install cron", refused.err)
+
+    @without_systemd
+    def test_a_database_that_was_moved_is_missed(self):
+        self.add()
+        self.assertEqual(self.virtrain("schedule", "run", "nightly", "--quiet").err, "")
+        self.database.rename(self.folder / "moved.db")
+        self.scenario.chmod(0o664)
+        self.assertIn("not there any more", self.virtrain("schedule", "run", "nightly", "--quiet", status=4).err)
+        self.scenario.chmod(0o644)
+        self.assertIn(str(self.database), self.virtrain("schedule", "run", "nightly", "--quiet").err)
+        self.assertEqual(self.virtrain("schedule", "run", "nightly", "--quiet").err, "")
+
+    def test_the_command_that_accepts_a_change_works_as_printed(self):
+        self.database = self.folder / "my nights.db"
+        self.import_a_loss()
+        printed = self.virtrain("changes", "--db", self.database).out
+        self.assertIn(f"virtrain ack CHANGE \"why\" --db '{self.database}'", printed)
+        junit = self.virtrain("changes", "--db", self.database, "--format", "junit").out
+        command = html.unescape(re.search("accept it: virtrain (.*)", junit)[1])
+        self.virtrain(*shlex.split(command))
+        self.environment["XDG_DATA_HOME"] = str(self.folder)
+        (self.folder / "virtrain").mkdir()
+        shutil.copy(self.database, self.folder / "virtrain/results.db")
+        self.assertNotIn("--db", self.virtrain("changes").out)
+
+    @without_systemd
+    def test_a_schedule_that_runs_is_not_removed(self):
+        self.add()
+        lock = self.folder / "state/virtrain/schedules/nightly.lock"
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        with open(lock, "w", encoding="utf-8") as night:
+            fcntl.flock(night, fcntl.LOCK_EX)
+            self.assertIn("still runs", self.virtrain("schedule", "remove", "nightly", status=75).err)
+            self.assertIn("schedule nightly", self.table.read_text())
+        self.virtrain("schedule", "remove", "nightly")
+        self.assertFalse(lock.exists())
+
+    @without_systemd
+    def test_the_next_run_is_in_the_zone_of_the_timer(self):
+        self.add()
+        here = [self.virtrain("schedule", "list", "--format", form).out for form in ("table", "json")]
+        self.assertRegex(json.loads(here[1])[0]["next_run"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:00\.000Z$")
+        self.environment["TZ"] = "America/New_York"
+        self.assertEqual([self.virtrain("schedule", "list", "--format", form).out for form in ("table", "json")], here)
 
 
 unittest.main()

@@ -9,6 +9,7 @@
 #include "harness/cli/commands.h"
 #include "harness/cli/help/choices.h"
 #include "harness/experiment/judge.h"
+#include "harness/schedule/command_paths.h"
 #include "results/changes/read_changes.h"
 #include "results/exchange/exporters/exporters.h"
 #include "results/tables/tables.h"
@@ -19,7 +20,7 @@ namespace {
 using results::Store;
 
 struct ChangesArguments {
-  std::filesystem::path database;
+  std::filesystem::path database, default_database;
   std::string format = "table";
   std::filesystem::path output = "-";
   std::string series;
@@ -32,25 +33,36 @@ struct AckArguments {
   std::string why;
 };
 
-using ChangesWriter = std::function<void(const results::ChangeLog&, std::ostream&)>;
+/// With what commands need to find the database.
+using ChangesWriter = std::function<void(const results::ChangeLog&, std::ostream&, const std::string&)>;
 
 /// What writes each format.
 const std::map<std::string, ChangesWriter>& changes_writers() {
   const auto rendered = [](results::Format format) {
-    return [format](const results::ChangeLog& log, std::ostream& out) {
-      out << results::render(results::changes_table(log), format,
+    return [format](const results::ChangeLog& log, std::ostream& out, const std::string& database_option) {
+      out << results::render(results::changes_table(log, database_option), format,
                              &out == &std::cout ? screen_of_stdout() : results::Screen{});
     };
   };
   static const std::map<std::string, ChangesWriter> all{
-      {"table", rendered(results::Format::table)}, {"json", rendered(results::Format::json)},
-      {"csv", rendered(results::Format::csv)},     {"markdown", rendered(results::Format::markdown)},
-      {"junit", results::export_changes_junit},    {"prometheus", results::export_changes_prometheus}};
+      {"table", rendered(results::Format::table)},
+      {"json", rendered(results::Format::json)},
+      {"csv", rendered(results::Format::csv)},
+      {"markdown", rendered(results::Format::markdown)},
+      {"junit", results::export_changes_junit},
+      {"prometheus", [](const results::ChangeLog& log, std::ostream& out, const std::string&) {
+         results::export_changes_prometheus(log, out);
+       }}};
   return all;
 }
 
 void write_changes(const ChangesArguments& arguments, const results::ChangeLog& log) {
-  const auto write = [&](std::ostream& out) { changes_writers().at(arguments.format)(log, out); };
+  const auto database_option = arguments.database == arguments.default_database
+                                   ? ""
+                                   : " --db " + shell_word(arguments.database.string());
+  const auto write = [&](std::ostream& out) {
+    changes_writers().at(arguments.format)(log, out, database_option);
+  };
   if (arguments.output != "-") { return results::write_whole(arguments.output, write); }
   write(std::cout);
 }
@@ -83,6 +95,7 @@ void add_changes_commands(Cli& cli) {
       "changes", "Lasting changes over the nights of a scenario, and what may have caused them");
   auto shown = std::make_shared<ChangesArguments>();
   add_database_option(*changes, shown->database);
+  shown->default_database = shown->database;
   std::vector<std::string> formats;
   for (const auto& [name, writer] : changes_writers()) { formats.push_back(name); }
   changes->add_option("--format", shown->format, join(formats, ", "))

@@ -1,5 +1,6 @@
 #include <fmt/ostream.h>
 
+#include <cstdlib>
 #include <ctime>
 #include <iostream>
 
@@ -47,6 +48,12 @@ void require_that_it_runs_here(const Scenario& scenario) {
   check_host(*host, scenario, plan, inventory, choose_mode(*host, std::nullopt, scenario));
 }
 
+/// systemd and cron go by the system's zone, whatever TZ says here.
+void use_zone_of_system() {
+  ::unsetenv("TZ");
+  ::tzset();
+}
+
 std::string local_words(std::time_t when) {
   std::tm local{};
   ::localtime_r(&when, &local);
@@ -90,7 +97,26 @@ std::string place_of(const std::filesystem::path& path, const std::string& optio
   return place.string();
 }
 
+/// The second of two that write the same would wipe out what the first has written, such as its alarm.
+void require_own_places(const ScheduleBook& book, const Schedule& schedule) {
+  for (const auto& name : book.names()) {
+    Schedule other;
+    try {
+      other = book.find(name);
+    } catch (const Error&) { continue; }  // its nights cannot begin
+    const auto require_other = [&](const char* option, const std::string& place, const std::string& taken) {
+      const auto real = [](const std::string& path) { return std::filesystem::weakly_canonical(path); };
+      if (place.empty() || taken.empty() || real(place) != real(taken)) { return; }
+      throw Error(std::string("read ") + option, ErrorCode::usage,
+                  fmt::format("schedule {} writes to {} already; give another place", name, excerpt(place)));
+    };
+    require_other("--textfile", schedule.textfile, other.textfile);
+    require_other("--site", schedule.site, other.site);
+  }
+}
+
 void add(const AddArguments& arguments) {
+  use_zone_of_system();
   Schedule schedule;
   schedule.at = time_of_day(arguments.at);
   schedule.days = days_of_week(arguments.days);
@@ -123,12 +149,17 @@ void add(const AddArguments& arguments) {
   warn_of_a_program_of_others();
   schedule.scenario = std::filesystem::canonical(arguments.scenario).string();
   schedule.database = std::filesystem::absolute(arguments.database).lexically_normal().string();
+  if (std::filesystem::is_directory(schedule.database)) {
+    throw Error("read --db", ErrorCode::usage,
+                excerpt(schedule.database) + " is a folder; name a file in it");
+  }
   require_database_place(schedule.database);
   const ScheduleBook book;
   if (book.contains(schedule.name)) {
     throw Error("add schedule " + schedule.name, ErrorCode::usage,
                 "there is one of this name; remove it first, or give another --name");
   }
+  require_own_places(book, schedule);
   const auto installer = find_installer();
   book.save(schedule);
   try {
@@ -148,7 +179,28 @@ std::string words_of_last(const ScheduleBook& book, const std::string& name,
   return try_lock_file(book.lock_file(name), LockKind::exclusive) ? "killed" : "running";
 }
 
+std::vector<results::Cell> row_of(const ScheduleBook& book, const std::string& name, std::time_t now) {
+  try {
+    const auto schedule = book.find(name);
+    const auto last = book.last_run(name);
+    const auto next = next_run(schedule, now);
+    constexpr std::int64_t ns_per_second = 1'000'000'000;
+    return {results::cell(name),
+            results::cell(schedule.at),
+            results::cell(schedule.days),
+            results::cell(schedule.scenario),
+            results::cell(schedule.database),
+            results::cell(last ? last->started_at : ""),
+            results::cell(words_of_last(book, name, last)),
+            {iso8601(next * ns_per_second), local_words(next)}};
+  } catch (const Error& error) {
+    log::warning("a schedule cannot be read", {{"schedule", name}, {"reason", error.message()}});
+    return {results::cell(name), {}, {}, {}, {}, {}, results::cell("cannot be read"), {}};
+  }
+}
+
 void list(results::Format format) {
+  use_zone_of_system();
   const ScheduleBook book;
   results::Table table;
   table.columns = {{"name", "schedule"},
@@ -160,15 +212,36 @@ void list(results::Format format) {
                    {"last_result", "it ended"},
                    {"next_run", "next run"}};
   const std::time_t now = std::time(nullptr);
-  for (const auto& schedule : book.all()) {
-    const auto last = book.last_run(schedule.name);
-    table.rows.push_back({results::cell(schedule.name), results::cell(schedule.at),
-                          results::cell(schedule.days), results::cell(schedule.scenario),
-                          results::cell(schedule.database), results::cell(last ? last->started_at : ""),
-                          results::cell(words_of_last(book, schedule.name, last)),
-                          results::cell(local_words(next_run(schedule, now)))});
-  }
+  for (const auto& name : book.names()) { table.rows.push_back(row_of(book, name, now)); }
   fmt::print(std::cout, "{}", results::render(table, format, screen_of_stdout()));
+}
+
+void remove(const std::string& name) {
+  const ScheduleBook book;
+  book.require(name);
+  std::filesystem::create_directories(book.lock_file(name).parent_path());
+  const auto lock = try_lock_file(book.lock_file(name), LockKind::exclusive);
+  if (!lock) {
+    throw Error(
+        "remove schedule " + name, ErrorCode::busy,
+        "it still runs; wait for it or stop it (kill its virtrain schedule run), then remove it again");
+  }
+  remove_timer(name);
+  book.remove(name);
+}
+
+/// Whether nights have left anything there.
+bool is_filled(const std::filesystem::path& database) {
+  std::error_code unknown;
+  return std::filesystem::file_size(database, unknown) > 0 && !unknown;
+}
+
+/// A new one is made: without a word, the history of all nights would seem to be gone.
+void warn_of_a_lost_database(const Schedule& schedule) {
+  log::warning(
+      "the database of the earlier nights is not there any more, so this night begins a new one; if it was "
+      "moved, move it back",
+      {{"schedule", schedule.name}, {"db", schedule.database}});
 }
 
 void run(const std::string& name, bool quiet, Cli& cli) {
@@ -179,8 +252,12 @@ void run(const std::string& name, bool quiet, Cli& cli) {
   std::filesystem::create_directories(book.lock_file(name).parent_path());
   const auto lock = try_lock_file(book.lock_file(name), LockKind::exclusive);
   if (!lock) { throw Error("run schedule " + name, ErrorCode::busy, "not tonight: it still runs"); }
+  const auto before = book.last_run(name);
+  last.had_database = is_filled(schedule.database) || (before && before->had_database);
+  if (last.had_database && !is_filled(schedule.database)) { warn_of_a_lost_database(schedule); }
   book.save_last_run(name, last);
   const auto end = [&](int status) {
+    last.had_database = last.had_database || is_filled(schedule.database);
     last.exit_status = status;
     last.ended_at = iso8601(wall_ns());
     book.save_last_run(name, last);
@@ -259,12 +336,7 @@ void add_schedule_command(Cli& cli) {
   auto name = std::make_shared<std::string>();
   auto* removed = schedule->add_subcommand("remove", "Take a schedule away; its results stay");
   removed->add_option("name", *name, "Name of the schedule")->type_name("SCHEDULE")->required();
-  removed->callback([name] {
-    const ScheduleBook book;
-    const auto found = book.find(*name);
-    find_installer()->remove(found);
-    book.remove(*name);
-  });
+  removed->callback([name] { remove(*name); });
   auto* started = schedule->add_subcommand("run", "Run it now, as its timer does");
   started->add_option("name", *name, "Name of the schedule")->type_name("SCHEDULE")->required();
   auto quiet = std::make_shared<bool>(false);

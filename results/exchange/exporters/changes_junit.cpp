@@ -22,7 +22,7 @@ std::string headline_of(const Change& change) {
                      excerpt(change.first_night().experiment));
 }
 
-std::string details_of(const Change& change) {
+std::string details_of(const Change& change, const std::string& database_option) {
   const auto& level = change.level;
   std::string text =
       fmt::format("change {}, {}: {}\n", change.id, to_string(change.state), headline_of(change));
@@ -39,7 +39,9 @@ std::string details_of(const Change& change) {
         fmt::format("suspect: {} ({} → {})\n", excerpt(one.fact), excerpt(one.before), excerpt(one.after));
   }
   if (!change.why.empty()) { text += "acknowledged: " + excerpt(change.why, longest_shown_bytes) + "\n"; }
-  if (is_alarm(change)) { text += fmt::format("accept it: virtrain ack {} \"why\"\n", change.id); }
+  if (is_alarm(change)) {
+    text += fmt::format("accept it: virtrain ack {} \"why\"{}\n", change.id, database_option);
+  }
   return text;
 }
 
@@ -49,7 +51,7 @@ void set(pugi::xml_node node, const char* name, const std::string& value) {
 }
 
 /// Names of CI systems have two parts: the class is the case in its arm, the test is the figure.
-void add_test_case(pugi::xml_node suite, const SeriesState& state) {
+void add_test_case(pugi::xml_node suite, const SeriesState& state, const std::string& database_option) {
   const auto& series = *state.series;
   auto node = suite.append_child("testcase");
   set(node, "classname",
@@ -58,7 +60,7 @@ void add_test_case(pugi::xml_node suite, const SeriesState& state) {
   set(node, "name", series.figure);
   if (!state.open_losses.empty()) {
     std::string text;
-    for (const Change* loss : state.open_losses) { text += details_of(*loss); }
+    for (const Change* loss : state.open_losses) { text += details_of(*loss, database_option); }
     auto failure = node.append_child("failure");
     set(failure, "type", "loss");
     set(failure, "message", headline_of(*state.open_losses.back()));
@@ -66,7 +68,7 @@ void add_test_case(pugi::xml_node suite, const SeriesState& state) {
   }
   std::string others;
   for (const Change* change : state.changes) {
-    if (!is_alarm(*change)) { others += details_of(*change); }
+    if (!is_alarm(*change)) { others += details_of(*change, database_option); }
   }
   if (!others.empty()) { node.append_child("system-out").text().set(printable(others).c_str()); }
 }
@@ -82,7 +84,7 @@ void set_counts(pugi::xml_node node, const std::vector<SeriesState>& states) {
 
 }  // namespace
 
-void export_changes_junit(const ChangeLog& log, std::ostream& out) {
+void export_changes_junit(const ChangeLog& log, std::ostream& out, const std::string& database_option) {
   const auto states = series_states(log);
   std::map<std::string, std::vector<SeriesState>> scenarios;
   for (const auto& state : states) { scenarios[state.series->scenario].push_back(state); }
@@ -94,7 +96,7 @@ void export_changes_junit(const ChangeLog& log, std::ostream& out) {
     auto suite = root.append_child("testsuite");
     set(suite, "name", scenario);
     set_counts(suite, of_scenario);
-    for (const auto& state : of_scenario) { add_test_case(suite, state); }
+    for (const auto& state : of_scenario) { add_test_case(suite, state, database_option); }
   }
   document.save(out, "  ");
 }

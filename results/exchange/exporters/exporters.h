@@ -43,7 +43,8 @@ void export_prometheus(const Store& store, const std::vector<std::string>& exper
 
 /// Changes as JUnit XML for CI systems: a suite for each scenario, a test case for each series of its present
 /// text. An open loss is a failure; all other changes are the output of a test case that passed.
-void export_changes_junit(const ChangeLog& log, std::ostream& out);
+/// `database_option` as changes_table() has it.
+void export_changes_junit(const ChangeLog& log, std::ostream& out, const std::string& database_option = "");
 
 /// The level, last night, verdict and changes of each series in Prometheus's text format.
 void export_changes_prometheus(const ChangeLog& log, std::ostream& out);

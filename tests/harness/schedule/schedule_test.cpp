@@ -82,7 +82,7 @@ TEST_CASE("a mail's headers are of our own making, whatever its message says") {
                          {"severity", "critical"},
                          {"large", true},
                          {"text", "a \x1b[31m\u202e → b"}}};
-  CHECK(mail_of("team@example.com", message, 1774747800) ==
+  CHECK(mail_of("team@example.com", message, "/srv/my nights.db", 1774747800) ==
         "To: team@example.com\n"
         "Subject: [critical] virtrain nightly: change 1f3a90c2 confirmed, much worse\n"
         "Date: Sun, 29 Mar 2026 01:30:00 +0000\n"
@@ -94,8 +94,8 @@ TEST_CASE("a mail's headers are of our own making, whatever its message says") {
         "\n"
         "a \uFFFD[31m\uFFFD → b\n"
         "\n"
-        "Its nights and suspects: virtrain changes\n"
-        "To accept it as the new normal: virtrain ack 1f3a90c2 \"why\"\n");
+        "Its nights and suspects: virtrain changes --db '/srv/my nights.db'\n"
+        "To accept it as the new normal: virtrain ack 1f3a90c2 \"why\" --db '/srv/my nights.db'\n");
 }
 
 TEST_CASE("times, days and names of schedules are checked") {
@@ -272,7 +272,7 @@ TEST_CASE("the service closes no device to a run") {
 
 TEST_CASE("systemd gets both units and loses both") {
   const TemporaryFolder folder;
-  const FakeSystemctl systemctl("nothing");
+  const FakeSystemctl systemctl("clean");  // as an old one does
   const auto service = folder.path / "virtrain-nightly.service";
   const auto timer = folder.path / "virtrain-nightly.timer";
   for (const bool system : {true, false}) {
@@ -281,13 +281,14 @@ TEST_CASE("systemd gets both units and loses both") {
     installer->install(nightly(), "/bin/true", {});
     CHECK(read_file(service) == service_unit(nightly(), "/bin/true", system));
     CHECK(read_file(timer) == timer_unit(nightly()));
-    installer->remove(nightly());
-    installer->remove(nightly());  // it is gone: systemd is asked for nothing
+    CHECK(installer->remove("nightly"));
+    CHECK_FALSE(installer->remove("nightly"));  // it is gone: systemd is asked for nothing
     CHECK(entries_of(folder.path).empty());
     const std::string user = system ? "" : "--user ";
     CHECK(systemctl.calls() == before + user + "daemon-reload\n" + user +
                                    "enable --now virtrain-nightly.timer\n" + user +
-                                   "disable --now virtrain-nightly.timer\n" + user + "daemon-reload\n");
+                                   "disable --now virtrain-nightly.timer\n" + user +
+                                   "clean --what=state virtrain-nightly.timer\n" + user + "daemon-reload\n");
   }
 }
 
@@ -299,6 +300,43 @@ TEST_CASE("a timer that systemd does not enable leaves no units") {
   CHECK(entries_of(folder.path).empty());
 }
 
+TEST_CASE("a timer goes wherever it was added, and a schedule whose timer stays is not forgotten") {
+  const TemporaryFolder units, state;
+  const FakeSystemctl systemctl("nothing");
+  ::setenv("XDG_STATE_HOME", state.path.c_str(), 1);
+  const auto installer = systemd_installer(units.path, false);
+  const auto away = systemd_installer(units.path, false, false);
+  const auto timer = units.path / "virtrain-nightly.timer";
+  installer->install(nightly(), "/bin/true", {});
+  CHECK_THROWS_WITH(remove_timer("nightly", *away),
+                    Contains(timer.string()) && Contains("XDG_RUNTIME_DIR=/run/user/"));
+  CHECK(std::filesystem::exists(timer));
+  const TemporaryFolder programs;
+  const auto table = programs.path / "table";
+  write_file_atomically(programs.path / "crontab", "#!/bin/sh\ncase $1 in\n-l) cat " + table.string() +
+                                                       " ;;\n-) cat > " + table.string() + " ;;\nesac\n");
+  std::filesystem::permissions(programs.path / "crontab", std::filesystem::perms::owner_all);
+  {
+    const FirstInPath first(programs.path);
+    write_file_atomically(table, crontab_with("# mine\n", nightly(), "/bin/true"));
+    remove_timer("nightly", *installer);
+    CHECK_FALSE(std::filesystem::exists(timer));
+    CHECK(read_file(table) == "# mine\n");
+    write_file_atomically(table, crontab_with("# mine\n", nightly(), "/bin/true"));
+    remove_timer("nightly", *away);  // added by cron before systemd came
+    CHECK(read_file(table) == "# mine\n");
+    installer->install(nightly(), "/bin/true", {});
+    std::filesystem::remove(table);  // as cron.deny has it
+    remove_timer("nightly", *installer);
+    CHECK_FALSE(std::filesystem::exists(timer));
+    CHECK_THROWS_WITH(remove_timer("nightly", *installer), Contains("read the crontab"));
+  }
+  if (on_path("crontab").empty()) {
+    CHECK_THROWS_WITH(remove_timer("nightly", *installer), Contains("remove the schedule again"));
+  }
+  ::unsetenv("XDG_STATE_HOME");
+}
+
 TEST_CASE("schedules are kept in files, and a missing one is named with those there are") {
   const TemporaryFolder folder;
   ::setenv("XDG_CONFIG_HOME", (folder.path / "config").c_str(), 1);
@@ -306,9 +344,9 @@ TEST_CASE("schedules are kept in files, and a missing one is named with those th
   const ScheduleBook book;
   ::unsetenv("XDG_CONFIG_HOME");
   ::unsetenv("XDG_STATE_HOME");
-  CHECK(book.all().empty());
+  CHECK(book.names().empty());
   book.save(nightly());
-  REQUIRE(book.all().size() == 1);
+  CHECK(book.names() == std::vector<std::string>{"nightly"});
   CHECK(book.find("nightly").patience_seconds == 3600);
   CHECK_THROWS_WITH(book.find("weekly"), Contains("nightly"));
   CHECK_FALSE(book.last_run("nightly"));
@@ -317,7 +355,7 @@ TEST_CASE("schedules are kept in files, and a missing one is named with those th
   CHECK(words_of_status(75) == "not tonight: busy");
   book.save_told("nightly", {"1f3a90c2 confirmed"});
   book.remove("nightly");
-  CHECK(book.all().empty());
+  CHECK(book.names().empty());
   CHECK_FALSE(book.last_run("nightly"));
   // Adding it again is how a schedule is changed, and no reason to tell everything anew.
   CHECK(book.told("nightly") == std::set<std::string>{"1f3a90c2 confirmed"});
