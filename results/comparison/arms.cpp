@@ -44,8 +44,7 @@ bool has_run(const std::vector<std::string>& ran, const std::string& name) {
 /// The first arm that ran on the way from a variant to its base; else bare metal; empty: there is none.
 std::string counterpart(const std::string& variant, const std::vector<std::string>& ran,
                         const ArmRecords& records) {
-  const auto nearest =
-      nearest_like(records, variant, [&](const std::string& name) { return has_run(ran, name); });
+  auto nearest = nearest_like(records, variant, [&](const std::string& name) { return has_run(ran, name); });
   if (!nearest.empty()) { return nearest; }
   return has_run(ran, arm_bare_metal) ? arm_bare_metal : "";
 }

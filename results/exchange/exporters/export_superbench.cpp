@@ -142,6 +142,7 @@ Summary summarize(const Store& store, const std::string& experiment) {
 
 void export_superbench(const Store& store, const std::vector<std::string>& experiments, std::ostream& out) {
   std::vector<Summary> summaries;  // all of them, or nothing is written
+  summaries.reserve(experiments.size());
   for (const auto& experiment : experiments) { summaries.push_back(summarize(store, experiment)); }
   for (const auto& summary : summaries) { summary.write(out); }
 }
