@@ -32,14 +32,8 @@ std::vector<std::string> disks_of(const fs::path& root, const fs::path& folder) 
 }
 
 std::vector<std::string> nodes_of(const fs::path& root, const HostDevice& device) {
-  std::vector<std::string> nodes;
+  auto nodes = vfio_nodes(device.function.folder);
   if (device.minor) { nodes.push_back("/dev/nvidia" + std::to_string(*device.minor)); }
-  if (device.function.iommu_group) {
-    nodes.push_back("/dev/vfio/" + std::to_string(*device.function.iommu_group));
-  }
-  for (const auto& node : entry_names(device.function.folder / "vfio-dev")) {  // since Linux 6.6
-    nodes.push_back("/dev/vfio/devices/" + node);
-  }
   // A display server, or a renderer without one: nvidia-drm's nodes hold the card as its own do.
   for (const auto& card : entry_names(device.function.folder / "drm")) {
     nodes.push_back("/dev/dri/" + card);
@@ -140,6 +134,15 @@ void find_uppers(HostDevice& device) {
 }
 
 }  // namespace
+
+std::vector<std::string> vfio_nodes(const fs::path& folder) {
+  std::vector<std::string> nodes;
+  if (const auto group = link_name(folder / "iommu_group"); !group.empty()) {
+    nodes.push_back("/dev/vfio/" + group);
+  }
+  for (const auto& node : entry_names(folder / "vfio-dev")) { nodes.push_back("/dev/vfio/devices/" + node); }
+  return nodes;
+}
 
 void find_users(const fs::path& root, std::vector<HostDevice>& devices) {
   DevicesByName by_node, by_interface;

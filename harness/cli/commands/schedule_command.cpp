@@ -105,7 +105,11 @@ void require_own_places(const ScheduleBook& book, const Schedule& schedule) {
       other = book.find(name);
     } catch (const Error&) { continue; }  // its nights cannot begin
     const auto require_other = [&](const char* option, const std::string& place, const std::string& taken) {
-      const auto real = [](const std::string& path) { return std::filesystem::weakly_canonical(path); };
+      const auto real = [](const std::string& path) {
+        std::error_code unknown;  // of a folder that this user may not look into
+        auto canonical = std::filesystem::weakly_canonical(path, unknown);
+        return unknown ? std::filesystem::path(path) : canonical;
+      };
       if (place.empty() || taken.empty() || real(place) != real(taken)) { return; }
       throw Error(std::string("read ") + option, ErrorCode::usage,
                   fmt::format("schedule {} writes to {} already; give another place", name, excerpt(place)));
@@ -149,7 +153,8 @@ void add(const AddArguments& arguments) {
   warn_of_a_program_of_others();
   schedule.scenario = std::filesystem::canonical(arguments.scenario).string();
   schedule.database = std::filesystem::absolute(arguments.database).lexically_normal().string();
-  if (std::filesystem::is_directory(schedule.database)) {
+  std::error_code unknown;
+  if (std::filesystem::is_directory(schedule.database, unknown)) {
     throw Error("read --db", ErrorCode::usage,
                 excerpt(schedule.database) + " is a folder; name a file in it");
   }

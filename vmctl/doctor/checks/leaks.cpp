@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "vmctl/devices/device_users.h"
 #include "vmctl/doctor/checks/words.h"
 
 namespace virtrain::vmctl {
@@ -24,12 +25,9 @@ std::set<std::string> open_groups(const DeviceHost& host) {
   return open;
 }
 
-/// Its group, or its own node (kernel 6.6 and later), is open.
 bool is_held(const fs::path& device, const std::set<std::string>& open) {
-  if (open.contains("/dev/vfio/" + link_name(device / "iommu_group"))) { return true; }
-  const auto nodes = entry_names(device / "vfio-dev");
-  return std::any_of(nodes.begin(), nodes.end(),
-                     [&](const auto& node) { return open.contains("/dev/vfio/devices/" + node); });
+  const auto nodes = vfio_nodes(device);
+  return std::any_of(nodes.begin(), nodes.end(), [&](const auto& node) { return open.contains(node); });
 }
 
 bool matters(const DeviceHost& host, const std::string& address) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 
 #include "common/text/units.h"
@@ -9,12 +10,18 @@ namespace {
 
 constexpr std::uint64_t gib = 1ULL << 30;
 
-/// Lines "Name:  value unit" of a file of /proc; empty where it has none of that name.
-std::string line_value(const DeviceHost& host, const std::string& file, const std::string& name) {
-  for (const auto& line : split(read_file(host.root / file).value_or(""), '\n')) {
-    if (line.starts_with(name)) { return std::string(trim(std::string_view(line).substr(name.size()))); }
+std::string text_of(const DeviceHost& host, const std::string& file) {
+  return read_file(host.root / file).value_or("");
+}
+
+/// The hard one, of "Max locked memory   65536   8388608   bytes"; "little" where it is not known.
+std::string limit_of_locked_memory(const DeviceHost& host, const std::string& pid) {
+  constexpr std::string_view name = "Max locked memory";
+  for (const auto& line : split(text_of(host, "proc/" + pid + "/limits"), '\n')) {
+    const auto words = words_of(std::string_view(line).substr(std::min(name.size(), line.size())));
+    if (line.starts_with(name) && words.size() > 1) { return std::string(words[1]); }
   }
-  return "";
+  return "little";
 }
 
 bool wants_pages(const DeviceHost& host) {
@@ -100,15 +107,12 @@ CheckAnswer libvirt_may_lock_memory(const DeviceHost& host) {
   constexpr unsigned sys_resource = 24;  // CAP_SYS_RESOURCE, capabilities(7)
   Words offenders;
   for (const auto& pid : libvirt_daemons(host)) {
-    const auto set =
-        std::strtoull(line_value(host, "proc/" + pid + "/status", "CapEff:").c_str(), nullptr, 16);
-    const auto limit = line_value(host, "proc/" + pid + "/limits", "Max locked memory");
-    const auto words = words_of(limit);
-    const bool unlimited = words.size() > 1 && words[1] == "unlimited";
-    if ((set >> sys_resource & 1U) == 0 && !unlimited) {
+    const auto status = text_of(host, "proc/" + pid + "/status");
+    const auto set = std::strtoull(line_value(status, "CapEff").c_str(), nullptr, 16);
+    const auto limit = limit_of_locked_memory(host, pid);
+    if ((set >> sys_resource & 1U) == 0 && limit != "unlimited") {
       offenders.push_back(fmt::format("{} (pid {}) lacks CAP_SYS_RESOURCE and may lock {} only",
-                                      value(host, "proc/" + pid + "/comm"), pid,
-                                      words.size() > 1 ? words[1] : "little"));
+                                      value(host, "proc/" + pid + "/comm"), pid, limit));
     }
   }
   return none_of(offenders, "libvirt may raise QEMU's limit of locked memory",
@@ -132,9 +136,9 @@ CheckAnswer memory_is_their_own(const DeviceHost& host) {
 
 /// "address sizes\t: 46 bits physical, 57 bits virtual": what a guest gets that is told the host's width.
 int address_bits(const DeviceHost& host) {
-  const auto text = line_value(host, "proc/cpuinfo", "address sizes");
+  const auto text = line_value(text_of(host, "proc/cpuinfo"), "address sizes");
   const auto words = words_of(text);
-  return words.size() > 1 ? static_cast<int>(parse_integer(words[1]).value_or(0)) : 0;
+  return words.empty() ? 0 : static_cast<int>(parse_integer(words[0]).value_or(0));
 }
 
 bool knows_address_bits(const DeviceHost& host) {
