@@ -45,6 +45,15 @@ bool erases_devices(const Scenario& scenario) {
   });
 }
 
+/// Aggressors work in pieces, and in a second of less than that one piece is more than AGG-1 allows.
+constexpr double least_sure_level = 0.001;
+
+bool has_tiny_level(const Scenario& scenario) {
+  return scenario.isolation &&
+         std::any_of(scenario.isolation->neighbours.begin(), scenario.isolation->neighbours.end(),
+                     [](const Neighbour& one) { return !one.is_idle() && one.level < least_sure_level; });
+}
+
 }  // namespace
 
 std::vector<DeviceForm> forms_of(const Scenario& scenario) {
@@ -93,6 +102,11 @@ std::vector<std::string> caveats(const Scenario& scenario) {
   }
   if (erases_devices(scenario)) {
     words.emplace_back("devices.between_tenants erase: a run overwrites all that is on these disks now");
+  }
+  if (has_tiny_level(scenario)) {
+    words.emplace_back(
+        "levels below 0.1% are less than a piece of an aggressor's work in a second: its trials may fail, or "
+        "be invalid by AGG-1 (use higher levels)");
   }
   if (scenario.security && scenario.devices.kind != DeviceKind::none && has_arm(scenario, arm_vm)) {
     words.emplace_back(

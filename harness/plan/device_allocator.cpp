@@ -13,6 +13,7 @@ namespace virtrain::harness {
 namespace {
 
 using Slots = std::vector<const DeviceSlot*>;
+using InCommon = bool (*)(const DeviceSlot&, const DeviceSlot&);
 
 bool of_one_card(const DeviceSlot& a, const DeviceSlot& b) {
   return a.card == b.card;
@@ -36,6 +37,27 @@ bool share_a_numa_node(const DeviceSlot& a, const DeviceSlot& b) {
   return a.device.numa_node >= 0 && a.device.numa_node == b.device.numa_node;
 }
 
+/// What the firmware names no node of counts as of one.
+bool are_on_one_numa_node(const DeviceSlot& a, const DeviceSlot& b) {
+  return a.device.numa_node == b.device.numa_node;
+}
+
+InCommon in_common_by(Share share) {
+  switch (share) {
+    case Share::card:
+      return of_one_card;
+    case Share::pci_switch:
+      return share_a_switch;
+    case Share::core:
+    case Share::last_level_cache:
+    case Share::numa_node:
+      return are_on_one_numa_node;
+    case Share::host:
+      break;
+  }
+  return [](const DeviceSlot&, const DeviceSlot&) { return true; };
+}
+
 /// Pairs of a set for which the relation holds.
 template <typename Relation>
 std::size_t pairs(const Slots& slots, Relation&& holds) {
@@ -51,25 +73,45 @@ auto nearness(const Slots& slots) {
                     pairs(slots, share_a_numa_node));
 }
 
+/// `set` with more of `from`, which has enough, each as near to the others as can be.
+Slots grown(Slots set, const Slots& from, std::size_t count) {
+  while (set.size() < count) {
+    Slots next;
+    for (const auto* slot : from) {
+      if (contains(set, slot)) { continue; }
+      auto wider = set;
+      wider.push_back(slot);
+      if (next.empty() || nearness(wider) > nearness(next)) { next = std::move(wider); }
+    }
+    set = std::move(next);
+  }
+  std::sort(set.begin(), set.end(), [](const auto* a, const auto* b) { return a->id < b->id; });
+  return set;
+}
+
 /// The nearest set of `count` that grows from one slot; of equally near ones the first.
 Slots nearest_set(const Slots& from, std::size_t count) {
   Slots best;
   for (const auto* seed : from) {
-    Slots set{seed};
-    while (set.size() < count) {
-      Slots next;
-      for (const auto* slot : from) {
-        if (contains(set, slot)) { continue; }
-        auto wider = set;
-        wider.push_back(slot);
-        if (next.empty() || nearness(wider) > nearness(next)) { next = std::move(wider); }
-      }
-      set = std::move(next);
-    }
+    auto set = grown({seed}, from, count);
     if (best.empty() || nearness(set) > nearness(best)) { best = std::move(set); }
   }
-  std::sort(best.begin(), best.end(), [](const auto* a, const auto* b) { return a->id < b->id; });
   return best;
+}
+
+/// Slots that have that in common, in their order.
+std::vector<Slots> classes_of(const Slots& slots, InCommon shares) {
+  std::vector<Slots> classes;
+  for (const auto* slot : slots) {
+    const auto same = std::find_if(classes.begin(), classes.end(),
+                                   [&](const Slots& one) { return shares(*one.front(), *slot); });
+    if (same == classes.end()) {
+      classes.push_back({slot});
+    } else {
+      same->push_back(slot);
+    }
+  }
+  return classes;
 }
 
 std::vector<int> numa_nodes_of(const Slots& slots) {
@@ -147,13 +189,68 @@ const DeviceSlot* DeviceAllocator::best_single(const Slots& from) const {
                            [&](const auto* a, const auto* b) { return cost(a) < cost(b); });
 }
 
+Slots DeviceAllocator::nearest(const Slots& from, std::size_t count) const {
+  return count == 1 ? Slots{best_single(from)} : nearest_set(from, count);
+}
+
 DeviceChoice DeviceAllocator::take(const Offer& offer, std::size_t count) {
   const auto left = left_of(offer);
   count = std::min(count, left.size());
   if (count == 0) { return {}; }
-  auto choice = describe(count == 1 ? Slots{best_single(left)} : nearest_set(left, count));
+  auto choice = describe(nearest(left, count));
   keep(choice);
   return choice;
+}
+
+/// What a victim may get, the best first: as if it were alone, then of one class, then, of cards and
+/// switches, some of each of the largest classes. Where those leave no room for others, no set does.
+std::vector<Slots> DeviceAllocator::victim_sets(const Slots& left, const Sharing& sharing) const {
+  const auto count = sharing.count;
+  if (left.size() < count) { return {}; }
+  std::vector<Slots> sets{nearest(left, count)};
+  auto classes = classes_of(left, in_common_by(sharing.share));
+  for (const auto& one : classes) {
+    if (one.size() >= count) { sets.push_back(nearest(one, count)); }
+  }
+  if (is_of_numa_node(sharing.share)) { return sets; }
+  std::stable_sort(classes.begin(), classes.end(),
+                   [](const Slots& a, const Slots& b) { return a.size() > b.size(); });
+  Slots seed, from;
+  for (std::size_t i = 0; i < std::min(count, classes.size()); ++i) {
+    seed.push_back(classes[i].front());
+    from.insert(from.end(), classes[i].begin(), classes[i].end());
+    if (from.size() >= count) { sets.push_back(grown(seed, from, count)); }
+  }
+  return sets;
+}
+
+/// The victim's, and what shares with it for as many nodes as there is left for.
+std::vector<DeviceChoice> DeviceAllocator::take_beside(const Slots& victim, const Offer& offer,
+                                                       const Sharing& sharing) {
+  const auto shares = in_common_by(sharing.share);
+  std::vector<DeviceChoice> choices{describe(victim)};
+  keep(choices[0]);
+  while (choices.size() <= sharing.nodes) {
+    auto left = left_of(offer);
+    std::erase_if(left, [&](const auto* slot) {
+      return std::none_of(victim.begin(), victim.end(), [&](const auto* one) { return shares(*slot, *one); });
+    });
+    if (left.size() < victim.size()) { break; }
+    choices.push_back(describe(nearest(left, victim.size())));
+    keep(choices.back());
+  }
+  return choices;
+}
+
+std::vector<DeviceChoice> DeviceAllocator::take_sharing(const Offer& offer, const Sharing& sharing) {
+  for (const auto& victim : victim_sets(left_of(offer), sharing)) {
+    auto trial = *this;
+    auto choices = trial.take_beside(victim, offer, sharing);
+    if (choices.size() <= sharing.nodes) { continue; }
+    *this = std::move(trial);
+    return choices;
+  }
+  return {};
 }
 
 DeviceChoice DeviceAllocator::take_nics(const Offer& offer, std::size_t count,

@@ -8,6 +8,7 @@
 #include "common/contains.h"
 #include "common/error.h"
 #include "common/text/sha256.h"
+#include "common/text/text.h"
 #include "common/text/units.h"
 #include "harness/plan/cores.h"
 #include "harness/plan/device_demand.h"
@@ -57,6 +58,49 @@ bool has_own_cores(const std::optional<Neighbour>& neighbour) {
   return !neighbour || neighbour->share != Share::core;
 }
 
+/// What devices of a victim's neighbour share with the victim's; nothing where that is nothing. Of its nodes
+/// count those of the arm that has most. The second one of "net" only receives, so that it shares what its
+/// cores do, and no card or switch.
+std::optional<Sharing> sharing_of(const Scenario& scenario, const Case& wanted) {
+  const auto& victim = wanted.tenants[0];
+  if (!scenario.isolation || victim.neighbour || victim.gpus_per_node == 0) { return std::nullopt; }
+  const auto& neighbours = scenario.isolation->neighbours;
+  if (!need_gpus(neighbours) || neighbours[0].share == Share::host) { return std::nullopt; }
+  Sharing sharing{neighbours[0].share, static_cast<std::size_t>(victim.gpus_per_node), 1};
+  for (const auto& one : neighbours) {
+    const auto nodes = static_cast<std::size_t>(one.nodes());
+    if (is_of_numa_node(one.share)) { sharing.nodes = std::max(sharing.nodes, nodes); }
+  }
+  return sharing;
+}
+
+/// Without devices of which nobody knows whether they share it: the NUMA node of some has no name.
+Offer known_to_share(Offer offer, const Sharing& sharing, const vmctl::Inventory& inventory) {
+  if (is_of_numa_node(sharing.share) && inventory.numa_nodes.size() > 1) {
+    std::erase_if(offer.slots, [](const DeviceSlot& slot) { return slot.device.numa_node < 0; });
+  }
+  return offer;
+}
+
+const char* in_common_words(Share share) {
+  switch (share) {
+    case Share::card:
+      return "on the victim's card";
+    case Share::pci_switch:
+      return "below a PCIe bridge of the victim's";
+    default:
+      return "on the victim's NUMA node";
+  }
+}
+
+/// The same host once nobody uses its devices.
+vmctl::Inventory without_users(vmctl::Inventory inventory) {
+  for (auto* list : {&inventory.devices, &inventory.other_devices}) {
+    for (auto& device : *list) { device.users.clear(); }
+  }
+  return inventory;
+}
+
 /// "one node of 2 vCPUs needs", "3 nodes of 2 vCPUs need".
 std::string needing(std::int64_t nodes, const std::string& size) {
   return nodes == 1 ? fmt::format("one node of {} needs", size)
@@ -94,7 +138,6 @@ Placement Placer::place(const Case& wanted, bool in_vms) {
   }
   place_devices(wanted, out);
   place_cores(out);
-  check_shared_devices(out);
   if (in_vms) { check_vms(out); }
   return out;
 }
@@ -137,6 +180,49 @@ void Placer::warn_of_far_cores(const std::string& case_name, const NodePlacement
                   has_gpu ? ", so each of its trials will be invalid by NUM-1" : ""));
 }
 
+/// Devices of the victim and of the neighbour's nodes that have to share with it, by node. All arms ask for
+/// the same, those without a neighbour too, so that the victim has the same devices in each. Empty where
+/// nothing is to be shared or, which is noted, nothing can be.
+std::map<std::string, DeviceChoice> Placer::take_shared(const Case& wanted, DeviceAllocator& allocator) {
+  const auto sharing = sharing_of(scenario_, wanted);
+  if (!sharing) { return {}; }
+  const auto& victim = wanted.tenants[0];
+  const auto offer = offered_devices(wanted.devices, victim.vgpu_type, inventory_, lends_to_vms(scenario_));
+  if (offer.slots.size() < sharing->count * (static_cast<std::size_t>(victim.nodes) + sharing->nodes)) {
+    return {};  // too few however they are given out, which is said of all nodes together
+  }
+  std::map<std::string, DeviceChoice> by_node;
+  for (auto& choice : allocator.take_sharing(known_to_share(offer, *sharing, inventory_), *sharing)) {
+    const auto name = by_node.empty() ? "t1n1" : fmt::format("t2n{}", by_node.size());
+    by_node.emplace(name, std::move(choice));
+  }
+  if (by_node.empty()) { note_nothing_to_share(wanted, *sharing, offer.reasons); }
+  return by_node;
+}
+
+/// What only users of devices are in the way of is busy.
+void Placer::note_nothing_to_share(const Case& wanted, const Sharing& sharing,
+                                   const std::vector<std::string>& reasons) {
+  const auto idle = offered_devices(wanted.devices, wanted.tenants[0].vgpu_type, without_users(inventory_),
+                                    lends_to_vms(scenario_));
+  const bool is_busy = !DeviceAllocator(wanted.devices.spread)
+                            .take_sharing(known_to_share(idle, sharing, inventory_), sharing)
+                            .empty();
+  auto& problems = is_busy ? busy_ : problems_;
+  problems.push_back(fmt::format(
+      "{}{} lacks {} for the neighbour {}, whichever the victim gets (use share: host, or let devices.select "
+      "allow more){}",
+      about_share(wanted.name, sharing.share), inventory_.hostname,
+      counted(sharing.count * sharing.nodes, "free device"), in_common_words(sharing.share),
+      reasons.empty() ? "" : ": " + join(reasons, "; ")));
+}
+
+/// "isolated.yaml:9:10: case a: share core: "
+std::string Placer::about_share(const std::string& case_name, Share share) const {
+  return fmt::format("{}: case {}: share {}: ", scenario_.isolation.value().share_place, case_name,
+                     share_name(share));
+}
+
 /// Nodes with the most devices choose first, so that single ones do not break pairs up; adapters come last,
 /// near what was chosen.
 void Placer::place_devices(const Case& wanted, Placement& out) {
@@ -152,11 +238,15 @@ void Placer::place_devices(const Case& wanted, Placement& out) {
   std::set<std::uint32_t> macs;
   DeviceShortage shortage;
   std::vector<std::pair<NodePlacement*, DeviceChoice>> chosen;
+  const auto shared = take_shared(wanted, allocator);
   for (const auto i : order) {
     const auto& tenant = wanted.tenants[i];
     const auto offer = offered_devices(devices, tenant.vgpu_type, inventory_, for_vms);
     for (auto& node : out.tenants[i].nodes) {
-      auto choice = allocator.take(offer, static_cast<std::size_t>(tenant.gpus_per_node));
+      const auto found = shared.find(node.hostname);
+      auto choice = found != shared.end()
+                        ? found->second
+                        : allocator.take(offer, static_cast<std::size_t>(tenant.gpus_per_node));
       shortage.add(devices, tenant.vgpu_type, static_cast<std::size_t>(tenant.gpus_per_node),
                    choice.slots.size(), offer);
       give(node, choice, macs);
@@ -253,8 +343,8 @@ std::vector<int> Placer::neighbour_cores(const Placement& placement, const Neigh
   const auto& victim = placement.tenants[0].nodes[0];
   const auto count = static_cast<std::size_t>(placement.guest.vcpus);
   const auto lacks = [&](const std::string& what) {
-    problems.push_back(fmt::format("case {}: share {}: {} lacks {} {} (use share: host, or fewer vcpus)",
-                                   placement.case_name, share_name(neighbour.share), inventory_.hostname,
+    problems.push_back(fmt::format("{}{} lacks {} {} (use share: host, or fewer vcpus)",
+                                   about_share(placement.case_name, neighbour.share), inventory_.hostname,
                                    counted(count, "free core"), what));
     return std::vector<int>();
   };
@@ -265,43 +355,14 @@ std::vector<int> Placer::neighbour_cores(const Placement& placement, const Neigh
   }
   if (neighbour.share == Share::numa_node && !victim.numa_node) {
     problems.push_back(
-        fmt::format("case {}: share node: the victim's cores are on several NUMA nodes (use "
-                    "guest.pinning: numa, fewer vcpus, or share: host)",
-                    placement.case_name));
+        fmt::format("{}the victim's cores are on several NUMA nodes (use guest.pinning: numa, fewer vcpus, "
+                    "or share: host)",
+                    about_share(placement.case_name, neighbour.share)));
   } else if (neighbour.share == Share::numa_node) {
     auto found = cores.take_over(count, {*victim.numa_node});
     return found.empty() ? lacks("on the victim's NUMA node") : found;
   }
   return {};
-}
-
-/// What GPUs of a neighbour have in common with the victim's, where that was asked for.
-void Placer::check_shared_devices(const Placement& placement) {
-  const auto& victim = placement.tenants[0].nodes[0];
-  const auto card_of = [](const vmctl::PlacedDevice& device) {
-    return device.grant.physical_function.empty() ? device.grant.address : device.grant.physical_function;
-  };
-  const auto shares = [&](const vmctl::PlacedDevice& a, const vmctl::PlacedDevice& b, Share share) {
-    if (share == Share::card) { return card_of(a) == card_of(b); }
-    return std::any_of(a.bridges.begin(), a.bridges.end(),
-                       [&](const std::string& bridge) { return contains(b.bridges, bridge); });
-  };
-  for (const auto& tenant : placement.tenants) {
-    if (!tenant.neighbour) { continue; }
-    const auto share = tenant.neighbour->share;
-    if (share != Share::card && share != Share::pci_switch) { continue; }
-    const auto is_shared = [&](const vmctl::PlacedDevice& device) {
-      return std::any_of(victim.devices.begin(), victim.devices.end(),
-                         [&](const auto& other) { return shares(device, other, share); });
-    };
-    const auto& devices = tenant.nodes[0].devices;
-    if (std::any_of(devices.begin(), devices.end(), is_shared)) { continue; }
-    problems_.push_back(
-        fmt::format("case {}: share {}: {} has no GPU for the neighbour {} (use share: host{})",
-                    placement.case_name, share_name(share), inventory_.hostname,
-                    share == Share::card ? "on the victim's card" : "below a PCIe bridge of the victim's",
-                    share == Share::card ? ", or devices of kind vgpu" : ""));
-  }
 }
 
 void Placer::check_totals(const Case& wanted, Placement& out) {

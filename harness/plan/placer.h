@@ -40,6 +40,10 @@ class Placer {
   void check_totals(const Case& wanted, Placement& out);
   void warn_of_little_memory(const Case& wanted);
   void place_devices(const Case& wanted, Placement& out);
+  std::map<std::string, DeviceChoice> take_shared(const Case& wanted, DeviceAllocator& allocator);
+  void note_nothing_to_share(const Case& wanted, const Sharing& sharing,
+                             const std::vector<std::string>& reasons);
+  std::string about_share(const std::string& case_name, Share share) const;
   void give(NodePlacement& node, const DeviceChoice& choice, std::set<std::uint32_t>& macs);
   void warn_of_distance(const std::string& case_name, const NodePlacement& node, const DeviceChoice& choice);
   void warn_of_far_cores(const std::string& case_name, const NodePlacement& node,
@@ -49,7 +53,6 @@ class Placer {
   std::vector<std::string> place_cores_of(const vmctl::Inventory& host, Placement& out) const;
   std::vector<int> neighbour_cores(const Placement& placement, const Neighbour& neighbour,
                                    CoreAllocator& cores, std::vector<std::string>& problems) const;
-  void check_shared_devices(const Placement& placement);
   void check_vms(const Placement& placement);
   void check_vm_memory(const Placement& placement);
 

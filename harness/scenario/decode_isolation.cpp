@@ -17,7 +17,6 @@ namespace virtrain::harness {
 namespace {
 
 constexpr std::size_t most_levels = 16;
-constexpr double least_level = 0.001;  ///< less shows in no second
 /// As many as are averaged, results/statistics/isolation.h; the most are kept with each trial.
 constexpr std::int64_t least_recovery_steps = 5, most_recovery_steps = 1000;
 
@@ -44,6 +43,25 @@ std::string not_allowed(const std::string& word, const std::vector<std::string>&
   const auto near = nearest_word(word, allowed);
   return fmt::format("'{}' is not allowed (allowed: {}{})", excerpt(word), join(allowed, ", "),
                      near ? "; did you mean " + *near + "?" : "");
+}
+
+/// What victims with other devices cannot share with their neighbours.
+void check_share(MapReader& in, const Scenario& scenario, const Isolation& isolation, bool gpus) {
+  const auto share = isolation.neighbours.empty() ? Share::host : isolation.neighbours[0].share;
+  const bool of_devices = share == Share::card || share == Share::pci_switch;
+  if (of_devices && !gpus) {
+    in.refuse("share", "share: {} needs victims with GPUs (gpus_per_node)", share_name(share));
+    return;
+  }
+  const bool whole = std::any_of(scenario.arms.begin(), scenario.arms.end(), [](const Arm& arm) {
+    return std::any_of(arm.cases.begin(), arm.cases.end(),
+                       [](const Case& victim) { return victim.devices.kind == DeviceKind::passthrough; });
+  });
+  if (share == Share::card && whole) {
+    in.refuse("share",
+              "share: card has no meaning with devices of kind passthrough, which go to one VM as a whole "
+              "(use kind vgpu or vf, or share: switch or node)");
+  }
 }
 
 std::vector<std::string> kind_names() {
@@ -80,8 +98,9 @@ Isolation decode_isolation(MapReader& in, Diagnostics& diagnostics) {
                .example = {"25%", "100%"}},
               {{"type", {"string", "number"}}}, diagnostics, [&](const std::string& word) -> std::string {
                 const auto level = parse_share(word);
-                if (!level || *level < least_level || *level > 1) {
-                  return fmt::format("'{}' is not a valid level (allowed: 0.1% to 100%)", excerpt(word));
+                if (!level || *level <= 0 || *level > 1) {
+                  return fmt::format("'{}' is not a valid level (allowed: above 0%, at most 100%)",
+                                     excerpt(word));
                 }
                 if (!level_names.insert(Neighbour{"any", *level}.condition()).second) {
                   return fmt::format("'{}' is there twice (six digits tell levels apart)", excerpt(word));
@@ -101,6 +120,7 @@ Isolation decode_isolation(MapReader& in, Diagnostics& diagnostics) {
       .fallback = share_name(Share::host)};
   const auto share = static_cast<Share>(
       in.one_of("share", share_names, of_share).value_or(static_cast<std::size_t>(Share::host)));
+  isolation.share_place = diagnostics.place(in.mark("share"));
   isolation.alone = contains<std::string>(baselines, "alone");
   if (contains<std::string>(baselines, "idle_neighbour")) { isolation.neighbours.push_back({"", 1, share}); }
   if (in.has("aggressors") && isolation.neighbours.empty() && aggressors.empty()) {
@@ -166,20 +186,11 @@ void check_aggressors(MapReader& in, const Scenario& scenario, const Isolation& 
               one.aggressor);
     return;
   }
-  const bool on_card = !isolation.neighbours.empty() && (isolation.neighbours[0].share == Share::card ||
-                                                         isolation.neighbours[0].share == Share::pci_switch);
-  if (on_card && !gpus) {
-    in.refuse("share", "share: {} needs victims with GPUs (gpus_per_node)",
-              share_name(isolation.neighbours[0].share));
-  }
+  check_share(in, scenario, isolation, gpus);
 }
 
 void expand_conditions(Scenario& scenario, const Isolation& isolation) {
-  const bool with_gpus =
-      std::any_of(isolation.neighbours.begin(), isolation.neighbours.end(), [](const Neighbour& one) {
-        return one.share == Share::card || one.share == Share::pci_switch ||
-               (!one.is_idle() && aggressor_kind(one.aggressor).needs_gpu);
-      });
+  const bool with_gpus = need_gpus(isolation.neighbours);
   std::vector<Arm> expanded;
   for (const auto& arm : scenario.arms) {
     if (isolation.alone) { expanded.push_back(arm); }
@@ -192,7 +203,7 @@ void expand_conditions(Scenario& scenario, const Isolation& isolation) {
       for (auto& one : beside.cases) {
         Tenant tenant = one.tenants[0];
         tenant.name = "neighbour";
-        tenant.nodes = neighbour.aggressor == "net" ? 2 : 1;  // one sends to the other
+        tenant.nodes = neighbour.nodes();
         tenant.ranks_per_node = 0;
         if (!with_gpus) { tenant.gpus_per_node = 0; }
         tenant.neighbour = neighbour;

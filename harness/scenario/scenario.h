@@ -136,6 +136,7 @@ struct PairsUntil {
 struct Isolation {
   bool alone = true;  ///< each round has a trial without a neighbour, too
   std::vector<Neighbour> neighbours;
+  std::string share_place = {};                      ///< "file:line:column" of what neighbours share
   std::int64_t seed = 1;                             ///< of the order of conditions in each round
   double margin = 0.05;                              ///< the largest slowdown that counts as none
   std::int64_t recovery_steps = 0;                   ///< of the victim after the aggressor has ended

@@ -93,6 +93,10 @@ bool Diagnostics::is_full() const {
   return found_.size() > most_diagnostics;
 }
 
+std::string Diagnostics::place(const YAML::Mark& mark) const {
+  return fmt::format("{}:{}:{}", file_name_, mark.line + 1, mark.column + 1);
+}
+
 std::string Diagnostics::text() const {
   auto sorted = found_;
   std::stable_sort(sorted.begin(), sorted.end(), [](const Diagnostic& a, const Diagnostic& b) {

@@ -36,4 +36,11 @@ const AggressorKind& aggressor_kind(const std::string& name) {
                        [&](const AggressorKind& kind) { return kind.name == name; });
 }
 
+bool need_gpus(const std::vector<Neighbour>& neighbours) {
+  return std::any_of(neighbours.begin(), neighbours.end(), [](const Neighbour& one) {
+    return one.share == Share::card || one.share == Share::pci_switch ||
+           (!one.is_idle() && aggressor_kind(one.aggressor).needs_gpu);
+  });
+}
+
 }  // namespace virtrain::harness

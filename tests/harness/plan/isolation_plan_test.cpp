@@ -6,9 +6,11 @@
 #include <set>
 
 #include "common/error.h"
+#include "common/text/text.h"
 #include "harness/job/programs.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode.h"
+#include "tests/harness/plan/planning.h"
 #include "tests/support/catch.h"
 
 using namespace virtrain;
@@ -77,6 +79,67 @@ std::string refusal(const std::string& share, const vmctl::Inventory& inventory,
   return "not refused";
 }
 
+using List = std::vector<std::string>;
+
+/// A shipped scenario; vGPUs are of the type.
+Scenario shipped(const std::string& name, const std::string& vgpu_type = "") {
+  auto text = load_scenario(std::string(VIRTRAIN_SOURCE_DIR) + "/scenarios/" + name).text;
+  const std::string of_file = "A100-20C";
+  if (!vgpu_type.empty()) { text.replace(text.find(of_file), of_file.size(), vgpu_type); }
+  return decode_scenario(text, name);
+}
+
+/// A victim with GPUs beside a neighbour that has as many.
+Scenario with_gpus(const std::string& share, const std::string& devices = "{kind: passthrough}", int gpus = 1,
+                   const std::string& aggressors = "[gemm]") {
+  return decode_scenario(
+      fmt::format("name: shared\nworkload: {{backend: cuda}}\nguest: {{memory: 4GiB, vcpus: 2, pinning: "
+                  "numa}}\ndevices: {}\nisolation:\n  victims: [{{name: trainer, gpus_per_node: {}}}]\n"
+                  "  aggressors: {}\n  share: {}\npairs: 2\n",
+                  devices, gpus, aggressors, share),
+      "shared.yaml");
+}
+
+std::string only(const std::string& addresses) {
+  return "{kind: passthrough, select: {address: [" + addresses + "]}}";
+}
+
+vmctl::HostDevice& gpu_at(vmctl::Inventory& inventory, const std::string& address) {
+  const auto found = std::find_if(inventory.devices.begin(), inventory.devices.end(),
+                                  [&](const auto& device) { return device.function.address == address; });
+  REQUIRE(found != inventory.devices.end());
+  return *found;
+}
+
+/// The study's machine with the GPUs of a pair below one root port.
+vmctl::Inventory with_switches(const std::vector<std::pair<std::string, std::string>>& pairs) {
+  auto inventory = host("r750xa");
+  for (const auto& [first, second] : pairs) {
+    gpu_at(inventory, second).function.bridges = gpu_at(inventory, first).function.bridges;
+  }
+  return inventory;
+}
+
+/// Of the victim, then of the neighbour's nodes, beside this aggressor; the victim has the same in all arms.
+std::vector<List> devices_beside(const Plan& plan, const std::string& condition) {
+  const auto of_victim = [](const Placement& placement) {
+    return placement.tenants.at(0).nodes.at(0).device_addresses();
+  };
+  for (const auto& placement : plan.placements) {
+    CHECK(of_victim(placement) == of_victim(plan.placements[0]));
+  }
+  std::vector<List> devices;
+  for (const auto& tenant : placement_of(plan, "vm+" + condition).tenants) {
+    for (const auto& node : tenant.nodes) { devices.push_back(node.device_addresses()); }
+  }
+  return devices;
+}
+
+std::vector<List> devices_of(const Scenario& scenario, const vmctl::Inventory& inventory,
+                             const std::string& condition = "gemm@100%") {
+  return devices_beside(make_plan(scenario, inventory, false), condition);
+}
+
 }  // namespace
 
 TEST_CASE("each arm runs under every condition, whatever the arm is called") {
@@ -139,7 +202,9 @@ TEST_CASE("a neighbour shares what was asked for") {
 TEST_CASE("a share that the host has no place for is refused") {
   auto unknown_caches = two_sockets();
   for (auto& core : unknown_caches.cores) { core.last_level_cache = -1; }
-  CHECK_THAT(refusal("llc", unknown_caches), Contains("share llc") && Contains("last-level cache"));
+  CHECK_THAT(refusal("llc", unknown_caches),
+             Contains("isolated.yaml:8:10: case trainer: share llc: host lacks 1 free core with the victim's "
+                      "last-level cache"));
   auto narrow = two_sockets();
   narrow.cores = {{0, 0}, {1, 1}, {2, 1}};
   CHECK_THAT(refusal("node", narrow), Contains("on the victim's NUMA node"));
@@ -281,4 +346,119 @@ TEST_CASE("vCPUs get whole cores, apart or with their siblings, or no plan is ma
       "cases: [{name: one, tenants: [{nodes: 1}]}]\narms: [vm]\npairs: 1\n",
       "smt.yaml");
   CHECK_THROWS_WITH(isolation_plan_of(siblings, without), Contains("lacks 2 threads of whole cores"));
+}
+
+TEST_CASE("the shipped scenario with whole GPUs has both on one NUMA node") {
+  for (const auto& [name, victim, neighbour] : {std::tuple("r750xa", "0000:17:00.0", "0000:31:00.0"),
+                                                std::tuple("hgx-h200", "0000:18:00.0", "0000:30:00.0")}) {
+    const auto plan = make_plan(shipped("isolation-passthrough.yaml"), host(name), false);
+    CHECK(plan.warnings == List{});
+    CHECK(devices_beside(plan, "h2d+d2h@100%") == std::vector<List>{{victim}, {neighbour}});
+    for (const auto& tenant : placement_of(plan, "vm+h2d+d2h@100%").tenants) {
+      CHECK(tenant.nodes.at(0).numa_node == 0);
+      CHECK(tenant.nodes[0].devices.at(0).numa_node == 0);
+    }
+  }
+}
+
+TEST_CASE("the shipped scenario with vGPUs has both on one card") {
+  const auto mdev = make_plan(shipped("isolation-vgpu.yaml", "T4-4C"), host("mdev-host"), false);
+  CHECK(mdev.warnings == List{});
+  CHECK(devices_beside(mdev, "hbm@50%") == std::vector<List>{{"0000:3b:00.0"}, {"0000:3b:00.0"}});
+  const auto vfio = make_plan(shipped("isolation-vgpu.yaml", "L40S-24C"), host("vendor-vfio-host"), false);
+  CHECK(vfio.warnings == List{});
+  CHECK(devices_beside(vfio, "hbm@50%") == std::vector<List>{{"0000:41:00.5"}, {"0000:41:00.6"}});
+  for (const auto& tenant : placement_of(vfio, "vm+hbm@50%").tenants) {
+    CHECK(tenant.nodes.at(0).devices.at(0).grant.physical_function == "0000:41:00.0");
+  }
+}
+
+TEST_CASE("share card keeps to one card where parts are spread, and passes by one that has no room") {
+  auto inventory = host("mdev-host");
+  auto second = gpu_at(inventory, "0000:3b:00.0");
+  second.function.address = "0000:4b:00.0";
+  inventory.devices.push_back(second);
+  CHECK(devices_of(with_gpus("card", "{kind: vgpu, type: T4-4C, spread: true}"), inventory) ==
+        std::vector<List>{{"0000:3b:00.0"}, {"0000:3b:00.0"}});
+  for (auto& type : gpu_at(inventory, "0000:3b:00.0").vgpu_types) { type.available_instances = 1; }
+  for (const char* spread : {"true", "false"}) {
+    const auto devices = fmt::format("{{kind: vgpu, type: T4-4C, spread: {}}}", spread);
+    CHECK(devices_of(with_gpus("card", devices), inventory) ==
+          std::vector<List>{{"0000:4b:00.0"}, {"0000:4b:00.0"}});
+  }
+  for (auto& type : gpu_at(inventory, "0000:4b:00.0").vgpu_types) { type.available_instances = 1; }
+  CHECK_THAT(refusal(with_gpus("card", "{kind: vgpu, type: T4-4C}"), inventory),
+             Contains("shared.yaml:8:10: case trainer: share card: mdev-host lacks 1 free device for the "
+                      "neighbour on the victim's card, whichever the victim gets"));
+}
+
+TEST_CASE("share switch takes the pair that is below one, and is refused only where there is none") {
+  const auto pair = with_switches({{"0000:b1:00.0", "0000:ca:00.0"}});
+  CHECK(devices_of(with_gpus("switch"), pair) == std::vector<List>{{"0000:b1:00.0"}, {"0000:ca:00.0"}});
+  // The second node of "net" only receives.
+  CHECK(devices_of(with_gpus("switch", "{kind: passthrough}", 1, "[net, gemm]"), pair, "net@100%") ==
+        std::vector<List>{{"0000:b1:00.0"}, {"0000:ca:00.0"}, {"0000:17:00.0"}});
+  CHECK_THAT(refusal(with_gpus("switch"), host("r750xa")),
+             Contains("shared.yaml:8:10: case trainer: share switch: r750xa lacks 1 free device for the "
+                      "neighbour below a PCIe bridge of the victim's, whichever the victim gets (use share: "
+                      "host, or let devices.select allow more)"));
+}
+
+TEST_CASE("of two GPUs each has one of the neighbour's below its switch") {
+  const auto pairs = with_switches({{"0000:17:00.0", "0000:31:00.0"}, {"0000:b1:00.0", "0000:ca:00.0"}});
+  CHECK(devices_of(with_gpus("switch", "{kind: passthrough}", 2), pairs) ==
+        std::vector<List>{{"0000:17:00.0", "0000:b1:00.0"}, {"0000:31:00.0", "0000:ca:00.0"}});
+}
+
+TEST_CASE("with core, llc and node the neighbour's GPU is on the victim's NUMA node, or there is no plan") {
+  auto inventory = host("r750xa");
+  for (auto& core : inventory.cores) { core.last_level_cache = core.numa_node; }
+  for (const char* share : {"core", "llc", "node"}) {
+    const auto plan = make_plan(with_gpus(share), inventory, false);
+    CHECK(plan.warnings == List{});
+    CHECK(devices_beside(plan, "gemm@100%") == std::vector<List>{{"0000:17:00.0"}, {"0000:31:00.0"}});
+    CHECK(devices_of(with_gpus(share, only("0000:17:00.0, 0000:b1:00.0, 0000:ca:00.0")), inventory) ==
+          std::vector<List>{{"0000:b1:00.0"}, {"0000:ca:00.0"}});
+    CHECK_THAT(refusal(with_gpus(share, only("0000:17:00.0, 0000:b1:00.0")), inventory),
+               Contains(fmt::format("share {}: r750xa lacks 1 free device for the neighbour on the victim's "
+                                    "NUMA node",
+                                    share)));
+  }
+  const auto net = with_gpus("node", "{kind: passthrough}", 1, "[net, gemm]");
+  CHECK_THAT(refusal(net, inventory), Contains("lacks 2 free devices for the neighbour"));
+  CHECK(devices_of(net, host("hgx-h200"), "net@100%") ==
+        std::vector<List>{{"0000:18:00.0"}, {"0000:30:00.0"}, {"0000:48:00.0"}});
+  CHECK(devices_of(with_gpus("host"), inventory) == std::vector<List>{{"0000:17:00.0"}, {"0000:b1:00.0"}});
+}
+
+TEST_CASE("a NUMA node that the firmware does not name is the victim's where the host has only one") {
+  auto inventory = host("r750xa");
+  for (auto& device : inventory.devices) { device.function.numa_node = -1; }
+  CHECK_THAT(refusal(with_gpus("node"), inventory), Contains("on the victim's NUMA node"));
+  std::erase_if(inventory.numa_nodes, [](const auto& node) { return node.id != 0; });
+  std::erase_if(inventory.cores, [](const auto& core) { return core.numa_node != 0; });
+  CHECK(devices_of(with_gpus("node"), inventory) == std::vector<List>{{"0000:17:00.0"}, {"0000:31:00.0"}});
+}
+
+TEST_CASE("a GPU that is only in use leaves nothing to share for now") {
+  auto inventory = host("r750xa");
+  gpu_at(inventory, "0000:31:00.0").users = {{4242, "python3", "/dev/nvidia1"}};
+  const auto scenario = with_gpus("node", only("0000:17:00.0, 0000:31:00.0, 0000:b1:00.0"));
+  CHECK_THAT(refusal(scenario, inventory, 75), Contains("share node: r750xa lacks 1 free device") &&
+                                                   Contains("0000:31:00.0") && Contains("in use"));
+}
+
+TEST_CASE("any level above 0 is planned, and a very small one warned of") {
+  const auto of_level = [](const std::string& level) {
+    return isolation_plan_of(
+        decode_scenario("name: tiny\nworkload: {backend: cpu}\nguest: {memory: 1GiB, vcpus: 1}\nisolation: "
+                        "{victims: [{name: trainer}], aggressors: [cpu], levels: [" +
+                            level + "]}\npairs: 2\n",
+                        "tiny.yaml"),
+        two_sockets());
+  };
+  const auto tiny = of_level("0.05%");
+  CHECK(tiny.arms.at(2).name == "vm+cpu@0.05%");
+  CHECK_THAT(join(tiny.warnings, " "), Contains("levels below 0.1%"));
+  CHECK(of_level("0.1%").warnings == List{});
 }
